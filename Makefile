@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+# Every target sets up what it needs; a second run installs nothing. Bare `make` prints the targets.
+PY := .venv/bin/python
+RUN := .venv/bin/
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check bench golden doctor build setup clean
+
+help: ## print the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+
+run: setup ## set up, run a traced GPU job from submit to report, leave nothing behind
+	@$(RUN)stoker demo
+
+test: setup ## set up, run every test
+	@$(PY) -m pytest -q
+
+check: setup ## ruff, mypy, import contracts, clang-format
+	@$(RUN)ruff check .
+	@$(RUN)ruff format --check .
+	@MYPYPATH=src $(PY) -m mypy
+	@$(RUN)lint-imports
+	@git ls-files '*.c' '*.h' ':!probes/bpf/vmlinux/*' | xargs -r clang-format --dry-run --Werror
+
+bench: setup ## measure: submit path and tracing cost, as JSON
+	@$(RUN)stoker bench submit --json
+	@$(RUN)stoker bench trace --json
+
+golden: setup ## rewrite the golden files; read the diff before committing it
+	@STOKER_GOLDEN=rewrite $(PY) -m pytest -q tests -k golden
+
+doctor: setup ## what works on this machine, what does not, and why
+	@$(RUN)stoker doctor
+
+build: .venv/.installed ## compile the C parts again after a change
+	@.ci/setup build
+
+setup: ## system packages, virtual environment, build (only what is missing)
+	@.ci/setup
+
+clean: ## remove the virtual environment and every build output
+	rm -rf .venv build dist

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The node agent: what one machine does with decisions, and what it reports back."""

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the build put its programs, libraries and BPF objects; the only place that knows.
+
+Relied on by the supervisor, the agent and the tests. Paths are absolute and checked.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from stoker.native import _core
+
+ROOT = Path(_core.__file__).resolve().parent
+"""The installed `stoker/native` folder: extension modules, `bin/` and `lib/`."""
+
+
+class NotBuilt(FileNotFoundError):
+    """A compiled part is missing from this installation."""
+
+
+def program(name: str) -> Path:
+    """Absolute path of a compiled program, e.g. `stoker-spawner`; raises NotBuilt by name."""
+    return _existing(ROOT / "bin" / name)
+
+
+def library(name: str) -> Path:
+    """Absolute path of a shared library or BPF object, e.g. `libstoker-opencl.so`."""
+    return _existing(ROOT / "lib" / name)
+
+
+def _existing(path: Path) -> Path:
+    if not path.exists():
+        raise NotBuilt(f"{path.name} was not built: run `make build` and read its warnings ({path})")
+    return path

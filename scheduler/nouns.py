@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The nouns of the decision: job, device, node, and what is said about them in log and commands.
+
+Relied on by mesh (log, commands, public schema), agent and tui. All are immutable and encode as
+msgpack arrays, so fields are only ever appended, each with a default. Units are in the names.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+TraceMode = Literal["off", "governed", "full"]
+
+JobState = Literal[
+    "pending",  # accepted and committed, not placed
+    "starting",  # placed; the node has been told
+    "running",  # the node reported its first process
+    "stopping",  # a cancel or a limit is being carried out
+    "succeeded",  # exit code 0
+    "failed",  # another exit code, a signal, or it could not be started
+    "cancelled",  # stopped on request
+    "timeout",  # stopped at its time limit
+    "lost",  # the node cannot say how it ended; the reason says why
+]
+
+ENDED: frozenset[str] = frozenset({"succeeded", "failed", "cancelled", "timeout", "lost"})
+"""States that are final."""
+
+MILLI = 1000
+"""Milli-shares of one whole device or one CPU."""
+
+ARGV_BYTES_MAX = 128 * 1024
+ENV_BYTES_MAX = 64 * 1024
+DEVICES_PER_NODE_MAX = 64
+DEVICES_PER_JOB_MAX = 16
+
+
+class Record(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Root of all nouns: immutable, an array on the wire."""
+
+
+class Owner(Record):
+    """The Unix identity a job runs as, resolved by the leader from the submitter's key."""
+
+    user: str
+    uid: int
+    gid: int
+    groups: tuple[int, ...] = ()
+
+
+class JobSpec(Record):
+    """What was asked for. `gpu_milli`: 0 none, 1-999 part of one device, else whole devices x 1000."""
+
+    argv: tuple[str, ...]
+    cwd: str = "/"
+    env: dict[str, str] = {}
+    name: str = ""
+    gpu_milli: int = 0
+    cpu_milli: int | None = None
+    memory_bytes: int | None = None
+    pids: int | None = None
+    time_limit_s: float | None = None
+    grace_s: float = 5.0
+    priority: int = 0
+    trace: TraceMode = "governed"
+    stdin: bool = False
+    umask: int = 0o022
+    output_bytes_max: int = 1 << 30
+
+
+class DeviceShare(Record):
+    """Part of one device given to a job."""
+
+    index: int
+    """Position in the node's device list, as the core knows it."""
+    milli: int
+
+
+class DeviceInfo(Record):
+    """One device as its node reports it. `nodes` are (major, minor) character devices to admit."""
+
+    id: str
+    vendor: str
+    model: str
+    kind: Literal["gpu", "cpu", "declared"] = "gpu"
+    memory_bytes: int | None = None
+    nodes: tuple[tuple[int, int], ...] = ()
+    visible: dict[str, str] = {}
+    """Environment that makes runtimes see this device alone, e.g. {"CUDA_VISIBLE_DEVICES": uuid}."""
+    unavailable: str = ""
+    """Why it must not be granted ("held by pid 812 (python3)"), or empty."""
+    sim: bool = False
+
+
+class NodeReport(Record):
+    """What a node says of itself when its agent starts, and again when any of it changes."""
+
+    node: str
+    boot_id: str
+    incarnation: int
+    """Agent start, CLOCK_REALTIME ns: tells two reports of one boot apart."""
+    cpu_milli: int
+    memory_bytes: int
+    devices: tuple[DeviceInfo, ...] = ()
+    missing: tuple[str, ...] = ()
+    """What does not work here, one sentence each, shown by `nodes` and the report."""
+
+
+class Observation(Record):
+    """One telemetry sample of a node. Ids grow by one per node; absent values are None + reason."""
+
+    id: int
+    node: str
+    t_ns: int
+    """CLOCK_REALTIME ns."""
+    load_milli: int
+    memory_free_bytes: int
+    devices: tuple[DeviceSample, ...] = ()
+
+
+class DeviceSample(Record):
+    """One device in an Observation."""
+
+    id: str
+    busy_ratio: float | None = None
+    power_w: float | None = None
+    temperature_c: float | None = None
+    absent: dict[str, str] = {}
+    """Field name -> why there is no value."""
+
+
+class Decision(Record):
+    """Where a job goes and why. `id` is log sequence x 65536 + position in the entry."""
+
+    id: int
+    node: str
+    devices: tuple[DeviceShare, ...]
+    reason: str
+    latency_ns: int
+    """Request taken up by the core to decision out, without the log."""
+    observations: tuple[int, ...] = ()
+
+
+class StartJob(Record, tag="start"):
+    """Command to a node: run this attempt of this job, once."""
+
+    job: int
+    attempt: int
+    decision: Decision
+    owner: Owner
+    spec: JobSpec
+
+
+class StopJob(Record, tag="stop"):
+    """Command to a node: end this job; `state` is what it becomes."""
+
+    job: int
+    attempt: int
+    reason: str
+    state: Literal["cancelled", "lost"] = "cancelled"
+
+
+class ForgetJob(Record, tag="forget"):
+    """Command to a node: retention has passed, delete logs and traces of this job."""
+
+    job: int
+
+
+Action = StartJob | StopJob | ForgetJob
+
+
+class Usage(Record):
+    """What an ended attempt used, from the kernel's accounting."""
+
+    cpu_ns: int = 0
+    memory_peak_bytes: int = 0
+    output_bytes: int = 0
+    output_dropped_bytes: int = 0
+
+
+class Outcome(Record):
+    """What became of a command. Told again until the log has it; the same outcome twice is one."""
+
+    job: int
+    attempt: int
+    decision: int
+    """Id of the Decision this answers."""
+    state: Literal["running", "succeeded", "failed", "cancelled", "timeout", "lost"]
+    t_ns: int
+    """CLOCK_REALTIME ns."""
+    exit_code: int | None = None
+    signal: int | None = None
+    reason: str = ""
+    usage: Usage | None = None

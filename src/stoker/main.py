@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line's root: a table of verbs, each loaded only when it is called.
+
+Relied on by the `stoker` script. Owns the error edge: a StokerError becomes one line on stderr
+and its exit code; anything else is a defect and shows its traceback.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import click
+
+VERBS: dict[str, tuple[str, str]] = {
+    "up": ("stoker.agent.commands", "Start a node: broker, scheduler, agent"),
+    "down": ("stoker.agent.commands", "Stop it and leave nothing behind"),
+    "user": ("stoker.agent.commands", "Give another local user a key"),
+    "install-service": ("stoker.agent.commands", "Write hardened systemd units"),
+    "doctor": ("stoker.agent.commands", "What works on this machine, and why not"),
+    "run": ("stoker.mesh.commands", "Submit a job, stream its output, exit as it exits"),
+    "submit": ("stoker.mesh.commands", "Submit a job and print its id"),
+    "jobs": ("stoker.mesh.commands", "List jobs"),
+    "job": ("stoker.mesh.commands", "Show one job"),
+    "logs": ("stoker.mesh.commands", "Print a job's output"),
+    "cancel": ("stoker.mesh.commands", "Stop jobs"),
+    "wait": ("stoker.mesh.commands", "Wait until jobs end"),
+    "explain": ("stoker.mesh.commands", "Why a job waits, or ended as it did"),
+    "nodes": ("stoker.mesh.commands", "List nodes"),
+    "devices": ("stoker.mesh.commands", "List devices"),
+    "top": ("stoker.tui.commands", "Live view of nodes, devices, jobs and kernels"),
+    "demo": ("stoker.tui.commands", "Run a traced job end to end and print the report"),
+    "trace": ("stoker.tui.commands", "Write a job's timeline as a Perfetto file"),
+    "bench": ("stoker.tui.bench_commands", "Measure stoker against a floor"),
+}
+"""Verb -> (module that defines a click command of that name, one-line help)."""
+
+
+class LazyGroup(click.Group):
+    """A click group that imports a verb's module when the verb is used, not before."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        module = importlib.import_module(VERBS[cmd_name][0])
+        command = getattr(module, cmd_name.replace("-", "_") + "_command")
+        assert isinstance(command, click.Command), f"{module.__name__}: {cmd_name} is no command"
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(verb, text) for verb, (_, text) in VERBS.items()])
+
+
+def _version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        from stoker import __version__
+
+        click.echo(f"stoker {__version__}")
+        ctx.exit()
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version)
+def cli() -> None:
+    """Run GPU jobs, and know to the nanosecond what each GPU is doing and why."""
+
+
+def main() -> None:
+    """Entry point of the `stoker` script."""
+    try:
+        cli.main(prog_name="stoker", standalone_mode=False)
+    except click.exceptions.Exit as exit_:
+        sys.exit(exit_.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except click.Abort:
+        sys.exit(130)
+    except Exception as error:
+        code = getattr(error, "exit_code", None)
+        if code is None:
+            raise
+        click.echo(f"stoker: {error}", err=True)
+        sys.exit(code)
