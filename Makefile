@@ -33,7 +33,7 @@ golden: setup ## rewrite the golden files; read the diff before committing it
 doctor: setup ## what works on this machine, what does not, and why
 	@$(RUN)stoker doctor
 
-build: .venv/.installed ## compile the C parts again after a change
+build: ## compile the C parts again after a change
 	@.ci/setup build
 
 setup: ## system packages, virtual environment, build (only what is missing)
