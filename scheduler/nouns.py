@@ -41,7 +41,7 @@ class Record(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Root of all nouns: immutable, an array on the wire."""
 
 
-class Owner(Record):
+class Owner(Record, frozen=True):
     """The Unix identity a job runs as, resolved by the leader from the submitter's key."""
 
     user: str
@@ -50,8 +50,8 @@ class Owner(Record):
     groups: tuple[int, ...] = ()
 
 
-class JobSpec(Record):
-    """What was asked for. `gpu_milli`: 0 none, 1-999 part of one device, else whole devices x 1000."""
+class JobSpec(Record, frozen=True):
+    """What was asked for. `gpu_milli`: 0 none, 1-999 a part of one device, else devices x 1000."""
 
     argv: tuple[str, ...]
     cwd: str = "/"
@@ -70,7 +70,7 @@ class JobSpec(Record):
     output_bytes_max: int = 1 << 30
 
 
-class DeviceShare(Record):
+class DeviceShare(Record, frozen=True):
     """Part of one device given to a job."""
 
     index: int
@@ -78,7 +78,7 @@ class DeviceShare(Record):
     milli: int
 
 
-class DeviceInfo(Record):
+class DeviceInfo(Record, frozen=True):
     """One device as its node reports it. `nodes` are (major, minor) character devices to admit."""
 
     id: str
@@ -88,13 +88,13 @@ class DeviceInfo(Record):
     memory_bytes: int | None = None
     nodes: tuple[tuple[int, int], ...] = ()
     visible: dict[str, str] = {}
-    """Environment that makes runtimes see this device alone, e.g. {"CUDA_VISIBLE_DEVICES": uuid}."""
+    """Environment that makes runtimes see this device alone: {"CUDA_VISIBLE_DEVICES": uuid}."""
     unavailable: str = ""
     """Why it must not be granted ("held by pid 812 (python3)"), or empty."""
     sim: bool = False
 
 
-class NodeReport(Record):
+class NodeReport(Record, frozen=True):
     """What a node says of itself when its agent starts, and again when any of it changes."""
 
     node: str
@@ -108,7 +108,7 @@ class NodeReport(Record):
     """What does not work here, one sentence each, shown by `nodes` and the report."""
 
 
-class Observation(Record):
+class Observation(Record, frozen=True):
     """One telemetry sample of a node. Ids grow by one per node; absent values are None + reason."""
 
     id: int
@@ -120,7 +120,7 @@ class Observation(Record):
     devices: tuple[DeviceSample, ...] = ()
 
 
-class DeviceSample(Record):
+class DeviceSample(Record, frozen=True):
     """One device in an Observation."""
 
     id: str
@@ -131,7 +131,7 @@ class DeviceSample(Record):
     """Field name -> why there is no value."""
 
 
-class Decision(Record):
+class Decision(Record, frozen=True):
     """Where a job goes and why. `id` is log sequence x 65536 + position in the entry."""
 
     id: int
@@ -143,7 +143,7 @@ class Decision(Record):
     observations: tuple[int, ...] = ()
 
 
-class StartJob(Record, tag="start"):
+class StartJob(Record, tag="start", frozen=True):
     """Command to a node: run this attempt of this job, once."""
 
     job: int
@@ -153,7 +153,7 @@ class StartJob(Record, tag="start"):
     spec: JobSpec
 
 
-class StopJob(Record, tag="stop"):
+class StopJob(Record, tag="stop", frozen=True):
     """Command to a node: end this job; `state` is what it becomes."""
 
     job: int
@@ -162,7 +162,7 @@ class StopJob(Record, tag="stop"):
     state: Literal["cancelled", "lost"] = "cancelled"
 
 
-class ForgetJob(Record, tag="forget"):
+class ForgetJob(Record, tag="forget", frozen=True):
     """Command to a node: retention has passed, delete logs and traces of this job."""
 
     job: int
@@ -171,7 +171,7 @@ class ForgetJob(Record, tag="forget"):
 Action = StartJob | StopJob | ForgetJob
 
 
-class Usage(Record):
+class Usage(Record, frozen=True):
     """What an ended attempt used, from the kernel's accounting."""
 
     cpu_ns: int = 0
@@ -180,7 +180,7 @@ class Usage(Record):
     output_dropped_bytes: int = 0
 
 
-class Outcome(Record):
+class Outcome(Record, frozen=True):
     """What became of a command. Told again until the log has it; the same outcome twice is one."""
 
     job: int

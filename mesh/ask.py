@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the scheduler asks a node for a user: output, stdin, traces; all in bounded pieces.
+
+Relied on by the daemon (asks, after checking whose job it is) and the agent (answers). Owns the
+limits of one piece; an offset is a byte position in the whole, so any piece may be asked for again.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from stoker.native import errors
+from stoker.scheduler.nouns import Record
+
+CHUNK_BYTES_MAX = 256 * 1024
+"""Most bytes of one reply; base64 of it still fits the broker's max_payload of 512 KB."""
+STDIN_BYTES_MAX = 256 * 1024
+WAIT_S_MAX = 30.0
+"""Longest an agent holds an ask back until there is something to say."""
+
+
+class LogsAsk(Record, tag="logs", frozen=True):
+    """Bytes of a job's output from `offset`; waits up to `wait_s` while there are none yet."""
+
+    job: int
+    attempt: int
+    stream: Literal["out", "err"]
+    offset: int
+    limit: int = CHUNK_BYTES_MAX
+    wait_s: float = 0.0
+
+
+class LogsReply(Record, tag="logs", frozen=True):
+    """`data` begins at the asked offset. `eof`: the job is over and nothing follows `data`."""
+
+    data: bytes
+    next_offset: int
+    eof: bool
+    dropped: int = 0
+    """Bytes past the output limit that were counted and not kept."""
+
+
+class StdinAsk(Record, tag="stdin", frozen=True):
+    """Bytes for a job's stdin at `offset`; the same offset twice is one write."""
+
+    job: int
+    attempt: int
+    offset: int
+    data: bytes
+    eof: bool = False
+    wait_s: float = 0.0
+    """How long to wait for room in the job's pipe."""
+
+
+class StdinReply(Record, tag="stdin", frozen=True):
+    """`next_offset`: how far the node has taken stdin in; less than sent when the pipe is full."""
+
+    next_offset: int
+    closed: bool = False
+    """The job reads no more."""
+
+
+class TraceAsk(Record, tag="trace", frozen=True):
+    """`summary`: trace summary JSON; `perfetto`: the timeline; `kernels`: rows of all jobs."""
+
+    what: Literal["summary", "perfetto", "kernels"]
+    job: int = 0
+    attempt: int = 0
+    offset: int = 0
+    limit: int = CHUNK_BYTES_MAX
+    wait_s: float = 0.0
+
+
+class TraceReply(Record, tag="trace", frozen=True):
+    """Bytes at the asked offset; `size` is the whole, None while it still grows."""
+
+    data: bytes
+    next_offset: int
+    eof: bool
+    size: int | None = None
+
+
+class AskError(Record, tag="error", frozen=True):
+    """The node's refusal; becomes the same error at the user."""
+
+    code: str
+    message: str
+    hint: str = ""
+
+
+Ask = LogsAsk | StdinAsk | TraceAsk
+Reply = LogsReply | StdinReply | TraceReply | AskError
+
+_encoder = msgspec.msgpack.Encoder()
+_asks: msgspec.msgpack.Decoder[Ask] = msgspec.msgpack.Decoder(Ask)
+_replies: msgspec.msgpack.Decoder[Reply] = msgspec.msgpack.Decoder(Reply)
+
+
+def encode(message: Ask | Reply) -> bytes:
+    """One ask or reply on the wire."""
+    return _encoder.encode(message)
+
+
+def decode_ask(data: bytes) -> Ask:
+    """An ask within its limits; BadRequest otherwise."""
+    try:
+        ask = _asks.decode(data)
+    except msgspec.MsgspecError as error:
+        raise errors.BadRequest(f"not an ask: {error}") from None
+    if ask.offset < 0 or ask.wait_s < 0 or ask.wait_s > WAIT_S_MAX:
+        raise errors.BadRequest(f"offset {ask.offset}, wait {ask.wait_s} s: out of range")
+    if isinstance(ask, StdinAsk):
+        if len(ask.data) > STDIN_BYTES_MAX:
+            raise errors.BadRequest(f"{len(ask.data)} bytes of stdin, at most {STDIN_BYTES_MAX}")
+    elif not 0 < ask.limit <= CHUNK_BYTES_MAX:
+        raise errors.BadRequest(f"limit {ask.limit}, at most {CHUNK_BYTES_MAX}")
+    return ask
+
+
+def decode_reply(data: bytes) -> LogsReply | StdinReply | TraceReply:
+    """A node's answer, or the error it gave, raised."""
+    try:
+        reply = _replies.decode(data)
+    except msgspec.MsgspecError as error:
+        raise errors.Unavailable(f"the node's answer cannot be read: {error}") from None
+    if isinstance(reply, AskError):
+        kind = errors_by_code().get(reply.code, errors.StokerError)
+        raise kind(reply.message, hint=reply.hint)
+    return reply
+
+
+def encode_error(error: errors.StokerError) -> bytes:
+    """An operating error as a reply."""
+    return _encoder.encode(AskError(error.code, error.message, error.hint))
+
+
+def errors_by_code() -> dict[str, type[errors.StokerError]]:
+    """The error family by its public code."""
+    kinds: list[type[errors.StokerError]] = [errors.StokerError]
+    kinds += errors.StokerError.__subclasses__()
+    return {kind.code: kind for kind in kinds}

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Identities: one Ed25519 nkey each, its seed in a file only its owner can read.
+
+Relied on by broker (public keys), daemon, client and agent. Owns the rule that a seed leaves its
+file only into this process's memory: never into an argument, a log line, an exception or a repr.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import secrets
+import stat
+from pathlib import Path
+from typing import Protocol
+
+import nkeys
+from nacl.exceptions import BadSignatureError
+from nacl.signing import SigningKey, VerifyKey
+
+from stoker.native.errors import BadRequest, Corrupt, Denied, NotFound, Refused
+
+SIGNATURE_BYTES = 64
+_PUBLIC_RAW_BYTES = 35
+"""Prefix byte, 32 bytes of key, CRC-16 (little endian), as in the nkeys specification."""
+
+
+class Signs(Protocol):
+    """What sealing a record needs."""
+
+    def sign(self, data: bytes) -> bytes: ...
+
+
+class Checks(Protocol):
+    """What opening a sealed record needs."""
+
+    def verify(self, data: bytes, signature: bytes) -> bool: ...
+
+
+class Verifier:
+    """Checks signatures of one public nkey (`U...`)."""
+
+    def __init__(self, public: str) -> None:
+        self.public = public
+        self._key = VerifyKey(_public_bytes(public))
+
+    def verify(self, data: bytes, signature: bytes) -> bool:
+        """Whether this key signed these bytes; never raises for a bad signature."""
+        if len(signature) != SIGNATURE_BYTES:
+            return False
+        try:
+            self._key.verify(data, signature)
+        except (BadSignatureError, ValueError):
+            return False
+        return True
+
+
+class Identity:
+    """A key pair. `public` is the nkey other parties know it by."""
+
+    def __init__(self, seed: bytes) -> None:
+        try:
+            prefix, raw = nkeys.decode_seed(seed)  # type: ignore[no-untyped-call]
+            key = SigningKey(raw)
+        except (nkeys.NkeysError, ValueError, TypeError, AttributeError):
+            raise Corrupt("not an nkey seed") from None
+        self._seed = seed
+        self._key = key
+        self.public = _encode_public(prefix, bytes(key.verify_key))
+
+    def __repr__(self) -> str:
+        return f"Identity({self.public})"
+
+    def sign(self, data: bytes) -> bytes:
+        """64 bytes, Ed25519 (RFC 8032): the same data gives the same signature."""
+        return self._key.sign(data).signature
+
+    def verify(self, data: bytes, signature: bytes) -> bool:
+        """As Verifier.verify, for tests and self-checks."""
+        return Verifier(self.public).verify(data, signature)
+
+    @property
+    def verifier(self) -> Verifier:
+        """The half that may be given away."""
+        return Verifier(self.public)
+
+    def sign_nonce(self, nonce: str) -> bytes:
+        """nats-py's `signature_cb`: the server's nonce, signed and in base64."""
+        return base64.b64encode(self.sign(nonce.encode()))
+
+    def public_bytes(self) -> bytearray:
+        """nats-py's `user_jwt_cb` counterpart wants the public nkey as a bytearray."""
+        return bytearray(self.public.encode())
+
+
+def create(path: Path) -> Identity:
+    """Write a new user seed to `path` with mode 0600 and load it; an existing file is refused."""
+    seed: bytes = nkeys.encode_seed(  # type: ignore[no-untyped-call]
+        secrets.token_bytes(32), nkeys.PREFIX_BYTE_USER
+    )
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(seed + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(partial, path)  # unlike rename, never replaces another key
+    except FileExistsError:
+        raise Refused(
+            f"{path} exists", hint="A key is never overwritten; remove it first"
+        ) from None
+    finally:
+        partial.unlink(missing_ok=True)
+    return Identity(seed)
+
+
+def load(path: Path) -> Identity:
+    """Read a seed; a file that others can read or that someone else owns is refused by name."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise NotFound(f"no key at {path}") from None
+    except PermissionError:
+        raise Denied(f"{path} cannot be read by this user") from None
+    except OSError as error:
+        raise Denied(f"{path}: {error.strerror}") from None
+    with os.fdopen(descriptor, "rb") as file:
+        _check_owner(path, os.fstat(file.fileno()))
+        seed = file.read(256).strip()
+    try:
+        return Identity(seed)
+    except Corrupt:
+        raise Corrupt(f"{path} does not hold an nkey seed") from None
+
+
+def load_or_create(path: Path) -> Identity:
+    """The key at `path`, made now if there is none."""
+    try:
+        return load(path)
+    except NotFound:
+        return create(path)
+
+
+def _check_owner(path: Path, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise Denied(f"{path} is not a regular file")
+    if status.st_mode & 0o077:
+        raise Denied(f"{path} can be read by others", hint=f"chmod 600 {path}")
+    if status.st_uid not in (os.geteuid(), 0):
+        raise Denied(f"{path} belongs to uid {status.st_uid}")
+
+
+def _encode_public(prefix: int, raw: bytes) -> str:
+    body = bytes([prefix]) + raw
+    return base64.b32encode(body + _crc16(body)).decode()
+
+
+def _crc16(body: bytes) -> bytes:
+    crc: int = nkeys.crc16(body)  # type: ignore[no-untyped-call]
+    return crc.to_bytes(2, "little")
+
+
+def _public_bytes(public: str) -> bytes:
+    """The 32 key bytes of a public user nkey; BadRequest names what is wrong with it."""
+    try:
+        raw = base64.b32decode(public + "=" * (-len(public) % 8))
+    except (binascii.Error, ValueError):
+        raise BadRequest(f"not a public nkey: {public[:60]!r}") from None
+    body, crc = raw[:-2], raw[-2:]
+    if len(raw) != _PUBLIC_RAW_BYTES or body[0] != nkeys.PREFIX_BYTE_USER:
+        raise BadRequest(f"not a public user nkey: {public[:60]!r}")
+    if _crc16(body) != crc:
+        raise BadRequest(f"mistyped public nkey (checksum): {public[:60]!r}")
+    return body[1:]

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every NATS subject of stoker, built and parsed; no other file spells one.
+
+Relied on by broker (allow-lists), daemon, client and agent. Owns the one rule that keeps a name
+from becoming a wildcard or a second token: names pass through `token`, which is injective into
+[a-z0-9_-].
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from stoker.native.errors import BadRequest
+
+PREFIX = "stoker.v1"
+NAME_BYTES_MAX = 64
+"""Longest user or node name; Linux takes 32 for users and 64 for hosts."""
+
+JOB_VERBS = ("submit", "get", "list", "cancel", "logs", "stdin", "explain", "trace")
+LIST_NOUNS = ("node", "device", "kernel")
+USER_REQUESTS: tuple[tuple[str, str], ...] = (
+    *(("job", verb) for verb in JOB_VERBS),
+    *((noun, "list") for noun in LIST_NOUNS),
+)
+"""Every (noun, verb) a user may ask for."""
+ASKS = ("logs", "stdin", "trace")
+"""What the scheduler asks of a node on behalf of a user."""
+
+LOG_STREAM = "SCHED_LOG"
+LOG = f"{PREFIX}.log.entry"
+"""The one subject of the one stream, so that stream sequence is log index."""
+
+_PLAIN = re.compile(r"[a-z0-9_][a-z0-9_-]*", re.ASCII)
+_ENCODED = "x--"
+
+
+class UserRequest(NamedTuple):
+    """What the control account sees of a user's request; the broker wrote the name."""
+
+    user: str
+    noun: str
+    verb: str
+
+
+class NodeMessage(NamedTuple):
+    """A message from a node; the broker's allow-list ties the name to the key."""
+
+    node: str
+    what: str
+
+
+def token(name: str) -> str:
+    """A user or node name as one subject token: itself if plain, else `x--` and its hex bytes."""
+    raw = name.encode()
+    if not 0 < len(raw) <= NAME_BYTES_MAX:
+        raise BadRequest(f"a name has 1 to {NAME_BYTES_MAX} bytes, not {len(raw)}: {name[:80]!r}")
+    if _PLAIN.fullmatch(name) and not name.startswith(_ENCODED):
+        return name
+    return _ENCODED + raw.hex()
+
+
+def name_of(text: str) -> str:
+    """The name behind a token; BadRequest for anything `token` cannot have made."""
+    try:
+        name = bytes.fromhex(text[3:]).decode() if text.startswith(_ENCODED) else text
+        if token(name) == text:
+            return name
+    except ValueError:
+        pass
+    raise BadRequest(f"not a name token: {text[:80]!r}")
+
+
+# --- users -> scheduler ---------------------------------------------------------------------------
+
+
+def request(noun: str, verb: str) -> str:
+    """What a client publishes inside its own account: `stoker.v1.job.submit`."""
+    return f"{PREFIX}.{noun}.{verb}"
+
+
+def user_request(user: str, noun: str, verb: str) -> str:
+    """The same request as it arrives in the control account, with the user's name written in."""
+    return f"{PREFIX}.user.{token(user)}.{noun}.{verb}"
+
+
+def parse_user_request(subject: str) -> UserRequest:
+    """The reverse of `user_request`."""
+    parts = _fields(subject, "user", 3)
+    if (parts[1], parts[2]) not in USER_REQUESTS:
+        raise BadRequest(f"no such request: {parts[1][:40]}.{parts[2][:40]}")
+    return UserRequest(name_of(parts[0]), parts[1], parts[2])
+
+
+EVERY_USER_REQUEST = f"{PREFIX}.user.*.*.*"
+
+
+# --- scheduler -> nodes ---------------------------------------------------------------------------
+
+
+def command(node: str) -> str:
+    """Signed NodeCommands for one node."""
+    return f"{PREFIX}.cmd.{token(node)}"
+
+
+def heartbeat(node: str) -> str:
+    """Signed Heartbeats for one node, which renew its lease."""
+    return f"{PREFIX}.hb.{token(node)}"
+
+
+def ask(node: str, what: str) -> str:
+    """A question to one node: `what` is one of ASKS."""
+    return f"{PREFIX}.ask.{token(node)}.{what}"
+
+
+def parse_ask(subject: str) -> NodeMessage:
+    """The reverse of `ask`."""
+    parts = _fields(subject, "ask", 2)
+    if parts[1] not in ASKS:
+        raise BadRequest(f"no such question: {parts[1][:40]}")
+    return NodeMessage(name_of(parts[0]), parts[1])
+
+
+# --- nodes -> scheduler ---------------------------------------------------------------------------
+
+
+def hello(node: str) -> str:
+    """Request: NodeReport; answered once it is committed."""
+    return f"{PREFIX}.node.{token(node)}.hello"
+
+
+def outcome(node: str) -> str:
+    """Request: a list of Outcome; answered once they are committed."""
+    return f"{PREFIX}.node.{token(node)}.outcome"
+
+
+def log_range(node: str) -> str:
+    """Request: RangeAsk; the reply is a signed DesiredState, only for the node that asks."""
+    return f"{PREFIX}.node.{token(node)}.range"
+
+
+def observation(node: str) -> str:
+    """One Observation a second, not answered and never logged."""
+    return f"{PREFIX}.obs.{token(node)}"
+
+
+NODE_REQUESTS = ("hello", "outcome", "range")
+EVERY_NODE_REQUEST = f"{PREFIX}.node.*.*"
+EVERY_OBSERVATION = f"{PREFIX}.obs.*"
+
+
+def parse_node_request(subject: str) -> NodeMessage:
+    """The reverse of `hello`, `outcome` and `log_range`."""
+    parts = _fields(subject, "node", 2)
+    if parts[1] not in NODE_REQUESTS:
+        raise BadRequest(f"no such request of a node: {parts[1][:40]}")
+    return NodeMessage(name_of(parts[0]), parts[1])
+
+
+def parse_observation(subject: str) -> str:
+    """The node behind an observation's subject."""
+    return name_of(_fields(subject, "obs", 1)[0])
+
+
+# --- inboxes --------------------------------------------------------------------------------------
+
+
+def inbox(identity: str) -> str:
+    """Inbox prefix of one identity (`scheduler`, `agent.<node>`): nobody else may listen there."""
+    return "_INBOX_" + "_".join(token(part) for part in identity.split(".", 1))
+
+
+def _fields(subject: str, head: str, count: int) -> list[str]:
+    parts = subject.split(".")
+    if parts[:3] != [*PREFIX.split("."), head] or len(parts) != 3 + count:
+        raise BadRequest(f"not a {PREFIX}.{head} subject: {subject[:120]!r}")
+    return parts[3:]
