@@ -83,7 +83,7 @@ class TableView(ScrollView, can_focus=True):
             self.cursor = min(self.cursor, max(0, len(rows) - 1)) if found is None else found
         if len(before) != len(rows):
             self.virtual_size = Size(self._width, len(rows) + 1)
-            self.refresh()
+            self.refresh(layout=True)
             return
         for index in self._visible():
             if before[index] != rows[index]:
@@ -128,12 +128,16 @@ class TableView(ScrollView, can_focus=True):
 
     def watch_cursor(self, before: int, after: int) -> None:
         """Keep the cursor on the screen and repaint the two rows it moved between."""
-        if after < self.scroll_offset.y:
-            self.scroll_to(y=after, animate=False)
-        elif after >= self.scroll_offset.y + self.size.height - 1:
-            self.scroll_to(y=after - self.size.height + 2, animate=False)
         self._refresh_row(before)
         self._refresh_row(after)
+        # After the refresh, because rows that came with this update may not be laid out yet.
+        self.call_after_refresh(self._scroll_to_cursor)
+
+    def _scroll_to_cursor(self) -> None:
+        if self.cursor < self.scroll_offset.y:
+            self.scroll_to(y=self.cursor, animate=False)
+        elif self.cursor >= self.scroll_offset.y + self.size.height - 1:
+            self.scroll_to(y=self.cursor - self.size.height + 2, animate=False)
 
     def on_focus(self) -> None:
         """Show the cursor."""
