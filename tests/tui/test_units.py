@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantities: what is accepted, what is refused, and that nothing is rounded on the way in."""
+
+import pytest
+
+from stoker.native.errors import BadRequest
+from stoker.tui import units
+
+
+@pytest.mark.parametrize(
+    ("text", "milli"),
+    [("0", 0), ("1", 1000), ("8", 8000), ("0.005", 5), ("5m", 5), ("1000m", 1000)],
+)
+def test_a_share_is_exact(text: str, milli: int) -> None:
+    assert units.gpu_milli(text) == milli
+
+
+@pytest.mark.parametrize("text", ["1.5", "0.0005", "5.5m", "-1", "x", "", "nan", "inf", "1e-4"])
+def test_a_share_that_means_nothing_is_refused(text: str) -> None:
+    with pytest.raises(BadRequest, match=r"--gpus"):
+        units.gpu_milli(text)
+
+
+def test_cpus_may_be_more_than_one_and_a_part() -> None:
+    assert units.milli("1.5", "--cpus") == 1500
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("4G", 4 << 30), ("512M", 512 << 20), ("1.5GiB", 3 << 29), ("4096", 4096), ("1kb", 1024)],
+)
+def test_sizes(text: str, count: int) -> None:
+    assert units.size_bytes(text, "--mem") == count
+
+
+@pytest.mark.parametrize("text", ["", "G", "-1", "0", "4X", "1.3", "99999999T"])
+def test_a_size_that_means_nothing_is_refused(text: str) -> None:
+    with pytest.raises(BadRequest, match="--mem"):
+        units.size_bytes(text, "--mem")
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90", 90), ("90s", 90), ("2h", 7200), ("1h30m", 5400), ("500ms", 0.5)]
+)
+def test_times(text: str, seconds: float) -> None:
+    assert units.seconds(text, "--time") == seconds
+
+
+@pytest.mark.parametrize("text", ["", "h", "-5s", "0", "1x", "5s5", "20000d"])
+def test_a_time_that_means_nothing_is_refused(text: str) -> None:
+    with pytest.raises(BadRequest, match="--time"):
+        units.seconds(text, "--time")
+
+
+@pytest.mark.parametrize(
+    ("ns", "text"),
+    [
+        (0, "0 ns"),
+        (812, "812 ns"),
+        (1240, "1.24 us"),
+        (12_340_000, "12.3 ms"),
+        (999_999, "1.00 ms"),
+        (4_560_000_000, "4.56 s"),
+        (125_000_000_000, "2m 05s"),
+        (3 * 3600 * 10**9, "3h 00m"),
+        (100 * 3600 * 10**9, "4d 04h"),
+        (None, "-"),
+    ],
+)
+def test_durations_keep_three_digits(ns: int | None, text: str) -> None:
+    assert units.duration(ns) == text
+
+
+def test_sizes_and_shares_for_people() -> None:
+    assert [units.size(n) for n in (0, 1536, 4 << 30, 3 << 40)] == [
+        "0 B",
+        "1.50 KiB",
+        "4 GiB",
+        "3 TiB",
+    ]
+    assert [units.share(n) for n in (0, 5, 500, 2000)] == ["0", "0.005", "0.5", "2"]

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of every read verb in the six output forms: table, wide, json, jsonl, csv, name.
+
+Relied on by all verbs that list something. Pure: rows in, text out. `json`, `jsonl` and `csv`
+carry plain SI numbers under the schema's own names; only `table` and `wide` are for people.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from stoker.tui import text, units
+
+SCHEMA = "stoker/v1"
+Output = Literal["table", "wide", "json", "jsonl", "csv", "name"]
+OUTPUTS: tuple[Output, ...] = ("table", "wide", "json", "jsonl", "csv", "name")
+GAP = "  "
+CELL_MAX = 60
+"""Columns of one cell in `table`; `wide` cuts nothing."""
+
+Row = Mapping[str, Any]
+
+
+class Column(NamedTuple):
+    """One column: heading, what a row says there for a person, and where it appears."""
+
+    title: str
+    says: Callable[[Row, int], str]
+    """(row, now in CLOCK_REALTIME ns) -> text."""
+    right: bool = False
+    wide: bool = False
+
+
+class Noun(NamedTuple):
+    """What is listed: its plural in JSON, the field that names a row, its columns."""
+
+    plural: str
+    name: str
+    columns: tuple[Column, ...]
+
+
+def field(key: str, absent: str = "-") -> Callable[[Row, int], str]:
+    """The field itself, as text."""
+    return lambda row, now: absent if row.get(key) in (None, "") else str(row[key])
+
+
+def through(key: str, form: Callable[[Any], str]) -> Callable[[Row, int], str]:
+    """The field through a form of `units`."""
+    return lambda row, now: form(row.get(key))
+
+
+def _took(row: Row, now: int) -> str:
+    if not row.get("started_ns"):
+        return "-"
+    return units.duration(max(0, (row.get("ended_ns") or now) - row["started_ns"]))
+
+
+def _placed(row: Row, now: int) -> str:
+    decision = row.get("decision")
+    if not decision:
+        return "-"
+    shares = ",".join(
+        str(d.get("id") or d["index"])
+        + ("" if d["milli"] == units.MILLI else f":{units.share(d['milli'])}")
+        for d in decision["devices"]
+    )
+    return f"{decision['node']}/{shares}" if shares else str(decision["node"])
+
+
+def _exit(row: Row, now: int) -> str:
+    if row.get("signal") is not None:
+        return f"signal {row['signal']}"
+    return "-" if row.get("exit_code") is None else str(row["exit_code"])
+
+
+def _devices(row: Row, now: int) -> str:
+    return str(len(row.get("devices") or ()))
+
+
+def _reading(key: str, unit: str, scale: float = 1) -> Callable[[Row, int], str]:
+    return lambda row, now: "-" if row.get(key) is None else f"{row[key] * scale:.0f} {unit}"
+
+
+def _kind(row: Row, now: int) -> str:
+    return "SIM" if row.get("sim") else str(row.get("kind") or "-")
+
+
+def _free(row: Row, now: int) -> str:
+    if row.get("unavailable"):
+        return "no"
+    return f"{units.share(row.get('free_milli'))} of {units.share(units.MILLI)}"
+
+
+JOBS = Noun(
+    "jobs",
+    "job",
+    (
+        Column("JOB", field("job"), right=True),
+        Column("NAME", field("name")),
+        Column("USER", field("user")),
+        Column("STATE", field("state")),
+        Column("GPUS", through("gpu_milli", units.share), right=True),
+        Column("AGE", lambda row, now: units.age(row.get("submitted_ns"), now), right=True),
+        Column("TOOK", _took, right=True),
+        Column("EXIT", _exit, right=True),
+        Column("WHERE", _placed),
+        Column("COMMAND", lambda row, now: " ".join(row.get("argv") or ()), wide=True),
+        Column("REASON", field("reason")),
+    ),
+)
+NODES = Noun(
+    "nodes",
+    "node",
+    (
+        Column("NODE", field("node")),
+        Column("STATE", field("state")),
+        Column("DEVICES", _devices, right=True),
+        Column("CPUS", through("cpu_milli", units.share), right=True),
+        Column("MEMORY", through("memory_bytes", units.size), right=True),
+        Column("JOBS", field("running"), right=True),
+        Column("BOOT", field("boot_id"), wide=True),
+        Column("MISSING", lambda row, now: "; ".join(row.get("missing") or ()) or "-", wide=True),
+    ),
+)
+DEVICES = Noun(
+    "devices",
+    "id",
+    (
+        Column("DEVICE", field("id")),
+        Column("NODE", field("node")),
+        Column("KIND", _kind),
+        Column("MODEL", field("model")),
+        Column("MEMORY", through("memory_bytes", units.size), right=True),
+        Column("FREE", _free, right=True),
+        Column("BUSY", _reading("busy_ratio", "%", 100), right=True),
+        Column("POWER", _reading("power_w", "W"), right=True),
+        Column("TEMP", _reading("temperature_c", "C"), right=True),
+        Column("VENDOR", field("vendor"), wide=True),
+        Column("WHY NOT", field("unavailable", "")),
+    ),
+)
+
+
+def render(
+    noun: Noun, rows: Sequence[Row], output: Output, *, now_ns: int = 0, colour: bool = False
+) -> str:
+    """The rows in one of the six forms, each line ended by a newline; no rows may be no text."""
+    if output == "json":
+        return _json({"schema": SCHEMA, noun.plural: list(rows)}, indent=True)
+    if output == "jsonl":
+        return "".join(_json({"schema": SCHEMA, **row}) for row in rows)
+    if output == "csv":
+        return _csv(rows)
+    if output == "name":
+        return "".join(f"{text.clean(row[noun.name])}\n" for row in rows)
+    return _table(noun, rows, output == "wide", now_ns, colour)
+
+
+def render_one(value: Row) -> str:
+    """One object as `-o json` prints it."""
+    return _json(value, indent=True)
+
+
+def _json(value: object, indent: bool = False) -> str:
+    data = msgspec.json.encode(value)
+    return (msgspec.json.format(data, indent=2) if indent else data).decode() + "\n"
+
+
+def _csv(rows: Sequence[Row]) -> str:
+    if not rows:
+        return ""
+    out = io.StringIO()
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(names)
+    for row in rows:
+        writer.writerow([_csv_cell(row.get(name)) for name in names])
+    return out.getvalue()
+
+
+def _csv_cell(value: object) -> object:
+    if value is None:
+        return ""
+    if isinstance(value, list | tuple | dict):
+        return msgspec.json.encode(value).decode()
+    # A spreadsheet would run text that starts like a formula (OWASP, "CSV injection").
+    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
+        return "'" + value
+    return value
+
+
+def _table(noun: Noun, rows: Sequence[Row], wide: bool, now_ns: int, colour: bool) -> str:
+    columns = [c for c in noun.columns if wide or not c.wide]
+    if not rows:
+        return f"no {noun.plural}\n"
+    cell_max = 10_000 if wide else CELL_MAX
+    lines = [[_cell(c.says(row, now_ns), cell_max) for c in columns] for row in rows]
+    widths = [
+        max(text.cells(c.title), *(text.cells(line[i]) for line in lines))
+        for i, c in enumerate(columns)
+    ]
+    heading = _joined([c.title for c in columns], columns, widths)
+    body = (_joined(line, columns, widths) for line in lines)
+    top = f"\x1b[1m{heading}\x1b[0m" if colour else heading
+    return "\n".join([top, *body]) + "\n"
+
+
+def _cell(words: str, cell_max: int) -> str:
+    words = text.clean(words)
+    return words if text.cells(words) <= cell_max else text.fit(words, cell_max).rstrip()
+
+
+def _joined(texts: Iterable[str], columns: Sequence[Column], widths: Sequence[int]) -> str:
+    parts = zip(texts, columns, widths, strict=True)
+    return GAP.join(text.fit(words, width, right=c.right) for words, c, width in parts).rstrip()

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Untrusted text on a terminal: cleaned of control characters, measured and cut in cells.
+
+Relied on by tables and the report. Names of jobs, kernels and files come from users; nothing
+that could move the cursor or change colours passes through here.
+"""
+
+from __future__ import annotations
+
+import os
+import textwrap
+import unicodedata
+from collections.abc import Iterable
+from typing import TextIO
+
+
+def clean(text: object) -> str:
+    """The text with every character that does not print replaced by `?`."""
+    return "".join(char if char.isprintable() else "?" for char in str(text))
+
+
+def cells(text: str) -> int:
+    """Terminal columns that the text takes: two for wide characters, none for combining ones."""
+    if text.isascii():
+        return len(text)
+    return sum(_cell(char) for char in text)
+
+
+def fit(text: str, width: int, *, right: bool = False) -> str:
+    """The text cut or padded to exactly `width` columns; a cut ends in `…`."""
+    taken = cells(text)
+    if taken > width:
+        text, taken = _cut(text, width)
+    pad = " " * (width - taken)
+    return pad + text if right else text + pad
+
+
+def wrap(text: str, width: int, indent: int) -> str:
+    """Lines of at most `width` columns; all but the first are indented."""
+    lines = textwrap.wrap(text, width - indent, break_long_words=True) or [""]
+    return ("\n" + " " * indent).join(lines)
+
+
+def joined(parts: Iterable[str], separator: str = "  ") -> str:
+    """The parts that say something, side by side."""
+    return separator.join(part for part in parts if part)
+
+
+def colours(stream: TextIO) -> bool:
+    """Whether to colour: on a terminal, unless NO_COLOR (no-color.org) or TERM=dumb says no."""
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    return stream.isatty()
+
+
+def encodable(stream: TextIO) -> bool:
+    """Whether the stream can carry block characters and typographic marks."""
+    return (stream.encoding or "ascii").lower().replace("-", "") in ("utf8", "utf16", "utf32")
+
+
+def _cell(char: str) -> int:
+    if unicodedata.combining(char):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def _cut(text: str, width: int) -> tuple[str, int]:
+    kept, taken = [], 0
+    for char in text:
+        if taken + _cell(char) > width - 1:
+            break
+        kept.append(char)
+        taken += _cell(char)
+    return ("".join(kept) + "…", taken + 1) if width > 0 else ("", 0)

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantities as a person types and reads them: shares, sizes, times.
+
+Relied on by every verb and table. Parsing is exact (decimal, never float) and refuses what it
+would have to round; formatting keeps three significant digits and always names the unit.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal, InvalidOperation
+
+from stoker.native.errors import BadRequest
+
+MILLI = 1000
+_SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_SECONDS = {
+    name: Decimal(s)
+    for name, s in {"ms": "0.001", "s": "1", "m": "60", "h": "3600", "d": "86400"}.items()
+}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
+_TIME_MAX_S = 10 * 365 * 86400
+_SIZE_MAX = 1 << 60
+_SHARE_MAX = 1_000_000 * MILLI
+
+
+def milli(text: str, what: str) -> int:
+    """`2` -> 2000, `0.005` -> 5, `5m` -> 5: thousandths of a device or a CPU, exactly."""
+    scale, digits = (1, text[:-1]) if text.endswith("m") else (MILLI, text)
+    try:
+        value = Decimal(digits) * scale
+    except InvalidOperation:
+        value = Decimal("NaN")
+    if not value.is_finite() or value != value.to_integral_value():
+        raise BadRequest(f"{what} {text!r} is not a number in steps of 0.001")
+    if not 0 <= value <= _SHARE_MAX:
+        raise BadRequest(f"{what} {text!r} is not between 0 and {_SHARE_MAX // MILLI}")
+    return int(value)
+
+
+def gpu_milli(text: str) -> int:
+    """`--gpus`: 0, a part of one device, or whole devices; `1.5` means nothing and is refused."""
+    value = milli(text, "--gpus")
+    if value > MILLI and value % MILLI:
+        raise BadRequest(f"--gpus {text!r}: more than one device is granted in whole devices only")
+    return value
+
+
+def size_bytes(text: str, what: str) -> int:
+    """`4G`, `512M`, `1.5GiB`, `4096`: bytes, with powers of 1024."""
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise BadRequest(f"{what} {text!r} is not a size such as 512M or 4G")
+    value = Decimal(match[1]) * _SIZES[match[2].upper()]
+    if value != value.to_integral_value() or not 0 < value <= _SIZE_MAX:
+        raise BadRequest(f"{what} {text!r} is not a whole number of bytes between 1 and 2^60")
+    return int(value)
+
+
+def seconds(text: str, what: str) -> float:
+    """`90`, `90s`, `2h`, `1h30m`, `500ms`: seconds."""
+    text = text.strip()
+    if re.fullmatch(r"\d+(\.\d+)?", text):
+        text += "s"
+    parts = _SPAN.findall(text)
+    if not parts or "".join(n + u for n, u in parts) != re.sub(r"\s", "", text):
+        raise BadRequest(f"{what} {text!r} is not a time such as 90s, 15m or 1h30m")
+    value = sum((Decimal(n) * _SECONDS[u] for n, u in parts), Decimal(0))
+    if not 0 < value <= _TIME_MAX_S:
+        raise BadRequest(f"{what} {text!r} is not between 1ms and ten years")
+    return float(value)
+
+
+def duration(ns: float | None) -> str:
+    """Nanoseconds for a person: `812 ns`, `1.24 us`, `12.3 ms`, `4.56 s`, `2m 05s`, `3h 12m`."""
+    if ns is None:
+        return "-"
+    if ns < 0:
+        return "-" + duration(-ns)
+    for limit, unit, name in ((1e3, 1, "ns"), (1e6, 1e3, "us"), (1e9, 1e6, "ms"), (6e10, 1e9, "s")):
+        if ns < limit * 0.9995 or (name == "s" and ns < limit):
+            return f"{_three(ns / unit)} {name}"
+    minutes, rest = divmod(int(ns / 1e9), 60)
+    if minutes < 60:
+        return f"{minutes}m {rest:02}s"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours}h {minutes:02}m"
+    return f"{hours // 24}d {hours % 24:02}h"
+
+
+def size(count: float | None) -> str:
+    """Bytes for a person: `0 B`, `1.50 KiB`, `4.00 GiB`."""
+    if count is None:
+        return "-"
+    value = float(count)
+    for name in ("B", "KiB", "MiB", "GiB"):
+        if value < 1000:
+            return f"{_three(value)} {name}"
+        value /= 1024
+    return f"{_three(value)} TiB"
+
+
+def share(value: int | None) -> str:
+    """Milli-shares for a person: 2000 -> `2`, 5 -> `0.005`."""
+    if value is None:
+        return "-"
+    return f"{Decimal(value) / MILLI:f}"
+
+
+def number(value: int | None) -> str:
+    """A count with thousands apart: `100,003`."""
+    return "-" if value is None else f"{value:,}"
+
+
+def age(t_ns: int | None, now_ns: int) -> str:
+    """How long ago a CLOCK_REALTIME moment was; the future reads as `0 ns`."""
+    return "-" if not t_ns else duration(max(0, now_ns - t_ns))
+
+
+def _three(value: float) -> str:
+    if float(value).is_integer() and value < 1000:
+        return str(int(value))
+    return f"{value:.2f}" if value < 9.995 else f"{value:.1f}" if value < 99.95 else f"{value:.0f}"
