@@ -14,9 +14,12 @@ from stoker.native.errors import BadRequest
 
 MILLI = 1000
 _SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-_SECONDS = {
-    name: Decimal(s)
-    for name, s in {"ms": "0.001", "s": "1", "m": "60", "h": "3600", "d": "86400"}.items()
+_SECONDS: dict[str, Decimal] = {
+    "ms": Decimal("0.001"),
+    "s": Decimal(1),
+    "m": Decimal(60),
+    "h": Decimal(3600),
+    "d": Decimal(86400),
 }
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")

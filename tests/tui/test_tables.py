@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The six output forms: what a person reads, what a program reads, and what may not leak through."""
+"""The six output forms: what a person reads, what a program reads, what may not leak through."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ JOBS: list[dict[str, Any]] = [
 
 def test_a_table_is_aligned_and_printable() -> None:
     lines = tables.render(tables.JOBS, JOBS, "table", now_ns=NOW).splitlines()
-    assert lines[0].split() == "JOB NAME USER STATE GPUS AGE TOOK EXIT WHERE REASON".split()
+    assert lines[0].split() == [column.title for column in tables.JOBS.columns if not column.wide]
     assert lines[1].startswith("  1  train")
     assert "0.005" in lines[1] and "5 s" in lines[1] and "vm/pocl-0:0.005" in lines[1]
     assert lines[2].startswith(" 12  =cmd()?]0;x?")
