@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Devices an operator declares in config.toml: character devices that no vendor class knows.
+
+    [[device]]
+    id = "fpga-0"
+    model = "Alveo U50"
+    nodes = ["/dev/xclmgmt0"]
+    vendor = "xilinx"                         # optional; names whose variables hide it
+    visible = { XRT_DEVICE = "0" }            # optional
+    memory_bytes = 8589934592                 # optional
+
+A declared node must exist and be a character device: what cannot be opened is never granted.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from stoker.agent.devices import holders
+from stoker.agent.devices.vendor import IsOurs, Scan, Vendor, register
+from stoker.native.errors import BadRequest
+from stoker.scheduler.nouns import DeviceInfo, DeviceSample
+
+NODES_MAX = 16
+
+NO_SENSOR = "a declared device has no sensor"
+
+
+class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One `[[device]]` table."""
+
+    id: str
+    model: str = ""
+    nodes: tuple[str, ...] = ()
+    vendor: str = "declared"
+    visible: dict[str, str] = {}
+    memory_bytes: int | None = None
+
+
+@register
+class Declared(Vendor):
+    """Reports the `[[device]]` tables; a node somebody else has open is not to be granted."""
+
+    name = "declared"
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        try:
+            self._declared = msgspec.convert(config.get("device", []), list[Declaration])
+        except msgspec.ValidationError as error:
+            raise BadRequest(f"config.toml, [[device]]: {error}") from error
+        self._nodes: dict[holders.Node, str] = {}
+        self._ids: tuple[str, ...] = ()
+
+    def scan(self) -> Scan:
+        self._nodes = {}
+        self._ids = tuple(entry.id for entry in self._declared)
+        return Scan(tuple(self._device(entry) for entry in self._declared))
+
+    def sample(self) -> tuple[DeviceSample, ...]:
+        fields = ("busy_ratio", "power_w", "temperature_c")
+        absent = dict.fromkeys(fields, NO_SENSOR)
+        return tuple(DeviceSample(id, absent=absent) for id in self._ids)
+
+    def holders(self, is_ours: IsOurs) -> Mapping[str, str]:
+        if not self._nodes:
+            return {}
+        folders = {f"{Path(path).parent}/" for entry in self._declared for path in entry.nodes}
+        found = holders.scan(frozenset(self._nodes), is_ours, ("/dev/", *folders))
+        return {self._nodes[node]: why for node, why in found.holders.items()}
+
+    def _device(self, entry: Declaration) -> DeviceInfo:
+        nodes, unavailable = [], ""
+        for path in entry.nodes[:NODES_MAX]:
+            try:
+                node = _character_device(path)
+            except OSError as error:
+                unavailable = f"{path}: {error.strerror}"
+                continue
+            nodes.append(node)
+            self._nodes[node] = entry.id
+        if len(entry.nodes) > NODES_MAX:
+            unavailable = f"{len(entry.nodes)} nodes are declared, at most {NODES_MAX} are admitted"
+        return DeviceInfo(
+            id=entry.id,
+            vendor=entry.vendor,
+            model=entry.model or entry.id,
+            kind="declared",
+            memory_bytes=entry.memory_bytes,
+            nodes=tuple(nodes),
+            visible=entry.visible,
+            unavailable=unavailable,
+        )
+
+
+def _character_device(path: str) -> holders.Node:
+    found = Path(path).stat()
+    if not stat.S_ISCHR(found.st_mode):
+        raise OSError(0, "it is not a character device")
+    return os.major(found.st_rdev), os.minor(found.st_rdev)

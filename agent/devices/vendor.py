@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a vendor is: one small class that finds devices, samples them and names who holds them.
+
+Relied on by the registry, which knows vendors only through this shape. A vendor class registers
+itself with `@register`; a call that a driver refuses becomes an absence with the driver's reason.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from stoker.scheduler.nouns import DeviceInfo, DeviceSample
+
+IsOurs = Callable[[int], bool]
+"""Whether a process id belongs to a job of this node."""
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What one vendor found: its devices, and what it could not find, one sentence each."""
+
+    devices: tuple[DeviceInfo, ...] = ()
+    missing: tuple[str, ...] = ()
+
+
+class Vendor(ABC):
+    """One way to find devices. Made once per agent; every call may come from a worker thread."""
+
+    name: str
+    """`DeviceInfo.vendor` of everything this class reports."""
+
+    @abstractmethod
+    def scan(self) -> Scan:
+        """Look again; devices in a stable order."""
+
+    def sample(self) -> tuple[DeviceSample, ...]:
+        """Sensors of every device of the last scan."""
+        return ()
+
+    def holders(self, is_ours: IsOurs) -> Mapping[str, str]:
+        """Device id -> who outside stoker holds it ("held by pid 812 (python3)")."""
+        return {}
+
+
+Make = Callable[[Mapping[str, Any]], Vendor]
+
+VENDORS: list[Make] = []
+"""Every registered vendor, in import order; called with the node's configuration."""
+
+
+def register(make: type[Vendor]) -> type[Vendor]:
+    """Class decorator: this vendor takes part in every scan."""
+    VENDORS.append(make)
+    return make

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which environment makes GPU runtimes see the granted devices and no others.
+
+Relied on by the launch of every job. A courtesy to runtimes, not the fence: the cgroup device
+program is what refuses an open. Each vendor's variables are set, so a job that was granted
+nothing sees nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from stoker.scheduler.nouns import DeviceInfo
+
+HIDDEN: dict[str, dict[str, str]] = {
+    # CUDA Programming Guide 5.2.1.1: an empty string makes no device visible.
+    "nvidia": {"CUDA_VISIBLE_DEVICES": ""},
+    # ROCr amd_filter_device.cpp: set and empty selects zero devices, and HIP sits on ROCr.
+    "amd": {"ROCR_VISIBLE_DEVICES": ""},
+    # Level Zero ignores an entry that names no device, while an empty mask means all of them.
+    "intel": {"ZE_AFFINITY_MASK": "255"},
+    # PoCL 3.1, tried: set and empty leaves the platform with zero devices.
+    "pocl": {"POCL_DEVICES": ""},
+}
+"""Vendor -> the environment under which its runtimes find no device."""
+
+
+def environment(granted: Iterable[DeviceInfo]) -> dict[str, str]:
+    """Variables for a job that was granted these devices, in the order of the grant."""
+    devices = tuple(granted)
+    variables: dict[str, str] = {}
+    for vendor, hidden in HIDDEN.items():
+        if not any(device.vendor == vendor for device in devices):
+            variables.update(hidden)
+    return variables | _shown(devices)
+
+
+def _shown(devices: tuple[DeviceInfo, ...]) -> dict[str, str]:
+    """The devices' own variables; several values of one variable are one list."""
+    shown: dict[str, list[str]] = {}
+    for device in devices:
+        for name, value in device.visible.items():
+            shown.setdefault(name, []).append(value)
+    return {name: ",".join(values) for name, values in shown.items()}

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the kernel says of this machine: boot id, processors, memory, load.
+
+Relied on by the agent's report and its observations. Every function reads one file under a given
+root (default `/proc`), so tests give their own; nothing is cached, nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from stoker.native.errors import NotSupported
+from stoker.scheduler.nouns import MILLI
+
+PROC = Path("/proc")
+
+
+def boot_id(proc: Path = PROC) -> str:
+    """The kernel's random id of this boot (proc_sys_kernel(5)); NotSupported without it."""
+    path = proc / "sys/kernel/random/boot_id"
+    try:
+        return path.read_text().strip()
+    except OSError as error:
+        raise NotSupported(f"{path} cannot be read: {error.strerror}") from error
+
+
+def cpu_milli() -> int:
+    """Processors this process may use, in thousandths of one."""
+    return len(os.sched_getaffinity(0)) * MILLI
+
+
+def memory_bytes(proc: Path = PROC) -> int:
+    """Installed memory."""
+    return _meminfo(proc, "MemTotal")
+
+
+def memory_free_bytes(proc: Path = PROC) -> int:
+    """Memory that can be had without swapping, as the kernel estimates it."""
+    return _meminfo(proc, "MemAvailable")
+
+
+def load_milli(proc: Path = PROC) -> int:
+    """Load average of the last minute, in thousandths."""
+    return round(float((proc / "loadavg").read_text().split()[0]) * MILLI)
+
+
+def _meminfo(proc: Path, field: str) -> int:
+    """One line of /proc/meminfo in bytes; the kernel writes kibibytes and calls them kB."""
+    path = proc / "meminfo"
+    for line in path.read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name == field:
+            return int(value.split()[0]) * 1024
+    raise NotSupported(f"{path} has no {field}")
