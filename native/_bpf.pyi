@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The BPF programs of one node and their maps; a handle over native/bpf/host.h.
+
+Relied on by stoker.probes.host alone. The module is absent where clang, bpftool or libbpf were
+missing at build time. Times are CLOCK_MONOTONIC ns.
+"""
+
+_Times = tuple[int, int, int, int, int, int, int, tuple[int, ...]]
+_Thread = tuple[tuple[int, int, int, int, int], _Times]
+_Job = tuple[int, _Times, list[_Thread], int, int]
+_Event = tuple[int, int, int, int, int, int, int, str, int | None, int | None, bool, bool]
+
+class Host:
+    """Loaded and attached programs. Every call is bounded and none blocks."""
+
+    def __init__(
+        self,
+        jobs_cgroup: int,
+        jobs_level: int,
+        *,
+        threads: int,
+        jobs: int,
+        span_ring_bytes: int,
+        event_ring_bytes: int,
+    ) -> None: ...
+    def attach(self) -> list[tuple[str, int, str]]:
+        """(probe id, 0 attached / 1 refused / 2 unknown, reason) for each host probe."""
+    def follow(self, job: int, full: bool) -> int:
+        """0 or a negative errno; -ENOSPC when the jobs table is full."""
+    def unfollow(self, job: int) -> None: ...
+    def read(self, job: int) -> tuple[int, list[_Job]]:
+        """(now, [(job, totals, threads, ended, unsettled)]); job 0 means all."""
+    def spans(self) -> dict[int, bytes]: ...
+    def events(self) -> list[_Event]: ...
+    def made(self) -> dict[str, int]: ...
+    def dropped(self) -> dict[str, int]: ...
+    def begin_cost(self) -> None: ...
+    def end_cost(self) -> tuple[int, list[tuple[str, int, int]], str]:
+        """(window ns, [(probe id, run ns, runs)], why not)."""
+    def close(self) -> None: ...

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Threads and processes of jobs as the kernel sees them, through BPF.
+
+Relied on by the agent's fold. Attaching never raises for what a machine lacks: each probe's state
+says what the kernel answered. Totals stay exact while threads come and go, and whatever had to be
+dropped is in `dropped()` under its own name. One instance belongs to one thread.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from stoker.native.errors import StokerError, from_errno
+from stoker.probes.catalogue import ProbeState, State, all_states
+from stoker.probes.cgroups import cgroup_id, cgroup_level
+from stoker.probes.host_records import EventKind, HostTimes, ProcessEvent, ThreadTimes, Times
+
+if TYPE_CHECKING:
+    from stoker.native import _bpf
+
+__all__ = ["Cost", "HostLimits", "HostProbes", "HostTimes", "ProbeState", "cgroup_id"]
+
+_STATES: tuple[State, ...] = ("attached", "refused", "unknown")
+_KINDS: tuple[EventKind, ...] = ("exec", "fork", "thread", "exit", "thread_exit")
+
+
+@dataclass(frozen=True, slots=True)
+class HostLimits:
+    """Sizes of what is kept in the kernel; past each one, losses are counted."""
+
+    threads: int = 16384
+    """Threads of all jobs alive at once."""
+    jobs: int = 8192
+    """Jobs known at once: alive, or ended and neither unfollowed nor expired."""
+    span_ring_bytes: int = 16 << 20
+    """Power of two, at least one page. A span takes 40 bytes."""
+    event_ring_bytes: int = 1 << 20
+    """Power of two, at least one page. Thread events may fill half of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What the programs themselves took during a measuring window, all CPUs together."""
+
+    run_ns: int = 0
+    runs: int = 0
+    window_ns: int = 0
+    programs: dict[str, tuple[int, int]] | None = None
+    """Probe id -> (ns, runs)."""
+    absent: str = ""
+    """Why nothing was measured; the numbers then mean nothing."""
+
+
+class HostProbes:
+    """The attached programs and their maps. Made by `attach`, ended by `close`.
+
+    A job is named by the id of its cgroup, the direct child of the jobs cgroup. Threads of every
+    job are accounted from their first event on; `follow` adds a timeline, `unfollow` forgets.
+    """
+
+    def __init__(self, kernel: _bpf.Host | None, states: list[ProbeState]) -> None:
+        self._kernel = kernel
+        self.states = states
+        self.attached_ns = time.monotonic_ns()
+        """CLOCK_MONOTONIC ns from when on threads are seen; before it nothing is known."""
+
+    @classmethod
+    def attach(cls, jobs_cgroup: Path, limits: HostLimits | None = None) -> Self:
+        """Attach all that this kernel allows, for the cgroups below `jobs_cgroup` (cgroup v2).
+
+        Never raises for a missing permission, feature or build part: `states` has the reason.
+        """
+        limits = limits or HostLimits()
+        try:
+            from stoker.native import _bpf
+        except ImportError as error:
+            why = f"this build has no eBPF part ({error}): clang, bpftool or libbpf-dev was missing"
+            return cls(None, all_states("unknown", why))
+        try:
+            target = cgroup_id(jobs_cgroup), cgroup_level(jobs_cgroup)
+        except (StokerError, OSError) as error:
+            return cls(None, all_states("unknown", str(error)))
+        kernel = _bpf.Host(
+            *target,
+            threads=limits.threads,
+            jobs=limits.jobs,
+            span_ring_bytes=limits.span_ring_bytes,
+            event_ring_bytes=limits.event_ring_bytes,
+        )
+        answers = kernel.attach()
+        return cls(kernel, [ProbeState(id, _STATES[state], why) for id, state, why in answers])
+
+    def follow(self, job: int, full: bool) -> None:
+        """Keep this job until `unfollow`; with `full`, also record a span of every interval.
+
+        Does nothing where the programs are not attached; raises Refused when `limits.jobs` is
+        reached.
+        """
+        if self._kernel is not None and (error := self._kernel.follow(job, full)):
+            raise from_errno(error, f"follow the job of cgroup {job}")
+
+    def unfollow(self, job: int) -> None:
+        """Forget a job and its threads; for after its end, since living threads start anew."""
+        if self._kernel is not None:
+            self._kernel.unfollow(job)
+
+    def read(self, job: int) -> HostTimes:
+        """Times of one job's threads now, as far as seen since `attached_ns`."""
+        return self._read(job).get(job) or HostTimes(
+            job, time.monotonic_ns(), None, absent=self._why_nothing()
+        )
+
+    def read_all(self) -> dict[int, HostTimes]:
+        """Times of every job that is known, in one pass over the kernel's tables."""
+        return self._read(0)
+
+    def spans(self) -> dict[int, bytes]:
+        """Spans since the last call, by job: 24-byte records of span.h in order of their end."""
+        return self._kernel.spans() if self._kernel is not None else {}
+
+    def process_events(self) -> list[ProcessEvent]:
+        """What processes of jobs did since the last call, in order."""
+        if self._kernel is None:
+            return []
+        return [ProcessEvent(_KINDS[event[0]], *event[1:]) for event in self._kernel.events()]
+
+    def made(self) -> dict[str, int]:
+        """Records made since attaching, by name; made = delivered + dropped + still queued."""
+        return self._kernel.made() if self._kernel is not None else {}
+
+    def dropped(self) -> dict[str, int]:
+        """Losses since attaching, by name; every name is there from the start, mostly with 0."""
+        return self._kernel.dropped() if self._kernel is not None else {}
+
+    def begin_cost(self) -> None:
+        """Open a measuring window. Short ones only: it slows every BPF program of the machine."""
+        if self._kernel is not None:
+            self._kernel.begin_cost()
+
+    def cost(self) -> Cost:
+        """Close the window and say what the programs took in it."""
+        if self._kernel is None:
+            return Cost(absent=self._why_nothing())
+        window_ns, programs, why = self._kernel.end_cost()
+        if why:
+            return Cost(absent=why)
+        spent = {id: (ns, runs) for id, ns, runs in programs}
+        run_ns, runs = (sum(each[i] for each in spent.values()) for i in (0, 1))
+        return Cost(run_ns, runs, window_ns, spent)
+
+    def close(self) -> None:
+        """Detach and free everything; afterwards this object answers as if never attached."""
+        if self._kernel is not None:
+            self._kernel.close()
+            self._kernel = None
+            self.states = all_states("unknown", "closed")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _read(self, job: int) -> dict[int, HostTimes]:
+        if self._kernel is None:
+            return {}
+        t_ns, jobs = self._kernel.read(job)
+        return {
+            id: HostTimes(
+                id,
+                t_ns,
+                Times(*totals),
+                tuple(ThreadTimes(*fixed, Times(*times)) for fixed, times in threads),
+                ended,
+                unsettled,
+            )
+            for id, totals, threads, ended, unsettled in jobs
+        }
+
+    def _why_nothing(self) -> str:
+        switch = next(state for state in self.states if state.id == "host.sched.switch")
+        return switch.reason or "no thread of this cgroup was seen since attaching"

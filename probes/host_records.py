@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the host probes report: times of threads and jobs, and what processes did.
+
+Relied on by the agent's fold, the report and the tests. Times are CLOCK_MONOTONIC nanoseconds
+unless a name says otherwise; states are those of `probes/bpf/span.h`. A value that was not
+measured is None and the record says why.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+ON_CPU, RUNNABLE, BLOCKED, BLOCKED_IO = 1, 2, 3, 4
+"""Thread states, as in `enum sk_span_state` of span.h."""
+
+DETAIL_UNKNOWN = 0xFFFF
+"""A blocked span whose system call is not known."""
+
+SPAN_BYTES = 24
+"""Size of `struct sk_span`: {u64 from_ns; u64 to_ns; u32 tid; u16 state; u16 detail}."""
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Time by state, with the interval that is open at the moment of reading included."""
+
+    on_cpu_ns: int
+    runnable_ns: int
+    """Waited for a CPU: woken or preempted, until switched in."""
+    blocked_ns: int
+    io_ns: int
+    """Blocked in I/O or uninterruptibly (state D, which includes paging)."""
+    switches: int
+    """Times switched in."""
+    wakeups: int
+    longest_delay_ns: int
+    """Longest single wait for a CPU."""
+    delay_log2: tuple[int, ...]
+    """Waits for a CPU by size: bucket i counts those of [2^i, 2^(i+1)) ns, the last all above."""
+
+    @property
+    def total_ns(self) -> int:
+        """All observed time, whatever the state."""
+        return self.on_cpu_ns + self.runnable_ns + self.blocked_ns + self.io_ns
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadTimes:
+    """One living thread: in `state` since `since_ns`, first seen at `seen_ns`."""
+
+    tid: int
+    state: int
+    detail: int
+    """System call number while blocked, DETAIL_UNKNOWN otherwise; only jobs followed in full."""
+    since_ns: int
+    seen_ns: int
+    times: Times
+
+
+@dataclass(frozen=True, slots=True)
+class HostTimes:
+    """One job's threads at `t_ns`. `totals` = living threads + those that ended, or None."""
+
+    job: int
+    t_ns: int
+    totals: Times | None
+    threads: tuple[ThreadTimes, ...] = ()
+    ended: int = 0
+    """Threads that exited; their times are in `totals` alone."""
+    unsettled: int = 0
+    """Threads that changed while they were read too often to be exact; 0 means exact."""
+    absent: str = ""
+    """Why `totals` is None."""
+
+
+EventKind = Literal["exec", "fork", "thread", "exit", "thread_exit"]
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessEvent:
+    """One thing a job's process did; `fork` and `thread` speak of the child."""
+
+    kind: EventKind
+    t_ns: int
+    job: int
+    pid: int
+    """Process (thread group) id in the initial pid namespace."""
+    tid: int
+    parent_pid: int
+    start_boot_ns: int
+    """Start of the thread on CLOCK_BOOTTIME, as in /proc/<pid>/stat (which counts ticks)."""
+    comm: str
+    exit_code: int | None = None
+    signal: int | None = None
+    """Signal that ended it; set for `exit` and `thread_exit` that died of one."""
+    core_dumped: bool = False
+    oom_killed: bool = False
+    """The kernel chose it as the victim when memory ran out."""
