@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the spawner is asked to start and what it says became of it, with their wire form.
+
+Relied on by the spawner client and, through it, by the agent's loop. Pure: bytes in, bytes out.
+The layouts are those of native/runner/wire.h; `test_launch.py` holds both sides to one another.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator, Mapping
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from stoker.native.errors import BadRequest
+from stoker.scheduler.nouns import Usage
+
+WIRE_VERSION = 1
+FRAME_BYTES_MAX = 1 << 20
+LAUNCH_BYTES_MAX = 384 * 1024
+"""One packed Launch: argv, environment and paths together."""
+ARGUMENTS_MAX = 32768
+"""Entries of argv and env together."""
+GROUPS_MAX = 256
+DEVICES_MAX = 256
+PATH_BYTES_MAX = 255
+"""Length of `folder` and `trace_folder`."""
+REASON_BYTES_MAX = 95
+"""A stop's reason is cut to this many bytes."""
+
+Cause: TypeAlias = Literal[
+    "exited",  # exit_code says how
+    "signalled",  # signal says which; reason names a memory limit if that was it
+    "timeout",  # stopped at its time limit
+    "stopped",  # stopped on request; reason repeats the request's
+    "start_failed",  # it never ran a statement; reason says which step failed
+    "never_started",  # taken, but nothing was begun: the same attempt may be started again
+    "lost",  # its keeper was killed or the node rebooted; its processes are gone
+]
+CAUSES: tuple[Cause, ...] = (
+    "exited",
+    "signalled",
+    "timeout",
+    "stopped",
+    "start_failed",
+    "never_started",
+    "lost",
+)
+"""Position + 1 is the number on the wire (`enum sk_cause`)."""
+
+State: TypeAlias = Literal["starting", "running", "ended"]
+
+
+class Launch(msgspec.Struct, frozen=True, gc=False):
+    """One start of a job. Limits of None are no limit; `folder` exists and is the agent's.
+
+    The environment is passed exactly as given. `devices` are (major, minor) character devices to
+    admit next to the harmless ones. `trace_folder` is created 0700 and given to `uid`, "" is none.
+    With `stdin` the job reads what `write_stdin` brings, else /dev/null.
+    """
+
+    job: int
+    attempt: int
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    cwd: str
+    uid: int
+    gid: int
+    folder: str
+    groups: tuple[int, ...] = ()
+    umask: int = 0o022
+    stdin: bool = False
+    cpu_milli: int | None = None
+    memory_bytes: int | None = None
+    pids: int | None = None
+    devices: tuple[tuple[int, int], ...] = ()
+    time_limit_s: float | None = None
+    grace_s: float = 5.0
+    output_bytes_max: int = 1 << 30
+    trace_folder: str = ""
+
+
+class Started(msgspec.Struct, frozen=True, gc=False):
+    """The job's program runs (its execve succeeded). `t_ns` is CLOCK_REALTIME."""
+
+    job: int
+    attempt: int
+    pid: int
+    cgroup_id: int
+    """Inode of the job's cgroup v2 directory; 0 without cgroups."""
+    t_ns: int
+
+
+class Exited(msgspec.Struct, frozen=True, gc=False):
+    """The attempt is over: no process of it lives, its output is in the files, grants are gone."""
+
+    job: int
+    attempt: int
+    cause: Cause
+    exit_code: int | None
+    signal: int | None
+    reason: str
+    """What a person should read; empty where code or signal say it all."""
+    pid: int
+    """0 if it never ran."""
+    cgroup_id: int
+    started_ns: int | None
+    t_ns: int
+    usage: Usage | None
+    """None where nobody could measure it (lost, never started)."""
+    out_bytes: int
+    err_bytes: int
+
+
+Event: TypeAlias = Started | Exited
+
+
+class Known(msgspec.Struct, frozen=True, gc=False):
+    """One attempt the spawner still has; an ended one stays until its Exited is acknowledged."""
+
+    job: int
+    attempt: int
+    state: State
+    event: Event | None
+    """The newest event: Started when running, Exited when ended."""
+
+
+class Refusal(msgspec.Struct, frozen=True, gc=False):
+    """A launch that was not taken; nothing of it exists."""
+
+    job: int
+    attempt: int
+    errno: int
+    reason: str
+
+
+class Feature(msgspec.Struct, frozen=True, gc=False):
+    """Whether the spawner can do something on this machine, and if not, why."""
+
+    works: bool
+    detail: str
+
+
+# --- frames: size, kind, count, request number -------------------------------------------------
+FRAME = struct.Struct("<IHHQ")
+HELLO, START, STOP, STDIN, ACKNOWLEDGE, KNOWN = 1, 2, 3, 4, 5, 6
+FEATURES, TAKEN, DONE, SLOT, SLOTS_END = 17, 18, 19, 20, 21
+EVENT = 32
+
+_LAUNCH = struct.Struct("<IIQIIIIIIQQQQHHII4x")
+_EVENT = struct.Struct("<QIIHHiiIQQQQQQQQII")
+_STOP = struct.Struct("<QIIQ")
+_STDIN = struct.Struct("<QIIQ")
+_ACKNOWLEDGE = struct.Struct("<QII")
+_REFUSAL = struct.Struct("<IiI")
+_DONE = struct.Struct("<iIQ")
+
+_FLAG_STDIN, _FLAG_MEMORY, _FLAG_PIDS, _FLAG_CPU, _FLAG_TIME = 1, 2, 4, 8, 16
+_STARTED_BIT, _EXITED_BIT, _CODE_BIT, _SIGNAL_BIT, _USAGE_BIT = 1, 2, 4, 8, 16
+_STATES: tuple[State, ...] = ("starting", "running", "ended")
+
+
+def pack_frame(kind: int, request: int, payload: bytes = b"", count: int = 0) -> bytes:
+    """Header and payload; the payload's size was bounded by whoever made it."""
+    return FRAME.pack(FRAME.size + len(payload), kind, count, request) + payload
+
+
+def pack_launch(launch: Launch) -> bytes:
+    """A Launch as `struct sk_launch` with its arrays and strings, padded to 8 bytes."""
+    strings = _strings(launch)
+    numbers = launch.groups + tuple(n for device in launch.devices for n in device)
+    arrays = struct.pack(f"<{len(numbers)}I", *numbers)
+    size = _LAUNCH.size + len(arrays) + len(strings)
+    padding = -size % 8
+    if size + padding > LAUNCH_BYTES_MAX:
+        raise BadRequest(
+            f"job {launch.job}: arguments and environment are {size} bytes, "
+            f"at most {LAUNCH_BYTES_MAX} can be started"
+        )
+    return _pack_fixed(launch, size + padding) + arrays + strings + b"\0" * padding
+
+
+def _strings(launch: Launch) -> bytes:
+    parts = [launch.cwd, launch.folder, launch.trace_folder, *launch.argv]
+    parts += [f"{name}={value}" for name, value in launch.env.items()]
+    if len(parts) > ARGUMENTS_MAX:
+        raise BadRequest(f"job {launch.job}: more than {ARGUMENTS_MAX} arguments and variables")
+    joined = os.fsencode("\0".join(parts)) + b"\0"
+    if joined.count(b"\0") != len(parts):
+        raise BadRequest(f"job {launch.job}: a NUL byte in an argument, variable or path")
+    return joined
+
+
+def _pack_fixed(launch: Launch, size: int) -> bytes:
+    flags = _FLAG_STDIN if launch.stdin else 0
+    for flag, limit in (
+        (_FLAG_MEMORY, launch.memory_bytes),
+        (_FLAG_PIDS, launch.pids),
+        (_FLAG_CPU, launch.cpu_milli),
+        (_FLAG_TIME, launch.time_limit_s),
+    ):
+        flags |= flag if limit is not None else 0
+    return _LAUNCH.pack(
+        size,
+        flags,
+        launch.job,
+        launch.attempt,
+        launch.uid,
+        launch.gid,
+        launch.umask,
+        launch.cpu_milli or 0,
+        launch.pids or 0,
+        launch.memory_bytes or 0,
+        int((launch.time_limit_s or 0) * 1e9),
+        int(launch.grace_s * 1e9),
+        launch.output_bytes_max,
+        len(launch.groups),
+        len(launch.devices),
+        len(launch.argv),
+        len(launch.env),
+    )
+
+
+def pack_stop(job: int, attempt: int, reason: str, grace_s: float) -> bytes:
+    """Payload of a STOP frame."""
+    text = reason.encode(errors="replace")[:REASON_BYTES_MAX]
+    return _STOP.pack(job, attempt, len(text), int(grace_s * 1e9)) + text
+
+
+def pack_stdin(job: int, attempt: int, offset: int, data: bytes, eof: bool) -> bytes:
+    """Payload of a STDIN frame: `data` belongs at `offset` of the job's input."""
+    return _STDIN.pack(job, attempt, int(eof), offset) + data
+
+
+def pack_acknowledge(event: Event) -> bytes:
+    """One entry of an ACKNOWLEDGE frame."""
+    bit = _EXITED_BIT if type(event) is Exited else _STARTED_BIT
+    return _ACKNOWLEDGE.pack(event.job, event.attempt, bit)
+
+
+def unpack_done(payload: memoryview) -> tuple[int, int, str]:
+    """(negative errno or 0, value, text) of a DONE frame."""
+    status, length, value = _DONE.unpack_from(payload)
+    return status, value, _text(payload, _DONE.size, length)
+
+
+def unpack_refusals(payload: memoryview, count: int) -> Iterator[tuple[int, int, str]]:
+    """(position in the request, errno, text) for each launch that was not taken."""
+    at = 0
+    for _ in range(count):
+        index, number, length = _REFUSAL.unpack_from(payload, at)
+        yield index, number, _text(payload, at + _REFUSAL.size, length)
+        at += _REFUSAL.size + length
+
+
+def unpack_events(payload: memoryview, count: int) -> Iterator[Event]:
+    """The events of one EVENT frame, in the order in which they happened to each job."""
+    at = 0
+    for _ in range(count):
+        _, event, size = _unpack(payload, at)
+        at += size
+        if event is not None:
+            yield event
+
+
+def unpack_known(payload: memoryview) -> Known:
+    """The one attempt of a SLOT frame."""
+    state, event, _ = _unpack(payload, 0)
+    job, attempt = _ACKNOWLEDGE.unpack_from(payload)[:2]
+    return Known(job=job, attempt=attempt, state=_STATES[state - 1], event=event)
+
+
+def _unpack(payload: memoryview, at: int) -> tuple[int, Event | None, int]:
+    """(state, event, bytes used) of one `struct sk_event`."""
+    (job, attempt, pid, bits, cause, code, signal, state, *numbers, length, _) = _EVENT.unpack_from(
+        payload, at
+    )
+    cgroup_id, started_ns, t_ns, cpu_ns, peak, out, err, dropped = numbers
+    event: Event | None = None
+    if bits & _EXITED_BIT:
+        event = Exited(
+            job=job,
+            attempt=attempt,
+            cause=CAUSES[cause - 1],
+            exit_code=code if bits & _CODE_BIT else None,
+            signal=signal if bits & _SIGNAL_BIT else None,
+            reason=_text(payload, at + _EVENT.size, length),
+            pid=pid,
+            cgroup_id=cgroup_id,
+            started_ns=started_ns or None,
+            t_ns=t_ns,
+            usage=Usage(cpu_ns, peak, out + err, dropped) if bits & _USAGE_BIT else None,
+            out_bytes=out,
+            err_bytes=err,
+        )
+    elif bits & _STARTED_BIT:
+        event = Started(job=job, attempt=attempt, pid=pid, cgroup_id=cgroup_id, t_ns=started_ns)
+    return state, event, _EVENT.size + length
+
+
+def _text(payload: memoryview, at: int, length: int) -> str:
+    return bytes(payload[at : at + length]).decode(errors="replace")
