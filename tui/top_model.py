@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the live view shows, as a function of the cluster's answers: replies in, texts out.
+
+Relied on by `tui.top` and its plain form. Pure: the time of the answers is an argument, and a
+missing value is shown as `-` here because its reason stands in the device's own view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from stoker.mesh.schema import DeviceView, JobView, KernelRow, NodeView
+from stoker.scheduler.nouns import ENDED
+from stoker.tui import units
+from stoker.tui.table_view import Column, Row
+
+
+class Layout(NamedTuple):
+    """One table of the view: its columns, and what it says while it is empty."""
+
+    columns: tuple[Column, ...]
+    empty: str
+
+
+class Answers(NamedTuple):
+    """One reading of the cluster; `read_ns` is CLOCK_REALTIME."""
+
+    nodes: Sequence[NodeView]
+    devices: Sequence[DeviceView]
+    jobs: Sequence[JobView]
+    kernels: Sequence[KernelRow]
+    read_ns: int
+
+
+class Frame(NamedTuple):
+    """What is on the screen: the headline and the rows of each table."""
+
+    headline: str
+    tables: dict[str, list[Row]]
+
+
+TABLES: dict[str, Layout] = {
+    "nodes": Layout(
+        (
+            Column("NODE", 18),
+            Column("STATE", 7),
+            Column("JOBS", 6, right=True),
+            Column("DEVICES", 7, right=True),
+            Column("LOAD", 7, right=True),
+            Column("MEMORY FREE", 11, right=True),
+            Column("MISSING", 48),
+        ),
+        "no node has reported",
+    ),
+    "devices": Layout(
+        (
+            Column("DEVICE", 18),
+            Column("MODEL", 30),
+            Column("KIND", 11),
+            Column("GRANTED", 8, right=True),
+            Column("BUSY", 6, right=True),
+            Column("POWER", 8, right=True),
+            Column("TEMP", 6, right=True),
+            Column("JOBS", 18),
+        ),
+        "no node has a device",
+    ),
+    "jobs": Layout(
+        (
+            Column("JOB", 7, right=True),
+            Column("NAME", 24),
+            Column("USER", 12),
+            Column("STATE", 10),
+            Column("GPUS", 6, right=True),
+            Column("NODE", 16),
+            Column("AGE", 9, right=True),
+            Column("REASON", 40),
+        ),
+        "no jobs",
+    ),
+    "kernels": Layout(
+        (
+            Column("JOB", 7, right=True),
+            Column("KERNEL", 40),
+            Column("COUNT", 12, right=True),
+            Column("TOTAL", 12, right=True),
+            Column("P50", 9, right=True),
+            Column("P99", 9, right=True),
+        ),
+        "no traced job is running",
+    ),
+}
+
+_TONES = {"running": "good", "failed": "bad", "lost": "bad", "timeout": "bad", "succeeded": "dim"}
+
+
+def frame(answers: Answers) -> Frame:
+    """The whole screen for one reading."""
+    return Frame(
+        _headline(answers),
+        {
+            "nodes": [_node(node) for node in answers.nodes],
+            "devices": [_device(device) for device in answers.devices],
+            "jobs": [_job(job, answers.read_ns) for job in answers.jobs],
+            "kernels": [_kernel(kernel) for kernel in answers.kernels],
+        },
+    )
+
+
+def plain(shown: Frame) -> str:
+    """The same frame as lines of text, for a pipe, a screen reader or a log."""
+    lines = [shown.headline]
+    for name, rows in shown.tables.items():
+        titles = [column.title for column in TABLES[name].columns]
+        lines += ["", name, "  " + "  ".join(titles)]
+        lines += ["  " + "  ".join(row.cells) for row in rows] or ["  " + TABLES[name].empty]
+    return "\n".join(lines)
+
+
+def _headline(answers: Answers) -> str:
+    active = [job for job in answers.jobs if job.state not in ENDED]
+    running = sum(job.state in ("running", "stopping") for job in active)
+    granted = sum(device.granted_milli for device in answers.devices)
+    parts = [
+        f"{len(answers.nodes)} nodes",
+        f"{len(answers.devices)} devices, {units.share(granted)} granted",
+        f"{running} running",
+        f"{len(active) - running} waiting",
+    ]
+    if any(device.sim for device in answers.devices):
+        parts.append("SIM: some devices are simulated")
+    return "stoker   " + "   ".join(parts)
+
+
+def _node(node: NodeView) -> Row:
+    load = None if node.load_milli is None else f"{node.load_milli / 1000:.2f}"
+    cells = (
+        node.node,
+        node.state,
+        units.number(node.jobs),
+        units.number(node.devices),
+        load or "-",
+        units.size(node.memory_free_bytes),
+        "; ".join(node.missing) or "nothing",
+    )
+    return Row(node.node, cells, "good" if node.state == "ready" else "bad")
+
+
+def _device(device: DeviceView) -> Row:
+    kind = {"cpu": "CPU, no GPU"}.get(device.kind, device.kind)
+    cells = (
+        device.id,
+        device.model,
+        "SIM" if device.sim else kind,
+        units.share(device.granted_milli),
+        "-" if device.busy_ratio is None else f"{device.busy_ratio:.0%}",
+        "-" if device.power_w is None else f"{device.power_w:.0f} W",
+        "-" if device.temperature_c is None else f"{device.temperature_c:.0f} C",
+        device.unavailable or ",".join(map(str, device.jobs[:6])),
+    )
+    return Row(f"{device.node}/{device.id}", cells, "bad" if device.unavailable else "")
+
+
+def _job(job: JobView, now_ns: int) -> Row:
+    since = job.times.ended_ns or job.times.started_ns or job.times.submitted_ns
+    cells = (
+        str(job.job),
+        job.name or job.spec.argv[0].rpartition("/")[2],
+        job.user,
+        job.state,
+        units.share(job.spec.gpu_milli),
+        job.decision.node if job.decision else "-",
+        units.age(since, now_ns),
+        job.reason,
+    )
+    return Row(str(job.job), cells, _TONES.get(job.state, ""))
+
+
+def _kernel(kernel: KernelRow) -> Row:
+    total = units.duration(kernel.total_ns)
+    cells = (
+        str(kernel.job),
+        kernel.name,
+        units.number(kernel.count),
+        f"~{total}" if kernel.estimate else total,
+        units.duration(kernel.p50_ns),
+        units.duration(kernel.p99_ns),
+    )
+    return Row(f"{kernel.job}/{kernel.name}", cells)
