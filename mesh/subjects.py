@@ -93,6 +93,7 @@ def parse_user_request(subject: str) -> UserRequest:
 
 
 EVERY_USER_REQUEST = f"{PREFIX}.user.*.*.*"
+EVERY_AGENT_INBOX = "_INBOX.agent.*.>"
 
 
 # --- scheduler -> nodes ---------------------------------------------------------------------------
@@ -167,7 +168,7 @@ def parse_observation(subject: str) -> str:
 
 def inbox(identity: str) -> str:
     """Inbox prefix of one identity (`scheduler`, `agent.<node>`): nobody else may listen there."""
-    return "_INBOX_" + "_".join(token(part) for part in identity.split(".", 1))
+    return ".".join(["_INBOX", *(token(part) for part in identity.split(".", 1))])
 
 
 def _fields(subject: str, head: str, count: int) -> list[str]:
