@@ -58,7 +58,7 @@ def render(job: Object, *, colour: bool = False, unicode: bool = True) -> str:
     ink = Ink(colour, unicode)
     trace: Object = job.get("trace") or {}
     lines = [_title(job, ink), ink.rule * WIDTH]
-    lines += [*_job(job), *_placed(job), *_kernels(trace, ink)]
+    lines += [*_job(job), *_placed(job), *_kernels(job, trace, ink)]
     for device in trace.get("devices") or ():
         lines += _device_time(device, ink)
     lines += [*_hardware(job), *_measuring(trace, ink), *_missing(job, trace), *_files(job)]
@@ -100,24 +100,24 @@ def ending(job: Object) -> str:
 
 
 def _job(job: Object) -> Iterator[str]:
-    yield _line("command", " ".join(job.get("argv") or ()))
-    uid = f" (uid {job['uid']})" if job.get("uid") is not None else ""
-    asked = f"asked for {units.share(job.get('gpu_milli') or 0)} GPU"
-    yield _line("owner", text.joined([f"{job['user']}{uid}", asked, _times(job)], ", "))
+    spec: Object = job["spec"]
+    yield _line("command", " ".join(spec["argv"]))
+    asked = f"asked for {units.share(spec['gpu_milli'])} GPU"
+    yield _line("owner", text.joined([job["user"], asked, _times(job["times"])], ", "))
     if job.get("reason"):
         yield _line("reason", job["reason"])
 
 
-def _times(job: Object) -> str:
-    waited = _between(job, "submitted_ns", "started_ns")
-    ran = _between(job, "started_ns", "ended_ns")
+def _times(times: Object) -> str:
+    waited = _between(times, "submitted_ns", "started_ns")
+    ran = _between(times, "started_ns", "ended_ns")
     return text.joined([waited and f"started after {waited}", ran and f"ran {ran}"], ", ")
 
 
-def _between(job: Object, first: str, second: str) -> str:
-    if job.get(first) is None or job.get(second) is None:
+def _between(times: Object, first: str, second: str) -> str:
+    if times.get(first) is None or times.get(second) is None:
         return ""
-    return units.duration(job[second] - job[first])
+    return units.duration(times[second] - times[first])
 
 
 def _placed(job: Object) -> Iterator[str]:
@@ -155,9 +155,9 @@ def device_kind(device: Object) -> str:
     return f"{device.get('vendor') or 'unknown vendor'} {device.get('model') or ''}".strip() + mark
 
 
-def _kernels(trace: Object, ink: Ink) -> Iterator[str]:
+def _kernels(job: Object, trace: Object, ink: Ink) -> Iterator[str]:
     if not trace:
-        yield _line("kernels", "not traced")
+        yield _line("kernels", job.get("trace_absent") or "not traced")
         return
     rows = [*(trace.get("kernels") or ()), *(trace.get("copies") or ())]
     heading = f"{'kernels and copies':<50}{'count':>12}{'total':>14}{'p50':>12}{'p99':>12}"

@@ -17,6 +17,7 @@ import msgspec
 from stoker.tui import text, units
 
 SCHEMA = "stoker/v1"
+_NESTED = ("times", "spec", "usage", "decision")
 Output = Literal["table", "wide", "json", "jsonl", "csv", "name"]
 OUTPUTS: tuple[Output, ...] = ("table", "wide", "json", "jsonl", "csv", "name")
 GAP = "  "
@@ -44,20 +45,27 @@ class Noun(NamedTuple):
     columns: tuple[Column, ...]
 
 
-def field(key: str, absent: str = "-") -> Callable[[Row, int], str]:
+def at(row: Row, path: str) -> Any:
+    """The value at a dotted path, None where there is none: `times.started_ns`."""
+    value: Any = row
+    for key in path.split("."):
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
+def field(path: str, absent: str = "-") -> Callable[[Row, int], str]:
     """The field itself, as text."""
-    return lambda row, now: absent if row.get(key) in (None, "") else str(row[key])
+    return lambda row, now: absent if at(row, path) in (None, "") else str(at(row, path))
 
 
-def through(key: str, form: Callable[[Any], str]) -> Callable[[Row, int], str]:
+def through(path: str, form: Callable[[Any], str]) -> Callable[[Row, int], str]:
     """The field through a form of `units`."""
-    return lambda row, now: form(row.get(key))
+    return lambda row, now: form(at(row, path))
 
 
 def _took(row: Row, now: int) -> str:
-    if not row.get("started_ns"):
-        return "-"
-    return units.duration(max(0, (row.get("ended_ns") or now) - row["started_ns"]))
+    started, ended = at(row, "times.started_ns"), at(row, "times.ended_ns")
+    return units.duration(max(0, (ended or now) - started)) if started else "-"
 
 
 def _placed(row: Row, now: int) -> str:
@@ -78,10 +86,6 @@ def _exit(row: Row, now: int) -> str:
     return "-" if row.get("exit_code") is None else str(row["exit_code"])
 
 
-def _devices(row: Row, now: int) -> str:
-    return str(len(row.get("devices") or ()))
-
-
 def _reading(key: str, unit: str, scale: float = 1) -> Callable[[Row, int], str]:
     return lambda row, now: "-" if row.get(key) is None else f"{row[key] * scale:.0f} {unit}"
 
@@ -93,7 +97,7 @@ def _kind(row: Row, now: int) -> str:
 def _free(row: Row, now: int) -> str:
     if row.get("unavailable"):
         return "no"
-    return f"{units.share(row.get('free_milli'))} of {units.share(units.MILLI)}"
+    return units.share(units.MILLI - (row.get("granted_milli") or 0))
 
 
 JOBS = Noun(
@@ -104,12 +108,12 @@ JOBS = Noun(
         Column("NAME", field("name")),
         Column("USER", field("user")),
         Column("STATE", field("state")),
-        Column("GPUS", through("gpu_milli", units.share), right=True),
-        Column("AGE", lambda row, now: units.age(row.get("submitted_ns"), now), right=True),
+        Column("GPUS", through("spec.gpu_milli", units.share), right=True),
+        Column("AGE", lambda row, now: units.age(at(row, "times.submitted_ns"), now), right=True),
         Column("TOOK", _took, right=True),
         Column("EXIT", _exit, right=True),
         Column("WHERE", _placed),
-        Column("COMMAND", lambda row, now: " ".join(row.get("argv") or ()), wide=True),
+        Column("COMMAND", lambda row, now: " ".join(at(row, "spec.argv") or ()), wide=True),
         Column("REASON", field("reason")),
     ),
 )
@@ -119,10 +123,11 @@ NODES = Noun(
     (
         Column("NODE", field("node")),
         Column("STATE", field("state")),
-        Column("DEVICES", _devices, right=True),
+        Column("DEVICES", field("devices"), right=True),
         Column("CPUS", through("cpu_milli", units.share), right=True),
         Column("MEMORY", through("memory_bytes", units.size), right=True),
-        Column("JOBS", field("running"), right=True),
+        Column("JOBS", field("jobs"), right=True),
+        Column("LOAD", through("load_milli", units.share), right=True),
         Column("BOOT", field("boot_id"), wide=True),
         Column("MISSING", lambda row, now: "; ".join(row.get("missing") or ()) or "-", wide=True),
     ),
@@ -137,6 +142,9 @@ DEVICES = Noun(
         Column("MODEL", field("model")),
         Column("MEMORY", through("memory_bytes", units.size), right=True),
         Column("FREE", _free, right=True),
+        Column(
+            "JOBS", lambda row, now: ",".join(map(str, row.get("jobs") or ())) or "-", wide=True
+        ),
         Column("BUSY", _reading("busy_ratio", "%", 100), right=True),
         Column("POWER", _reading("power_w", "W"), right=True),
         Column("TEMP", _reading("temperature_c", "C"), right=True),
@@ -175,12 +183,22 @@ def _csv(rows: Sequence[Row]) -> str:
     if not rows:
         return ""
     out = io.StringIO()
+    rows = [_flat(row) for row in rows]
     names = list(dict.fromkeys(name for row in rows for name in row))
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(names)
     for row in rows:
         writer.writerow([_csv_cell(row.get(name)) for name in names])
     return out.getvalue()
+
+
+def _flat(row: Row, prefix: str = "") -> dict[str, Any]:
+    """Nested records as dotted columns: `times.started_ns`."""
+    flat: dict[str, Any] = {}
+    for key, value in row.items():
+        nested = isinstance(value, Mapping) and value and key in _NESTED
+        flat |= _flat(value, f"{prefix}{key}.") if nested else {prefix + key: value}
+    return flat
 
 
 def _csv_cell(value: object) -> object:

@@ -59,16 +59,19 @@ def pocl_job() -> dict[str, Any]:
         "job": 3,
         "name": "demo",
         "user": "nobody",
-        "uid": 65534,
         "state": "succeeded",
         "exit_code": 0,
         "signal": None,
         "reason": "",
-        "argv": ["/tmp/demo/stoker-demo-opencl", "--launches", "100003"],
-        "gpu_milli": 500,
-        "submitted_ns": 1_700_000_000_000_000_000,
-        "started_ns": 1_700_000_000_002_345_000,
-        "ended_ns": 1_700_000_001_202_345_000,
+        "spec": {
+            "argv": ["/tmp/demo/stoker-demo-opencl", "--launches", "100003"],
+            "gpu_milli": 500,
+        },
+        "times": {
+            "submitted_ns": 1_700_000_000_000_000_000,
+            "started_ns": 1_700_000_000_002_345_000,
+            "ended_ns": 1_700_000_001_202_345_000,
+        },
         "decision": {
             "id": 131073,
             "node": "vm",
@@ -97,7 +100,7 @@ def gpu_job() -> dict[str, Any]:
         "signal": 9,
         "reason": "out of memory",
     }
-    job["gpu_milli"] = 2000
+    job["spec"]["gpu_milli"] = 2000
     job["decision"]["devices"] = [{"index": i, "id": f"GPU-{i}", "milli": 1000} for i in (0, 1)]
     job["hardware"] = [
         {"id": f"GPU-{i}", "vendor": "NVIDIA", "model": "H200", "kind": "gpu", "sim": bool(i)}
@@ -121,11 +124,9 @@ def pending_job() -> dict[str, Any]:
         "job": 4,
         "name": "waits",
         "user": "alice",
-        "uid": 1000,
         "state": "pending",
-        "argv": ["true"],
-        "gpu_milli": 0,
-        "submitted_ns": 1,
+        "spec": {"argv": ["true"], "gpu_milli": 0},
+        "times": {"submitted_ns": 1, "started_ns": None, "ended_ns": None},
         "decision": None,
         "trace": None,
         "hardware": [],

@@ -19,13 +19,14 @@ JOBS: list[dict[str, Any]] = [
         "name": "train",
         "user": "alice",
         "state": "succeeded",
-        "gpu_milli": 5,
-        "submitted_ns": NOW - 10_000_000_000,
-        "started_ns": NOW - 9_000_000_000,
-        "ended_ns": NOW - 4_000_000_000,
+        "times": {
+            "submitted_ns": NOW - 10_000_000_000,
+            "started_ns": NOW - 9_000_000_000,
+            "ended_ns": NOW - 4_000_000_000,
+        },
         "exit_code": 0,
         "signal": None,
-        "argv": ["python", "x.py"],
+        "spec": {"argv": ["python", "x.py"], "gpu_milli": 5, "env": {"A": "1"}},
         "reason": "",
         "decision": {"node": "vm", "devices": [{"index": 0, "id": "pocl-0", "milli": 5}]},
     },
@@ -34,9 +35,8 @@ JOBS: list[dict[str, Any]] = [
         "name": "=cmd()\x1b]0;x\x07",
         "user": "bob",
         "state": "pending",
-        "gpu_milli": 2000,
-        "submitted_ns": NOW - 500_000_000,
-        "argv": ["true"],
+        "times": {"submitted_ns": NOW - 500_000_000, "started_ns": None, "ended_ns": None},
+        "spec": {"argv": ["true"], "gpu_milli": 2000},
         "decision": None,
     },
 ]
@@ -54,7 +54,7 @@ def test_a_table_is_aligned_and_printable() -> None:
 
 
 def test_wide_shows_more_and_cuts_nothing() -> None:
-    long = [JOBS[0] | {"argv": ["python", "x" * 200]}]
+    long = [JOBS[0] | {"spec": {"argv": ["python", "x" * 200]}}]
     assert "x" * 200 in tables.render(tables.JOBS, long, "wide", now_ns=NOW)
     assert "COMMAND" not in tables.render(tables.JOBS, long, "table", now_ns=NOW)
 
@@ -79,10 +79,11 @@ def test_jsonl_is_one_object_a_line() -> None:
 
 def test_csv_has_every_field_once_and_no_formula() -> None:
     rows = list(csv.DictReader(io.StringIO(tables.render(tables.JOBS, JOBS, "csv"))))
-    assert rows[0]["submitted_ns"] == str(NOW - 10_000_000_000)
+    assert rows[0]["times.submitted_ns"] == str(NOW - 10_000_000_000)
     assert rows[1]["name"].startswith("'=cmd()")
-    assert rows[1]["ended_ns"] == ""
-    assert json.loads(rows[0]["argv"]) == ["python", "x.py"]
+    assert rows[1]["times.ended_ns"] == ""
+    assert json.loads(rows[0]["spec.argv"]) == ["python", "x.py"]
+    assert json.loads(rows[0]["spec.env"]) == {"A": "1"}
 
 
 def test_name_is_one_name_a_line() -> None:
@@ -99,8 +100,8 @@ def test_no_rows_are_said_to_a_person() -> None:
 
 
 def test_a_reading_without_a_value_is_a_dash() -> None:
-    row = {"id": "pocl-0", "node": "vm", "kind": "cpu", "power_w": None, "free_milli": 500}
+    row = {"id": "pocl-0", "node": "vm", "kind": "cpu", "power_w": None, "granted_milli": 250}
     shown = tables.render(tables.DEVICES, [row], "table").splitlines()
     assert shown[1].split()[:3] == ["pocl-0", "vm", "cpu"]
-    assert "0.5 of 1" in shown[1]
+    assert "0.75" in shown[1]
     assert shown[1].split()[-3:] == ["-", "-", "-"]

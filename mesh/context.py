@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a client finds a node and the key to talk to it with.
+
+Relied on by the client library and every verb. Owns the order in which places are tried: `--state`,
+STOKER_STATE, `~/.config/stoker/context.json`, the default state folder; the first that is named is
+the only one used, so that a command never reaches another node than the one it was told.
+"""
+
+from __future__ import annotations
+
+import getpass
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from stoker.native.errors import Corrupt, Denied, NotFound
+
+T = TypeVar("T")
+FILE_BYTES_MAX = 64 * 1024
+NO_NODE = "no stoker node found: start one with `stoker up` or pass --state"
+
+
+class Saved(msgspec.Struct, frozen=True):
+    """`context.json`: what an administrator hands to another user of the machine."""
+
+    url: str
+    seed_file: str
+    user: str
+    state: str = ""
+    """The node's state folder; where its endpoint can be read, a new port is noticed."""
+
+
+class Endpoint(msgspec.Struct, frozen=True):
+    """`endpoint.json`, written by a running node."""
+
+    url: str
+    cluster: str
+    node: str
+    state: str
+
+
+@dataclass(frozen=True)
+class Context:
+    """Where to connect and as whom. `seed_file` is read only when connecting."""
+
+    url: str
+    seed_file: Path
+    user: str
+    state: Path | None = None
+
+
+def find(state: str | None = None, environ: Mapping[str, str] | None = None) -> Context:
+    """The node a command means; NotFound, Denied or Corrupt in one clear line."""
+    environ = os.environ if environ is None else environ
+    named = state or environ.get("STOKER_STATE")
+    if named:
+        return _of_state(Path(named))
+    saved = saved_path(environ)
+    if saved.exists():
+        return _of_saved(saved)
+    return _of_state(default_state())
+
+
+def saved_path(environ: Mapping[str, str]) -> Path:
+    """`context.json` of this user."""
+    base = (
+        environ.get("XDG_CONFIG_HOME") or Path(environ.get("HOME") or "~").expanduser() / ".config"
+    )
+    return Path(base) / "stoker/context.json"
+
+
+def default_state() -> Path:
+    """Where a node of this user keeps its state when nothing else is said."""
+    if os.geteuid() == 0:
+        return Path("/var/lib/stoker")
+    return Path.home() / ".local/state/stoker"
+
+
+def instance(state: Path) -> str:
+    """8 hex digits that tell the state folders of one host apart."""
+    return hashlib.blake2b(os.fsencode(os.path.realpath(state))).hexdigest()[:8]
+
+
+def run_folders(state: Path) -> tuple[Path, ...]:
+    """Where the node of this state folder may have its endpoint: a system's, then a user's."""
+    name, uid = instance(state), os.geteuid()
+    runtime = os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{uid}"
+    own = (Path(runtime) / "stoker" / name, Path(f"/tmp/stoker-{uid}") / name)
+    return (Path("/run/stoker") / name, *(own if uid else ()))
+
+
+def _of_state(state: Path) -> Context:
+    endpoint = _endpoint(state)
+    if endpoint is None:
+        raise NotFound(NO_NODE)
+    user = _login()
+    keys = state / "keys"
+    try:
+        for identity in (f"user-{user}", "admin"):
+            if (keys / f"{identity}.nk").is_file():
+                name = identity.removeprefix("user-")
+                return Context(endpoint.url, keys / f"{identity}.nk", name, state)
+        raise NotFound(f"{keys} holds no key for {user}")
+    except PermissionError:
+        raise Denied(
+            f"the node of {state} belongs to another user",
+            hint=f"ask for a key: its owner runs `stoker user add {user}`",
+        ) from None
+
+
+def _of_saved(path: Path) -> Context:
+    saved = _read(path, Saved)
+    state = Path(saved.state) if saved.state else None
+    endpoint = _endpoint(state) if state else None
+    url = endpoint.url if endpoint else saved.url
+    return Context(url, Path(saved.seed_file).expanduser(), saved.user, state)
+
+
+def _endpoint(state: Path) -> Endpoint | None:
+    for folder in run_folders(state):
+        path = folder / "endpoint.json"
+        # Only the node's owner may say where it is: a planted file would collect signatures.
+        if path.is_file() and path.stat().st_uid in (0, os.geteuid()):
+            return _read(path, Endpoint)
+    return None
+
+
+def _read(path: Path, kind: type[T]) -> T:
+    try:
+        with path.open("rb") as file:
+            return msgspec.json.decode(file.read(FILE_BYTES_MAX), type=kind)
+    except PermissionError:
+        raise Denied(f"{path} cannot be read by this user") from None
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise Corrupt(f"{path} is not what stoker wrote: {error}", hint="remove it") from None
+
+
+def _login() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.geteuid())
