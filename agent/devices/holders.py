@@ -57,7 +57,7 @@ def scan(
 
 
 def describe(pid: int, proc: Path = Path("/proc")) -> str:
-    """"held by pid 812 (python3)"."""
+    """ "held by pid 812 (python3)"."""
     try:
         comm = (proc / str(pid) / "comm").read_text(errors="replace").strip()
     except OSError:

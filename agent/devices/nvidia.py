@@ -51,9 +51,7 @@ class Nvidia(Vendor):
 
     name = "nvidia"
 
-    def __init__(
-        self, config: Mapping[str, Any], nvml: Any = None, root: Path = Path("/")
-    ) -> None:
+    def __init__(self, config: Mapping[str, Any], nvml: Any = None, root: Path = Path("/")) -> None:
         self._nvml = nvml
         self._root = root
         self._handles: dict[str, Any] = {}
@@ -155,7 +153,10 @@ class Nvidia(Vendor):
 
     def _processes(self, handle: Any) -> list[int]:
         pids: list[int] = []
-        for name in ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses"):
+        for name in (
+            "nvmlDeviceGetComputeRunningProcesses",
+            "nvmlDeviceGetGraphicsRunningProcesses",
+        ):
             listed = ask(self._nvml, name, handle)
             if isinstance(listed, Absent):  # a driver older than the binding's struct
                 listed = ask(self._nvml, f"{name}_v2", handle)
