@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a process of the node gives up before it runs its program: privileges and limits.
+
+Relied on by the supervisor, between fork and exec. Owns the rule that giving up happens in that
+order and that what could not be given up is said, not passed over. Source: capabilities(7),
+prctl(2).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import stat
+from pathlib import Path
+
+from stoker.native.errors import NotSupported, from_errno
+
+PR_CAPBSET_READ = 23
+PR_CAPBSET_DROP = 24
+PR_SET_NO_NEW_PRIVS = 38
+PR_CAP_AMBIENT = 47
+PR_CAP_AMBIENT_CLEAR_ALL = 4
+CAP_DAC_READ_SEARCH = 2
+CAP_LAST_MAX = 63
+_CAPABILITY_VERSION_3 = 0x20080522
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class _Header(ctypes.Structure):
+    _fields_ = (("version", ctypes.c_uint32), ("pid", ctypes.c_int))
+
+
+class _Data(ctypes.Structure):
+    _fields_ = (
+        ("effective", ctypes.c_uint32),
+        ("permitted", ctypes.c_uint32),
+        ("inheritable", ctypes.c_uint32),
+    )
+
+
+def _prctl(option: int, *arguments: int) -> int:
+    values = [ctypes.c_ulong(a) for a in (*arguments, 0, 0, 0, 0)[:4]]
+    result: int = _libc.prctl(ctypes.c_int(option), *values)
+    return result if result >= 0 else -ctypes.get_errno()
+
+
+def no_new_privileges() -> None:
+    """execve never grants anything any more: set-user-ID bits and file capabilities are dead."""
+    result = _prctl(PR_SET_NO_NEW_PRIVS, 1)
+    if result < 0:
+        raise from_errno(result, "no_new_privs")
+
+
+def drop_capabilities(keep: frozenset[int] = frozenset()) -> None:
+    """Empties the bounding, inheritable and ambient sets, but for `keep`; the next execve then
+    leaves even uid 0 with `keep` alone. Without CAP_SETPCAP there is nothing to drop."""
+    _prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
+    for capability in range(CAP_LAST_MAX + 1):
+        held = _prctl(PR_CAPBSET_READ, capability)
+        if held < 0:
+            break  # past the last one this kernel knows
+        if held and capability not in keep:
+            result = _prctl(PR_CAPBSET_DROP, capability)
+            if result < 0:
+                raise from_errno(result, f"dropping capability {capability}")
+    _clear_inheritable()
+
+
+def _clear_inheritable() -> None:
+    header, data = _Header(_CAPABILITY_VERSION_3, 0), (_Data * 2)()
+    if _libc.capget(ctypes.byref(header), data) != 0:
+        raise from_errno(-ctypes.get_errno(), "capget")
+    for word in data:
+        word.inheritable = 0
+    if _libc.capset(ctypes.byref(header), data) != 0:
+        raise from_errno(-ctypes.get_errno(), "capset")
+
+
+def may_drop() -> bool:
+    """Whether this process holds CAP_SETPCAP (bit 8), which dropping needs."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("CapEff:"):
+            return bool(int(line.split()[1], 16) >> 8 & 1)
+    raise NotSupported("/proc/self/status has no CapEff line")
+
+
+def needed_to_read(paths: list[Path]) -> frozenset[int]:
+    """What a capless root needs to reach `paths`: nothing, or CAP_DAC_READ_SEARCH when the
+    programs lie in another user's private folder (`sudo stoker up` in a checkout)."""
+    if os.geteuid() != 0:
+        return frozenset()
+    for path in paths:
+        for folder in (path, *path.parents):
+            found = folder.stat()
+            wanted = stat.S_IXOTH if found.st_mode & stat.S_IFDIR else stat.S_IROTH
+            if found.st_uid != 0 and not found.st_mode & wanted:
+                return frozenset({CAP_DAC_READ_SEARCH})
+    return frozenset()
+
+
+def limit(nofile: int, core_bytes: int = 0) -> None:
+    """At most `nofile` descriptors (never more than the hard limit) and no core dump of secrets."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = nofile if hard == resource.RLIM_INFINITY else min(nofile, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    _, core_hard = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (core_bytes, core_hard))

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The broker's port: one that stays the same from start to start, and who has it when it is taken.
+
+Relied on by `stoker up`. Ports are chosen below the kernel's ephemeral range, so that no outgoing
+connection of another program sits on ours when the node comes back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from pathlib import Path
+
+FIRST, COUNT = 20_000, 12_000
+"""Below net.ipv4.ip_local_port_range, which starts at 32768."""
+TRIES_MAX = 100
+_LISTEN = "0A"
+"""TCP_LISTEN in /proc/net/tcp, include/net/tcp_states.h."""
+
+
+def is_free(port: int) -> bool:
+    """Whether a server could listen on this port of the loopback address now."""
+    with socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            sock.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def choose(instance: str) -> int:
+    """A free port, the same one for the same state folder unless it is taken."""
+    first = int(instance, 16)
+    for step in range(TRIES_MAX):
+        port = FIRST + (first + step) % COUNT
+        if is_free(port):
+            return port
+    with socket.socket() as sock:  # a hundred neighbours taken: let the kernel choose
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+def holder(port: int) -> str:
+    """Who listens on a port: `pid 812 (python3)`, or why that is not known."""
+    inodes = _listeners(port)
+    if not inodes:
+        return "a process of another network namespace or an address in use"
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and _has_socket(entry, inodes):
+            with contextlib.suppress(OSError):
+                return f"pid {entry.name} ({(entry / 'comm').read_text().strip()})"
+    return "a process of another user"
+
+
+def _listeners(port: int) -> set[str]:
+    found = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        with contextlib.suppress(OSError):
+            for line in Path(table).read_text().splitlines()[1:]:
+                fields = line.split()
+                if fields[3] == _LISTEN and int(fields[1].rpartition(":")[2], 16) == port:
+                    found.add(f"socket:[{fields[9]}]")
+    return found
+
+
+def _has_socket(process: Path, inodes: set[str]) -> bool:
+    with contextlib.suppress(OSError):
+        for descriptor in (process / "fd").iterdir():
+            with contextlib.suppress(OSError):
+                if str(descriptor.readlink()) in inodes:
+                    return True
+    return False

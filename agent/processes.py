@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When to start, restart and stop the processes of a node: decisions only, no process, no clock.
+
+Relied on by the supervisor, which carries the effects out, and by its tests, which need neither.
+Owns the invariants that a process starts only after those it needs were ready once, that a process
+that ended is started again unless the tree is stopping, and that stopping goes in reverse order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+
+BACKOFF_FIRST_S = 0.05
+BACKOFF_MAX_S = 5.0
+HEALTHY_S = 10.0
+"""Up and ready for this long, an end counts as the first one again."""
+RESTART_GAP_S = 10.0
+"""A restart asked for within this time of the last start is not carried out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """One process of the tree. `after`: names that must have been ready once before it starts."""
+
+    name: str
+    after: tuple[str, ...] = ()
+    stop_s: float = 5.0
+    """From the polite signal to the other one."""
+
+
+# Events: what happened.
+
+
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """The process runs already, left by an earlier supervisor, and had been ready."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The process says that it serves."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Exited:
+    """The process is gone. `how` is for people: "exit code 1", "signal 9"."""
+
+    name: str
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
+class RestartAsked:
+    """Somebody wants this process ended and started again."""
+
+    name: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class StopAsked:
+    """The whole tree is to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Nothing but time passed."""
+
+
+Event = Adopted | Ready | Exited | RestartAsked | StopAsked | Tick
+
+
+# Effects: what to do.
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Terminate:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One line for the log; `failures` is how often this process ended in a row."""
+
+    name: str
+    text: str
+    failures: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AllReady:
+    """Every process serves; said once."""
+
+
+@dataclass(frozen=True, slots=True)
+class AllStopped:
+    """Every process is gone and none will be started."""
+
+
+Effect = Start | Terminate | Kill | Note | AllReady | AllStopped
+
+
+class Phase(Enum):
+    WAITING = "waiting"  # for those it needs
+    STARTING = "starting"  # runs, not ready yet
+    READY = "ready"
+    BACKOFF = "backoff"  # ended, starts again at `due`
+    LEAVING = "leaving"  # told to end, killed at `due`
+    STOPPED = "stopped"
+
+
+@dataclass(slots=True)
+class _Child:
+    spec: Spec
+    phase: Phase = Phase.WAITING
+    served: bool = False
+    failures: int = 0
+    since: float = 0.0
+    due: float | None = None
+
+    @property
+    def runs(self) -> bool:
+        return self.phase in (Phase.STARTING, Phase.READY, Phase.LEAVING)
+
+
+def backoff_s(failures: int) -> float:
+    """Wait before start number `failures + 1`: doubles from 0.05 s, at most 5 s."""
+    return float(min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2 ** min(failures - 1, 16)))
+
+
+@dataclass(slots=True)
+class Tree:
+    """The processes of one node and what each of them is doing.
+
+    `step(event, now_s)` is the only way to change it; `now_s` must never go back.
+    """
+
+    children: dict[str, _Child] = field(default_factory=dict)
+    stopping: bool = False
+    announced: bool = False
+
+    @classmethod
+    def of(cls, specs: Iterable[Spec]) -> Tree:
+        """A tree of `specs`, in start order: every `after` must name an earlier one."""
+        tree = cls()
+        for spec in specs:
+            assert all(name in tree.children for name in spec.after), f"{spec.name} comes too early"
+            tree.children[spec.name] = _Child(spec)
+        return tree
+
+    def phase(self, name: str) -> Phase:
+        return self.children[name].phase
+
+    def failures(self, name: str) -> int:
+        return self.children[name].failures
+
+    def deadline(self) -> float | None:
+        """When the next Tick is due, on the clock of `step`; None when only events matter."""
+        return min((c.due for c in self.children.values() if c.due is not None), default=None)
+
+    def step(self, event: Event, now_s: float) -> list[Effect]:
+        """Takes one event in and says what to do about it."""
+        effects: list[Effect] = []
+        match event:
+            case Adopted(name):
+                self._ready(self.children[name], now_s)
+            case Ready(name):
+                if self.children[name].phase is Phase.STARTING:
+                    self._ready(self.children[name], now_s)
+            case Exited(name, how):
+                effects += self._exited(self.children[name], how, now_s)
+            case RestartAsked(name, why):
+                effects += self._restart(self.children[name], why, now_s)
+            case StopAsked():
+                self.stopping = True
+            case Tick():
+                pass
+        effects += self._stop_next(now_s) if self.stopping else self._start_due(now_s)
+        effects += self._kill_due(now_s)
+        return effects + self._announce()
+
+    def _ready(self, child: _Child, now_s: float) -> None:
+        child.phase, child.served, child.since, child.due = Phase.READY, True, now_s, None
+
+    def _exited(self, child: _Child, how: str, now_s: float) -> list[Effect]:
+        if self.stopping:
+            child.phase, child.due = Phase.STOPPED, None
+            return [Note(child.spec.name, f"ended: {how}")]
+        if child.phase is Phase.LEAVING:  # its end was wanted: no failure, no wait
+            child.phase, child.due = Phase.WAITING, None
+            return [Note(child.spec.name, f"ended for a restart: {how}")]
+        if child.phase is Phase.READY and now_s - child.since >= HEALTHY_S:
+            child.failures = 0
+        child.failures += 1
+        wait = backoff_s(child.failures)
+        child.phase, child.due = Phase.BACKOFF, now_s + wait
+        return [Note(child.spec.name, f"ended: {how}; starts in {wait:g} s", child.failures)]
+
+    def _restart(self, child: _Child, why: str, now_s: float) -> list[Effect]:
+        if self.stopping or child.phase is not Phase.READY:
+            return []
+        if now_s - child.since < RESTART_GAP_S:
+            return []
+        child.phase, child.due = Phase.LEAVING, now_s + child.spec.stop_s
+        return [Note(child.spec.name, f"restart: {why}"), Terminate(child.spec.name)]
+
+    def _start_due(self, now_s: float) -> list[Effect]:
+        effects: list[Effect] = []
+        for child in self.children.values():
+            rested = child.phase is Phase.BACKOFF and child.due is not None and child.due <= now_s
+            if not rested and child.phase is not Phase.WAITING:
+                continue
+            if all(self.children[name].served for name in child.spec.after):
+                child.phase, child.since, child.due = Phase.STARTING, now_s, None
+                effects.append(Start(child.spec.name))
+        return effects
+
+    def _stop_next(self, now_s: float) -> list[Effect]:
+        for child in reversed(self.children.values()):
+            if child.phase is Phase.LEAVING:
+                return []
+            if child.runs:
+                child.phase, child.due = Phase.LEAVING, now_s + child.spec.stop_s
+                return [Terminate(child.spec.name)]
+            child.phase, child.due = Phase.STOPPED, None
+        return []
+
+    def _kill_due(self, now_s: float) -> list[Effect]:
+        effects: list[Effect] = []
+        for child in self.children.values():
+            if child.phase is Phase.LEAVING and child.due is not None and child.due <= now_s:
+                child.due = now_s + child.spec.stop_s  # once more, should it survive
+                effects += [Note(child.spec.name, "does not end; killed"), Kill(child.spec.name)]
+        return effects
+
+    def _announce(self) -> list[Effect]:
+        phases = {child.phase for child in self.children.values()}
+        if self.stopping:
+            return [AllStopped()] if phases <= {Phase.STOPPED} else []
+        if self.announced or phases != {Phase.READY}:
+            return []
+        self.announced = True
+        return [AllReady()]

@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The state folder of one node: where everything is, who may own it, and which format it has.
+
+Relied on by the supervisor, the verbs of `agent/commands.py` and the agent. Owns the invariant that
+a folder is either complete, private and of a known format, or refused without a byte changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from stoker.mesh import context
+from stoker.native.errors import Corrupt, Refused
+
+FORMAT = 1
+"""The state format this version reads and writes."""
+
+MIGRATIONS: dict[int, Callable[[Path], None]] = {}
+"""Older format -> function that turns a folder of it into the next one, in place."""
+
+IDENTITIES = ("scheduler", "agent", "admin")
+"""Identities every node has a key for; users come on top as `user-<name>`."""
+
+_FOLDERS = ("keys", "nats", "scheduler", "agent", "log")
+_KNOWN = frozenset({*_FOLDERS, "cluster.json", "users.json", "lock", "config.toml"})
+_JSON_BYTES_MAX = 4 << 20
+
+T = TypeVar("T")
+
+
+class Cluster(msgspec.Struct, frozen=True):
+    """`cluster.json`: who this node is. `port` is where its broker listened last."""
+
+    cluster: str
+    node: str
+    scheduler_public_key: str
+    port: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The names of everything a node keeps. `root` is a real, absolute path."""
+
+    root: Path
+    run: Path
+
+    @property
+    def instance(self) -> str:
+        return context.instance(self.root)
+
+    @property
+    def shm(self) -> Path:
+        return Path("/dev/shm") / f"stoker-{self.instance}"
+
+    @property
+    def lock(self) -> Path:
+        return self.root / "lock"
+
+    @property
+    def keys(self) -> Path:
+        return self.root / "keys"
+
+    @property
+    def nats(self) -> Path:
+        return self.root / "nats"
+
+    @property
+    def scheduler(self) -> Path:
+        return self.root / "scheduler"
+
+    @property
+    def agent(self) -> Path:
+        return self.root / "agent"
+
+    @property
+    def log(self) -> Path:
+        return self.root / "log"
+
+    @property
+    def users(self) -> Path:
+        return self.root / "users.json"
+
+    @property
+    def cluster(self) -> Path:
+        return self.root / "cluster.json"
+
+    @property
+    def pids(self) -> Path:
+        return self.run / "pids.json"
+
+    @property
+    def endpoint(self) -> Path:
+        return self.run / "endpoint.json"
+
+    def key(self, identity: str) -> Path:
+        """The seed file of an identity: `scheduler`, `agent`, `admin` or `user-<name>`."""
+        return self.keys / f"{identity}.nk"
+
+
+def locate(option: str | os.PathLike[str] | None) -> State:
+    """The node meant by `--state`, else STOKER_STATE, else the default. Touches nothing."""
+    chosen = option or os.environ.get("STOKER_STATE") or context.default_state()
+    root = Path(os.path.realpath(chosen))
+    return State(root=root, run=run_folder(root))
+
+
+def run_folder(root: Path) -> Path:
+    """Folder of sockets and endpoint: short-lived, so not in the state folder. The first place of
+    `context.run_folders`, where clients look, that this user may write."""
+    first, *own = context.run_folders(root)
+    if not own:
+        return first
+    runtime, temporary = own
+    return runtime if os.access(runtime.parent.parent, os.W_OK | os.X_OK) else temporary
+
+
+def check_private(folder: Path) -> None:
+    """Refuses a state folder that somebody else owns or may look into."""
+    found = folder.stat()
+    if not stat.S_ISDIR(found.st_mode):
+        raise Refused(f"{folder} is not a folder", hint="name another one with --state")
+    if found.st_uid != os.geteuid():
+        raise Refused(
+            f"{folder} belongs to uid {found.st_uid}, not to uid {os.geteuid()}",
+            hint="run as its owner or name another folder with --state",
+        )
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        mode = stat.S_IMODE(found.st_mode)
+        raise Refused(f"{folder} is open to others (mode {mode:04o})", hint=f"chmod 700 {folder}")
+
+
+def prepare(state: State) -> None:
+    """Makes the folder and its subfolders, private from the first moment. Idempotent.
+
+    A folder that holds anything stoker did not put there is refused: it was named by mistake.
+    """
+    state.root.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        state.root.mkdir(mode=0o700)
+    check_private(state.root)
+    if not (state.root / "format").exists():
+        strangers = sorted(p.name for p in state.root.iterdir() if p.name not in _KNOWN)
+        strangers = [name for name in strangers if not name.startswith(".new-")]
+        if strangers:
+            raise Refused(
+                f"{state.root} is not a stoker state folder: it holds {strangers[0]}",
+                hint="name an empty or new folder with --state",
+            )
+    for name in _FOLDERS:
+        (state.root / name).mkdir(mode=0o700, exist_ok=True)
+
+
+def exists(state: State) -> bool:
+    """Whether a node was ever set up here completely. `format` is written last."""
+    return (state.root / "format").exists()
+
+
+def seal_format(state: State) -> None:
+    """Marks the folder complete. Everything else must be on disk before."""
+    write_file(state.root / "format", f"{FORMAT}\n".encode())
+
+
+def check_format(state: State) -> None:
+    """Refuses a format of the future, migrates one of the past, accepts the present."""
+    path = state.root / "format"
+    text = path.read_bytes()[:32].strip()
+    if not text.isdigit():
+        raise Corrupt(f"{path} holds {text!r}, not a number", hint="restore it from a backup")
+    found = int(text)
+    if found > FORMAT:
+        raise Corrupt(
+            f"{state.root} has state format {found}; this stoker knows format {FORMAT}",
+            hint="use the stoker that wrote it, or another folder with --state",
+        )
+    for step in range(found, FORMAT):
+        if step not in MIGRATIONS:
+            raise Corrupt(
+                f"{state.root} has state format {found}, too old for this stoker",
+                hint="start it once with the release in between, or use another folder",
+            )
+        MIGRATIONS[step](state.root)
+        write_file(path, f"{step + 1}\n".encode())
+
+
+def load(state: State) -> Cluster:
+    """Reads and checks a complete folder; raises Corrupt or Refused, changes nothing else."""
+    check_private(state.root)
+    check_format(state)
+    cluster = read_json(state.cluster, Cluster)
+    for folder in _FOLDERS:
+        if not (state.root / folder).is_dir():
+            raise Corrupt(f"{state.root / folder} is missing", hint="restore it from a backup")
+    for identity in IDENTITIES:
+        check_key(state.key(identity))
+    return cluster
+
+
+def check_key(path: Path) -> None:
+    """A seed file must be there, private and not empty; its content is checked on use."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        raise Corrupt(f"key file {path} is missing", hint="restore it from a backup") from None
+    if not stat.S_ISREG(found.st_mode) or found.st_size == 0:
+        raise Corrupt(f"key file {path} is not a seed", hint="restore it from a backup")
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        raise Refused(f"key file {path} is readable by others", hint=f"chmod 600 {path}")
+
+
+def read_json(path: Path, of: type[T]) -> T:
+    """One JSON file as a checked record; anything wrong with it is Corrupt, by name."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(_JSON_BYTES_MAX + 1)
+        if len(data) > _JSON_BYTES_MAX:
+            raise Corrupt(f"{path} is larger than {_JSON_BYTES_MAX} bytes")
+        return msgspec.json.decode(data, type=of)
+    except FileNotFoundError:
+        raise Corrupt(f"{path} is missing", hint="restore it from a backup") from None
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise Corrupt(f"{path} cannot be read: {error}", hint="restore it from a backup") from None
+
+
+def write_json(path: Path, record: Any, mode: int = 0o600) -> None:
+    """Replaces one JSON file in one step, indented so that people can read it."""
+    write_file(path, msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n", mode)
+
+
+def write_file(path: Path, data: bytes, mode: int = 0o600) -> None:
+    """Replaces a file so that a crash leaves the old one or the new one, durably."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fchmod(file.fileno(), mode)
+            os.fsync(file.fileno())
+        Path(name).rename(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def prepare_run(state: State) -> None:
+    """Makes the run folder and the shared-memory folder; refuses what somebody else planted."""
+    state.run.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
+    for folder in (state.run.parent, state.run, state.shm):
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(mode=0o755)
+        found = folder.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+            raise Refused(f"{folder} belongs to somebody else", hint="remove it, then try again")
+        if found.st_mode & 0o022:
+            raise Refused(f"{folder} is writable by others", hint=f"chmod 755 {folder}")
+
+
+@contextlib.contextmanager
+def edit_lock(state: State) -> Iterator[None]:
+    """Holds the folder while users or keys change; waits for another editor."""
+    import fcntl
+
+    handle = os.open(state.root, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

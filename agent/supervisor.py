@@ -1,0 +1,398 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The supervisor: starts the processes of a node, adopts those an earlier one left, restarts what
+ends, stops all in reverse order. A thin shell: `agent/processes.py` decides.
+
+Relied on by `stoker up` and systemd. Owns the lock of the state folder and the rule that a child
+never depends on this process: it may be killed at any moment and started again by `stoker up`.
+Run as `python -m stoker.agent.supervisor SETTINGS`, SETTINGS being JSON of `Settings`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import struct
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from stoker.agent import confine, lock, pids, rotation
+from stoker.agent.children import BROKER, Program, environment, programs
+from stoker.agent.processes import (
+    Adopted,
+    AllReady,
+    AllStopped,
+    Effect,
+    Event,
+    Exited,
+    Kill,
+    Note,
+    Ready,
+    RestartAsked,
+    Start,
+    StopAsked,
+    Terminate,
+    Tick,
+    Tree,
+)
+from stoker.agent.state import State, load, locate, write_json
+from stoker.mesh.context import Endpoint
+from stoker.native.errors import StokerError
+
+ROTATE_EVERY_S = 5.0
+PROBE_EVERY_S = 0.02
+NOTIFY_BYTES_MAX = 4096
+_CREDENTIALS = struct.Struct("iII")  # struct ucred, unix(7)
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """How `stoker up` starts the supervisor. Descriptors are inherited; `report` may be closed."""
+
+    state: str
+    lock: int
+    report: int = -1
+    foreground: bool = False
+    allow_root: bool = False
+    log_max_bytes: int = 64 << 20
+
+
+class Supervisor:
+    """One node's process tree. `run` returns when everything has been stopped."""
+
+    def __init__(self, settings: Settings, table: Sequence[Program] | None = None) -> None:
+        self.settings = settings
+        self.state = locate(settings.state)
+        self.cluster = load(self.state)
+        if table is None:
+            table = programs(self.state, self.cluster, allow_root=settings.allow_root)
+        self.programs = {program.spec.name: program for program in table}
+        self.tree = Tree.of(program.spec for program in table)
+        self.running: dict[str, pids.Process] = {}
+        self.watched: dict[str, int] = {}
+        self.own: set[str] = set()
+        self.events: deque[Event] = deque()
+        self.stopped = asyncio.Event()
+        self.end_all = False
+        self.timer: asyncio.TimerHandle | None = None
+        self.probe: asyncio.Task[None] | None = None
+        self.log_file = rotation.open_log(self.state.log / f"{pids.SUPERVISOR}.log")
+
+    async def run(self) -> None:
+        """Adopts, starts, watches; ends after a signal and the last child."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._asked_to_stop, number)
+        loop.add_signal_handler(signal.SIGHUP, self._reload)
+        loop.add_signal_handler(signal.SIGCHLD, self._reap)
+        self.notify = open_notify_socket(self.state)
+        loop.add_reader(self.notify, self._heard)
+        self._adopt()
+        rotating = asyncio.create_task(self._rotate())
+        beating = asyncio.create_task(beat_watchdog())
+        self._happened(Tick())
+        await self.stopped.wait()
+        rotating.cancel()
+        beating.cancel()
+        self.state.endpoint.unlink(missing_ok=True)
+
+    # --- events in ---------------------------------------------------------------------------
+
+    def _happened(self, event: Event) -> None:
+        """Feeds one event to the tree and carries out what follows, in order."""
+        self.events.append(event)
+        if len(self.events) > 1:
+            return  # an effect of the one in progress: its turn comes below
+        while self.events:
+            for effect in self.tree.step(self.events[0], time.monotonic()):
+                self._do(effect)
+            self.events.popleft()
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+        due = self.tree.deadline()
+        if due is not None:
+            wait = max(0.0, due - time.monotonic())
+            self.timer = asyncio.get_running_loop().call_later(wait, self._happened, Tick())
+
+    def _asked_to_stop(self, number: signal.Signals) -> None:
+        self._log("supervisor", f"{number.name}: stopping")
+        self.end_all = self.settings.foreground and number == signal.SIGINT
+        notify_above("STOPPING=1")
+        self._happened(StopAsked())
+
+    def _reload(self) -> None:
+        broker = self.running.get(BROKER)
+        if broker is not None:
+            pids.send(broker, signal.SIGHUP)
+
+    def _heard(self) -> None:
+        """One datagram of sd_notify(3) from a child; anybody else's is dropped and said."""
+        data, control, _, _ = self.notify.recvmsg(NOTIFY_BYTES_MAX, 64)
+        sender = next((_CREDENTIALS.unpack(c[2])[0] for c in control), 0)
+        name = next((n for n, p in self.running.items() if p.pid == sender), None)
+        if name is None:
+            self._log("supervisor", f"notification of an unknown pid {sender} dropped")
+            return
+        for line in data.decode(errors="replace").splitlines():
+            if line == "READY=1":
+                self._ready(name)
+            elif line.startswith("STATUS=broker-restart"):
+                self._happened(RestartAsked(BROKER, f"{name} asked: {line[7:]}"))
+            elif line.startswith("STATUS="):
+                self._log(name, line[7:])
+
+    def _ready(self, name: str) -> None:
+        process = self.running[name]
+        self.running[name] = pids.Process(process.pid, process.start, ready=True)
+        self._save()
+        self._happened(Ready(name))
+
+    def _gone(self, name: str) -> None:
+        handle = self.watched.pop(name)
+        asyncio.get_running_loop().remove_reader(handle)
+        os.close(handle)
+        how = "status unknown, it was adopted"
+        process = self.running.pop(name)
+        if name in self.own:
+            self.own.discard(name)
+            how = exit_text(os.waitpid(process.pid, 0)[1])
+        self._save()
+        self._happened(Exited(name, how))
+        self._reap()
+
+    def _reap(self) -> None:
+        """As process 1 of a container: ends the zombies of others; ours have their own turn."""
+        if os.getpid() != 1:
+            return
+        ours = {self.running[name].pid for name in self.own}
+        with contextlib.suppress(ChildProcessError):
+            while found := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+                if found.si_pid in ours:
+                    return
+                os.waitpid(found.si_pid, 0)
+
+    # --- effects out -------------------------------------------------------------------------
+
+    def _do(self, effect: Effect) -> None:
+        match effect:
+            case Start(name):
+                self._start(self.programs[name])
+            case Terminate(name):
+                self._signal(name, signal.SIGTERM)
+            case Kill(name):
+                self._signal(name, signal.SIGKILL)
+            case Note(name, text, failures):
+                self._log(name, text)
+                self._report(event="exited", name=name, text=text, failures=failures)
+            case AllReady():
+                self._announce()
+            case AllStopped():
+                self._log("supervisor", "everything is stopped")
+                self.stopped.set()
+
+    def _start(self, program: Program) -> None:
+        name = program.spec.name
+        try:
+            pid = spawn(program, self.state)
+        except OSError as error:  # no more processes or memory: the back-off tries again
+            self._happened(Exited(name, f"cannot be started: {error.strerror}"))
+            return
+        process = pids.identify(pid)
+        if process is None:  # it ended at once; waitpid says how
+            self._happened(Exited(name, exit_text(os.waitpid(pid, 0)[1])))
+            return
+        self._log(name, f"started as pid {pid}")
+        self.own.add(name)
+        self._watch(name, process, os.pidfd_open(pid))
+        self._save()
+        if program.ready == "start":
+            self._ready(name)
+        elif program.ready == "broker":
+            self.probe = asyncio.create_task(self._probe_broker(process))
+
+    def _watch(self, name: str, process: pids.Process, handle: int) -> None:
+        self.running[name] = process
+        self.watched[name] = handle
+        asyncio.get_running_loop().add_reader(handle, self._gone, name)
+
+    def _signal(self, name: str, number: signal.Signals) -> None:
+        process = self.running.get(name)
+        if process is not None:
+            pids.send(process, number)
+
+    async def _probe_broker(self, process: pids.Process) -> None:
+        """The broker serves when it greets: `INFO {` is the first thing a NATS server sends."""
+        while self.running.get(BROKER) == process:
+            with contextlib.suppress(OSError, asyncio.TimeoutError):
+                async with asyncio.timeout(1):
+                    reader, writer = await asyncio.open_connection("127.0.0.1", self.cluster.port)
+                    greeting = await reader.readline()
+                    writer.close()
+                if greeting.startswith(b"INFO ") and self.running.get(BROKER) == process:
+                    self._ready(BROKER)
+                    return
+            await asyncio.sleep(PROBE_EVERY_S)
+
+    def _announce(self) -> None:
+        url = f"nats://127.0.0.1:{self.cluster.port}"
+        root = str(self.state.root)
+        record = Endpoint(url, self.cluster.cluster, self.cluster.node, root)
+        write_json(self.state.endpoint, record, mode=0o644)
+        self._log("supervisor", f"ready at {url}")
+        self._report(event="ready")
+        notify_above(f"READY=1\nSTATUS=serving at {url}")
+
+    # --- housekeeping ------------------------------------------------------------------------
+
+    def _adopt(self) -> None:
+        """Takes over what an earlier supervisor left; what was not ready then is ended instead."""
+        for name, process in pids.find(self.state).items():
+            if name not in self.programs:
+                continue
+            handle = pids.open_pidfd(process) if process.ready else None
+            if handle is None:
+                self._log(name, f"left over as pid {process.pid}, not ready: ended")
+                pids.end(process, 2.0)
+                continue
+            self._log(name, f"adopted as pid {process.pid}")
+            self._watch(name, process, handle)
+            self._happened(Adopted(name))
+        self._save()
+
+    def _save(self) -> None:
+        me = pids.identify(os.getpid())
+        assert me is not None
+        with self._tolerated("pids.json"):
+            pids.write(self.state, {pids.SUPERVISOR: me, **self.running})
+
+    async def _rotate(self) -> None:
+        while True:
+            for name in (pids.SUPERVISOR, *self.programs):
+                with self._tolerated(f"rotating the log of {name}"):
+                    rotation.rotate(self.state.log / f"{name}.log", self.settings.log_max_bytes)
+            await asyncio.sleep(ROTATE_EVERY_S)
+
+    @contextlib.contextmanager
+    def _tolerated(self, what: str) -> Iterator[None]:
+        """A full disk must not end the process that keeps all others alive."""
+        try:
+            yield
+        except OSError as error:
+            self._log("supervisor", f"{what}: {error.strerror}")
+
+    def _log(self, name: str, text: str) -> None:
+        line = json.dumps({"t": round(time.time(), 6), "process": name, "event": text})
+        with contextlib.suppress(OSError):  # nowhere left to say it
+            os.write(self.log_file, line.encode() + b"\n")
+            if self.settings.foreground:
+                os.write(2, line.encode() + b"\n")
+
+    def _report(self, **fields: object) -> None:
+        if self.settings.report >= 0:
+            with contextlib.suppress(OSError):  # `stoker up` has gone: nobody listens any more
+                os.write(self.settings.report, json.dumps(fields).encode() + b"\n")
+
+
+def spawn(program: Program, state: State) -> int:
+    """Starts one program in a session of its own, confined, with its log as output."""
+    variables = environment(state)
+    pid = os.fork()
+    if pid != 0:
+        return pid
+    try:
+        os.setsid()
+        log = rotation.open_log(state.log / f"{program.spec.name}.log")
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        confine.limit(program.nofile)
+        if program.capless and confine.may_drop():
+            reached = [Path(sys.executable), Path(__file__), Path(program.argv[0]), state.root]
+            confine.drop_capabilities(confine.needed_to_read(reached))
+        confine.no_new_privileges()
+        variables["NOTIFY_SOCKET"] = str(notify_path(state))
+        variables[pids.MARK] = pids.mark(state.instance, program.spec.name, os.getpid())
+        os.chdir("/")
+        os.execve(program.argv[0], program.argv, variables)
+    except BaseException as error:
+        os.write(2, f"{program.argv[0]}: cannot be started: {error}\n".encode())
+    os._exit(127)
+
+
+def notify_path(state: State) -> Path:
+    return state.run / "notify.sock"
+
+
+def open_notify_socket(state: State) -> socket.socket:
+    """Where children say READY=1; only this uid may write, and each datagram carries its pid."""
+    path = notify_path(state)
+    path.unlink(missing_ok=True)
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+    former = os.umask(0o177)
+    try:
+        sock.bind(str(path))
+    finally:
+        os.umask(former)
+    return sock
+
+
+def notify_above(text: str) -> None:
+    """Tells systemd, when it started this process (sd_notify(3)); otherwise nothing."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address:
+        return
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
+        sock.sendto(text.encode(), address.replace("@", "\0", 1))
+
+
+async def beat_watchdog() -> None:
+    """WATCHDOG=1 at half of what systemd allows, while the loop turns."""
+    period_us = int(os.environ.get("WATCHDOG_USEC", "0"))
+    if os.environ.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
+        return
+    while period_us > 0:
+        notify_above("WATCHDOG=1")
+        await asyncio.sleep(period_us / 2e6)
+
+
+def exit_text(status: int) -> str:
+    """A wait status for people."""
+    code = os.waitstatus_to_exitcode(status)
+    return f"exit code {code}" if code >= 0 else f"signal {-code}"
+
+
+def main() -> None:
+    settings = msgspec.json.decode(sys.argv[1], type=Settings)
+    os.set_inheritable(settings.lock, False)
+    lock.sign(settings.lock)
+    if settings.report >= 0:
+        os.set_inheritable(settings.report, False)
+    try:
+        supervisor = Supervisor(settings)
+        asyncio.run(supervisor.run())
+    except StokerError as error:
+        print(f"stoker: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    if supervisor.end_all:
+        from stoker.agent.teardown import finish
+
+        finish(supervisor.state)
+
+
+if __name__ == "__main__":
+    main()

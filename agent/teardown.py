@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ending a node so that nothing of it is left, whatever of it was killed before.
+
+Relied on by `stoker down`, by `up` after a failed start and by the tests. Owns the order: nobody
+restarts anything any more, then no new work, then the jobs, then what they stood on; and the
+check at the end, which looks at the machine and not at what was done.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import stat
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from stoker.agent import leftovers, lock, pids
+from stoker.agent.children import ORDER
+from stoker.agent.state import State
+from stoker.native.errors import Refused
+
+SUPERVISOR_S = 30.0
+"""All children in turn, each with its own grace, end within this."""
+CHILD_S = 5.0
+JOBS_S = 10.0
+
+
+@dataclass
+class Ended:
+    """What there was and what is left of it."""
+
+    processes: list[str] = field(default_factory=list)
+    jobs: int = 0
+    cgroups: int = 0
+    left: list[str] = field(default_factory=list)
+
+    @property
+    def anything(self) -> bool:
+        return bool(self.processes or self.jobs or self.cgroups)
+
+
+def finish(state: State) -> Ended:
+    """Ends the node of this folder; raises Refused when another `up` holds it meanwhile."""
+    ended = Ended()
+    _end_supervisor(state, ended)
+    with _held(state):
+        _end_processes(state, ended)
+        _end_jobs(state, ended)
+        _remove_files(state, ended)
+        ended.left += _still_there(state)
+    return ended
+
+
+def _end_supervisor(state: State, ended: Ended) -> None:
+    pid = lock.holder(state)
+    process = pids.identify(pid) if pid else None
+    if process is None:
+        return
+    ended.processes.append(f"{pids.SUPERVISOR} (pid {process.pid})")
+    ended.processes += [name for name in pids.recorded(state) if name != pids.SUPERVISOR]
+    pids.send(process, signal.SIGTERM)
+    pids.send(process, signal.SIGCONT)  # one that was stopped would never hear the other
+    if not pids.wait(process, SUPERVISOR_S):
+        pids.send(process, signal.SIGKILL)
+        pids.wait(process, 2.0)
+
+
+@contextlib.contextmanager
+def _held(state: State) -> Iterator[None]:
+    """Nobody may start the node while it is being removed."""
+    if not state.root.is_dir():
+        yield
+        return
+    deadline = time.monotonic() + 2.0
+    while (handle := lock.take(state)) is None:
+        if time.monotonic() > deadline:
+            raise Refused(
+                f"pid {lock.holder(state)} is starting the node of {state.root}",
+                hint="run `stoker down` again when it is done",
+            )
+        time.sleep(0.02)
+    try:
+        yield
+    finally:
+        os.close(handle)
+
+
+def _end_processes(state: State, ended: Ended) -> None:
+    """Children whose supervisor is gone, last started first; then whatever else is marked."""
+    found = pids.find(state)
+    found.pop(pids.SUPERVISOR, None)
+    for name in sorted(found, key=_place, reverse=True):
+        ended.processes.append(name)
+        pids.end(found[name], CHILD_S)
+
+
+def _place(name: str) -> int:
+    return ORDER.index(name) if name in ORDER else len(ORDER)
+
+
+def _end_jobs(state: State, ended: Ended) -> None:
+    """Every job and its keeper: by cgroup where there are cgroups, by mark everywhere."""
+    trees = leftovers.trees(state.instance)
+    ended.cgroups = sum(len(leftovers.groups(tree)) for tree in trees)
+    victims = {pid for tree in trees for pid in leftovers.members(tree)}
+    keepers = [process for _, process in pids.marked(state.instance)]
+    ended.jobs = len(keepers)
+    for tree in trees:
+        leftovers.kill(tree, JOBS_S)
+    for process in keepers:
+        pids.end(process, 0.0 if process.pid in victims else CHILD_S)
+    for tree in trees:
+        ended.left += leftovers.remove(tree)
+
+
+def _remove_files(state: State, ended: Ended) -> None:
+    for folder in (state.shm, state.run):
+        _remove_folder(folder, ended)
+    with contextlib.suppress(OSError):  # only when no other node of this user needs it
+        state.run.parent.rmdir()
+
+
+def _remove_folder(folder: Path, ended: Ended) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        if not stat.S_ISDIR(folder.lstat().st_mode):
+            ended.left.append(f"{folder}: not a folder, not touched")
+            return
+        shutil.rmtree(
+            folder, onerror=lambda _, path, error: ended.left.append(f"{path}: {error[1]}")
+        )
+
+
+def _still_there(state: State) -> list[str]:
+    """What the machine still shows of this node."""
+    left = [f"process {p.pid} ({name})" for name, p in pids.marked(state.instance)]
+    for tree in leftovers.trees(state.instance):
+        left += [f"process {pid} in {tree}" for pid in sorted(leftovers.members(tree))]
+        left.append(f"cgroup {tree}")
+    left += [f"folder {folder}" for folder in (state.run, state.shm) if folder.exists()]
+    return left
