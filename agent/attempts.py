@@ -91,6 +91,8 @@ class Attempts:
             if isinstance(action, StartJob):
                 if self._admit(action, now_ns):
                     starts.append(action)
+                if jobs is not None:
+                    jobs.add(action.job)
                 continue
             if starts:
                 effects.append(steps.Start(tuple(starts)))
@@ -136,7 +138,7 @@ class Attempts:
         """End what runs here and nobody wants."""
         for key in keys:
             attempt = self._held.get(key)
-            if attempt is not None and attempt.phase not in OVER:
+            if attempt is not None and attempt.phase not in OVER and attempt.stop is None:
                 self._counters["attempt_unknown"] += 1
                 self.stop(StopJob(*key, UNKNOWN, "lost"), now_ns, effects)
 
