@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The replicated log behind four calls over a JetStream stream: append_at, read_from, trim, seal.
+
+Relied on by the daemon; another engine may take its place. Owns the translation of everything the
+engine can answer into: done, WrongTail, LogFull, Denied, or OutcomeUnknown. Order, gaps and chain
+are checked by the reader (replica), never taken from the engine's own bookkeeping.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any, Protocol
+
+import msgspec
+import nats.errors
+from nats.aio.client import Client as Connection
+from nats.aio.msg import Msg
+
+from stoker.mesh import subjects
+from stoker.mesh.broker import LOG_ENTRY_BYTES_MAX, LOG_MAX_BYTES
+from stoker.native.errors import Corrupt, Denied, Refused, StokerError, Unavailable
+
+APPEND_TIMEOUT_S = 2.0
+API_TIMEOUT_S = 5.0
+FETCH_BATCH = 256
+FETCH_BYTES = 4 << 20
+DUPLICATE_WINDOW_NS = 300 * 10**9
+INACTIVE_NS = 30 * 10**9
+
+_WRONG_LAST_SEQUENCE = 10071
+_STORE_FAILED = 10077
+_NO_RESOURCES = (10002, 10023, 10028, 10047)
+"""Limits of account or server, checked before anything is stored (nats-server errors.json)."""
+_STREAM_NOT_FOUND = 10059
+_STREAM_SEALED = 10109
+
+
+class WrongTail(StokerError):
+    """Something else was appended first: read forward, then decide anew."""
+
+    title, code = "log moved on", "wrong_tail"
+
+
+class OutcomeUnknown(StokerError):
+    """No answer: the entry may or may not be in the log; append nothing before reading forward."""
+
+    title, code = "outcome unknown", "outcome_unknown"
+
+
+class LogFull(Refused):
+    """The log takes no more bytes; certainly nothing was appended."""
+
+    title, code = "log full", "refused"
+
+
+class Gap(Corrupt):
+    """The log does not hold an entry that it must hold."""
+
+    title = "gap in the log"
+
+
+class Log(Protocol):
+    """What the daemon needs of a log. Sequences start at 1 and are never reused."""
+
+    async def append_at(self, tail: int, entry: bytes, name: str) -> int:
+        """Append as `tail + 1` and return that; WrongTail, LogFull, OutcomeUnknown or Denied."""
+
+    def read_from(self, seq: int) -> AsyncIterator[list[tuple[int, bytes]]]:
+        """Batches from `seq` to the end as it is now; Gap where the first one is missing."""
+
+    async def trim(self, seq: int) -> None:
+        """Drop all entries up to and including `seq`."""
+
+    async def seal(self) -> None:
+        """No more entries, for ever: for a move to another engine."""
+
+
+class StreamConfig(msgspec.Struct, kw_only=True):
+    """Settings of the stream; their reasons are in the reliability notes of the design."""
+
+    name: str = subjects.LOG_STREAM
+    subjects: tuple[str, ...] = (subjects.LOG,)
+    retention: str = "limits"
+    storage: str = "file"
+    num_replicas: int = 1
+    discard: str = "new"
+    max_bytes: int = LOG_MAX_BYTES
+    max_age: int = 0
+    max_msgs: int = -1
+    max_consumers: int = 16
+    max_msg_size: int = LOG_ENTRY_BYTES_MAX
+    duplicate_window: int = DUPLICATE_WINDOW_NS
+    deny_delete: bool = True
+    deny_purge: bool = False
+    allow_rollup_hdrs: bool = False
+    allow_direct: bool = False
+    mirror_direct: bool = False
+    compression: str = "none"
+    sealed: bool = False
+    metadata: dict[str, str] = {}
+
+
+class _ApiError(msgspec.Struct):
+    code: int = 0
+    err_code: int = 0
+    description: str = ""
+
+
+class _State(msgspec.Struct):
+    bytes: int = 0
+
+
+class _Config(msgspec.Struct):
+    max_bytes: int = 0
+    metadata: dict[str, str] = {}
+
+
+class _Answer(msgspec.Struct):
+    """Any answer of the JetStream API; what is not named here is not used."""
+
+    error: _ApiError | None = None
+    seq: int = 0
+    stream: str = ""
+    state: _State | None = None
+    config: _Config | None = None
+
+
+_answers = msgspec.json.Decoder(_Answer)
+
+
+class JetStreamLog:
+    """The log on a connection of its own. `denied` is set by the connection's error_cb."""
+
+    def __init__(
+        self, connection: Connection, cluster: str, max_bytes: int = LOG_MAX_BYTES
+    ) -> None:
+        self._nc = connection
+        self._cluster = cluster
+        self._max_bytes = max_bytes
+        self._readers = 0
+        self.denied = ""
+
+    async def on_error(self, error: Exception) -> None:
+        """To be called by the connection's error_cb: a refused publish shows up nowhere else."""
+        if "permissions violation" in str(error).lower():
+            self.denied = str(error)[:500]
+
+    async def open(self) -> int:
+        """Create the stream or take the existing one, if it is ours; returns the bytes it holds."""
+        answer = await self._api(f"STREAM.INFO.{subjects.LOG_STREAM}", b"")
+        if answer.error is not None and answer.error.err_code == _STREAM_NOT_FOUND:
+            answer = await self._configure("CREATE")
+        elif answer.config is not None and answer.config.max_bytes != self._max_bytes:
+            self._check_cluster(answer)
+            answer = await self._configure("UPDATE")
+        if answer.error is not None:
+            raise Unavailable(f"the log's stream: {answer.error.description}")
+        self._check_cluster(answer)
+        return answer.state.bytes if answer.state is not None else 0
+
+    def _check_cluster(self, answer: _Answer) -> None:
+        found = answer.config.metadata.get("cluster") if answer.config is not None else None
+        if found != self._cluster:
+            raise Corrupt(f"the log belongs to cluster {found}, this is {self._cluster}")
+
+    async def size(self) -> int:
+        """Bytes the stream holds now, for metering only."""
+        answer = await self._api(f"STREAM.INFO.{subjects.LOG_STREAM}", b"")
+        return answer.state.bytes if answer.state is not None else 0
+
+    async def append_at(self, tail: int, entry: bytes, name: str) -> int:
+        headers = {
+            "Nats-Expected-Stream": subjects.LOG_STREAM,
+            "Nats-Expected-Last-Sequence": str(tail),
+            "Nats-Msg-Id": name,
+        }
+        self.denied = ""
+        try:
+            reply = await self._nc.request(
+                subjects.LOG, entry, timeout=APPEND_TIMEOUT_S, headers=headers
+            )
+        except (TimeoutError, nats.errors.Error, OSError) as error:
+            if self.denied:
+                raise Denied(f"the broker refused the append: {self.denied}") from None
+            raise OutcomeUnknown(f"append at {tail}: {error!r}") from None
+        return _appended(tail, reply.data)
+
+    async def trim(self, seq: int) -> None:
+        body = msgspec.json.encode({"seq": seq + 1})
+        answer = await self._api(f"STREAM.PURGE.{subjects.LOG_STREAM}", body)
+        if answer.error is not None:
+            raise Unavailable(f"trim to {seq}: {answer.error.description}")
+
+    async def seal(self) -> None:
+        answer = await self._configure("UPDATE", sealed=True)
+        if answer.error is not None:
+            raise Unavailable(f"seal: {answer.error.description}")
+
+    async def read_from(self, seq: int) -> AsyncIterator[list[tuple[int, bytes]]]:
+        reader = _Reader(self._nc, await self._consumer(seq))
+        try:
+            expected = seq
+            while batch := await reader.fetch():
+                for found, _ in batch:
+                    if found != expected:
+                        raise Gap(f"entry {expected} is missing, {found} follows {expected - 1}")
+                    expected += 1
+                yield batch
+        finally:
+            await reader.close()
+
+    async def _consumer(self, seq: int) -> str:
+        """A consumer for one pass; named, so that nothing is left if the answer is lost."""
+        self._readers += 1
+        name = f"read-{self._readers}"
+        await self._api(f"CONSUMER.DELETE.{subjects.LOG_STREAM}.{name}", b"")
+        config = {
+            "name": name,
+            "ack_policy": "none",
+            "deliver_policy": "by_start_sequence",
+            "opt_start_seq": max(seq, 1),
+            "num_replicas": 1,
+            "mem_storage": True,
+            "inactive_threshold": INACTIVE_NS,
+            "replay_policy": "instant",
+        }
+        body = msgspec.json.encode({"stream_name": subjects.LOG_STREAM, "config": config})
+        answer = await self._api(f"CONSUMER.CREATE.{subjects.LOG_STREAM}.{name}", body)
+        if answer.error is not None:
+            raise Unavailable(f"reading the log: {answer.error.description}")
+        return name
+
+    async def _configure(self, call: str, *, sealed: bool = False) -> _Answer:
+        config = StreamConfig(
+            max_bytes=self._max_bytes,
+            sealed=sealed,
+            deny_purge=sealed,
+            metadata={"cluster": self._cluster, "format": "1"},
+        )
+        body = msgspec.json.encode(config)
+        return await self._api(f"STREAM.{call}.{subjects.LOG_STREAM}", body)
+
+    async def _api(self, call: str, body: bytes) -> _Answer:
+        try:
+            reply = await self._nc.request(f"$JS.API.{call}", body, timeout=API_TIMEOUT_S)
+        except (TimeoutError, nats.errors.Error, OSError) as error:
+            if self.denied:
+                raise Denied(f"the broker refused {call}: {self.denied}") from None
+            raise Unavailable(f"the log engine did not answer {call}: {error!r}") from None
+        return _answers.decode(reply.data)
+
+
+def _appended(tail: int, data: bytes) -> int:
+    try:
+        answer = _answers.decode(data)
+    except msgspec.MsgspecError:
+        raise OutcomeUnknown(f"append at {tail}: unreadable answer {data[:80]!r}") from None
+    if answer.error is None and answer.seq == tail + 1:
+        return answer.seq
+    if answer.error is None:
+        raise OutcomeUnknown(f"append at {tail} was answered as {answer.seq}")
+    number, text = answer.error.err_code, answer.error.description
+    if number == _WRONG_LAST_SEQUENCE:
+        raise WrongTail(f"append at {tail}: {text}")
+    if number in _NO_RESOURCES or (number == _STORE_FAILED and "maximum bytes" in text):
+        raise LogFull(f"append at {tail}: {text}")
+    if number == _STREAM_SEALED:
+        raise Denied("the log is sealed: it has moved to another engine")
+    raise OutcomeUnknown(f"append at {tail}: {text} ({number})")
+
+
+_ENDS = (
+    "404 No Messages",
+    "408 Request Timeout",
+    "409 Batch Completed",
+    "409 Message Size Exceeds MaxBytes",
+)
+"""How the server says that a pull request was served; anything else is a failure of reading."""
+
+
+class _Reader:
+    """Pull requests answered into one inbox; a fetch ends when the server says there is no more."""
+
+    def __init__(self, connection: Connection, consumer: str) -> None:
+        self._nc = connection
+        self._next = f"$JS.API.CONSUMER.MSG.NEXT.{subjects.LOG_STREAM}.{consumer}"
+        self._consumer = consumer
+        self._inbox = connection.new_inbox()
+        self._batch: list[tuple[int, bytes]] = []
+        self._over = asyncio.Event()
+        self._error = ""
+        self._subscription: Any = None
+
+    async def fetch(self) -> list[tuple[int, bytes]]:
+        if self._subscription is None:
+            self._subscription = await self._nc.subscribe(self._inbox, cb=self._take)
+        self._batch = []
+        self._over.clear()
+        request = {"batch": FETCH_BATCH, "max_bytes": FETCH_BYTES, "no_wait": True}
+        await self._nc.publish(self._next, msgspec.json.encode(request), reply=self._inbox)
+        try:
+            await asyncio.wait_for(self._over.wait(), API_TIMEOUT_S)
+        except TimeoutError:
+            raise Unavailable("reading the log: the engine went silent") from None
+        if self._error:
+            raise Unavailable(f"reading the log: {self._error}")
+        return self._batch
+
+    async def _take(self, message: Msg) -> None:
+        status = (message.headers or {}).get("Status")
+        if status is None:
+            # $JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<time>.<pending>
+            self._batch.append((int(message.reply.split(".")[5]), message.data))
+            if len(self._batch) >= FETCH_BATCH:
+                self._over.set()
+        elif status != "100":
+            description = str((message.headers or {}).get("Description"))
+            if f"{status} {description}" not in _ENDS:
+                self._error = f"{status} {description}"
+            self._over.set()
+
+    async def close(self) -> None:
+        """Leave no consumer behind; a lost connection cleans up by its inactivity limit."""
+        if self._subscription is None or not self._nc.is_connected:
+            return
+        await self._subscription.unsubscribe()
+        call = f"$JS.API.CONSUMER.DELETE.{subjects.LOG_STREAM}.{self._consumer}"
+        await self._nc.publish(call, b"", reply=self._nc.new_inbox())

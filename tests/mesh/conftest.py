@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fixtures of the mesh tests: keys, and a real broker stopped or started."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from stoker.mesh import broker, identity
+from stoker.mesh.identity import Identity
+from tests.mesh.server import Server, free_port
+
+
+@pytest.fixture
+def keyring(tmp_path: Path) -> dict[str, Identity]:
+    names = ("scheduler", "node1", "node2", "alice", "bob")
+    return {name: identity.create(tmp_path / f"{name}.nk") for name in names}
+
+
+@pytest.fixture
+def stopped_server(tmp_path: Path, keyring: dict[str, Identity]) -> Iterator[Server]:
+    """Configured, not started."""
+    public = {name: key.public for name, key in keyring.items()}
+    server = Server(
+        tmp_path,
+        broker.Settings("test", free_port(), str(tmp_path / "jetstream")),
+        broker.Keys(
+            public["scheduler"],
+            {name: public[name] for name in ("node1", "node2")},
+            {name: public[name] for name in ("alice", "bob")},
+        ),
+        dict(keyring),
+    )
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+async def server(stopped_server: Server) -> AsyncIterator[Server]:
+    """Started; its connections are closed at the end."""
+    stopped_server.start()
+    try:
+        yield stopped_server
+    finally:
+        for nc in stopped_server.connections:
+            with contextlib.suppress(Exception):
+                await asyncio.wait_for(nc.close(), 2)
