@@ -196,7 +196,10 @@ class UsageView(Part, frozen=True):
 
 
 class JobView(Message, frozen=True):
-    """One job. `trace` is the summary described on the architecture page, when asked for."""
+    """One job. `trace` is the summary described on the architecture page, when asked for.
+
+    It is passed on as the node wrote it (`msgspec.Raw`) and arrives as an object or null.
+    """
 
     job: int
     user: str
@@ -210,7 +213,7 @@ class JobView(Message, frozen=True):
     exit_code: int | None = None
     signal: int | None = None
     usage: UsageView | None = None
-    trace: msgspec.Raw | None = None
+    trace: Any = None
     trace_absent: str = ""
     """Why there is no `trace` though it was asked for."""
 
