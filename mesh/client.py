@@ -23,11 +23,13 @@ from stoker.mesh import schema, subjects
 from stoker.mesh.context import Context
 from stoker.mesh.link import Link, connect
 from stoker.native.errors import BadRequest, NotFound, StokerError, Unavailable
+from stoker.scheduler.nouns import ENDED
 
 REPLY_S = 3.0
 """How long past its own `wait_s` an answer may take before the request is sent again."""
 PATIENCE_S = 15.0
 """How long a request is repeated while broker or scheduler are away, unless told otherwise."""
+NOTICE_S = 5.0
 HOLD_S = 2.0
 """`wait_s` of one held request: the longest that a lost answer goes unnoticed, plus REPLY_S."""
 BACK_OFF_S = (0.02, 0.5)
@@ -47,6 +49,8 @@ class Client:
     def __init__(self, find: Find, patience_s: float = PATIENCE_S) -> None:
         self._find = find
         self.patience_s = patience_s
+        self.on_trouble: Callable[[Unavailable], None] | None = None
+        """Told once per outage that lasts NOTICE_S, so that a person knows why nothing happens."""
         self._link: Link | None = None
         self._connecting = asyncio.Lock()
         self._was_there = False
@@ -98,7 +102,7 @@ class Client:
         while True:
             started = time.monotonic()
             view = await self.get(job, until=until, wait_s=HOLD_S)
-            if view.times.ended_ns is not None or (until == "running" and view.times.started_ns):
+            if view.state in ENDED or (until == "running" and view.times.started_ns is not None):
                 return view
             await _no_faster_than(started, 0.1)
 
@@ -160,15 +164,20 @@ class Client:
     ) -> T:
         subject = subjects.request(noun, verb)
         data = _encoded(request)
-        deadline = time.monotonic() + wait_s + self.patience_s
+        began = time.monotonic()
+        deadline, notice = began + wait_s + self.patience_s, began + wait_s + NOTICE_S
         back_off = BACK_OFF_S[0]
         while True:
             try:
                 reply = await self._ask(subject, data, wait_s + REPLY_S)
                 return _decoded(noun, verb, reply, kind)
             except Unavailable as error:
-                if time.monotonic() + back_off > deadline:
+                now = time.monotonic()
+                if now + back_off > deadline:
                     raise error from None
+                if now > notice and self.on_trouble is not None:
+                    notice = deadline
+                    self.on_trouble(error)
             await asyncio.sleep(back_off * (0.5 + secrets.randbelow(1000) / 1000))
             back_off = min(back_off * 2, BACK_OFF_S[1])
 

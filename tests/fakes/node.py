@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A node that answers requests as a test says: a real broker on loopback, a made-up scheduler.
+
+Relied on by the tests of client and command line, which load it by path. The broker knows one user
+by nkey and permits the subjects it is told to; what the scheduler answers is a function per verb.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import nats
+from nats.aio.msg import Msg
+
+from stoker.mesh import identity
+
+Answer = Callable[[dict[str, Any]], dict[str, Any] | None]
+"""Request as JSON in, reply as JSON out; None answers nothing."""
+
+
+class FakeNode:
+    """Use as a context manager. `answers["job.get"]` and its like may be changed at any time."""
+
+    def __init__(self, folder: Path, *, denied: tuple[str, ...] = ()) -> None:
+        self.folder = folder
+        self.answers: dict[str, Answer] = {}
+        self.seen: list[tuple[str, dict[str, Any]]] = []
+        self._denied = denied
+        self._user = identity.create(folder / "user.nk")
+        self._scheduler = identity.create(folder / "scheduler.nk")
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._broker: subprocess.Popen[bytes] | None = None
+        self._stop: asyncio.Event | None = None
+        self._thread: threading.Thread | None = None
+        self.port = _free_port()
+
+    def __enter__(self) -> FakeNode:
+        self.start_broker()
+        self.start_scheduler()
+        config = self.folder / "config/stoker"
+        config.mkdir(parents=True)
+        saved = {"url": self.url, "seed_file": str(self.folder / "user.nk"), "user": "tester"}
+        (config / "context.json").write_text(json.dumps(saved))
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.stop_scheduler()
+        self.stop_broker()
+
+    @property
+    def url(self) -> str:
+        return f"nats://127.0.0.1:{self.port}"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Environment in which the command line finds this node and no other."""
+        kept = {k: v for k, v in os.environ.items() if k != "STOKER_STATE"}
+        return {**kept, "XDG_CONFIG_HOME": str(self.folder / "config")}
+
+    def start_broker(self) -> None:
+        binary = shutil.which("nats-server") or ""
+        assert binary, "nats-server is not on PATH"
+        config = self.folder / "broker.conf"
+        deny = json.dumps(list(self._denied) or ["nothing.at.all"])
+        config.write_text(
+            f"host: 127.0.0.1\nport: {self.port}\nmax_payload: 512KB\n"
+            "authorization { users: [\n"
+            f"  {{ nkey: {self._scheduler.public} }}\n"
+            f"  {{ nkey: {self._user.public},"
+            f" permissions: {{ publish: {{ deny: {deny} }} }} }}\n] }}\n"
+        )
+        with (self.folder / "broker.log").open("ab") as log:
+            self._broker = subprocess.Popen([binary, "-c", str(config)], stderr=log)
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
+                return
+            time.sleep(0.02)
+        raise AssertionError((self.folder / "broker.log").read_text())
+
+    def stop_broker(self) -> None:
+        if self._broker is not None:
+            self._broker.kill()
+            self._broker.wait()
+            self._broker = None
+
+    def start_scheduler(self) -> None:
+        ready = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve(ready)), daemon=True)
+        self._thread.start()
+        assert ready.wait(10)
+
+    def stop_scheduler(self) -> None:
+        if self._thread is not None and self._loop is not None and self._stop is not None:
+            self._loop.call_soon_threadsafe(self._stop.set)
+            self._thread.join(10)
+            self._thread = None
+
+    async def _serve(self, ready: threading.Event) -> None:
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        connection = await nats.connect(
+            self.url,
+            nkeys_seed=str(self.folder / "scheduler.nk"),
+            max_reconnect_attempts=-1,
+            reconnect_time_wait=0.05,  # type: ignore[arg-type]
+            error_cb=_ignore,
+        )
+        await connection.subscribe("stoker.v1.>", cb=self._answer)
+        await connection.flush()
+        ready.set()
+        await self._stop.wait()
+        await connection.close()
+
+    async def _answer(self, message: Msg) -> None:
+        verb = message.subject.removeprefix("stoker.v1.")
+        request = json.loads(message.data or b"{}")
+        self.seen.append((verb, request))
+        reply = self.answers[verb](request) if verb in self.answers else None
+        if reply is not None:
+            await message.respond(json.dumps(reply, separators=(",", ":")).encode())
+
+
+async def _ignore(error: Exception) -> None:
+    pass
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def job_view(job: int = 1, state: str = "succeeded", **changes: Any) -> dict[str, Any]:
+    """A JobView as JSON."""
+    spec = {
+        "argv": ["true"],
+        "cwd": "/",
+        "env": None,
+        "gpu_milli": 0,
+        "cpu_milli": None,
+        "memory_bytes": None,
+        "pids": None,
+        "time_limit_s": None,
+        "grace_s": 5.0,
+        "priority": 0,
+        "trace": "governed",
+        "stdin": False,
+        "output_bytes_max": 1 << 30,
+    }
+    ended = state in ("succeeded", "failed", "cancelled", "timeout", "lost")
+    times = {"submitted_ns": 1, "started_ns": 2, "ended_ns": 3 if ended else None}
+    view: dict[str, Any] = {
+        "schema": "stoker/v1",
+        "job": job,
+        "user": "tester",
+        "name": "",
+        "state": state,
+        "reason": "",
+        "attempt": 1,
+        "times": times,
+        "spec": spec,
+        "exit_code": 0 if state == "succeeded" else None,
+        "signal": None,
+    }
+    return view | changes
+
+
+def failure(code: str, message: str, hint: str = "") -> dict[str, Any]:
+    """An error reply as JSON, with `error` first as the service sends it."""
+    error = {"code": code, "message": message, "hint": hint}
+    return {"error": error, "schema": "stoker/v1"}

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`stoker explain` as text: the answer first, then its reasons in order, then what would help.
+
+Relied on by the verb. Pure: the reply's object in, text out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from stoker.tui import text, units
+from stoker.tui.report import WIDTH
+
+Object = Mapping[str, Any]
+
+
+def render(explained: Object) -> str:
+    """The explanation of one job, without a final newline."""
+    lines = [_wrapped(f"job {explained['job']} is {explained['state']}: ", explained["summary"])]
+    lines += _reasons(explained)
+    lines += _actions(explained)
+    if explained.get("decision"):
+        lines += _decision(explained["decision"])
+    return "\n".join(lines)
+
+
+def _reasons(explained: Object) -> Iterator[str]:
+    for rank, reason in enumerate(explained["reasons"], start=1):
+        where = f"node {reason['node']}: " if reason.get("node") else ""
+        yield _wrapped(f"  {rank}. ", where + reason["text"])
+
+
+def _actions(explained: Object) -> Iterator[str]:
+    if explained["actions"]:
+        yield "what would help"
+    for action in explained["actions"]:
+        yield _wrapped("  - ", action)
+
+
+def _decision(decision: Object) -> Iterator[str]:
+    shares = ", ".join(f"{units.share(d['milli'])} of {d['id']}" for d in decision["devices"])
+    yield _wrapped(
+        f"decision {decision['id']}: ", f"node {decision['node']}{shares and ', '}{shares}"
+    )
+    yield _wrapped("  why: ", decision["reason"])
+    seen = ", ".join(map(str, decision["observations"])) or "none"
+    took = units.duration(decision["latency_ns"])
+    yield _wrapped("  inputs: ", f"observations {seen}; decided in {took}")
+
+
+def _wrapped(start: str, words: str) -> str:
+    start = text.clean(start)
+    return start + text.wrap(text.clean(words), WIDTH, text.cells(start))

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A job's output to this process, and this process's input to a job, byte for byte.
+
+Relied on by `run`, `submit` and `logs`. Every piece is addressed by its offset, so whatever is
+restarted in between, no byte is lost and none is written twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import stat
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from stoker.mesh import schema
+from stoker.mesh.client import HOLD_S, Client
+
+READ_BYTES = 128 * 1024
+PAUSE_S = (0.01, 0.25)
+"""Between questions that were answered with nothing though they could have been held."""
+
+T = TypeVar("T")
+Stream = Literal["out", "err"]
+
+
+async def blocking(call: Callable[..., T], *args: object) -> T:
+    """Run a call that may block for ever on a thread that never keeps the program from ending."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def settle(act: Callable[[], None]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(lambda: None if future.done() else act())
+
+    def work() -> None:
+        try:
+            result = call(*args)
+        except OSError as error:
+            failure = error
+            settle(lambda: future.set_exception(failure))
+        else:
+            settle(lambda: future.set_result(result))
+
+    threading.Thread(target=work, daemon=True).start()
+    return await future
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """Write every byte, however the other end takes them."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+async def output(
+    client: Client, job: schema.JobRef, stream: Stream, fd: int, *, follow: bool
+) -> int:
+    """Copy one stream of a job to a descriptor; returns the bytes its limit made the node drop.
+
+    With `follow` until the job is over, else as far as there is output now.
+    """
+    offset, pause = 0, PAUSE_S[0]
+    while True:
+        asked = time.monotonic()
+        wait_s = HOLD_S if follow else 0.0
+        view = await client.logs(
+            schema.LogsRequest(job=job, stream=stream, offset=offset, wait_s=wait_s)
+        )
+        if view.data:
+            await blocking(write_all, fd, view.data)
+            offset, pause = view.next_offset, PAUSE_S[0]
+        if view.eof or (not follow and not view.data):
+            return view.dropped_bytes
+        if not view.data and time.monotonic() - asked < pause:
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, PAUSE_S[1])
+
+
+async def feed(client: Client, job: schema.JobRef, fd: int) -> None:
+    """Copy a descriptor to a job's stdin until either ends; then close the job's stdin."""
+    offset = 0
+    while True:
+        data = await blocking(os.read, fd, READ_BYTES)
+        taken = await _put(client, job, offset, data)
+        if taken is None or not data:
+            return
+        offset = taken
+
+
+async def _put(client: Client, job: schema.JobRef, offset: int, data: bytes) -> int | None:
+    """One piece, resent from where the node stopped; None once the job reads no more."""
+    end, pause = offset + len(data), PAUSE_S[0]
+    while True:
+        asked = time.monotonic()
+        request = schema.StdinRequest(
+            job=job,
+            offset=offset,
+            data=data[len(data) - (end - offset) :],
+            eof=not data,
+            wait_s=HOLD_S,
+        )
+        view = await client.stdin(request)
+        if view.closed:
+            return None
+        if not view.waiting and view.next_offset >= end:
+            return end
+        if view.next_offset == offset and time.monotonic() - asked < pause:
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, PAUSE_S[1])
+        offset = view.next_offset
+
+
+def wanted(fd: int, interactive: bool) -> bool:
+    """Whether a job should get this descriptor as its stdin: asked for, or a pipe or file."""
+    try:
+        found = os.fstat(fd)
+        empty = Path(os.devnull).stat()
+    except OSError:
+        return False
+    if stat.S_ISCHR(found.st_mode) and found.st_rdev == empty.st_rdev:
+        return False
+    return interactive or not os.isatty(fd)

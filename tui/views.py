@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replies of the schema as the plain objects that tables, report and `-o json` show.
+
+Relied on by every read verb and the demo. Pure. Owns the shape of `stoker job -o json`: the reply,
+with the kernels and copies of its trace at the top level and what is known of its devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from stoker.mesh import schema
+
+NO_SUCH_PROGRAM = ("no such file", "not found", "enoent")
+TIMED_OUT, LOST, NOT_STARTED, NOT_FOUND, TERMINATED = 124, 125, 126, 127, 143
+"""Exit codes of `run` and `wait` besides the job's own, as in timeout(1) and env(1)."""
+
+
+def row(message: schema.Message) -> dict[str, Any]:
+    """One reply as a plain object; embedded JSON and base64 come out as JSON has them."""
+    value = msgspec.json.decode(schema.encode(message))
+    assert isinstance(value, dict)
+    return value
+
+
+def part(view: msgspec.Struct) -> dict[str, Any]:
+    """A reply inside a list, without the schema that the list carries."""
+    value = msgspec.json.decode(msgspec.json.encode(view))
+    assert isinstance(value, dict)
+    return {key: value[key] for key in value if key != "schema"}
+
+
+def job_object(
+    job: schema.JobView, devices: Sequence[schema.DeviceView], nodes: Sequence[schema.NodeView]
+) -> dict[str, Any]:
+    """The object of `stoker job -o json`, which is also what the report is made from."""
+    value = row(job)
+    trace = value.get("trace") or {}
+    value["kernels"] = trace.get("kernels") or []
+    value["copies"] = trace.get("copies") or []
+    granted = [(job.decision.node, d.id) for d in job.decision.devices] if job.decision else []
+    value["hardware"] = [part(d) for d in devices if (d.node, d.id) in granted]
+    here = [n for n in nodes if job.decision is not None and n.node == job.decision.node]
+    value["missing"] = [sentence for node in here for sentence in node.missing]
+    return value
+
+
+def exit_code(job: schema.JobView) -> int:
+    """What `run` and `wait` exit with for an ended job."""
+    if job.state == "timeout":
+        return TIMED_OUT
+    if job.signal is not None:
+        return 128 + job.signal
+    if job.exit_code is not None:
+        return job.exit_code
+    if job.state == "lost":
+        return LOST
+    if job.state == "cancelled":
+        return TERMINATED
+    missing = any(words in job.reason.lower() for words in NO_SUCH_PROGRAM)
+    return NOT_FOUND if missing else NOT_STARTED
