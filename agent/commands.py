@@ -8,7 +8,9 @@ doctor.
 
 from __future__ import annotations
 
+import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -102,3 +104,64 @@ def down_command(state: str | None) -> None:
     for text in ended.left:
         click.echo(f"stoker: left behind: {text}", err=True)
     sys.exit(1 if ended.left else 0)
+
+
+@click.group("user")
+def user_command() -> None:
+    """Give another local user a key, list keys, take one away."""
+
+
+@user_command.command("add")
+@click.argument("name")
+@state_option
+@click.option("--unix-user", metavar="USER", help="Whom the jobs run as; default: NAME.")
+@click.option(
+    "--key-out", metavar="FILE", type=click.Path(path_type=Path), help="Write the key here instead."
+)
+def user_add_command(
+    name: str, state: str | None, unix_user: str | None, key_out: Path | None
+) -> None:
+    """Make a key for NAME and put it, with the context that uses it, into their home."""
+    from stoker.agent.accounts import add
+    from stoker.agent.state import locate
+
+    added = add(locate(state), name, unix_user, key_out)
+    click.echo(f"{added.name} may submit; their jobs run as {added.unix_user}")
+    click.echo(f"  key      {added.key}")
+    if added.context is not None:
+        click.echo(f"  context  {added.context} (`stoker jobs` works for them at once)")
+    if not added.live:
+        click.echo("  the node does not run: the key works from the next `stoker up` on")
+
+
+@user_command.command("list")
+@state_option
+@click.option("-o", "--output", type=click.Choice(["table", "json", "jsonl"]), default="table")
+def user_list_command(state: str | None, output: str) -> None:
+    """Who may submit, and whom their jobs run as."""
+    from stoker.agent.accounts import listed
+    from stoker.agent.state import locate
+
+    rows = listed(locate(state))
+    if output == "jsonl":
+        for row in rows:
+            click.echo(json.dumps(row))
+    elif output == "json":
+        click.echo(json.dumps({"schema": "stoker/v1", "users": rows}, indent=2))
+    else:
+        click.echo(f"{'USER':<24} {'JOBS RUN AS':<24} {'ADMIN':<6} KEY")
+        for row in rows:
+            admin = "yes" if row["admin"] else "no"
+            click.echo(f"{row['name']:<24} {row['unix_user']:<24} {admin:<6} {row['key']}")
+
+
+@user_command.command("remove")
+@click.argument("name")
+@state_option
+def user_remove_command(name: str, state: str | None) -> None:
+    """Take the access of NAME away; their jobs go on."""
+    from stoker.agent.accounts import remove
+    from stoker.agent.state import locate
+
+    live = remove(locate(state), name)
+    click.echo(f"{name} may not submit any more" + ("" if live else " (the node does not run)"))
