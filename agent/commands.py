@@ -165,3 +165,16 @@ def user_remove_command(name: str, state: str | None) -> None:
 
     live = remove(locate(state), name)
     click.echo(f"{name} may not submit any more" + ("" if live else " (the node does not run)"))
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion_command(ctx: click.Context, shell: str) -> None:
+    """Print the completion script: eval "$(stoker completion bash)" in ~/.bashrc."""
+    from click.shell_completion import get_completion_class
+
+    found = get_completion_class(shell)
+    assert found is not None
+    root = ctx.find_root().command
+    click.echo(found(root, {}, "stoker", "_STOKER_COMPLETE").source())

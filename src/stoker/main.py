@@ -9,14 +9,19 @@ from __future__ import annotations
 
 import importlib
 import sys
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 VERBS: dict[str, tuple[str, str]] = {
     "up": ("stoker.agent.commands", "Start a node: broker, scheduler, agent"),
     "down": ("stoker.agent.commands", "Stop it and leave nothing behind"),
     "user": ("stoker.agent.commands", "Give another local user a key"),
     "install-service": ("stoker.agent.commands", "Write hardened systemd units"),
+    "completion": ("stoker.agent.commands", "Completion for bash, zsh or fish"),
     "doctor": ("stoker.agent.commands", "What works on this machine, and why not"),
     "run": ("stoker.tui.job_commands", "Submit a job, stream its output, exit as it exits"),
     "submit": ("stoker.tui.job_commands", "Submit a job and print its id"),
@@ -49,6 +54,12 @@ class LazyGroup(click.Group):
         command = getattr(module, cmd_name.replace("-", "_") + "_command")
         assert isinstance(command, click.Command), f"{module.__name__}: {cmd_name} is no command"
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        verbs = [(v, text) for v, (_, text) in VERBS.items() if v.startswith(incomplete)]
+        return [CompletionItem(verb, help=text) for verb, text in verbs]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
