@@ -9,6 +9,7 @@ are checked by the reader (replica), never taken from the engine's own bookkeepi
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from typing import Any, Protocol
 
@@ -198,7 +199,8 @@ class JetStreamLog:
             raise Unavailable(f"seal: {answer.error.description}")
 
     async def read_from(self, seq: int) -> AsyncIterator[list[tuple[int, bytes]]]:
-        reader = _Reader(self._nc, await self._consumer(seq))
+        name = await self._consumer(seq)
+        reader = _Reader(self._nc, name)
         try:
             expected = seq
             while batch := await reader.fetch():
@@ -209,6 +211,10 @@ class JetStreamLog:
                 yield batch
         finally:
             await reader.close()
+            # A lost connection leaves the consumer to its inactivity limit.
+            if self._nc.is_connected:
+                with contextlib.suppress(StokerError):
+                    await self._api(f"CONSUMER.DELETE.{subjects.LOG_STREAM}.{name}", b"")
 
     async def _consumer(self, seq: int) -> str:
         """A consumer for one pass; named, so that nothing is left if the answer is lost."""
@@ -285,7 +291,6 @@ class _Reader:
     def __init__(self, connection: Connection, consumer: str) -> None:
         self._nc = connection
         self._next = f"$JS.API.CONSUMER.MSG.NEXT.{subjects.LOG_STREAM}.{consumer}"
-        self._consumer = consumer
         self._inbox = connection.new_inbox()
         self._batch: list[tuple[int, bytes]] = []
         self._over = asyncio.Event()
@@ -321,9 +326,6 @@ class _Reader:
             self._over.set()
 
     async def close(self) -> None:
-        """Leave no consumer behind; a lost connection cleans up by its inactivity limit."""
-        if self._subscription is None or not self._nc.is_connected:
-            return
-        await self._subscription.unsubscribe()
-        call = f"$JS.API.CONSUMER.DELETE.{subjects.LOG_STREAM}.{self._consumer}"
-        await self._nc.publish(call, b"", reply=self._nc.new_inbox())
+        """Listen no more."""
+        if self._subscription is not None and self._nc.is_connected:
+            await self._subscription.unsubscribe()

@@ -38,7 +38,7 @@ async def ask(nc: Any, subject: str) -> str:
 
 
 async def violations(server: Server, what: str, count: int) -> bool:
-    """Whether the server refused that often; nats-py tells it through a callback, a little later."""
+    """Whether the server refused that often; nats-py tells it in a callback, a little later."""
     for _ in range(200):
         said = [text for text in server.errors if f"violation for {what}" in text.lower()]
         if len(said) >= count:
