@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The job book: what the core's numbers mean. Whose a job is, what it runs, how it went, where.
+
+Relied on by mesh, which applies every log entry to core and book together. Pure: the same entries
+give the same bytes. Bounded: the core's limits bound the jobs, and an ended one is kept encoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from stoker.native.errors import BadRequest, Corrupt, NotFound
+from stoker.scheduler.nouns import (
+    ENDED,
+    Decision,
+    JobSpec,
+    JobState,
+    NodeReport,
+    Owner,
+    Usage,
+)
+
+FORMAT = 1
+SELECTOR_CHARS_MAX = 4096
+SELECTOR_PARTS_MAX = 512
+
+
+class Job(msgspec.Struct, array_like=True):
+    """One job. Times are CLOCK_REALTIME ns; `spec` is an encoded JobSpec, read only when needed."""
+
+    job: int
+    owner: Owner
+    spec: bytes
+    submitted_ns: int
+    state: JobState = "pending"
+    reason: str = ""
+    attempt: int = 0
+    decision: Decision | None = None
+    placed_ns: int | None = None
+    started_ns: int | None = None
+    ended_ns: int | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    usage: Usage | None = None
+    stopped_for: str = ""
+    """What the canceller gave as the reason."""
+
+    def decoded_spec(self) -> JobSpec:
+        """What was asked for."""
+        return _specs.decode(self.spec)
+
+
+class Ended(NamedTuple):
+    """A job that is over: never changed again, so kept as bytes."""
+
+    user: str
+    state: JobState
+    raw: bytes
+
+
+class _Row(msgspec.Struct, array_like=True, frozen=True):
+    job: int
+    user: str
+    state: JobState
+    raw: msgspec.Raw
+
+
+class _Image(msgspec.Struct, array_like=True, frozen=True):
+    format: int
+    nodes: list[NodeReport]
+    last: list[tuple[str, int]]
+    rows: list[_Row]
+
+
+_specs = msgspec.msgpack.Decoder(JobSpec)
+_jobs = msgspec.msgpack.Decoder(Job)
+_images = msgspec.msgpack.Decoder(_Image)
+_encoder = msgspec.msgpack.Encoder()
+
+
+class Book:
+    """All jobs the log has not forgotten, by number, and all nodes that ever said hello."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[int, Job | Ended] = {}
+        self._last: dict[str, int] = {}
+        self.nodes: dict[str, NodeReport] = {}
+        self.bytes = 0
+        """What specs and ended jobs take, for the limit on them."""
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    # --- changes, each from one committed command -------------------------------------------------
+
+    def submit(self, job: int, owner: Owner, spec: bytes, now_ns: int, reason: str) -> Job:
+        """A new job; numbers only grow."""
+        record = Job(job, owner, spec, now_ns, reason=reason)
+        self._jobs[job] = record
+        self._last[owner.user] = job
+        self.bytes += len(spec)
+        return record
+
+    def live(self, job: int) -> Job | None:
+        """The record of a job that is not over, to be changed; None for any other number."""
+        record = self._jobs.get(job)
+        return record if isinstance(record, Job) else None
+
+    def end(self, record: Job) -> None:
+        """Put away a record whose state is final."""
+        assert record.state in ENDED
+        raw = _encoder.encode(record)
+        self._jobs[record.job] = Ended(record.owner.user, record.state, raw)
+        self.bytes += len(raw) - len(record.spec)
+
+    def forget(self, job: int) -> None:
+        """Drop a job for good."""
+        record = self._jobs.pop(job, None)
+        if isinstance(record, Ended):
+            self.bytes -= len(record.raw)
+        elif record is not None:
+            self.bytes -= len(record.spec)
+        user = self.user(record)
+        if user and self._last.get(user) == job:
+            del self._last[user]
+
+    def join(self, report: NodeReport) -> None:
+        """A node's latest report."""
+        self.nodes[report.node] = report
+
+    # --- questions --------------------------------------------------------------------------------
+
+    @staticmethod
+    def user(record: Job | Ended | None) -> str:
+        """Whose record it is; empty for none."""
+        if record is None:
+            return ""
+        return record.user if isinstance(record, Ended) else record.owner.user
+
+    def get(self, job: int, user: str | None = None) -> Job:
+        """The job, for its owner, or for anybody with `user` None; else it does not exist."""
+        record = self._jobs.get(job)
+        if record is None or (user is not None and self.user(record) != user):
+            raise NotFound(f"there is no job {job}")
+        return record if isinstance(record, Job) else _jobs.decode(record.raw)
+
+    def last(self, user: str) -> int:
+        """The user's newest job that is not forgotten."""
+        job = self._last.get(user)
+        if job is None:
+            raise NotFound(f"{user} has no job")
+        return job
+
+    def refer(self, reference: int | str, user: str, *, all_users: bool) -> Job:
+        """One job by number or as "last"; `all_users` lets an administrator see those of others."""
+        if isinstance(reference, str):
+            if reference == "last":
+                return self.get(self.last(user))
+            if not (reference.isascii() and reference.isdigit()) or len(reference) > 20:
+                raise BadRequest(f"not a job: {reference[:80]!r}; a number or last")
+            reference = int(reference)
+        return self.get(reference, None if all_users else user)
+
+    def newest(self, user: str | None, before: int | None = None) -> Iterator[tuple[int, JobState]]:
+        """(job, state) from the newest to the oldest, below `before`, of one user or of all."""
+        for job, record in reversed(self._jobs.items()):
+            if (before is None or job < before) and user in (None, self.user(record)):
+                yield job, record.state
+
+    def select(self, text: str, user: str | None, me: str) -> Callable[[int], bool]:
+        """A test for job numbers: "all", "last", "3", "1,4-6"; NotFound if one named is not there."""
+        if len(text) > SELECTOR_CHARS_MAX or text.count(",") >= SELECTOR_PARTS_MAX:
+            raise BadRequest(f"a selection has at most {SELECTOR_PARTS_MAX} parts")
+        ranges = [self._range(part.strip(), user, me) for part in text.split(",")]
+        return lambda job: any(low <= job <= high for low, high in ranges)
+
+    def _range(self, part: str, user: str | None, me: str) -> tuple[float, float]:
+        if part == "all":
+            return 1, float("inf")
+        if part == "last":
+            return (job := self.last(me)), job
+        low, dash, high = part.partition("-")
+        if not low.isdecimal() or not (high.isdecimal() if dash else True) or len(part) > 40:
+            raise BadRequest(f"not a selection: {part[:80]!r}; 3, 1,4-6, last or all")
+        if not dash:
+            self.get(int(low), user)
+            return int(low), int(low)
+        if int(low) > int(high):
+            raise BadRequest(f"an empty range: {part}")
+        return int(low), int(high)
+
+    # --- snapshots --------------------------------------------------------------------------------
+
+    def snapshot(self) -> bytes:
+        """Canonical: equal books give equal bytes."""
+        rows = [
+            _Row(job, record.user, record.state, msgspec.Raw(record.raw))
+            if isinstance(record, Ended)
+            else _Row(job, record.owner.user, record.state, msgspec.Raw(_encoder.encode(record)))
+            for job, record in self._jobs.items()
+        ]
+        nodes = [self.nodes[name] for name in sorted(self.nodes)]
+        return _encoder.encode(_Image(FORMAT, nodes, sorted(self._last.items()), rows))
+
+    @classmethod
+    def restore(cls, data: bytes) -> Book:
+        """The book of a snapshot; Corrupt where it is not one."""
+        try:
+            image = _images.decode(data)
+        except msgspec.MsgspecError as error:
+            raise Corrupt(f"the job book: {error}") from None
+        if image.format != FORMAT:
+            raise Corrupt(f"the job book has format {image.format}, this version reads {FORMAT}")
+        book = cls()
+        names: dict[str, str] = {}  # one string per user, not one per job
+        owners: dict[Owner, Owner] = {}
+        for row in image.rows:
+            book._put(row, names.setdefault(row.user, row.user), owners)
+        book._last = dict(image.last)
+        book.nodes = {report.node: report for report in image.nodes}
+        return book
+
+    def _put(self, row: _Row, user: str, owners: dict[Owner, Owner]) -> None:
+        raw = bytes(row.raw)
+        if row.state in ENDED:
+            self._jobs[row.job] = Ended(user, row.state, raw)
+            self.bytes += len(raw)
+            return
+        record = _jobs.decode(raw)
+        record.owner = owners.setdefault(record.owner, record.owner)
+        self._jobs[row.job] = record
+        self.bytes += len(record.spec)
+
+
+def encode_spec(spec: JobSpec) -> bytes:
+    """The form in which a spec goes through log and book."""
+    return _encoder.encode(spec)
