@@ -3,7 +3,8 @@
 
 Relied on by the launch of every job. A courtesy to runtimes, not the fence: the cgroup device
 program is what refuses an open. Each vendor's variables are set, so a job that was granted
-nothing sees nothing.
+no GPU sees no GPU. PoCL's device is the CPU itself, which no grant gives or takes: it is hidden
+only from a job that was granted other devices, so that GPU work does not land there unnoticed.
 """
 
 from __future__ import annotations
@@ -24,13 +25,16 @@ HIDDEN: dict[str, dict[str, str]] = {
 }
 """Vendor -> the environment under which its runtimes find no device."""
 
+CPU_VENDOR = "pocl"
+
 
 def environment(granted: Iterable[DeviceInfo]) -> dict[str, str]:
     """Variables for a job that was granted these devices, in the order of the grant."""
     devices = tuple(granted)
     variables: dict[str, str] = {}
+    vendors = {device.vendor for device in devices}
     for vendor, hidden in HIDDEN.items():
-        if not any(device.vendor == vendor for device in devices):
+        if vendor not in vendors and (devices or vendor != CPU_VENDOR):
             variables.update(hidden)
     return variables | _shown(devices)
 

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a job is launched: what was asked for and what was granted, as one order to the spawner.
+
+Relied on by the daemon. Pure. Owns the environment of a job: a clean base, then the user's, then
+what the grant makes visible, then what stoker says; a user's STOKER_* names are not passed on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from stoker.agent.devices import visibility
+from stoker.agent.launch import Exited, Launch
+from stoker.native.errors import BadRequest
+from stoker.probes.trace import layer_environment
+from stoker.scheduler.nouns import (
+    DeviceInfo,
+    DeviceShare,
+    JobSpec,
+    Outcome,
+    Owner,
+    StartJob,
+)
+
+PATH_USER = "/usr/local/bin:/usr/bin:/bin"
+PATH_ROOT = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+LANG = "C.UTF-8"
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """What the user database says of an owner."""
+
+    folder: str = "/"
+    shell: str = "/bin/sh"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where jobs live on this node. `layer`: the OpenCL layer, in a folder jobs can read."""
+
+    node: str
+    jobs: str
+    segments: str
+    layer: str = ""
+
+
+def launch(
+    start: StartJob, granted: Sequence[DeviceInfo], home: Home, place: Place, traced: bool
+) -> Launch:
+    """The order to start this attempt; its folder is `<jobs>/<job>` and must exist."""
+    spec, owner = start.spec, start.owner
+    segments = f"{place.segments}/{start.job}" if traced else ""
+    return Launch(
+        job=start.job,
+        attempt=start.attempt,
+        argv=spec.argv,
+        env=environment(start, granted, home, place, segments),
+        cwd=spec.cwd,
+        uid=owner.uid,
+        gid=owner.gid,
+        folder=f"{place.jobs}/{start.job}",
+        groups=owner.groups,
+        umask=spec.umask,
+        stdin=spec.stdin,
+        cpu_milli=spec.cpu_milli,
+        memory_bytes=spec.memory_bytes,
+        pids=spec.pids,
+        devices=nodes(granted),
+        time_limit_s=spec.time_limit_s,
+        grace_s=spec.grace_s,
+        output_bytes_max=spec.output_bytes_max,
+        trace_folder=segments,
+    )
+
+
+def environment(
+    start: StartJob, granted: Sequence[DeviceInfo], home: Home, place: Place, segments: str
+) -> dict[str, str]:
+    """Everything the job finds in its environment; TMPDIR is not set, so programs use /tmp."""
+    spec = start.spec
+    variables = base(start.owner, home)
+    for name, value in spec.env.items():
+        if not name.startswith("STOKER_"):
+            variables[name] = value
+    variables.update(visibility.environment(granted))
+    if segments:
+        variables.update(_layer(spec, place, segments, variables.get("OPENCL_LAYERS", "")))
+    variables["STOKER_JOB_ID"] = str(start.job)
+    variables["STOKER_ATTEMPT"] = str(start.attempt)
+    variables["STOKER_NODE"] = place.node
+    return variables
+
+
+def base(owner: Owner, home: Home) -> dict[str, str]:
+    """What a login would set, and nothing of the agent's own environment."""
+    return {
+        "PATH": PATH_USER if owner.uid else PATH_ROOT,
+        "HOME": home.folder,
+        "USER": owner.user,
+        "LOGNAME": owner.user,
+        "SHELL": home.shell,
+        "LANG": LANG,
+    }
+
+
+def wants_trace(spec: JobSpec, place: Place) -> bool:
+    """Whether the tracer is offered to this job: unless it said no, or there is none to offer."""
+    return spec.trace != "off" and bool(place.layer)
+
+
+def grant(devices: Sequence[DeviceInfo], shares: Sequence[DeviceShare]) -> tuple[DeviceInfo, ...]:
+    """The devices behind a decision's shares; BadRequest for one this node does not have."""
+    for share in shares:
+        if not 0 <= share.index < len(devices):
+            raise BadRequest(f"device {share.index} was granted, this node has {len(devices)}")
+    return tuple(devices[share.index] for share in shares)
+
+
+def nodes(granted: Sequence[DeviceInfo]) -> tuple[tuple[int, int], ...]:
+    """Character devices to admit: each once, also where GPUs share control nodes."""
+    return tuple(dict.fromkeys(node for device in granted for node in device.nodes))
+
+
+def outcome(exited: Exited, decision: int) -> Outcome | None:
+    """What the log is told of an end; None for an attempt that never began."""
+    if exited.cause == "never_started":
+        return None
+    return Outcome(
+        job=exited.job,
+        attempt=exited.attempt,
+        decision=decision,
+        state=_state(exited),
+        t_ns=exited.t_ns,
+        exit_code=exited.exit_code,
+        signal=exited.signal,
+        reason=exited.reason,
+        usage=exited.usage,
+    )
+
+
+State = Literal["succeeded", "failed", "timeout", "cancelled", "lost"]
+
+_STATE_OF: Mapping[str, State] = {
+    "signalled": "failed",
+    "timeout": "timeout",
+    "stopped": "cancelled",
+    "start_failed": "failed",
+    "lost": "lost",
+}
+
+
+def _state(exited: Exited) -> State:
+    if exited.cause == "exited":
+        return "succeeded" if exited.exit_code == 0 else "failed"
+    return _STATE_OF[exited.cause]
+
+
+def _layer(spec: JobSpec, place: Place, segments: str, layers: str) -> Mapping[str, str]:
+    return layer_environment(Path(place.layer), Path(segments), spec.trace, layers=layers)

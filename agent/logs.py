@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A job's output as it lies on disk: any piece of it by offset, and waiting for more.
+
+Relied on by the daemon for `ask.logs`. Reads the files the job's keeper writes; waits by inotify
+on the job's folder, and by being told that the job's state changed. Readers are bounded: past
+READERS_MAX an ask is refused, not queued.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+from stoker.mesh.ask import LogsAsk, LogsReply
+from stoker.native.errors import NotFound, Refused, from_errno
+
+READERS_MAX = 512
+"""Asks that wait at the same time."""
+
+_IN_MODIFY, _IN_CREATE = 0x2, 0x100  # inotify(7)
+_EVENT = struct.Struct("iIII")
+_READ_BYTES = 64 * 1024
+
+
+class Watches:
+    """One inotify instance; wakes whoever waits for a folder."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._descriptor = self._call("inotify_init1", os.O_NONBLOCK | os.O_CLOEXEC)
+        self._waiting: dict[int, set[asyncio.Future[None]]] = {}
+        self._loop = loop
+        loop.add_reader(self._descriptor, self._readable)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._waiting.values()))
+
+    def add(self, folder: Path, woken: asyncio.Future[None]) -> int:
+        """Resolve `woken` at the next write into the folder; the number is for `remove`."""
+        name = os.fsencode(folder)
+        watch = self._call("inotify_add_watch", self._descriptor, name, _IN_MODIFY | _IN_CREATE)
+        self._waiting.setdefault(watch, set()).add(woken)
+        return watch
+
+    def remove(self, watch: int, woken: asyncio.Future[None]) -> None:
+        """This one waits no more; the last one takes the watch away."""
+        waiting = self._waiting.get(watch, set())
+        waiting.discard(woken)
+        if not waiting:
+            self._waiting.pop(watch, None)
+            self._libc.inotify_rm_watch(self._descriptor, watch)
+
+    def close(self) -> None:
+        """End the instance; nobody is woken."""
+        self._loop.remove_reader(self._descriptor)
+        os.close(self._descriptor)
+
+    def _readable(self) -> None:
+        try:
+            data = os.read(self._descriptor, _READ_BYTES)
+        except BlockingIOError:
+            return
+        at, watches = 0, set()
+        while at + _EVENT.size <= len(data):
+            watch, _, _, size = _EVENT.unpack_from(data, at)
+            watches.add(watch)
+            at += _EVENT.size + size
+        if -1 in watches:  # the kernel's queue overflowed: anybody may have been written to
+            watches = set(self._waiting)
+        for watch in watches:
+            for woken in self._waiting.get(watch, ()):
+                if not woken.done():
+                    woken.set_result(None)
+
+    def _call(self, name: str, *arguments: int | bytes) -> int:
+        result = int(getattr(self._libc, name)(*arguments))
+        if result < 0:
+            raise from_errno(-ctypes.get_errno(), name)
+        return result
+
+
+Live = Callable[[int], bool]
+"""Whether a job has not ended here yet; its output may still grow."""
+Dropped = Callable[[int], int]
+"""Bytes past the output limit of a job."""
+Changed = Callable[[int], "asyncio.Future[None]"]
+"""A future that resolves when this job starts or ends."""
+
+
+class Logs:
+    """Answers asks for output. `live`, `dropped` and `changed` are what the daemon knows."""
+
+    def __init__(
+        self, folder: Path, watches: Watches, live: Live, dropped: Dropped, changed: Changed
+    ) -> None:
+        self._folder = folder
+        self._watches = watches
+        self._live, self._dropped, self._changed = live, dropped, changed
+        self._readers = 0
+
+    async def answer(self, ask: LogsAsk) -> LogsReply:
+        """The bytes at `ask.offset`; NotFound for a job this node has nothing of."""
+        reply = self._read(ask)
+        if reply is not None and (reply.data or reply.eof or not ask.wait_s):
+            return reply
+        if self._readers >= READERS_MAX:
+            raise Refused(f"{READERS_MAX} readers wait for output already")
+        self._readers += 1
+        try:
+            return await self._wait(ask)
+        finally:
+            self._readers -= 1
+
+    def _read(self, ask: LogsAsk) -> LogsReply | None:
+        """What is there now; None for a job that has no file yet but may get one."""
+        live = self._live(ask.job)  # before the read: what is written until then is seen by it
+        path = self._folder / str(ask.job) / ask.stream
+        try:
+            with path.open("rb") as file:
+                data = os.pread(file.fileno(), ask.limit, ask.offset)
+                size = os.fstat(file.fileno()).st_size
+        except FileNotFoundError:
+            if live:
+                return None
+            if path.parent.is_dir():  # it ended before it could write
+                return LogsReply(b"", ask.offset, eof=True)
+            raise NotFound(
+                f"this node has no output of job {ask.job}",
+                hint="its folder was removed: retention has passed",
+            ) from None
+        end = ask.offset + len(data)
+        over = not live and end >= size
+        return LogsReply(data, end, eof=over, dropped=self._dropped(ask.job) if over else 0)
+
+    async def _wait(self, ask: LogsAsk) -> LogsReply:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + ask.wait_s
+        while True:
+            # The watch comes before the look, so that no write falls between the two.
+            changed, folder = self._changed(ask.job), self._folder / str(ask.job)
+            written: asyncio.Future[None] = loop.create_future()
+            watch = self._watches.add(folder, written) if folder.is_dir() else None
+            try:
+                reply = self._read(ask)
+                left = deadline - loop.time()
+                if reply is not None and (reply.data or reply.eof or left <= 0):
+                    return reply
+                if left <= 0:
+                    return LogsReply(b"", ask.offset, eof=False)
+                await asyncio.wait(
+                    (changed, written), timeout=left, return_when=asyncio.FIRST_COMPLETED
+                )
+            finally:
+                if watch is not None:
+                    self._watches.remove(watch, written)
+                changed.cancel()
