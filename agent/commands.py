@@ -178,3 +178,47 @@ def completion_command(ctx: click.Context, shell: str) -> None:
     assert found is not None
     root = ctx.find_root().command
     click.echo(found(root, {}, "stoker", "_STOKER_COMPLETE").source())
+
+
+@click.command("install-service")
+@click.option("--user", is_flag=True, help="A unit of this user instead of the system's.")
+@click.option("--dry-run", is_flag=True, help="Print the unit and write nothing.")
+@click.option(
+    "--root", type=click.Path(path_type=Path), help="Put this before the path, for packages."
+)
+def install_service_command(user: bool, dry_run: bool, root: Path | None) -> None:
+    """Write a hardened systemd unit, disabled until you enable it."""
+    from stoker.agent.service import install, unit
+
+    wanted = unit(user=user, root=root.absolute() if root else None)
+    if dry_run:
+        click.echo(f"# {wanted.path}\n{wanted.text}", nl=False)
+        return
+    written = install(wanted)
+    click.echo(f"{wanted.path}: {'written' if written else 'unchanged'}, not enabled")
+    click.echo(f"next:\n  {wanted.enable}")
+
+
+@click.command("doctor")
+@state_option
+@click.option("-o", "--output", type=click.Choice(["table", "json", "jsonl"]), default="table")
+def doctor_command(state: str | None, output: str) -> None:
+    """What works on this machine, what does not, and why. Exit code: 0 all, 1 warnings, 2 not."""
+    import msgspec
+
+    from stoker.agent.doctor import exit_code, report
+    from stoker.agent.state import locate
+
+    checks = report(locate(state))
+    rows = [msgspec.to_builtins(check) for check in checks]
+    if output == "jsonl":
+        for row in rows:
+            click.echo(json.dumps(row))
+    elif output == "json":
+        click.echo(json.dumps({"schema": "stoker/v1", "checks": rows}, indent=2))
+    else:
+        for check in checks:
+            click.echo(f"{check.status}  {check.id:<24} {check.text}")
+            if check.hint and check.status != "PASS":
+                click.echo(f"{'':<31}-> {check.hint}")
+    sys.exit(exit_code(checks))

@@ -61,7 +61,7 @@ def deliver(entry: pwd.struct_passwd, user: str, url: str, state: Path, seed: by
         except OSError as error:
             raise Refused(
                 f"{folder} cannot be written as {entry.pw_name}: {error.strerror}",
-                hint="write the key elsewhere with --key-out",
+                hint="Write the key elsewhere with --key-out",
             ) from None
         try:
             write_private(handle, seed_name(user), seed)

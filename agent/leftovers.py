@@ -20,21 +20,25 @@ DEPTH_MAX = 8
 POLL_S = 0.01
 
 
-def mounts(mountinfo: str) -> list[Path]:
-    """Where cgroup hierarchies are mounted, version 2 and 1, from /proc/self/mountinfo."""
+def hierarchies(mountinfo: str) -> list[tuple[Path, set[str]]]:
+    """Where cgroups are mounted and what each gives: {"cgroup2"}, or the options of a version 1
+    mount, among them its controllers. From the text of /proc/self/mountinfo."""
     found = []
     for line in mountinfo.splitlines():
         before, _, after = line.partition(" - ")
-        if after.split(" ")[0] in ("cgroup", "cgroup2"):
-            text = before.split(" ")[4].encode().decode("unicode_escape")
-            found.append(Path(text))
+        kind, _, options = after.partition(" ")
+        if kind in ("cgroup", "cgroup2"):
+            path = before.split(" ")[4].encode().decode("unicode_escape")
+            names = {kind} if kind == "cgroup2" else set(options.split(" ")[-1].split(","))
+            found.append((Path(path), names))
     return found
 
 
 def trees(instance: str) -> list[Path]:
     """Every cgroup folder of this node, one per hierarchy it was made in."""
     text = Path("/proc/self/mountinfo").read_text()
-    return [tree for mount in mounts(text) for tree in _named(mount, f"stoker-{instance}", 0)]
+    name = f"stoker-{instance}"
+    return [tree for mount, _ in hierarchies(text) for tree in _named(mount, name, 0)]
 
 
 def _named(folder: Path, name: str, depth: int) -> Iterator[Path]:

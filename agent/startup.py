@@ -148,7 +148,7 @@ def load_users(where: State) -> Users:
     try:
         return users.load(where.users)
     except NotFound:
-        raise Corrupt(f"{where.users} is missing", hint="restore it from a backup") from None
+        raise Corrupt(f"{where.users} is missing", hint="Restore it from a backup") from None
 
 
 def _caller() -> str:
@@ -223,7 +223,7 @@ def settle_port(
     if wanted is not None and not ports.is_free(wanted):
         raise Refused(
             f"port {wanted} is in use by {ports.holder(wanted)}",
-            hint="give another one with --port, or none",
+            hint="Give another one with --port, or none",
         )
     if not port or not ports.is_free(port):
         port = ports.choose(where.instance)

@@ -127,11 +127,11 @@ def check_private(folder: Path) -> None:
     """Refuses a state folder that somebody else owns or may look into."""
     found = folder.stat()
     if not stat.S_ISDIR(found.st_mode):
-        raise Refused(f"{folder} is not a folder", hint="name another one with --state")
+        raise Refused(f"{folder} is not a folder", hint="Name another one with --state")
     if found.st_uid != os.geteuid():
         raise Refused(
             f"{folder} belongs to uid {found.st_uid}, not to uid {os.geteuid()}",
-            hint="run as its owner or name another folder with --state",
+            hint="Run as its owner or name another folder with --state",
         )
     if stat.S_IMODE(found.st_mode) & 0o077:
         mode = stat.S_IMODE(found.st_mode)
@@ -153,7 +153,7 @@ def prepare(state: State) -> None:
         if strangers:
             raise Refused(
                 f"{state.root} is not a stoker state folder: it holds {strangers[0]}",
-                hint="name an empty or new folder with --state",
+                hint="Name an empty or new folder with --state",
             )
     for name in _FOLDERS:
         (state.root / name).mkdir(mode=0o700, exist_ok=True)
@@ -174,18 +174,18 @@ def check_format(state: State) -> None:
     path = state.root / "format"
     text = path.read_bytes()[:32].strip()
     if not text.isdigit():
-        raise Corrupt(f"{path} holds {text!r}, not a number", hint="restore it from a backup")
+        raise Corrupt(f"{path} holds {text!r}, not a number", hint="Restore it from a backup")
     found = int(text)
     if found > FORMAT:
         raise Corrupt(
             f"{state.root} has state format {found}; this stoker knows format {FORMAT}",
-            hint="use the stoker that wrote it, or another folder with --state",
+            hint="Use the stoker that wrote it, or another folder with --state",
         )
     for step in range(found, FORMAT):
         if step not in MIGRATIONS:
             raise Corrupt(
                 f"{state.root} has state format {found}, too old for this stoker",
-                hint="start it once with the release in between, or use another folder",
+                hint="Start it once with the release in between, or use another folder",
             )
         MIGRATIONS[step](state.root)
         write_file(path, f"{step + 1}\n".encode())
@@ -198,7 +198,7 @@ def load(state: State) -> Cluster:
     cluster = read_json(state.cluster, Cluster)
     for folder in _FOLDERS:
         if not (state.root / folder).is_dir():
-            raise Corrupt(f"{state.root / folder} is missing", hint="restore it from a backup")
+            raise Corrupt(f"{state.root / folder} is missing", hint="Restore it from a backup")
     for identity in IDENTITIES:
         check_key(state.key(identity))
     return cluster
@@ -209,9 +209,9 @@ def check_key(path: Path) -> None:
     try:
         found = path.lstat()
     except FileNotFoundError:
-        raise Corrupt(f"key file {path} is missing", hint="restore it from a backup") from None
+        raise Corrupt(f"key file {path} is missing", hint="Restore it from a backup") from None
     if not stat.S_ISREG(found.st_mode) or found.st_size == 0:
-        raise Corrupt(f"key file {path} is not a seed", hint="restore it from a backup")
+        raise Corrupt(f"key file {path} is not a seed", hint="Restore it from a backup")
     if stat.S_IMODE(found.st_mode) & 0o077:
         raise Refused(f"key file {path} is readable by others", hint=f"chmod 600 {path}")
 
@@ -225,9 +225,9 @@ def read_json(path: Path, of: type[T]) -> T:
             raise Corrupt(f"{path} is larger than {_JSON_BYTES_MAX} bytes")
         return msgspec.json.decode(data, type=of)
     except FileNotFoundError:
-        raise Corrupt(f"{path} is missing", hint="restore it from a backup") from None
+        raise Corrupt(f"{path} is missing", hint="Restore it from a backup") from None
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise Corrupt(f"{path} cannot be read: {error}", hint="restore it from a backup") from None
+        raise Corrupt(f"{path} cannot be read: {error}", hint="Restore it from a backup") from None
 
 
 def write_json(path: Path, record: Any, mode: int = 0o600) -> None:
@@ -261,13 +261,14 @@ def _sync_folder(folder: Path) -> None:
 
 def prepare_run(state: State) -> None:
     """Makes the run folder and the shared-memory folder; refuses what somebody else planted."""
-    state.run.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
+    state.run.parent.parent.mkdir(parents=True, exist_ok=True)
     for folder in (state.run.parent, state.run, state.shm):
         with contextlib.suppress(FileExistsError):
             folder.mkdir(mode=0o755)
+            folder.chmod(0o755)  # whatever the umask: clients of other users look in here
         found = folder.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
-            raise Refused(f"{folder} belongs to somebody else", hint="remove it, then try again")
+            raise Refused(f"{folder} belongs to somebody else", hint="Remove it, then try again")
         if found.st_mode & 0o022:
             raise Refused(f"{folder} is writable by others", hint=f"chmod 755 {folder}")
 

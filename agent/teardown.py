@@ -80,7 +80,7 @@ def _held(state: State) -> Iterator[None]:
         if time.monotonic() > deadline:
             raise Refused(
                 f"pid {lock.holder(state)} is starting the node of {state.root}",
-                hint="run `stoker down` again when it is done",
+                hint="Run `stoker down` again when it is done",
             )
         time.sleep(0.02)
     try:

@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What works on this machine, what does not, and what to do about it.
+
+Relied on by `stoker doctor` and read by scripts. Owns the check ids, which never change their
+meaning: PASS works, WARN means something named is missing and the rest works, FAIL means that
+`stoker up` or `stoker run` will not. A check changes nothing on the machine.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import os
+import resource
+import shutil
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from stoker.agent import confine, leftovers, lock, pids, ports, startup, state
+from stoker.agent.children import broker_program
+from stoker.agent.state import State
+from stoker.native.errors import StokerError
+
+Status = Literal["PASS", "WARN", "FAIL"]
+
+DISK_BYTES_MIN = 1 << 30
+SHM_BYTES_MIN = 256 << 20
+NOFILE_MIN = 4096
+FOLDERS = ("agent", "mesh", "native", "probes", "scheduler", "tui")
+PROGRAMS = ("stoker-spawner", "stoker-watchdog")
+MODULES = {
+    "_core": "nothing can be scheduled",
+    "_trace": "GPU kernels are not traced",
+    "_bpf": "no eBPF probes",
+}
+
+
+class Check(msgspec.Struct, frozen=True):
+    """One line of the doctor's report."""
+
+    id: str
+    status: Status
+    text: str
+    hint: str = ""
+
+
+def report(where: State) -> list[Check]:
+    """Every check, in a stable order. A check that itself fails is a FAIL with its error."""
+    checks: list[Check] = []
+    for name, check in _CHECKS.items():
+        try:
+            checks += check(where)
+        except (StokerError, OSError, ImportError) as error:
+            hint = getattr(error, "hint", "")
+            text = getattr(error, "message", "") or f"could not be asked: {error}"
+            checks.append(Check(name, "FAIL", text, hint))
+    return checks
+
+
+def exit_code(checks: list[Check]) -> int:
+    """0 all PASS, 1 some WARN, 2 some FAIL."""
+    statuses = {check.status for check in checks}
+    return 2 if "FAIL" in statuses else 1 if "WARN" in statuses else 0
+
+
+def _links(where: State) -> Iterator[Check]:
+    package = Path(__file__).resolve().parents[1] / "src/stoker"
+    if not package.is_dir():
+        yield Check("install.links", "PASS", "installed from a wheel, no links needed")
+        return
+    broken = [name for name in FOLDERS if not (package / name).is_symlink()]
+    if broken:
+        yield Check(
+            "install.links",
+            "FAIL",
+            f"{package / broken[0]} is a file and not a link: the checkout lost its links",
+            "git config core.symlinks true && git checkout -- src/stoker; never from a zip archive",
+        )
+        return
+    yield Check("install.links", "PASS", f"{len(FOLDERS)} links in {package}")
+
+
+def _python(where: State) -> Iterator[Check]:
+    version = sys.version.split()[0]
+    headers = Path(sysconfig.get_paths()["include"], "Python.h")
+    if headers.exists():
+        yield Check("install.python", "PASS", f"Python {version} with headers")
+        return
+    yield Check(
+        "install.python",
+        "WARN",
+        f"Python {version} without headers: the compiled parts cannot be built again",
+        "apt-get install python3-dev",
+    )
+
+
+def _modules(where: State) -> Iterator[Check]:
+    for name, cost in MODULES.items():
+        id = f"build.{name.strip('_')}"
+        try:
+            importlib.import_module(f"stoker.native.{name}")
+            yield Check(id, "PASS", f"stoker.native.{name} loads")
+        except ImportError as error:
+            status: Status = "FAIL" if name == "_core" else "WARN"
+            yield Check(id, status, f"{cost}: {error}", "make build, and read build/build.log")
+
+
+def _programs(where: State) -> Iterator[Check]:
+    from stoker.native import paths
+
+    for name in PROGRAMS:
+        yield Check(f"build.{name.removeprefix('stoker-')}", "PASS", str(paths.program(name)))
+
+
+def _tracer(where: State) -> Iterator[Check]:
+    from stoker.native import paths
+
+    try:
+        found = paths.library("libstoker-opencl.so")
+        yield Check("build.tracer", "PASS", str(found))
+    except FileNotFoundError as error:
+        yield Check("build.tracer", "WARN", f"OpenCL kernels are not traced: {error}")
+
+
+def _broker(where: State) -> Iterator[Check]:
+    version = startup.check_broker()
+    yield Check("broker.version", "PASS", f"nats-server {version} at {broker_program()}")
+
+
+def _state(where: State) -> Iterator[Check]:
+    if not where.root.exists() or not state.exists(where):
+        yield Check("state.folder", "PASS", f"{where.root} is not set up yet: `stoker up` does")
+        return
+    cluster = state.load(where)
+    startup.load_users(where)
+    yield Check("state.folder", "PASS", f"{where.root}, format {state.FORMAT}, {cluster.cluster}")
+
+
+def _running(where: State) -> Iterator[Check]:
+    found, held = pids.find(where), lock.holder(where) if where.root.exists() else None
+    trees = leftovers.trees(where.instance)
+    if held is not None:
+        yield Check("node.running", "PASS", f"supervisor pid {held}; {', '.join(sorted(found))}")
+    elif found or trees:
+        what = [*sorted(found), *(str(tree) for tree in trees)]
+        yield Check(
+            "node.running",
+            "WARN",
+            f"no supervisor, but {', '.join(what)}",
+            "`stoker up` adopts it, `stoker down` ends it",
+        )
+    else:
+        yield Check("node.running", "PASS", "nothing runs")
+
+
+def _port(where: State) -> Iterator[Check]:
+    if lock.holder(where) is not None or not state.exists(where):
+        return
+    port = state.load(where).port
+    if port and not ports.is_free(port):
+        yield Check(
+            "broker.port",
+            "WARN",
+            f"port {port} is in use by {ports.holder(port)}",
+            "the next `stoker up` takes another one",
+        )
+        return
+    yield Check("broker.port", "PASS", f"port {port} is free")
+
+
+def _space(where: State) -> Iterator[Check]:
+    folder = where.root
+    while not folder.exists():
+        folder = folder.parent
+    for id, path, minimum, cost in (
+        ("disk.state", folder, DISK_BYTES_MIN, "submits are refused when it is full"),
+        ("disk.shm", Path("/dev/shm"), SHM_BYTES_MIN, "GPU kernels of jobs cannot be traced"),
+    ):
+        free = shutil.disk_usage(path).free
+        text = f"{free / 2**30:.1f} GiB free at {path}"
+        if free < minimum:
+            yield Check(id, "WARN", f"{text}: {cost}", f"Free {minimum >> 20} MiB")
+        else:
+            yield Check(id, "PASS", text)
+
+
+def _root(where: State) -> Iterator[Check]:
+    if os.geteuid() != 0:
+        yield Check(
+            "rights.root",
+            "WARN",
+            "not root: no cgroups, no device gate, no probes, jobs of this user only",
+            "sudo stoker up, or `stoker install-service`",
+        )
+        return
+    yield Check("rights.root", "PASS", "root: jobs run as their owners")
+    if confine.may_drop():
+        yield Check("rights.drop", "PASS", "broker and scheduler run without capabilities")
+    else:
+        yield Check(
+            "rights.drop",
+            "WARN",
+            "CAP_SETPCAP is missing: broker and scheduler keep what this container has",
+        )
+
+
+def _limits(where: State) -> Iterator[Check]:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    text = "unlimited" if hard == resource.RLIM_INFINITY else str(hard)
+    few = hard != resource.RLIM_INFINITY and hard < NOFILE_MIN
+    hint = "Raise LimitNOFILE= or ulimit -Hn" if few else ""
+    yield Check("limits.nofile", "WARN" if few else "PASS", f"{text} open files", hint)
+
+
+def _cgroups(where: State) -> Iterator[Check]:
+    mounted = leftovers.hierarchies(Path("/proc/self/mountinfo").read_text())
+    second = next((path for path, names in mounted if names == {"cgroup2"}), None)
+    if second is None:
+        yield Check("cgroup.v2", "WARN", "no cgroup v2 is mounted: jobs are not contained")
+        return
+    writable = os.access(second, os.W_OK)
+    yield Check(
+        "cgroup.v2",
+        "PASS" if writable else "WARN",
+        f"{second} is {'' if writable else 'not '}writable",
+        "" if writable else "Run as root; jobs are not contained else",
+    )
+    given = set((second / "cgroup.controllers").read_text().split())
+    for name in ("cpu", "memory", "pids"):
+        old = next((path for path, names in mounted if name in names), None)
+        id = f"cgroup.{name}"
+        if name in given or old is not None:
+            yield Check(id, "PASS", f"limits by {second if name in given else old}")
+        else:
+            yield Check(id, "WARN", f"no {name} controller: a job's {name} limit is refused")
+
+
+def _devices(where: State) -> Iterator[Check]:
+    from stoker.agent.devices import registry  # noqa: F401  # it imports every vendor
+    from stoker.agent.devices.vendor import VENDORS
+
+    scans = [make({}).scan() for make in VENDORS]
+    found = [device for scan in scans for device in scan.devices]
+    missing = [text for scan in scans for text in scan.missing]
+    for device in found:
+        status: Status = "WARN" if device.unavailable else "PASS"
+        text = f"{device.vendor} {device.model} {device.unavailable}".strip()
+        yield Check(f"device.{device.id}", status, text)
+    for text in missing:
+        yield Check("device.missing", "WARN" if not found else "PASS", text)
+    if not found:
+        hint = "Install a GPU driver, or pocl-opencl-icd for a CPU device"
+        yield Check("device.any", "WARN", "no device: jobs with --gpus wait for ever", hint)
+
+
+def _opencl(where: State) -> Iterator[Check]:
+    try:
+        ctypes.CDLL("libOpenCL.so.1")
+    except OSError as error:
+        hint = "apt-get install ocl-icd-libopencl1"
+        yield Check("opencl.loader", "WARN", f"no OpenCL loader: {error}", hint)
+        return
+    if _reads_layers():
+        yield Check("opencl.loader", "PASS", "the OpenCL loader takes layers: kernels are traced")
+    else:
+        yield Check(
+            "opencl.loader",
+            "WARN",
+            "this OpenCL loader knows no layers: kernels are not traced",
+            "Install ocl-icd 2.3 or the Khronos loader 3.0 or newer",
+        )
+
+
+def _reads_layers() -> bool:
+    """Whether the loaded loader mentions OPENCL_LAYERS, the variable that names a layer."""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        if "libOpenCL.so" in line:
+            return b"OPENCL_LAYERS" in Path(line.split(maxsplit=5)[5]).read_bytes()
+    return False
+
+
+def _probes(where: State) -> Iterator[Check]:
+    from stoker.probes import doctor
+
+    for row in doctor.probe_report():
+        yield Check(row.id, row.status, row.text, row.hint)
+
+
+_CHECKS: dict[str, Callable[[State], Iterator[Check]]] = {
+    "install.links": _links,
+    "install.python": _python,
+    "build.modules": _modules,
+    "build.programs": _programs,
+    "build.tracer": _tracer,
+    "broker.version": _broker,
+    "broker.port": _port,
+    "state.folder": _state,
+    "node.running": _running,
+    "disk.space": _space,
+    "rights.root": _root,
+    "limits.nofile": _limits,
+    "cgroup.v2": _cgroups,
+    "device.any": _devices,
+    "opencl.loader": _opencl,
+    "probe.any": _probes,
+}
