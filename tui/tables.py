@@ -169,7 +169,7 @@ def render(
     return _table(noun, rows, output == "wide", now_ns, colour)
 
 
-def render_one(value: Row) -> str:
+def render_one(value: object) -> str:
     """One object as `-o json` prints it."""
     return _json(value, indent=True)
 

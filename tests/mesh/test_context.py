@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a client looks for a node, in which order, and what it says when there is none."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stoker.mesh import context
+from stoker.native.errors import Corrupt, Denied, NotFound
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: Any) -> Path:
+    """A home and run folders of the test's own."""
+    monkeypatch.setattr(context, "run_folders", lambda state: (tmp_path / "run" / state.name,))
+    monkeypatch.setattr(context, "default_state", lambda: tmp_path / "default")
+    monkeypatch.setattr(context, "_login", lambda: "alice")
+    return tmp_path
+
+
+def make_node(place: Path, name: str, *keys: str) -> Path:
+    state = place / name
+    (state / "keys").mkdir(parents=True)
+    for key in keys:
+        (state / "keys" / f"{key}.nk").write_text("S")
+    (place / "run" / name).mkdir(parents=True)
+    endpoint = {"url": f"nats://{name}", "cluster": "c", "node": "n", "state": str(state)}
+    (place / "run" / name / "endpoint.json").write_text(json.dumps(endpoint))
+    return state
+
+
+def save(place: Path, **fields: str) -> dict[str, str]:
+    path = place / "config/stoker/context.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(fields))
+    return {"XDG_CONFIG_HOME": str(place / "config")}
+
+
+def test_the_named_state_wins_over_everything(place: Path) -> None:
+    named = make_node(place, "named", "user-alice")
+    other = make_node(place, "other", "user-alice")
+    environ = save(place, url="nats://saved", seed_file="/s", user="a")
+    environ["STOKER_STATE"] = str(other)
+    assert context.find(str(named), environ).url == "nats://named"
+    assert context.find(None, environ).url == "nats://other"
+    del environ["STOKER_STATE"]
+    assert context.find(None, environ).url == "nats://saved"
+    make_node(place, "default", "user-alice")
+    assert context.find(None, {"HOME": str(place)}).url == "nats://default"
+
+
+def test_a_named_state_without_a_node_is_not_replaced_by_another(place: Path) -> None:
+    make_node(place, "default", "user-alice")
+    with pytest.raises(NotFound, match=r"no stoker node found: start one with `stoker up`"):
+        context.find(str(place / "empty"), {})
+
+
+def test_ones_own_key_comes_before_the_administrators(place: Path) -> None:
+    both = make_node(place, "both", "admin", "user-alice")
+    found = context.find(str(both), {})
+    assert (found.user, found.seed_file.name) == ("alice", "user-alice.nk")
+    only = make_node(place, "only", "admin")
+    assert context.find(str(only), {}).user == "admin"
+    none = make_node(place, "none", "user-bob")
+    with pytest.raises(NotFound, match="no key for alice"):
+        context.find(str(none), {})
+
+
+def test_a_saved_context_follows_the_node_to_another_port(place: Path) -> None:
+    state = make_node(place, "moved")
+    environ = save(place, url="nats://old", seed_file="~/k", user="bob", state=str(state))
+    found = context.find(None, environ)
+    assert found.url == "nats://moved"
+    assert found.seed_file == Path("~/k").expanduser()
+
+
+def test_a_broken_context_is_named(place: Path) -> None:
+    environ = save(place, url="nats://x")
+    with pytest.raises(Corrupt, match=r"context\.json"):
+        context.find(None, environ)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_an_endpoint_that_somebody_else_planted_is_not_used(place: Path) -> None:
+    state = make_node(place, "planted", "user-alice")
+    os.chown(place / "run/planted/endpoint.json", 12345, 12345)
+    with pytest.raises(NotFound):
+        context.find(str(state), {})
+
+
+def test_somebody_elses_node_is_denied_with_what_to_do(place: Path, monkeypatch: Any) -> None:
+    state = make_node(place, "theirs")
+
+    def refuse(self: Path) -> bool:
+        if self.suffix == ".nk":
+            raise PermissionError
+        return True
+
+    monkeypatch.setattr(Path, "is_file", refuse)
+    with pytest.raises(Denied, match="stoker user add alice"):
+        context.find(str(state), {})
+
+
+def test_the_instance_is_of_the_real_path(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    assert context.instance(tmp_path / "link") == context.instance(tmp_path / "real")
+    assert context.instance(tmp_path) != context.instance(tmp_path / "real")

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`stoker bench`: what stoker costs, against a floor measured in the same run.
+
+Relied on by the table in `main.py`. Progress goes to stderr, so that `--json` is one object on
+stdout whatever happens in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from stoker.tui.job_commands import node_option
+
+if TYPE_CHECKING:
+    from stoker.mesh.bench_submit import Result
+
+
+@click.group("bench")
+def bench_command() -> None:
+    """Measure stoker against a floor."""
+
+
+@bench_command.command("submit")
+@click.option("--json", "as_json", is_flag=True, help="Print one object.")
+@click.option("--jobs", type=click.IntRange(10, 100_000), default=1000, show_default=True)
+@node_option
+def bench_submit_command(as_json: bool, jobs: int, state: str | None) -> None:
+    """Time from a submit to the job's first statement, and jobs per second.
+
+    Uses a node of its own unless --state names one.
+    """
+    from stoker.tui import private_node, tables
+
+    if state is not None:
+        import tempfile
+
+        with tempfile.TemporaryDirectory(prefix="stoker-work-") as work:
+            Path(work).chmod(0o755)
+            result = asyncio.run(_submit(state, Path(work), jobs))
+        failures: list[str] = []
+    else:
+        with private_node.running() as node:
+            result = asyncio.run(_submit(str(node.state), node.work, jobs))
+        failures = node.failures
+    click.echo(tables.render_one(result) if as_json else _text(result), nl=False)
+    for failure in failures:
+        click.echo(f"stoker: {failure}", err=True)
+    sys.exit(1 if failures else 0)
+
+
+async def _submit(state: str, work: Path, jobs: int) -> Result:
+    from stoker.mesh import bench_submit
+    from stoker.mesh.client import Client
+    from stoker.native import paths
+
+    noop = work / "stoker-bench-noop"
+    shutil.copyfile(paths.program("stoker-bench-noop"), noop)
+    noop.chmod(0o755)
+    programs = bench_submit.Programs(str(noop), str(paths.program("stoker-bench-floor")))
+    cpus = len(os.sched_getaffinity(0))
+    async with Client.open(state) as client:
+        return await bench_submit.measure(client, programs, jobs, cpus, _say)
+
+
+def _say(words: str) -> None:
+    click.echo(f"bench: {words}", err=True)
+
+
+def _text(result: Result) -> str:
+    lines = ["  GPUS   START P50   START P99      JOBS/S     FLOOR/S   RATIO"]
+    for row in result.rows:
+        lines.append(
+            f"{row.gpu_milli / 1000:6g} {row.start_p50_ms:8.2f} ms {row.start_p99_ms:8.2f} ms "
+            f"{row.jobs_per_s:11.0f} {row.floor_per_s:11.0f} {row.ratio:7.2f}"
+        )
+    lines.append(f"floor with one process per CPU: {result.floor_parallel_per_s:.0f}/s")
+    return "\n".join(lines) + "\n"
+
+
+@bench_command.command("trace", context_settings={"ignore_unknown_options": True})
+@click.argument("words", nargs=-1, type=click.UNPROCESSED)
+def bench_trace_command(words: tuple[str, ...]) -> None:
+    """What tracing costs a launch; the options are those of the tracer's own bench."""
+    # The bench belongs to the tracer, which nothing that shows may import.
+    done = subprocess.run([sys.executable, "-m", "stoker.probes.bench_trace", *words], check=False)
+    sys.exit(done.returncode)

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The verbs that show: top, demo, trace.
+
+Relied on by the table in `main.py`. Everything heavy is imported inside the verb.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from stoker.tui.job_commands import node_option
+
+PERFETTO = Path("out/demo.perfetto-trace")
+TOP_JOBS = 500
+"""Jobs that the live view reads at each refresh."""
+
+
+@click.command("top")
+@click.option("--interval", type=click.FloatRange(0.1, 3600), default=1.0, show_default=True)
+@click.option("--once", is_flag=True, help="Print one frame as text and end.")
+@node_option
+def top_command(interval: float, once: bool, state: str | None) -> None:
+    """Nodes, devices, jobs and kernels, live; `q` quits."""
+    asyncio.run(_top(state, interval, once or not sys.stdout.isatty()))
+
+
+async def _top(state: str | None, interval: float, once: bool) -> None:
+    from stoker.mesh.client import Client
+    from stoker.mesh.schema import ListRequest
+    from stoker.tui.top_model import Answers, Frame, frame, plain
+
+    async with Client.open(state, patience_s=1.0) as client:
+
+        async def read() -> Frame:
+            nodes, devices, jobs, kernels = await asyncio.gather(
+                client.nodes(),
+                client.devices(),
+                client.list(ListRequest(limit=TOP_JOBS)),
+                client.kernels(),
+            )
+            return frame(
+                Answers(nodes.nodes, devices.devices, jobs.jobs, kernels.kernels, time.time_ns())
+            )
+
+        if once:
+            click.echo(plain(await read()))
+            return
+        from stoker.tui.top import Top
+
+        await Top(read, period_s=interval).run_async()
+
+
+@click.command("demo")
+@click.option("--json", "as_json", is_flag=True, help="Print one object instead of the report.")
+@click.option("--keep", is_flag=True, help="Leave the node running and its state folder in place.")
+@click.option("--trace", type=click.Choice(["governed", "full"]), default="full", show_default=True)
+def demo_command(as_json: bool, keep: bool, trace: str) -> None:
+    """Run a traced job end to end on a node of its own, and print the report.
+
+    Exits 0 only if the job succeeded, every kernel launch was counted and nothing is left behind.
+    """
+    from stoker.tui import demo, report, tables, text
+
+    done = demo.run(trace=trace, keep=keep, out=PERFETTO)
+    if as_json:
+        click.echo(tables.render_one(done.job | {"failures": done.failures}), nl=False)
+    else:
+        colour, unicode = text.colours(sys.stdout), text.encodable(sys.stdout)
+        click.echo(report.render(done.job, colour=colour, unicode=unicode))
+    for failure in done.failures:
+        click.echo(f"stoker: {failure}", err=True)
+    sys.exit(1 if done.failures else 0)
+
+
+@click.command("trace")
+@click.argument("job", default="last")
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="File.")
+@node_option
+def trace_command(job: str, output: Path | None, state: str | None) -> None:
+    """Write a job's timeline as a Perfetto file; open it at https://ui.perfetto.dev."""
+    path, size = asyncio.run(_trace(state, job, output))
+    click.echo(f"{path} ({size} bytes)")
+
+
+async def _trace(state: str | None, job: str, output: Path | None) -> tuple[Path, int]:
+    from stoker.mesh.client import Client
+    from stoker.native.errors import BadRequest
+    from stoker.tui import selectors, timeline
+
+    chosen = selectors.parse(job)
+    numbers = list(chosen.numbers())
+    if chosen.all or len(numbers) > 1:
+        raise BadRequest(f"{job!r}: a timeline is of one job")
+    async with Client.open(state) as client:
+        number = numbers[0] if numbers else (await client.get("last")).job
+        path = output or Path(f"job-{number}.perfetto-trace")
+        return path, await timeline.save(client, number, path)

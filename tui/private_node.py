@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A node of one's own for the length of a demo or a bench, started and stopped as a user would.
+
+Relied on by the demo and the benches. Drives only the verbs `up` and `down`, as processes. Owns the
+clean-up: it also runs after a failure, after Ctrl-C and after SIGTERM, and looks for what is left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from stoker.mesh import context
+from stoker.native.errors import StokerError, Unavailable
+
+UP_S, DOWN_S = 60.0, 60.0
+
+
+@dataclass
+class PrivateNode:
+    """Its state folder, a folder that jobs can read, and after its end what went wrong in it."""
+
+    state: Path
+    work: Path
+    failures: list[str] = field(default_factory=list)
+
+
+@contextlib.contextmanager
+def running(*, keep: bool = False) -> Iterator[PrivateNode]:
+    """A node that serves. With `keep` it and its state folder are left as they are."""
+    with _terminable(), _folders(keep) as (state, work):
+        node = PrivateNode(state, work)
+        try:
+            _verb("up", state, UP_S)
+            yield node
+        finally:
+            if not keep:
+                node.failures += _down(state)
+
+
+@contextlib.contextmanager
+def _folders(keep: bool) -> Iterator[tuple[Path, Path]]:
+    """A private state folder, and one that the job's user can read: root's jobs run as nobody."""
+    state = Path(tempfile.mkdtemp(prefix="stoker-state-"))
+    work = Path(tempfile.mkdtemp(prefix="stoker-work-"))
+    work.chmod(0o755)
+    try:
+        yield state, work
+    finally:
+        if not keep:
+            shutil.rmtree(work, ignore_errors=True)
+            shutil.rmtree(state, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _terminable() -> Iterator[None]:
+    """SIGTERM unwinds like Ctrl-C, so that the node is stopped in either case."""
+
+    def stop(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _verb(verb: str, state: Path, timeout_s: float) -> None:
+    """One verb of ours as a process; what it prints is shown only when it fails."""
+    # A new session: Ctrl-C is for the demo, which then stops the node in order.
+    done = subprocess.run(
+        [sys.executable, "-m", "stoker", verb, "--state", str(state)],
+        capture_output=True,
+        start_new_session=True,
+        timeout=timeout_s,
+        check=False,
+    )
+    if done.returncode:
+        words = (done.stderr or done.stdout).decode(errors="replace").strip()
+        raise Unavailable(f"`stoker {verb}` exited with {done.returncode}: {words}")
+
+
+def _down(state: Path) -> list[str]:
+    """Stop the node and look for what is left; a second Ctrl-C does not cut this short."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        _verb("down", state, DOWN_S)
+        return [f"left behind: {what}" for what in leftovers(state)]
+    except (StokerError, subprocess.TimeoutExpired) as error:
+        return [str(error)]
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def leftovers(state: Path) -> Iterator[str]:
+    """Processes, folders and cgroups that still belong to a node that was stopped."""
+    name = f"stoker-{context.instance(state)}"
+    for folder in (*context.run_folders(state), Path("/dev/shm") / name):
+        if folder.exists():
+            yield str(folder)
+    for mount in _cgroup_mounts():
+        if (mount / name).exists():
+            yield str(mount / name)
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if os.fsencode(str(state)) in (process / "cmdline").read_bytes():
+                yield f"process {process.name}"
+
+
+def _cgroup_mounts() -> Iterator[Path]:
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        _, mount, kind, *_ = line.split()
+        if kind in ("cgroup", "cgroup2"):
+            yield Path(mount)

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A job's timeline file, fetched from its node piece by piece.
+
+Relied on by `stoker trace` and the demo. A file appears whole under its name or not at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from stoker.mesh import schema
+from stoker.mesh.client import HOLD_S, Client
+
+PAUSE_S = 0.1
+
+
+async def save(client: Client, job: schema.JobRef, path: Path) -> int:
+    """Write the Perfetto file of a job that is over; returns its size in bytes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            size = 0
+            async for piece in _pieces(client, job):
+                file.write(piece)
+                size += len(piece)
+            os.fchmod(file.fileno(), 0o644)
+        Path(partial).replace(path)
+    except BaseException:
+        Path(partial).unlink(missing_ok=True)
+        raise
+    return size
+
+
+async def _pieces(client: Client, job: schema.JobRef) -> AsyncIterator[bytes]:
+    offset = 0
+    while True:
+        view = await client.trace(schema.TraceRequest(job=job, offset=offset, wait_s=HOLD_S))
+        if view.data:
+            yield view.data
+        if view.eof:
+            return
+        if view.next_offset == offset:
+            await asyncio.sleep(PAUSE_S)
+        offset = view.next_offset
