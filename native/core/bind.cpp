@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The Python face of the core: bytes in, bytes out, memory owned here. Relied on by
+// scheduler/core.py alone. No logic: what a record means is known to the core and to that file.
+// The lock of the interpreter is given up during propose, apply, snapshot and restore; a second
+// thread that comes in meanwhile is told so, since the core is for one thread.
+
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <ctime>
+#include <stdexcept>
+#include <vector>
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+extern "C" {
+#include "core/core.h"
+}
+
+namespace nb = nanobind;
+
+namespace
+{
+
+[[noreturn]] void raise_errno(int negative, const char *what)
+{
+	errno = -negative;
+	PyErr_SetFromErrnoWithFilename(PyExc_OSError, what);
+	throw nb::python_error();
+}
+
+uint64_t monotonic_ns()
+{
+	timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return uint64_t(now.tv_sec) * 1000000000u + uint64_t(now.tv_nsec);
+}
+
+nb::bytes to_bytes(const void *data, size_t size)
+{
+	return nb::bytes(static_cast<const char *>(data), size);
+}
+
+class Core
+{
+      public:
+	explicit Core(const sk_limits &limits)
+	{
+		size_t size = sk_core_memsize(&limits);
+
+		if (!size)
+			raise_errno(-EINVAL, "limits");
+		allocate(size);
+		sk_core_init(memory_, size, &limits, &core_);
+	}
+
+	Core(const char *snapshot, size_t snapshot_size)
+	{
+		sk_limits limits;
+		int error = sk_core_snapshot_limits(snapshot, snapshot_size, &limits);
+
+		if (error)
+			raise_errno(error, "restore");
+		allocate(sk_core_memsize(&limits));
+		{
+			nb::gil_scoped_release unlocked;
+			error = sk_core_restore(memory_, size_, snapshot, snapshot_size, &core_);
+		}
+		if (error) {
+			std::free(memory_);
+			raise_errno(error, "restore");
+		}
+	}
+
+	~Core()
+	{
+		std::free(memory_);
+	}
+
+	Core(const Core &) = delete;
+	Core &operator=(const Core &) = delete;
+
+	nb::tuple propose(nb::bytes requests, uint64_t now_ns, uint64_t seed, bool measure)
+	{
+		Turn turn(busy_);
+		sk_proposal proposal = {};
+		uint64_t latency_ns = 0;
+		int error;
+
+		commands_.resize(requests.size() + SK_PLACES_BYTES_MAX);
+		rejected_.resize(SK_BATCH_REQUESTS_MAX);
+		proposal.commands = commands_.data();
+		proposal.commands_capacity = commands_.size();
+		proposal.rejected = rejected_.data();
+		proposal.rejected_capacity = SK_BATCH_REQUESTS_MAX;
+		{
+			nb::gil_scoped_release unlocked;
+			uint64_t from = measure ? monotonic_ns() : 0;
+
+			error = sk_core_propose(core_, requests.c_str(), requests.size(), now_ns,
+						seed, &proposal);
+			latency_ns = measure ? monotonic_ns() - from : 0;
+		}
+		if (error)
+			raise_errno(error, "propose");
+		sk_core_stamp(proposal.commands, proposal.commands_size, latency_ns);
+		return nb::make_tuple(
+			to_bytes(proposal.commands, proposal.commands_size),
+			to_bytes(proposal.rejected, proposal.rejected_count * sizeof(sk_rejected)),
+			latency_ns, proposal.more);
+	}
+
+	nb::bytes apply(nb::bytes commands, uint64_t now_ns)
+	{
+		Turn turn(busy_);
+		std::vector<sk_effect> told;
+		const char *bytes = commands.c_str();
+		size_t left = commands.size();
+		uint32_t first = 0;
+
+		for (;;) {
+			sk_effects effects = {effects_.data(), uint32_t(effects_.size()), 0, 0};
+			size_t consumed = 0;
+			int error;
+
+			{
+				nb::gil_scoped_release unlocked;
+				error = sk_core_apply(core_, bytes, left, first, now_ns, &effects,
+						      &consumed);
+			}
+			if (error && error != -ENOBUFS)
+				raise_errno(error, "apply");
+			if (!error && told.empty())
+				return to_bytes(effects_.data(), effects.count * sizeof(sk_effect));
+			told.insert(told.end(), effects_.data(), effects_.data() + effects.count);
+			if (!error)
+				return to_bytes(told.data(), told.size() * sizeof(sk_effect));
+			first += records(bytes, consumed);
+			bytes += consumed;
+			left -= consumed;
+			if (effects.needed > effects_.size())
+				effects_.resize(effects.needed);
+		}
+	}
+
+	nb::bytes snapshot() const
+	{
+		std::vector<uint8_t> bytes(sk_core_snapshot_size(core_));
+
+		{
+			nb::gil_scoped_release unlocked;
+			sk_core_snapshot(core_, bytes.data(), bytes.size());
+		}
+		return to_bytes(bytes.data(), bytes.size());
+	}
+
+	uint64_t digest() const
+	{
+		return sk_core_digest(core_);
+	}
+
+	bool observe(uint64_t node, uint64_t observation, uint32_t load_milli)
+	{
+		return sk_core_observe(core_, node, observation, load_milli) == 0;
+	}
+
+	nb::bytes explain(uint64_t job) const
+	{
+		sk_explain lines[SK_EXPLAIN_MAX];
+
+		return to_bytes(lines, sk_core_explain(core_, job, lines, SK_EXPLAIN_MAX) *
+					       sizeof lines[0]);
+	}
+
+	nb::bytes job(uint64_t id) const
+	{
+		sk_job_view view;
+
+		return to_bytes(&view, sk_core_job(core_, id, &view) ? 0 : sizeof view);
+	}
+
+	nb::bytes node(uint64_t id) const
+	{
+		sk_node_view view;
+
+		return to_bytes(&view, sk_core_node(core_, id, &view) ? 0 : sizeof view);
+	}
+
+	std::vector<uint64_t> nodes() const
+	{
+		sk_limits limits;
+
+		sk_core_limits(core_, &limits);
+		std::vector<uint64_t> ids(limits.nodes);
+		ids.resize(sk_core_nodes(core_, ids.data(), limits.nodes));
+		return ids;
+	}
+
+	nb::bytes devices(uint64_t node) const
+	{
+		sk_device_view views[SK_NODE_DEVICES_MAX];
+
+		return to_bytes(views, sk_core_devices(core_, node, views, SK_NODE_DEVICES_MAX) *
+					       sizeof views[0]);
+	}
+
+	nb::bytes node_tasks(uint64_t id) const
+	{
+		sk_node_view view = {};
+
+		sk_core_node(core_, id, &view);
+		std::vector<sk_task_view> views(view.tasks);
+		return to_bytes(views.data(),
+				sk_core_node_tasks(core_, id, views.data(), view.tasks) *
+					sizeof(sk_task_view));
+	}
+
+	nb::bytes job_tasks(uint64_t id) const
+	{
+		sk_task_view views[SK_TASKS_MAX];
+
+		return to_bytes(views, sk_core_job_tasks(core_, id, views, SK_TASKS_MAX) *
+					       sizeof views[0]);
+	}
+
+	nb::dict counters() const
+	{
+		nb::dict ret;
+		uint64_t value;
+
+		for (uint32_t i = 0; const char *name = sk_core_counter(core_, i, &value); i++)
+			ret[name] = value;
+		return ret;
+	}
+
+	uint64_t term() const
+	{
+		return sk_core_term(core_);
+	}
+
+	uint64_t leader() const
+	{
+		return sk_core_leader(core_);
+	}
+
+	nb::tuple limits() const
+	{
+		sk_limits at;
+
+		sk_core_limits(core_, &at);
+		return nb::make_tuple(at.nodes, at.devices, at.jobs, at.finished, at.tasks,
+				      at.node_tasks, at.keys);
+	}
+
+	const char *check() const
+	{
+		const char *broken = sk_core_check(core_);
+
+		return broken ? broken : "";
+	}
+
+	uint64_t memory_digest() const
+	{
+		return sk_core_memory_digest(core_);
+	}
+
+      private:
+	// One call at a time; the second one is a programmer's error and says so.
+	class Turn
+	{
+	      public:
+		explicit Turn(std::atomic<bool> &busy) : busy_(busy)
+		{
+			if (busy_.exchange(true))
+				throw std::runtime_error("the core is in use by another thread");
+		}
+		~Turn()
+		{
+			busy_.store(false);
+		}
+
+	      private:
+		std::atomic<bool> &busy_;
+	};
+
+	void allocate(size_t size)
+	{
+		size_ = (size + 4095) & ~size_t(4095);
+		memory_ = std::aligned_alloc(4096, size_);
+		if (!memory_)
+			throw std::bad_alloc();
+	}
+
+	static uint32_t records(const char *bytes, size_t size)
+	{
+		uint32_t count = 0;
+
+		for (size_t at = 0; at < size; count++)
+			at += uint8_t(bytes[at]) | size_t(uint8_t(bytes[at + 1])) << 8;
+		return count;
+	}
+
+	void *memory_ = nullptr;
+	size_t size_ = 0;
+	sk_core *core_ = nullptr;
+	std::vector<uint8_t> commands_;
+	std::vector<sk_rejected> rejected_;
+	std::vector<sk_effect> effects_ = std::vector<sk_effect>(512);
+	std::atomic<bool> busy_{false};
+};
+
+nb::dict sizes()
+{
+	nb::dict ret;
+
+	ret[nb::int_(int(SK_TERM))] = sizeof(sk_term);
+	ret[nb::int_(int(SK_NODE_UP))] = sizeof(sk_node_up);
+	ret[nb::int_(int(SK_NODE_DOWN))] = sizeof(sk_node_down);
+	ret[nb::int_(int(SK_DEVICE_SET))] = sizeof(sk_device_set);
+	ret[nb::int_(int(SK_SUBMIT))] = sizeof(sk_submit);
+	ret[nb::int_(int(SK_PLACE))] = sizeof(sk_place);
+	ret[nb::int_(int(SK_OUTCOME))] = sizeof(sk_outcome);
+	ret[nb::int_(int(SK_CANCEL))] = sizeof(sk_cancel);
+	ret[nb::int_(int(SK_FORGET))] = sizeof(sk_forget);
+	ret[nb::int_(int(SK_REFUSED))] = sizeof(sk_refused);
+	return ret;
+}
+
+nb::dict view_sizes()
+{
+	nb::dict ret;
+
+	ret["rejected"] = sizeof(sk_rejected);
+	ret["effect"] = sizeof(sk_effect);
+	ret["explain"] = sizeof(sk_explain);
+	ret["job"] = sizeof(sk_job_view);
+	ret["node"] = sizeof(sk_node_view);
+	ret["device"] = sizeof(sk_device_view);
+	ret["task"] = sizeof(sk_task_view);
+	return ret;
+}
+
+} // namespace
+
+NB_MODULE(_core, module)
+{
+	using namespace nb::literals;
+
+	module.attr("SIZES") = sizes();
+	module.attr("VIEW_SIZES") = view_sizes();
+	nb::class_<Core>(module, "Core")
+		.def(
+			"__init__",
+			[](Core *self, uint32_t nodes, uint32_t devices, uint32_t jobs,
+			   uint32_t finished, uint32_t tasks, uint32_t node_tasks, uint32_t keys) {
+				new (self) Core(sk_limits{nodes, devices, jobs, finished, tasks,
+							  node_tasks, keys});
+			},
+			"nodes"_a, "devices"_a, "jobs"_a, "finished"_a, "tasks"_a, "node_tasks"_a,
+			"keys"_a)
+		.def_static(
+			"restore",
+			[](nb::bytes snapshot) {
+				return new Core(snapshot.c_str(), snapshot.size());
+			},
+			"snapshot"_a)
+		.def("snapshot", &Core::snapshot)
+		.def("propose", &Core::propose, "requests"_a, "now_ns"_a, "seed"_a, "measure"_a)
+		.def("apply", &Core::apply, "commands"_a, "now_ns"_a)
+		.def("observe", &Core::observe, "node"_a, "observation"_a, "load_milli"_a)
+		.def("digest", &Core::digest)
+		.def("explain", &Core::explain, "job"_a)
+		.def("job", &Core::job, "job"_a)
+		.def("node", &Core::node, "node"_a)
+		.def("nodes", &Core::nodes)
+		.def("devices", &Core::devices, "node"_a)
+		.def("node_tasks", &Core::node_tasks, "node"_a)
+		.def("job_tasks", &Core::job_tasks, "job"_a)
+		.def("counters", &Core::counters)
+		.def("term", &Core::term)
+		.def("leader", &Core::leader)
+		.def("limits", &Core::limits)
+		.def("check", &Core::check)
+		.def("memory_digest", &Core::memory_digest);
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The scheduler core, table of contents: a deterministic state machine in caller-owned memory.
+ * Relied on by the binding and by C tests. Invariants: nothing here allocates, locks, calls the
+ * system, reads a clock or compares floats; the same memory image and the same inputs give the
+ * same bytes; every call either takes full effect or none.
+ *
+ *   wire.h     records that go in and out          reason.h   why, as numbers
+ *   state.h    nodes, devices, jobs, tasks, keys   memory.c   their layout in one block
+ *   journal.h  undo, so that propose leaves no trace
+ *   table.h    hash index by 64-bit id             index.h    nodes by free capacity
+ *   queue.h    pending jobs by priority            list.h     intrusive lists
+ *   node.h device.h task.h job.h key.h             the ledger, one noun each
+ *   command.h  what each command does              batch.h    is this buffer a batch at all
+ *   policy.h   which node                          propose.c apply.c explain.c view.c
+ *   snapshot.c restore.c check.c                   the state as bytes, and whether it is sound
+ */
+#ifndef STOKER_CORE_CORE_H
+#define STOKER_CORE_CORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/wire.h"
+
+struct sk_core;
+
+/* Named maxima; all at least 1. They are part of the state and of its digest. */
+struct sk_limits {
+	uint32_t nodes;
+	uint32_t devices;
+	uint32_t jobs;	     /* waiting and placed */
+	uint32_t finished;   /* ended ones kept */
+	uint32_t tasks;	     /* placed tasks of all jobs */
+	uint32_t node_tasks; /* placed tasks of one node */
+	uint32_t keys;	     /* idempotency keys kept */
+};
+
+/* Bytes for these limits, or 0 where a limit is 0 or too large (SK_*_LIMIT_MAX in state.h). */
+size_t sk_core_memsize(const struct sk_limits *limits);
+
+/* `memory` is 64-byte aligned, `size` at least sk_core_memsize. -EINVAL otherwise. */
+int sk_core_init(void *memory, size_t size, const struct sk_limits *limits, struct sk_core **ret);
+
+/* What propose writes; the arrays are the caller's. */
+struct sk_proposal {
+	uint8_t *commands;
+	size_t commands_capacity; /* at least the requests' size + SK_PLACES_BYTES_MAX */
+	size_t commands_size;
+	struct sk_rejected *rejected;
+	uint32_t rejected_capacity; /* at least one per request */
+	uint32_t rejected_count;
+	bool more; /* a bound was reached, not the end of the queue */
+};
+
+#define SK_PLACES_BYTES_MAX (SK_BATCH_PLACES_MAX * sizeof(struct sk_place))
+
+/* Decide on these requests and on what waits. The state is as before when this returns.
+ * -EBADMSG: not a batch of requests. -E2BIG: more than SK_BATCH_REQUESTS_MAX. -ENOBUFS: an output
+ * array is smaller than named above. */
+int sk_core_propose(struct sk_core *core, const void *requests, size_t size, uint64_t now_ns,
+		    uint64_t seed, struct sk_proposal *proposal);
+
+/* Write the measured latency into each PLACE of a batch that propose made. */
+void sk_core_stamp(void *commands, size_t size, uint64_t latency_ns);
+
+struct sk_effects {
+	struct sk_effect *records;
+	uint32_t capacity;
+	uint32_t count;
+	uint32_t needed; /* after -ENOBUFS: the capacity that the next command needs */
+};
+
+/* Carry out a batch. The whole buffer is checked first: -EBADMSG changes nothing. Then command
+ * by command (a gang's PLACEs are one), each fully or not at all. Where the effects of the next
+ * command may not fit it stops with -ENOBUFS and `*consumed` short of size: hand the effects on
+ * and call again with the rest and `first` raised by the records consumed. */
+int sk_core_apply(struct sk_core *core, const void *commands, size_t size, uint32_t first,
+		  uint64_t now_ns, struct sk_effects *effects, size_t *consumed);
+
+/* Soft hint for the policy on this replica only: no part of the state, its digest or snapshots. */
+int sk_core_observe(struct sk_core *core, uint64_t node, uint64_t observation, uint32_t load_milli);
+
+uint64_t sk_core_digest(const struct sk_core *core);
+size_t sk_core_snapshot_size(const struct sk_core *core);
+/* Exactly sk_core_snapshot_size bytes. */
+int sk_core_snapshot(const struct sk_core *core, void *bytes, size_t size);
+/* The limits a snapshot was made with, so that memory can be provided. */
+int sk_core_snapshot_limits(const void *bytes, size_t size, struct sk_limits *ret);
+/* -EBADMSG where the bytes are no sound state; the memory then holds nothing usable. */
+int sk_core_restore(void *memory, size_t memory_size, const void *bytes, size_t size,
+		    struct sk_core **ret);
+
+/* NULL, or the name of the first broken invariant. */
+const char *sk_core_check(const struct sk_core *core);
+/* Digest of the raw memory but the journal: equal before and after propose. */
+uint64_t sk_core_memory_digest(const struct sk_core *core);
+
+/* Up to `capacity` lines, most telling first; returns how many, 0 for an unknown job. */
+uint32_t sk_core_explain(const struct sk_core *core, uint64_t job, struct sk_explain *lines,
+			 uint32_t capacity);
+
+/* Views return -ENOENT for unknown ids; counts are what was written. */
+int sk_core_job(const struct sk_core *core, uint64_t job, struct sk_job_view *ret);
+int sk_core_node(const struct sk_core *core, uint64_t node, struct sk_node_view *ret);
+uint32_t sk_core_nodes(const struct sk_core *core, uint64_t *ids, uint32_t capacity);
+uint32_t sk_core_devices(const struct sk_core *core, uint64_t node, struct sk_device_view *views,
+			 uint32_t capacity);
+uint32_t sk_core_node_tasks(const struct sk_core *core, uint64_t node, struct sk_task_view *views,
+			    uint32_t capacity);
+uint32_t sk_core_job_tasks(const struct sk_core *core, uint64_t job, struct sk_task_view *views,
+			   uint32_t capacity);
+uint64_t sk_core_term(const struct sk_core *core);
+uint64_t sk_core_leader(const struct sk_core *core);
+void sk_core_limits(const struct sk_core *core, struct sk_limits *ret);
+
+/* One counter by position; the name is NULL past the last one. */
+const char *sk_core_counter(const struct sk_core *core, uint32_t position, uint64_t *ret);
+
+#endif

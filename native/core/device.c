@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One function changes a device; everything derived from devices is kept there.
+ */
+#include "core/device.h"
+#include "core/index.h"
+#include "core/journal.h"
+
+struct sk_device *sk_device_at(const struct sk_core *core, uint32_t node, uint32_t index)
+{
+	uint32_t chunk = core->nodes[node].chunks[index / SK_CHUNK_DEVICES];
+
+	return &core->chunks[chunk].devices[index % SK_CHUNK_DEVICES];
+}
+
+uint32_t sk_device_with_free(const struct sk_core *core, uint32_t node, uint32_t milli,
+			     uint32_t from)
+{
+	for (uint32_t index = from; index < core->nodes[node].devices; index++)
+		if (sk_device_free(sk_device_at(core, node, index)) == milli)
+			return index;
+	return SK_NODE_DEVICES_MAX;
+}
+
+static bool sk_part(uint32_t free)
+{
+	return free > 0 && free < SK_MILLI;
+}
+
+/* devices_free of an indexed node moves to another class. */
+static void sk_devices_free_set(struct sk_core *core, uint32_t node, uint16_t count)
+{
+	struct sk_node *at = &core->nodes[node];
+
+	if (at->up) {
+		sk_index_remove(core, &core->free_whole, at->devices_free, node);
+		sk_index_add(core, &core->free_whole, count, node);
+	}
+	SK_SET(core, at->devices_free, count);
+}
+
+static void sk_devices_whole_set(struct sk_core *core, uint32_t node, uint16_t count)
+{
+	struct sk_node *at = &core->nodes[node];
+
+	SK_ADD(core, core->nodes_with[at->devices_whole], -1u);
+	SK_ADD(core, core->nodes_with[count], 1);
+	SK_SET(core, at->devices_whole, count);
+}
+
+void sk_device_put(struct sk_core *core, uint32_t node, uint32_t index, struct sk_device device)
+{
+	struct sk_device *at = sk_device_at(core, node, index);
+	struct sk_node *owner = &core->nodes[node];
+	uint32_t before = sk_device_free(at), after = sk_device_free(&device);
+	int whole = (device.capacity == SK_MILLI) - (at->capacity == SK_MILLI);
+	int free = (after == SK_MILLI) - (before == SK_MILLI);
+
+	sk_journal_note(core, at, sizeof *at);
+	*at = device;
+	if (whole)
+		sk_devices_whole_set(core, node, (uint16_t)(owner->devices_whole + whole));
+	if (free)
+		sk_devices_free_set(core, node, (uint16_t)(owner->devices_free + free));
+	if (before == after || !owner->up)
+		return;
+	if (sk_part(before) && sk_device_with_free(core, node, before, 0) == SK_NODE_DEVICES_MAX)
+		sk_index_remove(core, &core->free_part, before, node);
+	if (sk_part(after))
+		sk_index_add(core, &core->free_part, after, node);
+}
+
+void sk_devices_index(struct sk_core *core, uint32_t node)
+{
+	sk_index_add(core, &core->free_whole, core->nodes[node].devices_free, node);
+	for (uint32_t index = 0; index < core->nodes[node].devices; index++) {
+		uint32_t free = sk_device_free(sk_device_at(core, node, index));
+
+		if (sk_part(free))
+			sk_index_add(core, &core->free_part, free, node);
+	}
+}
+
+void sk_devices_unindex(struct sk_core *core, uint32_t node)
+{
+	sk_index_remove(core, &core->free_whole, core->nodes[node].devices_free, node);
+	for (uint32_t index = 0; index < core->nodes[node].devices; index++) {
+		uint32_t free = sk_device_free(sk_device_at(core, node, index));
+
+		if (sk_part(free))
+			sk_index_remove(core, &core->free_part, free, node);
+	}
+}

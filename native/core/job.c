@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The life of a job. Every change of state is one effect.
+ */
+#include <string.h>
+
+#include "core/job.h"
+#include "core/journal.h"
+#include "core/pool.h"
+#include "core/queue.h"
+#include "core/table.h"
+
+struct sk_effect *sk_effect_add(const struct sk_act *act, enum sk_effect_kind kind, uint64_t job)
+{
+	struct sk_effect *effect;
+
+	if (!act->effects)
+		return NULL;
+	effect = &act->effects->records[act->effects->count++];
+	memset(effect, 0, sizeof *effect);
+	effect->kind = (uint16_t)kind;
+	effect->command = act->command;
+	effect->job = job;
+	return effect;
+}
+
+static void sk_job_tell(const struct sk_act *act, const struct sk_job *job, uint64_t node)
+{
+	struct sk_effect *effect = sk_effect_add(act, SK_EFFECT_STATE, job->id);
+
+	if (!effect)
+		return;
+	effect->state = job->state;
+	effect->reason = job->reason;
+	effect->attempt = job->attempt;
+	effect->node = node;
+	effect->exit_code = job->exit_code;
+	effect->signal = job->signal;
+	effect->flags = job->flags;
+	effect->tasks = job->tasks;
+}
+
+uint32_t sk_job_find(const struct sk_core *core, uint64_t id)
+{
+	uint32_t slot = sk_table_first(&core->job_table, sk_mix(id));
+
+	while (slot && core->jobs[slot].id != id)
+		slot = core->jobs[slot].hash_next;
+	return slot;
+}
+
+static void sk_job_fill(struct sk_job *job, const struct sk_submit *submit)
+{
+	job->client = submit->client;
+	job->spec_hash = submit->spec_hash;
+	job->memory = submit->memory_bytes;
+	job->uid = submit->uid;
+	job->tenant = submit->tenant;
+	job->gpu_milli = submit->gpu_milli;
+	job->cpu = submit->cpu_milli;
+	job->priority = submit->priority;
+	job->tasks = submit->tasks;
+}
+
+uint32_t sk_job_create(const struct sk_act *act, const struct sk_submit *submit)
+{
+	struct sk_core *core = act->core;
+	uint32_t slot = sk_pool_take(core, &core->job_pool, SK_CHAIN(core->jobs, free_next));
+	struct sk_job *job = &core->jobs[slot];
+
+	sk_job_fill(job, submit);
+	job->id = core->next_job;
+	job->submit_ns = act->now_ns;
+	job->state = SK_PENDING;
+	job->reason = SK_SUBMITTED;
+	SK_ADD(core, core->next_job, 1);
+	SK_ADD(core, core->live_count, 1);
+	SK_ADD(core, core->counters.submitted, 1);
+	sk_table_insert(core, &core->job_table, SK_CHAIN(core->jobs, hash_next), sk_mix(job->id),
+			slot);
+	sk_list_append(core, &core->live, SK_CHAIN(core->jobs, order), slot);
+	sk_queue_append(core, slot);
+	sk_job_tell(act, job, 0);
+	return slot;
+}
+
+void sk_job_move(const struct sk_act *act, uint32_t slot, enum sk_state state, uint16_t reason,
+		 uint64_t node)
+{
+	struct sk_job *job = &act->core->jobs[slot];
+
+	if (job->state == SK_PENDING)
+		sk_queue_remove(act->core, slot);
+	SK_SET(act->core, job->state, (uint8_t)state);
+	SK_SET(act->core, job->reason, reason);
+	sk_job_tell(act, job, node);
+}
+
+void sk_job_finish(const struct sk_act *act, uint32_t slot, enum sk_state state, uint64_t node)
+{
+	struct sk_core *core = act->core;
+	struct sk_job *job = &core->jobs[slot];
+
+	if (job->state == SK_PENDING)
+		sk_queue_remove(core, slot);
+	SK_SET(core, job->state, (uint8_t)state);
+	SK_SET(core, job->end_ns, act->now_ns);
+	SK_ADD(core, core->counters.ended[state], 1);
+	sk_list_remove(core, &core->live, SK_CHAIN(core->jobs, order), slot);
+	SK_ADD(core, core->live_count, -1u);
+	sk_list_append(core, &core->finished, SK_CHAIN(core->jobs, order), slot);
+	SK_ADD(core, core->finished_count, 1);
+	sk_job_tell(act, job, node);
+	if (core->finished_count > core->limits.finished)
+		sk_job_forget(act, core->finished.first, SK_RETENTION);
+}
+
+void sk_job_forget(const struct sk_act *act, uint32_t slot, uint16_t reason)
+{
+	struct sk_core *core = act->core;
+	const struct sk_job *job = &core->jobs[slot];
+	struct sk_effect *effect = sk_effect_add(act, SK_EFFECT_FORGET, job->id);
+
+	if (effect) {
+		effect->reason = reason;
+		effect->node = job->node;
+		effect->attempt = job->attempt;
+	}
+	sk_list_remove(core, &core->finished, SK_CHAIN(core->jobs, order), slot);
+	SK_ADD(core, core->finished_count, -1u);
+	SK_ADD(core, core->counters.forgotten, 1);
+	sk_table_remove(core, &core->job_table, SK_CHAIN(core->jobs, hash_next), sk_mix(job->id),
+			slot);
+	sk_pool_give(core, &core->job_pool, SK_CHAIN(core->jobs, free_next), slot);
+}
+
+void sk_job_stop_tasks(const struct sk_act *act, uint32_t slot, uint16_t reason)
+{
+	const struct sk_core *core = act->core;
+	const struct sk_job *job = &core->jobs[slot];
+
+	for (uint32_t at = job->tasks_first; at; at = core->tasks[at].job_next) {
+		struct sk_effect *effect = sk_effect_add(act, SK_EFFECT_STOP, job->id);
+
+		if (!effect)
+			return;
+		effect->state = SK_CANCELLED;
+		effect->reason = reason;
+		effect->attempt = job->attempt;
+		effect->task = core->tasks[at].task;
+		effect->tasks = job->tasks;
+		effect->node = core->nodes[core->tasks[at].node].id;
+	}
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Idempotency: which job a client's key made. Relied on by job.c and command.c. The oldest key is
+ * forgotten when the limit is reached; a key outlives its job, because a late repeat must not
+ * start it a second time.
+ */
+#ifndef STOKER_CORE_KEY_H
+#define STOKER_CORE_KEY_H
+
+#include "core/state.h"
+
+/* The slot, or 0; a key of 0 is never found. */
+uint32_t sk_key_find(const struct sk_core *core, uint64_t client, const uint64_t key[2]);
+/* The key is not there; a key of 0 is not kept. */
+void sk_key_add(struct sk_core *core, const struct sk_submit *submit, uint64_t job);
+
+#endif

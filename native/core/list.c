@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Appending to and removing from an intrusive list, both in constant time.
+ */
+#include "core/journal.h"
+#include "core/list.h"
+
+void sk_list_append(struct sk_core *core, struct sk_list *list, struct sk_chain chain,
+		    uint32_t slot)
+{
+	struct sk_link *link = sk_chain_link(chain, slot);
+
+	SK_SET(core, link->prev, list->last);
+	SK_SET(core, link->next, 0);
+	if (list->last)
+		SK_SET(core, sk_chain_link(chain, list->last)->next, slot);
+	else
+		SK_SET(core, list->first, slot);
+	SK_SET(core, list->last, slot);
+}
+
+void sk_list_remove(struct sk_core *core, struct sk_list *list, struct sk_chain chain,
+		    uint32_t slot)
+{
+	struct sk_link *link = sk_chain_link(chain, slot);
+
+	if (link->prev)
+		SK_SET(core, sk_chain_link(chain, link->prev)->next, link->next);
+	else
+		SK_SET(core, list->first, link->next);
+	if (link->next)
+		SK_SET(core, sk_chain_link(chain, link->next)->prev, link->prev);
+	else
+		SK_SET(core, list->last, link->prev);
+	SK_SET(core, link->prev, 0);
+	SK_SET(core, link->next, 0);
+}

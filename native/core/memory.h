@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Bounds of what one operation notes in the journal, bytes. Relied on by memory.c, which provides
+ * the room, and propose.c, which turns a request away before it could exceed it.
+ */
+#ifndef STOKER_CORE_MEMORY_H
+#define STOKER_CORE_MEMORY_H
+
+#include "core/state.h"
+
+#define SK_JOURNAL_REQUEST 4096ull /* any request, without the tasks that it ends */
+#define SK_JOURNAL_TASK 3072ull	   /* one task placed, ended or lost, with its job */
+#define SK_JOURNAL_SHARE 768ull	   /* one device share given or taken back */
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which node, which devices: the only choices in the core. Relied on by propose.c and explain.c,
+ * never by apply. Fractions go onto the most used device that still fits; whole devices are taken
+ * entirely free, from the node with the fewest free ones that suffice; tasks without devices go to
+ * the least busy of a few nodes. Ties go to the lowest node slot and device index.
+ */
+#ifndef STOKER_CORE_POLICY_H
+#define STOKER_CORE_POLICY_H
+
+#include "core/task.h"
+
+#define SK_POLICY_SAMPLE SK_OBSERVATIONS_MAX /* nodes compared for a task without devices */
+
+/* Fill node, shares, reason, candidates and observations for one task of this job; false where it
+ * fits nowhere now. */
+bool sk_policy_choose(const struct sk_core *core, uint32_t job, uint64_t seed,
+		      struct sk_place *place);
+
+/* SK_REASON_NONE, or why this could not run even if every node were empty and available. */
+uint16_t sk_policy_feasible(const struct sk_core *core, const struct sk_submit *submit,
+			    struct sk_why *why);
+
+#endif

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reading a state back. Nothing in the bytes is believed: each record is checked alone and against
+ * what was read before, reservations are made anew by the same code that makes them in apply,
+ * and at the end the whole ledger is checked and digested.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "core/command.h"
+#include "core/device.h"
+#include "core/journal.h"
+#include "core/key.h"
+#include "core/node.h"
+#include "core/pool.h"
+#include "core/queue.h"
+#include "core/saved.h"
+#include "core/table.h"
+
+struct sk_reader {
+	const uint8_t *bytes;
+	size_t left;
+};
+
+static bool sk_read(struct sk_reader *reader, void *record, size_t size)
+{
+	if (reader->left < size)
+		return false;
+	memcpy(record, reader->bytes, size);
+	reader->bytes += size;
+	reader->left -= size;
+	return true;
+}
+
+static bool sk_read_device(struct sk_core *core, struct sk_reader *reader, uint32_t slot,
+			   uint32_t index)
+{
+	struct sk_saved_device saved;
+
+	if (!sk_read(reader, &saved, sizeof saved) || saved.zero || saved.capacity > SK_MILLI ||
+	    saved.available > 1)
+		return false;
+	sk_device_put(core, slot, index,
+		      (struct sk_device){.memory_bytes = saved.memory_bytes,
+					 .owner = saved.owner,
+					 .capacity = saved.capacity,
+					 .available = saved.available,
+					 .reason = saved.reason});
+	return true;
+}
+
+/* Nodes come by slot; those between are free, so the slot is claimed by name. */
+static bool sk_read_node(struct sk_core *core, struct sk_reader *reader, uint32_t *last)
+{
+	struct sk_saved_node saved;
+	struct sk_node *node;
+
+	if (!sk_read(reader, &saved, sizeof saved) || saved.zero || saved.up > 1 || !saved.id ||
+	    saved.slot <= *last || saved.slot > core->limits.nodes ||
+	    saved.devices > SK_NODE_DEVICES_MAX || sk_node_find(core, saved.id))
+		return false;
+	*last = saved.slot;
+	sk_node_create_at(core, saved.slot, saved.id);
+	node = &core->nodes[saved.slot];
+	node->boot = saved.boot;
+	node->boot_before = saved.boot_before;
+	node->incarnation = saved.incarnation;
+	node->memory = saved.memory;
+	node->cpu = saved.cpu;
+	if (!sk_node_grow(core, saved.slot, saved.devices))
+		return false;
+	for (uint32_t index = 0; index < saved.devices; index++)
+		if (!sk_read_device(core, reader, saved.slot, index))
+			return false;
+	sk_node_set_up(core, saved.slot, saved.up, saved.reason);
+	return true;
+}
+
+static bool sk_saved_job_ok(const struct sk_core *core, const struct sk_saved_job *saved)
+{
+	const struct sk_job_view *view = &saved->view;
+	struct sk_submit submit = {
+		.priority = view->priority, .gpu_milli = view->gpu_milli, .tasks = view->tasks};
+	struct sk_why why;
+
+	if (saved->zero[0] || saved->zero[1] || saved->zero[2] || !view->job ||
+	    view->job >= core->next_job || sk_job_find(core, view->job))
+		return false;
+	if (!view->state || view->state >= SK_STATE_END || sk_submit_ok(&submit, &why))
+		return false;
+	if (saved->verdict && (saved->verdict < SK_SUCCEEDED || saved->verdict >= SK_STATE_END))
+		return false;
+	return !(view->flags & ~(SK_HAS_EXIT_CODE | SK_HAS_SIGNAL)) &&
+	       view->tasks_live <= view->tasks;
+}
+
+static void sk_job_unpack(struct sk_job *job, const struct sk_saved_job *saved)
+{
+	const struct sk_job_view *view = &saved->view;
+
+	job->id = view->job;
+	job->client = view->client;
+	job->spec_hash = view->spec_hash;
+	job->memory = view->memory_bytes;
+	job->submit_ns = view->submit_ns;
+	job->place_ns = view->place_ns;
+	job->end_ns = view->end_ns;
+	job->latency_ns = view->latency_ns;
+	memcpy(job->observations, view->observations, sizeof job->observations);
+	job->node = view->node;
+	job->uid = view->uid;
+	job->tenant = view->tenant;
+	job->gpu_milli = view->gpu_milli;
+	job->cpu = view->cpu_milli;
+	job->attempt = view->attempt;
+	job->candidates = view->candidates;
+	job->exit_code = view->exit_code;
+	job->signal = view->signal;
+	job->priority = view->priority;
+	job->tasks = view->tasks;
+	job->reason = view->reason;
+	job->place_reason = view->place_reason;
+	job->state = (uint8_t)view->state;
+	job->verdict = (uint8_t)saved->verdict;
+	job->flags = view->flags;
+}
+
+/* A job and its place in its list; its tasks come later. */
+static bool sk_read_job(struct sk_core *core, struct sk_reader *reader, bool live, uint64_t *last)
+{
+	struct sk_saved_job saved;
+	uint32_t slot;
+
+	if (!sk_read(reader, &saved, sizeof saved) || !sk_saved_job_ok(core, &saved) ||
+	    sk_state_final(saved.view.state) == live || (live && saved.view.job <= *last))
+		return false;
+	*last = saved.view.job;
+	slot = sk_pool_take(core, &core->job_pool, SK_CHAIN(core->jobs, free_next));
+	if (!slot)
+		return false;
+	sk_job_unpack(&core->jobs[slot], &saved);
+	sk_table_insert(core, &core->job_table, SK_CHAIN(core->jobs, hash_next),
+			sk_mix(saved.view.job), slot);
+	sk_list_append(core, live ? &core->live : &core->finished, SK_CHAIN(core->jobs, order),
+		       slot);
+	*(live ? &core->live_count : &core->finished_count) += 1;
+	if (saved.view.state == SK_PENDING)
+		sk_queue_append(core, slot);
+	return true;
+}
+
+static bool sk_saved_task_ok(const struct sk_core *core, const struct sk_saved_task *saved,
+			     uint32_t last, uint32_t job)
+{
+	if (!job || core->jobs[job].state < SK_STARTING || core->jobs[job].state > SK_STOPPING ||
+	    saved->task >= core->jobs[job].tasks || sk_task_find(core, job, saved->task))
+		return false;
+	if (!saved->node_slot || saved->node_slot < last || saved->node_slot > core->limits.nodes ||
+	    !core->nodes[saved->node_slot].id)
+		return false;
+	return (saved->state == SK_STARTING || saved->state == SK_RUNNING) &&
+	       saved->shares_n <= SK_TASK_DEVICES_MAX && !saved->zero[0] && !saved->zero[1] &&
+	       !saved->zero[2];
+}
+
+/* Shares are held also on devices that are unavailable by now, so only the sums are checked. */
+static bool sk_saved_shares_ok(const struct sk_core *core, const struct sk_saved_task *saved,
+			       uint32_t job)
+{
+	uint32_t gpu = core->jobs[job].gpu_milli;
+	uint32_t each = gpu < SK_MILLI ? gpu : SK_MILLI;
+	uint64_t seen = 0;
+
+	if (saved->shares_n != (each ? gpu / each : 0))
+		return false;
+	for (uint32_t i = 0; i < SK_TASK_DEVICES_MAX; i++) {
+		struct sk_share share = saved->shares[i];
+		const struct sk_device *device;
+
+		if (i >= saved->shares_n) {
+			if (share.index || share.milli)
+				return false;
+			continue;
+		}
+		if (share.index >= core->nodes[saved->node_slot].devices || share.milli != each ||
+		    seen >> share.index & 1)
+			return false;
+		seen |= (uint64_t)1 << share.index;
+		device = sk_device_at(core, saved->node_slot, share.index);
+		if (device->used + each > device->capacity)
+			return false;
+	}
+	return true;
+}
+
+static bool sk_read_task(struct sk_core *core, struct sk_reader *reader, uint32_t *last)
+{
+	struct sk_saved_task saved;
+	struct sk_place place = {0};
+	uint32_t job, task;
+
+	if (!sk_read(reader, &saved, sizeof saved))
+		return false;
+	job = sk_job_find(core, saved.job);
+	if (!sk_saved_task_ok(core, &saved, *last, job) || !sk_saved_shares_ok(core, &saved, job) ||
+	    core->task_pool.used == core->limits.tasks ||
+	    core->nodes[saved.node_slot].tasks_count == core->limits.node_tasks)
+		return false;
+	*last = saved.node_slot;
+	place.task = saved.task;
+	place.shares_n = saved.shares_n;
+	memcpy(place.shares, saved.shares, sizeof place.shares);
+	task = sk_task_take(core, job, saved.node_slot, &place);
+	core->tasks[task].state = saved.state;
+	return true;
+}
+
+static bool sk_read_key(struct sk_core *core, struct sk_reader *reader)
+{
+	struct sk_saved_key saved;
+	struct sk_submit submit = {0};
+
+	if (!sk_read(reader, &saved, sizeof saved) || (!saved.key[0] && !saved.key[1]) ||
+	    !saved.job || saved.job >= core->next_job || core->key_pool.used == core->limits.keys ||
+	    sk_key_find(core, saved.client, saved.key))
+		return false;
+	submit.client = saved.client;
+	submit.key[0] = saved.key[0];
+	submit.key[1] = saved.key[1];
+	submit.spec_hash = saved.spec_hash;
+	sk_key_add(core, &submit, saved.job);
+	return true;
+}
+
+static bool sk_read_all(struct sk_core *core, struct sk_reader *reader,
+			const struct sk_saved_head *head)
+{
+	uint32_t node = 0, task_node = 0;
+	uint64_t job = 0;
+
+	for (uint32_t i = 0; i < head->nodes; i++)
+		if (!sk_read_node(core, reader, &node))
+			return false;
+	for (uint32_t i = 0; i < head->live; i++)
+		if (!sk_read_job(core, reader, true, &job))
+			return false;
+	for (uint32_t i = 0; i < head->finished; i++)
+		if (!sk_read_job(core, reader, false, &job))
+			return false;
+	for (uint32_t i = 0; i < head->tasks; i++)
+		if (!sk_read_task(core, reader, &task_node))
+			return false;
+	for (uint32_t i = 0; i < head->keys; i++)
+		if (!sk_read_key(core, reader))
+			return false;
+	return !reader->left;
+}
+
+static bool sk_head_ok(const struct sk_saved_head *head, size_t size)
+{
+	return head->magic == SK_SAVED_MAGIC && head->version == SK_SAVED_VERSION && !head->zero &&
+	       head->size == size && head->next_job && sk_core_memsize(&head->limits) &&
+	       head->live <= head->limits.jobs && head->finished <= head->limits.finished;
+}
+
+int sk_core_snapshot_limits(const void *bytes, size_t size, struct sk_limits *ret)
+{
+	struct sk_saved_head head;
+
+	if (size < sizeof head)
+		return -EBADMSG;
+	memcpy(&head, bytes, sizeof head);
+	if (!sk_head_ok(&head, size))
+		return -EBADMSG;
+	*ret = head.limits;
+	return 0;
+}
+
+int sk_core_restore(void *memory, size_t memory_size, const void *bytes, size_t size,
+		    struct sk_core **ret)
+{
+	struct sk_reader reader = {bytes, size};
+	struct sk_saved_head head;
+	struct sk_core *core;
+	int error;
+
+	if (!sk_read(&reader, &head, sizeof head) || !sk_head_ok(&head, size))
+		return -EBADMSG;
+	error = sk_core_init(memory, memory_size, &head.limits, &core);
+	if (error)
+		return error;
+	core->term = head.term;
+	core->leader = head.leader;
+	core->next_job = head.next_job;
+	core->now_ns = head.now_ns;
+	core->counters = head.counters;
+	if (!sk_read_all(core, &reader, &head) || sk_core_check(core) ||
+	    sk_core_digest(core) != head.digest)
+		return -EBADMSG;
+	*ret = core;
+	return 0;
+}

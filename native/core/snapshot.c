@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Writing the state: one walk, which stores the bytes, digests them, or both.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "core/device.h"
+#include "core/digest.h"
+#include "core/node.h"
+#include "core/saved.h"
+
+struct sk_writer {
+	uint8_t *bytes; /* NULL: digest only */
+	uint64_t at;
+	uint64_t digest;
+};
+
+static void sk_write(struct sk_writer *writer, const void *record, size_t size)
+{
+	if (writer->bytes)
+		memcpy(writer->bytes + writer->at, record, size);
+	writer->at += size;
+	writer->digest = sk_digest(writer->digest, record, size);
+}
+
+static void sk_save_node(struct sk_writer *writer, const struct sk_core *core, uint32_t slot)
+{
+	const struct sk_node *node = &core->nodes[slot];
+	struct sk_saved_node saved = {
+		.id = node->id,
+		.boot = node->boot,
+		.boot_before = node->boot_before,
+		.incarnation = node->incarnation,
+		.memory = node->memory,
+		.cpu = node->cpu,
+		.slot = slot,
+		.up = node->up,
+		.reason = node->reason,
+		.devices = node->devices,
+	};
+
+	sk_write(writer, &saved, sizeof saved);
+	for (uint32_t index = 0; index < node->devices; index++) {
+		const struct sk_device *device = sk_device_at(core, slot, index);
+		struct sk_saved_device one = {
+			.memory_bytes = device->memory_bytes,
+			.owner = device->owner,
+			.capacity = device->capacity,
+			.available = device->available,
+			.reason = device->reason,
+		};
+
+		sk_write(writer, &one, sizeof one);
+	}
+}
+
+static void sk_save_jobs(struct sk_writer *writer, const struct sk_core *core, uint32_t first)
+{
+	for (uint32_t slot = first; slot; slot = core->jobs[slot].order.next) {
+		struct sk_saved_job saved = {.verdict = core->jobs[slot].verdict};
+
+		sk_job_view_fill(&core->jobs[slot], &saved.view);
+		sk_write(writer, &saved, sizeof saved);
+	}
+}
+
+static void sk_save_tasks(struct sk_writer *writer, const struct sk_core *core, uint32_t node)
+{
+	uint32_t slot = core->nodes[node].tasks.first;
+
+	for (; slot; slot = core->tasks[slot].on_node.next) {
+		const struct sk_task *task = &core->tasks[slot];
+		struct sk_saved_task saved = {
+			.job = core->jobs[task->job].id,
+			.node_slot = node,
+			.task = task->task,
+			.state = task->state,
+			.shares_n = task->shares_n,
+		};
+
+		memcpy(saved.shares, task->shares, sizeof saved.shares);
+		sk_write(writer, &saved, sizeof saved);
+	}
+}
+
+static void sk_save_keys(struct sk_writer *writer, const struct sk_core *core)
+{
+	for (uint32_t slot = core->keys_order.first; slot; slot = core->keys[slot].order.next) {
+		const struct sk_key *key = &core->keys[slot];
+		struct sk_saved_key saved = {
+			key->client, {key->key[0], key->key[1]}, key->spec_hash, key->job};
+
+		sk_write(writer, &saved, sizeof saved);
+	}
+}
+
+static struct sk_saved_head sk_saved_head(const struct sk_core *core)
+{
+	return (struct sk_saved_head){
+		.magic = SK_SAVED_MAGIC,
+		.size = sk_core_snapshot_size(core),
+		.version = SK_SAVED_VERSION,
+		.limits = core->limits,
+		.nodes = core->nodes_count,
+		.term = core->term,
+		.leader = core->leader,
+		.next_job = core->next_job,
+		.now_ns = core->now_ns,
+		.live = core->live_count,
+		.finished = core->finished_count,
+		.tasks = core->task_pool.used,
+		.keys = core->key_pool.used,
+		.counters = core->counters,
+	};
+}
+
+/* Everything after the digest field; returns the digest. */
+static uint64_t sk_save(const struct sk_core *core, uint8_t *bytes)
+{
+	struct sk_saved_head head = sk_saved_head(core);
+	size_t skip = offsetof(struct sk_saved_head, size);
+	struct sk_writer writer = {.bytes = bytes, .at = skip};
+
+	sk_write(&writer, (const uint8_t *)&head + skip, sizeof head - skip);
+	for (uint32_t slot = sk_node_next(core, 1); slot; slot = sk_node_next(core, slot + 1))
+		sk_save_node(&writer, core, slot);
+	sk_save_jobs(&writer, core, core->live.first);
+	sk_save_jobs(&writer, core, core->finished.first);
+	for (uint32_t slot = sk_node_next(core, 1); slot; slot = sk_node_next(core, slot + 1))
+		sk_save_tasks(&writer, core, slot);
+	sk_save_keys(&writer, core);
+	return sk_digest_end(writer.digest);
+}
+
+size_t sk_core_snapshot_size(const struct sk_core *core)
+{
+	uint64_t jobs = (uint64_t)core->live_count + core->finished_count;
+
+	return sizeof(struct sk_saved_head) + core->nodes_count * sizeof(struct sk_saved_node) +
+	       core->devices_count * sizeof(struct sk_saved_device) +
+	       jobs * sizeof(struct sk_saved_job) +
+	       core->task_pool.used * sizeof(struct sk_saved_task) +
+	       core->key_pool.used * sizeof(struct sk_saved_key);
+}
+
+uint64_t sk_core_digest(const struct sk_core *core)
+{
+	return sk_save(core, NULL);
+}
+
+int sk_core_snapshot(const struct sk_core *core, void *bytes, size_t size)
+{
+	struct sk_saved_head head = {.magic = SK_SAVED_MAGIC};
+
+	if (size != sk_core_snapshot_size(core))
+		return -EINVAL;
+	head.digest = sk_save(core, bytes);
+	memcpy(bytes, &head, offsetof(struct sk_saved_head, size));
+	return 0;
+}

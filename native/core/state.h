@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The state: what every file of the core works on. Relied on by the core alone, never installed.
+ * Invariants: slot 0 of every array is nobody, so 0 is "none" in each link; job and task slots
+ * never leave the core; node slots are the lowest free one at joining, so they are the same on all
+ * replicas. Everything above `journal` is replicated or derived from it; sk_core_check verifies it.
+ */
+#ifndef STOKER_CORE_STATE_H
+#define STOKER_CORE_STATE_H
+
+#include "core/core.h"
+#include "core/list.h"
+
+#define SK_NODES_LIMIT_MAX (1u << 16)
+#define SK_DEVICES_LIMIT_MAX (1u << 20)
+#define SK_JOBS_LIMIT_MAX (1u << 24)
+#define SK_TASKS_LIMIT_MAX (1u << 24)
+#define SK_KEYS_LIMIT_MAX (1u << 24)
+
+#define SK_CHUNK_DEVICES 8u
+#define SK_NODE_CHUNKS (SK_NODE_DEVICES_MAX / SK_CHUNK_DEVICES)
+#define SK_PRIORITIES 256u
+
+struct sk_device {
+	uint64_t memory_bytes;
+	uint64_t owner;
+	uint16_t capacity;
+	uint16_t used;
+	uint16_t available;
+	uint16_t reason;
+};
+
+/* Devices of a node come in chunks, so that 10,000 nodes do not each reserve the maximum. */
+struct sk_chunk {
+	struct sk_device devices[SK_CHUNK_DEVICES];
+	uint32_t free_next;
+	uint32_t zero;
+};
+
+struct sk_node {
+	uint64_t id; /* 0: the slot is free */
+	uint64_t boot;
+	uint64_t boot_before;
+	uint64_t incarnation;
+	uint64_t memory;
+	uint64_t memory_used;
+	uint64_t cpu_used;
+	uint32_t cpu;
+	uint32_t hash_next;
+	struct sk_list tasks;
+	uint32_t tasks_count;
+	uint16_t up;
+	uint16_t reason;
+	uint16_t devices;	/* indexes in use, from 0 */
+	uint16_t devices_whole; /* those with a capacity of one whole device */
+	uint16_t devices_free;	/* available, whole and unused */
+	uint16_t zero;
+	uint32_t chunks[SK_NODE_CHUNKS];
+};
+
+/* One placed task that has not ended: the holder of its shares and reservations. */
+struct sk_task {
+	uint32_t job;
+	uint32_t node;
+	struct sk_link on_node;
+	uint32_t job_next; /* the job's tasks, by task number */
+	uint32_t free_next;
+	uint16_t task;
+	uint16_t state;
+	uint16_t shares_n;
+	uint16_t zero;
+	struct sk_share shares[SK_TASK_DEVICES_MAX];
+};
+
+struct sk_job {
+	uint64_t id; /* 0: the slot is free */
+	uint64_t client;
+	uint64_t spec_hash;
+	uint64_t memory;
+	uint64_t submit_ns;
+	uint64_t place_ns;
+	uint64_t end_ns;
+	uint64_t latency_ns;
+	uint64_t observations[SK_OBSERVATIONS_MAX];
+	uint64_t node; /* id of task 0's node in the last attempt */
+	uint32_t uid;
+	uint32_t tenant;
+	uint32_t gpu_milli;
+	uint32_t cpu;
+	uint32_t attempt;
+	uint32_t candidates;
+	int32_t exit_code;
+	int32_t signal;
+	uint32_t hash_next;
+	struct sk_link order;  /* among live jobs by id, or among ended ones by end */
+	struct sk_link queued; /* while pending */
+	uint32_t tasks_first;
+	uint32_t free_next;
+	int16_t priority;
+	uint16_t tasks;
+	uint16_t tasks_live;
+	uint16_t reason;
+	uint16_t place_reason;
+	uint8_t state;
+	uint8_t verdict; /* state it will end in once its other tasks have ended; 0 none yet */
+	uint32_t flags;
+};
+
+struct sk_key {
+	uint64_t client;
+	uint64_t key[2];
+	uint64_t spec_hash;
+	uint64_t job; /* 0: the slot is free */
+	uint32_t hash_next;
+	struct sk_link order; /* oldest first */
+	uint32_t free_next;
+};
+
+/* Unused slots: given back ones first, then those never used. */
+struct sk_pool {
+	uint32_t free_first;
+	uint32_t fresh;
+	uint32_t end;
+	uint32_t used;
+};
+
+/* Chains of slots by hash of a 64-bit id. */
+struct sk_table {
+	uint32_t *buckets;
+	uint32_t mask;
+};
+
+/* For each class the set of node slots in it; ordered by class, then slot. */
+struct sk_index {
+	uint64_t *bits;
+	uint32_t *counts;
+	uint64_t *classes_used;
+	uint32_t classes;
+	uint32_t words;
+};
+
+/* Pending jobs of one kind: strict priority, then FIFO. */
+struct sk_queue {
+	struct sk_list levels[SK_PRIORITIES];
+	uint64_t used[SK_PRIORITIES / 64];
+	uint64_t count;
+};
+
+enum sk_queue_kind { SK_QUEUE_HOST, SK_QUEUE_DEVICE, SK_QUEUE_KINDS };
+
+struct sk_counters {
+	uint64_t commands;
+	uint64_t submitted;
+	uint64_t duplicates;
+	uint64_t placed;
+	uint64_t forgotten;
+	uint64_t keys_forgotten;
+	uint64_t refused;
+	uint64_t ended[SK_STATE_END];
+	uint64_t ignored[SK_REFUSAL_END];
+};
+
+struct sk_observed {
+	uint64_t id;
+	uint64_t load_milli;
+};
+
+struct sk_journal {
+	uint8_t *bytes;
+	uint64_t capacity;
+	uint64_t used;
+	uint64_t used_max;
+	bool on;
+};
+
+struct sk_core {
+	struct sk_limits limits;
+	uint64_t term;
+	uint64_t leader;
+	uint64_t next_job;
+	uint64_t now_ns;
+	struct sk_counters counters;
+
+	struct sk_node *nodes;
+	uint64_t *node_slots; /* bitmap of slots in use */
+	struct sk_table node_table;
+	uint32_t nodes_count;
+	uint32_t nodes_up;
+	uint32_t nodes_with[SK_NODE_DEVICES_MAX + 1]; /* nodes by devices_whole */
+	uint64_t devices_count;
+
+	struct sk_chunk *chunks;
+	struct sk_pool chunk_pool;
+
+	struct sk_index free_whole; /* up nodes by devices_free */
+	struct sk_index free_part;  /* up nodes by free milli of their partly free devices */
+
+	struct sk_task *tasks;
+	struct sk_pool task_pool;
+
+	struct sk_job *jobs;
+	struct sk_pool job_pool;
+	struct sk_table job_table;
+	struct sk_list live;	 /* pending and placed, by id */
+	struct sk_list finished; /* by end, the first to be forgotten first */
+	uint32_t live_count;
+	uint32_t finished_count;
+	struct sk_queue queues[SK_QUEUE_KINDS];
+
+	struct sk_key *keys;
+	struct sk_pool key_pool;
+	struct sk_table key_table;
+	struct sk_list keys_order;
+
+	struct sk_observed *observed; /* by node slot; not replicated */
+	struct sk_journal journal;
+	uint64_t size;
+};
+
+#endif

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reading the state: copies of what is asked for, never pointers into it.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "core/device.h"
+#include "core/job.h"
+#include "core/node.h"
+#include "core/saved.h"
+
+void sk_job_view_fill(const struct sk_job *job, struct sk_job_view *ret)
+{
+	*ret = (struct sk_job_view){
+		.job = job->id,
+		.client = job->client,
+		.spec_hash = job->spec_hash,
+		.memory_bytes = job->memory,
+		.submit_ns = job->submit_ns,
+		.place_ns = job->place_ns,
+		.end_ns = job->end_ns,
+		.latency_ns = job->latency_ns,
+		.node = job->node,
+		.uid = job->uid,
+		.tenant = job->tenant,
+		.gpu_milli = job->gpu_milli,
+		.cpu_milli = job->cpu,
+		.attempt = job->attempt,
+		.flags = job->flags,
+		.exit_code = job->exit_code,
+		.signal = job->signal,
+		.priority = job->priority,
+		.tasks = job->tasks,
+		.tasks_live = job->tasks_live,
+		.state = job->state,
+		.reason = job->reason,
+		.place_reason = job->place_reason,
+		.candidates = job->candidates,
+	};
+	memcpy(ret->observations, job->observations, sizeof ret->observations);
+}
+
+int sk_core_job(const struct sk_core *core, uint64_t id, struct sk_job_view *ret)
+{
+	uint32_t slot = sk_job_find(core, id);
+
+	if (!slot)
+		return -ENOENT;
+	sk_job_view_fill(&core->jobs[slot], ret);
+	return 0;
+}
+
+int sk_core_node(const struct sk_core *core, uint64_t id, struct sk_node_view *ret)
+{
+	const struct sk_node *node = &core->nodes[sk_node_find(core, id)];
+
+	if (!id || node->id != id)
+		return -ENOENT;
+	*ret = (struct sk_node_view){
+		.node = node->id,
+		.boot = node->boot,
+		.incarnation = node->incarnation,
+		.memory_bytes = node->memory,
+		.memory_used = node->memory_used,
+		.cpu_used = node->cpu_used,
+		.cpu_milli = node->cpu,
+		.tasks = node->tasks_count,
+		.up = node->up,
+		.reason = node->reason,
+		.devices = node->devices,
+		.devices_free = node->devices_free,
+	};
+	return 0;
+}
+
+uint32_t sk_core_nodes(const struct sk_core *core, uint64_t *ids, uint32_t capacity)
+{
+	uint32_t count = 0;
+
+	for (uint32_t slot = sk_node_next(core, 1); slot && count < capacity;
+	     slot = sk_node_next(core, slot + 1))
+		ids[count++] = core->nodes[slot].id;
+	return count;
+}
+
+uint32_t sk_core_devices(const struct sk_core *core, uint64_t id, struct sk_device_view *views,
+			 uint32_t capacity)
+{
+	uint32_t slot = id ? sk_node_find(core, id) : 0;
+	uint32_t count = slot ? core->nodes[slot].devices : 0;
+
+	if (count > capacity)
+		count = capacity;
+	for (uint32_t index = 0; index < count; index++) {
+		const struct sk_device *device = sk_device_at(core, slot, index);
+
+		views[index] = (struct sk_device_view){
+			.memory_bytes = device->memory_bytes,
+			.owner = device->owner,
+			.capacity_milli = device->capacity,
+			.used_milli = device->used,
+			.available = device->available,
+			.reason = device->reason,
+		};
+	}
+	return count;
+}
+
+static void sk_task_view_fill(const struct sk_core *core, const struct sk_task *task,
+			      struct sk_task_view *ret)
+{
+	const struct sk_job *job = &core->jobs[task->job];
+
+	*ret = (struct sk_task_view){
+		.job = job->id,
+		.node = core->nodes[task->node].id,
+		.attempt = job->attempt,
+		.task = task->task,
+		.state = task->state,
+		.job_state = job->state,
+		.shares_n = task->shares_n,
+	};
+	memcpy(ret->shares, task->shares, sizeof ret->shares);
+}
+
+uint32_t sk_core_node_tasks(const struct sk_core *core, uint64_t id, struct sk_task_view *views,
+			    uint32_t capacity)
+{
+	uint32_t slot = id ? sk_node_find(core, id) : 0;
+	uint32_t count = 0;
+
+	for (uint32_t task = core->nodes[slot].tasks.first; task && count < capacity;
+	     task = core->tasks[task].on_node.next)
+		sk_task_view_fill(core, &core->tasks[task], &views[count++]);
+	return count;
+}
+
+uint32_t sk_core_job_tasks(const struct sk_core *core, uint64_t id, struct sk_task_view *views,
+			   uint32_t capacity)
+{
+	uint32_t slot = sk_job_find(core, id);
+	uint32_t count = 0;
+
+	for (uint32_t task = slot ? core->jobs[slot].tasks_first : 0; task && count < capacity;
+	     task = core->tasks[task].job_next)
+		sk_task_view_fill(core, &core->tasks[task], &views[count++]);
+	return count;
+}
+
+int sk_core_observe(struct sk_core *core, uint64_t node, uint64_t observation, uint32_t load_milli)
+{
+	uint32_t slot = node ? sk_node_find(core, node) : 0;
+
+	if (!slot)
+		return -ENOENT;
+	core->observed[slot].id = observation;
+	core->observed[slot].load_milli = load_milli;
+	return 0;
+}
+
+uint64_t sk_core_term(const struct sk_core *core)
+{
+	return core->term;
+}
+
+uint64_t sk_core_leader(const struct sk_core *core)
+{
+	return core->leader;
+}
+
+void sk_core_limits(const struct sk_core *core, struct sk_limits *ret)
+{
+	*ret = core->limits;
+}

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The deterministic core, typed: propose on the leader, apply on every replica, ask at any time.
+
+Relied on by mesh. No decision is made here: bytes go to `_core` and come back as tuples. The same
+snapshot and commands give the same bytes on every machine; time and chance are arguments.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from stoker.native import _core
+from stoker.native.errors import BadRequest, Refused, StokerError, from_errno
+from stoker.scheduler import effects, records
+from stoker.scheduler.effects import (
+    DeviceState,
+    Effect,
+    Explained,
+    JobInfo,
+    NodeInfo,
+    Rejected,
+    TaskInfo,
+)
+from stoker.scheduler.records import BATCH_REQUESTS_MAX, Request
+
+if _core.SIZES != records.SIZES or _core.VIEW_SIZES != effects.SIZES:
+    raise ImportError("stoker.scheduler and the compiled core do not match: run `make build`")
+
+
+class Limits(NamedTuple):
+    """Named maxima of the state. They are part of it: all replicas of a log use the same."""
+
+    nodes: int = 64
+    devices: int = 1024
+    jobs: int = 65_536
+    """Waiting and placed jobs together."""
+    finished: int = 16_384
+    """Ended jobs kept; past it the one that ended first is forgotten."""
+    tasks: int = 65_536
+    """Placed tasks of all jobs together."""
+    node_tasks: int = 4_096
+    """Placed tasks of one node."""
+    keys: int = 65_536
+    """Idempotency keys kept; past it the oldest is forgotten."""
+
+
+class Proposal(NamedTuple):
+    """A batch to append to the log. `commands` may be empty: then there is nothing to append."""
+
+    commands: bytes
+    rejected: list[Rejected]
+    latency_ns: int
+    """Time inside the core; also in every Place of the batch."""
+    more: bool
+    """Other jobs may be placeable: propose again when this batch is applied."""
+
+
+class Core:
+    """One replica's state machine. Not for two threads at once."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        try:
+            self._core = _core.Core(*(limits or Limits()))
+        except OSError as error:
+            raise BadRequest(f"a limit is 0 or too large: {limits}") from error
+
+    @classmethod
+    def restore(cls, snapshot: bytes) -> Core:
+        """The state of a snapshot, its limits included; raises Corrupt where it is not one."""
+        core = cls.__new__(cls)
+        try:
+            core._core = _core.Core.restore(snapshot)
+        except OSError as error:
+            raise _from_os_error(error, f"restore of {len(snapshot)} bytes") from error
+        return core
+
+    def snapshot(self) -> bytes:
+        """Canonical bytes: equal states give equal bytes; the digest is inside."""
+        return self._core.snapshot()
+
+    def propose(
+        self,
+        requests: bytes | Iterable[Request],
+        now_ns: int,
+        seed: int = 0,
+        *,
+        measure: bool = True,
+    ) -> Proposal:
+        """Decide on the effect of these requests without changing the state.
+
+        Raises BadRequest for bytes that are no requests, Refused past BATCH_REQUESTS_MAX of them.
+        `measure=False` leaves every latency 0, for bytes that must not depend on a clock.
+        """
+        raw = requests if isinstance(requests, bytes) else b"".join([r.pack() for r in requests])
+        try:
+            commands, rejected, latency_ns, more = self._core.propose(raw, now_ns, seed, measure)
+        except OSError as error:
+            raise _refusal(error) from error
+        return Proposal(commands, effects.unpack_rejected(rejected), latency_ns, more)
+
+    def apply(self, commands: bytes, now_ns: int) -> list[Effect]:
+        """Carry out a committed batch. Raises Corrupt, having changed nothing, for malformed bytes.
+
+        A command that does not fit the state changes nothing and is told by Ignored.
+        """
+        try:
+            raw = self._core.apply(commands, now_ns)
+        except OSError as error:
+            raise _from_os_error(error, f"apply of {len(commands)} bytes") from error
+        return effects.unpack_effects(raw)
+
+    def observe(self, node: int, observation: int, load_milli: int) -> bool:
+        """A node's latest sample: a hint for the policy, no part of the state. False: unknown."""
+        return self._core.observe(node, observation, load_milli)
+
+    def digest(self) -> int:
+        """64-bit digest of the whole state; costs a pass over it."""
+        return self._core.digest()
+
+    def explain(self, job: int) -> list[Explained]:
+        """Why the job is where it is, ranked; empty for an unknown job."""
+        return effects.unpack_explained(self._core.explain(job))
+
+    def job(self, job: int) -> JobInfo | None:
+        raw = self._core.job(job)
+        return effects.unpack_job(raw) if raw else None
+
+    def node(self, node: int) -> NodeInfo | None:
+        raw = self._core.node(node)
+        return effects.unpack_node(raw) if raw else None
+
+    def nodes(self) -> list[int]:
+        """Ids of all known nodes, up or down."""
+        return self._core.nodes()
+
+    def devices(self, node: int) -> list[DeviceState]:
+        """By device index; empty for an unknown node."""
+        return effects.unpack_devices(self._core.devices(node))
+
+    def node_tasks(self, node: int) -> list[TaskInfo]:
+        """What the node should be running, in the order it was placed."""
+        return effects.unpack_tasks(self._core.node_tasks(node))
+
+    def job_tasks(self, job: int) -> list[TaskInfo]:
+        """The job's placed tasks that have not ended."""
+        return effects.unpack_tasks(self._core.job_tasks(job))
+
+    def counters(self) -> dict[str, int]:
+        """How often each thing happened since the first entry, and how much there is now."""
+        return self._core.counters()
+
+    @property
+    def term(self) -> int:
+        return self._core.term()
+
+    @property
+    def leader(self) -> int:
+        return self._core.leader()
+
+    @property
+    def limits(self) -> Limits:
+        return Limits(*self._core.limits())
+
+    def check(self) -> str:
+        """Empty, or the name of the first broken invariant; a pass over the whole state."""
+        return self._core.check()
+
+
+def _from_os_error(error: OSError, what: str) -> StokerError:
+    return from_errno(-(error.errno or 0), what)
+
+
+def _refusal(error: OSError) -> StokerError:
+    if error.errno == errno.E2BIG:
+        return Refused(f"a batch has at most {BATCH_REQUESTS_MAX} requests")
+    return BadRequest("these bytes are no requests")
