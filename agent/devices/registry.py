@@ -43,9 +43,7 @@ class Devices:
         self.missing: tuple[str, ...] = ()
 
     @classmethod
-    def of(
-        cls, config: Mapping[str, Any], is_ours: IsOurs, order: Path, boot_id: str
-    ) -> Devices:
+    def of(cls, config: Mapping[str, Any], is_ours: IsOurs, order: Path, boot_id: str) -> Devices:
         """Every registered vendor, made with the node's configuration."""
         return cls([make(config) for make in VENDORS], is_ours, order, boot_id)
 
@@ -113,5 +111,3 @@ def _read_order(path: Path, boot_id: str) -> Order:
     except (FileNotFoundError, msgspec.MsgspecError):
         return Order(boot_id)
     return order if order.boot_id == boot_id else Order(boot_id)
-
-

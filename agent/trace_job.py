@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The trace of one job, from its first segment to its summary on disk.
+
+Relied on by the tracing thread alone. Owns what only the agent can add to a fold: which host
+probes were missing or late, what they lost meanwhile, and the names of the job's processes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from pathlib import Path
+
+import msgspec
+
+from stoker.agent.starts import Begun
+from stoker.native.errors import NotFound, Refused
+from stoker.probes.host import HostProbes
+from stoker.probes.trace import HostTimes, JobTrace, TimelineStats, TraceSummary, Window
+
+SUMMARY_FILE = "trace.json"
+TIMELINE_FILE = "trace.perfetto"
+NAMES_MAX = 4096
+"""Process names kept for the timeline of one job."""
+
+NO_SEGMENT = "no process of the job used OpenCL"
+
+
+class TracedJob:
+    """One job. Not for two threads; made by the tracing thread, ended by `finish` or `close`."""
+
+    def __init__(
+        self,
+        begun: Begun,
+        segments: Path,
+        store: Path,
+        *,
+        began_ns: int,
+        cgroup_id: int,
+        host: HostProbes | None,
+    ) -> None:
+        self.begun = begun
+        self.cgroup_id = cgroup_id
+        self._segments, self._store = segments, store
+        self._began_ns = began_ns
+        self._host = host
+        self._trace: JobTrace | None = None
+        self._used = False
+        self._followed = False
+        self._dropped = host.dropped() if host is not None else {}
+        self._names: dict[int, str] = {}
+        self._absent: dict[str, str] = {}
+        self.last: TraceSummary | None = None
+        """The final summary, once it is on disk."""
+        self._given_up = False
+
+    def open(self) -> bool:
+        """Begin to fold, or go on where an earlier agent stopped; False if there is nothing."""
+        if self._trace is not None:
+            return True
+        try:
+            trace = JobTrace.open(
+                self._segments,
+                self._store,
+                self.begun.trace,
+                owner_uid=self.begun.uid,
+                devices=self.begun.devices,
+            )
+        except NotFound:
+            return False
+        trace.set_window(self._began_ns)
+        self._trace = trace
+        self._follow()
+        return True
+
+    def add_spans(self, spans: bytes) -> None:
+        """Thread spans of this job; kept only once something of it is folded."""
+        if self._trace is not None:
+            self._trace.add_spans(spans)
+
+    def named(self, pid: int, comm: str) -> None:
+        """A process of this job has this name."""
+        if len(self._names) < NAMES_MAX or pid in self._names:
+            self._names[pid] = comm
+
+    def drain(self, read: bool) -> float:
+        """Fold what there is; the fill of the fullest ring. `read`: thread times as well."""
+        if self._trace is None:
+            return 0.0
+        stats = self._trace.drain()
+        self._used |= bool(stats.segments or stats.records)
+        if read and stats.threads:
+            self._read_host()
+        return stats.fill
+
+    def summary(self) -> TraceSummary | None:
+        """What is known now; None while nothing is folded."""
+        return None if self._trace is None else self._complete(self._trace.summary())
+
+    def finish(self, ended_ns: int) -> TraceSummary | None:
+        """The last of it, written to the job's folder; None if the job was never traced."""
+        try:
+            if self._given_up:
+                window = Window(self._began_ns, ended_ns)
+                self._store_summary(TraceSummary(self.begun.trace, window, absent=self._absent))
+            elif self.open():
+                self._fold_rest(ended_ns)
+        finally:
+            self._remove_segments()
+        return self.last
+
+    def _fold_rest(self, ended_ns: int) -> None:
+        assert self._trace is not None
+        self.drain(read=False)
+        self._read_host()
+        self._store_summary(self._complete(self._trace.finish(ended_ns)))
+        if self._used:
+            self.write_timeline(self._store / TIMELINE_FILE)
+
+    def _store_summary(self, summary: TraceSummary) -> None:
+        partial = self._store / f".{SUMMARY_FILE}.new"
+        partial.write_bytes(msgspec.json.encode(summary))
+        partial.replace(self._store / SUMMARY_FILE)
+        self.last = summary
+
+    def write_timeline(self, path: Path) -> TimelineStats:
+        """The Perfetto file of what is folded so far; NotFound while nothing is."""
+        if self._trace is None:
+            raise NotFound(f"job {self.begun.job} has no timeline: {NO_SEGMENT}")
+        title = f"job {self.begun.job} {self.begun.name}".strip()
+        return self._trace.write_timeline(path, title=title, process_names=self._names)
+
+    def give_up(self, why: str) -> None:
+        """This trace is beyond reading: no more is folded, and its summary says so."""
+        self._absent["trace"] = f"given up: {why}"
+        self._given_up = True
+        if self._trace is not None:
+            self._trace.close()
+            self._trace = None
+
+    def close(self) -> None:
+        """Let go of it; the fold stays on disk for the next agent."""
+        if self._followed and self._host is not None:
+            self._host.unfollow(self.cgroup_id)
+            self._followed = False
+        if self._trace is not None:
+            self._trace.close()
+            self._trace = None
+
+    def _follow(self) -> None:
+        """Ask for spans of its threads; what the probes cannot give is in the summary."""
+        host = self._host
+        if host is None or not self.cgroup_id:
+            self._absent["host"] = "without cgroups (no root) threads of jobs cannot be told apart"
+            return
+        refused = next((state for state in host.states if state.state != "attached"), None)
+        if refused is not None:
+            self._absent["host"] = f"{refused.id}: {refused.reason}"
+        try:
+            host.follow(self.cgroup_id, full=True)
+            self._followed = True
+        except Refused as error:
+            self._absent["host"] = error.message
+        blind_ns = host.attached_ns - self._began_ns
+        if blind_ns > 0:
+            seen = f"threads were not seen for the first {blind_ns / 1e9:.3f} s"
+            self._absent["host before the probes"] = f"{seen}: the agent started later"
+
+    def _read_host(self) -> None:
+        if self._host is None or self._trace is None or not self._followed:
+            return
+        times = self._host.read(self.cgroup_id)
+        self._trace.set_host_times(
+            {
+                thread.tid: HostTimes(
+                    thread.times.on_cpu_ns,
+                    thread.times.runnable_ns,
+                    thread.times.blocked_ns,
+                    thread.times.io_ns,
+                )
+                for thread in times.threads
+            }
+        )
+
+    def _complete(self, summary: TraceSummary) -> TraceSummary:
+        """The fold's summary with what only the agent knows: losses of the probes, absences."""
+        self._used |= bool(summary.kernels or summary.copies)
+        loss = dict(summary.loss)
+        if self._host is not None and self._followed:
+            for name, count in self._host.dropped().items():
+                loss[f"host_{name}"] = count - self._dropped.get(name, 0)
+        absent = {**self._absent, **summary.absent}
+        if not self._used:
+            absent.setdefault("kernels", NO_SEGMENT)
+        return msgspec.structs.replace(summary, loss=loss, absent=absent)
+
+    def _remove_segments(self) -> None:
+        """No process of the job lives any more, so nobody can put a link in the way."""
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(self._segments)

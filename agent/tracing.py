@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Traces of the jobs of this node: one thread that drains them all, while the agent goes on.
+
+Relied on by the daemon, which gives orders from its loop and gets answers back there. Owns the
+invariants that the host probes and every open JobTrace belong to this one thread, and that a
+job's `trace.json` is on disk before its end is told. Draining releases the GIL (in C).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from stoker.agent.launch import Exited, Started
+from stoker.agent.starts import Begun
+from stoker.agent.steps import Key
+from stoker.agent.trace_job import TracedJob
+from stoker.native.errors import NotFound, StokerError
+from stoker.probes.catalogue import ProbeState
+from stoker.probes.host import HostProbes
+from stoker.probes.trace import TraceSummary
+
+DRAIN_EVERY_S = 0.05
+LOOK_MAX_S = 0.2
+"""Longest between two looks for the first segment of a job that was granted no device."""
+READ_EVERY_S = 1.0
+"""How often thread times are read for jobs whose spans do not explain everything."""
+JOBS_MAX = 4096
+"""Traced jobs at once; one beyond is not traced, which its summary's place says."""
+FULL_AT = 0.25
+"""A ring fuller than this is drained again at once."""
+
+_log = structlog.get_logger("tracing")
+
+
+@dataclass(slots=True)
+class _Candidate:
+    """A running job that may be traced. `offset_ns`: CLOCK_REALTIME minus CLOCK_MONOTONIC."""
+
+    begun: Begun
+    started: Started
+    offset_ns: int
+    look_at: float = 0.0
+    wait_s: float = 0.02
+
+
+Done = Callable[[Any], None]
+"""Called in the daemon's loop with the answer: a value, or the StokerError that came instead."""
+
+
+class Tracer:
+    """The thread, its orders and its jobs. `post` runs a call in the daemon's loop."""
+
+    def __init__(
+        self, jobs: Path, segments: Path, jobs_cgroup: Path | None, post: Callable[..., None]
+    ) -> None:
+        self._jobs_folder = jobs
+        self._segments = segments
+        self._cgroup = jobs_cgroup
+        self._post = post
+        self._orders: deque[Callable[[], None]] = deque()
+        self._wake = threading.Event()
+        self._idle = False
+        self._closing = False
+        self._candidates: dict[Key, _Candidate] = {}
+        self._traced: dict[Key, TracedJob] = {}
+        self._by_cgroup: dict[int, TracedJob] = {}
+        self._host: HostProbes | None = None
+        self._read_at = 0.0
+        self.probes: list[ProbeState] = []
+        """What the kernel answered for each host probe; set before `start` returns."""
+        self.counters: dict[str, int] = {"trace_refused": 0, "trace_failed": 0}
+        self._thread = threading.Thread(target=self._run, name="tracing", daemon=True)
+
+    # --- from the daemon's loop -------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Attach the host probes and begin to drain; returns when the probes have answered."""
+        attached = threading.Event()
+        self._orders.append(lambda: self._attach(attached))
+        self._thread.start()
+        attached.wait()
+
+    def begin(self, begun: Begun, started: Started) -> None:
+        """This job runs; a second time changes nothing.
+
+        A job that was granted a device, or that asked for a full trace, is traced at once. Any
+        other one costs nothing until a process of it loads the OpenCL layer, which makes a
+        segment; a job that is over before anybody looked was never heard of in the thread.
+        """
+        candidate = _Candidate(begun, started, time.time_ns() - time.monotonic_ns())
+        if begun.gpu_milli or begun.trace == "full":
+            self._order(lambda: self._begin(candidate))
+            return
+        self._candidates[begun.key] = candidate
+        if self._idle:
+            self._wake.set()
+
+    def end(self, begun: Begun, exited: Exited, done: Done) -> None:
+        """This job is over: drain the rest, write its summary, then call `done` with it."""
+        offset = time.time_ns() - time.monotonic_ns()
+        began = (exited.started_ns or exited.t_ns) - offset
+        self._order(lambda: self._end(begun, exited, began, exited.t_ns - offset, done))
+
+    def used(self, begun: Begun) -> bool:
+        """Whether there is anything to fold of this ended job; if not, it is forgotten here."""
+        self._candidates.pop(begun.key, None)
+        if begun.gpu_milli or begun.trace == "full":
+            return True
+        try:
+            (self._segments / str(begun.job)).rmdir()  # fails if there is anything in it
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True
+        return False
+
+    def summaries(self, done: Done) -> None:
+        """What is known now of every job that is being traced: Key -> (Begun, TraceSummary)."""
+        self._order(lambda: self._answer(done, self._summaries))
+
+    def timeline(self, key: Key, path: Path, done: Done) -> None:
+        """Write the Perfetto file of a job that is being traced, or was, to `path`."""
+        self._order(lambda: self._answer(done, lambda: self._timeline(key, path)))
+
+    def close(self) -> None:
+        """Stop draining, keep every fold where it is; a later agent goes on from there."""
+        self._closing = True
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=0.5)
+
+    def _order(self, order: Callable[[], None]) -> None:
+        self._orders.append(order)
+        self._wake.set()
+
+    # --- in the thread ----------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        hurry = False
+        while not self._closing:
+            # Idle is said before candidates are looked at: one that comes in between wakes us.
+            self._idle = True
+            if not hurry:
+                self._wake.wait(DRAIN_EVERY_S if self._traced or self._candidates else None)
+            self._idle = False
+            self._wake.clear()
+            while self._orders:
+                self._guard(self._orders.popleft())
+            self._look()
+            hurry = self._drain()
+        for job in self._traced.values():
+            job.close()
+        if self._host is not None:
+            self._host.close()
+
+    def _guard(self, order: Callable[[], None]) -> None:
+        """One order that fails costs that order, never the thread."""
+        try:
+            order()
+        except Exception as error:
+            self.counters["trace_failed"] += 1
+            _log.exception("a trace order failed", error=str(error))
+
+    def _attach(self, attached: threading.Event) -> None:
+        try:
+            if self._cgroup is not None:
+                self._host = HostProbes.attach(self._cgroup)
+                self.probes = self._host.states
+        finally:
+            attached.set()
+
+    def _look(self) -> None:
+        """Which of the candidates has made a first segment."""
+        now_s = time.monotonic()
+        for key, candidate in list(self._candidates.items()):
+            if candidate.look_at > now_s:
+                continue
+            candidate.wait_s = min(candidate.wait_s * 1.5, LOOK_MAX_S)
+            candidate.look_at = now_s + candidate.wait_s
+            if _has_entry(f"{self._segments}/{key[0]}"):
+                self._candidates.pop(key, None)
+                self._guard(partial(self._begin, candidate))
+
+    def _begin(self, candidate: _Candidate) -> None:
+        begun, started = candidate.begun, candidate.started
+        if begun.key in self._traced:
+            return
+        if len(self._traced) >= JOBS_MAX:
+            self.counters["trace_refused"] += 1
+            return
+        self._add(begun, started.t_ns - candidate.offset_ns, started.cgroup_id).open()
+
+    def _add(self, begun: Begun, began_ns: int, cgroup_id: int) -> TracedJob:
+        job = TracedJob(
+            begun,
+            self._segments / str(begun.job),
+            self._jobs_folder / str(begun.job),
+            began_ns=began_ns,
+            cgroup_id=cgroup_id,
+            host=self._host,
+        )
+        self._traced[begun.key] = job
+        if cgroup_id:
+            self._by_cgroup[cgroup_id] = job
+        return job
+
+    def _end(self, begun: Begun, exited: Exited, began_ns: int, ended_ns: int, done: Done) -> None:
+        job = self._traced.get(begun.key) or self._add(begun, began_ns, exited.cgroup_id)
+        try:
+            self._feed_spans()
+            self._answer(done, lambda: job.finish(ended_ns))
+        finally:
+            self._drop(begun.key)
+
+    def _drop(self, key: Key) -> None:
+        job = self._traced.pop(key, None)
+        if job is not None:
+            self._by_cgroup.pop(job.cgroup_id, None)
+            job.close()
+
+    def _summaries(self) -> dict[Key, tuple[Begun, TraceSummary]]:
+        opened = {key: job.summary() for key, job in self._traced.items()}
+        return {
+            key: (self._traced[key].begun, summary)
+            for key, summary in opened.items()
+            if summary is not None
+        }
+
+    def _timeline(self, key: Key, path: Path) -> Path:
+        job = self._traced.get(key)
+        if job is None:
+            raise NotFound(f"job {key[0]} is not being traced")
+        job.write_timeline(path)
+        return path
+
+    def _answer(self, done: Done, call: Callable[[], Any]) -> None:
+        """Whatever comes of it goes back to the loop: somebody waits there."""
+        try:
+            result = call()
+        except StokerError as error:
+            result = error
+        except Exception as error:
+            self.counters["trace_failed"] += 1
+            _log.exception("a trace could not be read", error=str(error))
+            result = StokerError(f"the trace could not be read: {error}")
+        self._post(done, result)
+
+    def _drain(self) -> bool:
+        """One pass over every job; True if some ring is filling up."""
+        self._feed_spans()
+        now_s = time.monotonic()
+        read = now_s >= self._read_at
+        if read:
+            self._read_at = now_s + READ_EVERY_S
+        fill = 0.0
+        for job in list(self._traced.values()):
+            try:
+                fill = max(fill, job.drain(read))
+            except Exception as error:
+                self.counters["trace_failed"] += 1
+                _log.exception("a trace is given up", job=job.begun.job, error=str(error))
+                job.give_up(str(error))
+        return fill > FULL_AT
+
+    def _feed_spans(self) -> None:
+        if self._host is None:
+            return
+        for event in self._host.process_events():
+            job = self._by_cgroup.get(event.job)
+            if job is not None:
+                job.named(event.pid, event.comm)
+        for cgroup_id, spans in self._host.spans().items():
+            job = self._by_cgroup.get(cgroup_id)
+            if job is not None:
+                job.add_spans(spans)
+
+
+def _has_entry(folder: str) -> bool:
+    try:
+        with os.scandir(folder) as entries:
+            return next(entries, None) is not None
+    except OSError:
+        return False
