@@ -20,8 +20,8 @@ import nats.errors
 
 from stoker.mesh import context as contexts
 from stoker.mesh import schema, subjects
+from stoker.mesh.connection import Link, connect
 from stoker.mesh.context import Context
-from stoker.mesh.link import Link, connect
 from stoker.native.errors import BadRequest, NotFound, StokerError, Unavailable
 from stoker.scheduler.nouns import ENDED
 

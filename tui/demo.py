@@ -91,7 +91,7 @@ async def _one_job(state: Path, folder: Path, trace: str, out: Path) -> Demo:
 def stage(folder: Path, devices: tuple[schema.DeviceView, ...]) -> Work:
     """Put a program where the job's user can read it; which one depends on the devices."""
     real = [d for d in devices if d.vendor.lower().startswith("nvidia") and not d.sim]
-    if real and CUDA_PROGRAM.exists() and _has_cuda_python():
+    if real and CUDA_PROGRAM.exists() and _has_cuda_python() and _open_to_jobs(sys.executable):
         program = folder / CUDA_PROGRAM.name
         shutil.copyfile(CUDA_PROGRAM, program)
         program.chmod(0o755)
@@ -111,6 +111,14 @@ def _has_cuda_python() -> bool:
     with contextlib.suppress(ImportError, ValueError):
         return importlib.util.find_spec("cuda.bindings") is not None
     return False
+
+
+def _open_to_jobs(program: str) -> bool:
+    """Whether any user may run it: root's jobs are not root's, and /root is closed to them."""
+    if os.geteuid() != 0:
+        return True
+    real = Path(program).resolve()
+    return all(path.stat().st_mode & 0o001 for path in (real, *real.parents))
 
 
 async def _output(client: Client, job: int, stream: streams.Stream) -> dict[str, Any]:

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The user pages name every verb, every option of a submit and every exit code there is."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from stoker import main
+from stoker.mesh import subjects
+from stoker.tui import job_commands, views
+
+USER = Path(__file__).parents[2] / "docs" / "user"
+COMMANDS = (USER / "commands.md").read_text()
+
+
+def test_every_verb_is_on_the_page() -> None:
+    named = set(re.findall(r"`([a-z-]+)[ `]", COMMANDS))
+    assert set(main.VERBS) - named == set()
+
+
+def test_every_option_of_a_submit_is_on_the_page() -> None:
+    options = {
+        option
+        for command in (job_commands.run_command, job_commands.submit_command)
+        for parameter in command.params
+        for option in parameter.opts
+        if option.startswith("--") and option not in ("--state", "--output", "--interactive")
+    }
+    assert {option for option in options if f"`{option}" not in COMMANDS} == set()
+
+
+def test_every_exit_code_of_run_is_on_the_page() -> None:
+    codes = COMMANDS.split("## Exit codes")[1]
+    for code in (views.TIMED_OUT, views.LOST, views.NOT_STARTED, views.NOT_FOUND):
+        assert str(code) in codes
+
+
+def test_every_request_is_on_the_page() -> None:
+    page = (USER / "submitting-over-nats.md").read_text()
+    for noun, verb in subjects.USER_REQUESTS:
+        full, short = f"`{subjects.request(noun, verb)}`", f"`.{noun}.{verb}`"
+        assert full in page or short in page, full
+
+
+def test_links_lead_somewhere() -> None:
+    for page in USER.glob("*.md"):
+        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+            if not target.startswith("http"):
+                assert (page.parent / target).exists(), f"{page.name}: {target}"
