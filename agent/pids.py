@@ -64,6 +64,15 @@ def lives(process: Process) -> bool:
     return start_ticks(process.pid) == process.start
 
 
+def arguments(process: Process) -> tuple[str, ...]:
+    """What it was called with; empty when it is gone."""
+    try:
+        data = Path(f"/proc/{process.pid}/cmdline").read_bytes()
+    except OSError:
+        return ()
+    return tuple(part.decode(errors="surrogateescape") for part in data.split(b"\0")[:-1])
+
+
 def write(state: State, processes: dict[str, Process]) -> None:
     write_json(state.pids, Pids(boot_id(), processes), mode=0o644)
 

@@ -35,9 +35,10 @@ class Spec:
 
 @dataclass(frozen=True, slots=True)
 class Adopted:
-    """The process runs already, left by an earlier supervisor, and had been ready."""
+    """These run already, left by an earlier supervisor, and had been ready. All in one event:
+    otherwise one of them would be started because those it needs are there."""
 
-    name: str
+    names: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,8 +179,9 @@ class Tree:
         """Takes one event in and says what to do about it."""
         effects: list[Effect] = []
         match event:
-            case Adopted(name):
-                self._ready(self.children[name], now_s)
+            case Adopted(names):
+                for name in names:
+                    self._ready(self.children[name], now_s)
             case Ready(name):
                 if self.children[name].phase is Phase.STARTING:
                     self._ready(self.children[name], now_s)

@@ -94,10 +94,9 @@ class Supervisor:
         loop.add_signal_handler(signal.SIGCHLD, self._reap)
         self.notify = open_notify_socket(self.state)
         loop.add_reader(self.notify, self._heard)
-        self._adopt()
         rotating = asyncio.create_task(self._rotate())
         beating = asyncio.create_task(beat_watchdog())
-        self._happened(Tick())
+        self._adopt()
         await self.stopped.wait()
         rotating.cancel()
         beating.cancel()
@@ -256,19 +255,21 @@ class Supervisor:
     # --- housekeeping ------------------------------------------------------------------------
 
     def _adopt(self) -> None:
-        """Takes over what an earlier supervisor left; what was not ready then is ended instead."""
-        for name, process in pids.find(self.state).items():
-            if name not in self.programs:
-                continue
-            handle = pids.open_pidfd(process) if process.ready else None
+        """Takes over what an earlier supervisor left. What was not ready then, or was called with
+        other arguments (another version, other options), is ended and started anew."""
+        found = {n: p for n, p in pids.find(self.state).items() if n in self.programs}
+        for name, process in found.items():
+            same = pids.arguments(process) == self.programs[name].argv
+            handle = pids.open_pidfd(process) if process.ready and same else None
             if handle is None:
-                self._log(name, f"left over as pid {process.pid}, not ready: ended")
+                why = "called otherwise" if process.ready else "not ready"
+                self._log(name, f"left over as pid {process.pid}, {why}: ended")
                 pids.end(process, 2.0)
-                continue
-            self._log(name, f"adopted as pid {process.pid}")
-            self._watch(name, process, handle)
-            self._happened(Adopted(name))
+            else:
+                self._log(name, f"adopted as pid {process.pid}")
+                self._watch(name, process, handle)
         self._save()
+        self._happened(Adopted(tuple(self.running)))
 
     def _save(self) -> None:
         me = pids.identify(os.getpid())
@@ -376,14 +377,15 @@ def exit_text(status: int) -> str:
     return f"exit code {code}" if code >= 0 else f"signal {-code}"
 
 
-def main() -> None:
+def main(table: Sequence[Program] | None = None) -> None:
+    """The process; `table` stands for the node's own programs in tests."""
     settings = msgspec.json.decode(sys.argv[1], type=Settings)
     os.set_inheritable(settings.lock, False)
     lock.sign(settings.lock)
     if settings.report >= 0:
         os.set_inheritable(settings.report, False)
     try:
-        supervisor = Supervisor(settings)
+        supervisor = Supervisor(settings, table)
         asyncio.run(supervisor.run())
     except StokerError as error:
         print(f"stoker: {error}", file=sys.stderr)

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The state folder: private, complete and of a known format, or refused with nothing changed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from stoker.agent import startup, state
+from stoker.agent.state import Cluster, State
+from stoker.mesh import context
+from stoker.native.errors import Corrupt, Refused, StokerError
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> State:
+    """A complete state folder, as the first `stoker up` leaves it."""
+    where = state.locate(tmp_path / "state")
+    state.prepare(where)
+    startup.load_or_create(where)
+    return where
+
+
+def contents(root: Path) -> dict[str, bytes]:
+    files = [path for path in root.rglob("*") if path.is_file()]
+    return {str(path.relative_to(root)): path.read_bytes() for path in files}
+
+
+def test_a_new_folder_is_private_from_the_start(tmp_path: Path) -> None:
+    former = os.umask(0)
+    try:
+        where = state.locate(tmp_path / "deep/er/state")
+        state.prepare(where)
+    finally:
+        os.umask(former)
+    assert where.root.stat().st_mode & 0o777 == 0o700
+    assert {p.name for p in where.root.iterdir()} == {"keys", "nats", "scheduler", "agent", "log"}
+
+
+def test_what_the_first_start_leaves(folder: State) -> None:
+    cluster = state.load(folder)
+    assert (folder.root / "format").read_text() == "1\n"
+    assert {p.name for p in folder.keys.iterdir()} >= {"scheduler.nk", "agent.nk", "admin.nk"}
+    assert all(p.stat().st_mode & 0o077 == 0 for p in folder.root.rglob("*") if p.is_file())
+    assert cluster.scheduler_public_key.startswith("U")
+
+
+def test_a_second_start_changes_no_identity(folder: State) -> None:
+    before = contents(folder.root)
+    state.prepare(folder)
+    startup.load_or_create(folder)
+    assert contents(folder.root) == before
+
+
+def test_a_first_start_that_was_cut_off_is_completed(folder: State) -> None:
+    (folder.root / "format").unlink()
+    folder.users.unlink()
+    seed = folder.key("scheduler").read_bytes()
+    state.prepare(folder)
+    startup.load_or_create(folder)
+    assert folder.key("scheduler").read_bytes() == seed
+    assert state.exists(folder)
+
+
+def test_a_folder_with_other_things_in_it_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("%")
+    tmp_path.chmod(0o700)
+    with pytest.raises(Refused, match=r"thesis\.tex"):
+        state.prepare(state.locate(tmp_path))
+    assert contents(tmp_path) == {"thesis.tex": b"%"}
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o710, 0o701])
+def test_a_folder_open_to_others_is_refused(folder: State, mode: int) -> None:
+    folder.root.chmod(mode)
+    with pytest.raises(Refused, match="open to others"):
+        state.load(folder)
+
+
+@pytest.mark.needs_root
+def test_a_folder_of_somebody_else_is_refused(folder: State) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a folder away")
+    os.chown(folder.root, 65534, 65534)
+    with pytest.raises(Refused, match="belongs to uid 65534"):
+        state.load(folder)
+
+
+def _write(name: str, data: bytes) -> Callable[[State], object]:
+    return lambda where: (where.root / name).write_bytes(data)
+
+
+CORRUPTIONS: dict[str, Callable[[State], object]] = {
+    "unreadable cluster": _write("cluster.json", b"{"),
+    "cluster of other types": _write("cluster.json", b'{"cluster": 1}'),
+    "cluster that is no UTF-8": _write("cluster.json", b'{"cluster": "\xff"}'),
+    "no cluster": lambda where: where.cluster.unlink(),
+    "no users": lambda where: where.users.unlink(),
+    "unreadable users": _write("users.json", b"[]"),
+    "no key": lambda where: where.key("agent").unlink(),
+    "empty key": _write("keys/agent.nk", b""),
+    "a format that is no number": _write("format", b"one\n"),
+    "an empty format": _write("format", b""),
+    "a format of the future": _write("format", b"2\n"),
+    "a format before the first": _write("format", b"0\n"),
+    "a folder that is missing": lambda where: where.scheduler.rmdir(),
+}
+
+
+@pytest.mark.parametrize("name", CORRUPTIONS)
+def test_a_corrupt_folder_is_named_and_left_alone(folder: State, name: str) -> None:
+    CORRUPTIONS[name](folder)
+    before = contents(folder.root)
+    with pytest.raises(Corrupt) as caught:
+        state.load(folder)
+        startup.load_or_create(folder)
+    assert caught.value.exit_code == 3
+    assert str(folder.root) in caught.value.message
+    assert "\n" not in str(caught.value)
+    assert contents(folder.root) == before
+
+
+def test_a_key_that_others_can_read_is_refused(folder: State) -> None:
+    folder.key("admin").chmod(0o640)
+    with pytest.raises(Refused, match=r"admin\.nk"):
+        state.load(folder)
+
+
+def test_an_older_format_is_migrated_step_by_step(
+    folder: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+    monkeypatch.setattr(state, "FORMAT", 3)
+    monkeypatch.setitem(state.MIGRATIONS, 1, lambda root: seen.append("1 to 2"))
+    monkeypatch.setitem(state.MIGRATIONS, 2, lambda root: seen.append("2 to 3"))
+    state.load(folder)
+    assert seen == ["1 to 2", "2 to 3"]
+    assert (folder.root / "format").read_text() == "3\n"
+
+
+def test_a_migration_that_fails_is_tried_again(
+    folder: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(root: Path) -> None:
+        raise Refused("the disk is full")
+
+    monkeypatch.setattr(state, "FORMAT", 2)
+    monkeypatch.setitem(state.MIGRATIONS, 1, fails)
+    with pytest.raises(Refused):
+        state.load(folder)
+    assert (folder.root / "format").read_text() == "1\n"
+
+
+def test_files_are_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "cluster.json"
+    state.write_json(path, Cluster("c", "n", "U", 1))
+    with pytest.raises(TypeError):
+        state.write_json(path, object())
+    assert state.read_json(path, Cluster) == Cluster("c", "n", "U", 1)
+    assert [p.name for p in tmp_path.iterdir()] == ["cluster.json"]
+
+
+def test_a_huge_file_is_not_read(tmp_path: Path) -> None:
+    with (tmp_path / "cluster.json").open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(Corrupt, match="larger"):
+        state.read_json(tmp_path / "cluster.json", Cluster)
+
+
+def test_clients_look_where_the_node_writes(folder: State) -> None:
+    assert folder.run in context.run_folders(folder.root)
+    assert folder.shm == Path("/dev/shm") / f"stoker-{folder.instance}"
+
+
+def test_links_name_the_same_node(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir(mode=0o700)
+    (tmp_path / "link").symlink_to("real")
+    assert state.locate(tmp_path / "link") == state.locate(tmp_path / "real")
+
+
+def test_the_state_is_named_by_option_then_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STOKER_STATE", str(tmp_path / "environment"))
+    assert state.locate(None).root == tmp_path / "environment"
+    assert state.locate(tmp_path / "option").root == tmp_path / "option"
+    monkeypatch.delenv("STOKER_STATE")
+    assert state.locate(None).root == context.default_state().resolve()
+
+
+def test_a_planted_run_folder_is_refused(folder: State, tmp_path: Path) -> None:
+    planted = State(folder.root, tmp_path / "run" / "x")
+    planted.run.parent.mkdir(mode=0o755)
+    planted.run.symlink_to(tmp_path)
+    with pytest.raises(StokerError, match="somebody else"):
+        state.prepare_run(planted)
+
+
+def test_the_run_folder_is_open_whatever_the_umask(folder: State) -> None:
+    former = os.umask(0o077)
+    try:
+        state.prepare_run(folder)
+        assert folder.run.stat().st_mode & 0o777 == 0o755
+    finally:
+        os.umask(former)
+        folder.run.rmdir()
+        folder.shm.rmdir()
+        with contextlib.suppress(OSError):  # another node has a folder in there
+            folder.run.parent.rmdir()
+
+
+def test_two_editors_take_turns(folder: State) -> None:
+    order: list[str] = []
+    inside = threading.Event()
+
+    def second() -> None:
+        inside.wait(5)
+        with state.edit_lock(folder):
+            order.append("second")
+
+    other = threading.Thread(target=second)
+    other.start()
+    with state.edit_lock(folder):
+        inside.set()
+        order.append("first")
+    other.join(5)
+    assert order == ["first", "second"]

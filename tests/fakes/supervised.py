@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A supervisor over processes made for tests; run as a program with the supervisor's settings.
+
+Each child notifies, prints what it was given, and waits. A file `<state>/<name>.says` makes a child
+send that text as well; `<state>/<name>.fails` makes it end at once instead.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from stoker.agent import supervisor
+from stoker.agent.children import Program
+from stoker.agent.processes import Spec
+
+CHILD = """
+import os, pathlib, signal, socket, sys
+name, folder = sys.argv[1], pathlib.Path(os.environ["STOKER_STATE"])
+print(name, "starts", flush=True)
+if (folder / f"{name}.fails").exists():
+    sys.exit("because it was told to")
+sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+says = folder / f"{name}.says"
+text = "READY=1\\n" + (says.read_text() if says.exists() else "")
+says.unlink(missing_ok=True)
+sock.sendto(text.encode(), os.environ["NOTIFY_SOCKET"])
+while True:
+    signal.pause()
+"""
+
+
+def program(name: str, after: tuple[str, ...] = (), *, capless: bool = False) -> Program:
+    argv = (sys.executable, "-S", "-E", "-c", CHILD, name)
+    return Program(Spec(name, after, stop_s=3.0), argv, "notify", capless=capless, nofile=512)
+
+
+TABLE = [
+    program("nats-server", capless=True),
+    program("spawner"),
+    program("scheduler", after=("nats-server",), capless=True),
+    program("agent", after=("spawner", "scheduler")),
+]
+
+if __name__ == "__main__":
+    supervisor.main(TABLE)
