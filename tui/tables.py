@@ -12,8 +12,6 @@ import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-import msgspec
-
 from stoker.tui import text, units
 
 SCHEMA = "stoker/v1"
@@ -175,6 +173,8 @@ def render_one(value: object) -> str:
 
 
 def _json(value: object, indent: bool = False) -> str:
+    import msgspec  # only when needed: every verb loads this file, and `--help` must be quick
+
     data = msgspec.json.encode(value)
     return (msgspec.json.format(data, indent=2) if indent else data).decode() + "\n"
 
@@ -205,7 +205,7 @@ def _csv_cell(value: object) -> object:
     if value is None:
         return ""
     if isinstance(value, list | tuple | dict):
-        return msgspec.json.encode(value).decode()
+        return _json(value).rstrip("\n")
     # A spreadsheet would run text that starts like a formula (OWASP, "CSV injection").
     if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
         return "'" + value
