@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -61,6 +61,9 @@ async def run(state: str | None, request: schema.JobRequest, fd: int | None) -> 
     except asyncio.CancelledError:
         _say_detached(job, request.idempotency_key)
         return 128 + (caught[0] if caught else signal.SIGINT)
+    except BrokenPipeError:
+        _say_detached(job, request.idempotency_key)
+        return 128 + signal.SIGPIPE
     except Unavailable as error:
         if job is None:
             raise
@@ -97,7 +100,7 @@ async def _attend(client: Client, job: int, fd: int | None) -> int:
     """Output and input of a job until it is over; its exit code."""
     feeding = asyncio.ensure_future(_feed(client, job, fd)) if fd is not None else None
     try:
-        dropped = await asyncio.gather(
+        dropped = await _together(
             streams.output(client, job, "out", 1, follow=True),
             streams.output(client, job, "err", 2, follow=True),
         )
@@ -109,6 +112,16 @@ async def _attend(client: Client, job: int, fd: int | None) -> int:
     if view.state not in ("succeeded", "failed") or (view.exit_code is None and not view.signal):
         _warn(f"job {job} {view.state}{view.reason and ': '}{view.reason}")
     return views.exit_code(view)
+
+
+async def _together(*calls: Coroutine[Any, Any, int]) -> list[int]:
+    """All of them, or the first error and none left running."""
+    tasks = [asyncio.ensure_future(call) for call in calls]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
 
 
 async def _feed(client: Client, job: int, fd: int) -> None:
@@ -198,12 +211,14 @@ async def logs(
                     for stream, fd in (("out", 1), ("err", 2))
                     if stream in which
                 ]
-                _say_dropped(number, sum(await asyncio.gather(*copies)))
+                _say_dropped(number, sum(await _together(*copies)))
         return 0
     except asyncio.CancelledError:
         if follow and number:
             _warn(f"left; job {number} is as it was. Back: stoker logs -f {number}")
         return 128 + (caught[0] if caught else signal.SIGINT)
+    except BrokenPipeError:
+        return 128 + signal.SIGPIPE
 
 
 async def cancel(state: str | None, words: str, reason: str) -> list[Row]:

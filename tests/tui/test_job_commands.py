@@ -300,3 +300,23 @@ def test_logs_take_what_there_is_and_follow_takes_the_rest(fakes: Any, node: Any
     done = stoker(node, "logs", "-f", "5")
     assert (done.stdout, done.stderr) == (b"early and late", b"noise")
     assert stoker(node, "logs", "--stderr", "5").stdout == b""
+
+
+def test_a_reader_that_leaves_detaches_the_run(fakes: Any, node: Any) -> None:
+    job = Job(fakes, node)
+    job.over, job.streams["out"] = False, BYTES
+    process = subprocess.Popen(
+        [sys.executable, "-m", "stoker", "run", "yes"],
+        env=node.environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.close()
+    error = process.stderr.read()
+    process.stderr.close()
+    assert process.wait(20) == 141
+    assert (
+        error == b"stoker: detached; job 5 goes on. Back: stoker logs -f 5; end: stoker cancel 5\n"
+    )
