@@ -181,7 +181,7 @@ _SENTENCES: Final[dict[int, str]] = {
     Reason.READY: "it is next and fits on node {node}",
     Reason.PLACED_ON: "placed on node {node}, one of {count} looked at",
     Reason.WAITED: "waited {have} ns before it was placed",
-    Reason.OBSERVED: "observation {have} of node {node} was at hand",
+    Reason.OBSERVED: "observation {have} was at hand",
     Reason.GANG_SHORT: "needs {asked} places at once, there are {have}",
     Reason.ENDED: "it has ended",
     Reason.DECIDED_IN: "decided in {have} ns",

@@ -185,7 +185,7 @@ static const char *sk_check_list(const struct sk_core *core, const struct sk_lis
 		if (broken)
 			return broken;
 		if (job->order.prev != before ||
-		    (live && core->jobs[before].id >= job->id && before))
+		    (live && before && core->jobs[before].id >= job->id))
 			return "jobs are out of order";
 		if (sk_job_find(core, job->id) != slot || job->id >= core->next_job)
 			return "a job is not found by its id";

@@ -22,8 +22,7 @@ static void sk_policy_take(const struct sk_core *core, uint32_t node, uint16_t r
 {
 	place->node = core->nodes[node].id;
 	place->reason = reason;
-	if (!place->observations[0])
-		place->observations[0] = core->observed[node].id;
+	place->observations[0] = core->observed[node].id;
 }
 
 /* The lowest devices with exactly `free` milli, `count` of them, each giving `milli`. */
@@ -69,37 +68,57 @@ static bool sk_policy_share(const struct sk_core *core, const struct sk_job *job
 	return sk_policy_whole(core, job, 1, job->gpu_milli, SK_OPENED_DEVICE, place);
 }
 
+/* Fewest tasks, then the least load seen, then the lowest slot. */
 static bool sk_less_busy(const struct sk_core *core, uint32_t a, uint32_t b)
 {
 	if (core->nodes[a].tasks_count != core->nodes[b].tasks_count)
 		return core->nodes[a].tasks_count < core->nodes[b].tasks_count;
-	return core->observed[a].load_milli < core->observed[b].load_milli;
+	if (core->observed[a].load_milli != core->observed[b].load_milli)
+		return core->observed[a].load_milli < core->observed[b].load_milli;
+	return a < b;
 }
 
-/* Compare the first few nodes that have room, from a place in the ring of nodes given by chance,
- * so that a thousand such tasks do not pile up on the first node. */
+/* The first few nodes that have room, from a place in the ring of nodes given by chance. */
+static uint32_t sk_policy_sample(const struct sk_core *core, const struct sk_job *job,
+				 uint32_t start, struct sk_place *place,
+				 uint32_t sample[SK_POLICY_SAMPLE])
+{
+	uint32_t seen = 0;
+
+	for (uint32_t lap = 0; lap < 2; lap++) {
+		uint32_t slot = sk_node_next(core, lap ? 1 : start);
+
+		for (; slot && (!lap || slot < start); slot = sk_node_next(core, slot + 1)) {
+			if (!sk_policy_room(core, job, slot, place))
+				continue;
+			sample[seen++] = slot;
+			if (seen == SK_POLICY_SAMPLE)
+				return seen;
+		}
+	}
+	return seen;
+}
+
+/* The least busy of a sample, so that a thousand such tasks do not pile up on the first node. */
 static bool sk_policy_host(const struct sk_core *core, const struct sk_job *job, uint64_t seed,
 			   struct sk_place *place)
 {
-	uint32_t start = (uint32_t)(sk_mix(seed ^ job->id) % core->limits.nodes) + 1;
-	uint32_t best = 0, seen = 0;
+	uint32_t nodes = core->nodes_count ? core->nodes_count : 1;
+	uint32_t start = (uint32_t)(sk_mix(seed ^ sk_mix(job->id)) % nodes) + 1;
+	uint32_t sample[SK_POLICY_SAMPLE];
+	uint32_t seen = sk_policy_sample(core, job, start, place, sample), best = 0, used = 0;
 
-	for (uint32_t lap = 0; lap < 2 && seen < SK_POLICY_SAMPLE; lap++) {
-		uint32_t slot = sk_node_next(core, lap ? 1 : start);
-
-		for (; slot && seen < SK_POLICY_SAMPLE; slot = sk_node_next(core, slot + 1)) {
-			if (lap && slot >= start)
-				break;
-			if (!sk_policy_room(core, job, slot, place))
-				continue;
-			place->observations[seen++] = core->observed[slot].id;
-			if (!best || sk_less_busy(core, slot, best))
-				best = slot;
-		}
-	}
-	if (best)
-		sk_policy_take(core, best, SK_LEAST_BUSY, place);
-	return best;
+	for (uint32_t i = 0; i < seen; i++)
+		if (!best || sk_less_busy(core, sample[i], best))
+			best = sample[i];
+	if (!best)
+		return false;
+	sk_policy_take(core, best, SK_LEAST_BUSY, place);
+	used = place->observations[0] != 0;
+	for (uint32_t i = 0; i < seen; i++)
+		if (sample[i] != best && core->observed[sample[i]].id)
+			place->observations[used++] = core->observed[sample[i]].id;
+	return true;
 }
 
 bool sk_policy_choose(const struct sk_core *core, uint32_t slot, uint64_t seed,
