@@ -74,6 +74,8 @@ class DesiredState(Record, tag="desired", frozen=True):
     starts: tuple[StartJob, ...] = ()
     stops: tuple[StopJob, ...] = ()
     more: bool = False
+    forgets: tuple[int, ...] = ()
+    """Jobs of the ask that the log has forgotten: delete what is kept of them."""
 
 
 class Heartbeat(Record, tag="heartbeat", frozen=True):

@@ -1,79 +1,151 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One connection of a client: made with the user's key, lost at most once, never mended in place.
+"""The leader's side of a node's command chain: commands in parts, heartbeats, the wanted state.
 
-Relied on by `mesh/client.py`, which makes the next one. Owns the settings of a connection and
-the translation of what nats-py hides in callbacks: a loss, and a subject the server refused.
+Relied on by replica. Owns the chain: what it seals names what it sealed before, and an answer to
+RangeAsk brings a node to exactly the place from which the next command follows.
 """
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Iterable, Iterator
 
-import nats.errors
-from nats.aio.client import Client as Connection
+import msgspec
 
-from stoker.mesh import identity
-from stoker.mesh.context import Context
-from stoker.native.errors import Denied, StokerError, Unavailable
+from stoker.mesh import command
+from stoker.mesh.command import (
+    COMMAND_BYTES_MAX,
+    DesiredState,
+    Heartbeat,
+    NodeCommand,
+    Position,
+    RangeAsk,
+)
+from stoker.mesh.identity import Signs
+from stoker.mesh.state import State, node_id
+from stoker.scheduler.nouns import Action, StartJob, StopJob
 
-CONNECT_S = 2
+LEASE_MS = 3000
+WANTED_MAX = 16_384
+_BODY_BYTES = COMMAND_BYTES_MAX - 2048
+"""Room for actions in one sealed record."""
+_encoder = msgspec.msgpack.Encoder()
 
 
 class Link:
-    """One connection, the event of its loss, and what the server refused on it."""
+    """One node in one term."""
 
-    def __init__(self) -> None:
-        self.connection = Connection()
-        self.lost = asyncio.Event()
-        self.denied = ""
+    def __init__(self, state: State, node: str, signer: Signs, term: int, seq: int) -> None:
+        self.node = node
+        self.position = Position(term, seq, command.NO_HASH)
+        self._state = state
+        self._signer = signer
+        self._beat = 0
 
-    async def on_error(self, error: Exception) -> None:
-        """Keep a refused publish: to its sender nats-py shows it as a timeout only."""
-        if "permissions violation" in str(error).lower():
-            self.denied = str(error)[:500]
+    def commands(self, seq: int, now_ns: int, actions: list[Action]) -> Iterator[bytes]:
+        """The actions of entry `seq` as sealed NodeCommands, each a link of the chain."""
+        for part in _parts(actions):
+            at = self.position
+            body = command.encode(
+                NodeCommand(
+                    command.FORMAT,
+                    self._state.cluster,
+                    self.node,
+                    at.term,
+                    seq,
+                    at.seq,
+                    at.hash,
+                    now_ns,
+                    part,
+                )
+            )
+            self.position = Position(at.term, seq, command.body_hash(body))
+            yield command.seal_body(body, self._signer)
 
-    async def on_end(self) -> None:
-        """Wake everyone who waits for an answer on this connection."""
-        self.lost.set()
-
-    def raise_if_denied(self, subject: str) -> None:
-        """Denied, if the server refused this subject."""
-        if subject in self.denied:
-            raise Denied(f"this key may not ask {subject}")
-
-
-async def connect(where: Context) -> Link:
-    """A connection to this node as this user, or the reason there is none."""
-    identity.load(where.seed_file)  # for its checks and its messages; nats-py reads the file itself
-    link = Link()
-    try:
-        # Reconnecting is done here, request by request: the node may come back at another port.
-        await link.connection.connect(
-            where.url,
-            name="stoker client",
-            error_cb=link.on_error,
-            closed_cb=link.on_end,
-            disconnected_cb=link.on_end,
-            allow_reconnect=False,
-            max_reconnect_attempts=1,
-            reconnect_time_wait=0,
-            connect_timeout=CONNECT_S,
-            ping_interval=2,
-            max_outstanding_pings=2,
-            pending_size=-1,
-            nkeys_seed=str(where.seed_file),
+    def heartbeat(self, now_ns: int) -> bytes:
+        """The next heartbeat, sealed."""
+        self._beat += 1
+        at = self.position
+        record = Heartbeat(
+            command.FORMAT,
+            self._state.cluster,
+            self.node,
+            at.term,
+            at.seq,
+            at.hash,
+            self._beat,
+            LEASE_MS,
+            now_ns,
         )
-    except (TimeoutError, nats.errors.NoServersError, OSError):
-        raise Unavailable(
-            f"the node at {where.url} does not take connections",
-            hint="is it running? `stoker up` starts it",
-        ) from None
-    except nats.errors.Error as error:
-        raise _refused(where, error) from None
-    return link
+        return command.seal(record, self._signer)
+
+    def desired(self, ask: RangeAsk, now_ns: int) -> bytes:
+        """All that should be at the node now, as far as it fits; sealed."""
+        have = set(ask.have)
+        tasks = self._state.core.node_tasks(node_id(self.node))
+        wanted = tuple((task.job, task.attempt) for task in tasks[:WANTED_MAX])
+        stopping = {(t.job, t.attempt) for t in tasks if "stopping" in (t.state, t.job_state)}
+        # Only what was never reported as running may be started: the rest ran here, and a node
+        # that lost it must say so.
+        old = have | stopping
+        new = [t.job for t in tasks if t.state == "starting" and (t.job, t.attempt) not in old]
+        starts, more = self._starts(new)
+        record = DesiredState(
+            command.FORMAT,
+            self._state.cluster,
+            self.node,
+            self.position.term,
+            self.position.seq,
+            self.position.hash,
+            ask.nonce,
+            now_ns,
+            wanted,
+            starts,
+            tuple(self._stops(have, set(wanted), stopping)),
+            more,
+            tuple(sorted({job for job, _ in have} - self._known(have))),
+        )
+        return command.seal(record, self._signer)
+
+    def _starts(self, jobs: Iterable[int]) -> tuple[tuple[StartJob, ...], bool]:
+        starts: list[StartJob] = []
+        size = 0
+        for job in jobs:
+            record = self._state.book.live(job)
+            if record is None or record.decision is None:
+                continue
+            start = self._state.start_action(record)
+            size += len(_encoder.encode(start))
+            if starts and size > _BODY_BYTES // 2:
+                return tuple(starts), True
+            starts.append(start)
+        return tuple(starts), False
+
+    def _stops(
+        self,
+        have: set[tuple[int, int]],
+        wanted: set[tuple[int, int]],
+        stopping: set[tuple[int, int]],
+    ) -> Iterator[StopJob]:
+        for job, attempt in sorted(stopping):
+            record = self._state.book.live(job)
+            yield StopJob(job, attempt, record.reason if record is not None else "cancelled")
+        for job, attempt in sorted(have - wanted):
+            if self._state.core.job(job) is not None:
+                yield StopJob(job, attempt, "the log says that this attempt is over", "lost")
+
+    def _known(self, have: set[tuple[int, int]]) -> set[int]:
+        return {job for job, _ in have if self._state.core.job(job) is not None}
 
 
-def _refused(where: Context, error: Exception) -> StokerError:
-    if "authorization" in str(error).lower():
-        return Denied(f"the node at {where.url} does not know the key {where.seed_file}")
-    return Unavailable(f"the node at {where.url} ended the connection: {error}")
+def _parts(actions: list[Action]) -> Iterator[tuple[Action, ...]]:
+    part: list[Action] = []
+    size = 0
+    for action in actions:
+        length = len(_encoder.encode(action))
+        if part and size + length > _BODY_BYTES:
+            yield tuple(part)
+            part, size = [], 0
+        part.append(action)
+        size += length
+    if part:
+        yield tuple(part)

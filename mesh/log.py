@@ -65,7 +65,7 @@ class Log(Protocol):
     """What the daemon needs of a log. Sequences start at 1 and are never reused."""
 
     async def append_at(self, tail: int, entry: bytes, name: str) -> int:
-        """Append as `tail + 1` and return that; WrongTail, LogFull, OutcomeUnknown or Denied."""
+        """Append as `tail + 1`, return that; WrongTail, LogFull, OutcomeUnknown, Denied, Gap."""
 
     def read_from(self, seq: int) -> AsyncIterator[list[tuple[int, bytes]]]:
         """Batches from `seq` to the end as it is now; Gap where the first one is missing."""
@@ -268,6 +268,9 @@ def _appended(tail: int, data: bytes) -> int:
         raise OutcomeUnknown(f"append at {tail} was answered as {answer.seq}")
     number, text = answer.error.err_code, answer.error.description
     if number == _WRONG_LAST_SEQUENCE:
+        last = text.rpartition(" ")[2]
+        if last.isdecimal() and int(last) < tail:
+            raise Gap(f"the log ends at entry {last}, though it confirmed entry {tail}")
         raise WrongTail(f"append at {tail}: {text}")
     if number in _NO_RESOURCES or (number == _STORE_FAILED and "maximum bytes" in text):
         raise LogFull(f"append at {tail}: {text}")

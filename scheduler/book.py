@@ -170,8 +170,13 @@ class Book:
             if (before is None or job < before) and user in (None, self.user(record)):
                 yield job, record.state
 
+    def oldest_ended(self, count: int) -> list[int]:
+        """Up to `count` jobs that are over, those submitted first."""
+        ended = (job for job, record in self._jobs.items() if isinstance(record, Ended))
+        return [job for job, _ in zip(ended, range(count), strict=False)]
+
     def select(self, text: str, user: str | None, me: str) -> Callable[[int], bool]:
-        """A test for job numbers: "all", "last", "3", "1,4-6"; NotFound if one named is not there."""
+        """A test for job numbers: "all", "last", "3", "1,4-6"; NotFound if one named is gone."""
         if len(text) > SELECTOR_CHARS_MAX or text.count(",") >= SELECTOR_PARTS_MAX:
             raise BadRequest(f"a selection has at most {SELECTOR_PARTS_MAX} parts")
         ranges = [self._range(part.strip(), user, me) for part in text.split(",")]

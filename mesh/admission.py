@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a JobRequest to a JobSpec: everything that can be wrong with a request by itself.
+
+Relied on by the job service. Owns the limits a user meets; what depends on the cluster (devices
+that do not exist, a full queue) is refused by the core. A refusal names the field.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+
+from stoker.mesh.schema import JobRequest
+from stoker.native.errors import BadRequest
+from stoker.scheduler.nouns import (
+    ARGV_BYTES_MAX,
+    DEVICES_PER_JOB_MAX,
+    ENV_BYTES_MAX,
+    MILLI,
+    JobSpec,
+)
+
+ARGV_MAX = 4096
+ENV_MAX = 1024
+CWD_BYTES_MAX = 4095
+"""PATH_MAX without its NUL (limits.h)."""
+NAME_CHARS_MAX = 128
+KEY_CHARS_MAX = 128
+CPU_MILLI_MAX = 4096 * MILLI
+MEMORY_BYTES_MIN, MEMORY_BYTES_MAX = 1 << 20, 1 << 50
+PIDS_MAX = 4 << 20
+"""Kernel's PID_MAX_LIMIT."""
+TIME_LIMIT_S_MAX = 10 * 365 * 86400.0
+GRACE_S_MAX = 3600.0
+PRIORITY_MIN, PRIORITY_MAX = -100, 100
+OUTPUT_BYTES_MAX = 1 << 40
+
+
+def admit(request: JobRequest) -> JobSpec:
+    """The spec to log, or BadRequest naming the first wrong field."""
+    _check_argv(request.argv)
+    _check_env(request.env)
+    _check_cwd(request.cwd)
+    _check_words(request)
+    _check_gpu(request.gpu_milli)
+    _check_sizes(request)
+    return JobSpec(
+        argv=request.argv,
+        cwd=request.cwd,
+        env=request.env,
+        name=request.name,
+        gpu_milli=request.gpu_milli,
+        cpu_milli=request.cpu_milli,
+        memory_bytes=request.memory_bytes,
+        pids=request.pids,
+        time_limit_s=request.time_limit_s,
+        grace_s=request.grace_s,
+        priority=request.priority,
+        trace=request.trace,
+        stdin=request.stdin,
+        umask=request.umask,
+        output_bytes_max=request.output_bytes_max,
+    )
+
+
+def key_bytes(key: str) -> bytes:
+    """An idempotency key as the core keeps it: 16 bytes, empty for none."""
+    return hashlib.blake2b(key.encode(), digest_size=16).digest() if key else b""
+
+
+def _check_argv(argv: tuple[str, ...]) -> None:
+    if not argv or not argv[0]:
+        raise BadRequest("argv is empty: there is no program to run")
+    if len(argv) > ARGV_MAX:
+        raise BadRequest(f"argv has {len(argv)} words, at most {ARGV_MAX}")
+    size = sum(_bytes(word, "argv") + 1 for word in argv)
+    if size > ARGV_BYTES_MAX:
+        raise BadRequest(f"argv has {size} bytes, at most {ARGV_BYTES_MAX}")
+
+
+def _check_env(env: dict[str, str]) -> None:
+    if len(env) > ENV_MAX:
+        raise BadRequest(f"env has {len(env)} variables, at most {ENV_MAX}")
+    size = 0
+    for name, value in env.items():
+        if not name or "=" in name:
+            raise BadRequest(f"not the name of an environment variable: {name[:40]!r}")
+        size += _bytes(name, "env") + _bytes(value, "env") + 2
+    if size > ENV_BYTES_MAX:
+        raise BadRequest(f"env has {size} bytes, at most {ENV_BYTES_MAX}")
+
+
+def _check_cwd(cwd: str) -> None:
+    if not cwd.startswith("/"):
+        raise BadRequest(f"cwd is not an absolute path: {cwd[:80]!r}")
+    if _bytes(cwd, "cwd") > CWD_BYTES_MAX:
+        raise BadRequest(f"cwd has more than {CWD_BYTES_MAX} bytes")
+
+
+def _check_words(request: JobRequest) -> None:
+    if len(request.name) > NAME_CHARS_MAX or not request.name.isprintable():
+        raise BadRequest(f"name has at most {NAME_CHARS_MAX} printable characters")
+    if len(request.idempotency_key) > KEY_CHARS_MAX:
+        raise BadRequest(f"idempotency_key has at most {KEY_CHARS_MAX} characters")
+    _bytes(request.name, "name")
+    _bytes(request.idempotency_key, "idempotency_key")
+
+
+def _check_gpu(gpu_milli: int) -> None:
+    if gpu_milli < 0:
+        raise BadRequest(f"gpu_milli is {gpu_milli}, at least 0")
+    if gpu_milli > MILLI and gpu_milli % MILLI:
+        raise BadRequest(
+            f"gpu_milli is {gpu_milli}: up to {MILLI} is a part of one device,"
+            f" more must be a multiple of {MILLI}"
+        )
+    if gpu_milli > DEVICES_PER_JOB_MAX * MILLI:
+        raise BadRequest(
+            f"gpu_milli asks for {gpu_milli // MILLI} devices, at most {DEVICES_PER_JOB_MAX}"
+        )
+
+
+def _check_sizes(request: JobRequest) -> None:
+    _within("cpu_milli", request.cpu_milli, 1, CPU_MILLI_MAX)
+    _within("memory_bytes", request.memory_bytes, MEMORY_BYTES_MIN, MEMORY_BYTES_MAX)
+    _within("pids", request.pids, 1, PIDS_MAX)
+    _within("time_limit_s", request.time_limit_s, 0.001, TIME_LIMIT_S_MAX)
+    _within("grace_s", request.grace_s, 0.0, GRACE_S_MAX)
+    _within("priority", request.priority, PRIORITY_MIN, PRIORITY_MAX)
+    _within("umask", request.umask, 0, 0o777)
+    _within("output_bytes_max", request.output_bytes_max, 0, OUTPUT_BYTES_MAX)
+
+
+def _within(field: str, value: float | None, low: float, high: float) -> None:
+    if value is not None and not (math.isfinite(value) and low <= value <= high):
+        raise BadRequest(f"{field} is {value}, from {low} to {high}")
+
+
+def _bytes(text: str, field: str) -> int:
+    if "\0" in text:
+        raise BadRequest(f"{field} holds a NUL character, which no program can be given")
+    try:
+        return len(text.encode())
+    except UnicodeEncodeError:
+        raise BadRequest(f"{field} is not valid Unicode: {ascii(text)[:80]}") from None

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can happen to a replica, and what it can want done: the whole of its contact with the world.
+
+Relied on by replica, daemon and simulator. Owns nothing but the names; a token is whatever the
+shell needs to find the one who waits for a reply, and comes back untouched.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+from stoker.mesh.command import RangeAsk
+from stoker.scheduler.nouns import JobSpec, NodeReport, Observation, Outcome, Owner
+
+# --- events ---------------------------------------------------------------------------------------
+
+
+class Submit(NamedTuple):
+    """A user's job, admitted."""
+
+    token: Any
+    owner: Owner
+    key: bytes
+    spec: JobSpec
+
+
+class Cancel(NamedTuple):
+    """Stop these jobs; the caller may."""
+
+    token: Any
+    jobs: list[int]
+    reason: str
+
+
+class Get(NamedTuple):
+    """One job, now or when it has come to `until`."""
+
+    token: Any
+    job: int
+    until: str
+    deadline_ns: int
+
+
+class Outcomes(NamedTuple):
+    """What a node says became of its commands."""
+
+    token: Any
+    node: str
+    outcomes: tuple[Outcome, ...]
+
+
+class Hello(NamedTuple):
+    """What a node says it is."""
+
+    token: Any
+    report: NodeReport
+
+
+class Range(NamedTuple):
+    """A node asks for all that should be there."""
+
+    token: Any
+    node: str
+    ask: RangeAsk
+
+
+class Observed(NamedTuple):
+    """One telemetry sample; never logged."""
+
+    node: str
+    observation: Observation
+
+
+class Tick(NamedTuple):
+    """Some time has passed; a tenth of a second is often enough."""
+
+
+class LogEntries(NamedTuple):
+    """What Read brought, in order."""
+
+    entries: list[tuple[int, bytes]]
+
+
+class LogEnd(NamedTuple):
+    """Read reached the end of the log as it then was."""
+
+
+class LogFailed(NamedTuple):
+    """Read, or an append that may have happened: `why` it is not known."""
+
+    why: str
+
+
+class AppendDone(NamedTuple):
+    """The append is durable as `seq`."""
+
+    seq: int
+
+
+class AppendFull(NamedTuple):
+    """The append certainly did not happen, and none will before a trim."""
+
+    why: str
+
+
+class SnapshotSaved(NamedTuple):
+    """The snapshot is durable and was read back."""
+
+    seq: int
+    digest: bytes
+
+
+class SnapshotFailed(NamedTuple):
+    """There is no snapshot, for this reason."""
+
+    why: str
+
+
+class LogBroken(NamedTuple):
+    """The log contradicts what it confirmed: nothing may go on."""
+
+    why: str
+
+
+class Disk(NamedTuple):
+    """Why the disk takes no more jobs, or empty."""
+
+    why: str
+
+
+Event = (
+    Submit
+    | Cancel
+    | Get
+    | Outcomes
+    | Hello
+    | Range
+    | Observed
+    | Tick
+    | LogEntries
+    | LogEnd
+    | LogFailed
+    | AppendDone
+    | AppendFull
+    | SnapshotSaved
+    | SnapshotFailed
+    | LogBroken
+    | Disk
+)
+
+
+# --- effects --------------------------------------------------------------------------------------
+
+
+class Append(NamedTuple):
+    """Append at `tail`; answered by AppendDone, AppendFull or LogFailed."""
+
+    tail: int
+    data: bytes
+    name: str
+
+
+class Read(NamedTuple):
+    """Read from `seq` to the end; answered by LogEntries, then LogEnd or LogFailed."""
+
+    seq: int
+
+
+class Reply(NamedTuple):
+    """Job, list of Cancelled, NodeReply, bytes of a DesiredState, or a StokerError."""
+
+    token: Any
+    value: Any
+
+
+class Send(NamedTuple):
+    """Signed bytes for a node: its commands or its heartbeat."""
+
+    what: Literal["command", "heartbeat"]
+    node: str
+    data: bytes
+
+
+class SaveSnapshot(NamedTuple):
+    """Answered by SnapshotSaved or SnapshotFailed."""
+
+    seq: int
+    data: bytes
+
+
+class Trim(NamedTuple):
+    """Nothing up to `seq` is needed any more; need not succeed."""
+
+    seq: int
+
+
+class Lead(NamedTuple):
+    """This replica leads from here on."""
+
+    term: int
+
+
+class Halt(NamedTuple):
+    """Nothing more is applied or appended; a person must look."""
+
+    reason: str
+
+
+Effect = Append | Read | Reply | Send | SaveSnapshot | Trim | Lead | Halt

@@ -1,0 +1,594 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The scheduler's replica without I/O: events in, effects out; the daemon only carries them.
+
+Relied on by the daemon and by the simulator, which runs this very code. Owns what makes the log
+safe: one append in flight, nothing appended after an unknown outcome before reading forward to an
+entry of our own, leadership as an entry in the log, and nothing answered before it is committed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from stoker.mesh import entry as entries
+from stoker.mesh import snapshots
+from stoker.mesh.command import NodeReply
+from stoker.mesh.entry import Entry
+from stoker.mesh.events import (
+    Append,
+    AppendDone,
+    AppendFull,
+    Cancel,
+    Disk,
+    Effect,
+    Event,
+    Get,
+    Halt,
+    Hello,
+    Lead,
+    LogBroken,
+    LogEnd,
+    LogEntries,
+    LogFailed,
+    Observed,
+    Outcomes,
+    Range,
+    Read,
+    Reply,
+    SaveSnapshot,
+    Send,
+    SnapshotFailed,
+    SnapshotSaved,
+    Submit,
+    Tick,
+    Trim,
+)
+from stoker.mesh.identity import Checks, Signs
+from stoker.mesh.link import Link
+from stoker.mesh.queue import WorkQueue
+from stoker.mesh.snapshots import Encoded, Snapshot
+from stoker.mesh.state import Applied, State, node_id
+from stoker.mesh.waiters import Waiters, reached
+from stoker.mesh.work import (
+    BATCH_BYTES_MAX,
+    Batch,
+    CancelWork,
+    ForgetWork,
+    HelloWork,
+    OutcomeWork,
+    SnapshotWork,
+    SubmitWork,
+    TermWork,
+    Work,
+)
+from stoker.native.errors import Corrupt, NotFound, Refused, StokerError, Unavailable
+from stoker.scheduler.book import Job
+from stoker.scheduler.core import Limits
+from stoker.scheduler.nouns import Observation
+from stoker.scheduler.records import BATCH_REQUESTS_MAX
+
+SNAPSHOT_ENTRIES = 8192
+"""Entries after which a snapshot is taken: bounds what a restart has to read."""
+SNAPSHOT_LOG_SHARE = 0.25
+"""Part of the log's bytes after which a snapshot is taken; the log keeps two such parts."""
+BOOK_BYTES_MAX = 256 << 20
+"""Specs and ended jobs in memory; past it submits are refused."""
+BOOK_BYTES_KEPT = 128 << 20
+"""Past it ended jobs are forgotten before their number is up, the oldest first."""
+FORGET_AT_ONCE = 256
+BACK_OFF_NS = (50_000_000, 1_000_000_000)
+BLOCKED_NS = 5_000_000_000
+"""Without a working log for so long, submits are refused at once instead of queued."""
+BEAT_NS = 1_000_000_000
+
+Role = Literal["reading", "electing", "leading", "waiting", "halted"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What differs between replicas."""
+
+    cluster: str
+    leader: int
+    """This replica's id in TERM entries."""
+    limits: Limits
+    log_max_bytes: int
+    seed: int = 0
+    snapshot_entries: int = SNAPSHOT_ENTRIES
+    measure: bool = True
+    """False in simulations: decision latencies are 0, so bytes do not depend on a clock."""
+
+
+class _InFlight(NamedTuple):
+    """An entry that was sent and is not known to be in the log or not."""
+
+    entry: Entry
+    hash: bytes
+    batch: Batch
+    size: int
+
+
+class Replica:
+    """One scheduler. Feed it events; carry out the effects in their order."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        signer: Signs,
+        verifiers: dict[int, Checks],
+        snapshot: Snapshot | None = None,
+        snapshot_digest: bytes = b"",
+    ) -> None:
+        self.settings = settings
+        self.state = (
+            State(settings.cluster, settings.limits)
+            if snapshot is None
+            else State.restore(snapshot)
+        )
+        self.role: Role = "waiting"
+        self.why = ""
+        """Why it does not lead, when that lasts."""
+        self.observations: dict[str, tuple[Observation, int]] = {}
+        self.counters: dict[str, int] = {}
+        self.links: dict[str, Link] = {}
+        self._signer = signer
+        self._verifiers = verifiers
+        self._loaded = (snapshot.seq, snapshot_digest) if snapshot is not None else (0, b"")
+        self._chance = random.Random(settings.seed)
+        self._out: list[Effect] = []
+        self._queue = WorkQueue()
+        self._in_flight: _InFlight | None = None
+        self._limbo: list[_InFlight] = []
+        self._waiters = Waiters()
+        self._my_term = 0
+        self._more = False
+        self._appends = 0
+        self._retries = 0
+        self._retry_ns = 0
+        self._down_since_ns: int | None = None
+        self._beat_ns = 0
+        self._full = ""
+        self._disk = ""
+        self._snapshotting = False
+        self._entries_since = 0
+        self._bytes_since = 0
+        self._handlers: dict[type, Callable[[Any, int], None]] = {
+            Submit: self._submit,
+            Cancel: self._cancel,
+            Get: self._get,
+            Outcomes: self._outcomes,
+            Hello: self._hello,
+            Range: self._range,
+            Observed: self._observed,
+            Tick: self._tick,
+            LogEntries: self._log_entries,
+            LogEnd: self._log_end,
+            LogFailed: self._log_failed,
+            AppendDone: self._append_done,
+            AppendFull: self._append_full,
+            SnapshotSaved: self._snapshot_saved,
+            SnapshotFailed: self._snapshot_failed,
+            LogBroken: self._log_broken,
+            Disk: self._disk_changed,
+        }
+
+    def step(self, event: Event, now_ns: int) -> list[Effect]:
+        """What to do because of `event` at CLOCK_REALTIME `now_ns`, in order."""
+        self._handlers[type(event)](event, now_ns)
+        out, self._out = self._out, []
+        return out
+
+    def status(self) -> str:
+        """One line; the first word is `ok`, `waiting` or `blocked`."""
+        if self.role == "halted" or self._down_since_ns is not None:
+            return f"blocked: {self.why}"
+        if self._full or self._disk:
+            return f"blocked: submits are refused: {self._full or self._disk}"
+        return "ok" if self.role == "leading" else f"waiting: {self.role}"
+
+    def count(self, name: str, by: int = 1) -> None:
+        """Add to a named counter."""
+        self.counters[name] = self.counters.get(name, 0) + by
+
+    # --- requests ---------------------------------------------------------------------------------
+
+    def _submit(self, event: Submit, now_ns: int) -> None:
+        refusal = self._disk or self._full
+        if refusal:
+            self._reply(event.token, Refused(f"no job is taken now: {refusal}"))
+        elif self.state.book.bytes > BOOK_BYTES_MAX:
+            self._reply(event.token, Refused(f"jobs take {BOOK_BYTES_MAX} bytes, the limit"))
+        else:
+            work = SubmitWork(event.token, event.owner, event.key, event.spec)
+            self._enqueue(work, now_ns)
+
+    def _cancel(self, event: Cancel, now_ns: int) -> None:
+        live = [job for job in event.jobs if self.state.book.live(job) is not None]
+        room = BATCH_BYTES_MAX // (64 + len(event.reason.encode()))
+        size = min(BATCH_REQUESTS_MAX, room)
+        while len(live) > size:  # the last part answers for all: parts are committed in order
+            self._enqueue(CancelWork(None, live[:size], [], event.reason), now_ns)
+            live = live[size:]
+        self._enqueue(CancelWork(event.token, live, event.jobs, event.reason), now_ns)
+
+    def _outcomes(self, event: Outcomes, now_ns: int) -> None:
+        self._enqueue(OutcomeWork(event.token, event.node, event.outcomes), now_ns)
+
+    def _hello(self, event: Hello, now_ns: int) -> None:
+        self._enqueue(HelloWork(event.token, event.report), now_ns)
+
+    def _get(self, event: Get, now_ns: int) -> None:
+        try:
+            job = self.state.book.get(event.job)
+            if reached(job.state, event.until) or event.deadline_ns <= now_ns:
+                self._reply(event.token, job)
+            else:
+                self._waiters.add(event.job, event.until, event.deadline_ns, event.token)
+        except StokerError as error:
+            self._reply(event.token, error)
+
+    def _range(self, event: Range, now_ns: int) -> None:
+        if self.role != "leading" or event.node not in self.state.book.nodes:
+            why = "the scheduler does not lead, or this node has not said hello"
+            self._reply(event.token, Unavailable(why))
+        else:
+            self._reply(event.token, self._link(event.node).desired(event.ask, now_ns))
+
+    def _observed(self, event: Observed, now_ns: int) -> None:
+        if event.node not in self.state.book.nodes:
+            self.count("observation_unknown_node")
+            return
+        self.observations[event.node] = (event.observation, now_ns)
+        number = node_id(event.node)
+        self.state.core.observe(number, event.observation.id, event.observation.load_milli)
+
+    def _disk_changed(self, event: Disk, now_ns: int) -> None:
+        self._disk = event.why
+
+    # --- the queue and the append in flight -------------------------------------------------------
+
+    def _enqueue(self, work: Work, now_ns: int) -> None:
+        refusal = self._no_room(work, now_ns)
+        if refusal is not None:
+            self.count("queue_refused")
+            self._answer(work, refusal)
+            return
+        self._queue.push(work)
+        self._flush(now_ns)
+
+    def _no_room(self, work: Work, now_ns: int) -> StokerError | None:
+        if self.role == "halted":
+            return Unavailable(f"the scheduler has halted: {self.why}")
+        if self._is_blocked(now_ns):
+            return Refused(f"the log takes nothing: {self.why}; nothing was changed")
+        return self._queue.no_room(work)
+
+    def _is_blocked(self, now_ns: int) -> bool:
+        since = self._down_since_ns
+        return since is not None and now_ns - since >= BLOCKED_NS
+
+    def _flush(self, now_ns: int) -> None:
+        """Send the next entry, if this replica leads and none is under way."""
+        while self.role == "leading" and self._in_flight is None and now_ns >= self._retry_ns:
+            if not self._queue and not self._more:
+                return
+            batch = self._decide(now_ns)
+            blobs = batch.blobs(self.state)
+            if batch.commands or blobs:
+                self._append(batch, blobs, self.state.term, now_ns)
+            else:
+                self._finish(batch, Applied())
+
+    def _decide(self, now_ns: int) -> Batch:
+        batch = Batch(self._queue.take())
+        proposal = self.state.core.propose(
+            batch.requests, now_ns, self.state.seen + 1, measure=self.settings.measure
+        )
+        batch.decided(proposal)
+        self._more = False
+        return batch
+
+    def _append(
+        self, batch: Batch, blobs: tuple[entries.Blob, ...], term: int, now_ns: int
+    ) -> None:
+        state = self.state
+        entry = Entry(
+            entries.FORMAT,
+            state.cluster,
+            term,
+            self.settings.leader,
+            state.batch + 1 if term == state.term else 1,
+            state.accepted_seq,
+            state.accepted_hash,
+            now_ns,
+            batch.commands,
+            blobs,
+        )
+        sealed = entries.seal(entry, self._signer)
+        self._appends += 1
+        self._in_flight = _InFlight(entry, sealed.hash, batch, len(sealed.data))
+        name = f"{self.settings.leader:x}-{now_ns:x}-{self._appends}"
+        self._out.append(Append(state.seen, sealed.data, name))
+
+    # --- what becomes of an append ----------------------------------------------------------------
+
+    def _append_done(self, event: AppendDone, now_ns: int) -> None:
+        sent = self._in_flight
+        if self.role == "halted":
+            return
+        if sent is None or event.seq != self.state.seen + 1:
+            self._log_failed(LogFailed(f"entry {event.seq} was confirmed out of turn"), now_ns)
+            return
+        self._in_flight = None
+        self._commit(event.seq, sent)
+        self._retries = 0
+        self._full = ""
+        if self.role == "electing":
+            self._lead(sent.entry.term, now_ns)
+        self._snapshot_if_due()
+        self._flush(now_ns)
+
+    def _commit(self, seq: int, sent: _InFlight) -> None:
+        """An entry of our own is in the log: apply it, tell nodes, then those who asked."""
+        applied = self.state.apply(seq, sent.entry, sent.hash)
+        self._after(seq, applied, sent.size, sent.entry.now_ns)
+        self._more = self._more or sent.batch.more
+        self._finish(sent.batch, applied)
+        self._tell_waiters(applied)
+
+    def _append_full(self, event: AppendFull, now_ns: int) -> None:
+        """Certainly not appended: answer users, keep what nodes said, make room, try again."""
+        sent, self._in_flight = self._in_flight, None
+        self._full = event.why
+        self.count("log_full")
+        self._back_off(now_ns)
+        if self.role == "electing":
+            self.role, self.why = "waiting", event.why
+        elif sent is not None:
+            self._queue.put_back(sent.batch.works)
+            self._refuse_users(f"no job is taken now: {event.why}; nothing was changed")
+        self._start_snapshot()
+
+    def _log_failed(self, event: LogFailed, now_ns: int) -> None:
+        """Nothing may be appended until the log was read forward and an entry of ours ended it."""
+        if self._in_flight is not None:
+            self._limbo.append(self._in_flight)
+            self._in_flight = None
+        if self.role == "halted":
+            return
+        self.role, self.why = "waiting", event.why
+        self.count("log_failed")
+        if self._down_since_ns is None:
+            self._down_since_ns = now_ns
+        self._back_off(now_ns)
+
+    def _log_broken(self, event: LogBroken, now_ns: int) -> None:
+        self._halt(event.why)
+
+    def _back_off(self, now_ns: int) -> None:
+        low, high = BACK_OFF_NS
+        self._retries += 1
+        pause = min(high, low << min(self._retries - 1, 10))
+        self._retry_ns = now_ns + int(pause * (0.5 + self._chance.random() / 2))
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    def _log_entries(self, event: LogEntries, now_ns: int) -> None:
+        for seq, data in event.entries:
+            if self.role == "halted":
+                return
+            try:
+                self._log_entry(seq, data, now_ns)
+            except Corrupt as error:
+                self._halt(error.message)
+
+    def _log_entry(self, seq: int, data: bytes, now_ns: int) -> None:
+        opened = entries.unseal(seq, data)
+        verifier = self._verifiers.get(opened.entry.leader)
+        signed = verifier is not None and entries.signed_by(opened, verifier)
+        counter = self.state.judge(seq, opened, signed=signed)
+        mine = next((sent for sent in self._limbo if sent.hash == opened.hash), None)
+        if counter:
+            self.state.refuse(seq, counter)
+            self.count(counter)
+        elif mine is not None:
+            self._limbo.remove(mine)
+            self._commit(seq, mine)
+            if mine.entry.term > self._my_term:
+                self._my_term = mine.entry.term
+                self.links.clear()
+        else:
+            self._follow(seq, opened, len(data))
+
+    def _follow(self, seq: int, opened: entries.Opened, size: int) -> None:
+        if self._my_term and opened.entry.term > self._my_term:
+            raise Corrupt(f"another scheduler took the lead with log entry {seq}")
+        applied = self.state.apply(seq, opened.entry, opened.hash)
+        saved = applied.snapshot
+        if saved is not None and saved.seq == self._loaded[0] and saved.digest != self._loaded[1]:
+            raise Corrupt(f"the snapshot of log entry {saved.seq} is not the one that was taken")
+        self._after(seq, applied, size, opened.entry.now_ns)
+        self._tell_waiters(applied)
+
+    def _log_end(self, event: LogEnd, now_ns: int) -> None:
+        if self.role != "reading":
+            return
+        possible = [sent for sent in self._limbo if sent.entry.prev_seq >= self.state.accepted_seq]
+        if self._is_leader() and not possible:
+            self._lead(self._my_term, now_ns)
+            return
+        self.role = "electing"
+        work = TermWork(self.state.term + 1, self.settings.leader)
+        batch = Batch([work])
+        proposal = self.state.core.propose(
+            work.requests, now_ns, self.state.seen + 1, measure=self.settings.measure
+        )
+        batch.decided(proposal)
+        assert proposal.commands, "the core refuses a term that follows its own"
+        self._append(batch, (), work.term, now_ns)
+
+    def _is_leader(self) -> bool:
+        """Whether the log says so, as far as it was read."""
+        return 0 < self._my_term == self.state.term
+
+    def _lead(self, term: int, now_ns: int) -> None:
+        """The log ends with an entry of ours: what is in limbo can never count any more."""
+        if term != self._my_term:
+            self._my_term = term
+            self.links.clear()
+        lost = [work for sent in self._limbo for work in sent.batch.works]
+        self._limbo.clear()
+        self._queue.put_back(lost)
+        self._out.append(Lead(term))
+        self.role, self.why = "leading", ""
+        self._down_since_ns = None
+        self._retries = 0
+        self._retry_ns = self._beat_ns = 0
+        self._flush(now_ns)
+
+    def _halt(self, reason: str) -> None:
+        self.role, self.why = "halted", reason
+        self.count("halted")
+        self._out.append(Halt(reason))
+        for work in self._unanswered():
+            self._answer(work, Unavailable(f"the scheduler has halted: {reason}"))
+        self._queue.clear()
+
+    def _unanswered(self) -> Iterator[Work]:
+        for sent in self._limbo:
+            yield from sent.batch.works
+        if self._in_flight is not None:
+            yield from self._in_flight.batch.works
+        yield from self._queue
+
+    # --- after an entry was applied ---------------------------------------------------------------
+
+    def _after(self, seq: int, applied: Applied, size: int, now_ns: int) -> None:
+        self._entries_since += 1
+        self._bytes_since += size
+        if self._is_leader():
+            for node, actions in applied.actions.items():
+                for data in self._link(node).commands(seq, now_ns, actions):
+                    self._out.append(Send("command", node, data))
+            if applied.trim_to:
+                self._out.append(Trim(applied.trim_to))
+
+    def _link(self, node: str) -> Link:
+        link = self.links.get(node)
+        if link is None:
+            link = Link(self.state, node, self._signer, self._my_term, self.state.seen)
+            self.links[node] = link
+        return link
+
+    def _finish(self, batch: Batch, applied: Applied) -> None:
+        repeat = batch.to_repeat()
+        if not batch.commands and len(repeat) == len(batch.works):
+            for work in repeat:
+                self._answer(work, Refused("this request does not fit into one batch"))
+            return
+        for work, fates in zip(batch.works, batch.fates, strict=True):
+            if work.token is not None and not work.answered and work not in repeat:
+                self._answer(work, work.answer(fates, applied, self.state))
+        self._queue.put_back(repeat)
+
+    def _tell_waiters(self, applied: Applied) -> None:
+        if not self._waiters.count:
+            return
+        for job in applied.changed:
+            record = self._find(job)
+            for waiter in self._waiters.changed(job, record.state if record else None):
+                self._reply(waiter.token, record or NotFound(f"there is no job {job}"))
+
+    def _find(self, job: int) -> Job | None:
+        try:
+            return self.state.book.get(job)
+        except NotFound:
+            return None
+
+    def _answer(self, work: Work, value: Any) -> None:
+        if work.answered or work.token is None:
+            return
+        work.answered = True
+        if isinstance(value, StokerError) and isinstance(work, OutcomeWork | HelloWork):
+            value = NodeReply(False, value.code, value.message)
+        self._reply(work.token, value)
+
+    def _reply(self, token: Any, value: Any) -> None:
+        self._out.append(Reply(token, value))
+
+    # --- snapshots --------------------------------------------------------------------------------
+
+    def _snapshot_if_due(self) -> None:
+        full = self._bytes_since >= self.settings.log_max_bytes * SNAPSHOT_LOG_SHARE
+        if self.role == "leading" and (
+            full or self._entries_since >= self.settings.snapshot_entries
+        ):
+            self._start_snapshot()
+
+    def _start_snapshot(self) -> None:
+        if self._snapshotting:
+            return
+        self._snapshotting = True
+        self._entries_since = self._bytes_since = 0
+        encoded: Encoded = snapshots.encode(self.state.snapshot())
+        self._out.append(SaveSnapshot(self.state.seen, encoded.data))
+
+    def _snapshot_saved(self, event: SnapshotSaved, now_ns: int) -> None:
+        self._snapshotting = False
+        self.count("snapshots")
+        if self._full:  # no entry can say so first; the file is verified, and that must do
+            self._out.append(Trim(event.seq))
+        self._enqueue(SnapshotWork(event.seq, event.digest), now_ns)
+
+    def _snapshot_failed(self, event: SnapshotFailed, now_ns: int) -> None:
+        """Tried again after another round of entries; the log has room for several."""
+        self._snapshotting = False
+        self.count("snapshot_failed")
+
+    # --- time -------------------------------------------------------------------------------------
+
+    def _tick(self, event: Tick, now_ns: int) -> None:
+        for waiter in self._waiters.expired(now_ns):
+            record = self._find(waiter.job)
+            self._reply(waiter.token, record or NotFound(f"there is no job {waiter.job}"))
+        if self.role == "waiting" and now_ns >= self._retry_ns:
+            self.role = "reading"
+            self._out.append(Read(self.state.seen + 1))
+        if self._is_blocked(now_ns):
+            self._refuse_blocked()
+        if self._full and now_ns >= self._retry_ns and self._in_flight is None:
+            self._back_off(now_ns)
+            self._start_snapshot()
+        if self.role == "leading":
+            self._forget_if_due(now_ns)
+            self._beat(now_ns)
+            self._flush(now_ns)
+
+    def _beat(self, now_ns: int) -> None:
+        if 0 <= now_ns - self._beat_ns < BEAT_NS:
+            return
+        self._beat_ns = now_ns
+        for node in self.state.book.nodes:
+            self._out.append(Send("heartbeat", node, self._link(node).heartbeat(now_ns)))
+
+    def _forget_if_due(self, now_ns: int) -> None:
+        if self.state.book.bytes <= BOOK_BYTES_KEPT or self._in_flight is not None:
+            return
+        jobs = self.state.book.oldest_ended(FORGET_AT_ONCE)
+        if jobs:
+            self.count("forgotten_for_bytes", len(jobs))
+            self._enqueue(ForgetWork(jobs), now_ns)
+
+    def _refuse_blocked(self) -> None:
+        """What is queued was not sent; what is in limbo may have happened, and we say so."""
+        self._refuse_users(f"the log takes nothing: {self.why}; nothing was changed")
+        for sent in self._limbo:
+            for work in sent.batch.works:
+                self._answer(work, Unavailable(f"not known whether it happened: {self.why}"))
+
+    def _refuse_users(self, why: str) -> None:
+        for work in self._queue.take_users():
+            self._answer(work, Refused(why))

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Snapshot files: the whole state after one log entry, so that the entries before it may go.
+
+Relied on by replica (contents) and daemon (files). Owns two promises: a file under its final name
+was whole on disk when it got that name, and a file that is not whole is never taken for one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from stoker.native.errors import Corrupt
+from stoker.scheduler.nouns import Record
+
+FORMAT = 1
+KEPT = 2
+"""Files kept: the newest and the one before, for when the newest turns out to be damaged."""
+_MAGIC = b"stoker snapshot\n"
+_DIGEST_BYTES = 32
+_SUFFIX = ".snapshot"
+
+
+class Snapshot(Record, frozen=True):
+    """The state after entry `seq`, and the place in the chain where the next entry must fit."""
+
+    format: int
+    cluster: str
+    seq: int
+    accepted_seq: int
+    accepted_hash: bytes
+    term: int
+    batch: int
+    snapshot_seq: int
+    """The snapshot before this one, up to which the log may be trimmed."""
+    core: bytes
+    book: bytes
+
+
+class Encoded(NamedTuple):
+    """The bytes of a file, and the digest that the log records."""
+
+    data: bytes
+    digest: bytes
+
+
+class Found(NamedTuple):
+    """What a folder holds: the newest good snapshot, and what is wrong with newer ones."""
+
+    snapshot: Snapshot | None
+    digest: bytes
+    damaged: list[str]
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Snapshot)
+
+
+def encode(snapshot: Snapshot) -> Encoded:
+    """Magic, digest of the rest, the rest."""
+    body = _encoder.encode(snapshot)
+    digest = hashlib.blake2b(body, digest_size=_DIGEST_BYTES).digest()
+    return Encoded(_MAGIC + digest + body, digest)
+
+
+def decode(data: bytes, what: str = "snapshot") -> tuple[Snapshot, bytes]:
+    """The reverse; Corrupt for anything that `encode` did not make, whole."""
+    head = len(_MAGIC) + _DIGEST_BYTES
+    digest, body = data[len(_MAGIC) : head], data[head:]
+    if not data.startswith(_MAGIC):
+        raise Corrupt(f"{what} is not a snapshot ({len(data)} bytes)")
+    if hashlib.blake2b(body, digest_size=_DIGEST_BYTES).digest() != digest:
+        raise Corrupt(f"{what} is damaged: its {len(data)} bytes do not match its digest")
+    try:
+        snapshot = _decoder.decode(body)
+    except msgspec.MsgspecError as error:
+        raise Corrupt(f"{what}: {error}") from None
+    if snapshot.format != FORMAT:
+        raise Corrupt(f"{what} has format {snapshot.format}, this version reads {FORMAT}")
+    return snapshot, digest
+
+
+class SnapshotFolder:
+    """The files of one replica, named by log sequence."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def save(self, seq: int, data: bytes) -> bytes:
+        """Write durably, read back, verify, drop old ones; the digest. OSError when full."""
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        partial = self.path / f".{seq}.partial"
+        final = self._file(seq)
+        try:
+            _write(partial, data)
+            _, digest = decode(partial.read_bytes(), str(partial))
+            partial.replace(final)
+        finally:
+            with contextlib.suppress(OSError):
+                partial.unlink(missing_ok=True)
+        _sync_folder(self.path)
+        self._prune()
+        return digest
+
+    def newest(self, cluster: str) -> Found:
+        """The newest file that is whole; one of another cluster is Corrupt, not merely damaged."""
+        damaged: list[str] = []
+        for file in reversed(self._files()):
+            try:
+                snapshot, digest = decode(file.read_bytes(), str(file))
+            except (Corrupt, OSError) as error:
+                damaged.append(str(error))
+                continue
+            if snapshot.cluster != cluster:
+                raise Corrupt(f"{file} belongs to cluster {snapshot.cluster}, this is {cluster}")
+            return Found(snapshot, digest, damaged)
+        return Found(None, b"", damaged)
+
+    def _file(self, seq: int) -> Path:
+        return self.path / f"{seq:020d}{_SUFFIX}"
+
+    def _files(self) -> list[Path]:
+        return sorted(self.path.glob(f"*{_SUFFIX}"))
+
+    def _prune(self) -> None:
+        for old in self._files()[:-KEPT]:
+            old.unlink(missing_ok=True)
+
+
+def _write(path: Path, data: bytes) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(path, flags, 0o600), "wb", buffering=0) as file:
+        view = memoryview(data)
+        while view:
+            view = view[file.write(view) or 0 :]
+        os.fsync(file.fileno())
+
+
+def _sync_folder(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The replicated state: core and job book after so many log entries, and what an entry changes.
+
+Relied on by replica. Pure and deterministic: the same entries give the same bytes on every machine.
+Owns the judgement of entries: a stale one is a counted no-op, a gap or a broken chain ends it all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from stoker.mesh import entry as entries
+from stoker.mesh import snapshots
+from stoker.mesh.entry import (
+    CancelBlob,
+    Entry,
+    JobBlob,
+    NodeBlob,
+    Opened,
+    OutcomeBlob,
+    SnapshotBlob,
+)
+from stoker.mesh.log import Gap
+from stoker.mesh.snapshots import Snapshot
+from stoker.native.errors import Corrupt
+from stoker.scheduler.book import Book, Job
+from stoker.scheduler.core import Core, Limits
+from stoker.scheduler.effects import (
+    Duplicate,
+    Effect,
+    Forgotten,
+    Ignored,
+    Start,
+    StateChanged,
+    Stop,
+)
+from stoker.scheduler.nouns import (
+    ENDED,
+    Action,
+    Decision,
+    ForgetJob,
+    Outcome,
+    Owner,
+    Record,
+    StartJob,
+    StopJob,
+)
+from stoker.scheduler.reasons import Reason, sentence
+
+DECISIONS_PER_ENTRY = 65_536
+
+
+class StartRaw(Record, tag="start", frozen=True):
+    """A StartJob whose spec is passed through as logged: the same bytes, without decoding."""
+
+    job: int
+    attempt: int
+    decision: Decision
+    owner: Owner
+    spec: msgspec.Raw
+
+
+@dataclass
+class Applied:
+    """What one entry did, for those who wait for it."""
+
+    submitted: dict[int, int] = field(default_factory=dict)
+    """Position of the command -> job."""
+    ignored: dict[int, int] = field(default_factory=dict)
+    """Position of the command -> reason code."""
+    changed: list[int] = field(default_factory=list)
+    """Jobs whose state is another than before."""
+    actions: dict[str, list[Action]] = field(default_factory=dict)
+    """Node -> what to do."""
+    snapshot: SnapshotBlob | None = None
+    trim_to: int = 0
+    """The log may be trimmed up to here; 0: nothing new."""
+
+
+def node_id(name: str) -> int:
+    """The core's id of a node: 64 bits of its name's hash."""
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little") or 1
+
+
+class State:
+    """Core, book, chain. `seen` is the last entry looked at, `accepted` the last that counted."""
+
+    def __init__(self, cluster: str, limits: Limits) -> None:
+        self.cluster = cluster
+        self.core = Core(limits)
+        self.book = Book()
+        self.seen = 0
+        self.accepted_seq = 0
+        self.accepted_hash = entries.NO_HASH
+        self.term = 0
+        self.batch = 0
+        self.snapshot_seq = 0
+        self.refused: dict[str, int] = {}
+        """Entries that changed nothing, by why."""
+        self._names: dict[int, str] = {}
+        self._handlers: dict[type, Callable[[Any, _Step], None]] = {
+            StateChanged: self._state_changed,
+            Start: self._start,
+            Stop: self._stop,
+            Forgotten: self._forgotten,
+            Ignored: self._ignored,
+            Duplicate: self._duplicate,
+        }
+
+    # --- snapshots --------------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        """The whole state; equal states give equal snapshots."""
+        return Snapshot(
+            snapshots.FORMAT,
+            self.cluster,
+            self.seen,
+            self.accepted_seq,
+            self.accepted_hash,
+            self.term,
+            self.batch,
+            self.snapshot_seq,
+            self.core.snapshot(),
+            self.book.snapshot(),
+        )
+
+    @classmethod
+    def restore(cls, snapshot: Snapshot) -> State:
+        """The state of a snapshot; Corrupt where core or book cannot be one."""
+        state = cls(snapshot.cluster, Limits(1, 1, 1, 1, 1, 1, 1))
+        state.core = Core.restore(snapshot.core)
+        state.book = Book.restore(snapshot.book)
+        state.seen = snapshot.seq
+        state.accepted_seq = snapshot.accepted_seq
+        state.accepted_hash = snapshot.accepted_hash
+        state.term = snapshot.term
+        state.batch = snapshot.batch
+        state.snapshot_seq = snapshot.snapshot_seq
+        state._names = {node_id(name): name for name in state.book.nodes}
+        return state
+
+    def digest(self) -> bytes:
+        """Of everything: replicas that are equal at the same entry have the same."""
+        return snapshots.encode(self.snapshot()).digest
+
+    def node_name(self, node: int) -> str:
+        """The name behind the core's id of a node."""
+        return self._names.get(node, str(node))
+
+    # --- entries ----------------------------------------------------------------------------------
+
+    def judge(self, seq: int, opened: Opened, *, signed: bool) -> str:
+        """Empty if the entry counts, else the counter of why not. Gap or Corrupt: stop applying."""
+        entry = opened.entry
+        if seq != self.seen + 1:
+            raise Gap(f"log entry {self.seen + 1} is missing, {seq} came")
+        if entry.cluster != self.cluster:
+            return "entry_cluster"
+        if not signed:
+            return "entry_signature"
+        if entry.prev_seq < self.accepted_seq:
+            return "entry_stale"  # written on an older tail: another entry came first
+        if (entry.prev_seq, entry.prev_hash) != (self.accepted_seq, self.accepted_hash):
+            raise Corrupt(
+                f"log entry {seq} follows {entry.prev_seq}, the last good one is"
+                f" {self.accepted_seq}: the chain is broken"
+            )
+        if entry.term < self.term:
+            return "entry_term"
+        if entry.term == self.term and entry.batch <= self.batch:
+            return "entry_repeat"
+        return ""
+
+    def refuse(self, seq: int, counter: str) -> None:
+        """Pass over an entry that does not count."""
+        self.refused[counter] = self.refused.get(counter, 0) + 1
+        self.seen = seq
+
+    def apply(self, seq: int, entry: Entry, digest: bytes) -> Applied:
+        """Carry out an entry that `judge` let pass."""
+        step = _Step(seq, entry)
+        effects: list[Effect] = []
+        if entry.commands:
+            effects = self.core.apply(entry.commands, entry.now_ns)
+        for blob in entry.blobs:
+            self._take_blob(blob, step)
+        for effect in effects:
+            self._handlers[type(effect)](effect, step)
+        self.seen = self.accepted_seq = seq
+        self.accepted_hash = digest
+        self.term = entry.term
+        self.batch = entry.batch
+        return step.applied
+
+    def _take_blob(self, blob: entries.Blob, step: _Step) -> None:
+        if isinstance(blob, JobBlob):
+            step.jobs[blob.command] = blob
+        elif isinstance(blob, OutcomeBlob):
+            step.outcomes[blob.command] = blob.outcome
+        elif isinstance(blob, CancelBlob):
+            step.cancels[blob.command] = blob.reason
+        elif isinstance(blob, NodeBlob):
+            self.book.join(blob.report)
+            self._names[node_id(blob.report.node)] = blob.report.node
+        else:
+            step.applied.snapshot = blob
+            step.applied.trim_to, self.snapshot_seq = self.snapshot_seq, blob.seq
+
+    # --- effects of the core ----------------------------------------------------------------------
+
+    def _state_changed(self, effect: StateChanged, step: _Step) -> None:
+        if effect.state == "pending":
+            self._submitted(effect, step)
+            return
+        record = self.book.live(effect.job)
+        if record is None:
+            raise Corrupt(f"log entry {step.seq}: the book does not know job {effect.job}")
+        record.state = effect.state
+        record.attempt = effect.attempt
+        outcome = step.outcomes.get(effect.command)
+        record.reason = self._why(effect, outcome, record, step)
+        self._note_time(record, step.entry.now_ns if outcome is None else outcome.t_ns)
+        step.applied.changed.append(effect.job)
+        if effect.state in ENDED:
+            record.exit_code, record.signal = effect.exit_code, effect.signal
+            record.usage = outcome.usage if outcome is not None else None
+            self.book.end(record)
+
+    def _submitted(self, effect: StateChanged, step: _Step) -> None:
+        blob = step.jobs.get(effect.command)
+        if blob is None:
+            raise Corrupt(f"log entry {step.seq}: command {effect.command} has no job with it")
+        why = sentence(effect.reason)
+        self.book.submit(effect.job, blob.owner, bytes(blob.spec), step.entry.now_ns, why)
+        step.applied.submitted[effect.command] = effect.job
+
+    @staticmethod
+    def _note_time(record: Job, t_ns: int) -> None:
+        if record.state == "starting":
+            record.placed_ns = t_ns
+        elif record.state == "running":
+            record.started_ns = t_ns
+        elif record.state in ENDED:
+            record.ended_ns = t_ns
+
+    @staticmethod
+    def _why(effect: StateChanged, outcome: Outcome | None, record: Job, step: _Step) -> str:
+        if effect.command in step.cancels:
+            record.stopped_for = step.cancels[effect.command]
+        if effect.reason == Reason.CANCEL_REQUESTED and record.stopped_for:
+            return f"{sentence(effect.reason)}: {record.stopped_for}"
+        if outcome is not None and outcome.reason:
+            return outcome.reason
+        if effect.reason == Reason.REPORTED and effect.signal is not None:
+            return f"ended by signal {effect.signal}"
+        if effect.reason == Reason.REPORTED and effect.exit_code is not None:
+            return f"exit code {effect.exit_code}"
+        return sentence(effect.reason)
+
+    def _start(self, effect: Start, step: _Step) -> None:
+        record = self.book.live(effect.job)
+        info = self.core.job(effect.job)
+        if record is None or info is None:
+            raise Corrupt(f"log entry {step.seq}: job {effect.job} starts but is not known")
+        why = sentence(effect.reason, asked=info.gpu_milli, count=info.candidates)
+        record.decision = Decision(
+            step.seq * DECISIONS_PER_ENTRY + effect.command,
+            self.node_name(effect.node),
+            effect.shares,
+            why,
+            effect.latency_ns,
+            effect.observations,
+        )
+        record.reason = why
+        start = self.start_action(record)
+        step.act(record.decision.node, start)
+
+    @staticmethod
+    def start_action(record: Job) -> StartJob:
+        """The command that starts a placed job. Typed as what the receiver decodes."""
+        assert record.decision is not None
+        return StartRaw(  # type: ignore[return-value]
+            record.job, record.attempt, record.decision, record.owner, msgspec.Raw(record.spec)
+        )
+
+    def _stop(self, effect: Stop, step: _Step) -> None:
+        record = self.book.live(effect.job)
+        why = record.reason if record is not None and record.reason else sentence(effect.reason)
+        lost = effect.state == "lost"
+        step.act(
+            self.node_name(effect.node),
+            StopJob(effect.job, effect.attempt, why, "lost" if lost else "cancelled"),
+        )
+
+    def _forgotten(self, effect: Forgotten, step: _Step) -> None:
+        self.book.forget(effect.job)
+        step.applied.changed.append(effect.job)
+        if effect.node:
+            step.act(self.node_name(effect.node), ForgetJob(effect.job))
+
+    @staticmethod
+    def _ignored(effect: Ignored, step: _Step) -> None:
+        step.applied.ignored[effect.command] = effect.reason
+
+    @staticmethod
+    def _duplicate(effect: Duplicate, step: _Step) -> None:
+        step.applied.submitted[effect.command] = effect.job
+
+
+class _Step:
+    """One entry while it is applied: its blobs by command, and what came of it."""
+
+    def __init__(self, seq: int, entry: Entry) -> None:
+        self.seq = seq
+        self.entry = entry
+        self.jobs: dict[int, JobBlob] = {}
+        self.outcomes: dict[int, Outcome] = {}
+        self.cancels: dict[int, str] = {}
+        self.applied = Applied()
+
+    def act(self, node: str, action: Action) -> None:
+        self.applied.actions.setdefault(node, []).append(action)
