@@ -53,3 +53,14 @@ def _meminfo(proc: Path, field: str) -> int:
         if name == field:
             return int(value.split()[0]) * 1024
     raise NotSupported(f"{path} has no {field}")
+
+
+def jobs_cgroup(instance: str, proc: Path = PROC) -> Path | None:
+    """The cgroup v2 directory that holds one cgroup per job; None where the spawner made none."""
+    for line in (proc / "self/mountinfo").read_text().splitlines():
+        fields = line.split(" ")
+        if fields[fields.index("-") + 1] == "cgroup2":
+            folder = Path(fields[4]) / f"stoker-{instance}" / "jobs"
+            if folder.is_dir():
+                return folder
+    return None

@@ -15,6 +15,7 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 
+from stoker.agent.steps import Key
 from stoker.mesh.ask import LogsAsk, LogsReply
 from stoker.native.errors import NotFound, Refused, from_errno
 
@@ -83,19 +84,27 @@ class Watches:
         return result
 
 
-Live = Callable[[int], bool]
-"""Whether a job has not ended here yet; its output may still grow."""
-Dropped = Callable[[int], int]
-"""Bytes past the output limit of a job."""
+Live = Callable[[Key], bool]
+"""Whether an attempt is here and has not ended; its output may still grow."""
+Dropped = Callable[[Key], int]
+"""Bytes past the output limit of an attempt that ended."""
 Changed = Callable[[int], "asyncio.Future[None]"]
-"""A future that resolves when this job starts or ends."""
+"""A future that resolves when this job starts or ends here."""
+
+COMING_S = 2.0
+"""How long a job nobody knows here may still be on its way: asks travel beside commands."""
 
 
 class Logs:
     """Answers asks for output. `live`, `dropped` and `changed` are what the daemon knows."""
 
     def __init__(
-        self, folder: Path, watches: Watches, live: Live, dropped: Dropped, changed: Changed
+        self,
+        folder: Path,
+        watches: Watches,
+        live: Live,
+        dropped: Dropped,
+        changed: Changed,
     ) -> None:
         self._folder = folder
         self._watches = watches
@@ -105,7 +114,7 @@ class Logs:
     async def answer(self, ask: LogsAsk) -> LogsReply:
         """The bytes at `ask.offset`; NotFound for a job this node has nothing of."""
         reply = self._read(ask)
-        if reply is not None and (reply.data or reply.eof or not ask.wait_s):
+        if reply is not None and (reply.data or reply.eof):
             return reply
         if self._readers >= READERS_MAX:
             raise Refused(f"{READERS_MAX} readers wait for output already")
@@ -116,29 +125,26 @@ class Logs:
             self._readers -= 1
 
     def _read(self, ask: LogsAsk) -> LogsReply | None:
-        """What is there now; None for a job that has no file yet but may get one."""
-        live = self._live(ask.job)  # before the read: what is written until then is seen by it
+        """What is there now; None for a job that has no folder here."""
+        key = (ask.job, ask.attempt)
+        live = self._live(key)  # before the read: what was written until then is seen by it
         path = self._folder / str(ask.job) / ask.stream
         try:
             with path.open("rb") as file:
                 data = os.pread(file.fileno(), ask.limit, ask.offset)
                 size = os.fstat(file.fileno()).st_size
         except FileNotFoundError:
-            if live:
+            if not live and not path.parent.is_dir():
                 return None
-            if path.parent.is_dir():  # it ended before it could write
-                return LogsReply(b"", ask.offset, eof=True)
-            raise NotFound(
-                f"this node has no output of job {ask.job}",
-                hint="its folder was removed: retention has passed",
-            ) from None
+            data, size = b"", 0
         end = ask.offset + len(data)
         over = not live and end >= size
-        return LogsReply(data, end, eof=over, dropped=self._dropped(ask.job) if over else 0)
+        return LogsReply(data, end, eof=over, dropped=self._dropped(key) if over else 0)
 
     async def _wait(self, ask: LogsAsk) -> LogsReply:
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + ask.wait_s
+        now = loop.time()
+        deadline, coming = now + ask.wait_s, now + min(COMING_S, max(ask.wait_s, 0.2))
         while True:
             # The watch comes before the look, so that no write falls between the two.
             changed, folder = self._changed(ask.job), self._folder / str(ask.job)
@@ -146,11 +152,15 @@ class Logs:
             watch = self._watches.add(folder, written) if folder.is_dir() else None
             try:
                 reply = self._read(ask)
-                left = deadline - loop.time()
+                until = deadline if reply is not None else coming
+                left = until - loop.time()
                 if reply is not None and (reply.data or reply.eof or left <= 0):
                     return reply
                 if left <= 0:
-                    return LogsReply(b"", ask.offset, eof=False)
+                    raise NotFound(
+                        f"this node has no output of job {ask.job}",
+                        hint="its folder was removed: retention has passed",
+                    )
                 await asyncio.wait(
                     (changed, written), timeout=left, return_when=asyncio.FIRST_COMPLETED
                 )

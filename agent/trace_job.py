@@ -14,12 +14,20 @@ from pathlib import Path
 import msgspec
 
 from stoker.agent.starts import Begun
-from stoker.native.errors import NotFound, Refused
+from stoker.native.errors import NotFound, NotSupported, Refused
 from stoker.probes.host import HostProbes
-from stoker.probes.trace import HostTimes, JobTrace, TimelineStats, TraceSummary, Window
+from stoker.probes.trace import (
+    STORE_FILES,
+    HostTimes,
+    JobTrace,
+    TimelineStats,
+    TraceSummary,
+    Window,
+)
 
 SUMMARY_FILE = "trace.json"
 TIMELINE_FILE = "trace.perfetto"
+FOLD_FILE = STORE_FILES[0]
 NAMES_MAX = 4096
 """Process names kept for the timeline of one job."""
 
@@ -58,20 +66,36 @@ class TracedJob:
         """Begin to fold, or go on where an earlier agent stopped; False if there is nothing."""
         if self._trace is not None:
             return True
+        if self._given_up:
+            return False
         try:
-            trace = JobTrace.open(
-                self._segments,
-                self._store,
-                self.begun.trace,
-                owner_uid=self.begun.uid,
-                devices=self.begun.devices,
-            )
-        except NotFound:
+            trace = self._open_fold()
+        except NotSupported as error:
+            self.give_up(error.message)
+            return False
+        if trace is None:
             return False
         trace.set_window(self._began_ns)
         self._trace = trace
         self._follow()
         return True
+
+    def _open_fold(self) -> JobTrace | None:
+        begun = self.begun
+        folded = (self._store / FOLD_FILE).exists()
+        if folded and not (self._store / SUMMARY_FILE).exists():
+            # An agent died between folding the last segment and writing the summary.
+            self._segments.mkdir(mode=0o700, exist_ok=True)
+        try:
+            return JobTrace.open(
+                self._segments,
+                self._store,
+                begun.trace,
+                owner_uid=begun.uid,
+                devices=begun.devices,
+            )
+        except NotFound:
+            return None
 
     def add_spans(self, spans: bytes) -> None:
         """Thread spans of this job; kept only once something of it is folded."""
@@ -100,11 +124,11 @@ class TracedJob:
     def finish(self, ended_ns: int) -> TraceSummary | None:
         """The last of it, written to the job's folder; None if the job was never traced."""
         try:
-            if self._given_up:
+            if self.open():
+                self._fold_rest(ended_ns)
+            elif self._given_up:
                 window = Window(self._began_ns, ended_ns)
                 self._store_summary(TraceSummary(self.begun.trace, window, absent=self._absent))
-            elif self.open():
-                self._fold_rest(ended_ns)
         finally:
             self._remove_segments()
         return self.last

@@ -132,6 +132,11 @@ class Tracer:
         """Write the Perfetto file of a job that is being traced, or was, to `path`."""
         self._order(lambda: self._answer(done, lambda: self._timeline(key, path)))
 
+    @property
+    def busy(self) -> bool:
+        """Whether any job is being traced now."""
+        return bool(self._traced)
+
     def close(self) -> None:
         """Stop draining, keep every fold where it is; a later agent goes on from there."""
         self._closing = True

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent's hands: gives starts and stops to the spawner, and turns its events into the core's.
+
+Relied on by the daemon. Owns the order of a start (its record, its folder, then the spawner) and
+what must be kept of an attempt while it lives. Decides nothing: the core does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import pwd
+import time
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable
+
+import structlog
+
+from stoker.agent import jobs, steps
+from stoker.agent.jobs import Home, Place
+from stoker.agent.launch import Event as SpawnerEvent
+from stoker.agent.launch import Exited, Known, Launch, Started
+from stoker.agent.spawner import Spawner
+from stoker.agent.starts import Begun, Starts, begun
+from stoker.agent.steps import Event, Key
+from stoker.agent.tracing import Tracer
+from stoker.native.errors import BadRequest, NotFound, StokerError, Unavailable
+from stoker.scheduler.nouns import DeviceInfo, StartJob
+
+HOMES_KEPT_S = 60.0
+"""How long an answer of the user database is believed."""
+HOMES_MAX = 1024
+RETRY_S = 0.2
+
+_log = structlog.get_logger("actuator")
+
+Post = Callable[[Event], None]
+"""Gives an event to the core."""
+
+
+class Actuator:
+    """Carries out Start, Stop, Settle and Acknowledge; every answer goes through `post`."""
+
+    def __init__(
+        self,
+        spawner: Spawner,
+        *,
+        starts: Starts,
+        place: Place,
+        tracer: Tracer,
+        devices: Callable[[], tuple[DeviceInfo, ...]],
+        post: Post,
+    ) -> None:
+        self._spawner = spawner
+        self._starts = starts
+        self._place = place
+        self._tracer = tracer
+        self._devices = devices
+        self._post = post
+        self._homes: dict[int, tuple[Home, float]] = {}
+        self._exited: dict[Key, Exited] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.changed: Callable[[int], None] = lambda job: None
+        """Called when a job of this node starts or ends."""
+        self.acknowledged: Callable[[Exited], None] = lambda exited: None
+        """Called when the log has the end of an attempt."""
+        self.counters: Counter[str] = Counter()
+
+    # --- effects ----------------------------------------------------------------------------------
+
+    def start(self, wanted: Iterable[StartJob]) -> None:
+        """Give a batch to the spawner; what cannot even be described is refused here."""
+        launches: list[Launch] = []
+        records: list[Begun] = []
+        for each in wanted:
+            try:
+                launch, record = self._prepare(each)
+            except (StokerError, OSError) as error:
+                self._refuse((each.job, each.attempt), error)
+                continue
+            launches.append(launch)
+            records.append(record)
+        try:
+            self._starts.add(records)
+        except OSError as error:
+            for record in records:
+                self._refuse(record.key, error)
+            return
+        if launches:
+            self._spawn(self._give(launches))
+
+    def stop(self, key: Key, reason: str) -> None:
+        """Tell the spawner to end an attempt."""
+        self._spawn(self._stop(key, reason))
+
+    def settle(self, key: Key) -> None:
+        """Have the trace of an ended job written, then say so."""
+        record = self._starts.get(key)
+        self._tracer.end(record, self._exited[key], lambda _: self._post(steps.Settled(key)))
+
+    def acknowledge(self, keys: Iterable[Key]) -> None:
+        """The spawner may forget these; so may we."""
+        ended = [exited for key in keys if (exited := self._exited.pop(key, None)) is not None]
+        if ended:
+            self._spawn(self._acknowledge(ended))
+        self._starts.drop(keys)
+        for exited in ended:
+            self.acknowledged(exited)
+
+    # --- what the spawner says --------------------------------------------------------------------
+
+    def heard(self, event: SpawnerEvent) -> Event:
+        """One event of the spawner, in the core's words."""
+        key = (event.job, event.attempt)
+        record = self._starts.get(key)
+        self.changed(event.job)
+        if isinstance(event, Started):
+            if record.trace != "off":
+                self._tracer.begin(record, event)
+            return steps.Ran(key, record.decision, event.t_ns)
+        self._exited[key] = event
+        outcome = jobs.outcome(event, record.decision)
+        if outcome is None:
+            return steps.NeverStarted(key, event.t_ns)
+        traced = record.trace != "off" and bool(event.started_ns) and self._tracer.used(record)
+        return steps.Ended(outcome, stopped=event.cause == "stopped", traced=traced)
+
+    async def known(self, asked: frozenset[Key]) -> steps.SpawnerHas:
+        """Everything the spawner has; `asked` is what it must have, taken before this call."""
+        slots = await self._spawner.known()
+        return steps.SpawnerHas(tuple(map(self._has, slots)), asked, time.time_ns())
+
+    def exited(self, key: Key) -> Exited | None:
+        """How an attempt ended, until the log has it."""
+        return self._exited.get(key)
+
+    def close(self) -> None:
+        """Leave what is on its way; the spawner has it or will be asked again."""
+        for task in self._tasks:
+            task.cancel()
+
+    # --- inside -----------------------------------------------------------------------------------
+
+    def _has(self, known: Known) -> steps.Has:
+        key = (known.job, known.attempt)
+        news = self.heard(known.event) if known.event is not None else None
+        assert news is None or isinstance(news, steps.Ran | steps.Ended | steps.NeverStarted)
+        return steps.Has(key, self._starts.get(key).decision, news)
+
+    def _prepare(self, start: StartJob) -> tuple[Launch, Begun]:
+        granted = jobs.grant(self._devices(), start.decision.devices)
+        traced = jobs.wants_trace(start.spec, self._place)
+        launch = jobs.launch(start, granted, self._home(start.owner.uid), self._place, traced)
+        with contextlib.suppress(FileExistsError):  # an earlier try of the same job
+            os.mkdir(launch.folder, 0o700)  # noqa: PTH102  # a Path costs more than the call
+        return launch, begun(start, tuple(device.id for device in granted), traced)
+
+    def _home(self, uid: int) -> Home:
+        now_s = time.monotonic()
+        found = self._homes.get(uid)
+        if found is not None and found[1] > now_s:
+            return found[0]
+        try:
+            entry = pwd.getpwuid(uid)
+            home = Home(entry.pw_dir or "/", entry.pw_shell or "/bin/sh")
+        except KeyError:
+            home = Home()
+        if len(self._homes) >= HOMES_MAX:
+            self._homes.clear()
+        self._homes[uid] = (home, now_s + HOMES_KEPT_S)
+        return home
+
+    async def _give(self, launches: list[Launch]) -> None:
+        """Until the spawner has answered: asking again for the same attempt is safe."""
+        while True:
+            try:
+                refusals = await self._spawner.start(launches)
+                break
+            except BadRequest as error:
+                if len(launches) > 1:  # one of them is too long: find out which
+                    for launch in launches:
+                        await self._give([launch])
+                else:
+                    self._refuse((launches[0].job, launches[0].attempt), error)
+                return
+            except Unavailable as error:
+                self.counters["spawner_unavailable"] += 1
+                _log.warning("the spawner took no starts", error=str(error))
+                await asyncio.sleep(RETRY_S)
+        refused = {(each.job, each.attempt): each.reason for each in refusals}
+        keys = [(launch.job, launch.attempt) for launch in launches]
+        self._post(steps.Taken(tuple(key for key in keys if key not in refused)))
+        for key, reason in refused.items():
+            self._post(steps.NotTaken(key, reason, time.time_ns()))
+            self._starts.drop((key,))
+
+    async def _stop(self, key: Key, reason: str) -> None:
+        while True:
+            try:
+                await self._spawner.stop(*key, reason, self._starts.get(key).grace_s)
+                return
+            except Unavailable as error:
+                self.counters["spawner_unavailable"] += 1
+                _log.warning("the spawner took no stop", job=key[0], error=str(error))
+                await asyncio.sleep(RETRY_S)
+            except NotFound:
+                return  # it never had it or it is over; the comparison with it tells
+            except StokerError as error:
+                self.counters["stop_refused"] += 1
+                _log.error("the spawner refused to stop a job", job=key[0], error=str(error))
+                return
+
+    async def _acknowledge(self, ended: list[Exited]) -> None:
+        await self._spawner.acknowledge(*ended)
+
+    def _refuse(self, key: Key, error: Exception) -> None:
+        self.counters["start_refused"] += 1
+        reason = error.message if isinstance(error, StokerError) else str(error)
+        self._post(steps.NotTaken(key, f"it could not be launched: {reason}", time.time_ns()))
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

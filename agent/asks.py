@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Answers what the scheduler asks of this node for a user: output, input, traces.
+
+Relied on by the daemon, which gives it every message of the ask subjects. Owns the bound on asks in
+progress; an ask that fails is answered with its error, never with silence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import structlog
+from nats.aio.msg import Msg
+
+from stoker.agent.attempts import Phase
+from stoker.agent.logs import Changed, Logs
+from stoker.agent.node import Node
+from stoker.agent.spawner import Spawner
+from stoker.agent.starts import Begun
+from stoker.agent.steps import Key
+from stoker.agent.trace_job import SUMMARY_FILE, TIMELINE_FILE
+from stoker.agent.tracing import Tracer
+from stoker.mesh import ask as wire
+from stoker.mesh.ask import Ask, LogsAsk, Reply, StdinAsk, StdinReply, TraceAsk, TraceReply
+from stoker.mesh.schema import KernelRow
+from stoker.native.errors import NotFound, Refused, StokerError
+from stoker.probes.trace import TraceSummary
+
+ASKS_MAX = 1024
+"""Asks in progress; one more is refused."""
+KERNEL_ROWS_MAX = 1000
+"""Rows of one `kernels` answer, the busiest first; the rest is cut, which `size` cannot say."""
+LIVE_TIMELINE = ".live.perfetto"
+WAITING = (Phase.SENT, Phase.TAKEN)
+
+_log = structlog.get_logger("asks")
+
+Summaries = dict[Key, tuple[Begun, TraceSummary]]
+
+
+class Asks:
+    """The answering side of `mesh/ask.py`."""
+
+    def __init__(
+        self,
+        name: str,
+        jobs: Path,
+        *,
+        node: Node,
+        logs: Logs,
+        spawner: Spawner,
+        tracer: Tracer,
+        changed: Changed,
+    ) -> None:
+        self._name = name
+        self._jobs = jobs
+        self._node = node
+        self._logs = logs
+        self._spawner = spawner
+        self._tracer = tracer
+        self._changed = changed
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.counters: Counter[str] = Counter()
+
+    def hear(self, message: Msg) -> None:
+        """Begin to answer one message; returns at once."""
+        task = asyncio.get_running_loop().create_task(self._serve(message))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def close(self) -> None:
+        """Leave the askers without an answer: they ask again."""
+        for task in self._tasks:
+            task.cancel()
+
+    async def _serve(self, message: Msg) -> None:
+        try:
+            if len(self._tasks) > ASKS_MAX:
+                raise Refused(f"node {self._name} answers {ASKS_MAX} asks already")
+            reply = wire.encode(await self.answer(wire.decode_ask(message.data)))
+        except StokerError as error:
+            self.counters[f"ask_{error.code}"] += 1
+            reply = wire.encode_error(error)
+        except Exception as error:
+            self.counters["ask_failed"] += 1
+            _log.exception("an ask failed", error=str(error))
+            reply = wire.encode_error(StokerError(f"node {self._name} could not answer: {error}"))
+        if message.reply:
+            await message.respond(reply)
+
+    async def answer(self, ask: Ask) -> Reply:
+        """One ask, answered or refused with a StokerError."""
+        match ask:
+            case LogsAsk():
+                return await self._logs.answer(ask)
+            case StdinAsk():
+                return await self._stdin(ask)
+            case TraceAsk(what="kernels"):
+                return _piece(await self._kernels(ask.job), ask, whole=True)
+            case TraceAsk(what="summary"):
+                return _piece(await self._summary(ask), ask, whole=self._is_over(ask))
+        return await self._timeline(ask)
+
+    # --- input ------------------------------------------------------------------------------------
+
+    async def _stdin(self, ask: StdinAsk) -> StdinReply:
+        key = (ask.job, ask.attempt)
+        await self._arrived(key, ask.wait_s)
+        if self._node.phase(key) not in (*WAITING, Phase.RUNNING):
+            return StdinReply(ask.offset, closed=True)
+        try:
+            taken = await self._spawner.write_stdin(*key, ask.offset, ask.data, ask.eof)
+        except NotFound:  # it ended a moment ago
+            return StdinReply(ask.offset, closed=True)
+        return StdinReply(taken)
+
+    async def _arrived(self, key: Key, wait_s: float) -> None:
+        """Until the spawner has this attempt, or the time is over."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + max(wait_s, 0.5)
+        while self._node.phase(key) in (None, Phase.SENT) and loop.time() < deadline:
+            changed = self._changed(key[0])
+            await asyncio.wait((changed,), timeout=min(0.05, deadline - loop.time()))
+            changed.cancel()
+
+    # --- traces -----------------------------------------------------------------------------------
+
+    def _is_over(self, ask: TraceAsk) -> bool:
+        return self._node.phase((ask.job, ask.attempt)) in (None, Phase.ENDED)
+
+    async def _summary(self, ask: TraceAsk) -> bytes:
+        path = self._jobs / str(ask.job) / SUMMARY_FILE
+        await self._settled(ask)
+        try:
+            return path.read_bytes()
+        except FileNotFoundError:
+            pass
+        running = await self._summaries()
+        for key, (_, summary) in running.items():
+            if key[0] == ask.job:
+                return msgspec.json.encode(summary)
+        raise NotFound(f"job {ask.job} has no trace on node {self._name}: nothing of it was traced")
+
+    async def _settled(self, ask: TraceAsk) -> None:
+        """A job that is over soon has its summary on disk."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + ask.wait_s
+        while self._node.phase((ask.job, ask.attempt)) is Phase.SETTLING:
+            if loop.time() >= deadline:
+                return
+            await asyncio.sleep(0.01)
+
+    async def _timeline(self, ask: TraceAsk) -> TraceReply:
+        folder = self._jobs / str(ask.job)
+        await self._settled(ask)
+        path = folder / TIMELINE_FILE
+        if not path.exists():
+            path = folder / LIVE_TIMELINE
+            if ask.offset == 0 or not path.exists():  # later pieces are of the same file
+                await self._ask_tracer(self._tracer.timeline, (ask.job, ask.attempt), path)
+        with path.open("rb") as file:
+            file.seek(ask.offset)
+            data, size = file.read(ask.limit), path.stat().st_size
+        end = ask.offset + len(data)
+        return TraceReply(data, end, eof=end >= size, size=size)
+
+    async def _kernels(self, job: int) -> bytes:
+        rows = [
+            KernelRow(
+                key[0],
+                self._name,
+                kernel.name,
+                kernel.count,
+                kernel.total_ns,
+                kernel.p50_ns,
+                kernel.p99_ns,
+                kernel.estimate,
+                kernel.error_ns,
+            )
+            for key, (_, summary) in (await self._summaries()).items()
+            if job in (0, key[0])
+            for kernel in summary.kernels
+        ]
+        rows.sort(key=lambda row: -row.total_ns)
+        data = msgspec.json.encode(rows[:KERNEL_ROWS_MAX])
+        while len(data) > wire.CHUNK_BYTES_MAX:
+            rows = rows[: min(len(rows), KERNEL_ROWS_MAX) // 2]
+            data = msgspec.json.encode(rows)
+        return data
+
+    async def _summaries(self) -> Summaries:
+        found: Summaries = await self._ask_tracer(self._tracer.summaries)
+        return found
+
+    async def _ask_tracer(self, order: Callable[..., None], *arguments: Any) -> Any:
+        """Give the tracing thread an order and wait for what comes of it."""
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        def done(result: Any) -> None:
+            if answer.done():
+                return
+            if isinstance(result, StokerError):
+                answer.set_exception(result)
+            else:
+                answer.set_result(result)
+
+        order(*arguments, done)
+        async with asyncio.timeout(wire.WAIT_S_MAX):
+            return await answer
+
+
+def _piece(data: bytes, ask: TraceAsk, *, whole: bool) -> TraceReply:
+    """The asked part of `data`; `whole`: it will not grow."""
+    part = data[ask.offset : ask.offset + ask.limit]
+    end = ask.offset + len(part)
+    return TraceReply(part, end, eof=end >= len(data), size=len(data) if whole else None)

@@ -1,0 +1,430 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The node agent: `python -m stoker.agent.daemon --state FOLDER`.
+
+Relied on by the supervisor. A thin shell around `agent/node.py`: it turns messages, the spawner's
+events and time into the core's events and carries the effects out. It never forks for a job, no
+message can end it, and SIGTERM ends it within a second while jobs go on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import msgspec
+import structlog
+from nats.aio.msg import Msg
+
+from stoker.agent import steps
+from stoker.agent.actuator import Actuator
+from stoker.agent.asks import Asks
+from stoker.agent.attempts import OVER
+from stoker.agent.keeping import Keeping
+from stoker.agent.launch import Exited
+from stoker.agent.lease import Lease
+from stoker.agent.link import Link
+from stoker.agent.logging import configure_logging
+from stoker.agent.logs import Logs, Watches
+from stoker.agent.node import Node
+from stoker.agent.position import PositionFile
+from stoker.agent.setting import Setting, load
+from stoker.agent.spawner import Spawner
+from stoker.agent.starts import Starts
+from stoker.agent.steps import Effect, Event, Key
+from stoker.agent.telemetry import Telemetry
+from stoker.agent.tracing import Tracer
+from stoker.agent.waiting import Waiting
+from stoker.mesh import notify, subjects
+from stoker.mesh.command import CommandChain, NodeReply
+from stoker.mesh.identity import Verifier
+from stoker.native.errors import StokerError, Unavailable
+from stoker.scheduler.nouns import NodeReport, StartJob
+
+REQUEST_S = 5.0
+"""Longest wait for an answer that comes after a commit; the log may need seconds to recover."""
+COMPARE_EVERY_S = 30.0
+"""How often what the core believes is compared with what the spawner has."""
+PART_AGAIN_S = 0.5
+STOP_S = 0.6
+
+_log = structlog.get_logger("agent")
+_encoder = msgspec.msgpack.Encoder()
+_replies = msgspec.msgpack.Decoder(NodeReply)
+
+
+class Daemon:
+    """One agent process; `run` ends when `stop` was called."""
+
+    def __init__(self, setting: Setting) -> None:
+        loop = asyncio.get_running_loop()
+        self._setting = setting
+        self._loop = loop
+        self._events: deque[Event] = deque()
+        self._scheduled = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stopping = asyncio.Event()
+        self._waiting = Waiting(loop)
+        self._ready = False
+        self.counters: Counter[str] = Counter()
+        self._position = PositionFile.open(setting.agent / "position")
+        self._starts = Starts.open(setting.agent / "starts")
+        self._lease = Lease.open(setting.state.run / "lease")
+        chain = CommandChain(
+            setting.cluster.cluster,
+            setting.node,
+            Verifier(setting.cluster.scheduler_public_key),
+            self._position.position,
+        )
+        self._node = Node(chain)
+        self._tracer = Tracer(
+            setting.jobs, setting.state.shm, setting.jobs_cgroup, self._from_thread
+        )
+        self._telemetry = Telemetry(setting, self._tracer)
+        self._keeping = Keeping(setting.jobs, setting.config.retention)
+        self._link = self._make_link()
+        self._spawner: Spawner | None = None
+        self._actuator: Actuator | None = None
+        self._asks: Asks | None = None
+
+    # --- life -------------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """End soon; jobs go on."""
+        self._stopping.set()
+
+    def rescan(self) -> None:
+        """Look for devices anew soon."""
+        self._telemetry.rescan()
+
+    async def run(self) -> None:
+        """Until `stop`: find the devices, meet the spawner, then serve."""
+        self._tracer.start()
+        begin = self._spawn(self._begin())
+        stopping = self._loop.create_task(self._stopping.wait())
+        await asyncio.wait((begin, stopping), return_when=asyncio.FIRST_COMPLETED)
+        if begin.done():
+            begin.result()  # a state folder that cannot be used ends the agent, by name
+            await stopping
+        notify.stopping()
+        await self._end()
+
+    async def _begin(self) -> None:
+        """The spawner first: nothing may be asked of it that its memory does not settle."""
+        self._spawner = await self._meet_spawner()
+        self._telemetry.features = self._spawner.features
+        self._actuator = Actuator(
+            self._spawner,
+            starts=self._starts,
+            place=self._setting.place,
+            tracer=self._tracer,
+            devices=lambda: self._telemetry.devices.known,
+            post=self.post,
+        )
+        self._actuator.changed = self._waiting.changed
+        self._actuator.acknowledged = self._kept
+        watches = Watches(self._loop)
+        logs = Logs(self._setting.jobs, watches, self._live, self._dropped, self._waiting.change)
+        self._asks = Asks(
+            self._setting.node,
+            self._setting.jobs,
+            node=self._node,
+            logs=logs,
+            spawner=self._spawner,
+            tracer=self._tracer,
+            changed=self._waiting.change,
+        )
+        report = await self._telemetry.report()
+        has = await self._actuator.known(frozenset())
+        keys = [each.key for each in has.has]
+        self._starts.keep(keys)
+        self._spawn(self._keeping.begin(self._setting.state.shm, {job for job, _ in keys}))
+        self.post(steps.Reported(report))
+        self.post(has)
+        for work in (
+            self._listen,
+            self._link.run,
+            self._compare,
+            self._observe,
+            self._watch_devices,
+        ):
+            self._spawn(self._for_ever(work))
+
+    async def _meet_spawner(self) -> Spawner:
+        while True:
+            try:
+                return await Spawner.connect(self._setting.state.run / "spawner.sock")
+            except Unavailable as error:
+                notify.status(f"waiting: {error.message}")
+                _log.warning("no spawner", error=error.message)
+
+    async def _for_ever(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """One part of the agent that must not end: it is begun again, and that is counted."""
+        while True:
+            try:
+                await work()
+            except Exception as error:
+                self.counters["part_failed"] += 1
+                _log.exception("a part of the agent failed", part=work.__name__, error=str(error))
+            await asyncio.sleep(PART_AGAIN_S)
+
+    async def _end(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(STOP_S):
+                for part in (self._asks, self._actuator):
+                    if part is not None:
+                        part.close()
+                for task in self._tasks:
+                    task.cancel()
+                await asyncio.gather(*self._tasks, return_exceptions=True)
+                if self._spawner is not None:
+                    await self._spawner.close()
+        self._tracer.close()
+        self._telemetry.close()
+        self._keeping.close()
+        self._lease.close()
+        self._starts.close()
+        self._position.close()
+
+    # --- events in, effects out -------------------------------------------------------------------
+
+    def post(self, event: Event) -> None:
+        """Give an event to the core; it is taken in before the loop waits again."""
+        self._events.append(event)
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        """Everything that happened since the last turn, as one batch of effects."""
+        self._scheduled = False
+        effects: list[Effect] = []
+        now_s = time.monotonic()
+        while self._events:
+            effects += self._node.step(self._events.popleft(), now_s)
+        self._carry_out(effects)
+        if not self._ready and self._node.caught_up:
+            self._ready = True
+            notify.ready(f"ok: node {self._setting.node}")
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        due = self._node.deadline()
+        if due is not None:
+            wait_s = max(due - time.monotonic(), 0.001)
+            self._timer = self._loop.call_later(wait_s, self.post, steps.Tick())
+
+    def _carry_out(self, effects: list[Effect]) -> None:
+        """In order, but the newest position first, and what may go together, together."""
+        actuator = self._actuator
+        positions = [effect for effect in effects if isinstance(effect, steps.Persist)]
+        if positions:
+            self._position.store(positions[-1].position)
+        starts: list[StartJob] = []
+        done: list[Key] = []
+        for effect in effects:
+            match effect:
+                case steps.Start():
+                    starts += effect.starts
+                case steps.Acknowledge():
+                    done += effect.keys
+                case steps.Stop(key, reason):
+                    assert actuator is not None
+                    actuator.start(starts)
+                    starts = []
+                    actuator.stop(key, reason)
+                case steps.Settle(key):
+                    assert actuator is not None
+                    actuator.settle(key)
+                case _:
+                    self._speak(effect)
+        if actuator is not None:
+            if starts:
+                actuator.start(starts)
+            if done:
+                actuator.acknowledge(done)
+
+    def _speak(self, effect: Effect) -> None:
+        match effect:
+            case steps.Tell():
+                self._spawn(self._tell(effect))
+            case steps.Hello(report):
+                self._spawn(self._hello(report))
+            case steps.Ask():
+                self._spawn(self._ask(effect))
+            case steps.Renew(lease_s, thaw):
+                expiry = time.clock_gettime_ns(time.CLOCK_BOOTTIME) + int(lease_s * 1e9)
+                self._lease.renew(expiry)
+                if thaw:
+                    self._lease.thaw()
+                    _log.warning("frozen jobs go on: the log was read past the freeze")
+            case steps.Forget(job):
+                self._keeping.forget(job)
+            case steps.Note(text, job):
+                _log.warning(text, **({"job": job} if job else {}))
+
+    # --- what is told and asked -------------------------------------------------------------------
+
+    async def _hello(self, report: NodeReport) -> None:
+        try:
+            reply = await self._request(subjects.hello, _encoder.encode(report))
+        except StokerError as error:
+            self.post(steps.NotGreeted(error.message))
+            return
+        self.post(steps.Greeted(report) if reply.ok else steps.NotGreeted(reply.message))
+
+    async def _tell(self, tell: steps.Tell) -> None:
+        try:
+            reply = await self._request(subjects.outcome, _encoder.encode(tell.outcomes))
+        except StokerError as error:
+            self.post(steps.NotCommitted(tell.number, error.message))
+            return
+        if reply.ok:
+            self.post(steps.Committed(tell.number))
+        else:
+            self.post(steps.NotCommitted(tell.number, reply.message, reply.code))
+
+    async def _ask(self, ask: steps.Ask) -> None:
+        subject = subjects.log_range(self._setting.node)
+        try:
+            data = await self._link.request(subject, _encoder.encode(ask.ask), REQUEST_S)
+        except StokerError as error:
+            self.post(steps.NotAnswered(error.message))
+            return
+        self.post(steps.Answered(data))
+
+    async def _request(self, subject: Any, payload: bytes) -> NodeReply:
+        data = await self._link.request(subject(self._setting.node), payload, REQUEST_S)
+        try:
+            return _replies.decode(data)
+        except msgspec.MsgspecError as error:
+            raise Unavailable(f"the scheduler's answer cannot be read: {error}") from None
+
+    # --- what is heard ----------------------------------------------------------------------------
+
+    def _make_link(self) -> Link:
+        name = self._setting.node
+        link = Link(
+            name,
+            self._setting.broker,
+            self._setting.state.key("agent"),
+            subjects.inbox(f"agent.{name}"),
+            {
+                subjects.command(name): lambda message: self.post(steps.Offered(message.data)),
+                subjects.heartbeat(name): self._beaten,
+                **{subjects.ask(name, what): self._asked for what in subjects.ASKS},
+            },
+        )
+        link.on_up = lambda: self.post(steps.MeshUp())
+        link.on_down = lambda: self.post(steps.MeshDown())
+        return link
+
+    def _beaten(self, message: Msg) -> None:
+        self.post(steps.Beaten(message.data, self._lease.frozen_since() is not None))
+
+    def _asked(self, message: Msg) -> None:
+        assert self._asks is not None
+        self._asks.hear(message)
+
+    async def _listen(self) -> None:
+        assert self._spawner is not None and self._actuator is not None
+        while True:
+            for event in await self._spawner.next_events():
+                self.post(self._actuator.heard(event))
+
+    async def _compare(self) -> None:
+        assert self._actuator is not None
+        while True:
+            await asyncio.sleep(COMPARE_EVERY_S)
+            with contextlib.suppress(StokerError):
+                self.post(await self._actuator.known(self._node.taken()))
+
+    async def _observe(self) -> None:
+        subject = subjects.observation(self._setting.node)
+        async for observation in self._telemetry.observations():
+            if self._link.connected:
+                self._link.publish(subject, _encoder.encode(observation))
+
+    async def _watch_devices(self) -> None:
+        async for report in self._telemetry.changes():
+            _log.warning("devices changed", devices=[d.unavailable for d in report.devices])
+            self.post(steps.Reported(report))
+
+    # --- what the answers to asks need ------------------------------------------------------------
+
+    def _live(self, key: Key) -> bool:
+        phase = self._node.phase(key)
+        return phase is not None and phase not in OVER
+
+    def _dropped(self, key: Key) -> int:
+        exited = self._actuator.exited(key) if self._actuator is not None else None
+        return self._keeping.dropped(key[0], exited)
+
+    def _kept(self, exited: Exited) -> None:
+        self._keeping.keep(exited)
+
+    def _from_thread(self, call: Callable[..., object], *arguments: object) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended: nobody waits any more
+            self._loop.call_soon_threadsafe(call, *arguments)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._finished)
+        return task
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.counters["task_failed"] += 1
+            _log.error("a task ended", task=task.get_name(), error=repr(error), exc_info=error)
+
+
+async def _serve(option: str | None) -> None:
+    setting = load(option)
+    daemon = Daemon(setting)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, daemon.stop)
+    loop.add_signal_handler(signal.SIGHUP, daemon.rescan)
+    _log.info("agent starts", node=setting.node, boot=setting.boot_id, pid=os.getpid())
+    await daemon.run()
+    _log.info("agent ends", node=setting.node)
+
+
+def _runner() -> Callable[[Coroutine[Any, Any, None]], None]:
+    """uvloop where it is installed: a third less time per message."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.run
+    run: Callable[[Coroutine[Any, Any, None]], None] = uvloop.run
+    return run
+
+
+def main() -> int:
+    """Exit code 0 after a signal, 2 or 3 for a state folder or setting that cannot be used."""
+    parser = argparse.ArgumentParser(prog="stoker-agent", description=__doc__.split("\n")[0])
+    parser.add_argument("--state", help="state folder of the node")
+    option = parser.parse_args().state
+    configure_logging()
+    try:
+        _runner()(_serve(option))
+    except StokerError as error:
+        _log.error("agent cannot start", error=error.message, hint=error.hint)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stderr.flush()
+    os._exit(code)  # a thread that hangs in a driver must not hold the end up

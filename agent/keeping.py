@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The folders of finished jobs: kept as long as retention says, deleted off the agent's loop.
+
+Relied on by the daemon. `agent/retention.py` decides; this reads, deletes and counts. Also keeps
+the one fact of an ended job that its files do not tell: how much output was cut off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import structlog
+
+from stoker.agent import retention
+from stoker.agent.launch import Exited
+from stoker.agent.retention import Keep, Shelf
+from stoker.agent.trace_job import SUMMARY_FILE
+
+DROPPED_FILE = "dropped"
+
+_log = structlog.get_logger("keeping")
+
+
+class Keeping:
+    """One worker thread does what touches the disk; the shelf belongs to the loop."""
+
+    def __init__(self, jobs: Path, keep: Keep) -> None:
+        self._jobs = jobs
+        self._shelf = Shelf(keep)
+        self._early: list[tuple[int, int]] | None = []
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="keeping")
+        self.counters: Counter[str] = Counter()
+
+    async def begin(self, segments: Path, alive: set[int]) -> None:
+        """Take stock of the folders that are there; segments of jobs long over are removed."""
+        loop = asyncio.get_running_loop()
+        found = await loop.run_in_executor(self._worker, self._stock, segments, alive)
+        early, self._early = self._early or [], None
+        for job, size in [*found, *early]:
+            self._put(job, size)
+
+    def keep(self, exited: Exited) -> None:
+        """The log has the end of this job: from now on its folder may be deleted."""
+        folder = self._jobs / str(exited.job)
+        size = exited.out_bytes + exited.err_bytes
+        with contextlib.suppress(OSError):
+            if (folder / SUMMARY_FILE).exists():
+                size = retention.size_of(folder)
+            if exited.usage is not None and exited.usage.output_dropped_bytes:
+                (folder / DROPPED_FILE).write_text(str(exited.usage.output_dropped_bytes))
+        if self._early is not None:
+            self._early.append((exited.job, size))
+        else:
+            self._put(exited.job, size)
+
+    def forget(self, job: int) -> None:
+        """The scheduler's retention has passed for this job."""
+        self._shelf.drop(job)
+        self._delete([job])
+
+    def dropped(self, job: int, exited: Exited | None) -> int:
+        """Bytes of output past the limit; 0 where nothing was cut off."""
+        if exited is not None:
+            return exited.usage.output_dropped_bytes if exited.usage else 0
+        try:
+            return int((self._jobs / str(job) / DROPPED_FILE).read_text())
+        except (OSError, ValueError):
+            return 0
+
+    def close(self) -> None:
+        """Leave what is not deleted yet: the next agent takes stock again."""
+        self._worker.shutdown(wait=False, cancel_futures=True)
+
+    def _put(self, job: int, size: int) -> None:
+        gone = self._shelf.put(job, size)
+        if gone:
+            self._delete(gone)
+
+    def _delete(self, jobs: list[int]) -> None:
+        self._worker.submit(self._deleted, jobs)
+
+    def _deleted(self, jobs: list[int]) -> None:
+        self.counters["folders_deleted"] += retention.delete(self._jobs, jobs)
+
+    def _stock(self, segments: Path, alive: set[int]) -> list[tuple[int, int]]:
+        with contextlib.suppress(FileNotFoundError):
+            for entry in segments.iterdir():
+                if entry.name.isdecimal() and int(entry.name) not in alive:
+                    shutil.rmtree(entry, ignore_errors=True)
+                    self.counters["segments_removed"] += 1
+        return retention.scan(self._jobs, alive)

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One sample of this node a second: load, memory, devices; what has no value says why.
+
+Relied on by the daemon. Ids grow by one and begin at the agent's start time, so that they grow over
+restarts too. Devices without a load counter get theirs from the traces of the jobs on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from stoker.agent import facts
+from stoker.agent.steps import Key
+from stoker.probes.trace import TraceSummary
+from stoker.scheduler.nouns import DeviceSample, Observation
+
+NO_TRACED_JOB = "no traced job runs on it, and it has no counter of its own"
+
+
+class Busy:
+    """How busy devices are by the traces of running jobs, between two calls."""
+
+    def __init__(self) -> None:
+        self._spent: dict[tuple[Key, str], int] = {}
+        self._at_ns = 0
+
+    def ratios(self, summaries: Mapping[Key, TraceSummary], now_ns: int) -> dict[str, float]:
+        """Device id -> share of the time since the last call in which it worked, 0 to 1.
+
+        A device is in the answer only if a job on it was known at both ends.
+        """
+        spent = {
+            (key, device.id): device.causes.kernel_ns + device.causes.copy_ns
+            for key, summary in summaries.items()
+            for device in summary.devices
+        }
+        passed_ns = now_ns - self._at_ns
+        sums: dict[str, int] = {}
+        for which, total in spent.items():
+            if which in self._spent:
+                sums[which[1]] = sums.get(which[1], 0) + total - self._spent[which]
+        self._spent, self._at_ns = spent, now_ns
+        if passed_ns <= 0:
+            return {}
+        return {id: min(max(ns / passed_ns, 0.0), 1.0) for id, ns in sums.items()}
+
+
+def with_busy(samples: Iterable[DeviceSample], ratios: Mapping[str, float]) -> list[DeviceSample]:
+    """Samples whose busy ratio, where the device has none of its own, is that of its jobs."""
+    return [
+        _filled(sample, ratios[sample.id])
+        if sample.busy_ratio is None and sample.id in ratios
+        else sample
+        for sample in samples
+    ]
+
+
+def _filled(sample: DeviceSample, ratio: float) -> DeviceSample:
+    absent = {name: why for name, why in sample.absent.items() if name != "busy_ratio"}
+    return msgspec.structs.replace(sample, busy_ratio=ratio, absent=absent)
+
+
+def observation(id: int, node: str, t_ns: int, devices: Iterable[DeviceSample]) -> Observation:
+    """The sample of this moment; reads /proc."""
+    return Observation(
+        id=id,
+        node=node,
+        t_ns=t_ns,
+        load_milli=facts.load_milli(),
+        memory_free_bytes=facts.memory_free_bytes(),
+        devices=tuple(devices),
+    )

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an agent is told when it starts: its state folder, the node it is, the operator's settings.
+
+Relied on by the daemon and its parts. Everything is read once and checked before anything is
+served; a wrong `config.toml` is refused by name and changes nothing.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from stoker.agent import facts, state
+from stoker.agent.jobs import Place
+from stoker.agent.retention import Keep
+from stoker.agent.state import Cluster, State
+from stoker.mesh.context import Endpoint
+from stoker.native import paths
+from stoker.native.errors import BadRequest, StokerError
+
+LAYER = "libstoker-opencl.so"
+
+
+class Config(msgspec.Struct, frozen=True):
+    """The tables of `config.toml` that are the agent's; others are not looked at."""
+
+    retention: Keep = msgspec.field(default_factory=Keep)
+    device: list[dict[str, Any]] = []
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One agent's place in the world."""
+
+    state: State
+    cluster: Cluster
+    config: Config
+    boot_id: str
+    incarnation: int
+    """CLOCK_REALTIME ns of this start."""
+    place: Place
+    jobs_cgroup: Path | None
+    missing: tuple[str, ...] = ()
+    """What was found missing while starting, one sentence each."""
+
+    @property
+    def node(self) -> str:
+        return self.cluster.node
+
+    @property
+    def agent(self) -> Path:
+        return self.state.agent
+
+    @property
+    def jobs(self) -> Path:
+        return self.state.agent / "jobs"
+
+    def broker(self) -> str:
+        """Where the broker listens now; it may move when it is restarted."""
+        try:
+            return state.read_json(self.state.endpoint, Endpoint).url
+        except StokerError:
+            cluster = state.read_json(self.state.cluster, Cluster)
+            return f"nats://127.0.0.1:{cluster.port}"
+
+
+def load(option: str | None) -> Setting:
+    """Read and prepare everything; raises StokerError by name."""
+    where = state.locate(option)
+    cluster = state.load(where)
+    config = read_config(where.root / "config.toml")
+    jobs = where.agent / "jobs"
+    jobs.mkdir(mode=0o700, exist_ok=True)
+    layer, why = place_layer(where.run / "lib")
+    return Setting(
+        state=where,
+        cluster=cluster,
+        config=config,
+        boot_id=facts.boot_id(),
+        incarnation=time.time_ns(),
+        place=Place(cluster.node, str(jobs), str(where.shm), layer),
+        jobs_cgroup=facts.jobs_cgroup(where.instance),
+        missing=(why,) if why else (),
+    )
+
+
+def read_config(path: Path) -> Config:
+    """`config.toml`, or what holds without one."""
+    try:
+        table: Mapping[str, Any] = tomllib.loads(path.read_text())
+    except FileNotFoundError:
+        return Config()
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise BadRequest(f"{path}: {error}") from None
+    try:
+        return msgspec.convert(table, Config)
+    except msgspec.ValidationError as error:
+        raise BadRequest(f"{path}: {error}") from None
+
+
+def place_layer(folder: Path) -> tuple[str, str]:
+    """Put the OpenCL layer where every job can read it: its path, or "" and why there is none.
+
+    A changed library replaces the name, not the file: running jobs have the old one mapped.
+    """
+    try:
+        source = paths.library(LAYER)
+        target = folder / LAYER
+        folder.mkdir(mode=0o755, exist_ok=True)
+        if not target.exists() or target.read_bytes() != source.read_bytes():
+            partial = folder / f".{LAYER}.new"
+            shutil.copyfile(source, partial)
+            partial.chmod(0o755)
+            partial.replace(target)
+    except OSError as error:  # NotBuilt is one
+        return "", f"no GPU kernels are traced: {error}"
+    return str(target), ""

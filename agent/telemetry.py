@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the node says of itself: its report when that changes, and one observation a second.
+
+Relied on by the daemon. Drivers may block, so devices are asked in a thread of their own; a slow
+driver delays samples and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import structlog
+
+from stoker.agent import facts, observe
+from stoker.agent.devices import holders
+from stoker.agent.devices.registry import Devices
+from stoker.agent.launch import Feature
+from stoker.agent.setting import Setting
+from stoker.agent.steps import Key
+from stoker.agent.tracing import Tracer
+from stoker.native.errors import StokerError
+from stoker.probes.trace import TraceSummary
+from stoker.scheduler.nouns import NodeReport, Observation
+
+OBSERVE_EVERY_S = 1.0
+CHECK_EVERY_S = 3.0
+"""How often it is asked who holds devices."""
+SLOW_S = 10.0
+"""A driver that takes longer is waited for, and said so."""
+
+_T = TypeVar("_T")
+_log = structlog.get_logger("telemetry")
+
+
+class Telemetry:
+    """Devices and facts of this node."""
+
+    def __init__(self, setting: Setting, tracer: Tracer) -> None:
+        self._setting = setting
+        self._tracer = tracer
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="devices")
+        self._busy = observe.Busy()
+        self._rescan = False
+        self.features: Mapping[str, Feature] = {}
+        """What the spawner can do here; set once it has answered."""
+        instance = setting.state.instance
+        cgroups = setting.jobs_cgroup is not None
+        self.devices = Devices.of(
+            {"device": setting.config.device},
+            lambda pid: holders.in_jobs(pid, instance, cgroups),
+            setting.agent / "devices.json",
+            setting.boot_id,
+        )
+
+    async def report(self) -> NodeReport:
+        """Look for devices anew and describe the node."""
+        await self._ask(self.devices.scan)
+        return self._report()
+
+    def rescan(self) -> None:
+        """Look for devices anew at the next check, not only for who holds them."""
+        self._rescan = True
+
+    async def changes(self) -> AsyncIterator[NodeReport]:
+        """The report, each time anything in it changed."""
+        while True:
+            await asyncio.sleep(CHECK_EVERY_S)
+            again, self._rescan = self._rescan, False
+            if await self._ask(self.devices.scan if again else self.devices.check):
+                yield self._report()
+
+    async def observations(self) -> AsyncIterator[Observation]:
+        """One each second; a second that was missed is not made up for."""
+        number = self._setting.incarnation // 1_000_000_000
+        loop = asyncio.get_running_loop()
+        due = loop.time()
+        while True:
+            yield await self._observe(number)
+            number += 1
+            due = max(due + OBSERVE_EVERY_S, loop.time())
+            await asyncio.sleep(due - loop.time())
+
+    def close(self) -> None:
+        """Ask no driver any more; one that hangs is left behind."""
+        self._worker.shutdown(wait=False, cancel_futures=True)
+
+    async def _observe(self, number: int) -> Observation:
+        samples = await self._ask(self.devices.sample)
+        ratios = self._busy.ratios(await self._summaries(), time.monotonic_ns())
+        filled = observe.with_busy(samples, ratios)
+        return observe.observation(number, self._setting.node, time.time_ns(), filled)
+
+    async def _summaries(self) -> dict[Key, TraceSummary]:
+        """Of the jobs that are being traced; none if the tracing thread has no time for it."""
+        if not self._tracer.busy:
+            return {}
+        found: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        def done(result: Any) -> None:
+            if not found.done():
+                found.set_result({} if isinstance(result, StokerError) else result)
+
+        self._tracer.summaries(done)
+        finished, _ = await asyncio.wait((found,), timeout=OBSERVE_EVERY_S)
+        running = await found if finished else {}
+        return {key: summary for key, (_, summary) in running.items()}
+
+    def _report(self) -> NodeReport:
+        setting = self._setting
+        return NodeReport(
+            node=setting.node,
+            boot_id=setting.boot_id,
+            incarnation=setting.incarnation,
+            cpu_milli=facts.cpu_milli(),
+            memory_bytes=facts.memory_bytes(),
+            devices=self.devices.known,
+            missing=(*self._missing(), *self.devices.missing, *setting.missing),
+        )
+
+    def _missing(self) -> list[str]:
+        """What the spawner and the kernel cannot do here, with their reasons."""
+        lacking = [
+            f"{name}: {feature.detail}"
+            for name, feature in self.features.items()
+            if not feature.works
+        ]
+        reasons: dict[str, list[str]] = {}
+        for probe in self._tracer.probes:
+            if probe.state != "attached":
+                reasons.setdefault(probe.reason, []).append(probe.id)
+        return lacking + [f"{', '.join(ids)}: {why}" for why, ids in reasons.items()]
+
+    async def _ask(self, call: Callable[[], _T]) -> _T:
+        work = asyncio.get_running_loop().run_in_executor(self._worker, call)
+        done, _ = await asyncio.wait((work,), timeout=SLOW_S)
+        if not done:
+            _log.warning("a device driver is slow", seconds=SLOW_S)
+        return await work

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who waits for a job of this node to begin or end.
+
+Relied on by the daemon, which wakes, and by the answers to asks, which wait. A waiter that is done
+cancels its future and leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+
+class Waiting:
+    """Futures by job."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._waiting: dict[int, set[asyncio.Future[None]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def change(self, job: int) -> asyncio.Future[None]:
+        """Resolved at the next change of this job; whoever waits no more cancels it."""
+        future: asyncio.Future[None] = self._loop.create_future()
+        waiting = self._waiting.setdefault(job, set())
+        waiting.add(future)
+
+        def gone(_: asyncio.Future[None]) -> None:
+            waiting.discard(future)
+            if not waiting and self._waiting.get(job) is waiting:
+                del self._waiting[job]
+
+        future.add_done_callback(gone)
+        return future
+
+    def changed(self, job: int) -> None:
+        """This job began or ended; those who wait run after the core has taken it in."""
+        if job in self._waiting:
+            self._loop.call_soon(self._wake, job)
+
+    def _wake(self, job: int) -> None:
+        for future in list(self._waiting.get(job, ())):
+            if not future.done():
+                future.set_result(None)
