@@ -229,6 +229,7 @@ def settle_port(
         port = ports.choose(where.instance)
     cluster = msgspec.structs.replace(cluster, port=port)
     state.write_json(where.cluster, cluster)
+    where.endpoint.unlink(missing_ok=True)  # it names the port of the broker that is gone
     return cluster
 
 

@@ -13,20 +13,23 @@ import os
 import shutil
 import signal
 import stat
+import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from stoker.agent import leftovers, lock, pids
-from stoker.agent.children import ORDER
+from stoker.agent.children import ORDER, kept_jobs
 from stoker.agent.state import State
+from stoker.native import paths
 from stoker.native.errors import Refused
 
 SUPERVISOR_S = 30.0
 """All children in turn, each with its own grace, end within this."""
 CHILD_S = 5.0
 JOBS_S = 10.0
+KILL_ALL_S = 30.0
 
 
 @dataclass
@@ -35,12 +38,11 @@ class Ended:
 
     processes: list[str] = field(default_factory=list)
     jobs: int = 0
-    cgroups: int = 0
     left: list[str] = field(default_factory=list)
 
     @property
     def anything(self) -> bool:
-        return bool(self.processes or self.jobs or self.cgroups)
+        return bool(self.processes or self.jobs)
 
 
 def finish(state: State) -> Ended:
@@ -49,9 +51,14 @@ def finish(state: State) -> Ended:
     _end_supervisor(state, ended)
     with _held(state):
         _end_processes(state, ended)
-        _end_jobs(state, ended)
+        trees = leftovers.trees(state.instance)
+        ended.jobs = sum(_jobs_in(tree) for tree in trees)
+        why = _ask_spawner(state)
+        _end_jobs(state, trees, ended)
         _remove_files(state, ended)
         ended.left += _still_there(state)
+        if ended.left and why:
+            ended.left.append(why)
     return ended
 
 
@@ -102,19 +109,40 @@ def _place(name: str) -> int:
     return ORDER.index(name) if name in ORDER else len(ORDER)
 
 
-def _end_jobs(state: State, ended: Ended) -> None:
-    """Every job and its keeper: by cgroup where there are cgroups, by mark everywhere."""
-    trees = leftovers.trees(state.instance)
-    ended.cgroups = sum(len(leftovers.groups(tree)) for tree in trees)
-    victims = {pid for tree in trees for pid in leftovers.members(tree)}
-    keepers = [process for _, process in pids.marked(state.instance)]
-    ended.jobs = len(keepers)
+def _jobs_in(tree: Path) -> int:
+    """Jobs that still run, by their cgroups."""
+    with contextlib.suppress(FileNotFoundError):
+        groups = [group for group in (tree / "jobs").iterdir() if group.is_dir()]
+        return sum(1 for group in groups if leftovers.members(group))
+    return 0
+
+
+def _ask_spawner(state: State) -> str:
+    """The spawner's own program knows every keeper and job from its journal, root or not, and lets
+    it note how they ended; returns why it could not."""
+    if not (state.agent / "journal").exists():
+        return ""
+    try:
+        command = (str(paths.program("stoker-spawner")), "--kill-all", *kept_jobs(state))
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=KILL_ALL_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"stoker-spawner --kill-all: {error}"
+    lines = done.stderr.strip().splitlines()
+    return f"stoker-spawner --kill-all: {lines[-1] if lines else ''}" if done.returncode else ""
+
+
+def _end_jobs(state: State, trees: list[Path], ended: Ended) -> None:
+    """What is left after that, by cgroup and by mark, journal or not."""
     for tree in trees:
         leftovers.kill(tree, JOBS_S)
-    for process in keepers:
-        pids.end(process, 0.0 if process.pid in victims else CHILD_S)
+    for name, process in pids.marked(state.instance):
+        ended.processes.append(name)
+        pids.end(process, CHILD_S)
     for tree in trees:
-        ended.left += leftovers.remove(tree)
+        if tree.exists():
+            ended.left += leftovers.remove(tree)
 
 
 def _remove_files(state: State, ended: Ended) -> None:

@@ -6,11 +6,12 @@ Relied on by the supervisor, the agent and the tests. Paths are absolute and che
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
-from stoker.native import _core
+_spec = find_spec("stoker.native._core")  # found, not loaded: the supervisor stays small
 
-ROOT = Path(_core.__file__).resolve().parent
+ROOT = Path(_spec.origin if _spec and _spec.origin else __file__).resolve().parent
 """The installed `stoker/native` folder: extension modules, `bin/` and `lib/`."""
 
 

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The root of the command line: quick, complete, and honest about errors."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from stoker import __version__, main
+from stoker.native.errors import Corrupt, Refused
+
+HEAVY = {"asyncio", "msgspec", "nats", "numpy", "rich", "structlog", "textual", "nkeys", "nacl"}
+
+
+def stoker(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "stoker", *words],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def imported_by(*words: str, **environment: str) -> set[str]:
+    """Names of the packages that one command loads."""
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "stoker", *words],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    lines = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
+    return {line.rpartition("|")[2].strip().split(".")[0] for line in lines}
+
+
+@pytest.mark.parametrize("verb", main.VERBS)
+def test_every_verb_is_a_command_with_help(verb: str) -> None:
+    module, _ = main.VERBS[verb]
+    command = getattr(importlib.import_module(module), verb.replace("-", "_") + "_command")
+    assert isinstance(command, click.Command)
+    assert command.name == verb
+    done = CliRunner().invoke(main.cli, [verb, "--help"])
+    assert done.exit_code == 0
+    assert done.output.startswith(f"Usage: cli {verb}") or done.output.startswith("Usage:")
+
+
+def test_help_names_every_verb_and_loads_none() -> None:
+    done = stoker("--help")
+    assert done.returncode == 0
+    assert all(f"  {verb} " in done.stdout for verb in main.VERBS)
+    assert "click" in imported_by("--help")
+    assert not HEAVY & imported_by("--help")
+
+
+@pytest.mark.parametrize("words", [("--version",), ("completion", "--help"), ("up", "--help")])
+def test_what_answers_at_once_loads_nothing_heavy(words: tuple[str, ...]) -> None:
+    assert not HEAVY & imported_by(*words)
+
+
+def test_version() -> None:
+    done = stoker("--version")
+    assert (done.returncode, done.stdout) == (0, f"stoker {__version__}\n")
+
+
+def test_an_unknown_verb_is_a_usage_error() -> None:
+    done = stoker("stoke")
+    assert done.returncode == 2
+    assert "No such command 'stoke'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(Refused("full", hint="Wait"), 2), (Corrupt("garbled"), 3)]
+)
+def test_an_operating_error_is_one_line_and_its_code(
+    error: Exception, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(**_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(main.cli, "main", fails)
+    with pytest.raises(SystemExit) as ended:
+        main.main()
+    assert ended.value.code == code
+    assert capsys.readouterr().err == f"stoker: {error}\n"
+
+
+def test_a_defect_shows_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(**_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(main.cli, "main", fails)
+    with pytest.raises(ZeroDivisionError):
+        main.main()
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(shell: str) -> None:
+    done = stoker("completion", shell)
+    assert done.returncode == 0
+    assert "_STOKER_COMPLETE" in done.stdout
+
+
+def test_completing_a_verb_loads_none() -> None:
+    environment = {
+        "_STOKER_COMPLETE": "bash_complete",
+        "COMP_WORDS": "stoker ex",
+        "COMP_CWORD": "1",
+    }
+    done = subprocess.run(
+        [Path(sys.executable).with_name("stoker")],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout == "plain,explain\n"
