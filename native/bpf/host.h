@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The host probes of one node: BPF programs over the threads and processes of jobs.
+ *
+ * Relied on by bind.cpp. A host is used by one thread at a time. Readings and drained records stay
+ * valid until the next call; nothing here blocks, and whatever the kernel denied is an answer with
+ * a reason, not an error.
+ */
+#ifndef STOKER_BPF_HOST_H
+#define STOKER_BPF_HOST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "counter.h"
+#include "process.h"
+#include "thread.h"
+
+#define SK_REASON_BYTES 256
+#define SK_FULL_JOBS_MAX 4096 /* jobs followed in full at once */
+
+enum sk_probe {
+	SK_PROBE_SWITCH,
+	SK_PROBE_WAKEUP,
+	SK_PROBE_WAKEUP_NEW,
+	SK_PROBE_SYSCALL,
+	SK_PROBE_EXEC,
+	SK_PROBE_FORK,
+	SK_PROBE_EXIT,
+};
+
+#define SK_PROBES 7
+
+enum sk_answer {
+	SK_ANSWER_ATTACHED = 0,
+	SK_ANSWER_REFUSED = 1, /* the kernel said no */
+	SK_ANSWER_UNKNOWN = 2, /* the kernel could not be asked */
+};
+
+struct sk_probe_state {
+	enum sk_answer answer;
+	char reason[SK_REASON_BYTES]; /* empty only when attached */
+};
+
+struct sk_host_options {
+	uint64_t jobs_cgroup; /* id of the cgroup whose children are jobs */
+	uint32_t jobs_level;
+	uint32_t threads;
+	uint32_t jobs;
+	uint32_t span_ring_bytes;
+	uint32_t event_ring_bytes;
+};
+
+struct sk_thread_entry {
+	uint64_t key;
+	struct sk_thread thread;
+};
+
+/* One job; `value.times` has the living threads and their open intervals added. */
+struct sk_job_reading {
+	uint64_t job;
+	struct sk_job value;
+	uint64_t unsettled; /* threads that changed too often while they were read */
+	uint32_t first;	    /* its threads: `threads[order[first]]` and following */
+	uint32_t count;
+};
+
+struct sk_reading {
+	uint64_t now_ns;
+	const struct sk_job_reading *jobs;
+	uint32_t job_count;
+	const struct sk_thread_entry *threads;
+	const uint32_t *order;
+};
+
+struct sk_program_cost {
+	enum sk_probe probe;
+	uint64_t run_ns;
+	uint64_t runs;
+};
+
+struct sk_host;
+
+/* The stable id of a probe, as in probes/catalogue.py. */
+const char *sk_probe_id(enum sk_probe probe);
+
+/* 0, -EINVAL for sizes out of range, -ENOMEM. Attaches nothing yet. */
+int sk_host_new(const struct sk_host_options *options, struct sk_host **ret);
+void sk_host_free(struct sk_host *host);
+
+/* Attach what the kernel allows; `ret` has room for SK_PROBES states, in the order of the enum. */
+void sk_host_attach(struct sk_host *host, struct sk_probe_state *ret);
+
+/* 0; -ENOSPC when too many jobs are followed. 0 as well when nothing is attached. */
+int sk_host_follow(struct sk_host *host, uint64_t job, bool full);
+int sk_host_unfollow(struct sk_host *host, uint64_t job);
+
+/* Times of one job, or of all for job 0. 0 or a negative errno of bpf(2). */
+int sk_host_read(struct sk_host *host, uint64_t job, struct sk_reading *ret);
+
+/* Records since the last call, at most one ring full of them. Returns their number. */
+size_t sk_host_spans(struct sk_host *host, const struct sk_job_span **ret);
+size_t sk_host_events(struct sk_host *host, const struct sk_process_event **ret);
+
+/* Sums over CPUs of both objects, and the jobs that expired. */
+void sk_host_counters(struct sk_host *host, struct sk_counter ret[SK_PRODUCERS],
+		      uint64_t *ret_expired);
+
+/* A window in which the kernel measures its BPF programs. -EPERM and so on from bpf(2). */
+int sk_host_cost_begin(struct sk_host *host);
+/* Closes it; `ret` has room for SK_PROBES programs. -ENODATA when none was open. */
+int sk_host_cost_end(struct sk_host *host, uint64_t *ret_window_ns, struct sk_program_cost *ret,
+		     size_t *ret_count);
+
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Why the kernel said no, in one line a person can act on.
+ *
+ * Relied on by the attaching of host probes. While a listener is on, libbpf's messages do not
+ * reach stderr; what they said about a failed load is kept: the verifier's last line that is not
+ * its statistics, else libbpf's first warning.
+ */
+#ifndef STOKER_BPF_REASON_H
+#define STOKER_BPF_REASON_H
+
+#include <stddef.h>
+
+void sk_reason_listen(void);
+void sk_reason_forget(void);
+void sk_reason_restore(void);
+/* "<what>: <errno in words>[: needs ...][: <heard>]" */
+void sk_reason_write(char *ret, size_t size, const char *what, int negative_errno);
+
+/* The last line of a verifier log that says something; pure. */
+void sk_reason_verifier_line(const char *log, char *ret, size_t size);
+
+#endif

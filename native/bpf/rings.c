@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Draining the two rings into memory of one ring's size, and the counters of what did not fit
+// into them. See host.h. Programs never wake the reader: it comes by on its own clock.
+#include <errno.h>
+#include <string.h>
+
+#include "host_state.h"
+
+/* A negative answer stops libbpf after this record, which is then consumed. */
+static int take(void *context, void *record, size_t size)
+{
+	struct sk_drain *drain = context;
+
+	if (size < drain->record_bytes)
+		return 0;
+	memcpy(drain->records + drain->count * drain->record_bytes, record, drain->record_bytes);
+	return ++drain->count < drain->room ? 0 : -ENOBUFS;
+}
+
+int sk_drain_open(struct sk_drain *drain, int ring_fd)
+{
+	drain->ring = ring_buffer__new(ring_fd, take, drain, NULL);
+	return drain->ring ? 0 : -errno;
+}
+
+static size_t drain(struct sk_drain *from)
+{
+	from->count = 0;
+	if (from->ring)
+		ring_buffer__consume(from->ring);
+	return from->count;
+}
+
+size_t sk_host_spans(struct sk_host *host, const struct sk_job_span **ret)
+{
+	size_t count = drain(&host->spans);
+
+	sk_host_expire(host);
+	*ret = (const struct sk_job_span *)host->spans.records;
+	return count;
+}
+
+size_t sk_host_events(struct sk_host *host, const struct sk_process_event **ret)
+{
+	size_t count = drain(&host->events);
+
+	sk_host_expire(host);
+	*ret = (const struct sk_process_event *)host->events.records;
+	return count;
+}
+
+static void add_counters(int map, struct sk_counter *ret)
+{
+	int cpus = map < 0 ? 0 : libbpf_num_possible_cpus();
+	struct sk_counter values[cpus > 0 ? cpus : 1];
+
+	for (uint32_t producer = 0; cpus > 0 && producer < SK_PRODUCERS; producer++) {
+		if (bpf_map_lookup_elem(map, &producer, values))
+			continue;
+		for (int cpu = 0; cpu < cpus; cpu++) {
+			ret[producer].made += values[cpu].made;
+			ret[producer].lost += values[cpu].lost;
+		}
+	}
+}
+
+void sk_host_counters(struct sk_host *host, struct sk_counter ret[SK_PRODUCERS],
+		      uint64_t *ret_expired)
+{
+	memset(ret, 0, SK_PRODUCERS * sizeof(*ret));
+	add_counters(host->sched_counters, ret);
+	add_counters(host->process_counters, ret);
+	*ret_expired = host->expired;
+}

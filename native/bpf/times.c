@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sums of thread times; see times.h.
+#include "times.h"
+
+void sk_times_add(struct sk_times *total, const struct sk_times *part)
+{
+	for (int i = 0; i < SK_SPAN_STATES; i++)
+		total->ns[i] += part->ns[i];
+	for (int i = 0; i < SK_DELAY_BUCKETS; i++)
+		total->delays[i] += part->delays[i];
+	total->switches += part->switches;
+	total->wakeups += part->wakeups;
+	if (total->longest_delay_ns < part->longest_delay_ns)
+		total->longest_delay_ns = part->longest_delay_ns;
+}
+
+void sk_thread_close(struct sk_thread *thread, __u64 now_ns)
+{
+	if (thread->state >= 1 && thread->state <= SK_SPAN_STATES && now_ns > thread->since_ns)
+		thread->times.ns[thread->state - 1] += now_ns - thread->since_ns;
+}

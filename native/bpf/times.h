@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Adding up times of threads. Pure. Relied on by the reading of tables: a job's total is the sum
+ * of its ended threads, its living ones and what each living one has open at the moment.
+ */
+#ifndef STOKER_BPF_TIMES_H
+#define STOKER_BPF_TIMES_H
+
+#include "thread.h"
+
+void sk_times_add(struct sk_times *total, const struct sk_times *part);
+/* The time since the thread entered its state counts to that state. */
+void sk_thread_close(struct sk_thread *thread, __u64 now_ns);
+
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0)
+ *
+ * One accessor per thing that kernels spell differently.
+ *
+ * Relied on by every *.bpf.c. Each asks the running kernel's BTF for the field, never for a
+ * version; the branch that does not apply is removed when the program is loaded.
+ */
+#ifndef STOKER_KERNEL_COMPAT_BPF_H
+#define STOKER_KERNEL_COMPAT_BPF_H
+
+/* include/linux/sched.h; stable since 2.6 except where noted */
+#define TASK_UNINTERRUPTIBLE 0x0002
+#define TASK_DEAD 0x0080
+#define TASK_NOLOAD 0x0400 /* an idle kernel-side wait, not I/O */
+#define PF_IO_WORKER 0x00000010
+#define PF_USER_WORKER 0x00004000 /* 6.4 */
+#define PF_KTHREAD 0x00200000
+#define SIGNAL_GROUP_EXIT 0x00000004
+
+/* Id of the cgroup that is `cgroup`'s ancestor at `level`, which must not be below it. */
+static __always_inline __u64 compat_ancestor_id(struct cgroup *cgroup, __u32 level)
+{
+	struct cgroup *ancestor = NULL;
+	__u64 id = 0;
+
+	if (bpf_core_field_exists(cgroup->ancestors)) {
+		void *at = (void *)cgroup + bpf_core_field_offset(cgroup->ancestors);
+
+		bpf_probe_read_kernel(&ancestor, sizeof(ancestor), at + level * sizeof(void *));
+		return BPF_CORE_READ(ancestor, kn, id);
+	}
+	struct cgroup___ids *old = (void *)cgroup;
+	void *at = (void *)cgroup + bpf_core_field_offset(old->ancestor_ids);
+
+	bpf_probe_read_kernel(&id, sizeof(id), at + level * sizeof(id));
+	return id;
+}
+
+/* The state a task leaves the CPU in, where sched_switch does not say. May already be stale. */
+static __always_inline __u32 compat_task_state(struct task_struct *task)
+{
+	struct task_struct___long_state *old = (void *)task;
+
+	if (bpf_core_field_exists(task->__state))
+		return BPF_CORE_READ(task, __state);
+	return BPF_CORE_READ(old, state);
+}
+
+/* The system call a task is in, or -1: a fault, an interrupt, or a machine not known here. */
+static __always_inline long compat_system_call(struct pt_regs *regs)
+{
+	struct pt_regs___x86 *x86 = (void *)regs;
+	struct pt_regs___arm64 *arm64 = (void *)regs;
+
+	if (bpf_core_field_exists(x86->orig_ax))
+		return x86->orig_ax;
+	if (bpf_core_field_exists(arm64->syscallno))
+		return arm64->syscallno;
+	return -1;
+}
+
+#endif

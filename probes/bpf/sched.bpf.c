@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0)
+/*
+ * Where the time of a job's threads goes: on CPU, runnable, blocked, in I/O.
+ *
+ * Relied on by the agent's fold. Every thread is in exactly one state from the event that first
+ * showed it to its last switch; each transition closes one interval and opens the next, so times
+ * and spans have neither gap nor overlap. Threads outside the jobs cgroup cost three plain loads.
+ * The hooks run under the run queue's lock: no call here may wake anything.
+ */
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include "thread.h"
+#include "job.bpf.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+/* Whether sched_switch hands the state over (5.18), and whether to look for system calls. */
+const volatile bool switch_says_state = false;
+const volatile bool read_system_call = false;
+
+/* Jobs followed in full; kept by the loader. 0 spares every thread the look at its job. */
+volatile __u64 full_jobs = 0;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, __u64);
+	__type(value, struct sk_thread);
+} threads SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192);
+	__type(key, __u64);
+	__type(value, struct sk_job);
+} jobs SEC(".maps");
+
+/* Written by the loader alone. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192);
+	__type(key, __u64);
+	__type(value, __u32);
+} modes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 16 << 20);
+} spans SEC(".maps");
+
+/* New entries are copied from these: both are larger than a program's stack would bear. */
+static const struct sk_thread no_thread;
+static const struct sk_job no_job;
+
+static __always_inline __u32 bucket_of(__u64 ns)
+{
+	__u32 bucket = 0;
+
+#pragma unroll
+	for (__u32 width = 16; width; width >>= 1) {
+		if (ns >> width) {
+			ns >>= width;
+			bucket += width;
+		}
+	}
+	return ns > 1 ? SK_DELAY_BUCKETS - 1 : bucket;
+}
+
+static __always_inline void raise_to(__u64 *highest, __u64 value)
+{
+#pragma unroll
+	for (int attempt = 0; attempt < 4; attempt++) {
+		__u64 seen = *highest;
+
+		if (seen >= value || __sync_val_compare_and_swap(highest, seen, value) == seen)
+			return;
+	}
+}
+
+/*
+ * Adds an ended thread to its job, so that totals stay exact when its entry goes. Not static, like
+ * write_span: the verifier then looks at it once, not on every path that leads here.
+ */
+__noinline int fold(struct sk_thread *thread)
+{
+	struct sk_job *job;
+
+	if (!thread)
+		return 0;
+	count_made(SK_PRODUCER_ENDED);
+	job = bpf_map_lookup_elem(&jobs, &thread->job);
+	if (!job) {
+		count_lost(SK_PRODUCER_ENDED);
+		return 0;
+	}
+	for (int i = 0; i < SK_SPAN_STATES; i++)
+		__sync_fetch_and_add(&job->times.ns[i], thread->times.ns[i]);
+	for (int i = 0; i < SK_DELAY_BUCKETS; i++)
+		if (thread->times.delays[i])
+			__sync_fetch_and_add(&job->times.delays[i], thread->times.delays[i]);
+	__sync_fetch_and_add(&job->times.switches, thread->times.switches);
+	__sync_fetch_and_add(&job->times.wakeups, thread->times.wakeups);
+	raise_to(&job->times.longest_delay_ns, thread->times.longest_delay_ns);
+	job->last_ns = thread->since_ns;
+	__sync_fetch_and_add(&job->ended, 1);
+	__sync_fetch_and_add(&job->alive, -1);
+	return 0;
+}
+
+__noinline int write_span(struct sk_thread *thread, __u64 now)
+{
+	struct sk_job_span *record;
+	__u32 *mode;
+
+	if (!thread)
+		return 0;
+	mode = bpf_map_lookup_elem(&modes, &thread->job);
+	if (!mode || *mode != SK_JOB_FULL)
+		return 0;
+	count_made(SK_PRODUCER_SPAN);
+	record = bpf_ringbuf_reserve(&spans, sizeof(*record), 0);
+	if (!record) {
+		count_lost(SK_PRODUCER_SPAN);
+		return 0;
+	}
+	record->job = thread->job;
+	record->span.from_ns = thread->since_ns;
+	record->span.to_ns = now;
+	record->span.tid = thread->tid;
+	record->span.state = thread->state;
+	record->span.detail = thread->detail;
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+/* Closes the open interval at `now` and opens one in `state`. Clocks of two CPUs may differ. */
+static __always_inline void turn(struct sk_thread *thread, __u32 tid, __u64 now, __u16 state,
+				 __u16 detail)
+{
+	if (now < thread->since_ns)
+		now = thread->since_ns;
+	thread->times.ns[(thread->state - 1u) % SK_SPAN_STATES] += now - thread->since_ns;
+	if (full_jobs && now > thread->since_ns)
+		write_span(thread, now);
+	thread->tid = tid;
+	thread->detail = detail;
+	thread->state = state;
+	thread->since_ns = now;
+}
+
+static __always_inline bool join_job(__u64 id, __u64 now)
+{
+	struct sk_job *job = bpf_map_lookup_elem(&jobs, &id);
+
+	if (!job) {
+		count_made(SK_PRODUCER_JOB);
+		bpf_map_update_elem(&jobs, &id, &no_job, BPF_NOEXIST);
+		job = bpf_map_lookup_elem(&jobs, &id);
+	}
+	if (!job) {
+		count_lost(SK_PRODUCER_JOB);
+		return false;
+	}
+	__sync_fetch_and_add(&job->alive, 1);
+	job->last_ns = now;
+	return true;
+}
+
+static __always_inline void leave_job(__u64 id)
+{
+	struct sk_job *job = bpf_map_lookup_elem(&jobs, &id);
+
+	if (job)
+		__sync_fetch_and_add(&job->alive, -1);
+}
+
+/* Makes the entry of a thread seen for the first time, or for the first time in this cgroup. */
+static __noinline struct sk_thread *enter(struct sk_thread *thread, struct cgroup *cgroup,
+					  __u64 key, __u16 state)
+{
+	__u64 job = job_of_cgroup(cgroup), now = bpf_ktime_get_ns();
+
+	if (thread && thread->job == job) {
+		thread->cgroup = (__u64)cgroup;
+		return thread;
+	}
+	if (thread) {
+		turn(thread, thread->tid, now, thread->state, thread->detail);
+		fold(thread);
+		bpf_map_delete_elem(&threads, &key);
+	}
+	if (!job || !join_job(job, now))
+		return NULL;
+	count_made(SK_PRODUCER_THREAD);
+	bpf_map_update_elem(&threads, &key, &no_thread, BPF_NOEXIST);
+	thread = bpf_map_lookup_elem(&threads, &key);
+	if (!thread) {
+		count_lost(SK_PRODUCER_THREAD);
+		leave_job(job);
+		return NULL;
+	}
+	thread->job = job;
+	thread->cgroup = (__u64)cgroup;
+	thread->seen_ns = now;
+	thread->since_ns = now;
+	thread->detail = SK_SPAN_DETAIL_UNKNOWN;
+	thread->state = state;
+	return thread;
+}
+
+/* The task's cgroup if it is deep enough to be a job's, by plain loads: most tasks end here. */
+static __always_inline struct cgroup *cgroup_below(struct task_struct *task)
+{
+	struct cgroup *cgroup = task->cgroups->dfl_cgrp;
+
+	return cgroup->level > (int)jobs_level ? cgroup : NULL;
+}
+
+/* The task's entry, made in `state` if there is none yet; NULL: it is no job's, or no room. */
+static __always_inline struct sk_thread *thread_of(struct task_struct *task, struct cgroup *cgroup,
+						   __u16 state)
+{
+	__u64 key = (__u64)task;
+	struct sk_thread *thread = bpf_map_lookup_elem(&threads, &key);
+
+	if (thread && thread->cgroup == (__u64)cgroup)
+		return thread;
+	return enter(thread, cgroup, key, state);
+}
+
+static __always_inline __u16 state_left_in(struct task_struct *task, __u32 state)
+{
+	if (!state)
+		return SK_SPAN_RUNNABLE;
+	if (BPF_CORE_READ_BITFIELD(task, in_iowait))
+		return SK_SPAN_BLOCKED_IO;
+	if ((state & TASK_UNINTERRUPTIBLE) && !(state & TASK_NOLOAD))
+		return SK_SPAN_BLOCKED_IO;
+	return SK_SPAN_BLOCKED;
+}
+
+static __always_inline __u16 detail_of(struct task_struct *task, __u16 state)
+{
+	long number = -1;
+
+	if (!read_system_call || !full_jobs || state < SK_SPAN_BLOCKED)
+		return SK_SPAN_DETAIL_UNKNOWN;
+	if (task->flags & (PF_IO_WORKER | PF_USER_WORKER | PF_KTHREAD))
+		return SK_SPAN_DETAIL_UNKNOWN; /* never entered from user space */
+	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
+		number = compat_system_call((struct pt_regs *)bpf_task_pt_regs(task));
+	return number < 0 || number > SK_SPAN_DETAIL_UNKNOWN ? SK_SPAN_DETAIL_UNKNOWN : number;
+}
+
+/* A task's last switch. Its cgroup may already be another, so the table alone is asked. */
+static __noinline int bury(struct task_struct *task)
+{
+	__u64 key = (__u64)task;
+	struct sk_thread *thread = bpf_map_lookup_elem(&threads, &key);
+
+	if (!thread)
+		return 0;
+	if (thread->cgroup == (__u64)task->cgroups->dfl_cgrp)
+		turn(thread, thread->tid, bpf_ktime_get_ns(), thread->state, thread->detail);
+	fold(thread);
+	bpf_map_delete_elem(&threads, &key);
+	return 0;
+}
+
+static __always_inline void leave_cpu(struct task_struct *task, __u32 left, __u64 now)
+{
+	struct cgroup *cgroup = cgroup_below(task);
+	struct sk_thread *thread;
+	__u16 state;
+
+	if (!cgroup)
+		return;
+	thread = thread_of(task, cgroup, SK_SPAN_ON_CPU);
+	if (!thread)
+		return;
+	state = state_left_in(task, left);
+	turn(thread, task->pid, now, state, detail_of(task, state));
+}
+
+static __always_inline void take_cpu(struct task_struct *task, __u64 now)
+{
+	struct cgroup *cgroup = cgroup_below(task);
+	struct sk_thread *thread;
+	__u64 delay;
+
+	if (!cgroup)
+		return;
+	thread = thread_of(task, cgroup, SK_SPAN_ON_CPU);
+	if (!thread)
+		return;
+	if (thread->state == SK_SPAN_RUNNABLE) {
+		delay = now > thread->since_ns ? now - thread->since_ns : 0;
+		thread->times.delays[bucket_of(delay) % SK_DELAY_BUCKETS]++;
+		if (delay > thread->times.longest_delay_ns)
+			thread->times.longest_delay_ns = delay;
+	}
+	thread->times.switches++;
+	turn(thread, task->pid, now, SK_SPAN_ON_CPU, SK_SPAN_DETAIL_UNKNOWN);
+}
+
+SEC("tp_btf/sched_switch")
+int on_switch(__u64 *ctx)
+{
+	struct task_struct *prev = (struct task_struct *)ctx[1];
+	struct task_struct *next = (struct task_struct *)ctx[2];
+	__u64 preempted = ctx[0], now;
+	__u32 state;
+
+	state = switch_says_state ? (__u32)ctx[3] : compat_task_state(prev);
+	if (preempted)
+		state = 0;
+	if (state & TASK_DEAD)
+		bury(prev);
+	now = bpf_ktime_get_ns();
+	if (!(state & TASK_DEAD))
+		leave_cpu(prev, state, now);
+	take_cpu(next, now);
+	return 0;
+}
+
+static __always_inline int seen_wakeup(struct task_struct *task)
+{
+	bool running = (__u64)task == bpf_get_current_task();
+	struct cgroup *cgroup = cgroup_below(task);
+	struct sk_thread *thread;
+
+	if (!cgroup)
+		return 0;
+	thread = thread_of(task, cgroup, running ? SK_SPAN_ON_CPU : SK_SPAN_RUNNABLE);
+	if (!thread)
+		return 0;
+	thread->times.wakeups++;
+	if (thread->state >= SK_SPAN_BLOCKED)
+		turn(thread, task->pid, bpf_ktime_get_ns(), SK_SPAN_RUNNABLE,
+		     SK_SPAN_DETAIL_UNKNOWN);
+	return 0;
+}
+
+SEC("tp_btf/sched_wakeup")
+int on_wakeup(__u64 *ctx)
+{
+	return seen_wakeup((struct task_struct *)ctx[0]);
+}
+
+SEC("tp_btf/sched_wakeup_new")
+int on_wakeup_new(__u64 *ctx)
+{
+	return seen_wakeup((struct task_struct *)ctx[0]);
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0)
+ *
+ * The values of the scheduling tables: one living thread, and one job with its ended threads.
+ *
+ * Relied on by sched.bpf.c, which writes them, and the loader, which adds them up. A thread's
+ * times are written under its run queue's lock, so by one CPU at a time; a job's by atomics.
+ */
+#ifndef STOKER_THREAD_H
+#define STOKER_THREAD_H
+
+#include "span.h"
+
+#define SK_DELAY_BUCKETS 32
+
+struct sk_times {
+	__u64 ns[SK_SPAN_STATES]; /* by state - 1 */
+	__u64 switches;		  /* times switched in */
+	__u64 wakeups;
+	__u64 longest_delay_ns;
+	__u64 delays[SK_DELAY_BUCKETS]; /* log2 of the wait for a CPU in ns */
+};
+
+/* Keyed by the task's address: a thread that execs takes its leader's tid, the task stays. */
+struct sk_thread {
+	__u64 job;
+	__u64 cgroup; /* address for which `job` was found, so that it is found once */
+	__u64 seen_ns;
+	__u64 since_ns;
+	__u32 tid;
+	__u16 state; /* 0: the entry is being made */
+	__u16 detail;
+	struct sk_times times; /* without the interval since `since_ns` */
+};
+
+/* How a job is followed; a job without a mode is accounted and expires after its last thread. */
+enum sk_job_mode {
+	SK_JOB_KEPT = 1,
+	SK_JOB_FULL = 2, /* kept, and every interval becomes a span */
+};
+
+/* Keyed by the id of the job's cgroup. The modes stand in a table of their own: the loader can
+ * only replace whole values, and must not undo what the kernel adds meanwhile. */
+struct sk_job {
+	__u64 alive; /* threads in the thread table */
+	__u64 ended; /* threads added to `times` */
+	__u64 last_ns;
+	struct sk_times times;
+};
+
+_Static_assert(sizeof(struct sk_times) == 56 + 8 * SK_DELAY_BUCKETS, "no padding in times");
+_Static_assert(sizeof(struct sk_thread) == 40 + sizeof(struct sk_times), "no padding in thread");
+_Static_assert(sizeof(struct sk_job) == 24 + sizeof(struct sk_times), "no padding in job");
+
+#endif
