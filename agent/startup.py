@@ -23,7 +23,7 @@ from pathlib import Path
 import msgspec
 
 from stoker.agent import lock, pids, ports, rotation, state, teardown
-from stoker.agent.children import BROKER, broker_program, environment
+from stoker.agent.children import BROKER, broker_program, environment, programs
 from stoker.agent.state import Cluster, State
 from stoker.mesh import broker, identity, users
 from stoker.mesh.users import User, Users
@@ -65,6 +65,7 @@ def start(options: Options) -> Started:
     """Starts the node and waits until it serves; in the foreground it does not return."""
     where = state.locate(options.state)
     check_broker()
+    programs(where, allow_root=False)  # raises by name when a part was not built
     state.prepare(where)
     held = _lock(where)
     try:

@@ -72,7 +72,7 @@ class Supervisor:
         self.state = locate(settings.state)
         self.cluster = load(self.state)
         if table is None:
-            table = programs(self.state, self.cluster, allow_root=settings.allow_root)
+            table = programs(self.state, allow_root=settings.allow_root)
         self.programs = {program.spec.name: program for program in table}
         self.tree = Tree.of(program.spec for program in table)
         self.running: dict[str, pids.Process] = {}
@@ -82,7 +82,7 @@ class Supervisor:
         self.stopped = asyncio.Event()
         self.end_all = False
         self.timer: asyncio.TimerHandle | None = None
-        self.probe: asyncio.Task[None] | None = None
+        self.probes: dict[str, asyncio.Task[None]] = {}
         self.log_file = rotation.open_log(self.state.log / f"{pids.SUPERVISOR}.log")
 
     async def run(self) -> None:
@@ -217,8 +217,8 @@ class Supervisor:
         self._save()
         if program.ready == "start":
             self._ready(name)
-        elif program.ready == "broker":
-            self.probe = asyncio.create_task(self._probe_broker(process))
+        elif program.ready != "notify":
+            self.probes[name] = asyncio.create_task(self._probe(program, process))
 
     def _watch(self, name: str, process: pids.Process, handle: int) -> None:
         self.running[name] = process
@@ -230,18 +230,29 @@ class Supervisor:
         if process is not None:
             pids.send(process, number)
 
-    async def _probe_broker(self, process: pids.Process) -> None:
-        """The broker serves when it greets: `INFO {` is the first thing a NATS server sends."""
-        while self.running.get(BROKER) == process:
-            with contextlib.suppress(OSError, asyncio.TimeoutError):
+    async def _probe(self, program: Program, process: pids.Process) -> None:
+        """Asks a process that does not notify until it serves, or is another one by now."""
+        name = program.spec.name
+        while self.running.get(name) == process:
+            with contextlib.suppress(OSError, TimeoutError):
                 async with asyncio.timeout(1):
-                    reader, writer = await asyncio.open_connection("127.0.0.1", self.cluster.port)
-                    greeting = await reader.readline()
-                    writer.close()
-                if greeting.startswith(b"INFO ") and self.running.get(BROKER) == process:
-                    self._ready(BROKER)
+                    served = await self._serves(program)
+                if served and self.running.get(name) == process:
+                    self._ready(name)
                     return
             await asyncio.sleep(PROBE_EVERY_S)
+
+    async def _serves(self, program: Program) -> bool:
+        """Whether the broker greets (`INFO` is the first thing a NATS server sends), or whoever
+        listens on the spawner's socket takes a connection."""
+        if program.ready == "socket":
+            _, writer = await asyncio.open_unix_connection(self.state.run / "spawner.sock")
+            writer.close()
+            return True
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.cluster.port)
+        greeting = await reader.readline()
+        writer.close()
+        return greeting.startswith(b"INFO ")
 
     def _announce(self) -> None:
         url = f"nats://127.0.0.1:{self.cluster.port}"
