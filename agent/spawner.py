@@ -57,6 +57,7 @@ class Spawner(asyncio.Protocol):
         self._closed = False
         self._reconnecting: asyncio.Task[None] | None = None
         self._features: dict[str, Feature] = {}
+        self._jobs_cgroup: Path | None = None
         self._failed: StokerError | None = None
 
     @classmethod
@@ -82,6 +83,11 @@ class Spawner(asyncio.Protocol):
     def features(self) -> Mapping[str, Feature]:
         """What this spawner can do here: cgroup, gate, cpu, memory, pids, node_cap, users."""
         return self._features
+
+    @property
+    def jobs_cgroup(self) -> Path | None:
+        """The cgroup v2 directory below which each job has its own, `<job>.<attempt>`."""
+        return self._jobs_cgroup
 
     @property
     def connected(self) -> bool:
@@ -275,6 +281,7 @@ class Spawner(asyncio.Protocol):
             name: Feature(works=bool(works), detail=str(detail))
             for name, (works, detail) in hello["features"].items()
         }
+        self._jobs_cgroup = Path(hello["cgroup"]) if hello["cgroup"] else None
         self._ready.set()
         for pending in self._pending.values():  # asked before, never answered: ask again
             pending.known.clear()

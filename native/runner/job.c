@@ -1,0 +1,542 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "gate.h"
+
+#define MS ((uint64_t)1000000)
+#define SECOND ((uint64_t)1000000000)
+
+enum {
+	RECHECK_MS = 1, /* first look whether processes are left, doubled up to */
+	RECHECK_MAX_MS = 50,
+	EXACT_CPU_MS = 50, /* runs longer than this have their CPU time read from the cgroup */
+	LAST_DRAINS = 8,   /* 1 MiB each, more than an unprivileged pipe holds */
+	REMOVE_TRIES = 100,
+};
+
+static volatile sig_atomic_t child_ended;
+static sigset_t while_waiting;
+static char *vectors[SK_ARGUMENTS_MAX + 2];
+
+static uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec;
+}
+
+static void on_signal(int number)
+{
+	if (number == SIGCHLD)
+		child_ended = 1;
+}
+
+void sk_job_signals(void)
+{
+	struct sigaction action = {.sa_handler = on_signal};
+	sigset_t all;
+
+	sigfillset(&all);
+	action.sa_mask = all;
+	sigprocmask(SIG_SETMASK, &all, &while_waiting);
+	sigaction(SIGCHLD, &action, NULL);
+	sigaction(SIGUSR1, &action, NULL);
+	/* Everything else stays blocked for ever: who ends the node must not end a keeper first. */
+	while_waiting = all;
+	sigdelset(&while_waiting, SIGCHLD);
+	sigdelset(&while_waiting, SIGUSR1);
+}
+
+/** Add a clause to what is said of the job. */
+__attribute__((format(printf, 2, 3))) static void say(struct sk_job *job, const char *format, ...)
+{
+	struct sk_ended *ended = &job->ended;
+	size_t room = sizeof(ended->text) - ended->text_bytes;
+	va_list arguments;
+	int length;
+
+	if (ended->text_bytes && room > 3) {
+		memcpy(ended->text + ended->text_bytes, "; ", 2);
+		ended->text_bytes += 2;
+		room -= 2;
+	}
+	va_start(arguments, format);
+	length = vsnprintf(ended->text + ended->text_bytes, room, format, arguments);
+	va_end(arguments);
+	if (length > 0)
+		ended->text_bytes += (size_t)length < room ? (uint32_t)length : (uint32_t)room - 1;
+}
+
+/* --- start ----------------------------------------------------------------------------------- */
+
+static int make_trace_folder(struct sk_job *job)
+{
+	const char *path = job->launch.trace_folder;
+	const struct sk_launch *fixed = job->launch.fixed;
+	struct stat info;
+	int fd, error = 0;
+
+	if (!path[0])
+		return 0;
+	if (mkdir(path, 0700) && errno != EEXIST)
+		return -errno;
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return -errno;
+	/* One that exists must be of an earlier attempt of the same owner, or ours. */
+	if (fstat(fd, &info))
+		error = -errno;
+	else if (info.st_uid != fixed->uid && info.st_uid != geteuid())
+		error = -EPERM;
+	else if (fchmod(fd, 0700) || (job->site->root && fchown(fd, fixed->uid, fixed->gid)))
+		error = -errno;
+	close(fd);
+	return error;
+}
+
+/** A pipe of the job: our end does not block, both ends belong to the owner, so that it may open
+ *  /dev/stdout again by name. */
+static int make_pipe(struct sk_job *job, int ours, int *ret_ours, int *ret_theirs)
+{
+	const struct sk_launch *fixed = job->launch.fixed;
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC))
+		return -errno;
+	*ret_ours = ends[ours];
+	*ret_theirs = ends[!ours];
+	if (fcntl(ends[ours], F_SETFL, O_NONBLOCK) ||
+	    (job->site->root && fchown(ends[0], fixed->uid, fixed->gid)))
+		return -errno;
+	return 0;
+}
+
+static int make_streams(struct sk_job *job)
+{
+	int error = make_pipe(job, 0, &job->out.pipe, &job->start.output);
+
+	if (!error)
+		error = make_pipe(job, 0, &job->err.pipe, &job->start.error);
+	if (error || !(job->launch.fixed->flags & SK_LAUNCH_STDIN))
+		return error;
+	return make_pipe(job, 1, &job->feed.pipe, &job->start.input);
+}
+
+static void close_child_ends(struct sk_job *job)
+{
+	if (job->start.output >= 0)
+		close(job->start.output);
+	if (job->start.error >= 0)
+		close(job->start.error);
+	if (job->start.input > SK_FD_NULL)
+		close(job->start.input);
+	job->start.output = job->start.error = job->start.input = -1;
+}
+
+/** 0, or an errno after a clause was said. */
+static int check_owner(struct sk_job *job)
+{
+	const struct sk_launch *fixed = job->launch.fixed;
+
+	if (fixed->uid == 0 && geteuid() == 0 && !job->site->allow_root) {
+		say(job, "a job of uid 0 was refused: the spawner runs without --allow-root");
+		return -EPERM;
+	}
+	if (!job->site->root && fixed->uid != geteuid()) {
+		say(job, "cannot become uid %" PRIu32 ": the spawner runs as uid %u", fixed->uid,
+		    geteuid());
+		return -EPERM;
+	}
+	return 0;
+}
+
+static int prepare_tree(struct sk_job *job)
+{
+	const struct sk_launch *fixed = job->launch.fixed;
+	char why[SK_TEXT_MAX + 1];
+	int error = sk_tree_make(&job->tree, job->site, fixed->job, fixed->attempt);
+
+	if (error) {
+		say(job, "cannot make its cgroup: %s", strerror(-error));
+		return error;
+	}
+	error = sk_limits_set(&job->limits, job->site, &job->tree, fixed, why);
+	if (error) {
+		say(job, "%s", why);
+		return error;
+	}
+	if (job->site->gate && fixed->devices) {
+		error = sk_gate_grant(job->tree.id, job->launch.devices, fixed->devices);
+		if (error)
+			say(job, "cannot grant its devices: %s", strerror(-error));
+	}
+	return error;
+}
+
+static int prepare(struct sk_job *job)
+{
+	int error = check_owner(job);
+
+	if (!error)
+		error = prepare_tree(job);
+	if (error)
+		return error;
+	error = make_trace_folder(job);
+	if (error) {
+		say(job, "cannot make its trace folder %.120s: %s", job->launch.trace_folder,
+		    strerror(-error));
+		return error;
+	}
+	error = make_streams(job);
+	if (error)
+		say(job, "cannot make its pipes: %s", strerror(-error));
+	return error;
+}
+
+/** True if the job runs; else the reason was said. */
+static bool launch(struct sk_job *job)
+{
+	char why[SK_TEXT_MAX + 1];
+
+	sk_launch_vectors(&job->launch, vectors, &job->start.envp);
+	job->start.argv = vectors;
+	sk_slot_launch(job->slot);
+	job->leader = sk_start_run(&job->start);
+	close_child_ends(job);
+	if (!job->start.failure)
+		return true;
+	sk_start_text(&job->start, why, sizeof(why));
+	say(job, "%s", why);
+	if (job->leader > 0)
+		waitpid(job->leader, NULL, 0);
+	return false;
+}
+
+/* --- run ------------------------------------------------------------------------------------- */
+
+static void account(struct sk_job *job, const struct rusage *usage)
+{
+	uint64_t peak = (uint64_t)usage->ru_maxrss * 1024;
+
+	job->cpu_ns += (uint64_t)(usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) * SECOND +
+		       (uint64_t)(usage->ru_utime.tv_usec + usage->ru_stime.tv_usec) * 1000;
+	if (peak > job->memory_peak)
+		job->memory_peak = peak;
+}
+
+/** Collect ended children: the leader, and orphans of the job that came to us as subreaper. */
+static void reap(struct sk_job *job)
+{
+	struct rusage usage;
+	int status;
+	pid_t pid;
+
+	child_ended = 0;
+	while ((pid = wait4(-1, &status, WNOHANG, &usage)) > 0) {
+		account(job, &usage);
+		if (pid != job->leader)
+			continue;
+		job->leader_gone = true;
+		job->status = status;
+	}
+	job->childless = pid < 0 && errno == ECHILD;
+}
+
+static bool nothing_left(struct sk_job *job, uint64_t now)
+{
+	if (!job->leader_gone)
+		return false;
+	if (!job->site->cgroups)
+		return job->childless || sk_tree_remove(&job->tree) == 0;
+	if (now - job->begun_ns > EXACT_CPU_MS * MS)
+		job->cpu_ns = sk_tree_cpu_ns(&job->tree, job->cpu_ns);
+	return sk_tree_remove(&job->tree) == 0;
+}
+
+static void begin_ending(struct sk_job *job, uint64_t now, uint64_t grace_ns)
+{
+	int count = sk_tree_signal(&job->tree, SIGTERM);
+
+	if (job->leader_gone)
+		job->left_behind = count;
+	job->phase = SK_ENDING;
+	job->deadline_ns = now + grace_ns;
+	job->recheck_ns = RECHECK_MS * MS;
+}
+
+static void begin_killing(struct sk_job *job, uint64_t now)
+{
+	sk_tree_kill(&job->tree);
+	job->phase = SK_KILLING;
+	job->deadline_ns = now + 100 * MS;
+	job->recheck_ns = RECHECK_MS * MS;
+}
+
+/** A stop request that was not seen yet. */
+static void look_at_control(struct sk_job *job, uint64_t now)
+{
+	uint32_t stops = atomic_load_explicit(&job->slot->control.stops, memory_order_acquire);
+	uint64_t grace_ns;
+
+	if (stops == job->stops)
+		return;
+	job->stops = stops;
+	grace_ns = atomic_load_explicit(&job->slot->control.grace_ns, memory_order_relaxed);
+	if (!job->leader_gone && !job->cause)
+		job->cause = SK_CAUSE_STOPPED;
+	if (job->phase == SK_RUNNING)
+		begin_ending(job, now, grace_ns);
+	else if (job->phase == SK_ENDING && now + grace_ns < job->deadline_ns)
+		job->deadline_ns = now + grace_ns;
+}
+
+static void look_at_clock(struct sk_job *job, uint64_t now)
+{
+	if (job->phase == SK_RUNNING && now >= job->time_limit_ns) {
+		job->cause = SK_CAUSE_TIMEOUT;
+		begin_ending(job, now, job->launch.fixed->grace_ns);
+	} else if (job->phase != SK_RUNNING && now >= job->deadline_ns) {
+		begin_killing(job, now);
+	}
+}
+
+static uint64_t next_wake(const struct sk_job *job, uint64_t now)
+{
+	if (job->phase == SK_RUNNING)
+		return job->time_limit_ns;
+	return now + job->recheck_ns < job->deadline_ns ? now + job->recheck_ns : job->deadline_ns;
+}
+
+static void wait_for_event(struct sk_job *job, uint64_t now)
+{
+	uint64_t wake = next_wake(job, now);
+	struct timespec left;
+	struct pollfd fds[3] = {
+		{.fd = job->out.pipe, .events = POLLIN},
+		{.fd = job->err.pipe, .events = POLLIN},
+		{.fd = job->feed.pipe, .events = sk_feed_waits(&job->feed) ? POLLOUT : 0},
+	};
+
+	if (wake != UINT64_MAX) {
+		uint64_t ns = wake > now ? wake - now : 0;
+
+		left.tv_sec = (time_t)(ns / SECOND);
+		left.tv_nsec = (long)(ns % SECOND);
+	}
+	if (ppoll(fds, 3, wake == UINT64_MAX ? NULL : &left, &while_waiting) <= 0)
+		return;
+	if (fds[0].revents)
+		sk_sink_drain(&job->out, &job->budget);
+	if (fds[1].revents)
+		sk_sink_drain(&job->err, &job->budget);
+	if (fds[2].revents & (POLLERR | POLLNVAL))
+		sk_feed_close(&job->feed);
+}
+
+static void step(struct sk_job *job)
+{
+	uint64_t now = clock_ns(CLOCK_MONOTONIC);
+
+	wait_for_event(job, now);
+	if (child_ended || job->phase != SK_RUNNING)
+		reap(job);
+	now = clock_ns(CLOCK_MONOTONIC);
+	sk_feed_pump(&job->feed);
+	look_at_control(job, now);
+	look_at_clock(job, now);
+	if (nothing_left(job, now)) {
+		job->phase = SK_OVER;
+		return;
+	}
+	if (job->phase == SK_RUNNING && job->leader_gone)
+		begin_ending(job, now, job->launch.fixed->grace_ns);
+	else if (job->phase != SK_RUNNING && job->recheck_ns < RECHECK_MAX_MS * MS)
+		job->recheck_ns *= 2;
+}
+
+/* --- end ------------------------------------------------------------------------------------- */
+
+static void say_outcome(struct sk_job *job)
+{
+	const struct sk_control *control = &job->slot->control;
+	struct sk_ended *ended = &job->ended;
+
+	if (WIFEXITED(job->status)) {
+		ended->bits |= SK_EVENT_CODE;
+		ended->code = WEXITSTATUS(job->status);
+	} else {
+		ended->bits |= SK_EVENT_SIGNAL;
+		ended->signal = WTERMSIG(job->status);
+	}
+	ended->cause = job->cause		? job->cause
+		       : WIFEXITED(job->status) ? SK_CAUSE_EXITED
+						: SK_CAUSE_SIGNALLED;
+	if (job->cause == SK_CAUSE_STOPPED)
+		say(job, "%.95s", control->reason[0] ? control->reason : "stopped");
+	if (job->cause == SK_CAUSE_TIMEOUT)
+		say(job, "time limit %g s reached", (double)job->launch.fixed->time_limit_ns / 1e9);
+	if (!job->cause && ended->signal == SIGKILL &&
+	    atomic_load_explicit(&control->overdue, memory_order_relaxed)) {
+		ended->cause = SK_CAUSE_START_FAILED;
+		say(job, "its start was ended: its folder or program did not answer for seconds");
+	}
+}
+
+/** What the kernel refused or took, in words; costs reads only where limits were set. */
+static void say_refusals(struct sk_job *job)
+{
+	bool killed = !job->cause && job->ended.signal == SIGKILL;
+	char text[SK_TEXT_MAX + 1];
+
+	sk_limits_verdict(&job->limits, killed, text, sizeof(text));
+	if (text[0])
+		say(job, "%s", text);
+	if (job->site->gate) {
+		sk_gate_denied(job->tree.id, text, sizeof(text));
+		if (text[0])
+			say(job, "%s", text);
+	}
+	if (job->left_behind)
+		say(job, "%d processes it left behind were ended", job->left_behind);
+}
+
+static void say_losses(struct sk_job *job)
+{
+	const struct sk_sink_budget *budget = &job->budget;
+	char most[32];
+
+	if (budget->refused)
+		say(job, "%" PRIu64 " bytes of output were lost: %s", budget->refused,
+		    strerror(-budget->error));
+	if (!budget->over)
+		return;
+	sk_bytes_text(job->launch.fixed->output_bytes_max, most, sizeof(most));
+	say(job, "%" PRIu64 " bytes of output above %s were dropped", budget->over, most);
+}
+
+static void measure(struct sk_job *job)
+{
+	struct sk_ended *ended = &job->ended;
+	uint64_t peak = sk_limits_memory_peak(&job->limits);
+
+	ended->bits |= SK_EVENT_USAGE;
+	ended->cpu_ns = job->cpu_ns;
+	ended->memory_peak = peak > job->memory_peak ? peak : job->memory_peak;
+	ended->out_bytes = job->out.written;
+	ended->err_bytes = job->err.written;
+	ended->dropped_bytes = job->budget.over + job->budget.refused;
+}
+
+/** Everything the attempt held; the tree is empty. */
+static void release(struct sk_job *job)
+{
+	sk_feed_close(&job->feed);
+	sk_sink_close(&job->out);
+	sk_sink_close(&job->err);
+	close_child_ends(job);
+	if (job->site->gate && job->tree.id)
+		sk_gate_revoke(job->tree.id, job->launch.devices, job->launch.fixed->devices);
+	if (job->limits.site)
+		sk_limits_remove(&job->limits);
+	job->ended.t_ns = clock_ns(CLOCK_REALTIME);
+}
+
+static void begin(struct sk_job *job)
+{
+	const struct sk_launch *fixed = job->launch.fixed;
+
+	job->out = (struct sk_sink){-1, -1, job->launch.folder, "out", 0};
+	job->err = (struct sk_sink){-1, -1, job->launch.folder, "err", 0};
+	job->feed = (struct sk_feed){-1, -1, job->launch.folder, &job->slot->control, 0};
+	job->budget.left = fixed->output_bytes_max;
+	job->tree.dir = -1;
+	job->start.launch = &job->launch;
+	job->start.limits = &job->limits;
+	job->start.tree = &job->tree;
+	job->start.root = job->site->root;
+	job->start.input = SK_FD_NULL;
+	job->start.output = job->start.error = -1;
+}
+
+static void run(struct sk_job *job)
+{
+	const struct sk_launch *fixed = job->launch.fixed;
+
+	sk_slot_start(job->slot, (uint32_t)job->leader, job->tree.id, clock_ns(CLOCK_REALTIME));
+	job->begun_ns = clock_ns(CLOCK_MONOTONIC);
+	job->time_limit_ns =
+		fixed->flags & SK_LAUNCH_TIME ? job->begun_ns + fixed->time_limit_ns : UINT64_MAX;
+	sk_feed_pump(&job->feed);
+	look_at_control(job, job->begun_ns);
+	while (job->phase != SK_OVER)
+		step(job);
+	/* Writers are gone, or hold an end that was passed out of the job: take what is there now.
+	 */
+	for (int i = 0; i < LAST_DRAINS && sk_sink_drain(&job->out, &job->budget); i++)
+		;
+	for (int i = 0; i < LAST_DRAINS && sk_sink_drain(&job->err, &job->budget); i++)
+		;
+	say_outcome(job);
+	say_refusals(job);
+	say_losses(job);
+	measure(job);
+}
+
+/** The empty tree of a job that did not start. */
+static void abandon(struct sk_job *job)
+{
+	const struct timespec pause = {.tv_nsec = 1000000};
+
+	for (int i = 0; i < REMOVE_TRIES && sk_tree_remove(&job->tree); i++)
+		nanosleep(&pause, NULL);
+}
+
+static bool stopped_before_start(struct sk_job *job)
+{
+	const struct sk_control *control = &job->slot->control;
+
+	if (!atomic_load_explicit(&control->stops, memory_order_acquire))
+		return false;
+	job->ended.cause = SK_CAUSE_STOPPED;
+	say(job, "%.95s", control->reason[0] ? control->reason : "stopped");
+	return true;
+}
+
+void sk_job_run(struct sk_job *job, const struct sk_site *site, struct sk_slot *slot,
+		const void *bytes, size_t size)
+{
+	const char *why;
+
+	memset(job, 0, sizeof(*job));
+	job->site = site;
+	job->slot = slot;
+	job->ended.cause = SK_CAUSE_START_FAILED;
+	if (sk_launch_parse(bytes, size, &job->launch, &why)) {
+		say(job, "%s", why);
+		return;
+	}
+	begin(job);
+	if (!stopped_before_start(job) && !prepare(job) && launch(job))
+		run(job);
+	else
+		abandon(job);
+	release(job);
+	/* Late orphans of this job must not be taken for the next one's. */
+	while (waitpid(-1, NULL, WNOHANG) > 0)
+		;
+	child_ended = 0;
+}

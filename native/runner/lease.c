@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lease.h"
+
+#define MS ((uint64_t)1000000)
+
+enum { LOOK_MS = 100, LOOK_MIN_MS = 5 };
+
+/** The expiry, or 0 where there is no rule or a store is not complete yet. */
+static uint64_t read_expiry(const struct sk_lease *lease)
+{
+	uint64_t expiry = atomic_load_explicit(&lease->expiry_ns, memory_order_acquire);
+	uint64_t check = atomic_load_explicit(&lease->expiry_check, memory_order_acquire);
+
+	return expiry == ~check ? expiry : 0;
+}
+
+enum sk_lease_action sk_lease_decide(const struct sk_lease *lease, uint64_t now,
+				     uint64_t fence_kill_ns)
+{
+	uint64_t expiry = read_expiry(lease);
+	uint64_t since = atomic_load_explicit(&lease->frozen_since_ns, memory_order_relaxed);
+
+	if (!since)
+		return expiry && now >= expiry ? SK_LEASE_FREEZE : SK_LEASE_NOTHING;
+	if (expiry && now < expiry &&
+	    atomic_load_explicit(&lease->thaw_epoch, memory_order_acquire) >=
+		    atomic_load_explicit(&lease->freeze_epoch, memory_order_relaxed))
+		return SK_LEASE_THAW;
+	if (fence_kill_ns && now - since >= fence_kill_ns)
+		return SK_LEASE_KILL;
+	return SK_LEASE_NOTHING;
+}
+
+uint64_t sk_lease_pause(const struct sk_lease *lease, uint64_t now)
+{
+	uint64_t expiry = read_expiry(lease);
+
+	if (!expiry || now >= expiry || expiry - now >= LOOK_MS * MS)
+		return LOOK_MS * MS;
+	return expiry - now > LOOK_MIN_MS * MS ? expiry - now : LOOK_MIN_MS * MS;
+}

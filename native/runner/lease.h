@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file
+ * The lease file between the agent and the watchdog; agent/lease.py has the same layout.
+ *
+ * One writer per field, each 8 bytes and aligned, so that a store is whole. Times are
+ * CLOCK_BOOTTIME ns: a suspended machine's lease runs out as well.
+ */
+#ifndef SK_LEASE_H
+#define SK_LEASE_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SK_LEASE_MAGIC 0x657361656c6b7473u /* "stklease", little endian */
+enum { SK_LEASE_VERSION = 1 };
+
+enum sk_lease_flag {
+	SK_LEASE_NO_CGROUP = 1,	    /* nothing can be frozen here: reported only */
+	SK_LEASE_FREEZE_FAILED = 2, /* the last freeze or thaw was refused */
+};
+
+struct sk_lease {
+	uint64_t magic;
+	uint64_t version;
+	/* Written by the agent. */
+	_Atomic uint64_t expiry_ns;    /* 0: no lease rule */
+	_Atomic uint64_t expiry_check; /* ~expiry_ns */
+	_Atomic uint64_t thaw_epoch;   /* the freeze that may be undone */
+	uint64_t agent_spare[3];
+	/* Written by the watchdog. */
+	_Atomic uint64_t freeze_epoch;	  /* freezes so far */
+	_Atomic uint64_t frozen_since_ns; /* 0: not frozen */
+	_Atomic uint64_t seen_ns;	  /* its last look */
+	_Atomic uint64_t pid;
+	_Atomic uint64_t flags;
+	uint64_t watchdog_spare[3];
+};
+_Static_assert(sizeof(struct sk_lease) == 128, "lease");
+_Static_assert(offsetof(struct sk_lease, thaw_epoch) == 32, "lease");
+_Static_assert(offsetof(struct sk_lease, freeze_epoch) == 64, "lease");
+_Static_assert(offsetof(struct sk_lease, flags) == 96, "lease");
+
+enum sk_lease_action {
+	SK_LEASE_NOTHING,
+	SK_LEASE_FREEZE,
+	SK_LEASE_THAW,
+	SK_LEASE_KILL,
+};
+
+/**
+ * What is to be done at `now`. Pure. `fence_kill_ns` 0: never kill.
+ * Frozen jobs thaw only when the agent has thawed this very freeze and the lease is valid again.
+ */
+enum sk_lease_action sk_lease_decide(const struct sk_lease *lease, uint64_t now,
+				     uint64_t fence_kill_ns);
+
+/** When to look again, in ns from now: soon before an expiry, seldom else. */
+uint64_t sk_lease_pause(const struct sk_lease *lease, uint64_t now);
+
+#endif

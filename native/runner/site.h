@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file
+ * Where jobs run on this machine: the cgroups and controllers that were found, with reasons where
+ * something is missing, and the file descriptors every keeper inherits.
+ *
+ * Relied on by the spawner, which fills it once, and by keepers, which only read it.
+ * Layout: `<cgroup2 mount>/<name>/jobs/<job>.<attempt>`; limits of one job on a v1 controller:
+ * `<v1 mount>/<name>/<job>.<attempt>`.
+ */
+#ifndef SK_SITE_H
+#define SK_SITE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+/** Descriptors with a fixed number, so that a keeper can close all others with one call. */
+enum sk_site_fd {
+	SK_FD_NULL = 3,	  /* /dev/null */
+	SK_FD_JOBS = 4,	  /* the jobs cgroup's directory */
+	SK_FD_GRANTS = 5, /* gate: map of granted devices */
+	SK_FD_DENIED = 6, /* gate: map of refused opens */
+	SK_FD_BELL = 7,	  /* eventfd: a slot ended */
+	SK_FD_LAUNCH = 8, /* a keeper's end of the pipe that brings its launches */
+	SK_FD_LOCK = 9,	  /* a keeper's lock of its slot */
+	SK_FD_FIRST = 10, /* everything from here on is private to one process */
+};
+
+enum {
+	SK_SITE_PATH = 512,
+	SK_SITE_TEXT = 256,
+	SK_JOB_NAME = 40, /* "<job>.<attempt>" */
+};
+
+enum sk_controller {
+	SK_CPU,
+	SK_MEMORY,
+	SK_PIDS,
+	SK_CONTROLLERS,
+};
+
+enum sk_hierarchy {
+	SK_NOWHERE,
+	SK_V1,
+	SK_V2,
+};
+
+struct sk_controller_site {
+	enum sk_hierarchy where;
+	char group[SK_SITE_PATH]; /* v1: `<mount>/<name>`, made when first needed */
+	char why[SK_SITE_TEXT];	  /* how it is enforced, or why not */
+};
+
+struct sk_site {
+	bool cgroups;
+	bool kill_file; /* the jobs cgroup has cgroup.kill (Linux 5.14) */
+	bool gate;
+	bool root;	 /* may become other users */
+	bool allow_root; /* may start jobs as uid 0 */
+	bool node_cap;
+	char jobs[SK_SITE_PATH];
+	char mount[SK_SITE_PATH];
+	char cgroup_why[SK_SITE_TEXT];
+	char gate_why[SK_SITE_TEXT];
+	char node_cap_why[SK_SITE_TEXT];
+	struct sk_controller_site controller[SK_CONTROLLERS];
+};
+
+/** What the command line asks of the site. */
+struct sk_site_wish {
+	const char *name; /* NULL: no cgroups */
+	bool allow_root;
+	uint64_t pids_max_all;	 /* 0: none */
+	uint64_t memory_max_all; /* 0: none */
+};
+
+extern const char *const SK_CONTROLLER_NAME[SK_CONTROLLERS];
+
+/** Find mounts and controllers; make the jobs cgroup and open it as SK_FD_JOBS. Never fails:
+ *  what does not work is said in the `why` texts. */
+void sk_site_open(struct sk_site *site, const struct sk_site_wish *wish);
+
+/** Cap all jobs together; v1 controllers take the calling process, and its children, in. */
+void sk_site_cap(struct sk_site *site, const struct sk_site_wish *wish);
+
+/** Have v2 give its children the controller; 0 or negative errno. */
+int sk_site_enable(const struct sk_site *site, enum sk_controller controller);
+
+/** Remove every cgroup of the site; 0, or -EBUSY where processes are left. */
+int sk_site_remove(const struct sk_site *site);
+
+/** Descriptor `fd`, by now under the fixed number `to`, close-on-exec. */
+void sk_site_place(int fd, int to);
+
+/** Write `text` to `name` below `dir`; 0 or negative errno. */
+int sk_file_write(int dir, const char *name, const char *text);
+
+/** Read all of `name` below `dir` as text; bytes read or negative errno. */
+ssize_t sk_file_read(int dir, const char *name, char *ret, size_t size);
+
+/** The number after `key ` at the start of a line of `text`; `fallback` if there is none. */
+uint64_t sk_text_value(const char *text, const char *key, uint64_t fallback);
+
+#endif

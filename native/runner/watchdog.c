@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file
+ * stoker-watchdog: freezes the jobs of a node whose lease has run out.
+ *
+ *     stoker-watchdog --lease PATH [--cgroup NAME] [--fence-kill-s SECONDS]
+ *
+ * --lease PATH     the agent's lease file (agent/lease.py); made if there is none
+ * --cgroup NAME    the jobs are in <cgroup2 mount>/NAME/jobs; without it only reports
+ * --fence-kill-s   kill jobs that were frozen for so long; without it they stay frozen
+ *
+ * A process of its own, because an agent that is stopped or dead cannot fence. It keeps no state:
+ * all is in the lease file and the cgroup, so it may be killed and started again at any time.
+ * SIGTERM ends it and leaves jobs as they are. Log: JSON lines on standard error.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "lease.h"
+#include "log.h"
+#include "site.h"
+
+static const struct option LONG[] = {
+	{"lease", required_argument, NULL, 'l'},
+	{"cgroup", required_argument, NULL, 'c'},
+	{"fence-kill-s", required_argument, NULL, 'f'},
+	{NULL, 0, NULL, 0},
+};
+
+static volatile sig_atomic_t leaving;
+
+static void on_signal(int number)
+{
+	leaving = 1;
+}
+
+static uint64_t boot_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_BOOTTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static struct sk_lease *open_lease(const char *path)
+{
+	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	struct sk_lease *lease = MAP_FAILED;
+	struct stat info;
+
+	if (fd >= 0 && fstat(fd, &info) == 0 &&
+	    (info.st_size == sizeof(*lease) ||
+	     (info.st_size == 0 && ftruncate(fd, sizeof(*lease)) == 0)))
+		lease = mmap(NULL, sizeof(*lease), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (fd >= 0)
+		close(fd);
+	if (lease == MAP_FAILED)
+		return NULL;
+	if (lease->magic == 0) {
+		lease->version = SK_LEASE_VERSION;
+		atomic_store(&lease->expiry_check, ~(uint64_t)0);
+		lease->magic = SK_LEASE_MAGIC;
+	}
+	return lease->magic == SK_LEASE_MAGIC && lease->version == SK_LEASE_VERSION ? lease : NULL;
+}
+
+/** Write to a file of the jobs cgroup and say in the flags whether that worked. */
+static bool act(struct sk_lease *lease, const char *file, const char *value, const char *event)
+{
+	uint64_t flags = atomic_load(&lease->flags);
+	int error = flags & SK_LEASE_NO_CGROUP ? -ENOENT : sk_file_write(SK_FD_JOBS, file, value);
+	uint64_t next =
+		error ? flags | SK_LEASE_FREEZE_FAILED : flags & ~(uint64_t)SK_LEASE_FREEZE_FAILED;
+
+	if (error && next != flags)
+		sk_log("error", event, "%s cannot be written: %s", file, strerror(-error));
+	else if (!error)
+		sk_log("warning", event, "freeze %" PRIu64, atomic_load(&lease->freeze_epoch));
+	atomic_store(&lease->flags, next);
+	return error == 0;
+}
+
+static void look(struct sk_lease *lease, uint64_t now, uint64_t fence_kill_ns)
+{
+	atomic_store(&lease->seen_ns, now);
+	switch (sk_lease_decide(lease, now, fence_kill_ns)) {
+	case SK_LEASE_FREEZE:
+		/* The epoch first: a thaw that was written before it can then undo nothing. */
+		atomic_fetch_add(&lease->freeze_epoch, 1);
+		act(lease, "cgroup.freeze", "1", "the lease ran out: jobs are frozen");
+		atomic_store(&lease->frozen_since_ns, now);
+		return;
+	case SK_LEASE_THAW:
+		if (act(lease, "cgroup.freeze", "0", "jobs go on") ||
+		    (atomic_load(&lease->flags) & SK_LEASE_NO_CGROUP))
+			atomic_store(&lease->frozen_since_ns, 0);
+		return;
+	case SK_LEASE_KILL:
+		act(lease, "cgroup.kill", "1", "frozen for too long: jobs are killed");
+		return;
+	case SK_LEASE_NOTHING:
+		break;
+	}
+	/* A freeze that was refused is tried again for as long as it is due. */
+	if (atomic_load(&lease->frozen_since_ns) &&
+	    (atomic_load(&lease->flags) & (SK_LEASE_FREEZE_FAILED | SK_LEASE_NO_CGROUP)) ==
+		    SK_LEASE_FREEZE_FAILED)
+		act(lease, "cgroup.freeze", "1", "the lease ran out: jobs are frozen");
+}
+
+static int watch(struct sk_lease *lease, uint64_t fence_kill_ns)
+{
+	struct sigaction action = {.sa_handler = on_signal};
+
+	sigaction(SIGTERM, &action, NULL);
+	sigaction(SIGINT, &action, NULL);
+	atomic_store(&lease->pid, (uint64_t)getpid());
+	while (!leaving) {
+		uint64_t now = boot_ns(), pause;
+		struct timespec left;
+
+		look(lease, now, fence_kill_ns);
+		pause = sk_lease_pause(lease, now);
+		left.tv_sec = (time_t)(pause / 1000000000u);
+		left.tv_nsec = (long)(pause % 1000000000u);
+		nanosleep(&left, NULL);
+	}
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct sk_site_wish wish = {0};
+	const char *path = NULL;
+	static struct sk_site site;
+	struct sk_lease *lease;
+	double fence_kill_s = 0;
+	bool bad = false;
+	int letter;
+
+	while ((letter = getopt_long(argc, argv, "", LONG, NULL)) >= 0) {
+		if (letter == 'l')
+			path = optarg;
+		else if (letter == 'c')
+			wish.name = optarg[0] ? optarg : NULL;
+		else if (letter == 'f')
+			fence_kill_s = strtod(optarg, NULL);
+		else
+			bad = true;
+	}
+	if (bad || !path || optind < argc || fence_kill_s < 0) {
+		fprintf(stderr, "usage: stoker-watchdog --lease PATH [--cgroup NAME] "
+				"[--fence-kill-s SECONDS]\n");
+		return 2;
+	}
+	/* Keep the number free for the jobs cgroup. */
+	for (int fd = 3; fd < SK_FD_FIRST; fd++)
+		dup3(STDERR_FILENO, fd, O_CLOEXEC);
+	sk_site_open(&site, &wish);
+	lease = open_lease(path);
+	if (!lease) {
+		sk_log("error", "no lease file", "%s: %s", path,
+		       errno ? strerror(errno) : "it has another layout");
+		return 1;
+	}
+	atomic_store(&lease->flags, site.cgroups ? 0 : SK_LEASE_NO_CGROUP);
+	sk_log("info", "ready", "%s; cgroup: %s", path, site.cgroup_why);
+	return watch(lease, (uint64_t)(fence_kill_s * 1e9));
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file
+ * Frames between the agent and the spawner, and the parser of launches.
+ *
+ * Relied on by the spawner, the keeper and agent/launch.py, which packs the same layouts with
+ * `struct`; tests/agent/test_launch.py holds them to one another. Little endian, natural alignment.
+ * The parser is pure: it checks every length and keeps pointers into the caller's bytes.
+ */
+#ifndef SK_WIRE_H
+#define SK_WIRE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+	SK_WIRE_VERSION = 1,
+	SK_FRAME_MAX = 1 << 20,
+	SK_LAUNCH_MAX = 384 * 1024,
+	SK_ARGUMENTS_MAX = 32768, /* argv, env and the three paths together */
+	SK_GROUPS_MAX = 256,
+	SK_DEVICES_MAX = 256,
+	SK_PATH_MAX = 255,  /* folder and trace folder */
+	SK_REASON_MAX = 95, /* a stop's reason */
+	SK_TEXT_MAX = 255,  /* what is said of an ended job */
+	SK_STDIN_MAX = 256 * 1024,
+};
+
+/** Total bytes of input one job can be given. */
+#define SK_STDIN_TOTAL_MAX ((uint64_t)1 << 40)
+
+enum sk_frame_kind {
+	SK_HELLO = 1,
+	SK_START = 2,
+	SK_STOP = 3,
+	SK_STDIN = 4,
+	SK_ACKNOWLEDGE = 5,
+	SK_KNOWN = 6,
+	SK_FEATURES = 17,
+	SK_TAKEN = 18,
+	SK_DONE = 19,
+	SK_SLOT = 20,
+	SK_SLOTS_END = 21,
+	SK_EVENT = 32,
+};
+
+struct sk_frame {
+	uint32_t size; /* with this header */
+	uint16_t kind;
+	uint16_t count; /* entries in the payload */
+	uint64_t request;
+};
+_Static_assert(sizeof(struct sk_frame) == 16, "frame header");
+
+enum sk_launch_flag {
+	SK_LAUNCH_STDIN = 1,
+	SK_LAUNCH_MEMORY = 2,
+	SK_LAUNCH_PIDS = 4,
+	SK_LAUNCH_CPU = 8,
+	SK_LAUNCH_TIME = 16,
+	SK_LAUNCH_FLAGS = 31,
+};
+
+/** Followed by u32 groups[], struct sk_device devices[], then NUL-terminated strings: cwd, folder,
+ *  trace folder, argv, env; padded to 8. */
+struct sk_launch {
+	uint32_t size;
+	uint32_t flags;
+	uint64_t job;
+	uint32_t attempt;
+	uint32_t uid;
+	uint32_t gid;
+	uint32_t umask;
+	uint32_t cpu_milli;
+	uint32_t pids;
+	uint64_t memory_bytes;
+	uint64_t time_limit_ns;
+	uint64_t grace_ns;
+	uint64_t output_bytes_max;
+	uint16_t groups;
+	uint16_t devices;
+	uint32_t arguments;
+	uint32_t variables;
+	uint32_t spare;
+};
+_Static_assert(sizeof(struct sk_launch) == 88, "launch");
+_Static_assert(offsetof(struct sk_launch, memory_bytes) == 40, "launch");
+
+struct sk_device {
+	uint32_t major;
+	uint32_t minor;
+};
+
+enum sk_cause {
+	SK_CAUSE_EXITED = 1,
+	SK_CAUSE_SIGNALLED = 2,
+	SK_CAUSE_TIMEOUT = 3,
+	SK_CAUSE_STOPPED = 4,
+	SK_CAUSE_START_FAILED = 5,
+	SK_CAUSE_NEVER_STARTED = 6,
+	SK_CAUSE_LOST = 7,
+};
+
+enum sk_event_bit {
+	SK_EVENT_STARTED = 1,
+	SK_EVENT_ENDED = 2,
+	SK_EVENT_CODE = 4,
+	SK_EVENT_SIGNAL = 8,
+	SK_EVENT_USAGE = 16,
+};
+
+/** Followed by text_bytes of text. */
+struct sk_event {
+	uint64_t job;
+	uint32_t attempt;
+	uint32_t pid;
+	uint16_t bits;
+	uint16_t cause;
+	int32_t code;
+	int32_t signal;
+	uint32_t state; /* 1 starting, 2 running, 3 ended */
+	uint64_t cgroup_id;
+	uint64_t started_ns;
+	uint64_t t_ns;
+	uint64_t cpu_ns;
+	uint64_t memory_peak;
+	uint64_t out_bytes;
+	uint64_t err_bytes;
+	uint64_t dropped_bytes;
+	uint32_t text_bytes;
+	uint32_t spare;
+};
+_Static_assert(sizeof(struct sk_event) == 104, "event");
+
+struct sk_stop {
+	uint64_t job;
+	uint32_t attempt;
+	uint32_t reason_bytes;
+	uint64_t grace_ns;
+};
+_Static_assert(sizeof(struct sk_stop) == 24, "stop");
+
+struct sk_stdin {
+	uint64_t job;
+	uint32_t attempt;
+	uint32_t eof;
+	uint64_t offset;
+};
+_Static_assert(sizeof(struct sk_stdin) == 24, "stdin");
+
+struct sk_acknowledge {
+	uint64_t job;
+	uint32_t attempt;
+	uint32_t bits; /* enum sk_event_bit: STARTED or ENDED */
+};
+_Static_assert(sizeof(struct sk_acknowledge) == 16, "acknowledge");
+
+struct sk_refusal {
+	uint32_t index;
+	int32_t error;
+	uint32_t text_bytes;
+};
+_Static_assert(sizeof(struct sk_refusal) == 12, "refusal");
+
+struct sk_done {
+	int32_t status; /* 0 or negative errno */
+	uint32_t text_bytes;
+	uint64_t value;
+};
+_Static_assert(sizeof(struct sk_done) == 16, "done");
+
+/** A launch taken apart. Pointers lead into the parsed bytes. */
+struct sk_launch_view {
+	const struct sk_launch *fixed;
+	const uint32_t *groups;
+	const struct sk_device *devices;
+	const char *cwd;
+	const char *folder;
+	const char *trace_folder;
+	const char *arguments; /* first of `fixed->arguments` strings, then the variables */
+	const char *end;
+};
+
+/**
+ * Check one launch of at most `size` bytes at an address aligned to 8.
+ * @return 0, or -EBADMSG where lengths contradict one another, -E2BIG past a named maximum,
+ *         -EINVAL for a value out of range; *ret_why then says what, else it is left alone.
+ */
+int sk_launch_parse(const void *bytes, size_t size, struct sk_launch_view *ret,
+		    const char **ret_why);
+
+/** Fill argv and envp, each NULL-terminated; `ret_argv` has room for SK_ARGUMENTS_MAX + 2. */
+void sk_launch_vectors(const struct sk_launch_view *view, char **ret_argv, char ***ret_envp);
+
+#endif
