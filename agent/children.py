@@ -103,8 +103,12 @@ def _spawner(state: State, *, allow_root: bool) -> Program:
 def kept_jobs(state: State) -> tuple[str, ...]:
     """Where the spawner remembers jobs and which cgroups are theirs; the same for its successor
     and for `--kill-all`."""
-    cgroup = ("--cgroup", f"stoker-{state.instance}") if os.geteuid() == 0 else ()
-    return ("--journal", str(state.agent), *cgroup)
+    return ("--journal", str(state.agent), *_cgroup(state))
+
+
+def _cgroup(state: State) -> tuple[str, ...]:
+    """Where cgroups can be made at all."""
+    return ("--cgroup", f"stoker-{state.instance}") if os.geteuid() == 0 else ()
 
 
 def _caps() -> tuple[str, ...]:
@@ -121,7 +125,10 @@ def _caps() -> tuple[str, ...]:
 
 
 def _watchdog(state: State) -> Program:
-    argv = (str(paths.program("stoker-watchdog")), "--lease", str(state.run / "lease"))
+    """Without --fence-kill-s: no other node can have been given this node's jobs, so frozen ones
+    wait for the scheduler instead of being killed."""
+    program = str(paths.program("stoker-watchdog"))
+    argv = (program, "--lease", str(state.run / "lease"), *_cgroup(state))
     return Program(Spec("watchdog"), argv, ready="start")
 
 
