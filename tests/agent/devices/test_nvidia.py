@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NVIDIA devices against a fake binding: what is read, and every way in which it is not there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from fakes.nvml import Nvml
+
+from stoker.agent.devices.nvidia import Nvidia
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/devices").write_text(
+        "Character devices:\n195 nvidia\n195 nvidia-modeset\n507 nvidia-uvm\n508 nvidia-caps\n"
+    )
+    return tmp_path
+
+
+def process(root: Path, pid: int, comm: str) -> None:
+    (root / "proc" / str(pid)).mkdir()
+    (root / "proc" / str(pid) / "comm").write_text(f"{comm}\n")
+
+
+def test_a_gpu_is_its_uuid_model_memory_and_nodes(root: Path) -> None:
+    scan = Nvidia({}, Nvml(), root).scan()
+    assert scan.missing == ()
+    first, second = scan.devices
+    assert (first.id, first.vendor, first.model) == ("GPU-00000000", "nvidia", "NVIDIA H200")
+    assert first.memory_bytes == 150 << 30
+    assert first.nodes == ((195, 4), (195, 255), (507, 0), (507, 1))
+    assert second.nodes[0] == (195, 5)
+    assert second.visible == {"CUDA_VISIBLE_DEVICES": "GPU-00000001"}
+
+
+def test_sensors_have_units(root: Path) -> None:
+    nvidia = Nvidia({}, Nvml(1), root)
+    nvidia.scan()
+    (sample,) = nvidia.sample()
+    assert (sample.busy_ratio, sample.power_w, sample.temperature_c) == (0.37, 75.5, 41.0)
+    assert sample.absent == {}
+
+
+@pytest.mark.parametrize(
+    ("call", "field"),
+    [
+        ("nvmlDeviceGetPowerUsage", "power_w"),
+        ("nvmlDeviceGetTemperature", "temperature_c"),
+        ("nvmlDeviceGetUtilizationRates", "busy_ratio"),
+    ],
+)
+def test_a_sensor_that_fails_is_absent_with_nvmls_words(root: Path, call: str, field: str) -> None:
+    for how, why in (("Not Supported", "Not Supported"), ("absent", f"no {call}")):
+        nvidia = Nvidia({}, Nvml(1, {call: how}), root)
+        nvidia.scan()
+        (sample,) = nvidia.sample()
+        assert getattr(sample, field) is None
+        assert why in sample.absent[field]
+        assert len(sample.absent) == 1
+
+
+def test_one_gpu_that_fell_off_the_bus_does_not_hide_the_other(root: Path) -> None:
+    nvml = Nvml(2)
+    lost = Nvidia({}, nvml, root)
+    good = nvml.nvmlDeviceGetUUID
+    nvml.nvmlDeviceGetUUID = lambda handle: (  # type: ignore[method-assign]
+        good(handle) if handle else Nvml(1, {"x": "GPU is lost"}).x()  # type: ignore[attr-defined]
+    )
+    scan = lost.scan()
+    assert [device.id for device in scan.devices] == ["GPU-00000001"]
+    assert scan.missing == ("NVIDIA GPU 0: nvmlDeviceGetUUID: GPU is lost",)
+
+
+def test_a_driver_that_does_not_answer_is_said_only_where_there_is_hardware(root: Path) -> None:
+    nvml = Nvml(1, {"nvmlInit": "Driver/library version mismatch"})
+    assert Nvidia({}, nvml, root).scan().missing == ()
+    (root / "proc/driver/nvidia").mkdir(parents=True)
+    (said,) = Nvidia({}, nvml, root).scan().missing
+    assert said == "NVIDIA GPUs: nvmlInit: Driver/library version mismatch"
+
+
+def test_a_display_function_on_the_bus_is_hardware(root: Path) -> None:
+    device = root / "sys/bus/pci/devices/0000:01:00.0"
+    device.mkdir(parents=True)
+    (device / "class").write_text("0x030200\n")
+    (device / "vendor").write_text("0x10de\n")
+    scan = Nvidia({}, Nvml(1, {"nvmlInit": "Library Not Found"}), root).scan()
+    assert len(scan.missing) == 1
+
+
+def test_foreign_processes_hold_and_our_jobs_do_not(root: Path) -> None:
+    nvml = Nvml(2)
+    nvml.processes = {0: [812], 1: [900]}
+    process(root, 812, "python3")
+    process(root, 900, "trainer")
+    nvidia = Nvidia({}, nvml, root)
+    nvidia.scan()
+    held = nvidia.holders(lambda pid: pid == 900)
+    assert held == {"GPU-00000000": "held by pid 812 (python3)"}
+
+
+def test_a_process_that_just_ended_does_not_hold_but_one_that_stays_does(root: Path) -> None:
+    nvml = Nvml(1)
+    nvml.processes = {0: [4000]}
+    nvidia = Nvidia({}, nvml, root)
+    nvidia.scan()
+    assert nvidia.holders(lambda _: False) == {}
+    assert "pid 4000" in nvidia.holders(lambda _: False)["GPU-00000000"]
+
+
+def test_an_old_driver_is_asked_with_the_old_call(root: Path) -> None:
+    nvml = Nvml(1, {"nvmlDeviceGetComputeRunningProcesses": "Function Not Found"})
+    nvml.nvmlDeviceGetComputeRunningProcesses_v2 = (  # type: ignore[method-assign]
+        lambda handle: [type("P", (), {"pid": os.getpid()})]
+    )
+    process(root, os.getpid(), "pytest")
+    nvidia = Nvidia({}, nvml, root)
+    nvidia.scan()
+    assert nvidia.holders(lambda _: False) == {
+        "GPU-00000000": f"held by pid {os.getpid()} (pytest)"
+    }

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""OpenCL devices: the real lister on PoCL, and what becomes of one that fails."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+import pytest
+
+from stoker.agent.devices.opencl import NO_SENSOR, OpenCL, list_devices
+from stoker.native import paths
+
+POCL = b'{"platform": "Portable Computing Language", "name": "pthread", "type": "cpu"}\n'
+CUDA = b'{"platform": "NVIDIA CUDA", "name": "H200", "type": "gpu"}\n'
+OTHER = b'{"platform": "Intel(R) OpenCL", "name": "Arc", "type": "gpu"}\n'
+
+
+def test_pocl_is_the_cpu_and_others_are_named_as_not_managed() -> None:
+    scan = OpenCL({}, lambda: POCL + CUDA + OTHER).scan()
+    (device,) = scan.devices
+    assert (device.id, device.kind, device.vendor, device.nodes) == ("pocl-0", "cpu", "pocl", ())
+    (said,) = scan.missing
+    assert "Arc" in said
+
+
+def test_absences_have_reasons() -> None:
+    found = OpenCL({}, lambda: POCL)
+    found.scan()
+    (sample,) = found.sample()
+    assert sample.absent["power_w"] == sample.absent["temperature_c"] == NO_SENSOR
+    assert "busy_ratio" in sample.absent
+
+
+def crash() -> bytes:
+    raise subprocess.CalledProcessError(-11, "x", stderr=b"")
+
+
+def hang() -> bytes:
+    raise subprocess.TimeoutExpired("stoker-opencl-list", 20)
+
+
+@pytest.mark.parametrize("run", [crash, hang, lambda: b"not json\n"])
+def test_a_driver_that_fails_is_a_sentence(run: object) -> None:
+    scan = OpenCL({}, run).scan()  # type: ignore[arg-type]
+    assert scan.devices == ()
+    assert scan.missing[0].startswith("OpenCL devices: ")
+
+
+def test_the_real_lister_finds_pocl() -> None:
+    try:
+        paths.program("stoker-opencl-list")
+    except paths.NotBuilt as error:
+        if os.geteuid() == 0:
+            raise
+        pytest.skip(str(error))
+    scan = OpenCL({}, list_devices).scan()
+    assert [device.id for device in scan.devices] == ["pocl-0"]
+    assert scan.devices[0].model
+    assert scan.devices[0].memory_bytes

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The list of a node's devices: indices that stay, devices that go, holders that come and leave."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from stoker.agent.devices import visibility
+from stoker.agent.devices.registry import GONE, Devices
+from stoker.agent.devices.vendor import VENDORS, IsOurs, Scan, Vendor
+from stoker.scheduler.nouns import DEVICES_PER_NODE_MAX, DeviceInfo, DeviceSample
+
+
+class Fake(Vendor):
+    name = "fake"
+
+    def __init__(self, *ids: str) -> None:
+        self.ids = ids
+        self.held: dict[str, str] = {}
+
+    def scan(self) -> Scan:
+        return Scan(tuple(DeviceInfo(id, "fake", "m") for id in self.ids))
+
+    def sample(self) -> tuple[DeviceSample, ...]:
+        return tuple(DeviceSample(id) for id in self.ids)
+
+    def holders(self, is_ours: IsOurs) -> Mapping[str, str]:
+        return self.held
+
+
+def devices(tmp_path: Path, *vendors: Vendor, boot: str = "boot-a") -> Devices:
+    return Devices(vendors, lambda _: False, tmp_path / "devices.json", boot)
+
+
+def ids(found: Devices) -> list[str]:
+    return [device.id for device in found.known]
+
+
+def test_every_vendor_is_registered() -> None:
+    names = {make.name for make in VENDORS if isinstance(make, type)}
+    assert names == {"nvidia", "pocl", "declared"}
+
+
+def test_an_index_means_the_same_device_until_the_next_boot(tmp_path: Path) -> None:
+    first = devices(tmp_path, Fake("b", "a"))
+    assert first.scan()
+    assert ids(first) == ["b", "a"]
+    again = devices(tmp_path, Fake("a", "c"))
+    again.scan()
+    assert ids(again) == ["b", "a", "c"]
+    assert [device.unavailable for device in again.known] == [GONE, "", ""]
+    rebooted = devices(tmp_path, Fake("a", "c"), boot="boot-b")
+    rebooted.scan()
+    assert ids(rebooted) == ["a", "c"]
+
+
+def test_a_device_that_disappears_keeps_what_was_known_of_it(tmp_path: Path) -> None:
+    fake = Fake("a")
+    found = devices(tmp_path, fake)
+    found.scan()
+    fake.ids = ()
+    assert found.scan()
+    (gone,) = found.known
+    assert (gone.model, gone.unavailable) == ("m", GONE)
+
+
+def test_holders_come_and_leave_and_each_is_a_change(tmp_path: Path) -> None:
+    fake = Fake("a", "b")
+    found = devices(tmp_path, fake)
+    found.scan()
+    assert not found.check()
+    fake.held = {"b": "held by pid 812 (python3)"}
+    assert found.check()
+    assert found.known[1].unavailable == "held by pid 812 (python3)"
+    assert not found.check()
+    fake.held = {}
+    assert found.check()
+    assert found.known[1].unavailable == ""
+
+
+def test_an_id_found_twice_is_one_device_and_said(tmp_path: Path) -> None:
+    found = devices(tmp_path, Fake("a"), Fake("a"))
+    found.scan()
+    assert ids(found) == ["a"]
+    assert "found twice" in found.missing[0]
+
+
+def test_more_devices_than_a_node_may_have_are_left_out_and_named(tmp_path: Path) -> None:
+    found = devices(tmp_path, Fake(*(f"d{n}" for n in range(DEVICES_PER_NODE_MAX + 1))))
+    found.scan()
+    assert len(found.known) == DEVICES_PER_NODE_MAX
+    assert f"d{DEVICES_PER_NODE_MAX}" in found.missing[0]
+
+
+def test_a_torn_order_file_is_begun_anew(tmp_path: Path) -> None:
+    (tmp_path / "devices.json").write_bytes(b'{"boot_id": "bo')
+    found = devices(tmp_path, Fake("a"))
+    found.scan()
+    assert ids(found) == ["a"]
+
+
+def test_samples_are_in_the_order_of_the_list(tmp_path: Path) -> None:
+    found = devices(tmp_path, Fake("b"), Fake("a"))
+    found.scan()
+    assert [sample.id for sample in found.sample()] == ["b", "a"]
+
+
+def gpu(uuid: str) -> DeviceInfo:
+    return DeviceInfo(uuid, "nvidia", "H200", visible={"CUDA_VISIBLE_DEVICES": uuid})
+
+
+def test_granted_gpus_are_one_list_and_every_other_vendor_is_hidden() -> None:
+    seen = visibility.environment([gpu("GPU-1"), gpu("GPU-0")])
+    assert seen["CUDA_VISIBLE_DEVICES"] == "GPU-1,GPU-0"
+    assert seen["ROCR_VISIBLE_DEVICES"] == ""
+    assert seen["POCL_DEVICES"] == ""
+
+
+def test_without_a_grant_no_gpu_is_visible_and_the_cpu_is_left_alone() -> None:
+    seen = visibility.environment([])
+    assert seen["CUDA_VISIBLE_DEVICES"] == ""
+    assert "POCL_DEVICES" not in seen
+
+
+def test_a_granted_pocl_device_is_not_hidden() -> None:
+    seen = visibility.environment([DeviceInfo("pocl-0", "pocl", "cpu", kind="cpu")])
+    assert "POCL_DEVICES" not in seen
+    assert seen["CUDA_VISIBLE_DEVICES"] == ""

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Observations: busy ratios from traces, absences that stay absences, facts of this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stoker.agent import facts, observe
+from stoker.native.errors import NotSupported
+from stoker.probes.trace import Causes, DeviceRow, TraceSummary, Window
+from stoker.scheduler.nouns import DeviceSample
+
+
+def summary(busy_ns: int) -> TraceSummary:
+    device = DeviceRow("pocl-0", 10_000, Causes(kernel_ns=busy_ns - 100, copy_ns=100))
+    return TraceSummary("full", Window(0, 10_000), devices=(device,))
+
+
+def test_a_device_is_as_busy_as_its_jobs_made_it_since_the_last_call() -> None:
+    busy = observe.Busy()
+    assert busy.ratios({(1, 1): summary(500)}, 1000) == {}
+    assert busy.ratios({(1, 1): summary(900), (2, 1): summary(700)}, 2000) == {"pocl-0": 0.4}
+    assert busy.ratios({(1, 1): summary(1000), (2, 1): summary(900)}, 3000) == {"pocl-0": 0.3}
+    assert busy.ratios({(1, 1): summary(9000), (2, 1): summary(9000)}, 4000) == {"pocl-0": 1.0}
+    assert busy.ratios({}, 5000) == {}
+
+
+def test_a_measured_ratio_is_kept_and_an_absent_one_is_filled() -> None:
+    absent = {"busy_ratio": "no counter", "power_w": "no sensor"}
+    samples = [DeviceSample("a", busy_ratio=0.9), DeviceSample("b", absent=absent)]
+    measured, filled = observe.with_busy(samples, {"a": 0.1, "b": 0.25})
+    assert measured.busy_ratio == 0.9
+    assert filled.busy_ratio == 0.25
+    assert filled.absent == {"power_w": "no sensor"}
+    (same,) = observe.with_busy([samples[1]], {})
+    assert same == samples[1]
+
+
+def test_an_observation_of_this_machine_is_plausible() -> None:
+    made = observe.observation(5, "n", 9, [])
+    assert (made.id, made.node, made.t_ns) == (5, "n", 9)
+    assert 0 < made.memory_free_bytes <= facts.memory_bytes()
+    assert made.load_milli >= 0
+    assert facts.cpu_milli() >= 1000
+    assert len(facts.boot_id()) == 36
+
+
+def test_a_machine_without_the_files_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(NotSupported, match="boot_id"):
+        facts.boot_id(tmp_path)
+    (tmp_path / "meminfo").write_text("MemTotal:       16 kB\n")
+    assert facts.memory_bytes(tmp_path) == 16 * 1024
+    with pytest.raises(NotSupported, match="MemAvailable"):
+        facts.memory_free_bytes(tmp_path)
+
+
+def test_the_jobs_cgroup_is_the_spawners(tmp_path: Path) -> None:
+    proc, mount = tmp_path / "proc", tmp_path / "cg"
+    (proc / "self").mkdir(parents=True)
+    (proc / "self/mountinfo").write_text(
+        f"31 30 0:27 / /sys rw - sysfs sysfs rw\n32 31 0:28 / {mount} rw shared:9 - cgroup2 c rw\n"
+    )
+    assert facts.jobs_cgroup("abc", proc) is None
+    (mount / "stoker-abc/jobs").mkdir(parents=True)
+    assert facts.jobs_cgroup("abc", proc) == mount / "stoker-abc/jobs"

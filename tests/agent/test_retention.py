@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which folders of finished jobs go, and that they go."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from stoker.agent import retention
+from stoker.agent.retention import Keep, Shelf
+
+
+def test_the_oldest_goes_when_there_are_too_many() -> None:
+    shelf = Shelf(Keep(jobs=2, bytes=1000))
+    assert shelf.put(5, 10) == []
+    assert shelf.put(3, 10) == []
+    assert shelf.put(9, 10) == [5]
+    assert (len(shelf), shelf.total_bytes) == (2, 20)
+
+
+def test_the_oldest_go_until_the_bytes_fit_but_the_newest_stays() -> None:
+    shelf = Shelf(Keep(jobs=10, bytes=100))
+    for job in (1, 2, 3):
+        shelf.put(job, 30)
+    assert shelf.put(4, 80) == [1, 2, 3]
+    assert shelf.put(5, 500) == [4]
+    assert len(shelf) == 1
+
+
+def test_a_job_told_of_twice_counts_once() -> None:
+    shelf = Shelf(Keep(jobs=10, bytes=100))
+    shelf.put(1, 30)
+    shelf.put(1, 40)
+    assert shelf.total_bytes == 40
+    shelf.drop(1)
+    shelf.drop(1)
+    assert shelf.total_bytes == 0
+
+
+def test_scan_gives_finished_jobs_oldest_first(tmp_path: Path) -> None:
+    for age, job in enumerate((7, 2, 9)):
+        folder = tmp_path / str(job)
+        folder.mkdir()
+        (folder / "out").write_bytes(b"x" * 5000)
+        os.utime(folder, (1000 - age, 1000 - age))
+    (tmp_path / "not-a-job").mkdir()
+    found = retention.scan(tmp_path, alive=[2])
+    assert [job for job, _ in found] == [9, 7]
+    assert all(size >= 5000 for _, size in found)
+
+
+def test_delete_counts_what_is_gone(tmp_path: Path) -> None:
+    (tmp_path / "1").mkdir()
+    (tmp_path / "1" / "out").write_text("x")
+    (tmp_path / "2/deep").mkdir(parents=True)
+    assert retention.delete(tmp_path, [1, 2, 3]) == 3
+    assert list(tmp_path.iterdir()) == []

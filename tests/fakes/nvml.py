@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A module in the shape of `pynvml`: two GPUs, and any call can be made to fail by name."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+
+class NVMLError(Exception):
+    """As the binding's: says NVML's own words."""
+
+
+class Nvml:
+    """Attributes are what the binding's functions are; `fails` names those that raise, and how."""
+
+    NVML_TEMPERATURE_GPU = 0
+    NVMLError = NVMLError
+
+    def __init__(self, count: int = 2, fails: dict[str, str] | None = None) -> None:
+        self.count = count
+        self.fails = fails or {}
+        self.processes: dict[int, list[int]] = {}
+
+    def __getattribute__(self, name: str) -> Any:
+        fails = object.__getattribute__(self, "__dict__").get("fails", {})
+        if name in fails:
+            if fails[name] == "absent":
+                raise AttributeError(name)
+            return _raises(fails[name])
+        return object.__getattribute__(self, name)
+
+    def nvmlInit(self) -> None: ...
+
+    def nvmlDeviceGetCount(self) -> int:
+        return self.count
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> int:
+        return index
+
+    def nvmlDeviceGetUUID(self, handle: int) -> bytes:
+        return b"GPU-0000000%d" % handle  # old bindings return bytes
+
+    def nvmlDeviceGetMinorNumber(self, handle: int) -> int:
+        return handle + 4
+
+    def nvmlDeviceGetName(self, handle: int) -> str:
+        return "NVIDIA H200"
+
+    def nvmlDeviceGetMemoryInfo(self, handle: int) -> Any:
+        return SimpleNamespace(total=150 << 30, free=149 << 30, used=1 << 30)
+
+    def nvmlDeviceGetPowerUsage(self, handle: int) -> int:
+        return 75_500
+
+    def nvmlDeviceGetTemperature(self, handle: int, sensor: int) -> int:
+        return 41
+
+    def nvmlDeviceGetUtilizationRates(self, handle: int) -> Any:
+        return SimpleNamespace(gpu=37, memory=2)
+
+    def nvmlDeviceGetComputeRunningProcesses(self, handle: int) -> list[Any]:
+        return [SimpleNamespace(pid=pid) for pid in self.processes.get(handle, ())]
+
+    def nvmlDeviceGetGraphicsRunningProcesses(self, handle: int) -> list[Any]:
+        return []
+
+    def nvmlDeviceGetComputeRunningProcesses_v2(self, handle: int) -> list[Any]:
+        return self.nvmlDeviceGetGraphicsRunningProcesses(handle)
+
+
+def _raises(text: str) -> Any:
+    def call(*_: Any) -> Any:
+        raise NVMLError(text)
+
+    return call
