@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A supervisor over the real spawner and watchdog alone; run as a program with its settings."""
+
+from __future__ import annotations
+
+import sys
+
+import msgspec
+
+from stoker.agent import supervisor
+from stoker.agent.children import programs
+from stoker.agent.state import locate
+
+if __name__ == "__main__":
+    settings = msgspec.json.decode(sys.argv[1], type=supervisor.Settings)
+    table = programs(locate(settings.state), allow_root=False)
+    supervisor.main([p for p in table if p.spec.name in ("spawner", "watchdog")])
