@@ -13,6 +13,7 @@ import itertools
 import json
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
+from typing import cast
 
 import structlog
 
@@ -227,11 +228,11 @@ class Spawner(asyncio.Protocol):
                 delay = min(delay * 2, RECONNECT_MAX_S)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        stream = cast(asyncio.Transport, transport)  # uvloop's is no subclass of it
+        self._transport = stream
         self._buffer.clear()
         hello = wire.WIRE_VERSION.to_bytes(4, "little")
-        transport.write(wire.pack_frame(wire.HELLO, 0, hello))
+        stream.write(wire.pack_frame(wire.HELLO, 0, hello))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
