@@ -85,9 +85,7 @@ class Daemon:
             self._position.position,
         )
         self._node = Node(chain)
-        self._tracer = Tracer(
-            setting.jobs, setting.state.shm, setting.jobs_cgroup, self._from_thread
-        )
+        self._tracer = Tracer(setting.jobs, setting.state.shm, self._from_thread)
         self._telemetry = Telemetry(setting, self._tracer)
         self._keeping = Keeping(setting.jobs, setting.config.retention)
         self._link = self._make_link()
@@ -107,7 +105,6 @@ class Daemon:
 
     async def run(self) -> None:
         """Until `stop`: find the devices, meet the spawner, then serve."""
-        self._tracer.start()
         begin = self._spawn(self._begin())
         stopping = self._loop.create_task(self._stopping.wait())
         await asyncio.wait((begin, stopping), return_when=asyncio.FIRST_COMPLETED)
@@ -121,6 +118,7 @@ class Daemon:
         """The spawner first: nothing may be asked of it that its memory does not settle."""
         self._spawner = await self._meet_spawner()
         self._telemetry.features = self._spawner.features
+        await self._start_tracing()
         self._actuator = Actuator(
             self._spawner,
             starts=self._starts,
@@ -157,6 +155,14 @@ class Daemon:
             self._watch_devices,
         ):
             self._spawn(self._for_ever(work))
+
+    async def _start_tracing(self) -> None:
+        """The spawner has made the cgroup of the jobs by now, if it can."""
+        cgroup = self._setting.jobs_cgroup()
+        self._telemetry.cgroups = cgroup is not None
+        attached: asyncio.Future[Any] = self._loop.create_future()
+        self._tracer.start(cgroup, attached.set_result)
+        await attached
 
     async def _meet_spawner(self) -> Spawner:
         while True:

@@ -46,7 +46,6 @@ class Setting:
     incarnation: int
     """CLOCK_REALTIME ns of this start."""
     place: Place
-    jobs_cgroup: Path | None
     missing: tuple[str, ...] = ()
     """What was found missing while starting, one sentence each."""
 
@@ -61,6 +60,10 @@ class Setting:
     @property
     def jobs(self) -> Path:
         return self.state.agent / "jobs"
+
+    def jobs_cgroup(self) -> Path | None:
+        """Where jobs run, once the spawner has made it; None without cgroups."""
+        return facts.jobs_cgroup(self.state.instance)
 
     def broker(self) -> str:
         """Where the broker listens now; it may move when it is restarted."""
@@ -86,7 +89,6 @@ def load(option: str | None) -> Setting:
         boot_id=facts.boot_id(),
         incarnation=time.time_ns(),
         place=Place(cluster.node, str(jobs), str(where.shm), layer),
-        jobs_cgroup=facts.jobs_cgroup(where.instance),
         missing=(why,) if why else (),
     )
 

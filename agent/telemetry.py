@@ -29,6 +29,8 @@ from stoker.scheduler.nouns import NodeReport, Observation
 OBSERVE_EVERY_S = 1.0
 CHECK_EVERY_S = 3.0
 """How often it is asked who holds devices."""
+NOT_ASKED = "not asked for"
+"""What the spawner says of a feature that its command line did not name: nothing is missing."""
 SLOW_S = 10.0
 """A driver that takes longer is waited for, and said so."""
 
@@ -48,10 +50,11 @@ class Telemetry:
         self.features: Mapping[str, Feature] = {}
         """What the spawner can do here; set once it has answered."""
         instance = setting.state.instance
-        cgroups = setting.jobs_cgroup is not None
+        self.cgroups = False
+        """Whether jobs have cgroups, by which their processes are told from others."""
         self.devices = Devices.of(
             {"device": setting.config.device},
-            lambda pid: holders.in_jobs(pid, instance, cgroups),
+            lambda pid: holders.in_jobs(pid, instance, self.cgroups),
             setting.agent / "devices.json",
             setting.boot_id,
         )
@@ -126,7 +129,7 @@ class Telemetry:
         lacking = [
             f"{name}: {feature.detail}"
             for name, feature in self.features.items()
-            if not feature.works
+            if not feature.works and feature.detail != NOT_ASKED
         ]
         reasons: dict[str, list[str]] = {}
         for probe in self._tracer.probes:

@@ -60,12 +60,9 @@ Done = Callable[[Any], None]
 class Tracer:
     """The thread, its orders and its jobs. `post` runs a call in the daemon's loop."""
 
-    def __init__(
-        self, jobs: Path, segments: Path, jobs_cgroup: Path | None, post: Callable[..., None]
-    ) -> None:
+    def __init__(self, jobs: Path, segments: Path, post: Callable[..., None]) -> None:
         self._jobs_folder = jobs
         self._segments = segments
-        self._cgroup = jobs_cgroup
         self._post = post
         self._orders: deque[Callable[[], None]] = deque()
         self._wake = threading.Event()
@@ -77,18 +74,16 @@ class Tracer:
         self._host: HostProbes | None = None
         self._read_at = 0.0
         self.probes: list[ProbeState] = []
-        """What the kernel answered for each host probe; set before `start` returns."""
+        """What the kernel answered for each host probe; set before `start` is done."""
         self.counters: dict[str, int] = {"trace_refused": 0, "trace_failed": 0}
         self._thread = threading.Thread(target=self._run, name="tracing", daemon=True)
 
     # --- from the daemon's loop -------------------------------------------------------------------
 
-    def start(self) -> None:
-        """Attach the host probes and begin to drain; returns when the probes have answered."""
-        attached = threading.Event()
-        self._orders.append(lambda: self._attach(attached))
+    def start(self, jobs_cgroup: Path | None, done: Done) -> None:
+        """Begin to drain, and attach the host probes; `done` when the kernel has answered."""
+        self._order(lambda: self._answer(done, lambda: self._attach(jobs_cgroup)))
         self._thread.start()
-        attached.wait()
 
     def begin(self, begun: Begun, started: Started) -> None:
         """This job runs; a second time changes nothing.
@@ -176,13 +171,10 @@ class Tracer:
             self.counters["trace_failed"] += 1
             _log.exception("a trace order failed", error=str(error))
 
-    def _attach(self, attached: threading.Event) -> None:
-        try:
-            if self._cgroup is not None:
-                self._host = HostProbes.attach(self._cgroup)
-                self.probes = self._host.states
-        finally:
-            attached.set()
+    def _attach(self, jobs_cgroup: Path | None) -> None:
+        if jobs_cgroup is not None:
+            self._host = HostProbes.attach(jobs_cgroup)
+            self.probes = self._host.states
 
     def _look(self) -> None:
         """Which of the candidates has made a first segment."""
