@@ -153,6 +153,7 @@ class Replica:
         self._full = ""
         self._disk = ""
         self._snapshotting = False
+        self._trimmed = 0
         self._entries_since = 0
         self._bytes_since = 0
         self._handlers: dict[type, Callable[[Any, int], None]] = {
@@ -188,6 +189,11 @@ class Replica:
         if self._full or self._disk:
             return f"blocked: submits are refused: {self._full or self._disk}"
         return "ok" if self.role == "leading" else f"waiting: {self.role}"
+
+    @property
+    def has_led(self) -> bool:
+        """Whether this process ever led, so that its state is not that of long ago."""
+        return self._my_term > 0
 
     def count(self, name: str, by: int = 1) -> None:
         """Add to a named counter."""
@@ -474,7 +480,7 @@ class Replica:
                 for data in self._link(node).commands(seq, now_ns, actions):
                     self._out.append(Send("command", node, data))
             if applied.trim_to:
-                self._out.append(Trim(applied.trim_to))
+                self._trim(applied.trim_to)
 
     def _link(self, node: str) -> Link:
         link = self.links.get(node)
@@ -540,8 +546,13 @@ class Replica:
         self._snapshotting = False
         self.count("snapshots")
         if self._full:  # no entry can say so first; the file is verified, and that must do
-            self._out.append(Trim(event.seq))
+            before = self.state.snapshot_seq
+            self._trim(before if before > self._trimmed else event.seq)
         self._enqueue(SnapshotWork(event.seq, event.digest), now_ns)
+
+    def _trim(self, seq: int) -> None:
+        self._trimmed = seq
+        self._out.append(Trim(seq))
 
     def _snapshot_failed(self, event: SnapshotFailed, now_ns: int) -> None:
         """Tried again after another round of entries; the log has room for several."""
@@ -559,8 +570,8 @@ class Replica:
             self._out.append(Read(self.state.seen + 1))
         if self._is_blocked(now_ns):
             self._refuse_blocked()
-        if self._full and now_ns >= self._retry_ns and self._in_flight is None:
-            self._back_off(now_ns)
+        if self._full and not self._queue and now_ns >= self._retry_ns:
+            self._back_off(now_ns)  # the snapshot's own entry will show whether there is room
             self._start_snapshot()
         if self.role == "leading":
             self._forget_if_due(now_ns)

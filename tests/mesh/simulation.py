@@ -1,0 +1,387 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A seeded world around the real replica: a log that loses answers, nodes and users that repeat.
+
+Time is a number. Every fault is drawn from one generator, so a seed is a whole history. Two books
+are kept beside the product's: what each node really started, what each user was promised.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from stoker.mesh import events, snapshots
+from stoker.mesh.command import Accepted, CommandChain, DesiredState, Gap, NodeReply, Position
+from stoker.mesh.identity import Identity
+from stoker.mesh.log import LogFull, WrongTail
+from stoker.mesh.model_log import ModelLog
+from stoker.mesh.replica import Replica, Settings
+from stoker.native.errors import Corrupt, StokerError
+from stoker.scheduler.book import Job
+from stoker.scheduler.core import Limits
+from stoker.scheduler.nouns import (
+    ENDED,
+    DeviceInfo,
+    JobSpec,
+    NodeReport,
+    Observation,
+    Outcome,
+    Owner,
+    StartJob,
+    StopJob,
+)
+
+CLUSTER = "sim"
+LIMITS = Limits(nodes=4, devices=8, jobs=512, finished=64, tasks=512, node_tasks=64, keys=512)
+STEP_NS = 50_000_000
+LEADER = 77
+_SEED = b"SUAIBDPBAUTWCWBKIO6XHQNINK5FWJW4OHLXC3HQ2KFE4PEJUA44CNHTAM"
+
+
+@dataclass
+class Faults:
+    """Probabilities per thing that happens; `none()` is a healed world."""
+
+    ack_lost: float = 0.06
+    append_lost: float = 0.04
+    append_late: float = 0.05
+    read_failed: float = 0.1
+    message_lost: float = 0.1
+    message_twice: float = 0.1
+    crash: float = 0.01
+    node_crash: float = 0.01
+    snapshot_failed: float = 0.2
+    snapshot_torn: float = 0.1
+    forced: float = 0.02
+    """A late append is stored though its place is taken: the engine's own check fails."""
+
+    @staticmethod
+    def none() -> Faults:
+        return Faults(*[0.0] * 11)
+
+
+@dataclass
+class Node:
+    """An agent reduced to its duties. What it started survives its crashes; its mail does not."""
+
+    name: str
+    chain: CommandChain
+    started: dict[tuple[int, int], str] = field(default_factory=dict)
+    """The journal: attempt -> state it has come to, as told to the scheduler until acknowledged."""
+    untold: dict[tuple[int, int], list[str]] = field(default_factory=dict)
+    starts: Counter[tuple[int, int]] = field(default_factory=Counter)
+    decisions: dict[tuple[int, int], int] = field(default_factory=dict)
+    ask_sent: bool = False
+    hello_done: bool = False
+    incarnation: int = 1
+
+
+class World:
+    """One history."""
+
+    def __init__(self, seed: int, signer: Identity, faults: Faults | None = None) -> None:
+        self.chance = random.Random(seed)
+        self.faults = faults or Faults()
+        self.signer = signer
+        self.now = 1_700_000_000_000_000_000
+        self.log = ModelLog(max_bytes=self.chance.choice((12_000, 60_000)))
+        self.files: list[tuple[int, bytes]] = []
+        self.late: list[tuple[int, bytes]] = []
+        self.mail: deque[tuple[str, str, bytes]] = deque()
+        self.pending: deque[events.Effect] = deque()
+        self.jobs: dict[str, int] = {}
+        """Idempotency key -> the job that was promised for it."""
+        self.cancelled: set[int] = set()
+        self.asked: dict[str, int] = {}
+        self.torn: set[int] = set()
+        self.halted = ""
+        self.restarts = 0
+        self.nodes = {
+            name: Node(name, CommandChain(CLUSTER, name, signer.verifier, Position()))
+            for name in ("n1", "n2")
+        }
+        self.replica = self._boot()
+
+    # --- the replica's surroundings ---------------------------------------------------------------
+
+    def _boot(self) -> Replica:
+        """A new process: what is on disk and in the log is all it has."""
+        found, digest = None, b""
+        for _, data in reversed(self.files):
+            try:
+                found, digest = snapshots.decode(data)
+                break
+            except Corrupt:
+                continue
+        self.restarts += 1
+        settings = Settings(
+            CLUSTER, LEADER, LIMITS, self.log.max_bytes, self.restarts, 25, measure=False
+        )
+        return Replica(settings, self.signer, {LEADER: self.signer.verifier}, found, digest)
+
+    def crash(self) -> None:
+        self.pending.clear()
+        self.replica = self._boot()
+        self.asked.clear()
+        for node in self.nodes.values():
+            node.ask_sent = False
+
+    def feed(self, event: events.Event) -> None:
+        self.pending.extend(self.replica.step(event, self.now))
+
+    def settle(self) -> None:
+        """Carry out effects until there are none."""
+        while self.pending:
+            self.carry_out(self.pending.popleft())
+
+    def carry_out(self, effect: events.Effect) -> None:
+        if isinstance(effect, events.Append):
+            self.append(effect)
+        elif isinstance(effect, events.Read):
+            self.read(effect.seq)
+        elif isinstance(effect, events.Reply):
+            self.reply(effect.token, effect.value)
+        elif isinstance(effect, events.Send):
+            self.post(effect.what, effect.node, effect.data)
+        elif isinstance(effect, events.SaveSnapshot):
+            self.save(effect)
+        elif isinstance(effect, events.Trim):
+            self.log.drop(effect.seq)
+        elif isinstance(effect, events.Halt):
+            self.halted = effect.reason
+
+    def happens(self, probability: float) -> bool:
+        return self.chance.random() < probability
+
+    def append(self, effect: events.Append) -> None:
+        if self.happens(self.faults.append_lost):
+            self.feed(events.LogFailed("lost"))
+        elif self.happens(self.faults.append_late):
+            self.late.append((effect.tail, effect.data))
+            self.feed(events.LogFailed("late"))
+        else:
+            self.land(effect)
+
+    def land(self, effect: events.Append) -> None:
+        try:
+            seq = self.log.append(effect.tail, effect.data)
+        except LogFull as error:
+            self.feed(events.AppendFull(error.message))
+        except WrongTail as error:
+            self.feed(events.LogFailed(error.message))
+        else:
+            lost = self.happens(self.faults.ack_lost)
+            self.feed(events.LogFailed("no answer") if lost else events.AppendDone(seq))
+
+    def land_late(self) -> None:
+        """What timed out arrives after all, perhaps twice, perhaps after others took its place."""
+        for tail, data in [*self.late, *self.late]:
+            try:
+                self.log.append(self.log.last if self.happens(self.faults.forced) else tail, data)
+            except StokerError:
+                continue
+        self.late.clear()
+
+    def read(self, seq: int) -> None:
+        entries = self.log.read(seq)
+        if self.happens(self.faults.read_failed):
+            self.feed(events.LogEntries(entries[: len(entries) // 2]))
+            self.feed(events.LogFailed("read"))
+            return
+        self.feed(events.LogEntries(entries))
+        self.feed(events.LogEnd())
+
+    def save(self, effect: events.SaveSnapshot) -> None:
+        if self.happens(self.faults.snapshot_failed):
+            self.feed(events.SnapshotFailed("disk"))
+            return
+        self.files = [*self.files[-1:], (effect.seq, effect.data)]
+        self.feed(events.SnapshotSaved(effect.seq, snapshots.decode(effect.data)[1]))
+
+    def tear_newest(self) -> None:
+        """The newest file is cut on disk; the one before must do, where there is one that can."""
+        if len(self.files) < 2 or self.files[0][0] in self.torn:
+            return
+        # After a full log there may be none: then room was made with the newest file alone.
+        enough = self.files[0][0] + 1 in self.log.entries
+        if enough and self.happens(self.faults.snapshot_torn):
+            seq, data = self.files[-1]
+            self.files[-1] = (seq, data[: self.chance.randrange(len(data))])
+            self.torn.add(seq)
+            self.crash()
+
+    # --- nodes ------------------------------------------------------------------------------------
+
+    def post(self, what: str, node: str, data: bytes) -> None:
+        if self.happens(self.faults.message_lost):
+            return
+        self.mail.append((what, node, data))
+        if self.happens(self.faults.message_twice):
+            self.mail.append((what, node, data))
+
+    def deliver(self) -> None:
+        while self.mail:
+            what, name, data = self.mail.popleft()
+            node = self.nodes[name]
+            if what == "command":
+                verdict: Any = node.chain.offer(data)
+                if isinstance(verdict, Accepted):
+                    self.obey(node, verdict.command.actions)
+            elif what == "desired":
+                verdict = node.chain.reconcile(data)
+                node.ask_sent = False
+                if isinstance(verdict, DesiredState):
+                    self.obey_desired(node, verdict)
+            else:
+                verdict = node.chain.beat(data)
+            if isinstance(verdict, Gap):
+                self.ask(node)
+
+    def ask(self, node: Node) -> None:
+        if not node.hello_done:
+            return
+        ask = node.chain.ask(tuple(node.started))
+        self.feed(events.Range(("range", node.name), node.name, ask))
+
+    def obey_desired(self, node: Node, desired: DesiredState) -> None:
+        self.obey(node, (*desired.starts, *desired.stops))
+        for attempt in desired.wanted:
+            assert attempt in node.started or desired.more, f"{attempt} is wanted but never told"
+        for job in desired.forgets:
+            self.forget(node, job)
+        if desired.more:
+            self.ask(node)
+
+    def obey(self, node: Node, actions: tuple[Any, ...]) -> None:
+        for action in actions:
+            if isinstance(action, StartJob):
+                self.start(node, action)
+            elif isinstance(action, StopJob):
+                self.stop(node, (action.job, action.attempt))
+            else:
+                self.forget(node, action.job)
+
+    def start(self, node: Node, action: StartJob) -> None:
+        attempt = (action.job, action.attempt)
+        if attempt in node.started:
+            return
+        node.starts[attempt] += 1
+        node.decisions[attempt] = action.decision.id
+        assert action.spec.argv == ("job", action.owner.user)
+        self.become(node, attempt, "running")
+
+    def stop(self, node: Node, attempt: tuple[int, int]) -> None:
+        if node.started.get(attempt, "new") in ("new", "running"):
+            self.become(node, attempt, "cancelled")
+
+    def become(self, node: Node, attempt: tuple[int, int], state: str) -> None:
+        node.started[attempt] = state
+        node.untold.setdefault(attempt, []).append(state)
+
+    def forget(self, node: Node, job: int) -> None:
+        for attempt in [attempt for attempt in node.started if attempt[0] == job]:
+            assert node.started[attempt] in ENDED, f"forgotten while {node.started[attempt]}"
+            del node.started[attempt]
+            node.untold.pop(attempt, None)
+
+    def live(self, node: Node) -> None:
+        """One step of a node: hello, end some jobs, tell what is untold."""
+        if self.happens(self.faults.node_crash):
+            position = node.chain.position
+            node.chain = CommandChain(CLUSTER, node.name, self.signer.verifier, position)
+            node.hello_done = False
+            node.incarnation += 1
+        if not node.hello_done:
+            self.feed(events.Hello(("hello", node.name), self.report(node)))
+        for attempt, state in list(node.started.items()):
+            if state == "running" and self.happens(0.2):
+                self.become(node, attempt, self.chance.choice(("succeeded", "failed")))
+        self.tell(node)
+        sample = Observation(self.now // STEP_NS, node.name, self.now, 500, 1 << 30)
+        self.feed(events.Observed(node.name, sample))
+
+    def report(self, node: Node) -> NodeReport:
+        device = DeviceInfo("d0", "sim", "sim", nodes=((195, 0),))
+        return NodeReport(node.name, "boot-1", node.incarnation, 8000, 1 << 34, (device,))
+
+    def tell(self, node: Node) -> None:
+        outcomes = tuple(
+            Outcome(job, attempt, node.decisions.get((job, attempt), 0), state, self.now)  # type: ignore[arg-type]
+            for (job, attempt), states in node.untold.items()
+            for state in states
+        )
+        if outcomes and not self.happens(self.faults.message_lost):
+            told = [(key, list(states)) for key, states in node.untold.items()]
+            self.feed(events.Outcomes(("told", node.name, told), node.name, outcomes[:64]))
+
+    # --- users ------------------------------------------------------------------------------------
+
+    def submit(self, key: str) -> None:
+        user, _, gpu_milli = key.split("-")
+        spec = JobSpec(("job", user), gpu_milli=int(gpu_milli))
+        self.asked[key] = self.now
+        owner = Owner(user, 1000, 1000)
+        self.feed(events.Submit(("submit", key), owner, key.encode()[:16], spec))
+
+    def reply(self, token: Any, value: Any) -> None:
+        if token[0] == "submit":
+            self.asked.pop(token[1], None)
+            if isinstance(value, Job):
+                promised = self.jobs.setdefault(token[1], value.job)
+                assert promised == value.job, f"{token[1]}: job {promised}, then {value.job}"
+        elif self.happens(self.faults.message_lost):
+            return
+        elif token[0] == "hello" and value == NodeReply(True):
+            self.nodes[token[1]].hello_done = True
+        elif token[0] == "range" and isinstance(value, bytes):
+            self.post("desired", token[1], value)
+        elif token[0] == "told" and value.ok:
+            self.told(self.nodes[token[1]], token[2])
+        elif token[0] == "get":
+            assert isinstance(value, Job | StokerError)
+
+    @staticmethod
+    def told(node: Node, told: list[tuple[tuple[int, int], list[str]]]) -> None:
+        """Acknowledged is what was in that message, not what became of it since."""
+        for attempt, states in told:
+            rest = [state for state in node.untold.get(attempt, []) if state not in states]
+            if rest:
+                node.untold[attempt] = rest
+            else:
+                node.untold.pop(attempt, None)
+
+    # --- running ----------------------------------------------------------------------------------
+
+    def step(self, keys: list[str]) -> None:
+        """Everybody does a little, then all effects are carried out."""
+        self.now += STEP_NS
+        self.feed(events.Tick())
+        for key in keys:
+            if key not in self.jobs and key not in self.asked:
+                self.submit(key)
+        if self.jobs and self.happens(0.1):
+            job = self.chance.choice(list(self.jobs.values()))
+            self.feed(events.Cancel(("cancel",), [job], "why not"))
+        if self.jobs and self.happens(0.3):
+            job = self.chance.choice(list(self.jobs.values()))
+            self.feed(events.Get(("get",), job, "ended", self.now + 4 * STEP_NS))
+        for node in self.nodes.values():
+            self.live(node)
+        self.settle()
+        self.deliver()
+        self.settle()
+        if self.happens(0.5):
+            self.land_late()
+        if self.happens(self.faults.crash):
+            self.crash()
+        self.tear_newest()
+
+    def over(self, keys: list[str]) -> bool:
+        """Every job promised, ended, and its node knows that the scheduler knows."""
+        if self.replica.role != "leading" or any(key not in self.jobs for key in keys):
+            return False
+        if any(node.untold for node in self.nodes.values()):
+            return False
+        return not any(self.replica.state.book.live(job) is not None for job in self.jobs.values())
