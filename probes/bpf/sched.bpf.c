@@ -177,9 +177,9 @@ static __always_inline void leave_job(__u64 id)
 
 /* Makes the entry of a thread seen for the first time, or for the first time in this cgroup. */
 static __noinline struct sk_thread *enter(struct sk_thread *thread, struct cgroup *cgroup,
-					  __u64 key, __u16 state)
+					  struct task_struct *task, __u16 state)
 {
-	__u64 job = job_of_cgroup(cgroup), now = bpf_ktime_get_ns();
+	__u64 job = job_of_cgroup(cgroup), now = bpf_ktime_get_ns(), key = (__u64)task;
 
 	if (thread && thread->job == job) {
 		thread->cgroup = (__u64)cgroup;
@@ -204,6 +204,7 @@ static __noinline struct sk_thread *enter(struct sk_thread *thread, struct cgrou
 	thread->cgroup = (__u64)cgroup;
 	thread->seen_ns = now;
 	thread->since_ns = now;
+	thread->tid = task->pid;
 	thread->detail = SK_SPAN_DETAIL_UNKNOWN;
 	thread->state = state;
 	return thread;
@@ -226,7 +227,7 @@ static __always_inline struct sk_thread *thread_of(struct task_struct *task, str
 
 	if (thread && thread->cgroup == (__u64)cgroup)
 		return thread;
-	return enter(thread, cgroup, key, state);
+	return enter(thread, cgroup, task, state);
 }
 
 static __always_inline __u16 state_left_in(struct task_struct *task, __u32 state)

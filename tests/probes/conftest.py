@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fixtures of the probes' tests: a compiled workload, cgroups for jobs, attached host probes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from stoker.probes.host import HostLimits, HostProbes
+from tests.probes.groups import Groups, cgroup2_mount, require_root
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="session")
+def workload(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The compiled workload.c."""
+    program = tmp_path_factory.mktemp("workload") / "workload"
+    argv = ["cc", "-O1", "-Wall", "-Werror", "-pthread", "-o", program, HERE / "workload.c"]
+    subprocess.run(argv, check=True)
+    program.parent.chmod(0o755)
+    return program
+
+
+@pytest.fixture
+def groups(workload: Path) -> Iterator[Groups]:
+    """Cgroups of this test alone, removed with what runs in them."""
+    require_root()
+    made = Groups(cgroup2_mount() / f"stoker-test-{os.getpid()}", workload)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def attach(groups: Groups) -> Iterator[Callable[..., HostProbes]]:
+    """Attach host probes to the jobs of `groups`; every probe must come up."""
+    attached: list[HostProbes] = []
+
+    def attach_now(limits: HostLimits | None = None) -> HostProbes:
+        probes = HostProbes.attach(groups.jobs, limits)
+        attached.append(probes)
+        assert [state for state in probes.states if state.state != "attached"] == []
+        return probes
+
+    yield attach_now
+    for probes in attached:
+        probes.close()

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Spans: without gap or overlap, equal to the totals, and counted when they do not fit."""
+
+from __future__ import annotations
+
+import struct
+from collections import defaultdict
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+
+from stoker.probes.host import HostLimits, HostProbes
+from stoker.probes.host_records import BLOCKED, BLOCKED_IO, DETAIL_UNKNOWN, SPAN_BYTES
+from tests.probes.groups import Groups
+
+pytestmark = pytest.mark.needs_bpf
+
+Attach = Callable[..., HostProbes]
+Span = tuple[int, int, int, int, int]
+"""(from_ns, to_ns, tid, state, detail)"""
+
+
+def by_thread(spans: bytes) -> dict[int, list[Span]]:
+    """Spans of each thread in the order in which they came."""
+    assert len(spans) % SPAN_BYTES == 0
+    threads: dict[int, list[Span]] = defaultdict(list)
+    for span in struct.iter_unpack("<QQIHH", spans):
+        threads[span[2]].append(span)
+    return threads
+
+
+def assert_seamless(spans: list[Span]) -> None:
+    for span, following in pairwise(spans):
+        assert span[0] < span[1] == following[0]
+    assert {span[3] for span in spans} <= {1, 2, 3, 4}
+
+
+@pytest.mark.parametrize(
+    ("verb", "argument", "threads"),
+    [("nap", 30, 1), ("pingpong", 300, 2), ("crowd", 20, 17), ("threads", 400, 401)],
+)
+def test_spans_join_and_add_up(
+    groups: Groups, attach: Attach, verb: str, argument: int, threads: int
+) -> None:
+    probes, job = attach(), groups.job()
+    probes.follow(job.id, full=True)
+    assert job.run(verb, argument) == 0
+    seen = by_thread(probes.spans()[job.id])
+    assert len(seen) == threads
+    sums = [0, 0, 0, 0]
+    for spans in seen.values():
+        assert_seamless(spans)
+        for begin, end, _, state, _ in spans:
+            sums[state - 1] += end - begin
+    totals = probes.read(job.id).totals
+    assert totals is not None
+    assert sums == [totals.on_cpu_ns, totals.runnable_ns, totals.blocked_ns, totals.io_ns]
+    assert probes.dropped()["host.span"] == 0
+
+
+def test_a_thread_that_execs_goes_on_under_its_leaders_id(groups: Groups, attach: Attach) -> None:
+    probes, job = attach(), groups.job()
+    probes.follow(job.id, full=True)
+    assert job.run("exec-thread", 0) == 0
+    everything = b"".join(probes.spans().values())
+    for spans in by_thread(everything).values():
+        for span, following in pairwise(spans):
+            assert span[1] <= following[0]
+    totals = probes.read(job.id).totals
+    assert totals is not None
+    assert totals.total_ns == sum(
+        end - begin for spans in by_thread(everything).values() for begin, end, *_ in spans
+    )
+
+
+def test_a_blocked_span_names_its_system_call(groups: Groups, attach: Attach) -> None:
+    probes, job = attach(), groups.job()
+    probes.follow(job.id, full=True)
+    assert job.run("nap", 10) == 0
+    (spans,) = by_thread(probes.spans()[job.id]).values()
+    naps = [span for span in spans if span[3] == BLOCKED and span[1] - span[0] >= 10_000_000]
+    assert [span[4] for span in naps] == [230]  # clock_nanosleep, x86-64
+    assert {span[4] for span in spans if span[3] < BLOCKED} == {DETAIL_UNKNOWN}
+    assert all(span[3] in (BLOCKED, BLOCKED_IO) for span in spans if span[4] != DETAIL_UNKNOWN)
+
+
+def test_jobs_are_told_apart_and_only_full_ones_have_spans(groups: Groups, attach: Attach) -> None:
+    probes = attach()
+    one, two, quiet = (groups.job(f"{i}.1") for i in range(3))
+    probes.follow(one.id, full=True)
+    probes.follow(two.id, full=True)
+    probes.follow(quiet.id, full=False)
+    started = [job.start("pingpong", 50) for job in (one, two, quiet)]
+    assert [process.wait(30) for process in started] == [0, 0, 0]
+    spans = probes.spans()
+    assert set(spans) == {one.id, two.id}
+    assert not set(by_thread(spans[one.id])) & set(by_thread(spans[two.id]))
+    probes.unfollow(one.id)
+    two.run("nap", 1)
+    one.run("nap", 1)
+    assert set(probes.spans()) == {two.id}
+
+
+def test_a_full_ring_counts_its_losses(groups: Groups, attach: Attach) -> None:
+    probes, job = attach(HostLimits(span_ring_bytes=4096)), groups.job()
+    probes.follow(job.id, full=True)
+    assert job.run("pingpong", 500) == 0
+    delivered = len(probes.spans()[job.id]) // SPAN_BYTES
+    lost = probes.dropped()["host.span"]
+    assert delivered == 4096 // 40
+    assert lost > 0
+    assert probes.made()["host.span"] == delivered + lost
