@@ -2,13 +2,15 @@
  *
  * Reading a state back. Nothing in the bytes is believed: each record is checked alone and against
  * what was read before, reservations are made anew by the same code that makes them in apply,
- * and at the end the whole ledger is checked and digested.
+ * and at the end the whole ledger is checked and digested again: what a state
+ * cannot say of itself is not accepted.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "core/command.h"
 #include "core/device.h"
+#include "core/digest.h"
 #include "core/journal.h"
 #include "core/key.h"
 #include "core/node.h"
@@ -263,6 +265,14 @@ static bool sk_head_ok(const struct sk_saved_head *head, size_t size)
 	       head->live <= head->limits.jobs && head->finished <= head->limits.finished;
 }
 
+static bool sk_digest_ok(const uint8_t *bytes, size_t size, uint64_t expected)
+{
+	size_t skip = offsetof(struct sk_saved_head, size);
+
+	return (size - skip) % 8 == 0 &&
+	       sk_digest_end(sk_digest(0, bytes + skip, size - skip)) == expected;
+}
+
 int sk_core_snapshot_limits(const void *bytes, size_t size, struct sk_limits *ret)
 {
 	struct sk_saved_head head;
@@ -284,7 +294,8 @@ int sk_core_restore(void *memory, size_t memory_size, const void *bytes, size_t 
 	struct sk_core *core;
 	int error;
 
-	if (!sk_read(&reader, &head, sizeof head) || !sk_head_ok(&head, size))
+	if (!sk_read(&reader, &head, sizeof head) || !sk_head_ok(&head, size) ||
+	    !sk_digest_ok(bytes, size, head.digest))
 		return -EBADMSG;
 	error = sk_core_init(memory, memory_size, &head.limits, &core);
 	if (error)

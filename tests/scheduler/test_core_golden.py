@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Golden scripts of the core: what a reader asks, and everything that the core then says.
+
+A script is `tests/golden/core/*.txt`: commands at the left margin, the trace indented under the
+command that caused it. `STOKER_GOLDEN=rewrite` writes the traces anew; read the diff. Commands:
+
+    limits name=value ...            the first line; the others are the defaults
+    now NS                           the time of what follows
+    node_up, device_set, submit ...  field=value ...: a request, kept for the next propose
+    propose [seed=N]                 decide; keeps the batch, shows commands and rejections
+    apply                            commit that batch, shows effects
+    step [seed=N]                    both
+    commit                           commit the kept requests (and places) as if proposed elsewhere
+    observe, explain, job, node, devices, tasks, counters, restore
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from struct import pack
+from typing import Any
+
+import pytest
+
+from stoker.scheduler import effects as eff
+from stoker.scheduler import records as rec
+from stoker.scheduler.core import Core, Limits
+from stoker.scheduler.nouns import DeviceShare
+from stoker.scheduler.reasons import Reason, reason_of
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "core"
+
+RECORDS: dict[str, type[Any]] = {
+    "term": rec.Term,
+    "node_up": rec.NodeUp,
+    "node_down": rec.NodeDown,
+    "device_set": rec.DeviceSet,
+    "submit": rec.Submit,
+    "place": rec.Place,
+    "outcome": rec.Outcome,
+    "cancel": rec.Cancel,
+    "forget": rec.Forget,
+    "refused": rec.Refused,
+}
+ZEROS = {"request", "command", "device", "exit_code"}
+WORDS = {record: word for word, record in RECORDS.items()}
+KIND_WORDS = ("", *RECORDS)
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "node_up": {"boot": 1, "incarnation": 1, "cpu_milli": 8000, "memory_bytes": 1 << 34,
+                "devices": 0},
+    "submit": {"client": 1},
+    "outcome": {"attempt": 1},
+    "place": {"attempt": 1, "task": 0, "tasks": 1, "shares": (), "reason": 0, "latency_ns": 0,
+              "observations": (), "candidates": 1},
+}  # fmt: skip
+
+
+def name_of(code: int) -> str:
+    known = reason_of(code)
+    return known.name.lower() if isinstance(known, Reason) else str(known)
+
+
+def shown(value: Any) -> str:
+    if isinstance(value, bytes):
+        return value.rstrip(b"\0").decode()
+    if isinstance(value, tuple):
+        return ",".join(map(shown, value)) or "-"
+    if isinstance(value, DeviceShare):
+        return f"{value.index}:{value.milli}"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value)
+
+
+def line(word: str, record: Any, **named: str) -> str:
+    """A named tuple as `word field=value ...`, reasons by name, without what is absent or 0."""
+    shown_fields = []
+    for field, value in record._asdict().items():
+        text = named.get(field, shown(value))
+        if field in ("reason", "place_reason"):
+            text = name_of(value)
+        elif field == "state" and isinstance(value, int):
+            text = rec.STATES[value - 1]
+        if value is None or text in ("", "-", "none") or (text == "0" and field not in ZEROS):
+            continue
+        shown_fields.append(f"{field}={text}")
+    return " ".join([word, *shown_fields])
+
+
+def parsed(word: str, words: list[str]) -> Any:
+    fields: dict[str, Any] = dict(DEFAULTS.get(word, {}))
+    for name, _, value in (w.partition("=") for w in words):
+        fields[name] = parsed_value(name, value)
+    return RECORDS[word](**fields)
+
+
+def parsed_value(name: str, value: str) -> Any:
+    if name == "key":
+        return value.encode()
+    if name == "shares":
+        pairs = (pair.split(":") for pair in value.split(","))
+        return tuple(DeviceShare(int(index), int(milli)) for index, milli in pairs)
+    if name == "state":
+        return rec.STATE_CODES[value]
+    if value in ("yes", "no"):
+        return value == "yes"
+    return int(value, 0)
+
+
+class Script:
+    """Runs one script; each command yields the lines of its trace."""
+
+    def __init__(self) -> None:
+        self.core = Core()
+        self.now = 0
+        self.kept: list[rec.Command] = []
+        self.batch = b""
+
+    def run(self, command: str) -> Iterator[str]:
+        word, *words = command.split()
+        if word in RECORDS:
+            self.kept.append(parsed(word, words))
+            return
+        yield from getattr(self, f"do_{word}")(*words)
+        assert self.core.check() == ""
+
+    def do_limits(self, *words: str) -> Iterator[str]:
+        fields = {name: int(value) for name, _, value in (w.partition("=") for w in words)}
+        self.core = Core(Limits(**fields))
+        yield from ()
+
+    def do_now(self, now: str) -> Iterator[str]:
+        self.now = int(now)
+        yield from ()
+
+    def do_propose(self, seed: str = "seed=0") -> Iterator[str]:
+        before = self.core.digest(), self.core._core.memory_digest()
+        requests = [c for c in self.kept if not isinstance(c, rec.Place)]
+        proposal = self.core.propose(requests, self.now, int(seed[5:]), measure=False)
+        assert (self.core.digest(), self.core._core.memory_digest()) == before
+        self.kept, self.batch = [], proposal.commands
+        for rejected in proposal.rejected:
+            yield line("rejected", rejected, kind=KIND_WORDS[rejected.kind])
+            yield f"  {rejected.text()}"
+        for command in rec.unpack_commands(proposal.commands):
+            yield line(WORDS[type(command)], command)
+        if proposal.more:
+            yield "more"
+
+    def do_apply(self) -> Iterator[str]:
+        yield from self.applied(self.batch)
+        self.batch = b""
+
+    def applied(self, batch: bytes) -> Iterator[str]:
+        for effect in self.core.apply(batch, self.now):
+            named = {"kind": KIND_WORDS[effect.kind]} if isinstance(effect, eff.Ignored) else {}
+            yield line(type(effect).__name__, effect, **named)
+
+    def do_step(self, seed: str = "seed=0") -> Iterator[str]:
+        yield from self.do_propose(seed)
+        yield from self.do_apply()
+
+    def do_commit(self) -> Iterator[str]:
+        term = self.core.term
+        raw = [c.pack() for c in self.kept]
+        stamped = [r if r[2] == rec.TERM else r[:8] + pack("<Q", term) + r[16:] for r in raw]
+        self.kept = []
+        yield from self.applied(b"".join(stamped))
+
+    def do_observe(self, node: str, observation: str, load: str) -> Iterator[str]:
+        assert self.core.observe(int(node), int(observation), int(load))
+        yield from ()
+
+    def do_explain(self, job: str) -> Iterator[str]:
+        for explained in self.core.explain(int(job)):
+            yield line("because", explained)
+            yield f"  {explained.text()}"
+
+    def do_job(self, job: str) -> Iterator[str]:
+        info = self.core.job(int(job))
+        yield line("job", info) if info else "no such job"
+
+    def do_node(self, node: str) -> Iterator[str]:
+        info = self.core.node(int(node))
+        yield line("node", info) if info else "no such node"
+
+    def do_devices(self, node: str) -> Iterator[str]:
+        for index, device in enumerate(self.core.devices(int(node))):
+            yield line(str(index), device)
+
+    def do_tasks(self, node: str) -> Iterator[str]:
+        for task in self.core.node_tasks(int(node)):
+            yield line("task", task)
+
+    def do_counters(self) -> Iterator[str]:
+        yield " ".join(f"{name}={n}" for name, n in self.core.counters().items() if n)
+
+    def do_restore(self) -> Iterator[str]:
+        snapshot = self.core.snapshot()
+        self.core = Core.restore(snapshot)
+        assert self.core.snapshot() == snapshot
+        yield f"digest={self.core.digest():016x} bytes={len(snapshot)}"
+
+
+def traced(text: str) -> str:
+    """The script with its trace as it is now."""
+    script = Script()
+    lines = []
+    for command in text.splitlines():
+        if command.startswith("  "):
+            continue
+        lines.append(command)
+        if command and not command.startswith("#"):
+            lines += [f"  {told}" for told in script.run(command)]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.txt")), ids=lambda path: path.stem)
+def test_golden(path: Path) -> None:
+    before = path.read_text()
+    now = traced(before)
+    if os.environ.get("STOKER_GOLDEN") == "rewrite":
+        path.write_text(now)
+    else:
+        assert now == before
+
+
+def test_there_are_golden_scripts() -> None:
+    assert len(list(GOLDEN.glob("*.txt"))) >= 8
