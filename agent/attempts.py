@@ -51,6 +51,8 @@ class _Attempt:
     stop: StopJob | None = None
     outcome: Outcome | None = None
     settle_by: float = 0.0
+    forget: bool = False
+    """Its folder is to go as soon as the log has its end."""
 
 
 class Attempts:
@@ -86,25 +88,33 @@ class Attempts:
     def carry_out(self, actions: Iterable[Action], now_ns: int, effects: list[Effect]) -> None:
         """Starts that follow one another become one batch; order is kept."""
         starts: list[StartJob] = []
-        jobs: set[int] | None = None
+        forgotten: list[int] = []
         for action in actions:
             if isinstance(action, StartJob):
                 if self._admit(action, now_ns):
                     starts.append(action)
-                if jobs is not None:
-                    jobs.add(action.job)
-                continue
-            if starts:
-                effects.append(steps.Start(tuple(starts)))
-                starts = []
-            if isinstance(action, StopJob):
+            elif isinstance(action, StopJob):
+                if starts:
+                    effects.append(steps.Start(tuple(starts)))
+                    starts = []
                 self.stop(action, now_ns, effects)
-                continue
-            jobs = {key[0] for key in self._held} if jobs is None else jobs
-            if action.job not in jobs:
-                effects.append(steps.Forget(action.job))
+            else:
+                forgotten.append(action.job)
         if starts:
             effects.append(steps.Start(tuple(starts)))
+        if forgotten:
+            self._forget(forgotten, effects)
+
+    def _forget(self, jobs: list[int], effects: list[Effect]) -> None:
+        """Delete folders; one that is still in use goes when the log has its job's end."""
+        used: dict[int, list[_Attempt]] = {}
+        for (job, _), attempt in self._held.items():
+            used.setdefault(job, []).append(attempt)
+        for job in jobs:
+            for attempt in used.get(job, ()):
+                attempt.forget = True
+            if job not in used:
+                effects.append(steps.Forget(job))
 
     def _admit(self, start: StartJob, now_ns: int) -> bool:
         """Take a start in; False for one that is here already, was here, or cannot be held."""
@@ -246,16 +256,20 @@ class Attempts:
 
     def bury(self, outcomes: Iterable[Outcome], effects: list[Effect]) -> None:
         """The log has these: the spawner may forget them, and only their names are kept."""
-        keys = []
+        keys, forgotten = [], []
         for outcome in outcomes:
             key = (outcome.job, outcome.attempt)
-            if outcome.state != "running" and self._held.pop(key, None) is not None:
-                keys.append(key)
-                self._buried[key] = None
+            if outcome.state == "running" or (attempt := self._held.pop(key, None)) is None:
+                continue
+            keys.append(key)
+            self._buried[key] = None
+            if attempt.forget:
+                forgotten.append(outcome.job)
         while len(self._buried) > ENDED_KEPT:
             self._buried.popitem(last=False)
         if keys:
             effects.append(steps.Acknowledge(tuple(keys)))
+        effects += map(steps.Forget, forgotten)
 
     def _conclude(
         self,

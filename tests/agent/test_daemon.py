@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent with a real broker and a real spawner, under a scripted scheduler: jobs run once,
+whatever is killed; output, input and the node's report are there."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from fakes.one_node import NODE, OneNode
+
+from stoker.agent import facts
+from stoker.mesh import ask as asks
+from stoker.mesh.ask import LogsAsk, StdinAsk, TraceAsk
+from stoker.native.errors import BadRequest, NotFound
+from stoker.scheduler.nouns import DeviceShare, ForgetJob, JobSpec
+
+
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncIterator[OneNode]:
+    async with OneNode(tmp_path) as made:
+        try:
+            await made.scheduler.until(lambda: bool(made.scheduler.reports))
+        except TimeoutError:
+            raise AssertionError(made.log() + made.log("spawner")) from None
+        yield made
+
+
+def sh(script: str, **more: object) -> JobSpec:
+    more.setdefault("trace", "off")
+    return JobSpec(("/bin/sh", "-c", script), **more)  # type: ignore[arg-type]
+
+
+async def test_a_job_runs_as_its_owner_and_its_end_and_output_arrive(node: OneNode) -> None:
+    spec = sh('id -u; echo "$STOKER_JOB_ID $STOKER_NODE"; echo oops >&2; exit 3')
+    (key,) = await node.scheduler.submit(spec, owner=node.owner)
+    (outcome,) = await node.scheduler.until_ended(key)
+    assert (outcome.state, outcome.exit_code, outcome.decision) == ("failed", 3, 65536)
+    assert outcome.usage is not None
+    assert await node.scheduler.output(key) == f"{node.owner.uid}\n1 {NODE}\n".encode()
+    assert await node.scheduler.output(key, "err") == b"oops\n"
+
+
+async def test_the_report_says_what_this_node_is(node: OneNode) -> None:
+    report = node.scheduler.reports[0]
+    assert report.boot_id == facts.boot_id()
+    assert report.cpu_milli == facts.cpu_milli()
+    assert report.incarnation > time.time_ns() - 60_000_000_000
+
+
+async def test_a_stopped_job_is_cancelled_with_the_reason(node: OneNode) -> None:
+    (key,) = await node.scheduler.submit(sh("exec sleep 1000"), owner=node.owner)
+    await node.scheduler.until(lambda: any(o.state == "running" for o in node.scheduler.told))
+    await node.scheduler.stop(key, "cancelled by alice")
+    (outcome,) = await node.scheduler.until_ended(key)
+    assert (outcome.state, outcome.reason) == ("cancelled", "cancelled by alice")
+
+
+async def test_what_cannot_be_launched_fails_by_name(node: OneNode) -> None:
+    many = DeviceShare(60, 1000)
+    (no_device,) = await node.scheduler.submit(sh("true"), owner=node.owner, shares=(many,))
+    (no_program,) = await node.scheduler.submit(JobSpec(("/none",)), owner=node.owner)
+    first, second = await node.scheduler.until_ended(no_device, no_program)
+    assert first.state == second.state == "failed"
+    assert "device 60 was granted" in first.reason
+    assert "/none" in second.reason or "No such file" in second.reason
+
+
+async def test_input_reaches_the_job_once_per_offset(node: OneNode) -> None:
+    (key,) = await node.scheduler.submit(sh("cat", stdin=True), owner=node.owner)
+    for offset, data in ((0, b"one "), (0, b"one "), (4, b"two\n")):
+        reply = await node.scheduler.ask("stdin", StdinAsk(*key, offset, data, wait_s=5.0))
+    assert reply.next_offset == 8
+    await node.scheduler.ask("stdin", StdinAsk(*key, 8, b"", eof=True))
+    await node.scheduler.until_ended(key)
+    assert await node.scheduler.output(key) == b"one two\n"
+    assert (await node.scheduler.ask("stdin", StdinAsk(*key, 8, b"x"))).closed
+
+
+async def test_output_is_followed_while_the_job_writes(node: OneNode) -> None:
+    script = "for i in 1 2 3 4 5; do echo line $i; sleep 0.05; done"
+    (key,) = await node.scheduler.submit(sh(script), owner=node.owner)
+    assert await node.scheduler.output(key) == b"".join(b"line %d\n" % n for n in range(1, 6))
+    (outcome,) = await node.scheduler.until_ended(key)
+    assert outcome.state == "succeeded"
+
+
+async def test_asks_that_are_wrong_are_answered_by_name(node: OneNode) -> None:
+    with pytest.raises(NotFound, match="job 77"):
+        await node.scheduler.ask("logs", LogsAsk(77, 1, "out", 0))
+    with pytest.raises(NotFound, match="job 77"):
+        await node.scheduler.ask("trace", TraceAsk("summary", 77, 1))
+    with pytest.raises(BadRequest, match="not an ask"):
+        reply = await node.scheduler.connection.request(f"stoker.v1.ask.{NODE}.logs", b"\xc1")
+        asks.decode_reply(reply.data)
+    kernels = await node.scheduler.ask("trace", TraceAsk("kernels"))
+    assert (kernels.data, kernels.eof) == (b"[]", True)
+
+
+async def test_nothing_that_arrives_ends_the_agent(node: OneNode) -> None:
+    for subject in (f"stoker.v1.cmd.{NODE}", f"stoker.v1.hb.{NODE}"):
+        for data in (b"", b"\xff" * 70, os.urandom(400)):
+            await node.scheduler.connection.publish(subject, data)
+    (key,) = await node.scheduler.submit(sh("echo alive"), owner=node.owner)
+    await node.scheduler.until_ended(key)
+    assert await node.scheduler.output(key) == b"alive\n"
+
+
+async def test_a_lost_command_is_asked_for(node: OneNode) -> None:
+    scheduler = node.scheduler
+    publish, scheduler._publish = scheduler._publish, _nowhere  # type: ignore[method-assign]
+    (lost,) = await scheduler.submit(sh("echo lost"), owner=node.owner)
+    scheduler._publish = publish  # type: ignore[method-assign]
+    (next_,) = await scheduler.submit(sh("echo next"), owner=node.owner)
+    await scheduler.until_ended(lost, next_)
+    assert await scheduler.output(lost) == b"lost\n"
+
+
+async def test_an_outcome_whose_answer_is_lost_is_told_again(node: OneNode) -> None:
+    node.scheduler.lose_answers = 2  # that it runs, and how it ended; or both at once
+    (key,) = await node.scheduler.submit(sh("exit 0"), owner=node.owner)
+    await node.scheduler.until_ended(key)
+    await asyncio.to_thread(node.kill, "broker")
+    node.scheduler.lose_answers = 0
+    node.start_broker()
+    told = node.scheduler.told
+    await node.scheduler.until(lambda: len([o for o in told if o.state == "succeeded"]) >= 2)
+
+
+async def test_sigterm_ends_it_at_once_and_jobs_go_on(node: OneNode) -> None:
+    script = "echo begun; while [ ! -e go ]; do sleep 0.02; done; echo done"
+    where = node.folder / "shared"
+    where.mkdir(mode=0o777)
+    where.chmod(0o777)
+    _open_up(where)
+    (key,) = await node.scheduler.submit(sh(script, cwd=str(where)), owner=node.owner)
+    await node.scheduler.until(lambda: any(o.state == "running" for o in node.scheduler.told))
+    begun = time.monotonic()
+    assert await asyncio.to_thread(node.kill, "agent", signal.SIGTERM) == 0
+    assert time.monotonic() - begun < 5  # a bound on hanging, not a measurement
+    (where / "go").touch()
+    node.start_agent()
+    (outcome,) = await node.scheduler.until_ended(key)
+    assert (outcome.state, outcome.exit_code) == ("succeeded", 0)
+    assert await node.scheduler.output(key) == b"begun\ndone\n"
+
+
+async def test_killed_in_the_middle_every_job_runs_exactly_once(node: OneNode) -> None:
+    """kill -9 of agent, spawner and broker while jobs start, run and end."""
+    marks = node.folder / "marks"
+    marks.mkdir()
+    _open_up(marks)
+    keys = []
+    for number in range(60):
+        script = f"echo run >> {marks}/{number}; sleep 0.0{number % 10}; echo out {number}"
+        keys += await node.scheduler.submit(sh(script), owner=node.owner)
+        if number in (10, 25, 40, 50):
+            await asyncio.to_thread(node.kill, "agent")
+            if number == 25:
+                await asyncio.to_thread(node.kill, "spawner")
+                node.start_spawner()
+            if number == 40:
+                await asyncio.to_thread(node.kill, "broker")
+                node.start_broker()
+            node.start_agent()
+        await asyncio.sleep(0.01)
+    outcomes = await node.scheduler.until_ended(*keys)
+    assert [outcome.state for outcome in outcomes] == ["succeeded"] * 60
+    for number, key in enumerate(keys):
+        assert (marks / str(number)).read_text() == "run\n", f"job {key} did not run exactly once"
+        assert await node.scheduler.output(key) == f"out {number}\n".encode()
+
+
+async def test_a_job_the_scheduler_does_not_know_is_stopped(node: OneNode) -> None:
+    (key,) = await node.scheduler.submit(sh("exec sleep 1000"), owner=node.owner)
+    await node.scheduler.until(lambda: any(o.state == "running" for o in node.scheduler.told))
+    start = node.scheduler.open.pop(key)
+    await asyncio.to_thread(node.kill, "agent")
+    node.start_agent()
+    await node.scheduler.until(lambda: node.scheduler.told[-1].state == "lost")
+    assert "does not know" in node.scheduler.told[-1].reason
+    assert start.job == key[0]
+
+
+async def test_forgetting_a_job_deletes_its_folder(node: OneNode) -> None:
+    (key,) = await node.scheduler.submit(sh("echo x"), owner=node.owner)
+    await node.scheduler.until_ended(key)
+    folder = node.state.agent / "jobs" / str(key[0])
+    assert folder.is_dir()
+    await node.scheduler.command(ForgetJob(key[0]))
+    await node.scheduler.until(lambda: not folder.exists())
+    with pytest.raises(NotFound):
+        await node.scheduler.ask("logs", LogsAsk(*key, "out", 0))
+
+
+async def test_observations_arrive_with_growing_ids(node: OneNode) -> None:
+    await node.scheduler.until(lambda: len(node.scheduler.observations) >= 2)
+    first, second = node.scheduler.observations[:2]
+    assert second.id > first.id
+    assert first.memory_free_bytes > 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="freezing needs cgroups, cgroups need root")
+async def test_frozen_jobs_thaw_after_the_log_was_read(node: OneNode) -> None:
+    node.start_watchdog()
+    (key,) = await node.scheduler.submit(
+        sh("for i in $(seq 200); do sleep 0.05; done; echo end"), owner=node.owner
+    )
+    await node.scheduler.until(lambda: any(o.state == "running" for o in node.scheduler.told))
+    job = node.jobs_cgroup() / f"{key[0]}.{key[1]}"
+    await asyncio.sleep(0.6)
+    node.scheduler.beating = False
+    await node.scheduler.until(lambda: _frozen(job))
+    node.scheduler.beating = True
+    await node.scheduler.until(lambda: not _frozen(job))
+    await node.scheduler.stop(key)
+    (outcome,) = await node.scheduler.until_ended(key)
+    assert outcome.state == "cancelled"
+
+
+async def test_a_declared_device_is_reported_and_its_holder_is_named(tmp_path: Path) -> None:
+    if os.geteuid():
+        pytest.skip("mknod needs root")
+    path = tmp_path / "card"
+    os.mknod(path, 0o020666, os.makedev(195, 77))
+    config = f'[[device]]\nid = "card-0"\nmodel = "A card"\nnodes = ["{path}"]\n'
+    async with OneNode(tmp_path, config) as node:
+        scheduler = node.scheduler
+        await scheduler.until(lambda: bool(scheduler.reports))
+        (card,) = [d for d in scheduler.reports[-1].devices if d.id == "card-0"]
+        assert (card.nodes, card.unavailable) == (((195, 77),), "")
+
+
+def _frozen(job: Path) -> bool:
+    try:
+        return "frozen 1" in (job / "cgroup.events").read_text()
+    except OSError:
+        return False
+
+
+def _open_up(folder: Path) -> None:
+    """Let other users in: pytest's folders are for their owner alone."""
+    folder.chmod(0o777)
+    for parent in folder.parents:
+        if parent == Path("/tmp") or parent.stat().st_uid != os.geteuid():
+            break
+        parent.chmod(parent.stat().st_mode | 0o011)
+
+
+async def _nowhere(subject: str, data: bytes) -> None:
+    pass

@@ -1,0 +1,332 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One node without its scheduler: real broker, spawner and agent, and a scripted scheduler.
+
+Relied on by the agent's integration tests. The scheduler is as simple as can be: it keeps which
+attempts are open in memory, signs commands with the node's real scheduler key and commits at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import nats
+
+from stoker.agent import facts
+from stoker.agent import state as states
+from stoker.agent.state import Cluster, State
+from stoker.mesh import ask as asks
+from stoker.mesh import broker, identity, subjects
+from stoker.mesh import command as wire
+from stoker.mesh.command import DesiredState, Heartbeat, NodeCommand, NodeReply, Position, RangeAsk
+from stoker.native import paths
+from stoker.scheduler.nouns import (
+    Action,
+    Decision,
+    DeviceShare,
+    JobSpec,
+    NodeReport,
+    Observation,
+    Outcome,
+    Owner,
+    StartJob,
+    StopJob,
+)
+
+NODE = "node1"
+NATS_SERVER = Path(sys.executable).with_name("nats-server")
+Key = tuple[int, int]
+WAIT_S = 20.0
+
+
+class Scheduler:
+    """What the agent believes to be the scheduler."""
+
+    def __init__(self, cluster: str, key: identity.Identity) -> None:
+        self.cluster, self.key = cluster, key
+        self.at = Position(1, 0, wire.NO_HASH)
+        self.beats = 0
+        self.beating = True
+        self.open: dict[Key, StartJob] = {}
+        self.stops: dict[Key, StopJob] = {}
+        self.told: list[Outcome] = []
+        self.reports: list[NodeReport] = []
+        self.observations: list[Observation] = []
+        self.ended: dict[Key, Outcome] = {}
+        self.answering = True
+        self.lose_answers = 0
+        self.connection: Any = None
+        self.changed = asyncio.Event()
+
+    async def connect(self, url: str, seed: Path) -> None:
+        self.connection = await nats.connect(
+            url,
+            nkeys_seed=str(seed),
+            inbox_prefix=subjects.inbox("scheduler").encode(),
+            max_reconnect_attempts=-1,
+            reconnect_time_wait=0.05,  # type: ignore[arg-type]
+            pending_size=-1,
+            error_cb=_ignore,
+        )
+        await self.connection.subscribe(subjects.EVERY_NODE_REQUEST, cb=self._heard)
+        await self.connection.subscribe(subjects.EVERY_OBSERVATION, cb=self._observed)
+        await self.connection.flush()
+        self._beating = asyncio.create_task(self._beat())
+
+    async def close(self) -> None:
+        self._beating.cancel()
+        await self.connection.close()
+
+    # --- the test's verbs ---
+
+    async def submit(
+        self, *specs: JobSpec, owner: Owner, shares: tuple[DeviceShare, ...] = ()
+    ) -> list[Key]:
+        keys, actions = [], []
+        for spec in specs:
+            job = len(self.open) + len(self.ended) + 1
+            decision = Decision(job * 65536, NODE, shares, "fits", 1)
+            start = StartJob(job, 1, decision, owner, spec)
+            self.open[job, 1] = start
+            keys.append((job, 1))
+            actions.append(start)
+        await self.command(*actions)
+        return keys
+
+    async def stop(self, key: Key, reason: str = "cancelled by alice") -> None:
+        self.stops[key] = StopJob(*key, reason)
+        await self.command(self.stops[key])
+
+    async def command(self, *actions: Action, lost: bool = False) -> None:
+        seq = self.at.seq + 1
+        record = NodeCommand(
+            wire.FORMAT,
+            self.cluster,
+            NODE,
+            self.at.term,
+            seq,
+            self.at.seq,
+            self.at.hash,
+            9,
+            actions,
+        )
+        body = wire.encode(record)
+        self.at = Position(self.at.term, seq, wire.body_hash(body))
+        if not lost:
+            await self._publish(subjects.command(NODE), wire.seal_body(body, self.key))
+
+    async def ask(self, what: str, ask: asks.Ask, timeout: float = 10.0) -> Any:
+        subject = subjects.ask(NODE, what)
+        reply = await self.connection.request(subject, asks.encode(ask), timeout=timeout)
+        return asks.decode_reply(reply.data)
+
+    async def until(self, done: Callable[[], bool], what: str = "") -> None:
+        async with asyncio.timeout(WAIT_S):
+            while not done():
+                self.changed.clear()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self.changed.wait(), 0.05)
+
+    async def until_ended(self, *keys: Key) -> list[Outcome]:
+        await self.until(lambda: all(key in self.ended for key in keys))
+        return [self.ended[key] for key in keys]
+
+    async def output(self, key: Key, stream: Any = "out") -> bytes:
+        data = b""
+        while True:
+            ask = asks.LogsAsk(*key, stream, len(data), wait_s=5.0)
+            reply = await self.ask("logs", ask)
+            data += reply.data
+            if reply.eof:
+                return data
+
+    # --- the other side ---
+
+    async def _publish(self, subject: str, data: bytes) -> None:
+        with contextlib.suppress(Exception):
+            await self.connection.publish(subject, data)
+            await self.connection.flush(timeout=2)
+
+    async def _beat(self) -> None:
+        while True:
+            if self.beating:
+                self.beats += 1
+                record = Heartbeat(
+                    wire.FORMAT, self.cluster, NODE, self.at.term, self.at.seq, self.at.hash,
+                    self.beats, 3000, 9,
+                )  # fmt: skip
+                await self._publish(subjects.heartbeat(NODE), wire.seal(record, self.key))
+            await asyncio.sleep(0.25)
+
+    async def _heard(self, message: Any) -> None:
+        if not self.answering:
+            return
+        what = subjects.parse_node_request(message.subject).what
+        if what == "range":
+            await message.respond(
+                self._desired(msgspec.msgpack.decode(message.data, type=RangeAsk))
+            )
+            return
+        if what == "hello":
+            self.reports.append(msgspec.msgpack.decode(message.data, type=NodeReport))
+        else:
+            for outcome in msgspec.msgpack.decode(message.data, type=list[Outcome]):
+                self._commit(outcome)
+        self.changed.set()
+        if self.lose_answers:
+            self.lose_answers -= 1
+            return
+        await message.respond(msgspec.msgpack.encode(NodeReply(True)))
+
+    def _commit(self, outcome: Outcome) -> None:
+        self.told.append(outcome)
+        key = (outcome.job, outcome.attempt)
+        if outcome.state != "running" and self.open.pop(key, None):
+            self.stops.pop(key, None)
+            self.ended[key] = outcome
+
+    def _desired(self, ask: RangeAsk) -> bytes:
+        have = set(ask.have)
+        starts = tuple(s for k, s in self.open.items() if k not in have and k not in self.stops)
+        record = DesiredState(
+            wire.FORMAT, self.cluster, NODE, self.at.term, self.at.seq, self.at.hash, ask.nonce, 9,
+            tuple(self.open), starts, tuple(self.stops.values()),
+        )  # fmt: skip
+        return wire.seal(record, self.key)
+
+    async def _observed(self, message: Any) -> None:
+        self.observations.append(msgspec.msgpack.decode(message.data, type=Observation))
+        self.changed.set()
+
+
+class OneNode:
+    """State folder and processes; use as an async context manager."""
+
+    def __init__(self, folder: Path, config: str = "") -> None:
+        self.state: State = states.locate(folder / "state")
+        self.folder = folder
+        self.config = config
+        self.cluster = str(uuid.uuid4())
+        self.port = _free_port()
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.owner = _owner()
+
+    async def __aenter__(self) -> OneNode:
+        where = self.state
+        states.prepare(where)
+        keys = {name: identity.create(where.key(name)) for name in ("scheduler", "agent", "admin")}
+        cluster = Cluster(self.cluster, NODE, keys["scheduler"].public, self.port)
+        states.write_json(where.root / "cluster.json", cluster)
+        (where.root / "config.toml").write_text(self.config)
+        states.seal_format(where)
+        states.prepare_run(where)
+        settings = broker.Settings("test", self.port, str(where.nats / "jetstream"))
+        public = broker.Keys(keys["scheduler"].public, {NODE: keys["agent"].public}, {})
+        (where.nats / "nats-server.conf").write_text(broker.render(settings, public))
+        self.scheduler = Scheduler(self.cluster, keys["scheduler"])
+        self.start_broker()
+        self.start_spawner()
+        self.start_agent()
+        await self.scheduler.connect(f"nats://127.0.0.1:{self.port}", where.key("scheduler"))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        with contextlib.suppress(Exception):
+            await self.scheduler.close()
+        for name in ("agent", "watchdog", "spawner", "broker"):
+            self.kill(name)
+        self._kill_jobs()
+        shutil.rmtree(self.state.run, ignore_errors=True)
+        shutil.rmtree(self.state.shm, ignore_errors=True)
+
+    def _kill_jobs(self) -> None:
+        subprocess.run(
+            [paths.program("stoker-spawner"), "--kill-all", *self._kept()],
+            check=False,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=20,
+        )
+
+    def _kept(self) -> list[str]:
+        cgroup = ["--cgroup", f"stoker-{self.state.instance}"] if os.geteuid() == 0 else []
+        return ["--journal", str(self.state.agent), *cgroup]
+
+    def start_broker(self) -> None:
+        self._start("broker", [NATS_SERVER, "-c", self.state.nats / "nats-server.conf"])
+        _until_open(self.port)
+
+    def start_spawner(self) -> None:
+        program = paths.program("stoker-spawner")
+        self._start(
+            "spawner", [program, "--socket", self.state.run / "spawner.sock", *self._kept()]
+        )
+
+    def start_watchdog(self) -> None:
+        program = paths.program("stoker-watchdog")
+        cgroup = ["--cgroup", f"stoker-{self.state.instance}"] if os.geteuid() == 0 else []
+        self._start("watchdog", [program, "--lease", self.state.run / "lease", *cgroup])
+
+    def start_agent(self) -> None:
+        argv = [sys.executable, "-P", "-m", "stoker.agent.daemon", "--state", self.state.root]
+        self._start("agent", argv)
+
+    def jobs_cgroup(self) -> Path:
+        """Where the jobs' cgroups are; for root alone."""
+        found = facts.jobs_cgroup(self.state.instance)
+        assert found is not None
+        return found
+
+    def kill(self, name: str, number: int = signal.SIGKILL) -> int:
+        """End a process; its exit code."""
+        process = self.processes.pop(name, None)
+        if process is None:
+            return 0
+        process.send_signal(number)
+        return process.wait(20)
+
+    def log(self, name: str = "agent") -> str:
+        return (self.folder / f"{name}.log").read_text(errors="replace")
+
+    def _start(self, name: str, argv: list[Any]) -> None:
+        with (self.folder / f"{name}.log").open("ab") as log:
+            self.processes[name] = subprocess.Popen(
+                list(map(str, argv)), stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+
+
+def _owner() -> Owner:
+    """Somebody else where that is possible: nobody, which every system has."""
+    if os.geteuid() == 0:
+        return Owner("nobody", 65534, 65534)
+    return Owner("me", os.getuid(), os.getgid(), tuple(os.getgroups()))
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _until_open(port: int) -> None:
+    for _ in range(1000):
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            subprocess.run(["sleep", "0.01"], check=False)
+    raise AssertionError(f"nothing listens on {port}")
+
+
+async def _ignore(_: Exception) -> None:
+    pass
