@@ -127,6 +127,7 @@ def _write_out(target: Path, entry: pwd.struct_passwd, seed: bytes) -> Path:
 
 
 def _change(where: State, cluster: Cluster, table: Users) -> None:
+    startup.broker_config(where, cluster, table)  # raises before anything is changed
     users.save(where.users, table)
     startup.write_broker_config(where, cluster, table)
 

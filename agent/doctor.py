@@ -233,9 +233,11 @@ def _cgroups(where: State) -> Iterator[Check]:
     given = set((second / "cgroup.controllers").read_text().split())
     for name in ("cpu", "memory", "pids"):
         old = next((path for path, names in mounted if name in names), None)
-        id = f"cgroup.{name}"
-        if name in given or old is not None:
-            yield Check(id, "PASS", f"limits by {second if name in given else old}")
+        id, place = f"cgroup.{name}", second if name in given else old
+        if place is not None and not os.access(place, os.W_OK):
+            yield Check(id, "WARN", f"{place} is not writable: a job's {name} limit is refused")
+        elif place is not None:
+            yield Check(id, "PASS", f"limits by {place}")
         else:
             yield Check(id, "WARN", f"no {name} controller: a job's {name} limit is refused")
 

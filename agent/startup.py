@@ -18,7 +18,6 @@ import sys
 import time
 import uuid
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import msgspec
 
@@ -138,7 +137,8 @@ def load_or_create(where: State) -> Cluster:
         caller: _user(own.public, jobs_as, admin=True),
     }
     users.save(where.users, table)
-    cluster = Cluster(str(uuid.uuid4()), _node_name(), keys["scheduler"].public)
+    port = ports.choose(where.instance)
+    cluster = Cluster(str(uuid.uuid4()), _node_name(), keys["scheduler"].public, port)
     state.write_json(where.cluster, cluster)
     state.seal_format(where)
     return cluster
@@ -234,8 +234,13 @@ def settle_port(
     return cluster
 
 
-def write_broker_config(where: State, cluster: Cluster, table: Users) -> Path:
-    """Renders nats-server.conf from the keys of this folder."""
+def write_broker_config(where: State, cluster: Cluster, table: Users) -> None:
+    """Replaces nats-server.conf by what these keys and users come to."""
+    state.write_file(where.nats / "nats-server.conf", broker_config(where, cluster, table))
+
+
+def broker_config(where: State, cluster: Cluster, table: Users) -> bytes:
+    """nats-server.conf of this folder; raises by name when it cannot be made."""
     settings = broker.Settings(
         server_name=cluster.node, port=cluster.port, store_dir=str(where.nats / "jetstream")
     )
@@ -244,9 +249,7 @@ def write_broker_config(where: State, cluster: Cluster, table: Users) -> Path:
         agents={cluster.node: identity.load(where.key("agent")).public},
         users={name: user.public_key for name, user in table.items()},
     )
-    path = where.nats / "nats-server.conf"
-    state.write_file(path, broker.render(settings, keys).encode())
-    return path
+    return broker.render(settings, keys).encode()
 
 
 def _command(settings: dict[str, object]) -> list[str]:
