@@ -9,18 +9,26 @@ any point: no record is lost or counted twice. All times are CLOCK_MONOTONIC ns.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import struct
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import msgspec
 
-from stoker.native import errors
+from stoker.native import _trace, errors
 
 Mode = Literal["off", "governed", "full"]
 
 SPAN_BYTES = 24
 """One thread span as BPF writes it: {u64 from_ns; u64 to_ns; u32 tid; u16 state; u16 detail}."""
+
+_SPAN = struct.Struct("<QQIHH")
+_MODES: tuple[Mode, ...] = ("off", "governed", "full")
+_TIMELINE = ("timeline_dropped", "timeline_spans_dropped")
+_NO_PEERS = "collective calls are not traced, so time spent waiting for a peer counts as host time"
+_NO_THROTTLE = "no throttle counter is read by the trace, so throttled time counts as kernel time"
 
 STORE_FILES = ("fold", "events", "spans")
 """What a JobTrace keeps in its store folder; created with the first segment, removed by nobody."""
@@ -34,8 +42,11 @@ class Window(msgspec.Struct, frozen=True):
 
 
 class KernelRow(msgspec.Struct, frozen=True):
-    """All launches of one kernel name. `error_ns` is the half-width of the 95 % interval of
-    `total_ns`; it is 0 exactly when every launch was timed."""
+    """All launches of one kernel name; `count` is exact.
+
+    `estimate`: not every launch was timed; `total_ns` then has a 95 % interval of plus or minus
+    `error_ns`. Percentiles are within 1.1 %, and None where no launch was timed.
+    """
 
     name: str
     count: int
@@ -110,41 +121,81 @@ class TraceSummary(msgspec.Struct, frozen=True):
     copies: tuple[CopyRow, ...] = ()
     devices: tuple[DeviceRow, ...] = ()
     loss: dict[str, int] = {}
+    """Every counter by name, zeros included."""
     clock: ClockRow | None = None
     cost: CostRow | None = None
     absent: dict[str, str] = {}
+    records: RecordCounts | None = None
+    timeline: TimelineCounts | None = None
+
+
+class RecordCounts(msgspec.Struct, frozen=True):
+    """made = folded + dropped + in flight between ring and fold; the last is 0 after `finish`."""
+
+    made: int
+    folded: int
+    dropped: int
+
+
+class TimelineCounts(msgspec.Struct, frozen=True):
+    """What a timeline written now would hold; what it no longer holds was folded all the same."""
+
+    records: int
+    records_dropped: int
+    spans: int
+    spans_dropped: int
 
 
 class DrainStats(msgspec.Struct, frozen=True):
-    """One drain: records folded now, all losses so far, and what the caller may want to know."""
+    """One drain: records folded by it, records lost so far for whatever reason, and advice."""
 
     records: int
     lost: int
     threads: tuple[int, ...]
-    """Thread ids that own rings, i.e. feed a device: worth thread spans."""
+    """Threads that have called a device: theirs are the states that explain its gaps."""
     segments: int
     """Processes with a segment that is still read."""
     fill: float
     """Fullest ring seen, 0 to 1; above 0.25 drain again at once."""
 
 
-class HostTimes(msgspec.Struct, frozen=True):
-    """Aggregate states of one thread over the window, ns, where no spans are known."""
+class StateTimes(Protocol):
+    """Aggregate states of one thread, cumulative ns: `host_records.Times` is one."""
 
-    on_cpu_ns: int
-    runnable_ns: int
-    blocked_ns: int
-    io_ns: int
+    @property
+    def on_cpu_ns(self) -> int: ...
+    @property
+    def runnable_ns(self) -> int: ...
+    @property
+    def blocked_ns(self) -> int: ...
+    @property
+    def io_ns(self) -> int: ...
 
 
-class TimelineStats(msgspec.Struct, frozen=True):
-    """What a Perfetto file holds and what it does not."""
+class OpenState(Protocol):
+    """What a living thread is doing now: `host_records.ThreadTimes` is one."""
 
-    records: int
-    spans: int
-    timeline_dropped: int
-    spans_dropped: int
-    bytes: int
+    @property
+    def tid(self) -> int: ...
+    @property
+    def state(self) -> int: ...
+    @property
+    def detail(self) -> int: ...
+    @property
+    def since_ns(self) -> int: ...
+
+
+def pack_open_states(threads: Iterable[OpenState], now_ns: int) -> bytes:
+    """Spans of the states that still go on, up to `now_ns`, for `JobTrace.add_spans`.
+
+    The kernel tells of a state when it ends; without this a thread that sleeps for long would
+    count as not observed until it wakes.
+    """
+    return b"".join(
+        _SPAN.pack(thread.since_ns, now_ns, thread.tid, thread.state, thread.detail)
+        for thread in threads
+        if thread.since_ns < now_ns
+    )
 
 
 def layer_environment(
@@ -164,7 +215,11 @@ def layer_environment(
 
 
 class JobTrace:
-    """The fold of one job. Not for two threads at once; drain, summary and finish release the GIL."""
+    """The fold of one job; for one thread at a time. `drain`, `finish` release the GIL."""
+
+    def __init__(self, job: _trace.Job, mode: Mode) -> None:
+        self._job = job
+        self._mode: Mode = mode
 
     @classmethod
     def open(
@@ -175,51 +230,89 @@ class JobTrace:
         owner_uid: int | None = None,
         devices: Sequence[str] = (),
     ) -> JobTrace:
-        """Open or continue. `owner_uid`: whose segments are believed (None: the caller's own);
-        `devices`: ids granted to the job, listed in the summary also when never used.
+        """Open or continue; the window of a new trace starts now.
 
-        Raises NotFound where `segment_dir` is missing, Corrupt where the fold contradicts itself.
+        `owner_uid`: whose segments are believed (None: the caller's own); `devices`: ids granted
+        to the job, listed in the summary also when never used. Raises NotFound where a folder is
+        missing, Corrupt where the fold contradicts itself.
         """
-        raise errors.NotSupported("the tracer is not built")
+        job = _trace.Job()
+        owner = os.getuid() if owner_uid is None else owner_uid
+        number = _MODES.index(mode)
+        error = job.open(str(segment_dir), str(store_dir), number, owner, time.monotonic_ns())
+        if error:
+            raise errors.from_errno(error, f"open the trace in {segment_dir} and {store_dir}")
+        for device in devices:
+            if job.grant(device):
+                raise errors.Refused(f"a trace knows at most 16 devices, not also {device}")
+        return cls(job, _MODES[job.summary()["mode"]])
 
     def drain(self) -> DrainStats:
-        """Fold every published record; cheap when nothing happened."""
-        raise errors.NotSupported("the tracer is not built")
+        """Fold every published record; cheap when nothing happened.
+
+        Raises Refused when the store's disk is full: nothing is lost then, the rings keep it.
+        """
+        return self._drained(self._job.drain(time.monotonic_ns()))
 
     def add_spans(self, spans: bytes) -> None:
-        """Thread spans of the job, SPAN_BYTES each, per thread in order; call it before drain.
+        """Thread spans of the job, SPAN_BYTES each, per thread in order; call it before `drain`.
 
-        A state that is still going on may be sent up to now and continued by the next span.
+        A state that still goes on may be sent up to now (`pack_open_states`) and again, longer,
+        later: a span is cut to what was not known yet.
         """
-        raise errors.NotSupported("the tracer is not built")
+        if len(spans) % SPAN_BYTES:
+            raise errors.BadRequest(f"{len(spans)} bytes are no whole number of spans")
+        self._job.add_spans(spans)
 
-    def set_host_times(self, times: Mapping[int, HostTimes]) -> None:
-        """Aggregates by thread id, cumulative, for gaps that no span explains."""
-        raise errors.NotSupported("the tracer is not built")
+    def set_host_times(self, times: Mapping[int, StateTimes]) -> None:
+        """Cumulative aggregates by thread id; they divide gaps where there are no spans.
+
+        Beyond 256 threads the others are left out: those given first stay.
+        """
+        for tid, each in times.items():
+            self._job.set_host_times(
+                tid, each.on_cpu_ns, each.runnable_ns, each.blocked_ns, each.io_ns
+            )
 
     def set_window(self, from_ns: int, to_ns: int | None = None) -> None:
-        """The time to account for; without `to_ns` it ends at the last drain. It only ever grows."""
-        raise errors.NotSupported("the tracer is not built")
+        """The time to account for; without `to_ns` it grows with each drain.
+
+        `from_ns` can be set before the first span or record, else BadRequest. What has been
+        accounted for stays: an earlier `to_ns` is moved to where that ends.
+        """
+        if self._job.set_window_from(from_ns):
+            raise errors.BadRequest("the window has been accounted for from another start")
+        if to_ns is not None:
+            self._job.set_window_to(to_ns)
 
     def summary(self) -> TraceSummary:
-        """What is known now, without draining."""
-        raise errors.NotSupported("the tracer is not built")
+        """What is known since the last drain."""
+        return summarized(self._job.summary())
 
     def finish(self, to_ns: int | None = None) -> TraceSummary:
         """After the job's last process: drain the rest, close the window, give the final summary.
 
         Removes the segments it has folded. Calling it again gives the same summary.
         """
-        raise errors.NotSupported("the tracer is not built")
+        self._drained(self._job.finish(time.monotonic_ns() if to_ns is None else to_ns))
+        return self.summary()
 
-    def write_timeline(
-        self, path: Path, *, title: str = "", process_names: Mapping[int, str] | None = None
-    ) -> TimelineStats:
-        """Write the newest records and spans as a Perfetto trace; `path` is replaced whole."""
-        raise errors.NotSupported("the tracer is not built")
+    def write_timeline(self, path: Path, *, title: str = "") -> TimelineCounts:
+        """Write the newest 65,536 records and spans as a Perfetto trace; `path` is replaced."""
+        whole = path.with_name(path.name + ".part")
+        with whole.open("wb") as file:
+            error, *_ = self._job.write_timeline(
+                file.fileno(), title, time.monotonic_ns(), time.time_ns()
+            )
+        if error:
+            whole.unlink()
+            raise errors.from_errno(error, f"write the timeline {path}")
+        whole.replace(path)
+        return _timeline(self._job.summary())
 
     def close(self) -> None:
         """Let go of files; the store stays and can be opened again."""
+        self._job.close()
 
     def __enter__(self) -> JobTrace:
         return self
@@ -227,7 +320,84 @@ class JobTrace:
     def __exit__(self, *_: Any) -> None:
         self.close()
 
+    def _drained(self, drained: _trace.Drained) -> DrainStats:
+        error, records, lost, threads, segments, fill = drained
+        if error:
+            raise errors.from_errno(error, "keep what was drained from a job's trace")
+        return DrainStats(records, lost, threads, segments, fill)
 
-def bounded_uid(owner_uid: int | None) -> int:
-    """The uid whose files are believed."""
-    return os.getuid() if owner_uid is None else owner_uid
+
+def summarized(found: _trace.Summary) -> TraceSummary:
+    """The C fold's answer as the contract page spells it."""
+    launches, tracer_ns, thread_ns = found["cost"]
+    devices = tuple(_device(each) for each in found["devices"])
+    clock = next((_clock(each) for each in found["devices"] if each[3] and each[6]), None)
+    return TraceSummary(
+        mode=_MODES[found["mode"]],
+        window=Window(*found["window"]),
+        kernels=tuple(sorted((_kernel(row) for row in found["kernels"]), key=_by_total)),
+        copies=tuple(sorted((_copy(row) for row in found["copies"]), key=_by_total)),
+        devices=devices,
+        loss={name: count for name, count in found["loss"].items() if name not in _TIMELINE},
+        clock=clock,
+        cost=CostRow(
+            launches,
+            tracer_ns,
+            tracer_ns / launches if launches else 0.0,
+            tracer_ns / thread_ns if thread_ns else 0.0,
+        )
+        if found["segments"]
+        else None,
+        absent=_absent(found),
+        records=RecordCounts(
+            found["made"],
+            found["records"],
+            found["loss"]["ring_full"] + found["loss"]["records_damaged"],
+        ),
+        timeline=_timeline(found),
+    )
+
+
+def _timeline(found: _trace.Summary) -> TimelineCounts:
+    lost, spans_lost = (found["loss"][name] for name in _TIMELINE)
+    return TimelineCounts(found["records"] - lost, lost, found["spans"] - spans_lost, spans_lost)
+
+
+def _kernel(row: _trace.Row) -> KernelRow:
+    name, count, total_ns, p50_ns, p99_ns, _bytes, estimate, error_ns, _timed = row
+    return KernelRow(name, count, total_ns, p50_ns, p99_ns, estimate, error_ns)
+
+
+def _copy(row: _trace.Row) -> CopyRow:
+    name, count, total_ns, p50_ns, p99_ns, size, estimate, error_ns, _timed = row
+    return CopyRow(name, count, total_ns, p50_ns, p99_ns, size, estimate, error_ns)
+
+
+def _by_total(row: KernelRow | CopyRow) -> tuple[int, str]:
+    return -row.total_ns, row.name
+
+
+def _device(row: _trace.Device) -> DeviceRow:
+    causes, estimate = row[4], row[5]
+    return DeviceRow(row[0], sum(causes), Causes(*causes), estimate)
+
+
+def _clock(row: _trace.Device) -> ClockRow:
+    return ClockRow(*row[6:10])
+
+
+# Which parts of the summary have no value, and why.
+def _absent(found: _trace.Summary) -> dict[str, str]:
+    absent = {"causes.peer_ns": _NO_PEERS, "causes.throttled_ns": _NO_THROTTLE}
+    if not found["segments"]:
+        absent["kernels"] = absent["copies"] = absent["cost"] = absent["clock"] = (
+            "no process of the job has called OpenCL"
+        )
+    if not found["spans_seen"]:
+        absent["spans"] = "no thread spans were given, so host causes are estimates or not observed"
+    untimed = [row[0] for row in found["kernels"] + found["copies"] if not row[8]]
+    if untimed:
+        absent["total_ns"] = f"no launch was timed of: {', '.join(untimed[:8])}"
+    if found["command_buffers"]:
+        absent["command_buffers"] = "launches inside of command buffers are not seen by the layer"
+    return absent

@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: Apache-2.0
+// Python's view of the trace fold: a thin handle per object, errors as negative errno, no logic.
+// Relied on by probes/trace.py. Long calls release the GIL; a Job belongs to one thread at a time.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstring>
+#include <memory>
+#include <vector>
+
+extern "C" {
+#include "trace/timeline.h"
+}
+
+namespace nb = nanobind;
+
+namespace {
+
+nb::object quantile(const sk_histogram &histogram, unsigned permille)
+{
+	uint64_t value;
+
+	if (sk_histogram_quantile(&histogram, permille, &value))
+		return nb::none();
+	return nb::cast(value);
+}
+
+struct Histogram {
+	sk_histogram body{};
+
+	void add(uint64_t value, uint64_t weight) { sk_histogram_add(&body, value, weight); }
+	void merge(const Histogram &other) { sk_histogram_merge(&body, &other.body); }
+	nb::object at(unsigned permille) const { return quantile(body, permille); }
+
+	nb::tuple totals() const
+	{
+		return nb::make_tuple(body.count, body.sum, body.min, body.max, body.zero, body.high);
+	}
+
+	nb::dict buckets() const
+	{
+		nb::dict found;
+
+		for (int bucket = 0; bucket < SK_HISTOGRAM_BUCKETS; bucket++)
+			if (body.buckets[bucket])
+				found[nb::int_(bucket + SK_HISTOGRAM_INDEX_FIRST)] =
+					body.buckets[bucket];
+		return found;
+	}
+};
+
+struct Stat {
+	sk_stat body{};
+
+	void add(uint64_t ns, unsigned shift) { sk_stat_add(&body, ns, shift); }
+
+	nb::tuple total(uint64_t count) const
+	{
+		struct sk_stat_total total;
+
+		sk_stat_total(&body, count, &total);
+		return nb::make_tuple(total.timed, total.total_ns, total.error_ns, total.estimate);
+	}
+};
+
+struct Causes {
+	std::unique_ptr<sk_causes> body = std::make_unique<sk_causes>();
+	std::vector<sk_interval> intervals;
+	std::vector<sk_thread_span> spans;
+
+	explicit Causes(uint64_t origin_ns) { sk_causes_init(body.get(), origin_ns); }
+
+	void know(unsigned device) { sk_causes_know(body.get(), device); }
+
+	void busy(uint64_t from, uint64_t to, uint32_t tid, uint8_t device, uint8_t kind)
+	{
+		intervals.push_back({from, to, tid, device, kind, 0});
+	}
+
+	void span(uint64_t from, uint64_t to, uint32_t tid, uint16_t state)
+	{
+		sk_thread_span span{from, to, tid, state, 0xffff}, rest;
+
+		if (sk_causes_add_span(body.get(), &span, &rest) && rest.to_ns > rest.from_ns)
+			spans.push_back(rest);
+	}
+
+	void sweep(uint64_t frontier)
+	{
+		sk_causes_input input{intervals.data(), intervals.size(), spans.data(),
+				      spans.size()};
+
+		sk_causes_sweep(body.get(), frontier, &input);
+		intervals.resize(input.interval_count);
+		spans.resize(input.span_count);
+	}
+
+	nb::tuple read(unsigned device, bool ended) const
+	{
+		uint64_t ns[SK_CAUSES];
+
+		sk_causes_read(body.get(), device, ended, ns);
+		return nb::make_tuple(ns[0], ns[1], ns[2], ns[3], ns[4], ns[5], ns[6], ns[7], ns[8],
+				      ns[9]);
+	}
+
+	bool check() const { return sk_causes_check(body.get()); }
+
+	nb::tuple losses() const
+	{
+		return nb::make_tuple(body->late_intervals, body->late_ns, body->broken_spans,
+				      body->threads_untracked);
+	}
+};
+
+/// The causes after estimation; `host`: four aggregates and the longest life, or empty.
+nb::tuple estimated(std::vector<uint64_t> causes, uint64_t kernel_ns, uint64_t copy_ns,
+		    const std::vector<uint64_t> &host)
+{
+	struct sk_causes_estimate estimate{};
+
+	if (causes.size() != SK_CAUSES || (!host.empty() && host.size() != 5))
+		throw nb::value_error("causes are ten numbers, host none or five");
+	estimate.kernel_ns = kernel_ns;
+	estimate.copy_ns = copy_ns;
+	estimate.has_host = !host.empty();
+	for (size_t part = 0; part < 4 && !host.empty(); part++)
+		estimate.host[part] = host[part];
+	estimate.host_longest_ns = host.empty() ? 0 : host[4];
+	::sk_causes_estimate(&estimate, causes.data());
+	nb::list all;
+
+	for (uint64_t each : causes)
+		all.append(each);
+	return nb::tuple(all);
+}
+
+class Job {
+public:
+	Job() = default;
+	Job(const Job &) = delete;
+	~Job() { close(); }
+
+	int open(const std::string &folder, const std::string &store, uint32_t mode, uint32_t owner,
+		 uint64_t now_ns)
+	{
+		return sk_job_open(&job_, folder.c_str(), store.c_str(), mode, owner, now_ns);
+	}
+
+	void close()
+	{
+		sk_job_close(job_);
+		job_ = nullptr;
+	}
+
+	int set_window_from(uint64_t ns) { return sk_job_set_window_from(job_, ns); }
+	void set_window_to(uint64_t ns) { sk_job_set_window_to(job_, ns); }
+	int grant(const std::string &id) { return sk_job_grant(job_, id.c_str()); }
+
+	void add_spans(const nb::bytes &spans)
+	{
+		sk_job_add_spans(job_, reinterpret_cast<const sk_thread_span *>(spans.c_str()),
+				 spans.size() / sizeof(sk_thread_span));
+	}
+
+	int set_host_times(uint32_t tid, uint64_t on_cpu, uint64_t runnable, uint64_t blocked,
+			   uint64_t io)
+	{
+		const uint64_t ns[4] = {on_cpu, runnable, blocked, io};
+
+		return sk_job_set_host_times(job_, tid, ns);
+	}
+
+	nb::tuple drain(uint64_t now_ns) { return drained(now_ns, sk_job_drain); }
+	nb::tuple finish(uint64_t to_ns) { return drained(to_ns, sk_job_finish); }
+
+	nb::dict summary() const
+	{
+		const sk_fold_state *state = job_->fold.state;
+		sk_fold_counters sum;
+		nb::dict all;
+
+		sk_job_counters(job_, &sum);
+		all["mode"] = state->mode;
+		all["window"] = nb::make_tuple(state->causes.origin_ns, state->causes.frontier_ns);
+		add_rows(all);
+		all["devices"] = devices();
+		all["loss"] = losses(sum);
+		all["cost"] = nb::make_tuple(sum.launches + sum.copies, sum.tracer_ns, sum.thread_ns);
+		all["made"] = sum.made;
+		all["timed"] = sum.timed;
+		all["records"] = state->records;
+		all["spans"] = state->spans;
+		all["segments"] = state->segments_seen;
+		all["spans_seen"] = state->causes.spans_seen != 0;
+		all["command_buffers"] = sum.command_buffers;
+		all["finished"] = state->finished != 0;
+		return all;
+	}
+
+	/// Histogram of a kernel's device times, for exporters; None where the name is not known.
+	nb::object histogram(const std::string &name) const
+	{
+		const sk_fold_state *state = job_->fold.state;
+
+		for (unsigned row = 0; row < state->names_used; row++)
+			if (name == state->names[row]) {
+				Histogram found;
+
+				found.body = state->kernels[row].histogram;
+				return nb::cast(found);
+			}
+		return nb::none();
+	}
+
+	nb::object write_timeline(int fd, const std::string &title, uint64_t now_ns,
+				  uint64_t realtime_ns)
+	{
+		sk_timeline_stats stats;
+		int error;
+		{
+			nb::gil_scoped_release release;
+			error = sk_timeline_write(job_, fd, title.c_str(), now_ns, realtime_ns,
+						  &stats);
+		}
+		return nb::make_tuple(error, stats.records, stats.spans, stats.bytes);
+	}
+
+private:
+	sk_job *job_ = nullptr;
+
+	template <typename Call> nb::tuple drained(uint64_t ns, Call call)
+	{
+		sk_job_drained found;
+		nb::list tids;
+		int error;
+		{
+			nb::gil_scoped_release release;
+			error = call(job_, ns, &found);
+		}
+		for (unsigned i = 0; i < found.tids_used; i++)
+			tids.append(found.tids[i]);
+		return nb::make_tuple(error, found.records, found.lost, nb::tuple(tids),
+				      found.segments, found.fill);
+	}
+
+	static nb::tuple row(const char *name, const sk_stat &stat, uint64_t count, uint64_t bytes)
+	{
+		struct sk_stat_total total;
+
+		sk_stat_total(&stat, count, &total);
+		return nb::make_tuple(text(name), count, total.total_ns,
+				      quantile(stat.histogram, 500), quantile(stat.histogram, 990),
+				      bytes, total.estimate, total.error_ns, total.timed);
+	}
+
+	/// Names come from the job and may hold any bytes.
+	static nb::object text(const char *bytes)
+	{
+		return nb::steal(PyUnicode_DecodeUTF8(bytes, (Py_ssize_t)strlen(bytes), "replace"));
+	}
+
+	void add_rows(nb::dict &all) const
+	{
+		const sk_fold_state *state = job_->fold.state;
+		uint64_t kernels[SK_FOLD_NAMES], copies[SK_COPY_KINDS][2];
+		nb::list kernel_rows, copy_rows;
+
+		sk_job_counts(job_, kernels, copies);
+		for (unsigned i = 0; i < state->names_used; i++)
+			if (kernels[i])
+				kernel_rows.append(
+					row(state->names[i], state->kernels[i], kernels[i], 0));
+		for (unsigned i = 0; i < SK_COPY_KINDS; i++)
+			if (copies[i][0])
+				copy_rows.append(row(sk_timeline_kind_name(i), state->copies[i],
+						     copies[i][0], copies[i][1]));
+		all["kernels"] = kernel_rows;
+		all["copies"] = copy_rows;
+	}
+
+	nb::list devices() const
+	{
+		const sk_fold_state *state = job_->fold.state;
+		nb::list rows;
+
+		for (unsigned i = 0; i < state->devices_used; i++) {
+			const struct sk_fold_device &from = state->devices[i];
+			uint64_t ns[SK_CAUSES];
+			nb::list causes;
+			bool estimate;
+
+			sk_job_causes(job_, i, ns, &estimate);
+			for (uint64_t each : ns)
+				causes.append(each);
+			rows.append(nb::make_tuple(
+				text(from.id), text(from.name), from.granted != 0,
+				state->causes.device[i].used != 0, nb::tuple(causes), estimate,
+				text(from.clock), from.offset_ns, from.drift_ppb, from.error_ns));
+		}
+		return rows;
+	}
+
+	static nb::dict losses(const sk_fold_counters &sum)
+	{
+		nb::dict named;
+
+		for (int loss = 0; loss < SK_LOSS_COUNT; loss++)
+			named[sk_loss_name((sk_loss)loss)] = sum.loss[loss];
+		return named;
+	}
+};
+
+nb::dict layout()
+{
+	nb::dict at;
+
+	at["segment"] = sizeof(sk_segment);
+	at["slots"] = offsetof(sk_segment, slots);
+	at["slot"] = sizeof(sk_slot);
+	at["slot_tail"] = offsetof(sk_slot, tail);
+	at["slot_tid"] = offsetof(sk_slot, tid);
+	at["slot_counters"] = offsetof(sk_slot, counters);
+	at["slot_oldest"] = offsetof(sk_slot, oldest_ns);
+	at["slot_oldest_device"] = offsetof(sk_slot, oldest_device);
+	at["devices"] = offsetof(sk_segment, devices);
+	at["device"] = sizeof(sk_segment_device);
+	at["names"] = offsetof(sk_segment, names);
+	at["name"] = sizeof(sk_segment_name);
+	at["copies"] = offsetof(sk_segment, copies);
+	at["counts"] = offsetof(sk_segment, counts);
+	at["record"] = sizeof(sk_record);
+	at["version"] = (int)SK_SEGMENT_VERSION;
+	at["segments_max"] = (int)SK_FOLD_SEGMENTS;
+	at["timeline_max"] = (int)SK_EVENTS_CAPACITY;
+	return at;
+}
+
+} // namespace
+
+NB_MODULE(_trace, module)
+{
+	module.attr("SEGMENT_MAGIC") = SK_SEGMENT_MAGIC;
+	module.def("layout", &layout);
+	module.def("estimated", &estimated);
+	nb::class_<Histogram>(module, "Histogram")
+		.def(nb::init<>())
+		.def("add", &Histogram::add, nb::arg("value"), nb::arg("weight") = 1)
+		.def("merge", &Histogram::merge)
+		.def("quantile", &Histogram::at)
+		.def("totals", &Histogram::totals)
+		.def("buckets", &Histogram::buckets)
+		.def_static("index", &sk_histogram_index)
+		.def_static("lower", &sk_histogram_lower);
+	nb::class_<Stat>(module, "Stat")
+		.def(nb::init<>())
+		.def("add", &Stat::add)
+		.def("total", &Stat::total);
+	nb::class_<Causes>(module, "Causes")
+		.def(nb::init<uint64_t>())
+		.def("know", &Causes::know)
+		.def("busy", &Causes::busy)
+		.def("span", &Causes::span)
+		.def("sweep", &Causes::sweep)
+		.def("read", &Causes::read, nb::arg("device"), nb::arg("ended") = false)
+		.def("check", &Causes::check)
+		.def("losses", &Causes::losses);
+	nb::class_<Job>(module, "Job")
+		.def(nb::init<>())
+		.def("open", &Job::open)
+		.def("close", &Job::close)
+		.def("set_window_from", &Job::set_window_from)
+		.def("set_window_to", &Job::set_window_to)
+		.def("grant", &Job::grant)
+		.def("add_spans", &Job::add_spans)
+		.def("set_host_times", &Job::set_host_times)
+		.def("drain", &Job::drain)
+		.def("finish", &Job::finish)
+		.def("summary", &Job::summary)
+		.def("histogram", &Job::histogram)
+		.def("write_timeline", &Job::write_timeline);
+}

@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The sweep that gives every nanosecond of a device its cause; rules in causes.h. */
+#include "trace/causes.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t later(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint64_t overlap(uint64_t from, uint64_t to, uint64_t a, uint64_t b)
+{
+	from = later(from, a);
+	to = earlier(to, b);
+	return to > from ? to - from : 0;
+}
+
+static void become_idle(const struct sk_causes *causes, struct sk_causes_device *device,
+			uint64_t from)
+{
+	device->idle = 1;
+	device->gap_ns = from;
+	/* Rows beyond the known threads have never been written. */
+	memset(device->gap, 0, sizeof(device->gap[0]) * causes->threads);
+}
+
+void sk_causes_init(struct sk_causes *causes, uint64_t origin_ns)
+{
+	memset(causes, 0, sizeof(*causes));
+	causes->origin_ns = causes->frontier_ns = origin_ns;
+	causes->device_known[SK_CAUSES_DEVICES] = 1;
+	causes->device[SK_CAUSES_DEVICES].last = SK_NO_THREAD;
+	become_idle(causes, &causes->device[SK_CAUSES_DEVICES], origin_ns);
+}
+
+void sk_causes_know(struct sk_causes *causes, unsigned device)
+{
+	if (causes->device_known[device])
+		return;
+	/* The never-used row has kept what every thread did since the origin. */
+	causes->device[device] = causes->device[SK_CAUSES_DEVICES];
+	causes->device_known[device] = 1;
+}
+
+/* A row for one more thread: a new one, or that of the thread longest silent and no caller. */
+static unsigned vacate(struct sk_causes *causes)
+{
+	unsigned victim = SK_NO_THREAD;
+
+	if (causes->threads < SK_CAUSES_THREADS)
+		return causes->threads++;
+	for (unsigned t = 0; t < SK_CAUSES_THREADS; t++)
+		if (!causes->thread[t].launched &&
+		    (victim == SK_NO_THREAD ||
+		     causes->thread[t].added_ns < causes->thread[victim].added_ns))
+			victim = t;
+	for (unsigned d = 0; victim != SK_NO_THREAD && d < SK_CAUSES_ROWS; d++) {
+		memset(causes->device[d].gap[victim], 0, sizeof(causes->device[d].gap[victim]));
+		causes->device[d].open[victim] = 0;
+	}
+	return victim;
+}
+
+static unsigned find_thread(const struct sk_causes *causes, uint32_t tid)
+{
+	for (unsigned t = 0; t < causes->threads; t++)
+		if (causes->thread[t].tid == tid)
+			return t;
+	return SK_NO_THREAD;
+}
+
+static unsigned know_thread(struct sk_causes *causes, uint32_t tid)
+{
+	unsigned t = find_thread(causes, tid);
+
+	if (t != SK_NO_THREAD)
+		return t;
+	t = vacate(causes);
+	if (t == SK_NO_THREAD)
+		causes->threads_untracked++;
+	else
+		causes->thread[t] = (struct sk_causes_thread){.tid = tid};
+	return t;
+}
+
+/* The thread did `part` in [from, to), which the sweep has passed as open. In the gap that is
+ * still open this is placed exactly. */
+static void place_late(struct sk_causes *causes, unsigned t, uint64_t from, uint64_t to, int part)
+{
+	for (unsigned d = 0; d < SK_CAUSES_ROWS; d++) {
+		struct sk_causes_device *device = &causes->device[d];
+
+		if (!causes->device_known[d] || !device->idle)
+			continue;
+		uint64_t ns = overlap(from, to, device->gap_ns, causes->frontier_ns);
+
+		device->gap[t][SK_PART_OPEN] -= earlier(ns, device->gap[t][SK_PART_OPEN]);
+		device->gap[t][part] += ns;
+	}
+}
+
+/* What closed gaps hold as open was all `state`, or, when it was not all one state, stays lost. */
+static void place_closed(struct sk_causes *causes, unsigned t, bool whole, int state)
+{
+	for (unsigned d = 0; d < SK_CAUSES_DEVICES; d++) {
+		struct sk_causes_device *device = &causes->device[d];
+		uint64_t ns = device->open[t];
+
+		device->open[t] = 0;
+		if (!ns || !whole)
+			continue;
+		device->ns[SK_CAUSE_NOT_OBSERVED] -= ns;
+		device->ns[SK_CAUSE_ON_CPU + state] += ns;
+	}
+}
+
+/* A thread is first heard of: from here on, and not before, its time is open. */
+static void become_known(struct sk_causes *causes, unsigned t, uint64_t from)
+{
+	struct sk_causes_thread *thread = &causes->thread[t];
+
+	thread->first_ns = thread->known_ns = from;
+	for (unsigned d = 0; d < SK_CAUSES_ROWS; d++) {
+		struct sk_causes_device *device = &causes->device[d];
+
+		if (causes->device_known[d] && device->idle)
+			device->gap[t][SK_PART_OPEN] += overlap(
+				from, causes->frontier_ns, device->gap_ns, causes->frontier_ns);
+	}
+}
+
+/* The part of a span that lies before the frontier. */
+static void add_late(struct sk_causes *causes, unsigned t, const struct sk_thread_span *span)
+{
+	struct sk_causes_thread *thread = &causes->thread[t];
+	uint64_t frontier = causes->frontier_ns, to = earlier(span->to_ns, frontier);
+	bool joins = span->from_ns == thread->known_ns;
+
+	if (!joins)
+		place_late(causes, t, thread->known_ns, earlier(span->from_ns, frontier),
+			   SK_PART_LOST);
+	if (span->from_ns < to)
+		place_late(causes, t, span->from_ns, to, span->state - 1);
+	place_closed(causes, t, joins && to == frontier, span->state - 1);
+	causes->broken_spans += !joins;
+	thread->known_ns = to;
+}
+
+bool sk_causes_add_span(struct sk_causes *causes, struct sk_thread_span *span,
+			struct sk_thread_span *ret)
+{
+	if (span->state < 1 || span->state > 4 || span->to_ns <= span->from_ns)
+		return false;
+	unsigned t = know_thread(causes, span->tid);
+
+	if (t == SK_NO_THREAD)
+		return false;
+	struct sk_causes_thread *thread = &causes->thread[t];
+
+	span->from_ns = later(later(span->from_ns, thread->added_ns), causes->origin_ns);
+	if (span->to_ns <= span->from_ns)
+		return false;
+	causes->spans_seen = 1;
+	if (!thread->first_ns)
+		become_known(causes, t, span->from_ns);
+	if (thread->known_ns < causes->frontier_ns)
+		add_late(causes, t, span);
+	thread->added_ns = span->to_ns;
+	*ret = *span;
+	ret->from_ns = earlier(later(span->from_ns, causes->frontier_ns), span->to_ns);
+	return true;
+}
+
+static int by_start(const void *left, const void *right)
+{
+	const struct sk_interval *a = left, *b = right;
+
+	return (a->from_ns > b->from_ns) - (a->from_ns < b->from_ns);
+}
+
+static int by_thread(const void *left, const void *right)
+{
+	const struct sk_thread_span *a = left, *b = right;
+
+	if (a->tid != b->tid)
+		return a->tid < b->tid ? -1 : 1;
+	return (a->from_ns > b->from_ns) - (a->from_ns < b->from_ns);
+}
+
+/* The spans of one thread, and how far a walk along them has come. */
+struct lane {
+	const struct sk_thread_span *spans;
+	size_t count;
+	size_t next;
+};
+
+struct sweep {
+	struct sk_causes *causes;
+	uint64_t from;
+	uint64_t to;
+	unsigned caller;
+	struct lane lanes[SK_CAUSES_THREADS];
+};
+
+static void index_spans(struct sweep *sweep, const struct sk_causes_input *input)
+{
+	struct lane *lane = NULL;
+
+	for (size_t i = 0; i < input->span_count; i++) {
+		const struct sk_thread_span *span = &input->spans[i];
+
+		if (!lane || lane->spans->tid != span->tid) {
+			unsigned t = find_thread(sweep->causes, span->tid);
+
+			lane = t == SK_NO_THREAD ? NULL : &sweep->lanes[t];
+			if (!lane) /* its row went to another thread */
+				continue;
+			*lane = (struct lane){.spans = span};
+		}
+		lane->count++;
+	}
+}
+
+/* Add what thread `t` did in [from, to), which lies within the sweep. */
+static void add_parts(struct sweep *sweep, unsigned t, uint64_t from, uint64_t to,
+		      uint64_t parts[SK_PARTS])
+{
+	const struct sk_causes_thread *thread = &sweep->causes->thread[t];
+	struct lane *lane = &sweep->lanes[t];
+
+	if (!thread->first_ns || thread->first_ns >= to)
+		return;
+	from = later(from, thread->first_ns);
+	while (lane->next < lane->count && lane->spans[lane->next].to_ns <= from)
+		lane->next++;
+	for (size_t i = lane->next; from < to && i < lane->count; i++) {
+		const struct sk_thread_span *span = &lane->spans[i];
+		uint64_t start = earlier(later(span->from_ns, from), to);
+		uint64_t end = earlier(span->to_ns, to);
+
+		parts[SK_PART_LOST] += start - from;
+		if (end > start)
+			parts[span->state - 1] += end - start;
+		from = later(start, end);
+	}
+	parts[SK_PART_OPEN] += to - from;
+}
+
+/* Put a whole gap down to thread `t`, which saw it as `parts`. */
+static void charge(const struct sk_causes *causes, uint64_t gap, unsigned t,
+		   const uint64_t parts[SK_PARTS], bool ended, uint64_t ns[SK_CAUSES])
+{
+	uint64_t seen = 0;
+
+	for (int part = 0; part < SK_PARTS; part++)
+		seen += parts[part];
+	assert(seen <= gap);
+	for (int state = 0; state < 4; state++)
+		ns[SK_CAUSE_ON_CPU + state] += parts[state];
+	ns[SK_CAUSE_NOT_OBSERVED] += parts[SK_PART_LOST];
+	ns[ended ? SK_CAUSE_HELD_IDLE : SK_CAUSE_NOT_OBSERVED] += parts[SK_PART_OPEN];
+	bool born = t != SK_NO_THREAD && causes->thread[t].first_ns;
+
+	ns[born ? SK_CAUSE_HELD_IDLE : SK_CAUSE_NOT_OBSERVED] += gap - seen;
+}
+
+/* The gap that ends at `to` was ended by thread `t`. */
+static void close_gap(struct sweep *sweep, struct sk_causes_device *device, unsigned t, uint64_t to)
+{
+	static const uint64_t none[SK_PARTS];
+	const uint64_t *parts = none;
+
+	if (t != SK_NO_THREAD) {
+		add_parts(sweep, t, later(device->gap_ns, sweep->from), to, device->gap[t]);
+		parts = device->gap[t];
+		device->open[t] += parts[SK_PART_OPEN];
+	}
+	charge(sweep->causes, to - device->gap_ns, t, parts, false, device->ns);
+	device->idle = 0;
+}
+
+/* How far [from, to) reaches beyond `*end`, which becomes the later of both ends. */
+static uint64_t extend(uint64_t *end, uint64_t from, uint64_t to)
+{
+	uint64_t start = later(from, *end);
+
+	if (to <= start)
+		return 0;
+	*end = to;
+	return to - start;
+}
+
+/* Mostly the same thread calls again. */
+static unsigned caller_of(struct sweep *sweep, uint32_t tid)
+{
+	if (sweep->caller == SK_NO_THREAD || sweep->causes->thread[sweep->caller].tid != tid)
+		sweep->caller = find_thread(sweep->causes, tid);
+	return sweep->caller;
+}
+
+/* One interval, in order of starts, cut to the sweep. */
+static void settle(struct sweep *sweep, struct sk_causes_device *device,
+		   const struct sk_interval *interval, uint64_t from, uint64_t to)
+{
+	unsigned t = caller_of(sweep, interval->tid);
+	uint64_t *end = device->end_ns, kernel = 0, copy = 0, all;
+
+	if (!device->idle && from > end[SK_BUSY_UNKNOWN])
+		become_idle(sweep->causes, device, end[SK_BUSY_UNKNOWN]);
+	if (device->idle)
+		close_gap(sweep, device, t, from);
+	if (interval->busy <= SK_BUSY_KERNEL)
+		kernel = extend(&end[SK_BUSY_KERNEL], from, to);
+	if (interval->busy <= SK_BUSY_COPY)
+		copy = extend(&end[SK_BUSY_COPY], from, to);
+	all = extend(&end[SK_BUSY_UNKNOWN], from, to);
+	/* A kernel over what was taken for copy or unknown time takes that time over. */
+	device->ns[SK_CAUSE_KERNEL] += kernel;
+	device->ns[SK_CAUSE_COPY] += copy - kernel;
+	device->ns[SK_CAUSE_NOT_OBSERVED] += all - copy;
+	if (t != SK_NO_THREAD)
+		device->last = (uint16_t)t;
+	device->used = 1;
+}
+
+/* After the last interval: what follows it, up to the frontier, is an open gap. */
+static void leave_open(struct sweep *sweep, struct sk_causes_device *device)
+{
+	if (!device->idle && device->end_ns[SK_BUSY_UNKNOWN] < sweep->to)
+		become_idle(sweep->causes, device, device->end_ns[SK_BUSY_UNKNOWN]);
+	if (!device->idle)
+		return;
+	for (unsigned t = 0; t < sweep->causes->threads; t++) {
+		sweep->lanes[t].next = 0;
+		add_parts(sweep, t, later(device->gap_ns, sweep->from), sweep->to, device->gap[t]);
+	}
+}
+
+static void sweep_device(struct sweep *sweep, unsigned d, const struct sk_causes_input *input)
+{
+	struct sk_causes_device *device = &sweep->causes->device[d];
+
+	for (unsigned t = 0; t < SK_CAUSES_THREADS; t++)
+		sweep->lanes[t].next = 0;
+	for (int kind = 0; kind < SK_BUSY_KINDS; kind++)
+		device->end_ns[kind] = later(device->end_ns[kind], sweep->from);
+	for (size_t i = 0; i < input->interval_count; i++) {
+		const struct sk_interval *interval = &input->intervals[i];
+		uint64_t from = later(interval->from_ns, sweep->from);
+		uint64_t to = earlier(interval->to_ns, sweep->to);
+
+		if (interval->device == d && from < to)
+			settle(sweep, device, interval, from, to);
+	}
+	leave_open(sweep, device);
+}
+
+/* Every thread's states are known up to its newest span, or to the frontier. */
+static void advance_threads(struct sweep *sweep)
+{
+	for (unsigned t = 0; t < sweep->causes->threads; t++) {
+		struct sk_causes_thread *thread = &sweep->causes->thread[t];
+
+		if (thread->first_ns && thread->added_ns > sweep->from)
+			thread->known_ns = earlier(thread->added_ns, sweep->to);
+	}
+}
+
+/* What has been settled leaves the input. */
+static void keep_rest(struct sk_causes_input *input, uint64_t frontier)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < input->interval_count; i++)
+		if (input->intervals[i].to_ns > frontier) {
+			input->intervals[kept] = input->intervals[i];
+			input->intervals[kept].from_ns =
+				later(input->intervals[kept].from_ns, frontier);
+			kept++;
+		}
+	input->interval_count = kept;
+	kept = 0;
+	for (size_t i = 0; i < input->span_count; i++)
+		if (input->spans[i].to_ns > frontier) {
+			input->spans[kept] = input->spans[i];
+			input->spans[kept].from_ns = later(input->spans[kept].from_ns, frontier);
+			kept++;
+		}
+	input->span_count = kept;
+}
+
+static void cut_late(struct sk_causes *causes, struct sk_causes_input *input)
+{
+	unsigned t = SK_NO_THREAD;
+
+	for (size_t i = 0; i < input->interval_count; i++) {
+		struct sk_interval *interval = &input->intervals[i];
+
+		/* Callers get their rows before the sweep, in which rows must stay. */
+		if (t == SK_NO_THREAD || causes->thread[t].tid != interval->tid)
+			t = know_thread(causes, interval->tid);
+		if (t != SK_NO_THREAD)
+			causes->thread[t].launched = 1;
+		uint64_t from = later(interval->from_ns, causes->origin_ns);
+		uint64_t late = overlap(from, interval->to_ns, 0, causes->frontier_ns);
+
+		causes->late_intervals += late > 0;
+		causes->late_ns += late;
+		interval->from_ns = later(from, causes->frontier_ns);
+		if (interval->device < SK_CAUSES_DEVICES)
+			sk_causes_know(causes, interval->device);
+	}
+}
+
+void sk_causes_sweep(struct sk_causes *causes, uint64_t frontier_ns, struct sk_causes_input *input)
+{
+	struct sweep sweep = {.causes = causes, .from = causes->frontier_ns, .to = frontier_ns};
+
+	sweep.caller = SK_NO_THREAD;
+
+	if (frontier_ns <= causes->frontier_ns)
+		return;
+	cut_late(causes, input);
+	qsort(input->intervals, input->interval_count, sizeof(*input->intervals), by_start);
+	qsort(input->spans, input->span_count, sizeof(*input->spans), by_thread);
+	index_spans(&sweep, input);
+	for (unsigned d = 0; d < SK_CAUSES_ROWS; d++)
+		if (causes->device_known[d])
+			sweep_device(&sweep, d, input);
+	advance_threads(&sweep);
+	causes->frontier_ns = frontier_ns;
+	keep_rest(input, frontier_ns);
+}
+
+void sk_causes_read(const struct sk_causes *causes, unsigned d, bool ended, uint64_t ret[SK_CAUSES])
+{
+	const struct sk_causes_device *device = &causes->device[d];
+	uint64_t gap = causes->frontier_ns - device->gap_ns;
+
+	memcpy(ret, device->ns, sizeof(device->ns));
+	if (!device->idle)
+		return;
+	if (device->last != SK_NO_THREAD)
+		charge(causes, gap, device->last, device->gap[device->last], ended, ret);
+	else
+		ret[device->used ? SK_CAUSE_NOT_OBSERVED : SK_CAUSE_HELD_IDLE] += gap;
+}
+
+bool sk_causes_check(const struct sk_causes *causes)
+{
+	for (unsigned d = 0; d < SK_CAUSES_ROWS; d++) {
+		uint64_t ns[SK_CAUSES], sum = 0;
+
+		if (!causes->device_known[d])
+			continue;
+		sk_causes_read(causes, d, false, ns);
+		for (int cause = 0; cause < SK_CAUSES; cause++)
+			sum += ns[cause];
+		if (sum != causes->frontier_ns - causes->origin_ns)
+			return false;
+	}
+	return true;
+}

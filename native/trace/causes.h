@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file
+ * Where the time of each device went: every nanosecond of the window gets exactly one cause.
+ *
+ * Relied on by trace/fold.c. One sweep over one timeline: intervals in which a device worked, and
+ * spans of what the job's threads did. A moment is, in this order,
+ *   kernel        a kernel ran,
+ *   copy          a copy ran and no kernel,
+ *   not observed  a launch was in flight whose end was never seen (the job was killed),
+ *   a gap         otherwise. A whole gap is put down to the thread whose call ended it, since that
+ *                 is the thread the device waited for, and is split by that thread's states: on a
+ *                 CPU, runnable, blocked, in I/O or paging. The time before that thread existed,
+ *                 or after it ended, is held idle. What its spans do not cover is not observed.
+ *                 A gap that no call has ended goes to the thread that called last; a device that
+ *                 was never called is held idle.
+ * Invariant: the causes of a device add up to frontier - origin, always (sk_causes_check).
+ * Spans may be late: the open state of a thread counts as not observed until its span comes, and
+ * is then moved to where it belongs, exactly, if it joins the thread's previous span.
+ * Memory: the caller's fixed block; plain data, so that a copy is a snapshot. Threads: one.
+ */
+#ifndef SK_TRACE_CAUSES_H
+#define SK_TRACE_CAUSES_H
+
+#include <stdbool.h>
+#include <assert.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum sk_cause {
+	SK_CAUSE_KERNEL,
+	SK_CAUSE_COPY,
+	SK_CAUSE_ON_CPU,
+	SK_CAUSE_RUNNABLE,
+	SK_CAUSE_BLOCKED,
+	SK_CAUSE_PAGING,
+	SK_CAUSE_PEER,
+	SK_CAUSE_THROTTLED,
+	SK_CAUSE_HELD_IDLE,
+	SK_CAUSE_NOT_OBSERVED,
+	SK_CAUSES,
+};
+
+enum {
+	SK_CAUSES_DEVICES = 16,
+	SK_CAUSES_ROWS = 17, /* the devices, and one that is never used: see sk_causes_device */
+	SK_CAUSES_THREADS = 256,
+	SK_NO_THREAD = 0xffff,
+};
+
+enum sk_busy { SK_BUSY_KERNEL, SK_BUSY_COPY, SK_BUSY_UNKNOWN, SK_BUSY_KINDS };
+
+/** A device at work. */
+struct sk_interval {
+	uint64_t from_ns;
+	uint64_t to_ns;
+	uint32_t tid; /* who called */
+	uint8_t device;
+	uint8_t busy; /* enum sk_busy */
+	uint16_t reserved;
+};
+static_assert(sizeof(struct sk_interval) == 24, "intervals have no padding");
+
+/** A thread in one state; the layout of probes/bpf/span.h. */
+struct sk_thread_span {
+	uint64_t from_ns;
+	uint64_t to_ns;
+	uint32_t tid;
+	uint16_t state; /* 1 on CPU, 2 runnable, 3 blocked, 4 blocked in I/O or paging */
+	uint16_t detail;
+};
+static_assert(sizeof(struct sk_thread_span) == 24, "contract page: a span is 24 bytes");
+
+/** Parts of one gap as one thread saw it; the first four are span states 1 to 4. */
+enum sk_part { SK_PART_OPEN = 4, SK_PART_LOST = 5, SK_PARTS = 6 };
+
+struct sk_causes_thread {
+	uint32_t tid;
+	uint32_t launched; /* has called a device */
+	uint64_t first_ns; /* start of its first span; 0: no span yet */
+	uint64_t known_ns; /* states are known up to here, at most the frontier */
+	uint64_t added_ns; /* end of its newest span */
+};
+
+struct sk_causes_device {
+	uint64_t ns[SK_CAUSES];		/* settled */
+	uint64_t end_ns[SK_BUSY_KINDS]; /* end of kernels; of kernels and copies; of all */
+	uint64_t gap_ns;		/* start of the gap that is open at the frontier */
+	uint16_t idle;			/* a gap is open */
+	uint16_t last;			/* thread that called last, or SK_NO_THREAD */
+	uint32_t used;
+	uint64_t gap[SK_CAUSES_THREADS][SK_PARTS]; /* the open gap, as each thread saw it */
+	uint64_t open[SK_CAUSES_THREADS]; /* settled as not observed, until the span comes */
+};
+
+struct sk_causes {
+	uint64_t origin_ns;
+	uint64_t frontier_ns; /* settled up to here */
+	uint32_t threads;
+	uint32_t spans_seen;
+	uint64_t late_intervals; /* came after their time was settled */
+	uint64_t late_ns;
+	uint64_t broken_spans;	    /* did not join the thread's previous one: time was lost */
+	uint64_t threads_untracked; /* spans or calls of threads beyond the table */
+	uint32_t device_known[SK_CAUSES_ROWS];
+	struct sk_causes_thread thread[SK_CAUSES_THREADS];
+	struct sk_causes_device device[SK_CAUSES_ROWS];
+};
+
+/** What is to be settled next; both arrays belong to the caller and are reordered. */
+struct sk_causes_input {
+	struct sk_interval *intervals;
+	size_t interval_count;
+	struct sk_thread_span *spans; /* only what sk_causes_add_span left to be settled */
+	size_t span_count;
+};
+
+/** Nothing known, all time from `origin_ns` on to be settled. */
+void sk_causes_init(struct sk_causes *causes, uint64_t origin_ns);
+
+/** Make `device` known; its gap reaches back to the origin. Knowing it again changes nothing. */
+void sk_causes_know(struct sk_causes *causes, unsigned device);
+
+/** Take in a span. It is cut to what was not known yet; false when nothing remains. `ret` is the
+ * part that lies beyond the frontier, which belongs into the input; empty when its ends meet. */
+bool sk_causes_add_span(struct sk_causes *causes, struct sk_thread_span *span,
+			struct sk_thread_span *ret);
+
+/** Settle everything up to `frontier_ns`; the input keeps what reaches beyond it. No interval
+ * that starts earlier may come later, else it is cut and counted. */
+void sk_causes_sweep(struct sk_causes *causes, uint64_t frontier_ns, struct sk_causes_input *input);
+
+/** The causes of a device up to the frontier, its open gap included. `ended`: no process of the
+ * job remains, so a thread with no further span is gone. */
+void sk_causes_read(const struct sk_causes *causes, unsigned device, bool ended,
+		    uint64_t ret[SK_CAUSES]);
+
+/** True when the settled causes and the open gap of every device add up. */
+bool sk_causes_check(const struct sk_causes *causes);
+
+/** What an estimate starts from; times in ns. */
+struct sk_causes_estimate {
+	uint64_t kernel_ns; /* estimated device time, before it is cut to the window */
+	uint64_t copy_ns;
+	bool has_host; /* host[] has aggregates of the feeding threads, summed */
+	uint64_t host[4];
+	uint64_t host_longest_ns; /* observed life of the longest-lived of them */
+};
+
+/** Replace exact causes by estimated ones where not every launch was timed, or split the gaps by
+ * aggregates where there are no spans. The sum stays what it was. */
+void sk_causes_estimate(const struct sk_causes_estimate *estimate, uint64_t causes[SK_CAUSES]);
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file
+ * Reading one segment file of a job, which may be made or changed by a hostile user at any time.
+ *
+ * Relied on by trace/job.c. The file is opened without following links, must be a regular file of
+ * the job's owner with one name, and is copied with pread: cutting it short gives an error here
+ * and not a signal. Every index taken from it is checked against the tables before it is used.
+ * Memory: the view is the caller's scratch, one for all segments. Threads: one.
+ */
+#ifndef SK_TRACE_READER_H
+#define SK_TRACE_READER_H
+
+#include "trace/fold.h"
+#include "trace/segment.h"
+
+#include <sys/types.h>
+
+/** An open segment and its latest counts. */
+struct sk_reader {
+	int fd;
+	ino_t inode;
+	uint64_t bytes;
+	uint64_t checked_ns; /* when its process was last seen alive */
+	bool dead;
+	struct sk_fold_counters counters;
+	uint64_t told[SK_SEGMENT_SLOTS];     /* tails as the producers know them */
+	uint64_t rows_seen[SK_SEGMENT_ROWS]; /* what `counts` and `copies` were read at */
+	uint64_t counts[SK_SEGMENT_ROWS][SK_SEGMENT_NAMES];
+	uint64_t copies[SK_SEGMENT_ROWS][SK_COPY_KINDS][2]; /* count, bytes */
+};
+
+/** Pid, start time and number of a segment's file name; false when it is none. */
+bool sk_reader_parse(const char *name, uint32_t *pid, uint64_t *starttime, uint32_t *number);
+
+/** Write that file name into `ret`, at least 64 bytes. */
+void sk_reader_name(uint32_t pid, uint64_t starttime, uint32_t number, char *ret);
+
+/** Open `name` in `folder_fd`. -EBADMSG: no segment, or not of `owner`; -EAGAIN: still being made;
+ * else what open says. */
+int sk_reader_open(struct sk_reader *reader, int folder_fd, const char *name, uid_t owner,
+		   struct sk_segment *view);
+
+/** Take the header, slots and devices. -EBADMSG when they are no longer what they were. */
+int sk_reader_load(struct sk_reader *reader, struct sk_segment *view);
+
+/** Take the slots once more: heads that are at least as new as anything loaded before. */
+int sk_reader_load_slots(struct sk_reader *reader, struct sk_segment *view);
+
+/** Take names [from, to). */
+int sk_reader_load_names(struct sk_reader *reader, struct sk_segment *view, uint32_t from,
+			 uint32_t to);
+
+/** Bring `counters`, `counts` and `copies` up to the loaded slots. */
+int sk_reader_load_counts(struct sk_reader *reader, struct sk_segment *view);
+
+/** Copy up to `max` records from index `tail` on, `head` being the loaded head; stops at the end
+ * of the ring. The number copied, or -EBADMSG for a ring that cannot be. */
+int sk_reader_records(struct sk_reader *reader, const struct sk_segment *view, unsigned slot,
+		      uint64_t tail, struct sk_record *ret, unsigned max);
+
+/** Tell the producer of `slot` that everything before `tail` is consumed. */
+int sk_reader_consume(struct sk_reader *reader, unsigned slot, uint64_t tail);
+
+/** True while the process with this pid and start time runs. */
+bool sk_reader_process_runs(uint32_t pid, uint64_t starttime);
+
+void sk_reader_close(struct sk_reader *reader);
+
+#endif

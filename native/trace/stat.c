@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Samples to totals; see stat.h. Adding is integer only, the estimate is made when asked for. */
+#include "trace/stat.h"
+
+#include <math.h>
+
+void sk_stat_add(struct sk_stat *stat, uint64_t ns, unsigned shift)
+{
+	struct sk_stratum *stratum = &stat->strata[shift];
+	unsigned __int128 square = (unsigned __int128)ns * ns;
+
+	square += (unsigned __int128)stratum->square_high << 64 | stratum->square_low;
+	stratum->square_low = (uint64_t)square;
+	stratum->square_high = (uint64_t)(square >> 64);
+	stratum->timed++;
+	stratum->sum_ns += ns;
+	sk_histogram_add(&stat->histogram, ns, UINT64_C(1) << shift);
+}
+
+/* Unbiased variance of `timed` values with the given sums. */
+static double variance(double timed, double sum, double square)
+{
+	double value = timed > 1 ? (square - sum * sum / timed) / (timed - 1) : 0;
+
+	return value > 0 ? value : 0;
+}
+
+static double square_of(const struct sk_stratum *stratum)
+{
+	return ldexp((double)stratum->square_high, 64) + (double)stratum->square_low;
+}
+
+/* Variance over all strata together: the stand-in where a stratum has too few samples. */
+static double pooled_variance(const struct sk_stat *stat)
+{
+	double timed = 0, sum = 0, square = 0;
+
+	for (int shift = 0; shift < SK_STAT_SHIFTS; shift++) {
+		timed += (double)stat->strata[shift].timed;
+		sum += (double)stat->strata[shift].sum_ns;
+		square += square_of(&stat->strata[shift]);
+	}
+	return variance(timed, sum, square);
+}
+
+/* Variance of the estimated total: in each stratum one value out of every 2^shift was seen.
+ * Treating the choice as one simple sample, not one per block, errs on the wide side. */
+static double total_variance(const struct sk_stat *stat, double untimed, double timed)
+{
+	enum { FEW = 8 };
+	double pooled = pooled_variance(stat), sum = untimed * untimed * pooled / timed;
+
+	for (int shift = 0; shift < SK_STAT_SHIFTS; shift++) {
+		const struct sk_stratum *stratum = &stat->strata[shift];
+		double count = (double)stratum->timed, weight = ldexp(1, shift);
+		double each =
+			count < FEW ? pooled
+				    : variance(count, (double)stratum->sum_ns, square_of(stratum));
+
+		sum += count * weight * weight * each * (1 - 1 / weight);
+	}
+	return sum;
+}
+
+/* 97.5 % point of Student's t: the normal's, widened for few samples (within 2 % from 4 on). */
+static double student(double freedom)
+{
+	return freedom < 1 ? 12.7 : 1.96 + 2.37 / freedom + 2.82 / (freedom * freedom);
+}
+
+void sk_stat_total(const struct sk_stat *stat, uint64_t count, struct sk_stat_total *ret)
+{
+	uint64_t weighted = 0, timed = 0;
+	unsigned __int128 sum = 0;
+
+	for (int shift = 0; shift < SK_STAT_SHIFTS; shift++) {
+		timed += stat->strata[shift].timed;
+		weighted += stat->strata[shift].timed << shift;
+		sum += (unsigned __int128)stat->strata[shift].sum_ns << shift;
+	}
+	*ret = (struct sk_stat_total){.timed = timed, .estimate = timed != count};
+	if (!weighted)
+		return;
+	ret->total_ns = (uint64_t)(ret->estimate ? sum * count / weighted : sum);
+	if (!ret->estimate)
+		return;
+	double untimed = count > weighted ? (double)(count - weighted) : 0;
+	double width = sqrt(total_variance(stat, untimed, (double)timed));
+
+	ret->error_ns = (uint64_t)ceil(student((double)timed - 1) * width);
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file
+ * The timeline of one job as a Perfetto trace.
+ *
+ * Relied on by the binding. Tracks: each thread with its calls, below it the thread's states where
+ * spans are known; each device with its queues, and on these the kernels and copies, joined to the
+ * call that launched them by a flow; and one track that says what was lost.
+ */
+#ifndef SK_TRACE_TIMELINE_H
+#define SK_TRACE_TIMELINE_H
+
+#include "trace/job.h"
+
+struct sk_timeline_stats {
+	uint64_t records;
+	uint64_t spans;
+	uint64_t bytes;
+};
+
+/** Write the kept records and spans into `fd`. `realtime_ns` is CLOCK_REALTIME at `now_ns`. */
+int sk_timeline_write(struct sk_job *job, int fd, const char *title, uint64_t now_ns,
+		      uint64_t realtime_ns, struct sk_timeline_stats *ret);
+
+/** Name of a copy kind, as the summary spells it too. */
+const char *sk_timeline_kind_name(unsigned kind);
+
+#endif

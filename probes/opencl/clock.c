@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Device stamps on CLOCK_MONOTONIC.
+ *
+ * A driver's stamps come from some clock. The queued stamp is taken inside of the enqueue call, so
+ * it shows which: the one of the system's clocks by which the stamp lies within the call. That
+ * clock is then compared with CLOCK_MONOTONIC directly, by readings of one between two of the
+ * other, once a second, which gives offset and drift (PoCL stamps with CLOCK_MONOTONIC_RAW). Where
+ * no clock of the system fits, as on a GPU with a time of its own, the call itself is the bracket:
+ * its middle is taken for the stamp, its half length is the error, and the shortest call counts.
+ */
+#include "layer.h"
+
+#include <string.h>
+#include <time.h>
+
+static const uint64_t SECOND = 1000000000;
+
+enum { READINGS = 8, MISSES_MAX = 8, SLACK_NS = 1000 };
+
+static const struct {
+	clockid_t id;
+	const char *name;
+} CLOCKS[] = {
+	{CLOCK_MONOTONIC, "CLOCK_MONOTONIC"},
+	{CLOCK_MONOTONIC_RAW, "CLOCK_MONOTONIC_RAW"},
+	{CLOCK_REALTIME, "CLOCK_REALTIME"},
+	{CLOCK_BOOTTIME, "CLOCK_BOOTTIME"},
+};
+
+enum { CLOCK_COUNT = sizeof(CLOCKS) / sizeof(CLOCKS[0]) };
+
+static uint64_t read_clock(clockid_t id)
+{
+	struct timespec time;
+
+	clock_gettime(id, &time);
+	return (uint64_t)time.tv_sec * SECOND + (uint64_t)time.tv_nsec;
+}
+
+uint64_t sk_clock_now(void)
+{
+	return read_clock(CLOCK_MONOTONIC);
+}
+
+struct reading {
+	uint64_t at_ns; /* by the other clock */
+	int64_t offset_ns;
+	uint64_t error_ns;
+};
+
+/* The closest of several bracketed readings. */
+static struct reading compare(clockid_t id)
+{
+	struct reading best = {.error_ns = UINT64_MAX};
+
+	for (int i = 0; i < READINGS; i++) {
+		uint64_t before = sk_clock_now(), other = read_clock(id), after = sk_clock_now();
+		uint64_t error = (after - before + 1) / 2;
+
+		if (error < best.error_ns)
+			best = (struct reading){other, (int64_t)(before + error - other), error};
+	}
+	return best;
+}
+
+/* What a reader takes together. */
+struct mapping {
+	int32_t id;
+	uint64_t reference_ns;
+	int64_t offset_ns;
+	int64_t drift_ppb;
+};
+
+static struct mapping load(struct sk_clock *clock)
+{
+	struct mapping mapping;
+	uint32_t version;
+
+	do {
+		/* Pairs with the release of an even version in `store`. */
+		version = atomic_load_explicit(&clock->version, memory_order_acquire);
+		mapping = (struct mapping){clock->id, clock->reference_ns, clock->offset_ns,
+					   clock->drift_ppb};
+		atomic_thread_fence(memory_order_acquire);
+	} while (version % 2 ||
+		 version != atomic_load_explicit(&clock->version, memory_order_relaxed));
+	return mapping;
+}
+
+static uint64_t apply(const struct mapping *mapping, uint64_t raw_ns)
+{
+	int64_t since = (int64_t)(raw_ns - mapping->reference_ns);
+	/* Drift beyond the next refresh is not extrapolated: it would be a guess. */
+	int64_t drift = since > -(int64_t)(10 * SECOND) && since < (int64_t)(10 * SECOND)
+				? since * mapping->drift_ppb / (int64_t)SECOND
+				: 0;
+
+	return raw_ns + (uint64_t)(mapping->offset_ns + drift);
+}
+
+uint64_t sk_clock_map(struct sk_clock *clock, uint64_t raw_ns)
+{
+	struct mapping mapping = load(clock);
+
+	return mapping.id == SK_CLOCK_UNKNOWN ? 0 : apply(&mapping, raw_ns);
+}
+
+/* With `changing` held. */
+static void store(struct sk_clock *clock, const struct mapping *mapping)
+{
+	atomic_fetch_add_explicit(&clock->version, 1, memory_order_relaxed);
+	atomic_thread_fence(memory_order_release);
+	clock->id = mapping->id;
+	clock->reference_ns = mapping->reference_ns;
+	clock->offset_ns = mapping->offset_ns;
+	clock->drift_ppb = mapping->drift_ppb;
+	atomic_fetch_add_explicit(&clock->version, 1, memory_order_release);
+}
+
+/* Tell the reader of the segment. */
+static void publish(unsigned device, const char *name, uint64_t error_ns, uint64_t now_ns)
+{
+	struct sk_clock *clock = &layer->clocks[device];
+	struct sk_segment_device *row = &layer->segment->devices[device];
+
+	clock->error_ns = error_ns;
+	clock->refreshed_ns = now_ns;
+	strncpy(row->clock, name, sizeof(row->clock) - 1);
+	row->offset_ns = clock->offset_ns;
+	row->drift_ppb = clock->drift_ppb;
+	row->error_ns = error_ns;
+	row->refreshed_ns = now_ns;
+}
+
+/* Which clock of the system has `raw_ns` within the call? */
+static int find_clock(uint64_t raw_ns, uint64_t from_ns, uint64_t to_ns, struct reading *ret)
+{
+	for (int i = 0; i < CLOCK_COUNT; i++) {
+		struct reading reading = compare(CLOCKS[i].id);
+		uint64_t stamp = raw_ns + (uint64_t)reading.offset_ns;
+
+		if (stamp + SLACK_NS < from_ns || stamp > to_ns + SLACK_NS)
+			continue;
+		*ret = reading;
+		return i;
+	}
+	return -1;
+}
+
+static void choose(unsigned device, uint64_t raw_ns, uint64_t from_ns, uint64_t to_ns)
+{
+	struct reading reading;
+	int found = find_clock(raw_ns, from_ns, to_ns, &reading);
+	struct mapping mapping = {.id = SK_CLOCK_BY_CALLS, .reference_ns = raw_ns};
+	uint64_t error = (to_ns - from_ns + 1) / 2;
+	const char *name = "device, by calls";
+
+	if (found >= 0) {
+		mapping.id = CLOCKS[found].id;
+		mapping.reference_ns = reading.at_ns;
+		mapping.offset_ns = reading.offset_ns;
+		error = reading.error_ns;
+		name = CLOCKS[found].name;
+	} else {
+		mapping.offset_ns = (int64_t)(from_ns + (to_ns - from_ns) / 2 - raw_ns);
+	}
+	store(&layer->clocks[device], &mapping);
+	publish(device, name, error, to_ns);
+}
+
+static uint64_t distance(int64_t a, int64_t b)
+{
+	return a > b ? (uint64_t)(a - b) : (uint64_t)(b - a);
+}
+
+/* One more comparison with the clock that was chosen: drift is the offset's change since. */
+static void refresh_chosen(unsigned device, const struct mapping *old, uint64_t now_ns)
+{
+	struct sk_clock *clock = &layer->clocks[device];
+	struct reading reading = compare(old->id);
+	int64_t elapsed = (int64_t)(reading.at_ns - old->reference_ns);
+	struct mapping mapping = {old->id, reading.at_ns, reading.offset_ns, 0};
+	uint64_t predicted = apply(old, reading.at_ns) - reading.at_ns;
+	uint64_t residual = distance((int64_t)predicted, reading.offset_ns) + reading.error_ns;
+	uint64_t error = clock->error_ns;
+
+	if (elapsed > 0 && elapsed < (int64_t)(60 * SECOND)) {
+		mapping.drift_ppb =
+			(reading.offset_ns - old->offset_ns) * (int64_t)SECOND / elapsed;
+		error = residual > error ? residual : error;
+	}
+	store(clock, &mapping);
+	for (int i = 0; i < CLOCK_COUNT; i++)
+		if (CLOCKS[i].id == old->id)
+			publish(device, CLOCKS[i].name, error, now_ns);
+}
+
+/* A shorter call is a closer bracket; after ten seconds any call is better than an old one. */
+static void refresh_by_call(unsigned device, const struct mapping *old, uint64_t raw_ns,
+			    uint64_t from_ns, uint64_t to_ns)
+{
+	struct sk_clock *clock = &layer->clocks[device];
+	uint64_t error = (to_ns - from_ns + 1) / 2;
+	bool is_old = to_ns > clock->refreshed_ns + 10 * SECOND;
+
+	if (error >= clock->error_ns && !is_old)
+		return;
+	struct mapping mapping = {.id = old->id,
+				  .reference_ns = raw_ns,
+				  .offset_ns = (int64_t)(from_ns + (to_ns - from_ns) / 2 - raw_ns)};
+	store(clock, &mapping);
+	publish(device, "device, by calls", error, to_ns);
+}
+
+static void change(unsigned device, uint64_t raw_ns, uint64_t from_ns, uint64_t to_ns)
+{
+	struct sk_clock *clock = &layer->clocks[device];
+	struct mapping old = load(clock);
+
+	if (old.id == SK_CLOCK_UNKNOWN)
+		choose(device, raw_ns, from_ns, to_ns);
+	else if (old.id == SK_CLOCK_BY_CALLS)
+		refresh_by_call(device, &old, raw_ns, from_ns, to_ns);
+	else
+		refresh_chosen(device, &old, to_ns);
+}
+
+/* A stamp outside of its call: the choice of the clock was wrong, or the call was moved. */
+static void note_miss(unsigned device)
+{
+	struct sk_clock *clock = &layer->clocks[device];
+	const struct mapping none = {.id = SK_CLOCK_UNKNOWN};
+
+	atomic_fetch_add_explicit(&layer->segment->header.clock_mismatches, 1,
+				  memory_order_relaxed);
+	if (++clock->misses < MISSES_MAX)
+		return;
+	clock->misses = 0;
+	store(clock, &none);
+}
+
+void sk_clock_observe(unsigned device, uint64_t raw_ns, uint64_t from_ns, uint64_t to_ns)
+{
+	struct sk_clock *clock = &layer->clocks[device];
+	struct mapping mapping = load(clock);
+	uint64_t stamp = mapping.id == SK_CLOCK_UNKNOWN ? 0 : apply(&mapping, raw_ns);
+	uint64_t slack = SLACK_NS + clock->error_ns;
+	bool missed = stamp && (stamp + slack < from_ns || stamp > to_ns + slack);
+	bool due = !stamp || (mapping.id == SK_CLOCK_BY_CALLS
+				      ? to_ns - from_ns < 2 * clock->error_ns ||
+						to_ns > clock->refreshed_ns + 10 * SECOND
+				      : to_ns > clock->refreshed_ns + SECOND);
+
+	if (!missed && !due)
+		return;
+	if (atomic_flag_test_and_set_explicit(&clock->changing, memory_order_acquire))
+		return; /* somebody else is at it */
+	if (missed)
+		note_miss(device);
+	if (due)
+		change(device, raw_ns, from_ns, to_ns);
+	if (!missed)
+		clock->misses = 0;
+	atomic_flag_clear_explicit(&clock->changing, memory_order_release);
+}

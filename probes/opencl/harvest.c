@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From finished launches to records: event stamps read, mapped, put into the thread's ring.
+ *
+ * Done where the application waits anyway, or when many launches have gathered; asking an event
+ * costs PoCL about 45 ns, a callback per event would run inside of the driver's own threads.
+ */
+#include "layer.h"
+
+#include <string.h>
+
+enum { RING_CHUNK = 4096 /* records, 256 KiB: given memory at once */ };
+
+static const uint64_t UNSEEN = UINT64_C(1) << 40;
+
+static bool take(struct sk_thread *thread)
+{
+	return !atomic_flag_test_and_set_explicit(&thread->harvesting, memory_order_acquire);
+}
+
+static void give(struct sk_thread *thread)
+{
+	atomic_flag_clear_explicit(&thread->harvesting, memory_order_release);
+}
+
+/* 1: finished and stamped, 0: not yet, negative: it failed. */
+static cl_int status_of(cl_event event)
+{
+	cl_int status = CL_QUEUED;
+	cl_int error = next.clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status),
+					   &status, NULL);
+
+	if (error)
+		return error;
+	return status == CL_COMPLETE ? 1 : status > 0 ? 0 : status;
+}
+
+static bool read_stamps(cl_event event, cl_ulong stamps[4])
+{
+	for (cl_uint i = 0; i < 4; i++) /* queued, submit, start, end are consecutive */
+		if (next.clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_QUEUED + i,
+						 sizeof(stamps[i]), &stamps[i], NULL))
+			return false;
+	return stamps[0] && stamps[2] && stamps[3] >= stamps[2] && stamps[3] - stamps[2] < UNSEEN;
+}
+
+static uint32_t saturated(uint64_t ns)
+{
+	return ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
+}
+
+/* The next cell, with memory behind it: the first lap asks for it piece by piece. */
+static struct sk_record *next_cell(struct sk_thread *thread)
+{
+	struct sk_ring *ring = &thread->ring;
+
+	if (ring->head >= thread->populated && ring->head <= ring->mask) {
+		uint64_t count = ring->mask + 1 - ring->head;
+
+		count = count < RING_CHUNK ? count : RING_CHUNK;
+		if (!sk_layer_populate(&ring->cells[ring->head], count * sizeof(struct sk_record)))
+			return NULL;
+		thread->populated = ring->head + count;
+	}
+	return sk_ring_reserve(ring);
+}
+
+static void publish(struct sk_thread *thread, const struct sk_waiting *waiting,
+		    const cl_ulong stamps[4])
+{
+	struct sk_slot_counters *counters = &thread->slot->counters;
+	struct sk_clock *clock = &layer->clocks[waiting->device];
+	struct sk_record *record = next_cell(thread);
+
+	if (!record) {
+		sk_add(&counters->ring_full, 1);
+		sk_add(&counters->lost_ns, stamps[3] - stamps[2]);
+		return;
+	}
+	record->queued_ns = sk_clock_map(clock, stamps[0]);
+	record->submit_ns = sk_clock_map(clock, stamps[1]);
+	record->start_ns = sk_clock_map(clock, stamps[2]);
+	/* The length is the device's own, whatever happens to the clocks meanwhile. */
+	record->end_ns = record->start_ns + (stamps[3] - stamps[2]);
+	record->bytes = waiting->bytes;
+	record->call_before = record->queued_ns > waiting->call_from_ns
+				      ? saturated(record->queued_ns - waiting->call_from_ns)
+				      : 0;
+	record->call_ns = waiting->call_ns;
+	record->tid = thread->slot->tid;
+	record->name = waiting->name;
+	record->kind = waiting->kind;
+	record->device = waiting->device;
+	record->queue = waiting->queue;
+	record->shift = waiting->shift;
+	record->flags = 0;
+	sk_ring_commit(&thread->ring);
+}
+
+/* One launch; false while it has not finished. */
+static bool harvest_one(struct sk_thread *thread, struct sk_waiting *waiting)
+{
+	struct sk_slot_counters *counters = &thread->slot->counters;
+	cl_int status = status_of(waiting->event);
+	cl_ulong stamps[4];
+
+	if (!status)
+		return false;
+	if (status < 0) {
+		sk_add(&counters->failed, 1);
+	} else if (!read_stamps(waiting->event, stamps)) {
+		sk_add(&counters->unstamped, 1);
+	} else {
+		sk_clock_observe(waiting->device, stamps[0], waiting->call_from_ns,
+				 waiting->call_from_ns + waiting->call_ns);
+		publish(thread, waiting, stamps);
+	}
+	next.clReleaseEvent(waiting->event);
+	return true;
+}
+
+static void store_oldest(struct sk_thread *thread, unsigned index, uint64_t ns)
+{
+	/* After the records it stands for: pairs with the reader's fence between the two. */
+	atomic_store_explicit(&thread->slot->oldest_ns[index], ns, memory_order_release);
+}
+
+/* The lane's oldest launch without a record. The owner may append at the same time. */
+static void tell_oldest(struct sk_thread *thread, unsigned index, uint64_t head)
+{
+	struct sk_lane *lane = &thread->lanes[index];
+
+	if (head == atomic_load_explicit(&lane->tail, memory_order_acquire)) {
+		store_oldest(thread, index, 0);
+		atomic_thread_fence(memory_order_seq_cst);
+		if (head == atomic_load_explicit(&lane->tail, memory_order_acquire))
+			return;
+	}
+	store_oldest(thread, index, lane->items[head & sk_lane_mask()].call_from_ns);
+}
+
+static uint64_t harvest(struct sk_thread *thread, unsigned index)
+{
+	struct sk_lane *lane = &thread->lanes[index];
+	uint64_t from = atomic_load_explicit(&lane->head, memory_order_relaxed), head = from;
+	/* Pairs with the owner's release: items before the tail are filled. */
+	uint64_t tail = atomic_load_explicit(&lane->tail, memory_order_acquire);
+
+	while (head != tail && harvest_one(thread, &lane->items[head & sk_lane_mask()]))
+		head++;
+	if (head == from)
+		return 0;
+	/* Pairs with the owner's acquire: the items may be used again. */
+	atomic_store_explicit(&lane->head, head, memory_order_release);
+	tell_oldest(thread, index, head);
+	return head - from;
+}
+
+/* Learn what one costs, now and then. */
+static void measure(struct sk_thread *thread, uint64_t began_ns, uint64_t count)
+{
+	uint64_t each = (sk_clock_now() - began_ns) / count;
+
+	/* A pre-empted thread is not the tracer's cost. */
+	if (each < 20000)
+		thread->harvest_cost_ns += ((int64_t)each - thread->harvest_cost_ns) / 8;
+}
+
+static void harvest_measured(struct sk_thread *thread, unsigned lane)
+{
+	bool measured = (++thread->harvests & 15) == 0;
+	uint64_t began = measured ? sk_clock_now() : 0, count = harvest(thread, lane);
+
+	if (measured && count)
+		measure(thread, began, count);
+	if (count)
+		sk_add(&thread->slot->counters.tracer_ns, count * thread->harvest_cost_ns);
+	thread->credit_ns -= (int64_t)(count * thread->harvest_cost_ns);
+}
+
+void sk_harvest_lane(struct sk_thread *thread, unsigned lane)
+{
+	if (!take(thread))
+		return;
+	harvest_measured(thread, lane);
+	give(thread);
+}
+
+void sk_harvest_all(struct sk_thread *thread)
+{
+	if (!take(thread))
+		return;
+	for (unsigned lane = 0; lane < SK_SEGMENT_LANES; lane++)
+		if (thread->lanes[lane].head != thread->lanes[lane].tail)
+			harvest_measured(thread, lane);
+	atomic_fetch_add_explicit(&thread->harvested, 1, memory_order_relaxed);
+	give(thread);
+}
+
+bool sk_harvest_for(struct sk_thread *thread)
+{
+	if (!take(thread))
+		return false;
+	for (unsigned lane = 0; lane < SK_SEGMENT_LANES; lane++)
+		if (thread->lanes[lane].head != thread->lanes[lane].tail)
+			harvest(thread, lane);
+	give(thread);
+	return true;
+}
+
+/* Calls after which launches are likely to have finished. */
+
+void sk_harvest_after_wait(void)
+{
+	struct sk_thread *thread = sk_here.generation && sk_here.generation == layer->generation
+					   ? sk_here.thread
+					   : NULL;
+
+	if (thread)
+		sk_harvest_all(thread);
+}
+
+static cl_int CL_API_CALL on_finish(cl_command_queue queue)
+{
+	cl_int error = next.clFinish(queue);
+
+	sk_harvest_after_wait();
+	return error;
+}
+
+static cl_int CL_API_CALL on_flush(cl_command_queue queue)
+{
+	cl_int error = next.clFlush(queue);
+
+	sk_harvest_after_wait();
+	return error;
+}
+
+static cl_int CL_API_CALL on_wait(cl_uint count, const cl_event *events)
+{
+	cl_int error = next.clWaitForEvents(count, events);
+
+	sk_harvest_after_wait();
+	return error;
+}
+
+/* Our references to events must not keep a queue or context alive longer than they have to. */
+static cl_int CL_API_CALL on_release_queue(cl_command_queue queue)
+{
+	sk_harvest_after_wait();
+	return next.clReleaseCommandQueue(queue);
+}
+
+static cl_int CL_API_CALL on_release_context(cl_context context)
+{
+	sk_harvest_after_wait();
+	return next.clReleaseContext(context);
+}
+
+void sk_harvest_hook(struct _cl_icd_dispatch *table)
+{
+	SK_HOOK(table, clFinish, on_finish);
+	SK_HOOK(table, clFlush, on_flush);
+	SK_HOOK(table, clWaitForEvents, on_wait);
+	SK_HOOK(table, clReleaseCommandQueue, on_release_queue);
+	SK_HOOK(table, clReleaseContext, on_release_context);
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernel handles to names: a cache of handles over the segment's table of names.
+ *
+ * A handle may be freed and given to another kernel, so making a kernel always replaces what the
+ * cache holds for its handle. A handle that the cache has lost is asked for its name again.
+ */
+#include "layer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { HANDLE_BITS = 48, TEXT_MAX = SK_SEGMENT_NAME_BYTES - 4 };
+
+#define HANDLE_MASK ((UINT64_C(1) << HANDLE_BITS) - 1)
+
+static size_t slot_of(uint64_t handle)
+{
+	return (size_t)((handle >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 51);
+}
+
+static uint64_t hash_of(const char *text)
+{
+	uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+
+	for (; *text; text++)
+		hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+	return hash;
+}
+
+/* Names that differ only behind the cut stay different. */
+static void cut_name(const char *name, char ret[TEXT_MAX])
+{
+	size_t length = strlen(name);
+
+	if (length < TEXT_MAX)
+		memcpy(ret, name, length + 1);
+	else
+		snprintf(ret, TEXT_MAX, "%.*s~%08x", TEXT_MAX - 10, name,
+			 (unsigned)(hash_of(name) & 0xffffffff));
+}
+
+/* With `lock` held: the name's row, 0 when there is no room. */
+static unsigned intern(const char *name)
+{
+	struct sk_segment *segment = layer->segment;
+	uint32_t count = segment->header.names;
+	char text[TEXT_MAX];
+
+	cut_name(name, text);
+	for (uint32_t row = 1; row < count; row++)
+		if (!strcmp(segment->names[row].text, text))
+			return row;
+	if (count == SK_SEGMENT_NAMES)
+		return 0;
+	strcpy(segment->names[count].text, text);
+	/* Pairs with the reader's fence after the header: the text is there. */
+	atomic_store_explicit(&segment->names[count].length, (uint32_t)strlen(text),
+			      memory_order_release);
+	atomic_store_explicit(&segment->header.names, count + 1, memory_order_release);
+	return count;
+}
+
+static void remember(cl_kernel kernel, unsigned name)
+{
+	uint64_t handle = (uint64_t)(uintptr_t)kernel;
+	size_t slot = slot_of(handle), target = slot % SK_KERNEL_CACHE;
+
+	if (handle & ~HANDLE_MASK)
+		return; /* more address bits than there is room for: asked each time */
+	for (size_t i = 0; i < SK_PROBES; i++) {
+		uint64_t entry = layer->kernels[(slot + i) % SK_KERNEL_CACHE];
+
+		if (!entry || (entry & HANDLE_MASK) == handle) {
+			target = (slot + i) % SK_KERNEL_CACHE;
+			break;
+		}
+	}
+	atomic_store_explicit(&layer->kernels[target], handle | (uint64_t)name << HANDLE_BITS,
+			      memory_order_relaxed);
+}
+
+static unsigned ask(cl_kernel kernel)
+{
+	char small[256], *name = small;
+	size_t bytes = 0;
+	unsigned row = 0;
+
+	if (next.clGetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME, 0, NULL, &bytes) || !bytes)
+		return 0;
+	if (bytes > sizeof(small))
+		name = malloc(bytes);
+	if (name && !next.clGetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME, bytes, name, NULL)) {
+		pthread_mutex_lock(&layer->lock);
+		row = intern(name);
+		remember(kernel, row);
+		pthread_mutex_unlock(&layer->lock);
+	}
+	if (name != small)
+		free(name);
+	return row;
+}
+
+unsigned sk_kernel_intern(const char *name)
+{
+	pthread_mutex_lock(&layer->lock);
+	unsigned row = intern(name);
+
+	pthread_mutex_unlock(&layer->lock);
+	return row;
+}
+
+unsigned sk_kernel_name(cl_kernel kernel)
+{
+	uint64_t handle = (uint64_t)(uintptr_t)kernel;
+	size_t slot = slot_of(handle);
+
+	for (size_t i = 0; i < SK_PROBES; i++) {
+		uint64_t entry = atomic_load_explicit(&layer->kernels[(slot + i) % SK_KERNEL_CACHE],
+						      memory_order_relaxed);
+
+		if ((entry & HANDLE_MASK) == handle)
+			return (unsigned)(entry >> HANDLE_BITS);
+		if (!entry)
+			break;
+	}
+	return ask(kernel);
+}
+
+static bool ready(void)
+{
+	return layer && sk_layer_become_ready();
+}
+
+static cl_kernel CL_API_CALL on_create(cl_program program, const char *name, cl_int *error)
+{
+	cl_kernel kernel = next.clCreateKernel(program, name, error);
+
+	if (kernel && ready())
+		ask(kernel);
+	return kernel;
+}
+
+static cl_int CL_API_CALL on_create_all(cl_program program, cl_uint count, cl_kernel *kernels,
+					cl_uint *count_ret)
+{
+	cl_uint made = 0;
+	cl_int error = next.clCreateKernelsInProgram(program, count, kernels, &made);
+
+	if (count_ret)
+		*count_ret = made;
+	for (cl_uint i = 0; !error && kernels && i < made && i < count && ready(); i++)
+		ask(kernels[i]);
+	return error;
+}
+
+static cl_kernel CL_API_CALL on_clone(cl_kernel source, cl_int *error)
+{
+	cl_kernel kernel = next.clCloneKernel(source, error);
+
+	if (kernel && ready())
+		ask(kernel);
+	return kernel;
+}
+
+void sk_kernel_hook(struct _cl_icd_dispatch *table)
+{
+	SK_HOOK(table, clCreateKernel, on_create);
+	SK_HOOK(table, clCreateKernelsInProgram, on_create_all);
+	SK_HOOK(table, clCloneKernel, on_clone);
+}

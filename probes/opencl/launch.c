@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The end of a timed launch, and the counting of those that no slot counts; see launch.h. */
+#include "launch.h"
+
+#include <sys/mman.h>
+
+enum { GATHER = 32 /* launches that wait before the owner looks for finished ones */ };
+
+void sk_launch_count_shared(const struct sk_launch *launch, uint64_t bytes)
+{
+	struct sk_segment *segment;
+
+	if (!layer || layer->state != SK_LAYER_READY)
+		return; /* not traced at all */
+	segment = layer->segment;
+	if (launch->kind == SK_KIND_KERNEL) {
+		atomic_fetch_add(&segment->counts[SK_SEGMENT_SLOTS][launch->name], 1);
+	} else {
+		atomic_fetch_add(&segment->copies[SK_SEGMENT_SLOTS][launch->kind].count, 1);
+		atomic_fetch_add(&segment->copies[SK_SEGMENT_SLOTS][launch->kind].bytes, bytes);
+	}
+	atomic_fetch_add(&segment->header.threads_refused, 1);
+}
+
+/* The cost of an untimed launch is that of counting it, which is tried out on a scratch counter:
+ * two clock readings around each launch would cost more than what they measure. */
+void sk_launch_measure_untimed(struct sk_thread *thread)
+{
+	enum { TIMES = 16 };
+	struct sk_launch launch;
+	struct sk_cell scratch = {.left = TIMES + 2, .pick = 1};
+	_Atomic uint64_t counters[2] = {0};
+	uint64_t from = sk_clock_now();
+
+	for (int i = 0; i < TIMES; i++) {
+		launch.thread = sk_thread_here();
+		launch.timed = sk_governor_take(launch.thread, &scratch);
+		sk_add(&counters[0], 1);
+		sk_add(&counters[1], launch.timed);
+	}
+	uint64_t each = (sk_clock_now() - from) / TIMES;
+
+	if (each < 1000) /* else it was pre-empted */
+		thread->untimed_cost_ns += (int32_t)((int64_t)each - thread->untimed_cost_ns) / 4;
+	sk_add(&thread->slot->counters.tracer_ns, 1024 * (uint64_t)thread->untimed_cost_ns);
+}
+
+static bool make_lane(struct sk_lane *lane)
+{
+	size_t bytes = (sk_lane_mask() + 1) * sizeof(struct sk_waiting);
+	void *items = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (items == MAP_FAILED)
+		return false;
+	lane->items = items;
+	return true;
+}
+
+/* Append to the lane; false when it has no room. */
+static bool append(struct sk_thread *thread, const struct sk_queue *queue,
+		   const struct sk_waiting *waiting)
+{
+	struct sk_lane *lane = &thread->lanes[queue->lane];
+	uint64_t tail = atomic_load_explicit(&lane->tail, memory_order_relaxed);
+	/* Pairs with the harvester's release: taken items may be overwritten. */
+	uint64_t head = atomic_load_explicit(&lane->head, memory_order_acquire);
+
+	if (tail - head > sk_lane_mask() || (!lane->items && !make_lane(lane)))
+		return false;
+	lane->items[tail & sk_lane_mask()] = *waiting;
+	if (tail == head) {
+		atomic_store_explicit(&thread->slot->oldest_device[queue->lane], waiting->device,
+				      memory_order_relaxed);
+		atomic_store_explicit(&thread->slot->oldest_ns[queue->lane], waiting->call_from_ns,
+				      memory_order_relaxed);
+	}
+	/* Pairs with the harvester's acquire: the item is filled. */
+	atomic_store_explicit(&lane->tail, tail + 1, memory_order_release);
+	if (tail + 1 - head < GATHER)
+		lane->try_at = GATHER;
+	else if (tail + 1 - head >= lane->try_at) {
+		sk_harvest_lane(thread, queue->lane);
+		lane->try_at = tail + 1 - lane->head + GATHER;
+	}
+	return true;
+}
+
+static void pay(struct sk_launch *launch, uint64_t returned_ns)
+{
+	struct sk_thread *thread = launch->thread;
+
+	if (launch->entered_ns) {
+		uint64_t each = launch->from_ns - launch->entered_ns + sk_clock_now() - returned_ns;
+
+		if (each < 20000) /* else it was pre-empted */
+			thread->hook_cost_ns += (int32_t)((int64_t)each - thread->hook_cost_ns) / 8;
+	}
+	thread->samples++;
+	thread->credit_ns -= thread->hook_cost_ns;
+	sk_add(&thread->slot->counters.tracer_ns, thread->hook_cost_ns);
+}
+
+void sk_launch_timed_end(struct sk_launch *launch, cl_command_queue handle, uint64_t bytes)
+{
+	uint64_t returned_ns = sk_clock_now(), length = returned_ns - launch->from_ns;
+	struct sk_thread *thread = launch->thread;
+	struct sk_slot_counters *counters = &thread->slot->counters;
+	struct sk_queue *queue = sk_queue_find(handle);
+	cl_event event = *launch->event;
+
+	if (!event || !queue || queue->device == SK_NO_DEVICE) {
+		if (event && launch->event == &launch->own)
+			next.clReleaseEvent(event);
+		return; /* counted; the queue was refused when it was made */
+	}
+	if (launch->event != &launch->own)
+		next.clRetainEvent(event);
+	struct sk_waiting waiting = {
+		.event = event,
+		.call_from_ns = launch->from_ns,
+		.bytes = bytes,
+		.call_ns = length < UINT32_MAX ? (uint32_t)length : UINT32_MAX,
+		.name = launch->name,
+		.queue = queue->number,
+		.kind = launch->kind,
+		.device = queue->device,
+		.shift = launch->shift,
+	};
+
+	atomic_store_explicit(&counters->seen_ns, returned_ns, memory_order_relaxed);
+	sk_add(&counters->timed, 1);
+	if (!append(thread, queue, &waiting)) {
+		sk_add(&counters->pending_full, 1);
+		next.clReleaseEvent(event);
+	}
+	pay(launch, returned_ns);
+}

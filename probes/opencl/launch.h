@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file
+ * One enqueue call, from its entry to its return: counted, and timed where that was chosen.
+ *
+ * Relied on by enqueue.c and copies.c:
+ *     struct sk_launch launch;
+ *     cl_event *event = sk_launch_begin(&launch, SK_KIND_KERNEL, name, event_of_the_caller);
+ *     cl_int error = next.clEnqueue...(..., event);
+ *     sk_launch_end(&launch, queue, error, bytes);
+ * A launch counts when the driver took it. The caller's event stays the caller's; where it wanted
+ * none, the driver is asked for one that nobody else sees.
+ */
+#ifndef SK_OPENCL_LAUNCH_H
+#define SK_OPENCL_LAUNCH_H
+
+#include "governor.h"
+#include "layer.h"
+
+struct sk_launch {
+	struct sk_thread *thread;
+	cl_event *event; /* what the driver fills: the caller's or `own` */
+	cl_event own;
+	uint64_t entered_ns; /* 0: the tracer's own cost is not measured this time */
+	uint64_t from_ns;
+	uint16_t name;
+	uint8_t kind;
+	uint8_t shift;
+	bool timed;
+};
+
+/** The slow parts. */
+void sk_launch_timed_end(struct sk_launch *launch, cl_command_queue queue, uint64_t bytes);
+void sk_launch_count_shared(const struct sk_launch *launch, uint64_t bytes);
+void sk_launch_measure_untimed(struct sk_thread *thread);
+
+static inline cl_event *sk_launch_begin(struct sk_launch *launch, unsigned kind, unsigned name,
+					cl_event *event)
+{
+	struct sk_thread *thread = sk_thread_here();
+	struct sk_cell *cell;
+
+	launch->thread = thread;
+	launch->kind = (uint8_t)kind;
+	launch->name = (uint16_t)name;
+	launch->timed = false;
+	if (!thread)
+		return event;
+	if (layer->mode == SK_MODE_GOVERNED) {
+		cell = &thread->cells[kind == SK_KIND_KERNEL ? name : SK_SEGMENT_NAMES + kind];
+		launch->timed = sk_governor_take(thread, cell);
+		launch->shift = (uint8_t)cell->shift;
+	} else {
+		launch->timed = true;
+		launch->shift = 0;
+	}
+	if (!launch->timed)
+		return event;
+	launch->event = event ? event : &launch->own;
+	launch->own = NULL;
+	launch->entered_ns = (thread->samples & 15) == 15 ? sk_clock_now() : 0;
+	launch->from_ns = sk_clock_now();
+	return launch->event;
+}
+
+static inline void sk_launch_end(struct sk_launch *launch, cl_command_queue queue, cl_int error,
+				 uint64_t bytes)
+{
+	struct sk_thread *thread = launch->thread;
+
+	if (error)
+		return;
+	if (!thread) {
+		sk_launch_count_shared(launch, bytes);
+		return;
+	}
+	if (launch->kind == SK_KIND_KERNEL) {
+		sk_add(&thread->counts[launch->name], 1);
+		sk_add(&thread->slot->counters.launches, 1);
+	} else {
+		sk_add(&thread->copies[launch->kind].count, 1);
+		sk_add(&thread->copies[launch->kind].bytes, bytes);
+		sk_add(&thread->slot->counters.copies, 1);
+	}
+	if (launch->timed)
+		sk_launch_timed_end(launch, queue, bytes);
+	else if ((++thread->untimed & 1023) == 0)
+		sk_launch_measure_untimed(thread);
+}
+
+#endif

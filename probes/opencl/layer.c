@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The two functions a loader looks for, and the dispatch table that it gets; see layer.h. */
+#include "layer.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+struct sk_layer *layer;
+struct _cl_icd_dispatch next;
+
+static struct _cl_icd_dispatch table;
+
+#define EXPORTED __attribute__((visibility("default")))
+
+EXPORTED cl_int CL_API_CALL clGetLayerInfo(cl_layer_info what, size_t size, void *value,
+					   size_t *size_ret)
+{
+	static const char name[] = "stoker tracer";
+	const cl_layer_api_version version = CL_LAYER_API_VERSION_100;
+	bool is_version = what == CL_LAYER_API_VERSION;
+	size_t bytes = is_version ? sizeof(version) : sizeof(name);
+
+	if (!is_version && what != CL_LAYER_NAME)
+		return CL_INVALID_VALUE;
+	if (value && size < bytes)
+		return CL_INVALID_VALUE;
+	if (value)
+		memcpy(value, is_version ? (const void *)&version : name, bytes);
+	if (size_ret)
+		*size_ret = bytes;
+	return CL_SUCCESS;
+}
+
+/* Pages that are all zeros in a forked child: there the layer is new, however it was forked. */
+static bool make_state(void)
+{
+	size_t bytes = (sizeof(*layer) + 4095) / 4096 * 4096;
+	void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (pages == MAP_FAILED)
+		return false;
+	if (madvise(pages, bytes, MADV_WIPEONFORK)) {
+		munmap(pages, bytes);
+		return false;
+	}
+	layer = pages;
+	return true;
+}
+
+static bool wanted(void)
+{
+	const char *folder = getenv("STOKER_TRACE_DIR"), *mode = getenv("STOKER_TRACE_MODE");
+
+	return folder && *folder && mode && (!strcmp(mode, "full") || !strcmp(mode, "governed"));
+}
+
+EXPORTED cl_int CL_API_CALL clInitLayer(cl_uint num_entries, const cl_icd_dispatch *target,
+					cl_uint *num_entries_ret,
+					const cl_icd_dispatch **layer_dispatch_ret)
+{
+	size_t bytes = num_entries * sizeof(void *);
+
+	if (!target || !num_entries_ret || !layer_dispatch_ret)
+		return CL_INVALID_VALUE;
+	/* A loader may know fewer functions than this header, or more: those it handles itself. */
+	memcpy(&next, target, bytes < sizeof(next) ? bytes : sizeof(next));
+	table = next;
+	if (wanted() && (layer || make_state())) {
+		sk_queue_hook(&table);
+		sk_kernel_hook(&table);
+		sk_harvest_hook(&table);
+		sk_enqueue_hook(&table);
+		sk_copies_hook(&table);
+	}
+	*layer_dispatch_ret = &table;
+	*num_entries_ret = sizeof(table) / sizeof(void *);
+	return CL_SUCCESS;
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file
+ * What the files of the OpenCL layer share: its one global state, threads, queues and clocks.
+ *
+ * The layer sits between a job's program and its OpenCL drivers (OPENCL_LAYERS). It gives every
+ * queue profiling, keeps a reference to the event of each launch it times, and later turns the
+ * event's stamps into a record in the process's trace segment (native/trace/segment.h).
+ * It never waits, never blocks a call, and never fails one: where it cannot trace it steps aside.
+ *
+ * Memory: `layer` lies in pages that the kernel wipes in a forked child, so a child starts anew
+ * with a segment of its own whatever way it was forked; the parent's segment is not mapped there.
+ * Threads: each application thread has a slot of its own. The idle thread harvests for threads
+ * that make no calls; whoever holds a thread's `harvesting` flag is the producer of its ring.
+ */
+#ifndef SK_OPENCL_LAYER_H
+#define SK_OPENCL_LAYER_H
+
+#define CL_TARGET_OPENCL_VERSION 300
+#define CL_USE_DEPRECATED_OPENCL_1_0_APIS
+#define CL_USE_DEPRECATED_OPENCL_1_1_APIS
+#define CL_USE_DEPRECATED_OPENCL_1_2_APIS
+#define CL_USE_DEPRECATED_OPENCL_2_0_APIS
+#define CL_USE_DEPRECATED_OPENCL_2_1_APIS
+#define CL_USE_DEPRECATED_OPENCL_2_2_APIS
+
+#include "trace/ring.h"
+#include "trace/segment.h"
+
+#include <CL/cl.h>
+#include <CL/cl_icd.h>
+#include <CL/cl_layer.h>
+#include <pthread.h>
+#include <stdbool.h>
+
+enum {
+	SK_QUEUES = 4096,
+	SK_QUEUE_PROPERTIES = 16,
+	SK_KERNEL_CACHE = 8192,
+	SK_CELLS = SK_SEGMENT_NAMES + SK_COPY_KINDS,
+	SK_PROBES = 16, /* of the open-addressed tables */
+};
+
+/** A launch whose end has not been seen yet. */
+struct sk_waiting {
+	cl_event event;
+	uint64_t call_from_ns;
+	uint64_t bytes;
+	uint32_t call_ns;
+	uint16_t name;
+	uint16_t queue;
+	uint8_t kind;
+	uint8_t device;
+	uint8_t shift;
+};
+
+/** Launches of one thread on the queues that share a lane, in order; the owner appends. */
+struct sk_lane {
+	struct sk_waiting *items; /* mapped at first use */
+	uint64_t try_at;	  /* length at which the owner looks for finished ones */
+	_Atomic uint64_t tail;	  /* appended; release by the owner */
+	_Atomic uint64_t head;	  /* taken out; by the holder of `harvesting` */
+};
+
+/** Which launches of one kernel name are timed under `governed`; see governor.h. */
+struct sk_cell {
+	uint64_t began_ns;
+	uint32_t left;
+	uint32_t pick;
+	uint32_t shift;
+};
+
+enum sk_thread_state { SK_THREAD_FREE, SK_THREAD_OWNED, SK_THREAD_LEFT };
+
+/** The private side of a slot. */
+struct sk_thread {
+	struct sk_slot *slot;
+	_Atomic uint64_t *counts;
+	struct sk_segment_copies *copies;
+	uint32_t index;
+	uint32_t samples;  /* timed launches, to choose those whose own cost is measured */
+	uint32_t harvests; /* the same of harvests */
+	uint64_t random;
+	int64_t credit_ns; /* of tracer time, under `governed` */
+	uint64_t refilled_ns;
+	uint32_t cells_used;
+	uint32_t untimed;
+	uint32_t hook_cost_ns; /* moving averages */
+	uint32_t harvest_cost_ns;
+	uint32_t untimed_cost_ns;
+	uint64_t populated;  /* cells of the ring that have memory */
+	struct sk_ring ring; /* of the holder of `harvesting` */
+	_Atomic uint64_t harvested;
+	_Atomic uint32_t state;
+	atomic_flag harvesting;
+	struct sk_lane lanes[SK_SEGMENT_LANES];
+	struct sk_cell cells[SK_CELLS];
+};
+
+struct sk_queue {
+	_Atomic(cl_command_queue) handle;
+	uint16_t number;
+	uint8_t device; /* SK_NO_DEVICE: counted, not timed */
+	uint8_t lane;
+	bool asked; /* the application itself asked for profiling */
+	uint8_t property_count;
+	cl_queue_properties properties[SK_QUEUE_PROPERTIES]; /* as the application gave them */
+};
+
+/** How the stamps of one device are put on CLOCK_MONOTONIC; see clock.c. */
+struct sk_clock {
+	_Atomic uint32_t version; /* odd while it changes */
+	_Atomic int32_t id;	  /* a clockid_t, or one of enum sk_clock_source */
+	_Atomic uint64_t reference_ns;
+	_Atomic int64_t offset_ns;
+	_Atomic int64_t drift_ppb;
+	_Atomic uint64_t error_ns;
+	_Atomic uint64_t refreshed_ns;
+	_Atomic uint32_t misses;
+	atomic_flag changing;
+};
+
+enum sk_clock_source { SK_CLOCK_UNKNOWN = -1, SK_CLOCK_BY_CALLS = -2 };
+
+enum sk_layer_state { SK_LAYER_NEW, SK_LAYER_READY, SK_LAYER_FAILED };
+
+struct sk_layer {
+	_Atomic uint64_t generation; /* of this process; 0: not ready */
+	_Atomic uint32_t state;
+	uint32_t mode;
+	bool populate; /* memory of the segment can be had ahead of its use */
+	pthread_mutex_t lock;
+	struct sk_segment *segment;
+	size_t segment_bytes;
+	cl_device_id devices[SK_SEGMENT_DEVICES];
+	struct sk_clock clocks[SK_SEGMENT_DEVICES];
+	_Atomic uint32_t hidden_queues; /* some queue got profiling that was not asked for */
+	uint32_t queues_made;
+	pthread_mutex_t idle_lock; /* held while the idle thread is in a driver */
+	pthread_t idle;
+	_Atomic uint32_t exiting;
+	_Atomic(struct sk_thread *) threads[SK_SEGMENT_SLOTS];
+	_Atomic uint64_t kernels[SK_KERNEL_CACHE]; /* handle in the low 48 bits, name above */
+	struct sk_queue queues[SK_QUEUES];
+};
+
+extern struct sk_layer *layer;
+extern struct _cl_icd_dispatch next; /* the driver's, or the next layer's, functions */
+
+/* segment.c */
+
+/** Make this process's segment and become ready, once; false when it cannot be. */
+bool sk_layer_become_ready(void);
+/** Give memory to a part of the segment now, so that a full disk is an answer and not a signal. */
+bool sk_layer_populate(void *from, size_t bytes);
+
+/* thread.c */
+
+/** The calling thread's slot, or NULL: no segment, or more threads than slots. */
+struct sk_thread *sk_thread_join(void);
+/** Give up a slot whose waiting lists are empty. */
+void sk_thread_free(struct sk_thread *thread);
+
+struct sk_thread_local {
+	uint64_t generation;
+	struct sk_thread *thread;
+};
+extern _Thread_local struct sk_thread_local sk_here;
+
+static inline struct sk_thread *sk_thread_here(void)
+{
+	/* The generation is 0 in a child that was just forked, and never 0 in `sk_here`. */
+	if (sk_here.generation && sk_here.generation == layer->generation)
+		return sk_here.thread;
+	return sk_thread_join();
+}
+
+/* clock.c */
+
+uint64_t sk_clock_now(void);
+/** Put `raw_ns` of the device on CLOCK_MONOTONIC; 0 when no clock is known yet. */
+uint64_t sk_clock_map(struct sk_clock *clock, uint64_t raw_ns);
+/** Learn from one launch: its queued stamp lies within its call. */
+void sk_clock_observe(unsigned device, uint64_t raw_ns, uint64_t from_ns, uint64_t to_ns);
+
+/* queue.c */
+
+struct sk_queue *sk_queue_find(cl_command_queue handle);
+void sk_queue_hook(struct _cl_icd_dispatch *table);
+
+/* device.c */
+
+/** Row of a device in the segment, or SK_NO_DEVICE. Called with `lock` held. */
+unsigned sk_device_row(cl_device_id device);
+
+/* kernel.c */
+
+/** Row of the kernel's name in the segment. */
+unsigned sk_kernel_name(cl_kernel kernel);
+/** Row of a name that no kernel has. */
+unsigned sk_kernel_intern(const char *name);
+void sk_kernel_hook(struct _cl_icd_dispatch *table);
+
+/* harvest.c */
+
+/** Turn finished launches of the calling thread into records. */
+void sk_harvest_all(struct sk_thread *thread);
+void sk_harvest_lane(struct sk_thread *thread, unsigned lane);
+/** After a call that has waited, if the calling thread is traced. */
+void sk_harvest_after_wait(void);
+/** The same for a thread that is not calling; false when it is busy itself. */
+bool sk_harvest_for(struct sk_thread *thread);
+void sk_harvest_hook(struct _cl_icd_dispatch *table);
+
+/* idle.c */
+
+void sk_idle_start(void);
+
+/* enqueue.c, copies.c */
+
+void sk_enqueue_hook(struct _cl_icd_dispatch *table);
+void sk_copies_hook(struct _cl_icd_dispatch *table);
+
+/** Replace an entry where the driver has one. */
+#define SK_HOOK(table, function, hook)                                                             \
+	do {                                                                                       \
+		if (next.function)                                                                 \
+			(table)->function = (hook);                                                \
+	} while (0)
+
+/** A lane has room for as many launches as the largest ring has for records. */
+static inline uint64_t sk_lane_mask(void)
+{
+	return (layer->mode == SK_MODE_FULL ? SK_SEGMENT_RING_LARGE : SK_SEGMENT_RING_SMALL) - 1;
+}
+
+static inline void sk_add(_Atomic uint64_t *counter, uint64_t more)
+{
+	/* One writer at a time, so a load and a store do; the reader wants whole words only. */
+	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + more,
+			      memory_order_relaxed);
+}
+
+#endif

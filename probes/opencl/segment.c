@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Making the segment of this process: named after it, sparse, with memory given part by part. */
+#include "layer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
+
+enum {
+	PROGRAMS_MAX = 64, /* segments of one process, one per program it executes */
+	SLOTS_BEFORE_5_14 = 8,
+	PAGE = 4096,
+	PATH_BYTES = 4096,
+};
+
+/* Start time in ticks since boot and name of the calling process, as the kernel has them. */
+static bool read_self(uint64_t *starttime, char comm[16])
+{
+	char text[1024];
+	int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return false;
+	ssize_t got = read(fd, text, sizeof(text) - 1);
+
+	close(fd);
+	text[got > 0 ? got : 0] = 0;
+	char *open_at = strchr(text, '('), *close_at = strrchr(text, ')');
+
+	if (!open_at || !close_at || close_at < open_at)
+		return false;
+	*close_at = 0;
+	snprintf(comm, 16, "%.15s", open_at + 1);
+	return sscanf(close_at + 1,
+		      " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d "
+		      "%*d "
+		      "%" SCNu64,
+		      starttime) == 1;
+}
+
+static int create(uint64_t starttime, char path[PATH_BYTES])
+{
+	const char *folder = getenv("STOKER_TRACE_DIR");
+
+	/* Another program of this process, before an exec, has the lower numbers. */
+	for (int number = 0; folder && number < PROGRAMS_MAX; number++) {
+		int length = snprintf(path, PATH_BYTES, "%s/%d-%" PRIu64 "-%d.seg", folder,
+				      (int)getpid(), starttime, number);
+
+		if (length >= PATH_BYTES)
+			return -1;
+		int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+		if (fd >= 0 || errno != EEXIST)
+			return fd;
+	}
+	return -1;
+}
+
+/* Where each slot's ring lies; returns the size of the file. */
+static size_t lay_out(struct sk_segment *segment, uint32_t mode)
+{
+	size_t at = sizeof(*segment);
+
+	for (uint32_t slot = 0; slot < SK_SEGMENT_SLOTS; slot++) {
+		uint32_t records = sk_segment_ring_records(mode, slot);
+
+		if (segment) {
+			segment->slots[slot].ring_offset = at;
+			segment->slots[slot].ring_records = records;
+		}
+		at += records * sizeof(struct sk_record);
+	}
+	return at;
+}
+
+bool sk_layer_populate(void *from, size_t bytes)
+{
+	uintptr_t first = (uintptr_t)from / PAGE * PAGE;
+	uintptr_t end = ((uintptr_t)from + bytes + PAGE - 1) / PAGE * PAGE;
+
+	if (!layer->populate)
+		return true; /* all of it was given when the file was made */
+	return !madvise((void *)first, end - first, MADV_POPULATE_WRITE);
+}
+
+/* Memory for all that is written before the first record. Older kernels cannot be asked for
+ * memory of a mapping, so there a few slots get all of theirs at once. */
+static bool give_memory(struct sk_segment *segment, int fd)
+{
+	layer->populate = true;
+	segment->header.slots = 0;
+	if (sk_layer_populate(segment, offsetof(struct sk_segment, counts))) {
+		segment->header.slots = SK_SEGMENT_SLOTS;
+		return true;
+	}
+	if (errno != EINVAL)
+		return false;
+	layer->populate = false;
+	size_t bytes = lay_out(NULL, SK_MODE_GOVERNED) - (SK_SEGMENT_SLOTS - SLOTS_BEFORE_5_14) *
+								 (size_t)SK_SEGMENT_RING_SMALL *
+								 sizeof(struct sk_record);
+
+	if (posix_fallocate(fd, 0, (off_t)bytes))
+		return false;
+	segment->header.slots = SLOTS_BEFORE_5_14;
+	return true;
+}
+
+static struct sk_segment *map_file(int fd, size_t bytes)
+{
+	struct rlimit limit;
+	struct sk_segment *segment;
+
+	/* Growing a file beyond this limit is a signal, and that is not ours to cause. */
+	if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur < bytes ||
+	    ftruncate(fd, (off_t)bytes))
+		return NULL;
+	segment = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	if (segment == MAP_FAILED)
+		return NULL;
+	/* A child must not be able to touch it, and core files need not hold it. */
+	if (madvise(segment, bytes, MADV_DONTFORK)) {
+		munmap(segment, bytes);
+		return NULL;
+	}
+	madvise(segment, bytes, MADV_DONTDUMP);
+	return segment;
+}
+
+static void describe(struct sk_segment *segment, size_t bytes, const char comm[16])
+{
+	struct sk_segment_header *header = &segment->header;
+
+	header->version = SK_SEGMENT_VERSION;
+	header->pid = (uint32_t)getpid();
+	header->segment_bytes = bytes;
+	header->created_ns = sk_clock_now();
+	header->mode = layer->mode;
+	memcpy(header->comm, comm, sizeof(header->comm));
+	strcpy(segment->names[0].text, "(other)");
+	segment->names[0].length = 7;
+	header->names = 1;
+	lay_out(segment, layer->populate ? layer->mode : SK_MODE_GOVERNED);
+}
+
+static bool make_segment(int fd, const char comm[16])
+{
+	size_t bytes = lay_out(NULL, layer->mode);
+	struct sk_segment *segment = map_file(fd, bytes);
+
+	if (!segment)
+		return false;
+	if (!give_memory(segment, fd)) {
+		munmap(segment, bytes);
+		return false;
+	}
+	describe(segment, bytes, comm);
+	layer->segment = segment;
+	layer->segment_bytes = bytes;
+	/* Pairs with the reader's fence after it read the header: the rest is filled. */
+	atomic_store_explicit(&segment->header.magic, SK_SEGMENT_MAGIC, memory_order_release);
+	return true;
+}
+
+static bool start(void)
+{
+	const char *mode = getenv("STOKER_TRACE_MODE");
+	char comm[16] = "", path[PATH_BYTES];
+	uint64_t starttime;
+	int fd = read_self(&starttime, comm) ? create(starttime, path) : -1;
+
+	if (fd < 0)
+		return false;
+	layer->mode = mode && !strcmp(mode, "full") ? SK_MODE_FULL : SK_MODE_GOVERNED;
+	for (unsigned device = 0; device < SK_SEGMENT_DEVICES; device++)
+		layer->clocks[device].id = SK_CLOCK_UNKNOWN;
+	bool made = make_segment(fd, comm);
+
+	if (!made)
+		unlink(path);
+	close(fd); /* the mapping stays, and the application may close every descriptor it finds */
+	return made;
+}
+
+bool sk_layer_become_ready(void)
+{
+	if (layer->state == SK_LAYER_NEW) {
+		pthread_mutex_lock(&layer->lock);
+		if (layer->state == SK_LAYER_NEW) {
+			bool ready = start();
+
+			layer->generation = ready ? sk_clock_now() | 1 : 0;
+			layer->state = ready ? SK_LAYER_READY : SK_LAYER_FAILED;
+			if (ready)
+				sk_idle_start();
+		}
+		pthread_mutex_unlock(&layer->lock);
+	}
+	return layer->state == SK_LAYER_READY;
+}
