@@ -2,8 +2,8 @@
  *
  * Which job a task belongs to: the child of the jobs cgroup that it is in or below.
  *
- * Relied on by every *.bpf.c that looks at tasks. Reads by probe, so it serves typed and untyped
- * hooks alike; the hot path asks for the level first by a plain load.
+ * Relied on by every *.bpf.c that looks at tasks. Two ways to one answer: by plain loads from a
+ * typed pointer, for the hot path, and by probed reads, which serve untyped hooks as well.
  */
 #ifndef STOKER_JOB_BPF_H
 #define STOKER_JOB_BPF_H
@@ -19,6 +19,7 @@ static __always_inline __u64 job_of_cgroup(struct cgroup *cgroup)
 	return compat_ancestor_id(cgroup, jobs_level + 1);
 }
 
+/* The same for a task of any hook. */
 static __always_inline __u64 job_of_task(struct task_struct *task)
 {
 	struct cgroup *cgroup = BPF_CORE_READ(task, cgroups, dfl_cgrp);
@@ -26,6 +27,27 @@ static __always_inline __u64 job_of_task(struct task_struct *task)
 	if (BPF_CORE_READ(cgroup, level) <= (int)jobs_level)
 		return 0;
 	return job_of_cgroup(cgroup);
+}
+
+#define JOB_DEPTH_MAX 8 /* deeper groups inside a job are looked up by probed reads */
+
+/* The same for a task of a typed hook. Most tasks end at the level, most others at one parent. */
+static __always_inline __u64 job_of_typed_task(struct task_struct *task)
+{
+	struct cgroup *cgroup = task->cgroups->dfl_cgrp;
+	struct cgroup_subsys_state *group;
+	int depth = cgroup->level - (int)jobs_level;
+
+	if (depth <= 0)
+		return 0;
+	if (depth > JOB_DEPTH_MAX)
+		return job_of_cgroup(cgroup);
+	group = &cgroup->self;
+	for (int i = 1; i < JOB_DEPTH_MAX && i < depth; i++)
+		group = group->parent;
+	if (group->parent->cgroup->kn->id != jobs_cgroup)
+		return 0;
+	return group->cgroup->kn->id;
 }
 
 #endif

@@ -4,7 +4,7 @@
  *
  * Relied on by the agent's fold. Every thread is in exactly one state from the event that first
  * showed it to its last switch; each transition closes one interval and opens the next, so times
- * and spans have neither gap nor overlap. Threads outside the jobs cgroup cost three plain loads.
+ * and spans have neither gap nor overlap. Threads outside the jobs cgroup cost a few plain loads.
  * The hooks run under the run queue's lock: no call here may wake anything.
  */
 #include "vmlinux.h"
@@ -175,22 +175,18 @@ static __always_inline void leave_job(__u64 id)
 		__sync_fetch_and_add(&job->alive, -1);
 }
 
-/* Makes the entry of a thread seen for the first time, or for the first time in this cgroup. */
-static __noinline struct sk_thread *enter(struct sk_thread *thread, struct cgroup *cgroup,
-					  struct task_struct *task, __u16 state)
+/* Makes the entry of a thread seen for the first time, or for the first time in this job. */
+static __noinline struct sk_thread *enter(struct sk_thread *thread, struct task_struct *task,
+					  __u64 job, __u64 now, __u16 state)
 {
-	__u64 job = job_of_cgroup(cgroup), now = bpf_ktime_get_ns(), key = (__u64)task;
+	__u64 key = (__u64)task;
 
-	if (thread && thread->job == job) {
-		thread->cgroup = (__u64)cgroup;
-		return thread;
-	}
 	if (thread) {
 		turn(thread, thread->tid, now, thread->state, thread->detail);
 		fold(thread);
 		bpf_map_delete_elem(&threads, &key);
 	}
-	if (!job || !join_job(job, now))
+	if (!join_job(job, now))
 		return NULL;
 	count_made(SK_PRODUCER_THREAD);
 	bpf_map_update_elem(&threads, &key, &no_thread, BPF_NOEXIST);
@@ -201,7 +197,6 @@ static __noinline struct sk_thread *enter(struct sk_thread *thread, struct cgrou
 		return NULL;
 	}
 	thread->job = job;
-	thread->cgroup = (__u64)cgroup;
 	thread->seen_ns = now;
 	thread->since_ns = now;
 	thread->tid = task->pid;
@@ -210,24 +205,16 @@ static __noinline struct sk_thread *enter(struct sk_thread *thread, struct cgrou
 	return thread;
 }
 
-/* The task's cgroup if it is deep enough to be a job's, by plain loads: most tasks end here. */
-static __always_inline struct cgroup *cgroup_below(struct task_struct *task)
-{
-	struct cgroup *cgroup = task->cgroups->dfl_cgrp;
-
-	return cgroup->level > (int)jobs_level ? cgroup : NULL;
-}
-
-/* The task's entry, made in `state` if there is none yet; NULL: it is no job's, or no room. */
-static __always_inline struct sk_thread *thread_of(struct task_struct *task, struct cgroup *cgroup,
+/* The entry of a job's task, made in `state` if there is none yet; NULL: no room, and counted. */
+static __always_inline struct sk_thread *thread_of(struct task_struct *task, __u64 job, __u64 now,
 						   __u16 state)
 {
 	__u64 key = (__u64)task;
 	struct sk_thread *thread = bpf_map_lookup_elem(&threads, &key);
 
-	if (thread && thread->cgroup == (__u64)cgroup)
+	if (thread && thread->job == job)
 		return thread;
-	return enter(thread, cgroup, task, state);
+	return enter(thread, task, job, now, state);
 }
 
 static __always_inline __u16 state_left_in(struct task_struct *task, __u32 state)
@@ -254,45 +241,35 @@ static __always_inline __u16 detail_of(struct task_struct *task, __u16 state)
 	return number < 0 || number > SK_SPAN_DETAIL_UNKNOWN ? SK_SPAN_DETAIL_UNKNOWN : number;
 }
 
-/* A task's last switch. Its cgroup may already be another, so the table alone is asked. */
-static __noinline int bury(struct task_struct *task)
+/* A task's last switch. It may have left its job's cgroup, so the table is asked in any case. */
+static __noinline int bury(struct task_struct *task, __u64 job, __u64 now)
 {
 	__u64 key = (__u64)task;
 	struct sk_thread *thread = bpf_map_lookup_elem(&threads, &key);
 
 	if (!thread)
 		return 0;
-	if (thread->cgroup == (__u64)task->cgroups->dfl_cgrp)
-		turn(thread, thread->tid, bpf_ktime_get_ns(), thread->state, thread->detail);
+	if (thread->job == job)
+		turn(thread, thread->tid, now, thread->state, thread->detail);
 	fold(thread);
 	bpf_map_delete_elem(&threads, &key);
 	return 0;
 }
 
-static __always_inline void leave_cpu(struct task_struct *task, __u32 left, __u64 now)
+static __always_inline void leave_cpu(struct task_struct *task, __u64 job, __u64 now, __u32 left)
 {
-	struct cgroup *cgroup = cgroup_below(task);
-	struct sk_thread *thread;
-	__u16 state;
+	struct sk_thread *thread = thread_of(task, job, now, SK_SPAN_ON_CPU);
+	__u16 state = state_left_in(task, left);
 
-	if (!cgroup)
-		return;
-	thread = thread_of(task, cgroup, SK_SPAN_ON_CPU);
-	if (!thread)
-		return;
-	state = state_left_in(task, left);
-	turn(thread, task->pid, now, state, detail_of(task, state));
+	if (thread)
+		turn(thread, task->pid, now, state, detail_of(task, state));
 }
 
-static __always_inline void take_cpu(struct task_struct *task, __u64 now)
+static __always_inline void take_cpu(struct task_struct *task, __u64 job, __u64 now)
 {
-	struct cgroup *cgroup = cgroup_below(task);
-	struct sk_thread *thread;
+	struct sk_thread *thread = thread_of(task, job, now, SK_SPAN_ON_CPU);
 	__u64 delay;
 
-	if (!cgroup)
-		return;
-	thread = thread_of(task, cgroup, SK_SPAN_ON_CPU);
 	if (!thread)
 		return;
 	if (thread->state == SK_SPAN_RUNNABLE) {
@@ -310,36 +287,37 @@ int on_switch(__u64 *ctx)
 {
 	struct task_struct *prev = (struct task_struct *)ctx[1];
 	struct task_struct *next = (struct task_struct *)ctx[2];
-	__u64 preempted = ctx[0], now;
-	__u32 state;
+	__u64 from = job_of_typed_task(prev), to = job_of_typed_task(next), now;
+	__u32 state = switch_says_state ? (__u32)ctx[3] : compat_task_state(prev);
+	bool dead = !ctx[0] && (state & TASK_DEAD);
 
-	state = switch_says_state ? (__u32)ctx[3] : compat_task_state(prev);
-	if (preempted)
-		state = 0;
-	if (state & TASK_DEAD)
-		bury(prev);
+	if (!from && !to && !dead)
+		return 0;
 	now = bpf_ktime_get_ns();
-	if (!(state & TASK_DEAD))
-		leave_cpu(prev, state, now);
-	take_cpu(next, now);
+	if (dead)
+		bury(prev, from, now);
+	else if (from)
+		leave_cpu(prev, from, now, ctx[0] ? 0 : state); /* ctx[0]: preempted */
+	if (to)
+		take_cpu(next, to, now);
 	return 0;
 }
 
 static __always_inline int seen_wakeup(struct task_struct *task)
 {
 	bool running = (__u64)task == bpf_get_current_task();
-	struct cgroup *cgroup = cgroup_below(task);
+	__u64 job = job_of_typed_task(task), now;
 	struct sk_thread *thread;
 
-	if (!cgroup)
+	if (!job)
 		return 0;
-	thread = thread_of(task, cgroup, running ? SK_SPAN_ON_CPU : SK_SPAN_RUNNABLE);
+	now = bpf_ktime_get_ns();
+	thread = thread_of(task, job, now, running ? SK_SPAN_ON_CPU : SK_SPAN_RUNNABLE);
 	if (!thread)
 		return 0;
 	thread->times.wakeups++;
 	if (thread->state >= SK_SPAN_BLOCKED)
-		turn(thread, task->pid, bpf_ktime_get_ns(), SK_SPAN_RUNNABLE,
-		     SK_SPAN_DETAIL_UNKNOWN);
+		turn(thread, task->pid, now, SK_SPAN_RUNNABLE, SK_SPAN_DETAIL_UNKNOWN);
 	return 0;
 }
 

@@ -23,7 +23,6 @@ struct sk_times {
 /* Keyed by the task's address: a thread that execs takes its leader's tid, the task stays. */
 struct sk_thread {
 	__u64 job;
-	__u64 cgroup; /* address for which `job` was found, so that it is found once */
 	__u64 seen_ns;
 	__u64 since_ns;
 	__u32 tid;
@@ -48,7 +47,7 @@ struct sk_job {
 };
 
 _Static_assert(sizeof(struct sk_times) == 56 + 8 * SK_DELAY_BUCKETS, "no padding in times");
-_Static_assert(sizeof(struct sk_thread) == 40 + sizeof(struct sk_times), "no padding in thread");
+_Static_assert(sizeof(struct sk_thread) == 32 + sizeof(struct sk_times), "no padding in thread");
 _Static_assert(sizeof(struct sk_job) == 24 + sizeof(struct sk_times), "no padding in job");
 
 #endif

@@ -60,7 +60,15 @@ struct kernfs_node {
 	__u64 id;
 };
 
+struct cgroup;
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+	struct cgroup_subsys_state *parent;
+};
+
 struct cgroup {
+	struct cgroup_subsys_state self;
 	int level;
 	struct kernfs_node *kn;
 	struct cgroup *ancestors[]; /* since 6.1 */
