@@ -16,6 +16,8 @@ BACKOFF_FIRST_S = 0.05
 BACKOFF_MAX_S = 5.0
 HEALTHY_S = 10.0
 """Up and ready for this long, an end counts as the first one again."""
+SILENT_S = 30.0
+"""A process that used to beat and has not for this long hangs: it is ended and started again."""
 RESTART_GAP_S = 10.0
 """A restart asked for within this time of the last start is not carried out."""
 
@@ -49,6 +51,13 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True)
+class Beat:
+    """The process says that its loop turns (WATCHDOG=1); from the first one on it must go on."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Exited:
     """The process is gone. `how` is for people: "exit code 1", "signal 9"."""
 
@@ -74,7 +83,7 @@ class Tick:
     """Nothing but time passed."""
 
 
-Event = Adopted | Ready | Exited | RestartAsked | StopAsked | Tick
+Event = Adopted | Ready | Beat | Exited | RestartAsked | StopAsked | Tick
 
 
 # Effects: what to do.
@@ -134,6 +143,7 @@ class _Child:
     failures: int = 0
     since: float = 0.0
     due: float | None = None
+    """End of a wait: BACKOFF and LEAVING always have one, READY only once the process beats."""
 
     @property
     def runs(self) -> bool:
@@ -185,6 +195,9 @@ class Tree:
             case Ready(name):
                 if self.children[name].phase is Phase.STARTING:
                     self._ready(self.children[name], now_s)
+            case Beat(name):
+                if self.children[name].phase is Phase.READY:
+                    self.children[name].due = now_s + SILENT_S
             case Exited(name, how):
                 effects += self._exited(self.children[name], how, now_s)
             case RestartAsked(name, why):
@@ -194,7 +207,7 @@ class Tree:
             case Tick():
                 pass
         effects += self._stop_next(now_s) if self.stopping else self._start_due(now_s)
-        effects += self._kill_due(now_s)
+        effects += self._hang_due(now_s) + self._kill_due(now_s)
         return effects + self._announce()
 
     def _ready(self, child: _Child, now_s: float) -> None:
@@ -242,6 +255,15 @@ class Tree:
                 return [Terminate(child.spec.name)]
             child.phase, child.due = Phase.STOPPED, None
         return []
+
+    def _hang_due(self, now_s: float) -> list[Effect]:
+        effects: list[Effect] = []
+        for child in self.children.values() if not self.stopping else ():
+            if child.phase is Phase.READY and child.due is not None and child.due <= now_s:
+                child.phase, child.due = Phase.LEAVING, now_s + child.spec.stop_s
+                name = child.spec.name
+                effects += [Note(name, f"silent for {SILENT_S:g} s; ended"), Terminate(name)]
+        return effects
 
     def _kill_due(self, now_s: float) -> list[Effect]:
         effects: list[Effect] = []

@@ -30,6 +30,7 @@ from stoker.agent.processes import (
     Adopted,
     AllReady,
     AllStopped,
+    Beat,
     Effect,
     Event,
     Exited,
@@ -146,6 +147,8 @@ class Supervisor:
         for line in data.decode(errors="replace").splitlines():
             if line == "READY=1":
                 self._ready(name)
+            elif line == "WATCHDOG=1":
+                self._happened(Beat(name))
             elif line.startswith("STATUS=broker-restart"):
                 self._happened(RestartAsked(BROKER, f"{name} asked: {line[7:]}"))
             elif line.startswith("STATUS="):

@@ -11,9 +11,11 @@ from stoker.agent.processes import (
     BACKOFF_MAX_S,
     HEALTHY_S,
     RESTART_GAP_S,
+    SILENT_S,
     Adopted,
     AllReady,
     AllStopped,
+    Beat,
     Effect,
     Exited,
     Kill,
@@ -171,6 +173,23 @@ def test_stop_during_a_restart() -> None:
     assert quiet(t.step(StopAsked(), 60)) == [Terminate("scheduler")]
     assert quiet(t.step(Exited("broker", "exit code 0"), 61)) == []
     assert t.phase("broker") is Phase.STOPPED
+
+
+def test_a_process_that_stops_beating_is_started_again() -> None:
+    t = all_ready()
+    assert t.step(Beat("scheduler"), 1) == []
+    assert t.step(Beat("scheduler"), 20) == []
+    assert quiet(t.step(Tick(), 19.9 + SILENT_S)) == []
+    assert t.deadline() == 20 + SILENT_S
+    assert quiet(t.step(Tick(), 20 + SILENT_S)) == [Terminate("scheduler")]
+    assert quiet(t.step(Tick(), 25 + SILENT_S)) == [Kill("scheduler")]
+    assert quiet(t.step(Exited("scheduler", "signal 9"), 60)) == [Start("scheduler")]
+
+
+def test_a_process_that_never_beat_is_not_missed() -> None:
+    t = all_ready()
+    assert t.deadline() is None
+    assert t.step(Tick(), 10_000) == []
 
 
 def test_adopted_processes_are_not_started() -> None:
