@@ -48,8 +48,8 @@ from stoker.mesh.identity import Verifier
 from stoker.native.errors import StokerError, Unavailable
 from stoker.scheduler.nouns import NodeReport, StartJob
 
-REQUEST_S = 5.0
-"""Longest wait for an answer that comes after a commit; the log may need seconds to recover."""
+REQUEST_S = 2.5
+"""Longest wait for an answer that comes after a commit; telling again does no harm."""
 COMPARE_EVERY_S = 30.0
 """How often what the core believes is compared with what the spawner has."""
 PART_AGAIN_S = 0.5

@@ -2,7 +2,7 @@
 """The trace of one job, from its first segment to its summary on disk.
 
 Relied on by the tracing thread alone. Owns what only the agent can add to a fold: which host
-probes were missing or late, what they lost meanwhile, and the names of the job's processes.
+probes were missing or late, and what they lost meanwhile.
 """
 
 from __future__ import annotations
@@ -14,22 +14,19 @@ from pathlib import Path
 import msgspec
 
 from stoker.agent.starts import Begun
-from stoker.native.errors import NotFound, NotSupported, Refused
+from stoker.native.errors import BadRequest, NotFound, NotSupported, Refused
 from stoker.probes.host import HostProbes
 from stoker.probes.trace import (
     STORE_FILES,
-    HostTimes,
     JobTrace,
-    TimelineStats,
     TraceSummary,
     Window,
+    pack_open_states,
 )
 
 SUMMARY_FILE = "trace.json"
 TIMELINE_FILE = "trace.perfetto"
 FOLD_FILE = STORE_FILES[0]
-NAMES_MAX = 4096
-"""Process names kept for the timeline of one job."""
 
 NO_SEGMENT = "no process of the job used OpenCL"
 
@@ -56,7 +53,6 @@ class TracedJob:
         self._used = False
         self._followed = False
         self._dropped = host.dropped() if host is not None else {}
-        self._names: dict[int, str] = {}
         self._absent: dict[str, str] = {}
         self.last: TraceSummary | None = None
         """The final summary, once it is on disk."""
@@ -75,7 +71,8 @@ class TracedJob:
             return False
         if trace is None:
             return False
-        trace.set_window(self._began_ns)
+        with contextlib.suppress(BadRequest):  # an earlier agent has set it
+            trace.set_window(self._began_ns)
         self._trace = trace
         self._follow()
         return True
@@ -101,11 +98,6 @@ class TracedJob:
         """Thread spans of this job; kept only once something of it is folded."""
         if self._trace is not None:
             self._trace.add_spans(spans)
-
-    def named(self, pid: int, comm: str) -> None:
-        """A process of this job has this name."""
-        if len(self._names) < NAMES_MAX or pid in self._names:
-            self._names[pid] = comm
 
     def drain(self, read: bool) -> float:
         """Fold what there is; the fill of the fullest ring. `read`: thread times as well."""
@@ -147,12 +139,12 @@ class TracedJob:
         partial.replace(self._store / SUMMARY_FILE)
         self.last = summary
 
-    def write_timeline(self, path: Path) -> TimelineStats:
+    def write_timeline(self, path: Path) -> None:
         """The Perfetto file of what is folded so far; NotFound while nothing is."""
         if self._trace is None:
             raise NotFound(f"job {self.begun.job} has no timeline: {NO_SEGMENT}")
         title = f"job {self.begun.job} {self.begun.name}".strip()
-        return self._trace.write_timeline(path, title=title, process_names=self._names)
+        self._trace.write_timeline(path, title=title)
 
     def give_up(self, why: str) -> None:
         """This trace is beyond reading: no more is folded, and its summary says so."""
@@ -191,20 +183,12 @@ class TracedJob:
             self._absent["host before the probes"] = f"{seen}: the agent started later"
 
     def _read_host(self) -> None:
+        """Times by thread, and the states that still go on: the kernel tells spans at their end."""
         if self._host is None or self._trace is None or not self._followed:
             return
         times = self._host.read(self.cgroup_id)
-        self._trace.set_host_times(
-            {
-                thread.tid: HostTimes(
-                    thread.times.on_cpu_ns,
-                    thread.times.runnable_ns,
-                    thread.times.blocked_ns,
-                    thread.times.io_ns,
-                )
-                for thread in times.threads
-            }
-        )
+        self._trace.add_spans(pack_open_states(times.threads, times.t_ns))
+        self._trace.set_host_times({thread.tid: thread.times for thread in times.threads})
 
     def _complete(self, summary: TraceSummary) -> TraceSummary:
         """The fold's summary with what only the agent knows: losses of the probes, absences."""
@@ -214,8 +198,6 @@ class TracedJob:
             for name, count in self._host.dropped().items():
                 loss[f"host_{name}"] = count - self._dropped.get(name, 0)
         absent = {**self._absent, **summary.absent}
-        if not self._used:
-            absent.setdefault("kernels", NO_SEGMENT)
         return msgspec.structs.replace(summary, loss=loss, absent=absent)
 
     def _remove_segments(self) -> None:

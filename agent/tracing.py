@@ -24,7 +24,7 @@ from stoker.agent.launch import Exited, Started
 from stoker.agent.starts import Begun
 from stoker.agent.steps import Key
 from stoker.agent.trace_job import TracedJob
-from stoker.native.errors import NotFound, StokerError
+from stoker.native.errors import NotFound, Refused, StokerError
 from stoker.probes.catalogue import ProbeState
 from stoker.probes.host import HostProbes
 from stoker.probes.trace import TraceSummary
@@ -263,6 +263,9 @@ class Tracer:
         for job in list(self._traced.values()):
             try:
                 fill = max(fill, job.drain(read))
+            except Refused as error:  # a full disk: the rings keep what there is
+                self.counters["trace_refused"] += 1
+                _log.warning("a trace cannot be stored", job=job.begun.job, error=error.message)
             except Exception as error:
                 self.counters["trace_failed"] += 1
                 _log.exception("a trace is given up", job=job.begun.job, error=str(error))
@@ -272,10 +275,7 @@ class Tracer:
     def _feed_spans(self) -> None:
         if self._host is None:
             return
-        for event in self._host.process_events():
-            job = self._by_cgroup.get(event.job)
-            if job is not None:
-                job.named(event.pid, event.comm)
+        self._host.process_events()  # nobody wants them yet; unread they would count as lost
         for cgroup_id, spans in self._host.spans().items():
             job = self._by_cgroup.get(cgroup_id)
             if job is not None:
