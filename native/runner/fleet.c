@@ -156,15 +156,19 @@ void sk_fleet_end(struct sk_fleet *fleet, uint32_t slot, enum sk_cause cause, co
 	ended.text_bytes = (uint32_t)strlen(text);
 	memcpy(ended.text, text, ended.text_bytes + 1);
 	sk_slot_end(fleet->table, slot, &ended);
+	fleet->rung = true;
 }
 
 /** Without its keeper: end its processes; true when it is over. */
 static bool bury(struct sk_fleet *fleet, uint32_t slot)
 {
 	struct sk_slot *record = &fleet->table->slot[slot];
-	bool began = sk_slot_state(record) != SK_SLOT_TAKEN;
+	enum sk_slot_state state = sk_slot_state(record);
+	bool began = state != SK_SLOT_TAKEN;
 	struct sk_tree tree;
 
+	if (state == SK_SLOT_ENDED) /* its keeper was quicker than our look */
+		return true;
 	sk_tree_find(&tree, fleet->site, record->taken.job, record->taken.attempt,
 		     (pid_t)record->started.pid);
 	if (began)
@@ -197,6 +201,7 @@ void sk_fleet_keeper_gone(struct sk_fleet *fleet, uint32_t slot)
 	enum sk_slot_state state = sk_slot_state(&fleet->table->slot[slot]);
 
 	sk_fleet_unwatch(fleet, slot);
+	fleet->rung = true;
 	if (state == SK_SLOT_FREE) {
 		sk_list_remove(&fleet->idle, slot);
 		sk_list_add(&fleet->bare, slot);
@@ -398,7 +403,8 @@ void sk_fleet_acknowledge(struct sk_fleet *fleet, const struct sk_acknowledge *w
 
 /* --- what happened --------------------------------------------------------------------------- */
 
-static void scan_ended(struct sk_fleet *fleet, sk_fleet_report *ended, void *context)
+static void scan_ended(struct sk_fleet *fleet, sk_fleet_report *started, sk_fleet_report *ended,
+		       void *context)
 {
 	for (uint32_t word = 0; word < SK_SLOTS_MAX / 64; word++) {
 		_Atomic uint64_t *bits = &fleet->table->ended[word];
@@ -412,6 +418,8 @@ static void scan_ended(struct sk_fleet *fleet, sk_fleet_report *ended, void *con
 
 			if (sk_slot_state(&fleet->table->slot[slot]) != SK_SLOT_ENDED)
 				continue;
+			if (fleet->starting.place[slot] && fleet->table->slot[slot].started.pid)
+				started(context, slot);
 			sk_list_remove(&fleet->starting, slot);
 			ended(context, slot);
 		}
@@ -421,7 +429,8 @@ static void scan_ended(struct sk_fleet *fleet, sk_fleet_report *ended, void *con
 void sk_fleet_scan(struct sk_fleet *fleet, sk_fleet_report *started, sk_fleet_report *ended,
 		   void *context)
 {
-	scan_ended(fleet, ended, context);
+	fleet->rung = false;
+	scan_ended(fleet, started, ended, context);
 	for (uint32_t i = fleet->starting.count; i-- > 0;) {
 		uint32_t slot = fleet->starting.slot[i];
 
@@ -472,6 +481,8 @@ int sk_fleet_timeout(const struct sk_fleet *fleet, uint64_t now)
 {
 	uint64_t youngest = 0;
 
+	if (fleet->rung)
+		return 0;
 	for (uint32_t i = 0; i < fleet->starting.count; i++)
 		if (fleet->taken_ns[fleet->starting.slot[i]] > youngest)
 			youngest = fleet->taken_ns[fleet->starting.slot[i]];

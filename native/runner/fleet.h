@@ -37,6 +37,7 @@ struct sk_fleet {
 	int epoll;
 	uint32_t jobs_max;
 	uint32_t adopted; /* keepers that ring no bell of ours */
+	bool rung;	  /* something ended without a bell: `scan` is due now */
 	struct sk_keeper_handle keeper[SK_SLOTS_MAX];
 	struct sk_slot_list idle;	 /* FREE, with a keeper */
 	struct sk_slot_list bare;	 /* FREE, without */

@@ -435,7 +435,8 @@ static void measure(struct sk_job *job)
 
 	ended->bits |= SK_EVENT_USAGE;
 	ended->cpu_ns = job->cpu_ns;
-	ended->memory_peak = peak > job->memory_peak ? peak : job->memory_peak;
+	/* The largest process is the next best thing where no controller counts them together. */
+	ended->memory_peak = peak ? peak : job->memory_peak;
 	ended->out_bytes = job->out.written;
 	ended->err_bytes = job->err.written;
 	ended->dropped_bytes = job->budget.over + job->budget.refused;

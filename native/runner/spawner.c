@@ -54,6 +54,22 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+/* --- what is to be told --------------------------------------------------------------------- */
+
+static void report_started(void *context, uint32_t slot)
+{
+	for (uint32_t i = 0; i < SK_CONNS_MAX; i++)
+		if (spawner.conn[i].fd >= 0)
+			sk_bit_set(spawner.conn[i].started, slot);
+}
+
+static void report_ended(void *context, uint32_t slot)
+{
+	for (uint32_t i = 0; i < SK_CONNS_MAX; i++)
+		if (spawner.conn[i].fd >= 0)
+			sk_bit_set(spawner.conn[i].ended, slot);
+}
+
 /* --- requests -------------------------------------------------------------------------------- */
 
 static void mark_all(struct sk_conn *conn)
@@ -64,6 +80,7 @@ static void mark_all(struct sk_conn *conn)
 		enum sk_slot_state state = sk_slot_state(&table->slot[i]);
 
 		if (state >= SK_SLOT_STARTED && table->slot[i].started.pid &&
+		    !spawner.fleet.starting.place[i] &&
 		    !(table->slot[i].control.announced & SK_EVENT_STARTED))
 			sk_bit_set(conn->started, i);
 		if (state == SK_SLOT_ENDED)
@@ -105,6 +122,10 @@ static void greet(struct sk_conn *conn, const struct sk_frame *frame)
 				    : "not root: jobs run as this user");
 	at += (uint32_t)snprintf(text + at, sizeof(text) - at, "}}");
 	sk_conn_reply(conn, SK_FEATURES, frame->request, 0, text, at, NULL, 0);
+	/* What the others are still to be told is told first, or it would come here twice. */
+	sk_fleet_scan(&spawner.fleet, report_started, report_ended, NULL);
+	memset(conn->started, 0, sizeof(conn->started));
+	memset(conn->ended, 0, sizeof(conn->ended));
 	conn->greeted = true;
 	mark_all(conn);
 }
@@ -344,26 +365,6 @@ static void on_conn(uint32_t index, uint32_t events)
 
 /* --- loop ------------------------------------------------------------------------------------ */
 
-static void report_started(void *context, uint32_t slot)
-{
-	for (uint32_t i = 0; i < SK_CONNS_MAX; i++)
-		if (spawner.conn[i].fd >= 0)
-			sk_bit_set(spawner.conn[i].started, slot);
-}
-
-static void report_ended(void *context, uint32_t slot)
-{
-	const struct sk_slot *record = &spawner.fleet.table->slot[slot];
-
-	for (uint32_t i = 0; i < SK_CONNS_MAX; i++) {
-		if (spawner.conn[i].fd < 0)
-			continue;
-		if (record->started.pid && !(record->control.announced & SK_EVENT_STARTED))
-			sk_bit_set(spawner.conn[i].started, slot);
-		sk_bit_set(spawner.conn[i].ended, slot);
-	}
-}
-
 static bool dispatch(const struct epoll_event *event)
 {
 	uint64_t tag = event->data.u64;
@@ -395,7 +396,7 @@ static void loop(void)
 		for (int i = 0; i < count; i++)
 			rung |= dispatch(&events[i]);
 		now = now_ns();
-		if (rung || now >= scan_at) {
+		if (rung || spawner.fleet.rung || now >= scan_at) {
 			sk_fleet_scan(&spawner.fleet, report_started, report_ended, NULL);
 			scan_at = now + 2000000;
 		}

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The runner's parsing, journal, index and lease rules under the address and UB sanitizers."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from spawned import RUNNER, SOURCES, compile_c
+
+SANITIZE = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+
+
+@pytest.fixture(scope="module")
+def validate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    sources = [str(RUNNER / f"{name}.c") for name in ("wire", "table", "index", "lease")]
+    target = tmp_path_factory.mktemp("validate") / "validate"
+    return compile_c(target, *SANITIZE, f"-I{RUNNER}", str(SOURCES / "validate.c"), *sources)
+
+
+def check(validate: Path, *arguments: object) -> str:
+    command = [str(validate), *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_launch_of_any_bytes_is_read_within_its_bytes(validate: Path, seed: int) -> None:
+    assert "of 100000 taken" in check(validate, "fuzz", seed, 100_000)
+
+
+def test_an_empty_launch_is_refused(validate: Path) -> None:
+    done = subprocess.run([validate, "parse"], input=b"", capture_output=True, check=True)
+    assert done.stdout == b"Bad message: the launch is shorter than it says\n"
+
+
+def test_a_slot_is_whole_after_every_step_and_every_flipped_bit_is_seen(
+    validate: Path, tmp_path: Path
+) -> None:
+    check(validate, "table", tmp_path / "journal")
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_index_agrees_with_a_plain_list(validate: Path, seed: int) -> None:
+    check(validate, "index", seed)
+
+
+def test_the_watchdog_decides_as_written(validate: Path) -> None:
+    check(validate, "lease")

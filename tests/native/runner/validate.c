@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file
+ * Checks of the runner's pure parts, built with sanitizers by test_runner_c.py.
+ *
+ *     validate sizes            layouts as "name size", for agent/launch.py
+ *     validate parse            one launch on standard input, its fields or the refusal on output
+ *     validate fuzz SEED COUNT  mutated launches: no access outside their bytes
+ *     validate table PATH       steps of a slot, torn and corrupt records
+ *     validate index SEED       the index against a plain list
+ *     validate lease            what the watchdog decides
+ */
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "index.h"
+#include "lease.h"
+#include "table.h"
+#include "wire.h"
+
+static uint64_t state = 1;
+
+/* splitmix64: a seed makes a failing run repeatable. */
+static uint64_t chance(uint64_t below)
+{
+	uint64_t z = (state += 0x9e3779b97f4a7c15u);
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+	return (z ^ (z >> 31)) % below;
+}
+
+static int sizes(void)
+{
+	printf("frame %zu\nlaunch %zu\nevent %zu\nstop %zu\nstdin %zu\n", sizeof(struct sk_frame),
+	       sizeof(struct sk_launch), sizeof(struct sk_event), sizeof(struct sk_stop),
+	       sizeof(struct sk_stdin));
+	printf("acknowledge %zu\nrefusal %zu\ndone %zu\n", sizeof(struct sk_acknowledge),
+	       sizeof(struct sk_refusal), sizeof(struct sk_done));
+	printf("frame_max %d\nlaunch_max %d\narguments_max %d\ngroups_max %d\ndevices_max %d\n",
+	       SK_FRAME_MAX, SK_LAUNCH_MAX, SK_ARGUMENTS_MAX, SK_GROUPS_MAX, SK_DEVICES_MAX);
+	printf("path_max %d\nreason_max %d\nstdin_max %d\n", SK_PATH_MAX, SK_REASON_MAX,
+	       SK_STDIN_MAX);
+	return 0;
+}
+
+static int parse(void)
+{
+	static _Alignas(8) char bytes[SK_LAUNCH_MAX + 64];
+	static char *vectors[SK_ARGUMENTS_MAX + 2];
+	size_t size = fread(bytes, 1, sizeof(bytes), stdin);
+	struct sk_launch_view view;
+	const char *why = "";
+	char **envp;
+	int error = sk_launch_parse(bytes, size, &view, &why);
+
+	if (error) {
+		printf("%s: %s\n", strerror(-error), why);
+		return 0;
+	}
+	printf("%" PRIu64 " %" PRIu32 " uid %" PRIu32 " gid %" PRIu32 " flags %" PRIu32
+	       " umask %" PRIo32 " cpu %" PRIu32 " pids %" PRIu32 " memory %" PRIu64
+	       " time %" PRIu64 " grace %" PRIu64 " output %" PRIu64 "\n",
+	       view.fixed->job, view.fixed->attempt, view.fixed->uid, view.fixed->gid,
+	       view.fixed->flags, view.fixed->umask, view.fixed->cpu_milli, view.fixed->pids,
+	       view.fixed->memory_bytes, view.fixed->time_limit_ns, view.fixed->grace_ns,
+	       view.fixed->output_bytes_max);
+	for (uint32_t i = 0; i < view.fixed->groups; i++)
+		printf("group %" PRIu32 "\n", view.groups[i]);
+	for (uint32_t i = 0; i < view.fixed->devices; i++)
+		printf("device %" PRIu32 ":%" PRIu32 "\n", view.devices[i].major,
+		       view.devices[i].minor);
+	printf("cwd %s\nfolder %s\ntrace %s\n", view.cwd, view.folder, view.trace_folder);
+	sk_launch_vectors(&view, vectors, &envp);
+	for (char **at = vectors; *at; at++)
+		printf("argv %s\n", *at);
+	for (char **at = envp; *at; at++)
+		printf("env %s\n", *at);
+	return 0;
+}
+
+/** A valid launch in `ret`, which has room; its size. */
+static size_t make_launch(char *ret, uint64_t job, uint32_t attempt)
+{
+	static const char *const text[] = {"/", "/tmp/j", "", "/bin/true", "-x", "A=1", "B=2"};
+	struct sk_launch fixed = {
+		.job = job,
+		.attempt = attempt,
+		.uid = 61001,
+		.gid = 61001,
+		.groups = 2,
+		.devices = 1,
+		.arguments = 2,
+		.variables = 2,
+	};
+	uint32_t arrays[4] = {1, 2, 195, 3};
+	size_t at = sizeof(fixed) + sizeof(arrays);
+
+	memcpy(ret + sizeof(fixed), arrays, sizeof(arrays));
+	for (size_t i = 0; i < sizeof(text) / sizeof(text[0]); i++) {
+		memcpy(ret + at, text[i], strlen(text[i]) + 1);
+		at += strlen(text[i]) + 1;
+	}
+	while (at % 8)
+		ret[at++] = 0;
+	fixed.size = (uint32_t)at;
+	memcpy(ret, &fixed, sizeof(fixed));
+	return at;
+}
+
+static void mutate(char *bytes, size_t size)
+{
+	uint64_t changes = 1 + chance(4);
+
+	for (uint64_t i = 0; i < changes; i++) {
+		size_t at = chance(2) ? chance(sizeof(struct sk_launch)) : chance(size);
+
+		bytes[at] = (char)(chance(4) ? chance(256) : chance(2) * 255);
+	}
+}
+
+static int fuzz(uint64_t seed, uint64_t count)
+{
+	static char *vectors[SK_ARGUMENTS_MAX + 2];
+	uint64_t taken = 0;
+
+	state = seed;
+	for (uint64_t i = 0; i < count; i++) {
+		char model[512];
+		size_t size = make_launch(model, 1 + chance(9), 1);
+		size_t cut = chance(3) ? size : chance(size + 1);
+		char *exact = malloc(cut ? cut : 1); /* so that the sanitizer sees its end */
+		struct sk_launch_view view;
+		const char *why;
+		char **envp;
+
+		if (chance(8))
+			mutate(model, size);
+		memcpy(exact, model, cut);
+		if (!sk_launch_parse(exact, cut, &view, &why)) {
+			sk_launch_vectors(&view, vectors, &envp);
+			taken++;
+		}
+		free(exact);
+	}
+	printf("%" PRIu64 " of %" PRIu64 " taken\n", taken, count);
+	return taken > 0 && taken < count ? 0 : 1;
+}
+
+static struct sk_launch_view view_of(char *bytes, uint64_t job, uint32_t attempt)
+{
+	struct sk_launch_view view;
+	const char *why;
+	size_t size = make_launch(bytes, job, attempt);
+
+	assert(sk_launch_parse(bytes, size, &view, &why) == 0);
+	return view;
+}
+
+static void end_with(struct sk_table *table, uint32_t slot, enum sk_cause cause, const char *text)
+{
+	struct sk_ended ended = {.cause = (uint16_t)cause, .code = 3, .bits = SK_EVENT_CODE};
+
+	ended.text_bytes = (uint32_t)strlen(text);
+	memcpy(ended.text, text, ended.text_bytes + 1);
+	sk_slot_end(table, slot, &ended);
+}
+
+static void check_steps(struct sk_table *table, char *why)
+{
+	_Alignas(8) char bytes[512];
+	struct sk_launch_view view = view_of(bytes, 7, 2);
+	struct sk_slot *slot = &table->slot[5];
+	struct sk_event event;
+
+	assert(sk_slot_state(slot) == SK_SLOT_FREE && !sk_slot_check(table, 5, why));
+	sk_slot_take(slot, &view, 100);
+	sk_slot_event(slot, &event);
+	assert(event.state == 1 && event.bits == 0 && event.job == 7 && event.attempt == 2);
+	assert(!strcmp(slot->taken.folder, "/tmp/j") && !sk_slot_check(table, 5, why));
+	sk_slot_launch(slot);
+	assert(!sk_slot_check(table, 5, why));
+	sk_slot_start(slot, 99, 1234, 200);
+	sk_slot_event(slot, &event);
+	assert(event.state == 2 && event.bits == SK_EVENT_STARTED && event.pid == 99);
+	assert(!sk_slot_check(table, 5, why));
+	end_with(table, 5, SK_CAUSE_EXITED, "why not");
+	sk_slot_event(slot, &event);
+	assert(event.state == 3 && event.code == 3 && event.text_bytes == 7);
+	assert(event.bits == (SK_EVENT_STARTED | SK_EVENT_ENDED | SK_EVENT_CODE));
+	assert(!sk_slot_check(table, 5, why) && (table->ended[0] & (1u << 5)));
+}
+
+/** Every bit of every published part is covered by a checksum. */
+static void check_corruption(struct sk_table *table, char *why)
+{
+	unsigned char *taken = (unsigned char *)&table->slot[5].taken;
+	unsigned char *ended = (unsigned char *)&table->slot[5].ended;
+	size_t folder = offsetof(struct sk_taken, folder) + table->slot[5].taken.folder_bytes;
+	size_t text = offsetof(struct sk_ended, text) + table->slot[5].ended.text_bytes;
+
+	for (size_t i = 0; i < folder * 8; i++) {
+		taken[i / 8] ^= (unsigned char)(1u << (i % 8));
+		assert(sk_slot_check(table, 5, why) == -EBADMSG && strstr(why, "launch record"));
+		taken[i / 8] ^= (unsigned char)(1u << (i % 8));
+	}
+	for (size_t i = 0; i < text * 8; i++) {
+		ended[i / 8] ^= (unsigned char)(1u << (i % 8));
+		assert(sk_slot_check(table, 5, why) == -EBADMSG && strstr(why, "slot 5"));
+		ended[i / 8] ^= (unsigned char)(1u << (i % 8));
+	}
+	table->slot[5].state = 9;
+	assert(sk_slot_check(table, 5, why) == -EBADMSG);
+	table->slot[5].state = SK_SLOT_ENDED;
+	assert(!sk_slot_check(table, 5, why));
+}
+
+static int table(const char *path)
+{
+	char why[SK_TEXT_MAX + 1];
+	struct sk_table *first, *second;
+
+	assert(!sk_table_open(path, &first, why) && !sk_table_same_boot(first, "boot-a"));
+	sk_table_stamp(first, "boot-a");
+	check_steps(first, why);
+	check_corruption(first, why);
+	/* A second mapping, as after a restart, sees all of it. */
+	assert(!sk_table_open(path, &second, why) && sk_table_same_boot(second, "boot-a"));
+	assert(sk_slot_state(&second->slot[5]) == SK_SLOT_ENDED);
+	sk_slot_forget(second, 5);
+	assert(sk_slot_state(&first->slot[5]) == SK_SLOT_FREE && first->forgotten_count == 1);
+	second->version = 2;
+	assert(sk_table_open(path, &first, why) == -EBADMSG && strstr(why, "header"));
+	assert(!truncate(path, 4096));
+	assert(sk_table_open(path, &first, why) == -EBADMSG && strstr(why, "4096 bytes"));
+	return 0;
+}
+
+enum { ATTEMPTS = 64 };
+
+static struct sk_table heap_table;
+static struct sk_index heap_index;
+
+static int index_against_list(uint64_t seed)
+{
+	static int slot_of[ATTEMPTS], gone[ATTEMPTS];
+	_Alignas(8) char bytes[512];
+
+	state = seed;
+	memset(slot_of, 0xff, sizeof(slot_of));
+	sk_index_init(&heap_index, &heap_table);
+	for (int i = 0; i < 100000; i++) {
+		uint64_t job = chance(ATTEMPTS);
+		uint32_t slot = (uint32_t)chance(SK_SLOTS_MAX);
+		struct sk_launch_view view = view_of(bytes, job + 1, 1);
+
+		if (slot_of[job] >= 0) {
+			bool never = chance(2);
+
+			end_with(&heap_table, (uint32_t)slot_of[job],
+				 never ? SK_CAUSE_NEVER_STARTED : SK_CAUSE_EXITED, "");
+			sk_index_forget(&heap_index, (uint32_t)slot_of[job]);
+			gone[job] |= !never;
+			slot_of[job] = -1;
+		} else if (sk_slot_state(&heap_table.slot[slot]) == SK_SLOT_FREE) {
+			sk_slot_take(&heap_table.slot[slot], &view, 1);
+			sk_index_add(&heap_index, slot);
+			slot_of[job] = (int)slot;
+		}
+		job = chance(ATTEMPTS);
+		assert(sk_index_find(&heap_index, job + 1, 1) == slot_of[job]);
+		assert(sk_index_find(&heap_index, job + 1, 2) == -1);
+		/* The ring holds 16384; an attempt of 64 comes again long before it is pushed out.
+		 */
+		assert(sk_index_is_forgotten(&heap_index, job + 1, 1) == (gone[job] != 0));
+	}
+	/* What a new spawner reads from the table is the same. */
+	sk_index_init(&heap_index, &heap_table);
+	for (int job = 0; job < ATTEMPTS; job++)
+		assert(sk_index_is_forgotten(&heap_index, (uint64_t)job + 1, 1) ==
+		       (gone[job] != 0));
+	return 0;
+}
+
+static void renew(struct sk_lease *lease, uint64_t expiry)
+{
+	lease->expiry_ns = expiry;
+	lease->expiry_check = ~expiry;
+}
+
+static int lease(void)
+{
+	struct sk_lease lease = {.expiry_check = ~(uint64_t)0};
+
+	assert(sk_lease_decide(&lease, 50, 0) == SK_LEASE_NOTHING); /* no rule yet */
+	renew(&lease, 100);
+	assert(sk_lease_decide(&lease, 99, 0) == SK_LEASE_NOTHING);
+	assert(sk_lease_decide(&lease, 100, 0) == SK_LEASE_FREEZE);
+	lease.expiry_ns = 5; /* half of a store: not believed */
+	assert(sk_lease_decide(&lease, 100, 0) == SK_LEASE_NOTHING);
+	renew(&lease, 100);
+	lease.freeze_epoch = 1;
+	lease.frozen_since_ns = 100;
+	assert(sk_lease_decide(&lease, 150, 0) == SK_LEASE_NOTHING);
+	renew(&lease, 1000); /* a new lease alone thaws nothing: the log must be read first */
+	assert(sk_lease_decide(&lease, 150, 0) == SK_LEASE_NOTHING);
+	lease.thaw_epoch = 1;
+	assert(sk_lease_decide(&lease, 150, 0) == SK_LEASE_THAW);
+	renew(&lease, 120); /* read the log, but the lease ran out again meanwhile */
+	assert(sk_lease_decide(&lease, 150, 0) == SK_LEASE_NOTHING);
+	lease.freeze_epoch = 2; /* a later freeze needs its own thaw */
+	renew(&lease, 1000);
+	assert(sk_lease_decide(&lease, 150, 0) == SK_LEASE_NOTHING);
+	assert(sk_lease_decide(&lease, 159, 60) == SK_LEASE_NOTHING);
+	assert(sk_lease_decide(&lease, 160, 60) == SK_LEASE_KILL);
+	assert(sk_lease_pause(&lease, 0) <= 100000000u);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	const char *what = argc > 1 ? argv[1] : "";
+
+	if (!strcmp(what, "sizes"))
+		return sizes();
+	if (!strcmp(what, "parse"))
+		return parse();
+	if (!strcmp(what, "fuzz") && argc == 4)
+		return fuzz(strtoull(argv[2], NULL, 10), strtoull(argv[3], NULL, 10));
+	if (!strcmp(what, "table") && argc == 3)
+		return table(argv[2]);
+	if (!strcmp(what, "index") && argc == 3)
+		return index_against_list(strtoull(argv[2], NULL, 10));
+	if (!strcmp(what, "lease"))
+		return lease();
+	return 2;
+}
