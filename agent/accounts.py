@@ -38,6 +38,7 @@ class Added:
     """The running broker knows the key already; else the next `up` will."""
 
 
+@state.disk_errors()
 def add(where: State, name: str, unix_user: str | None, key_out: Path | None) -> Added:
     """A new key for `name`, whose jobs run as `unix_user` (default: the user of that name)."""
     _check_name(name)
@@ -63,6 +64,7 @@ def add(where: State, name: str, unix_user: str | None, key_out: Path | None) ->
     return Added(name, entry.pw_name, key, context, live)
 
 
+@state.disk_errors()
 def remove(where: State, name: str) -> bool:
     """Takes a user's access away; True when a running broker has dropped them already."""
     cluster = state.load(where)
@@ -77,6 +79,7 @@ def remove(where: State, name: str) -> bool:
         return running is not None and pids.send(running, signal.SIGHUP)
 
 
+@state.disk_errors()
 def listed(where: State) -> list[dict[str, object]]:
     """Every user as a row: name, unix_user, admin, public_key."""
     state.load(where)

@@ -88,13 +88,14 @@ def _is_default(state: State) -> bool:
 @state_option
 def down_command(state: str | None) -> None:
     """End a node and its jobs; leaves the state folder and nothing else."""
-    from stoker.agent.state import check_private, locate
+    from stoker.agent.state import check_private, disk_errors, locate
     from stoker.agent.teardown import finish
 
     where = locate(state)
-    if where.root.exists():
-        check_private(where.root)
-    ended = finish(where)
+    with disk_errors():
+        if where.root.exists():
+            check_private(where.root)
+        ended = finish(where)
     if not ended.anything:
         click.echo(f"nothing runs in {where.root}")
     else:

@@ -60,6 +60,7 @@ class Started:
         return f"nats://127.0.0.1:{self.cluster.port}"
 
 
+@state.disk_errors()
 def start(options: Options) -> Started:
     """Starts the node and waits until it serves; in the foreground it does not return."""
     where = state.locate(options.state)

@@ -123,6 +123,15 @@ def run_folder(root: Path) -> Path:
     return runtime if os.access(runtime.parent.parent, os.W_OK | os.X_OK) else temporary
 
 
+@contextlib.contextmanager
+def disk_errors() -> Iterator[None]:
+    """A full disk or a folder out of reach becomes Refused, with the path the kernel named."""
+    try:
+        yield
+    except OSError as error:
+        raise Refused(f"{error.filename or 'state folder'}: {error.strerror}") from error
+
+
 def check_private(folder: Path) -> None:
     """Refuses a state folder that somebody else owns or may look into."""
     found = folder.stat()

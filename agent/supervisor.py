@@ -261,7 +261,8 @@ class Supervisor:
         url = f"nats://127.0.0.1:{self.cluster.port}"
         root = str(self.state.root)
         record = Endpoint(url, self.cluster.cluster, self.cluster.node, root)
-        write_json(self.state.endpoint, record, mode=0o644)
+        with self._tolerated("endpoint.json"):
+            write_json(self.state.endpoint, record, mode=0o644)
         self._log("supervisor", f"ready at {url}")
         self._report(event="ready")
         notify_above(f"READY=1\nSTATUS=serving at {url}")

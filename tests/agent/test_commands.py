@@ -156,6 +156,36 @@ def test_up_where_a_file_is(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_text() == "mine"
 
 
+def test_up_on_a_full_or_missing_disk_is_one_line(tmp_path: Path) -> None:
+    done = stoker("up", "--state", "/proc/stoker")
+    assert done.returncode == 2
+    assert done.stderr == "stoker: /proc/stoker: No such file or directory\n"
+    (tmp_path / "file").touch()
+    done = stoker("down", "--state", str(tmp_path / "file/state"))
+    assert done.returncode in (0, 2)
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.needs_root
+def test_up_on_a_full_disk_changes_nothing(tmp_path: Path) -> None:
+    if not ROOT:
+        pytest.skip("only root can mount a small disk")
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4k,nr_inodes=20,mode=700", "none", tmp_path],
+        check=False,
+    )
+    if mounted.returncode != 0:
+        pytest.skip("no tmpfs can be mounted here")
+    try:
+        done = stoker("up", "--state", str(tmp_path / "state"))
+        assert done.returncode == 2
+        assert "No space left on device" in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+        assert not (tmp_path / "state/format").exists()
+    finally:
+        subprocess.run(["umount", tmp_path], check=True)
+
+
 @pytest.mark.needs_root
 def test_root_jobs_need_a_user_that_exists(where: State) -> None:
     if not ROOT:
