@@ -8,8 +8,6 @@ what must be kept of an attempt while it lives. Decides nothing: the core does.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
 import pwd
 import time
 from collections import Counter
@@ -18,6 +16,7 @@ from collections.abc import Callable, Coroutine, Iterable
 import structlog
 
 from stoker.agent import jobs, steps
+from stoker.agent.folders import Folders
 from stoker.agent.jobs import Home, Place
 from stoker.agent.launch import Event as SpawnerEvent
 from stoker.agent.launch import Exited, Known, Launch, Started
@@ -48,6 +47,7 @@ class Actuator:
         *,
         starts: Starts,
         place: Place,
+        folders: Folders,
         tracer: Tracer,
         devices: Callable[[], tuple[DeviceInfo, ...]],
         post: Post,
@@ -55,16 +55,18 @@ class Actuator:
         self._spawner = spawner
         self._starts = starts
         self._place = place
+        self._folders = folders
         self._tracer = tracer
         self._devices = devices
         self._post = post
         self._homes: dict[int, tuple[Home, float]] = {}
         self._exited: dict[Key, Exited] = {}
+        self._traced: set[Key] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self.changed: Callable[[int], None] = lambda job: None
         """Called when a job of this node starts or ends."""
-        self.acknowledged: Callable[[Exited], None] = lambda exited: None
-        """Called when the log has the end of an attempt."""
+        self.acknowledged: Callable[[Exited, bool], None] = lambda exited, traced: None
+        """Called when the log has the end of an attempt; with whether it was traced."""
         self.counters: Counter[str] = Counter()
 
     # --- effects ----------------------------------------------------------------------------------
@@ -97,6 +99,7 @@ class Actuator:
     def settle(self, key: Key) -> None:
         """Have the trace of an ended job written, then say so."""
         record = self._starts.get(key)
+        self._traced.add(key)
         self._tracer.end(record, self._exited[key], lambda _: self._post(steps.Settled(key)))
 
     def acknowledge(self, keys: Iterable[Key]) -> None:
@@ -106,7 +109,9 @@ class Actuator:
             self._spawn(self._acknowledge(ended))
         self._starts.drop(keys)
         for exited in ended:
-            self.acknowledged(exited)
+            key = (exited.job, exited.attempt)
+            self.acknowledged(exited, key in self._traced)
+            self._traced.discard(key)
 
     # --- what the spawner says --------------------------------------------------------------------
 
@@ -152,8 +157,7 @@ class Actuator:
         granted = jobs.grant(self._devices(), start.decision.devices)
         traced = jobs.wants_trace(start.spec, self._place)
         launch = jobs.launch(start, granted, self._home(start.owner.uid), self._place, traced)
-        with contextlib.suppress(FileExistsError):  # an earlier try of the same job
-            os.mkdir(launch.folder, 0o700)  # noqa: PTH102  # a Path costs more than the call
+        self._folders.take(start.job)
         return launch, begun(start, tuple(device.id for device in granted), traced)
 
     def _home(self, uid: int) -> Home:

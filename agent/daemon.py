@@ -28,7 +28,6 @@ from stoker.agent.actuator import Actuator
 from stoker.agent.asks import Asks
 from stoker.agent.attempts import OVER
 from stoker.agent.keeping import Keeping
-from stoker.agent.launch import Exited
 from stoker.agent.lease import Lease
 from stoker.agent.link import Link
 from stoker.agent.logging import configure_logging
@@ -123,12 +122,13 @@ class Daemon:
             self._spawner,
             starts=self._starts,
             place=self._setting.place,
+            folders=self._keeping.folders,
             tracer=self._tracer,
             devices=lambda: self._telemetry.devices.known,
             post=self.post,
         )
         self._actuator.changed = self._waiting.changed
-        self._actuator.acknowledged = self._kept
+        self._actuator.acknowledged = self._keeping.keep
         watches = Watches(self._loop)
         logs = Logs(self._setting.jobs, watches, self._live, self._dropped, self._waiting.change)
         self._asks = Asks(
@@ -373,9 +373,6 @@ class Daemon:
     def _dropped(self, key: Key) -> int:
         exited = self._actuator.exited(key) if self._actuator is not None else None
         return self._keeping.dropped(key[0], exited)
-
-    def _kept(self, exited: Exited) -> None:
-        self._keeping.keep(exited)
 
     def _from_thread(self, call: Callable[..., object], *arguments: object) -> None:
         with contextlib.suppress(RuntimeError):  # the loop has ended: nobody waits any more

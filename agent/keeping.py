@@ -11,15 +11,16 @@ import asyncio
 import contextlib
 import shutil
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import structlog
 
 from stoker.agent import retention
+from stoker.agent.folders import Folders
 from stoker.agent.launch import Exited
 from stoker.agent.retention import Keep, Shelf
-from stoker.agent.trace_job import SUMMARY_FILE
 
 DROPPED_FILE = "dropped"
 
@@ -31,28 +32,32 @@ class Keeping:
 
     def __init__(self, jobs: Path, keep: Keep) -> None:
         self._jobs = jobs
+        self.folders = Folders(jobs)
         self._shelf = Shelf(keep)
         self._early: list[tuple[int, int]] | None = []
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="keeping")
         self.counters: Counter[str] = Counter()
+        self.folders.more = lambda: self._submit(self.folders.refill)
 
     async def begin(self, segments: Path, alive: set[int]) -> None:
         """Take stock of the folders that are there; segments of jobs long over are removed."""
+        self._submit(self.folders.begin)
         loop = asyncio.get_running_loop()
         found = await loop.run_in_executor(self._worker, self._stock, segments, alive)
         early, self._early = self._early or [], None
         for job, size in [*found, *early]:
             self._put(job, size)
 
-    def keep(self, exited: Exited) -> None:
+    def keep(self, exited: Exited, traced: bool) -> None:
         """The log has the end of this job: from now on its folder may be deleted."""
-        folder = self._jobs / str(exited.job)
         size = exited.out_bytes + exited.err_bytes
-        with contextlib.suppress(OSError):
-            if (folder / SUMMARY_FILE).exists():
+        dropped = exited.usage.output_dropped_bytes if exited.usage is not None else 0
+        if traced or dropped:
+            folder = self._jobs / str(exited.job)
+            with contextlib.suppress(OSError):
                 size = retention.size_of(folder)
-            if exited.usage is not None and exited.usage.output_dropped_bytes:
-                (folder / DROPPED_FILE).write_text(str(exited.usage.output_dropped_bytes))
+                if dropped:
+                    (folder / DROPPED_FILE).write_text(str(dropped))
         if self._early is not None:
             self._early.append((exited.job, size))
         else:
@@ -82,10 +87,20 @@ class Keeping:
             self._delete(gone)
 
     def _delete(self, jobs: list[int]) -> None:
-        self._worker.submit(self._deleted, jobs)
+        self._submit(lambda: self._deleted(jobs))
 
     def _deleted(self, jobs: list[int]) -> None:
-        self.counters["folders_deleted"] += retention.delete(self._jobs, jobs)
+        self.counters["folders_deleted"] += self.folders.give_back(jobs)
+
+    def _submit(self, work: Callable[[], None]) -> None:
+        self._worker.submit(self._guard, work)
+
+    def _guard(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except OSError as error:  # a full disk: a start makes its own folder, or fails by name
+            self.counters["disk_failed"] += 1
+            _log.warning("folders of jobs", error=str(error))
 
     def _stock(self, segments: Path, alive: set[int]) -> list[tuple[int, int]]:
         with contextlib.suppress(FileNotFoundError):

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which finished jobs keep their folder: the newest JOBS of them, within BYTES, oldest go first.
 
-Relied on by the daemon. Deciding is pure (`Shelf`); deleting is one function for a worker thread.
-A folder whose job is still running is never on the shelf. Deletions are counted.
+Relied on by keeping, which deletes. Deciding is pure (`Shelf`); reading the disk is for a worker
+thread. A folder whose job is still running is never on the shelf.
 """
 
 from __future__ import annotations
 
-import shutil
 from collections import OrderedDict
 from collections.abc import Iterable
 from pathlib import Path
@@ -70,13 +69,3 @@ def scan(folder: Path, alive: Iterable[int]) -> list[tuple[int, int]]:
 def size_of(folder: Path) -> int:
     """Bytes on disk of one job's files."""
     return sum(entry.stat().st_blocks * 512 for entry in folder.iterdir() if entry.is_file())
-
-
-def delete(folder: Path, jobs: Iterable[int]) -> int:
-    """Remove these jobs' folders; returns how many are gone."""
-    count = 0
-    for job in jobs:
-        path = folder / str(job)
-        shutil.rmtree(path, ignore_errors=True)
-        count += not path.exists()
-    return count
