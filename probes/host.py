@@ -8,6 +8,7 @@ dropped is in `dropped()` under its own name. One instance belongs to one thread
 
 from __future__ import annotations
 
+import mmap
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
     from stoker.native import _bpf
 
 __all__ = ["Cost", "HostLimits", "HostProbes", "HostTimes", "ProbeState", "cgroup_id"]
+
+NO_CGROUP = 2**64 - 1
+"""An id that no cgroup has: the kernel counts them from 1."""
+
+PAGE = mmap.PAGESIZE
 
 _STATES: tuple[State, ...] = ("attached", "refused", "unknown")
 _KINDS: tuple[EventKind, ...] = ("exec", "fork", "thread", "exit", "thread_exit")
@@ -73,16 +79,25 @@ class HostProbes:
 
         Never raises for a missing permission, feature or build part: `states` has the reason.
         """
-        limits = limits or HostLimits()
+        try:
+            target = cgroup_id(jobs_cgroup), cgroup_level(jobs_cgroup)
+        except (StokerError, OSError) as error:
+            return cls(None, all_states("unknown", str(error)))
+        return cls._attach(target, limits or HostLimits())
+
+    @classmethod
+    def trial(cls) -> list[ProbeState]:
+        """What `attach` would answer here: attached for no cgroup at all, and detached again."""
+        with cls._attach((NO_CGROUP, 1), HostLimits(1, 1, PAGE, PAGE)) as probes:
+            return probes.states
+
+    @classmethod
+    def _attach(cls, target: tuple[int, int], limits: HostLimits) -> Self:
         try:
             from stoker.native import _bpf
         except ImportError as error:
             why = f"this build has no eBPF part ({error}): clang, bpftool or libbpf-dev was missing"
             return cls(None, all_states("unknown", why))
-        try:
-            target = cgroup_id(jobs_cgroup), cgroup_level(jobs_cgroup)
-        except (StokerError, OSError) as error:
-            return cls(None, all_states("unknown", str(error)))
         kernel = _bpf.Host(
             *target,
             threads=limits.threads,

@@ -110,13 +110,21 @@ def test_a_missing_folder_is_said(tmp_path: Path) -> None:
     assert "No such file" in probes.states[0].reason
 
 
-def test_a_build_without_bpf_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_build_without_bpf_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "stoker.native._bpf", None)
     monkeypatch.delattr("stoker.native._bpf", raising=False)
-    probes = HostProbes.attach(tmp_path)
-    assert {state.state for state in probes.states} == {"unknown"}
-    assert "no eBPF part" in probes.states[0].reason
-    assert "clang" in probes.states[0].reason
+    states = HostProbes.trial()
+    assert {state.state for state in states} == {"unknown"}
+    assert "no eBPF part" in states[0].reason
+    assert "clang" in states[0].reason
+
+
+@needs_bpf
+def test_a_trial_answers_as_attaching_does_and_keeps_nothing() -> None:
+    require_root()
+    before = held()
+    assert {state.state for state in HostProbes.trial()} == {"attached"}
+    assert held() <= before
 
 
 @needs_bpf

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can be measured on this machine, and why not the rest.
+
+Relied on by `stoker doctor`, which prints it. Each question is put to the thing itself and never
+guessed from a version. Nothing is changed: BPF programs are attached for no cgroup and detached
+again, a driver is loaded in a process of its own. A question that is not answered within three
+seconds is a warning that says so.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from stoker.native.errors import StokerError
+from stoker.probes.catalogue import HOST_PROBES, ProbeState
+from stoker.probes.cgroups import cgroup_level
+from stoker.probes.host import HostProbes
+
+Status = Literal["PASS", "WARN", "FAIL"]
+
+LIMIT_S = 3.0
+"""Longest time that one check may take."""
+
+BTF = Path("/sys/kernel/btf/vmlinux")
+VENDORS = Path("/etc/OpenCL/vendors")
+BUILD_TOOLS = {"clang": "clang", "bpftool": "bpftool", "pkg-config": "pkg-config libbpf-dev"}
+"""Program needed to build the eBPF part -> distribution packages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line of the report. `id` never changes its meaning; `hint` says what to do."""
+
+    id: str
+    status: Status
+    text: str
+    hint: str = ""
+
+
+def probe_report() -> list[Check]:
+    """Every check in a stable order; takes at most LIMIT_S for each and never raises for one."""
+    found: list[Check] = []
+    for id, check in _CHECKS.items():
+        found += _bounded(id, check)
+    return found
+
+
+def _bounded(id: str, check: Callable[[], list[Check]]) -> list[Check]:
+    """The check's lines; one line that says so when it hangs or fails."""
+    answer: list[Check] = []
+
+    def ask() -> None:
+        try:
+            answer.extend(check())
+        except (StokerError, OSError, ValueError) as error:
+            answer.append(Check(id, "WARN", f"could not be asked: {error}"))
+
+    thread = threading.Thread(target=ask, name=id, daemon=True)
+    thread.start()
+    thread.join(LIMIT_S)
+    if thread.is_alive():
+        return [Check(id, "WARN", f"no answer within {LIMIT_S:g} s")]
+    return answer
+
+
+def _build() -> list[Check]:
+    try:
+        from stoker.native import _bpf  # noqa: F401  # asked whether it loads
+    except ImportError as error:
+        absent = [names for tool, names in BUILD_TOOLS.items() if not _which(tool)]
+        hint = f"apt-get install {' '.join(absent)}; " if absent else ""
+        text = f"the eBPF part is not in this build: {error}"
+        return [Check("probe.build", "WARN", text, f"{hint}make build")]
+    return [Check("probe.build", "PASS", "the eBPF part loads")]
+
+
+def _which(tool: str) -> str | None:
+    return shutil.which(tool) or shutil.which(tool, path="/usr/sbin:/sbin:/usr/local/sbin")
+
+
+def _btf() -> list[Check]:
+    if not BTF.exists():
+        hint = "Use a kernel built with CONFIG_DEBUG_INFO_BTF"
+        return [Check("probe.btf", "WARN", f"{BTF} is missing: no eBPF probes", hint)]
+    with BTF.open("rb") as file:
+        known = file.read(2) in (b"\x9f\xeb", b"\xeb\x9f")
+    if known:
+        return [Check("probe.btf", "PASS", f"{BTF}: {BTF.stat().st_size >> 10} KiB of types")]
+    return [Check("probe.btf", "WARN", f"{BTF} is no BTF: no eBPF probes")]
+
+
+def _cgroup() -> list[Check]:
+    mount = cgroup2_mount(Path("/proc/self/mountinfo").read_text())
+    if mount is None:
+        text = "no cgroup v2 is mounted: threads of jobs cannot be told apart"
+        return [Check("probe.cgroup", "WARN", text, "mount -t cgroup2 none /sys/fs/cgroup/unified")]
+    try:
+        cgroup_level(mount / "any" / "jobs")
+    except StokerError as error:
+        return [Check("probe.cgroup", "WARN", error.message, error.hint)]
+    return [Check("probe.cgroup", "PASS", f"jobs can be told apart below {mount}")]
+
+
+def cgroup2_mount(mountinfo: str) -> Path | None:
+    """Where cgroup v2 is mounted, by the text of /proc/self/mountinfo."""
+    for line in mountinfo.splitlines():
+        fields = line.split(" ")
+        if fields[fields.index("-") + 1] == "cgroup2":
+            return Path(fields[4])
+    return None
+
+
+def _host() -> list[Check]:
+    return [host_check(state) for state in HostProbes.trial()]
+
+
+def host_check(state: ProbeState) -> Check:
+    """A probe's state as a line: what it gives, or why it does not."""
+    gives = next(probe.gives for probe in HOST_PROBES if probe.id == state.id)
+    needs = next(probe.needs for probe in HOST_PROBES if probe.id == state.id)
+    if state.state == "attached":
+        return Check(f"probe.{state.id}", "PASS", gives)
+    said = "refused" if state.state == "refused" else "could not be asked"
+    return Check(
+        f"probe.{state.id}", "WARN", f"no {gives}: {said}: {state.reason}", f"Needs {needs}"
+    )
+
+
+def _opencl() -> list[Check]:
+    files = sorted(VENDORS.glob("*.icd")) if VENDORS.is_dir() else []
+    if not files:
+        text = f"no OpenCL driver in {VENDORS}"
+        return [Check("probe.opencl", "WARN", text, "apt-get install pocl-opencl-icd, or a GPU's")]
+    return [_driver(file) for file in files]
+
+
+def _driver(file: Path) -> Check:
+    """Load one OpenCL driver in a process that may hang or crash."""
+    library = file.read_text().strip()
+    program = "import ctypes, sys; ctypes.CDLL(sys.argv[1])"
+    id = f"probe.opencl.{file.stem}"
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", program, library],
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S - 0.5,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return Check(id, "WARN", f"{library} did not load in time", f"Remove {file} or repair it")
+    if done.returncode == 0:
+        return Check(id, "PASS", f"{library} loads")
+    last = (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1]
+    return Check(id, "WARN", f"{library} does not load: {last}", f"Remove {file} or repair it")
+
+
+_CHECKS: dict[str, Callable[[], list[Check]]] = {
+    "probe.build": _build,
+    "probe.btf": _btf,
+    "probe.cgroup": _cgroup,
+    "probe.host": _host,
+    "probe.opencl": _opencl,
+}

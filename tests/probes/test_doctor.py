@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The probes' part of the doctor: the same ids everywhere, and a reason for what is missing."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from stoker.probes import doctor
+from stoker.probes.catalogue import HOST_PROBES, ProbeState, all_states
+from stoker.probes.doctor import Check, cgroup2_mount, host_check, probe_report
+from stoker.probes.host import HostProbes
+from tests.probes.groups import require_root
+
+
+def test_every_probe_is_in_the_report_with_a_text() -> None:
+    report = probe_report()
+    ids = [check.id for check in report]
+    assert len(ids) == len(set(ids))
+    assert {f"probe.{probe.id}" for probe in HOST_PROBES} <= set(ids)
+    assert {"probe.build", "probe.btf", "probe.cgroup"} <= set(ids)
+    assert all(check.text for check in report)
+    assert {check.status for check in report} <= {"PASS", "WARN"}
+
+
+@pytest.mark.needs_bpf
+def test_as_root_every_host_probe_passes() -> None:
+    require_root()
+    wrong = [check for check in probe_report() if check.status != "PASS"]
+    assert [check for check in wrong if not check.id.startswith("probe.opencl")] == []
+
+
+def test_a_refusal_is_told_with_what_is_needed() -> None:
+    check = host_check(ProbeState("host.sched.switch", "refused", "loading: EPERM"))
+    assert (check.id, check.status) == ("probe.host.sched.switch", "WARN")
+    assert "refused: loading: EPERM" in check.text
+    assert "CAP_BPF" in check.hint
+
+
+def test_what_could_not_be_asked_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(HostProbes, "trial", lambda: all_states("unknown", "no such module"))
+    texts = [check.text for check in probe_report() if check.id.startswith("probe.host")]
+    assert len(texts) == len(HOST_PROBES)
+    assert all("could not be asked: no such module" in text for text in texts)
+
+
+def test_a_check_that_hangs_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    release = threading.Event()
+
+    def hang() -> list[Check]:
+        release.wait(30)
+        return []
+
+    def fail() -> list[Check]:
+        raise OSError("broken")
+
+    monkeypatch.setattr(doctor, "LIMIT_S", 0.05)
+    monkeypatch.setattr(doctor, "_CHECKS", {"probe.a": hang, "probe.b": fail})
+    hung, failed = probe_report()
+    release.set()
+    assert (hung.id, hung.status, hung.text) == ("probe.a", "WARN", "no answer within 0.05 s")
+    assert (failed.id, failed.status) == ("probe.b", "WARN")
+    assert "broken" in failed.text
+
+
+def test_a_driver_that_does_not_load_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "ghost.icd").write_text("/nowhere/libghost.so\n")
+    monkeypatch.setattr(doctor, "VENDORS", tmp_path)
+    (check,) = [check for check in probe_report() if check.id.startswith("probe.opencl")]
+    assert (check.id, check.status) == ("probe.opencl.ghost", "WARN")
+    assert "/nowhere/libghost.so does not load" in check.text
+    assert str(tmp_path / "ghost.icd") in check.hint
+
+
+def test_no_driver_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "VENDORS", tmp_path / "none")
+    (check,) = [check for check in probe_report() if check.id.startswith("probe.opencl")]
+    assert check.status == "WARN"
+    assert "pocl" in check.hint
+
+
+def test_a_kernel_without_btf_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "BTF", tmp_path / "vmlinux")
+    (missing,) = [check for check in probe_report() if check.id == "probe.btf"]
+    assert (missing.status, "missing" in missing.text) == ("WARN", True)
+    (tmp_path / "vmlinux").write_bytes(b"\0\0")
+    (wrong,) = [check for check in probe_report() if check.id == "probe.btf"]
+    assert (wrong.status, "no BTF" in wrong.text) == ("WARN", True)
+
+
+def test_the_cgroup2_mount_is_found_among_others() -> None:
+    lines = (
+        "31 30 0:26 / /cg/memory rw - cgroup cgroup rw\n41 30 0:38 / /cg/u rw a:1 - cgroup2 x rw\n"
+    )
+    assert cgroup2_mount(lines) == Path("/cg/u")
+    assert cgroup2_mount(lines.splitlines()[0]) is None
