@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any, Protocol
 
 import msgspec
@@ -20,6 +20,7 @@ from nats.aio.msg import Msg
 
 from stoker.mesh import subjects
 from stoker.mesh.broker import LOG_ENTRY_BYTES_MAX, LOG_MAX_BYTES
+from stoker.mesh.requests import Requests
 from stoker.native.errors import Corrupt, Denied, Refused, StokerError, Unavailable
 
 APPEND_TIMEOUT_S = 2.0
@@ -131,21 +132,14 @@ _answers = msgspec.json.Decoder(_Answer)
 
 
 class JetStreamLog:
-    """The log on a connection of its own. `denied` is set by the connection's error_cb."""
+    """The log on a connection of its own, whose callbacks `requests` must be given."""
 
-    def __init__(
-        self, connection: Connection, cluster: str, max_bytes: int = LOG_MAX_BYTES
-    ) -> None:
-        self._nc = connection
+    def __init__(self, requests: Requests, cluster: str, max_bytes: int = LOG_MAX_BYTES) -> None:
+        self._requests = requests
+        self._nc = requests.connection
         self._cluster = cluster
         self._max_bytes = max_bytes
         self._readers = 0
-        self.denied = ""
-
-    async def on_error(self, error: Exception) -> None:
-        """To be called by the connection's error_cb: a refused publish shows up nowhere else."""
-        if "permissions violation" in str(error).lower():
-            self.denied = str(error)[:500]
 
     async def open(self) -> int:
         """Create the stream or take the existing one, if it is ours; returns the bytes it holds."""
@@ -176,16 +170,11 @@ class JetStreamLog:
             "Nats-Expected-Last-Sequence": str(tail),
             "Nats-Msg-Id": name,
         }
-        self.denied = ""
         try:
-            reply = await self._nc.request(
-                subjects.LOG, entry, timeout=APPEND_TIMEOUT_S, headers=headers
-            )
-        except (TimeoutError, nats.errors.Error, OSError) as error:
-            if self.denied:
-                raise Denied(f"the broker refused the append: {self.denied}") from None
-            raise OutcomeUnknown(f"append at {tail}: {error!r}") from None
-        return _appended(tail, reply.data)
+            answer = await self._requests.ask(subjects.LOG, entry, APPEND_TIMEOUT_S, headers)
+        except Unavailable as error:
+            raise OutcomeUnknown(f"append at {tail}: {error.message}") from None
+        return _appended(tail, answer)
 
     async def trim(self, seq: int) -> None:
         body = msgspec.json.encode({"seq": seq + 1})
@@ -213,7 +202,7 @@ class JetStreamLog:
             await reader.close()
             # A lost connection leaves the consumer to its inactivity limit.
             if self._nc.is_connected:
-                with contextlib.suppress(StokerError):
+                with contextlib.suppress(StokerError, nats.errors.Error):
                     await self._api(f"CONSUMER.DELETE.{subjects.LOG_STREAM}.{name}", b"")
 
     async def _consumer(self, seq: int) -> str:
@@ -248,13 +237,11 @@ class JetStreamLog:
         return await self._api(f"STREAM.{call}.{subjects.LOG_STREAM}", body)
 
     async def _api(self, call: str, body: bytes) -> _Answer:
+        data = await self._requests.ask(f"$JS.API.{call}", body, API_TIMEOUT_S)
         try:
-            reply = await self._nc.request(f"$JS.API.{call}", body, timeout=API_TIMEOUT_S)
-        except (TimeoutError, nats.errors.Error, OSError) as error:
-            if self.denied:
-                raise Denied(f"the broker refused {call}: {self.denied}") from None
-            raise Unavailable(f"the log engine did not answer {call}: {error!r}") from None
-        return _answers.decode(reply.data)
+            return _answers.decode(data)
+        except msgspec.MsgspecError as error:
+            raise Unavailable(f"the log engine's answer to {call}: {error}") from None
 
 
 def _appended(tail: int, data: bytes) -> int:
@@ -277,6 +264,14 @@ def _appended(tail: int, data: bytes) -> int:
     if number == _STREAM_SEALED:
         raise Denied("the log is sealed: it has moved to another engine")
     raise OutcomeUnknown(f"append at {tail}: {text} ({number})")
+
+
+@contextlib.contextmanager
+def _as_unavailable() -> Iterator[None]:
+    try:
+        yield
+    except (nats.errors.Error, OSError) as error:
+        raise Unavailable(f"reading the log: {error!r}") from None
 
 
 _ENDS = (
@@ -302,11 +297,13 @@ class _Reader:
 
     async def fetch(self) -> list[tuple[int, bytes]]:
         if self._subscription is None:
-            self._subscription = await self._nc.subscribe(self._inbox, cb=self._take)
+            with _as_unavailable():
+                self._subscription = await self._nc.subscribe(self._inbox, cb=self._take)
         self._batch = []
         self._over.clear()
         request = {"batch": FETCH_BATCH, "max_bytes": FETCH_BYTES, "no_wait": True}
-        await self._nc.publish(self._next, msgspec.json.encode(request), reply=self._inbox)
+        with _as_unavailable():
+            await self._nc.publish(self._next, msgspec.json.encode(request), reply=self._inbox)
         try:
             await asyncio.wait_for(self._over.wait(), API_TIMEOUT_S)
         except TimeoutError:
@@ -331,4 +328,5 @@ class _Reader:
     async def close(self) -> None:
         """Listen no more."""
         if self._subscription is not None and self._nc.is_connected:
-            await self._subscription.unsubscribe()
+            with contextlib.suppress(nats.errors.Error):
+                await self._subscription.unsubscribe()

@@ -84,6 +84,11 @@ def user_request(user: str, noun: str, verb: str) -> str:
     return f"{PREFIX}.user.{token(user)}.{noun}.{verb}"
 
 
+def user_request_pattern(noun: str, verb: str) -> str:
+    """One request of all users, to subscribe to."""
+    return f"{PREFIX}.user.*.{noun}.{verb}"
+
+
 def parse_user_request(subject: str) -> UserRequest:
     """The reverse of `user_request`."""
     parts = _fields(subject, "user", 3)

@@ -11,15 +11,29 @@ from nats.aio.client import Client as Connection
 
 from stoker.mesh import subjects
 from stoker.mesh.log import Gap, JetStreamLog, LogFull, OutcomeUnknown, WrongTail
+from stoker.mesh.requests import Requests
 from stoker.native.errors import Corrupt, Denied, Unavailable
 from tests.mesh.server import CLUSTER, Server
 
 
 async def open_log(server: Server, max_bytes: int = 1 << 20) -> JetStreamLog:
-    nc = await server.connect("scheduler")
-    log = JetStreamLog(nc, CLUSTER, max_bytes)
+    log = JetStreamLog(await connect(server, "scheduler"), CLUSTER, max_bytes)
     await log.open()
     return log
+
+
+async def connect(server: Server, who: str) -> Requests:
+    """A connection with its callbacks, as the daemon makes it."""
+    requests = Requests(Connection())
+
+    async def on_error(error: Exception) -> None:
+        await requests.on_error(error)
+
+    async def on_lost() -> None:
+        await requests.on_lost()
+
+    requests.connection = await server.connect(who, error_cb=on_error, disconnected_cb=on_lost)
+    return requests
 
 
 async def contents(log: JetStreamLog, seq: int = 1) -> list[tuple[int, bytes]]:
@@ -76,11 +90,7 @@ async def test_a_full_log_says_so_and_takes_entries_again_after_a_trim(server: S
 
 
 async def test_a_refused_publish_is_denied_by_name(server: Server) -> None:
-    async def on_error(error: Exception) -> None:
-        await log.on_error(error)
-
-    node = await server.connect("node1", error_cb=on_error)
-    log = JetStreamLog(node, CLUSTER)
+    log = JetStreamLog(await connect(server, "node1"), CLUSTER)
     with pytest.raises(Denied, match=r"(?i)permissions violation"):
         await log.open()
     log_of_scheduler = await open_log(server)
@@ -91,7 +101,7 @@ async def test_a_refused_publish_is_denied_by_name(server: Server) -> None:
 
 async def test_the_log_of_another_cluster_is_refused(server: Server) -> None:
     await open_log(server)
-    other = JetStreamLog(await server.connect("scheduler"), "another", 1 << 20)
+    other = JetStreamLog(await connect(server, "scheduler"), "another", 1 << 20)
     with pytest.raises(Corrupt, match=f"belongs to cluster {CLUSTER}"):
         await other.open()
 

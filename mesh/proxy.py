@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests that a job's node answers: output, stdin, traces, kernels; carried there and back.
+
+Relied on by the daemon, after the service has checked whose job it is. Owns the bound on how many
+are under way and the answers for a job that has not got a node yet, or never will.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import msgspec
+
+from stoker.mesh import ask as asks
+from stoker.mesh import schema, views
+from stoker.mesh.ask import Ask, LogsReply, StdinReply, TraceReply
+from stoker.mesh.replica import Replica
+from stoker.mesh.schema import GetRequest, KernelRow, LogsRequest, StdinRequest, TraceRequest
+from stoker.mesh.service import Caller, Proxied
+from stoker.native.errors import BadRequest, NotFound, Refused, StokerError, Unavailable
+from stoker.scheduler.book import Job
+from stoker.scheduler.nouns import ENDED
+
+PROXIED_MAX = 1024
+ANSWER_S = 3.0
+"""How long past its own wait a node may take."""
+KERNELS_S = 2.0
+TRACE_BYTES_MAX = 320 * 1024
+"""Largest summary put into a JobView; the timeline has its own request."""
+KERNEL_ROWS_MAX = 1000
+
+AskNode = Callable[[str, str, bytes, float], Awaitable[bytes]]
+"""(node, what, payload, timeout_s) -> reply, or Unavailable."""
+AwaitJob = Callable[[int, str, float], Awaitable[Job]]
+"""(job, until, wait_s) -> the job then."""
+
+R = TypeVar("R", LogsReply, StdinReply, TraceReply)
+_rows = msgspec.json.Decoder(list[KernelRow])
+
+
+class Proxy:
+    """Both ends are given as functions, so that it can be tested without either."""
+
+    def __init__(self, replica: Replica, ask_node: AskNode, await_job: AwaitJob) -> None:
+        self._replica = replica
+        self._ask_node = ask_node
+        self._await_job = await_job
+        self._running = 0
+
+    async def answer(self, proxied: Proxied) -> bytes:
+        """The reply to the user; a StokerError is raised."""
+        if self._running >= PROXIED_MAX:
+            raise Refused(f"{PROXIED_MAX} requests wait for nodes, which is the limit")
+        self._running += 1
+        try:
+            return schema.encode(await self._answer(proxied))
+        finally:
+            self._running -= 1
+
+    async def _answer(self, proxied: Proxied) -> schema.Message:
+        request, job = proxied.request, proxied.job
+        if isinstance(request, GetRequest):
+            return await self._get(request, job)
+        wait_s: float = request.wait_s  # type: ignore[attr-defined]  # all others have one
+        if job.decision is None and job.state not in ENDED and wait_s > 0:
+            job = await self._await_job(job.job, "running", wait_s)
+        if isinstance(request, LogsRequest):
+            return await self._logs(request, job)
+        if isinstance(request, StdinRequest):
+            return await self._stdin(request, job)
+        assert isinstance(request, TraceRequest), type(request)
+        return await self._trace(request, job)
+
+    async def _logs(self, request: LogsRequest, job: Job) -> schema.LogsView:
+        limit = _limit(request.limit, request.offset)
+        nothing = schema.LogsView(
+            job=job.job,
+            stream=request.stream,
+            data=b"",
+            next_offset=request.offset,
+            eof=job.state in ENDED,
+            waiting=job.state not in ENDED,
+        )
+        if job.decision is None:
+            return nothing
+        ask = asks.LogsAsk(
+            job.job, job.attempt, request.stream, request.offset, limit, request.wait_s
+        )
+        reply = await self._ask(job, "logs", ask, LogsReply)
+        if reply is None:
+            return nothing
+        return schema.LogsView(
+            job=job.job,
+            stream=request.stream,
+            data=reply.data,
+            next_offset=reply.next_offset,
+            eof=reply.eof,
+            dropped_bytes=reply.dropped,
+        )
+
+    async def _stdin(self, request: StdinRequest, job: Job) -> schema.StdinView:
+        if not job.decoded_spec().stdin:
+            raise BadRequest(f"job {job.job} was submitted without stdin")
+        if len(request.data) > asks.STDIN_BYTES_MAX or request.offset < 0:
+            raise BadRequest(f"at most {asks.STDIN_BYTES_MAX} bytes of stdin at once")
+        over = job.state in ENDED
+        waiting = schema.StdinView(
+            job=job.job, next_offset=request.offset, closed=over, waiting=not over
+        )
+        if job.decision is None or over:
+            return waiting
+        ask = asks.StdinAsk(
+            job.job, job.attempt, request.offset, request.data, request.eof, request.wait_s
+        )
+        reply = await self._ask(job, "stdin", ask, StdinReply)
+        if reply is None:
+            return waiting
+        return schema.StdinView(job=job.job, next_offset=reply.next_offset, closed=reply.closed)
+
+    async def _trace(self, request: TraceRequest, job: Job) -> schema.TraceView:
+        limit = _limit(request.limit, request.offset)
+        if job.decision is None:
+            raise NotFound(f"job {job.job} has not run, so there is no trace")
+        ask = asks.TraceAsk("perfetto", job.job, job.attempt, request.offset, limit, request.wait_s)
+        reply = await self._ask(job, "trace", ask, TraceReply)
+        if reply is None:
+            raise NotFound(f"job {job.job} has no trace yet")
+        return schema.TraceView(
+            job=job.job,
+            data=reply.data,
+            next_offset=reply.next_offset,
+            eof=reply.eof,
+            size_bytes=reply.size,
+        )
+
+    async def _get(self, request: GetRequest, job: Job) -> schema.JobView:
+        """The job with the node's trace summary, or with why there is none."""
+        if request.until:
+            job = await self._await_job(job.job, request.until, request.wait_s)
+        view = views.job_view(self._replica, job)
+        try:
+            data = await self._summary(job)
+        except StokerError as error:
+            return msgspec.structs.replace(view, trace_absent=error.message)
+        return msgspec.structs.replace(view, trace=msgspec.Raw(data))
+
+    async def _summary(self, job: Job) -> bytes:
+        if job.decision is None:
+            raise NotFound("it has not run")
+        data = b""
+        while len(data) <= TRACE_BYTES_MAX:
+            ask = asks.TraceAsk("summary", job.job, job.attempt, len(data))
+            reply = await self._ask(job, "trace", ask, TraceReply)
+            if reply is None:
+                raise NotFound("its node has no trace of it")
+            data += reply.data
+            if reply.eof or not reply.data:
+                return _as_json(data)
+        raise Refused(f"the summary has more than {TRACE_BYTES_MAX} bytes: stoker trace has it all")
+
+    async def _ask(self, job: Job, what: str, ask: Ask, kind: type[R]) -> R | None:
+        """The node's reply; None while a job that is not over is not known there yet."""
+        assert job.decision is not None
+        payload = asks.encode(ask)
+        data = await self._ask_node(job.decision.node, what, payload, ask.wait_s + ANSWER_S)
+        try:
+            reply = asks.decode_reply(data)
+        except NotFound:
+            if job.state in ENDED:
+                raise
+            return None
+        if not isinstance(reply, kind):
+            raise Unavailable(f"the node answered with {type(reply).__name__}")
+        return reply
+
+    async def kernels(self, caller: Caller) -> bytes:
+        """Kernels of all nodes, those of the caller's jobs, by total time."""
+        request = caller.request
+        assert isinstance(request, schema.KernelRequest)
+        book = self._replica.state.book
+        only = None
+        if request.job is not None:
+            only = book.refer(request.job, caller.user, all_users=caller.admin).job
+        nodes = sorted(book.nodes)
+        payload = asks.encode(asks.TraceAsk("kernels", job=only or 0))
+        found = await asyncio.gather(*(self._node_kernels(node, payload) for node in nodes))
+        rows: list[KernelRow] = []
+        absent: dict[str, str] = {}
+        for node, answer in zip(nodes, found, strict=True):
+            if isinstance(answer, str):
+                absent[node] = answer
+            else:
+                rows += [row for row in answer if self._may_see(row, only, caller)]
+        rows.sort(key=lambda row: -row.total_ns)
+        return schema.encode(
+            schema.KernelList(kernels=tuple(rows[:KERNEL_ROWS_MAX]), absent=absent)
+        )
+
+    async def _node_kernels(self, node: str, payload: bytes) -> list[KernelRow] | str:
+        try:
+            reply = asks.decode_reply(await self._ask_node(node, "trace", payload, KERNELS_S))
+            return _rows.decode(reply.data) if isinstance(reply, TraceReply) else "no rows"
+        except StokerError as error:
+            return error.message
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            return f"unreadable: {error}"
+
+    def _may_see(self, row: KernelRow, only: int | None, caller: Caller) -> bool:
+        try:
+            self._replica.state.book.get(row.job, caller.scope)
+        except NotFound:
+            return False
+        return only in (None, row.job)
+
+
+def _limit(limit: int, offset: int) -> int:
+    if offset < 0 or not 0 < limit <= schema.LOGS_BYTES_MAX:
+        raise BadRequest(f"offset {offset}, limit {limit}: from 1 to {schema.LOGS_BYTES_MAX} bytes")
+    return limit
+
+
+def _as_json(data: bytes) -> bytes:
+    try:
+        return bytes(msgspec.json.decode(data, type=msgspec.Raw))
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise Unavailable(f"the node's summary is not JSON: {error}") from None

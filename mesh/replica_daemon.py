@@ -1,0 +1,578 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The scheduler's process: `python -m stoker.mesh.replica_daemon --state FOLDER`.
+
+Relied on by the supervisor. A thin shell: messages become events of `Replica`, its effects become
+messages, files and log appends; no decision is made here. No message ends it; a defect in a step
+does, by name, and the log has all that was promised.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import gc
+import os
+import signal
+import sys
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import msgspec
+import nats.errors
+import nats.micro
+import structlog
+from nats.aio.client import Client as Connection
+from nats.aio.msg import Msg
+from nats.micro.request import Request
+
+from stoker import __version__
+from stoker.mesh import broker, events, identity, node_messages, notify, schema, subjects, users
+from stoker.mesh.command import NodeReply
+from stoker.mesh.identity import Identity
+from stoker.mesh.log import Gap, JetStreamLog, LogFull
+from stoker.mesh.proxy import Proxy
+from stoker.mesh.replica import Replica, Settings
+from stoker.mesh.requests import Requests
+from stoker.mesh.service import Caller, Proxied, Service
+from stoker.mesh.snapshots import SnapshotFolder
+from stoker.native.errors import Corrupt, StokerError, Unavailable
+from stoker.scheduler.book import Job
+from stoker.scheduler.core import Limits
+
+TICK_S = 0.1
+SECOND_S = 1.0
+RECONNECT_S = 0.1
+DISK_RESERVE_BYTES = 64 << 20
+"""Kept free for the end of what runs: below it no job is taken."""
+DISK_RESERVE_SHARE = 0.05
+"""Of a small disk."""
+BROKER_STUCK_S = 6.0
+"""A log that answers nothing for so long, with room on the disk, needs its broker restarted."""
+BROKER_AGAIN_S = 20.0
+
+log = structlog.get_logger("scheduler")
+
+
+class Cluster(msgspec.Struct, frozen=True):
+    """What of cluster.json is needed here."""
+
+    cluster: str
+    node: str
+    scheduler_public_key: str
+    port: int
+
+
+@dataclass(frozen=True)
+class Options:
+    """The command line."""
+
+    state: Path
+    log_max_bytes: int = broker.LOG_MAX_BYTES
+    disk_reserve_bytes: int = DISK_RESERVE_BYTES
+
+
+_DEFECT = StokerError("the request could not be served: this is a defect of stoker, see its log")
+
+
+class NodeCaller:
+    """A node that waits for a reply."""
+
+    __slots__ = ("message",)
+
+    def __init__(self, message: Msg) -> None:
+        self.message = message
+
+
+class Daemon:
+    """One process. `run` returns after SIGTERM."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.cluster = _read_cluster(options.state)
+        self.identity = _scheduler_key(options.state, self.cluster)
+        self.folder = SnapshotFolder(options.state / "scheduler")
+        self.users_file = options.state / "users.json"
+        self.replica = self._replica()
+        self.service = Service(self.replica, {})
+        self.proxy = Proxy(self.replica, self._ask_node, self._await_job)
+        self.nc = Connection()
+        self.log_requests = Requests(Connection())
+        self.log = JetStreamLog(self.log_requests, self.cluster.cluster, options.log_max_bytes)
+        self._effects: deque[events.Effect] = deque()
+        self._carrying = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stopped = asyncio.Event()
+        self._users_stamp: tuple[int, int, int] | None = None
+        self._users_checked_ns = 0
+        self._status = ""
+        self._asked_broker_s = 0.0
+        self._stuck_since_s: float | None = None
+        self._do: dict[type, Callable[[Any], Awaitable[None]]] = {
+            events.Append: self._append,
+            events.Read: self._read,
+            events.Reply: self._reply,
+            events.Send: self._send,
+            events.SaveSnapshot: self._save,
+            events.Trim: self._trim,
+            events.Lead: self._lead,
+            events.Halt: self._halt,
+        }
+
+    def _replica(self) -> Replica:
+        found = self.folder.newest(self.cluster.cluster)
+        for what in found.damaged:
+            log.error("snapshot damaged", what=what)
+        leader = int.from_bytes(self.identity.public.encode()[1:9], "little")
+        settings = Settings(
+            self.cluster.cluster,
+            leader,
+            Limits(),
+            self.options.log_max_bytes,
+            seed=time.monotonic_ns(),
+        )
+        verifiers = {leader: self.identity.verifier}
+        return Replica(settings, self.identity, dict(verifiers), found.snapshot, found.digest)
+
+    # --- life -------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Connect, lead, serve until told to stop."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stopped.set)
+        self._check_users()
+        starting = asyncio.create_task(self._start())
+        stopping = asyncio.create_task(self._stopped.wait())
+        await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if starting.done():
+            starting.result()
+            await stopping
+        starting.cancel()
+        notify.stopping()
+        for nc in (self.nc, self.log_requests.connection):
+            with contextlib.suppress(Exception):
+                await asyncio.wait_for(nc.close(), 1)
+
+    async def _start(self) -> None:
+        notify.status("waiting: connecting to the broker")
+        await self._connect(self.nc, "scheduler")
+        await self._connect(self.log_requests.connection, "scheduler log")
+        await self._open_log()
+        await self._serve()
+        self._spawn(self._every(TICK_S, self._tick))
+        self._spawn(self._every(SECOND_S, self._second))
+
+    async def _connect(self, nc: Connection, name: str) -> None:
+        """For good: nats-py reconnects, and asks again until the first connection stands."""
+        while True:
+            try:
+                await nc.connect(
+                    f"nats://127.0.0.1:{self.cluster.port}",
+                    name=name,
+                    nkeys_seed=str(_key_file(self.options.state)),
+                    inbox_prefix=subjects.inbox("scheduler").encode(),
+                    error_cb=self._on_error,
+                    disconnected_cb=self._on_lost,
+                    pending_size=-1,  # no publish is repeated behind our back after a reconnect
+                    connect_timeout=1,
+                    ping_interval=2,
+                    max_outstanding_pings=2,
+                    max_reconnect_attempts=-1,
+                    reconnect_time_wait=RECONNECT_S,  # type: ignore[arg-type]  # passed to sleep
+                )
+                return
+            except (nats.errors.Error, OSError, TimeoutError) as error:
+                log.warning("no broker yet", error=repr(error))
+                await asyncio.sleep(RECONNECT_S)
+
+    async def _open_log(self) -> None:
+        while True:
+            try:
+                await self.log.open()
+                return
+            except Unavailable as error:
+                log.warning("no log yet", error=error.message)
+                await asyncio.sleep(RECONNECT_S)
+
+    async def _on_error(self, error: Exception) -> None:
+        log.warning("broker", error=repr(error))
+        await self.log_requests.on_error(error)
+
+    async def _on_lost(self) -> None:
+        await self.log_requests.on_lost()
+
+    async def _serve(self) -> None:
+        """Every subject: users through a discoverable service, nodes directly."""
+        await self.nc.subscribe(subjects.EVERY_NODE_REQUEST, cb=self._from_node)
+        await self.nc.subscribe(subjects.EVERY_OBSERVATION, cb=self._observed)
+        service = await nats.micro.add_service(
+            self.nc, name="stoker", version=__version__, description="GPU jobs: docs/schema"
+        )
+        for noun, verb in subjects.USER_REQUESTS:
+            await service.add_endpoint(
+                name=f"{noun}-{verb}",
+                subject=subjects.user_request_pattern(noun, verb),
+                handler=self._from_user,
+                queue_group="scheduler",
+            )
+        await self.nc.flush()
+
+    async def _every(self, period_s: float, what: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await what()
+            await asyncio.sleep(period_s)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._task_done)
+
+    def _task_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            _die(str(task.get_coro()), task.exception())
+
+    # --- messages in ------------------------------------------------------------------------------
+
+    async def _from_user(self, request: Request) -> None:
+        now_ns = time.time_ns()
+        try:
+            address = subjects.parse_user_request(request.subject)
+            if address.user not in self.service.users:
+                self._check_users(now_ns)
+            taken = self.service.take(address, request, request.data, now_ns)
+        except StokerError as error:
+            await self._respond(request, schema.error_reply(error))
+            return
+        except Exception:
+            log.exception("a request that decoding did not survive", subject=request.subject)
+            await self._respond(request, schema.error_reply(_DEFECT))
+            return
+        if isinstance(taken, bytes):
+            await self._respond(request, taken)
+        elif isinstance(taken, Proxied):
+            self._spawn(self._proxy(taken.caller, self.proxy.answer(taken)))
+        elif isinstance(taken, Caller):
+            self._spawn(self._proxy(taken, self.proxy.kernels(taken)))
+        else:
+            await self._feed(taken, now_ns)
+
+    async def _proxy(self, caller: Caller, answer: Awaitable[bytes]) -> None:
+        try:
+            data = await answer
+        except StokerError as error:
+            data = schema.error_reply(error)
+        await self._respond(caller.reply, data)
+
+    async def _from_node(self, message: Msg) -> None:
+        try:
+            event = _node_event(message)
+        except StokerError as error:
+            self.replica.count(f"node_{error.code}")
+            log.warning("a node's message is refused", subject=message.subject, error=str(error))
+            reply = NodeReply(False, error.code, error.message)
+            await self._respond(message, msgspec.msgpack.encode(reply))
+        else:
+            await self._feed(event, time.time_ns())
+
+    async def _observed(self, message: Msg) -> None:
+        try:
+            node = subjects.parse_observation(message.subject)
+            event = events.Observed(node, node_messages.observation(message.data, node))
+        except StokerError as error:
+            self.replica.count("observation_refused")
+            log.warning("an observation is refused", error=str(error))
+        else:
+            await self._feed(event, time.time_ns())
+
+    # --- effects out ------------------------------------------------------------------------------
+
+    async def _feed(self, event: events.Event, now_ns: int) -> None:
+        """One step; effects are carried out in order, also those of steps made meanwhile."""
+        try:
+            self._effects.extend(self.replica.step(event, now_ns))
+        except Exception:
+            _die(type(event).__name__)
+        if self._carrying:
+            return
+        self._carrying = True
+        while self._effects:
+            effect = self._effects.popleft()
+            try:
+                await self._do[type(effect)](effect)
+            except Exception:
+                self.replica.count("effect_failed")
+                log.exception("an effect failed", effect=type(effect).__name__)
+        self._carrying = False
+
+    async def _append(self, effect: events.Append) -> None:
+        self._spawn(self._append_now(effect))
+
+    async def _append_now(self, effect: events.Append) -> None:
+        event: events.Event
+        try:
+            event = events.AppendDone(
+                await self.log.append_at(effect.tail, effect.data, effect.name)
+            )
+        except LogFull as error:
+            event = events.AppendFull(error.message)
+        except Gap as error:
+            event = events.LogBroken(error.message)
+        except StokerError as error:
+            event = events.LogFailed(error.message)
+        if isinstance(event, events.LogFailed):
+            log.warning("append", why=event.why)
+        await self._feed(event, time.time_ns())
+
+    async def _read(self, effect: events.Read) -> None:
+        self._spawn(self._read_now(effect.seq))
+
+    async def _read_now(self, seq: int) -> None:
+        try:
+            async for batch in self.log.read_from(seq):
+                await self._feed(events.LogEntries(batch), time.time_ns())
+        except Gap as error:
+            await self._feed(events.LogBroken(error.message), time.time_ns())
+        except StokerError as error:
+            await self._feed(events.LogFailed(error.message), time.time_ns())
+        else:
+            await self._feed(events.LogEnd(), time.time_ns())
+
+    async def _reply(self, effect: events.Reply) -> None:
+        token, value = effect.token, effect.value
+        if isinstance(token, Caller):
+            try:
+                data = self.service.encode(token, value)
+            except Exception:
+                log.exception("a reply that cannot be written", user=token.user, verb=token.verb)
+                data = schema.error_reply(_DEFECT)
+            await self._respond(token.reply, data)
+        elif isinstance(token, NodeCaller):
+            if isinstance(value, StokerError):
+                value = NodeReply(False, value.code, value.message)
+            data = value if isinstance(value, bytes) else msgspec.msgpack.encode(value)
+            await self._respond(token.message, data)
+        elif isinstance(token, asyncio.Future) and not token.done():
+            token.set_result(value)
+
+    async def _respond(self, to: Any, data: bytes) -> None:
+        """To whoever waits; a lost connection loses the reply, and they ask again."""
+        try:
+            await to.respond(data)
+        except (nats.errors.Error, OSError, ValueError) as error:
+            self.replica.count("reply_lost")
+            log.info("a reply is lost", error=repr(error))
+
+    async def _send(self, effect: events.Send) -> None:
+        """A command lost here is a gap in the node's chain, which the next heartbeat shows."""
+        build = subjects.command if effect.what == "command" else subjects.heartbeat
+        try:
+            await self.nc.publish(build(effect.node), effect.data)
+        except (nats.errors.Error, OSError):
+            self.replica.count(f"{effect.what}_lost")
+
+    async def _save(self, effect: events.SaveSnapshot) -> None:
+        self._spawn(self._save_now(effect))
+
+    async def _save_now(self, effect: events.SaveSnapshot) -> None:
+        event: events.Event
+        try:
+            digest = await asyncio.to_thread(self.folder.save, effect.seq, effect.data)
+            event = events.SnapshotSaved(effect.seq, digest)
+            log.info("snapshot", seq=effect.seq, bytes=len(effect.data))
+        except (OSError, Corrupt) as error:
+            event = events.SnapshotFailed(str(error))
+            log.error("snapshot failed", error=str(error))
+        await self._feed(event, time.time_ns())
+
+    async def _trim(self, effect: events.Trim) -> None:
+        self._spawn(self._trim_now(effect.seq))
+
+    async def _trim_now(self, seq: int) -> None:
+        try:
+            await self.log.trim(seq)
+            log.info("log trimmed", seq=seq)
+        except StokerError as error:
+            self.replica.count("trim_failed")
+            log.warning("trim failed", error=error.message)
+
+    async def _lead(self, effect: events.Lead) -> None:
+        self._stuck_since_s = None
+        log.info("leads", term=effect.term, seq=self.replica.state.seen)
+        notify.ready("ok")
+        self._status = "ok"
+
+    async def _halt(self, effect: events.Halt) -> None:
+        log.critical("halted: nothing is applied any more", reason=effect.reason)
+        notify.status(f"blocked: {effect.reason}")
+
+    # --- asking -----------------------------------------------------------------------------------
+
+    async def _ask_node(self, node: str, what: str, payload: bytes, timeout_s: float) -> bytes:
+        try:
+            reply = await self.nc.request(subjects.ask(node, what), payload, timeout=timeout_s)
+        except nats.errors.NoRespondersError:
+            raise Unavailable(f"the agent of node {node} is not there now") from None
+        except TimeoutError:
+            raise Unavailable(f"node {node} did not answer within {timeout_s:g} s") from None
+        except (nats.errors.Error, OSError) as error:
+            raise Unavailable(f"node {node} cannot be asked: {error!r}") from None
+        return bytes(reply.data)
+
+    async def _await_job(self, job: int, until: str, wait_s: float) -> Job:
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        now_ns = time.time_ns()
+        deadline_ns = now_ns + int(wait_s * 1e9)
+        await self._feed(events.Get(future, job, until, deadline_ns), now_ns)
+        value = await future
+        if isinstance(value, StokerError):
+            raise value
+        assert isinstance(value, Job)
+        return value
+
+    # --- time -------------------------------------------------------------------------------------
+
+    async def _tick(self) -> None:
+        await self._feed(events.Tick(), time.time_ns())
+
+    async def _second(self) -> None:
+        await self._feed(events.Disk(self._disk()), time.time_ns())
+        self._check_users()
+        self._watch_broker()
+        status = self.replica.status()
+        if status != self._status and self._status:
+            log.info("status", status=status)
+            notify.status(status)
+            self._status = status
+        notify.alive()
+
+    def _disk(self) -> str:
+        """Why the state disk takes no more jobs, or empty."""
+        try:
+            found = os.statvfs(self.options.state)
+        except OSError as error:
+            return f"the state disk cannot be asked: {error.strerror}"
+        size, free = found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail
+        reserve = min(self.options.disk_reserve_bytes, int(size * DISK_RESERVE_SHARE))
+        if free >= reserve:
+            return ""
+        return f"the state disk has {free >> 20} MiB free, {reserve >> 20} MiB are kept in reserve"
+
+    def _watch_broker(self) -> None:
+        """An R=1 log that met a full disk may stay silent when there is room: restart it."""
+        now_s = time.monotonic()
+        if not self.replica.status().startswith("blocked") or self.replica.role == "halted":
+            self._stuck_since_s = None
+            return
+        if self._stuck_since_s is None:
+            self._stuck_since_s = now_s
+        stuck = now_s - self._stuck_since_s > BROKER_STUCK_S
+        if stuck and not self._disk() and now_s - self._asked_broker_s > BROKER_AGAIN_S:
+            self._asked_broker_s = now_s
+            log.error("asking for a restart of the broker", why=self.replica.why)
+            notify.status(f"broker-restart: {self.replica.why}")
+
+    def _check_users(self, now_ns: int | None = None) -> None:
+        """Take over a changed table; a damaged one leaves the old one in force."""
+        if now_ns is not None and now_ns - self._users_checked_ns < 100_000_000:
+            return
+        self._users_checked_ns = now_ns or time.time_ns()
+        try:
+            status = self.users_file.stat()
+            stamp = (status.st_mtime_ns, status.st_ino, status.st_size)
+            if stamp == self._users_stamp:
+                return
+            self.service.users = users.load(self.users_file)
+            self.service.owners.clear()
+            self._users_stamp = stamp
+            log.info("users", count=len(self.service.users))
+        except (StokerError, OSError) as error:
+            log.error("the table of users cannot be read", error=str(error))
+
+
+def _die(where: str, error: BaseException | None = None) -> NoReturn:
+    """State in memory may be half changed, what is in the log is not: start again from there."""
+    log.critical("a defect ends the scheduler", where=where, exc_info=error or True)
+    sys.stderr.flush()
+    os._exit(70)  # EX_SOFTWARE of sysexits.h
+
+
+def _node_event(message: Msg) -> events.Event:
+    node, what = subjects.parse_node_request(message.subject)
+    token = NodeCaller(message)
+    if what == "hello":
+        return events.Hello(token, node_messages.report(message.data, node))
+    if what == "outcome":
+        return events.Outcomes(token, node, node_messages.outcomes(message.data))
+    return events.Range(token, node, node_messages.range_ask(message.data))
+
+
+def _read_cluster(state: Path) -> Cluster:
+    file = state / "cluster.json"
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=Cluster)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise Corrupt(f"{file}: {error}") from None
+
+
+def _key_file(state: Path) -> Path:
+    return state / "keys" / "scheduler.nk"
+
+
+def _scheduler_key(state: Path, cluster: Cluster) -> Identity:
+    key = identity.load(_key_file(state))
+    if key.public != cluster.scheduler_public_key:
+        raise Corrupt(f"{_key_file(state)} is not the key that cluster.json names")
+    return key
+
+
+def _options(arguments: list[str]) -> Options:
+    parser = argparse.ArgumentParser(prog="stoker-scheduler", description=__doc__)
+    parser.add_argument("--state", type=Path, required=True)
+    parser.add_argument("--log-max-bytes", type=int, default=broker.LOG_MAX_BYTES)
+    parser.add_argument("--disk-reserve-bytes", type=int, default=DISK_RESERVE_BYTES)
+    return Options(**vars(parser.parse_args(arguments)))
+
+
+def _configure_logging() -> None:
+    structlog.configure(
+        processors=[
+            structlog.stdlib.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(),
+        ],
+        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Entry point; the exit code is that of the StokerError that ended it."""
+    options = _options(sys.argv[1:] if arguments is None else arguments)
+    _configure_logging()
+    try:
+        run = asyncio.run
+        with contextlib.suppress(ImportError):
+            import uvloop
+
+            run = uvloop.run
+        gc.freeze()
+        run(_run(options))
+    except StokerError as error:
+        log.critical(error.title, error=str(error))
+        return error.exit_code
+    return 0
+
+
+async def _run(options: Options) -> None:
+    await Daemon(options).run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

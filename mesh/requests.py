@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests on one connection: answered by callback, timed out, and ended at once when it is lost.
+
+Relied on by the log, whose appends must not wait for a timeout when the broker is known to be gone,
+and must cost little. Owns one inbox; every request has exactly one end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import nats.errors
+from nats.aio.client import Client as Connection
+from nats.aio.msg import Msg
+
+from stoker.native.errors import Denied, Unavailable
+
+PENDING_MAX = 256
+
+
+class Requests:
+    """Give `on_error` and `on_lost` to the connection's error_cb and disconnected_cb."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self._inbox = ""
+        self._number = 0
+        self._pending: dict[str, asyncio.Future[Msg]] = {}
+
+    async def on_error(self, error: Exception) -> None:
+        """A refused publish shows up nowhere else: end what waits for the refused subject."""
+        text = str(error)
+        if "permissions violation" in text.lower():
+            self._fail(Denied(f"the broker refused it: {text[:300]}"))
+
+    async def on_lost(self) -> None:
+        """Nothing asked so far will be answered."""
+        self._fail(Unavailable("the connection to the broker was lost"))
+
+    async def ask(
+        self, subject: str, data: bytes, timeout_s: float, headers: dict[str, str] | None = None
+    ) -> bytes:
+        """The answer; Unavailable when there is none, Denied when the broker refused to ask."""
+        if not self._inbox:
+            self._inbox = self.connection.new_inbox()
+            await self.connection.subscribe(f"{self._inbox}.*", cb=self._answered)
+        if len(self._pending) >= PENDING_MAX:
+            raise Unavailable(f"{PENDING_MAX} requests are unanswered")
+        loop = asyncio.get_running_loop()
+        self._number += 1
+        name = f"{self._inbox}.{self._number}"
+        future: asyncio.Future[Msg] = loop.create_future()
+        self._pending[name] = future
+        timer = loop.call_later(timeout_s, _time_out, future, subject, timeout_s)
+        try:
+            await self.connection.publish(subject, data, reply=name, headers=headers)
+            message = await future
+        except (nats.errors.Error, OSError) as error:
+            raise Unavailable(f"{subject}: {error!r}") from None
+        finally:
+            timer.cancel()
+            del self._pending[name]
+            if future.done() and not future.cancelled():
+                future.exception()  # seen, also where publishing failed first
+        if message.headers is not None and message.headers.get("Status") == "503":
+            raise Unavailable(f"nobody serves {subject}")
+        return message.data
+
+    async def _answered(self, message: Msg) -> None:
+        future = self._pending.get(message.subject)
+        if future is not None and not future.done():
+            future.set_result(message)
+
+    def _fail(self, error: Exception) -> None:
+        for future in self._pending.values():
+            if not future.done():
+                future.set_exception(error)
+
+
+def _time_out(future: asyncio.Future[Any], subject: str, timeout_s: float) -> None:
+    if not future.done():
+        future.set_exception(Unavailable(f"no answer to {subject} within {timeout_s:g} s"))

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The job service: a user's request as bytes in, an event for the replica or a reply as bytes out.
+
+Relied on by the daemon. Without I/O. Owns who may see what: a user their own jobs, an administrator
+all; and that a request that is wrong changes nothing and is answered with what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from stoker.mesh import admission, schema, views
+from stoker.mesh import users as user_table
+from stoker.mesh.command import NodeReply
+from stoker.mesh.events import Cancel, Event, Get, Submit
+from stoker.mesh.replica import Replica
+from stoker.mesh.schema import Message
+from stoker.mesh.subjects import UserRequest
+from stoker.mesh.users import User
+from stoker.native.errors import BadRequest, Denied, StokerError, Unavailable
+from stoker.scheduler.book import Job
+from stoker.scheduler.nouns import Owner
+
+REASON_CHARS_MAX = 200
+NS = 1_000_000_000
+
+
+@dataclass(slots=True)
+class Caller:
+    """Who asks, and whatever the daemon needs to reply."""
+
+    reply: Any
+    user: str
+    noun: str
+    verb: str
+    admin: bool = False
+    request: Message | None = None
+
+    @property
+    def scope(self) -> str | None:
+        """Whose jobs this caller sees; None: everybody's."""
+        return None if self.admin else self.user
+
+
+@dataclass(slots=True)
+class Proxied:
+    """A request that only the job's node can answer."""
+
+    caller: Caller
+    request: Message
+    job: Job
+
+
+class Owners:
+    """Unix identities of users, looked up at most once per OWNER_NS each."""
+
+    OWNER_NS = 10 * NS
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[int, Owner]] = {}
+
+    def of(self, name: str, user: User, now_ns: int) -> Owner:
+        """The owner of this user's jobs; Denied when there is none."""
+        until, owner = self._known.get(name, (0, None))
+        if owner is None or now_ns > until:
+            owner = user_table.owner(name, user)
+            self._known[name] = (now_ns + self.OWNER_NS, owner)
+        return owner
+
+    def clear(self) -> None:
+        """After the table changed."""
+        self._known.clear()
+
+
+class Service:
+    """One service over one replica. `users` is the table as the daemon last read it."""
+
+    def __init__(self, replica: Replica, users: Mapping[str, User]) -> None:
+        self.replica = replica
+        self.users = users
+        self.owners = Owners()
+        self._handlers: dict[tuple[str, str], Callable[[Caller, Any, int], Any]] = {
+            ("job", "submit"): self._submit,
+            ("job", "get"): self._get,
+            ("job", "list"): self._list,
+            ("job", "cancel"): self._cancel,
+            ("job", "logs"): self._proxied,
+            ("job", "stdin"): self._proxied,
+            ("job", "trace"): self._proxied,
+            ("job", "explain"): self._explain,
+            ("node", "list"): self._nodes,
+            ("device", "list"): self._devices,
+        }
+
+    def take(self, address: UserRequest, reply: Any, data: bytes, now_ns: int) -> Any:
+        """An Event to feed, a Proxied to forward, a reply as bytes, or a StokerError raised."""
+        user = self.users.get(address.user)
+        if user is None:
+            raise Denied(f"the scheduler does not know {address.user}")
+        request = schema.decode_request(address.noun, address.verb, data)
+        caller = Caller(reply, address.user, address.noun, address.verb, user.admin, request)
+        if self.replica.role in ("reading", "electing") and not self.replica.has_led:
+            raise Unavailable("the scheduler is still reading its log")
+        if (address.noun, address.verb) == ("kernel", "list"):
+            return caller
+        return self._handlers[address.noun, address.verb](caller, request, now_ns)
+
+    def encode(self, caller: Caller, value: Any) -> bytes:
+        """The reply for what the replica answered."""
+        if isinstance(value, StokerError):
+            return schema.error_reply(value)
+        if isinstance(value, Job):
+            return _bounded(schema.encode(views.job_view(self.replica, value)))
+        if isinstance(value, list):
+            jobs = (schema.CancelledJob(job=c.job, state=c.state, changed=c.changed) for c in value)
+            return schema.encode(schema.CancelView(jobs=tuple(jobs)))
+        assert isinstance(value, bytes | NodeReply), type(value)
+        return value if isinstance(value, bytes) else msgspec.msgpack.encode(value)
+
+    # --- one method per request -------------------------------------------------------------------
+
+    def _submit(self, caller: Caller, request: schema.JobRequest, now_ns: int) -> Event:
+        spec = admission.admit(request)
+        owner = self.owners.of(caller.user, self.users[caller.user], now_ns)
+        return Submit(caller, owner, admission.key_bytes(request.idempotency_key), spec)
+
+    def _get(self, caller: Caller, request: schema.GetRequest, now_ns: int) -> Any:
+        job = self._refer(caller, request.job)
+        if request.trace:
+            return Proxied(caller, request, job)
+        deadline_ns = now_ns + int(_wait(request.wait_s) * NS)
+        return Get(caller, job.job, request.until, deadline_ns)
+
+    def _list(self, caller: Caller, request: schema.ListRequest, now_ns: int) -> bytes:
+        if not 0 < request.limit <= schema.LIST_MAX:
+            raise BadRequest(f"limit is {request.limit}, from 1 to {schema.LIST_MAX}")
+        scope = caller.scope
+        if request.user:
+            if not caller.admin and request.user != caller.user:
+                raise Denied("only an administrator sees the jobs of others")
+            scope = request.user
+        return _job_list(self.replica, request, scope, caller.user)
+
+    def _cancel(self, caller: Caller, request: schema.CancelRequest, now_ns: int) -> Event:
+        if len(request.reason) > REASON_CHARS_MAX or not request.reason.isprintable():
+            raise BadRequest(f"reason has at most {REASON_CHARS_MAX} printable characters")
+        book = self.replica.state.book
+        chosen = book.select(request.select, caller.scope, caller.user)
+        named = request.select != "all"
+        jobs = [
+            job
+            for job, _ in book.newest(caller.scope)
+            if chosen(job) and (named or book.live(job) is not None)
+        ]
+        return Cancel(caller, sorted(jobs), _signed_reason(caller, request.reason))
+
+    def _explain(self, caller: Caller, request: schema.ExplainRequest, now_ns: int) -> bytes:
+        job = self._refer(caller, request.job)
+        return schema.encode(views.explain_view(self.replica, job))
+
+    def _proxied(self, caller: Caller, request: Any, now_ns: int) -> Proxied:
+        _wait(request.wait_s)
+        return Proxied(caller, request, self._refer(caller, request.job))
+
+    def _nodes(self, caller: Caller, request: schema.NodeRequest, now_ns: int) -> bytes:
+        return schema.encode(views.node_list(self.replica, now_ns))
+
+    def _devices(self, caller: Caller, request: schema.NodeRequest, now_ns: int) -> bytes:
+        return schema.encode(views.device_list(self.replica, caller.scope))
+
+    def _refer(self, caller: Caller, reference: int | str) -> Job:
+        book = self.replica.state.book
+        return book.refer(reference, caller.user, all_users=caller.admin)
+
+
+def _wait(wait_s: float) -> float:
+    if not 0 <= wait_s <= schema.WAIT_S_MAX:
+        raise BadRequest(f"wait_s is {wait_s}, from 0 to {schema.WAIT_S_MAX:g}")
+    return wait_s
+
+
+def _signed_reason(caller: Caller, reason: str) -> str:
+    by = f"by {caller.user}" if caller.admin else ""
+    return ", ".join(part for part in (reason, by) if part)
+
+
+def _job_list(replica: Replica, request: schema.ListRequest, scope: str | None, me: str) -> bytes:
+    """As many as asked for and as fit; `next` says where to go on."""
+    book = replica.state.book
+    chosen = book.select(request.select, scope, me)
+    rows: list[schema.JobView] = []
+    size, following = 0, None
+    for job, state in book.newest(scope, request.before):
+        if not chosen(job) or (request.states and state not in request.states):
+            continue
+        if len(rows) == request.limit or size > schema.REPLY_BYTES_MAX - 8192:
+            following = rows[-1].job
+            break
+        view = views.job_view(replica, book.get(job), short=True)
+        size += len(schema.encode(view))
+        rows.append(view)
+    return schema.encode(schema.JobList(jobs=tuple(rows), next=following))
+
+
+def _bounded(data: bytes) -> bytes:
+    if len(data) <= schema.REPLY_BYTES_MAX:
+        return data
+    view = schema.decode_reply("job", "get", data)
+    assert isinstance(view, schema.JobView)
+    argv, _ = views.short_argv(view.spec.argv)
+    spec = msgspec.structs.replace(view.spec, env=None, argv=argv, short=True)
+    return schema.encode(msgspec.structs.replace(view, spec=spec))
