@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stoker-bench-opencl: a closed loop of kernel launches, to be run with and without the tracer.
+ *
+ * Relied on by probes/bench_trace.py. One launch at a time: enqueue, wait until it has finished,
+ * again. The kernel spins for about the asked time, found by trying; the figure that counts is the
+ * time per launch of the whole loop, in the best and the median of several batches.
+ *
+ *     stoker-bench-opencl ITERATIONS LAUNCHES BATCHES    prints {"best_ns", "median_ns", ...}
+ *     stoker-bench-opencl find NS LAUNCHES               prints {"iterations"}
+ *
+ * Launches have no events and no profiling: what a tracer needs it must bring along.
+ */
+#define CL_TARGET_OPENCL_VERSION 120
+#define CL_USE_DEPRECATED_OPENCL_1_2_APIS
+#include <CL/cl.h>
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { BATCHES = 1000, ITERATIONS_MAX = 1 << 28 };
+
+static const char SOURCE[] = "__kernel void spin(__global float *a, int n) {\n"
+			     "	float x = a[0];\n"
+			     "	for (int i = 0; i < n; i++) x = x * 1.0001f + 0.1f;\n"
+			     "	a[0] = x; }\n";
+
+static struct {
+	cl_command_queue queue;
+	cl_kernel kernel;
+} device;
+
+static void must(cl_int error, const char *what)
+{
+	if (!error)
+		return;
+	fprintf(stderr, "stoker-bench-opencl: %s failed with %d\n", what, error);
+	exit(1);
+}
+
+static void prepare(void)
+{
+	const char *source = SOURCE;
+	cl_platform_id platform;
+	cl_device_id id;
+	cl_int error;
+
+	must(clGetPlatformIDs(1, &platform, NULL), "clGetPlatformIDs");
+	must(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &id, NULL), "clGetDeviceIDs");
+	cl_context context = clCreateContext(NULL, 1, &id, NULL, NULL, &error);
+
+	must(error, "clCreateContext");
+	cl_program program = clCreateProgramWithSource(context, 1, &source, NULL, &error);
+
+	must(error, "clCreateProgramWithSource");
+	must(clBuildProgram(program, 1, &id, "", NULL, NULL), "clBuildProgram");
+	device.queue = clCreateCommandQueue(context, id, 0, &error);
+	must(error, "clCreateCommandQueue");
+	device.kernel = clCreateKernel(program, "spin", &error);
+	must(error, "clCreateKernel");
+	cl_mem buffer = clCreateBuffer(context, CL_MEM_READ_WRITE, 4096, NULL, &error);
+
+	must(error, "clCreateBuffer");
+	must(clSetKernelArg(device.kernel, 0, sizeof(buffer), &buffer), "clSetKernelArg");
+}
+
+static uint64_t now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+/* Time per launch of one batch. */
+static double batch(int iterations, int launches)
+{
+	const size_t one = 1;
+
+	must(clSetKernelArg(device.kernel, 1, sizeof(iterations), &iterations), "clSetKernelArg");
+	uint64_t from = now();
+
+	for (int i = 0; i < launches; i++) {
+		must(clEnqueueNDRangeKernel(device.queue, device.kernel, 1, NULL, &one, &one, 0,
+					    NULL, NULL),
+		     "launch");
+		must(clFinish(device.queue), "clFinish");
+	}
+	return (double)(now() - from) / launches;
+}
+
+static double best_of(int iterations, int launches)
+{
+	double best = batch(iterations, launches);
+
+	for (int i = 0; i < 4; i++) {
+		double next = batch(iterations, launches);
+
+		best = next < best ? next : best;
+	}
+	return best;
+}
+
+/* Iterations with which a launch takes `ns`; 1 where even the empty kernel takes longer. */
+static int find(double ns, int launches)
+{
+	int iterations = 1, known = 1 << 12;
+	double empty = best_of(1, launches), spun;
+
+	do {
+		known *= 2;
+		spun = best_of(known, launches);
+	} while (spun < 2 * empty && known < ITERATIONS_MAX);
+	if (ns > empty)
+		iterations = (int)((ns - empty) / ((spun - empty) / known)) + 1;
+	return iterations;
+}
+
+static int by_value(const void *left, const void *right)
+{
+	double a = *(const double *)left, b = *(const double *)right;
+
+	return (a > b) - (a < b);
+}
+
+static void measure(int iterations, int launches, int batches)
+{
+	static double took[BATCHES];
+
+	batch(iterations, launches); /* compiled, warm */
+	for (int i = 0; i < batches; i++)
+		took[i] = batch(iterations, launches);
+	qsort(took, (size_t)batches, sizeof(took[0]), by_value);
+	printf("{\"best_ns\": %.1f, \"median_ns\": %.1f, \"launches\": %d, \"batches\": %d}\n",
+	       took[0], took[batches / 2], launches, batches);
+}
+
+int main(int argc, char **argv)
+{
+	int batches = argc == 4 ? atoi(argv[3]) : 0;
+
+	if (argc == 4 && !strcmp(argv[1], "find")) {
+		prepare();
+		printf("{\"iterations\": %d}\n", find(atof(argv[2]), atoi(argv[3])));
+		return 0;
+	}
+	if (batches < 1 || batches > BATCHES || atoi(argv[1]) < 1 || atoi(argv[2]) < 1) {
+		fprintf(stderr, "usage: stoker-bench-opencl ITERATIONS LAUNCHES BATCHES\n"
+				"       stoker-bench-opencl find NS LAUNCHES\n");
+		return 2;
+	}
+	prepare();
+	measure(atoi(argv[1]), atoi(argv[2]), batches);
+	return 0;
+}
