@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fixtures of the whole-product tests."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from product_node import LiveNode, live_node
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[LiveNode]:
+    """One node shared by the tests of a module."""
+    with live_node() as live:
+        yield live
+
+
+@pytest.fixture(scope="module")
+def public_folder() -> Iterator[Path]:
+    """A folder that jobs of every user can read, enter and write."""
+    folder = Path(tempfile.mkdtemp(prefix="stoker-jobs-", dir="/tmp"))
+    folder.chmod(0o1777)
+    yield folder
+    shutil.rmtree(folder)
