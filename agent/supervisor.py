@@ -79,6 +79,7 @@ class Supervisor:
         self.running: dict[str, pids.Process] = {}
         self.watched: dict[str, int] = {}
         self.own: set[str] = set()
+        self.statuses: dict[str, str] = {}
         self.events: deque[Event] = deque()
         self.stopped = asyncio.Event()
         self.end_all = False
@@ -151,7 +152,8 @@ class Supervisor:
                 self._happened(Beat(name))
             elif line.startswith("STATUS=broker-restart"):
                 self._happened(RestartAsked(BROKER, f"{name} asked: {line[7:]}"))
-            elif line.startswith("STATUS="):
+            elif line.startswith("STATUS=") and self.statuses.get(name) != line:
+                self.statuses[name] = line
                 self._log(name, line[7:])
 
     def _ready(self, name: str) -> None:
@@ -408,7 +410,8 @@ def main(table: Sequence[Program] | None = None) -> None:
     if supervisor.end_all:
         from stoker.agent.teardown import finish
 
-        finish(supervisor.state)
+        os.close(settings.lock)  # else it would find this process as the one to end first
+        sys.exit(1 if finish(supervisor.state).left else 0)
 
 
 if __name__ == "__main__":
