@@ -137,6 +137,21 @@ def test_ended_threads_are_folded_without_loss(groups: Groups, attach: Attach) -
     assert times.total_ns <= 9 * wall  # never more than nine alive
 
 
+def test_a_settled_reading_never_goes_back(groups: Groups, attach: Attach) -> None:
+    """Threads end while they are read; a reading that cannot be exact says so."""
+    probes, job = attach(), groups.job()
+    process = job.start("threads", 1600)
+    last = 0
+    while process.poll() is None:
+        reading = probes.read(job.id)
+        if reading.totals is None or reading.unsettled:
+            continue
+        assert reading.totals.total_ns >= last
+        assert reading.ended + len(reading.threads) <= probes.made()["host.thread"]
+        last = reading.totals.total_ns
+    assert probes.read(job.id).ended == 1601
+
+
 def test_a_full_thread_table_counts_what_it_refuses(groups: Groups, attach: Attach) -> None:
     probes, job = attach(HostLimits(threads=4)), groups.job()
     assert job.run("crowd", 20) == 0
