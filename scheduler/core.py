@@ -54,7 +54,8 @@ class Proposal(NamedTuple):
     latency_ns: int
     """Time inside the core; also in every Place of the batch."""
     more: bool
-    """Other jobs may be placeable: propose again when this batch is applied."""
+    """A bound was reached, not the end of the queue: propose again when this batch is applied. A
+    new leader proposes once with no requests, for what its predecessor left waiting."""
 
 
 class Core:

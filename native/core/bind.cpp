@@ -147,8 +147,9 @@ class Core
 		}
 	}
 
-	nb::bytes snapshot() const
+	nb::bytes snapshot()
 	{
+		Turn turn(busy_);
 		std::vector<uint8_t> bytes(sk_core_snapshot_size(core_));
 
 		{
@@ -160,19 +161,19 @@ class Core
 
 	uint64_t digest() const
 	{
-		return sk_core_digest(core_);
+		return sk_core_digest(idle());
 	}
 
 	bool observe(uint64_t node, uint64_t observation, uint32_t load_milli)
 	{
-		return sk_core_observe(core_, node, observation, load_milli) == 0;
+		return sk_core_observe(idle(), node, observation, load_milli) == 0;
 	}
 
 	nb::bytes explain(uint64_t job) const
 	{
 		sk_explain lines[SK_EXPLAIN_MAX];
 
-		return to_bytes(lines, sk_core_explain(core_, job, lines, SK_EXPLAIN_MAX) *
+		return to_bytes(lines, sk_core_explain(idle(), job, lines, SK_EXPLAIN_MAX) *
 					       sizeof lines[0]);
 	}
 
@@ -180,23 +181,23 @@ class Core
 	{
 		sk_job_view view;
 
-		return to_bytes(&view, sk_core_job(core_, id, &view) ? 0 : sizeof view);
+		return to_bytes(&view, sk_core_job(idle(), id, &view) ? 0 : sizeof view);
 	}
 
 	nb::bytes node(uint64_t id) const
 	{
 		sk_node_view view;
 
-		return to_bytes(&view, sk_core_node(core_, id, &view) ? 0 : sizeof view);
+		return to_bytes(&view, sk_core_node(idle(), id, &view) ? 0 : sizeof view);
 	}
 
 	std::vector<uint64_t> nodes() const
 	{
 		sk_limits limits;
 
-		sk_core_limits(core_, &limits);
+		sk_core_limits(idle(), &limits);
 		std::vector<uint64_t> ids(limits.nodes);
-		ids.resize(sk_core_nodes(core_, ids.data(), limits.nodes));
+		ids.resize(sk_core_nodes(idle(), ids.data(), limits.nodes));
 		return ids;
 	}
 
@@ -204,7 +205,7 @@ class Core
 	{
 		sk_device_view views[SK_NODE_DEVICES_MAX];
 
-		return to_bytes(views, sk_core_devices(core_, node, views, SK_NODE_DEVICES_MAX) *
+		return to_bytes(views, sk_core_devices(idle(), node, views, SK_NODE_DEVICES_MAX) *
 					       sizeof views[0]);
 	}
 
@@ -212,10 +213,10 @@ class Core
 	{
 		sk_node_view view = {};
 
-		sk_core_node(core_, id, &view);
+		sk_core_node(idle(), id, &view);
 		std::vector<sk_task_view> views(view.tasks);
 		return to_bytes(views.data(),
-				sk_core_node_tasks(core_, id, views.data(), view.tasks) *
+				sk_core_node_tasks(idle(), id, views.data(), view.tasks) *
 					sizeof(sk_task_view));
 	}
 
@@ -223,7 +224,7 @@ class Core
 	{
 		sk_task_view views[SK_TASKS_MAX];
 
-		return to_bytes(views, sk_core_job_tasks(core_, id, views, SK_TASKS_MAX) *
+		return to_bytes(views, sk_core_job_tasks(idle(), id, views, SK_TASKS_MAX) *
 					       sizeof views[0]);
 	}
 
@@ -232,40 +233,40 @@ class Core
 		nb::dict ret;
 		uint64_t value;
 
-		for (uint32_t i = 0; const char *name = sk_core_counter(core_, i, &value); i++)
+		for (uint32_t i = 0; const char *name = sk_core_counter(idle(), i, &value); i++)
 			ret[name] = value;
 		return ret;
 	}
 
 	uint64_t term() const
 	{
-		return sk_core_term(core_);
+		return sk_core_term(idle());
 	}
 
 	uint64_t leader() const
 	{
-		return sk_core_leader(core_);
+		return sk_core_leader(idle());
 	}
 
 	nb::tuple limits() const
 	{
 		sk_limits at;
 
-		sk_core_limits(core_, &at);
+		sk_core_limits(idle(), &at);
 		return nb::make_tuple(at.nodes, at.devices, at.jobs, at.finished, at.tasks,
 				      at.node_tasks, at.keys);
 	}
 
 	const char *check() const
 	{
-		const char *broken = sk_core_check(core_);
+		const char *broken = sk_core_check(idle());
 
 		return broken ? broken : "";
 	}
 
 	uint64_t memory_digest() const
 	{
-		return sk_core_memory_digest(core_);
+		return sk_core_memory_digest(idle());
 	}
 
       private:
@@ -286,6 +287,14 @@ class Core
 	      private:
 		std::atomic<bool> &busy_;
 	};
+
+	// Reading while another thread decides would read a state that is no state.
+	sk_core *idle() const
+	{
+		if (busy_.load())
+			throw std::runtime_error("the core is in use by another thread");
+		return core_;
+	}
 
 	void allocate(size_t size)
 	{

@@ -3,7 +3,7 @@
  * The leader's half: try the requests on the state, place what waits, write down what to commit,
  * and take everything back. Order: all requests first, then the queues by rank; the first job that
  * does not fit blocks every job behind it in its own queue (devices, or none), so nothing
- * overtakes a job that waits for the same kind of thing.
+ * overtakes a job that waits for the same kind of thing, be it for a node that is down.
  */
 #include <errno.h>
 #include <string.h>

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import threading
 from pathlib import Path
 
 import pytest
 
+from stoker.native import _core
 from stoker.native.errors import BadRequest, Corrupt, Refused
 from stoker.scheduler import effects as eff
 from stoker.scheduler import reasons, records
@@ -108,6 +111,40 @@ def test_every_reason_has_a_sentence_with_figures_or_without() -> None:
     assert reasons.sentence(Reason.NO_NODE_HAS_DEVICES, asked=4, have=1) == (
         "asks for 4 devices, the largest node has 1"
     )
+
+
+def test_the_stub_names_exactly_what_the_module_has() -> None:
+    stub = ast.parse((HEADERS.parent / "_core.pyi").read_text())
+    (cls,) = [node for node in stub.body if isinstance(node, ast.ClassDef)]
+    named = {node.name for node in cls.body if isinstance(node, ast.FunctionDef)}
+    assert named == {n for n in vars(_core.Core) if not n.startswith("_")} | {"__init__"}
+    names = {node.target.id for node in stub.body if isinstance(node, ast.AnnAssign)}
+    assert names | {"Core"} == {n for n in dir(_core) if not n.startswith("_")}
+
+
+def test_a_second_thread_is_told_so() -> None:
+    core = with_node(Limits(jobs=1024))
+    requests = b"".join([Submit(1).pack()] * 1024)
+    stop, told = threading.Event(), []
+
+    def propose() -> None:
+        while not stop.is_set():
+            try:
+                core.propose(requests, 3)
+            except RuntimeError as error:
+                told.append(str(error))
+                stop.set()
+
+    threads = [threading.Thread(target=propose) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    stop.wait(30)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert told
+    assert "another thread" in told[0]
+    assert core.check() == ""
 
 
 def test_a_limit_of_nothing_is_refused() -> None:
