@@ -2,8 +2,8 @@
 """OpenCL devices that no vendor class covers: PoCL on the CPU, so that kernels run anywhere.
 
 Relied on by the registry. The drivers are loaded in a program of their own, `stoker-opencl-list`,
-because a driver that crashes or starts threads must not do so in the agent. It prints JSON lines,
-one per device: {"platform", "vendor", "name", "type": "cpu" | "gpu" | ..., "memory_bytes"}.
+because a driver that crashes or starts threads must not do so in the agent. It prints one JSON
+array and names each device as the tracer does, so that traces and grants speak of the same one.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ COVERED = ("NVIDIA CUDA",)
 
 
 class Listed(msgspec.Struct, frozen=True):
-    """One line of the program."""
+    """What the program says of a device; null where the driver did not answer."""
 
+    id: str
     platform: str
-    name: str
     type: str
-    vendor: str = ""
+    name: str | None = None
     memory_bytes: int | None = None
 
 
@@ -73,10 +73,10 @@ class OpenCL(Vendor):
         except (OSError, subprocess.SubprocessError, msgspec.MsgspecError) as error:
             return self._nothing(str(error))
         pocl = [each for each in listed if each.platform == POCL and each.type == "cpu"]
-        devices = tuple(_device(index, each) for index, each in enumerate(pocl))
+        devices = tuple(map(_device, pocl))
         self._ids = tuple(device.id for device in devices)
         missing = [
-            f"OpenCL device {each.name} of {each.platform} is not managed: no vendor class for it"
+            f"OpenCL device {each.id} ({each.name or each.platform}) is not managed here"
             for each in listed
             if each not in pocl and each.platform not in COVERED
         ]
@@ -94,16 +94,15 @@ class OpenCL(Vendor):
 
 
 def parse(output: bytes) -> list[Listed]:
-    """The program's lines; a line that is not one of them raises msgspec.MsgspecError."""
-    decoder = msgspec.json.Decoder(Listed)
-    return [decoder.decode(line) for line in output.splitlines() if line.strip()]
+    """The program's array; anything else raises msgspec.MsgspecError."""
+    return msgspec.json.decode(output, type=list[Listed])
 
 
-def _device(index: int, listed: Listed) -> DeviceInfo:
+def _device(listed: Listed) -> DeviceInfo:
     return DeviceInfo(
-        id=f"pocl-{index}",
+        id=listed.id,
         vendor="pocl",
-        model=listed.name,
+        model=listed.name or "PoCL on the CPU",
         kind="cpu",
         memory_bytes=listed.memory_bytes,
     )

@@ -5,19 +5,25 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Callable
 
 import pytest
 
 from stoker.agent.devices.opencl import NO_SENSOR, OpenCL, list_devices
 from stoker.native import paths
 
-POCL = b'{"platform": "Portable Computing Language", "name": "pthread", "type": "cpu"}\n'
-CUDA = b'{"platform": "NVIDIA CUDA", "name": "H200", "type": "gpu"}\n'
-OTHER = b'{"platform": "Intel(R) OpenCL", "name": "Arc", "type": "gpu"}\n'
+POCL = '{"id": "pocl-0", "platform": "Portable Computing Language", "name": null, "type": "cpu"}'
+CUDA = '{"id": "GPU-1", "platform": "NVIDIA CUDA", "name": "H200", "type": "gpu"}'
+OTHER = '{"id": "intel-0", "platform": "Intel(R) OpenCL", "name": "Arc", "type": "gpu"}'
+
+
+def listing(*devices: str) -> Callable[[], bytes]:
+    found = f"[{', '.join(devices)}]".encode()
+    return lambda: found
 
 
 def test_pocl_is_the_cpu_and_others_are_named_as_not_managed() -> None:
-    scan = OpenCL({}, lambda: POCL + CUDA + OTHER).scan()
+    scan = OpenCL({}, listing(POCL, CUDA, OTHER)).scan()
     (device,) = scan.devices
     assert (device.id, device.kind, device.vendor, device.nodes) == ("pocl-0", "cpu", "pocl", ())
     (said,) = scan.missing
@@ -25,7 +31,7 @@ def test_pocl_is_the_cpu_and_others_are_named_as_not_managed() -> None:
 
 
 def test_absences_have_reasons() -> None:
-    found = OpenCL({}, lambda: POCL)
+    found = OpenCL({}, listing(POCL))
     found.scan()
     (sample,) = found.sample()
     assert sample.absent["power_w"] == sample.absent["temperature_c"] == NO_SENSOR
