@@ -218,8 +218,9 @@ def doctor_command(state: str | None, output: str) -> None:
     elif output == "json":
         click.echo(json.dumps({"schema": "stoker/v1", "checks": rows}, indent=2))
     else:
+        width = max(len(check.id) for check in checks)
         for check in checks:
-            click.echo(f"{check.status}  {check.id:<24} {check.text}")
+            click.echo(f"{check.status}  {check.id:<{width}}  {check.text}")
             if check.hint and check.status != "PASS":
-                click.echo(f"{'':<31}-> {check.hint}")
+                click.echo(f"{'':<{width + 8}}-> {check.hint}")
     sys.exit(exit_code(checks))
