@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The style's teeth: what docs say about every file, held against every tracked file.
+
+A rule here is one that a reader can check by eye and a machine cannot mistake. Exceptions are
+named with their reason, and an exception that is no longer needed fails as well.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+COLUMNS, FILE_LINES, FUNCTION_LINES = 100, 600, 70
+C_SUFFIXES = {".c", ".h", ".cpp"}
+PYTHON_SUFFIXES = {".py", ".pyi"}
+UNFINISHED = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|X" r"XX|NotImplemented" r"Error)\b")
+PRAGMA = re.compile(r"  # (?:type: ignore|noqa)\b.*$")
+LINK = re.compile(r"\]\(([^)\s#]+)(?:#[^)\s]*)?\)")
+
+ACROSS = {
+    "tests/test_tidy.py": "every tracked file",
+    "tests/test_imports.py": "what importing a folder loads",
+    "tests/test_examples.py": "examples/",
+    "tests/probes/test_bpf_sources.py": "probes/bpf/",
+    "tests/tui/test_docs.py": "docs/",
+    "tests/agent/test_up.py": "a whole node: up, down and what they leave",
+    "tests/ci/test_setup.py": ".ci/setup",
+    "tests/product/test_faults.py": "kills of every process of a node with jobs",
+}
+"""Suites that mirror no single module -> what they are about."""
+
+
+def tracked() -> list[Path]:
+    """Files of the checkout, relative to its root; links are listed, not followed."""
+    if not (ROOT / ".git").exists() or not shutil.which("git"):
+        return []
+    argv = ["git", "-C", str(ROOT), "ls-files", "-z"]
+    names = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+    return [Path(name) for name in names.split("\0") if name and _there(ROOT / name)]
+
+
+def _there(path: Path) -> bool:
+    """A file removed but not yet committed is not looked at."""
+    return path.is_symlink() or path.exists()
+
+
+FILES = tracked()
+SOURCES = [
+    path
+    for path in FILES
+    if path.suffix in C_SUFFIXES | PYTHON_SUFFIXES and not (ROOT / path).is_symlink()
+]
+PYTHON = [path for path in SOURCES if path.suffix == ".py"]
+C = [path for path in SOURCES if path.suffix in C_SUFFIXES]
+TESTS = [path for path in PYTHON if path.name.startswith("test_") and path.parts[0] == "tests"]
+
+
+def test_there_is_a_checkout_to_look_at() -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a git checkout: which files belong to the product is not known")
+    assert len(SOURCES) > 50
+
+
+def text_of(path: Path) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def longest(lines: list[str]) -> Iterator[tuple[int, int]]:
+    """(line number, columns) of lines that are too wide; a tab goes to the next eighth column.
+
+    A note to a checker at the end of a line does not count: it cannot stand elsewhere.
+    """
+    for number, line in enumerate(lines, 1):
+        line = PRAGMA.sub("", line)  # noqa: PLW2901
+        if (width := len(line.expandtabs(8))) > COLUMNS:
+            yield number, width
+
+
+def test_no_line_is_too_wide() -> None:
+    assert [
+        f"{path}:{number}: {width} columns"
+        for path in SOURCES
+        for number, width in longest(text_of(path).splitlines())
+    ] == []
+
+
+def test_no_file_is_too_long() -> None:
+    sizes = {path: len(text_of(path).splitlines()) for path in SOURCES}
+    assert [f"{path}: {lines}" for path, lines in sizes.items() if lines > FILE_LINES] == []
+
+
+def python_functions(path: Path) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(ast.parse(text_of(path))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert node.end_lineno is not None
+            yield node.name, node.end_lineno - node.lineno + 1
+
+
+def c_functions(path: Path) -> Iterator[tuple[str, int]]:
+    """By the brace style: a function's braces alone stand in the first column."""
+    opened = 0
+    lines = text_of(path).splitlines()
+    for number, line in enumerate(lines, 1):
+        if line == "{":
+            opened = number
+        elif line.startswith("}") and opened:
+            head = lines[opened - 2].strip()
+            if not re.match(r"class|struct|union|enum|namespace", head) or head.endswith(")"):
+                yield head, number - opened + 1
+            opened = 0
+
+
+def test_no_function_is_too_long() -> None:
+    found = [(path, *each) for path in PYTHON for each in python_functions(path)]
+    found += [(path, *each) for path in C for each in c_functions(path)]
+    assert [f"{p}: {name}: {lines}" for p, name, lines in found if lines > FUNCTION_LINES] == []
+
+
+def opening_fault(path: Path) -> str:
+    """What is wrong with how a file opens, or nothing."""
+    text = text_of(path)
+    lines = text.splitlines()
+    if not text.strip():
+        return "is empty"
+    if not any("SPDX-License-Identifier: " in line for line in lines[:2]):
+        return "does not open with its licence"
+    if path.suffix == ".py":
+        return "" if ast.get_docstring(ast.parse(text)) else "has no docstring"
+    said = [line for line in lines[1:6] if re.match(r"(?: \*|//|/\*|#|\"\"\") ?\w+ ", line)]
+    by_header = path.suffix == ".c" and path.with_suffix(".h") in FILES
+    return "" if said or by_header else "does not say what it is, nor has it a header that does"
+
+
+def test_every_source_says_what_it_is() -> None:
+    faults = {path: opening_fault(path) for path in SOURCES}
+    assert [f"{path} {fault}" for path, fault in faults.items() if fault] == []
+
+
+def test_nothing_is_left_unfinished() -> None:
+    found = []
+    for path in FILES:
+        if (ROOT / path).is_symlink() or path.name == "LICENSE":
+            continue
+        try:
+            lines = text_of(path).splitlines()
+        except UnicodeDecodeError:  # a picture or another binary
+            continue
+        found += [
+            f"{path}:{number}: {line.strip()}"
+            for number, line in enumerate(lines, 1)
+            if UNFINISHED.search(line)
+        ]
+    assert found == []
+
+
+def test_no_link_leads_nowhere() -> None:
+    broken = [str(path) for path in FILES if not (ROOT / path).exists()]
+    for page in (path for path in FILES if path.suffix == ".md"):
+        for target in LINK.findall(text_of(page)):
+            if re.match(r"[a-z]+:", target):
+                continue  # somewhere on the net: not looked up
+            if not (ROOT / page.parent / target).exists():
+                broken.append(f"{page} -> {target}")
+    assert broken == []
+
+
+def mirrored(path: Path) -> bool:
+    """tests/a/test_b.py and test_b_aspect.py belong to a/b.py, tests/native/a/ to native/a/."""
+    folder = Path(*path.parts[1:-1])
+    if folder.parts[:1] == ("native",):
+        return (ROOT / folder).is_dir() or (ROOT / "native" / folder.name).is_dir()
+    words = path.stem.removeprefix("test_").split("_")
+    stems = ["_".join(words[:count]) for count in range(len(words), 0, -1)]
+    places = [folder] if folder.parts else [Path("src/stoker")]
+    return any((ROOT / place / f"{stem}.py").exists() for place in places for stem in stems)
+
+
+def test_every_test_mirrors_a_module_or_says_what_it_spans() -> None:
+    lost = [str(path) for path in TESTS if not mirrored(path) and str(path) not in ACROSS]
+    assert lost == []
+
+
+def test_no_exception_outlives_its_reason() -> None:
+    names = {str(path) for path in TESTS}
+    assert [name for name in ACROSS if name in names and mirrored(Path(name))] == []
