@@ -31,5 +31,5 @@ def library(name: str) -> Path:
 
 def _existing(path: Path) -> Path:
     if not path.exists():
-        raise NotBuilt(f"{path.name} was not built: run `make build` and read its warnings ({path})")
+        raise NotBuilt(f"{path.name} was not built: run `make build`, read its warnings ({path})")
     return path

@@ -133,7 +133,7 @@ def opening_fault(path: Path) -> str:
         return "does not open with its licence"
     if path.suffix == ".py":
         return "" if ast.get_docstring(ast.parse(text)) else "has no docstring"
-    said = [line for line in lines[1:6] if re.match(r"(?: \*|//|/\*|#|\"\"\") ?\w+ ", line)]
+    said = [line for line in lines[1:6] if re.match(r"(?: \*|//|/\*|#|\"\"\") ?\w[\w:-]* ", line)]
     by_header = path.suffix == ".c" and path.with_suffix(".h") in FILES
     return "" if said or by_header else "does not say what it is, nor has it a header that does"
 

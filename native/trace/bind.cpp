@@ -35,7 +35,8 @@ struct Histogram {
 
 	nb::tuple totals() const
 	{
-		return nb::make_tuple(body.count, body.sum, body.min, body.max, body.zero, body.high);
+		return nb::make_tuple(body.count, body.sum, body.min, body.max, body.zero,
+				      body.high);
 	}
 
 	nb::dict buckets() const
@@ -187,7 +188,8 @@ public:
 		add_rows(all);
 		all["devices"] = devices();
 		all["loss"] = losses(sum);
-		all["cost"] = nb::make_tuple(sum.launches + sum.copies, sum.tracer_ns, sum.thread_ns);
+		all["cost"] =
+			nb::make_tuple(sum.launches + sum.copies, sum.tracer_ns, sum.thread_ns);
 		all["made"] = sum.made;
 		all["timed"] = sum.timed;
 		all["records"] = state->records;
