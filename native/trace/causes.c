@@ -127,6 +127,7 @@ static void become_known(struct sk_causes *causes, unsigned t, uint64_t from)
 {
 	struct sk_causes_thread *thread = &causes->thread[t];
 
+	thread->heard = 1;
 	thread->first_ns = thread->known_ns = from;
 	for (unsigned d = 0; d < SK_CAUSES_ROWS; d++) {
 		struct sk_causes_device *device = &causes->device[d];
@@ -169,7 +170,7 @@ bool sk_causes_add_span(struct sk_causes *causes, struct sk_thread_span *span,
 	if (span->to_ns <= span->from_ns)
 		return false;
 	causes->spans_seen = 1;
-	if (!thread->first_ns)
+	if (!thread->heard)
 		become_known(causes, t, span->from_ns);
 	if (thread->known_ns < causes->frontier_ns)
 		add_late(causes, t, span);
@@ -236,7 +237,7 @@ static void add_parts(struct sweep *sweep, unsigned t, uint64_t from, uint64_t t
 	const struct sk_causes_thread *thread = &sweep->causes->thread[t];
 	struct lane *lane = &sweep->lanes[t];
 
-	if (!thread->first_ns || thread->first_ns >= to)
+	if (!thread->heard || thread->first_ns >= to)
 		return;
 	from = later(from, thread->first_ns);
 	while (lane->next < lane->count && lane->spans[lane->next].to_ns <= from)
@@ -267,7 +268,7 @@ static void charge(const struct sk_causes *causes, uint64_t gap, unsigned t,
 		ns[SK_CAUSE_ON_CPU + state] += parts[state];
 	ns[SK_CAUSE_NOT_OBSERVED] += parts[SK_PART_LOST];
 	ns[ended ? SK_CAUSE_HELD_IDLE : SK_CAUSE_NOT_OBSERVED] += parts[SK_PART_OPEN];
-	bool born = t != SK_NO_THREAD && causes->thread[t].first_ns;
+	bool born = t != SK_NO_THREAD && causes->thread[t].heard;
 
 	ns[born ? SK_CAUSE_HELD_IDLE : SK_CAUSE_NOT_OBSERVED] += gap - seen;
 }
@@ -326,7 +327,7 @@ static void settle(struct sweep *sweep, struct sk_causes_device *device,
 	device->ns[SK_CAUSE_KERNEL] += kernel;
 	device->ns[SK_CAUSE_COPY] += copy - kernel;
 	device->ns[SK_CAUSE_NOT_OBSERVED] += all - copy;
-	if (t != SK_NO_THREAD)
+	if (t != SK_NO_THREAD && !interval->continued)
 		device->last = (uint16_t)t;
 	device->used = 1;
 }
@@ -369,31 +370,42 @@ static void advance_threads(struct sweep *sweep)
 	for (unsigned t = 0; t < sweep->causes->threads; t++) {
 		struct sk_causes_thread *thread = &sweep->causes->thread[t];
 
-		if (thread->first_ns && thread->added_ns > sweep->from)
+		if (thread->heard && thread->added_ns > sweep->from)
 			thread->known_ns = earlier(thread->added_ns, sweep->to);
 	}
 }
 
 /* What has been settled leaves the input. */
-static void keep_rest(struct sk_causes_input *input, uint64_t frontier)
+static void keep_intervals(struct sk_causes_input *input, uint64_t frontier)
 {
 	size_t kept = 0;
 
-	for (size_t i = 0; i < input->interval_count; i++)
-		if (input->intervals[i].to_ns > frontier) {
-			input->intervals[kept] = input->intervals[i];
-			input->intervals[kept].from_ns =
-				later(input->intervals[kept].from_ns, frontier);
-			kept++;
+	for (size_t i = 0; i < input->interval_count; i++) {
+		struct sk_interval interval = input->intervals[i];
+
+		if (interval.to_ns <= frontier)
+			continue;
+		if (interval.from_ns < frontier) {
+			interval.from_ns = frontier;
+			interval.continued = 1;
 		}
+		input->intervals[kept++] = interval;
+	}
 	input->interval_count = kept;
-	kept = 0;
-	for (size_t i = 0; i < input->span_count; i++)
-		if (input->spans[i].to_ns > frontier) {
-			input->spans[kept] = input->spans[i];
-			input->spans[kept].from_ns = later(input->spans[kept].from_ns, frontier);
-			kept++;
-		}
+}
+
+static void keep_spans(struct sk_causes_input *input, uint64_t frontier)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < input->span_count; i++) {
+		struct sk_thread_span span = input->spans[i];
+
+		if (span.to_ns <= frontier)
+			continue;
+		span.from_ns = later(span.from_ns, frontier);
+		input->spans[kept++] = span;
+	}
 	input->span_count = kept;
 }
 
@@ -437,7 +449,8 @@ void sk_causes_sweep(struct sk_causes *causes, uint64_t frontier_ns, struct sk_c
 			sweep_device(&sweep, d, input);
 	advance_threads(&sweep);
 	causes->frontier_ns = frontier_ns;
-	keep_rest(input, frontier_ns);
+	keep_intervals(input, frontier_ns);
+	keep_spans(input, frontier_ns);
 }
 
 void sk_causes_read(const struct sk_causes *causes, unsigned d, bool ended, uint64_t ret[SK_CAUSES])

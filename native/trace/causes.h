@@ -55,8 +55,8 @@ struct sk_interval {
 	uint64_t to_ns;
 	uint32_t tid; /* who called */
 	uint8_t device;
-	uint8_t busy; /* enum sk_busy */
-	uint16_t reserved;
+	uint8_t busy;	    /* enum sk_busy */
+	uint16_t continued; /* the rest of one whose start is settled */
 };
 static_assert(sizeof(struct sk_interval) == 24, "intervals have no padding");
 
@@ -75,8 +75,9 @@ enum sk_part { SK_PART_OPEN = 4, SK_PART_LOST = 5, SK_PARTS = 6 };
 
 struct sk_causes_thread {
 	uint32_t tid;
-	uint32_t launched; /* has called a device */
-	uint64_t first_ns; /* start of its first span; 0: no span yet */
+	uint16_t launched; /* has called a device */
+	uint16_t heard;	   /* has had a span */
+	uint64_t first_ns; /* start of its first span */
 	uint64_t known_ns; /* states are known up to here, at most the frontier */
 	uint64_t added_ns; /* end of its newest span */
 };
