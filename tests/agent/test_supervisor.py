@@ -275,6 +275,15 @@ def test_a_broker_restart_is_not_carried_out_right_after_its_start(node: Node) -
     assert node.pid("nats-server") == broker
 
 
+def test_a_broker_restart_that_is_asked_for(node: Node) -> None:
+    (node.where.root / "agent.says").write_text("STATUS=broker-restart disk full")
+    node.start(environment={"RESTART_GAP_S": "0"})
+    node.wait("it is not restarted", lambda: node.log("nats-server").count("starts") == 2)
+    node.wait_ready("nats-server")
+    assert "restart: agent asked: broker-restart disk full" in node.log("supervisor")
+    assert node.log("scheduler").count("starts") == 1
+
+
 def test_a_stranger_cannot_notify(node: Node) -> None:
     node.start()
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:

@@ -7,9 +7,10 @@ send that text as well; `<state>/<name>.fails` makes it end at once instead.
 
 from __future__ import annotations
 
+import os
 import sys
 
-from stoker.agent import supervisor
+from stoker.agent import processes, supervisor
 from stoker.agent.children import Program
 from stoker.agent.processes import Spec
 
@@ -42,4 +43,6 @@ TABLE = [
 ]
 
 if __name__ == "__main__":
+    if "RESTART_GAP_S" in os.environ:
+        processes.RESTART_GAP_S = float(os.environ["RESTART_GAP_S"])
     supervisor.main(TABLE)
