@@ -8,7 +8,6 @@ what must be kept of an attempt while it lives. Decides nothing: the core does.
 from __future__ import annotations
 
 import asyncio
-import pwd
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
@@ -17,7 +16,8 @@ import structlog
 
 from stoker.agent import jobs, steps
 from stoker.agent.folders import Folders
-from stoker.agent.jobs import Home, Place
+from stoker.agent.homes import Homes
+from stoker.agent.jobs import Place
 from stoker.agent.launch import Event as SpawnerEvent
 from stoker.agent.launch import Exited, Known, Launch, Started
 from stoker.agent.spawner import Spawner
@@ -27,9 +27,6 @@ from stoker.agent.tracing import Tracer
 from stoker.native.errors import BadRequest, NotFound, StokerError, Unavailable
 from stoker.scheduler.nouns import DeviceInfo, StartJob
 
-HOMES_KEPT_S = 60.0
-"""How long an answer of the user database is believed."""
-HOMES_MAX = 1024
 RETRY_S = 0.2
 
 _log = structlog.get_logger("actuator")
@@ -59,7 +56,7 @@ class Actuator:
         self._tracer = tracer
         self._devices = devices
         self._post = post
-        self._homes: dict[int, tuple[Home, float]] = {}
+        self._homes = Homes()
         self._exited: dict[Key, Exited] = {}
         self._traced: set[Key] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -156,24 +153,11 @@ class Actuator:
     def _prepare(self, start: StartJob) -> tuple[Launch, Begun]:
         granted = jobs.grant(self._devices(), start.decision.devices)
         traced = jobs.wants_trace(start.spec, self._place)
-        launch = jobs.launch(start, granted, self._home(start.owner.uid), self._place, traced)
+        launch = jobs.launch(
+            start, granted, self._homes.of(start.owner.uid, start.owner.gid), self._place, traced
+        )
         self._folders.take(start.job)
         return launch, begun(start, tuple(device.id for device in granted), traced)
-
-    def _home(self, uid: int) -> Home:
-        now_s = time.monotonic()
-        found = self._homes.get(uid)
-        if found is not None and found[1] > now_s:
-            return found[0]
-        try:
-            entry = pwd.getpwuid(uid)
-            home = Home(entry.pw_dir or "/", entry.pw_shell or "/bin/sh")
-        except KeyError:
-            home = Home()
-        if len(self._homes) >= HOMES_MAX:
-            self._homes.clear()
-        self._homes[uid] = (home, now_s + HOMES_KEPT_S)
-        return home
 
     async def _give(self, launches: list[Launch]) -> None:
         """Until the spawner has answered: asking again for the same attempt is safe."""

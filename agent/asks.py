@@ -23,7 +23,7 @@ from stoker.agent.node import Node
 from stoker.agent.spawner import Spawner
 from stoker.agent.starts import Begun
 from stoker.agent.steps import Key
-from stoker.agent.trace_job import SUMMARY_FILE, TIMELINE_FILE
+from stoker.agent.trace_job import NO_SEGMENT, SUMMARY_FILE, TIMELINE_FILE
 from stoker.agent.tracing import Tracer
 from stoker.mesh import ask as wire
 from stoker.mesh.ask import Ask, LogsAsk, Reply, StdinAsk, StdinReply, TraceAsk, TraceReply
@@ -161,6 +161,8 @@ class Asks:
         path = folder / TIMELINE_FILE
         if not path.exists():
             path = folder / LIVE_TIMELINE
+            if (folder / SUMMARY_FILE).exists():
+                raise NotFound(f"job {ask.job} has no timeline: {NO_SEGMENT}")
             if ask.offset == 0 or not path.exists():  # later pieces are of the same file
                 await self._ask_tracer(self._tracer.timeline, (ask.job, ask.attempt), path)
         with path.open("rb") as file:

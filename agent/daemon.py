@@ -144,7 +144,7 @@ class Daemon:
         has = await self._actuator.known(frozenset())
         keys = [each.key for each in has.has]
         self._starts.keep(keys)
-        self._spawn(self._keeping.begin(self._setting.state.shm, {job for job, _ in keys}))
+        self._keeping.begin(self._setting.state.shm, {job for job, _ in keys})
         self.post(steps.Reported(report))
         self.post(has)
         for work in (

@@ -32,10 +32,12 @@ LANG = "C.UTF-8"
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """What the user database says of an owner."""
+    """What the user database says of an owner. `cache`: where the compilers of GPU runtimes may
+    keep their output if the home folder cannot take it (PoCL finds no device without); else ""."""
 
     folder: str = "/"
     shell: str = "/bin/sh"
+    cache: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,7 @@ def environment(
 
 def base(owner: Owner, home: Home) -> dict[str, str]:
     """What a login would set, and nothing of the agent's own environment."""
-    return {
+    variables = {
         "PATH": PATH_USER if owner.uid else PATH_ROOT,
         "HOME": home.folder,
         "USER": owner.user,
@@ -105,6 +107,10 @@ def base(owner: Owner, home: Home) -> dict[str, str]:
         "SHELL": home.shell,
         "LANG": LANG,
     }
+    if home.cache:
+        variables["POCL_CACHE_DIR"] = f"{home.cache}/pocl"
+        variables["CUDA_CACHE_PATH"] = f"{home.cache}/cuda"
+    return variables
 
 
 def wants_trace(spec: JobSpec, place: Place) -> bool:

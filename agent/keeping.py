@@ -39,13 +39,23 @@ class Keeping:
         self.counters: Counter[str] = Counter()
         self.folders.more = lambda: self._submit(self.folders.refill)
 
-    async def begin(self, segments: Path, alive: set[int]) -> None:
-        """Take stock of the folders that are there; segments of jobs long over are removed."""
+    def begin(self, segments: Path, alive: set[int]) -> None:
+        """Take stock of what is there now: segments of jobs long over are removed, folders counted.
+
+        To be called before any job is started: what comes later is not looked at.
+        """
         self._submit(self.folders.begin)
+        over = [segments / str(job) for job in _numbers(segments) - alive]
+        finished = _numbers(self._jobs) - alive
         loop = asyncio.get_running_loop()
-        found = await loop.run_in_executor(self._worker, self._stock, segments, alive)
+        stock = loop.run_in_executor(self._worker, self._stock, over, finished)
+        stock.add_done_callback(self._stocked)
+
+    def _stocked(self, stock: asyncio.Future[list[tuple[int, int]]]) -> None:
+        if stock.cancelled():
+            return
         early, self._early = self._early or [], None
-        for job, size in [*found, *early]:
+        for job, size in [*stock.result(), *early]:
             self._put(job, size)
 
     def keep(self, exited: Exited, traced: bool) -> None:
@@ -102,10 +112,16 @@ class Keeping:
             self.counters["disk_failed"] += 1
             _log.warning("folders of jobs", error=str(error))
 
-    def _stock(self, segments: Path, alive: set[int]) -> list[tuple[int, int]]:
-        with contextlib.suppress(FileNotFoundError):
-            for entry in segments.iterdir():
-                if entry.name.isdecimal() and int(entry.name) not in alive:
-                    shutil.rmtree(entry, ignore_errors=True)
-                    self.counters["segments_removed"] += 1
-        return retention.scan(self._jobs, alive)
+    def _stock(self, over: list[Path], finished: set[int]) -> list[tuple[int, int]]:
+        for folder in over:
+            shutil.rmtree(folder, ignore_errors=True)
+            self.counters["segments_removed"] += 1
+        return retention.scan(self._jobs, finished)
+
+
+def _numbers(folder: Path) -> set[int]:
+    """The jobs that have an entry in this folder."""
+    try:
+        return {int(entry.name) for entry in folder.iterdir() if entry.name.isdecimal()}
+    except FileNotFoundError:
+        return set()

@@ -7,6 +7,7 @@ thread. A folder whose job is still running is never on the shelf.
 
 from __future__ import annotations
 
+import contextlib
 from collections import OrderedDict
 from collections.abc import Iterable
 from pathlib import Path
@@ -56,13 +57,13 @@ class Shelf:
         self._bytes -= self._sizes.pop(job, 0)
 
 
-def scan(folder: Path, alive: Iterable[int]) -> list[tuple[int, int]]:
-    """(job, bytes) of every finished job's folder, oldest first; reads the whole folder."""
-    running = set(alive)
+def scan(folder: Path, jobs: Iterable[int]) -> list[tuple[int, int]]:
+    """(job, bytes) of these jobs' folders, oldest first; one that is gone is left out."""
     found: list[tuple[float, int, int]] = []
-    for entry in folder.iterdir():
-        if entry.name.isdecimal() and int(entry.name) not in running:
-            found.append((entry.stat().st_mtime, int(entry.name), size_of(entry)))
+    for job in jobs:
+        path = folder / str(job)
+        with contextlib.suppress(FileNotFoundError):
+            found.append((path.stat().st_mtime, job, size_of(path)))
     return [(job, size) for _, job, size in sorted(found)]
 
 

@@ -196,7 +196,7 @@ class TracedJob:
         loss = dict(summary.loss)
         if self._host is not None and self._followed:
             for name, count in self._host.dropped().items():
-                loss[f"host_{name}"] = count - self._dropped.get(name, 0)
+                loss[name] = count - self._dropped.get(name, 0)
         absent = {**self._absent, **summary.absent}
         return msgspec.structs.replace(summary, loss=loss, absent=absent)
 

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Folders of finished jobs at the start of an agent and while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from stoker.agent.keeping import Keeping
+from stoker.agent.launch import Exited
+from stoker.agent.retention import Keep
+from stoker.scheduler.nouns import Usage
+
+
+def exited(job: int, out: int = 10, dropped: int = 0) -> Exited:
+    usage = Usage(output_bytes=out, output_dropped_bytes=dropped)
+    return Exited(job, 1, "exited", 0, None, "", 1, 2, 3, 4, usage, out, 0)
+
+
+def folder(tmp_path: Path, job: int) -> Path:
+    path = tmp_path / "jobs" / str(job)
+    path.mkdir(parents=True)
+    (path / "out").write_text("x" * 10)
+    return path
+
+
+async def until(done: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not done():  # noqa: ASYNC110  # another thread does it
+            await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+def segments(tmp_path: Path) -> Path:
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "shm").mkdir()
+    return tmp_path / "shm"
+
+
+async def test_segments_of_jobs_long_over_go_and_nothing_that_comes_later(
+    tmp_path: Path, segments: Path
+) -> None:
+    for job in (1, 2):
+        (segments / str(job)).mkdir()
+    (segments / "cache").mkdir()
+    keeping = Keeping(tmp_path / "jobs", Keep())
+    keeping.begin(segments, {2})
+    (segments / "3").mkdir()  # a job that starts while stock is taken
+    await until(lambda: keeping.counters["segments_removed"] == 1)
+    keeping.close()
+    assert sorted(entry.name for entry in segments.iterdir()) == ["2", "3", "cache"]
+
+
+async def test_old_folders_count_and_the_oldest_go_first(tmp_path: Path, segments: Path) -> None:
+    for job in (1, 2, 3):
+        folder(tmp_path, job)
+    keeping = Keeping(tmp_path / "jobs", Keep(jobs=2))
+    keeping.begin(segments, {3})
+    folder(tmp_path, 4)
+    keeping.keep(exited(4), traced=False)
+    await until(lambda: keeping.counters["folders_deleted"] == 1)
+    keeping.close()
+    left = {entry.name for entry in (tmp_path / "jobs").iterdir()} - {".spare"}
+    assert len(left) == 3
+    assert {"3", "4"} <= left  # one runs, one is the newest
+
+
+async def test_what_was_dropped_is_known_after_the_spawner_forgot(
+    tmp_path: Path, segments: Path
+) -> None:
+    folder(tmp_path, 1)
+    keeping = Keeping(tmp_path / "jobs", Keep())
+    assert keeping.dropped(1, exited(1, dropped=7)) == 7
+    keeping.keep(exited(1, dropped=7), traced=False)
+    assert Keeping(tmp_path / "jobs", Keep()).dropped(1, None) == 7
+    assert keeping.dropped(2, None) == 0
+    keeping.close()
+
+
+async def test_a_forgotten_job_is_deleted(tmp_path: Path, segments: Path) -> None:
+    path = folder(tmp_path, 1)
+    keeping = Keeping(tmp_path / "jobs", Keep())
+    keeping.begin(segments, set())
+    keeping.forget(1)
+    await until(lambda: not path.exists())
+    keeping.close()
