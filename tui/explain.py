@@ -17,7 +17,7 @@ Object = Mapping[str, Any]
 
 def render(explained: Object) -> str:
     """The explanation of one job, without a final newline."""
-    lines = [_wrapped(f"job {explained['job']} is {explained['state']}: ", explained["summary"])]
+    lines = [_wrapped(f"job {explained['job']}, {explained['state']}: ", explained["summary"])]
     lines += _reasons(explained)
     lines += _actions(explained)
     if explained.get("decision"):

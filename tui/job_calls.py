@@ -110,7 +110,7 @@ async def _attend(client: Client, job: int, fd: int | None) -> int:
             feeding.cancel()
     _say_dropped(job, sum(dropped))
     if view.state not in ("succeeded", "failed") or (view.exit_code is None and not view.signal):
-        _warn(f"job {job} {view.state}{view.reason and ': '}{view.reason}")
+        _warn(f"job {job}, {view.state}{view.reason and ': '}{view.reason}")
     return views.exit_code(view)
 
 

@@ -60,7 +60,7 @@ def render(job: Object, *, colour: bool = False, unicode: bool = True) -> str:
     lines = [_title(job, ink), ink.rule * WIDTH]
     lines += [*_job(job), *_placed(job), *_kernels(job, trace, ink)]
     for device in trace.get("devices") or ():
-        lines += _device_time(device, ink)
+        lines += _device_time(device, trace.get("absent") or {}, ink)
     lines += [*_hardware(job), *_measuring(trace, ink), *_missing(job, trace), *_files(job)]
     whole = "\n".join(lines)
     # One column stands for one column, so that what was cut to fit still fits.
@@ -186,9 +186,11 @@ def _kernel(row: Object, ink: Ink) -> str:
     return line
 
 
-def _device_time(device: Object, ink: Ink) -> Iterator[str]:
+def _device_time(device: Object, absent: Object, ink: Ink) -> Iterator[str]:
     causes: Mapping[str, int | None] = device["causes"]
-    known = {name: causes[name] or 0 for name in CAUSES if causes.get(name) is not None}
+    # What is absent stands as 0 in the sum and must not be read as a measured 0.
+    unknown = [name for name in CAUSES if causes.get(name) is None or f"causes.{name}" in absent]
+    known = {name: causes[name] or 0 for name in CAUSES if name not in unknown or causes.get(name)}
     window = device["window_ns"]
     estimate = ", estimated" if device.get("estimate") else ""
     head = f"time of {text.clean(device['id'])} over {units.duration(window)}{estimate}"
@@ -201,9 +203,9 @@ def _device_time(device: Object, ink: Ink) -> Iterator[str]:
     empty = [CAUSES[name] for name, spent in known.items() if not spent]
     if empty:
         yield "  " + text.wrap("0: " + ", ".join(empty), WIDTH - 2, 2)
-    unknown = [CAUSES[name] for name in CAUSES if causes.get(name) is None]
     if unknown:
-        yield "  " + text.wrap("not measured: " + ", ".join(unknown), WIDTH - 2, 2)
+        names = ", ".join(CAUSES[name] for name in unknown)
+        yield "  " + text.wrap(f"not measured: {names}", WIDTH - 2, 2)
 
 
 def _hardware(job: Object) -> Iterator[str]:
@@ -226,14 +228,21 @@ def _sensor(device: Object, field: str, unit: str) -> str:
 def _measuring(trace: Object, ink: Ink) -> Iterator[str]:
     if not trace:
         return
-    loss = trace.get("loss") or {}
-    counters = ", ".join(f"{name} {units.number(count)}" for name, count in loss.items())
-    total = sum(loss.values())
-    yield _line("lost", f"{units.number(total)} in all" + (f" ({counters})" if counters else ""))
+    yield _line("lost", _loss(trace.get("loss") or {}))
     if clock := trace.get("clock"):
         yield _line("clock", _clock(clock, ink))
     if cost := trace.get("cost"):
         yield _line("cost", _cost(cost, trace.get("mode") or ""))
+
+
+def _loss(loss: Mapping[str, int]) -> str:
+    """The counters that counted something, and how many there are: 0 is shown as a finding."""
+    if not loss:
+        return "not counted"
+    lost = [f"{name} {units.number(count)}" for name, count in loss.items() if count]
+    if not lost:
+        return f"0 ({len(loss)} counters, one at each place where something could be lost)"
+    return f"{units.number(sum(loss.values()))} in all: {', '.join(lost)}"
 
 
 def _clock(clock: Object, ink: Ink) -> str:
@@ -256,8 +265,11 @@ def _cost(cost: Object, mode: str) -> str:
 
 
 def _missing(job: Object, trace: Object) -> Iterator[str]:
+    by_reason: dict[str, list[str]] = {}
+    for what, why in (trace.get("absent") or {}).items():
+        by_reason.setdefault(str(why), []).append(what)
     sentences = list(job.get("missing") or ())
-    sentences += [f"{what}: {why}" for what, why in (trace.get("absent") or {}).items()]
+    sentences += [f"{', '.join(what)}: {why}" for why, what in by_reason.items()]
     if not sentences:
         yield _line("missing", "nothing on this machine")
     for index, sentence in enumerate(sentences):

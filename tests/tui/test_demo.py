@@ -23,15 +23,18 @@ def test_what_a_program_says_is_its_last_line() -> None:
 @pytest.mark.parametrize(
     ("said", "counts", "failure"),
     [
-        ({"launches": 5}, [2, 3], ""),
-        ({"launches": 5}, [2, 2], "launched 5 kernels, the tracer counted 4"),
-        ({"launches": 5}, [], "counted 0 (no segment)"),
-        ({"text": "x"}, [1], "did not say"),
+        ({"saxpy": {"count": 5}, "read": {"count": 1}}, {"saxpy": 5}, ""),
+        ({"saxpy": {"count": 5}}, {"saxpy": 4}, "saxpy 5 times, the tracer counted 4"),
+        ({"saxpy": {"count": 5}}, {"saxpy": 5, "x": 1}, "x 0 times, the tracer counted 1"),
+        ({"norm": {"count": 5}}, {}, "counted 0 (no segment)"),
+        ({"text": "x"}, {"saxpy": 1}, "did not say"),
     ],
 )
-def test_the_count_must_be_exact(said: dict[str, Any], counts: list[int], failure: str) -> None:
-    job = {"kernels": [{"count": count} for count in counts]}
-    job |= {"trace_absent": "" if counts else "no segment"}  # type: ignore[dict-item]
+def test_the_count_must_be_exact(
+    said: dict[str, Any], counts: dict[str, int], failure: str
+) -> None:
+    kernels = [{"name": name, "count": count} for name, count in counts.items()]
+    job = {"kernels": kernels, "trace_absent": "" if counts else "no segment"}
     failures = list(demo._counted(job, said, demo.Work(("x",))))
     assert (failure in failures[0]) if failure else not failures
 
@@ -42,14 +45,14 @@ def test_kernels_that_cannot_be_traced_are_not_counted() -> None:
 
 def test_a_process_of_the_node_that_is_left_is_found(tmp_path: Path) -> None:
     assert not list(private_node.leftovers(tmp_path))
-    sleeper = subprocess.Popen(
-        [sys.executable, "-c", "input()", str(tmp_path)], stdin=subprocess.PIPE
-    )
+    command = [sys.executable, "-c", "print(flush=True); input()", str(tmp_path)]
+    sleeper = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert sleeper.stdout is not None and sleeper.stdout.readline()  # it is what it will be
     try:
         assert list(private_node.leftovers(tmp_path)) == [f"process {sleeper.pid}"]
     finally:
         sleeper.kill()
-        sleeper.wait()
+        sleeper.communicate()
 
 
 def test_a_node_that_does_not_start_leaves_no_folder(monkeypatch: Any, tmp_path: Path) -> None:

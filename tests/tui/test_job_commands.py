@@ -283,7 +283,7 @@ def test_explain_ranks_reasons_and_names_what_helps(fakes: Any, node: Any) -> No
     }
     shown = stoker(node, "explain", "5").stdout.decode().splitlines()
     assert shown == [
-        "job 5 is pending: no device has 0.5 free",
+        "job 5, pending: no device has 0.5 free",
         "  1. node vm: pocl-0 has 0.2 free",
         "what would help",
         "  - ask for 0.2: --gpus 0.2",

@@ -52,7 +52,11 @@ def pocl_job() -> dict[str, Any]:
         "clock": {"source": "PoCL", "offset_ns": 12, "drift_ppb": 35.5, "error_ns": 240},
         "cost": {"launches": 100_003, "tracer_ns": 14_000_420, "ns_per_launch": 140.0}
         | {"share": 0.014},
-        "absent": {"io_wait": "tracepoint block_rq_issue is missing"},
+        "absent": {
+            "io_wait": "tracepoint block_rq_issue is missing",
+            "paging": "tracepoint block_rq_issue is missing",
+            "causes.peer_ns": "collective calls are not traced",
+        },
     }
     return {
         "schema": "stoker/v1",
@@ -107,7 +111,7 @@ def gpu_job() -> dict[str, Any]:
         | {"power_w": 312.4, "temperature_c": 54.0, "absent": {}}
         for i in (0, 1)
     ]
-    job["trace"] |= {"loss": {"ring_full": 41}, "absent": {}, "copies": []}
+    job["trace"] |= {"loss": {"ring_full": 41, "failed": 0}, "absent": {}, "copies": []}
     job["trace"]["kernels"] = [
         {"name": f"kernel_{i:02}", "count": i + 1, "total_ns": 10**6 * (i + 1), "p50_ns": 10**6}
         | {"p99_ns": 10**6, "estimate": False, "error_ns": 0}
@@ -170,7 +174,7 @@ def test_a_cause_that_is_not_known_is_not_zero() -> None:
     job = pocl_job()
     job["trace"]["devices"][0]["causes"]["throttled_ns"] = None
     shown = report.render(job)
-    assert "not measured: throttled" in shown
+    assert "not measured: waiting for a peer, throttled" in shown
     assert not any(line.startswith("  0:") and "throttled" in line for line in shown.split("\n"))
 
 
