@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple
 
 from stoker.mesh.command import RangeAsk
+from stoker.mesh.snapshots import Snapshot
 from stoker.scheduler.nouns import JobSpec, NodeReport, Observation, Outcome, Owner
 
 # --- events ---------------------------------------------------------------------------------------
@@ -33,7 +34,7 @@ class Cancel(NamedTuple):
 
 
 class Get(NamedTuple):
-    """One job, now or when it has come to `until`."""
+    """One job, now or when it has come to `until`; the deadline is of CLOCK_MONOTONIC."""
 
     token: Any
     job: int
@@ -116,6 +117,10 @@ class SnapshotFailed(NamedTuple):
     why: str
 
 
+class LogReachable(NamedTuple):
+    """The log's engine is there again: no reason to wait longer."""
+
+
 class LogBroken(NamedTuple):
     """The log contradicts what it confirmed: nothing may go on."""
 
@@ -144,6 +149,7 @@ Event = (
     | AppendFull
     | SnapshotSaved
     | SnapshotFailed
+    | LogReachable
     | LogBroken
     | Disk
 )
@@ -184,8 +190,7 @@ class Send(NamedTuple):
 class SaveSnapshot(NamedTuple):
     """Answered by SnapshotSaved or SnapshotFailed."""
 
-    seq: int
-    data: bytes
+    snapshot: Snapshot
 
 
 class Trim(NamedTuple):

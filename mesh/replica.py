@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from stoker.mesh import entry as entries
-from stoker.mesh import snapshots
 from stoker.mesh.command import NodeReply
 from stoker.mesh.entry import Entry
 from stoker.mesh.events import (
@@ -33,6 +32,7 @@ from stoker.mesh.events import (
     LogEnd,
     LogEntries,
     LogFailed,
+    LogReachable,
     Observed,
     Outcomes,
     Range,
@@ -49,7 +49,8 @@ from stoker.mesh.events import (
 from stoker.mesh.identity import Checks, Signs
 from stoker.mesh.link import Link
 from stoker.mesh.queue import WorkQueue
-from stoker.mesh.snapshots import Encoded, Snapshot
+from stoker.mesh.snapshot_plan import SNAPSHOT_ENTRIES, SnapshotPlan
+from stoker.mesh.snapshots import Snapshot
 from stoker.mesh.state import Applied, State, node_id
 from stoker.mesh.waiters import Waiters, reached
 from stoker.mesh.work import (
@@ -70,10 +71,6 @@ from stoker.scheduler.core import Limits
 from stoker.scheduler.nouns import Observation
 from stoker.scheduler.records import BATCH_REQUESTS_MAX
 
-SNAPSHOT_ENTRIES = 8192
-"""Entries after which a snapshot is taken: bounds what a restart has to read."""
-SNAPSHOT_LOG_SHARE = 0.25
-"""Part of the log's bytes after which a snapshot is taken; the log keeps two such parts."""
 BOOK_BYTES_MAX = 256 << 20
 """Specs and ended jobs in memory; past it submits are refused."""
 BOOK_BYTES_KEPT = 128 << 20
@@ -148,14 +145,12 @@ class Replica:
         self._appends = 0
         self._retries = 0
         self._retry_ns = 0
+        self._real_ns = 0
         self._down_since_ns: int | None = None
-        self._beat_ns = 0
+        self._beat_ns: int | None = None
         self._full = ""
         self._disk = ""
-        self._snapshotting = False
-        self._trimmed = 0
-        self._entries_since = 0
-        self._bytes_since = 0
+        self._plan = SnapshotPlan(settings.log_max_bytes, settings.snapshot_entries)
         self._handlers: dict[type, Callable[[Any, int], None]] = {
             Submit: self._submit,
             Cancel: self._cancel,
@@ -172,12 +167,18 @@ class Replica:
             AppendFull: self._append_full,
             SnapshotSaved: self._snapshot_saved,
             SnapshotFailed: self._snapshot_failed,
+            LogReachable: self._log_reachable,
             LogBroken: self._log_broken,
             Disk: self._disk_changed,
         }
 
-    def step(self, event: Event, now_ns: int) -> list[Effect]:
-        """What to do because of `event` at CLOCK_REALTIME `now_ns`, in order."""
+    def step(self, event: Event, real_ns: int, now_ns: int) -> list[Effect]:
+        """What to do because of `event`, in order.
+
+        `real_ns` (CLOCK_REALTIME) is written into entries and commands; deadlines are measured
+        with `now_ns` (CLOCK_MONOTONIC), so that no change of the date stops or hurries anything.
+        """
+        self._real_ns = real_ns
         self._handlers[type(event)](event, now_ns)
         out, self._out = self._out, []
         return out
@@ -241,7 +242,7 @@ class Replica:
             why = "the scheduler does not lead, or this node has not said hello"
             self._reply(event.token, Unavailable(why))
         else:
-            self._reply(event.token, self._link(event.node).desired(event.ask, now_ns))
+            self._reply(event.token, self._link(event.node).desired(event.ask, self._real_ns))
 
     def _observed(self, event: Observed, now_ns: int) -> None:
         if event.node not in self.state.book.nodes:
@@ -281,25 +282,23 @@ class Replica:
         while self.role == "leading" and self._in_flight is None and now_ns >= self._retry_ns:
             if not self._queue and not self._more:
                 return
-            batch = self._decide(now_ns)
+            batch = self._decide()
             blobs = batch.blobs(self.state)
             if batch.commands or blobs:
-                self._append(batch, blobs, self.state.term, now_ns)
+                self._append(batch, blobs, self.state.term)
             else:
                 self._finish(batch, Applied())
 
-    def _decide(self, now_ns: int) -> Batch:
+    def _decide(self) -> Batch:
         batch = Batch(self._queue.take())
         proposal = self.state.core.propose(
-            batch.requests, now_ns, self.state.seen + 1, measure=self.settings.measure
+            batch.requests, self._real_ns, self.state.seen + 1, measure=self.settings.measure
         )
         batch.decided(proposal)
         self._more = False
         return batch
 
-    def _append(
-        self, batch: Batch, blobs: tuple[entries.Blob, ...], term: int, now_ns: int
-    ) -> None:
+    def _append(self, batch: Batch, blobs: tuple[entries.Blob, ...], term: int) -> None:
         state = self.state
         entry = Entry(
             entries.FORMAT,
@@ -309,14 +308,14 @@ class Replica:
             state.batch + 1 if term == state.term else 1,
             state.accepted_seq,
             state.accepted_hash,
-            now_ns,
+            self._real_ns,
             batch.commands,
             blobs,
         )
         sealed = entries.seal(entry, self._signer)
         self._appends += 1
         self._in_flight = _InFlight(entry, sealed.hash, batch, len(sealed.data))
-        name = f"{self.settings.leader:x}-{now_ns:x}-{self._appends}"
+        name = f"{self.settings.leader:x}-{self._real_ns:x}-{self._appends}"
         self._out.append(Append(state.seen, sealed.data, name))
 
     # --- what becomes of an append ----------------------------------------------------------------
@@ -370,6 +369,10 @@ class Replica:
         if self._down_since_ns is None:
             self._down_since_ns = now_ns
         self._back_off(now_ns)
+
+    def _log_reachable(self, event: LogReachable, now_ns: int) -> None:
+        self._retries = self._retry_ns = 0
+        self._tick(Tick(), now_ns)
 
     def _log_broken(self, event: LogBroken, now_ns: int) -> None:
         self._halt(event.why)
@@ -430,11 +433,11 @@ class Replica:
         work = TermWork(self.state.term + 1, self.settings.leader)
         batch = Batch([work])
         proposal = self.state.core.propose(
-            work.requests, now_ns, self.state.seen + 1, measure=self.settings.measure
+            work.requests, self._real_ns, self.state.seen + 1, measure=self.settings.measure
         )
         batch.decided(proposal)
         assert proposal.commands, "the core refuses a term that follows its own"
-        self._append(batch, (), work.term, now_ns)
+        self._append(batch, (), work.term)
 
     def _is_leader(self) -> bool:
         """Whether the log says so, as far as it was read."""
@@ -452,7 +455,7 @@ class Replica:
         self.role, self.why = "leading", ""
         self._down_since_ns = None
         self._retries = 0
-        self._retry_ns = self._beat_ns = 0
+        self._retry_ns, self._beat_ns = 0, None
         self._flush(now_ns)
 
     def _halt(self, reason: str) -> None:
@@ -473,14 +476,13 @@ class Replica:
     # --- after an entry was applied ---------------------------------------------------------------
 
     def _after(self, seq: int, applied: Applied, size: int, now_ns: int) -> None:
-        self._entries_since += 1
-        self._bytes_since += size
+        self._plan.applied(size)
         if self._is_leader():
             for node, actions in applied.actions.items():
                 for data in self._link(node).commands(seq, now_ns, actions):
                     self._out.append(Send("command", node, data))
             if applied.trim_to:
-                self._trim(applied.trim_to)
+                self._out.append(Trim(self._plan.trim(applied.trim_to)))
 
     def _link(self, node: str) -> Link:
         link = self.links.get(node)
@@ -528,35 +530,24 @@ class Replica:
     # --- snapshots --------------------------------------------------------------------------------
 
     def _snapshot_if_due(self) -> None:
-        full = self._bytes_since >= self.settings.log_max_bytes * SNAPSHOT_LOG_SHARE
-        if self.role == "leading" and (
-            full or self._entries_since >= self.settings.snapshot_entries
-        ):
+        if self.role == "leading" and self._plan.due():
             self._start_snapshot()
 
     def _start_snapshot(self) -> None:
-        if self._snapshotting:
-            return
-        self._snapshotting = True
-        self._entries_since = self._bytes_since = 0
-        encoded: Encoded = snapshots.encode(self.state.snapshot())
-        self._out.append(SaveSnapshot(self.state.seen, encoded.data))
+        if not self._plan.under_way:
+            self._plan.begin()
+            self._out.append(SaveSnapshot(self.state.snapshot()))
 
     def _snapshot_saved(self, event: SnapshotSaved, now_ns: int) -> None:
-        self._snapshotting = False
+        self._plan.under_way = False
         self.count("snapshots")
         if self._full:  # no entry can say so first; the file is verified, and that must do
-            before = self.state.snapshot_seq
-            self._trim(before if before > self._trimmed else event.seq)
+            self._out.append(Trim(self._plan.make_room(event.seq, self.state.snapshot_seq)))
         self._enqueue(SnapshotWork(event.seq, event.digest), now_ns)
-
-    def _trim(self, seq: int) -> None:
-        self._trimmed = seq
-        self._out.append(Trim(seq))
 
     def _snapshot_failed(self, event: SnapshotFailed, now_ns: int) -> None:
         """Tried again after another round of entries; the log has room for several."""
-        self._snapshotting = False
+        self._plan.under_way = False
         self.count("snapshot_failed")
 
     # --- time -------------------------------------------------------------------------------------
@@ -579,11 +570,11 @@ class Replica:
             self._flush(now_ns)
 
     def _beat(self, now_ns: int) -> None:
-        if 0 <= now_ns - self._beat_ns < BEAT_NS:
+        if self._beat_ns is not None and now_ns - self._beat_ns < BEAT_NS:
             return
         self._beat_ns = now_ns
         for node in self.state.book.nodes:
-            self._out.append(Send("heartbeat", node, self._link(node).heartbeat(now_ns)))
+            self._out.append(Send("heartbeat", node, self._link(node).heartbeat(self._real_ns)))
 
     def _forget_if_due(self, now_ns: int) -> None:
         if self.state.book.bytes <= BOOK_BYTES_KEPT or self._in_flight is not None:

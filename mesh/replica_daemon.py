@@ -178,6 +178,7 @@ class Daemon:
                     inbox_prefix=subjects.inbox("scheduler").encode(),
                     error_cb=self._on_error,
                     disconnected_cb=self._on_lost,
+                    reconnected_cb=self._on_back,
                     pending_size=-1,  # no publish is repeated behind our back after a reconnect
                     connect_timeout=1,
                     ping_interval=2,
@@ -205,6 +206,9 @@ class Daemon:
 
     async def _on_lost(self) -> None:
         await self.log_requests.on_lost()
+
+    async def _on_back(self) -> None:
+        await self._feed(events.LogReachable())
 
     async def _serve(self) -> None:
         """Every subject: users through a discoverable service, nodes directly."""
@@ -240,7 +244,7 @@ class Daemon:
     # --- messages in ------------------------------------------------------------------------------
 
     async def _from_user(self, request: Request) -> None:
-        now_ns = time.time_ns()
+        now_ns = time.monotonic_ns()
         try:
             address = subjects.parse_user_request(request.subject)
             if address.user not in self.service.users:
@@ -260,7 +264,7 @@ class Daemon:
         elif isinstance(taken, Caller):
             self._spawn(self._proxy(taken, self.proxy.kernels(taken)))
         else:
-            await self._feed(taken, now_ns)
+            await self._feed(taken)
 
     async def _proxy(self, caller: Caller, answer: Awaitable[bytes]) -> None:
         try:
@@ -278,7 +282,7 @@ class Daemon:
             reply = NodeReply(False, error.code, error.message)
             await self._respond(message, msgspec.msgpack.encode(reply))
         else:
-            await self._feed(event, time.time_ns())
+            await self._feed(event)
 
     async def _observed(self, message: Msg) -> None:
         try:
@@ -288,14 +292,15 @@ class Daemon:
             self.replica.count("observation_refused")
             log.warning("an observation is refused", error=str(error))
         else:
-            await self._feed(event, time.time_ns())
+            await self._feed(event)
 
     # --- effects out ------------------------------------------------------------------------------
 
-    async def _feed(self, event: events.Event, now_ns: int) -> None:
+    async def _feed(self, event: events.Event) -> None:
         """One step; effects are carried out in order, also those of steps made meanwhile."""
         try:
-            self._effects.extend(self.replica.step(event, now_ns))
+            now_ns = time.monotonic_ns()
+            self._effects.extend(self.replica.step(event, time.time_ns(), now_ns))
         except Exception:
             _die(type(event).__name__)
         if self._carrying:
@@ -327,7 +332,7 @@ class Daemon:
             event = events.LogFailed(error.message)
         if isinstance(event, events.LogFailed):
             log.warning("append", why=event.why)
-        await self._feed(event, time.time_ns())
+        await self._feed(event)
 
     async def _read(self, effect: events.Read) -> None:
         self._spawn(self._read_now(effect.seq))
@@ -335,13 +340,13 @@ class Daemon:
     async def _read_now(self, seq: int) -> None:
         try:
             async for batch in self.log.read_from(seq):
-                await self._feed(events.LogEntries(batch), time.time_ns())
+                await self._feed(events.LogEntries(batch))
         except Gap as error:
-            await self._feed(events.LogBroken(error.message), time.time_ns())
+            await self._feed(events.LogBroken(error.message))
         except StokerError as error:
-            await self._feed(events.LogFailed(error.message), time.time_ns())
+            await self._feed(events.LogFailed(error.message))
         else:
-            await self._feed(events.LogEnd(), time.time_ns())
+            await self._feed(events.LogEnd())
 
     async def _reply(self, effect: events.Reply) -> None:
         token, value = effect.token, effect.value
@@ -382,13 +387,13 @@ class Daemon:
     async def _save_now(self, effect: events.SaveSnapshot) -> None:
         event: events.Event
         try:
-            digest = await asyncio.to_thread(self.folder.save, effect.seq, effect.data)
-            event = events.SnapshotSaved(effect.seq, digest)
-            log.info("snapshot", seq=effect.seq, bytes=len(effect.data))
+            saved = await asyncio.to_thread(self.folder.save, effect.snapshot)
+            event = events.SnapshotSaved(effect.snapshot.seq, saved.digest)
+            log.info("snapshot", seq=effect.snapshot.seq, bytes=len(saved.data))
         except (OSError, Corrupt) as error:
             event = events.SnapshotFailed(str(error))
             log.error("snapshot failed", error=str(error))
-        await self._feed(event, time.time_ns())
+        await self._feed(event)
 
     async def _trim(self, effect: events.Trim) -> None:
         self._spawn(self._trim_now(effect.seq))
@@ -426,9 +431,8 @@ class Daemon:
 
     async def _await_job(self, job: int, until: str, wait_s: float) -> Job:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        now_ns = time.time_ns()
-        deadline_ns = now_ns + int(wait_s * 1e9)
-        await self._feed(events.Get(future, job, until, deadline_ns), now_ns)
+        deadline_ns = time.monotonic_ns() + int(wait_s * 1e9)
+        await self._feed(events.Get(future, job, until, deadline_ns))
         value = await future
         if isinstance(value, StokerError):
             raise value
@@ -438,10 +442,10 @@ class Daemon:
     # --- time -------------------------------------------------------------------------------------
 
     async def _tick(self) -> None:
-        await self._feed(events.Tick(), time.time_ns())
+        await self._feed(events.Tick())
 
     async def _second(self) -> None:
-        await self._feed(events.Disk(self._disk()), time.time_ns())
+        await self._feed(events.Disk(self._disk()))
         self._check_users()
         self._watch_broker()
         status = self.replica.status()
@@ -461,7 +465,8 @@ class Daemon:
         reserve = min(self.options.disk_reserve_bytes, int(size * DISK_RESERVE_SHARE))
         if free >= reserve:
             return ""
-        return f"the state disk has {free >> 20} MiB free, {reserve >> 20} MiB are kept in reserve"
+        have, want = free / (1 << 20), reserve / (1 << 20)
+        return f"the state disk has {have:.1f} MiB free, {want:.1f} MiB are kept in reserve"
 
     def _watch_broker(self) -> None:
         """An R=1 log that met a full disk may stay silent when there is room: restart it."""
@@ -481,7 +486,7 @@ class Daemon:
         """Take over a changed table; a damaged one leaves the old one in force."""
         if now_ns is not None and now_ns - self._users_checked_ns < 100_000_000:
             return
-        self._users_checked_ns = now_ns or time.time_ns()
+        self._users_checked_ns = now_ns or time.monotonic_ns()
         try:
             status = self.users_file.stat()
             stamp = (status.st_mtime_ns, status.st_ino, status.st_size)

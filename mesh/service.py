@@ -103,7 +103,7 @@ class Service:
             raise Denied(f"the scheduler does not know {address.user}")
         request = schema.decode_request(address.noun, address.verb, data)
         caller = Caller(reply, address.user, address.noun, address.verb, user.admin, request)
-        if self.replica.role in ("reading", "electing") and not self.replica.has_led:
+        if not self.replica.has_led:
             raise Unavailable("the scheduler is still reading its log")
         if (address.noun, address.verb) == ("kernel", "list"):
             return caller

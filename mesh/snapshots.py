@@ -91,21 +91,22 @@ class SnapshotFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def save(self, seq: int, data: bytes) -> bytes:
-        """Write durably, read back, verify, drop old ones; the digest. OSError when full."""
+    def save(self, snapshot: Snapshot) -> Encoded:
+        """Write durably, read back, verify, drop old ones; what is in the file. OSError if full."""
+        encoded = encode(snapshot)
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        partial = self.path / f".{seq}.partial"
-        final = self._file(seq)
+        partial = self.path / f".{snapshot.seq}.partial"
+        final = self._file(snapshot.seq)
         try:
-            _write(partial, data)
-            _, digest = decode(partial.read_bytes(), str(partial))
+            _write(partial, encoded.data)
+            _verify(partial.read_bytes(), encoded.digest, partial)
             partial.replace(final)
         finally:
             with contextlib.suppress(OSError):
                 partial.unlink(missing_ok=True)
         _sync_folder(self.path)
         self._prune()
-        return digest
+        return encoded
 
     def newest(self, cluster: str) -> Found:
         """The newest file that is whole; one of another cluster is Corrupt, not merely damaged."""
@@ -130,6 +131,12 @@ class SnapshotFolder:
     def _prune(self) -> None:
         for old in self._files()[:-KEPT]:
             old.unlink(missing_ok=True)
+
+
+def _verify(data: bytes, digest: bytes, path: Path) -> None:
+    body = memoryview(data)[len(_MAGIC) + _DIGEST_BYTES :]
+    if hashlib.blake2b(body, digest_size=_DIGEST_BYTES).digest() != digest:
+        raise Corrupt(f"{path} reads back as something else than was written")
 
 
 def _write(path: Path, data: bytes) -> None:

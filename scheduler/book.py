@@ -54,11 +54,11 @@ class Job(msgspec.Struct, array_like=True):
 
 
 class Ended(NamedTuple):
-    """A job that is over: never changed again, so kept as bytes."""
+    """A job that is over: never changed again, so kept as its encoded row of a snapshot."""
 
     user: str
     state: JobState
-    raw: bytes
+    row: bytes
 
 
 class _Row(msgspec.Struct, array_like=True, frozen=True):
@@ -72,11 +72,12 @@ class _Image(msgspec.Struct, array_like=True, frozen=True):
     format: int
     nodes: list[NodeReport]
     last: list[tuple[str, int]]
-    rows: list[_Row]
+    rows: list[msgspec.Raw]
 
 
 _specs = msgspec.msgpack.Decoder(JobSpec)
 _jobs = msgspec.msgpack.Decoder(Job)
+_rows = msgspec.msgpack.Decoder(_Row)
 _images = msgspec.msgpack.Decoder(_Image)
 _encoder = msgspec.msgpack.Encoder()
 
@@ -112,15 +113,15 @@ class Book:
     def end(self, record: Job) -> None:
         """Put away a record whose state is final."""
         assert record.state in ENDED
-        raw = _encoder.encode(record)
-        self._jobs[record.job] = Ended(record.owner.user, record.state, raw)
-        self.bytes += len(raw) - len(record.spec)
+        row = _encode_row(record)
+        self._jobs[record.job] = Ended(record.owner.user, record.state, row)
+        self.bytes += len(row) - len(record.spec)
 
     def forget(self, job: int) -> None:
         """Drop a job for good."""
         record = self._jobs.pop(job, None)
         if isinstance(record, Ended):
-            self.bytes -= len(record.raw)
+            self.bytes -= len(record.row)
         elif record is not None:
             self.bytes -= len(record.spec)
         user = self.user(record)
@@ -145,7 +146,7 @@ class Book:
         record = self._jobs.get(job)
         if record is None or (user is not None and self.user(record) != user):
             raise NotFound(f"there is no job {job}")
-        return record if isinstance(record, Job) else _jobs.decode(record.raw)
+        return record if isinstance(record, Job) else _jobs.decode(_rows.decode(record.row).raw)
 
     def last(self, user: str) -> int:
         """The user's newest job that is not forgotten."""
@@ -202,13 +203,12 @@ class Book:
     def snapshot(self) -> bytes:
         """Canonical: equal books give equal bytes."""
         rows = [
-            _Row(job, record.user, record.state, msgspec.Raw(record.raw))
-            if isinstance(record, Ended)
-            else _Row(job, record.owner.user, record.state, msgspec.Raw(_encoder.encode(record)))
-            for job, record in self._jobs.items()
+            record.row if isinstance(record, Ended) else _encode_row(record)
+            for record in self._jobs.values()
         ]
+        joined = b"".join((_ARRAY32, len(rows).to_bytes(4, "big"), *rows))
         nodes = [self.nodes[name] for name in sorted(self.nodes)]
-        return _encoder.encode(_Image(FORMAT, nodes, sorted(self._last.items()), rows))
+        return _encoder.encode((FORMAT, nodes, sorted(self._last.items()), msgspec.Raw(joined)))
 
     @classmethod
     def restore(cls, data: bytes) -> Book:
@@ -222,22 +222,31 @@ class Book:
         book = cls()
         names: dict[str, str] = {}  # one string per user, not one per job
         owners: dict[Owner, Owner] = {}
-        for row in image.rows:
-            book._put(row, names.setdefault(row.user, row.user), owners)
+        for raw in image.rows:
+            row = _rows.decode(raw)
+            book._put(row, bytes(raw), names.setdefault(row.user, row.user), owners)
         book._last = dict(image.last)
         book.nodes = {report.node: report for report in image.nodes}
         return book
 
-    def _put(self, row: _Row, user: str, owners: dict[Owner, Owner]) -> None:
-        raw = bytes(row.raw)
+    def _put(self, row: _Row, raw: bytes, user: str, owners: dict[Owner, Owner]) -> None:
         if row.state in ENDED:
             self._jobs[row.job] = Ended(user, row.state, raw)
             self.bytes += len(raw)
             return
-        record = _jobs.decode(raw)
+        record = _jobs.decode(row.raw)
         record.owner = owners.setdefault(record.owner, record.owner)
         self._jobs[row.job] = record
         self.bytes += len(record.spec)
+
+
+_ARRAY32 = b"\xdd"
+"""msgpack's mark of an array whose length is four bytes."""
+
+
+def _encode_row(record: Job) -> bytes:
+    raw = msgspec.Raw(_encoder.encode(record))
+    return _encoder.encode(_Row(record.job, record.owner.user, record.state, raw))
 
 
 def encode_spec(spec: JobSpec) -> bytes:

@@ -129,7 +129,7 @@ class World:
             node.ask_sent = False
 
     def feed(self, event: events.Event) -> None:
-        self.pending.extend(self.replica.step(event, self.now))
+        self.pending.extend(self.replica.step(event, self.now, self.now))
 
     def settle(self) -> None:
         """Carry out effects until there are none."""
@@ -197,8 +197,9 @@ class World:
         if self.happens(self.faults.snapshot_failed):
             self.feed(events.SnapshotFailed("disk"))
             return
-        self.files = [*self.files[-1:], (effect.seq, effect.data)]
-        self.feed(events.SnapshotSaved(effect.seq, snapshots.decode(effect.data)[1]))
+        encoded = snapshots.encode(effect.snapshot)
+        self.files = [*self.files[-1:], (effect.snapshot.seq, encoded.data)]
+        self.feed(events.SnapshotSaved(effect.snapshot.seq, encoded.digest))
 
     def tear_newest(self) -> None:
         """The newest file is cut on disk; the one before must do, where there is one that can."""
