@@ -94,10 +94,10 @@ class Node:
 
     async def restart(self) -> None:
         """kill -9, and a new one, as a supervisor does it."""
+        before = self.spawner._transport
         self.end_process(signal.SIGKILL)
         self.start_process()
-        await until(lambda: not self.spawner.connected)
-        await until(lambda: self.spawner.connected)
+        await until(lambda: self.spawner.connected and self.spawner._transport is not before)
 
     def job_folder(self, job: int) -> Path:
         path = self.folder / "jobs" / str(job)

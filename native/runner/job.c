@@ -269,13 +269,22 @@ static bool nothing_left(struct sk_job *job, uint64_t now)
 
 static void begin_ending(struct sk_job *job, uint64_t now, uint64_t grace_ns)
 {
-	int count = sk_tree_signal(&job->tree, SIGTERM);
+	int count = sk_tree_signal(&job->tree, SIGTERM, &job->asked);
 
 	if (job->leader_gone)
 		job->left_behind = count;
 	job->phase = SK_ENDING;
 	job->deadline_ns = now + grace_ns;
 	job->recheck_ns = RECHECK_MS * MS;
+}
+
+/** Who was forked while the first round of signals went out has had none. */
+static void keep_ending(struct sk_job *job)
+{
+	if (job->phase == SK_ENDING)
+		sk_tree_signal(&job->tree, SIGTERM, &job->asked);
+	if (job->recheck_ns < RECHECK_MAX_MS * MS)
+		job->recheck_ns *= 2;
 }
 
 static void begin_killing(struct sk_job *job, uint64_t now)
@@ -364,8 +373,8 @@ static void step(struct sk_job *job)
 	}
 	if (job->phase == SK_RUNNING && job->leader_gone)
 		begin_ending(job, now, job->launch.fixed->grace_ns);
-	else if (job->phase != SK_RUNNING && job->recheck_ns < RECHECK_MAX_MS * MS)
-		job->recheck_ns *= 2;
+	else if (job->phase != SK_RUNNING)
+		keep_ending(job);
 }
 
 /* --- end ------------------------------------------------------------------------------------- */

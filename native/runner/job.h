@@ -45,6 +45,7 @@ struct sk_job {
 	bool childless;		/* no child of the keeper is left */
 	int status;		/* of the leader, as wait(2) tells it */
 	int left_behind;	/* processes that outlived the leader */
+	struct sk_seen asked;	/* processes that had their SIGTERM */
 	uint32_t stops;		/* stop requests that were seen */
 	uint64_t begun_ns;	/* CLOCK_MONOTONIC */
 	uint64_t time_limit_ns; /* CLOCK_MONOTONIC, UINT64_MAX for none */

@@ -76,7 +76,7 @@ static void adopt(struct sk_fleet *fleet, uint32_t slot)
 	sk_list_add(&fleet->dying, slot);
 }
 
-static void take_up(struct sk_fleet *fleet, uint32_t slot)
+static void take_up(struct sk_fleet *fleet, uint32_t slot, uint64_t now)
 {
 	enum sk_slot_state state = sk_slot_state(&fleet->table->slot[slot]);
 
@@ -87,8 +87,11 @@ static void take_up(struct sk_fleet *fleet, uint32_t slot)
 	sk_index_add(&fleet->index, slot);
 	if (state == SK_SLOT_ENDED)
 		return;
-	if (state != SK_SLOT_STARTED)
+	if (state != SK_SLOT_STARTED) {
+		/* How long it has been starting is not known: it gets all of its time again. */
+		fleet->taken_ns[slot] = now;
 		sk_list_add(&fleet->starting, slot);
+	}
 	if (sk_hold_is_held(fleet->lock_path, slot))
 		adopt(fleet, slot);
 	else
@@ -128,8 +131,12 @@ int sk_fleet_open(struct sk_fleet *fleet, const struct sk_site *site, const char
 		  int epoll, uint32_t jobs_max, char *ret_why)
 {
 	char path[SK_SITE_PATH], boot_id[SK_BOOT_ID];
+	struct timespec clock;
+	uint64_t now;
 	int error;
 
+	clock_gettime(CLOCK_MONOTONIC, &clock);
+	now = (uint64_t)clock.tv_sec * 1000000000u + (uint64_t)clock.tv_nsec;
 	fleet->site = site;
 	fleet->epoll = epoll;
 	fleet->jobs_max = jobs_max;
@@ -156,7 +163,7 @@ int sk_fleet_open(struct sk_fleet *fleet, const struct sk_site *site, const char
 	sk_index_init(&fleet->index, fleet->table);
 	/* Backwards, so that low slots are used first: the pages of the journal stay few. */
 	for (uint32_t slot = SK_SLOTS_MAX; slot-- > 0;)
-		take_up(fleet, slot);
+		take_up(fleet, slot, now);
 	remove_unknown(fleet);
 	return 0;
 }

@@ -160,14 +160,31 @@ static bool same_process(pid_t pid, const void *context)
 	       (now.session == seen->session || now.parent == seen->parent);
 }
 
-static int signal_processes(const struct sk_tree *tree, int signal)
+/** Whether the process is still to be signalled; notes it if so. */
+static bool note(struct sk_seen *seen, pid_t pid)
 {
-	int members, count = mark_members(tree, &members);
+	if (!seen)
+		return true;
+	for (int i = 0; i < seen->count; i++)
+		if (seen->pid[i] == pid)
+			return false;
+	if (seen->count == SK_SEEN_MAX)
+		return false;
+	seen->pid[seen->count++] = pid;
+	return true;
+}
 
-	for (int i = 0; i < count; i++)
-		if (processes[i].member)
-			send_checked(processes[i].pid, signal, same_process, &processes[i]);
-	return members;
+static int signal_processes(const struct sk_tree *tree, int signal, struct sk_seen *seen)
+{
+	int members, count = mark_members(tree, &members), sent = 0;
+
+	for (int i = 0; i < count; i++) {
+		if (!processes[i].member || !note(seen, processes[i].pid))
+			continue;
+		send_checked(processes[i].pid, signal, same_process, &processes[i]);
+		sent++;
+	}
+	return sent;
 }
 
 static bool in_cgroup(pid_t pid, const void *context)
@@ -180,7 +197,7 @@ static bool in_cgroup(pid_t pid, const void *context)
 	return sk_file_read(AT_FDCWD, path, text, sizeof(text)) > 0 && strstr(text, part);
 }
 
-static int signal_cgroup(const struct sk_tree *tree, int signal)
+static int signal_cgroup(const struct sk_tree *tree, int signal, struct sk_seen *seen)
 {
 	int count = 0, fd = openat(tree->dir, "cgroup.procs", O_RDONLY | O_CLOEXEC);
 	FILE *file = fd < 0 ? NULL : fdopen(fd, "re");
@@ -189,6 +206,8 @@ static int signal_cgroup(const struct sk_tree *tree, int signal)
 	if (!file)
 		return 0;
 	while (fscanf(file, "%d", &pid) == 1) {
+		if (!note(seen, pid))
+			continue;
 		count++;
 		send_checked(pid, signal, in_cgroup, tree);
 	}
@@ -196,9 +215,10 @@ static int signal_cgroup(const struct sk_tree *tree, int signal)
 	return count;
 }
 
-int sk_tree_signal(const struct sk_tree *tree, int signal)
+int sk_tree_signal(const struct sk_tree *tree, int signal, struct sk_seen *seen)
 {
-	return tree->dir >= 0 ? signal_cgroup(tree, signal) : signal_processes(tree, signal);
+	return tree->dir >= 0 ? signal_cgroup(tree, signal, seen)
+			      : signal_processes(tree, signal, seen);
 }
 
 void sk_tree_kill(const struct sk_tree *tree)
@@ -206,7 +226,7 @@ void sk_tree_kill(const struct sk_tree *tree)
 	if (tree->dir >= 0 && sk_file_write(tree->dir, "cgroup.kill", "1") == 0)
 		return;
 	/* Each pass may meet children forked during it; a fork bomb is outrun, not outwaited. */
-	for (int pass = 0; pass < 64 && sk_tree_signal(tree, SIGKILL); pass++)
+	for (int pass = 0; pass < 64 && sk_tree_signal(tree, SIGKILL, NULL); pass++)
 		;
 }
 

@@ -15,6 +15,8 @@
 
 #include "site.h"
 
+enum { SK_SEEN_MAX = 512 };
+
 struct sk_tree {
 	const struct sk_site *site;
 	char name[SK_JOB_NAME];
@@ -31,8 +33,15 @@ int sk_tree_make(struct sk_tree *tree, const struct sk_site *site, uint64_t job,
 void sk_tree_find(struct sk_tree *tree, const struct sk_site *site, uint64_t job, uint32_t attempt,
 		  pid_t session);
 
-/** Send `signal` to every process; returns how many there were. */
-int sk_tree_signal(const struct sk_tree *tree, int signal);
+/** Processes that were signalled before; more than it holds are not signalled again. */
+struct sk_seen {
+	pid_t pid[SK_SEEN_MAX];
+	int count;
+};
+
+/** Send `signal` to every process that is not in `seen`, and add it there; NULL: to all.
+ *  Returns how many were signalled. */
+int sk_tree_signal(const struct sk_tree *tree, int signal, struct sk_seen *seen);
 
 /** SIGKILL to every process, including ones being forked. */
 void sk_tree_kill(const struct sk_tree *tree);

@@ -91,6 +91,7 @@ async def test_a_job_is_in_its_own_cgroup_which_goes_with_it(node: Node) -> None
     cgroup = node.spawner.jobs_cgroup / f"{launch.job}.1"
     assert cgroup.stat().st_ino == started.cgroup_id
     assert str(started.pid) in (cgroup / "cgroup.procs").read_text().split()
+    await until(lambda: node.out(launch))
     await node.spawner.stop(launch.job, 1, "enough", 0.5)
     ended = await node.ended(launch)
     assert not cgroup.exists()
@@ -183,8 +184,12 @@ async def test_root_where_allowed_has_no_capabilities() -> None:
 
 
 async def test_what_outlives_the_first_process_is_ended_and_its_output_kept(node: Node) -> None:
-    script = "(trap 'echo last words; exit' TERM; sleep 1000 & wait) & echo first; exit 5"
-    ended = await node.run("sh", "-c", script)
+    ready = node.folder / "ready"
+    ready.touch()
+    ready.chmod(0o666)
+    inner = f"trap 'echo last words; exit' TERM; echo x > {ready}; sleep 1000 & wait"
+    script = f"({inner}) & while [ ! -s {ready} ]; do :; done; echo first; exit 5"
+    ended = await node.run("sh", "-c", script, grace_s=0.5)
     assert (ended.cause, ended.exit_code) == ("exited", 5)
     assert "processes it left behind were ended" in ended.reason
     assert node.out(ended) == b"first\nlast words\n"
@@ -205,10 +210,10 @@ async def test_a_time_limit_ends_the_whole_tree(node: Node) -> None:
 
 
 async def test_a_stop_is_the_reason_given(node: Node) -> None:
-    launch = node.launch("sh", "-c", "trap 'exit 3' TERM; sleep 1000 & wait")
+    launch = node.launch("sh", "-c", "trap 'exit 3' TERM; echo up; sleep 1000 & wait")
     await node.start(launch)
-    await node.begun(launch)
-    await node.spawner.stop(launch.job, 1, "cancelled by alice", 5.0)
+    await until(lambda: node.out(launch))
+    await node.spawner.stop(launch.job, 1, "cancelled by alice", 0.5)
     ended = await node.ended(launch)
     assert (ended.cause, ended.exit_code, ended.reason) == ("stopped", 3, "cancelled by alice")
 

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/bpf.h>
+#include <stdint.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,6 +70,10 @@ static int do_leave(int count, char **paths)
 /** argument: the jobs cgroup. */
 static int do_bpf(int count, char **arguments)
 {
+	static const struct bpf_insn allow[] = {
+		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .imm = 1},
+		{.code = BPF_JMP | BPF_EXIT},
+	};
 	union bpf_attr attributes = {0};
 	int cgroup = open(arguments[0], O_RDONLY | O_DIRECTORY);
 
@@ -78,8 +83,18 @@ static int do_bpf(int count, char **arguments)
 	memset(&attributes, 0, sizeof(attributes));
 	tell("next-id", syscall(SYS_bpf, BPF_PROG_GET_NEXT_ID, &attributes, sizeof(attributes)));
 	memset(&attributes, 0, sizeof(attributes));
+	attributes.prog_id = 1;
+	tell("program-by-id",
+	     syscall(SYS_bpf, BPF_PROG_GET_FD_BY_ID, &attributes, sizeof(attributes)));
+	memset(&attributes, 0, sizeof(attributes));
 	attributes.map_id = 1;
 	tell("map-by-id", syscall(SYS_bpf, BPF_MAP_GET_FD_BY_ID, &attributes, sizeof(attributes)));
+	memset(&attributes, 0, sizeof(attributes));
+	attributes.prog_type = BPF_PROG_TYPE_CGROUP_DEVICE;
+	attributes.insns = (uintptr_t)allow;
+	attributes.insn_cnt = 2;
+	attributes.license = (uintptr_t) "GPL";
+	tell("load", syscall(SYS_bpf, BPF_PROG_LOAD, &attributes, sizeof(attributes)));
 	return 0;
 }
 
@@ -105,7 +120,6 @@ static int do_privilege(int count, char **arguments)
 	tell("setuid", setuid(0));
 	tell("setgid", setgid(0));
 	tell("nice", setpriority(PRIO_PROCESS, 0, -5));
-	tell("oom", write_to("/proc/self/oom_score_adj", "0"));
 	tell("chroot", chroot("/"));
 	printf("effective %u\n", geteuid());
 	return 0;

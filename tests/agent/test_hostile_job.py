@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs that try what they must not do: refused or contained, and named where the kernel tells."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import signal
+import stat
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from spawned import OTHER, OWNER, SOURCES, Node, alive, call, compile_c, running, until
+
+from stoker.agent.launch import Exited
+
+pytestmark = [
+    pytest.mark.needs_root,
+    pytest.mark.needs_bpf,
+    pytest.mark.skipif(os.geteuid() != 0, reason="starts jobs as other users"),
+]
+
+DENIED = {errno.EPERM, errno.EACCES}
+NO_DRIVER = {errno.ENXIO, errno.ENODEV}
+
+
+@pytest.fixture(scope="module")
+def hostile() -> Iterator[str]:
+    target = Path(f"/tmp/stoker-test-hostile-{os.getpid()}")
+    compile_c(target, "-static", str(SOURCES / "hostile.c"))
+    yield str(target)
+    target.unlink()
+
+
+@pytest.fixture
+async def node() -> AsyncIterator[Node]:
+    async with running() as node:
+        gate = node.spawner.features["gate"]
+        assert gate.works, gate.detail
+        yield node
+
+
+def make_device(node: Node, major: int, minor: int) -> str:
+    path = node.folder / f"device-{major}-{minor}"
+    os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(major, minor))
+    path.chmod(0o666)
+    return str(path)
+
+
+def tries(node: Node, ended: Exited) -> dict[str, int]:
+    """What the hostile program said: name of the try -> errno."""
+    lines = [line.rsplit(" ", 1) for line in node.out(ended).decode().splitlines()]
+    return {name: int(number) for name, number in lines}
+
+
+def openable_device() -> tuple[int, int]:
+    """A device with a driver that lets anybody open it and is not among the harmless ones."""
+    for line in Path("/proc/misc").read_text().splitlines():
+        minor, name = line.split()
+        if name in ("fuse", "tun", "loop-control", "kvm"):
+            return 10, int(minor)
+    pytest.skip("no misc device here that can be opened without privileges")
+
+
+async def test_it_cannot_leave_its_cgroup(node: Node, hostile: str) -> None:
+    jobs = node.spawner.jobs_cgroup
+    assert jobs is not None
+    groups = [*jobs.parents[:3], *Path("/sys/fs/cgroup").iterdir(), jobs]
+    files = [str(group / "cgroup.procs") for group in groups if (group / "cgroup.procs").exists()]
+    assert str(jobs / "cgroup.procs") in files
+    ended = await node.run(hostile, "leave", *files)
+    said = node.out(ended).decode().splitlines()
+    assert len(said) == len(files)
+    assert {int(line.split()[1]) for line in said} <= DENIED
+
+
+async def test_it_cannot_touch_bpf(node: Node, hostile: str) -> None:
+    ended = await node.run(hostile, "bpf", str(node.spawner.jobs_cgroup))
+    said = tries(node, ended)
+    # Detaching takes a descriptor of the program, and every way to get one is closed.
+    assert said.pop("detach") in DENIED | {errno.EINVAL}
+    assert said.keys() == {"next-id", "program-by-id", "map-by-id", "load"}
+    assert set(said.values()) <= DENIED
+    attached = call("bpftool", "cgroup", "show", str(node.spawner.jobs_cgroup)).stdout
+    assert attached.count("device_gate") == 1
+
+
+async def test_it_cannot_signal_or_look_into_stoker(node: Node, hostile: str) -> None:
+    other = node.launch("sleep", "1000", uid=OTHER)
+    await node.start(other)
+    victim = (await node.begun(other)).pid
+    assert node.process is not None
+    ended = await node.run(hostile, "signal", "1", str(node.process.pid), str(victim))
+    said = node.out(ended).decode().splitlines()
+    assert len(said) == 8
+    assert {int(line.split()[1]) for line in said} <= DENIED
+    assert alive(victim)
+
+
+async def test_it_gains_no_privilege_not_even_through_set_user_id(node: Node, hostile: str) -> None:
+    copy = node.folder / "set-user-id"
+    copy.write_bytes(Path(hostile).read_bytes())
+    copy.chmod(0o6755)
+    for argv in ((hostile, "privilege"), (hostile, "setuid", str(copy))):
+        said = tries(node, await node.run(*argv))
+        assert said.pop("effective") == OWNER
+        assert len(said) == 4
+        assert set(said.values()) <= DENIED
+
+
+async def test_it_reads_no_state_and_no_other_users_files(node: Node, hostile: str) -> None:
+    traces = node.folder / "traces"
+    victim = await node.run("echo", "secret", uid=OTHER, trace_folder=str(traces))
+    assert node.out(victim) == b"secret\n"
+    folder = node.job_folder(victim.job)
+    ended = await node.run(
+        hostile, "read", str(folder / "out"), str(folder), str(node.journal / "journal"),
+        str(node.journal), str(traces), str(node.socket),
+    )  # fmt: skip
+    said = tries(node, ended)
+    assert len(said) == 6
+    assert set(said.values()) - {errno.ENXIO} <= DENIED
+    own = await node.run(hostile, "read", str(node.job_folder(node.jobs + 1) / "out"))
+    assert set(tries(node, own).values()) <= DENIED
+
+
+async def test_it_opens_granted_devices_and_no_others(node: Node, hostile: str) -> None:
+    nodes = {
+        pair: make_device(node, *pair) for pair in ((195, 0), (195, 1), (226, 128), (226, 129))
+    }
+    granted = ((195, 0), (226, 128))
+    ended = await node.run(hostile, "open", *nodes.values(), devices=granted)
+    said = tries(node, ended)
+    # A granted node has no driver here: the gate let the open through to where that is noticed.
+    assert {said[nodes[pair]] for pair in granted} <= NO_DRIVER
+    assert {said[nodes[195, 1]], said[nodes[226, 129]]} == {errno.EPERM}
+    assert ended.reason == (
+        "opening device 226:129 was refused (2 refusals of devices not granted)"
+    )
+    without = await node.run(hostile, "open", *nodes.values())
+    assert set(tries(node, without).values()) == {errno.EPERM}
+
+
+async def test_a_grant_is_of_one_job_and_ends_with_it(node: Node, hostile: str) -> None:
+    device = make_device(node, 195, 7)
+    holder = node.launch("sleep", "1000", devices=((195, 7),))
+    await node.start(holder)
+    await node.begun(holder)
+    assert tries(node, await node.run(hostile, "open", device)) == {device: errno.EPERM}
+    await node.spawner.stop(holder.job, 1, "enough", 0.0)
+    await node.ended(holder)
+    assert tries(node, await node.run(hostile, "open", device)) == {device: errno.EPERM}
+    keys = call("bpftool", "map", "dump", "name", "stoker_grants").stdout
+    assert f'"cgroup_id": {(await node.begun(holder)).cgroup_id}' not in keys
+
+
+async def test_grants_outlive_the_spawner(node: Node, hostile: str) -> None:
+    device = make_device(node, 195, 3)
+    script = f"while [ ! -s {node.folder}/go ]; do sleep 0.01; done; exec {hostile} open {device}"
+    granted = node.launch("sh", "-c", script, devices=((195, 3),))
+    await node.start(granted)
+    await node.begun(granted)
+    await node.restart()
+    assert node.spawner.features["gate"].works
+    denied = await node.run(hostile, "open", device)
+    assert tries(node, denied) == {device: errno.EPERM}
+    (node.folder / "go").write_text("go")
+    assert tries(node, await node.ended(granted))[device] in NO_DRIVER
+    attached = call("bpftool", "cgroup", "show", str(node.spawner.jobs_cgroup)).stdout
+    assert attached.count("device_gate") == 1
+
+
+async def test_a_killed_keepers_grants_are_taken_back(node: Node) -> None:
+    launch = node.launch("sleep", "1000", devices=((195, 3), (226, 1)))
+    await node.start(launch)
+    started = await node.begun(launch)
+    keeper = int(Path(f"/proc/{started.pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+    os.kill(keeper, signal.SIGKILL)
+    assert (await node.ended(launch)).cause == "lost"
+    keys = call("bpftool", "map", "dump", "name", "stoker_grants").stdout
+    assert f'"cgroup_id": {started.cgroup_id}' not in keys
+
+
+async def test_harmless_devices_stay_open_and_nobody_makes_nodes(node: Node, hostile: str) -> None:
+    harmless = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/ptmx")
+    assert set(tries(node, await node.run(hostile, "open", *harmless)).values()) == {0}
+    writable = node.folder / "writable"
+    writable.mkdir()
+    writable.chmod(0o777)
+    made = tries(node, await node.run(hostile, "mknod", str(writable / "x")))
+    assert set(made.values()) == {errno.EPERM}
+
+
+async def test_a_device_held_open_is_let_go_before_the_job_is_over(
+    node: Node, hostile: str
+) -> None:
+    pair = openable_device()
+    device, note = make_device(node, *pair), node.folder / "pid"
+    note.touch()
+    note.chmod(0o666)
+    script = f"{hostile} hold {device} {note}; exit $?"
+    launch = node.launch("sh", "-c", script, devices=(pair,), grace_s=0.2)
+    await node.start(launch)
+    ended = await node.ended(launch)
+    assert node.out(ended) == b"hold 0\n"
+    # A descriptor opened under the grant cannot be denied later: who holds it must be gone.
+    assert not alive(int(note.read_text()))
+    assert "processes it left behind were ended" in ended.reason
+    assert tries(node, await node.run(hostile, "open", device)) == {device: errno.EPERM}
+
+
+async def test_a_fork_bomb_is_contained_and_named(node: Node, hostile: str) -> None:
+    bomb = node.launch("sh", "-c", "bomb() { bomb | bomb & }; bomb; sleep 1000",
+                       pids=64, time_limit_s=1.0, grace_s=0.2)  # fmt: skip
+    await node.start(bomb)
+    await node.begun(bomb)
+    for _ in range(3):
+        assert (await node.run("true", uid=OTHER)).exit_code == 0
+    ended = await node.ended(bomb)
+    assert "pids limit 64 was reached" in ended.reason
+    assert call("pgrep", "-u", str(OWNER)).stdout == ""
+
+
+async def test_filled_memory_is_contained_and_named(node: Node, hostile: str) -> None:
+    script = f"{hostile} fill 512; echo $?; exit 4"
+    ended = await node.run("sh", "-c", script, memory_bytes=48 << 20)
+    assert (ended.exit_code, node.out(ended)) == (4, b"137\n")
+    assert ended.reason == "memory limit 48 MiB was reached: the kernel killed 1 of its processes"
+
+
+async def test_stopping_itself_does_not_stop_the_clock(node: Node) -> None:
+    ended = await node.run("sh", "-c", "kill -STOP $$", time_limit_s=0.2, grace_s=0.1)
+    assert (ended.cause, ended.signal) == ("timeout", 9)
+
+
+async def test_signals_to_everybody_reach_only_its_own(node: Node) -> None:
+    other = node.launch("sleep", "1000", uid=OTHER)
+    await node.start(other)
+    pid = (await node.begun(other)).pid
+    launches = [node.launch("sh", "-c", "kill -STOP -1; kill -KILL -1; exit 9") for _ in range(4)]
+    await node.start(*launches)
+    for launch in launches:
+        ended = await node.ended(launch)
+        assert ended.cause in ("exited", "signalled")
+    assert alive(pid)
+    assert (await node.run("true")).exit_code == 0
+
+
+async def test_a_daemon_does_not_survive_its_job(node: Node) -> None:
+    note = node.folder / "pid"
+    note.touch()
+    note.chmod(0o666)
+    script = (
+        f"(trap '' TERM HUP; setsid sh -c 'trap \"\" TERM; echo $$ > {note}; exec sleep 1000' "
+        f"> /dev/null 2>&1 < /dev/null &) ; while [ ! -s {note} ]; do :; done; exit 0"
+    )
+    ended = await node.run("sh", "-c", script, grace_s=0.1)
+    assert ended.exit_code == 0
+    assert not alive(int(note.read_text()))
+
+
+async def test_a_flood_of_output_harms_nobody(node: Node) -> None:
+    flood = node.launch("sh", "-c", "cat /dev/zero", output_bytes_max=1 << 20, time_limit_s=0.5)
+    await node.start(flood)
+    quick = [node.launch("echo", str(n), uid=OTHER) for n in range(10)]
+    await node.start(*quick)
+    assert [node.out(await node.ended(one)) for one in quick] == [b"%d\n" % n for n in range(10)]
+    ended = await node.ended(flood)
+    assert ended.cause == "timeout"
+    assert ended.out_bytes == 1 << 20
+    assert ended.usage is not None
+    assert ended.usage.output_dropped_bytes > 0
+
+
+async def test_its_streams_handed_to_a_stranger_do_not_keep_the_job_open(node: Node) -> None:
+    """A job of root's could keep a pipe open from outside its cgroup: its end is the cgroup's."""
+    launch = node.launch("sh", "-c", "echo here; exec sleep 1000")
+    await node.start(launch)
+    pid = (await node.begun(launch)).pid
+    await until(lambda: node.out(launch))
+    writer = os.open(f"/proc/{pid}/fd/1", os.O_WRONLY)
+    try:
+        await node.spawner.stop(launch.job, 1, "enough", 0.0)
+        async with asyncio.timeout(5):
+            assert node.out(await node.ended(launch)) == b"here\n"
+    finally:
+        os.close(writer)
