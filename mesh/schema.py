@@ -213,6 +213,8 @@ class JobView(Message, frozen=True):
     exit_code: int | None = None
     signal: int | None = None
     usage: UsageView | None = None
+    uid: int | None = None
+    """Whom it runs as on its node, which is not always who submitted it."""
     trace: Any = None
     trace_absent: str = ""
     """Why there is no `trace` though it was asked for."""

@@ -27,6 +27,7 @@ def job_view(replica: Replica, job: Job, *, short: bool = False) -> schema.JobVi
     return schema.JobView(
         job=job.job,
         user=job.owner.user,
+        uid=job.owner.uid,
         name=spec.name,
         state=job.state,
         reason=job.reason,

@@ -62,6 +62,7 @@ def run(*, trace: str, keep: bool, out: Path) -> Demo:
 
 async def _one_job(state: Path, folder: Path, trace: str, out: Path) -> Demo:
     async with Client.open(str(state)) as client:
+        await _first_sample(client)
         work = stage(folder, (await client.devices()).devices)
         request = schema.JobRequest(
             argv=work.argv,
@@ -88,6 +89,14 @@ async def _one_job(state: Path, folder: Path, trace: str, out: Path) -> Demo:
         if work.untraced:
             job["missing"] = [*job["missing"], work.untraced]
         return Demo(job, failures)
+
+
+async def _first_sample(client: Client) -> None:
+    """A decision names the observation it used: wait for one, as any job but the first would find."""
+    for _ in range(30):
+        if all(node.observation is not None for node in (await client.nodes()).nodes):
+            return
+        await asyncio.sleep(0.1)
 
 
 def stage(folder: Path, devices: tuple[schema.DeviceView, ...]) -> Work:

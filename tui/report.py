@@ -103,7 +103,8 @@ def _job(job: Object) -> Iterator[str]:
     spec: Object = job["spec"]
     yield _line("command", " ".join(spec["argv"]))
     asked = f"asked for {units.share(spec['gpu_milli'])} GPU"
-    yield _line("owner", text.joined([job["user"], asked, _times(job["times"])], ", "))
+    who = job["user"] + (f" (runs as uid {job['uid']})" if job.get("uid") is not None else "")
+    yield _line("owner", text.joined([who, asked, _times(job["times"])], ", "))
     if job.get("reason"):
         yield _line("reason", job["reason"])
 
