@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The broker's port: the same at every start, and who is in the way."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+from stoker.agent import ports
+
+EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
+
+
+def test_the_same_folder_gets_the_same_port_while_it_is_free() -> None:
+    port = ports.choose("00000007")
+    assert ports.choose("00000007") == port
+    assert ports.FIRST <= port < ports.FIRST + ports.COUNT
+    assert int(EPHEMERAL.read_text().split()[0]) >= ports.FIRST + ports.COUNT
+
+
+def test_a_taken_port_is_passed_over_and_its_holder_named() -> None:
+    port = ports.choose("00000008")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", port))
+        taken.listen()
+        assert not ports.is_free(port)
+        assert ports.choose("00000008") != port
+        assert ports.holder(port).startswith(f"pid {os.getpid()} (")
+    assert ports.is_free(port)
+
+
+def test_a_holder_that_cannot_be_seen_is_said() -> None:
+    assert "another" in ports.holder(1)
