@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Questions to nodes: limits are kept on the asking wire, errors cross as their kind."""
+
+from __future__ import annotations
+
+import pytest
+
+from stoker.mesh import ask
+from stoker.mesh.ask import LogsAsk, LogsReply, StdinAsk, StdinReply, TraceAsk, TraceReply
+from stoker.native.errors import BadRequest, NotFound, StokerError, Unavailable
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        LogsAsk(1, 1, "out", 5),
+        LogsAsk(1, 2, "err", 0, 10, 30.0),
+        StdinAsk(3, 1, 0, b"\xff\x00", eof=True),
+        TraceAsk("perfetto", 4, 1, 100, 200),
+    ],
+)
+def test_asks_come_back(message: ask.Ask) -> None:
+    assert ask.decode_ask(ask.encode(message)) == message
+
+
+@pytest.mark.parametrize(
+    "message",
+    [LogsReply(b"\xff", 1, True, 9), StdinReply(4, True), TraceReply(b"{}", 2, True, 2)],
+)
+def test_replies_come_back(message: ask.LogsReply | ask.StdinReply | ask.TraceReply) -> None:
+    assert ask.decode_reply(ask.encode(message)) == message
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        LogsAsk(1, 1, "out", -1),
+        LogsAsk(1, 1, "out", 0, 0),
+        LogsAsk(1, 1, "out", 0, ask.CHUNK_BYTES_MAX + 1),
+        LogsAsk(1, 1, "out", 0, 1, 31.0),
+        LogsAsk(1, 1, "out", 0, 1, -0.1),
+        StdinAsk(1, 1, 0, b"x" * (ask.STDIN_BYTES_MAX + 1)),
+        LogsAsk(1, 1, "both", 0),  # type: ignore[arg-type]
+    ],
+)
+def test_asks_past_the_limits_are_refused(message: ask.Ask) -> None:
+    with pytest.raises(BadRequest):
+        ask.decode_ask(ask.encode(message))
+
+
+@pytest.mark.parametrize("data", [b"", b"\xc1", b"\x93\xa4logs", b"{}"])
+def test_other_bytes_are_refused(data: bytes) -> None:
+    with pytest.raises(BadRequest):
+        ask.decode_ask(data)
+    with pytest.raises(Unavailable):
+        ask.decode_reply(data)
+
+
+@pytest.mark.parametrize("kind", [NotFound, BadRequest, StokerError])
+def test_errors_cross_as_their_kind(kind: type[StokerError]) -> None:
+    with pytest.raises(kind) as caught:
+        ask.decode_reply(ask.encode_error(kind("m", hint="h")))
+    assert type(caught.value) is kind
+    assert (caught.value.message, caught.value.hint) == ("m", "h")
