@@ -297,6 +297,11 @@ class JobTrace:
         self._drained(self._job.finish(time.monotonic_ns() if to_ns is None else to_ns))
         return self.summary()
 
+    def histogram(self, kernel: str) -> _trace.Histogram | None:
+        """Device times of one kernel as an OTLP exponential histogram of scale 5, zero threshold
+        16 ns; None for a name that is not known."""
+        return self._job.histogram(kernel)
+
     def write_timeline(self, path: Path, *, title: str = "") -> TimelineCounts:
         """Write the newest 65,536 records and spans as a Perfetto trace; `path` is replaced."""
         whole = path.with_name(path.name + ".part")

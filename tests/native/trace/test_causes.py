@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sweep against a dumb oracle that decides every nanosecond by itself, with all data at hand."""
+"""The sweep against a dumb oracle that decides every nanosecond by itself, knowing everything."""
 
 from __future__ import annotations
 
@@ -100,7 +100,8 @@ def feed(world: World, chance: random.Random, steps: int) -> _trace.Causes:
     causes = _trace.Causes(0)
     for device in (0, 1):
         causes.know(device)
-    stops = sorted(chance.sample(range(1, world.end), min(steps, world.end - 1))) + [world.end]
+    inner = chance.sample(range(1, world.end), min(steps, world.end - 1))
+    stops = [*sorted(inner), world.end]
     busy, spans = list(world.busy), sorted(world.spans, key=lambda each: each[1])
     for stop in stops:
         now = [each for each in busy if each[0] < stop]
