@@ -51,9 +51,11 @@ class Row(msgspec.Struct, frozen=True):
     ratio: float
 
 
-class Result(msgspec.Struct, frozen=True):
+class Result(msgspec.Struct, frozen=True, kw_only=True):
     """The top-level figures are those of jobs without a GPU."""
 
+    schema: str = schema.VERSION
+    bench: str = "submit"
     start_p50_ms: float
     start_p99_ms: float
     jobs_per_s: float
@@ -62,8 +64,6 @@ class Result(msgspec.Struct, frozen=True):
     floor_parallel_per_s: float
     """The floor with as many processes at once as there are CPUs."""
     rows: tuple[Row, ...]
-    schema: str = schema.VERSION
-    bench: str = "submit"
 
 
 Say = Callable[[str], None]

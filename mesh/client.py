@@ -16,7 +16,6 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import msgspec
-import nats.errors
 
 from stoker.mesh import context as contexts
 from stoker.mesh import schema, subjects
@@ -190,25 +189,11 @@ class Client:
                 f"the request has {len(data)} bytes and the node takes {most}",
                 hint="put large data into a file that the job reads, or send it as stdin",
             )
-        answer = asyncio.ensure_future(link.connection.request(subject, data, timeout=timeout_s))
-        lost = asyncio.ensure_future(link.lost.wait())
-        try:
-            await asyncio.wait({answer, lost}, return_when=asyncio.FIRST_COMPLETED)
-            if not answer.done():
-                raise Unavailable("the connection to the node was lost before it answered")
-            return bytes(answer.result().data)
-        except nats.errors.NoRespondersError:
-            raise Unavailable("the node's scheduler is not answering") from None
-        except TimeoutError:
-            link.raise_if_denied(subject)
-            raise Unavailable(f"no answer within {timeout_s:g} s") from None
-        except (nats.errors.Error, OSError) as error:
-            raise Unavailable(f"the connection to the node failed: {error}") from None
-        finally:
-            answer.cancel()
-            lost.cancel()
+        return await link.ask(subject, data, timeout_s)
 
     async def _live(self) -> Link:
+        if self._link is not None and self._link.connection.is_connected:
+            return self._link
         async with self._connecting:
             if self._link is None or not self._link.connection.is_connected:
                 await self.close()

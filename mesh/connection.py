@@ -8,9 +8,11 @@ the translation of what nats-py hides in callbacks: a loss, and a subject the se
 from __future__ import annotations
 
 import asyncio
+import secrets
 
 import nats.errors
 from nats.aio.client import Client as Connection
+from nats.aio.msg import Msg
 
 from stoker.mesh import identity
 from stoker.mesh.context import Context
@@ -20,26 +22,74 @@ CONNECT_S = 2
 
 
 class Link:
-    """One connection, the event of its loss, and what the server refused on it."""
+    """One connection: its questions by number, each with a future that always comes to an end.
+
+    nats-py's own `request` costs twice the time and does not notice that the connection was lost.
+    """
 
     def __init__(self) -> None:
         self.connection = Connection()
-        self.lost = asyncio.Event()
-        self.denied = ""
+        self._denied = ""
+        self._inbox = f"_INBOX.{secrets.token_hex(12)}"
+        self._count = 0
+        self._open: dict[str, asyncio.Future[bytes]] = {}
+        self._lost = False
+
+    async def listen(self) -> None:
+        """Take answers; before the first question."""
+        await self.connection.subscribe(f"{self._inbox}.*", cb=self._on_answer)
+
+    async def ask(self, subject: str, data: bytes, timeout_s: float) -> bytes:
+        """The answer to one request: Unavailable without one, Denied if it may not be asked."""
+        loop = asyncio.get_running_loop()
+        self._count += 1
+        number = str(self._count)
+        answer: asyncio.Future[bytes] = loop.create_future()
+        self._open[number] = answer
+        timer = loop.call_later(timeout_s, self._expire, answer, subject, timeout_s)
+        try:
+            if self._lost:
+                raise _lost()
+            await self.connection.publish(subject, data, reply=f"{self._inbox}.{number}")
+            return await answer
+        except (nats.errors.Error, OSError) as error:
+            raise Unavailable(f"the connection to the node failed: {error}") from None
+        finally:
+            timer.cancel()
+            del self._open[number]
+
+    async def _on_answer(self, message: Msg) -> None:
+        answer = self._open.get(message.subject.rpartition(".")[2])
+        if answer is None or answer.done():
+            return
+        if message.headers and message.headers.get("Status") == "503":
+            answer.set_exception(Unavailable("the node's scheduler is not answering"))
+        else:
+            answer.set_result(message.data)
+
+    def _expire(self, answer: asyncio.Future[bytes], subject: str, timeout_s: float) -> None:
+        if answer.done():
+            return
+        if subject in self._denied:
+            answer.set_exception(Denied(f"this key may not ask {subject}"))
+        else:
+            answer.set_exception(Unavailable(f"no answer within {timeout_s:g} s"))
 
     async def on_error(self, error: Exception) -> None:
-        """Keep a refused publish: to its sender nats-py shows it as a timeout only."""
+        """Keep a refused publish: its sender sees nothing but silence."""
         if "permissions violation" in str(error).lower():
-            self.denied = str(error)[:500]
+            self._denied = str(error)[:500]
 
     async def on_end(self) -> None:
-        """Wake everyone who waits for an answer on this connection."""
-        self.lost.set()
+        """Nothing that was asked on this connection will be answered any more."""
+        self._lost = True
+        for answer in self._open.values():
+            if not answer.done():
+                answer.set_exception(_lost())
 
-    def raise_if_denied(self, subject: str) -> None:
-        """Denied, if the server refused this subject."""
-        if subject in self.denied:
-            raise Denied(f"this key may not ask {subject}")
+
+def _lost() -> Unavailable:
+    return Unavailable("the connection to the node was lost before it answered")
 
 
 async def connect(where: Context) -> Link:
@@ -63,6 +113,7 @@ async def connect(where: Context) -> Link:
             pending_size=-1,
             nkeys_seed=str(where.seed_file),
         )
+        await link.listen()
     except (TimeoutError, nats.errors.NoServersError, OSError):
         raise Unavailable(
             f"the node at {where.url} does not take connections",

@@ -68,7 +68,8 @@ def demo_command(as_json: bool, keep: bool, trace: str) -> None:
 
     done = demo.run(trace=trace, keep=keep, out=PERFETTO)
     if as_json:
-        click.echo(tables.render_one(done.job | {"failures": done.failures}), nl=False)
+        whole = {"schema": tables.SCHEMA, **done.job, "failures": done.failures}
+        click.echo(tables.render_one(whole), nl=False)
     else:
         colour, unicode = text.colours(sys.stdout), text.encodable(sys.stdout)
         click.echo(report.render(done.job, colour=colour, unicode=unicode))

@@ -92,7 +92,7 @@ async def _one_job(state: Path, folder: Path, trace: str, out: Path) -> Demo:
 
 
 async def _first_sample(client: Client) -> None:
-    """A decision names the observation it used: wait for one, as any job but the first would find."""
+    """A decision names the observation it used; the first job of a node would find none yet."""
     for _ in range(30):
         if all(node.observation is not None for node in (await client.nodes()).nodes):
             return
