@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The examples as a reader would run them, on a node of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stoker.mesh import context
+from stoker.tui import private_node
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[private_node.PrivateNode]:
+    with private_node.running() as running:
+        yield running
+    assert running.failures == []
+
+
+def example(node: private_node.PrivateNode, *command: str) -> subprocess.CompletedProcess[bytes]:
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return subprocess.run(
+        command,
+        cwd=node.work,
+        env=os.environ | {"STOKER_STATE": str(node.state), "PATH": path},
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def address(node: private_node.PrivateNode) -> tuple[str, str]:
+    found = context.find(str(node.state))
+    return found.url, str(found.seed_file)
+
+
+def test_the_first_session(node: private_node.PrivateNode) -> None:
+    done = example(node, "sh", str(EXAMPLES / "run.sh"))
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.decode().splitlines()
+    assert lines[:3] == ["hello", "limited", "2"]
+    assert "job 4: failed, exit 3" in lines and "later" in lines
+    assert "job 4 exited with 3" in lines
+    assert any(line.split()[:2] == ["JOB", "NAME"] for line in lines)
+
+
+def test_submit_with_nothing_but_nats(node: private_node.PrivateNode) -> None:
+    script = str(EXAMPLES / "submit_with_nats.py")
+    done = example(node, sys.executable, script, *address(node), "echo", "over NATS")
+    assert (done.returncode, done.stdout) == (0, b"over NATS\n"), done.stderr
+    refused = example(node, sys.executable, script, *address(node), "")
+    assert refused.returncode == 1 and refused.stderr.startswith(b"job.submit: ")
+
+
+@pytest.mark.skipif(shutil.which("nats") is None, reason="the nats command line is not installed")
+def test_the_nats_command_line(node: private_node.PrivateNode) -> None:
+    done = example(node, "sh", str(EXAMPLES / "nats_req.sh"), *address(node))
+    assert done.returncode == 0, done.stderr
+    submitted = json.loads(done.stdout.splitlines()[0])
+    assert submitted["spec"]["argv"] == ["echo", "hello"]
