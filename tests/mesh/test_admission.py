@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a request can have wrong by itself: refused by field, and whatever passes fits the log."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stoker.mesh import admission, schema
+from stoker.mesh.schema import JobRequest
+from stoker.mesh.work import BATCH_BYTES_MAX, SubmitWork
+from stoker.native.errors import BadRequest
+from stoker.scheduler.nouns import Owner
+
+
+def test_what_is_asked_is_what_is_logged() -> None:
+    request = JobRequest(
+        argv=("a", "b"),
+        cwd="/x",
+        env={"K": "v"},
+        name="n",
+        gpu_milli=2000,
+        cpu_milli=500,
+        memory_bytes=1 << 30,
+        pids=9,
+        time_limit_s=1.5,
+        grace_s=2.0,
+        priority=-3,
+        trace="full",
+        stdin=True,
+        umask=0o77,
+        output_bytes_max=0,
+    )
+    spec = admission.admit(request)
+    for field in spec.__struct_fields__:
+        assert getattr(spec, field) == getattr(request, field), field
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "says"),
+    [
+        ("argv", (), "argv is empty"),
+        ("argv", ("",), "argv is empty"),
+        ("argv", ("a\0b",), "argv holds a NUL"),
+        ("argv", ("x" * 131_072,), "argv has 131073 bytes"),
+        ("argv", ("x",) * 4097, "argv has 4097 words"),
+        ("argv", ("\ud800",), "not valid Unicode"),
+        ("env", {"A=B": "c"}, "environment variable"),
+        ("env", {"": "c"}, "environment variable"),
+        ("env", {"A": "x\0"}, "env holds a NUL"),
+        ("env", {"A": "x" * 65_536}, "env has 65539 bytes"),
+        ("env", {str(n): "" for n in range(1025)}, "env has 1025 variables"),
+        ("cwd", "tmp", "not an absolute path"),
+        ("cwd", "/" + "x" * 5000, "cwd has more than"),
+        ("name", "a\nb", "printable"),
+        ("name", "x" * 129, "name has at most"),
+        ("idempotency_key", "x" * 129, "idempotency_key has at most"),
+        ("gpu_milli", -1, "gpu_milli is -1"),
+        ("gpu_milli", 1500, "must be a multiple of 1000"),
+        ("gpu_milli", 17_000, "asks for 17 devices, at most 16"),
+        ("cpu_milli", 0, "cpu_milli is 0"),
+        ("memory_bytes", 1, "memory_bytes is 1,"),
+        ("pids", 0, "pids is 0"),
+        ("time_limit_s", 0.0, "time_limit_s is 0"),
+        ("time_limit_s", math.nan, "time_limit_s is nan"),
+        ("time_limit_s", math.inf, "time_limit_s is inf"),
+        ("grace_s", -1.0, "grace_s is -1"),
+        ("priority", 101, "priority is 101"),
+        ("umask", 0o1000, "umask is 512"),
+        ("output_bytes_max", -1, "output_bytes_max is -1"),
+        ("output_bytes_max", 1 << 41, "output_bytes_max is"),
+    ],
+)
+def test_each_wrong_field_is_named(field: str, value: Any, says: str) -> None:
+    fields: dict[str, Any] = {"argv": ("true",), field: value}
+    with pytest.raises(BadRequest) as caught:
+        admission.admit(JobRequest(**fields))
+    assert says in caught.value.message
+
+
+TEXT = st.text(max_size=40)
+
+
+@given(
+    st.builds(
+        JobRequest,
+        argv=st.tuples(TEXT, TEXT),
+        cwd=TEXT.map(lambda text: "/" + text),
+        env=st.dictionaries(TEXT, TEXT, max_size=3),
+        name=TEXT,
+        idempotency_key=TEXT,
+        gpu_milli=st.integers(-5, 20_000),
+        cpu_milli=st.none() | st.integers(),
+        memory_bytes=st.none() | st.integers(),
+        pids=st.none() | st.integers(),
+        time_limit_s=st.none() | st.floats(),
+        grace_s=st.floats(),
+        priority=st.integers(),
+        umask=st.integers(),
+        output_bytes_max=st.integers(),
+    )
+)
+def test_whatever_is_admitted_can_be_packed(request: JobRequest) -> None:
+    try:
+        spec = admission.admit(request)
+    except BadRequest:
+        return
+    key = admission.key_bytes(request.idempotency_key)
+    work = SubmitWork(None, Owner("u", 1, 1), key, spec)
+    assert work.size <= BATCH_BYTES_MAX
+    assert len(key) in (0, 16)
+
+
+def test_the_largest_job_fits_into_one_entry() -> None:
+    request = JobRequest(
+        argv=("x" * 131_071,), env={"A": "y" * 65_533}, cwd="/" + "z" * 4094, name="n" * 128
+    )
+    owner = Owner("u" * 64, 2**31, 2**31, tuple(range(2**31, 2**31 + 64)))
+    work = SubmitWork(None, owner, b"k" * 16, admission.admit(request))
+    assert work.size <= BATCH_BYTES_MAX
+    assert len(schema.encode(request)) < 512_000
