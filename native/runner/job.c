@@ -526,6 +526,22 @@ static bool stopped_before_start(struct sk_job *job)
 	return true;
 }
 
+/** Nobody of a job is left, but the last of its kin may still be on its way to us. */
+static void collect_orphans(void)
+{
+	child_ended = 0;
+	while (waitpid(-1, NULL, WNOHANG) > 0)
+		;
+}
+
+void sk_job_idle(int fd)
+{
+	struct pollfd poll = {.fd = fd, .events = POLLIN};
+
+	while (ppoll(&poll, 1, NULL, &while_waiting) < 0 && errno == EINTR)
+		collect_orphans();
+}
+
 void sk_job_run(struct sk_job *job, const struct sk_site *site, struct sk_slot *slot,
 		const void *bytes, size_t size)
 {
@@ -545,8 +561,5 @@ void sk_job_run(struct sk_job *job, const struct sk_site *site, struct sk_slot *
 	else
 		abandon(job);
 	release(job);
-	/* Late orphans of this job must not be taken for the next one's. */
-	while (waitpid(-1, NULL, WNOHANG) > 0)
-		;
-	child_ended = 0;
+	collect_orphans();
 }

@@ -63,4 +63,7 @@ void sk_job_run(struct sk_job *job, const struct sk_site *site, struct sk_slot *
 /** Handlers and mask under which sk_job_run works; once per process. */
 void sk_job_signals(void);
 
+/** Wait until `fd` can be read; what the last job's kin leaves to its subreaper is collected. */
+void sk_job_idle(int fd);
+
 #endif

@@ -49,6 +49,7 @@ static size_t read_launch(void)
 {
 	size_t filled = 0, size = sizeof(uint32_t);
 
+	sk_job_idle(SK_FD_LAUNCH);
 	while (filled < size) {
 		ssize_t got = read(
 			SK_FD_LAUNCH, launch_bytes + filled,

@@ -650,9 +650,9 @@ async def test_without_cgroups_jobs_run_and_limits_are_refused_by_name() -> None
             "a memory limit cannot be enforced here: no cgroups: started without --cgroup"
         )
         script = "trap '' TERM; setsid setsid sleep 1000 & sleep 1000"
-        stopped = await node.run("sh", "-c", script, time_limit_s=0.2, grace_s=0.2)
+        stopped = await node.run("sh", "-c", script, uid=61777, time_limit_s=0.2, grace_s=0.2)
         assert stopped.cause == "timeout"
-        assert call("pgrep", "-u", str(OWNER)).stdout == ""
+        await until(lambda: call("pgrep", "-u", "61777").stdout == "")
 
 
 async def test_without_root_jobs_run_as_the_caller_alone() -> None:
