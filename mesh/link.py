@@ -25,9 +25,12 @@ from stoker.mesh.state import State, node_id
 from stoker.scheduler.nouns import Action, StartJob, StopJob
 
 LEASE_MS = 3000
-WANTED_MAX = 16_384
 _BODY_BYTES = COMMAND_BYTES_MAX - 2048
 """Room for actions in one sealed record."""
+_STARTS_BYTES = 160 * 1024
+_STOPS_BYTES = 96 * 1024
+FORGETS_MAX = 4096
+"""Of one DesiredState; the rest is told in the next one, nothing hurts meanwhile."""
 _encoder = msgspec.msgpack.Encoder()
 
 
@@ -82,7 +85,7 @@ class Link:
         """All that should be at the node now, as far as it fits; sealed."""
         have = set(ask.have)
         tasks = self._state.core.node_tasks(node_id(self.node))
-        wanted = tuple((task.job, task.attempt) for task in tasks[:WANTED_MAX])
+        wanted = tuple((task.job, task.attempt) for task in tasks)
         stopping = {(t.job, t.attempt) for t in tasks if "stopping" in (t.state, t.job_state)}
         # Only what was never reported as running may be started: the rest ran here, and a node
         # that lost it must say so.
@@ -100,9 +103,9 @@ class Link:
             now_ns,
             wanted,
             starts,
-            tuple(self._stops(have, set(wanted), stopping)),
+            tuple(_within(_STOPS_BYTES, self._stops(have, set(wanted), stopping))),
             more,
-            tuple(sorted({job for job, _ in have} - self._known(have))),
+            self._forgets(have),
         )
         return command.seal(record, self._signer)
 
@@ -115,7 +118,7 @@ class Link:
                 continue
             start = self._state.start_action(record)
             size += len(_encoder.encode(start))
-            if starts and size > _BODY_BYTES // 2:
+            if starts and size > _STARTS_BYTES:
                 return tuple(starts), True
             starts.append(start)
         return tuple(starts), False
@@ -133,8 +136,18 @@ class Link:
             if self._state.core.job(job) is not None:
                 yield StopJob(job, attempt, "the log says that this attempt is over", "lost")
 
-    def _known(self, have: set[tuple[int, int]]) -> set[int]:
-        return {job for job, _ in have if self._state.core.job(job) is not None}
+    def _forgets(self, have: set[tuple[int, int]]) -> tuple[int, ...]:
+        gone = {job for job, _ in have if self._state.core.job(job) is None}
+        return tuple(sorted(gone)[:FORGETS_MAX])
+
+
+def _within(room: int, stops: Iterable[StopJob]) -> Iterator[StopJob]:
+    """Those that fit; the node ends them and asks again, then come the others."""
+    for stop in stops:
+        room -= len(_encoder.encode(stop))
+        if room < 0:
+            return
+        yield stop
 
 
 def _parts(actions: list[Action]) -> Iterator[tuple[Action, ...]]:

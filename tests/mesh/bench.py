@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A replica on a table: effects lie in the open, the test decides what becomes of each append."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stoker.mesh import events
+from stoker.mesh.command import CommandChain, NodeCommand, Position, open_command
+from stoker.mesh.identity import Identity
+from stoker.mesh.log import LogFull, WrongTail
+from stoker.mesh.model_log import ModelLog
+from stoker.mesh.replica import Replica, Settings
+from stoker.mesh.snapshots import Snapshot
+from stoker.scheduler.core import Limits
+from stoker.scheduler.nouns import DeviceInfo, JobSpec, NodeReport, Outcome, Owner
+
+CLUSTER = "bench"
+LEADER = 77
+ALICE = Owner("alice", 1000, 1000, (27,))
+BOB = Owner("bob", 1001, 1001)
+LIMITS = Limits(nodes=4, devices=8, jobs=64, finished=16, tasks=64, node_tasks=64, keys=64)
+
+
+class Bench:
+    """`answering`: appends are carried out at once; else they wait in `appends`."""
+
+    def __init__(
+        self,
+        signer: Identity,
+        log: ModelLog | None = None,
+        snapshot: Snapshot | None = None,
+        digest: bytes = b"",
+        **settings: Any,
+    ) -> None:
+        self.signer = signer
+        self.log = log or ModelLog()
+        self.now = 1_700_000_000_000_000_000
+        self.answering = True
+        self.replies: dict[Any, Any] = {}
+        self.sent: list[events.Send] = []
+        self.appends: list[events.Append] = []
+        self.saves: list[Snapshot] = []
+        self.trims: list[int] = []
+        self.halted = ""
+        self.leads = 0
+        chosen = {"limits": LIMITS, "log_max_bytes": 1 << 30, "snapshot_entries": 10**9, **settings}
+        self.replica = Replica(
+            Settings(CLUSTER, LEADER, measure=False, **chosen),
+            signer,
+            {LEADER: signer.verifier},
+            snapshot,
+            digest,
+        )
+
+    def feed(self, *new: events.Event) -> None:
+        queue: list[events.Event] = list(new)
+        while queue:
+            for effect in self.replica.step(queue.pop(0), self.now, self.now):
+                queue += self.carry_out(effect)
+
+    def carry_out(self, effect: events.Effect) -> list[events.Event]:
+        if isinstance(effect, events.Append):
+            self.appends.append(effect)
+            return [self.land()] if self.answering else []
+        if isinstance(effect, events.Read):
+            return [events.LogEntries(self.log.read(effect.seq)), events.LogEnd()]
+        if isinstance(effect, events.Reply):
+            assert effect.token not in self.replies, f"{effect.token} is answered twice"
+            self.replies[effect.token] = effect.value
+        elif isinstance(effect, events.Send):
+            self.sent.append(effect)
+        elif isinstance(effect, events.SaveSnapshot):
+            self.saves.append(effect.snapshot)
+        elif isinstance(effect, events.Trim):
+            self.trims.append(effect.seq)
+            self.log.drop(effect.seq)
+        elif isinstance(effect, events.Halt):
+            self.halted = effect.reason
+        else:
+            self.leads += 1
+        return []
+
+    def land(self) -> events.Event:
+        """The oldest append reaches the log and is answered."""
+        effect = self.appends.pop(0)
+        try:
+            return events.AppendDone(self.log.append(effect.tail, effect.data))
+        except LogFull as error:
+            return events.AppendFull(error.message)
+        except WrongTail as error:
+            return events.LogFailed(error.message)
+
+    def tick(self, seconds: float = 0.1) -> None:
+        self.now += int(seconds * 1e9)
+        self.feed(events.Tick())
+
+    def lead(self) -> Bench:
+        self.tick()
+        assert self.replica.role == "leading"
+        return self
+
+    def hello(self, node: str = "n1", boot: str = "boot-1", incarnation: int = 1) -> Bench:
+        report = NodeReport(
+            node, boot, incarnation, 8000, 1 << 34, (DeviceInfo("gpu-0", "sim", "m"),)
+        )
+        self.feed(events.Hello(("hello", node, boot, incarnation), report))
+        return self
+
+    def submit(self, token: Any, *, owner: Owner = ALICE, key: bytes = b"", **spec: Any) -> None:
+        spec.setdefault("argv", ("true",))
+        self.feed(events.Submit(token, owner, key, JobSpec(**spec)))
+
+    def outcome(self, job: int, state: Any, *, node: str = "n1", **fields: Any) -> Any:
+        token = ("outcome", job, state, len(self.replies))
+        made = Outcome(job, 1, 1, state, self.now, **fields)
+        self.feed(events.Outcomes(token, node, (made,)))
+        return self.replies.get(token)
+
+    def commands(self, node: str = "n1") -> list[NodeCommand]:
+        return [
+            open_command(sent.data, self.signer.verifier)
+            for sent in self.sent
+            if sent.what == "command" and sent.node == node
+        ]
+
+    def actions(self, node: str = "n1") -> list[Any]:
+        return [action for command in self.commands(node) for action in command.actions]
+
+    def chain(self, node: str = "n1") -> CommandChain:
+        return CommandChain(CLUSTER, node, self.signer.verifier, Position())
