@@ -125,7 +125,8 @@ class Actuator:
         outcome = jobs.outcome(event, record.decision)
         if outcome is None:
             return steps.NeverStarted(key, event.t_ns)
-        traced = record.trace != "off" and bool(event.started_ns) and self._tracer.used(record)
+        lived_ns = event.t_ns - event.started_ns if event.started_ns else 0
+        traced = record.trace != "off" and self._tracer.used(record, lived_ns)
         return steps.Ended(outcome, stopped=event.cause == "stopped", traced=traced)
 
     async def known(self, asked: frozenset[Key]) -> steps.SpawnerHas:

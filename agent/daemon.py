@@ -344,7 +344,11 @@ class Daemon:
         assert self._spawner is not None and self._actuator is not None
         while True:
             for event in await self._spawner.next_events():
-                self.post(self._actuator.heard(event))
+                try:
+                    self.post(self._actuator.heard(event))
+                except Exception as error:  # the others of the batch must not be lost with it
+                    self.counters["event_failed"] += 1
+                    _log.exception("an event was not taken in", job=event.job, error=str(error))
 
     async def _compare(self) -> None:
         assert self._actuator is not None

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The trace of one job, from its first segment to its summary on disk.
+"""The trace of one job, from its start to its summary on disk.
 
-Relied on by the tracing thread alone. Owns what only the agent can add to a fold: which host
-probes were missing or late, and what they lost meanwhile.
+Relied on by the tracing thread alone. Its fold is opened with the first segment, which a process
+makes when it loads the OpenCL layer: until then a job costs a few microseconds. Owns what only the
+agent can add to a fold: which host probes were missing or late, and what they lost meanwhile.
 """
 
 from __future__ import annotations
 
 import contextlib
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -17,7 +19,10 @@ from stoker.agent.starts import Begun
 from stoker.native.errors import BadRequest, NotFound, NotSupported, Refused
 from stoker.probes.host import HostProbes
 from stoker.probes.trace import (
+    SPAN_BYTES,
     STORE_FILES,
+    Causes,
+    DeviceRow,
     JobTrace,
     TraceSummary,
     Window,
@@ -28,7 +33,10 @@ SUMMARY_FILE = "trace.json"
 TIMELINE_FILE = "trace.perfetto"
 FOLD_FILE = STORE_FILES[0]
 
-NO_SEGMENT = "no process of the job used OpenCL"
+SPANS_HELD_MAX = 32_768
+"""Thread spans kept for a job until its first segment; what is beyond is counted as lost."""
+
+NO_SEGMENT = "no process of the job has called OpenCL"
 
 
 class TracedJob:
@@ -43,6 +51,7 @@ class TracedJob:
         began_ns: int,
         cgroup_id: int,
         host: HostProbes | None,
+        dropped: Mapping[str, int],
     ) -> None:
         self.begun = begun
         self.cgroup_id = cgroup_id
@@ -50,31 +59,49 @@ class TracedJob:
         self._began_ns = began_ns
         self._host = host
         self._trace: JobTrace | None = None
-        self._used = False
         self._followed = False
-        self._dropped = host.dropped() if host is not None else {}
+        self._dropped = dropped
+        self._held: list[bytes] = []
+        self._held_lost = 0
         self._absent: dict[str, str] = {}
+        self._given_up = False
         self.last: TraceSummary | None = None
         """The final summary, once it is on disk."""
-        self._given_up = False
+
+    def follow(self) -> None:
+        """Ask for spans of its threads; what the probes cannot give will be in the summary."""
+        host = self._host
+        if host is None or not self.cgroup_id:
+            self._absent["host"] = "without cgroups (no root) threads of jobs cannot be told apart"
+            return
+        refused = next((state for state in host.states if state.state != "attached"), None)
+        if refused is not None:
+            self._absent["host"] = f"{refused.id}: {refused.reason}"
+        try:
+            host.follow(self.cgroup_id, full=True)
+            self._followed = True
+        except Refused as error:
+            self._absent["host"] = error.message
+        blind_ns = host.attached_ns - self._began_ns
+        if blind_ns > 0:
+            seen = f"threads were not seen for the first {blind_ns / 1e9:.3f} s"
+            self._absent["host before the probes"] = f"{seen}: the agent started later"
 
     def open(self) -> bool:
         """Begin to fold, or go on where an earlier agent stopped; False if there is nothing."""
-        if self._trace is not None:
-            return True
-        if self._given_up:
-            return False
+        if self._trace is not None or self._given_up:
+            return self._trace is not None
         try:
-            trace = self._open_fold()
+            self._trace = self._open_fold()
         except NotSupported as error:
             self.give_up(error.message)
-            return False
-        if trace is None:
+        if self._trace is None:
             return False
         with contextlib.suppress(BadRequest):  # an earlier agent has set it
-            trace.set_window(self._began_ns)
-        self._trace = trace
-        self._follow()
+            self._trace.set_window(self._began_ns)
+        for spans in self._held:
+            self._trace.add_spans(spans)
+        self._held.clear()
         return True
 
     def _open_fold(self) -> JobTrace | None:
@@ -95,16 +122,19 @@ class TracedJob:
             return None
 
     def add_spans(self, spans: bytes) -> None:
-        """Thread spans of this job; kept only once something of it is folded."""
+        """Thread spans of this job; held back until there is a fold for them."""
         if self._trace is not None:
             self._trace.add_spans(spans)
+        elif sum(map(len, self._held)) + len(spans) <= SPANS_HELD_MAX * SPAN_BYTES:
+            self._held.append(spans)
+        else:
+            self._held_lost += len(spans) // SPAN_BYTES
 
     def drain(self, read: bool) -> float:
         """Fold what there is; the fill of the fullest ring. `read`: thread times as well."""
         if self._trace is None:
             return 0.0
         stats = self._trace.drain()
-        self._used |= bool(stats.segments or stats.records)
         if read and stats.threads:
             self._read_host()
         return stats.fill
@@ -113,25 +143,44 @@ class TracedJob:
         """What is known now; None while nothing is folded."""
         return None if self._trace is None else self._complete(self._trace.summary())
 
-    def finish(self, ended_ns: int) -> TraceSummary | None:
-        """The last of it, written to the job's folder; None if the job was never traced."""
+    def finish(self, ended_ns: int) -> TraceSummary:
+        """The last of it, written to the job's folder."""
         try:
-            if self.open():
-                self._fold_rest(ended_ns)
-            elif self._given_up:
-                window = Window(self._began_ns, ended_ns)
-                self._store_summary(TraceSummary(self.begun.trace, window, absent=self._absent))
+            if self._unfolded() and self.open():
+                assert self._trace is not None
+                self.drain(read=False)
+                self._read_host()
+                summary = self._complete(self._trace.finish(ended_ns))
+                self._store_summary(summary)
+                if summary.kernels or summary.copies:
+                    self.write_timeline(self._store / TIMELINE_FILE)
+            else:
+                summary = self._empty(ended_ns)
+                self._store_summary(summary)
         finally:
             self._remove_segments()
-        return self.last
+        return summary
 
-    def _fold_rest(self, ended_ns: int) -> None:
-        assert self._trace is not None
-        self.drain(read=False)
-        self._read_host()
-        self._store_summary(self._complete(self._trace.finish(ended_ns)))
-        if self._used:
-            self.write_timeline(self._store / TIMELINE_FILE)
+    def _unfolded(self) -> bool:
+        """Whether there is anything of this job to fold, or folded and without a summary yet."""
+        if self._trace is not None or (self._store / FOLD_FILE).exists():
+            return True
+        try:
+            return next(self._segments.iterdir(), None) is not None
+        except OSError:
+            return False
+
+    def _empty(self, ended_ns: int) -> TraceSummary:
+        """Of a job that held devices and never called OpenCL, or whose trace was given up."""
+        window_ns = max(ended_ns - self._began_ns, 0)
+        causes = Causes(not_observed_ns=window_ns)
+        absent = {"kernels": NO_SEGMENT, "copies": NO_SEGMENT, **self._absent}
+        return TraceSummary(
+            self.begun.trace,
+            Window(self._began_ns, self._began_ns + window_ns),
+            devices=tuple(DeviceRow(id, window_ns, causes) for id in self.begun.devices),
+            absent=absent,
+        )
 
     def _store_summary(self, summary: TraceSummary) -> None:
         partial = self._store / f".{SUMMARY_FILE}.new"
@@ -163,25 +212,6 @@ class TracedJob:
             self._trace.close()
             self._trace = None
 
-    def _follow(self) -> None:
-        """Ask for spans of its threads; what the probes cannot give is in the summary."""
-        host = self._host
-        if host is None or not self.cgroup_id:
-            self._absent["host"] = "without cgroups (no root) threads of jobs cannot be told apart"
-            return
-        refused = next((state for state in host.states if state.state != "attached"), None)
-        if refused is not None:
-            self._absent["host"] = f"{refused.id}: {refused.reason}"
-        try:
-            host.follow(self.cgroup_id, full=True)
-            self._followed = True
-        except Refused as error:
-            self._absent["host"] = error.message
-        blind_ns = host.attached_ns - self._began_ns
-        if blind_ns > 0:
-            seen = f"threads were not seen for the first {blind_ns / 1e9:.3f} s"
-            self._absent["host before the probes"] = f"{seen}: the agent started later"
-
     def _read_host(self) -> None:
         """Times by thread, and the states that still go on: the kernel tells spans at their end."""
         if self._host is None or self._trace is None or not self._followed:
@@ -192,8 +222,7 @@ class TracedJob:
 
     def _complete(self, summary: TraceSummary) -> TraceSummary:
         """The fold's summary with what only the agent knows: losses of the probes, absences."""
-        self._used |= bool(summary.kernels or summary.copies)
-        loss = dict(summary.loss)
+        loss = {**summary.loss, "spans_before_segment": self._held_lost}
         if self._host is not None and self._followed:
             for name, count in self._host.dropped().items():
                 loss[name] = count - self._dropped.get(name, 0)

@@ -32,6 +32,8 @@ from stoker.probes.trace import TraceSummary
 DRAIN_EVERY_S = 0.05
 LOOK_MAX_S = 0.2
 """Longest between two looks for the first segment of a job that was granted no device."""
+SHORT_NS = 1_000_000_000
+"""A job that held a device for less and never used it gets no summary: it would say nothing."""
 READ_EVERY_S = 1.0
 """How often thread times are read for jobs whose spans do not explain everything."""
 JOBS_MAX = 4096
@@ -51,6 +53,11 @@ class _Candidate:
     offset_ns: int
     look_at: float = 0.0
     wait_s: float = 0.02
+
+    @property
+    def follow(self) -> bool:
+        """Whether its threads are worth watching before it calls a device."""
+        return bool(self.begun.gpu_milli) or self.begun.trace == "full"
 
 
 Done = Callable[[Any], None]
@@ -72,6 +79,7 @@ class Tracer:
         self._traced: dict[Key, TracedJob] = {}
         self._by_cgroup: dict[int, TracedJob] = {}
         self._host: HostProbes | None = None
+        self._dropped: dict[str, int] = {}
         self._read_at = 0.0
         self.probes: list[ProbeState] = []
         """What the kernel answered for each host probe; set before `start` is done."""
@@ -88,36 +96,37 @@ class Tracer:
     def begin(self, begun: Begun, started: Started) -> None:
         """This job runs; a second time changes nothing.
 
-        A job that was granted a device, or that asked for a full trace, is traced at once. Any
-        other one costs nothing until a process of it loads the OpenCL layer, which makes a
-        segment; a job that is over before anybody looked was never heard of in the thread.
+        One that was granted a device, or asked for a full trace, has its threads followed at
+        once. Any other costs nothing until a process of it makes a first segment; a job that is
+        over before anybody looked was never heard of in the thread.
         """
         candidate = _Candidate(begun, started, time.time_ns() - time.monotonic_ns())
-        if begun.gpu_milli or begun.trace == "full":
-            self._order(lambda: self._begin(candidate))
-            return
         self._candidates[begun.key] = candidate
-        if self._idle:
+        if candidate.follow:
+            self._order(lambda: self._begin(candidate))
+        elif self._idle:
             self._wake.set()
+
+    def used(self, begun: Begun, lived_ns: int) -> bool:
+        """Whether an ended job has a trace to settle; if not, it is forgotten here."""
+        candidate = self._candidates.pop(begun.key, None)
+        try:
+            (self._segments / str(begun.job)).rmdir()  # fails if there is anything in it
+        except FileNotFoundError:
+            pass  # settled by an earlier agent, or never made
+        except OSError:
+            return True
+        if begun.gpu_milli and lived_ns >= SHORT_NS:
+            return True
+        if candidate is None or candidate.follow:
+            self._orders.append(lambda: self._drop(begun.key))
+        return False
 
     def end(self, begun: Begun, exited: Exited, done: Done) -> None:
         """This job is over: drain the rest, write its summary, then call `done` with it."""
         offset = time.time_ns() - time.monotonic_ns()
         began = (exited.started_ns or exited.t_ns) - offset
         self._order(lambda: self._end(begun, exited, began, exited.t_ns - offset, done))
-
-    def used(self, begun: Begun) -> bool:
-        """Whether there is anything to fold of this ended job; if not, it is forgotten here."""
-        self._candidates.pop(begun.key, None)
-        if begun.gpu_milli or begun.trace == "full":
-            return True
-        try:
-            (self._segments / str(begun.job)).rmdir()  # fails if there is anything in it
-        except FileNotFoundError:
-            return False
-        except OSError:
-            return True
-        return False
 
     def summaries(self, done: Done) -> None:
         """What is known now of every job that is being traced: Key -> (Begun, TraceSummary)."""
@@ -186,7 +195,13 @@ class Tracer:
             candidate.look_at = now_s + candidate.wait_s
             if _has_entry(f"{self._segments}/{key[0]}"):
                 self._candidates.pop(key, None)
-                self._guard(partial(self._begin, candidate))
+                self._guard(partial(self._first_segment, candidate))
+
+    def _first_segment(self, candidate: _Candidate) -> None:
+        self._begin(candidate)
+        job = self._traced.get(candidate.begun.key)
+        if job is not None:
+            job.open()
 
     def _begin(self, candidate: _Candidate) -> None:
         begun, started = candidate.begun, candidate.started
@@ -195,7 +210,7 @@ class Tracer:
         if len(self._traced) >= JOBS_MAX:
             self.counters["trace_refused"] += 1
             return
-        self._add(begun, started.t_ns - candidate.offset_ns, started.cgroup_id).open()
+        self._add(begun, started.t_ns - candidate.offset_ns, started.cgroup_id).follow()
 
     def _add(self, begun: Begun, began_ns: int, cgroup_id: int) -> TracedJob:
         job = TracedJob(
@@ -205,6 +220,7 @@ class Tracer:
             began_ns=began_ns,
             cgroup_id=cgroup_id,
             host=self._host,
+            dropped=self._dropped,
         )
         self._traced[begun.key] = job
         if cgroup_id:
@@ -275,6 +291,7 @@ class Tracer:
     def _feed_spans(self) -> None:
         if self._host is None:
             return
+        self._dropped = self._host.dropped()
         self._host.process_events()  # nobody wants them yet; unread they would count as lost
         for cgroup_id, spans in self._host.spans().items():
             job = self._by_cgroup.get(cgroup_id)
