@@ -63,12 +63,13 @@ def up_command(
 
 
 def _print_started(started: Started) -> None:
-    verb = "goes on" if started.adopted else "is up"
+    adopted = started.adopted
+    verb = "goes on" if adopted else "is up"
     click.echo(f"stoker {verb}: {started.url}")
     click.echo(f"  node {started.cluster.node}, supervisor pid {started.pid}")
     click.echo(f"  state {started.state.root}")
-    if started.adopted:
-        click.echo(f"  adopted: {', '.join(started.adopted)}")
+    if adopted:
+        click.echo(f"  adopted: {', '.join(adopted)}")
     if started.jobs_as:
         click.echo(f"  {started.jobs_as}")
     click.echo("next:")

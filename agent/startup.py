@@ -51,9 +51,15 @@ class Started:
     state: State
     cluster: Cluster
     pid: int
-    adopted: tuple[str, ...]
+    found: dict[str, pids.Process]
+    """What ran already: adopted, unless it was called otherwise than it would be now."""
     jobs_as: str
     """One sentence when the caller's jobs run as somebody else, or as root; else empty."""
+
+    @property
+    def adopted(self) -> list[str]:
+        """Names of those that go on as they were."""
+        return [name for name, process in self.found.items() if pids.lives(process)]
 
     @property
     def url(self) -> str:
@@ -70,15 +76,19 @@ def start(options: Options) -> Started:
     held = _lock(where)
     try:
         cluster = load_or_create(where)
-        table = map_caller(where, options.root_jobs_as)
+        table = load_users(where)
         found = pids.find(where)
+        if options.root_jobs_as is not None:
+            table = map_caller(where, options.root_jobs_as)
+            if "scheduler" in found:  # its successor decides by the new table from the first job on
+                pids.end(found.pop("scheduler"), 5.0)
         cluster = settle_port(where, cluster, options.port, found)
         write_broker_config(where, cluster, table)
         state.prepare_run(where)
     except BaseException:
         os.close(held)
         raise
-    started = Started(where, cluster, os.getpid(), tuple(found), _jobs_as(table))
+    started = Started(where, cluster, os.getpid(), found, _jobs_as(table))
     settings = {
         "state": str(where.root),
         "lock": held,
@@ -183,11 +193,9 @@ def _user(public: str, unix_user: str, *, admin: bool = False) -> User:
     return User(public_key=public, unix_user=unix_user, admin=admin)
 
 
-def map_caller(where: State, root_jobs_as: str | None) -> Users:
+def map_caller(where: State, root_jobs_as: str) -> Users:
     """The table of users, after `--root-jobs-as` was written into it."""
     table = load_users(where)
-    if root_jobs_as is None:
-        return table
     if os.geteuid() != 0:
         raise BadRequest("--root-jobs-as is for root: without root, jobs run as the caller")
     for name in ("admin", _caller()):
@@ -314,7 +322,7 @@ def _follow(heard: int, timeout_s: float) -> tuple[str, str] | None:
 def _failure(started: Started, name: str, what: str) -> StokerError:
     """Cleans up after a start that failed, unless jobs of an earlier one may be running."""
     lines = rotation.tail(started.state.log / f"{name}.log")
-    if started.adopted:
+    if started.found:
         rest = "what ran before goes on and is tried again; `stoker down` ends it"
     else:
         ended = teardown.finish(started.state)

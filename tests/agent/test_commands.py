@@ -212,7 +212,7 @@ def test_roots_jobs_never_run_as_root_by_themselves(
     assert {row.unix_user for row in table.values()} == {expected}
     table = startup.map_caller(where, "root")
     assert table["root"].unix_user == "root"
-    assert startup.map_caller(where, None) == table
+    assert startup.load_or_create(where) and startup.load_users(where) == table
 
 
 # --- down -----------------------------------------------------------------------------------------

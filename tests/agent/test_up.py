@@ -243,6 +243,8 @@ def test_jobs_of_root_as_root_only_when_said(node: Node) -> None:
     assert node.stoker("run", "--", "id", "-u") == "65534\n"
     node.kill(pids.SUPERVISOR)
     spawner = node.pid("spawner")
-    assert "jobs of root run as root" in node.stoker("up", "--root-jobs-as", "root")
+    said = node.stoker("up", "--root-jobs-as", "root")
+    assert "jobs of root run as root" in said
+    assert "adopted: nats-server, watchdog, agent\n" in said
     assert node.pid("spawner") != spawner, "it must be started with --allow-root"
     assert node.stoker("run", "--", "id", "-u") == "0\n"
