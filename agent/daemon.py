@@ -82,6 +82,7 @@ class Daemon:
             setting.node,
             Verifier(setting.cluster.scheduler_public_key),
             self._position.position,
+            nonce=setting.incarnation,
         )
         self._node = Node(chain)
         self._tracer = Tracer(setting.jobs, setting.state.shm, self._from_thread)

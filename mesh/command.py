@@ -215,15 +215,21 @@ class Beat:
 
 
 class CommandChain:
-    """The agent's side: pure, fed with bytes from the network and with the stored Position."""
+    """The agent's side: pure, fed with bytes from the network and with the stored Position.
 
-    def __init__(self, cluster: str, node: str, verifier: Checks, at: Position) -> None:
+    `nonce`: where its asks begin to count; the agent's start time, so that an answer once given
+    to an earlier process of it fits none of them.
+    """
+
+    def __init__(
+        self, cluster: str, node: str, verifier: Checks, at: Position, nonce: int = 0
+    ) -> None:
         self.cluster = cluster
         self.node = node
         self.position = at
         self._verifier = verifier
         self._beat = (at.term, -1)
-        self._nonce = 0
+        self._nonce = nonce
 
     def offer(self, data: bytes) -> Accepted | Repeat | Gap | Refused:
         """Judge one NodeCommand. Only Accepted moves the position."""
