@@ -450,7 +450,10 @@ static void look_at_start(struct sk_fleet *fleet, uint32_t slot, uint64_t now)
 	struct sk_tree tree;
 
 	if (sk_slot_state(record) != SK_SLOT_LAUNCHING ||
-	    age < (stop ? STOP_OVERDUE_S : START_OVERDUE_S) * SECOND || sk_site_frozen(fleet->site))
+	    age < (stop ? STOP_OVERDUE_S : START_OVERDUE_S) * SECOND)
+		return;
+	/* Frozen jobs start when they thaw; one that is to be stopped need not wait for that. */
+	if (!stop && sk_site_frozen(fleet->site))
 		return;
 	atomic_store_explicit(&record->control.overdue, 1, memory_order_release);
 	sk_tree_find(&tree, fleet->site, record->taken.job, record->taken.attempt, 0);

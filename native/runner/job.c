@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cap.h"
 #include "gate.h"
 
 #define MS ((uint64_t)1000000)
@@ -214,6 +215,7 @@ static bool launch(struct sk_job *job)
 
 	sk_launch_vectors(&job->launch, vectors, &job->start.envp);
 	job->start.argv = vectors;
+	sk_cap_look(job->site, &job->caps);
 	sk_slot_launch(job->slot);
 	job->leader = sk_start_run(&job->start);
 	close_child_ends(job);
@@ -260,6 +262,7 @@ static bool nothing_left(struct sk_job *job, uint64_t now)
 {
 	if (!job->leader_gone)
 		return false;
+	sk_limits_sample(&job->limits);
 	if (!job->site->cgroups)
 		return job->childless || sk_tree_remove(&job->tree) == 0;
 	if (now - job->begun_ns > EXACT_CPU_MS * MS)
@@ -412,6 +415,10 @@ static void say_refusals(struct sk_job *job)
 	char text[SK_TEXT_MAX + 1];
 
 	sk_limits_verdict(&job->limits, killed, text, sizeof(text));
+	killed &= text[0] == 0;
+	if (text[0])
+		say(job, "%s", text);
+	sk_cap_verdict(job->site, &job->caps, killed, text, sizeof(text));
 	if (text[0])
 		say(job, "%s", text);
 	if (job->site->gate) {
@@ -440,7 +447,7 @@ static void say_losses(struct sk_job *job)
 static void measure(struct sk_job *job)
 {
 	struct sk_ended *ended = &job->ended;
-	uint64_t peak = sk_limits_memory_peak(&job->limits);
+	uint64_t peak = job->limits.memory_peak;
 
 	ended->bits |= SK_EVENT_USAGE;
 	ended->cpu_ns = job->cpu_ns;

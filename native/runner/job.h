@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "cap.h"
 #include "feed.h"
 #include "limit.h"
 #include "sink.h"
@@ -33,6 +34,7 @@ struct sk_job {
 	struct sk_launch_view launch;
 	struct sk_tree tree;
 	struct sk_limits limits;
+	struct sk_cap_seen caps; /* before it ran */
 	struct sk_start start;
 	struct sk_sink out;
 	struct sk_sink err;

@@ -5,10 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "job.h"
+
+enum { DESCRIPTORS = 1024 };
 
 static char launch_bytes[SK_LAUNCH_MAX] __attribute__((aligned(8)));
 static struct sk_job job;
@@ -31,6 +34,17 @@ static void set_title(void)
 	strncpy(title, "stoker-keeper", title_size - 1);
 }
 
+/** Jobs begin with the customary soft limit (select(2) cannot count further) and may raise it. */
+static void lower_descriptors(void)
+{
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) || files.rlim_cur <= DESCRIPTORS)
+		return;
+	files.rlim_cur = DESCRIPTORS;
+	setrlimit(RLIMIT_NOFILE, &files);
+}
+
 static void set_up(void)
 {
 	sk_job_signals();
@@ -40,6 +54,7 @@ static void set_up(void)
 	for (int fd = 0; fd < SK_FD_NULL; fd++)
 		dup2(SK_FD_NULL, fd);
 	syscall(SYS_close_range, SK_FD_FIRST, ~0U, 0);
+	lower_descriptors();
 	if (chdir("/"))
 		abort();
 }

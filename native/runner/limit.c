@@ -163,10 +163,22 @@ static uint64_t pids_refusals(const struct sk_limits *limits)
 	return sk_text_value(text, "max", 0);
 }
 
+void sk_limits_sample(struct sk_limits *limits)
+{
+	bool v2 = limits->site->controller[SK_MEMORY].where == SK_V2;
+
+	if (limits->on[SK_MEMORY]) {
+		limits->memory_kills = memory_kills(limits);
+		limits->memory_peak = read_number(limits->dir[SK_MEMORY],
+						  v2 ? "memory.peak" : "memory.max_usage_in_bytes");
+	}
+	if (limits->on[SK_PIDS])
+		limits->pids_refusals = pids_refusals(limits);
+}
+
 void sk_limits_verdict(const struct sk_limits *limits, bool killed, char *ret, int size)
 {
-	uint64_t kills = limits->on[SK_MEMORY] ? memory_kills(limits) : 0;
-	uint64_t refusals = limits->on[SK_PIDS] ? pids_refusals(limits) : 0;
+	uint64_t kills = limits->memory_kills, refusals = limits->pids_refusals;
 	int used = 0;
 	char bytes[32];
 
@@ -184,16 +196,6 @@ void sk_limits_verdict(const struct sk_limits *limits, bool killed, char *ret, i
 		snprintf(ret + used, (size_t)(size - used),
 			 "%spids limit %" PRIu32 " was reached %" PRIu64 " times", used ? "; " : "",
 			 limits->pids, refusals);
-}
-
-uint64_t sk_limits_memory_peak(const struct sk_limits *limits)
-{
-	bool v2 = limits->site->controller[SK_MEMORY].where == SK_V2;
-
-	if (!limits->on[SK_MEMORY])
-		return 0;
-	return read_number(limits->dir[SK_MEMORY],
-			   v2 ? "memory.peak" : "memory.max_usage_in_bytes");
 }
 
 void sk_limits_remove(struct sk_limits *limits)

@@ -26,6 +26,10 @@ struct sk_limits {
 	bool on[SK_CONTROLLERS];
 	int dir[SK_CONTROLLERS];   /* v1 group or the job's own cgroup */
 	int entry[SK_CONTROLLERS]; /* v1: its cgroup.procs, else -1 */
+	/* Read by `sample`. */
+	uint64_t memory_kills;
+	uint64_t memory_peak;
+	uint64_t pids_refusals;
 };
 
 /** Set the limits of a launch; 0 or negative errno with a sentence in `ret_why` (SK_TEXT_MAX). */
@@ -35,12 +39,12 @@ int sk_limits_set(struct sk_limits *limits, const struct sk_site *site, const st
 /** In the child, still privileged: enter the v1 groups; 0 or negative errno. */
 int sk_limits_enter(const struct sk_limits *limits);
 
-/** What the limits did to the job, as a sentence of at most `size`, "" if nothing; `killed` says
- *  that its first process died of SIGKILL that nobody here sent. */
-void sk_limits_verdict(const struct sk_limits *limits, bool killed, char *ret, int size);
+/** Read the counters; to be called before the job's cgroup is removed, on v2 they go with it. */
+void sk_limits_sample(struct sk_limits *limits);
 
-/** Highest memory use seen by the memory controller; 0 if none watches. */
-uint64_t sk_limits_memory_peak(const struct sk_limits *limits);
+/** What the limits did to the job by the last sample, as a sentence of at most `size`, "" if
+ * nothing; `killed` says that its first process died of SIGKILL that nobody here sent. */
+void sk_limits_verdict(const struct sk_limits *limits, bool killed, char *ret, int size);
 
 /** Remove the v1 groups and close everything; the job's processes are gone. */
 void sk_limits_remove(struct sk_limits *limits);

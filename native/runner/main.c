@@ -33,6 +33,7 @@
 
 #include <linux/capability.h>
 
+#include "cap.h"
 #include "gate.h"
 #include "keeper.h"
 #include "killall.h"
@@ -137,6 +138,17 @@ static void forget_inheritance(void)
 	umask(022);
 }
 
+/** Two descriptors per keeper are held; keepers lower it again for their jobs. */
+static void raise_descriptors(void)
+{
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+		files.rlim_cur = files.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &files);
+	}
+}
+
 /**
  * What every job must not have is given up here, once, and inherited: the capability bounding set
  * (what execve could bring back), no_new_privs, core files. The spawner and its keepers keep their
@@ -157,6 +169,7 @@ static void give_up_privileges(void)
 	}
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	setrlimit(RLIMIT_CORE, &none);
+	raise_descriptors();
 	/* A job's first process shares our memory until execve: its owner must not look into it. */
 	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 }
@@ -186,7 +199,7 @@ int main(int argc, char **argv)
 		sk_gate_open(&site);
 	else
 		snprintf(site.gate_why, sizeof(site.gate_why), "started with --no-gate");
-	sk_site_cap(&site, &flags.options.wish);
+	sk_cap_set(&site, &flags.options.wish);
 	give_up_privileges();
 	return sk_spawner_run(&site, &flags.options);
 }

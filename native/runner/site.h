@@ -17,14 +17,16 @@
 
 /** Descriptors with a fixed number, so that a keeper can close all others with one call. */
 enum sk_site_fd {
-	SK_FD_NULL = 3,	  /* /dev/null */
-	SK_FD_JOBS = 4,	  /* the jobs cgroup's directory */
-	SK_FD_GRANTS = 5, /* gate: map of granted devices */
-	SK_FD_DENIED = 6, /* gate: map of refused opens */
-	SK_FD_BELL = 7,	  /* eventfd: a slot ended */
-	SK_FD_LAUNCH = 8, /* a keeper's end of the pipe that brings its launches */
-	SK_FD_LOCK = 9,	  /* a keeper's lock of its slot */
-	SK_FD_FIRST = 10, /* everything from here on is private to one process */
+	SK_FD_NULL = 3,		/* /dev/null */
+	SK_FD_JOBS = 4,		/* the jobs cgroup's directory */
+	SK_FD_GRANTS = 5,	/* gate: map of granted devices */
+	SK_FD_DENIED = 6,	/* gate: map of refused opens */
+	SK_FD_BELL = 7,		/* eventfd: a slot ended */
+	SK_FD_LAUNCH = 8,	/* a keeper's end of the pipe that brings its launches */
+	SK_FD_LOCK = 9,		/* a keeper's lock of its slot */
+	SK_FD_NODE_MEMORY = 10, /* memory events of all jobs together */
+	SK_FD_NODE_PIDS = 11,	/* pids events of all jobs together */
+	SK_FD_FIRST = 12,	/* everything from here on is private to one process */
 };
 
 enum {
@@ -59,6 +61,8 @@ struct sk_site {
 	bool root;	 /* may become other users */
 	bool allow_root; /* may start jobs as uid 0 */
 	bool node_cap;
+	uint64_t memory_max_all; /* enforced caps of all jobs together, 0: none */
+	uint64_t pids_max_all;
 	char jobs[SK_SITE_PATH];
 	char mount[SK_SITE_PATH];
 	char cgroup_why[SK_SITE_TEXT];
@@ -80,9 +84,6 @@ extern const char *const SK_CONTROLLER_NAME[SK_CONTROLLERS];
 /** Find mounts and controllers; make the jobs cgroup and open it as SK_FD_JOBS. Never fails:
  *  what does not work is said in the `why` texts. */
 void sk_site_open(struct sk_site *site, const struct sk_site_wish *wish);
-
-/** Cap all jobs together; v1 controllers take the calling process, and its children, in. */
-void sk_site_cap(struct sk_site *site, const struct sk_site_wish *wish);
 
 /** Have v2 give its children the controller; 0 or negative errno. */
 int sk_site_enable(const struct sk_site *site, enum sk_controller controller);

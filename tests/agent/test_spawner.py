@@ -63,7 +63,8 @@ async def test_a_job_is_its_owner_with_nothing_inherited(node: Node, job_program
     )
     assert (ended.cause, ended.exit_code, ended.reason) == ("exited", 0, "")
     assert node.out(ended).decode() == (
-        f"uid {OWNER} {OWNER} gid {OTHER} {OTHER} session 1 umask 027 core 0 0 cwd /tmp\n"
+        f"uid {OWNER} {OWNER} gid {OTHER} {OTHER} session 1 umask 027 core 0 0 "
+        "files 1024 cwd /tmp\n"
     )
 
 
@@ -629,9 +630,28 @@ async def test_caps_of_all_jobs_together_hold(job_program: str) -> None:
         made, number = map(int, node.out(bomb).split()[1:])
         assert made < 60
         assert number == 11
+        assert "reached the node's limit of 60 processes while it ran" in bomb.reason
         full = await node.run(job_program, "fill", "512")
         assert (full.cause, full.signal) == ("signalled", 9)
-        assert (await node.run("true")).exit_code == 0
+        assert full.reason == (
+            "killed by the kernel: all jobs together reached the node's memory limit 128 MiB"
+        )
+        quiet = await node.run("true")
+        assert (quiet.exit_code, quiet.reason) == (0, "")
+
+
+async def test_a_frozen_node_starts_its_jobs_when_it_thaws(node: Node) -> None:
+    jobs = node.spawner.jobs_cgroup
+    assert jobs is not None
+    (jobs / "cgroup.freeze").write_text("1")
+    waiting, stopped = node.launch("echo", "thawed"), node.launch("echo", "never")
+    await node.start(waiting, stopped)
+    await node.spawner.stop(stopped.job, 1, "evicted", 0.0)
+    ended = await node.ended(stopped)
+    assert (ended.cause, ended.reason, node.out(ended)) == ("stopped", "evicted", b"")
+    assert [(k.job, k.state) for k in await node.spawner.known()] == [(waiting.job, "starting")]
+    (jobs / "cgroup.freeze").write_text("0")
+    assert node.out(await node.ended(waiting)) == b"thawed\n"
 
 
 # --- with less -----------------------------------------------------------------------------------

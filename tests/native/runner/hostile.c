@@ -224,15 +224,16 @@ static int do_bytes(int count, char **arguments)
 /** What a job finds itself to be. */
 static int do_self(int count, char **arguments)
 {
-	struct rlimit core;
+	struct rlimit core, files;
 	struct stat info;
 	char folder[PATH_MAX];
 	mode_t mask = umask(0);
 
 	getrlimit(RLIMIT_CORE, &core);
-	printf("uid %u %u gid %u %u session %d umask %03o core %d %d cwd %s\n", getuid(), geteuid(),
-	       getgid(), getegid(), getsid(0) == getpid(), mask, (int)core.rlim_cur,
-	       (int)core.rlim_max, getcwd(folder, sizeof(folder)));
+	getrlimit(RLIMIT_NOFILE, &files);
+	printf("uid %u %u gid %u %u session %d umask %03o core %d %d files %d cwd %s\n", getuid(),
+	       geteuid(), getgid(), getegid(), getsid(0) == getpid(), mask, (int)core.rlim_cur,
+	       (int)core.rlim_max, (int)files.rlim_cur, getcwd(folder, sizeof(folder)));
 	for (int fd = 3; fd < 1024; fd++)
 		if (fstat(fd, &info) == 0)
 			printf("descriptor %d\n", fd);
