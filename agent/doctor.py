@@ -287,9 +287,9 @@ def _reads_layers() -> bool:
 
 
 def _probes(where: State) -> Iterator[Check]:
-    from stoker.probes import doctor
+    from stoker.probes.doctor import probe_report
 
-    for row in doctor.probe_report():
+    for row in probe_report():
         yield Check(row.id, row.status, row.text, row.hint)
 
 
