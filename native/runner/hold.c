@@ -49,3 +49,16 @@ int sk_hold_take(const char *path, uint32_t slot)
 	}
 	return fd;
 }
+
+int sk_hold_any(const char *path)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	int fd = open(path, O_RDWR | O_CLOEXEC), slot = -1;
+
+	/* A length of zero asks about every byte; the answer is one that is in the way. */
+	if (fd >= 0 && fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK)
+		slot = (int)lock.l_start;
+	if (fd >= 0)
+		close(fd);
+	return slot;
+}

@@ -20,4 +20,7 @@ int sk_hold_take(const char *path, uint32_t slot);
 /** Whether some other process holds it. */
 bool sk_hold_is_held(const char *path, uint32_t slot);
 
+/** Some slot whose lock is held, -1 if none is. */
+int sk_hold_any(const char *path);
+
 #endif

@@ -50,15 +50,6 @@ static void ask_to_stop(struct sk_slot *slot)
 	atomic_fetch_add_explicit(&control->stops, 1, memory_order_release);
 }
 
-static uint32_t count_held(const char *lock)
-{
-	uint32_t held = 0;
-
-	for (uint32_t slot = 0; slot < SK_SLOTS_MAX; slot++)
-		held += sk_hold_is_held(lock, slot);
-	return held;
-}
-
 /** Let keepers end their jobs and record it; those that do not are killed. */
 static void end_keepers(struct sk_table *table, const char *lock)
 {
@@ -70,13 +61,16 @@ static void end_keepers(struct sk_table *table, const char *lock)
 		ask_to_stop(&table->slot[slot]);
 		signal_keeper(table, lock, slot, SIGUSR1);
 	}
-	for (int i = 0; i < END_TRIES && count_held(lock); i++)
+	for (int i = 0; i < END_TRIES && sk_hold_any(lock) >= 0; i++)
 		pause_briefly();
-	for (uint32_t slot = 0; slot < SK_SLOTS_MAX; slot++)
-		if (sk_hold_is_held(lock, slot))
-			signal_keeper(table, lock, slot, SIGKILL);
-	for (int i = 0; i < END_TRIES && count_held(lock); i++)
+	for (int i = 0; i < SK_SLOTS_MAX; i++) {
+		int slot = sk_hold_any(lock);
+
+		if (slot < 0)
+			return;
+		signal_keeper(table, lock, (uint32_t)slot, SIGKILL);
 		pause_briefly();
+	}
 }
 
 /** Record what no keeper recorded and end what is left in cgroups; false if that takes too long. */
