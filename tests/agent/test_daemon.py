@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
+import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -29,6 +31,15 @@ async def node(tmp_path: Path) -> AsyncIterator[OneNode]:
         except TimeoutError:
             raise AssertionError(made.log() + made.log("spawner")) from None
         yield made
+
+
+@pytest.fixture
+def shared() -> Iterator[Path]:
+    """A folder any user may write to; pytest closes its own again whenever a session starts."""
+    folder = Path(tempfile.mkdtemp(prefix="stoker-test-", dir="/tmp"))
+    folder.chmod(0o777)
+    yield folder
+    shutil.rmtree(folder)
 
 
 def sh(script: str, **more: object) -> JobSpec:
@@ -132,32 +143,27 @@ async def test_an_outcome_whose_answer_is_lost_is_told_again(node: OneNode) -> N
     await node.scheduler.until(lambda: len([o for o in told if o.state == "succeeded"]) >= 2)
 
 
-async def test_sigterm_ends_it_at_once_and_jobs_go_on(node: OneNode) -> None:
+async def test_sigterm_ends_it_at_once_and_jobs_go_on(node: OneNode, shared: Path) -> None:
     script = "echo begun; while [ ! -e go ]; do sleep 0.02; done; echo done"
-    where = node.folder / "shared"
-    where.mkdir(mode=0o777)
-    where.chmod(0o777)
-    _open_up(where)
-    (key,) = await node.scheduler.submit(sh(script, cwd=str(where)), owner=node.owner)
+    (key,) = await node.scheduler.submit(sh(script, cwd=str(shared)), owner=node.owner)
     await node.scheduler.until(lambda: any(o.state == "running" for o in node.scheduler.told))
     begun = time.monotonic()
     assert await asyncio.to_thread(node.kill, "agent", signal.SIGTERM) == 0
     assert time.monotonic() - begun < 5  # a bound on hanging, not a measurement
-    (where / "go").touch()
+    (shared / "go").touch()
     node.start_agent()
     (outcome,) = await node.scheduler.until_ended(key)
     assert (outcome.state, outcome.exit_code) == ("succeeded", 0)
     assert await node.scheduler.output(key) == b"begun\ndone\n"
 
 
-async def test_killed_in_the_middle_every_job_runs_exactly_once(node: OneNode) -> None:
+async def test_killed_in_the_middle_every_job_runs_exactly_once(
+    node: OneNode, shared: Path
+) -> None:
     """kill -9 of agent, spawner and broker while jobs start, run and end."""
-    marks = node.folder / "marks"
-    marks.mkdir()
-    _open_up(marks)
     keys = []
     for number in range(60):
-        script = f"echo run >> {marks}/{number}; sleep 0.0{number % 10}; echo out {number}"
+        script = f"echo run >> {shared}/{number}; sleep 0.0{number % 10}; echo out {number}"
         keys += await node.scheduler.submit(sh(script), owner=node.owner)
         if number in (10, 25, 40, 50):
             await asyncio.to_thread(node.kill, "agent")
@@ -172,7 +178,7 @@ async def test_killed_in_the_middle_every_job_runs_exactly_once(node: OneNode) -
     outcomes = await node.scheduler.until_ended(*keys)
     assert [outcome.state for outcome in outcomes] == ["succeeded"] * 60
     for number, key in enumerate(keys):
-        assert (marks / str(number)).read_text() == "run\n", f"job {key} did not run exactly once"
+        assert (shared / str(number)).read_text() == "run\n", f"job {key} did not run exactly once"
         assert await node.scheduler.output(key) == f"out {number}\n".encode()
 
 
@@ -241,15 +247,6 @@ def _frozen(job: Path) -> bool:
         return "frozen 1" in (job / "cgroup.events").read_text()
     except OSError:
         return False
-
-
-def _open_up(folder: Path) -> None:
-    """Let other users in: pytest's folders are for their owner alone."""
-    folder.chmod(0o777)
-    for parent in folder.parents:
-        if parent == Path("/tmp") or parent.stat().st_uid != os.geteuid():
-            break
-        parent.chmod(parent.stat().st_mode | 0o011)
 
 
 async def _nowhere(subject: str, data: bytes) -> None:
