@@ -8,7 +8,6 @@ that do not exist, a full queue) is refused by the core. A refusal names the fie
 from __future__ import annotations
 
 import hashlib
-import math
 
 from stoker.mesh.schema import JobRequest
 from stoker.native.errors import BadRequest
@@ -132,7 +131,7 @@ def _check_sizes(request: JobRequest) -> None:
 
 
 def _within(field: str, value: float | None, low: float, high: float) -> None:
-    if value is not None and not (math.isfinite(value) and low <= value <= high):
+    if value is not None and not low <= value <= high:  # false for NaN as well
         raise BadRequest(f"{field} is {value}, from {low} to {high}")
 
 

@@ -144,6 +144,7 @@ class Proxy:
             data = await self._summary(job)
         except StokerError as error:
             return msgspec.structs.replace(view, trace_absent=error.message)
+        # It was checked to be JSON and goes through as it is.
         return msgspec.structs.replace(view, trace=msgspec.Raw(data))
 
     async def _summary(self, job: Job) -> bytes:
@@ -223,6 +224,7 @@ def _limit(limit: int, offset: int) -> int:
 
 def _as_json(data: bytes) -> bytes:
     try:
-        return bytes(msgspec.json.decode(data, type=msgspec.Raw))
+        msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+        return data
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise Unavailable(f"the node's summary is not JSON: {error}") from None

@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from stoker.mesh import entry as entries
 from stoker.mesh.command import NodeReply
@@ -59,6 +59,7 @@ from stoker.mesh.work import (
     CancelWork,
     ForgetWork,
     HelloWork,
+    InFlight,
     OutcomeWork,
     SnapshotWork,
     SubmitWork,
@@ -79,6 +80,8 @@ FORGET_AT_ONCE = 256
 BACK_OFF_NS = (50_000_000, 1_000_000_000)
 BLOCKED_NS = 5_000_000_000
 """Without a working log for so long, submits are refused at once instead of queued."""
+FULL_NS = 2_000_000_000
+"""A full log makes room for itself in less; after that users are refused."""
 BEAT_NS = 1_000_000_000
 
 Role = Literal["reading", "electing", "leading", "waiting", "halted"]
@@ -97,15 +100,6 @@ class Settings:
     snapshot_entries: int = SNAPSHOT_ENTRIES
     measure: bool = True
     """False in simulations: decision latencies are 0, so bytes do not depend on a clock."""
-
-
-class _InFlight(NamedTuple):
-    """An entry that was sent and is not known to be in the log or not."""
-
-    entry: Entry
-    hash: bytes
-    batch: Batch
-    size: int
 
 
 class Replica:
@@ -137,8 +131,8 @@ class Replica:
         self._chance = random.Random(settings.seed)
         self._out: list[Effect] = []
         self._queue = WorkQueue()
-        self._in_flight: _InFlight | None = None
-        self._limbo: list[_InFlight] = []
+        self._in_flight: InFlight | None = None
+        self._limbo: list[InFlight] = []
         self._waiters = Waiters()
         self._my_term = 0
         self._more = False
@@ -149,6 +143,7 @@ class Replica:
         self._down_since_ns: int | None = None
         self._beat_ns: int | None = None
         self._full = ""
+        self._full_since_ns: int | None = None
         self._disk = ""
         self._plan = SnapshotPlan(settings.log_max_bytes, settings.snapshot_entries)
         self._handlers: dict[type, Callable[[Any, int], None]] = {
@@ -203,7 +198,7 @@ class Replica:
     # --- requests ---------------------------------------------------------------------------------
 
     def _submit(self, event: Submit, now_ns: int) -> None:
-        refusal = self._disk or self._full
+        refusal = self._disk or (self._full if self._is_full(now_ns) else "")
         if refusal:
             self._reply(event.token, Refused(f"no job is taken now: {refusal}"))
         elif self.state.book.bytes > BOOK_BYTES_MAX:
@@ -314,7 +309,7 @@ class Replica:
         )
         sealed = entries.seal(entry, self._signer)
         self._appends += 1
-        self._in_flight = _InFlight(entry, sealed.hash, batch, len(sealed.data))
+        self._in_flight = InFlight(entry, sealed.hash, batch, len(sealed.data))
         name = f"{self.settings.leader:x}-{self._real_ns:x}-{self._appends}"
         self._out.append(Append(state.seen, sealed.data, name))
 
@@ -330,13 +325,13 @@ class Replica:
         self._in_flight = None
         self._commit(event.seq, sent)
         self._retries = 0
-        self._full = ""
+        self._full, self._full_since_ns = "", None
         if self.role == "electing":
             self._lead(sent.entry.term, now_ns)
         self._snapshot_if_due()
         self._flush(now_ns)
 
-    def _commit(self, seq: int, sent: _InFlight) -> None:
+    def _commit(self, seq: int, sent: InFlight) -> None:
         """An entry of our own is in the log: apply it, tell nodes, then those who asked."""
         applied = self.state.apply(seq, sent.entry, sent.hash)
         self._after(seq, applied, sent.size, sent.entry.now_ns)
@@ -345,17 +340,23 @@ class Replica:
         self._tell_waiters(applied)
 
     def _append_full(self, event: AppendFull, now_ns: int) -> None:
-        """Certainly not appended: answer users, keep what nodes said, make room, try again."""
+        """Certainly not appended: keep it, make room, try again; users are not kept for long."""
         sent, self._in_flight = self._in_flight, None
         self._full = event.why
+        if self._full_since_ns is None:
+            self._full_since_ns = now_ns
         self.count("log_full")
         self._back_off(now_ns)
         if self.role == "electing":
             self.role, self.why = "waiting", event.why
         elif sent is not None:
             self._queue.put_back(sent.batch.works)
-            self._refuse_users(f"no job is taken now: {event.why}; nothing was changed")
         self._start_snapshot()
+
+    def _is_full(self, now_ns: int) -> bool:
+        """Whether there was no room for so long that users should know."""
+        since = self._full_since_ns
+        return since is not None and now_ns - since >= FULL_NS
 
     def _log_failed(self, event: LogFailed, now_ns: int) -> None:
         """Nothing may be appended until the log was read forward and an entry of ours ended it."""
@@ -561,6 +562,8 @@ class Replica:
             self._out.append(Read(self.state.seen + 1))
         if self._is_blocked(now_ns):
             self._refuse_blocked()
+        if self._is_full(now_ns):
+            self._refuse_users(f"no job is taken now: {self._full}; nothing was changed")
         if self._full and not self._queue and now_ns >= self._retry_ns:
             self._back_off(now_ns)  # the snapshot's own entry will show whether there is room
             self._start_snapshot()

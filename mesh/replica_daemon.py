@@ -107,6 +107,7 @@ class Daemon:
         self._carrying = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopped = asyncio.Event()
+        self._failed: StokerError | None = None
         self._users_stamp: tuple[int, int, int] | None = None
         self._users_checked_ns = 0
         self._status = ""
@@ -157,6 +158,8 @@ class Daemon:
         for nc in (self.nc, self.log_requests.connection):
             with contextlib.suppress(Exception):
                 await asyncio.wait_for(nc.close(), 1)
+        if self._failed is not None:
+            raise self._failed
 
     async def _start(self) -> None:
         notify.status("waiting: connecting to the broker")
@@ -415,6 +418,9 @@ class Daemon:
     async def _halt(self, effect: events.Halt) -> None:
         log.critical("halted: nothing is applied any more", reason=effect.reason)
         notify.status(f"blocked: {effect.reason}")
+        if not self.replica.has_led:  # at the start there is nobody to answer questions for
+            self._failed = Corrupt(effect.reason)
+            self._stopped.set()
 
     # --- asking -----------------------------------------------------------------------------------
 

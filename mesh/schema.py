@@ -7,7 +7,7 @@ unknown fields are refused, numbers are plain with the unit in the name, absence
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -24,7 +24,9 @@ LIST_MAX = 1000
 LOGS_BYTES_MAX = 256 * 1024
 """Most output bytes of one LogsView, before base64."""
 
-JobRef = int | str
+Int = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+"""JSON has integers of any length; none here is longer than 64 bits."""
+JobRef = Int | str
 """A job number, or "last": the caller's newest job."""
 
 
@@ -48,17 +50,17 @@ class JobRequest(Message, frozen=True):
     cwd: str = "/"
     env: dict[str, str] = {}
     name: str = ""
-    gpu_milli: int = 0
-    cpu_milli: int | None = None
-    memory_bytes: int | None = None
-    pids: int | None = None
+    gpu_milli: Int = 0
+    cpu_milli: Int | None = None
+    memory_bytes: Int | None = None
+    pids: Int | None = None
     time_limit_s: float | None = None
     grace_s: float = 5.0
-    priority: int = 0
+    priority: Int = 0
     trace: TraceMode = "governed"
     stdin: bool = False
-    umask: int = 0o022
-    output_bytes_max: int = 1 << 30
+    umask: Int = 0o022
+    output_bytes_max: Int = 1 << 30
     idempotency_key: str = ""
     """The same key again is the same job; a different request under it is refused."""
 
@@ -80,8 +82,8 @@ class ListRequest(Message, frozen=True):
     states: tuple[JobState, ...] = ()
     user: str = ""
     """Only with an administrator's key: whose jobs; empty means everybody's."""
-    before: int | None = None
-    limit: int = 100
+    before: Int | None = None
+    limit: Int = 100
 
 
 class CancelRequest(Message, frozen=True):
@@ -96,8 +98,8 @@ class LogsRequest(Message, frozen=True):
 
     job: JobRef = "last"
     stream: Literal["out", "err"] = "out"
-    offset: int = 0
-    limit: int = LOGS_BYTES_MAX
+    offset: Int = 0
+    limit: Int = LOGS_BYTES_MAX
     wait_s: float = 0.0
 
 
@@ -105,7 +107,7 @@ class StdinRequest(Message, frozen=True):
     """`job.stdin`: bytes (base64) at `offset`; the same offset twice is one write."""
 
     job: JobRef
-    offset: int = 0
+    offset: Int = 0
     data: bytes = b""
     eof: bool = False
     wait_s: float = 0.0
@@ -121,8 +123,8 @@ class TraceRequest(Message, frozen=True):
     """`job.trace`: the Perfetto timeline of a job, piece by piece."""
 
     job: JobRef = "last"
-    offset: int = 0
-    limit: int = LOGS_BYTES_MAX
+    offset: Int = 0
+    limit: Int = LOGS_BYTES_MAX
     wait_s: float = 0.0
 
 
@@ -422,7 +424,7 @@ def decode_request(noun: str, verb: str, data: bytes) -> Message:
     """A request of the right shape; BadRequest says which field is wrong and what it should be."""
     try:
         message = _requests[noun, verb].decode(data or b"{}")
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise BadRequest(f"{noun}.{verb}: {error}"[:500]) from None
     assert isinstance(message, Message)
     return message

@@ -14,7 +14,15 @@ from typing import Any, NamedTuple
 import msgspec
 
 from stoker.mesh.command import NodeReply
-from stoker.mesh.entry import Blob, CancelBlob, JobBlob, NodeBlob, OutcomeBlob, SnapshotBlob
+from stoker.mesh.entry import (
+    Blob,
+    CancelBlob,
+    Entry,
+    JobBlob,
+    NodeBlob,
+    OutcomeBlob,
+    SnapshotBlob,
+)
 from stoker.mesh.state import Applied, State, node_id
 from stoker.native.errors import BadRequest, NotFound, Refused, StokerError
 from stoker.scheduler import nouns, records
@@ -271,6 +279,15 @@ class Batch:
             for work, fates in zip(self.works, self.fates, strict=True)
             if any(fate.rejected is not None and fate.rejected.retry for fate in fates)
         ]
+
+
+class InFlight(NamedTuple):
+    """An entry that was sent and is not known to be in the log or not."""
+
+    entry: Entry
+    hash: bytes
+    batch: Batch
+    size: int
 
 
 def _refusal(rejected: Rejected) -> StokerError:

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -42,12 +40,20 @@ def stopped_server(tmp_path: Path, keyring: dict[str, Identity]) -> Iterator[Ser
 
 
 @pytest.fixture
+async def server_stopped_with_admin(stopped_server: Server) -> AsyncIterator[Server]:
+    """As `stopped_server`, with an administrator; connections are closed at the end."""
+    stopped_server.grant("admin")
+    try:
+        yield stopped_server
+    finally:
+        await stopped_server.close_connections()
+
+
+@pytest.fixture
 async def server(stopped_server: Server) -> AsyncIterator[Server]:
     """Started; its connections are closed at the end."""
     stopped_server.start()
     try:
         yield stopped_server
     finally:
-        for nc in stopped_server.connections:
-            with contextlib.suppress(Exception):
-                await asyncio.wait_for(nc.close(), 2)
+        await stopped_server.close_connections()

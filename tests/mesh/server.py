@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -94,11 +95,20 @@ class Server:
         assert self.process is not None
         self.process.send_signal(signal.SIGHUP)
 
-    async def add_user(self, name: str) -> None:
-        """What the `user` verb does: write, reload twice."""
+    def grant(self, name: str) -> None:
+        """A key and an account for one more user."""
         self.identities[name] = identity.create(self.folder / f"{name}.nk")
         users = {**self.keys.users, name: self.identities[name].public}
         self.keys = replace(self.keys, users=users)
+
+    async def close_connections(self) -> None:
+        for nc in self.connections:
+            with contextlib.suppress(Exception):
+                await asyncio.wait_for(nc.close(), 2)
+
+    async def add_user(self, name: str) -> None:
+        """What the `user` verb does: write, reload twice."""
+        self.grant(name)
         self.write()
         assert self.process is not None
         await broker_reload(self, name)

@@ -558,16 +558,37 @@ def test_a_million_jobs_would_not_fill_the_log(signer: Identity) -> None:
 def test_a_full_log_makes_room_by_itself(signer: Identity) -> None:
     log = ModelLog(max_bytes=20_000)
     bench = Bench(signer, log, log_max_bytes=1 << 30).lead().hello()  # too late to plan ahead
+    n = fill(bench)
+    assert n - 1 not in bench.replies
+    saved(bench)
+    bench.tick(1.0)
+    assert bench.replica.status() == "ok"
+    assert isinstance(bench.replies[n - 1], Job)
+
+
+def fill(bench: Bench) -> int:
     n = 0
     while not bench.replica.counters.get("log_full"):
         bench.submit(n)
         n += 1
         assert n < 200
+    assert bench.replica.status().startswith("blocked: submits are refused")
+    return n
+
+
+def test_a_full_log_without_a_snapshot_refuses_users_and_recovers(signer: Identity) -> None:
+    log = ModelLog(max_bytes=20_000)
+    bench = Bench(signer, log, log_max_bytes=1 << 30).lead().hello()
+    n = fill(bench)
+    bench.feed(events.SnapshotFailed("disk full"))
+    bench.tick(2.5)
     assert isinstance(bench.replies[n - 1], Refused)
     assert "nothing was changed" in bench.replies[n - 1].message
-    assert bench.replica.status().startswith("blocked: submits are refused")
+    bench.submit("late")
+    assert isinstance(bench.replies["late"], Refused)
+    bench.tick(2.5)
     saved(bench)
-    bench.tick(2.0)
+    bench.tick(2.5)
     assert bench.replica.status() == "ok"
     bench.submit("again")
     assert isinstance(bench.replies["again"], Job)

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An agent that runs nothing: it obeys commands at once and answers questions from tables."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import Counter
+from typing import Any
+
+import msgspec
+import nats.errors
+from nats.aio.client import Client as Connection
+from nats.aio.msg import Msg
+
+from stoker.mesh import ask, subjects
+from stoker.mesh.command import Accepted, CommandChain, DesiredState, Gap, NodeReply, Position
+from stoker.mesh.identity import Verifier
+from stoker.native.errors import NotFound, StokerError
+from stoker.scheduler.nouns import (
+    DeviceInfo,
+    DeviceSample,
+    ForgetJob,
+    NodeReport,
+    Observation,
+    Outcome,
+    StartJob,
+    StopJob,
+    Usage,
+)
+
+encode = msgspec.msgpack.encode
+_replies = msgspec.msgpack.Decoder(NodeReply)
+HOLD = "hold"
+"""argv[0] of a job that runs until it is stopped."""
+
+
+class FakeAgent:
+    """Jobs run no time at all, except those called HOLD."""
+
+    def __init__(
+        self, nc: Connection, cluster: str, verifier: Verifier, node: str = "node1"
+    ) -> None:
+        self.nc = nc
+        self.node = node
+        self.chain = CommandChain(cluster, node, verifier, Position())
+        self.held: dict[tuple[int, int], StartJob] = {}
+        self.started: Counter[tuple[int, int]] = Counter()
+        self.untold: list[Outcome] = []
+        self.output: dict[int, bytes] = {}
+        self.stdin: dict[int, bytes] = {}
+        self.summary: dict[int, bytes] = {}
+        self.kernels = b"[]"
+        self.tasks: set[asyncio.Task[None]] = set()
+        self._telling = asyncio.Lock()
+        self._asking = asyncio.Lock()
+
+    async def start(self) -> FakeAgent:
+        await self.nc.subscribe(subjects.command(self.node), cb=self._command)
+        await self.nc.subscribe(subjects.heartbeat(self.node), cb=self._beat)
+        for what in subjects.ASKS:
+            await self.nc.subscribe(subjects.ask(self.node, what), cb=self._asked)
+        await self.hello()
+        await self.reconcile()
+        return self
+
+    async def hello(self) -> None:
+        report = NodeReport(
+            self.node,
+            "boot-1",
+            1,
+            10**9,
+            1 << 40,
+            (DeviceInfo("gpu-0", "sim", "model", sim=True),),
+        )
+        while True:
+            with contextlib.suppress(nats.errors.Error, TimeoutError):
+                reply = await self.nc.request(subjects.hello(self.node), encode(report), timeout=3)
+                if _replies.decode(reply.data).ok:
+                    return
+            await asyncio.sleep(0.05)
+
+    async def observe(self, number: int) -> None:
+        device = DeviceSample("gpu-0", 0.5, None, 40.0, {"power_w": "no sensor"})
+        sample = Observation(number, self.node, time.time_ns(), 250, 1 << 30, (device,))
+        await self.nc.publish(subjects.observation(self.node), encode(sample))
+
+    async def reconcile(self) -> None:
+        async with self._asking:
+            done = await self._reconciled()
+            while not done:
+                await asyncio.sleep(0.05)
+                done = await self._reconciled()
+
+    async def _reconciled(self) -> bool:
+        payload = encode(self.chain.ask(tuple(self.held)))
+        try:
+            reply = await self.nc.request(subjects.log_range(self.node), payload, timeout=3)
+        except (nats.errors.Error, TimeoutError):
+            return False
+        desired = self.chain.reconcile(reply.data)
+        if not isinstance(desired, DesiredState):
+            return False
+        self._obey((*desired.starts, *desired.stops))
+        return not desired.more
+
+    async def _command(self, message: Msg) -> None:
+        verdict = self.chain.offer(message.data)
+        if isinstance(verdict, Accepted):
+            self._obey(verdict.command.actions)
+        elif isinstance(verdict, Gap):
+            self._spawn(self.reconcile())
+
+    async def _beat(self, message: Msg) -> None:
+        if isinstance(self.chain.beat(message.data), Gap):
+            self._spawn(self.reconcile())
+
+    def _obey(self, actions: tuple[Any, ...]) -> None:
+        for action in actions:
+            if isinstance(action, StartJob):
+                self._start(action)
+            elif isinstance(action, StopJob):
+                self._stop((action.job, action.attempt))
+            elif isinstance(action, ForgetJob):
+                self.held.pop((action.job, 1), None)
+        if self.untold:
+            self._spawn(self.tell())
+
+    def _start(self, action: StartJob) -> None:
+        attempt = (action.job, action.attempt)
+        if attempt in self.held:
+            return
+        self.held[attempt] = action
+        self.started[attempt] += 1
+        self._outcome(action, "running")
+        if action.spec.argv[0] != HOLD:
+            self._outcome(action, "succeeded", exit_code=0, usage=Usage(1, 2, 3, 4))
+
+    def _stop(self, attempt: tuple[int, int]) -> None:
+        action = self.held.get(attempt)
+        if action is not None and action.spec.argv[0] == HOLD:
+            self._outcome(action, "cancelled", signal=15)
+
+    def _outcome(self, action: StartJob, state: Any, **fields: Any) -> None:
+        self.untold.append(
+            Outcome(action.job, action.attempt, action.decision.id, state, time.time_ns(), **fields)
+        )
+
+    async def tell(self) -> None:
+        async with self._telling:
+            while self.untold:
+                batch = self.untold[:256]
+                with contextlib.suppress(nats.errors.Error, TimeoutError):
+                    reply = await self.nc.request(
+                        subjects.outcome(self.node), encode(batch), timeout=3
+                    )
+                    if _replies.decode(reply.data).ok:
+                        del self.untold[: len(batch)]
+                        continue
+                await asyncio.sleep(0.05)
+
+    async def _asked(self, message: Msg) -> None:
+        try:
+            reply = ask.encode(self._answer(ask.decode_ask(message.data)))
+        except StokerError as error:
+            reply = ask.encode_error(error)
+        await self.nc.publish(message.reply, reply)
+
+    def _answer(self, question: ask.Ask) -> ask.Reply:
+        if isinstance(question, ask.LogsAsk):
+            whole = self.output.get(question.job, b"")
+            data = whole[question.offset : question.offset + question.limit]
+            end = question.offset + len(data)
+            return ask.LogsReply(data, end, end >= len(whole))
+        if isinstance(question, ask.StdinAsk):
+            taken = self.stdin.get(question.job, b"")[: question.offset] + question.data
+            self.stdin[question.job] = taken
+            return ask.StdinReply(len(taken), question.eof)
+        return self._trace(question)
+
+    def _trace(self, question: ask.TraceAsk) -> ask.TraceReply:
+        if question.what == "kernels":
+            return ask.TraceReply(self.kernels, len(self.kernels), True)
+        whole = self.summary.get(question.job)
+        if whole is None:
+            raise NotFound("nothing was traced")
+        data = whole[question.offset : question.offset + 7]
+        end = question.offset + len(data)
+        return ask.TraceReply(data, end, end >= len(whole), len(whole))
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    async def close(self) -> None:
+        for task in list(self.tasks):
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)

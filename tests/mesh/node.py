@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A control side on loopback: real broker, real scheduler process, an agent that runs nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from typing import Any
+
+import nats.errors
+from nats.aio.client import Client as Connection
+
+from stoker.mesh import schema, users
+from stoker.mesh.schema import Message
+from stoker.mesh.users import User
+from stoker.native.errors import StokerError, Unavailable
+from tests.mesh.fake_agent import FakeAgent
+from tests.mesh.server import Server
+
+CLUSTER = "test-cluster"
+LOG_BYTES = 4 << 20
+
+
+class Node:
+    """The state folder is the server's folder; `stop` leaves no process."""
+
+    def __init__(self, server: Server, *options: str) -> None:
+        self.server = server
+        self.folder = server.folder
+        self.options = options
+        self.process: subprocess.Popen[bytes] | None = None
+        self.connections: dict[str, Connection] = {}
+        self.agent: FakeAgent | None = None
+        self.heard: list[str] = []
+        self._notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._notify.bind(str(self.folder / "notify"))
+        self._notify.setblocking(False)
+        self._write_state()
+
+    def _write_state(self) -> None:
+        keys = self.folder / "keys"
+        keys.mkdir(mode=0o700)
+        os.link(self.folder / "scheduler.nk", keys / "scheduler.nk")
+        public = self.server.identities
+        record = {
+            "cluster": CLUSTER,
+            "node": "node1",
+            "scheduler_public_key": public["scheduler"].public,
+            "port": self.server.settings.port,
+        }
+        (self.folder / "cluster.json").write_text(json.dumps(record))
+        self.users = {
+            "alice": User(public_key=public["alice"].public, uid=1000, gid=1000),
+            "bob": User(public_key=public["bob"].public, uid=1001, gid=1001),
+            "admin": User(public_key=public["admin"].public, admin=True),
+        }
+        users.save(self.folder / "users.json", self.users)
+
+    def start_scheduler(self) -> None:
+        with (self.folder / "scheduler.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "stoker.mesh.replica_daemon"),
+                    *("--state", str(self.folder), "--log-max-bytes", str(LOG_BYTES)),
+                    *self.options,
+                ],
+                stdout=log,
+                stderr=log,
+                env={**os.environ, "NOTIFY_SOCKET": str(self.folder / "notify")},
+            )
+
+    def kill_scheduler(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def end_scheduler(self) -> int:
+        """SIGTERM; the exit code."""
+        assert self.process is not None
+        self.process.terminate()
+        return self.process.wait(10)
+
+    def log(self) -> str:
+        return (self.folder / "scheduler.log").read_text()[-3000:]
+
+    def listen(self) -> list[str]:
+        """All lines of sd_notify so far."""
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                self.heard += self._notify.recv(4096).decode().splitlines()
+        return self.heard
+
+    async def until(self, what: Any, seconds: float = 15.0) -> None:
+        """Until `what()` is true."""
+        deadline = time.monotonic() + seconds
+        while not what():
+            assert time.monotonic() < deadline, self.log()
+            assert self.process is None or self.process.poll() is None, self.log()
+            await asyncio.sleep(0.02)
+
+    async def start(self, *, agent: bool = True) -> Node:
+        self.server.start()
+        self.start_scheduler()
+        await self.until(lambda: "READY=1" in self.listen())
+        if agent:
+            nc = await self.server.connect("node1")
+            verifier = self.server.identities["scheduler"].verifier
+            self.agent = await FakeAgent(nc, CLUSTER, verifier).start()
+        return self
+
+    async def raw(self, user: str, subject: str, data: bytes, timeout: float = 5.0) -> bytes:
+        """One request as plain bytes."""
+        if user not in self.connections:
+            self.connections[user] = await self.server.connect(user)
+        return bytes((await self.connections[user].request(subject, data, timeout=timeout)).data)
+
+    async def ask(self, caller: str, noun: str, verb: str, /, **fields: Any) -> Any:
+        """One request; the decoded reply, or its error raised."""
+        request: Message = schema.ENDPOINTS[noun, verb].request(**fields)
+        data = await self.raw(caller, f"stoker.v1.{noun}.{verb}", schema.encode(request), 35.0)
+        return schema.decode_reply(noun, verb, data)
+
+    async def persist(self, caller: str, noun: str, verb: str, /, **fields: Any) -> Any:
+        """As `ask`, again and again while broker or scheduler are away."""
+        request: Message = schema.ENDPOINTS[noun, verb].request(**fields)
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                subject = f"stoker.v1.{noun}.{verb}"
+                data = await self.raw(caller, subject, schema.encode(request), 3.0)
+                return schema.decode_reply(noun, verb, data)
+            except (nats.errors.Error, TimeoutError, Unavailable):
+                assert time.monotonic() < deadline, self.log()
+            except StokerError as error:
+                assert error.code == "refused", error
+            await asyncio.sleep(0.05)
+
+    async def stop(self) -> None:
+        if self.agent is not None:
+            await self.agent.close()
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self._notify.close()
