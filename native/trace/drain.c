@@ -176,18 +176,21 @@ static void drain_ring(struct sk_job *job, struct sk_reader *reader,
 	segment->tails[slot] = tail;
 }
 
+static uint64_t earlier_call(uint64_t ns, uint64_t call_ns)
+{
+	return call_ns && call_ns < ns ? call_ns : ns;
+}
+
 /* No record of this segment that is still to come starts before the result. */
 static uint64_t oldest_of(const struct sk_segment *view, uint64_t now_ns)
 {
 	uint64_t oldest = now_ns;
 
-	for (uint32_t slot = 0; slot < view->header.slots; slot++)
-		for (unsigned lane = 0; lane < SK_SEGMENT_LANES; lane++) {
-			uint64_t ns = view->slots[slot].oldest_ns[lane];
-
-			if (ns && ns < oldest)
-				oldest = ns;
-		}
+	for (uint32_t slot = 0; slot < view->header.slots; slot++) {
+		oldest = earlier_call(oldest, view->slots[slot].calling_ns);
+		for (unsigned lane = 0; lane < SK_SEGMENT_LANES; lane++)
+			oldest = earlier_call(oldest, view->slots[slot].oldest_ns[lane]);
+	}
 	return oldest;
 }
 
@@ -256,7 +259,7 @@ static void check_alive(struct sk_job *job, struct sk_reader *reader,
 {
 	if (job->ended) {
 		reader->dead = true;
-	} else if (job->now_ns - reader->checked_ns >= 500 * MS) {
+	} else if (reader->holds_back || job->now_ns - reader->checked_ns >= 500 * MS) {
 		reader->dead = !sk_reader_process_runs(segment->pid, segment->starttime);
 		reader->checked_ns = job->now_ns;
 	}
@@ -272,6 +275,7 @@ static int load(struct sk_job *job, struct sk_reader *reader, struct sk_fold_seg
 	if (!reader->dead) {
 		uint64_t oldest = oldest_of(job->view, job->now_ns);
 
+		reader->holds_back = oldest < job->now_ns;
 		*watermark = oldest < *watermark ? oldest : *watermark;
 	}
 	/* Heads after the oldest launches in flight: what left that list meanwhile is in a ring. */

@@ -23,7 +23,7 @@ enum {
 	SK_FOLD_VERSION = 1,
 	SK_FOLD_SEGMENTS = 256,	     /* processes with a segment at once */
 	SK_FOLD_NAMES = 256,	     /* kernel names of a job; 0 is "(other)" */
-	SK_FOLD_INTERVALS = 1 << 14, /* device work that waits to be settled */
+	SK_FOLD_INTERVALS = 1 << 16, /* device work that waits to be settled */
 	SK_FOLD_SPANS = 1 << 14,
 	SK_FOLD_PROCESSES = 256, /* named in the timeline */
 	SK_FOLD_HOST = 256,	 /* threads with aggregates */

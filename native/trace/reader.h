@@ -22,6 +22,7 @@ struct sk_reader {
 	uint64_t bytes;
 	uint64_t checked_ns; /* when its process was last seen alive */
 	bool dead;
+	bool holds_back; /* a launch in flight keeps the reader from settling */
 	struct sk_fold_counters counters;
 	uint64_t told[SK_SEGMENT_SLOTS];     /* tails as the producers know them */
 	uint64_t rows_seen[SK_SEGMENT_ROWS]; /* what `counts` and `copies` were read at */

@@ -34,7 +34,7 @@ enum {
 	SK_SEGMENT_DEVICES = 16,
 	SK_SEGMENT_LANES = 8,		 /* waiting lists of one thread, by queue */
 	SK_SEGMENT_RING_LARGE = 1 << 17, /* records: 100,003 launches fit with no reader at all */
-	SK_SEGMENT_RING_SMALL = 1 << 13,
+	SK_SEGMENT_RING_SMALL = 1 << 14,
 	SK_SEGMENT_RINGS_LARGE = 8, /* slots that have a large ring under `full` */
 	SK_SEGMENT_RING_MAX = 1 << 20,
 	SK_NO_DEVICE = 0xff,
@@ -113,7 +113,8 @@ struct sk_slot {
 	 * with an earlier call time will appear, which is what lets the reader settle a time. */
 	alignas(64) SK_SHARED(uint64_t) oldest_ns[SK_SEGMENT_LANES];
 	alignas(64) SK_SHARED(uint8_t) oldest_device[SK_SEGMENT_LANES];
-	uint8_t reserved[120];
+	alignas(8) SK_SHARED(uint64_t) calling_ns; /* entry of a timed call that has not returned */
+	uint8_t reserved[112];
 };
 static_assert(sizeof(struct sk_slot) == 512, "slots keep their stride");
 

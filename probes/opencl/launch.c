@@ -101,9 +101,10 @@ static void pay(struct sk_launch *launch, uint64_t returned_ns)
 	sk_add(&thread->slot->counters.tracer_ns, thread->hook_cost_ns);
 }
 
-void sk_launch_timed_end(struct sk_launch *launch, cl_command_queue handle, uint64_t bytes)
+static void keep_event(struct sk_launch *launch, cl_command_queue handle, uint64_t bytes,
+		       uint64_t returned_ns)
 {
-	uint64_t returned_ns = sk_clock_now(), length = returned_ns - launch->from_ns;
+	uint64_t length = returned_ns - launch->from_ns;
 	struct sk_thread *thread = launch->thread;
 	struct sk_slot_counters *counters = &thread->slot->counters;
 	struct sk_queue *queue = sk_queue_find(handle);
@@ -134,5 +135,14 @@ void sk_launch_timed_end(struct sk_launch *launch, cl_command_queue handle, uint
 		sk_add(&counters->pending_full, 1);
 		next.clReleaseEvent(event);
 	}
+}
+
+void sk_launch_timed_end(struct sk_launch *launch, cl_command_queue handle, uint64_t bytes)
+{
+	uint64_t returned_ns = sk_clock_now();
+
+	keep_event(launch, handle, bytes, returned_ns);
+	/* After the lane's oldest call: the reader sees this launch in one of the two. */
+	atomic_store_explicit(&launch->thread->slot->calling_ns, 0, memory_order_release);
 	pay(launch, returned_ns);
 }

@@ -28,6 +28,13 @@ struct sk_launch {
 	bool timed;
 };
 
+/** The driver refused: nothing is to come of this call. */
+static inline void sk_launch_failed(const struct sk_launch *launch)
+{
+	if (launch->thread && launch->timed)
+		atomic_store_explicit(&launch->thread->slot->calling_ns, 0, memory_order_release);
+}
+
 /** The slow parts. */
 void sk_launch_timed_end(struct sk_launch *launch, cl_command_queue queue, uint64_t bytes);
 void sk_launch_count_shared(const struct sk_launch *launch, uint64_t bytes);
@@ -59,6 +66,8 @@ static inline cl_event *sk_launch_begin(struct sk_launch *launch, unsigned kind,
 	launch->own = NULL;
 	launch->entered_ns = (thread->samples & 15) == 15 ? sk_clock_now() : 0;
 	launch->from_ns = sk_clock_now();
+	/* The device may begin before the call returns, so the reader must not settle this time. */
+	atomic_store_explicit(&thread->slot->calling_ns, launch->from_ns, memory_order_relaxed);
 	return launch->event;
 }
 
@@ -67,8 +76,10 @@ static inline void sk_launch_end(struct sk_launch *launch, cl_command_queue queu
 {
 	struct sk_thread *thread = launch->thread;
 
-	if (error)
+	if (error) {
+		sk_launch_failed(launch);
 		return;
+	}
 	if (!thread) {
 		sk_launch_count_shared(launch, bytes);
 		return;

@@ -99,7 +99,6 @@ bool sk_layer_populate(void *from, size_t bytes)
 static bool give_memory(struct sk_segment *segment, int fd)
 {
 	layer->populate = true;
-	segment->header.slots = 0;
 	if (sk_layer_populate(segment, offsetof(struct sk_segment, counts))) {
 		segment->header.slots = SK_SEGMENT_SLOTS;
 		return true;
