@@ -138,6 +138,7 @@ def load_or_create(where: State) -> Cluster:
     if state.exists(where):
         cluster = state.load(where)
         load_users(where)
+        _check_seeds(where, cluster)
         return cluster
     keys = {name: identity.load_or_create(where.key(name)) for name in state.IDENTITIES}
     caller = _caller()
@@ -153,6 +154,14 @@ def load_or_create(where: State) -> Cluster:
     state.write_json(where.cluster, cluster)
     state.seal_format(where)
     return cluster
+
+
+def _check_seeds(where: State, cluster: Cluster) -> None:
+    """Every identity's key is one, and the scheduler's is that of this node; else Corrupt."""
+    keys = {name: identity.load(where.key(name)) for name in state.IDENTITIES}
+    if keys["scheduler"].public != cluster.scheduler_public_key:
+        path = where.key("scheduler")
+        raise Corrupt(f"{path} is not the key that {where.cluster} names", hint="Restore them")
 
 
 def load_users(where: State) -> Users:
