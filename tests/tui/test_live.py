@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line on a whole node: a run through restarts, and the demo from end to end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stoker.mesh import context
+from stoker.tui import private_node, report
+
+LINES = 1500
+WRITER = f"""
+i=0
+while [ $i -lt {LINES} ]; do
+    echo "line $i"; echo "note $i" >&2
+    i=$((i+1)); [ $((i % 15)) = 0 ] && sleep 0.1
+done
+exit 7
+"""
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[private_node.PrivateNode]:
+    with private_node.running() as running:
+        yield running
+    assert running.failures == []
+
+
+def stoker(node: private_node.PrivateNode, *words: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "stoker", *words],
+        cwd=node.work,
+        env=os.environ | {"STOKER_STATE": str(node.state)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def kill(node: private_node.PrivateNode, name: str) -> None:
+    """SIGKILL one process of the node, which its supervisor starts again."""
+    pids = next(p for p in context.run_folders(node.state) if p.exists()) / "pids.json"
+    os.kill(json.loads(pids.read_bytes())["processes"][name]["pid"], signal.SIGKILL)
+
+
+def test_a_run_loses_and_repeats_no_byte_through_restarts(node: private_node.PrivateNode) -> None:
+    running = stoker(node, "run", "--", "sh", "-c", WRITER)
+    for name in ("scheduler", "nats-server", "agent", "scheduler"):
+        time.sleep(1.5)
+        kill(node, name)
+    out, err = running.communicate(timeout=120)
+    assert running.returncode == 7, err[-2000:]
+    assert out == b"".join(b"line %d\n" % i for i in range(LINES))
+    notes = [line for line in err.splitlines() if not line.startswith(b"stoker: ")]
+    assert notes == [b"note %d" % i for i in range(LINES)]
+
+
+def test_input_and_output_are_the_same_bytes(
+    node: private_node.PrivateNode, tmp_path: Path
+) -> None:
+    data = os.urandom(1_000_000)
+    (tmp_path / "in").write_bytes(data)
+    out, err = stoker(node, "run", "--stdin", str(tmp_path / "in"), "--", "cat").communicate()
+    assert out == data, err
+
+
+def test_more_devices_than_there_are_change_nothing(node: private_node.PrivateNode) -> None:
+    before = stoker(node, "jobs", "--all", "-o", "name").communicate()[0]
+    refused = stoker(node, "run", "--gpus", "9000", "--", "true")
+    assert refused.communicate()[1].count(b"\n") == 1
+    assert refused.returncode == 2
+    assert stoker(node, "jobs", "--all", "-o", "name").communicate()[0] == before
+
+
+def test_one_key_is_one_job(node: private_node.PrivateNode) -> None:
+    command = ("submit", "--idempotency-key", "once", "--", "true")
+    first, second = (stoker(node, *command).communicate()[0] for _ in range(2))
+    assert first == second != b""
+
+
+def test_the_demo_is_traced_reported_and_gone(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "stoker", "demo", "--json"],
+        cwd=tmp_path,
+        capture_output=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    shown: dict[str, Any] = json.loads(done.stdout)
+    assert shown["state"] == "succeeded" and shown["failures"] == []
+    assert {kernel["name"] for kernel in shown["kernels"]} == {"saxpy", "smooth", "norm"}
+    for device in shown["trace"]["devices"]:
+        assert sum(device["causes"].values()) == device["window_ns"]
+    assert shown["decision"]["observations"]
+    assert (tmp_path / shown["perfetto"]).stat().st_size > 10_000
+    assert report.render(shown).count("\n") < 60
+
+
+def test_an_interrupted_demo_leaves_nothing(tmp_path: Path) -> None:
+    started = subprocess.Popen(
+        [sys.executable, "-m", "stoker", "demo"],
+        cwd=tmp_path,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    deadline = time.monotonic() + 30
+    while not list(tmp_path.glob("stoker-state-*/log/agent.log")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    state = next(tmp_path.glob("stoker-state-*"))
+    started.send_signal(signal.SIGINT)
+    _, err = started.communicate(timeout=90)
+    assert started.returncode == 130, err
+    assert list(private_node.leftovers(state)) == []
+    assert list(tmp_path.glob("stoker-*")) == []
