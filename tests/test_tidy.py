@@ -30,6 +30,7 @@ ACROSS = {
     "tests/test_examples.py": "examples/",
     "tests/probes/test_bpf_sources.py": "probes/bpf/",
     "tests/tui/test_docs.py": "docs/",
+    "tests/tui/test_live.py": "the command line on a whole node",
     "tests/agent/test_up.py": "a whole node: up, down and what they leave",
     "tests/ci/test_setup.py": ".ci/setup",
     "tests/product/test_faults.py": "kills of every process of a node with jobs",

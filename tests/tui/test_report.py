@@ -20,8 +20,8 @@ def causes(**spent: int) -> dict[str, int]:
     return {name: spent.get(name, 0) for name in report.CAUSES}
 
 
-def pocl_job() -> dict[str, Any]:
-    trace = {
+def trace() -> dict[str, Any]:
+    return {
         "mode": "full",
         "window": {"from_ns": 0, "to_ns": 1_000_000_000},
         "kernels": [
@@ -58,6 +58,9 @@ def pocl_job() -> dict[str, Any]:
             "causes.peer_ns": "collective calls are not traced",
         },
     }
+
+
+def pocl_job() -> dict[str, Any]:
     return {
         "schema": "stoker/v1",
         "job": 3,
@@ -85,7 +88,7 @@ def pocl_job() -> dict[str, Any]:
             "latency_ns": 18_400,
             "observations": [17],
         },
-        "trace": trace,
+        "trace": trace(),
         "hardware": [
             {"id": "pocl-0", "vendor": "PoCL", "model": "cpu-haswell", "kind": "cpu", "sim": False}
             | {"power_w": None, "temperature_c": None}
