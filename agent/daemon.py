@@ -34,21 +34,21 @@ from stoker.agent.logging import configure_logging
 from stoker.agent.logs import Logs, Watches
 from stoker.agent.node import Node
 from stoker.agent.position import PositionFile
+from stoker.agent.saying import Saying
 from stoker.agent.setting import Setting, load
 from stoker.agent.spawner import Spawner
 from stoker.agent.starts import Starts
 from stoker.agent.steps import Effect, Event, Key
+from stoker.agent.talking import Talking
 from stoker.agent.telemetry import Telemetry
 from stoker.agent.tracing import Tracer
 from stoker.agent.waiting import Waiting
 from stoker.mesh import notify, subjects
-from stoker.mesh.command import CommandChain, NodeReply
+from stoker.mesh.command import CommandChain
 from stoker.mesh.identity import Verifier
 from stoker.native.errors import StokerError, Unavailable
-from stoker.scheduler.nouns import NodeReport, StartJob
+from stoker.scheduler.nouns import StartJob
 
-REQUEST_S = 2.5
-"""Longest wait for an answer that comes after a commit; telling again does no harm."""
 COMPARE_EVERY_S = 30.0
 """How often what the core believes is compared with what the spawner has."""
 PART_AGAIN_S = 0.5
@@ -56,7 +56,6 @@ STOP_S = 0.6
 
 _log = structlog.get_logger("agent")
 _encoder = msgspec.msgpack.Encoder()
-_replies = msgspec.msgpack.Decoder(NodeReply)
 
 
 class Daemon:
@@ -72,7 +71,7 @@ class Daemon:
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = asyncio.Event()
         self._waiting = Waiting(loop)
-        self._ready = False
+        self._saying = Saying()
         self.counters: Counter[str] = Counter()
         self._position = PositionFile.open(setting.agent / "position")
         self._starts = Starts.open(setting.agent / "starts")
@@ -89,6 +88,7 @@ class Daemon:
         self._telemetry = Telemetry(setting, self._tracer)
         self._keeping = Keeping(setting.jobs, setting.config.retention)
         self._link = self._make_link()
+        self._talking = Talking(setting.node, self._link, self.post, self._spawn)
         self._spawner: Spawner | None = None
         self._actuator: Actuator | None = None
         self._asks: Asks | None = None
@@ -105,6 +105,7 @@ class Daemon:
 
     async def run(self) -> None:
         """Until `stop`: find the devices, meet the spawner, then serve."""
+        self._spawn(self._for_ever(self._saying.beat))
         begin = self._spawn(self._begin())
         stopping = self._loop.create_task(self._stopping.wait())
         await asyncio.wait((begin, stopping), return_when=asyncio.FIRST_COMPLETED)
@@ -154,6 +155,7 @@ class Daemon:
             self._compare,
             self._observe,
             self._watch_devices,
+            self._count,
         ):
             self._spawn(self._for_ever(work))
 
@@ -218,9 +220,7 @@ class Daemon:
         while self._events:
             effects += self._node.step(self._events.popleft(), now_s)
         self._carry_out(effects)
-        if not self._ready and self._node.caught_up:
-            self._ready = True
-            notify.ready(f"ok: node {self._setting.node}")
+        self._saying.status(self._node.status, ready=self._node.caught_up)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -261,12 +261,8 @@ class Daemon:
 
     def _speak(self, effect: Effect) -> None:
         match effect:
-            case steps.Tell():
-                self._spawn(self._tell(effect))
-            case steps.Hello(report):
-                self._spawn(self._hello(report))
-            case steps.Ask():
-                self._spawn(self._ask(effect))
+            case steps.Tell() | steps.Hello() | steps.Ask():
+                self._talking.begin(effect)
             case steps.Renew(lease_s, thaw):
                 expiry = time.clock_gettime_ns(time.CLOCK_BOOTTIME) + int(lease_s * 1e9)
                 self._lease.renew(expiry)
@@ -275,45 +271,8 @@ class Daemon:
                     _log.warning("frozen jobs go on: the log was read past the freeze")
             case steps.Forget(job):
                 self._keeping.forget(job)
-            case steps.Note(text, job):
-                _log.warning(text, **({"job": job} if job else {}))
-
-    # --- what is told and asked -------------------------------------------------------------------
-
-    async def _hello(self, report: NodeReport) -> None:
-        try:
-            reply = await self._request(subjects.hello, _encoder.encode(report))
-        except StokerError as error:
-            self.post(steps.NotGreeted(error.message))
-            return
-        self.post(steps.Greeted(report) if reply.ok else steps.NotGreeted(reply.message))
-
-    async def _tell(self, tell: steps.Tell) -> None:
-        try:
-            reply = await self._request(subjects.outcome, _encoder.encode(tell.outcomes))
-        except StokerError as error:
-            self.post(steps.NotCommitted(tell.number, error.message))
-            return
-        if reply.ok:
-            self.post(steps.Committed(tell.number))
-        else:
-            self.post(steps.NotCommitted(tell.number, reply.message, reply.code))
-
-    async def _ask(self, ask: steps.Ask) -> None:
-        subject = subjects.log_range(self._setting.node)
-        try:
-            data = await self._link.request(subject, _encoder.encode(ask.ask), REQUEST_S)
-        except StokerError as error:
-            self.post(steps.NotAnswered(error.message))
-            return
-        self.post(steps.Answered(data))
-
-    async def _request(self, subject: Any, payload: bytes) -> NodeReply:
-        data = await self._link.request(subject(self._setting.node), payload, REQUEST_S)
-        try:
-            return _replies.decode(data)
-        except msgspec.MsgspecError as error:
-            raise Unavailable(f"the scheduler's answer cannot be read: {error}") from None
+            case steps.Note(text):
+                self._saying.note(text)
 
     # --- what is heard ----------------------------------------------------------------------------
 
@@ -368,6 +327,11 @@ class Daemon:
         async for report in self._telemetry.changes():
             _log.warning("devices changed", devices=[d.unavailable for d in report.devices])
             self.post(steps.Reported(report))
+
+    async def _count(self) -> None:
+        assert self._actuator is not None and self._asks is not None
+        parts = (self._node, self, self._link, self._actuator, self._asks, self._keeping)
+        await self._saying.count(lambda: [part.counters for part in (*parts, self._tracer)])
 
     # --- what the answers to asks need ------------------------------------------------------------
 

@@ -98,6 +98,17 @@ class Node:
         return self._caught_up
 
     @property
+    def status(self) -> str:
+        """One line for whoever watches the agent; the first word is for programs."""
+        if not self._met_spawner:
+            return "waiting: the spawner has not answered"
+        if not self._connected:
+            return "waiting: the broker is not connected"
+        if not self._caught_up:
+            return "waiting: the scheduler has not answered"
+        return "ok"
+
+    @property
     def untold(self) -> int:
         """Outcomes that the log does not have yet."""
         return len(self._telling)

@@ -283,7 +283,6 @@ class Note:
     """One line for the log."""
 
     text: str
-    job: int = 0
 
 
 Effect = Hello | Ask | Persist | Start | Stop | Settle | Tell | Acknowledge | Forget | Renew | Note

@@ -23,7 +23,7 @@ import structlog
 from stoker.agent.launch import Exited, Started
 from stoker.agent.starts import Begun
 from stoker.agent.steps import Key
-from stoker.agent.trace_job import TracedJob
+from stoker.agent.trace_job import FOLD_FILE, TracedJob
 from stoker.native.errors import NotFound, Refused, StokerError
 from stoker.probes.catalogue import ProbeState
 from stoker.probes.host import HostProbes
@@ -115,6 +115,9 @@ class Tracer:
         except FileNotFoundError:
             pass  # settled by an earlier agent, or never made
         except OSError:
+            return True
+        # A drain removes the segment of a process that ended, so the folder may be empty by now.
+        if os.path.exists(f"{self._jobs_folder}/{begun.job}/{FOLD_FILE}"):  # noqa: PTH110
             return True
         if begun.gpu_milli and lived_ns >= SHORT_NS:
             return True

@@ -8,6 +8,7 @@ import asyncio
 import os
 import shutil
 import signal
+import subprocess
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -242,6 +243,18 @@ async def test_a_declared_device_is_reported_and_its_holder_is_named(tmp_path: P
         assert (card.nodes, card.unavailable) == (((195, 77),), "")
 
 
+def _holder(path: Path) -> subprocess.Popen[bytes]:
+    """A process that has this file open until it reads a line."""
+    holder = subprocess.Popen(
+        ["/bin/sh", "-c", f'exec 9<"{path}"; echo; read x'],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert holder.stdout is not None
+    holder.stdout.readline()
+    return holder
+
+
 def _frozen(job: Path) -> bool:
     try:
         return "frozen 1" in (job / "cgroup.events").read_text()
@@ -251,3 +264,30 @@ def _frozen(job: Path) -> bool:
 
 async def _nowhere(subject: str, data: bytes) -> None:
     pass
+
+
+async def test_a_held_device_is_told_and_told_again_when_it_is_free(
+    tmp_path: Path, shared: Path
+) -> None:
+    if os.geteuid():
+        pytest.skip("mknod needs root")
+    path = shared / "card"
+    os.mknod(path, 0o020666, os.makedev(1, 5))  # numbers of /dev/zero: it can be opened
+    config = f'[[device]]\nid = "card-0"\nnodes = ["{path}"]\n'
+    holder = _holder(path)
+    try:
+        async with OneNode(tmp_path, config) as node:
+            reports = node.scheduler.reports
+
+            def unavailable() -> str:
+                (card,) = [d for d in reports[-1].devices if d.id == "card-0"]
+                return card.unavailable
+
+            await node.scheduler.until(lambda: bool(reports))
+            assert unavailable() == f"held by pid {holder.pid} (sh)"
+            holder.communicate(b"\n")
+            await node.scheduler.until(lambda: unavailable() == "")
+            assert len({report.incarnation for report in reports}) == 1
+    finally:
+        holder.kill()
+        holder.wait()

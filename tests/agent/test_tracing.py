@@ -54,7 +54,7 @@ async def test_a_job_that_holds_a_device_has_its_trace_when_its_end_is_told(
     (outcome,) = await node.scheduler.until_ended(key)
     assert outcome.state == "succeeded"
     path = node.state.agent / "jobs" / str(key[0]) / "trace.json"
-    assert path.exists()  # at this very moment, without asking
+    assert path.exists(), node.log()  # at this very moment, without asking
     found = await summary(node, key)
     assert counts(found) == {"smooth": 12, "norm": 3, "saxpy": 27}
     assert {name: count for name, count in found["loss"].items() if count} == {}
