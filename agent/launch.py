@@ -27,6 +27,8 @@ GROUPS_MAX = 256
 DEVICES_MAX = 256
 PATH_BYTES_MAX = 255
 """Length of `folder` and `trace_folder`."""
+DURATION_S_MAX = 1e9
+"""Limits and graces are cut to this."""
 REASON_BYTES_MAX = 95
 """A stop's reason is cut to this many bytes."""
 
@@ -169,6 +171,13 @@ def pack_frame(kind: int, request: int, payload: bytes = b"", count: int = 0) ->
 
 def pack_launch(launch: Launch) -> bytes:
     """A Launch as `struct sk_launch` with its arrays and strings, padded to 8 bytes."""
+    try:
+        return _pack(launch)
+    except (struct.error, OverflowError, UnicodeEncodeError) as error:
+        raise BadRequest(f"job {launch.job}: a value is out of range: {error}") from None
+
+
+def _pack(launch: Launch) -> bytes:
     strings = _strings(launch)
     numbers = launch.groups + tuple(n for device in launch.devices for n in device)
     arrays = struct.pack(f"<{len(numbers)}I", *numbers)
@@ -213,8 +222,8 @@ def _pack_fixed(launch: Launch, size: int) -> bytes:
         launch.cpu_milli or 0,
         launch.pids or 0,
         launch.memory_bytes or 0,
-        int((launch.time_limit_s or 0) * 1e9),
-        int(launch.grace_s * 1e9),
+        _ns(launch.time_limit_s or 0),
+        _ns(launch.grace_s),
         launch.output_bytes_max,
         len(launch.groups),
         len(launch.devices),
@@ -223,10 +232,17 @@ def _pack_fixed(launch: Launch, size: int) -> bytes:
     )
 
 
+def _ns(seconds: float) -> int:
+    """Nanoseconds, at most some thirty years: room to add them to any clock."""
+    if not seconds >= 0:
+        raise BadRequest(f"{seconds} is no number of seconds")
+    return int(min(seconds, DURATION_S_MAX) * 1e9)
+
+
 def pack_stop(job: int, attempt: int, reason: str, grace_s: float) -> bytes:
     """Payload of a STOP frame."""
     text = reason.encode(errors="replace")[:REASON_BYTES_MAX]
-    return _STOP.pack(job, attempt, len(text), int(grace_s * 1e9)) + text
+    return _STOP.pack(job, attempt, len(text), _ns(grace_s)) + text
 
 
 def pack_stdin(job: int, attempt: int, offset: int, data: bytes, eof: bool) -> bytes:

@@ -14,8 +14,8 @@ import signal
 import subprocess
 import tempfile
 import uuid
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,26 @@ def compile_c(target: Path, *arguments: str) -> Path:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return target
+
+
+@contextmanager
+def job_program_built() -> Iterator[str]:
+    """The static program of `hostile.c`, where jobs of every user can run it."""
+    folder = Path(tempfile.mkdtemp(prefix="stoker-test-program-"))
+    folder.chmod(0o755)
+    try:
+        yield str(compile_c(folder / "job", "-static", str(SOURCES / "hostile.c")))
+    finally:
+        shutil.rmtree(folder)
+
+
+def bytes_of(count: int, seed: int) -> bytes:
+    """What `bytes COUNT SEED` of the job program prints."""
+    made = bytearray()
+    for _ in range(count):
+        seed = (seed * 1664525 + 1013904223) & 0xFFFFFFFF
+        made.append(seed >> 24)
+    return bytes(made)
 
 
 class Node:
@@ -98,6 +118,12 @@ class Node:
         self.end_process(signal.SIGKILL)
         self.start_process()
         await until(lambda: self.spawner.connected and self.spawner._transport is not before)
+
+    @property
+    def pid(self) -> int:
+        """Process id of the present spawner."""
+        assert self.process is not None
+        return self.process.pid
 
     def job_folder(self, job: int) -> Path:
         path = self.folder / "jobs" / str(job)
@@ -213,6 +239,11 @@ def keepers_of(journal: Path) -> list[int]:
         except OSError:  # it ended meanwhile
             continue
     return found
+
+
+def keeper_of(pid: int) -> int:
+    """The parent of a job's first process."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
 
 
 def alive(pid: int) -> bool:

@@ -485,6 +485,7 @@ static void begin(struct sk_job *job)
 	job->start.limits = &job->limits;
 	job->start.tree = &job->tree;
 	job->start.root = job->site->root;
+	job->start.keeper = getpid();
 	job->start.input = SK_FD_NULL;
 	job->start.output = job->start.error = -1;
 }

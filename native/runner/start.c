@@ -117,6 +117,8 @@ static _Noreturn void child_main(void)
 	become_owner(start);
 	/* After the change of owner, which clears it: a killed keeper takes the job with it. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != start->keeper)
+		_exit(127);
 	if (chdir(start->launch->cwd))
 		give_up(start, SK_STAGE_CWD, errno);
 	sigemptyset(&none);

@@ -37,7 +37,8 @@ struct sk_start {
 	int input;
 	int output;
 	int error;
-	bool root; /* may become the owner; else it already is */
+	bool root;    /* may become the owner; else it already is */
+	pid_t keeper; /* whose death is the job's */
 	/* Told by the child. */
 	volatile enum sk_stage stage;
 	volatile int failure; /* positive errno */

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from spawned import OTHER, OWNER, SOURCES, Node, alive, call, compile_c, running, until
+from spawned import OTHER, OWNER, Node, alive, call, job_program_built, keeper_of, running, until
 
 from stoker.agent.launch import Exited
 
@@ -28,10 +28,8 @@ NO_DRIVER = {errno.ENXIO, errno.ENODEV}
 
 @pytest.fixture(scope="module")
 def hostile() -> Iterator[str]:
-    target = Path(f"/tmp/stoker-test-hostile-{os.getpid()}")
-    compile_c(target, "-static", str(SOURCES / "hostile.c"))
-    yield str(target)
-    target.unlink()
+    with job_program_built() as path:
+        yield path
 
 
 @pytest.fixture
@@ -176,7 +174,7 @@ async def test_a_killed_keepers_grants_are_taken_back(node: Node) -> None:
     launch = node.launch("sleep", "1000", devices=((195, 3), (226, 1)))
     await node.start(launch)
     started = await node.begun(launch)
-    keeper = int(Path(f"/proc/{started.pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+    keeper = keeper_of(started.pid)
     os.kill(keeper, signal.SIGKILL)
     assert (await node.ended(launch)).cause == "lost"
     keys = call("bpftool", "map", "dump", "name", "stoker_grants").stdout

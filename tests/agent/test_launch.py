@@ -25,7 +25,7 @@ def validate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def parse(validate: Path, packed: bytes) -> str:
     done = subprocess.run([validate, "parse"], input=packed, capture_output=True, check=True)
-    return done.stdout.decode()
+    return done.stdout.decode(errors="surrogateescape")
 
 
 FULL = Launch(
@@ -137,6 +137,25 @@ def test_what_cannot_be_packed_is_refused_before_it_is_sent() -> None:
         pack_launch(Launch(**{**fields, "argv": ("a" * 400_000,)}))
     with pytest.raises(BadRequest, match="more than 32768 arguments"):
         pack_launch(Launch(**{**fields, "argv": ("",) * 33_000}))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"uid": -1}, {"memory_bytes": 1 << 64}, {"grace_s": -1.0}, {"time_limit_s": float("nan")},
+     {"cwd": "\ud800"}, {"devices": ((1, -1),)}, {"pids": 1 << 32}],
+)  # fmt: skip
+def test_values_out_of_range_are_bad_requests(change: dict[str, object]) -> None:
+    fields = {name: getattr(FULL, name) for name in FULL.__struct_fields__}
+    with pytest.raises(BadRequest):
+        pack_launch(Launch(**{**fields, **change}))
+
+
+def test_endless_durations_are_cut(validate: Path) -> None:
+    fields = {name: getattr(FULL, name) for name in FULL.__struct_fields__}
+    endless = Launch(**{**fields, "time_limit_s": float("inf"), "grace_s": 1e300})
+    assert "time 1000000000000000000 grace 1000000000000000000 " in parse(
+        validate, pack_launch(endless)
+    )
 
 
 def test_launches_are_split_into_frames_below_the_maximum() -> None:

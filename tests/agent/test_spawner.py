@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The runner from outside: what a job finds, how it ends, and what survives which death."""
+"""The runner from outside: what a job finds, its streams, how it ends, how it is told."""
 
 from __future__ import annotations
 
-import asyncio
 import os
-import signal
 import socket
 import stat
 import struct
@@ -13,7 +11,17 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from spawned import OTHER, OWNER, SOURCES, Node, alive, call, compile_c, keepers_of, running, until
+from spawned import (
+    OTHER,
+    OWNER,
+    Node,
+    alive,
+    bytes_of,
+    call,
+    job_program_built,
+    running,
+    until,
+)
 
 from stoker.agent import launch as wire
 from stoker.agent.launch import Exited, Started
@@ -28,30 +36,14 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def job_program() -> Iterator[str]:
-    """The static program that jobs of other users can run."""
-    target = Path(f"/tmp/stoker-test-job-{os.getpid()}")
-    compile_c(target, "-static", str(SOURCES / "hostile.c"))
-    yield str(target)
-    target.unlink()
+    with job_program_built() as path:
+        yield path
 
 
 @pytest.fixture
 async def node() -> AsyncIterator[Node]:
     async with running() as node:
         yield node
-
-
-def lcg(count: int, seed: int) -> bytes:
-    """What `bytes COUNT SEED` of the job program prints."""
-    made = bytearray()
-    for _ in range(count):
-        seed = (seed * 1664525 + 1013904223) & 0xFFFFFFFF
-        made.append(seed >> 24)
-    return bytes(made)
-
-
-def limits_root(controller: str) -> Path:
-    return Path("/sys/fs/cgroup") / controller
 
 
 # --- what a job finds --------------------------------------------------------------------------
@@ -249,8 +241,8 @@ async def test_a_job_stopped_at_once_has_ended_or_never_ran(node: Node) -> None:
 async def test_output_is_byte_exact_on_both_streams(node: Node, job_program: str) -> None:
     script = f"{job_program} bytes 300000 5; {job_program} bytes 200000 6 >&2"
     ended = await node.run("sh", "-c", script)
-    assert node.out(ended) == lcg(300_000, 5)
-    assert node.out(ended, "err") == lcg(200_000, 6)
+    assert node.out(ended) == bytes_of(300_000, 5)
+    assert node.out(ended, "err") == bytes_of(200_000, 6)
     assert (ended.out_bytes, ended.err_bytes) == (300_000, 200_000)
     assert ended.usage is not None
     assert (ended.usage.output_bytes, ended.usage.output_dropped_bytes) == (500_000, 0)
@@ -272,7 +264,7 @@ async def test_output_past_its_maximum_is_counted_and_the_job_goes_on(
     ended = await node.run(job_program, "bytes", "300000", "7", output_bytes_max=1000)
     assert (ended.cause, ended.exit_code) == ("exited", 7)
     assert ended.reason == "299000 bytes of output above 1000 bytes were dropped"
-    assert node.out(ended) == lcg(1000, 7)
+    assert node.out(ended) == bytes_of(1000, 7)
     assert ended.usage is not None
     assert ended.usage.output_dropped_bytes == 299_000
 
@@ -289,7 +281,7 @@ async def test_a_full_disk_is_named_and_does_not_hang_the_job(node: Node, job_pr
             ended.reason == f"{300_000 - kept} bytes of output were lost: No space left on device"
         )
         assert 0 < kept <= 65536
-        assert (folder / "out").read_bytes() == lcg(kept, 8)
+        assert (folder / "out").read_bytes() == bytes_of(kept, 8)
     finally:
         call("umount", folder)
 
@@ -395,302 +387,6 @@ async def test_past_its_maximum_the_node_refuses_and_takes_again() -> None:
         await node.spawner.stop(launches[0].job, 1, "room", 0.0)
         await node.ended(launches[0])
         assert await node.start(launches[3]) == []
-
-
-# --- deaths ------------------------------------------------------------------------------------
-
-
-async def test_killed_spawners_lose_no_byte_and_no_exit_status(
-    node: Node, job_program: str
-) -> None:
-    launches = [node.launch(job_program, "bytes", "120000", str(n), "1500") for n in range(20)]
-    await node.start(*launches)
-    for _ in range(3):
-        await node.restart()
-        await asyncio.sleep(0.03)
-    ends = [await node.ended(launch) for launch in launches]
-    assert [end.exit_code for end in ends] == list(range(20))
-    assert all(node.out(end) == lcg(120_000, n) for n, end in enumerate(ends))
-    for events in node.events.values():
-        assert len({(type(e), e.t_ns) for e in events}) == 2
-
-
-async def test_ends_that_no_spawner_saw_are_told_by_the_next(node: Node) -> None:
-    launches = [node.launch("sh", "-c", f"sleep 0.{n}; exit {n}") for n in range(1, 9)]
-    await node.start(*launches)
-    node.end_process(signal.SIGKILL)
-    await until(lambda: not keepers_of(node.journal))
-    node.start_process()
-    assert [(await node.ended(launch)).exit_code for launch in launches] == list(range(1, 9))
-
-
-async def test_unacknowledged_events_come_again_and_acknowledged_ones_do_not(node: Node) -> None:
-    told = await node.run("true")
-    node.acknowledges = False
-    launch = node.launch("sh", "-c", "exit 4")
-    await node.start(launch)
-    ended = await node.ended(launch)
-    node.events.clear()
-    await node.restart()
-    assert await node.ended(launch) == ended
-    assert told.job not in node.events
-
-
-async def test_a_new_spawner_stops_and_feeds_jobs_of_the_last(node: Node) -> None:
-    fed, stopped = node.launch("cat", stdin=True), node.launch("sleep", "100")
-    await node.start(fed, stopped)
-    await node.spawner.write_stdin(fed.job, 1, 0, b"before ", False)
-    await node.restart()
-    await node.spawner.write_stdin(fed.job, 1, 7, b"after", True)
-    await node.spawner.stop(stopped.job, 1, "later", 1.0)
-    assert (await node.ended(stopped)).reason == "later"
-    assert node.out(await node.ended(fed)) == b"before after"
-
-
-async def test_sigterm_ends_the_spawner_alone(node: Node) -> None:
-    launch = node.launch("sleep", "0.3")
-    await node.start(launch)
-    pid = (await node.begun(launch)).pid
-    assert node.end_process(signal.SIGTERM) == 0
-    assert alive(pid)
-    node.start_process()
-    assert (await node.ended(launch)).exit_code == 0
-
-
-async def test_requests_wait_for_a_restarted_spawner(node: Node) -> None:
-    node.end_process(signal.SIGKILL)
-    launch = node.launch("echo", "patience")
-    asking = asyncio.create_task(node.start(launch))
-    await asyncio.sleep(0.05)
-    node.start_process()
-    assert await asking == []
-    assert node.out(await node.ended(launch)) == b"patience\n"
-
-
-async def test_a_killed_keeper_takes_its_job_with_it(node: Node) -> None:
-    launch = node.launch("sh", "-c", "setsid sleep 1000 & sleep 1000")
-    await node.start(launch)
-    started = await node.begun(launch)
-    keeper = int(Path(f"/proc/{started.pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
-    os.kill(keeper, signal.SIGKILL)
-    ended = await node.ended(launch)
-    assert (ended.cause, ended.reason, ended.usage) == ("lost", "keeper killed", None)
-    assert not alive(started.pid)
-    assert node.cgroups() == []
-    assert (await node.run("true")).exit_code == 0
-
-
-async def test_a_keeper_killed_while_no_spawner_lives_is_told_by_the_next(node: Node) -> None:
-    launch = node.launch("sh", "-c", "setsid sleep 1000 & sleep 1000")
-    await node.start(launch)
-    started = await node.begun(launch)
-    keeper = int(Path(f"/proc/{started.pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
-    node.end_process(signal.SIGKILL)
-    os.kill(keeper, signal.SIGKILL)
-    node.start_process()
-    ended = await node.ended(launch)
-    assert (ended.cause, ended.reason, ended.pid) == ("lost", "keeper killed", started.pid)
-    assert node.cgroups() == []
-
-
-async def test_idle_keepers_leave_with_their_spawner(node: Node) -> None:
-    await node.run("true")
-    node.end_process(signal.SIGKILL)
-    await until(lambda: not keepers_of(node.journal))
-
-
-async def test_kill_all_ends_everything_and_the_next_node_tells_it(node: Node) -> None:
-    launch = node.launch("sh", "-c", "trap '' TERM; setsid sleep 1000 & sleep 1000")
-    await node.start(launch)
-    started = await node.begun(launch)
-    jobs = node.spawner.jobs_cgroup
-    assert jobs is not None
-    refused = node.kill_all()
-    assert refused.returncode == 2
-    assert "a spawner still runs" in refused.stderr
-    node.end_process(signal.SIGTERM)
-    assert node.kill_all().returncode == 0
-    assert not alive(started.pid)
-    assert not jobs.parent.exists()
-    assert keepers_of(node.journal) == []
-    node.start_process()
-    ended = await node.ended(launch)
-    assert (ended.cause, ended.reason) == ("stopped", "the node was taken down")
-
-
-# --- the journal -------------------------------------------------------------------------------
-
-_BOOT_AT, _CRC_AT, _SLOTS_AT, _SLOT_BYTES = 24, 68, 4096 + 16384 * 16, 1024
-
-
-def crc32c(data: bytes) -> int:
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = (crc >> 1) ^ (0x82F63B78 if crc & 1 else 0)
-    return crc ^ 0xFFFFFFFF
-
-
-async def test_after_a_reboot_running_jobs_are_lost_and_ends_are_kept(node: Node) -> None:
-    node.acknowledges = False
-    running_job, ended_job = node.launch("sleep", "1000"), node.launch("sh", "-c", "exit 6")
-    await node.start(running_job, ended_job)
-    started, ended = await node.begun(running_job), await node.ended(ended_job)
-    node.end_process(signal.SIGKILL)
-    journal = node.journal / "journal"
-    data = bytearray(journal.read_bytes())
-    assert node.kill_all().returncode == 0
-    data[_BOOT_AT : _BOOT_AT + 8] = b"elsewhen"
-    data[_CRC_AT : _CRC_AT + 4] = struct.pack("<I", crc32c(bytes(data[:_CRC_AT])))
-    journal.write_bytes(data)
-    node.events.clear()
-    node.start_process()
-    lost = await node.ended(running_job)
-    assert (lost.cause, lost.reason, lost.pid) == ("lost", "node rebooted", started.pid)
-    assert await node.ended(ended_job) == ended
-
-
-async def test_a_corrupt_journal_is_refused_and_left_alone(node: Node) -> None:
-    node.acknowledges = False
-    await node.run("true")
-    assert node.end_process(signal.SIGTERM) == 0
-    journal = node.journal / "journal"
-    whole = journal.read_bytes()
-    slot = _SLOTS_AT + whole[_SLOTS_AT:].index(str(node.folder / "jobs").encode())
-    for data, why in (
-        (whole[:slot] + b"X" + whole[slot + 1 :], "the launch record of slot"),
-        (b"X" + whole[1:], "its header is not one of a stoker journal"),
-        (whole[:5000], "it has 5000 bytes"),
-    ):
-        journal.write_bytes(data)
-        node.start_process()
-        assert node.process is not None
-        assert node.process.wait(10) == 3
-        assert why in node.log.read_text().splitlines()[-1]
-        assert "the journal is corrupt" in node.log.read_text().splitlines()[-1]
-        assert journal.read_bytes() == data
-    journal.write_bytes(whole)
-
-
-async def test_one_journal_has_one_spawner(node: Node) -> None:
-    second = call(*node.command("--socket", str(node.folder / "second.sock")))
-    assert second.returncode == 2
-    assert "another spawner owns this journal" in second.stderr
-
-
-def test_wrong_flags_are_refused() -> None:
-    node = Node()
-    try:
-        for flags in (["--jobs-max", "5000"], ["--jobs-max", "x"], ["--what"], ["stray"]):
-            done = call(*node.command("--socket", "/x", *flags))
-            assert done.returncode == 2
-    finally:
-        node.remove()
-
-
-# --- limits ------------------------------------------------------------------------------------
-
-
-async def test_a_memory_limit_kills_and_is_named(node: Node, job_program: str) -> None:
-    ended = await node.run(job_program, "fill", "256", memory_bytes=64 << 20)
-    assert (ended.cause, ended.signal) == ("signalled", 9)
-    assert ended.reason == "killed by the kernel: memory limit 64 MiB reached"
-    assert ended.usage is not None
-    assert 32 << 20 < ended.usage.memory_peak_bytes <= 64 << 20
-    assert not (limits_root("memory") / node.name / f"{ended.job}.1").exists()
-
-
-async def test_a_process_limit_holds_and_is_named(node: Node, job_program: str) -> None:
-    ended = await node.run(job_program, "bomb", pids=20, grace_s=0.5)
-    assert (ended.cause, ended.exit_code) == ("exited", 7)
-    assert node.out(ended) == b"forks 19 11\n"
-    assert "pids limit 20 was reached 1 times" in ended.reason
-    assert "19 processes it left behind were ended" in ended.reason
-
-
-async def test_a_cpu_limit_is_set(node: Node) -> None:
-    launch = node.launch("sleep", "100", cpu_milli=1500)
-    await node.start(launch)
-    await node.begun(launch)
-    group = limits_root("cpu") / node.name / f"{launch.job}.1"
-    if group.exists():  # cgroup v1
-        assert (group / "cpu.cfs_quota_us").read_text() == "150000\n"
-        assert (group / "cgroup.procs").read_text() != ""
-    else:
-        assert node.spawner.jobs_cgroup is not None
-        own = node.spawner.jobs_cgroup / f"{launch.job}.1"
-        assert (own / "cpu.max").read_text() == "150000 100000\n"
-
-
-async def test_caps_of_all_jobs_together_hold(job_program: str) -> None:
-    async with running("--pids-max-all", "60", "--memory-max-all", str(128 << 20)) as node:
-        assert node.spawner.features["node_cap"].works
-        bomb = await node.run(job_program, "bomb", grace_s=0.5)
-        made, number = map(int, node.out(bomb).split()[1:])
-        assert made < 60
-        assert number == 11
-        assert "reached the node's limit of 60 processes while it ran" in bomb.reason
-        full = await node.run(job_program, "fill", "512")
-        assert (full.cause, full.signal) == ("signalled", 9)
-        assert full.reason == (
-            "killed by the kernel: all jobs together reached the node's memory limit 128 MiB"
-        )
-        quiet = await node.run("true")
-        assert (quiet.exit_code, quiet.reason) == (0, "")
-
-
-async def test_a_frozen_node_starts_its_jobs_when_it_thaws(node: Node) -> None:
-    jobs = node.spawner.jobs_cgroup
-    assert jobs is not None
-    (jobs / "cgroup.freeze").write_text("1")
-    waiting, stopped = node.launch("echo", "thawed"), node.launch("echo", "never")
-    await node.start(waiting, stopped)
-    await node.spawner.stop(stopped.job, 1, "evicted", 0.0)
-    ended = await node.ended(stopped)
-    assert (ended.cause, ended.reason, node.out(ended)) == ("stopped", "evicted", b"")
-    assert [(k.job, k.state) for k in await node.spawner.known()] == [(waiting.job, "starting")]
-    (jobs / "cgroup.freeze").write_text("0")
-    assert node.out(await node.ended(waiting)) == b"thawed\n"
-
-
-# --- with less -----------------------------------------------------------------------------------
-
-
-async def test_without_cgroups_jobs_run_and_limits_are_refused_by_name() -> None:
-    async with running(cgroup=False) as node:
-        features = node.spawner.features
-        assert not features["cgroup"].works
-        assert features["gate"].detail == "no cgroups: started without --cgroup"
-        assert node.spawner.jobs_cgroup is None
-        ended = await node.run("sh", "-c", "id -u; exit 3")
-        assert (ended.exit_code, node.out(ended)) == (3, b"%d\n" % OWNER)
-        refused = await node.run("true", memory_bytes=1 << 20)
-        assert refused.reason == (
-            "a memory limit cannot be enforced here: no cgroups: started without --cgroup"
-        )
-        script = "trap '' TERM; setsid setsid sleep 1000 & sleep 1000"
-        stopped = await node.run("sh", "-c", script, uid=61777, time_limit_s=0.2, grace_s=0.2)
-        assert stopped.cause == "timeout"
-        await until(lambda: call("pgrep", "-u", "61777").stdout == "")
-
-
-async def test_without_root_jobs_run_as_the_caller_alone() -> None:
-    async with running(user=OTHER) as node:
-        features = node.spawner.features
-        assert not features["users"].works
-        assert "Permission denied" in features["cgroup"].detail
-        ended = await node.run("sh", "-c", "id -u; sleep 1000 & exit 2", uid=OTHER, grace_s=0.5)
-        assert (ended.exit_code, node.out(ended)) == (2, b"%d\n" % OTHER)
-        other = await node.run("id", uid=OWNER)
-        assert other.reason == f"cannot become uid {OWNER}: the spawner runs as uid {OTHER}"
-        killed = node.launch("sleep", "1000", uid=OTHER)
-        await node.start(killed)
-        pid = (await node.begun(killed)).pid
-        keeper = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
-        os.kill(keeper, signal.SIGKILL)
-        assert (await node.ended(killed)).cause == "lost"
-        assert not alive(pid)
 
 
 # --- strangers and noise -------------------------------------------------------------------------
