@@ -32,6 +32,9 @@ CAUSES = {
 }
 """Causes of the trace summary, in the order of the accounting, with what they are called here."""
 
+HOST_CAUSES = tuple(name for name in CAUSES if name.startswith("host_"))
+"""Causes that only thread spans can tell apart."""
+
 Object = Mapping[str, Any]
 
 
@@ -190,7 +193,12 @@ def _kernel(row: Object, ink: Ink) -> str:
 def _device_time(device: Object, absent: Object, ink: Ink) -> Iterator[str]:
     causes: Mapping[str, int | None] = device["causes"]
     # What is absent stands as 0 in the sum and must not be read as a measured 0.
-    unknown = [name for name in CAUSES if causes.get(name) is None or f"causes.{name}" in absent]
+    blind = HOST_CAUSES if "spans" in absent else ()
+    unknown = [
+        name
+        for name in CAUSES
+        if causes.get(name) is None or f"causes.{name}" in absent or name in blind
+    ]
     known = {name: causes[name] or 0 for name in CAUSES if name not in unknown or causes.get(name)}
     window = device["window_ns"]
     estimate = ", estimated" if device.get("estimate") else ""

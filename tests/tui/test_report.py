@@ -182,6 +182,14 @@ def test_a_cause_that_is_not_known_is_not_zero() -> None:
     assert not any(line.startswith("  0:") and "throttled" in line for line in shown.split("\n"))
 
 
+def test_without_thread_spans_host_time_is_not_measured() -> None:
+    job = pocl_job()
+    job["trace"]["absent"] = {"spans": "no BPF"}
+    for name in report.HOST_CAUSES:
+        job["trace"]["devices"][0]["causes"][name] = 0
+    assert "not measured: host: on CPU, host: waits for a CPU" in report.render(job)
+
+
 @given(st.lists(st.integers(0, 10**15), min_size=1, max_size=10).filter(any))
 def test_percentages_add_up_to_a_hundred(parts: list[int]) -> None:
     shares = report.percentages(parts, sum(parts))
