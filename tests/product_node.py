@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -10,17 +11,23 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, TypeVar
 
+import nats
 import pytest
 
-from stoker.agent import pids
+from stoker.agent import leftovers, pids
 from stoker.agent.state import State, locate
+from stoker.mesh import context, schema
+from stoker.mesh.client import Client
 
 STOKER = Path(sys.executable).parent / "stoker"
 PATIENCE_S = 120
+T = TypeVar("T")
 
 
 class LiveNode:
@@ -48,6 +55,56 @@ class LiveNode:
         answer: dict[str, object] = json.loads(self.stoker(*words, "-o", "json").stdout)
         return answer
 
+    # --- the same without a process per question ---------------------------------------------
+
+    def ask(self, question: Callable[[Client], Awaitable[T]]) -> T:
+        """One conversation through the client library, as the node's own user."""
+        return asyncio.run(_ask(str(self.root), question))
+
+    def submit(self, *argv: str, **fields: Any) -> int:
+        """Submit; returns the job's number."""
+        request = schema.JobRequest(argv=argv, **fields)
+        return self.ask(lambda client: client.submit(request)).job
+
+    def wait(self, job: int, until: str = "ended", *, trace: bool = False) -> schema.JobView:
+        """The job when it is over (or runs)."""
+
+        async def question(client: Client) -> schema.JobView:
+            await asyncio.wait_for(client.wait(job, until), PATIENCE_S)
+            return await client.get(job, trace=trace)
+
+        return self.ask(question)
+
+    def run(self, *argv: str, **fields: Any) -> schema.JobView:
+        """Submit and wait for the end."""
+        return self.wait(self.submit(*argv, **fields))
+
+    def output(self, job: int, stream: str = "out") -> bytes:
+        """Everything the job wrote so far."""
+        return self.ask(lambda client: read_output(client, job, stream))
+
+    def jobs(self) -> list[int]:
+        """The numbers of all jobs, newest first."""
+        request = schema.ListRequest(limit=schema.LIST_MAX)
+
+        async def question(client: Client) -> list[int]:
+            return [job.job async for job in client.list_all(request)]
+
+        return self.ask(question)
+
+    def raw(self, subject: str, data: bytes, timeout_s: float = 3.0) -> dict[str, Any]:
+        """A request with nothing but nats-py and this user's key; the reply's JSON."""
+        found = context.find(str(self.root))
+        return asyncio.run(raw_request(found.url, found.seed_file, subject, data, timeout_s))
+
+    # --- what the machine shows of it --------------------------------------------------------
+
+    def traces_left(self) -> list[str]:
+        """Processes, cgroups, shared memory and run folders of this node."""
+        left = [f"process {p.pid} ({name})" for name, p in pids.marked(self.state.instance)]
+        left += [f"cgroup {tree}" for tree in leftovers.trees(self.state.instance)]
+        return left + [str(path) for path in (self.state.run, self.state.shm) if path.exists()]
+
     def kill(self, name: str) -> int:
         """SIGKILL one process of the node; returns its pid."""
         process = pids.find(self.state)[name]
@@ -65,12 +122,64 @@ class LiveNode:
         pytest.fail(f"{name} was not started again within 20 s ({pids_file})")
 
 
-@contextmanager
-def live_node(*options: str) -> Iterator[LiveNode]:
-    """A node in a folder that every user may enter but not read."""
-    root = Path(tempfile.mkdtemp(prefix="stoker-test-", dir="/tmp"))
-    node = LiveNode(root / "state")
+async def _ask(state: str, question: Callable[[Client], Awaitable[T]]) -> T:
+    async with Client.open(state) as client:
+        return await question(client)
+
+
+async def read_output(client: Client, job: int, stream: str = "out") -> bytes:
+    """All output of a job up to its present end."""
+    pieces, offset = [], 0
+    while True:
+        request = schema.LogsRequest(job=job, stream=stream, offset=offset)  # type: ignore[arg-type]
+        piece = await client.logs(request)
+        pieces.append(piece.data)
+        offset = piece.next_offset
+        if piece.eof or not piece.data:
+            return b"".join(pieces)
+
+
+async def raw_request(
+    url: str, seed_file: Path, subject: str, data: bytes, timeout_s: float
+) -> dict[str, Any]:
+    """One NATS request; TimeoutError or a nats error when nobody may or does answer."""
+    connection = await nats.connect(
+        url, nkeys_seed=str(seed_file), allow_reconnect=False, error_cb=_quiet
+    )
     try:
+        answer = await connection.request(subject, data, timeout=timeout_s)
+        reply: dict[str, Any] = json.loads(answer.data)
+        return reply
+    finally:
+        await connection.close()
+
+
+async def _quiet(error: Exception) -> None:
+    """What goes wrong shows in the request itself."""
+
+
+def wait_until(true: Callable[[], bool], what: str, seconds: float = 20.0) -> None:
+    """Until `true` holds; fails by name when it does not in time."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > deadline:
+            pytest.fail(f"not within {seconds:g} s: {what}")
+        time.sleep(0.05)
+
+
+@contextmanager
+def live_node(
+    *options: str, prepare: Callable[[LiveNode], None] | None = None, **variables: str
+) -> Iterator[LiveNode]:
+    """A node in a folder that every user may enter but not read; `prepare` is called before `up`,
+    `variables` join the environment of every command."""
+    root = Path(tempfile.mkdtemp(prefix="stoker-test-", dir="/tmp"))
+    root.chmod(0o711)
+    node = LiveNode(root / "state")
+    node.environment |= variables
+    try:
+        if prepare is not None:
+            prepare(node)
         node.stoker("up", *options)
         yield node
     finally:
