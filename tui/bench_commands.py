@@ -22,6 +22,19 @@ from stoker.tui.job_commands import node_option
 if TYPE_CHECKING:
     from stoker.mesh.bench_submit import Result
 
+TRACE_BENCH = """
+import json, sys
+from stoker.native.errors import StokerError
+from stoker.probes import bench_trace
+try:
+    result = bench_trace.run(sys.argv[1] == "1", int(sys.argv[2]), float(sys.argv[3]))
+except StokerError as error:
+    sys.exit(f"stoker: {error}")
+if sys.argv[1] == "1":
+    print(json.dumps(result, indent=2))
+"""
+"""Program of `bench trace`: arguments are json (0 or 1), rounds, seconds."""
+
 
 @click.group("bench")
 def bench_command() -> None:
@@ -85,10 +98,13 @@ def _text(result: Result) -> str:
     return "\n".join(lines) + "\n"
 
 
-@bench_command.command("trace", context_settings={"ignore_unknown_options": True})
-@click.argument("words", nargs=-1, type=click.UNPROCESSED)
-def bench_trace_command(words: tuple[str, ...]) -> None:
-    """What tracing costs a launch; the options are those of the tracer's own bench."""
-    # The bench belongs to the tracer, which nothing that shows may import.
-    done = subprocess.run([sys.executable, "-m", "stoker.probes.bench_trace", *words], check=False)
+@bench_command.command("trace")
+@click.option("--json", "as_json", is_flag=True, help="Print one object.")
+@click.option("--rounds", type=click.IntRange(1, 1000), default=3, show_default=True)
+@click.option("--seconds", type=click.FloatRange(0.01, 60), default=0.2, help="Of one run.")
+def bench_trace_command(as_json: bool, rounds: int, seconds: float) -> None:
+    """What tracing costs a launch, off and on in ABBA order."""
+    # A process of its own: the bench belongs to the tracer, which nothing that shows may import.
+    words = [str(int(as_json)), str(rounds), str(seconds)]
+    done = subprocess.run([sys.executable, "-c", TRACE_BENCH, *words], check=False)
     sys.exit(done.returncode)

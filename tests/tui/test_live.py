@@ -88,6 +88,22 @@ def test_one_key_is_one_job(node: private_node.PrivateNode) -> None:
     assert first == second != b""
 
 
+def test_the_bench_says_what_a_start_takes(node: private_node.PrivateNode) -> None:
+    benched = stoker(node, "bench", "submit", "--json", "--jobs", "10", "--state", str(node.state))
+    out, err = benched.communicate(timeout=120)
+    assert benched.returncode == 0, err
+    shown = json.loads(out)
+    assert {row["gpu_milli"] for row in shown["rows"]} == {0, 1}
+    for row in (shown, *shown["rows"]):
+        assert 0 < row["start_p50_ms"] <= row["start_p99_ms"]
+        assert row["ratio"] == row["jobs_per_s"] / row["floor_per_s"] > 0
+
+
+def test_top_reads_a_real_node(node: private_node.PrivateNode) -> None:
+    out, err = stoker(node, "top", "--once").communicate()
+    assert b"pocl-0" in out and b"READY" in out.upper(), err
+
+
 def test_the_demo_is_traced_reported_and_gone(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "stoker", "demo", "--json"],
