@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -166,4 +167,9 @@ def _state(exited: Exited) -> State:
 
 
 def _layer(spec: JobSpec, place: Place, segments: str, layers: str) -> Mapping[str, str]:
-    return layer_environment(Path(place.layer), Path(segments), spec.trace, layers=layers)
+    return layer_environment(_path(place.layer), Path(segments), spec.trace, layers=layers)
+
+
+@lru_cache(maxsize=4)
+def _path(name: str) -> Path:
+    return Path(name)
