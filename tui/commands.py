@@ -13,6 +13,7 @@ from pathlib import Path
 
 import click
 
+from stoker.tui import text
 from stoker.tui.job_commands import node_option
 
 PERFETTO = Path("out/demo.perfetto-trace")
@@ -48,7 +49,7 @@ async def _top(state: str | None, interval: float, once: bool) -> None:
             )
 
         if once:
-            click.echo(plain(await read()))
+            text.show(plain(await read()) + "\n")
             return
         from stoker.tui.top import Top
 
@@ -64,15 +65,15 @@ def demo_command(as_json: bool, keep: bool, trace: str) -> None:
 
     Exits 0 only if the job succeeded, every kernel launch was counted and nothing is left behind.
     """
-    from stoker.tui import demo, report, tables, text
+    from stoker.tui import demo, report, tables
 
     done = demo.run(trace=trace, keep=keep, out=PERFETTO)
     if as_json:
         whole = {"schema": tables.SCHEMA, **done.job, "failures": done.failures}
-        click.echo(tables.render_one(whole), nl=False)
+        text.show(tables.render_one(whole))
     else:
         colour, unicode = text.colours(sys.stdout), text.encodable(sys.stdout)
-        click.echo(report.render(done.job, colour=colour, unicode=unicode))
+        text.show(report.render(done.job, colour=colour, unicode=unicode) + "\n")
     for failure in done.failures:
         click.echo(f"stoker: {failure}", err=True)
     sys.exit(1 if done.failures else 0)

@@ -136,7 +136,7 @@ def job_command(selector: str, state: str | None, output: tables.Output) -> None
 
     rows = call(job_calls.job_objects(state, selectors.parse(selector), selector))
     if output in ("table", "wide"):
-        click.echo("\n\n".join(_report(row) for row in rows))
+        text.show("\n\n".join(_report(row) for row in rows) + "\n")
     else:
         _show(tables.JOBS, rows, output, alone=True)
 
@@ -208,7 +208,7 @@ def explain_command(selector: str, state: str | None, output: tables.Output) -> 
 
     rows = call(job_calls.explain(state, selectors.parse(selector), selector))
     if output in ("table", "wide"):
-        click.echo("\n\n".join(explain.render(row) for row in rows))
+        text.show("\n\n".join(explain.render(row) for row in rows) + "\n")
     else:
         _show(tables.JOBS, rows, output, alone=True)
 
@@ -238,11 +238,10 @@ def _show(
 ) -> None:
     """Print rows; `alone`: one row in JSON is the object itself, not a list of one."""
     if alone and output == "json" and len(rows) == 1:
-        click.echo(tables.render_one({"schema": tables.SCHEMA, **rows[0]}), nl=False)
+        text.show(tables.render_one({"schema": tables.SCHEMA, **rows[0]}))
         return
     colour = text.colours(sys.stdout)
-    shown = tables.render(noun, rows, output, now_ns=time.time_ns(), colour=colour)
-    click.echo(shown, nl=False)
+    text.show(tables.render(noun, rows, output, now_ns=time.time_ns(), colour=colour))
 
 
 def _report(row: tables.Row) -> str:

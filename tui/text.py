@@ -7,7 +7,9 @@ that could move the cursor or change colours passes through here.
 
 from __future__ import annotations
 
+import io
 import os
+import sys
 import textwrap
 import unicodedata
 from collections.abc import Iterable
@@ -56,6 +58,15 @@ def colours(stream: TextIO) -> bool:
 def encodable(stream: TextIO) -> bool:
     """Whether the stream can carry block characters and typographic marks."""
     return (stream.encoding or "ascii").lower().replace("-", "") in ("utf8", "utf16", "utf32")
+
+
+def show(words: str) -> None:
+    """Print on stdout; what its encoding lacks is replaced and never an error."""
+    import click
+
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+    click.echo(words, nl=False)
 
 
 def _cell(char: str) -> int:

@@ -252,6 +252,15 @@ def test_jobs_are_filtered_by_the_node_and_shown(fakes: Any, node: Any) -> None:
     assert b"\x1b" not in stoker(node, "jobs").stdout
 
 
+def test_a_terminal_that_knows_no_unicode_gets_the_table_all_the_same(
+    fakes: Any, node: Any
+) -> None:
+    jobs = [fakes.job_view(9, "running", name="日本")]
+    node.answers["job.list"] = lambda asked: {"schema": "stoker/v1", "jobs": jobs, "next": None}
+    done = stoker(node, "jobs", PYTHONIOENCODING="ascii")
+    assert done.returncode == 0 and b"??" in done.stdout, done.stderr
+
+
 def test_wait_exits_as_the_job_or_gives_up(fakes: Any, node: Any) -> None:
     job = Job(fakes, node, "failed", exit_code=4)
     done = stoker(node, "wait", "5")
