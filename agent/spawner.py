@@ -60,6 +60,7 @@ class Spawner(asyncio.Protocol):
         self._features: dict[str, Feature] = {}
         self._jobs_cgroup: Path | None = None
         self._failed: StokerError | None = None
+        self._delay = 0.0
 
     @classmethod
     async def connect(cls, path: str | Path, timeout_s: float = 10.0) -> Spawner:
@@ -218,14 +219,14 @@ class Spawner(asyncio.Protocol):
     # --- connection ----------------------------------------------------------------------------
     async def _reconnect(self) -> None:
         loop = asyncio.get_running_loop()
-        delay = RECONNECT_FIRST_S
         while not self._closed:
+            await asyncio.sleep(self._delay)  # 0 after a connection that was greeted
+            self._delay = min(max(self._delay * 2, RECONNECT_FIRST_S), RECONNECT_MAX_S)
             try:
                 await loop.create_unix_connection(lambda: self, str(self._path))
                 return
             except OSError:  # no socket yet, or nobody behind it: the supervisor restarts it
-                await asyncio.sleep(delay)
-                delay = min(delay * 2, RECONNECT_MAX_S)
+                continue
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         stream = cast(asyncio.Transport, transport)  # uvloop's is no subclass of it
@@ -283,6 +284,7 @@ class Spawner(asyncio.Protocol):
             for name, (works, detail) in hello["features"].items()
         }
         self._jobs_cgroup = Path(hello["cgroup"]) if hello["cgroup"] else None
+        self._delay = 0.0
         self._ready.set()
         for pending in self._pending.values():  # asked before, never answered: ask again
             pending.known.clear()

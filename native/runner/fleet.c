@@ -22,7 +22,8 @@
 #define SECOND ((uint64_t)1000000000)
 
 enum {
-	START_OVERDUE_S = 10, /* a start that takes longer is ended */
+	START_OVERDUE_S = 60, /* a start that takes longer is ended */
+	PIPE_BYTES = 65536,   /* what a pipe holds by default */
 	STOP_OVERDUE_S = 1,   /* the same once its stop was asked for */
 };
 
@@ -214,11 +215,24 @@ void sk_fleet_keeper_gone(struct sk_fleet *fleet, uint32_t slot)
 
 /* --- requests -------------------------------------------------------------------------------- */
 
+/** Close its pipe: it leaves when it has read what is in it and has ended its job. */
+static void dismiss(struct sk_keeper_handle *keeper, uint32_t *adopted)
+{
+	if (keeper->launch < 0)
+		return;
+	close(keeper->launch);
+	keeper->launch = -1;
+	(*adopted)++;
+}
+
 static int hand_over(struct sk_fleet *fleet, uint32_t slot, const struct sk_launch *launch)
 {
 	const char *at = (const char *)launch;
 	size_t left = launch->size;
 
+	/* The pipe is empty and has room for all of it: this must never wait for a keeper. */
+	if (left > PIPE_BYTES && fcntl(fleet->keeper[slot].launch, F_SETPIPE_SZ, SK_LAUNCH_MAX) < 0)
+		return -errno;
 	while (left) {
 		ssize_t wrote = write(fleet->keeper[slot].launch, at, left);
 
@@ -378,12 +392,8 @@ static void free_slot(struct sk_fleet *fleet, uint32_t slot)
 		sk_list_add(&fleet->idle, slot);
 		return;
 	}
-	/* It leaves at the end of its pipe; `keeper_gone` then puts the slot among the bare. */
-	if (keeper->launch >= 0) {
-		close(keeper->launch);
-		keeper->launch = -1;
-		fleet->adopted++;
-	}
+	/* `keeper_gone` then puts the slot among the bare. */
+	dismiss(keeper, &fleet->adopted);
 }
 
 void sk_fleet_acknowledge(struct sk_fleet *fleet, const struct sk_acknowledge *what)

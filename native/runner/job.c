@@ -364,7 +364,8 @@ static void step(struct sk_job *job)
 	uint64_t now = clock_ns(CLOCK_MONOTONIC);
 
 	wait_for_event(job, now);
-	if (child_ended || job->phase != SK_RUNNING)
+	/* With both streams ended its end is near or here: look without waiting for the signal. */
+	if (child_ended || job->phase != SK_RUNNING || (job->out.pipe < 0 && job->err.pipe < 0))
 		reap(job);
 	now = clock_ns(CLOCK_MONOTONIC);
 	sk_feed_pump(&job->feed);

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import signal
 import socket
 import stat
 import struct
@@ -26,7 +28,7 @@ from spawned import (
 from stoker.agent import launch as wire
 from stoker.agent.launch import Exited, Started
 from stoker.agent.spawner import Spawner
-from stoker.native.errors import BadRequest, NotFound, Unavailable
+from stoker.native.errors import BadRequest, NotFound, NotSupported, Unavailable
 
 pytestmark = [
     pytest.mark.needs_root,
@@ -437,3 +439,39 @@ async def test_a_reader_that_does_not_read_holds_up_nobody(node: Node) -> None:
 async def test_nobody_behind_the_socket_is_unavailable(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match=r"no spawner answers at .*nothing after 0.05 s"):
         await Spawner.connect(tmp_path / "nothing", timeout_s=0.05)
+
+
+async def test_a_door_that_closes_at_once_is_not_knocked_on_without_pause(tmp_path: Path) -> None:
+    knocks = 0
+
+    def turn_away(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal knocks
+        knocks += 1
+        writer.close()
+
+    async with await asyncio.start_unix_server(turn_away, tmp_path / "sock"):
+        with pytest.raises(Unavailable):
+            await Spawner.connect(tmp_path / "sock", timeout_s=0.4)
+    assert 2 <= knocks <= 8
+
+
+async def test_a_spawner_of_another_version_is_refused(tmp_path: Path) -> None:
+    def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        text = b'{"wire": 99, "cgroup": "", "features": {}}'
+        writer.write(wire.pack_frame(wire.FEATURES, 0, text))
+
+    async with await asyncio.start_unix_server(greet, tmp_path / "sock"):
+        with pytest.raises(NotSupported, match="the spawner speaks wire version 99"):
+            await Spawner.connect(tmp_path / "sock")
+
+
+async def test_a_request_without_an_answer_is_unavailable_and_may_be_repeated(node: Node) -> None:
+    launch = node.launch("echo", "late")
+    os.kill(node.pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(Unavailable, match="whether it acted is unknown"):
+            await node.spawner.start([launch], timeout_s=0.05)
+    finally:
+        os.kill(node.pid, signal.SIGCONT)
+    assert await node.start(launch) == []
+    assert node.out(await node.ended(launch)) == b"late\n"
