@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a trace says, against what the job itself counted: a program of the tests' own, which adds
+up its own profiling events.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from product_node import LiveNode, live_node, wait_until
+
+pytestmark = pytest.mark.needs_root
+
+LONG, SHORT = 498, 499
+LAUNCHES = LONG + SHORT
+"""997 launches, the last of which is in no full batch of anything."""
+
+PYOPENCL = """
+import numpy, pyopencl as cl
+context = cl.create_some_context(interactive=False)
+queue = cl.CommandQueue(context)
+source = "__kernel void add(__global float *x) { x[get_global_id(0)] += 1; }"
+kernel = cl.Kernel(cl.Program(context, source).build(), "add")
+x = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4096)
+for _ in range(37):
+    kernel(queue, (1024,), None, x)
+queue.finish()
+"""
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[LiveNode]:
+    """Root's jobs run as root here: the interpreter may lie where nobody else can read it."""
+    with live_node("--root-jobs-as", "root") as live:
+        wait_until(
+            lambda: bool(live.ask(lambda client: client.devices()).devices), "a device is found"
+        )
+        yield live
+
+
+@pytest.fixture(scope="module")
+def launches(public_folder: Path) -> str:
+    program = public_folder / "launches"
+    source = Path(__file__).with_name("launches.c")
+    subprocess.run(["gcc", "-O2", "-o", program, source, "-lOpenCL"], check=True)
+    return str(program)
+
+
+def totals(output: bytes) -> dict[str, tuple[int, int]]:
+    """Kernel -> (count, ns) as the program printed it."""
+    rows = [line.split() for line in output.decode().splitlines() if line.count(" ") == 2]
+    return {name: (int(count), int(ns)) for name, count, ns in rows}
+
+
+def kernels(trace: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {row["name"]: row for row in trace["kernels"]}
+
+
+def summary(node: LiveNode, job: int) -> dict[str, Any]:
+    found = node.wait(job, trace=True)
+    assert found.trace is not None, (found.state, found.reason, found.trace_absent)
+    trace: dict[str, Any] = found.trace
+    return trace
+
+
+def lost(trace: dict[str, Any]) -> dict[str, int]:
+    return {counter: count for counter, count in trace["loss"].items() if count}
+
+
+def check_causes(trace: dict[str, Any]) -> None:
+    assert trace["devices"]
+    for device in trace["devices"]:
+        assert sum(device["causes"].values()) == device["window_ns"], device
+        assert device["window_ns"] == trace["window"]["to_ns"] - trace["window"]["from_ns"]
+
+
+def test_full_counts_and_times_every_launch(node: LiveNode, launches: str, tmp_path: Path) -> None:
+    job = node.submit(launches, str(LONG), str(SHORT), gpu_milli=1000, trace="full")
+    trace = summary(node, job)
+    told = totals(node.output(job))
+    assert {name: count for name, (count, _) in told.items()} == {"grind": LONG, "touch": SHORT}
+    found = kernels(trace)
+    assert {name: row["count"] for name, row in found.items()} == {"grind": LONG, "touch": SHORT}
+    assert not any(row["estimate"] for row in found.values())
+    assert lost(trace) == {}
+    ours, theirs = (
+        sum(row["total_ns"] for row in found.values()),
+        sum(ns for _, ns in told.values()),
+    )
+    assert abs(ours - theirs) <= theirs / 100, (ours, theirs)
+    check_causes(trace)
+    assert trace["devices"][0]["causes"]["kernel_ns"] >= ours * 0.99
+
+    path = tmp_path / "timeline"
+    node.stoker("trace", str(job), "-o", str(path))
+    assert slices(path) == {"grind": LONG, "touch": SHORT}
+
+
+def slices(path: Path) -> dict[str, int]:
+    """Slices on the device's queues by name, read with Perfetto's own protocol definitions."""
+    from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as protos
+
+    trace = protos.Trace()
+    trace.ParseFromString(path.read_bytes())
+    names: dict[tuple[int, int], str] = {}
+    tracks: dict[int, str] = {}
+    begun: list[tuple[int, str]] = []
+    opened = closed = 0
+    for packet in trace.packet:
+        sequence = packet.trusted_packet_sequence_id
+        for entry in packet.interned_data.event_names:
+            names[sequence, entry.iid] = entry.name
+        if packet.HasField("track_descriptor"):
+            tracks[packet.track_descriptor.uuid] = packet.track_descriptor.name
+        if not packet.HasField("track_event"):
+            continue
+        event = packet.track_event
+        if event.type == protos.TrackEvent.TYPE_SLICE_BEGIN:
+            opened += 1
+            begun.append(
+                (event.track_uuid, event.name or names.get((sequence, event.name_iid), ""))
+            )
+        elif event.type == protos.TrackEvent.TYPE_SLICE_END:
+            closed += 1
+    assert opened == closed
+    return dict(Counter(name for track, name in begun if tracks.get(track, "").startswith("queue")))
+
+
+def test_governed_counts_exactly_and_says_what_it_estimates(node: LiveNode, launches: str) -> None:
+    job = node.submit(launches, str(LONG), str(SHORT), gpu_milli=1000, trace="governed")
+    trace = summary(node, job)
+    told, found = totals(node.output(job)), kernels(trace)
+    assert {name: row["count"] for name, row in found.items()} == {"grind": LONG, "touch": SHORT}
+    for name, row in found.items():
+        room = row["error_ns"] if row["estimate"] else told[name][1] / 100
+        assert abs(row["total_ns"] - told[name][1]) <= room + told[name][1] / 100, (row, told)
+        assert row["estimate"] or row["error_ns"] == 0
+    check_causes(trace)
+
+
+def test_off_traces_nothing_and_says_so(node: LiveNode, launches: str) -> None:
+    job = node.submit(launches, "3", "3", gpu_milli=1000, trace="off")
+    found = node.wait(job, trace=True)
+    assert found.state == "succeeded"
+    assert found.trace is None or not found.trace["kernels"]
+    assert found.trace_absent or found.trace["absent"]
+
+
+def started_launching(node: LiveNode, launches: str, count: int, *more: str) -> int:
+    job = node.submit(launches, str(count), "0", "1000", *more, gpu_milli=1000, trace="full")
+    wait_until(lambda: count_of(node, job) > 20, "the first launches are folded")
+    return job
+
+
+def count_of(node: LiveNode, job: int) -> int:
+    found = node.ask(lambda client: client.get(job, trace=True))
+    rows = found.trace["kernels"] if found.trace else []
+    return sum(row["count"] for row in rows)
+
+
+def test_a_job_killed_in_the_middle_keeps_its_trace(node: LiveNode, launches: str) -> None:
+    job = started_launching(node, launches, 30_000)
+    node.stoker("cancel", str(job))
+    trace = summary(node, job)
+    assert node.wait(job).state == "cancelled"
+    assert 20 < kernels(trace)["grind"]["count"] < 30_000
+    check_causes(trace)
+
+
+def test_the_agents_death_costs_no_launch(node: LiveNode, launches: str) -> None:
+    job = started_launching(node, launches, 900)
+    old = node.kill("agent")
+    time.sleep(0.2)  # launches go on while nobody drains
+    node.wait_for_new("agent", old)
+    trace = summary(node, job)
+    assert kernels(trace)["grind"]["count"] == 900
+    assert set(lost(trace)) <= {"broken_spans"}  # thread time that nobody could watch, counted
+    told = totals(node.output(job))["grind"][1]
+    assert abs(kernels(trace)["grind"]["total_ns"] - told) <= told / 100
+
+
+def test_a_python_program_is_traced_without_a_change(node: LiveNode) -> None:
+    job = node.submit(
+        sys.executable, "-c", PYOPENCL, gpu_milli=1000, trace="full",
+        env={"PYOPENCL_NO_CACHE": "1"},
+    )  # fmt: skip
+    assert node.wait(job).state == "succeeded", node.output(job, "err").decode()
+    trace = summary(node, job)
+    assert kernels(trace)["add"]["count"] == 37
+    assert json.loads(node.stoker("job", str(job), "-o", "json").stdout)["trace"]["mode"] == "full"
