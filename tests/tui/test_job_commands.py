@@ -257,7 +257,7 @@ def test_a_terminal_that_knows_no_unicode_gets_the_table_all_the_same(
 ) -> None:
     jobs = [fakes.job_view(9, "running", name="日本")]
     node.answers["job.list"] = lambda asked: {"schema": "stoker/v1", "jobs": jobs, "next": None}
-    done = stoker(node, "jobs", PYTHONIOENCODING="ascii")
+    done = stoker(node, "jobs", PYTHONIOENCODING="latin-1")
     assert done.returncode == 0 and b"??" in done.stdout, done.stderr
 
 
