@@ -25,7 +25,7 @@ class ModelLog:
         self.sealed = False
 
     @property
-    def bytes(self) -> int:
+    def size(self) -> int:
         """What the entries take."""
         return sum(map(len, self.entries.values()))
 
@@ -37,7 +37,7 @@ class ModelLog:
             raise Gap(f"the log ends at entry {self.last}, though it confirmed entry {tail}")
         if tail != self.last:
             raise WrongTail(f"append at {tail}, the log ends at {self.last}")
-        if self.bytes + len(entry) > self.max_bytes:
+        if self.size + len(entry) > self.max_bytes:
             raise LogFull(f"append at {tail}: maximum bytes exceeded")
         self.last += 1
         self.entries[self.last] = entry

@@ -66,7 +66,9 @@ class WorkQueue:
 
     def take_users(self) -> list[Work]:
         """All that users asked for; what nodes said stays."""
-        users = [work for work in self._works if isinstance(work, SubmitWork | CancelWork)]
+        users: list[Work] = [
+            work for work in self._works if isinstance(work, SubmitWork | CancelWork)
+        ]
         self._works = deque(w for w in self._works if not isinstance(w, SubmitWork | CancelWork))
         self._bytes = sum(work.size for work in self._works)
         return users

@@ -119,7 +119,7 @@ def explain_view(replica: Replica, job: Job) -> schema.ExplainView:
     reasons = tuple(
         schema.ReasonView(
             code=_code(line.reason),
-            text=line.text(name),
+            text=f"ended: {job.reason}" if line.reason == Reason.ENDED else line.text(name),
             node=name(line.node) if line.node else "",
             data={"asked": line.asked, "have": line.have, "count": line.number, "job": line.job},
         )
@@ -143,10 +143,9 @@ def _code(number: int) -> str:
 def _summary(job: Job, reasons: tuple[schema.ReasonView, ...]) -> str:
     if job.state == "pending":
         return f"waits: {reasons[0].text}" if reasons else "waits"
-    if job.state in ENDED:
-        return f"{job.state}: {job.reason}"
-    where = f" on {job.decision.node}" if job.decision is not None else ""
-    return f"{job.state}{where}: {job.reason}"
+    if job.state in ENDED or job.decision is None:
+        return job.reason
+    return f"on {job.decision.node}: {job.reason}"
 
 
 _HELPS: dict[Reason, str] = {
