@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 import nats
 
-from stoker.agent import facts
+from stoker.agent import children, facts
 from stoker.agent import state as states
 from stoker.agent.state import Cluster, State
 from stoker.mesh import ask as asks
@@ -45,7 +45,7 @@ from stoker.scheduler.nouns import (
 )
 
 NODE = "node1"
-NATS_SERVER = Path(sys.executable).with_name("nats-server")
+NATS_SERVER = children.broker_program()
 Key = tuple[int, int]
 WAIT_S = 20.0
 
