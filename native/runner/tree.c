@@ -36,7 +36,7 @@ static int open_tree(struct sk_tree *tree)
 {
 	struct stat info;
 
-	tree->dir = openat(SK_FD_JOBS, tree->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	tree->dir = openat(SK_FD_JOBS, tree->name, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (tree->dir < 0)
 		return -errno;
 	if (fstat(tree->dir, &info))
