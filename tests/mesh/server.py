@@ -134,6 +134,16 @@ class Server:
         return nc
 
 
+async def settle(nc: Connection) -> None:
+    """Until the server has taken in all subscriptions of this connection.
+
+    nats-py writes the PING of `flush` past what is still buffered, so one flush may be answered
+    before a SUB that was sent first (nats-py 2.16 `_send_ping`).
+    """
+    await nc.flush()
+    await nc.flush()
+
+
 async def broker_reload(server: Server, user: str) -> None:
     from stoker.mesh import reload
 

@@ -15,7 +15,7 @@ from nats.aio.msg import Msg
 from stoker.mesh import broker, subjects
 from stoker.mesh.broker import Keys, Settings
 from stoker.native.errors import BadRequest, NotSupported
-from tests.mesh.server import SERVER, Server
+from tests.mesh.server import SERVER, Server, settle
 
 
 async def echo_subject(server: Server) -> list[Msg]:
@@ -29,7 +29,7 @@ async def echo_subject(server: Server) -> list[Msg]:
 
     await scheduler.subscribe(subjects.EVERY_USER_REQUEST, cb=answer)
     await scheduler.subscribe(subjects.EVERY_NODE_REQUEST, cb=answer)
-    await scheduler.flush()
+    await settle(scheduler)
     return seen
 
 
@@ -110,13 +110,13 @@ async def test_a_user_cannot_listen_to_others(server: Server) -> None:
 
     for subject in (">", "_INBOX.>", "_R_.>", "stoker.v1.>", "stoker.v1.cmd.*", "$SRV.>"):
         await alice.subscribe(subject, cb=hear)
-    await alice.flush()
+    await settle(alice)
     await echo_subject(server)
     scheduler = await server.connect("scheduler")
     assert await ask(bob, "stoker.v1.job.get") == "stoker.v1.user.bob.job.get"
     await scheduler.publish(subjects.command("node1"), b"secret")
-    await scheduler.flush()
-    await alice.flush()
+    await settle(scheduler)
+    await settle(alice)
     assert heard == []
     assert await violations(server, "subscription", 5)
 
@@ -139,12 +139,12 @@ async def test_an_agent_speaks_for_its_own_node_only(server: Server) -> None:
     ):
         server.errors.clear()
         await node.publish(subject, b"x")
-        await node.flush()
+        await settle(node)
         assert await violations(server, "publish", 1), subject
     server.errors.clear()
     for subject in (subjects.command("node2"), subjects.ask("node2", "logs"), "_INBOX.>", ">"):
         await node.subscribe(subject)
-    await node.flush()
+    await settle(node)
     assert await violations(server, "subscription", 4)
 
 
@@ -156,7 +156,7 @@ async def test_an_agent_may_answer_what_it_was_asked(server: Server) -> None:
         await node.publish(message.reply, b"here")
 
     await node.subscribe(subjects.ask("node1", "logs"), cb=answer)
-    await node.flush()
+    await settle(node)
     reply = await scheduler.request(subjects.ask("node1", "logs"), b"", timeout=1)
     assert reply.data == b"here"
 
