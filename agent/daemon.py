@@ -76,6 +76,8 @@ class Daemon:
         self._waiting = Waiting(loop)
         self._saying = Saying()
         self.counters: Counter[str] = Counter()
+        self.failed = False
+        """Whether it ended by itself, because of something that must not be gone on with."""
         self._position = PositionFile.open(setting.agent / "position")
         self._starts = Starts.open(setting.agent / "starts")
         self._lease = Lease.open(setting.state.run / "lease")
@@ -220,9 +222,17 @@ class Daemon:
         self._scheduled = False
         effects: list[Effect] = []
         now_s = time.monotonic()
-        while self._events:
-            effects += self._node.step(self._events.popleft(), now_s)
-        self._carry_out(effects)
+        try:
+            while self._events:
+                effects += self._node.step(self._events.popleft(), now_s)
+            self._carry_out(effects)
+        except Exception as error:
+            # What is believed and what was done may differ now. A new agent finds out: the
+            # spawner has the jobs, the scheduler the desired state.
+            _log.exception("the agent gives up and is to be started anew", error=str(error))
+            self.failed = True
+            self.stop()
+            return
         self._saying.status(self._node.status, ready=self._node.caught_up)
         if self._timer is not None:
             self._timer.cancel()
@@ -363,7 +373,7 @@ class Daemon:
             _log.error("a task ended", task=task.get_name(), error=repr(error), exc_info=error)
 
 
-async def _serve(option: str | None) -> None:
+async def _serve(option: str | None) -> int:
     setting = load(option)
     daemon = Daemon(setting)
     loop = asyncio.get_running_loop()
@@ -375,15 +385,16 @@ async def _serve(option: str | None) -> None:
     _log.info("agent starts", node=setting.node, boot=setting.boot_id, pid=os.getpid())
     await daemon.run()
     _log.info("agent ends", node=setting.node)
+    return int(daemon.failed)
 
 
-def _runner() -> Callable[[Coroutine[Any, Any, None]], None]:
+def _runner() -> Callable[[Coroutine[Any, Any, int]], int]:
     """uvloop where it is installed: a third less time per message."""
     try:
         import uvloop
     except ImportError:
         return asyncio.run
-    run: Callable[[Coroutine[Any, Any, None]], None] = uvloop.run
+    run: Callable[[Coroutine[Any, Any, int]], int] = uvloop.run
     return run
 
 
@@ -394,11 +405,13 @@ def main() -> int:
     option = parser.parse_args().state
     configure_logging()
     try:
-        _runner()(_serve(option))
+        return _runner()(_serve(option))
     except StokerError as error:
         _log.error("agent cannot start", error=error.message, hint=error.hint)
         return error.exit_code
-    return 0
+    except OSError as error:
+        _log.error("agent cannot start", error=str(error))
+        return 1
 
 
 if __name__ == "__main__":

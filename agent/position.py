@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Self
 
 from stoker.mesh.command import HASH_BYTES, Position
+from stoker.native.errors import Refused
 
 _SLOT = struct.Struct(f"<QQQ{HASH_BYTES}sI")
 """Number of the write, term, sequence, hash, CRC-32 of what precedes it."""
@@ -35,9 +36,18 @@ class PositionFile:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """Open or make the file at `path`; an empty or torn one is the beginning."""
+        """Open or make the file at `path`; an empty or torn one is the beginning.
+
+        Its room is taken now, so that storing needs none; Refused where the disk has none left.
+        """
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        return cls(os.open(path, flags, 0o600))
+        try:
+            descriptor = os.open(path, flags, 0o600)
+            if os.fstat(descriptor).st_size < 2 * _SLOT_BYTES:
+                os.pwrite(descriptor, bytes(_SLOT_BYTES), _SLOT_BYTES)
+        except OSError as error:
+            raise Refused(f"{path}: {error.strerror}") from error
+        return cls(descriptor)
 
     def store(self, position: Position) -> None:
         """Replace the older slot in one write."""

@@ -158,6 +158,25 @@ async def test_sigterm_ends_it_at_once_and_jobs_go_on(node: OneNode, shared: Pat
     assert await node.scheduler.output(key) == b"begun\ndone\n"
 
 
+async def test_without_a_spawner_it_waits_and_still_ends_at_once(node: OneNode) -> None:
+    for name in ("agent", "spawner"):
+        await asyncio.to_thread(node.kill, name)
+    node.start_agent()
+    await node.scheduler.until(lambda: node.log().count("agent starts") == 2)
+    assert node.processes["agent"].poll() is None
+    assert await asyncio.to_thread(node.kill, "agent", signal.SIGTERM) == 0
+
+
+async def test_settings_that_are_wrong_end_it_by_name(node: OneNode) -> None:
+    await asyncio.to_thread(node.kill, "agent")
+    (node.state.root / "config.toml").write_text("[retention]\njobs = 'many'\n")
+    node.start_agent()
+    code = await asyncio.to_thread(node.processes["agent"].wait, 20)
+    assert code == 2
+    assert "config.toml" in node.log()
+    assert "retention.jobs" in node.log()
+
+
 async def test_killed_in_the_middle_every_job_runs_exactly_once(
     node: OneNode, shared: Path
 ) -> None:

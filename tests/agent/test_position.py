@@ -3,10 +3,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+
+import pytest
 
 from stoker.agent.position import PositionFile
 from stoker.mesh.command import Position
+from stoker.native.errors import Refused
 
 
 def at(seq: int) -> Position:
@@ -42,3 +46,12 @@ def test_damage_to_both_slots_is_the_beginning(tmp_path: Path) -> None:
     file.store(at(2))
     path.write_bytes(b"\xff" * 128)
     assert PositionFile.open(path).position == Position()
+
+
+def test_a_full_disk_is_refused_when_it_is_opened(tmp_path: Path) -> None:
+    if os.geteuid():
+        pytest.skip("mknod needs root")
+    full = tmp_path / "position"
+    os.mknod(full, 0o020666, os.makedev(1, 7))  # /dev/full
+    with pytest.raises(Refused, match="No space left"):
+        PositionFile.open(full)
