@@ -108,7 +108,8 @@ def test_subjects_that_are_not_a_users_get_no_answer(unchanged: LiveNode) -> Non
     name = json.loads(unchanged.state.cluster.read_bytes())["node"]
     for subject in (
         f"stoker.v1.cmd.{name}", f"stoker.v1.hb.{name}", f"stoker.v1.node.{name}.outcome",
-        "stoker.v1.user.admin.job.submit", "stoker.v1.job.destroy", "$JS.API.STREAM.PURGE.SCHED_LOG",
+        "stoker.v1.user.admin.job.submit", "stoker.v1.job.destroy",
+        "$JS.API.STREAM.PURGE.SCHED_LOG",
     ):  # fmt: skip
         with pytest.raises((TimeoutError, nats.errors.Error)):
             unchanged.raw(subject, b"{}", timeout_s=0.3)
