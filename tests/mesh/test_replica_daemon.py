@@ -231,7 +231,8 @@ async def test_without_its_agent_a_job_says_so(fresh: Node) -> None:
 async def test_nodes_and_devices_show_their_latest_sample(node: Node) -> None:
     assert node.agent is not None
     await node.agent.observe(7)
-    await node.agent.nc.flush()
+    while (await node.ask("alice", "node", "list")).nodes[0].observation != 7:
+        await asyncio.sleep(0.01)
     await node.ask("alice", "job", "submit", argv=(HOLD,), gpu_milli=300)
     (row,) = (await node.ask("alice", "node", "list")).nodes
     assert (row.state, row.observation, row.load_milli, row.jobs) == ("ready", 7, 250, 1)
