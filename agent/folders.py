@@ -32,9 +32,15 @@ class Folders:
         """Called when spares run low; has `refill` run in the worker."""
 
     def begin(self) -> None:
-        """Spares of an earlier agent are emptied by force: nobody knows what they held."""
-        shutil.rmtree(self._pool, ignore_errors=True)
-        Path(self._pool).mkdir(mode=0o700, exist_ok=True)
+        """Go on with the spares of an earlier agent, those that are empty, and make the rest."""
+        pool = Path(self._pool)
+        pool.mkdir(mode=0o700, exist_ok=True)
+        for path in pool.iterdir():
+            if path.name.isdecimal() and path.is_dir() and not any(path.iterdir()):
+                self._number = max(self._number, int(path.name))
+                self._spare.append(str(path))
+            else:  # it was being emptied
+                shutil.rmtree(path, ignore_errors=True)
         self.refill()
 
     def take(self, job: int) -> str:

@@ -74,9 +74,13 @@ def test_a_folder_with_something_odd_in_it_goes_as_a_whole(
     assert not (tmp_path / "1").exists()
 
 
-def test_spares_of_an_earlier_agent_are_not_trusted(tmp_path: Path) -> None:
-    (tmp_path / POOL / "1").mkdir(parents=True)
-    (tmp_path / POOL / "1/out").write_text("of another job")
+def test_empty_spares_of_an_earlier_agent_are_used_and_others_are_not(tmp_path: Path) -> None:
+    (tmp_path / POOL / "7").mkdir(parents=True)
+    (tmp_path / POOL / "9").mkdir()
+    (tmp_path / POOL / "9/out").write_text("of another job")
     folders = Folders(tmp_path)
     folders.begin()
-    assert list(Path(folders.take(1)).iterdir()) == []
+    assert (tmp_path / POOL / "7").exists()
+    assert not (tmp_path / POOL / "9/out").exists()
+    for job in range(1, 4):
+        assert list(Path(folders.take(job)).iterdir()) == []
