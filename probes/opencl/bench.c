@@ -3,9 +3,10 @@
  *
  * Relied on by probes/bench_trace.py. One launch at a time: enqueue, wait until it has finished,
  * again. The kernel spins for about the asked time, found by trying; the figure that counts is the
- * time per launch of the whole loop, in the best and the median of several batches.
+ * time per launch of the whole loop, in the best and the median of many short batches: the best is
+ * what a machine shared with others can still repeat.
  *
- *     stoker-bench-opencl ITERATIONS LAUNCHES BATCHES    prints {"best_ns", "median_ns", ...}
+ *     stoker-bench-opencl ITERATIONS LAUNCHES BATCHES    prints {"best_ns", ...}
  *     stoker-bench-opencl find NS LAUNCHES               prints {"iterations"}
  *
  * Launches have no events and no profiling: what a tracer needs it must bring along.
@@ -66,21 +67,21 @@ static void prepare(void)
 	must(clSetKernelArg(device.kernel, 0, sizeof(buffer), &buffer), "clSetKernelArg");
 }
 
-static uint64_t now(void)
+static uint64_t read_clock(clockid_t id)
 {
 	struct timespec time;
 
-	clock_gettime(CLOCK_MONOTONIC, &time);
+	clock_gettime(id, &time);
 	return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
-/* Time per launch of one batch. */
-static double batch(int iterations, int launches)
+/* Time per launch of one batch: by the clock, and of the CPU in all threads of this process. */
+static double batch(int iterations, int launches, double *cpu_ns)
 {
 	const size_t one = 1;
 
 	must(clSetKernelArg(device.kernel, 1, sizeof(iterations), &iterations), "clSetKernelArg");
-	uint64_t from = now();
+	uint64_t cpu = read_clock(CLOCK_PROCESS_CPUTIME_ID), from = read_clock(CLOCK_MONOTONIC);
 
 	for (int i = 0; i < launches; i++) {
 		must(clEnqueueNDRangeKernel(device.queue, device.kernel, 1, NULL, &one, &one, 0,
@@ -88,15 +89,19 @@ static double batch(int iterations, int launches)
 		     "launch");
 		must(clFinish(device.queue), "clFinish");
 	}
-	return (double)(now() - from) / launches;
+	uint64_t to = read_clock(CLOCK_MONOTONIC);
+
+	if (cpu_ns)
+		*cpu_ns = (double)(read_clock(CLOCK_PROCESS_CPUTIME_ID) - cpu) / launches;
+	return (double)(to - from) / launches;
 }
 
 static double best_of(int iterations, int launches)
 {
-	double best = batch(iterations, launches);
+	double best = batch(iterations, launches, NULL);
 
-	for (int i = 0; i < 4; i++) {
-		double next = batch(iterations, launches);
+	for (int i = 0; i < 20; i++) {
+		double next = batch(iterations, launches, NULL);
 
 		best = next < best ? next : best;
 	}
@@ -106,16 +111,14 @@ static double best_of(int iterations, int launches)
 /* Iterations with which a launch takes `ns`; 1 where even the empty kernel takes longer. */
 static int find(double ns, int launches)
 {
-	int iterations = 1, known = 1 << 12;
+	int known = 1 << 8;
 	double empty = best_of(1, launches), spun;
 
 	do {
 		known *= 2;
 		spun = best_of(known, launches);
-	} while (spun < 2 * empty && known < ITERATIONS_MAX);
-	if (ns > empty)
-		iterations = (int)((ns - empty) / ((spun - empty) / known)) + 1;
-	return iterations;
+	} while (spun < 4 * empty && known < ITERATIONS_MAX);
+	return ns > empty ? (int)((ns - empty) / ((spun - empty) / known)) + 1 : 1;
 }
 
 static int by_value(const void *left, const void *right)
@@ -127,14 +130,17 @@ static int by_value(const void *left, const void *right)
 
 static void measure(int iterations, int launches, int batches)
 {
-	static double took[BATCHES];
+	static double took[BATCHES], cpu[BATCHES];
 
-	batch(iterations, launches); /* compiled, warm */
+	for (int i = 0; i < 3; i++) /* compiled, warm */
+		batch(iterations, launches, NULL);
 	for (int i = 0; i < batches; i++)
-		took[i] = batch(iterations, launches);
+		took[i] = batch(iterations, launches, &cpu[i]);
 	qsort(took, (size_t)batches, sizeof(took[0]), by_value);
-	printf("{\"best_ns\": %.1f, \"median_ns\": %.1f, \"launches\": %d, \"batches\": %d}\n",
-	       took[0], took[batches / 2], launches, batches);
+	qsort(cpu, (size_t)batches, sizeof(cpu[0]), by_value);
+	printf("{\"best_ns\": %.1f, \"median_ns\": %.1f, \"cpu_ns\": %.1f, "
+	       "\"launches\": %d, \"batches\": %d}\n",
+	       took[0], took[batches / 2], cpu[0], launches, batches);
 }
 
 int main(int argc, char **argv)

@@ -71,7 +71,7 @@ struct mapping {
 	int64_t drift_ppb;
 };
 
-static struct mapping load(struct sk_clock *clock)
+static inline struct mapping load(struct sk_clock *clock)
 {
 	struct mapping mapping;
 	uint32_t version;
@@ -87,7 +87,7 @@ static struct mapping load(struct sk_clock *clock)
 	return mapping;
 }
 
-static uint64_t apply(const struct mapping *mapping, uint64_t raw_ns)
+static inline uint64_t apply(const struct mapping *mapping, uint64_t raw_ns)
 {
 	int64_t since = (int64_t)(raw_ns - mapping->reference_ns);
 	/* Drift beyond the next refresh is not extrapolated: it would be a guess. */
@@ -96,13 +96,6 @@ static uint64_t apply(const struct mapping *mapping, uint64_t raw_ns)
 				: 0;
 
 	return raw_ns + (uint64_t)(mapping->offset_ns + drift);
-}
-
-uint64_t sk_clock_map(struct sk_clock *clock, uint64_t raw_ns)
-{
-	struct mapping mapping = load(clock);
-
-	return mapping.id == SK_CLOCK_UNKNOWN ? 0 : apply(&mapping, raw_ns);
 }
 
 /* With `changing` held. */
@@ -239,27 +232,46 @@ static void note_miss(unsigned device)
 	store(clock, &none);
 }
 
-void sk_clock_observe(unsigned device, uint64_t raw_ns, uint64_t from_ns, uint64_t to_ns)
+static bool is_due(const struct sk_clock *clock, int32_t id, uint64_t from_ns, uint64_t to_ns)
+{
+	if (id == SK_CLOCK_UNKNOWN)
+		return true;
+	if (id == SK_CLOCK_BY_CALLS && to_ns - from_ns < 2 * clock->error_ns)
+		return true;
+	return to_ns > clock->refreshed_ns + (id == SK_CLOCK_BY_CALLS ? 10 : 1) * SECOND;
+}
+
+/* Once a second, or when something does not fit. Returns what to map with from now on. */
+static struct mapping learn(unsigned device, uint64_t raw_ns, uint64_t from_ns, uint64_t to_ns,
+			    bool missed, bool due)
+{
+	struct sk_clock *clock = &layer->clocks[device];
+
+	/* Where somebody else is at it already, what there is serves once more. */
+	if (!atomic_flag_test_and_set_explicit(&clock->changing, memory_order_acquire)) {
+		if (missed)
+			note_miss(device);
+		if (due)
+			change(device, raw_ns, from_ns, to_ns);
+		if (!missed)
+			clock->misses = 0;
+		atomic_flag_clear_explicit(&clock->changing, memory_order_release);
+	}
+	return load(clock);
+}
+
+void sk_clock_place(unsigned device, const uint64_t raw_ns[3], uint64_t from_ns, uint64_t to_ns,
+		    uint64_t ret[3])
 {
 	struct sk_clock *clock = &layer->clocks[device];
 	struct mapping mapping = load(clock);
-	uint64_t stamp = mapping.id == SK_CLOCK_UNKNOWN ? 0 : apply(&mapping, raw_ns);
-	uint64_t slack = SLACK_NS + clock->error_ns;
-	bool missed = stamp && (stamp + slack < from_ns || stamp > to_ns + slack);
-	bool due = !stamp || (mapping.id == SK_CLOCK_BY_CALLS
-				      ? to_ns - from_ns < 2 * clock->error_ns ||
-						to_ns > clock->refreshed_ns + 10 * SECOND
-				      : to_ns > clock->refreshed_ns + SECOND);
+	uint64_t stamp = apply(&mapping, raw_ns[0]), slack = SLACK_NS + clock->error_ns;
+	bool missed = mapping.id != SK_CLOCK_UNKNOWN &&
+		      (stamp + slack < from_ns || stamp > to_ns + slack);
+	bool due = is_due(clock, mapping.id, from_ns, to_ns);
 
-	if (!missed && !due)
-		return;
-	if (atomic_flag_test_and_set_explicit(&clock->changing, memory_order_acquire))
-		return; /* somebody else is at it */
-	if (missed)
-		note_miss(device);
-	if (due)
-		change(device, raw_ns, from_ns, to_ns);
-	if (!missed)
-		clock->misses = 0;
-	atomic_flag_clear_explicit(&clock->changing, memory_order_release);
+	if (missed || due)
+		mapping = learn(device, raw_ns[0], from_ns, to_ns, missed, due);
+	for (int i = 0; i < 3; i++)
+		ret[i] = raw_ns[i] ? apply(&mapping, raw_ns[i]) : 0;
 }

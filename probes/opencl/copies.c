@@ -41,7 +41,7 @@ static uint64_t sum_of(cl_uint count, const size_t *sizes)
 /* The call `run` as a copy of `kind`; its last argument is the event that `taken` stands for. */
 #define COPY(kind, queue, bytes, blocks, run)                                                      \
 	struct sk_launch launch;                                                                   \
-	cl_event *taken = sk_launch_begin(&launch, kind, 0, event);                                \
+	cl_event *taken = sk_launch_begin(&launch, sk_thread_here(), kind, 0, event);              \
 	cl_int error = run;                                                                        \
                                                                                                    \
 	sk_launch_end(&launch, queue, error, error ? 0 : (bytes));                                 \
@@ -52,7 +52,7 @@ static uint64_t sum_of(cl_uint count, const size_t *sizes)
 /* The same for calls that return a pointer and the error by an argument. */
 #define MAP(kind, queue, bytes, blocks, run)                                                       \
 	struct sk_launch launch;                                                                   \
-	cl_event *taken = sk_launch_begin(&launch, kind, 0, event);                                \
+	cl_event *taken = sk_launch_begin(&launch, sk_thread_here(), kind, 0, event);              \
 	cl_int error = CL_SUCCESS;                                                                 \
 	void *mapped = run;                                                                        \
                                                                                                    \

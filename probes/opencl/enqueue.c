@@ -4,18 +4,19 @@
 
 #include <string.h>
 
-static bool is_traced(void)
+static bool is_traced(const struct sk_thread *thread)
 {
-	return sk_thread_here() || layer->state == SK_LAYER_READY;
+	return thread || layer->state == SK_LAYER_READY;
 }
 
 static cl_int CL_API_CALL on_kernel(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,
 				    const size_t *offset, const size_t *global, const size_t *local,
 				    cl_uint waits, const cl_event *wait, cl_event *event)
 {
+	struct sk_thread *thread = sk_thread_here();
 	struct sk_launch launch;
-	unsigned name = is_traced() ? sk_kernel_name(kernel) : 0;
-	cl_event *taken = sk_launch_begin(&launch, SK_KIND_KERNEL, name, event);
+	unsigned name = is_traced(thread) ? sk_kernel_name(kernel) : 0;
+	cl_event *taken = sk_launch_begin(&launch, thread, SK_KIND_KERNEL, name, event);
 	cl_int error = next.clEnqueueNDRangeKernel(queue, kernel, dimensions, offset, global, local,
 						   waits, wait, taken);
 
@@ -26,9 +27,10 @@ static cl_int CL_API_CALL on_kernel(cl_command_queue queue, cl_kernel kernel, cl
 static cl_int CL_API_CALL on_task(cl_command_queue queue, cl_kernel kernel, cl_uint waits,
 				  const cl_event *wait, cl_event *event)
 {
+	struct sk_thread *thread = sk_thread_here();
 	struct sk_launch launch;
-	unsigned name = is_traced() ? sk_kernel_name(kernel) : 0;
-	cl_event *taken = sk_launch_begin(&launch, SK_KIND_KERNEL, name, event);
+	unsigned name = is_traced(thread) ? sk_kernel_name(kernel) : 0;
+	cl_event *taken = sk_launch_begin(&launch, thread, SK_KIND_KERNEL, name, event);
 	cl_int error = next.clEnqueueTask(queue, kernel, waits, wait, taken);
 
 	sk_launch_end(&launch, queue, error, 0);
@@ -41,9 +43,10 @@ static cl_int CL_API_CALL on_native(cl_command_queue queue, void(CL_CALLBACK *fu
 				    const cl_mem *list, const void **locations, cl_uint waits,
 				    const cl_event *wait, cl_event *event)
 {
+	struct sk_thread *thread = sk_thread_here();
 	struct sk_launch launch;
-	unsigned name = is_traced() ? sk_kernel_intern("(native kernel)") : 0;
-	cl_event *taken = sk_launch_begin(&launch, SK_KIND_KERNEL, name, event);
+	unsigned name = is_traced(thread) ? sk_kernel_intern("(native kernel)") : 0;
+	cl_event *taken = sk_launch_begin(&launch, thread, SK_KIND_KERNEL, name, event);
 	cl_int error = next.clEnqueueNativeKernel(queue, function, arguments, bytes, objects, list,
 						  locations, waits, wait, taken);
 

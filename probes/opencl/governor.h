@@ -17,7 +17,7 @@
 
 enum {
 	SK_GOVERNOR_SHARE = 125,	 /* 0.8 %, which leaves room for what is not measured */
-	SK_GOVERNOR_CREDIT_NS = 2000000, /* short programs are timed whole */
+	SK_GOVERNOR_CREDIT_NS = 1000000, /* short programs are timed whole */
 	SK_GOVERNOR_SHIFT_MAX = 15,
 };
 
@@ -42,9 +42,10 @@ static inline uint64_t sk_governor_fair_ns(const struct sk_thread *thread)
 	return cost * SK_GOVERNOR_SHARE * (thread->cells_used ? thread->cells_used : 1);
 }
 
-static inline void sk_governor_begin_block(struct sk_thread *thread, struct sk_cell *cell)
+static inline void sk_governor_begin_block(struct sk_thread *thread, struct sk_cell *cell,
+					   uint64_t now)
 {
-	uint64_t now = sk_clock_now(), took = now - cell->began_ns;
+	uint64_t took = now - cell->began_ns;
 	uint64_t fair = sk_governor_fair_ns(thread);
 
 	thread->cells_used += !cell->began_ns;
@@ -64,11 +65,14 @@ static inline void sk_governor_begin_block(struct sk_thread *thread, struct sk_c
 	cell->pick = 1 + (uint32_t)(thread->random >> 32 & (cell->left - 1));
 }
 
-/** Is this launch timed? */
-static inline bool sk_governor_take(struct sk_thread *thread, struct sk_cell *cell)
+/** Is this launch timed? `now_ns` is set where the clock had to be read, else left alone. */
+static inline bool sk_governor_take(struct sk_thread *thread, struct sk_cell *cell,
+				    uint64_t *now_ns)
 {
-	if (!cell->left)
-		sk_governor_begin_block(thread, cell);
+	if (!cell->left) {
+		*now_ns = sk_clock_now();
+		sk_governor_begin_block(thread, cell, *now_ns);
+	}
 	return cell->left-- == cell->pick;
 }
 

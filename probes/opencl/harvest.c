@@ -22,25 +22,33 @@ static void give(struct sk_thread *thread)
 	atomic_flag_clear_explicit(&thread->harvesting, memory_order_release);
 }
 
-/* 1: finished and stamped, 0: not yet, negative: it failed. */
-static cl_int status_of(cl_event event)
+enum outcome { NOT_YET, STAMPED, FAILED, UNSTAMPED };
+
+/* Why the driver has no stamps: asked only when it has none, so mostly not at all. */
+static enum outcome why_none(cl_event event)
 {
 	cl_int status = CL_QUEUED;
-	cl_int error = next.clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status),
-					   &status, NULL);
 
-	if (error)
-		return error;
-	return status == CL_COMPLETE ? 1 : status > 0 ? 0 : status;
+	if (next.clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status,
+				NULL) ||
+	    status < 0)
+		return FAILED;
+	return status == CL_COMPLETE ? UNSTAMPED : NOT_YET;
 }
 
-static bool read_stamps(cl_event event, cl_ulong stamps[4])
+/* A driver answers as soon as, and not before, the command has finished. */
+static enum outcome read_stamps(cl_event event, cl_ulong stamps[4])
 {
-	for (cl_uint i = 0; i < 4; i++) /* queued, submit, start, end are consecutive */
-		if (next.clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_QUEUED + i,
+	stamps[1] = 0;
+	for (cl_uint i = 4; i-- > 0;) /* queued, submit, start, end are consecutive */
+		/* Nothing is computed from submit, so only a full trace pays for it. */
+		if ((i != 1 || layer->mode == SK_MODE_FULL) &&
+		    next.clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_QUEUED + i,
 						 sizeof(stamps[i]), &stamps[i], NULL))
-			return false;
-	return stamps[0] && stamps[2] && stamps[3] >= stamps[2] && stamps[3] - stamps[2] < UNSEEN;
+			return why_none(event);
+	return stamps[0] && stamps[2] && stamps[3] >= stamps[2] && stamps[3] - stamps[2] < UNSEEN
+		       ? STAMPED
+		       : UNSTAMPED;
 }
 
 static uint32_t saturated(uint64_t ns)
@@ -65,10 +73,9 @@ static struct sk_record *next_cell(struct sk_thread *thread)
 }
 
 static void publish(struct sk_thread *thread, const struct sk_waiting *waiting,
-		    const cl_ulong stamps[4])
+		    const uint64_t stamps[4])
 {
 	struct sk_slot_counters *counters = &thread->slot->counters;
-	struct sk_clock *clock = &layer->clocks[waiting->device];
 	struct sk_record *record = next_cell(thread);
 
 	if (!record) {
@@ -76,9 +83,13 @@ static void publish(struct sk_thread *thread, const struct sk_waiting *waiting,
 		sk_add(&counters->lost_ns, stamps[3] - stamps[2]);
 		return;
 	}
-	record->queued_ns = sk_clock_map(clock, stamps[0]);
-	record->submit_ns = sk_clock_map(clock, stamps[1]);
-	record->start_ns = sk_clock_map(clock, stamps[2]);
+	uint64_t mapped[3];
+
+	sk_clock_place(waiting->device, stamps, waiting->call_from_ns,
+		       waiting->call_from_ns + waiting->call_ns, mapped);
+	record->queued_ns = mapped[0];
+	record->submit_ns = mapped[1];
+	record->start_ns = mapped[2];
 	/* The length is the device's own, whatever happens to the clocks meanwhile. */
 	record->end_ns = record->start_ns + (stamps[3] - stamps[2]);
 	record->bytes = waiting->bytes;
@@ -94,25 +105,25 @@ static void publish(struct sk_thread *thread, const struct sk_waiting *waiting,
 	record->shift = waiting->shift;
 	record->flags = 0;
 	sk_ring_commit(&thread->ring);
+	/* The ring is larger than the caches: have the next cell's line by the next launch. */
+	__builtin_prefetch(&thread->ring.cells[thread->ring.head & thread->ring.mask], 1);
 }
 
 /* One launch; false while it has not finished. */
 static bool harvest_one(struct sk_thread *thread, struct sk_waiting *waiting)
 {
 	struct sk_slot_counters *counters = &thread->slot->counters;
-	cl_int status = status_of(waiting->event);
 	cl_ulong stamps[4];
+	enum outcome outcome = read_stamps(waiting->event, stamps);
 
-	if (!status)
+	if (outcome == NOT_YET)
 		return false;
-	if (status < 0) {
-		sk_add(&counters->failed, 1);
-	} else if (!read_stamps(waiting->event, stamps)) {
-		sk_add(&counters->unstamped, 1);
+	if (outcome == STAMPED) {
+		const uint64_t ns[4] = {stamps[0], stamps[1], stamps[2], stamps[3]};
+
+		publish(thread, waiting, ns);
 	} else {
-		sk_clock_observe(waiting->device, stamps[0], waiting->call_from_ns,
-				 waiting->call_from_ns + waiting->call_ns);
-		publish(thread, waiting, stamps);
+		sk_add(outcome == FAILED ? &counters->failed : &counters->unstamped, 1);
 	}
 	next.clReleaseEvent(waiting->event);
 	return true;
@@ -124,13 +135,16 @@ static void store_oldest(struct sk_thread *thread, unsigned index, uint64_t ns)
 	atomic_store_explicit(&thread->slot->oldest_ns[index], ns, memory_order_release);
 }
 
-/* The lane's oldest launch without a record. The owner may append at the same time. */
+/* The lane's oldest launch without a record, after some were taken out. The owner may append
+ * while another thread harvests for it. */
 static void tell_oldest(struct sk_thread *thread, unsigned index, uint64_t head)
 {
 	struct sk_lane *lane = &thread->lanes[index];
 
 	if (head == atomic_load_explicit(&lane->tail, memory_order_acquire)) {
 		store_oldest(thread, index, 0);
+		/* Pairs with the owner, which stores the tail after the oldest: one of both sees
+		 * what the other did. */
 		atomic_thread_fence(memory_order_seq_cst);
 		if (head == atomic_load_explicit(&lane->tail, memory_order_acquire))
 			return;
@@ -138,7 +152,24 @@ static void tell_oldest(struct sk_thread *thread, unsigned index, uint64_t head)
 	store_oldest(thread, index, lane->items[head & sk_lane_mask()].call_from_ns);
 }
 
-static uint64_t harvest(struct sk_thread *thread, unsigned index)
+/* The same for the owner itself, which does not append meanwhile. An empty lane starts over, so
+ * that a program that waits for every launch stays within a few cache lines. */
+static void tell_own_oldest(struct sk_thread *thread, unsigned index, uint64_t head)
+{
+	struct sk_lane *lane = &thread->lanes[index];
+
+	if (head != atomic_load_explicit(&lane->tail, memory_order_relaxed)) {
+		store_oldest(thread, index, lane->items[head & sk_lane_mask()].call_from_ns);
+		return;
+	}
+	store_oldest(thread, index, 0);
+	thread->lanes_waiting &= ~(1u << index);
+	atomic_store_explicit(&lane->head, 0, memory_order_relaxed);
+	atomic_store_explicit(&lane->tail, 0, memory_order_relaxed);
+}
+
+/* How many were taken out. */
+static uint64_t harvest(struct sk_thread *thread, unsigned index, bool own)
 {
 	struct sk_lane *lane = &thread->lanes[index];
 	uint64_t from = atomic_load_explicit(&lane->head, memory_order_relaxed), head = from;
@@ -147,11 +178,17 @@ static uint64_t harvest(struct sk_thread *thread, unsigned index)
 
 	while (head != tail && harvest_one(thread, &lane->items[head & sk_lane_mask()]))
 		head++;
-	if (head == from)
+	if (head == from) {
+		if (own && head == tail) /* another thread has taken the last out */
+			thread->lanes_waiting &= ~(1u << index);
 		return 0;
+	}
 	/* Pairs with the owner's acquire: the items may be used again. */
 	atomic_store_explicit(&lane->head, head, memory_order_release);
-	tell_oldest(thread, index, head);
+	if (own)
+		tell_own_oldest(thread, index, head);
+	else
+		tell_oldest(thread, index, head);
 	return head - from;
 }
 
@@ -167,8 +204,8 @@ static void measure(struct sk_thread *thread, uint64_t began_ns, uint64_t count)
 
 static void harvest_measured(struct sk_thread *thread, unsigned lane)
 {
-	bool measured = (++thread->harvests & 15) == 0;
-	uint64_t began = measured ? sk_clock_now() : 0, count = harvest(thread, lane);
+	bool measured = (++thread->harvests & 63) == 0;
+	uint64_t began = measured ? sk_clock_now() : 0, count = harvest(thread, lane, true);
 
 	if (measured && count)
 		measure(thread, began, count);
@@ -189,10 +226,9 @@ void sk_harvest_all(struct sk_thread *thread)
 {
 	if (!take(thread))
 		return;
-	for (unsigned lane = 0; lane < SK_SEGMENT_LANES; lane++)
-		if (thread->lanes[lane].head != thread->lanes[lane].tail)
-			harvest_measured(thread, lane);
-	atomic_fetch_add_explicit(&thread->harvested, 1, memory_order_relaxed);
+	for (uint32_t lanes = thread->lanes_waiting; lanes; lanes &= lanes - 1)
+		harvest_measured(thread, (unsigned)__builtin_ctz(lanes));
+	sk_add(&thread->harvested, 1);
 	give(thread);
 }
 
@@ -202,7 +238,7 @@ bool sk_harvest_for(struct sk_thread *thread)
 		return false;
 	for (unsigned lane = 0; lane < SK_SEGMENT_LANES; lane++)
 		if (thread->lanes[lane].head != thread->lanes[lane].tail)
-			harvest(thread, lane);
+			harvest(thread, lane, false);
 	give(thread);
 	return true;
 }
@@ -215,7 +251,7 @@ void sk_harvest_after_wait(void)
 					   ? sk_here.thread
 					   : NULL;
 
-	if (thread)
+	if (thread && thread->lanes_waiting)
 		sk_harvest_all(thread);
 }
 

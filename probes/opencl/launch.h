@@ -4,7 +4,7 @@
  *
  * Relied on by enqueue.c and copies.c:
  *     struct sk_launch launch;
- *     cl_event *event = sk_launch_begin(&launch, SK_KIND_KERNEL, name, event_of_the_caller);
+ *     cl_event *event = sk_launch_begin(&launch, sk_thread_here(), kind, name, the_callers_event);
  *     cl_int error = next.clEnqueue...(..., event);
  *     sk_launch_end(&launch, queue, error, bytes);
  * A launch counts when the driver took it. The caller's event stays the caller's; where it wanted
@@ -40,11 +40,11 @@ void sk_launch_timed_end(struct sk_launch *launch, cl_command_queue queue, uint6
 void sk_launch_count_shared(const struct sk_launch *launch, uint64_t bytes);
 void sk_launch_measure_untimed(struct sk_thread *thread);
 
-static inline cl_event *sk_launch_begin(struct sk_launch *launch, unsigned kind, unsigned name,
-					cl_event *event)
+static inline cl_event *sk_launch_begin(struct sk_launch *launch, struct sk_thread *thread,
+					unsigned kind, unsigned name, cl_event *event)
 {
-	struct sk_thread *thread = sk_thread_here();
 	struct sk_cell *cell;
+	uint64_t now = 0;
 
 	launch->thread = thread;
 	launch->kind = (uint8_t)kind;
@@ -54,7 +54,7 @@ static inline cl_event *sk_launch_begin(struct sk_launch *launch, unsigned kind,
 		return event;
 	if (layer->mode == SK_MODE_GOVERNED) {
 		cell = &thread->cells[kind == SK_KIND_KERNEL ? name : SK_SEGMENT_NAMES + kind];
-		launch->timed = sk_governor_take(thread, cell);
+		launch->timed = sk_governor_take(thread, cell, &now);
 		launch->shift = (uint8_t)cell->shift;
 	} else {
 		launch->timed = true;
@@ -64,8 +64,10 @@ static inline cl_event *sk_launch_begin(struct sk_launch *launch, unsigned kind,
 		return event;
 	launch->event = event ? event : &launch->own;
 	launch->own = NULL;
-	launch->entered_ns = (thread->samples & 15) == 15 ? sk_clock_now() : 0;
-	launch->from_ns = sk_clock_now();
+	launch->entered_ns = 0;
+	if ((thread->samples & 63) == 63)
+		launch->entered_ns = now = now ? now : sk_clock_now();
+	launch->from_ns = now && !launch->entered_ns ? now : sk_clock_now();
 	/* The device may begin before the call returns, so the reader must not settle this time. */
 	atomic_store_explicit(&thread->slot->calling_ns, launch->from_ns, memory_order_relaxed);
 	return launch->event;

@@ -95,6 +95,7 @@ static void become_owner(struct sk_thread *thread)
 	thread->refilled_ns = 0;
 	memset(thread->cells, 0, sizeof(thread->cells));
 	thread->cells_used = 0;
+	thread->lanes_waiting = 0;
 	store_u64(&counters->opened_ns, now);
 	store_u64(&counters->seen_ns, now);
 	thread->slot->tid = (uint32_t)syscall(SYS_gettid);
