@@ -231,8 +231,9 @@ async def test_without_its_agent_a_job_says_so(fresh: Node) -> None:
 async def test_nodes_and_devices_show_their_latest_sample(node: Node) -> None:
     assert node.agent is not None
     await node.agent.observe(7)
-    while (await node.ask("alice", "node", "list")).nodes[0].observation != 7:
-        await asyncio.sleep(0.01)
+    for _ in range(500):
+        if (await node.ask("alice", "node", "list")).nodes[0].observation == 7:
+            break
     await node.ask("alice", "job", "submit", argv=(HOLD,), gpu_milli=300)
     (row,) = (await node.ask("alice", "node", "list")).nodes
     assert (row.state, row.observation, row.load_milli, row.jobs) == ("ready", 7, 250, 1)
@@ -331,9 +332,7 @@ async def test_an_ordered_end_is_quick_and_clean(node: Node) -> None:
 async def test_snapshots_bound_the_log_and_a_damaged_one_gives_way(fresh: Node) -> None:
     node = await fresh.start()
     for n in range(3):
-        await asyncio.gather(
-            *(node.ask("alice", "job", "submit", argv=("true", "x" * 30_000)) for _ in range(60))
-        )
+        await submit_large(node, n)
         wanted = n + 1
         await node.until(lambda wanted=wanted: len(snapshots(node)) >= min(wanted, 2))
     node.kill_scheduler()
@@ -345,16 +344,30 @@ async def test_snapshots_bound_the_log_and_a_damaged_one_gives_way(fresh: Node) 
     assert "snapshot damaged" in node.log()
 
 
+async def submit_large(node: Node, part: int) -> None:
+    """60 jobs of 30 kB each, also while the log makes room for them."""
+    await asyncio.gather(
+        *(
+            node.persist(
+                "alice",
+                "job",
+                "submit",
+                argv=("true", "x" * 30_000),
+                idempotency_key=f"{part}-{n}",
+            )
+            for n in range(60)
+        )
+    )
+
+
 def snapshots(node: Node) -> list[Path]:
     return sorted((node.folder / "scheduler").glob("*.snapshot"))
 
 
 async def test_no_good_snapshot_is_a_corrupt_state(fresh: Node) -> None:
     node = await fresh.start()
-    for _ in range(4):
-        await asyncio.gather(
-            *(node.ask("alice", "job", "submit", argv=("true", "x" * 30_000)) for _ in range(60))
-        )
+    for n in range(4):
+        await submit_large(node, n)
     await node.until(lambda: "log trimmed" in node.log())
     node.kill_scheduler()
     for file in snapshots(node):
