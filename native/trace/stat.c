@@ -86,9 +86,10 @@ void sk_stat_total(const struct sk_stat *stat, uint64_t count, struct sk_stat_to
 		return;
 	double untimed = count > weighted ? (double)(count - weighted) : 0;
 	double width = sqrt(total_variance(stat, untimed, (double)timed));
-	/* Rare long launches make the sum skewed. What a Poisson count needs beyond the normal
-	 * interval are about two more: two samples as long as the longest, each for its block. */
-	double unseen = 2 * (double)stat->histogram.max * ((double)count / (double)timed - 1);
+	/* Rare long launches make the sum skewed, and a sample may have missed some: a kind of
+	 * which none was seen may still be three in the blocks' others (the rule of three, 95 %).
+	 */
+	double unseen = 3 * (double)stat->histogram.max * ((double)count / (double)timed - 1);
 
 	ret->error_ns = (uint64_t)ceil(student((double)timed - 1) * width + unseen);
 }

@@ -24,20 +24,7 @@ static void give(struct sk_thread *thread)
 
 enum outcome { NOT_YET, STAMPED, FAILED, UNSTAMPED };
 
-/* Why the driver has no stamps: asked only when it has none, so mostly not at all. */
-static enum outcome why_none(cl_event event)
-{
-	cl_int status = CL_QUEUED;
-
-	if (next.clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status,
-				NULL) ||
-	    status < 0)
-		return FAILED;
-	return status == CL_COMPLETE ? UNSTAMPED : NOT_YET;
-}
-
-/* A driver answers as soon as, and not before, the command has finished. */
-static enum outcome read_stamps(cl_event event, cl_ulong stamps[4])
+static bool ask_stamps(cl_event event, cl_ulong stamps[4])
 {
 	stamps[1] = 0;
 	for (cl_uint i = 4; i-- > 0;) /* queued, submit, start, end are consecutive */
@@ -45,10 +32,25 @@ static enum outcome read_stamps(cl_event event, cl_ulong stamps[4])
 		if ((i != 1 || layer->mode == SK_MODE_FULL) &&
 		    next.clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_QUEUED + i,
 						 sizeof(stamps[i]), &stamps[i], NULL))
-			return why_none(event);
-	return stamps[0] && stamps[2] && stamps[3] >= stamps[2] && stamps[3] - stamps[2] < UNSEEN
-		       ? STAMPED
-		       : UNSTAMPED;
+			return false;
+	return stamps[0] && stamps[2] && stamps[3] >= stamps[2] && stamps[3] - stamps[2] < UNSEEN;
+}
+
+/* A driver gives stamps as soon as, and not before, the command has finished, so its status is
+ * asked only when there are none. It may have finished between the two questions. */
+static enum outcome read_stamps(cl_event event, cl_ulong stamps[4])
+{
+	cl_int status = CL_QUEUED;
+
+	if (ask_stamps(event, stamps))
+		return STAMPED;
+	if (next.clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status,
+				NULL) ||
+	    status < 0)
+		return FAILED;
+	if (status != CL_COMPLETE)
+		return NOT_YET;
+	return ask_stamps(event, stamps) ? STAMPED : UNSTAMPED;
 }
 
 static uint32_t saturated(uint64_t ns)
