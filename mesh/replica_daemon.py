@@ -53,7 +53,8 @@ DISK_RESERVE_SHARE = 0.05
 """Of a small disk."""
 BROKER_STUCK_S = 6.0
 """A log that answers nothing for so long, with room on the disk, needs its broker restarted."""
-BROKER_AGAIN_S = 20.0
+BROKER_AGAIN_S = 11.0
+"""Before it is asked again: a broker younger than 10 s is not restarted, and the ask is lost."""
 
 log = structlog.get_logger("scheduler")
 
@@ -545,7 +546,8 @@ def _scheduler_key(state: Path, cluster: Cluster) -> Identity:
 def _options(arguments: list[str]) -> Options:
     parser = argparse.ArgumentParser(prog="stoker-scheduler", description=__doc__)
     parser.add_argument("--state", type=Path, required=True)
-    parser.add_argument("--log-max-bytes", type=int, default=broker.LOG_MAX_BYTES)
+    limit = os.environ.get("STOKER_SCHEDULER_LOG_MAX_BYTES", str(broker.LOG_MAX_BYTES))
+    parser.add_argument("--log-max-bytes", type=int, default=limit)
     parser.add_argument("--disk-reserve-bytes", type=int, default=DISK_RESERVE_BYTES)
     return Options(**vars(parser.parse_args(arguments)))
 

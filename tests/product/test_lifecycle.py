@@ -235,7 +235,7 @@ def test_a_full_disk_refuses_jobs_by_name_and_serves_again_with_room() -> None:
             assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done.stderr
             assert node.jobs() == jobs
             (folder / "filler").unlink()
-            wait_until(lambda: refusal(node) == "", "submits are taken again")
+            wait_until(lambda: refusal(node) == "", "submits are taken again", 40)
             assert node.run("sh", "-c", "exit 6").exit_code == 6
         finally:
             ended = node.stoker("down", check=False)
