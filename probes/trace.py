@@ -8,6 +8,8 @@ any point: no record is lost or counted twice. All times are CLOCK_MONOTONIC ns.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import struct
 import time
@@ -305,14 +307,19 @@ class JobTrace:
     def write_timeline(self, path: Path, *, title: str = "") -> TimelineCounts:
         """Write the newest 65,536 records and spans as a Perfetto trace; `path` is replaced."""
         whole = path.with_name(path.name + ".part")
-        with whole.open("wb") as file:
-            error, *_ = self._job.write_timeline(
-                file.fileno(), title, time.monotonic_ns(), time.time_ns()
-            )
+        try:
+            with whole.open("wb") as file:
+                error, *_ = self._job.write_timeline(
+                    file.fileno(), title, time.monotonic_ns(), time.time_ns()
+                )
+            if not error:
+                whole.replace(path)
+        except OSError as failed:
+            error = -(failed.errno or errno.EIO)
         if error:
-            whole.unlink()
+            with contextlib.suppress(OSError):
+                whole.unlink()
             raise errors.from_errno(error, f"write the timeline {path}")
-        whole.replace(path)
         return _timeline(self._job.summary())
 
     def close(self) -> None:
