@@ -18,7 +18,7 @@ static int open_folder(const char *path)
 static int allocate(struct sk_job *job)
 {
 	/* Large blocks that become resident only as far as they are used. */
-	job->view = calloc(1, sizeof(*job->view));
+	job->view = aligned_alloc(alignof(struct sk_segment), sizeof(*job->view));
 	job->records = calloc(SK_JOB_BATCH, sizeof(*job->records));
 	job->input.intervals = calloc(SK_JOB_WAITING_INTERVALS, sizeof(struct sk_interval));
 	job->input.spans = calloc(SK_JOB_WAITING_SPANS, sizeof(struct sk_thread_span));
