@@ -3,7 +3,7 @@
  *
  *     check ring SECONDS     one producer, one consumer: every record whole, in order, once
  *     check killed SEED      a producer killed anywhere: what is published is whole
- *     check fuzz SEED ROUNDS segments of random bytes: no bad access, causes still add up
+ *     check fuzz FOLDER SEED ROUNDS   segments of random bytes: no bad access, causes add up
  */
 #include "trace/job.h"
 #include "trace/ring.h"
@@ -214,15 +214,14 @@ static void check_totals(struct sk_job *job)
 	}
 }
 
-static void check_fuzz(unsigned seed, int rounds)
+static void check_fuzz(const char *folder, unsigned seed, int rounds)
 {
-	char folder[] = "/tmp/sk-fuzz-XXXXXX", path[128], store[64];
+	char path[4096], store[4096];
 	struct sk_job_drained drained;
 	struct sk_job *job;
 	uint64_t now = 1000000000000;
 
 	srandom(seed);
-	assert(mkdtemp(folder));
 	snprintf(store, sizeof(store), "%s/store", folder);
 	assert(!mkdir(store, 0700));
 	assert(!sk_job_open(&job, folder, store, SK_MODE_FULL, getuid(), now));
@@ -241,8 +240,6 @@ static void check_fuzz(unsigned seed, int rounds)
 	check_totals(job);
 	printf("fuzzed %d, folded %" PRIu64 "\n", rounds, job->fold.state->records);
 	sk_job_close(job);
-	snprintf(path, sizeof(path), "rm -rf %s", folder);
-	assert(!system(path));
 }
 
 int main(int argc, char **argv)
@@ -252,8 +249,8 @@ int main(int argc, char **argv)
 		check_ring(atof(argv[2]));
 	else if (!strcmp(argv[1], "killed"))
 		check_killed((unsigned)atoi(argv[2]));
-	else if (!strcmp(argv[1], "fuzz") && argc == 4)
-		check_fuzz((unsigned)atoi(argv[2]), atoi(argv[3]));
+	else if (!strcmp(argv[1], "fuzz") && argc == 5)
+		check_fuzz(argv[2], (unsigned)atoi(argv[3]), atoi(argv[4]));
 	else
 		assert(!"a known check");
 	return 0;

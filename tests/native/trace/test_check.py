@@ -43,5 +43,5 @@ def test_a_killed_producer_leaves_whole_records(check: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_random_bytes_in_segments(check: Path, seed: int) -> None:
-    assert run(check, "fuzz", str(seed), "400").startswith("fuzzed 400")
+def test_random_bytes_in_segments(check: Path, tmp_path: Path, seed: int) -> None:
+    assert run(check, "fuzz", tmp_path, str(seed), "400").startswith("fuzzed 400")
