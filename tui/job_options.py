@@ -51,7 +51,7 @@ _OPTIONS = (
     click.option("--mem", type=SIZE, help="Memory at most: 512M, 4G."),
     click.option("--pids", type=click.IntRange(1, PIDS_MAX), help="Processes and threads at most."),
     click.option("--time", "time_s", type=TIME, help="Time limit: 90s, 2h, 1h30m."),
-    click.option("--priority", type=click.IntRange(-1000, 1000), default=0, show_default=True),
+    click.option("--priority", type=click.IntRange(-100, 100), default=0, show_default=True),
     click.option("--name", default="", help="A name to find the job by."),
     click.option(
         "--trace",
