@@ -8,6 +8,7 @@ node still serve?
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import os
@@ -26,6 +27,7 @@ from product_node import STOKER, LiveNode, live_node, wait_until
 
 from stoker.agent.state import locate
 from stoker.mesh import schema
+from stoker.mesh.client import Client
 from stoker.native.errors import BadRequest, StokerError
 
 pytestmark = pytest.mark.needs_root
@@ -35,17 +37,21 @@ STRANGER = 61001
 """A user without an entry in the password file."""
 
 
+async def seen(client: Client) -> tuple[str, list[int]]:
+    """Whether the node serves, and its jobs."""
+    nodes, jobs = await asyncio.gather(
+        client.nodes(), client.list(schema.ListRequest(limit=schema.LIST_MAX))
+    )
+    return nodes.nodes[0].state, [job.job for job in jobs.jobs]
+
+
 @pytest.fixture
 def unchanged(node: LiveNode) -> Iterator[LiveNode]:
     """The node; afterwards its jobs must be the same and it must still answer."""
-    before = node.jobs()
+    before = node.ask(seen)
     yield node
-    assert node.jobs() == before
-    assert state_of(node) == "ready"
-
-
-def state_of(node: LiveNode) -> str:
-    return node.ask(lambda client: client.nodes()).nodes[0].state
+    assert node.ask(seen) == before
+    assert before[0] == "ready"
 
 
 def one_line(done: subprocess.CompletedProcess[bytes], code: int) -> str:
@@ -410,5 +416,5 @@ def test_errors_have_codes_that_clients_can_rely_on(unchanged: LiveNode) -> None
 def node() -> Iterator[LiveNode]:
     """One node for this file: whatever is sent to it, it must serve to the end."""
     with live_node() as live:
-        wait_until(lambda: state_of(live) == "ready", "the first sample of the node")
+        wait_until(lambda: live.ask(seen)[0] == "ready", "the first sample of the node")
         yield live

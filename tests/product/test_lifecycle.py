@@ -228,7 +228,8 @@ def test_a_full_disk_refuses_jobs_by_name_and_serves_again_with_room() -> None:
             node.stoker("up")
             assert node.run("true").state == "succeeded"
             fill(folder / "filler")
-            wait_until(lambda: refusal(node) != "", "a submit is refused")
+            said = node.state.log / "supervisor.log"
+            wait_until(lambda: "blocked: submits are refused" in said.read_text(), "it is noticed")
             assert "MiB free" in refusal(node)
             jobs = node.jobs()
             done = node.stoker("run", "--", "true", check=False)
