@@ -186,7 +186,7 @@ static uint64_t oldest_of(const struct sk_segment *view, uint64_t now_ns)
 {
 	uint64_t oldest = now_ns;
 
-	for (uint32_t slot = 0; slot < view->header.slots; slot++) {
+	for (uint32_t slot = 0; slot < view->header.slots_used; slot++) {
 		oldest = earlier_call(oldest, view->slots[slot].calling_ns);
 		for (unsigned lane = 0; lane < SK_SEGMENT_LANES; lane++)
 			oldest = earlier_call(oldest, view->slots[slot].oldest_ns[lane]);
@@ -197,7 +197,7 @@ static uint64_t oldest_of(const struct sk_segment *view, uint64_t now_ns)
 /* Launches in flight when their process ended: whether the device worked is not known. */
 static void note_unfinished(struct sk_job *job, const struct sk_fold_segment *segment)
 {
-	for (uint32_t slot = 0; slot < job->view->header.slots; slot++)
+	for (uint32_t slot = 0; slot < job->view->header.slots_used; slot++)
 		for (unsigned lane = 0; lane < SK_SEGMENT_LANES; lane++) {
 			const struct sk_slot *from = &job->view->slots[slot];
 			uint8_t row = from->oldest_device[lane];
@@ -300,7 +300,7 @@ static void drain_segment(struct sk_job *job, unsigned row, uint64_t *watermark)
 		retire(job, row); /* with what was last known of it */
 		return;
 	}
-	for (uint32_t slot = 0; slot < job->view->header.slots; slot++)
+	for (uint32_t slot = 0; slot < job->view->header.slots_used; slot++)
 		drain_ring(job, reader, segment, slot);
 	if (!reader->dead)
 		return;

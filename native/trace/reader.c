@@ -53,28 +53,38 @@ static bool header_sensible(const struct sk_reader *reader, const struct sk_segm
 {
 	return header->version == SK_SEGMENT_VERSION && header->segment_bytes <= reader->bytes &&
 	       header->segment_bytes >= sizeof(struct sk_segment) && header->slots >= 1 &&
-	       header->slots <= SK_SEGMENT_SLOTS && header->names <= SK_SEGMENT_NAMES &&
-	       header->devices <= SK_SEGMENT_DEVICES;
+	       header->slots <= SK_SEGMENT_SLOTS && header->slots_used <= header->slots &&
+	       header->names <= SK_SEGMENT_NAMES && header->devices <= SK_SEGMENT_DEVICES;
+}
+
+/* Rows [0, count) of a table of the segment. */
+static int copy_rows(struct sk_reader *reader, struct sk_segment *view, size_t table, size_t row,
+		     uint32_t count)
+{
+	return count ? copy_part(reader, view, table, table + count * row) : 0;
 }
 
 int sk_reader_load(struct sk_reader *reader, struct sk_segment *view)
 {
-	int error = copy_part(reader, view, 0, SK_SEGMENT_HEAD_BYTES);
+	const struct sk_segment_header *header = &view->header;
+	int error = copy_part(reader, view, 0, offsetof(struct sk_segment_header, reserved));
 
 	if (error)
 		return error;
-	if (!view->header.magic)
+	if (!header->magic)
 		return -EAGAIN;
-	if (view->header.magic != SK_SEGMENT_MAGIC || !header_sensible(reader, &view->header))
+	if (header->magic != SK_SEGMENT_MAGIC || !header_sensible(reader, header))
 		return -EBADMSG;
 	fence();
-	return 0;
+	error = copy_rows(reader, view, offsetof(struct sk_segment, devices),
+			  sizeof(view->devices[0]), header->devices);
+	return error ? error : sk_reader_load_slots(reader, view);
 }
 
 int sk_reader_load_slots(struct sk_reader *reader, struct sk_segment *view)
 {
-	int error = copy_part(reader, view, offsetof(struct sk_segment, slots),
-			      offsetof(struct sk_segment, devices));
+	int error = copy_rows(reader, view, offsetof(struct sk_segment, slots),
+			      sizeof(view->slots[0]), view->header.slots_used);
 
 	fence();
 	return error;
@@ -157,7 +167,7 @@ int sk_reader_load_counts(struct sk_reader *reader, struct sk_segment *view)
 	int error = 0;
 
 	memset(sum, 0, sizeof(*sum));
-	for (unsigned slot = 0; slot < header->slots && !error; slot++) {
+	for (unsigned slot = 0; slot < header->slots_used && !error; slot++) {
 		const struct sk_slot_counters *counters = &view->slots[slot].counters;
 		uint64_t calls = counters->launches + counters->copies;
 

@@ -41,7 +41,8 @@ void sk_reader_name(uint32_t pid, uint64_t starttime, uint32_t number, char *ret
 int sk_reader_open(struct sk_reader *reader, int folder_fd, const char *name, uid_t owner,
 		   struct sk_segment *view);
 
-/** Take the header, slots and devices. -EBADMSG when they are no longer what they were. */
+/** Take the header, the used slots and the devices. -EBADMSG when they are no longer what they
+ * were. */
 int sk_reader_load(struct sk_reader *reader, struct sk_segment *view);
 
 /** Take the slots once more: heads that are at least as new as anything loaded before. */

@@ -162,7 +162,8 @@ struct sk_segment_header {
 	SK_SHARED(uint64_t)
 	command_buffers; /* asked for cl_khr_command_buffer, which is not seen */
 	SK_SHARED(uint64_t) clock_mismatches; /* stamps outside of their call after calibration */
-	uint8_t reserved[4096 - 112];
+	SK_SHARED(uint32_t) slots_used;	      /* slots beyond it have never had an owner */
+	uint8_t reserved[4096 - 116];
 };
 static_assert(sizeof(struct sk_segment_header) == 4096, "the header is one page");
 
@@ -181,8 +182,7 @@ static_assert(offsetof(struct sk_segment, names) == 45056, "names follow the dev
 static_assert(offsetof(struct sk_segment, copies) == 94208, "copies follow the names");
 static_assert(sizeof(struct sk_segment) % 4096 == 0, "rings start on a page");
 
-/** What the reader takes in one go at every drain. */
-#define SK_SEGMENT_HEAD_BYTES offsetof(struct sk_segment, names)
+static_assert(offsetof(struct sk_segment_header, reserved) == 116, "the header has no padding");
 
 /** Records of slot `slot`'s ring; the same rule lays out the file in the writer. */
 static inline uint32_t sk_segment_ring_records(uint32_t mode, uint32_t slot)

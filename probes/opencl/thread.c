@@ -113,6 +113,7 @@ static struct sk_thread *take_slot(void)
 			if (!thread)
 				return NULL;
 			become_owner(thread);
+			layer->segment->header.slots_used = index + 1;
 			/* Pairs with the idle thread's acquire: the thread is filled. */
 			atomic_store_explicit(&layer->threads[index], thread, memory_order_release);
 			return thread;

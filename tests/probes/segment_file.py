@@ -61,7 +61,7 @@ class SegmentFile:
         for row, name in enumerate(("(other)", *self.names)):
             text = name.encode()
             self.put(AT["names"] + row * AT["name"], struct.pack("<I", len(text)) + text)
-        self.put(40 + 4, b"")
+        self.put(112, struct.pack("<I", 1))
         self.put(40, struct.pack("<II", len(self.names) + 1, 1))
         device = struct.pack("<II64s128s24sqqQQ", 1, 4, b"pocl-0", b"cpu", b"RAW", -7, 3, 20, 1)
         self.put(AT["devices"], device)

@@ -152,6 +152,7 @@ static void write_segment(const char *path, uint64_t now, unsigned records)
 	segment->header.version = SK_SEGMENT_VERSION;
 	segment->header.segment_bytes = bytes;
 	segment->header.slots = 1 + (uint32_t)random() % SK_SEGMENT_SLOTS;
+	segment->header.slots_used = (uint32_t)random() % (segment->header.slots + 1);
 	segment->header.names = 3;
 	segment->header.devices = 1;
 	strcpy(segment->names[1].text, "alpha");
@@ -186,7 +187,7 @@ static void spoil(const char *path)
 
 	for (int i = 0; i < writes; i++) {
 		uint64_t bytes = (uint64_t)random() << 33 ^ (uint64_t)random() << 2;
-		off_t at = random() % 3 ? 8 + random() % (off_t)SK_SEGMENT_HEAD_BYTES
+		off_t at = random() % 3 ? 8 + random() % (off_t)offsetof(struct sk_segment, names)
 					: 8 + random() % (size - 16);
 
 		assert(pwrite(fd, &bytes, 1 + (size_t)random() % 8, at) > 0);
