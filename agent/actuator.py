@@ -28,9 +28,6 @@ from stoker.native.errors import BadRequest, NotFound, StokerError, Unavailable
 from stoker.scheduler.nouns import DeviceInfo, StartJob
 
 RETRY_S = 0.2
-STARTING_MAX = 32
-"""Launches given to the spawner whose program does not run yet. More at once start no sooner: a
-keeper each would only take memory and descriptors from those that are nearly there."""
 
 _log = structlog.get_logger("actuator")
 
@@ -62,9 +59,6 @@ class Actuator:
         self._homes = Homes()
         self._exited: dict[Key, Exited] = {}
         self._traced: set[Key] = set()
-        self._waiting: dict[Key, Launch] = {}
-        self._starting: set[Key] = set()
-        self._pumping = False
         self._tasks: set[asyncio.Task[None]] = set()
         self.changed: Callable[[int], None] = lambda job: None
         """Called when a job of this node starts or ends."""
@@ -92,14 +86,11 @@ class Actuator:
             for record in records:
                 self._refuse(record.key, error)
             return
-        self._waiting.update(((launch.job, launch.attempt), launch) for launch in launches)
-        self._pump()
+        if launches:
+            self._spawn(self._give(launches))
 
     def stop(self, key: Key, reason: str) -> None:
-        """Tell the spawner to end an attempt; one that still waits here never starts."""
-        if self._waiting.pop(key, None) is not None:
-            self._post(steps.NeverStarted(key, time.time_ns()))
-            return
+        """Tell the spawner to end an attempt."""
         self._spawn(self._stop(key, reason))
 
     def settle(self, key: Key) -> None:
@@ -114,7 +105,6 @@ class Actuator:
         if ended:
             self._spawn(self._acknowledge(ended))
         self._starts.drop(keys)
-        self._starting.difference_update(keys)
         for exited in ended:
             key = (exited.job, exited.attempt)
             self.acknowledged(exited, key in self._traced)
@@ -127,7 +117,6 @@ class Actuator:
         key = (event.job, event.attempt)
         record = self._starts.get(key)
         self.changed(event.job)
-        self._has_started(key)
         if isinstance(event, Started):
             if record.trace != "off":
                 self._tracer.begin(record, event)
@@ -171,24 +160,6 @@ class Actuator:
         self._folders.take(start.job)
         return launch, begun(start, tuple(device.id for device in granted), traced)
 
-    def _has_started(self, key: Key) -> None:
-        self._starting.discard(key)
-        if self._waiting and not self._pumping:
-            # Once for all events that came together, so that launches go in batches as well.
-            self._pumping = True
-            asyncio.get_running_loop().call_soon(self._pump)
-
-    def _pump(self) -> None:
-        """Give the spawner as many of the waiting launches as may be starting at once."""
-        self._pumping = False
-        batch: list[Launch] = []
-        while self._waiting and len(self._starting) < STARTING_MAX:
-            key = next(iter(self._waiting))
-            batch.append(self._waiting.pop(key))
-            self._starting.add(key)
-        if batch:
-            self._spawn(self._give(batch))
-
     async def _give(self, launches: list[Launch]) -> None:
         """Until the spawner has answered: asking again for the same attempt is safe."""
         while True:
@@ -210,7 +181,6 @@ class Actuator:
         keys = [(launch.job, launch.attempt) for launch in launches]
         self._post(steps.Taken(tuple(key for key in keys if key not in refused)))
         for key, reason in refused.items():
-            self._has_started(key)
             self._post(steps.NotTaken(key, reason, time.time_ns()))
             self._starts.drop((key,))
 
@@ -235,7 +205,6 @@ class Actuator:
 
     def _refuse(self, key: Key, error: Exception) -> None:
         self.counters["start_refused"] += 1
-        self._has_started(key)
         reason = error.message if isinstance(error, StokerError) else str(error)
         self._post(steps.NotTaken(key, f"it could not be launched: {reason}", time.time_ns()))
 
