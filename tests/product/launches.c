@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A job for the tracing tests: `launches LONG SHORT [PAUSE_US]` launches two kernels, LONG times
-// `grind` and SHORT times `touch`, in turn, and prints "grind <count> <ns>" and "touch <count> <ns>"
-// from its own profiling events: what a trace of it must say as well. With `forever` as fourth word
-// it goes on launching `touch` after "ready" until it is killed.
+// `grind` and SHORT times `touch`, in turn, and prints "grind <count> <ns>" and "touch <count>
+// <ns>" from its own profiling events: what a trace of it must say as well. With `forever` as
+// fourth word it goes on launching `touch` after "ready" until it is killed.
 #define CL_TARGET_OPENCL_VERSION 120
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #include <CL/cl.h>
