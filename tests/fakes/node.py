@@ -14,6 +14,7 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -69,8 +70,9 @@ class FakeNode:
         return {**kept, "XDG_CONFIG_HOME": str(self.folder / "config")}
 
     def start_broker(self) -> None:
-        binary = shutil.which("nats-server") or ""
-        assert binary, "nats-server is not on PATH"
+        beside = Path(sys.executable).parent
+        binary = shutil.which("nats-server", path=f"{beside}:{os.environ.get('PATH', '')}") or ""
+        assert binary, f"nats-server is neither in {beside} nor on PATH"
         config = self.folder / "broker.conf"
         deny = json.dumps(list(self._denied) or ["nothing.at.all"])
         config.write_text(
