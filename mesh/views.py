@@ -182,9 +182,11 @@ def node_list(replica: Replica, now_ns: int) -> schema.NodeList:
 def _node(replica: Replica, report: NodeReport, now_ns: int) -> schema.NodeView:
     sample, heard_ns = replica.observations.get(report.node, (None, 0))
     info = replica.state.core.node(node_id(report.node))
+    # An agent that has just started said hello, and that is a sign of life as well.
+    silent = now_ns - max(heard_ns, report.incarnation) >= SILENT_NS
     return schema.NodeView(
         node=report.node,
-        state="ready" if sample is not None and now_ns - heard_ns < SILENT_NS else "silent",
+        state="silent" if silent else "ready",
         boot_id=report.boot_id,
         cpu_milli=report.cpu_milli,
         memory_bytes=report.memory_bytes,

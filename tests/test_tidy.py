@@ -33,7 +33,14 @@ ACROSS = {
     "tests/tui/test_live.py": "the command line on a whole node",
     "tests/agent/test_up.py": "a whole node: up, down and what they leave",
     "tests/ci/test_setup.py": ".ci/setup",
+    "tests/agent/test_hostile_job.py": "a job that means harm, against spawner, keeper and gate",
+    "tests/mesh/test_disk_full.py": "broker, log and scheduler on a full disk",
+    "tests/product/test_bad_input.py": "bad input at every door of a whole node",
     "tests/product/test_faults.py": "kills of every process of a node with jobs",
+    "tests/product/test_isolation.py": "two users of a whole node",
+    "tests/product/test_lifecycle.py": "jobs and a whole node from start to end",
+    "tests/product/test_retention.py": "thousands of jobs through a small log",
+    "tests/product/test_tracing.py": "traces of programs that are not the product's",
 }
 """Suites that mirror no single module -> what they are about."""
 

@@ -119,11 +119,20 @@ static void take_flag(struct flags *flags, int letter)
 /** Nothing inherited by accident reaches a job: no descriptor, no ignored or blocked signal. */
 static void forget_inheritance(void)
 {
+	/* The kernel's own call and record: the C library refuses its internal signals 32 and 33,
+	 * which its posix_spawn leaves ignored in every child (glibc,
+	 * sysdeps/unix/sysv/linux/spawni.c). */
+	struct {
+		void *handler;
+		unsigned long flags;
+		void *restorer;
+		uint64_t mask;
+	} by_default = {0};
 	sigset_t all;
 	int null;
 
 	for (int number = 1; number <= LAST_SIGNAL; number++)
-		signal(number, SIG_DFL);
+		syscall(SYS_rt_sigaction, number, &by_default, NULL, sizeof(by_default.mask));
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	syscall(SYS_close_range, SK_FD_NULL, ~0U, 0);
