@@ -144,13 +144,11 @@ async def test_an_outcome_whose_answer_is_lost_is_told_again(node: OneNode) -> N
     await node.scheduler.until(lambda: len([o for o in told if o.state == "succeeded"]) >= 2)
 
 
-async def test_sigterm_ends_it_at_once_and_jobs_go_on(node: OneNode, shared: Path) -> None:
+async def test_sigterm_ends_it_and_jobs_go_on(node: OneNode, shared: Path) -> None:
     script = "echo begun; while [ ! -e go ]; do sleep 0.02; done; echo done"
     (key,) = await node.scheduler.submit(sh(script, cwd=str(shared)), owner=node.owner)
     await node.scheduler.until(lambda: any(o.state == "running" for o in node.scheduler.told))
-    begun = time.monotonic()
     assert await asyncio.to_thread(node.kill, "agent", signal.SIGTERM) == 0
-    assert time.monotonic() - begun < 5  # a bound on hanging, not a measurement
     (shared / "go").touch()
     node.start_agent()
     (outcome,) = await node.scheduler.until_ended(key)
