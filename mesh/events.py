@@ -117,6 +117,18 @@ class SnapshotFailed(NamedTuple):
     why: str
 
 
+class Trimmed(NamedTuple):
+    """The log holds nothing up to `seq` any more."""
+
+    seq: int
+
+
+class TrimFailed(NamedTuple):
+    """The log may still hold what was to go."""
+
+    why: str
+
+
 class LogReachable(NamedTuple):
     """The log's engine is there again: no reason to wait longer."""
 
@@ -149,6 +161,8 @@ Event = (
     | AppendFull
     | SnapshotSaved
     | SnapshotFailed
+    | Trimmed
+    | TrimFailed
     | LogReachable
     | LogBroken
     | Disk

@@ -45,6 +45,8 @@ from stoker.mesh.events import (
     Submit,
     Tick,
     Trim,
+    TrimFailed,
+    Trimmed,
 )
 from stoker.mesh.identity import Checks, Signs
 from stoker.mesh.link import Link
@@ -145,7 +147,9 @@ class Replica:
         self._full = ""
         self._full_since_ns: int | None = None
         self._disk = ""
-        self._plan = SnapshotPlan(settings.log_max_bytes, settings.snapshot_entries)
+        self._plan = SnapshotPlan(
+            settings.log_max_bytes, settings.snapshot_entries, self._loaded[0]
+        )
         self._handlers: dict[type, Callable[[Any, int], None]] = {
             Submit: self._submit,
             Cancel: self._cancel,
@@ -162,6 +166,8 @@ class Replica:
             AppendFull: self._append_full,
             SnapshotSaved: self._snapshot_saved,
             SnapshotFailed: self._snapshot_failed,
+            Trimmed: lambda event, _: self._plan.trimmed(event.seq),
+            TrimFailed: self._trim_failed,
             LogReachable: self._log_reachable,
             LogBroken: self._log_broken,
             Disk: self._disk_changed,
@@ -345,6 +351,7 @@ class Replica:
         self._full = event.why
         if self._full_since_ns is None:
             self._full_since_ns = now_ns
+        self._plan.refused()
         self.count("log_full")
         self._back_off(now_ns)
         if self.role == "electing":
@@ -482,8 +489,7 @@ class Replica:
             for node, actions in applied.actions.items():
                 for data in self._link(node).commands(seq, now_ns, actions):
                     self._out.append(Send("command", node, data))
-            if applied.trim_to:
-                self._out.append(Trim(self._plan.trim(applied.trim_to)))
+            self._trim(self._plan.trim(applied.trim_to))
 
     def _link(self, node: str) -> Link:
         link = self.links.get(node)
@@ -540,11 +546,18 @@ class Replica:
             self._out.append(SaveSnapshot(self.state.snapshot()))
 
     def _snapshot_saved(self, event: SnapshotSaved, now_ns: int) -> None:
-        self._plan.under_way = False
         self.count("snapshots")
-        if self._full:  # no entry can say so first; the file is verified, and that must do
-            self._out.append(Trim(self._plan.make_room(event.seq, self.state.snapshot_seq)))
+        # No entry can say so first in a full log; the file is verified, and that must do.
+        self._trim(self._plan.saved(event.seq, full=bool(self._full)))
         self._enqueue(SnapshotWork(event.seq, event.digest), now_ns)
+
+    def _trim(self, seq: int | None) -> None:
+        if seq is not None:
+            self._out.append(Trim(seq))
+
+    def _trim_failed(self, event: TrimFailed, now_ns: int) -> None:
+        self._plan.trim_failed()
+        self.count("trim_failed")
 
     def _snapshot_failed(self, event: SnapshotFailed, now_ns: int) -> None:
         """Tried again after another round of entries; the log has room for several."""

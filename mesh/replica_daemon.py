@@ -403,12 +403,14 @@ class Daemon:
         self._spawn(self._trim_now(effect.seq))
 
     async def _trim_now(self, seq: int) -> None:
+        event: events.Event = events.Trimmed(seq)
         try:
             await self.log.trim(seq)
             log.info("log trimmed", seq=seq)
         except StokerError as error:
-            self.replica.count("trim_failed")
+            event = events.TrimFailed(error.message)
             log.warning("trim failed", error=error.message)
+        await self._feed(event)
 
     async def _lead(self, effect: events.Lead) -> None:
         self._stuck_since_s = None

@@ -16,15 +16,20 @@ SNAPSHOT_BYTES = 8 << 20
 
 
 class SnapshotPlan:
-    """Counts since the last snapshot; at most one is under way."""
+    """Counts since the last snapshot; at most one is under way.
 
-    def __init__(self, log_max_bytes: int, entries_max: int) -> None:
+    `newest` is the log entry of the newest good file, 0 for none.
+    """
+
+    def __init__(self, log_max_bytes: int, entries_max: int, newest: int = 0) -> None:
         self.under_way = False
         self._entries_max = entries_max
         self._bytes_max = min(int(log_max_bytes * SNAPSHOT_LOG_SHARE), SNAPSHOT_BYTES)
         self._entries = 0
         self._bytes = 0
-        self._trimmed = 0
+        self._asked = self._trimmed = 0
+        self._refused = False
+        self._before, self._newest = 0, newest
 
     def applied(self, size: int) -> None:
         """One more entry of `size` bytes."""
@@ -41,11 +46,36 @@ class SnapshotPlan:
         self.under_way = True
         self._entries = self._bytes = 0
 
-    def trim(self, seq: int) -> int:
-        """Note that the log is trimmed up to `seq`, and return it."""
-        self._trimmed = seq
+    def trim(self, seq: int) -> int | None:
+        """`seq`, noted as where the log is to begin, or None if it will begin later already."""
+        if seq <= self._asked:
+            return None
+        self._asked = seq
         return seq
 
-    def make_room(self, newest: int, before: int) -> int:
-        """Up to where to trim a full log: to the snapshot before, else to the newest."""
-        return self.trim(before if before > self._trimmed else newest)
+    def trimmed(self, seq: int) -> None:
+        """The log did begin anew; whether it has room again, the next append will show."""
+        self._trimmed = max(self._trimmed, seq)
+        self._refused = False
+
+    def trim_failed(self) -> None:
+        """The log is as it was: trimming may be asked for again."""
+        self._asked = self._trimmed
+
+    def refused(self) -> None:
+        """The log took no entry: it is full."""
+        self._refused = True
+
+    def saved(self, seq: int, full: bool) -> int | None:
+        """A file is whole on disk; up to where to trim a full log, None for a log that is not.
+
+        To the file before this one, both are kept. Only a log that is known to have stayed full
+        when it began there depends on its newest file alone.
+        """
+        self.under_way = False
+        if seq != self._newest:
+            self._before, self._newest = self._newest, seq
+        if not full:
+            return None
+        useless = self._refused and self._before <= self._trimmed
+        return self.trim(seq if useless else self._before)

@@ -75,6 +75,7 @@ class Bench:
         elif isinstance(effect, events.Trim):
             self.trims.append(effect.seq)
             self.log.drop(effect.seq)
+            return [events.Trimmed(effect.seq)]
         elif isinstance(effect, events.Halt):
             self.halted = effect.reason
         else:

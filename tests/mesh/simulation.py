@@ -149,6 +149,7 @@ class World:
             self.save(effect)
         elif isinstance(effect, events.Trim):
             self.log.drop(effect.seq)
+            self.feed(events.Trimmed(effect.seq))
         elif isinstance(effect, events.Halt):
             self.halted = effect.reason
 
