@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -25,6 +26,8 @@ enum {
 	START_OVERDUE_S = 60, /* a start that takes longer is ended */
 	PIPE_BYTES = 65536,   /* what a pipe holds by default */
 	STOP_OVERDUE_S = 1,   /* the same once its stop was asked for */
+	BURST_OVER_S = 10,    /* without a start so long, keepers beyond the idle ones leave */
+	LEAVE_AT_ONCE = 16,   /* of them on one tick */
 };
 
 static uint64_t real_ns(void)
@@ -94,6 +97,8 @@ void sk_fleet_unwatch(struct sk_fleet *fleet, uint32_t slot)
 	struct sk_keeper_handle *keeper = &fleet->keeper[slot];
 
 	if (keeper->pidfd >= 0) {
+		/* Ours is collected here, or its number stays taken; an adopted one is not ours. */
+		waitid(P_PIDFD, (id_t)keeper->pidfd, NULL, WEXITED | WNOHANG);
 		close(keeper->pidfd);
 		fleet->adopted -= keeper->launch < 0;
 	}
@@ -267,7 +272,7 @@ int sk_fleet_take(struct sk_fleet *fleet, const struct sk_launch_view *launch, u
 	sk_slot_take(&fleet->table->slot[slot], launch, real_ns());
 	sk_index_add(&fleet->index, (uint32_t)slot);
 	sk_list_add(&fleet->starting, (uint32_t)slot);
-	fleet->taken_ns[slot] = now;
+	fleet->taken_ns[slot] = fleet->last_start_ns = now;
 	/* A keeper that died just now is noticed by its descriptor: the job becomes never started.
 	 */
 	hand_over(fleet, (uint32_t)slot, fixed);
@@ -388,7 +393,7 @@ static void free_slot(struct sk_fleet *fleet, uint32_t slot)
 		sk_list_add(&fleet->bare, slot);
 		return;
 	}
-	if (keeper->launch >= 0 && fleet->idle.count < SK_IDLE_KEEPERS) {
+	if (keeper->launch >= 0 && fleet->idle.count < SK_BURST_KEEPERS) {
 		sk_list_add(&fleet->idle, slot);
 		return;
 	}
@@ -476,6 +481,24 @@ static void look_at_start(struct sk_fleet *fleet, uint32_t slot, uint64_t now)
 	close(tree.dir);
 }
 
+static bool is_overstaffed(const struct sk_fleet *fleet)
+{
+	return fleet->idle.count > SK_IDLE_KEEPERS;
+}
+
+static void end_burst(struct sk_fleet *fleet, uint64_t now)
+{
+	if (now - fleet->last_start_ns < BURST_OVER_S * SECOND)
+		return;
+	for (int i = 0; i < LEAVE_AT_ONCE && is_overstaffed(fleet); i++) {
+		uint32_t slot = fleet->idle.slot[fleet->idle.count - 1];
+
+		sk_list_remove(&fleet->idle, slot);
+		/* `keeper_gone` then puts the slot among the bare. */
+		dismiss(&fleet->keeper[slot], &fleet->adopted);
+	}
+}
+
 void sk_fleet_tick(struct sk_fleet *fleet, uint64_t now)
 {
 	for (uint32_t i = fleet->dying.count; i-- > 0;) {
@@ -487,6 +510,7 @@ void sk_fleet_tick(struct sk_fleet *fleet, uint64_t now)
 	for (uint32_t i = fleet->starting.count; i-- > 0;)
 		if (now - fleet->taken_ns[fleet->starting.slot[i]] > SECOND)
 			look_at_start(fleet, fleet->starting.slot[i], now);
+	end_burst(fleet, now);
 	make_spares(fleet);
 }
 
@@ -504,5 +528,7 @@ int sk_fleet_timeout(const struct sk_fleet *fleet, uint64_t now)
 		return 2;
 	if (fleet->dying.count)
 		return 10;
-	return fleet->starting.count || fleet->adopted ? 50 : -1;
+	if (fleet->starting.count || fleet->adopted)
+		return 50;
+	return is_overstaffed(fleet) ? 1000 : -1;
 }

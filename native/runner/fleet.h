@@ -21,8 +21,9 @@
 #include "table.h"
 
 enum {
-	SK_SPARE_KEEPERS = 2, /* kept ready, so that no start waits for a fork */
-	SK_IDLE_KEEPERS = 64, /* kept after a burst */
+	SK_SPARE_KEEPERS = 2,	 /* kept ready, so that no start waits for a fork */
+	SK_IDLE_KEEPERS = 64,	 /* kept while nothing starts */
+	SK_BURST_KEEPERS = 1024, /* kept during a burst: each fork costs more than a start */
 };
 
 struct sk_keeper_handle {
@@ -44,6 +45,7 @@ struct sk_fleet {
 	struct sk_slot_list starting;	 /* not yet seen running or ended */
 	struct sk_slot_list dying;	 /* keeper dead, processes to be ended */
 	uint64_t taken_ns[SK_SLOTS_MAX]; /* CLOCK_MONOTONIC, of slots in `starting` */
+	uint64_t last_start_ns;		 /* CLOCK_MONOTONIC */
 	struct sk_index index;
 };
 

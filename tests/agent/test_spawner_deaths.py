@@ -9,6 +9,7 @@ import random
 import signal
 import struct
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 from spawned import (
@@ -143,6 +144,17 @@ async def test_idle_keepers_leave_with_their_spawner(node: Node) -> None:
     await node.run("true")
     node.end_process(signal.SIGKILL)
     await until(lambda: not keepers_of(node.journal))
+
+
+async def test_a_keeper_that_ended_is_collected_and_another_takes_its_place(node: Node) -> None:
+    """What is left uncollected fills the node's process limit after enough jobs."""
+    await node.run("true")
+    before = keepers_of(node.journal)
+    assert before
+    for pid in before:
+        os.kill(pid, signal.SIGKILL)
+    await until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in before))
+    assert (await node.run("true")).exit_code == 0
 
 
 async def test_kill_all_ends_everything_and_the_next_node_tells_it(node: Node) -> None:
