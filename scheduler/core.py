@@ -19,7 +19,9 @@ from stoker.scheduler.effects import (
     Effect,
     Explained,
     JobInfo,
+    Label,
     NodeInfo,
+    QueueInfo,
     Rejected,
     TaskInfo,
 )
@@ -44,6 +46,8 @@ class Limits(NamedTuple):
     """Placed tasks of one node."""
     keys: int = 65_536
     """Idempotency keys kept; past it the oldest is forgotten."""
+    queues: int = 64
+    """Besides queue 0."""
 
 
 class Proposal(NamedTuple):
@@ -147,6 +151,22 @@ class Core:
     def job_tasks(self, job: int) -> list[TaskInfo]:
         """The job's placed tasks that have not ended."""
         return effects.unpack_tasks(self._core.job_tasks(job))
+
+    def labels(self, node: int) -> list[Label]:
+        """Labels and taints of a node by hash; empty for an unknown node."""
+        return effects.unpack_labels(self._core.labels(node))
+
+    def queue(self, queue: int, now_ns: int) -> QueueInfo | None:
+        raw = self._core.queue(queue, now_ns)
+        return effects.unpack_queue(raw) if raw else None
+
+    def queues(self) -> list[int]:
+        """Ids of all queues, queue 0 first."""
+        return self._core.queues()
+
+    def due_ns(self) -> int:
+        """The entry time from which propose has a held job to place; 0 for none."""
+        return self._core.due()
 
     def counters(self) -> dict[str, int]:
         """How often each thing happened since the first entry, and how much there is now."""

@@ -13,14 +13,24 @@ from typing import Any, Final, NamedTuple
 
 from stoker.scheduler.nouns import JobState
 from stoker.scheduler.reasons import BENIGN, RETRY, sentence
-from stoker.scheduler.records import HAS_EXIT_CODE, HAS_SIGNAL, STATES, Shares, unpack_shares
+from stoker.scheduler.records import (
+    HAS_EXIT_CODE,
+    HAS_SIGNAL,
+    STATES,
+    Shares,
+    unpack_shares,
+)
+from stoker.scheduler.submit import Submit, Submitter, unpack_ask
 
 _REJECTED = Struct("<IHHQQQ")
 _EFFECT = Struct("<HHHHIIQQQ4QiiIHH64s")
 _EXPLAIN = Struct("<HHIQQQQ")
-_JOB = Struct("<8Q4QQ6IiihHHHHHI")
-_NODE = Struct("<6QIIHHHH")
-_DEVICE = Struct("<QQHHHH")
+_JOB = Struct("<7Q4Q5Q4IiiI8H240s")
+_NODE = Struct("<9Q3IHHHHI")
+_LABEL = Struct("<QQII")
+_DEVICE = Struct("<4Q8H")
+_QUOTA = Struct("<4Q")
+_QUEUE = Struct("<6Q3IHHII256s")
 _TASK = Struct("<QQIHHHHI64s")
 
 SIZES: Final[dict[str, int]] = {
@@ -31,6 +41,8 @@ SIZES: Final[dict[str, int]] = {
     "node": _NODE.size,
     "device": _DEVICE.size,
     "task": _TASK.size,
+    "label": _LABEL.size,
+    "queue": _QUEUE.size,
 }
 """Bytes of what comes out; `_core.VIEW_SIZES` must say the same."""
 
@@ -189,6 +201,20 @@ class JobInfo(NamedTuple):
     reason: int
     place_reason: int
     candidates: int
+    attained_ns: int
+    """Device time of the attempts that ended."""
+    charged_ns: int
+    """Of this attempt, as reported while it runs."""
+    spent_ns: int
+    """Of this attempt, by its tasks that ended."""
+    not_before_ns: int
+    retried: int
+    preemptions: int
+    hold: int
+    """Why it is not in its queue though pending: 1 until not_before_ns, 2 until `after` has ended,
+    3 that ended badly."""
+    ask: Submit
+    """All that was asked for; the key is not kept."""
 
 
 class NodeInfo(NamedTuple):
@@ -208,6 +234,50 @@ class NodeInfo(NamedTuple):
     devices: int
     devices_free: int
     """Available and entirely free."""
+    domain: int
+    reserve_from_ns: int
+    reserve_until_ns: int
+    """0: not reserved."""
+    reserve_queue: int
+    labels: int
+
+
+class Label(NamedTuple):
+    """A label or taint of a node; `label` is the hash of "key=value"."""
+
+    label: int
+    value: int
+    taint: bool
+    cost: bool
+
+
+class QuotaInfo(NamedTuple):
+    """What a queue and those below it may hold of one device model (0: of all), and hold."""
+
+    model: int
+    guaranteed_milli: int
+    limit_milli: int
+    used_milli: int
+
+
+class QueueInfo(NamedTuple):
+    """A queue; what it holds counts those below it."""
+
+    queue: int
+    parent: int
+    weight: int
+    order: int
+    placement: int
+    depth: int
+    used_milli: int
+    cpu_used: int
+    memory_used: int
+    usage_ns: int
+    """Device time, decayed up to now."""
+    pending: int
+    live: int
+    """Its own pending and placed jobs."""
+    quotas: tuple[QuotaInfo, ...]
 
 
 class DeviceState(NamedTuple):
@@ -219,6 +289,11 @@ class DeviceState(NamedTuple):
     used_milli: int
     available: bool
     reason: int
+    memory_used: int
+    model: int
+    link: int
+    bus: int
+    numa: int
 
 
 class TaskInfo(NamedTuple):
@@ -278,32 +353,61 @@ def unpack_explained(raw: bytes) -> list[Explained]:
 
 
 def unpack_job(raw: bytes) -> JobInfo:
-    f: tuple[Any, ...] = _JOB.unpack(raw)
-    flags, exit_code, signal = f[18:21]
-    return JobInfo._make(
-        (
-            *f[:8],
-            tuple(filter(None, f[8:12])),
-            *f[12:18],
-            exit_code if flags & HAS_EXIT_CODE else None,
-            signal if flags & HAS_SIGNAL else None,
-            *f[21:24],
-            STATES[f[24] - 1],
-            *f[25:],
-        )
-    )
+    (
+        job, client, spec_hash, submit_ns, place_ns, end_ns, latency_ns, o1, o2, o3, o4, node,
+        attained, charged, spent, not_before, uid, tenant, attempt, flags, exit_code, signal,
+        candidates, live, state, reason, place_reason, retried, preemptions, hold, _, raw_ask,
+    ) = _JOB.unpack(raw)  # fmt: skip
+    ask = unpack_ask(raw_ask, Submitter(client, b"", spec_hash, uid, tenant))
+    return JobInfo(
+        job, client, spec_hash, ask.memory_bytes, submit_ns, place_ns, end_ns, latency_ns,
+        tuple(filter(None, (o1, o2, o3, o4))), node, uid, tenant, ask.gpu_milli, ask.cpu_milli,
+        attempt, exit_code if flags & HAS_EXIT_CODE else None,
+        signal if flags & HAS_SIGNAL else None, ask.priority, ask.tasks, live, STATES[state - 1],
+        reason, place_reason, candidates, attained, charged, spent, not_before, retried,
+        preemptions, hold, ask,
+    )  # fmt: skip
 
 
 def unpack_node(raw: bytes) -> NodeInfo:
-    f: tuple[Any, ...] = _NODE.unpack(raw)
-    return NodeInfo._make((*f[:8], bool(f[8]), *f[9:]))
+    (
+        node, boot, incarnation, memory, memory_used, cpu_used, domain, since, until, queue, cpu,
+        tasks, up, reason, devices, free, labels,
+    ) = _NODE.unpack(raw)  # fmt: skip
+    return NodeInfo(
+        node, boot, incarnation, memory, memory_used, cpu_used, cpu, tasks, bool(up), reason,
+        devices, free, domain, since, until, queue, labels,
+    )  # fmt: skip
+
+
+def unpack_labels(raw: bytes) -> list[Label]:
+    return [
+        Label(label, value, bool(flags & 2), bool(flags & 4))
+        for label, value, flags, _ in _LABEL.iter_unpack(raw)
+    ]
+
+
+def unpack_queue(raw: bytes) -> QueueInfo:
+    (
+        used, cpu, memory, usage, pending, live, queue, parent, weight, order, placement, quotas,
+        depth, raw_quotas,
+    ) = _QUEUE.unpack(raw)  # fmt: skip
+    known = [QuotaInfo(*f) for f in _QUOTA.iter_unpack(raw_quotas)][:quotas]
+    return QueueInfo(
+        queue, parent, weight, order, placement, depth, used, cpu, memory, usage, pending, live,
+        tuple(known),
+    )  # fmt: skip
 
 
 def unpack_devices(raw: bytes) -> list[DeviceState]:
     return [
-        DeviceState(memory, owner, capacity, used, bool(available), reason)
-        for memory, owner, capacity, used, available, reason in _DEVICE.iter_unpack(raw)
-    ]
+        DeviceState(
+            memory, owner, capacity, used, bool(available), reason, memory_used, model, link, bus,
+            numa,
+        )
+        for memory, memory_used, owner, model, capacity, used, available, reason, link, bus, numa, _
+        in _DEVICE.iter_unpack(raw)
+    ]  # fmt: skip
 
 
 def unpack_tasks(raw: bytes) -> list[TaskInfo]:

@@ -56,6 +56,47 @@ class Reason(IntEnum):
     NOT_ENDED = 39
     BAD_CAPACITY = 40
     NO_DEVICE_HAS_SHARE = 41
+    MODELS_FULL = 42
+    NODE_LABELS_FULL = 43
+    UNKNOWN_LABEL = 44
+    BAD_RESERVATION = 45
+    NODE_RESERVED = 46
+    UNKNOWN_QUEUE = 47
+    QUEUES_FULL = 48
+    QUEUE_NOT_LEAF = 49
+    QUEUE_IN_USE = 50
+    QUEUE_TOO_DEEP = 51
+    QUEUE_CYCLE = 52
+    BAD_WEIGHT = 53
+    BAD_ORDER = 54
+    BAD_PLACEMENT = 55
+    QUOTAS_FULL = 56
+    BAD_QUOTA = 57
+    OVER_LIMIT = 58
+    BAD_OPTIONS = 59
+    BAD_RETRIES = 60
+    BAD_AFTER = 61
+    NOT_RUNNING = 62
+    NOT_PREEMPTIBLE = 63
+    RUNS_TOO_SHORT = 64
+    STALE_USAGE = 65
+    WRONG_MODEL = 66
+    LABEL_MISSING = 67
+    LABEL_AVOIDED = 68
+    NOT_TOLERATED = 69
+    REPELLED = 70
+    NOT_ATTRACTED = 71
+    DEVICE_MEMORY_FULL = 72
+    LINK_BROKEN = 73
+    HELD = 74
+    NOT_CUSTOM = 75
+    GANG_SPREAD = 76
+    GANG_PACKED = 77
+    NO_NODE_HAS_LABELS = 78
+    NO_NODE_HAS_MODEL = 79
+    NO_NODE_HAS_DEVICE_MEMORY = 80
+    OVER_ANY_LIMIT = 81
+    AFTERS_FULL = 82
 
     SUBMITTED = 100
     PLACED = 101
@@ -67,11 +108,24 @@ class Reason(IntEnum):
     PEER_ENDED = 107
     REPORTED = 108
     DEVICE_GONE = 109
+    PREEMPTED = 110
+    RETRIED = 111
+    AFTER_FAILED = 112
+    RECLAIMED = 113
 
     PACKED_SHARE = 200
     OPENED_DEVICE = 201
     FREE_DEVICES = 202
     LEAST_BUSY = 203
+    LEAST_FRAGMENTED = 204
+    SPREAD_OUT = 205
+    LEAST_LOADED = 206
+    BY_CHANCE = 207
+    CHEAPEST = 208
+    LEAST_POWER = 209
+    COOLEST = 210
+    AS_PREFERRED = 211
+    BACKFILLED = 212
 
     NO_NODES = 300
     NODES_DOWN = 301
@@ -90,6 +144,21 @@ class Reason(IntEnum):
     GANG_SHORT = 314
     ENDED = 315
     DECIDED_IN = 316
+    WAITS_UNTIL = 317
+    WAITS_FOR_JOB = 318
+    QUEUE_AT_LIMIT = 319
+    QUEUE_TURN = 320
+    NEEDS_MODEL = 321
+    NEEDS_LABELS = 322
+    NEEDS_TOLERATION = 323
+    NEEDS_RESERVATION = 324
+    NEEDS_DEVICE_MEMORY = 325
+    NEEDS_GROUP = 326
+    NEEDS_LINK = 327
+    EXPECTED_START = 328
+    NEEDS_CHOICE = 329
+    ROOM_BEING_MADE = 330
+    WAS_PREEMPTED = 331
 
     OUTER = 1000
 
@@ -104,6 +173,7 @@ BENIGN: Final = frozenset(
         Reason.ALREADY_ENDED,
         Reason.ALREADY_STOPPING,
         Reason.DUPLICATE_OUTCOME,
+        Reason.STALE_USAGE,
     }
 )
 """Rejections of a repeated report (node up, device, outcome): to be acknowledged, not retried."""
@@ -185,6 +255,75 @@ _SENTENCES: Final[dict[int, str]] = {
     Reason.GANG_SHORT: "needs {asked} places at once, there are {have}",
     Reason.ENDED: "it has ended",
     Reason.DECIDED_IN: "decided in {have} ns",
+    Reason.MODELS_FULL: "the scheduler knows its limit of {have} device models",
+    Reason.NODE_LABELS_FULL: "the node has its limit of {have} labels",
+    Reason.UNKNOWN_LABEL: "the node has no such label",
+    Reason.BAD_RESERVATION: "a reservation from {asked} to {have} is no span of time",
+    Reason.NODE_RESERVED: "the node is reserved for another queue",
+    Reason.UNKNOWN_QUEUE: "there is no queue {asked}",
+    Reason.QUEUES_FULL: "the scheduler holds its limit of {have} queues",
+    Reason.QUEUE_NOT_LEAF: "queue {asked} has queues below it, jobs go to those",
+    Reason.QUEUE_IN_USE: "the queue has {have} jobs and {asked} queues below it",
+    Reason.QUEUE_TOO_DEEP: "queues nest {have} deep at most, this would be {asked}",
+    Reason.QUEUE_CYCLE: "a queue cannot be its own parent",
+    Reason.BAD_WEIGHT: "a queue's weight is at least 1",
+    Reason.BAD_ORDER: "there is no order {asked}, they are 1 to {have}",
+    Reason.BAD_PLACEMENT: "there is no placement {asked}, they are 0 to {have}",
+    Reason.QUOTAS_FULL: "the queue has its limit of {have} quotas",
+    Reason.BAD_QUOTA: "a guarantee of {asked} milli is above the limit of {have}",
+    Reason.OVER_LIMIT: "queue {job} would hold {asked} milli, its limit is {have}",
+    Reason.BAD_OPTIONS: "options {asked} are unknown or contradict each other",
+    Reason.BAD_RETRIES: "{asked} is more than the limit of {have} for retries",
+    Reason.BAD_AFTER: "job {job}, which it is to follow, is unknown or did not end well",
+    Reason.NOT_RUNNING: "job {job} is not running",
+    Reason.NOT_PREEMPTIBLE: "job {job} may not be preempted",
+    Reason.RUNS_TOO_SHORT: "job {job} has not run for its {have} s yet",
+    Reason.STALE_USAGE: "{asked} ns of device time is not more than the {have} ns known",
+    Reason.WRONG_MODEL: "the device is of another model",
+    Reason.LABEL_MISSING: "the node lacks a label that is required",
+    Reason.LABEL_AVOIDED: "the node has a label that is to be avoided",
+    Reason.NOT_TOLERATED: "the node has a taint that is not tolerated",
+    Reason.REPELLED: "a task of the group that is to be avoided runs there",
+    Reason.NOT_ATTRACTED: "no task of its group runs there",
+    Reason.DEVICE_MEMORY_FULL: "the device has {have} bytes of memory free, {asked} are needed",
+    Reason.LINK_BROKEN: "the devices do not share a link",
+    Reason.HELD: "job {job} is held",
+    Reason.NOT_CUSTOM: "the placement of job {job} is not left to outside",
+    Reason.GANG_SPREAD: "a task of the same job runs there",
+    Reason.GANG_PACKED: "a task of the same job runs elsewhere",
+    Reason.NO_NODE_HAS_LABELS: "no node has the labels that are required",
+    Reason.NO_NODE_HAS_MODEL: "no device of this model is known",
+    Reason.NO_NODE_HAS_DEVICE_MEMORY: "asks for {asked} bytes of device memory, the largest has {have}",
+    Reason.OVER_ANY_LIMIT: "asks for {asked} milli, its queue may never hold more than {have}",
+    Reason.AFTERS_FULL: "{have} jobs wait for job {job} already, which is the limit",
+    Reason.PREEMPTED: "preempted, waits again",
+    Reason.RETRIED: "failed, will be tried again",
+    Reason.AFTER_FAILED: "the job it was to follow did not end well",
+    Reason.RECLAIMED: "preempted because another queue was short of its guarantee",
+    Reason.LEAST_FRAGMENTED: "the least added fragmentation; nodes looked at: {count}",
+    Reason.SPREAD_OUT: "the least used node; nodes looked at: {count}",
+    Reason.LEAST_LOADED: "the least observed load; nodes looked at: {count}",
+    Reason.BY_CHANCE: "chosen by chance; nodes looked at: {count}",
+    Reason.CHEAPEST: "the cheapest node; nodes looked at: {count}",
+    Reason.LEAST_POWER: "the least added power; nodes looked at: {count}",
+    Reason.COOLEST: "the most thermal headroom; nodes looked at: {count}",
+    Reason.AS_PREFERRED: "placed as the scoring function said; nodes looked at: {count}",
+    Reason.BACKFILLED: "ended in time for those before it; nodes looked at: {count}",
+    Reason.WAITS_UNTIL: "waits until {have} ns before its next attempt",
+    Reason.WAITS_FOR_JOB: "waits for the end of j{job}",
+    Reason.QUEUE_AT_LIMIT: "queue {job} would hold {asked} milli, its limit is {have}",
+    Reason.QUEUE_TURN: "queue {job} goes first, it has used less of its share",
+    Reason.NEEDS_MODEL: "nodes without an accepted device model: {count}",
+    Reason.NEEDS_LABELS: "nodes kept out by labels: {count}",
+    Reason.NEEDS_TOLERATION: "nodes with a taint it does not tolerate: {count}",
+    Reason.NEEDS_RESERVATION: "nodes reserved for another queue: {count}",
+    Reason.NEEDS_DEVICE_MEMORY: "needs {asked} bytes of device memory, node {node} has {have} free on one",
+    Reason.NEEDS_GROUP: "nodes kept out by the company of its group: {count}",
+    Reason.NEEDS_LINK: "nodes whose free devices share no link: {count}",
+    Reason.EXPECTED_START: "expected to start at {have} ns",
+    Reason.NEEDS_CHOICE: "its placement is left to a scoring function",
+    Reason.ROOM_BEING_MADE: "jobs being stopped to make room for it: {count}",
+    Reason.WAS_PREEMPTED: "preempted {count} times so far",
 }
 
 

@@ -7,6 +7,7 @@
 
 #include "core/batch.h"
 #include "core/command.h"
+#include "core/hold.h"
 #include "core/journal.h"
 
 static uint64_t sk_record_job(const union sk_record *record)
@@ -22,6 +23,10 @@ static uint64_t sk_record_job(const union sk_record *record)
 		return ((const struct sk_cancel *)at)->job;
 	case SK_FORGET:
 		return ((const struct sk_forget *)at)->job;
+	case SK_USAGE:
+		return ((const struct sk_usage *)at)->job;
+	case SK_PREEMPT:
+		return ((const struct sk_preempt *)at)->job;
 	default:
 		return 0;
 	}
@@ -65,6 +70,7 @@ int sk_core_apply(struct sk_core *core, const void *commands, size_t size, uint3
 		return error;
 	if (now_ns > core->now_ns)
 		core->now_ns = now_ns;
+	sk_hold_promote(core, now_ns);
 	while (*consumed < size) {
 		size_t unit = sk_batch_read((const uint8_t *)commands + *consumed, &record);
 		uint64_t needed = sk_command_effects_max(core, &record.header);

@@ -17,8 +17,12 @@ union sk_record {
 };
 
 /* 0 and the count of records; -EBADMSG where a size, kind, flag, enum, zero field or the order of
- * a gang is wrong. `requests`: PLACE is not allowed. */
+ * a gang is wrong. `requests`: PREFER is allowed and PLACE is not; else the
+ * other way round. */
 int sk_batch_check(const uint8_t *bytes, size_t size, bool requests, uint32_t *ret);
+
+/* Whether the lists of an ask end where they say so. */
+bool sk_ask_shape(const struct sk_ask *ask);
 
 /* Copy the unit at the start of a checked buffer; returns its bytes. */
 size_t sk_batch_read(const uint8_t *bytes, union sk_record *ret);

@@ -91,7 +91,7 @@ class Core
 		uint64_t latency_ns = 0;
 		int error;
 
-		commands_.resize(requests.size() + SK_PLACES_BYTES_MAX);
+		commands_.resize(requests.size() + SK_DECISIONS_BYTES_MAX);
 		rejected_.resize(SK_BATCH_REQUESTS_MAX);
 		proposal.commands = commands_.data();
 		proposal.commands_capacity = commands_.size();
@@ -228,6 +228,36 @@ class Core
 					       sizeof views[0]);
 	}
 
+	nb::bytes labels(uint64_t node) const
+	{
+		sk_label_view views[SK_NODE_LABELS_MAX];
+
+		return to_bytes(views, sk_core_labels(idle(), node, views, SK_NODE_LABELS_MAX) *
+					       sizeof views[0]);
+	}
+
+	nb::bytes queue(uint32_t id, uint64_t now_ns) const
+	{
+		sk_queue_view view;
+
+		return to_bytes(&view, sk_core_queue(idle(), id, now_ns, &view) ? 0 : sizeof view);
+	}
+
+	std::vector<uint32_t> queues() const
+	{
+		sk_limits limits;
+
+		sk_core_limits(idle(), &limits);
+		std::vector<uint32_t> ids(limits.queues + 1);
+		ids.resize(sk_core_queues(idle(), ids.data(), uint32_t(ids.size())));
+		return ids;
+	}
+
+	uint64_t due() const
+	{
+		return sk_core_due(idle());
+	}
+
 	nb::dict counters() const
 	{
 		nb::dict ret;
@@ -254,7 +284,7 @@ class Core
 
 		sk_core_limits(idle(), &at);
 		return nb::make_tuple(at.nodes, at.devices, at.jobs, at.finished, at.tasks,
-				      at.node_tasks, at.keys);
+				      at.node_tasks, at.keys, at.queues);
 	}
 
 	const char *check() const
@@ -336,6 +366,13 @@ nb::dict sizes()
 	ret[nb::int_(int(SK_CANCEL))] = sizeof(sk_cancel);
 	ret[nb::int_(int(SK_FORGET))] = sizeof(sk_forget);
 	ret[nb::int_(int(SK_REFUSED))] = sizeof(sk_refused);
+	ret[nb::int_(int(SK_NODE_LABEL))] = sizeof(sk_node_label);
+	ret[nb::int_(int(SK_NODE_RESERVE))] = sizeof(sk_node_reserve);
+	ret[nb::int_(int(SK_QUEUE_SET))] = sizeof(sk_queue_set);
+	ret[nb::int_(int(SK_QUOTA_SET))] = sizeof(sk_quota_set);
+	ret[nb::int_(int(SK_USAGE))] = sizeof(sk_usage);
+	ret[nb::int_(int(SK_PREEMPT))] = sizeof(sk_preempt);
+	ret[nb::int_(int(SK_PREFER))] = sizeof(sk_place);
 	return ret;
 }
 
@@ -350,6 +387,8 @@ nb::dict view_sizes()
 	ret["node"] = sizeof(sk_node_view);
 	ret["device"] = sizeof(sk_device_view);
 	ret["task"] = sizeof(sk_task_view);
+	ret["label"] = sizeof(sk_label_view);
+	ret["queue"] = sizeof(sk_queue_view);
 	return ret;
 }
 
@@ -365,12 +404,13 @@ NB_MODULE(_core, module)
 		.def(
 			"__init__",
 			[](Core *self, uint32_t nodes, uint32_t devices, uint32_t jobs,
-			   uint32_t finished, uint32_t tasks, uint32_t node_tasks, uint32_t keys) {
+			   uint32_t finished, uint32_t tasks, uint32_t node_tasks, uint32_t keys,
+			   uint32_t queues) {
 				new (self) Core(sk_limits{nodes, devices, jobs, finished, tasks,
-							  node_tasks, keys});
+							  node_tasks, keys, queues});
 			},
 			"nodes"_a, "devices"_a, "jobs"_a, "finished"_a, "tasks"_a, "node_tasks"_a,
-			"keys"_a)
+			"keys"_a, "queues"_a)
 		.def_static(
 			"restore",
 			[](nb::bytes snapshot) {
@@ -389,6 +429,10 @@ NB_MODULE(_core, module)
 		.def("devices", &Core::devices, "node"_a)
 		.def("node_tasks", &Core::node_tasks, "node"_a)
 		.def("job_tasks", &Core::job_tasks, "job"_a)
+		.def("labels", &Core::labels, "node"_a)
+		.def("queue", &Core::queue, "queue"_a, "now_ns"_a)
+		.def("queues", &Core::queues)
+		.def("due", &Core::due)
 		.def("counters", &Core::counters)
 		.def("term", &Core::term)
 		.def("leader", &Core::leader)

@@ -8,6 +8,7 @@
 #include "core/index.h"
 #include "core/job.h"
 #include "core/node.h"
+#include "core/hold.h"
 #include "core/queue.h"
 #include "core/task.h"
 
@@ -34,10 +35,23 @@ static uint64_t sk_held_milli(const struct sk_core *core, uint32_t node, uint32_
 	return held;
 }
 
+static uint64_t sk_held_memory(const struct sk_core *core, uint32_t node, uint32_t index)
+{
+	uint64_t held = 0;
+
+	for (uint32_t task = core->nodes[node].tasks.first; task;
+	     task = core->tasks[task].on_node.next)
+		for (uint32_t i = 0; i < core->tasks[task].shares_n; i++)
+			if (core->tasks[task].shares[i].index == index)
+				held += core->jobs[core->tasks[task].job].ask.device_memory_bytes;
+	return held;
+}
+
 static const char *sk_check_devices(const struct sk_core *core, uint32_t slot)
 {
 	const struct sk_node *node = &core->nodes[slot];
 	uint32_t whole = 0, free = 0;
+	uint64_t models = 0;
 
 	for (uint32_t index = 0; index < node->devices; index++) {
 		const struct sk_device *device = sk_device_at(core, slot, index);
@@ -45,15 +59,17 @@ static const char *sk_check_devices(const struct sk_core *core, uint32_t slot)
 
 		if (device->capacity > SK_MILLI || device->used > device->capacity)
 			return "a device gives more than it has";
-		if (device->used != sk_held_milli(core, slot, index))
+		if (device->used != sk_held_milli(core, slot, index) ||
+		    device->memory_used != sk_held_memory(core, slot, index))
 			return "a device's use is not the sum of its tasks";
+		models |= device->model ? (uint64_t)1 << (device->model - 1) : 0;
 		whole += device->capacity == SK_MILLI;
 		free += milli == SK_MILLI;
 		if (milli > 0 && milli < SK_MILLI &&
 		    sk_index_has(&core->free_part, milli, slot) != node->up)
 			return "a partly free device is not indexed as it is";
 	}
-	if (whole != node->devices_whole || free != node->devices_free)
+	if (whole != node->devices_whole || free != node->devices_free || models != node->models)
 		return "a node miscounts its devices";
 	return NULL;
 }
@@ -91,8 +107,8 @@ static const char *sk_check_node_tasks(const struct sk_core *core, uint32_t slot
 			return "a task is on another node's list";
 		if (sk_task_find(core, core->tasks[task].job, core->tasks[task].task) != task)
 			return "a task is not on its job's list";
-		cpu += job->cpu;
-		memory += job->memory;
+		cpu += job->ask.cpu_milli;
+		memory += job->ask.memory_bytes;
 		before = task;
 		count++;
 	}
@@ -162,7 +178,7 @@ static const char *sk_check_state(const struct sk_core *core, const struct sk_jo
 
 	for (uint32_t task = job->tasks_first; task; task = core->tasks[task].job_next)
 		tasks++;
-	if (tasks != job->tasks_live || tasks > job->tasks)
+	if (tasks != job->tasks_live || tasks > job->ask.tasks)
 		return "a job miscounts its tasks";
 	if (sk_state_final(job->state) == live)
 		return "a job is in the wrong list for its state";
@@ -170,6 +186,8 @@ static const char *sk_check_state(const struct sk_core *core, const struct sk_jo
 		return "a job holds tasks in a state that has none, or has none";
 	if (live && job->verdict && job->state != SK_STOPPING)
 		return "a judged job goes on";
+	if (!live && job->afters_n)
+		return "a job waits for one that has ended";
 	return NULL;
 }
 
@@ -196,25 +214,115 @@ static const char *sk_check_list(const struct sk_core *core, const struct sk_lis
 	return list->last == before && count == expected ? NULL : "jobs are miscounted";
 }
 
+/* Counts and order of the jobs that wait in one queue. */
+static const char *sk_check_pending(const struct sk_core *core, uint32_t queue, uint64_t *queued)
+{
+	for (int kind = 0; kind < SK_QUEUE_KINDS; kind++) {
+		uint32_t slot = sk_pending_first(core, queue, (enum sk_queue_kind)kind), before = 0;
+		uint64_t count = 0;
+
+		for (; slot; before = slot, slot = sk_pending_next(core, slot), count++) {
+			const struct sk_job *job = &core->jobs[slot];
+
+			if (job->state != SK_PENDING || job->hold || job->queue != queue ||
+			    (int)sk_queue_kind(job) != kind)
+				return "a job waits in the wrong queue";
+			if (job->level != sk_pending_level(core, job))
+				return "a job waits on the wrong level";
+			if (before && core->jobs[before].level == job->level &&
+			    core->jobs[before].id >= job->id)
+				return "waiting jobs are out of order";
+		}
+		if (count != sk_pending_of(core, queue, (enum sk_queue_kind)kind)->count)
+			return "a queue is miscounted";
+		queued[kind] += count;
+	}
+	return NULL;
+}
+
+static const char *sk_check_queue(const struct sk_core *core, uint32_t slot)
+{
+	const struct sk_queue *queue = &core->queues[slot];
+	uint64_t live = 0, pending = 0, cpu = 0, memory = 0;
+	uint32_t children = 0;
+
+	for (uint32_t job = core->live.first; job; job = core->jobs[job].order.next) {
+		const struct sk_job *at = &core->jobs[job];
+
+		live += at->queue == slot;
+		if (!sk_queue_within(core, at->queue, slot))
+			continue;
+		pending += at->state == SK_PENDING && !at->hold;
+		cpu += (uint64_t)at->ask.cpu_milli * at->tasks_live;
+		memory += at->ask.memory_bytes * at->tasks_live;
+	}
+	for (uint32_t i = sk_queue_at(core, 1); i; i = sk_queue_at(core, i + 1))
+		children += core->queues[i].parent == slot;
+	if (children != queue->children || (children && live) || live != queue->live)
+		return "a queue miscounts its jobs or children";
+	if (pending != queue->pending_all || cpu != queue->cpu_used ||
+	    memory != queue->memory_used || queue->used_milli != sk_queue_holds(core, slot, 0))
+		return "a queue's use is not the sum of its tasks";
+	for (uint32_t i = 0; i < queue->quotas_n; i++)
+		if (queue->quotas[i].used_milli !=
+		    sk_queue_holds(core, slot, queue->quotas[i].model))
+			return "a quota's use is not the sum of its tasks";
+	return NULL;
+}
+
+/* A held job is where its hold says. */
+static const char *sk_check_hold(const struct sk_core *core, uint32_t slot)
+{
+	const struct sk_job *job = &core->jobs[slot];
+
+	if (job->hold && job->state != SK_PENDING)
+		return "a job is held that is not pending";
+	if ((job->hold == SK_HOLD_TIME) != (job->delayed_at != 0) ||
+	    (job->delayed_at &&
+	     (job->delayed_at > core->delayed_n || core->delayed[job->delayed_at] != slot)))
+		return "a delayed job is not where it should be";
+	return NULL;
+}
+
+static const char *sk_check_afters(const struct sk_core *core, uint32_t slot, uint64_t *held)
+{
+	uint32_t count = 0;
+
+	for (uint32_t at = core->jobs[slot].afters.first; at; at = core->jobs[at].queued.next) {
+		if (core->jobs[at].hold != SK_HOLD_AFTER ||
+		    core->jobs[at].ask.after != core->jobs[slot].id)
+			return "a job waits for the wrong one";
+		count++;
+	}
+	*held += count;
+	return count == core->jobs[slot].afters_n ? NULL : "waiting jobs are miscounted";
+}
+
 static const char *sk_check_queues(const struct sk_core *core)
 {
-	uint64_t queued = 0, pending = 0;
+	uint64_t queued[SK_QUEUE_KINDS] = {0}, held = core->delayed_n, pending = 0;
+	const char *broken = NULL;
 
-	for (int kind = 0; kind < SK_QUEUE_KINDS; kind++) {
-		uint64_t count = 0;
-		uint32_t slot = sk_queue_head(core, (enum sk_queue_kind)kind);
-
-		for (; slot; slot = sk_queue_next(core, slot), count++)
-			if (core->jobs[slot].state != SK_PENDING ||
-			    (int)sk_queue_kind(&core->jobs[slot]) != kind)
-				return "a job waits in the wrong queue";
-		if (count != core->queues[kind].count)
-			return "a queue is miscounted";
-		queued += count;
+	for (uint32_t slot = sk_queue_at(core, 1); slot && !broken;
+	     slot = sk_queue_at(core, slot + 1)) {
+		broken = sk_check_queue(core, slot);
+		if (!broken)
+			broken = sk_check_pending(core, slot, queued);
 	}
-	for (uint32_t slot = core->live.first; slot; slot = core->jobs[slot].order.next)
+	for (uint32_t slot = core->doomed.first; slot; slot = core->jobs[slot].queued.next)
+		held += core->jobs[slot].hold == SK_HOLD_DOOMED;
+	for (uint32_t slot = core->live.first; slot && !broken;
+	     slot = core->jobs[slot].order.next) {
 		pending += core->jobs[slot].state == SK_PENDING;
-	return queued == pending ? NULL : "a pending job is not queued";
+		broken = sk_check_hold(core, slot);
+		if (!broken)
+			broken = sk_check_afters(core, slot, &held);
+	}
+	if (broken)
+		return broken;
+	if (queued[0] != core->queued[0] || queued[1] != core->queued[1])
+		return "the queues are miscounted";
+	return queued[0] + queued[1] + held == pending ? NULL : "a pending job waits nowhere";
 }
 
 static const char *sk_check_keys(const struct sk_core *core)

@@ -52,6 +52,18 @@ uint16_t sk_command_do(const struct sk_act *act, const struct sk_header *command
 		return sk_cancel_do(act, record, why);
 	case SK_FORGET:
 		return sk_forget_do(act, record, why);
+	case SK_NODE_LABEL:
+		return sk_node_label_do(act, record, why);
+	case SK_NODE_RESERVE:
+		return sk_node_reserve_do(act, record, why);
+	case SK_QUEUE_SET:
+		return sk_queue_set_do(act, record, why);
+	case SK_QUOTA_SET:
+		return sk_quota_set_do(act, record, why);
+	case SK_USAGE:
+		return sk_usage_do(act, record, why);
+	case SK_PREEMPT:
+		return sk_preempt_do(act, record, why);
 	default:
 		return sk_refused_do(act, record);
 	}
@@ -76,8 +88,22 @@ uint64_t sk_command_effects_max(const struct sk_core *core, const struct sk_head
 
 	for (uint32_t task = core->nodes[node].tasks.first; task;
 	     task = core->tasks[task].on_node.next)
-		effects += core->jobs[core->tasks[task].job].tasks + 2u;
+		effects += core->jobs[core->tasks[task].job].ask.tasks + 2u;
 	return effects;
+}
+
+/* Jobs that wait for the end of the one this command may end. */
+static uint32_t sk_command_afters(const struct sk_core *core, const struct sk_header *command)
+{
+	const void *record = command;
+
+	if (command->kind == SK_OUTCOME)
+		return core->jobs[sk_job_find(core, ((const struct sk_outcome *)record)->job)]
+			.afters_n;
+	if (command->kind == SK_CANCEL)
+		return core->jobs[sk_job_find(core, ((const struct sk_cancel *)record)->job)]
+			.afters_n;
+	return 0;
 }
 
 uint64_t sk_command_journal_max(const struct sk_core *core, const struct sk_header *command)
@@ -85,12 +111,14 @@ uint64_t sk_command_journal_max(const struct sk_core *core, const struct sk_head
 	uint32_t node = sk_command_loses(core, command);
 	uint64_t bytes = SK_JOURNAL_REQUEST;
 
+	bytes += sk_command_afters(core, command) * SK_JOURNAL_AFTER;
 	if (command->kind == SK_OUTCOME)
 		bytes += SK_JOURNAL_TASK + SK_TASK_DEVICES_MAX * SK_JOURNAL_SHARE;
 	if (node)
 		bytes += SK_NODE_DEVICES_MAX * SK_JOURNAL_SHARE;
 	for (uint32_t task = core->nodes[node].tasks.first; task;
 	     task = core->tasks[task].on_node.next)
-		bytes += SK_JOURNAL_TASK + core->tasks[task].shares_n * SK_JOURNAL_SHARE;
+		bytes += SK_JOURNAL_TASK + core->tasks[task].shares_n * SK_JOURNAL_SHARE +
+			 core->jobs[core->tasks[task].job].afters_n * SK_JOURNAL_AFTER;
 	return bytes;
 }

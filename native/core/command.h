@@ -29,7 +29,7 @@ uint16_t sk_place_task(const struct sk_act *act, uint32_t job, const struct sk_p
 /* All tasks of the group have their places: the job starts. */
 void sk_place_finish(const struct sk_act *act, uint32_t job, const struct sk_place *first);
 
-/* node_command.c, job_command.c */
+/* node_command.c, job_command.c, queue_command.c */
 uint16_t sk_node_up_do(const struct sk_act *act, const struct sk_node_up *command,
 		       struct sk_why *why);
 uint16_t sk_node_down_do(const struct sk_act *act, const struct sk_node_down *command,
@@ -45,6 +45,18 @@ uint16_t sk_cancel_do(const struct sk_act *act, const struct sk_cancel *command,
 		      struct sk_why *why);
 uint16_t sk_forget_do(const struct sk_act *act, const struct sk_forget *command,
 		      struct sk_why *why);
+
+uint16_t sk_usage_do(const struct sk_act *act, const struct sk_usage *command, struct sk_why *why);
+uint16_t sk_preempt_do(const struct sk_act *act, const struct sk_preempt *command,
+		       struct sk_why *why);
+uint16_t sk_node_label_do(const struct sk_act *act, const struct sk_node_label *command,
+			  struct sk_why *why);
+uint16_t sk_node_reserve_do(const struct sk_act *act, const struct sk_node_reserve *command,
+			    struct sk_why *why);
+uint16_t sk_queue_set_do(const struct sk_act *act, const struct sk_queue_set *command,
+			 struct sk_why *why);
+uint16_t sk_quota_set_do(const struct sk_act *act, const struct sk_quota_set *command,
+			 struct sk_why *why);
 
 static inline uint16_t sk_because(struct sk_why *why, uint16_t reason, uint64_t asked,
 				  uint64_t have)

@@ -35,6 +35,7 @@ struct sk_limits {
 	uint32_t tasks;	     /* placed tasks of all jobs */
 	uint32_t node_tasks; /* placed tasks of one node */
 	uint32_t keys;	     /* idempotency keys kept */
+	uint32_t queues;     /* besides the root and queue 0 */
 };
 
 /* Bytes for these limits, or 0 where a limit is 0 or too large (SK_*_LIMIT_MAX in state.h). */
@@ -46,7 +47,7 @@ int sk_core_init(void *memory, size_t size, const struct sk_limits *limits, stru
 /* What propose writes; the arrays are the caller's. */
 struct sk_proposal {
 	uint8_t *commands;
-	size_t commands_capacity; /* at least the requests' size + SK_PLACES_BYTES_MAX */
+	size_t commands_capacity; /* at least the requests' size + SK_DECISIONS_BYTES_MAX */
 	size_t commands_size;
 	struct sk_rejected *rejected;
 	uint32_t rejected_capacity; /* at least one per request */
@@ -54,7 +55,8 @@ struct sk_proposal {
 	bool more; /* a bound was reached, not the end of the queue */
 };
 
-#define SK_PLACES_BYTES_MAX (SK_BATCH_PLACES_MAX * sizeof(struct sk_place))
+/* Places, and as much again for what makes room for them. */
+#define SK_DECISIONS_BYTES_MAX (2 * SK_BATCH_PLACES_MAX * sizeof(struct sk_place))
 
 /* Decide on these requests and on what waits. The state is as before when this returns.
  * -EBADMSG: not a batch of requests. -E2BIG: more than SK_BATCH_REQUESTS_MAX. -ENOBUFS: an output
@@ -111,6 +113,15 @@ uint32_t sk_core_node_tasks(const struct sk_core *core, uint64_t node, struct sk
 			    uint32_t capacity);
 uint32_t sk_core_job_tasks(const struct sk_core *core, uint64_t job, struct sk_task_view *views,
 			   uint32_t capacity);
+uint32_t sk_core_labels(const struct sk_core *core, uint64_t node, struct sk_label_view *views,
+			uint32_t capacity);
+int sk_core_queue(const struct sk_core *core, uint32_t queue, uint64_t now_ns,
+		  struct sk_queue_view *ret);
+/* Ids of all queues but the root, by slot. */
+uint32_t sk_core_queues(const struct sk_core *core, uint32_t *ids, uint32_t capacity);
+/* When propose has something to do though nothing happens: the entry time at which the first held
+ * job may start, 0 for never. */
+uint64_t sk_core_due(const struct sk_core *core);
 uint64_t sk_core_term(const struct sk_core *core);
 uint64_t sk_core_leader(const struct sk_core *core);
 void sk_core_limits(const struct sk_core *core, struct sk_limits *ret);

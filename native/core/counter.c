@@ -21,7 +21,7 @@ static uint64_t sk_ignored_all(const struct sk_core *core)
 	return sum;
 }
 
-#define SK_PLAIN_COUNTERS 15u
+#define SK_PLAIN_COUNTERS 19u
 
 static const char *sk_plain_counter(const struct sk_core *core, uint32_t position, uint64_t *ret)
 {
@@ -40,10 +40,14 @@ static const char *sk_plain_counter(const struct sk_core *core, uint32_t positio
 		{"nodes", core->nodes_count},
 		{"nodes_up", core->nodes_up},
 		{"devices", core->devices_count},
-		{"pending_device", core->queues[SK_QUEUE_DEVICE].count},
-		{"pending_host", core->queues[SK_QUEUE_HOST].count},
+		{"pending_device", core->queued[SK_QUEUE_DEVICE]},
+		{"pending_host", core->queued[SK_QUEUE_HOST]},
 		{"tasks", core->task_pool.used},
 		{"finished", core->finished_count},
+		{"retried", core->counters.retried},
+		{"preempted", core->counters.preempted},
+		{"delayed", core->delayed_n},
+		{"queues", core->queues_n - 2},
 	};
 
 	*ret = plain[position].value;

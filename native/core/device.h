@@ -18,6 +18,13 @@ static inline uint32_t sk_device_free(const struct sk_device *device)
 	return device->available ? (uint32_t)(device->capacity - device->used) : 0;
 }
 
+static inline uint64_t sk_device_memory_free(const struct sk_device *device)
+{
+	return device->memory_bytes > device->memory_used
+		       ? device->memory_bytes - device->memory_used
+		       : 0;
+}
+
 /* Replace the record; keeps counts and indexes. */
 void sk_device_put(struct sk_core *core, uint32_t node, uint32_t index, struct sk_device device);
 

@@ -7,7 +7,7 @@
 #include "core/device.h"
 #include "core/job.h"
 #include "core/node.h"
-#include "core/queue.h"
+#include "core/pending.h"
 
 #define SK_EXPLAIN_WALK_MAX 65536u /* jobs ahead are counted up to here */
 #define SK_EXPLAIN_HOLDERS 4u
@@ -101,27 +101,28 @@ static uint64_t sk_node_lacks(const struct sk_core *core, const struct sk_job *j
 	if (!fit)
 		sk_lack(&lacks->need[SK_NEED_PLACE], SK_NODE_JOBS_FULL, node->id, 1,
 			node->tasks_count);
-	if (job->cpu) {
+	if (job->ask.cpu_milli) {
 		have = sk_node_cpu_free(node);
-		if (job->cpu > have)
-			sk_lack(&lacks->need[SK_NEED_CPU], SK_NEEDS_CPU, node->id, job->cpu, have);
-		fit = sk_lower(fit, have / job->cpu);
+		if (job->ask.cpu_milli > have)
+			sk_lack(&lacks->need[SK_NEED_CPU], SK_NEEDS_CPU, node->id,
+				job->ask.cpu_milli, have);
+		fit = sk_lower(fit, have / job->ask.cpu_milli);
 	}
-	if (job->memory) {
+	if (job->ask.memory_bytes) {
 		have = sk_node_memory_free(node);
-		if (job->memory > have)
+		if (job->ask.memory_bytes > have)
 			sk_lack(&lacks->need[SK_NEED_MEMORY], SK_NEEDS_MEMORY, node->id,
-				job->memory, have);
-		fit = sk_lower(fit, have / job->memory);
+				job->ask.memory_bytes, have);
+		fit = sk_lower(fit, have / job->ask.memory_bytes);
 	}
-	if (job->gpu_milli) {
-		bool part = job->gpu_milli < SK_MILLI;
-		uint64_t take = sk_devices_take(core, slot, job->gpu_milli, &have);
+	if (job->ask.gpu_milli) {
+		bool part = job->ask.gpu_milli < SK_MILLI;
+		uint64_t take = sk_devices_take(core, slot, job->ask.gpu_milli, &have);
 
 		if (!take)
 			sk_lack(&lacks->need[SK_NEED_DEVICES],
 				part ? SK_NEEDS_SHARE : SK_NEEDS_DEVICES, node->id,
-				part ? job->gpu_milli : job->gpu_milli / SK_MILLI, have);
+				part ? job->ask.gpu_milli : job->ask.gpu_milli / SK_MILLI, have);
 		fit = sk_lower(fit, take);
 		sk_node_unavailable(core, slot, lacks);
 	}
@@ -183,10 +184,13 @@ static void sk_explain_lacks(const struct sk_core *core, struct sk_lacks *lacks,
 
 static void sk_explain_behind(const struct sk_core *core, uint32_t slot, struct sk_lines *lines)
 {
-	uint32_t at = sk_queue_head(core, sk_queue_kind(&core->jobs[slot]));
+	uint32_t at =
+		sk_pending_first(core, core->jobs[slot].queue, sk_queue_kind(&core->jobs[slot]));
 	struct sk_explain line = {.reason = SK_BEHIND, .job = core->jobs[at].id};
 
-	for (; at != slot && line.count < SK_EXPLAIN_WALK_MAX; at = sk_queue_next(core, at))
+	if (core->jobs[slot].hold)
+		return;
+	for (; at != slot && line.count < SK_EXPLAIN_WALK_MAX; at = sk_pending_next(core, at))
 		line.count++;
 	if (line.count)
 		sk_line(lines, line);
@@ -202,15 +206,15 @@ static void sk_explain_waiting(const struct sk_core *core, uint32_t slot, struct
 	sk_explain_behind(core, slot, lines);
 	if (!core->nodes_count)
 		sk_line(lines, (struct sk_explain){.reason = SK_NO_NODES});
-	else if (lacks.places >= job->tasks && !lines->count)
+	else if (lacks.places >= job->ask.tasks && !lines->count)
 		sk_line(lines, (struct sk_explain){.reason = SK_READY, .node = lacks.first});
-	else if (lacks.places < job->tasks && job->tasks > 1)
+	else if (lacks.places < job->ask.tasks && job->ask.tasks > 1)
 		sk_line(lines, (struct sk_explain){.reason = SK_GANG_SHORT,
-						   .asked = job->tasks,
+						   .asked = job->ask.tasks,
 						   .have = lacks.places});
-	if (lacks.places < job->tasks)
+	if (lacks.places < job->ask.tasks)
 		sk_explain_lacks(core, &lacks, lines);
-	if (lacks.places < job->tasks && lacks.unavailable.count)
+	if (lacks.places < job->ask.tasks && lacks.unavailable.count)
 		sk_line(lines, lacks.unavailable);
 	if (down)
 		sk_line(lines, (struct sk_explain){.reason = SK_NODES_DOWN,
@@ -229,7 +233,7 @@ static void sk_explain_placed(const struct sk_job *job, struct sk_lines *lines)
 	sk_line(lines, (struct sk_explain){.reason = job->place_reason,
 					   .count = job->candidates,
 					   .node = job->node,
-					   .asked = job->gpu_milli});
+					   .asked = job->ask.gpu_milli});
 	sk_line(lines, (struct sk_explain){.reason = SK_WAITED, .have = waited});
 	sk_line(lines, (struct sk_explain){.reason = SK_DECIDED_IN, .have = job->latency_ns});
 	for (uint32_t i = 0; i < SK_OBSERVATIONS_MAX; i++)

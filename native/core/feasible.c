@@ -6,6 +6,7 @@
  */
 #include "core/command.h"
 #include "core/device.h"
+#include "core/fit.h"
 #include "core/node.h"
 #include "core/policy.h"
 
@@ -15,15 +16,23 @@ static uint64_t sk_least(uint64_t a, uint64_t b)
 }
 
 /* Tasks whose device request fits the node's devices when they are all unused. */
-static uint64_t sk_node_holds_devices(const struct sk_core *core, uint32_t slot, uint32_t gpu_milli)
+static uint64_t sk_node_holds_devices(const struct sk_core *core, uint32_t slot,
+				      const struct sk_ask *ask, uint64_t models)
 {
+	bool whole = ask->gpu_milli >= SK_MILLI;
 	uint64_t tasks = 0;
 
-	if (gpu_milli >= SK_MILLI)
-		return core->nodes[slot].devices_whole / (gpu_milli / SK_MILLI);
-	for (uint32_t index = 0; index < core->nodes[slot].devices; index++)
-		tasks += sk_device_at(core, slot, index)->capacity / gpu_milli;
-	return tasks;
+	if (whole && !models && !ask->device_memory_bytes)
+		return core->nodes[slot].devices_whole / (ask->gpu_milli / SK_MILLI);
+	for (uint32_t index = 0; index < core->nodes[slot].devices; index++) {
+		const struct sk_device *device = sk_device_at(core, slot, index);
+
+		if (sk_fit_model(models, device) &&
+		    device->memory_bytes >= ask->device_memory_bytes)
+			tasks += whole ? device->capacity == SK_MILLI
+				       : device->capacity / ask->gpu_milli;
+	}
+	return whole ? tasks / (ask->gpu_milli / SK_MILLI) : tasks;
 }
 
 /* Tasks of this kind that the node can hold when it is empty. */
@@ -32,13 +41,16 @@ static uint64_t sk_node_holds(const struct sk_core *core, uint32_t slot,
 {
 	const struct sk_node *node = &core->nodes[slot];
 	uint64_t tasks = core->limits.node_tasks;
+	uint64_t models = sk_model_mask(core, &submit->ask);
 
-	if (submit->gpu_milli)
-		tasks = sk_least(tasks, sk_node_holds_devices(core, slot, submit->gpu_milli));
-	if (submit->cpu_milli)
-		tasks = sk_least(tasks, node->cpu / submit->cpu_milli);
-	if (submit->memory_bytes)
-		tasks = sk_least(tasks, node->memory / submit->memory_bytes);
+	if (sk_fit_kind(core, &submit->ask, models, slot))
+		return 0;
+	if (submit->ask.gpu_milli)
+		tasks = sk_least(tasks, sk_node_holds_devices(core, slot, &submit->ask, models));
+	if (submit->ask.cpu_milli)
+		tasks = sk_least(tasks, node->cpu / submit->ask.cpu_milli);
+	if (submit->ask.memory_bytes)
+		tasks = sk_least(tasks, node->memory / submit->ask.memory_bytes);
 	return tasks;
 }
 
@@ -68,8 +80,8 @@ static uint64_t sk_most(uint64_t a, uint64_t b)
 static uint16_t sk_infeasible(const struct sk_core *core, const struct sk_submit *submit,
 			      struct sk_why *why)
 {
-	bool part = submit->gpu_milli && submit->gpu_milli < SK_MILLI;
-	uint64_t asked = part ? submit->gpu_milli : submit->gpu_milli / SK_MILLI;
+	bool part = submit->ask.gpu_milli && submit->ask.gpu_milli < SK_MILLI;
+	uint64_t asked = part ? submit->ask.gpu_milli : submit->ask.gpu_milli / SK_MILLI;
 	struct sk_largest largest = {0};
 
 	for (uint32_t slot = sk_node_next(core, 1); slot; slot = sk_node_next(core, slot + 1)) {
@@ -80,10 +92,11 @@ static uint16_t sk_infeasible(const struct sk_core *core, const struct sk_submit
 	if (asked > largest.devices)
 		return part ? sk_because(why, SK_NO_DEVICE_HAS_SHARE, asked, largest.devices)
 			    : sk_because(why, SK_NO_NODE_HAS_DEVICES, asked, largest.devices);
-	if (submit->cpu_milli > largest.cpu)
-		return sk_because(why, SK_NO_NODE_HAS_CPU, submit->cpu_milli, largest.cpu);
-	if (submit->memory_bytes > largest.memory)
-		return sk_because(why, SK_NO_NODE_HAS_MEMORY, submit->memory_bytes, largest.memory);
+	if (submit->ask.cpu_milli > largest.cpu)
+		return sk_because(why, SK_NO_NODE_HAS_CPU, submit->ask.cpu_milli, largest.cpu);
+	if (submit->ask.memory_bytes > largest.memory)
+		return sk_because(why, SK_NO_NODE_HAS_MEMORY, submit->ask.memory_bytes,
+				  largest.memory);
 	return SK_NO_NODE_FITS;
 }
 
@@ -96,10 +109,10 @@ uint16_t sk_policy_feasible(const struct sk_core *core, const struct sk_submit *
 		return SK_REASON_NONE;
 	for (uint32_t slot = sk_node_next(core, 1); slot; slot = sk_node_next(core, slot + 1)) {
 		tasks += sk_node_holds(core, slot, submit);
-		if (tasks >= submit->tasks)
+		if (tasks >= submit->ask.tasks)
 			return SK_REASON_NONE;
 	}
 	if (!tasks)
 		return sk_infeasible(core, submit, why);
-	return sk_because(why, SK_GANG_TOO_LARGE, submit->tasks, tasks);
+	return sk_because(why, SK_GANG_TOO_LARGE, submit->ask.tasks, tasks);
 }

@@ -4,6 +4,8 @@
  */
 #include <string.h>
 
+#include "core/fit.h"
+#include "core/hold.h"
 #include "core/job.h"
 #include "core/journal.h"
 #include "core/pool.h"
@@ -37,7 +39,7 @@ static void sk_job_tell(const struct sk_act *act, const struct sk_job *job, uint
 	effect->exit_code = job->exit_code;
 	effect->signal = job->signal;
 	effect->flags = job->flags;
-	effect->tasks = job->tasks;
+	effect->tasks = job->ask.tasks;
 }
 
 uint32_t sk_job_find(const struct sk_core *core, uint64_t id)
@@ -49,17 +51,28 @@ uint32_t sk_job_find(const struct sk_core *core, uint64_t id)
 	return slot;
 }
 
-static void sk_job_fill(struct sk_job *job, const struct sk_submit *submit)
+static void sk_job_fill(const struct sk_core *core, struct sk_job *job,
+			const struct sk_submit *submit)
 {
 	job->client = submit->client;
 	job->spec_hash = submit->spec_hash;
-	job->memory = submit->memory_bytes;
 	job->uid = submit->uid;
 	job->tenant = submit->tenant;
-	job->gpu_milli = submit->gpu_milli;
-	job->cpu = submit->cpu_milli;
-	job->priority = submit->priority;
-	job->tasks = submit->tasks;
+	job->ask = submit->ask;
+	job->queue = sk_queue_find(core, submit->ask.queue);
+	job->models = sk_model_mask(core, &submit->ask);
+}
+
+/* A new job waits for another one, or at once in its queue. */
+static void sk_job_enter(struct sk_core *core, uint32_t slot)
+{
+	uint64_t after = core->jobs[slot].ask.after;
+	uint32_t before = after ? sk_job_find(core, after) : 0;
+
+	if (before && !sk_state_final(core->jobs[before].state))
+		sk_hold_after(core, slot, before);
+	else
+		sk_pending_append(core, slot);
 }
 
 uint32_t sk_job_create(const struct sk_act *act, const struct sk_submit *submit)
@@ -68,7 +81,7 @@ uint32_t sk_job_create(const struct sk_act *act, const struct sk_submit *submit)
 	uint32_t slot = sk_pool_take(core, &core->job_pool, SK_CHAIN(core->jobs, free_next));
 	struct sk_job *job = &core->jobs[slot];
 
-	sk_job_fill(job, submit);
+	sk_job_fill(core, job, submit);
 	job->id = core->next_job;
 	job->submit_ns = act->now_ns;
 	job->state = SK_PENDING;
@@ -79,7 +92,8 @@ uint32_t sk_job_create(const struct sk_act *act, const struct sk_submit *submit)
 	sk_table_insert(core, &core->job_table, SK_CHAIN(core->jobs, hash_next), sk_mix(job->id),
 			slot);
 	sk_list_append(core, &core->live, SK_CHAIN(core->jobs, order), slot);
-	sk_queue_append(core, slot);
+	SK_ADD(core, core->queues[job->queue].live, 1);
+	sk_job_enter(core, slot);
 	sk_job_tell(act, job, 0);
 	return slot;
 }
@@ -90,7 +104,7 @@ void sk_job_move(const struct sk_act *act, uint32_t slot, enum sk_state state, u
 	struct sk_job *job = &act->core->jobs[slot];
 
 	if (job->state == SK_PENDING)
-		sk_queue_remove(act->core, slot);
+		sk_hold_end(act->core, slot);
 	SK_SET(act->core, job->state, (uint8_t)state);
 	SK_SET(act->core, job->reason, reason);
 	sk_job_tell(act, job, node);
@@ -102,7 +116,7 @@ void sk_job_finish(const struct sk_act *act, uint32_t slot, enum sk_state state,
 	struct sk_job *job = &core->jobs[slot];
 
 	if (job->state == SK_PENDING)
-		sk_queue_remove(core, slot);
+		sk_hold_end(core, slot);
 	SK_SET(core, job->state, (uint8_t)state);
 	SK_SET(core, job->end_ns, act->now_ns);
 	SK_ADD(core, core->counters.ended[state], 1);
@@ -110,9 +124,73 @@ void sk_job_finish(const struct sk_act *act, uint32_t slot, enum sk_state state,
 	SK_ADD(core, core->live_count, -1u);
 	sk_list_append(core, &core->finished, SK_CHAIN(core->jobs, order), slot);
 	SK_ADD(core, core->finished_count, 1);
+	SK_ADD(core, core->queues[job->queue].live, -1ull);
+	sk_hold_release(core, slot);
 	sk_job_tell(act, job, node);
 	if (core->finished_count > core->limits.finished)
 		sk_job_forget(act, core->finished.first, SK_RETENTION);
+}
+
+void sk_job_account(const struct sk_act *act, uint32_t slot)
+{
+	struct sk_core *core = act->core;
+	struct sk_job *job = &core->jobs[slot];
+	uint64_t spent = job->spent_ns > job->charged_ns ? job->spent_ns : job->charged_ns;
+
+	if (spent > job->charged_ns)
+		sk_queue_use(core, job->queue, spent - job->charged_ns, act->now_ns);
+	SK_ADD(core, job->attained_ns, spent);
+	SK_SET(core, job->spent_ns, 0);
+	SK_SET(core, job->charged_ns, 0);
+}
+
+/* Doubling from the base, at most five minutes, and up to a tenth more by the job's own chance,
+ * so that jobs which failed together do not all come back together. */
+static uint64_t sk_job_pause(const struct sk_job *job)
+{
+	uint64_t failed = job->retried - job->preemptions;
+	uint64_t base = job->ask.backoff_s ? job->ask.backoff_s : 1;
+	uint64_t pause = failed < 16 ? base << failed : SK_BACKOFF_MAX_S;
+	uint64_t chance = sk_mix(job->id ^ sk_mix(job->attempt)) % 1001;
+
+	if (pause > SK_BACKOFF_MAX_S)
+		pause = SK_BACKOFF_MAX_S;
+	return pause * 100000 * (10000 + chance);
+}
+
+void sk_job_again(const struct sk_act *act, uint32_t slot, bool pause, uint64_t node)
+{
+	struct sk_core *core = act->core;
+	struct sk_job *job = &core->jobs[slot];
+
+	sk_journal_note(core, job, sizeof *job);
+	job->not_before_ns = pause ? act->now_ns + sk_job_pause(job) : 0;
+	job->retried++;
+	job->preemptions = (uint16_t)(job->preemptions + !pause);
+	job->state = SK_PENDING;
+	job->verdict = 0;
+	if (pause)
+		job->reason = SK_RETRIED;
+	SK_ADD(core, *(pause ? &core->counters.retried : &core->counters.preempted), 1);
+	if (pause)
+		sk_hold_time(core, slot);
+	else
+		sk_pending_append(core, slot);
+	sk_job_tell(act, job, node);
+}
+
+void sk_job_end(const struct sk_act *act, uint32_t slot, uint64_t node)
+{
+	const struct sk_job *job = &act->core->jobs[slot];
+	bool failed = job->verdict == SK_FAILED || job->verdict == SK_LOST;
+
+	sk_job_account(act, slot);
+	if (job->verdict == SK_PENDING)
+		sk_job_again(act, slot, false, node);
+	else if (failed && job->retried - job->preemptions < job->ask.retries)
+		sk_job_again(act, slot, true, node);
+	else
+		sk_job_finish(act, slot, job->verdict, node);
 }
 
 void sk_job_forget(const struct sk_act *act, uint32_t slot, uint16_t reason)
@@ -148,7 +226,7 @@ void sk_job_stop_tasks(const struct sk_act *act, uint32_t slot, uint16_t reason)
 		effect->reason = reason;
 		effect->attempt = job->attempt;
 		effect->task = core->tasks[at].task;
-		effect->tasks = job->tasks;
+		effect->tasks = job->ask.tasks;
 		effect->node = core->nodes[core->tasks[at].node].id;
 	}
 }

@@ -5,18 +5,28 @@
 #include "core/journal.h"
 #include "core/list.h"
 
+void sk_list_insert(struct sk_core *core, struct sk_list *list, struct sk_chain chain,
+		    uint32_t before, uint32_t slot)
+{
+	struct sk_link *link = sk_chain_link(chain, slot);
+	uint32_t after = before ? sk_chain_link(chain, before)->next : list->first;
+
+	SK_SET(core, link->prev, before);
+	SK_SET(core, link->next, after);
+	if (before)
+		SK_SET(core, sk_chain_link(chain, before)->next, slot);
+	else
+		SK_SET(core, list->first, slot);
+	if (after)
+		SK_SET(core, sk_chain_link(chain, after)->prev, slot);
+	else
+		SK_SET(core, list->last, slot);
+}
+
 void sk_list_append(struct sk_core *core, struct sk_list *list, struct sk_chain chain,
 		    uint32_t slot)
 {
-	struct sk_link *link = sk_chain_link(chain, slot);
-
-	SK_SET(core, link->prev, list->last);
-	SK_SET(core, link->next, 0);
-	if (list->last)
-		SK_SET(core, sk_chain_link(chain, list->last)->next, slot);
-	else
-		SK_SET(core, list->first, slot);
-	SK_SET(core, list->last, slot);
+	sk_list_insert(core, list, chain, list->last, slot);
 }
 
 void sk_list_remove(struct sk_core *core, struct sk_list *list, struct sk_chain chain,

@@ -39,6 +39,9 @@ static inline struct sk_link *sk_chain_link(struct sk_chain chain, uint32_t slot
 
 void sk_list_append(struct sk_core *core, struct sk_list *list, struct sk_chain chain,
 		    uint32_t slot);
+/* After `before`, or first where that is 0. */
+void sk_list_insert(struct sk_core *core, struct sk_list *list, struct sk_chain chain,
+		    uint32_t before, uint32_t slot);
 void sk_list_remove(struct sk_core *core, struct sk_list *list, struct sk_chain chain,
 		    uint32_t slot);
 

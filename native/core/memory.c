@@ -7,12 +7,14 @@
 #include <string.h>
 
 #include "core/memory.h"
+#include "core/queue.h"
 
 /* Measured bounds of what one operation notes; journal_bound in propose.c reserves by them. */
 #define SK_JOURNAL_BYTES(limits)                                                                   \
 	(SK_JOURNAL_REQUEST * SK_BATCH_REQUESTS_MAX + SK_JOURNAL_TASK * SK_BATCH_PLACES_MAX +      \
 	 SK_JOURNAL_SHARE * (SK_BATCH_PLACES_MAX * SK_TASK_DEVICES_MAX + SK_NODE_DEVICES_MAX) +    \
-	 (SK_JOURNAL_TASK + SK_JOURNAL_SHARE) * (uint64_t)(limits)->node_tasks)
+	 (SK_JOURNAL_TASK + SK_JOURNAL_SHARE) * (uint64_t)(limits)->node_tasks +                   \
+	 SK_JOURNAL_PROMOTE * SK_PROMOTE_MAX)
 
 struct sk_carve {
 	uint8_t *base; /* NULL: only measure */
@@ -93,11 +95,20 @@ static void sk_carve_jobs(struct sk_core *core, struct sk_carve *carve)
 	const struct sk_limits *limits = &core->limits;
 	uint32_t jobs =
 		limits->jobs + limits->finished + 1; /* one ends before another is forgotten */
+	uint32_t queues = limits->queues + 2;
 
 	core->jobs = sk_carve(carve, jobs + 1u, sizeof *core->jobs);
 	core->keys = sk_carve(carve, limits->keys + 1u, sizeof *core->keys);
 	sk_table_carve(&core->job_table, carve, jobs);
 	sk_table_carve(&core->key_table, carve, limits->keys);
+	core->delayed = sk_carve(carve, limits->jobs + 1u, sizeof *core->delayed);
+	core->queues = sk_carve_zeroed(carve, queues + 1u, sizeof *core->queues);
+	core->pending =
+		sk_carve_zeroed(carve, (queues + 1ull) * SK_QUEUE_KINDS, sizeof *core->pending);
+	core->groups = sk_carve(carve, limits->tasks + 1u, sizeof *core->groups);
+	sk_table_carve(&core->queue_table, carve, queues);
+	sk_table_carve(&core->group_table, carve, limits->tasks);
+	sk_pool_set(&core->group_pool, limits->tasks);
 	sk_pool_set(&core->job_pool, jobs);
 	sk_pool_set(&core->key_pool, limits->keys);
 }
@@ -115,7 +126,8 @@ static bool sk_limits_ok(const struct sk_limits *limits)
 	       sk_limit_ok(limits->finished, SK_JOBS_LIMIT_MAX) &&
 	       sk_limit_ok(limits->tasks, SK_TASKS_LIMIT_MAX) &&
 	       sk_limit_ok(limits->node_tasks, SK_TASKS_LIMIT_MAX) &&
-	       sk_limit_ok(limits->keys, SK_KEYS_LIMIT_MAX);
+	       sk_limit_ok(limits->keys, SK_KEYS_LIMIT_MAX) &&
+	       sk_limit_ok(limits->queues, SK_QUEUES_LIMIT_MAX);
 }
 
 static void sk_carve_all(struct sk_core *core, struct sk_carve *carve)
@@ -151,6 +163,7 @@ int sk_core_init(void *memory, size_t size, const struct sk_limits *limits, stru
 	core->limits = *limits;
 	core->next_job = 1;
 	sk_carve_all(core, &carve);
+	sk_queue_first(core);
 	*ret = core;
 	return 0;
 }

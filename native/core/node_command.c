@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * NODE_UP, NODE_DOWN and DEVICE_SET: what nodes are, and what their loss means for jobs.
+ * NODE_UP, NODE_DOWN, NODE_LABEL, NODE_RESERVE and DEVICE_SET: what nodes are, and what their loss
+ * means for jobs.
  */
 #include "core/command.h"
 #include "core/device.h"
+#include "core/fit.h"
 #include "core/journal.h"
 #include "core/node.h"
+#include "core/queue.h"
 
 static void sk_job_lose(const struct sk_act *act, uint32_t slot, uint32_t node, uint16_t reason)
 {
@@ -15,15 +18,17 @@ static void sk_job_lose(const struct sk_act *act, uint32_t slot, uint32_t node, 
 
 	for (uint32_t task = job->tasks_first, next; task; task = next) {
 		next = core->tasks[task].job_next;
-		if (core->tasks[task].node == node)
-			sk_task_give(core, task);
+		if (core->tasks[task].node != node)
+			continue;
+		SK_ADD(core, job->spent_ns, sk_task_held_ns(&core->tasks[task], job, act->now_ns));
+		sk_task_give(core, task);
 	}
 	if (!job->verdict) {
 		SK_SET(core, job->verdict, SK_LOST);
 		SK_SET(core, job->reason, reason);
 	}
 	if (!job->tasks_live) {
-		sk_job_finish(act, slot, job->verdict, id);
+		sk_job_end(act, slot, id);
 	} else if (job->state != SK_STOPPING) {
 		sk_job_move(act, slot, SK_STOPPING, job->reason, id);
 		sk_job_stop_tasks(act, slot, SK_PEER_ENDED);
@@ -43,7 +48,8 @@ static bool sk_node_same(const struct sk_node *node, const struct sk_node_up *co
 {
 	return node->up && node->boot == command->boot &&
 	       node->incarnation == command->incarnation && node->cpu == command->cpu_milli &&
-	       node->memory == command->memory_bytes && node->devices == command->devices;
+	       node->memory == command->memory_bytes && node->domain == command->domain &&
+	       node->devices == command->devices;
 }
 
 static uint16_t sk_node_up_ok(const struct sk_core *core, uint32_t slot,
@@ -113,6 +119,7 @@ uint16_t sk_node_up_do(const struct sk_act *act, const struct sk_node_up *comman
 	SK_SET(core, node->incarnation, command->incarnation);
 	SK_SET(core, node->cpu, command->cpu_milli);
 	SK_SET(core, node->memory, command->memory_bytes);
+	SK_SET(core, node->domain, command->domain);
 	sk_node_grow(core, slot, command->devices);
 	sk_node_trim(core, slot, command->devices);
 	sk_node_set_up(core, slot, true, 0);
@@ -156,15 +163,17 @@ uint16_t sk_node_down_do(const struct sk_act *act, const struct sk_node_down *co
 static bool sk_device_same(const struct sk_device *a, const struct sk_device *b)
 {
 	return a->memory_bytes == b->memory_bytes && a->owner == b->owner &&
-	       a->capacity == b->capacity && a->available == b->available && a->reason == b->reason;
+	       a->capacity == b->capacity && a->available == b->available &&
+	       a->reason == b->reason && a->link == b->link && a->bus == b->bus &&
+	       a->numa == b->numa && a->model == b->model;
 }
 
-uint16_t sk_device_set_do(const struct sk_act *act, const struct sk_device_set *command,
-			  struct sk_why *why)
+static uint16_t sk_device_set_ok(const struct sk_core *core, uint32_t slot,
+				 const struct sk_device_set *command, struct sk_why *why)
 {
-	uint32_t slot = sk_node_find(act->core, command->node);
-	const struct sk_node *node = &act->core->nodes[slot];
-	struct sk_device device;
+	const struct sk_node *node = &core->nodes[slot];
+	const struct sk_device *device;
+	uint32_t model = command->model ? sk_model_find(core, command->model) : 0;
 
 	if (!slot)
 		return SK_UNKNOWN_NODE;
@@ -172,16 +181,130 @@ uint16_t sk_device_set_do(const struct sk_act *act, const struct sk_device_set *
 		return sk_because(why, SK_BAD_DEVICE_INDEX, command->index, node->devices);
 	if (command->capacity_milli > SK_MILLI)
 		return sk_because(why, SK_BAD_CAPACITY, command->capacity_milli, SK_MILLI);
-	device = *sk_device_at(act->core, slot, command->index);
-	if (command->capacity_milli < device.used)
-		return sk_because(why, SK_CAPACITY_IN_USE, command->capacity_milli, device.used);
+	device = sk_device_at(core, slot, command->index);
+	if (command->capacity_milli < device->used)
+		return sk_because(why, SK_CAPACITY_IN_USE, command->capacity_milli, device->used);
+	if (device->used && (model != device->model || (command->model && !model)))
+		return sk_because(why, SK_CAPACITY_IN_USE, 0, device->used);
+	if (command->model && !model && core->models_n == SK_MODELS_MAX)
+		return sk_because(why, SK_MODELS_FULL, 1, SK_MODELS_MAX);
+	return SK_REASON_NONE;
+}
+
+/* The bits of the models of all its devices. */
+static void sk_node_models(struct sk_core *core, uint32_t slot)
+{
+	uint64_t models = 0;
+
+	for (uint32_t index = 0; index < core->nodes[slot].devices; index++) {
+		uint32_t model = sk_device_at(core, slot, index)->model;
+
+		models |= model ? (uint64_t)1 << (model - 1) : 0;
+	}
+	SK_SET(core, core->nodes[slot].models, models);
+}
+
+uint16_t sk_device_set_do(const struct sk_act *act, const struct sk_device_set *command,
+			  struct sk_why *why)
+{
+	struct sk_core *core = act->core;
+	uint32_t slot = sk_node_find(core, command->node);
+	uint16_t reason = sk_device_set_ok(core, slot, command, why);
+	struct sk_device device;
+
+	if (reason)
+		return reason;
+	device = *sk_device_at(core, slot, command->index);
 	device.memory_bytes = command->memory_bytes;
 	device.owner = command->owner;
 	device.capacity = command->capacity_milli;
 	device.available = command->available != 0;
 	device.reason = command->reason;
-	if (sk_device_same(&device, sk_device_at(act->core, slot, command->index)))
+	device.link = command->link;
+	device.bus = command->bus;
+	device.numa = command->numa;
+	device.model = command->model ? (uint16_t)sk_model_add(core, command->model) : 0;
+	if (sk_device_same(&device, sk_device_at(core, slot, command->index)))
 		return SK_UNCHANGED;
-	sk_device_put(act->core, slot, command->index, device);
+	sk_device_put(core, slot, command->index, device);
+	sk_node_models(core, slot);
+	return SK_REASON_NONE;
+}
+
+static uint16_t sk_label_clear(struct sk_core *core, struct sk_node *node, uint64_t label)
+{
+	uint32_t at = 0;
+
+	while (at < node->labels_n && node->labels[at].label != label)
+		at++;
+	if (at == node->labels_n)
+		return SK_UNKNOWN_LABEL;
+	sk_journal_note(core, node->labels, sizeof node->labels);
+	for (; at + 1 < node->labels_n; at++)
+		node->labels[at] = node->labels[at + 1];
+	node->labels[at] = (struct sk_label){0};
+	SK_ADD(core, node->labels_n, -1u);
+	return SK_REASON_NONE;
+}
+
+/* Sorted, so that equal sets of labels are equal states. */
+static void sk_label_insert(struct sk_core *core, struct sk_node *node, struct sk_label label)
+{
+	uint32_t at = node->labels_n;
+
+	sk_journal_note(core, node->labels, sizeof node->labels);
+	for (; at && node->labels[at - 1].label > label.label; at--)
+		node->labels[at] = node->labels[at - 1];
+	node->labels[at] = label;
+	SK_ADD(core, node->labels_n, 1);
+}
+
+uint16_t sk_node_label_do(const struct sk_act *act, const struct sk_node_label *command,
+			  struct sk_why *why)
+{
+	struct sk_core *core = act->core;
+	uint32_t slot = sk_node_find(core, command->node);
+	struct sk_node *node = &core->nodes[slot];
+	struct sk_label label = {command->label, command->value, command->header.flags};
+	struct sk_label *at;
+
+	if (!slot)
+		return SK_UNKNOWN_NODE;
+	if (!command->label)
+		return SK_UNKNOWN_LABEL;
+	if (command->header.flags & SK_LABEL_CLEAR)
+		return sk_label_clear(core, node, command->label);
+	at = (struct sk_label *)sk_label_find(node, command->label);
+	if (at && at->value == label.value && at->flags == label.flags)
+		return SK_UNCHANGED;
+	if (!at && node->labels_n == SK_NODE_LABELS_MAX)
+		return sk_because(why, SK_NODE_LABELS_FULL, 1, SK_NODE_LABELS_MAX);
+	if (at)
+		SK_SET(core, *at, label);
+	else
+		sk_label_insert(core, node, label);
+	return SK_REASON_NONE;
+}
+
+uint16_t sk_node_reserve_do(const struct sk_act *act, const struct sk_node_reserve *command,
+			    struct sk_why *why)
+{
+	struct sk_core *core = act->core;
+	uint32_t slot = sk_node_find(core, command->node);
+	struct sk_node *node = &core->nodes[slot];
+
+	if (!slot)
+		return SK_UNKNOWN_NODE;
+	if (!sk_queue_find(core, command->queue))
+		return sk_because(why, SK_UNKNOWN_QUEUE, command->queue, 0);
+	if (command->until_ns ? command->from_ns >= command->until_ns
+			      : command->from_ns || command->queue)
+		return sk_because(why, SK_BAD_RESERVATION, command->from_ns, command->until_ns);
+	if (node->reserve_from_ns == command->from_ns &&
+	    node->reserve_until_ns == command->until_ns && node->reserve_queue == command->queue)
+		return SK_UNCHANGED;
+	SK_SET(core, node->reserve_from_ns, command->from_ns);
+	SK_SET(core, node->reserve_until_ns, command->until_ns);
+	SK_SET(core, node->reserve_queue, command->queue);
 	return SK_REASON_NONE;
 }

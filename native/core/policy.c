@@ -2,70 +2,65 @@
  *
  * Best fit by the two indexes: the first node of the lowest class that suffices.
  */
-#include "core/device.h"
 #include "core/index.h"
 #include "core/node.h"
 #include "core/policy.h"
+#include "core/queue.h"
+#include "core/subset.h"
 #include "core/table.h"
 
-static bool sk_policy_room(const struct sk_core *core, const struct sk_job *job, uint32_t node,
-			   struct sk_place *place)
+struct sk_search {
+	const struct sk_core *core;
+	uint32_t job;
+	uint64_t now_ns;
+	struct sk_place *place;
+};
+
+static void sk_search_take(const struct sk_search *search, uint32_t node, uint16_t reason)
 {
+	search->place->node = search->core->nodes[node].id;
+	search->place->reason = reason;
+	search->place->observations[0] = search->core->observed[node].id;
+}
+
+/* Whether the task goes there; its shares are filled in. */
+static bool sk_search_try(const struct sk_search *search, uint32_t node)
+{
+	const struct sk_core *core = search->core;
+	const struct sk_job *job = &core->jobs[search->job];
 	struct sk_why why;
 
-	place->candidates++;
-	return sk_task_room(core, job, node, &why) == SK_REASON_NONE;
+	search->place->candidates++;
+	return sk_task_room(core, search->job, node, search->now_ns, &why) == SK_REASON_NONE &&
+	       sk_subset_choose(core, job, node, search->place) &&
+	       sk_queue_admits(core, job->queue, node, search->place->shares,
+			       search->place->shares_n, &why) == SK_REASON_NONE;
 }
 
-static void sk_policy_take(const struct sk_core *core, uint32_t node, uint16_t reason,
-			   struct sk_place *place)
+/* The first node of the index from this class on that does. */
+static bool sk_pack(const struct sk_search *search, const struct sk_index *index, uint32_t class,
+		    uint16_t reason)
 {
-	place->node = core->nodes[node].id;
-	place->reason = reason;
-	place->observations[0] = core->observed[node].id;
-}
+	uint32_t slot = 0;
 
-/* The lowest devices with exactly `free` milli, `count` of them, each giving `milli`. */
-static void sk_policy_shares(const struct sk_core *core, uint32_t node, uint32_t free,
-			     uint32_t milli, uint32_t count, struct sk_place *place)
-{
-	uint32_t index = 0;
-
-	for (uint32_t i = 0; i < count; i++, index++) {
-		index = sk_device_with_free(core, node, free, index);
-		place->shares[i] = (struct sk_share){(uint16_t)index, (uint16_t)milli};
-	}
-	place->shares_n = (uint16_t)count;
-}
-
-static bool sk_policy_whole(const struct sk_core *core, const struct sk_job *job, uint32_t count,
-			    uint32_t milli, uint16_t reason, struct sk_place *place)
-{
-	uint32_t class = count, slot = 0;
-
-	for (; sk_index_next(&core->free_whole, &class, &slot); slot++) {
-		if (!sk_policy_room(core, job, slot, place))
+	for (; sk_index_next(index, &class, &slot); slot++) {
+		if (!sk_search_try(search, slot))
 			continue;
-		sk_policy_shares(core, slot, SK_MILLI, milli, count, place);
-		sk_policy_take(core, slot, reason, place);
+		sk_search_take(search, slot, reason);
 		return true;
 	}
 	return false;
 }
 
-static bool sk_policy_share(const struct sk_core *core, const struct sk_job *job,
-			    struct sk_place *place)
+static bool sk_policy_pack(const struct sk_search *search)
 {
-	uint32_t class = job->gpu_milli, slot = 0;
+	const struct sk_core *core = search->core;
+	uint32_t gpu = core->jobs[search->job].ask.gpu_milli;
 
-	for (; sk_index_next(&core->free_part, &class, &slot); slot++) {
-		if (!sk_policy_room(core, job, slot, place))
-			continue;
-		sk_policy_shares(core, slot, class, job->gpu_milli, 1, place);
-		sk_policy_take(core, slot, SK_PACKED_SHARE, place);
-		return true;
-	}
-	return sk_policy_whole(core, job, 1, job->gpu_milli, SK_OPENED_DEVICE, place);
+	if (gpu >= SK_MILLI)
+		return sk_pack(search, &core->free_whole, gpu / SK_MILLI, SK_FREE_DEVICES);
+	return sk_pack(search, &core->free_part, gpu, SK_PACKED_SHARE) ||
+	       sk_pack(search, &core->free_whole, 1, SK_OPENED_DEVICE);
 }
 
 /* Fewest tasks, then the least load seen, then the lowest slot. */
@@ -79,17 +74,17 @@ static bool sk_less_busy(const struct sk_core *core, uint32_t a, uint32_t b)
 }
 
 /* The first few nodes that have room, from a place in the ring of nodes given by chance. */
-static uint32_t sk_policy_sample(const struct sk_core *core, const struct sk_job *job,
-				 uint32_t start, struct sk_place *place,
+static uint32_t sk_policy_sample(const struct sk_search *search, uint32_t start,
 				 uint32_t sample[SK_POLICY_SAMPLE])
 {
+	const struct sk_core *core = search->core;
 	uint32_t seen = 0;
 
 	for (uint32_t lap = 0; lap < 2; lap++) {
 		uint32_t slot = sk_node_next(core, lap ? 1 : start);
 
 		for (; slot && (!lap || slot < start); slot = sk_node_next(core, slot + 1)) {
-			if (!sk_policy_room(core, job, slot, place))
+			if (!sk_search_try(search, slot))
 				continue;
 			sample[seen++] = slot;
 			if (seen == SK_POLICY_SAMPLE)
@@ -100,20 +95,21 @@ static uint32_t sk_policy_sample(const struct sk_core *core, const struct sk_job
 }
 
 /* The least busy of a sample, so that a thousand such tasks do not pile up on the first node. */
-static bool sk_policy_host(const struct sk_core *core, const struct sk_job *job, uint64_t seed,
-			   struct sk_place *place)
+static bool sk_policy_host(const struct sk_search *search, uint64_t seed)
 {
+	const struct sk_core *core = search->core;
+	struct sk_place *place = search->place;
 	uint32_t nodes = core->nodes_count ? core->nodes_count : 1;
-	uint32_t start = (uint32_t)(sk_mix(seed ^ sk_mix(job->id)) % nodes) + 1;
+	uint32_t start = (uint32_t)(sk_mix(seed ^ sk_mix(place->job)) % nodes) + 1;
 	uint32_t sample[SK_POLICY_SAMPLE];
-	uint32_t seen = sk_policy_sample(core, job, start, place, sample), best = 0, used = 0;
+	uint32_t seen = sk_policy_sample(search, start, sample), best = 0, used = 0;
 
 	for (uint32_t i = 0; i < seen; i++)
 		if (!best || sk_less_busy(core, sample[i], best))
 			best = sample[i];
 	if (!best)
 		return false;
-	sk_policy_take(core, best, SK_LEAST_BUSY, place);
+	sk_search_take(search, best, SK_LEAST_BUSY);
 	used = place->observations[0] != 0;
 	for (uint32_t i = 0; i < seen; i++)
 		if (sample[i] != best && core->observed[sample[i]].id)
@@ -121,15 +117,23 @@ static bool sk_policy_host(const struct sk_core *core, const struct sk_job *job,
 	return true;
 }
 
-bool sk_policy_choose(const struct sk_core *core, uint32_t slot, uint64_t seed,
+enum sk_placement sk_policy_placement(const struct sk_core *core, const struct sk_job *job)
+{
+	uint32_t placement = job->ask.placement;
+
+	for (uint32_t queue = job->queue; queue && !placement; queue = core->queues[queue].parent)
+		placement = core->queues[queue].placement;
+	return placement ? (enum sk_placement)placement : SK_PLACEMENT_BEST;
+}
+
+bool sk_policy_choose(const struct sk_core *core, uint32_t slot, uint64_t now_ns, uint64_t seed,
 		      struct sk_place *place)
 {
-	const struct sk_job *job = &core->jobs[slot];
+	const struct sk_search search = {core, slot, now_ns, place};
 
-	if (!job->gpu_milli)
-		return sk_policy_host(core, job, seed + place->task, place);
-	if (job->gpu_milli < SK_MILLI)
-		return sk_policy_share(core, job, place);
-	return sk_policy_whole(core, job, job->gpu_milli / SK_MILLI, SK_MILLI, SK_FREE_DEVICES,
-			       place);
+	if (sk_policy_placement(core, &core->jobs[slot]) == SK_PLACEMENT_CUSTOM)
+		return false;
+	if (!core->jobs[slot].ask.gpu_milli)
+		return sk_policy_host(&search, seed + place->task);
+	return sk_policy_pack(&search);
 }

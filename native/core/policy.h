@@ -12,9 +12,12 @@
 
 #define SK_POLICY_SAMPLE SK_OBSERVATIONS_MAX /* nodes compared for a task without devices */
 
+/* The placement that applies to this job: its own, its queue's or that of a queue above. */
+enum sk_placement sk_policy_placement(const struct sk_core *core, const struct sk_job *job);
+
 /* Fill node, shares, reason, candidates and observations for one task of this job; false where it
  * fits nowhere now. */
-bool sk_policy_choose(const struct sk_core *core, uint32_t job, uint64_t seed,
+bool sk_policy_choose(const struct sk_core *core, uint32_t job, uint64_t now_ns, uint64_t seed,
 		      struct sk_place *place);
 
 /* SK_REASON_NONE, or why this could not run even if every node were empty and available. */

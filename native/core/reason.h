@@ -52,6 +52,47 @@ enum sk_reason {
 	SK_NOT_ENDED = 39,
 	SK_BAD_CAPACITY = 40,
 	SK_NO_DEVICE_HAS_SHARE = 41,
+	SK_MODELS_FULL = 42,
+	SK_NODE_LABELS_FULL = 43,
+	SK_UNKNOWN_LABEL = 44,
+	SK_BAD_RESERVATION = 45,
+	SK_NODE_RESERVED = 46,
+	SK_UNKNOWN_QUEUE = 47,
+	SK_QUEUES_FULL = 48,
+	SK_QUEUE_NOT_LEAF = 49,
+	SK_QUEUE_IN_USE = 50,
+	SK_QUEUE_TOO_DEEP = 51,
+	SK_QUEUE_CYCLE = 52,
+	SK_BAD_WEIGHT = 53,
+	SK_BAD_ORDER = 54,
+	SK_BAD_PLACEMENT = 55,
+	SK_QUOTAS_FULL = 56,
+	SK_BAD_QUOTA = 57,
+	SK_OVER_LIMIT = 58,
+	SK_BAD_OPTIONS = 59,
+	SK_BAD_RETRIES = 60,
+	SK_BAD_AFTER = 61,
+	SK_NOT_RUNNING = 62,
+	SK_NOT_PREEMPTIBLE = 63,
+	SK_RUNS_TOO_SHORT = 64,
+	SK_STALE_USAGE = 65,
+	SK_WRONG_MODEL = 66,
+	SK_LABEL_MISSING = 67,
+	SK_LABEL_AVOIDED = 68,
+	SK_NOT_TOLERATED = 69,
+	SK_REPELLED = 70,
+	SK_NOT_ATTRACTED = 71,
+	SK_DEVICE_MEMORY_FULL = 72,
+	SK_LINK_BROKEN = 73,
+	SK_HELD = 74,
+	SK_NOT_CUSTOM = 75,
+	SK_GANG_SPREAD = 76,
+	SK_GANG_PACKED = 77,
+	SK_NO_NODE_HAS_LABELS = 78,
+	SK_NO_NODE_HAS_MODEL = 79,
+	SK_NO_NODE_HAS_DEVICE_MEMORY = 80,
+	SK_OVER_ANY_LIMIT = 81, /* asks for more than its queue may ever hold */
+	SK_AFTERS_FULL = 82,
 	SK_REFUSAL_END,
 
 	/* Why a job is in its state. */
@@ -65,12 +106,25 @@ enum sk_reason {
 	SK_PEER_ENDED = 107,
 	SK_REPORTED = 108,
 	SK_DEVICE_GONE = 109,
+	SK_PREEMPTED = 110,
+	SK_RETRIED = 111,
+	SK_AFTER_FAILED = 112, /* the job it waited for did not end well */
+	SK_RECLAIMED = 113,    /* preempted because another queue was short of its guarantee */
 
 	/* Why a task was placed where it is. */
 	SK_PACKED_SHARE = 200,
 	SK_OPENED_DEVICE = 201,
 	SK_FREE_DEVICES = 202,
 	SK_LEAST_BUSY = 203,
+	SK_LEAST_FRAGMENTED = 204,
+	SK_SPREAD_OUT = 205,
+	SK_LEAST_LOADED = 206,
+	SK_BY_CHANCE = 207,
+	SK_CHEAPEST = 208,
+	SK_LEAST_POWER = 209,
+	SK_COOLEST = 210,
+	SK_AS_PREFERRED = 211,
+	SK_BACKFILLED = 212,
 
 	/* Why a job waits, and what mattered for one that does not. */
 	SK_NO_NODES = 300,
@@ -90,6 +144,21 @@ enum sk_reason {
 	SK_GANG_SHORT = 314,
 	SK_ENDED = 315,
 	SK_DECIDED_IN = 316,
+	SK_WAITS_UNTIL = 317,	 /* have: not_before_ns */
+	SK_WAITS_FOR_JOB = 318,	 /* job: the one it is after */
+	SK_QUEUE_AT_LIMIT = 319, /* detail: queue's depth, job: queue id; asked, have milli */
+	SK_QUEUE_TURN = 320,	 /* another queue has the better claim; job: its id */
+	SK_NEEDS_MODEL = 321,	 /* count: nodes without the model */
+	SK_NEEDS_LABELS = 322,
+	SK_NEEDS_TOLERATION = 323,
+	SK_NEEDS_RESERVATION = 324, /* count: nodes kept for another queue */
+	SK_NEEDS_DEVICE_MEMORY = 325,
+	SK_NEEDS_GROUP = 326,
+	SK_NEEDS_LINK = 327,
+	SK_EXPECTED_START = 328,  /* have: entry time in ns; from running jobs' estimates */
+	SK_NEEDS_CHOICE = 329,	  /* its placement comes from outside */
+	SK_ROOM_BEING_MADE = 330, /* count: jobs preempted for it that are still stopping */
+	SK_WAS_PREEMPTED = 331,	  /* count: times */
 
 	/* From here on codes belong to the outer layers and pass through unread. */
 	SK_REASON_OUTER = 1000,

@@ -8,9 +8,12 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/batch.h"
 #include "core/command.h"
 #include "core/device.h"
 #include "core/digest.h"
+#include "core/fit.h"
+#include "core/hold.h"
 #include "core/journal.h"
 #include "core/key.h"
 #include "core/node.h"
@@ -40,14 +43,39 @@ static bool sk_read_device(struct sk_core *core, struct sk_reader *reader, uint3
 	struct sk_saved_device saved;
 
 	if (!sk_read(reader, &saved, sizeof saved) || saved.zero || saved.capacity > SK_MILLI ||
-	    saved.available > 1)
+	    saved.available > 1 || saved.model > core->models_n)
 		return false;
 	sk_device_put(core, slot, index,
 		      (struct sk_device){.memory_bytes = saved.memory_bytes,
 					 .owner = saved.owner,
 					 .capacity = saved.capacity,
 					 .available = saved.available,
-					 .reason = saved.reason});
+					 .reason = saved.reason,
+					 .link = saved.link,
+					 .bus = saved.bus,
+					 .numa = saved.numa,
+					 .model = saved.model});
+	if (saved.model)
+		core->nodes[slot].models |= (uint64_t)1 << (saved.model - 1);
+	return true;
+}
+
+/* Ascending, and nothing behind the last. */
+static bool sk_saved_labels_ok(const struct sk_saved_node *saved)
+{
+	if (saved->labels > SK_NODE_LABELS_MAX)
+		return false;
+	for (uint32_t i = 0; i < SK_NODE_LABELS_MAX; i++) {
+		const struct sk_label *label = &saved->label[i];
+
+		if (i >= saved->labels
+			    ? label->label || label->value || label->flags
+			    : !label->label ||
+				      label->flags & ~(uint64_t)(SK_LABEL_TAINT | SK_LABEL_COST))
+			return false;
+		if (i && i < saved->labels && label->label <= label[-1].label)
+			return false;
+	}
 	return true;
 }
 
@@ -59,7 +87,8 @@ static bool sk_read_node(struct sk_core *core, struct sk_reader *reader, uint32_
 
 	if (!sk_read(reader, &saved, sizeof saved) || saved.zero || saved.up > 1 || !saved.id ||
 	    saved.slot <= *last || saved.slot > core->limits.nodes ||
-	    saved.devices > SK_NODE_DEVICES_MAX || sk_node_find(core, saved.id))
+	    saved.devices > SK_NODE_DEVICES_MAX || sk_node_find(core, saved.id) ||
+	    !sk_saved_labels_ok(&saved))
 		return false;
 	*last = saved.slot;
 	sk_node_create_at(core, saved.slot, saved.id);
@@ -69,6 +98,12 @@ static bool sk_read_node(struct sk_core *core, struct sk_reader *reader, uint32_
 	node->incarnation = saved.incarnation;
 	node->memory = saved.memory;
 	node->cpu = saved.cpu;
+	node->domain = saved.domain;
+	node->reserve_from_ns = saved.reserve_from_ns;
+	node->reserve_until_ns = saved.reserve_until_ns;
+	node->reserve_queue = saved.reserve_queue;
+	node->labels_n = saved.labels;
+	memcpy(node->labels, saved.label, sizeof node->labels);
 	if (!sk_node_grow(core, saved.slot, saved.devices))
 		return false;
 	for (uint32_t index = 0; index < saved.devices; index++)
@@ -78,53 +113,91 @@ static bool sk_read_node(struct sk_core *core, struct sk_reader *reader, uint32_
 	return true;
 }
 
+static bool sk_saved_hold_ok(const struct sk_core *core, const struct sk_job_view *view)
+{
+	uint32_t before = view->ask.after ? sk_job_find(core, view->ask.after) : 0;
+
+	if (view->state != SK_PENDING)
+		return !view->hold;
+	if (view->hold == SK_HOLD_AFTER)
+		return before && !sk_state_final(core->jobs[before].state);
+	return view->hold <= SK_HOLD_DOOMED;
+}
+
 static bool sk_saved_job_ok(const struct sk_core *core, const struct sk_saved_job *saved)
 {
 	const struct sk_job_view *view = &saved->view;
-	struct sk_submit submit = {
-		.priority = view->priority, .gpu_milli = view->gpu_milli, .tasks = view->tasks};
+	struct sk_submit submit = {.ask = view->ask};
+	uint32_t queue = sk_queue_find(core, view->ask.queue);
 	struct sk_why why;
 
-	if (saved->zero[0] || saved->zero[1] || saved->zero[2] || !view->job ||
+	if (saved->zero[0] || saved->zero[1] || saved->zero[2] || view->zero || !view->job ||
 	    view->job >= core->next_job || sk_job_find(core, view->job))
 		return false;
-	if (!view->state || view->state >= SK_STATE_END || sk_submit_ok(&submit, &why))
+	if (!view->state || view->state >= SK_STATE_END || sk_submit_ok(&submit, &why) ||
+	    !sk_ask_shape(&view->ask) || view->preemptions > view->retried)
 		return false;
-	if (saved->verdict && (saved->verdict < SK_SUCCEEDED || saved->verdict >= SK_STATE_END))
+	if (!sk_state_final(view->state) && (!queue || core->queues[queue].children))
+		return false;
+	if (saved->verdict >= SK_STATE_END ||
+	    (saved->verdict > SK_PENDING && saved->verdict < SK_SUCCEEDED))
 		return false;
 	return !(view->flags & ~(SK_HAS_EXIT_CODE | SK_HAS_SIGNAL)) &&
-	       view->tasks_live <= view->tasks;
+	       view->tasks_live <= view->ask.tasks && sk_saved_hold_ok(core, view);
 }
 
-static void sk_job_unpack(struct sk_job *job, const struct sk_saved_job *saved)
+static void sk_job_unpack(const struct sk_core *core, struct sk_job *job,
+			  const struct sk_saved_job *saved)
 {
 	const struct sk_job_view *view = &saved->view;
 
 	job->id = view->job;
 	job->client = view->client;
 	job->spec_hash = view->spec_hash;
-	job->memory = view->memory_bytes;
 	job->submit_ns = view->submit_ns;
 	job->place_ns = view->place_ns;
 	job->end_ns = view->end_ns;
 	job->latency_ns = view->latency_ns;
 	memcpy(job->observations, view->observations, sizeof job->observations);
 	job->node = view->node;
+	job->attained_ns = view->attained_ns;
+	job->charged_ns = view->charged_ns;
+	job->spent_ns = view->spent_ns;
+	job->not_before_ns = view->not_before_ns;
+	job->ask = view->ask;
+	job->queue = sk_queue_find(core, view->ask.queue);
+	job->models = sk_model_mask(core, &view->ask);
 	job->uid = view->uid;
 	job->tenant = view->tenant;
-	job->gpu_milli = view->gpu_milli;
-	job->cpu = view->cpu_milli;
 	job->attempt = view->attempt;
 	job->candidates = view->candidates;
 	job->exit_code = view->exit_code;
 	job->signal = view->signal;
-	job->priority = view->priority;
-	job->tasks = view->tasks;
 	job->reason = view->reason;
 	job->place_reason = view->place_reason;
+	job->retried = view->retried;
+	job->preemptions = view->preemptions;
 	job->state = (uint8_t)view->state;
 	job->verdict = (uint8_t)saved->verdict;
 	job->flags = view->flags;
+}
+
+/* Where a pending job waits. */
+static void sk_job_wait(struct sk_core *core, uint32_t slot, uint16_t hold)
+{
+	switch (hold) {
+	case SK_HOLD_TIME:
+		sk_hold_time(core, slot);
+		break;
+	case SK_HOLD_AFTER:
+		sk_hold_after(core, slot, sk_job_find(core, core->jobs[slot].ask.after));
+		break;
+	case SK_HOLD_DOOMED:
+		sk_hold_doom(core, slot);
+		break;
+	default:
+		sk_pending_append(core, slot);
+	}
 }
 
 /* A job and its place in its list; its tasks come later. */
@@ -140,14 +213,16 @@ static bool sk_read_job(struct sk_core *core, struct sk_reader *reader, bool liv
 	slot = sk_pool_take(core, &core->job_pool, SK_CHAIN(core->jobs, free_next));
 	if (!slot)
 		return false;
-	sk_job_unpack(&core->jobs[slot], &saved);
+	sk_job_unpack(core, &core->jobs[slot], &saved);
 	sk_table_insert(core, &core->job_table, SK_CHAIN(core->jobs, hash_next),
 			sk_mix(saved.view.job), slot);
 	sk_list_append(core, live ? &core->live : &core->finished, SK_CHAIN(core->jobs, order),
 		       slot);
 	*(live ? &core->live_count : &core->finished_count) += 1;
+	if (live)
+		core->queues[core->jobs[slot].queue].live++;
 	if (saved.view.state == SK_PENDING)
-		sk_queue_append(core, slot);
+		sk_job_wait(core, slot, saved.view.hold);
 	return true;
 }
 
@@ -155,7 +230,7 @@ static bool sk_saved_task_ok(const struct sk_core *core, const struct sk_saved_t
 			     uint32_t last, uint32_t job)
 {
 	if (!job || core->jobs[job].state < SK_STARTING || core->jobs[job].state > SK_STOPPING ||
-	    saved->task >= core->jobs[job].tasks || sk_task_find(core, job, saved->task))
+	    saved->task >= core->jobs[job].ask.tasks || sk_task_find(core, job, saved->task))
 		return false;
 	if (!saved->node_slot || saved->node_slot < last || saved->node_slot > core->limits.nodes ||
 	    !core->nodes[saved->node_slot].id)
@@ -169,7 +244,7 @@ static bool sk_saved_task_ok(const struct sk_core *core, const struct sk_saved_t
 static bool sk_saved_shares_ok(const struct sk_core *core, const struct sk_saved_task *saved,
 			       uint32_t job)
 {
-	uint32_t gpu = core->jobs[job].gpu_milli;
+	uint32_t gpu = core->jobs[job].ask.gpu_milli;
 	uint32_t each = gpu < SK_MILLI ? gpu : SK_MILLI;
 	uint64_t seen = 0;
 
@@ -217,6 +292,111 @@ static bool sk_read_task(struct sk_core *core, struct sk_reader *reader, uint32_
 	return true;
 }
 
+static bool sk_saved_quotas_ok(const struct sk_saved_queue *saved)
+{
+	if (saved->quotas > SK_QUEUE_QUOTAS_MAX)
+		return false;
+	for (uint32_t i = 0; i < SK_QUEUE_QUOTAS_MAX; i++) {
+		const struct sk_quota_view *quota = &saved->quota[i];
+
+		if (quota->used_milli || quota->guaranteed_milli > quota->limit_milli)
+			return false;
+		if (i >= saved->quotas && (quota->model || quota->limit_milli))
+			return false;
+		if (i && i < saved->quotas && quota->model <= quota[-1].model)
+			return false;
+	}
+	return true;
+}
+
+static bool sk_saved_queue_ok(const struct sk_core *core, const struct sk_saved_queue *saved)
+{
+	bool fixed = saved->slot == SK_QUEUE_ROOT || saved->slot == SK_QUEUE_DEFAULT;
+
+	if (!saved->slot || saved->slot > core->limits.queues + 2 || !saved->weight ||
+	    !saved->order || saved->order >= SK_ORDER_END || saved->placement >= SK_PLACEMENT_END ||
+	    !sk_saved_quotas_ok(saved))
+		return false;
+	if (fixed)
+		return !saved->id && saved->parent == saved->slot - 1;
+	return saved->id && saved->parent && saved->parent != SK_QUEUE_DEFAULT &&
+	       saved->parent <= core->limits.queues + 2;
+}
+
+static void sk_queue_unpack(struct sk_queue *queue, const struct sk_saved_queue *saved)
+{
+	queue->usage_ns = saved->usage_ns;
+	queue->usage_at_ns = saved->usage_at_ns;
+	queue->weight = saved->weight;
+	queue->order = saved->order;
+	queue->placement = saved->placement;
+	queue->quotas_n = saved->quotas;
+	for (uint32_t i = 0; i < saved->quotas; i++)
+		queue->quotas[i] =
+			(struct sk_quota){saved->quota[i].model, saved->quota[i].guaranteed_milli,
+					  saved->quota[i].limit_milli, 0};
+}
+
+/* Create those whose parents are there by now; how many, or -1 for one that cannot be. */
+static int sk_read_queues_once(struct sk_core *core, const struct sk_reader *reader, uint32_t count)
+{
+	int made = 0;
+
+	for (uint32_t i = 0, last = 0; i < count; i++) {
+		struct sk_saved_queue saved;
+		struct sk_reader one = {reader->bytes + i * sizeof saved, sizeof saved};
+		bool fixed;
+
+		sk_read(&one, &saved, sizeof saved);
+		fixed = saved.slot <= SK_QUEUE_DEFAULT;
+		if (saved.slot <= last || !sk_saved_queue_ok(core, &saved))
+			return -1;
+		last = saved.slot;
+		if (fixed) {
+			sk_queue_unpack(&core->queues[saved.slot], &saved);
+			continue;
+		}
+		if (core->queues[saved.slot].in_use || !core->queues[saved.parent].in_use)
+			continue;
+		if (sk_queue_find(core, saved.id) ||
+		    core->queues[saved.parent].depth >= SK_QUEUE_DEPTH_MAX)
+			return -1;
+		sk_queue_create_at(core, saved.slot, saved.id, saved.parent);
+		sk_queue_unpack(&core->queues[saved.slot], &saved);
+		made++;
+	}
+	return made;
+}
+
+static bool sk_read_queues(struct sk_core *core, struct sk_reader *reader, uint32_t count)
+{
+	size_t size = count * sizeof(struct sk_saved_queue);
+	int made;
+
+	if (count < 2 || count > core->limits.queues + 2 || reader->left < size)
+		return false;
+	while ((made = sk_read_queues_once(core, reader, count)) > 0)
+		;
+	reader->bytes += size;
+	reader->left -= size;
+	return made == 0 && core->queues_n == count;
+}
+
+static bool sk_read_models(struct sk_core *core, const struct sk_saved_head *head)
+{
+	if (head->models > SK_MODELS_MAX)
+		return false;
+	for (uint32_t i = 0; i < SK_MODELS_MAX; i++) {
+		uint64_t model = head->model[i];
+
+		if (i >= head->models ? model != 0 : !model || sk_model_find(core, model))
+			return false;
+		if (model)
+			sk_model_add(core, model);
+	}
+	return true;
+}
+
 static bool sk_read_key(struct sk_core *core, struct sk_reader *reader)
 {
 	struct sk_saved_key saved;
@@ -240,6 +420,8 @@ static bool sk_read_all(struct sk_core *core, struct sk_reader *reader,
 	uint32_t node = 0, task_node = 0;
 	uint64_t job = 0;
 
+	if (!sk_read_models(core, head) || !sk_read_queues(core, reader, head->queues))
+		return false;
 	for (uint32_t i = 0; i < head->nodes; i++)
 		if (!sk_read_node(core, reader, &node))
 			return false;
@@ -261,8 +443,9 @@ static bool sk_read_all(struct sk_core *core, struct sk_reader *reader,
 static bool sk_head_ok(const struct sk_saved_head *head, size_t size)
 {
 	return head->magic == SK_SAVED_MAGIC && head->version == SK_SAVED_VERSION && !head->zero &&
-	       head->size == size && head->next_job && sk_core_memsize(&head->limits) &&
-	       head->live <= head->limits.jobs && head->finished <= head->limits.finished;
+	       !head->zero_too && head->size == size && head->next_job &&
+	       sk_core_memsize(&head->limits) && head->live <= head->limits.jobs &&
+	       head->finished <= head->limits.finished;
 }
 
 static bool sk_digest_ok(const uint8_t *bytes, size_t size, uint64_t expected)

@@ -8,6 +8,7 @@
 #include "core/device.h"
 #include "core/digest.h"
 #include "core/node.h"
+#include "core/queue.h"
 #include "core/saved.h"
 
 struct sk_writer {
@@ -38,8 +39,14 @@ static void sk_save_node(struct sk_writer *writer, const struct sk_core *core, u
 		.up = node->up,
 		.reason = node->reason,
 		.devices = node->devices,
+		.domain = node->domain,
+		.reserve_from_ns = node->reserve_from_ns,
+		.reserve_until_ns = node->reserve_until_ns,
+		.reserve_queue = node->reserve_queue,
+		.labels = node->labels_n,
 	};
 
+	memcpy(saved.label, node->labels, sizeof saved.label);
 	sk_write(writer, &saved, sizeof saved);
 	for (uint32_t index = 0; index < node->devices; index++) {
 		const struct sk_device *device = sk_device_at(core, slot, index);
@@ -49,10 +56,38 @@ static void sk_save_node(struct sk_writer *writer, const struct sk_core *core, u
 			.capacity = device->capacity,
 			.available = device->available,
 			.reason = device->reason,
+			.link = device->link,
+			.bus = device->bus,
+			.numa = device->numa,
+			.model = device->model,
 		};
 
 		sk_write(writer, &one, sizeof one);
 	}
+}
+
+static void sk_save_queue(struct sk_writer *writer, const struct sk_core *core, uint32_t slot)
+{
+	const struct sk_queue *queue = &core->queues[slot];
+	struct sk_saved_queue saved = {
+		.usage_ns = queue->usage_ns,
+		.usage_at_ns = queue->usage_at_ns,
+		.slot = slot,
+		.parent = queue->parent,
+		.id = queue->id,
+		.weight = queue->weight,
+		.order = queue->order,
+		.placement = queue->placement,
+		.quotas = queue->quotas_n,
+	};
+
+	for (uint32_t i = 0; i < queue->quotas_n; i++)
+		saved.quota[i] = (struct sk_quota_view){
+			.model = queue->quotas[i].model,
+			.guaranteed_milli = queue->quotas[i].guaranteed_milli,
+			.limit_milli = queue->quotas[i].limit_milli,
+		};
+	sk_write(writer, &saved, sizeof saved);
 }
 
 static void sk_save_jobs(struct sk_writer *writer, const struct sk_core *core, uint32_t first)
@@ -97,7 +132,7 @@ static void sk_save_keys(struct sk_writer *writer, const struct sk_core *core)
 
 static struct sk_saved_head sk_saved_head(const struct sk_core *core)
 {
-	return (struct sk_saved_head){
+	struct sk_saved_head head = {
 		.magic = SK_SAVED_MAGIC,
 		.size = sk_core_snapshot_size(core),
 		.version = SK_SAVED_VERSION,
@@ -111,8 +146,13 @@ static struct sk_saved_head sk_saved_head(const struct sk_core *core)
 		.finished = core->finished_count,
 		.tasks = core->task_pool.used,
 		.keys = core->key_pool.used,
+		.queues = core->queues_n,
+		.models = core->models_n,
 		.counters = core->counters,
 	};
+
+	memcpy(head.model, core->models, sizeof head.model);
+	return head;
 }
 
 /* Everything after the digest field; returns the digest. */
@@ -123,6 +163,9 @@ static uint64_t sk_save(const struct sk_core *core, uint8_t *bytes)
 	struct sk_writer writer = {.bytes = bytes, .at = skip};
 
 	sk_write(&writer, (const uint8_t *)&head + skip, sizeof head - skip);
+	for (uint32_t slot = sk_queue_at(core, SK_QUEUE_ROOT); slot;
+	     slot = sk_queue_at(core, slot + 1))
+		sk_save_queue(&writer, core, slot);
 	for (uint32_t slot = sk_node_next(core, 1); slot; slot = sk_node_next(core, slot + 1))
 		sk_save_node(&writer, core, slot);
 	sk_save_jobs(&writer, core, core->live.first);
@@ -137,7 +180,8 @@ size_t sk_core_snapshot_size(const struct sk_core *core)
 {
 	uint64_t jobs = (uint64_t)core->live_count + core->finished_count;
 
-	return sizeof(struct sk_saved_head) + core->nodes_count * sizeof(struct sk_saved_node) +
+	return sizeof(struct sk_saved_head) + core->queues_n * sizeof(struct sk_saved_queue) +
+	       core->nodes_count * sizeof(struct sk_saved_node) +
 	       core->devices_count * sizeof(struct sk_saved_device) +
 	       jobs * sizeof(struct sk_saved_job) +
 	       core->task_pool.used * sizeof(struct sk_saved_task) +

@@ -19,15 +19,30 @@
 
 #define SK_CHUNK_DEVICES 8u
 #define SK_NODE_CHUNKS (SK_NODE_DEVICES_MAX / SK_CHUNK_DEVICES)
-#define SK_PRIORITIES 256u
+#define SK_LEVELS 256u
+
+#define SK_QUEUES_LIMIT_MAX (1u << 12)
+#define SK_QUEUE_ROOT 1u    /* slot of the root, which takes no jobs */
+#define SK_QUEUE_DEFAULT 2u /* slot of queue 0 */
 
 struct sk_device {
 	uint64_t memory_bytes;
+	uint64_t memory_used;
 	uint64_t owner;
 	uint16_t capacity;
 	uint16_t used;
 	uint16_t available;
 	uint16_t reason;
+	uint16_t link;
+	uint16_t bus;
+	uint16_t numa;
+	uint16_t model; /* 1 + its place among the models; 0 none */
+};
+
+struct sk_label {
+	uint64_t label; /* 0: free, and so are those after it */
+	uint64_t value;
+	uint64_t flags;
 };
 
 /* Devices of a node come in chunks, so that 10,000 nodes do not each reserve the maximum. */
@@ -45,6 +60,13 @@ struct sk_node {
 	uint64_t memory;
 	uint64_t memory_used;
 	uint64_t cpu_used;
+	uint64_t domain;
+	uint64_t models; /* bit n: a device of model n + 1 is there, available or not */
+	uint64_t reserve_from_ns;
+	uint64_t reserve_until_ns; /* 0: not reserved */
+	uint32_t reserve_queue;	   /* its id */
+	uint32_t labels_n;
+	struct sk_label labels[SK_NODE_LABELS_MAX]; /* by label, ascending */
 	uint32_t cpu;
 	uint32_t hash_next;
 	struct sk_list tasks;
@@ -76,33 +98,45 @@ struct sk_job {
 	uint64_t id; /* 0: the slot is free */
 	uint64_t client;
 	uint64_t spec_hash;
-	uint64_t memory;
 	uint64_t submit_ns;
 	uint64_t place_ns;
 	uint64_t end_ns;
 	uint64_t latency_ns;
 	uint64_t observations[SK_OBSERVATIONS_MAX];
-	uint64_t node; /* id of task 0's node in the last attempt */
+	uint64_t node;	      /* id of task 0's node in the last attempt */
+	uint64_t attained_ns; /* device time of the attempts that ended */
+	uint64_t charged_ns;  /* of this attempt, as reported while it runs */
+	uint64_t spent_ns;    /* of this attempt, by its tasks that ended */
+	uint64_t not_before_ns;
+	uint64_t models; /* mask of ask.models; 0: any */
+	struct sk_ask ask;
 	uint32_t uid;
 	uint32_t tenant;
-	uint32_t gpu_milli;
-	uint32_t cpu;
+	uint32_t queue; /* slot */
 	uint32_t attempt;
 	uint32_t candidates;
 	int32_t exit_code;
 	int32_t signal;
 	uint32_t hash_next;
 	struct sk_link order;  /* among live jobs by id, or among ended ones by end */
-	struct sk_link queued; /* while pending */
+	struct sk_link queued; /* while pending and not held, in its queue; while held by `after`,
+				  among those that wait for the same job */
 	uint32_t tasks_first;
 	uint32_t free_next;
-	int16_t priority;
-	uint16_t tasks;
+	uint32_t delayed_at;   /* its place in `delayed` while held by time, from 1 */
+	struct sk_list afters; /* jobs that wait for this one's end */
+	uint32_t afters_n;
+	uint16_t level; /* of its queue's pending list, while queued */
 	uint16_t tasks_live;
 	uint16_t reason;
 	uint16_t place_reason;
+	uint16_t retried;
+	uint16_t preemptions;
 	uint8_t state;
-	uint8_t verdict; /* state it will end in once its other tasks have ended; 0 none yet */
+	uint8_t verdict; /* state it will end in once its other tasks have ended; 0 none yet. With
+			    SK_PENDING it was preempted and will wait again */
+	uint8_t hold;	 /* enum sk_hold */
+	uint8_t zero;
 	uint32_t flags;
 };
 
@@ -139,14 +173,53 @@ struct sk_index {
 	uint32_t words;
 };
 
-/* Pending jobs of one kind: strict priority, then FIFO. */
-struct sk_queue {
-	struct sk_list levels[SK_PRIORITIES];
-	uint64_t used[SK_PRIORITIES / 64];
+/* Pending jobs of one kind in one queue, by level (0 goes first) and by id within one. */
+struct sk_pending {
+	struct sk_list levels[SK_LEVELS];
+	uint64_t used[SK_LEVELS / 64];
 	uint64_t count;
 };
 
 enum sk_queue_kind { SK_QUEUE_HOST, SK_QUEUE_DEVICE, SK_QUEUE_KINDS };
+
+struct sk_quota {
+	uint64_t model; /* 0: all devices */
+	uint64_t guaranteed_milli;
+	uint64_t limit_milli;
+	uint64_t used_milli; /* by the queue and all below it */
+};
+
+/* Slots 1 and 2 are always there; `parent` is a slot, 0 only for the root. */
+struct sk_queue {
+	uint32_t id;
+	uint32_t in_use;
+	uint32_t parent;
+	uint32_t depth;
+	uint32_t children;
+	uint32_t hash_next;
+	uint32_t weight;
+	uint16_t order;
+	uint16_t placement;
+	uint32_t quotas_n;
+	uint32_t zero;
+	uint64_t live;	      /* its own jobs, pending or placed */
+	uint64_t pending_all; /* queued jobs of it and all below */
+	uint64_t used_milli;  /* what placed tasks of it and all below hold */
+	uint64_t cpu_used;
+	uint64_t memory_used;
+	uint64_t usage_ns; /* device time, decayed as of usage_at_ns */
+	uint64_t usage_at_ns;
+	struct sk_quota quotas[SK_QUEUE_QUOTAS_MAX];
+};
+
+/* Placed tasks of one group, for SK_ATTRACT and SK_REPEL. */
+struct sk_group {
+	uint64_t id;
+	uint32_t tasks;
+	uint32_t hash_next;
+	uint32_t free_next;
+	uint32_t zero;
+};
 
 struct sk_counters {
 	uint64_t commands;
@@ -156,6 +229,8 @@ struct sk_counters {
 	uint64_t forgotten;
 	uint64_t keys_forgotten;
 	uint64_t refused;
+	uint64_t retried;
+	uint64_t preempted;
 	uint64_t ended[SK_STATE_END];
 	uint64_t ignored[SK_REFUSAL_END];
 };
@@ -205,7 +280,21 @@ struct sk_core {
 	struct sk_list finished; /* by end, the first to be forgotten first */
 	uint32_t live_count;
 	uint32_t finished_count;
-	struct sk_queue queues[SK_QUEUE_KINDS];
+
+	uint64_t models[SK_MODELS_MAX]; /* by first appearance; they are never forgotten */
+	uint32_t models_n;
+	uint32_t delayed_n;
+	uint32_t *delayed; /* binary heap of job slots by (not_before_ns, id), from 1 */
+	struct sk_queue *queues;
+	struct sk_pending *pending; /* SK_QUEUE_KINDS for each queue slot */
+	struct sk_table queue_table;
+	uint32_t queues_n;		 /* in use, the root and queue 0 among them */
+	uint32_t queues_end;		 /* past the last slot in use */
+	uint64_t queued[SK_QUEUE_KINDS]; /* jobs in all queues */
+	struct sk_list doomed;		 /* pending jobs whose `after` ended badly */
+	struct sk_group *groups;
+	struct sk_pool group_pool;
+	struct sk_table group_table;
 
 	struct sk_key *keys;
 	struct sk_pool key_pool;

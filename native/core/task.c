@@ -5,9 +5,11 @@
 #include <string.h>
 
 #include "core/device.h"
+#include "core/fit.h"
 #include "core/journal.h"
 #include "core/node.h"
 #include "core/pool.h"
+#include "core/queue.h"
 #include "core/task.h"
 
 static uint16_t sk_short(struct sk_why *why, uint16_t reason, uint64_t asked, uint64_t have)
@@ -17,9 +19,10 @@ static uint16_t sk_short(struct sk_why *why, uint16_t reason, uint64_t asked, ui
 	return reason;
 }
 
-uint16_t sk_task_room(const struct sk_core *core, const struct sk_job *job, uint32_t node,
+uint16_t sk_task_room(const struct sk_core *core, uint32_t slot, uint32_t node, uint64_t now_ns,
 		      struct sk_why *why)
 {
+	const struct sk_job *job = &core->jobs[slot];
 	const struct sk_node *at = &core->nodes[node];
 
 	if (!at->up)
@@ -28,15 +31,16 @@ uint16_t sk_task_room(const struct sk_core *core, const struct sk_job *job, uint
 		return sk_short(why, SK_TASKS_FULL, 1, core->limits.tasks);
 	if (at->tasks_count >= core->limits.node_tasks)
 		return sk_short(why, SK_NODE_FULL, 1, at->tasks_count);
-	if (job->cpu > sk_node_cpu_free(at))
-		return sk_short(why, SK_CPU_FULL, job->cpu, sk_node_cpu_free(at));
-	if (job->memory > sk_node_memory_free(at))
-		return sk_short(why, SK_MEMORY_FULL, job->memory, sk_node_memory_free(at));
-	return SK_REASON_NONE;
+	if (job->ask.cpu_milli > sk_node_cpu_free(at))
+		return sk_short(why, SK_CPU_FULL, job->ask.cpu_milli, sk_node_cpu_free(at));
+	if (job->ask.memory_bytes > sk_node_memory_free(at))
+		return sk_short(why, SK_MEMORY_FULL, job->ask.memory_bytes,
+				sk_node_memory_free(at));
+	return sk_fit_node(core, slot, node, now_ns);
 }
 
-static uint16_t sk_share_ok(const struct sk_core *core, uint32_t node, struct sk_share share,
-			    struct sk_why *why)
+static uint16_t sk_share_ok(const struct sk_core *core, const struct sk_job *job, uint32_t node,
+			    struct sk_share share, struct sk_why *why)
 {
 	const struct sk_device *device;
 
@@ -47,20 +51,31 @@ static uint16_t sk_share_ok(const struct sk_core *core, uint32_t node, struct sk
 		return sk_short(why, SK_DEVICE_UNAVAILABLE, share.index, 0);
 	if (share.milli > sk_device_free(device))
 		return sk_short(why, SK_DEVICE_FULL, share.milli, sk_device_free(device));
-	return SK_REASON_NONE;
+	return sk_short(why, sk_fit_device(job, device), job->ask.device_memory_bytes,
+			sk_device_memory_free(device));
+}
+
+static bool sk_linked(const struct sk_core *core, uint32_t node, const struct sk_place *place)
+{
+	uint16_t link = sk_device_at(core, node, place->shares[0].index)->link;
+
+	for (uint32_t i = 1; i < place->shares_n; i++)
+		if (!link || sk_device_at(core, node, place->shares[i].index)->link != link)
+			return false;
+	return true;
 }
 
 uint16_t sk_task_shares_ok(const struct sk_core *core, const struct sk_job *job, uint32_t node,
 			   const struct sk_place *place, struct sk_why *why)
 {
-	uint32_t each = job->gpu_milli < SK_MILLI ? job->gpu_milli : SK_MILLI;
-	uint32_t wanted = each ? job->gpu_milli / each : 0;
+	uint32_t each = job->ask.gpu_milli < SK_MILLI ? job->ask.gpu_milli : SK_MILLI;
+	uint32_t wanted = each ? job->ask.gpu_milli / each : 0;
 	uint64_t seen = 0;
 
 	if (place->shares_n != wanted)
 		return sk_short(why, SK_BAD_SHARES, wanted, place->shares_n);
 	for (uint32_t i = 0; i < wanted; i++) {
-		uint16_t reason = sk_share_ok(core, node, place->shares[i], why);
+		uint16_t reason = sk_share_ok(core, job, node, place->shares[i], why);
 
 		if (reason)
 			return reason;
@@ -68,17 +83,22 @@ uint16_t sk_task_shares_ok(const struct sk_core *core, const struct sk_job *job,
 			return sk_short(why, SK_BAD_SHARES, each, place->shares[i].milli);
 		seen |= (uint64_t)1 << place->shares[i].index;
 	}
-	return SK_REASON_NONE;
+	if (job->ask.options & SK_SAME_LINK && !sk_linked(core, node, place))
+		return SK_LINK_BROKEN;
+	return sk_queue_admits(core, job->queue, node, place->shares, place->shares_n, why);
 }
 
 static void sk_shares_add(struct sk_core *core, const struct sk_task *task, bool give)
 {
+	uint64_t memory = core->jobs[task->job].ask.device_memory_bytes;
+
 	for (uint32_t i = 0; i < task->shares_n; i++) {
 		struct sk_share share = task->shares[i];
 		struct sk_device device = *sk_device_at(core, task->node, share.index);
 
 		device.used =
 			(uint16_t)(give ? device.used - share.milli : device.used + share.milli);
+		device.memory_used += give ? -memory : memory;
 		sk_device_put(core, task->node, share.index, device);
 	}
 }
@@ -89,9 +109,21 @@ static void sk_reserve(struct sk_core *core, const struct sk_task *task, bool gi
 	struct sk_node *node = &core->nodes[task->node];
 
 	SK_ADD(core, node->tasks_count, give ? -1u : 1u);
-	SK_ADD(core, node->cpu_used, give ? -(uint64_t)job->cpu : job->cpu);
-	SK_ADD(core, node->memory_used, give ? -job->memory : job->memory);
+	SK_ADD(core, node->cpu_used, give ? -(uint64_t)job->ask.cpu_milli : job->ask.cpu_milli);
+	SK_ADD(core, node->memory_used, give ? -job->ask.memory_bytes : job->ask.memory_bytes);
 	sk_shares_add(core, task, give);
+	sk_queue_charge(core, task, give);
+	sk_group_count(core, job, give);
+}
+
+uint64_t sk_task_held_ns(const struct sk_task *task, const struct sk_job *job, uint64_t now_ns)
+{
+	uint64_t wall = now_ns > job->place_ns ? now_ns - job->place_ns : 0;
+	uint64_t milli = 0;
+
+	for (uint32_t i = 0; i < task->shares_n; i++)
+		milli += task->shares[i].milli;
+	return wall / SK_MILLI * milli + wall % SK_MILLI * milli / SK_MILLI;
 }
 
 /* The cell that links the task of this number, or the one it would follow. */

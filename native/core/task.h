@@ -16,12 +16,16 @@ struct sk_why {
 	uint64_t have;
 };
 
-/* SK_REASON_NONE, or why a task of this job does not fit on the node's CPU, memory and tasks. */
-uint16_t sk_task_room(const struct sk_core *core, const struct sk_job *job, uint32_t node,
+/* SK_REASON_NONE, or why a task of this job is not for this node, or does not fit on its CPU,
+ * memory and tasks. */
+uint16_t sk_task_room(const struct sk_core *core, uint32_t job, uint32_t node, uint64_t now_ns,
 		      struct sk_why *why);
 /* SK_REASON_NONE, or why these shares are not what a task may have there now. */
 uint16_t sk_task_shares_ok(const struct sk_core *core, const struct sk_job *job, uint32_t node,
 			   const struct sk_place *place, struct sk_why *why);
+
+/* Device time by shares and wall time since the job was placed. */
+uint64_t sk_task_held_ns(const struct sk_task *task, const struct sk_job *job, uint64_t now_ns);
 
 /* Reserve; all was checked. The job's tasks must be taken in the order of their numbers. */
 uint32_t sk_task_take(struct sk_core *core, uint32_t job, uint32_t node,

@@ -6,8 +6,10 @@
 #include <string.h>
 
 #include "core/device.h"
+#include "core/hold.h"
 #include "core/job.h"
 #include "core/node.h"
+#include "core/queue.h"
 #include "core/saved.h"
 
 void sk_job_view_fill(const struct sk_job *job, struct sk_job_view *ret)
@@ -16,27 +18,30 @@ void sk_job_view_fill(const struct sk_job *job, struct sk_job_view *ret)
 		.job = job->id,
 		.client = job->client,
 		.spec_hash = job->spec_hash,
-		.memory_bytes = job->memory,
 		.submit_ns = job->submit_ns,
 		.place_ns = job->place_ns,
 		.end_ns = job->end_ns,
 		.latency_ns = job->latency_ns,
 		.node = job->node,
+		.attained_ns = job->attained_ns,
+		.charged_ns = job->charged_ns,
+		.spent_ns = job->spent_ns,
+		.not_before_ns = job->not_before_ns,
 		.uid = job->uid,
 		.tenant = job->tenant,
-		.gpu_milli = job->gpu_milli,
-		.cpu_milli = job->cpu,
 		.attempt = job->attempt,
 		.flags = job->flags,
 		.exit_code = job->exit_code,
 		.signal = job->signal,
-		.priority = job->priority,
-		.tasks = job->tasks,
+		.candidates = job->candidates,
 		.tasks_live = job->tasks_live,
 		.state = job->state,
 		.reason = job->reason,
 		.place_reason = job->place_reason,
-		.candidates = job->candidates,
+		.retried = job->retried,
+		.preemptions = job->preemptions,
+		.hold = job->hold,
+		.ask = job->ask,
 	};
 	memcpy(ret->observations, job->observations, sizeof ret->observations);
 }
@@ -64,6 +69,11 @@ int sk_core_node(const struct sk_core *core, uint64_t id, struct sk_node_view *r
 		.memory_bytes = node->memory,
 		.memory_used = node->memory_used,
 		.cpu_used = node->cpu_used,
+		.domain = node->domain,
+		.reserve_from_ns = node->reserve_from_ns,
+		.reserve_until_ns = node->reserve_until_ns,
+		.reserve_queue = node->reserve_queue,
+		.labels = node->labels_n,
 		.cpu_milli = node->cpu,
 		.tasks = node->tasks_count,
 		.up = node->up,
@@ -97,7 +107,12 @@ uint32_t sk_core_devices(const struct sk_core *core, uint64_t id, struct sk_devi
 
 		views[index] = (struct sk_device_view){
 			.memory_bytes = device->memory_bytes,
+			.memory_used = device->memory_used,
 			.owner = device->owner,
+			.model = device->model ? core->models[device->model - 1] : 0,
+			.link = device->link,
+			.bus = device->bus,
+			.numa = device->numa,
 			.capacity_milli = device->capacity,
 			.used_milli = device->used,
 			.available = device->available,
@@ -146,6 +161,69 @@ uint32_t sk_core_job_tasks(const struct sk_core *core, uint64_t id, struct sk_ta
 	     task = core->tasks[task].job_next)
 		sk_task_view_fill(core, &core->tasks[task], &views[count++]);
 	return count;
+}
+
+uint32_t sk_core_labels(const struct sk_core *core, uint64_t id, struct sk_label_view *views,
+			uint32_t capacity)
+{
+	const struct sk_node *node = &core->nodes[id ? sk_node_find(core, id) : 0];
+	uint32_t count = node->labels_n < capacity ? node->labels_n : capacity;
+
+	for (uint32_t i = 0; i < count; i++)
+		views[i] = (struct sk_label_view){.label = node->labels[i].label,
+						  .value = node->labels[i].value,
+						  .flags = (uint32_t)node->labels[i].flags};
+	return count;
+}
+
+int sk_core_queue(const struct sk_core *core, uint32_t id, uint64_t now_ns,
+		  struct sk_queue_view *ret)
+{
+	uint32_t slot = sk_queue_find(core, id);
+	const struct sk_queue *queue = &core->queues[slot];
+
+	if (!slot)
+		return -ENOENT;
+	*ret = (struct sk_queue_view){
+		.used_milli = queue->used_milli,
+		.cpu_used = queue->cpu_used,
+		.memory_used = queue->memory_used,
+		.usage_ns = sk_queue_usage(queue, now_ns),
+		.pending = queue->pending_all,
+		.live = queue->live,
+		.queue = queue->id,
+		.parent = core->queues[queue->parent].id,
+		.weight = queue->weight,
+		.order = queue->order,
+		.placement = queue->placement,
+		.quotas = queue->quotas_n,
+		.depth = queue->depth,
+	};
+	for (uint32_t i = 0; i < queue->quotas_n; i++)
+		ret->quota[i] = (struct sk_quota_view){
+			.model = queue->quotas[i].model,
+			.guaranteed_milli = queue->quotas[i].guaranteed_milli,
+			.limit_milli = queue->quotas[i].limit_milli,
+			.used_milli = queue->quotas[i].used_milli,
+		};
+	return 0;
+}
+
+uint32_t sk_core_queues(const struct sk_core *core, uint32_t *ids, uint32_t capacity)
+{
+	uint32_t count = 0;
+
+	for (uint32_t slot = sk_queue_at(core, SK_QUEUE_DEFAULT); slot && count < capacity;
+	     slot = sk_queue_at(core, slot + 1))
+		ids[count++] = core->queues[slot].id;
+	return count;
+}
+
+uint64_t sk_core_due(const struct sk_core *core)
+{
+	uint32_t slot = sk_hold_next(core);
+
+	return slot ? core->jobs[slot].not_before_ns : 0;
 }
 
 int sk_core_observe(struct sk_core *core, uint64_t node, uint64_t observation, uint32_t load_milli)

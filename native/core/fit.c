@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Checks that cost what the job names, not what there is; only the company of a group walks the
+ * tasks of the one node.
+ */
+#include "core/device.h"
+#include "core/fit.h"
+#include "core/journal.h"
+#include "core/pool.h"
+#include "core/queue.h"
+#include "core/table.h"
+
+uint32_t sk_model_find(const struct sk_core *core, uint64_t model)
+{
+	for (uint32_t i = 0; i < core->models_n; i++)
+		if (core->models[i] == model)
+			return i + 1;
+	return 0;
+}
+
+uint32_t sk_model_add(struct sk_core *core, uint64_t model)
+{
+	uint32_t at = sk_model_find(core, model);
+
+	if (at || core->models_n == SK_MODELS_MAX)
+		return at;
+	SK_SET(core, core->models[core->models_n], model);
+	SK_ADD(core, core->models_n, 1);
+	return core->models_n;
+}
+
+uint64_t sk_model_mask(const struct sk_core *core, const struct sk_ask *ask)
+{
+	uint64_t mask = 0;
+
+	for (uint32_t i = 0; i < SK_JOB_MODELS_MAX && ask->models[i]; i++) {
+		uint32_t at = sk_model_find(core, ask->models[i]);
+
+		mask |= at ? (uint64_t)1 << (at - 1) : 0;
+	}
+	return mask;
+}
+
+const struct sk_label *sk_label_find(const struct sk_node *node, uint64_t label)
+{
+	for (uint32_t i = 0; i < node->labels_n; i++)
+		if (node->labels[i].label == label)
+			return &node->labels[i];
+	return NULL;
+}
+
+static bool sk_tolerates(const struct sk_ask *ask, uint64_t taint)
+{
+	for (uint32_t i = 0; i < SK_JOB_LABELS_MAX && ask->tolerate[i]; i++)
+		if (ask->tolerate[i] == taint)
+			return true;
+	return false;
+}
+
+static uint16_t sk_fit_labels(const struct sk_ask *ask, const struct sk_node *node)
+{
+	for (uint32_t i = 0; i < SK_JOB_LABELS_MAX && ask->require[i]; i++)
+		if (!sk_label_find(node, ask->require[i]))
+			return SK_LABEL_MISSING;
+	for (uint32_t i = 0; i < SK_JOB_LABELS_MAX && ask->avoid[i]; i++)
+		if (sk_label_find(node, ask->avoid[i]))
+			return SK_LABEL_AVOIDED;
+	for (uint32_t i = 0; i < node->labels_n; i++)
+		if (node->labels[i].flags & SK_LABEL_TAINT &&
+		    !sk_tolerates(ask, node->labels[i].label))
+			return SK_NOT_TOLERATED;
+	return SK_REASON_NONE;
+}
+
+uint16_t sk_fit_kind(const struct sk_core *core, const struct sk_ask *ask, uint64_t models,
+		     uint32_t slot)
+{
+	const struct sk_node *node = &core->nodes[slot];
+
+	if (ask->gpu_milli && models && !(node->models & models))
+		return SK_WRONG_MODEL;
+	return sk_fit_labels(ask, node);
+}
+
+/* Others may use a reserved node until its time comes, if they are gone by then. */
+static bool sk_fit_reserved(const struct sk_core *core, const struct sk_job *job,
+			    const struct sk_node *node, uint64_t now_ns)
+{
+	uint32_t queue = sk_queue_find(core, node->reserve_queue);
+
+	if (node->reserve_until_ns <= now_ns || sk_queue_within(core, job->queue, queue))
+		return true;
+	return job->ask.estimate_ns && node->reserve_from_ns > now_ns &&
+	       job->ask.estimate_ns <= node->reserve_from_ns - now_ns;
+}
+
+static bool sk_group_on(const struct sk_core *core, const struct sk_node *node, uint64_t group)
+{
+	for (uint32_t at = node->tasks.first; at; at = core->tasks[at].on_node.next)
+		if (core->jobs[core->tasks[at].job].ask.group == group)
+			return true;
+	return false;
+}
+
+static uint16_t sk_fit_company(const struct sk_core *core, uint32_t slot, uint32_t node)
+{
+	const struct sk_job *job = &core->jobs[slot];
+	uint32_t options = job->ask.options;
+	bool together;
+
+	for (uint32_t at = job->tasks_first; at; at = core->tasks[at].job_next) {
+		if (options & SK_SPREAD_TASKS && core->tasks[at].node == node)
+			return SK_GANG_SPREAD;
+		if (options & SK_PACK_TASKS && core->tasks[at].node != node)
+			return SK_GANG_PACKED;
+	}
+	if (!(options & (SK_ATTRACT | SK_REPEL)))
+		return SK_REASON_NONE;
+	together = sk_group_on(core, &core->nodes[node], job->ask.group);
+	if (options & SK_REPEL && together)
+		return SK_REPELLED;
+	if (options & SK_ATTRACT && !together && sk_group_tasks(core, job->ask.group))
+		return SK_NOT_ATTRACTED;
+	return SK_REASON_NONE;
+}
+
+uint16_t sk_fit_node(const struct sk_core *core, uint32_t slot, uint32_t node, uint64_t now_ns)
+{
+	const struct sk_job *job = &core->jobs[slot];
+	uint16_t reason = sk_fit_kind(core, &job->ask, job->models, node);
+
+	if (reason)
+		return reason;
+	if (!sk_fit_reserved(core, job, &core->nodes[node], now_ns))
+		return SK_NODE_RESERVED;
+	return sk_fit_company(core, slot, node);
+}
+
+bool sk_fit_model(uint64_t models, const struct sk_device *device)
+{
+	return !models || (device->model && models >> (device->model - 1) & 1);
+}
+
+uint16_t sk_fit_device(const struct sk_job *job, const struct sk_device *device)
+{
+	if (!sk_fit_model(job->models, device))
+		return SK_WRONG_MODEL;
+	if (job->ask.device_memory_bytes > sk_device_memory_free(device))
+		return SK_DEVICE_MEMORY_FULL;
+	return SK_REASON_NONE;
+}
+
+static uint32_t sk_group_find(const struct sk_core *core, uint64_t group)
+{
+	uint32_t slot = sk_table_first(&core->group_table, sk_mix(group));
+
+	while (slot && core->groups[slot].id != group)
+		slot = core->groups[slot].hash_next;
+	return slot;
+}
+
+uint32_t sk_group_tasks(const struct sk_core *core, uint64_t group)
+{
+	uint32_t slot = sk_group_find(core, group);
+
+	return slot ? core->groups[slot].tasks : 0;
+}
+
+/* There are never more groups than tasks, so the pool of their number suffices. */
+void sk_group_count(struct sk_core *core, const struct sk_job *job, bool give)
+{
+	uint32_t slot;
+
+	if (!job->ask.group)
+		return;
+	slot = sk_group_find(core, job->ask.group);
+	if (!slot) {
+		slot = sk_pool_take(core, &core->group_pool, SK_CHAIN(core->groups, free_next));
+		core->groups[slot].id = job->ask.group;
+		sk_table_insert(core, &core->group_table, SK_CHAIN(core->groups, hash_next),
+				sk_mix(job->ask.group), slot);
+	}
+	SK_ADD(core, core->groups[slot].tasks, give ? -1u : 1u);
+	if (core->groups[slot].tasks)
+		return;
+	sk_table_remove(core, &core->group_table, SK_CHAIN(core->groups, hash_next),
+			sk_mix(job->ask.group), slot);
+	sk_pool_give(core, &core->group_pool, SK_CHAIN(core->groups, free_next), slot);
+}
