@@ -25,7 +25,7 @@ from stoker.scheduler.submit import Submit, Submitter, unpack_ask
 _REJECTED = Struct("<IHHQQQ")
 _EFFECT = Struct("<HHHHIIQQQ4QiiIHH64s")
 _EXPLAIN = Struct("<HHIQQQQ")
-_JOB = Struct("<7Q4Q5Q4IiiI8H240s")
+_JOB = Struct("<7Q4Q5Q4IiiI10H240s")
 _NODE = Struct("<9Q3IHHHHI")
 _LABEL = Struct("<QQII")
 _DEVICE = Struct("<4Q8H")
@@ -356,7 +356,7 @@ def unpack_job(raw: bytes) -> JobInfo:
     (
         job, client, spec_hash, submit_ns, place_ns, end_ns, latency_ns, o1, o2, o3, o4, node,
         attained, charged, spent, not_before, uid, tenant, attempt, flags, exit_code, signal,
-        candidates, live, state, reason, place_reason, retried, preemptions, hold, _, raw_ask,
+        candidates, live, state, reason, place_reason, retried, preemptions, hold, _, _, _, raw_ask,
     ) = _JOB.unpack(raw)  # fmt: skip
     ask = unpack_ask(raw_ask, Submitter(client, b"", spec_hash, uid, tenant))
     return JobInfo(

@@ -131,8 +131,9 @@ static bool sk_saved_job_ok(const struct sk_core *core, const struct sk_saved_jo
 	uint32_t queue = sk_queue_find(core, view->ask.queue);
 	struct sk_why why;
 
-	if (saved->zero[0] || saved->zero[1] || saved->zero[2] || view->zero || !view->job ||
-	    view->job >= core->next_job || sk_job_find(core, view->job))
+	if (saved->zero[0] || saved->zero[1] || saved->zero[2] || view->zero[0] || view->zero[1] ||
+	    view->zero[2] || !view->job || view->job >= core->next_job ||
+	    sk_job_find(core, view->job))
 		return false;
 	if (!view->state || view->state >= SK_STATE_END || sk_submit_ok(&submit, &why) ||
 	    !sk_ask_shape(&view->ask) || view->preemptions > view->retried)

@@ -433,7 +433,7 @@ struct sk_job_view {
 	uint16_t retried;     /* attempts that ended and were followed by another */
 	uint16_t preemptions; /* of those, because it was preempted */
 	uint16_t hold;	      /* enum sk_hold, while pending */
-	uint16_t zero;
+	uint16_t zero[3];
 	struct sk_ask ask;
 };
 static_assert(sizeof(struct sk_job_view) == 416, "binding layout");
