@@ -11,7 +11,9 @@ command that caused it. `STOKER_GOLDEN=rewrite` writes the traces anew; read the
     apply                            commit that batch, shows effects
     step [seed=N]                    both
     commit                           commit the kept requests (and places) as if proposed elsewhere
-    observe, explain, job, node, devices, tasks, counters, restore
+    observe, explain, job, node, devices, labels, tasks, queue, due, counters, restore
+
+Lists are `models=7,8`, options `options=spread_tasks|preemptible`, placements and orders names.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from stoker.scheduler import effects as eff
 from stoker.scheduler import records as rec
 from stoker.scheduler.core import Core, Limits
 from stoker.scheduler.nouns import DeviceShare
+from stoker.scheduler.policies import Option, Order, Placement
 from stoker.scheduler.reasons import Reason, reason_of
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "core"
@@ -43,7 +46,18 @@ RECORDS: dict[str, type[Any]] = {
     "cancel": rec.Cancel,
     "forget": rec.Forget,
     "refused": rec.Refused,
+    "node_label": rec.NodeLabel,
+    "node_reserve": rec.NodeReserve,
+    "queue_set": rec.QueueSet,
+    "quota_set": rec.QuotaSet,
+    "usage": rec.Usage,
+    "preempt": rec.Preempt,
+    "prefer": rec.Prefer,
 }
+LISTS = {"models", "require", "avoid", "tolerate", "observations"}
+NAMES: dict[str, type[Any]] = {"placement": Placement, "order": Order}
+PLAIN = rec.Submit(0)
+"""What a job asks for that asks for nothing; a trace shows what differs from it."""
 ZEROS = {"request", "command", "device", "exit_code"}
 WORDS = {record: word for word, record in RECORDS.items()}
 KIND_WORDS = ("", *RECORDS)
@@ -54,6 +68,9 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "outcome": {"attempt": 1},
     "place": {"attempt": 1, "task": 0, "tasks": 1, "shares": (), "reason": 0, "latency_ns": 0,
               "observations": (), "candidates": 1},
+    "prefer": {"attempt": 1},
+    "preempt": {"attempt": 1},
+    "usage": {"attempt": 1},
 }  # fmt: skip
 
 
@@ -74,15 +91,36 @@ def shown(value: Any) -> str:
     return str(value)
 
 
+def named_number(field: str, value: int) -> str:
+    """Reasons, states and choices by name."""
+    if field in ("reason", "place_reason"):
+        return name_of(value)
+    if field == "state" and isinstance(value, int):
+        return rec.STATES[value - 1]
+    if field in NAMES and value and value in list(NAMES[field]):
+        return str(NAMES[field](value).name).lower()
+    if field == "options" and value:
+        return "|".join(str(option.name).lower() for option in Option if option & value)
+    if field == "limit_milli" and value == rec.NO_LIMIT:
+        return "no_limit"
+    return shown(value)
+
+
+def asked(ask: rec.Submit, beside: Any) -> dict[str, Any]:
+    """What the job asks for beyond a plain one, without what stands beside it already."""
+    fields = ask._asdict().items()
+    plain = PLAIN._asdict()
+    return {k: v for k, v in fields if v != plain[k] and not hasattr(beside, k)}
+
+
 def line(word: str, record: Any, **named: str) -> str:
     """A named tuple as `word field=value ...`, reasons by name, without what is absent or 0."""
     shown_fields = []
-    for field, value in record._asdict().items():
-        text = named.get(field, shown(value))
-        if field in ("reason", "place_reason"):
-            text = name_of(value)
-        elif field == "state" and isinstance(value, int):
-            text = rec.STATES[value - 1]
+    fields = record._asdict()
+    if "ask" in fields:
+        fields |= asked(fields.pop("ask"), record)
+    for field, value in fields.items():
+        text = named.get(field, named_number(field, value))
         if value is None or text in ("", "-", "none") or (text == "0" and field not in ZEROS):
             continue
         shown_fields.append(f"{field}={text}")
@@ -104,6 +142,14 @@ def parsed_value(name: str, value: str) -> Any:
         return tuple(DeviceShare(int(index), int(milli)) for index, milli in pairs)
     if name == "state":
         return rec.STATE_CODES[value]
+    if name in LISTS:
+        return tuple(int(one, 0) for one in value.split(","))
+    if name in NAMES and not value.isdigit():
+        return NAMES[name][value.upper()].value
+    if name == "options" and not value.isdigit():
+        return int(sum(Option[one.upper()] for one in value.split("|")))
+    if value == "no_limit":
+        return rec.NO_LIMIT
     if value in ("yes", "no"):
         return value == "yes"
     return int(value, 0)
@@ -193,6 +239,22 @@ class Script:
     def do_tasks(self, node: str) -> Iterator[str]:
         for task in self.core.node_tasks(int(node)):
             yield line("task", task)
+
+    def do_labels(self, node: str) -> Iterator[str]:
+        for label in self.core.labels(int(node)):
+            yield line("label", label)
+
+    def do_queue(self, queue: str) -> Iterator[str]:
+        info = self.core.queue(int(queue), self.now)
+        if info is None:
+            yield "no such queue"
+            return
+        yield line("queue", info._replace(quotas=()))
+        for quota in info.quotas:
+            yield line("  quota", quota)
+
+    def do_due(self) -> Iterator[str]:
+        yield f"due={self.core.due_ns()}"
 
     def do_counters(self) -> Iterator[str]:
         yield " ".join(f"{name}={n}" for name, n in self.core.counters().items() if n)
