@@ -37,6 +37,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "demo": ("stoker.tui.commands", "Run a traced job end to end and print the report"),
     "trace": ("stoker.tui.commands", "Write a job's timeline as a Perfetto file"),
     "bench": ("stoker.tui.bench_commands", "Measure stoker against a floor"),
+    "sim": ("stoker.tui.sim_commands", "Replay published traces through the core"),
 }
 """Verb -> (module that defines a click command of that name, one-line help)."""
 

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`stoker sim`: what the scheduler's core would have done with a published trace.
+
+Relied on by the table in `main.py`. Only a table of simulators; each is loaded when it is called.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+import click
+
+SIMULATORS: dict[str, tuple[str, str]] = {}
+"""Simulator -> (module that defines a click command sim_<name>_command, one-line help)."""
+
+
+class SimGroup(click.Group):
+    """Imports a simulator's module when it is called, not before."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(SIMULATORS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in SIMULATORS:
+            return None
+        module = importlib.import_module(SIMULATORS[cmd_name][0])
+        command = getattr(module, f"sim_{cmd_name}_command")
+        assert isinstance(command, click.Command), f"{module.__name__}: {cmd_name} is no command"
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Simulators"):
+            formatter.write_dl([(name, text) for name, (_, text) in SIMULATORS.items()])
+
+
+@click.group("sim", cls=SimGroup)
+def sim_command() -> None:
+    """Replay published traces through the scheduler's core."""
