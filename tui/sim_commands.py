@@ -29,8 +29,10 @@ class SimGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Simulators"):
-            formatter.write_dl([(name, text) for name, (_, text) in SIMULATORS.items()])
+        rows = [(name, text) for name, (_, text) in SIMULATORS.items()]
+        if rows:
+            with formatter.section("Simulators"):
+                formatter.write_dl(rows)
 
 
 @click.group("sim", cls=SimGroup)
