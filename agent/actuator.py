@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The agent's hands: gives starts and stops to the spawner, and turns its events into the core's.
 
-Relied on by the daemon. Owns the order of a start (its record, its folder, then the spawner) and
+Relied on by the daemon. Owns the order of a start (its record, then the spawner) and
 what must be kept of an attempt while it lives. Decides nothing: the core does.
 """
 
@@ -15,7 +15,6 @@ from collections.abc import Callable, Coroutine, Iterable
 import structlog
 
 from stoker.agent import jobs, steps
-from stoker.agent.folders import Folders
 from stoker.agent.homes import Homes
 from stoker.agent.jobs import Place
 from stoker.agent.launch import Event as SpawnerEvent
@@ -44,7 +43,6 @@ class Actuator:
         *,
         starts: Starts,
         place: Place,
-        folders: Folders,
         tracer: Tracer,
         devices: Callable[[], tuple[DeviceInfo, ...]],
         post: Post,
@@ -52,7 +50,6 @@ class Actuator:
         self._spawner = spawner
         self._starts = starts
         self._place = place
-        self._folders = folders
         self._tracer = tracer
         self._devices = devices
         self._post = post
@@ -157,7 +154,6 @@ class Actuator:
         launch = jobs.launch(
             start, granted, self._homes.of(start.owner.uid, start.owner.gid), self._place, traced
         )
-        self._folders.take(start.job)
         return launch, begun(start, tuple(device.id for device in granted), traced)
 
     async def _give(self, launches: list[Launch]) -> None:

@@ -32,7 +32,7 @@ from stoker.agent.keeping import Keeping
 from stoker.agent.lease import Lease
 from stoker.agent.link import Link
 from stoker.agent.logging import configure_logging
-from stoker.agent.logs import Logs, Watches
+from stoker.agent.logs import Known, Logs, Watches
 from stoker.agent.node import Node
 from stoker.agent.position import PositionFile
 from stoker.agent.saying import Saying
@@ -129,7 +129,6 @@ class Daemon:
             self._spawner,
             starts=self._starts,
             place=self._setting.place,
-            folders=self._keeping.folders,
             tracer=self._tracer,
             devices=lambda: self._telemetry.devices.known,
             post=self.post,
@@ -137,7 +136,11 @@ class Daemon:
         self._actuator.changed = self._waiting.changed
         self._actuator.acknowledged = self._keeping.keep
         watches = Watches(self._loop)
-        logs = Logs(self._setting.jobs, watches, self._live, self._dropped, self._waiting.change)
+        logs = Logs(
+            self._setting.jobs,
+            watches,
+            Known(self._live, self._ended, self._dropped, self._waiting.change),
+        )
         self._asks = Asks(
             self._setting.node,
             self._setting.jobs,
@@ -351,6 +354,10 @@ class Daemon:
     def _live(self, key: Key) -> bool:
         phase = self._node.phase(key)
         return phase is not None and phase not in OVER
+
+    def _ended(self, key: Key) -> bool:
+        exited = self._actuator.exited(key) if self._actuator is not None else None
+        return exited is not None or self._keeping.silent(key[0])
 
     def _dropped(self, key: Key) -> int:
         exited = self._actuator.exited(key) if self._actuator is not None else None

@@ -54,7 +54,7 @@ class Place:
 def launch(
     start: StartJob, granted: Sequence[DeviceInfo], home: Home, place: Place, traced: bool
 ) -> Launch:
-    """The order to start this attempt; its folder is `<jobs>/<job>` and must exist."""
+    """The order to start this attempt; its folder is `<jobs>/<job>`, made when it is needed."""
     spec, owner = start.spec, start.owner
     segments = f"{place.segments}/{start.job}" if traced else ""
     return Launch(

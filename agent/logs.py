@@ -14,6 +14,7 @@ import os
 import struct
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from stoker.agent.steps import Key
 from stoker.mesh.ask import LogsAsk, LogsReply
@@ -84,31 +85,33 @@ class Watches:
         return result
 
 
-Live = Callable[[Key], bool]
-"""Whether an attempt is here and has not ended; its output may still grow."""
-Dropped = Callable[[Key], int]
-"""Bytes past the output limit of an attempt that ended."""
 Changed = Callable[[int], "asyncio.Future[None]"]
-"""A future that resolves when this job starts or ends here."""
+"""A future that resolves when a job starts or ends here."""
+
+
+class Known(NamedTuple):
+    """What the daemon knows of attempts."""
+
+    live: Callable[[Key], bool]
+    """Whether it is here and has not ended; its output may still grow."""
+    ended: Callable[[Key], bool]
+    """Whether it ended here not long ago, perhaps without a byte of output, so without a folder."""
+    dropped: Callable[[Key], int]
+    """Bytes past the output limit of one that ended."""
+    changed: Changed
+
 
 COMING_S = 2.0
 """How long a job nobody knows here may still be on its way: asks travel beside commands."""
 
 
 class Logs:
-    """Answers asks for output. `live`, `dropped` and `changed` are what the daemon knows."""
+    """Answers asks for output."""
 
-    def __init__(
-        self,
-        folder: Path,
-        watches: Watches,
-        live: Live,
-        dropped: Dropped,
-        changed: Changed,
-    ) -> None:
+    def __init__(self, folder: Path, watches: Watches, known: Known) -> None:
         self._folder = folder
         self._watches = watches
-        self._live, self._dropped, self._changed = live, dropped, changed
+        self._known = known
         self._readers = 0
 
     async def answer(self, ask: LogsAsk) -> LogsReply:
@@ -125,21 +128,21 @@ class Logs:
             self._readers -= 1
 
     def _read(self, ask: LogsAsk) -> LogsReply | None:
-        """What is there now; None for a job that has no folder here."""
+        """What is there now; None for a job that is not known here and has no folder."""
         key = (ask.job, ask.attempt)
-        live = self._live(key)  # before the read: what was written until then is seen by it
+        live = self._known.live(key)  # before the read: what was written until then is seen by it
         path = self._folder / str(ask.job) / ask.stream
         try:
             with path.open("rb") as file:
                 data = os.pread(file.fileno(), ask.limit, ask.offset)
                 size = os.fstat(file.fileno()).st_size
         except FileNotFoundError:
-            if not live and not path.parent.is_dir():
+            if not live and not self._known.ended(key) and not path.parent.is_dir():
                 return None
             data, size = b"", 0
         end = ask.offset + len(data)
         over = not live and end >= size
-        return LogsReply(data, end, eof=over, dropped=self._dropped(key) if over else 0)
+        return LogsReply(data, end, eof=over, dropped=self._known.dropped(key) if over else 0)
 
     async def _wait(self, ask: LogsAsk) -> LogsReply:
         loop = asyncio.get_running_loop()
@@ -147,9 +150,9 @@ class Logs:
         deadline, coming = now + ask.wait_s, now + min(COMING_S, max(ask.wait_s, 0.2))
         while True:
             # The watch comes before the look, so that no write falls between the two.
-            changed, folder = self._changed(ask.job), self._folder / str(ask.job)
+            changed = self._known.changed(ask.job)
             written: asyncio.Future[None] = loop.create_future()
-            watch = self._watches.add(folder, written) if folder.is_dir() else None
+            watch = self._watch(ask.job, written)
             try:
                 reply = self._read(ask)
                 until = deadline if reply is not None else coming
@@ -159,12 +162,18 @@ class Logs:
                 if left <= 0:
                     raise NotFound(
                         f"this node has no output of job {ask.job}",
-                        hint="its folder was removed: retention has passed",
+                        hint="it wrote none, or its folder was removed: retention has passed",
                     )
                 await asyncio.wait(
                     (changed, written), timeout=left, return_when=asyncio.FIRST_COMPLETED
                 )
             finally:
-                if watch is not None:
-                    self._watches.remove(watch, written)
+                self._watches.remove(watch, written)
                 changed.cancel()
+
+    def _watch(self, job: int, written: asyncio.Future[None]) -> int:
+        """The job's folder, or until there is one the folder in which it will be made."""
+        try:
+            return self._watches.add(self._folder / str(job), written)
+        except NotFound:
+            return self._watches.add(self._folder, written)

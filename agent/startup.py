@@ -266,6 +266,7 @@ def broker_config(where: State, cluster: Cluster, table: Users) -> bytes:
         scheduler=cluster.scheduler_public_key,
         agents={cluster.node: identity.load(where.key("agent")).public},
         users={name: user.public_key for name, user in table.items()},
+        admins=frozenset(name for name, user in table.items() if user.admin),
     )
     return broker.render(settings, keys).encode()
 

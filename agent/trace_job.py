@@ -110,6 +110,8 @@ class TracedJob:
         if folded and not (self._store / SUMMARY_FILE).exists():
             # An agent died between folding the last segment and writing the summary.
             self._segments.mkdir(mode=0o700, exist_ok=True)
+        if self._segments.exists():
+            self._store.mkdir(mode=0o700, exist_ok=True)
         try:
             return JobTrace.open(
                 self._segments,
@@ -183,6 +185,7 @@ class TracedJob:
         )
 
     def _store_summary(self, summary: TraceSummary) -> None:
+        self._store.mkdir(mode=0o700, exist_ok=True)
         partial = self._store / f".{SUMMARY_FILE}.new"
         partial.write_bytes(msgspec.json.encode(summary))
         partial.replace(self._store / SUMMARY_FILE)

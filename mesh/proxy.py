@@ -83,7 +83,7 @@ class Proxy:
             eof=job.state in ENDED,
             waiting=job.state not in ENDED,
         )
-        if job.decision is None:
+        if job.decision is None or _was_silent(job):
             return nothing
         ask = asks.LogsAsk(
             job.job, job.attempt, request.stream, request.offset, limit, request.wait_s
@@ -214,6 +214,14 @@ class Proxy:
         except NotFound:
             return False
         return only in (None, row.job)
+
+
+def _was_silent(job: Job) -> bool:
+    """Whether the job ended without output: then its node may have nothing of it."""
+    usage = job.usage
+    if job.state not in ENDED or usage is None:
+        return False
+    return not usage.output_bytes and not usage.output_dropped_bytes
 
 
 def _limit(limit: int, offset: int) -> int:

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "folder.h"
 #include "gate.h"
 #include "hold.h"
 #include "keeper.h"
@@ -302,10 +303,10 @@ int sk_fleet_stop(struct sk_fleet *fleet, const struct sk_stop *stop, const char
 static int write_spool(const struct sk_slot *slot, uint64_t offset, const char *bytes, size_t size)
 {
 	int file, error = 0;
-	int folder = open(slot->taken.folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int folder = sk_folder_open(slot->taken.folder);
 
 	if (folder < 0)
-		return -errno;
+		return folder;
 	file = openat(folder, "in", O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	close(folder);
 	if (file < 0)

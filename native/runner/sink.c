@@ -5,16 +5,18 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "folder.h"
+
 enum { CHUNK = 64 * 1024, CHUNKS_PER_CALL = 16 };
 
 static char chunk[CHUNK];
 
 static int open_file(struct sk_sink *sink)
 {
-	int folder = open(sink->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int folder = sk_folder_open(sink->folder);
 
 	if (folder < 0)
-		return -errno;
+		return folder;
 	/* Appending: a later attempt of the same job adds to what the first one said. */
 	sink->file = openat(folder, sink->name,
 			    O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);

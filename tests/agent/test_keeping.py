@@ -63,7 +63,7 @@ async def test_old_folders_count_and_the_oldest_go_first(tmp_path: Path, segment
     keeping.keep(exited(4), traced=False)
     await until(lambda: keeping.counters["folders_deleted"] == 1)
     keeping.close()
-    left = {entry.name for entry in (tmp_path / "jobs").iterdir()} - {".spare"}
+    left = {entry.name for entry in (tmp_path / "jobs").iterdir()}
     assert len(left) == 3
     assert {"3", "4"} <= left  # one runs, one is the newest
 
@@ -87,3 +87,17 @@ async def test_a_forgotten_job_is_deleted(tmp_path: Path, segments: Path) -> Non
     keeping.forget(1)
     await until(lambda: not path.exists())
     keeping.close()
+
+
+async def test_a_job_that_said_nothing_has_no_folder_and_is_known_for_it(
+    tmp_path: Path, segments: Path
+) -> None:
+    keeping = Keeping(tmp_path / "jobs", Keep())
+    keeping.keep(exited(5, out=0), traced=False)
+    keeping.keep(exited(6), traced=False)
+    assert keeping.silent(5)
+    assert not keeping.silent(6)
+    keeping.forget(5)
+    assert not keeping.silent(5)
+    keeping.close()
+    assert keeping.counters["folders_deleted"] == 0

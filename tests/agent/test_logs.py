@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stoker.agent import logs as module
-from stoker.agent.logs import Logs, Watches
+from stoker.agent.logs import Known, Logs, Watches
 from stoker.agent.waiting import Waiting
 from stoker.mesh.ask import LogsAsk, LogsReply
 from stoker.native.errors import NotFound, Refused
@@ -25,9 +25,14 @@ class Node:
         self.live: set[tuple[int, int]] = set()
         self.waiting = Waiting(loop)
         self.watches = Watches(loop)
-        self.logs = Logs(
-            folder, self.watches, self.live.__contains__, lambda key: 7, self.waiting.change
+        self.ended: set[tuple[int, int]] = set()
+        known = Known(
+            self.live.__contains__,
+            self.ended.__contains__,
+            lambda key: 7,
+            self.waiting.change,
         )
+        self.logs = Logs(folder, self.watches, known)
 
     def begin(self, job: int) -> Path:
         (self.folder / str(job)).mkdir()
@@ -99,6 +104,23 @@ async def test_a_job_that_ended_before_it_wrote_is_over(node: Node) -> None:
     node.begin(1)
     node.end(1)
     assert await node.ask(1, 0) == LogsReply(b"", 0, eof=True, dropped=7)
+
+
+async def test_a_job_that_ended_without_a_folder_is_over(node: Node) -> None:
+    """Nobody makes the folder of a job that says nothing."""
+    node.ended.add((3, 1))
+    assert await node.ask(3, 0) == LogsReply(b"", 0, eof=True, dropped=7)
+
+
+async def test_a_reader_that_came_before_the_folder_sees_the_first_byte(node: Node) -> None:
+    node.live.add((4, 1))
+    reader = asyncio.create_task(node.ask(4, 0, wait_s=20.0))
+    await asyncio.sleep(0.02)
+    folder = node.folder / "4"
+    folder.mkdir()
+    await asyncio.sleep(0.02)
+    (folder / "out").write_bytes(b"late")
+    assert (await asyncio.wait_for(reader, 5)).data == b"late"
 
 
 async def test_a_job_nobody_knows_is_not_found(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
