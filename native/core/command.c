@@ -92,33 +92,17 @@ uint64_t sk_command_effects_max(const struct sk_core *core, const struct sk_head
 	return effects;
 }
 
-/* Jobs that wait for the end of the one this command may end. */
-static uint32_t sk_command_afters(const struct sk_core *core, const struct sk_header *command)
-{
-	const void *record = command;
-
-	if (command->kind == SK_OUTCOME)
-		return core->jobs[sk_job_find(core, ((const struct sk_outcome *)record)->job)]
-			.afters_n;
-	if (command->kind == SK_CANCEL)
-		return core->jobs[sk_job_find(core, ((const struct sk_cancel *)record)->job)]
-			.afters_n;
-	return 0;
-}
-
 uint64_t sk_command_journal_max(const struct sk_core *core, const struct sk_header *command)
 {
 	uint32_t node = sk_command_loses(core, command);
 	uint64_t bytes = SK_JOURNAL_REQUEST;
 
-	bytes += sk_command_afters(core, command) * SK_JOURNAL_AFTER;
 	if (command->kind == SK_OUTCOME)
 		bytes += SK_JOURNAL_TASK + SK_TASK_DEVICES_MAX * SK_JOURNAL_SHARE;
-	if (node)
+	if (node || command->kind == SK_NODE_UP)
 		bytes += SK_NODE_DEVICES_MAX * SK_JOURNAL_SHARE;
 	for (uint32_t task = core->nodes[node].tasks.first; task;
 	     task = core->tasks[task].on_node.next)
-		bytes += SK_JOURNAL_TASK + core->tasks[task].shares_n * SK_JOURNAL_SHARE +
-			 core->jobs[core->tasks[task].job].afters_n * SK_JOURNAL_AFTER;
+		bytes += SK_JOURNAL_TASK + core->tasks[task].shares_n * SK_JOURNAL_SHARE;
 	return bytes;
 }

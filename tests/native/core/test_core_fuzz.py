@@ -26,10 +26,15 @@ def harness(tmp_path_factory: pytest.TempPathFactory) -> Path:
     build = tmp_path_factory.mktemp("core-fuzz")
     compilers = ["-DCMAKE_C_COMPILER=clang", "-DCMAKE_CXX_COMPILER=clang++"]
     run("cmake", "-S", ".", "-B", str(build), "-G", "Ninja", "-DSTOKER_SANITIZE=ON", *compilers)
-    run("ninja", "-C", str(build), "stoker_core_fuzz")
-    return build / "native" / "core" / "stoker_core_fuzz"
+    run("ninja", "-C", str(build), "stoker_core_fuzz", "stoker_core_bounds")
+    return build / "native" / "core"
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_torn_input_neither_crashes_nor_corrupts(harness: Path, seed: int) -> None:
-    assert "placed" in run(str(harness), str(seed), "1500")
+    assert "placed" in run(str(harness / "stoker_core_fuzz"), str(seed), "3000")
+
+
+def test_the_undo_journal_has_room_for_the_dearest_case_of_every_command(harness: Path) -> None:
+    lines = run(str(harness / "stoker_core_bounds")).splitlines()
+    assert {" ".join(line.split()[:-3]) for line in lines} >= {"node evicted", "gang of 16 placed"}
