@@ -70,7 +70,6 @@ int sk_core_apply(struct sk_core *core, const void *commands, size_t size, uint3
 		return error;
 	if (now_ns > core->now_ns)
 		core->now_ns = now_ns;
-	sk_hold_promote(core, now_ns);
 	while (*consumed < size) {
 		size_t unit = sk_batch_read((const uint8_t *)commands + *consumed, &record);
 		uint64_t needed = sk_command_effects_max(core, &record.header);
@@ -79,6 +78,8 @@ int sk_core_apply(struct sk_core *core, const void *commands, size_t size, uint3
 			effects->needed = (uint32_t)needed;
 			return -ENOBUFS;
 		}
+		if (!act.command) /* once for an entry, in however many calls it is carried out */
+			sk_hold_promote(core, now_ns);
 		sk_apply_one(&act, &record);
 		act.command += (uint32_t)(unit / record.header.size);
 		*consumed += unit;

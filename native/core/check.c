@@ -188,6 +188,8 @@ static const char *sk_check_state(const struct sk_core *core, const struct sk_jo
 		return "a judged job goes on";
 	if (!live && job->afters_n)
 		return "a job waits for one that has ended";
+	if (job->afters_n > SK_AFTERS_MAX)
+		return "more jobs wait for one than may";
 	return NULL;
 }
 

@@ -20,7 +20,8 @@ uint16_t sk_submit_ok(const struct sk_submit *submit, struct sk_why *why);
 
 /* Most effects this command can have now, at least 1. */
 uint64_t sk_command_effects_max(const struct sk_core *core, const struct sk_header *command);
-/* Most journal bytes this command can note now. */
+/* Most journal bytes this command can note now, but for releasing those that waited for its job,
+ * which is left out on trial where there is no room. */
 uint64_t sk_command_journal_max(const struct sk_core *core, const struct sk_header *command);
 
 /* One task of the job goes there; room and shares are checked here. */

@@ -5,6 +5,7 @@
 #include "core/hold.h"
 #include "core/job.h"
 #include "core/journal.h"
+#include "core/memory.h"
 #include "core/pending.h"
 
 static bool sk_sooner(const struct sk_core *core, uint32_t a, uint32_t b)
@@ -110,10 +111,24 @@ void sk_hold_end(struct sk_core *core, uint32_t slot)
 	SK_SET(core, job->hold, SK_HOLD_NONE);
 }
 
+/* On trial releasing is left out where it would take the room that the rest needs: who is not
+ * released yet is not placed yet, and the proposal says that there is more. */
+static bool sk_release_room(struct sk_core *core, uint32_t before)
+{
+	uint64_t bytes = core->jobs[before].afters_n * SK_JOURNAL_AFTER + core->journal.reserve;
+
+	if (!core->journal.on || !core->jobs[before].afters_n || sk_journal_room(core, bytes))
+		return true;
+	core->journal.cut = true;
+	return false;
+}
+
 void sk_hold_release(struct sk_core *core, uint32_t before)
 {
 	bool well = core->jobs[before].state == SK_SUCCEEDED;
 
+	if (!sk_release_room(core, before))
+		return;
 	for (uint32_t slot; (slot = core->jobs[before].afters.first);) {
 		struct sk_job *job = &core->jobs[slot];
 

@@ -125,6 +125,7 @@ void sk_job_finish(const struct sk_act *act, uint32_t slot, enum sk_state state,
 	sk_list_append(core, &core->finished, SK_CHAIN(core->jobs, order), slot);
 	SK_ADD(core, core->finished_count, 1);
 	SK_ADD(core, core->queues[job->queue].live, -1ull);
+	SK_SET(core, job->queue, 0); /* which may be dropped and its slot be another's */
 	sk_hold_release(core, slot);
 	sk_job_tell(act, job, node);
 	if (core->finished_count > core->limits.finished)
@@ -139,7 +140,7 @@ void sk_job_account(const struct sk_act *act, uint32_t slot)
 
 	if (spent > job->charged_ns)
 		sk_queue_use(core, job->queue, spent - job->charged_ns, act->now_ns);
-	SK_ADD(core, job->attained_ns, spent);
+	SK_SET(core, job->attained_ns, sk_time_add(job->attained_ns, spent));
 	SK_SET(core, job->spent_ns, 0);
 	SK_SET(core, job->charged_ns, 0);
 }
@@ -158,15 +159,23 @@ static uint64_t sk_job_pause(const struct sk_job *job)
 	return pause * 100000 * (10000 + chance);
 }
 
+/* Preemptions are counted as long as the failures to come can be counted as well. */
+static void sk_job_count_again(struct sk_job *job, bool pause)
+{
+	if (!pause && job->retried >= UINT16_MAX - SK_RETRIES_MAX)
+		return;
+	job->retried++;
+	job->preemptions = (uint16_t)(job->preemptions + !pause);
+}
+
 void sk_job_again(const struct sk_act *act, uint32_t slot, bool pause, uint64_t node)
 {
 	struct sk_core *core = act->core;
 	struct sk_job *job = &core->jobs[slot];
 
 	sk_journal_note(core, job, sizeof *job);
-	job->not_before_ns = pause ? act->now_ns + sk_job_pause(job) : 0;
-	job->retried++;
-	job->preemptions = (uint16_t)(job->preemptions + !pause);
+	job->not_before_ns = pause ? sk_time_add(act->now_ns, sk_job_pause(job)) : 0;
+	sk_job_count_again(job, pause);
 	job->state = SK_PENDING;
 	job->verdict = 0;
 	if (pause)
@@ -179,16 +188,23 @@ void sk_job_again(const struct sk_act *act, uint32_t slot, bool pause, uint64_t 
 	sk_job_tell(act, job, node);
 }
 
+bool sk_job_returns(const struct sk_job *job)
+{
+	bool failed = job->verdict == SK_FAILED || job->verdict == SK_LOST;
+
+	if (job->last)
+		return false;
+	return job->verdict == SK_PENDING ||
+	       (failed && job->retried - job->preemptions < job->ask.retries);
+}
+
 void sk_job_end(const struct sk_act *act, uint32_t slot, uint64_t node)
 {
 	const struct sk_job *job = &act->core->jobs[slot];
-	bool failed = job->verdict == SK_FAILED || job->verdict == SK_LOST;
 
 	sk_job_account(act, slot);
-	if (job->verdict == SK_PENDING)
-		sk_job_again(act, slot, false, node);
-	else if (failed && job->retried - job->preemptions < job->ask.retries)
-		sk_job_again(act, slot, true, node);
+	if (sk_job_returns(job))
+		sk_job_again(act, slot, job->verdict != SK_PENDING, node);
 	else
 		sk_job_finish(act, slot, job->verdict, node);
 }

@@ -34,6 +34,8 @@ void sk_job_finish(const struct sk_act *act, uint32_t job, enum sk_state state, 
 void sk_job_account(const struct sk_act *act, uint32_t job);
 /* Pending once more: after a pause because it failed, or at once because it was preempted. */
 void sk_job_again(const struct sk_act *act, uint32_t job, bool pause, uint64_t node);
+/* Whether it will wait again, by its verdict so far, when its last task has ended. */
+bool sk_job_returns(const struct sk_job *job);
 /* The attempt's last task has ended and there is a verdict: finish, or again. */
 void sk_job_end(const struct sk_act *act, uint32_t job, uint64_t node);
 void sk_job_forget(const struct sk_act *act, uint32_t job, uint16_t reason);

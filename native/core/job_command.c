@@ -157,6 +157,9 @@ void sk_place_finish(const struct sk_act *act, uint32_t slot, const struct sk_pl
 	job->place_reason = first->reason;
 	job->candidates = first->candidates;
 	job->not_before_ns = 0;
+	job->exit_code = 0; /* of the attempt before */
+	job->signal = 0;
+	job->flags = 0;
 	SK_ADD(core, core->counters.placed, job->ask.tasks);
 	sk_job_move(act, slot, SK_STARTING, SK_PLACED, first->node);
 	for (uint32_t i = 0; i < job->ask.tasks; i++)
@@ -285,7 +288,7 @@ static void sk_task_ended(const struct sk_act *act, uint32_t slot, const struct 
 				 ? command->device_ns
 				 : sk_task_held_ns(&core->tasks[task], job, act->now_ns);
 
-	SK_ADD(core, job->spent_ns, spent);
+	SK_SET(core, job->spent_ns, sk_time_add(job->spent_ns, spent));
 	sk_task_give(core, task);
 	sk_job_judge(core, job, command);
 	if (!job->tasks_live) {
@@ -312,6 +315,23 @@ uint16_t sk_outcome_do(const struct sk_act *act, const struct sk_outcome *comman
 	return SK_REASON_NONE;
 }
 
+/* One that was preempted, or failed and would be tried again, does not come back. */
+static uint16_t sk_cancel_stopping(const struct sk_act *act, uint32_t slot, uint16_t reason)
+{
+	struct sk_core *core = act->core;
+	struct sk_job *job = &core->jobs[slot];
+
+	if (!sk_job_returns(job))
+		return SK_ALREADY_STOPPING;
+	SK_SET(core, job->last, 1);
+	if (job->verdict == SK_PENDING)
+		SK_SET(core, job->verdict, SK_CANCELLED);
+	else
+		reason = job->reason;
+	sk_job_move(act, slot, SK_STOPPING, reason, 0);
+	return SK_REASON_NONE;
+}
+
 uint16_t sk_cancel_do(const struct sk_act *act, const struct sk_cancel *command, struct sk_why *why)
 {
 	struct sk_core *core = act->core;
@@ -324,18 +344,14 @@ uint16_t sk_cancel_do(const struct sk_act *act, const struct sk_cancel *command,
 		return SK_UNKNOWN_JOB;
 	if (sk_state_final(job->state))
 		return SK_ALREADY_ENDED;
-	if (job->state == SK_STOPPING && job->verdict != SK_PENDING)
-		return SK_ALREADY_STOPPING;
-	if (job->state == SK_STOPPING) { /* being preempted: it will not come back */
-		SK_SET(core, job->verdict, SK_CANCELLED);
-		sk_job_move(act, slot, SK_STOPPING, reason, 0);
-		return SK_REASON_NONE;
-	}
+	if (job->state == SK_STOPPING)
+		return sk_cancel_stopping(act, slot, reason);
 	if (job->state == SK_PENDING) {
 		SK_SET(core, job->reason, reason);
 		sk_job_finish(act, slot, SK_CANCELLED, 0);
 		return SK_REASON_NONE;
 	}
+	SK_SET(core, job->last, 1);
 	sk_job_move(act, slot, SK_STOPPING, reason, 0);
 	sk_job_stop_tasks(act, slot, reason);
 	return SK_REASON_NONE;

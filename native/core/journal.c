@@ -35,6 +35,7 @@ void sk_journal_note_slow(struct sk_core *core, const void *at, size_t size)
 void sk_journal_begin(struct sk_core *core)
 {
 	core->journal.used = 0;
+	core->journal.cut = false;
 	core->journal.on = true;
 }
 

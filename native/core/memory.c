@@ -10,11 +10,17 @@
 #include "core/queue.h"
 
 /* Measured bounds of what one operation notes; journal_bound in propose.c reserves by them. */
-#define SK_JOURNAL_BYTES(limits)                                                                   \
+#define SK_JOURNAL_BYTES                                                                           \
 	(SK_JOURNAL_REQUEST * SK_BATCH_REQUESTS_MAX + SK_JOURNAL_TASK * SK_BATCH_PLACES_MAX +      \
-	 SK_JOURNAL_SHARE * (SK_BATCH_PLACES_MAX * SK_TASK_DEVICES_MAX + SK_NODE_DEVICES_MAX) +    \
-	 (SK_JOURNAL_TASK + SK_JOURNAL_SHARE) * (uint64_t)(limits)->node_tasks +                   \
-	 SK_JOURNAL_PROMOTE * SK_PROMOTE_MAX)
+	 SK_JOURNAL_SHARE * SK_BATCH_PLACES_MAX * SK_TASK_DEVICES_MAX +                            \
+	 SK_JOURNAL_AFTER * SK_AFTERS_MAX + SK_JOURNAL_PROMOTE * SK_PROMOTE_MAX)
+
+/* A node's tasks hold a share each, but for those that hold whole devices. */
+static uint64_t sk_journal_reserve(const struct sk_limits *limits)
+{
+	return SK_JOURNAL_REQUEST + SK_JOURNAL_SHARE * 2 * SK_NODE_DEVICES_MAX +
+	       (SK_JOURNAL_TASK + SK_JOURNAL_SHARE) * (uint64_t)limits->node_tasks;
+}
 
 struct sk_carve {
 	uint8_t *base; /* NULL: only measure */
@@ -135,7 +141,8 @@ static void sk_carve_all(struct sk_core *core, struct sk_carve *carve)
 	sk_carve(carve, 1, sizeof *core);
 	sk_carve_ledger(core, carve);
 	sk_carve_jobs(core, carve);
-	core->journal.capacity = SK_JOURNAL_BYTES(&core->limits);
+	core->journal.reserve = sk_journal_reserve(&core->limits);
+	core->journal.capacity = SK_JOURNAL_BYTES + core->journal.reserve;
 	core->journal.bytes = sk_carve(carve, core->journal.capacity, 1);
 	core->size = carve->at;
 }

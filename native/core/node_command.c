@@ -17,10 +17,12 @@ static void sk_job_lose(const struct sk_act *act, uint32_t slot, uint32_t node, 
 	uint64_t id = core->nodes[node].id;
 
 	for (uint32_t task = job->tasks_first, next; task; task = next) {
+		uint64_t held = sk_task_held_ns(&core->tasks[task], job, act->now_ns);
+
 		next = core->tasks[task].job_next;
 		if (core->tasks[task].node != node)
 			continue;
-		SK_ADD(core, job->spent_ns, sk_task_held_ns(&core->tasks[task], job, act->now_ns));
+		SK_SET(core, job->spent_ns, sk_time_add(job->spent_ns, held));
 		sk_task_give(core, task);
 	}
 	if (!job->verdict) {

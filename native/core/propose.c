@@ -256,6 +256,7 @@ int sk_core_propose(struct sk_core *core, const void *requests, size_t size, uin
 	}
 	sk_cancel_doomed(&trial);
 	sk_place_waiting(&trial);
+	proposal->more |= core->journal.cut;
 	sk_journal_end(core, false);
 	return 0;
 }

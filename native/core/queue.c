@@ -208,7 +208,6 @@ void sk_queue_use(struct sk_core *core, uint32_t slot, uint64_t device_ns, uint6
 		SK_SET(core, queue->usage_at_ns,
 		       queue->usage_ns ? queue->usage_at_ns + age - age % SK_DECAY_STEP_NS
 				       : now_ns);
-		SK_SET(core, queue->usage_ns,
-		       usage + device_ns < usage ? UINT64_MAX : usage + device_ns);
+		SK_SET(core, queue->usage_ns, sk_time_add(usage, device_ns));
 	}
 }

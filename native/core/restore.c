@@ -79,6 +79,13 @@ static bool sk_saved_labels_ok(const struct sk_saved_node *saved)
 	return true;
 }
 
+/* As NODE_RESERVE would take it; the queue may have been dropped since. */
+static bool sk_saved_reserve_ok(const struct sk_saved_node *saved)
+{
+	return saved->reserve_until_ns ? saved->reserve_from_ns < saved->reserve_until_ns
+				       : !saved->reserve_from_ns && !saved->reserve_queue;
+}
+
 /* Nodes come by slot; those between are free, so the slot is claimed by name. */
 static bool sk_read_node(struct sk_core *core, struct sk_reader *reader, uint32_t *last)
 {
@@ -88,7 +95,7 @@ static bool sk_read_node(struct sk_core *core, struct sk_reader *reader, uint32_
 	if (!sk_read(reader, &saved, sizeof saved) || saved.zero || saved.up > 1 || !saved.id ||
 	    saved.slot <= *last || saved.slot > core->limits.nodes ||
 	    saved.devices > SK_NODE_DEVICES_MAX || sk_node_find(core, saved.id) ||
-	    !sk_saved_labels_ok(&saved))
+	    !sk_saved_labels_ok(&saved) || !sk_saved_reserve_ok(&saved))
 		return false;
 	*last = saved.slot;
 	sk_node_create_at(core, saved.slot, saved.id);
@@ -116,12 +123,43 @@ static bool sk_read_node(struct sk_core *core, struct sk_reader *reader, uint32_
 static bool sk_saved_hold_ok(const struct sk_core *core, const struct sk_job_view *view)
 {
 	uint32_t before = view->ask.after ? sk_job_find(core, view->ask.after) : 0;
+	bool waits = before && !sk_state_final(core->jobs[before].state);
 
-	if (view->state != SK_PENDING)
-		return !view->hold;
-	if (view->hold == SK_HOLD_AFTER)
-		return before && !sk_state_final(core->jobs[before].state);
-	return view->hold <= SK_HOLD_DOOMED;
+	if (view->ask.after >= view->job || (view->hold && view->state != SK_PENDING))
+		return false;
+	if (!sk_state_final(view->state) && waits != (view->hold == SK_HOLD_AFTER))
+		return false;
+	if (view->hold == SK_HOLD_TIME && !view->retried)
+		return false;
+	return view->hold != SK_HOLD_DOOMED || (view->ask.after && !view->attempt);
+}
+
+/* Only what ran may have been judged, cancelled or retried. */
+static bool sk_saved_course_ok(const struct sk_saved_job *saved)
+{
+	const struct sk_job_view *view = &saved->view;
+	bool final = sk_state_final(view->state), ran = view->state > SK_PENDING && !final;
+
+	if (saved->verdict && !final && view->state != SK_STOPPING)
+		return false;
+	if (saved->last && !final && view->state != SK_STOPPING)
+		return false;
+	if (view->preemptions > view->retried || view->retried > view->attempt ||
+	    view->retried - view->preemptions > view->ask.retries)
+		return false;
+	if (ran ? !view->attempt : view->charged_ns || view->spent_ns)
+		return false;
+	return !(view->flags & ~(SK_HAS_EXIT_CODE | SK_HAS_SIGNAL)) &&
+	       (view->flags & SK_HAS_EXIT_CODE || !view->exit_code) &&
+	       (view->flags & SK_HAS_SIGNAL || !view->signal);
+}
+
+static bool sk_saved_models_ok(const struct sk_core *core, const struct sk_ask *ask)
+{
+	for (uint32_t i = 0; i < SK_JOB_MODELS_MAX && ask->models[i]; i++)
+		if (!sk_model_find(core, ask->models[i]))
+			return false;
+	return true;
 }
 
 static bool sk_saved_job_ok(const struct sk_core *core, const struct sk_saved_job *saved)
@@ -131,20 +169,20 @@ static bool sk_saved_job_ok(const struct sk_core *core, const struct sk_saved_jo
 	uint32_t queue = sk_queue_find(core, view->ask.queue);
 	struct sk_why why;
 
-	if (saved->zero[0] || saved->zero[1] || saved->zero[2] || view->zero[0] || view->zero[1] ||
+	if (saved->zero[0] || saved->zero[1] || saved->last > 1 || view->zero[0] || view->zero[1] ||
 	    view->zero[2] || !view->job || view->job >= core->next_job ||
 	    sk_job_find(core, view->job))
 		return false;
 	if (!view->state || view->state >= SK_STATE_END || sk_submit_ok(&submit, &why) ||
-	    !sk_ask_shape(&view->ask) || view->preemptions > view->retried)
+	    !sk_ask_shape(&view->ask) || !sk_saved_models_ok(core, &view->ask))
 		return false;
 	if (!sk_state_final(view->state) && (!queue || core->queues[queue].children))
 		return false;
 	if (saved->verdict >= SK_STATE_END ||
 	    (saved->verdict > SK_PENDING && saved->verdict < SK_SUCCEEDED))
 		return false;
-	return !(view->flags & ~(SK_HAS_EXIT_CODE | SK_HAS_SIGNAL)) &&
-	       view->tasks_live <= view->ask.tasks && sk_saved_hold_ok(core, view);
+	return view->tasks_live <= view->ask.tasks && sk_saved_course_ok(saved) &&
+	       sk_saved_hold_ok(core, view);
 }
 
 static void sk_job_unpack(const struct sk_core *core, struct sk_job *job,
@@ -166,7 +204,7 @@ static void sk_job_unpack(const struct sk_core *core, struct sk_job *job,
 	job->spent_ns = view->spent_ns;
 	job->not_before_ns = view->not_before_ns;
 	job->ask = view->ask;
-	job->queue = sk_queue_find(core, view->ask.queue);
+	job->queue = sk_state_final(view->state) ? 0 : sk_queue_find(core, view->ask.queue);
 	job->models = sk_model_mask(core, &view->ask);
 	job->uid = view->uid;
 	job->tenant = view->tenant;
@@ -180,6 +218,7 @@ static void sk_job_unpack(const struct sk_core *core, struct sk_job *job,
 	job->preemptions = view->preemptions;
 	job->state = (uint8_t)view->state;
 	job->verdict = (uint8_t)saved->verdict;
+	job->last = (uint8_t)saved->last;
 	job->flags = view->flags;
 }
 
@@ -293,14 +332,16 @@ static bool sk_read_task(struct sk_core *core, struct sk_reader *reader, uint32_
 	return true;
 }
 
-static bool sk_saved_quotas_ok(const struct sk_saved_queue *saved)
+static bool sk_saved_quotas_ok(const struct sk_core *core, const struct sk_saved_queue *saved)
 {
 	if (saved->quotas > SK_QUEUE_QUOTAS_MAX)
 		return false;
 	for (uint32_t i = 0; i < SK_QUEUE_QUOTAS_MAX; i++) {
 		const struct sk_quota_view *quota = &saved->quota[i];
 
-		if (quota->used_milli || quota->guaranteed_milli > quota->limit_milli)
+		if (quota->used_milli || quota->guaranteed_milli > quota->limit_milli ||
+		    (quota->limit_milli == SK_NO_LIMIT && !quota->guaranteed_milli) ||
+		    (quota->model && !sk_model_find(core, quota->model)))
 			return false;
 		if (i >= saved->quotas && (quota->model || quota->limit_milli))
 			return false;
@@ -316,7 +357,7 @@ static bool sk_saved_queue_ok(const struct sk_core *core, const struct sk_saved_
 
 	if (!saved->slot || saved->slot > core->limits.queues + 2 || !saved->weight ||
 	    !saved->order || saved->order >= SK_ORDER_END || saved->placement >= SK_PLACEMENT_END ||
-	    !sk_saved_quotas_ok(saved))
+	    !sk_saved_quotas_ok(core, saved))
 		return false;
 	if (fixed)
 		return !saved->id && saved->parent == saved->slot - 1;

@@ -93,7 +93,8 @@ _Static_assert(sizeof(struct sk_saved_device) == 32, "stored layout");
 struct sk_saved_job {
 	struct sk_job_view view;
 	uint16_t verdict;
-	uint16_t zero[3];
+	uint16_t last;
+	uint16_t zero[2];
 };
 _Static_assert(sizeof(struct sk_saved_job) == 424, "stored layout");
 

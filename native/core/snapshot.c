@@ -93,7 +93,8 @@ static void sk_save_queue(struct sk_writer *writer, const struct sk_core *core, 
 static void sk_save_jobs(struct sk_writer *writer, const struct sk_core *core, uint32_t first)
 {
 	for (uint32_t slot = first; slot; slot = core->jobs[slot].order.next) {
-		struct sk_saved_job saved = {.verdict = core->jobs[slot].verdict};
+		struct sk_saved_job saved = {.verdict = core->jobs[slot].verdict,
+					     .last = core->jobs[slot].last};
 
 		sk_job_view_fill(&core->jobs[slot], &saved.view);
 		sk_write(writer, &saved, sizeof saved);

@@ -21,6 +21,12 @@
 #define SK_NODE_CHUNKS (SK_NODE_DEVICES_MAX / SK_CHUNK_DEVICES)
 #define SK_LEVELS 256u
 
+/* Times are summed up to the largest, not around it: they may be what a node claims. */
+static inline uint64_t sk_time_add(uint64_t a, uint64_t b)
+{
+	return a + b < a ? UINT64_MAX : a + b;
+}
+
 #define SK_QUEUES_LIMIT_MAX (1u << 12)
 #define SK_QUEUE_ROOT 1u    /* slot of the root, which takes no jobs */
 #define SK_QUEUE_DEFAULT 2u /* slot of queue 0 */
@@ -136,7 +142,7 @@ struct sk_job {
 	uint8_t verdict; /* state it will end in once its other tasks have ended; 0 none yet. With
 			    SK_PENDING it was preempted and will wait again */
 	uint8_t hold;	 /* enum sk_hold */
-	uint8_t zero;
+	uint8_t last;	 /* cancelled while it held tasks: it does not come back, however it ends */
 	uint32_t flags;
 };
 
@@ -245,7 +251,9 @@ struct sk_journal {
 	uint64_t capacity;
 	uint64_t used;
 	uint64_t used_max;
+	uint64_t reserve; /* for the loss of the fullest node */
 	bool on;
+	bool cut; /* something that a command would do was left out on trial, for want of room */
 };
 
 struct sk_core {

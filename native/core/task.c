@@ -119,11 +119,13 @@ static void sk_reserve(struct sk_core *core, const struct sk_task *task, bool gi
 uint64_t sk_task_held_ns(const struct sk_task *task, const struct sk_job *job, uint64_t now_ns)
 {
 	uint64_t wall = now_ns > job->place_ns ? now_ns - job->place_ns : 0;
-	uint64_t milli = 0;
+	uint64_t milli = 0, held;
 
 	for (uint32_t i = 0; i < task->shares_n; i++)
 		milli += task->shares[i].milli;
-	return wall / SK_MILLI * milli + wall % SK_MILLI * milli / SK_MILLI;
+	if (__builtin_mul_overflow(wall / SK_MILLI, milli, &held))
+		return UINT64_MAX;
+	return sk_time_add(held, wall % SK_MILLI * milli / SK_MILLI);
 }
 
 /* The cell that links the task of this number, or the one it would follow. */
