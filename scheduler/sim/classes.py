@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The classes of tasks that a cluster is kept fit for: the shapes that most tasks have.
+
+Relied on by the openb and power simulators, which tell them to the core as its workload. The rule
+is that of FGD (Weng et al., USENIX ATC'23): the most frequent shapes that cover 95 % of all tasks,
+those without a GPU among them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from stoker.scheduler.sim.openb import Task
+
+COVER_PCT: Final = 95
+CLASSES_MAX: Final = 128
+"""As many as the core takes."""
+
+
+class TaskClass(NamedTuple):
+    """One shape and how many tasks have it. Memory is no part of a shape: it is never scarce."""
+
+    cpu_milli: int
+    gpus: int
+    gpu_milli: int
+    models: tuple[str, ...]
+    number: int
+
+
+def target_classes(tasks: Iterable[Task], cover_pct: float = COVER_PCT) -> list[TaskClass]:
+    """By count, the most frequent first; of equally frequent ones the smaller demand first."""
+    counts = Counter((task.cpu_milli, task.gpus, task.gpu_milli, task.models) for task in tasks)
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0][1:3], item[0]))
+    need = sum(counts.values()) * cover_pct / 100
+    found: list[TaskClass] = []
+    for shape, count in ranked:
+        if need <= 0 or len(found) == CLASSES_MAX:
+            break
+        found.append(TaskClass(*shape, count))
+        need -= count
+    return found

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One run of the openb simulator and the summary of many: what a worker process does.
+
+Relied on by `stoker sim openb` and `stoker sim power`. Pure: the same run gives the same result.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from stoker.scheduler.policies import Placement
+from stoker.scheduler.sim.arrivals import inflated, steady
+from stoker.scheduler.sim.cluster import Cluster, Placed
+from stoker.scheduler.sim.moving import Mover
+from stoker.scheduler.sim.openb import Machine, Task
+from stoker.scheduler.sim.power import Meter
+from stoker.scheduler.sim.published import fgd_pct
+from stoker.scheduler.sim.replay import capacity_milli, replay
+from stoker.scheduler.sim.staying import replay_stays
+
+POLICIES: Final[dict[str, Placement]] = {
+    "default": Placement.BEST,
+    "fgd": Placement.FGD,
+    "pack": Placement.PACK,
+    "spread": Placement.SPREAD,
+    "random": Placement.RANDOM,
+    "power": Placement.POWER,
+}
+"""What can be compared on this trace, which has neither costs nor temperatures."""
+
+
+class Workload(NamedTuple):
+    """A list of tasks by name, and the machines they are offered to."""
+
+    name: str
+    machines: Sequence[Machine]
+    tasks: Sequence[Task]
+
+
+class Rules(NamedTuple):
+    """How a run goes."""
+
+    arrivals_pct: float = 130
+    departures: bool = False
+    migrations: int = 0
+    measure_power: bool = False
+
+
+class Run(NamedTuple):
+    """One (workload, policy, seed)."""
+
+    workload: Workload
+    policy: str
+    seed: int
+    rules: Rules = Rules()
+
+
+class Result(NamedTuple):
+    """What came of a run; percentages of the cluster's GPUs."""
+
+    name: str
+    policy: str
+    seed: int
+    alloc_pct: float
+    """At the end; with departures the mean over time."""
+    arrived: int
+    dropped: int
+    curve: list[float]
+    """At each whole percent of arrived demand; empty with departures."""
+    moves: int = 0
+    dropped_demand_pct: float | None = None
+    """With departures."""
+    peak_pct: float | None = None
+    watts: list[float] | None = None
+    """Like `curve`, where power was measured."""
+
+
+def run(what: Run) -> Result:
+    """Simulate."""
+    if what.rules.departures:
+        return _run_staying(what)
+    workload, rules = what.workload, what.rules
+    capacity = capacity_milli(workload.machines)
+    order = inflated(workload.tasks, capacity, rules.arrivals_pct, what.seed)
+    cluster = _cluster(what, len(order))
+    mover = Mover(cluster, workload.machines, rules.migrations) if rules.migrations else None
+    meter = Meter(workload.machines) if rules.measure_power else None
+    watts: list[float] = []
+
+    def took(task: Task, placed: Placed) -> None:
+        if mover:
+            mover.took(task, placed)
+        if meter:
+            meter.took(task, placed)
+
+    done = replay(
+        cluster,
+        workload.tasks,
+        order,
+        capacity,
+        took=took if mover or meter else None,
+        watch=(lambda _: watts.append(meter.watts)) if meter else None,
+        make_room=mover.make_room if mover else None,
+    )
+    moves = rules.migrations - mover.moves_left if mover else 0
+    return Result(
+        workload.name, what.policy, what.seed, done.allocated_pct, done.arrived, done.dropped,
+        done.allocation_pct, moves, watts=watts if meter else None,
+    )  # fmt: skip
+
+
+def _run_staying(what: Run) -> Result:
+    tasks = what.workload.tasks
+    capacity = capacity_milli(what.workload.machines)
+    there, later = steady(tasks, capacity, what.rules.arrivals_pct, what.seed, len(tasks))
+    cluster = _cluster(what, len(there) + len(later))
+    done = replay_stays(cluster, tasks, there, later, capacity)
+    return Result(
+        what.workload.name, what.policy, what.seed, done.mean_pct, done.arrived, done.dropped, [],
+        dropped_demand_pct=done.dropped_demand_pct, peak_pct=done.peak_pct,
+    )  # fmt: skip
+
+
+def _cluster(what: Run, arrivals: int) -> Cluster:
+    placement = POLICIES[what.policy]
+    return Cluster(what.workload.machines, what.workload.tasks, placement, what.seed, arrivals + 1)
+
+
+def mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)
+
+
+def deviation(values: Sequence[float]) -> float:
+    """Of a population, as the published tables have it."""
+    middle = mean(values)
+    return math.sqrt(mean([(value - middle) ** 2 for value in values]))
+
+
+def mean_curve(curves: Sequence[Sequence[float]]) -> list[float]:
+    """Point by point, as far as all of them go."""
+    return [mean(points) for points in zip(*curves, strict=False)]
+
+
+def summary(results: Sequence[Result], gpus: int, rules: Rules) -> dict[str, Any]:
+    """One row of the report: all seeds of one workload under one policy."""
+    first = results[0]
+    shares = [result.alloc_pct for result in results]
+    plain = not rules.departures and not rules.migrations
+    published = fgd_pct(first.name, gpus, rules.arrivals_pct) if plain else None
+    row: dict[str, Any] = {
+        "name": first.name,
+        "policy": first.policy,
+        "mean_alloc_pct": round(mean(shares), 4),
+        "sd_pct": round(deviation(shares), 4),
+        "published_fgd_pct": published,
+        "above_published_pct": None if published is None else round(mean(shares) - published, 4),
+        "runs": [_run_row(result) for result in results],
+        "curve_pct": [round(point, 4) for point in mean_curve([r.curve for r in results])],
+    }
+    return row
+
+
+def _run_row(result: Result) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "seed": result.seed,
+        "alloc_pct": round(result.alloc_pct, 4),
+        "arrived": result.arrived,
+        "dropped": result.dropped,
+        "moves": result.moves,
+    }
+    if result.dropped_demand_pct is not None and result.peak_pct is not None:
+        row["dropped_demand_pct"] = round(result.dropped_demand_pct, 4)
+        row["peak_pct"] = round(result.peak_pct, 4)
+    return row

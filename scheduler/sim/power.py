@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a cluster draws: the wattage table and the model of PWR.
+
+Relied on by the power simulator, for measuring and for telling the core. Model and figures: Lettich
+et al., "Power- and Fragmentation-aware Online Scheduling for GPU Datacenters", CCGrid 2025, as in
+Fr4nz83/PWR-plugin-kubernetes (pkg/type/open-gpu-share/utils/const.go, pkg/type/resource.go and, for
+which CPU goes with which GPU, data/2 - Add CPU models to YAML nodes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from stoker.native.errors import BadRequest
+from stoker.scheduler.sim.cluster import Placed
+from stoker.scheduler.sim.openb import Machine, Task
+
+
+class Watts(NamedTuple):
+    """A GPU with any task on it draws `full`."""
+
+    idle: int
+    full: int
+
+
+class Socket(NamedTuple):
+    """One CPU socket: `full` as soon as one of its cores has work. A core is two vCPUs."""
+
+    idle: int
+    full: int
+    cores: int
+
+
+_XEON_8163 = Socket(20, 165, 24)
+_XEON_E5_2682 = Socket(15, 120, 16)
+_XEON_6326 = Socket(20, 185, 16)
+_XEON_8369B = Socket(20, 270, 32)
+
+GPUS: Final[dict[str, Watts]] = {
+    "T4": Watts(10, 70),
+    "A10": Watts(30, 150),
+    "P100": Watts(25, 250),
+    "V100M16": Watts(30, 300),
+    "V100M32": Watts(30, 300),
+    "A100": Watts(50, 400),
+    "G2": Watts(30, 150),
+    "G3": Watts(50, 400),
+}
+"""By the trace's model names; its undisclosed G2 counts as an A10 and G3 as an A100."""
+
+SOCKETS: Final[dict[str, Socket]] = {
+    "": _XEON_E5_2682,
+    "T4": _XEON_8163,
+    "P100": _XEON_E5_2682,
+    "V100M16": _XEON_6326,
+    "V100M32": _XEON_6326,
+    "A10": _XEON_8369B,
+    "A100": _XEON_8369B,
+    "G2": _XEON_8369B,
+    "G3": _XEON_8369B,
+}
+"""The CPU of a machine by the model of its GPUs."""
+
+
+def check_models(machines: Iterable[Machine], file: str) -> None:
+    """BadRequest for a GPU model whose draw is not known."""
+    for machine in machines:
+        if machine.gpus and machine.model not in GPUS:
+            raise BadRequest(
+                f"{file}: no wattage is known for GPU model {machine.model!r} of {machine.name}",
+                hint=f"Known are {', '.join(GPUS)}",
+            )
+
+
+def cpu_watts(machine: Machine, used_milli: int) -> int:
+    """What the sockets of a machine draw with so much of its CPU given out."""
+    socket = SOCKETS[machine.model if machine.gpus else ""]
+    cores = -(-machine.cpu_milli // 2000)
+    working = cores - (machine.cpu_milli - used_milli) // 2000
+    active = -(-working // socket.cores)
+    return (-(-cores // socket.cores) - active) * socket.idle + active * socket.full
+
+
+class Meter:
+    """What all machines together draw, kept up as tasks are placed; no task leaves."""
+
+    def __init__(self, machines: Sequence[Machine]) -> None:
+        self._machines = machines
+        self._cpu_used = [0] * len(machines)
+        self._busy = [0] * len(machines)
+        self.watts = sum(
+            cpu_watts(each, 0) + (each.gpus * GPUS[each.model].idle if each.gpus else 0)
+            for each in machines
+        )
+
+    def took(self, task: Task, placed: Placed) -> None:
+        at = placed.machine
+        machine = self._machines[at]
+        used = self._cpu_used[at] + task.cpu_milli
+        self.watts += cpu_watts(machine, used) - cpu_watts(machine, self._cpu_used[at])
+        self._cpu_used[at] = used
+        for share in placed.shares:
+            if not self._busy[at] >> share.index & 1:
+                self._busy[at] |= 1 << share.index
+                self.watts += GPUS[machine.model].full - GPUS[machine.model].idle
+
+
+class Draw(NamedTuple):
+    """Mean draw of one placement at each whole percent of arrived demand."""
+
+    allocation_pct: list[float]
+    watts: list[float]
+
+    def at_allocation(self, pct: float) -> float | None:
+        """Watts when so much was given out, between the two nearest points; None: never reached."""
+        points = list(zip(self.allocation_pct, self.watts, strict=True))
+        for (low, low_watts), (high, high_watts) in pairwise(points):
+            if low <= pct <= high:
+                part = (pct - low) / (high - low) if high > low else 0.0
+                return low_watts + part * (high_watts - low_watts)
+        return None
+
+
+def saving_pct(of: Draw, against: Draw, pct: float) -> float | None:
+    """How much less `of` draws at equal allocation; None where one of them never gets there."""
+    ours, theirs = of.at_allocation(pct), against.at_allocation(pct)
+    return None if ours is None or theirs is None else 100 * (1 - ours / theirs)

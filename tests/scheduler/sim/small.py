@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clusters of a few machines for the tests of simulators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stoker.scheduler.policies import Placement
+from stoker.scheduler.sim.cluster import Cluster
+from stoker.scheduler.sim.openb import Machine, Task
+
+MIB = 1 << 20
+HALF = Task(1000, MIB, 1, 500)
+ONE = Task(1000, MIB, 1, 1000)
+TWO = Task(1000, MIB, 2, 1000)
+HOST = Task(4000, MIB, 0, 0)
+
+
+def machine(name: str, gpus: int, model: str = "T4", cpu_milli: int = 8000) -> Machine:
+    return Machine(name, cpu_milli, 1 << 40, gpus, model)
+
+
+def cluster(
+    machines: Sequence[Machine], tasks: Sequence[Task], placement: Placement = Placement.PACK
+) -> Cluster:
+    return Cluster(machines, tasks, placement, 1, 100)

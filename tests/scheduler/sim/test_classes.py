@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Target classes: the most frequent shapes, as many as cover the share asked for."""
+
+from __future__ import annotations
+
+from stoker.scheduler.sim.classes import CLASSES_MAX, TaskClass, target_classes
+from stoker.scheduler.sim.openb import Task
+
+
+def test_the_most_frequent_shapes_cover_the_share() -> None:
+    tasks = [Task(2000, 1, 1, 500)] * 6 + [Task(1000, 1, 0, 0)] * 3 + [Task(9000, 1, 8, 1000)]
+    assert target_classes(tasks, 90) == [
+        TaskClass(2000, 1, 500, (), 6),
+        TaskClass(1000, 0, 0, (), 3),
+    ]
+    assert len(target_classes(tasks, 91)) == 3
+
+
+def test_models_make_a_shape_and_memory_does_not() -> None:
+    tasks = [Task(1, 5, 1, 500, ("T4",)), Task(1, 6, 1, 500, ("T4",)), Task(1, 5, 1, 500)]
+    assert target_classes(tasks, 100) == [
+        TaskClass(1, 1, 500, ("T4",), 2),
+        TaskClass(1, 1, 500, (), 1),
+    ]
+
+
+def test_there_are_never_more_than_the_core_takes() -> None:
+    assert len(target_classes([Task(cpu, 1, 0, 0) for cpu in range(300)], 100)) == CLASSES_MAX
