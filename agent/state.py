@@ -21,7 +21,7 @@ import msgspec
 from stoker.mesh import context
 from stoker.native.errors import Corrupt, Refused
 
-FORMAT = 1
+FORMAT = 2
 """The state format this version reads and writes."""
 
 MIGRATIONS: dict[int, Callable[[Path], None]] = {}

@@ -11,6 +11,7 @@ import hashlib
 
 from stoker.mesh.schema import JobRequest
 from stoker.native.errors import BadRequest
+from stoker.scheduler.names import check_label, check_name
 from stoker.scheduler.nouns import (
     ARGV_BYTES_MAX,
     DEVICES_PER_JOB_MAX,
@@ -18,6 +19,7 @@ from stoker.scheduler.nouns import (
     MILLI,
     JobSpec,
 )
+from stoker.scheduler.submit import LABELS_PER_JOB_MAX, MODELS_PER_JOB_MAX
 
 ARGV_MAX = 4096
 ENV_MAX = 1024
@@ -33,16 +35,26 @@ TIME_LIMIT_S_MAX = 10 * 365 * 86400.0
 GRACE_S_MAX = 3600.0
 PRIORITY_MIN, PRIORITY_MAX = -100, 100
 OUTPUT_BYTES_MAX = 1 << 40
+MODEL_BYTES_MAX = 128
+ARRAY_MAX = 256
+"""Jobs of one array: they are committed together, in one log entry."""
+ARRAY_INDEX_MAX = (1 << 31) - 1
+RETRIES_MAX = 10
+BACKOFF_S_MAX = 300
+MIN_RUN_S_MAX = 7 * 86400
 
 
-def admit(request: JobRequest) -> JobSpec:
-    """The spec to log, or BadRequest naming the first wrong field."""
+def admit(request: JobRequest, after: int | None = None) -> JobSpec:
+    """The spec to log, or BadRequest naming the first wrong field; `after`: the job it means."""
     _check_argv(request.argv)
     _check_env(request.env)
     _check_cwd(request.cwd)
     _check_words(request)
     _check_gpu(request.gpu_milli)
     _check_sizes(request)
+    _check_names(request)
+    _check_array(request)
+    _check_again(request)
     return JobSpec(
         argv=request.argv,
         cwd=request.cwd,
@@ -59,6 +71,24 @@ def admit(request: JobRequest) -> JobSpec:
         stdin=request.stdin,
         umask=request.umask,
         output_bytes_max=request.output_bytes_max,
+        queue=request.queue,
+        placement=request.placement,
+        models=request.models,
+        require=request.require,
+        avoid=request.avoid,
+        tolerate=request.tolerate,
+        group=request.group,
+        company=request.company,
+        estimate_s=request.estimate_s,
+        after=after,
+        after_any=request.after_any,
+        retries=request.retries,
+        backoff_s=request.backoff_s,
+        preemptible=request.preemptible,
+        preemptor=request.preemptor,
+        min_run_s=request.min_run_s,
+        same_link=request.same_link,
+        device_memory_bytes=request.device_memory_bytes,
     )
 
 
@@ -128,6 +158,60 @@ def _check_sizes(request: JobRequest) -> None:
     _within("priority", request.priority, PRIORITY_MIN, PRIORITY_MAX)
     _within("umask", request.umask, 0, 0o777)
     _within("output_bytes_max", request.output_bytes_max, 0, OUTPUT_BYTES_MAX)
+
+
+def _check_names(request: JobRequest) -> None:
+    if request.queue:
+        check_name(request.queue, "queue")
+    if request.group:
+        check_name(request.group, "group")
+    if request.company and not request.group:
+        raise BadRequest(f"company is {request.company!r}, but no group is named")
+    if request.after_any and request.after is None:
+        raise BadRequest("after_any is set, but no job is named in after")
+    if request.placement == "custom":
+        raise BadRequest("placement custom needs a scoring function, which no request can give")
+    for field in ("require", "avoid", "tolerate"):
+        labels: tuple[str, ...] = getattr(request, field)
+        if len(labels) > LABELS_PER_JOB_MAX:
+            raise BadRequest(f"{field} has {len(labels)} labels, at most {LABELS_PER_JOB_MAX}")
+        for label in labels:
+            check_label(label, field)
+    if len(request.models) > MODELS_PER_JOB_MAX:
+        raise BadRequest(f"models has {len(request.models)} names, at most {MODELS_PER_JOB_MAX}")
+    for model in request.models:
+        if not 0 < _bytes(model, "models") <= MODEL_BYTES_MAX or not model.isprintable():
+            raise BadRequest(f"a device model has 1 to {MODEL_BYTES_MAX} bytes: {model[:80]!r}")
+
+
+def _check_array(request: JobRequest) -> None:
+    if request.tasks != 1:
+        raise BadRequest(f"tasks is {request.tasks}: nodes do not run gangs, 1 is all they take")
+    if len(request.array) > ARRAY_MAX:
+        raise BadRequest(f"array has {len(request.array)} jobs, at most {ARRAY_MAX}")
+    if len(set(request.array)) != len(request.array):
+        raise BadRequest("array names an index twice")
+    for index in request.array:
+        _within("array", index, 0, ARRAY_INDEX_MAX)
+    if request.array and request.stdin:
+        raise BadRequest("stdin with an array: input goes to one job")
+
+
+def _check_again(request: JobRequest) -> None:
+    """What concerns further attempts."""
+    _within("retries", request.retries, 0, RETRIES_MAX)
+    _within("backoff_s", request.backoff_s, 1, BACKOFF_S_MAX)
+    _within("estimate_s", request.estimate_s, 0.001, TIME_LIMIT_S_MAX)
+    _within("min_run_s", request.min_run_s, 0, MIN_RUN_S_MAX)
+    _within("device_memory_bytes", request.device_memory_bytes, MEMORY_BYTES_MIN, MEMORY_BYTES_MAX)
+    if request.stdin and (request.retries or request.preemptible):
+        raise BadRequest(
+            "stdin with further attempts: input is given once; let the job read a file instead"
+        )
+    if (request.same_link or request.device_memory_bytes) and not request.gpu_milli:
+        raise BadRequest("same_link and device_memory_bytes speak of devices, but gpu_milli is 0")
+    if request.min_run_s and not request.preemptible:
+        raise BadRequest("min_run_s is set, but the job is not preemptible")
 
 
 def _within(field: str, value: float | None, low: float, high: float) -> None:

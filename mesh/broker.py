@@ -57,6 +57,8 @@ class Keys:
     """Node name -> key."""
     users: dict[str, str] = field(default_factory=dict)
     """User name -> key."""
+    admins: frozenset[str] = frozenset()
+    """Users who may also change queues and nodes."""
 
 
 def render(settings: Settings, keys: Keys) -> str:
@@ -71,7 +73,7 @@ def render(settings: Settings, keys: Keys) -> str:
             "accounts {",
             f"  {SYSTEM}: {{}}",
             *_control(keys, settings),
-            *(line for user in sorted(keys.users) for line in _user(user, keys.users[user])),
+            *(line for user in sorted(keys.users) for line in _user(user, keys)),
             "}",
             "",
         ]
@@ -182,7 +184,7 @@ def _arriving(user: str, noun: str) -> str:
     return subjects.user_request(user, noun, "*")
 
 
-def _user(user: str, public: str) -> list[str]:
+def _user(user: str, keys: Keys) -> list[str]:
     """An account of one: requests cross with the name written in, nothing else does."""
     imports = [
         f"{{ service: {{ account: {CONTROL}, subject: {json.dumps(_arriving(user, noun))} }},"
@@ -190,11 +192,12 @@ def _user(user: str, public: str) -> list[str]:
         for noun in _NOUNS
     ]
     imports.append(f'{{ service: {{ account: {CONTROL}, subject: "$SRV.>" }} }}')
-    publish = [subjects.request(noun, verb) for noun, verb in subjects.USER_REQUESTS]
+    may = subjects.REQUESTS if user in keys.admins else subjects.USER_REQUESTS
+    publish = [subjects.request(noun, verb) for noun, verb in may]
     return [
         f"  {account(user)}: {{",
         f"    limits {{ max_connections: {USER_CONNECTIONS_MAX} }}",
-        *_list("users", [_identity(public, [*publish, "$SRV.>"], ["_INBOX.>"])]),
+        *_list("users", [_identity(keys.users[user], [*publish, "$SRV.>"], ["_INBOX.>"])]),
         *_list("imports", imports),
         "  }",
     ]

@@ -18,7 +18,7 @@ from stoker.mesh.identity import SIGNATURE_BYTES, Checks, Signs
 from stoker.native.errors import Corrupt
 from stoker.scheduler.nouns import NodeReport, Outcome, Owner, Record
 
-FORMAT = 1
+FORMAT = 2
 HASH_BYTES = 32
 NO_HASH = bytes(HASH_BYTES)
 ENTRY_BYTES_MAX = 256 * 1024
@@ -55,6 +55,26 @@ class NodeBlob(Record, tag="node", frozen=True):
     report: NodeReport
 
 
+class QueueBlob(Record, tag="queue", frozen=True):
+    """The name of a queue that a command creates, changes or removes."""
+
+    queue: int
+    name: str
+
+
+class NamesBlob(Record, tag="names", frozen=True):
+    """Labels, taints and models that commands speak of."""
+
+    names: tuple[str, ...]
+
+
+class DrainBlob(Record, tag="drain", frozen=True):
+    """This node gets no new jobs, for this reason; an empty one ends it."""
+
+    node: str
+    why: str
+
+
 class SnapshotBlob(Record, tag="snapshot", frozen=True):
     """A snapshot of the state after `seq` is durable; `digest` is blake2b-256 of its file."""
 
@@ -62,7 +82,8 @@ class SnapshotBlob(Record, tag="snapshot", frozen=True):
     digest: bytes
 
 
-Blob = JobBlob | OutcomeBlob | CancelBlob | NodeBlob | SnapshotBlob
+Setting = QueueBlob | NamesBlob | DrainBlob
+Blob = JobBlob | OutcomeBlob | CancelBlob | NodeBlob | SnapshotBlob | Setting
 
 
 class Entry(Record, frozen=True):

@@ -10,8 +10,10 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple
 
 from stoker.mesh.command import RangeAsk
+from stoker.mesh.entry import Setting
 from stoker.mesh.snapshots import Snapshot
 from stoker.scheduler.nouns import JobSpec, NodeReport, Observation, Outcome, Owner
+from stoker.scheduler.records import Request
 
 # --- events ---------------------------------------------------------------------------------------
 
@@ -23,6 +25,16 @@ class Submit(NamedTuple):
     owner: Owner
     key: bytes
     spec: JobSpec
+    array: tuple[int, ...] = ()
+    """Indexes of an array: one job for each."""
+
+
+class Admin(NamedTuple):
+    """An administrator's settings of queues and nodes; repeated they change nothing."""
+
+    token: Any
+    requests: tuple[Request, ...]
+    settings: tuple[Setting, ...]
 
 
 class Cancel(NamedTuple):
@@ -147,6 +159,7 @@ class Disk(NamedTuple):
 
 Event = (
     Submit
+    | Admin
     | Cancel
     | Get
     | Outcomes
@@ -187,7 +200,7 @@ class Read(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """Job, list of Cancelled, NodeReply, bytes of a DesiredState, or a StokerError."""
+    """Job, list of Cancelled, Settled, NodeReply, bytes of a DesiredState, or a StokerError."""
 
     token: Any
     value: Any

@@ -21,7 +21,8 @@ from stoker.mesh.command import (
     RangeAsk,
 )
 from stoker.mesh.identity import Signs
-from stoker.mesh.state import State, node_id
+from stoker.mesh.state import State
+from stoker.scheduler.names import name_id
 from stoker.scheduler.nouns import Action, StartJob, StopJob
 
 LEASE_MS = 3000
@@ -84,7 +85,7 @@ class Link:
     def desired(self, ask: RangeAsk, now_ns: int) -> bytes:
         """All that should be at the node now, as far as it fits; sealed."""
         have = set(ask.have)
-        tasks = self._state.core.node_tasks(node_id(self.node))
+        tasks = self._state.core.node_tasks(name_id(self.node))
         wanted = tuple((task.job, task.attempt) for task in tasks)
         stopping = {(t.job, t.attempt) for t in tasks if "stopping" in (t.state, t.job_state)}
         # Only what was never reported as running may be started: the rest ran here, and a node

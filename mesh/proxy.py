@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -20,8 +20,8 @@ from stoker.mesh.replica import Replica
 from stoker.mesh.schema import GetRequest, KernelRow, LogsRequest, StdinRequest, TraceRequest
 from stoker.mesh.service import Caller, Proxied
 from stoker.native.errors import BadRequest, NotFound, Refused, StokerError, Unavailable
-from stoker.scheduler.book import Job
-from stoker.scheduler.nouns import ENDED
+from stoker.scheduler.book import ATTEMPTS_KEPT, Job
+from stoker.scheduler.nouns import ENDED, Usage
 
 PROXIED_MAX = 1024
 ANSWER_S = 3.0
@@ -38,6 +38,15 @@ AwaitJob = Callable[[int, str, float], Awaitable[Job]]
 
 R = TypeVar("R", LogsReply, StdinReply, TraceReply)
 _rows = msgspec.json.Decoder(list[KernelRow])
+
+
+class _Ran(NamedTuple):
+    """One attempt that was placed. `silent`: it ended without any output."""
+
+    attempt: int
+    node: str
+    over: bool
+    silent: bool
 
 
 class Proxy:
@@ -64,7 +73,7 @@ class Proxy:
         if isinstance(request, GetRequest):
             return await self._get(request, job)
         wait_s: float = request.wait_s  # type: ignore[attr-defined]  # all others have one
-        if job.decision is None and job.state not in ENDED and wait_s > 0:
+        if not _ran(job) and job.state not in ENDED and wait_s > 0:
             job = await self._await_job(job.job, "running", wait_s)
         if isinstance(request, LogsRequest):
             return await self._logs(request, job)
@@ -75,20 +84,23 @@ class Proxy:
 
     async def _logs(self, request: LogsRequest, job: Job) -> schema.LogsView:
         limit = _limit(request.limit, request.offset)
+        ran = _chosen(job, request.attempt)
+        over = job.state in ENDED if ran is None else ran.over
         nothing = schema.LogsView(
             job=job.job,
             stream=request.stream,
             data=b"",
             next_offset=request.offset,
-            eof=job.state in ENDED,
-            waiting=job.state not in ENDED,
+            eof=over,
+            waiting=not over,
+            attempt=ran.attempt if ran is not None else 0,
         )
-        if job.decision is None or _was_silent(job):
+        if ran is None or ran.silent:
             return nothing
         ask = asks.LogsAsk(
-            job.job, job.attempt, request.stream, request.offset, limit, request.wait_s
+            job.job, ran.attempt, request.stream, request.offset, limit, request.wait_s
         )
-        reply = await self._ask(job, "logs", ask, LogsReply)
+        reply = await self._ask(ran, "logs", ask, LogsReply)
         if reply is None:
             return nothing
         return schema.LogsView(
@@ -98,6 +110,7 @@ class Proxy:
             next_offset=reply.next_offset,
             eof=reply.eof,
             dropped_bytes=reply.dropped,
+            attempt=ran.attempt,
         )
 
     async def _stdin(self, request: StdinRequest, job: Job) -> schema.StdinView:
@@ -109,22 +122,24 @@ class Proxy:
         waiting = schema.StdinView(
             job=job.job, next_offset=request.offset, closed=over, waiting=not over
         )
-        if job.decision is None or over:
+        ran = _chosen(job)
+        if ran is None or over:
             return waiting
         ask = asks.StdinAsk(
-            job.job, job.attempt, request.offset, request.data, request.eof, request.wait_s
+            job.job, ran.attempt, request.offset, request.data, request.eof, request.wait_s
         )
-        reply = await self._ask(job, "stdin", ask, StdinReply)
+        reply = await self._ask(ran, "stdin", ask, StdinReply)
         if reply is None:
             return waiting
         return schema.StdinView(job=job.job, next_offset=reply.next_offset, closed=reply.closed)
 
     async def _trace(self, request: TraceRequest, job: Job) -> schema.TraceView:
         limit = _limit(request.limit, request.offset)
-        if job.decision is None:
+        ran = _chosen(job)
+        if ran is None:
             raise NotFound(f"job {job.job} has not run, so there is no trace")
-        ask = asks.TraceAsk("perfetto", job.job, job.attempt, request.offset, limit, request.wait_s)
-        reply = await self._ask(job, "trace", ask, TraceReply)
+        ask = asks.TraceAsk("perfetto", job.job, ran.attempt, request.offset, limit, request.wait_s)
+        reply = await self._ask(ran, "trace", ask, TraceReply)
         if reply is None:
             raise NotFound(f"job {job.job} has no trace yet")
         return schema.TraceView(
@@ -148,12 +163,13 @@ class Proxy:
         return msgspec.structs.replace(view, trace=msgspec.Raw(data))
 
     async def _summary(self, job: Job) -> bytes:
-        if job.decision is None:
+        ran = _chosen(job)
+        if ran is None:
             raise NotFound("it has not run")
         data = b""
         while len(data) <= TRACE_BYTES_MAX:
-            ask = asks.TraceAsk("summary", job.job, job.attempt, len(data))
-            reply = await self._ask(job, "trace", ask, TraceReply)
+            ask = asks.TraceAsk("summary", job.job, ran.attempt, len(data))
+            reply = await self._ask(ran, "trace", ask, TraceReply)
             if reply is None:
                 raise NotFound("its node has no trace of it")
             data += reply.data
@@ -161,15 +177,14 @@ class Proxy:
                 return _as_json(data)
         raise Refused(f"the summary has more than {TRACE_BYTES_MAX} bytes: stoker trace has it all")
 
-    async def _ask(self, job: Job, what: str, ask: Ask, kind: type[R]) -> R | None:
-        """The node's reply; None while a job that is not over is not known there yet."""
-        assert job.decision is not None
+    async def _ask(self, ran: _Ran, what: str, ask: Ask, kind: type[R]) -> R | None:
+        """The node's reply; None while an attempt that is not over is not known there yet."""
         payload = asks.encode(ask)
-        data = await self._ask_node(job.decision.node, what, payload, ask.wait_s + ANSWER_S)
+        data = await self._ask_node(ran.node, what, payload, ask.wait_s + ANSWER_S)
         try:
             reply = asks.decode_reply(data)
         except NotFound:
-            if job.state in ENDED:
+            if ran.over:
                 raise
             return None
         if not isinstance(reply, kind):
@@ -216,12 +231,32 @@ class Proxy:
         return only in (None, row.job)
 
 
-def _was_silent(job: Job) -> bool:
-    """Whether the job ended without output: then its node may have nothing of it."""
-    usage = job.usage
-    if job.state not in ENDED or usage is None:
-        return False
-    return not usage.output_bytes and not usage.output_dropped_bytes
+def _ran(job: Job) -> bool:
+    """Whether any attempt of it was placed."""
+    return job.decision is not None or bool(job.attempts)
+
+
+def _chosen(job: Job, attempt: int = 0) -> _Ran | None:
+    """That attempt, 0: the last one that was placed; None where none was. NotFound if not kept."""
+    if attempt and job.decision is not None and attempt == job.attempt:
+        attempt = 0
+    if not attempt and job.decision is not None:
+        over = job.state in ENDED
+        return _Ran(job.attempt, job.decision.node, over, over and _silent(job.usage))
+    for each in reversed(job.attempts):
+        if attempt in (0, each.attempt) and each.decision is not None:
+            return _Ran(each.attempt, each.decision.node, True, _silent(each.usage))
+    if attempt:
+        raise NotFound(
+            f"there is nothing of attempt {attempt} of job {job.job}",
+            hint=f"It has had {job.attempt}; the newest {ATTEMPTS_KEPT + 1} are known",
+        )
+    return None
+
+
+def _silent(usage: Usage | None) -> bool:
+    """Whether an attempt ended without output: then its node may have nothing of it."""
+    return usage is not None and not usage.output_bytes and not usage.output_dropped_bytes
 
 
 def _limit(limit: int, offset: int) -> int:

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
-from stoker.mesh.work import BATCH_BYTES_MAX, CancelWork, SubmitWork, TermWork, Work
+from stoker.mesh.work import BATCH_BYTES_MAX, AdminWork, CancelWork, SubmitWork, TermWork, Work
 from stoker.native.errors import Refused
 from stoker.scheduler.records import BATCH_REQUESTS_MAX
 
 QUEUE_MAX = 8192
+USERS = (SubmitWork, CancelWork, AdminWork)
+"""Work that a user waits for."""
 QUEUE_BYTES_MAX = 64 << 20
 
 
@@ -66,10 +68,8 @@ class WorkQueue:
 
     def take_users(self) -> list[Work]:
         """All that users asked for; what nodes said stays."""
-        users: list[Work] = [
-            work for work in self._works if isinstance(work, SubmitWork | CancelWork)
-        ]
-        self._works = deque(w for w in self._works if not isinstance(w, SubmitWork | CancelWork))
+        users: list[Work] = [work for work in self._works if isinstance(work, USERS)]
+        self._works = deque(w for w in self._works if not isinstance(w, USERS))
         self._bytes = sum(work.size for work in self._works)
         return users
 

@@ -10,55 +10,24 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
+from stoker.mesh import asking, events
 from stoker.mesh import entry as entries
 from stoker.mesh.command import NodeReply
 from stoker.mesh.entry import Entry
-from stoker.mesh.events import (
-    Append,
-    AppendDone,
-    AppendFull,
-    Cancel,
-    Disk,
-    Effect,
-    Event,
-    Get,
-    Halt,
-    Hello,
-    Lead,
-    LogBroken,
-    LogEnd,
-    LogEntries,
-    LogFailed,
-    LogReachable,
-    Observed,
-    Outcomes,
-    Range,
-    Read,
-    Reply,
-    SaveSnapshot,
-    Send,
-    SnapshotFailed,
-    SnapshotSaved,
-    Submit,
-    Tick,
-    Trim,
-    TrimFailed,
-    Trimmed,
-)
 from stoker.mesh.identity import Checks, Signs
 from stoker.mesh.link import Link
+from stoker.mesh.pulse import Pulse
 from stoker.mesh.queue import WorkQueue
-from stoker.mesh.snapshot_plan import SNAPSHOT_ENTRIES, SnapshotPlan
+from stoker.mesh.settings import Role, Settings
+from stoker.mesh.snapshot_plan import SnapshotPlan
 from stoker.mesh.snapshots import Snapshot
-from stoker.mesh.state import Applied, State, node_id
+from stoker.mesh.state import Applied, State
 from stoker.mesh.waiters import Waiters, reached
 from stoker.mesh.work import (
-    BATCH_BYTES_MAX,
+    AdminWork,
     Batch,
-    CancelWork,
     ForgetWork,
     HelloWork,
     InFlight,
@@ -66,13 +35,14 @@ from stoker.mesh.work import (
     SnapshotWork,
     SubmitWork,
     TermWork,
+    UsageWork,
     Work,
+    cancel_works,
 )
 from stoker.native.errors import Corrupt, NotFound, Refused, StokerError, Unavailable
 from stoker.scheduler.book import Job
-from stoker.scheduler.core import Limits
+from stoker.scheduler.names import name_id
 from stoker.scheduler.nouns import Observation
-from stoker.scheduler.records import BATCH_REQUESTS_MAX
 
 BOOK_BYTES_MAX = 256 << 20
 """Specs and ended jobs in memory; past it submits are refused."""
@@ -84,24 +54,6 @@ BLOCKED_NS = 5_000_000_000
 """Without a working log for so long, submits are refused at once instead of queued."""
 FULL_NS = 2_000_000_000
 """A full log makes room for itself in less; after that users are refused."""
-BEAT_NS = 1_000_000_000
-
-Role = Literal["reading", "electing", "leading", "waiting", "halted"]
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What differs between replicas."""
-
-    cluster: str
-    leader: int
-    """This replica's id in TERM entries."""
-    limits: Limits
-    log_max_bytes: int
-    seed: int = 0
-    snapshot_entries: int = SNAPSHOT_ENTRIES
-    measure: bool = True
-    """False in simulations: decision latencies are 0, so bytes do not depend on a clock."""
 
 
 class Replica:
@@ -131,7 +83,7 @@ class Replica:
         self._verifiers = verifiers
         self._loaded = (snapshot.seq, snapshot_digest) if snapshot is not None else (0, b"")
         self._chance = random.Random(settings.seed)
-        self._out: list[Effect] = []
+        self._out: list[events.Effect] = []
         self._queue = WorkQueue()
         self._in_flight: InFlight | None = None
         self._limbo: list[InFlight] = []
@@ -141,45 +93,49 @@ class Replica:
         self._appends = 0
         self._retries = 0
         self._retry_ns = 0
-        self._real_ns = 0
+        self.real_ns = 0
+        """CLOCK_REALTIME of the latest event."""
+        self.greeted: dict[str, int] = {}
+        """Node -> when it last said hello, CLOCK_MONOTONIC."""
         self._down_since_ns: int | None = None
-        self._beat_ns: int | None = None
         self._full = ""
         self._full_since_ns: int | None = None
         self._disk = ""
+        self._pulse = Pulse()
         self._plan = SnapshotPlan(
             settings.log_max_bytes, settings.snapshot_entries, self._loaded[0]
         )
         self._handlers: dict[type, Callable[[Any, int], None]] = {
-            Submit: self._submit,
-            Cancel: self._cancel,
-            Get: self._get,
-            Outcomes: self._outcomes,
-            Hello: self._hello,
-            Range: self._range,
-            Observed: self._observed,
-            Tick: self._tick,
-            LogEntries: self._log_entries,
-            LogEnd: self._log_end,
-            LogFailed: self._log_failed,
-            AppendDone: self._append_done,
-            AppendFull: self._append_full,
-            SnapshotSaved: self._snapshot_saved,
-            SnapshotFailed: self._snapshot_failed,
-            Trimmed: lambda event, _: self._plan.trimmed(event.seq),
-            TrimFailed: self._trim_failed,
-            LogReachable: self._log_reachable,
-            LogBroken: self._log_broken,
-            Disk: self._disk_changed,
+            events.Submit: self._submit,
+            events.Admin: self._admin,
+            events.Cancel: self._cancel,
+            events.Get: self._get,
+            events.Outcomes: self._outcomes,
+            events.Hello: self._hello,
+            events.Range: self._range,
+            events.Observed: self._observed,
+            events.Tick: self._tick,
+            events.LogEntries: self._log_entries,
+            events.LogEnd: self._log_end,
+            events.LogFailed: self._log_failed,
+            events.AppendDone: self._append_done,
+            events.AppendFull: self._append_full,
+            events.SnapshotSaved: self._snapshot_saved,
+            events.SnapshotFailed: self._snapshot_failed,
+            events.Trimmed: lambda event, _: self._plan.trimmed(event.seq),
+            events.TrimFailed: self._trim_failed,
+            events.LogReachable: self._log_reachable,
+            events.LogBroken: self._log_broken,
+            events.Disk: self._disk_changed,
         }
 
-    def step(self, event: Event, real_ns: int, now_ns: int) -> list[Effect]:
+    def step(self, event: events.Event, real_ns: int, now_ns: int) -> list[events.Effect]:
         """What to do because of `event`, in order.
 
         `real_ns` (CLOCK_REALTIME) is written into entries and commands; deadlines are measured
         with `now_ns` (CLOCK_MONOTONIC), so that no change of the date stops or hurries anything.
         """
-        self._real_ns = real_ns
+        self.real_ns = real_ns
         self._handlers[type(event)](event, now_ns)
         out, self._out = self._out, []
         return out
@@ -203,32 +159,39 @@ class Replica:
 
     # --- requests ---------------------------------------------------------------------------------
 
-    def _submit(self, event: Submit, now_ns: int) -> None:
+    def _submit(self, event: events.Submit, now_ns: int) -> None:
         refusal = self._disk or (self._full if self._is_full(now_ns) else "")
         if refusal:
             self._reply(event.token, Refused(f"no job is taken now: {refusal}"))
         elif self.state.book.bytes > BOOK_BYTES_MAX:
             self._reply(event.token, Refused(f"jobs take {BOOK_BYTES_MAX} bytes, the limit"))
         else:
-            work = SubmitWork(event.token, event.owner, event.key, event.spec)
+            try:
+                known = asking.known_models(self.state.book.nodes.values())
+                models = asking.models_meant(event.spec.models, known)
+            except StokerError as error:
+                self._reply(event.token, error)
+                return
+            token, owner, key, spec, array = event
+            work = SubmitWork(token, owner, key, spec, array=array, models=models)
             self._enqueue(work, now_ns)
 
-    def _cancel(self, event: Cancel, now_ns: int) -> None:
-        live = [job for job in event.jobs if self.state.book.live(job) is not None]
-        room = BATCH_BYTES_MAX // (64 + len(event.reason.encode()))
-        size = min(BATCH_REQUESTS_MAX, room)
-        while len(live) > size:  # the last part answers for all: parts are committed in order
-            self._enqueue(CancelWork(None, live[:size], [], event.reason), now_ns)
-            live = live[size:]
-        self._enqueue(CancelWork(event.token, live, event.jobs, event.reason), now_ns)
+    def _admin(self, event: events.Admin, now_ns: int) -> None:
+        self._enqueue(AdminWork(event.token, event.requests, event.settings), now_ns)
 
-    def _outcomes(self, event: Outcomes, now_ns: int) -> None:
+    def _cancel(self, event: events.Cancel, now_ns: int) -> None:
+        live = [job for job in event.jobs if self.state.book.live(job) is not None]
+        for work in cancel_works(event.token, live, event.jobs, event.reason):
+            self._enqueue(work, now_ns)
+
+    def _outcomes(self, event: events.Outcomes, now_ns: int) -> None:
         self._enqueue(OutcomeWork(event.token, event.node, event.outcomes), now_ns)
 
-    def _hello(self, event: Hello, now_ns: int) -> None:
-        self._enqueue(HelloWork(event.token, event.report), now_ns)
+    def _hello(self, event: events.Hello, now_ns: int) -> None:
+        self.greeted[event.report.node] = now_ns
+        self._enqueue(HelloWork(event.token, event.report, self.state), now_ns)
 
-    def _get(self, event: Get, now_ns: int) -> None:
+    def _get(self, event: events.Get, now_ns: int) -> None:
         try:
             job = self.state.book.get(event.job)
             if reached(job.state, event.until) or event.deadline_ns <= now_ns:
@@ -238,22 +201,22 @@ class Replica:
         except StokerError as error:
             self._reply(event.token, error)
 
-    def _range(self, event: Range, now_ns: int) -> None:
+    def _range(self, event: events.Range, now_ns: int) -> None:
         if self.role != "leading" or event.node not in self.state.book.nodes:
             why = "the scheduler does not lead, or this node has not said hello"
             self._reply(event.token, Unavailable(why))
         else:
-            self._reply(event.token, self._link(event.node).desired(event.ask, self._real_ns))
+            self._reply(event.token, self._link(event.node).desired(event.ask, self.real_ns))
 
-    def _observed(self, event: Observed, now_ns: int) -> None:
+    def _observed(self, event: events.Observed, now_ns: int) -> None:
         if event.node not in self.state.book.nodes:
             self.count("observation_unknown_node")
             return
         self.observations[event.node] = (event.observation, now_ns)
-        number = node_id(event.node)
+        number = name_id(event.node)
         self.state.core.observe(number, event.observation.id, event.observation.load_milli)
 
-    def _disk_changed(self, event: Disk, now_ns: int) -> None:
+    def _disk_changed(self, event: events.Disk, now_ns: int) -> None:
         self._disk = event.why
 
     # --- the queue and the append in flight -------------------------------------------------------
@@ -291,9 +254,21 @@ class Replica:
                 self._finish(batch, Applied())
 
     def _decide(self) -> Batch:
-        batch = Batch(self._queue.take())
+        """The next batch; an array of which only a part fits is refused, and it is tried again."""
+        works = self._queue.take()
+        while True:
+            batch = self._proposed(works)
+            torn = batch.torn()
+            if not torn:
+                return batch
+            for work, why in torn.items():
+                self._answer(work, why)
+            works = [work for work in works if work not in torn]
+
+    def _proposed(self, works: list[Work]) -> Batch:
+        batch = Batch(works)
         proposal = self.state.core.propose(
-            batch.requests, self._real_ns, self.state.seen + 1, measure=self.settings.measure
+            batch.requests, self.real_ns, self.state.seen + 1, measure=self.settings.measure
         )
         batch.decided(proposal)
         self._more = False
@@ -309,24 +284,26 @@ class Replica:
             state.batch + 1 if term == state.term else 1,
             state.accepted_seq,
             state.accepted_hash,
-            self._real_ns,
+            self.real_ns,
             batch.commands,
             blobs,
         )
         sealed = entries.seal(entry, self._signer)
         self._appends += 1
         self._in_flight = InFlight(entry, sealed.hash, batch, len(sealed.data))
-        name = f"{self.settings.leader:x}-{self._real_ns:x}-{self._appends}"
-        self._out.append(Append(state.seen, sealed.data, name))
+        name = f"{self.settings.leader:x}-{self.real_ns:x}-{self._appends}"
+        self._out.append(events.Append(state.seen, sealed.data, name))
 
     # --- what becomes of an append ----------------------------------------------------------------
 
-    def _append_done(self, event: AppendDone, now_ns: int) -> None:
+    def _append_done(self, event: events.AppendDone, now_ns: int) -> None:
         sent = self._in_flight
         if self.role == "halted":
             return
         if sent is None or event.seq != self.state.seen + 1:
-            self._log_failed(LogFailed(f"entry {event.seq} was confirmed out of turn"), now_ns)
+            self._log_failed(
+                events.LogFailed(f"entry {event.seq} was confirmed out of turn"), now_ns
+            )
             return
         self._in_flight = None
         self._commit(event.seq, sent)
@@ -345,7 +322,7 @@ class Replica:
         self._finish(sent.batch, applied)
         self._tell_waiters(applied)
 
-    def _append_full(self, event: AppendFull, now_ns: int) -> None:
+    def _append_full(self, event: events.AppendFull, now_ns: int) -> None:
         """Certainly not appended: keep it, make room, try again; users are not kept for long."""
         sent, self._in_flight = self._in_flight, None
         self._full = event.why
@@ -365,7 +342,7 @@ class Replica:
         since = self._full_since_ns
         return since is not None and now_ns - since >= FULL_NS
 
-    def _log_failed(self, event: LogFailed, now_ns: int) -> None:
+    def _log_failed(self, event: events.LogFailed, now_ns: int) -> None:
         """Nothing may be appended until the log was read forward and an entry of ours ended it."""
         if self._in_flight is not None:
             self._limbo.append(self._in_flight)
@@ -378,11 +355,11 @@ class Replica:
             self._down_since_ns = now_ns
         self._back_off(now_ns)
 
-    def _log_reachable(self, event: LogReachable, now_ns: int) -> None:
+    def _log_reachable(self, event: events.LogReachable, now_ns: int) -> None:
         self._retries = self._retry_ns = 0
-        self._tick(Tick(), now_ns)
+        self._tick(events.Tick(), now_ns)
 
-    def _log_broken(self, event: LogBroken, now_ns: int) -> None:
+    def _log_broken(self, event: events.LogBroken, now_ns: int) -> None:
         self._halt(event.why)
 
     def _back_off(self, now_ns: int) -> None:
@@ -393,7 +370,7 @@ class Replica:
 
     # --- reading ----------------------------------------------------------------------------------
 
-    def _log_entries(self, event: LogEntries, now_ns: int) -> None:
+    def _log_entries(self, event: events.LogEntries, now_ns: int) -> None:
         for seq, data in event.entries:
             if self.role == "halted":
                 return
@@ -430,7 +407,7 @@ class Replica:
         self._after(seq, applied, size, opened.entry.now_ns)
         self._tell_waiters(applied)
 
-    def _log_end(self, event: LogEnd, now_ns: int) -> None:
+    def _log_end(self, event: events.LogEnd, now_ns: int) -> None:
         if self.role != "reading":
             return
         possible = [sent for sent in self._limbo if sent.entry.prev_seq >= self.state.accepted_seq]
@@ -441,7 +418,7 @@ class Replica:
         work = TermWork(self.state.term + 1, self.settings.leader)
         batch = Batch([work])
         proposal = self.state.core.propose(
-            work.requests, self._real_ns, self.state.seen + 1, measure=self.settings.measure
+            work.requests, self.real_ns, self.state.seen + 1, measure=self.settings.measure
         )
         batch.decided(proposal)
         assert proposal.commands, "the core refuses a term that follows its own"
@@ -459,17 +436,18 @@ class Replica:
         lost = [work for sent in self._limbo for work in sent.batch.works]
         self._limbo.clear()
         self._queue.put_back(lost)
-        self._out.append(Lead(term))
+        self._out.append(events.Lead(term))
         self.role, self.why = "leading", ""
         self._down_since_ns = None
         self._retries = 0
-        self._retry_ns, self._beat_ns = 0, None
+        self._retry_ns = 0
+        self._pulse = Pulse()
         self._flush(now_ns)
 
     def _halt(self, reason: str) -> None:
         self.role, self.why = "halted", reason
         self.count("halted")
-        self._out.append(Halt(reason))
+        self._out.append(events.Halt(reason))
         for work in self._unanswered():
             self._answer(work, Unavailable(f"the scheduler has halted: {reason}"))
         self._queue.clear()
@@ -488,7 +466,7 @@ class Replica:
         if self._is_leader():
             for node, actions in applied.actions.items():
                 for data in self._link(node).commands(seq, now_ns, actions):
-                    self._out.append(Send("command", node, data))
+                    self._out.append(events.Send("command", node, data))
             self._trim(self._plan.trim(applied.trim_to))
 
     def _link(self, node: str) -> Link:
@@ -532,7 +510,7 @@ class Replica:
         self._reply(work.token, value)
 
     def _reply(self, token: Any, value: Any) -> None:
-        self._out.append(Reply(token, value))
+        self._out.append(events.Reply(token, value))
 
     # --- snapshots --------------------------------------------------------------------------------
 
@@ -543,9 +521,9 @@ class Replica:
     def _start_snapshot(self) -> None:
         if not self._plan.under_way:
             self._plan.begin()
-            self._out.append(SaveSnapshot(self.state.snapshot()))
+            self._out.append(events.SaveSnapshot(self.state.snapshot()))
 
-    def _snapshot_saved(self, event: SnapshotSaved, now_ns: int) -> None:
+    def _snapshot_saved(self, event: events.SnapshotSaved, now_ns: int) -> None:
         self.count("snapshots")
         # No entry can say so first in a full log; the file is verified, and that must do.
         self._trim(self._plan.saved(event.seq, full=bool(self._full)))
@@ -553,26 +531,26 @@ class Replica:
 
     def _trim(self, seq: int | None) -> None:
         if seq is not None:
-            self._out.append(Trim(seq))
+            self._out.append(events.Trim(seq))
 
-    def _trim_failed(self, event: TrimFailed, now_ns: int) -> None:
+    def _trim_failed(self, event: events.TrimFailed, now_ns: int) -> None:
         self._plan.trim_failed()
         self.count("trim_failed")
 
-    def _snapshot_failed(self, event: SnapshotFailed, now_ns: int) -> None:
+    def _snapshot_failed(self, event: events.SnapshotFailed, now_ns: int) -> None:
         """Tried again after another round of entries; the log has room for several."""
         self._plan.under_way = False
         self.count("snapshot_failed")
 
     # --- time -------------------------------------------------------------------------------------
 
-    def _tick(self, event: Tick, now_ns: int) -> None:
+    def _tick(self, event: events.Tick, now_ns: int) -> None:
         for waiter in self._waiters.expired(now_ns):
             record = self._find(waiter.job)
             self._reply(waiter.token, record or NotFound(f"there is no job {waiter.job}"))
         if self.role == "waiting" and now_ns >= self._retry_ns:
             self.role = "reading"
-            self._out.append(Read(self.state.seen + 1))
+            self._out.append(events.Read(self.state.seen + 1))
         if self._is_blocked(now_ns):
             self._refuse_blocked()
         if self._is_full(now_ns):
@@ -583,14 +561,22 @@ class Replica:
         if self.role == "leading":
             self._forget_if_due(now_ns)
             self._beat(now_ns)
+            self._charge(now_ns)
+            self._more = self._more or self._pulse.decide_again(self.state, self.real_ns, now_ns)
             self._flush(now_ns)
 
+    def _charge(self, now_ns: int) -> None:
+        observed = {node: sample for node, (sample, _) in self.observations.items()}
+        usages = self._pulse.charges(self.state, observed, self.real_ns, now_ns)
+        if usages:
+            self._enqueue(UsageWork(usages), now_ns)
+
     def _beat(self, now_ns: int) -> None:
-        if self._beat_ns is not None and now_ns - self._beat_ns < BEAT_NS:
+        if not self._pulse.beat(now_ns):
             return
-        self._beat_ns = now_ns
         for node in self.state.book.nodes:
-            self._out.append(Send("heartbeat", node, self._link(node).heartbeat(self._real_ns)))
+            beat = self._link(node).heartbeat(self.real_ns)
+            self._out.append(events.Send("heartbeat", node, beat))
 
     def _forget_if_due(self, now_ns: int) -> None:
         if self.state.book.bytes <= BOOK_BYTES_KEPT or self._in_flight is not None:

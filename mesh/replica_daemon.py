@@ -36,9 +36,10 @@ from stoker.mesh.command import NodeReply
 from stoker.mesh.identity import Identity
 from stoker.mesh.log import Gap, JetStreamLog, LogFull
 from stoker.mesh.proxy import Proxy
-from stoker.mesh.replica import Replica, Settings
+from stoker.mesh.replica import Replica
 from stoker.mesh.requests import Requests
 from stoker.mesh.service import Caller, Proxied, Service
+from stoker.mesh.settings import Settings
 from stoker.mesh.snapshots import SnapshotFolder
 from stoker.native.errors import Corrupt, StokerError, Unavailable
 from stoker.scheduler.book import Job
@@ -221,7 +222,7 @@ class Daemon:
         service = await nats.micro.add_service(
             self.nc, name="stoker", version=__version__, description="GPU jobs: docs/schema"
         )
-        for noun, verb in subjects.USER_REQUESTS:
+        for noun, verb in subjects.REQUESTS:
             await service.add_endpoint(
                 name=f"{noun}-{verb}",
                 subject=subjects.user_request_pattern(noun, verb),

@@ -7,14 +7,63 @@ unknown fields are refused, numbers are plain with the unit in the name, absence
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from stoker.mesh.schema_cluster import (
+    VERSION,
+    DeviceList,
+    DeviceView,
+    Done,
+    Int,
+    Message,
+    NodeDrainRequest,
+    NodeLabelRequest,
+    NodeList,
+    NodeRequest,
+    NodeReserveRequest,
+    NodeView,
+    Part,
+    QueueList,
+    QueueOrder,
+    QueueQuotaRequest,
+    QueueRemoveRequest,
+    QueueRequest,
+    QueueSetRequest,
+    QueueView,
+    QuotaView,
+    Reservation,
+)
 from stoker.native.errors import BadRequest, StokerError
-from stoker.scheduler.nouns import JobState, TraceMode
+from stoker.scheduler.nouns import JobState, TraceMode, Wanted
 
-VERSION: Final = "stoker/v1"
+__all__ = [
+    "VERSION",
+    "DeviceList",
+    "DeviceView",
+    "Done",
+    "Int",
+    "Message",
+    "NodeDrainRequest",
+    "NodeLabelRequest",
+    "NodeList",
+    "NodeRequest",
+    "NodeReserveRequest",
+    "NodeView",
+    "Part",
+    "QueueList",
+    "QueueOrder",
+    "QueueQuotaRequest",
+    "QueueRemoveRequest",
+    "QueueRequest",
+    "QueueSetRequest",
+    "QueueView",
+    "QuotaView",
+    "Reservation",
+]
+"""Of the other file; everything defined here is meant for use as well."""
+
 REPLY_BYTES_MAX = 448 * 1024
 """Largest reply sent; the broker's max_payload is 512 KB."""
 WAIT_S_MAX = 30.0
@@ -24,20 +73,8 @@ LIST_MAX = 1000
 LOGS_BYTES_MAX = 256 * 1024
 """Most output bytes of one LogsView, before base64."""
 
-Int = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
-"""JSON has integers of any length; none here is longer than 64 bits."""
 JobRef = Int | str
 """A job number, or "last": the caller's newest job."""
-
-
-class Message(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
-    """Root of all requests and replies. Another schema than ours is refused by name."""
-
-    schema: Literal["stoker/v1"] = VERSION
-
-
-class Part(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
-    """Root of what lies inside a message."""
 
 
 # --- requests -------------------------------------------------------------------------------------
@@ -48,7 +85,7 @@ class JobRequest(Message, frozen=True):
 
     argv: tuple[str, ...]
     cwd: str = "/"
-    env: dict[str, str] = {}
+    env: dict[str, str] = msgspec.field(default_factory=dict)
     name: str = ""
     gpu_milli: Int = 0
     cpu_milli: Int | None = None
@@ -61,6 +98,46 @@ class JobRequest(Message, frozen=True):
     stdin: bool = False
     umask: Int = 0o022
     output_bytes_max: Int = 1 << 30
+    queue: str = ""
+    """Empty: the default queue."""
+    placement: Wanted = ""
+    """Empty: as the queue says."""
+    models: tuple[str, ...] = ()
+    """Any of these device models will do; a part of a name is enough, whatever its case."""
+    require: tuple[str, ...] = ()
+    """Labels KEY=VALUE that the node must have."""
+    avoid: tuple[str, ...] = ()
+    """Labels that the node must not have."""
+    tolerate: tuple[str, ...] = ()
+    """Taints KEY=VALUE of nodes that do not matter."""
+    group: str = ""
+    """Jobs of one user that `company` speaks of."""
+    company: Literal["", "attract", "repel"] = ""
+    """Only on a node where a job of the group runs, if any does; or never on one."""
+    estimate_s: float | None = None
+    """Expected run time, for backfill and shortest-first."""
+    after: JobRef | None = None
+    """Starts when this job of the same user has succeeded."""
+    after_any: bool = False
+    """... when it has ended, however that was."""
+    array: tuple[Int, ...] = ()
+    """One job for each of these indexes, which it finds in STOKER_ARRAY_INDEX."""
+    tasks: Int = 1
+    """Only 1 is taken: nodes do not run gangs."""
+    retries: Int = 0
+    """Further attempts when one failed or was lost."""
+    backoff_s: Int | None = None
+    """Pause before the first of them, doubled each time up to 300; 1 by default."""
+    preemptible: bool = False
+    """May be stopped to make room, and then waits again."""
+    preemptor: bool = False
+    """May have preemptible jobs of lower priority stopped."""
+    min_run_s: Int = 0
+    """Not preempted before it ran so long."""
+    same_link: bool = False
+    """Its devices share a fast link."""
+    device_memory_bytes: Int | None = None
+    """Memory of each device that is reserved."""
     idempotency_key: str = ""
     """The same key again is the same job; a different request under it is refused."""
 
@@ -101,6 +178,8 @@ class LogsRequest(Message, frozen=True):
     offset: Int = 0
     limit: Int = LOGS_BYTES_MAX
     wait_s: float = 0.0
+    attempt: Int = 0
+    """Which attempt's output; 0: the last one that was started."""
 
 
 class StdinRequest(Message, frozen=True):
@@ -126,10 +205,6 @@ class TraceRequest(Message, frozen=True):
     offset: Int = 0
     limit: Int = LOGS_BYTES_MAX
     wait_s: float = 0.0
-
-
-class NodeRequest(Message, frozen=True):
-    """`node.list` and `device.list`."""
 
 
 class KernelRequest(Message, frozen=True):
@@ -158,6 +233,24 @@ class Spec(Part, frozen=True):
     stdin: bool
     output_bytes_max: int
     short: bool = False
+    queue: str = ""
+    placement: str = ""
+    models: tuple[str, ...] = ()
+    require: tuple[str, ...] = ()
+    avoid: tuple[str, ...] = ()
+    tolerate: tuple[str, ...] = ()
+    group: str = ""
+    company: str = ""
+    estimate_s: float | None = None
+    after: int | None = None
+    after_any: bool = False
+    retries: int = 0
+    backoff_s: int | None = None
+    preemptible: bool = False
+    preemptor: bool = False
+    min_run_s: int = 0
+    same_link: bool = False
+    device_memory_bytes: int | None = None
 
 
 class Times(Part, frozen=True):
@@ -197,6 +290,29 @@ class UsageView(Part, frozen=True):
     output_dropped_bytes: int
 
 
+class ArrayView(Part, frozen=True):
+    """The array a job belongs to: jobs `first` to `first + size - 1`."""
+
+    first: int
+    size: int
+    index: int
+    """What this job finds in STOKER_ARRAY_INDEX."""
+
+
+class AttemptView(Part, frozen=True):
+    """An attempt that was followed by another one; its output: `job.logs` with `attempt`."""
+
+    attempt: int
+    state: JobState
+    reason: str
+    node: str | None = None
+    placed_ns: int | None = None
+    started_ns: int | None = None
+    ended_ns: int | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+
+
 class JobView(Message, frozen=True):
     """One job. `trace` is the summary described on the architecture page, when asked for.
 
@@ -217,6 +333,11 @@ class JobView(Message, frozen=True):
     usage: UsageView | None = None
     uid: int | None = None
     """Whom it runs as on its node, which is not always who submitted it."""
+    attempts: tuple[AttemptView, ...] = ()
+    """Those before the present one, the newest 16."""
+    array: ArrayView | None = None
+    device_ns: int | None = None
+    """Device time that was charged, of all attempts; null once the job is all but forgotten."""
     trace: Any = None
     trace_absent: str = ""
     """Why there is no `trace` though it was asked for."""
@@ -254,6 +375,8 @@ class LogsView(Message, frozen=True):
     waiting: bool = False
     dropped_bytes: int = 0
     """Output past the job's limit, counted and not kept."""
+    attempt: int = 0
+    """Whose output it is; `eof` speaks of this attempt alone. 0: none was started yet."""
 
 
 class StdinView(Message, frozen=True):
@@ -281,7 +404,7 @@ class ReasonView(Part, frozen=True):
     code: str
     text: str
     node: str = ""
-    data: dict[str, int] = {}
+    data: dict[str, int] = msgspec.field(default_factory=dict)
 
 
 class ExplainView(Message, frozen=True):
@@ -293,58 +416,6 @@ class ExplainView(Message, frozen=True):
     reasons: tuple[ReasonView, ...]
     actions: tuple[str, ...] = ()
     decision: DecisionView | None = None
-
-
-class NodeView(Message, frozen=True):
-    """One node: what it said of itself, and its latest sample."""
-
-    node: str
-    state: Literal["ready", "silent"]
-    """`silent`: no sample for OBSERVATION_SILENT_S."""
-    boot_id: str
-    cpu_milli: int
-    memory_bytes: int
-    devices: int
-    jobs: int
-    """Placed here and not over."""
-    missing: tuple[str, ...] = ()
-    observation: int | None = None
-    observed_ns: int | None = None
-    load_milli: int | None = None
-    memory_free_bytes: int | None = None
-
-
-class NodeList(Message, frozen=True):
-    """All nodes, by name."""
-
-    nodes: tuple[NodeView, ...]
-
-
-class DeviceView(Message, frozen=True):
-    """One device: what it is, who holds it, and its latest sample; a null says why in `absent`."""
-
-    id: str
-    node: str
-    index: int
-    vendor: str
-    model: str
-    kind: Literal["gpu", "cpu", "declared"]
-    memory_bytes: int | None
-    unavailable: str
-    sim: bool
-    granted_milli: int
-    jobs: tuple[int, ...]
-    """Those of the caller; an administrator sees all."""
-    busy_ratio: float | None = None
-    power_w: float | None = None
-    temperature_c: float | None = None
-    absent: dict[str, str] = {}
-
-
-class DeviceList(Message, frozen=True):
-    """All devices, by node and index."""
-
-    devices: tuple[DeviceView, ...]
 
 
 class KernelRow(Part, frozen=True):
@@ -365,7 +436,7 @@ class KernelList(Message, frozen=True):
     """Kernels by total time; `absent`: node -> why it has none to tell."""
 
     kernels: tuple[KernelRow, ...]
-    absent: dict[str, str] = {}
+    absent: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class Failure(Part, frozen=True):
@@ -401,6 +472,13 @@ ENDPOINTS: dict[tuple[str, str], Endpoint] = {
     ("node", "list"): Endpoint(NodeRequest, NodeList),
     ("device", "list"): Endpoint(NodeRequest, DeviceList),
     ("kernel", "list"): Endpoint(KernelRequest, KernelList),
+    ("queue", "list"): Endpoint(QueueRequest, QueueList),
+    ("queue", "set"): Endpoint(QueueSetRequest, Done),
+    ("queue", "remove"): Endpoint(QueueRemoveRequest, Done),
+    ("queue", "quota"): Endpoint(QueueQuotaRequest, Done),
+    ("node", "label"): Endpoint(NodeLabelRequest, Done),
+    ("node", "reserve"): Endpoint(NodeReserveRequest, Done),
+    ("node", "drain"): Endpoint(NodeDrainRequest, Done),
 }
 
 _encoder = msgspec.json.Encoder()

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from stoker.mesh import admission, schema, views
+from stoker.mesh import administration, admission, cluster_views, schema, views
 from stoker.mesh import users as user_table
 from stoker.mesh.command import NodeReply
 from stoker.mesh.events import Cancel, Event, Get, Submit
@@ -21,6 +21,7 @@ from stoker.mesh.replica import Replica
 from stoker.mesh.schema import Message
 from stoker.mesh.subjects import UserRequest
 from stoker.mesh.users import User
+from stoker.mesh.work import Settled
 from stoker.native.errors import BadRequest, Denied, StokerError, Unavailable
 from stoker.scheduler.book import Job
 from stoker.scheduler.nouns import Owner
@@ -94,6 +95,7 @@ class Service:
             ("job", "explain"): self._explain,
             ("node", "list"): self._nodes,
             ("device", "list"): self._devices,
+            ("queue", "list"): self._queues,
         }
 
     def take(self, address: UserRequest, reply: Any, data: bytes, now_ns: int) -> Any:
@@ -107,6 +109,8 @@ class Service:
             raise Unavailable("the scheduler is still reading its log")
         if (address.noun, address.verb) == ("kernel", "list"):
             return caller
+        if (address.noun, address.verb) in administration.HANDLERS:
+            return self._administer(caller, request)
         return self._handlers[address.noun, address.verb](caller, request, now_ns)
 
     def encode(self, caller: Caller, value: Any) -> bytes:
@@ -118,15 +122,26 @@ class Service:
         if isinstance(value, list):
             jobs = (schema.CancelledJob(job=c.job, state=c.state, changed=c.changed) for c in value)
             return schema.encode(schema.CancelView(jobs=tuple(jobs)))
+        if isinstance(value, Settled):
+            return schema.encode(schema.Done(changed=value.changed))
         assert isinstance(value, bytes | NodeReply), type(value)
         return value if isinstance(value, bytes) else msgspec.msgpack.encode(value)
 
     # --- one method per request -------------------------------------------------------------------
 
+    def _administer(self, caller: Caller, request: Message) -> Event:
+        if not caller.admin:
+            raise Denied("only an administrator changes queues and nodes")
+        handler = administration.HANDLERS[caller.noun, caller.verb]
+        event: Event = handler(caller, request, self.replica.state, self.replica.real_ns)  # type: ignore[operator]
+        return event
+
     def _submit(self, caller: Caller, request: schema.JobRequest, now_ns: int) -> Event:
-        spec = admission.admit(request)
+        before = self._refer(caller, request.after).job if request.after is not None else None
+        spec = admission.admit(request, before)
         owner = self.owners.of(caller.user, self.users[caller.user], now_ns)
-        return Submit(caller, owner, admission.key_bytes(request.idempotency_key), spec)
+        key = admission.key_bytes(request.idempotency_key)
+        return Submit(caller, owner, key, spec, request.array)
 
     def _get(self, caller: Caller, request: schema.GetRequest, now_ns: int) -> Any:
         job = self._refer(caller, request.job)
@@ -160,17 +175,20 @@ class Service:
 
     def _explain(self, caller: Caller, request: schema.ExplainRequest, now_ns: int) -> bytes:
         job = self._refer(caller, request.job)
-        return schema.encode(views.explain_view(self.replica, job))
+        return schema.encode(views.explain_view(self.replica, job, self.replica.real_ns))
 
     def _proxied(self, caller: Caller, request: Any, now_ns: int) -> Proxied:
         _wait(request.wait_s)
         return Proxied(caller, request, self._refer(caller, request.job))
 
     def _nodes(self, caller: Caller, request: schema.NodeRequest, now_ns: int) -> bytes:
-        return schema.encode(views.node_list(self.replica, now_ns))
+        return schema.encode(cluster_views.node_list(self.replica, now_ns))
+
+    def _queues(self, caller: Caller, request: schema.QueueRequest, now_ns: int) -> bytes:
+        return schema.encode(cluster_views.queue_list(self.replica, self.replica.real_ns))
 
     def _devices(self, caller: Caller, request: schema.NodeRequest, now_ns: int) -> bytes:
-        return schema.encode(views.device_list(self.replica, caller.scope))
+        return schema.encode(cluster_views.device_list(self.replica, caller.scope))
 
     def _refer(self, caller: Caller, reference: int | str) -> Job:
         book = self.replica.state.book

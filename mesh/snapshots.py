@@ -18,7 +18,7 @@ import msgspec
 from stoker.native.errors import Corrupt
 from stoker.scheduler.nouns import Record
 
-FORMAT = 1
+FORMAT = 2
 KEPT = 2
 """Files kept: the newest and the one before, for when the newest turns out to be damaged."""
 _MAGIC = b"stoker snapshot\n"

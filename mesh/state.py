@@ -7,9 +7,9 @@ Owns the judgement of entries: a stale one is a counted no-op, a gap or a broken
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -18,8 +18,10 @@ from stoker.mesh import entry as entries
 from stoker.mesh import snapshots
 from stoker.mesh.entry import (
     CancelBlob,
+    DrainBlob,
     Entry,
     JobBlob,
+    NamesBlob,
     NodeBlob,
     Opened,
     OutcomeBlob,
@@ -28,7 +30,7 @@ from stoker.mesh.entry import (
 from stoker.mesh.log import Gap
 from stoker.mesh.snapshots import Snapshot
 from stoker.native.errors import Corrupt
-from stoker.scheduler.book import Book, Job
+from stoker.scheduler.book import Attempt, Book, Job
 from stoker.scheduler.core import Core, Limits
 from stoker.scheduler.effects import (
     Duplicate,
@@ -39,6 +41,7 @@ from stoker.scheduler.effects import (
     StateChanged,
     Stop,
 )
+from stoker.scheduler.names import name_id
 from stoker.scheduler.nouns import (
     ENDED,
     Action,
@@ -51,6 +54,7 @@ from stoker.scheduler.nouns import (
     StopJob,
 )
 from stoker.scheduler.reasons import Reason, sentence
+from stoker.scheduler.records import Preempt, unpack_commands
 
 DECISIONS_PER_ENTRY = 65_536
 
@@ -80,11 +84,6 @@ class Applied:
     snapshot: SnapshotBlob | None = None
     trim_to: int = 0
     """The log may be trimmed up to here; 0: nothing new."""
-
-
-def node_id(name: str) -> int:
-    """The core's id of a node: 64 bits of its name's hash."""
-    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little") or 1
 
 
 class State:
@@ -132,7 +131,7 @@ class State:
     @classmethod
     def restore(cls, snapshot: Snapshot) -> State:
         """The state of a snapshot; Corrupt where core or book cannot be one."""
-        state = cls(snapshot.cluster, Limits(1, 1, 1, 1, 1, 1, 1))
+        state = cls(snapshot.cluster, Limits(*(1,) * len(Limits._fields)))
         state.core = Core.restore(snapshot.core)
         state.book = Book.restore(snapshot.book)
         state.seen = snapshot.seq
@@ -141,7 +140,7 @@ class State:
         state.term = snapshot.term
         state.batch = snapshot.batch
         state.snapshot_seq = snapshot.snapshot_seq
-        state._names = {node_id(name): name for name in state.book.nodes}
+        state._names = {name_id(name): name for name in state.book.nodes}
         return state
 
     def digest(self) -> bytes:
@@ -206,20 +205,38 @@ class State:
             step.cancels[blob.command] = blob.reason
         elif isinstance(blob, NodeBlob):
             self.book.join(blob.report)
-            self._names[node_id(blob.report.node)] = blob.report.node
-        else:
+            self._names[name_id(blob.report.node)] = blob.report.node
+        elif isinstance(blob, SnapshotBlob):
             step.applied.snapshot = blob
             step.applied.trim_to, self.snapshot_seq = self.snapshot_seq, blob.seq
+        else:
+            self._take_setting(blob, step)
+
+    def _take_setting(self, blob: entries.Setting, step: _Step) -> None:
+        """What people call the things that commands of this entry set, which were applied."""
+        if isinstance(blob, NamesBlob):
+            self.book.named(blob.names)
+        elif isinstance(blob, DrainBlob):
+            self.book.drained.pop(blob.node, None)
+            if blob.why:
+                self.book.drained[blob.node] = blob.why
+        elif self.core.queue(blob.queue, step.entry.now_ns) is not None:
+            self.book.queues[blob.queue] = blob.name
+        else:
+            self.book.queues.pop(blob.queue, None)
 
     # --- effects of the core ----------------------------------------------------------------------
 
     def _state_changed(self, effect: StateChanged, step: _Step) -> None:
-        if effect.state == "pending":
+        if effect.state == "pending" and not effect.attempt:
             self._submitted(effect, step)
             return
         record = self.book.live(effect.job)
         if record is None:
             raise Corrupt(f"log entry {step.seq}: the book does not know job {effect.job}")
+        if effect.state == "pending":
+            self._waits_again(effect, record, step)
+            return
         record.state = effect.state
         record.attempt = effect.attempt
         outcome = step.outcomes.get(effect.command)
@@ -227,9 +244,33 @@ class State:
         self._note_time(record, step.entry.now_ns if outcome is None else outcome.t_ns)
         step.applied.changed.append(effect.job)
         if effect.state in ENDED:
-            record.exit_code, record.signal = effect.exit_code, effect.signal
-            record.usage = outcome.usage if outcome is not None else None
+            if outcome is not None:  # else the core's are those of an earlier attempt
+                record.exit_code, record.signal = outcome.exit_code, outcome.signal
+                record.usage = outcome.usage
             self.book.end(record)
+
+    def _waits_again(self, effect: StateChanged, record: Job, step: _Step) -> None:
+        """An attempt is over and another one will follow: kept apart, so that nothing is lost."""
+        outcome = step.outcomes.get(effect.command)
+        retried = effect.reason == Reason.RETRIED
+        why = record.reason if not retried else self._why(effect, outcome, record, step)
+        ended = Attempt(
+            record.attempt,
+            outcome.state if outcome is not None else "lost",
+            why,
+            record.decision,
+            record.placed_ns,
+            record.started_ns,
+            step.entry.now_ns if outcome is None else outcome.t_ns,
+            outcome.exit_code if outcome is not None else None,
+            outcome.signal if outcome is not None else None,
+            outcome.usage if outcome is not None else None,
+        )
+        record.waits_again(ended)
+        record.state = "pending"
+        again = sentence(Reason.RETRIED if retried else Reason.PREEMPTED)
+        record.reason = f"{again}: {why}" if retried and why != again else again
+        step.applied.changed.append(effect.job)
 
     def _submitted(self, effect: StateChanged, step: _Step) -> None:
         blob = step.jobs.get(effect.command)
@@ -252,14 +293,17 @@ class State:
     def _why(effect: StateChanged, outcome: Outcome | None, record: Job, step: _Step) -> str:
         if effect.command in step.cancels:
             record.stopped_for = step.cancels[effect.command]
+        if effect.state == "stopping" and effect.reason in (Reason.PREEMPTED, Reason.RECLAIMED):
+            return _preempted(effect, step)
         if effect.reason == Reason.CANCEL_REQUESTED and record.stopped_for:
             return f"{sentence(effect.reason)}: {record.stopped_for}"
         if outcome is not None and outcome.reason:
             return outcome.reason
-        if effect.reason == Reason.REPORTED and effect.signal is not None:
-            return f"ended by signal {effect.signal}"
-        if effect.reason == Reason.REPORTED and effect.exit_code is not None:
-            return f"exit code {effect.exit_code}"
+        if effect.reason in (Reason.REPORTED, Reason.RETRIED) and outcome is not None:
+            if outcome.signal is not None:
+                return f"ended by signal {outcome.signal}"
+            if outcome.exit_code is not None:
+                return f"exit code {outcome.exit_code}"
         return sentence(effect.reason)
 
     def _start(self, effect: Start, step: _Step) -> None:
@@ -298,10 +342,13 @@ class State:
         )
 
     def _forgotten(self, effect: Forgotten, step: _Step) -> None:
+        nodes = self.book.where(effect.job)
         self.book.forget(effect.job)
         step.applied.changed.append(effect.job)
-        if effect.node:
-            step.act(self.node_name(effect.node), ForgetJob(effect.job))
+        if effect.node and not nodes:
+            nodes = [self.node_name(effect.node)]
+        for node in nodes:
+            step.act(node, ForgetJob(effect.job))
 
     @staticmethod
     def _ignored(effect: Ignored, step: _Step) -> None:
@@ -325,3 +372,14 @@ class _Step:
 
     def act(self, node: str, action: Action) -> None:
         self.applied.actions.setdefault(node, []).append(action)
+
+
+def _preempted(effect: StateChanged, step: _Step) -> str:
+    """For whom: the command says so, the effect does not."""
+    commands = unpack_commands(step.entry.commands)
+    command = next(islice(commands, effect.command, None), None)
+    why = "another queue was short of its guarantee" if effect.reason == Reason.RECLAIMED else ""
+    if isinstance(command, Preempt) and command.beneficiary:
+        why = f"{why}, " if why else ""
+        return f"preempted: {why}job {command.beneficiary} needs the room"
+    return f"preempted: {why or 'room was needed'}"

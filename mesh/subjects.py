@@ -18,12 +18,18 @@ NAME_BYTES_MAX = 64
 """Longest user or node name; Linux takes 32 for users and 64 for hosts."""
 
 JOB_VERBS = ("submit", "get", "list", "cancel", "logs", "stdin", "explain", "trace")
-LIST_NOUNS = ("node", "device", "kernel")
+LIST_NOUNS = ("node", "device", "kernel", "queue")
+ADMIN_REQUESTS: tuple[tuple[str, str], ...] = (
+    *(("queue", verb) for verb in ("set", "remove", "quota")),
+    *(("node", verb) for verb in ("label", "reserve", "drain")),
+)
+"""Every (noun, verb) that only an administrator's key may ask for."""
 USER_REQUESTS: tuple[tuple[str, str], ...] = (
     *(("job", verb) for verb in JOB_VERBS),
     *((noun, "list") for noun in LIST_NOUNS),
 )
-"""Every (noun, verb) a user may ask for."""
+"""Every (noun, verb) any user may ask for."""
+REQUESTS = (*USER_REQUESTS, *ADMIN_REQUESTS)
 ASKS = ("logs", "stdin", "trace")
 """What the scheduler asks of a node on behalf of a user."""
 
@@ -92,7 +98,7 @@ def user_request_pattern(noun: str, verb: str) -> str:
 def parse_user_request(subject: str) -> UserRequest:
     """The reverse of `user_request`."""
     parts = _fields(subject, "user", 3)
-    if (parts[1], parts[2]) not in USER_REQUESTS:
+    if (parts[1], parts[2]) not in REQUESTS:
         raise BadRequest(f"no such request: {parts[1][:40]}.{parts[2][:40]}")
     return UserRequest(name_of(parts[0]), parts[1], parts[2])
 

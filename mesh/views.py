@@ -7,17 +7,16 @@ sentences, and that one reply stays below the broker's limit.
 
 from __future__ import annotations
 
-from stoker.mesh import schema
+from stoker.mesh import schema, wording
 from stoker.mesh.replica import Replica
-from stoker.mesh.state import node_id
-from stoker.scheduler.book import Job
-from stoker.scheduler.nouns import ENDED, Decision, DeviceSample, JobSpec, NodeReport
+from stoker.scheduler.book import Attempt, Job
+from stoker.scheduler.effects import Explained
+from stoker.scheduler.names import DEFAULT_QUEUE
+from stoker.scheduler.nouns import ENDED, Decision, JobSpec, NodeReport
 from stoker.scheduler.reasons import Reason, reason_of
 
 SHORT_ARGV_CHARS = 400
 """Of the command line in a list."""
-SILENT_NS = 5_000_000_000
-"""A node without a sample for so long is shown as silent."""
 EXPLAIN_MAX = 64
 
 
@@ -50,7 +49,36 @@ def job_view(replica: Replica, job: Job, *, short: bool = False) -> schema.JobVi
             output_bytes=job.usage.output_bytes,
             output_dropped_bytes=job.usage.output_dropped_bytes,
         ),
+        attempts=tuple(map(_attempt, job.attempts)),
+        array=_array(job.job, spec),
+        device_ns=_device_ns(replica, job.job),
     )
+
+
+def _attempt(attempt: Attempt) -> schema.AttemptView:
+    return schema.AttemptView(
+        attempt=attempt.attempt,
+        state=attempt.state,
+        reason=attempt.reason,
+        node=attempt.decision.node if attempt.decision is not None else None,
+        placed_ns=attempt.placed_ns,
+        started_ns=attempt.started_ns,
+        ended_ns=attempt.ended_ns,
+        exit_code=attempt.exit_code,
+        signal=attempt.signal,
+    )
+
+
+def _array(job: int, spec: JobSpec) -> schema.ArrayView | None:
+    if not spec.array_size:
+        return None
+    first = job - spec.array_place
+    return schema.ArrayView(first=first, size=spec.array_size, index=spec.array_index)
+
+
+def _device_ns(replica: Replica, job: int) -> int | None:
+    info = replica.state.core.job(job)
+    return info.attained_ns + max(info.charged_ns, info.spent_ns) if info is not None else None
 
 
 def _spec(spec: JobSpec, short: bool) -> schema.Spec:
@@ -70,6 +98,24 @@ def _spec(spec: JobSpec, short: bool) -> schema.Spec:
         stdin=spec.stdin,
         output_bytes_max=spec.output_bytes_max,
         short=cut,
+        queue=spec.queue or DEFAULT_QUEUE,
+        placement=spec.placement,
+        models=spec.models,
+        require=spec.require,
+        avoid=spec.avoid,
+        tolerate=spec.tolerate,
+        group=spec.group,
+        company=spec.company,
+        estimate_s=spec.estimate_s,
+        after=spec.after,
+        after_any=spec.after_any,
+        retries=spec.retries,
+        backoff_s=spec.backoff_s,
+        preemptible=spec.preemptible,
+        preemptor=spec.preemptor,
+        min_run_s=spec.min_run_s,
+        same_link=spec.same_link,
+        device_memory_bytes=spec.device_memory_bytes,
     )
 
 
@@ -112,14 +158,14 @@ def _device_id(report: NodeReport | None, index: int) -> str:
 # --- explain --------------------------------------------------------------------------------------
 
 
-def explain_view(replica: Replica, job: Job) -> schema.ExplainView:
+def explain_view(replica: Replica, job: Job, real_ns: int) -> schema.ExplainView:
     """Why the job is where it is: the core's ranked reasons, then what would help."""
     lines = replica.state.core.explain(job.job)[:EXPLAIN_MAX]
     name = replica.state.node_name
     reasons = tuple(
         schema.ReasonView(
             code=_code(line.reason),
-            text=f"ended: {job.reason}" if line.reason == Reason.ENDED else line.text(name),
+            text=_text(replica, job, line, real_ns),
             node=name(line.node) if line.node else "",
             data={"asked": line.asked, "have": line.have, "count": line.number, "job": line.job},
         )
@@ -132,6 +178,21 @@ def explain_view(replica: Replica, job: Job) -> schema.ExplainView:
         reasons=reasons,
         actions=_actions(job, {line.reason for line in lines}),
         decision=_decision(replica, job.decision),
+    )
+
+
+def _text(replica: Replica, job: Job, line: Explained, real_ns: int) -> str:
+    if line.reason == Reason.ENDED:
+        return f"ended: {job.reason}"
+    return wording.words(
+        replica.state.book,
+        line.reason,
+        asked=line.asked,
+        have=line.have,
+        job=line.job,
+        node=replica.state.node_name(line.node) if line.node else "",
+        count=line.number,
+        now_ns=real_ns,
     )
 
 
@@ -156,6 +217,14 @@ _HELPS: dict[Reason, str] = {
     Reason.NEEDS_SHARE: "ask for a smaller share, or wait for one",
     Reason.NEEDS_CPU: "ask for fewer CPUs, or wait",
     Reason.NEEDS_MEMORY: "ask for less memory, or wait",
+    Reason.WAITS_FOR_JOB: "see how far that job is: stoker explain",
+    Reason.QUEUE_AT_LIMIT: "wait for jobs of this queue to end, or have its limit raised",
+    Reason.NEEDS_MODEL: "accept other models: stoker devices shows which there are",
+    Reason.NEEDS_LABELS: "see the nodes' labels: stoker nodes -o wide",
+    Reason.NEEDS_TOLERATION: "tolerate the taint (--tolerate), if it is meant for such jobs",
+    Reason.NEEDS_RESERVATION: "wait for the end of the reservation: stoker nodes -o wide",
+    Reason.NEEDS_DEVICE_MEMORY: "ask for less memory of a device, or wait",
+    Reason.NEEDS_LINK: "do without --same-link, or ask for fewer devices",
     Reason.BEHIND: "raise its priority, or wait for the jobs ahead",
 }
 
@@ -166,86 +235,3 @@ def _actions(job: Job, reasons: set[int]) -> tuple[str, ...]:
     if job.state in ("failed", "timeout", "lost"):
         return (f"read its output: stoker logs {job.job}",)
     return ()
-
-
-# --- the cluster ----------------------------------------------------------------------------------
-
-
-def node_list(replica: Replica, now_ns: int) -> schema.NodeList:
-    """All nodes that ever said hello, by name."""
-    book = replica.state.book
-    return schema.NodeList(
-        nodes=tuple(_node(replica, book.nodes[name], now_ns) for name in sorted(book.nodes))
-    )
-
-
-def _node(replica: Replica, report: NodeReport, now_ns: int) -> schema.NodeView:
-    sample, heard_ns = replica.observations.get(report.node, (None, 0))
-    info = replica.state.core.node(node_id(report.node))
-    # An agent that has just started said hello, and that is a sign of life as well.
-    silent = now_ns - max(heard_ns, report.incarnation) >= SILENT_NS
-    return schema.NodeView(
-        node=report.node,
-        state="silent" if silent else "ready",
-        boot_id=report.boot_id,
-        cpu_milli=report.cpu_milli,
-        memory_bytes=report.memory_bytes,
-        devices=len(report.devices),
-        jobs=info.tasks if info is not None else 0,
-        missing=report.missing,
-        observation=sample.id if sample is not None else None,
-        observed_ns=sample.t_ns if sample is not None else None,
-        load_milli=sample.load_milli if sample is not None else None,
-        memory_free_bytes=sample.memory_free_bytes if sample is not None else None,
-    )
-
-
-def device_list(replica: Replica, user: str | None) -> schema.DeviceList:
-    """All devices, by node and index; jobs of `user` only, or of all with None."""
-    book = replica.state.book
-    rows: list[schema.DeviceView] = []
-    for name in sorted(book.nodes):
-        rows.extend(_devices(replica, book.nodes[name], user))
-    return schema.DeviceList(devices=tuple(rows))
-
-
-def _devices(replica: Replica, report: NodeReport, user: str | None) -> list[schema.DeviceView]:
-    ledger = replica.state.core.devices(node_id(report.node))
-    holders = _holders(replica, report.node, user)
-    sample, _ = replica.observations.get(report.node, (None, 0))
-    samples = {row.id: row for row in sample.devices} if sample is not None else {}
-    rows: list[schema.DeviceView] = []
-    for index, device in enumerate(report.devices):
-        seen = samples.get(device.id, DeviceSample(device.id, absent={"sample": "none yet"}))
-        rows.append(
-            schema.DeviceView(
-                id=device.id,
-                node=report.node,
-                index=index,
-                vendor=device.vendor,
-                model=device.model,
-                kind=device.kind,
-                memory_bytes=device.memory_bytes,
-                unavailable=device.unavailable,
-                sim=device.sim,
-                granted_milli=ledger[index].used_milli if index < len(ledger) else 0,
-                jobs=tuple(holders.get(index, ())),
-                busy_ratio=seen.busy_ratio,
-                power_w=seen.power_w,
-                temperature_c=seen.temperature_c,
-                absent=seen.absent,
-            )
-        )
-    return rows
-
-
-def _holders(replica: Replica, node: str, user: str | None) -> dict[int, list[int]]:
-    """Device index -> jobs that hold part of it, of one user or of all."""
-    holders: dict[int, list[int]] = {}
-    for task in replica.state.core.node_tasks(node_id(node)):
-        record = replica.state.book.live(task.job)
-        if record is None or user not in (None, record.owner.user):
-            continue
-        for share in task.shares:
-            holders.setdefault(share.index, []).append(task.job)
-    return holders

@@ -7,12 +7,12 @@ came of which request, and what to answer when the batch is committed, refused o
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
+from stoker.mesh import asking, wording
 from stoker.mesh.command import NodeReply
 from stoker.mesh.entry import (
     Blob,
@@ -21,20 +21,36 @@ from stoker.mesh.entry import (
     JobBlob,
     NodeBlob,
     OutcomeBlob,
+    Setting,
     SnapshotBlob,
+    encoded_size,
 )
-from stoker.mesh.state import Applied, State, node_id
+from stoker.mesh.state import Applied, State
 from stoker.native.errors import BadRequest, NotFound, Refused, StokerError
 from stoker.scheduler import nouns, records
 from stoker.scheduler.book import encode_spec
 from stoker.scheduler.core import Proposal
 from stoker.scheduler.effects import Rejected
+from stoker.scheduler.names import hash64, name_id
 from stoker.scheduler.nouns import ENDED, JobSpec, JobState, NodeReport, Owner
 from stoker.scheduler.reasons import Reason, sentence
+from stoker.scheduler.submit import Submit
 
 BATCH_BYTES_MAX = 208 * 1024
 """Requests and nouns of one entry; with 256 decisions and the envelope it stays below 256 KiB."""
-_FULL = frozenset({Reason.JOBS_FULL, Reason.TASKS_FULL, Reason.NODES_FULL, Reason.DEVICES_FULL})
+_FULL = frozenset(
+    {
+        Reason.JOBS_FULL,
+        Reason.TASKS_FULL,
+        Reason.NODES_FULL,
+        Reason.DEVICES_FULL,
+        Reason.MODELS_FULL,
+        Reason.QUEUES_FULL,
+        Reason.AFTERS_FULL,
+    }
+)
+DRAINED = Reason.OUTER + 1
+"""Why a node is down that somebody drained."""
 
 
 class Cancelled(NamedTuple):
@@ -42,6 +58,12 @@ class Cancelled(NamedTuple):
 
     job: int
     state: JobState
+    changed: bool
+
+
+class Settled(NamedTuple):
+    """An administrator's settings hold; `changed` false: they held already."""
+
     changed: bool
 
 
@@ -75,34 +97,53 @@ class Work:
 
 
 class SubmitWork(Work):
-    """A job asks in."""
+    """A job asks in, or all jobs of an array, which are taken together or not at all."""
 
-    __slots__ = ("owner", "spec")
+    __slots__ = ("owner", "queue", "specs")
 
-    def __init__(self, token: Any, owner: Owner, key: bytes, spec: JobSpec) -> None:
+    def __init__(
+        self,
+        token: Any,
+        owner: Owner,
+        key: bytes,
+        spec: JobSpec,
+        *,
+        array: tuple[int, ...] = (),
+        models: tuple[str, ...] = (),
+    ) -> None:
         self.owner = owner
-        self.spec = encode_spec(spec)
-        request = records.Submit(
-            client=_hash64(owner.user.encode()),
-            key=key,
-            spec_hash=_hash64(self.spec),
-            uid=owner.uid,
-            priority=spec.priority,
-            gpu_milli=spec.gpu_milli,
-            cpu_milli=spec.cpu_milli or 0,
-            memory_bytes=spec.memory_bytes or 0,
-        )
-        super().__init__(token, (request,), len(self.spec) + 64 + 5 * len(owner.groups))
+        self.queue = spec.queue
+        self.specs: list[bytes] = []
+        requests: list[Submit] = []
+        for own, own_key in asking.expand(spec, key, array):
+            raw = encode_spec(own)
+            self.specs.append(raw)
+            requests.append(asking.submit(owner, own_key, own, raw, models))
+        each = 64 + 5 * len(owner.groups)
+        super().__init__(token, requests, sum(len(raw) + each for raw in self.specs))
 
     def blobs(self, fates: list[Fate], state: State) -> list[Blob]:
-        if fates[0].command < 0:
-            return []
-        return [JobBlob(fates[0].command, self.owner, msgspec.Raw(self.spec))]
+        return [
+            JobBlob(fate.command, self.owner, msgspec.Raw(raw))
+            for fate, raw in zip(fates, self.specs, strict=True)
+            if fate.command >= 0
+        ]
+
+    def torn(self, fates: list[Fate]) -> StokerError | None:
+        """Why an array cannot be taken as a whole; None if it is, or not at all."""
+        rejected = [fate.rejected for fate in fates if fate.rejected is not None]
+        if not rejected or len(rejected) == len(fates):
+            return None
+        return Refused(
+            f"of {len(fates)} jobs {len(rejected)} cannot be taken: {rejected[0].text()}"
+        )
 
     def answer(self, fates: list[Fate], applied: Applied, state: State) -> Any:
         command, rejected = fates[0]
+        if rejected is not None and rejected.reason == Reason.UNKNOWN_QUEUE:
+            return NotFound(f"there is no queue {self.queue!r}", hint="stoker queue list")
         if rejected is not None and rejected.reason != Reason.DUPLICATE:
-            return _refusal(rejected)
+            return _refusal(rejected, state)
         job = rejected.job if rejected is not None else applied.submitted.get(command, 0)
         if not job:
             return Refused(sentence(applied.ignored.get(command, Reason.NONE)))
@@ -110,6 +151,29 @@ class SubmitWork(Work):
             return state.book.get(job)
         except NotFound:
             return Refused(f"this key was used for job {job}, which is no longer kept")
+
+
+class AdminWork(Work):
+    """An administrator's settings. What is so already, or not there to be removed, is no error."""
+
+    __slots__ = ("settings",)
+
+    def __init__(
+        self, token: Any, requests: Sequence[records.Request], settings: Sequence[Setting]
+    ) -> None:
+        self.settings = settings
+        size = sum(encoded_size(setting) for setting in settings)
+        super().__init__(token, requests, size + 16)
+
+    def blobs(self, fates: list[Fate], state: State) -> list[Blob]:
+        refused = any(fate.rejected and not _no_matter(fate.rejected) for fate in fates)
+        return [] if refused else list(self.settings)
+
+    def answer(self, fates: list[Fate], applied: Applied, state: State) -> Any:
+        for fate in fates:
+            if fate.rejected is not None and not _no_matter(fate.rejected):
+                return _refusal(fate.rejected, state)
+        return Settled(any(fate.command >= 0 for fate in fates))
 
 
 class CancelWork(Work):
@@ -143,6 +207,18 @@ class CancelWork(Work):
         return answers
 
 
+def cancel_works(
+    token: Any, live: list[int], selected: list[int], reason: str
+) -> Iterator[CancelWork]:
+    """As many as one entry cannot hold; the last answers for all: they are committed in order."""
+    room = BATCH_BYTES_MAX // (64 + len(reason.encode()))
+    size = min(records.BATCH_REQUESTS_MAX, room)
+    while len(live) > size:
+        yield CancelWork(None, live[:size], [], reason)
+        live = live[size:]
+    yield CancelWork(token, live, selected, reason)
+
+
 class OutcomeWork(Work):
     """What a node says became of its commands."""
 
@@ -150,7 +226,7 @@ class OutcomeWork(Work):
 
     def __init__(self, token: Any, node: str, outcomes: Sequence[nouns.Outcome]) -> None:
         self.outcomes = outcomes
-        number = node_id(node)
+        number = name_id(node)
         requests = [
             records.Outcome(
                 job=o.job,
@@ -159,6 +235,7 @@ class OutcomeWork(Work):
                 state=records.STATE_CODES[o.state],
                 exit_code=o.exit_code,
                 signal=o.signal,
+                device_ns=o.device_ns,
             )
             for o in outcomes
         ]
@@ -178,13 +255,16 @@ class OutcomeWork(Work):
 
 
 class HelloWork(Work):
-    """A node says what it is."""
+    """A node says what it is; `state` tells what it said before, and whether it is drained."""
 
     __slots__ = ("report",)
 
-    def __init__(self, token: Any, report: NodeReport) -> None:
+    def __init__(self, token: Any, report: NodeReport, state: State) -> None:
         self.report = report
-        super().__init__(token, _node_requests(report), len(msgspec.msgpack.encode(report)))
+        requests = node_requests(report, state.book.nodes.get(report.node))
+        if report.node in state.book.drained:
+            requests.append(records.NodeDown(name_id(report.node), reason=DRAINED))
+        super().__init__(token, requests, len(msgspec.msgpack.encode(report)))
 
     def blobs(self, fates: list[Fate], state: State) -> list[Blob]:
         up = fates[0]
@@ -194,7 +274,7 @@ class HelloWork(Work):
         return [NodeBlob(self.report)]
 
     def answer(self, fates: list[Fate], applied: Applied, state: State) -> Any:
-        wrong = [fate.rejected for fate in fates if fate.rejected and not fate.rejected.benign]
+        wrong = [fate.rejected for fate in fates if fate.rejected and not _no_matter(fate.rejected)]
         if wrong:
             return NodeReply(False, "refused", "; ".join(r.text() for r in wrong[:8]))
         return NodeReply(True)
@@ -207,6 +287,18 @@ class ForgetWork(Work):
 
     def __init__(self, jobs: list[int]) -> None:
         super().__init__(None, [records.Forget(job) for job in jobs], 0)
+
+    def blobs(self, fates: list[Fate], state: State) -> list[Blob]:
+        return []
+
+
+class UsageWork(Work):
+    """Device time of running jobs so far."""
+
+    __slots__ = ()
+
+    def __init__(self, usages: Sequence[records.Usage]) -> None:
+        super().__init__(None, usages, 0)
 
     def blobs(self, fates: list[Fate], state: State) -> list[Blob]:
         return []
@@ -272,6 +364,14 @@ class Batch:
         pairs = zip(self.works, self.fates, strict=True)
         return tuple(blob for work, fates in pairs for blob in work.blobs(fates, state))
 
+    def torn(self) -> dict[Work, StokerError]:
+        """Arrays of which only a part would be taken, and why."""
+        torn: dict[Work, StokerError] = {}
+        for work, fates in zip(self.works, self.fates, strict=True):
+            if isinstance(work, SubmitWork) and (why := work.torn(fates)) is not None:
+                torn[work] = why
+        return torn
+
     def to_repeat(self) -> list[Work]:
         """Works of which a request did not fit into this batch; repeating the rest is harmless."""
         return [
@@ -290,16 +390,23 @@ class InFlight(NamedTuple):
     size: int
 
 
-def _refusal(rejected: Rejected) -> StokerError:
+def _refusal(rejected: Rejected, state: State) -> StokerError:
     kind = Refused if rejected.reason in _FULL else BadRequest
-    return kind(rejected.text())
+    asked, have, job = rejected.asked, rejected.have, rejected.job
+    return kind(wording.words(state.book, rejected.reason, asked=asked, have=have, job=job))
 
 
-def _node_requests(report: NodeReport) -> list[records.Request]:
-    number = node_id(report.node)
+def _no_matter(rejected: Rejected) -> bool:
+    """What was asked for is so already."""
+    return rejected.benign or rejected.reason in (Reason.UNKNOWN_LABEL, Reason.UNKNOWN_QUEUE)
+
+
+def node_requests(report: NodeReport, before: NodeReport | None = None) -> list[records.Request]:
+    """What a report means to the core; labels that `before` had and this one lacks are cleared."""
+    number = name_id(report.node)
     up = records.NodeUp(
         number,
-        _hash64(report.boot_id.encode()),
+        hash64(report.boot_id.encode()),
         report.incarnation,
         report.cpu_milli,
         report.memory_bytes,
@@ -311,11 +418,14 @@ def _node_requests(report: NodeReport) -> list[records.Request]:
             index,
             memory_bytes=device.memory_bytes or 0,
             available=not device.unavailable,
+            model=name_id(device.model) if device.model else 0,
+            link=device.link,
+            bus=device.bus,
+            numa=0 if device.numa is None else device.numa + 1,
         )
         for index, device in enumerate(report.devices)
     ]
-    return [up, *devices]
-
-
-def _hash64(data: bytes) -> int:
-    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
+    gone = set(before.labels) - set(report.labels) if before is not None else set()
+    cleared = [records.NodeLabel(number, name_id(label), clear=True) for label in sorted(gone)]
+    labels = [records.NodeLabel(number, name_id(label)) for label in report.labels]
+    return [up, *devices, *cleared, *labels]

@@ -7,12 +7,13 @@ give the same bytes. Bounded: the core's limits bound the jobs, and an ended one
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import msgspec
 
 from stoker.native.errors import BadRequest, Corrupt, NotFound
+from stoker.scheduler.names import DEFAULT_QUEUE, name_id
 from stoker.scheduler.nouns import (
     ENDED,
     Decision,
@@ -23,9 +24,28 @@ from stoker.scheduler.nouns import (
     Usage,
 )
 
-FORMAT = 1
+FORMAT = 2
+ATTEMPTS_KEPT = 16
+"""Earlier attempts told of a job, the newest; what they wrote is at their nodes."""
+NAMES_MAX = 4096
+"""Labels, taints and models that commands named."""
 SELECTOR_CHARS_MAX = 4096
 SELECTOR_PARTS_MAX = 512
+
+
+class Attempt(msgspec.Struct, array_like=True, frozen=True):
+    """An attempt that was followed by another one. Times as in Job."""
+
+    attempt: int
+    state: JobState
+    reason: str
+    decision: Decision | None
+    placed_ns: int | None
+    started_ns: int | None
+    ended_ns: int
+    exit_code: int | None = None
+    signal: int | None = None
+    usage: Usage | None = None
 
 
 class Job(msgspec.Struct, array_like=True):
@@ -47,10 +67,19 @@ class Job(msgspec.Struct, array_like=True):
     usage: Usage | None = None
     stopped_for: str = ""
     """What the canceller gave as the reason."""
+    attempts: tuple[Attempt, ...] = ()
+    """Those before the present one; `decision` is None while the next one is not placed."""
 
     def decoded_spec(self) -> JobSpec:
         """What was asked for."""
         return _specs.decode(self.spec)
+
+    def waits_again(self, ended: Attempt) -> None:
+        """Its attempt is over and another one will follow."""
+        self.attempts = (*self.attempts, ended)[-ATTEMPTS_KEPT:]
+        self.decision = self.usage = None
+        self.placed_ns = self.started_ns = self.ended_ns = None
+        self.exit_code = self.signal = None
 
 
 class Ended(NamedTuple):
@@ -73,6 +102,9 @@ class _Image(msgspec.Struct, array_like=True, frozen=True):
     nodes: list[NodeReport]
     last: list[tuple[str, int]]
     rows: list[msgspec.Raw]
+    queues: list[tuple[int, str]] = []
+    labels: list[str] = []
+    drained: list[tuple[str, str]] = []
 
 
 _specs = msgspec.msgpack.Decoder(JobSpec)
@@ -91,6 +123,11 @@ class Book:
         self.nodes: dict[str, NodeReport] = {}
         self.bytes = 0
         """What specs and ended jobs take, for the limit on them."""
+        self.queues: dict[int, str] = {}
+        """The core's id of a queue -> its name; without the default queue."""
+        self.drained: dict[str, str] = {}
+        """Nodes that get no new jobs until somebody says so -> why."""
+        self._labels: dict[int, str] = {}
 
     def __len__(self) -> int:
         return len(self._jobs)
@@ -132,6 +169,12 @@ class Book:
         """A node's latest report."""
         self.nodes[report.node] = report
 
+    def named(self, names: Iterable[str]) -> None:
+        """Labels or models that a command spoke of, for the way back from their ids."""
+        for name in names:
+            if len(self._labels) < NAMES_MAX:
+                self._labels[name_id(name)] = name
+
     # --- questions --------------------------------------------------------------------------------
 
     @staticmethod
@@ -147,6 +190,29 @@ class Book:
         if record is None or (user is not None and self.user(record) != user):
             raise NotFound(f"there is no job {job}")
         return record if isinstance(record, Job) else _jobs.decode(_rows.decode(record.row).raw)
+
+    def where(self, job: int) -> list[str]:
+        """Nodes that have something of a job, those of earlier attempts among them."""
+        record = self._jobs.get(job)
+        if record is None:
+            return []
+        if isinstance(record, Ended):
+            record = _jobs.decode(_rows.decode(record.row).raw)
+        decisions = (record.decision, *(each.decision for each in record.attempts))
+        return list(dict.fromkeys(d.node for d in decisions if d is not None))
+
+    def queue_name(self, queue: int) -> str:
+        """What people call a queue."""
+        return DEFAULT_QUEUE if queue == 0 else self.queues.get(queue, f"queue-{queue:x}")
+
+    def word(self, number: int) -> str:
+        """The label, taint or model behind the core's id of it; empty for one never named."""
+        return self._labels.get(number, "")
+
+    def room_for_names(self, names: Iterable[str]) -> bool:
+        """Whether these can be kept."""
+        new = {name_id(name) for name in names} - self._labels.keys()
+        return len(self._labels) + len(new) <= NAMES_MAX
 
     def last(self, user: str) -> int:
         """The user's newest job that is not forgotten."""
@@ -208,7 +274,9 @@ class Book:
         ]
         joined = b"".join((_ARRAY32, len(rows).to_bytes(4, "big"), *rows))
         nodes = [self.nodes[name] for name in sorted(self.nodes)]
-        return _encoder.encode((FORMAT, nodes, sorted(self._last.items()), msgspec.Raw(joined)))
+        names = [sorted(self.queues.items()), sorted(self._labels.values())]
+        last, drained = sorted(self._last.items()), sorted(self.drained.items())
+        return _encoder.encode((FORMAT, nodes, last, msgspec.Raw(joined), *names, drained))
 
     @classmethod
     def restore(cls, data: bytes) -> Book:
@@ -227,6 +295,8 @@ class Book:
             book._put(row, bytes(raw), names.setdefault(row.user, row.user), owners)
         book._last = dict(image.last)
         book.nodes = {report.node: report for report in image.nodes}
+        book.queues, book.drained = dict(image.queues), dict(image.drained)
+        book.named(image.labels)
         return book
 
     def _put(self, row: _Row, raw: bytes, user: str, owners: dict[Owner, Owner]) -> None:

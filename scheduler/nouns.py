@@ -31,10 +31,28 @@ ENDED: frozenset[str] = frozenset({"succeeded", "failed", "cancelled", "timeout"
 MILLI = 1000
 """Milli-shares of one whole device or one CPU."""
 
+Wanted = Literal[
+    "",  # what the queue says
+    "best",
+    "fgd",
+    "pack",
+    "spread",
+    "least-loaded",
+    "random",
+    "cost",
+    "power",
+    "thermal",
+    "custom",
+]
+"""How a node is chosen; the names of `policies.Placement`, in its order."""
+
 ARGV_BYTES_MAX = 128 * 1024
 ENV_BYTES_MAX = 64 * 1024
 DEVICES_PER_NODE_MAX = 64
 DEVICES_PER_JOB_MAX = 16
+LABELS_PER_REPORT_MAX = 8
+JOB_SAMPLES_MAX = 512
+"""Of one Observation."""
 
 
 class Record(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -51,7 +69,10 @@ class Owner(Record, frozen=True):
 
 
 class JobSpec(Record, frozen=True):
-    """What was asked for. `gpu_milli`: 0 none, 1-999 a part of one device, else devices x 1000."""
+    """What was asked for. `gpu_milli`: 0 none, 1-999 a part of one device, else devices x 1000.
+
+    Names are kept as they were given; `mesh/asking.py` turns them into what the core takes.
+    """
 
     argv: tuple[str, ...]
     cwd: str = "/"
@@ -68,6 +89,43 @@ class JobSpec(Record, frozen=True):
     stdin: bool = False
     umask: int = 0o022
     output_bytes_max: int = 1 << 30
+    queue: str = ""
+    placement: Wanted = ""
+    models: tuple[str, ...] = ()
+    """Device models that will do, or parts of their names; empty for any."""
+    require: tuple[str, ...] = ()
+    """Labels "key=value" that the node must have."""
+    avoid: tuple[str, ...] = ()
+    tolerate: tuple[str, ...] = ()
+    """Taints that do not matter."""
+    group: str = ""
+    company: Literal["", "attract", "repel"] = ""
+    """Only where a task of the group runs, if any does; or never there."""
+    estimate_s: float | None = None
+    after: int | None = None
+    after_any: bool = False
+    """`after` may have ended in any way, not just well."""
+    retries: int = 0
+    backoff_s: int | None = None
+    """Pause before the first retry; doubles with each."""
+    preemptible: bool = False
+    preemptor: bool = False
+    min_run_s: int = 0
+    """Not preempted before it ran so long."""
+    same_link: bool = False
+    device_memory_bytes: int | None = None
+    """Free on each device that is granted."""
+    array_size: int = 0
+    """Jobs of the array it belongs to; 0: none. They are numbered one after the other."""
+    array_index: int = 0
+    """What the user called this one, in its STOKER_ARRAY_INDEX."""
+    array_place: int = 0
+    """Its place among them, from 0: job - array_place is the first one's number."""
+
+    @property
+    def may_run_again(self) -> bool:
+        """Whether an attempt may be followed by another one."""
+        return self.retries > 0 or self.preemptible
 
 
 class DeviceShare(Record, frozen=True):
@@ -92,6 +150,12 @@ class DeviceInfo(Record, frozen=True):
     unavailable: str = ""
     """Why it must not be granted ("held by pid 812 (python3)"), or empty."""
     sim: bool = False
+    numa: int | None = None
+    """NUMA node it is attached to, as the kernel counts them."""
+    link: int = 0
+    """Devices of a node with the same number share a fast link; 0: not known, or none."""
+    bus: int = 0
+    """The same for a PCIe switch."""
 
 
 class NodeReport(Record, frozen=True):
@@ -106,6 +170,8 @@ class NodeReport(Record, frozen=True):
     devices: tuple[DeviceInfo, ...] = ()
     missing: tuple[str, ...] = ()
     """What does not work here, one sentence each, shown by `nodes` and the report."""
+    labels: tuple[str, ...] = ()
+    """Labels "key=value" from the node's settings."""
 
 
 class Observation(Record, frozen=True):
@@ -118,6 +184,15 @@ class Observation(Record, frozen=True):
     load_milli: int
     memory_free_bytes: int
     devices: tuple[DeviceSample, ...] = ()
+    jobs: tuple[JobSample, ...] = ()
+
+
+class JobSample(Record, frozen=True):
+    """Device time of a running attempt so far, as its trace measured it."""
+
+    job: int
+    attempt: int
+    device_ns: int
 
 
 class DeviceSample(Record, frozen=True):
@@ -194,3 +269,5 @@ class Outcome(Record, frozen=True):
     signal: int | None = None
     reason: str = ""
     usage: Usage | None = None
+    device_ns: int | None = None
+    """Measured device time of the attempt; None: not measured, its shares are charged instead."""

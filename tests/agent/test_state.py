@@ -44,7 +44,7 @@ def test_a_new_folder_is_private_from_the_start(tmp_path: Path) -> None:
 
 def test_what_the_first_start_leaves(folder: State) -> None:
     cluster = state.load(folder)
-    assert (folder.root / "format").read_text() == "1\n"
+    assert (folder.root / "format").read_text() == f"{state.FORMAT}\n"
     assert {p.name for p in folder.keys.iterdir()} >= {"scheduler.nk", "agent.nk", "admin.nk"}
     assert all(p.stat().st_mode & 0o077 == 0 for p in folder.root.rglob("*") if p.is_file())
     assert cluster.scheduler_public_key.startswith("U")
@@ -106,7 +106,7 @@ CORRUPTIONS: dict[str, Callable[[State], object]] = {
     "empty key": _write("keys/agent.nk", b""),
     "a format that is no number": _write("format", b"one\n"),
     "an empty format": _write("format", b""),
-    "a format of the future": _write("format", b"2\n"),
+    "a format of the future": _write("format", b"%d\n" % (state.FORMAT + 1)),
     "a format before the first": _write("format", b"0\n"),
     "a folder that is missing": lambda where: where.scheduler.rmdir(),
 }
@@ -135,6 +135,7 @@ def test_an_older_format_is_migrated_step_by_step(
     folder: State, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[str] = []
+    (folder.root / "format").write_text("1\n")
     monkeypatch.setattr(state, "FORMAT", 3)
     monkeypatch.setitem(state.MIGRATIONS, 1, lambda root: seen.append("1 to 2"))
     monkeypatch.setitem(state.MIGRATIONS, 2, lambda root: seen.append("2 to 3"))
@@ -149,6 +150,7 @@ def test_a_migration_that_fails_is_tried_again(
     def fails(root: Path) -> None:
         raise Refused("the disk is full")
 
+    (folder.root / "format").write_text("1\n")
     monkeypatch.setattr(state, "FORMAT", 2)
     monkeypatch.setitem(state.MIGRATIONS, 1, fails)
     with pytest.raises(Refused):

@@ -10,7 +10,8 @@ from stoker.mesh.command import CommandChain, NodeCommand, Position, open_comman
 from stoker.mesh.identity import Identity
 from stoker.mesh.log import LogFull, WrongTail
 from stoker.mesh.model_log import ModelLog
-from stoker.mesh.replica import Replica, Settings
+from stoker.mesh.replica import Replica
+from stoker.mesh.settings import Settings
 from stoker.mesh.snapshots import Snapshot
 from stoker.scheduler.core import Limits
 from stoker.scheduler.nouns import DeviceInfo, JobSpec, NodeReport, Outcome, Owner

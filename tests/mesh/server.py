@@ -99,7 +99,8 @@ class Server:
         """A key and an account for one more user."""
         self.identities[name] = identity.create(self.folder / f"{name}.nk")
         users = {**self.keys.users, name: self.identities[name].public}
-        self.keys = replace(self.keys, users=users)
+        admins = self.keys.admins | ({name} if name == "admin" else set())
+        self.keys = replace(self.keys, users=users, admins=admins)
 
     async def close_connections(self) -> None:
         for nc in self.connections:

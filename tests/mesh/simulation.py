@@ -17,7 +17,8 @@ from stoker.mesh.command import Accepted, CommandChain, DesiredState, Gap, NodeR
 from stoker.mesh.identity import Identity
 from stoker.mesh.log import LogFull, WrongTail
 from stoker.mesh.model_log import ModelLog
-from stoker.mesh.replica import Replica, Settings
+from stoker.mesh.replica import Replica
+from stoker.mesh.settings import Settings
 from stoker.native.errors import Corrupt, StokerError
 from stoker.scheduler.book import Job
 from stoker.scheduler.core import Limits

@@ -36,7 +36,7 @@ def test_what_is_asked_is_what_is_logged() -> None:
         output_bytes_max=0,
     )
     spec = admission.admit(request)
-    for field in spec.__struct_fields__:
+    for field in set(spec.__struct_fields__) - {"array_size", "array_index", "array_place"}:
         assert getattr(spec, field) == getattr(request, field), field
 
 

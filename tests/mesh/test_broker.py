@@ -89,6 +89,7 @@ async def test_a_name_is_written_in_and_cannot_be_forged(server: Server) -> None
         subjects.command("node1"),
         subjects.heartbeat("node1"),
         subjects.LOG,
+        *(subjects.request(noun, verb) for noun, verb in subjects.ADMIN_REQUESTS),
         f"$JS.API.STREAM.INFO.{subjects.LOG_STREAM}",
         "stoker.v1.job.other",
         "$SYS.REQ.SERVER.PING",

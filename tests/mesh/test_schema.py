@@ -29,7 +29,7 @@ def test_golden_documents() -> None:
 
 
 def test_every_subject_has_an_endpoint() -> None:
-    assert set(schema.ENDPOINTS) == set(subjects.USER_REQUESTS)
+    assert set(schema.ENDPOINTS) == set(subjects.REQUESTS)
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def test_two_names_never_share_a_token(one: str, other: str) -> None:
     assert (subjects.token(one) == subjects.token(other)) == (one == other)
 
 
-@given(NAMES, st.sampled_from(subjects.USER_REQUESTS))
+@given(NAMES, st.sampled_from(subjects.REQUESTS))
 def test_user_requests(name: str, request: tuple[str, str]) -> None:
     subject = subjects.user_request(name, *request)
     assert subjects.parse_user_request(subject) == (name, *request)

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a JobSpec to what the core takes: names become ids, wishes become options.
+
+Relied on by work. Pure. Owns the expansion of an array into jobs of their own, each with its own
+key, and what a device model's name may be shortened to.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from stoker.native.errors import BadRequest
+from stoker.scheduler.names import hash64, name_id, queue_id
+from stoker.scheduler.nouns import JobSpec, NodeReport, Owner
+from stoker.scheduler.policies import Option, Placement
+from stoker.scheduler.submit import MODELS_PER_JOB_MAX, Submit
+
+MODELS_SHOWN = 8
+NS = 1_000_000_000
+
+
+def known_models(reports: Iterable[NodeReport]) -> list[str]:
+    """Every device model any node has, by name."""
+    return sorted({device.model for report in reports for device in report.devices})
+
+
+def models_meant(asked: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:
+    """The models behind names or parts of names, whatever their case; BadRequest for none."""
+    everything = list(known)
+    meant: dict[str, None] = {}
+    for words in asked:
+        exact = [model for model in everything if model.lower() == words.lower()]
+        found = exact or [model for model in everything if words.lower() in model.lower()]
+        if not found:
+            there = ", ".join(everything[:MODELS_SHOWN]) or "none"
+            raise BadRequest(f"no device of model {words!r} is known", hint=f"There are: {there}")
+        meant.update(dict.fromkeys(found))
+    if len(meant) > MODELS_PER_JOB_MAX:
+        raise BadRequest(f"{len(meant)} device models are meant, at most {MODELS_PER_JOB_MAX}")
+    return tuple(meant)
+
+
+def expand(spec: JobSpec, key: bytes, indexes: tuple[int, ...]) -> Iterator[tuple[JobSpec, bytes]]:
+    """The job itself, or each job of an array with its own key."""
+    if not indexes:
+        yield spec, key
+    for place, index in enumerate(indexes):
+        own = msgspec.structs.replace(
+            spec, array_size=len(indexes), array_index=index, array_place=place
+        )
+        mark = key + place.to_bytes(4, "little")
+        yield own, hashlib.blake2b(mark, digest_size=16).digest() if key else b""
+
+
+def submit(owner: Owner, key: bytes, spec: JobSpec, raw: bytes, models: Iterable[str]) -> Submit:
+    """The request; `raw` is the encoded spec, by which a key's second use is compared."""
+    return Submit(
+        client=hash64(owner.user.encode()),
+        key=key,
+        spec_hash=hash64(raw),
+        uid=owner.uid,
+        priority=spec.priority,
+        gpu_milli=spec.gpu_milli,
+        cpu_milli=spec.cpu_milli or 0,
+        memory_bytes=spec.memory_bytes or 0,
+        device_memory_bytes=spec.device_memory_bytes or 0,
+        estimate_ns=int((spec.estimate_s or 0) * NS),
+        after=spec.after or 0,
+        group=name_id(f"{owner.user}/{spec.group}") if spec.group else 0,
+        models=tuple(map(name_id, models)),
+        require=tuple(map(name_id, spec.require)),
+        avoid=tuple(map(name_id, spec.avoid)),
+        tolerate=tuple(map(name_id, spec.tolerate)),
+        queue=queue_id(spec.queue),
+        min_run_s=spec.min_run_s,
+        backoff_s=spec.backoff_s or 0,
+        placement=placement(spec),
+        options=options(spec),
+        retries=spec.retries,
+    )
+
+
+def placement(spec: JobSpec) -> int:
+    """The core's number of how a node is chosen."""
+    return Placement[spec.placement.upper().replace("-", "_") or "QUEUE"]
+
+
+def options(spec: JobSpec) -> int:
+    """The core's options of a job."""
+    chosen = {
+        Option.PREEMPTIBLE: spec.preemptible,
+        Option.PREEMPTOR: spec.preemptor,
+        Option.ATTRACT: spec.company == "attract",
+        Option.REPEL: spec.company == "repel",
+        Option.SAME_LINK: spec.same_link,
+        Option.AFTER_ANY: spec.after_any,
+    }
+    return sum(option for option, wanted in chosen.items() if wanted)

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What differs between replicas of the scheduler.
+
+Relied on by replica, which is told, and by whoever makes one: the daemon and the simulator.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from stoker.mesh.snapshot_plan import SNAPSHOT_ENTRIES
+from stoker.scheduler.core import Limits
+
+Role = Literal["reading", "electing", "leading", "waiting", "halted"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Of one replica."""
+
+    cluster: str
+    leader: int
+    """This replica's id in TERM entries."""
+    limits: Limits
+    log_max_bytes: int
+    seed: int = 0
+    snapshot_entries: int = SNAPSHOT_ENTRIES
+    measure: bool = True
+    """False in simulations: decision latencies are 0, so bytes do not depend on a clock."""

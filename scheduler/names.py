@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From names to the core's numbers: the one place where a name is hashed.
+
+Relied on by mesh, which turns names of nodes, models, labels, groups and queues into what commands
+carry, and by the simulators. Hashes are stored in the log, so the functions never change. The way
+back is kept where the names are known: reports of nodes and the job book.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Final
+
+from stoker.native.errors import BadRequest
+
+NAME_CHARS_MAX: Final = 63
+LABEL_CHARS_MAX: Final = 128
+DEFAULT_QUEUE: Final = "default"
+"""The queue that is always there, the core's queue 0."""
+
+_NAME = re.compile(r"[a-z0-9]([a-z0-9_.-]*[a-z0-9])?", re.ASCII)
+_LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_./-]*[A-Za-z0-9])?=[A-Za-z0-9_.:/-]*", re.ASCII)
+
+
+def hash64(data: bytes) -> int:
+    """64 bits of blake2b."""
+    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
+
+
+def name_id(name: str) -> int:
+    """The core's id of a node, a device model, a label "key=value" or a group; never 0."""
+    return hash64(name.encode()) or 1
+
+
+def queue_id(name: str) -> int:
+    """The core's id of a queue, 32 bits; 0 for the default queue and for no name at all."""
+    if name in ("", DEFAULT_QUEUE):
+        return 0
+    return hash64(b"queue\0" + name.encode()) & 0xFFFF_FFFF or 1
+
+
+def check_name(name: str, what: str) -> str:
+    """The name of a queue or a group as it is; BadRequest for one that cannot be one."""
+    if len(name) > NAME_CHARS_MAX or not _NAME.fullmatch(name):
+        raise BadRequest(
+            f"{what} {name[:80]!r} is no name: up to {NAME_CHARS_MAX} of a-z 0-9 _ . -,"
+            " with a letter or digit at both ends"
+        )
+    return name
+
+
+def check_label(label: str, what: str = "label") -> str:
+    """A label "key=value" as it is; BadRequest for anything else."""
+    if len(label) > LABEL_CHARS_MAX or not _LABEL.fullmatch(label):
+        raise BadRequest(f"{what} {label[:80]!r} is not KEY=VALUE of at most {LABEL_CHARS_MAX}")
+    return label
+
+
+def label_key(label: str) -> str:
+    """What stands before the "="."""
+    return label.partition("=")[0]
