@@ -399,6 +399,32 @@ static void check_choices(struct sk_frag_table *table, struct sk_frag_node *node
 	      cost_on(table, node, 64000, 2, whole, light));
 }
 
+static int64_t published(double added)
+{
+	return (100 - (int64_t)(100 / (1 + exp(added / 1000)))) * 65536;
+}
+
+/* Every step of the published score to one milli: waste added by the last processor that the only
+ * class needs, and waste taken away by a request that the only class could not have used. */
+static void check_steps(struct sk_frag_table *table, struct sk_frag_node *node)
+{
+	const struct sk_frag_class only = {
+		.cpu_milli = 1000, .weight = 1, .gpu_milli = 1, .count = 1};
+	uint16_t free[5];
+
+	CHECK(!sk_frag_table_init(table, SK_FRAG_FGD, &only, 1));
+	for (uint32_t added = 5; added <= 5 * SK_FRAG_MILLI; added++) {
+		const struct sk_frag_request last = {.cpu_milli = 1};
+		uint16_t milli = (uint16_t)(added / 5);
+		const struct sk_frag_request taken = {.gpu_milli = milli, .count = 5};
+
+		for (uint32_t index = 0; index < 5; index++)
+			free[index] = (uint16_t)((added + index) / 5);
+		CHECK(cost_on(table, node, 1000, 5, free, last) == published(added) + added);
+		CHECK(cost_on(table, node, 999, 5, free, taken) == published(-5.0 * milli) + added);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	struct sk_frag_table *table = malloc(sizeof *table);
@@ -408,6 +434,7 @@ int main(int argc, char **argv)
 	random_state = strtoull(seed_given, NULL, 10);
 	check_refusals(table);
 	check_choices(table, node);
+	check_steps(table, node);
 	for (step_now = 0; step_now < 1500; step_now++)
 		check_world(table, node);
 	printf("%016llx\n", (unsigned long long)digest);
