@@ -139,7 +139,7 @@ class SubmitWork(Work):
         )
 
     def answer(self, fates: list[Fate], applied: Applied, state: State) -> Any:
-        command, rejected = fates[0]
+        command, rejected = next(filter(_not_taken, fates), fates[0])
         if rejected is not None and rejected.reason == Reason.UNKNOWN_QUEUE:
             return NotFound(f"there is no queue {self.queue!r}", hint="stoker queue list")
         if rejected is not None and rejected.reason != Reason.DUPLICATE:
@@ -394,6 +394,10 @@ def _refusal(rejected: Rejected, state: State) -> StokerError:
     kind = Refused if rejected.reason in _FULL else BadRequest
     asked, have, job = rejected.asked, rejected.have, rejected.job
     return kind(wording.words(state.book, rejected.reason, asked=asked, have=have, job=job))
+
+
+def _not_taken(fate: Fate) -> bool:
+    return fate.rejected is not None and fate.rejected.reason != Reason.DUPLICATE
 
 
 def _no_matter(rejected: Rejected) -> bool:
