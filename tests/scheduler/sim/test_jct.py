@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replays small enough to be worked out by hand, and what must hold for any replay."""
+
+from __future__ import annotations
+
+import pytest
+
+from stoker.native.errors import BadRequest
+from stoker.scheduler.sim.chance import Chance
+from stoker.scheduler.sim.jct import Replay, Settings, replay
+from stoker.scheduler.sim.jct_cluster import cluster_of
+from stoker.scheduler.sim.jct_policy import POLICIES, Policy, policies_of
+from stoker.scheduler.sim.jct_trace import SECOND, TraceJob
+
+ONE_NODE = cluster_of([("gpu", 2)], 2)
+
+
+def job(at: int, gpus: int, runs: int, tenant: str = "a") -> TraceJob:
+    return TraceJob("", tenant, at * SECOND, gpus, runs * SECOND)
+
+
+def ends(done: Replay) -> list[float]:
+    """When each job ended, in seconds."""
+    assert not done.refused and not done.unfinished
+    return [(run.end_ns or 0) / SECOND for run in done.runs]
+
+
+LINE = [job(0, 1, 100), job(1, 2, 10), job(2, 1, 5)]
+"""A long job on half the node, one that wants all of it, and a short one that would fit."""
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [("fifo", [100, 110, 115]), ("sjf", [100, 110, 7])],
+)
+def test_who_goes_first_by_policy(policy: str, expected: list[float]) -> None:
+    assert ends(replay(LINE, ONE_NODE, POLICIES[policy])) == expected
+
+
+def test_shortest_first_overtakes_in_line() -> None:
+    jobs = [job(0, 2, 50), job(1, 2, 100), job(2, 2, 10), job(3, 2, 40)]
+    assert ends(replay(jobs, ONE_NODE, POLICIES["sjf"])) == [50, 200, 60, 100]
+
+
+def test_waiting_is_the_time_without_devices() -> None:
+    done = replay(LINE, ONE_NODE, POLICIES["fifo"])
+    assert [run.wait_ns // SECOND for run in done.runs] == [0, 99, 108]
+    assert [run.jct_ns // SECOND for run in done.runs] == [100, 109, 113]
+
+
+def test_a_gang_waits_for_all_its_nodes() -> None:
+    cluster = cluster_of([("gpu", 4)], 2)
+    jobs = [job(0, 1, 30), job(0, 4, 10), job(0, 2, 7)]
+    assert ends(replay(jobs, cluster, POLICIES["fifo"])) == [30, 40, 47]
+
+
+def test_a_gang_over_two_models_is_as_slow_as_the_slower() -> None:
+    models = (("fast", 10 * SECOND), ("slow", 40 * SECOND))
+    cluster = cluster_of([("slow", 1), ("fast", 1)], 1)
+    jobs = [TraceJob("", "a", 0, 2, 40 * SECOND, models)]
+    assert ends(replay(jobs, cluster, POLICIES["fifo"])) == [40]
+
+
+def test_a_job_runs_only_on_models_that_its_trace_knows() -> None:
+    jobs = [TraceJob("", "a", 0, 1, 10 * SECOND, (("fast", 10 * SECOND),)) for _ in range(2)]
+    cluster = cluster_of([("slow", 1), ("fast", 1)], 1)
+    assert ends(replay(jobs, cluster, POLICIES["fifo"])) == [10, 20]
+    with pytest.raises(BadRequest, match="run on fast, of which the cluster has none"):
+        replay(jobs, ONE_NODE, POLICIES["fifo"])
+
+
+def test_a_job_that_no_cluster_of_this_size_can_hold_is_refused_by_the_core() -> None:
+    done = replay([job(0, 4, 10), job(0, 1, 5)], ONE_NODE, POLICIES["fifo"])
+    assert sum(done.refused.values()) == 1 and not done.unfinished
+    assert [run.index for run in done.runs] == [1]
+
+
+def test_jobs_that_arrive_together_are_more_than_one_batch() -> None:
+    jobs = [job(0, 1, 1) for _ in range(2500)]
+    done = replay(jobs, ONE_NODE, POLICIES["fifo"])
+    assert ends(done)[-1] == 1250 and done.peak_waiting == 2498
+
+
+def test_wrong_estimates_change_the_order_and_not_the_run_times() -> None:
+    jobs = [job(0, 2, 100), *(job(1, 2, 10 + i) for i in range(8))]
+    exact = replay(jobs, ONE_NODE, POLICIES["sjf"])
+    wrong = replay(jobs, ONE_NODE, POLICIES["sjf"], Settings(estimate_error=9.0, seed=3))
+    assert ends(exact) != ends(wrong)
+    assert (
+        max(ends(exact)) == max(ends(wrong)) == sum(run.job.run_ns for run in exact.runs) / SECOND
+    )
+
+
+def random_jobs(seed: int, count: int) -> list[TraceJob]:
+    chance = Chance(seed)
+    jobs, at = [], 0
+    for _ in range(count):
+        at += chance.below(8)
+        jobs.append(job(at, (1, 1, 1, 2, 4, 8)[chance.below(6)], 1 + chance.below(60),
+                        "abc"[chance.below(3)]))  # fmt: skip
+    return jobs
+
+
+CLUSTER = cluster_of([("gpu", 11)], 4)
+
+
+@pytest.mark.parametrize("policy", policies_of("all"), ids=lambda policy: policy.name)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_what_holds_under_every_policy(policy: Policy, seed: int) -> None:
+    jobs = random_jobs(seed, 150)
+    done = replay(jobs, CLUSTER, policy, Settings(restart_s=2))
+    assert len(done.runs) == len(jobs) and not done.refused and not done.unfinished
+    for run in done.runs:
+        assert run.held_ns >= run.job.run_ns
+        assert run.held_ns <= run.job.run_ns + run.preemptions * 2 * SECOND
+        assert run.wait_ns >= 0
+        if run.bound_ns is not None:
+            assert run.wait_ns <= run.bound_ns
+    used = sum(run.held_ns * run.job.gpus for run in done.runs)
+    assert used <= CLUSTER.gpus * max(run.end_ns or 0 for run in done.runs)
+
+
+@pytest.mark.parametrize("policy", policies_of("all"), ids=lambda policy: policy.name)
+def test_the_same_trace_gives_the_same_replay(policy: Policy) -> None:
+    jobs = random_jobs(7, 80)
+    first, second = (replay(jobs, CLUSTER, policy, Settings(2, 0.5, 1)) for _ in range(2))
+    assert ends(first) == ends(second)
+
+
+def test_progress_is_told_in_steps() -> None:
+    told: list[float] = []
+    replay([job(0, 1, 1) for _ in range(600)], ONE_NODE, POLICIES["fifo"], progress=told.append)
+    assert told == [256, 256]
