@@ -10,7 +10,11 @@ import importlib
 
 import click
 
-SIMULATORS: dict[str, tuple[str, str]] = {}
+SIMULATORS: dict[str, tuple[str, str]] = {
+    "openb": ("stoker.tui.sim_openb_commands", "Share of GPUs given out on the Alibaba 2023 trace"),
+    "power": ("stoker.tui.sim_power_commands", "What the cluster draws, by placement"),
+    "jct": ("stoker.tui.sim_jct_commands", "Completion times, waiting, fairness on traces of jobs"),
+}
 """Simulator -> (module that defines a click command sim_<name>_command, one-line help)."""
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`stoker sim openb` and `stoker sim power`: a published GPU trace through the scheduler's core.
+"""`stoker sim openb`: a published GPU trace through the scheduler's core.
 
-Relied on by the table in `sim_commands.py`. Reads the files, spreads the runs over processes and
-prints; what a run does is in `scheduler/sim`.
+Relied on by the table in `sim_commands.py` and by `sim_power_commands`. Reads the files, spreads
+the runs over processes and prints; what a run does is in `scheduler/sim`.
 """
 
 from __future__ import annotations
@@ -136,36 +136,40 @@ def gpus(machines: Sequence[Machine]) -> int:
     return sum(machine.gpus for machine in machines)
 
 
-_nodes = click.argument("nodes", type=click.Path(dir_okay=False, path_type=Path))
-_pods = click.argument(
+nodes_argument = click.argument("nodes", type=click.Path(dir_okay=False, path_type=Path))
+pods_argument = click.argument(
     "pods", nargs=-1, required=True, type=click.Path(dir_okay=False, path_type=Path)
 )
-_seeds = click.option("--seeds", default="42-51", show_default=True, help="Such as 42-51 or 1,3.")
-_arrivals = click.option(
+seeds_option = click.option(
+    "--seeds", default="42-51", show_default=True, help="Such as 42-51 or 1,3."
+)
+arrivals_option = click.option(
     "--arrivals",
     type=click.FloatRange(1, 1000),
     default=130,
     show_default=True,
     help="GPU demand that arrives, in percent of the cluster's GPUs.",
 )
-_processes = click.option(
+processes_option = click.option(
     "--processes", type=click.IntRange(1, 256), help="At once; as many as CPUs by default."
 )
-_json = click.option("--json", "as_json", is_flag=True, help="Print one object.")
-_plot = click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="An SVG file.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one object.")
+plot_option = click.option(
+    "--plot", type=click.Path(dir_okay=False, path_type=Path), help="An SVG file."
+)
 
 
 @click.command("openb")
-@_nodes
-@_pods
+@nodes_argument
+@pods_argument
 @click.option(
     "--policy",
     default="default",
     show_default=True,
     help="One or several of default, fgd, pack, spread, random, power, with commas between.",
 )
-@_seeds
-@_arrivals
+@seeds_option
+@arrivals_option
 @click.option("--departures", is_flag=True, help="Tasks leave after their time in the trace.")
 @click.option(
     "--migrations",
@@ -173,9 +177,9 @@ _plot = click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), 
     default=0,
     help="Running tasks that may be moved to make room, at most, in one run.",
 )
-@_processes
-@_json
-@_plot
+@processes_option
+@json_option
+@plot_option
 def sim_openb_command(
     *,
     nodes: Path,
@@ -253,8 +257,8 @@ def _openb_text(report: dict[str, Any]) -> str:
         runs = row["runs"]
         lines.append(
             f"{row['name']:{wide}}  {row['policy']:8} {row['mean_alloc_pct']:8.2f} "
-            f"{row['sd_pct']:6.2f} {_cell(row['published_fgd_pct'])} "
-            f"{_cell(row['above_published_pct'], '+')} "
+            f"{row['sd_pct']:6.2f} {cell(row['published_fgd_pct'])} "
+            f"{cell(row['above_published_pct'], '+')} "
             f"{_mean(runs, 'dropped'):9.1f} {_mean(runs, 'moves'):6.1f}"
         )
     lines.append(
@@ -264,7 +268,7 @@ def _openb_text(report: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _cell(value: float | None, sign: str = "") -> str:
+def cell(value: float | None, sign: str = "") -> str:
     return f"{'-':>7}" if value is None else f"{value:{sign}7.2f}"
 
 

@@ -3,8 +3,8 @@
 
 Relied on by the power simulator, for measuring and for telling the core. Model and figures: Lettich
 et al., "Power- and Fragmentation-aware Online Scheduling for GPU Datacenters", CCGrid 2025, as in
-Fr4nz83/PWR-plugin-kubernetes (pkg/type/open-gpu-share/utils/const.go, pkg/type/resource.go and, for
-which CPU goes with which GPU, data/2 - Add CPU models to YAML nodes).
+Fr4nz83/PWR-plugin-kubernetes (pkg/type/open-gpu-share/utils/const.go, pkg/type/resource.go). Their
+evaluation names no CPU models, so that every machine has the sockets that their code then assumes.
 """
 
 from __future__ import annotations
@@ -33,10 +33,8 @@ class Socket(NamedTuple):
     cores: int
 
 
-_XEON_8163 = Socket(20, 165, 24)
-_XEON_E5_2682 = Socket(15, 120, 16)
-_XEON_6326 = Socket(20, 185, 16)
-_XEON_8369B = Socket(20, 270, 32)
+SOCKET: Final = Socket(15, 120, 16)
+"""Intel Xeon E5-2682 v4."""
 
 GPUS: Final[dict[str, Watts]] = {
     "T4": Watts(10, 70),
@@ -49,19 +47,6 @@ GPUS: Final[dict[str, Watts]] = {
     "G3": Watts(50, 400),
 }
 """By the trace's model names; its undisclosed G2 counts as an A10 and G3 as an A100."""
-
-SOCKETS: Final[dict[str, Socket]] = {
-    "": _XEON_E5_2682,
-    "T4": _XEON_8163,
-    "P100": _XEON_E5_2682,
-    "V100M16": _XEON_6326,
-    "V100M32": _XEON_6326,
-    "A10": _XEON_8369B,
-    "A100": _XEON_8369B,
-    "G2": _XEON_8369B,
-    "G3": _XEON_8369B,
-}
-"""The CPU of a machine by the model of its GPUs."""
 
 
 def check_models(machines: Iterable[Machine], file: str) -> None:
@@ -76,11 +61,10 @@ def check_models(machines: Iterable[Machine], file: str) -> None:
 
 def cpu_watts(machine: Machine, used_milli: int) -> int:
     """What the sockets of a machine draw with so much of its CPU given out."""
-    socket = SOCKETS[machine.model if machine.gpus else ""]
     cores = -(-machine.cpu_milli // 2000)
     working = cores - (machine.cpu_milli - used_milli) // 2000
-    active = -(-working // socket.cores)
-    return (-(-cores // socket.cores) - active) * socket.idle + active * socket.full
+    active = -(-working // SOCKET.cores)
+    return (-(-cores // SOCKET.cores) - active) * SOCKET.idle + active * SOCKET.full
 
 
 class Meter:

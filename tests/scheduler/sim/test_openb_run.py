@@ -59,7 +59,7 @@ def test_power_has_a_point_for_each_percent() -> None:
     assert result.watts is not None
     assert len(result.watts) == len(result.curve)
     assert result.watts == sorted(result.watts)
-    assert result.watts[0] == (15 + 15) * 0 + 20 + 20 + 2 * 10 + 2 * 30
+    assert result.watts[0] == 15 + 15 + 2 * 10 + 2 * 30
 
 
 def test_a_summary_is_mean_and_population_deviation() -> None:

@@ -12,17 +12,17 @@ from stoker.scheduler.sim.openb import Machine, Task
 from stoker.scheduler.sim.power import Draw, Meter, check_models, cpu_watts, saving_pct
 
 T4 = Machine("a", 104_000, 1 << 40, 2, "T4")
-"""52 cores: 3 sockets of 24."""
+"""52 cores: 4 sockets of 16."""
 
 
 @pytest.mark.parametrize(
     ("used_milli", "watts"),
     [
-        (0, 3 * 20),
-        (1, 165 + 2 * 20),
-        (48_000, 165 + 2 * 20),
-        (48_001, 2 * 165 + 20),
-        (104_000, 3 * 165),
+        (0, 4 * 15),
+        (1, 120 + 3 * 15),
+        (32_000, 120 + 3 * 15),
+        (32_001, 2 * 120 + 2 * 15),
+        (104_000, 4 * 120),
     ],
 )
 def test_a_socket_with_any_work_draws_all(used_milli: int, watts: int) -> None:
@@ -31,14 +31,14 @@ def test_a_socket_with_any_work_draws_all(used_milli: int, watts: int) -> None:
 
 def test_a_gpu_with_any_task_draws_all() -> None:
     meter = Meter([T4, Machine("b", 8000, 1, 1, "G3")])
-    idle = 60 + 2 * 10 + 20 + 50
+    idle = 60 + 2 * 10 + 15 + 50
     assert meter.watts == idle
     meter.took(Task(1000, 1, 1, 300), Placed(1, 0, (DeviceShare(1, 300),)))
-    assert meter.watts == idle + (165 - 20) + (70 - 10)
+    assert meter.watts == idle + (120 - 15) + (70 - 10)
     meter.took(Task(1000, 1, 1, 300), Placed(2, 0, (DeviceShare(1, 300),)))
-    assert meter.watts == idle + (165 - 20) + (70 - 10)
+    assert meter.watts == idle + (120 - 15) + (70 - 10)
     meter.took(Task(1000, 1, 1, 1000), Placed(3, 1, (DeviceShare(0, 1000),)))
-    assert meter.watts == idle + (165 - 20) + (70 - 10) + (270 - 20) + (400 - 50)
+    assert meter.watts == idle + (120 - 15) + (70 - 10) + (120 - 15) + (400 - 50)
 
 
 def test_a_model_of_unknown_draw_is_refused() -> None:

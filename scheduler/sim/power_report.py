@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cluster power by placement at equal allocation, as the report of `stoker sim power` has it.
+
+Relied on by that command. Pure. Two placements are compared where both have given out the same
+share of GPUs, so that drawing less by placing less is no saving.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from stoker.scheduler.sim.openb_run import Result, mean, mean_curve
+from stoker.scheduler.sim.power import Draw, saving_pct
+
+BASELINE: Final = "fgd"
+STEP_PCT: Final = 5
+"""Between the points of the comparison."""
+LOW_LOAD_PCT: Final = 50
+"""Low load is up to this share of the GPUs given out."""
+
+
+def draw(results: Sequence[Result]) -> Draw:
+    """The mean over seeds of one workload under one placement."""
+    return Draw(
+        mean_curve([result.curve for result in results]),
+        mean_curve([result.watts or [] for result in results]),
+    )
+
+
+def comparison(name: str, by_policy: Mapping[str, Sequence[Result]]) -> dict[str, Any]:
+    """One workload: the baseline and, for each other placement, what it saves."""
+    draws = {policy: draw(results) for policy, results in by_policy.items()}
+    rows = [_row(policy, found, draws.get(BASELINE)) for policy, found in draws.items()]
+    return {"name": name, "policies": rows}
+
+
+def _row(policy: str, found: Draw, baseline: Draw | None) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "policy": policy,
+        "final_alloc_pct": round(found.allocation_pct[-1], 4),
+        "idle_kw": round(found.watts[0] / 1000, 3),
+        "final_kw": round(found.watts[-1] / 1000, 3),
+        "curve": [
+            {"arrived_pct": at, "alloc_pct": round(alloc, 4), "kw": round(watts / 1000, 3)}
+            for at, (alloc, watts) in enumerate(zip(found.allocation_pct, found.watts, strict=True))
+        ],
+    }
+    if baseline is not None and policy != BASELINE:
+        row |= savings(found, baseline)
+    return row
+
+
+def savings(found: Draw, baseline: Draw) -> dict[str, Any]:
+    """Against the baseline; null where no allocation is reached by both."""
+    points = []
+    for pct in range(STEP_PCT, 100, STEP_PCT):
+        saved, ours = saving_pct(found, baseline, pct), found.at_allocation(pct)
+        theirs = baseline.at_allocation(pct)
+        if saved is not None and ours is not None and theirs is not None:
+            points.append(
+                {
+                    "alloc_pct": pct,
+                    "kw": round(ours / 1000, 3),
+                    f"{BASELINE}_kw": round(theirs / 1000, 3),
+                    "saving_pct": round(saved, 3),
+                }
+            )
+    saved_all = [point["saving_pct"] for point in points]
+    low = [point["saving_pct"] for point in points if point["alloc_pct"] <= LOW_LOAD_PCT]
+    return {
+        "at_equal_allocation": points,
+        "low_load_saving_pct": round(mean(low), 3) if low else None,
+        "best_saving_pct": max(saved_all, default=None),
+        "worst_saving_pct": min(saved_all, default=None),
+    }
