@@ -20,24 +20,39 @@ CLASSES_MAX: Final = 128
 
 
 class TaskClass(NamedTuple):
-    """One shape and how many tasks have it. Memory is no part of a shape: it is never scarce."""
+    """One shape and how many tasks have it. Tasks that differ in memory alone are one shape."""
 
     cpu_milli: int
     gpus: int
     gpu_milli: int
     models: tuple[str, ...]
     number: int
+    memory_bytes: int = 0
+    """Their mean."""
+
+    @property
+    def demand_milli(self) -> int:
+        """Thousandths of a GPU, all of its GPUs together."""
+        return self.gpus * self.gpu_milli
+
+
+_Shape = tuple[int, int, int, tuple[str, ...]]
 
 
 def target_classes(tasks: Iterable[Task], cover_pct: float = COVER_PCT) -> list[TaskClass]:
     """By count, the most frequent first; of equally frequent ones the smaller demand first."""
-    counts = Counter((task.cpu_milli, task.gpus, task.gpu_milli, task.models) for task in tasks)
+    counts: Counter[_Shape] = Counter()
+    memory: Counter[_Shape] = Counter()
+    for task in tasks:
+        shape = (task.cpu_milli, task.gpus, task.gpu_milli, task.models)
+        counts[shape] += 1
+        memory[shape] += task.memory_bytes
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0][1:3], item[0]))
     need = sum(counts.values()) * cover_pct / 100
     found: list[TaskClass] = []
     for shape, count in ranked:
         if need <= 0 or len(found) == CLASSES_MAX:
             break
-        found.append(TaskClass(*shape, count))
+        found.append(TaskClass(*shape, count, memory[shape] // count))
         need -= count
     return found

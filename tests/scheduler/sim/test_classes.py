@@ -10,17 +10,17 @@ from stoker.scheduler.sim.openb import Task
 def test_the_most_frequent_shapes_cover_the_share() -> None:
     tasks = [Task(2000, 1, 1, 500)] * 6 + [Task(1000, 1, 0, 0)] * 3 + [Task(9000, 1, 8, 1000)]
     assert target_classes(tasks, 90) == [
-        TaskClass(2000, 1, 500, (), 6),
-        TaskClass(1000, 0, 0, (), 3),
+        TaskClass(2000, 1, 500, (), 6, 1),
+        TaskClass(1000, 0, 0, (), 3, 1),
     ]
-    assert len(target_classes(tasks, 91)) == 3
+    assert target_classes(tasks, 91)[2].demand_milli == 8000
 
 
 def test_models_make_a_shape_and_memory_does_not() -> None:
     tasks = [Task(1, 5, 1, 500, ("T4",)), Task(1, 6, 1, 500, ("T4",)), Task(1, 5, 1, 500)]
     assert target_classes(tasks, 100) == [
-        TaskClass(1, 1, 500, ("T4",), 2),
-        TaskClass(1, 1, 500, (), 1),
+        TaskClass(1, 1, 500, ("T4",), 2, 5),
+        TaskClass(1, 1, 500, (), 1, 5),
     ]
 
 
