@@ -20,6 +20,7 @@ from stoker.scheduler.records import (
     Shares,
     unpack_shares,
 )
+from stoker.scheduler.remedies import REMEDIES, Remedy
 from stoker.scheduler.submit import Submit, Submitter, unpack_ask
 
 _REJECTED = Struct("<IHHQQQ")
@@ -158,6 +159,14 @@ class Explained(NamedTuple):
     job: int
     asked: int
     have: int
+    detail: int = 0
+    """More on the reason: for PLACED_ON why there, for ENDED the state's code, for a node that is
+    kept out the refusal, for QUEUE_AT_LIMIT how deep the queue is, for a placement its policy."""
+
+    @property
+    def remedies(self) -> tuple[Remedy, ...]:
+        """What would help, the least intrusive first; empty where nothing need be done."""
+        return REMEDIES.get(self.reason, ())
 
     def text(self, node_name: Callable[[int], str] = str) -> str:
         """One sentence; `node_name` turns the core's node id into a name."""
@@ -349,7 +358,7 @@ def _start(f: tuple[Any, ...]) -> Start:
 
 
 def unpack_explained(raw: bytes) -> list[Explained]:
-    return [Explained(f[0], *f[2:]) for f in _EXPLAIN.iter_unpack(raw)]
+    return [Explained(f[0], *f[2:], f[1]) for f in _EXPLAIN.iter_unpack(raw)]
 
 
 def unpack_job(raw: bytes) -> JobInfo:

@@ -207,7 +207,7 @@ _SENTENCES: Final[dict[int, str]] = {
     Reason.NO_NODE_HAS_CPU: "asks for {asked} milli-CPU, the largest node has {have}",
     Reason.NO_NODE_HAS_MEMORY: "asks for {asked} bytes of memory, the largest node has {have}",
     Reason.NO_NODE_FITS: "no node has devices, CPU and memory together for this request",
-    Reason.GANG_TOO_LARGE: "asks for {asked} tasks at once, all nodes together hold {have}",
+    Reason.GANG_TOO_LARGE: "asks for {asked} tasks at once, the nodes can hold {have}",
     Reason.NOT_PENDING: "job {job} is not waiting",
     Reason.WRONG_ATTEMPT: "attempt {asked} does not follow attempt {have}",
     Reason.STALE_ATTEMPT: "attempt {asked} is not attempt {have}, which is the current one",
@@ -273,7 +273,7 @@ _SENTENCES: Final[dict[int, str]] = {
     Reason.BAD_QUOTA: "a guarantee of {asked} milli is above the limit of {have}",
     Reason.OVER_LIMIT: "queue {job} would hold {asked} milli, its limit is {have}",
     Reason.BAD_OPTIONS: "options {asked} are unknown or contradict each other",
-    Reason.BAD_RETRIES: "{asked} is more than the limit of {have} for retries",
+    Reason.BAD_RETRIES: "{asked} is more than the limit of {have} for retries or for the pause",
     Reason.BAD_AFTER: "job {job}, which it is to follow, is unknown or did not end well",
     Reason.NOT_RUNNING: "job {job} is not running",
     Reason.NOT_PREEMPTIBLE: "job {job} may not be preempted",
@@ -286,13 +286,13 @@ _SENTENCES: Final[dict[int, str]] = {
     Reason.REPELLED: "a task of the group that is to be avoided runs there",
     Reason.NOT_ATTRACTED: "no task of its group runs there",
     Reason.DEVICE_MEMORY_FULL: "the device has {have} bytes of memory free, {asked} are needed",
-    Reason.LINK_BROKEN: "the devices do not share a link",
+    Reason.LINK_BROKEN: "needs {asked} devices that share a link, {have} do",
     Reason.HELD: "job {job} is held",
     Reason.NOT_CUSTOM: "the placement of job {job} is not left to outside",
     Reason.GANG_SPREAD: "a task of the same job runs there",
     Reason.GANG_PACKED: "a task of the same job runs elsewhere",
-    Reason.NO_NODE_HAS_LABELS: "no node has the labels that are required",
-    Reason.NO_NODE_HAS_MODEL: "no device of this model is known",
+    Reason.NO_NODE_HAS_LABELS: "none of {have} nodes has the labels and taints it asks for",
+    Reason.NO_NODE_HAS_MODEL: "no node that it accepts has a device of the model it asks for",
     Reason.NO_NODE_HAS_DEVICE_MEMORY: "asks for {asked} bytes of a device's memory, the largest has {have}",
     Reason.OVER_ANY_LIMIT: "asks for {asked} milli, its queue may never hold more than {have}",
     Reason.AFTERS_FULL: "{have} jobs wait for job {job} already, which is the limit",
@@ -312,7 +312,7 @@ _SENTENCES: Final[dict[int, str]] = {
     Reason.WAITS_UNTIL: "waits until {have} ns before its next attempt",
     Reason.WAITS_FOR_JOB: "waits for the end of j{job}",
     Reason.QUEUE_AT_LIMIT: "queue {job} would hold {asked} milli, its limit is {have}",
-    Reason.QUEUE_TURN: "queue {job} goes first, it has used less of its share",
+    Reason.QUEUE_TURN: "it fits, but queue {job} goes first",
     Reason.NEEDS_MODEL: "nodes without an accepted device model: {count}",
     Reason.NEEDS_LABELS: "nodes kept out by labels: {count}",
     Reason.NEEDS_TOLERATION: "nodes with a taint it does not tolerate: {count}",
@@ -322,9 +322,22 @@ _SENTENCES: Final[dict[int, str]] = {
     Reason.NEEDS_LINK: "nodes whose free devices share no link: {count}",
     Reason.EXPECTED_START: "expected to start at {have} ns",
     Reason.NEEDS_CHOICE: "its placement is left to a scoring function",
-    Reason.ROOM_BEING_MADE: "jobs being stopped to make room for it: {count}",
+    Reason.ROOM_BEING_MADE: "preempted jobs that still stop where it could run: {count}",
     Reason.WAS_PREEMPTED: "preempted {count} times so far",
 }
+
+
+_NEAREST: Final = frozenset(
+    {
+        Reason.NEEDS_DEVICES,
+        Reason.NEEDS_SHARE,
+        Reason.NEEDS_CPU,
+        Reason.NEEDS_MEMORY,
+        Reason.NEEDS_DEVICE_MEMORY,
+        Reason.NODE_JOBS_FULL,
+    }
+)
+"""Told of the node that lacks least; `count` is how many lack it."""
 
 
 def reason_of(code: int) -> Reason | int:
@@ -349,4 +362,5 @@ def sentence(
     if text is None:
         return f"reason {code}"
     devices = "device" if asked == 1 else "devices"
-    return text.format(asked=asked, have=have, job=job, node=node, count=count, devices=devices)
+    text = text.format(asked=asked, have=have, job=job, node=node, count=count, devices=devices)
+    return f"{text}, the nearest of {count} nodes" if code in _NEAREST and count > 1 else text

@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Why a job is where it is, as data. A waiting job: who is ahead, what the nodes lack and who holds
- * it, ranked by how many nodes say so. A placed one: where, why, and the inputs that mattered.
- * Reads only; costs a pass over the nodes and, for the place in the queue, a bounded walk.
+ * Why a job is where it is, as data. A waiting job: what holds it, who is ahead, what the nodes
+ * lack and who has it, ranked by how many nodes say so, and when it should start. A placed one:
+ * where, why, and the inputs that mattered. Reads only; costs a few passes over the nodes and, for
+ * the place in the queue, a bounded walk.
  */
-#include "core/device.h"
+#include "core/expect.h"
+#include "core/fit.h"
 #include "core/job.h"
+#include "core/lacks.h"
 #include "core/node.h"
 #include "core/pending.h"
+#include "core/policy.h"
+#include "core/queue.h"
 
 #define SK_EXPLAIN_WALK_MAX 65536u /* jobs ahead are counted up to here */
 #define SK_EXPLAIN_HOLDERS 4u
+#define SK_EXPLAIN_LIMITS 4u
 
 struct sk_lines {
 	struct sk_explain *at;
@@ -18,127 +24,22 @@ struct sk_lines {
 	uint32_t count;
 };
 
-enum sk_need { SK_NEED_DEVICES, SK_NEED_CPU, SK_NEED_MEMORY, SK_NEED_PLACE, SK_NEEDS };
-
-/* What the up nodes lack, each with the node that lacks least. */
-struct sk_lacks {
-	struct sk_explain need[SK_NEEDS];
-	struct sk_explain unavailable;
-	uint64_t places; /* tasks of this kind that fit now */
-	uint64_t first;	 /* the node of the first of them */
+/* What is known of a waiting job when its lines are written. */
+struct sk_waiting {
+	uint32_t slot;
+	const struct sk_job *job;
+	struct sk_blocked blocked;
+	struct sk_explain limits[SK_EXPLAIN_LIMITS];
+	uint32_t limits_n;
+	struct sk_lacks lacks;
+	bool fits; /* all tasks at once, now, by itself */
+	bool free; /* fits, is not held and nobody is ahead of it in its queue */
 };
 
 static void sk_line(struct sk_lines *lines, struct sk_explain line)
 {
 	if (lines->count < lines->capacity)
 		lines->at[lines->count++] = line;
-}
-
-static void sk_lack(struct sk_explain *need, uint16_t reason, uint64_t node, uint64_t asked,
-		    uint64_t have)
-{
-	if (!need->count || have > need->have) {
-		need->node = node;
-		need->have = have;
-	}
-	need->reason = reason;
-	need->asked = asked;
-	need->count++;
-}
-
-/* Tasks that the node's free devices can take now; `ret` is what the nearest miss has. */
-static uint64_t sk_devices_take(const struct sk_core *core, uint32_t slot, uint32_t gpu,
-				uint64_t *ret)
-{
-	uint64_t tasks = 0;
-
-	if (gpu >= SK_MILLI) {
-		*ret = core->nodes[slot].devices_free;
-		return *ret / (gpu / SK_MILLI);
-	}
-	*ret = 0;
-	for (uint32_t index = 0; index < core->nodes[slot].devices; index++) {
-		uint32_t free = sk_device_free(sk_device_at(core, slot, index));
-
-		tasks += free / gpu;
-		if (free > *ret)
-			*ret = free;
-	}
-	return tasks;
-}
-
-static uint64_t sk_lower(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
-static void sk_node_unavailable(const struct sk_core *core, uint32_t slot, struct sk_lacks *lacks)
-{
-	for (uint32_t index = 0; index < core->nodes[slot].devices; index++) {
-		const struct sk_device *device = sk_device_at(core, slot, index);
-
-		if (device->available)
-			continue;
-		if (!lacks->unavailable.count++) {
-			lacks->unavailable.reason = SK_DEVICES_UNAVAILABLE;
-			lacks->unavailable.node = core->nodes[slot].id;
-			lacks->unavailable.asked = index;
-			lacks->unavailable.have = device->owner;
-			lacks->unavailable.detail = device->reason;
-		}
-	}
-}
-
-/* Note what this up node lacks; returns the tasks that fit. */
-static uint64_t sk_node_lacks(const struct sk_core *core, const struct sk_job *job, uint32_t slot,
-			      struct sk_lacks *lacks)
-{
-	const struct sk_node *node = &core->nodes[slot];
-	uint64_t fit =
-		core->limits.node_tasks - sk_lower(node->tasks_count, core->limits.node_tasks);
-	uint64_t have;
-
-	if (!fit)
-		sk_lack(&lacks->need[SK_NEED_PLACE], SK_NODE_JOBS_FULL, node->id, 1,
-			node->tasks_count);
-	if (job->ask.cpu_milli) {
-		have = sk_node_cpu_free(node);
-		if (job->ask.cpu_milli > have)
-			sk_lack(&lacks->need[SK_NEED_CPU], SK_NEEDS_CPU, node->id,
-				job->ask.cpu_milli, have);
-		fit = sk_lower(fit, have / job->ask.cpu_milli);
-	}
-	if (job->ask.memory_bytes) {
-		have = sk_node_memory_free(node);
-		if (job->ask.memory_bytes > have)
-			sk_lack(&lacks->need[SK_NEED_MEMORY], SK_NEEDS_MEMORY, node->id,
-				job->ask.memory_bytes, have);
-		fit = sk_lower(fit, have / job->ask.memory_bytes);
-	}
-	if (job->ask.gpu_milli) {
-		bool part = job->ask.gpu_milli < SK_MILLI;
-		uint64_t take = sk_devices_take(core, slot, job->ask.gpu_milli, &have);
-
-		if (!take)
-			sk_lack(&lacks->need[SK_NEED_DEVICES],
-				part ? SK_NEEDS_SHARE : SK_NEEDS_DEVICES, node->id,
-				part ? job->ask.gpu_milli : job->ask.gpu_milli / SK_MILLI, have);
-		fit = sk_lower(fit, take);
-		sk_node_unavailable(core, slot, lacks);
-	}
-	return fit;
-}
-
-static void sk_lacks_all(const struct sk_core *core, const struct sk_job *job,
-			 struct sk_lacks *lacks)
-{
-	for (uint32_t slot = sk_node_next(core, 1); slot; slot = sk_node_next(core, slot + 1)) {
-		uint64_t fit = core->nodes[slot].up ? sk_node_lacks(core, job, slot, lacks) : 0;
-
-		if (fit && !lacks->places)
-			lacks->first = core->nodes[slot].id;
-		lacks->places += fit;
-	}
 }
 
 static void sk_explain_holders(const struct sk_core *core, uint64_t node, struct sk_lines *lines)
@@ -174,55 +75,177 @@ static void sk_explain_lacks(const struct sk_core *core, struct sk_lacks *lacks,
 			if (lacks->need[i].count > most->count)
 				most = &lacks->need[i];
 		if (!most->count)
-			return;
+			break;
 		sk_line(lines, *most);
 		if (most == &lacks->need[SK_NEED_DEVICES])
 			sk_explain_holders(core, most->node, lines);
 		most->count = 0;
 	}
+	if (lacks->unavailable.count)
+		sk_line(lines, lacks->unavailable);
 }
 
-static void sk_explain_behind(const struct sk_core *core, uint32_t slot, struct sk_lines *lines)
+static void sk_explain_hold(const struct sk_job *job, struct sk_lines *lines)
+{
+	switch (job->hold) {
+	case SK_HOLD_TIME:
+		sk_line(lines, (struct sk_explain){.reason = SK_WAITS_UNTIL,
+						   .count = job->retried,
+						   .have = job->not_before_ns});
+		break;
+	case SK_HOLD_AFTER:
+		sk_line(lines,
+			(struct sk_explain){.reason = SK_WAITS_FOR_JOB, .job = job->ask.after});
+		break;
+	case SK_HOLD_DOOMED:
+		sk_line(lines,
+			(struct sk_explain){.reason = SK_AFTER_FAILED, .job = job->ask.after});
+		break;
+	default:
+		break;
+	}
+}
+
+/* Jobs that were preempted and still stop on nodes that this job accepts. */
+static void sk_explain_room(const struct sk_core *core, const struct sk_job *job,
+			    struct sk_lines *lines)
+{
+	struct sk_explain line = {.reason = SK_ROOM_BEING_MADE};
+
+	for (uint32_t slot = core->live.first; slot; slot = core->jobs[slot].order.next) {
+		const struct sk_job *victim = &core->jobs[slot];
+		uint32_t node = victim->tasks_first ? core->tasks[victim->tasks_first].node : 0;
+
+		if (victim->state != SK_STOPPING || victim->verdict != SK_PENDING || !node ||
+		    sk_fit_kind(core, &job->ask, job->models, node))
+			continue;
+		if (!line.count++) {
+			line.job = victim->id;
+			line.node = core->nodes[node].id;
+		}
+	}
+	if (line.count)
+		sk_line(lines, line);
+}
+
+static struct sk_explain sk_ahead(const struct sk_core *core, uint32_t slot)
 {
 	uint32_t at =
 		sk_pending_first(core, core->jobs[slot].queue, sk_queue_kind(&core->jobs[slot]));
 	struct sk_explain line = {.reason = SK_BEHIND, .job = core->jobs[at].id};
 
 	if (core->jobs[slot].hold)
-		return;
+		return line;
 	for (; at != slot && line.count < SK_EXPLAIN_WALK_MAX; at = sk_pending_next(core, at))
 		line.count++;
-	if (line.count)
-		sk_line(lines, line);
+	return line;
 }
 
-static void sk_explain_waiting(const struct sk_core *core, uint32_t slot, struct sk_lines *lines)
+/* Whether those ahead hold it up: never where nobody blocks. */
+static bool sk_held_up(const struct sk_core *core, const struct sk_job *job, uint32_t ahead)
 {
-	const struct sk_job *job = &core->jobs[slot];
-	uint32_t down = core->nodes_count - core->nodes_up;
-	struct sk_lacks lacks = {0};
+	return ahead && core->queues[job->queue].order != SK_ORDER_ANY;
+}
 
-	sk_lacks_all(core, job, &lacks);
-	sk_explain_behind(core, slot, lines);
+static bool sk_goes_first(const struct sk_core *core, uint32_t other, const struct sk_job *job)
+{
+	const struct sk_job *head = &core->jobs[other];
+
+	if (head->ask.priority != job->ask.priority)
+		return head->ask.priority > job->ask.priority;
+	return head->id < job->id;
+}
+
+/* The first waiting job of another queue that goes before this one, which itself could start. */
+static void sk_explain_turn(const struct sk_core *core, const struct sk_job *job,
+			    struct sk_lines *lines)
+{
+	for (uint32_t queue = sk_queue_at(core, SK_QUEUE_DEFAULT); queue;
+	     queue = sk_queue_at(core, queue + 1)) {
+		uint32_t head = sk_pending_first(core, queue, sk_queue_kind(job));
+
+		if (queue == job->queue || !head || !sk_goes_first(core, head, job))
+			continue;
+		sk_line(lines, (struct sk_explain){.reason = SK_QUEUE_TURN,
+						   .job = core->queues[queue].id,
+						   .asked = core->jobs[head].id});
+		return;
+	}
+}
+
+static void sk_explain_nodes(const struct sk_core *core, struct sk_waiting *waiting,
+			     struct sk_lines *lines)
+{
+	uint32_t down = core->nodes_count - core->nodes_up;
+	uint32_t tasks = waiting->job->ask.tasks;
+
 	if (!core->nodes_count)
 		sk_line(lines, (struct sk_explain){.reason = SK_NO_NODES});
-	else if (lacks.places >= job->ask.tasks && !lines->count)
-		sk_line(lines, (struct sk_explain){.reason = SK_READY, .node = lacks.first});
-	else if (lacks.places < job->ask.tasks && job->ask.tasks > 1)
+	else if (waiting->lacks.places < tasks && tasks > 1)
 		sk_line(lines, (struct sk_explain){.reason = SK_GANG_SHORT,
-						   .asked = job->ask.tasks,
-						   .have = lacks.places});
-	if (lacks.places < job->ask.tasks)
-		sk_explain_lacks(core, &lacks, lines);
-	if (lacks.places < job->ask.tasks && lacks.unavailable.count)
-		sk_line(lines, lacks.unavailable);
+						   .asked = tasks,
+						   .have = waiting->lacks.places});
+	if (waiting->lacks.places < tasks && !waiting->blocked.all)
+		sk_explain_lacks(core, &waiting->lacks, lines);
 	if (down)
 		sk_line(lines, (struct sk_explain){.reason = SK_NODES_DOWN,
 						   .count = down,
 						   .have = core->nodes_count});
 }
 
-static void sk_explain_placed(const struct sk_job *job, struct sk_lines *lines)
+static void sk_explain_start(const struct sk_core *core, const struct sk_waiting *waiting,
+			     struct sk_lines *lines)
+{
+	uint64_t at_ns;
+
+	if (waiting->free || !core->nodes_up ||
+	    sk_policy_placement(core, waiting->job) == SK_PLACEMENT_CUSTOM)
+		return;
+	if (sk_expect_start(core, waiting->slot, &at_ns))
+		sk_line(lines, (struct sk_explain){.reason = SK_EXPECTED_START, .have = at_ns});
+}
+
+/* What is neither a place nor an order: holds, limits and choices made elsewhere. */
+static void sk_explain_rules(const struct sk_core *core, const struct sk_waiting *waiting,
+			     struct sk_lines *lines)
+{
+	sk_explain_hold(waiting->job, lines);
+	for (uint32_t i = 0; i < waiting->limits_n && !waiting->fits; i++)
+		sk_line(lines, waiting->limits[i]);
+	if (!waiting->fits && !waiting->job->hold)
+		sk_explain_room(core, waiting->job, lines);
+}
+
+static void sk_explain_waiting(const struct sk_core *core, uint32_t slot, struct sk_lines *lines)
+{
+	struct sk_waiting waiting = {.slot = slot, .job = &core->jobs[slot]};
+	struct sk_explain ahead = sk_ahead(core, slot);
+	bool custom = sk_policy_placement(core, waiting.job) == SK_PLACEMENT_CUSTOM;
+
+	waiting.blocked = sk_limits_block(core, slot, core->now_ns, waiting.limits,
+					  SK_EXPLAIN_LIMITS, &waiting.limits_n);
+	sk_lacks_all(core, slot, core->now_ns, waiting.blocked, 0, &waiting.lacks);
+	waiting.fits = waiting.lacks.places >= waiting.job->ask.tasks;
+	waiting.free =
+		waiting.fits && !waiting.job->hold && !sk_held_up(core, waiting.job, ahead.count);
+	sk_explain_rules(core, &waiting, lines);
+	if (sk_held_up(core, waiting.job, ahead.count))
+		sk_line(lines, ahead);
+	if (waiting.free && !custom)
+		sk_explain_turn(core, waiting.job, lines);
+	if (custom && !waiting.job->hold)
+		sk_line(lines, (struct sk_explain){.reason = SK_NEEDS_CHOICE});
+	else if (waiting.free && !lines->count)
+		sk_line(lines,
+			(struct sk_explain){.reason = SK_READY, .node = waiting.lacks.first});
+	sk_explain_nodes(core, &waiting, lines);
+	if (ahead.count && !sk_held_up(core, waiting.job, ahead.count))
+		sk_line(lines, ahead);
+	sk_explain_start(core, &waiting, lines);
+}
+
+static void sk_explain_placed(const struct sk_core *core, const struct sk_job *job,
+			      struct sk_lines *lines)
 {
 	uint64_t waited = job->place_ns > job->submit_ns ? job->place_ns - job->submit_ns : 0;
 
@@ -231,6 +254,7 @@ static void sk_explain_placed(const struct sk_job *job, struct sk_lines *lines)
 					   .count = job->candidates,
 					   .node = job->node});
 	sk_line(lines, (struct sk_explain){.reason = job->place_reason,
+					   .detail = (uint16_t)sk_policy_placement(core, job),
 					   .count = job->candidates,
 					   .node = job->node,
 					   .asked = job->ask.gpu_milli});
@@ -256,6 +280,9 @@ uint32_t sk_core_explain(const struct sk_core *core, uint64_t id, struct sk_expl
 	if (job->state == SK_PENDING)
 		sk_explain_waiting(core, slot, &lines);
 	else if (job->attempt)
-		sk_explain_placed(job, &lines);
+		sk_explain_placed(core, job, &lines);
+	if (job->preemptions)
+		sk_line(&lines,
+			(struct sk_explain){.reason = SK_WAS_PREEMPTED, .count = job->preemptions});
 	return lines.count;
 }

@@ -84,7 +84,7 @@ uint16_t sk_task_shares_ok(const struct sk_core *core, const struct sk_job *job,
 		seen |= (uint64_t)1 << place->shares[i].index;
 	}
 	if (job->ask.options & SK_SAME_LINK && !sk_linked(core, node, place))
-		return SK_LINK_BROKEN;
+		return sk_short(why, SK_LINK_BROKEN, wanted, 0);
 	return sk_queue_admits(core, job->queue, node, place->shares, place->shares_n, why);
 }
 

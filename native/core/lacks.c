@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A node's room is copied, what ends until then is added, and what the job does not accept is left
+ * out; so one function answers for now and for later.
+ */
+#include "core/device.h"
+#include "core/fit.h"
+#include "core/lacks.h"
+#include "core/node.h"
+#include "core/queue.h"
+
+/* Free amounts of one node at some time; of devices only those that the job accepts. */
+struct sk_room {
+	uint64_t cpu;
+	uint64_t memory;
+	uint64_t places;
+	uint32_t devices;
+	uint32_t milli[SK_NODE_DEVICES_MAX];
+	uint64_t device_memory[SK_NODE_DEVICES_MAX];
+	uint16_t link[SK_NODE_DEVICES_MAX];
+};
+
+static uint64_t sk_lower(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+uint64_t sk_job_end_ns(const struct sk_core *core, uint32_t slot)
+{
+	const struct sk_job *job = &core->jobs[slot];
+	uint64_t end = sk_time_add(job->place_ns, job->ask.estimate_ns);
+
+	if (job->state == SK_STOPPING)
+		return core->now_ns + 1;
+	if (!job->ask.estimate_ns)
+		return UINT64_MAX;
+	return end > core->now_ns ? end : core->now_ns + 1;
+}
+
+static void sk_room_release(const struct sk_core *core, const struct sk_task *task,
+			    struct sk_room *room)
+{
+	const struct sk_ask *ask = &core->jobs[task->job].ask;
+
+	room->places++;
+	room->cpu += ask->cpu_milli;
+	room->memory += ask->memory_bytes;
+	for (uint32_t i = 0; i < task->shares_n; i++) {
+		uint32_t index = task->shares[i].index;
+
+		if (!sk_device_at(core, task->node, index)->available)
+			continue;
+		room->milli[index] += task->shares[i].milli;
+		room->device_memory[index] += ask->device_memory_bytes;
+	}
+}
+
+static bool sk_accepts(const struct sk_job *job, const struct sk_device *device,
+		       struct sk_blocked blocked)
+{
+	if (blocked.all || !sk_fit_model(job->models, device))
+		return false;
+	return !device->model || !(blocked.models >> (device->model - 1) & 1);
+}
+
+static void sk_room_at(const struct sk_core *core, uint32_t slot, uint32_t node, uint64_t at_ns,
+		       struct sk_blocked blocked, struct sk_room *room)
+{
+	const struct sk_node *at = &core->nodes[node];
+
+	room->places = core->limits.node_tasks - sk_lower(at->tasks_count, core->limits.node_tasks);
+	room->cpu = sk_node_cpu_free(at);
+	room->memory = sk_node_memory_free(at);
+	room->devices = at->devices;
+	for (uint32_t index = 0; index < at->devices; index++) {
+		const struct sk_device *device = sk_device_at(core, node, index);
+
+		room->milli[index] = sk_device_free(device);
+		room->device_memory[index] = sk_device_memory_free(device);
+		room->link[index] = device->link;
+	}
+	if (at_ns > core->now_ns)
+		for (uint32_t task = at->tasks.first; task; task = core->tasks[task].on_node.next)
+			if (sk_job_end_ns(core, core->tasks[task].job) <= at_ns)
+				sk_room_release(core, &core->tasks[task], room);
+	for (uint32_t index = 0; index < at->devices; index++)
+		if (!sk_accepts(&core->jobs[slot], sk_device_at(core, node, index), blocked))
+			room->milli[index] = 0;
+}
+
+static uint64_t sk_share_tasks(const struct sk_ask *ask, const struct sk_room *room, uint32_t index,
+			       bool memory)
+{
+	uint64_t tasks = room->milli[index] / ask->gpu_milli;
+
+	if (memory && ask->device_memory_bytes)
+		tasks = sk_lower(tasks, room->device_memory[index] / ask->device_memory_bytes);
+	return tasks;
+}
+
+/* Devices that are entirely free, those of `link` only where it is not 0. */
+static uint64_t sk_whole_free(const struct sk_ask *ask, const struct sk_room *room, bool memory,
+			      uint16_t link)
+{
+	uint64_t free = 0;
+
+	for (uint32_t index = 0; index < room->devices; index++)
+		free += room->milli[index] == SK_MILLI && (!link || room->link[index] == link) &&
+			!(memory && room->device_memory[index] < ask->device_memory_bytes);
+	return free;
+}
+
+/* Tasks whose devices share a link, and the most free devices that one link has. */
+static uint64_t sk_linked_tasks(const struct sk_ask *ask, const struct sk_room *room,
+				uint64_t *most)
+{
+	uint64_t tasks = 0;
+
+	*most = 0;
+	for (uint32_t index = 0; index < room->devices; index++) {
+		bool first = room->link[index] != 0;
+		uint64_t free;
+
+		for (uint32_t before = 0; before < index && first; before++)
+			first = room->link[before] != room->link[index];
+		free = first ? sk_whole_free(ask, room, true, room->link[index]) : 0;
+		tasks += free / (ask->gpu_milli / SK_MILLI);
+		*most = free > *most ? free : *most;
+	}
+	return tasks;
+}
+
+/* Note that a node lacks something; the line keeps the node that lacks least. */
+static void sk_lack(struct sk_lacks *lacks, enum sk_need need, struct sk_explain line)
+{
+	struct sk_explain *at = lacks ? &lacks->need[need] : NULL;
+	uint32_t count;
+
+	if (!at)
+		return;
+	count = at->count + 1;
+	if (count == 1 || line.have > at->have)
+		*at = line;
+	at->count = count;
+}
+
+static uint64_t sk_shares_lack(const struct sk_ask *ask, const struct sk_room *room, uint64_t node,
+			       struct sk_lacks *lacks)
+{
+	uint64_t tasks = 0, milli = 0, bytes = 0;
+
+	for (uint32_t index = 0; index < room->devices; index++) {
+		tasks += sk_share_tasks(ask, room, index, true);
+		milli = room->milli[index] > milli ? room->milli[index] : milli;
+		if (room->milli[index] >= ask->gpu_milli && room->device_memory[index] > bytes)
+			bytes = room->device_memory[index];
+	}
+	if (!tasks && milli < ask->gpu_milli)
+		sk_lack(lacks, SK_NEED_DEVICES,
+			(struct sk_explain){SK_NEEDS_SHARE, 0, 0, node, 0, ask->gpu_milli, milli});
+	else if (!tasks)
+		sk_lack(lacks, SK_NEED_DEVICE_MEMORY,
+			(struct sk_explain){SK_NEEDS_DEVICE_MEMORY, 0, 0, node, 0,
+					    ask->device_memory_bytes, bytes});
+	return tasks;
+}
+
+static uint64_t sk_most_memory(const struct sk_room *room)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t index = 0; index < room->devices; index++)
+		if (room->milli[index] == SK_MILLI && room->device_memory[index] > bytes)
+			bytes = room->device_memory[index];
+	return bytes;
+}
+
+static uint64_t sk_whole_lack(const struct sk_ask *ask, const struct sk_room *room, uint64_t node,
+			      struct sk_lacks *lacks)
+{
+	uint64_t wanted = ask->gpu_milli / SK_MILLI;
+	uint64_t free = sk_whole_free(ask, room, false, 0);
+	uint64_t roomy = sk_whole_free(ask, room, true, 0);
+	uint64_t most = roomy, tasks = roomy / wanted;
+
+	if (ask->options & SK_SAME_LINK && wanted > 1)
+		tasks = sk_linked_tasks(ask, room, &most);
+	if (tasks)
+		return tasks;
+	if (free < wanted)
+		sk_lack(lacks, SK_NEED_DEVICES,
+			(struct sk_explain){SK_NEEDS_DEVICES, 0, 0, node, 0, wanted, free});
+	else if (roomy < wanted)
+		sk_lack(lacks, SK_NEED_DEVICE_MEMORY,
+			(struct sk_explain){SK_NEEDS_DEVICE_MEMORY, 0, 0, node, 0,
+					    ask->device_memory_bytes, sk_most_memory(room)});
+	else
+		sk_lack(lacks, SK_NEED_LINK,
+			(struct sk_explain){SK_NEEDS_LINK, 0, 0, node, 0, wanted, most});
+	return 0;
+}
+
+static void sk_unavailable(const struct sk_core *core, const struct sk_job *job, uint32_t node,
+			   struct sk_lacks *lacks)
+{
+	for (uint32_t index = 0; index < core->nodes[node].devices; index++) {
+		const struct sk_device *device = sk_device_at(core, node, index);
+
+		if (device->available || !sk_fit_model(job->models, device))
+			continue;
+		if (!lacks->unavailable.count++)
+			lacks->unavailable = (struct sk_explain){
+				SK_DEVICES_UNAVAILABLE,
+				device->reason,
+				1,
+				core->nodes[node].id,
+				0,
+				index,
+				device->owner,
+			};
+	}
+}
+
+/* The label or taint that keeps the job off, for what sk_fit_node said. */
+static uint64_t sk_label_at_fault(const struct sk_ask *ask, const struct sk_node *node,
+				  uint16_t reason)
+{
+	if (reason == SK_LABEL_MISSING)
+		for (uint32_t i = 0; i < SK_JOB_LABELS_MAX && ask->require[i]; i++)
+			if (!sk_label_find(node, ask->require[i]))
+				return ask->require[i];
+	if (reason == SK_LABEL_AVOIDED)
+		for (uint32_t i = 0; i < SK_JOB_LABELS_MAX && ask->avoid[i]; i++)
+			if (sk_label_find(node, ask->avoid[i]))
+				return ask->avoid[i];
+	for (uint32_t i = 0; i < node->labels_n; i++) {
+		bool tolerated = !(node->labels[i].flags & SK_LABEL_TAINT);
+
+		for (uint32_t j = 0; j < SK_JOB_LABELS_MAX && !tolerated; j++)
+			tolerated = ask->tolerate[j] == node->labels[i].label;
+		if (!tolerated)
+			return node->labels[i].label;
+	}
+	return 0;
+}
+
+static void sk_kept_out(const struct sk_core *core, const struct sk_job *job, uint32_t slot,
+			uint16_t reason, struct sk_lacks *lacks)
+{
+	const struct sk_node *node = &core->nodes[slot];
+	const struct sk_ask *ask = &job->ask;
+	struct sk_explain line = {.detail = reason, .node = node->id};
+	enum sk_need need = SK_NEED_GROUP;
+
+	switch (reason) {
+	case SK_WRONG_MODEL:
+		need = SK_NEED_MODEL;
+		line.reason = SK_NEEDS_MODEL;
+		line.asked = ask->models[0];
+		break;
+	case SK_NOT_TOLERATED:
+	case SK_LABEL_MISSING:
+	case SK_LABEL_AVOIDED:
+		need = reason == SK_NOT_TOLERATED ? SK_NEED_TOLERATION : SK_NEED_LABELS;
+		line.reason = reason == SK_NOT_TOLERATED ? SK_NEEDS_TOLERATION : SK_NEEDS_LABELS;
+		line.asked = sk_label_at_fault(ask, node, reason);
+		break;
+	case SK_NODE_RESERVED:
+		need = SK_NEED_RESERVATION;
+		line.reason = SK_NEEDS_RESERVATION;
+		line.job = node->reserve_queue;
+		line.asked = node->reserve_until_ns;
+		break;
+	default:
+		line.reason = SK_NEEDS_GROUP;
+		line.asked = ask->group;
+	}
+	sk_lack(lacks, need, line);
+}
+
+static uint64_t sk_host_lacks(const struct sk_core *core, const struct sk_ask *ask,
+			      const struct sk_room *room, uint64_t node, struct sk_lacks *lacks)
+{
+	uint64_t fit = room->places;
+
+	if (!room->places)
+		sk_lack(lacks, SK_NEED_PLACE,
+			(struct sk_explain){SK_NODE_JOBS_FULL, 0, 0, node, 0, 1,
+					    core->limits.node_tasks});
+	if (ask->cpu_milli > room->cpu)
+		sk_lack(lacks, SK_NEED_CPU,
+			(struct sk_explain){SK_NEEDS_CPU, 0, 0, node, 0, ask->cpu_milli,
+					    room->cpu});
+	if (ask->memory_bytes > room->memory)
+		sk_lack(lacks, SK_NEED_MEMORY,
+			(struct sk_explain){SK_NEEDS_MEMORY, 0, 0, node, 0, ask->memory_bytes,
+					    room->memory});
+	if (ask->cpu_milli)
+		fit = sk_lower(fit, room->cpu / ask->cpu_milli);
+	if (ask->memory_bytes)
+		fit = sk_lower(fit, room->memory / ask->memory_bytes);
+	return fit;
+}
+
+uint64_t sk_node_lacks(const struct sk_core *core, uint32_t slot, uint32_t node, uint64_t at_ns,
+		       struct sk_blocked blocked, struct sk_lacks *lacks)
+{
+	const struct sk_job *job = &core->jobs[slot];
+	uint16_t reason = sk_fit_node(core, slot, node, at_ns);
+	uint64_t id = core->nodes[node].id, fit;
+	struct sk_room room;
+
+	if (reason) {
+		sk_kept_out(core, job, node, reason, lacks);
+		return 0;
+	}
+	sk_room_at(core, slot, node, at_ns, blocked, &room);
+	fit = sk_host_lacks(core, &job->ask, &room, id, lacks);
+	if (!job->ask.gpu_milli)
+		return fit;
+	if (lacks)
+		sk_unavailable(core, job, node, lacks);
+	if (job->ask.gpu_milli < SK_MILLI)
+		return sk_lower(fit, sk_shares_lack(&job->ask, &room, id, lacks));
+	return sk_lower(fit, sk_whole_lack(&job->ask, &room, id, lacks));
+}
+
+uint64_t sk_lacks_all(const struct sk_core *core, uint32_t slot, uint64_t at_ns,
+		      struct sk_blocked blocked, uint64_t enough, struct sk_lacks *lacks)
+{
+	uint32_t options = core->jobs[slot].ask.options;
+	uint64_t places = 0;
+
+	for (uint32_t node = sk_node_next(core, 1); node; node = sk_node_next(core, node + 1)) {
+		uint64_t fit = core->nodes[node].up
+				       ? sk_node_lacks(core, slot, node, at_ns, blocked, lacks)
+				       : 0;
+
+		if (lacks && fit && !lacks->places)
+			lacks->first = core->nodes[node].id;
+		if (options & SK_PACK_TASKS)
+			places = fit > places ? fit : places;
+		else
+			places += options & SK_SPREAD_TASKS ? fit != 0 : fit;
+		if (lacks)
+			lacks->places = places;
+		else if (places >= enough)
+			break;
+	}
+	return places;
+}

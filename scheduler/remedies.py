@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What would help a job that waits, by the reason the core gives for it.
+
+Relied on by effects, and through it by mesh and tui, which put a remedy into words or into a button.
+Owns the one table from reason to remedy; it names what can be done, never that it should be.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+from stoker.scheduler.reasons import Reason
+
+
+class Remedy(StrEnum):
+    """A thing that somebody can do; the names are part of the outer interface."""
+
+    WAIT = "wait"
+    ASK_FOR_LESS = "ask_for_less"
+    RAISE_PRIORITY = "raise_priority"
+    CANCEL_HOLDER = "cancel_holder"
+    CHANGE_QUEUE = "change_queue"
+    RAISE_LIMIT = "raise_limit"
+    CHANGE_MODELS = "change_models"
+    CHANGE_LABELS = "change_labels"
+    TOLERATE_TAINT = "tolerate_taint"
+    END_RESERVATION = "end_reservation"
+    CHANGE_GROUP = "change_group"
+    ALLOW_ANY_LINK = "allow_any_link"
+    ADD_NODES = "add_nodes"
+    BRING_NODES_UP = "bring_nodes_up"
+    FREE_DEVICES = "free_devices"
+    SAY_WHERE = "say_where"
+    CANCEL_IT = "cancel_it"
+    FORBID_PREEMPTION = "forbid_preemption"
+
+
+_LESS = (Remedy.WAIT, Remedy.ASK_FOR_LESS, Remedy.CANCEL_HOLDER)
+
+REMEDIES: Final[dict[int, tuple[Remedy, ...]]] = {
+    Reason.NO_NODES: (Remedy.ADD_NODES,),
+    Reason.NODES_DOWN: (Remedy.BRING_NODES_UP,),
+    Reason.BEHIND: (Remedy.WAIT, Remedy.RAISE_PRIORITY),
+    Reason.DEVICES_UNAVAILABLE: (Remedy.FREE_DEVICES,),
+    Reason.NEEDS_DEVICES: _LESS,
+    Reason.NEEDS_SHARE: _LESS,
+    Reason.NEEDS_CPU: _LESS,
+    Reason.NEEDS_MEMORY: _LESS,
+    Reason.NEEDS_DEVICE_MEMORY: _LESS,
+    Reason.HOLDS: (Remedy.WAIT, Remedy.CANCEL_HOLDER),
+    Reason.NODE_JOBS_FULL: (Remedy.WAIT,),
+    Reason.GANG_SHORT: (Remedy.WAIT, Remedy.ASK_FOR_LESS, Remedy.ADD_NODES),
+    Reason.WAITS_UNTIL: (Remedy.WAIT,),
+    Reason.WAITS_FOR_JOB: (Remedy.WAIT,),
+    Reason.AFTER_FAILED: (Remedy.CANCEL_IT,),
+    Reason.QUEUE_AT_LIMIT: (Remedy.WAIT, Remedy.CHANGE_QUEUE, Remedy.RAISE_LIMIT),
+    Reason.QUEUE_TURN: (Remedy.WAIT, Remedy.CHANGE_QUEUE),
+    Reason.NEEDS_MODEL: (Remedy.CHANGE_MODELS, Remedy.ADD_NODES),
+    Reason.NEEDS_LABELS: (Remedy.CHANGE_LABELS, Remedy.ADD_NODES),
+    Reason.NEEDS_TOLERATION: (Remedy.TOLERATE_TAINT,),
+    Reason.NEEDS_RESERVATION: (Remedy.WAIT, Remedy.CHANGE_QUEUE, Remedy.END_RESERVATION),
+    Reason.NEEDS_GROUP: (Remedy.WAIT, Remedy.CHANGE_GROUP),
+    Reason.NEEDS_LINK: (Remedy.WAIT, Remedy.ALLOW_ANY_LINK),
+    Reason.NEEDS_CHOICE: (Remedy.SAY_WHERE,),
+    Reason.ROOM_BEING_MADE: (Remedy.WAIT,),
+    Reason.WAS_PREEMPTED: (Remedy.FORBID_PREEMPTION, Remedy.RAISE_PRIORITY),
+}
+"""By reason; the least intrusive remedy first."""
