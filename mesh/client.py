@@ -151,6 +151,14 @@ class Client:
         """All devices."""
         return await self._call("device", "list", schema.NodeRequest(), schema.DeviceList)
 
+    async def queues(self) -> schema.QueueList:
+        """All queues."""
+        return await self._call("queue", "list", schema.QueueRequest(), schema.QueueList)
+
+    async def settle(self, noun: str, verb: str, request: schema.Message) -> schema.Done:
+        """A request of an administrator, one of `subjects.ADMIN_REQUESTS`; repeating is safe."""
+        return await self._call(noun, verb, request, schema.Done)
+
     async def kernels(self, job: schema.JobRef | None = None) -> schema.KernelList:
         """GPU kernels of the caller's running jobs, or of one job."""
         request = schema.KernelRequest(job=job)

@@ -94,6 +94,7 @@ class Proxy:
             eof=over,
             waiting=not over,
             attempt=ran.attempt if ran is not None else 0,
+            again=ran is not None and _goes_on(job, ran.attempt),
         )
         if ran is None or ran.silent:
             return nothing
@@ -111,6 +112,7 @@ class Proxy:
             eof=reply.eof,
             dropped_bytes=reply.dropped,
             attempt=ran.attempt,
+            again=_goes_on(job, ran.attempt),
         )
 
     async def _stdin(self, request: StdinRequest, job: Job) -> schema.StdinView:
@@ -252,6 +254,13 @@ def _chosen(job: Job, attempt: int = 0) -> _Ran | None:
             hint=f"It has had {job.attempt}; the newest {ATTEMPTS_KEPT + 1} are known",
         )
     return None
+
+
+def _goes_on(job: Job, attempt: int) -> bool:
+    """Whether another attempt has followed this one, or may."""
+    if job.attempt > attempt:
+        return True
+    return job.state not in ENDED and job.decoded_spec().may_run_again
 
 
 def _silent(usage: Usage | None) -> bool:

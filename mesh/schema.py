@@ -377,6 +377,8 @@ class LogsView(Message, frozen=True):
     """Output past the job's limit, counted and not kept."""
     attempt: int = 0
     """Whose output it is; `eof` speaks of this attempt alone. 0: none was started yet."""
+    again: bool = False
+    """Another attempt has followed this one, or may."""
 
 
 class StdinView(Message, frozen=True):

@@ -18,7 +18,7 @@ import click
 
 from stoker.mesh import schema
 from stoker.mesh.client import Client
-from stoker.native.errors import NotFound, StokerError, Unavailable
+from stoker.native.errors import BadRequest, NotFound, StokerError, Unavailable
 from stoker.scheduler.nouns import ENDED
 from stoker.tui import streams, views
 from stoker.tui.selectors import Selector
@@ -40,17 +40,26 @@ def input_of(stdin_file: str | None, *, interactive: bool = False) -> int | None
     return 0 if streams.wanted(0, interactive) else None
 
 
-async def submit(state: str | None, request: schema.JobRequest, fd: int | None) -> Row:
-    """Submit; with a file for stdin stay until the job has all of it."""
+async def submit(
+    state: str | None, request: schema.JobRequest, fd: int | None
+) -> tuple[str, list[Row]]:
+    """Submit; with a file for stdin stay until the job has all of it. How the job, or all jobs of
+    an array, are called in other commands, and what they are."""
     async with Client.open(state) as client:
         view = await client.submit(request)
         if fd is not None:
             await streams.feed(client, view.job, fd)
-        return views.row(view)
+        if view.array is None:
+            return str(view.job), [views.part(view)]
+        name = f"{view.array.first}-{view.array.first + view.array.size - 1}"
+        page = await client.list(schema.ListRequest(select=name, limit=view.array.size))
+        return name, [views.part(job) for job in reversed(page.jobs)]
 
 
 async def run(state: str | None, request: schema.JobRequest, fd: int | None) -> int:
     """Submit, stream, and return what to exit with; a signal detaches."""
+    if request.array:
+        raise BadRequest("run shows one job", hint="submit an array with: stoker submit --array")
     caught = _catch_signals()
     job: int | None = None
     try:
@@ -101,7 +110,7 @@ async def _attend(client: Client, job: int, fd: int | None) -> int:
     feeding = asyncio.ensure_future(_feed(client, job, fd)) if fd is not None else None
     try:
         dropped = await _together(
-            streams.output(client, job, "out", 1, follow=True),
+            streams.output(client, job, "out", 1, follow=True, again=_say_again),
             streams.output(client, job, "err", 2, follow=True),
         )
         view = await client.wait(job)
@@ -140,6 +149,11 @@ def _be_patient(client: Client) -> None:
 def _say_dropped(job: int, dropped: int) -> None:
     if dropped:
         _warn(f"job {job} wrote {dropped} bytes past its output limit; they were not kept")
+
+
+def _say_again(job: schema.JobView) -> None:
+    why = f" ({job.attempts[-1].reason})" if job.attempts else ""
+    _warn(f"job {job.job}: attempt {job.attempt - 1} is over{why}, attempt {job.attempt} follows")
 
 
 def _warn(words: str) -> None:
@@ -196,7 +210,13 @@ async def describe(client: Client, found: Sequence[schema.JobView]) -> list[Row]
 
 
 async def logs(
-    state: str | None, selector: Selector, words: str, which: Sequence[str], *, follow: bool
+    state: str | None,
+    selector: Selector,
+    words: str,
+    which: Sequence[str],
+    *,
+    follow: bool,
+    attempt: int = 0,
 ) -> int:
     """Copy output of the selected jobs, one after the other; returns the exit code."""
     caught = _catch_signals()
@@ -207,7 +227,7 @@ async def logs(
                 _be_patient(client)
             for number in numbers:
                 copies = [
-                    streams.output(client, number, stream, fd, follow=follow)  # type: ignore[arg-type]
+                    streams.output(client, number, stream, fd, follow=follow, attempt=attempt)  # type: ignore[arg-type]
                     for stream, fd in (("out", 1), ("err", 2))
                     if stream in which
                 ]
@@ -262,6 +282,18 @@ async def nodes(state: str | None) -> list[Row]:
     """All nodes."""
     async with Client.open(state) as client:
         return [views.part(node) for node in (await client.nodes()).nodes]
+
+
+async def queues(state: str | None) -> list[Row]:
+    """All queues."""
+    async with Client.open(state) as client:
+        return [views.part(queue) for queue in (await client.queues()).queues]
+
+
+async def settle(state: str | None, noun: str, verb: str, request: schema.Message) -> bool:
+    """One request of an administrator; whether it changed anything."""
+    async with Client.open(state) as client:
+        return (await client.settle(noun, verb, request)).changed
 
 
 async def devices(state: str | None) -> list[Row]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verbs of jobs: run, submit, jobs, job, logs, cancel, wait, explain, nodes, devices.
+"""The verbs of jobs: run, submit, jobs, job, logs, cancel, wait, explain, devices.
 
 Relied on by the table in `main.py`. Reading options and printing live here; what is asked and what
 is shown lives in `job_options`, `job_calls`, `tables`, `report` and `explain`.
@@ -89,12 +89,16 @@ def submit_command(
     stdin_file: str | None,
     **options: Any,
 ) -> None:
-    """Submit a job and print its number."""
+    """Submit a job and print its number, or 5-14 for the jobs of an array."""
     from stoker.tui import job_calls
 
     fd = job_calls.input_of(stdin_file) if stdin_file else None
     ready = request(argv, stdin=fd is not None, **options)
-    _show(tables.JOBS, [call(job_calls.submit(state, ready, fd))], output, alone=True)
+    name, rows = call(job_calls.submit(state, ready, fd))
+    if output == "name":
+        text.show(f"{name}\n")
+    else:
+        show(tables.JOBS, rows, output, alone=True)
 
 
 @click.command("jobs")
@@ -123,7 +127,7 @@ def jobs_command(
     rows = call(
         job_calls.jobs(state, states=status, user=user, limit=None if everything else limit)
     )
-    _show(tables.JOBS, rows, output)
+    show(tables.JOBS, rows, output)
 
 
 @click.command("job")
@@ -138,7 +142,7 @@ def job_command(selector: str, state: str | None, output: tables.Output) -> None
     if output in ("table", "wide"):
         text.show("\n\n".join(_report(row) for row in rows) + "\n")
     else:
-        _show(tables.JOBS, rows, output, alone=True)
+        show(tables.JOBS, rows, output, alone=True)
 
 
 @click.command("logs")
@@ -146,14 +150,21 @@ def job_command(selector: str, state: str | None, output: tables.Output) -> None
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job is over.")
 @click.option("--stdout", "only", flag_value="out", help="Only what it wrote to stdout.")
 @click.option("--stderr", "only", flag_value="err", help="Only what it wrote to stderr.")
+@click.option(
+    "--attempt", type=click.IntRange(1), default=None, help="Which attempt; without it the last."
+)
 @node_option
-def logs_command(selector: str, follow: bool, only: str | None, state: str | None) -> None:
+def logs_command(
+    selector: str, follow: bool, only: str | None, attempt: int | None, state: str | None
+) -> None:
     """Print a job's output: its stdout to stdout, its stderr to stderr."""
     from stoker.tui import job_calls
 
     streams = (only,) if only else ("out", "err")
     chosen = selectors.parse(selector)
-    sys.exit(call(job_calls.logs(state, chosen, selector, streams, follow=follow)))
+    sys.exit(
+        call(job_calls.logs(state, chosen, selector, streams, follow=follow, attempt=attempt or 0))
+    )
 
 
 @click.command("cancel")
@@ -168,7 +179,7 @@ def cancel_command(selector: str, reason: str, state: str | None, output: tables
     selectors.parse(selector)
     rows = call(job_calls.cancel(state, selector, reason))
     if output not in ("table", "wide"):
-        _show(tables.JOBS, rows, output)
+        show(tables.JOBS, rows, output)
         return
     for row in rows:
         words = "is being stopped" if row["changed"] else "was over already"
@@ -191,7 +202,7 @@ def wait_command(
     chosen = selectors.parse(selector)
     code, rows = call(job_calls.wait(state, chosen, selector, timeout_s))
     if output not in ("table", "wide"):
-        _show(tables.JOBS, rows, output)
+        show(tables.JOBS, rows, output)
     for row in rows:
         if output in ("table", "wide"):
             click.echo(f"job {row['job']}: {text.clean(report.ending(row))}")
@@ -210,17 +221,7 @@ def explain_command(selector: str, state: str | None, output: tables.Output) -> 
     if output in ("table", "wide"):
         text.show("\n\n".join(explain.render(row) for row in rows) + "\n")
     else:
-        _show(tables.JOBS, rows, output, alone=True)
-
-
-@click.command("nodes")
-@node_option
-@output_option("table")
-def nodes_command(state: str | None, output: tables.Output) -> None:
-    """List nodes."""
-    from stoker.tui import job_calls
-
-    _show(tables.NODES, call(job_calls.nodes(state)), output)
+        show(tables.JOBS, rows, output, alone=True)
 
 
 @click.command("devices")
@@ -230,10 +231,10 @@ def devices_command(state: str | None, output: tables.Output) -> None:
     """List devices."""
     from stoker.tui import job_calls
 
-    _show(tables.DEVICES, call(job_calls.devices(state)), output)
+    show(tables.DEVICES, call(job_calls.devices(state)), output)
 
 
-def _show(
+def show(
     noun: tables.Noun, rows: Sequence[tables.Row], output: tables.Output, *, alone: bool = False
 ) -> None:
     """Print rows; `alone`: one row in JSON is the object itself, not a list of one."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
@@ -42,8 +42,24 @@ class Quantity(click.ParamType[Any]):
 
 GPUS = Quantity("N", units.gpu_milli)
 CPUS = Quantity("N", lambda value: units.milli(value, "--cpus"))
+GPU_MEM = Quantity("SIZE", lambda value: units.size_bytes(value, "--gpu-mem"))
 SIZE = Quantity("SIZE", lambda value: units.size_bytes(value, "--mem"))
 TIME = Quantity("TIME", lambda value: units.seconds(value, "--time"))
+SPAN = Quantity("TIME", lambda value: units.seconds(value, "a time"))
+WHOLE_S = Quantity("TIME", lambda value: units.whole_seconds(value, "a time"))
+JOB = Quantity("JOB", lambda value: units.job(value, "--after"))
+ARRAY = Quantity("LIST", lambda value: units.indexes(value, "--array"))
+PLACEMENTS = (
+    "best",
+    "fgd",
+    "pack",
+    "spread",
+    "least-loaded",
+    "random",
+    "cost",
+    "power",
+    "thermal",
+)
 
 _OPTIONS = (
     click.option("--gpus", type=GPUS, default="0", help="Devices: 2, or a part of one: 0.5, 5m."),
@@ -52,6 +68,44 @@ _OPTIONS = (
     click.option("--pids", type=click.IntRange(1, PIDS_MAX), help="Processes and threads at most."),
     click.option("--time", "time_s", type=TIME, help="Time limit: 90s, 2h, 1h30m."),
     click.option("--priority", type=click.IntRange(-100, 100), default=0, show_default=True),
+    click.option("--queue", default="", metavar="NAME", help="Queue; without it the default one."),
+    click.option(
+        "--placement", type=click.Choice(PLACEMENTS), default=None, help="How a node is chosen."
+    ),
+    click.option(
+        "--gpu-model",
+        "models",
+        multiple=True,
+        metavar="TEXT",
+        help="Only devices of this model; a part of its name will do. Several: any of them.",
+    ),
+    click.option("--gpu-mem", type=GPU_MEM, help="Memory of each device to reserve: 16G."),
+    click.option("--same-link", is_flag=True, help="Only devices that share a fast link."),
+    click.option(
+        "--constraint",
+        "require",
+        multiple=True,
+        metavar="K=V",
+        help="Only nodes with this label. Several: all of them.",
+    ),
+    click.option("--avoid", multiple=True, metavar="K=V", help="Only nodes without this label."),
+    click.option("--tolerate", multiple=True, metavar="K=V", help="Nodes with this taint will do."),
+    click.option("--group", default="", metavar="NAME", help="Group of --attract and --repel."),
+    click.option("--attract", is_flag=True, help="Only where a job of the group runs, if any."),
+    click.option("--repel", is_flag=True, help="Never where a job of the group runs."),
+    click.option("--time-estimate", "estimate_s", type=SPAN, help="How long it will run: 30m."),
+    click.option("--after", type=JOB, help="Start when this job has succeeded."),
+    click.option("--after-any", type=JOB, help="Start when this job has ended, in any way."),
+    click.option(
+        "--array", type=ARRAY, default="", help="One job for each index: 0-9, 0-9:2, 1,5."
+    ),
+    click.option(
+        "--retries", type=click.IntRange(0, 10), default=0, help="Attempts after a failed one."
+    ),
+    click.option("--backoff", "backoff_s", type=WHOLE_S, help="Pause before the first retry: 10s."),
+    click.option("--preemptible", is_flag=True, help="May be stopped to make room; waits again."),
+    click.option("--preemptor", is_flag=True, help="May have preemptible jobs stopped."),
+    click.option("--min-run", "min_run_s", type=WHOLE_S, help="Not preempted before: 10m."),
     click.option("--name", default="", help="A name to find the job by."),
     click.option(
         "--trace",
@@ -98,6 +152,26 @@ def request(
     cwd: str | None,
     idempotency_key: str,
     stdin: bool,
+    queue: str,
+    placement: Any,
+    models: Sequence[str],
+    gpu_mem: int | None,
+    same_link: bool,
+    require: Sequence[str],
+    avoid: Sequence[str],
+    tolerate: Sequence[str],
+    group: str,
+    attract: bool,
+    repel: bool,
+    estimate_s: float | None,
+    after: int | str | None,
+    after_any: int | str | None,
+    array: tuple[int, ...],
+    retries: int,
+    backoff_s: int | None,
+    preemptible: bool,
+    preemptor: bool,
+    min_run_s: int | None,
 ) -> JobRequest:
     """The request for these options, with a key of its own when none was given."""
     from stoker.mesh.client import new_key
@@ -116,8 +190,43 @@ def request(
         priority=priority,
         trace=trace,
         stdin=stdin,
+        queue=queue,
+        placement=placement or "",
+        models=tuple(models),
+        device_memory_bytes=gpu_mem,
+        same_link=same_link,
+        require=tuple(require),
+        avoid=tuple(avoid),
+        tolerate=tuple(tolerate),
+        group=group,
+        company=company(group, attract=attract, repel=repel),
+        estimate_s=estimate_s,
+        after=before(after, after_any),
+        after_any=after_any is not None,
+        array=array,
+        retries=retries,
+        backoff_s=backoff_s,
+        preemptible=preemptible,
+        preemptor=preemptor,
+        min_run_s=min_run_s or 0,
         idempotency_key=idempotency_key or new_key(),
     )
+
+
+def company(group: str, *, attract: bool, repel: bool) -> Literal["", "attract", "repel"]:
+    """What the group is for; a wish without a group, or both wishes, mean nothing."""
+    if attract and repel:
+        raise BadRequest("--attract and --repel contradict each other")
+    if (attract or repel) and not group:
+        raise BadRequest(f"{'--attract' if attract else '--repel'} needs --group")
+    return "attract" if attract else "repel" if repel else ""
+
+
+def before(after: int | str | None, after_any: int | str | None) -> int | str | None:
+    """The job to wait for."""
+    if after is not None and after_any is not None:
+        raise BadRequest("--after and --after-any: a job waits for one other")
+    return after if after is not None else after_any
 
 
 def folder(cwd: str | None) -> str:

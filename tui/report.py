@@ -110,6 +110,19 @@ def _job(job: Object) -> Iterator[str]:
     yield _line("owner", text.joined([who, asked, _times(job["times"])], ", "))
     if job.get("reason"):
         yield _line("reason", job["reason"])
+    if array := job.get("array"):
+        last = array["first"] + array["size"] - 1
+        yield _line("array", f"index {array['index']} of jobs {array['first']}-{last}")
+    yield from _attempts(job)
+
+
+def _attempts(job: Object) -> Iterator[str]:
+    """Attempts before the present one."""
+    for index, attempt in enumerate(job.get("attempts") or ()):
+        where = f" on node {attempt['node']}" if attempt.get("node") else ""
+        ran = _between(attempt, "started_ns", "ended_ns")
+        words = f"attempt {attempt['attempt']}{where}: {attempt['state']}, {attempt['reason']}"
+        yield _line("" if index else "before", words + (f", ran {ran}" if ran else ""))
 
 
 def _times(times: Object) -> str:

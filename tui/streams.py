@@ -19,10 +19,14 @@ from typing import Literal, TypeVar
 
 from stoker.mesh import schema
 from stoker.mesh.client import HOLD_S, Client
+from stoker.scheduler.nouns import ENDED
 
 READ_BYTES = 128 * 1024
 PAUSE_S = (0.01, 0.25)
 """Between questions that were answered with nothing though they could have been held."""
+
+AGAIN_S = 1.0
+"""Longest between two questions whether a job that may run again does."""
 
 T = TypeVar("T")
 Stream = Literal["out", "err"]
@@ -58,27 +62,74 @@ def write_all(fd: int, data: bytes) -> None:
 
 
 async def output(
-    client: Client, job: schema.JobRef, stream: Stream, fd: int, *, follow: bool
+    client: Client,
+    job: schema.JobRef,
+    stream: Stream,
+    fd: int,
+    *,
+    follow: bool,
+    attempt: int = 0,
+    again: Callable[[schema.JobView], None] = lambda view: None,
 ) -> int:
     """Copy one stream of a job to a descriptor; returns the bytes its limit made the node drop.
 
-    With `follow` until the job is over, else as far as there is output now.
+    With `follow` until the job is over, else as far as there is output now. `attempt` is the one
+    to copy; 0: the last one, and with `follow` those after it, before each of which `again` is
+    called with the job.
     """
+    dropped, chosen = 0, attempt
+    while True:
+        view = await _attempt(client, job, stream, fd, follow=follow, attempt=chosen)
+        dropped += view.dropped_bytes
+        if not follow or attempt or not view.again:
+            return dropped
+        after = await _next_attempt(client, job, view.attempt)
+        if after is None:
+            return dropped
+        again(after)
+        chosen = view.attempt + 1
+
+
+async def _attempt(
+    client: Client, job: schema.JobRef, stream: Stream, fd: int, *, follow: bool, attempt: int
+) -> schema.LogsView:
+    """One attempt's output; the last piece of it."""
     offset, pause = 0, PAUSE_S[0]
     while True:
         asked = time.monotonic()
-        wait_s = HOLD_S if follow else 0.0
         view = await client.logs(
-            schema.LogsRequest(job=job, stream=stream, offset=offset, wait_s=wait_s)
+            schema.LogsRequest(
+                job=job,
+                stream=stream,
+                offset=offset,
+                wait_s=HOLD_S if follow else 0.0,
+                attempt=attempt,
+            )
         )
+        if attempt and view.attempt != attempt:  # it was asked for before it was placed
+            return view
+        attempt = view.attempt
         if view.data:
             await blocking(write_all, fd, view.data)
             offset, pause = view.next_offset, PAUSE_S[0]
         if view.eof or (not follow and not view.data):
-            return view.dropped_bytes
+            return view
         if not view.data and time.monotonic() - asked < pause:
             await asyncio.sleep(pause)
             pause = min(pause * 2, PAUSE_S[1])
+
+
+async def _next_attempt(client: Client, job: schema.JobRef, attempt: int) -> schema.JobView | None:
+    """The job once an attempt after this one was placed; None if there will be none."""
+    pause = PAUSE_S[0]
+    while True:
+        view = await client.get(job)
+        if view.attempt > attempt:
+            return view
+        if view.state in ENDED:
+            return None
+        await asyncio.sleep(pause)
+        pause = min(pause * 2, AGAIN_S)
 
 
 async def feed(client: Client, job: schema.JobRef, fd: int) -> None:

@@ -78,6 +78,37 @@ def _placed(row: Row, now: int) -> str:
     return f"{decision['node']}/{shares}" if shares else str(decision["node"])
 
 
+def _array(row: Row, now: int) -> str:
+    array = row.get("array")
+    return f"{array['first']}[{array['index']}]" if array else "-"
+
+
+def _words(key: str) -> Callable[[Row, int], str]:
+    return lambda row, now: ",".join(row.get(key) or ()) or "-"
+
+
+def _reserved(row: Row, now: int) -> str:
+    kept = row.get("reserved")
+    if not kept:
+        return "-"
+    if kept["from_ns"] > now:
+        return f"{kept['queue']} in {units.duration(kept['from_ns'] - now)}"
+    return f"{kept['queue']} for {units.duration(max(0, kept['until_ns'] - now))}"
+
+
+def _limit(row: Row, now: int) -> str:
+    quotas = row.get("quotas") or ()
+    return "; ".join(_quota(quota) for quota in quotas) or "-"
+
+
+def _quota(quota: Row) -> str:
+    limit = "no limit" if quota["limit_milli"] is None else units.share(quota["limit_milli"])
+    words = f"{units.share(quota['used_milli'])} of {limit}"
+    if quota["guaranteed_milli"]:
+        words += f", {units.share(quota['guaranteed_milli'])} guaranteed"
+    return f"{words} ({quota['model']})" if quota["model"] else words
+
+
 def _exit(row: Row, now: int) -> str:
     if row.get("signal") is not None:
         return f"signal {row['signal']}"
@@ -111,6 +142,9 @@ JOBS = Noun(
         Column("TOOK", _took, right=True),
         Column("EXIT", _exit, right=True),
         Column("WHERE", _placed),
+        Column("QUEUE", field("spec.queue"), wide=True),
+        Column("ATTEMPT", field("attempt"), right=True, wide=True),
+        Column("ARRAY", _array, wide=True),
         Column("COMMAND", lambda row, now: " ".join(at(row, "spec.argv") or ()), wide=True),
         Column("REASON", field("reason")),
     ),
@@ -126,8 +160,30 @@ NODES = Noun(
         Column("MEMORY", through("memory_bytes", units.size), right=True),
         Column("JOBS", field("jobs"), right=True),
         Column("LOAD", through("load_milli", units.share), right=True),
+        Column("LABELS", _words("labels"), wide=True),
+        Column("TAINTS", _words("taints"), wide=True),
+        Column("RESERVED", _reserved, wide=True),
+        Column("DRAINED", field("drained"), wide=True),
         Column("BOOT", field("boot_id"), wide=True),
         Column("MISSING", lambda row, now: "; ".join(row.get("missing") or ()) or "-", wide=True),
+    ),
+)
+QUEUES = Noun(
+    "queues",
+    "queue",
+    (
+        Column("QUEUE", lambda row, now: "  " * (row["depth"] - 1) + str(row["queue"])),
+        Column("ORDER", field("order")),
+        Column("PLACEMENT", field("placement")),
+        Column("WEIGHT", field("weight"), right=True),
+        Column("WAITING", field("pending"), right=True),
+        Column("JOBS", field("live"), right=True),
+        Column("GPUS", through("used_milli", units.share), right=True),
+        Column("USED", through("device_ns", units.duration), right=True),
+        Column("QUOTA", _limit),
+        Column("PARENT", field("parent"), wide=True),
+        Column("CPUS", through("cpu_used_milli", units.share), right=True, wide=True),
+        Column("MEMORY", through("memory_used_bytes", units.size), right=True, wide=True),
     ),
 )
 DEVICES = Noun(

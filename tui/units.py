@@ -23,6 +23,9 @@ _SECONDS: dict[str, Decimal] = {
 }
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
+_INDEXES = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", re.ASCII)
+INDEXES_MAX = 256
+"""Jobs of one array, as the scheduler takes them."""
 _TIME_MAX_S = 10 * 365 * 86400
 _SIZE_MAX = 1 << 60
 _SHARE_MAX = 1_000_000 * MILLI
@@ -73,6 +76,41 @@ def seconds(text: str, what: str) -> float:
     if not 0 < value <= _TIME_MAX_S:
         raise BadRequest(f"{what} {text!r} is not between 1ms and ten years")
     return float(value)
+
+
+def whole_seconds(text: str, what: str) -> int:
+    """`90`, `2m`: seconds, without a fraction."""
+    value = seconds(text, what)
+    if not value.is_integer():
+        raise BadRequest(f"{what} {text!r} is not a whole number of seconds")
+    return int(value)
+
+
+def job(text: str, what: str) -> int | str:
+    """`7` or `last`."""
+    if text == "last":
+        return text
+    if not (text.isascii() and text.isdigit()) or not 0 < len(text) < 19:
+        raise BadRequest(f"{what} {text!r} is not a job: a number, or last")
+    return int(text)
+
+
+def indexes(text: str, what: str) -> tuple[int, ...]:
+    """`0-9`, `0-9:2`, `1,5,7-9`: the indexes in that order; nothing: no array."""
+    found: list[int] = []
+    for part in text.split(",") if text else ():
+        match = _INDEXES.fullmatch(part.strip())
+        if match is None:
+            raise BadRequest(f"{what} {text!r} is not a list such as 0-9, 0-9:2 or 1,5")
+        first = int(match[1])
+        last = int(match[2]) if match[2] else first
+        step = int(match[3]) if match[3] else 1
+        if last < first or step < 1:
+            raise BadRequest(f"{what} {text!r}: {part} is empty")
+        if (last - first) // step + len(found) >= INDEXES_MAX:
+            raise BadRequest(f"{what} {text!r} has more than {INDEXES_MAX} jobs")
+        found += range(first, last + 1, step)
+    return tuple(found)
 
 
 def duration(ns: float | None) -> str:

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The verbs `nodes` and `node`: what there is, and what administrators decide about a node.
+
+Relied on by the table in `main.py`. Prints; what is asked lives in `tui/job_calls.py`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import click
+
+from stoker.native.errors import BadRequest
+from stoker.tui import tables
+from stoker.tui.job_commands import call, node_option, output_option, show
+from stoker.tui.job_options import SPAN
+from stoker.tui.queue_commands import done
+
+NS = 1_000_000_000
+
+
+@click.command("nodes")
+@node_option
+@output_option("table")
+def nodes_command(state: str | None, output: tables.Output) -> None:
+    """List nodes."""
+    from stoker.tui import job_calls
+
+    show(tables.NODES, call(job_calls.nodes(state)), output)
+
+
+@click.group("node")
+def node_command() -> None:
+    """A node's labels and taints, its reservation, and whether it gets jobs."""
+
+
+@node_command.command("label")
+@click.argument("name")
+@click.argument("labels", nargs=-1, metavar="KEY=VALUE... KEY-...")
+@click.option("--cost", type=click.IntRange(0), default=None, help='For the placement "cost".')
+@node_option
+def node_label_command(
+    name: str, labels: Sequence[str], cost: int | None, state: str | None
+) -> None:
+    """Label a node, by which jobs ask for it or avoid it; KEY- takes a label away."""
+    from stoker.mesh.schema import NodeLabelRequest
+
+    put, gone = sorted_out(labels)
+    if not (put or gone) and cost is None:
+        raise BadRequest("name a label: KEY=VALUE, or KEY- to take it away")
+    request = NodeLabelRequest(node=name, labels=put, remove=gone, cost=cost)
+    done(state, "node", "label", request, f"labels of node {name}")
+
+
+@node_command.command("taint")
+@click.argument("name")
+@click.argument("taints", nargs=-1, required=True, metavar="KEY=VALUE... KEY-...")
+@node_option
+def node_taint_command(name: str, taints: Sequence[str], state: str | None) -> None:
+    """Taint a node: only jobs that tolerate it run there; KEY- takes a taint away."""
+    from stoker.mesh.schema import NodeLabelRequest
+
+    put, gone = sorted_out(taints)
+    request = NodeLabelRequest(node=name, taints=put, remove=gone)
+    done(state, "node", "label", request, f"taints of node {name}")
+
+
+@node_command.command("reserve")
+@click.argument("name")
+@click.option("--queue", default="default", show_default=True, help="For whom it is kept.")
+@click.option("--in", "in_s", type=SPAN, default=None, help="Beginning after this time; else now.")
+@click.option("--for", "for_s", type=SPAN, default=None, help="How long: 2h.")
+@click.option("--end", is_flag=True, help="End the reservation.")
+@node_option
+def node_reserve_command(
+    *,
+    name: str,
+    queue: str,
+    in_s: float | None,
+    for_s: float | None,
+    end: bool,
+    state: str | None,
+) -> None:
+    """Keep a node for the jobs of one queue; what runs there goes on."""
+    from stoker.mesh.schema import NodeReserveRequest
+
+    if end == (for_s is not None):
+        raise BadRequest("give --for with a time, or --end")
+    begin = time.time_ns() + int((in_s or 0) * NS)
+    until = None if for_s is None else begin + int(for_s * NS)
+    since = begin if in_s is not None else 0
+    request = NodeReserveRequest(node=name, queue=queue, from_ns=since, until_ns=until)
+    done(state, "node", "reserve", request, f"reservation of node {name}")
+
+
+@node_command.command("drain")
+@click.argument("name")
+@click.option("--reason", default="", help="Shown with the node.")
+@node_option
+def node_drain_command(name: str, reason: str, state: str | None) -> None:
+    """Give a node no new jobs; what runs there goes on."""
+    from stoker.mesh.schema import NodeDrainRequest
+
+    done(state, "node", "drain", NodeDrainRequest(node=name, reason=reason), f"drain of {name}")
+
+
+@node_command.command("undrain")
+@click.argument("name")
+@node_option
+def node_undrain_command(name: str, state: str | None) -> None:
+    """Give a node jobs again."""
+    from stoker.mesh.schema import NodeDrainRequest
+
+    request = NodeDrainRequest(node=name, drain=False)
+    done(state, "node", "drain", request, f"end of the drain of {name}")
+
+
+def sorted_out(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What is to be there, and what is to go: KEY- as in `kubectl label`."""
+    gone = tuple(word[:-1] for word in words if word.endswith("-") and "=" not in word)
+    put = tuple(word for word in words if not (word.endswith("-") and "=" not in word))
+    return put, gone
