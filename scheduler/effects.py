@@ -358,7 +358,10 @@ def _start(f: tuple[Any, ...]) -> Start:
 
 
 def unpack_explained(raw: bytes) -> list[Explained]:
-    return [Explained(f[0], *f[2:], f[1]) for f in _EXPLAIN.iter_unpack(raw)]
+    return [
+        Explained(reason, number, node, job, asked, have, detail)
+        for reason, detail, number, node, job, asked, have in _EXPLAIN.iter_unpack(raw)
+    ]
 
 
 def unpack_job(raw: bytes) -> JobInfo:

@@ -293,7 +293,9 @@ _SENTENCES: Final[dict[int, str]] = {
     Reason.GANG_PACKED: "a task of the same job runs elsewhere",
     Reason.NO_NODE_HAS_LABELS: "none of {have} nodes has the labels and taints it asks for",
     Reason.NO_NODE_HAS_MODEL: "no node that it accepts has a device of the model it asks for",
-    Reason.NO_NODE_HAS_DEVICE_MEMORY: "asks for {asked} bytes of a device's memory, the largest has {have}",
+    Reason.NO_NODE_HAS_DEVICE_MEMORY: (
+        "asks for {asked} bytes of a device's memory, the largest has {have}"
+    ),
     Reason.OVER_ANY_LIMIT: "asks for {asked} milli, its queue may never hold more than {have}",
     Reason.AFTERS_FULL: "{have} jobs wait for job {job} already, which is the limit",
     Reason.PREEMPTED: "preempted, waits again",
@@ -316,14 +318,14 @@ _SENTENCES: Final[dict[int, str]] = {
     Reason.NEEDS_MODEL: "nodes without an accepted device model: {count}",
     Reason.NEEDS_LABELS: "nodes kept out by labels: {count}",
     Reason.NEEDS_TOLERATION: "nodes with a taint it does not tolerate: {count}",
-    Reason.NEEDS_RESERVATION: "nodes reserved for another queue: {count}",
+    Reason.NEEDS_RESERVATION: "nodes kept for another queue: {count}",
     Reason.NEEDS_DEVICE_MEMORY: "needs {asked} bytes of a device's memory, node {node} has {have}",
     Reason.NEEDS_GROUP: "nodes kept out by the company of its group: {count}",
     Reason.NEEDS_LINK: "nodes whose free devices share no link: {count}",
     Reason.EXPECTED_START: "expected to start at {have} ns",
     Reason.NEEDS_CHOICE: "its placement is left to a scoring function",
     Reason.ROOM_BEING_MADE: "preempted jobs that still stop where it could run: {count}",
-    Reason.WAS_PREEMPTED: "preempted {count} times so far",
+    Reason.WAS_PREEMPTED: "times it was preempted so far: {count}",
 }
 
 
@@ -334,7 +336,6 @@ _NEAREST: Final = frozenset(
         Reason.NEEDS_CPU,
         Reason.NEEDS_MEMORY,
         Reason.NEEDS_DEVICE_MEMORY,
-        Reason.NODE_JOBS_FULL,
     }
 )
 """Told of the node that lacks least; `count` is how many lack it."""

@@ -185,7 +185,7 @@ static void sk_explain_nodes(const struct sk_core *core, struct sk_waiting *wait
 		sk_line(lines, (struct sk_explain){.reason = SK_GANG_SHORT,
 						   .asked = tasks,
 						   .have = waiting->lacks.places});
-	if (waiting->lacks.places < tasks && !waiting->blocked.all)
+	if (waiting->lacks.places < tasks)
 		sk_explain_lacks(core, &waiting->lacks, lines);
 	if (down)
 		sk_line(lines, (struct sk_explain){.reason = SK_NODES_DOWN,
@@ -224,8 +224,12 @@ static void sk_explain_waiting(const struct sk_core *core, uint32_t slot, struct
 
 	waiting.blocked = sk_limits_block(core, slot, core->now_ns, waiting.limits,
 					  SK_EXPLAIN_LIMITS, &waiting.limits_n);
-	sk_lacks_all(core, slot, core->now_ns, waiting.blocked, 0, &waiting.lacks);
-	waiting.fits = waiting.lacks.places >= waiting.job->ask.tasks;
+	/* A device that a limit forbids is not one that a node lacks. */
+	sk_lacks_all(core, slot, core->now_ns, (struct sk_blocked){0}, 0, &waiting.lacks);
+	waiting.fits = waiting.lacks.places >= waiting.job->ask.tasks &&
+		       (!waiting.limits_n ||
+			sk_lacks_all(core, slot, core->now_ns, waiting.blocked,
+				     waiting.job->ask.tasks, NULL) >= waiting.job->ask.tasks);
 	waiting.free =
 		waiting.fits && !waiting.job->hold && !sk_held_up(core, waiting.job, ahead.count);
 	sk_explain_rules(core, &waiting, lines);

@@ -318,6 +318,8 @@ uint64_t sk_node_lacks(const struct sk_core *core, uint32_t slot, uint32_t node,
 	fit = sk_host_lacks(core, &job->ask, &room, id, lacks);
 	if (!job->ask.gpu_milli)
 		return fit;
+	if (!room.devices)
+		return 0; /* nothing is short there */
 	if (lacks)
 		sk_unavailable(core, job, node, lacks);
 	if (job->ask.gpu_milli < SK_MILLI)

@@ -9,19 +9,19 @@
 
 #include "core/state.h"
 
-/* First what keeps the job off a node whatever is free there, then what is not free. */
+/* First what is not free, then what keeps the job off a node whatever is free there. */
 enum sk_need {
-	SK_NEED_MODEL,
-	SK_NEED_LABELS,
-	SK_NEED_TOLERATION,
-	SK_NEED_RESERVATION,
-	SK_NEED_GROUP,
 	SK_NEED_DEVICES,
 	SK_NEED_DEVICE_MEMORY,
 	SK_NEED_LINK,
 	SK_NEED_CPU,
 	SK_NEED_MEMORY,
 	SK_NEED_PLACE,
+	SK_NEED_MODEL,
+	SK_NEED_LABELS,
+	SK_NEED_TOLERATION,
+	SK_NEED_RESERVATION,
+	SK_NEED_GROUP,
 	SK_NEEDS
 };
 
