@@ -8,12 +8,12 @@ snapshot and commands give the same bytes on every machine; time and chance are 
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from stoker.native import _core
 from stoker.native.errors import BadRequest, Refused, StokerError, from_errno
-from stoker.scheduler import effects, records
+from stoker.scheduler import effects, hints, records
 from stoker.scheduler.effects import (
     DeviceState,
     Effect,
@@ -25,9 +25,11 @@ from stoker.scheduler.effects import (
     Rejected,
     TaskInfo,
 )
-from stoker.scheduler.records import BATCH_REQUESTS_MAX, Request
+from stoker.scheduler.hints import Candidate, RequestClass, Sample
+from stoker.scheduler.records import BATCH_REQUESTS_MAX, Place, Prefer, Request
 
-if _core.SIZES != records.SIZES or _core.VIEW_SIZES != effects.SIZES:
+_EXPECTED = (records.SIZES, effects.SIZES, hints.SIZES)
+if (_core.SIZES, _core.VIEW_SIZES, _core.HINT_SIZES) != _EXPECTED:
     raise ImportError("stoker.scheduler and the compiled core do not match: run `make build`")
 
 
@@ -119,6 +121,58 @@ class Core:
     def observe(self, node: int, observation: int, load_milli: int) -> bool:
         """A node's latest sample: a hint for the policy, no part of the state. False: unknown."""
         return self._core.observe(node, observation, load_milli)
+
+    def observe_device(self, node: int, index: int, sample: Sample) -> bool:
+        """A device's latest sample, for Placement.POWER and THERMAL. False: unknown device."""
+        return self._core.observe_device(node, index, sample.pack())
+
+    def model_power(self, model: int, idle_w: float, full_w: float) -> None:
+        """Watts of an unused and a fully used device of this model, for Placement.POWER.
+
+        Raises BadRequest for full below idle, Refused past 64 models.
+        """
+        self._told(self._core.model_power, model, round(idle_w * 1000), round(full_w * 1000))
+
+    def cpu_power(self, socket_milli: int, idle_w: float, full_w: float) -> None:
+        """Processors of one socket, and its watts unused and fully used; 0: not known."""
+        watts = round(idle_w * 1000), round(full_w * 1000)
+        self._told(self._core.cpu_power, socket_milli, *watts)
+
+    def workload(self, classes: Iterable[RequestClass]) -> None:
+        """The requests to expect, for Placement.BEST and FGD; none: those submitted lately.
+
+        Raises Refused past CLASSES_MAX, BadRequest for a weight of 0 or shares that no job may
+        have. All ratings that were kept are void: not for every decision.
+        """
+        self._told(self._core.workload, b"".join([one.pack() for one in classes]))
+
+    def candidates(
+        self, job: int, now_ns: int, seed: int = 0, chosen: Iterable[Place | Prefer] = ()
+    ) -> list[Candidate]:
+        """Nodes for the next task of a pending job after the tasks in `chosen`, which are tried.
+
+        At most CANDIDATES_MAX, from a node that `seed` names on. Raises NotFound where the job does
+        not wait, BadRequest where `chosen` cannot be.
+        """
+        raw = b"".join([place.pack() for place in chosen])
+        try:
+            found = self._core.candidates(job, raw, now_ns, seed)
+        except OSError as error:
+            raise _from_os_error(error, f"candidates of job {job}") from error
+        return hints.unpack_candidates(found)
+
+    def scores_check(self) -> bool:
+        """Whether every rating that is kept equals one from scratch; for tests."""
+        return self._core.scores_check()
+
+    @staticmethod
+    def _told(tell: Callable[..., None], *what: int | bytes) -> None:
+        try:
+            tell(*what)
+        except (OSError, TypeError) as error:
+            if isinstance(error, OSError) and error.errno in (errno.E2BIG, errno.ENOSPC):
+                raise Refused("more than the core keeps") from error
+            raise BadRequest("these figures cannot be") from error
 
     def digest(self) -> int:
         """64-bit digest of the whole state; costs a pass over it."""

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
 #include <stdexcept>
 #include <vector>
@@ -167,6 +168,68 @@ class Core
 	bool observe(uint64_t node, uint64_t observation, uint32_t load_milli)
 	{
 		return sk_core_observe(idle(), node, observation, load_milli) == 0;
+	}
+
+	bool observe_device(uint64_t node, uint32_t index, nb::bytes sample)
+	{
+		sk_sample at;
+
+		if (sample.size() != sizeof at)
+			raise_errno(-EINVAL, "sample");
+		std::memcpy(&at, sample.c_str(), sizeof at);
+		int error = sk_core_observe_device(idle(), node, index, &at);
+		if (error && error != -ENOENT)
+			raise_errno(error, "sample");
+		return !error;
+	}
+
+	void model_power(uint64_t model, uint32_t idle_mw, uint32_t full_mw)
+	{
+		int error = sk_core_model_power(idle(), model, idle_mw, full_mw);
+
+		if (error)
+			raise_errno(error, "model_power");
+	}
+
+	void cpu_power(uint32_t socket_milli, uint32_t idle_mw, uint32_t full_mw)
+	{
+		int error = sk_core_cpu_power(idle(), socket_milli, idle_mw, full_mw);
+
+		if (error)
+			raise_errno(error, "cpu_power");
+	}
+
+	void workload(nb::bytes classes)
+	{
+		std::vector<sk_class> at(classes.size() / sizeof(sk_class));
+
+		if (classes.size() % sizeof(sk_class))
+			raise_errno(-EINVAL, "workload");
+		std::memcpy(at.data(), classes.c_str(), classes.size());
+		int error = sk_core_workload(idle(), at.data(), uint32_t(at.size()));
+		if (error)
+			raise_errno(error, "workload");
+	}
+
+	nb::bytes candidates(uint64_t job, nb::bytes chosen, uint64_t now_ns, uint64_t seed)
+	{
+		Turn turn(busy_);
+		std::vector<sk_place> places(chosen.size() / sizeof(sk_place));
+		std::vector<sk_candidate> found(SK_CANDIDATES_MAX);
+
+		if (chosen.size() % sizeof(sk_place))
+			raise_errno(-EINVAL, "candidates");
+		std::memcpy(places.data(), chosen.c_str(), chosen.size());
+		int count = sk_core_candidates(core_, job, places.data(), uint32_t(places.size()),
+					       now_ns, seed, found.data(), SK_CANDIDATES_MAX);
+		if (count < 0)
+			raise_errno(count, "candidates");
+		return to_bytes(found.data(), size_t(count) * sizeof(sk_candidate));
+	}
+
+	bool scores_check()
+	{
+		return sk_core_scores_check(idle());
 	}
 
 	nb::bytes explain(uint64_t job) const
@@ -376,6 +439,16 @@ nb::dict sizes()
 	return ret;
 }
 
+nb::dict hint_sizes()
+{
+	nb::dict ret;
+
+	ret["sample"] = sizeof(sk_sample);
+	ret["class"] = sizeof(sk_class);
+	ret["candidate"] = sizeof(sk_candidate);
+	return ret;
+}
+
 nb::dict view_sizes()
 {
 	nb::dict ret;
@@ -400,6 +473,7 @@ NB_MODULE(_core, module)
 
 	module.attr("SIZES") = sizes();
 	module.attr("VIEW_SIZES") = view_sizes();
+	module.attr("HINT_SIZES") = hint_sizes();
 	nb::class_<Core>(module, "Core")
 		.def(
 			"__init__",
@@ -421,6 +495,12 @@ NB_MODULE(_core, module)
 		.def("propose", &Core::propose, "requests"_a, "now_ns"_a, "seed"_a, "measure"_a)
 		.def("apply", &Core::apply, "commands"_a, "now_ns"_a)
 		.def("observe", &Core::observe, "node"_a, "observation"_a, "load_milli"_a)
+		.def("observe_device", &Core::observe_device, "node"_a, "index"_a, "sample"_a)
+		.def("model_power", &Core::model_power, "model"_a, "idle_mw"_a, "full_mw"_a)
+		.def("cpu_power", &Core::cpu_power, "socket_milli"_a, "idle_mw"_a, "full_mw"_a)
+		.def("workload", &Core::workload, "classes"_a)
+		.def("candidates", &Core::candidates, "job"_a, "chosen"_a, "now_ns"_a, "seed"_a)
+		.def("scores_check", &Core::scores_check)
 		.def("digest", &Core::digest)
 		.def("explain", &Core::explain, "job"_a)
 		.def("job", &Core::job, "job"_a)

@@ -81,8 +81,76 @@ struct sk_effects {
 int sk_core_apply(struct sk_core *core, const void *commands, size_t size, uint32_t first,
 		  uint64_t now_ns, struct sk_effects *effects, size_t *consumed);
 
-/* Soft hint for the policy on this replica only: no part of the state, its digest or snapshots. */
+/* What the policies of this replica use besides: no part of the state, its digest or snapshots.
+ * -ENOENT: unknown node or device. A load of a node in milli, any scale; `observation` names it. */
 int sk_core_observe(struct sk_core *core, uint64_t node, uint64_t observation, uint32_t load_milli);
+
+#define SK_SAMPLE_POWER 1u
+#define SK_SAMPLE_TEMPERATURE 2u
+#define SK_SAMPLE_LIMIT 4u
+#define SK_SAMPLE_BUSY 8u
+#define SK_SAMPLE_ALL 15u
+/* What was seen of a device; a figure without its bit in `known` is not known. */
+struct sk_sample {
+	uint64_t id; /* of the observation */
+	uint32_t power_mw;
+	int32_t temperature_mc; /* thousandths of a degree Celsius */
+	int32_t limit_mc;	/* where it begins to slow down */
+	uint32_t busy_ppm;
+	uint32_t known;
+	uint32_t zero;
+};
+static_assert(sizeof(struct sk_sample) == 32, "binding layout");
+int sk_core_observe_device(struct sk_core *core, uint64_t node, uint32_t index,
+			   const struct sk_sample *sample);
+
+/* Power of an unused and a fully used device of this model; of one socket of `socket_milli`
+ * processors (0: not known). -EINVAL: full below idle; -ENOSPC: too many models. */
+int sk_core_model_power(struct sk_core *core, uint64_t model, uint32_t idle_mw, uint32_t full_mw);
+int sk_core_cpu_power(struct sk_core *core, uint32_t socket_milli, uint32_t idle_mw,
+		      uint32_t full_mw);
+
+#define SK_CLASSES_MAX 128u
+/* A typical request; `weight` is how often it comes, in any unit. */
+struct sk_class {
+	uint64_t memory_bytes;
+	uint64_t models[SK_JOB_MODELS_MAX]; /* as in an ask */
+	uint32_t cpu_milli;
+	uint32_t gpu_milli;
+	uint32_t weight;
+	uint32_t zero;
+};
+static_assert(sizeof(struct sk_class) == 88, "binding layout");
+/* What is to be expected; 0 classes: what was submitted lately tells. -E2BIG, -EINVAL. */
+int sk_core_workload(struct sk_core *core, const struct sk_class *classes, uint32_t count);
+
+#define SK_CANDIDATES_MAX 256u
+/* Where a task would fit, and on which devices. */
+struct sk_candidate {
+	uint64_t node;
+	uint64_t observation; /* 0: never observed */
+	uint64_t cost;	      /* of its label; UINT64_MAX: it has none */
+	uint64_t cpu_free;
+	uint64_t memory_free;
+	uint32_t load_milli;
+	uint32_t tasks;
+	uint32_t rating; /* by SK_PLACEMENT_BEST, lower is better */
+	uint32_t adds_mw;
+	uint16_t devices_free;
+	uint16_t shares_n;
+	uint32_t zero;
+	struct sk_share shares[SK_TASK_DEVICES_MAX];
+};
+static_assert(sizeof(struct sk_candidate) == 128, "binding layout");
+/* Nodes for the next task of a pending job whose first `count` tasks would go to `places`, from a
+ * node given by chance on, at most `capacity` of them. Returns how many; -ENOENT: no such pending
+ * job; -EINVAL: those places cannot be. The state is as before when this returns. */
+int sk_core_candidates(struct sk_core *core, uint64_t job, const struct sk_place *places,
+		       uint32_t count, uint64_t now_ns, uint64_t seed,
+		       struct sk_candidate *candidates, uint32_t capacity);
+
+/* Whether all ratings that are kept equal ratings from scratch. */
+bool sk_core_scores_check(struct sk_core *core);
 
 uint64_t sk_core_digest(const struct sk_core *core);
 size_t sk_core_snapshot_size(const struct sk_core *core);

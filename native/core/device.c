@@ -57,6 +57,7 @@ void sk_device_put(struct sk_core *core, uint32_t node, uint32_t index, struct s
 	int free = (after == SK_MILLI) - (before == SK_MILLI);
 
 	sk_journal_note(core, at, sizeof *at);
+	sk_journal_note(core, &owner->devices_free, sizeof owner->devices_free);
 	*at = device;
 	if (whole)
 		sk_devices_whole_set(core, node, (uint16_t)(owner->devices_whole + whole));

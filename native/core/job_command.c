@@ -10,6 +10,7 @@
 #include "core/key.h"
 #include "core/node.h"
 #include "core/queue.h"
+#include "core/workload.h"
 
 static uint16_t sk_options_ok(const struct sk_ask *ask, struct sk_why *why)
 {
@@ -102,6 +103,8 @@ uint16_t sk_submit_do(const struct sk_act *act, const struct sk_submit *command,
 	if (core->live_count == core->limits.jobs)
 		return sk_because(why, SK_JOBS_FULL, 1, core->limits.jobs);
 	slot = sk_job_create(act, command);
+	if (!core->journal.on)
+		sk_workload_count(core, &core->jobs[slot]);
 	why->job = core->jobs[slot].id;
 	sk_key_add(core, command, why->job);
 	return SK_REASON_NONE;

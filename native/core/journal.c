@@ -53,6 +53,7 @@ void sk_journal_undo(struct sk_core *core, uint64_t mark)
 		memcpy(&noted, journal->bytes + journal->used - sizeof noted, sizeof noted);
 		journal->used -= sizeof noted + sk_padded(noted.size);
 		memcpy((uint8_t *)core + noted.offset, journal->bytes + journal->used, noted.size);
+		sk_journal_touch(core, (const uint8_t *)core + noted.offset);
 	}
 }
 

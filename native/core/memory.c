@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One block of the caller's memory, divided up: the core first, then every array, the journal last.
+ * One block of the caller's memory, divided up: the core first, then every array, the journal, and
+ * what is no part of the state.
  * The same walk computes the size and the places, so the two cannot disagree.
  */
 #include <errno.h>
@@ -8,6 +9,7 @@
 
 #include "core/memory.h"
 #include "core/queue.h"
+#include "core/soft.h"
 
 /* Measured bounds of what one operation notes; journal_bound in propose.c reserves by them. */
 #define SK_JOURNAL_BYTES                                                                           \
@@ -119,6 +121,42 @@ static void sk_carve_jobs(struct sk_core *core, struct sk_carve *carve)
 	sk_pool_set(&core->key_pool, limits->keys);
 }
 
+static void sk_carve_summary(struct sk_summary *summary, struct sk_carve *carve, uint32_t stride)
+{
+	summary->cpu = sk_carve_zeroed(carve, stride, sizeof *summary->cpu);
+	summary->memory = sk_carve_zeroed(carve, stride, sizeof *summary->memory);
+	summary->part = sk_carve_zeroed(carve, stride, sizeof *summary->part);
+	summary->whole = sk_carve_zeroed(carve, stride, sizeof *summary->whole);
+}
+
+/* Behind the journal, where no digest of memory looks. */
+static void sk_carve_soft(struct sk_core *core, struct sk_carve *carve)
+{
+	const struct sk_limits *limits = &core->limits;
+	uint32_t chunks = limits->nodes + limits->devices / SK_CHUNK_DEVICES + 1;
+	struct sk_soft measured, *soft;
+
+	core->soft = sk_carve_zeroed(carve, 1, sizeof *core->soft);
+	soft = core->soft ? core->soft : &measured;
+	soft->stride = (limits->nodes / SK_BLOCK + 1) * SK_BLOCK;
+	soft->generation = 1;
+	soft->changed = sk_carve(carve, SK_CHANGED_MAX, sizeof *soft->changed);
+	sk_carve_summary(&soft->summary, carve, soft->stride);
+	soft->shapes = sk_carve_zeroed(carve, SK_SHAPES_MAX, sizeof *soft->shapes);
+	soft->used_at = sk_carve_zeroed(carve, SK_SHAPES_MAX, sizeof *soft->used_at);
+	soft->buckets = sk_carve_zeroed(carve, SK_BUCKETS, sizeof *soft->buckets);
+	soft->scores = sk_carve(carve, (uint64_t)soft->stride * SK_SHAPES_MAX, sizeof(uint32_t));
+	soft->prepared = sk_carve(carve, soft->stride, sizeof *soft->prepared);
+	soft->prepared_as = sk_carve_zeroed(carve, soft->stride, 1);
+	soft->mixed = sk_carve_zeroed(carve, soft->stride, 1);
+	soft->tables = sk_carve_zeroed(carve, 2, sizeof *soft->tables);
+	soft->classes = sk_carve_zeroed(carve, SK_CLASSES_MAX, sizeof *soft->classes);
+	soft->counted = sk_carve(carve, SK_COUNTED_MAX, sizeof *soft->counted);
+	soft->typical = sk_carve(carve, SK_CLASSES_MAX, sizeof *soft->typical);
+	soft->samples = sk_carve_zeroed(carve, (uint64_t)chunks * SK_CHUNK_DEVICES,
+					sizeof *soft->samples);
+}
+
 static bool sk_limit_ok(uint32_t value, uint32_t max)
 {
 	return value && value <= max;
@@ -144,6 +182,7 @@ static void sk_carve_all(struct sk_core *core, struct sk_carve *carve)
 	core->journal.reserve = sk_journal_reserve(&core->limits);
 	core->journal.capacity = SK_JOURNAL_BYTES + core->journal.reserve;
 	core->journal.bytes = sk_carve(carve, core->journal.capacity, 1);
+	sk_carve_soft(core, carve);
 	core->size = carve->at;
 }
 

@@ -1,18 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Best fit by the two indexes: the first node of the lowest class that suffices.
+ * PACK by the two indexes: the first node of the lowest class that suffices. All others by the
+ * ratings of score.c; a job's own conditions are asked of the best node only, and of all in turn
+ * where that one does not do.
  */
 #include "core/index.h"
 #include "core/node.h"
 #include "core/policy.h"
 #include "core/queue.h"
+#include "core/rate.h"
+#include "core/score.h"
 #include "core/subset.h"
 #include "core/table.h"
+#include "core/workload.h"
 
 struct sk_search {
 	const struct sk_core *core;
 	uint32_t job;
+	enum sk_placement how;
 	uint64_t now_ns;
+	uint64_t seed;
 	struct sk_place *place;
 };
 
@@ -32,7 +39,7 @@ static bool sk_search_try(const struct sk_search *search, uint32_t node)
 
 	search->place->candidates++;
 	return sk_task_room(core, search->job, node, search->now_ns, &why) == SK_REASON_NONE &&
-	       sk_subset_choose(core, job, node, search->place) &&
+	       sk_rate_shares(core, job, search->how, node, search->place) &&
 	       sk_queue_admits(core, job->queue, node, search->place->shares,
 			       search->place->shares_n, &why) == SK_REASON_NONE;
 }
@@ -73,6 +80,12 @@ static bool sk_less_busy(const struct sk_core *core, uint32_t a, uint32_t b)
 	return a < b;
 }
 
+/* By the seed, the job and the task, so that every one is another draw. */
+static uint64_t sk_chance(const struct sk_search *search)
+{
+	return sk_mix((search->seed + search->place->task) ^ sk_mix(search->place->job));
+}
+
 /* The first few nodes that have room, from a place in the ring of nodes given by chance. */
 static uint32_t sk_policy_sample(const struct sk_search *search, uint32_t start,
 				 uint32_t sample[SK_POLICY_SAMPLE])
@@ -95,12 +108,12 @@ static uint32_t sk_policy_sample(const struct sk_search *search, uint32_t start,
 }
 
 /* The least busy of a sample, so that a thousand such tasks do not pile up on the first node. */
-static bool sk_policy_host(const struct sk_search *search, uint64_t seed)
+static bool sk_policy_host(const struct sk_search *search)
 {
 	const struct sk_core *core = search->core;
 	struct sk_place *place = search->place;
 	uint32_t nodes = core->nodes_count ? core->nodes_count : 1;
-	uint32_t start = (uint32_t)(sk_mix(seed ^ sk_mix(place->job)) % nodes) + 1;
+	uint32_t start = (uint32_t)(sk_chance(search) % nodes) + 1;
 	uint32_t sample[SK_POLICY_SAMPLE];
 	uint32_t seen = sk_policy_sample(search, start, sample), best = 0, used = 0;
 
@@ -117,6 +130,145 @@ static bool sk_policy_host(const struct sk_search *search, uint64_t seed)
 	return true;
 }
 
+static uint16_t sk_policy_reason(enum sk_placement how)
+{
+	switch (how) {
+	case SK_PLACEMENT_SPREAD:
+		return SK_SPREAD_OUT;
+	case SK_PLACEMENT_LEAST_LOADED:
+		return SK_LEAST_LOADED;
+	case SK_PLACEMENT_RANDOM:
+		return SK_BY_CHANCE;
+	case SK_PLACEMENT_COST:
+		return SK_CHEAPEST;
+	case SK_PLACEMENT_POWER:
+		return SK_LEAST_POWER;
+	case SK_PLACEMENT_THERMAL:
+		return SK_COOLEST;
+	default:
+		return SK_LEAST_FRAGMENTED;
+	}
+}
+
+/* What was seen of the devices taken, as far as there is room. */
+static void sk_policy_observed(const struct sk_search *search, uint32_t node)
+{
+	struct sk_place *place = search->place;
+	uint32_t used = place->observations[0] != 0;
+
+	for (uint32_t i = 0; i < place->shares_n && used < SK_OBSERVATIONS_MAX; i++) {
+		const struct sk_sample *sample =
+			sk_sample_of(search->core, node, place->shares[i].index);
+
+		if (sample && sample->id)
+			place->observations[used++] = sample->id;
+	}
+}
+
+static bool sk_policy_took(const struct sk_search *search, uint32_t node)
+{
+	sk_search_take(search, node, sk_policy_reason(search->how));
+	if (sk_rate_twice(search->how))
+		sk_policy_observed(search, node);
+	return true;
+}
+
+/* Tasks of the same job in the node's failure domain, or on the node itself where it has none. */
+static uint32_t sk_company(const struct sk_search *search, uint32_t node)
+{
+	const struct sk_core *core = search->core;
+	uint64_t domain = core->nodes[node].domain;
+	uint32_t count = 0;
+
+	for (uint32_t at = core->jobs[search->job].tasks_first; at; at = core->tasks[at].job_next)
+		count += domain ? core->nodes[core->tasks[at].node].domain == domain
+				: core->tasks[at].node == node;
+	return count;
+}
+
+struct sk_best {
+	uint32_t node;
+	uint32_t company;
+	uint32_t first;
+	uint32_t second;
+};
+
+static bool sk_better(const struct sk_best *a, const struct sk_best *b)
+{
+	if (!b->node || a->company != b->company)
+		return !b->node || a->company < b->company;
+	if (a->first != b->first)
+		return a->first < b->first;
+	return a->second < b->second;
+}
+
+/* The best of all nodes that the job's own conditions allow. */
+static bool sk_policy_walk(const struct sk_search *search, const uint32_t *first,
+			   const uint32_t *second)
+{
+	bool gang =
+		search->how == SK_PLACEMENT_SPREAD && search->core->jobs[search->job].tasks_first;
+	struct sk_place *place = search->place, taken = *place;
+	struct sk_best best = {0};
+
+	for (uint32_t node = 0; node < search->core->soft->end; node++) {
+		struct sk_best at = {node, 0, first[node], second ? second[node] : 0};
+
+		if (at.first == SK_SCORE_NONE)
+			continue;
+		at.company = gang ? sk_company(search, node) : 0;
+		if (!sk_better(&at, &best) || !sk_search_try(search, node))
+			continue;
+		best = at;
+		taken = *place;
+	}
+	taken.candidates = place->candidates;
+	*place = taken;
+	return best.node && sk_policy_took(search, best.node);
+}
+
+/* The one that chance names among those that fit, or the next that does. */
+static bool sk_policy_random(const struct sk_search *search, const uint32_t *scores)
+{
+	const struct sk_soft *soft = search->core->soft;
+	uint32_t count = sk_score_count(soft, scores);
+	uint32_t skip = count ? (uint32_t)(sk_chance(search) % count) : 0;
+
+	for (uint32_t lap = 0; count && lap < 2; lap++, skip = 0)
+		for (uint32_t node = 0; node < soft->end; node++) {
+			if (scores[node] == SK_SCORE_NONE)
+				continue;
+			if (skip) {
+				skip--;
+				continue;
+			}
+			if (sk_search_try(search, node))
+				return sk_policy_took(search, node);
+		}
+	return false;
+}
+
+static bool sk_policy_rated(const struct sk_search *search)
+{
+	const struct sk_core *core = search->core;
+	const struct sk_job *job = &core->jobs[search->job];
+	const uint32_t *first = sk_score_all(core, job, search->how), *second = NULL;
+	uint32_t node;
+
+	if (search->how == SK_PLACEMENT_RANDOM)
+		return sk_policy_random(search, first);
+	if (sk_rate_twice(search->how))
+		second = sk_score_all(core, job, SK_PLACEMENT_BEST);
+	if (search->how == SK_PLACEMENT_SPREAD && job->tasks_first)
+		return sk_policy_walk(search, first, second);
+	node = sk_score_least(core->soft, first, second);
+	if (!node)
+		return false;
+	if (sk_search_try(search, node))
+		return sk_policy_took(search, node);
+	return sk_policy_walk(search, first, second);
+}
+
 enum sk_placement sk_policy_placement(const struct sk_core *core, const struct sk_job *job)
 {
 	uint32_t placement = job->ask.placement;
@@ -126,14 +278,27 @@ enum sk_placement sk_policy_placement(const struct sk_core *core, const struct s
 	return placement ? (enum sk_placement)placement : SK_PLACEMENT_BEST;
 }
 
+/* Without typical requests nothing is known of fragmentation. */
+static bool sk_packs(const struct sk_core *core, enum sk_placement how)
+{
+	if (how == SK_PLACEMENT_PACK)
+		return true;
+	sk_workload_look(core);
+	return (how == SK_PLACEMENT_BEST || how == SK_PLACEMENT_FGD) && !sk_workload_known(core);
+}
+
 bool sk_policy_choose(const struct sk_core *core, uint32_t slot, uint64_t now_ns, uint64_t seed,
 		      struct sk_place *place)
 {
-	const struct sk_search search = {core, slot, now_ns, place};
+	struct sk_search search = {core,   slot, sk_policy_placement(core, &core->jobs[slot]),
+				   now_ns, seed, place};
 
-	if (sk_policy_placement(core, &core->jobs[slot]) == SK_PLACEMENT_CUSTOM)
+	if (search.how == SK_PLACEMENT_CUSTOM)
 		return false;
+	if (!sk_packs(core, search.how))
+		return sk_policy_rated(&search);
+	search.how = SK_PLACEMENT_PACK;
 	if (!core->jobs[slot].ask.gpu_milli)
-		return sk_policy_host(&search, seed + place->task);
+		return sk_policy_host(&search);
 	return sk_policy_pack(&search);
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Which node, which devices: the only choices in the core. Relied on by propose.c and explain.c,
- * never by apply. Fractions go onto the most used device that still fits; whole devices are taken
- * entirely free, from the node with the fewest free ones that suffice; tasks without devices go to
- * the least busy of a few nodes. Ties go to the lowest node slot and device index.
+ * never by apply. Each placement is a rating of nodes (rate.h), of which the lowest wins; ties go
+ * to the lowest node slot and device index. SK_PLACEMENT_PACK goes by the indexes of free amounts:
+ * fractions onto the most used device that still fits, whole devices from the node with the fewest
+ * free ones that suffice, tasks without devices to the least busy of a few nodes.
  */
 #ifndef STOKER_CORE_POLICY_H
 #define STOKER_CORE_POLICY_H

@@ -11,6 +11,8 @@
 #include "core/core.h"
 #include "core/list.h"
 
+struct sk_soft;
+
 #define SK_NODES_LIMIT_MAX (1u << 16)
 #define SK_DEVICES_LIMIT_MAX (1u << 20)
 #define SK_JOBS_LIMIT_MAX (1u << 24)
@@ -312,6 +314,7 @@ struct sk_core {
 	struct sk_observed *observed; /* by node slot; not replicated */
 	struct sk_journal journal;
 	uint64_t size;
+	struct sk_soft *soft; /* what choices use besides: neither replicated nor undone */
 };
 
 #endif

@@ -75,13 +75,13 @@ static bool sk_link_allowed(const struct sk_core *core, const struct sk_job *job
 }
 
 static bool sk_subset_whole(const struct sk_core *core, const struct sk_job *job, uint32_t node,
-			    struct sk_place *place)
+			    uint64_t among, struct sk_place *place)
 {
 	uint32_t count = job->ask.gpu_milli / SK_MILLI;
 	uint64_t candidates = 0, group = 0;
 
 	for (uint32_t index = 0; index < core->nodes[node].devices; index++)
-		if (sk_takes_whole(core, job, node, index))
+		if (among >> index & 1 && sk_takes_whole(core, job, node, index))
 			candidates |= (uint64_t)1 << index;
 	if ((uint32_t)__builtin_popcountll(candidates) < count)
 		return false;
@@ -90,14 +90,16 @@ static bool sk_subset_whole(const struct sk_core *core, const struct sk_job *job
 		if (group && !sk_link_allowed(core, job, node, group, sk_levels[i]))
 			group = 0;
 	}
-	for (uint32_t i = 0; i < count && group; i++, group &= group - 1)
+	if (!group)
+		return false;
+	for (uint32_t i = 0; i < count; i++, group &= group - 1)
 		place->shares[i] = (struct sk_share){(uint16_t)__builtin_ctzll(group), SK_MILLI};
 	place->shares_n = (uint16_t)count;
 	return place->shares[count - 1].milli != 0;
 }
 
 static bool sk_subset_share(const struct sk_core *core, const struct sk_job *job, uint32_t node,
-			    struct sk_place *place)
+			    uint64_t among, struct sk_place *place)
 {
 	uint32_t best = SK_NODE_DEVICES_MAX, least = SK_MILLI + 1;
 
@@ -105,7 +107,8 @@ static bool sk_subset_share(const struct sk_core *core, const struct sk_job *job
 		const struct sk_device *device = sk_device_at(core, node, index);
 		uint32_t free = sk_device_free(device);
 
-		if (free < job->ask.gpu_milli || free >= least || sk_fit_device(job, device))
+		if (!(among >> index & 1) || free < job->ask.gpu_milli || free >= least ||
+		    sk_fit_device(job, device))
 			continue;
 		best = index;
 		least = free;
@@ -117,14 +120,20 @@ static bool sk_subset_share(const struct sk_core *core, const struct sk_job *job
 	return true;
 }
 
-bool sk_subset_choose(const struct sk_core *core, const struct sk_job *job, uint32_t node,
-		      struct sk_place *place)
+bool sk_subset_choose_among(const struct sk_core *core, const struct sk_job *job, uint32_t node,
+			    uint64_t among, struct sk_place *place)
 {
 	if (!job->ask.gpu_milli) {
 		place->shares_n = 0;
 		return true;
 	}
 	if (job->ask.gpu_milli < SK_MILLI)
-		return sk_subset_share(core, job, node, place);
-	return sk_subset_whole(core, job, node, place);
+		return sk_subset_share(core, job, node, among, place);
+	return sk_subset_whole(core, job, node, among, place);
+}
+
+bool sk_subset_choose(const struct sk_core *core, const struct sk_job *job, uint32_t node,
+		      struct sk_place *place)
+{
+	return sk_subset_choose_among(core, job, node, UINT64_MAX, place);
 }

@@ -14,4 +14,8 @@
 bool sk_subset_choose(const struct sk_core *core, const struct sk_job *job, uint32_t node,
 		      struct sk_place *place);
 
+/* The same among these devices of it only. */
+bool sk_subset_choose_among(const struct sk_core *core, const struct sk_job *job, uint32_t node,
+			    uint64_t among, struct sk_place *place);
+
 #endif

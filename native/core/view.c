@@ -226,17 +226,6 @@ uint64_t sk_core_due(const struct sk_core *core)
 	return slot ? core->jobs[slot].not_before_ns : 0;
 }
 
-int sk_core_observe(struct sk_core *core, uint64_t node, uint64_t observation, uint32_t load_milli)
-{
-	uint32_t slot = node ? sk_node_find(core, node) : 0;
-
-	if (!slot)
-		return -ENOENT;
-	core->observed[slot].id = observation;
-	core->observed[slot].load_milli = load_milli;
-	return 0;
-}
-
 uint64_t sk_core_term(const struct sk_core *core)
 {
 	return core->term;
