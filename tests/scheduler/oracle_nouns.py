@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import dataclass, field
 
 from stoker.scheduler import records as rec
@@ -11,12 +12,17 @@ from stoker.scheduler.nouns import DeviceShare
 from stoker.scheduler.reasons import Reason as R
 
 M64 = (1 << 64) - 1
+SECOND = 1_000_000_000
 STATE = rec.STATE_CODES
 FINAL = {STATE[s] for s in ("succeeded", "failed", "cancelled", "timeout", "lost")}
 PENDING, STARTING, RUNNING, STOPPING = (
     STATE[s] for s in ("pending", "starting", "running", "stopping")
 )
 CANCELLED, LOST, SUCCEEDED = STATE["cancelled"], STATE["lost"], STATE["succeeded"]
+FAILED, TIMEOUT = STATE["failed"], STATE["timeout"]
+FREE, HOLD_TIME, HOLD_AFTER, DOOMED = range(4)
+ROOT = -1
+"""The oracle's id of the root queue, which has none for others."""
 
 
 def mix(value: int) -> int:
@@ -33,6 +39,10 @@ class Device:
     available: bool = False
     owner: int = 0
     reason: int = 0
+    model: int = 0
+    link: int = 0
+    bus: int = 0
+    numa: int = 0
 
 
 @dataclass
@@ -42,6 +52,10 @@ class Task:
     node: int
     shares: tuple[DeviceShare, ...]
     state: int = STARTING
+
+    @property
+    def milli(self) -> int:
+        return sum(share.milli for share in self.shares)
 
 
 @dataclass
@@ -53,30 +67,79 @@ class Node:
     incarnation: int = 0
     cpu: int = 0
     memory: int = 0
+    domain: int = 0
     up: bool = False
     reason: int = 0
     devices: list[Device] = field(default_factory=list)
+    labels: dict[int, tuple[int, bool, bool]] = field(default_factory=dict)
+    """label -> (value, is it a taint, is it the cost)."""
+    reserved: tuple[int, int, int] = (0, 0, 0)
+    """from, until, queue."""
     observation: int = 0
     load: int = 0
+
+    def clone(self) -> Node:
+        other = copy(self)
+        other.devices = [copy(device) for device in self.devices]
+        other.labels = dict(self.labels)
+        return other
 
 
 @dataclass
 class Job:
     id: int
     ask: rec.Submit
+    submit_ns: int = 0
     state: int = PENDING
     reason: int = R.SUBMITTED
     attempt: int = 0
     verdict: int = 0
+    last: bool = False
+    """Cancelled while it held tasks: it does not come back."""
     exit_code: int | None = None
     signal: int | None = None
     node: int = 0
+    hold: int = FREE
+    not_before: int = 0
+    place_ns: int = 0
+    end_ns: int = 0
+    spent: int = 0
+    charged: int = 0
+    attained: int = 0
+    retried: int = 0
+    preemptions: int = 0
+
+    @property
+    def failures(self) -> int:
+        return self.retried - self.preemptions
+
+    def wants(self, option: int) -> bool:
+        return bool(self.ask.options & option)
+
+
+@dataclass
+class Queue:
+    id: int
+    slot: int
+    parent: int | None
+    weight: int = 1
+    order: int = 1
+    placement: int = 0
+    quotas: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """model -> (guaranteed, limit)."""
+    usage: int = 0
+    usage_at: int = 0
+
+    def clone(self) -> Queue:
+        other = copy(self)
+        other.quotas = dict(self.quotas)
+        return other
 
 
 class No(Exception):
-    """A command that changes nothing."""
+    """A command that changes nothing. `job` None: the one that the command is about."""
 
-    def __init__(self, reason: int, asked: int = 0, have: int = 0, job: int = 0) -> None:
+    def __init__(self, reason: int, asked: int = 0, have: int = 0, job: int | None = None) -> None:
         super().__init__(reason)
         self.reason, self.asked, self.have, self.job = reason, asked, have, job
 
@@ -92,14 +155,23 @@ KINDS = {
     rec.Cancel: rec.CANCEL,
     rec.Forget: rec.FORGET,
     rec.Refused: rec.REFUSED,
+    rec.NodeLabel: rec.NODE_LABEL,
+    rec.NodeReserve: rec.NODE_RESERVE,
+    rec.QueueSet: rec.QUEUE_SET,
+    rec.QuotaSet: rec.QUOTA_SET,
+    rec.Usage: rec.USAGE,
+    rec.Preempt: rec.PREEMPT,
+    rec.Prefer: rec.PREFER,
 }
 
+Unit = rec.Command | list[rec.Place] | list[rec.Prefer]
 
-def gangs(commands: Iterable[rec.Command]) -> Iterable[rec.Command | list[rec.Place]]:
-    """The commands with each gang's places together."""
-    group: list[rec.Place] = []
+
+def gangs(commands: Iterable[rec.Command]) -> Iterable[Unit]:
+    """The commands with the places, or the preferences, of each gang together."""
+    group: list[rec.Command] = []
     for command in commands:
-        if not isinstance(command, rec.Place):
+        if not isinstance(command, rec.Place | rec.Prefer):
             yield command
             continue
         group.append(command)

@@ -3,135 +3,291 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from random import Random
 
 from stoker.scheduler import records as rec
 from stoker.scheduler.core import Limits
 from stoker.scheduler.nouns import DeviceShare
+from stoker.scheduler.policies import Option, Order, Placement
+from stoker.scheduler.reasons import Reason
 from tests.scheduler.oracle import Oracle
+from tests.scheduler.oracle_nouns import SECOND, Job, Node
 
-SMALL = Limits(nodes=4, devices=14, jobs=12, finished=5, tasks=8, node_tasks=4, keys=4)
+SMALL = Limits(nodes=4, devices=14, jobs=12, finished=5, tasks=8, node_tasks=4, keys=4, queues=4)
 """Limits so tight that a stream runs into every one of them."""
 
 NODES = range(1, 6)
 ENDS = ("succeeded", "failed", "cancelled", "timeout", "lost")
+MODELS = (71, 72, 73)
+LABELS = range(4)
+CUSTOM_QUEUE = 9
 
 
-def request(random: Random, oracle: Oracle) -> rec.Request:
-    """One request; most make sense for the oracle's state, the others are near misses."""
-    make = random.choices(
-        (node_up, node_down, device_set, submit, outcome, cancel, forget, other),
-        (10, 3, 14, 40, 40, 6, 3, 2),
-    )[0]
-    return make(random, oracle)
+@dataclass
+class Stream:
+    """`decides`: only what the oracle can propose for, else everything that apply must judge."""
 
+    random: Random
+    oracle: Oracle
+    decides: bool
 
-def some_job(random: Random, oracle: Oracle) -> int:
-    return random.randrange(1, oracle.next_job + 2)
+    def one_of(self, *values: int) -> int:
+        return self.random.choice(values)
 
+    def mostly(self, *weighted: tuple[int, int]) -> int:
+        """A value by weight: (value, weight) each."""
+        values, weights = zip(*weighted, strict=True)
+        return int(self.random.choices(values, weights)[0])
 
-def node_up(random: Random, oracle: Oracle) -> rec.NodeUp:
-    boot = random.choices((1, 2, 3), (30, 2, 1))[0]
-    cpu = random.choice((2000, 8000, 8000))
-    memory = random.choice((1 << 20, 1 << 33))
-    devices = random.choices((0, 1, 2, 4, 5, 9, 65), (1, 2, 4, 6, 2, 1, 1))[0]
-    node = random.choice(NODES) if random.random() < 0.98 else 0
-    return rec.NodeUp(node, boot, random.choices((1, 2, 3), (1, 1, 20))[0], cpu, memory, devices)
+    def rarely(self, chance: float = 0.1) -> bool:
+        return self.random.random() < chance
 
+    def request(self) -> rec.Request:
+        """One request; most make sense for the oracle's state, the others are near misses."""
+        makers = (
+            (self.node_up, 10), (self.node_down, 3), (self.device_set, 14), (self.submit, 40),
+            (self.outcome, 36), (self.cancel, 6), (self.forget, 3), (self.other, 2),
+            (self.label, 5), (self.reserve, 2), (self.queue_set, 5), (self.quota_set, 4),
+            (self.usage, 6), (self.preempt, 8),
+        )  # fmt: skip
+        make = self.random.choices([m for m, _ in makers], [w for _, w in makers])[0]
+        return make()
 
-def node_down(random: Random, oracle: Oracle) -> rec.NodeDown:
-    evict, remove = random.random() < 0.4, random.random() < 0.3
-    return rec.NodeDown(random.choice(NODES), evict, remove, random.randrange(2))
+    # -- nodes -----------------------------------------------------------------------------
 
+    def node_up(self) -> rec.NodeUp:
+        boot = self.mostly((1, 30), (2, 2), (3, 1))
+        node = self.random.choice(NODES) if not self.rarely(0.02) else 0
+        devices = self.mostly((0, 1), (1, 2), (2, 4), (4, 6), (5, 2), (9, 1), (65, 1))
+        return rec.NodeUp(
+            node, boot, self.mostly((1, 1), (2, 1), (3, 20)), self.one_of(2000, 8000, 8000),
+            self.one_of(1 << 20, 1 << 33), devices, self.mostly((0, 5), (4, 1)),
+        )  # fmt: skip
 
-def device_set(random: Random, oracle: Oracle) -> rec.DeviceSet:
-    node = random.choice(NODES)
-    known = [len(n.devices) for n in oracle.nodes if n.id == node]
-    available = random.random() < 0.93
-    return rec.DeviceSet(
-        node,
-        random.randrange(known[0] + 1 if known else 1),
-        random.choices((1000, 500, 0, 1001), (20, 3, 3, 1))[0],
-        random.choice((0, 1 << 30)),
-        available,
-        0 if available else random.randrange(3),
-        random.randrange(2),
-    )
+    def node_down(self) -> rec.NodeDown:
+        evict, remove = self.rarely(0.4), self.rarely(0.3)
+        return rec.NodeDown(self.random.choice(NODES), evict, remove, self.one_of(0, 1))
 
-
-def submit(random: Random, oracle: Oracle) -> rec.Submit:
-    gpu = (0, 1, 300, 500, 999, 1000, 2000, 4000, 1500, 17_000)
-    return rec.Submit(
-        client=random.randrange(3),
-        key=random.choice((b"", b"", b"", bytes([random.randrange(1, 9)]), b"d" * 16)),
-        spec_hash=random.randrange(2),
-        uid=random.randrange(3),
-        tenant=random.randrange(3),
-        priority=random.choices((0, 5, -128, 127, 200), (30, 6, 3, 3, 1))[0],
-        gpu_milli=random.choices(gpu, (20, 8, 30, 20, 8, 20, 8, 3, 1, 1))[0],
-        cpu_milli=random.choices((0, 500, 3000, 9000), (20, 8, 4, 1))[0],
-        memory_bytes=random.choices((0, 1 << 19, 1 << 34), (20, 5, 1))[0],
-        tasks=random.choices((1, 2, 3, 7, 0, 65), (40, 6, 4, 2, 1, 1))[0],
-    )
-
-
-def outcome(random: Random, oracle: Oracle) -> rec.Outcome:
-    running = random.random() < 0.5
-    state = rec.STATE_CODES["running" if running else random.choice(ENDS)]
-    end: dict[str, int | None] = {"exit_code": None, "signal": None}
-    if not running:
-        end = random.choice(({"exit_code": 0}, {"exit_code": 3}, {"signal": 9}))
-    reason = random.choice((0, 0, 1001))
-    if oracle.tasks and random.random() < 0.85:
-        task = random.choice(oracle.tasks)
-        attempt, node, number = oracle.jobs[task.job].attempt, task.node, task.number
-        return rec.Outcome(task.job, attempt, node, state, reason=reason, task=number, **end)
-    job, attempt = some_job(random, oracle), random.choice((1, 1, 1, 0, 2))
-    number = random.choice((0, 0, 1, 7, 64))
-    node = random.choice(NODES)
-    return rec.Outcome(job, attempt, node, state, reason=reason, task=number, **end)
-
-
-def cancel(random: Random, oracle: Oracle) -> rec.Cancel:
-    live = [job.id for job in oracle.live()] or [1]
-    job = random.choice(live) if random.random() < 0.6 else some_job(random, oracle)
-    return rec.Cancel(job, random.choice((0, 0, 1002)))
-
-
-def forget(random: Random, oracle: Oracle) -> rec.Forget:
-    return rec.Forget(some_job(random, oracle))
-
-
-def other(random: Random, oracle: Oracle) -> rec.Request:
-    if random.random() < 0.5:
-        return rec.Term(random.randrange(oracle.term + 3), random.randrange(9))
-    return rec.Refused(random.randrange(3), random.randrange(5), random.randrange(1000, 1003))
-
-
-def places(random: Random, oracle: Oracle) -> list[rec.Place]:
-    """A group that no policy chose: apply must judge it alone."""
-    waiting = [job for job in oracle.live() if job.state == rec.STATE_CODES["pending"]]
-    job, attempt, tasks = some_job(random, oracle), random.randrange(3), 1
-    milli, count = random.choice((1, 500, 1000)), random.randrange(3)
-    if waiting and random.random() < 0.9:
-        ask = random.choice(waiting)
-        job, attempt, tasks = ask.id, ask.attempt + 1, ask.ask.tasks
-        milli = min(ask.ask.gpu_milli, 1000)
-        count = ask.ask.gpu_milli // milli if milli else 0
-    if random.random() < 0.2:
-        tasks, count = random.randrange(1, 4), random.randrange(3)
-    return [
-        rec.Place(
-            job,
-            attempt,
-            task,
-            tasks,
-            random.choice(NODES),
-            tuple(DeviceShare(random.randrange(6), milli) for _ in range(count)),
-            0,
-            0,
-            (),
-            0,
+    def device_set(self) -> rec.DeviceSet:
+        node = self.random.choice(NODES)
+        known = [len(n.devices) for n in self.oracle.nodes if n.id == node]
+        available = not self.rarely(0.07)
+        return rec.DeviceSet(
+            node,
+            self.random.randrange(known[0] + 1 if known else 1),
+            self.mostly((1000, 20), (500, 3), (0, 3), (1001, 1)),
+            self.mostly((0, 1), (80, 6)),
+            available,
+            0 if available else self.one_of(0, 1, 2),
+            self.one_of(0, 1),
+            self.mostly((0, 3), *((model, 3) for model in MODELS[:2])),
+            0 if self.decides else self.one_of(0, 1, 1, 2),
+            0 if self.decides else self.one_of(0, 1),
+            0 if self.decides else self.one_of(0, 1),
         )
-        for task in range(tasks)
-    ]
+
+    def label(self) -> rec.NodeLabel:
+        many = self.rarely(0.5)
+        return rec.NodeLabel(
+            1 if many else self.random.choice(NODES),
+            self.random.randrange(100, 140) if many else self.random.choice(LABELS),
+            self.one_of(0, 7),
+            taint=not many and self.rarely(),
+            cost=self.rarely(),
+            clear=self.rarely(0.06 if many else 0.5),
+        )
+
+    def reserve(self) -> rec.NodeReserve:
+        node = self.random.choice(NODES)
+        if self.rarely(0.5):
+            return rec.NodeReserve(node)
+        since = self.oracle.now + self.random.randrange(20) * SECOND
+        until = since + self.random.randrange(-1, 20) * SECOND
+        return rec.NodeReserve(node, self.one_of(0, 0, 1, 2, 5), since, max(0, until))
+
+    # -- queues ----------------------------------------------------------------------------
+
+    def queue_set(self) -> rec.QueueSet:
+        if self.decides and self.rarely(0.7):
+            return rec.QueueSet(CUSTOM_QUEUE, placement=Placement.CUSTOM, remove=self.rarely(0.2))
+        queue = self.random.randrange(1 if self.decides else 0, 7)
+        parent = self.one_of(0, 0, 1, 2, 3, 4)
+        if self.rarely(0.3) and not self.decides:
+            parent = max(q.id for q in self.oracle.queues.values())  # a deep tree
+            queue = self.random.randrange(100, 120)
+        return rec.QueueSet(
+            queue, max(0, parent), self.mostly((1, 20), (2, 5), (0, 1)),
+            self.random.choice([*Order, 0, 7]), self.random.choice([*Placement, 11]),
+            self.rarely(0.25),
+        )  # fmt: skip
+
+    def quota_set(self) -> rec.QuotaSet:
+        limit = self.mostly((rec.NO_LIMIT, 4), (0, 1), (1500, 2), (4000, 3))
+        guaranteed = 0 if self.decides else self.mostly((0, 3), (500, 1), (2000, 1))
+        model = self.random.randrange(200, 212) if self.rarely() else self.one_of(0, *MODELS)
+        return rec.QuotaSet(self.random.choice(self.queue_ids()), model, guaranteed, limit)
+
+    def queue_ids(self) -> Sequence[int]:
+        return [*(max(0, id) for id in self.oracle.queues), 5]
+
+    # -- jobs ------------------------------------------------------------------------------
+
+    def some_job(self) -> int:
+        return self.random.randrange(max(1, self.oracle.next_job - 15), self.oracle.next_job + 2)
+
+    def submit(self) -> rec.Submit:
+        custom = self.decides and CUSTOM_QUEUE in self.oracle.queues and self.rarely(0.3)
+        queue = 0 if self.decides else self.random.choice(self.queue_ids())
+        placement = Placement.PACK if self.decides else self.random.choice(list(Placement))
+        gpus = ((0, 20), (1, 8), (300, 30), (500, 20), (999, 8), (1000, 20), (2000, 8))
+        return self.unusual(rec.Submit(
+            client=self.random.randrange(3),
+            key=self.random.choice((b"", b"", b"", bytes([self.random.randrange(1, 9)]))),
+            spec_hash=self.one_of(0, 1), uid=self.one_of(0, 1), tenant=self.one_of(0, 1),
+            priority=self.mostly((0, 30), (5, 6), (-128, 3), (127, 3)),
+            gpu_milli=self.mostly(*gpus),
+            cpu_milli=self.mostly((0, 20), (500, 8), (3000, 4)),
+            memory_bytes=self.mostly((0, 20), (1 << 19, 5)),
+            tasks=self.mostly((1, 40), (2, 6), (3, 4)),
+            device_memory_bytes=self.mostly((0, 6), (30, 1)),
+            estimate_ns=self.mostly((0, 3), (9 * SECOND, 1)),
+            after=self.some_job() if self.rarely(0.2) else 0,
+            group=self.one_of(0, 1, 2),
+            queue=CUSTOM_QUEUE if custom else queue,
+            min_run_s=self.mostly((0, 3), (2, 1)),
+            backoff_s=self.mostly((0, 2), (1, 3), (7, 1), (300, 1)),
+            placement=Placement.CUSTOM if custom else placement,
+            options=self.options(), retries=self.mostly((0, 3), (1, 2), (3, 1), (10, 1)),
+        ))  # fmt: skip
+
+    def options(self) -> int:
+        plain = [0, 0, Option.PREEMPTIBLE, Option.SPREAD_TASKS, Option.PACK_TASKS, Option.AFTER_ANY]
+        company = [Option.ATTRACT, Option.REPEL]
+        others = [] if self.decides else [Option.SAME_LINK, Option.SAME_LINK, Option.PREEMPTOR]
+        return self.random.choice([*plain, *company, *others]) | self.one_of(0, 1)
+
+    def unusual(self, ask: rec.Submit) -> rec.Submit:
+        """One thing about it that is rare or wrong."""
+        if not self.rarely(0.3):
+            return ask
+        changes: list[dict[str, object]] = [
+            {"priority": 200}, {"gpu_milli": 4000}, {"gpu_milli": 1500}, {"gpu_milli": 17_000},
+            {"cpu_milli": 9000}, {"memory_bytes": 1 << 34}, {"tasks": 7}, {"tasks": 0},
+            {"tasks": 65}, {"options": 256}, {"options": 6}, {"options": 8, "group": 0},
+            {"placement": 11}, {"retries": 11}, {"backoff_s": 301}, {"queue": 77},
+            {"key": b"d" * 16}, {"after": 1 << 40}, {"models": MODELS[:2]}, {"models": MODELS[1:]},
+            {"models": MODELS[:1]}, {"device_memory_bytes": 50}, {"device_memory_bytes": 30},
+            {"require": (1,)}, {"avoid": (2, 3)}, {"tolerate": (1, 2)}, {"require": (1, 2)},
+        ]  # fmt: skip
+        return ask._replace(**self.random.choice(changes))
+
+    def outcome(self) -> rec.Outcome:
+        running = self.rarely(0.4)
+        state = rec.STATE_CODES["running" if running else self.random.choice(ENDS)]
+        end: dict[str, int | None] = {"exit_code": None, "signal": None}
+        if not running:
+            end = self.random.choice(({"exit_code": 0}, {"exit_code": 3}, {"signal": 9}))
+            device_ns = (None, 0, 5 * SECOND, (1 << 64) - 3)
+            end["device_ns"] = self.random.choices(device_ns, (9, 2, 4, 1))[0]
+        reason = self.one_of(0, 0, 1001)
+        if self.oracle.tasks and not self.rarely(0.15):
+            task = self.random.choice(self.oracle.tasks)
+            attempt = self.oracle.jobs[task.job].attempt
+            return rec.Outcome(
+                task.job, attempt, task.node, state, reason=reason, task=task.number, **end
+            )
+        job, attempt = self.some_job(), self.one_of(1, 1, 1, 0, 2)
+        node, number = self.random.choice(NODES), self.one_of(0, 0, 1, 7, 64)
+        return rec.Outcome(job, attempt, node, state, reason=reason, task=number, **end)
+
+    def held(self) -> Job | None:
+        """A job that holds tasks."""
+        tasks = self.oracle.tasks
+        return self.oracle.jobs[self.random.choice(tasks).job] if tasks else None
+
+    def usage(self) -> rec.Usage:
+        job = self.held()
+        if job is None or self.rarely():
+            return rec.Usage(self.some_job(), 1, 5)
+        wrong = self.rarely()
+        return rec.Usage(job.id, job.attempt + wrong, self.random.randrange(40) * SECOND)
+
+    def preempt(self) -> rec.Preempt:
+        job = self.held()
+        if job is None or self.rarely():
+            return rec.Preempt(self.some_job(), 1)
+        reason = self.one_of(0, Reason.RECLAIMED)
+        return rec.Preempt(job.id, job.attempt + self.rarely(), self.some_job(), reason)
+
+    def cancel(self) -> rec.Cancel:
+        live = [job.id for job in self.oracle.live()] or [1]
+        job = self.random.choice(live) if self.rarely(0.6) else self.some_job()
+        return rec.Cancel(job, self.one_of(0, 0, 1002))
+
+    def forget(self) -> rec.Forget:
+        return rec.Forget(self.some_job())
+
+    def other(self) -> rec.Request:
+        if self.rarely(0.5):
+            return rec.Term(self.random.randrange(self.oracle.term + 3), self.random.randrange(9))
+        return rec.Refused(
+            self.one_of(0, 1), self.random.randrange(5), self.one_of(1000, 1001, 1002)
+        )
+
+    # -- places from outside ---------------------------------------------------------------
+
+    def shares(self, job: Job, node: Node) -> tuple[DeviceShare, ...]:
+        """Devices that would do, most of the time."""
+        each = min(job.ask.gpu_milli, 1000)
+        count = job.ask.gpu_milli // each if each else 0
+        roomy = [i for i in range(len(node.devices)) if self.oracle.free(node, i) >= each]
+        if len(roomy) < count or self.rarely(0.15):
+            return tuple(
+                DeviceShare(self.random.randrange(6), each) for _ in range(self.one_of(0, 1, 2))
+            )
+        chosen = roomy[:count] if self.rarely(0.5) else self.random.sample(roomy, count)
+        return tuple(DeviceShare(index, each) for index in chosen)
+
+    def is_likely(self, job: Job, node: Node) -> bool:
+        each = max(1, min(job.ask.gpu_milli, 1000))
+        roomy = [i for i in range(len(node.devices)) if self.oracle.free(node, i) >= each]
+        return node.up and len(roomy) >= job.ask.gpu_milli // each
+
+    def group(self) -> tuple[Job | None, list[tuple[Node | None, tuple[DeviceShare, ...]]]]:
+        waiting = [job for job in self.oracle.live() if job.state == rec.STATE_CODES["pending"]]
+        if self.decides:
+            waiting = [job for job in waiting if job.ask.placement == Placement.CUSTOM] or waiting
+        if not waiting or not self.oracle.nodes:
+            return None, []
+        job = self.random.choice(waiting)
+        tasks = self.one_of(1, 2, 3) if self.rarely(0.05) else job.ask.tasks
+        likely = [node for node in self.oracle.nodes if self.is_likely(job, node)]
+        likely = self.oracle.nodes if self.rarely() or not likely else likely
+        nodes = [self.random.choice(likely) for _ in range(max(1, tasks))]
+        if self.rarely(0.5):
+            nodes = [nodes[0]] * len(nodes)
+        return job, [(node, self.shares(job, node)) for node in nodes]
+
+    def places(self) -> list[rec.Place]:
+        """A group that no policy chose: apply must judge it alone."""
+        job, tasks = self.group()
+        if job is None:
+            share = (DeviceShare(self.random.randrange(6), 500),)
+            return [rec.Place(self.some_job(), 1, 0, 1, 1, share, 0, 0, (), 0)]
+        attempt = job.attempt + (1 if not self.rarely(0.05) else self.one_of(0, 2))
+        return [
+            rec.Place(
+                job.id, attempt, number, len(tasks), 6 if self.rarely(0.02) else node.id, shares,
+                0, 0, (), 0,
+            )
+            for number, (node, shares) in enumerate(tasks)
+            if node
+        ]  # fmt: skip
+
+    def prefers(self) -> list[rec.Prefer]:
+        """The same, as a preference."""
+        return [
+            rec.Prefer(p.job, p.attempt, p.node, p.shares, p.task, p.tasks) for p in self.places()
+        ]

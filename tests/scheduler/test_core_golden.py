@@ -54,7 +54,6 @@ RECORDS: dict[str, type[Any]] = {
     "preempt": rec.Preempt,
     "prefer": rec.Prefer,
 }
-LISTS = {"models", "require", "avoid", "tolerate", "observations"}
 NAMES: dict[str, type[Any]] = {"placement": Placement, "order": Order}
 PLAIN = rec.Submit(0)
 """What a job asks for that asks for nothing; a trace shows what differs from it."""
@@ -134,25 +133,35 @@ def parsed(word: str, words: list[str]) -> Any:
     return RECORDS[word](**fields)
 
 
+def parsed_shares(value: str) -> tuple[DeviceShare, ...]:
+    pairs = (pair.split(":") for pair in value.split(","))
+    return tuple(DeviceShare(int(index), int(milli)) for index, milli in pairs)
+
+
+def parsed_list(value: str) -> tuple[int, ...]:
+    return tuple(int(one, 0) for one in value.split(","))
+
+
+def parsed_options(value: str) -> int:
+    return int(value) if value.isdigit() else sum(Option[o.upper()] for o in value.split("|"))
+
+
+SPECIAL: dict[str, Any] = {
+    "key": str.encode,
+    "shares": parsed_shares,
+    "state": rec.STATE_CODES.__getitem__,
+    "options": parsed_options,
+    **dict.fromkeys(("models", "require", "avoid", "tolerate", "observations"), parsed_list),
+}
+
+
 def parsed_value(name: str, value: str) -> Any:
-    if name == "key":
-        return value.encode()
-    if name == "shares":
-        pairs = (pair.split(":") for pair in value.split(","))
-        return tuple(DeviceShare(int(index), int(milli)) for index, milli in pairs)
-    if name == "state":
-        return rec.STATE_CODES[value]
-    if name in LISTS:
-        return tuple(int(one, 0) for one in value.split(","))
+    if name in SPECIAL:
+        return SPECIAL[name](value)
     if name in NAMES and not value.isdigit():
         return NAMES[name][value.upper()].value
-    if name == "options" and not value.isdigit():
-        return int(sum(Option[one.upper()] for one in value.split("|")))
-    if value == "no_limit":
-        return rec.NO_LIMIT
-    if value in ("yes", "no"):
-        return value == "yes"
-    return int(value, 0)
+    known = {"yes": True, "no": False, "no_limit": rec.NO_LIMIT}
+    return known[value] if value in known else int(value, 0)
 
 
 class Script:

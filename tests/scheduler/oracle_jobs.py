@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The oracle's rules of jobs: submit, places, outcomes, ends, and coming back."""
+
+from __future__ import annotations
+
+from stoker.scheduler import records as rec
+from stoker.scheduler.policies import Option, Placement
+from stoker.scheduler.reasons import Reason as R
+from tests.scheduler.oracle_nouns import (
+    CANCELLED,
+    DOOMED,
+    FAILED,
+    FINAL,
+    FREE,
+    HOLD_AFTER,
+    HOLD_TIME,
+    LOST,
+    M64,
+    PENDING,
+    ROOT,
+    RUNNING,
+    SECOND,
+    STARTING,
+    STOPPING,
+    SUCCEEDED,
+    TIMEOUT,
+    Job,
+    No,
+    Task,
+    mix,
+)
+from tests.scheduler.oracle_nodes import Nodes
+from tests.scheduler.oracle_queues import Queues
+
+
+class Jobs(Nodes, Queues):
+    """Everything that happens to jobs."""
+
+    def job_of(self, id: int) -> Job:
+        if id not in self.jobs:
+            raise No(R.UNKNOWN_JOB)
+        return self.jobs[id]
+
+    # -- submit ----------------------------------------------------------------------------
+
+    def do_submit(self, c: rec.Submit) -> None:
+        self.refuse_known_key(c)
+        self.refuse_shape(c)
+        self.refuse_unknown_names(c)
+        if len(self.live()) == self.limits.jobs:
+            raise No(R.JOBS_FULL, 1, self.limits.jobs, c.after)
+        job = Job(self.next_job, c, self.now)
+        before = self.jobs.get(c.after)
+        if before and before.state not in FINAL:
+            job.hold = HOLD_AFTER
+        self.jobs[job.id] = job
+        self.next_job += 1
+        self.tell_state(job, 0)
+        if any(c.key):
+            self.keys.append((c.client, c.key.ljust(16, b"\0"), c.spec_hash, job.id))
+            del self.keys[: -self.limits.keys]
+
+    def refuse_known_key(self, c: rec.Submit) -> None:
+        for client, key, spec_hash, job in self.keys:
+            if any(c.key) and (client, key) == (c.client, c.key.ljust(16, b"\0")):
+                raise No(R.DUPLICATE if spec_hash == c.spec_hash else R.KEY_REUSED, job=job)
+
+    @staticmethod
+    def refuse_shape(c: rec.Submit) -> None:
+        if not -128 <= c.priority <= 127:
+            raise No(R.BAD_PRIORITY, job=0)
+        if c.gpu_milli > 1000 and c.gpu_milli % 1000:
+            raise No(R.BAD_GPU_MILLI, c.gpu_milli)
+        if c.gpu_milli > 16_000:
+            raise No(R.TOO_MANY_DEVICES, c.gpu_milli // 1000, 16)
+        if not 1 <= c.tasks <= 64:
+            raise No(R.BAD_TASKS, c.tasks, 64)
+        has = Option(c.options & 255)
+        opposed = (Option.SPREAD_TASKS | Option.PACK_TASKS, Option.ATTRACT | Option.REPEL)
+        if c.options > 255 or any(both & ~has == Option(0) for both in opposed):
+            raise No(R.BAD_OPTIONS, c.options, 255)
+        if has & (Option.ATTRACT | Option.REPEL) and not c.group:
+            raise No(R.BAD_OPTIONS, c.options)
+        if c.placement > max(Placement):
+            raise No(R.BAD_PLACEMENT, c.placement, max(Placement))
+        if c.retries > 10:
+            raise No(R.BAD_RETRIES, c.retries, 10)
+        if c.backoff_s > 300:
+            raise No(R.BAD_RETRIES, c.backoff_s, 300)
+
+    def refuse_unknown_names(self, c: rec.Submit) -> None:
+        if c.queue not in self.queues or c.queue == ROOT:
+            raise No(R.UNKNOWN_QUEUE, c.queue)
+        if self.children(c.queue):
+            raise No(R.QUEUE_NOT_LEAF, c.queue, self.children(c.queue))
+        for model in c.models:
+            if model not in self.models:
+                raise No(R.NO_NODE_HAS_MODEL, model)
+        if not c.after:
+            return
+        before = self.jobs.get(c.after)
+        well = before and (before.state not in FINAL or before.state == SUCCEEDED)
+        if before is None or not (well or c.options & Option.AFTER_ANY):
+            raise No(R.BAD_AFTER, job=c.after)
+        if len(self.waiting_for(c.after)) == 64:
+            raise No(R.AFTERS_FULL, 1, 64, c.after)
+
+    def waiting_for(self, id: int) -> list[Job]:
+        return [job for job in self.live() if job.hold == HOLD_AFTER and job.ask.after == id]
+
+    # -- places ----------------------------------------------------------------------------
+
+    def do_places(self, group: list[rec.Place]) -> None:
+        first = group[0]
+        job = self.job_of(first.job)
+        if job.state != PENDING:
+            raise No(R.NOT_PENDING)
+        if first.attempt != job.attempt + 1:
+            raise No(R.WRONG_ATTEMPT, first.attempt, job.attempt)
+        if first.tasks != job.ask.tasks:
+            raise No(R.BAD_TASKS, first.tasks, job.ask.tasks)
+        if job.hold:
+            raise No(R.HELD, job.hold)
+        before = list(self.tasks)
+        try:
+            for place in group:
+                self.take(job, place)
+        except No:
+            self.tasks = before
+            raise
+        job.attempt, job.node, job.place_ns, job.not_before = first.attempt, first.node, self.now, 0
+        job.exit_code = job.signal = None
+        job.state, job.reason = STARTING, R.PLACED
+        self.counts["placed"] += len(group)
+        self.tell_state(job, first.node)
+        for position, p in enumerate(group):
+            self.told.append(
+                ("start", self.command + position, p.job, p.attempt, p.task, p.node, p.shares)
+            )
+
+    # -- outcomes --------------------------------------------------------------------------
+
+    def do_outcome(self, c: rec.Outcome) -> None:
+        job = self.job_of(c.job)
+        if c.attempt != job.attempt:
+            old = c.attempt < job.attempt
+            raise No(R.STALE_ATTEMPT if old else R.WRONG_ATTEMPT, c.attempt, job.attempt)
+        if job.state in FINAL:
+            raise No(R.ALREADY_ENDED)
+        if c.task >= job.ask.tasks:
+            raise No(R.BAD_TASKS, c.task, job.ask.tasks)
+        task = next((t for t in self.of_job(job) if t.number == c.task), None)
+        if task is None:
+            raise No(R.WRONG_ATTEMPT if job.state == PENDING else R.DUPLICATE_OUTCOME)
+        if task.node != c.node:
+            raise No(R.NOT_OWNER)
+        if c.state == RUNNING:
+            self.is_running(job, task, c)
+        else:
+            self.has_ended(job, task, c)
+
+    def is_running(self, job: Job, task: Task, c: rec.Outcome) -> None:
+        if task.state == RUNNING:
+            raise No(R.DUPLICATE_OUTCOME)
+        task.state = RUNNING
+        if job.state == STARTING:
+            job.state, job.reason = RUNNING, c.reason or R.REPORTED
+            self.tell_state(job, c.node)
+
+    def has_ended(self, job: Job, task: Task, c: rec.Outcome) -> None:
+        self.spend(job, self.held_ns(job, task) if c.device_ns is None else c.device_ns)
+        self.tasks.remove(task)
+        if self.decides(job, c) and (c.state != SUCCEEDED or not self.of_job(job)):
+            told = job.reason if job.state == STOPPING and c.state == CANCELLED else R.REPORTED
+            job.verdict, job.reason = c.state, c.reason or told
+            job.exit_code, job.signal = c.exit_code, c.signal
+        self.after_end(job, c.node)
+
+    @staticmethod
+    def decides(job: Job, c: rec.Outcome) -> bool:
+        """The first end decides; of a preempted job only one that it did not owe to that."""
+        if job.verdict != PENDING:
+            return not job.verdict
+        alone = c.state == SUCCEEDED and job.ask.tasks == 1
+        return c.state in (FAILED, TIMEOUT) or alone
+
+    def after_end(self, job: Job, node: int) -> None:
+        if not self.of_job(job):
+            self.end_attempt(job, node)
+        elif job.verdict and job.state != STOPPING:
+            job.state = STOPPING
+            self.tell_state(job, node)
+            self.tell_stops(job, R.PEER_ENDED)
+
+    @staticmethod
+    def returns(job: Job) -> bool:
+        if job.last:
+            return False
+        failed = job.verdict in (FAILED, LOST) and job.failures < job.ask.retries
+        return job.verdict == PENDING or failed
+
+    def end_attempt(self, job: Job, node: int) -> None:
+        spent = max(job.spent, job.charged)
+        if spent > job.charged:
+            self.use(job.ask.queue, spent - job.charged)
+        job.attained = min(M64, job.attained + spent)
+        job.spent = job.charged = 0
+        if self.returns(job):
+            self.again(job, node)
+        else:
+            self.finish(job, job.verdict, node)
+
+    def again(self, job: Job, node: int) -> None:
+        failed = job.verdict != PENDING
+        self.counts["retried" if failed else "preempted"] += 1
+        job.not_before = min(M64, self.now + self.pause(job)) if failed else 0
+        job.hold = HOLD_TIME if failed else FREE
+        job.reason = R.RETRIED if failed else job.reason
+        job.retried += 1
+        job.preemptions += not failed
+        job.state, job.verdict = PENDING, 0
+        self.tell_state(job, node)
+
+    @staticmethod
+    def pause(job: Job) -> int:
+        """base x 2^failures, at most 300 s, and 0 to 10 % more by the job's own chance."""
+        seconds = min(300, (job.ask.backoff_s or 1) * 2**job.failures)
+        return seconds * 100_000 * (10_000 + mix(job.id ^ mix(job.attempt)) % 1001)
+
+    def finish(self, job: Job, state: int, node: int) -> None:
+        job.state, job.hold, job.end_ns = state, FREE, self.now
+        self.ended.append(job.id)
+        for other in self.waiting_for(job.id):
+            free = state == SUCCEEDED or other.wants(Option.AFTER_ANY)
+            other.hold = FREE if free else DOOMED
+        self.tell_state(job, node)
+        if len(self.ended) > self.limits.finished:
+            self.forget(self.ended[0], R.RETENTION)
+
+    def forget(self, job: int, reason: int) -> None:
+        self.told.append(("forgotten", self.command, job, self.jobs[job].node, reason))
+        self.counts["forgotten"] += 1
+        self.ended.remove(job)
+        del self.jobs[job]
+
+    def promote(self) -> None:
+        """At most 256 whose time has come."""
+        held = [job for job in self.live() if job.hold == HOLD_TIME]
+        due = [job for job in held if job.not_before <= self.now]
+        for job in sorted(due, key=lambda job: (job.not_before, job.id))[:256]:
+            job.hold = FREE
+
+    # -- from outside ----------------------------------------------------------------------
+
+    def do_cancel(self, c: rec.Cancel) -> None:
+        job = self.job_of(c.job)
+        reason = c.reason or R.CANCEL_REQUESTED
+        if job.state in FINAL:
+            raise No(R.ALREADY_ENDED)
+        if job.state == STOPPING and not self.returns(job):
+            raise No(R.ALREADY_STOPPING)
+        if job.state == PENDING:
+            job.reason = reason
+            self.finish(job, CANCELLED, 0)
+            return
+        job.last = True
+        if job.state == STOPPING and job.verdict != PENDING:
+            self.tell_state(job, 0)  # it has failed already, and is not tried again
+            return
+        job.reason = reason
+        if job.state == STOPPING:
+            job.verdict = CANCELLED
+            self.tell_state(job, 0)
+            return
+        job.state = STOPPING
+        self.tell_state(job, 0)
+        self.tell_stops(job, job.reason)
+
+    def do_forget(self, c: rec.Forget) -> None:
+        if self.job_of(c.job).state not in FINAL:
+            raise No(R.NOT_ENDED)
+        self.forget(c.job, R.FORGET_REQUESTED)
+
+    def do_usage(self, c: rec.Usage) -> None:
+        job = self.job_of(c.job)
+        if not self.of_job(job):
+            raise No(R.NOT_RUNNING)
+        if c.attempt != job.attempt:
+            raise No(R.WRONG_ATTEMPT, c.attempt, job.attempt)
+        if c.device_ns <= job.charged:
+            raise No(R.STALE_USAGE, c.device_ns, job.charged)
+        self.use(job.ask.queue, c.device_ns - job.charged)
+        job.charged = c.device_ns
+
+    def do_preempt(self, c: rec.Preempt) -> None:
+        job = self.job_of(c.job)
+        ran = max(0, self.now - job.place_ns)
+        if job.state == STOPPING:
+            raise No(R.ALREADY_STOPPING)
+        if not self.of_job(job):
+            raise No(R.NOT_RUNNING)
+        if c.attempt != job.attempt:
+            raise No(R.WRONG_ATTEMPT, c.attempt, job.attempt)
+        if not job.wants(Option.PREEMPTIBLE):
+            raise No(R.NOT_PREEMPTIBLE)
+        if ran < job.ask.min_run_s * SECOND:
+            raise No(R.RUNS_TOO_SHORT, ran, job.ask.min_run_s)
+        job.verdict, job.state, job.reason = PENDING, STOPPING, c.reason or R.PREEMPTED
+        self.tell_state(job, 0)
+        self.tell_stops(job, job.reason)
+
+    def do_refused(self, c: rec.Refused) -> None:
+        self.counts["refused"] += c.requests
