@@ -10,10 +10,12 @@
 
 #include "core/soft.h"
 
-/* Something of this node changed, or was changed back. */
+/* Something of this node changed, or was changed back. Twice in a row is once, unless somebody has
+ * looked in between. */
 static inline void sk_score_touch(struct sk_soft *soft, uint32_t node)
 {
-	if (soft->changed[(soft->changes - 1) % SK_CHANGED_MAX] == node && soft->changes)
+	if (soft->changes > soft->looked_at &&
+	    soft->changed[(soft->changes - 1) % SK_CHANGED_MAX] == node)
 		return;
 	soft->changed[soft->changes++ % SK_CHANGED_MAX] = node;
 }
