@@ -6,6 +6,7 @@ from __future__ import annotations
 from stoker.scheduler import records as rec
 from stoker.scheduler.policies import Option, Placement
 from stoker.scheduler.reasons import Reason as R
+from tests.scheduler.oracle_nodes import Nodes
 from tests.scheduler.oracle_nouns import (
     CANCELLED,
     DOOMED,
@@ -29,7 +30,6 @@ from tests.scheduler.oracle_nouns import (
     Task,
     mix,
 )
-from tests.scheduler.oracle_nodes import Nodes
 from tests.scheduler.oracle_queues import Queues
 
 

@@ -108,12 +108,13 @@ static void add_reserve(struct stream *s, struct batch *batch)
 
 static void add_queue(struct stream *s, struct batch *batch)
 {
-	struct sk_queue_set set = {.header.flags = stream_chance(s, 3) == 0,
-				   .queue = (uint32_t)stream_chance(s, 7),
-				   .parent = (uint32_t)ONE_OF(s, 0, 0, 1, 2, 3, 4),
-				   .weight = (uint32_t)ONE_OF(s, 0, 1, 1, 1, 2, 9),
-				   .order = (uint16_t)stream_chance(s, 8),
-				   .placement = (uint16_t)ONE_OF(s, 0, 0, 3, 3, 3, 10, 11)};
+	struct sk_queue_set set = {
+		.header.flags = stream_chance(s, 3) == 0,
+		.queue = (uint32_t)stream_chance(s, 7),
+		.parent = (uint32_t)ONE_OF(s, 0, 0, 1, 2, 3, 4),
+		.weight = (uint32_t)ONE_OF(s, 0, 1, 1, 1, 2, 9),
+		.order = (uint16_t)stream_chance(s, 8),
+		.placement = (uint16_t)ONE_OF(s, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)};
 
 	add(batch, &set, SK_QUEUE_SET, sizeof set);
 }
@@ -152,7 +153,7 @@ static void fill_ask(struct stream *s, struct sk_ask *ask, const struct sk_core 
 	ask->queue = (uint32_t)(stream_chance(s, 3) ? 0 : stream_chance(s, 4));
 	ask->min_run_s = stream_chance(s, 4) ? 0 : (uint32_t)stream_chance(s, 5);
 	ask->backoff_s = (uint32_t)ONE_OF(s, 0, 1, 5, 300);
-	ask->placement = (uint16_t)ONE_OF(s, 0, 0, 0, 0, SK_PLACEMENT_PACK, SK_PLACEMENT_CUSTOM);
+	ask->placement = (uint16_t)(stream_chance(s, 3) ? 0 : stream_chance(s, SK_PLACEMENT_END));
 	ask->options = (uint16_t)ONE_OF(s, 0, 1, 1, 1, 3, 5, 9, 17, 32, 64, 65, 129);
 	ask->retries = (uint16_t)ONE_OF(s, 0, 0, 1, 3, 10);
 	if (!odd)

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The same commands give the same bytes whoever compiled the core and wherever it runs."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+STEPS = "4000"
+ALONE = platform.machine() != "x86_64"
+
+BUILDS = {
+    "gcc-O0": ("gcc", "-O0"),
+    "gcc-O3-v3": ("gcc", "-O3", "-march=x86-64-v3"),
+    "clang-O0": ("clang", "-O0"),
+    "clang-O3-v2": ("clang", "-O3", "-march=x86-64-v2"),
+    "aarch64": ("aarch64-linux-gnu-gcc", "-O2", "-static"),
+}
+
+
+def built(compiler: tuple[str, ...], folder: Path) -> Path:
+    program = folder / "digests"
+    sources = sorted((ROOT / "native" / "core").glob("*.c"))
+    sources += [ROOT / "tests" / "native" / "core" / name for name in ("stream.c", "digests.c")]
+    includes = ("-I", str(ROOT / "native"), "-I", str(ROOT / "tests" / "native" / "core"))
+    command = [*compiler, "-std=gnu11", *includes, *map(str, sources), "-o", str(program)]
+    subprocess.run(command, check=True, capture_output=True)
+    return program
+
+
+def flags() -> set[str]:
+    return set(Path("/proc/cpuinfo").read_text().split())
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What a plain build by the machine's own compiler says."""
+    program = built(("cc", "-O2"), tmp_path_factory.mktemp("cc"))
+    return subprocess.run([program, "7", STEPS], check=True, capture_output=True, text=True).stdout
+
+
+@pytest.mark.parametrize("name", BUILDS)
+def test_digests_are_those_of_every_other_build(name: str, expected: str, tmp_path: Path) -> None:
+    compiler, *options = BUILDS[name]
+    runner = ["qemu-aarch64"] if name == "aarch64" else []
+    missing = [tool for tool in (compiler, *runner) if not shutil.which(tool)]
+    if missing:
+        pytest.skip(f"not installed: {', '.join(missing)}")
+    if ALONE and any(option.startswith("-march=x86") for option in options):
+        pytest.skip("this machine is no x86-64")
+    if "-march=x86-64-v3" in options and not {"avx2", "bmi2", "fma"} <= flags():
+        pytest.skip("this machine has no AVX2, BMI2 and FMA")
+    program = built((compiler, *options), tmp_path)
+    done = subprocess.run(
+        [*runner, program, "7", STEPS], check=True, capture_output=True, text=True
+    )
+    assert done.stdout == expected
+    assert int(done.stdout.split()[-2]) > 200
