@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from stoker.scheduler.hints import CLASSES_MAX, RequestClass
+from stoker.scheduler.names import name_id
 from stoker.scheduler.sim.openb import Task
 
 COVER_PCT: Final = 95
-CLASSES_MAX: Final = 128
-"""As many as the core takes."""
 
 
 class TaskClass(NamedTuple):
@@ -30,10 +30,11 @@ class TaskClass(NamedTuple):
     memory_bytes: int = 0
     """Their mean."""
 
-    @property
-    def demand_milli(self) -> int:
-        """Thousandths of a GPU, all of its GPUs together."""
-        return self.gpus * self.gpu_milli
+    def request(self) -> RequestClass:
+        """As the core takes it."""
+        models = tuple(map(name_id, self.models))
+        gpu_milli = self.gpus * self.gpu_milli
+        return RequestClass(self.number, gpu_milli, self.cpu_milli, self.memory_bytes, models)
 
 
 _Shape = tuple[int, int, int, tuple[str, ...]]

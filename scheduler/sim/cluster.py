@@ -28,6 +28,7 @@ from stoker.scheduler.records import (
     Term,
     unpack_commands,
 )
+from stoker.scheduler.sim.classes import target_classes
 from stoker.scheduler.sim.openb import Machine, Task
 from stoker.scheduler.submit import SUBMIT, Submit
 
@@ -83,6 +84,7 @@ class Cluster:
         """What is told with the next task: cancels of tasks without a place, ends of others."""
         self._tell([Term(1, 1), QueueSet(0, order=Order.ANY, placement=placement)])
         self._tell(request for each in enumerate(machines, 1) for request in _joins(*each))
+        self.core.workload([each.request() for each in target_classes(tasks)])
 
     def offer(self, task: int) -> Placed | None:
         """Decide on this task, now and alone; None where it did not fit."""

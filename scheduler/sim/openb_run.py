@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from stoker.scheduler.policies import Placement
+from stoker.scheduler.sim import power
 from stoker.scheduler.sim.arrivals import inflated, steady
 from stoker.scheduler.sim.cluster import Cluster, Placed
 from stoker.scheduler.sim.moving import Mover
 from stoker.scheduler.sim.openb import Machine, Task
-from stoker.scheduler.sim.power import Meter
 from stoker.scheduler.sim.published import fgd_pct
 from stoker.scheduler.sim.replay import capacity_milli, replay
 from stoker.scheduler.sim.staying import replay_stays
@@ -86,7 +86,7 @@ def run(what: Run) -> Result:
     order = inflated(workload.tasks, capacity, rules.arrivals_pct, what.seed)
     cluster = _cluster(what, len(order))
     mover = Mover(cluster, workload.machines, rules.migrations) if rules.migrations else None
-    meter = Meter(workload.machines) if rules.measure_power else None
+    meter = power.Meter(workload.machines) if rules.measure_power else None
     watts: list[float] = []
 
     def took(task: Task, placed: Placed) -> None:
@@ -124,8 +124,10 @@ def _run_staying(what: Run) -> Result:
 
 
 def _cluster(what: Run, arrivals: int) -> Cluster:
-    placement = POLICIES[what.policy]
-    return Cluster(what.workload.machines, what.workload.tasks, placement, what.seed, arrivals + 1)
+    machines, tasks = what.workload.machines, what.workload.tasks
+    cluster = Cluster(machines, tasks, POLICIES[what.policy], what.seed, arrivals + 1)
+    power.tell(cluster.core)
+    return cluster
 
 
 def mean(values: Sequence[float]) -> float:

@@ -14,6 +14,8 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from stoker.native.errors import BadRequest
+from stoker.scheduler.core import Core
+from stoker.scheduler.names import name_id
 from stoker.scheduler.sim.cluster import Placed
 from stoker.scheduler.sim.openb import Machine, Task
 
@@ -57,6 +59,13 @@ def check_models(machines: Iterable[Machine], file: str) -> None:
                 f"{file}: no wattage is known for GPU model {machine.model!r} of {machine.name}",
                 hint=f"Known are {', '.join(GPUS)}",
             )
+
+
+def tell(core: Core) -> None:
+    """The table, for Placement.POWER."""
+    for model, watts in GPUS.items():
+        core.model_power(name_id(model), watts.idle, watts.full)
+    core.cpu_power(2000 * SOCKET.cores, SOCKET.idle, SOCKET.full)
 
 
 def cpu_watts(machine: Machine, used_milli: int) -> int:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from stoker.scheduler.hints import RequestClass
+from stoker.scheduler.names import name_id
 from stoker.scheduler.sim.classes import CLASSES_MAX, TaskClass, target_classes
 from stoker.scheduler.sim.openb import Task
 
@@ -13,7 +15,12 @@ def test_the_most_frequent_shapes_cover_the_share() -> None:
         TaskClass(2000, 1, 500, (), 6, 1),
         TaskClass(1000, 0, 0, (), 3, 1),
     ]
-    assert target_classes(tasks, 91)[2].demand_milli == 8000
+    assert len(target_classes(tasks, 91)) == 3
+
+
+def test_the_core_is_told_of_all_devices_together() -> None:
+    told = TaskClass(9000, 8, 1000, ("T4",), 3, 7).request()
+    assert told == RequestClass(3, 8000, 9000, 7, (name_id("T4"),))
 
 
 def test_models_make_a_shape_and_memory_does_not() -> None:
