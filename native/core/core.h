@@ -149,6 +149,9 @@ int sk_core_candidates(struct sk_core *core, uint64_t job, const struct sk_place
 		       uint32_t count, uint64_t now_ns, uint64_t seed,
 		       struct sk_candidate *candidates, uint32_t capacity);
 
+/* Bring ratings up to date ahead of the next decisions, at most `budget` of them: what is done here
+ * is not to be done there. For a leader that has nothing to decide just now. */
+void sk_core_settle(struct sk_core *core, uint32_t budget);
 /* Whether all ratings that are kept equal ratings from scratch. */
 bool sk_core_scores_check(struct sk_core *core);
 

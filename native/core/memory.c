@@ -127,6 +127,7 @@ static void sk_carve_summary(struct sk_summary *summary, struct sk_carve *carve,
 	summary->memory = sk_carve_zeroed(carve, stride, sizeof *summary->memory);
 	summary->part = sk_carve_zeroed(carve, stride, sizeof *summary->part);
 	summary->whole = sk_carve_zeroed(carve, stride, sizeof *summary->whole);
+	summary->plain = sk_carve_zeroed(carve, stride, sizeof *summary->plain);
 }
 
 /* Behind the journal, where no digest of memory looks. */
@@ -141,8 +142,10 @@ static void sk_carve_soft(struct sk_core *core, struct sk_carve *carve)
 	soft->stride = (limits->nodes / SK_BLOCK + 1) * SK_BLOCK;
 	soft->generation = 1;
 	soft->changed = sk_carve(carve, SK_CHANGED_MAX, sizeof *soft->changed);
+	soft->changed_at = sk_carve_zeroed(carve, soft->stride, sizeof *soft->changed_at);
 	sk_carve_summary(&soft->summary, carve, soft->stride);
 	soft->shapes = sk_carve_zeroed(carve, SK_SHAPES_MAX, sizeof *soft->shapes);
+	soft->todo = sk_carve(carve, soft->stride + 8u, sizeof *soft->todo);
 	soft->used_at = sk_carve_zeroed(carve, SK_SHAPES_MAX, sizeof *soft->used_at);
 	soft->buckets = sk_carve_zeroed(carve, SK_BUCKETS, sizeof *soft->buckets);
 	soft->scores = sk_carve(carve, (uint64_t)soft->stride * SK_SHAPES_MAX, sizeof(uint32_t));
@@ -153,8 +156,8 @@ static void sk_carve_soft(struct sk_core *core, struct sk_carve *carve)
 	soft->classes = sk_carve_zeroed(carve, SK_CLASSES_MAX, sizeof *soft->classes);
 	soft->counted = sk_carve(carve, SK_COUNTED_MAX, sizeof *soft->counted);
 	soft->typical = sk_carve(carve, SK_CLASSES_MAX, sizeof *soft->typical);
-	soft->samples = sk_carve_zeroed(carve, (uint64_t)chunks * SK_CHUNK_DEVICES,
-					sizeof *soft->samples);
+	soft->samples =
+		sk_carve_zeroed(carve, (uint64_t)chunks * SK_CHUNK_DEVICES, sizeof *soft->samples);
 }
 
 static bool sk_limit_ok(uint32_t value, uint32_t max)

@@ -10,7 +10,7 @@
 #include "core/subset.h"
 #include "core/workload.h"
 
-#define SK_RATE_MAX (SK_SCORE_NONE - 2u) /* SK_SCORE_NONE - 1 is a mark of score.c */
+#define SK_RATE_MAX (SK_SCORE_NONE - 1u)
 #define SK_COST_HALF (INT64_C(1) << 30)
 #define SK_COSTS_MAX ((1u << 24) - 1u)	     /* larger costs count as this */
 #define SK_LOADS_MAX ((1u << 21) - 1u)	     /* larger loads count as this */
@@ -448,6 +448,9 @@ uint32_t sk_rate(const struct sk_core *core, const struct sk_job *job, enum sk_p
 	bool frag = how == SK_PLACEMENT_BEST || how == SK_PLACEMENT_FGD;
 	uint64_t suited;
 
+	if (frag && core->soft->summary.plain[node] && !job->ask.require[0] &&
+	    sk_workload_known(core) && !(job->ask.options & SK_SAME_LINK))
+		return sk_rate_frag(core, job, sk_frag_policy(how), node); /* all is asked there */
 	if (!sk_room(core, job, node))
 		return SK_SCORE_NONE;
 	if (frag && sk_workload_known(core) && !(job->ask.options & SK_SAME_LINK))

@@ -15,7 +15,6 @@
 #include "core/workload.h"
 
 #define SK_LANES 8u
-#define SK_TO_RATE (SK_SCORE_NONE - 1u)
 #define SK_INLINE static inline __attribute__((always_inline))
 
 _Static_assert(SK_BLOCK % SK_LANES == 0, "blocks are whole vectors");
@@ -85,6 +84,8 @@ static void sk_summarise(const struct sk_core *core, uint32_t slot)
 		part = free > part ? free : part;
 	}
 	summary->part[slot] = part;
+	summary->plain[slot] =
+		node->up && !node->labels_n && node->tasks_count < core->limits.node_tasks;
 }
 
 /* Slots past the last node ever seen are not rated; once there are more,
@@ -112,6 +113,7 @@ static void sk_look(const struct sk_core *core)
 	for (; soft->looked_at < soft->changes; soft->looked_at++) {
 		uint32_t slot = soft->changed[soft->looked_at % SK_CHANGED_MAX];
 
+		soft->changed_at[slot] = soft->looked_at;
 		sk_reach(soft, slot);
 		sk_summarise(core, slot);
 	}
@@ -222,20 +224,29 @@ static struct sk_least_free sk_least_free(const struct sk_soft *soft, const stru
 	};
 }
 
-/* SK_TO_RATE where the free amounts may suffice, SK_SCORE_NONE elsewhere. */
-SK_INLINE void sk_sift_lanes(const struct sk_soft *soft, const struct sk_least_free *least,
-			     uint32_t *scores)
+/* Nobody fits, but for the slots in `todo`, whose free amounts may suffice; returns how many. */
+SK_INLINE uint32_t sk_sift_lanes(const struct sk_soft *soft, const struct sk_least_free *least,
+				 uint32_t *scores, uint32_t *todo)
 {
+	uint32_t count = 0;
+
 	for (uint32_t slot = 0; slot < soft->end; slot += SK_LANES) {
 		sk_vector few =
 			SK_LESS_SIGNED(sk_load(soft->summary.cpu + slot), sk_all(least->cpu)) |
 			SK_LESS_SIGNED(sk_load(soft->summary.memory + slot),
 				       sk_all(least->memory)) |
 			SK_LESS_SIGNED(sk_load(least->has + slot), sk_all(least->devices));
-		sk_vector mark = sk_all(SK_TO_RATE) - few;
+		sk_vector none = sk_all(SK_SCORE_NONE), enough = ~few;
 
-		memcpy(scores + slot, &mark, sizeof mark);
+		memcpy(scores + slot, &none, sizeof none);
+		if (!sk_any(&enough))
+			continue;
+		for (uint32_t i = 0; i < SK_LANES; i++) {
+			todo[count] = slot + i;
+			count += enough[i] & 1;
+		}
 	}
+	return count;
 }
 
 /* The first slot at or after this one with that score, or `end`. */
@@ -313,10 +324,10 @@ SK_INLINE uint32_t sk_least_lanes(const struct sk_soft *soft, const uint32_t *fi
 }
 
 #if defined(SK_TWO_VARIANTS)
-static SK_WIDE void sk_sift_wide(const struct sk_soft *soft, const struct sk_least_free *least,
-				 uint32_t *scores)
+static SK_WIDE uint32_t sk_sift_wide(const struct sk_soft *soft, const struct sk_least_free *least,
+				     uint32_t *scores, uint32_t *todo)
 {
-	sk_sift_lanes(soft, least, scores);
+	return sk_sift_lanes(soft, least, scores, todo);
 }
 
 static SK_WIDE uint32_t sk_least_wide(const struct sk_soft *soft, const uint32_t *first,
@@ -326,15 +337,14 @@ static SK_WIDE uint32_t sk_least_wide(const struct sk_soft *soft, const uint32_t
 }
 #endif
 
-static void sk_sift(const struct sk_soft *soft, const struct sk_least_free *least, uint32_t *scores)
+static uint32_t sk_sift(const struct sk_soft *soft, const struct sk_least_free *least,
+			uint32_t *scores, uint32_t *todo)
 {
 #if defined(SK_TWO_VARIANTS)
-	if (__builtin_cpu_supports("avx2")) {
-		sk_sift_wide(soft, least, scores);
-		return;
-	}
+	if (__builtin_cpu_supports("avx2"))
+		return sk_sift_wide(soft, least, scores, todo);
 #endif
-	sk_sift_lanes(soft, least, scores);
+	return sk_sift_lanes(soft, least, scores, todo);
 }
 
 uint32_t sk_score_least(const struct sk_soft *soft, const uint32_t *first, const uint32_t *second)
@@ -355,38 +365,64 @@ uint32_t sk_score_count(const struct sk_soft *soft, const uint32_t *scores)
 	return count;
 }
 
+/* What a rating reads of a node is asked for before the node's turn. */
+static void sk_fetch(const struct sk_soft *soft, uint32_t slot)
+{
+	const struct sk_frag_node *node = &soft->prepared[slot];
+
+	__builtin_prefetch(node);
+	__builtin_prefetch(&node->kinds);
+	__builtin_prefetch(&node->kind_many);
+	__builtin_prefetch(&node->idle);
+	__builtin_prefetch(node->takes);
+	__builtin_prefetch(node->takes + 16);
+	__builtin_prefetch(node->takes + 32);
+}
+
+#define SK_AHEAD 4u /* nodes asked for before their turn */
+
 static void sk_rate_every(const struct sk_core *core, const struct sk_job *job,
 			  enum sk_placement how, uint32_t *scores)
 {
 	const struct sk_soft *soft = core->soft;
 	struct sk_least_free least = sk_least_free(soft, job);
-	uint32_t slot = 0;
+	uint32_t count = sk_sift(soft, &least, scores, soft->todo);
 
-	sk_sift(soft, &least, scores);
-	while ((slot = sk_next_lanes(scores, slot, soft->end, SK_TO_RATE)) < soft->end)
-		scores[slot] = sk_rate(core, job, how, slot);
+	for (uint32_t i = 0; i < count; i++) {
+		if (i + SK_AHEAD < count)
+			sk_fetch(soft, soft->todo[i + SK_AHEAD]);
+		scores[soft->todo[i]] = sk_rate(core, job, how, soft->todo[i]);
+	}
 }
 
-static void sk_rate_changed(const struct sk_core *core, const struct sk_job *job,
-			    const struct sk_shape *shape, uint32_t *scores)
+/* At most `budget` of the nodes that changed since, and only those that did not change again. */
+static uint32_t sk_rate_changed(const struct sk_core *core, const struct sk_job *job,
+				struct sk_shape *shape, uint32_t *scores, uint32_t budget)
 {
 	const struct sk_soft *soft = core->soft;
 	const struct sk_summary *summary = &soft->summary;
 	struct sk_least_free least = sk_least_free(soft, job);
+	uint32_t rated = 0;
 
-	for (uint64_t at = shape->seen; at < soft->changes; at++)
-		scores[soft->changed[at % SK_CHANGED_MAX]] = SK_TO_RATE;
-	for (uint64_t at = shape->seen; at < soft->changes; at++) {
-		uint32_t slot = soft->changed[at % SK_CHANGED_MAX];
+	for (; shape->seen < soft->changes && rated < budget; shape->seen++) {
+		uint32_t slot = soft->changed[shape->seen % SK_CHANGED_MAX];
 
-		if (scores[slot] != SK_TO_RATE)
+		if (soft->changed_at[slot] != shape->seen)
 			continue;
+		rated++;
 		scores[slot] =
 			summary->cpu[slot] < least.cpu || summary->memory[slot] < least.memory ||
 					least.has[slot] < least.devices
 				? SK_SCORE_NONE
 				: sk_rate(core, job, (enum sk_placement)shape->key.how, slot);
 	}
+	return rated;
+}
+
+static bool sk_shape_current(const struct sk_soft *soft, const struct sk_shape *shape)
+{
+	return shape->generation == soft->generation &&
+	       soft->changes - shape->seen <= SK_CHANGED_MAX;
 }
 
 const uint32_t *sk_score_all(const struct sk_core *core, const struct sk_job *job,
@@ -407,14 +443,36 @@ const uint32_t *sk_score_all(const struct sk_core *core, const struct sk_job *jo
 	shape = &soft->shapes[at - 1];
 	scores = &soft->scores[(size_t)(at - 1) * soft->stride];
 	soft->used_at[at - 1] = ++soft->clock;
-	if (shape->generation != soft->generation ||
-	    soft->changes - shape->seen > (soft->end < SK_CHANGED_MAX ? soft->end : SK_CHANGED_MAX))
-		sk_rate_every(core, job, how, scores);
+	if (sk_shape_current(soft, shape))
+		sk_rate_changed(core, job, shape, scores, UINT32_MAX);
 	else
-		sk_rate_changed(core, job, shape, scores);
+		sk_rate_every(core, job, how, scores);
 	shape->generation = soft->generation;
 	shape->seen = soft->changes;
 	return scores;
+}
+
+/* One shape after the other, so that none falls far behind. */
+void sk_core_settle(struct sk_core *core, uint32_t budget)
+{
+	struct sk_soft *soft = core->soft;
+	struct sk_job job;
+
+	sk_workload_look(core);
+	sk_look(core);
+	for (uint32_t i = 0; i < SK_SHAPES_MAX && budget; i++) {
+		uint32_t at = soft->settling % SK_SHAPES_MAX;
+		struct sk_shape *shape = &soft->shapes[at];
+		uint32_t *scores = &soft->scores[(size_t)at * soft->stride];
+
+		if (soft->used_at[at] && soft->clock - soft->used_at[at] <= SK_SETTLED_LATELY &&
+		    sk_shape_current(soft, shape)) {
+			sk_shape_job(&shape->key, &job);
+			budget -= sk_rate_changed(core, &job, shape, scores, budget);
+		}
+		if (budget)
+			soft->settling++;
+	}
 }
 
 bool sk_core_scores_check(struct sk_core *core)

@@ -19,6 +19,8 @@
 #define SK_COUNTED_MAX 512u    /* different requests counted to find the typical ones */
 #define SK_CLASSES_EVERY 1024u /* submits between two looks at these counts */
 
+#define SK_SETTLED_LATELY 4096u /* uses of shapes after which one is no longer kept current */
+
 #define SK_SCORE_NONE UINT32_MAX
 
 /* What a rating of nodes depends on, of a request; compared byte by byte. */
@@ -50,6 +52,7 @@ struct sk_summary {
 	uint32_t *memory; /* MiB, rounded down */
 	uint32_t *part;	  /* most free milli of a device */
 	uint32_t *whole;  /* entirely free whole devices */
+	uint8_t *plain;	  /* 1: up, without labels, and may have another task */
 };
 
 struct sk_sampled {
@@ -76,13 +79,16 @@ struct sk_counted {
 };
 
 struct sk_soft {
-	uint64_t changes;    /* of nodes so far; `changed` holds the last of them */
-	uint64_t looked_at;  /* changes that `summary` and `prepared` take into account */
-	uint64_t generation; /* raised when all ratings are void */
-	uint64_t clock;	     /* uses of shapes */
-	uint32_t end;	     /* node slots below this are rated, a multiple of SK_BLOCK */
-	uint32_t stride;     /* node slots in each array */
-	uint32_t *changed;   /* SK_CHANGED_MAX */
+	uint64_t changes;     /* of nodes so far; `changed` holds the last of them */
+	uint64_t looked_at;   /* changes that `summary` and `prepared` take into account */
+	uint64_t generation;  /* raised when all ratings are void */
+	uint64_t clock;	      /* uses of shapes */
+	uint32_t end;	      /* node slots below this are rated, a multiple of SK_BLOCK */
+	uint32_t stride;      /* node slots in each array */
+	uint32_t *changed;    /* SK_CHANGED_MAX */
+	uint64_t *changed_at; /* of each node slot, the change that was its last */
+	uint32_t *todo;	      /* of one rating of all nodes, `stride` and some */
+	uint32_t settling;    /* the shape that is brought up to date next */
 	struct sk_summary summary;
 	struct sk_shape *shapes; /* SK_SHAPES_MAX */
 	uint64_t *used_at;	 /* of each shape */
