@@ -108,6 +108,7 @@ static void sk_look(const struct sk_core *core)
 			if (core->nodes[slot].id)
 				sk_reach(soft, slot);
 			sk_summarise(core, slot);
+			soft->changed_at[slot] = soft->changes;
 		}
 	}
 	for (; soft->looked_at < soft->changes; soft->looked_at++) {
@@ -395,12 +396,21 @@ static void sk_rate_every(const struct sk_core *core, const struct sk_job *job,
 	}
 }
 
+static void sk_rate_one(const struct sk_core *core, const struct sk_job *job, enum sk_placement how,
+			const struct sk_least_free *least, uint32_t slot, uint32_t *scores)
+{
+	const struct sk_summary *summary = &core->soft->summary;
+	bool few = summary->cpu[slot] < least->cpu || summary->memory[slot] < least->memory ||
+		   least->has[slot] < least->devices;
+
+	scores[slot] = few ? SK_SCORE_NONE : sk_rate(core, job, how, slot);
+}
+
 /* At most `budget` of the nodes that changed since, and only those that did not change again. */
 static uint32_t sk_rate_changed(const struct sk_core *core, const struct sk_job *job,
 				struct sk_shape *shape, uint32_t *scores, uint32_t budget)
 {
 	const struct sk_soft *soft = core->soft;
-	const struct sk_summary *summary = &soft->summary;
 	struct sk_least_free least = sk_least_free(soft, job);
 	uint32_t rated = 0;
 
@@ -410,19 +420,50 @@ static uint32_t sk_rate_changed(const struct sk_core *core, const struct sk_job 
 		if (soft->changed_at[slot] != shape->seen)
 			continue;
 		rated++;
-		scores[slot] =
-			summary->cpu[slot] < least.cpu || summary->memory[slot] < least.memory ||
-					least.has[slot] < least.devices
-				? SK_SCORE_NONE
-				: sk_rate(core, job, (enum sk_placement)shape->key.how, slot);
+		sk_rate_one(core, job, (enum sk_placement)shape->key.how, &least, slot, scores);
 	}
 	return rated;
 }
 
-static bool sk_shape_current(const struct sk_soft *soft, const struct sk_shape *shape)
+/* The same for one that missed so much that it is quicker to ask every node when it changed. */
+static void sk_rate_missed(const struct sk_core *core, const struct sk_job *job,
+			   const struct sk_shape *shape, uint32_t *scores)
+{
+	const struct sk_soft *soft = core->soft;
+	struct sk_least_free least = sk_least_free(soft, job);
+	uint32_t count = 0;
+
+	for (uint32_t slot = 0; slot < soft->end; slot++) {
+		soft->todo[count] = slot;
+		count += soft->changed_at[slot] >= shape->seen;
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		if (i + SK_AHEAD < count)
+			sk_fetch(soft, soft->todo[i + SK_AHEAD]);
+		sk_rate_one(core, job, (enum sk_placement)shape->key.how, &least, soft->todo[i],
+			    scores);
+	}
+}
+
+static bool sk_shape_near(const struct sk_soft *soft, const struct sk_shape *shape)
 {
 	return shape->generation == soft->generation &&
 	       soft->changes - shape->seen <= SK_CHANGED_MAX;
+}
+
+static void sk_shape_rate(const struct sk_core *core, const struct sk_job *job,
+			  struct sk_shape *shape, uint32_t *scores)
+{
+	const struct sk_soft *soft = core->soft;
+
+	if (shape->generation != soft->generation)
+		sk_rate_every(core, job, (enum sk_placement)shape->key.how, scores);
+	else if (sk_shape_near(soft, shape) && soft->changes - shape->seen < soft->end / 2)
+		sk_rate_changed(core, job, shape, scores, UINT32_MAX);
+	else
+		sk_rate_missed(core, job, shape, scores);
+	shape->generation = soft->generation;
+	shape->seen = soft->changes;
 }
 
 const uint32_t *sk_score_all(const struct sk_core *core, const struct sk_job *job,
@@ -443,12 +484,7 @@ const uint32_t *sk_score_all(const struct sk_core *core, const struct sk_job *jo
 	shape = &soft->shapes[at - 1];
 	scores = &soft->scores[(size_t)(at - 1) * soft->stride];
 	soft->used_at[at - 1] = ++soft->clock;
-	if (sk_shape_current(soft, shape))
-		sk_rate_changed(core, job, shape, scores, UINT32_MAX);
-	else
-		sk_rate_every(core, job, how, scores);
-	shape->generation = soft->generation;
-	shape->seen = soft->changes;
+	sk_shape_rate(core, job, shape, scores);
 	return scores;
 }
 
@@ -466,7 +502,7 @@ void sk_core_settle(struct sk_core *core, uint32_t budget)
 		uint32_t *scores = &soft->scores[(size_t)at * soft->stride];
 
 		if (soft->used_at[at] && soft->clock - soft->used_at[at] <= SK_SETTLED_LATELY &&
-		    sk_shape_current(soft, shape)) {
+		    sk_shape_near(soft, shape)) {
 			sk_shape_job(&shape->key, &job);
 			budget -= sk_rate_changed(core, &job, shape, scores, budget);
 		}
