@@ -87,6 +87,8 @@ void sk_node_remove(struct sk_core *core, uint32_t slot)
 			sk_pool_give(core, &core->chunk_pool, SK_CHAIN(core->chunks, free_next),
 				     node->chunks[i]);
 	SK_ADD(core, core->devices_count, -(uint64_t)node->devices);
+	SK_ADD(core, core->cpu_all, -(uint64_t)node->cpu);
+	SK_ADD(core, core->memory_all, -node->memory);
 	sk_table_remove(core, &core->node_table, SK_CHAIN(core->nodes, hash_next), sk_mix(node->id),
 			slot);
 	sk_node_slot_set(core, slot, false);

@@ -119,6 +119,8 @@ uint16_t sk_node_up_do(const struct sk_act *act, const struct sk_node_up *comman
 	if (node->boot != command->boot)
 		sk_node_reboot(act, slot, command->boot);
 	SK_SET(core, node->incarnation, command->incarnation);
+	SK_ADD(core, core->cpu_all, command->cpu_milli - (uint64_t)node->cpu);
+	SK_ADD(core, core->memory_all, command->memory_bytes - node->memory);
 	SK_SET(core, node->cpu, command->cpu_milli);
 	SK_SET(core, node->memory, command->memory_bytes);
 	SK_SET(core, node->domain, command->domain);

@@ -17,7 +17,7 @@ bool sk_pending_same_levels(uint16_t a, uint16_t b)
 }
 
 /* Four levels to each factor of two: 0 for 0, at most 255. */
-static uint16_t sk_time_level(uint64_t ns)
+uint16_t sk_pending_time_level(uint64_t ns)
 {
 	uint32_t log;
 
@@ -33,9 +33,9 @@ uint16_t sk_pending_level(const struct sk_core *core, const struct sk_job *job)
 
 	switch (core->queues[job->queue].order) {
 	case SK_ORDER_SHORTEST: /* what is not known goes last */
-		return estimate ? sk_time_level(estimate) : SK_LEVELS - 1;
+		return estimate ? sk_pending_time_level(estimate) : SK_LEVELS - 1;
 	case SK_ORDER_LEAST_ATTAINED:
-		return sk_time_level(job->attained_ns);
+		return sk_pending_time_level(job->attained_ns);
 	default:
 		return (uint16_t)(SK_PRIORITY_MAX - job->ask.priority);
 	}

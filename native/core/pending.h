@@ -25,6 +25,8 @@ static inline struct sk_pending *sk_pending_of(const struct sk_core *core, uint3
 bool sk_pending_same_levels(uint16_t a, uint16_t b);
 /* The level that this job has in its queue now; 0 goes first. */
 uint16_t sk_pending_level(const struct sk_core *core, const struct sk_job *job);
+/* The level of a time. */
+uint16_t sk_pending_time_level(uint64_t ns);
 
 /* Among those of its level behind all with smaller ids. */
 void sk_pending_append(struct sk_core *core, uint32_t job);

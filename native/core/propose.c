@@ -1,31 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The leader's half: try the requests on the state, place what waits, write down what to commit,
- * and take everything back. Order: all requests first, then the queues by rank; the first job that
- * does not fit blocks every job behind it in its own queue (devices, or none), so nothing
- * overtakes a job that waits for the same kind of thing, be it for a node that is down.
+ * and take everything back. All requests first, then the waiting jobs as order.h says who is next,
+ * then those that may start behind a blocked one. What a job that does not fit means for those
+ * behind it is its queue's order: jobs with and without devices never wait for each other.
  */
 #include <errno.h>
 #include <string.h>
 
+#include "core/backfill.h"
 #include "core/batch.h"
 #include "core/command.h"
 #include "core/hold.h"
 #include "core/journal.h"
 #include "core/key.h"
-#include "core/memory.h"
+#include "core/order.h"
 #include "core/policy.h"
-#include "core/queue.h"
+#include "core/preempt.h"
+#include "core/trial.h"
 
 #define SK_DOOMED_AT_ONCE 64u
-
-struct sk_trial {
-	struct sk_act act;
-	struct sk_proposal *out;
-	uint64_t seed;
-	uint32_t places;
-	bool blocked[SK_QUEUES_LIMIT_MAX + 3][SK_QUEUE_KINDS];
-};
+#define SK_PREEMPT_TRIES_MAX 4u /* jobs of one queue and kind that room is sought for */
 
 static void sk_reject(struct sk_trial *trial, uint32_t request, const struct sk_header *header,
 		      uint16_t reason, const struct sk_why *why)
@@ -38,12 +33,6 @@ static void sk_reject(struct sk_trial *trial, uint32_t request, const struct sk_
 	at->job = why->job;
 	at->asked = why->asked;
 	at->have = why->have;
-}
-
-static void sk_emit(struct sk_trial *trial, const void *record, size_t size)
-{
-	memcpy(trial->out->commands + trial->out->commands_size, record, size);
-	trial->out->commands_size += size;
 }
 
 /* What propose asks beyond apply: that a job could ever run. A repeated key comes first. */
@@ -64,14 +53,6 @@ static uint16_t sk_trial_allows(const struct sk_trial *trial, const union sk_rec
 	return sk_policy_feasible(core, submit, why);
 }
 
-static bool sk_bound_reached(const struct sk_trial *trial, uint64_t tasks)
-{
-	uint64_t task = SK_JOURNAL_TASK + SK_JOURNAL_SHARE * SK_TASK_DEVICES_MAX;
-
-	return trial->places + tasks > SK_BATCH_PLACES_MAX ||
-	       !sk_journal_room(trial->act.core, tasks * task);
-}
-
 /* A placement from outside, for a job that leaves it to outside. */
 static void sk_try_prefer(struct sk_trial *trial, uint32_t request, union sk_record *record)
 {
@@ -84,7 +65,7 @@ static void sk_try_prefer(struct sk_trial *trial, uint32_t request, union sk_rec
 
 	if (slot && sk_policy_placement(core, &core->jobs[slot]) != SK_PLACEMENT_CUSTOM)
 		reason = SK_NOT_CUSTOM;
-	if (!reason && sk_bound_reached(trial, tasks))
+	if (!reason && !sk_trial_room(trial, tasks))
 		reason = SK_BATCH_FULL;
 	for (uint32_t i = 0; i < tasks; i++) {
 		places[i].header.kind = SK_PLACE;
@@ -99,7 +80,7 @@ static void sk_try_prefer(struct sk_trial *trial, uint32_t request, union sk_rec
 		sk_reject(trial, request, &record->header, reason, &why);
 		return;
 	}
-	sk_emit(trial, places, tasks * sizeof places[0]);
+	sk_trial_emit(trial, places, tasks * sizeof places[0]);
 	trial->places += tasks;
 }
 
@@ -121,73 +102,8 @@ static void sk_try_request(struct sk_trial *trial, uint32_t request, union sk_re
 		sk_journal_undo(trial->act.core, mark);
 		sk_reject(trial, request, &record->header, reason, &why);
 	} else {
-		sk_emit(trial, record, record->header.size);
+		sk_trial_emit(trial, record, record->header.size);
 	}
-}
-
-static void sk_place_fill(const struct sk_trial *trial, uint32_t slot, uint32_t task,
-			  struct sk_place *place)
-{
-	const struct sk_job *job = &trial->act.core->jobs[slot];
-
-	memset(place, 0, sizeof *place);
-	place->header.size = sizeof *place;
-	place->header.kind = SK_PLACE;
-	place->header.term = trial->act.core->term;
-	place->job = job->id;
-	place->attempt = job->attempt + 1;
-	place->task = (uint16_t)task;
-	place->tasks = job->ask.tasks;
-}
-
-/* All tasks of the job at once, or none. */
-static bool sk_try_place(struct sk_trial *trial, uint32_t slot)
-{
-	struct sk_core *core = trial->act.core;
-	uint64_t mark = sk_journal_mark(core);
-	struct sk_place places[SK_TASKS_MAX];
-	uint32_t tasks = core->jobs[slot].ask.tasks;
-	struct sk_why why;
-
-	for (uint32_t task = 0; task < tasks; task++) {
-		sk_place_fill(trial, slot, task, &places[task]);
-		if (!sk_policy_choose(core, slot, trial->act.now_ns, trial->seed, &places[task]) ||
-		    sk_place_task(&trial->act, slot, &places[task], &why)) {
-			sk_journal_undo(core, mark);
-			return false;
-		}
-	}
-	sk_place_finish(&trial->act, slot, places);
-	sk_emit(trial, places, tasks * sizeof places[0]);
-	trial->places += tasks;
-	return true;
-}
-
-static bool sk_outranks(const struct sk_core *core, uint32_t a, uint32_t b)
-{
-	if (core->jobs[a].ask.priority != core->jobs[b].ask.priority)
-		return core->jobs[a].ask.priority > core->jobs[b].ask.priority;
-	return core->jobs[a].id < core->jobs[b].id;
-}
-
-/* The next job in rank among the queues that are not blocked, or 0. */
-static uint32_t sk_next_in_rank(const struct sk_trial *trial)
-{
-	const struct sk_core *core = trial->act.core;
-	uint32_t best = 0;
-
-	for (uint32_t queue = sk_queue_at(core, SK_QUEUE_DEFAULT); queue;
-	     queue = sk_queue_at(core, queue + 1))
-		for (int kind = 0; kind < SK_QUEUE_KINDS; kind++) {
-			uint32_t head =
-				trial->blocked[queue][kind]
-					? 0
-					: sk_pending_first(core, queue, (enum sk_queue_kind)kind);
-
-			if (head && (!best || sk_outranks(core, head, best)))
-				best = head;
-		}
-	return best;
 }
 
 /* Those that wait for a job which ended badly can never start. */
@@ -208,25 +124,62 @@ static void sk_cancel_doomed(struct sk_trial *trial)
 			trial->out->more = true;
 			return;
 		}
-		sk_emit(trial, &cancel, sizeof cancel);
+		sk_trial_emit(trial, &cancel, sizeof cancel);
 	}
 	trial->out->more |= core->doomed.first != 0;
 }
 
+static bool sk_order_blocks(uint16_t order)
+{
+	return order == SK_ORDER_FIFO || order == SK_ORDER_BACKFILL ||
+	       order == SK_ORDER_CONSERVATIVE;
+}
+
+/* A job does not fit: room may be made for it, and those behind it go on by the queue's order. */
+static void sk_pass_over(struct sk_trial *trial, struct sk_line *line, uint32_t next)
+{
+	const struct sk_core *core = trial->act.core;
+	bool blocks = sk_order_blocks(core->queues[core->jobs[line->job].queue].order);
+
+	if (line->tries++ < SK_PREEMPT_TRIES_MAX)
+		sk_preempt_for(trial, line->job);
+	if (blocks)
+		line->head = line->job;
+	line->job = blocks || line->tries == SK_TURN_TRIES_MAX ? 0 : next;
+}
+
+static void sk_place_behind(struct sk_trial *trial, const struct sk_turns *turns)
+{
+	for (uint32_t i = 0; i < turns->count; i++)
+		for (int kind = 0; kind < SK_QUEUE_KINDS; kind++)
+			if (turns->at[i].line[kind].head)
+				sk_backfill(trial, &turns->at[i].line[kind]);
+}
+
 static void sk_place_waiting(struct sk_trial *trial)
 {
+	struct sk_core *core = trial->act.core;
+	struct sk_place places[SK_TASKS_MAX];
+	struct sk_turns turns;
+	struct sk_line *line;
 	uint32_t slot;
 
-	while ((slot = sk_next_in_rank(trial))) {
-		const struct sk_job *job = &trial->act.core->jobs[slot];
+	sk_turns_begin(core, &turns);
+	while ((slot = sk_turns_next(core, &turns, trial->act.now_ns, &line))) {
+		uint32_t next = sk_line_settle(core, sk_pending_next(core, slot));
 
-		if (sk_bound_reached(trial, job->ask.tasks)) {
+		if (!sk_trial_room(trial, core->jobs[slot].ask.tasks)) {
 			trial->out->more = true;
 			return;
 		}
-		if (!sk_try_place(trial, slot))
-			trial->blocked[job->queue][sk_queue_kind(job)] = true;
+		if (sk_trial_take(trial, slot, trial->act.now_ns, places)) {
+			sk_trial_start(trial, slot, places);
+			line->job = next;
+		} else {
+			sk_pass_over(trial, line, next);
+		}
 	}
+	sk_place_behind(trial, &turns);
 }
 
 int sk_core_propose(struct sk_core *core, const void *requests, size_t size, uint64_t now_ns,

@@ -105,6 +105,8 @@ static bool sk_read_node(struct sk_core *core, struct sk_reader *reader, uint32_
 	node->incarnation = saved.incarnation;
 	node->memory = saved.memory;
 	node->cpu = saved.cpu;
+	core->memory_all += saved.memory;
+	core->cpu_all += saved.cpu;
 	node->domain = saved.domain;
 	node->reserve_from_ns = saved.reserve_from_ns;
 	node->reserve_until_ns = saved.reserve_until_ns;

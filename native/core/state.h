@@ -273,6 +273,8 @@ struct sk_core {
 	uint32_t nodes_up;
 	uint32_t nodes_with[SK_NODE_DEVICES_MAX + 1]; /* nodes by devices_whole */
 	uint64_t devices_count;
+	uint64_t cpu_all; /* of all known nodes, as are the devices */
+	uint64_t memory_all;
 
 	struct sk_chunk *chunks;
 	struct sk_pool chunk_pool;
