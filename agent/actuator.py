@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Iterable
 
 import structlog
 
-from stoker.agent import jobs, steps
+from stoker.agent import jobs, observe, steps
 from stoker.agent.homes import Homes
 from stoker.agent.jobs import Place
 from stoker.agent.launch import Event as SpawnerEvent
@@ -24,6 +24,7 @@ from stoker.agent.starts import Begun, Starts, begun
 from stoker.agent.steps import Event, Key
 from stoker.agent.tracing import Tracer
 from stoker.native.errors import BadRequest, NotFound, StokerError, Unavailable
+from stoker.probes.trace import TraceSummary
 from stoker.scheduler.nouns import DeviceInfo, StartJob
 
 RETRY_S = 0.2
@@ -94,7 +95,14 @@ class Actuator:
         """Have the trace of an ended job written, then say so."""
         record = self._starts.get(key)
         self._traced.add(key)
-        self._tracer.end(record, self._exited[key], lambda _: self._post(steps.Settled(key)))
+
+        def done(result: object) -> None:
+            spent = None
+            if isinstance(result, TraceSummary):
+                spent = observe.device_ns(result, record.gpu_milli)
+            self._post(steps.Settled(key, spent))
+
+        self._tracer.end(record, self._exited[key], done)
 
     def acknowledge(self, keys: Iterable[Key]) -> None:
         """The spawner may forget these; so may we."""

@@ -20,6 +20,7 @@ from nats.aio.msg import Msg
 from stoker.agent.attempts import Phase
 from stoker.agent.logs import Changed, Logs
 from stoker.agent.node import Node
+from stoker.agent.places import folder_name
 from stoker.agent.spawner import Spawner
 from stoker.agent.starts import Begun
 from stoker.agent.steps import Key
@@ -134,7 +135,7 @@ class Asks:
         return self._node.phase((ask.job, ask.attempt)) in (None, Phase.ENDED)
 
     async def _summary(self, ask: TraceAsk) -> bytes:
-        path = self._jobs / str(ask.job) / SUMMARY_FILE
+        path = self._jobs / folder_name(ask.job, ask.attempt) / SUMMARY_FILE
         await self._settled(ask)
         try:
             return path.read_bytes()
@@ -142,7 +143,7 @@ class Asks:
             pass
         running = await self._summaries()
         for key, (_, summary) in running.items():
-            if key[0] == ask.job:
+            if key == (ask.job, ask.attempt):
                 return msgspec.json.encode(summary)
         raise NotFound(f"job {ask.job} has no trace on node {self._name}: nothing of it was traced")
 
@@ -156,7 +157,7 @@ class Asks:
             await asyncio.sleep(0.01)
 
     async def _timeline(self, ask: TraceAsk) -> TraceReply:
-        folder = self._jobs / str(ask.job)
+        folder = self._jobs / folder_name(ask.job, ask.attempt)
         await self._settled(ask)
         path = folder / TIMELINE_FILE
         if not path.exists():

@@ -239,12 +239,13 @@ class Attempts:
         else:
             self._over(key, attempt, outcome)
 
-    def settled(self, key: Key) -> None:
+    def settled(self, key: Key, device_ns: int | None = None) -> None:
         """Its trace is on disk, or will never be."""
         attempt = self._settling.pop(key, None)
         if attempt is not None:
             assert attempt.outcome is not None
-            self._over(key, attempt, attempt.outcome)
+            outcome = msgspec.structs.replace(attempt.outcome, device_ns=device_ns)
+            self._over(key, attempt, outcome)
 
     def settle_late(self, now_s: float) -> None:
         """Tell what has waited too long without its trace."""

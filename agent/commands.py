@@ -44,21 +44,26 @@ def _size(ctx: click.Context, param: click.Parameter, value: str) -> int:
 @state_option
 @click.option("--foreground", is_flag=True, help="Stay, as systemd and containers want it.")
 @click.option("--port", type=click.IntRange(1, 65535), help="Port of the broker on loopback.")
+@click.option(
+    "--label", "labels", multiple=True, metavar="K=V", help='Of this node, kept; "" for none.'
+)
 @click.option("--root-jobs-as", metavar="USER", help="Unix user that root's jobs run as.")
 @click.option(
     "--log-max-bytes", default="64MiB", show_default=True, callback=_size, help="Per process."
 )
 def up_command(
+    *,
     state: str | None,
     foreground: bool,
     port: int | None,
     root_jobs_as: str | None,
+    labels: tuple[str, ...],
     log_max_bytes: int,
 ) -> None:
     """Start a node: broker, scheduler, agent. The first start makes keys and settings."""
     from stoker.agent.startup import Options, start
 
-    started = start(Options(state, foreground, port, root_jobs_as, log_max_bytes))
+    started = start(Options(state, foreground, port, root_jobs_as, labels, log_max_bytes))
     _print_started(started)
 
 

@@ -154,7 +154,7 @@ class Daemon:
         has = await self._actuator.known(frozenset())
         keys = [each.key for each in has.has]
         self._starts.keep(keys)
-        self._keeping.begin(self._setting.state.shm, {job for job, _ in keys})
+        self._keeping.begin(self._setting.state.shm, set(keys))
         self.post(steps.Reported(report))
         self.post(has)
         for work in (
@@ -357,11 +357,11 @@ class Daemon:
 
     def _ended(self, key: Key) -> bool:
         exited = self._actuator.exited(key) if self._actuator is not None else None
-        return exited is not None or self._keeping.silent(key[0])
+        return exited is not None or self._keeping.silent(key)
 
     def _dropped(self, key: Key) -> int:
         exited = self._actuator.exited(key) if self._actuator is not None else None
-        return self._keeping.dropped(key[0], exited)
+        return self._keeping.dropped(key, exited)
 
     def _from_thread(self, call: Callable[..., object], *arguments: object) -> None:
         with contextlib.suppress(RuntimeError):  # the loop has ended: nobody waits any more

@@ -15,6 +15,7 @@ from typing import Literal
 
 from stoker.agent.devices import visibility
 from stoker.agent.launch import Exited, Launch
+from stoker.agent.places import folder_name
 from stoker.native.errors import BadRequest
 from stoker.probes.trace import layer_environment
 from stoker.scheduler.nouns import (
@@ -54,9 +55,10 @@ class Place:
 def launch(
     start: StartJob, granted: Sequence[DeviceInfo], home: Home, place: Place, traced: bool
 ) -> Launch:
-    """The order to start this attempt; its folder is `<jobs>/<job>`, made when it is needed."""
+    """The order to start this attempt; its folder is made when it is needed."""
     spec, owner = start.spec, start.owner
-    segments = f"{place.segments}/{start.job}" if traced else ""
+    name = folder_name(start.job, start.attempt)
+    segments = f"{place.segments}/{name}" if traced else ""
     return Launch(
         job=start.job,
         attempt=start.attempt,
@@ -65,7 +67,7 @@ def launch(
         cwd=spec.cwd,
         uid=owner.uid,
         gid=owner.gid,
-        folder=f"{place.jobs}/{start.job}",
+        folder=f"{place.jobs}/{name}",
         groups=owner.groups,
         umask=spec.umask,
         stdin=spec.stdin,
@@ -95,6 +97,10 @@ def environment(
     variables["STOKER_JOB_ID"] = str(start.job)
     variables["STOKER_ATTEMPT"] = str(start.attempt)
     variables["STOKER_NODE"] = place.node
+    if spec.array_size:
+        variables["STOKER_ARRAY_ID"] = str(start.job - spec.array_place)
+        variables["STOKER_ARRAY_INDEX"] = str(spec.array_index)
+        variables["STOKER_ARRAY_COUNT"] = str(spec.array_size)
     return variables
 
 

@@ -21,7 +21,9 @@ import structlog
 
 from stoker.agent import retention
 from stoker.agent.launch import Exited
+from stoker.agent.places import folder_name, key_of
 from stoker.agent.retention import Keep, Shelf
+from stoker.agent.steps import Key
 
 DROPPED_FILE = "dropped"
 SILENT_MAX = 16_384
@@ -36,68 +38,74 @@ class Keeping:
     def __init__(self, jobs: Path, keep: Keep) -> None:
         self._jobs = jobs
         self._shelf = Shelf(keep)
-        self._early: list[tuple[int, int]] | None = []
+        self._early: list[tuple[Key, int]] | None = []
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="keeping")
         self.counters: Counter[str] = Counter()
-        self._silent: OrderedDict[int, None] = OrderedDict()
+        self._silent: OrderedDict[Key, None] = OrderedDict()
+        self._later: dict[int, list[Key]] = {}
+        """Attempts after the first that have a folder here, by job."""
 
-    def begin(self, segments: Path, alive: set[int]) -> None:
+    def begin(self, segments: Path, alive: set[Key]) -> None:
         """Take stock of what is there now: segments of jobs long over are removed, folders counted.
 
         To be called before any job is started: what comes later is not looked at.
         """
-        over = [segments / str(job) for job in _numbers(segments) - alive]
-        finished = _numbers(self._jobs) - alive
+        over = [segments / folder_name(*key) for key in _attempts(segments) - alive]
+        finished = _attempts(self._jobs) - alive
         loop = asyncio.get_running_loop()
         stock = loop.run_in_executor(self._worker, self._stock, over, finished)
         stock.add_done_callback(self._stocked)
 
-    def _stocked(self, stock: asyncio.Future[list[tuple[int, int]]]) -> None:
+    def _stocked(self, stock: asyncio.Future[list[tuple[Key, int]]]) -> None:
         if stock.cancelled():
             return
         early, self._early = self._early or [], None
-        for job, size in [*stock.result(), *early]:
-            self._put(job, size)
+        for key, size in [*stock.result(), *early]:
+            self._put(key, size)
 
     def keep(self, exited: Exited, traced: bool) -> None:
         """The log has the end of this job: from now on its folder may be deleted."""
+        key = (exited.job, exited.attempt)
         size = exited.out_bytes + exited.err_bytes
         dropped = exited.usage.output_dropped_bytes if exited.usage is not None else 0
         if traced or dropped:
-            folder = self._jobs / str(exited.job)
+            folder = self._jobs / folder_name(*key)
             with contextlib.suppress(OSError):
                 size = retention.size_of(folder)
                 if dropped:
                     (folder / DROPPED_FILE).write_text(str(dropped))
-        if not size and not os.path.exists(f"{self._jobs}/{exited.job}"):  # noqa: PTH110
-            self._remember_silent(exited.job)
+        if not size and not os.path.exists(f"{self._jobs}/{folder_name(*key)}"):  # noqa: PTH110
+            self._remember_silent(key)
         elif self._early is not None:
-            self._early.append((exited.job, size))
+            self._early.append((key, size))
         else:
-            self._put(exited.job, size)
+            self._put(key, size)
 
     def forget(self, job: int) -> None:
         """The scheduler's retention has passed for this job."""
-        if self._silent.pop(job, self) is None:
+        later = self._later.pop(job, [])
+        if self._silent.pop((job, 1), self) is None and not later:
             return
-        self._shelf.drop(job)
-        self._delete([job])
+        keys = [(job, 1), *later]
+        for key in keys:
+            self._shelf.drop(key)
+        self._delete(keys)
 
-    def silent(self, job: int) -> bool:
-        """Whether this job is known to have ended without a byte of output."""
-        return job in self._silent
+    def silent(self, key: Key) -> bool:
+        """Whether this attempt is known to have ended without a byte of output."""
+        return key in self._silent
 
-    def _remember_silent(self, job: int) -> None:
-        self._silent[job] = None
+    def _remember_silent(self, key: Key) -> None:
+        self._silent[key] = None
         if len(self._silent) > SILENT_MAX:
             self._silent.popitem(last=False)
 
-    def dropped(self, job: int, exited: Exited | None) -> int:
+    def dropped(self, key: Key, exited: Exited | None) -> int:
         """Bytes of output past the limit; 0 where nothing was cut off."""
         if exited is not None:
             return exited.usage.output_dropped_bytes if exited.usage else 0
         try:
-            return int((self._jobs / str(job) / DROPPED_FILE).read_text())
+            return int((self._jobs / folder_name(*key) / DROPPED_FILE).read_text())
         except (OSError, ValueError):
             return 0
 
@@ -105,18 +113,24 @@ class Keeping:
         """Leave what is not deleted yet: the next agent takes stock again."""
         self._worker.shutdown(wait=False, cancel_futures=True)
 
-    def _put(self, job: int, size: int) -> None:
-        gone = self._shelf.put(job, size)
+    def _put(self, key: Key, size: int) -> None:
+        if key[1] > 1:
+            self._later.setdefault(key[0], []).append(key)
+        gone = self._shelf.put(key, size)
+        for job, _ in gone:
+            if job in self._later:
+                left = [each for each in self._later.pop(job) if each not in gone]
+                self._later.update({job: left} if left else {})
         if gone:
             self._delete(gone)
 
-    def _delete(self, jobs: list[int]) -> None:
-        self._submit(lambda: self._deleted(jobs))
+    def _delete(self, keys: list[Key]) -> None:
+        self._submit(lambda: self._deleted(keys))
 
-    def _deleted(self, jobs: list[int]) -> None:
-        for job in jobs:
+    def _deleted(self, keys: list[Key]) -> None:
+        for key in keys:
             try:
-                _remove(f"{self._jobs}/{job}")
+                _remove(f"{self._jobs}/{folder_name(*key)}")
                 self.counters["folders_deleted"] += 1
             except FileNotFoundError:
                 continue
@@ -131,7 +145,7 @@ class Keeping:
             self.counters["disk_failed"] += 1
             _log.warning("folders of jobs", error=str(error))
 
-    def _stock(self, over: list[Path], finished: set[int]) -> list[tuple[int, int]]:
+    def _stock(self, over: list[Path], finished: set[Key]) -> list[tuple[Key, int]]:
         for folder in over:
             shutil.rmtree(folder, ignore_errors=True)
             self.counters["segments_removed"] += 1
@@ -151,9 +165,9 @@ def _remove(path: str) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _numbers(folder: Path) -> set[int]:
-    """The jobs that have an entry in this folder."""
+def _attempts(folder: Path) -> set[Key]:
+    """The attempts that have an entry in this folder."""
     try:
-        return {int(entry.name) for entry in folder.iterdir() if entry.name.isdecimal()}
+        return {key for entry in folder.iterdir() if (key := key_of(entry.name)) is not None}
     except FileNotFoundError:
         return set()

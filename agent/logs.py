@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from stoker.agent.places import folder_name
 from stoker.agent.steps import Key
 from stoker.mesh.ask import LogsAsk, LogsReply
 from stoker.native.errors import NotFound, Refused, from_errno
@@ -131,7 +132,7 @@ class Logs:
         """What is there now; None for a job that is not known here and has no folder."""
         key = (ask.job, ask.attempt)
         live = self._known.live(key)  # before the read: what was written until then is seen by it
-        path = self._folder / str(ask.job) / ask.stream
+        path = self._folder / folder_name(ask.job, ask.attempt) / ask.stream
         try:
             with path.open("rb") as file:
                 data = os.pread(file.fileno(), ask.limit, ask.offset)
@@ -152,7 +153,7 @@ class Logs:
             # The watch comes before the look, so that no write falls between the two.
             changed = self._known.changed(ask.job)
             written: asyncio.Future[None] = loop.create_future()
-            watch = self._watch(ask.job, written)
+            watch = self._watch((ask.job, ask.attempt), written)
             try:
                 reply = self._read(ask)
                 until = deadline if reply is not None else coming
@@ -171,9 +172,9 @@ class Logs:
                 self._watches.remove(watch, written)
                 changed.cancel()
 
-    def _watch(self, job: int, written: asyncio.Future[None]) -> int:
-        """The job's folder, or until there is one the folder in which it will be made."""
+    def _watch(self, key: Key, written: asyncio.Future[None]) -> int:
+        """The attempt's folder, or until there is one the folder in which it will be made."""
         try:
-            return self._watches.add(self._folder / str(job), written)
+            return self._watches.add(self._folder / folder_name(*key), written)
         except NotFound:
             return self._watches.add(self._folder, written)

@@ -269,7 +269,7 @@ class Node:
         self._attempts.ended(event, now_s, effects)
 
     def _settled(self, event: steps.Settled, now_s: float, effects: list[Effect]) -> None:
-        self._attempts.settled(event.key)
+        self._attempts.settled(event.key, event.device_ns)
 
     def _tick(self, event: steps.Tick, now_s: float, effects: list[Effect]) -> None:
         self._attempts.settle_late(now_s)

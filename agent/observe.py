@@ -12,9 +12,16 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from stoker.agent import facts
+from stoker.agent.starts import Begun
 from stoker.agent.steps import Key
 from stoker.probes.trace import TraceSummary
-from stoker.scheduler.nouns import DeviceSample, Observation
+from stoker.scheduler.nouns import (
+    JOB_SAMPLES_MAX,
+    MILLI,
+    DeviceSample,
+    JobSample,
+    Observation,
+)
 
 NO_TRACED_JOB = "no traced job runs on it, and it has no counter of its own"
 
@@ -62,7 +69,37 @@ def _filled(sample: DeviceSample, ratio: float) -> DeviceSample:
     return msgspec.structs.replace(sample, busy_ratio=ratio, absent=absent)
 
 
-def observation(id: int, node: str, t_ns: int, devices: Iterable[DeviceSample]) -> Observation:
+def device_ns(summary: TraceSummary, gpu_milli: int) -> int | None:
+    """Device time of a job: in kernels and copies, and its share of what was not observed, since
+    unseen work is no reason to charge nothing. None for one that was granted no device."""
+    if not gpu_milli:
+        return None
+    share = min(gpu_milli, MILLI)
+    return sum(
+        device.causes.kernel_ns
+        + device.causes.copy_ns
+        + device.causes.not_observed_ns * share // MILLI
+        for device in summary.devices
+    )
+
+
+def job_samples(running: Mapping[Key, tuple[Begun, TraceSummary]]) -> tuple[JobSample, ...]:
+    """What the jobs that hold devices have used of them so far, as far as it is traced."""
+    samples = [
+        JobSample(*key, used)
+        for key, (begun, summary) in sorted(running.items())
+        if (used := device_ns(summary, begun.gpu_milli)) is not None
+    ]
+    return tuple(samples[:JOB_SAMPLES_MAX])
+
+
+def observation(
+    id: int,
+    node: str,
+    t_ns: int,
+    devices: Iterable[DeviceSample],
+    jobs: tuple[JobSample, ...] = (),
+) -> Observation:
     """The sample of this moment; reads /proc."""
     return Observation(
         id=id,
@@ -71,4 +108,5 @@ def observation(id: int, node: str, t_ns: int, devices: Iterable[DeviceSample]) 
         load_milli=facts.load_milli(),
         memory_free_bytes=facts.memory_free_bytes(),
         devices=tuple(devices),
+        jobs=jobs,
     )

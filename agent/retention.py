@@ -14,6 +14,9 @@ from pathlib import Path
 
 import msgspec
 
+from stoker.agent.places import folder_name
+from stoker.agent.steps import Key
+
 
 class Keep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`[retention]` of config.toml."""
@@ -27,7 +30,7 @@ class Shelf:
 
     def __init__(self, keep: Keep) -> None:
         self._keep = keep
-        self._sizes: OrderedDict[int, int] = OrderedDict()
+        self._sizes: OrderedDict[Key, int] = OrderedDict()
         self._bytes = 0
 
     def __len__(self) -> int:
@@ -38,12 +41,12 @@ class Shelf:
         """What all of them take."""
         return self._bytes
 
-    def put(self, job: int, size: int) -> list[int]:
-        """This job has ended; returns the jobs whose folders are to go, oldest first."""
-        self.drop(job)
-        self._sizes[job] = size
+    def put(self, key: Key, size: int) -> list[Key]:
+        """This attempt has ended; returns those whose folders are to go, oldest first."""
+        self.drop(key)
+        self._sizes[key] = size
         self._bytes += size
-        gone: list[int] = []
+        gone: list[Key] = []
         while len(self._sizes) > self._keep.jobs or (
             self._bytes > self._keep.bytes and len(self._sizes) > 1
         ):
@@ -52,19 +55,19 @@ class Shelf:
             gone.append(oldest)
         return gone
 
-    def drop(self, job: int) -> None:
+    def drop(self, key: Key) -> None:
         """Its folder is gone for another reason."""
-        self._bytes -= self._sizes.pop(job, 0)
+        self._bytes -= self._sizes.pop(key, 0)
 
 
-def scan(folder: Path, jobs: Iterable[int]) -> list[tuple[int, int]]:
-    """(job, bytes) of these jobs' folders, oldest first; one that is gone is left out."""
-    found: list[tuple[float, int, int]] = []
-    for job in jobs:
-        path = folder / str(job)
+def scan(folder: Path, keys: Iterable[Key]) -> list[tuple[Key, int]]:
+    """(attempt, bytes) of these folders, oldest first; one that is gone is left out."""
+    found: list[tuple[float, Key, int]] = []
+    for key in keys:
+        path = folder / folder_name(*key)
         with contextlib.suppress(FileNotFoundError):
-            found.append((path.stat().st_mtime, job, size_of(path)))
-    return [(job, size) for _, job, size in sorted(found)]
+            found.append((path.stat().st_mtime, key, size_of(path)))
+    return [(key, size) for _, key, size in sorted(found)]
 
 
 def size_of(folder: Path) -> int:

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from stoker.agent import facts, state
+from stoker.agent import facts, labels, state
 from stoker.agent.jobs import Place
 from stoker.agent.retention import Keep
 from stoker.agent.state import Cluster, State
@@ -28,11 +28,18 @@ from stoker.native.errors import BadRequest, StokerError
 LAYER = "libstoker-opencl.so"
 
 
+class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`[node]` of config.toml."""
+
+    labels: tuple[str, ...] = ()
+
+
 class Config(msgspec.Struct, frozen=True):
     """The tables of `config.toml` that are the agent's; others are not looked at."""
 
     retention: Keep = msgspec.field(default_factory=Keep)
     device: list[dict[str, Any]] = []
+    node: NodeConfig = msgspec.field(default_factory=NodeConfig)
 
 
 @dataclass(frozen=True)
@@ -48,6 +55,8 @@ class Setting:
     place: Place
     missing: tuple[str, ...] = ()
     """What was found missing while starting, one sentence each."""
+    labels: tuple[str, ...] = ()
+    """From config.toml and from `stoker up --label`."""
 
     @property
     def node(self) -> str:
@@ -90,6 +99,7 @@ def load(option: str | None) -> Setting:
         incarnation=time.time_ns(),
         place=Place(cluster.node, str(jobs), str(where.shm), layer),
         missing=(why,) if why else (),
+        labels=labels.of_node(config.node.labels, where),
     )
 
 

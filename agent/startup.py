@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from stoker.agent import lock, pids, ports, rotation, state, teardown
+from stoker.agent import labels, lock, pids, ports, rotation, state, teardown
 from stoker.agent.children import BROKER, broker_program, environment, programs
 from stoker.agent.state import Cluster, State
 from stoker.mesh import broker, identity, users
@@ -41,6 +41,7 @@ class Options:
     foreground: bool = False
     port: int | None = None
     root_jobs_as: str | None = None
+    labels: tuple[str, ...] = ()
     log_max_bytes: int = 64 << 20
 
 
@@ -82,6 +83,10 @@ def start(options: Options) -> Started:
             table = map_caller(where, options.root_jobs_as)
             if "scheduler" in found:  # its successor decides by the new table from the first job on
                 pids.end(found.pop("scheduler"), 5.0)
+        if options.labels:
+            labels.keep(options.labels, where)
+            if "agent" in found:  # its successor says them; jobs go on
+                pids.end(found.pop("agent"), 5.0)
         cluster = settle_port(where, cluster, options.port, found)
         write_broker_config(where, cluster, table)
         state.prepare_run(where)

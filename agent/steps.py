@@ -156,6 +156,8 @@ class Settled:
     """The trace of this ended job is on disk, or never will be."""
 
     key: Key
+    device_ns: int | None = None
+    """Device time that the trace measured."""
 
 
 @dataclass(frozen=True, slots=True)

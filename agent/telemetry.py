@@ -20,6 +20,7 @@ from stoker.agent.devices import holders
 from stoker.agent.devices.registry import Devices
 from stoker.agent.launch import Feature
 from stoker.agent.setting import Setting
+from stoker.agent.starts import Begun
 from stoker.agent.steps import Key
 from stoker.agent.tracing import Tracer
 from stoker.native.errors import StokerError
@@ -93,11 +94,14 @@ class Telemetry:
 
     async def _observe(self, number: int) -> Observation:
         samples = await self._ask(self.devices.sample)
-        ratios = self._busy.ratios(await self._summaries(), time.monotonic_ns())
+        running = await self._summaries()
+        summaries = {key: summary for key, (_, summary) in running.items()}
+        ratios = self._busy.ratios(summaries, time.monotonic_ns())
         filled = observe.with_busy(samples, ratios)
-        return observe.observation(number, self._setting.node, time.time_ns(), filled)
+        used = observe.job_samples(running)
+        return observe.observation(number, self._setting.node, time.time_ns(), filled, used)
 
-    async def _summaries(self) -> dict[Key, TraceSummary]:
+    async def _summaries(self) -> dict[Key, tuple[Begun, TraceSummary]]:
         """Of the jobs that are being traced; none if the tracing thread has no time for it."""
         if not self._tracer.busy:
             return {}
@@ -109,8 +113,7 @@ class Telemetry:
 
         self._tracer.summaries(done)
         finished, _ = await asyncio.wait((found,), timeout=OBSERVE_EVERY_S)
-        running = await found if finished else {}
-        return {key: summary for key, (_, summary) in running.items()}
+        return await found if finished else {}
 
     def _report(self) -> NodeReport:
         setting = self._setting
@@ -122,6 +125,7 @@ class Telemetry:
             memory_bytes=facts.memory_bytes(),
             devices=self.devices.known,
             missing=(*self._missing(), *self.devices.missing, *setting.missing),
+            labels=setting.labels,
         )
 
     def _missing(self) -> list[str]:

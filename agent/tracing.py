@@ -21,6 +21,7 @@ from typing import Any
 import structlog
 
 from stoker.agent.launch import Exited, Started
+from stoker.agent.places import folder_name
 from stoker.agent.starts import Begun
 from stoker.agent.steps import Key
 from stoker.agent.trace_job import FOLD_FILE, TracedJob
@@ -111,13 +112,14 @@ class Tracer:
         """Whether an ended job has a trace to settle; if not, it is forgotten here."""
         candidate = self._candidates.pop(begun.key, None)
         try:
-            (self._segments / str(begun.job)).rmdir()  # fails if there is anything in it
+            (self._segments / folder_name(*begun.key)).rmdir()  # fails if there is anything in it
         except FileNotFoundError:
             pass  # settled by an earlier agent, or never made
         except OSError:
             return True
         # A drain removes the segment of a process that ended, so the folder may be empty by now.
-        if os.path.exists(f"{self._jobs_folder}/{begun.job}/{FOLD_FILE}"):  # noqa: PTH110
+        folder = f"{self._jobs_folder}/{folder_name(*begun.key)}"
+        if os.path.exists(f"{folder}/{FOLD_FILE}"):  # noqa: PTH110
             return True
         if begun.gpu_milli and lived_ns >= SHORT_NS:
             return True
@@ -196,7 +198,7 @@ class Tracer:
                 continue
             candidate.wait_s = min(candidate.wait_s * 1.5, LOOK_MAX_S)
             candidate.look_at = now_s + candidate.wait_s
-            if _has_entry(f"{self._segments}/{key[0]}"):
+            if _has_entry(f"{self._segments}/{folder_name(*key)}"):
                 self._candidates.pop(key, None)
                 self._guard(partial(self._first_segment, candidate))
 
@@ -218,8 +220,8 @@ class Tracer:
     def _add(self, begun: Begun, began_ns: int, cgroup_id: int) -> TracedJob:
         job = TracedJob(
             begun,
-            self._segments / str(begun.job),
-            self._jobs_folder / str(begun.job),
+            self._segments / folder_name(*begun.key),
+            self._jobs_folder / folder_name(*begun.key),
             began_ns=began_ns,
             cgroup_id=cgroup_id,
             host=self._host,

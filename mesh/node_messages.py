@@ -13,7 +13,16 @@ import msgspec
 
 from stoker.mesh.command import HAVE_MAX, RangeAsk
 from stoker.native.errors import BadRequest
-from stoker.scheduler.nouns import DEVICES_PER_NODE_MAX, NodeReport, Observation, Outcome
+from stoker.scheduler.names import check_label
+from stoker.scheduler.nouns import (
+    DEVICES_PER_NODE_MAX,
+    JOB_SAMPLES_MAX,
+    LABELS_PER_REPORT_MAX,
+    DeviceInfo,
+    NodeReport,
+    Observation,
+    Outcome,
+)
 from stoker.scheduler.records import BATCH_REQUESTS_MAX
 
 OUTCOMES_MAX = 512
@@ -21,7 +30,7 @@ OUTCOMES_MAX = 512
 REPORT_BYTES_MAX = 128 * 1024
 OBSERVATION_BYTES_MAX = 64 * 1024
 REASON_BYTES_MAX = 512
-_U32, _U63 = 1 << 32, 1 << 63
+_U16, _U32, _U63 = 1 << 16, 1 << 32, 1 << 63
 _I32 = range(-(1 << 31), 1 << 31)
 
 _outcomes = msgspec.msgpack.Decoder(tuple[Outcome, ...])
@@ -47,6 +56,7 @@ def _checked(outcome: Outcome) -> Outcome:
         and 0 <= outcome.t_ns < _U63
         and (outcome.exit_code is None or outcome.exit_code in _I32)
         and (outcome.signal is None or outcome.signal in _I32)
+        and (outcome.device_ns is None or 0 <= outcome.device_ns < _U63)
     )
     if not good:
         raise BadRequest(f"an outcome of job {outcome.job} has a number out of range")
@@ -66,15 +76,24 @@ def report(data: bytes, node: str) -> NodeReport:
         raise BadRequest(f"{node} reports as {found.node[:80]}")
     if len(found.devices) > DEVICES_PER_NODE_MAX:
         raise BadRequest(f"{len(found.devices)} devices, at most {DEVICES_PER_NODE_MAX}")
+    if len(found.labels) > LABELS_PER_REPORT_MAX:
+        raise BadRequest(f"{len(found.labels)} labels, at most {LABELS_PER_REPORT_MAX}")
+    for label in found.labels:
+        check_label(label)
     sizes = [found.memory_bytes, *(device.memory_bytes or 0 for device in found.devices)]
     good = (
         0 <= found.incarnation < _U63
         and 0 <= found.cpu_milli < _U32
         and all(0 <= size < _U63 for size in sizes)
+        and all(0 <= place < _U16 for device in found.devices for place in _places(device))
     )
     if not good:
         raise BadRequest(f"the report of {node} has a number out of range")
     return found
+
+
+def _places(device: DeviceInfo) -> tuple[int, int, int]:
+    return device.link, device.bus, 0 if device.numa is None else device.numa + 1
 
 
 def observation(data: bytes, node: str) -> Observation:
@@ -86,6 +105,10 @@ def observation(data: bytes, node: str) -> Observation:
         raise BadRequest(f"{node} observes as {found.node[:80]}")
     if not (0 < found.id < _U63 and 0 <= found.load_milli < _U32):
         raise BadRequest(f"the sample of {node} has a number out of range")
+    if len(found.jobs) > JOB_SAMPLES_MAX:
+        raise BadRequest(f"{len(found.jobs)} jobs in a sample, at most {JOB_SAMPLES_MAX}")
+    if not all(0 <= each.device_ns < _U63 for each in found.jobs):
+        raise BadRequest(f"the sample of {node} has a device time out of range")
     return found
 
 

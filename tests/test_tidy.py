@@ -35,6 +35,7 @@ ACROSS = {
     "tests/ci/test_setup.py": ".ci/setup",
     "tests/agent/test_hostile_job.py": "a job that means harm, against spawner, keeper and gate",
     "tests/mesh/test_disk_full.py": "broker, log and scheduler on a full disk",
+    "tests/product/test_attempts.py": "further attempts, arrays, queues and labels of a whole node",
     "tests/product/test_bad_input.py": "bad input at every door of a whole node",
     "tests/product/test_faults.py": "kills of every process of a node with jobs",
     "tests/product/test_isolation.py": "two users of a whole node",

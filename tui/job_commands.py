@@ -72,7 +72,10 @@ def run_command(
     """
     from stoker.tui import job_calls
 
-    fd = job_calls.input_of(stdin_file, interactive=interactive)
+    again = options["retries"] or options["preemptible"]
+    asked = stdin_file or interactive
+    # A pipe that happens to be there is no reason to refuse a job that may run again.
+    fd = job_calls.input_of(stdin_file, interactive=interactive) if asked or not again else None
     ready = request(argv, stdin=fd is not None, **options)
     sys.exit(call(job_calls.run(state, ready, fd)))
 

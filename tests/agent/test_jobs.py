@@ -91,7 +91,7 @@ def test_the_layer_is_appended_to_the_users_layers() -> None:
     spec = JobSpec(("true",), env={"OPENCL_LAYERS": "/opt/theirs.so"}, trace="full")
     found = environment(spec)
     assert set(found["OPENCL_LAYERS"].split(":")) == {PLACE.layer, "/opt/theirs.so"}
-    assert found["STOKER_TRACE_DIR"] == "/dev/shm/stoker-0/7"
+    assert found["STOKER_TRACE_DIR"] == "/dev/shm/stoker-0/7.2"
     assert found["STOKER_TRACE_MODE"] == "full"
 
 
@@ -112,7 +112,7 @@ def test_limits_devices_and_identity_are_passed_on() -> None:
     launch = jobs.launch(start(spec), (GPU, GPU), HOME, PLACE, traced=True)
     assert (launch.job, launch.attempt, launch.uid, launch.gid) == (7, 2, 1000, 1001)
     assert launch.groups == (1001, 44)
-    assert launch.folder == "/state/agent/jobs/7"
+    assert launch.folder == "/state/agent/jobs/7.2"
     assert launch.devices == ((195, 0), (195, 255))
     assert (launch.cpu_milli, launch.memory_bytes, launch.pids) == (500, 1 << 20, 10)
     assert (launch.time_limit_s, launch.grace_s, launch.stdin) == (1.5, 0.5, True)

@@ -47,7 +47,7 @@ async def test_segments_of_jobs_long_over_go_and_nothing_that_comes_later(
         (segments / str(job)).mkdir()
     (segments / "cache").mkdir()
     keeping = Keeping(tmp_path / "jobs", Keep())
-    keeping.begin(segments, {2})
+    keeping.begin(segments, {(2, 1)})
     (segments / "3").mkdir()  # a job that starts while stock is taken
     await until(lambda: keeping.counters["segments_removed"] == 1)
     keeping.close()
@@ -58,7 +58,7 @@ async def test_old_folders_count_and_the_oldest_go_first(tmp_path: Path, segment
     for job in (1, 2, 3):
         folder(tmp_path, job)
     keeping = Keeping(tmp_path / "jobs", Keep(jobs=2))
-    keeping.begin(segments, {3})
+    keeping.begin(segments, {(3, 1)})
     folder(tmp_path, 4)
     keeping.keep(exited(4), traced=False)
     await until(lambda: keeping.counters["folders_deleted"] == 1)
@@ -73,10 +73,10 @@ async def test_what_was_dropped_is_known_after_the_spawner_forgot(
 ) -> None:
     folder(tmp_path, 1)
     keeping = Keeping(tmp_path / "jobs", Keep())
-    assert keeping.dropped(1, exited(1, dropped=7)) == 7
+    assert keeping.dropped((1, 1), exited(1, dropped=7)) == 7
     keeping.keep(exited(1, dropped=7), traced=False)
-    assert Keeping(tmp_path / "jobs", Keep()).dropped(1, None) == 7
-    assert keeping.dropped(2, None) == 0
+    assert Keeping(tmp_path / "jobs", Keep()).dropped((1, 1), None) == 7
+    assert keeping.dropped((2, 1), None) == 0
     keeping.close()
 
 
@@ -95,9 +95,9 @@ async def test_a_job_that_said_nothing_has_no_folder_and_is_known_for_it(
     keeping = Keeping(tmp_path / "jobs", Keep())
     keeping.keep(exited(5, out=0), traced=False)
     keeping.keep(exited(6), traced=False)
-    assert keeping.silent(5)
-    assert not keeping.silent(6)
+    assert keeping.silent((5, 1))
+    assert not keeping.silent((6, 1))
     keeping.forget(5)
-    assert not keeping.silent(5)
+    assert not keeping.silent((5, 1))
     keeping.close()
     assert keeping.counters["folders_deleted"] == 0

@@ -12,37 +12,37 @@ from stoker.agent.retention import Keep, Shelf
 
 def test_the_oldest_goes_when_there_are_too_many() -> None:
     shelf = Shelf(Keep(jobs=2, bytes=1000))
-    assert shelf.put(5, 10) == []
-    assert shelf.put(3, 10) == []
-    assert shelf.put(9, 10) == [5]
+    assert shelf.put((5, 1), 10) == []
+    assert shelf.put((3, 2), 10) == []
+    assert shelf.put((9, 1), 10) == [(5, 1)]
     assert (len(shelf), shelf.total_bytes) == (2, 20)
 
 
 def test_the_oldest_go_until_the_bytes_fit_but_the_newest_stays() -> None:
     shelf = Shelf(Keep(jobs=10, bytes=100))
     for job in (1, 2, 3):
-        shelf.put(job, 30)
-    assert shelf.put(4, 80) == [1, 2, 3]
-    assert shelf.put(5, 500) == [4]
+        shelf.put((job, 1), 30)
+    assert shelf.put((4, 1), 80) == [(1, 1), (2, 1), (3, 1)]
+    assert shelf.put((5, 1), 500) == [(4, 1)]
     assert len(shelf) == 1
 
 
 def test_a_job_told_of_twice_counts_once() -> None:
     shelf = Shelf(Keep(jobs=10, bytes=100))
-    shelf.put(1, 30)
-    shelf.put(1, 40)
+    shelf.put((1, 1), 30)
+    shelf.put((1, 1), 40)
     assert shelf.total_bytes == 40
-    shelf.drop(1)
-    shelf.drop(1)
+    shelf.drop((1, 1))
+    shelf.drop((1, 1))
     assert shelf.total_bytes == 0
 
 
 def test_scan_gives_finished_jobs_oldest_first(tmp_path: Path) -> None:
-    for age, job in enumerate((7, 2, 9)):
-        folder = tmp_path / str(job)
+    for age, name in enumerate(("7.3", "2", "9")):
+        folder = tmp_path / name
         folder.mkdir()
         (folder / "out").write_bytes(b"x" * 5000)
         os.utime(folder, (1000 - age, 1000 - age))
-    found = retention.scan(tmp_path, [7, 9, 11])
-    assert [job for job, _ in found] == [9, 7]
+    found = retention.scan(tmp_path, [(7, 3), (9, 1), (11, 1)])
+    assert [key for key, _ in found] == [(9, 1), (7, 3)]
     assert all(size >= 5000 for _, size in found)

@@ -186,9 +186,7 @@ def test_a_forgotten_job_is_deleted_at_every_node_that_has_something_of_it(bench
     bench.feed(events.Outcomes("o", "n2", (Outcome(1, 2, 1, "succeeded", bench.now),)))
     for number in range(2, 20):
         bench.submit(number)
-        bench.feed(
-            events.Outcomes(-number, "n2", (Outcome(number, 1, 1, "succeeded", bench.now),))
-        )
+        bench.feed(events.Outcomes(-number, "n2", (Outcome(number, 1, 1, "succeeded", bench.now),)))
     with pytest.raises(NotFound):
         job(bench, 1)
     assert ForgetJob(1) in bench.actions("n1") and ForgetJob(1) in bench.actions("n2")

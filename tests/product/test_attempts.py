@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Further attempts, dependencies, arrays, queues and labels on a whole node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from product_node import LiveNode, live_node, wait_until
+
+from stoker.mesh import schema
+from stoker.native.errors import BadRequest, NotFound
+
+pytestmark = pytest.mark.needs_root
+FAILS_ONCE = 'echo "try $STOKER_ATTEMPT"; test "$STOKER_ATTEMPT" -gt 1 || exit 7'
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[LiveNode]:
+    with live_node("--label", "zone=a", "--label", "disk=nvme") as live:
+        wait_until(
+            lambda: bool(live.ask(lambda client: client.devices()).devices), "a device is found"
+        )
+        yield live
+
+
+def logs(node: LiveNode, job: int, attempt: int) -> bytes:
+    request = schema.LogsRequest(job=job, attempt=attempt)
+    return node.ask(lambda client: client.logs(request)).data
+
+
+def test_a_retried_job_keeps_the_output_of_each_attempt(node: LiveNode) -> None:
+    done = node.stoker("run", "--retries", "2", "--", "sh", "-c", FAILS_ONCE)
+    assert done.stdout == b"try 1\ntry 2\n"
+    job = node.jobs()[0]
+    assert f"job {job}: attempt 1 is over (exit code 7), attempt 2 follows" in done.stderr.decode()
+    view = node.wait(job)
+    assert (view.state, view.attempt, view.exit_code) == ("succeeded", 2, 0)
+    assert [(each.attempt, each.exit_code) for each in view.attempts] == [(1, 7)]
+    assert node.stoker("logs", str(job)).stdout == b"try 2\n"
+    assert node.stoker("logs", "--attempt", "1", str(job)).stdout == b"try 1\n"
+    assert "attempt 1" in node.stoker("job", str(job)).stdout.decode()
+    gone = node.stoker("logs", "--attempt", "3", str(job), check=False)
+    assert (gone.returncode, gone.stdout) == (1, b"")
+    assert f"there is nothing of attempt 3 of job {job}" in gone.stderr.decode()
+
+
+def test_retries_end_and_the_job_has_failed(node: LiveNode) -> None:
+    done = node.stoker("run", "--retries", "1", "--", "sh", "-c", "exit 9", check=False)
+    assert done.returncode == 9
+    view = node.wait(node.jobs()[0])
+    assert (view.state, view.attempt) == ("failed", 2)
+
+
+def test_a_job_starts_after_another_and_not_after_one_that_failed(node: LiveNode) -> None:
+    first = node.submit("sh", "-c", "sleep 0.5; date +%s%N")
+    second = int(node.stoker("submit", "--after", "last", "--", "date", "+%s%N").stdout)
+    ended = node.wait(second)
+    assert ended.state == "succeeded" and ended.spec.after == first
+    assert int(node.output(first)) < int(node.output(second))
+    failing = node.submit("sh", "-c", "sleep 1; exit 1")
+    doomed = node.submit("true", after=failing, retries=1)
+    anyway = node.submit("true", after=failing, after_any=True)
+    assert node.wait(doomed).state == "cancelled"
+    assert node.wait(anyway).state == "succeeded"
+    with pytest.raises(NotFound):
+        node.submit("true", after=99_999)
+
+
+def test_an_array_is_one_name_for_many_jobs(node: LiveNode) -> None:
+    script = "echo $STOKER_ARRAY_INDEX of $STOKER_ARRAY_COUNT from $STOKER_ARRAY_ID"
+    name = node.stoker("submit", "--array", "0-8:4,3", "--", "sh", "-c", script).stdout.decode()
+    first, last = map(int, name.split("-"))
+    assert last - first == 3
+    assert node.stoker("wait", name.strip()).returncode == 0
+    said = [node.output(job).decode() for job in range(first, last + 1)]
+    assert said == [f"{index} of 4 from {first}\n" for index in (0, 4, 8, 3)]
+    bad = node.stoker("submit", "--array", "0-999", "--", "true", check=False)
+    assert bad.returncode == 2 and b"more than 256 jobs" in bad.stderr
+
+
+def test_labels_of_the_node_decide(node: LiveNode) -> None:
+    assert node.run("true", require=("zone=a", "disk=nvme")).state == "succeeded"
+    with pytest.raises(BadRequest, match="labels"):
+        node.submit("true", require=("zone=b",))
+    name = node.ask(lambda client: client.nodes()).nodes[0].node
+    assert node.stoker("node", "label", name, "zone=b").stdout.endswith(b"done\n")
+    assert node.run("true", require=("zone=b",)).state == "succeeded"
+    assert node.stoker("node", "label", name, "zone=b").stdout.endswith(b"nothing to change\n")
+    node.stoker("node", "taint", name, "team=x")
+    with pytest.raises(BadRequest, match="taint"):
+        node.submit("true")
+    assert node.run("true", tolerate=("team=x",)).state == "succeeded"
+    node.stoker("node", "taint", name, "team-")
+    assert node.run("true").state == "succeeded"
+
+
+def test_a_queue_never_passes_its_limit(node: LiveNode) -> None:
+    node.stoker("queue", "set", "small", "--order", "fifo")
+    node.stoker("queue", "quota", "small", "--limit", "0.5")
+    one = node.submit("sleep", "60", gpu_milli=400, queue="small")
+    node.wait(one, "running")
+    two = node.submit("true", gpu_milli=400, queue="small")
+    assert node.ask(lambda client: client.get(two)).state == "pending"
+    said = node.stoker("explain", str(two)).stdout.decode()
+    assert "small" in said and "limit" in said, said
+    (row,) = [q for q in node.ask(lambda client: client.queues()).queues if q.queue == "small"]
+    assert (row.used_milli, row.pending, row.quotas[0].limit_milli) == (400, 1, 500)
+    assert "0.4 of 0.5" in node.stoker("queue", "list").stdout.decode()
+    node.stoker("cancel", str(one))
+    assert node.wait(two).state == "succeeded"
+    unknown = node.stoker("submit", "--queue", "nowhere", "--", "true", check=False)
+    assert unknown.returncode == 1 and b"no queue 'nowhere'" in unknown.stderr
+
+
+def test_a_drained_node_gets_nothing_new_also_after_its_agent_was_killed(node: LiveNode) -> None:
+    name = node.ask(lambda client: client.nodes()).nodes[0].node
+    node.stoker("node", "drain", name, "--reason", "a new disk")
+    waits = node.submit("true")
+    node.wait_for_new("agent", node.kill("agent"))
+    shown = node.ask(lambda client: client.nodes()).nodes[0]
+    assert shown.drained == "a new disk"
+    assert node.ask(lambda client: client.get(waits)).state == "pending"
+    node.stoker("node", "undrain", name)
+    assert node.wait(waits).state == "succeeded"
+
+
+def test_nothing_of_an_attempt_is_left_in_shared_memory(node: LiveNode) -> None:
+    wait_until(lambda: not _segments(node.state.shm), "segments are gone")
+
+
+def _segments(shm: Path) -> list[str]:
+    return [entry.name for entry in shm.iterdir() if entry.name[0].isdigit()]
