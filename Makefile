@@ -5,7 +5,7 @@ RUN := .venv/bin/
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench golden doctor build setup clean
+.PHONY: help run test check bench golden mutants doctor build setup clean
 
 help: ## print the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -29,6 +29,9 @@ bench: setup ## measure: submit path and tracing cost, as JSON
 
 golden: setup ## rewrite the golden files; read the diff before committing it
 	@STOKER_GOLDEN=rewrite $(PY) -m pytest -q tests -k golden
+
+mutants: setup ## plant faults in the core one by one: each must be noticed
+	@$(PY) -m tests.native.core.mutants.hunt
 
 doctor: setup ## what works on this machine, what does not, and why
 	@$(RUN)stoker doctor

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds each mutant of the core and has the detector look at it: every one must be caught.
+
+    python -m tests.native.core.mutants.hunt [NAME ...]        (make mutants)
+
+The core is compiled once in build/mutants; a mutant costs one file, one link and one detector run.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.native.core.mutants.table import MUTANTS, Mutant
+
+ROOT = Path(__file__).parents[4]
+BUILD = ROOT / "build" / "mutants"
+SECONDS = 120
+"""A mutant that hangs is caught."""
+
+
+def call(*command: str, folder: Path = ROOT) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+    if done.returncode:
+        raise RuntimeError(f"{shlex.join(command)[:200]}\n{done.stdout}\n{done.stderr}")
+    return done.stdout
+
+
+class Builder:
+    """One build of the core, and variants of it."""
+
+    def __init__(self) -> None:
+        call(
+            "cmake", "-S", ".", "-B", str(BUILD), "-G", "Ninja", "-DSTOKER_MODULES=ON",
+            "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_C_FLAGS_RELEASE=-O1",
+            "-DCMAKE_CXX_FLAGS_RELEASE=-O1", f"-DPython_EXECUTABLE={sys.executable}",
+        )  # fmt: skip
+        call("ninja", "-C", str(BUILD), "_core")
+        compiled = json.loads((BUILD / "compile_commands.json").read_text())
+        objects = "CMakeFiles/stoker_core.dir/"
+        self.commands = {
+            Path(entry["file"]).name: entry for entry in compiled if objects in entry["command"]
+        }
+        lines = call("ninja", "-C", str(BUILD), "-t", "commands", "_core").splitlines()
+        (self.link,) = [line for line in lines if " -shared " in line]
+        self.plain = next((BUILD / "native" / "core").glob("_core*.so"))
+
+    def build(self, mutant: Mutant) -> Path:
+        """The module with this fault."""
+        text = (ROOT / "native" / "core" / mutant.file).read_text()
+        if text.count(mutant.before) != 1:
+            raise ValueError(f"{mutant.name}: its text is not in {mutant.file} exactly once")
+        folder = BUILD / "made" / mutant.name
+        folder.mkdir(parents=True, exist_ok=True)
+        source = folder / mutant.file
+        source.write_text(text.replace(mutant.before, mutant.after))
+        entry = self.commands[mutant.file]
+        words = shlex.split(entry["command"])
+        words[words.index("-o") + 1] = str(folder / f"{mutant.file}.o")
+        words[words.index("-c") + 1] = str(source)
+        call(*words, "-Wno-error", folder=BUILD)
+        return self.linked(mutant, folder)
+
+    def linked(self, mutant: Mutant, folder: Path) -> Path:
+        archive = folder / "core.a"
+        shutil.copy(BUILD / "native" / "core" / "libstoker_core.a", archive)
+        call("ar", "r", str(archive), str(folder / f"{mutant.file}.o"))
+        module = folder / self.plain.name
+        link = self.link.replace("native/core/libstoker_core.a", str(archive))
+        link = link.replace(f"-o native/core/{self.plain.name}", f"-o {module}")
+        call("sh", "-c", link, folder=BUILD)
+        return module
+
+
+def detect(module: Path, *options: str) -> str:
+    """What noticed it, or nothing."""
+    command = [sys.executable, "-m", "tests.native.core.mutants.detector", str(module), *options]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, cwd=ROOT, timeout=SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        return "a hang"
+    if done.returncode < 0:
+        return f"signal {-done.returncode}"
+    if done.returncode and not done.stdout.strip():
+        return done.stderr.strip().splitlines()[-1]
+    return done.stdout.strip()
+
+
+def hunt(names: set[str]) -> list[str]:
+    """Names of the mutants that nothing noticed; `names` empty: of all."""
+    builder = Builder()
+    known = detect(builder.plain, "--names")
+    free = detect(builder.plain, "--without", known)
+    if free:
+        raise RuntimeError(f"the core itself is caught: {free}")
+    escaped = []
+    for mutant in MUTANTS:
+        if names and mutant.name not in names:
+            continue
+        caught = detect(builder.build(mutant), "--without", known)
+        print(f"{mutant.name:16} {caught or 'ESCAPED: ' + mutant.why}", flush=True)
+        if not caught:
+            escaped.append(mutant.name)
+    return escaped
+
+
+if __name__ == "__main__":
+    raise SystemExit(len(hunt(set(sys.argv[1:]))))

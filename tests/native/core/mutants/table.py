@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The planted faults: file, the text that is there once, what it becomes, and what that breaks.
+
+Relied on by hunt. A text that is no longer there exactly once is an error: mend the table.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Mutant(NamedTuple):
+    name: str
+    file: str
+    before: str
+    after: str
+    why: str
+
+
+MUTANTS = (
+    Mutant("stale-term", "command.c", "command->header.term <= core->term",
+           "command->header.term < core->term", "a term is taken twice"),
+    Mutant("over-capacity", "task.c", "if (share.milli > sk_device_free(device))",
+           "if (share.milli > sk_device_free(device) + 1)", "a device gives more than it has"),
+    Mutant("share-twice", "task.c", "seen |= (uint64_t)1 << place->shares[i].index;",
+           "seen |= (uint64_t)0 << place->shares[i].index;", "one device counts as two"),
+    Mutant("unavailable", "task.c", "if (!device->available)", "if (0)",
+           "what is unavailable is given"),
+    Mutant("memory-kept", "task.c", "device.memory_used += give ? -memory : memory;",
+           "device.memory_used += give ? 0 : memory;", "device memory leaks"),
+    Mutant("held-time", "task.c", "milli += task->shares[i].milli;",
+           "milli = task->shares[i].milli;", "only the last share is charged"),
+    Mutant("link-any", "task.c", "if (!link ||", "if (",
+           "devices of no known link count as linked"),
+    Mutant("taint-open", "fit.c", "if (node->labels[i].flags & SK_LABEL_TAINT &&",
+           "if (node->labels[i].flags & SK_LABEL_COST &&", "taints keep nobody out"),
+    Mutant("reserve-edge", "fit.c", "if (node->reserve_until_ns <= now_ns ||",
+           "if (node->reserve_from_ns > now_ns ||", "a reservation to come holds nobody back"),
+    Mutant("repel-other", "fit.c", "if (options & SK_REPEL && together)",
+           "if (options & SK_REPEL && !together)", "who repels is attracted"),
+    Mutant("group-leak", "fit.c", "SK_ADD(core, core->groups[slot].tasks, give ? -1u : 1u);",
+           "SK_ADD(core, core->groups[slot].tasks, give ? 0u : 1u);", "a group never ends"),
+    Mutant("limit-edge", "queue.c", "quota->used_milli + milli <= quota->limit_milli",
+           "quota->used_milli + milli < quota->limit_milli", "the last share of a limit is lost"),
+    Mutant("parents-free", "queue.c",
+           "for (; slot; slot = core->queues[slot].parent)\n\t\tsk_queue_charge_one",
+           "for (; slot; slot = 0)\n\t\tsk_queue_charge_one", "parents are not charged"),
+    Mutant("no-decay", "queue.c", "usage = halves < 64 ? queue->usage_ns >> halves : 0",
+           "usage = halves < 64 ? queue->usage_ns : 0", "use is never forgotten"),
+    Mutant("quota-blind", "queue_command.c", "sk_queue_holds(core, slot, command->model)}",
+           "0}", "a new quota does not see what is held"),
+    Mutant("queue-in-use", "queue_command.c", "|| queue->children || queue->live)",
+           "|| queue->children)", "a queue with jobs is dropped"),
+    Mutant("order-moves", "queue_command.c", "!sk_pending_same_levels(queue->order",
+           "0 && !sk_pending_same_levels(queue->order", "jobs are on levels of another order"),
+    Mutant("label-order", "node_command.c", "core, node, label);\n\treturn SK_REASON_NONE;",
+           "core, node, (label.value ^= 1, label));\n\treturn SK_REASON_NONE;",
+           "a label has another value"),
+    Mutant("reboot-keeps", "node_command.c", "sk_node_lose(act, slot, SK_NODE_REBOOTED);", "",
+           "jobs of an old boot run on"),
+    Mutant("stale-boot", "node_command.c", "if (node->boot_before && node->boot_before ==",
+           "if (0 && node->boot_before ==", "word from an old boot is believed"),
+    Mutant("key-reused", "job_command.c", "core->keys[key].spec_hash == command->spec_hash",
+           "core->keys[key].spec_hash != command->spec_hash", "a reused key looks like a repeat"),
+    Mutant("after-forgiven", "hold.c", "if (well || job->ask.options & SK_AFTER_ANY)",
+           "if (1)", "jobs start after one that failed"),
+    Mutant("heap-order", "hold.c", "left->not_before_ns < right->not_before_ns",
+           "left->not_before_ns > right->not_before_ns", "the last to be due comes first"),
+    Mutant("retry-once-more", "job.c", "job->retried - job->preemptions < job->ask.retries",
+           "job->retried - job->preemptions <= job->ask.retries", "one retry too many"),
+    Mutant("jitter-shared", "job.c", "sk_mix(job->id ^ sk_mix(job->attempt))",
+           "sk_mix(sk_mix(job->attempt))", "all come back together"),
+    Mutant("cancel-returns", "job.c", "if (job->last)\n\t\treturn false;", "",
+           "a cancelled job comes back"),
+    Mutant("preempt-counts", "job.c", "(uint16_t)(job->preemptions + !pause)",
+           "(uint16_t)(job->preemptions)", "a preemption costs a retry"),
+    Mutant("stop-one", "job.c", "at = core->tasks[at].job_next) {", "at = 0) {",
+           "only one task of a gang is stopped"),
+    Mutant("min-run", "job_command.c", "if (ran < job->ask.min_run_s",
+           "if (0 && ran < job->ask.min_run_s", "preempted before its time"),
+    Mutant("usage-again", "job_command.c", "command->device_ns - job->charged_ns, act->now_ns",
+           "command->device_ns, act->now_ns", "device time is charged twice"),
+    Mutant("fifo", "pending.c", "while (at && core->jobs[at].id > id)",
+           "while (0 && core->jobs[at].id > id)", "who waits again goes behind the younger"),
+    Mutant("undo-short", "journal.c", "while (journal->used > mark)",
+           "while (journal->used > mark + 64)", "a refused gang leaves something behind"),
+    Mutant("model-next", "fit.c", "models >> (device->model - 1) & 1",
+           "models >> device->model & 1", "another model is looked at"),
+)  # fmt: skip
