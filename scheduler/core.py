@@ -226,6 +226,27 @@ class Core:
         """How often each thing happened since the first entry, and how much there is now."""
         return self._core.counters()
 
+    def bench_decide(
+        self,
+        submits: bytes,
+        fill_milli: int,
+        seed: int,
+        *,
+        warm: int = 0,
+        decisions: int = 0,
+        batches: int = 0,
+        naive: int = 0,
+        unique: int = 0,
+    ) -> tuple[bytes, bytes, bytes, bytes, dict[str, int]]:
+        """Fill and measure, `native/core/bench_decide.h`: ns as uint32 of propose, apply, first
+        seen shapes and rescans, and counts. Only `bench_decide` calls it; the jobs stay."""
+        try:
+            return self._core.bench_decide(
+                submits, fill_milli, warm, decisions, batches, naive, unique, seed
+            )
+        except OSError as error:
+            raise _from_os_error(error, "bench decide") from error
+
     @property
     def term(self) -> int:
         return self._core.term()

@@ -12,8 +12,10 @@ import os
 import shutil
 import subprocess
 import sys
+import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -21,6 +23,8 @@ from stoker.tui.job_commands import node_option
 
 if TYPE_CHECKING:
     from stoker.mesh.bench_submit import Result
+
+Row = TypeVar("Row")
 
 TRACE_BENCH = """
 import json, sys
@@ -108,3 +112,69 @@ def bench_trace_command(as_json: bool, rounds: int, seconds: float) -> None:
     words = [str(int(as_json)), str(rounds), str(seconds)]
     done = subprocess.run([sys.executable, "-c", TRACE_BENCH, *words], check=False)
     sys.exit(done.returncode)
+
+
+@bench_command.command("decide")
+@click.option("--json", "as_json", is_flag=True, help="Print one object.")
+@click.option(
+    "--nodes",
+    type=click.IntRange(1, 65_535),
+    default=1213,
+    show_default=True,
+    help="1213 is the cluster of Alibaba's GPU trace of 2023.",
+)
+@click.option("--gpus", type=click.IntRange(1, 64), help="Of each node: all nodes are the same.")
+@click.option("--nodes-csv", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--pods-csv", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--fill", type=click.FloatRange(1, 100), default=95.0, help="Percent, kept.")
+@click.option("--decisions", type=click.IntRange(100, 1_000_000), default=20_000)
+@click.option("--rounds", type=click.IntRange(1, 100), default=3, help="The best one counts.")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=1)
+@click.option("--through", type=click.Choice(["python"]), help="Objects in, objects out.")
+@click.option("--instructions/--no-instructions", default=True, help="Count them by callgrind.")
+def bench_decide_command(
+    *,
+    as_json: bool,
+    nodes: int,
+    gpus: int | None,
+    nodes_csv: Path | None,
+    pods_csv: Path | None,
+    fill: float,
+    decisions: int,
+    rounds: int,
+    seed: int,
+    through: str | None,
+    instructions: bool,
+) -> None:
+    """Time of one decision on a cluster that is nearly full, jobs coming and going."""
+    from stoker.scheduler import bench_decide as bench
+    from stoker.scheduler.sim import openb
+    from stoker.tui import bench_decide, tables
+
+    tasks = bench.openb_tasks() if pods_csv is None else _read(pods_csv, openb.read_tasks)
+    if nodes_csv is not None:
+        machines = _read(nodes_csv, openb.read_machines)
+    elif gpus is None and nodes == len(bench.openb_machines()):
+        machines = bench.openb_machines()
+    else:
+        machines = bench.uniform_machines(nodes, gpus or 8)
+    load = bench.Load(machines, tasks, fill, seed, rounds=rounds, decisions=decisions)
+    _say(f"{rounds} rounds of {decisions} decisions on {len(machines)} nodes")
+    if through is not None:
+        result = bench.through_python(load, time.perf_counter_ns)
+    else:
+        result = bench.measure(load)
+        counted = bench_decide.Counted(None, "not asked for")
+        if instructions:
+            _say("counting instructions")
+            counted = bench_decide.instructions(load)
+        result["instructions_per_decision"] = counted.per_decision
+        result["instructions_absent"] = counted.reason or None
+        result["measured"]["instructions_per_decision"] = counted.what or None
+    result["cpu"] = bench_decide.cpu()
+    click.echo(tables.render_one(result) if as_json else bench_decide.text(result), nl=False)
+
+
+def _read(path: Path, reader: Callable[[Iterable[str], str], list[Row]]) -> list[Row]:
+    with path.open(newline="") as lines:
+        return reader(lines, path.name)

@@ -5,6 +5,7 @@
 // The lock of the interpreter is given up during propose, apply, snapshot and restore; a second
 // thread that comes in meanwhile is told so, since the core is for one thread.
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
@@ -18,6 +19,7 @@
 #include <nanobind/stl/vector.h>
 
 extern "C" {
+#include "core/bench_decide.h"
 #include "core/core.h"
 }
 
@@ -25,6 +27,9 @@ namespace nb = nanobind;
 
 namespace
 {
+
+// Ratings brought up to date after a batch, when nobody waits for a decision.
+constexpr uint32_t SETTLE_EACH = 256;
 
 [[noreturn]] void raise_errno(int negative, const char *what)
 {
@@ -135,6 +140,8 @@ class Core
 			}
 			if (error && error != -ENOBUFS)
 				raise_errno(error, "apply");
+			if (!error)
+				sk_core_settle(core_, SETTLE_EACH);
 			if (!error && told.empty())
 				return to_bytes(effects_.data(), effects.count * sizeof(sk_effect));
 			told.insert(told.end(), effects_.data(), effects_.data() + effects.count);
@@ -350,6 +357,47 @@ class Core
 				      at.node_tasks, at.keys, at.queues);
 	}
 
+	// Times of decisions in ns, four arrays of uint32, and what else was counted meanwhile.
+	nb::tuple bench_decide(nb::bytes submits, uint64_t fill_milli, uint32_t warm,
+			       uint32_t decisions, uint32_t batches, uint32_t naive,
+			       uint32_t unique, uint64_t seed)
+	{
+		Turn turn(busy_);
+		std::vector<sk_submit> asked(submits.size() / sizeof(sk_submit));
+		sk_bench_plan plan = {asked.data(), uint32_t(asked.size()),
+				      decisions,    warm,
+				      batches,	    unique,
+				      naive,	    fill_milli,
+				      seed};
+		sk_bench_times times = {};
+
+		if (std::max({decisions, unique, naive}) > SK_BENCH_TIMES_MAX)
+			raise_errno(-EINVAL, "bench_decide");
+		std::memcpy(asked.data(), submits.c_str(), asked.size() * sizeof(sk_submit));
+		std::vector<uint32_t> propose(decisions), apply(decisions), rescan(naive),
+			first(unique);
+		times.propose = propose.data();
+		times.apply = apply.data();
+		times.naive = rescan.data();
+		times.unique = first.data();
+		if (int error = sk_bench_decide(core_, &plan, &times))
+			raise_errno(error, "bench_decide");
+		nb::dict counted;
+		counted["batches_propose_ns"] = times.batches_propose_ns;
+		counted["batches_apply_ns"] = times.batches_apply_ns;
+		counted["used_milli"] = times.used_milli;
+		counted["clock_ns"] = times.clock_ns;
+		counted["jobs"] = times.jobs;
+		counted["placed"] = times.placed;
+		counted["batches_placed"] = times.batches_placed;
+		counted["unique_placed"] = times.unique_placed;
+		counted["naive_agrees"] = times.naive_agrees;
+		return nb::make_tuple(to_bytes(propose.data(), decisions * sizeof(uint32_t)),
+				      to_bytes(apply.data(), decisions * sizeof(uint32_t)),
+				      to_bytes(first.data(), unique * sizeof(uint32_t)),
+				      to_bytes(rescan.data(), naive * sizeof(uint32_t)), counted);
+	}
+
 	const char *check() const
 	{
 		const char *broken = sk_core_check(idle());
@@ -517,6 +565,8 @@ NB_MODULE(_core, module)
 		.def("term", &Core::term)
 		.def("leader", &Core::leader)
 		.def("limits", &Core::limits)
+		.def("bench_decide", &Core::bench_decide, "submits"_a, "fill_milli"_a, "warm"_a,
+		     "decisions"_a, "batches"_a, "naive"_a, "unique"_a, "seed"_a)
 		.def("check", &Core::check)
 		.def("memory_digest", &Core::memory_digest);
 }

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `stoker bench decide` needs besides the measurement: instruction counts, the CPU, the text.
+
+Relied on by bench_commands. Builds and runs a program of the same loop under callgrind where its
+sources, cmake and valgrind are at hand; else the count is absent with a reason, never 0.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import stoker
+from stoker.scheduler import bench_decide
+from stoker.scheduler.sim.classes import target_classes
+
+MARCH: Final = "x86-64-v3"
+DECISIONS: Final = 2_000
+_WARM = 5_000
+_TIMED = "sk_bench_decision"
+_PROGRAM = "stoker_bench_decide"
+_SECONDS_MAX = 300
+
+
+class Missing(Exception):
+    """Why instructions cannot be counted here."""
+
+
+class Counted(NamedTuple):
+    """Instructions of one decision; None with a reason."""
+
+    per_decision: float | None
+    reason: str
+    what: str = ""
+
+
+def instructions(load: bench_decide.Load) -> Counted:
+    """By callgrind, on a build for MARCH of its own; takes up to a minute."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="stoker-bench-") as folder:
+            program = _built(Path(folder))
+            total = _collected(Path(folder), program, load)
+    except (Missing, OSError, subprocess.SubprocessError) as error:
+        return Counted(None, str(error))
+    what = (
+        f"callgrind, sk_core_propose of {DECISIONS} arrivals after {_WARM} to warm up,"
+        f" compiled with -O2 -march={MARCH}"
+    )
+    return Counted(round(total / DECISIONS, 1), "", what)
+
+
+def _built(folder: Path) -> Path:
+    package = Path(stoker.__file__).resolve().parent
+    root = package.parents[1]
+    if not (package / "native" / "core" / "bench_decide_main.c").exists():
+        raise Missing("the sources are not installed")
+    if platform.machine() != "x86_64":
+        raise Missing(f"this machine is a {platform.machine()}, not an x86_64")
+    missing = [tool for tool in ("valgrind", "cmake", "ninja") if not shutil.which(tool)]
+    if missing:
+        raise Missing(f"not installed: {', '.join(missing)}")
+    build = folder / "build"
+    configure = ["cmake", "-S", root, "-B", build, "-G", "Ninja", f"-DCMAKE_C_FLAGS=-march={MARCH}"]
+    _run(*map(str, configure), "-DCMAKE_BUILD_TYPE=RelWithDebInfo")
+    _run("ninja", "-C", str(build), _PROGRAM)
+    return build / "native" / "core" / _PROGRAM
+
+
+def _collected(folder: Path, program: Path, load: bench_decide.Load) -> int:
+    files = [folder / name for name in ("snapshot", "workload", "submits")]
+    classes = target_classes(load.tasks)
+    submits = bench_decide.submits(load.tasks)
+    files[0].write_bytes(bench_decide.cluster(load).snapshot())
+    files[1].write_bytes(b"".join(each.request().pack() for each in classes))
+    files[2].write_bytes(b"".join(submit.pack() for submit in submits))
+    numbers = (bench_decide.level_milli(load), _WARM, DECISIONS, load.seed)
+    told = _run(
+        "valgrind", "--tool=callgrind", f"--toggle-collect={_TIMED}",
+        f"--callgrind-out-file={folder / 'callgrind.out'}",
+        str(program), *map(str, files), *map(str, numbers),
+    )  # fmt: skip
+    found = re.search(r"Collected\s*:\s*(\d+)", told)
+    if found is None:
+        raise Missing("callgrind said nothing of what it collected")
+    return int(found[1])
+
+
+def _run(*words: str) -> str:
+    done = subprocess.run(
+        words, capture_output=True, text=True, check=False, timeout=_SECONDS_MAX,
+        env={**os.environ, "LC_ALL": "C"},
+    )  # fmt: skip
+    if done.returncode:
+        last = (done.stderr or done.stdout).strip().splitlines()[-1:]
+        raise Missing(f"{words[0]} failed: {''.join(last)[:200]}")
+    return done.stderr
+
+
+def cpu() -> str:
+    """Model and number of CPUs of this machine, as far as it says."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        text = ""
+    found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
+    model = found[1] if found else platform.processor() or platform.machine()
+    return f"{model}, {len(os.sched_getaffinity(0))} CPUs"
+
+
+def text(result: Mapping[str, Any]) -> str:
+    """The figures a person asks for, one a line."""
+    lines = [
+        f"{result['nodes']} nodes, {result['devices']} devices, {result['fill_pct']} % full,"
+        f" {result['jobs_running']} jobs, placement {result['placement']}",
+        f"decision       p50 {_us(result, 'p50_us')}  p99 {_us(result, 'p99_us')}"
+        f"  p99.9 {_us(result, 'p999_us')}",
+    ]
+    if "decisions_per_s" in result:
+        lines += [
+            f"with commit    p50 {_us(result, 'both_p50_us')}  p99 {_us(result, 'both_p99_us')}",
+            f"first seen     p50 {_us(result, 'first_seen_p50_us')}"
+            f"  p99 {_us(result, 'first_seen_p99_us')}",
+            f"full rescan    p50 {_us(result, 'naive_rescan_p50_us')}"
+            f"  p99 {_us(result, 'naive_rescan_p99_us')}",
+            f"batches of {result['batch']}  {result['decisions_per_s']:,} decisions/s,"
+            f" {result['committed_per_s']:,}/s with commit",
+            _instructions_line(result),
+        ]
+    lines.append(f"on {result['cpu']}; {result['measured']['times']}")
+    return "\n".join(lines) + "\n"
+
+
+def _instructions_line(result: Mapping[str, Any]) -> str:
+    count = result["instructions_per_decision"]
+    said = f"not counted: {result['instructions_absent']}" if count is None else f"{count:,}"
+    return f"instructions   {said}"
+
+
+def _us(result: Mapping[str, Any], name: str) -> str:
+    return f"{result[name]:8.2f} us"
