@@ -75,6 +75,8 @@ class Result(NamedTuple):
     peak_pct: float | None = None
     watts: list[float] | None = None
     """Like `curve`, where power was measured."""
+    bound: list[float] | None = None
+    """Watts below which no placement of the same tasks can go."""
 
 
 def run(what: Run) -> Result:
@@ -88,6 +90,7 @@ def run(what: Run) -> Result:
     mover = Mover(cluster, workload.machines, rules.migrations) if rules.migrations else None
     meter = power.Meter(workload.machines) if rules.measure_power else None
     watts: list[float] = []
+    bound: list[float] = []
 
     def took(task: Task, placed: Placed) -> None:
         if mover:
@@ -95,19 +98,24 @@ def run(what: Run) -> Result:
         if meter:
             meter.took(task, placed)
 
+    def watch(percent: int) -> None:
+        if meter:
+            watts.append(meter.watts)
+            bound.append(meter.bound())
+
     done = replay(
         cluster,
         workload.tasks,
         order,
         capacity,
         took=took if mover or meter else None,
-        watch=(lambda _: watts.append(meter.watts)) if meter else None,
+        watch=watch if meter else None,
         make_room=mover.make_room if mover else None,
     )
     moves = rules.migrations - mover.moves_left if mover else 0
     return Result(
         workload.name, what.policy, what.seed, done.allocated_pct, done.arrived, done.dropped,
-        done.allocation_pct, moves, watts=watts if meter else None,
+        done.allocation_pct, moves, watts=watts or None, bound=bound or None,
     )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ evaluation names no CPU models, so that every machine has the sockets that their
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -83,13 +84,17 @@ class Meter:
         self._machines = machines
         self._cpu_used = [0] * len(machines)
         self._busy = [0] * len(machines)
-        self.watts = sum(
+        self._given = self._cpu = 0
+        self._idle = self.watts = sum(
             cpu_watts(each, 0) + (each.gpus * GPUS[each.model].idle if each.gpus else 0)
             for each in machines
         )
+        self._cheapest = _cheapest(machines)
 
     def took(self, task: Task, placed: Placed) -> None:
         at = placed.machine
+        self._given += task.demand_milli
+        self._cpu += task.cpu_milli
         machine = self._machines[at]
         used = self._cpu_used[at] + task.cpu_milli
         self.watts += cpu_watts(machine, used) - cpu_watts(machine, self._cpu_used[at])
@@ -98,6 +103,29 @@ class Meter:
             if not self._busy[at] >> share.index & 1:
                 self._busy[at] |= 1 << share.index
                 self.watts += GPUS[machine.model].full - GPUS[machine.model].idle
+
+    def bound(self) -> float:
+        """Watts that no placement of the same tasks can go below.
+
+        As if tasks could be split: the GPUs that add least are full one after the other, and so are
+        CPU sockets.
+        """
+        watts = self._idle + self._cpu / (2000 * SOCKET.cores) * (SOCKET.full - SOCKET.idle)
+        left = self._given
+        for adds, milli in self._cheapest:
+            watts += adds * min(left, milli) / 1000
+            left -= min(left, milli)
+        return watts
+
+
+def _cheapest(machines: Sequence[Machine]) -> list[tuple[int, int]]:
+    """(watts that one GPU adds, thousandths of such GPUs), least first."""
+    found: Counter[int] = Counter()
+    for machine in machines:
+        if machine.gpus:
+            watts = GPUS[machine.model]
+            found[watts.full - watts.idle] += 1000 * machine.gpus
+    return sorted(found.items())
 
 
 class Draw(NamedTuple):

@@ -28,10 +28,21 @@ def draw(results: Sequence[Result]) -> Draw:
     )
 
 
+def bound(results: Sequence[Result]) -> Draw:
+    """What no placement of the tasks that this one placed can go below."""
+    return Draw(
+        mean_curve([result.curve for result in results]),
+        mean_curve([result.bound or [] for result in results]),
+    )
+
+
 def comparison(name: str, by_policy: Mapping[str, Sequence[Result]]) -> dict[str, Any]:
     """One workload: the baseline and, for each other placement, what it saves."""
     draws = {policy: draw(results) for policy, results in by_policy.items()}
     rows = [_row(policy, found, draws.get(BASELINE)) for policy, found in draws.items()]
+    if BASELINE in draws:
+        possible = savings(bound(by_policy[BASELINE]), draws[BASELINE])
+        return {"name": name, "policies": rows, "possible": possible}
     return {"name": name, "policies": rows}
 
 

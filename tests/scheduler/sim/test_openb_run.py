@@ -59,6 +59,8 @@ def test_power_has_a_point_for_each_percent() -> None:
     assert result.watts is not None
     assert len(result.watts) == len(result.curve)
     assert result.watts == sorted(result.watts)
+    assert result.bound is not None
+    assert all(low <= drawn for low, drawn in zip(result.bound, result.watts, strict=True))
     assert result.watts[0] == 15 + 15 + 2 * 10 + 2 * 30
 
 

@@ -41,6 +41,18 @@ def test_a_gpu_with_any_task_draws_all() -> None:
     assert meter.watts == idle + (120 - 15) + (70 - 10) + (120 - 15) + (400 - 50)
 
 
+def test_the_bound_fills_the_cheapest_gpus_and_sockets_first() -> None:
+    meter = Meter([T4, Machine("b", 8000, 1, 1, "G3")])
+    assert meter.bound() == meter.watts
+    idle = meter.watts
+    meter.took(Task(16_000, 1, 1, 500), Placed(1, 1, (DeviceShare(0, 500),)))
+    assert meter.bound() == idle + 0.5 * 60 + 0.5 * 105
+    for at in (0, 1):
+        meter.took(Task(0, 1, 1, 1000), Placed(2, 0, (DeviceShare(at, 1000),)))
+    assert meter.bound() == idle + 2 * 60 + 0.5 * 350 + 0.5 * 105
+    assert meter.bound() <= meter.watts
+
+
 def test_a_model_of_unknown_draw_is_refused() -> None:
     check_models([T4, Machine("c", 1000, 1, 0, "")], "nodes.csv")
     with pytest.raises(

@@ -10,7 +10,9 @@ from stoker.scheduler.sim.power_report import comparison, savings
 
 def result(policy: str, seed: int, *points: tuple[float, float]) -> Result:
     curve, watts = [alloc for alloc, _ in points], [draw for _, draw in points]
-    return Result("w", policy, seed, curve[-1], 9, 0, curve, watts=watts)
+    return Result(
+        "w", policy, seed, curve[-1], 9, 0, curve, watts=watts, bound=[700.0] * len(watts)
+    )
 
 
 def test_seeds_are_averaged_before_they_are_compared() -> None:
@@ -31,6 +33,7 @@ def test_seeds_are_averaged_before_they_are_compared() -> None:
     assert power["at_equal_allocation"][0] == {
         "alloc_pct": 5, "kw": 2.0, "fgd_kw": 2.5, "saving_pct": 20.0,
     }  # fmt: skip
+    assert found["possible"]["best_saving_pct"] == 100 * (1 - 0.7 / 4)
     assert power["low_load_saving_pct"] == (20 + 25) / 2
     assert power["worst_saving_pct"] == 20
     assert power["curve"][1] == {"arrived_pct": 1, "alloc_pct": 20, "kw": 5}
