@@ -230,8 +230,8 @@ static uint16_t sk_outcome_ok(const struct sk_core *core, uint32_t slot,
 	if (command->task >= job->ask.tasks)
 		return sk_because(why, SK_BAD_TASKS, command->task, job->ask.tasks);
 	task = sk_task_find(core, slot, command->task);
-	if (!task)
-		return job->state == SK_PENDING ? SK_WRONG_ATTEMPT : SK_DUPLICATE_OUTCOME;
+	if (!task) /* it ended, and perhaps the job waits for its next attempt already */
+		return job->attempt ? SK_DUPLICATE_OUTCOME : SK_WRONG_ATTEMPT;
 	if (core->nodes[core->tasks[task].node].id != command->node)
 		return SK_NOT_OWNER;
 	if (command->state == SK_RUNNING && core->tasks[task].state == SK_RUNNING)

@@ -7,12 +7,13 @@
 #include "core/journal.h"
 #include "core/queue.h"
 
-static uint16_t sk_queue_drop_do(struct sk_core *core, uint32_t slot, struct sk_why *why)
+static uint16_t sk_queue_drop_do(struct sk_core *core, uint32_t slot, uint32_t id,
+				 struct sk_why *why)
 {
 	const struct sk_queue *queue = &core->queues[slot];
 
 	if (!slot)
-		return SK_UNKNOWN_QUEUE;
+		return sk_because(why, SK_UNKNOWN_QUEUE, id, 0);
 	if (slot == SK_QUEUE_DEFAULT || queue->children || queue->live)
 		return sk_because(why, SK_QUEUE_IN_USE, queue->children, queue->live);
 	sk_queue_drop(core, slot);
@@ -76,7 +77,7 @@ uint16_t sk_queue_set_do(const struct sk_act *act, const struct sk_queue_set *co
 	uint16_t reason;
 
 	if (command->header.flags & SK_QUEUE_REMOVE)
-		return sk_queue_drop_do(core, slot, why);
+		return sk_queue_drop_do(core, slot, command->queue, why);
 	reason = sk_queue_fields_ok(command, why);
 	if (reason)
 		return reason;

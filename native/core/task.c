@@ -43,6 +43,7 @@ static uint16_t sk_share_ok(const struct sk_core *core, const struct sk_job *job
 			    struct sk_share share, struct sk_why *why)
 {
 	const struct sk_device *device;
+	uint16_t reason;
 
 	if (share.index >= core->nodes[node].devices)
 		return sk_short(why, SK_BAD_DEVICE_INDEX, share.index, core->nodes[node].devices);
@@ -51,8 +52,10 @@ static uint16_t sk_share_ok(const struct sk_core *core, const struct sk_job *job
 		return sk_short(why, SK_DEVICE_UNAVAILABLE, share.index, 0);
 	if (share.milli > sk_device_free(device))
 		return sk_short(why, SK_DEVICE_FULL, share.milli, sk_device_free(device));
-	return sk_short(why, sk_fit_device(job, device), job->ask.device_memory_bytes,
-			sk_device_memory_free(device));
+	reason = sk_fit_device(job, device);
+	if (reason == SK_DEVICE_MEMORY_FULL)
+		sk_short(why, reason, job->ask.device_memory_bytes, sk_device_memory_free(device));
+	return reason;
 }
 
 static bool sk_linked(const struct sk_core *core, uint32_t node, const struct sk_place *place)

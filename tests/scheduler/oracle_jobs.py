@@ -151,7 +151,7 @@ class Jobs(Nodes, Queues):
             raise No(R.BAD_TASKS, c.task, job.ask.tasks)
         task = next((t for t in self.of_job(job) if t.number == c.task), None)
         if task is None:
-            raise No(R.WRONG_ATTEMPT if job.state == PENDING else R.DUPLICATE_OUTCOME)
+            raise No(R.DUPLICATE_OUTCOME if job.attempt else R.WRONG_ATTEMPT)
         if task.node != c.node:
             raise No(R.NOT_OWNER)
         if c.state == RUNNING:

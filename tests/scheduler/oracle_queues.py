@@ -107,7 +107,7 @@ class Queues(State):
 
     def drop(self, c: rec.QueueSet) -> None:
         if c.queue not in self.queues:
-            raise No(R.UNKNOWN_QUEUE)
+            raise No(R.UNKNOWN_QUEUE, c.queue)
         if c.queue == 0 or self.children(c.queue) or self.live_in(c.queue):
             raise No(R.QUEUE_IN_USE, self.children(c.queue), self.live_in(c.queue))
         del self.queues[c.queue]
