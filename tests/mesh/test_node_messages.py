@@ -12,12 +12,17 @@ from hypothesis import strategies as st
 
 from stoker.mesh import node_messages
 from stoker.mesh.command import HAVE_MAX, Position, RangeAsk
+from stoker.mesh.state import State
 from stoker.mesh.work import HelloWork, OutcomeWork
 from stoker.native.errors import BadRequest
+from stoker.scheduler.core import Limits
 from stoker.scheduler.nouns import DeviceInfo, NodeReport, Observation, Outcome
 
 encode = msgspec.msgpack.encode
 ANY = st.integers(-(2**63), 2**64 - 1)
+
+
+STATE = State("c", Limits(1, 1, 1, 1, 1, 1, 1))
 
 
 @given(
@@ -68,7 +73,7 @@ def test_reports_are_refused_or_fit(report: NodeReport) -> None:
         found = node_messages.report(encode(report), "n1")
     except BadRequest:
         return
-    assert HelloWork(None, found).count == 1 + len(found.devices)
+    assert HelloWork(None, found, STATE).count == 1 + len(found.devices) + len(found.labels)
 
 
 @given(st.binary(max_size=200))

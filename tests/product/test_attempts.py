@@ -126,6 +126,20 @@ def test_a_drained_node_gets_nothing_new_also_after_its_agent_was_killed(node: L
     assert node.wait(waits).state == "succeeded"
 
 
+def test_a_preempted_job_gives_way_and_runs_again(node: LiveNode) -> None:
+    script = 'trap "echo stopped; exit 0" TERM; echo begun; sleep 60 & wait'
+    low = node.submit("sh", "-c", script, gpu_milli=1000, preemptible=True)
+    wait_until(lambda: node.output(low) == b"begun\n", "the job has begun")
+    high = node.submit("true", gpu_milli=1000, priority=10, preemptor=True)
+    assert node.wait(high).state == "succeeded"
+    wait_until(lambda: node.ask(lambda client: client.get(low)).attempt == 2, "it runs again")
+    view = node.wait(low, "running")
+    assert view.attempts[0].reason == f"preempted: job {high} needs the room"
+    assert logs(node, low, 1) == b"begun\nstopped\n"
+    node.stoker("cancel", str(low))
+    assert node.wait(low).state == "cancelled"
+
+
 def test_nothing_of_an_attempt_is_left_in_shared_memory(node: LiveNode) -> None:
     wait_until(lambda: not _segments(node.state.shm), "segments are gone")
 
