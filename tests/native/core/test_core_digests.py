@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import platform
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -23,9 +24,19 @@ BUILDS = {
 }
 
 
+def core_sources() -> list[Path]:
+    """What the library is made of, by its own list."""
+    folder = ROOT / "native" / "core"
+    named = re.search(
+        r"set\(STOKER_CORE_SOURCES(.*?)\)", (folder / "CMakeLists.txt").read_text(), re.S
+    )
+    assert named
+    return [folder / name for name in named[1].split()]
+
+
 def built(compiler: tuple[str, ...], folder: Path) -> Path:
     program = folder / "digests"
-    sources = sorted((ROOT / "native" / "core").glob("*.c"))
+    sources = core_sources()
     sources += [ROOT / "tests" / "native" / "core" / name for name in ("stream.c", "digests.c")]
     includes = ("-I", str(ROOT / "native"), "-I", str(ROOT / "tests" / "native" / "core"))
     command = [*compiler, "-std=gnu11", *includes, *map(str, sources), "-o", str(program)]
