@@ -8,6 +8,9 @@
     vendor = "xilinx"                         # optional; names whose variables hide it
     visible = { XRT_DEVICE = "0" }            # optional
     memory_bytes = 8589934592                 # optional
+    numa = 0                                  # optional; and numbers by which devices of this
+    link = 1                                  # node share a fast link
+    bus = 1                                   # or a PCIe switch
 
 A declared node must exist and be a character device: what cannot be opened is never granted.
 """
@@ -18,7 +21,7 @@ import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -28,6 +31,8 @@ from stoker.native.errors import BadRequest
 from stoker.scheduler.nouns import DeviceInfo, DeviceSample
 
 NODES_MAX = 16
+
+Place = Annotated[int, msgspec.Meta(ge=0, lt=65_535)]
 
 NO_SENSOR = "a declared device has no sensor"
 
@@ -41,6 +46,9 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     vendor: str = "declared"
     visible: dict[str, str] = {}
     memory_bytes: int | None = None
+    numa: Place | None = None
+    link: Place = 0
+    bus: Place = 0
 
 
 @register
@@ -95,6 +103,9 @@ class Declared(Vendor):
             nodes=tuple(nodes),
             visible=entry.visible,
             unavailable=unavailable,
+            numa=entry.numa,
+            link=entry.link,
+            bus=entry.bus,
         )
 
 

@@ -14,6 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from stoker.agent.devices import topology
 from stoker.agent.devices.holders import Node, describe
 from stoker.agent.devices.vendor import IsOurs, Scan, Vendor, register
 from stoker.scheduler.nouns import DEVICES_PER_NODE_MAX, DeviceInfo, DeviceSample
@@ -23,6 +26,10 @@ CONTROL_MINOR = 255
 """/dev/nvidiactl."""
 UVM_MINORS = (0, 1)
 """/dev/nvidia-uvm and /dev/nvidia-uvm-tools."""
+P2P_STATUS_OK = 0
+"""nvmlGpuP2PStatus_t (nvml.h)."""
+TOPOLOGY_MULTIPLE = 20
+"""nvmlGpuTopologyLevel_t: several PCIe switches and no host bridge between the two (nvml.h)."""
 VENDOR_ID = "0x10de"
 PCI = Path("sys/bus/pci/devices")
 
@@ -71,7 +78,7 @@ class Nvidia(Vendor):
                 missing.append(f"NVIDIA GPU {index}: {found.why}")
             else:
                 devices.append(found)
-        return Scan(tuple(devices), tuple(missing))
+        return Scan(self._near(devices), tuple(missing))
 
     def sample(self) -> tuple[DeviceSample, ...]:
         return tuple(self._sample(id, handle) for id, handle in self._handles.items())
@@ -136,7 +143,33 @@ class Nvidia(Vendor):
             memory_bytes=None if isinstance(memory, Absent) else int(memory.total),
             nodes=((MAJOR, int(minor)), *self._shared_nodes()),
             visible={"CUDA_VISIBLE_DEVICES": id},
+            numa=self._numa(handle),
         )
+
+    def _near(self, devices: list[DeviceInfo]) -> tuple[DeviceInfo, ...]:
+        """The same with who shares NVLink, or a PCIe switch, with whom."""
+        handles = [self._handles[device.id] for device in devices]
+        links = topology.groups(handles, self._linked)
+        buses = topology.groups(handles, self._same_switch)
+        return tuple(
+            msgspec.structs.replace(device, link=link, bus=bus)
+            for device, link, bus in zip(devices, links, buses, strict=True)
+        )
+
+    def _linked(self, one: Any, other: Any) -> bool:
+        index = getattr(self._nvml, "NVML_P2P_CAPS_INDEX_NVLINK", 2)
+        found = ask(self._nvml, "nvmlDeviceGetP2PStatus", one, other, index)
+        return not isinstance(found, Absent) and found == P2P_STATUS_OK
+
+    def _same_switch(self, one: Any, other: Any) -> bool:
+        level = ask(self._nvml, "nvmlDeviceGetTopologyCommonAncestor", one, other)
+        return not isinstance(level, Absent) and level <= TOPOLOGY_MULTIPLE
+
+    def _numa(self, handle: Any) -> int | None:
+        pci = ask(self._nvml, "nvmlDeviceGetPciInfo", handle)
+        if isinstance(pci, Absent):
+            return None
+        return topology.numa_node(_text(pci.busId), self._root)
 
     def _shared_nodes(self) -> tuple[Node, ...]:
         """Nodes every CUDA process needs, whichever GPU it was granted."""

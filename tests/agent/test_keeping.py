@@ -80,6 +80,20 @@ async def test_what_was_dropped_is_known_after_the_spawner_forgot(
     keeping.close()
 
 
+async def test_a_forgotten_job_goes_with_all_its_attempts(tmp_path: Path, segments: Path) -> None:
+    paths = [folder(tmp_path, 1), *(tmp_path / "jobs" / name for name in ("1.2", "1.3", "10.2"))]
+    for path in paths[1:]:
+        path.mkdir()
+        (path / "out").write_text("x")
+    keeping = Keeping(tmp_path / "jobs", Keep())
+    keeping.begin(segments, set())
+    await until(lambda: len(keeping._shelf) == 4)
+    keeping.forget(1)
+    await until(lambda: keeping.counters["folders_deleted"] == 3)
+    keeping.close()
+    assert [path.exists() for path in paths] == [False, False, False, True]
+
+
 async def test_a_forgotten_job_is_deleted(tmp_path: Path, segments: Path) -> None:
     path = folder(tmp_path, 1)
     keeping = Keeping(tmp_path / "jobs", Keep())

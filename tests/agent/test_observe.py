@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from stoker.agent import facts, observe
+from stoker.agent.starts import Begun
 from stoker.native.errors import NotSupported
 from stoker.probes.trace import Causes, DeviceRow, TraceSummary, Window
-from stoker.scheduler.nouns import DeviceSample
+from stoker.scheduler.nouns import DeviceSample, JobSample
 
 
 def summary(busy_ns: int) -> TraceSummary:
@@ -65,3 +66,27 @@ def test_the_jobs_cgroup_is_the_spawners(tmp_path: Path) -> None:
     assert facts.jobs_cgroup("abc", proc) is None
     (mount / "stoker-abc/jobs").mkdir(parents=True)
     assert facts.jobs_cgroup("abc", proc) == mount / "stoker-abc/jobs"
+
+
+def row(**causes: int) -> TraceSummary:
+    return TraceSummary("full", Window(0, 10), devices=(DeviceRow("d", 10, Causes(**causes)),))
+
+
+def test_device_time_is_work_and_the_jobs_share_of_what_was_not_seen() -> None:
+    found = row(kernel_ns=100, copy_ns=20, held_idle_ns=7000, not_observed_ns=1000)
+    assert observe.device_ns(found, 1000) == 1120
+    assert observe.device_ns(found, 2000) == 1120
+    assert observe.device_ns(found, 250) == 370
+    assert observe.device_ns(found, 0) is None
+
+
+def test_only_jobs_that_hold_devices_are_told_of_and_no_more_than_fit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    running = {
+        (job, 1): (Begun(job, 1, 5, 0, 1.0, gpu_milli=1000 * (job != 2)), row(kernel_ns=job))
+        for job in (3, 1, 2)
+    }
+    assert observe.job_samples(running) == (JobSample(1, 1, 1), JobSample(3, 1, 3))
+    monkeypatch.setattr(observe, "JOB_SAMPLES_MAX", 1)
+    assert observe.job_samples(running) == (JobSample(1, 1, 1),)

@@ -50,6 +50,15 @@ class Nvml:
     def nvmlDeviceGetMemoryInfo(self, handle: int) -> Any:
         return SimpleNamespace(total=150 << 30, free=149 << 30, used=1 << 30)
 
+    def nvmlDeviceGetPciInfo(self, handle: int) -> Any:
+        return SimpleNamespace(busId=b"00000000:3%X:00.0" % handle)
+
+    def nvmlDeviceGetP2PStatus(self, one: int, other: int, index: int) -> int:
+        return 0 if one // 2 == other // 2 else 5  # pairs are linked
+
+    def nvmlDeviceGetTopologyCommonAncestor(self, one: int, other: int) -> int:
+        return 10 if one // 4 == other // 4 else 40  # four behind one switch
+
     def nvmlDeviceGetPowerUsage(self, handle: int) -> int:
         return 75_500
 

@@ -11,6 +11,12 @@ from fakes.nvml import Nvml
 
 from stoker.agent.devices.nvidia import Nvidia
 
+TOPOLOGY = (
+    "nvmlDeviceGetPciInfo",
+    "nvmlDeviceGetP2PStatus",
+    "nvmlDeviceGetTopologyCommonAncestor",
+)
+
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
@@ -35,6 +41,20 @@ def test_a_gpu_is_its_uuid_model_memory_and_nodes(root: Path) -> None:
     assert first.nodes == ((195, 4), (195, 255), (507, 0), (507, 1))
     assert second.nodes[0] == (195, 5)
     assert second.visible == {"CUDA_VISIBLE_DEVICES": "GPU-00000001"}
+
+
+def test_links_switches_and_numa_nodes_are_reported_where_they_are_known(root: Path) -> None:
+    numa = root / "sys/bus/pci/devices/0000:32:00.0"
+    numa.mkdir(parents=True)
+    (numa / "numa_node").write_text("1\n")
+    devices = Nvidia({}, Nvml(5), root).scan().devices
+    assert [device.link for device in devices] == [1, 1, 2, 2, 0]
+    assert [device.bus for device in devices] == [1, 1, 1, 1, 0]
+    assert [device.numa for device in devices] == [None, None, 1, None, None]
+    silent = dict.fromkeys(TOPOLOGY, "Not Supported")
+    plain = Nvidia({}, Nvml(2, silent), root).scan()
+    assert plain.missing == ()
+    assert [(d.link, d.bus, d.numa) for d in plain.devices] == [(0, 0, None)] * 2
 
 
 def test_sensors_have_units(root: Path) -> None:
