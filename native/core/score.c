@@ -524,7 +524,7 @@ bool sk_core_scores_check(struct sk_core *core)
 			continue;
 		sk_shape_job(&shape->key, &job);
 		scores = sk_score_all(core, &job, (enum sk_placement)shape->key.how);
-		for (uint32_t slot = 0; slot < soft->stride; slot++)
+		for (uint32_t slot = 0; slot <= core->limits.nodes; slot++)
 			if (sk_rate(core, &job, (enum sk_placement)shape->key.how, slot) !=
 			    (slot < soft->end ? scores[slot] : SK_SCORE_NONE))
 				return false;

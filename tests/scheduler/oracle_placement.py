@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every placement once more, dumb: all nodes, all devices, arithmetic on what the core shows.
+
+Used by test_placement.py alone. Knows nothing of indexes, kept ratings or vectors; formulas are
+those of docs/developer/placement.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import exp
+
+from stoker.scheduler.core import Core
+from stoker.scheduler.effects import DeviceState, NodeInfo
+from stoker.scheduler.hints import RequestClass, Sample
+from stoker.scheduler.policies import Option, Placement
+from stoker.scheduler.records import Submit
+
+MIB = 1 << 20
+PART = 1 << 16
+MILLI = 1000
+Choice = tuple[int, tuple[tuple[int, int], ...]]
+"""A node and its shares."""
+
+
+@dataclass
+class Inputs:
+    """What the leader was told."""
+
+    classes: list[RequestClass] = field(default_factory=list)
+    loads: dict[int, tuple[int, int]] = field(default_factory=dict)
+    samples: dict[tuple[int, int], Sample] = field(default_factory=dict)
+    watts: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Milliwatts unused and full, by model."""
+    socket: tuple[int, int, int] = (0, 0, 0)
+
+
+@dataclass
+class View:
+    """One node as it is."""
+
+    info: NodeInfo
+    devices: list[DeviceState]
+
+    def free(self, index: int) -> int:
+        device = self.devices[index]
+        return device.capacity_milli - device.used_milli if device.available else 0
+
+    @property
+    def cpu_free(self) -> int:
+        return max(0, self.info.cpu_milli - self.info.cpu_used)
+
+    @property
+    def memory_free(self) -> int:
+        return max(0, self.info.memory_bytes - self.info.memory_used)
+
+    @property
+    def whole(self) -> int:
+        return sum(
+            self.free(i) == MILLI and self.devices[i].capacity_milli == MILLI
+            for i in range(len(self.devices))
+        )
+
+    @property
+    def models(self) -> set[int]:
+        return {device.model for device in self.devices if device.model}
+
+
+class Chooser:
+    """Chooses for one job on the state of `core` as it is."""
+
+    def __init__(self, core: Core, inputs: Inputs) -> None:
+        self.core, self.inputs = core, inputs
+        infos = [core.node(node) for node in core.nodes()]
+        self.views = [View(info, core.devices(info.node)) for info in infos if info]
+
+    def choose(self, ask: Submit, how: Placement) -> Choice | None:
+        """For how BEST and FGD classes must be known; ties go to the first node."""
+        best: tuple[tuple[int, ...], Choice] | None = None
+        for view in self.views:
+            found = self.rated(view, ask, how)
+            if found and (best is None or found[0] < best[0]):
+                best = found[0], (view.info.node, found[1])
+        return best[1] if best else None
+
+    def fitting(self, ask: Submit) -> list[int]:
+        return [view.info.node for view in self.views if self.rated(view, ask, Placement.RANDOM)]
+
+    # ---- what fits ----
+
+    def room(self, view: View, ask: Submit) -> bool:
+        labels = self.core.labels(view.info.node)
+        names = {one.label for one in labels}
+        return (
+            view.info.up
+            and ask.cpu_milli <= view.cpu_free
+            and ask.memory_bytes <= view.memory_free
+            and set(ask.require) <= names
+            and not set(ask.avoid) & names
+            and {one.label for one in labels if one.taint} <= set(ask.tolerate)
+        )
+
+    def suited(self, view: View, ask: Submit) -> list[int]:
+        each = min(ask.gpu_milli, MILLI)
+        return [
+            index
+            for index, device in enumerate(view.devices)
+            if view.free(index) >= each
+            and (not ask.models or device.model in ask.models)
+            and max(0, device.memory_bytes - device.memory_used) >= ask.device_memory_bytes
+        ]
+
+    def rated(
+        self, view: View, ask: Submit, how: Placement
+    ) -> tuple[tuple[int, ...], tuple[tuple[int, int], ...]] | None:
+        """What decides, in order, and the shares; None where it does not fit."""
+        if not self.room(view, ask):
+            return None
+        among = self.allowed(view, self.suited(view, ask), ask, how) if ask.gpu_milli else []
+        shares = taken(view, among, ask)
+        if shares is None:
+            return None
+        if how in (Placement.BEST, Placement.FGD):
+            return self.frag(view, ask, how)
+        rank = getattr(self, f"by_{how.name.lower()}")(view, ask, shares)
+        if how in (Placement.POWER, Placement.THERMAL):
+            second = self.frag(view, ask, Placement.BEST)
+            assert second
+            rank += second[0]
+        return rank, shares
+
+    def allowed(self, view: View, suited: list[int], ask: Submit, how: Placement) -> list[int]:
+        share = ask.gpu_milli < MILLI
+        if how == Placement.THERMAL:
+            suited = [i for i in suited if self.headroom(view, i) >= 0]
+            if share:
+                most = max([self.headroom(view, i) for i in suited], default=0)
+                return [i for i in suited if self.headroom(view, i) == most]
+        if how == Placement.POWER and share:
+            least = min([self.adds(view, i) for i in suited], default=0)
+            return [i for i in suited if self.adds(view, i) == least]
+        if how == Placement.SPREAD and share:
+            room = max([view.free(i) for i in suited], default=0)
+            return [i for i in suited if view.free(i) == room]
+        return suited
+
+    # ---- placements ----
+
+    def by_random(self, view: View, ask: Submit, shares: object) -> tuple[int, ...]:
+        return ()
+
+    def by_spread(self, view: View, ask: Submit, shares: object) -> tuple[int, ...]:
+        used = sum(device.used_milli for device in view.devices)
+        return (used if ask.gpu_milli else view.info.cpu_used, view.info.tasks)
+
+    def by_least_loaded(self, view: View, ask: Submit, shares: object) -> tuple[int, ...]:
+        seen, load = self.inputs.loads.get(view.info.node, (0, 0))
+        return (load if seen else 2**21 - 1, view.info.tasks)
+
+    def by_cost(self, view: View, ask: Submit, shares: object) -> tuple[int, ...]:
+        costs = [one.value for one in self.core.labels(view.info.node) if one.cost]
+        if costs:
+            return (0, min(costs), -view.whole)
+        load, tasks = self.by_least_loaded(view, ask, shares)
+        return (1, load, tasks // 2)
+
+    def by_power(
+        self, view: View, ask: Submit, shares: tuple[tuple[int, int], ...]
+    ) -> tuple[int, ...]:
+        milli, idle, full = self.inputs.socket
+        adds = sum(self.adds(view, index) for index, _ in shares)
+        if milli:
+            used = view.info.cpu_used
+            adds += (-(-(used + ask.cpu_milli) // milli) + -used // milli) * (full - idle)
+        return (adds // 1000,)
+
+    def adds(self, view: View, index: int) -> int:
+        device = view.devices[index]
+        if device.used_milli:
+            return 0
+        if device.model not in self.inputs.watts:
+            return max([full - idle for idle, full in self.inputs.watts.values()], default=0)
+        idle, full = self.inputs.watts[device.model]
+        sample = self.inputs.samples.get((view.info.node, index))
+        drawn = 0
+        if sample and sample.power_w is not None:
+            drawn = max(0, round(sample.power_w * 1000) - idle)
+        return max(0, full - idle - drawn) if drawn > (full - idle) // 4 else full - idle
+
+    def by_thermal(
+        self, view: View, ask: Submit, shares: tuple[tuple[int, int], ...]
+    ) -> tuple[int, ...]:
+        return (1000 - min([self.headroom(view, index) for index, _ in shares], default=1000),)
+
+    def headroom(self, view: View, index: int) -> int:
+        sample = self.inputs.samples.get((view.info.node, index))
+        if not sample or sample.temperature_c is None or sample.limit_c is None:
+            return 0
+        left = round(sample.limit_c * 1000) - round(sample.temperature_c * 1000)
+        return min(left // 1000, 1000) if left > 0 else -1
+
+    # ---- fragmentation ----
+
+    def frag(
+        self, view: View, ask: Submit, how: Placement
+    ) -> tuple[tuple[int, ...], tuple[tuple[int, int], ...]] | None:
+        free = [view.free(index) for index in range(len(view.devices))]
+        own = bool(ask.device_memory_bytes) or (len({d.model for d in view.devices}) > 1)
+        suited = self.suited(view, ask)
+        if ask.gpu_milli and own and (ask.device_memory_bytes or ask.models):
+            free = [milli if index in suited else 0 for index, milli in enumerate(free)]
+        if not ask.gpu_milli:
+            return (self.cost(view, ask, how, free, []),), ()
+        whole = taken(view, suited, ask)
+        if whole is None:
+            return None
+        if ask.gpu_milli >= MILLI:
+            return (self.cost(view, ask, how, free, [i for i, _ in whole]),), whole
+        costs = [(self.cost(view, ask, how, free, [i]), i) for i in suited]
+        cost, index = min(costs, key=lambda pair: (pair[0], free.index(free[pair[1]])))
+        return (cost,), ((free.index(free[index]), ask.gpu_milli),)
+
+    def cost(
+        self, view: View, ask: Submit, how: Placement, free: list[int], devices: list[int]
+    ) -> int:
+        each = min(ask.gpu_milli, MILLI)
+        after = [milli - each * (index in devices) for index, milli in enumerate(free)]
+        before_at = view.cpu_free, view.memory_free
+        after_at = view.cpu_free - ask.cpu_milli, view.memory_free - ask.memory_bytes
+        if how == Placement.FGD:
+            added = self.waste(view, after, after_at[0]) - self.waste(view, free, before_at[0])
+            return (100 - points(added)) << 16 | sum(free)
+        lost = self.worth(view, free, *before_at) - self.worth(view, after, *after_at)
+        excess = min(self.equals(ask.cpu_milli), 1 << 20) - each * len(devices)
+        return lost + c_divided(excess * self.lack(view, free), 32) + sum(free) // 4
+
+    def shares_of(self) -> list[int]:
+        total = sum(one.weight for one in self.inputs.classes)
+        return [one.weight * PART // total for one in self.inputs.classes]
+
+    def fits(self, view: View, one: RequestClass, cpu: int) -> bool:
+        return one.cpu_milli <= cpu and (not one.models or bool(view.models & set(one.models)))
+
+    def waste(self, view: View, free: list[int], cpu: int) -> int:
+        waste = rest = 0
+        for one, share in zip(self.inputs.classes, self.shares_of(), strict=True):
+            each, count = min(one.gpu_milli, MILLI), -(-one.gpu_milli // MILLI)
+            if not each:
+                continue
+            usable = [milli for milli in free if milli >= each]
+            able = self.fits(view, one, cpu) and len(usable) >= count
+            rest += share
+            waste += share * (sum(free) - sum(usable) * able)
+        return waste + (PART - rest) * sum(free)
+
+    def worth(self, view: View, free: list[int], cpu: int, memory: int) -> int:
+        pairs = list(zip(self.inputs.classes, self.shares_of(), strict=True))
+        sizes = [(one, share) for one, share in pairs if one.gpu_milli]
+        scale = sum((share << 24) // one.gpu_milli for one, share in sizes)
+        worth = 0
+        for one, share in sizes:
+            if not self.fits(view, one, cpu) or -(-one.memory_bytes // MIB) > memory // MIB:
+                continue
+            each, count = min(one.gpu_milli, MILLI), -(-one.gpu_milli // MILLI)
+            some = sum(milli // each for milli in free)
+            many = sum(milli >= each for milli in free) // count
+            worth += (share << 32) // scale * (some if count == 1 else many)
+        return worth
+
+    def equals(self, cpu: int) -> int:
+        pairs = zip(self.inputs.classes, self.shares_of(), strict=True)
+        sizes = [(one, share) for one, share in pairs if one.gpu_milli]
+        milli = sum(share * one.gpu_milli for one, share in sizes)
+        processors = sum(share * one.cpu_milli for one, share in sizes)
+        scale = min((milli << 25) // (3 * processors), 1 << 34) if processors else 0
+        return (min(cpu, 1 << 28) * scale) >> 24
+
+    def lack(self, view: View, free: list[int]) -> int:
+        equals = self.equals(view.cpu_free)
+        return -1024 if equals >= 2 * sum(free) else 1024 - equals * 1024 // sum(free)
+
+
+def c_divided(value: int, by: int) -> int:
+    """Towards zero, as C does."""
+    return value // by if value >= 0 else -(-value // by)
+
+
+def points(added: int) -> int:
+    """The published score of added waste in milli * 2^16."""
+    milli = added / PART / 1000
+    return min(99, int(100 / (1 + exp(milli)))) if milli < 700 else 0
+
+
+def taken(view: View, among: list[int], ask: Submit) -> tuple[tuple[int, int], ...] | None:
+    """The devices of best fit: for a share the least free, for whole ones the closest group."""
+    if not ask.gpu_milli:
+        return ()
+    if ask.gpu_milli < MILLI:
+        best = min(among, key=lambda i: (view.free(i), i), default=None)
+        return None if best is None else ((best, ask.gpu_milli),)
+    count = ask.gpu_milli // MILLI
+    among = [i for i in among if view.free(i) == MILLI]
+    linked = bool(ask.options & Option.SAME_LINK) and count > 1
+    for level in (("link", "numa", "bus"), ("link", "numa"), ("link",), ("numa",), ()):
+        groups: dict[tuple[int, ...], list[int]] = {}
+        for i in among:
+            groups.setdefault(tuple(getattr(view.devices[i], n) for n in level), []).append(i)
+        enough = [group for group in groups.values() if len(group) >= count]
+        if not enough:
+            continue
+        best_group = min(enough, key=len)
+        if linked and ("link" not in level or not view.devices[best_group[0]].link):
+            continue
+        return tuple((i, MILLI) for i in best_group[:count])
+    return None
