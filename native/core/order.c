@@ -35,7 +35,7 @@ uint64_t sk_queue_share(const struct sk_core *core, uint32_t slot, uint64_t now_
 	return held + sk_ratio(used_us, core->devices_count * SK_USAGE_FULL_US);
 }
 
-bool sk_queue_covers(const struct sk_core *core, uint32_t slot, const struct sk_job *job)
+static bool sk_queue_covers(const struct sk_core *core, uint32_t slot, const struct sk_job *job)
 {
 	const struct sk_queue *queue = &core->queues[slot];
 	uint64_t asked = (uint64_t)job->ask.gpu_milli * job->ask.tasks;
@@ -53,12 +53,12 @@ bool sk_queue_covers(const struct sk_core *core, uint32_t slot, const struct sk_
 	return false;
 }
 
-bool sk_order_entitled(const struct sk_core *core, const struct sk_job *job, uint32_t above)
+uint32_t sk_covered_depth(const struct sk_core *core, const struct sk_job *job)
 {
-	for (uint32_t slot = job->queue; slot && slot != above; slot = core->queues[slot].parent)
+	for (uint32_t slot = job->queue; slot != SK_QUEUE_ROOT; slot = core->queues[slot].parent)
 		if (sk_queue_covers(core, slot, job))
-			return true;
-	return false;
+			return core->queues[slot].depth;
+	return 0;
 }
 
 uint32_t sk_line_settle(const struct sk_core *core, uint32_t slot)
@@ -103,36 +103,32 @@ static struct sk_line *sk_turn_line(const struct sk_core *core, struct sk_turn *
 }
 
 struct sk_claim {
-	const struct sk_job *job;
-	uint32_t queue; /* the job's, then those above it */
-	bool covered;
+	uint32_t queue;
+	uint32_t covered; /* depth of the lowest queue whose guarantee covers the job; 0: none */
 };
 
-static void sk_claim_climb(const struct sk_core *core, struct sk_claim *claim)
-{
-	claim->covered |= sk_queue_covers(core, claim->queue, claim->job);
-	claim->queue = core->queues[claim->queue].parent;
-}
-
-/* Whether the first is before the second, where their paths part. */
+/* From the root down, as far as both have the same queues above them and one level more: whose
+ * job is covered there or below; then, where they part, the share for the weight. */
 static bool sk_claim_before(const struct sk_core *core, struct sk_claim a, struct sk_claim b,
 			    uint64_t now_ns)
 {
 	const struct sk_queue *queues = core->queues;
+	uint32_t depth;
 	uint64_t left, right;
 
 	while (queues[a.queue].depth > queues[b.queue].depth)
-		sk_claim_climb(core, &a);
+		a.queue = queues[a.queue].parent;
 	while (queues[b.queue].depth > queues[a.queue].depth)
-		sk_claim_climb(core, &b);
+		b.queue = queues[b.queue].parent;
 	while (queues[a.queue].parent != queues[b.queue].parent) {
-		sk_claim_climb(core, &a);
-		sk_claim_climb(core, &b);
+		a.queue = queues[a.queue].parent;
+		b.queue = queues[b.queue].parent;
 	}
-	a.covered |= sk_queue_covers(core, a.queue, a.job);
-	b.covered |= sk_queue_covers(core, b.queue, b.job);
+	depth = queues[a.queue].depth;
+	a.covered = a.covered < depth ? a.covered : depth;
+	b.covered = b.covered < depth ? b.covered : depth;
 	if (a.covered != b.covered)
-		return a.covered;
+		return a.covered > b.covered;
 	left = sk_queue_share(core, a.queue, now_ns) * queues[b.queue].weight;
 	right = sk_queue_share(core, b.queue, now_ns) * queues[a.queue].weight;
 	return left != right ? left < right : a.queue < b.queue;
@@ -149,7 +145,8 @@ uint32_t sk_turns_next(const struct sk_core *core, struct sk_turns *turns, uint6
 
 		if (!line)
 			continue;
-		claim.job = &core->jobs[line->job];
+		if (turns->count > 1)
+			claim.covered = sk_covered_depth(core, &core->jobs[line->job]);
 		if (best.queue && !sk_claim_before(core, claim, best, now_ns))
 			continue;
 		best = claim;

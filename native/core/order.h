@@ -37,10 +37,9 @@ uint32_t sk_turns_next(const struct sk_core *core, struct sk_turns *turns, uint6
 /* The first at or after `job` that the core itself may place, or 0. */
 uint32_t sk_line_settle(const struct sk_core *core, uint32_t job);
 
-/* Whether a guarantee of this queue covers all that the job asks for, beside what is held. */
-bool sk_queue_covers(const struct sk_core *core, uint32_t queue, const struct sk_job *job);
-/* The same of any queue from the job's own up to, and not including, `above`. */
-bool sk_order_entitled(const struct sk_core *core, const struct sk_job *job, uint32_t above);
+/* Depth of the lowest queue, from the job's own up, whose guarantee covers all that the job asks
+ * for beside what is held; 0: none does. */
+uint32_t sk_covered_depth(const struct sk_core *core, const struct sk_job *job);
 
 /* A queue's share of the cluster, 2^30 being all: the largest of its shares of devices, CPU and
  * memory now held, and its decayed device time against the whole cluster's in a steady state. */

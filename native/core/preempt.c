@@ -279,7 +279,7 @@ void sk_preempt_for(struct sk_trial *trial, uint32_t slot)
 {
 	struct sk_core *core = trial->act.core;
 	const struct sk_job *job = &core->jobs[slot];
-	struct sk_search_room search = {trial, slot, sk_order_entitled(core, job, SK_QUEUE_ROOT)};
+	struct sk_search_room search = {trial, slot, sk_covered_depth(core, job) != 0};
 	uint64_t mark = sk_journal_mark(core);
 	struct sk_victims victims = {0};
 
