@@ -407,6 +407,8 @@ class ReasonView(Part, frozen=True):
     text: str
     node: str = ""
     data: dict[str, int] = msgspec.field(default_factory=dict)
+    remedies: tuple[str, ...] = ()
+    """What would help, by name: `scheduler.remedies.Remedy`."""
 
 
 class ExplainView(Message, frozen=True):

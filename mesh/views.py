@@ -14,10 +14,12 @@ from stoker.scheduler.effects import Explained
 from stoker.scheduler.names import DEFAULT_QUEUE
 from stoker.scheduler.nouns import ENDED, Decision, JobSpec, NodeReport
 from stoker.scheduler.reasons import Reason, reason_of
+from stoker.scheduler.remedies import Remedy
 
 SHORT_ARGV_CHARS = 400
 """Of the command line in a list."""
 EXPLAIN_MAX = 64
+ACTIONS_MAX = 6
 
 
 def job_view(replica: Replica, job: Job, *, short: bool = False) -> schema.JobView:
@@ -167,6 +169,7 @@ def explain_view(replica: Replica, job: Job, real_ns: int) -> schema.ExplainView
             code=_code(line.reason),
             text=_text(replica, job, line, real_ns),
             node=name(line.node) if line.node else "",
+            remedies=tuple(line.remedies),
             data={"asked": line.asked, "have": line.have, "count": line.number, "job": line.job},
         )
         for line in lines
@@ -176,7 +179,7 @@ def explain_view(replica: Replica, job: Job, real_ns: int) -> schema.ExplainView
         state=job.state,
         summary=_summary(job, reasons),
         reasons=reasons,
-        actions=_actions(job, {line.reason for line in lines}),
+        actions=_actions(job, lines),
         decision=_decision(replica, job.decision),
     )
 
@@ -209,29 +212,33 @@ def _summary(job: Job, reasons: tuple[schema.ReasonView, ...]) -> str:
     return f"on {job.decision.node}: {job.reason}"
 
 
-_HELPS: dict[Reason, str] = {
-    Reason.NO_NODES: "start a node: stoker up",
-    Reason.NODES_DOWN: "look at the nodes: stoker nodes",
-    Reason.DEVICES_UNAVAILABLE: "see who holds the devices: stoker devices",
-    Reason.NEEDS_DEVICES: "wait for a device, ask for fewer, or cancel what holds them",
-    Reason.NEEDS_SHARE: "ask for a smaller share, or wait for one",
-    Reason.NEEDS_CPU: "ask for fewer CPUs, or wait",
-    Reason.NEEDS_MEMORY: "ask for less memory, or wait",
-    Reason.WAITS_FOR_JOB: "see how far that job is: stoker explain",
-    Reason.QUEUE_AT_LIMIT: "wait for jobs of this queue to end, or have its limit raised",
-    Reason.NEEDS_MODEL: "accept other models: stoker devices shows which there are",
-    Reason.NEEDS_LABELS: "see the nodes' labels: stoker nodes -o wide",
-    Reason.NEEDS_TOLERATION: "tolerate the taint (--tolerate), if it is meant for such jobs",
-    Reason.NEEDS_RESERVATION: "wait for the end of the reservation: stoker nodes -o wide",
-    Reason.NEEDS_DEVICE_MEMORY: "ask for less memory of a device, or wait",
-    Reason.NEEDS_LINK: "do without --same-link, or ask for fewer devices",
-    Reason.BEHIND: "raise its priority, or wait for the jobs ahead",
+_HELPS: dict[Remedy, str] = {
+    Remedy.WAIT: "wait: it starts by itself when there is room",
+    Remedy.ASK_FOR_LESS: "ask for less: fewer devices, a smaller share, less CPU or memory",
+    Remedy.RAISE_PRIORITY: "give it a higher priority: --priority",
+    Remedy.CANCEL_HOLDER: "cancel a job that holds what it needs: stoker jobs --status running",
+    Remedy.CHANGE_QUEUE: "use another queue: stoker queue list",
+    Remedy.RAISE_LIMIT: "have the queue's limit raised by an administrator: stoker queue quota",
+    Remedy.CHANGE_MODELS: "accept other device models: stoker devices shows which there are",
+    Remedy.CHANGE_LABELS: "ask for other labels: stoker nodes -o wide shows which there are",
+    Remedy.TOLERATE_TAINT: "tolerate the taint, if it is meant for such jobs: --tolerate",
+    Remedy.END_RESERVATION: "have the reservation ended by an administrator: stoker node reserve",
+    Remedy.CHANGE_GROUP: "do without --attract or --repel, or use another group",
+    Remedy.ALLOW_ANY_LINK: "do without --same-link, or ask for fewer devices",
+    Remedy.ADD_NODES: "start a node that has what it needs: stoker up",
+    Remedy.BRING_NODES_UP: "look at the nodes that are down or drained: stoker nodes",
+    Remedy.FREE_DEVICES: "see who holds the devices: stoker devices",
+    Remedy.SAY_WHERE: "its placement is left to a scoring function, which must say where",
+    Remedy.CANCEL_IT: "cancel it: what it waits for will not come",
+    Remedy.FORBID_PREEMPTION: "submit it without --preemptible, or with --min-run",
 }
 
 
-def _actions(job: Job, reasons: set[int]) -> tuple[str, ...]:
+def _actions(job: Job, lines: list[Explained]) -> tuple[str, ...]:
+    """What would help, each once: first what the first reasons ask for."""
     if job.state == "pending":
-        return tuple(text for reason, text in _HELPS.items() if reason in reasons)
+        remedies = dict.fromkeys(remedy for line in lines for remedy in line.remedies)
+        return tuple(_HELPS[remedy] for remedy in remedies)[:ACTIONS_MAX]
     if job.state in ("failed", "timeout", "lost"):
         return (f"read its output: stoker logs {job.job}",)
     return ()

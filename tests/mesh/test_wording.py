@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import pytest
 
-from stoker.mesh import wording
+from stoker.mesh import views, wording
 from stoker.scheduler.book import Book
 from stoker.scheduler.names import queue_id
 from stoker.scheduler.reasons import Reason
+from stoker.scheduler.remedies import Remedy
 
 NS = 1_000_000_000
 
@@ -40,3 +41,7 @@ def test_a_queue_is_named() -> None:
 def test_a_moment_to_come_is_a_span() -> None:
     said = wording.words(Book(), Reason.WAITS_UNTIL, have=1_000 * NS, now_ns=995 * NS)
     assert said == "waits 5 s until its next attempt"
+
+
+def test_every_remedy_has_words() -> None:
+    assert set(views._HELPS) == set(Remedy)
