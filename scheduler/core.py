@@ -237,9 +237,9 @@ class Core:
         batches: int = 0,
         naive: int = 0,
         unique: int = 0,
-    ) -> tuple[bytes, bytes, bytes, bytes, dict[str, int]]:
-        """Fill and measure, `native/core/bench_decide.h`: ns as uint32 of propose, apply, first
-        seen shapes and rescans, and counts. Only `bench_decide` calls it; the jobs stay."""
+    ) -> tuple[dict[str, bytes], dict[str, int]]:
+        """Fill and measure, `native/core/bench_decide.h`: ns as uint32 by what was timed, and
+        counts. Only `bench_decide` calls it; the jobs stay."""
         try:
             return self._core.bench_decide(
                 submits, fill_milli, warm, decisions, batches, naive, unique, seed

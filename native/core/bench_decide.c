@@ -16,7 +16,7 @@
 #include "core/table.h"
 
 #define SK_BENCH_STEP_NS 1000000u
-#define SK_BENCH_MISSES_MAX 500u /* draws in a row that did not fit: it is full */
+#define SK_BENCH_MISSES_MAX 200u /* draws in a row that did not fit: it is full */
 #define SK_BENCH_EFFECTS (8u * SK_BENCH_BATCH)
 
 struct sk_bench_job {
@@ -101,14 +101,14 @@ static void sk_bench_leave(struct sk_bench *bench, bool devices)
 	*gone = jobs->at[--jobs->count];
 }
 
-/* Make room for what will arrive. */
-static void sk_bench_room(struct sk_bench *bench, const struct sk_ask *ask)
+/* Make room for so many devices and jobs without any that will arrive. */
+static void sk_bench_room(struct sk_bench *bench, uint64_t milli, uint32_t hosts)
 {
-	uint64_t most = bench->plan->fill_milli;
+	const struct sk_bench_jobs *host = &bench->jobs[0], *device = &bench->jobs[1];
 
-	if (!ask->gpu_milli && bench->jobs[0].count >= bench->jobs[0].level && bench->jobs[0].count)
+	while (hosts && host->count && host->count + hosts > host->level)
 		sk_bench_leave(bench, false);
-	while (ask->gpu_milli && bench->used_milli + ask->gpu_milli > most && bench->jobs[1].count)
+	while (milli && device->count && bench->used_milli + milli > bench->plan->fill_milli)
 		sk_bench_leave(bench, true);
 }
 
@@ -191,6 +191,21 @@ static const struct sk_ask *sk_bench_ask(struct sk_bench *bench, uint32_t at)
 	return &bench->asked[at].ask;
 }
 
+/* As many arrivals, with room for them. */
+static void sk_bench_asks(struct sk_bench *bench, uint32_t count)
+{
+	uint64_t milli = 0;
+	uint32_t hosts = 0;
+
+	for (uint32_t at = 0; at < count; at++) {
+		const struct sk_ask *ask = sk_bench_ask(bench, at);
+
+		milli += ask->gpu_milli;
+		hosts += !ask->gpu_milli;
+	}
+	sk_bench_room(bench, milli, hosts);
+}
+
 static void sk_bench_fill(struct sk_bench *bench)
 {
 	uint32_t misses = 0;
@@ -204,7 +219,8 @@ static void sk_bench_fill(struct sk_bench *bench)
 			continue;
 		}
 		sk_bench_step(bench, 1, false);
-		misses = bench->placed ? 0 : misses + 1;
+		if (!bench->placed || ask->gpu_milli) /* one without devices fills nothing */
+			misses = bench->placed ? 0 : misses + 1;
 	}
 	bench->jobs[0].level = bench->jobs[0].count;
 }
@@ -212,7 +228,7 @@ static void sk_bench_fill(struct sk_bench *bench)
 static void sk_bench_live(struct sk_bench *bench, uint32_t count, struct sk_bench_times *times)
 {
 	for (uint32_t i = 0; i < count && !bench->error; i++) {
-		sk_bench_room(bench, sk_bench_ask(bench, 0));
+		sk_bench_asks(bench, 1);
 		sk_bench_step(bench, 1, times != NULL);
 		if (!times)
 			continue;
@@ -225,20 +241,10 @@ static void sk_bench_live(struct sk_bench *bench, uint32_t count, struct sk_benc
 static void sk_bench_batches(struct sk_bench *bench, struct sk_bench_times *times)
 {
 	for (uint32_t i = 0; i < bench->plan->batches && !bench->error; i++) {
-		uint64_t milli = 0;
-
-		for (uint32_t at = 0; at < SK_BENCH_BATCH; at++) {
-			const struct sk_ask *ask = sk_bench_ask(bench, at);
-
-			milli += ask->gpu_milli;
-			if (!ask->gpu_milli)
-				sk_bench_room(bench, ask);
-		}
-		while (bench->used_milli + milli > bench->plan->fill_milli && bench->jobs[1].count)
-			sk_bench_leave(bench, true);
+		sk_bench_asks(bench, SK_BENCH_BATCH);
 		sk_bench_step(bench, SK_BENCH_BATCH, false);
-		times->batches_propose_ns += bench->propose_ns;
-		times->batches_apply_ns += bench->apply_ns;
+		times->batch_propose[i] = sk_bench_ns(bench->propose_ns);
+		times->batch_both[i] = sk_bench_ns(bench->propose_ns + bench->apply_ns);
 		times->batches_placed += bench->placed;
 	}
 }
@@ -249,7 +255,7 @@ static void sk_bench_unique(struct sk_bench *bench, struct sk_bench_times *times
 	for (uint32_t i = 0; i < bench->plan->unique && !bench->error; i++) {
 		struct sk_ask *ask = &bench->asked[0].ask;
 
-		sk_bench_room(bench, sk_bench_ask(bench, 0));
+		sk_bench_asks(bench, 1);
 		bench->uniques++;
 		ask->memory_bytes += bench->uniques << 12;
 		ask->cpu_milli += (uint32_t)(bench->uniques % 16);
@@ -285,7 +291,7 @@ static void sk_bench_naive(struct sk_bench *bench, struct sk_bench_times *times)
 		uint64_t from, found;
 		uint32_t last;
 
-		sk_bench_room(bench, sk_bench_ask(bench, 0));
+		sk_bench_asks(bench, 1);
 		asked->header.term = sk_core_term(bench->core);
 		sk_bench_apply(bench, asked, sizeof *asked);
 		if (bench->error || !bench->effects.count)

@@ -29,10 +29,10 @@ struct sk_bench_plan {
 struct sk_bench_times {
 	uint32_t *propose;
 	uint32_t *apply;
+	uint32_t *batch_propose; /* of a whole batch */
+	uint32_t *batch_both;	 /* the same with its apply */
 	uint32_t *unique;
 	uint32_t *naive;
-	uint64_t batches_propose_ns;
-	uint64_t batches_apply_ns;
 	uint64_t used_milli; /* when timing began */
 	uint64_t clock_ns;   /* of reading the clock twice, in all times above */
 	uint32_t jobs;	     /* running when timing began */

@@ -357,7 +357,7 @@ class Core
 				      at.node_tasks, at.keys, at.queues);
 	}
 
-	// Times of decisions in ns, four arrays of uint32, and what else was counted meanwhile.
+	// Times in ns as arrays of uint32 by what was timed, and what was counted meanwhile.
 	nb::tuple bench_decide(nb::bytes submits, uint64_t fill_milli, uint32_t warm,
 			       uint32_t decisions, uint32_t batches, uint32_t naive,
 			       uint32_t unique, uint64_t seed)
@@ -370,21 +370,31 @@ class Core
 				      naive,	    fill_milli,
 				      seed};
 		sk_bench_times times = {};
+		nb::dict told, counted;
 
-		if (std::max({decisions, unique, naive}) > SK_BENCH_TIMES_MAX)
+		if (std::max({decisions, batches, unique, naive}) > SK_BENCH_TIMES_MAX)
 			raise_errno(-EINVAL, "bench_decide");
 		std::memcpy(asked.data(), submits.c_str(), asked.size() * sizeof(sk_submit));
-		std::vector<uint32_t> propose(decisions), apply(decisions), rescan(naive),
-			first(unique);
-		times.propose = propose.data();
-		times.apply = apply.data();
-		times.naive = rescan.data();
-		times.unique = first.data();
+		std::vector<uint32_t> series[6];
+		struct {
+			const char *name;
+			uint32_t count;
+			uint32_t *sk_bench_times::*to;
+		} const kinds[6] = {{"propose", decisions, &sk_bench_times::propose},
+				    {"apply", decisions, &sk_bench_times::apply},
+				    {"batch_propose", batches, &sk_bench_times::batch_propose},
+				    {"batch_both", batches, &sk_bench_times::batch_both},
+				    {"unique", unique, &sk_bench_times::unique},
+				    {"naive", naive, &sk_bench_times::naive}};
+		for (int i = 0; i < 6; i++) {
+			series[i].resize(kinds[i].count);
+			times.*kinds[i].to = series[i].data();
+		}
 		if (int error = sk_bench_decide(core_, &plan, &times))
 			raise_errno(error, "bench_decide");
-		nb::dict counted;
-		counted["batches_propose_ns"] = times.batches_propose_ns;
-		counted["batches_apply_ns"] = times.batches_apply_ns;
+		for (int i = 0; i < 6; i++)
+			told[kinds[i].name] =
+				to_bytes(series[i].data(), series[i].size() * sizeof(uint32_t));
 		counted["used_milli"] = times.used_milli;
 		counted["clock_ns"] = times.clock_ns;
 		counted["jobs"] = times.jobs;
@@ -392,10 +402,7 @@ class Core
 		counted["batches_placed"] = times.batches_placed;
 		counted["unique_placed"] = times.unique_placed;
 		counted["naive_agrees"] = times.naive_agrees;
-		return nb::make_tuple(to_bytes(propose.data(), decisions * sizeof(uint32_t)),
-				      to_bytes(apply.data(), decisions * sizeof(uint32_t)),
-				      to_bytes(first.data(), unique * sizeof(uint32_t)),
-				      to_bytes(rescan.data(), naive * sizeof(uint32_t)), counted);
+		return nb::make_tuple(told, counted);
 	}
 
 	const char *check() const

@@ -10,6 +10,7 @@
 #include "core/job.h"
 #include "core/lacks.h"
 #include "core/node.h"
+#include "core/order.h"
 #include "core/pending.h"
 #include "core/policy.h"
 #include "core/queue.h"
@@ -147,30 +148,21 @@ static bool sk_held_up(const struct sk_core *core, const struct sk_job *job, uin
 	return ahead && core->queues[job->queue].order != SK_ORDER_ANY;
 }
 
-static bool sk_goes_first(const struct sk_core *core, uint32_t other, const struct sk_job *job)
-{
-	const struct sk_job *head = &core->jobs[other];
-
-	if (head->ask.priority != job->ask.priority)
-		return head->ask.priority > job->ask.priority;
-	return head->id < job->id;
-}
-
-/* The first waiting job of another queue that goes before this one, which itself could start. */
+/* The job of another queue that the order looks at before this one, which itself could start. */
 static void sk_explain_turn(const struct sk_core *core, const struct sk_job *job,
 			    struct sk_lines *lines)
 {
-	for (uint32_t queue = sk_queue_at(core, SK_QUEUE_DEFAULT); queue;
-	     queue = sk_queue_at(core, queue + 1)) {
-		uint32_t head = sk_pending_first(core, queue, sk_queue_kind(job));
+	struct sk_turns turns;
+	struct sk_line *line;
+	uint32_t next;
 
-		if (queue == job->queue || !head || !sk_goes_first(core, head, job))
-			continue;
+	sk_turns_begin(core, &turns);
+	next = sk_turns_next(core, &turns, core->now_ns, &line);
+	if (next && core->jobs[next].queue != job->queue &&
+	    sk_queue_kind(&core->jobs[next]) == sk_queue_kind(job))
 		sk_line(lines, (struct sk_explain){.reason = SK_QUEUE_TURN,
-						   .job = core->queues[queue].id,
-						   .asked = core->jobs[head].id});
-		return;
-	}
+						   .job = core->queues[core->jobs[next].queue].id,
+						   .asked = core->jobs[next].id});
 }
 
 static void sk_explain_nodes(const struct sk_core *core, struct sk_waiting *waiting,
