@@ -37,7 +37,9 @@ struct sk_plan {
 	uint32_t count;
 	uint32_t most; /* reservations that the order grants */
 	uint32_t checks;
-	bool cut; /* the last one could not be made to its end */
+	bool gathered;
+	bool made; /* `starts` are those of these jobs as things are */
+	bool cut;  /* the last one could not be made to its end */
 };
 
 static void sk_plan_end_add(struct sk_plan_ends *ends, uint64_t at_ns, uint32_t job)
@@ -183,7 +185,17 @@ static void sk_plan_reserve(struct sk_plan *plan, uint32_t job)
 	if (plan->count == plan->most)
 		return;
 	plan->jobs[plan->count++] = job;
-	sk_plan_make(plan, plan->starts);
+	plan->made = false;
+}
+
+/* Only where somebody fits is a plan needed at all. */
+static void sk_plan_ready(struct sk_plan *plan)
+{
+	if (!plan->gathered)
+		sk_plan_gather(plan);
+	if (!plan->made)
+		sk_plan_make(plan, plan->starts);
+	plan->gathered = plan->made = true;
 }
 
 static bool sk_backfill_one(struct sk_plan *plan, uint32_t slot)
@@ -196,6 +208,9 @@ static bool sk_backfill_one(struct sk_plan *plan, uint32_t slot)
 	uint64_t end_ns =
 		job->ask.estimate_ns ? sk_time_add(now_ns, job->ask.estimate_ns) : UINT64_MAX;
 
+	if (!sk_trial_fits(trial, slot, now_ns))
+		return false;
+	sk_plan_ready(plan);
 	if (!sk_trial_take(trial, slot, now_ns, places))
 		return false;
 	if (!sk_plan_keeps(plan, slot, end_ns)) {
@@ -206,7 +221,7 @@ static bool sk_backfill_one(struct sk_plan *plan, uint32_t slot)
 		places[task].reason = SK_BACKFILLED;
 	sk_plan_end_add(&plan->ends, end_ns, slot);
 	sk_trial_start(trial, slot, places);
-	sk_plan_make(plan, plan->starts);
+	plan->made = false;
 	return true;
 }
 
@@ -221,7 +236,6 @@ void sk_backfill(struct sk_trial *trial, const struct sk_line *line)
 	if (!slot || order == SK_ORDER_FIFO)
 		return;
 	plan.most = order == SK_ORDER_CONSERVATIVE ? SK_PLAN_JOBS_MAX : 1;
-	sk_plan_gather(&plan);
 	sk_plan_reserve(&plan, line->head);
 	while (slot && tries < SK_TURN_TRIES_MAX) {
 		uint32_t next = sk_line_settle(core, sk_pending_next(core, slot));

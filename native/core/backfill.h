@@ -13,7 +13,7 @@
 
 #define SK_PLAN_JOBS_MAX 32u	 /* blocked jobs with a reservation, SK_ORDER_CONSERVATIVE */
 #define SK_PLAN_ENDS_MAX 256u	 /* ends of running jobs that a plan looks at */
-#define SK_PLAN_CHECKS_MAX 32u	 /* plans made anew to see whether a job would delay one */
+#define SK_PLAN_CHECKS_MAX 16u	 /* plans made anew to see whether a job would delay one */
 #define SK_PLAN_NODES_MAX 16384u /* nodes whose jobs a plan looks at */
 
 /* Start what may start behind the first job of this line that did not fit. */
