@@ -56,8 +56,8 @@ class JobRun:
     """One job through its replay. Times are ns after the first submit of the trace."""
 
     __slots__ = (
-        "attempt", "bound_ns", "done", "end_ns", "estimate_ns", "gpus", "held_ns", "id", "index",
-        "job", "overhead_ns", "places", "preemptions", "run_ns", "start_ns", "tasks",
+        "attempt", "bound_ns", "done", "end_ns", "estimate_ns", "first_ns", "gpus", "held_ns", "id",
+        "index", "job", "overhead_ns", "places", "preemptions", "run_ns", "start_ns", "tasks",
     )  # fmt: skip
 
     def __init__(self, index: int, job: TraceJob, tasks: int, gpus: int) -> None:
@@ -70,15 +70,23 @@ class JobRun:
         self.run_ns = self.start_ns = self.overhead_ns = self.held_ns = 0
         self.preemptions = 0
         self.estimate_ns = 0
+        self.first_ns: int | None = None
+        """When it first started."""
         self.end_ns: int | None = None
         """None: it never ended."""
-        self.bound_ns: int | None = None
-        """It waits no longer than this, by the policy's guarantee; None: it has none."""
+        self.bound_ns = 0
+        """In strict order of arrival it would wait no longer than this."""
 
     @property
     def jct_ns(self) -> int:
         assert self.end_ns is not None
         return self.end_ns - self.job.submit_ns
+
+    @property
+    def first_wait_ns(self) -> int:
+        """Until its first start."""
+        assert self.first_ns is not None
+        return self.first_ns - self.job.submit_ns
 
     @property
     def wait_ns(self) -> int:
@@ -141,7 +149,7 @@ class _Simulation:
         """(time, index of the job, attempt) of what runs; a stopped attempt's stays in."""
         self.refused: dict[str, int] = {}
         self.waiting = self.peak_waiting = self.ended = self.decisions = self.core_ns = 0
-        self.bound = WaitBound(cluster, policy, exact=not settings.estimate_error)
+        self.bound = WaitBound(cluster)
         self.core = self._core()
 
     def _core(self) -> Core:
@@ -174,9 +182,9 @@ class _Simulation:
         return {model: rank for rank, model in enumerate(ranked, 1)}
 
     def run(self) -> Replay:
-        at, runs = 0, self.runs
+        at, now, runs = 0, 0, self.runs
         while at < len(runs) or self.ends:
-            now = self._next(runs[at].job.submit_ns if at < len(runs) else None)
+            now = self._next(now, runs[at].job.submit_ns if at < len(runs) else None)
             requests: list[Request] = self._ended(now)
             arrived = []
             while at < len(runs) and runs[at].job.submit_ns == now:
@@ -190,10 +198,14 @@ class _Simulation:
             self.peak_waiting,
         )  # fmt: skip
 
-    def _next(self, arrival: int | None) -> int:
+    def _next(self, now: int, arrival: int | None) -> int:
+        """When the core is asked again: an end, an arrival, or a round while somebody waits."""
         times = [self.ends[0][0]] if self.ends else []
         if arrival is not None:
             times.append(arrival)
+        if self.policy.round_s and self.waiting and self.ends:
+            round_ns = self.policy.round_s * SECOND
+            times.append((now // round_ns + 1) * round_ns)
         return min(times)
 
     def _ended(self, now: int) -> list[Request]:
@@ -206,7 +218,7 @@ class _Simulation:
                 continue
             run.held_ns += now - run.start_ns
             run.end_ns = now
-            self.bound.stops(run, now)
+            self.bound.stops(run, round(run.job.run_ns * (1.0 - run.done)))
             told += self._outcomes(run, _SUCCEEDED)
             del self.by_id[run.id]
             self.ended += 1
@@ -297,6 +309,7 @@ class _Simulation:
             return
         run.attempt = effect.attempt
         run.start_ns = now
+        run.first_ns = now if run.first_ns is None else run.first_ns
         run.overhead_ns = self.restart_ns if run.preemptions else 0
         run.run_ns = self._run_ns(run)
         left = round(run.run_ns * (1.0 - run.done))
@@ -314,9 +327,10 @@ class _Simulation:
     def _stops(self, run: JobRun, now: int) -> None:
         held = now - run.start_ns
         run.held_ns += held
-        run.done = min(1.0, run.done + max(0, held - run.overhead_ns) / run.run_ns)
+        worked = min(1.0 - run.done, max(0, held - run.overhead_ns) / run.run_ns)
+        run.done += worked
         run.preemptions += 1
-        self.bound.stops(run, now)
+        self.bound.stops(run, round(run.job.run_ns * worked))
 
 
 def _job_run(index: int, job: TraceJob, cluster: Cluster) -> JobRun:

@@ -32,10 +32,23 @@ class Policy(NamedTuple):
         return Option.PREEMPTIBLE | Option.PREEMPTOR if self.preempts else 0
 
 
+ROUND_S: Final = 360
+"""Of a scheduling round, as in Gavel (OSDI'20): stopping pays off no sooner."""
+QUANTUM_S: Final = 3600
+
 _ALL: Final = (
     Policy("fifo", Order.FIFO, "in the order of arrival; the first that does not fit blocks"),
+    Policy("any", Order.ANY, "in the order of arrival, whoever fits"),
+    Policy("backfill", Order.BACKFILL, "EASY: the first in line has a reservation"),
+    Policy("conservative", Order.CONSERVATIVE, "every waiting job has a reservation"),
     Policy("sjf", Order.SHORTEST, "shortest estimate first, nobody is stopped"),
-)
+    Policy("srtf", Order.SHORTEST, "least time left first, longer ones are stopped", preempts=True),
+    Policy("las", Order.LEAST_ATTAINED, "least device time so far first, others are stopped",
+           preempts=True, round_s=ROUND_S, min_run_s=ROUND_S),
+    Policy("fair", Order.BACKFILL, "EASY in a queue for each tenant", by_tenant=True),
+    Policy("default", Order.LEAST_ATTAINED, "least device time so far first, an hour at a time",
+           preempts=True, round_s=QUANTUM_S, min_run_s=QUANTUM_S),
+)  # fmt: skip
 
 POLICIES: Final[dict[str, Policy]] = {policy.name: policy for policy in _ALL}
 

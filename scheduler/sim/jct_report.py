@@ -45,12 +45,14 @@ class Figures(NamedTuple):
     """Time without devices, be it before the first start or after being stopped."""
     p99_wait_s: float | None
     longest_wait_s: float | None
+    longest_first_wait_s: float | None
+    """Until a first start."""
     bound_s: float | None
-    """The bound of the job that came closest to its own, and..."""
+    """What strict order of arrival promises the job that came closest to it, and..."""
     bound_used: float | None
-    """...which part of it that job waited: above 1 it was broken. None: nothing is promised."""
+    """...which part of that it waited. Only fifo promises that this stays below 1."""
     bound_broken: int
-    """Jobs that waited longer than promised."""
+    """Jobs that waited longer than strict order of arrival would have them wait at most."""
     p99_slowdown: float | None
     """Of jobs, bounded at SHORT_S."""
     jain: float | None
@@ -79,8 +81,7 @@ def figures(replay: Replay) -> Figures:
     held = sum(run.job.gpus * run.held_ns for run in runs)
     restarts = sum(run.job.gpus * run.overhead_ns for run in runs)
     worst = max(tenants, key=lambda tenant: tenant.slowdown, default=None)
-    promised = [run for run in runs if run.bound_ns is not None]
-    closest = max(promised, key=_bound_used, default=None)
+    closest = max(runs, key=_bound_used, default=None)
     return Figures(
         policy=replay.policy.name,
         text=replay.policy.text,
@@ -94,9 +95,10 @@ def figures(replay: Replay) -> Figures:
         avg_wait_s=_mean_s(waits),
         p99_wait_s=_percentile_s(waits, 99),
         longest_wait_s=max(waits) / SECOND if runs else None,
-        bound_s=(closest.bound_ns or 0) / SECOND if closest else None,
+        longest_first_wait_s=max(run.first_wait_ns for run in runs) / SECOND if runs else None,
+        bound_s=closest.bound_ns / SECOND if closest else None,
         bound_used=_bound_used(closest) if closest else None,
-        bound_broken=sum(run.wait_ns > (run.bound_ns or 0) for run in promised),
+        bound_broken=sum(run.wait_ns > run.bound_ns for run in runs),
         p99_slowdown=percentile([slowdown(run) for run in runs], 99),
         jain=jain([1 / tenant.slowdown for tenant in tenants]),
         worst_tenant=worst.name if worst else None,
@@ -164,8 +166,7 @@ def curve(runs: Sequence[JobRun]) -> list[tuple[float, float]]:
 
 def _bound_used(run: JobRun) -> float:
     """Which part of its bound a job waited; waiting without any work ahead breaks a bound of 0."""
-    bound = run.bound_ns or 0
-    return run.wait_ns / bound if bound else float(run.wait_ns > 0)
+    return run.wait_ns / run.bound_ns if run.bound_ns else float(run.wait_ns > 0)
 
 
 def _mean_s(values: Sequence[int]) -> float | None:

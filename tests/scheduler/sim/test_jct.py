@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from stoker.native.errors import BadRequest
+from stoker.scheduler.policies import Order
 from stoker.scheduler.sim.chance import Chance
 from stoker.scheduler.sim.jct import Replay, Settings, replay
 from stoker.scheduler.sim.jct_cluster import cluster_of
@@ -31,15 +32,45 @@ LINE = [job(0, 1, 100), job(1, 2, 10), job(2, 1, 5)]
 
 @pytest.mark.parametrize(
     ("policy", "expected"),
-    [("fifo", [100, 110, 115]), ("sjf", [100, 110, 7])],
+    [
+        ("fifo", [100, 110, 115]),
+        ("any", [100, 110, 7]),
+        ("sjf", [100, 110, 7]),
+        ("backfill", [100, 110, 7]),
+        ("conservative", [100, 110, 7]),
+        ("srtf", [175, 46, 7]),
+    ],
 )
 def test_who_goes_first_by_policy(policy: str, expected: list[float]) -> None:
+    """srtf: the second stops the first at 1 and is stopped by the third at 2, where the first goes
+    on beside it; at 7 the second stops that again, pays 30 s and has 9 to go; the first then pays
+    30 s at 46 and has 99 to go."""
     assert ends(replay(LINE, ONE_NODE, POLICIES[policy])) == expected
 
 
 def test_shortest_first_overtakes_in_line() -> None:
     jobs = [job(0, 2, 50), job(1, 2, 100), job(2, 2, 10), job(3, 2, 40)]
     assert ends(replay(jobs, ONE_NODE, POLICIES["sjf"])) == [50, 200, 60, 100]
+
+
+def test_a_stopped_job_goes_on_where_it_was_and_pays_for_the_restart() -> None:
+    """It works 10 s, waits 5 s, and needs 2 s to be what it was before its other 90 s."""
+    jobs = [job(0, 2, 100), job(10, 2, 5)]
+    done = replay(jobs, ONE_NODE, POLICIES["srtf"], Settings(restart_s=2))
+    assert ends(done) == [10 + 5 + 2 + 90, 15]
+    assert [(run.preemptions, run.wait_ns // SECOND) for run in done.runs] == [(1, 5), (0, 0)]
+
+
+def test_attained_service_counts_whole_hours_before_anybody_is_stopped() -> None:
+    jobs = [job(0, 2, 20_000), job(60, 2, 100)]
+    done = replay(jobs, ONE_NODE, POLICIES["default"])
+    assert ends(done) == [20_000 + 100 + 30, 3700]
+
+
+def test_an_estimate_lets_a_short_job_pass_and_no_longer_one() -> None:
+    jobs = [job(0, 1, 100), job(1, 2, 10), job(2, 1, 98), job(3, 1, 99)]
+    for policy in ("backfill", "conservative"):
+        assert ends(replay(jobs, ONE_NODE, POLICIES[policy])) == [100, 110, 100, 209]
 
 
 def test_waiting_is_the_time_without_devices() -> None:
@@ -52,6 +83,14 @@ def test_a_gang_waits_for_all_its_nodes() -> None:
     cluster = cluster_of([("gpu", 4)], 2)
     jobs = [job(0, 1, 30), job(0, 4, 10), job(0, 2, 7)]
     assert ends(replay(jobs, cluster, POLICIES["fifo"])) == [30, 40, 47]
+    assert ends(replay(jobs, cluster, POLICIES["any"])) == [30, 40, 7]
+
+
+def test_a_run_takes_as_long_as_its_device_needs() -> None:
+    models = (("fast", 10 * SECOND), ("slow", 40 * SECOND))
+    jobs = [TraceJob("", "a", 0, 1, 40 * SECOND, models) for _ in range(3)]
+    cluster = cluster_of([("slow", 1), ("fast", 1)], 1)
+    assert ends(replay(jobs, cluster, POLICIES["fifo"])) == [10, 40, 20]
 
 
 def test_a_gang_over_two_models_is_as_slow_as_the_slower() -> None:
@@ -64,9 +103,9 @@ def test_a_gang_over_two_models_is_as_slow_as_the_slower() -> None:
 def test_a_job_runs_only_on_models_that_its_trace_knows() -> None:
     jobs = [TraceJob("", "a", 0, 1, 10 * SECOND, (("fast", 10 * SECOND),)) for _ in range(2)]
     cluster = cluster_of([("slow", 1), ("fast", 1)], 1)
-    assert ends(replay(jobs, cluster, POLICIES["fifo"])) == [10, 20]
+    assert ends(replay(jobs, cluster, POLICIES["any"])) == [10, 20]
     with pytest.raises(BadRequest, match="run on fast, of which the cluster has none"):
-        replay(jobs, ONE_NODE, POLICIES["fifo"])
+        replay(jobs, ONE_NODE, POLICIES["any"])
 
 
 def test_a_job_that_no_cluster_of_this_size_can_hold_is_refused_by_the_core() -> None:
@@ -114,8 +153,8 @@ def test_what_holds_under_every_policy(policy: Policy, seed: int) -> None:
         assert run.held_ns >= run.job.run_ns
         assert run.held_ns <= run.job.run_ns + run.preemptions * 2 * SECOND
         assert run.wait_ns >= 0
-        if run.bound_ns is not None:
-            assert run.wait_ns <= run.bound_ns
+        assert run.first_wait_ns <= run.wait_ns
+        assert policy.order != Order.FIFO or run.wait_ns <= run.bound_ns
     used = sum(run.held_ns * run.job.gpus for run in done.runs)
     assert used <= CLUSTER.gpus * max(run.end_ns or 0 for run in done.runs)
 

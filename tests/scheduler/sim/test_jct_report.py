@@ -36,9 +36,12 @@ def test_figures_of_two_jobs_on_one_device() -> None:
     ]  # fmt: skip
 
 
-def test_a_policy_that_promises_nothing_has_no_bound() -> None:
-    told = jct_report.figures(replay([job(0, 30, "a")], ONE_GPU, POLICIES["sjf"]))
-    assert (told.bound_s, told.bound_used, told.bound_broken) == (None, None, 0)
+def test_waiting_longer_than_strict_order_allows_is_counted() -> None:
+    """The second is passed by a shorter job that comes later: 15 s of waiting, 10 were the most."""
+    jobs = [job(0, 20, "a"), job(10, 30, "a"), job(15, 5, "a")]
+    told = jct_report.figures(replay(jobs, ONE_GPU, POLICIES["sjf"]))
+    assert (told.bound_s, told.bound_used, told.bound_broken) == (10, 1.5, 1)
+    assert told.longest_first_wait_s == 15
 
 
 def test_nothing_that_ended_gives_no_figures() -> None:
