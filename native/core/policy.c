@@ -222,7 +222,6 @@ static bool sk_policy_walk(const struct sk_search *search, const uint32_t *first
 		best = at;
 		taken = *place;
 	}
-	taken.candidates = place->candidates;
 	*place = taken;
 	return best.node && sk_policy_took(search, best.node);
 }
@@ -248,15 +247,13 @@ static bool sk_policy_random(const struct sk_search *search, const uint32_t *sco
 	return false;
 }
 
-static bool sk_policy_rated(const struct sk_search *search)
+static bool sk_policy_best(const struct sk_search *search, const uint32_t *first)
 {
 	const struct sk_core *core = search->core;
 	const struct sk_job *job = &core->jobs[search->job];
-	const uint32_t *first = sk_score_all(core, job, search->how), *second = NULL;
+	const uint32_t *second = NULL;
 	uint32_t node;
 
-	if (search->how == SK_PLACEMENT_RANDOM)
-		return sk_policy_random(search, first);
 	if (sk_rate_twice(search->how))
 		second = sk_score_all(core, job, SK_PLACEMENT_BEST);
 	if (search->how == SK_PLACEMENT_SPREAD && job->tasks_first)
@@ -267,6 +264,18 @@ static bool sk_policy_rated(const struct sk_search *search)
 	if (sk_search_try(search, node))
 		return sk_policy_took(search, node);
 	return sk_policy_walk(search, first, second);
+}
+
+/* Candidates are the nodes that fit: all of them were compared. */
+static bool sk_policy_rated(const struct sk_search *search)
+{
+	const struct sk_core *core = search->core;
+	const uint32_t *scores = sk_score_all(core, &core->jobs[search->job], search->how);
+	bool found = search->how == SK_PLACEMENT_RANDOM ? sk_policy_random(search, scores)
+							: sk_policy_best(search, scores);
+
+	search->place->candidates = sk_score_count(core->soft, scores);
+	return found;
 }
 
 enum sk_placement sk_policy_placement(const struct sk_core *core, const struct sk_job *job)

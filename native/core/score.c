@@ -324,7 +324,24 @@ SK_INLINE uint32_t sk_least_lanes(const struct sk_soft *soft, const uint32_t *fi
 	return slot;
 }
 
+SK_INLINE uint32_t sk_count_lanes(const struct sk_soft *soft, const uint32_t *scores)
+{
+	sk_vector fit = sk_all(0);
+	uint32_t count = 0;
+
+	for (uint32_t slot = 0; slot < soft->end; slot += SK_LANES)
+		fit -= (sk_vector)(sk_load(scores + slot) != sk_all(SK_SCORE_NONE));
+	for (uint32_t i = 0; i < SK_LANES; i++)
+		count += fit[i];
+	return count;
+}
+
 #if defined(SK_TWO_VARIANTS)
+static SK_WIDE uint32_t sk_count_wide(const struct sk_soft *soft, const uint32_t *scores)
+{
+	return sk_count_lanes(soft, scores);
+}
+
 static SK_WIDE uint32_t sk_sift_wide(const struct sk_soft *soft, const struct sk_least_free *least,
 				     uint32_t *scores, uint32_t *todo)
 {
@@ -359,11 +376,11 @@ uint32_t sk_score_least(const struct sk_soft *soft, const uint32_t *first, const
 
 uint32_t sk_score_count(const struct sk_soft *soft, const uint32_t *scores)
 {
-	uint32_t count = 0;
-
-	for (uint32_t slot = 0; slot < soft->end; slot++)
-		count += scores[slot] != SK_SCORE_NONE;
-	return count;
+#if defined(SK_TWO_VARIANTS)
+	if (__builtin_cpu_supports("avx2"))
+		return sk_count_wide(soft, scores);
+#endif
+	return sk_count_lanes(soft, scores);
 }
 
 /* What a rating reads of a node is asked for before the node's turn. */

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every placement once more, dumb: all nodes, all devices, arithmetic on what the core shows.
 
-Used by test_placement.py alone. Knows nothing of indexes, kept ratings or vectors; formulas are
+Used by test_core_placement.py alone. Knows nothing of indexes, kept ratings or vectors; formulas are
 those of docs/developer/placement.md.
 """
 

@@ -11,7 +11,8 @@ command that caused it. `STOKER_GOLDEN=rewrite` writes the traces anew; read the
     apply                            commit that batch, shows effects
     step [seed=N]                    both
     commit                           commit the kept requests (and places) as if proposed elsewhere
-    observe, explain, job, node, devices, labels, tasks, queue, due, counters, restore
+    observe, sample, power, sockets, workload      what the leader is told besides, any order
+    explain, job, node, devices, labels, tasks, queue, due, counters, candidates, restore
 
 Lists are `models=7,8`, options `options=spread_tasks|preemptible`, placements and orders names.
 """
@@ -29,6 +30,7 @@ import pytest
 from stoker.scheduler import effects as eff
 from stoker.scheduler import records as rec
 from stoker.scheduler.core import Core, Limits
+from stoker.scheduler.hints import RequestClass, Sample
 from stoker.scheduler.nouns import DeviceShare
 from stoker.scheduler.policies import Option, Order, Placement
 from stoker.scheduler.reasons import Reason, reason_of
@@ -227,6 +229,29 @@ class Script:
     def do_observe(self, node: str, observation: str, load: str) -> Iterator[str]:
         assert self.core.observe(int(node), int(observation), int(load))
         yield from ()
+
+    def do_sample(self, node: str, device: str, *words: str) -> Iterator[str]:
+        fields = {name: float(value) for name, _, value in (w.partition("=") for w in words)}
+        sample = Sample(int(fields.pop("id", 0)), **fields)
+        assert self.core.observe_device(int(node), int(device), sample)
+        yield from ()
+
+    def do_power(self, model: str, idle_w: str, full_w: str) -> Iterator[str]:
+        self.core.model_power(int(model), float(idle_w), float(full_w))
+        yield from ()
+
+    def do_sockets(self, milli: str, idle_w: str, full_w: str) -> Iterator[str]:
+        self.core.cpu_power(int(milli), float(idle_w), float(full_w))
+        yield from ()
+
+    def do_workload(self, *words: str) -> Iterator[str]:
+        """Classes as weight:gpu_milli:cpu_milli."""
+        self.core.workload(RequestClass(*map(int, word.split(":"))) for word in words)
+        yield from ()
+
+    def do_candidates(self, job: str) -> Iterator[str]:
+        for candidate in self.core.candidates(int(job), self.now):
+            yield line("candidate", candidate)
 
     def do_explain(self, job: str) -> Iterator[str]:
         for explained in self.core.explain(int(job)):
