@@ -27,6 +27,11 @@ def known_models(reports: Iterable[NodeReport]) -> list[str]:
     return sorted({device.model for report in reports for device in report.devices})
 
 
+def models_of(spec: JobSpec, reports: Iterable[NodeReport]) -> tuple[str, ...]:
+    """The models that a spec means; most jobs name none, and then nothing is looked at."""
+    return models_meant(spec.models, known_models(reports)) if spec.models else ()
+
+
 def models_meant(asked: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:
     """The models behind names or parts of names, whatever their case; BadRequest for none."""
     everything = list(known)

@@ -167,8 +167,7 @@ class Replica:
             self._reply(event.token, Refused(f"jobs take {BOOK_BYTES_MAX} bytes, the limit"))
         else:
             try:
-                known = asking.known_models(self.state.book.nodes.values())
-                models = asking.models_meant(event.spec.models, known)
+                models = asking.models_of(event.spec, self.state.book.nodes.values())
             except StokerError as error:
                 self._reply(event.token, error)
                 return
@@ -262,7 +261,10 @@ class Replica:
             if not torn:
                 return batch
             for work, why in torn.items():
-                self._answer(work, why)
+                if why is None and len(works) > 1:  # the batch was full: into the next one
+                    self._queue.put_back([work])
+                else:
+                    self._answer(work, why or Refused("this array does not fit into one batch"))
             works = [work for work in works if work not in torn]
 
     def _proposed(self, works: list[Work]) -> Batch:

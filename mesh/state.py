@@ -57,6 +57,7 @@ from stoker.scheduler.reasons import Reason, sentence
 from stoker.scheduler.records import Preempt, unpack_commands
 
 DECISIONS_PER_ENTRY = 65_536
+LOST_WITH_NODE = "its node rebooted or was given up"
 
 
 class StartRaw(Record, tag="start", frozen=True):
@@ -253,7 +254,10 @@ class State:
         """An attempt is over and another one will follow: kept apart, so that nothing is lost."""
         outcome = step.outcomes.get(effect.command)
         retried = effect.reason == Reason.RETRIED
-        why = record.reason if not retried else self._why(effect, outcome, record, step)
+        why = record.reason
+        if retried:
+            told = outcome is not None
+            why = self._why(effect, outcome, record, step) if told else LOST_WITH_NODE
         ended = Attempt(
             record.attempt,
             outcome.state if outcome is not None else "lost",

@@ -129,14 +129,18 @@ class SubmitWork(Work):
             if fate.command >= 0
         ]
 
-    def torn(self, fates: list[Fate]) -> StokerError | None:
-        """Why an array cannot be taken as a whole; None if it is, or not at all."""
+    def is_torn(self, fates: list[Fate]) -> bool:
+        """Whether only a part of an array would be taken."""
+        return 0 < sum(fate.rejected is not None for fate in fates) < len(fates)
+
+    @staticmethod
+    def why_torn(fates: list[Fate]) -> StokerError | None:
+        """Why the rest would not; None: only because this batch is full."""
         rejected = [fate.rejected for fate in fates if fate.rejected is not None]
-        if not rejected or len(rejected) == len(fates):
+        if all(each.retry for each in rejected):
             return None
-        return Refused(
-            f"of {len(fates)} jobs {len(rejected)} cannot be taken: {rejected[0].text()}"
-        )
+        counts = f"of {len(fates)} jobs {len(rejected)} cannot be taken"
+        return Refused(f"{counts}: {rejected[0].text()}")
 
     def answer(self, fates: list[Fate], applied: Applied, state: State) -> Any:
         command, rejected = next(filter(_not_taken, fates), fates[0])
@@ -364,13 +368,13 @@ class Batch:
         pairs = zip(self.works, self.fates, strict=True)
         return tuple(blob for work, fates in pairs for blob in work.blobs(fates, state))
 
-    def torn(self) -> dict[Work, StokerError]:
-        """Arrays of which only a part would be taken, and why."""
-        torn: dict[Work, StokerError] = {}
-        for work, fates in zip(self.works, self.fates, strict=True):
-            if isinstance(work, SubmitWork) and (why := work.torn(fates)) is not None:
-                torn[work] = why
-        return torn
+    def torn(self) -> dict[Work, StokerError | None]:
+        """Arrays of which only a part would be taken, and why; None: this batch is full."""
+        return {
+            work: work.why_torn(fates)
+            for work, fates in zip(self.works, self.fates, strict=True)
+            if isinstance(work, SubmitWork) and work.is_torn(fates)
+        }
 
     def to_repeat(self) -> list[Work]:
         """Works of which a request did not fit into this batch; repeating the rest is harmless."""

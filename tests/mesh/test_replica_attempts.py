@@ -10,8 +10,10 @@ import pytest
 
 from stoker.mesh import events, identity
 from stoker.mesh.identity import Identity
+from stoker.mesh.work import Fate, SubmitWork
 from stoker.native.errors import BadRequest, NotFound, Refused
 from stoker.scheduler.book import Book, Job
+from stoker.scheduler.effects import Rejected
 from stoker.scheduler.nouns import (
     ForgetJob,
     JobSample,
@@ -263,3 +265,30 @@ def test_a_snapshot_knows_queues_labels_and_drained_nodes(bench: Bench, tmp_path
     assert restored.digest() == state.digest()
     assert list(restored.book.queues.values()) == ["a"]
     assert restored.book.drained == {"n1": "on request"}
+
+
+def test_a_job_lost_by_a_reboot_is_tried_again_and_only_then(bench: Bench) -> None:
+    bench.submit("again", retries=1, backoff_s=1)
+    bench.submit("once")
+    for number in (1, 2):
+        says(bench, number, 1, "running")
+    bench.hello("n1", "boot-2", 2)
+    (lost,) = job(bench, 1).attempts
+    assert (lost.state, lost.reason, lost.exit_code) == (
+        "lost",
+        "failed, will be tried again",
+        None,
+    )
+    assert job(bench, 2).state == "lost"
+    bench.tick(1.2)
+    assert starts(bench)[-1] == (1, 2)
+
+
+def test_an_array_cut_by_a_full_batch_is_not_refused_for_that() -> None:
+    taken = Fate(0, None)
+    full = Fate(-1, Rejected(1, 5, Reason.BATCH_FULL, 0, 0, 0))
+    held = Fate(-1, Rejected(1, 5, Reason.JOBS_FULL, 0, 0, 9))
+    work = SubmitWork(None, ALICE, b"", JobSpec(("x",)), array=(1, 2))
+    assert work.is_torn([taken, full]) and work.why_torn([taken, full]) is None
+    assert "9 jobs are waiting" in str(work.why_torn([taken, held]))
+    assert not work.is_torn([taken, taken]) and not work.is_torn([held, held])
