@@ -28,6 +28,9 @@ CLUSTERS: dict[str, tuple[str, int]] = {
 }
 """Format of the trace -> (types, GPUs of a node) of the cluster it was published with."""
 
+HOURS_FROM_S = 36_000
+"""Times of a shorter trace are shown in minutes."""
+
 READING = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -184,54 +187,63 @@ def _object(
     }
 
 
-def _hours(seconds: float | None) -> str:
-    return "-" if seconds is None else f"{seconds / 3600:.2f}"
+def _in(unit_s: int, seconds: float | None) -> str:
+    return "-" if seconds is None else f"{seconds / unit_s:.2f}"
 
 
 def _plain(value: float | None, form: str) -> str:
     return "-" if value is None else format(value, form)
 
 
-COLUMNS: tuple[tuple[str, Callable[[Any], str]], ...] = (
-    ("POLICY", lambda f: f.policy),
-    ("AVG JCT", lambda f: _hours(f.avg_jct_s)),
-    ("P99 JCT", lambda f: _hours(f.p99_jct_s)),
-    ("MAKESPAN", lambda f: _hours(f.makespan_s)),
-    ("AVG WAIT", lambda f: _hours(f.avg_wait_s)),
-    ("LONGEST WAIT", lambda f: _hours(f.longest_wait_s)),
-    ("TO START", lambda f: _hours(f.longest_first_wait_s)),
-    ("OF BOUND", lambda f: _plain(f.bound_used, ".1%")),
-    ("JAIN", lambda f: _plain(f.jain, ".3f")),
-    ("WORST TENANT", lambda f: _plain(f.worst_slowdown, ".2f")),
-    ("STOPPED", lambda f: str(f.preemptions)),
-    ("GPU-HOURS", lambda f: f"{f.gpu_hours:.0f}"),
-    ("IN USE", lambda f: _plain(f.utilisation, ".1%")),
-)
+Columns = tuple[tuple[str, Callable[[Any], str]], ...]
 
-TENANT_COLUMNS: tuple[tuple[str, Callable[[Any], str]], ...] = (
-    ("TENANT", lambda t: t.name),
-    ("JOBS", lambda t: str(t.jobs)),
-    ("GPU-HOURS", lambda t: f"{t.gpu_hours:.0f}"),
-    ("AVG WAIT", lambda t: _hours(t.avg_wait_s)),
-    ("P99 WAIT", lambda t: _hours(t.p99_wait_s)),
-    ("SLOW-DOWN", lambda t: f"{t.slowdown:.2f}"),
-)
+
+def _columns(unit_s: int) -> Columns:
+    """Of the table of policies, times in this unit."""
+    return (
+        ("POLICY", lambda f: f.policy),
+        ("AVG JCT", lambda f: _in(unit_s, f.avg_jct_s)),
+        ("P99 JCT", lambda f: _in(unit_s, f.p99_jct_s)),
+        ("MAKESPAN", lambda f: _in(unit_s, f.makespan_s)),
+        ("AVG WAIT", lambda f: _in(unit_s, f.avg_wait_s)),
+        ("LONGEST WAIT", lambda f: _in(unit_s, f.longest_wait_s)),
+        ("TO START", lambda f: _in(unit_s, f.longest_first_wait_s)),
+        ("OF BOUND", lambda f: _plain(f.bound_used, ".1%")),
+        ("JAIN", lambda f: _plain(f.jain, ".3f")),
+        ("WORST TENANT", lambda f: _plain(f.worst_slowdown, ".2f")),
+        ("STOPPED", lambda f: str(f.preemptions)),
+        ("GPU-HOURS", lambda f: f"{f.gpu_hours:.0f}"),
+        ("IN USE", lambda f: _plain(f.utilisation, ".1%")),
+    )
+
+
+def _tenant_columns(unit_s: int) -> Columns:
+    return (
+        ("TENANT", lambda t: t.name),
+        ("JOBS", lambda t: str(t.jobs)),
+        ("GPU-HOURS", lambda t: f"{t.gpu_hours:.0f}"),
+        ("AVG WAIT", lambda t: _in(unit_s, t.avg_wait_s)),
+        ("P99 WAIT", lambda t: _in(unit_s, t.p99_wait_s)),
+        ("SLOW-DOWN", lambda t: f"{t.slowdown:.2f}"),
+    )
 
 
 def _text(jobs: list[TraceJob], cluster: Cluster, rows: list[_Row], tenants: bool) -> str:
     models = ", ".join(cluster.models)
+    longest = max((row.figures.makespan_s or 0 for row in rows), default=0)
+    unit_s, unit = (3600, "hours") if longest >= HOURS_FROM_S else (60, "minutes")
     lines = [
         f"{len(jobs)} jobs on {cluster.gpus} GPUs ({models}) in {len(cluster.nodes)} nodes; "
-        "times in hours"
+        f"times in {unit}"
     ]
-    lines += table(COLUMNS, [row.figures for row in rows])
+    lines += table(_columns(unit_s), [row.figures for row in rows])
     for row in rows:
         for why, count in row.figures.refused.items():
             lines.append(f"{row.figures.policy}: {count} jobs were refused: {why}")
         if row.figures.unfinished:
             lines.append(f"{row.figures.policy}: {row.figures.unfinished} jobs never started")
         if tenants:
-            lines += ["", row.figures.policy, *table(TENANT_COLUMNS, row.figures.tenants)]
+            lines += ["", row.figures.policy, *table(_tenant_columns(unit_s), row.figures.tenants)]
     return "\n".join(lines) + "\n"
 
 

@@ -58,9 +58,9 @@ def test_the_table_names_policies_and_figures(sim: Sim) -> None:
     result = sim("--policy", "fifo", "--gpus", "2", "--nodes", "1", "--tenants")
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
-    assert lines[0] == "3 jobs on 2 GPUs (gpu) in 1 nodes; times in hours"
+    assert lines[0] == "3 jobs on 2 GPUs (gpu) in 1 nodes; times in minutes"
     assert lines[1].split()[:3] == ["POLICY", "AVG", "JCT"]
-    assert lines[2].split()[:2] == ["fifo", "0.03"]
+    assert lines[2].split()[:2] == ["fifo", "1.79"]
     assert [line.split()[0] for line in lines[-2:]] == ["vc1", "vc2"]
 
 
