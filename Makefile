@@ -23,9 +23,10 @@ check: setup ## ruff, mypy, import contracts, clang-format
 	@$(RUN)lint-imports
 	@git ls-files '*.c' '*.h' ':!probes/bpf/vmlinux/*' | xargs -r clang-format --dry-run --Werror
 
-bench: setup ## measure: submit path and tracing cost, as JSON
+bench: setup ## measure: submit path, tracing cost and decisions, as JSON
 	@$(RUN)stoker bench submit --json
 	@$(RUN)stoker bench trace --json
+	@$(RUN)stoker bench decide --json
 
 golden: setup ## rewrite the golden files; read the diff before committing it
 	@STOKER_GOLDEN=rewrite $(PY) -m pytest -q tests -k golden
