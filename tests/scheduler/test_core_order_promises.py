@@ -123,7 +123,8 @@ def test_weights_give_device_time() -> None:
     queues = [rec.QueueSet(q, 0, w) for q, w in ((1, 1), (2, 2), (3, 4))]
     run = Run(*queues)
     for _ in range(4000):
-        short = [q for q in (1, 2, 3) if run.core.queue(q, run.now).pending < 3]  # type: ignore[union-attr]
+        waits = {q: run.core.queue(q, run.now) for q in (1, 2, 3)}
+        short = [q for q, info in waits.items() if info and info.pending < 3]
         if short:
             estimate = random.choice((30, 60, 120)) * SECOND
             run.step(*[rec.Submit(1, gpu_milli=1000, estimate_ns=estimate, queue=q) for q in short])
