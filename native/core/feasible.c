@@ -263,7 +263,7 @@ static uint64_t sk_nodes_hold(const struct sk_core *core, const struct sk_ask *a
 		if (ask->options & SK_PACK_TASKS)
 			tasks = sk_most(tasks, here);
 		else
-			tasks += ask->options & SK_SPREAD_TASKS ? here != 0 : here;
+			tasks += ask->options & (SK_SPREAD_TASKS | SK_REPEL) ? here != 0 : here;
 	}
 	return tasks;
 }

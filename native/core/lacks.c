@@ -327,17 +327,39 @@ uint64_t sk_node_lacks(const struct sk_core *core, uint32_t slot, uint32_t node,
 	return sk_lower(fit, sk_whole_lack(&job->ask, &room, id, lacks));
 }
 
+/* How the tasks of a gang want to be, which is their group's company as well. */
+static uint32_t sk_gang_options(const struct sk_core *core, const struct sk_ask *ask)
+{
+	uint32_t options = ask->options & (SK_PACK_TASKS | SK_SPREAD_TASKS);
+
+	if (ask->options & SK_REPEL)
+		options |= SK_SPREAD_TASKS;
+	if (ask->options & SK_ATTRACT && !sk_group_tasks(core, ask->group))
+		options |= SK_PACK_TASKS;
+	return options;
+}
+
 uint64_t sk_lacks_all(const struct sk_core *core, uint32_t slot, uint64_t at_ns,
 		      struct sk_blocked blocked, uint64_t enough, struct sk_lacks *lacks)
 {
-	uint32_t options = core->jobs[slot].ask.options;
-	uint64_t places = 0;
+	uint32_t options = sk_gang_options(core, &core->jobs[slot].ask);
+	struct sk_blocked rest = blocked;
+	uint64_t places = 0, capped = 0;
+
+	rest.models |= blocked.capped;
 
 	for (uint32_t node = sk_node_next(core, 1); node; node = sk_node_next(core, node + 1)) {
 		uint64_t fit = core->nodes[node].up
 				       ? sk_node_lacks(core, slot, node, at_ns, blocked, lacks)
 				       : 0;
 
+		if (fit && blocked.capped) {
+			uint64_t without = sk_node_lacks(core, slot, node, at_ns, rest, NULL);
+			uint64_t of_model = sk_lower(fit - without, blocked.cap - capped);
+
+			capped += options & SK_PACK_TASKS ? 0 : of_model;
+			fit = without + of_model;
+		}
 		if (lacks && fit && !lacks->places)
 			lacks->first = core->nodes[node].id;
 		if (options & SK_PACK_TASKS)

@@ -25,10 +25,13 @@ enum sk_need {
 	SK_NEEDS
 };
 
-/* What the job's queue and those above it may not give now: all devices, or those of models. */
+/* What the job's queue and those above it may not give now: all devices, or those of models; of one
+ * more, the scarcest, only so many tasks. */
 struct sk_blocked {
 	bool all;
 	uint64_t models;
+	uint64_t capped; /* its bit; 0: none */
+	uint64_t cap;
 };
 
 /* What the up nodes lack, each need with the node that lacks least. */

@@ -2,7 +2,7 @@
  *
  * Which limits of its queue and those above it a waiting job would pass, now or once running jobs
  * have ended as estimated. Part of lacks.h. A quota of one model concerns a job that accepts that
- * model: all of its tasks where it accepts no other, one task where it does.
+ * model, and all of its tasks where it accepts no other.
  */
 #include "core/device.h"
 #include "core/fit.h"
@@ -41,40 +41,59 @@ static uint64_t sk_released(const struct sk_core *core, uint32_t queue, uint64_t
 	return milli;
 }
 
-/* What this job would add to what the quota counts; 0 where it need not touch it. */
-static uint64_t sk_adds(const struct sk_core *core, const struct sk_job *job, uint64_t model)
+/* The bit of the quota's model where this job may use such devices; all bits for the quota of all
+ * devices. */
+static uint64_t sk_concerns(const struct sk_core *core, const struct sk_job *job, uint64_t model)
 {
 	uint32_t at = sk_model_find(core, model);
 	uint64_t bit = at ? (uint64_t)1 << (at - 1) : 0;
-	uint64_t milli = job->ask.gpu_milli;
 
-	if (!model || job->models == bit)
-		return milli * job->ask.tasks;
-	return !job->models || job->models & bit ? milli : 0;
+	return !model ? UINT64_MAX : !job->models || job->models & bit ? bit : 0;
+}
+
+static uint64_t sk_left(uint64_t limit, uint64_t used)
+{
+	return limit > used ? limit - used : 0;
+}
+
+/* One limit with so much left: some or all of the job's tasks would pass it. */
+static void sk_limit_block(const struct sk_job *job, uint64_t bits, uint64_t left,
+			   struct sk_blocked *blocked)
+{
+	uint64_t tasks = left / job->ask.gpu_milli;
+
+	if (bits == UINT64_MAX)
+		blocked->all = true;
+	else if (!tasks || bits == job->models)
+		blocked->models |= bits;
+	else if (!blocked->capped || tasks < blocked->cap) {
+		blocked->capped = bits;
+		blocked->cap = tasks;
+	}
 }
 
 struct sk_blocked sk_limits_block(const struct sk_core *core, uint32_t slot, uint64_t at_ns,
 				  struct sk_explain *lines, uint32_t capacity, uint32_t *count)
 {
 	const struct sk_job *job = &core->jobs[slot];
+	uint64_t milli = (uint64_t)job->ask.gpu_milli * job->ask.tasks;
 	struct sk_blocked blocked = {0};
 
 	*count = 0;
 	for (uint32_t queue = job->queue; queue; queue = core->queues[queue].parent)
 		for (uint32_t i = 0; i < core->queues[queue].quotas_n; i++) {
 			const struct sk_quota *quota = &core->queues[queue].quotas[i];
-			uint32_t model = sk_model_find(core, quota->model);
-			uint64_t milli = sk_adds(core, job, quota->model);
+			uint64_t bits = sk_concerns(core, job, quota->model);
 			uint64_t asked = sk_time_add(quota->used_milli, milli);
 
-			if (!milli || asked <= quota->limit_milli)
+			if (!milli || !bits || asked <= quota->limit_milli)
 				continue;
 			if (at_ns > core->now_ns)
 				asked -= sk_released(core, queue, quota->model, at_ns);
 			if (asked <= quota->limit_milli)
 				continue;
-			blocked.all |= !quota->model;
-			blocked.models |= model ? (uint64_t)1 << (model - 1) : 0;
+			sk_limit_block(job, bits, sk_left(quota->limit_milli, asked - milli),
+				       &blocked);
 			if (*count < capacity)
 				lines[(*count)++] =
 					(struct sk_explain){SK_QUEUE_AT_LIMIT,
