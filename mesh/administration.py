@@ -160,13 +160,13 @@ def known_name(name: str, state: State) -> int:
 def _there(name: str, state: State, now_ns: int) -> int:
     number = known_name(name, state)
     if state.core.queue(number, now_ns) is None:
-        raise NotFound(f"there is no queue {name!r}", hint="stoker queue list")
+        raise NotFound(f"there is no queue {name!r}", hint="`stoker queue list` names them")
     return number
 
 
 def _node(name: str, state: State) -> int:
     if name not in state.book.nodes:
-        raise NotFound(f"there is no node {name[:80]!r}", hint="stoker nodes")
+        raise NotFound(f"there is no node {name[:80]!r}", hint="`stoker nodes` names them")
     return name_id(name)
 
 

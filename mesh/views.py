@@ -206,7 +206,8 @@ def _code(number: int) -> str:
 
 def _summary(job: Job, reasons: tuple[schema.ReasonView, ...]) -> str:
     if job.state == "pending":
-        return f"waits: {reasons[0].text}" if reasons else "waits"
+        first = reasons[0].text if reasons else "waits"
+        return first if first.startswith("waits") else f"waits: {first}"
     if job.state in ENDED or job.decision is None:
         return job.reason
     return f"on {job.decision.node}: {job.reason}"

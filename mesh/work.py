@@ -145,7 +145,9 @@ class SubmitWork(Work):
     def answer(self, fates: list[Fate], applied: Applied, state: State) -> Any:
         command, rejected = next(filter(_not_taken, fates), fates[0])
         if rejected is not None and rejected.reason == Reason.UNKNOWN_QUEUE:
-            return NotFound(f"there is no queue {self.queue!r}", hint="stoker queue list")
+            return NotFound(
+                f"there is no queue {self.queue!r}", hint="`stoker queue list` names them"
+            )
         if rejected is not None and rejected.reason != Reason.DUPLICATE:
             return _refusal(rejected, state)
         job = rejected.job if rejected is not None else applied.submitted.get(command, 0)

@@ -168,6 +168,7 @@ class Book:
     def join(self, report: NodeReport) -> None:
         """A node's latest report."""
         self.nodes[report.node] = report
+        self.named(report.labels)
 
     def named(self, names: Iterable[str]) -> None:
         """Labels or models that a command spoke of, for the way back from their ids."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from stoker.mesh import administration, cluster_views, events, identity, schema
@@ -146,6 +147,15 @@ def test_a_label_gives_way_to_another_value_of_its_key(bench: Bench) -> None:
     assert settle(bench, NodeLabelRequest(node="n1", remove=("zone", "t=1"))) is True
     assert settle(bench, NodeLabelRequest(node="n1", remove=("zone", "t=1"))) is False
     assert (node(bench).labels, node(bench).taints) == (("x=1",), ())
+
+
+def test_a_label_of_the_nodes_own_is_shown_and_gives_way_as_well(bench: Bench) -> None:
+    report = bench.replica.state.book.nodes["n1"]
+    labelled = msgspec.structs.replace(report, incarnation=2, labels=("zone=a",))
+    bench.feed(events.Hello("h", labelled))
+    assert node(bench).labels == ("zone=a",)
+    assert settle(bench, NodeLabelRequest(node="n1", labels=("zone=b",))) is True
+    assert node(bench).labels == ("zone=b",)
 
 
 def test_a_reservation_keeps_others_out_until_it_is_over(bench: Bench) -> None:
