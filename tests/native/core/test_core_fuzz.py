@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
+TARGETS = ("fuzz", "bounds", "libfuzzer")
 
 
 def run(*command: str) -> str:
@@ -26,7 +27,7 @@ def harness(tmp_path_factory: pytest.TempPathFactory) -> Path:
     build = tmp_path_factory.mktemp("core-fuzz")
     compilers = ["-DCMAKE_C_COMPILER=clang", "-DCMAKE_CXX_COMPILER=clang++"]
     run("cmake", "-S", ".", "-B", str(build), "-G", "Ninja", "-DSTOKER_SANITIZE=ON", *compilers)
-    run("ninja", "-C", str(build), "stoker_core_fuzz", "stoker_core_bounds")
+    run("ninja", "-C", str(build), *(f"stoker_core_{what}" for what in TARGETS))
     return build / "native" / "core"
 
 
@@ -38,3 +39,8 @@ def test_torn_input_neither_crashes_nor_corrupts(harness: Path, seed: int) -> No
 def test_the_undo_journal_has_room_for_the_dearest_case_of_every_command(harness: Path) -> None:
     lines = run(str(harness / "stoker_core_bounds")).splitlines()
     assert {" ".join(line.split()[:-3]) for line in lines} >= {"node evicted", "gang of 16 placed"}
+
+
+def test_guided_bytes_neither_crash_nor_corrupt(harness: Path, tmp_path: Path) -> None:
+    fuzzer, corpus = harness / "stoker_core_libfuzzer", f"-artifact_prefix={tmp_path}/"
+    run(str(fuzzer), "-seed=3", "-runs=1000", "-max_len=40000", "-verbosity=0", corpus)
