@@ -58,11 +58,13 @@ class Task(NamedTuple):
 
 
 def read_machines(lines: Iterable[str], file: str) -> list[Machine]:
-    """The nodes by name; BadRequest for a bad row, a name twice or none at all."""
+    """The nodes by name; BadRequest for a bad row, a name twice or no GPU at all."""
     found = [_machine(row) for row in _rows(lines, file, NODE_COLUMNS, MACHINES_MAX)]
     names = {machine.name for machine in found}
     if len(names) != len(found):
         raise BadRequest(f"{file}: {len(found)} nodes have only {len(names)} names")
+    if not any(machine.gpus for machine in found):
+        raise BadRequest(f"{file}: none of {len(found)} nodes has a GPU")
     return sorted(found)
 
 

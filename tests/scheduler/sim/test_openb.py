@@ -86,6 +86,7 @@ def test_the_line_is_that_of_the_bad_row() -> None:
         ([], "nodes.csv:1: there is no column sn, cpu_milli, memory_mib, gpu, model"),
         ([NODES], "nodes.csv: no rows"),
         ([NODES, "a,1,1,1,T4", "a,1,1,1,T4"], "nodes.csv: 2 nodes have only 1 names"),
+        ([NODES, "a,1,1,0,"], "nodes.csv: none of 1 nodes has a GPU"),
         ([NODES, "a,1,1,1,"], "nodes.csv:2: model is empty"),
         ([NODES, "a,1,1,65,T4"], "nodes.csv:2: gpu is '65'"),
     ],
