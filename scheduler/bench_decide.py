@@ -26,7 +26,7 @@ from stoker.scheduler.records import (
     QueueSet,
     Request,
     Term,
-    unpack_commands,
+    unpack_places,
 )
 from stoker.scheduler.sim.chance import Chance
 from stoker.scheduler.sim.classes import target_classes
@@ -295,7 +295,7 @@ class _Live:
         self.now_ns += 1_000_000
         before = clock_ns()
         proposal = self.core.propose([ask], self.now_ns, measure=False)
-        placed = next((c for c in unpack_commands(proposal.commands) if type(c) is Place), None)
+        placed = next(unpack_places(proposal.commands), None)
         took = clock_ns() - before
         effects = self.core.apply(proposal.commands, self.now_ns)
         if placed is None:
@@ -327,8 +327,8 @@ def _through(load: Load, clock_ns: Callable[[], int]) -> dict[str, Any]:
         "placed": sum(placed is not None for _, placed in told),
         **_quantiles(sorted(took for took, _ in told), ""),
         "measured": {
-            "p50_us, p99_us, p999_us": "core.propose([Submit]) and unpack_commands up to the"
-            " Place: request object in, decision object out; nothing is committed",
+            "p50_us, p99_us, p999_us": "core.propose([Submit]) and unpack_places: request object"
+            " in, decision object out; nothing is committed",
             "times": MEASURED["times"],
         },
     }

@@ -399,6 +399,16 @@ def unpack_commands(commands: bytes) -> Iterator[Command]:
         at += size
 
 
+def unpack_places(commands: bytes) -> Iterator[Place]:
+    """The decisions in a batch that `propose` made, without what stands between them."""
+    at = 0
+    while at < len(commands):
+        size = commands[at] | commands[at + 1] << 8
+        if commands[at + 2] == PLACE:
+            yield _unpack_place(commands[at : at + size])
+        at += size
+
+
 def _unpack_term(raw: bytes) -> Term:
     return Term(*_TERM.unpack(raw)[3:])
 

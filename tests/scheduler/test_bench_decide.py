@@ -11,7 +11,7 @@ import pytest
 
 from stoker.native.errors import BadRequest
 from stoker.scheduler import bench_decide as bench
-from stoker.scheduler.records import SUBMIT, Place
+from stoker.scheduler.records import SUBMIT, Place, unpack_commands, unpack_places
 from stoker.scheduler.sim.openb import Machine, Task
 
 TINY = bench.Load(
@@ -95,6 +95,14 @@ def test_through_python_is_a_request_in_and_a_decision_out() -> None:
     assert result["through"] == "python"
     assert result["p50_us"] == result["p99_us"] == 5.0
     assert result["decisions"] == result["placed"] == 200
+
+
+def test_decisions_are_those_among_the_commands() -> None:
+    proposal = bench.cluster(TINY).propose(bench.submits(TINY.tasks), 5, measure=False)
+    commands = [c for c in unpack_commands(proposal.commands) if isinstance(c, Place)]
+    assert list(unpack_places(proposal.commands)) == commands
+    assert len(commands) == len(TINY.tasks)
+    assert list(unpack_places(b"")) == []
 
 
 def test_a_live_arrival_is_committed() -> None:
