@@ -79,3 +79,35 @@ def test_sizes_and_shares_for_people() -> None:
         "3 TiB",
     ]
     assert [units.share(n) for n in (0, 5, 500, 2000)] == ["0", "0.005", "0.5", "2"]
+
+
+@pytest.mark.parametrize(
+    ("text", "indexes"),
+    [
+        ("", ()),
+        ("0-3", (0, 1, 2, 3)),
+        ("0-9:4", (0, 4, 8)),
+        ("7,1-2,5", (7, 1, 2, 5)),
+        ("0-255", tuple(range(256))),
+    ],
+)
+def test_indexes_of_an_array(text: str, indexes: tuple[int, ...]) -> None:
+    assert units.indexes(text, "--array") == indexes
+
+
+@pytest.mark.parametrize(
+    "text", ["x", "3-1", "1-", "-1", "1,,2", "0-4:0", "0-256", "0-999999999", "1" * 10]
+)
+def test_what_is_no_list_of_indexes_is_refused(text: str) -> None:
+    with pytest.raises(BadRequest, match="--array"):
+        units.indexes(text, "--array")
+
+
+def test_jobs_to_wait_for_and_whole_seconds() -> None:
+    assert (units.job("7", "--after"), units.job("last", "--after")) == (7, "last")
+    for text in ("", "x", "-1", "7.5", "1" * 19):
+        with pytest.raises(BadRequest, match="--after"):
+            units.job(text, "--after")
+    assert units.whole_seconds("2m", "--backoff") == 120
+    with pytest.raises(BadRequest, match="whole number of seconds"):
+        units.whole_seconds("500ms", "--backoff")
