@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every placement once more, dumb: all nodes, all devices, arithmetic on what the core shows.
 
-Used by test_core_placement.py alone. Knows nothing of indexes, kept ratings or vectors; formulas are
-those of docs/developer/placement.md.
+Used by test_core_placement.py alone. Knows nothing of indexes, kept ratings or vectors; formulas
+are those of docs/developer/placement.md.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ class Chooser:
         after_at = view.cpu_free - ask.cpu_milli, view.memory_free - ask.memory_bytes
         if how == Placement.FGD:
             added = self.waste(view, after, after_at[0]) - self.waste(view, free, before_at[0])
-            return (100 - points(added)) << 16 | sum(free)
+            return 100 - points(added)
         lost = self.worth(view, free, *before_at) - self.worth(view, after, *after_at)
         excess = min(self.equals(ask.cpu_milli), 1 << 20) - each * len(devices)
         return lost + c_divided(excess * self.lack(view, free), 32) + sum(free) // 4
