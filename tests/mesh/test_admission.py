@@ -40,9 +40,34 @@ def test_what_is_asked_is_what_is_logged() -> None:
         assert getattr(spec, field) == getattr(request, field), field
 
 
+@pytest.mark.parametrize("again", [{"retries": 1}, {"preemptible": True}, {"array": (1, 2)}])
+def test_input_is_given_once_to_one_job(again: dict[str, Any]) -> None:
+    with pytest.raises(BadRequest, match="stdin with"):
+        admission.admit(JobRequest(argv=("cat",), stdin=True, **again))
+
+
 @pytest.mark.parametrize(
     ("field", "value", "says"),
     [
+        ("queue", "A b", "queue 'A b' is no name"),
+        ("group", "-", "group '-' is no name"),
+        ("company", "repel", "no group is named"),
+        ("after_any", True, "no job is named"),
+        ("placement", "custom", "scoring function"),
+        ("require", ("a",), "require 'a' is not KEY=VALUE"),
+        ("avoid", tuple(f"k{n}=v" for n in range(5)), "avoid has 5 labels, at most 4"),
+        ("models", ("",), "a device model has 1 to"),
+        ("models", ("m",) * 9, "models has 9 names, at most 8"),
+        ("tasks", 2, "nodes do not run gangs"),
+        ("array", tuple(range(257)), "array has 257 jobs, at most 256"),
+        ("array", (1, 1), "an index twice"),
+        ("array", (-1,), "array is -1"),
+        ("retries", 11, "retries is 11, from 0 to 10"),
+        ("backoff_s", 0, "backoff_s is 0"),
+        ("estimate_s", 0.0, "estimate_s is 0"),
+        ("min_run_s", 5, "not preemptible"),
+        ("same_link", True, "gpu_milli is 0"),
+        ("device_memory_bytes", 1 << 30, "gpu_milli is 0"),
         ("argv", (), "argv is empty"),
         ("argv", ("",), "argv is empty"),
         ("argv", ("a\0b",), "argv holds a NUL"),
