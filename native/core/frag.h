@@ -81,15 +81,16 @@ struct sk_frag_node {
 };
 
 /* Where one request would go on a node. Costs compare between nodes for the same request: the
- * lowest is best, and of equals the first node. They may be negative. */
+ * lowest is best, and of equals the first node. FGD: 1 to 100, so that many are equal; published
+ * results have the nodes in random order. Default: any, they may be negative. */
 struct sk_frag_place {
 	int64_t cost;
 	uint64_t devices; /* bits of their indexes; 0 for a request without devices */
 };
 
 /* -E2BIG: more than SK_FRAG_CLASSES_MAX; -EINVAL: no such policy, a class of more than 1000 milli a
- * device or more than SK_FRAG_DEVICES_MAX devices. No class at all is sound: costs are then best
- * fit alone. */
+ * device or more than SK_FRAG_DEVICES_MAX devices. No class at all is sound: the default's costs
+ * are then best fit alone, FGD's the same for all nodes. */
 int sk_frag_table_init(struct sk_frag_table *table, enum sk_frag_policy policy,
 		       const struct sk_frag_class *classes, uint32_t count);
 

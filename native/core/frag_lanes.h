@@ -187,7 +187,7 @@ SK_LANES_INLINE int64_t SK_LANES(cost)(const struct sk_frag_table *table,
 	if (table->policy != SK_FRAG_FGD)
 		return node_cost - SK_LANES(worth)(table, node, suited, swaps, count);
 	added = node_cost - SK_LANES(used)(table, node, suited, swaps, count);
-	return (int64_t)(100 - sk_frag_score(added)) << 16 | node->idle;
+	return 100 - (int64_t)sk_frag_score(added);
 }
 
 /* One device: each kind that suffices is tried, the first of equals stays. */

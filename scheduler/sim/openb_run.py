@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 from stoker.scheduler.policies import Placement
 from stoker.scheduler.sim import power
 from stoker.scheduler.sim.arrivals import inflated, steady
+from stoker.scheduler.sim.chance import Chance
 from stoker.scheduler.sim.cluster import Cluster, Placed
 from stoker.scheduler.sim.moving import Mover
 from stoker.scheduler.sim.openb import Machine, Task
@@ -81,6 +82,7 @@ class Result(NamedTuple):
 
 def run(what: Run) -> Result:
     """Simulate."""
+    what = what._replace(workload=_in_random_order(what.workload, what.seed))
     if what.rules.departures:
         return _run_staying(what)
     workload, rules = what.workload, what.rules
@@ -117,6 +119,13 @@ def run(what: Run) -> Result:
         workload.name, what.policy, what.seed, done.allocated_pct, done.arrived, done.dropped,
         done.allocation_pct, moves, watts=watts or None, bound=bound or None,
     )  # fmt: skip
+
+
+def _in_random_order(workload: Workload, seed: int) -> Workload:
+    """As published runs have it, which name their nodes by chance and take the lowest of equals."""
+    machines = list(workload.machines)
+    Chance(~seed).shuffle(machines)
+    return workload._replace(machines=machines)
 
 
 def _run_staying(what: Run) -> Result:

@@ -165,7 +165,7 @@ static int64_t cost_of(const struct world *world, const struct sk_frag_node *bef
 	if (world->policy == SK_FRAG_FGD) {
 		double added = (double)(to - from) / 65536;
 
-		return (100 - (int64_t)(100 / (1 + exp(added / 1000)))) * 65536 + idle_of(before);
+		return 100 - (int64_t)(100 / (1 + exp(added / 1000)));
 	}
 	excess = equals(world, request->cpu_milli);
 	if (excess > 1048576)
@@ -401,7 +401,7 @@ static void check_choices(struct sk_frag_table *table, struct sk_frag_node *node
 
 static int64_t published(double added)
 {
-	return (100 - (int64_t)(100 / (1 + exp(added / 1000)))) * 65536;
+	return 100 - (int64_t)(100 / (1 + exp(added / 1000)));
 }
 
 /* Every step of the published score to one milli: waste added by the last processor that the only
@@ -420,8 +420,8 @@ static void check_steps(struct sk_frag_table *table, struct sk_frag_node *node)
 
 		for (uint32_t index = 0; index < 5; index++)
 			free[index] = (uint16_t)((added + index) / 5);
-		CHECK(cost_on(table, node, 1000, 5, free, last) == published(added) + added);
-		CHECK(cost_on(table, node, 999, 5, free, taken) == published(-5.0 * milli) + added);
+		CHECK(cost_on(table, node, 1000, 5, free, last) == published(added));
+		CHECK(cost_on(table, node, 999, 5, free, taken) == published(-5.0 * milli));
 	}
 }
 

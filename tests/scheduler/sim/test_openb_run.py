@@ -13,6 +13,7 @@ from stoker.scheduler.sim.openb_run import (
     Rules,
     Run,
     Workload,
+    _in_random_order,
     deviation,
     mean_curve,
     run,
@@ -79,3 +80,10 @@ def test_a_summary_is_mean_and_population_deviation() -> None:
 def test_deviation_and_curves() -> None:
     assert deviation([1, 3]) == 1
     assert mean_curve([[1, 2, 3], [3, 4]]) == [2, 3]
+
+
+def test_nodes_are_in_another_order_for_each_seed() -> None:
+    machines = [machine(f"n{number:02}", 1) for number in range(20)]
+    orders = [_in_random_order(Workload("w", machines, [ONE]), seed) for seed in (42, 42, 43)]
+    assert orders[0] == orders[1] != orders[2]
+    assert all(sorted(order.machines) == machines for order in orders)
