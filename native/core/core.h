@@ -13,6 +13,8 @@
  *   node.h device.h task.h job.h key.h             the ledger, one noun each
  *   command.h  what each command does              batch.h    is this buffer a batch at all
  *   policy.h   which node                          propose.c apply.c explain.c view.c
+ *   lacks.h expect.h                           why a job waits, and until when
+ *   bench_decide.h                             how long decisions take; no part of the core
  *   snapshot.c restore.c check.c                   the state as bytes, and whether it is sound
  */
 #ifndef STOKER_CORE_CORE_H
