@@ -7,6 +7,7 @@ is fetched.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -31,6 +32,19 @@ CLUSTERS: dict[str, tuple[str, int]] = {
 HOURS_FROM_S = 36_000
 """Times of a shorter trace are shown in minutes."""
 
+
+class FiniteRange(click.FloatRange):
+    """A range of numbers without "nan" and "inf", which compare as if they were inside."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is no number.", param, ctx)
+        return number
+
+
 READING = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -45,21 +59,21 @@ READING = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--limit", type=click.IntRange(1), help="Only so many jobs, the first to arrive.")
 @click.option(
     "--load",
-    type=click.FloatRange(0, min_open=True),
+    type=FiniteRange(1e-6, 1e6),
     default=1.0,
     show_default=True,
     help="Jobs arrive so many times as fast.",
 )
 @click.option(
     "--estimate-error",
-    type=click.FloatRange(0, 1000),
+    type=FiniteRange(0, 1000),
     default=0.0,
     show_default=True,
     help="Estimates are off by a factor of up to 1 + this, either way.",
 )
 @click.option(
     "--restart-seconds",
-    type=click.FloatRange(0),
+    type=FiniteRange(0, 1e6),
     default=30.0,
     show_default=True,
     help="What a stopped job pays when it starts again.",

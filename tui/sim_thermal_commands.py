@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from stoker.tui.sim_jct_commands import FiniteRange, table
+
 if TYPE_CHECKING:
     from stoker.scheduler.policies import Placement
     from stoker.scheduler.sim.thermal import HeatFigures, Room
@@ -36,12 +38,10 @@ def _chosen(ctx: click.Context, param: click.Parameter, value: str) -> list[str]
 @click.option("--cluster", default="kalos", show_default=True, help="Whose devices to simulate.")
 @click.option("--nodes", type=click.IntRange(1, 2048), default=32, show_default=True)
 @click.option("--gpus", type=click.IntRange(1, 16), default=8, show_default=True, help="Of a node.")
-@click.option(
-    "--hours", type=click.FloatRange(0, 10_000, min_open=True), default=24.0, show_default=True
-)
+@click.option("--hours", type=FiniteRange(0.01, 10_000), default=24.0, show_default=True)
 @click.option(
     "--load",
-    type=click.FloatRange(0, 2, min_open=True),
+    type=FiniteRange(0.001, 2),
     default=0.6,
     show_default=True,
     help="Device time that jobs ask for over what there is.",
@@ -49,7 +49,7 @@ def _chosen(ctx: click.Context, param: click.Parameter, value: str) -> list[str]
 @click.option(
     "--limit",
     "limit_c",
-    type=click.FloatRange(20, 150),
+    type=FiniteRange(20, 150),
     default=85.0,
     show_default=True,
     help="Degrees at which a device slows down.",
@@ -57,21 +57,21 @@ def _chosen(ctx: click.Context, param: click.Parameter, value: str) -> list[str]
 @click.option(
     "--warmer",
     "warmer_c",
-    type=click.FloatRange(-50, 50),
+    type=FiniteRange(-50, 50),
     default=0.0,
     show_default=True,
     help="Degrees by which the room is warmer than in the telemetry.",
 )
 @click.option(
     "--faulty",
-    type=click.FloatRange(0, 1),
+    type=FiniteRange(0, 1),
     default=0.0,
     show_default=True,
     help="Share of devices whose cooling is faulty.",
 )
 @click.option(
     "--neighbours",
-    type=click.FloatRange(0, 1),
+    type=FiniteRange(0, 1),
     default=0.0,
     show_default=True,
     help="Kelvin by which a device warms its node's others per watt.",
@@ -158,8 +158,6 @@ COLUMNS: tuple[tuple[str, Callable[[Any], str]], ...] = (
 
 
 def _text(known: Fit, room: Room, rows: list[HeatFigures]) -> str:
-    from stoker.tui.sim_jct_commands import table
-
     lines = [
         f"{room.nodes} nodes of {room.node_gpus} devices, {room.hours:g} h, limit "
         f"{room.limit_c:g} C; {known.kelvin_per_w:.3f} K/W, {known.idle_w:.0f} W at rest",

@@ -125,3 +125,11 @@ def test_gpus_are_divided_among_nodes() -> None:
 def test_tables_are_aligned() -> None:
     columns = (("A", str), ("LONG", lambda n: str(n * 10)))
     assert table(columns, [1, 222]) == ["A    LONG", "1      10", "222  2220"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--load", "nan"], ["--load", "0"], ["--restart-seconds", "inf"], ["--estimate-error", "-1"]],
+)
+def test_options_out_of_range_are_refused(sim: Sim, words: list[str]) -> None:
+    assert sim(*words).exit_code == 2

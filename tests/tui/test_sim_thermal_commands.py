@@ -65,6 +65,8 @@ def test_a_cluster_that_the_telemetry_lacks_is_told(sim: Sim) -> None:
     assert "no gpu_power_w_venus" in str(result.exception)
 
 
-@pytest.mark.parametrize("words", [["--policy", "magic"], ["--load", "3"], ["--hours", "0"]])
+@pytest.mark.parametrize(
+    "words", [["--policy", "magic"], ["--load", "3"], ["--hours", "0"], ["--hours", "nan"]]
+)
 def test_options_out_of_range_are_refused(sim: Sim, words: list[str]) -> None:
     assert sim(*words).exit_code == 2
