@@ -145,12 +145,6 @@ static bool sk_expect_place(const struct sk_core *core, uint32_t slot, const str
 	return true;
 }
 
-/* Whether a job that does not fit holds up those behind it. */
-static bool sk_order_blocks(uint16_t order)
-{
-	return order != SK_ORDER_ANY;
-}
-
 static bool sk_expect_amount(const struct sk_core *core, uint32_t slot, struct sk_ends *ends,
 			     uint64_t *at_ns)
 {
@@ -160,7 +154,7 @@ static bool sk_expect_amount(const struct sk_core *core, uint32_t slot, struct s
 	struct sk_flow flow = {ends, 0, sk_amount_free(core, job, devices), *at_ns};
 	uint32_t ahead = 0, at = slot;
 
-	if (!job->hold && sk_order_blocks(core->queues[job->queue].order))
+	if (!job->hold && sk_pending_blocks(core->queues[job->queue].order))
 		at = sk_pending_first(core, job->queue, kind);
 	if (at != slot && !sk_expect_place(core, at, ends, &flow.at_ns))
 		return false;

@@ -145,7 +145,7 @@ static struct sk_explain sk_ahead(const struct sk_core *core, uint32_t slot)
 /* Whether those ahead hold it up: never where nobody blocks. */
 static bool sk_held_up(const struct sk_core *core, const struct sk_job *job, uint32_t ahead)
 {
-	return ahead && core->queues[job->queue].order != SK_ORDER_ANY;
+	return ahead && sk_pending_blocks(core->queues[job->queue].order);
 }
 
 /* The job of another queue that the order looks at before this one, which itself could start. */

@@ -23,6 +23,13 @@ static inline struct sk_pending *sk_pending_of(const struct sk_core *core, uint3
 
 /* Whether two orders use the same levels, so that jobs may stay where they are. */
 bool sk_pending_same_levels(uint16_t a, uint16_t b);
+/* Whether a job that does not fit holds up all behind it; elsewhere some of them may overtake. */
+static inline bool sk_pending_blocks(uint16_t order)
+{
+	return order == SK_ORDER_FIFO || order == SK_ORDER_BACKFILL ||
+	       order == SK_ORDER_CONSERVATIVE;
+}
+
 /* The level that this job has in its queue now; 0 goes first. */
 uint16_t sk_pending_level(const struct sk_core *core, const struct sk_job *job);
 /* The level of a time. */

@@ -6,21 +6,24 @@
 #include "core/fit.h"
 #include "core/subset.h"
 
-/* From the closest to the loosest: devices are together if they agree in all that is named. */
-enum { SK_SAME_LINK_LEVEL = 1, SK_SAME_NUMA_LEVEL = 2, SK_SAME_BUS_LEVEL = 4 };
-static const uint8_t sk_levels[] = {
-	SK_SAME_LINK_LEVEL | SK_SAME_NUMA_LEVEL | SK_SAME_BUS_LEVEL,
-	SK_SAME_LINK_LEVEL | SK_SAME_NUMA_LEVEL,
-	SK_SAME_LINK_LEVEL,
-	SK_SAME_NUMA_LEVEL,
+/* Where a device is, as one number; devices are together at a level if they agree in its bits. */
+#define SK_PLACE_LINK (UINT64_C(0xffff) << 32)
+#define SK_PLACE_NUMA (UINT64_C(0xffff) << 16)
+#define SK_PLACE_BUS UINT64_C(0xffff)
+
+/* From the closest to the loosest. */
+static const uint64_t sk_levels[] = {
+	SK_PLACE_LINK | SK_PLACE_NUMA | SK_PLACE_BUS,
+	SK_PLACE_LINK | SK_PLACE_NUMA,
+	SK_PLACE_LINK,
+	SK_PLACE_NUMA,
 	0,
 };
+#define SK_LEVELS_COUNT (sizeof sk_levels / sizeof sk_levels[0])
 
-static bool sk_together(const struct sk_device *a, const struct sk_device *b, uint32_t level)
+static uint64_t sk_place_of(const struct sk_device *device)
 {
-	return !(level & SK_SAME_LINK_LEVEL && a->link != b->link) &&
-	       !(level & SK_SAME_NUMA_LEVEL && a->numa != b->numa) &&
-	       !(level & SK_SAME_BUS_LEVEL && a->bus != b->bus);
+	return (uint64_t)device->link << 32 | (uint64_t)device->numa << 16 | device->bus;
 }
 
 static bool sk_takes_whole(const struct sk_core *core, const struct sk_job *job, uint32_t node,
@@ -31,63 +34,64 @@ static bool sk_takes_whole(const struct sk_core *core, const struct sk_job *job,
 	return sk_device_free(device) == SK_MILLI && !sk_fit_device(job, device);
 }
 
-/* The candidates that are together with this one. */
-static uint64_t sk_group_mask(const struct sk_core *core, uint32_t node, uint64_t candidates,
-			      uint32_t index, uint32_t level)
+/* The candidates that are together with the first of them. */
+static uint64_t sk_group_mask(const uint64_t *places, uint64_t candidates, uint64_t level)
 {
-	const struct sk_device *first = sk_device_at(core, node, index);
-	uint64_t mask = 0;
+	uint64_t first = places[__builtin_ctzll(candidates)], mask = 0;
 
 	for (uint64_t left = candidates; left; left &= left - 1) {
 		uint32_t at = (uint32_t)__builtin_ctzll(left);
 
-		if (sk_together(first, sk_device_at(core, node, at), level))
-			mask |= (uint64_t)1 << at;
+		mask |= (uint64_t)(((first ^ places[at]) & level) == 0) << at;
 	}
 	return mask;
 }
 
 /* The smallest group of this level that has `count`, or 0. */
-static uint64_t sk_group_best(const struct sk_core *core, uint32_t node, uint64_t candidates,
-			      uint32_t count, uint32_t level)
+static uint64_t sk_group_best(const uint64_t *places, uint64_t candidates, uint32_t count,
+			      uint64_t level)
 {
+	uint32_t least = UINT32_MAX;
 	uint64_t best = 0;
 
 	for (uint64_t left = candidates; left;) {
-		uint64_t mask =
-			sk_group_mask(core, node, left, (uint32_t)__builtin_ctzll(left), level);
+		uint64_t mask = sk_group_mask(places, left, level);
 		uint32_t size = (uint32_t)__builtin_popcountll(mask);
 
 		left &= ~mask;
-		if (size >= count && (!best || size < (uint32_t)__builtin_popcountll(best)))
-			best = mask;
+		if (size < count || size >= least)
+			continue;
+		best = mask;
+		least = size;
 	}
 	return best;
 }
 
-static bool sk_link_allowed(const struct sk_core *core, const struct sk_job *job, uint32_t node,
-			    uint64_t group, uint32_t level)
+static bool sk_link_allowed(const struct sk_job *job, const uint64_t *places, uint64_t group,
+			    uint64_t level)
 {
 	if (!(job->ask.options & SK_SAME_LINK) || job->ask.gpu_milli <= SK_MILLI)
 		return true;
-	return level & SK_SAME_LINK_LEVEL &&
-	       sk_device_at(core, node, (uint32_t)__builtin_ctzll(group))->link;
+	return level & SK_PLACE_LINK && places[__builtin_ctzll(group)] & SK_PLACE_LINK;
 }
 
 static bool sk_subset_whole(const struct sk_core *core, const struct sk_job *job, uint32_t node,
 			    uint64_t among, struct sk_place *place)
 {
-	uint32_t count = job->ask.gpu_milli / SK_MILLI;
-	uint64_t candidates = 0, group = 0;
+	uint32_t count = job->ask.gpu_milli / SK_MILLI, found = 0;
+	uint64_t places[SK_NODE_DEVICES_MAX], candidates = 0, group = 0;
 
 	for (uint32_t index = 0; index < core->nodes[node].devices; index++)
-		if (among >> index & 1 && sk_takes_whole(core, job, node, index))
+		if (among >> index & 1 && sk_takes_whole(core, job, node, index)) {
+			places[index] = sk_place_of(sk_device_at(core, node, index));
 			candidates |= (uint64_t)1 << index;
-	if ((uint32_t)__builtin_popcountll(candidates) < count)
+			found++;
+		}
+	if (found < count)
 		return false;
-	for (uint32_t i = 0; i < sizeof sk_levels && !group; i++) {
-		group = sk_group_best(core, node, candidates, count, sk_levels[i]);
-		if (group && !sk_link_allowed(core, job, node, group, sk_levels[i]))
+	for (uint32_t i = 0; i < SK_LEVELS_COUNT && !group; i++) {
+		group = sk_group_best(places, candidates, count, sk_levels[i]);
+		if (group && !sk_link_allowed(job, places, group, sk_levels[i]))
 			group = 0;
 	}
 	if (!group)
@@ -95,7 +99,7 @@ static bool sk_subset_whole(const struct sk_core *core, const struct sk_job *job
 	for (uint32_t i = 0; i < count; i++, group &= group - 1)
 		place->shares[i] = (struct sk_share){(uint16_t)__builtin_ctzll(group), SK_MILLI};
 	place->shares_n = (uint16_t)count;
-	return place->shares[count - 1].milli != 0;
+	return true;
 }
 
 static bool sk_subset_share(const struct sk_core *core, const struct sk_job *job, uint32_t node,
