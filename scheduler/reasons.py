@@ -291,7 +291,7 @@ _SENTENCES: Final[dict[int, str]] = {
     Reason.NOT_CUSTOM: "the placement of job {job} is not left to outside",
     Reason.GANG_SPREAD: "a task of the same job runs there",
     Reason.GANG_PACKED: "a task of the same job runs elsewhere",
-    Reason.NO_NODE_HAS_LABELS: "none of {have} nodes has the labels and taints it asks for",
+    Reason.NO_NODE_HAS_LABELS: "none of {have} nodes has the labels it asks for",
     Reason.NO_NODE_HAS_MODEL: "no node that it accepts has a device of the model it asks for",
     Reason.NO_NODE_HAS_DEVICE_MEMORY: (
         "asks for {asked} bytes of a device's memory, the largest has {have}"

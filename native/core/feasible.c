@@ -110,7 +110,7 @@ static uint64_t sk_node_holds(const struct sk_core *core, uint32_t slot, const s
 	const struct sk_node *node = &core->nodes[slot];
 	uint64_t tasks = core->limits.node_tasks;
 
-	if (sk_fit_kind(core, ask, models, slot))
+	if (sk_fit_lasting(core, ask, models, slot))
 		return 0;
 	if (ask->gpu_milli)
 		tasks = sk_least(tasks, sk_node_holds_devices(core, slot, ask, models));
@@ -121,7 +121,7 @@ static uint64_t sk_node_holds(const struct sk_core *core, uint32_t slot, const s
 	return tasks;
 }
 
-/* The most that one node has, among those whose labels and taints do. */
+/* The most that one node has, among those whose labels do. */
 struct sk_largest {
 	uint64_t nodes;
 	uint64_t of_model;
@@ -160,9 +160,9 @@ static struct sk_largest sk_largest_of(const struct sk_core *core, const struct 
 	struct sk_largest largest = {0};
 
 	for (uint32_t slot = sk_node_next(core, 1); slot; slot = sk_node_next(core, slot + 1)) {
-		uint16_t kind = sk_fit_kind(core, ask, models, slot);
+		uint16_t kind = sk_fit_lasting(core, ask, models, slot);
 
-		largest.nodes += !sk_fit_kind(core, ask, 0, slot);
+		largest.nodes += !sk_fit_lasting(core, ask, 0, slot);
 		if (kind)
 			continue;
 		largest.of_model++;

@@ -57,14 +57,24 @@ static bool sk_tolerates(const struct sk_ask *ask, uint64_t taint)
 	return false;
 }
 
-static uint16_t sk_fit_labels(const struct sk_ask *ask, const struct sk_node *node)
+uint16_t sk_fit_lasting(const struct sk_core *core, const struct sk_ask *ask, uint64_t models,
+			uint32_t slot)
 {
+	const struct sk_node *node = &core->nodes[slot];
+
+	if (ask->gpu_milli && models && !(node->models & models))
+		return SK_WRONG_MODEL;
 	for (uint32_t i = 0; i < SK_JOB_LABELS_MAX && ask->require[i]; i++)
 		if (!sk_label_find(node, ask->require[i]))
 			return SK_LABEL_MISSING;
 	for (uint32_t i = 0; i < SK_JOB_LABELS_MAX && ask->avoid[i]; i++)
 		if (sk_label_find(node, ask->avoid[i]))
 			return SK_LABEL_AVOIDED;
+	return SK_REASON_NONE;
+}
+
+static uint16_t sk_fit_taints(const struct sk_ask *ask, const struct sk_node *node)
+{
 	for (uint32_t i = 0; i < node->labels_n; i++)
 		if (node->labels[i].flags & SK_LABEL_TAINT &&
 		    !sk_tolerates(ask, node->labels[i].label))
@@ -75,11 +85,9 @@ static uint16_t sk_fit_labels(const struct sk_ask *ask, const struct sk_node *no
 uint16_t sk_fit_kind(const struct sk_core *core, const struct sk_ask *ask, uint64_t models,
 		     uint32_t slot)
 {
-	const struct sk_node *node = &core->nodes[slot];
+	uint16_t reason = sk_fit_lasting(core, ask, models, slot);
 
-	if (ask->gpu_milli && models && !(node->models & models))
-		return SK_WRONG_MODEL;
-	return sk_fit_labels(ask, node);
+	return reason ? reason : sk_fit_taints(ask, &core->nodes[slot]);
 }
 
 /* Others may use a reserved node until its time comes, if they are gone by then. */

@@ -19,7 +19,10 @@ uint64_t sk_model_mask(const struct sk_core *core, const struct sk_ask *ask);
 /* The label of a node, or NULL. */
 const struct sk_label *sk_label_find(const struct sk_node *node, uint64_t label);
 
-/* SK_REASON_NONE, or which of labels, taints and models keeps such jobs off this node for good. */
+/* SK_REASON_NONE, or which of labels and models keeps such jobs off this node for good. */
+uint16_t sk_fit_lasting(const struct sk_core *core, const struct sk_ask *ask, uint64_t models,
+			uint32_t node);
+/* The same with taints, which come and go: a drained node takes jobs again. */
 uint16_t sk_fit_kind(const struct sk_core *core, const struct sk_ask *ask, uint64_t models,
 		     uint32_t node);
 /* The same with reservations and company, as they are now. */

@@ -126,7 +126,7 @@ class Oracle(Jobs):
     def holds_empty(self, ask: rec.Submit, node: Node) -> int:
         """Tasks of this kind that fit on the node when nothing else is there."""
         try:
-            self.refuse_kind(ask, node)
+            self.refuse_lasting(ask, node)
         except No:
             return 0
         models = self.known_models(ask)

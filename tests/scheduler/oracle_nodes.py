@@ -151,6 +151,12 @@ class Nodes(State):
         return set(ask.models) & set(self.models)
 
     def refuse_kind(self, ask: rec.Submit, node: Node) -> None:
+        self.refuse_lasting(ask, node)
+        taints = {label for label, (_, taint, _) in node.labels.items() if taint}
+        if taints - set(ask.tolerate):
+            raise No(R.NOT_TOLERATED)
+
+    def refuse_lasting(self, ask: rec.Submit, node: Node) -> None:
         models = self.known_models(ask)
         if ask.gpu_milli and models and not models & {d.model for d in node.devices}:
             raise No(R.WRONG_MODEL)
@@ -158,9 +164,6 @@ class Nodes(State):
             raise No(R.LABEL_MISSING)
         if any(label in node.labels for label in ask.avoid):
             raise No(R.LABEL_AVOIDED)
-        taints = {label for label, (_, taint, _) in node.labels.items() if taint}
-        if taints - set(ask.tolerate):
-            raise No(R.NOT_TOLERATED)
 
     def refuse_reserved(self, job: Job, node: Node) -> None:
         since, until, queue = node.reserved
