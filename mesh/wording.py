@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The core's reasons as sentences in which queues, jobs and moments have names people use.
 
-Relied on by work and views. Pure. Owns which figure of which reason is the id of a queue or a
-moment; everything else is said by `scheduler/reasons.py`.
+Relied on by work and views. Pure. Owns which figure of which reason is the id of a queue, of a
+label, or a moment; everything else is said by `scheduler/reasons.py`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,15 @@ from stoker.scheduler.reasons import Reason, sentence
 
 _QUEUE_IN_JOB = frozenset({Reason.OVER_LIMIT, Reason.QUEUE_AT_LIMIT, Reason.QUEUE_TURN})
 _QUEUE_IN_ASKED = frozenset({Reason.UNKNOWN_QUEUE, Reason.QUEUE_NOT_LEAF})
+_NAME_IN_ASKED = frozenset(
+    {
+        Reason.NEEDS_TOLERATION,
+        Reason.NEEDS_LABELS,
+        Reason.NO_NODE_HAS_LABELS,
+        Reason.NO_NODE_HAS_MODEL,
+    }
+)
+"""`asked` is the id of one label, taint or model that is in the way."""
 _MOMENT: dict[int, str] = {
     Reason.WAITS_UNTIL: "waits {wait} until its next attempt",
     Reason.EXPECTED_START: "expected to start in {wait}",
@@ -40,7 +49,9 @@ def words(
         figures["job"] = book.queue_name(job)
     elif reason in _QUEUE_IN_ASKED:
         figures["asked"] = book.queue_name(asked)
-    return sentence(reason, **figures, count=count)
+    text = sentence(reason, **figures, count=count)
+    name = book.word(asked) if reason in _NAME_IN_ASKED else ""
+    return f"{text} ({name})" if name else text
 
 
 def span(ns: int) -> str:

@@ -7,7 +7,7 @@ import pytest
 
 from stoker.mesh import views, wording
 from stoker.scheduler.book import Book
-from stoker.scheduler.names import queue_id
+from stoker.scheduler.names import name_id, queue_id
 from stoker.scheduler.reasons import Reason
 from stoker.scheduler.remedies import Remedy
 
@@ -36,6 +36,15 @@ def test_a_queue_is_named() -> None:
     assert "default" in wording.words(book, Reason.OVER_LIMIT, job=0, asked=7, have=5)
     gone = wording.words(book, Reason.QUEUE_NOT_LEAF, asked=queue_id("gone"))
     assert f"queue-{queue_id('gone'):x}" in gone
+
+
+def test_a_taint_in_the_way_is_named() -> None:
+    book = Book()
+    book.named(["team=x"])
+    taint = name_id("team=x")
+    said = wording.words(book, Reason.NEEDS_TOLERATION, asked=taint, count=2)
+    assert said.endswith("does not tolerate: 2 (team=x)")
+    assert wording.words(book, Reason.NEEDS_TOLERATION, asked=5, count=2).endswith(": 2")
 
 
 def test_a_moment_to_come_is_a_span() -> None:
