@@ -199,7 +199,8 @@ def _measured(load: Load) -> dict[str, Any]:
 MEASURED: Final = {
     "p50_us, p99_us, p999_us": "propose of one arriving job: checked, placed on a node and devices,"
     " written as the commands to commit; nothing is committed. Jobs that do not fit count as well",
-    "apply_*": "apply of those commands, the commit to the state",
+    "apply_*": "apply of those commands, the commit to the state, and the bringing up to date of "
+    "ratings that the scheduler does after every apply, also after those of departures",
     "both_*": "the two together for the same job",
     "decisions_per_s": f"propose of {BATCH} arriving jobs at once, jobs per second in the median"
     " batch; committed_per_s: with their apply",

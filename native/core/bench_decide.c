@@ -74,6 +74,7 @@ __attribute__((noinline)) int sk_bench_decision(struct sk_core *core, const void
 	return sk_core_propose(core, requests, size, now_ns, seed, proposal);
 }
 
+/* With what the scheduler does after every apply. */
 static void sk_bench_apply(struct sk_bench *bench, const void *commands, size_t size)
 {
 	size_t consumed;
@@ -82,6 +83,8 @@ static void sk_bench_apply(struct sk_bench *bench, const void *commands, size_t 
 	if (!bench->error)
 		bench->error = sk_core_apply(bench->core, commands, size, 0, bench->now_ns,
 					     &bench->effects, &consumed);
+	if (!bench->error)
+		sk_core_settle(bench->core, SK_SETTLE_EACH);
 }
 
 static void sk_bench_leave(struct sk_bench *bench, bool devices)

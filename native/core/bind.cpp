@@ -28,9 +28,6 @@ namespace nb = nanobind;
 namespace
 {
 
-// Ratings brought up to date after a batch, when nobody waits for a decision.
-constexpr uint32_t SETTLE_EACH = 256;
-
 [[noreturn]] void raise_errno(int negative, const char *what)
 {
 	errno = -negative;
@@ -141,7 +138,7 @@ class Core
 			if (error && error != -ENOBUFS)
 				raise_errno(error, "apply");
 			if (!error)
-				sk_core_settle(core_, SETTLE_EACH);
+				sk_core_settle(core_, SK_SETTLE_EACH);
 			if (!error && told.empty())
 				return to_bytes(effects_.data(), effects.count * sizeof(sk_effect));
 			told.insert(told.end(), effects_.data(), effects_.data() + effects.count);

@@ -153,6 +153,7 @@ int sk_core_candidates(struct sk_core *core, uint64_t job, const struct sk_place
 
 /* Bring ratings up to date ahead of the next decisions, at most `budget` of them: what is done here
  * is not to be done there. For a leader that has nothing to decide just now. */
+#define SK_SETTLE_EACH 256u /* budget after each apply: some 10 us at most */
 void sk_core_settle(struct sk_core *core, uint32_t budget);
 /* Whether all ratings that are kept equal ratings from scratch. */
 bool sk_core_scores_check(struct sk_core *core);
