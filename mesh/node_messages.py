@@ -7,6 +7,7 @@ sender's, or more than a node may send is refused here, so no message can stop t
 
 from __future__ import annotations
 
+import math
 from typing import TypeVar
 
 import msgspec
@@ -19,6 +20,7 @@ from stoker.scheduler.nouns import (
     JOB_SAMPLES_MAX,
     LABELS_PER_REPORT_MAX,
     DeviceInfo,
+    DeviceSample,
     NodeReport,
     Observation,
     Outcome,
@@ -109,7 +111,14 @@ def observation(data: bytes, node: str) -> Observation:
         raise BadRequest(f"{len(found.jobs)} jobs in a sample, at most {JOB_SAMPLES_MAX}")
     if not all(0 <= each.device_ns < _U63 for each in found.jobs):
         raise BadRequest(f"the sample of {node} has a device time out of range")
+    if not all(map(_finite, found.devices)):
+        raise BadRequest(f"the sample of {node} has a reading that is no number")
     return found
+
+
+def _finite(sample: DeviceSample) -> bool:
+    readings = (sample.busy_ratio, sample.power_w, sample.temperature_c)
+    return all(reading is None or math.isfinite(reading) for reading in readings)
 
 
 def range_ask(data: bytes) -> RangeAsk:

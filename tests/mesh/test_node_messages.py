@@ -16,7 +16,7 @@ from stoker.mesh.state import State
 from stoker.mesh.work import HelloWork, OutcomeWork
 from stoker.native.errors import BadRequest
 from stoker.scheduler.core import Limits
-from stoker.scheduler.nouns import DeviceInfo, NodeReport, Observation, Outcome
+from stoker.scheduler.nouns import DeviceInfo, DeviceSample, NodeReport, Observation, Outcome
 
 encode = msgspec.msgpack.encode
 ANY = st.integers(-(2**63), 2**64 - 1)
@@ -94,6 +94,13 @@ def test_any_bytes_are_refused_or_decoded(data: bytes) -> None:
 def test_deep_nesting_is_refused(data: bytes) -> None:
     with pytest.raises(BadRequest):
         node_messages.outcomes(data)
+
+
+@pytest.mark.parametrize("reading", [float("nan"), float("inf"), -float("inf")])
+def test_a_reading_that_is_no_number_is_refused(reading: float) -> None:
+    for fields in ({"power_w": reading}, {"temperature_c": reading}, {"busy_ratio": reading}):
+        sample = Observation(1, "n1", 1, 0, 0, (DeviceSample("gpu", **fields),))
+        refused(lambda data: node_messages.observation(data, "n1"), sample, "no number")
 
 
 def refused(decode: Any, message: Any, says: str) -> None:

@@ -14,7 +14,15 @@ from stoker.mesh.command import Accepted, DesiredState, NodeReply
 from stoker.mesh.identity import Identity
 from stoker.native.errors import BadRequest, NotFound, Refused, Unavailable
 from stoker.scheduler.book import Job
-from stoker.scheduler.nouns import ForgetJob, Observation, StartJob, StopJob, Usage
+from stoker.scheduler.hints import Sample
+from stoker.scheduler.nouns import (
+    DeviceSample,
+    ForgetJob,
+    Observation,
+    StartJob,
+    StopJob,
+    Usage,
+)
 from tests.mesh.bench import BOB, CLUSTER, LEADER, LIMITS, Bench
 
 
@@ -29,6 +37,19 @@ def bench(signer: Identity) -> Bench:
 
 
 # --- jobs -----------------------------------------------------------------------------------------
+
+
+def test_what_is_seen_of_devices_reaches_the_core(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[int, Sample]] = []
+    monkeypatch.setattr(
+        bench.replica.state.core, "observe_device", lambda _, *more: seen.append(more)
+    )
+    known = bench.replica.state.book.nodes["n1"].devices
+    samples = (DeviceSample("nowhere", 1.0), DeviceSample(known[-1].id, 0.5, 300.0, None))
+    bench.feed(events.Observed("n1", Observation(41, "n1", 1, 100, 1 << 30, samples)))
+    assert seen == [(len(known) - 1, Sample(41, 300.0, None, None, 0.5))]
 
 
 def test_from_submit_to_end(bench: Bench) -> None:
