@@ -41,8 +41,6 @@ from stoker.mesh.work import (
 )
 from stoker.native.errors import Corrupt, NotFound, Refused, StokerError, Unavailable
 from stoker.scheduler.book import Job
-from stoker.scheduler.hints import Sample
-from stoker.scheduler.names import name_id
 from stoker.scheduler.nouns import Observation
 
 BOOK_BYTES_MAX = 256 << 20
@@ -213,23 +211,7 @@ class Replica:
             self.count("observation_unknown_node")
             return
         self.observations[event.node] = (event.observation, now_ns)
-        number = name_id(event.node)
-        self.state.core.observe(number, event.observation.id, event.observation.load_milli)
-        self._observe_devices(number, event)
-
-    def _observe_devices(self, number: int, event: events.Observed) -> None:
-        """Power and temperature for the placements that go by them; a device is known by its id."""
-        report = self.state.book.nodes[event.node]
-        places = {device.id: index for index, device in enumerate(report.devices)}
-        for seen in event.observation.devices:
-            if seen.id in places:
-                sample = Sample(
-                    event.observation.id,
-                    power_w=seen.power_w,
-                    temperature_c=seen.temperature_c,
-                    busy=seen.busy_ratio,
-                )
-                self.state.core.observe_device(number, places[seen.id], sample)
+        self.state.observe(event.node, event.observation)
 
     def _disk_changed(self, event: events.Disk, now_ns: int) -> None:
         self._disk = event.why

@@ -41,12 +41,14 @@ from stoker.scheduler.effects import (
     StateChanged,
     Stop,
 )
+from stoker.scheduler.hints import Sample
 from stoker.scheduler.names import name_id
 from stoker.scheduler.nouns import (
     ENDED,
     Action,
     Decision,
     ForgetJob,
+    Observation,
     Outcome,
     Owner,
     Record,
@@ -225,6 +227,23 @@ class State:
             self.book.queues[blob.queue] = blob.name
         else:
             self.book.queues.pop(blob.queue, None)
+
+    # --- what is seen, which is not replicated ----------------------------------------------------
+
+    def observe(self, node: str, seen: Observation) -> None:
+        """Load, power and temperature for the placements that go by them."""
+        number = name_id(node)
+        self.core.observe(number, seen.id, seen.load_milli)
+        places = {device.id: index for index, device in enumerate(self.book.nodes[node].devices)}
+        for one in seen.devices:
+            if one.id in places:
+                sample = Sample(
+                    seen.id,
+                    power_w=one.power_w,
+                    temperature_c=one.temperature_c,
+                    busy=one.busy_ratio,
+                )
+                self.core.observe_device(number, places[one.id], sample)
 
     # --- effects of the core ----------------------------------------------------------------------
 
