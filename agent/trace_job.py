@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -26,7 +26,6 @@ from stoker.probes.trace import (
     JobTrace,
     TraceSummary,
     Window,
-    pack_open_states,
 )
 
 SUMMARY_FILE = "trace.json"
@@ -52,7 +51,9 @@ class TracedJob:
         cgroup_id: int,
         host: HostProbes | None,
         dropped: Mapping[str, int],
+        feed: Callable[[], None],
     ) -> None:
+        """`feed` brings the spans that wait in the ring to the jobs they belong to."""
         self.begun = begun
         self.cgroup_id = cgroup_id
         self._segments, self._store = segments, store
@@ -61,6 +62,7 @@ class TracedJob:
         self._trace: JobTrace | None = None
         self._followed = False
         self._dropped = dropped
+        self._feed = feed
         self._held: list[bytes] = []
         self._held_lost = 0
         self._absent: dict[str, str] = {}
@@ -220,7 +222,8 @@ class TracedJob:
         if self._host is None or self._trace is None or not self._followed:
             return
         times = self._host.read(self.cgroup_id)
-        self._trace.add_spans(pack_open_states(times.threads, times.t_ns))
+        self._feed()  # what ended before the reading comes before what went on in it
+        self._trace.add_open_states(times.threads, times.asked_ns)
         self._trace.set_host_times({thread.tid: thread.times for thread in times.threads})
 
     def _complete(self, summary: TraceSummary) -> TraceSummary:

@@ -226,6 +226,7 @@ class Tracer:
             cgroup_id=cgroup_id,
             host=self._host,
             dropped=self._dropped,
+            feed=self._feed_spans,
         )
         self._traced[begun.key] = job
         if cgroup_id:

@@ -124,8 +124,9 @@ class HostProbes:
 
     def read(self, job: int) -> HostTimes:
         """Times of one job's threads now, as far as seen since `attached_ns`."""
+        now_ns = time.monotonic_ns()
         return self._read(job).get(job) or HostTimes(
-            job, time.monotonic_ns(), None, absent=self._why_nothing()
+            job, now_ns, now_ns, None, absent=self._why_nothing()
         )
 
     def read_all(self) -> dict[int, HostTimes]:
@@ -182,10 +183,11 @@ class HostProbes:
     def _read(self, job: int) -> dict[int, HostTimes]:
         if self._kernel is None:
             return {}
-        t_ns, jobs = self._kernel.read(job)
+        asked_ns, t_ns, jobs = self._kernel.read(job)
         return {
             id: HostTimes(
                 id,
+                asked_ns,
                 t_ns,
                 Times(*totals),
                 tuple(ThreadTimes(*fixed, Times(*times)) for fixed, times in threads),

@@ -63,6 +63,8 @@ class HostTimes:
     """One job's threads at `t_ns`. `totals` = living threads + those that ended, or None."""
 
     job: int
+    asked_ns: int
+    """Before the reading began: a thread in `state` since an earlier time was in it then."""
     t_ns: int
     totals: Times | None
     threads: tuple[ThreadTimes, ...] = ()

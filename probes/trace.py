@@ -187,19 +187,6 @@ class OpenState(Protocol):
     def since_ns(self) -> int: ...
 
 
-def pack_open_states(threads: Iterable[OpenState], now_ns: int) -> bytes:
-    """Spans of the states that still go on, up to `now_ns`, for `JobTrace.add_spans`.
-
-    The kernel tells of a state when it ends; without this a thread that sleeps for long would
-    count as not observed until it wakes.
-    """
-    return b"".join(
-        _SPAN.pack(thread.since_ns, now_ns, thread.tid, thread.state, thread.detail)
-        for thread in threads
-        if thread.since_ns < now_ns
-    )
-
-
 def layer_environment(
     library: Path, segment_dir: Path, mode: Mode, *, layers: str = ""
 ) -> dict[str, str]:
@@ -257,14 +244,24 @@ class JobTrace:
         return self._drained(self._job.drain(time.monotonic_ns()))
 
     def add_spans(self, spans: bytes) -> None:
-        """Thread spans of the job, SPAN_BYTES each, per thread in order; call it before `drain`.
-
-        A state that still goes on may be sent up to now (`pack_open_states`) and again, longer,
-        later: a span is cut to what was not known yet.
-        """
+        """Thread spans of the job, SPAN_BYTES each, per thread in order; call it before `drain`."""
         if len(spans) % SPAN_BYTES:
             raise errors.BadRequest(f"{len(spans)} bytes are no whole number of spans")
         self._job.add_spans(spans)
+
+    def add_open_states(self, threads: Iterable[OpenState], asked_ns: int) -> None:
+        """The states that went on at `asked_ns`: the kernel tells of a state when it ends, and a
+        thread that sleeps for long would count as not observed until it wakes.
+
+        Call it after `add_spans` of what was in the ring later than the states were read: one
+        that does not join its thread's newest span is left out.
+        """
+        packed = (
+            _SPAN.pack(thread.since_ns, asked_ns, thread.tid, thread.state, thread.detail)
+            for thread in threads
+            if thread.since_ns < asked_ns
+        )
+        self._job.add_open(b"".join(packed))
 
     def set_host_times(self, times: Mapping[int, StateTimes]) -> None:
         """Cumulative aggregates by thread id; they divide gaps where there are no spans.

@@ -142,7 +142,7 @@ class Host
 			raise_errno(error, "reading the tables of the host probes");
 		for (uint32_t i = 0; i < reading.job_count; i++)
 			jobs.append(to_tuple(reading, reading.jobs[i]));
-		return nb::make_tuple(reading.now_ns, jobs);
+		return nb::make_tuple(reading.asked_ns, reading.now_ns, jobs);
 	}
 
 	nb::dict spans()

@@ -67,6 +67,7 @@ struct sk_job_reading {
 };
 
 struct sk_reading {
+	uint64_t asked_ns; /* before the first look: what is open since then went on at it */
 	uint64_t now_ns;
 	const struct sk_job_reading *jobs;
 	uint32_t job_count;

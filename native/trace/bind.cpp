@@ -165,6 +165,12 @@ public:
 				 spans.size() / sizeof(sk_thread_span));
 	}
 
+	void add_open(const nb::bytes &open)
+	{
+		sk_job_add_open(job_, reinterpret_cast<const sk_thread_span *>(open.c_str()),
+				open.size() / sizeof(sk_thread_span));
+	}
+
 	int set_host_times(uint32_t tid, uint64_t on_cpu, uint64_t runnable, uint64_t blocked,
 			   uint64_t io)
 	{
@@ -376,6 +382,7 @@ NB_MODULE(_trace, module)
 		.def("set_window_to", &Job::set_window_to)
 		.def("grant", &Job::grant)
 		.def("add_spans", &Job::add_spans)
+		.def("add_open", &Job::add_open)
 		.def("set_host_times", &Job::set_host_times)
 		.def("drain", &Job::drain)
 		.def("finish", &Job::finish)

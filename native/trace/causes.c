@@ -180,6 +180,23 @@ bool sk_causes_add_span(struct sk_causes *causes, struct sk_thread_span *span,
 	return true;
 }
 
+bool sk_causes_joins(const struct sk_causes *causes, const struct sk_thread_span *open)
+{
+	unsigned t = find_thread(causes, open->tid);
+
+	return t == SK_NO_THREAD || !causes->thread[t].heard ||
+	       causes->thread[t].added_ns == open->from_ns ||
+	       causes->thread[t].open_ns == open->from_ns;
+}
+
+void sk_causes_goes_on(struct sk_causes *causes, const struct sk_thread_span *open)
+{
+	unsigned t = find_thread(causes, open->tid);
+
+	if (t != SK_NO_THREAD)
+		causes->thread[t].open_ns = open->from_ns;
+}
+
 static int by_start(const void *left, const void *right)
 {
 	const struct sk_interval *a = left, *b = right;

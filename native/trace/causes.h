@@ -80,6 +80,7 @@ struct sk_causes_thread {
 	uint64_t first_ns; /* start of its first span */
 	uint64_t known_ns; /* states are known up to here, at most the frontier */
 	uint64_t added_ns; /* end of its newest span */
+	uint64_t open_ns;  /* start of the newest state taken in while it went on */
 };
 
 struct sk_causes_device {
@@ -125,6 +126,13 @@ void sk_causes_know(struct sk_causes *causes, unsigned device);
  * part that lies beyond the frontier, which belongs into the input; empty when its ends meet. */
 bool sk_causes_add_span(struct sk_causes *causes, struct sk_thread_span *span,
 			struct sk_thread_span *ret);
+
+/** Whether a state that goes on joins what is known of its thread, or is the one that went on
+ * before. Any other is stale, or spans before it are still on their way: it would bar them. */
+bool sk_causes_joins(const struct sk_causes *causes, const struct sk_thread_span *open);
+
+/** Remember that the state of an open span goes on, after it was taken in. */
+void sk_causes_goes_on(struct sk_causes *causes, const struct sk_thread_span *open);
 
 /** Settle everything up to `frontier_ns`; the input keeps what reaches beyond it. No interval
  * that starts earlier may come later, else it is cut and counted. */

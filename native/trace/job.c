@@ -147,6 +147,20 @@ void sk_job_add_spans(struct sk_job *job, const struct sk_thread_span *spans, si
 	job->dirty = job->dirty || count;
 }
 
+void sk_job_add_open(struct sk_job *job, const struct sk_thread_span *open, size_t count)
+{
+	struct sk_causes *causes = &job->fold.state->causes;
+	struct sk_thread_span span;
+
+	for (size_t i = 0; i < count; i++) {
+		memcpy(&span, &open[i], sizeof(span));
+		if (!sk_causes_joins(causes, &span))
+			continue;
+		sk_job_add_spans(job, &span, 1);
+		sk_causes_goes_on(causes, &span);
+	}
+}
+
 int sk_job_set_host_times(struct sk_job *job, uint32_t tid, const uint64_t ns[4])
 {
 	struct sk_fold_state *state = job->fold.state;

@@ -71,6 +71,10 @@ int sk_job_grant(struct sk_job *job, const char *id);
 /** Take in `count` spans. */
 void sk_job_add_spans(struct sk_job *job, const struct sk_thread_span *spans, size_t count);
 
+/** Take in states that still go on, each as a span up to a moment at which it did; those that do
+ * not join what is known of their thread are left out. */
+void sk_job_add_open(struct sk_job *job, const struct sk_thread_span *open, size_t count);
+
 /** Aggregates of one thread, in the order of span states. -ENOSPC beyond the table. */
 int sk_job_set_host_times(struct sk_job *job, uint32_t tid, const uint64_t ns[4]);
 

@@ -16,8 +16,10 @@ import pytest
 from stoker.native import _trace, errors
 from stoker.probes import trace as trace_module
 from stoker.probes.host_records import ThreadTimes, Times
-from stoker.probes.trace import JobTrace, layer_environment, pack_open_states
+from stoker.probes.trace import JobTrace, layer_environment
 from tests.probes.segment_file import AT, KERNEL, SegmentFile, record
+
+SPAN = struct.Struct("<QQIHH")
 
 NOBODY = 1 << 30
 """A process id that no process has."""
@@ -78,11 +80,10 @@ def test_causes_add_up_and_explain_gaps(trace: JobTrace, folder: Path) -> None:
     trace.set_window(start)
     segment = SegmentFile(folder)
     segment.publish(record(start + 100, start + 200), record(start + 300, start + 350, kind=0))
-    span = struct.Struct("<QQIHH")
     trace.add_spans(
-        span.pack(start + 20, start + 240, 77, 1, 0xFFFF)
-        + span.pack(start + 240, start + 280, 77, 2, 0xFFFF)
-        + span.pack(start + 280, start + 500, 77, 3, 202)
+        SPAN.pack(start + 20, start + 240, 77, 1, 0xFFFF)
+        + SPAN.pack(start + 240, start + 280, 77, 2, 0xFFFF)
+        + SPAN.pack(start + 280, start + 500, 77, 3, 202)
     )
     summary = trace.finish(start + 600)
     (device,) = summary.devices
@@ -277,10 +278,53 @@ def times(on_cpu: int, runnable: int, blocked: int, io: int) -> Times:
     return Times(on_cpu, runnable, blocked, io, 0, 0, 0, ())
 
 
-def test_open_states_are_spans_up_to_now() -> None:
-    thread = ThreadTimes(7, 3, 202, 1000, 900, times(1, 1, 1, 1))
-    young = ThreadTimes(8, 1, 0xFFFF, 5000, 900, times(1, 1, 1, 1))
-    assert pack_open_states([thread, young], 5000) == struct.pack("<QQIHH", 1000, 5000, 7, 3, 202)
+def state(tid: int, number: int, since_ns: int) -> ThreadTimes:
+    return ThreadTimes(tid, number, 0xFFFF, since_ns, since_ns, times(1, 1, 1, 1))
+
+
+def blocked_by(trace: JobTrace, folder: Path, start: int) -> int:
+    """Blocked time of thread 77, which launches at the end of the first millisecond."""
+    SegmentFile(folder).publish(record(start + 1_000_000, start + 1_000_100))
+    summary = trace.finish(start + 1_000_100)
+    assert summary.loss["broken_spans"] == 0
+    (device,) = summary.devices
+    assert sum(msgspec.structs.astuple(device.causes)) == device.window_ns
+    return device.causes.host_blocked_ns
+
+
+def test_a_state_that_goes_on_counts_before_it_ends(trace: JobTrace, folder: Path) -> None:
+    start = now()
+    trace.set_window(start)
+    trace.add_spans(SPAN.pack(start, start + 100, 77, 1, 0xFFFF))
+    for asked in (500, 1_000_000):  # again, longer
+        trace.add_open_states([state(77, 3, start + 100)], start + asked)
+    assert blocked_by(trace, folder, start) == 999_900
+
+
+def test_a_state_read_before_spans_on_their_way_does_not_bar_them(
+    trace: JobTrace, folder: Path
+) -> None:
+    start = now()
+    trace.set_window(start)
+    trace.add_spans(SPAN.pack(start, start + 100, 77, 1, 0xFFFF))
+    trace.add_open_states([state(77, 1, start + 900_000)], start + 950_000)
+    trace.add_spans(
+        SPAN.pack(start + 100, start + 900_000, 77, 3, 202)
+        + SPAN.pack(start + 900_000, start + 1_000_000, 77, 1, 0xFFFF)
+    )
+    assert blocked_by(trace, folder, start) == 899_900
+
+
+def test_a_state_that_ended_meanwhile_changes_nothing(trace: JobTrace, folder: Path) -> None:
+    start = now()
+    trace.set_window(start)
+    trace.add_spans(
+        SPAN.pack(start, start + 100, 77, 1, 0xFFFF)
+        + SPAN.pack(start + 100, start + 600, 77, 3, 202)
+    )
+    trace.add_open_states([state(77, 3, start + 100)], start + 700)
+    trace.add_spans(SPAN.pack(start + 600, start + 1_000_000, 77, 1, 0xFFFF))
+    assert blocked_by(trace, folder, start) == 500
 
 
 def test_spans_come_whole(trace: JobTrace) -> None:
