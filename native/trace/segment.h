@@ -2,8 +2,10 @@
 /** @file
  * The trace segment: what one process of a job shares with the agent, a file of fixed layout.
  *
- * Written by the OpenCL layer inside the job, read by trace/reader.c inside the agent. The agent
- * trusts nothing in it: every index and length is checked before use.
+ * Written by a tracer inside the job (probes/tracer/ and what is built on it), read by
+ * trace/reader.c inside the agent. The agent trusts nothing in it: every index and length is
+ * checked before use. The one thing that goes the other way is the control block: what the agent
+ * wants of the tracer, for as long as its lease lasts.
  * Memory: the file lies in a tmpfs folder of the job; the writer maps it, the reader never does.
  * Threads: a slot is written by the thread that owns it (or by the layer's idle thread while it
  * holds the slot's harvest flag); `tail` alone is written by the reader.
@@ -26,7 +28,7 @@ static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "shared counters are lock-free");
 #endif
 
 enum {
-	SK_SEGMENT_VERSION = 1,
+	SK_SEGMENT_VERSION = 2,
 	SK_SEGMENT_SLOTS = 64,	     /* threads that launch at the same time */
 	SK_SEGMENT_ROWS = 65,	     /* the slots, and one shared row for threads beyond them */
 	SK_SEGMENT_NAMES = 256,	     /* kernel names; 0 is "(other)" */
@@ -37,6 +39,7 @@ enum {
 	SK_SEGMENT_RING_SMALL = 1 << 14,
 	SK_SEGMENT_RINGS_LARGE = 8, /* slots that have a large ring under `full` */
 	SK_SEGMENT_RING_MAX = 1 << 20,
+	SK_SEGMENT_WINDOWS = 256,
 	SK_NO_DEVICE = 0xff,
 };
 
@@ -46,6 +49,17 @@ enum sk_mode {
 	SK_MODE_OFF = 0,
 	SK_MODE_GOVERNED = 1, /* every launch counted, as many timed as the budget allows */
 	SK_MODE_FULL = 2,     /* every launch timed */
+	SK_MODE_DORMANT =
+		3, /* loaded, and neither counts nor times; also what an expired lease means */
+};
+
+/** Who writes a segment. */
+enum sk_tracer_kind {
+	SK_TRACER_OPENCL = 1,
+	SK_TRACER_CUPTI = 2,
+	SK_TRACER_ROCPROFILER = 3,
+	SK_TRACER_LEVEL_ZERO = 4,
+	SK_TRACER_SIMULATED = 0x80, /* a flag beside the kind: its devices are not real */
 };
 
 enum sk_kind {
@@ -63,15 +77,23 @@ enum sk_kind {
 	SK_KIND_SVM_MIGRATE,
 	SK_COPY_KINDS = 16,
 	SK_KIND_KERNEL = SK_COPY_KINDS,
+	SK_KIND_GRAPH,	      /* a whole graph, where its kernels have no records of their own */
+	SK_KIND_DEVICE_END,   /* kinds below it keep a device busy; those from here on do not */
+	SK_KIND_BARRIER = 32, /* a marker or barrier in a queue, from its call to its completion */
+	SK_KIND_SYNC,	      /* a thread of the host waited for a device */
+	SK_KIND_USER_EVENT,   /* a user event, from its making to its completion */
+	SK_KIND_OVERHEAD,     /* time that the vendor's own profiler says it took */
+	SK_KINDS,
 };
 
-/** One timed kernel or copy. Published by the ring's head, never changed afterwards. */
+/** One timed kernel, copy or host event. Published by the ring's head, never changed afterwards. */
 struct sk_record {
 	uint64_t queued_ns;
-	uint64_t submit_ns;
 	uint64_t start_ns;
 	uint64_t end_ns;
-	uint64_t bytes;	      /* of a copy */
+	uint64_t bytes;	       /* of a copy; of a kernel of a graph launch: the graph's id */
+	uint32_t submit_after; /* ns from queued_ns to the submission, saturating; 0: not asked */
+	uint32_t correlation; /* joins what one call caused: the vendor's id, or a count of calls */
 	uint32_t call_before; /* ns from the call's entry to queued_ns, saturating */
 	uint32_t call_ns;     /* length of the enqueue call, saturating */
 	uint32_t tid;
@@ -118,6 +140,44 @@ struct sk_slot {
 };
 static_assert(sizeof(struct sk_slot) == 512, "slots keep their stride");
 
+/** What the agent wants, written by it alone and believed until the lease ends. */
+struct sk_segment_control {
+	SK_SHARED(uint64_t) wanted;   /* enum sk_mode, budget in ppm << 8, serial << 32; 0: never */
+	SK_SHARED(uint64_t) lease_ns; /* the tracer is dormant after it; 0: as it was started */
+};
+
+/** What the tracer does about it. */
+struct sk_segment_answer {
+	SK_SHARED(uint64_t) applied; /* the `wanted` that is in force */
+	SK_SHARED(uint32_t)
+	mode; /* enum sk_mode in force; differs from `applied` after the lease */
+	SK_SHARED(uint32_t) phase;	   /* enum sk_phase, under `governed` */
+	SK_SHARED(uint64_t) since_ns;	   /* of the mode */
+	SK_SHARED(uint64_t) switches;	   /* of modes and phases, all queues moved */
+	SK_SHARED(uint64_t) switches_late; /* put off: a call was in a queue; tried again */
+	SK_SHARED(uint64_t)
+	pinned; /* queues that cannot be moved, so keep profiling as they were */
+};
+
+/** How much was seen in a window; the worse of two where they overlap. */
+enum sk_phase {
+	SK_PHASE_TIMED = 1,   /* every launch counted, and timed or sampled as its `shift` says */
+	SK_PHASE_COUNTED = 2, /* every launch counted, none timed */
+	SK_PHASE_BLIND = 3,   /* nothing seen */
+};
+
+/** Under `governed` and around every change of mode: what the tracer saw from when to when.
+ * A launch belongs to the window its call began in. Windows follow each other without a gap. */
+struct sk_window {
+	uint64_t from_ns;
+	uint64_t to_ns;	   /* exclusive */
+	uint32_t phase;	   /* enum sk_phase */
+	uint32_t sequence; /* low half of its index */
+	uint64_t
+		chosen_ns; /* length of the period this timed window was drawn from; 0: not drawn */
+};
+static_assert(sizeof(struct sk_window) == 32, "windows have no padding");
+
 /** A device and how its stamps are put on CLOCK_MONOTONIC. `ready` is stored last. */
 struct sk_segment_device {
 	SK_SHARED(uint32_t) ready;
@@ -163,7 +223,16 @@ struct sk_segment_header {
 	command_buffers; /* asked for cl_khr_command_buffer, which is not seen */
 	SK_SHARED(uint64_t) clock_mismatches; /* stamps outside of their call after calibration */
 	SK_SHARED(uint32_t) slots_used;	      /* slots beyond it have never had an owner */
-	uint8_t reserved[4096 - 116];
+	uint32_t tracer;		      /* enum sk_tracer_kind */
+	struct sk_segment_control control;
+	struct sk_segment_answer answer;
+	SK_SHARED(uint64_t) windows;	    /* windows closed so far; release by the writer */
+	SK_SHARED(uint64_t) window_from_ns; /* start of the window that is open; 0: none */
+	SK_SHARED(uint64_t) profiler_ns;    /* overhead as the vendor's profiler reports it */
+	SK_SHARED(uint64_t) vendor_dropped; /* records the vendor's profiler lost */
+	SK_SHARED(uint32_t) stepped_aside;  /* another profiler holds the slot; `holder` names it */
+	char holder[60];
+	uint8_t reserved[4096 - 280];
 };
 static_assert(sizeof(struct sk_segment_header) == 4096, "the header is one page");
 
@@ -172,6 +241,7 @@ struct sk_segment {
 	struct sk_slot slots[SK_SEGMENT_SLOTS];
 	struct sk_segment_device devices[SK_SEGMENT_DEVICES];
 	struct sk_segment_name names[SK_SEGMENT_NAMES];
+	alignas(4096) struct sk_window window[SK_SEGMENT_WINDOWS];
 	alignas(4096) struct sk_segment_copies copies[SK_SEGMENT_ROWS][SK_COPY_KINDS];
 	alignas(4096) SK_SHARED(uint64_t) counts[SK_SEGMENT_ROWS][SK_SEGMENT_NAMES];
 	uint8_t padding[4096 - (SK_SEGMENT_ROWS * SK_SEGMENT_NAMES * 8) % 4096];
@@ -179,10 +249,11 @@ struct sk_segment {
 static_assert(offsetof(struct sk_segment, slots) == 4096, "slots follow the header page");
 static_assert(offsetof(struct sk_segment, devices) == 4096 + 32768, "devices follow the slots");
 static_assert(offsetof(struct sk_segment, names) == 45056, "names follow the devices");
-static_assert(offsetof(struct sk_segment, copies) == 94208, "copies follow the names");
+static_assert(offsetof(struct sk_segment, window) == 94208, "windows follow the names");
+static_assert(offsetof(struct sk_segment, copies) == 102400, "copies follow the windows");
 static_assert(sizeof(struct sk_segment) % 4096 == 0, "rings start on a page");
 
-static_assert(offsetof(struct sk_segment_header, reserved) == 116, "the header has no padding");
+static_assert(offsetof(struct sk_segment_header, reserved) == 280, "the header has no padding");
 
 /** Records of slot `slot`'s ring; the same rule lays out the file in the writer. */
 static inline uint32_t sk_segment_ring_records(uint32_t mode, uint32_t slot)

@@ -90,7 +90,8 @@ static void publish(struct sk_thread *thread, const struct sk_waiting *waiting,
 	sk_clock_place(waiting->device, stamps, waiting->call_from_ns,
 		       waiting->call_from_ns + waiting->call_ns, mapped);
 	record->queued_ns = mapped[0];
-	record->submit_ns = mapped[1];
+	record->submit_after = mapped[1] > mapped[0] ? saturated(mapped[1] - mapped[0]) : 0;
+	record->correlation = 0;
 	record->start_ns = mapped[2];
 	/* The length is the device's own, whatever happens to the clocks meanwhile. */
 	record->end_ns = record->start_ns + (stamps[3] - stamps[2]);

@@ -11,7 +11,7 @@ from pathlib import Path
 from stoker.native import _trace
 
 AT = _trace.layout()
-RECORD = struct.Struct("<QQQQQIIIHBBHBBI")
+RECORD = struct.Struct("<QQQQIIIIIHBBHBBI")
 COUNTERS = ("launches", "copies", "timed", "ring_full", "pending_full", "failed", "unstamped")
 KERNEL = 16
 
@@ -25,7 +25,7 @@ def record(
     start: int, end: int, *, name: int = 1, kind: int = KERNEL, shift: int = 0, tid: int = 77
 ) -> list[int]:
     """One launch; its sequence is filled in when it is published."""
-    return [start - 5, start - 3, start, end, 0, 2, 4, tid, name, kind, 0, 3, shift, 0, 0]
+    return [start - 5, start, end, 0, 2, 0, 2, 4, tid, name, kind, 0, 3, shift, 0, 0]
 
 
 @dataclass
@@ -103,7 +103,7 @@ class SegmentFile:
         """As the layer does it: records, counts, then the head."""
         for i, each in enumerate(records):
             self.write(self.head + i, each)
-            self.count(each[8] if each[9] == KERNEL else None, each[9], 1 << each[12])
+            self.count(each[9] if each[10] == KERNEL else None, each[10], 1 << each[13])
         self.add("timed", len(records))
         self.set_head(self.head + len(records))
 

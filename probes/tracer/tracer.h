@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file
+ * What every GPU tracer inside a job has in common: the process's segment, slots of threads, names,
+ * devices, clocks, and the mode that the agent wants.
+ *
+ * Relied on by the OpenCL layer, the CUPTI, rocprofiler and Level Zero tracers, each of which links
+ * its own copy, so that two of them in one process have two segments. A tracer of this library
+ * never waits, never fails a call of the application, and steps aside where it cannot trace.
+ *
+ * A tracer calls, in this order: sk_tracer_prepare once when it is loaded; sk_tracer_ready at the
+ * first call that matters (a process that never gets there leaves no file); sk_tracer_start_ticks;
+ * then, per call of the application, sk_tracer_mode and what the mode asks for.
+ *
+ * Memory: `sk_tracer` lies in pages that the kernel wipes in a forked child: there the tracer is
+ * new, with a segment of its own, whatever way the child was forked. Threads: a slot belongs to one
+ * thread at a time, which is the only producer of its ring. Records may speak of other threads
+ * (`tid`), as those that a vendor's profiler hands over later. Cost: sk_tracer_mode is one load;
+ * nothing below allocates, locks or calls the kernel after a thread's first call, except a name
+ * seen for the first time.
+ */
+#ifndef SK_TRACER_H
+#define SK_TRACER_H
+
+#include "trace/ring.h"
+#include "trace/segment.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+
+/** The private side of a slot; a tracer that needs more embeds it as the first member and says so
+ * in `slot_bytes`. */
+struct sk_tracer_slot {
+	struct sk_slot *shared;
+	_Atomic uint64_t *counts;	  /* by name */
+	struct sk_segment_copies *copies; /* by kind */
+	uint32_t index;
+	_Atomic uint32_t state; /* free, owned, left */
+	uint64_t populated;	/* cells of the ring that have memory */
+	struct sk_ring ring;
+};
+
+/** What tells one tracer from another; the callbacks may be NULL. */
+struct sk_tracer_options {
+	uint32_t kind; /* enum sk_tracer_kind, with the flag for simulated devices */
+	size_t slot_bytes;
+	/** A slot has got a new owner, the calling thread. */
+	void (*on_join)(struct sk_tracer_slot *slot);
+	/** Its owner, the calling thread, ends. True when nothing is waiting: the slot may go on.
+	 */
+	bool (*on_leave)(struct sk_tracer_slot *slot);
+	/** Every tick, in the tick thread; true when there was work. */
+	bool (*on_tick)(uint64_t now_ns);
+	/** The mode is to become `mode` (the lease, the agent or the governor says so), in the tick
+	 * thread. False: not now, ask again at the next tick. The tracer calls sk_tracer_changed.
+	 */
+	bool (*on_mode)(uint32_t mode, uint32_t budget_ppm);
+	/** The process ends: the last that can be recorded. */
+	void (*on_exit)(void);
+};
+
+enum sk_tracer_state { SK_TRACER_NEW, SK_TRACER_READY, SK_TRACER_FAILED };
+
+struct sk_tracer {
+	_Atomic uint64_t generation; /* of this process; 0: not ready */
+	_Atomic uint32_t state;	     /* enum sk_tracer_state */
+	_Atomic uint32_t mode;	     /* enum sk_mode in force; SK_MODE_DORMANT before it is ready */
+	uint32_t started_mode;	     /* as the environment had it */
+	uint32_t budget_ppm;
+	bool populate; /* memory of the segment can be had ahead of its use */
+	pthread_mutex_t lock;
+	struct sk_segment *segment;
+	size_t segment_bytes;
+	pthread_mutex_t tick_lock; /* held while the tick thread is in a driver */
+	pthread_t ticks;
+	_Atomic uint32_t exiting;
+	_Atomic(struct sk_tracer_slot *) slots[SK_SEGMENT_SLOTS];
+};
+
+extern struct sk_tracer *sk_tracer; /* NULL before sk_tracer_prepare, or when it failed */
+
+/** Make the private state. False without STOKER_TRACE_DIR and a mode in STOKER_TRACE_MODE
+ * (dormant, governed, full), or without memory: the tracer then stays out of every call. */
+bool sk_tracer_prepare(const struct sk_tracer_options *options);
+
+/** Make this process's segment, once; false when it cannot be. */
+bool sk_tracer_ready(void);
+
+/** Begin the ticks: every 20 ms while there is work, every 100 ms when quiet. They look at the
+ * control block and the lease, so a mode is in force, or the lease is noticed, within 100 ms. */
+void sk_tracer_start_ticks(void);
+
+/** CLOCK_MONOTONIC ns. */
+uint64_t sk_tracer_now(void);
+
+/** The mode in force, enum sk_mode. */
+static inline uint32_t sk_tracer_mode(void)
+{
+	return atomic_load_explicit(&sk_tracer->mode, memory_order_relaxed);
+}
+
+struct sk_tracer_local {
+	uint64_t generation;
+	struct sk_tracer_slot *slot;
+};
+extern _Thread_local struct sk_tracer_local sk_tracer_here;
+
+/** The slow part of sk_tracer_slot. */
+struct sk_tracer_slot *sk_tracer_join(void);
+
+/** The calling thread's slot, or NULL: no segment, or more threads than slots. */
+static inline struct sk_tracer_slot *sk_tracer_slot(void)
+{
+	/* The generation is 0 in a child that was just forked, and never 0 in `sk_tracer_here`. */
+	if (sk_tracer_here.generation && sk_tracer_here.generation == sk_tracer->generation)
+		return sk_tracer_here.slot;
+	return sk_tracer_join();
+}
+
+/** Give up a slot after on_leave had said that something was waiting. */
+void sk_tracer_free(struct sk_tracer_slot *slot);
+
+/** Row of a name in the segment; 0, "(other)", where there is no room. May lock. */
+unsigned sk_tracer_name(const char *text);
+
+/** Row of the device with this id, made when new, or SK_NO_DEVICE. `type`: cl_device_type bits (4
+ * GPU, 2 CPU, 8 accelerator); `id` as the agent's inventory names the device. May lock. */
+unsigned sk_tracer_device(const char *id, const char *name, uint32_t type);
+
+/** How the stamps of a device's records were put on CLOCK_MONOTONIC. */
+void sk_tracer_clock(unsigned device, const char *clock, int64_t offset_ns, int64_t drift_ppb,
+		     uint64_t error_ns);
+
+/** Count a launch or a copy that the driver took; from the owner of the slot. */
+void sk_tracer_count_launch(struct sk_tracer_slot *slot, unsigned name);
+void sk_tracer_count_copy(struct sk_tracer_slot *slot, unsigned kind, uint64_t bytes);
+
+/** The same for a thread without a slot; counted as refused. */
+void sk_tracer_count_shared(bool kernel, unsigned row, uint64_t bytes);
+
+/** The cell of the next record, to be filled and committed by the slot's owner; NULL when the ring
+ * is full, which is counted with `lost_ns`. */
+struct sk_record *sk_tracer_reserve(struct sk_tracer_slot *slot, uint64_t lost_ns);
+void sk_tracer_commit(struct sk_tracer_slot *slot);
+
+/** Oldest call of which a record is still to come, so that the reader waits for it; 0: none. For
+ * tracers whose records come in batches: one value for the whole process, in the slot given. */
+void sk_tracer_oldest(struct sk_tracer_slot *slot, unsigned lane, uint64_t ns, unsigned device);
+
+/** Mode and phase are in force from `at_ns` on: closes the open window and begins the next. */
+void sk_tracer_changed(uint32_t mode, uint32_t phase, uint64_t at_ns, uint64_t chosen_ns);
+
+/** Another profiler has the only place: said in the segment, and the tracer stays dormant. */
+void sk_tracer_step_aside(const char *holder);
+
+static inline void sk_tracer_add(_Atomic uint64_t *counter, uint64_t more)
+{
+	/* One writer at a time, so a load and a store do; the reader wants whole words only. */
+	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + more,
+			      memory_order_relaxed);
+}
+
+#endif
