@@ -71,6 +71,24 @@ class TraceAsk(Record, tag="trace", frozen=True):
     offset: int = 0
     limit: int = CHUNK_BYTES_MAX
     wait_s: float = 0.0
+    window: int = 0
+    """Of `perfetto`: the number of a window; 0: all that is kept."""
+
+
+class TracingAsk(Record, tag="tracing", frozen=True):
+    """How a job is traced, or is to be; fields as in `schema_trace.TracingRequest`. The reply's
+    data is a TracingView as JSON."""
+
+    do: Literal["look", "mode", "open", "close"]
+    job: int
+    attempt: int
+    by: str
+    """The user who asks; the right to do so has been checked."""
+    mode: Literal["dormant", "governed", "full"] = "full"
+    seconds: float = 0.0
+    window: int = 0
+    records: bool = False
+    wait_s: float = 0.0
 
 
 class TraceReply(Record, tag="trace", frozen=True):
@@ -90,7 +108,7 @@ class AskError(Record, tag="error", frozen=True):
     hint: str = ""
 
 
-Ask = LogsAsk | StdinAsk | TraceAsk
+Ask = LogsAsk | StdinAsk | TraceAsk | TracingAsk
 Reply = LogsReply | StdinReply | TraceReply | AskError
 
 _encoder = msgspec.msgpack.Encoder()
@@ -109,8 +127,12 @@ def decode_ask(data: bytes) -> Ask:
         ask = _asks.decode(data)
     except msgspec.MsgspecError as error:
         raise errors.BadRequest(f"not an ask: {error}") from None
-    if ask.offset < 0 or ask.wait_s < 0 or ask.wait_s > WAIT_S_MAX:
-        raise errors.BadRequest(f"offset {ask.offset}, wait {ask.wait_s} s: out of range")
+    if ask.wait_s < 0 or ask.wait_s > WAIT_S_MAX:
+        raise errors.BadRequest(f"wait {ask.wait_s} s: out of range")
+    if isinstance(ask, TracingAsk):
+        return ask
+    if ask.offset < 0:
+        raise errors.BadRequest(f"offset {ask.offset}: out of range")
     if isinstance(ask, StdinAsk):
         if len(ask.data) > STDIN_BYTES_MAX:
             raise errors.BadRequest(f"{len(ask.data)} bytes of stdin, at most {STDIN_BYTES_MAX}")

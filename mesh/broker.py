@@ -163,6 +163,10 @@ def _control(keys: Keys, settings: Settings) -> list[str]:
         for noun in _NOUNS
     ]
     exports.append('{ service: "$SRV.>", response_type: "Stream" }')
+    exports.append(
+        f"{{ stream: {json.dumps(subjects.EVERY_RECORDS)},"
+        f" account_token_position: {subjects.RECORDS_USER_POSITION} }}"
+    )
     return [
         f"  {CONTROL}: {{",
         "    jetstream {",
@@ -192,12 +196,17 @@ def _user(user: str, keys: Keys) -> list[str]:
         for noun in _NOUNS
     ]
     imports.append(f'{{ service: {{ account: {CONTROL}, subject: "$SRV.>" }} }}')
+    records = subjects.records_of_user(user)
+    imports.append(f"{{ stream: {{ account: {CONTROL}, subject: {json.dumps(records)} }} }}")
     may = subjects.REQUESTS if user in keys.admins else subjects.USER_REQUESTS
     publish = [subjects.request(noun, verb) for noun, verb in may]
     return [
         f"  {account(user)}: {{",
         f"    limits {{ max_connections: {USER_CONNECTIONS_MAX} }}",
-        *_list("users", [_identity(keys.users[user], [*publish, "$SRV.>"], ["_INBOX.>"])]),
+        *_list(
+            "users",
+            [_identity(keys.users[user], [*publish, "$SRV.>"], ["_INBOX.>", records])],
+        ),
         *_list("imports", imports),
         "  }",
     ]
@@ -229,6 +238,7 @@ def _agent_may_publish(node: str) -> list[str]:
         subjects.outcome(node),
         subjects.log_range(node),
         subjects.observation(node),
+        subjects.records_of_node(node),
     ]
 
 

@@ -141,6 +141,10 @@ class Client:
         """One piece of a job's timeline file."""
         return await self._call("job", "trace", request, schema.TraceView, request.wait_s)
 
+    async def tracing(self, request: schema.TracingRequest) -> schema.TracingView:
+        """How a running job is traced; what is asked for can be repeated."""
+        return await self._call("job", "tracing", request, schema.TracingView, request.wait_s)
+
     # --- the cluster ------------------------------------------------------------------------------
 
     async def nodes(self) -> schema.NodeList:

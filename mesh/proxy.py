@@ -17,7 +17,14 @@ from stoker.mesh import ask as asks
 from stoker.mesh import schema, views
 from stoker.mesh.ask import Ask, LogsReply, StdinReply, TraceReply
 from stoker.mesh.replica import Replica
-from stoker.mesh.schema import GetRequest, KernelRow, LogsRequest, StdinRequest, TraceRequest
+from stoker.mesh.schema import (
+    GetRequest,
+    KernelRow,
+    LogsRequest,
+    StdinRequest,
+    TraceRequest,
+    TracingRequest,
+)
 from stoker.mesh.service import Caller, Proxied
 from stoker.native.errors import BadRequest, NotFound, Refused, StokerError, Unavailable
 from stoker.scheduler.book import ATTEMPTS_KEPT, Job
@@ -79,6 +86,8 @@ class Proxy:
             return await self._logs(request, job)
         if isinstance(request, StdinRequest):
             return await self._stdin(request, job)
+        if isinstance(request, TracingRequest):
+            return await self._tracing(request, job, proxied.caller.user)
         assert isinstance(request, TraceRequest), type(request)
         return await self._trace(request, job)
 
@@ -140,7 +149,15 @@ class Proxy:
         ran = _chosen(job)
         if ran is None:
             raise NotFound(f"job {job.job} has not run, so there is no trace")
-        ask = asks.TraceAsk("perfetto", job.job, ran.attempt, request.offset, limit, request.wait_s)
+        ask = asks.TraceAsk(
+            "perfetto",
+            job.job,
+            ran.attempt,
+            request.offset,
+            limit,
+            request.wait_s,
+            request.window,
+        )
         reply = await self._ask(ran, "trace", ask, TraceReply)
         if reply is None:
             raise NotFound(f"job {job.job} has no trace yet")
@@ -151,6 +168,41 @@ class Proxy:
             eof=reply.eof,
             size_bytes=reply.size,
         )
+
+    async def _tracing(self, request: TracingRequest, job: Job, user: str) -> schema.Message:
+        """Ask the node of a running job; what is wrong with the job itself is said here."""
+        if request.do == "open":
+            _check_window(request)
+        if job.decoded_spec().trace == "off":
+            raise BadRequest(f"job {job.job} was submitted with --trace off: it has no tracer")
+        ran = _chosen(job)
+        if ran is None:
+            raise NotFound(f"job {job.job} has not run, so nothing of it can be traced")
+        if ran.over and request.do in ("mode", "open"):
+            raise BadRequest(
+                f"job {job.job} is over: nothing of it can be traced any more",
+                hint=f"`stoker trace {job.job}` writes what was kept of it",
+            )
+        ask = asks.TracingAsk(
+            request.do,
+            job.job,
+            ran.attempt,
+            user,
+            request.mode,
+            request.seconds,
+            request.window,
+            request.records,
+            request.wait_s,
+        )
+        reply = await self._ask(ran, "trace", ask, TraceReply)
+        if reply is None:
+            raise NotFound(
+                f"no process of job {job.job} has used a device through an API that is traced yet"
+            )
+        try:
+            return schema.decode_reply("job", "tracing", reply.data)
+        except msgspec.MsgspecError as error:
+            raise Unavailable(f"the node's answer cannot be read: {error}") from None
 
     async def _get(self, request: GetRequest, job: Job) -> schema.JobView:
         """The job with the node's trace summary, or with why there is none."""
@@ -272,6 +324,14 @@ def _limit(limit: int, offset: int) -> int:
     if offset < 0 or not 0 < limit <= schema.LOGS_BYTES_MAX:
         raise BadRequest(f"offset {offset}, limit {limit}: from 1 to {schema.LOGS_BYTES_MAX} bytes")
     return limit
+
+
+def _check_window(request: TracingRequest) -> None:
+    low, high = schema.WINDOW_S_MIN, schema.WINDOW_S_MAX
+    if not low <= request.seconds <= high:
+        raise BadRequest(f"a window has {low:g} to {high:g} s, not {request.seconds:g}")
+    if request.window < 1:
+        raise BadRequest("a window has a number of the caller's choice, from 1")
 
 
 def _as_json(data: bytes) -> bytes:

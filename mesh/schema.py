@@ -35,15 +35,30 @@ from stoker.mesh.schema_cluster import (
     QuotaView,
     Reservation,
 )
+from stoker.mesh.schema_trace import (
+    WINDOW_S_MAX,
+    WINDOW_S_MIN,
+    JobRef,
+    Steered,
+    TraceRequest,
+    TracerView,
+    TraceView,
+    TracingRequest,
+    TracingView,
+    WindowView,
+)
 from stoker.native.errors import BadRequest, StokerError
 from stoker.scheduler.nouns import JobState, TraceMode, Wanted
 
 __all__ = [
     "VERSION",
+    "WINDOW_S_MAX",
+    "WINDOW_S_MIN",
     "DeviceList",
     "DeviceView",
     "Done",
     "Int",
+    "JobRef",
     "Message",
     "NodeDrainRequest",
     "NodeLabelRequest",
@@ -61,8 +76,15 @@ __all__ = [
     "QueueView",
     "QuotaView",
     "Reservation",
+    "Steered",
+    "TraceRequest",
+    "TraceView",
+    "TracerView",
+    "TracingRequest",
+    "TracingView",
+    "WindowView",
 ]
-"""Of the other file; everything defined here is meant for use as well."""
+"""Of the other files; everything defined here is meant for use as well."""
 
 REPLY_BYTES_MAX = 448 * 1024
 """Largest reply sent; the broker's max_payload is 512 KB."""
@@ -72,9 +94,6 @@ LIST_MAX = 1000
 """Most jobs of one JobList."""
 LOGS_BYTES_MAX = 256 * 1024
 """Most output bytes of one LogsView, before base64."""
-
-JobRef = Int | str
-"""A job number, or "last": the caller's newest job."""
 
 
 # --- requests -------------------------------------------------------------------------------------
@@ -196,15 +215,6 @@ class ExplainRequest(Message, frozen=True):
     """`job.explain`: why a job waits, runs where it runs, or ended as it did."""
 
     job: JobRef = "last"
-
-
-class TraceRequest(Message, frozen=True):
-    """`job.trace`: the Perfetto timeline of a job, piece by piece."""
-
-    job: JobRef = "last"
-    offset: Int = 0
-    limit: Int = LOGS_BYTES_MAX
-    wait_s: float = 0.0
 
 
 class KernelRequest(Message, frozen=True):
@@ -390,16 +400,6 @@ class StdinView(Message, frozen=True):
     waiting: bool = False
 
 
-class TraceView(Message, frozen=True):
-    """A piece of the timeline file (base64); `size_bytes` is null while it still grows."""
-
-    job: int
-    data: bytes
-    next_offset: int
-    eof: bool
-    size_bytes: int | None = None
-
-
 class ReasonView(Part, frozen=True):
     """One reason, as data and as a sentence."""
 
@@ -473,6 +473,7 @@ ENDPOINTS: dict[tuple[str, str], Endpoint] = {
     ("job", "stdin"): Endpoint(StdinRequest, StdinView),
     ("job", "explain"): Endpoint(ExplainRequest, ExplainView),
     ("job", "trace"): Endpoint(TraceRequest, TraceView),
+    ("job", "tracing"): Endpoint(TracingRequest, TracingView),
     ("node", "list"): Endpoint(NodeRequest, NodeList),
     ("device", "list"): Endpoint(NodeRequest, DeviceList),
     ("kernel", "list"): Endpoint(KernelRequest, KernelList),

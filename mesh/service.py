@@ -92,6 +92,7 @@ class Service:
             ("job", "logs"): self._proxied,
             ("job", "stdin"): self._proxied,
             ("job", "trace"): self._proxied,
+            ("job", "tracing"): self._proxied,
             ("job", "explain"): self._explain,
             ("node", "list"): self._nodes,
             ("device", "list"): self._devices,

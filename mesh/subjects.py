@@ -17,7 +17,17 @@ PREFIX = "stoker.v1"
 NAME_BYTES_MAX = 64
 """Longest user or node name; Linux takes 32 for users and 64 for hosts."""
 
-JOB_VERBS = ("submit", "get", "list", "cancel", "logs", "stdin", "explain", "trace")
+JOB_VERBS = (
+    "submit",
+    "get",
+    "list",
+    "cancel",
+    "logs",
+    "stdin",
+    "explain",
+    "trace",
+    "tracing",
+)
 LIST_NOUNS = ("node", "device", "kernel", "queue")
 ADMIN_REQUESTS: tuple[tuple[str, str], ...] = (
     *(("queue", verb) for verb in ("set", "remove", "quota")),
@@ -154,6 +164,26 @@ def log_range(node: str) -> str:
 def observation(node: str) -> str:
     """One Observation a second, not answered and never logged."""
     return f"{PREFIX}.obs.{token(node)}"
+
+
+def records(user: str, node: str, job: int) -> str:
+    """Batches of what is recorded of a job, for the user who asked; not answered, never logged."""
+    return f"{PREFIX}.records.{token(user)}.{token(node)}.{job}"
+
+
+def records_of_user(user: str) -> str:
+    """All records that one user asked for: what crosses into the user's account."""
+    return f"{PREFIX}.records.{token(user)}.>"
+
+
+def records_of_node(node: str) -> str:
+    """All records that one node may publish."""
+    return f"{PREFIX}.records.*.{token(node)}.*"
+
+
+EVERY_RECORDS = f"{PREFIX}.records.*.>"
+RECORDS_USER_POSITION = 4
+"""Which token of a records subject names the user, whose account alone may import it."""
 
 
 NODE_REQUESTS = ("hello", "outcome", "range")

@@ -11,7 +11,8 @@ from typing import Literal
 
 import msgspec
 
-TraceMode = Literal["off", "governed", "full"]
+TraceMode = Literal["off", "governed", "full", "dormant"]
+"""`dormant`: a tracer is loaded and does nothing until it is told to."""
 
 JobState = Literal[
     "pending",  # accepted and committed, not placed
