@@ -21,6 +21,7 @@ from typing import Literal
 from stoker.native.errors import StokerError
 from stoker.probes.catalogue import HOST_PROBES, ProbeState
 from stoker.probes.cgroups import cgroup_level
+from stoker.probes.clocks import ClockRow, clock_table
 from stoker.probes.host import HostProbes
 
 Status = Literal["PASS", "WARN", "FAIL"]
@@ -162,10 +163,25 @@ def _driver(file: Path) -> Check:
     return Check(id, "WARN", f"{library} does not load: {last}", f"Remove {file} or repair it")
 
 
+def _clocks() -> list[Check]:
+    return [_clock(row) for row in clock_table()]
+
+
+def _clock(row: ClockRow) -> Check:
+    """One clock of the table; one that is set while it is read is worth a warning."""
+    id = f"probe.clock.{row.clock.lower()}"
+    if row.offset_ns is None:
+        return Check(id, "WARN", f"{row.clock} is of no use: {row.method}")
+    drift = "drift not known yet" if row.drift_ppb is None else f"drift {row.drift_ppb} ppb"
+    text = f"{row.clock} {row.offset_ns:+d} ns to CLOCK_MONOTONIC, {drift}, +-{row.error_ns} ns"
+    return Check(id, "WARN" if row.steps else "PASS", text)
+
+
 _CHECKS: dict[str, Callable[[], list[Check]]] = {
     "probe.build": _build,
     "probe.btf": _btf,
     "probe.cgroup": _cgroup,
     "probe.host": _host,
     "probe.opencl": _opencl,
+    "probe.clock": _clocks,
 }
