@@ -37,11 +37,6 @@ static uint64_t read_clock(clockid_t id)
 	return (uint64_t)time.tv_sec * SECOND + (uint64_t)time.tv_nsec;
 }
 
-uint64_t sk_clock_now(void)
-{
-	return read_clock(CLOCK_MONOTONIC);
-}
-
 struct reading {
 	uint64_t at_ns; /* by the other clock */
 	int64_t offset_ns;
@@ -54,7 +49,7 @@ static struct reading compare(clockid_t id)
 	struct reading best = {.error_ns = UINT64_MAX};
 
 	for (int i = 0; i < READINGS; i++) {
-		uint64_t before = sk_clock_now(), other = read_clock(id), after = sk_clock_now();
+		uint64_t before = sk_tracer_now(), other = read_clock(id), after = sk_tracer_now();
 		uint64_t error = (after - before + 1) / 2;
 
 		if (error < best.error_ns)
@@ -114,15 +109,10 @@ static void store(struct sk_clock *clock, const struct mapping *mapping)
 static void publish(unsigned device, const char *name, uint64_t error_ns, uint64_t now_ns)
 {
 	struct sk_clock *clock = &layer->clocks[device];
-	struct sk_segment_device *row = &layer->segment->devices[device];
 
 	clock->error_ns = error_ns;
 	clock->refreshed_ns = now_ns;
-	strncpy(row->clock, name, sizeof(row->clock) - 1);
-	row->offset_ns = clock->offset_ns;
-	row->drift_ppb = clock->drift_ppb;
-	row->error_ns = error_ns;
-	row->refreshed_ns = now_ns;
+	sk_tracer_clock(device, name, clock->offset_ns, clock->drift_ppb, error_ns);
 }
 
 /* Which clock of the system has `raw_ns` within the call? */
@@ -149,7 +139,7 @@ static void choose(unsigned device, uint64_t raw_ns, uint64_t from_ns, uint64_t 
 	const char *name = "device, by calls";
 
 	if (found >= 0) {
-		mapping.id = CLOCKS[found].id;
+		mapping.id = found + 1;
 		mapping.reference_ns = reading.at_ns;
 		mapping.offset_ns = reading.offset_ns;
 		error = reading.error_ns;
@@ -170,7 +160,7 @@ static uint64_t distance(int64_t a, int64_t b)
 static void refresh_chosen(unsigned device, const struct mapping *old, uint64_t now_ns)
 {
 	struct sk_clock *clock = &layer->clocks[device];
-	struct reading reading = compare(old->id);
+	struct reading reading = compare(CLOCKS[old->id - 1].id);
 	int64_t elapsed = (int64_t)(reading.at_ns - old->reference_ns);
 	struct mapping mapping = {old->id, reading.at_ns, reading.offset_ns, 0};
 	uint64_t predicted = apply(old, reading.at_ns) - reading.at_ns;
@@ -183,9 +173,7 @@ static void refresh_chosen(unsigned device, const struct mapping *old, uint64_t 
 		error = residual > error ? residual : error;
 	}
 	store(clock, &mapping);
-	for (int i = 0; i < CLOCK_COUNT; i++)
-		if (CLOCKS[i].id == old->id)
-			publish(device, CLOCKS[i].name, error, now_ns);
+	publish(device, CLOCKS[old->id - 1].name, error, now_ns);
 }
 
 /* A shorter call is a closer bracket; after ten seconds any call is better than an old one. */
@@ -224,7 +212,7 @@ static void note_miss(unsigned device)
 	struct sk_clock *clock = &layer->clocks[device];
 	const struct mapping none = {.id = SK_CLOCK_UNKNOWN};
 
-	atomic_fetch_add_explicit(&layer->segment->header.clock_mismatches, 1,
+	atomic_fetch_add_explicit(&sk_tracer->segment->header.clock_mismatches, 1,
 				  memory_order_relaxed);
 	if (++clock->misses < MISSES_MAX)
 		return;

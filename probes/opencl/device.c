@@ -18,36 +18,30 @@ static cl_device_id whole_device(cl_device_id device)
 	return device;
 }
 
-static void describe(struct sk_segment_device *row, cl_device_id device)
+static unsigned describe(cl_device_id device)
 {
-	cl_device_type type = 0;
-
 	const struct sk_device_calls calls = {next.clGetDeviceInfo, next.clGetDeviceIDs,
 					      next.clGetPlatformInfo};
+	char id[SK_DEVICE_ID_BYTES] = "", name[128] = "";
+	cl_device_type type = 0;
 
-	sk_device_id(&calls, device, row->id);
-	next.clGetDeviceInfo(device, CL_DEVICE_NAME, sizeof(row->name) - 1, row->name, NULL);
+	sk_device_id(&calls, device, id);
+	next.clGetDeviceInfo(device, CL_DEVICE_NAME, sizeof(name) - 1, name, NULL);
 	next.clGetDeviceInfo(device, CL_DEVICE_TYPE, sizeof(type), &type, NULL);
-	row->type = (uint32_t)type;
-	strcpy(row->clock, "none yet");
+	return sk_tracer_device(id, name, (uint32_t)type);
 }
 
 unsigned sk_device_row(cl_device_id device)
 {
-	struct sk_segment_header *header = &layer->segment->header;
 	unsigned row = 0;
 
 	device = whole_device(device);
-	while (row < header->devices && layer->devices[row] != device)
+	while (row < SK_SEGMENT_DEVICES && layer->devices[row] != device)
 		row++;
-	if (row < header->devices)
+	if (row < SK_SEGMENT_DEVICES)
 		return row;
-	if (row == SK_SEGMENT_DEVICES)
-		return SK_NO_DEVICE;
-	layer->devices[row] = device;
-	describe(&layer->segment->devices[row], device);
-	/* Pairs with the reader's fence after the header: the row is filled. */
-	atomic_store_explicit(&layer->segment->devices[row].ready, 1, memory_order_release);
-	atomic_store_explicit(&header->devices, row + 1, memory_order_release);
+	row = describe(device);
+	if (row != SK_NO_DEVICE)
+		layer->devices[row] = device;
 	return row;
 }

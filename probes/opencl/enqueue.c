@@ -6,7 +6,7 @@
 
 static bool is_traced(const struct sk_thread *thread)
 {
-	return thread || layer->state == SK_LAYER_READY;
+	return thread || sk_tracer->state == SK_TRACER_READY;
 }
 
 static cl_int CL_API_CALL on_kernel(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,
@@ -45,7 +45,7 @@ static cl_int CL_API_CALL on_native(cl_command_queue queue, void(CL_CALLBACK *fu
 {
 	struct sk_thread *thread = sk_thread_here();
 	struct sk_launch launch;
-	unsigned name = is_traced(thread) ? sk_kernel_intern("(native kernel)") : 0;
+	unsigned name = is_traced(thread) ? sk_tracer_name("(native kernel)") : 0;
 	cl_event *taken = sk_launch_begin(&launch, thread, SK_KIND_KERNEL, name, event);
 	cl_int error = next.clEnqueueNativeKernel(queue, function, arguments, bytes, objects, list,
 						  locations, waits, wait, taken);
@@ -57,8 +57,9 @@ static cl_int CL_API_CALL on_native(cl_command_queue queue, void(CL_CALLBACK *fu
 /* Launches inside of a command buffer go past this layer: the summary says so. */
 static void note_extension(const char *name)
 {
-	if (name && !strcmp(name, "clEnqueueCommandBufferKHR") && layer->state == SK_LAYER_READY)
-		atomic_fetch_add(&layer->segment->header.command_buffers, 1);
+	if (name && !strcmp(name, "clEnqueueCommandBufferKHR") &&
+	    sk_tracer->state == SK_TRACER_READY)
+		atomic_fetch_add(&sk_tracer->segment->header.command_buffers, 1);
 }
 
 static void *CL_API_CALL on_extension(cl_platform_id platform, const char *name)

@@ -70,7 +70,7 @@ static inline bool sk_governor_take(struct sk_thread *thread, struct sk_cell *ce
 				    uint64_t *now_ns)
 {
 	if (!cell->left) {
-		*now_ns = sk_clock_now();
+		*now_ns = sk_tracer_now();
 		sk_governor_begin_block(thread, cell, *now_ns);
 	}
 	return cell->left-- == cell->pick;

@@ -8,8 +8,6 @@
 
 #include <string.h>
 
-enum { RING_CHUNK = 4096 /* records, 256 KiB: given memory at once */ };
-
 static const uint64_t UNSEEN = UINT64_C(1) << 40;
 
 static bool take(struct sk_thread *thread)
@@ -29,7 +27,7 @@ static bool ask_stamps(cl_event event, cl_ulong stamps[4])
 	stamps[1] = 0;
 	for (cl_uint i = 4; i-- > 0;) /* queued, submit, start, end are consecutive */
 		/* Nothing is computed from submit, so only a full trace pays for it. */
-		if ((i != 1 || layer->mode == SK_MODE_FULL) &&
+		if ((i != 1 || sk_tracer_mode() == SK_MODE_FULL) &&
 		    next.clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_QUEUED + i,
 						 sizeof(stamps[i]), &stamps[i], NULL))
 			return false;
@@ -58,33 +56,13 @@ static uint32_t saturated(uint64_t ns)
 	return ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
 }
 
-/* The next cell, with memory behind it: the first lap asks for it piece by piece. */
-static struct sk_record *next_cell(struct sk_thread *thread)
-{
-	struct sk_ring *ring = &thread->ring;
-
-	if (ring->head >= thread->populated && ring->head <= ring->mask) {
-		uint64_t count = ring->mask + 1 - ring->head;
-
-		count = count < RING_CHUNK ? count : RING_CHUNK;
-		if (!sk_layer_populate(&ring->cells[ring->head], count * sizeof(struct sk_record)))
-			return NULL;
-		thread->populated = ring->head + count;
-	}
-	return sk_ring_reserve(ring);
-}
-
 static void publish(struct sk_thread *thread, const struct sk_waiting *waiting,
 		    const uint64_t stamps[4])
 {
-	struct sk_slot_counters *counters = &thread->slot->counters;
-	struct sk_record *record = next_cell(thread);
+	struct sk_record *record = sk_tracer_reserve(&thread->base, stamps[3] - stamps[2]);
 
-	if (!record) {
-		sk_add(&counters->ring_full, 1);
-		sk_add(&counters->lost_ns, stamps[3] - stamps[2]);
+	if (!record)
 		return;
-	}
 	uint64_t mapped[3];
 
 	sk_clock_place(waiting->device, stamps, waiting->call_from_ns,
@@ -100,22 +78,20 @@ static void publish(struct sk_thread *thread, const struct sk_waiting *waiting,
 				      ? saturated(record->queued_ns - waiting->call_from_ns)
 				      : 0;
 	record->call_ns = waiting->call_ns;
-	record->tid = thread->slot->tid;
+	record->tid = thread->base.shared->tid;
 	record->name = waiting->name;
 	record->kind = waiting->kind;
 	record->device = waiting->device;
 	record->queue = waiting->queue;
 	record->shift = waiting->shift;
 	record->flags = 0;
-	sk_ring_commit(&thread->ring);
-	/* The ring is larger than the caches: have the next cell's line by the next launch. */
-	__builtin_prefetch(&thread->ring.cells[thread->ring.head & thread->ring.mask], 1);
+	sk_tracer_commit(&thread->base);
 }
 
 /* One launch; false while it has not finished. */
 static bool harvest_one(struct sk_thread *thread, struct sk_waiting *waiting)
 {
-	struct sk_slot_counters *counters = &thread->slot->counters;
+	struct sk_slot_counters *counters = &thread->base.shared->counters;
 	cl_ulong stamps[4];
 	enum outcome outcome = read_stamps(waiting->event, stamps);
 
@@ -126,7 +102,7 @@ static bool harvest_one(struct sk_thread *thread, struct sk_waiting *waiting)
 
 		publish(thread, waiting, ns);
 	} else {
-		sk_add(outcome == FAILED ? &counters->failed : &counters->unstamped, 1);
+		sk_tracer_add(outcome == FAILED ? &counters->failed : &counters->unstamped, 1);
 	}
 	next.clReleaseEvent(waiting->event);
 	return true;
@@ -135,7 +111,7 @@ static bool harvest_one(struct sk_thread *thread, struct sk_waiting *waiting)
 static void store_oldest(struct sk_thread *thread, unsigned index, uint64_t ns)
 {
 	/* After the records it stands for: pairs with the reader's fence between the two. */
-	atomic_store_explicit(&thread->slot->oldest_ns[index], ns, memory_order_release);
+	atomic_store_explicit(&thread->base.shared->oldest_ns[index], ns, memory_order_release);
 }
 
 /* The lane's oldest launch without a record, after some were taken out. The owner may append
@@ -198,7 +174,7 @@ static uint64_t harvest(struct sk_thread *thread, unsigned index, bool own)
 /* Learn what one costs, now and then. */
 static void measure(struct sk_thread *thread, uint64_t began_ns, uint64_t count)
 {
-	uint64_t each = (sk_clock_now() - began_ns) / count;
+	uint64_t each = (sk_tracer_now() - began_ns) / count;
 
 	/* A pre-empted thread is not the tracer's cost. */
 	if (each < 20000)
@@ -208,12 +184,13 @@ static void measure(struct sk_thread *thread, uint64_t began_ns, uint64_t count)
 static void harvest_measured(struct sk_thread *thread, unsigned lane)
 {
 	bool measured = (++thread->harvests & 63) == 0;
-	uint64_t began = measured ? sk_clock_now() : 0, count = harvest(thread, lane, true);
+	uint64_t began = measured ? sk_tracer_now() : 0, count = harvest(thread, lane, true);
 
 	if (measured && count)
 		measure(thread, began, count);
 	if (count)
-		sk_add(&thread->slot->counters.tracer_ns, count * thread->harvest_cost_ns);
+		sk_tracer_add(&thread->base.shared->counters.tracer_ns,
+			      count * thread->harvest_cost_ns);
 	thread->credit_ns -= (int64_t)(count * thread->harvest_cost_ns);
 }
 
@@ -231,7 +208,7 @@ void sk_harvest_all(struct sk_thread *thread)
 		return;
 	for (uint32_t lanes = thread->lanes_waiting; lanes; lanes &= lanes - 1)
 		harvest_measured(thread, (unsigned)__builtin_ctz(lanes));
-	sk_add(&thread->harvested, 1);
+	sk_tracer_add(&thread->harvested, 1);
 	give(thread);
 }
 
@@ -246,13 +223,87 @@ bool sk_harvest_for(struct sk_thread *thread)
 	return true;
 }
 
+/* What the tracer library asks for. */
+
+static struct sk_thread *thread_of(uint32_t index)
+{
+	/* Pairs with the release by which a new slot is shown. */
+	return (struct sk_thread *)atomic_load_explicit(&sk_tracer->slots[index],
+							memory_order_acquire);
+}
+
+static bool has_waiting(const struct sk_thread *thread)
+{
+	for (unsigned lane = 0; lane < SK_SEGMENT_LANES; lane++)
+		if (thread->lanes[lane].head != thread->lanes[lane].tail)
+			return true;
+	return false;
+}
+
+void sk_harvest_join(struct sk_tracer_slot *slot)
+{
+	struct sk_thread *thread = (struct sk_thread *)slot;
+
+	thread->random = sk_tracer_now() * UINT64_C(0x9e3779b97f4a7c15) | 1;
+	/* First guesses, soon replaced by what is measured. */
+	thread->hook_cost_ns = 300;
+	thread->harvest_cost_ns = 300;
+	thread->untimed_cost_ns = 30;
+	thread->credit_ns = 0;
+	thread->refilled_ns = 0;
+	memset(thread->cells, 0, sizeof(thread->cells));
+	thread->cells_used = 0;
+	thread->lanes_waiting = 0;
+}
+
+bool sk_harvest_leave(struct sk_tracer_slot *slot)
+{
+	struct sk_thread *thread = (struct sk_thread *)slot;
+
+	sk_harvest_all(thread);
+	return !has_waiting(thread);
+}
+
+/* A thread that harvested since the last tick looks after itself. Returns true when launches
+ * wait, whoever looks after them. */
+static bool look_after(struct sk_thread *thread)
+{
+	uint64_t now = thread->harvested;
+	bool waiting = has_waiting(thread), moved = now != thread->harvested_before;
+
+	thread->harvested_before = now;
+	if (waiting && !moved && sk_harvest_for(thread) && sk_tracer_has_left(&thread->base) &&
+	    !has_waiting(thread))
+		sk_tracer_free(&thread->base);
+	return waiting;
+}
+
+bool sk_harvest_tick(uint64_t now_ns)
+{
+	bool waiting = false;
+
+	for (uint32_t index = 0; index < SK_SEGMENT_SLOTS && !sk_tracer->exiting; index++) {
+		struct sk_thread *thread = thread_of(index);
+
+		if (thread)
+			waiting |= look_after(thread);
+	}
+	return waiting;
+}
+
+void sk_harvest_exit(void)
+{
+	for (uint32_t index = 0; index < SK_SEGMENT_SLOTS; index++)
+		if (thread_of(index))
+			sk_harvest_for(thread_of(index));
+}
+
 /* Calls after which launches are likely to have finished. */
 
 void sk_harvest_after_wait(void)
 {
-	struct sk_thread *thread = sk_here.generation && sk_here.generation == layer->generation
-					   ? sk_here.thread
-					   : NULL;
+	bool here = sk_tracer_here.generation && sk_tracer_here.generation == sk_tracer->generation;
+	struct sk_thread *thread = here ? (struct sk_thread *)sk_tracer_here.slot : NULL;
 
 	if (thread && thread->lanes_waiting)
 		sk_harvest_all(thread);

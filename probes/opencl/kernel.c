@@ -6,59 +6,15 @@
  */
 #include "layer.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-enum { HANDLE_BITS = 48, TEXT_MAX = SK_SEGMENT_NAME_BYTES - 4 };
+enum { HANDLE_BITS = 48 };
 
 #define HANDLE_MASK ((UINT64_C(1) << HANDLE_BITS) - 1)
 
 static size_t slot_of(uint64_t handle)
 {
 	return (size_t)((handle >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 51);
-}
-
-static uint64_t hash_of(const char *text)
-{
-	uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
-
-	for (; *text; text++)
-		hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
-	return hash;
-}
-
-/* Names that differ only behind the cut stay different. */
-static void cut_name(const char *name, char ret[TEXT_MAX])
-{
-	size_t length = strlen(name);
-
-	if (length < TEXT_MAX)
-		memcpy(ret, name, length + 1);
-	else
-		snprintf(ret, TEXT_MAX, "%.*s~%08x", TEXT_MAX - 10, name,
-			 (unsigned)(hash_of(name) & 0xffffffff));
-}
-
-/* With `lock` held: the name's row, 0 when there is no room. */
-static unsigned intern(const char *name)
-{
-	struct sk_segment *segment = layer->segment;
-	uint32_t count = segment->header.names;
-	char text[TEXT_MAX];
-
-	cut_name(name, text);
-	for (uint32_t row = 1; row < count; row++)
-		if (!strcmp(segment->names[row].text, text))
-			return row;
-	if (count == SK_SEGMENT_NAMES)
-		return 0;
-	strcpy(segment->names[count].text, text);
-	/* Pairs with the reader's fence after the header: the text is there. */
-	atomic_store_explicit(&segment->names[count].length, (uint32_t)strlen(text),
-			      memory_order_release);
-	atomic_store_explicit(&segment->header.names, count + 1, memory_order_release);
-	return count;
 }
 
 static void remember(cl_kernel kernel, unsigned name)
@@ -92,21 +48,12 @@ static unsigned ask(cl_kernel kernel)
 		name = malloc(bytes);
 	if (name && !next.clGetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME, bytes, name, NULL)) {
 		pthread_mutex_lock(&layer->lock);
-		row = intern(name);
+		row = sk_tracer_name(name);
 		remember(kernel, row);
 		pthread_mutex_unlock(&layer->lock);
 	}
 	if (name != small)
 		free(name);
-	return row;
-}
-
-unsigned sk_kernel_intern(const char *name)
-{
-	pthread_mutex_lock(&layer->lock);
-	unsigned row = intern(name);
-
-	pthread_mutex_unlock(&layer->lock);
 	return row;
 }
 
@@ -129,7 +76,7 @@ unsigned sk_kernel_name(cl_kernel kernel)
 
 static bool ready(void)
 {
-	return layer && sk_layer_become_ready();
+	return sk_tracer_ready();
 }
 
 static cl_kernel CL_API_CALL on_create(cl_program program, const char *name, cl_int *error)

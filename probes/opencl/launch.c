@@ -6,22 +6,6 @@
 
 enum { GATHER = 32 /* launches that wait before the owner looks for finished ones */ };
 
-void sk_launch_count_shared(const struct sk_launch *launch, uint64_t bytes)
-{
-	struct sk_segment *segment;
-
-	if (!layer || layer->state != SK_LAYER_READY)
-		return; /* not traced at all */
-	segment = layer->segment;
-	if (launch->kind == SK_KIND_KERNEL) {
-		atomic_fetch_add(&segment->counts[SK_SEGMENT_SLOTS][launch->name], 1);
-	} else {
-		atomic_fetch_add(&segment->copies[SK_SEGMENT_SLOTS][launch->kind].count, 1);
-		atomic_fetch_add(&segment->copies[SK_SEGMENT_SLOTS][launch->kind].bytes, bytes);
-	}
-	atomic_fetch_add(&segment->header.threads_refused, 1);
-}
-
 /* The cost of an untimed launch is that of counting it, which is tried out on a scratch counter:
  * two clock readings around each launch would cost more than what they measure. */
 void sk_launch_measure_untimed(struct sk_thread *thread)
@@ -30,19 +14,20 @@ void sk_launch_measure_untimed(struct sk_thread *thread)
 	struct sk_launch launch;
 	struct sk_cell scratch = {.left = TIMES + 2, .pick = 1};
 	_Atomic uint64_t counters[2] = {0};
-	uint64_t from = sk_clock_now();
+	uint64_t from = sk_tracer_now();
 
 	for (int i = 0; i < TIMES; i++) {
 		launch.thread = sk_thread_here();
 		launch.timed = sk_governor_take(launch.thread, &scratch, &from);
-		sk_add(&counters[0], 1);
-		sk_add(&counters[1], launch.timed);
+		sk_tracer_add(&counters[0], 1);
+		sk_tracer_add(&counters[1], launch.timed);
 	}
-	uint64_t each = (sk_clock_now() - from) / TIMES + SK_DRIVER_COST_NS;
+	uint64_t each = (sk_tracer_now() - from) / TIMES + SK_DRIVER_COST_NS;
 
 	if (each < 1000) /* else it was pre-empted */
 		thread->untimed_cost_ns += (int32_t)((int64_t)each - thread->untimed_cost_ns) / 4;
-	sk_add(&thread->slot->counters.tracer_ns, 1024 * (uint64_t)thread->untimed_cost_ns);
+	sk_tracer_add(&thread->base.shared->counters.tracer_ns,
+		      1024 * (uint64_t)thread->untimed_cost_ns);
 }
 
 static bool make_lane(struct sk_lane *lane)
@@ -70,10 +55,10 @@ static bool append(struct sk_thread *thread, const struct sk_queue *queue,
 		return false;
 	lane->items[tail & sk_lane_mask()] = *waiting;
 	if (tail == head) {
-		atomic_store_explicit(&thread->slot->oldest_device[queue->lane], waiting->device,
-				      memory_order_relaxed);
-		atomic_store_explicit(&thread->slot->oldest_ns[queue->lane], waiting->call_from_ns,
-				      memory_order_relaxed);
+		atomic_store_explicit(&thread->base.shared->oldest_device[queue->lane],
+				      waiting->device, memory_order_relaxed);
+		atomic_store_explicit(&thread->base.shared->oldest_ns[queue->lane],
+				      waiting->call_from_ns, memory_order_relaxed);
 	}
 	thread->lanes_waiting |= 1u << queue->lane;
 	/* Pairs with the harvester's acquire: the item is filled. */
@@ -94,7 +79,7 @@ static void pay(struct sk_launch *launch, uint64_t returned_ns)
 	if (launch->entered_ns) {
 		/* From one reading to the next is one reading's cost more than what is between;
 		 * every launch has two readings, and the driver's part comes on top. */
-		uint64_t each = launch->from_ns - launch->entered_ns + sk_clock_now() -
+		uint64_t each = launch->from_ns - launch->entered_ns + sk_tracer_now() -
 				returned_ns + SK_DRIVER_COST_NS;
 
 		if (each < 20000) /* else it was pre-empted */
@@ -102,7 +87,7 @@ static void pay(struct sk_launch *launch, uint64_t returned_ns)
 	}
 	thread->samples++;
 	thread->credit_ns -= thread->hook_cost_ns;
-	sk_add(&thread->slot->counters.tracer_ns, thread->hook_cost_ns);
+	sk_tracer_add(&thread->base.shared->counters.tracer_ns, thread->hook_cost_ns);
 }
 
 static void keep_event(struct sk_launch *launch, cl_command_queue handle, uint64_t bytes,
@@ -110,7 +95,7 @@ static void keep_event(struct sk_launch *launch, cl_command_queue handle, uint64
 {
 	uint64_t length = returned_ns - launch->from_ns;
 	struct sk_thread *thread = launch->thread;
-	struct sk_slot_counters *counters = &thread->slot->counters;
+	struct sk_slot_counters *counters = &thread->base.shared->counters;
 	struct sk_queue *queue = sk_queue_find(handle);
 	cl_event event = *launch->event;
 
@@ -134,19 +119,19 @@ static void keep_event(struct sk_launch *launch, cl_command_queue handle, uint64
 	};
 
 	atomic_store_explicit(&counters->seen_ns, returned_ns, memory_order_relaxed);
-	sk_add(&counters->timed, 1);
+	sk_tracer_add(&counters->timed, 1);
 	if (!append(thread, queue, &waiting)) {
-		sk_add(&counters->pending_full, 1);
+		sk_tracer_add(&counters->pending_full, 1);
 		next.clReleaseEvent(event);
 	}
 }
 
 void sk_launch_timed_end(struct sk_launch *launch, cl_command_queue handle, uint64_t bytes)
 {
-	uint64_t returned_ns = sk_clock_now();
+	uint64_t returned_ns = sk_tracer_now();
 
 	keep_event(launch, handle, bytes, returned_ns);
 	/* After the lane's oldest call: the reader sees this launch in one of the two. */
-	atomic_store_explicit(&launch->thread->slot->calling_ns, 0, memory_order_release);
+	atomic_store_explicit(&launch->thread->base.shared->calling_ns, 0, memory_order_release);
 	pay(launch, returned_ns);
 }

@@ -32,12 +32,12 @@ struct sk_launch {
 static inline void sk_launch_failed(const struct sk_launch *launch)
 {
 	if (launch->thread && launch->timed)
-		atomic_store_explicit(&launch->thread->slot->calling_ns, 0, memory_order_release);
+		atomic_store_explicit(&launch->thread->base.shared->calling_ns, 0,
+				      memory_order_release);
 }
 
 /** The slow parts. */
 void sk_launch_timed_end(struct sk_launch *launch, cl_command_queue queue, uint64_t bytes);
-void sk_launch_count_shared(const struct sk_launch *launch, uint64_t bytes);
 void sk_launch_measure_untimed(struct sk_thread *thread);
 
 static inline cl_event *sk_launch_begin(struct sk_launch *launch, struct sk_thread *thread,
@@ -52,7 +52,7 @@ static inline cl_event *sk_launch_begin(struct sk_launch *launch, struct sk_thre
 	launch->timed = false;
 	if (!thread)
 		return event;
-	if (layer->mode == SK_MODE_GOVERNED) {
+	if (sk_tracer_mode() == SK_MODE_GOVERNED) {
 		cell = &thread->cells[kind == SK_KIND_KERNEL ? name : SK_SEGMENT_NAMES + kind];
 		launch->timed = sk_governor_take(thread, cell, &now);
 		launch->shift = (uint8_t)cell->shift;
@@ -66,10 +66,11 @@ static inline cl_event *sk_launch_begin(struct sk_launch *launch, struct sk_thre
 	launch->own = NULL;
 	launch->entered_ns = 0;
 	if ((thread->samples & 63) == 63)
-		launch->entered_ns = now = now ? now : sk_clock_now();
-	launch->from_ns = now && !launch->entered_ns ? now : sk_clock_now();
+		launch->entered_ns = now = now ? now : sk_tracer_now();
+	launch->from_ns = now && !launch->entered_ns ? now : sk_tracer_now();
 	/* The device may begin before the call returns, so the reader must not settle this time. */
-	atomic_store_explicit(&thread->slot->calling_ns, launch->from_ns, memory_order_relaxed);
+	atomic_store_explicit(&thread->base.shared->calling_ns, launch->from_ns,
+			      memory_order_relaxed);
 	return launch->event;
 }
 
@@ -83,17 +84,15 @@ static inline void sk_launch_end(struct sk_launch *launch, cl_command_queue queu
 		return;
 	}
 	if (!thread) {
-		sk_launch_count_shared(launch, bytes);
+		sk_tracer_count_shared(launch->kind == SK_KIND_KERNEL,
+				       launch->kind == SK_KIND_KERNEL ? launch->name : launch->kind,
+				       bytes);
 		return;
 	}
-	if (launch->kind == SK_KIND_KERNEL) {
-		sk_add(&thread->counts[launch->name], 1);
-		sk_add(&thread->slot->counters.launches, 1);
-	} else {
-		sk_add(&thread->copies[launch->kind].count, 1);
-		sk_add(&thread->copies[launch->kind].bytes, bytes);
-		sk_add(&thread->slot->counters.copies, 1);
-	}
+	if (launch->kind == SK_KIND_KERNEL)
+		sk_tracer_count_launch(&thread->base, launch->name);
+	else
+		sk_tracer_count_copy(&thread->base, launch->kind, bytes);
 	if (launch->timed)
 		sk_launch_timed_end(launch, queue, bytes);
 	else if ((++thread->untimed & 1023) == 0)

@@ -2,9 +2,7 @@
 /* The two functions a loader looks for, and the dispatch table that it gets; see layer.h. */
 #include "layer.h"
 
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 struct sk_layer *layer;
 struct _cl_icd_dispatch next;
@@ -33,27 +31,22 @@ EXPORTED cl_int CL_API_CALL clGetLayerInfo(cl_layer_info what, size_t size, void
 }
 
 /* Pages that are all zeros in a forked child: there the layer is new, however it was forked. */
-static bool make_state(void)
+static bool prepare(void)
 {
-	size_t bytes = (sizeof(*layer) + 4095) / 4096 * 4096;
-	void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	const struct sk_tracer_options options = {
+		.kind = SK_TRACER_OPENCL,
+		.slot_bytes = sizeof(struct sk_thread),
+		.on_join = sk_harvest_join,
+		.on_leave = sk_harvest_leave,
+		.on_tick = sk_harvest_tick,
+		.on_exit = sk_harvest_exit,
+	};
 
-	if (pages == MAP_FAILED)
+	if (!sk_tracer_prepare(&options))
 		return false;
-	if (madvise(pages, bytes, MADV_WIPEONFORK)) {
-		munmap(pages, bytes);
-		return false;
-	}
-	layer = pages;
-	return true;
-}
-
-static bool wanted(void)
-{
-	const char *folder = getenv("STOKER_TRACE_DIR"), *mode = getenv("STOKER_TRACE_MODE");
-
-	return folder && *folder && mode && (!strcmp(mode, "full") || !strcmp(mode, "governed"));
+	if (!layer)
+		layer = sk_tracer_pages(sizeof(*layer));
+	return layer;
 }
 
 EXPORTED cl_int CL_API_CALL clInitLayer(cl_uint num_entries, const cl_icd_dispatch *target,
@@ -67,7 +60,7 @@ EXPORTED cl_int CL_API_CALL clInitLayer(cl_uint num_entries, const cl_icd_dispat
 	/* A loader may know fewer functions than this header, or more: those it handles itself. */
 	memcpy(&next, target, bytes < sizeof(next) ? bytes : sizeof(next));
 	table = next;
-	if (wanted() && (layer || make_state())) {
+	if (prepare()) {
 		sk_queue_hook(&table);
 		sk_kernel_hook(&table);
 		sk_harvest_hook(&table);

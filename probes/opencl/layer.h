@@ -23,8 +23,7 @@
 #define CL_USE_DEPRECATED_OPENCL_2_1_APIS
 #define CL_USE_DEPRECATED_OPENCL_2_2_APIS
 
-#include "trace/ring.h"
-#include "trace/segment.h"
+#include "tracer/tracer.h"
 
 #include <CL/cl.h>
 #include <CL/cl_icd.h>
@@ -69,14 +68,9 @@ struct sk_cell {
 	uint32_t shift;
 };
 
-enum sk_thread_state { SK_THREAD_FREE, SK_THREAD_OWNED, SK_THREAD_LEFT };
-
 /** The private side of a slot. */
 struct sk_thread {
-	struct sk_slot *slot;
-	_Atomic uint64_t *counts;
-	struct sk_segment_copies *copies;
-	uint32_t index;
+	struct sk_tracer_slot base;
 	uint32_t samples;  /* timed launches, to choose those whose own cost is measured */
 	uint32_t harvests; /* the same of harvests */
 	uint64_t random;
@@ -88,10 +82,8 @@ struct sk_thread {
 	uint32_t harvest_cost_ns;
 	uint32_t untimed_cost_ns;
 	uint32_t lanes_waiting; /* bits of lanes that are not empty; of the owner */
-	uint64_t populated;	/* cells of the ring that have memory */
-	struct sk_ring ring;	/* of the holder of `harvesting` */
 	_Atomic uint64_t harvested;
-	_Atomic uint32_t state;
+	uint64_t harvested_before; /* as the last tick saw it */
 	atomic_flag harvesting;
 	struct sk_lane lanes[SK_SEGMENT_LANES];
 	struct sk_cell cells[SK_CELLS];
@@ -110,7 +102,7 @@ struct sk_queue {
 /** How the stamps of one device are put on CLOCK_MONOTONIC; see clock.c. */
 struct sk_clock {
 	_Atomic uint32_t version; /* odd while it changes */
-	_Atomic int32_t id;	  /* a clockid_t, or one of enum sk_clock_source */
+	_Atomic int32_t id;	  /* row of the table of clocks, from 1, or enum sk_clock_source */
 	_Atomic uint64_t reference_ns;
 	_Atomic int64_t offset_ns;
 	_Atomic int64_t drift_ppb;
@@ -120,26 +112,14 @@ struct sk_clock {
 	atomic_flag changing;
 };
 
-enum sk_clock_source { SK_CLOCK_UNKNOWN = -1, SK_CLOCK_BY_CALLS = -2 };
-
-enum sk_layer_state { SK_LAYER_NEW, SK_LAYER_READY, SK_LAYER_FAILED };
+enum sk_clock_source { SK_CLOCK_UNKNOWN = 0, SK_CLOCK_BY_CALLS = -1 };
 
 struct sk_layer {
-	_Atomic uint64_t generation; /* of this process; 0: not ready */
-	_Atomic uint32_t state;
-	uint32_t mode;
-	bool populate; /* memory of the segment can be had ahead of its use */
-	pthread_mutex_t lock;
-	struct sk_segment *segment;
-	size_t segment_bytes;
-	cl_device_id devices[SK_SEGMENT_DEVICES];
+	pthread_mutex_t lock; /* of the tables below; taken before the tracer's own */
+	cl_device_id devices[SK_SEGMENT_DEVICES]; /* by row in the segment */
 	struct sk_clock clocks[SK_SEGMENT_DEVICES];
 	_Atomic uint32_t hidden_queues; /* some queue got profiling that was not asked for */
 	uint32_t queues_made;
-	pthread_mutex_t idle_lock; /* held while the idle thread is in a driver */
-	pthread_t idle;
-	_Atomic uint32_t exiting;
-	_Atomic(struct sk_thread *) threads[SK_SEGMENT_SLOTS];
 	_Atomic uint64_t kernels[SK_KERNEL_CACHE]; /* handle in the low 48 bits, name above */
 	struct sk_queue queues[SK_QUEUES];
 };
@@ -151,37 +131,14 @@ enum { SK_DRIVER_COST_NS = 57 };
 extern struct sk_layer *layer;
 extern struct _cl_icd_dispatch next; /* the driver's, or the next layer's, functions */
 
-/* segment.c */
-
-/** Make this process's segment and become ready, once; false when it cannot be. */
-bool sk_layer_become_ready(void);
-/** Give memory to a part of the segment now, so that a full disk is an answer and not a signal. */
-bool sk_layer_populate(void *from, size_t bytes);
-
-/* thread.c */
-
 /** The calling thread's slot, or NULL: no segment, or more threads than slots. */
-struct sk_thread *sk_thread_join(void);
-/** Give up a slot whose waiting lists are empty. */
-void sk_thread_free(struct sk_thread *thread);
-
-struct sk_thread_local {
-	uint64_t generation;
-	struct sk_thread *thread;
-};
-extern _Thread_local struct sk_thread_local sk_here;
-
 static inline struct sk_thread *sk_thread_here(void)
 {
-	/* The generation is 0 in a child that was just forked, and never 0 in `sk_here`. */
-	if (sk_here.generation && sk_here.generation == layer->generation)
-		return sk_here.thread;
-	return sk_thread_join();
+	return (struct sk_thread *)sk_tracer_slot();
 }
 
 /* clock.c */
 
-uint64_t sk_clock_now(void);
 /** Put the queued, submit and start stamps of one launch on CLOCK_MONOTONIC, and learn from it:
  * its queued stamp lies within its call, which is [from_ns, to_ns]. */
 void sk_clock_place(unsigned device, const uint64_t raw_ns[3], uint64_t from_ns, uint64_t to_ns,
@@ -201,8 +158,6 @@ unsigned sk_device_row(cl_device_id device);
 
 /** Row of the kernel's name in the segment. */
 unsigned sk_kernel_name(cl_kernel kernel);
-/** Row of a name that no kernel has. */
-unsigned sk_kernel_intern(const char *name);
 void sk_kernel_hook(struct _cl_icd_dispatch *table);
 
 /* harvest.c */
@@ -216,9 +171,11 @@ void sk_harvest_after_wait(void);
 bool sk_harvest_for(struct sk_thread *thread);
 void sk_harvest_hook(struct _cl_icd_dispatch *table);
 
-/* idle.c */
-
-void sk_idle_start(void);
+/** What the tracer library calls: a thread joins, leaves; a tick; the end of the process. */
+void sk_harvest_join(struct sk_tracer_slot *slot);
+bool sk_harvest_leave(struct sk_tracer_slot *slot);
+bool sk_harvest_tick(uint64_t now_ns);
+void sk_harvest_exit(void);
 
 /* enqueue.c, copies.c */
 
@@ -235,14 +192,9 @@ void sk_copies_hook(struct _cl_icd_dispatch *table);
 /** A lane has room for as many launches as the largest ring has for records. */
 static inline uint64_t sk_lane_mask(void)
 {
-	return (layer->mode == SK_MODE_FULL ? SK_SEGMENT_RING_LARGE : SK_SEGMENT_RING_SMALL) - 1;
-}
-
-static inline void sk_add(_Atomic uint64_t *counter, uint64_t more)
-{
-	/* One writer at a time, so a load and a store do; the reader wants whole words only. */
-	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + more,
-			      memory_order_relaxed);
+	return (sk_tracer->started_mode == SK_MODE_FULL ? SK_SEGMENT_RING_LARGE
+							: SK_SEGMENT_RING_SMALL) -
+	       1;
 }
 
 #endif

@@ -55,7 +55,7 @@ static void fill_row(struct sk_queue *queue, cl_device_id device,
 	queue->device = (uint8_t)row;
 	queue->asked = asked;
 	if (row == SK_NO_DEVICE)
-		sk_add(&layer->segment->header.devices_refused, 1);
+		sk_tracer_add(&sk_tracer->segment->header.devices_refused, 1);
 }
 
 static void remember(cl_command_queue handle, cl_device_id device,
@@ -69,7 +69,7 @@ static void remember(cl_command_queue handle, cl_device_id device,
 		fill_row(queue, device, properties, asked);
 		atomic_store_explicit(&queue->handle, handle, memory_order_release);
 	} else {
-		sk_add(&layer->segment->header.queues_refused, 1);
+		sk_tracer_add(&sk_tracer->segment->header.queues_refused, 1);
 	}
 	pthread_mutex_unlock(&layer->lock);
 	if (!asked)
@@ -78,7 +78,7 @@ static void remember(cl_command_queue handle, cl_device_id device,
 
 static bool ready(void)
 {
-	return layer && sk_layer_become_ready();
+	return sk_tracer_ready();
 }
 
 static cl_command_queue CL_API_CALL on_create(cl_context context, cl_device_id device,

@@ -8,15 +8,16 @@
  * never waits, never fails a call of the application, and steps aside where it cannot trace.
  *
  * A tracer calls, in this order: sk_tracer_prepare once when it is loaded; sk_tracer_ready at the
- * first call that matters (a process that never gets there leaves no file); sk_tracer_start_ticks;
- * then, per call of the application, sk_tracer_mode and what the mode asks for.
+ * first call that matters (a process that never gets there leaves no file), which begins the ticks
+ * too; then, per call of the application, sk_tracer_mode and what the mode asks for.
  *
  * Memory: `sk_tracer` lies in pages that the kernel wipes in a forked child: there the tracer is
  * new, with a segment of its own, whatever way the child was forked. Threads: a slot belongs to one
- * thread at a time, which is the only producer of its ring. Records may speak of other threads
- * (`tid`), as those that a vendor's profiler hands over later. Cost: sk_tracer_mode is one load;
- * nothing below allocates, locks or calls the kernel after a thread's first call, except a name
- * seen for the first time.
+ * thread at a time, which is the only producer of its ring, or to who harvests for it, one at a
+ * time, if the tracer arranges that. Records may speak of other threads (`tid`), as those that a
+ * vendor's profiler hands over later. Cost: sk_tracer_mode is one load; nothing below allocates,
+ * locks or calls the kernel after a thread's first call, except a name seen for the first time and
+ * memory for the first lap of a ring.
  */
 #ifndef SK_TRACER_H
 #define SK_TRACER_H
@@ -27,6 +28,8 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+enum sk_tracer_slot_state { SK_TRACER_SLOT_FREE, SK_TRACER_SLOT_OWNED, SK_TRACER_SLOT_LEFT };
+
 /** The private side of a slot; a tracer that needs more embeds it as the first member and says so
  * in `slot_bytes`. */
 struct sk_tracer_slot {
@@ -34,7 +37,7 @@ struct sk_tracer_slot {
 	_Atomic uint64_t *counts;	  /* by name */
 	struct sk_segment_copies *copies; /* by kind */
 	uint32_t index;
-	_Atomic uint32_t state; /* free, owned, left */
+	_Atomic uint32_t state; /* enum sk_tracer_slot_state */
 	uint64_t populated;	/* cells of the ring that have memory */
 	struct sk_ring ring;
 };
@@ -48,10 +51,13 @@ struct sk_tracer_options {
 	/** Its owner, the calling thread, ends. True when nothing is waiting: the slot may go on.
 	 */
 	bool (*on_leave)(struct sk_tracer_slot *slot);
-	/** Every tick, in the tick thread; true when there was work. */
+	/** Every tick, in the tick thread; true when there was work. `tick_at_ns` may be set to
+	 * have the next one sooner than usual. */
 	bool (*on_tick)(uint64_t now_ns);
-	/** The mode is to become `mode` (the lease, the agent or the governor says so), in the tick
-	 * thread. False: not now, ask again at the next tick. The tracer calls sk_tracer_changed.
+	/** The mode is to become `mode`, or the budget another one: the agent or the end of the
+	 * lease says so. In the tick thread; never with SK_MODE_OFF. False: not now, ask again at
+	 * the next tick. Else the tracer has called sk_tracer_changed where the mode is another.
+	 * NULL: the mode changes at once, and its phase is that of sk_tracer_phase.
 	 */
 	bool (*on_mode)(uint32_t mode, uint32_t budget_ppm);
 	/** The process ends: the last that can be recorded. */
@@ -63,16 +69,19 @@ enum sk_tracer_state { SK_TRACER_NEW, SK_TRACER_READY, SK_TRACER_FAILED };
 struct sk_tracer {
 	_Atomic uint64_t generation; /* of this process; 0: not ready */
 	_Atomic uint32_t state;	     /* enum sk_tracer_state */
-	_Atomic uint32_t mode;	     /* enum sk_mode in force; SK_MODE_DORMANT before it is ready */
+	_Atomic uint32_t mode;	     /* enum sk_mode in force; SK_MODE_OFF before it is ready */
 	uint32_t started_mode;	     /* as the environment had it */
 	uint32_t budget_ppm;
 	bool populate; /* memory of the segment can be had ahead of its use */
 	pthread_mutex_t lock;
 	struct sk_segment *segment;
 	size_t segment_bytes;
+	uint64_t tick_at_ns;	   /* when the next tick is due, if sooner; of the tick thread */
 	pthread_mutex_t tick_lock; /* held while the tick thread is in a driver */
 	pthread_t ticks;
 	_Atomic uint32_t exiting;
+	uint32_t open_phase; /* of the window that is open; of who calls sk_tracer_changed */
+	uint64_t open_chosen_ns;
 	_Atomic(struct sk_tracer_slot *) slots[SK_SEGMENT_SLOTS];
 };
 
@@ -82,15 +91,25 @@ extern struct sk_tracer *sk_tracer; /* NULL before sk_tracer_prepare, or when it
  * (dormant, governed, full), or without memory: the tracer then stays out of every call. */
 bool sk_tracer_prepare(const struct sk_tracer_options *options);
 
-/** Make this process's segment, once; false when it cannot be. */
+/** Make this process's segment, once, and begin the ticks: every 20 ms while there is work, every
+ * 100 ms when quiet. They look at the control block and the lease, so a mode is in force, or the
+ * end of the lease noticed, within 100 ms. False when there can be no segment. */
 bool sk_tracer_ready(void);
 
-/** Begin the ticks: every 20 ms while there is work, every 100 ms when quiet. They look at the
- * control block and the lease, so a mode is in force, or the lease is noticed, within 100 ms. */
-void sk_tracer_start_ticks(void);
+/** Pages of zeros that are zeros again in a forked child, or NULL. Never given back. */
+void *sk_tracer_pages(size_t bytes);
+
+/** Give memory to a part of the segment now, so that a full disk is an answer and not a signal. */
+bool sk_tracer_populate(void *from, size_t bytes);
 
 /** CLOCK_MONOTONIC ns. */
 uint64_t sk_tracer_now(void);
+
+/** What is seen under a mode without a governor: SK_PHASE_BLIND while dormant, else all. */
+static inline uint32_t sk_tracer_phase(uint32_t mode)
+{
+	return mode == SK_MODE_GOVERNED || mode == SK_MODE_FULL ? SK_PHASE_TIMED : SK_PHASE_BLIND;
+}
 
 /** The mode in force, enum sk_mode. */
 static inline uint32_t sk_tracer_mode(void)
@@ -116,6 +135,13 @@ static inline struct sk_tracer_slot *sk_tracer_slot(void)
 	return sk_tracer_join();
 }
 
+/** Has its thread ended while something was waiting? Then sk_tracer_free is due after that. */
+static inline bool sk_tracer_has_left(struct sk_tracer_slot *slot)
+{
+	/* Pairs with the release in the ending thread: it appends no more. */
+	return atomic_load_explicit(&slot->state, memory_order_acquire) == SK_TRACER_SLOT_LEFT;
+}
+
 /** Give up a slot after on_leave had said that something was waiting. */
 void sk_tracer_free(struct sk_tracer_slot *slot);
 
@@ -130,17 +156,55 @@ unsigned sk_tracer_device(const char *id, const char *name, uint32_t type);
 void sk_tracer_clock(unsigned device, const char *clock, int64_t offset_ns, int64_t drift_ppb,
 		     uint64_t error_ns);
 
+/** One writer at a time, so a load and a store do; the reader wants whole words only. */
+static inline void sk_tracer_add(_Atomic uint64_t *counter, uint64_t more)
+{
+	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + more,
+			      memory_order_relaxed);
+}
+
 /** Count a launch or a copy that the driver took; from the owner of the slot. */
-void sk_tracer_count_launch(struct sk_tracer_slot *slot, unsigned name);
-void sk_tracer_count_copy(struct sk_tracer_slot *slot, unsigned kind, uint64_t bytes);
+static inline void sk_tracer_count_launch(struct sk_tracer_slot *slot, unsigned name)
+{
+	sk_tracer_add(&slot->counts[name], 1);
+	sk_tracer_add(&slot->shared->counters.launches, 1);
+}
+
+static inline void sk_tracer_count_copy(struct sk_tracer_slot *slot, unsigned kind, uint64_t bytes)
+{
+	sk_tracer_add(&slot->copies[kind].count, 1);
+	sk_tracer_add(&slot->copies[kind].bytes, bytes);
+	sk_tracer_add(&slot->shared->counters.copies, 1);
+}
 
 /** The same for a thread without a slot; counted as refused. */
 void sk_tracer_count_shared(bool kernel, unsigned row, uint64_t bytes);
 
-/** The cell of the next record, to be filled and committed by the slot's owner; NULL when the ring
- * is full, which is counted with `lost_ns`. */
-struct sk_record *sk_tracer_reserve(struct sk_tracer_slot *slot, uint64_t lost_ns);
-void sk_tracer_commit(struct sk_tracer_slot *slot);
+/** Memory for the next cells of the ring's first lap; false where there is none. */
+bool sk_tracer_more_cells(struct sk_tracer_slot *slot);
+
+/** The cell of the next record, to be filled and committed by the ring's producer; NULL when the
+ * ring is full, which is counted with `lost_ns`, the time of a device that goes unrecorded. */
+static inline struct sk_record *sk_tracer_reserve(struct sk_tracer_slot *slot, uint64_t lost_ns)
+{
+	struct sk_record *cell = NULL;
+
+	if (slot->ring.head < slot->populated || slot->ring.head > slot->ring.mask ||
+	    sk_tracer_more_cells(slot))
+		cell = sk_ring_reserve(&slot->ring);
+	if (!cell) {
+		sk_tracer_add(&slot->shared->counters.ring_full, 1);
+		sk_tracer_add(&slot->shared->counters.lost_ns, lost_ns);
+	}
+	return cell;
+}
+
+static inline void sk_tracer_commit(struct sk_tracer_slot *slot)
+{
+	sk_ring_commit(&slot->ring);
+	/* The ring is larger than the caches: have the next cell's line by the next launch. */
+	__builtin_prefetch(&slot->ring.cells[slot->ring.head & slot->ring.mask], 1);
+}
 
 /** Oldest call of which a record is still to come, so that the reader waits for it; 0: none. For
  * tracers whose records come in batches: one value for the whole process, in the slot given. */
@@ -151,12 +215,5 @@ void sk_tracer_changed(uint32_t mode, uint32_t phase, uint64_t at_ns, uint64_t c
 
 /** Another profiler has the only place: said in the segment, and the tracer stays dormant. */
 void sk_tracer_step_aside(const char *holder);
-
-static inline void sk_tracer_add(_Atomic uint64_t *counter, uint64_t more)
-{
-	/* One writer at a time, so a load and a store do; the reader wants whole words only. */
-	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + more,
-			      memory_order_relaxed);
-}
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Making the segment of this process: named after it, sparse, with memory given part by part. */
-#include "layer.h"
+#include "tracer/parts.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -84,12 +84,12 @@ static size_t lay_out(struct sk_segment *segment, uint32_t mode)
 	return at;
 }
 
-bool sk_layer_populate(void *from, size_t bytes)
+bool sk_tracer_populate(void *from, size_t bytes)
 {
 	uintptr_t first = (uintptr_t)from / PAGE * PAGE;
 	uintptr_t end = ((uintptr_t)from + bytes + PAGE - 1) / PAGE * PAGE;
 
-	if (!layer->populate)
+	if (!sk_tracer->populate)
 		return true; /* all of it was given when the file was made */
 	return !madvise((void *)first, end - first, MADV_POPULATE_WRITE);
 }
@@ -98,14 +98,14 @@ bool sk_layer_populate(void *from, size_t bytes)
  * memory of a mapping, so there a few slots get all of theirs at once. */
 static bool give_memory(struct sk_segment *segment, int fd)
 {
-	layer->populate = true;
-	if (sk_layer_populate(segment, offsetof(struct sk_segment, counts))) {
+	sk_tracer->populate = true;
+	if (sk_tracer_populate(segment, offsetof(struct sk_segment, counts))) {
 		segment->header.slots = SK_SEGMENT_SLOTS;
 		return true;
 	}
 	if (errno != EINVAL)
 		return false;
-	layer->populate = false;
+	sk_tracer->populate = false;
 	size_t bytes = lay_out(NULL, SK_MODE_GOVERNED) - (SK_SEGMENT_SLOTS - SLOTS_BEFORE_5_14) *
 								 (size_t)SK_SEGMENT_RING_SMALL *
 								 sizeof(struct sk_record);
@@ -144,18 +144,19 @@ static void describe(struct sk_segment *segment, size_t bytes, const char comm[1
 	header->version = SK_SEGMENT_VERSION;
 	header->pid = (uint32_t)getpid();
 	header->segment_bytes = bytes;
-	header->created_ns = sk_clock_now();
-	header->mode = layer->mode;
+	header->created_ns = sk_tracer_now();
+	header->mode = sk_tracer->started_mode;
+	header->tracer = sk_tracer_options.kind;
 	memcpy(header->comm, comm, sizeof(header->comm));
 	strcpy(segment->names[0].text, "(other)");
 	segment->names[0].length = 7;
 	header->names = 1;
-	lay_out(segment, layer->populate ? layer->mode : SK_MODE_GOVERNED);
+	lay_out(segment, sk_tracer->populate ? sk_tracer->started_mode : SK_MODE_GOVERNED);
 }
 
 static bool make_segment(int fd, const char comm[16])
 {
-	size_t bytes = lay_out(NULL, layer->mode);
+	size_t bytes = lay_out(NULL, sk_tracer->started_mode);
 	struct sk_segment *segment = map_file(fd, bytes);
 
 	if (!segment)
@@ -165,46 +166,25 @@ static bool make_segment(int fd, const char comm[16])
 		return false;
 	}
 	describe(segment, bytes, comm);
-	layer->segment = segment;
-	layer->segment_bytes = bytes;
+	sk_tracer->segment = segment;
+	sk_tracer->segment_bytes = bytes;
 	/* Pairs with the reader's fence after it read the header: the rest is filled. */
 	atomic_store_explicit(&segment->header.magic, SK_SEGMENT_MAGIC, memory_order_release);
 	return true;
 }
 
-static bool start(void)
+bool sk_tracer_make_segment(void)
 {
-	const char *mode = getenv("STOKER_TRACE_MODE");
 	char comm[16] = "", path[PATH_BYTES];
 	uint64_t starttime;
 	int fd = read_self(&starttime, comm) ? create(starttime, path) : -1;
 
 	if (fd < 0)
 		return false;
-	layer->mode = mode && !strcmp(mode, "full") ? SK_MODE_FULL : SK_MODE_GOVERNED;
-	for (unsigned device = 0; device < SK_SEGMENT_DEVICES; device++)
-		layer->clocks[device].id = SK_CLOCK_UNKNOWN;
 	bool made = make_segment(fd, comm);
 
 	if (!made)
 		unlink(path);
 	close(fd); /* the mapping stays, and the application may close every descriptor it finds */
 	return made;
-}
-
-bool sk_layer_become_ready(void)
-{
-	if (layer->state == SK_LAYER_NEW) {
-		pthread_mutex_lock(&layer->lock);
-		if (layer->state == SK_LAYER_NEW) {
-			bool ready = start();
-
-			layer->generation = ready ? sk_clock_now() | 1 : 0;
-			layer->state = ready ? SK_LAYER_READY : SK_LAYER_FAILED;
-			if (ready)
-				sk_idle_start();
-		}
-		pthread_mutex_unlock(&layer->lock);
-	}
-	return layer->state == SK_LAYER_READY;
 }

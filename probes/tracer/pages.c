@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The state of this process: its pages, which are new in a forked child, and how it begins. */
+#include "tracer/parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+enum { PAGE = 4096 };
+
+struct sk_tracer *sk_tracer;
+struct sk_tracer_options sk_tracer_options;
+
+uint64_t sk_tracer_now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
+}
+
+void *sk_tracer_pages(size_t bytes)
+{
+	bytes = (bytes + PAGE - 1) / PAGE * PAGE;
+	void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (pages == MAP_FAILED)
+		return NULL;
+	if (madvise(pages, bytes, MADV_WIPEONFORK)) {
+		munmap(pages, bytes);
+		return NULL;
+	}
+	return pages;
+}
+
+/* The mode in the environment; SK_MODE_OFF where there is none, or no folder. */
+static uint32_t mode_asked(void)
+{
+	const char *folder = getenv("STOKER_TRACE_DIR"), *mode = getenv("STOKER_TRACE_MODE");
+
+	if (!folder || !*folder || !mode)
+		return SK_MODE_OFF;
+	if (!strcmp(mode, "full"))
+		return SK_MODE_FULL;
+	if (!strcmp(mode, "governed"))
+		return SK_MODE_GOVERNED;
+	return strcmp(mode, "dormant") ? SK_MODE_OFF : SK_MODE_DORMANT;
+}
+
+bool sk_tracer_prepare(const struct sk_tracer_options *options)
+{
+	if (mode_asked() == SK_MODE_OFF)
+		return false;
+	sk_tracer_options = *options;
+	if (!sk_tracer)
+		sk_tracer = sk_tracer_pages(sizeof(*sk_tracer));
+	return sk_tracer;
+}
+
+/* With `lock` held. A mode that is gone from the environment meanwhile is the cheapest one. */
+static bool begin(void)
+{
+	uint32_t mode = mode_asked();
+
+	sk_tracer->started_mode = mode == SK_MODE_OFF ? SK_MODE_DORMANT : mode;
+	if (!sk_tracer_make_segment())
+		return false;
+	sk_tracer_changed(sk_tracer->started_mode, sk_tracer_phase(sk_tracer->started_mode),
+			  sk_tracer->segment->header.created_ns, 0);
+	sk_tracer->generation = sk_tracer_now() | 1;
+	sk_tracer_start_ticks();
+	return true;
+}
+
+bool sk_tracer_ready(void)
+{
+	if (!sk_tracer)
+		return false;
+	if (sk_tracer->state == SK_TRACER_NEW) {
+		pthread_mutex_lock(&sk_tracer->lock);
+		if (sk_tracer->state == SK_TRACER_NEW)
+			sk_tracer->state = begin() ? SK_TRACER_READY : SK_TRACER_FAILED;
+		pthread_mutex_unlock(&sk_tracer->lock);
+	}
+	return sk_tracer->state == SK_TRACER_READY;
+}

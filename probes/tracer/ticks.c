@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tick thread: what the agent wants and whether its lease lasts, then the tracer's own ticks.
+ *
+ * It stands aside when the process ends, so that no driver is called while it tears itself down.
+ */
+#include "tracer/parts.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { STACK_BYTES = 128 * 1024, QUIET_TICKS = 50, BUDGET_PPM = 10000 };
+
+static const uint64_t TICK_NS = 20000000, TICK_QUIET_NS = 100000000, TICK_LEAST_NS = 50000;
+
+struct wish {
+	uint64_t wanted; /* as the agent wrote it; 0: never */
+	uint32_t mode;
+	uint32_t budget_ppm;
+};
+
+/* What should be in force. Whatever else the file says is a mode the agent never asks for. */
+static struct wish read_wish(uint64_t now_ns)
+{
+	struct sk_segment_control *control = &sk_tracer->segment->header.control;
+	/* Pairs with the agent's order: the lease is written before the first wish. */
+	uint64_t wanted = atomic_load_explicit(&control->wanted, memory_order_acquire);
+	uint64_t lease_ns = atomic_load_explicit(&control->lease_ns, memory_order_relaxed);
+	struct wish wish = {wanted, wanted & 0xff, (uint32_t)(wanted >> 8 & 0xffffff)};
+
+	if (!wanted || !lease_ns)
+		return (struct wish){0, sk_tracer->started_mode, BUDGET_PPM};
+	if (now_ns >= lease_ns || (wish.mode != SK_MODE_GOVERNED && wish.mode != SK_MODE_FULL))
+		wish.mode = SK_MODE_DORMANT;
+	if (!wish.budget_ppm)
+		wish.budget_ppm = BUDGET_PPM;
+	return wish;
+}
+
+static bool carry_out(const struct wish *wish, uint64_t now_ns)
+{
+	if (sk_tracer_options.on_mode)
+		return sk_tracer_options.on_mode(wish->mode, wish->budget_ppm);
+	if (wish->mode != sk_tracer->mode)
+		sk_tracer_changed(wish->mode, sk_tracer_phase(wish->mode), now_ns, 0);
+	return true;
+}
+
+static void look_at_control(uint64_t now_ns)
+{
+	struct sk_segment_header *header = &sk_tracer->segment->header;
+	struct wish wish = read_wish(now_ns);
+
+	if (header->stepped_aside)
+		return;
+	if (wish.mode != sk_tracer->mode || wish.budget_ppm != sk_tracer->budget_ppm) {
+		if (!carry_out(&wish, now_ns)) {
+			sk_tracer_add(&header->answer.switches_late, 1);
+			return;
+		}
+		sk_tracer->budget_ppm = wish.budget_ppm;
+	}
+	atomic_store_explicit(&header->answer.applied, wish.wanted, memory_order_release);
+}
+
+static bool tick(void)
+{
+	uint64_t now = sk_tracer_now();
+	bool work = false;
+
+	sk_tracer->tick_at_ns = 0;
+	pthread_mutex_lock(&sk_tracer->tick_lock);
+	if (!sk_tracer->exiting) {
+		look_at_control(now);
+		work = sk_tracer_options.on_tick && sk_tracer_options.on_tick(now);
+	}
+	pthread_mutex_unlock(&sk_tracer->tick_lock);
+	return work;
+}
+
+static void pause_until_next(bool quiet)
+{
+	uint64_t length = quiet ? TICK_QUIET_NS : TICK_NS, at = sk_tracer->tick_at_ns;
+
+	if (at) {
+		uint64_t now = sk_tracer_now(), until = at > now ? at - now : 0;
+
+		length = until < length ? until : length;
+		length = length < TICK_LEAST_NS ? TICK_LEAST_NS : length;
+	}
+	struct timespec pause = {0, (long)length};
+
+	nanosleep(&pause, NULL);
+}
+
+static void *run(void *unused)
+{
+	int quiet = 0;
+
+	pthread_setname_np(pthread_self(), "stoker-trace");
+	while (!sk_tracer->exiting) {
+		pause_until_next(quiet > QUIET_TICKS);
+		quiet = tick() ? 0 : quiet + 1;
+	}
+	return NULL;
+}
+
+/* Registered after the drivers were loaded, so it runs before they tear themselves down. */
+static void on_exit_of_process(void)
+{
+	struct timespec limit;
+
+	if (!sk_tracer->generation)
+		return; /* a forked child that made no call of its own */
+	sk_tracer->exiting = 1;
+	clock_gettime(CLOCK_REALTIME, &limit);
+	limit.tv_sec += 1;
+	if (pthread_mutex_timedlock(&sk_tracer->tick_lock, &limit))
+		return;
+	/* What has finished by now is still recorded. The lock stays taken. */
+	if (sk_tracer_options.on_exit)
+		sk_tracer_options.on_exit();
+}
+
+void sk_tracer_start_ticks(void)
+{
+	static bool registered; /* handlers survive a fork */
+	pthread_attr_t attributes;
+	sigset_t all, before;
+
+	sk_tracer->budget_ppm = BUDGET_PPM;
+	if (!registered)
+		registered = !atexit(on_exit_of_process);
+	if (pthread_attr_init(&attributes))
+		return;
+	pthread_attr_setstacksize(&attributes, STACK_BYTES);
+	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+	/* Signals are the application's. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	/* Without this thread records only wait for the next call or the end of the process. */
+	pthread_create(&sk_tracer->ticks, &attributes, run, NULL);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attributes);
+}

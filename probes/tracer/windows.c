@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What was seen from when to when: windows that follow each other, and the answer to the agent. */
+#include "tracer/parts.h"
+
+#include <string.h>
+
+/* The reader has seen `windows`, or sees by a window's sequence that it was overwritten. */
+static void close_window(struct sk_segment_header *header, uint64_t at_ns)
+{
+	uint64_t index = header->windows, from_ns = header->window_from_ns;
+	struct sk_window *window = &sk_tracer->segment->window[index % SK_SEGMENT_WINDOWS];
+
+	if (!from_ns || at_ns <= from_ns)
+		return;
+	*window = (struct sk_window){.from_ns = from_ns,
+				     .to_ns = at_ns,
+				     .phase = sk_tracer->open_phase,
+				     .sequence = (uint32_t)index,
+				     .chosen_ns = sk_tracer->open_chosen_ns};
+	/* Pairs with the reader's fence after it read `windows`: what it counts is filled. */
+	atomic_store_explicit(&header->windows, index + 1, memory_order_release);
+}
+
+void sk_tracer_changed(uint32_t mode, uint32_t phase, uint64_t at_ns, uint64_t chosen_ns)
+{
+	struct sk_segment_header *header = &sk_tracer->segment->header;
+	struct sk_segment_answer *answer = &header->answer;
+
+	close_window(header, at_ns);
+	if (answer->mode != mode || !answer->since_ns)
+		answer->since_ns = at_ns;
+	answer->mode = mode;
+	answer->phase = phase;
+	if (header->window_from_ns)
+		answer->switches++;
+	sk_tracer->open_phase = phase;
+	sk_tracer->open_chosen_ns = chosen_ns;
+	atomic_store_explicit(&header->window_from_ns, at_ns, memory_order_release);
+	atomic_store_explicit(&sk_tracer->mode, mode, memory_order_release);
+}
+
+void sk_tracer_step_aside(const char *holder)
+{
+	struct sk_segment_header *header = &sk_tracer->segment->header;
+
+	strncpy(header->holder, holder, sizeof(header->holder) - 1);
+	atomic_store_explicit(&header->stepped_aside, 1, memory_order_release);
+	sk_tracer_changed(SK_MODE_DORMANT, SK_PHASE_BLIND, sk_tracer_now(), 0);
+}
