@@ -175,9 +175,10 @@ class TracedJob:
             return False
 
     def _empty(self, ended_ns: int) -> TraceSummary:
-        """Of a job that held devices and never called OpenCL, or whose trace was given up."""
+        """Of a job that held devices and never called one, or whose trace was given up."""
         window_ns = max(ended_ns - self._began_ns, 0)
-        causes = Causes(not_observed_ns=window_ns)
+        lost = self._given_up
+        causes = Causes(not_observed_ns=window_ns) if lost else Causes(held_idle_ns=window_ns)
         absent = {"kernels": NO_SEGMENT, "copies": NO_SEGMENT, **self._absent}
         return TraceSummary(
             self.begun.trace,

@@ -73,6 +73,7 @@ struct Causes {
 	explicit Causes(uint64_t origin_ns) { sk_causes_init(body.get(), origin_ns); }
 
 	void know(unsigned device) { sk_causes_know(body.get(), device); }
+	void called(uint64_t at_ns) { sk_causes_called(body.get(), at_ns); }
 
 	void busy(uint64_t from, uint64_t to, uint32_t tid, uint8_t device, uint8_t kind)
 	{
@@ -368,6 +369,7 @@ NB_MODULE(_trace, module)
 	nb::class_<Causes>(module, "Causes")
 		.def(nb::init<uint64_t>())
 		.def("know", &Causes::know)
+		.def("called", &Causes::called)
 		.def("busy", &Causes::busy)
 		.def("span", &Causes::span)
 		.def("sweep", &Causes::sweep)

@@ -50,6 +50,35 @@ void sk_causes_know(struct sk_causes *causes, unsigned device)
 	causes->device_known[device] = 1;
 }
 
+/* What every thread slept so far in a gap of a device that was never used becomes held idle. */
+static void set_sleep_apart(struct sk_causes *causes)
+{
+	for (unsigned d = 0; d < SK_CAUSES_ROWS; d++) {
+		struct sk_causes_device *device = &causes->device[d];
+
+		if (!causes->device_known[d] || !device->idle || device->used)
+			continue;
+		for (unsigned t = 0; t < causes->threads; t++) {
+			uint64_t *parts = device->gap[t],
+				 *slept = &parts[SK_CAUSE_BLOCKED - SK_CAUSE_ON_CPU];
+
+			parts[SK_PART_HELD] += *slept;
+			*slept = 0;
+		}
+	}
+}
+
+void sk_causes_called(struct sk_causes *causes, uint64_t at_ns)
+{
+	bool passed = causes->called_ns && causes->called_ns <= causes->frontier_ns;
+
+	if (passed || (causes->called_ns && at_ns >= causes->called_ns))
+		return;
+	causes->called_ns = later(at_ns, causes->origin_ns);
+	if (causes->called_ns <= causes->frontier_ns)
+		set_sleep_apart(causes);
+}
+
 /* A row for one more thread: a new one, or that of the thread longest silent and no caller. */
 static unsigned vacate(struct sk_causes *causes)
 {
@@ -100,10 +129,14 @@ static void place_late(struct sk_causes *causes, unsigned t, uint64_t from, uint
 
 		if (!causes->device_known[d] || !device->idle)
 			continue;
-		uint64_t ns = overlap(from, to, device->gap_ns, causes->frontier_ns);
+		uint64_t ns = overlap(from, to, device->gap_ns, causes->frontier_ns), held = 0;
 
+		if (part == SK_CAUSE_BLOCKED - SK_CAUSE_ON_CPU && !device->used)
+			held = overlap(from, earlier(to, causes->called_ns), device->gap_ns,
+				       causes->frontier_ns);
 		device->gap[t][SK_PART_OPEN] -= earlier(ns, device->gap[t][SK_PART_OPEN]);
-		device->gap[t][part] += ns;
+		device->gap[t][SK_PART_HELD] += held;
+		device->gap[t][part] += ns - held;
 	}
 }
 
@@ -284,6 +317,7 @@ static void charge(const struct sk_causes *causes, uint64_t gap, unsigned t,
 	for (int state = 0; state < 4; state++)
 		ns[SK_CAUSE_ON_CPU + state] += parts[state];
 	ns[SK_CAUSE_NOT_OBSERVED] += parts[SK_PART_LOST];
+	ns[SK_CAUSE_HELD_IDLE] += parts[SK_PART_HELD];
 	ns[ended ? SK_CAUSE_HELD_IDLE : SK_CAUSE_NOT_OBSERVED] += parts[SK_PART_OPEN];
 	bool born = t != SK_NO_THREAD && causes->thread[t].heard;
 
@@ -449,7 +483,7 @@ static void cut_late(struct sk_causes *causes, struct sk_causes_input *input)
 	}
 }
 
-void sk_causes_sweep(struct sk_causes *causes, uint64_t frontier_ns, struct sk_causes_input *input)
+static void sweep_to(struct sk_causes *causes, uint64_t frontier_ns, struct sk_causes_input *input)
 {
 	struct sweep sweep = {.causes = causes, .from = causes->frontier_ns, .to = frontier_ns};
 
@@ -470,6 +504,15 @@ void sk_causes_sweep(struct sk_causes *causes, uint64_t frontier_ns, struct sk_c
 	keep_spans(input, frontier_ns);
 }
 
+void sk_causes_sweep(struct sk_causes *causes, uint64_t frontier_ns, struct sk_causes_input *input)
+{
+	if (causes->called_ns > causes->frontier_ns && causes->called_ns <= frontier_ns) {
+		sweep_to(causes, causes->called_ns, input);
+		set_sleep_apart(causes);
+	}
+	sweep_to(causes, frontier_ns, input);
+}
+
 void sk_causes_read(const struct sk_causes *causes, unsigned d, bool ended, uint64_t ret[SK_CAUSES])
 {
 	const struct sk_causes_device *device = &causes->device[d];
@@ -478,10 +521,16 @@ void sk_causes_read(const struct sk_causes *causes, unsigned d, bool ended, uint
 	memcpy(ret, device->ns, sizeof(device->ns));
 	if (!device->idle)
 		return;
-	if (device->last != SK_NO_THREAD)
-		charge(causes, gap, device->last, device->gap[device->last], ended, ret);
-	else
+	if (device->last == SK_NO_THREAD) {
 		ret[device->used ? SK_CAUSE_NOT_OBSERVED : SK_CAUSE_HELD_IDLE] += gap;
+		return;
+	}
+	uint64_t parts[SK_PARTS];
+
+	memcpy(parts, device->gap[device->last], sizeof(parts));
+	parts[SK_PART_HELD] += parts[SK_CAUSE_BLOCKED - SK_CAUSE_ON_CPU];
+	parts[SK_CAUSE_BLOCKED - SK_CAUSE_ON_CPU] = 0;
+	charge(causes, gap, device->last, parts, ended, ret);
 }
 
 bool sk_causes_check(const struct sk_causes *causes)

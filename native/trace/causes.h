@@ -12,7 +12,9 @@
  *                 CPU, runnable, blocked, in I/O or paging. The time before that thread existed,
  *                 or after it ended, is held idle. What its spans do not cover is not observed.
  *                 A gap that no call has ended goes to the thread that called last; a device that
- *                 was never called is held idle.
+ *                 was never called is held idle. A thread that sleeps keeps nothing waiting where
+ *                 no call is on its way: blocked in a gap that no call has ended, or before the job
+ *                 first called any device (sk_causes_called), is held idle.
  * Invariant: the causes of a device add up to frontier - origin, always (sk_causes_check).
  * Spans may be late: the open state of a thread counts as not observed until its span comes, and
  * is then moved to where it belongs, exactly, if it joins the thread's previous span.
@@ -71,7 +73,7 @@ struct sk_thread_span {
 static_assert(sizeof(struct sk_thread_span) == 24, "contract page: a span is 24 bytes");
 
 /** Parts of one gap as one thread saw it; the first four are span states 1 to 4. */
-enum sk_part { SK_PART_OPEN = 4, SK_PART_LOST = 5, SK_PARTS = 6 };
+enum sk_part { SK_PART_OPEN = 4, SK_PART_LOST = 5, SK_PART_HELD = 6, SK_PARTS = 7 };
 
 struct sk_causes_thread {
 	uint32_t tid;
@@ -97,6 +99,7 @@ struct sk_causes_device {
 struct sk_causes {
 	uint64_t origin_ns;
 	uint64_t frontier_ns; /* settled up to here */
+	uint64_t called_ns;   /* a process first called a device; 0: none has */
 	uint32_t threads;
 	uint32_t spans_seen;
 	uint64_t late_intervals; /* came after their time was settled */
@@ -121,6 +124,10 @@ void sk_causes_init(struct sk_causes *causes, uint64_t origin_ns);
 
 /** Make `device` known; its gap reaches back to the origin. Knowing it again changes nothing. */
 void sk_causes_know(struct sk_causes *causes, unsigned device);
+
+/** A process of the job called a device for the first time at `at_ns`; only the first call counts.
+ * Who was blocked before it kept no device waiting. */
+void sk_causes_called(struct sk_causes *causes, uint64_t at_ns);
 
 /** Take in a span. It is cut to what was not known yet; false when nothing remains. `ret` is the
  * part that lies beyond the frontier, which belongs into the input; empty when its ends meet. */

@@ -282,6 +282,8 @@ static int load(struct sk_job *job, struct sk_reader *reader, struct sk_fold_seg
 	error = sk_reader_load_slots(reader, job->view);
 	if (error)
 		return error;
+	if (job->view->header.created_ns < job->now_ns)
+		sk_causes_called(&state_of(job)->causes, job->view->header.created_ns);
 	map_devices(job, segment);
 	map_names(job, reader, segment);
 	return sk_reader_load_counts(reader, job->view);

@@ -91,8 +91,9 @@ def test_causes_add_up_and_explain_gaps(trace: JobTrace, folder: Path) -> None:
     assert device.window_ns == sum(msgspec.structs.astuple(causes)) == 600
     assert (causes.kernel_ns, causes.copy_ns) == (100, 50)
     assert (causes.host_on_cpu_ns, causes.host_runnable_ns) == (80 + 40, 40)
-    assert causes.host_blocked_ns == 20 + 150
-    assert causes.held_idle_ns == 20 + 100  # before the thread began, after it ended
+    assert causes.host_blocked_ns == 20
+    # Before the thread began, asleep after its last call, after it ended.
+    assert causes.held_idle_ns == 20 + 150 + 100
     assert causes.not_observed_ns == 0
     assert not device.estimate
 
