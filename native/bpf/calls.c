@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loading, attaching and reading the programs over library calls. See calls.h.
+#include "calls.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include "calls.skel.h"
+#include "reason.h"
+#include "uprobe.h"
+
+enum { BATCH = 128 };
+
+struct sk_calls {
+	struct sk_calls_bpf *object; /* NULL until loaded */
+	bool one_by_one;
+	bool grouped;
+	int processors;
+	struct sk_call_reading *readings; /* SK_CALL_KEYS_MAX */
+	struct sk_call_key *keys;	  /* BATCH */
+	struct sk_call_times *values;	  /* BATCH, for each processor */
+};
+
+/* Descriptors of its links: one or two, or as many for each site. */
+struct sk_call_group {
+	uint32_t links;
+	int fds[];
+};
+
+int sk_calls_new(bool one_by_one, struct sk_calls **ret)
+{
+	struct sk_calls *calls = calloc(1, sizeof(*calls));
+
+	if (!calls)
+		return -ENOMEM;
+	calls->one_by_one = one_by_one;
+	calls->processors = libbpf_num_possible_cpus();
+	if (calls->processors > 0) {
+		calls->readings = calloc(SK_CALL_KEYS_MAX, sizeof(*calls->readings));
+		calls->keys = calloc(BATCH, sizeof(*calls->keys));
+		calls->values =
+			calloc((size_t)BATCH * (size_t)calls->processors, sizeof(*calls->values));
+	}
+	if (!calls->readings || !calls->keys || !calls->values) {
+		sk_calls_free(calls);
+		return -ENOMEM;
+	}
+	*ret = calls;
+	return 0;
+}
+
+void sk_calls_free(struct sk_calls *calls)
+{
+	if (!calls)
+		return;
+	sk_calls_bpf__destroy(calls->object);
+	free(calls->readings);
+	free(calls->keys);
+	free(calls->values);
+	free(calls);
+}
+
+static int load(struct sk_calls *calls, bool grouped)
+{
+	struct sk_calls_bpf *object = sk_calls_bpf__open();
+	int error;
+
+	if (!object)
+		return -errno;
+	bpf_program__set_autoload(object->progs.on_entry, !grouped);
+	bpf_program__set_autoload(object->progs.on_return, !grouped);
+	bpf_program__set_autoload(object->progs.on_entry_multi, grouped);
+	bpf_program__set_autoload(object->progs.on_return_multi, grouped);
+	if (grouped) {
+		bpf_program__set_expected_attach_type(object->progs.on_entry_multi,
+						      (enum bpf_attach_type)SK_TRACE_UPROBE_MULTI);
+		bpf_program__set_expected_attach_type(object->progs.on_return_multi,
+						      (enum bpf_attach_type)SK_TRACE_UPROBE_MULTI);
+	}
+	error = sk_calls_bpf__load(object);
+	if (error) {
+		sk_calls_bpf__destroy(object);
+		return error;
+	}
+	calls->object = object;
+	calls->grouped = grouped;
+	return 0;
+}
+
+/* An empty link is refused with EINVAL by a kernel that knows the kind, and a file that is none
+ * with EBADF and the like; older kernels load the program all the same, so this is what tells. */
+static bool links_many(const struct sk_calls *calls)
+{
+	const uint64_t nothing = 0;
+	const struct sk_uprobes probe = {
+		.path = "/",
+		.offsets = &nothing,
+		.semaphores = &nothing,
+		.cookies = &nothing,
+		.count = 1,
+	};
+	int fd = sk_uprobe_link_many(bpf_program__fd(calls->object->progs.on_entry_multi), &probe);
+
+	if (fd >= 0)
+		close(fd);
+	return fd ==
+	       -EBADF; /* "/" is no regular file: the answer of bpf_uprobe_multi_link_attach */
+}
+
+void sk_calls_load(struct sk_calls *calls, struct sk_probe_state *ret)
+{
+	int error = 0;
+
+	ret->answer = SK_ANSWER_ATTACHED;
+	ret->reason[0] = 0;
+	if (calls->object)
+		return;
+	sk_reason_listen();
+	if (!calls->one_by_one && !load(calls, true) && !links_many(calls)) {
+		sk_calls_bpf__destroy(calls->object);
+		calls->object = NULL;
+	}
+	if (!calls->object) {
+		sk_reason_forget();
+		error = load(calls, false);
+	}
+	if (error) {
+		ret->answer = SK_ANSWER_REFUSED;
+		sk_reason_write(ret->reason, sizeof(ret->reason), "loading", error);
+	}
+	sk_reason_restore();
+}
+
+bool sk_calls_grouped(const struct sk_calls *calls)
+{
+	return calls->grouped;
+}
+
+struct sk_list {
+	uint64_t offsets[SK_CALL_SITES_MAX];
+	uint64_t semaphores[SK_CALL_SITES_MAX];
+	uint64_t cookies[SK_CALL_SITES_MAX];
+	uint32_t count;
+};
+
+static void fill(const struct sk_call_site *sites, uint32_t count, bool on_return,
+		 struct sk_list *ret)
+{
+	ret->count = 0;
+	for (uint32_t i = 0; i < count; i++) {
+		if (on_return && sites[i].entry_only)
+			continue;
+		ret->offsets[ret->count] = sites[i].offset;
+		ret->semaphores[ret->count] = sites[i].semaphore;
+		ret->cookies[ret->count++] =
+			sites[i].call | (uint64_t)(sites[i].entry_only ? SK_CALL_ENTRY_ONLY : 0)
+						<< 32;
+	}
+}
+
+static int keep(struct sk_call_group *group, int fd)
+{
+	if (fd < 0)
+		return fd;
+	group->fds[group->links++] = fd;
+	return 0;
+}
+
+static int link_all(const struct sk_calls *calls, struct sk_uprobes *uprobes,
+		    struct sk_call_group *group)
+{
+	const struct sk_calls_bpf *object = calls->object;
+	bool on_return = uprobes->on_return;
+	const struct bpf_program *program;
+	int error = 0;
+
+	if (calls->grouped) {
+		program = on_return ? object->progs.on_return_multi : object->progs.on_entry_multi;
+		return keep(group, sk_uprobe_link_many(bpf_program__fd(program), uprobes));
+	}
+	program = on_return ? object->progs.on_return : object->progs.on_entry;
+	for (uint32_t i = 0; i < uprobes->count && !error; i++)
+		error = keep(group, sk_uprobe_link_one(bpf_program__fd(program), uprobes, i));
+	return error;
+}
+
+/* Returns first: an entry whose return is not seen would look like a call that goes on. */
+static int attach(const struct sk_calls *calls, struct sk_uprobes *uprobes,
+		  const struct sk_call_site *sites, uint32_t count, struct sk_call_group *group)
+{
+	struct sk_list list;
+	int error = 0;
+
+	uprobes->offsets = list.offsets;
+	uprobes->semaphores = list.semaphores;
+	uprobes->cookies = list.cookies;
+	for (int on_return = 1; on_return >= 0 && !error; on_return--) {
+		fill(sites, count, on_return, &list);
+		uprobes->count = list.count;
+		uprobes->on_return = on_return;
+		if (list.count)
+			error = link_all(calls, uprobes, group);
+	}
+	return error;
+}
+
+int sk_calls_attach(struct sk_calls *calls, const char *path, uint32_t pid,
+		    const struct sk_call_site *sites, uint32_t count, struct sk_call_group **ret)
+{
+	struct sk_uprobes uprobes = {.path = path, .pid = pid};
+	struct sk_call_group *group;
+	int error;
+
+	if (!calls->object)
+		return -ENODEV;
+	if (!count || count > SK_CALL_SITES_MAX || !pid)
+		return -EINVAL;
+	group = calloc(1, sizeof(*group) + 2 * count * sizeof(int));
+	if (!group)
+		return -ENOMEM;
+	error = attach(calls, &uprobes, sites, count, group);
+	if (error) {
+		sk_calls_detach(group);
+		return error;
+	}
+	*ret = group;
+	return 0;
+}
+
+/* Entries first, for the same reason: they were linked last. */
+void sk_calls_detach(struct sk_call_group *group)
+{
+	if (!group)
+		return;
+	while (group->links)
+		close(group->fds[--group->links]);
+	free(group);
+}
+
+static void add(struct sk_call_times *sum, const struct sk_call_times *more)
+{
+	sum->entered += more->entered;
+	sum->returned += more->returned;
+	sum->total_ns += more->total_ns;
+	if (more->longest_ns > sum->longest_ns)
+		sum->longest_ns = more->longest_ns;
+	for (int i = 0; i < SK_CALL_BUCKETS; i++)
+		sum->log2[i] += more->log2[i];
+}
+
+static void take(struct sk_calls *calls, uint32_t from, uint32_t row)
+{
+	struct sk_call_reading *reading = &calls->readings[row];
+
+	memset(reading, 0, sizeof(*reading));
+	reading->key = calls->keys[from];
+	for (int i = 0; i < calls->processors; i++)
+		add(&reading->times,
+		    &calls->values[(size_t)from * (size_t)calls->processors + (size_t)i]);
+}
+
+int sk_calls_read(struct sk_calls *calls, const struct sk_call_reading **ret, uint32_t *ret_count)
+{
+	uint32_t rows = 0, count, place = 0;
+	bool first = true;
+	int error = 0;
+
+	*ret = calls->readings;
+	*ret_count = 0;
+	while (calls->object && !error && rows < SK_CALL_KEYS_MAX) {
+		count = SK_CALL_KEYS_MAX - rows < BATCH ? SK_CALL_KEYS_MAX - rows : BATCH;
+		error = bpf_map_lookup_batch(bpf_map__fd(calls->object->maps.calls),
+					     first ? NULL : &place, &place, calls->keys,
+					     calls->values, &count, NULL);
+		if (error && error != -ENOENT)
+			return error;
+		for (uint32_t i = 0; i < count; i++)
+			take(calls, i, rows++);
+		first = false;
+	}
+	*ret_count = rows;
+	return 0;
+}
+
+int sk_calls_forget(struct sk_calls *calls, uint32_t pid)
+{
+	const struct sk_call_reading *readings;
+	uint32_t count;
+	int error = sk_calls_read(calls, &readings, &count);
+
+	for (uint32_t i = 0; i < count && !error; i++)
+		if (readings[i].key.pid == pid)
+			bpf_map_delete_elem(bpf_map__fd(calls->object->maps.calls),
+					    &readings[i].key);
+	return error;
+}
+
+void sk_calls_losses(struct sk_calls *calls, uint64_t ret[SK_CALL_LOSSES])
+{
+	uint64_t *each = (uint64_t *)calls->values; /* room for more than one number a CPU */
+
+	for (uint32_t what = 0; what < SK_CALL_LOSSES; what++) {
+		ret[what] = 0;
+		if (!calls->object ||
+		    bpf_map_lookup_elem(bpf_map__fd(calls->object->maps.losses), &what, each))
+			continue;
+		for (int i = 0; i < calls->processors; i++)
+			ret[what] += each[i];
+	}
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0)
+/*
+ * Calls into GPU libraries: counts and log2 latencies per process and call, always on.
+ *
+ * Relied on by the agent for what a job asks of a driver. Attached for single processes, so no
+ * other one pays; the attach cookie says which call a site stands for, and whether it returns. A
+ * thread's open calls are in its task storage, which goes with the thread. Nothing is lost
+ * uncounted.
+ */
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include "call.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+/* include/uapi/linux/bpf.h */
+#define MAP_PERCPU_HASH 5
+#define MAP_PERCPU_ARRAY 6
+#define MAP_TASK_STORAGE 29
+#define NO_PREALLOC 1
+#define STORAGE_CREATE 1
+
+struct open_call {
+	__u64 since_ns;
+	__u64 call;
+};
+
+struct open_calls {
+	__u64 depth;
+	struct open_call frames[SK_CALL_DEPTH];
+};
+
+struct {
+	__uint(type, MAP_PERCPU_HASH);
+	__uint(map_flags, NO_PREALLOC); /* memory for the pairs there are, on every CPU */
+	__uint(max_entries, SK_CALL_KEYS_MAX);
+	__type(key, struct sk_call_key);
+	__type(value, struct sk_call_times);
+} calls SEC(".maps");
+
+struct {
+	__uint(type, MAP_TASK_STORAGE);
+	__uint(map_flags, NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct open_calls);
+} open SEC(".maps");
+
+struct {
+	__uint(type, MAP_PERCPU_ARRAY);
+	__uint(max_entries, SK_CALL_LOSSES);
+	__type(key, __u32);
+	__type(value, __u64);
+} losses SEC(".maps");
+
+const struct sk_call_times no_times = {};
+
+static __always_inline int lose(__u32 what)
+{
+	__u64 *count = bpf_map_lookup_elem(&losses, &what);
+
+	if (count)
+		++*count;
+	return 0;
+}
+
+static __always_inline struct sk_call_times *times_of(struct sk_call_key *key)
+{
+	struct sk_call_times *times = bpf_map_lookup_elem(&calls, key);
+
+	if (times)
+		return times;
+	bpf_map_update_elem(&calls, key, &no_times, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&calls, key);
+}
+
+/* Floor of the logarithm, by halving; 0 for 0. */
+static __always_inline __u32 log2_of(__u64 value)
+{
+	__u32 log = 0;
+
+	for (int shift = 32; shift; shift >>= 1) {
+		if (value >> shift) {
+			value >>= shift;
+			log += shift;
+		}
+	}
+	return log < SK_CALL_BUCKETS ? log : SK_CALL_BUCKETS - 1;
+}
+
+static __always_inline int enter(void *context)
+{
+	__u64 cookie = bpf_get_attach_cookie(context);
+	struct sk_call_key key = {
+		.pid = bpf_get_current_pid_tgid() >> 32,
+		.call = cookie,
+	};
+	struct sk_call_times *times = times_of(&key);
+	struct open_calls *here;
+	__u64 depth;
+
+	if (!times)
+		return lose(SK_CALL_LOST_KEY);
+	times->entered++;
+	if (cookie >> 32 & SK_CALL_ENTRY_ONLY)
+		return 0;
+	here = bpf_task_storage_get(&open, bpf_get_current_task_btf(), 0, STORAGE_CREATE);
+	depth = here ? here->depth : SK_CALL_DEPTH;
+	if (!here || depth >= SK_CALL_DEPTH) {
+		if (here) /* frames that were jumped over, else they would fill it for good */
+			here->depth = 0;
+		return lose(SK_CALL_LOST_FRAME);
+	}
+	here->frames[depth].call = key.call;
+	here->frames[depth].since_ns = bpf_ktime_get_ns();
+	here->depth = depth + 1;
+	return 0;
+}
+
+/* Entry time of the innermost open call of this kind; what is open inside of it was jumped over. */
+static __always_inline __u64 close_frame(struct open_calls *here, __u32 call)
+{
+	__u64 depth = here->depth;
+
+	for (int i = 0; i < SK_CALL_DEPTH; i++) {
+		if (!depth || depth > SK_CALL_DEPTH)
+			break;
+		depth--;
+		if (here->frames[depth & (SK_CALL_DEPTH - 1)].call == call) {
+			here->depth = depth;
+			return here->frames[depth & (SK_CALL_DEPTH - 1)].since_ns;
+		}
+	}
+	return 0;
+}
+
+static __always_inline int leave(void *context)
+{
+	__u64 now_ns = bpf_ktime_get_ns(), since_ns, took_ns;
+	struct sk_call_key key = {
+		.pid = bpf_get_current_pid_tgid() >> 32,
+		.call = bpf_get_attach_cookie(context),
+	};
+	struct open_calls *here = bpf_task_storage_get(&open, bpf_get_current_task_btf(), 0, 0);
+	struct sk_call_times *times = bpf_map_lookup_elem(&calls, &key);
+
+	since_ns = here ? close_frame(here, key.call) : 0;
+	if (!times || !since_ns)
+		return lose(SK_CALL_STRAY);
+	took_ns = now_ns - since_ns;
+	times->returned++;
+	times->total_ns += took_ns;
+	if (took_ns > times->longest_ns)
+		times->longest_ns = took_ns;
+	times->log2[log2_of(took_ns)]++;
+	return 0;
+}
+
+SEC("uprobe")
+int on_entry(void *context)
+{
+	return enter(context);
+}
+
+SEC("uretprobe")
+int on_return(void *context)
+{
+	return leave(context);
+}
+
+/* The same for links of many sites (6.6); the loader sets how they are attached. */
+SEC("uprobe")
+int on_entry_multi(void *context)
+{
+	return enter(context);
+}
+
+SEC("uretprobe")
+int on_return_multi(void *context)
+{
+	return leave(context);
+}
