@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file
+ * The private state of the rocprofiler tracer, shared by its parts; see tool.c for the whole.
+ *
+ * Memory: one static object, made before the runtime calls back. Threads: what an application's
+ * thread and the delivering thread share is atomic; the rest belongs to the thread that is named.
+ */
+#ifndef SK_ROCPROFILER_TOOL_H
+#define SK_ROCPROFILER_TOOL_H
+
+#include "abi.h"
+#include "tickets.h"
+
+#include "clocks/clocks.h"
+#include "governed/windows.h"
+#include "tracer/tracer.h"
+
+enum {
+	SK_ROCP_KERNELS = 8192, /* kernel ids that are known by name; the rest are "(other)" */
+	SK_ROCP_AGENTS = 64,
+	SK_ROCP_BUFFER_BYTES = 1 << 20, /* about 5,000 records */
+	SK_ROCP_BUFFER_CALL_AT = SK_ROCP_BUFFER_BYTES / 2,
+	/* What the vendor's profiler adds to a timed dispatch is not ours to measure: this much is
+	 * assumed when the share of the windows is worked out, and this much for a counted one. */
+	SK_ROCP_ASSUMED_NS = 4000,
+	SK_ROCP_ASSUMED_COUNT_NS = 300,
+};
+
+struct sk_rocp_device {
+	uint64_t agent;
+	char id[64];
+	char name[128];
+	uint32_t type;
+	_Atomic uint32_t row; /* row of the segment + 1; 0: not asked for yet */
+};
+
+struct sk_rocp_tool {
+	struct sk_rocp call;
+	struct sk_rocp_id names;  /* context: which kernels there are; always on */
+	struct sk_rocp_id counts; /* context: every launch is seen in its thread */
+	struct sk_rocp_id times;  /* context: launches are timed, records come in batches */
+	struct sk_rocp_id buffer;
+	bool configured;
+	bool counting; /* tick thread and start-up */
+	bool timing;
+	_Atomic uint32_t finished; /* the runtime goes down: no more calls into it */
+	_Atomic uint16_t kernels[SK_ROCP_KERNELS]; /* row of the name by kernel id */
+	struct sk_rocp_device devices[SK_ROCP_AGENTS];
+	uint32_t device_count;
+	/* Of who holds `lock`: the delivering thread for a batch, the tick thread for a look. */
+	pthread_mutex_t lock;
+	uint64_t dropped_seen;
+	struct sk_clock_fit fit;
+	struct sk_clock_row row;
+	const char *clock;
+	/* Tick thread. */
+	struct sk_windows windows;
+	uint64_t launches_seen;
+	uint64_t seen_at_ns;
+	uint64_t fitted_ns;
+	double launches_per_s;
+	uint32_t phase;
+	struct sk_tracer_slot *waiting; /* the slot that says what is still to come */
+	struct sk_tickets tickets;
+};
+
+extern struct sk_rocp_tool sk_rocp;
+
+/* launches.c: in the application's threads. */
+void sk_rocp_on_symbol(struct sk_rocp_callback_record record, union sk_rocp_data *own, void *data);
+void sk_rocp_on_launch(struct sk_rocp_callback_record record, union sk_rocp_data *own, void *data);
+void sk_rocp_on_copy(struct sk_rocp_callback_record record, union sk_rocp_data *own, void *data);
+int sk_rocp_on_request(uint64_t tid, struct sk_rocp_id context, uint32_t kind, int32_t operation,
+		       uint64_t internal, union sk_rocp_data *external, void *data);
+
+/* records.c: in the thread that delivers. */
+void sk_rocp_on_buffer(struct sk_rocp_id context, struct sk_rocp_id buffer,
+		       struct sk_rocp_header **headers, size_t count, void *data, uint64_t dropped);
+/** Compare the profiler's clock with ours, at most once a second. */
+void sk_rocp_fit(uint64_t now_ns);
+
+/* devices.c */
+void sk_rocp_find_devices(void);
+/** Row of an agent in the segment, or SK_NO_DEVICE. May lock at the first time. */
+unsigned sk_rocp_device_row(uint64_t agent);
+/** The agent that a copy works on: the device of the two. */
+uint64_t sk_rocp_copy_agent(uint32_t operation, uint64_t to, uint64_t from);
+/** How the segment calls a copy of this direction. */
+unsigned sk_rocp_copy_kind(uint32_t operation);
+
+/* modes.c: in the tick thread. */
+bool sk_rocp_on_mode(uint32_t mode, uint32_t budget_ppm);
+bool sk_rocp_on_tick(uint64_t now_ns);
+/** The process ends, or the runtime does. */
+void sk_rocp_on_exit(void);
+/** See as much of launches as `phase` says, from now on. */
+void sk_rocp_enter(uint32_t mode, uint32_t phase, uint64_t chosen_ns);
+
+#endif

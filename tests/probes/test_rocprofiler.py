@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rocprofiler tracer in programs on a simulated ROCm (SIM): what it records against the truth.
+
+The runtime of tests/probes/rocprofiler keeps the rules of rocprofiler-sdk 1.x that the tracer leans
+on; no AMD device is needed, and none is looked at.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from stoker.native import paths
+from stoker.probes.trace import JobTrace, Mode
+from tests.probes.segment_view import BLIND, COUNTED, KERNEL, TIMED, SegmentView
+
+HERE = Path(__file__).parent / "rocprofiler"
+PROBES = Path(__file__).parents[2] / "probes"
+NAMES = ("saxpy", "_Z6reducePf", "idle")
+READ, WRITE = 0, 1
+TIMEOUT_S = 60
+
+
+@dataclass(frozen=True)
+class Truth:
+    """One launch as the simulated device did it; times are CLOCK_MONOTONIC."""
+
+    called_ns: int
+    start_ns: int
+    end_ns: int
+    bytes: int
+    tid: int
+    kernel: int
+    device: int
+    timed: int
+
+    @property
+    def name(self) -> str:
+        return NAMES[self.kernel] if self.kernel < 100 else "(other)"
+
+    @property
+    def kind(self) -> int:
+        return {102: WRITE, 103: READ}.get(self.kernel, KERNEL)
+
+
+def compiled(folder: Path, *defines: str) -> Path:
+    """The simulated runtime and a program on it."""
+    flags = ["-O1", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter", "-D_GNU_SOURCE"]
+    library = folder / "librocprofiler-sdk.so.1"
+    shared = ["-shared", "-fPIC", "-fvisibility=hidden", f"-Wl,-soname,{library.name}"]
+    common = ["cc", *flags, *defines, "-pthread", f"-I{PROBES}"]
+    subprocess.run([*common, *shared, "-o", library, HERE / "fake_sdk.c", "-ldl"], check=True)
+    program = folder / "program"
+    found = [library, f"-Wl,-rpath,{folder}"]
+    subprocess.run([*common, "-o", program, HERE / "program.c", *found], check=True)
+    return program
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compiled(tmp_path_factory.mktemp("rocm"))
+
+
+@dataclass
+class Traced:
+    """Runs a program under the tracer."""
+
+    program: Path
+    folder: Path
+    mode: str = "full"
+    env: dict[str, str] = field(default_factory=dict)
+
+    def start(self, *argv: int) -> subprocess.Popen[str]:
+        env = {k: v for k, v in os.environ.items() if not k.startswith("STOKER_")}
+        env |= {
+            "STOKER_TRACE_DIR": str(self.folder),
+            "STOKER_TRACE_MODE": self.mode,
+            "ROCP_TOOL_LIBRARIES": str(paths.library("libstoker-rocprofiler.so")),
+        }
+        return subprocess.Popen(
+            [self.program, *map(str, argv)],
+            env=env | self.env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def finish(self, process: subprocess.Popen[str]) -> list[Truth]:
+        out, err = process.communicate(timeout=TIMEOUT_S)
+        assert process.returncode == 0, err
+        assert err == ""
+        return [Truth(*map(int, line.split())) for line in out.splitlines()]
+
+    def run(self, *argv: int) -> list[Truth]:
+        return self.finish(self.start(*argv))
+
+    def view(self) -> SegmentView:
+        return SegmentView(self.folder)
+
+
+@pytest.fixture
+def traced(program: Path, tmp_path: Path) -> Iterator[Traced]:
+    folder = tmp_path / "segments"
+    folder.mkdir()
+    yield Traced(program, folder)
+
+
+def counted(truths: list[Truth]) -> dict[str, int]:
+    return dict(Counter(truth.name for truth in truths if truth.kernel < 100))
+
+
+def test_every_launch_and_copy_is_recorded_with_its_thread_device_and_times(traced: Traced) -> None:
+    truths = traced.run(4, 300, 20_000, 50, 6)
+    view = traced.view()
+    error = max(device.error_ns for device in view.devices())
+    assert view.tracer == 0x83  # rocprofiler, simulated
+    assert view.launches() == counted(truths)
+    wrote = [truth.bytes for truth in truths if truth.kind == WRITE]
+    assert view.copies()[WRITE] == (len(wrote), sum(wrote))
+    records = view.records()
+    assert len(records) == len(truths) == view.counter("timed") == 4 * 306
+    # Stamps of one device rise in the truth and in the records: so they belong to each other.
+    for device in (0, 1):
+        ours = [r for r in records if view.devices()[r.device].id == f"amd-{device}"]
+        theirs = [t for t in truths if t.device == device]
+        for record, truth in zip(sorted(ours, key=lambda r: r.start_ns), theirs, strict=True):
+            assert (record.tid, record.name, record.kind) == (truth.tid, truth.name, truth.kind)
+            assert record.bytes == truth.bytes
+            assert abs(record.start_ns - truth.start_ns) <= error + 1
+            assert abs(record.end_ns - truth.end_ns) <= error + 1
+            assert truth.called_ns <= record.queued_ns <= record.start_ns + error
+    assert len({record.correlation for record in records}) == len(records)
+    assert view.clock_mismatches == view.vendor_dropped == view.counter("unstamped") == 0
+    assert view.oldest() == 0
+
+
+def test_the_fold_takes_it_as_any_trace(traced: Traced, tmp_path: Path) -> None:
+    mode: Mode = "full"
+    store = tmp_path / "store"
+    store.mkdir()
+    with JobTrace.open(traced.folder, store, mode) as trace:
+        truths = traced.run(2, 200, 30_000, 100, 4)
+        summary = trace.finish()
+    assert {row.name: row.count for row in summary.kernels} == counted(truths)
+    busy = sum(truth.end_ns - truth.start_ns for truth in truths if truth.kernel < 100)
+    # Both stamps of a kernel are placed to a nanosecond.
+    assert abs(sum(row.total_ns for row in summary.kernels) - busy) <= 2 * len(truths)
+    assert {device.id for device in summary.devices} == {"amd-0", "amd-1"}
+    assert summary.records is not None and summary.records.folded == len(truths)
+
+
+def test_a_clock_that_is_off_and_drifts_is_found_and_said(traced: Traced) -> None:
+    traced.env = {"FAKE_SKEW_NS": "5000000000", "FAKE_DRIFT_PPB": "-30000"}
+    truths = traced.run(1, 300, 20_000, 10_000)
+    view = traced.view()
+    (device,) = view.devices()
+    assert device.clock == "rocprofiler"  # none of the system's
+    assert abs(device.offset_ns + 5_000_000_000) < 1_000_000
+    assert abs(device.drift_ppb - 30_000) < 3_000
+    # A line is through readings a second apart: what drifts in the first one is not known then.
+    records = sorted(view.records(), key=lambda record: record.start_ns)
+    for record, truth in zip(records, truths, strict=True):
+        assert abs(record.start_ns - truth.start_ns) < 30_000 * 1.2 + device.error_ns
+
+
+def test_dormant_sees_nothing_and_is_there_for_the_agent(traced: Traced) -> None:
+    traced.mode = "dormant"
+    truths = traced.run(2, 200, 10_000, 0, 5)
+    view = traced.view()
+    assert [truth.timed for truth in truths] == [0] * 410
+    assert view.launches() == {} and view.copies() == {} and view.records() == []
+    assert {window.phase for window in view.windows()} == {BLIND}
+
+
+def test_modes_are_switched_in_a_running_program_and_windows_tell(traced: Traced) -> None:
+    traced.mode = "dormant"
+    process = traced.start(2, 20_000, 5_000, 100)
+    view = traced.view()
+    view.want("full", serial=1)
+    full_from = view.wait_for_mode("full")
+    time.sleep(0.3)
+    full_to = time.monotonic_ns()
+    view.want("dormant", serial=2)
+    view.wait_for_mode("dormant")
+    time.sleep(0.2)
+    process.send_signal(signal.SIGSTOP)  # both look at the same moment
+    seen = len(view.records())
+    process.send_signal(signal.SIGCONT)
+    truths = traced.finish(process)
+    records = view.records()
+    assert 0 < seen == len(records) == sum(truth.timed for truth in truths)
+    inside = [truth for truth in truths if full_from < truth.called_ns < full_to]
+    assert inside and all(truth.timed for truth in inside)
+    timed = [window for window in view.windows() if window.phase == TIMED]
+    assert len(timed) == 1
+    # Every launch that began in the window has its record.
+    in_window = [t for t in truths if timed[0].from_ns <= t.called_ns < timed[0].to_ns]
+    starts = {(record.tid, record.name) for record in records}
+    assert len(in_window) <= len(records) and {(t.tid, t.name) for t in in_window} <= starts
+
+
+def test_switching_many_times_loses_nothing(traced: Traced) -> None:
+    process = traced.start(2, 12_000, 2_000, 50)
+    view = traced.view()
+    for serial in range(1, 13):
+        mode = "dormant" if serial % 2 else "full"
+        view.want(mode, serial=serial)
+        view.wait_for_mode(mode)
+    truths = traced.finish(process)
+    assert view.switches >= 12
+    assert len(view.records()) == sum(truth.timed for truth in truths)
+    assert view.counter("timed") == len(view.records())
+
+
+def test_the_end_of_the_lease_is_dormant(traced: Traced) -> None:
+    process = traced.start(1, 30_000, 1_000, 100)
+    view = traced.view()
+    view.want("full", serial=1, lease_s=0.3)
+    asked = time.monotonic_ns()
+    dormant = view.wait_for_mode("dormant")
+    process.kill()
+    process.wait()
+    assert dormant - asked < 2_000_000_000
+
+
+def test_governed_times_some_windows_and_counts_the_rest(traced: Traced) -> None:
+    traced.mode = "governed"
+    process = traced.start(2, 14_000, 3_000, 100)
+    view = traced.view()
+    view.want("governed", serial=1, budget_ppm=2_000)
+    truths = traced.finish(process)
+    windows = view.windows()
+    assert {TIMED, COUNTED} <= {window.phase for window in windows}
+    drawn = [window for window in windows if window.chosen_ns]
+    assert drawn and all(w.to_ns - w.from_ns < w.chosen_ns for w in drawn)
+    assert view.launches() == counted(truths)  # counted in every window
+    assert 0 < len(view.records()) == sum(truth.timed for truth in truths) < len(truths)
+    assert all(
+        before.to_ns == after.from_ns for before, after in zip(windows, windows[1:], strict=False)
+    )
+
+
+def test_what_the_profiler_drops_is_counted_and_nobody_waits_for_it(traced: Traced) -> None:
+    traced.env = {"FAKE_HOLD": "1", "FAKE_BUFFER_RECORDS": "100"}
+    truths = traced.run(1, 500, 1_000, 0)
+    view = traced.view()
+    assert view.launches() == counted(truths)
+    assert view.counter("timed") == 500
+    assert len(view.records()) == 100
+    assert view.vendor_dropped == 400
+    assert view.oldest() == 0
+
+
+def test_a_full_ring_is_counted(traced: Traced) -> None:
+    traced.mode = "governed"  # small rings
+    process = traced.start(1, 40_000, 100, 0)
+    view = traced.view()
+    view.want("full", serial=1)
+    truths = traced.finish(process)
+    records, full = len(view.records()), view.counter("ring_full")
+    assert records == 1 << 14
+    assert records + full + view.counter("pending_full") + view.vendor_dropped == sum(
+        truth.timed for truth in truths
+    )
+    assert view.launches()["saxpy"] > records
+
+
+def test_a_missing_function_is_said_and_the_program_runs_on(tmp_path: Path) -> None:
+    program = compiled(tmp_path, "-DFAKE_WITHOUT_EXTERNAL")
+    folder = tmp_path / "segments"
+    folder.mkdir()
+    traced = Traced(program, folder)
+    truths = traced.run(1, 100, 1_000, 0)
+    assert [truth.timed for truth in truths] == [0] * 100
+    view = traced.view()
+    assert view.holder.startswith("no rocprofiler_configure_external_correlation_id")
+    assert (view.launches(), view.mode) == ({}, 3)
+
+
+def test_a_library_that_is_too_old_is_said(traced: Traced) -> None:
+    traced.env = {"FAKE_VERSION": "503"}
+    truths = traced.run(1, 100, 1_000, 0)
+    assert len(truths) == 100
+    assert traced.view().holder == "rocprofiler-sdk 0.5 is older than 1.0"
+
+
+def test_a_process_that_is_not_traced_gets_nothing(traced: Traced) -> None:
+    traced.env = {"STOKER_TRACE_DIR": ""}
+    truths = traced.run(1, 100, 1_000, 0)
+    assert [truth.timed for truth in truths] == [0] * 100
+    assert list(traced.folder.iterdir()) == []
+
+
+def test_killed_at_any_time_the_records_so_far_are_whole(traced: Traced) -> None:
+    process = traced.start(2, 30_000, 2_000, 50)
+    view = traced.view()
+    time.sleep(0.4)
+    process.kill()
+    process.wait()
+    records = view.records()
+    assert records and all(record.end_ns - record.start_ns == 2_000 for record in records[:-1])
