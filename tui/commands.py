@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verbs that show: top, demo, trace.
+"""The verbs that show: top, demo.
 
 Relied on by the table in `main.py`. Everything heavy is imported inside the verb.
 """
@@ -77,28 +77,3 @@ def demo_command(as_json: bool, keep: bool, trace: str) -> None:
     for failure in done.failures:
         click.echo(f"stoker: {failure}", err=True)
     sys.exit(1 if done.failures else 0)
-
-
-@click.command("trace")
-@click.argument("job", default="last")
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="File.")
-@node_option
-def trace_command(job: str, output: Path | None, state: str | None) -> None:
-    """Write a job's timeline as a Perfetto file; open it at https://ui.perfetto.dev."""
-    path, size = asyncio.run(_trace(state, job, output))
-    click.echo(f"{path} ({size} bytes)")
-
-
-async def _trace(state: str | None, job: str, output: Path | None) -> tuple[Path, int]:
-    from stoker.mesh.client import Client
-    from stoker.native.errors import BadRequest
-    from stoker.tui import selectors, timeline
-
-    chosen = selectors.parse(job)
-    numbers = list(chosen.numbers())
-    if chosen.all or len(numbers) > 1:
-        raise BadRequest(f"{job!r}: a timeline is of one job")
-    async with Client.open(state) as client:
-        number = numbers[0] if numbers else (await client.get("last")).job
-        path = output or Path(f"job-{number}.perfetto-trace")
-        return path, await timeline.save(client, number, path)

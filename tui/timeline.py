@@ -18,14 +18,14 @@ from stoker.mesh.client import HOLD_S, Client
 PAUSE_S = 0.1
 
 
-async def save(client: Client, job: schema.JobRef, path: Path) -> int:
-    """Write the Perfetto file of a job that is over; returns its size in bytes."""
+async def save(client: Client, job: schema.JobRef, path: Path, *, window: int = 0) -> int:
+    """Write the Perfetto file of a job, or of a window of it; returns its size in bytes."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
             size = 0
-            async for piece in _pieces(client, job):
+            async for piece in _pieces(client, job, window):
                 file.write(piece)
                 size += len(piece)
             os.fchmod(file.fileno(), 0o644)
@@ -36,10 +36,11 @@ async def save(client: Client, job: schema.JobRef, path: Path) -> int:
     return size
 
 
-async def _pieces(client: Client, job: schema.JobRef) -> AsyncIterator[bytes]:
+async def _pieces(client: Client, job: schema.JobRef, window: int) -> AsyncIterator[bytes]:
     offset = 0
     while True:
-        view = await client.trace(schema.TraceRequest(job=job, offset=offset, wait_s=HOLD_S))
+        request = schema.TraceRequest(job=job, offset=offset, wait_s=HOLD_S, window=window)
+        view = await client.trace(request)
         if view.data:
             yield view.data
         if view.eof:

@@ -37,7 +37,8 @@ VERBS: dict[str, tuple[str, str]] = {
     "devices": ("stoker.tui.job_commands", "List devices"),
     "top": ("stoker.tui.commands", "Live view of nodes, devices, jobs and kernels"),
     "demo": ("stoker.tui.commands", "Run a traced job end to end and print the report"),
-    "trace": ("stoker.tui.commands", "Write a job's timeline as a Perfetto file"),
+    "trace": ("stoker.tui.trace_commands", "A job's timeline, or a window of it, as a file"),
+    "probe": ("stoker.agent.probe_commands", "Run an ad-hoc BCC probe"),
     "bench": ("stoker.tui.bench_commands", "Measure stoker against a floor"),
     "sim": ("stoker.tui.sim_commands", "Replay published traces through the core"),
 }

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A window of full tracing in a running job: opened, waited for, ended early at a request.
+
+Relied on by `stoker trace JOB --for`. Owns that a window whose opener goes away is closed if that
+can still be said; where it cannot, it ends by itself when its time is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import time
+from collections.abc import Callable
+
+from stoker.mesh import schema
+from stoker.mesh.client import Client
+from stoker.native.errors import StokerError, Unavailable
+
+LOOK_S = (0.05, 1.0)
+"""Between two questions: shortest near the end of a window, longest far from it."""
+LATE_S = 30.0
+"""How long after its time a window may take to be written before it is given up."""
+CLOSE_S = 3.0
+
+Progress = Callable[[schema.WindowView], None]
+
+
+async def record(
+    client: Client,
+    job: int,
+    seconds: float,
+    early: asyncio.Event,
+    *,
+    mode: schema.Steered = "full",
+    records: bool = False,
+    progress: Progress = lambda window: None,
+) -> schema.WindowView:
+    """Open a window and wait for its end; `early` set: end it now. The window, ready."""
+    number = secrets.randbelow(1 << 48) + 1
+    view = await client.tracing(
+        schema.TracingRequest(
+            job=job, do="open", mode=mode, seconds=seconds, window=number, records=records
+        )
+    )
+    try:
+        return await _finish(client, view, _of(view, job, number), early, progress)
+    except BaseException:
+        with contextlib.suppress(StokerError, TimeoutError, asyncio.CancelledError):
+            async with asyncio.timeout(CLOSE_S):
+                await _close(client, job, number)
+        raise
+
+
+async def _finish(
+    client: Client,
+    view: schema.TracingView,
+    window: schema.WindowView,
+    early: asyncio.Event,
+    progress: Progress,
+) -> schema.WindowView:
+    job, number = view.job, window.window
+    ends = time.monotonic() + window.seconds
+    asked = False
+    while window.state in ("opening", "open", "closing"):
+        progress(window)
+        if early.is_set() and not asked:
+            asked, ends = True, time.monotonic()
+            view = await _close(client, job, number)
+        else:
+            left = ends - time.monotonic()
+            if left < -LATE_S:
+                raise Unavailable(f"the window of job {job} was not written in {LATE_S:g} s")
+            await _pause(early, asked, left)
+            view = await client.tracing(schema.TracingRequest(job=job))
+        window = _of(view, job, number)
+    if window.state == "failed":
+        raise StokerError(f"nothing was kept of the window: {window.reason}")
+    return window
+
+
+async def _pause(early: asyncio.Event, asked: bool, left: float) -> None:
+    pause = min(max(left, LOOK_S[0]), LOOK_S[1])
+    if asked:
+        await asyncio.sleep(LOOK_S[0])
+        return
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(pause):
+            await early.wait()
+
+
+async def _close(client: Client, job: int, number: int) -> schema.TracingView:
+    return await client.tracing(schema.TracingRequest(job=job, do="close", window=number))
+
+
+def _of(view: schema.TracingView, job: int, number: int) -> schema.WindowView:
+    if view.window is None or view.window.window != number:
+        raise Unavailable(f"the node of job {job} no longer knows the window: it was restarted")
+    return view.window
