@@ -163,7 +163,7 @@ struct sk_segment_answer {
 enum sk_phase {
 	SK_PHASE_TIMED = 1,   /* every launch counted, and timed or sampled as its `shift` says */
 	SK_PHASE_COUNTED = 2, /* every launch counted, none timed */
-	SK_PHASE_BLIND = 3,   /* nothing seen */
+	SK_PHASE_BLIND = 3,   /* nothing seen; an estimate covers it where `chosen_ns` is not 0 */
 };
 
 /** Under `governed` and around every change of mode: what the tracer saw from when to when.
@@ -174,7 +174,7 @@ struct sk_window {
 	uint32_t phase;	   /* enum sk_phase */
 	uint32_t sequence; /* low half of its index */
 	uint64_t
-		chosen_ns; /* length of the period this timed window was drawn from; 0: not drawn */
+		chosen_ns; /* of the governed period it is a part of, in every phase; 0: none */
 };
 static_assert(sizeof(struct sk_window) == 32, "windows have no padding");
 
