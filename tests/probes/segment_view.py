@@ -223,7 +223,7 @@ class SegmentView:
                         device,
                         queue,
                         shift,
-                    )  # fmt: skip
+                    )
                 )
         return found
 

@@ -68,8 +68,10 @@ static struct {
 	pthread_mutex_t delivery;
 	struct fake_truth *truths;
 	uint64_t truth_count;
-	_Atomic bool ending;
+	bool ending;
+	uint64_t asked, answered; /* deliveries */
 	pthread_t signals;
+	pthread_t deliverer;
 } fake = {.lock = PTHREAD_MUTEX_INITIALIZER,
 	  .changed = PTHREAD_COND_INITIALIZER,
 	  .delivery = PTHREAD_MUTEX_INITIALIZER};
@@ -254,10 +256,37 @@ static void hand_over(void)
 	pthread_mutex_unlock(&fake.delivery);
 }
 
+/* Records come from one thread of the library, whoever asks for them. */
+static void *deliver(void *unused)
+{
+	pthread_mutex_lock(&fake.lock);
+	while (!fake.ending) {
+		uint64_t asked = fake.asked;
+
+		if (asked == fake.answered) {
+			pthread_cond_wait(&fake.changed, &fake.lock);
+			continue;
+		}
+		pthread_mutex_unlock(&fake.lock);
+		hand_over();
+		pthread_mutex_lock(&fake.lock);
+		fake.answered = asked;
+		pthread_cond_broadcast(&fake.changed);
+	}
+	pthread_mutex_unlock(&fake.lock);
+	hand_over(); /* the last ones */
+	return NULL;
+}
+
 EXPORTED int rocprofiler_flush_buffer(struct sk_rocp_id buffer)
 {
-	if (!fake.hold)
-		hand_over();
+	pthread_mutex_lock(&fake.lock);
+	uint64_t mine = fake.hold ? 0 : ++fake.asked;
+
+	pthread_cond_broadcast(&fake.changed);
+	while (fake.answered < mine && !fake.ending)
+		pthread_cond_wait(&fake.changed, &fake.lock);
+	pthread_mutex_unlock(&fake.lock);
 	return 0;
 }
 
@@ -273,17 +302,15 @@ static void emplace(const struct pending *pending)
 static void *signals(void *unused)
 {
 	pthread_mutex_lock(&fake.lock);
-	while (!fake.ending || fake.head != fake.tail) {
+	while (!fake.ending) {
 		uint64_t now = read_clock(CLOCK_MONOTONIC);
 
 		while (fake.head != fake.tail && fake.ring[fake.tail % PENDING].due_ns <= now)
 			emplace(&fake.ring[fake.tail++ % PENDING]);
-		bool full = fake.buffered >= fake.call_at && !fake.hold;
-
+		if (fake.buffered >= fake.call_at && !fake.hold)
+			fake.asked++;
 		pthread_cond_broadcast(&fake.changed);
 		pthread_mutex_unlock(&fake.lock);
-		if (full)
-			hand_over();
 		nanosleep(&(struct timespec){0, 200000}, NULL);
 		pthread_mutex_lock(&fake.lock);
 	}
@@ -471,9 +498,12 @@ EXPORTED const struct fake_truth *fake_done(uint64_t *count)
 /* The library's own end: the last records, then the tool's. */
 static void end(void)
 {
+	pthread_mutex_lock(&fake.lock);
 	fake.ending = true;
+	pthread_cond_broadcast(&fake.changed);
+	pthread_mutex_unlock(&fake.lock);
 	pthread_join(fake.signals, NULL);
-	hand_over();
+	pthread_join(fake.deliverer, NULL);
 	if (fake.tool && fake.tool->finalize)
 		fake.tool->finalize(fake.tool->data);
 }
@@ -520,4 +550,5 @@ EXPORTED void fake_init(void)
 	if (tools)
 		load_tool(tools);
 	pthread_create(&fake.signals, NULL, signals, NULL);
+	pthread_create(&fake.deliverer, NULL, deliver, NULL);
 }
