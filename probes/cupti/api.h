@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file
+ * The functions of CUPTI and of the CUDA driver that the tracer uses, found when they are needed.
+ *
+ * Relied on by all of probes/cupti/. The tracer links neither library: CUPTI is taken as the
+ * process has it already (a framework's own copy), else from the path that the agent names in
+ * STOKER_CUPTI, else as the loader finds it. Only calls of the first API (before `_v2`) are used
+ * for tracing, as the two may not be mixed and every version from 11.6 on has them.
+ */
+#ifndef SK_CUPTI_API_H
+#define SK_CUPTI_API_H
+
+#include <cupti.h>
+#include <stdbool.h>
+
+enum { SK_CUPTI_VERSION_MIN = 17 /* CUDA 11.6: the first with a clock of our choice */ };
+
+struct sk_cupti_api {
+	CUptiResult (*get_version)(uint32_t *);
+	CUptiResult (*get_result_string)(CUptiResult, const char **);
+	CUptiResult (*subscribe)(CUpti_SubscriberHandle *, CUpti_CallbackFunc, void *);
+	CUptiResult (*unsubscribe)(CUpti_SubscriberHandle);
+	CUptiResult (*enable_callback)(uint32_t, CUpti_SubscriberHandle, CUpti_CallbackDomain,
+				       CUpti_CallbackId);
+	CUptiResult (*activity_enable)(CUpti_ActivityKind);
+	CUptiResult (*activity_disable)(CUpti_ActivityKind);
+	CUptiResult (*register_callbacks)(CUpti_BuffersCallbackRequestFunc,
+					  CUpti_BuffersCallbackCompleteFunc);
+	CUptiResult (*register_clock)(CUpti_TimestampCallbackFunc);
+	CUptiResult (*set_attribute)(CUpti_ActivityAttribute, size_t *, void *);
+	CUptiResult (*next_record)(uint8_t *, size_t, CUpti_Activity **);
+	CUptiResult (*flush_all)(uint32_t);
+	CUptiResult (*dropped_records)(CUcontext, uint32_t, size_t *);
+	/* Not in every version; NULL then. */
+	CUptiResult (*subscribe_v2)(CUpti_SubscriberHandle *, CUpti_CallbackFunc, void *,
+				    CUpti_SubscriberParams *);
+	CUptiResult (*latency_stamps)(uint8_t);
+	uint32_t version;
+};
+
+struct sk_cuda_api {
+	CUresult (*device_of_context)(CUdevice *);
+	CUresult (*device_name)(char *, int, CUdevice);
+	CUresult (*device_uuid)(CUuuid *, CUdevice);
+	CUresult (*device_uuid_v2)(CUuuid *,
+				   CUdevice); /* of a part, where the device is in parts */
+	CUresult (*is_capturing)(CUstream, CUstreamCaptureStatus *);
+	bool simulated; /* the driver says that its devices are not real */
+};
+
+/** Find CUPTI. NULL, or why it cannot be used. */
+const char *sk_cupti_api_load(struct sk_cupti_api *ret);
+
+/** Find the driver that is loaded; functions it lacks are NULL. */
+void sk_cuda_api_load(struct sk_cuda_api *ret);
+
+#endif

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* CUPTI's buffers become records of the segment, in whatever thread CUPTI hands them over.
+ *
+ * One thread at a time: who holds `decoding` is the producer of the ring that takes all records.
+ * A record is kept where its call was entered while everything was timed. One whose call is not
+ * known was launched before that, or while the records of an earlier window were waited for.
+ */
+#include "cupti.h"
+#include "records.h"
+
+enum { LAST = 4 /* flushes at once: no further record of a graph that has had one */ };
+
+static struct sk_record *reserve(uint64_t ns)
+{
+	struct sk_record *record = sk_tracer_reserve(sk_cupti->home, ns);
+
+	if (record)
+		*record = (struct sk_record){0};
+	return record;
+}
+
+static uint32_t saturated(uint64_t ns)
+{
+	return ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
+}
+
+/* What came of a device: one record, of a call or of a graph's node. */
+struct done {
+	uint64_t start_ns;
+	uint64_t end_ns;
+	uint64_t queued_ns; /* 0: was not asked for */
+	uint64_t submitted_ns;
+	uint64_t bytes;
+	uint32_t correlation;
+	uint32_t context;
+	uint32_t stream;
+	int device;
+	uint8_t kind;
+	const char *name;
+};
+
+static void publish_clock(unsigned device, const struct sk_cupti_bounds *bounds)
+{
+	uint64_t error_ns = 100000; /* until both bounds are known: far more than was ever seen */
+	int64_t before = bounds->after_call_ns, after = bounds->before_wait_ns;
+
+	if (bounds->has_call && bounds->has_wait) {
+		before = before < 0 ? -before : before;
+		after = after < 0 ? -after : after;
+		error_ns = (uint64_t)(before > after ? before : after);
+	}
+	sk_tracer_clock(device, "CLOCK_MONOTONIC (CUPTI)", 0, 0, error_ns);
+}
+
+/* The kernel cannot have begun before its call was entered. */
+static void bound_by_call(unsigned device, const struct sk_join *join, const struct done *done)
+{
+	struct sk_cupti_bounds *bounds = &sk_cupti->bounds[device];
+	int64_t gap = (int64_t)(done->start_ns - join->entered_ns);
+
+	sk_cupti->latest.end_ns = done->end_ns;
+	sk_cupti->latest.correlation = done->correlation;
+	sk_cupti->latest.context = done->context;
+	sk_cupti->latest.stream = done->stream;
+	sk_cupti->latest.tid = join->tid;
+	sk_cupti->latest.device = (uint8_t)device;
+	if (gap < 0)
+		atomic_fetch_add_explicit(&sk_tracer->segment->header.clock_mismatches, 1,
+					  memory_order_relaxed);
+	if (bounds->has_call && gap >= bounds->after_call_ns)
+		return;
+	bounds->after_call_ns = gap;
+	bounds->has_call = true;
+	publish_clock(device, bounds);
+}
+
+/* It must have ended when a later wait of the same thread for its stream returned. */
+static void bound_by_wait(const sk_wait_record *wait, uint32_t tid)
+{
+	struct sk_cupti_bounds *bounds = &sk_cupti->bounds[sk_cupti->latest.device];
+	int64_t gap = (int64_t)(wait->end - sk_cupti->latest.end_ns);
+	bool whole = wait->type == CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_CONTEXT_SYNCHRONIZE;
+	bool stream = wait->type == CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_SYNCHRONIZE &&
+		      wait->streamId == sk_cupti->latest.stream;
+
+	if (!(whole || stream) || sk_cupti->latest.tid != tid ||
+	    wait->contextId != sk_cupti->latest.context ||
+	    (int32_t)(wait->correlationId - sk_cupti->latest.correlation) <= 0)
+		return;
+	if (bounds->has_wait && gap >= bounds->before_wait_ns)
+		return;
+	bounds->before_wait_ns = gap;
+	bounds->has_wait = true;
+	publish_clock(sk_cupti->latest.device, bounds);
+}
+
+/* Of a graph's node: counted here, since no call speaks of it. */
+static void count_node(const struct done *done, unsigned name)
+{
+	if (done->kind == SK_KIND_KERNEL)
+		sk_tracer_count_launch(sk_cupti->home, name);
+	else
+		sk_tracer_count_copy(sk_cupti->home, done->kind, done->bytes);
+	sk_tracer_add(&sk_cupti->home->shared->counters.timed, 1);
+}
+
+static void publish(const struct done *done, const struct sk_join *join, unsigned name,
+		    unsigned device)
+{
+	struct sk_record *record = reserve(done->end_ns - done->start_ns);
+	uint64_t entered_ns = join ? join->entered_ns : done->start_ns;
+	uint64_t queued_ns = done->queued_ns > entered_ns ? done->queued_ns : entered_ns;
+
+	if (!record)
+		return;
+	record->queued_ns = queued_ns < done->start_ns ? queued_ns : done->start_ns;
+	record->start_ns = done->start_ns;
+	record->end_ns = done->end_ns;
+	record->bytes = done->bytes;
+	if (done->submitted_ns > record->queued_ns)
+		record->submit_after = saturated(done->submitted_ns - record->queued_ns);
+	if (record->queued_ns > entered_ns)
+		record->call_before = saturated(record->queued_ns - entered_ns);
+	record->call_ns = join ? join->call_ns : 0;
+	record->tid = join ? join->tid : 0;
+	record->correlation = done->correlation;
+	record->name = (uint16_t)name;
+	record->kind = done->kind;
+	record->device = (uint8_t)device;
+	record->queue = (uint16_t)done->stream;
+	sk_tracer_commit(sk_cupti->home);
+}
+
+/* Records without a call are believed only where none ever joined: then the ids of calls mean
+ * something else in this version, and the times are still worth having. */
+static bool is_wanted(const struct sk_join *join)
+{
+	return join || (!sk_cupti->joined && sk_tracer_mode() == SK_MODE_FULL);
+}
+
+static void take(const struct done *done)
+{
+	struct sk_join *join = sk_joins_find(&sk_cupti->joins, done->correlation);
+	bool is_kernel = done->kind == SK_KIND_KERNEL || done->kind == SK_KIND_GRAPH;
+	bool is_node = join && (join->flags & SK_JOIN_MANY);
+	unsigned device, name = 0;
+
+	if (!is_wanted(join))
+		return;
+	if (join)
+		sk_joins_seen(&sk_cupti->joins, join, sk_cupti->flushes);
+	if (is_kernel)
+		name = sk_cupti_name(done->kind == SK_KIND_GRAPH ? "(graph)" : done->name);
+	if (is_node || !join)
+		count_node(done, name);
+	if (!done->start_ns || done->end_ns < done->start_ns) {
+		sk_tracer_add(&sk_cupti->home->shared->counters.unstamped, 1);
+		return;
+	}
+	device = sk_cupti_context(done->context, false);
+	if (device == SK_NO_DEVICE)
+		device = sk_cupti_device(done->device);
+	if (device == SK_NO_DEVICE) {
+		sk_tracer_add(&sk_cupti->home->shared->counters.failed, 1);
+		return;
+	}
+	sk_cupti_learn_context(done->context, device);
+	if (join) {
+		sk_cupti->joined++;
+		bound_by_call(device, join, done);
+	}
+	publish(done, join, name, device);
+}
+
+static void take_kernel(const sk_kernel_record *from)
+{
+	take(&(struct done){
+		.start_ns = from->start,
+		.end_ns = from->end,
+		.queued_ns = from->queued,
+		.submitted_ns = from->submitted,
+		.bytes = from->graphId,
+		.correlation = from->correlationId,
+		.context = from->contextId,
+		.stream = from->streamId,
+		.device = (int)from->deviceId,
+		.kind = SK_KIND_KERNEL,
+		.name = from->name,
+	});
+}
+
+static uint8_t kind_of(uint8_t copy_kind)
+{
+	switch (copy_kind) {
+	case CUPTI_ACTIVITY_MEMCPY_KIND_HTOD:
+	case CUPTI_ACTIVITY_MEMCPY_KIND_HTOA:
+		return SK_KIND_WRITE;
+	case CUPTI_ACTIVITY_MEMCPY_KIND_DTOH:
+	case CUPTI_ACTIVITY_MEMCPY_KIND_ATOH:
+		return SK_KIND_READ;
+	default:
+		return SK_KIND_COPY;
+	}
+}
+
+/* The three kinds of copies name these fields alike. A copy by a call has the call's kind, so that
+ * counts and times speak of the same thing; one of a graph has its own. */
+#define TAKE_COPY(from, own_kind)                                                                  \
+	do {                                                                                       \
+		const struct sk_join *join =                                                       \
+			sk_joins_find(&sk_cupti->joins, (from)->correlationId);                    \
+                                                                                                   \
+		take(&(struct done){                                                               \
+			.start_ns = (from)->start,                                                 \
+			.end_ns = (from)->end,                                                     \
+			.bytes = (from)->bytes,                                                    \
+			.correlation = (from)->correlationId,                                      \
+			.context = (from)->contextId,                                              \
+			.stream = (from)->streamId,                                                \
+			.device = (int)(from)->deviceId,                                           \
+			.kind = join && join->kind < SK_COPY_KINDS ? join->kind : (own_kind),      \
+		});                                                                                \
+	} while (0)
+
+static void take_graph(const sk_graph_record *from)
+{
+	take(&(struct done){
+		.start_ns = from->start,
+		.end_ns = from->end,
+		.bytes = from->graphId,
+		.correlation = from->correlationId,
+		.context = from->contextId,
+		.stream = from->streamId,
+		.device = (int)from->deviceId,
+		.kind = SK_KIND_GRAPH,
+	});
+}
+
+/* A wait of the host. Of those for an event only the host's own; the device's are no time of it. */
+static void take_wait(const sk_wait_record *from)
+{
+	struct sk_join *join = sk_joins_find(&sk_cupti->joins, from->correlationId);
+	struct sk_record *record;
+
+	if (!join || from->type == CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_WAIT_EVENT ||
+	    !from->start || from->end < from->start)
+		return;
+	bound_by_wait(from, join->tid);
+	record = reserve(0);
+	if (!record)
+		return;
+	record->queued_ns = record->start_ns = from->start;
+	record->end_ns = from->end;
+	record->call_ns = join->call_ns;
+	record->tid = join->tid;
+	record->correlation = from->correlationId;
+	record->kind = SK_KIND_SYNC;
+	record->device = (uint8_t)sk_cupti_context(from->contextId, false);
+	record->queue = (uint16_t)from->streamId;
+	sk_tracer_commit(sk_cupti->home);
+}
+
+/* Only what CUPTI itself takes; lazy loading and full command buffers are the driver's. */
+static bool is_cuptis(CUpti_ActivityOverheadKind kind)
+{
+	return kind == CUPTI_ACTIVITY_OVERHEAD_CUPTI_BUFFER_FLUSH ||
+	       kind == CUPTI_ACTIVITY_OVERHEAD_CUPTI_INSTRUMENTATION ||
+	       kind == CUPTI_ACTIVITY_OVERHEAD_CUPTI_RESOURCE ||
+	       kind == CUPTI_ACTIVITY_OVERHEAD_ACTIVITY_BUFFER_REQUEST ||
+	       kind == CUPTI_ACTIVITY_OVERHEAD_UVM_ACTIVITY_INIT;
+}
+
+static void take_overhead(const sk_overhead_record *from)
+{
+	struct sk_record *record;
+
+	if (!is_cuptis(from->overheadKind) || !from->start || from->end < from->start)
+		return;
+	sk_tracer_add(&sk_tracer->segment->header.profiler_ns, from->end - from->start);
+	record = reserve(0);
+	if (!record)
+		return;
+	record->queued_ns = record->start_ns = from->start;
+	record->end_ns = from->end;
+	record->kind = SK_KIND_OVERHEAD;
+	record->device = SK_NO_DEVICE;
+	sk_tracer_commit(sk_cupti->home);
+}
+
+/* `left`: bytes from the record to the end of what is valid. */
+static void take_record(const CUpti_Activity *record, size_t left)
+{
+	switch (record->kind) {
+	case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
+		if (left >= SK_KERNEL_BYTES)
+			take_kernel((const void *)record);
+		break;
+	case CUPTI_ACTIVITY_KIND_MEMCPY:
+		if (left >= SK_MEMCPY_BYTES)
+			TAKE_COPY((const sk_memcpy_record *)record,
+				  kind_of(((const sk_memcpy_record *)record)->copyKind));
+		break;
+	case CUPTI_ACTIVITY_KIND_MEMCPY2:
+		if (left >= SK_PEER_BYTES)
+			TAKE_COPY((const sk_peer_record *)record, SK_KIND_COPY);
+		break;
+	case CUPTI_ACTIVITY_KIND_MEMSET:
+		if (left >= SK_MEMSET_BYTES)
+			TAKE_COPY((const sk_memset_record *)record, SK_KIND_FILL);
+		break;
+	case CUPTI_ACTIVITY_KIND_GRAPH_TRACE:
+		if (left >= SK_GRAPH_BYTES)
+			take_graph((const void *)record);
+		break;
+	case CUPTI_ACTIVITY_KIND_SYNCHRONIZATION:
+		if (left >= SK_WAIT_BYTES)
+			take_wait((const void *)record);
+		break;
+	case CUPTI_ACTIVITY_KIND_OVERHEAD:
+		if (left >= SK_OVERHEAD_BYTES)
+			take_overhead((const void *)record);
+		break;
+	default:
+		break;
+	}
+}
+
+/* With `decoding` held. What CUPTI lost, for want of a buffer or of memory on the device. */
+static void count_dropped(void)
+{
+	struct sk_segment_header *header = &sk_tracer->segment->header;
+	uint64_t evicted = atomic_load(&sk_cupti->joins.evicted);
+	size_t dropped = 0;
+
+	if (!sk_cupti->api.dropped_records(NULL, 0, &dropped) && dropped)
+		sk_tracer_add(&header->vendor_dropped, dropped);
+	if (evicted > sk_cupti->evicted_seen) {
+		sk_tracer_add(&header->vendor_dropped, evicted - sk_cupti->evicted_seen);
+		sk_cupti->evicted_seen = evicted;
+	}
+}
+
+void CUPTIAPI sk_cupti_give_buffer(uint8_t **buffer, size_t *size, size_t *max_records)
+{
+	*buffer = sk_buffers_take(&sk_cupti->buffers);
+	*size = *buffer ? SK_BUFFER_BYTES : 0;
+	*max_records = 0;
+}
+
+void CUPTIAPI sk_cupti_take_buffer(CUcontext context, uint32_t stream, uint8_t *buffer, size_t size,
+				   size_t valid)
+{
+	CUpti_Activity *record = NULL;
+
+	/* There is no home in a forked child: what comes there is the parent's. */
+	if (buffer && sk_cupti->home) {
+		pthread_mutex_lock(&sk_cupti->decoding);
+		while (valid && !sk_cupti->api.next_record(buffer, valid, &record))
+			take_record(record, (size_t)(buffer + valid - (uint8_t *)record));
+		count_dropped();
+		pthread_mutex_unlock(&sk_cupti->decoding);
+	}
+	if (buffer)
+		sk_buffers_give(&sk_cupti->buffers, buffer, valid);
+}
+
+void sk_cupti_flush(bool forced)
+{
+	uint32_t context;
+
+	sk_cupti->api.flush_all(forced ? CUPTI_ACTIVITY_FLAG_FLUSH_FORCED : 0);
+	pthread_mutex_lock(&sk_cupti->decoding);
+	sk_cupti->flushes += forced ? LAST : 1;
+	count_dropped();
+	context = sk_joins_sweep(&sk_cupti->joins, sk_cupti->flushes, sk_cupti->quiet);
+	if (context)
+		atomic_store_explicit(&sk_cupti->home->shared->oldest_device[0],
+				      (uint8_t)sk_cupti_context(context, false),
+				      memory_order_relaxed);
+	pthread_mutex_unlock(&sk_cupti->decoding);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The door: the CUDA driver loads this library while it initialises and calls it once.
+ *
+ * What CUDA_INJECTION64_PATH names is loaded by cuInit, so a process that never calls CUDA never
+ * comes here. Whatever goes wrong, the answer is 1: the application is none of the tracer's.
+ */
+#include "cupti.h"
+
+#include <string.h>
+
+struct sk_cupti *sk_cupti;
+
+/* The segment's slot that takes all records has no thread of its own: this thread takes one of
+ * its own at its first call, like any other. */
+static struct sk_tracer_slot *take_home(void)
+{
+	struct sk_tracer_local before = sk_tracer_here;
+	struct sk_tracer_slot *home;
+
+	sk_tracer_here = (struct sk_tracer_local){0};
+	home = sk_tracer_join();
+	sk_tracer_here = before;
+	return home;
+}
+
+static bool begin(void)
+{
+	struct sk_tracer_slot *home = take_home();
+
+	if (!home)
+		return false;
+	sk_cupti->joins.oldest_ns = &home->shared->oldest_ns[0];
+	home->shared->oldest_device[0] = SK_NO_DEVICE;
+	sk_cupti->home = home;
+	sk_cupti_begin();
+	return true;
+}
+
+__attribute__((visibility("default"))) int InitializeInjection(void)
+{
+	struct sk_tracer_options options = {
+		.kind = SK_TRACER_CUPTI,
+		.on_tick = sk_cupti_on_tick,
+		.on_mode = sk_cupti_on_mode,
+		.on_exit = sk_cupti_on_exit,
+	};
+
+	if (!sk_cupti)
+		sk_cupti = sk_tracer_pages(sizeof(*sk_cupti));
+	if (!sk_cupti || sk_cupti->home)
+		return 1;
+	sk_cuda_api_load(&sk_cupti->cuda);
+	if (sk_cupti->cuda.simulated)
+		options.kind |= SK_TRACER_SIMULATED;
+	if (!sk_tracer_prepare(&options) || !sk_tracer_ready())
+		return 1;
+	/* Ticks have begun; they find nothing to do before there is a home. */
+	pthread_mutex_lock(&sk_tracer->tick_lock);
+	begin();
+	pthread_mutex_unlock(&sk_tracer->tick_lock);
+	return 1;
+}

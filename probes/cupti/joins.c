@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "joins.h"
+
+#include <stddef.h>
+
+enum { STATE_BITS = 2, STATE_MASK = 3, FLUSHES_AFTER_LAST = 2 };
+
+static struct sk_join *at(struct sk_joins *joins, uint64_t position)
+{
+	return &joins->calls[position & (SK_JOINS_CALLS - 1)];
+}
+
+static uint64_t word_of(uint64_t position, enum sk_join_state state)
+{
+	return position << STATE_BITS | state;
+}
+
+static enum sk_join_state state_of(uint64_t word)
+{
+	return (enum sk_join_state)(word & STATE_MASK);
+}
+
+static uint32_t slot_of(uint32_t correlation)
+{
+	return (uint32_t)(correlation * UINT32_C(0x9e3779b1)) >> 15 & (SK_JOINS_TABLE - 1);
+}
+
+/* Point the id at a position: in the first place that is free or stale, else in the oldest. */
+static void point(struct sk_joins *joins, uint32_t correlation, uint64_t position)
+{
+	uint64_t mine = (uint64_t)correlation << 32 | (uint32_t)position;
+	uint32_t from = slot_of(correlation), chosen = from;
+	uint32_t chosen_age = 0;
+
+	for (uint32_t i = 0; i < SK_JOINS_PROBES; i++) {
+		uint32_t slot = (from + i) & (SK_JOINS_TABLE - 1);
+		uint64_t there = atomic_load_explicit(&joins->table[slot], memory_order_relaxed);
+		uint32_t age = there ? (uint32_t)position - (uint32_t)there : UINT32_MAX;
+
+		if (age > chosen_age) {
+			chosen = slot;
+			chosen_age = age;
+		}
+		if (age >= SK_JOINS_CALLS)
+			break;
+	}
+	atomic_store_explicit(&joins->table[chosen], mine, memory_order_release);
+}
+
+/* Lower `oldest_ns` to this call, which is 0 when nothing waits. */
+static void publish(struct sk_joins *joins, uint64_t entered_ns)
+{
+	uint64_t there = atomic_load(joins->oldest_ns);
+
+	while ((!there || there > entered_ns) &&
+	       !atomic_compare_exchange_weak(joins->oldest_ns, &there, entered_ns))
+		;
+}
+
+uint64_t sk_joins_enter(struct sk_joins *joins, const struct sk_join_call *call)
+{
+	/* Sequentially consistent, as is the load in `publish`: see sk_joins_sweep. */
+	uint64_t position = atomic_fetch_add(&joins->tail, 1);
+	struct sk_join *join = at(joins, position);
+	uint64_t before = atomic_load_explicit(&join->word, memory_order_relaxed);
+
+	if (position >= SK_JOINS_CALLS && state_of(before) != SK_JOIN_DONE)
+		atomic_fetch_add_explicit(&joins->evicted, 1, memory_order_relaxed);
+	atomic_store_explicit(&join->word, word_of(position, SK_JOIN_FILLING),
+			      memory_order_relaxed);
+	atomic_thread_fence(memory_order_release);
+	atomic_store_explicit(&join->correlation, call->correlation, memory_order_relaxed);
+	atomic_store_explicit(&join->alias, call->alias, memory_order_relaxed);
+	atomic_store_explicit(&join->call_ns, 0, memory_order_relaxed);
+	atomic_store_explicit(&join->seen, 0, memory_order_relaxed);
+	join->entered_ns = call->entered_ns;
+	join->tid = call->tid;
+	join->context = call->context;
+	join->flags = call->flags;
+	join->kind = call->kind;
+	join->name = 0;
+	atomic_store(&join->word, word_of(position, SK_JOIN_CALLING));
+	point(joins, call->correlation, position);
+	if (call->alias && call->alias != call->correlation)
+		point(joins, call->alias, position);
+	if (!(call->flags & SK_JOIN_BARE))
+		publish(joins, call->entered_ns);
+	return position;
+}
+
+void sk_joins_leave(struct sk_joins *joins, uint64_t position, uint32_t call_ns, uint16_t name,
+		    bool taken)
+{
+	struct sk_join *join = at(joins, position);
+	uint64_t calling = word_of(position, SK_JOIN_CALLING);
+
+	if (atomic_load_explicit(&join->word, memory_order_acquire) >> STATE_BITS != position)
+		return; /* it has lost its place */
+	atomic_store_explicit(&join->call_ns, call_ns ? call_ns : 1, memory_order_relaxed);
+	join->name = name;
+	/* Its record may have come already: then it is done, and stays so. */
+	atomic_compare_exchange_strong_explicit(
+		&join->word, &calling, word_of(position, taken ? SK_JOIN_WAITING : SK_JOIN_DONE),
+		memory_order_release, memory_order_relaxed);
+}
+
+struct sk_join *sk_joins_find(struct sk_joins *joins, uint32_t correlation)
+{
+	uint32_t from = slot_of(correlation);
+
+	for (uint32_t i = 0; correlation && i < SK_JOINS_PROBES; i++) {
+		uint32_t slot = (from + i) & (SK_JOINS_TABLE - 1);
+		uint64_t there = atomic_load_explicit(&joins->table[slot], memory_order_acquire);
+		struct sk_join *join = at(joins, (uint32_t)there);
+		uint64_t word = atomic_load_explicit(&join->word, memory_order_acquire);
+
+		if (there >> 32 != correlation || state_of(word) == SK_JOIN_FILLING ||
+		    (uint32_t)(word >> STATE_BITS) != (uint32_t)there)
+			continue;
+		if (join->correlation == correlation || join->alias == correlation)
+			return join;
+	}
+	return NULL;
+}
+
+static void set_done(struct sk_join *call)
+{
+	uint64_t word = atomic_load_explicit(&call->word, memory_order_relaxed);
+
+	if (state_of(word) == SK_JOIN_CALLING || state_of(word) == SK_JOIN_WAITING)
+		atomic_compare_exchange_strong(&call->word, &word, word | SK_JOIN_DONE);
+}
+
+void sk_joins_seen(struct sk_joins *joins, struct sk_join *call, uint64_t flush)
+{
+	if (call->entered_ns > joins->newest_ns)
+		joins->newest_ns = call->entered_ns;
+	if (call->flags & SK_JOIN_MANY)
+		atomic_store_explicit(&call->seen, flush + 1, memory_order_relaxed);
+	else
+		set_done(call);
+}
+
+/* Whether a record of this call is still to come. */
+static bool holds(struct sk_joins *joins, struct sk_join *call, uint64_t flush, bool quiet)
+{
+	uint64_t seen = atomic_load_explicit(&call->seen, memory_order_relaxed);
+
+	if (call->flags & SK_JOIN_BARE)
+		return false;
+	if (seen && flush >= seen + FLUSHES_AFTER_LAST)
+		return false;
+	if (!quiet && joins->newest_ns < call->entered_ns + SK_JOINS_PATIENCE_NS)
+		return true;
+	joins->given_up += !seen;
+	return false;
+}
+
+/* The first call from `head` on that waits, or NULL; `busy` when one is just being entered. */
+static struct sk_join *first_waiting(struct sk_joins *joins, uint64_t tail, uint64_t flush,
+				     bool quiet, bool *busy)
+{
+	*busy = false;
+	if (tail - joins->head > SK_JOINS_CALLS)
+		joins->head = tail - SK_JOINS_CALLS;
+	for (; joins->head != tail; joins->head++) {
+		struct sk_join *call = at(joins, joins->head);
+		uint64_t word = atomic_load(&call->word);
+
+		if (word >> STATE_BITS > joins->head)
+			continue; /* its place was taken by a later one */
+		*busy = word >> STATE_BITS < joins->head || state_of(word) == SK_JOIN_FILLING;
+		if (*busy)
+			return NULL;
+		if (state_of(word) == SK_JOIN_DONE)
+			continue;
+		if (holds(joins, call, flush, quiet))
+			return call;
+		set_done(call);
+	}
+	return NULL;
+}
+
+uint32_t sk_joins_sweep(struct sk_joins *joins, uint64_t flush, bool quiet)
+{
+	uint64_t tail = atomic_load(&joins->tail), again;
+	struct sk_join *first;
+	bool busy;
+
+	/* A thread takes its position before it looks at `oldest_ns`. So either it looks after the
+	 * store below and lowers the value itself, or its position is seen by the load behind it.
+	 */
+	for (;;) {
+		first = first_waiting(joins, tail, flush, quiet, &busy);
+		if (busy)
+			return 0; /* what is published stands until the next sweep */
+		atomic_store(joins->oldest_ns, first ? first->entered_ns : 0);
+		again = atomic_load(&joins->tail);
+		if (first || again == tail)
+			break;
+		tail = again;
+	}
+	return first ? first->context : 0;
+}

@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is on and what is off: CUPTI's callbacks and records, by mode and by window.
+ *
+ * Dormant is off altogether: no callback, no record, no subscription, so that CUPTI costs what it
+ * costs a program without a tracer and its place is free for another profiler. A window that ends
+ * keeps its records on for a moment, for the calls that were made in it: those made after are not
+ * remembered, so their records are ignored.
+ * Threads: the tick thread, or the thread that loads the driver before there are ticks.
+ */
+#include "cupti.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+	DEVICE_BUFFERS = 16, /* of 3.2 MB each, at most, in each context */
+	HOLDER_BYTES = 64,
+	CALLBACK_NS = 250, /* CUPTI's own way to a pair of callbacks, which cannot be measured from
+			      inside of them; `make gpu-check` shows what it is */
+	INSTRUMENT_NS = 2000, /* what a record adds to its call, until that is measured */
+	FLUSH_SOON = 16384,   /* calls that wait */
+	SURPRISE = 3,
+};
+
+static const uint64_t CLOSING_NS = 100000000, FLUSH_NS = 100000000, QUIET_NS = 30000000000;
+
+/* Kernels come first: without them there is no trace. */
+static const CUpti_ActivityKind kinds[] = {
+	CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
+	CUPTI_ACTIVITY_KIND_MEMCPY2,	       CUPTI_ACTIVITY_KIND_MEMSET,
+	CUPTI_ACTIVITY_KIND_SYNCHRONIZATION,   CUPTI_ACTIVITY_KIND_OVERHEAD,
+};
+
+enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
+
+static void step_aside(const char *why)
+{
+	atomic_store(&sk_cupti->phase, SK_PHASE_BLIND);
+	sk_tracer_step_aside(why);
+}
+
+/* Ask who has CUPTI's place. The question is a subscription, so it is undone if it succeeds. */
+static void ask_for_holder(char ret[HOLDER_BYTES])
+{
+	CUpti_SubscriberHandle subscriber;
+	CUpti_SubscriberParams params = {
+		.structSize = CUpti_SubscriberParams_STRUCT_SIZE,
+		.subscriberName = "stoker",
+		.oldSubscriberName = ret,
+		.oldSubscriberSize = HOLDER_BYTES,
+	};
+
+	if (sk_cupti->api.subscribe_v2 &&
+	    !sk_cupti->api.subscribe_v2(&subscriber, sk_cupti_on_call, NULL, &params))
+		sk_cupti->api.unsubscribe(subscriber);
+	ret[HOLDER_BYTES - 1] = 0;
+	if (!ret[0])
+		strcpy(ret, "another profiler");
+}
+
+/* Registered after CUPTI was loaded, so it runs before CUPTI tears itself down. */
+static void before_cupti_ends(void)
+{
+	struct timespec limit;
+
+	if (!sk_cupti || !sk_cupti->home || sk_cupti->ended)
+		return;
+	clock_gettime(CLOCK_REALTIME, &limit);
+	limit.tv_sec += 1;
+	if (pthread_mutex_timedlock(&sk_tracer->tick_lock, &limit))
+		return;
+	sk_cupti_on_exit();
+	pthread_mutex_unlock(&sk_tracer->tick_lock);
+}
+
+static bool load(void)
+{
+	const char *why;
+
+	if (sk_cupti->loaded)
+		return true;
+	why = sk_cupti_api_load(&sk_cupti->api);
+	if (why)
+		step_aside(why);
+	sk_cupti->loaded = !why;
+	if (!why)
+		atexit(before_cupti_ends);
+	return !why;
+}
+
+static void set_attribute(CUpti_ActivityAttribute attribute, void *value, size_t bytes)
+{
+	sk_cupti->api.set_attribute(attribute, &bytes, value); /* one it lacks keeps its default */
+}
+
+/* Once, before any kind is enabled. */
+static bool prepare(void)
+{
+	uint8_t zeroed = 1;
+	size_t buffers = DEVICE_BUFFERS;
+
+	if (sk_cupti->prepared)
+		return true;
+	set_attribute(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, &zeroed, sizeof(zeroed));
+	set_attribute(CUPTI_ACTIVITY_ATTR_DEVICE_BUFFER_POOL_LIMIT, &buffers, sizeof(buffers));
+	if (sk_cupti->api.register_clock(sk_tracer_now) ||
+	    sk_cupti->api.register_callbacks(sk_cupti_give_buffer, sk_cupti_take_buffer)) {
+		step_aside("(libcupti takes no clock or no buffers)");
+		return false;
+	}
+	sk_cupti->prepared = true;
+	return true;
+}
+
+static bool subscribe(void)
+{
+	char holder[HOLDER_BYTES] = "";
+	CUptiResult error;
+
+	if (sk_cupti->subscriber)
+		return true;
+	error = sk_cupti->api.subscribe(&sk_cupti->subscriber, sk_cupti_on_call, NULL);
+	if (!error)
+		return true;
+	sk_cupti->subscriber = NULL;
+	if (error == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED)
+		ask_for_holder(holder);
+	else
+		snprintf(holder, sizeof(holder), "(CUPTI refused: error %d)", (int)error);
+	step_aside(holder);
+	return false;
+}
+
+static void enable_calls(uint32_t on)
+{
+	const struct sk_cupti_api *api = &sk_cupti->api;
+	unsigned count;
+	const struct sk_call *calls = sk_calls_driver(&count);
+	const uint16_t *runtime;
+
+	/* One that this version does not know is never called either. */
+	for (unsigned i = 0; i < count; i++)
+		api->enable_callback(on, sk_cupti->subscriber, CUPTI_CB_DOMAIN_DRIVER_API,
+				     calls[i].cbid);
+	runtime = sk_calls_runtime(&count);
+	for (unsigned i = 0; i < count && (!on || sk_cupti->runtime); i++)
+		api->enable_callback(on, sk_cupti->subscriber, CUPTI_CB_DOMAIN_RUNTIME_API,
+				     runtime[i]);
+}
+
+static bool watch(void)
+{
+	if (sk_cupti->watching)
+		return true;
+	if (!load() || !subscribe())
+		return false;
+	if (!prepare()) {
+		sk_cupti->api.unsubscribe(sk_cupti->subscriber);
+		sk_cupti->subscriber = NULL;
+		return false;
+	}
+	enable_calls(1);
+	sk_cupti->watching = true;
+	return true;
+}
+
+/* Callbacks off and CUPTI's place free. */
+static void unwatch(void)
+{
+	if (!sk_cupti->watching)
+		return;
+	enable_calls(0);
+	sk_cupti->api.unsubscribe(sk_cupti->subscriber);
+	sk_cupti->subscriber = NULL;
+	sk_cupti->watching = false;
+	atomic_store(&sk_cupti->captures, 1); /* who knows what begins while nobody looks */
+}
+
+static void disable_kinds(void)
+{
+	if (!sk_cupti->collecting)
+		return;
+	for (unsigned i = 0; i < KINDS; i++)
+		sk_cupti->api.activity_disable(kinds[i]);
+	if (sk_cupti->graphs)
+		sk_cupti->api.activity_disable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
+	sk_cupti->collecting = false;
+	sk_cupti->off_ns = sk_tracer_now();
+}
+
+static bool enable_kinds(bool graphs)
+{
+	CUptiResult error;
+
+	sk_cupti->quiet = false;
+	if (sk_cupti->collecting && graphs == sk_cupti->graphs)
+		return true;
+	disable_kinds();
+	error = sk_cupti->api.activity_enable(kinds[0]);
+	if (error) {
+		char why[HOLDER_BYTES];
+
+		snprintf(why, sizeof(why), "(CUPTI records no kernels: error %d)", (int)error);
+		unwatch();
+		step_aside(why);
+		return false;
+	}
+	for (unsigned i = 1; i < KINDS; i++)
+		sk_cupti->api.activity_enable(kinds[i]);
+	atomic_store(&sk_cupti->graphs,
+		     graphs && !sk_cupti->api.activity_enable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE));
+	sk_cupti->collecting = true;
+	return true;
+}
+
+/* From here on calls are in the new phase; what the old one still needs goes on. False when
+ * CUPTI is not to be had. */
+static bool set_phase(uint32_t mode, uint32_t phase, uint64_t chosen_ns)
+{
+	uint64_t from_ns = sk_tracer_now(), now_ns;
+
+	if (phase != SK_PHASE_BLIND && !watch())
+		return false;
+	if (phase == SK_PHASE_TIMED && !enable_kinds(mode == SK_MODE_GOVERNED))
+		return false;
+	now_ns = sk_tracer_now();
+	sk_cupti->begin_ns = now_ns - from_ns;
+	if (phase != SK_PHASE_TIMED && sk_cupti->phase == SK_PHASE_TIMED)
+		sk_cupti->closing_ns = now_ns;
+	if (phase == SK_PHASE_TIMED)
+		sk_cupti->closing_ns = 0;
+	atomic_store(&sk_cupti->phase, phase);
+	if (phase == SK_PHASE_BLIND && !sk_cupti->closing_ns)
+		unwatch();
+	sk_tracer_changed(mode, phase, now_ns, chosen_ns);
+	return true;
+}
+
+/* The records of a window that is over have come, or have been waited for long enough. */
+static void close_window(uint64_t now_ns)
+{
+	if (!sk_cupti->closing_ns)
+		return;
+	if (sk_joins_waiting(&sk_cupti->joins) && now_ns < sk_cupti->closing_ns + CLOSING_NS)
+		return;
+	disable_kinds();
+	if (sk_cupti->phase == SK_PHASE_BLIND)
+		unwatch();
+	sk_cupti->tail_ns = now_ns - sk_cupti->closing_ns;
+	sk_cupti->closing_ns = 0;
+	sk_cupti->switch_ns = sk_cupti->begin_ns + sk_tracer_now() - now_ns;
+}
+
+static uint64_t cpu_ns(void)
+{
+	struct timespec used;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+	return (uint64_t)used.tv_sec * UINT64_C(1000000000) + (uint64_t)used.tv_nsec;
+}
+
+/* Sums of a phase since the latest plan, taken out. */
+struct sums {
+	double calls;
+	double own_ns;	    /* of one call */
+	double shortest_ns; /* the call by itself */
+	bool known;
+};
+
+static struct sums take_sums(uint32_t phase)
+{
+	struct sk_cupti_costs *costs = &sk_cupti->costs[phase];
+	double samples = (double)atomic_exchange(&costs->samples, 0);
+	double own_ns = (double)atomic_exchange(&costs->own_ns, 0);
+	double blocks = (double)atomic_exchange(&costs->blocks, 0);
+	double shortest_ns = (double)atomic_exchange(&costs->shortest_ns, 0);
+
+	return (struct sums){
+		.calls = (double)atomic_exchange(&costs->calls, 0),
+		.own_ns = samples > 0 ? own_ns / samples : 0,
+		.shortest_ns = blocks > 0 ? shortest_ns / blocks : 0,
+		.known = samples > 0 && blocks > 0,
+	};
+}
+
+/* What looking costs, by what it cost since the latest plan. The two phases are told apart by the
+ * length of the calls in them: the driver takes longer over a call that is recorded. */
+static void learn_costs(uint64_t now_ns)
+{
+	struct sk_cupti_learned *learned = &sk_cupti->learned;
+	struct sums timed = take_sums(SK_PHASE_TIMED), counted = take_sums(SK_PHASE_COUNTED);
+	double timed_ns = (double)sk_cupti->timed_ns, counted_ns = (double)sk_cupti->counted_ns;
+	uint64_t cpu = cpu_ns(), used = cpu - sk_cupti->planned_cpu_ns;
+	uint64_t elapsed = now_ns - sk_cupti->planned_ns;
+	double threads = elapsed && used > elapsed ? (double)used / (double)elapsed : 1;
+
+	sk_cupti->planned_cpu_ns = cpu;
+	sk_cupti->planned_ns = now_ns;
+	sk_cupti->timed_ns = sk_cupti->counted_ns = 0;
+	if (timed.known)
+		learned->timed_call_ns = timed.own_ns + CALLBACK_NS;
+	if (counted.known)
+		learned->counted_call_ns = counted.own_ns + CALLBACK_NS;
+	if (timed.known)
+		learned->timed_length_ns = timed.shortest_ns;
+	if (counted.known)
+		learned->counted_length_ns = counted.shortest_ns;
+	if (timed_ns > 0)
+		learned->rate = timed.calls / timed_ns / threads;
+	else if (counted_ns > 0)
+		learned->rate = counted.calls / counted_ns / threads;
+}
+
+static struct sk_govern_costs costs_now(void)
+{
+	const struct sk_cupti_learned *learned = &sk_cupti->learned;
+	double longer = learned->timed_length_ns - learned->counted_length_ns;
+
+	if (!learned->timed_length_ns || !learned->counted_length_ns)
+		longer = INSTRUMENT_NS;
+	return (struct sk_govern_costs){
+		.timed = learned->rate * (learned->timed_call_ns + (longer > 0 ? longer : 0)),
+		.counted = learned->rate * (learned->counted_call_ns > 0 ? learned->counted_call_ns
+									 : CALLBACK_NS * 2),
+		.switch_ns = sk_cupti->switch_ns,
+		.tail_ns = sk_cupti->tail_ns,
+	};
+}
+
+/* Calls came so much faster than planned that the period's budget is spent several times. */
+static bool is_surprised(void)
+{
+	double calls = (double)atomic_load(&sk_cupti->costs[SK_PHASE_TIMED].calls);
+	double spent_ns = calls * (sk_cupti->learned.timed_call_ns + CALLBACK_NS);
+
+	return spent_ns >
+	       SURPRISE * sk_cupti->budget_ppm / 1e6 * (double)sk_cupti->govern.period_ns;
+}
+
+static void govern(uint64_t now_ns)
+{
+	struct sk_govern *govern = &sk_cupti->govern;
+	uint64_t next_ns;
+	uint32_t phase;
+
+	if (sk_govern_is_over(govern, now_ns) || is_surprised()) {
+		struct sk_govern_costs costs;
+
+		learn_costs(now_ns);
+		costs = costs_now();
+		sk_govern_plan(govern, &costs, sk_cupti->budget_ppm, now_ns);
+	}
+	phase = sk_govern_phase(govern, now_ns, &next_ns);
+	if (phase != sk_cupti->phase) {
+		bool drawn = phase == SK_PHASE_TIMED && !sk_govern_is_whole(govern);
+
+		set_phase(SK_MODE_GOVERNED, phase, drawn ? govern->period_ns : 0);
+	}
+	sk_tracer->tick_at_ns = next_ns;
+}
+
+bool sk_cupti_on_mode(uint32_t mode, uint32_t budget_ppm)
+{
+	if (sk_cupti->ended)
+		return false;
+	sk_cupti->budget_ppm = budget_ppm;
+	if (mode == sk_tracer_mode())
+		return true;
+	sk_cupti->govern.from_ns = 0; /* a new plan, by what the first period shows */
+	set_phase(mode, sk_tracer_phase(mode), 0);
+	return true;
+}
+
+/* Time spent in each phase, for the rates. */
+static void add_time(uint64_t now_ns)
+{
+	uint64_t passed = sk_cupti->ticked_ns ? now_ns - sk_cupti->ticked_ns : 0;
+
+	if (sk_cupti->phase == SK_PHASE_TIMED)
+		sk_cupti->timed_ns += passed;
+	else if (sk_cupti->phase == SK_PHASE_COUNTED)
+		sk_cupti->counted_ns += passed;
+	sk_cupti->ticked_ns = now_ns;
+}
+
+static void flush_when_due(uint64_t now_ns)
+{
+	bool due = now_ns >= sk_cupti->flushed_ns + FLUSH_NS;
+	uint64_t waiting = sk_joins_waiting(&sk_cupti->joins);
+
+	if (!sk_cupti->prepared || sk_cupti->quiet)
+		return;
+	if (!(due && (sk_cupti->collecting || waiting)) && waiting < FLUSH_SOON &&
+	    !sk_cupti->closing_ns)
+		return;
+	sk_cupti->quiet = !sk_cupti->collecting && now_ns > sk_cupti->off_ns + QUIET_NS;
+	sk_cupti_flush(false);
+	sk_cupti->flushed_ns = now_ns;
+}
+
+bool sk_cupti_on_tick(uint64_t now_ns)
+{
+	if (sk_cupti->ended || !sk_cupti->home)
+		return false;
+	add_time(now_ns);
+	if (sk_tracer_mode() == SK_MODE_GOVERNED && !sk_tracer->segment->header.stepped_aside)
+		govern(now_ns);
+	flush_when_due(now_ns);
+	close_window(now_ns);
+	return sk_cupti->phase == SK_PHASE_TIMED || sk_cupti->closing_ns ||
+	       sk_joins_waiting(&sk_cupti->joins);
+}
+
+void sk_cupti_on_exit(void)
+{
+	if (sk_cupti->ended || !sk_cupti->home)
+		return;
+	sk_cupti->ended = true;
+	if (sk_cupti->prepared)
+		sk_cupti_flush(true);
+}
+
+/* Latency stamps cannot be turned on once CUDA runs, and cost every launch: for `full` alone. */
+void sk_cupti_begin(void)
+{
+	uint32_t mode = sk_tracer_mode();
+
+	sk_cupti->budget_ppm = sk_tracer->budget_ppm;
+	sk_cupti->runtime = mode == SK_MODE_FULL;
+	sk_govern_init(&sk_cupti->govern, sk_tracer_now());
+	sk_cupti->planned_ns = sk_tracer_now();
+	sk_cupti->planned_cpu_ns = cpu_ns();
+	if (mode != SK_MODE_GOVERNED && mode != SK_MODE_FULL)
+		return;
+	if (mode == SK_MODE_FULL && load() && sk_cupti->api.latency_stamps)
+		sk_cupti->api.latency_stamps(1);
+	if (!sk_tracer->segment->header.stepped_aside)
+		set_phase(mode, SK_PHASE_TIMED, 0);
+}
