@@ -81,5 +81,11 @@ class Job:
     def summary(self) -> Summary: ...
     def histogram(self, name: str) -> Histogram | None: ...
     def write_timeline(
-        self, fd: int, title: str, now_ns: int, realtime_ns: int
+        self,
+        fd: int,
+        title: str,
+        now_ns: int,
+        realtime_ns: int,
+        from_ns: int = 0,
+        to_ns: int = ...,
     ) -> tuple[int, int, int, int]: ...

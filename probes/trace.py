@@ -301,13 +301,18 @@ class JobTrace:
         16 ns; None for a name that is not known."""
         return self._job.histogram(kernel)
 
-    def write_timeline(self, path: Path, *, title: str = "") -> TimelineCounts:
-        """Write the newest 65,536 records and spans as a Perfetto trace; `path` is replaced."""
+    def write_timeline(
+        self, path: Path, *, title: str = "", part: Window | None = None
+    ) -> TimelineCounts:
+        """Write the newest 65,536 records and spans, or those of them that touch `part`, as a
+        Perfetto trace; `path` is replaced. The counts: what was written, and what is no longer
+        kept of the whole."""
         whole = path.with_name(path.name + ".part")
         try:
             with whole.open("wb") as file:
-                error, *_ = self._job.write_timeline(
-                    file.fileno(), title, time.monotonic_ns(), time.time_ns()
+                ends = (part.from_ns, part.to_ns) if part else ()
+                error, records, spans, _ = self._job.write_timeline(
+                    file.fileno(), title, time.monotonic_ns(), time.time_ns(), *ends
                 )
             if not error:
                 whole.replace(path)
@@ -317,7 +322,8 @@ class JobTrace:
             with contextlib.suppress(OSError):
                 whole.unlink()
             raise errors.from_errno(error, f"write the timeline {path}")
-        return _timeline(self._job.summary())
+        kept = _timeline(self._job.summary())
+        return TimelineCounts(records, kept.records_dropped, spans, kept.spans_dropped)
 
     def close(self) -> None:
         """Let go of files; the store stays and can be opened again."""

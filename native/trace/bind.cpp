@@ -224,14 +224,14 @@ public:
 	}
 
 	nb::object write_timeline(int fd, const std::string &title, uint64_t now_ns,
-				  uint64_t realtime_ns)
+				  uint64_t realtime_ns, uint64_t from_ns, uint64_t to_ns)
 	{
 		sk_timeline_stats stats;
 		int error;
 		{
 			nb::gil_scoped_release release;
-			error = sk_timeline_write(job_, fd, title.c_str(), now_ns, realtime_ns,
-						  &stats);
+			error = sk_timeline_write(job_, fd, title.c_str(), {from_ns, to_ns}, now_ns,
+						  realtime_ns, &stats);
 		}
 		return nb::make_tuple(error, stats.records, stats.spans, stats.bytes);
 	}
@@ -390,5 +390,7 @@ NB_MODULE(_trace, module)
 		.def("finish", &Job::finish)
 		.def("summary", &Job::summary)
 		.def("histogram", &Job::histogram)
-		.def("write_timeline", &Job::write_timeline);
+		.def("write_timeline", &Job::write_timeline, nb::arg("fd"), nb::arg("title"),
+		     nb::arg("now_ns"), nb::arg("realtime_ns"), nb::arg("from_ns") = 0,
+		     nb::arg("to_ns") = UINT64_MAX);
 }

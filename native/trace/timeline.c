@@ -330,6 +330,34 @@ static void write_states(struct timeline *line)
 	}
 }
 
+/* Only what touches the part stays; spans are cut to it, so that threads asleep do not stretch it.
+ */
+static void keep_part(struct timeline *line, struct sk_timeline_part part)
+{
+	size_t events = 0, spans = 0;
+
+	for (size_t i = 0; i < line->event_count; i++) {
+		const struct sk_event *event = &line->events[i];
+
+		if (event->queued_ns - event->call_before < part.to_ns &&
+		    event->end_ns >= part.from_ns)
+			line->events[events++] = *event;
+	}
+	for (size_t i = 0; i < line->span_count; i++) {
+		struct sk_thread_span span = line->spans[i];
+
+		if (span.from_ns >= part.to_ns || span.to_ns <= part.from_ns)
+			continue;
+		if (span.from_ns < part.from_ns)
+			span.from_ns = part.from_ns;
+		if (span.to_ns > part.to_ns)
+			span.to_ns = part.to_ns;
+		line->spans[spans++] = span;
+	}
+	line->event_count = events;
+	line->span_count = spans;
+}
+
 static int load(struct timeline *line)
 {
 	const struct sk_fold_state *state = line->job->fold.state;
@@ -364,8 +392,8 @@ static int write_all(struct timeline *line, const char *title, uint64_t now_ns,
 	return sk_perfetto_finish(&line->out);
 }
 
-int sk_timeline_write(struct sk_job *job, int fd, const char *title, uint64_t now_ns,
-		      uint64_t realtime_ns, struct sk_timeline_stats *ret)
+int sk_timeline_write(struct sk_job *job, int fd, const char *title, struct sk_timeline_part part,
+		      uint64_t now_ns, uint64_t realtime_ns, struct sk_timeline_stats *ret)
 {
 	struct timeline *line = calloc(1, sizeof(*line));
 
@@ -375,6 +403,8 @@ int sk_timeline_write(struct sk_job *job, int fd, const char *title, uint64_t no
 	sk_perfetto_init(&line->out, fd);
 	int error = load(line);
 
+	if (!error)
+		keep_part(line, part);
 	if (!error)
 		error = write_all(line, title, now_ns, realtime_ns);
 	*ret = (struct sk_timeline_stats){

@@ -17,9 +17,16 @@ struct sk_timeline_stats {
 	uint64_t bytes;
 };
 
-/** Write the kept records and spans into `fd`. `realtime_ns` is CLOCK_REALTIME at `now_ns`. */
-int sk_timeline_write(struct sk_job *job, int fd, const char *title, uint64_t now_ns,
-		      uint64_t realtime_ns, struct sk_timeline_stats *ret);
+/** Which part of the job: what touches [from_ns, to_ns); all of it for 0 and UINT64_MAX. */
+struct sk_timeline_part {
+	uint64_t from_ns;
+	uint64_t to_ns;
+};
+
+/** Write the kept records and spans of `part` into `fd`. `realtime_ns` is CLOCK_REALTIME at
+ * `now_ns`. */
+int sk_timeline_write(struct sk_job *job, int fd, const char *title, struct sk_timeline_part part,
+		      uint64_t now_ns, uint64_t realtime_ns, struct sk_timeline_stats *ret);
 
 /** Name of a copy kind, as the summary spells it too. */
 const char *sk_timeline_kind_name(unsigned kind);
