@@ -301,6 +301,16 @@ class JobTrace:
         16 ns; None for a name that is not known."""
         return self._job.histogram(kernel)
 
+    def events(self, first: int, most: int) -> tuple[int, int, bytes]:
+        """Records from number `first` on, or from the oldest that is kept, at most `most`: the
+        number of the first of them, how many were ever folded, and the records packed as
+        `probes/records.py` says."""
+        return self._job.events(first, most)
+
+    def names(self) -> list[str]:
+        """Kernel names by the rows that records speak of."""
+        return self._job.names()
+
     def write_timeline(
         self, path: Path, *, title: str = "", part: Window | None = None
     ) -> TimelineCounts:

@@ -223,6 +223,35 @@ public:
 		return nb::none();
 	}
 
+	/// Kept records from number `first` on, at most `most`: the number of the first of them, how
+	/// many were ever folded, and the records packed.
+	nb::object events(uint64_t first, uint64_t most)
+	{
+		uint64_t total = job_->fold.state->records;
+		uint64_t oldest = total > SK_EVENTS_CAPACITY ? total - SK_EVENTS_CAPACITY : 0;
+
+		first = first < oldest ? oldest : first > total ? total : first;
+		uint64_t count = total - first < most ? total - first : most;
+		std::vector<sk_event> found(count);
+		int got = sk_events_copy(&job_->events, job_->store_fd, first, count, found.data());
+		size_t bytes = got > 0 ? (size_t)got * sizeof(sk_event) : 0;
+
+		return nb::make_tuple(first, total,
+				      nb::bytes(reinterpret_cast<const char *>(found.data()),
+						bytes));
+	}
+
+	/// Kernel names by row, as records speak of them.
+	nb::list names() const
+	{
+		const sk_fold_state *state = job_->fold.state;
+		nb::list all;
+
+		for (unsigned row = 0; row < state->names_used; row++)
+			all.append(text(state->names[row]));
+		return all;
+	}
+
 	nb::object write_timeline(int fd, const std::string &title, uint64_t now_ns,
 				  uint64_t realtime_ns, uint64_t from_ns, uint64_t to_ns)
 	{
@@ -340,6 +369,10 @@ nb::dict layout()
 	at["copies"] = offsetof(sk_segment, copies);
 	at["counts"] = offsetof(sk_segment, counts);
 	at["record"] = sizeof(sk_record);
+	at["event"] = sizeof(sk_event);
+	at["event_name"] = offsetof(sk_event, name);
+	at["event_queue"] = offsetof(sk_event, queue);
+	at["event_shift"] = offsetof(sk_event, shift);
 	at["version"] = (int)SK_SEGMENT_VERSION;
 	at["segments_max"] = (int)SK_FOLD_SEGMENTS;
 	at["timeline_max"] = (int)SK_EVENTS_CAPACITY;
@@ -390,6 +423,8 @@ NB_MODULE(_trace, module)
 		.def("finish", &Job::finish)
 		.def("summary", &Job::summary)
 		.def("histogram", &Job::histogram)
+		.def("events", &Job::events)
+		.def("names", &Job::names)
 		.def("write_timeline", &Job::write_timeline, nb::arg("fd"), nb::arg("title"),
 		     nb::arg("now_ns"), nb::arg("realtime_ns"), nb::arg("from_ns") = 0,
 		     nb::arg("to_ns") = UINT64_MAX);

@@ -61,10 +61,10 @@ static int read_piece(struct sk_events *events, uint64_t first, uint64_t count, 
 	return 0;
 }
 
-int sk_events_read(struct sk_events *events, int folder_fd, uint64_t total, void *ret)
+int sk_events_copy(struct sk_events *events, int folder_fd, uint64_t first, uint64_t count,
+		   void *ret)
 {
-	uint64_t count = total < SK_EVENTS_CAPACITY ? total : SK_EVENTS_CAPACITY;
-	uint64_t first = total - count, head = SK_EVENTS_CAPACITY - first % SK_EVENTS_CAPACITY;
+	uint64_t head = SK_EVENTS_CAPACITY - first % SK_EVENTS_CAPACITY;
 	int error;
 
 	if (!count)
@@ -79,6 +79,13 @@ int sk_events_read(struct sk_events *events, int folder_fd, uint64_t total, void
 		error = read_piece(events, first + head, count - head,
 				   (char *)ret + head * events->entry_bytes);
 	return error ? error : (int)count;
+}
+
+int sk_events_read(struct sk_events *events, int folder_fd, uint64_t total, void *ret)
+{
+	uint64_t count = total < SK_EVENTS_CAPACITY ? total : SK_EVENTS_CAPACITY;
+
+	return sk_events_copy(events, folder_fd, total - count, count, ret);
 }
 
 void sk_events_close(struct sk_events *events)

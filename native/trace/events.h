@@ -57,6 +57,11 @@ unsigned sk_events_flush(struct sk_events *events, int folder_fd);
  * `ret`. Their number, or negative errno. */
 int sk_events_read(struct sk_events *events, int folder_fd, uint64_t total, void *ret);
 
+/** Copy `count` entries from number `first` on, all of them among the newest SK_EVENTS_CAPACITY.
+ * Their number, 0 where nothing was ever written, or negative errno. */
+int sk_events_copy(struct sk_events *events, int folder_fd, uint64_t first, uint64_t count,
+		   void *ret);
+
 void sk_events_close(struct sk_events *events);
 
 #endif
