@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stoker-bench-opencl: a closed loop of kernel launches, to be run with and without the tracer.
  *
- * Relied on by probes/bench_trace.py. One launch at a time: enqueue, wait until it has finished,
- * again. The kernel spins for about the asked time, found by trying; the figure that counts is the
- * time per launch of the whole loop, in the best and the median of many short batches: the best is
- * what a machine shared with others can still repeat.
+ * Relied on by probes/bench_trace.py and probes/bench_probes.py. One launch at a time: enqueue,
+ * wait until it has finished, again. The kernel spins for about the asked time, found by trying;
+ * the figure that counts is the time per launch of the whole loop, in the best and the median of
+ * many short batches: the best is what a machine shared with others can still repeat.
  *
  *     stoker-bench-opencl ITERATIONS LAUNCHES BATCHES    prints {"best_ns", ...}
  *     stoker-bench-opencl find NS LAUNCHES               prints {"iterations"}
+ *     stoker-bench-opencl serve                          reads "ITERATIONS LAUNCHES VARIED", does
+ *             that, prints {"wall_ns", "cpu_ns", "iterations"}, and again until its input ends
  *
  * Launches have no events and no profiling: what a tracer needs it must bring along.
  */
@@ -75,20 +77,24 @@ static uint64_t read_clock(clockid_t id)
 	return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
-/* Time per launch of one batch: by the clock, and of the CPU in all threads of this process. */
-static double batch(int iterations, int launches, double *cpu_ns)
+static void launch(void)
 {
 	const size_t one = 1;
 
+	must(clEnqueueNDRangeKernel(device.queue, device.kernel, 1, NULL, &one, &one, 0, NULL,
+				    NULL),
+	     "launch");
+	must(clFinish(device.queue), "clFinish");
+}
+
+/* Time per launch of one batch: by the clock, and of the CPU in all threads of this process. */
+static double batch(int iterations, int launches, double *cpu_ns)
+{
 	must(clSetKernelArg(device.kernel, 1, sizeof(iterations), &iterations), "clSetKernelArg");
 	uint64_t cpu = read_clock(CLOCK_PROCESS_CPUTIME_ID), from = read_clock(CLOCK_MONOTONIC);
 
-	for (int i = 0; i < launches; i++) {
-		must(clEnqueueNDRangeKernel(device.queue, device.kernel, 1, NULL, &one, &one, 0,
-					    NULL, NULL),
-		     "launch");
-		must(clFinish(device.queue), "clFinish");
-	}
+	for (int i = 0; i < launches; i++)
+		launch();
 	uint64_t to = read_clock(CLOCK_MONOTONIC);
 
 	if (cpu_ns)
@@ -143,6 +149,53 @@ static void measure(int iterations, int launches, int batches)
 	       took[0], took[batches / 2], cpu[0], launches, batches);
 }
 
+/* Lengths from a quarter to four times the asked one, in an order that repeats nothing soon. */
+static int varied(int iterations)
+{
+	static const int EIGHTHS[8] = {2, 2, 2, 4, 4, 8, 10, 32}; /* 8 on average */
+	static uint64_t state = 88172645463325252u;
+
+	state ^= state << 13; /* Marsaglia, Xorshift RNGs, 2003 */
+	state ^= state >> 7;
+	state ^= state << 17;
+	return (int)((int64_t)iterations * EIGHTHS[state >> 61] / 8);
+}
+
+/* One slice: a tenth of it first, so that what slept is warm, and then all of it by the clock. */
+static void serve_one(int iterations, int launches, int vary)
+{
+	uint64_t done = 0;
+
+	must(clSetKernelArg(device.kernel, 1, sizeof(iterations), &iterations), "clSetKernelArg");
+	for (int i = 0; i < launches / 10 + 1; i++, done += (uint64_t)iterations)
+		launch();
+	uint64_t cpu = read_clock(CLOCK_PROCESS_CPUTIME_ID), from = read_clock(CLOCK_MONOTONIC);
+
+	for (int i = 0; i < launches; i++) {
+		int length = vary ? varied(iterations) : iterations;
+
+		if (vary)
+			must(clSetKernelArg(device.kernel, 1, sizeof(length), &length),
+			     "clSetKernelArg");
+		launch();
+		done += (uint64_t)length;
+	}
+	printf("{\"wall_ns\": %llu, ", (unsigned long long)(read_clock(CLOCK_MONOTONIC) - from));
+	printf("\"cpu_ns\": %llu, \"iterations\": %llu}\n",
+	       (unsigned long long)(read_clock(CLOCK_PROCESS_CPUTIME_ID) - cpu),
+	       (unsigned long long)done);
+	fflush(stdout);
+}
+
+static int serve(void)
+{
+	int iterations, launches, vary;
+
+	while (scanf("%d %d %d", &iterations, &launches, &vary) == 3)
+		serve_one(iterations, launches, vary);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	int batches = argc == 4 ? atoi(argv[3]) : 0;
@@ -152,9 +205,14 @@ int main(int argc, char **argv)
 		printf("{\"iterations\": %d}\n", find(atof(argv[2]), atoi(argv[3])));
 		return 0;
 	}
+	if (argc == 2 && !strcmp(argv[1], "serve")) {
+		prepare();
+		return serve();
+	}
 	if (batches < 1 || batches > BATCHES || atoi(argv[1]) < 1 || atoi(argv[2]) < 1) {
 		fprintf(stderr, "usage: stoker-bench-opencl ITERATIONS LAUNCHES BATCHES\n"
-				"       stoker-bench-opencl find NS LAUNCHES\n");
+				"       stoker-bench-opencl find NS LAUNCHES\n"
+				"       stoker-bench-opencl serve\n");
 		return 2;
 	}
 	prepare();
