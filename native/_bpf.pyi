@@ -5,10 +5,13 @@ Relied on by stoker.probes.host alone. The module is absent where clang, bpftool
 missing at build time. Times are CLOCK_MONOTONIC ns.
 """
 
-_Times = tuple[int, int, int, int, int, int, int, tuple[int, ...]]
+_Times = tuple[int, int, int, int, int, int, int, tuple[int, ...], int, int, int, int, int, int]
 _Thread = tuple[tuple[int, int, int, int, int], _Times]
 _Job = tuple[int, _Times, list[_Thread], int, int]
 _Event = tuple[int, int, int, int, int, int, int, str, int | None, int | None, bool, bool]
+_Notice = tuple[int, int, int, int, int, int, int, int, int, int, str, str]
+_Tally = tuple[int, int, int, int, int, int, int, int, int, tuple[int, ...]]
+_StackWait = tuple[int, int, int, int, int, int, int, int]
 
 class Host:
     """Loaded and attached programs. Every call is bounded and none blocks."""
@@ -18,13 +21,31 @@ class Host:
         jobs_cgroup: int,
         jobs_level: int,
         *,
+        jobs_directory: int,
         threads: int,
         jobs: int,
+        tallies: int,
         span_ring_bytes: int,
         event_ring_bytes: int,
+        notice_ring_bytes: int,
+        stack_ns: int,
+        btf_path: str,
     ) -> None: ...
     def attach(self) -> list[tuple[str, int, str]]:
-        """(probe id, 0 attached / 1 refused / 2 unknown, reason) for each host probe."""
+        """(probe id, 0 attached / 1 refused / 2 unknown / 3 off, reason) for each host probe."""
+    def states(self) -> list[tuple[str, int, str]]:
+        """The same now: asking changes it."""
+    def ask(self, job: int, what: int) -> int:
+        """1 calls, 2 stacks, 0 nothing more; 0 or a negative errno."""
+    def critical(self) -> list[_Notice]:
+        """(kind, ns, job, pid, tid, code, from pid, flags, major, minor, name, text)."""
+    def opens(self) -> list[_Notice]: ...
+    def tallies(self) -> list[_Tally]:
+        """(job, what, pid, detail, count, ns, longest ns, amount, last, lengths)."""
+    def stack_waits(self, job: int) -> list[_StackWait]:
+        """(pid, call, kernel stack, user stack, count, weight, ns, longest ns)."""
+    def stack(self, id: int) -> list[int]:
+        """Addresses of a stack, innermost first; none when it is not kept."""
     def follow(self, job: int, full: bool) -> int:
         """0 or a negative errno; -ENOSPC when the jobs table is full."""
     def unfollow(self, job: int) -> None: ...

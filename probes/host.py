@@ -9,6 +9,7 @@ dropped is in `dropped()` under its own name. One instance belongs to one thread
 from __future__ import annotations
 
 import mmap
+import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,18 +19,35 @@ from stoker.native.errors import StokerError, from_errno
 from stoker.probes.catalogue import ProbeState, State, all_states
 from stoker.probes.cgroups import cgroup_id, cgroup_level
 from stoker.probes.host_records import EventKind, HostTimes, ProcessEvent, ThreadTimes, Times
+from stoker.probes.notices import Notice, notice_of
+from stoker.probes.pressure import JobPressure, NodeSignals, Tally, job_pressure, node_signals
+from stoker.probes.stacks import StackWait, Symbols
 
 if TYPE_CHECKING:
     from stoker.native import _bpf
 
-__all__ = ["Cost", "HostLimits", "HostProbes", "HostTimes", "ProbeState", "cgroup_id"]
+__all__ = [
+    "Cost",
+    "HostLimits",
+    "HostProbes",
+    "HostTimes",
+    "JobPressure",
+    "NodeSignals",
+    "Notice",
+    "ProbeState",
+    "StackWait",
+    "cgroup_id",
+]
 
 NO_CGROUP = 2**64 - 1
 """An id that no cgroup has: the kernel counts them from 1."""
 
 PAGE = mmap.PAGESIZE
 
-_STATES: tuple[State, ...] = ("attached", "refused", "unknown")
+ASK_CALLS, ASK_STACKS = 1, 2
+"""As in probes/bpf/asked.h."""
+
+_STATES: tuple[State, ...] = ("attached", "refused", "unknown", "off")
 _KINDS: tuple[EventKind, ...] = ("exec", "fork", "thread", "exit", "thread_exit")
 
 
@@ -45,6 +63,16 @@ class HostLimits:
     """Power of two, at least one page. A span takes 40 bytes."""
     event_ring_bytes: int = 1 << 20
     """Power of two, at least one page. Thread events may fill half of it."""
+    notice_ring_bytes: int = 1 << 18
+    """Power of two, at least one page; of critical notices, and of opens of devices."""
+    tallies: int = 16384
+    """Different things tallied at once: per job about ten, and one per process and device."""
+    stack_ns: int = 1_000_000
+    """Waits shorter than this have no stack kept."""
+
+
+def _states_of(answers: list[tuple[str, int, str]]) -> list[ProbeState]:
+    return [ProbeState(id, _STATES[state], why) for id, state, why in answers]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,25 +102,35 @@ class HostProbes:
         """CLOCK_MONOTONIC ns from when on threads are seen; before it nothing is known."""
 
     @classmethod
-    def attach(cls, jobs_cgroup: Path, limits: HostLimits | None = None) -> Self:
+    def attach(
+        cls, jobs_cgroup: Path, limits: HostLimits | None = None, *, btf_path: str = ""
+    ) -> Self:
         """Attach all that this kernel allows, for the cgroups below `jobs_cgroup` (cgroup v2).
 
         Never raises for a missing permission, feature or build part: `states` has the reason.
+        `btf_path` names another file than the running kernel's own description of its types.
         """
         try:
             target = cgroup_id(jobs_cgroup), cgroup_level(jobs_cgroup)
         except (StokerError, OSError) as error:
             return cls(None, all_states("unknown", str(error)))
-        return cls._attach(target, limits or HostLimits())
+        directory = os.open(jobs_cgroup, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            return cls._attach(target, limits or HostLimits(), directory, btf_path)
+        finally:
+            os.close(directory)
 
     @classmethod
     def trial(cls) -> list[ProbeState]:
         """What `attach` would answer here: attached for no cgroup at all, and detached again."""
-        with cls._attach((NO_CGROUP, 1), HostLimits(1, 1, PAGE, PAGE)) as probes:
+        limits = HostLimits(1, 1, PAGE, PAGE, PAGE, 1)
+        with cls._attach((NO_CGROUP, 1), limits, -1, "") as probes:
             return probes.states
 
     @classmethod
-    def _attach(cls, target: tuple[int, int], limits: HostLimits) -> Self:
+    def _attach(
+        cls, target: tuple[int, int], limits: HostLimits, directory: int, btf_path: str
+    ) -> Self:
         try:
             from stoker.native import _bpf
         except ImportError as error:
@@ -100,13 +138,17 @@ class HostProbes:
             return cls(None, all_states("unknown", why))
         kernel = _bpf.Host(
             *target,
+            jobs_directory=directory,
             threads=limits.threads,
             jobs=limits.jobs,
+            tallies=limits.tallies,
             span_ring_bytes=limits.span_ring_bytes,
             event_ring_bytes=limits.event_ring_bytes,
+            notice_ring_bytes=limits.notice_ring_bytes,
+            stack_ns=limits.stack_ns,
+            btf_path=btf_path,
         )
-        answers = kernel.attach()
-        return cls(kernel, [ProbeState(id, _STATES[state], why) for id, state, why in answers])
+        return cls(kernel, _states_of(kernel.attach()))
 
     def follow(self, job: int, full: bool) -> None:
         """Keep this job until `unfollow`; with `full`, also record a span of every interval.
@@ -142,6 +184,54 @@ class HostProbes:
         if self._kernel is None:
             return []
         return [ProcessEvent(_KINDS[event[0]], *event[1:]) for event in self._kernel.events()]
+
+    def ask(self, job: int, *, calls: bool = False, stacks: bool = False) -> None:
+        """What is to be seen of a job at a cost: its device calls, the stacks of its long waits.
+
+        Attached for the first job that asks, detached after the last; both False ends it and
+        forgets the job's stacks, `unfollow` ends it too. `states` says what became of it. Raises
+        Refused when too many jobs ask or the kernel says no.
+        """
+        if self._kernel is None:
+            return
+        error = self._kernel.ask(job, calls * ASK_CALLS + stacks * ASK_STACKS)
+        self.states = _states_of(self._kernel.states())
+        if error:
+            raise from_errno(error, f"watch the job of cgroup {job} more closely")
+
+    def pressure(self, job: int) -> JobPressure:
+        """What held one job's threads up besides other threads; what was not seen is None."""
+        return job_pressure(job, self.read(job), self._tallies(), self.states)
+
+    def pressures(self) -> dict[int, JobPressure]:
+        """The same of every job that is known, in one pass over the kernel's tables."""
+        tallies = self._tallies()
+        return {
+            job: job_pressure(job, times, tallies, self.states)
+            for job, times in self.read_all().items()
+        }
+
+    def node_signals(self) -> NodeSignals:
+        """Clocks and heat of the node since attaching."""
+        return node_signals(self._tallies(), self.states)
+
+    def critical(self) -> list[Notice]:
+        """Kills, deadly signals, refused devices and Xids since the last call, in order."""
+        found = self._kernel.critical() if self._kernel is not None else []
+        return [notice_of(each) for each in found]
+
+    def device_opens(self) -> list[Notice]:
+        """Device files that jobs asked to open since the last call, in order."""
+        found = self._kernel.opens() if self._kernel is not None else []
+        return [notice_of(each) for each in found]
+
+    def stack_waits(self, job: int, most: int = 20) -> list[StackWait]:
+        """Where a job's threads waited longest since it asked for stacks, longest first."""
+        if self._kernel is None:
+            return []
+        waits = sorted(self._kernel.stack_waits(job), key=lambda each: -each[6])[:most]
+        symbols = Symbols()
+        return [symbols.wait_of(each, self._kernel.stack) for each in waits]
 
     def made(self) -> dict[str, int]:
         """Records made since attaching, by name; made = delivered + dropped + still queued."""
@@ -196,6 +286,11 @@ class HostProbes:
             )
             for id, totals, threads, ended, unsettled in jobs
         }
+
+    def _tallies(self) -> list[Tally]:
+        if self._kernel is None:
+            return []
+        return [Tally(*each) for each in self._kernel.tallies()]
 
     def _why_nothing(self) -> str:
         switch = next(state for state in self.states if state.id == "host.sched.switch")

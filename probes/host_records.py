@@ -38,6 +38,18 @@ class Times:
     """Longest single wait for a CPU."""
     delay_log2: tuple[int, ...]
     """Waits for a CPU by size: bucket i counts those of [2^i, 2^(i+1)) ns, the last all above."""
+    fault_ns: int = 0
+    """Of `io_ns`: inside a page fault of user code, so paging in. From here on a figure is 0 as
+    well where its probe is not attached: `JobPressure` tells the two apart."""
+    memory_ns: int = 0
+    """Of the blocked times: for want of memory, as PSI counts it (reclaim, refaults, limits)."""
+    irq_ns: int = 0
+    """Of `on_cpu_ns`: taken by interrupt handlers."""
+    softirq_ns: int = 0
+    """Of `on_cpu_ns`: taken by softirqs."""
+    user_faults: int = 0
+    kernel_faults: int = 0
+    """Page faults by the mode they came from: code of the program, or the kernel on its behalf."""
 
     @property
     def total_ns(self) -> int:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From object to attached programs: open, set rodata, choose by feature, load, attach, and an
-// answer for every probe. The one file that knows the skeletons. See host.h.
+// Loading the object of host probes and attaching all of it that the kernel allows: one program
+// that is refused takes its probe with it and no other. See host.h and table.h.
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,58 +8,18 @@
 
 #include <bpf/btf.h>
 
+#include "host.skel.h"
 #include "host_state.h"
 #include "kernel_btf.h"
-#include "process.skel.h"
 #include "reason.h"
-#include "sched.skel.h"
+#include "table.h"
 
-static void answer(struct sk_probe_state *state, enum sk_answer said, const char *reason)
+/* Whoever is not refused yet is refused for the reason that stops the whole object. */
+static void refuse_rest(struct sk_host *host, const char *what, int negative_errno)
 {
-	state->answer = said;
-	snprintf(state->reason, sizeof(state->reason), "%s", reason);
-}
-
-static void refuse(struct sk_probe_state *state, const char *what, int negative_errno)
-{
-	state->answer = SK_ANSWER_REFUSED;
-	sk_reason_write(state->reason, sizeof(state->reason), what, negative_errno);
-}
-
-/* Whoever still counts as attached is refused for the reason that stops the whole object. */
-static void refuse_rest(struct sk_probe_state *states, enum sk_probe from, enum sk_probe to,
-			const char *what, int negative_errno)
-{
-	for (enum sk_probe i = from; i <= to; i++)
-		if (states[i].answer == SK_ANSWER_ATTACHED)
-			refuse(&states[i], what, negative_errno);
-}
-
-/* Supposes that a probe can be attached unless BTF lacks its tracepoint. */
-static void expect(struct sk_probe_state *state, const struct btf *btf, const char *tracepoint)
-{
-	char reason[SK_REASON_BYTES];
-
-	if (sk_btf_tracepoint_args(btf, tracepoint) >= 0) {
-		answer(state, SK_ANSWER_ATTACHED, "");
-		return;
-	}
-	snprintf(reason, sizeof(reason), "this kernel has no tracepoint %s", tracepoint);
-	answer(state, SK_ANSWER_REFUSED, reason);
-}
-
-static void attach_one(struct bpf_program *program, struct bpf_link **link,
-		       struct sk_probe_state *state)
-{
-	struct bpf_link *made;
-
-	if (state->answer != SK_ANSWER_ATTACHED)
-		return;
-	made = bpf_program__attach(program);
-	if (made)
-		*link = made;
-	else
-		refuse(state, "attaching", -errno);
+	for (int i = 0; i < SK_PROBES; i++)
+		if (host->states[i].answer != SK_ANSWER_REFUSED)
+			sk_state_refuse(&host->states[i], what, negative_errno);
 }
 
 static bool has_system_calls(const struct btf *btf)
@@ -69,231 +29,201 @@ static bool has_system_calls(const struct btf *btf)
 		sk_btf_has_member(btf, "pt_regs", "syscallno"));
 }
 
-static int load_sched(struct sk_host *host, const struct btf *btf,
-		      const struct sk_probe_state *states, bool system_calls)
+static void set_sizes(struct sk_host_bpf *bpf, const struct sk_host_options *options)
 {
-	const struct sk_host_options *options = &host->options;
-	struct sk_sched_bpf *sched = sk_sched_bpf__open();
+	bpf_map__set_max_entries(bpf->maps.threads, options->threads);
+	bpf_map__set_max_entries(bpf->maps.jobs, options->jobs);
+	bpf_map__set_max_entries(bpf->maps.modes, options->jobs);
+	bpf_map__set_max_entries(bpf->maps.tallies, options->tallies);
+	bpf_map__set_max_entries(bpf->maps.spans, options->span_ring_bytes);
+	bpf_map__set_max_entries(bpf->maps.process_events, options->event_ring_bytes);
+	bpf_map__set_max_entries(bpf->maps.critical_notices, options->notice_ring_bytes);
+	bpf_map__set_max_entries(bpf->maps.open_notices, options->notice_ring_bytes);
+}
+
+static int load_once(struct sk_host *host, const struct sk_btf_tracepoints *known)
+{
+	struct sk_host_bpf *bpf = sk_host_bpf__open();
 	int error;
 
-	if (!sched)
+	if (!bpf)
 		return -errno;
-	sched->rodata->jobs_cgroup = options->jobs_cgroup;
-	sched->rodata->jobs_level = options->jobs_level;
-	sched->rodata->switch_says_state = sk_btf_tracepoint_args(btf, "sched_switch") >= 4;
-	sched->rodata->read_system_call = system_calls;
-	bpf_map__set_max_entries(sched->maps.threads, options->threads);
-	bpf_map__set_max_entries(sched->maps.jobs, options->jobs);
-	bpf_map__set_max_entries(sched->maps.modes, options->jobs);
-	bpf_map__set_max_entries(sched->maps.spans, options->span_ring_bytes);
-	bpf_program__set_autoload(sched->progs.on_wakeup, !states[SK_PROBE_WAKEUP].answer);
-	bpf_program__set_autoload(sched->progs.on_wakeup_new, !states[SK_PROBE_WAKEUP_NEW].answer);
-	error = sk_sched_bpf__load(sched);
+	bpf->rodata->jobs_cgroup = host->options.jobs_cgroup;
+	bpf->rodata->jobs_level = host->options.jobs_level;
+	bpf->rodata->switch_says_state = sk_btf_arguments(known, "sched_switch") >= 4;
+	bpf->rodata->exit_says_last = sk_btf_arguments(known, "sched_process_exit") >= 2;
+	bpf->rodata->victim_is_task = sk_btf_arguments(known, "mark_victim") >= 2;
+	bpf->rodata->read_system_call = host->system_calls;
+	set_sizes(bpf, &host->options);
+	sk_load_choose(host, bpf->obj, SK_OBJECT_HOST, known);
+	error = sk_host_bpf__load(bpf);
 	if (error) {
-		sk_sched_bpf__destroy(sched);
+		sk_host_bpf__destroy(bpf);
 		return error;
 	}
-	host->sched = sched;
+	host->bpf = bpf;
 	return 0;
 }
 
-static void expect_sched(const struct btf *btf, struct sk_probe_state *states)
+/* Takes the program that would not load out of the plan; false: it was not one program's fault. */
+static bool give_up_one(struct sk_host *host, int error)
 {
-	expect(&states[SK_PROBE_SWITCH], btf, "sched_switch");
-	expect(&states[SK_PROBE_WAKEUP], btf, "sched_wakeup");
-	expect(&states[SK_PROBE_WAKEUP_NEW], btf, "sched_wakeup_new");
-	if (has_system_calls(btf))
-		answer(&states[SK_PROBE_SYSCALL], SK_ANSWER_ATTACHED, "");
-	else
-		answer(&states[SK_PROBE_SYSCALL], SK_ANSWER_REFUSED,
-		       "this kernel has no helper bpf_task_pt_regs, or registers not known here");
-}
+	enum sk_probe probe = sk_row_with(sk_reason_program());
 
-static int load_sched_or_less(struct sk_host *host, const struct btf *btf,
-			      struct sk_probe_state *states)
-{
-	int error = load_sched(host, btf, states, !states[SK_PROBE_SYSCALL].answer);
-
-	if (!error || error == -EPERM || states[SK_PROBE_SYSCALL].answer)
-		return error;
-	refuse(&states[SK_PROBE_SYSCALL], "loading with system calls", error);
+	if (probe == SK_PROBES || error == -EPERM)
+		return false;
+	if (probe == SK_PROBE_SWITCH && host->system_calls) {
+		host->system_calls = false;
+		probe = SK_PROBE_SYSCALL;
+	}
+	sk_state_refuse(&host->states[probe], "loading", error);
 	sk_reason_forget();
-	return load_sched(host, btf, states, false);
+	return true;
 }
 
-static int open_sched_tables(struct sk_host *host)
+static int load(struct sk_host *host, const struct sk_btf_tracepoints *known)
 {
-	host->threads_fd = bpf_map__fd(host->sched->maps.threads);
-	host->jobs_fd = bpf_map__fd(host->sched->maps.jobs);
-	host->modes_fd = bpf_map__fd(host->sched->maps.modes);
-	host->sched_counters = bpf_map__fd(host->sched->maps.counters);
-	return sk_drain_open(&host->spans, bpf_map__fd(host->sched->maps.spans));
+	int error = load_once(host, known);
+
+	for (int i = 0; error && i <= SK_PROBES && give_up_one(host, error); i++)
+		error = load_once(host, known);
+	return error;
 }
 
-/* Without the switches nothing can be timed, so nothing else is attached either. */
-static void attach_sched(struct sk_host *host, const struct btf *btf, struct sk_probe_state *states)
+static int open_tables(struct sk_host *host)
 {
+	const struct sk_host_bpf *bpf = host->bpf;
 	int error;
 
-	expect_sched(btf, states);
-	if (states[SK_PROBE_SWITCH].answer) {
-		refuse_rest(states, SK_PROBE_WAKEUP, SK_PROBE_SYSCALL, "sched_switch", -ENOENT);
-		return;
-	}
-	error = load_sched_or_less(host, btf, states);
-	error = error ? error : open_sched_tables(host);
-	if (error) {
-		refuse_rest(states, SK_PROBE_SWITCH, SK_PROBE_SYSCALL, "loading", error);
-		return;
-	}
-	attach_one(host->sched->progs.on_switch, &host->sched->links.on_switch,
-		   &states[SK_PROBE_SWITCH]);
-	if (states[SK_PROBE_SWITCH].answer) {
-		refuse_rest(states, SK_PROBE_WAKEUP, SK_PROBE_SYSCALL, "sched_switch", -ENOENT);
-		return;
-	}
-	attach_one(host->sched->progs.on_wakeup_new, &host->sched->links.on_wakeup_new,
-		   &states[SK_PROBE_WAKEUP_NEW]);
-	attach_one(host->sched->progs.on_wakeup, &host->sched->links.on_wakeup,
-		   &states[SK_PROBE_WAKEUP]);
+	host->threads_fd = bpf_map__fd(bpf->maps.threads);
+	host->jobs_fd = bpf_map__fd(bpf->maps.jobs);
+	host->modes_fd = bpf_map__fd(bpf->maps.modes);
+	host->tallies_fd = bpf_map__fd(bpf->maps.tallies);
+	host->counters_fd = bpf_map__fd(bpf->maps.counters);
+	error = sk_drain_open(&host->spans, bpf_map__fd(bpf->maps.spans));
+	error = error ? error : sk_drain_open(&host->events, bpf_map__fd(bpf->maps.process_events));
+	error = error ? error
+		      : sk_drain_open(&host->critical, bpf_map__fd(bpf->maps.critical_notices));
+	return error ? error : sk_drain_open(&host->opens, bpf_map__fd(bpf->maps.open_notices));
 }
 
-/* The typed form where BTF has the tracepoint, else the untyped one, which may not exist either. */
-static void choose(struct bpf_program *typed, struct bpf_program *raw, bool use_typed)
+/* Without the switches no thread has an entry, so nothing that adds to one is attached either. */
+static void refuse_threads(struct sk_host *host)
 {
-	bpf_program__set_autoload(typed, use_typed);
-	bpf_program__set_autoload(raw, !use_typed);
+	char reason[SK_REASON_BYTES + 32];
+
+	snprintf(reason, sizeof(reason), "without host.sched.switch (%s)",
+		 host->states[SK_PROBE_SWITCH].reason);
+	for (enum sk_probe i = 0; i < SK_PROBES; i++) {
+		struct sk_probe_state *state = &host->states[i];
+
+		if (!sk_row_of(i)->needs_threads || state->answer == SK_ANSWER_REFUSED)
+			continue;
+		state->answer = SK_ANSWER_REFUSED;
+		snprintf(state->reason, sizeof(state->reason), "%.*s", SK_REASON_BYTES - 1, reason);
+	}
 }
 
-static int load_process(struct sk_host *host, const struct btf *btf, const bool typed[3])
+/* Processes first, then the switches, then a new thread's wakeup before any other. */
+static void attach_all(struct sk_host *host)
 {
-	struct sk_process_bpf *process = sk_process_bpf__open();
+	static const enum sk_probe first[] = {SK_PROBE_EXEC,	   SK_PROBE_FORK,
+					      SK_PROBE_EXIT,	   SK_PROBE_SWITCH,
+					      SK_PROBE_WAKEUP_NEW, SK_PROBE_WAKEUP};
+	const size_t count = sizeof(first) / sizeof(*first);
+
+	for (size_t i = 0; i < count; i++) {
+		sk_probe_attach(host, host->bpf->obj, first[i]);
+		if (first[i] == SK_PROBE_SWITCH && host->states[SK_PROBE_SWITCH].answer)
+			refuse_threads(host);
+	}
+	for (enum sk_probe i = SK_PROBE_USER_FAULT; i < SK_PROBES; i++)
+		if (sk_row_of(i)->object == SK_OBJECT_HOST)
+			sk_probe_attach(host, host->bpf->obj, i);
+}
+
+static void no_btf(struct sk_host *host, int negative_errno)
+{
+	const char *path = host->options.btf_path;
+	bool missing = access(path[0] ? path : "/sys/kernel/btf/vmlinux", F_OK) && errno == ENOENT;
+
+	for (int i = 0; i < SK_PROBES; i++) {
+		struct sk_probe_state *state = &host->states[i];
+
+		state->answer = missing ? SK_ANSWER_REFUSED : SK_ANSWER_UNKNOWN;
+		if (missing)
+			snprintf(state->reason, sizeof(state->reason),
+				 "this kernel was built without BTF");
+		else
+			snprintf(state->reason, sizeof(state->reason),
+				 "/sys/kernel/btf/vmlinux cannot be read: %s",
+				 strerror(-negative_errno));
+	}
+}
+
+static void attach_with(struct sk_host *host, const struct btf *btf)
+{
+	struct sk_btf_tracepoints known;
 	int error;
 
-	if (!process)
-		return -errno;
-	process->rodata->jobs_cgroup = host->options.jobs_cgroup;
-	process->rodata->jobs_level = host->options.jobs_level;
-	process->rodata->exit_says_last = sk_btf_tracepoint_args(btf, "sched_process_exit") >= 2;
-	bpf_map__set_max_entries(process->maps.process_events, host->options.event_ring_bytes);
-	choose(process->progs.on_exec, process->progs.on_exec_raw, typed[0]);
-	choose(process->progs.on_fork, process->progs.on_fork_raw, typed[1]);
-	choose(process->progs.on_exit, process->progs.on_exit_raw, typed[2]);
-	error = sk_process_bpf__load(process);
-	if (error) {
-		sk_process_bpf__destroy(process);
-		return error;
+	sk_load_tracepoints(btf, &known);
+	sk_load_expect(host, &known);
+	host->system_calls = has_system_calls(btf);
+	if (!host->system_calls) {
+		host->states[SK_PROBE_SYSCALL].answer = SK_ANSWER_REFUSED;
+		snprintf(host->states[SK_PROBE_SYSCALL].reason, SK_REASON_BYTES,
+			 "this kernel has no helper bpf_task_pt_regs, or registers not known here");
 	}
-	host->process = process;
-	return 0;
-}
-
-static void attach_process(struct sk_host *host, const struct btf *btf,
-			   struct sk_probe_state *states)
-{
-	const bool typed[] = {sk_btf_tracepoint_args(btf, "sched_process_exec") >= 0,
-			      sk_btf_tracepoint_args(btf, "sched_process_fork") >= 0,
-			      sk_btf_tracepoint_args(btf, "sched_process_exit") >= 0};
-	struct sk_process_bpf *process;
-	int error;
-
-	for (enum sk_probe i = SK_PROBE_EXEC; i <= SK_PROBE_EXIT; i++)
-		answer(&states[i], SK_ANSWER_ATTACHED, "");
-	error = load_process(host, btf, typed);
-	if (!error) {
-		host->process_counters = bpf_map__fd(host->process->maps.counters);
-		error = sk_drain_open(&host->events,
-				      bpf_map__fd(host->process->maps.process_events));
-	}
-	if (error) {
-		refuse_rest(states, SK_PROBE_EXEC, SK_PROBE_EXIT, "loading", error);
-		return;
-	}
-	process = host->process;
-	attach_one(typed[0] ? process->progs.on_exec : process->progs.on_exec_raw,
-		   &process->links.on_exec, &states[SK_PROBE_EXEC]);
-	attach_one(typed[1] ? process->progs.on_fork : process->progs.on_fork_raw,
-		   &process->links.on_fork, &states[SK_PROBE_FORK]);
-	attach_one(typed[2] ? process->progs.on_exit : process->progs.on_exit_raw,
-		   &process->links.on_exit, &states[SK_PROBE_EXIT]);
-}
-
-static void no_btf(struct sk_probe_state *states, int negative_errno)
-{
-	bool missing = access("/sys/kernel/btf/vmlinux", F_OK) && errno == ENOENT;
-	char reason[SK_REASON_BYTES];
-
-	if (missing)
-		snprintf(reason, sizeof(reason), "this kernel was built without BTF");
+	error = load(host, &known);
+	error = error || !host->bpf ? error : open_tables(host);
+	if (error)
+		refuse_rest(host, "loading", error);
 	else
-		snprintf(reason, sizeof(reason), "/sys/kernel/btf/vmlinux cannot be read: %s",
-			 strerror(-negative_errno));
-	for (int i = 0; i < SK_PROBES; i++)
-		answer(&states[i], missing ? SK_ANSWER_REFUSED : SK_ANSWER_UNKNOWN, reason);
+		attach_all(host);
 }
 
-void sk_host_attach(struct sk_host *host, struct sk_probe_state *ret)
+void sk_host_attach(struct sk_host *host)
 {
 	struct btf *btf;
 
 	sk_reason_listen();
-	btf = btf__load_vmlinux_btf();
-	if (!btf) {
-		no_btf(ret, -errno);
-	} else {
-		attach_process(host, btf, ret);
-		sk_reason_forget();
-		attach_sched(host, btf, ret);
-		btf__free(btf);
-	}
+	btf = sk_load_btf(host);
+	if (btf)
+		attach_with(host, btf);
+	else
+		no_btf(host, -errno);
+	btf__free(btf);
 	sk_reason_restore();
 }
 
-static struct bpf_program *loaded_of(struct bpf_program *typed, struct bpf_program *raw)
+const struct sk_probe_state *sk_host_states(const struct sk_host *host)
 {
-	return bpf_program__fd(typed) >= 0 ? typed : raw;
-}
-
-const struct bpf_program *sk_host_program(const struct sk_host *host, enum sk_probe probe)
-{
-	const struct sk_sched_bpf *sched = host->sched;
-	const struct sk_process_bpf *process = host->process;
-	const struct bpf_program *programs[SK_PROBES] = {0};
-
-	if (sched) {
-		programs[SK_PROBE_SWITCH] = sched->progs.on_switch;
-		programs[SK_PROBE_WAKEUP] = sched->progs.on_wakeup;
-		programs[SK_PROBE_WAKEUP_NEW] = sched->progs.on_wakeup_new;
-	}
-	if (process) {
-		programs[SK_PROBE_EXEC] =
-			loaded_of(process->progs.on_exec, process->progs.on_exec_raw);
-		programs[SK_PROBE_FORK] =
-			loaded_of(process->progs.on_fork, process->progs.on_fork_raw);
-		programs[SK_PROBE_EXIT] =
-			loaded_of(process->progs.on_exit, process->progs.on_exit_raw);
-	}
-	return programs[probe];
+	return host->states;
 }
 
 void sk_host_publish_full(struct sk_host *host)
 {
-	if (host->sched)
-		host->sched->bss->full_jobs = host->full_jobs;
+	if (host->bpf)
+		host->bpf->bss->full_jobs = host->full_jobs;
 }
 
 void sk_host_detach(struct sk_host *host)
 {
-	ring_buffer__free(host->spans.ring);
-	ring_buffer__free(host->events.ring);
-	host->spans.ring = host->events.ring = NULL;
-	sk_sched_bpf__destroy(host->sched);
-	sk_process_bpf__destroy(host->process);
-	host->sched = NULL;
-	host->process = NULL;
+	struct sk_drain *const drains[] = {&host->spans, &host->events, &host->critical,
+					   &host->opens};
+
+	sk_asked_unload(host);
+	for (size_t i = 0; i < sizeof(drains) / sizeof(*drains); i++) {
+		ring_buffer__free(drains[i]->ring);
+		drains[i]->ring = NULL;
+	}
+	for (enum sk_probe i = 0; i < SK_PROBES; i++)
+		sk_probe_detach(host, i);
+	sk_host_bpf__destroy(host->bpf);
+	host->bpf = NULL;
 	if (host->stats_fd >= 0)
 		close(host->stats_fd);
 	host->stats_fd = -1;
 	host->threads_fd = host->jobs_fd = host->modes_fd = -1;
-	host->sched_counters = host->process_counters = -1;
+	host->tallies_fd = host->counters_fd = -1;
 }

@@ -23,6 +23,15 @@ namespace nb = nanobind;
 namespace
 {
 
+// By enum sk_producer.
+const char *const producers[SK_PRODUCERS] = {
+	"host.span",	   "host.process_event", "host.thread_event", "host.thread",
+	"host.job",	   "host.thread_end",	 "host.tally",	      "host.request",
+	"host.gpu_job",	   "host.device_open",	 "host.refused_open", "host.oom_kill",
+	"host.signal",	   "host.killed_exit",	 "host.xid",	      "host.stack",
+	"host.stack_wait", "host.sleeper",
+};
+
 [[noreturn]] void raise_errno(int negative, const char *what)
 {
 	errno = -negative;
@@ -37,7 +46,9 @@ nb::tuple to_tuple(const sk_times &times)
 	for (uint64_t count : times.delays)
 		delays.append(count);
 	return nb::make_tuple(times.ns[0], times.ns[1], times.ns[2], times.ns[3], times.switches,
-			      times.wakeups, times.longest_delay_ns, nb::tuple(delays));
+			      times.wakeups, times.longest_delay_ns, nb::tuple(delays),
+			      times.fault_ns, times.memory_ns, times.irq_ns, times.softirq_ns,
+			      times.user_faults, times.kernel_faults);
 }
 
 nb::tuple to_tuple(const sk_thread &thread)
@@ -84,6 +95,33 @@ nb::tuple to_tuple(const sk_process_event &event)
 			      (event.flags & SK_PROCESS_OOM_KILLED) != 0);
 }
 
+nb::tuple to_tuple(const sk_notice &notice)
+{
+	return nb::make_tuple(notice.head.kind, notice.head.time_ns, notice.job, notice.head.pid,
+			      notice.tid, notice.code, notice.from_pid, notice.flags, notice.major,
+			      notice.minor, to_text(notice.name, sizeof(notice.name)),
+			      to_text(notice.text, sizeof(notice.text)));
+}
+
+nb::list to_list(const sk_notice *notices, size_t count)
+{
+	nb::list all;
+
+	for (size_t i = 0; i < count; i++)
+		all.append(to_tuple(notices[i]));
+	return all;
+}
+
+nb::tuple to_tuple(const sk_tally_key &key, const sk_tally &value)
+{
+	nb::list lengths;
+
+	for (uint64_t count : value.lengths)
+		lengths.append(count);
+	return nb::make_tuple(key.job, key.what, key.pid, key.detail, value.count, value.ns,
+			      value.longest_ns, value.amount, value.last, nb::tuple(lengths));
+}
+
 class Host
 {
       public:
@@ -108,15 +146,84 @@ class Host
 
 	nb::list attach()
 	{
-		sk_probe_state states[SK_PROBES] = {};
+		sk_host_attach(open());
+		return states();
+	}
+
+	nb::list states()
+	{
+		const sk_probe_state *all = sk_host_states(open());
 		nb::list answers;
 
-		sk_host_attach(open(), states);
 		for (int i = 0; i < SK_PROBES; i++)
-			answers.append(nb::make_tuple(sk_probe_id(sk_probe(i)),
-						      int(states[i].answer),
-						      to_text(states[i].reason, SK_REASON_BYTES)));
+			answers.append(nb::make_tuple(sk_probe_id(sk_probe(i)), int(all[i].answer),
+						      to_text(all[i].reason, SK_REASON_BYTES)));
 		return answers;
+	}
+
+	int ask(uint64_t job, uint32_t what)
+	{
+		return sk_host_ask(open(), job, what);
+	}
+
+	nb::list critical()
+	{
+		const sk_notice *notices;
+		size_t count = sk_host_critical(open(), &notices);
+
+		return to_list(notices, count);
+	}
+
+	nb::list opens()
+	{
+		const sk_notice *notices;
+		size_t count = sk_host_opens(open(), &notices);
+
+		return to_list(notices, count);
+	}
+
+	nb::list tallies()
+	{
+		sk_tallies all;
+		int error = sk_host_tallies(open(), &all);
+		nb::list found;
+
+		if (error)
+			raise_errno(error, "reading the tallies of the host probes");
+		for (uint32_t i = 0; i < all.count; i++)
+			found.append(to_tuple(all.keys[i], all.values[i]));
+		return found;
+	}
+
+	nb::list stack_waits(uint64_t job)
+	{
+		sk_stack_waits all;
+		int error = sk_host_stack_waits(open(), &all);
+		nb::list found;
+
+		if (error)
+			raise_errno(error, "reading the waits by stack");
+		for (uint32_t i = 0; i < all.count; i++) {
+			const sk_stack_key &key = all.keys[i];
+			const sk_stack_wait &wait = all.values[i];
+
+			if (key.job == job)
+				found.append(nb::make_tuple(key.pid, key.call, key.kernel_stack,
+							    key.user_stack, wait.count, wait.weight,
+							    wait.ns, wait.longest_ns));
+		}
+		return found;
+	}
+
+	nb::list stack(int32_t id)
+	{
+		uint64_t addresses[SK_STACK_DEPTH];
+		size_t depth = sk_host_stack(open(), id, addresses);
+		nb::list found;
+
+		for (size_t i = 0; i < depth; i++)
+			found.append(addresses[i]);
+		return found;
 	}
 
 	int follow(uint64_t job, bool full)
@@ -181,12 +288,8 @@ class Host
 		nb::dict named;
 
 		look();
-		named["host.span"] = counters_[SK_PRODUCER_SPAN].made;
-		named["host.process_event"] = counters_[SK_PRODUCER_PROCESS_EVENT].made;
-		named["host.thread_event"] = counters_[SK_PRODUCER_THREAD_EVENT].made;
-		named["host.thread"] = counters_[SK_PRODUCER_THREAD].made;
-		named["host.job"] = counters_[SK_PRODUCER_JOB].made;
-		named["host.thread_end"] = counters_[SK_PRODUCER_ENDED].made;
+		for (int i = 0; i < SK_PRODUCERS; i++)
+			named[producers[i]] = counters_[i].made;
 		return named;
 	}
 
@@ -195,12 +298,9 @@ class Host
 		nb::dict named;
 
 		look();
-		named["host.span"] = counters_[SK_PRODUCER_SPAN].lost + homeless_;
-		named["host.process_event"] = counters_[SK_PRODUCER_PROCESS_EVENT].lost;
-		named["host.thread_event"] = counters_[SK_PRODUCER_THREAD_EVENT].lost;
-		named["host.thread"] = counters_[SK_PRODUCER_THREAD].lost;
-		named["host.job"] = counters_[SK_PRODUCER_JOB].lost;
-		named["host.thread_end"] = counters_[SK_PRODUCER_ENDED].lost;
+		for (int i = 0; i < SK_PRODUCERS; i++)
+			named[producers[i]] = counters_[i].lost;
+		named[producers[SK_PRODUCER_SPAN]] = counters_[SK_PRODUCER_SPAN].lost + homeless_;
 		named["host.job_expired"] = expired_;
 		return named;
 	}
@@ -269,15 +369,27 @@ NB_MODULE(_bpf, m)
 	nb::class_<Host>(m, "Host")
 		.def(
 			"__init__",
-			[](Host *self, uint64_t jobs_cgroup, uint32_t jobs_level, uint32_t threads,
-			   uint32_t jobs, uint32_t span_ring_bytes, uint32_t event_ring_bytes) {
-				new (self) Host({jobs_cgroup, jobs_level, threads, jobs,
-						 span_ring_bytes, event_ring_bytes});
+			[](Host *self, uint64_t jobs_cgroup, uint32_t jobs_level,
+			   int jobs_directory, uint32_t threads, uint32_t jobs, uint32_t tallies,
+			   uint32_t span_ring_bytes, uint32_t event_ring_bytes,
+			   uint32_t notice_ring_bytes, uint64_t stack_ns,
+			   const std::string &btf_path) {
+				new (self) Host({jobs_cgroup, jobs_level, jobs_directory, threads,
+						 jobs, tallies, span_ring_bytes, event_ring_bytes,
+						 notice_ring_bytes, stack_ns, btf_path.c_str()});
 			},
 			nb::arg("jobs_cgroup"), nb::arg("jobs_level"), nb::kw_only(),
-			nb::arg("threads"), nb::arg("jobs"), nb::arg("span_ring_bytes"),
-			nb::arg("event_ring_bytes"))
+			nb::arg("jobs_directory"), nb::arg("threads"), nb::arg("jobs"),
+			nb::arg("tallies"), nb::arg("span_ring_bytes"), nb::arg("event_ring_bytes"),
+			nb::arg("notice_ring_bytes"), nb::arg("stack_ns"), nb::arg("btf_path"))
 		.def("attach", &Host::attach)
+		.def("states", &Host::states)
+		.def("ask", &Host::ask, nb::arg("job"), nb::arg("what"))
+		.def("critical", &Host::critical)
+		.def("opens", &Host::opens)
+		.def("tallies", &Host::tallies)
+		.def("stack_waits", &Host::stack_waits, nb::arg("job"))
+		.def("stack", &Host::stack, nb::arg("id"))
 		.def("follow", &Host::follow, nb::arg("job"), nb::arg("full"))
 		.def("unfollow", &Host::unfollow, nb::arg("job"))
 		.def("read", &Host::read, nb::arg("job"))

@@ -7,24 +7,29 @@
 
 #include "host_state.h"
 
-/* Adds the run figures of each attached program; returns how many there are. */
-static size_t look(const struct sk_host *host, struct sk_program_cost *ret)
+/* Adds up the run figures of each probe's programs, in the order of the enum. */
+static void look(const struct sk_host *host, struct sk_program_cost *ret)
 {
-	size_t count = 0;
-
 	for (enum sk_probe probe = 0; probe < SK_PROBES; probe++) {
-		const struct bpf_program *program = sk_host_program(host, probe);
-		struct bpf_prog_info info = {0};
-		__u32 size = sizeof(info);
-		int fd = program ? bpf_program__fd(program) : -1;
+		ret[probe] = (struct sk_program_cost){.probe = probe};
+		for (int i = 0; i < SK_HOOKS; i++) {
+			const struct bpf_program *program = host->programs[probe][i];
+			struct bpf_prog_info info = {0};
+			__u32 size = sizeof(info);
+			int fd = program ? bpf_program__fd(program) : -1;
 
-		if (fd < 0 || bpf_obj_get_info_by_fd(fd, &info, &size))
-			continue;
-		ret[count].probe = probe;
-		ret[count].run_ns = info.run_time_ns;
-		ret[count++].runs = info.run_cnt;
+			if (fd < 0 || bpf_obj_get_info_by_fd(fd, &info, &size))
+				continue;
+			ret[probe].run_ns += info.run_time_ns;
+			ret[probe].runs += info.run_cnt;
+		}
 	}
-	return count;
+}
+
+/* One that was attached or detached within the window counts from 0, or no more. */
+static uint64_t grown(uint64_t now, uint64_t before)
+{
+	return now > before ? now - before : 0;
 }
 
 int sk_host_cost_begin(struct sk_host *host)
@@ -47,12 +52,16 @@ int sk_host_cost_end(struct sk_host *host, uint64_t *ret_window_ns, struct sk_pr
 	if (host->stats_fd < 0)
 		return -ENODATA;
 	*ret_window_ns = sk_now_ns() - host->window_from_ns;
-	*ret_count = look(host, ret);
+	look(host, ret);
+	*ret_count = 0;
 	close(host->stats_fd);
 	host->stats_fd = -1;
-	for (size_t i = 0; i < *ret_count; i++) {
-		ret[i].run_ns -= host->base[i].run_ns;
-		ret[i].runs -= host->base[i].runs;
+	for (enum sk_probe i = 0; i < SK_PROBES; i++) {
+		if (!host->programs[i][0])
+			continue;
+		ret[*ret_count].probe = i;
+		ret[*ret_count].run_ns = grown(ret[i].run_ns, host->base[i].run_ns);
+		ret[(*ret_count)++].runs = grown(ret[i].runs, host->base[i].runs);
 	}
 	return 0;
 }

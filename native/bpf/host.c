@@ -2,21 +2,18 @@
 // Making and freeing a host: all memory it will ever use. See host.h.
 #include "host.h"
 #include "host_state.h"
+#include "table.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
-
-static const char *const ids[SK_PROBES] = {
-	[SK_PROBE_SWITCH] = "host.sched.switch",	 [SK_PROBE_WAKEUP] = "host.sched.wakeup",
-	[SK_PROBE_WAKEUP_NEW] = "host.sched.wakeup_new", [SK_PROBE_SYSCALL] = "host.sched.syscall",
-	[SK_PROBE_EXEC] = "host.process.exec",		 [SK_PROBE_FORK] = "host.process.fork",
-	[SK_PROBE_EXIT] = "host.process.exit",
-};
 
 const char *sk_probe_id(enum sk_probe probe)
 {
-	return ids[probe];
+	return sk_row_of(probe)->id;
 }
 
 uint64_t sk_now_ns(void)
@@ -35,14 +32,19 @@ static bool ring_size_fits(uint32_t bytes)
 static bool options_fit(const struct sk_host_options *options)
 {
 	return options->threads >= 1 && options->threads <= (1u << 22) && options->jobs >= 1 &&
-	       options->jobs <= (1u << 20) && ring_size_fits(options->span_ring_bytes) &&
-	       ring_size_fits(options->event_ring_bytes);
+	       options->jobs <= (1u << 20) && options->tallies >= 1 &&
+	       options->tallies <= (1u << 20) && ring_size_fits(options->span_ring_bytes) &&
+	       ring_size_fits(options->event_ring_bytes) &&
+	       ring_size_fits(options->notice_ring_bytes) && strlen(options->btf_path) < PATH_MAX;
 }
 
-static bool batch_new(struct sk_batch *batch, uint32_t entries, size_t value_bytes)
+static bool batch_new(struct sk_batch *batch, uint32_t entries, size_t key_bytes,
+		      size_t value_bytes)
 {
 	batch->room = entries + entries / 4 + 64; /* entries that come while others go */
-	batch->keys = calloc(batch->room, sizeof(*batch->keys));
+	batch->key_bytes = key_bytes;
+	batch->value_bytes = value_bytes;
+	batch->keys = calloc(batch->room, key_bytes);
 	batch->values = calloc(batch->room, value_bytes);
 	return batch->keys && batch->values;
 }
@@ -71,10 +73,16 @@ static bool allocate(struct sk_host *host)
 {
 	const struct sk_host_options *options = &host->options;
 
-	if (!batch_new(&host->thread_batch, options->threads, sizeof(struct sk_thread)) ||
-	    !batch_new(&host->job_batch, options->jobs, sizeof(struct sk_job)) ||
+	if (!batch_new(&host->thread_batch, options->threads, 8, sizeof(struct sk_thread)) ||
+	    !batch_new(&host->job_batch, options->jobs, 8, sizeof(struct sk_job)) ||
+	    !batch_new(&host->tally_batch, options->tallies, sizeof(struct sk_tally_key),
+		       sizeof(struct sk_tally)) ||
+	    !batch_new(&host->wait_batch, SK_STACK_WAITS, sizeof(struct sk_stack_key),
+		       sizeof(struct sk_stack_wait)) ||
 	    !drain_new(&host->spans, options->span_ring_bytes, sizeof(struct sk_job_span)) ||
 	    !drain_new(&host->events, options->event_ring_bytes, sizeof(struct sk_process_event)) ||
+	    !drain_new(&host->critical, options->notice_ring_bytes, sizeof(struct sk_notice)) ||
+	    !drain_new(&host->opens, options->notice_ring_bytes, sizeof(struct sk_notice)) ||
 	    !slots_new(&host->slots, host->job_batch.room + host->thread_batch.room))
 		return false;
 	host->entries = calloc(host->thread_batch.room, sizeof(*host->entries));
@@ -94,7 +102,10 @@ int sk_host_new(const struct sk_host_options *options, struct sk_host **ret)
 		return -ENOMEM;
 	host->options = *options;
 	host->threads_fd = host->jobs_fd = host->modes_fd = -1;
-	host->sched_counters = host->process_counters = host->stats_fd = -1;
+	host->tallies_fd = host->counters_fd = host->stats_fd = -1;
+	host->asked_fd = host->stack_waits_fd = host->stacks_fd = -1;
+	snprintf(host->btf_path, sizeof(host->btf_path), "%s", options->btf_path);
+	host->options.btf_path = host->btf_path;
 	if (!allocate(host)) {
 		sk_host_free(host);
 		return -ENOMEM;
@@ -103,17 +114,25 @@ int sk_host_new(const struct sk_host_options *options, struct sk_host **ret)
 	return 0;
 }
 
+static void batch_free(struct sk_batch *batch)
+{
+	free(batch->keys);
+	free(batch->values);
+}
+
 void sk_host_free(struct sk_host *host)
 {
 	if (!host)
 		return;
 	sk_host_detach(host);
-	free(host->thread_batch.keys);
-	free(host->thread_batch.values);
-	free(host->job_batch.keys);
-	free(host->job_batch.values);
+	batch_free(&host->thread_batch);
+	batch_free(&host->job_batch);
+	batch_free(&host->tally_batch);
+	batch_free(&host->wait_batch);
 	free(host->spans.records);
 	free(host->events.records);
+	free(host->critical.records);
+	free(host->opens.records);
 	free(host->slots.table);
 	free(host->entries);
 	free(host->order);

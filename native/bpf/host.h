@@ -13,8 +13,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "asked.h"
 #include "counter.h"
+#include "notice.h"
 #include "process.h"
+#include "tally.h"
 #include "thread.h"
 
 #define SK_REASON_BYTES 256
@@ -28,14 +31,39 @@ enum sk_probe {
 	SK_PROBE_EXEC,
 	SK_PROBE_FORK,
 	SK_PROBE_EXIT,
+	SK_PROBE_USER_FAULT,
+	SK_PROBE_KERNEL_FAULT,
+	SK_PROBE_RECLAIM,
+	SK_PROBE_GROUP_RECLAIM,
+	SK_PROBE_RECLAIM_SLEEP,
+	SK_PROBE_BLOCK,
+	SK_PROBE_RETRANSMIT,
+	SK_PROBE_HANDLER,
+	SK_PROBE_SOFTIRQ,
+	SK_PROBE_DEVICE_OPEN,
+	SK_PROBE_OOM_KILL,
+	SK_PROBE_SIGNAL,
+	SK_PROBE_KILLED_EXIT,
+	SK_PROBE_XID,
+	SK_PROBE_FREQUENCY,
+	SK_PROBE_TEMPERATURE,
+	SK_PROBE_TRIP,
+	SK_PROBE_COOLING,
+	SK_PROBE_FENCE,
+	SK_PROBE_GPU_QUEUE,
+	SK_PROBE_GPU_RUN,
+	SK_PROBE_IOCTL,
+	SK_PROBE_STACK,
 };
 
-#define SK_PROBES 7
+#define SK_PROBES 30
+#define SK_HOOKS 3 /* most tracepoints of one probe */
 
 enum sk_answer {
 	SK_ANSWER_ATTACHED = 0,
 	SK_ANSWER_REFUSED = 1, /* the kernel said no */
 	SK_ANSWER_UNKNOWN = 2, /* the kernel could not be asked */
+	SK_ANSWER_OFF = 3,     /* not attached because of what it costs, until somebody asks */
 };
 
 struct sk_probe_state {
@@ -46,10 +74,16 @@ struct sk_probe_state {
 struct sk_host_options {
 	uint64_t jobs_cgroup; /* id of the cgroup whose children are jobs */
 	uint32_t jobs_level;
+	int jobs_directory; /* a descriptor of it while attaching, or -1: nothing is attached to it
+			     */
 	uint32_t threads;
 	uint32_t jobs;
+	uint32_t tallies;
 	uint32_t span_ring_bytes;
 	uint32_t event_ring_bytes;
+	uint32_t notice_ring_bytes; /* of each of the two */
+	uint64_t stack_ns;	    /* waits shorter than this are not kept by stack */
+	const char *btf_path;	    /* "": the running kernel's; a file that is not there: none */
 };
 
 struct sk_thread_entry {
@@ -81,6 +115,19 @@ struct sk_program_cost {
 	uint64_t runs;
 };
 
+/* Everything tallied, in no order. */
+struct sk_tallies {
+	const struct sk_tally_key *keys;
+	const struct sk_tally *values;
+	uint32_t count;
+};
+
+struct sk_stack_waits {
+	const struct sk_stack_key *keys;
+	const struct sk_stack_wait *values;
+	uint32_t count;
+};
+
 struct sk_host;
 
 /* The stable id of a probe, as in probes/catalogue.py. */
@@ -90,8 +137,16 @@ const char *sk_probe_id(enum sk_probe probe);
 int sk_host_new(const struct sk_host_options *options, struct sk_host **ret);
 void sk_host_free(struct sk_host *host);
 
-/* Attach what the kernel allows; `ret` has room for SK_PROBES states, in the order of the enum. */
-void sk_host_attach(struct sk_host *host, struct sk_probe_state *ret);
+/* Attach what the kernel allows. */
+void sk_host_attach(struct sk_host *host);
+/* SK_PROBES states in the order of the enum; asking changes them. */
+const struct sk_probe_state *sk_host_states(const struct sk_host *host);
+
+/*
+ * What of SK_ASK_* is wanted of a job from now on; 0 forgets it. The first to ask attaches, the
+ * last detaches. 0, -ENOSPC when too many jobs ask, or what the kernel said (states have more).
+ */
+int sk_host_ask(struct sk_host *host, uint64_t job, uint32_t what);
 
 /* 0; -ENOSPC when too many jobs are followed. 0 as well when nothing is attached. */
 int sk_host_follow(struct sk_host *host, uint64_t job, bool full);
@@ -103,6 +158,15 @@ int sk_host_read(struct sk_host *host, uint64_t job, struct sk_reading *ret);
 /* Records since the last call, at most one ring full of them. Returns their number. */
 size_t sk_host_spans(struct sk_host *host, const struct sk_job_span **ret);
 size_t sk_host_events(struct sk_host *host, const struct sk_process_event **ret);
+size_t sk_host_critical(struct sk_host *host, const struct sk_notice **ret);
+size_t sk_host_opens(struct sk_host *host, const struct sk_notice **ret);
+
+/* All tallies; 0 or a negative errno of bpf(2). */
+int sk_host_tallies(struct sk_host *host, struct sk_tallies *ret);
+/* All waits by stack; none while nobody asks for stacks. */
+int sk_host_stack_waits(struct sk_host *host, struct sk_stack_waits *ret);
+/* Addresses of one stack, innermost first; returns how many, 0 when it is not there. */
+size_t sk_host_stack(struct sk_host *host, int32_t id, uint64_t ret[SK_STACK_DEPTH]);
 
 /* Sums over CPUs of both objects, and the jobs that expired. */
 void sk_host_counters(struct sk_host *host, struct sk_counter ret[SK_PRODUCERS],

@@ -2,11 +2,13 @@
  *
  * What a host holds; for the files of this folder alone.
  *
- * Relied on by attach.c, tables.c, rings.c and cost.c. Everything is allocated when the host is
- * made and grows no more; a skeleton is NULL where its object could not be loaded.
+ * Relied on by its .c files. All that is drained or read is put into memory allocated when the host
+ * is made; a skeleton is NULL where its object could not be loaded.
  */
 #ifndef STOKER_BPF_HOST_STATE_H
 #define STOKER_BPF_HOST_STATE_H
+
+#include <limits.h>
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -14,12 +16,13 @@
 #include "host.h"
 #include "slots.h"
 
-struct sk_sched_bpf;
-struct sk_process_bpf;
+struct sk_host_bpf;
+struct sk_asked_bpf;
 
 struct sk_batch {
-	uint64_t *keys;
+	void *keys;
 	void *values;
+	size_t key_bytes, value_bytes;
 	uint32_t room;
 	uint32_t count;
 };
@@ -35,13 +38,19 @@ struct sk_drain {
 
 struct sk_host {
 	struct sk_host_options options;
-	struct sk_sched_bpf *sched;
-	struct sk_process_bpf *process;
-	int threads_fd, jobs_fd, modes_fd;    /* of sched, or -1 */
-	int sched_counters, process_counters; /* map descriptors, or -1 */
-	struct sk_drain spans, events;
+	char btf_path[PATH_MAX];
+	struct sk_probe_state states[SK_PROBES];
+	bool system_calls; /* threads are asked which one they block in */
+	struct sk_host_bpf *bpf;
+	struct sk_asked_bpf *asked;
+	const struct bpf_program *programs[SK_PROBES][SK_HOOKS]; /* that are attached */
+	struct bpf_link *links[SK_PROBES][SK_HOOKS];
+	int threads_fd, jobs_fd, modes_fd, tallies_fd, counters_fd; /* of bpf, or -1 */
+	int asked_fd, stack_waits_fd, stacks_fd;		    /* of asked, or -1 */
+	uint32_t asking_calls, asking_stacks;			    /* jobs */
+	struct sk_drain spans, events, critical, opens;
 
-	struct sk_batch thread_batch, job_batch;
+	struct sk_batch thread_batch, job_batch, tally_batch, wait_batch;
 	struct sk_thread_entry *entries;
 	struct sk_job_reading *readings;
 	uint32_t *order;
@@ -60,13 +69,34 @@ struct sk_host {
 
 uint64_t sk_now_ns(void);
 
-/* The program of a probe, or NULL where none is attached. */
-const struct bpf_program *sk_host_program(const struct sk_host *host, enum sk_probe probe);
 /* Tells the programs whether any job is followed in full. */
 void sk_host_publish_full(struct sk_host *host);
 
 /* Detaches and unloads everything; rings are freed. */
 void sk_host_detach(struct sk_host *host);
+
+/* Loads and attaches what is off until asked for; 0 or what the kernel said. */
+int sk_asked_load(struct sk_host *host);
+void sk_asked_unload(struct sk_host *host);
+
+struct sk_btf_tracepoints;
+
+/* Shared by both objects: states before loading, the programs to load, and attaching one probe. */
+struct btf *sk_load_btf(const struct sk_host *host);
+void sk_load_expect(struct sk_host *host, const struct sk_btf_tracepoints *known);
+void sk_load_choose(struct sk_host *host, struct bpf_object *object, int which,
+		    const struct sk_btf_tracepoints *known);
+void sk_load_tracepoints(const struct btf *btf, struct sk_btf_tracepoints *ret);
+void sk_state_refuse(struct sk_probe_state *state, const char *what, int negative_errno);
+void sk_state_off(struct sk_probe_state *state, int cost);
+void sk_probe_attach(struct sk_host *host, struct bpf_object *object, enum sk_probe probe);
+void sk_probe_detach(struct sk_host *host, enum sk_probe probe);
+
+/* Entries of a map, at most `room` of them; 0 or a negative errno. */
+int sk_batch_read(int map, struct sk_batch *batch);
+
+/* Forgets the tallies of jobs that are in no table any more. */
+void sk_host_sweep_tallies(struct sk_host *host);
 
 int sk_drain_open(struct sk_drain *drain, int ring_fd);
 

@@ -5,28 +5,64 @@
 
 #include <errno.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 
 #include <bpf/btf.h>
 
-int sk_btf_tracepoint_args(const struct btf *btf, const char *tracepoint)
-{
-	const struct btf_type *type;
-	char name[96];
-	int id;
+#define PREFIX "btf_trace_"
 
-	snprintf(name, sizeof(name), "btf_trace_%s", tracepoint);
-	id = btf__find_by_name_kind(btf, name, BTF_KIND_TYPEDEF);
-	if (id < 0)
-		return -ENOENT;
-	type = btf__type_by_id(btf, btf__type_by_id(btf, (uint32_t)id)->type);
+static struct sk_btf_tracepoint *find(const struct sk_btf_tracepoints *tracepoints,
+				      const char *name)
+{
+	for (int i = 0; i < tracepoints->count; i++)
+		if (!strcmp(tracepoints->entries[i].name, name))
+			return (struct sk_btf_tracepoint *)&tracepoints->entries[i];
+	return NULL;
+}
+
+void sk_btf_ask(struct sk_btf_tracepoints *tracepoints, const char *name)
+{
+	if (find(tracepoints, name) || tracepoints->count == SK_BTF_TRACEPOINTS)
+		return;
+	tracepoints->entries[tracepoints->count].name = name;
+	tracepoints->entries[tracepoints->count++].arguments = -ENOENT;
+}
+
+static int arguments_of(const struct btf *btf, const struct btf_type *alias)
+{
+	const struct btf_type *type = btf__type_by_id(btf, alias->type);
+
 	if (!type || !btf_is_ptr(type))
 		return -ENOENT;
 	type = btf__type_by_id(btf, type->type);
 	if (!type || !btf_is_func_proto(type) || !btf_vlen(type))
 		return -ENOENT;
 	return btf_vlen(type) - 1;
+}
+
+void sk_btf_look(const struct btf *btf, struct sk_btf_tracepoints *tracepoints)
+{
+	for (uint32_t id = 1; id < btf__type_cnt(btf); id++) {
+		const struct btf_type *type = btf__type_by_id(btf, id);
+		struct sk_btf_tracepoint *asked;
+		const char *name;
+
+		if (!btf_is_typedef(type))
+			continue;
+		name = btf__name_by_offset(btf, type->name_off);
+		if (!name || strncmp(name, PREFIX, strlen(PREFIX)))
+			continue;
+		asked = find(tracepoints, name + strlen(PREFIX));
+		if (asked)
+			asked->arguments = arguments_of(btf, type);
+	}
+}
+
+int sk_btf_arguments(const struct sk_btf_tracepoints *tracepoints, const char *name)
+{
+	const struct sk_btf_tracepoint *found = find(tracepoints, name);
+
+	return found ? found->arguments : -ENOENT;
 }
 
 bool sk_btf_has_enumerator(const struct btf *btf, const char *type, const char *enumerator)

@@ -11,8 +11,24 @@
 
 struct btf;
 
-/* Arguments of a tracepoint's typed form; -ENOENT when this kernel has none of that name. */
-int sk_btf_tracepoint_args(const struct btf *btf, const char *tracepoint);
+#define SK_BTF_TRACEPOINTS 64
+
+struct sk_btf_tracepoint {
+	const char *name;
+	int arguments; /* of its typed form; negative: this kernel has none of that name */
+};
+
+/* The tracepoints that are asked for by name; the look through all types is dear, so it is one. */
+struct sk_btf_tracepoints {
+	struct sk_btf_tracepoint entries[SK_BTF_TRACEPOINTS];
+	int count;
+};
+
+/* Adds a name, once. */
+void sk_btf_ask(struct sk_btf_tracepoints *tracepoints, const char *name);
+void sk_btf_look(const struct btf *btf, struct sk_btf_tracepoints *tracepoints);
+/* Arguments of one that was asked for; negative when it is not there. */
+int sk_btf_arguments(const struct sk_btf_tracepoints *tracepoints, const char *name);
 bool sk_btf_has_enumerator(const struct btf *btf, const char *type, const char *enumerator);
 bool sk_btf_has_member(const struct btf *btf, const char *type, const char *member);
 

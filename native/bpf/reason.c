@@ -16,6 +16,7 @@
 static libbpf_print_fn_t told_before;
 static char heard[160];
 static int heard_verifier;
+static char heard_program[64];
 
 static size_t line_length(const char *line)
 {
@@ -44,11 +45,28 @@ void sk_reason_verifier_line(const char *log, char *ret, size_t size)
 	}
 }
 
+void sk_reason_program_of(const char *message, char *ret, size_t size)
+{
+	static const char prefix[] = "libbpf: prog '";
+	const char *name = message + sizeof(prefix) - 1;
+
+	ret[0] = 0;
+	if (!strncmp(message, prefix, sizeof(prefix) - 1))
+		snprintf(ret, size, "%.*s", (int)strcspn(name, "'"), name);
+}
+
+const char *sk_reason_program(void)
+{
+	return heard_program;
+}
+
 /* Verifier logs run to megabytes: they are formatted once, on this failure path alone. */
 static void hear(const char *message)
 {
 	const char *log = strstr(message, "BEGIN PROG LOAD LOG --\n");
 
+	if (!heard_program[0])
+		sk_reason_program_of(message, heard_program, sizeof(heard_program));
 	if (log && !heard_verifier) {
 		sk_reason_verifier_line(log + strlen("BEGIN PROG LOAD LOG --\n"), heard,
 					sizeof(heard));
@@ -73,7 +91,7 @@ static int listener(enum libbpf_print_level level, const char *format, va_list a
 
 void sk_reason_forget(void)
 {
-	heard[0] = 0;
+	heard[0] = heard_program[0] = 0;
 	heard_verifier = 0;
 }
 

@@ -14,8 +14,13 @@
 void sk_reason_listen(void);
 void sk_reason_forget(void);
 void sk_reason_restore(void);
+/* The program that libbpf named first in its warnings; empty: none. */
+const char *sk_reason_program(void);
 /* "<what>: <errno in words>[: needs ...][: <heard>]" */
 void sk_reason_write(char *ret, size_t size, const char *what, int negative_errno);
+
+/* The program that a warning is about, into `ret`; empty when it names none; pure. */
+void sk_reason_program_of(const char *message, char *ret, size_t size);
 
 /* The last line of a verifier log that says something; pure. */
 void sk_reason_verifier_line(const char *log, char *ret, size_t size);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Draining the two rings into memory of one ring's size, and the counters of what did not fit
+// Draining the rings into memory of one ring's size, and the counters of what did not fit
 // into them. See host.h. Programs never wake the reader: it comes by on its own clock.
 #include <errno.h>
 #include <string.h>
@@ -49,6 +49,18 @@ size_t sk_host_events(struct sk_host *host, const struct sk_process_event **ret)
 	return count;
 }
 
+size_t sk_host_critical(struct sk_host *host, const struct sk_notice **ret)
+{
+	*ret = (const struct sk_notice *)host->critical.records;
+	return drain(&host->critical);
+}
+
+size_t sk_host_opens(struct sk_host *host, const struct sk_notice **ret)
+{
+	*ret = (const struct sk_notice *)host->opens.records;
+	return drain(&host->opens);
+}
+
 static void add_counters(int map, struct sk_counter *ret)
 {
 	int cpus = map < 0 ? 0 : libbpf_num_possible_cpus();
@@ -68,7 +80,6 @@ void sk_host_counters(struct sk_host *host, struct sk_counter ret[SK_PRODUCERS],
 		      uint64_t *ret_expired)
 {
 	memset(ret, 0, SK_PRODUCERS * sizeof(*ret));
-	add_counters(host->sched_counters, ret);
-	add_counters(host->process_counters, ret);
+	add_counters(host->counters_fd, ret);
 	*ret_expired = host->expired;
 }

@@ -15,7 +15,7 @@
 #define EXPIRE_AFTER_NS UINT64_C(1000000000)
 #define EXPIRE_LOOK_NS UINT64_C(250000000)
 
-static int batch_read(int map, struct sk_batch *batch, size_t value_bytes)
+int sk_batch_read(int map, struct sk_batch *batch)
 {
 	uint32_t token = 0;
 	bool first = true;
@@ -24,8 +24,9 @@ static int batch_read(int map, struct sk_batch *batch, size_t value_bytes)
 	while (batch->count < batch->room) {
 		uint32_t count = batch->room - batch->count;
 		int error = bpf_map_lookup_batch(
-			map, first ? NULL : &token, &token, batch->keys + batch->count,
-			(char *)batch->values + batch->count * value_bytes, &count, NULL);
+			map, first ? NULL : &token, &token,
+			(char *)batch->keys + batch->count * batch->key_bytes,
+			(char *)batch->values + batch->count * batch->value_bytes, &count, NULL);
 
 		if (error && errno != ENOENT)
 			return -errno;
@@ -37,6 +38,9 @@ static int batch_read(int map, struct sk_batch *batch, size_t value_bytes)
 	return -ENOSPC;
 }
 
+/* Interrupts and faults are counted one by one, each by itself: they may move on meanwhile. */
+#define SETTLES offsetof(struct sk_thread, times.irq_ns)
+
 /* True when `entry` is what the thread was at one moment; false when it is gone by now. */
 static bool settle(int map, struct sk_thread_entry *entry, uint64_t *unsettled)
 {
@@ -45,7 +49,7 @@ static bool settle(int map, struct sk_thread_entry *entry, uint64_t *unsettled)
 	for (int i = 0; i < TRIES; i++) {
 		if (bpf_map_lookup_elem(map, &entry->key, &again))
 			return false;
-		if (!memcmp(&again, &entry->thread, sizeof(again)))
+		if (!memcmp(&again, &entry->thread, SETTLES))
 			return entry->thread.state != 0;
 		entry->thread = again;
 	}
@@ -67,20 +71,19 @@ static struct sk_job_reading *reading_of(struct sk_host *host, uint64_t job)
 static int read_jobs(struct sk_host *host, uint64_t job)
 {
 	struct sk_job *values = host->job_batch.values;
-	int error;
 
 	if (job) {
-		host->job_batch.keys[0] = job;
+		*(uint64_t *)host->job_batch.keys = job;
 		host->job_batch.count = 1;
 		return bpf_map_lookup_elem(host->jobs_fd, &job, values) ? -errno : 0;
 	}
-	error = batch_read(host->jobs_fd, &host->job_batch, sizeof(*values));
-	return error;
+	return sk_batch_read(host->jobs_fd, &host->job_batch);
 }
 
 static int start_reading(struct sk_host *host, uint64_t job)
 {
 	const struct sk_job *values = host->job_batch.values;
+	const uint64_t *keys = host->job_batch.keys;
 	int error = read_jobs(host, job);
 
 	sk_slots_clear(&host->slots);
@@ -89,7 +92,7 @@ static int start_reading(struct sk_host *host, uint64_t job)
 	else if (error)
 		return error;
 	for (uint32_t i = 0; i < host->job_batch.count; i++) {
-		struct sk_job_reading *reading = reading_of(host, host->job_batch.keys[i]);
+		struct sk_job_reading *reading = reading_of(host, keys[i]);
 
 		if (reading)
 			reading->value = values[i];
@@ -101,7 +104,8 @@ static int start_reading(struct sk_host *host, uint64_t job)
 static int read_threads(struct sk_host *host, uint64_t job, uint32_t *ret)
 {
 	const struct sk_thread *values = host->thread_batch.values;
-	int error = batch_read(host->threads_fd, &host->thread_batch, sizeof(*values));
+	const uint64_t *keys = host->thread_batch.keys;
+	int error = sk_batch_read(host->threads_fd, &host->thread_batch);
 
 	*ret = 0;
 	if (error)
@@ -113,7 +117,7 @@ static int read_threads(struct sk_host *host, uint64_t job, uint32_t *ret)
 
 		if (job && values[i].job != job)
 			continue;
-		entry->key = host->thread_batch.keys[i];
+		entry->key = keys[i];
 		entry->thread = values[i];
 		if (!settle(host->threads_fd, entry, &unsettled))
 			continue;
@@ -131,13 +135,14 @@ static int read_threads(struct sk_host *host, uint64_t job, uint32_t *ret)
 static int compare_ended(struct sk_host *host, uint64_t job, bool *ret_settled)
 {
 	const struct sk_job *values = host->job_batch.values;
+	const uint64_t *keys = host->job_batch.keys;
 	int error = read_jobs(host, job);
 
 	*ret_settled = true;
 	if (error)
 		return error == -ENOENT ? 0 : error;
 	for (uint32_t i = 0; i < host->job_batch.count; i++) {
-		struct sk_job_reading *reading = reading_of(host, host->job_batch.keys[i]);
+		struct sk_job_reading *reading = reading_of(host, keys[i]);
 
 		if (!reading || values[i].ended <= reading->value.ended)
 			continue;
@@ -224,11 +229,12 @@ int sk_host_follow(struct sk_host *host, uint64_t job, bool full)
 static int forget_threads(struct sk_host *host, uint64_t job)
 {
 	const struct sk_thread *values = host->thread_batch.values;
-	int error = batch_read(host->threads_fd, &host->thread_batch, sizeof(*values));
+	const uint64_t *keys = host->thread_batch.keys;
+	int error = sk_batch_read(host->threads_fd, &host->thread_batch);
 
 	for (uint32_t i = 0; !error && i < host->thread_batch.count; i++)
 		if (values[i].job == job)
-			bpf_map_delete_elem(host->threads_fd, &host->thread_batch.keys[i]);
+			bpf_map_delete_elem(host->threads_fd, &keys[i]);
 	return error;
 }
 
@@ -241,12 +247,14 @@ int sk_host_unfollow(struct sk_host *host, uint64_t job)
 		return 0;
 	count_full(host, mode_of(host, job), 0);
 	bpf_map_delete_elem(host->modes_fd, &job);
+	sk_host_ask(host, job, 0);
 	if (bpf_map_lookup_elem(host->jobs_fd, &job, &value))
 		return 0;
 	if (value.alive)
 		error = forget_threads(host, job);
 	bpf_map_delete_elem(host->jobs_fd, &job);
 	host->jobs_at_scan -= host->jobs_at_scan > 0;
+	sk_host_sweep_tallies(host);
 	return error;
 }
 
@@ -259,8 +267,9 @@ static bool expirable(const struct sk_host *host, uint64_t key, const struct sk_
 void sk_host_expire(struct sk_host *host)
 {
 	const struct sk_job *values = host->job_batch.values;
+	const uint64_t *keys = host->job_batch.keys;
 	struct sk_counter counters[SK_PRODUCERS];
-	uint64_t now = sk_now_ns(), ignored, made;
+	uint64_t now = sk_now_ns(), before = host->expired, ignored, made;
 
 	if (host->jobs_fd < 0 || now < host->looked_ns + EXPIRE_LOOK_NS)
 		return;
@@ -269,16 +278,18 @@ void sk_host_expire(struct sk_host *host)
 	made = counters[SK_PRODUCER_JOB].made;
 	if (host->jobs_at_scan + (made - host->made_at_scan) < host->options.jobs / 4 * 3)
 		return;
-	if (batch_read(host->jobs_fd, &host->job_batch, sizeof(*values)))
+	if (sk_batch_read(host->jobs_fd, &host->job_batch))
 		return;
 	host->jobs_at_scan = host->job_batch.count;
 	host->made_at_scan = made;
 	for (uint32_t i = 0; i < host->job_batch.count; i++) {
-		if (!expirable(host, host->job_batch.keys[i], &values[i], now))
+		if (!expirable(host, keys[i], &values[i], now))
 			continue;
-		if (bpf_map_delete_elem(host->jobs_fd, &host->job_batch.keys[i]))
+		if (bpf_map_delete_elem(host->jobs_fd, &keys[i]))
 			continue;
 		host->expired++;
 		host->jobs_at_scan--;
 	}
+	if (host->expired != before)
+		sk_host_sweep_tallies(host);
 }

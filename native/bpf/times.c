@@ -10,12 +10,26 @@ void sk_times_add(struct sk_times *total, const struct sk_times *part)
 		total->delays[i] += part->delays[i];
 	total->switches += part->switches;
 	total->wakeups += part->wakeups;
+	total->fault_ns += part->fault_ns;
+	total->memory_ns += part->memory_ns;
+	total->irq_ns += part->irq_ns;
+	total->softirq_ns += part->softirq_ns;
+	total->user_faults += part->user_faults;
+	total->kernel_faults += part->kernel_faults;
 	if (total->longest_delay_ns < part->longest_delay_ns)
 		total->longest_delay_ns = part->longest_delay_ns;
 }
 
 void sk_thread_close(struct sk_thread *thread, __u64 now_ns)
 {
-	if (thread->state >= 1 && thread->state <= SK_SPAN_STATES && now_ns > thread->since_ns)
-		thread->times.ns[thread->state - 1] += now_ns - thread->since_ns;
+	__u64 open_ns;
+
+	if (thread->state < 1 || thread->state > SK_SPAN_STATES || now_ns <= thread->since_ns)
+		return;
+	open_ns = now_ns - thread->since_ns;
+	thread->times.ns[thread->state - 1] += open_ns;
+	if (thread->waits & SK_WAIT_FAULT)
+		thread->times.fault_ns += open_ns;
+	if (thread->waits & SK_WAIT_MEMORY)
+		thread->times.memory_ns += open_ns;
 }

@@ -46,6 +46,29 @@ static __always_inline __u32 compat_task_state(struct task_struct *task)
 	return BPF_CORE_READ(old, state);
 }
 
+/* Whether a task is inside what PSI counts as a stall for memory; false where it is not built. */
+static __always_inline bool compat_memory_stall(struct task_struct *task)
+{
+	struct task_struct___psi *psi = (void *)task;
+
+	if (bpf_core_field_exists(psi->in_memstall))
+		return BPF_CORE_READ_BITFIELD(psi, in_memstall);
+	return false;
+}
+
+/* The argument of a system call at its entry; `number` is 1 or 2. */
+static __always_inline __u64 compat_argument(struct pt_regs *regs, int number)
+{
+	struct pt_regs___x86 *x86 = (void *)regs;
+	struct pt_regs___arm64 *arm64 = (void *)regs;
+
+	if (bpf_core_field_exists(x86->orig_ax))
+		return number == 1 ? BPF_CORE_READ(x86, di) : BPF_CORE_READ(x86, si);
+	if (bpf_core_field_exists(arm64->syscallno))
+		return number == 1 ? BPF_CORE_READ(arm64, regs[0]) : BPF_CORE_READ(arm64, regs[1]);
+	return 0;
+}
+
 /* The system call a task is in, or -1: a fault, an interrupt, or a machine not known here. */
 static __always_inline long compat_system_call(struct pt_regs *regs)
 {

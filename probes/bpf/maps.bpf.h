@@ -2,8 +2,9 @@
  *
  * The counter map and the jobs cgroup, which every object of ours has.
  *
- * Relied on by process.bpf.c and sched.bpf.c. A producer counts `made` before it tries and `lost`
- * when it fails; nothing is dropped without passing here.
+ * Relied on by every *.bpf.c that looks at jobs; all is weak, so that files linked into one object
+ * share it. A producer counts `made` before it tries and `lost` when it fails; nothing is dropped
+ * without passing here.
  */
 #ifndef STOKER_MAPS_BPF_H
 #define STOKER_MAPS_BPF_H
@@ -11,15 +12,15 @@
 #include "counter.h"
 
 /* The cgroup whose children are jobs, and its depth below the root. Set before loading. */
-const volatile __u64 jobs_cgroup = 0;
-const volatile __u32 jobs_level = 1;
+__weak const volatile __u64 jobs_cgroup = 0;
+__weak const volatile __u32 jobs_level = 1;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, SK_PRODUCERS);
 	__type(key, __u32);
 	__type(value, struct sk_counter);
-} counters SEC(".maps");
+} counters __weak SEC(".maps");
 
 static __always_inline void count_made(__u32 producer)
 {

@@ -10,12 +10,10 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include "process.h"
+#include "exit.bpf.h"
 #include "job.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
-
-/* Whether sched_process_exit says that the thread is the last one (6.16). */
-const volatile bool exit_says_last = false;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -85,14 +83,6 @@ static __always_inline int seen_fork(struct task_struct *child)
 	return 0;
 }
 
-/* What wait(2) will say of the process; kernel/exit.c wait_task_zombie(). */
-static __always_inline int process_status(struct task_struct *task)
-{
-	if (BPF_CORE_READ(task, signal, flags) & SIGNAL_GROUP_EXIT)
-		return BPF_CORE_READ(task, signal, group_exit_code);
-	return BPF_CORE_READ(task, group_leader, exit_code);
-}
-
 static __always_inline int seen_exit(struct task_struct *task, bool last)
 {
 	__u64 job = job_of_task(task);
@@ -104,12 +94,6 @@ static __always_inline int seen_exit(struct task_struct *task, bool last)
 	else
 		report(task, job, SK_PROCESS_THREAD_EXIT, BPF_CORE_READ(task, exit_code));
 	return 0;
-}
-
-/* Before 6.16 two last threads that exit at once may both find the count at 0. */
-static __always_inline bool counts_last(struct task_struct *task)
-{
-	return BPF_CORE_READ(task, signal, live.counter) == 0;
 }
 
 SEC("tp_btf/sched_process_exec")
@@ -141,9 +125,7 @@ int on_exit(__u64 *ctx)
 {
 	struct task_struct *task = (struct task_struct *)ctx[0];
 
-	if (exit_says_last)
-		return seen_exit(task, ctx[1]);
-	return seen_exit(task, counts_last(task));
+	return seen_exit(task, exit_says_last ? ctx[1] : counts_last(task));
 }
 
 SEC("raw_tp/sched_process_exit")

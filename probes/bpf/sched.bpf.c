@@ -10,8 +10,8 @@
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
-#include "thread.h"
-#include "job.bpf.h"
+#include "tally.bpf.h"
+#include "threads.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -21,13 +21,6 @@ const volatile bool read_system_call = false;
 
 /* Jobs followed in full; kept by the loader. 0 spares every thread the look at its job. */
 volatile __u64 full_jobs = 0;
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
-	__type(key, __u64);
-	__type(value, struct sk_thread);
-} threads SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -53,31 +46,6 @@ struct {
 static const struct sk_thread no_thread;
 static const struct sk_job no_job;
 
-static __always_inline __u32 bucket_of(__u64 ns)
-{
-	__u32 bucket = 0;
-
-#pragma unroll
-	for (__u32 width = 16; width; width >>= 1) {
-		if (ns >> width) {
-			ns >>= width;
-			bucket += width;
-		}
-	}
-	return ns > 1 ? SK_DELAY_BUCKETS - 1 : bucket;
-}
-
-static __always_inline void raise_to(__u64 *highest, __u64 value)
-{
-#pragma unroll
-	for (int attempt = 0; attempt < 4; attempt++) {
-		__u64 seen = *highest;
-
-		if (seen >= value || __sync_val_compare_and_swap(highest, seen, value) == seen)
-			return;
-	}
-}
-
 /*
  * Adds an ended thread to its job, so that totals stay exact when its entry goes. Not static, like
  * write_span: the verifier then looks at it once, not on every path that leads here.
@@ -101,6 +69,12 @@ __noinline int fold(struct sk_thread *thread)
 			__sync_fetch_and_add(&job->times.delays[i], thread->times.delays[i]);
 	__sync_fetch_and_add(&job->times.switches, thread->times.switches);
 	__sync_fetch_and_add(&job->times.wakeups, thread->times.wakeups);
+	__sync_fetch_and_add(&job->times.fault_ns, thread->times.fault_ns);
+	__sync_fetch_and_add(&job->times.memory_ns, thread->times.memory_ns);
+	__sync_fetch_and_add(&job->times.irq_ns, thread->times.irq_ns);
+	__sync_fetch_and_add(&job->times.softirq_ns, thread->times.softirq_ns);
+	__sync_fetch_and_add(&job->times.user_faults, thread->times.user_faults);
+	__sync_fetch_and_add(&job->times.kernel_faults, thread->times.kernel_faults);
 	raise_to(&job->times.longest_delay_ns, thread->times.longest_delay_ns);
 	job->last_ns = thread->since_ns;
 	__sync_fetch_and_add(&job->ended, 1);
@@ -134,6 +108,15 @@ __noinline int write_span(struct sk_thread *thread, __u64 now)
 	return 0;
 }
 
+static __always_inline void close_wait(struct sk_thread *thread, __u64 ns)
+{
+	if (thread->waits & SK_WAIT_FAULT)
+		thread->times.fault_ns += ns;
+	if (thread->waits & SK_WAIT_MEMORY)
+		thread->times.memory_ns += ns;
+	thread->waits = 0;
+}
+
 /* Closes the open interval at `now` and opens one in `state`. Clocks of two CPUs may differ. */
 static __always_inline void turn(struct sk_thread *thread, __u32 tid, __u64 now, __u16 state,
 				 __u16 detail)
@@ -141,6 +124,8 @@ static __always_inline void turn(struct sk_thread *thread, __u32 tid, __u64 now,
 	if (now < thread->since_ns)
 		now = thread->since_ns;
 	thread->times.ns[(thread->state - 1u) % SK_SPAN_STATES] += now - thread->since_ns;
+	if (thread->waits)
+		close_wait(thread, now - thread->since_ns);
 	if (full_jobs && now > thread->since_ns)
 		write_span(thread, now);
 	thread->tid = tid;
@@ -228,17 +213,38 @@ static __always_inline __u16 state_left_in(struct task_struct *task, __u32 state
 	return SK_SPAN_BLOCKED;
 }
 
-static __always_inline __u16 detail_of(struct task_struct *task, __u16 state)
-{
-	long number = -1;
+/* The system call it blocks in; NO_CALL: a fault or an interrupt; UNKNOWN_CALL: not told. */
+#define NO_CALL (-1)
+#define UNKNOWN_CALL (-2)
 
-	if (!read_system_call || !full_jobs || state < SK_SPAN_BLOCKED)
-		return SK_SPAN_DETAIL_UNKNOWN;
+static __always_inline long call_of(struct task_struct *task, __u16 state)
+{
+	if (!read_system_call || state < SK_SPAN_BLOCKED)
+		return UNKNOWN_CALL;
 	if (task->flags & (PF_IO_WORKER | PF_USER_WORKER | PF_KTHREAD))
-		return SK_SPAN_DETAIL_UNKNOWN; /* never entered from user space */
+		return UNKNOWN_CALL; /* never entered from user space */
+	if (!full_jobs && state == SK_SPAN_BLOCKED)
+		return UNKNOWN_CALL; /* nobody would see it */
 	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
-		number = compat_system_call((struct pt_regs *)bpf_task_pt_regs(task));
-	return number < 0 || number > SK_SPAN_DETAIL_UNKNOWN ? SK_SPAN_DETAIL_UNKNOWN : number;
+		return compat_system_call((struct pt_regs *)bpf_task_pt_regs(task));
+	return UNKNOWN_CALL;
+}
+
+static __always_inline __u16 detail_of(long call)
+{
+	return call < 0 || call > SK_SPAN_DETAIL_UNKNOWN ? SK_SPAN_DETAIL_UNKNOWN : call;
+}
+
+/* Only what leaves the CPU in I/O or uninterruptibly waits for a page or for memory. */
+static __always_inline __u32 waits_of(struct task_struct *task, __u16 state, long call)
+{
+	__u32 waits = 0;
+
+	if (state == SK_SPAN_BLOCKED_IO && call == NO_CALL)
+		waits |= SK_WAIT_FAULT;
+	if (state >= SK_SPAN_BLOCKED && compat_memory_stall(task))
+		waits |= SK_WAIT_MEMORY;
+	return waits;
 }
 
 /* A task's last switch. It may have left its job's cgroup, so the table is asked in any case. */
@@ -260,9 +266,12 @@ static __always_inline void leave_cpu(struct task_struct *task, __u64 job, __u64
 {
 	struct sk_thread *thread = thread_of(task, job, now, SK_SPAN_ON_CPU);
 	__u16 state = state_left_in(task, left);
+	long call = call_of(task, state);
 
-	if (thread)
-		turn(thread, task->pid, now, state, detail_of(task, state));
+	if (!thread)
+		return;
+	turn(thread, task->pid, now, state, full_jobs ? detail_of(call) : SK_SPAN_DETAIL_UNKNOWN);
+	thread->waits = waits_of(task, state, call);
 }
 
 static __always_inline void take_cpu(struct task_struct *task, __u64 job, __u64 now)

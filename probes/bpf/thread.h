@@ -17,8 +17,19 @@ struct sk_times {
 	__u64 switches;		  /* times switched in */
 	__u64 wakeups;
 	__u64 longest_delay_ns;
+	__u64 fault_ns;	 /* of the blocked times: inside a page fault of user code */
+	__u64 memory_ns; /* of the blocked times: for want of memory, as PSI has it */
 	__u64 delays[SK_DELAY_BUCKETS]; /* log2 of the wait for a CPU in ns */
+	/* Each of these grows by itself, on the CPU that runs the thread. */
+	__u64 irq_ns; /* of the time on CPU: taken by interrupts */
+	__u64 softirq_ns;
+	__u64 user_faults; /* page faults by the mode they came from */
+	__u64 kernel_faults;
 };
+
+/* Why a thread is blocked, besides its state. */
+#define SK_WAIT_FAULT 1u
+#define SK_WAIT_MEMORY 2u
 
 /* Keyed by the task's address: a thread that execs takes its leader's tid, the task stays. */
 struct sk_thread {
@@ -28,7 +39,11 @@ struct sk_thread {
 	__u32 tid;
 	__u16 state; /* 0: the entry is being made */
 	__u16 detail;
-	struct sk_times times; /* without the interval since `since_ns` */
+	__u32 waits; /* SK_WAIT_* of the open interval */
+	__u32 padding;
+	__u64 reclaim_since_ns; /* 0: it reclaims no memory */
+	__u64 fence_since_ns;	/* 0: it waits for no fence */
+	struct sk_times times;	/* without the interval since `since_ns` */
 };
 
 /* How a job is followed; a job without a mode is accounted and expires after its last thread. */
@@ -46,8 +61,8 @@ struct sk_job {
 	struct sk_times times;
 };
 
-_Static_assert(sizeof(struct sk_times) == 56 + 8 * SK_DELAY_BUCKETS, "no padding in times");
-_Static_assert(sizeof(struct sk_thread) == 32 + sizeof(struct sk_times), "no padding in thread");
+_Static_assert(sizeof(struct sk_times) == 104 + 8 * SK_DELAY_BUCKETS, "no padding in times");
+_Static_assert(sizeof(struct sk_thread) == 56 + sizeof(struct sk_times), "no padding in thread");
 _Static_assert(sizeof(struct sk_job) == 24 + sizeof(struct sk_times), "no padding in job");
 
 #endif

@@ -19,7 +19,39 @@ import pytest
 from tests.probes.groups import require_root
 
 BPF = Path(__file__).parents[2] / "probes/bpf"
-RECORDS = ("span.h", "process.h", "thread.h", "counter.h")
+RECORDS = (
+    "span.h",
+    "process.h",
+    "thread.h",
+    "counter.h",
+    "tally.h",
+    "notice.h",
+    "asked.h",
+)
+PROGRAMS = {
+    "process": {f"on_{what}{form}" for what in ("exec", "fork", "exit") for form in ("", "_raw")},
+    "sched": {"on_switch", "on_wakeup", "on_wakeup_new"},
+    "memory": {
+        "on_user_fault",
+        "on_kernel_fault",
+        "on_reclaim_begin",
+        "on_reclaim_end",
+        "on_group_reclaim_begin",
+        "on_group_reclaim_end",
+        "on_reclaim_sleep",
+    },
+    "irq": {"on_handler_entry", "on_handler_exit", "on_softirq_entry", "on_softirq_exit"},
+    "block": {f"on_request_{what}" for what in ("start", "done", "issue", "complete", "merge")},
+    "network": {"on_retransmit"},
+    "device": {"on_device"},
+    "critical": {"on_victim", "on_signal", "on_killed_exit", "on_xid"},
+    "power": {"on_frequency", "on_temperature", "on_trip", "on_cooling"},
+    "gpu": {"on_fence_wait", "on_fence_waited"}
+    | {f"on_gpu_{what}{of}" for what in ("queue", "run", "done") for of in ("", "_before_6_17")},
+    "ioctl": {"on_call", "on_return"},
+    "stack": {"on_block", "on_unblock"},
+}
+"""Every program of every noun, in all its forms."""
 INCLUDES = [f"-I{BPF}", f"-I{BPF}/vmlinux/x86_64"]
 STRICT = ["-std=gnu11", "-Wall", "-Wextra", "-Wpadded", "-Werror"]
 
@@ -54,16 +86,7 @@ def test_a_lost_field_is_caught(tmp_path: Path) -> None:
 
 
 @pytest.mark.needs_bpf
-@pytest.mark.parametrize(
-    ("noun", "programs"),
-    [
-        (
-            "process",
-            {f"on_{what}{form}" for what in ("exec", "fork", "exit") for form in ("", "_raw")},
-        ),
-        ("sched", {"on_switch", "on_wakeup", "on_wakeup_new"}),
-    ],
-)
+@pytest.mark.parametrize(("noun", "programs"), PROGRAMS.items())
 def test_every_program_passes_the_verifier(noun: str, programs: set[str], tmp_path: Path) -> None:
     require_root()
     clang, bpftool = needs("clang"), needs("bpftool")

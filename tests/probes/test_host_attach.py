@@ -15,7 +15,7 @@ import pytest
 
 from stoker.probes.catalogue import HOST_PROBES
 from stoker.probes.host import HostLimits, HostProbes
-from tests.probes.groups import Groups, eventually, require_root
+from tests.probes.groups import Groups, as_expected, eventually, require_root
 
 needs_bpf = pytest.mark.needs_bpf
 
@@ -52,7 +52,7 @@ def test_closing_leaves_no_program_map_or_link(groups: Groups, attach: Attach) -
     probes.begin_cost()  # a measuring window is closed as well
     made = held() - before
     assert {kind for kind, _ in made} >= {"prog", "map", "link"}
-    assert len([kind for kind, _ in made if kind == "link"]) == 6
+    assert len([kind for kind, _ in made if kind == "link"]) >= 31
     assert {each for each in made if each[0] != "btf"} <= alive()
     probes.close()
     assert held() <= before
@@ -123,7 +123,7 @@ def test_a_build_without_bpf_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_trial_answers_as_attaching_does_and_keeps_nothing() -> None:
     require_root()
     before = held()
-    assert {state.state for state in HostProbes.trial()} == {"attached"}
+    assert [state for state in HostProbes.trial() if not as_expected(state)] == []
     assert held() <= before
 
 

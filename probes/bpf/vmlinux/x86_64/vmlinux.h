@@ -32,6 +32,8 @@ typedef _Bool bool;
 enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_STACK_TRACE = 7,
+	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_RINGBUF = 27,
 };
 
@@ -41,7 +43,27 @@ enum {
 };
 
 enum {
+	BPF_F_NO_PREALLOC = 1,
+};
+
+enum {
+	BPF_F_USER_STACK = 256,
+};
+
+enum {
 	BPF_RB_NO_WAKEUP = 1,
+};
+
+enum {
+	BPF_DEVCG_ACC_MKNOD = 1,
+	BPF_DEVCG_ACC_READ = 2,
+	BPF_DEVCG_ACC_WRITE = 4,
+};
+
+struct bpf_cgroup_dev_ctx {
+	__u32 access_type; /* access << 16 | type */
+	__u32 major;
+	__u32 minor;
 };
 
 enum {
@@ -54,6 +76,7 @@ enum {
 /* The value is resolved in the running kernel: it says whether the helper exists there. */
 enum bpf_func_id {
 	BPF_FUNC_task_pt_regs = 175,
+	BPF_FUNC_get_retval = 186,
 };
 
 struct kernfs_node {
@@ -67,8 +90,11 @@ struct cgroup_subsys_state {
 	struct cgroup_subsys_state *parent;
 };
 
+struct cgroup_root;
+
 struct cgroup {
 	struct cgroup_subsys_state self;
+	struct cgroup_root *root;
 	int level;
 	struct kernfs_node *kn;
 	struct cgroup *ancestors[]; /* since 6.1 */
@@ -87,6 +113,96 @@ typedef struct {
 } atomic_t;
 
 struct mm_struct {
+};
+
+struct k_sigaction___handler {
+	void *handler; /* of the `struct sigaction` inside: its first field on 64-bit machines */
+};
+
+struct k_sigaction {
+};
+
+struct sighand_struct {
+	struct k_sigaction action[64];
+};
+
+struct kernel_siginfo {
+	int si_code;
+};
+
+struct inode {
+	unsigned short i_mode;
+	__u32 i_rdev;
+};
+
+struct file {
+	struct inode *f_inode;
+};
+
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+
+struct files_struct {
+	struct fdtable *fdt;
+};
+
+struct blkcg {
+	struct cgroup_subsys_state css;
+};
+
+struct blkcg_gq {
+	struct blkcg *blkcg;
+};
+
+struct bio {
+	struct blkcg_gq *bi_blkg;
+};
+
+struct request {
+	unsigned int cmd_flags;
+	unsigned int __data_len;
+	struct bio *bio;
+};
+
+struct sock_cgroup_data {
+	struct cgroup *cgroup;
+};
+
+struct sock {
+	struct sock_cgroup_data sk_cgrp_data;
+};
+
+struct sk_buff {
+	unsigned int len;
+};
+
+struct kobject {
+	const char *name;
+};
+
+struct device {
+	struct kobject kobj;
+};
+
+struct pci_dev {
+	struct device dev;
+};
+
+struct thermal_zone_device {
+	int id;
+	int temperature;
+};
+
+struct thermal_cooling_device {
+	int id;
+};
+
+struct drm_sched_fence;
+
+struct drm_sched_job {
+	struct drm_sched_fence *s_fence;
 };
 
 struct signal_struct {
@@ -108,7 +224,13 @@ struct task_struct {
 	__u64 start_boottime;
 	char comm[16];
 	struct signal_struct *signal;
+	struct sighand_struct *sighand;
+	struct files_struct *files;
 	struct css_set *cgroups;
+};
+
+struct task_struct___psi { /* CONFIG_PSI */
+	unsigned in_memstall : 1;
 };
 
 struct task_struct___long_state { /* before 5.14 */
@@ -119,10 +241,13 @@ struct pt_regs {
 };
 
 struct pt_regs___x86 {
+	unsigned long si;
+	unsigned long di;
 	unsigned long orig_ax;
 };
 
 struct pt_regs___arm64 {
+	unsigned long regs[31];
 	int syscallno;
 };
 

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// From rows to programs: which form of each, what is to be loaded, and attaching. Knows rows and
+// objects, no skeleton. See table.h and host_state.h.
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <bpf/btf.h>
+
+#include "host_state.h"
+#include "kernel_btf.h"
+#include "reason.h"
+#include "table.h"
+
+static void answer(struct sk_probe_state *state, enum sk_answer said, const char *reason)
+{
+	state->answer = said;
+	snprintf(state->reason, sizeof(state->reason), "%s", reason);
+}
+
+void sk_state_refuse(struct sk_probe_state *state, const char *what, int negative_errno)
+{
+	state->answer = SK_ANSWER_REFUSED;
+	sk_reason_write(state->reason, sizeof(state->reason), what, negative_errno);
+}
+
+void sk_state_off(struct sk_probe_state *state, int cost)
+{
+	const char *who = cost == SK_COST_CALL ? "every system call of this machine"
+					       : "every wait of the job";
+
+	state->answer = SK_ANSWER_OFF;
+	snprintf(state->reason, sizeof(state->reason), "%s would pay; attached while a job asks",
+		 who);
+}
+
+static void no_tracepoint(struct sk_probe_state *state, const struct sk_hook *hook)
+{
+	const char *other = hook->other_tracepoint;
+
+	state->answer = SK_ANSWER_REFUSED;
+	snprintf(state->reason, sizeof(state->reason), "this kernel has no tracepoint %s%s%s",
+		 hook->tracepoint, other ? " nor " : "", other ? other : "");
+}
+
+struct btf *sk_load_btf(const struct sk_host *host)
+{
+	const char *path = host->options.btf_path;
+
+	return path[0] ? btf__parse(path, NULL) : btf__load_vmlinux_btf();
+}
+
+void sk_load_tracepoints(const struct btf *btf, struct sk_btf_tracepoints *ret)
+{
+	ret->count = 0;
+	for (enum sk_probe probe = 0; probe < SK_PROBES; probe++) {
+		for (int i = 0; i < SK_HOOKS; i++) {
+			const struct sk_hook *hook = &sk_row_of(probe)->hooks[i];
+
+			if (hook->tracepoint)
+				sk_btf_ask(ret, hook->tracepoint);
+			if (hook->other_tracepoint)
+				sk_btf_ask(ret, hook->other_tracepoint);
+		}
+	}
+	sk_btf_look(btf, ret);
+}
+
+/* The form that this kernel takes; NULL: none. */
+static const char *form_of(const struct sk_btf_tracepoints *known, const struct sk_hook *hook)
+{
+	if (!hook->tracepoint || sk_btf_arguments(known, hook->tracepoint) >= 0)
+		return hook->program;
+	if (hook->other_tracepoint && sk_btf_arguments(known, hook->other_tracepoint) < 0)
+		return NULL;
+	return hook->other_program;
+}
+
+static void expect_row(struct sk_probe_state *state, const struct sk_row *row,
+		       const struct sk_btf_tracepoints *known)
+{
+	answer(state, SK_ANSWER_ATTACHED, "");
+	for (int i = 0; i < SK_HOOKS && !row->untyped; i++)
+		if (row->hooks[i].program && !form_of(known, &row->hooks[i])) {
+			no_tracepoint(state, &row->hooks[i]);
+			return;
+		}
+	if (row->object == SK_OBJECT_ASKED)
+		sk_state_off(state, row->cost);
+}
+
+void sk_load_expect(struct sk_host *host, const struct sk_btf_tracepoints *known)
+{
+	for (enum sk_probe probe = 0; probe < SK_PROBES; probe++)
+		expect_row(&host->states[probe], sk_row_of(probe), known);
+}
+
+static void load_one(struct bpf_object *object, const char *name)
+{
+	struct bpf_program *program = name ? bpf_object__find_program_by_name(object, name) : NULL;
+
+	if (program)
+		bpf_program__set_autoload(program, true);
+}
+
+static void choose_row(struct bpf_object *object, const struct sk_row *row,
+		       const struct sk_btf_tracepoints *known)
+{
+	for (int i = 0; i < SK_HOOKS; i++) {
+		const struct sk_hook *hook = &row->hooks[i];
+
+		if (!hook->program)
+			continue;
+		if (row->untyped) {
+			load_one(object, hook->program);
+			load_one(object, hook->other_program);
+		} else {
+			load_one(object, form_of(known, hook));
+		}
+	}
+}
+
+void sk_load_choose(struct sk_host *host, struct bpf_object *object, int which,
+		    const struct sk_btf_tracepoints *known)
+{
+	struct bpf_program *program;
+
+	bpf_object__for_each_program(program, object) bpf_program__set_autoload(program, false);
+	for (enum sk_probe probe = 0; probe < SK_PROBES; probe++)
+		if ((int)sk_row_of(probe)->object == which &&
+		    host->states[probe].answer != SK_ANSWER_REFUSED)
+			choose_row(object, sk_row_of(probe), known);
+}
+
+static struct bpf_link *attach_program(const struct sk_host *host, struct bpf_program *program)
+{
+	if (bpf_program__type(program) == BPF_PROG_TYPE_CGROUP_DEVICE)
+		return bpf_program__attach_cgroup(program, host->options.jobs_directory);
+	return bpf_program__attach(program);
+}
+
+/* Attaches the form that was loaded; of two untyped ones the first that the kernel has. */
+static int attach_hook(struct sk_host *host, struct bpf_object *object, enum sk_probe probe, int at)
+{
+	const struct sk_hook *hook = &sk_row_of(probe)->hooks[at];
+	const char *const names[] = {hook->program, hook->other_program};
+	int error = -ENOENT;
+
+	for (int i = 0; i < 2 && error == -ENOENT; i++) {
+		struct bpf_program *program =
+			names[i] ? bpf_object__find_program_by_name(object, names[i]) : NULL;
+
+		if (!program || bpf_program__fd(program) < 0)
+			continue;
+		host->links[probe][at] = attach_program(host, program);
+		error = host->links[probe][at] ? 0 : -errno;
+		host->programs[probe][at] = error ? NULL : program;
+	}
+	return error;
+}
+
+void sk_probe_attach(struct sk_host *host, struct bpf_object *object, enum sk_probe probe)
+{
+	struct sk_probe_state *state = &host->states[probe];
+	const struct sk_row *row = sk_row_of(probe);
+	int error = 0;
+
+	if (state->answer == SK_ANSWER_REFUSED)
+		return;
+	answer(state, SK_ANSWER_ATTACHED, "");
+	for (int i = 0; i < SK_HOOKS && !error; i++) {
+		if (!row->hooks[i].program)
+			continue;
+		if (!row->hooks[i].tracepoint && host->options.jobs_directory < 0)
+			continue; /* a trial: it was loaded, and is attached to nothing */
+		error = attach_hook(host, object, probe, i);
+		if (error == -ENOENT)
+			no_tracepoint(state, &row->hooks[i]);
+		else if (error)
+			sk_state_refuse(state, "attaching", error);
+	}
+	if (error)
+		sk_probe_detach(host, probe);
+}
+
+void sk_probe_detach(struct sk_host *host, enum sk_probe probe)
+{
+	for (int i = 0; i < SK_HOOKS; i++) {
+		bpf_link__destroy(host->links[probe][i]);
+		host->links[probe][i] = NULL;
+		host->programs[probe][i] = NULL;
+	}
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0)
+ *
+ * How a process ended, at sched_process_exit.
+ *
+ * Relied on by process.bpf.c and critical.bpf.c, which must agree on it.
+ */
+#ifndef STOKER_EXIT_BPF_H
+#define STOKER_EXIT_BPF_H
+
+#include "kernel_compat.bpf.h"
+
+/* Whether sched_process_exit says that the thread is the last one (6.16). */
+__weak const volatile bool exit_says_last = false;
+
+/* What wait(2) will say of the process; kernel/exit.c wait_task_zombie(). */
+static __always_inline int process_status(struct task_struct *task)
+{
+	if (BPF_CORE_READ(task, signal, flags) & SIGNAL_GROUP_EXIT)
+		return BPF_CORE_READ(task, signal, group_exit_code);
+	return BPF_CORE_READ(task, group_leader, exit_code);
+}
+
+/* Before 6.16 two last threads that exit at once may both find the count at 0. */
+static __always_inline bool counts_last(struct task_struct *task)
+{
+	return BPF_CORE_READ(task, signal, live.counter) == 0;
+}
+
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0)
+ *
+ * The rings of notices and how one is begun.
+ *
+ * Relied on by device.bpf.c and critical.bpf.c. Readers come by on their own clock: hooks run where
+ * nothing may be woken.
+ */
+#ifndef STOKER_NOTICE_BPF_H
+#define STOKER_NOTICE_BPF_H
+
+#include "maps.bpf.h"
+#include "notice.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 18);
+} critical_notices __weak SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 16);
+} open_notices __weak SEC(".maps");
+
+/* Everything but the head, the job and the thread is 0; NULL, and counted, when there is no room.
+ */
+static __always_inline struct sk_notice *notice_begin(void *ring, __u32 producer, __u16 kind)
+{
+	struct sk_notice *notice;
+
+	count_made(producer);
+	notice = bpf_ringbuf_reserve(ring, sizeof(*notice), 0);
+	if (!notice) {
+		count_lost(producer);
+		return NULL;
+	}
+	__builtin_memset(notice, 0, sizeof(*notice));
+	notice->head.time_ns = bpf_ktime_get_ns();
+	notice->head.cpu = bpf_get_smp_processor_id();
+	notice->head.kind = kind;
+	notice->head.size = sizeof(*notice);
+	return notice;
+}
+
+static __always_inline void notice_of_task(struct sk_notice *notice, struct task_struct *task,
+					   __u64 job)
+{
+	notice->job = job;
+	notice->head.pid = BPF_CORE_READ(task, tgid);
+	notice->tid = BPF_CORE_READ(task, pid);
+	bpf_probe_read_kernel(notice->name, sizeof(notice->name), task->comm);
+}
+
+#endif

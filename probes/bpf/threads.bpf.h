@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0)
+ *
+ * The table of living threads, and the entry of the thread that runs now.
+ *
+ * Relied on by sched.bpf.c, which makes and ends entries, and by those that add to the entry of the
+ * running thread: only its own CPU does that, so plain additions are exact.
+ */
+#ifndef STOKER_THREADS_BPF_H
+#define STOKER_THREADS_BPF_H
+
+#include "job.bpf.h"
+#include "thread.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, __u64);
+	__type(value, struct sk_thread);
+} threads __weak SEC(".maps");
+
+/* NULL for a task of no job, after a few plain loads, and for one that was never switched in. */
+static __always_inline struct sk_thread *running_thread(void)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u64 key = (__u64)task;
+
+	return job_of_typed_task(task) ? bpf_map_lookup_elem(&threads, &key) : NULL;
+}
+
+#endif

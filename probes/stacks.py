@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names for the stacks of long waits: functions of the kernel, files and offsets of programs.
+
+Relied on by the host probes. Addresses of a program are told by its file and the offset in it,
+which any symbol tool understands; a process that is gone leaves bare addresses. Where the kernel
+hides its own addresses, so are they.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+KERNEL_SYMBOLS = Path("/proc/kallsyms")
+CALL_UNKNOWN = 0xFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class StackWait:
+    """Waits of one process's threads at one place, longer than the probes' threshold."""
+
+    pid: int
+    system_call: int | None
+    """Number of the system call it waits in; None: a page fault, or not known."""
+    seen: int
+    """Waits whose stack was taken."""
+    count: int
+    """Waits they stand for: of a thread that blocks often only a part is drawn, at random."""
+    total_ns: int
+    """Of all those, weighed likewise."""
+    longest_ns: int
+    kernel: tuple[str, ...]
+    """Innermost first."""
+    user: tuple[str, ...]
+
+
+class Symbols:
+    """Names of addresses; reads the tables of the kernel and of each process once, when needed."""
+
+    def __init__(self, kernel: Path = KERNEL_SYMBOLS, proc: Path = Path("/proc")) -> None:
+        self._kernel_file = kernel
+        self._proc = proc
+        self._kernel: tuple[list[int], list[str]] | None = None
+        self._maps: dict[int, list[tuple[int, int, int, str]]] = {}
+
+    def wait_of(
+        self,
+        record: tuple[int, int, int, int, int, int, int, int],
+        stack: Callable[[int], list[int]],
+    ) -> StackWait:
+        """The record of the kernel's side with names; `stack` gives the addresses of an id."""
+        pid, call, kernel_id, user_id, seen, weight, ns, longest = record
+        return StackWait(
+            pid,
+            None if call == CALL_UNKNOWN else call,
+            seen,
+            weight,
+            ns,
+            longest,
+            tuple(self.of_kernel(address) for address in stack(kernel_id)),
+            tuple(self.of_process(pid, address) for address in stack(user_id)),
+        )
+
+    def of_kernel(self, address: int) -> str:
+        """`function`, or the address where the kernel does not tell."""
+        if self._kernel is None:
+            self._kernel = kernel_symbols(self._kernel_file)
+        starts, names = self._kernel
+        at = bisect_right(starts, address)
+        return names[at - 1] if at else hex(address)
+
+    def of_process(self, pid: int, address: int) -> str:
+        """`file+0xoffset`, or the address where the process does not map it any more."""
+        if pid not in self._maps:
+            self._maps[pid] = process_maps(self._proc / str(pid) / "maps")
+        for start, end, offset, name in self._maps[pid]:
+            if start <= address < end:
+                return f"{name}+{address - start + offset:#x}"
+        return hex(address)
+
+
+def kernel_symbols(path: Path) -> tuple[list[int], list[str]]:
+    """Start addresses and names in order; empty when the kernel shows zeros to this reader."""
+    try:
+        lines = path.read_text().splitlines()
+    except OSError:
+        return [], []
+    found = sorted((int(start, 16), name) for start, _, name, *_ in map(str.split, lines))
+    found = [(start, name) for start, name in found if start]
+    return [start for start, _ in found], [name for _, name in found]
+
+
+def process_maps(path: Path) -> list[tuple[int, int, int, str]]:
+    """(start, end, file offset, file) of what a process maps from files; empty when it is gone."""
+    try:
+        lines = path.read_text().splitlines()
+    except OSError:
+        return []
+    found = []
+    for line in lines:
+        span, _, offset, _, inode, *name = line.split(maxsplit=5)
+        if inode != "0" and name:
+            start, end = (int(each, 16) for each in span.split("-"))
+            found.append((start, end, int(offset, 16), name[0]))
+    return found
