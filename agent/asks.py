@@ -25,10 +25,20 @@ from stoker.agent.spawner import Spawner
 from stoker.agent.starts import Begun
 from stoker.agent.steps import Key
 from stoker.agent.trace_job import NO_SEGMENT, SUMMARY_FILE, TIMELINE_FILE
+from stoker.agent.trace_window import WINDOW_TIMELINE_FILE, stored_view
 from stoker.agent.tracing import Tracer
 from stoker.mesh import ask as wire
-from stoker.mesh.ask import Ask, LogsAsk, Reply, StdinAsk, StdinReply, TraceAsk, TraceReply
-from stoker.mesh.schema import KernelRow
+from stoker.mesh.ask import (
+    Ask,
+    LogsAsk,
+    Reply,
+    StdinAsk,
+    StdinReply,
+    TraceAsk,
+    TraceReply,
+    TracingAsk,
+)
+from stoker.mesh.schema import KernelRow, TracingView
 from stoker.native.errors import NotFound, Refused, StokerError
 from stoker.probes.trace import TraceSummary
 
@@ -37,6 +47,7 @@ ASKS_MAX = 1024
 KERNEL_ROWS_MAX = 1000
 """Rows of one `kernels` answer, the busiest first; the rest is cut, which `size` cannot say."""
 LIVE_TIMELINE = ".live.perfetto"
+WINDOW_LOOK_S = 0.05
 WAITING = (Phase.SENT, Phase.TAKEN)
 
 _log = structlog.get_logger("asks")
@@ -101,10 +112,19 @@ class Asks:
                 return await self._logs.answer(ask)
             case StdinAsk():
                 return await self._stdin(ask)
+            case TracingAsk():
+                data = msgspec.json.encode(await self._tracing(ask))
+                return TraceReply(data, len(data), eof=True, size=len(data))
+        return await self._trace(ask)
+
+    async def _trace(self, ask: TraceAsk) -> TraceReply:
+        match ask:
             case TraceAsk(what="kernels"):
                 return _piece(await self._kernels(ask.job), ask, whole=True)
             case TraceAsk(what="summary"):
                 return _piece(await self._summary(ask), ask, whole=self._is_over(ask))
+            case TraceAsk() if ask.window:
+                return await self._window(ask)
         return await self._timeline(ask)
 
     # --- input ------------------------------------------------------------------------------------
@@ -131,7 +151,7 @@ class Asks:
 
     # --- traces -----------------------------------------------------------------------------------
 
-    def _is_over(self, ask: TraceAsk) -> bool:
+    def _is_over(self, ask: TraceAsk | TracingAsk) -> bool:
         return self._node.phase((ask.job, ask.attempt)) in (None, Phase.ENDED)
 
     async def _summary(self, ask: TraceAsk) -> bytes:
@@ -166,11 +186,34 @@ class Asks:
                 raise NotFound(f"job {ask.job} has no timeline: {NO_SEGMENT}")
             if ask.offset == 0 or not path.exists():  # later pieces are of the same file
                 await self._ask_tracer(self._tracer.timeline, (ask.job, ask.attempt), path)
-        with path.open("rb") as file:
-            file.seek(ask.offset)
-            data, size = file.read(ask.limit), path.stat().st_size
-        end = ask.offset + len(data)
-        return TraceReply(data, end, eof=end >= size, size=size)
+        return _piece_of(path, ask)
+
+    async def _tracing(self, ask: TracingAsk) -> TracingView:
+        try:
+            view: TracingView = await self._ask_tracer(self._tracer.tracing, ask)
+        except NotFound:
+            if ask.do == "open" or not self._is_over(ask):
+                raise
+            return stored_view(self._jobs / folder_name(ask.job, ask.attempt))
+        return view
+
+    async def _window(self, ask: TraceAsk) -> TraceReply:
+        """A piece of a window's file; nothing yet while it is open."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + ask.wait_s
+        look = TracingAsk("look", ask.job, ask.attempt, "")
+        while True:
+            window = (await self._tracing(look)).window
+            if window is None or window.window != ask.window:
+                raise NotFound(f"the newest window of job {ask.job} has another number")
+            if window.state == "ready":
+                folder = self._jobs / folder_name(ask.job, ask.attempt)
+                return _piece_of(folder / WINDOW_TIMELINE_FILE, ask)
+            if window.state == "failed":
+                raise StokerError(f"nothing was kept of the window: {window.reason}")
+            if loop.time() >= deadline:
+                return TraceReply(b"", ask.offset, eof=False)
+            await asyncio.sleep(WINDOW_LOOK_S)
 
     async def _kernels(self, job: int) -> bytes:
         rows = [
@@ -215,6 +258,14 @@ class Asks:
         order(*arguments, done)
         async with asyncio.timeout(wire.WAIT_S_MAX):
             return await answer
+
+
+def _piece_of(path: Path, ask: TraceAsk) -> TraceReply:
+    with path.open("rb") as file:
+        file.seek(ask.offset)
+        data, size = file.read(ask.limit), path.stat().st_size
+    end = ask.offset + len(data)
+    return TraceReply(data, end, eof=end >= size, size=size)
 
 
 def _piece(data: bytes, ask: TraceAsk, *, whole: bool) -> TraceReply:

@@ -89,10 +89,11 @@ class Daemon:
             nonce=setting.incarnation,
         )
         self._node = Node(chain)
-        self._tracer = Tracer(setting.jobs, setting.state.shm, self._from_thread)
+        self._tracer = Tracer(setting.jobs, setting.state.shm, self._from_thread, node=setting.node)
         self._telemetry = Telemetry(setting, self._tracer)
         self._keeping = Keeping(setting.jobs, setting.config.retention)
         self._link = self._make_link()
+        self._tracer.publish = self._link.publish
         self._talking = Talking(setting.node, self._link, self.post, self._spawn)
         self._spawner: Spawner | None = None
         self._actuator: Actuator | None = None

@@ -121,7 +121,7 @@ class Steering:
                 f"job {ask.job} is in a window that {window.by} opened for {window.seconds:g} s",
                 hint="a job has one window at a time",
             )
-        if ask.window < 1 or not 0 < ask.seconds:
+        if ask.window < 1 or ask.seconds <= 0:
             raise BadRequest("a window has a number from 1 and a length")
         self.window = Window(
             ask.window,

@@ -10,12 +10,16 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
 
 from stoker.agent.starts import Begun
+from stoker.agent.trace_window import TraceWindow, Way
+from stoker.mesh.ask import TracingAsk
+from stoker.mesh.schema import TracingView
 from stoker.native.errors import BadRequest, NotFound, NotSupported, Refused
 from stoker.probes.host import HostProbes
 from stoker.probes.trace import (
@@ -24,6 +28,7 @@ from stoker.probes.trace import (
     Causes,
     DeviceRow,
     JobTrace,
+    TimelineCounts,
     TraceSummary,
     Window,
 )
@@ -52,9 +57,11 @@ class TracedJob:
         host: HostProbes | None,
         dropped: Mapping[str, int],
         feed: Callable[[], None],
+        way: Way,
     ) -> None:
         """`feed` brings the spans that wait in the ring to the jobs they belong to."""
         self.begun = begun
+        self.window = TraceWindow(begun, store, way)
         self.cgroup_id = cgroup_id
         self._segments, self._store = segments, store
         self._began_ns = began_ns
@@ -72,6 +79,8 @@ class TracedJob:
 
     def follow(self) -> None:
         """Ask for spans of its threads; what the probes cannot give will be in the summary."""
+        if self._followed or self.window.steering.wanted == "dormant":
+            return  # a dormant job pays for nothing; the first window follows it
         host = self._host
         if host is None or not self.cgroup_id:
             self._absent["host"] = "without cgroups (no root) threads of jobs cannot be told apart"
@@ -101,6 +110,7 @@ class TracedJob:
             return False
         with contextlib.suppress(BadRequest):  # an earlier agent has set it
             self._trace.set_window(self._began_ns)
+        self.window.attach(self._trace)
         for spans in self._held:
             self._trace.add_spans(spans)
         self._held.clear()
@@ -138,10 +148,23 @@ class TracedJob:
         """Fold what there is; the fill of the fullest ring. `read`: thread times as well."""
         if self._trace is None:
             return 0.0
+        self.window.tell()
         stats = self._trace.drain()
         if read and stats.threads:
             self._read_host()
+        self.window.drained(time.monotonic_ns(), stats.records, self._write_part)
         return stats.fill
+
+    def tracing(self, ask: TracingAsk) -> TracingView:
+        """Trace as a user asks from now on, and say how it is."""
+        view = self.window.take(ask, time.monotonic_ns())
+        self.follow()
+        return view
+
+    def _write_part(self, path: Path, part: Window) -> TimelineCounts:
+        assert self._trace is not None
+        title = f"window of job {self.begun.job} {self.begun.name}".strip()
+        return self._trace.write_timeline(path, title=title, part=part)
 
     def summary(self) -> TraceSummary | None:
         """What is known now; None while nothing is folded."""
@@ -155,6 +178,7 @@ class TracedJob:
                 self.drain(read=False)
                 self._read_host()
                 summary = self._complete(self._trace.finish(ended_ns))
+                self.window.finish(ended_ns, time.monotonic_ns(), self._write_part)
                 self._store_summary(summary)
                 if summary.kernels or summary.copies:
                     self.write_timeline(self._store / TIMELINE_FILE)
@@ -205,6 +229,7 @@ class TracedJob:
         """This trace is beyond reading: no more is folded, and its summary says so."""
         self._absent["trace"] = f"given up: {why}"
         self._given_up = True
+        self.window.fail(why)
         if self._trace is not None:
             self._trace.close()
             self._trace = None

@@ -22,9 +22,13 @@ import structlog
 
 from stoker.agent.launch import Exited, Started
 from stoker.agent.places import folder_name
+from stoker.agent.publishing import Allowance
 from stoker.agent.starts import Begun
 from stoker.agent.steps import Key
 from stoker.agent.trace_job import FOLD_FILE, TracedJob
+from stoker.agent.trace_window import Way
+from stoker.mesh.ask import TracingAsk
+from stoker.mesh.schema import TracingView
 from stoker.native.errors import NotFound, Refused, StokerError
 from stoker.probes.catalogue import ProbeState
 from stoker.probes.host import HostProbes
@@ -58,6 +62,8 @@ class _Candidate:
     @property
     def follow(self) -> bool:
         """Whether its threads are worth watching before it calls a device."""
+        if self.begun.trace == "dormant":
+            return False
         return bool(self.begun.gpu_milli) or self.begun.trace == "full"
 
 
@@ -68,8 +74,13 @@ Done = Callable[[Any], None]
 class Tracer:
     """The thread, its orders and its jobs. `post` runs a call in the daemon's loop."""
 
-    def __init__(self, jobs: Path, segments: Path, post: Callable[..., None]) -> None:
+    def __init__(
+        self, jobs: Path, segments: Path, post: Callable[..., None], *, node: str = ""
+    ) -> None:
         self._jobs_folder = jobs
+        self.publish: Callable[[str, bytes], object] = lambda subject, data: None
+        """Where batches of records go, called in the daemon's loop; set by the daemon."""
+        self._way = Way(node, self._send, Allowance())
         self._segments = segments
         self._post = post
         self._orders: deque[Callable[[], None]] = deque()
@@ -140,6 +151,10 @@ class Tracer:
     def timeline(self, key: Key, path: Path, done: Done) -> None:
         """Write the Perfetto file of a job that is being traced, or was, to `path`."""
         self._order(lambda: self._answer(done, lambda: self._timeline(key, path)))
+
+    def tracing(self, ask: TracingAsk, done: Done) -> None:
+        """Trace a running job as a user asks from now on: a TracingView."""
+        self._order(lambda: self._answer(done, lambda: self._tracing(ask)))
 
     @property
     def busy(self) -> bool:
@@ -227,6 +242,7 @@ class Tracer:
             host=self._host,
             dropped=self._dropped,
             feed=self._feed_spans,
+            way=self._way,
         )
         self._traced[begun.key] = job
         if cgroup_id:
@@ -261,6 +277,15 @@ class Tracer:
             raise NotFound(f"job {key[0]} is not being traced")
         job.write_timeline(path)
         return path
+
+    def _tracing(self, ask: TracingAsk) -> TracingView:
+        job = self._traced.get((ask.job, ask.attempt))
+        if job is None:
+            raise NotFound(f"no process of job {ask.job} has called a device yet")
+        return job.tracing(ask)
+
+    def _send(self, subject: str, data: bytes) -> None:
+        self._post(self.publish, subject, data)
 
     def _answer(self, done: Done, call: Callable[[], Any]) -> None:
         """Whatever comes of it goes back to the loop: somebody waits there."""

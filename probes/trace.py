@@ -21,13 +21,13 @@ import msgspec
 
 from stoker.native import _trace, errors
 
-Mode = Literal["off", "governed", "full"]
+Mode = Literal["off", "governed", "full", "dormant"]
 
 SPAN_BYTES = 24
 """One thread span as BPF writes it: {u64 from_ns; u64 to_ns; u32 tid; u16 state; u16 detail}."""
 
 _SPAN = struct.Struct("<QQIHH")
-_MODES: tuple[Mode, ...] = ("off", "governed", "full")
+_MODES: tuple[Mode, ...] = ("off", "governed", "full", "dormant")
 _TIMELINE = ("timeline_dropped", "timeline_spans_dropped")
 _NO_PEERS = "collective calls are not traced, so time spent waiting for a peer counts as host time"
 _NO_THROTTLE = "no throttle counter is read by the trace, so throttled time counts as kernel time"
