@@ -64,7 +64,7 @@ static int write_all(int fd, const void *from, size_t bytes, off_t offset)
 
 static bool sensible(const struct sk_fold_state *state, const struct file_header *header)
 {
-	return state->serial == header->serial && state->mode <= SK_MODE_FULL &&
+	return state->serial == header->serial && state->mode <= SK_MODE_DORMANT &&
 	       state->segments_used <= SK_FOLD_SEGMENTS &&
 	       state->devices_used <= SK_CAUSES_DEVICES && state->names_used <= SK_FOLD_NAMES &&
 	       state->processes_used <= SK_FOLD_PROCESSES && state->host_used <= SK_FOLD_HOST &&
