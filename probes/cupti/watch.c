@@ -77,12 +77,12 @@ static void enter(const struct sk_call *call, const CUpti_CallbackData *data, ui
 	here.phase = phase;
 	here.own_ns = 0;
 	/* A call that is only counted reads no clock, but for a few blocks of them. */
-	here.measured = phase == SK_PHASE_TIMED || !(here.calls / BLOCK % MEASURED_BLOCKS);
+	here.measured = phase == SK_PHASE_TIMED || here.calls / BLOCK % MEASURED_BLOCKS == 1;
 	if (here.measured)
 		here.entered_ns = sk_tracer_now();
 	if (phase == SK_PHASE_TIMED)
 		remember(call, data);
-	if (here.measured && !(here.calls % SK_CUPTI_SAMPLE))
+	if (here.measured && here.calls % SK_CUPTI_SAMPLE == SK_CUPTI_SAMPLE - 1)
 		here.own_ns = sk_tracer_now() - here.entered_ns + 1;
 }
 
@@ -131,7 +131,7 @@ static void measure_own(struct sk_cupti_costs *costs, uint64_t left_ns)
 {
 	struct sk_tracer_slot *slot = sk_tracer_slot();
 	uint64_t own_ns = here.own_ns + sk_tracer_now() - left_ns;
-	uint64_t stands_for =
+	uint64_t stands_for = /* of counted calls, every other sample is of a measured block */
 		SK_CUPTI_SAMPLE * (here.phase == SK_PHASE_TIMED ? 1 : MEASURED_BLOCKS / 2);
 
 	atomic_fetch_add_explicit(&costs->own_ns, own_ns, memory_order_relaxed);
@@ -175,11 +175,11 @@ static void leave(const struct sk_call *call, const CUpti_CallbackData *data)
 
 	if (call->class == SK_CALL_COPY) {
 		bytes = sk_call_bytes(call, data->functionParams);
-		recorded = taken && bytes; /* where nothing is moved there is no record */
+		recorded = taken && bytes; /* where nothing is moved nothing is done */
 	}
-	if (taken) {
+	if (recorded) {
 		name = name_of(call, data);
-		count(call, name, bytes, timed && recorded);
+		count(call, name, bytes, timed);
 	}
 	if (timed)
 		sk_joins_leave(&sk_cupti->joins, here.position,
