@@ -317,6 +317,8 @@ def _measure_site(site: _Site, reading: SiteReading, scale: float, real_ns: int)
     if on_ns > 0:
         full = site.spent_ppm * real_ns / on_ns
         site.full_ppm = max(full, site.full_ppm * 0.75 + full * 0.25)  # a rise is believed at once
+    if site.level == "sampled":  # a window may be longer than a period: what counts is its share
+        site.spent_ppm = site.full_ppm * site.duty_ppm / PPM
     return site.spent_ppm
 
 

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The calls of GPU libraries that are counted and timed, with ids that never change meaning.
+
+Relied on by the probes over calls, the governor's readers and the doctor. A call is one thing a
+program asks for; the symbols it goes by (`_v2`, `_ptsz`) are found in the library at hand. Pure.
+Names: cuda.h of CUDA 13 and nccl.h of NCCL 2.28.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SUFFIXES = ("", "_v2", "_v3", "_v4", "_v5", "_v6", "_ptsz", "_v2_ptsz", "_v3_ptsz")
+"""Forms in which the driver exports one call: revisions, and with a stream per thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One call. `rate`: calls a second to plan for until the job's own rate is known."""
+
+    id: str
+    library: str
+    """Start of the file's name: libcuda.so for libcuda.so.1 and libcuda.so.580.65.06."""
+    symbol: str
+    rate: int
+    inner: tuple[str, ...] = ()
+    """Other functions that every such call passes once, for a site that is too dear."""
+    usdt: str = ""
+    """provider:name of a probe of the library's own, taken rather than the function."""
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """Every name the library may export it by."""
+        return tuple(self.symbol + suffix for suffix in SUFFIXES)
+
+
+def _cuda(rate: int, *symbols: str) -> list[Target]:
+    return [Target(f"cuda.{symbol}", "libcuda.so", symbol, rate) for symbol in symbols]
+
+
+def _nccl(rate: int, *symbols: str) -> list[Target]:
+    return [Target(f"nccl.{symbol}", "libnccl.so", symbol, rate) for symbol in symbols]
+
+
+TARGETS: tuple[Target, ...] = (
+    *_cuda(5_000, "cuLaunchKernel", "cuLaunchKernelEx"),
+    *_cuda(500, "cuLaunchCooperativeKernel", "cuGraphLaunch"),
+    *_cuda(100, "cuMemAlloc", "cuMemAllocAsync", "cuMemAllocManaged", "cuMemAllocHost"),
+    *_cuda(100, "cuMemAllocPitch", "cuMemCreate", "cuMemMap", "cuMemFree", "cuMemFreeAsync"),
+    *_cuda(500, "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuMemcpyDtoDAsync", "cuMemcpyAsync"),
+    *_cuda(500, "cuStreamSynchronize", "cuEventSynchronize", "cuCtxSynchronize"),
+    *_cuda(10, "cuCtxCreate", "cuModuleLoadData"),
+    *_nccl(500, "ncclAllReduce", "ncclReduceScatter", "ncclAllGather", "ncclBroadcast"),
+    *_nccl(500, "ncclSend", "ncclRecv", "ncclGroupEnd"),
+    *_nccl(10, "ncclCommInitRank", "ncclCommInitRankConfig", "ncclCommDestroy"),
+)
+"""A call's number in the kernel is its place here, so new ones go to the end."""
+
+LIBRARIES: tuple[str, ...] = tuple(dict.fromkeys(target.library for target in TARGETS))
