@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Holds abi.h against the real headers of rocprofiler-sdk, where the build has found them: a number
  * or a place that differs stops the build. It contains no code. */
-#include "abi.h"
+#include "rocprofiler/abi.h"
 
 #include <rocprofiler-sdk/registration.h>
 #include <rocprofiler-sdk/rocprofiler.h>

@@ -5,8 +5,6 @@
  * delivered although the context has been stopped since (the profiler promises it). */
 #include "tool.h"
 
-#include <stdio.h>
-
 static bool sees(uint32_t phase)
 {
 	return phase == SK_PHASE_TIMED || phase == SK_PHASE_COUNTED;
@@ -69,50 +67,13 @@ bool sk_rocp_on_mode(uint32_t mode, uint32_t budget_ppm)
 	return true;
 }
 
-static uint64_t launches_now(uint64_t *tracer_ns)
+static void govern(uint64_t now_ns)
 {
-	struct sk_segment *segment = sk_tracer->segment;
-	uint64_t launches = 0;
-
-	*tracer_ns = 0;
-	for (uint32_t i = 0; i < segment->header.slots_used; i++) {
-		launches += segment->slots[i].counters.launches;
-		launches += segment->slots[i].counters.copies;
-		*tracer_ns += segment->slots[i].counters.tracer_ns;
-	}
-	return launches;
-}
-
-/* Launches are counted in both phases that see them, so the rate is known but while blind. */
-static bool note_rate(uint64_t now_ns, uint64_t *own_ns)
-{
-	uint64_t tracer_ns, launches = launches_now(&tracer_ns);
-	uint64_t more = launches - sk_rocp.launches_seen;
-
-	*own_ns = launches ? tracer_ns / launches : 0;
-	if (sk_rocp.seen_at_ns && now_ns > sk_rocp.seen_at_ns && sees(sk_rocp.phase))
-		sk_rocp.launches_per_s =
-			0.8 * sk_rocp.launches_per_s +
-			0.2e9 * (double)more / (double)(now_ns - sk_rocp.seen_at_ns);
-	sk_rocp.launches_seen = launches;
-	sk_rocp.seen_at_ns = now_ns;
-	return more;
-}
-
-static void govern(uint64_t now_ns, uint64_t own_ns)
-{
-	double rate = sk_rocp.launches_per_s;
-	uint32_t budget = sk_tracer->budget_ppm ? sk_tracer->budget_ppm : SK_BUDGET_PPM;
-	uint64_t timed_ppm = (uint64_t)(rate * (double)(SK_ROCP_ASSUMED_NS + own_ns) / 1e3);
-	uint64_t counted_ppm = (uint64_t)(rate * SK_ROCP_ASSUMED_COUNT_NS / 1e3);
-	uint32_t share = sk_windows_share(timed_ppm, budget);
-	uint32_t rest = counted_ppm > budget ? SK_PHASE_BLIND : SK_PHASE_COUNTED;
-	bool timed = sk_windows_timed(&sk_rocp.windows, now_ns, share);
-	uint32_t phase = timed ? SK_PHASE_TIMED : rest;
+	uint64_t chosen_ns;
+	uint32_t phase = sk_governed_phase(&sk_rocp.governed, now_ns, &chosen_ns);
 
 	if (phase != sk_rocp.phase)
-		sk_rocp_enter(SK_MODE_GOVERNED, phase,
-			      timed && share < SK_SHARE_WHOLE ? sk_rocp.windows.period_ns : 0);
+		sk_rocp_enter(SK_MODE_GOVERNED, phase, chosen_ns);
 }
 
 /* Hand over what is finished, then say what is not. */
@@ -137,16 +98,14 @@ static bool deliver(uint64_t now_ns)
 
 bool sk_rocp_on_tick(uint64_t now_ns)
 {
-	uint64_t own_ns;
-
 	if (!sk_rocp.configured || sk_rocp.finished || sk_tracer->segment->header.stepped_aside)
 		return false;
-	bool launched = note_rate(now_ns, &own_ns);
+	bool launched = sk_governed_note(&sk_rocp.governed, now_ns, sees(sk_rocp.phase));
 
 	if (sk_rocp.timing || sk_tracer->mode != SK_MODE_DORMANT)
 		sk_rocp_fit(now_ns);
 	if (sk_tracer->mode == SK_MODE_GOVERNED)
-		govern(now_ns, own_ns);
+		govern(now_ns);
 	return deliver(now_ns) || launched;
 }
 

@@ -16,7 +16,10 @@
 
 #define EXPORTED __attribute__((visibility("default")))
 
-struct sk_rocp_tool sk_rocp = {.lock = PTHREAD_MUTEX_INITIALIZER};
+struct sk_rocp_tool sk_rocp = {
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.governed = {.timed_ns = SK_ROCP_ASSUMED_NS, .counted_ns = SK_ROCP_ASSUMED_COUNT_NS},
+};
 
 /* The library that called us is loaded, if not for everybody to see. */
 static void *library(void)

@@ -12,7 +12,7 @@
 #include "tickets.h"
 
 #include "clocks/clocks.h"
-#include "governed/windows.h"
+#include "governed/phase.h"
 #include "tracer/tracer.h"
 
 enum {
@@ -54,11 +54,8 @@ struct sk_rocp_tool {
 	struct sk_clock_row row;
 	const char *clock;
 	/* Tick thread. */
-	struct sk_windows windows;
-	uint64_t launches_seen;
-	uint64_t seen_at_ns;
+	struct sk_governed governed;
 	uint64_t fitted_ns;
-	double launches_per_s;
 	uint32_t phase;
 	struct sk_tracer_slot *waiting; /* the slot that says what is still to come */
 	struct sk_tickets tickets;

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Devices and their clocks.
+ *
+ * A device counts ticks of its own, of which stamps of kernels are the low bits (32 on many: they
+ * wrap within minutes). Once a second its counter is read between two readings of CLOCK_MONOTONIC,
+ * which gives offset, drift and error; a stamp is the tick with those low bits that is nearest to
+ * the newest reading.
+ */
+#include "levelzero/levelzero.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const uint64_t SECOND = 1000000000;
+
+enum { READINGS = 6, TYPE_GPU = 4, TYPE_OTHER = 8 };
+
+static uint64_t mask_of(uint32_t bits)
+{
+	return bits == 0 || bits >= 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1;
+}
+
+static void uuid_text(const uint8_t uuid[16], char ret[64])
+{
+	int used = snprintf(ret, 64, "GPU-");
+
+	for (int i = 0; i < 16; i++)
+		used += snprintf(ret + used, 64 - (size_t)used, "%s%02x",
+				 i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
+}
+
+static bool describe(struct sk_ze_device *device, sk_ze handle)
+{
+	struct sk_ze_device_properties found = {.type = SK_ZE_DEVICE_PROPERTIES};
+	char id[64];
+
+	if (sk_ze_it.call.properties(handle, &found) || !found.timer_hz)
+		return false;
+	found.name[SK_ZE_NAME_BYTES - 1] = 0;
+	uuid_text(found.uuid, id);
+	*device = (struct sk_ze_device){
+		.handle = handle,
+		.hz = found.timer_hz,
+		.mask = mask_of(found.timestamp_bits),
+		.kernel_mask = mask_of(found.kernel_timestamp_bits),
+		.row = sk_tracer_device(id, found.name,
+					found.device_type == SK_ZE_TYPE_GPU ? TYPE_GPU
+									    : TYPE_OTHER),
+	};
+	return device->row != SK_NO_DEVICE;
+}
+
+uint8_t sk_ze_device_number(sk_ze handle)
+{
+	for (uint32_t number = 0; number < sk_ze_it.device_count; number++)
+		if (sk_ze_it.devices[number].handle == handle)
+			return (uint8_t)number;
+	if (sk_ze_it.device_count == SK_ZE_DEVICES ||
+	    !describe(&sk_ze_it.devices[sk_ze_it.device_count], handle)) {
+		atomic_fetch_add_explicit(&sk_tracer->segment->header.devices_refused, 1,
+					  memory_order_relaxed);
+		return SK_ZE_DEVICES;
+	}
+	sk_ze_device_fit(&sk_ze_it.devices[sk_ze_it.device_count], sk_tracer_now());
+	return (uint8_t)sk_ze_it.device_count++;
+}
+
+/* The newest reading goes on from the one before: at most half of a wrap has passed. */
+static uint64_t unwrap(uint64_t known, uint64_t reading, uint64_t mask)
+{
+	uint64_t ahead = (reading - known) & mask;
+
+	return mask != UINT64_MAX && ahead > mask / 2 ? known - (mask + 1 - ahead) : known + ahead;
+}
+
+static uint64_t to_ns(const struct sk_ze_device *device, uint64_t ticks)
+{
+	return (uint64_t)((unsigned __int128)ticks * SECOND / device->hz);
+}
+
+static bool read_device(void *state, uint64_t *ret)
+{
+	struct sk_ze_device *device = state;
+	uint64_t host, ticks;
+
+	if (sk_ze_it.call.timestamps(device->handle, &host, &ticks))
+		return false;
+	device->ticks = device->fitted_ns
+				? unwrap(device->ticks, ticks & device->mask, device->mask)
+				: ticks & device->mask;
+	*ret = to_ns(device, device->ticks);
+	return true;
+}
+
+void sk_ze_device_fit(struct sk_ze_device *device, uint64_t now_ns)
+{
+	struct sk_clock_pair pair;
+
+	if (device->fitted_ns && now_ns - device->fitted_ns < SECOND)
+		return;
+	if (!sk_clock_bracket(read_device, device, READINGS, &pair))
+		return;
+	/* A tick is as much as a stamp can be off besides. */
+	pair.error_ns += SECOND / device->hz;
+	sk_clock_fit_add(&device->fit, &pair);
+	sk_clock_fit_row(&device->fit, &device->line);
+	device->fitted_ns = now_ns;
+	sk_tracer_clock(device->row, "device, by Level Zero", device->line.offset_ns,
+			device->line.has_drift ? device->line.drift_ppb : 0, device->line.error_ns);
+}
+
+uint64_t sk_ze_device_place(const struct sk_ze_device *device, uint64_t stamp)
+{
+	uint64_t ticks = unwrap(device->ticks, stamp & device->kernel_mask, device->kernel_mask);
+
+	return sk_clock_row_place(&device->line, to_ns(device, ticks));
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How much is seen, changed while the job runs: the tracer of launches is switched on and off in
+ * the loader's tracing layer. What is off is not called; what remains is the layer's look at its
+ * list. */
+#include "levelzero/levelzero.h"
+
+_Thread_local bool sk_ze_inside;
+
+static bool sees(uint32_t phase)
+{
+	return phase == SK_PHASE_TIMED || phase == SK_PHASE_COUNTED;
+}
+
+static void tell_oldest(uint64_t ns)
+{
+	if (!sk_ze_it.waiting && ns)
+		sk_ze_it.waiting = sk_tracer_slot();
+	if (sk_ze_it.waiting)
+		sk_tracer_oldest(sk_ze_it.waiting, 0, ns, SK_NO_DEVICE);
+}
+
+void sk_ze_enter(uint32_t mode, uint32_t phase, uint64_t chosen_ns)
+{
+	uint64_t before = sk_tracer_now();
+	bool more = phase < sk_ze_it.phase || !sk_ze_it.phase;
+
+	if (phase == SK_PHASE_TIMED)
+		tell_oldest(before);
+	if (sk_ze_it.launching != sees(phase) &&
+	    sk_ze_it.call.tracer_enable(sk_ze_it.launches, sees(phase))) {
+		sk_tracer_step_aside("the tracing layer would not switch");
+		return;
+	}
+	sk_ze_it.launching = sees(phase);
+	/* The worse of two where they overlap: more is seen from the end of the switch, less from
+	 * its beginning. */
+	pthread_mutex_lock(&sk_ze_it.lock);
+	sk_ze_it.phase = phase;
+	pthread_mutex_unlock(&sk_ze_it.lock);
+	sk_tracer_changed(mode, phase, more ? sk_tracer_now() : before, chosen_ns);
+}
+
+bool sk_ze_on_mode(uint32_t mode, uint32_t budget_ppm)
+{
+	sk_ze_inside = true;
+	if (!sk_ze_it.configured)
+		return false;
+	if (mode != sk_tracer->mode)
+		sk_ze_enter(mode, sk_tracer_phase(mode), 0);
+	return true;
+}
+
+static void govern(uint64_t now_ns)
+{
+	uint64_t chosen_ns;
+	uint32_t phase = sk_governed_phase(&sk_ze_it.governed, now_ns, &chosen_ns);
+
+	if (phase != sk_ze_it.phase)
+		sk_ze_enter(SK_MODE_GOVERNED, phase, chosen_ns);
+}
+
+static void fit_all(uint64_t now_ns)
+{
+	pthread_mutex_lock(&sk_ze_it.lock);
+	for (uint32_t i = 0; i < sk_ze_it.device_count; i++)
+		sk_ze_device_fit(&sk_ze_it.devices[i], now_ns);
+	pthread_mutex_unlock(&sk_ze_it.lock);
+}
+
+bool sk_ze_on_tick(uint64_t now_ns)
+{
+	sk_ze_inside = true;
+	if (!sk_ze_it.configured || sk_tracer->segment->header.stepped_aside)
+		return false;
+	bool launched = sk_governed_note(&sk_ze_it.governed, now_ns, sees(sk_ze_it.phase));
+
+	/* Also while dormant: a counter that wraps must not be lost sight of. */
+	fit_all(now_ns);
+	if (sk_tracer->mode == SK_MODE_GOVERNED)
+		govern(now_ns);
+	uint64_t oldest = sk_ze_harvest_all();
+
+	if (oldest && oldest < now_ns)
+		tell_oldest(oldest);
+	else
+		tell_oldest(oldest || sk_ze_it.phase == SK_PHASE_TIMED ? now_ns : 0);
+	return launched || oldest;
+}
+
+void sk_ze_on_exit(void)
+{
+	sk_ze_inside = true;
+	if (sk_ze_it.configured)
+		sk_ze_harvest_all();
+	tell_oldest(0);
+}
