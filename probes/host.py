@@ -163,6 +163,7 @@ class HostProbes:
         """Forget a job and its threads; for after its end, since living threads start anew."""
         if self._kernel is not None:
             self._kernel.unfollow(job)
+            self.states = _states_of(self._kernel.states())
 
     def read(self, job: int) -> HostTimes:
         """Times of one job's threads now, as far as seen since `attached_ns`."""

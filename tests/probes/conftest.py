@@ -18,9 +18,10 @@ HERE = Path(__file__).parent
 
 @pytest.fixture(scope="session")
 def workload(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The compiled workload.c."""
+    """The compiled workload.c and pressing.c."""
     program = tmp_path_factory.mktemp("workload") / "workload"
-    argv = ["cc", "-O1", "-Wall", "-Werror", "-pthread", "-o", program, HERE / "workload.c"]
+    argv = ["cc", "-O1", "-Wall", "-Werror", "-pthread", "-o", program]
+    argv += [HERE / "workload.c", HERE / "pressing.c"]
     subprocess.run(argv, check=True)
     program.parent.chmod(0o755)
     return program

@@ -2,7 +2,7 @@
 //
 // A job whose behaviour is known to the nanosecond it can be known to. Relied on by the host
 // probes' tests. `workload into CGROUP VERB ARG` starts VERB in a cgroup, as its first process,
-// and ends as it ends; the other verbs are in the table at the end.
+// and ends as it ends; the other verbs are in the table at the end and in pressing.c.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -229,8 +229,12 @@ static const struct {
 	{"leave", leave},     {"die", die},	{"fill", fill},	      {"pingpong", pingpong},
 };
 
+int press(const char *verb, long count); /* pressing.c */
+
 int main(int argc, char **argv)
 {
+	int code;
+
 	if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
 		return 95;
 	if (argc > 4 && !strcmp(argv[1], "into"))
@@ -238,6 +242,8 @@ int main(int argc, char **argv)
 	for (size_t i = 0; argc == 3 && i < sizeof(verbs) / sizeof(*verbs); i++)
 		if (!strcmp(argv[1], verbs[i].name))
 			return verbs[i].run(atol(argv[2]));
+	if (argc == 3 && (code = press(argv[1], atol(argv[2]))) >= 0)
+		return code;
 	fprintf(stderr, "workload: unknown verb\n");
 	return 96;
 }
