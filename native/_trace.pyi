@@ -5,11 +5,20 @@ from typing import TypedDict
 
 SEGMENT_MAGIC: int
 
-Row = tuple[str, int, int, int | None, int | None, int, bool, int, int]
-"""(name, count, total_ns, p50_ns, p99_ns, bytes, estimate, error_ns, timed)"""
+Row = tuple[str, int, int, int | None, int | None, int, bool, int, int, int]
+"""(name, count, total_ns, p50_ns, p99_ns, bytes, estimate, error_ns, timed, unseen)"""
 
-Device = tuple[str, str, bool, bool, tuple[int, ...], bool, str, int, int, int]
-"""(id, name, granted, used, causes, estimate, clock, offset_ns, drift_ppb, error_ns)"""
+Device = tuple[str, str, bool, bool, tuple[int, ...], bool, str, int, int, int, int, int]
+"""(id, name, granted, used, causes, estimate, clock, offset_ns, drift_ppb, clock's error_ns,
+error_ns of the busy time, observed_ns)"""
+
+Process = tuple[int, str, int, int, int, int, int, int, bool, int, tuple[int, int, int, int], float]
+"""(pid, name, tracer, launches, copies, unseen, kernel_ns, copy_ns, estimate, tracer_ns,
+(timed, counted, blind, dormant) ns, error as a part)"""
+
+Answer = tuple[int, str, int, int, int, int, int, int, int, int, int, bool, str, int]
+"""(pid, name, tracer, wanted, applied, mode, phase, since_ns, switches, switches_late, pinned,
+stepped_aside, holder, lease_ns)"""
 
 Drained = tuple[int, int, int, tuple[int, ...], int, float]
 """(error, records, lost, tids, segments, fill)"""
@@ -20,6 +29,10 @@ class Summary(TypedDict):
     kernels: list[Row]
     copies: list[Row]
     devices: list[Device]
+    processes: list[Process]
+    events: list[tuple[str, int, int]]
+    windows: int
+    profiler_ns: int
     loss: dict[str, int]
     cost: tuple[int, int, int]
     made: int
@@ -57,7 +70,10 @@ class Causes:
     def __init__(self, origin_ns: int) -> None: ...
     def know(self, device: int) -> None: ...
     def called(self, at_ns: int) -> None: ...
-    def busy(self, from_ns: int, to_ns: int, tid: int, device: int, kind: int) -> None: ...
+    def busy(
+        self, from_ns: int, to_ns: int, tid: int, device: int, kind: int, cover: bool = False
+    ) -> None: ...
+    def unseen(self, device: int) -> int: ...
     def span(self, from_ns: int, to_ns: int, tid: int, state: int) -> None: ...
     def sweep(self, frontier_ns: int) -> None: ...
     def read(self, device: int, ended: bool = False) -> tuple[int, ...]: ...
@@ -76,6 +92,8 @@ class Job:
     def set_host_times(
         self, tid: int, on_cpu: int, runnable: int, blocked: int, io: int
     ) -> int: ...
+    def control(self, mode: int, budget_ppm: int, lease_ns: int, now_ns: int) -> None: ...
+    def answers(self) -> list[Answer]: ...
     def drain(self, now_ns: int) -> Drained: ...
     def finish(self, to_ns: int) -> Drained: ...
     def summary(self) -> Summary: ...

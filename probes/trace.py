@@ -22,12 +22,17 @@ import msgspec
 from stoker.native import _trace, errors
 
 Mode = Literal["off", "governed", "full", "dormant"]
+Phase = Literal["", "timed", "counted", "blind"]
 
 SPAN_BYTES = 24
 """One thread span as BPF writes it: {u64 from_ns; u64 to_ns; u32 tid; u16 state; u16 detail}."""
 
 _SPAN = struct.Struct("<QQIHH")
 _MODES: tuple[Mode, ...] = ("off", "governed", "full", "dormant")
+_TRACERS = {1: "opencl", 2: "cupti", 3: "rocprofiler", 4: "level_zero"}
+_SIMULATED = 0x80
+_PHASES: tuple[Phase, ...] = ("", "timed", "counted", "blind")
+BUDGET_PPM_MAX = (1 << 24) - 1
 _TIMELINE = ("timeline_dropped", "timeline_spans_dropped")
 _NO_PEERS = "collective calls are not traced, so time spent waiting for a peer counts as host time"
 _NO_THROTTLE = "no throttle counter is read by the trace, so throttled time counts as kernel time"
@@ -44,10 +49,13 @@ class Window(msgspec.Struct, frozen=True):
 
 
 class KernelRow(msgspec.Struct, frozen=True):
-    """All launches of one kernel name; `count` is exact.
+    """All launches of one kernel name; `count` is what was counted, exactly.
 
     `estimate`: not every launch was timed; `total_ns` then has a 95 % interval of plus or minus
-    `error_ns`. Percentiles are within 1.1 %, and None where no launch was timed.
+    `error_ns`. Percentiles are within 1.1 %, and None where no launch was timed. `unseen`: launches
+    beside `count` that blind windows must have had; `total_ns` is of both. "(other)" holds names
+    that had less device time than any that has a row; what a row lacks of its own time for having
+    been there before is in its `error_ns`.
     """
 
     name: str
@@ -57,6 +65,7 @@ class KernelRow(msgspec.Struct, frozen=True):
     p99_ns: int | None
     estimate: bool = False
     error_ns: int = 0
+    unseen: int = 0
 
 
 class CopyRow(msgspec.Struct, frozen=True):
@@ -70,6 +79,41 @@ class CopyRow(msgspec.Struct, frozen=True):
     bytes: int
     estimate: bool = False
     error_ns: int = 0
+    unseen: int = 0
+
+
+class EventRow(msgspec.Struct, frozen=True):
+    """Barriers, waits of the host, user events, a profiler's own time: they keep no device busy."""
+
+    name: str
+    count: int
+    total_ns: int
+
+
+class ProcessRow(msgspec.Struct, frozen=True):
+    """One process of the job, or "(other)" for all beyond 255.
+
+    `launches` and `copies` are counted, `unseen` is estimated beside them; `kernel_ns` and
+    `copy_ns` are of all three. Its life is `observed_ns` (launches timed or sampled), `counted_ns`
+    (counted alone), `blind_ns` (not seen by chance, estimated) and `dormant_ns` (not traced).
+    """
+
+    pid: int
+    name: str
+    tracer: str
+    launches: int
+    copies: int
+    kernel_ns: int
+    copy_ns: int
+    tracer_ns: int
+    observed_ns: int
+    counted_ns: int = 0
+    blind_ns: int = 0
+    dormant_ns: int = 0
+    unseen: int = 0
+    estimate: bool = False
+    error_ns: int = 0
+    simulated: bool = False
 
 
 class Causes(msgspec.Struct, frozen=True):
@@ -88,12 +132,15 @@ class Causes(msgspec.Struct, frozen=True):
 
 
 class DeviceRow(msgspec.Struct, frozen=True):
-    """One granted or used device."""
+    """One granted or used device. `error_ns`: 95 % half width of its busy time where that is an
+    estimate; `observed_ns`: part of the window in which launches were timed or sampled."""
 
     id: str
     window_ns: int
     causes: Causes
     estimate: bool = False
+    error_ns: int = 0
+    observed_ns: int = 0
 
 
 class ClockRow(msgspec.Struct, frozen=True):
@@ -106,12 +153,14 @@ class ClockRow(msgspec.Struct, frozen=True):
 
 
 class CostRow(msgspec.Struct, frozen=True):
-    """What tracing cost the job's threads, by the tracer's own clock; share is of their time."""
+    """What tracing cost the job's threads, by the tracer's own clock; share is of their time.
+    `profiler_ns`: what the vendor's own profiler says it took beside that."""
 
     launches: int
     tracer_ns: int
     ns_per_launch: float
     share: float
+    profiler_ns: int = 0
 
 
 class TraceSummary(msgspec.Struct, frozen=True):
@@ -129,6 +178,46 @@ class TraceSummary(msgspec.Struct, frozen=True):
     absent: dict[str, str] = {}
     records: RecordCounts | None = None
     timeline: TimelineCounts | None = None
+    processes: tuple[ProcessRow, ...] = ()
+    events: tuple[EventRow, ...] = ()
+    coverage: Coverage | None = None
+
+
+class Coverage(msgspec.Struct, frozen=True):
+    """Time of all processes together, by what was seen of it; they add up to their lives."""
+
+    observed_ns: int
+    counted_ns: int
+    blind_ns: int
+    dormant_ns: int
+    windows: int
+
+
+class TracerAnswer(msgspec.Struct, frozen=True):
+    """What the tracer of one living process says of itself, and what it was told.
+
+    `settled`: what was last told is in force. `switches_late`: times that a switch was put off
+    because a call was under way; `pinned`: queues that cannot be moved and stay as they were.
+    """
+
+    pid: int
+    name: str
+    tracer: str
+    mode: Mode
+    settled: bool
+    wanted: Mode | None = None
+    """None where nothing was told."""
+    budget_ppm: int = 0
+    phase: Phase = ""
+    since_ns: int = 0
+    switches: int = 0
+    switches_late: int = 0
+    pinned: int = 0
+    stepped_aside: bool = False
+    holder: str = ""
+    lease_ns: int = 0
+    """CLOCK_MONOTONIC ns until when it believes what it was told."""
+    simulated: bool = False
 
 
 class RecordCounts(msgspec.Struct, frozen=True):
@@ -284,6 +373,20 @@ class JobTrace:
         if to_ns is not None:
             self._job.set_window_to(to_ns)
 
+    def control(self, mode: Mode, budget_ppm: int, lease_ns: int) -> None:
+        """What every tracer of the job is to do from now on, those of later processes included.
+
+        `budget_ppm`: of the job's time, for `governed`. Written at once, and renewed by `drain`
+        when a third of the lease is over: without drains for `lease_ns` the tracers are dormant.
+        """
+        if mode == "off" or lease_ns <= 0 or not 0 <= budget_ppm <= BUDGET_PPM_MAX:
+            raise errors.BadRequest(f"no tracer can be told {mode}, {budget_ppm}, {lease_ns}")
+        self._job.control(_MODES.index(mode), budget_ppm, lease_ns, time.monotonic_ns())
+
+    def answer(self) -> tuple[TracerAnswer, ...]:
+        """What is in force in each living process, as the last drain found it."""
+        return tuple(_answer(each) for each in self._job.answers())
+
     def summary(self) -> TraceSummary:
         """What is known since the last drain."""
         return summarized(self._job.summary())
@@ -370,6 +473,7 @@ def summarized(found: _trace.Summary) -> TraceSummary:
             tracer_ns,
             tracer_ns / launches if launches else 0.0,
             tracer_ns / thread_ns if thread_ns else 0.0,
+            found["profiler_ns"],
         )
         if found["segments"]
         else None,
@@ -380,6 +484,14 @@ def summarized(found: _trace.Summary) -> TraceSummary:
             found["loss"]["ring_full"] + found["loss"]["records_damaged"],
         ),
         timeline=_timeline(found),
+        processes=tuple(_process(row) for row in found["processes"]),
+        events=tuple(EventRow(*row) for row in found["events"]),
+        coverage=Coverage(
+            *(sum(row[10][kind] for row in found["processes"]) for kind in range(4)),
+            windows=found["windows"],
+        )
+        if found["processes"]
+        else None,
     )
 
 
@@ -389,13 +501,52 @@ def _timeline(found: _trace.Summary) -> TimelineCounts:
 
 
 def _kernel(row: _trace.Row) -> KernelRow:
-    name, count, total_ns, p50_ns, p99_ns, _bytes, estimate, error_ns, _timed = row
-    return KernelRow(name, count, total_ns, p50_ns, p99_ns, estimate, error_ns)
+    name, count, total_ns, p50_ns, p99_ns, _bytes, estimate, error_ns, _timed, unseen = row
+    return KernelRow(name, count, total_ns, p50_ns, p99_ns, estimate, error_ns, unseen)
 
 
 def _copy(row: _trace.Row) -> CopyRow:
-    name, count, total_ns, p50_ns, p99_ns, size, estimate, error_ns, _timed = row
-    return CopyRow(name, count, total_ns, p50_ns, p99_ns, size, estimate, error_ns)
+    name, count, total_ns, p50_ns, p99_ns, size, estimate, error_ns, _timed, unseen = row
+    return CopyRow(name, count, total_ns, p50_ns, p99_ns, size, estimate, error_ns, unseen)
+
+
+def _tracer(number: int) -> tuple[str, bool]:
+    kind = number & ~_SIMULATED
+    return _TRACERS.get(kind, str(kind)), bool(number & _SIMULATED)
+
+
+def _process(row: _trace.Process) -> ProcessRow:
+    pid, name, number, launches, copies, unseen, kernel_ns, copy_ns = row[:8]
+    estimate, tracer_ns, cover, error = row[8:]
+    tracer, simulated = _tracer(number)
+    error_ns = int(error * (kernel_ns + copy_ns)) if estimate else 0
+    return ProcessRow(pid, name, tracer, launches, copies, kernel_ns, copy_ns, tracer_ns, *cover,
+                      unseen, estimate, error_ns, simulated)  # fmt: skip
+
+
+# A tracer's words are the job's: what they cannot mean becomes what is nearest.
+def _answer(row: _trace.Answer) -> TracerAnswer:
+    pid, name, number, wanted, applied, mode, phase, since_ns, switches, late, pinned = row[:11]
+    stepped_aside, holder, lease_ns = row[11:]
+    tracer, simulated = _tracer(number)
+    return TracerAnswer(
+        pid,
+        name,
+        tracer,
+        _MODES[mode] if mode < len(_MODES) else "off",
+        wanted == applied or stepped_aside,
+        _MODES[wanted & 3] if wanted else None,
+        wanted >> 8 & BUDGET_PPM_MAX,
+        _PHASES[phase] if phase < len(_PHASES) else "",
+        since_ns,
+        switches,
+        late,
+        pinned,
+        stepped_aside,
+        holder,
+        lease_ns,
+        simulated,
+    )
 
 
 def _by_total(row: KernelRow | CopyRow) -> tuple[int, str]:
@@ -404,7 +555,7 @@ def _by_total(row: KernelRow | CopyRow) -> tuple[int, str]:
 
 def _device(row: _trace.Device) -> DeviceRow:
     causes, estimate = row[4], row[5]
-    return DeviceRow(row[0], sum(causes), Causes(*causes), estimate)
+    return DeviceRow(row[0], sum(causes), Causes(*causes), estimate, row[10], row[11])
 
 
 def _clock(row: _trace.Device) -> ClockRow:

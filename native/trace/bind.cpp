@@ -75,10 +75,15 @@ struct Causes {
 	void know(unsigned device) { sk_causes_know(body.get(), device); }
 	void called(uint64_t at_ns) { sk_causes_called(body.get(), at_ns); }
 
-	void busy(uint64_t from, uint64_t to, uint32_t tid, uint8_t device, uint8_t kind)
+	void busy(uint64_t from, uint64_t to, uint32_t tid, uint8_t device, uint8_t kind,
+		  bool cover)
 	{
-		intervals.push_back({from, to, tid, device, kind, 0});
+		uint16_t flags = cover ? SK_INTERVAL_COVER : 0;
+
+		intervals.push_back({from, to, tid, device, kind, flags});
 	}
+
+	uint64_t unseen(unsigned device) const { return body->device[device].unseen_ns; }
 
 	void span(uint64_t from, uint64_t to, uint32_t tid, uint16_t state)
 	{
@@ -90,8 +95,9 @@ struct Causes {
 
 	void sweep(uint64_t frontier)
 	{
+		std::vector<sk_interval> scratch(intervals.size());
 		sk_causes_input input{intervals.data(), intervals.size(), spans.data(),
-				      spans.size()};
+				      spans.size(), scratch.data()};
 
 		sk_causes_sweep(body.get(), frontier, &input);
 		intervals.resize(input.interval_count);
@@ -180,6 +186,34 @@ public:
 		return sk_job_set_host_times(job_, tid, ns);
 	}
 
+	void control(uint32_t mode, uint32_t budget_ppm, uint64_t lease_ns, uint64_t now_ns)
+	{
+		sk_job_control(job_, mode, budget_ppm, lease_ns, now_ns);
+	}
+
+	/// What each tracer that is still heard of says of itself, and what it was told.
+	nb::list answers() const
+	{
+		const sk_fold_state *state = job_->fold.state;
+		nb::list all;
+
+		for (unsigned row = 0; row < state->segments_used; row++) {
+			const sk_reader *reader = job_->readers[row];
+
+			if (!reader)
+				continue;
+			const sk_reader_answer &said = reader->answer;
+
+			all.append(nb::make_tuple(
+				state->segments[row].pid,
+				text(state->processes[state->segments[row].process].comm),
+				said.tracer, reader->wanted, said.applied, said.mode, said.phase,
+				said.since_ns, said.switches, said.switches_late, said.pinned,
+				said.stepped_aside != 0, text(said.holder), reader->lease_ns));
+		}
+		return all;
+	}
+
 	nb::tuple drain(uint64_t now_ns) { return drained(now_ns, sk_job_drain); }
 	nb::tuple finish(uint64_t to_ns) { return drained(to_ns, sk_job_finish); }
 
@@ -189,11 +223,18 @@ public:
 		sk_fold_counters sum;
 		nb::dict all;
 
+		auto sums = std::make_unique<struct sk_job_sums>();
+
 		sk_job_counters(job_, &sum);
+		sk_job_sums(job_, sums.get());
 		all["mode"] = state->mode;
 		all["window"] = nb::make_tuple(state->causes.origin_ns, state->causes.frontier_ns);
-		add_rows(all);
+		add_rows(all, *sums);
 		all["devices"] = devices();
+		all["processes"] = processes(*sums);
+		all["events"] = events_seen();
+		all["windows"] = sum.windows;
+		all["profiler_ns"] = sum.profiler_ns;
 		all["loss"] = losses(sum);
 		all["cost"] =
 			nb::make_tuple(sum.launches + sum.copies, sum.tracer_ns, sum.thread_ns);
@@ -234,6 +275,11 @@ public:
 		uint64_t count = total - first < most ? total - first : most;
 		std::vector<sk_event> found(count);
 		int got = sk_events_copy(&job_->events, job_->store_fd, first, count, found.data());
+
+		for (int i = 0; i < got; i++) /* a row that has another name by now */
+			if (found[i].name < SK_FOLD_NAMES &&
+			    found[i].turn != job_->fold.state->turns[found[i].name])
+				found[i].name = 0;
 		size_t bytes = got > 0 ? (size_t)got * sizeof(sk_event) : 0;
 
 		return nb::make_tuple(first, total,
@@ -283,14 +329,13 @@ private:
 				      found.segments, found.fill);
 	}
 
-	static nb::tuple row(const char *name, const sk_stat &stat, uint64_t count, uint64_t bytes)
+	static nb::tuple row(const char *name, const sk_stat &stat, const struct sk_job_row &found,
+			     uint64_t bytes)
 	{
-		struct sk_stat_total total;
-
-		sk_stat_total(&stat, count, &total);
-		return nb::make_tuple(text(name), count, total.total_ns,
+		return nb::make_tuple(text(name), found.count, found.total_ns,
 				      quantile(stat.histogram, 500), quantile(stat.histogram, 990),
-				      bytes, total.estimate, total.error_ns, total.timed);
+				      bytes, found.estimate, found.error_ns, found.timed,
+				      found.unseen);
 	}
 
 	/// Names come from the job and may hold any bytes.
@@ -299,21 +344,27 @@ private:
 		return nb::steal(PyUnicode_DecodeUTF8(bytes, (Py_ssize_t)strlen(bytes), "replace"));
 	}
 
-	void add_rows(nb::dict &all) const
+	void add_rows(nb::dict &all, const struct sk_job_sums &sums) const
 	{
 		const sk_fold_state *state = job_->fold.state;
-		uint64_t kernels[SK_FOLD_NAMES], copies[SK_COPY_KINDS][2];
+		const struct sk_job_counts &counts = sums.counts;
 		nb::list kernel_rows, copy_rows;
+		struct sk_job_row found;
 
-		sk_job_counts(job_, kernels, copies);
-		for (unsigned i = 0; i < state->names_used; i++)
-			if (kernels[i])
+		for (unsigned i = 0; i < state->names_used; i++) {
+			sk_job_row(&sums, &state->kernels[i], counts.kernels[i],
+				   counts.kernels_unseen[i], &found);
+			if (found.count)
 				kernel_rows.append(
-					row(state->names[i], state->kernels[i], kernels[i], 0));
-		for (unsigned i = 0; i < SK_COPY_KINDS; i++)
-			if (copies[i][0])
+					row(state->names[i], state->kernels[i], found, 0));
+		}
+		for (unsigned i = 0; i < SK_COPY_KINDS; i++) {
+			sk_job_row(&sums, &state->copies[i], counts.copies[i],
+				   counts.copies_unseen[i], &found);
+			if (found.count)
 				copy_rows.append(row(sk_timeline_kind_name(i), state->copies[i],
-						     copies[i][0], copies[i][1]));
+						     found, counts.bytes[i]));
+		}
 		all["kernels"] = kernel_rows;
 		all["copies"] = copy_rows;
 	}
@@ -325,17 +376,55 @@ private:
 
 		for (unsigned i = 0; i < state->devices_used; i++) {
 			const struct sk_fold_device &from = state->devices[i];
-			uint64_t ns[SK_CAUSES];
+			struct sk_job_causes found;
 			nb::list causes;
-			bool estimate;
 
-			sk_job_causes(job_, i, ns, &estimate);
-			for (uint64_t each : ns)
+			sk_job_causes(job_, i, &found);
+			for (uint64_t each : found.ns)
 				causes.append(each);
 			rows.append(nb::make_tuple(
 				text(from.id), text(from.name), from.granted != 0,
-				state->causes.device[i].used != 0, nb::tuple(causes), estimate,
-				text(from.clock), from.offset_ns, from.drift_ppb, from.error_ns));
+				state->causes.device[i].used != 0, nb::tuple(causes),
+				found.estimate, text(from.clock), from.offset_ns, from.drift_ppb,
+				from.error_ns, found.error_ns, found.observed_ns));
+		}
+		return rows;
+	}
+
+	nb::list processes(const struct sk_job_sums &sums) const
+	{
+		const sk_fold_state *state = job_->fold.state;
+		nb::list rows;
+
+		for (unsigned i = 0; i < state->processes_used; i++) {
+			const struct sk_fold_process &from = state->processes[i];
+			struct sk_job_process found;
+			nb::list cover;
+
+			sk_job_process(job_, i, &found);
+			for (uint64_t each : from.cover_ns)
+				cover.append(each);
+			rows.append(nb::make_tuple(from.pid, text(from.comm), from.tracer,
+						   found.launches, found.copies, found.unseen,
+						   found.ns[0], found.ns[1], found.estimate,
+						   found.tracer_ns, nb::tuple(cover),
+						   sums.window_error));
+		}
+		return rows;
+	}
+
+	/// Host events by kind: (name, count, ns).
+	nb::list events_seen() const
+	{
+		nb::list rows;
+
+		for (unsigned i = 0; i < SK_FOLD_HOST_KINDS; i++) {
+			const struct sk_fold_event_sum &sum = job_->fold.state->events[i];
+
+			if (sum.count)
+				rows.append(nb::make_tuple(
+					sk_timeline_kind_name(SK_KIND_BARRIER + i), sum.count,
+					sum.ns));
 		}
 		return rows;
 	}
@@ -366,6 +455,13 @@ nb::dict layout()
 	at["device"] = sizeof(sk_segment_device);
 	at["names"] = offsetof(sk_segment, names);
 	at["name"] = sizeof(sk_segment_name);
+	at["window"] = offsetof(sk_segment, window);
+	at["windows_kept"] = (int)SK_SEGMENT_WINDOWS;
+	at["control"] = offsetof(sk_segment_header, control);
+	at["answer"] = offsetof(sk_segment_header, answer);
+	at["windows"] = offsetof(sk_segment_header, windows);
+	at["window_from"] = offsetof(sk_segment_header, window_from_ns);
+	at["vendor"] = offsetof(sk_segment_header, profiler_ns);
 	at["copies"] = offsetof(sk_segment, copies);
 	at["counts"] = offsetof(sk_segment, counts);
 	at["record"] = sizeof(sk_record);
@@ -403,7 +499,9 @@ NB_MODULE(_trace, module)
 		.def(nb::init<uint64_t>())
 		.def("know", &Causes::know)
 		.def("called", &Causes::called)
-		.def("busy", &Causes::busy)
+		.def("busy", &Causes::busy, nb::arg("from_ns"), nb::arg("to_ns"), nb::arg("tid"),
+		     nb::arg("device"), nb::arg("kind"), nb::arg("cover") = false)
+		.def("unseen", &Causes::unseen)
 		.def("span", &Causes::span)
 		.def("sweep", &Causes::sweep)
 		.def("read", &Causes::read, nb::arg("device"), nb::arg("ended") = false)
@@ -419,6 +517,8 @@ NB_MODULE(_trace, module)
 		.def("add_spans", &Job::add_spans)
 		.def("add_open", &Job::add_open)
 		.def("set_host_times", &Job::set_host_times)
+		.def("control", &Job::control)
+		.def("answers", &Job::answers)
 		.def("drain", &Job::drain)
 		.def("finish", &Job::finish)
 		.def("summary", &Job::summary)

@@ -26,10 +26,17 @@ static uint64_t overlap(uint64_t from, uint64_t to, uint64_t a, uint64_t b)
 static void become_idle(const struct sk_causes *causes, struct sk_causes_device *device,
 			uint64_t from)
 {
-	device->idle = 1;
+	device->idle = device->fresh = 1;
 	device->gap_ns = from;
+}
+
+/* Most gaps are over before anybody asks what all threads did in them. */
+static void clear_gap(const struct sk_causes *causes, struct sk_causes_device *device)
+{
 	/* Rows beyond the known threads have never been written. */
-	memset(device->gap, 0, sizeof(device->gap[0]) * causes->threads);
+	if (device->fresh)
+		memset(device->gap, 0, sizeof(device->gap[0]) * causes->threads);
+	device->fresh = 0;
 }
 
 void sk_causes_init(struct sk_causes *causes, uint64_t origin_ns)
@@ -50,6 +57,13 @@ void sk_causes_know(struct sk_causes *causes, unsigned device)
 	causes->device_known[device] = 1;
 }
 
+/* A sleep that kept no device waiting. */
+static void hold_sleep(uint64_t parts[SK_PARTS])
+{
+	parts[SK_PART_HELD] += parts[SK_CAUSE_BLOCKED - SK_CAUSE_ON_CPU];
+	parts[SK_CAUSE_BLOCKED - SK_CAUSE_ON_CPU] = 0;
+}
+
 /* What every thread slept so far in a gap of a device that was never used becomes held idle. */
 static void set_sleep_apart(struct sk_causes *causes)
 {
@@ -58,13 +72,8 @@ static void set_sleep_apart(struct sk_causes *causes)
 
 		if (!causes->device_known[d] || !device->idle || device->used)
 			continue;
-		for (unsigned t = 0; t < causes->threads; t++) {
-			uint64_t *parts = device->gap[t],
-				 *slept = &parts[SK_CAUSE_BLOCKED - SK_CAUSE_ON_CPU];
-
-			parts[SK_PART_HELD] += *slept;
-			*slept = 0;
-		}
+		for (unsigned t = 0; t < causes->threads; t++)
+			hold_sleep(device->gap[t]);
 	}
 }
 
@@ -230,22 +239,6 @@ void sk_causes_goes_on(struct sk_causes *causes, const struct sk_thread_span *op
 		causes->thread[t].open_ns = open->from_ns;
 }
 
-static int by_start(const void *left, const void *right)
-{
-	const struct sk_interval *a = left, *b = right;
-
-	return (a->from_ns > b->from_ns) - (a->from_ns < b->from_ns);
-}
-
-static int by_thread(const void *left, const void *right)
-{
-	const struct sk_thread_span *a = left, *b = right;
-
-	if (a->tid != b->tid)
-		return a->tid < b->tid ? -1 : 1;
-	return (a->from_ns > b->from_ns) - (a->from_ns < b->from_ns);
-}
-
 /* The spans of one thread, and how far a walk along them has come. */
 struct lane {
 	const struct sk_thread_span *spans;
@@ -258,6 +251,7 @@ struct sweep {
 	uint64_t from;
 	uint64_t to;
 	unsigned caller;
+	bool present[SK_CAUSES_ROWS]; /* devices that have intervals */
 	struct lane lanes[SK_CAUSES_THREADS];
 };
 
@@ -325,18 +319,23 @@ static void charge(const struct sk_causes *causes, uint64_t gap, unsigned t,
 }
 
 /* The gap that ends at `to` was ended by thread `t`. */
-static void close_gap(struct sweep *sweep, struct sk_causes_device *device, unsigned t, uint64_t to)
+static void close_gap(struct sweep *sweep, struct sk_causes_device *device, unsigned t, uint64_t to,
+		      bool called)
 {
 	static const uint64_t none[SK_PARTS];
 	const uint64_t *parts = none;
 
 	if (t != SK_NO_THREAD) {
+		if (device->fresh)
+			memset(device->gap[t], 0, sizeof(device->gap[t]));
 		add_parts(sweep, t, later(device->gap_ns, sweep->from), to, device->gap[t]);
 		parts = device->gap[t];
 		device->open[t] += parts[SK_PART_OPEN];
+		if (!device->used && !called)
+			hold_sleep(device->gap[t]);
 	}
 	charge(sweep->causes, to - device->gap_ns, t, parts, false, device->ns);
-	device->idle = 0;
+	device->idle = device->fresh = 0;
 }
 
 /* How far [from, to) reaches beyond `*end`, which becomes the later of both ends. */
@@ -362,23 +361,32 @@ static unsigned caller_of(struct sweep *sweep, uint32_t tid)
 static void settle(struct sweep *sweep, struct sk_causes_device *device,
 		   const struct sk_interval *interval, uint64_t from, uint64_t to)
 {
-	unsigned t = caller_of(sweep, interval->tid);
-	uint64_t *end = device->end_ns, kernel = 0, copy = 0, all;
+	bool cover = interval->flags & SK_INTERVAL_COVER;
+	unsigned t = cover && device->last != SK_NO_THREAD ? device->last
+							   : caller_of(sweep, interval->tid);
+	uint64_t *end = device->end_ns, kernel = 0, copy = 0, known = 0, all;
 
-	if (!device->idle && from > end[SK_BUSY_UNKNOWN])
-		become_idle(sweep->causes, device, end[SK_BUSY_UNKNOWN]);
+	if (!device->idle && from > end[SK_BUSY_UNSEEN])
+		become_idle(sweep->causes, device, end[SK_BUSY_UNSEEN]);
 	if (device->idle)
-		close_gap(sweep, device, t, from);
+		close_gap(sweep, device, t, from, !cover);
 	if (interval->busy <= SK_BUSY_KERNEL)
 		kernel = extend(&end[SK_BUSY_KERNEL], from, to);
 	if (interval->busy <= SK_BUSY_COPY)
 		copy = extend(&end[SK_BUSY_COPY], from, to);
-	all = extend(&end[SK_BUSY_UNKNOWN], from, to);
+	if (interval->busy <= SK_BUSY_UNKNOWN)
+		known = extend(&end[SK_BUSY_UNKNOWN], from, to);
+	all = extend(&end[SK_BUSY_UNSEEN], from, to);
 	/* A kernel over what was taken for copy or unknown time takes that time over. */
 	device->ns[SK_CAUSE_KERNEL] += kernel;
 	device->ns[SK_CAUSE_COPY] += copy - kernel;
-	device->ns[SK_CAUSE_NOT_OBSERVED] += all - copy;
-	if (t != SK_NO_THREAD && !interval->continued)
+	device->ns[SK_CAUSE_NOT_OBSERVED] += known - copy;
+	device->unseen_ns += all - known;
+	if (cover) {
+		device->hidden_ns += known;
+		return;
+	}
+	if (t != SK_NO_THREAD && !(interval->flags & SK_INTERVAL_CONTINUED))
 		device->last = (uint16_t)t;
 	device->used = 1;
 }
@@ -386,10 +394,11 @@ static void settle(struct sweep *sweep, struct sk_causes_device *device,
 /* After the last interval: what follows it, up to the frontier, is an open gap. */
 static void leave_open(struct sweep *sweep, struct sk_causes_device *device)
 {
-	if (!device->idle && device->end_ns[SK_BUSY_UNKNOWN] < sweep->to)
-		become_idle(sweep->causes, device, device->end_ns[SK_BUSY_UNKNOWN]);
+	if (!device->idle && device->end_ns[SK_BUSY_UNSEEN] < sweep->to)
+		become_idle(sweep->causes, device, device->end_ns[SK_BUSY_UNSEEN]);
 	if (!device->idle)
 		return;
+	clear_gap(sweep->causes, device);
 	for (unsigned t = 0; t < sweep->causes->threads; t++) {
 		sweep->lanes[t].next = 0;
 		add_parts(sweep, t, later(device->gap_ns, sweep->from), sweep->to, device->gap[t]);
@@ -404,7 +413,7 @@ static void sweep_device(struct sweep *sweep, unsigned d, const struct sk_causes
 		sweep->lanes[t].next = 0;
 	for (int kind = 0; kind < SK_BUSY_KINDS; kind++)
 		device->end_ns[kind] = later(device->end_ns[kind], sweep->from);
-	for (size_t i = 0; i < input->interval_count; i++) {
+	for (size_t i = 0; sweep->present[d] && i < input->interval_count; i++) {
 		const struct sk_interval *interval = &input->intervals[i];
 		uint64_t from = later(interval->from_ns, sweep->from);
 		uint64_t to = earlier(interval->to_ns, sweep->to);
@@ -438,7 +447,7 @@ static void keep_intervals(struct sk_causes_input *input, uint64_t frontier)
 			continue;
 		if (interval.from_ns < frontier) {
 			interval.from_ns = frontier;
-			interval.continued = 1;
+			interval.flags |= SK_INTERVAL_CONTINUED;
 		}
 		input->intervals[kept++] = interval;
 	}
@@ -460,13 +469,18 @@ static void keep_spans(struct sk_causes_input *input, uint64_t frontier)
 	input->span_count = kept;
 }
 
-static void cut_late(struct sk_causes *causes, struct sk_causes_input *input)
+static void cut_late(struct sk_causes *causes, struct sk_causes_input *input, bool *present)
 {
 	unsigned t = SK_NO_THREAD;
 
 	for (size_t i = 0; i < input->interval_count; i++) {
 		struct sk_interval *interval = &input->intervals[i];
 
+		present[interval->device] = true;
+		if (interval->flags & SK_INTERVAL_COVER) {
+			interval->from_ns = later(interval->from_ns, causes->frontier_ns);
+			continue;
+		}
 		/* Callers get their rows before the sweep, in which rows must stay. */
 		if (t == SK_NO_THREAD || causes->thread[t].tid != interval->tid)
 			t = know_thread(causes, interval->tid);
@@ -491,9 +505,9 @@ static void sweep_to(struct sk_causes *causes, uint64_t frontier_ns, struct sk_c
 
 	if (frontier_ns <= causes->frontier_ns)
 		return;
-	cut_late(causes, input);
-	qsort(input->intervals, input->interval_count, sizeof(*input->intervals), by_start);
-	qsort(input->spans, input->span_count, sizeof(*input->spans), by_thread);
+	cut_late(causes, input, sweep.present);
+	sk_causes_sort(input->intervals, input->interval_count, input->scratch);
+	sk_causes_sort_spans(input->spans, input->span_count);
 	index_spans(&sweep, input);
 	for (unsigned d = 0; d < SK_CAUSES_ROWS; d++)
 		if (causes->device_known[d])
@@ -516,27 +530,31 @@ void sk_causes_sweep(struct sk_causes *causes, uint64_t frontier_ns, struct sk_c
 void sk_causes_read(const struct sk_causes *causes, unsigned d, bool ended, uint64_t ret[SK_CAUSES])
 {
 	const struct sk_causes_device *device = &causes->device[d];
-	uint64_t gap = causes->frontier_ns - device->gap_ns;
+	uint64_t gap = causes->frontier_ns - device->gap_ns, parts[SK_PARTS];
 
 	memcpy(ret, device->ns, sizeof(device->ns));
+	if (!device->used) { /* whatever threads did, they did not keep it waiting */
+		memset(ret, 0, sizeof(device->ns));
+		ret[SK_CAUSE_NOT_OBSERVED] = device->hidden_ns;
+		ret[SK_CAUSE_HELD_IDLE] = causes->frontier_ns - causes->origin_ns -
+					  device->hidden_ns - device->unseen_ns;
+		return;
+	}
 	if (!device->idle)
 		return;
 	if (device->last == SK_NO_THREAD) {
-		ret[device->used ? SK_CAUSE_NOT_OBSERVED : SK_CAUSE_HELD_IDLE] += gap;
+		ret[SK_CAUSE_NOT_OBSERVED] += gap;
 		return;
 	}
-	uint64_t parts[SK_PARTS];
-
 	memcpy(parts, device->gap[device->last], sizeof(parts));
-	parts[SK_PART_HELD] += parts[SK_CAUSE_BLOCKED - SK_CAUSE_ON_CPU];
-	parts[SK_CAUSE_BLOCKED - SK_CAUSE_ON_CPU] = 0;
+	hold_sleep(parts);
 	charge(causes, gap, device->last, parts, ended, ret);
 }
 
 bool sk_causes_check(const struct sk_causes *causes)
 {
 	for (unsigned d = 0; d < SK_CAUSES_ROWS; d++) {
-		uint64_t ns[SK_CAUSES], sum = 0;
+		uint64_t ns[SK_CAUSES], sum = causes->device[d].unseen_ns;
 
 		if (!causes->device_known[d])
 			continue;

@@ -15,7 +15,14 @@
  *                 was never called is held idle. A thread that sleeps keeps nothing waiting where
  *                 no call is on its way: blocked in a gap that no call has ended, or before the job
  *                 first called any device (sk_causes_called), is held idle.
+<<<<<<< HEAD
+ * Time that a tracer was not looking on purpose is a gap's end as well: the part before it goes to
+ * the thread that called last. Such time is in no cause until it is estimated (unseen_ns).
+ * Invariant: the causes and the unseen time of a device add up to frontier - origin, always
+ * (sk_causes_check).
+=======
  * Invariant: the causes of a device add up to frontier - origin, always (sk_causes_check).
+>>>>>>> tracing
  * Spans may be late: the open state of a thread counts as not observed until its span comes, and
  * is then moved to where it belongs, exactly, if it joins the thread's previous span.
  * Memory: the caller's fixed block; plain data, so that a copy is a snapshot. Threads: one.
@@ -49,7 +56,13 @@ enum {
 	SK_NO_THREAD = 0xffff,
 };
 
-enum sk_busy { SK_BUSY_KERNEL, SK_BUSY_COPY, SK_BUSY_UNKNOWN, SK_BUSY_KINDS };
+/** Each takes over the time of those behind it. Unseen: left to an estimate by who asks. */
+enum sk_busy { SK_BUSY_KERNEL, SK_BUSY_COPY, SK_BUSY_UNKNOWN, SK_BUSY_UNSEEN, SK_BUSY_KINDS };
+
+enum {
+	SK_INTERVAL_CONTINUED = 1, /* the rest of one whose start is settled */
+	SK_INTERVAL_COVER = 2,	   /* nobody's call: time in which the device was not seen */
+};
 
 /** A device at work. */
 struct sk_interval {
@@ -57,8 +70,8 @@ struct sk_interval {
 	uint64_t to_ns;
 	uint32_t tid; /* who called */
 	uint8_t device;
-	uint8_t busy;	    /* enum sk_busy */
-	uint16_t continued; /* the rest of one whose start is settled */
+	uint8_t busy; /* enum sk_busy */
+	uint16_t flags;
 };
 static_assert(sizeof(struct sk_interval) == 24, "intervals have no padding");
 
@@ -87,9 +100,12 @@ struct sk_causes_thread {
 
 struct sk_causes_device {
 	uint64_t ns[SK_CAUSES];		/* settled */
-	uint64_t end_ns[SK_BUSY_KINDS]; /* end of kernels; of kernels and copies; of all */
+	uint64_t hidden_ns;		/* of not observed: unknown for want of a tracer */
+	uint64_t unseen_ns;		/* settled, and in no cause */
+	uint64_t end_ns[SK_BUSY_KINDS]; /* end of kernels; of kernels and copies; ... of all */
 	uint64_t gap_ns;		/* start of the gap that is open at the frontier */
-	uint16_t idle;			/* a gap is open */
+	uint8_t idle;			/* a gap is open */
+	uint8_t fresh;			/* and `gap` has not been cleared for it yet */
 	uint16_t last;			/* thread that called last, or SK_NO_THREAD */
 	uint32_t used;
 	uint64_t gap[SK_CAUSES_THREADS][SK_PARTS]; /* the open gap, as each thread saw it */
@@ -117,6 +133,7 @@ struct sk_causes_input {
 	size_t interval_count;
 	struct sk_thread_span *spans; /* only what sk_causes_add_span left to be settled */
 	size_t span_count;
+	struct sk_interval *scratch; /* room for as many intervals, or NULL */
 };
 
 /** Nothing known, all time from `origin_ns` on to be settled. */
@@ -141,6 +158,13 @@ bool sk_causes_joins(const struct sk_causes *causes, const struct sk_thread_span
 /** Remember that the state of an open span goes on, after it was taken in. */
 void sk_causes_goes_on(struct sk_causes *causes, const struct sk_thread_span *open);
 
+/** Order intervals by their start, those that start together as they were. Cheap where they nearly
+ * are in order. `scratch` has room for as many, or is NULL. */
+void sk_causes_sort(struct sk_interval *intervals, size_t count, struct sk_interval *scratch);
+
+/** Order spans by thread, and those of one thread by start. */
+void sk_causes_sort_spans(struct sk_thread_span *spans, size_t count);
+
 /** Settle everything up to `frontier_ns`; the input keeps what reaches beyond it. No interval
  * that starts earlier may come later, else it is cut and counted. */
 void sk_causes_sweep(struct sk_causes *causes, uint64_t frontier_ns, struct sk_causes_input *input);
@@ -160,10 +184,14 @@ struct sk_causes_estimate {
 	bool has_host; /* host[] has aggregates of the feeding threads, summed */
 	uint64_t host[4];
 	uint64_t host_longest_ns; /* observed life of the longest-lived of them */
+	uint64_t unseen_ns;	  /* in no cause yet: to be divided as the rest is */
+	uint64_t hidden_ns;	  /* of not observed: stays so */
+	bool by_window;		  /* what was not seen is all in `unseen_ns` and `missed_ns` */
+	uint64_t missed_ns;	  /* of busy time, in the time that is in a cause */
 };
 
 /** Replace exact causes by estimated ones where not every launch was timed, or split the gaps by
- * aggregates where there are no spans. The sum stays what it was. */
+ * aggregates where there are no spans. The sum becomes what it was and the unseen time. */
 void sk_causes_estimate(const struct sk_causes_estimate *estimate, uint64_t causes[SK_CAUSES]);
 
 #endif

@@ -84,96 +84,11 @@ static void settle_by_force(struct sk_job *job)
 		input->interval_count = keep;
 }
 
-static void add_interval(struct sk_job *job, const struct sk_interval *interval)
+void sk_job_add_interval(struct sk_job *job, const struct sk_interval *interval)
 {
 	if (job->input.interval_count == SK_JOB_WAITING_INTERVALS)
 		settle_by_force(job);
 	job->input.intervals[job->input.interval_count++] = *interval;
-}
-
-static bool record_sensible(const struct sk_record *record, const struct sk_fold_segment *segment,
-			    uint64_t index)
-{
-	return record->sequence == (uint32_t)index && record->kind <= SK_KIND_KERNEL &&
-	       record->device < SK_SEGMENT_DEVICES && segment->devices[record->device] &&
-	       record->name < SK_SEGMENT_NAMES && record->shift < SK_STAT_SHIFTS &&
-	       record->start_ns <= record->end_ns && record->end_ns < UINT64_C(1) << 62;
-}
-
-static void keep_event(struct sk_job *job, const struct sk_fold_segment *segment,
-		       const struct sk_record *record, unsigned device, unsigned name)
-{
-	struct sk_event event = {
-		.queued_ns = record->queued_ns,
-		.start_ns = record->start_ns,
-		.end_ns = record->end_ns,
-		.bytes = record->bytes,
-		.call_before = record->call_before,
-		.call_ns = record->call_ns,
-		.pid = segment->pid,
-		.tid = record->tid,
-		.name = (uint16_t)name,
-		.kind = record->kind,
-		.device = (uint8_t)device,
-		.queue = record->queue,
-		.shift = record->shift,
-	};
-
-	loss_of(job)[SK_LOSS_timeline_dropped] +=
-		sk_events_add(&job->events, job->store_fd, state_of(job)->records, &event);
-}
-
-static void fold_record(struct sk_job *job, const struct sk_fold_segment *segment,
-			const struct sk_record *record)
-{
-	bool kernel = record->kind == SK_KIND_KERNEL;
-	unsigned name = kernel ? segment->names[record->name] : record->kind;
-	unsigned device = segment->devices[record->device] - 1u;
-	struct sk_fold_device *row = &state_of(job)->devices[device];
-	uint64_t ns = record->end_ns - record->start_ns;
-	struct sk_interval interval = {.from_ns = record->start_ns,
-				       .to_ns = record->end_ns,
-				       .tid = record->tid,
-				       .device = (uint8_t)device,
-				       .busy = kernel ? SK_BUSY_KERNEL : SK_BUSY_COPY};
-
-	sk_stat_add(sk_fold_touch(&job->fold, kernel, name), ns, record->shift);
-	*(kernel ? &row->kernel_ns : &row->copy_ns) += ns << record->shift;
-	add_interval(job, &interval);
-	keep_event(job, segment, record, device, name);
-	state_of(job)->records++;
-}
-
-static void note_fill(struct sk_job *job, uint64_t waiting, uint32_t capacity)
-{
-	double fill = waiting < capacity ? (double)waiting / capacity : waiting > 0;
-
-	job->fill = fill > job->fill ? fill : job->fill;
-}
-
-static void drain_ring(struct sk_job *job, struct sk_reader *reader,
-		       struct sk_fold_segment *segment, unsigned slot)
-{
-	uint64_t head = job->view->slots[slot].head, tail = segment->tails[slot];
-
-	note_fill(job, head - tail, job->view->slots[slot].ring_records);
-	while (tail != head) {
-		int count = sk_reader_records(reader, job->view, slot, tail, job->records,
-					      SK_JOB_BATCH);
-
-		if (count <= 0) {
-			loss_of(job)[SK_LOSS_records_damaged]++;
-			tail = head;
-			break;
-		}
-		for (int i = 0; i < count; i++, tail++)
-			if (record_sensible(&job->records[i], segment, tail))
-				fold_record(job, segment, &job->records[i]);
-			else
-				loss_of(job)[SK_LOSS_records_damaged]++;
-	}
-	job->dirty = job->dirty || tail != segment->tails[slot];
-	segment->tails[slot] = tail;
 }
 
 static uint64_t earlier_call(uint64_t ns, uint64_t call_ns)
@@ -212,17 +127,46 @@ static void note_unfinished(struct sk_job *job, const struct sk_fold_segment *se
 							       (uint8_t)(segment->devices[row] - 1),
 						       .busy = SK_BUSY_UNKNOWN};
 			if (interval.from_ns < interval.to_ns)
-				add_interval(job, &interval);
+				sk_job_add_interval(job, &interval);
 		}
 }
 
 static uint64_t unfinished(const struct sk_fold_counters *counters)
 {
 	const uint64_t *loss = counters->loss;
-	uint64_t done = counters->made + loss[SK_LOSS_pending_full] + loss[SK_LOSS_failed] +
-			loss[SK_LOSS_unstamped];
+	uint64_t done = counters->made - counters->host_records + loss[SK_LOSS_pending_full] +
+			loss[SK_LOSS_failed] + loss[SK_LOSS_unstamped];
 
 	return counters->timed > done ? counters->timed - done : 0;
+}
+
+static void retire_counts(struct sk_job *job, const struct sk_fold_segment *segment,
+			  const struct sk_reader *reader, double unseen)
+{
+	for (unsigned from = 0; from < SK_SEGMENT_ROWS; from++) {
+		for (unsigned name = 0; name < SK_SEGMENT_NAMES; name++) {
+			uint64_t count = reader->counts[from][name];
+
+			if (!count)
+				continue;
+			struct sk_stat *stat =
+				sk_fold_touch(&job->fold, true, segment->names[name]);
+
+			stat->retired += count;
+			stat->retired_unseen += unseen * (double)count;
+		}
+		for (unsigned kind = 0; kind < SK_COPY_KINDS; kind++) {
+			const uint64_t *copies = reader->copies[from][kind];
+
+			if (!copies[0])
+				continue;
+			struct sk_stat *stat = sk_fold_touch(&job->fold, false, kind);
+
+			stat->retired += copies[0];
+			stat->retired_bytes += copies[1];
+			stat->retired_unseen += unseen * (double)copies[0];
+		}
+	}
 }
 
 /* A segment's own counts go into the fold; its file is removed after the commit. */
@@ -231,22 +175,19 @@ static void retire(struct sk_job *job, unsigned row)
 	struct sk_fold_state *state = state_of(job);
 	struct sk_fold_segment *segment = &state->segments[row];
 	struct sk_reader *reader = job->readers[row];
+	struct sk_fold_process *process = &state->processes[segment->process];
+	uint64_t calls = reader->counters.launches + reader->counters.copies;
+	double unseen = sk_job_unseen(reader, segment);
 
+	reader->counters.host_records = segment->host_records;
 	reader->counters.loss[SK_LOSS_unfinished] = unfinished(&reader->counters);
 	sk_fold_counters_add(&state->retired, &reader->counters);
-	for (unsigned from = 0; from < SK_SEGMENT_ROWS; from++) {
-		for (unsigned name = 0; name < SK_SEGMENT_NAMES; name++)
-			if (reader->counts[from][name])
-				sk_fold_touch(&job->fold, true, segment->names[name])->retired +=
-					reader->counts[from][name];
-		for (unsigned kind = 0; kind < SK_COPY_KINDS; kind++)
-			if (reader->copies[from][kind][0]) {
-				struct sk_stat *stat = sk_fold_touch(&job->fold, false, kind);
-
-				stat->retired += reader->copies[from][kind][0];
-				stat->retired_bytes += reader->copies[from][kind][1];
-			}
-	}
+	retire_counts(job, segment, reader, unseen);
+	process->launches += reader->counters.launches;
+	process->copies += reader->counters.copies;
+	process->tracer_ns += reader->counters.tracer_ns;
+	process->unseen += (uint64_t)(unseen * (double)calls + 0.5);
+	sk_job_finish_windows(segment, &state->clusters);
 	segment->state = SK_SEGMENT_RETIRED;
 	sk_reader_close(reader);
 	free(reader);
@@ -265,6 +206,21 @@ static void check_alive(struct sk_job *job, struct sk_reader *reader,
 	}
 }
 
+/* Before it, nothing more of this segment will come that is not in its rings by now. */
+static void hold_back(struct sk_job *job, struct sk_reader *reader, struct sk_fold_segment *segment,
+		      uint64_t *watermark)
+{
+	uint64_t covered = sk_job_cover(job, reader, segment);
+
+	if (reader->dead)
+		return;
+	uint64_t oldest = oldest_of(job->view, job->now_ns);
+
+	reader->holds_back = oldest < job->now_ns;
+	oldest = covered < oldest ? covered : oldest;
+	*watermark = oldest < *watermark ? oldest : *watermark;
+}
+
 static int load(struct sk_job *job, struct sk_reader *reader, struct sk_fold_segment *segment,
 		uint64_t *watermark)
 {
@@ -272,12 +228,8 @@ static int load(struct sk_job *job, struct sk_reader *reader, struct sk_fold_seg
 
 	if (error)
 		return error;
-	if (!reader->dead) {
-		uint64_t oldest = oldest_of(job->view, job->now_ns);
-
-		reader->holds_back = oldest < job->now_ns;
-		*watermark = oldest < *watermark ? oldest : *watermark;
-	}
+	map_devices(job, segment);
+	hold_back(job, reader, segment, watermark);
 	/* Heads after the oldest launches in flight: what left that list meanwhile is in a ring. */
 	error = sk_reader_load_slots(reader, job->view);
 	if (error)
@@ -286,7 +238,37 @@ static int load(struct sk_job *job, struct sk_reader *reader, struct sk_fold_seg
 		sk_causes_called(&state_of(job)->causes, job->view->header.created_ns);
 	map_devices(job, segment);
 	map_names(job, reader, segment);
-	return sk_reader_load_counts(reader, job->view);
+	error = sk_reader_load_counts(reader, job->view);
+	sk_job_clean_text(reader->answer.holder, sizeof(reader->answer.holder));
+	return error;
+}
+
+/* A third of the lease has gone by, or something else is wanted. */
+static void tell_tracer(struct sk_job *job, struct sk_reader *reader)
+{
+	uint64_t lease = job->now_ns + job->lease_ns;
+
+	if (!job->wanted ||
+	    (reader->wanted == job->wanted && lease < reader->lease_ns + job->lease_ns / 3))
+		return;
+	loss_of(job)[SK_LOSS_segments_damaged] +=
+		sk_reader_control(reader, job->wanted, lease) != 0;
+}
+
+void sk_job_control(struct sk_job *job, uint32_t mode, uint32_t budget_ppm, uint64_t lease_ns,
+		    uint64_t now_ns)
+{
+	uint32_t said = mode | budget_ppm << 8;
+
+	job->now_ns = now_ns;
+	job->lease_ns = lease_ns;
+	if (!job->wanted) /* an earlier agent may have counted as well */
+		job->control_serial = (uint32_t)(now_ns >> 10);
+	if (!job->wanted || (uint32_t)job->wanted != said)
+		job->wanted = said | (uint64_t)++job->control_serial << 32;
+	for (unsigned row = 0; row < SK_FOLD_SEGMENTS; row++)
+		if (job->readers[row])
+			tell_tracer(job, job->readers[row]);
 }
 
 static void drain_segment(struct sk_job *job, unsigned row, uint64_t *watermark)
@@ -303,9 +285,12 @@ static void drain_segment(struct sk_job *job, unsigned row, uint64_t *watermark)
 		return;
 	}
 	for (uint32_t slot = 0; slot < job->view->header.slots_used; slot++)
-		drain_ring(job, reader, segment, slot);
-	if (!reader->dead)
+		sk_job_drain_ring(job, reader, segment, slot);
+	sk_job_contend(job, reader, segment);
+	if (!reader->dead) {
+		tell_tracer(job, reader);
 		return;
+	}
 	note_unfinished(job, segment);
 	retire(job, row);
 }

@@ -27,7 +27,9 @@ static void weigh_gaps(const struct sk_causes_estimate *estimate, uint64_t windo
 	for (int gap = 0; gap < GAPS; gap++)
 		weights[gap] = causes[SK_CAUSE_ON_CPU + gap];
 	if (!estimate->has_host) {
-		*blocked = lessened(*blocked, lessened(busy, seen_busy));
+		/* Of windows in which everything was timed, the gaps are as they were. */
+		*blocked = lessened(*blocked, estimate->by_window ? estimate->missed_ns
+								  : lessened(busy, seen_busy));
 		return;
 	}
 	for (int gap = 0; gap < GAPS; gap++)
@@ -59,6 +61,9 @@ void sk_causes_estimate(const struct sk_causes_estimate *estimate, uint64_t caus
 
 	for (int cause = 0; cause < SK_CAUSES; cause++)
 		window += causes[cause];
+	/* What no tracer could see stays apart from what can be estimated. */
+	causes[SK_CAUSE_NOT_OBSERVED] -= estimate->hidden_ns;
+	window += estimate->unseen_ns - estimate->hidden_ns;
 	/* Overlapping work adds up to more than there is time. */
 	if (kernel > window || copy > window - kernel) {
 		unsigned __int128 all = (unsigned __int128)kernel + copy;
@@ -74,4 +79,5 @@ void sk_causes_estimate(const struct sk_causes_estimate *estimate, uint64_t caus
 	for (int cause = 0; cause < SK_CAUSES; cause++)
 		sum += causes[cause];
 	assert(sum == window);
+	causes[SK_CAUSE_NOT_OBSERVED] += estimate->hidden_ns;
 }

@@ -31,7 +31,10 @@ struct sk_event {
 	uint8_t device;
 	uint16_t queue;
 	uint8_t shift;
-	uint8_t reserved[9];
+	uint8_t flags;
+	uint32_t correlation;
+	uint8_t turn; /* of the row `name`: another name may have it by now */
+	uint8_t reserved[3];
 };
 static_assert(sizeof(struct sk_event) == 64, "events keep their stride");
 

@@ -262,12 +262,87 @@ unsigned sk_fold_name(struct sk_fold *fold, const char *text)
 	for (unsigned row = 1; row < state->names_used; row++)
 		if (!strcmp(state->names[row], text))
 			return row;
-	if (state->names_used == SK_FOLD_NAMES) {
-		state->retired.loss[SK_LOSS_job_names_refused]++;
+	if (state->names_used == SK_FOLD_NAMES)
 		return 0;
-	}
 	strncpy(state->names[state->names_used], text, SK_SEGMENT_NAME_BYTES - 1);
 	return state->names_used++;
+}
+
+/* The row whose name has had the least device time, what it may be missing included. */
+static unsigned least_row(const struct sk_fold_state *state, uint64_t *ret)
+{
+	unsigned least = 0;
+
+	*ret = UINT64_MAX;
+	for (unsigned row = 1; row < state->names_used; row++) {
+		const struct sk_stat *stat = &state->kernels[row];
+		uint64_t ns = sk_stat_weighted_ns(stat) + stat->missing_ns;
+
+		if (ns < *ret) {
+			least = row;
+			*ret = ns;
+		}
+	}
+	return least;
+}
+
+/* Every name of every process that had `row` now counts as "(other)". */
+static void forget_row(struct sk_fold_state *state, unsigned row)
+{
+	for (unsigned s = 0; s < state->segments_used; s++)
+		for (unsigned name = 0; name < SK_SEGMENT_NAMES; name++)
+			if (state->segments[s].names[name] == row)
+				state->segments[s].names[name] = 0;
+}
+
+/* Space-saving (Metwally, Agrawal, El Abbadi, 2005), by device time: the newcomer may have had as
+ * much before as the one it replaces. So a name with more than a 255th of all device time has a
+ * row, and what a row shows lacks at most `missing_ns`. */
+unsigned sk_fold_contend(struct sk_fold *fold, const char *text, uint64_t ns)
+{
+	struct sk_fold_state *state = fold->state;
+	unsigned row = sk_fold_name(fold, text);
+	uint64_t least_ns;
+
+	if (row || !ns)
+		return row;
+	row = least_row(state, &least_ns);
+	struct sk_stat *stat = sk_fold_touch(fold, true, row);
+	struct sk_stat *other = sk_fold_touch(fold, true, 0);
+	uint64_t changed = stat->changed;
+
+	sk_stat_merge(other, stat);
+	forget_row(state, row);
+	memset(stat, 0, sizeof(*stat));
+	stat->changed = changed;
+	stat->missing_ns = least_ns + ns;
+	state->turns[row]++;
+	memset(state->names[row], 0, sizeof(state->names[row]));
+	strncpy(state->names[row], text, SK_SEGMENT_NAME_BYTES - 1);
+	state->retired.loss[SK_LOSS_job_names_refused]++;
+	return row;
+}
+
+unsigned sk_fold_process(struct sk_fold *fold, uint32_t pid, uint64_t starttime, const char *comm)
+{
+	struct sk_fold_state *state = fold->state;
+	unsigned row = 0;
+
+	while (row < state->processes_used && row < SK_FOLD_PROCESSES - 1 &&
+	       (state->processes[row].pid != pid || state->processes[row].starttime != starttime))
+		row++;
+	if (row == state->processes_used)
+		state->processes_used++;
+	struct sk_fold_process *process = &state->processes[row];
+
+	if (row == SK_FOLD_PROCESSES - 1) {
+		strcpy(process->comm, "(other)");
+		return row;
+	}
+	process->pid = pid;
+	process->starttime = starttime;
+	memcpy(process->comm, comm, sizeof(process->comm));
+	return row;
 }
 
 unsigned sk_fold_device(struct sk_fold *fold, const char *id)

@@ -18,15 +18,17 @@
 #include "trace/loss.h"
 #include "trace/segment.h"
 #include "trace/stat.h"
+#include "trace/windows.h"
 
 enum {
-	SK_FOLD_VERSION = 3,
+	SK_FOLD_VERSION = 4,
 	SK_FOLD_SEGMENTS = 256,	     /* processes with a segment at once */
 	SK_FOLD_NAMES = 256,	     /* kernel names of a job; 0 is "(other)" */
 	SK_FOLD_INTERVALS = 1 << 16, /* device work that waits to be settled */
 	SK_FOLD_SPANS = 1 << 14,
 	SK_FOLD_PROCESSES = 256, /* named in the timeline */
 	SK_FOLD_HOST = 256,	 /* threads with aggregates */
+	SK_FOLD_HOST_KINDS = SK_KINDS - SK_KIND_BARRIER,
 };
 
 enum sk_segment_state {
@@ -42,6 +44,16 @@ struct sk_fold_segment {
 	uint64_t starttime; /* of the process, clock ticks since boot */
 	uint32_t number;    /* a process has one segment per program it executes */
 	uint32_t names_read;
+	uint32_t process;      /* its row */
+	uint32_t window_mode;  /* mode in which it was made, enum sk_mode */
+	uint64_t windows_read; /* of its window ring */
+	uint64_t covered_ns;   /* how much was seen is known up to here; 0: of no moment yet */
+	uint64_t weighted;     /* launches and copies that its folded records stand for */
+	uint64_t host_records; /* folded records of neither */
+	uint64_t cover_ns[SK_COVERS];
+	uint64_t drawn;				       /* windows ever in `window` */
+	struct sk_window_sums window[SK_WINDOWS_KEPT]; /* the newest that were drawn */
+	struct sk_window_sums before;		       /* the one before those */
 	uint64_t tails[SK_SEGMENT_SLOTS];
 	uint8_t devices[SK_SEGMENT_DEVICES]; /* row in the job + 1; 0 not seen yet */
 	uint16_t names[SK_SEGMENT_NAMES];
@@ -54,15 +66,31 @@ struct sk_fold_device {
 	int64_t offset_ns;
 	int64_t drift_ppb;
 	uint64_t error_ns;
-	uint64_t kernel_ns; /* weighted device time of what was timed */
-	uint64_t copy_ns;
+	uint64_t busy_ns[2];	 /* device time of timed kernels and copies */
+	uint64_t weighted_ns[2]; /* and of the launches that they stand for */
 	uint32_t granted;
 	uint32_t reserved;
 };
 
+/** One process of the job, whatever programs it executed; the last row is for all beyond. */
 struct sk_fold_process {
 	uint32_t pid;
+	uint32_t tracer; /* enum sk_tracer_kind of its newest segment */
+	uint64_t starttime;
 	char comm[16];
+	uint64_t weighted;	 /* launches and copies that folded records stand for */
+	uint64_t weighted_ns[2]; /* device time of those kernels and copies */
+	uint64_t launches;	 /* of its segments that are gone */
+	uint64_t copies;
+	uint64_t unseen; /* of those, estimated in blind windows */
+	uint64_t tracer_ns;
+	uint64_t cover_ns[SK_COVERS];
+};
+
+/** Events that keep no device busy. */
+struct sk_fold_event_sum {
+	uint64_t count;
+	uint64_t ns;
 };
 
 /** What a thread did, in total, in the order of span states. */
@@ -81,7 +109,10 @@ struct sk_fold_counters {
 	uint64_t lost_ns; /* device time of records that found the ring full */
 	uint64_t tracer_ns;
 	uint64_t thread_ns;
+	uint64_t profiler_ns;
 	uint64_t command_buffers;
+	uint64_t windows;
+	uint64_t host_records;
 	uint64_t loss[SK_LOSS_COUNT];
 };
 
@@ -102,6 +133,9 @@ struct sk_fold_state {
 	uint32_t host_used;
 	uint32_t reserved;
 	struct sk_fold_counters retired; /* of processes that are gone; loss: also the agent's */
+	struct sk_fold_event_sum events[SK_FOLD_HOST_KINDS]; /* from SK_KIND_BARRIER on */
+	struct sk_clusters clusters;
+	uint8_t turns[SK_FOLD_NAMES]; /* names a row has had before; kept records are told by it */
 	struct sk_fold_host host[SK_FOLD_HOST];
 	struct sk_fold_process processes[SK_FOLD_PROCESSES];
 	struct sk_fold_device devices[SK_CAUSES_DEVICES];
@@ -135,6 +169,13 @@ struct sk_stat *sk_fold_touch(struct sk_fold *fold, bool kernel, unsigned row);
 
 /** Row of a kernel name, 0 when the table is full. `text` is taken as it is, ended by a zero. */
 unsigned sk_fold_name(struct sk_fold *fold, const char *text);
+
+/** A name without a row has had `ns` of device time: it takes the place of the name that had the
+ * least, whose sums go to "(other)". The row, or 0 when it is to have none. */
+unsigned sk_fold_contend(struct sk_fold *fold, const char *text, uint64_t ns);
+
+/** Row of a process; the last one stands for all that have none. */
+unsigned sk_fold_process(struct sk_fold *fold, uint32_t pid, uint64_t starttime, const char *comm);
 
 /** Row of a device by id, or SK_NO_DEVICE when the table is full. */
 unsigned sk_fold_device(struct sk_fold *fold, const char *id);

@@ -34,17 +34,13 @@ static bool is_bad(const struct sk_job *job, ino_t inode)
 	return false;
 }
 
-static void note_process(struct sk_job *job, uint32_t pid)
+static void note_process(struct sk_job *job, struct sk_fold_segment *segment)
 {
-	struct sk_fold_state *state = state_of(job);
 	char *comm = job->view->header.comm;
 
-	if (state->processes_used == SK_FOLD_PROCESSES)
-		return; /* shown without a name */
 	sk_job_clean_text(comm, sizeof(job->view->header.comm));
-	state->processes[state->processes_used].pid = pid;
-	memcpy(state->processes[state->processes_used++].comm, comm,
-	       sizeof(job->view->header.comm));
+	segment->process = sk_fold_process(&job->fold, segment->pid, segment->starttime, comm);
+	state_of(job)->processes[segment->process].tracer = job->view->header.tracer;
 }
 
 static struct sk_fold_segment *find_segment(struct sk_fold_state *state, uint32_t pid,
@@ -98,7 +94,7 @@ static void admit(struct sk_job *job, const struct dirent *entry,
 		state->segments_seen++;
 		job->readers[segment - state->segments] = reader;
 		job->dirty = true;
-		note_process(job, segment->pid);
+		note_process(job, segment);
 		return;
 	}
 	if (reader)

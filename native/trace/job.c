@@ -22,7 +22,11 @@ static int allocate(struct sk_job *job)
 	job->records = calloc(SK_JOB_BATCH, sizeof(*job->records));
 	job->input.intervals = calloc(SK_JOB_WAITING_INTERVALS, sizeof(struct sk_interval));
 	job->input.spans = calloc(SK_JOB_WAITING_SPANS, sizeof(struct sk_thread_span));
-	return job->view && job->records && job->input.intervals && job->input.spans ? 0 : -ENOMEM;
+	job->input.scratch = calloc(SK_JOB_WAITING_INTERVALS, sizeof(struct sk_interval));
+	return job->view && job->records && job->input.intervals && job->input.spans &&
+			       job->input.scratch
+		       ? 0
+		       : -ENOMEM;
 }
 
 /* What waited to be settled when the fold was last committed. */
@@ -193,6 +197,7 @@ void sk_job_close(struct sk_job *job)
 	free(job->view);
 	free(job->records);
 	free(job->input.intervals);
+	free(job->input.scratch);
 	free(job->input.spans);
 	if (job->folder_fd >= 0)
 		close(job->folder_fd);

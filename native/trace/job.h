@@ -40,8 +40,14 @@ struct sk_job {
 	bool folder_quiet;	  /* nothing can hide behind that stamp */
 	uint64_t refused;	  /* by the latest scan */
 	bool dirty;		  /* the state differs from the file */
-	bool ended;		  /* no process of the job remains */
-	double fill;		  /* fullest ring seen by this drain */
+	uint64_t wanted;   /* of the tracers: struct sk_segment_control; 0: as they were started */
+	uint64_t lease_ns; /* length */
+	uint32_t control_serial;
+	bool ended;	  /* no process of the job remains */
+	double fill;	  /* fullest ring seen by this drain */
+	bool no_timeline; /* for measurements: records are folded and not kept */
+	bool nameless_any;
+	uint64_t nameless[SK_SEGMENT_NAMES]; /* device time of a segment's names without a row */
 	ino_t bad[SK_JOB_BAD];
 	unsigned bad_used;
 };
@@ -84,16 +90,73 @@ int sk_job_drain(struct sk_job *job, uint64_t now_ns, struct sk_job_drained *ret
 /** The last drain: every process is gone, the window ends at `to_ns`, segments are removed. */
 int sk_job_finish(struct sk_job *job, uint64_t to_ns, struct sk_job_drained *ret);
 
+/** What tracers are to do from now on, those of processes to come included, for as long as somebody
+ * drains at least every `lease_ns`. */
+void sk_job_control(struct sk_job *job, uint32_t mode, uint32_t budget_ppm, uint64_t lease_ns,
+		    uint64_t now_ns);
+
 /** Exact sums over the processes that are gone and those that are not. */
 void sk_job_counters(const struct sk_job *job, struct sk_fold_counters *ret);
 
-/** Exact launches by the job's name rows, and count and bytes by copy kind. */
-void sk_job_counts(const struct sk_job *job, uint64_t kernels[SK_FOLD_NAMES],
-		   uint64_t copies[SK_COPY_KINDS][2]);
+/** Launches by the job's name rows and copies by kind: counted, and estimated in blind windows. */
+struct sk_job_counts {
+	uint64_t kernels[SK_FOLD_NAMES];
+	uint64_t copies[SK_COPY_KINDS];
+	uint64_t bytes[SK_COPY_KINDS];
+	double kernels_unseen[SK_FOLD_NAMES];
+	double copies_unseen[SK_COPY_KINDS];
+};
 
-/** Causes of a device; `*estimate` is set when they are not exact. */
-void sk_job_causes(const struct sk_job *job, unsigned device, uint64_t ret[SK_CAUSES],
-		   bool *estimate);
+/** Everything that estimates of a job are made of; of arrays of two, kernels and copies. */
+struct sk_job_sums {
+	struct sk_job_counts counts;
+	double window_error; /* relative, 95 %, of what windows do not show; 0 without windows */
+	uint64_t ns[2];	     /* estimated device time */
+	double error_ns[2];
+};
+
+/** One kernel name or copy kind. `count` is what was counted. */
+struct sk_job_row {
+	uint64_t count;
+	uint64_t unseen; /* estimated beside it, in blind windows */
+	uint64_t timed;
+	uint64_t total_ns; /* of both */
+	uint64_t error_ns;
+	bool estimate;
+};
+
+struct sk_job_process {
+	uint64_t launches;
+	uint64_t copies;
+	uint64_t unseen; /* of both, estimated in blind windows */
+	uint64_t ns[2];
+	uint64_t tracer_ns;
+	bool estimate;
+};
+
+struct sk_job_causes {
+	uint64_t ns[SK_CAUSES];
+	uint64_t error_ns;    /* of the busy time */
+	uint64_t observed_ns; /* time in which the device was watched */
+	bool estimate;
+};
+
+void sk_job_counts(const struct sk_job *job, struct sk_job_counts *ret);
+
+void sk_job_sums(const struct sk_job *job, struct sk_job_sums *ret);
+
+/** What is said of one name or kind. */
+void sk_job_row(const struct sk_job_sums *sums, const struct sk_stat *stat, uint64_t count,
+		double unseen, struct sk_job_row *ret);
+
+/** What is said of the process in a row. */
+void sk_job_process(const struct sk_job *job, unsigned index, struct sk_job_process *ret);
+
+/** Drawn windows of all processes. */
+void sk_job_clusters(const struct sk_job *job, struct sk_clusters *ret);
+
+/** Causes of a device; they add up to the window. */
+void sk_job_causes(const struct sk_job *job, unsigned device, struct sk_job_causes *ret);
 
 void sk_job_close(struct sk_job *job);
 

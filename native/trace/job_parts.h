@@ -22,6 +22,27 @@ static inline uint64_t *loss_of(struct sk_job *job)
 /** End text from the job's file, and free it of what would disturb a terminal. */
 void sk_job_clean_text(char *text, size_t bytes);
 
+/** Device work, or time in which it was not seen, that is to be settled. */
+void sk_job_add_interval(struct sk_job *job, const struct sk_interval *interval);
+
+/** Take in the windows of a segment whose header is in the view. Up to the result it is known what
+ * was seen; records come after it. */
+uint64_t sk_job_cover(struct sk_job *job, struct sk_reader *reader,
+		      struct sk_fold_segment *segment);
+
+/** Add the drawn windows that a segment still keeps. */
+void sk_job_finish_windows(const struct sk_fold_segment *segment, struct sk_clusters *ret);
+
+/** Launches of a segment in blind windows, as a part of those that were counted. */
+double sk_job_unseen(const struct sk_reader *reader, const struct sk_fold_segment *segment);
+
+/** Fold what one ring holds. */
+void sk_job_drain_ring(struct sk_job *job, struct sk_reader *reader,
+		       struct sk_fold_segment *segment, unsigned slot);
+
+/** Names of a segment that have no row, and had device time since the last call, ask for one. */
+void sk_job_contend(struct sk_job *job, struct sk_reader *reader, struct sk_fold_segment *segment);
+
 /** Give a row and a reader to every new segment in the folder. */
 void sk_job_scan(struct sk_job *job);
 

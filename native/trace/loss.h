@@ -18,14 +18,17 @@
 	X(names_refused)    /* counted as "(other)": more than 255 names in one process */         \
 	X(devices_refused)  /* queues not timed: more than 16 devices */                           \
 	X(queues_refused)   /* queues not timed: more than 4,096 queues */                         \
-	X(clock_mismatches) /* stamps outside of their call */
+	X(clock_mismatches) /* stamps outside of their call */                                     \
+	X(vendor_dropped)   /* records that the vendor's own profiler lost */
 
 /* Counted by the agent: */
 #define SK_LOSSES_IN_FOLD(X)                                                                       \
 	X(records_damaged)   /* published records that made no sense */                            \
 	X(segments_refused)  /* more than 256 processes with a segment at once, or no memory */    \
 	X(segments_damaged)  /* files that are no segments, or changed under the reader */         \
-	X(job_names_refused) /* names counted as "(other)": more than 255 in the job */            \
+	X(job_names_refused) /* names whose row went to one with more device time */               \
+	X(windows_lost)	     /* closed unread: how much was seen meanwhile is not known */         \
+	X(windows_damaged)   /* windows that made no sense */                                      \
 	X(late_intervals)    /* device work that came after its time was settled */                \
 	X(broken_spans)	     /* thread time missing between two spans */                           \
 	X(spans_dropped)     /* more spans waiting than there is room for */                       \

@@ -99,6 +99,36 @@ int sk_reader_load_names(struct sk_reader *reader, struct sk_segment *view, uint
 			 base + to * sizeof(view->names[0]));
 }
 
+int sk_reader_load_windows(struct sk_reader *reader, struct sk_segment *view)
+{
+	size_t base = offsetof(struct sk_segment, window);
+
+	return copy_part(reader, view, base, base + sizeof(view->window));
+}
+
+static int put(struct sk_reader *reader, uint64_t value, size_t at)
+{
+	size_t base = offsetof(struct sk_segment_header, control);
+
+	return pwrite(reader->fd, &value, sizeof(value), (off_t)(base + at)) == sizeof(value)
+		       ? 0
+		       : -EBADMSG;
+}
+
+int sk_reader_control(struct sk_reader *reader, uint64_t wanted, uint64_t lease_ns)
+{
+	/* The lease first: what is wanted is never seen under one that has expired. */
+	int error = put(reader, lease_ns, offsetof(struct sk_segment_control, lease_ns));
+
+	if (!error && wanted != reader->wanted)
+		error = put(reader, wanted, offsetof(struct sk_segment_control, wanted));
+	if (error)
+		return error;
+	reader->wanted = wanted;
+	reader->lease_ns = lease_ns;
+	return 0;
+}
+
 static int open_checked(struct sk_reader *reader, int folder_fd, const char *name, uid_t owner)
 {
 	struct stat status;
@@ -151,6 +181,23 @@ static void add_slot(struct sk_fold_counters *sum, uint64_t head,
 	sum->loss[SK_LOSS_unstamped] += slot->unstamped;
 }
 
+static void load_answer(struct sk_reader *reader, const struct sk_segment_header *header)
+{
+	struct sk_reader_answer *to = &reader->answer;
+
+	*to = (struct sk_reader_answer){.applied = header->answer.applied,
+					.since_ns = header->answer.since_ns,
+					.switches = header->answer.switches,
+					.switches_late = header->answer.switches_late,
+					.pinned = header->answer.pinned,
+					.mode = header->answer.mode,
+					.phase = header->answer.phase,
+					.tracer = header->tracer,
+					.stepped_aside = header->stepped_aside};
+	memcpy(to->holder, header->holder, sizeof(to->holder));
+	to->holder[sizeof(to->holder) - 1] = 0;
+}
+
 static int load_row(struct sk_reader *reader, struct sk_segment *view, unsigned row)
 {
 	size_t counts = offsetof(struct sk_segment, counts) + row * sizeof(view->counts[0]);
@@ -179,7 +226,10 @@ int sk_reader_load_counts(struct sk_reader *reader, struct sk_segment *view)
 	if (!error && header->threads_refused != reader->rows_seen[SK_SEGMENT_SLOTS])
 		error = load_row(reader, view, SK_SEGMENT_SLOTS);
 	reader->rows_seen[SK_SEGMENT_SLOTS] = header->threads_refused;
+	load_answer(reader, header);
 	sum->command_buffers = header->command_buffers;
+	sum->profiler_ns = header->profiler_ns;
+	sum->loss[SK_LOSS_vendor_dropped] = header->vendor_dropped;
 	sum->loss[SK_LOSS_threads_refused] = header->threads_refused;
 	sum->loss[SK_LOSS_names_refused] = header->names_refused;
 	sum->loss[SK_LOSS_devices_refused] = header->devices_refused;

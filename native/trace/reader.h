@@ -15,6 +15,29 @@
 
 #include <sys/types.h>
 
+/** The open window of a segment, and when it was looked at. */
+struct sk_reader_open {
+	uint64_t windows;
+	uint64_t from_ns;
+	uint32_t mode;
+	uint32_t phase;
+	uint64_t seen_ns;
+};
+
+/** What a tracer says of itself. */
+struct sk_reader_answer {
+	uint64_t applied;
+	uint64_t since_ns;
+	uint64_t switches;
+	uint64_t switches_late;
+	uint64_t pinned;
+	uint32_t mode;
+	uint32_t phase;
+	uint32_t tracer;
+	uint32_t stepped_aside;
+	char holder[60];
+};
+
 /** An open segment and its latest counts. */
 struct sk_reader {
 	int fd;
@@ -24,6 +47,10 @@ struct sk_reader {
 	bool dead;
 	bool holds_back; /* a launch in flight keeps the reader from settling */
 	struct sk_fold_counters counters;
+	struct sk_reader_open open;
+	struct sk_reader_answer answer;
+	uint64_t wanted;		     /* as it was last written */
+	uint64_t lease_ns;		     /* the same */
 	uint64_t told[SK_SEGMENT_SLOTS];     /* tails as the producers know them */
 	uint64_t rows_seen[SK_SEGMENT_ROWS]; /* what `counts` and `copies` were read at */
 	uint64_t counts[SK_SEGMENT_ROWS][SK_SEGMENT_NAMES];
@@ -51,6 +78,12 @@ int sk_reader_load_slots(struct sk_reader *reader, struct sk_segment *view);
 /** Take names [from, to). */
 int sk_reader_load_names(struct sk_reader *reader, struct sk_segment *view, uint32_t from,
 			 uint32_t to);
+
+/** Take the ring of windows. */
+int sk_reader_load_windows(struct sk_reader *reader, struct sk_segment *view);
+
+/** Write the control block: what is wanted, believed until `lease_ns`. */
+int sk_reader_control(struct sk_reader *reader, uint64_t wanted, uint64_t lease_ns);
 
 /** Bring `counters`, `counts` and `copies` up to the loaded slots. */
 int sk_reader_load_counts(struct sk_reader *reader, struct sk_segment *view);

@@ -170,11 +170,10 @@ enum sk_phase {
  * A launch belongs to the window its call began in. Windows follow each other without a gap. */
 struct sk_window {
 	uint64_t from_ns;
-	uint64_t to_ns;	   /* exclusive */
-	uint32_t phase;	   /* enum sk_phase */
-	uint32_t sequence; /* low half of its index */
-	uint64_t
-		chosen_ns; /* of the governed period it is a part of, in every phase; 0: none */
+	uint64_t to_ns;	    /* exclusive */
+	uint32_t phase;	    /* enum sk_phase */
+	uint32_t sequence;  /* low half of its index */
+	uint64_t chosen_ns; /* of the governed period it is a part of, in every phase; 0: none */
 };
 static_assert(sizeof(struct sk_window) == 32, "windows have no padding");
 

@@ -17,6 +17,36 @@ void sk_stat_add(struct sk_stat *stat, uint64_t ns, unsigned shift)
 	sk_histogram_add(&stat->histogram, ns, UINT64_C(1) << shift);
 }
 
+uint64_t sk_stat_weighted_ns(const struct sk_stat *stat)
+{
+	uint64_t sum = 0;
+
+	for (int shift = 0; shift < SK_STAT_SHIFTS; shift++)
+		sum += stat->strata[shift].sum_ns << shift;
+	return sum;
+}
+
+static void merge_stratum(struct sk_stratum *to, const struct sk_stratum *from)
+{
+	unsigned __int128 square = (unsigned __int128)to->square_high << 64 | to->square_low;
+
+	square += (unsigned __int128)from->square_high << 64 | from->square_low;
+	to->square_low = (uint64_t)square;
+	to->square_high = (uint64_t)(square >> 64);
+	to->timed += from->timed;
+	to->sum_ns += from->sum_ns;
+}
+
+void sk_stat_merge(struct sk_stat *stat, const struct sk_stat *other)
+{
+	stat->retired += other->retired;
+	stat->retired_bytes += other->retired_bytes;
+	stat->retired_unseen += other->retired_unseen;
+	for (int shift = 0; shift < SK_STAT_SHIFTS; shift++)
+		merge_stratum(&stat->strata[shift], &other->strata[shift]);
+	sk_histogram_merge(&stat->histogram, &other->histogram);
+}
+
 /* Unbiased variance of `timed` values with the given sums. */
 static double variance(double timed, double sum, double square)
 {
@@ -62,8 +92,8 @@ static double total_variance(const struct sk_stat *stat, double untimed, double 
 	return sum;
 }
 
-/* 97.5 % point of Student's t: the normal's, widened for few samples (within 2 % from 4 on). */
-static double student(double freedom)
+/* The normal's, widened for few samples (within 2 % from 4 on). */
+double sk_stat_student(double freedom)
 {
 	return freedom < 1 ? 12.7 : 1.96 + 2.37 / freedom + 2.82 / (freedom * freedom);
 }
@@ -91,5 +121,5 @@ void sk_stat_total(const struct sk_stat *stat, uint64_t count, struct sk_stat_to
 	 */
 	double unseen = 3 * (double)stat->histogram.max * ((double)count / (double)timed - 1);
 
-	ret->error_ns = (uint64_t)ceil(student((double)timed - 1) * width + unseen);
+	ret->error_ns = (uint64_t)ceil(sk_stat_student((double)timed - 1) * width + unseen);
 }

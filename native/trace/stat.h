@@ -27,6 +27,8 @@ struct sk_stat {
 	uint64_t changed;	/* batch that last touched it; owned by trace/fold.c */
 	uint64_t retired;	/* exact launches of processes that are gone */
 	uint64_t retired_bytes; /* exact bytes of their copies */
+	double retired_unseen;	/* estimated launches of theirs in blind windows */
+	uint64_t missing_ns;	/* at most this device time of the name is in "(other)" */
 	struct sk_stratum strata[SK_STAT_SHIFTS];
 	struct sk_histogram histogram; /* of device time, weighted */
 };
@@ -40,6 +42,15 @@ struct sk_stat_total {
 
 /** Take in one sample of `ns` device time; `shift` below SK_STAT_SHIFTS. */
 void sk_stat_add(struct sk_stat *stat, uint64_t ns, unsigned shift);
+
+/** 97.5 % point of Student's t with this many degrees of freedom. */
+double sk_stat_student(double freedom);
+
+/** Weighted device time of the samples. */
+uint64_t sk_stat_weighted_ns(const struct sk_stat *stat);
+
+/** Add all samples and counts of `other`. */
+void sk_stat_merge(struct sk_stat *stat, const struct sk_stat *other);
 
 /** Device time of all `count` launches, from the samples at hand. */
 void sk_stat_total(const struct sk_stat *stat, uint64_t count, struct sk_stat_total *ret);

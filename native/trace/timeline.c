@@ -57,6 +57,11 @@ const char *sk_timeline_kind_name(unsigned kind)
 		"read",	   "write",    "copy",	   "fill",    "map",	   "unmap",
 		"migrate", "svm_copy", "svm_fill", "svm_map", "svm_unmap", "svm_migrate",
 	};
+	static const char *const HOST[SK_KINDS - SK_KIND_BARRIER] = {
+		"barrier", "wait for the device", "user event", "profiler's own time"};
+
+	if (kind >= SK_KIND_BARRIER && kind < SK_KINDS)
+		return HOST[kind - SK_KIND_BARRIER];
 	return kind < SK_COPY_KINDS && NAMES[kind] ? NAMES[kind] : "other";
 }
 
@@ -169,7 +174,7 @@ static uint64_t flow_of(const struct sk_event *event)
 
 static uint64_t name_of(const struct sk_event *event)
 {
-	if (event->kind == SK_KIND_KERNEL)
+	if (event->kind >= SK_COPY_KINDS && event->kind < SK_KIND_DEVICE_END)
 		return (uint64_t)ID_KERNEL + event->name;
 	return (uint64_t)ID_COPY + event->kind;
 }

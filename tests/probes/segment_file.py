@@ -13,7 +13,11 @@ from stoker.native import _trace
 AT = _trace.layout()
 RECORD = struct.Struct("<QQQQIIIIIHBBHBBI")
 COUNTERS = ("launches", "copies", "timed", "ring_full", "pending_full", "failed", "unstamped")
-KERNEL = 16
+KERNEL, GRAPH = 16, 17
+BARRIER, SYNC = 32, 33
+NO_DEVICE = 255
+TIMED, COUNTED, BLIND = 1, 2, 3
+GOVERNED, FULL, DORMANT = 1, 2, 3
 
 
 def process_start(pid: int) -> int:
@@ -103,7 +107,8 @@ class SegmentFile:
         """As the layer does it: records, counts, then the head."""
         for i, each in enumerate(records):
             self.write(self.head + i, each)
-            self.count(each[9] if each[10] == KERNEL else None, each[10], 1 << each[13])
+            kernel = each[10] in (KERNEL, GRAPH)
+            self.count(each[9] if kernel else None, each[10], 1 << each[13])
         self.add("timed", len(records))
         self.set_head(self.head + len(records))
 
@@ -125,6 +130,27 @@ class SegmentFile:
         self.add("timed", 1)
         self.count(1, KERNEL, 1)
         self.put(self.slot_at() + AT["slot_oldest"], struct.pack("<Q", oldest_ns))
+
+    def close_window(self, from_ns: int, to_ns: int, phase: int, chosen_ns: int = 0) -> None:
+        """As the tracer does it: the window, then the number of windows."""
+        self.put_window(from_ns, to_ns, phase, self.get(AT["windows"]), chosen_ns)
+
+    def put_window(
+        self, from_ns: int, to_ns: int, phase: int, sequence: int, chosen_ns: int = 0
+    ) -> None:
+        made = self.get(AT["windows"])
+        packed = struct.pack("<QQIIQ", from_ns, to_ns, phase, sequence & 0xFFFFFFFF, chosen_ns)
+        self.put(AT["window"] + made % AT["windows_kept"] * len(packed), packed)
+        self.put(AT["windows"], struct.pack("<Q", made + 1))
+
+    def open_window(self, from_ns: int, mode: int, phase: int, applied: int = 0) -> None:
+        """The window that is open, and what the tracer answers."""
+        self.put(AT["answer"], struct.pack("<QIIQ", applied, mode, phase, from_ns))
+        self.put(AT["window_from"], struct.pack("<Q", from_ns))
+
+    def control(self) -> tuple[int, int]:
+        """(wanted, lease_ns) as the agent wrote them."""
+        return self.get(AT["control"]), self.get(AT["control"] + 8)
 
     def _bump(self, at: int, more: int) -> None:
         self.put(at, struct.pack("<Q", self.get(at) + more))

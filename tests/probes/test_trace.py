@@ -17,7 +17,7 @@ from stoker.native import _trace, errors
 from stoker.probes import trace as trace_module
 from stoker.probes.host_records import ThreadTimes, Times
 from stoker.probes.trace import JobTrace, layer_environment
-from tests.probes.segment_file import AT, KERNEL, SegmentFile, record
+from tests.probes.segment_file import AT, KERNEL, RECORD, SegmentFile, record
 
 SPAN = struct.Struct("<QQIHH")
 
@@ -233,8 +233,7 @@ def test_the_timeline_keeps_the_newest(trace: JobTrace, folder: Path) -> None:
     segment, start = SegmentFile(folder, ring_records=1 << 17), now()
     total = AT["timeline_max"] + 1000
     data = b"".join(
-        struct.pack("<QQQQQIIIHBBHBBI", *record(start + i * 10, start + i * 10 + 5)[:-1], i)
-        for i in range(total)
+        RECORD.pack(*record(start + i * 10, start + i * 10 + 5)[:-1], i) for i in range(total)
     )
     segment.put(segment.ring, data)
     segment.count(1, KERNEL, total)
@@ -349,8 +348,10 @@ def test_the_summary_is_what_the_contract_says(trace: JobTrace, folder: Path) ->
     assert {"mode", "window", "kernels", "copies", "devices", "loss", "clock", "cost",
             "absent"} <= set(found)  # fmt: skip
     assert set(found["kernels"][0]) == {
-        "name", "count", "total_ns", "p50_ns", "p99_ns", "estimate", "error_ns",
+        "name", "count", "total_ns", "p50_ns", "p99_ns", "estimate", "error_ns", "unseen",
     }  # fmt: skip
-    assert set(found["devices"][0]) == {"id", "window_ns", "estimate", "causes"}
+    assert set(found["devices"][0]) == {
+        "id", "window_ns", "estimate", "causes", "error_ns", "observed_ns",
+    }  # fmt: skip
     assert found["clock"] == {"source": "RAW", "offset_ns": -7, "drift_ppb": 3, "error_ns": 20}
     assert set(_trace.Job.__dict__) >= {"histogram"}

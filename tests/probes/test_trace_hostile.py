@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from stoker.probes.trace import JobTrace
-from tests.probes.segment_file import SegmentFile, record
+from tests.probes.segment_file import AT, SegmentFile, record
 
 
 @pytest.fixture
@@ -131,8 +131,9 @@ def test_another_users_file_is_refused(trace: JobTrace, folder: Path) -> None:
 
 def bad_records(start: int) -> dict[str, list[int]]:
     good = record(start, start + 10)
-    changed = {"kind": (9, 17), "device": (10, 5), "shift": (12, 16), "name": (8, 300),
-               "backwards": (3, start - 1), "far": (3, 1 << 63)}  # fmt: skip
+    changed = {"kind": (10, 20), "host kind": (10, 36), "device": (11, 5), "shift": (13, 16),
+               "no device": (11, 255), "name": (9, 300), "backwards": (2, start - 1),
+               "far": (2, 1 << 63)}  # fmt: skip
     return {what: [*good[:at], value, *good[at + 1 :]] for what, (at, value) in changed.items()}
 
 
@@ -215,6 +216,59 @@ def test_names_are_fit_for_a_terminal(trace: JobTrace, folder: Path) -> None:
     names = [row.name for row in trace.summary().kernels]
     assert "a?[2J?b" in names
     msgspec.json.encode(names)
+
+
+def bad_windows(start: int) -> dict[str, tuple[int, int, int, int]]:
+    """(from, to, phase, sequence) of windows that cannot be."""
+    return {
+        "backwards": (start + 10, start, 1, 0),
+        "empty": (start, start, 1, 0),
+        "of the future": (start, start + 10**13, 1, 0),
+        "of no phase": (start, start + 10, 0, 0),
+        "of an unknown phase": (start, start + 10, 4, 0),
+        "overwritten": (start, start + 10, 1, 256),
+    }
+
+
+@pytest.mark.parametrize("what", bad_windows(100))
+def test_a_window_that_makes_no_sense_is_counted(trace: JobTrace, folder: Path, what: str) -> None:
+    segment, start = SegmentFile(folder), now()
+    segment.put_window(*bad_windows(start)[what])
+    segment.publish(record(start, start + 10))
+    trace.drain()
+    summary = trace.finish()
+    assert summary.loss["windows_damaged"] == 1
+    (device,) = summary.devices
+    assert sum(msgspec.structs.astuple(device.causes)) == device.window_ns
+
+
+@pytest.mark.parametrize("made", [1 << 63, 5000, (1 << 64) - 1])
+def test_a_number_of_windows_that_cannot_be_is_told(
+    trace: JobTrace, folder: Path, made: int
+) -> None:
+    segment = SegmentFile(folder)
+    segment.put(AT["windows"], struct.pack("<Q", made))
+    trace.drain()
+    loss = trace.summary().loss
+    assert loss["windows_lost"] == made - AT["windows_kept"]
+    assert loss["windows_damaged"] > 0
+    segment.put(AT["windows"], struct.pack("<Q", 3))
+    trace.drain()
+    assert trace.summary().loss["windows_damaged"] > loss["windows_damaged"]
+
+
+def test_what_a_tracer_says_of_itself_is_checked(trace: JobTrace, folder: Path) -> None:
+    segment = SegmentFile(folder)
+    segment.put(AT["answer"], struct.pack("<QII", 1 << 63, 77, 99))
+    segment.put(116, struct.pack("<I", 0xFF))
+    segment.put(AT["vendor"] + 16, struct.pack("<I", 7) + b"\xff\x1b[2J" * 20)
+    trace.drain()
+    (answer,) = trace.answer()
+    assert (answer.mode, answer.phase, answer.tracer) == ("off", "", "127")
+    assert answer.stepped_aside
+    assert "\x1b" not in answer.holder
+    assert len(answer.holder) <= 60
+    msgspec.json.encode(answer)
 
 
 def test_other_files_are_nobodys_business(trace: JobTrace, folder: Path) -> None:

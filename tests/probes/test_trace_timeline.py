@@ -13,7 +13,7 @@ import pytest
 
 from stoker.native import errors
 from stoker.probes.trace import JobTrace
-from tests.probes.segment_file import SegmentFile, record
+from tests.probes.segment_file import RECORD, SegmentFile, record
 
 protos = pytest.importorskip(
     "perfetto.protos.perfetto.trace.perfetto_trace_pb2", reason="perfetto is not installed"
@@ -192,7 +192,7 @@ def test_only_the_newest_are_kept_in_order(opened: tuple[JobTrace, Path], tmp_pa
     for lap in range(17):
         at = BASE + lap * 10_000_000
         data = b"".join(
-            struct.pack("<QQQQQIIIHBBHBBI", *record(at + i * 10, at + i * 10 + 5)[:-1],
+            RECORD.pack(*record(at + i * 10, at + i * 10 + 5)[:-1],
                         lap * 4096 + i)
             for i in range(4096)
         )  # fmt: skip

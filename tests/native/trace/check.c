@@ -199,18 +199,18 @@ static void spoil(const char *path)
 
 static void check_totals(struct sk_job *job)
 {
-	uint64_t kernels[SK_FOLD_NAMES], copies[SK_COPY_KINDS][2], ns[SK_CAUSES];
 	const struct sk_causes *causes = &job->fold.state->causes;
-	bool estimate;
+	static struct sk_job_sums sums;
+	struct sk_job_causes found;
 
 	assert(sk_causes_check(causes));
-	sk_job_counts(job, kernels, copies);
+	sk_job_sums(job, &sums);
 	for (unsigned device = 0; device < job->fold.state->devices_used; device++) {
 		uint64_t sum = 0;
 
-		sk_job_causes(job, device, ns, &estimate);
+		sk_job_causes(job, device, &found);
 		for (int cause = 0; cause < SK_CAUSES; cause++)
-			sum += ns[cause];
+			sum += found.ns[cause];
 		assert(sum == causes->frontier_ns - causes->origin_ns);
 	}
 }

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file
+ * How much of a process's time was seen, and what the windows say of the error of an estimate.
+ *
+ * Relied on by trace/drain.c, which feeds it, and trace/totals.c, which asks. Under `governed` each
+ * period has one timed window at a random place: a stratified sample of one cluster per stratum.
+ * What all launches took is then a ratio estimate (device time of the timed windows by launches in
+ * them, times all launches; Cochran, Sampling Techniques, 3rd edition, chapter 6), and since a
+ * stratum of one tells no variance, that is taken from differences of neighbours (the same, 5A.12,
+ * and Wolter, Introduction to Variance Estimation, 2nd edition, chapter 8: successive differences),
+ * which is exact for periods alike and errs on the wide side for a trend.
+ * Invariant: every moment from a segment's start to `covered_ns` has exactly one sk_cover.
+ * Memory: plain data inside of the fold. Threads: one.
+ */
+#ifndef SK_TRACE_WINDOWS_H
+#define SK_TRACE_WINDOWS_H
+
+#include <stdint.h>
+
+/** What was seen of a moment. */
+enum sk_cover {
+	SK_COVER_TIMED,	  /* every launch timed, or sampled as its shift says */
+	SK_COVER_COUNTED, /* every launch counted */
+	SK_COVER_BLIND,	  /* nothing, by chance: may be estimated from the rest */
+	SK_COVER_DORMANT, /* nothing, and not by chance: not observed */
+	SK_COVERS,
+};
+
+enum { SK_WINDOWS_KEPT = 8 };
+
+/** What began in one drawn window; `to_ns` 0: no window, UINT64_MAX: still open. */
+struct sk_window_sums {
+	uint64_t from_ns;
+	uint64_t to_ns;
+	uint64_t busy_ns;  /* device time, weighted */
+	uint64_t launches; /* and copies, weighted */
+};
+
+/** Sums over finished windows, and over differences of each to the one before. */
+struct sk_clusters {
+	uint64_t windows;
+	uint64_t pairs;
+	double busy, launches, length;
+	double busy_busy, busy_launches, launches_launches; /* of differences */
+	double busy_length, launches_length, length_length;
+};
+
+/** Launches in blind windows, as a part of the `launches` that were counted in all others, where
+ * folded records stand for `weighted` of them. The rate is that of the counted windows where these
+ * are the larger part: in a timed one the tracer itself slows the launches down. */
+double sk_cover_unseen(const uint64_t cover_ns[SK_COVERS], uint64_t launches, uint64_t weighted);
+
+/** Take in the next window; `before` is the one before of the same process, or NULL. */
+void sk_clusters_add(struct sk_clusters *clusters, const struct sk_window_sums *before,
+		     const struct sk_window_sums *window);
+
+/** Half width of the 95 % interval of the estimated device time, as a part of it, where `counted`
+ * of all launches are known by number and the rest by time alone. 1 where too few windows are
+ * known to say, 0 where there is none. */
+double sk_clusters_error(const struct sk_clusters *clusters, double timed, double counted,
+			 double all);
+
+#endif
