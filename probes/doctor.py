@@ -128,6 +128,8 @@ def host_check(state: ProbeState) -> Check:
     needs = next(probe.needs for probe in HOST_PROBES if probe.id == state.id)
     if state.state == "attached":
         return Check(f"probe.{state.id}", "PASS", gives)
+    if state.state == "off":
+        return Check(f"probe.{state.id}", "PASS", f"{gives}: off for cost: {state.reason}")
     said = "refused" if state.state == "refused" else "could not be asked"
     return Check(
         f"probe.{state.id}", "WARN", f"no {gives}: {said}: {state.reason}", f"Needs {needs}"
