@@ -17,13 +17,14 @@ import signal
 import sys
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import structlog
 from nats.aio.msg import Msg
 
+from stoker import __version__
 from stoker.agent import steps
 from stoker.agent.actuator import Actuator
 from stoker.agent.asks import Asks
@@ -33,6 +34,7 @@ from stoker.agent.lease import Lease
 from stoker.agent.link import Link
 from stoker.agent.logging import configure_logging
 from stoker.agent.logs import Known, Logs, Watches
+from stoker.agent.metrics import NodeReading
 from stoker.agent.node import Node
 from stoker.agent.position import PositionFile
 from stoker.agent.saying import Saying
@@ -48,7 +50,11 @@ from stoker.mesh import notify, subjects
 from stoker.mesh.command import CommandChain
 from stoker.mesh.identity import Verifier
 from stoker.native.errors import StokerError, Unavailable
+from stoker.probes import metric_names
 from stoker.scheduler.nouns import StartJob
+
+if TYPE_CHECKING:
+    from stoker.agent.exporter import Exporter
 
 COMPARE_EVERY_S = 30.0
 """How often what the core believes is compared with what the spawner has."""
@@ -91,6 +97,7 @@ class Daemon:
         self._node = Node(chain)
         self._tracer = Tracer(setting.jobs, setting.state.shm, self._from_thread, node=setting.node)
         self._telemetry = Telemetry(setting, self._tracer)
+        self._exporter = self._make_exporter()
         self._keeping = Keeping(setting.jobs, setting.config.retention)
         self._link = self._make_link()
         self._tracer.publish = self._link.publish
@@ -167,6 +174,8 @@ class Daemon:
             self._count,
         ):
             self._spawn(self._for_ever(work))
+        if self._exporter is not None:
+            self._spawn(self._for_ever(self._exporter.run))
 
     async def _start_tracing(self) -> None:
         """The spawner has made the cgroup of the jobs by now, if it can."""
@@ -207,6 +216,8 @@ class Daemon:
                     await self._spawner.close()
         self._tracer.close()
         self._telemetry.close()
+        if self._exporter is not None:
+            self._exporter.close()
         self._keeping.close()
         self._lease.close()
         self._starts.close()
@@ -347,8 +358,39 @@ class Daemon:
 
     async def _count(self) -> None:
         assert self._actuator is not None and self._asks is not None
-        parts = (self._node, self, self._link, self._actuator, self._asks, self._keeping)
-        await self._saying.count(lambda: [part.counters for part in (*parts, self._tracer)])
+        await self._saying.count(self._counters)
+
+    def _counters(self) -> list[Mapping[str, int]]:
+        parts = (self._node, self, self._link, self._tracer, self._keeping)
+        made = (self._actuator, self._asks, self._exporter)
+        return [part.counters for part in (*parts, *made) if part is not None]
+
+    def _make_exporter(self) -> Exporter | None:
+        """Where config.toml names no collector there is none, and nothing of it costs anything."""
+        config = self._setting.config.otlp
+        if not config.endpoint:
+            return None
+        from stoker.agent.exporter import Exporter
+
+        resource = {
+            "host.name": self._setting.node,
+            "service.name": "stoker-agent",
+            "service.instance.id": f"{self._setting.cluster.cluster}/{self._setting.node}",
+            "stoker.metrics.version": metric_names.VERSION,
+        }
+        return Exporter(config, resource, self._reading, __version__)
+
+    async def _reading(self) -> NodeReading:
+        counters: Counter[str] = Counter()
+        for each in self._counters():
+            counters.update(each)
+        return NodeReading(
+            self._setting.incarnation,
+            self._telemetry.devices.known,
+            self._telemetry.samples,
+            await self._telemetry.readings(),
+            counters,
+        )
 
     # --- what the answers to asks need ------------------------------------------------------------
 

@@ -7,6 +7,8 @@ served; a wrong `config.toml` is refused by name and changes nothing.
 
 from __future__ import annotations
 
+import contextlib
+import filecmp
 import shutil
 import time
 import tomllib
@@ -19,13 +21,15 @@ import msgspec
 
 from stoker.agent import facts, labels, state
 from stoker.agent.jobs import Place
+from stoker.agent.otlp_config import OtlpConfig, target
 from stoker.agent.retention import Keep
 from stoker.agent.state import Cluster, State
 from stoker.mesh.context import Endpoint
 from stoker.native import paths
 from stoker.native.errors import BadRequest, StokerError
+from stoker.probes.environment import LIBCUPTI, LIBRARIES, find_cupti
 
-LAYER = "libstoker-opencl.so"
+LAYER = LIBRARIES["opencl"]
 
 
 class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -40,6 +44,7 @@ class Config(msgspec.Struct, frozen=True):
     retention: Keep = msgspec.field(default_factory=Keep)
     device: list[dict[str, Any]] = []
     node: NodeConfig = msgspec.field(default_factory=NodeConfig)
+    otlp: OtlpConfig = msgspec.field(default_factory=OtlpConfig)
 
 
 @dataclass(frozen=True)
@@ -91,13 +96,14 @@ def load(option: str | None) -> Setting:
     jobs = where.agent / "jobs"
     jobs.mkdir(mode=0o700, exist_ok=True)
     layer, why = place_layer(where.run / "lib")
+    tracers = place_tracers(where.run / "lib")
     return Setting(
         state=where,
         cluster=cluster,
         config=config,
         boot_id=facts.boot_id(),
         incarnation=time.time_ns(),
-        place=Place(cluster.node, str(jobs), str(where.shm), layer),
+        place=Place(cluster.node, str(jobs), str(where.shm), layer, tracers),
         missing=(why,) if why else (),
         labels=labels.of_node(config.node.labels, where),
     )
@@ -112,25 +118,46 @@ def read_config(path: Path) -> Config:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise BadRequest(f"{path}: {error}") from None
     try:
-        return msgspec.convert(table, Config)
+        config = msgspec.convert(table, Config)
+        if config.otlp.endpoint:
+            target(config.otlp)
     except msgspec.ValidationError as error:
         raise BadRequest(f"{path}: {error}") from None
+    except BadRequest as error:
+        raise BadRequest(f"{path}: {error.message}") from None
+    return config
 
 
 def place_layer(folder: Path) -> tuple[str, str]:
-    """Put the OpenCL layer where every job can read it: its path, or "" and why there is none.
-
-    A changed library replaces the name, not the file: running jobs have the old one mapped.
-    """
+    """Put the OpenCL layer where every job can read it: its path, or "" and why there is none."""
     try:
-        source = paths.library(LAYER)
-        target = folder / LAYER
-        folder.mkdir(mode=0o755, exist_ok=True)
-        if not target.exists() or target.read_bytes() != source.read_bytes():
-            partial = folder / f".{LAYER}.new"
-            shutil.copyfile(source, partial)
-            partial.chmod(0o755)
-            partial.replace(target)
+        return _placed(folder, paths.library(LAYER)), ""
     except OSError as error:  # NotBuilt is one
         return "", f"no GPU kernels are traced: {error}"
-    return str(target), ""
+
+
+def place_tracers(folder: Path) -> dict[str, str]:
+    """The tracers of vendors' own runtimes that were built, likewise, and NVIDIA's library, which
+    only the CUPTI tracer needs. `stoker doctor` says which are missing."""
+    placed: dict[str, str] = {}
+    for name, library in LIBRARIES.items():
+        with contextlib.suppress(OSError):
+            if library != LAYER:
+                placed[name] = _placed(folder, paths.library(library))
+    cupti = find_cupti() if "cupti" in placed else None
+    if cupti is not None:
+        with contextlib.suppress(OSError):
+            placed[LIBCUPTI] = _placed(folder, cupti)
+    return placed
+
+
+def _placed(folder: Path, source: Path) -> str:
+    """A changed library replaces the name, not the file: running jobs have the old one mapped."""
+    target = folder / source.name
+    folder.mkdir(mode=0o755, exist_ok=True)
+    if not target.exists() or not filecmp.cmp(target, source, shallow=False):
+        partial = folder / f".{source.name}.new"
+        shutil.copyfile(source, partial)
+        partial.chmod(0o755)
+        partial.replace(target)
+    return str(target)

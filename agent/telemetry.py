@@ -19,13 +19,14 @@ from stoker.agent import facts, observe
 from stoker.agent.devices import holders
 from stoker.agent.devices.registry import Devices
 from stoker.agent.launch import Feature
+from stoker.agent.metrics import JobReading
 from stoker.agent.setting import Setting
 from stoker.agent.starts import Begun
 from stoker.agent.steps import Key
-from stoker.agent.tracing import Tracer
+from stoker.agent.tracing import Done, Tracer
 from stoker.native.errors import StokerError
 from stoker.probes.trace import TraceSummary
-from stoker.scheduler.nouns import NodeReport, Observation
+from stoker.scheduler.nouns import DeviceSample, NodeReport, Observation
 
 OBSERVE_EVERY_S = 1.0
 CHECK_EVERY_S = 3.0
@@ -51,6 +52,8 @@ class Telemetry:
         self.features: Mapping[str, Feature] = {}
         """What the spawner can do here; set once it has answered."""
         instance = setting.state.instance
+        self.samples: tuple[DeviceSample, ...] = ()
+        """Of the newest observation."""
         self.cgroups = False
         """Whether jobs have cgroups, by which their processes are told from others."""
         self.devices = Devices.of(
@@ -98,22 +101,33 @@ class Telemetry:
         summaries = {key: summary for key, (_, summary) in running.items()}
         ratios = self._busy.ratios(summaries, time.monotonic_ns())
         filled = observe.with_busy(samples, ratios)
+        self.samples = tuple(filled)
         used = observe.job_samples(running)
         return observe.observation(number, self._setting.node, time.time_ns(), filled, used)
+
+    async def readings(self) -> tuple[JobReading, ...]:
+        """Of the jobs that are being traced, for metrics; none if the thread has no time for it."""
+        if not self._tracer.busy:
+            return ()
+        return await self._told(self._tracer.readings, ())
 
     async def _summaries(self) -> dict[Key, tuple[Begun, TraceSummary]]:
         """Of the jobs that are being traced; none if the tracing thread has no time for it."""
         if not self._tracer.busy:
             return {}
+        return await self._told(self._tracer.summaries, {})
+
+    async def _told(self, order: Callable[[Done], None], nothing: _T) -> _T:
+        """What the tracing thread answers, or `nothing`."""
         found: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
         def done(result: Any) -> None:
             if not found.done():
-                found.set_result({} if isinstance(result, StokerError) else result)
+                found.set_result(nothing if isinstance(result, StokerError) else result)
 
-        self._tracer.summaries(done)
+        order(done)
         finished, _ = await asyncio.wait((found,), timeout=OBSERVE_EVERY_S)
-        return await found if finished else {}
+        return await found if finished else nothing
 
     def _report(self) -> NodeReport:
         setting = self._setting

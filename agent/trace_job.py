@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from stoker.agent.metrics import Buckets, JobReading, top
 from stoker.agent.starts import Begun
 from stoker.agent.trace_window import TraceWindow, Way
 from stoker.mesh.ask import TracingAsk
@@ -72,7 +73,7 @@ class TracedJob:
         self._feed = feed
         self._held: list[bytes] = []
         self._held_lost = 0
-        self._absent: dict[str, str] = {}
+        self._absent: dict[str, str] = dict(begun.aside)
         self._given_up = False
         self.last: TraceSummary | None = None
         """The final summary, once it is on disk."""
@@ -169,6 +170,27 @@ class TracedJob:
     def summary(self) -> TraceSummary | None:
         """What is known now; None while nothing is folded."""
         return None if self._trace is None else self._complete(self._trace.summary())
+
+    def reading(self, offset_ns: int) -> JobReading | None:
+        """What is known now, as metrics need it; `offset_ns`: CLOCK_REALTIME minus MONOTONIC."""
+        summary = self.summary()
+        if summary is None or self._trace is None:
+            return None
+        histograms: dict[str, Buckets] = {}
+        for row in top(summary.kernels):
+            found = self._trace.histogram(row.name)
+            if found is not None:
+                histograms[row.name] = found.totals(), found.buckets()
+        steering = self.window.steering
+        return JobReading(
+            *self.begun.key,
+            self.begun.name,
+            summary.window.from_ns + offset_ns,
+            steering.wanted,
+            steering.budget_ppm,
+            summary,
+            histograms,
+        )
 
     def finish(self, ended_ns: int) -> TraceSummary:
         """The last of it, written to the job's folder."""

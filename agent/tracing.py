@@ -21,6 +21,7 @@ from typing import Any
 import structlog
 
 from stoker.agent.launch import Exited, Started
+from stoker.agent.metrics import JobReading
 from stoker.agent.places import folder_name
 from stoker.agent.publishing import Allowance
 from stoker.agent.starts import Begun
@@ -148,6 +149,10 @@ class Tracer:
         """What is known now of every job that is being traced: Key -> (Begun, TraceSummary)."""
         self._order(lambda: self._answer(done, self._summaries))
 
+    def readings(self, done: Done) -> None:
+        """What metrics are made of, of every job that is being traced: a tuple of JobReading."""
+        self._order(lambda: self._answer(done, self._readings))
+
     def timeline(self, key: Key, path: Path, done: Done) -> None:
         """Write the Perfetto file of a job that is being traced, or was, to `path`."""
         self._order(lambda: self._answer(done, lambda: self._timeline(key, path)))
@@ -270,6 +275,11 @@ class Tracer:
             for key, summary in opened.items()
             if summary is not None
         }
+
+    def _readings(self) -> tuple[JobReading, ...]:
+        offset_ns = time.time_ns() - time.monotonic_ns()
+        found = [job.reading(offset_ns) for job in self._traced.values()]
+        return tuple(reading for reading in found if reading is not None)
 
     def _timeline(self, key: Key, path: Path) -> Path:
         job = self._traced.get(key)

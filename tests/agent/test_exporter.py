@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Metrics over HTTP to a collector of the test's own: taken, refused, tried again, gone."""
+
+from __future__ import annotations
+
+import gzip
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
+
+from stoker.agent import exporter
+from stoker.agent.exporter import Exporter
+from stoker.agent.metrics import NodeReading
+from stoker.agent.otlp_config import OtlpConfig, target
+from stoker.native.errors import BadRequest
+
+
+class Collector:
+    """Answers with the statuses it is given, then with 200, and keeps what it was sent."""
+
+    def __init__(self) -> None:
+        self.answers: list[int] = []
+        self.taken: list[Any] = []
+        self.headers: list[Any] = []
+        self.asked = 0
+        collector = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                collector.hear(self)
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.05,))
+        self.thread.start()
+
+    def hear(self, handler: BaseHTTPRequestHandler) -> None:
+        self.asked += 1
+        data = handler.rfile.read(int(handler.headers["Content-Length"]))
+        status = self.answers.pop(0) if self.answers else 200
+        if status == 200:
+            if handler.headers.get("Content-Encoding") == "gzip":
+                data = gzip.decompress(data)
+            message = metrics_service_pb2.ExportMetricsServiceRequest()
+            message.ParseFromString(data)
+            self.taken.append(message)
+            self.headers.append((handler.path, dict(handler.headers)))
+        handler.send_response(status)
+        if status == 301:
+            handler.send_header("Location", self.url)
+        handler.end_headers()
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
+
+
+@pytest.fixture
+def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
+    monkeypatch.setattr(exporter, "PAUSE_S", (0.01, 0.02))
+    made = Collector()
+    yield made
+    made.close()
+
+
+async def read() -> NodeReading:
+    return NodeReading(1, (), (), (), {"connect_failed": 3})
+
+
+def exporter_to(url: str, **fields: Any) -> Exporter:
+    return Exporter(OtlpConfig(url, **fields), {"host.name": "n"}, read, "0.1")
+
+
+def values(message: Any) -> dict[str, int]:
+    (resource,) = message.resource_metrics
+    metrics = resource.scope_metrics[0].metrics
+    return {each.name: each.sum.data_points[0].as_int for each in metrics}
+
+
+@pytest.mark.parametrize("compression", ["gzip", "none"])
+async def test_a_push_arrives(collector: Collector, compression: Any) -> None:
+    made = exporter_to(collector.url, compression=compression, headers={"X-Key": "k"})
+    assert await made.once()
+    assert values(collector.taken[0])["stoker.agent.events"] == 3
+    ((path, headers),) = collector.headers
+    assert path == "/v1/metrics" and headers["X-Key"] == "k"
+    assert headers["Content-Type"] == "application/x-protobuf"
+    made.close()
+
+
+async def test_what_may_pass_is_tried_again_and_what_may_not_is_not(collector: Collector) -> None:
+    made = exporter_to(collector.url)
+    collector.answers = [503, 429]
+    assert await made.once() and collector.asked == 3
+    collector.answers = [400]
+    assert not await made.once() and collector.asked == 4
+    collector.answers = [301]  # not followed
+    assert not await made.once() and collector.asked == 5
+    collector.answers = [503] * 3
+    assert not await made.once() and collector.asked == 8
+    assert made.counters["otlp_push_failed"] == 3
+    assert await made.once()
+    assert values(collector.taken[-1])["stoker.export.failed"] == made.counters["otlp_points_lost"]
+    made.close()
+
+
+async def test_a_collector_that_is_gone_costs_points_and_nothing_else(
+    collector: Collector,
+) -> None:
+    made = exporter_to(collector.url)
+    collector.server.server_close()
+    assert not await made.once()
+    assert made.counters["otlp_points_lost"] > 0
+    made.close()
+
+
+async def test_deltas_tell_each_event_once(collector: Collector) -> None:
+    made = exporter_to(collector.url, temporality="delta")
+    assert await made.once()
+    collector.answers = [400]
+    assert not await made.once()
+    assert await made.once()
+    told = [values(message)["stoker.agent.events"] for message in collector.taken]
+    assert told == [3, 0]
+    made.close()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"endpoint": "localhost:4318"},
+        {"endpoint": "ftp://x"},
+        {"endpoint": "http://x/?a=b"},
+        {"endpoint": "http://x", "interval_s": 0.0},
+        {"endpoint": "http://x", "headers": {str(i): "" for i in range(17)}},
+    ],
+)
+def test_a_place_that_is_none_is_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(BadRequest, match="otlp"):
+        target(OtlpConfig(**fields))
+
+
+def test_a_path_of_the_collectors_own_is_kept() -> None:
+    assert target(OtlpConfig("https://c:1/api/otlp/v1/metrics")).path == "/api/otlp/v1/metrics"
