@@ -162,7 +162,8 @@ class Actuator:
         launch = jobs.launch(
             start, granted, self._homes.of(start.owner.uid, start.owner.gid), self._place, traced
         )
-        return launch, begun(start, tuple(device.id for device in granted), traced)
+        aside = jobs.aside(start, granted, self._place) if traced else {}
+        return launch, begun(start, tuple(device.id for device in granted), traced, aside)
 
     async def _give(self, launches: list[Launch]) -> None:
         """Until the spawner has answered: asking again for the same attempt is safe."""

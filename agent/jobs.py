@@ -8,16 +8,14 @@ what the grant makes visible, then what stoker says; a user's STOKER_* names are
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Literal
 
 from stoker.agent.devices import visibility
 from stoker.agent.launch import Exited, Launch
 from stoker.agent.places import folder_name
 from stoker.native.errors import BadRequest
-from stoker.probes.trace import layer_environment
+from stoker.probes.environment import Offer, offer
 from stoker.scheduler.nouns import (
     DeviceInfo,
     DeviceShare,
@@ -44,12 +42,14 @@ class Home:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where jobs live on this node. `layer`: the OpenCL layer, in a folder jobs can read."""
+    """Where jobs live on this node. `layer`: the OpenCL layer, in a folder jobs can read; so are
+    the other tracers, by the names of `probes.environment.LIBRARIES`."""
 
     node: str
     jobs: str
     segments: str
     layer: str = ""
+    tracers: Mapping[str, str] = field(default_factory=dict)
 
 
 def launch(
@@ -93,7 +93,7 @@ def environment(
             variables[name] = value
     variables.update(visibility.environment(granted))
     if segments:
-        variables.update(_layer(spec, place, segments, variables.get("OPENCL_LAYERS", "")))
+        variables.update(_offer(spec, granted, place, segments, variables).variables)
     variables["STOKER_JOB_ID"] = str(start.job)
     variables["STOKER_ATTEMPT"] = str(start.attempt)
     variables["STOKER_NODE"] = place.node
@@ -122,7 +122,7 @@ def base(owner: Owner, home: Home) -> dict[str, str]:
 
 def wants_trace(spec: JobSpec, place: Place) -> bool:
     """Whether the tracer is offered to this job: unless it said no, or there is none to offer."""
-    return spec.trace != "off" and bool(place.layer)
+    return spec.trace != "off" and bool(place.layer or place.tracers)
 
 
 def grant(devices: Sequence[DeviceInfo], shares: Sequence[DeviceShare]) -> tuple[DeviceInfo, ...]:
@@ -172,10 +172,18 @@ def _state(exited: Exited) -> State:
     return _STATE_OF[exited.cause]
 
 
-def _layer(spec: JobSpec, place: Place, segments: str, layers: str) -> Mapping[str, str]:
-    return layer_environment(_path(place.layer), Path(segments), spec.trace, layers=layers)
+def aside(start: StartJob, granted: Sequence[DeviceInfo], place: Place) -> dict[str, str]:
+    """Tracers that this job is not offered because of what it has set itself, and why."""
+    return _offer(start.spec, granted, place, "", start.spec.env).aside
 
 
-@lru_cache(maxsize=4)
-def _path(name: str) -> Path:
-    return Path(name)
+def _offer(
+    spec: JobSpec,
+    granted: Sequence[DeviceInfo],
+    place: Place,
+    segments: str,
+    variables: Mapping[str, str],
+) -> Offer:
+    tracers = {**place.tracers, "opencl": place.layer}
+    vendors = {device.vendor for device in granted}
+    return offer(tracers, segments, spec.trace, vendors=vendors, job=variables)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Self
 
@@ -36,6 +36,8 @@ class Begun(Record, frozen=True):
     gpu_milli: int = 0
     devices: tuple[str, ...] = ()
     name: str = ""
+    aside: tuple[tuple[str, str], ...] = ()
+    """Tracers that were not offered although there is a device for them, and why."""
 
     @property
     def key(self) -> Key:
@@ -45,7 +47,12 @@ class Begun(Record, frozen=True):
 UNKNOWN_GRACE_S = 5.0
 
 
-def begun(start: StartJob, devices: tuple[str, ...], traced: bool) -> Begun:
+def begun(
+    start: StartJob,
+    devices: tuple[str, ...],
+    traced: bool,
+    aside: Mapping[str, str] | None = None,
+) -> Begun:
     """The record of one start."""
     spec = start.spec
     return Begun(
@@ -58,6 +65,7 @@ def begun(start: StartJob, devices: tuple[str, ...], traced: bool) -> Begun:
         spec.gpu_milli,
         devices,
         spec.name or spec.argv[0].rpartition("/")[2][:64],
+        tuple((aside or {}).items()),
     )
 
 

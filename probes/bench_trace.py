@@ -24,7 +24,8 @@ from typing import Any
 import msgspec
 
 from stoker.native import errors, paths
-from stoker.probes.trace import JobTrace, Mode, TraceSummary, layer_environment
+from stoker.probes.environment import layer_environment
+from stoker.probes.trace import JobTrace, Mode, TraceSummary
 
 TARGETS_NS = (0, 10_000, 100_000, 1_000_000)
 """Lengths of an untraced launch, ns; 0 is the shortest one that the driver can do."""

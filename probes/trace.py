@@ -276,22 +276,6 @@ class OpenState(Protocol):
     def since_ns(self) -> int: ...
 
 
-def layer_environment(
-    library: Path, segment_dir: Path, mode: Mode, *, layers: str = ""
-) -> dict[str, str]:
-    """Environment that loads the OpenCL layer into a job; empty when tracing is off.
-
-    `layers`: OPENCL_LAYERS as the job already has it; ours comes first, i.e. nearest the driver.
-    """
-    if mode == "off":
-        return {}
-    return {
-        "OPENCL_LAYERS": f"{library}:{layers}" if layers else str(library),
-        "STOKER_TRACE_DIR": str(segment_dir),
-        "STOKER_TRACE_MODE": mode,
-    }
-
-
 class JobTrace:
     """The fold of one job; for one thread at a time. `drain`, `finish` release the GIL."""
 

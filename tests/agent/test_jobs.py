@@ -95,6 +95,18 @@ def test_the_layer_is_appended_to_the_users_layers() -> None:
     assert found["STOKER_TRACE_MODE"] == "full"
 
 
+def test_a_granted_gpu_brings_its_vendors_tracer_unless_the_job_has_its_own() -> None:
+    place = Place("n1", "/j", "/s", tracers={"cupti": "/run/lib/libstoker-cupti.so"})
+    spec = JobSpec(("true",), trace="full")
+    found = jobs.launch(start(spec), (GPU,), HOME, place, traced=True).env
+    assert found["CUDA_INJECTION64_PATH"] == "/run/lib/libstoker-cupti.so"
+    assert jobs.aside(start(spec), (GPU,), place) == {}
+    own = JobSpec(("true",), env={"CUDA_INJECTION64_PATH": "/nsys.so"}, trace="full")
+    kept = jobs.launch(start(own), (GPU,), HOME, place, traced=True).env
+    assert kept["CUDA_INJECTION64_PATH"] == "/nsys.so"
+    assert "/nsys.so" in jobs.aside(start(own), (GPU,), place)["cupti"]
+
+
 def test_no_trace_means_no_layer_and_no_segment_folder() -> None:
     off = JobSpec(("true",), trace="off")
     assert not jobs.wants_trace(off, PLACE)

@@ -16,7 +16,7 @@ import pytest
 from stoker.native import _trace, errors
 from stoker.probes import trace as trace_module
 from stoker.probes.host_records import ThreadTimes, Times
-from stoker.probes.trace import JobTrace, layer_environment
+from stoker.probes.trace import JobTrace
 from tests.probes.segment_file import AT, KERNEL, RECORD, SegmentFile, record
 
 SPAN = struct.Struct("<QQIHH")
@@ -330,16 +330,6 @@ def test_a_state_that_ended_meanwhile_changes_nothing(trace: JobTrace, folder: P
 def test_spans_come_whole(trace: JobTrace) -> None:
     with pytest.raises(errors.BadRequest):
         trace.add_spans(b"x" * 25)
-
-
-def test_the_environment_of_a_job() -> None:
-    library, folder = Path("/lib/layer.so"), Path("/shm/1")
-    assert layer_environment(library, folder, "off") == {}
-    assert layer_environment(library, folder, "full", layers="/own.so") == {
-        "OPENCL_LAYERS": "/lib/layer.so:/own.so",
-        "STOKER_TRACE_DIR": "/shm/1",
-        "STOKER_TRACE_MODE": "full",
-    }
 
 
 def test_the_summary_is_what_the_contract_says(trace: JobTrace, folder: Path) -> None:

@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 
 from stoker.native import paths
-from stoker.probes.trace import JobTrace, Mode, TraceSummary, layer_environment
+from stoker.probes.environment import layer_environment
+from stoker.probes.trace import JobTrace, Mode, TraceSummary
 
 HERE = Path(__file__).parent
 TIMEOUT_S = 60
