@@ -26,6 +26,7 @@ check: setup ## ruff, mypy, import contracts, clang-format
 bench: setup ## measure: submit path, tracing cost and decisions, as JSON
 	@$(RUN)stoker bench submit --json
 	@$(RUN)stoker bench trace --json
+	@$(RUN)stoker bench probes --json
 	@$(RUN)stoker bench decide --json
 
 golden: setup ## rewrite the golden files; read the diff before committing it

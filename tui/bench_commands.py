@@ -40,6 +40,27 @@ if sys.argv[1] == "1":
 """Program of `bench trace`: arguments are json (0 or 1), rounds, seconds."""
 
 
+PROBES_BENCH = """
+import json, sys
+from stoker.native.errors import StokerError
+from stoker.native.paths import NotBuilt
+from stoker.probes import bench_loops, bench_probes
+asked = json.loads(sys.argv[1])
+say = sys.stderr if asked.pop("as_json") else sys.stdout
+try:
+    result = bench_loops.run(
+        **asked, told=lambda row: print(bench_probes.line(row), file=say, flush=True)
+    )
+except (StokerError, NotBuilt) as error:
+    sys.exit(f"stoker: {error}")
+if say is sys.stderr:
+    print(json.dumps(result, indent=2))
+else:
+    print(bench_probes.text(result))
+"""
+"""Program of `bench probes`: the argument is a JSON object, what `run` takes and `as_json`."""
+
+
 @click.group("bench")
 def bench_command() -> None:
     """Measure stoker against a floor."""
@@ -111,6 +132,44 @@ def bench_trace_command(as_json: bool, rounds: int, seconds: float) -> None:
     # A process of its own: the bench belongs to the tracer, which nothing that shows may import.
     words = [str(int(as_json)), str(rounds), str(seconds)]
     done = subprocess.run([sys.executable, "-c", TRACE_BENCH, *words], check=False)
+    sys.exit(done.returncode)
+
+
+@bench_command.command("probes")
+@click.option("--json", "as_json", is_flag=True, help="Print one object; rows go to stderr.")
+@click.option(
+    "--quads",
+    type=click.IntRange(2, 10_000),
+    default=40,
+    show_default=True,
+    help="Of four slices of 20 ms, per row; up to four times as many where it is noisy.",
+)
+@click.option(
+    "--rate",
+    "rates",
+    type=click.IntRange(10, 5_000_000),
+    multiple=True,
+    default=(1_000, 10_000, 50_000, 100_000, 1_000_000),
+    show_default=True,
+    help="Untraced launches per second.",
+)
+@click.option(
+    "--driver",
+    "drivers",
+    type=click.Choice(["pocl", "SIM"]),
+    multiple=True,
+    default=("pocl", "SIM"),
+    show_default=True,
+    help="SIM is a simulated driver, for rates that PoCL does not reach.",
+)
+def bench_probes_command(
+    as_json: bool, quads: int, rates: tuple[int, ...], drivers: tuple[str, ...]
+) -> None:
+    """What each mode of tracing costs at a rate of launches, and how fast traces are folded."""
+    import json
+
+    asked = {"as_json": as_json, "quads": quads, "rates": rates, "drivers": drivers}
+    done = subprocess.run([sys.executable, "-c", PROBES_BENCH, json.dumps(asked)], check=False)
     sys.exit(done.returncode)
 
 

@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tracing costs a job, by launch rate and mode: the plan, the figures and their noise.
+
+Relied on by `bench_loops`, which measures, and through it by `stoker bench probes`. Pure: slices
+come in, rows go out. A row compares one mode with off in quads (off, on, on, off) of short slices,
+so that a machine that drifts drifts for both; its noise is what the same comparison gives of two
+programs that are both off. Benchmarks report, they do not gate: targets stand beside the figures.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import msgspec
+
+Driver = Literal["pocl", "SIM"]
+BenchMode = Literal["off", "dormant", "governed", "full"]
+
+RATES = (1_000, 10_000, 50_000, 100_000, 1_000_000)
+"""Untraced launches per second; the length of the kernel is set for it."""
+
+MODES: tuple[BenchMode, ...] = ("off", "dormant", "governed", "full")
+"""`off` is measured against `off` as well: that is the noise."""
+
+SLICE_NS = 20_000_000
+"""As long as a tracer's tick, short enough that the machine stays the same over four of them."""
+
+DISTURBED = 0.02
+"""A slice in which the program had its core for less than 1 - this much is not counted."""
+
+NOISE_MAX_PCT = 0.3
+RESAMPLES = 1000
+
+TARGETS = {
+    "governed_slowdown_pct": 1.0,
+    "estimate_error_pct": 2.0,
+    "dormant_ns_per_launch": 20.0,
+    "noise_pct": NOISE_MAX_PCT,
+    "fold_events_per_s": 20e6,
+    "drain_events_per_s": 50e6,
+    "ring_events_per_s": 8e6,
+    "ring_lost_at_2500k_per_s": 0,
+    "clock_error_p99_ns": 1000,
+}
+"""Beside the figures; nothing depends on them."""
+
+
+_FIGURES = (
+    "drain_events_per_s",
+    "fold_events_per_s",
+    "ring_events_per_s",
+    "ring_lost_at_2500k_per_s",
+    "clock_error_p99_ns",
+)
+
+
+class Slice(msgspec.Struct, frozen=True):
+    """One slice of launches, as the program measured it; `cpu_ns` is of all its threads."""
+
+    wall_ns: int
+    cpu_ns: int
+    iterations: int
+
+    @property
+    def disturbed(self) -> bool:
+        """Somebody else had the core."""
+        return self.wall_ns - self.cpu_ns > DISTURBED * self.wall_ns
+
+
+class Quad(msgspec.Struct, frozen=True):
+    """Off, on, on, off: the times of both, summed, of the same number of launches each."""
+
+    off: tuple[Slice, Slice]
+    on: tuple[Slice, Slice]
+
+    @property
+    def disturbed(self) -> bool:
+        """Worth nothing: one of its slices was."""
+        return any(each.disturbed for each in (*self.off, *self.on))
+
+    @property
+    def walls(self) -> tuple[int, int]:
+        """Off and on, ns."""
+        return sum(each.wall_ns for each in self.off), sum(each.wall_ns for each in self.on)
+
+    @property
+    def cpus(self) -> tuple[int, int]:
+        """Off and on, ns of CPU."""
+        return sum(each.cpu_ns for each in self.off), sum(each.cpu_ns for each in self.on)
+
+
+class Counts(msgspec.Struct, frozen=True):
+    """What became of the records of one traced program, after its end."""
+
+    made: int = 0
+    folded: int = 0
+    dropped: int = 0
+    launches: int = 0
+
+    @property
+    def equal(self) -> bool:
+        """Nothing is missing that is not counted."""
+        return self.made == self.folded + self.dropped
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One rate, mode and driver. `void`: the noise is too large for the figure to mean much."""
+
+    launches_per_s: int
+    mode: BenchMode
+    driver: Driver
+    slowdown_pct: float
+    error_pct: float
+    """95 % bootstrap half-width of `slowdown_pct`."""
+    cpu_ns_per_launch: float
+    """More CPU time of all threads of the program, per launch."""
+    noise_pct: float
+    """95 % bootstrap half-width of off against off, in the same call."""
+    off_against_off_pct: float
+    """What that comparison came to; 0 on a machine without noise."""
+    void: bool
+    untraced_per_s: float
+    """The rate that was reached; `launches_per_s` is the one that was asked for."""
+    quads: int
+    disturbed: int
+    """Quads left out because somebody else had the core."""
+    records: Counts | None = None
+    estimate_error_pct: float | None = None
+    """Of the device time, against the truth; None where nothing was estimated."""
+    absent: str = ""
+
+
+def clean(quads: Sequence[Quad]) -> list[Quad]:
+    """Those that count. Where hardly any do, all: a figure with much noise says more than none."""
+    kept = [each for each in quads if not each.disturbed]
+    return kept if len(kept) * 4 >= len(quads) else list(quads)
+
+
+def slowdown_pct(quads: Sequence[Quad]) -> float:
+    """How much longer the same launches took, percent; of sums, since costs come in bursts."""
+    off = sum(each.walls[0] for each in quads)
+    return 100 * (sum(each.walls[1] for each in quads) / off - 1) if off else 0.0
+
+
+def half_width_pct(quads: Sequence[Quad], seed: int = 1) -> float:
+    """95 % bootstrap half-width of `slowdown_pct` (percentile method, quads drawn again)."""
+    if len(quads) < 2:
+        return float("inf")
+    chance = random.Random(seed)
+    drawn = sorted(slowdown_pct(chance.choices(quads, k=len(quads))) for _ in range(RESAMPLES))
+    return (drawn[int(0.975 * RESAMPLES) - 1] - drawn[int(0.025 * RESAMPLES)]) / 2
+
+
+class Cell(msgspec.Struct):
+    """Everything measured at one rate with one driver."""
+
+    launches_per_s: int
+    driver: Driver
+    launches: int
+    """Of one slice."""
+    quads: dict[BenchMode, list[Quad]]
+    records: dict[BenchMode, Counts] = {}
+    estimate_error_pct: dict[BenchMode, float] = {}
+
+    @property
+    def noise_pct(self) -> float:
+        """Of the machine, by the programs that are off."""
+        return half_width_pct(clean(self.quads.get("off", [])))
+
+
+def rows(cell: Cell) -> list[Row]:
+    """One row per mode that was measured."""
+    noise, base = cell.noise_pct, slowdown_pct(clean(cell.quads.get("off", [])))
+    return [_row(cell, mode, quads, noise, base) for mode, quads in cell.quads.items()]
+
+
+def _row(
+    cell: Cell, mode: BenchMode, every: Sequence[Quad], noise: float, off_against_off: float
+) -> Row:
+    kept = clean(every)
+    launches = 2 * cell.launches * len(kept)
+    cpu = sum(each.cpus[1] - each.cpus[0] for each in kept)
+    off_ns = sum(each.walls[0] for each in kept)
+    return Row(
+        cell.launches_per_s,
+        mode,
+        cell.driver,
+        round(slowdown_pct(kept), 3),
+        round(half_width_pct(kept), 3),
+        round(cpu / launches, 1) if launches else 0.0,
+        round(noise, 3),
+        round(off_against_off, 3),
+        noise >= NOISE_MAX_PCT,
+        round(1e9 * launches / off_ns, 1) if off_ns else 0.0,
+        len(kept),
+        len(every) - len(kept),
+        cell.records.get(mode),
+        cell.estimate_error_pct.get(mode),
+    )
+
+
+def error_pct(estimate: float, truth: float) -> float:
+    """How far an estimate is off, percent of the truth."""
+    return round(100 * abs(estimate - truth) / truth, 3) if truth else 0.0
+
+
+def totals(found: Iterable[Row]) -> Counts:
+    """Records of all rows together."""
+    counts = [row.records for row in found if row.records is not None]
+    return Counts(
+        sum(each.made for each in counts),
+        sum(each.folded for each in counts),
+        sum(each.dropped for each in counts),
+        sum(each.launches for each in counts),
+    )
+
+
+def report(
+    found: Sequence[Row],
+    dormant_ns: float | None,
+    rates: dict[str, float],
+    absent: dict[str, str],
+) -> dict[str, object]:
+    """The result of `stoker bench probes --json`; `absent` says why a figure is null."""
+    counts = totals(found)
+    return {
+        "schema": "stoker/v1",
+        "rows": [msgspec.to_builtins(each) for each in found],
+        **{name: rates.get(name) for name in _FIGURES},
+        "dormant_ns_per_launch": dormant_ns,
+        "made": counts.made,
+        "folded": counts.folded,
+        "dropped": counts.dropped,
+        "sums_equal": all(each.records is None or each.records.equal for each in found),
+        "targets": TARGETS,
+        "absent": absent,
+    }
+
+
+def line(row: Row) -> str:
+    """One row for a person."""
+    estimate = (
+        "" if row.estimate_error_pct is None else f"  estimate {row.estimate_error_pct:.2f} %"
+    )
+    return (
+        f"{row.driver:4} {row.launches_per_s:9,d}/s {row.mode:9} {row.slowdown_pct:+8.3f} "
+        f"(+-{row.error_pct:.3f}) %  cpu {row.cpu_ns_per_launch:+9.1f} ns/launch  "
+        f"noise {row.noise_pct:.3f} %{' VOID' if row.void else ''}{estimate}"
+    )
+
+
+def text(result: dict[str, object]) -> str:
+    """What stands below the rows, for a person: each figure beside its target."""
+    lines = []
+    for name in (*_FIGURES, "dormant_ns_per_launch"):
+        value = result[name]
+        shown = "not measured" if value is None else f"{value:,}"
+        lines.append(f"{name:26} {shown:>16}   target {TARGETS[name]:,}")
+    lines.append(
+        f"made {result['made']:,} = folded {result['folded']:,} + "
+        f"dropped {result['dropped']:,}: {result['sums_equal']}"
+    )
+    absent = result["absent"]
+    assert isinstance(absent, dict)
+    return "\n".join([*lines, *(f"{what}: {why}" for what, why in absent.items())])
