@@ -22,9 +22,12 @@ VERSION_MIN = 17
 ID = "probe.cupti"
 LIMIT_S = 2.5
 _HEADERS = "pip install nvidia-cuda-cupti nvidia-cuda-runtime nvidia-cuda-crt; make build"
+NO_DRIVER = 999
+"""CUPTI_ERROR_UNKNOWN: what libcupti 13 answers to anything where there is no libcuda."""
+
 _ASK = (
     "import ctypes, sys; v = ctypes.c_uint32();"
-    "sys.exit(ctypes.CDLL(sys.argv[1]).cuptiGetVersion(ctypes.byref(v)) or print(v.value))"
+    "print(ctypes.CDLL(sys.argv[1]).cuptiGetVersion(ctypes.byref(v)), v.value)"
 )
 
 
@@ -58,9 +61,14 @@ def version_checks(library: Path) -> Iterator[Check]:
     if done.returncode:
         last = (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1]
         yield Check(ID, "WARN", f"{library} cannot be used: {last}", hint)
-    elif int(done.stdout) < VERSION_MIN:
-        text = f"{library} is version {int(done.stdout)}, older than CUDA 11.6"
-        yield Check(ID, "WARN", text, hint)
+        return
+    error, version = map(int, done.stdout.split())
+    if error == NO_DRIVER:
+        yield Check(ID, "PASS", f"no CUDA driver answers on this node; {library} is there")
+    elif error:
+        yield Check(ID, "WARN", f"{library} cannot be used: CUPTI error {error}", hint)
+    elif version < VERSION_MIN:
+        yield Check(ID, "WARN", f"{library} is version {version}, older than CUDA 11.6", hint)
     else:
-        text = f"CUDA kernels are traced with {library}, version {int(done.stdout)}"
+        text = f"CUDA kernels are traced with {library}, version {version}"
         yield Check(ID, "PASS", text)
