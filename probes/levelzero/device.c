@@ -2,9 +2,9 @@
 /* Devices and their clocks.
  *
  * A device counts ticks of its own, of which stamps of kernels are the low bits (32 on many: they
- * wrap within minutes). Once a second its counter is read between two readings of CLOCK_MONOTONIC,
- * which gives offset, drift and error; a stamp is the tick with those low bits that is nearest to
- * the newest reading.
+ * wrap within minutes). At least once a second its counter is read between two readings of
+ * CLOCK_MONOTONIC, which gives offset, drift and error; a stamp is the tick with those low bits
+ * that is nearest to the newest reading.
  */
 #include "levelzero/levelzero.h"
 
@@ -92,11 +92,19 @@ static bool read_device(void *state, uint64_t *ret)
 	return true;
 }
 
+/* Once a second, or eight times while stamps wrap once. */
+static uint64_t period(const struct sk_ze_device *device)
+{
+	uint64_t wrap = to_ns(device, device->kernel_mask);
+
+	return wrap / 8 < SECOND ? wrap / 8 : SECOND;
+}
+
 void sk_ze_device_fit(struct sk_ze_device *device, uint64_t now_ns)
 {
 	struct sk_clock_pair pair;
 
-	if (device->fitted_ns && now_ns - device->fitted_ns < SECOND)
+	if (device->fitted_ns && now_ns - device->fitted_ns < period(device))
 		return;
 	if (!sk_clock_bracket(read_device, device, READINGS, &pair))
 		return;

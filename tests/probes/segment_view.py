@@ -119,6 +119,10 @@ class SegmentView:
         return self._header()[12]
 
     @property
+    def command_buffers(self) -> int:
+        return self._header()[14]
+
+    @property
     def vendor_dropped(self) -> int:
         return self._header()[30]
 

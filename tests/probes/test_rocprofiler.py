@@ -8,61 +8,32 @@ on; no AMD device is needed, and none is looked at.
 from __future__ import annotations
 
 import itertools
-import os
 import signal
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from stoker.native import paths
 from stoker.probes.trace import JobTrace, Mode
-from tests.probes.segment_view import BLIND, COUNTED, KERNEL, TIMED, SegmentView
+from tests.probes.segment_view import BLIND, COUNTED, KERNEL, TIMED
+from tests.probes.simulated import Traced, Truth, compile_pair
 
 HERE = Path(__file__).parent / "rocprofiler"
-PROBES = Path(__file__).parents[2] / "probes"
 NAMES = ("saxpy", "_Z6reducePf", "idle")
 READ, WRITE = 0, 1
-TIMEOUT_S = 60
-
-
-@dataclass(frozen=True)
-class Truth:
-    """One launch as the simulated device did it; times are CLOCK_MONOTONIC."""
-
-    called_ns: int
-    start_ns: int
-    end_ns: int
-    bytes: int
-    tid: int
-    kernel: int
-    device: int
-    timed: int
-
-    @property
-    def name(self) -> str:
-        return NAMES[self.kernel] if self.kernel < 100 else "(other)"
-
-    @property
-    def kind(self) -> int:
-        return {102: WRITE, 103: READ}.get(self.kernel, KERNEL)
 
 
 def compiled(folder: Path, *defines: str) -> Path:
     """The simulated runtime and a program on it."""
-    flags = ["-O1", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter", "-D_GNU_SOURCE"]
-    library = folder / "librocprofiler-sdk.so.1"
-    shared = ["-shared", "-fPIC", "-fvisibility=hidden", f"-Wl,-soname,{library.name}"]
-    common = ["cc", *flags, *defines, "-pthread", f"-I{PROBES}"]
-    subprocess.run([*common, *shared, "-o", library, HERE / "fake_sdk.c", "-ldl"], check=True)
-    program = folder / "program"
-    found = [library, f"-Wl,-rpath,{folder}"]
-    subprocess.run([*common, "-o", program, HERE / "program.c", *found], check=True)
-    return program
+    return compile_pair(HERE, folder, "fake_sdk.c", "librocprofiler-sdk.so.1", *defines)
+
+
+def tracing(program: Path, folder: Path) -> Traced:
+    library = str(paths.library("libstoker-rocprofiler.so"))
+    return Traced(program, folder, {"ROCP_TOOL_LIBRARIES": library})
 
 
 @pytest.fixture(scope="module")
@@ -70,52 +41,23 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compiled(tmp_path_factory.mktemp("rocm"))
 
 
-@dataclass
-class Traced:
-    """Runs a program under the tracer."""
-
-    program: Path
-    folder: Path
-    mode: str = "full"
-    env: dict[str, str] = field(default_factory=dict)
-
-    def start(self, *argv: int) -> subprocess.Popen[str]:
-        env = {k: v for k, v in os.environ.items() if not k.startswith("STOKER_")}
-        env |= {
-            "STOKER_TRACE_DIR": str(self.folder),
-            "STOKER_TRACE_MODE": self.mode,
-            "ROCP_TOOL_LIBRARIES": str(paths.library("libstoker-rocprofiler.so")),
-        }
-        return subprocess.Popen(
-            [self.program, *map(str, argv)],
-            env=env | self.env,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def finish(self, process: subprocess.Popen[str]) -> list[Truth]:
-        out, err = process.communicate(timeout=TIMEOUT_S)
-        assert process.returncode == 0, err
-        assert err == ""
-        return [Truth(*map(int, line.split())) for line in out.splitlines()]
-
-    def run(self, *argv: int) -> list[Truth]:
-        return self.finish(self.start(*argv))
-
-    def view(self) -> SegmentView:
-        return SegmentView(self.folder)
-
-
 @pytest.fixture
 def traced(program: Path, tmp_path: Path) -> Iterator[Traced]:
     folder = tmp_path / "segments"
     folder.mkdir()
-    yield Traced(program, folder)
+    made = tracing(program, folder)
+    yield made
+    made.close()
 
 
 def counted(truths: list[Truth]) -> dict[str, int]:
-    return dict(Counter(truth.name for truth in truths if truth.kernel < 100))
+    return dict(Counter(NAMES[truth.kernel] for truth in truths if truth.kernel < 100))
+
+
+def name_and_kind(truth: Truth) -> tuple[str, int]:
+    if truth.kernel < 100:
+        return NAMES[truth.kernel], KERNEL
+    return "(other)", {102: WRITE, 103: READ}[truth.kernel]
 
 
 def test_every_launch_and_copy_is_recorded_with_its_thread_device_and_times(traced: Traced) -> None:
@@ -124,7 +66,7 @@ def test_every_launch_and_copy_is_recorded_with_its_thread_device_and_times(trac
     error = max(device.error_ns for device in view.devices())
     assert view.tracer == 0x83  # rocprofiler, simulated
     assert view.launches() == counted(truths)
-    wrote = [truth.bytes for truth in truths if truth.kind == WRITE]
+    wrote = [truth.bytes for truth in truths if truth.kernel == 102]
     assert view.copies()[WRITE] == (len(wrote), sum(wrote))
     records = view.records()
     assert len(records) == len(truths) == view.counter("timed") == 4 * 306
@@ -133,7 +75,8 @@ def test_every_launch_and_copy_is_recorded_with_its_thread_device_and_times(trac
         ours = [r for r in records if view.devices()[r.device].id == f"amd-{device}"]
         theirs = [t for t in truths if t.device == device]
         for record, truth in zip(sorted(ours, key=lambda r: r.start_ns), theirs, strict=True):
-            assert (record.tid, record.name, record.kind) == (truth.tid, truth.name, truth.kind)
+            assert record.tid == truth.tid
+            assert (record.name, record.kind) == name_and_kind(truth)
             assert record.bytes == truth.bytes
             assert abs(record.start_ns - truth.start_ns) <= error + 1
             assert abs(record.end_ns - truth.end_ns) <= error + 1
@@ -159,7 +102,7 @@ def test_the_fold_takes_it_as_any_trace(traced: Traced, tmp_path: Path) -> None:
 
 
 def test_a_clock_that_is_off_and_drifts_is_found_and_said(traced: Traced) -> None:
-    traced.env = {"FAKE_SKEW_NS": "5000000000", "FAKE_DRIFT_PPB": "-30000"}
+    traced.env |= {"FAKE_SKEW_NS": "5000000000", "FAKE_DRIFT_PPB": "-30000"}
     truths = traced.run(1, 300, 20_000, 10_000)
     view = traced.view()
     (device,) = view.devices()
@@ -205,7 +148,9 @@ def test_modes_are_switched_in_a_running_program_and_windows_tell(traced: Traced
     # Every launch that began in the window has its record.
     in_window = [t for t in truths if timed[0].from_ns <= t.called_ns < timed[0].to_ns]
     starts = {(record.tid, record.name) for record in records}
-    assert len(in_window) <= len(records) and {(t.tid, t.name) for t in in_window} <= starts
+    assert (
+        len(in_window) <= len(records) and {(t.tid, NAMES[t.kernel]) for t in in_window} <= starts
+    )
 
 
 def test_switching_many_times_loses_nothing(traced: Traced) -> None:
@@ -262,7 +207,7 @@ def test_where_counting_is_too_dear_it_is_left_out_and_said(traced: Traced) -> N
 
 
 def test_what_the_profiler_drops_is_counted_and_nobody_waits_for_it(traced: Traced) -> None:
-    traced.env = {"FAKE_HOLD": "1", "FAKE_BUFFER_RECORDS": "100"}
+    traced.env |= {"FAKE_HOLD": "1", "FAKE_BUFFER_RECORDS": "100"}
     truths = traced.run(1, 500, 1_000, 0)
     view = traced.view()
     assert view.launches() == counted(truths)
@@ -290,7 +235,7 @@ def test_a_missing_function_is_said_and_the_program_runs_on(tmp_path: Path) -> N
     program = compiled(tmp_path, "-DFAKE_WITHOUT_EXTERNAL")
     folder = tmp_path / "segments"
     folder.mkdir()
-    traced = Traced(program, folder)
+    traced = tracing(program, folder)
     truths = traced.run(1, 100, 1_000, 0)
     assert [truth.timed for truth in truths] == [0] * 100
     view = traced.view()
@@ -299,14 +244,14 @@ def test_a_missing_function_is_said_and_the_program_runs_on(tmp_path: Path) -> N
 
 
 def test_a_library_that_is_too_old_is_said(traced: Traced) -> None:
-    traced.env = {"FAKE_VERSION": "503"}
+    traced.env |= {"FAKE_VERSION": "503"}
     truths = traced.run(1, 100, 1_000, 0)
     assert len(truths) == 100
     assert traced.view().holder == "rocprofiler-sdk 0.5 is older than 1.0"
 
 
 def test_a_process_that_is_not_traced_gets_nothing(traced: Traced) -> None:
-    traced.env = {"STOKER_TRACE_DIR": ""}
+    traced.env |= {"STOKER_TRACE_DIR": ""}
     truths = traced.run(1, 100, 1_000, 0)
     assert [truth.timed for truth in truths] == [0] * 100
     assert list(traced.folder.iterdir()) == []

@@ -1,0 +1,571 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A Level Zero loader of our own, SIMULATED: devices that are nothing but a clock, command lists,
+ * events, and the tracing layer with its callbacks, as far as the tracer and program.c use them.
+ *
+ * It keeps the rules that a tracer may lean on: callbacks get pointers to the arguments, a tracer's
+ * callbacks are not called for calls from inside of a callback, an event stays signaled until it is
+ * reset, only events of pools with the flag have stamps, stamps are the low bits of the device's
+ * counter. What it did is told as truth in CLOCK_MONOTONIC.
+ *
+ * Environment: FAKE_HZ (12500000), FAKE_BITS (32), FAKE_TICKS (counter at the start),
+ * FAKE_DRIFT_PPB, and ZE_ENABLE_TRACING_LAYER, without which there are no tracers. */
+#include "levelzero/abi.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define EXPORTED __attribute__((visibility("default")))
+
+enum {
+	NOT_READY = 1,
+	UNSUPPORTED = 0x78000003,
+	BAD_ARGUMENT = 0x78000004,
+	DEVICES = 2,
+	TRACERS = 4,
+	TRUTHS = 1 << 19,
+	LIST_MAX = 4096,
+};
+
+EXPORTED const int stoker_simulated = 1;
+
+struct device {
+	unsigned number;
+	uint64_t busy_until;
+};
+
+struct pool {
+	uint32_t flags;
+};
+
+struct event {
+	struct pool *pool;
+	uint64_t start_ns, end_ns; /* 0: not signaled, nor going to be */
+};
+
+struct kernel {
+	unsigned number;
+	char name[32];
+};
+
+struct command {
+	unsigned kernel; /* 100: a copy, 101: a fill */
+	uint64_t ns, bytes;
+	struct event *event;
+};
+
+struct list {
+	struct device *device;
+	bool immediate;
+	unsigned count;
+	struct command commands[LIST_MAX];
+};
+
+struct truth {
+	uint64_t called_ns, start_ns, end_ns, bytes;
+	uint32_t tid, kernel, device, stamped;
+};
+
+static struct {
+	struct device devices[DEVICES];
+	pthread_mutex_t lock;
+	uint64_t origin_ns, hz, ticks;
+	int64_t drift_ppb;
+	uint32_t bits;
+	struct truth *truths;
+	uint64_t truth_count;
+} fake = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static uint64_t now_ns(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+static uint64_t ticks_at(uint64_t ns)
+{
+	__int128 since = (__int128)(int64_t)(ns - fake.origin_ns);
+
+	since += since * fake.drift_ppb / 1000000000;
+	return fake.ticks + (uint64_t)(int64_t)(since * (__int128)fake.hz / 1000000000);
+}
+
+__attribute__((unused)) static uint64_t cut(uint64_t ticks, uint32_t bits)
+{
+	return bits >= 64 ? ticks : ticks & ((UINT64_C(1) << bits) - 1);
+}
+
+/* ---- the tracing layer ---- */
+
+#define APIS(X)                                                                                    \
+	X(CommandListCreate)                                                                       \
+	X(CommandListCreateImmediate)                                                              \
+	X(CommandListReset)                                                                        \
+	X(CommandListDestroy)                                                                      \
+	X(EventPoolCreate)                                                                         \
+	X(EventPoolDestroy)                                                                        \
+	X(EventCreate)                                                                             \
+	X(EventDestroy)                                                                            \
+	X(EventHostReset)                                                                          \
+	X(CommandListAppendEventReset)                                                             \
+	X(KernelDestroy)                                                                           \
+	X(ContextDestroy)                                                                          \
+	X(CommandListAppendLaunchKernel)                                                           \
+	X(CommandListAppendLaunchCooperativeKernel)                                                \
+	X(CommandListAppendLaunchKernelIndirect)                                                   \
+	X(CommandListAppendMemoryCopy)                                                             \
+	X(CommandListAppendMemoryFill)                                                             \
+	X(CommandQueueExecuteCommandLists)
+
+enum api {
+#define API(name) IN_##name,
+	APIS(API)
+#undef API
+		API_COUNT
+};
+
+struct tracer {
+	_Atomic bool enabled;
+	void *data;
+	sk_ze_callback calls[API_COUNT][2];
+};
+
+static struct tracer tracers[TRACERS];
+static unsigned tracer_count;
+static _Thread_local bool in_callback;
+
+EXPORTED int zelTracerCreate(const struct sk_ze_tracer_desc *desc, sk_ze *ret)
+{
+	const char *asked = getenv("ZE_ENABLE_TRACING_LAYER");
+
+	if (!asked || strcmp(asked, "1") || tracer_count == TRACERS)
+		return UNSUPPORTED;
+	tracers[tracer_count].data = desc->data;
+	*ret = (sk_ze)&tracers[tracer_count++];
+	return 0;
+}
+
+EXPORTED int zelTracerSetEnabled(sk_ze tracer, uint8_t enable)
+{
+	((struct tracer *)tracer)->enabled = enable;
+	return 0;
+}
+
+/* Only while the tracer is off, says the interface. */
+__attribute__((unused)) static int set_callback(sk_ze handle, enum api api, uint32_t kind,
+						sk_ze_callback call)
+{
+	struct tracer *tracer = (struct tracer *)handle;
+
+	if (tracer->enabled)
+		return BAD_ARGUMENT;
+	tracer->calls[api][kind] = call;
+	return 0;
+}
+
+#define REGISTER(name)                                                                             \
+	EXPORTED int zelTracer##name##RegisterCallback(sk_ze tracer, uint32_t kind,                \
+						       sk_ze_callback call);                       \
+	EXPORTED int zelTracer##name##RegisterCallback(sk_ze tracer, uint32_t kind,                \
+						       sk_ze_callback call)                        \
+	{                                                                                          \
+		return set_callback(tracer, IN_##name, kind, call);                                \
+	}
+#ifndef FAKE_WITHOUT_CALLBACKS
+APIS(REGISTER)
+#endif
+
+/* The call with its callbacks; a tracer that is on at the beginning has both. */
+static int traced(enum api api, void *call, int (*body)(void *call))
+{
+	void *own[TRACERS] = {0};
+	bool on[TRACERS];
+	int result;
+
+	if (in_callback)
+		return body(call);
+	in_callback = true;
+	for (unsigned i = 0; i < TRACERS; i++) {
+		on[i] = i < tracer_count && tracers[i].enabled;
+		if (on[i] && tracers[i].calls[api][0])
+			tracers[i].calls[api][0](call, 0, tracers[i].data, &own[i]);
+	}
+	in_callback = false;
+	result = body(call);
+	in_callback = true;
+	for (unsigned i = 0; i < TRACERS; i++)
+		if (on[i] && tracers[i].calls[api][1])
+			tracers[i].calls[api][1](call, result, tracers[i].data, &own[i]);
+	in_callback = false;
+	return result;
+}
+
+/* ---- drivers, devices, contexts ---- */
+
+static int64_t number(const char *name, int64_t otherwise)
+{
+	const char *text = getenv(name);
+
+	return text ? strtoll(text, NULL, 10) : otherwise;
+}
+
+EXPORTED int zeInit(uint32_t flags)
+{
+	if (fake.origin_ns)
+		return 0;
+	fake.hz = (uint64_t)number("FAKE_HZ", 12500000);
+	fake.bits = (uint32_t)number("FAKE_BITS", 32);
+	fake.ticks = (uint64_t)number("FAKE_TICKS", 123456789);
+	fake.drift_ppb = number("FAKE_DRIFT_PPB", 0);
+	fake.truths = calloc(TRUTHS, sizeof(*fake.truths));
+	for (unsigned i = 0; i < DEVICES; i++)
+		fake.devices[i].number = i;
+	fake.origin_ns = now_ns();
+	return 0;
+}
+
+EXPORTED sk_ze fake_device(unsigned which)
+{
+	return (sk_ze)&fake.devices[which];
+}
+
+EXPORTED sk_ze fake_context(void)
+{
+	return (sk_ze)calloc(1, 8);
+}
+
+EXPORTED int zeDeviceGetProperties(sk_ze device, struct sk_ze_device_properties *ret)
+{
+	ret->device_type = SK_ZE_TYPE_GPU;
+	ret->timer_hz = fake.hz;
+	ret->timestamp_bits = 64;
+	ret->kernel_timestamp_bits = fake.bits;
+	memset(ret->uuid, 0x11, sizeof(ret->uuid));
+	ret->uuid[15] = (uint8_t)((struct device *)device)->number;
+	strcpy(ret->name, "SIM Data Center GPU Max");
+	return 0;
+}
+
+EXPORTED int zeDeviceGetGlobalTimestamps(sk_ze device, uint64_t *host, uint64_t *ret)
+{
+	*host = now_ns();
+	*ret = ticks_at(*host);
+	return 0;
+}
+
+/* ---- events ---- */
+
+static int pool_create(void *data)
+{
+	const struct sk_ze_pool_create_call *call = data;
+	struct pool *pool = calloc(1, sizeof(*pool));
+
+	pool->flags = (*call->desc)->flags;
+	**call->pool = (sk_ze)pool;
+	return 0;
+}
+
+EXPORTED int zeEventPoolCreate(sk_ze context, const struct sk_ze_pool_desc *desc, uint32_t count,
+			       sk_ze *devices, sk_ze *pool)
+{
+	struct sk_ze_pool_create_call call = {&context, &desc, &count, &devices, &pool};
+
+	return traced(IN_EventPoolCreate, &call, pool_create);
+}
+
+static int free_one(void *data)
+{
+	free(*((struct sk_ze_one_call *)data)->handle);
+	return 0;
+}
+
+static int keep_one(void *data)
+{
+	return 0;
+}
+
+#define ONE(function, api, body)                                                                   \
+	EXPORTED int function(sk_ze handle);                                                       \
+	EXPORTED int function(sk_ze handle)                                                        \
+	{                                                                                          \
+		struct sk_ze_one_call call = {&handle};                                            \
+		return traced(api, &call, body);                                                   \
+	}
+
+static int event_create(void *data)
+{
+	const struct sk_ze_event_create_call *call = data;
+	struct event *event = calloc(1, sizeof(*event));
+
+	event->pool = (struct pool *)*call->pool;
+	**call->event = (sk_ze)event;
+	return 0;
+}
+
+EXPORTED int zeEventCreate(sk_ze pool, const struct sk_ze_event_desc *desc, sk_ze *event)
+{
+	struct sk_ze_event_create_call call = {&pool, &desc, &event};
+
+	return traced(IN_EventCreate, &call, event_create);
+}
+
+static int event_reset(void *data)
+{
+	struct event *event = (struct event *)*((struct sk_ze_one_call *)data)->handle;
+
+	event->start_ns = event->end_ns = 0;
+	return 0;
+}
+
+static int list_reset(void *data)
+{
+	((struct list *)*((struct sk_ze_one_call *)data)->handle)->count = 0;
+	return 0;
+}
+
+ONE(zeEventPoolDestroy, IN_EventPoolDestroy, free_one)
+ONE(zeEventDestroy, IN_EventDestroy, free_one)
+ONE(zeEventHostReset, IN_EventHostReset, event_reset)
+ONE(zeKernelDestroy, IN_KernelDestroy, free_one)
+ONE(zeContextDestroy, IN_ContextDestroy, keep_one)
+ONE(zeCommandListDestroy, IN_CommandListDestroy, free_one)
+ONE(zeCommandListReset, IN_CommandListReset, list_reset)
+
+EXPORTED int zeEventQueryStatus(sk_ze handle)
+{
+	const struct event *event = (const struct event *)handle;
+
+	return event->end_ns && event->end_ns <= now_ns() ? 0 : NOT_READY;
+}
+
+#ifndef FAKE_WITHOUT_STAMPS
+EXPORTED int zeEventQueryKernelTimestamp(sk_ze handle, struct sk_ze_stamps *ret)
+{
+	const struct event *event = (const struct event *)handle;
+
+	if (!(event->pool->flags & SK_ZE_POOL_TIMESTAMP))
+		return BAD_ARGUMENT;
+	if (zeEventQueryStatus(handle))
+		return NOT_READY;
+	ret->global_start = cut(ticks_at(event->start_ns), fake.bits);
+	ret->global_end = cut(ticks_at(event->end_ns), fake.bits);
+	ret->context_start = ret->global_start;
+	ret->context_end = ret->global_end;
+	return 0;
+}
+#endif
+
+EXPORTED int zeEventHostSynchronize(sk_ze handle, uint64_t timeout)
+{
+	while (zeEventQueryStatus(handle))
+		usleep(20);
+	return 0;
+}
+
+/* ---- kernels and lists ---- */
+
+EXPORTED sk_ze fake_kernel(unsigned which)
+{
+	struct kernel *kernel = calloc(1, sizeof(*kernel));
+
+	kernel->number = which;
+	snprintf(kernel->name, sizeof(kernel->name), "kernel_%u", which);
+	return (sk_ze)kernel;
+}
+
+EXPORTED int zeKernelGetName(sk_ze handle, size_t *size, char *ret)
+{
+	snprintf(ret, *size, "%s", ((struct kernel *)handle)->name);
+	*size = strlen(ret) + 1;
+	return 0;
+}
+
+static int list_create(void *data, bool immediate)
+{
+	const struct sk_ze_list_create_call *call = data;
+	struct list *list = calloc(1, sizeof(*list));
+
+	list->device = (struct device *)*call->device;
+	list->immediate = immediate;
+	**call->list = (sk_ze)list;
+	return 0;
+}
+
+static int list_create_plain(void *data)
+{
+	return list_create(data, false);
+}
+
+static int list_create_immediate(void *data)
+{
+	return list_create(data, true);
+}
+
+EXPORTED int zeCommandListCreate(sk_ze context, sk_ze device, const void *desc, sk_ze *list)
+{
+	struct sk_ze_list_create_call call = {&context, &device, &desc, &list};
+
+	return traced(IN_CommandListCreate, &call, list_create_plain);
+}
+
+EXPORTED int zeCommandListCreateImmediate(sk_ze context, sk_ze device, const void *desc,
+					  sk_ze *list)
+{
+	struct sk_ze_list_create_call call = {&context, &device, &desc, &list};
+
+	return traced(IN_CommandListCreateImmediate, &call, list_create_immediate);
+}
+
+/* The device takes it in order, 2 us after now at the earliest. */
+static void run(struct list *list, const struct command *command, uint64_t called_ns)
+{
+	struct truth truth = {.called_ns = called_ns,
+			      .bytes = command->bytes,
+			      .tid = (uint32_t)syscall(SYS_gettid),
+			      .kernel = command->kernel,
+			      .device = list->device->number,
+			      .stamped = command->event &&
+					 command->event->pool->flags & SK_ZE_POOL_TIMESTAMP};
+
+	pthread_mutex_lock(&fake.lock);
+	uint64_t from = now_ns() + 2000;
+
+	truth.start_ns = from > list->device->busy_until ? from : list->device->busy_until;
+	truth.end_ns = list->device->busy_until = truth.start_ns + command->ns;
+	if (command->event) {
+		command->event->start_ns = truth.start_ns;
+		command->event->end_ns = truth.end_ns;
+	}
+	if (fake.truth_count < TRUTHS)
+		fake.truths[fake.truth_count++] = truth;
+	pthread_mutex_unlock(&fake.lock);
+}
+
+static int append(struct list *list, struct command command)
+{
+	if (list->immediate)
+		run(list, &command, now_ns());
+	else if (list->count == LIST_MAX)
+		return BAD_ARGUMENT;
+	else
+		list->commands[list->count++] = command;
+	return 0;
+}
+
+/* The number of groups is how long the kernel runs, in ns. */
+static int launch(void *data)
+{
+	const struct sk_ze_launch_call *call = data;
+	const uint32_t *groups = *call->groups;
+
+	if (!groups)
+		return BAD_ARGUMENT;
+	return append((struct list *)*call->list,
+		      (struct command){.kernel = ((struct kernel *)*call->kernel)->number,
+				       .ns = groups[0],
+				       .event = (struct event *)*call->signal});
+}
+
+#define LAUNCH(function, api)                                                                      \
+	EXPORTED int function(sk_ze list, sk_ze kernel, const void *groups, sk_ze signal,          \
+			      uint32_t count, sk_ze *waits);                                       \
+	EXPORTED int function(sk_ze list, sk_ze kernel, const void *groups, sk_ze signal,          \
+			      uint32_t count, sk_ze *waits)                                        \
+	{                                                                                          \
+		struct sk_ze_launch_call call = {                                                  \
+			&list, &kernel, &groups, &signal, &count, &waits};                         \
+		return traced(api, &call, launch);                                                 \
+	}
+
+LAUNCH(zeCommandListAppendLaunchKernel, IN_CommandListAppendLaunchKernel)
+LAUNCH(zeCommandListAppendLaunchCooperativeKernel, IN_CommandListAppendLaunchCooperativeKernel)
+LAUNCH(zeCommandListAppendLaunchKernelIndirect, IN_CommandListAppendLaunchKernelIndirect)
+
+static int copy(void *data)
+{
+	const struct sk_ze_copy_call *call = data;
+
+	return append((struct list *)*call->list,
+		      (struct command){.kernel = 100,
+				       .ns = 4000,
+				       .bytes = *call->bytes,
+				       .event = (struct event *)*call->signal});
+}
+
+EXPORTED int zeCommandListAppendMemoryCopy(sk_ze list, void *to, const void *from, size_t bytes,
+					   sk_ze signal, uint32_t count, sk_ze *waits)
+{
+	struct sk_ze_copy_call call = {&list, &to, &from, &bytes, &signal, &count, &waits};
+
+	return traced(IN_CommandListAppendMemoryCopy, &call, copy);
+}
+
+static int fill(void *data)
+{
+	const struct sk_ze_fill_call *call = data;
+
+	return append((struct list *)*call->list,
+		      (struct command){.kernel = 101,
+				       .ns = 3000,
+				       .bytes = *call->bytes,
+				       .event = (struct event *)*call->signal});
+}
+
+EXPORTED int zeCommandListAppendMemoryFill(sk_ze list, void *to, const void *pattern,
+					   size_t pattern_bytes, size_t bytes, sk_ze signal,
+					   uint32_t count, sk_ze *waits)
+{
+	struct sk_ze_fill_call call = {&list,  &to,	&pattern, &pattern_bytes,
+				       &bytes, &signal, &count,	  &waits};
+
+	return traced(IN_CommandListAppendMemoryFill, &call, fill);
+}
+
+static int execute(void *data)
+{
+	const struct sk_ze_execute_call *call = data;
+	uint64_t called = now_ns();
+
+	for (uint32_t i = 0; i < *call->count; i++) {
+		struct list *list = (struct list *)(*call->lists)[i];
+
+		for (unsigned j = 0; j < list->count; j++)
+			run(list, &list->commands[j], called);
+	}
+	return 0;
+}
+
+EXPORTED int zeCommandQueueExecuteCommandLists(sk_ze queue, uint32_t count, sk_ze *lists,
+					       sk_ze fence)
+{
+	struct sk_ze_execute_call call = {&queue, &count, &lists, &fence};
+
+	return traced(IN_CommandQueueExecuteCommandLists, &call, execute);
+}
+
+/* ---- for the program ---- */
+
+EXPORTED void fake_wait(unsigned device)
+{
+	while (fake.devices[device].busy_until >= now_ns())
+		usleep(50);
+}
+
+EXPORTED void fake_tell(void)
+{
+	for (uint64_t i = 0; i < fake.truth_count; i++) {
+		const struct truth *t = &fake.truths[i];
+
+		printf("%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %u %u %u %u\n",
+		       t->called_ns, t->start_ns, t->end_ns, t->bytes, t->tid, t->kernel, t->device,
+		       t->stamped);
+	}
+}

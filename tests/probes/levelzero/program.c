@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A program on the simulated Level Zero: threads that launch in a known way, and at the end the
+ * truth about every launch, a line each, for the tests.
+ *
+ * program HOW THREADS LAUNCHES KERNEL_NS PAUSE_US: HOW is `immediate` (no events), `events` (each
+ * launch has the program's event, waited for and reset), `plain` (events of a pool shared between
+ * processes, without stamps) or `list` (8 launches, a copy and a fill, executed again and
+ * again). */
+#include "levelzero/abi.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int zeInit(uint32_t flags);
+sk_ze fake_device(unsigned which);
+sk_ze fake_context(void);
+sk_ze fake_kernel(unsigned which);
+void fake_wait(unsigned device);
+void fake_tell(void);
+int zeCommandListCreate(sk_ze context, sk_ze device, const void *desc, sk_ze *list);
+int zeCommandListCreateImmediate(sk_ze context, sk_ze device, const void *desc, sk_ze *list);
+int zeCommandListDestroy(sk_ze list);
+int zeContextDestroy(sk_ze context);
+int zeKernelDestroy(sk_ze kernel);
+int zeCommandListAppendLaunchKernel(sk_ze list, sk_ze kernel, const void *groups, sk_ze signal,
+				    uint32_t count, sk_ze *waits);
+int zeCommandListAppendMemoryCopy(sk_ze list, void *to, const void *from, size_t bytes,
+				  sk_ze signal, uint32_t count, sk_ze *waits);
+int zeCommandListAppendMemoryFill(sk_ze list, void *to, const void *pattern, size_t pattern_bytes,
+				  size_t bytes, sk_ze signal, uint32_t count, sk_ze *waits);
+int zeCommandQueueExecuteCommandLists(sk_ze queue, uint32_t count, sk_ze *lists, sk_ze fence);
+int zeEventPoolCreate(sk_ze context, const struct sk_ze_pool_desc *desc, uint32_t count,
+		      sk_ze *devices, sk_ze *pool);
+int zeEventCreate(sk_ze pool, const struct sk_ze_event_desc *desc, sk_ze *event);
+int zeEventDestroy(sk_ze event);
+int zeEventHostReset(sk_ze event);
+int zeEventHostSynchronize(sk_ze event, uint64_t timeout);
+
+enum { IN_A_LIST = 8 };
+
+static struct {
+	const char *how;
+	unsigned long threads, launches, kernel_ns, pause_us;
+	sk_ze context;
+} asked;
+
+static void check(int result)
+{
+	if (result) {
+		fprintf(stderr, "a call failed: %x\n", (unsigned)result);
+		exit(3);
+	}
+}
+
+static void pause_now(void)
+{
+	if (asked.pause_us)
+		usleep((useconds_t)asked.pause_us);
+}
+
+static void launch_now(sk_ze list, sk_ze kernels[2])
+{
+	uint32_t groups[3] = {(uint32_t)asked.kernel_ns, 1, 1};
+	char bytes[64];
+
+	for (unsigned long i = 0; i < asked.launches; i++) {
+		check(zeCommandListAppendLaunchKernel(list, kernels[i % 3 == 2], groups, NULL, 0,
+						      NULL));
+		pause_now();
+	}
+	check(zeCommandListAppendMemoryCopy(list, bytes, bytes, sizeof(bytes), NULL, 0, NULL));
+	check(zeCommandListAppendMemoryFill(list, bytes, bytes, 1, 17, NULL, 0, NULL));
+}
+
+static void launch_with_events(sk_ze list, sk_ze kernels[2], uint32_t flags)
+{
+	const struct sk_ze_pool_desc desc = {
+		.type = SK_ZE_EVENT_POOL_DESC, .flags = flags, .count = 4};
+	const struct sk_ze_event_desc first = {.type = SK_ZE_EVENT_DESC};
+	uint32_t groups[3] = {(uint32_t)asked.kernel_ns, 1, 1};
+	sk_ze pool, event;
+
+	check(zeEventPoolCreate(asked.context, &desc, 0, NULL, &pool));
+	check(zeEventCreate(pool, &first, &event));
+	for (unsigned long i = 0; i < asked.launches; i++) {
+		check(zeCommandListAppendLaunchKernel(list, kernels[i % 3 == 2], groups, event, 0,
+						      NULL));
+		check(zeEventHostSynchronize(event, UINT64_MAX));
+		check(zeEventHostReset(event));
+		pause_now();
+	}
+	check(zeEventDestroy(event));
+}
+
+static void launch_a_list(unsigned device, sk_ze kernels[2])
+{
+	uint32_t groups[3] = {(uint32_t)asked.kernel_ns, 1, 1};
+	char bytes[64];
+	sk_ze list;
+
+	check(zeCommandListCreate(asked.context, fake_device(device), NULL, &list));
+	for (int i = 0; i < IN_A_LIST; i++)
+		check(zeCommandListAppendLaunchKernel(list, kernels[i % 2], groups, NULL, 0, NULL));
+	check(zeCommandListAppendMemoryCopy(list, bytes, bytes, 32, NULL, 0, NULL));
+	check(zeCommandListAppendMemoryFill(list, bytes, bytes, 1, 16, NULL, 0, NULL));
+	for (unsigned long i = 0; i < asked.launches; i++) {
+		check(zeCommandQueueExecuteCommandLists((sk_ze)&asked, 1, &list, NULL));
+		fake_wait(device);
+		pause_now();
+	}
+	check(zeCommandListDestroy(list));
+}
+
+static void *work(void *number)
+{
+	unsigned device = (unsigned)((uintptr_t)number % 2);
+	sk_ze list, kernels[2] = {fake_kernel(0), fake_kernel(1)};
+
+	check(zeCommandListCreateImmediate(asked.context, fake_device(device), NULL, &list));
+	if (!strcmp(asked.how, "list"))
+		launch_a_list(device, kernels);
+	else if (!strcmp(asked.how, "events"))
+		launch_with_events(list, kernels, SK_ZE_POOL_HOST_VISIBLE);
+	else if (!strcmp(asked.how, "plain"))
+		launch_with_events(list, kernels, SK_ZE_POOL_HOST_VISIBLE | SK_ZE_POOL_IPC);
+	else
+		launch_now(list, kernels);
+	fake_wait(device);
+	check(zeCommandListDestroy(list));
+	for (int i = 0; i < 2; i++)
+		check(zeKernelDestroy(kernels[i]));
+	return NULL;
+}
+
+int main(int count, char **words)
+{
+	pthread_t threads[64];
+
+	if (count < 6)
+		return 2;
+	asked.how = words[1];
+	asked.threads = strtoul(words[2], NULL, 10);
+	asked.launches = strtoul(words[3], NULL, 10);
+	asked.kernel_ns = strtoul(words[4], NULL, 10);
+	asked.pause_us = strtoul(words[5], NULL, 10);
+	check(zeInit(0));
+	asked.context = fake_context();
+	for (uintptr_t i = 0; i < asked.threads; i++)
+		pthread_create(&threads[i], NULL, work, (void *)i);
+	for (uintptr_t i = 0; i < asked.threads; i++)
+		pthread_join(threads[i], NULL);
+	usleep(150000); /* a tick, as a program that goes on has it */
+	check(zeContextDestroy(asked.context));
+	fake_tell();
+	return 0;
+}
