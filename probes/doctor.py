@@ -14,17 +14,28 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Literal
 
 from stoker.native.errors import StokerError
-from stoker.probes.catalogue import HOST_PROBES, ProbeState
+from stoker.probes.catalogue import HOST_PROBES, Payer, ProbeState
 from stoker.probes.cgroups import cgroup_level
 from stoker.probes.clocks import ClockRow, clock_table
-from stoker.probes.host import HostProbes
+from stoker.probes.cupti_doctor import cupti_checks
+from stoker.probes.host import Cost, HostProbes
+from stoker.probes.report import Check
+from stoker.probes.site_doctor import site_checks
 
-Status = Literal["PASS", "WARN", "FAIL"]
+COST_WINDOW_S = 0.2
+"""How long the host's programs are measured."""
+
+PAYS: dict[Payer, str] = {
+    "job": "jobs pay, others for a look alone",
+    "rare": "the machine pays, but seldom",
+    "call": "every system call of the machine pays",
+    "wait": "waits of jobs that ask for it pay",
+}
+"""The cost class of a probe, in words."""
 
 LIMIT_S = 3.0
 """Longest time that one check may take."""
@@ -35,22 +46,15 @@ BUILD_TOOLS = {"clang": "clang", "bpftool": "bpftool", "pkg-config": "pkg-config
 """Program needed to build the eBPF part -> distribution packages."""
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One line of the report. `id` never changes its meaning; `hint` says what to do."""
+def probe_report(agent_folder: Path | None = None) -> list[Check]:
+    """Every check in a stable order; takes at most LIMIT_S for each and never raises for one.
 
-    id: str
-    status: Status
-    text: str
-    hint: str = ""
-
-
-def probe_report() -> list[Check]:
-    """Every check in a stable order; takes at most LIMIT_S for each and never raises for one."""
+    `agent_folder`: where a running agent leaves the states of its sites, if there is one.
+    """
     found: list[Check] = []
     for id, check in _CHECKS.items():
         found += _bounded(id, check)
-    return found
+    return found + _bounded("probe.site", partial(site_checks, agent_folder))
 
 
 def _bounded(id: str, check: Callable[[], list[Check]]) -> list[Check]:
@@ -119,21 +123,32 @@ def cgroup2_mount(mountinfo: str) -> Path | None:
 
 
 def _host() -> list[Check]:
-    return [host_check(state) for state in HostProbes.trial()]
+    states, cost = HostProbes.trial_measured(COST_WINDOW_S)
+    return [host_check(state, cost) for state in states]
 
 
-def host_check(state: ProbeState) -> Check:
-    """A probe's state as a line: what it gives, or why it does not."""
-    gives = next(probe.gives for probe in HOST_PROBES if probe.id == state.id)
-    needs = next(probe.needs for probe in HOST_PROBES if probe.id == state.id)
+def host_check(state: ProbeState, cost: Cost) -> Check:
+    """A probe's state as a line: what it gives and costs, or why it does not."""
+    probe = next(probe for probe in HOST_PROBES if probe.id == state.id)
+    id = f"probe.{state.id}"
     if state.state == "attached":
-        return Check(f"probe.{state.id}", "PASS", gives)
+        return Check(id, "PASS", f"{probe.gives}; {PAYS[probe.payer]}{_measured(state.id, cost)}")
     if state.state == "off":
-        return Check(f"probe.{state.id}", "PASS", f"{gives}: off for cost: {state.reason}")
+        return Check(id, "PASS", f"{probe.gives}: off for cost: {state.reason}")
     said = "refused" if state.state == "refused" else "could not be asked"
-    return Check(
-        f"probe.{state.id}", "WARN", f"no {gives}: {said}: {state.reason}", f"Needs {needs}"
-    )
+    text = f"no {probe.gives}: {said}: {state.reason}"
+    return Check(id, "WARN", text, f"Needs {probe.needs}")
+
+
+def _measured(id: str, cost: Cost) -> str:
+    """What a run of the probe's program took just now, for tasks that are in no job."""
+    if cost.absent:
+        return f"; cost not measured: {cost.absent}"
+    run_ns, runs = (cost.programs or {}).get(id, (0, 0))
+    if not runs:
+        return "; not hit while it was measured"
+    share = run_ns / cost.window_ns
+    return f"; {run_ns / runs:.0f} ns a hit outside of jobs, {share:.2%} of a CPU just now"
 
 
 def _opencl() -> list[Check]:
@@ -185,5 +200,6 @@ _CHECKS: dict[str, Callable[[], list[Check]]] = {
     "probe.cgroup": _cgroup,
     "probe.host": _host,
     "probe.opencl": _opencl,
+    "probe.cupti": cupti_checks,
     "probe.clock": _clocks,
 }

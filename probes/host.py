@@ -123,9 +123,18 @@ class HostProbes:
     @classmethod
     def trial(cls) -> list[ProbeState]:
         """What `attach` would answer here: attached for no cgroup at all, and detached again."""
+        return cls.trial_measured(0.0)[0]
+
+    @classmethod
+    def trial_measured(cls, window_s: float) -> tuple[list[ProbeState], Cost]:
+        """The same, and what the programs take of tasks that are in no job, for so long."""
         limits = HostLimits(1, 1, PAGE, PAGE, PAGE, 1)
         with cls._attach((NO_CGROUP, 1), limits, -1, "") as probes:
-            return probes.states
+            if not window_s:
+                return probes.states, Cost(absent="not asked for")
+            probes.begin_cost()
+            time.sleep(window_s)
+            return probes.states, probes.cost()
 
     @classmethod
     def _attach(

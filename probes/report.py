@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One line of the probes' report, and its status.
+
+Relied on by the doctor's parts. A value alone; ids never change their meaning.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Status = Literal["PASS", "WARN", "FAIL"]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line of the report. `id` never changes its meaning; `hint` says what to do."""
+
+    id: str
+    status: Status
+    text: str
+    hint: str = ""
