@@ -62,12 +62,16 @@ class Publication:
         self._send, self._allowance = send, allowance
         self._sequence = 0
         self._rows_ns = 0
+        self._devices: tuple[str, ...] = ()
         self._next = trace.events(0, 0)[1]
         self.published = 0
         self.dropped = 0
 
     def drained(self, now_ns: int) -> None:
         """After a drain: send what is new, and once a second the folded rows."""
+        if now_ns - self._rows_ns >= ROWS_EVERY_NS:
+            self._rows_ns = now_ns
+            self._rows()
         first, total, _ = self._trace.events(self._next, 0)
         self.dropped += first - self._next  # overwritten before they could be sent
         allowed = self._allowance.take(total - first, now_ns)
@@ -84,9 +88,6 @@ class Publication:
             self.published += count
         self.dropped += total - first
         self._next = total
-        if now_ns - self._rows_ns >= ROWS_EVERY_NS:
-            self._rows_ns = now_ns
-            self._rows()
 
     def end(self, now_ns: int) -> None:
         """The last of it, and that it was the last."""
@@ -97,9 +98,9 @@ class Publication:
     def _rows(self) -> None:
         summary = self._trace.summary()
         data, names = records.pack_rows(summary)
-        devices = tuple(device.id for device in summary.devices)
+        self._devices = tuple(device.id for device in summary.devices)
         count = len(data) // records.ROW_BYTES
-        self._say("rows", self._next, count, data, names=names, devices=devices, fields=records.ROW)
+        self._say("rows", self._next, count, data, names=names, fields=records.ROW)
 
     def _say(
         self,
@@ -109,7 +110,6 @@ class Publication:
         data: bytes,
         *,
         names: tuple[str, ...] = (),
-        devices: tuple[str, ...] = (),
         fields: records.Fields = (),
     ) -> None:
         envelope = Envelope(
@@ -124,7 +124,7 @@ class Publication:
             self.dropped,
             data,
             names,
-            devices,
+            self._devices,
             fields=fields,
         )
         self._sequence += 1

@@ -23,13 +23,16 @@ class Tracers:
 
     def tell(self, mode: Steered, budget_ppm: int) -> None:
         """What all of them are to do from the next drain on."""
-        if (mode, budget_ppm) != self._told and hasattr(self._trace, "control"):
+        if (mode, budget_ppm) != self._told:
             self._trace.control(mode, budget_ppm, LEASE_NS)
             self._told = mode, budget_ppm
 
     def settled(self, mode: Steered) -> bool:
         """Whether every tracer that can does what is wanted."""
-        return all(each.mode == mode or each.holder for each in self.views())
+        return all(
+            (each.settled and each.mode == mode) or each.stepped_aside
+            for each in self._trace.answer()
+        )
 
     def views(self) -> list[TracerView]:
         """What each of them says of itself."""
@@ -37,11 +40,12 @@ class Tracers:
 
 
 def _views(trace: JobTrace) -> Iterable[TracerView]:
-    for each in trace.answer() if hasattr(trace, "answer") else ():
+    for each in trace.answer():
         yield TracerView(
             pid=each.pid,
-            tracer=each.tracer,
+            tracer=f"{each.tracer} SIM" if each.simulated else each.tracer,
             mode=each.mode,
+            phase=each.phase,
             switches=each.switches,
             switches_late=each.switches_late,
             pinned=each.pinned,

@@ -98,6 +98,8 @@ class TracerView(Part, frozen=True):
     """Which one: `opencl`, `cupti`, `rocprofiler`, `level_zero`; ends in ` SIM` where its devices
     are simulated."""
     mode: str
+    phase: str = ""
+    """Of `governed`, at this moment: `timed`, `counted` or `blind`."""
     switches: int = 0
     switches_late: int = 0
     """Put off because a call was in a queue, and tried again."""

@@ -9,6 +9,7 @@ An envelope is a msgpack map; `data` is the packed rows, everything else describ
 
 from __future__ import annotations
 
+import re
 import struct
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -45,10 +46,14 @@ EVENT: Fields = (
     ("device", "u1"),
     ("queue", "<u2"),
     ("shift", "u1"),
-    ("reserved", "V9"),
+    ("flags", "u1"),
+    ("correlation", "<u4"),
+    ("turn", "u1"),
+    ("reserved", "V3"),
 )
 """One timed kernel, copy or host event, CLOCK_MONOTONIC ns; `name` and `device` are places in the
-envelope's `names` and `devices`, `shift`: it stands for 1 << shift launches."""
+envelope's `names` and `devices`, `shift`: it stands for 1 << shift launches; `correlation` joins
+what one call caused."""
 EVENT_BYTES = 64
 
 ROW: Fields = (
@@ -87,11 +92,13 @@ class Envelope(msgspec.Struct, frozen=True):
     data: bytes
     names: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
+    """As known when the newest rows were sent; a newer device's id comes with the next rows."""
     format: int = FORMAT
     fields: Fields = ()
     """Of `data`, as NumPy spells a dtype: enough to read it without this module."""
 
 
+_PLAIN = re.compile(r"<[uif][248]|[ui]1|V\d{1,3}")
 _ROW = struct.Struct("<QQQQQQHBBB3x")
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Envelope)
@@ -113,6 +120,8 @@ def decode(message: bytes) -> tuple[Envelope, numpy.ndarray[Any, Any]]:
         envelope = _decoder.decode(message)
         if envelope.format != FORMAT:
             raise BadRequest(f"records of format {envelope.format}, and {FORMAT} is known here")
+        if not all(_PLAIN.fullmatch(spelled) for _, spelled in envelope.fields):
+            raise BadRequest("records have plain numbers as fields, and nothing else")
         dtype = numpy.dtype(list(envelope.fields)) if envelope.fields else numpy.dtype("V1")
         rows = numpy.frombuffer(envelope.data, dtype=dtype)
     except (msgspec.MsgspecError, TypeError, ValueError) as error:

@@ -282,6 +282,11 @@ public:
 				found[i].name = 0;
 		size_t bytes = got > 0 ? (size_t)got * sizeof(sk_event) : 0;
 
+		for (sk_event &event : found) /* another name may have its row by now */
+			if (event.name < SK_FOLD_NAMES &&
+			    event.turn != job_->fold.state->turns[event.name])
+				event.name = 0;
+
 		return nb::make_tuple(first, total,
 				      nb::bytes(reinterpret_cast<const char *>(found.data()),
 						bytes));
@@ -469,6 +474,7 @@ nb::dict layout()
 	at["event_name"] = offsetof(sk_event, name);
 	at["event_queue"] = offsetof(sk_event, queue);
 	at["event_shift"] = offsetof(sk_event, shift);
+	at["event_correlation"] = offsetof(sk_event, correlation);
 	at["version"] = (int)SK_SEGMENT_VERSION;
 	at["segments_max"] = (int)SK_FOLD_SEGMENTS;
 	at["timeline_max"] = (int)SK_EVENTS_CAPACITY;
