@@ -28,6 +28,9 @@ NAMED = 0.95
 POINTS = 0.05
 """How far a cause may be off, as a part of the waiting time."""
 NOT_OBSERVED = 0.01
+DELAYED = 0.2
+"""Part of the time in the run queue about which the two sources may differ: one counts from the
+wakeup, the other from the queue. Nothing on a machine that is quiet."""
 
 CAUSES = {
     "prepare": "host_paging_ns",
@@ -90,11 +93,12 @@ class Told:
     def check(self, *ways: str) -> None:
         """Each way's cause has what it should have, and all causes are as near as promised."""
         found, expected, waiting = self.found, self.expected(), self.waiting_ns
+        delayed = DELAYED * expected["host_runnable_ns"]
         said = f"found {found}\nexpected {expected}\nof {waiting}; {self.truth}"
         for cause in {CAUSES[way.split(":")[0]] for way in ways}:
-            assert found[cause] >= NAMED * expected[cause], f"{cause}: {said}"
+            assert found[cause] >= NAMED * expected[cause] - delayed, f"{cause}: {said}"
         for cause, ns in expected.items():
-            assert abs(found[cause] - ns) <= POINTS * waiting, f"{cause}: {said}"
+            assert abs(found[cause] - ns) <= POINTS * waiting + delayed, f"{cause}: {said}"
         assert found["not_observed_ns"] <= NOT_OBSERVED * self.trace_ns, said
 
     @property
