@@ -46,7 +46,7 @@ def test_a_build_without_the_tracer_says_what_to_install(
 
 
 def test_no_libcupti_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paths, "library", lambda name: Path(name))
+    monkeypatch.setattr(paths, "library", Path)
     monkeypatch.setattr(cupti_doctor, "find_cupti", lambda: None)
     (check,) = cupti_doctor.cupti_checks()
     assert check.status == "WARN" and "no libcupti" in check.text

@@ -219,6 +219,12 @@ EXPORT CUresult cuDeviceGetName(char *name, int length, CUdevice device)
 	return CUDA_SUCCESS;
 }
 
+EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
+{
+	*value = attribute == CU_DEVICE_ATTRIBUTE_CLOCK_RATE ? 1000000 : 0;
+	return CUDA_SUCCESS;
+}
+
 #undef cuDeviceGetUuid
 EXPORT CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
 {
