@@ -15,6 +15,7 @@ from pathlib import Path
 
 KERNEL_SYMBOLS = Path("/proc/kallsyms")
 CALL_UNKNOWN = 0xFFFF
+SCHEDULER = ("__schedule", "schedule")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class Symbols:
             weight,
             ns,
             longest,
-            tuple(self.of_kernel(address) for address in stack(kernel_id)),
+            waiting([self.of_kernel(address) for address in stack(kernel_id)]),
             tuple(self.of_process(pid, address) for address in stack(user_id)),
         )
 
@@ -79,6 +80,12 @@ class Symbols:
             if start <= address < end:
                 return f"{name}+{address - start + offset:#x}"
         return hex(address)
+
+
+def waiting(frames: list[str]) -> tuple[str, ...]:
+    """The frames from the scheduler's own on: what is inside of those is the probe itself."""
+    inner = next((at for at, name in enumerate(frames) if name.startswith(SCHEDULER)), 0)
+    return tuple(frames[inner:])
 
 
 def kernel_symbols(path: Path) -> tuple[list[int], list[str]]:

@@ -97,26 +97,26 @@ static __always_inline int request_ended(struct request *request)
 	return 0;
 }
 
-SEC("tp_btf/block_io_start")
+SEC("raw_tp/block_io_start")
 int on_request_start(__u64 *ctx)
 {
 	return request_began((struct request *)ctx[0]);
 }
 
-SEC("tp_btf/block_io_done")
+SEC("raw_tp/block_io_done")
 int on_request_done(__u64 *ctx)
 {
 	return request_ended((struct request *)ctx[0]);
 }
 
-SEC("tp_btf/block_rq_issue")
+SEC("raw_tp/block_rq_issue")
 int on_request_issue(__u64 *ctx)
 {
 	return request_began((struct request *)ctx[0]);
 }
 
 /* (struct request *, blk_status_t, unsigned int bytes): more may follow until all are done. */
-SEC("tp_btf/block_rq_complete")
+SEC("raw_tp/block_rq_complete")
 int on_request_complete(__u64 *ctx)
 {
 	struct request *request = (struct request *)ctx[0];
@@ -127,7 +127,7 @@ int on_request_complete(__u64 *ctx)
 }
 
 /* A request that became part of another one ends nowhere else. */
-SEC("tp_btf/block_rq_merge")
+SEC("raw_tp/block_rq_merge")
 int on_request_merge(__u64 *ctx)
 {
 	if (requests_in_flight)

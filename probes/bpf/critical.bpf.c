@@ -3,7 +3,8 @@
  * What ends jobs and takes GPUs away: out of memory, deadly signals, ends by a signal, Xids.
  *
  * Relied on by whoever decides that a job or a device failed. These events are rare, never sampled
- * and never share a ring with frequent ones.
+ * and never share a ring with frequent ones. Untyped hooks, here and in other files of rare events,
+ * load several times faster: the kernel need not look for the type of each by its name.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -25,7 +26,7 @@ const volatile bool victim_is_task = false;
 	 1ULL << 23 | 1ULL << 28)
 
 /* The kernel's (struct task_struct *, uid), or before 6.9 (int pid). */
-SEC("tp_btf/mark_victim")
+SEC("raw_tp/mark_victim")
 int on_victim(__u64 *ctx)
 {
 	struct task_struct *current = bpf_get_current_task_btf();
@@ -61,7 +62,7 @@ static __always_inline bool by_default(struct task_struct *task, __u32 signal)
 }
 
 /* (int signal, struct kernel_siginfo *, struct task_struct *, int group, int result) */
-SEC("tp_btf/signal_generate")
+SEC("raw_tp/signal_generate")
 int on_signal(__u64 *ctx)
 {
 	__u32 signal = (__u32)ctx[0];
@@ -71,7 +72,7 @@ int on_signal(__u64 *ctx)
 
 	if (signal < 1 || signal > 64 || (HARMLESS_SIGNALS >> signal & 1))
 		return 0;
-	job = job_of_typed_task(task);
+	job = job_of_task(task);
 	if (!job || (int)ctx[4] || !by_default(task, signal)) /* result 0: delivered */
 		return 0;
 	notice = notice_begin(&critical_notices, SK_PRODUCER_SIGNAL, SK_NOTICE_SIGNAL);
@@ -86,13 +87,13 @@ int on_signal(__u64 *ctx)
 	return 0;
 }
 
-SEC("tp_btf/sched_process_exit")
+SEC("raw_tp/sched_process_exit")
 int on_killed_exit(__u64 *ctx)
 {
 	struct task_struct *task = (struct task_struct *)ctx[0];
 	bool last = exit_says_last ? ctx[1] : counts_last(task);
 	struct sk_notice *notice;
-	__u64 job = last ? job_of_typed_task(task) : 0;
+	__u64 job = last ? job_of_task(task) : 0;
 	int status = job ? process_status(task) : 0;
 
 	if (!(status & 0x7f))

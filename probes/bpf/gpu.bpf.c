@@ -15,20 +15,20 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-SEC("tp_btf/dma_fence_wait_start")
+SEC("raw_tp/dma_fence_wait_start")
 int on_fence_wait(__u64 *ctx)
 {
-	struct sk_thread *thread = running_thread();
+	struct sk_thread *thread = running_thread_seldom();
 
 	if (thread)
 		thread->fence_since_ns = bpf_ktime_get_ns();
 	return 0;
 }
 
-SEC("tp_btf/dma_fence_wait_end")
+SEC("raw_tp/dma_fence_wait_end")
 int on_fence_waited(__u64 *ctx)
 {
-	struct sk_thread *thread = running_thread();
+	struct sk_thread *thread = running_thread_seldom();
 	struct sk_tally_key key = {.what = SK_TALLY_FENCE};
 
 	if (!thread || !thread->fence_since_ns)

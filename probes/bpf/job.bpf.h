@@ -29,7 +29,9 @@ static __always_inline __u64 job_of_task(struct task_struct *task)
 	return job_of_cgroup(cgroup);
 }
 
-#define JOB_DEPTH_MAX 8 /* deeper groups inside a job are looked up by probed reads */
+/* Deeper groups inside a job are looked up by probed reads. Each typed load costs the kernel that
+ * loads the program a look through all its types, about a millisecond. */
+#define JOB_DEPTH_MAX 3
 
 /* The same for a task of a typed hook. Most tasks end at the level, most others at one parent. */
 static __always_inline __u64 job_of_typed_task(struct task_struct *task)

@@ -36,7 +36,7 @@ int on_kernel_fault(__u64 *ctx)
 
 static __always_inline int reclaim_began(void)
 {
-	struct sk_thread *thread = running_thread();
+	struct sk_thread *thread = running_thread_seldom();
 
 	if (thread)
 		thread->reclaim_since_ns = bpf_ktime_get_ns();
@@ -45,7 +45,7 @@ static __always_inline int reclaim_began(void)
 
 static __always_inline int reclaim_ended(__u32 what)
 {
-	struct sk_thread *thread = running_thread();
+	struct sk_thread *thread = running_thread_seldom();
 	struct sk_tally_key key = {.what = what};
 
 	if (!thread || !thread->reclaim_since_ns)
@@ -56,37 +56,37 @@ static __always_inline int reclaim_ended(__u32 what)
 	return 0;
 }
 
-SEC("tp_btf/mm_vmscan_direct_reclaim_begin")
+SEC("raw_tp/mm_vmscan_direct_reclaim_begin")
 int on_reclaim_begin(__u64 *ctx)
 {
 	return reclaim_began();
 }
 
-SEC("tp_btf/mm_vmscan_direct_reclaim_end")
+SEC("raw_tp/mm_vmscan_direct_reclaim_end")
 int on_reclaim_end(__u64 *ctx)
 {
 	return reclaim_ended(SK_TALLY_RECLAIM);
 }
 
-SEC("tp_btf/mm_vmscan_memcg_reclaim_begin")
+SEC("raw_tp/mm_vmscan_memcg_reclaim_begin")
 int on_group_reclaim_begin(__u64 *ctx)
 {
 	return reclaim_began();
 }
 
-SEC("tp_btf/mm_vmscan_memcg_reclaim_end")
+SEC("raw_tp/mm_vmscan_memcg_reclaim_end")
 int on_group_reclaim_end(__u64 *ctx)
 {
 	return reclaim_ended(SK_TALLY_GROUP_RECLAIM);
 }
 
 /* (int node, int usec_timeout, int usec_delayed, int reason), after the sleep */
-SEC("tp_btf/mm_vmscan_throttled")
+SEC("raw_tp/mm_vmscan_throttled")
 int on_reclaim_sleep(__u64 *ctx)
 {
 	struct sk_tally_key key = {.what = SK_TALLY_RECLAIM_SLEEP};
 
-	key.job = job_of_typed_task(bpf_get_current_task_btf());
+	key.job = job_of_task((struct task_struct *)bpf_get_current_task());
 	if (key.job)
 		tally_add(&key, (__u32)ctx[2] * 1000ULL, 0);
 	return 0;

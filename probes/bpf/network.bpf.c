@@ -13,7 +13,7 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-SEC("tp_btf/tcp_retransmit_skb")
+SEC("raw_tp/tcp_retransmit_skb")
 int on_retransmit(__u64 *ctx)
 {
 	struct sock *socket = (struct sock *)ctx[0];

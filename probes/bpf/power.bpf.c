@@ -25,13 +25,13 @@ static __always_inline int seen_value(__u32 what, __u32 detail, __u64 value)
 }
 
 /* (unsigned int khz, unsigned int cpu) */
-SEC("tp_btf/cpu_frequency")
+SEC("raw_tp/cpu_frequency")
 int on_frequency(__u64 *ctx)
 {
 	return seen_value(SK_TALLY_FREQUENCY, (__u32)ctx[1], (__u32)ctx[0]);
 }
 
-SEC("tp_btf/thermal_temperature")
+SEC("raw_tp/thermal_temperature")
 int on_temperature(__u64 *ctx)
 {
 	struct thermal_zone_device *zone = (struct thermal_zone_device *)ctx[0];
@@ -41,7 +41,7 @@ int on_temperature(__u64 *ctx)
 }
 
 /* (struct thermal_zone_device *, int trip, enum thermal_trip_type) */
-SEC("tp_btf/thermal_zone_trip")
+SEC("raw_tp/thermal_zone_trip")
 int on_trip(__u64 *ctx)
 {
 	struct thermal_zone_device *zone = (struct thermal_zone_device *)ctx[0];
@@ -50,7 +50,7 @@ int on_trip(__u64 *ctx)
 }
 
 /* (struct thermal_cooling_device *, unsigned long state) */
-SEC("tp_btf/cdev_update")
+SEC("raw_tp/cdev_update")
 int on_cooling(__u64 *ctx)
 {
 	struct thermal_cooling_device *device = (struct thermal_cooling_device *)ctx[0];
