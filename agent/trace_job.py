@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from stoker.agent.governing import Governing, HostCost
 from stoker.agent.metrics import Buckets, JobReading, top
 from stoker.agent.starts import Begun
 from stoker.agent.trace_window import TraceWindow, Way
@@ -63,6 +64,7 @@ class TracedJob:
         """`feed` brings the spans that wait in the ring to the jobs they belong to."""
         self.begun = begun
         self.window = TraceWindow(begun, store, way)
+        self._governing = Governing(self.window.steering)
         self.cgroup_id = cgroup_id
         self._segments, self._store = segments, store
         self._began_ns = began_ns
@@ -171,6 +173,14 @@ class TracedJob:
         """What is known now; None while nothing is folded."""
         return None if self._trace is None else self._complete(self._trace.summary())
 
+    def govern(self, summary: TraceSummary, host: HostCost) -> None:
+        """Once a second: keep what tracing costs this job under its budget."""
+        for action in self._governing.step(summary.cost, host, time.monotonic_ns()):
+            if action.target == "host.spans" and self._host is not None and self._followed:
+                with contextlib.suppress(Refused):  # room for one timeline less; asked again later
+                    self._host.follow(self.cgroup_id, full=action.kind == "restore")
+                self.window.steering.reason = action.reason
+
     def reading(self, offset_ns: int) -> JobReading | None:
         """What is known now, as metrics need it; `offset_ns`: CLOCK_REALTIME minus MONOTONIC."""
         summary = self.summary()
@@ -190,6 +200,7 @@ class TracedJob:
             steering.budget_ppm,
             summary,
             histograms,
+            self._governing.record,
         )
 
     def finish(self, ended_ns: int) -> TraceSummary:

@@ -20,6 +20,7 @@ from typing import Any
 
 import structlog
 
+from stoker.agent.governing import HostCost
 from stoker.agent.launch import Exited, Started
 from stoker.agent.metrics import JobReading
 from stoker.agent.places import folder_name
@@ -42,6 +43,8 @@ SHORT_NS = 1_000_000_000
 """A job that held a device for less and never used it gets no summary: it would say nothing."""
 READ_EVERY_S = 1.0
 """How often thread times are read for jobs whose spans do not explain everything."""
+COST_EVERY_S = 10.0
+"""Between two measurements of what the host's programs take, each as long as a drain's pause."""
 JOBS_MAX = 4096
 """Traced jobs at once; one beyond is not traced, which its summary's place says."""
 FULL_AT = 0.25
@@ -94,6 +97,9 @@ class Tracer:
         self._host: HostProbes | None = None
         self._dropped: dict[str, int] = {}
         self._read_at = 0.0
+        self._cost_due_s: float | None = None
+        self._cost_open = False
+        self._host_spent = HostCost()
         self.probes: list[ProbeState] = []
         """What the kernel answered for each host probe; set before `start` is done."""
         self.counters: dict[str, int] = {"trace_refused": 0, "trace_failed": 0}
@@ -270,11 +276,40 @@ class Tracer:
 
     def _summaries(self) -> dict[Key, tuple[Begun, TraceSummary]]:
         opened = {key: job.summary() for key, job in self._traced.items()}
+        host = self._host_cost()
+        for key, summary in opened.items():
+            if summary is not None:
+                self._traced[key].govern(summary, host)
         return {
             key: (self._traced[key].begun, summary)
             for key, summary in opened.items()
             if summary is not None
         }
+
+    def _host_cost(self) -> HostCost:
+        """What the host's programs take for each job: measured in a short window now and then,
+        since measuring slows every program of the machine. All of it is put on the jobs, in equal
+        parts: what they take of other processes is paid because of the jobs as well."""
+        if self._host is None or not self._traced:
+            return HostCost()
+        now_s = time.monotonic()
+        if self._cost_due_s is None:
+            self._cost_due_s = now_s
+        if now_s >= self._cost_due_s:
+            self._cost_due_s = now_s + COST_EVERY_S
+            self._host.begin_cost()
+            self._cost_open = True
+        return self._host_spent
+
+    def _end_host_cost(self) -> None:
+        """At the next drain: the window was as long as the pause between two."""
+        if not self._cost_open or self._host is None:
+            return
+        self._cost_open = False
+        cost = self._host.cost()
+        if not cost.absent:
+            share = cost.run_ns // max(len(self._traced), 1)
+            self._host_spent = HostCost(share, cost.window_ns)
 
     def _readings(self) -> tuple[JobReading, ...]:
         offset_ns = time.time_ns() - time.monotonic_ns()
@@ -312,6 +347,7 @@ class Tracer:
     def _drain(self) -> bool:
         """One pass over every job; True if some ring is filling up."""
         self._feed_spans()
+        self._end_host_cost()
         now_s = time.monotonic()
         read = now_s >= self._read_at
         if read:
