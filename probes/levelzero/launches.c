@@ -215,7 +215,7 @@ static void before_kernel(void *call, int result, void *data, void **own)
 	const struct sk_ze_launch_call *made = call;
 
 	*own = NULL;
-	if (sk_ze_inside)
+	if (sk_ze_stays_out())
 		return;
 	const struct launch launch = {.list = *made->list,
 				      .signal = made->signal,
@@ -229,7 +229,7 @@ static void after_kernel(void *call, int result, void *data, void **own)
 {
 	const struct sk_ze_launch_call *made = call;
 
-	if (!sk_ze_inside)
+	if (!sk_ze_stays_out())
 		after_launch(&(struct launch){.list = *made->list}, result, own);
 }
 
@@ -238,7 +238,7 @@ static void before_copy(void *call, int result, void *data, void **own)
 	const struct sk_ze_copy_call *made = call;
 
 	*own = NULL;
-	if (!sk_ze_inside)
+	if (!sk_ze_stays_out())
 		before_launch(&(struct launch){.list = *made->list,
 					       .signal = made->signal,
 					       .bytes = *made->bytes,
@@ -250,7 +250,7 @@ static void after_copy(void *call, int result, void *data, void **own)
 {
 	const struct sk_ze_copy_call *made = call;
 
-	if (!sk_ze_inside)
+	if (!sk_ze_stays_out())
 		after_launch(&(struct launch){.list = *made->list}, result, own);
 }
 
@@ -259,7 +259,7 @@ static void before_fill(void *call, int result, void *data, void **own)
 	const struct sk_ze_fill_call *made = call;
 
 	*own = NULL;
-	if (!sk_ze_inside)
+	if (!sk_ze_stays_out())
 		before_launch(&(struct launch){.list = *made->list,
 					       .signal = made->signal,
 					       .bytes = *made->bytes,
@@ -271,7 +271,7 @@ static void after_fill(void *call, int result, void *data, void **own)
 {
 	const struct sk_ze_fill_call *made = call;
 
-	if (!sk_ze_inside)
+	if (!sk_ze_stays_out())
 		after_launch(&(struct launch){.list = *made->list}, result, own);
 }
 
@@ -297,7 +297,7 @@ static void before_execute(void *call, int result, void *data, void **own)
 	uint64_t now = sk_tracer_now();
 
 	*own = NULL;
-	if (sk_ze_inside)
+	if (sk_ze_stays_out())
 		return;
 	pthread_mutex_lock(&sk_ze_it.lock);
 	if (sk_ze_it.phase == SK_PHASE_TIMED)
@@ -345,7 +345,7 @@ static void after_execute(void *call, int result, void *data, void **own)
 	const struct sk_ze_execute_call *made = call;
 	uint64_t queued = (uint64_t)(uintptr_t)*own, now = sk_tracer_now();
 
-	if (sk_ze_inside || !queued)
+	if (sk_ze_stays_out() || !queued)
 		return;
 	pthread_mutex_lock(&sk_ze_it.lock);
 	for (uint32_t i = 0; !result && i < *made->count; i++) {

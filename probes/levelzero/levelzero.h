@@ -86,7 +86,8 @@ struct sk_ze_tracer {
 	sk_ze objects;	/* tracer of what is made and destroyed: always on */
 	sk_ze launches; /* tracer of what is launched: off while nothing is to be seen */
 	bool configured;
-	bool launching; /* `launches` is on; tick thread and start-up */
+	uint64_t generation; /* of the process in which it was */
+	bool launching;	     /* `launches` is on; tick thread and start-up */
 	_Atomic uint32_t phase;
 	_Atomic uint32_t correlation;
 	pthread_mutex_t lock;
@@ -109,6 +110,14 @@ extern struct sk_ze_tracer sk_ze_it;
 
 /** True in a thread of ours, whose calls are nobody's. */
 extern _Thread_local bool sk_ze_inside;
+
+/** A call that is none of the application's, or in a forked child, where handles of the driver are
+ * good for nothing: it is not traced. */
+static inline bool sk_ze_stays_out(void)
+{
+	return sk_ze_inside || atomic_load_explicit(&sk_tracer->generation, memory_order_relaxed) !=
+				       sk_ze_it.generation;
+}
 
 /** A call of ours from inside of a call of the application; the layer does not call back for it
  * either, but this does not depend on that. */

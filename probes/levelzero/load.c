@@ -17,10 +17,7 @@
 
 #define EXPORTED __attribute__((visibility("default")))
 
-struct sk_ze_tracer sk_ze_it = {
-	.lock = PTHREAD_MUTEX_INITIALIZER,
-	.governed = {.timed_ns = SK_ZE_ASSUMED_NS, .counted_ns = SK_ZE_ASSUMED_COUNT_NS},
-};
+struct sk_ze_tracer sk_ze_it = {.lock = PTHREAD_MUTEX_INITIALIZER}; /* all zeros: no file */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -105,12 +102,15 @@ static void begin(void)
 	if (!prepare())
 		return;
 	pthread_mutex_lock(&sk_tracer->tick_lock);
+	sk_ze_it.governed.timed_ns = SK_ZE_ASSUMED_NS;
+	sk_ze_it.governed.counted_ns = SK_ZE_ASSUMED_COUNT_NS;
 	const char *why = set_up(library());
 
 	if (why) {
 		sk_tracer_step_aside(why);
 	} else {
 		sk_ze_it.configured = true;
+		sk_ze_it.generation = sk_tracer->generation;
 		sk_ze_enter(sk_tracer->mode, sk_tracer_phase(sk_tracer->mode), 0);
 	}
 	pthread_mutex_unlock(&sk_tracer->tick_lock);

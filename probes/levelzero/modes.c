@@ -19,6 +19,12 @@ static void tell_oldest(uint64_t ns)
 		sk_tracer_oldest(sk_ze_it.waiting, 0, ns, SK_NO_DEVICE);
 }
 
+/* Set up, and in this process rather than in the one it was forked from. */
+static bool is_here(void)
+{
+	return sk_ze_it.configured && sk_ze_it.generation == sk_tracer->generation;
+}
+
 void sk_ze_enter(uint32_t mode, uint32_t phase, uint64_t chosen_ns)
 {
 	uint64_t before = sk_tracer_now();
@@ -43,7 +49,7 @@ void sk_ze_enter(uint32_t mode, uint32_t phase, uint64_t chosen_ns)
 bool sk_ze_on_mode(uint32_t mode, uint32_t budget_ppm)
 {
 	sk_ze_inside = true;
-	if (!sk_ze_it.configured)
+	if (!is_here())
 		return false;
 	if (mode != sk_tracer->mode)
 		sk_ze_enter(mode, sk_tracer_phase(mode), 0);
@@ -70,7 +76,7 @@ static void fit_all(uint64_t now_ns)
 bool sk_ze_on_tick(uint64_t now_ns)
 {
 	sk_ze_inside = true;
-	if (!sk_ze_it.configured || sk_tracer->segment->header.stepped_aside)
+	if (!is_here() || sk_tracer->segment->header.stepped_aside)
 		return false;
 	bool launched = sk_governed_note(&sk_ze_it.governed, now_ns, sees(sk_ze_it.phase));
 
@@ -90,7 +96,7 @@ bool sk_ze_on_tick(uint64_t now_ns)
 void sk_ze_on_exit(void)
 {
 	sk_ze_inside = true;
-	if (sk_ze_it.configured)
+	if (is_here())
 		sk_ze_harvest_all();
 	tell_oldest(0);
 }

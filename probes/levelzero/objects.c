@@ -18,7 +18,7 @@ static struct sk_ze_entry pool_entries[MAP_SMALL], kernel_entries[MAP_SMALL];
 
 static bool is_ours(int result)
 {
-	return sk_ze_inside || result;
+	return sk_ze_stays_out() || result;
 }
 
 static void on_list(void *call, int result, bool immediate)
@@ -68,7 +68,7 @@ static void before_list_reset(void *call, int result, void *data, void **own)
 {
 	struct sk_ze_one_call *reset = call;
 
-	if (sk_ze_inside)
+	if (sk_ze_stays_out())
 		return;
 	pthread_mutex_lock(&sk_ze_it.lock);
 	struct sk_ze_list *list = sk_ze_find_list(*reset->handle);
@@ -83,7 +83,7 @@ static void before_list_destroy(void *call, int result, void *data, void **own)
 	struct sk_ze_one_call *destroyed = call;
 
 	before_list_reset(call, result, data, own);
-	if (sk_ze_inside)
+	if (sk_ze_stays_out())
 		return;
 	pthread_mutex_lock(&sk_ze_it.lock);
 	struct sk_ze_list *list = sk_ze_find_list(*destroyed->handle);
@@ -99,7 +99,8 @@ static void before_pool_create(void *call, int result, void *data, void **own)
 	static _Thread_local struct sk_ze_pool_desc changed;
 	struct sk_ze_pool_create_call *made = call;
 
-	if (sk_ze_inside || !made->desc || !*made->desc || (*made->desc)->flags & SK_ZE_POOL_IPC)
+	if (sk_ze_stays_out() || !made->desc || !*made->desc ||
+	    (*made->desc)->flags & SK_ZE_POOL_IPC)
 		return;
 	changed = **made->desc;
 	changed.flags |= SK_ZE_POOL_TIMESTAMP | SK_ZE_POOL_HOST_VISIBLE;
@@ -120,7 +121,7 @@ static void on_pool_create(void *call, int result, void *data, void **own)
 
 static void before_pool_destroy(void *call, int result, void *data, void **own)
 {
-	if (sk_ze_inside)
+	if (sk_ze_stays_out())
 		return;
 	pthread_mutex_lock(&sk_ze_it.lock);
 	sk_ze_map_remove(&sk_ze_it.pools, *((struct sk_ze_one_call *)call)->handle);
@@ -154,7 +155,7 @@ static void before_event_destroy(void *call, int result, void *data, void **own)
 {
 	sk_ze event = *((struct sk_ze_one_call *)call)->handle;
 
-	if (sk_ze_inside)
+	if (sk_ze_stays_out())
 		return;
 	pthread_mutex_lock(&sk_ze_it.lock);
 	settle(event);
@@ -164,7 +165,7 @@ static void before_event_destroy(void *call, int result, void *data, void **own)
 
 static void before_event_reset(void *call, int result, void *data, void **own)
 {
-	if (sk_ze_inside)
+	if (sk_ze_stays_out())
 		return;
 	pthread_mutex_lock(&sk_ze_it.lock);
 	settle(*((struct sk_ze_one_call *)call)->handle);
@@ -174,7 +175,7 @@ static void before_event_reset(void *call, int result, void *data, void **own)
 /* The device will reset it, at a time that is not known. What is not done by now is not seen. */
 static void before_append_reset(void *call, int result, void *data, void **own)
 {
-	if (sk_ze_inside)
+	if (sk_ze_stays_out())
 		return;
 	pthread_mutex_lock(&sk_ze_it.lock);
 	settle(*((struct sk_ze_event_reset_call *)call)->event);
@@ -183,6 +184,8 @@ static void before_append_reset(void *call, int result, void *data, void **own)
 
 static void before_kernel_destroy(void *call, int result, void *data, void **own)
 {
+	if (sk_ze_stays_out())
+		return;
 	pthread_mutex_lock(&sk_ze_it.lock);
 	sk_ze_map_remove(&sk_ze_it.kernels, *((struct sk_ze_one_call *)call)->handle);
 	pthread_mutex_unlock(&sk_ze_it.lock);
@@ -190,7 +193,7 @@ static void before_kernel_destroy(void *call, int result, void *data, void **own
 
 static void before_context_destroy(void *call, int result, void *data, void **own)
 {
-	if (sk_ze_inside)
+	if (sk_ze_stays_out())
 		return;
 	pthread_mutex_lock(&sk_ze_it.lock);
 	sk_ze_context_forget(*((struct sk_ze_one_call *)call)->handle);

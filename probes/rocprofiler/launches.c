@@ -50,7 +50,7 @@ static void note_cost(struct sk_tracer_slot *slot, uint64_t from_ns)
 
 static bool is_traced(void)
 {
-	return sk_tracer && sk_tracer->state == SK_TRACER_READY && !sk_rocp.finished;
+	return sk_tracer && sk_rocp_is_here();
 }
 
 int sk_rocp_on_request(uint64_t tid, struct sk_rocp_id context, uint32_t kind, int32_t operation,

@@ -60,7 +60,7 @@ void sk_rocp_enter(uint32_t mode, uint32_t phase, uint64_t chosen_ns)
 
 bool sk_rocp_on_mode(uint32_t mode, uint32_t budget_ppm)
 {
-	if (!sk_rocp.configured || sk_rocp.finished)
+	if (!sk_rocp_is_here())
 		return false;
 	if (mode != sk_tracer->mode || !sk_rocp.phase)
 		sk_rocp_enter(mode, sk_tracer_phase(mode), 0);
@@ -98,7 +98,7 @@ static bool deliver(uint64_t now_ns)
 
 bool sk_rocp_on_tick(uint64_t now_ns)
 {
-	if (!sk_rocp.configured || sk_rocp.finished || sk_tracer->segment->header.stepped_aside)
+	if (!sk_rocp_is_here() || sk_tracer->segment->header.stepped_aside)
 		return false;
 	bool launched = sk_governed_note(&sk_rocp.governed, now_ns, sees(sk_rocp.phase));
 
@@ -111,7 +111,7 @@ bool sk_rocp_on_tick(uint64_t now_ns)
 
 void sk_rocp_on_exit(void)
 {
-	if (sk_rocp.configured && !sk_rocp.finished) {
+	if (sk_rocp_is_here()) {
 		sk_rocp_fit(sk_tracer_now());
 		sk_rocp.call.flush(sk_rocp.buffer);
 	}

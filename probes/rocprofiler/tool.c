@@ -16,10 +16,7 @@
 
 #define EXPORTED __attribute__((visibility("default")))
 
-struct sk_rocp_tool sk_rocp = {
-	.lock = PTHREAD_MUTEX_INITIALIZER,
-	.governed = {.timed_ns = SK_ROCP_ASSUMED_NS, .counted_ns = SK_ROCP_ASSUMED_COUNT_NS},
-};
+struct sk_rocp_tool sk_rocp = {.lock = PTHREAD_MUTEX_INITIALIZER}; /* all zeros: no file */
 
 /* The library that called us is loaded, if not for everybody to see. */
 static void *library(void)
@@ -105,9 +102,12 @@ static int initialize(sk_rocp_finalize finalize, void *data)
 		sk_tracer_step_aside("rocprofiler-sdk refused a service");
 		return 0;
 	}
+	sk_rocp.governed.timed_ns = SK_ROCP_ASSUMED_NS;
+	sk_rocp.governed.counted_ns = SK_ROCP_ASSUMED_COUNT_NS;
 	sk_rocp_find_devices();
 	sk_rocp_fit(sk_tracer_now());
 	pthread_mutex_lock(&sk_tracer->tick_lock);
+	sk_rocp.generation = sk_tracer->generation;
 	sk_rocp.configured = true;
 	sk_rocp_enter(sk_tracer->mode, sk_tracer_phase(sk_tracer->mode), 0);
 	pthread_mutex_unlock(&sk_tracer->tick_lock);

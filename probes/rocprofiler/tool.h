@@ -41,7 +41,8 @@ struct sk_rocp_tool {
 	struct sk_rocp_id times;  /* context: launches are timed, records come in batches */
 	struct sk_rocp_id buffer;
 	bool configured;
-	bool counting; /* tick thread and start-up */
+	uint64_t generation; /* of the process in which it was */
+	bool counting;	     /* tick thread and start-up */
 	bool timing;
 	_Atomic uint32_t finished; /* the runtime goes down: no more calls into it */
 	_Atomic uint16_t kernels[SK_ROCP_KERNELS]; /* row of the name by kernel id */
@@ -62,6 +63,14 @@ struct sk_rocp_tool {
 };
 
 extern struct sk_rocp_tool sk_rocp;
+
+/** Set up, still there, and in this process rather than in the one it was forked from. */
+static inline bool sk_rocp_is_here(void)
+{
+	return sk_rocp.configured && !sk_rocp.finished &&
+	       sk_rocp.generation ==
+		       atomic_load_explicit(&sk_tracer->generation, memory_order_relaxed);
+}
 
 /* launches.c: in the application's threads. */
 void sk_rocp_on_symbol(struct sk_rocp_callback_record record, union sk_rocp_data *own, void *data);
