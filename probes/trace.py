@@ -470,13 +470,14 @@ def summarized(found: _trace.Summary) -> TraceSummary:
         timeline=_timeline(found),
         processes=tuple(_process(row) for row in found["processes"]),
         events=tuple(EventRow(*row) for row in found["events"]),
-        coverage=Coverage(
-            *(sum(row[10][kind] for row in found["processes"]) for kind in range(4)),
-            windows=found["windows"],
-        )
-        if found["processes"]
-        else None,
+        coverage=_coverage(found),
     )
+
+
+def _coverage(found: _trace.Summary) -> Coverage | None:
+    covers = [row[10] for row in found["processes"]]
+    observed, counted, blind, dormant = (sum(cover[i] for cover in covers) for i in range(4))
+    return Coverage(observed, counted, blind, dormant, found["windows"]) if covers else None
 
 
 def _timeline(found: _trace.Summary) -> TimelineCounts:

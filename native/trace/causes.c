@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { CALLERS = 64 };
+
 static uint64_t later(uint64_t a, uint64_t b)
 {
 	return a > b ? a : b;
@@ -250,7 +252,6 @@ struct sweep {
 	struct sk_causes *causes;
 	uint64_t from;
 	uint64_t to;
-	unsigned caller;
 	bool present[SK_CAUSES_ROWS]; /* devices that have intervals */
 	struct lane lanes[SK_CAUSES_THREADS];
 };
@@ -304,7 +305,10 @@ static void charge(const struct sk_causes *causes, uint64_t gap, unsigned t,
 		   const uint64_t parts[SK_PARTS], bool ended, uint64_t ns[SK_CAUSES])
 {
 	uint64_t seen = 0;
-
+	if (t >= SK_CAUSES_THREADS || !causes->thread[t].heard) {
+		ns[SK_CAUSE_NOT_OBSERVED] += gap;
+		return;
+	}
 	for (int part = 0; part < SK_PARTS; part++)
 		seen += parts[part];
 	assert(seen <= gap);
@@ -313,9 +317,7 @@ static void charge(const struct sk_causes *causes, uint64_t gap, unsigned t,
 	ns[SK_CAUSE_NOT_OBSERVED] += parts[SK_PART_LOST];
 	ns[SK_CAUSE_HELD_IDLE] += parts[SK_PART_HELD];
 	ns[ended ? SK_CAUSE_HELD_IDLE : SK_CAUSE_NOT_OBSERVED] += parts[SK_PART_OPEN];
-	bool born = t != SK_NO_THREAD && causes->thread[t].heard;
-
-	ns[born ? SK_CAUSE_HELD_IDLE : SK_CAUSE_NOT_OBSERVED] += gap - seen;
+	ns[SK_CAUSE_HELD_IDLE] += gap - seen;
 }
 
 /* The gap that ends at `to` was ended by thread `t`. */
@@ -325,7 +327,7 @@ static void close_gap(struct sweep *sweep, struct sk_causes_device *device, unsi
 	static const uint64_t none[SK_PARTS];
 	const uint64_t *parts = none;
 
-	if (t != SK_NO_THREAD) {
+	if (t < SK_CAUSES_THREADS && sweep->causes->thread[t].heard) {
 		if (device->fresh)
 			memset(device->gap[t], 0, sizeof(device->gap[t]));
 		add_parts(sweep, t, later(device->gap_ns, sweep->from), to, device->gap[t]);
@@ -349,27 +351,37 @@ static uint64_t extend(uint64_t *end, uint64_t from, uint64_t to)
 	return to - start;
 }
 
-/* Mostly the same thread calls again. */
-static unsigned caller_of(struct sweep *sweep, uint32_t tid)
+/* Who called; for time in which nobody was watched, who called last. */
+static unsigned caller_of(const struct sweep *sweep, const struct sk_causes_device *device,
+			  const struct sk_interval *interval)
 {
-	if (sweep->caller == SK_NO_THREAD || sweep->causes->thread[sweep->caller].tid != tid)
-		sweep->caller = find_thread(sweep->causes, tid);
-	return sweep->caller;
+	if (!(interval->flags & SK_INTERVAL_COVER))
+		return interval->flags >> SK_INTERVAL_CALLER_SHIFT;
+	if (device->last != SK_NO_THREAD)
+		return device->last;
+	return find_thread(sweep->causes, interval->tid);
 }
 
-/* One interval, in order of starts, cut to the sweep. */
-static void settle(struct sweep *sweep, struct sk_causes_device *device,
-		   const struct sk_interval *interval, uint64_t from, uint64_t to)
+/* Work after all that was before it, as most is: what `overlay` does, the short way. */
+static bool append(struct sk_causes_device *device, const struct sk_interval *interval,
+		   uint64_t from, uint64_t to)
 {
-	bool cover = interval->flags & SK_INTERVAL_COVER;
-	unsigned t = cover && device->last != SK_NO_THREAD ? device->last
-							   : caller_of(sweep, interval->tid);
+	static const uint8_t CAUSE[] = {SK_CAUSE_KERNEL, SK_CAUSE_COPY};
+
+	if (interval->busy > SK_BUSY_COPY || from < device->end_ns[SK_BUSY_UNSEEN])
+		return false;
+	device->ns[CAUSE[interval->busy]] += to - from;
+	for (int kind = interval->busy; kind < SK_BUSY_KINDS; kind++)
+		device->end_ns[kind] = to;
+	return true;
+}
+
+/* A kernel over what was taken for copy or unknown time takes that time over. */
+static void overlay(struct sk_causes_device *device, const struct sk_interval *interval,
+		    uint64_t from, uint64_t to)
+{
 	uint64_t *end = device->end_ns, kernel = 0, copy = 0, known = 0, all;
 
-	if (!device->idle && from > end[SK_BUSY_UNSEEN])
-		become_idle(sweep->causes, device, end[SK_BUSY_UNSEEN]);
-	if (device->idle)
-		close_gap(sweep, device, t, from, !cover);
 	if (interval->busy <= SK_BUSY_KERNEL)
 		kernel = extend(&end[SK_BUSY_KERNEL], from, to);
 	if (interval->busy <= SK_BUSY_COPY)
@@ -377,16 +389,31 @@ static void settle(struct sweep *sweep, struct sk_causes_device *device,
 	if (interval->busy <= SK_BUSY_UNKNOWN)
 		known = extend(&end[SK_BUSY_UNKNOWN], from, to);
 	all = extend(&end[SK_BUSY_UNSEEN], from, to);
-	/* A kernel over what was taken for copy or unknown time takes that time over. */
 	device->ns[SK_CAUSE_KERNEL] += kernel;
 	device->ns[SK_CAUSE_COPY] += copy - kernel;
 	device->ns[SK_CAUSE_NOT_OBSERVED] += known - copy;
 	device->unseen_ns += all - known;
-	if (cover) {
+	if (interval->flags & SK_INTERVAL_COVER)
 		device->hidden_ns += known;
+}
+
+/* One interval, in order of starts, cut to the sweep. */
+static void settle(struct sweep *sweep, struct sk_causes_device *device,
+		   const struct sk_interval *interval, uint64_t from, uint64_t to)
+{
+	bool cover = interval->flags & SK_INTERVAL_COVER;
+	unsigned t = caller_of(sweep, device, interval);
+	uint64_t end = device->end_ns[SK_BUSY_UNSEEN];
+
+	if (!device->idle && from > end)
+		become_idle(sweep->causes, device, end);
+	if (device->idle)
+		close_gap(sweep, device, t, from, !cover);
+	if (!append(device, interval, from, to))
+		overlay(device, interval, from, to);
+	if (cover)
 		return;
-	}
-	if (t != SK_NO_THREAD && !(interval->flags & SK_INTERVAL_CONTINUED))
+	if (t < SK_CAUSES_THREADS && !(interval->flags & SK_INTERVAL_CONTINUED))
 		device->last = (uint16_t)t;
 	device->used = 1;
 }
@@ -469,10 +496,26 @@ static void keep_spans(struct sk_causes_input *input, uint64_t frontier)
 	input->span_count = kept;
 }
 
+/* The row of a caller, made when new; mostly a few threads take turns. */
+static unsigned know_caller(struct sk_causes *causes, uint32_t tid, uint16_t cache[CALLERS])
+{
+	unsigned at = tid % CALLERS, t = cache[at];
+
+	if (t < SK_CAUSES_THREADS && causes->thread[t].tid == tid)
+		return t;
+	t = know_thread(causes, tid);
+	cache[at] = (uint16_t)t;
+	if (t == SK_NO_THREAD)
+		return SK_INTERVAL_NOBODY;
+	causes->thread[t].launched = 1;
+	return t;
+}
+
 static void cut_late(struct sk_causes *causes, struct sk_causes_input *input, bool *present)
 {
-	unsigned t = SK_NO_THREAD;
+	uint16_t cache[CALLERS];
 
+	memset(cache, 0xff, sizeof(cache));
 	for (size_t i = 0; i < input->interval_count; i++) {
 		struct sk_interval *interval = &input->intervals[i];
 
@@ -482,10 +525,10 @@ static void cut_late(struct sk_causes *causes, struct sk_causes_input *input, bo
 			continue;
 		}
 		/* Callers get their rows before the sweep, in which rows must stay. */
-		if (t == SK_NO_THREAD || causes->thread[t].tid != interval->tid)
-			t = know_thread(causes, interval->tid);
-		if (t != SK_NO_THREAD)
-			causes->thread[t].launched = 1;
+		unsigned t = know_caller(causes, interval->tid, cache);
+
+		interval->flags = (uint16_t)((interval->flags & SK_INTERVAL_FLAGS) |
+					     t << SK_INTERVAL_CALLER_SHIFT);
 		uint64_t from = later(interval->from_ns, causes->origin_ns);
 		uint64_t late = overlap(from, interval->to_ns, 0, causes->frontier_ns);
 
@@ -500,8 +543,6 @@ static void cut_late(struct sk_causes *causes, struct sk_causes_input *input, bo
 static void sweep_to(struct sk_causes *causes, uint64_t frontier_ns, struct sk_causes_input *input)
 {
 	struct sweep sweep = {.causes = causes, .from = causes->frontier_ns, .to = frontier_ns};
-
-	sweep.caller = SK_NO_THREAD;
 
 	if (frontier_ns <= causes->frontier_ns)
 		return;

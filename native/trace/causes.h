@@ -62,6 +62,9 @@ enum sk_busy { SK_BUSY_KERNEL, SK_BUSY_COPY, SK_BUSY_UNKNOWN, SK_BUSY_UNSEEN, SK
 enum {
 	SK_INTERVAL_CONTINUED = 1, /* the rest of one whose start is settled */
 	SK_INTERVAL_COVER = 2,	   /* nobody's call: time in which the device was not seen */
+	SK_INTERVAL_FLAGS = 15,
+	SK_INTERVAL_CALLER_SHIFT = 4, /* during a sweep: the caller's row, or SK_INTERVAL_NOBODY */
+	SK_INTERVAL_NOBODY = 0xfff,
 };
 
 /** A device at work. */

@@ -20,15 +20,22 @@ static const uint64_t OCTAVE[32] = {
 	UINT64_C(0xf5257d152486cc2c), UINT64_C(0xfa83b2db722a033a),
 };
 
+/* Bucket of the lowest value of each 64th of an octave: floor(32 * log2(1 + i / 64)). */
+static const uint8_t FIRST[64] = {
+	0,  0,	1,  2,	2,  3,	4,  4,	5,  6,	6,  7,	7,  8,	9,  9,	10, 10, 11, 12, 12, 13,
+	13, 14, 14, 15, 15, 16, 16, 17, 17, 18, 18, 19, 19, 20, 20, 21, 21, 21, 22, 22, 23, 23,
+	24, 24, 25, 25, 25, 26, 26, 27, 27, 27, 28, 28, 29, 29, 29, 30, 30, 30, 31, 31,
+};
+
 int sk_histogram_index(uint64_t value)
 {
 	int octave = 63 - __builtin_clzll(value);
 	uint64_t scaled = value << (63 - octave);
-	int step = 0;
+	/* 64 cells of an octave: a bucket is never narrower than one, so the guess is right or one
+	 * too low. */
+	int step = FIRST[scaled >> 57 & 63];
 
-	for (int half = 16; half; half /= 2)
-		if (scaled > OCTAVE[step + half])
-			step += half;
+	step += step < 31 && scaled > OCTAVE[step + 1];
 	/* A power of two is the inclusive upper bound of the bucket below it. */
 	return 32 * octave + step - (scaled == OCTAVE[0]);
 }

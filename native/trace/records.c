@@ -69,12 +69,29 @@ static void add_to_window(struct sk_fold_segment *segment, const struct sk_recor
 	}
 }
 
+/* Sums of one batch, which go into the process and the segment together. */
+struct tally {
+	uint64_t weighted;
+	uint64_t weighted_ns[2];
+};
+
+static void add_tally(struct sk_job *job, struct sk_fold_segment *segment,
+		      const struct tally *tally)
+{
+	struct sk_fold_process *process = &state_of(job)->processes[segment->process];
+
+	segment->weighted += tally->weighted;
+	process->weighted += tally->weighted;
+	process->weighted_ns[0] += tally->weighted_ns[0];
+	process->weighted_ns[1] += tally->weighted_ns[1];
+}
+
 static void fold_work(struct sk_job *job, struct sk_fold_segment *segment,
-		      const struct sk_record *record, unsigned device, unsigned name)
+		      const struct sk_record *record, unsigned device, unsigned name,
+		      struct tally *tally)
 {
 	bool copy = record->kind < SK_COPY_KINDS;
 	struct sk_fold_device *row = &state_of(job)->devices[device];
-	struct sk_fold_process *process = &state_of(job)->processes[segment->process];
 	uint64_t ns = record->end_ns - record->start_ns, launches = UINT64_C(1) << record->shift;
 	struct sk_interval interval = {.from_ns = record->start_ns,
 				       .to_ns = record->end_ns,
@@ -85,9 +102,8 @@ static void fold_work(struct sk_job *job, struct sk_fold_segment *segment,
 	sk_stat_add(sk_fold_touch(&job->fold, !copy, name), ns, record->shift);
 	row->busy_ns[copy] += ns;
 	row->weighted_ns[copy] += ns << record->shift;
-	process->weighted += launches;
-	process->weighted_ns[copy] += ns << record->shift;
-	segment->weighted += launches;
+	tally->weighted += launches;
+	tally->weighted_ns[copy] += ns << record->shift;
 	if (segment->drawn)
 		add_to_window(segment, record, ns);
 	if (!copy && !name && record->name) { /* it has no row, and may come to deserve one */
@@ -98,7 +114,7 @@ static void fold_work(struct sk_job *job, struct sk_fold_segment *segment,
 }
 
 static void fold_record(struct sk_job *job, struct sk_fold_segment *segment,
-			const struct sk_record *record, bool keep)
+			const struct sk_record *record, bool keep, struct tally *tally)
 {
 	unsigned device = record->device < SK_SEGMENT_DEVICES
 				  ? segment->devices[record->device] - 1u
@@ -110,7 +126,7 @@ static void fold_record(struct sk_job *job, struct sk_fold_segment *segment,
 	} else {
 		if (record->kind >= SK_COPY_KINDS)
 			name = segment->names[record->name];
-		fold_work(job, segment, record, device, name);
+		fold_work(job, segment, record, device, name, tally);
 	}
 	if (keep)
 		keep_event(job, segment, record, device, name);
@@ -153,6 +169,7 @@ void sk_job_drain_ring(struct sk_job *job, struct sk_reader *reader,
 
 	note_fill(job, head - tail, job->view->slots[slot].ring_records);
 	while (tail != head) {
+		struct tally tally = {0};
 		int count = sk_reader_records(reader, job->view, slot, tail, job->records,
 					      SK_JOB_BATCH);
 
@@ -163,9 +180,11 @@ void sk_job_drain_ring(struct sk_job *job, struct sk_reader *reader,
 		}
 		for (int i = 0; i < count; i++, tail++)
 			if (record_sensible(&job->records[i], segment, tail))
-				fold_record(job, segment, &job->records[i], kept(job, head - tail));
+				fold_record(job, segment, &job->records[i], kept(job, head - tail),
+					    &tally);
 			else
 				loss_of(job)[SK_LOSS_records_damaged]++;
+		add_tally(job, segment, &tally);
 	}
 	job->dirty = job->dirty || tail != segment->tails[slot];
 	segment->tails[slot] = tail;
