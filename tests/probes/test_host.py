@@ -103,6 +103,18 @@ def test_a_deeper_group_belongs_to_its_job(groups: Groups, attach: Attach) -> No
     assert probes.read(inner.id).totals is None
 
 
+def test_however_deep_a_group_is_it_belongs_to_its_job(groups: Groups, attach: Attach) -> None:
+    probes, path = attach(), "1.1"
+    job = groups.job(path)
+    for depth in range(2, 8):
+        path += "/inner"
+        inner = groups.job(path)
+        before = probes.pressure(job.id).user_faults or 0
+        assert inner.run("nap", 1) == 0
+        assert probes.pressure(job.id).user_faults > before, depth
+    assert set(probes.read_all()) == {job.id}
+
+
 def test_an_open_interval_counts_up_to_the_reading(groups: Groups, attach: Attach) -> None:
     probes, job = attach(), groups.job()
     probes.follow(job.id, full=True)
