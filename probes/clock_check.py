@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How well a tracer's stamps lie on CLOCK_MONOTONIC, by a measure that does not use its clocks.
+
+Relied on by `stoker bench probes`. On an OpenCL device that works in the host's memory (PoCL) a
+kernel writes to memory that a thread of the host spins on; the thread reads CLOCK_MONOTONIC when it
+sees the write (probes/clockcheck/observe.c). What is left between that and the tracer's stamp is not
+the clocks' alone: see RESIDUAL. The pure part (figures) knows no process.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from stoker.native import errors, paths
+from stoker.probes.environment import layer_environment
+from stoker.probes.trace import ClockRow, JobTrace
+
+PROGRAM = "stoker-clock-observe"
+LAUNCHES = 500
+LOOPS = 2000
+"""Of the kernel between its two writes: about a microsecond."""
+TIMEOUT_S = 60.0
+
+RESIDUAL = (
+    "driver: it stamps the start before, and the end after, it runs the kernel's own code",
+    "cache: the line with the write has to come to the observer's core, about 0.1 us",
+    "clock reading: the observer reads CLOCK_MONOTONIC after it saw the write, about 0.03 us",
+    "scheduling: an observer that is not running sees late, which is in the 99th percentile",
+)
+"""What a gap contains besides a misalignment of the clocks."""
+
+Observed = tuple[int, int, int, int]
+"""(start, end) as the tracer has them, (start, end) as the host saw them; CLOCK_MONOTONIC ns."""
+
+
+class Gaps(msgspec.Struct, frozen=True):
+    """Distances in ns, the least, the middle one, the 99th percentile and the largest."""
+
+    least: int
+    p50: int
+    p99: int
+    most: int
+
+
+class ClockCheck(msgspec.Struct, frozen=True):
+    """`start`: seen minus recorded start; `end`: recorded minus seen end. Both are at least 0 when
+    the clocks agree and nobody is late; `error_p99_ns` is the 99th percentile of |start|.
+
+    `too_late_ns`: the stamps are later than the host's clock by no more than this, whatever the
+    residual contains: nothing is seen before it begins. `agrees`: it is not below minus what the
+    tracer says its alignment error is, and the middle gaps of start and end are below 20 us.
+    """
+
+    launches: int
+    start: Gaps
+    end: Gaps
+    error_p99_ns: int
+    too_late_ns: int
+    agrees: bool
+    claimed: ClockRow | None
+    residual: tuple[str, ...] = RESIDUAL
+
+
+FAR_NS = 20_000
+"""A middle gap beyond this is a misalignment and not what RESIDUAL says."""
+
+
+def figures(rows: Sequence[Observed], claimed: ClockRow | None = None) -> ClockCheck:
+    """What the observations come to; BadRequest without any."""
+    if not rows:
+        raise errors.BadRequest("no launch was observed")
+    start = gaps([seen - recorded for recorded, _, seen, _ in rows])
+    end = gaps([recorded - seen for _, recorded, _, seen in rows])
+    distances = sorted(abs(seen - recorded) for recorded, _, seen, _ in rows)
+    error = claimed.error_ns if claimed else 0
+    return ClockCheck(
+        launches=len(rows),
+        start=start,
+        end=end,
+        error_p99_ns=distances[_rank(len(distances), 0.99)],
+        too_late_ns=start.least,
+        agrees=start.least >= -error and abs(start.p50) < FAR_NS and abs(end.p50) < FAR_NS,
+        claimed=claimed,
+    )
+
+
+def gaps(values: Sequence[int]) -> Gaps:
+    """Nearest-rank figures."""
+    ranked = sorted(values)
+    count = len(ranked)
+    return Gaps(ranked[0], ranked[_rank(count, 0.5)], ranked[_rank(count, 0.99)], ranked[-1])
+
+
+def _rank(count: int, part: float) -> int:
+    return min(count - 1, int(count * part))
+
+
+def clock_check(launches: int = LAUNCHES) -> ClockCheck:
+    """Measure here; Unavailable where there is no such device, or no tracer."""
+    with tempfile.TemporaryDirectory(prefix="stoker-clock-") as name:
+        segments, store = Path(name, "segments"), Path(name, "store")
+        for folder in (segments, store):
+            folder.mkdir()
+        rows = _observe(segments, launches)
+        with JobTrace.open(segments, store, "full") as trace:
+            claimed = trace.finish().clock
+    return figures(rows, claimed)
+
+
+def _observe(segments: Path, launches: int) -> list[Observed]:
+    try:
+        library, program = paths.library("libstoker-opencl.so"), paths.program(PROGRAM)
+    except paths.NotBuilt as missing:
+        raise errors.Unavailable(str(missing)) from missing
+    # One worker, so that the observer has a processor of its own where there are two.
+    env = {**os.environ, "POCL_MAX_PTHREAD_COUNT": "1"}
+    try:
+        done = subprocess.run(
+            [program, str(launches), str(LOOPS)],
+            env=env | layer_environment(library, segments, "full"),
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as late:
+        raise errors.Unavailable(f"the clock check took more than {TIMEOUT_S:g} s") from late
+    if done.returncode:
+        raise errors.Unavailable(f"the clock check: {done.stderr.strip()[-200:]}")
+    return [parse(line) for line in done.stdout.splitlines()]
+
+
+def parse(line: str) -> Observed:
+    """A line of the program."""
+    start, end, seen_start, seen_end = map(int, line.split())
+    return start, end, seen_start, seen_end

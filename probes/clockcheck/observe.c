@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* When does a kernel really begin and end? A kernel that writes to memory the host shares, a thread
+ * that spins on it and reads CLOCK_MONOTONIC when it sees the write, and what the tracer recorded
+ * of the same launches. Relied on by probes/clock_check.py, which runs it under the tracer.
+ *
+ * stoker-clock-observe LAUNCHES LOOPS: a line for each launch, the tracer's start and end, then the
+ * host's: `start_ns end_ns seen_start_ns seen_end_ns`. The segment is that of this process, read at
+ * the end; nobody else may have drained it. Exit 3: no device, 4: no segment, 5: it does not fit.
+ *
+ * Invariant: launches are one at a time, so the n-th record is of the n-th launch. */
+#define CL_TARGET_OPENCL_VERSION 120
+#include <CL/cl.h>
+
+#include "trace/segment.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LAUNCHES_MAX = 10000, LINE_INTS = 16, WARM = 20 };
+
+/* `flags`: a cache line each for the beginning, the end, and something to read meanwhile. */
+static const char SOURCE[] =
+	"__kernel void mark(__global volatile int *flags, int number, int loops) {\n"
+	"  int sum = 0;\n"
+	"  flags[0] = number;\n"
+	"  for (int i = 0; i < loops; i++) sum += flags[32];\n"
+	"  flags[48] = sum;\n"
+	"  flags[16] = number;\n"
+	"}\n";
+
+struct seen {
+	uint64_t start_ns, end_ns;
+};
+
+static struct seen seen[LAUNCHES_MAX + 1];
+static _Alignas(4096) int flags[1024];
+static int launches;
+
+static uint64_t now_ns(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+static uint64_t wait_for(const volatile int *flag, int number)
+{
+	while (*flag != number)
+		;
+	return now_ns();
+}
+
+static void *observe(void *unused)
+{
+	for (int number = 1; number <= launches; number++) {
+		seen[number].start_ns = wait_for(&flags[0], number);
+		seen[number].end_ns = wait_for(&flags[LINE_INTS], number);
+	}
+	return NULL;
+}
+
+static void fail(int code, const char *what)
+{
+	fprintf(stderr, "%s\n", what);
+	exit(code);
+}
+
+static cl_device_id find_device(void)
+{
+	cl_platform_id platforms[8];
+	cl_uint count = 0;
+	cl_device_id device;
+
+	if (clGetPlatformIDs(8, platforms, &count))
+		fail(3, "no OpenCL platform");
+	for (cl_uint i = 0; i < count && i < 8; i++)
+		if (!clGetDeviceIDs(platforms[i], CL_DEVICE_TYPE_CPU, 1, &device, NULL))
+			return device;
+	fail(3, "no OpenCL device that works in the host's memory");
+	return NULL;
+}
+
+static void launch_all(int loops)
+{
+	cl_device_id device = find_device();
+	cl_context context = clCreateContext(NULL, 1, &device, NULL, NULL, NULL);
+	cl_command_queue queue = clCreateCommandQueue(context, device, 0, NULL);
+	const char *text = SOURCE;
+	cl_program program = clCreateProgramWithSource(context, 1, &text, NULL, NULL);
+	cl_mem shared = clCreateBuffer(context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR,
+				       sizeof(flags), flags, NULL);
+	size_t one = 1;
+
+	if (!shared || clBuildProgram(program, 1, &device, NULL, NULL, NULL))
+		fail(3, "the kernel cannot be built");
+	cl_kernel kernel = clCreateKernel(program, "mark", NULL);
+
+	clSetKernelArg(kernel, 0, sizeof(shared), &shared);
+	clSetKernelArg(kernel, 2, sizeof(loops), &loops);
+	/* Number 0 is never waited for: the first launches compile. */
+	for (int i = -WARM; i < launches; i++) {
+		int number = i < 0 ? 0 : i + 1;
+
+		clSetKernelArg(kernel, 1, sizeof(number), &number);
+		if (clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &one, &one, 0, NULL, NULL) ||
+		    clFinish(queue))
+			fail(3, "a launch failed");
+	}
+}
+
+static const struct sk_segment *own_segment(void)
+{
+	const char *folder = getenv("STOKER_TRACE_DIR");
+	DIR *entries = folder ? opendir(folder) : NULL;
+	char prefix[32], path[4096] = "";
+	struct stat status;
+	struct dirent *entry;
+
+	snprintf(prefix, sizeof(prefix), "%d-", (int)getpid());
+	while (entries && (entry = readdir(entries)))
+		if (!strncmp(entry->d_name, prefix, strlen(prefix)))
+			snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
+	int fd = *path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+
+	if (fd < 0 || fstat(fd, &status))
+		fail(4, "the tracer made no segment");
+	void *mapped = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_SHARED, fd, 0);
+
+	if (mapped == MAP_FAILED)
+		fail(4, "the segment cannot be mapped");
+	return mapped;
+}
+
+/* The one ring with records: that of the thread that launched. */
+static const struct sk_slot *only_ring(const struct sk_segment *segment)
+{
+	const struct sk_slot *found = NULL;
+
+	for (unsigned i = 0; i < SK_SEGMENT_SLOTS; i++) {
+		const struct sk_slot *slot = &segment->slots[i];
+
+		if (!slot->head)
+			continue;
+		if (found || slot->head > slot->ring_records)
+			fail(5, "the records are not those of one thread");
+		found = slot;
+	}
+	if (!found || found->head < (uint64_t)(launches + WARM))
+		fail(5, "not every launch has a record");
+	return found;
+}
+
+static void tell(const struct sk_segment *segment)
+{
+	const struct sk_slot *slot = only_ring(segment);
+	const struct sk_record *records = (const void *)((const char *)segment + slot->ring_offset);
+	uint64_t first = slot->head - (uint64_t)launches;
+
+	for (int i = 0; i < launches; i++) {
+		const struct sk_record *record = &records[first + (uint64_t)i];
+
+		if (record->kind != SK_KIND_KERNEL)
+			fail(5, "a record is of no kernel");
+		printf("%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", record->start_ns,
+		       record->end_ns, seen[i + 1].start_ns, seen[i + 1].end_ns);
+	}
+}
+
+int main(int count, char **words)
+{
+	pthread_t observer;
+
+	launches = count > 1 ? atoi(words[1]) : 500;
+	if (launches < 1 || launches > LAUNCHES_MAX)
+		fail(2, "launches: 1 to 10000");
+	pthread_create(&observer, NULL, observe, NULL);
+	launch_all(count > 2 ? atoi(words[2]) : 2000);
+	pthread_join(observer, NULL);
+	usleep(300000); /* the tracer's ticks publish what was last */
+	tell(own_segment());
+	return 0;
+}

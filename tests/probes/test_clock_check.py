@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The clock check: its figures on known observations, and a real run on PoCL."""
+
+from __future__ import annotations
+
+import pytest
+
+from stoker.native import errors, paths
+from stoker.probes.clock_check import FAR_NS, Gaps, clock_check, figures, gaps
+from stoker.probes.trace import ClockRow
+
+CLAIMED = ClockRow("CLOCK_MONOTONIC_RAW", 5, 0, 40)
+
+
+def observed(shift_ns: int, count: int = 100) -> list[tuple[int, int, int, int]]:
+    """A kernel of 1 us whose tracer is `shift_ns` late, seen 150 ns and 90 ns after it wrote."""
+    return [
+        (at + shift_ns, at + 1_000 + shift_ns, at + 50 + 150, at + 850 + 90)
+        for at in range(10**12, 10**12 + count * 10_000, 10_000)
+    ]
+
+
+def test_figures_of_clocks_that_agree() -> None:
+    check = figures(observed(0), CLAIMED)
+    assert check.start == Gaps(200, 200, 200, 200)
+    assert check.end == Gaps(60, 60, 60, 60)
+    assert (check.error_p99_ns, check.too_late_ns, check.launches) == (200, 200, 100)
+    assert check.agrees
+
+
+@pytest.mark.parametrize("shift", [300, FAR_NS + 1_000, -FAR_NS - 1_000])
+def test_a_tracer_that_is_off_is_found(shift: int) -> None:
+    check = figures(observed(shift), CLAIMED)
+    assert not check.agrees
+    assert check.start.p50 == 200 - shift
+
+
+def test_an_observer_that_is_late_once_spoils_the_percentile_and_not_the_verdict() -> None:
+    rows = observed(0)
+    start, end, seen_start, seen_end = rows[50]
+    rows[50] = (start, end, seen_start + 4_000_000, seen_end + 4_000_000)
+    check = figures(rows, CLAIMED)
+    assert check.agrees
+    assert (check.start.p50, check.start.most) == (200, 4_000_200)
+    assert check.end.least < 0
+
+
+def test_ranks() -> None:
+    assert gaps(range(1, 201)) == Gaps(1, 101, 199, 200)
+    assert gaps([7]) == Gaps(7, 7, 7, 7)
+
+
+def test_nothing_observed_is_refused() -> None:
+    with pytest.raises(errors.BadRequest):
+        figures([])
+
+
+def test_on_pocl_the_tracer_agrees_with_what_the_host_sees() -> None:
+    check = clock_check(100)
+    assert check.launches == 100
+    assert check.claimed is not None and check.claimed.source == "CLOCK_MONOTONIC_RAW"
+    assert check.agrees, check
+
+
+def test_without_the_program_it_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> None:
+        raise paths.NotBuilt(f"{name} was not built")
+
+    monkeypatch.setattr(paths, "program", missing)
+    with pytest.raises(errors.Unavailable):
+        clock_check(10)
