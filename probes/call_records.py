@@ -7,7 +7,10 @@ nanoseconds.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+
+import msgspec
 
 from stoker.probes.sites import SiteState
 
@@ -60,3 +63,36 @@ class CallState:
     duty_ppm: int
     processes: int
     """Processes in which it is attached now."""
+
+
+class CallRow(msgspec.Struct, frozen=True):
+    """Calls of one kind in a job's summary. `count` and `total_ns` are of the time in which the
+    call's sites were attached, which is `seen` (0 to 1) of the time they could have been; nothing
+    is scaled. Quantiles are of log2 buckets, so within a factor of the square root of 2."""
+
+    name: str
+    count: int
+    open: int
+    """Of them, those that had not returned."""
+    total_ns: int
+    longest_ns: int
+    p50_ns: int | None
+    p99_ns: int | None
+    seen: float
+
+
+def call_row(name: str, times: CallTimes, seen: float) -> CallRow:
+    """The summary of one kind of calls."""
+    open = max(0, times.entered - times.returned)
+    quantiles = (quantile_ns(times.log2, part) for part in (0.5, 0.99))
+    return CallRow(name, times.entered, open, times.total_ns, times.longest_ns, *quantiles, seen)
+
+
+def quantile_ns(log2: tuple[int, ...], part: float) -> int | None:
+    """The middle, by ratio, of the bucket that holds this part of the calls; None: no calls."""
+    left = part * sum(log2)
+    for bucket, count in enumerate(log2):
+        if count and count >= left:
+            return round(math.sqrt(2) * 2**bucket)
+        left -= count
+    return None

@@ -94,6 +94,8 @@ class _Job:
     """What the governor said, by target id; else the decision of the library holds."""
     reasons: dict[str, str] = field(default_factory=dict)
     on_ns: dict[str, int] = field(default_factory=dict)
+    watched_ns: int = 0
+    """Time for which any process of it had a library mapped: what `on_ns` is a part of."""
     ended: dict[str, CallTimes] = field(default_factory=dict)
 
 
@@ -200,6 +202,14 @@ class CallProbes:
                 )
                 for id, hit_ns in priced.items()
             )
+
+    def seen(self, job: int) -> dict[str, float]:
+        """By target id: the part of the time with a library in which its sites were attached."""
+        with self._lock:
+            known = self._jobs.get(job)
+            if known is None or not known.watched_ns:
+                return {}
+            return {id: min(1.0, ns / known.watched_ns) for id, ns in known.on_ns.items()}
 
     def states(self) -> list[CallState]:
         """Every call of every copy that a job has mapped."""
@@ -390,6 +400,8 @@ class CallProbes:
         """Time since the end of the last look goes to what was attached meanwhile."""
         passed = now_ns - self._looked_ns if self._looked_ns else 0
         for job in self._jobs.values():
+            if any(process.copies for process in job.processes.values()):
+                job.watched_ns += passed
             there = {id for p in job.processes.values() for g in p.groups.values() for id in g.ids}
             for id in there:
                 job.on_ns[id] = job.on_ns.get(id, 0) + passed

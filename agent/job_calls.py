@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the jobs of this node call in GPU libraries: the agent's end of the probes over calls.
+
+Relied on by the tracing thread. Which processes a job has is read from its cgroup, by a thread that
+also attaches; nothing here waits for it. The states of all sites are left in a file for the doctor.
+Without cgroups or BPF there are no rows, and `absent` says why.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import time
+from pathlib import Path
+
+from stoker.agent.steps import Key
+from stoker.probes import site_report
+from stoker.probes.budget import Action, SiteReading
+from stoker.probes.call_records import CallRow, call_row
+from stoker.probes.call_watch import CallWatch
+from stoker.probes.calls import CallProbes
+from stoker.probes.governor import Governor, Readings
+from stoker.probes.site_doctor import COSTS_FILE
+from stoker.probes.trapcost import known_costs
+
+PIDS_MAX = 512
+"""Processes of one job that are looked at."""
+GROUPS_MAX = 64
+"""Groups that one job may have made below its own and that are looked at."""
+PIDS_EVERY_S = 0.5
+
+
+class JobCalls:
+    """All jobs of the node. `begin` and `end` name a job by the id of its cgroup."""
+
+    def __init__(self, jobs_cgroup: Path, folder: Path) -> None:
+        """`folder`: the agent's own, for the measured costs and the states of sites."""
+        self._jobs_cgroup, self._folder = jobs_cgroup, folder
+        self._groups: dict[int, tuple[Path, int]] = {}
+        """cgroup id -> (its folder, CLOCK_MONOTONIC ns of its beginning)."""
+        self._governors: dict[int, Governor] = {}
+        self._told: object = None
+        self._told_at = self._read_at = 0.0
+        self._watch = CallWatch(self._make, self._prepare)
+
+    def start(self) -> None:
+        """Begin to watch; the costs are measured first where this boot has not yet."""
+        self._watch.start()
+
+    def begin(self, key: Key, cgroup_id: int) -> None:
+        """This job runs; a second time changes nothing."""
+        group = self._jobs_cgroup / f"{key[0]}.{key[1]}"
+        self._groups.setdefault(cgroup_id, (group, time.monotonic_ns()))
+
+    def end(self, cgroup_id: int) -> None:
+        """This job is over, and its rows were taken."""
+        self._groups.pop(cgroup_id, None)
+        self._governors.pop(cgroup_id, None)
+
+    def rows(self, cgroup_id: int) -> tuple[CallRow, ...]:
+        """What the job called so far, by name."""
+        probes, known = self._watch.probes, self._groups.get(cgroup_id)
+        if probes is None or known is None:
+            return ()
+        seen = probes.seen(cgroup_id)
+        return tuple(
+            call_row(id, times, seen.get(id, 0.0))
+            for id, times in sorted(probes.read(cgroup_id).items())
+            if times.entered
+        )
+
+    def readings(self, cgroup_id: int) -> tuple[SiteReading, ...]:
+        """What the sites of the job cost, for its governor."""
+        probes = self._watch.probes
+        return probes.site_readings(cgroup_id) if probes is not None else ()
+
+    def obey(self, cgroup_id: int, action: Action) -> None:
+        """Carry out what the governor said of one site."""
+        if self._watch.probes is not None:
+            self._watch.probes.obey(cgroup_id, action)
+
+    def govern_alone(self, cgroup_id: int, now_ns: int) -> None:
+        """Keep the sites of a job under the budget that no tracer runs in: nothing tells the time
+        of its threads, so that of one thread counts."""
+        known = self._groups.get(cgroup_id)
+        if known is None:
+            return
+        governor = self._governors.setdefault(cgroup_id, Governor())
+        lived_ns = max(0, now_ns - known[1])
+        for action in governor.step(Readings(lived_ns, sites=self.readings(cgroup_id)), now_ns):
+            self.obey(cgroup_id, action)
+
+    def dropped(self) -> dict[str, int]:
+        """What was lost of all jobs, by name."""
+        probes = self._watch.probes
+        return probes.dropped() if probes is not None else {}
+
+    @property
+    def absent(self) -> str:
+        """Why nothing is counted; empty where it is."""
+        probes = self._watch.probes
+        if probes is None:
+            return "calls into GPU libraries are not counted yet: the agent started just now"
+        return (
+            "" if probes.probe.state == "attached" else f"{probes.probe.id}: {probes.probe.reason}"
+        )
+
+    def close(self) -> None:
+        """Detach everything."""
+        self._watch.close()
+        with contextlib.suppress(OSError):
+            (self._folder / site_report.FILE).unlink()
+
+    # --- in the thread ----------------------------------------------------------------------------
+
+    def _make(self) -> CallProbes:
+        probes = CallProbes(known_costs(self._folder / COSTS_FILE))
+        probes.load()
+        return probes
+
+    def _prepare(self, probes: CallProbes) -> None:
+        now_s = time.monotonic()
+        if now_s >= self._read_at:
+            self._read_at = now_s + PIDS_EVERY_S
+            groups = list(self._groups.items())
+            probes.want({id: processes_of(group) for id, (group, _) in groups})
+        self._tell(probes, now_s)
+
+    def _tell(self, probes: CallProbes, now_s: float) -> None:
+        """Leave the states for the doctor when they have changed, and now and then."""
+        states = probes.states()
+        if states == self._told and now_s < self._told_at + site_report.RENEW_NS / 1e9:
+            return
+        with contextlib.suppress(OSError):  # a full disk: the doctor then tells of no agent
+            site_report.save(
+                self._folder / site_report.FILE, probes.probe, states, probes.dropped()
+            )
+            self._told, self._told_at = states, now_s
+
+
+def processes_of(group: Path) -> list[int]:
+    """Processes of a cgroup and of those below it; none if it is gone."""
+    found: list[int] = []
+    for folder, _, _ in itertools.islice(os.walk(group), GROUPS_MAX):
+        if len(found) >= PIDS_MAX:
+            break
+        with contextlib.suppress(OSError):
+            text = (Path(folder) / "cgroup.procs").read_text()
+            found += [int(pid) for pid in text.split()]
+    return found[:PIDS_MAX]
