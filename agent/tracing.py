@@ -20,6 +20,7 @@ from typing import Any
 
 import structlog
 
+from stoker.agent.audit import Audit
 from stoker.agent.governing import HostCost
 from stoker.agent.launch import Exited, Started
 from stoker.agent.metrics import JobReading
@@ -103,6 +104,7 @@ class Tracer:
         self.probes: list[ProbeState] = []
         """What the kernel answered for each host probe; set before `start` is done."""
         self.counters: dict[str, int] = {"trace_refused": 0, "trace_failed": 0}
+        self._audit = Audit(self.counters, self._number_of)
         self._thread = threading.Thread(target=self._run, name="tracing", daemon=True)
 
     # --- from the daemon's loop -------------------------------------------------------------------
@@ -370,10 +372,17 @@ class Tracer:
             return
         self._dropped = self._host.dropped()
         self._host.process_events()  # nobody wants them yet; unread they would count as lost
+        self._audit.take(self._host.critical())
+        self._audit.take(self._host.device_opens())
         for cgroup_id, spans in self._host.spans().items():
             job = self._by_cgroup.get(cgroup_id)
             if job is not None:
                 job.add_spans(spans)
+
+    def _number_of(self, cgroup: int) -> int | None:
+        """Number of the traced job whose cgroup this is."""
+        job = self._by_cgroup.get(cgroup)
+        return None if job is None else job.begun.job
 
 
 def _has_entry(folder: str) -> bool:
