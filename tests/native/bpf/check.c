@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks of the pure parts of native/bpf: the slot table, the grouping of spans, sums of times and
-// the reading of verifier logs. Compiled with sanitizers and run by test_check.py; a failed check
-// prints its line and ends the program.
+// Checks of the pure parts of native/bpf: the slot table, the grouping of spans, sums of times, the
+// table of probes and the reading of libbpf's messages. Compiled with sanitizers and run by
+// test_check.py; a failed check prints its line and ends the program.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bpf/reason.h"
 #include "bpf/slots.h"
+#include "bpf/table.h"
 #include "bpf/times.h"
 
 #define CHECK(condition)                                                                           \
@@ -121,6 +122,16 @@ static void times_add_up(void)
 	CHECK(total.delays[31] == 3);
 	sk_thread_close(&thread, 99); /* the reader's clock may be behind */
 	CHECK(thread.times.ns[2] == 80);
+	thread.waits = SK_WAIT_FAULT | SK_WAIT_MEMORY;
+	sk_thread_close(&thread, 110); /* why it is blocked is a part of how long */
+	CHECK(thread.times.ns[2] == 90 && thread.times.fault_ns == 10);
+	CHECK(thread.times.memory_ns == 10);
+	thread.times.irq_ns = 3;
+	thread.times.user_faults = 5;
+	sk_times_add(&total, &thread.times);
+	sk_times_add(&total, &thread.times);
+	CHECK(total.fault_ns == 20 && total.memory_ns == 20 && total.irq_ns == 6);
+	CHECK(total.user_faults == 10 && total.kernel_faults == 0 && total.softirq_ns == 0);
 	thread.state = 0;
 	sk_thread_close(&thread, 500);
 	thread.state = 5;
@@ -145,6 +156,44 @@ static void the_last_line_that_says_something(void)
 	CHECK(!strcmp(line, "no newline at the end"));
 }
 
+static void the_program_a_warning_is_about(void)
+{
+	char name[16];
+
+	sk_reason_program_of("libbpf: prog 'on_switch': BPF program load failed: x\n", name, 16);
+	CHECK(!strcmp(name, "on_switch"));
+	sk_reason_program_of("libbpf: prog 'a_name_longer_than_the_room': -- BEGIN", name, 16);
+	CHECK(!strcmp(name, "a_name_longer_t"));
+	sk_reason_program_of("libbpf: prog 'cut", name, 16);
+	CHECK(!strcmp(name, "cut"));
+	sk_reason_program_of("libbpf: map 'threads': failed to create", name, 16);
+	CHECK(!name[0]);
+	sk_reason_program_of("", name, 16);
+	CHECK(!name[0]);
+}
+
+/* Every row has an id of its own; a program belongs to one row and is found by its name. */
+static void rows_are_whole(void)
+{
+	for (enum sk_probe i = 0; i < SK_PROBES; i++) {
+		const struct sk_row *row = sk_row_of(i);
+
+		CHECK(row->id && !strncmp(row->id, "host.", 5));
+		CHECK(i == SK_PROBE_SYSCALL || row->hooks[0].program);
+		CHECK((row->object == SK_OBJECT_ASKED) == (row->asked != 0));
+		for (enum sk_probe j = 0; j < i; j++)
+			CHECK(strcmp(row->id, sk_row_of(j)->id));
+		for (int j = 0; j < SK_HOOKS; j++) {
+			const struct sk_hook *hook = &row->hooks[j];
+
+			CHECK(!hook->program || sk_row_with(hook->program) == i);
+			CHECK(!hook->other_program || sk_row_with(hook->other_program) == i);
+			CHECK(!hook->other_tracepoint || hook->other_program);
+		}
+	}
+	CHECK(sk_row_with("") == SK_PROBES && sk_row_with("on_nothing") == SK_PROBES);
+}
+
 int main(void)
 {
 	slots_find_what_was_added();
@@ -155,5 +204,7 @@ int main(void)
 	homeless_spans_are_counted();
 	times_add_up();
 	the_last_line_that_says_something();
+	the_program_a_warning_is_about();
+	rows_are_whole();
 	return 0;
 }
