@@ -8,10 +8,17 @@ was set to full is measured but not shortened.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stoker.agent.steering import Steering
-from stoker.probes.governor import Action, Governor, GovernorLimits, GovernorRecord, Readings
+from stoker.probes.governor import (
+    Action,
+    Governor,
+    GovernorLimits,
+    GovernorRecord,
+    Readings,
+    SiteReading,
+)
 from stoker.probes.trace import CostRow
 
 
@@ -30,6 +37,28 @@ class _Spent:
     profiler_ns: int = 0
 
 
+class _Sites:
+    """Readings of probe sites without what was hit in times that do not count."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, SiteReading] = {}
+        self._asked: dict[str, tuple[int, int]] = {}
+
+    def take(self, sites: tuple[SiteReading, ...], asked: bool) -> tuple[SiteReading, ...]:
+        """The readings that count, by all so far; `asked`: what is new in these does not."""
+        found = []
+        for site in sites:
+            hits, on_ns = self._asked.get(site.id, (0, 0))
+            last = self._last.get(site.id)
+            if asked and last is not None:
+                hits += max(0, site.hits - last.hits)
+                on_ns += max(0, site.on_ns - last.on_ns)
+                self._asked[site.id] = hits, on_ns
+            found.append(replace(site, hits=site.hits - hits, on_ns=site.on_ns - on_ns))
+        self._last = {site.id: site for site in sites}
+        return tuple(found)
+
+
 class Governing:
     """Of one job."""
 
@@ -40,14 +69,21 @@ class Governing:
         self._last = _Spent()
         self._asked = _Spent()
         """Spent in windows and while dormant: nobody's governor answers for it."""
+        self._sites = _Sites()
 
     @property
     def record(self) -> GovernorRecord:
         """What tracing cost in the last period, and what is done about it."""
         return self._governor.record()
 
-    def step(self, cost: CostRow | None, host: HostCost, now_ns: int) -> list[Action]:
-        """Take in what was spent; what is left to do is for the host's programs."""
+    def step(
+        self,
+        cost: CostRow | None,
+        host: HostCost,
+        now_ns: int,
+        sites: tuple[SiteReading, ...] = (),
+    ) -> list[Action]:
+        """Take in what was spent; what is left to do is for the host's programs and for sites."""
         steering = self._steering
         if cost is None or not cost.share:
             return []
@@ -56,7 +92,9 @@ class Governing:
             steering.held, steering.reason = None, ""
         spent = _Spent(round(cost.tracer_ns / cost.share), cost.tracer_ns, cost.profiler_ns)
         last, self._last = self._last, spent
-        if steering.active or steering.mode == "dormant":
+        asked = steering.active or steering.mode == "dormant"
+        sites = self._sites.take(sites, asked)
+        if asked:
             for name in ("job_ns", "tracer_ns", "profiler_ns"):
                 more = max(getattr(spent, name) - getattr(last, name), 0)
                 setattr(self._asked, name, getattr(self._asked, name) + more)
@@ -69,6 +107,7 @@ class Governing:
             profiler_ns=spent.profiler_ns - self._asked.profiler_ns,
             bpf_run_ns=host.run_ns,
             bpf_window_ns=host.window_ns,
+            sites=sites,
         )
         return [
             action for action in self._governor.step(readings, now_ns) if not self._carry(action)

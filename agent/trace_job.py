@@ -17,12 +17,14 @@ from pathlib import Path
 import msgspec
 
 from stoker.agent.governing import Governing, HostCost
+from stoker.agent.job_calls import JobCalls
 from stoker.agent.metrics import Buckets, JobReading, top
 from stoker.agent.starts import Begun
 from stoker.agent.trace_window import TraceWindow, Way
 from stoker.mesh.ask import TracingAsk
 from stoker.mesh.schema import TracingView
 from stoker.native.errors import BadRequest, NotFound, NotSupported, Refused
+from stoker.probes.call_records import CallRow
 from stoker.probes.host import HostProbes
 from stoker.probes.trace import (
     SPAN_BYTES,
@@ -60,6 +62,7 @@ class TracedJob:
         dropped: Mapping[str, int],
         feed: Callable[[], None],
         way: Way,
+        calls: JobCalls | None = None,
     ) -> None:
         """`feed` brings the spans that wait in the ring to the jobs they belong to."""
         self.begun = begun
@@ -69,6 +72,7 @@ class TracedJob:
         self._segments, self._store = segments, store
         self._began_ns = began_ns
         self._host = host
+        self._calls = calls
         self._trace: JobTrace | None = None
         self._followed = False
         self._dropped = dropped
@@ -85,6 +89,8 @@ class TracedJob:
         if self._followed or self.window.steering.wanted == "dormant":
             return  # a dormant job pays for nothing; the first window follows it
         host = self._host
+        if self._calls is not None and self.cgroup_id:
+            self._calls.begin(self.begun.key, self.cgroup_id)
         if host is None or not self.cgroup_id:
             self._absent["host"] = "without cgroups (no root) threads of jobs cannot be told apart"
             return
@@ -175,11 +181,20 @@ class TracedJob:
 
     def govern(self, summary: TraceSummary, host: HostCost) -> None:
         """Once a second: keep what tracing costs this job under its budget."""
-        for action in self._governing.step(summary.cost, host, time.monotonic_ns()):
-            if action.target == "host.spans" and self._host is not None and self._followed:
+        calls = self._calls
+        sites = calls.readings(self.cgroup_id) if calls is not None else ()
+        for action in self._governing.step(summary.cost, host, time.monotonic_ns(), sites):
+            if calls is not None and action.target != "host.spans":
+                calls.obey(self.cgroup_id, action)
+            elif action.target == "host.spans" and self._host is not None and self._followed:
                 with contextlib.suppress(Refused):  # room for one timeline less; asked again later
                     self._host.follow(self.cgroup_id, full=action.kind == "restore")
                 self.window.steering.reason = action.reason
+
+    def govern_alone(self) -> None:
+        """The same while no tracer runs in the job: its probe sites cost all the same."""
+        if self._calls is not None:
+            self._calls.govern_alone(self.cgroup_id, time.monotonic_ns())
 
     def reading(self, offset_ns: int) -> JobReading | None:
         """What is known now, as metrics need it; `offset_ns`: CLOCK_REALTIME minus MONOTONIC."""
@@ -241,6 +256,7 @@ class TracedJob:
             self.begun.trace,
             Window(self._began_ns, self._began_ns + window_ns),
             devices=tuple(DeviceRow(id, window_ns, causes) for id in self.begun.devices),
+            calls=self._call_rows(),
             absent=absent,
         )
 
@@ -272,6 +288,8 @@ class TracedJob:
         if self._followed and self._host is not None:
             self._host.unfollow(self.cgroup_id)
             self._followed = False
+        if self._calls is not None:
+            self._calls.end(self.cgroup_id)
         if self._trace is not None:
             self._trace.close()
             self._trace = None
@@ -292,7 +310,11 @@ class TracedJob:
             for name, count in self._host.dropped().items():
                 loss[name] = count - self._dropped.get(name, 0)
         absent = {**self._absent, **summary.absent}
-        return msgspec.structs.replace(summary, loss=loss, absent=absent)
+        rows = self._call_rows()
+        return msgspec.structs.replace(summary, loss=loss, absent=absent, calls=rows)
+
+    def _call_rows(self) -> tuple[CallRow, ...]:
+        return self._calls.rows(self.cgroup_id) if self._calls is not None else ()
 
     def _remove_segments(self) -> None:
         """No process of the job lives any more, so nobody can put a link in the way."""

@@ -18,7 +18,6 @@ from stoker.agent.publishing import Allowance, Place, Publication, Send
 from stoker.agent.starts import Begun
 from stoker.agent.steering import Steering
 from stoker.agent.tracers import Tracers
-from stoker.mesh import subjects
 from stoker.mesh.ask import TracingAsk
 from stoker.mesh.schema import Steered, TracingView
 from stoker.native.errors import NotFound, StokerError
@@ -136,7 +135,6 @@ class TraceWindow:
         """How the job is traced, as it is told to the outside."""
         steering, begun = self.steering, self._begun
         window = steering.window
-        by = window.by if window is not None and window.records else ""
         return TracingView(
             job=begun.job,
             node=self._way.node,
@@ -146,7 +144,6 @@ class TraceWindow:
             reason=steering.reason,
             tracers=tuple(self._tracers.views()) if self._tracers is not None else (),
             window=window.view() if window is not None else None,
-            subject=subjects.records(by, self._way.node, begun.job) if by else "",
         )
 
     def _store_view(self) -> None:

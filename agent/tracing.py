@@ -22,6 +22,7 @@ import structlog
 
 from stoker.agent.audit import Audit
 from stoker.agent.governing import HostCost
+from stoker.agent.job_calls import JobCalls
 from stoker.agent.launch import Exited, Started
 from stoker.agent.metrics import JobReading
 from stoker.agent.places import folder_name
@@ -96,6 +97,7 @@ class Tracer:
         self._traced: dict[Key, TracedJob] = {}
         self._by_cgroup: dict[int, TracedJob] = {}
         self._host: HostProbes | None = None
+        self._calls: JobCalls | None = None
         self._dropped: dict[str, int] = {}
         self._read_at = 0.0
         self._cost_due_s: float | None = None
@@ -204,6 +206,8 @@ class Tracer:
             job.close()
         if self._host is not None:
             self._host.close()
+        if self._calls is not None:
+            self._calls.close()
 
     def _guard(self, order: Callable[[], None]) -> None:
         """One order that fails costs that order, never the thread."""
@@ -217,6 +221,8 @@ class Tracer:
         if jobs_cgroup is not None:
             self._host = HostProbes.attach(jobs_cgroup)
             self.probes = self._host.states
+            self._calls = JobCalls(jobs_cgroup, self._jobs_folder.parent)
+            self._calls.start()
 
     def _look(self) -> None:
         """Which of the candidates has made a first segment."""
@@ -256,6 +262,7 @@ class Tracer:
             dropped=self._dropped,
             feed=self._feed_spans,
             way=self._way,
+            calls=self._calls,
         )
         self._traced[begun.key] = job
         if cgroup_id:
@@ -282,6 +289,8 @@ class Tracer:
         for key, summary in opened.items():
             if summary is not None:
                 self._traced[key].govern(summary, host)
+            else:
+                self._traced[key].govern_alone()
         return {
             key: (self._traced[key].begun, summary)
             for key, summary in opened.items()

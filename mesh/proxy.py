@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from stoker.mesh import ask as asks
-from stoker.mesh import schema, views
+from stoker.mesh import schema, subjects, views
 from stoker.mesh.ask import Ask, LogsReply, StdinReply, TraceReply
 from stoker.mesh.replica import Replica
 from stoker.mesh.schema import (
@@ -200,9 +200,10 @@ class Proxy:
                 f"no process of job {job.job} has used a device through an API that is traced yet"
             )
         try:
-            return schema.decode_reply("job", "tracing", reply.data)
+            view = schema.decode_reply("job", "tracing", reply.data)
         except msgspec.MsgspecError as error:
             raise Unavailable(f"the node's answer cannot be read: {error}") from None
+        return msgspec.structs.replace(view, subject=subjects.records(user, ran.node, job.job))
 
     async def _get(self, request: GetRequest, job: Job) -> schema.JobView:
         """The job with the node's trace summary, or with why there is none."""

@@ -123,6 +123,7 @@ class TracingView(Message, frozen=True):
     tracers: tuple[TracerView, ...] = ()
     window: WindowView | None = None
     subject: str = ""
-    """Where records are published while a window that asked for it is open."""
+    """Where records are published for whoever asks this, while a window of theirs is open that
+    asked for it."""
 
 
