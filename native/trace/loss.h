@@ -19,7 +19,8 @@
 	X(devices_refused)  /* queues not timed: more than 16 devices */                           \
 	X(queues_refused)   /* queues not timed: more than 4,096 queues */                         \
 	X(clock_mismatches) /* stamps outside of their call */                                     \
-	X(vendor_dropped)   /* records that the vendor's own profiler lost */
+	X(vendor_dropped)   /* records that the vendor's own profiler lost */                      \
+	X(host_lost)	    /* waits, barriers and user events of the host without a record */
 
 /* Counted by the agent: */
 #define SK_LOSSES_IN_FOLD(X)                                                                       \

@@ -179,6 +179,7 @@ static void add_slot(struct sk_fold_counters *sum, uint64_t head,
 	sum->loss[SK_LOSS_pending_full] += slot->pending_full;
 	sum->loss[SK_LOSS_failed] += slot->failed;
 	sum->loss[SK_LOSS_unstamped] += slot->unstamped;
+	sum->loss[SK_LOSS_host_lost] += slot->host_lost;
 }
 
 static void load_answer(struct sk_reader *reader, const struct sk_segment_header *header)

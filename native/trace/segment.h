@@ -122,6 +122,7 @@ struct sk_slot_counters {
 	SK_SHARED(uint64_t) thread_ns;	  /* life of the threads that have left this slot */
 	SK_SHARED(uint64_t) opened_ns;	  /* when the present owner came; 0 while free */
 	SK_SHARED(uint64_t) seen_ns;	  /* the owner's latest timed call */
+	SK_SHARED(uint64_t) host_lost;	  /* kinds from SK_KIND_BARRIER on that have no record */
 };
 
 struct sk_slot {

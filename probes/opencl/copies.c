@@ -38,29 +38,31 @@ static uint64_t sum_of(cl_uint count, const size_t *sizes)
 	return sum;
 }
 
-/* The call `run` as a copy of `kind`; its last argument is the event that `taken` stands for. */
+/* The call `run` as a copy of `kind`; it sends to `to`, and its last argument is `taken`. */
 #define COPY(kind, queue, bytes, blocks, run)                                                      \
 	struct sk_launch launch;                                                                   \
-	cl_event *taken = sk_launch_begin(&launch, sk_thread_here(), kind, 0, event);              \
+	cl_command_queue to = sk_launch_enter(&launch, queue);                                     \
+	cl_event *taken = sk_launch_begin(&launch, kind, 0, event);                                \
 	cl_int error = run;                                                                        \
                                                                                                    \
-	sk_launch_end(&launch, queue, error, error ? 0 : (bytes));                                 \
+	sk_launch_end(&launch, error, error || !sk_launch_sees(&launch) ? 0 : (bytes));            \
 	if (blocks)                                                                                \
-		sk_harvest_after_wait();                                                           \
+		sk_launch_waited(&launch);                                                         \
 	return error
 
 /* The same for calls that return a pointer and the error by an argument. */
 #define MAP(kind, queue, bytes, blocks, run)                                                       \
 	struct sk_launch launch;                                                                   \
-	cl_event *taken = sk_launch_begin(&launch, sk_thread_here(), kind, 0, event);              \
+	cl_command_queue to = sk_launch_enter(&launch, queue);                                     \
+	cl_event *taken = sk_launch_begin(&launch, kind, 0, event);                                \
 	cl_int error = CL_SUCCESS;                                                                 \
 	void *mapped = run;                                                                        \
                                                                                                    \
 	if (error_ret)                                                                             \
 		*error_ret = error;                                                                \
-	sk_launch_end(&launch, queue, error, error ? 0 : (bytes));                                 \
+	sk_launch_end(&launch, error, error || !sk_launch_sees(&launch) ? 0 : (bytes));            \
 	if (blocks)                                                                                \
-		sk_harvest_after_wait();                                                           \
+		sk_launch_waited(&launch);                                                         \
 	return mapped
 
 #define WAITS cl_uint waits, const cl_event *wait, cl_event *event
@@ -69,7 +71,7 @@ static cl_int CL_API_CALL on_read(cl_command_queue queue, cl_mem buffer, cl_bool
 				  size_t offset, size_t bytes, void *into, WAITS)
 {
 	COPY(SK_KIND_READ, queue, bytes, blocking,
-	     next.clEnqueueReadBuffer(queue, buffer, blocking, offset, bytes, into, waits, wait,
+	     next.clEnqueueReadBuffer(to, buffer, blocking, offset, bytes, into, waits, wait,
 				      taken));
 }
 
@@ -77,7 +79,7 @@ static cl_int CL_API_CALL on_write(cl_command_queue queue, cl_mem buffer, cl_boo
 				   size_t offset, size_t bytes, const void *from, WAITS)
 {
 	COPY(SK_KIND_WRITE, queue, bytes, blocking,
-	     next.clEnqueueWriteBuffer(queue, buffer, blocking, offset, bytes, from, waits, wait,
+	     next.clEnqueueWriteBuffer(to, buffer, blocking, offset, bytes, from, waits, wait,
 				       taken));
 }
 
@@ -87,7 +89,7 @@ static cl_int CL_API_CALL on_read_rect(cl_command_queue queue, cl_mem buffer, cl
 				       size_t host_row, size_t host_slice, void *into, WAITS)
 {
 	COPY(SK_KIND_READ, queue, box(region), blocking,
-	     next.clEnqueueReadBufferRect(queue, buffer, blocking, at, host_at, region, row, slice,
+	     next.clEnqueueReadBufferRect(to, buffer, blocking, at, host_at, region, row, slice,
 					  host_row, host_slice, into, waits, wait, taken));
 }
 
@@ -97,7 +99,7 @@ static cl_int CL_API_CALL on_write_rect(cl_command_queue queue, cl_mem buffer, c
 					size_t host_row, size_t host_slice, const void *from, WAITS)
 {
 	COPY(SK_KIND_WRITE, queue, box(region), blocking,
-	     next.clEnqueueWriteBufferRect(queue, buffer, blocking, at, host_at, region, row, slice,
+	     next.clEnqueueWriteBufferRect(to, buffer, blocking, at, host_at, region, row, slice,
 					   host_row, host_slice, from, waits, wait, taken));
 }
 
@@ -105,8 +107,7 @@ static cl_int CL_API_CALL on_copy(cl_command_queue queue, cl_mem from, cl_mem in
 				  size_t into_at, size_t bytes, WAITS)
 {
 	COPY(SK_KIND_COPY, queue, bytes, false,
-	     next.clEnqueueCopyBuffer(queue, from, into, from_at, into_at, bytes, waits, wait,
-				      taken));
+	     next.clEnqueueCopyBuffer(to, from, into, from_at, into_at, bytes, waits, wait, taken));
 }
 
 static cl_int CL_API_CALL on_copy_rect(cl_command_queue queue, cl_mem from, cl_mem into,
@@ -115,15 +116,15 @@ static cl_int CL_API_CALL on_copy_rect(cl_command_queue queue, cl_mem from, cl_m
 				       size_t host_row, size_t host_slice, WAITS)
 {
 	COPY(SK_KIND_COPY, queue, box(region), false,
-	     next.clEnqueueCopyBufferRect(queue, from, into, at, host_at, region, row, slice,
-					  host_row, host_slice, waits, wait, taken));
+	     next.clEnqueueCopyBufferRect(to, from, into, at, host_at, region, row, slice, host_row,
+					  host_slice, waits, wait, taken));
 }
 
 static cl_int CL_API_CALL on_fill(cl_command_queue queue, cl_mem buffer, const void *pattern,
 				  size_t pattern_bytes, size_t offset, size_t bytes, WAITS)
 {
 	COPY(SK_KIND_FILL, queue, bytes, false,
-	     next.clEnqueueFillBuffer(queue, buffer, pattern, pattern_bytes, offset, bytes, waits,
+	     next.clEnqueueFillBuffer(to, buffer, pattern, pattern_bytes, offset, bytes, waits,
 				      wait, taken));
 }
 
@@ -132,8 +133,8 @@ static cl_int CL_API_CALL on_read_image(cl_command_queue queue, cl_mem image, cl
 					size_t slice, void *into, WAITS)
 {
 	COPY(SK_KIND_READ, queue, pixels(image, region), blocking,
-	     next.clEnqueueReadImage(queue, image, blocking, at, region, row, slice, into, waits,
-				     wait, taken));
+	     next.clEnqueueReadImage(to, image, blocking, at, region, row, slice, into, waits, wait,
+				     taken));
 }
 
 static cl_int CL_API_CALL on_write_image(cl_command_queue queue, cl_mem image, cl_bool blocking,
@@ -141,7 +142,7 @@ static cl_int CL_API_CALL on_write_image(cl_command_queue queue, cl_mem image, c
 					 size_t slice, const void *from, WAITS)
 {
 	COPY(SK_KIND_WRITE, queue, pixels(image, region), blocking,
-	     next.clEnqueueWriteImage(queue, image, blocking, at, region, row, slice, from, waits,
+	     next.clEnqueueWriteImage(to, image, blocking, at, region, row, slice, from, waits,
 				      wait, taken));
 }
 
@@ -150,8 +151,7 @@ static cl_int CL_API_CALL on_copy_image(cl_command_queue queue, cl_mem from, cl_
 					const size_t *region, WAITS)
 {
 	COPY(SK_KIND_COPY, queue, pixels(from, region), false,
-	     next.clEnqueueCopyImage(queue, from, into, from_at, into_at, region, waits, wait,
-				     taken));
+	     next.clEnqueueCopyImage(to, from, into, from_at, into_at, region, waits, wait, taken));
 }
 
 static cl_int CL_API_CALL on_image_to_buffer(cl_command_queue queue, cl_mem from, cl_mem into,
@@ -159,7 +159,7 @@ static cl_int CL_API_CALL on_image_to_buffer(cl_command_queue queue, cl_mem from
 					     WAITS)
 {
 	COPY(SK_KIND_COPY, queue, pixels(from, region), false,
-	     next.clEnqueueCopyImageToBuffer(queue, from, into, at, region, into_at, waits, wait,
+	     next.clEnqueueCopyImageToBuffer(to, from, into, at, region, into_at, waits, wait,
 					     taken));
 }
 
@@ -168,7 +168,7 @@ static cl_int CL_API_CALL on_buffer_to_image(cl_command_queue queue, cl_mem from
 					     WAITS)
 {
 	COPY(SK_KIND_COPY, queue, pixels(into, region), false,
-	     next.clEnqueueCopyBufferToImage(queue, from, into, from_at, at, region, waits, wait,
+	     next.clEnqueueCopyBufferToImage(to, from, into, from_at, at, region, waits, wait,
 					     taken));
 }
 
@@ -176,55 +176,54 @@ static cl_int CL_API_CALL on_fill_image(cl_command_queue queue, cl_mem image, co
 					const size_t *at, const size_t *region, WAITS)
 {
 	COPY(SK_KIND_FILL, queue, pixels(image, region), false,
-	     next.clEnqueueFillImage(queue, image, color, at, region, waits, wait, taken));
+	     next.clEnqueueFillImage(to, image, color, at, region, waits, wait, taken));
 }
 
 static cl_int CL_API_CALL on_unmap(cl_command_queue queue, cl_mem object, void *mapped, WAITS)
 {
 	COPY(SK_KIND_UNMAP, queue, 0, false,
-	     next.clEnqueueUnmapMemObject(queue, object, mapped, waits, wait, taken));
+	     next.clEnqueueUnmapMemObject(to, object, mapped, waits, wait, taken));
 }
 
 static cl_int CL_API_CALL on_migrate(cl_command_queue queue, cl_uint count, const cl_mem *objects,
 				     cl_mem_migration_flags flags, WAITS)
 {
 	COPY(SK_KIND_MIGRATE, queue, whole(count, objects), false,
-	     next.clEnqueueMigrateMemObjects(queue, count, objects, flags, waits, wait, taken));
+	     next.clEnqueueMigrateMemObjects(to, count, objects, flags, waits, wait, taken));
 }
 
 static cl_int CL_API_CALL on_svm_copy(cl_command_queue queue, cl_bool blocking, void *into,
 				      const void *from, size_t bytes, WAITS)
 {
 	COPY(SK_KIND_SVM_COPY, queue, bytes, blocking,
-	     next.clEnqueueSVMMemcpy(queue, blocking, into, from, bytes, waits, wait, taken));
+	     next.clEnqueueSVMMemcpy(to, blocking, into, from, bytes, waits, wait, taken));
 }
 
 static cl_int CL_API_CALL on_svm_fill(cl_command_queue queue, void *into, const void *pattern,
 				      size_t pattern_bytes, size_t bytes, WAITS)
 {
 	COPY(SK_KIND_SVM_FILL, queue, bytes, false,
-	     next.clEnqueueSVMMemFill(queue, into, pattern, pattern_bytes, bytes, waits, wait,
-				      taken));
+	     next.clEnqueueSVMMemFill(to, into, pattern, pattern_bytes, bytes, waits, wait, taken));
 }
 
 static cl_int CL_API_CALL on_svm_map(cl_command_queue queue, cl_bool blocking, cl_map_flags flags,
 				     void *at, size_t bytes, WAITS)
 {
 	COPY(SK_KIND_SVM_MAP, queue, bytes, blocking,
-	     next.clEnqueueSVMMap(queue, blocking, flags, at, bytes, waits, wait, taken));
+	     next.clEnqueueSVMMap(to, blocking, flags, at, bytes, waits, wait, taken));
 }
 
 static cl_int CL_API_CALL on_svm_unmap(cl_command_queue queue, void *at, WAITS)
 {
 	COPY(SK_KIND_SVM_UNMAP, queue, 0, false,
-	     next.clEnqueueSVMUnmap(queue, at, waits, wait, taken));
+	     next.clEnqueueSVMUnmap(to, at, waits, wait, taken));
 }
 
 static cl_int CL_API_CALL on_svm_migrate(cl_command_queue queue, cl_uint count, const void **list,
 					 const size_t *sizes, cl_mem_migration_flags flags, WAITS)
 {
 	COPY(SK_KIND_SVM_MIGRATE, queue, sum_of(count, sizes), false,
-	     next.clEnqueueSVMMigrateMem(queue, count, list, sizes, flags, waits, wait, taken));
+	     next.clEnqueueSVMMigrateMem(to, count, list, sizes, flags, waits, wait, taken));
 }
 
 static void *CL_API_CALL on_map(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
@@ -232,8 +231,8 @@ static void *CL_API_CALL on_map(cl_command_queue queue, cl_mem buffer, cl_bool b
 				cl_int *error_ret)
 {
 	MAP(SK_KIND_MAP, queue, bytes, blocking,
-	    next.clEnqueueMapBuffer(queue, buffer, blocking, flags, offset, bytes, waits, wait,
-				    taken, &error));
+	    next.clEnqueueMapBuffer(to, buffer, blocking, flags, offset, bytes, waits, wait, taken,
+				    &error));
 }
 
 static void *CL_API_CALL on_map_image(cl_command_queue queue, cl_mem image, cl_bool blocking,
@@ -241,8 +240,8 @@ static void *CL_API_CALL on_map_image(cl_command_queue queue, cl_mem image, cl_b
 				      size_t *row, size_t *slice, WAITS, cl_int *error_ret)
 {
 	MAP(SK_KIND_MAP, queue, pixels(image, region), blocking,
-	    next.clEnqueueMapImage(queue, image, blocking, flags, at, region, row, slice, waits,
-				   wait, taken, &error));
+	    next.clEnqueueMapImage(to, image, blocking, flags, at, region, row, slice, waits, wait,
+				   taken, &error));
 }
 
 void sk_copies_hook(struct _cl_icd_dispatch *table)

@@ -1,39 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernel launches. Markers, barriers and user events pass through: they have no device time. */
+/* Kernel launches, and the addresses of functions that are not in the loader's table. */
 #include "launch.h"
 
 #include <string.h>
 
-static bool is_traced(const struct sk_thread *thread)
+/* The row of its name, if the call is counted. */
+static unsigned name_of(const struct sk_launch *launch, cl_kernel kernel)
 {
-	return thread || sk_tracer->state == SK_TRACER_READY;
+	return sk_launch_sees(launch) ? sk_kernel_name(kernel) : 0;
 }
 
 static cl_int CL_API_CALL on_kernel(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,
 				    const size_t *offset, const size_t *global, const size_t *local,
 				    cl_uint waits, const cl_event *wait, cl_event *event)
 {
-	struct sk_thread *thread = sk_thread_here();
 	struct sk_launch launch;
-	unsigned name = is_traced(thread) ? sk_kernel_name(kernel) : 0;
-	cl_event *taken = sk_launch_begin(&launch, thread, SK_KIND_KERNEL, name, event);
-	cl_int error = next.clEnqueueNDRangeKernel(queue, kernel, dimensions, offset, global, local,
+	cl_command_queue to = sk_launch_enter(&launch, queue);
+	cl_event *taken = sk_launch_begin(&launch, SK_KIND_KERNEL, name_of(&launch, kernel), event);
+	cl_int error = next.clEnqueueNDRangeKernel(to, kernel, dimensions, offset, global, local,
 						   waits, wait, taken);
 
-	sk_launch_end(&launch, queue, error, 0);
+	sk_launch_end(&launch, error, 0);
 	return error;
 }
 
 static cl_int CL_API_CALL on_task(cl_command_queue queue, cl_kernel kernel, cl_uint waits,
 				  const cl_event *wait, cl_event *event)
 {
-	struct sk_thread *thread = sk_thread_here();
 	struct sk_launch launch;
-	unsigned name = is_traced(thread) ? sk_kernel_name(kernel) : 0;
-	cl_event *taken = sk_launch_begin(&launch, thread, SK_KIND_KERNEL, name, event);
-	cl_int error = next.clEnqueueTask(queue, kernel, waits, wait, taken);
+	cl_command_queue to = sk_launch_enter(&launch, queue);
+	cl_event *taken = sk_launch_begin(&launch, SK_KIND_KERNEL, name_of(&launch, kernel), event);
+	cl_int error = next.clEnqueueTask(to, kernel, waits, wait, taken);
 
-	sk_launch_end(&launch, queue, error, 0);
+	sk_launch_end(&launch, error, 0);
 	return error;
 }
 
@@ -43,35 +42,45 @@ static cl_int CL_API_CALL on_native(cl_command_queue queue, void(CL_CALLBACK *fu
 				    const cl_mem *list, const void **locations, cl_uint waits,
 				    const cl_event *wait, cl_event *event)
 {
-	struct sk_thread *thread = sk_thread_here();
 	struct sk_launch launch;
-	unsigned name = is_traced(thread) ? sk_tracer_name("(native kernel)") : 0;
-	cl_event *taken = sk_launch_begin(&launch, thread, SK_KIND_KERNEL, name, event);
-	cl_int error = next.clEnqueueNativeKernel(queue, function, arguments, bytes, objects, list,
+	cl_command_queue to = sk_launch_enter(&launch, queue);
+	unsigned name = sk_launch_sees(&launch) ? sk_tracer_name("(native kernel)") : 0;
+	cl_event *taken = sk_launch_begin(&launch, SK_KIND_KERNEL, name, event);
+	cl_int error = next.clEnqueueNativeKernel(to, function, arguments, bytes, objects, list,
 						  locations, waits, wait, taken);
 
-	sk_launch_end(&launch, queue, error, 0);
+	sk_launch_end(&launch, error, 0);
 	return error;
 }
 
-/* Launches inside of a command buffer go past this layer: the summary says so. */
-static void note_extension(const char *name)
+/* Does it take queues, so that commands go past this layer? They go to the queue that the
+ * application has, and so must all others from then on. */
+static bool takes_queues(const char *name)
 {
-	if (name && !strcmp(name, "clEnqueueCommandBufferKHR") &&
-	    sk_tracer->state == SK_TRACER_READY)
+	return !strncmp(name, "clEnqueue", 9) || strstr(name, "CommandBuffer") ||
+	       strstr(name, "CommandQueue");
+}
+
+static void *found_extension(const char *name, void *address)
+{
+	void *ours = name && address ? sk_order_extension(name) : NULL;
+
+	if (ours || !name || !address || !takes_queues(name) || !sk_tracer_ready())
+		return ours ? ours : address;
+	if (strstr(name, "CommandBuffer"))
 		atomic_fetch_add(&sk_tracer->segment->header.command_buffers, 1);
+	sk_twin_pin_all();
+	return address;
 }
 
 static void *CL_API_CALL on_extension(cl_platform_id platform, const char *name)
 {
-	note_extension(name);
-	return next.clGetExtensionFunctionAddressForPlatform(platform, name);
+	return found_extension(name, next.clGetExtensionFunctionAddressForPlatform(platform, name));
 }
 
 static void *CL_API_CALL on_old_extension(const char *name)
 {
-	note_extension(name);
-	return next.clGetExtensionFunctionAddress(name);
+	return found_extension(name, next.clGetExtensionFunctionAddress(name));
 }
 
 void sk_enqueue_hook(struct _cl_icd_dispatch *table)

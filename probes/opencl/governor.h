@@ -16,7 +16,6 @@
 #include "layer.h"
 
 enum {
-	SK_GOVERNOR_SHARE = 125,	 /* 0.8 %, which leaves room for what is not measured */
 	SK_GOVERNOR_CREDIT_NS = 1000000, /* short programs are timed whole */
 	SK_GOVERNOR_SHIFT_MAX = 15,
 };
@@ -28,7 +27,7 @@ static inline void sk_governor_refill(struct sk_thread *thread, uint64_t now_ns)
 	if (!thread->refilled_ns)
 		thread->credit_ns = SK_GOVERNOR_CREDIT_NS;
 	else
-		thread->credit_ns += (int64_t)(elapsed / SK_GOVERNOR_SHARE);
+		thread->credit_ns += (int64_t)(elapsed / layer->share);
 	if (thread->credit_ns > SK_GOVERNOR_CREDIT_NS)
 		thread->credit_ns = SK_GOVERNOR_CREDIT_NS;
 	thread->refilled_ns = now_ns;
@@ -39,7 +38,7 @@ static inline uint64_t sk_governor_fair_ns(const struct sk_thread *thread)
 {
 	uint64_t cost = thread->hook_cost_ns + thread->harvest_cost_ns;
 
-	return cost * SK_GOVERNOR_SHARE * (thread->cells_used ? thread->cells_used : 1);
+	return cost * layer->share * (thread->cells_used ? thread->cells_used : 1);
 }
 
 static inline void sk_governor_begin_block(struct sk_thread *thread, struct sk_cell *cell,

@@ -4,7 +4,7 @@
  * Done where the application waits anyway, or when many launches have gathered; asking an event
  * costs PoCL about 45 ns, a callback per event would run inside of the driver's own threads.
  */
-#include "layer.h"
+#include "turn.h"
 
 #include <string.h>
 
@@ -59,20 +59,28 @@ static uint32_t saturated(uint64_t ns)
 static void publish(struct sk_thread *thread, const struct sk_waiting *waiting,
 		    const uint64_t stamps[4])
 {
-	struct sk_record *record = sk_tracer_reserve(&thread->base, stamps[3] - stamps[2]);
+	bool host = waiting->kind >= SK_KIND_DEVICE_END;
+	struct sk_record *record = host ? sk_tracer_cell(&thread->base)
+					: sk_tracer_reserve(&thread->base, stamps[3] - stamps[2]);
 
-	if (!record)
+	if (!record) {
+		if (host)
+			sk_tracer_host_lost(&thread->base);
 		return;
+	}
 	uint64_t mapped[3];
 
 	sk_clock_place(waiting->device, stamps, waiting->call_from_ns,
 		       waiting->call_from_ns + waiting->call_ns, mapped);
 	record->queued_ns = mapped[0];
 	record->submit_after = mapped[1] > mapped[0] ? saturated(mapped[1] - mapped[0]) : 0;
-	record->correlation = 0;
+	record->correlation = waiting->correlation;
 	record->start_ns = mapped[2];
 	/* The length is the device's own, whatever happens to the clocks meanwhile. */
 	record->end_ns = record->start_ns + (stamps[3] - stamps[2]);
+	if (waiting->kind == SK_KIND_BARRIER) /* keeps no device busy: the time it held others */
+		record->start_ns = waiting->call_from_ns < record->end_ns ? waiting->call_from_ns
+									  : record->end_ns;
 	record->bytes = waiting->bytes;
 	record->call_before = record->queued_ns > waiting->call_from_ns
 				      ? saturated(record->queued_ns - waiting->call_from_ns)
@@ -88,6 +96,31 @@ static void publish(struct sk_thread *thread, const struct sk_waiting *waiting,
 	sk_tracer_commit(&thread->base);
 }
 
+void sk_harvest_host(struct sk_thread *thread, const struct sk_host_span *span)
+{
+	/* The tick thread may have the ring just now: nobody waits for it. */
+	bool taken = take(thread);
+	struct sk_record *record = taken ? sk_tracer_cell(&thread->base) : NULL;
+
+	if (record) {
+		*record = (struct sk_record){.queued_ns = span->from_ns,
+					     .start_ns = span->from_ns,
+					     .end_ns = span->to_ns,
+					     .correlation = span->correlation,
+					     .call_ns = saturated(span->to_ns - span->from_ns),
+					     .tid = thread->base.shared->tid,
+					     .kind = span->kind,
+					     .device = span->device,
+					     .queue = span->queue,
+					     .shift = span->shift};
+		sk_tracer_commit(&thread->base);
+	} else {
+		sk_tracer_host_lost(&thread->base);
+	}
+	if (taken)
+		give(thread);
+}
+
 /* One launch; false while it has not finished. */
 static bool harvest_one(struct sk_thread *thread, struct sk_waiting *waiting)
 {
@@ -101,6 +134,8 @@ static bool harvest_one(struct sk_thread *thread, struct sk_waiting *waiting)
 		const uint64_t ns[4] = {stamps[0], stamps[1], stamps[2], stamps[3]};
 
 		publish(thread, waiting, ns);
+	} else if (waiting->kind >= SK_KIND_DEVICE_END) {
+		sk_tracer_host_lost(&thread->base);
 	} else {
 		sk_tracer_add(outcome == FAILED ? &counters->failed : &counters->unstamped, 1);
 	}
@@ -244,11 +279,14 @@ void sk_harvest_join(struct sk_tracer_slot *slot)
 {
 	struct sk_thread *thread = (struct sk_thread *)slot;
 
+	sk_turn_begin();
+	thread->in_queue = NULL;
+	thread->last_timed = false;
 	thread->random = sk_tracer_now() * UINT64_C(0x9e3779b97f4a7c15) | 1;
 	/* First guesses, soon replaced by what is measured. */
 	thread->hook_cost_ns = 300;
 	thread->harvest_cost_ns = 300;
-	thread->untimed_cost_ns = 30;
+	thread->untimed_cost_ns = 10;
 	thread->credit_ns = 0;
 	thread->refilled_ns = 0;
 	memset(thread->cells, 0, sizeof(thread->cells));
@@ -288,6 +326,8 @@ bool sk_harvest_tick(uint64_t now_ns)
 		if (thread)
 			waiting |= look_after(thread);
 	}
+	sk_turn_simplify();
+	sk_tracer->tick_at_ns = sk_duty_tick(now_ns);
 	return waiting;
 }
 
@@ -298,8 +338,6 @@ void sk_harvest_exit(void)
 			sk_harvest_for(thread_of(index));
 }
 
-/* Calls after which launches are likely to have finished. */
-
 void sk_harvest_after_wait(void)
 {
 	bool here = sk_tracer_here.generation && sk_tracer_here.generation == sk_tracer->generation;
@@ -307,50 +345,4 @@ void sk_harvest_after_wait(void)
 
 	if (thread && thread->lanes_waiting)
 		sk_harvest_all(thread);
-}
-
-static cl_int CL_API_CALL on_finish(cl_command_queue queue)
-{
-	cl_int error = next.clFinish(queue);
-
-	sk_harvest_after_wait();
-	return error;
-}
-
-static cl_int CL_API_CALL on_flush(cl_command_queue queue)
-{
-	cl_int error = next.clFlush(queue);
-
-	sk_harvest_after_wait();
-	return error;
-}
-
-static cl_int CL_API_CALL on_wait(cl_uint count, const cl_event *events)
-{
-	cl_int error = next.clWaitForEvents(count, events);
-
-	sk_harvest_after_wait();
-	return error;
-}
-
-/* Our references to events must not keep a queue or context alive longer than they have to. */
-static cl_int CL_API_CALL on_release_queue(cl_command_queue queue)
-{
-	sk_harvest_after_wait();
-	return next.clReleaseCommandQueue(queue);
-}
-
-static cl_int CL_API_CALL on_release_context(cl_context context)
-{
-	sk_harvest_after_wait();
-	return next.clReleaseContext(context);
-}
-
-void sk_harvest_hook(struct _cl_icd_dispatch *table)
-{
-	SK_HOOK(table, clFinish, on_finish);
-	SK_HOOK(table, clFlush, on_flush);
-	SK_HOOK(table, clWaitForEvents, on_wait);
-	SK_HOOK(table, clReleaseCommandQueue, on_release_queue);
-	SK_HOOK(table, clReleaseContext, on_release_context);
 }

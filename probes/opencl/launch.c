@@ -6,9 +6,16 @@
 
 enum { GATHER = 32 /* launches that wait before the owner looks for finished ones */ };
 
+void sk_launch_stranger(struct sk_launch *launch)
+{
+	launch->before = NULL;
+	/* A full barrier of its own: there is no word of this thread for others to look at. */
+	atomic_fetch_add_explicit(&layer->strangers, 1, memory_order_seq_cst);
+}
+
 /* The cost of an untimed launch is that of counting it, which is tried out on a scratch counter:
  * two clock readings around each launch would cost more than what they measure. */
-void sk_launch_measure_untimed(struct sk_thread *thread)
+void sk_launch_measure_untimed(struct sk_thread *thread, bool profiled)
 {
 	enum { TIMES = 16 };
 	struct sk_launch launch;
@@ -17,17 +24,18 @@ void sk_launch_measure_untimed(struct sk_thread *thread)
 	uint64_t from = sk_tracer_now();
 
 	for (int i = 0; i < TIMES; i++) {
-		launch.thread = sk_thread_here();
-		launch.timed = sk_governor_take(launch.thread, &scratch, &from);
+		sk_launch_enter(&launch, NULL);
+		launch.timed = sk_governor_take(thread, &scratch, &from);
 		sk_tracer_add(&counters[0], 1);
 		sk_tracer_add(&counters[1], launch.timed);
+		sk_launch_leave(&launch);
 	}
-	uint64_t each = (sk_tracer_now() - from) / TIMES + SK_DRIVER_COST_NS;
+	uint64_t each = (sk_tracer_now() - from) / TIMES;
 
 	if (each < 1000) /* else it was pre-empted */
-		thread->untimed_cost_ns += (int32_t)((int64_t)each - thread->untimed_cost_ns) / 4;
-	sk_tracer_add(&thread->base.shared->counters.tracer_ns,
-		      1024 * (uint64_t)thread->untimed_cost_ns);
+		thread->untimed_cost_ns += ((int32_t)each - (int32_t)thread->untimed_cost_ns) / 4;
+	each = thread->untimed_cost_ns + (profiled ? SK_DRIVER_COST_NS : 0);
+	sk_tracer_add(&thread->base.shared->counters.tracer_ns, 1024 * each);
 }
 
 static bool make_lane(struct sk_lane *lane)
@@ -90,48 +98,73 @@ static void pay(struct sk_launch *launch, uint64_t returned_ns)
 	sk_tracer_add(&thread->base.shared->counters.tracer_ns, thread->hook_cost_ns);
 }
 
-static void keep_event(struct sk_launch *launch, cl_command_queue handle, uint64_t bytes,
-		       uint64_t returned_ns)
+static uint32_t saturated(uint64_t ns)
 {
-	uint64_t length = returned_ns - launch->from_ns;
+	return ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
+}
+
+static void keep_event(struct sk_launch *launch, uint64_t bytes)
+{
 	struct sk_thread *thread = launch->thread;
 	struct sk_slot_counters *counters = &thread->base.shared->counters;
-	struct sk_queue *queue = sk_queue_find(handle);
 	cl_event event = *launch->event;
 
-	if (!event || !queue || queue->device == SK_NO_DEVICE) {
-		if (event && launch->event == &launch->own)
-			next.clReleaseEvent(event);
-		return; /* counted; the queue was refused when it was made */
-	}
+	if (!event)
+		return;
 	if (launch->event != &launch->own)
 		next.clRetainEvent(event);
+	launch->correlation =
+		atomic_fetch_add_explicit(&layer->correlations, 1, memory_order_relaxed) + 1;
+	thread->last_correlation = launch->correlation;
+	thread->last_shift = launch->shift;
 	struct sk_waiting waiting = {
 		.event = event,
 		.call_from_ns = launch->from_ns,
 		.bytes = bytes,
-		.call_ns = length < UINT32_MAX ? (uint32_t)length : UINT32_MAX,
+		.call_ns = saturated(launch->returned_ns - launch->from_ns),
+		.correlation = launch->correlation,
 		.name = launch->name,
-		.queue = queue->number,
+		.queue = launch->row->number,
 		.kind = launch->kind,
-		.device = queue->device,
+		.device = launch->row->device,
 		.shift = launch->shift,
 	};
 
-	atomic_store_explicit(&counters->seen_ns, returned_ns, memory_order_relaxed);
-	sk_tracer_add(&counters->timed, 1);
-	if (!append(thread, queue, &waiting)) {
+	atomic_store_explicit(&counters->seen_ns, launch->returned_ns, memory_order_relaxed);
+	bool host = launch->kind >= SK_KIND_DEVICE_END;
+
+	if (!host)
+		sk_tracer_add(&counters->timed, 1);
+	if (append(thread, launch->row, &waiting))
+		return;
+	if (host)
+		sk_tracer_host_lost(&thread->base);
+	else
 		sk_tracer_add(&counters->pending_full, 1);
-		next.clReleaseEvent(event);
-	}
+	next.clReleaseEvent(event);
 }
 
-void sk_launch_timed_end(struct sk_launch *launch, cl_command_queue handle, uint64_t bytes)
+void sk_launch_timed_end(struct sk_launch *launch, uint64_t bytes)
 {
-	uint64_t returned_ns = sk_tracer_now();
-
-	keep_event(launch, handle, bytes, returned_ns);
+	launch->returned_ns = sk_tracer_now();
+	keep_event(launch, bytes);
 	/* After the lane's oldest call: the reader sees this launch in one of the two. */
 	atomic_store_explicit(&launch->thread->base.shared->calling_ns, 0, memory_order_release);
-	pay(launch, returned_ns);
+	pay(launch, launch->returned_ns);
+}
+
+void sk_launch_waited(const struct sk_launch *launch)
+{
+	if (launch->timed) {
+		const struct sk_host_span span = {.from_ns = launch->from_ns,
+						  .to_ns = launch->returned_ns,
+						  .correlation = launch->correlation,
+						  .queue = launch->row->number,
+						  .kind = SK_KIND_SYNC,
+						  .device = launch->row->device,
+						  .shift = launch->shift};
+
+		sk_harvest_host(launch->thread, &span);
+	}
+	sk_harvest_after_wait();
 }

@@ -1,64 +1,140 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * One enqueue call, from its entry to its return: counted, and timed where that was chosen.
+ * One enqueue call, from its entry to its return: sent to the right queue, counted, and timed where
+ * that was chosen.
  *
- * Relied on by enqueue.c and copies.c:
+ * Relied on by enqueue.c, copies.c and order.c:
  *     struct sk_launch launch;
- *     cl_event *event = sk_launch_begin(&launch, sk_thread_here(), kind, name, the_callers_event);
- *     cl_int error = next.clEnqueue...(..., event);
- *     sk_launch_end(&launch, queue, error, bytes);
+ *     cl_command_queue to = sk_launch_enter(&launch, the_callers_queue);
+ *     cl_event *event = sk_launch_begin(&launch, kind, name, the_callers_event);
+ *     cl_int error = next.clEnqueue...(to, ..., event);
+ *     sk_launch_end(&launch, error, bytes);
  * A launch counts when the driver took it. The caller's event stays the caller's; where it wanted
  * none, the driver is asked for one that nobody else sees.
+ * Cost while dormant: two stores and two loads; see turn.h for what they are for.
  */
 #ifndef SK_OPENCL_LAUNCH_H
 #define SK_OPENCL_LAUNCH_H
 
 #include "governor.h"
-#include "layer.h"
+#include "turn.h"
 
 struct sk_launch {
 	struct sk_thread *thread;
+	struct sk_queue *row;	 /* NULL: not looked for, or not known */
+	cl_command_queue before; /* the call that this one is made in, from a callback */
+	uint64_t turn;
 	cl_event *event; /* what the driver fills: the caller's or `own` */
 	cl_event own;
 	uint64_t entered_ns; /* 0: the tracer's own cost is not measured this time */
 	uint64_t from_ns;
+	uint64_t returned_ns;
+	uint32_t correlation;
 	uint16_t name;
 	uint8_t kind;
 	uint8_t shift;
 	bool timed;
 };
 
-/** The driver refused: nothing is to come of this call. */
-static inline void sk_launch_failed(const struct sk_launch *launch)
+/** The slow parts. */
+void sk_launch_timed_end(struct sk_launch *launch, uint64_t bytes);
+void sk_launch_measure_untimed(struct sk_thread *thread, bool profiled);
+void sk_launch_stranger(struct sk_launch *launch);
+/** After a blocking call: its wait, if it was timed, and what has finished by now. */
+void sk_launch_waited(const struct sk_launch *launch);
+
+/** Where the command is to go. */
+static inline cl_command_queue sk_launch_route(struct sk_launch *launch, cl_command_queue handle)
 {
-	if (launch->thread && launch->timed)
-		atomic_store_explicit(&launch->thread->base.shared->calling_ns, 0,
-				      memory_order_release);
+	struct sk_queue *row = sk_queue_find(handle);
+
+	launch->row = row;
+	if (!row)
+		return handle;
+	/* Pairs with the release in twin.c: `current` belongs to the turn. */
+	if (atomic_load_explicit(&row->turn, memory_order_acquire) != launch->turn)
+		sk_twin_follow(row, launch->thread, launch->turn);
+	return atomic_load_explicit(&row->current, memory_order_relaxed);
 }
 
-/** The slow parts. */
-void sk_launch_timed_end(struct sk_launch *launch, cl_command_queue queue, uint64_t bytes);
-void sk_launch_measure_untimed(struct sk_thread *thread);
-
-static inline cl_event *sk_launch_begin(struct sk_launch *launch, struct sk_thread *thread,
-					unsigned kind, unsigned name, cl_event *event)
+static inline cl_command_queue sk_launch_enter(struct sk_launch *launch, cl_command_queue handle)
 {
-	struct sk_cell *cell;
-	uint64_t now = 0;
+	struct sk_thread *thread = sk_thread_here();
 
 	launch->thread = thread;
+	launch->row = NULL;
+	launch->timed = false;
+	if (thread) {
+		launch->before = atomic_load_explicit(&thread->in_queue, memory_order_relaxed);
+		atomic_store_explicit(&thread->in_queue, handle, memory_order_relaxed);
+		/* The barrier between the two is run by whoever changes the turn. */
+		atomic_signal_fence(memory_order_seq_cst);
+	} else {
+		sk_launch_stranger(launch);
+	}
+	launch->turn = sk_turn_now();
+	if (launch->turn & SK_TURN_PLAIN)
+		return handle;
+	return sk_launch_route(launch, handle);
+}
+
+/** Is the call counted? */
+static inline bool sk_launch_sees(const struct sk_launch *launch)
+{
+	return sk_turn_phase(launch->turn) == SK_PHASE_TIMED ||
+	       sk_turn_phase(launch->turn) == SK_PHASE_COUNTED;
+}
+
+static inline void sk_launch_leave(const struct sk_launch *launch)
+{
+	/* Pairs with the acquire in twin.c: the command is in its queue. */
+	if (launch->thread)
+		atomic_store_explicit(&launch->thread->in_queue, launch->before,
+				      memory_order_release);
+	else
+		atomic_fetch_sub_explicit(&layer->strangers, 1, memory_order_release);
+}
+
+static inline bool sk_launch_can_time(const struct sk_launch *launch)
+{
+	return sk_turn_phase(launch->turn) == SK_PHASE_TIMED && launch->thread && launch->row &&
+	       atomic_load_explicit(&launch->row->profiled, memory_order_relaxed) &&
+	       launch->row->device != SK_NO_DEVICE;
+}
+
+/** The clock is read before it is made sure that the turn still is what it was: so the call began
+ * within the window that its record will be taken for. */
+static inline bool sk_launch_still(struct sk_launch *launch)
+{
+	struct sk_slot *slot = launch->thread->base.shared;
+
+	/* The device may begin before the call returns, so the reader must not settle this time. */
+	atomic_store_explicit(&slot->calling_ns, launch->from_ns, memory_order_relaxed);
+	if (sk_turn_now() == launch->turn)
+		return true;
+	atomic_store_explicit(&slot->calling_ns, 0, memory_order_release);
+	launch->timed = false;
+	return false;
+}
+
+static inline cl_event *sk_launch_begin(struct sk_launch *launch, unsigned kind, unsigned name,
+					cl_event *event)
+{
+	struct sk_thread *thread = launch->thread;
+	uint64_t now = 0;
+
 	launch->kind = (uint8_t)kind;
 	launch->name = (uint16_t)name;
-	launch->timed = false;
-	if (!thread)
+	launch->shift = 0;
+	if (!sk_launch_can_time(launch))
 		return event;
-	if (sk_tracer_mode() == SK_MODE_GOVERNED) {
-		cell = &thread->cells[kind == SK_KIND_KERNEL ? name : SK_SEGMENT_NAMES + kind];
+	launch->timed = true;
+	if (launch->turn & SK_TURN_SAMPLED) {
+		struct sk_cell *cell =
+			&thread->cells[kind == SK_KIND_KERNEL ? name : SK_SEGMENT_NAMES + kind];
+
 		launch->timed = sk_governor_take(thread, cell, &now);
 		launch->shift = (uint8_t)cell->shift;
-	} else {
-		launch->timed = true;
-		launch->shift = 0;
 	}
 	if (!launch->timed)
 		return event;
@@ -68,35 +144,46 @@ static inline cl_event *sk_launch_begin(struct sk_launch *launch, struct sk_thre
 	if ((thread->samples & 63) == 63)
 		launch->entered_ns = now = now ? now : sk_tracer_now();
 	launch->from_ns = now && !launch->entered_ns ? now : sk_tracer_now();
-	/* The device may begin before the call returns, so the reader must not settle this time. */
-	atomic_store_explicit(&thread->base.shared->calling_ns, launch->from_ns,
-			      memory_order_relaxed);
-	return launch->event;
+	return sk_launch_still(launch) ? launch->event : event;
 }
 
-static inline void sk_launch_end(struct sk_launch *launch, cl_command_queue queue, cl_int error,
-				 uint64_t bytes)
+static inline void sk_launch_count(const struct sk_launch *launch, uint64_t bytes)
 {
 	struct sk_thread *thread = launch->thread;
+	bool kernel = launch->kind == SK_KIND_KERNEL;
 
-	if (error) {
-		sk_launch_failed(launch);
+	if (!kernel && launch->kind >= SK_COPY_KINDS)
 		return;
-	}
-	if (!thread) {
-		sk_tracer_count_shared(launch->kind == SK_KIND_KERNEL,
-				       launch->kind == SK_KIND_KERNEL ? launch->name : launch->kind,
-				       bytes);
-		return;
-	}
-	if (launch->kind == SK_KIND_KERNEL)
+	if (!thread)
+		sk_tracer_count_shared(kernel, kernel ? launch->name : launch->kind, bytes);
+	else if (kernel)
 		sk_tracer_count_launch(&thread->base, launch->name);
 	else
 		sk_tracer_count_copy(&thread->base, launch->kind, bytes);
+}
+
+static inline void sk_launch_end(struct sk_launch *launch, cl_int error, uint64_t bytes)
+{
+	struct sk_thread *thread = launch->thread;
+
+	sk_launch_leave(launch);
+	if (error) {
+		if (launch->timed)
+			atomic_store_explicit(&thread->base.shared->calling_ns, 0,
+					      memory_order_release);
+		launch->timed = false;
+		return;
+	}
+	if (!sk_launch_sees(launch))
+		return;
+	sk_launch_count(launch, bytes);
+	if (!thread)
+		return;
+	thread->last_timed = launch->timed;
 	if (launch->timed)
-		sk_launch_timed_end(launch, queue, bytes);
+		sk_launch_timed_end(launch, bytes);
 	else if ((++thread->untimed & 1023) == 0)
-		sk_launch_measure_untimed(thread);
+		sk_launch_measure_untimed(thread, launch->row && launch->row->profiled);
 }
 
 #endif

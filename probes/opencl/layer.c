@@ -39,6 +39,7 @@ static bool prepare(void)
 		.on_join = sk_harvest_join,
 		.on_leave = sk_harvest_leave,
 		.on_tick = sk_harvest_tick,
+		.on_mode = sk_duty_mode,
 		.on_exit = sk_harvest_exit,
 	};
 
@@ -63,7 +64,8 @@ EXPORTED cl_int CL_API_CALL clInitLayer(cl_uint num_entries, const cl_icd_dispat
 	if (prepare()) {
 		sk_queue_hook(&table);
 		sk_kernel_hook(&table);
-		sk_harvest_hook(&table);
+		sk_wait_hook(&table);
+		sk_order_hook(&table);
 		sk_enqueue_hook(&table);
 		sk_copies_hook(&table);
 	}

@@ -2,14 +2,16 @@
 /** @file
  * What the files of the OpenCL layer share: its one global state, threads, queues and clocks.
  *
- * The layer sits between a job's program and its OpenCL drivers (OPENCL_LAYERS). It gives every
- * queue profiling, keeps a reference to the event of each launch it times, and later turns the
- * event's stamps into a record in the process's trace segment (native/trace/segment.h).
- * It never waits, never blocks a call, and never fails one: where it cannot trace it steps aside.
+ * The layer sits between a job's program and its OpenCL drivers (OPENCL_LAYERS). The application
+ * has its queues as it asked for them. While launches are timed, their commands go to a twin of the
+ * queue that has profiling (twin.c); the layer keeps a reference to the event of each launch it
+ * times, and later turns the event's stamps into a record in the process's trace segment
+ * (native/trace/segment.h). It never waits, never blocks a call, and never fails one: where it
+ * cannot trace it steps aside.
  *
  * Memory: `layer` lies in pages that the kernel wipes in a forked child, so a child starts anew
  * with a segment of its own whatever way it was forked; the parent's segment is not mapped there.
- * Threads: each application thread has a slot of its own. The idle thread harvests for threads
+ * Threads: each application thread has a slot of its own. The tick thread harvests for threads
  * that make no calls; whoever holds a thread's `harvesting` flag is the producer of its ring.
  */
 #ifndef SK_OPENCL_LAYER_H
@@ -35,7 +37,8 @@ enum {
 	SK_QUEUES = 4096,
 	SK_QUEUE_PROPERTIES = 16,
 	SK_KERNEL_CACHE = 8192,
-	SK_CELLS = SK_SEGMENT_NAMES + SK_COPY_KINDS,
+	SK_CELLS = SK_SEGMENT_NAMES + SK_KINDS,
+	SK_USER_EVENTS = 1024,
 	SK_PROBES = 16, /* of the open-addressed tables */
 };
 
@@ -45,6 +48,7 @@ struct sk_waiting {
 	uint64_t call_from_ns;
 	uint64_t bytes;
 	uint32_t call_ns;
+	uint32_t correlation;
 	uint16_t name;
 	uint16_t queue;
 	uint8_t kind;
@@ -71,8 +75,13 @@ struct sk_cell {
 /** The private side of a slot. */
 struct sk_thread {
 	struct sk_tracer_slot base;
-	uint32_t samples;  /* timed launches, to choose those whose own cost is measured */
-	uint32_t harvests; /* the same of harvests */
+	_Atomic(cl_command_queue) in_queue; /* the application's, while a call is in the driver */
+	uint32_t last_correlation;	    /* of its latest timed call */
+	uint8_t last_shift;
+	bool last_timed;	/* its latest counted call was timed */
+	uint64_t seen_launches; /* of the governor of windows; see duty.c */
+	uint32_t samples;	/* timed launches, to choose those whose own cost is measured */
+	uint32_t harvests;	/* the same of harvests */
 	uint64_t random;
 	int64_t credit_ns; /* of tracer time, under `governed` */
 	uint64_t refilled_ns;
@@ -89,14 +98,31 @@ struct sk_thread {
 	struct sk_cell cells[SK_CELLS];
 };
 
+/** A queue of the application and its twin. What is not atomic is written under `turn_lock`. */
 struct sk_queue {
-	_Atomic(cl_command_queue) handle;
+	_Atomic(cl_command_queue) handle;  /* the application's, as it asked for it */
+	_Atomic(cl_command_queue) current; /* where commands go: `handle` or `twin` */
+	_Atomic uint64_t turn;		   /* the turn that it follows; see turn.h */
+	cl_command_queue twin;		   /* with profiling; made at first need */
+	cl_event barrier;		   /* latest one, where order is not the queue's */
+	cl_context context;
+	cl_device_id on;
+	uint64_t made_turn;
+	_Atomic uint32_t references; /* the application's */
 	uint16_t number;
 	uint8_t device; /* SK_NO_DEVICE: counted, not timed */
 	uint8_t lane;
-	bool asked; /* the application itself asked for profiling */
+	_Atomic bool profiled; /* `current` has profiling */
+	bool pinned;	       /* `current` stays what it is */
+	bool unordered;
 	uint8_t property_count;
 	cl_queue_properties properties[SK_QUEUE_PROPERTIES]; /* as the application gave them */
+};
+
+/** A user event that was not yet set. */
+struct sk_user_event {
+	cl_event event;
+	uint64_t made_ns;
 };
 
 /** How the stamps of one device are put on CLOCK_MONOTONIC; see clock.c. */
@@ -115,13 +141,26 @@ struct sk_clock {
 enum sk_clock_source { SK_CLOCK_UNKNOWN = 0, SK_CLOCK_BY_CALLS = -1 };
 
 struct sk_layer {
-	pthread_mutex_t lock; /* of the tables below; taken before the tracer's own */
+	pthread_mutex_t lock; /* of the cache of kernels; taken before the tracer's own */
 	cl_device_id devices[SK_SEGMENT_DEVICES]; /* by row in the segment */
 	struct sk_clock clocks[SK_SEGMENT_DEVICES];
-	_Atomic uint32_t hidden_queues; /* some queue got profiling that was not asked for */
+	_Atomic uint64_t turn;	    /* what is seen of calls from now on; see turn.h */
+	_Atomic uint64_t settled;   /* the same, once every thread has noticed */
+	_Atomic uint32_t strangers; /* threads without a slot that are in the driver */
+	_Atomic uint32_t correlations;
+	_Atomic uint32_t twins; /* queues on their twin now */
+	bool has_fence;		/* of all threads: membarrier(2) */
+	_Atomic uint32_t pin_new;
+	_Atomic uint32_t share; /* the tracer's part of a thread's time is one of so many */
+	pthread_mutex_t turn_lock;
 	uint32_t queues_made;
 	_Atomic uint64_t kernels[SK_KERNEL_CACHE]; /* handle in the low 48 bits, name above */
 	struct sk_queue queues[SK_QUEUES];
+	_Atomic(cl_command_queue) twin_handles[SK_QUEUES];
+	uint16_t twin_rows[SK_QUEUES];
+	pthread_mutex_t user_lock;
+	_Atomic uint32_t user_count;
+	struct sk_user_event user_events[SK_USER_EVENTS];
 };
 
 /** What the driver takes for an event and its stamps, which cannot be measured from inside of a
@@ -146,12 +185,78 @@ void sk_clock_place(unsigned device, const uint64_t raw_ns[3], uint64_t from_ns,
 
 /* queue.c */
 
-struct sk_queue *sk_queue_find(cl_command_queue handle);
+static inline size_t sk_queue_place(const void *handle)
+{
+	return (size_t)(((uintptr_t)handle >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 52);
+}
+
+/** The row of a queue of the application, or NULL. */
+static inline struct sk_queue *sk_queue_find(cl_command_queue handle)
+{
+	size_t place = sk_queue_place(handle);
+
+	for (size_t i = 0; i < SK_PROBES; i++) {
+		struct sk_queue *queue = &layer->queues[(place + i) % SK_QUEUES];
+
+		/* Pairs with the release in queue.c: the row is filled. */
+		if (atomic_load_explicit(&queue->handle, memory_order_acquire) == handle)
+			return queue;
+	}
+	return NULL;
+}
+
 void sk_queue_hook(struct _cl_icd_dispatch *table);
+cl_command_queue CL_API_CALL sk_queue_create_with(cl_context context, cl_device_id device,
+						  const cl_queue_properties *properties,
+						  cl_int *error);
+
+/* twin.c */
+
+/** Let the queue follow `turn`; from a call that has said so in `in_queue`, or as a stranger. */
+void sk_twin_follow(struct sk_queue *queue, struct sk_thread *thread, uint64_t turn);
+/** All queues go back to what the application has, and stay there. */
+void sk_twin_pin_all(void);
+/** The same of one; with `turn_lock` held. */
+void sk_twin_pin(struct sk_queue *queue);
+/** The queue of the application that this is the twin of, or NULL. */
+struct sk_queue *sk_twin_owner(cl_command_queue twin);
+/** What is to be released of a queue, once no lock is held: a driver may run commands in it. */
+struct sk_leftover {
+	cl_command_queue twin;
+	cl_event barrier;
+};
+/** The application has released the queue: with `turn_lock` held. */
+struct sk_leftover sk_twin_forget(struct sk_queue *queue);
+void sk_twin_let_go(const struct sk_leftover *left);
+
+/* turn.c */
+
+/** What is seen of calls from the first one on. Doing it again does nothing. */
+void sk_turn_begin(void);
+/** From the tick thread: another mode or phase, in force for all calls that begin after it. */
+void sk_turn_change(uint32_t mode, uint32_t phase, uint64_t chosen_ns);
+/** Once no queue is on its twin, calls need not look. */
+void sk_turn_simplify(void);
+
+/* duty.c */
+
+bool sk_duty_mode(uint32_t mode, uint32_t budget_ppm);
+/** Under `governed`: which windows are timed. Returns when to be asked again, 0: at any tick. */
+uint64_t sk_duty_tick(uint64_t now_ns);
+
+/* order.c */
+
+void sk_order_hook(struct _cl_icd_dispatch *table);
+/** Another address for a function by name, where the layer stands before it; else NULL. */
+void *sk_order_extension(const char *name);
+
+/* wait.c */
+
+void sk_wait_hook(struct _cl_icd_dispatch *table);
 
 /* device.c */
 
-/** Row of a device in the segment, or SK_NO_DEVICE. Called with `lock` held. */
+/** Row of a device in the segment, or SK_NO_DEVICE. With `turn_lock` held. */
 unsigned sk_device_row(cl_device_id device);
 
 /* kernel.c */
@@ -169,7 +274,19 @@ void sk_harvest_lane(struct sk_thread *thread, unsigned lane);
 void sk_harvest_after_wait(void);
 /** The same for a thread that is not calling; false when it is busy itself. */
 bool sk_harvest_for(struct sk_thread *thread);
-void sk_harvest_hook(struct _cl_icd_dispatch *table);
+
+/** Something that a thread of the host did or had to wait for. */
+struct sk_host_span {
+	uint64_t from_ns;
+	uint64_t to_ns;
+	uint32_t correlation;
+	uint16_t queue;
+	uint8_t kind;
+	uint8_t device;
+	uint8_t shift;
+};
+/** Record it; from the owner of the slot. */
+void sk_harvest_host(struct sk_thread *thread, const struct sk_host_span *span);
 
 /** What the tracer library calls: a thread joins, leaves; a tick; the end of the process. */
 void sk_harvest_join(struct sk_tracer_slot *slot);

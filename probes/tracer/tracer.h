@@ -184,19 +184,32 @@ void sk_tracer_count_shared(bool kernel, unsigned row, uint64_t bytes);
 bool sk_tracer_more_cells(struct sk_tracer_slot *slot);
 
 /** The cell of the next record, to be filled and committed by the ring's producer; NULL when the
- * ring is full, which is counted with `lost_ns`, the time of a device that goes unrecorded. */
-static inline struct sk_record *sk_tracer_reserve(struct sk_tracer_slot *slot, uint64_t lost_ns)
+ * ring is full, which is for the caller to count. */
+static inline struct sk_record *sk_tracer_cell(struct sk_tracer_slot *slot)
 {
-	struct sk_record *cell = NULL;
-
 	if (slot->ring.head < slot->populated || slot->ring.head > slot->ring.mask ||
 	    sk_tracer_more_cells(slot))
-		cell = sk_ring_reserve(&slot->ring);
+		return sk_ring_reserve(&slot->ring);
+	return NULL;
+}
+
+/** The same for a launch or a copy, counted as `ring_full` with `lost_ns`, the time of a device
+ * that goes unrecorded. */
+static inline struct sk_record *sk_tracer_reserve(struct sk_tracer_slot *slot, uint64_t lost_ns)
+{
+	struct sk_record *cell = sk_tracer_cell(slot);
+
 	if (!cell) {
 		sk_tracer_add(&slot->shared->counters.ring_full, 1);
 		sk_tracer_add(&slot->shared->counters.lost_ns, lost_ns);
 	}
 	return cell;
+}
+
+/** A wait, barrier or user event gets no record; from any thread. */
+static inline void sk_tracer_host_lost(struct sk_tracer_slot *slot)
+{
+	atomic_fetch_add_explicit(&slot->shared->counters.host_lost, 1, memory_order_relaxed);
 }
 
 static inline void sk_tracer_commit(struct sk_tracer_slot *slot)
