@@ -37,6 +37,7 @@ MODULES = {
     "_core": "nothing can be scheduled",
     "_trace": "GPU kernels are not traced",
     "_bpf": "no eBPF probes",
+    "_calls": "calls into GPU libraries are not counted",
 }
 
 
@@ -289,7 +290,7 @@ def _reads_layers() -> bool:
 def _probes(where: State) -> Iterator[Check]:
     from stoker.probes.doctor import probe_report
 
-    for row in probe_report():
+    for row in probe_report(where.agent):
         yield Check(row.id, row.status, row.text, row.hint)
 
 

@@ -15,11 +15,12 @@ import struct
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, BinaryIO, Literal, Protocol
 
 import msgspec
 
 from stoker.native import _trace, errors
+from stoker.probes.call_records import CallRow
 
 Mode = Literal["off", "governed", "full", "dormant"]
 Phase = Literal["", "timed", "counted", "blind"]
@@ -181,6 +182,8 @@ class TraceSummary(msgspec.Struct, frozen=True):
     processes: tuple[ProcessRow, ...] = ()
     events: tuple[EventRow, ...] = ()
     coverage: Coverage | None = None
+    calls: tuple[CallRow, ...] = ()
+    """Into GPU libraries, as the kernel saw them; the agent puts them in."""
 
 
 class Coverage(msgspec.Struct, frozen=True):
@@ -399,17 +402,31 @@ class JobTrace:
         return self._job.names()
 
     def write_timeline(
-        self, path: Path, *, title: str = "", part: Window | None = None
+        self,
+        path: Path,
+        *,
+        title: str = "",
+        part: Window | None = None,
+        events: BinaryIO | None = None,
     ) -> TimelineCounts:
         """Write the newest 65,536 records and spans, or those of them that touch `part`, as a
         Perfetto trace; `path` is replaced. The counts: what was written, and what is no longer
-        kept of the whole."""
+        kept of the whole.
+
+        `events`: a file of records as `events()` gave them, at most 262,144, instead of those that
+        are kept.
+        """
         whole = path.with_name(path.name + ".part")
         try:
             with whole.open("wb") as file:
-                ends = (part.from_ns, part.to_ns) if part else ()
+                ends = (part.from_ns, part.to_ns) if part else (0, (1 << 64) - 1)
                 error, records, spans, _ = self._job.write_timeline(
-                    file.fileno(), title, time.monotonic_ns(), time.time_ns(), *ends
+                    file.fileno(),
+                    title,
+                    time.monotonic_ns(),
+                    time.time_ns(),
+                    *ends,
+                    -1 if events is None else events.fileno(),
                 )
             if not error:
                 whole.replace(path)
