@@ -108,4 +108,5 @@ class Job:
         realtime_ns: int,
         from_ns: int = 0,
         to_ns: int = ...,
+        events_fd: int = -1,
     ) -> tuple[int, int, int, int]: ...

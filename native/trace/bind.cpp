@@ -304,14 +304,16 @@ public:
 	}
 
 	nb::object write_timeline(int fd, const std::string &title, uint64_t now_ns,
-				  uint64_t realtime_ns, uint64_t from_ns, uint64_t to_ns)
+				  uint64_t realtime_ns, uint64_t from_ns, uint64_t to_ns,
+				  int events_fd)
 	{
 		sk_timeline_stats stats;
 		int error;
 		{
 			nb::gil_scoped_release release;
-			error = sk_timeline_write(job_, fd, title.c_str(), {from_ns, to_ns}, now_ns,
-						  realtime_ns, &stats);
+			error = sk_timeline_write(job_, fd, title.c_str(),
+						  {from_ns, to_ns, events_fd}, now_ns, realtime_ns,
+						  &stats);
 		}
 		return nb::make_tuple(error, stats.records, stats.spans, stats.bytes);
 	}
@@ -471,6 +473,7 @@ nb::dict layout()
 	at["counts"] = offsetof(sk_segment, counts);
 	at["record"] = sizeof(sk_record);
 	at["event"] = sizeof(sk_event);
+	at["timeline_file_max"] = (int)SK_TIMELINE_RECORDS;
 	at["event_name"] = offsetof(sk_event, name);
 	at["event_queue"] = offsetof(sk_event, queue);
 	at["event_shift"] = offsetof(sk_event, shift);
@@ -533,5 +536,5 @@ NB_MODULE(_trace, module)
 		.def("names", &Job::names)
 		.def("write_timeline", &Job::write_timeline, nb::arg("fd"), nb::arg("title"),
 		     nb::arg("now_ns"), nb::arg("realtime_ns"), nb::arg("from_ns") = 0,
-		     nb::arg("to_ns") = UINT64_MAX);
+		     nb::arg("to_ns") = UINT64_MAX, nb::arg("events_fd") = -1);
 }

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
 	PACKET_CLOCKS = 6,
@@ -363,23 +364,53 @@ static void keep_part(struct timeline *line, struct sk_timeline_part part)
 	line->span_count = spans;
 }
 
-static int load(struct timeline *line)
+static int load_file(struct timeline *line, int fd)
 {
-	const struct sk_fold_state *state = line->job->fold.state;
-	int events, spans;
+	const size_t most = SK_TIMELINE_RECORDS * sizeof(*line->events);
+	size_t bytes = 0;
+
+	line->events = malloc(most);
+	if (!line->events)
+		return -ENOMEM;
+	while (bytes < most) {
+		ssize_t got = pread(fd, (char *)line->events + bytes, most - bytes, (off_t)bytes);
+
+		if (got < 0)
+			return -errno;
+		if (!got)
+			break;
+		bytes += (size_t)got;
+	}
+	line->event_count = bytes / sizeof(*line->events);
+	return 0;
+}
+
+static int load_kept(struct timeline *line)
+{
+	int events;
 
 	line->events = calloc(SK_EVENTS_CAPACITY, sizeof(*line->events));
-	line->spans = calloc(SK_EVENTS_CAPACITY, sizeof(*line->spans));
-	if (!line->events || !line->spans)
+	if (!line->events)
 		return -ENOMEM;
-	events = sk_events_read(&line->job->events, line->job->store_fd, state->records,
-				line->events);
-	if (events < 0)
-		return events;
+	events = sk_events_read(&line->job->events, line->job->store_fd,
+				line->job->fold.state->records, line->events);
+	line->event_count = events < 0 ? 0 : (size_t)events;
+	return events < 0 ? events : 0;
+}
+
+static int load(struct timeline *line, int events_fd)
+{
+	const struct sk_fold_state *state = line->job->fold.state;
+	int error = events_fd < 0 ? load_kept(line) : load_file(line, events_fd), spans;
+
+	if (error)
+		return error;
+	line->spans = calloc(SK_EVENTS_CAPACITY, sizeof(*line->spans));
+	if (!line->spans)
+		return -ENOMEM;
 	spans = sk_events_read(&line->job->spans, line->job->store_fd, state->spans, line->spans);
 	if (spans < 0)
 		return spans;
-	line->event_count = (size_t)events;
 	line->span_count = (size_t)spans;
 	return 0;
 }
@@ -406,7 +437,7 @@ int sk_timeline_write(struct sk_job *job, int fd, const char *title, struct sk_t
 		return -ENOMEM;
 	line->job = job;
 	sk_perfetto_init(&line->out, fd);
-	int error = load(line);
+	int error = load(line, part.events_fd);
 
 	if (!error)
 		keep_part(line, part);

@@ -17,10 +17,15 @@ struct sk_timeline_stats {
 	uint64_t bytes;
 };
 
-/** Which part of the job: what touches [from_ns, to_ns); all of it for 0 and UINT64_MAX. */
+enum { SK_TIMELINE_RECORDS = 1 << 18 }; /* of a file: 16 MiB while it is written */
+
+/** Which part of the job: what touches [from_ns, to_ns); all of it for 0 and UINT64_MAX. Records
+ * come from a file of struct sk_event, at most SK_TIMELINE_RECORDS of them, or for -1 from those
+ * that the fold keeps. */
 struct sk_timeline_part {
 	uint64_t from_ns;
 	uint64_t to_ns;
+	int events_fd;
 };
 
 /** Write the kept records and spans of `part` into `fd`. `realtime_ns` is CLOCK_REALTIME at
