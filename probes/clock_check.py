@@ -2,9 +2,9 @@
 """How well a tracer's stamps lie on CLOCK_MONOTONIC, by a measure that does not use its clocks.
 
 Relied on by `stoker bench probes`. On an OpenCL device that works in the host's memory (PoCL) a
-kernel writes to memory that a thread of the host spins on; the thread reads CLOCK_MONOTONIC when it
-sees the write (probes/clockcheck/observe.c). What is left between that and the tracer's stamp is not
-the clocks' alone: see RESIDUAL. The pure part (figures) knows no process.
+kernel writes to memory that a thread of the host spins on; the thread reads CLOCK_MONOTONIC when
+it sees the write (probes/clockcheck/observe.c). What is left between that and the tracer's stamp is
+not the clocks' alone: see RESIDUAL. The pure part (figures) knows no process.
 """
 
 from __future__ import annotations
@@ -31,12 +31,17 @@ RESIDUAL = (
     "driver: it stamps the start before, and the end after, it runs the kernel's own code",
     "cache: the line with the write has to come to the observer's core, about 0.1 us",
     "clock reading: the observer reads CLOCK_MONOTONIC after it saw the write, about 0.03 us",
-    "scheduling: an observer that is not running sees late, which is in the 99th percentile",
+    "scheduling: a thread of the driver that is put aside between its stamp and the kernel's code",
 )
 """What a gap contains besides a misalignment of the clocks."""
 
-Observed = tuple[int, int, int, int]
-"""(start, end) as the tracer has them, (start, end) as the host saw them; CLOCK_MONOTONIC ns."""
+Observed = tuple[int, int, int, int, int, int]
+"""(start, end) as the tracer has them, (start, end) as the host saw them, CLOCK_MONOTONIC ns, and
+how long before each of these the observer had last looked."""
+
+LATE_NS = 1_000
+"""An observer that did not look for so long was not running: what it saw is left out. That is told
+by its own clock alone, so it does not choose among the tracer's stamps."""
 
 
 class Gaps(msgspec.Struct, frozen=True):
@@ -58,6 +63,8 @@ class ClockCheck(msgspec.Struct, frozen=True):
     """
 
     launches: int
+    disturbed: int
+    """Launches beside them that the observer did not look at in time."""
     start: Gaps
     end: Gaps
     error_p99_ns: int
@@ -72,15 +79,17 @@ FAR_NS = 20_000
 
 
 def figures(rows: Sequence[Observed], claimed: ClockRow | None = None) -> ClockCheck:
-    """What the observations come to; BadRequest without any."""
-    if not rows:
-        raise errors.BadRequest("no launch was observed")
-    start = gaps([seen - recorded for recorded, _, seen, _ in rows])
-    end = gaps([recorded - seen for _, recorded, _, seen in rows])
-    distances = sorted(abs(seen - recorded) for recorded, _, seen, _ in rows)
+    """What the observations come to; Unavailable without one that was in time."""
+    timely = [row for row in rows if max(row[4:]) <= LATE_NS]
+    if not timely:
+        raise errors.Unavailable(f"none of {len(rows)} launches was observed in time")
+    start = gaps([seen - recorded for recorded, _, seen, *_ in timely])
+    end = gaps([recorded - seen for _, recorded, _, seen, *_ in timely])
+    distances = sorted(abs(seen - recorded) for recorded, _, seen, *_ in timely)
     error = claimed.error_ns if claimed else 0
     return ClockCheck(
-        launches=len(rows),
+        launches=len(timely),
+        disturbed=len(rows) - len(timely),
         start=start,
         end=end,
         error_p99_ns=distances[_rank(len(distances), 0.99)],
@@ -107,8 +116,8 @@ def clock_check(launches: int = LAUNCHES) -> ClockCheck:
         segments, store = Path(name, "segments"), Path(name, "store")
         for folder in (segments, store):
             folder.mkdir()
-        rows = _observe(segments, launches)
         with JobTrace.open(segments, store, "full") as trace:
+            rows = _observe(segments, launches)
             claimed = trace.finish().clock
     return figures(rows, claimed)
 
@@ -138,5 +147,5 @@ def _observe(segments: Path, launches: int) -> list[Observed]:
 
 def parse(line: str) -> Observed:
     """A line of the program."""
-    start, end, seen_start, seen_end = map(int, line.split())
-    return start, end, seen_start, seen_end
+    start, end, seen_start, seen_end, late_start, late_end = map(int, line.split())
+    return start, end, seen_start, seen_end, late_start, late_end

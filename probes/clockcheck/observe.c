@@ -4,8 +4,9 @@
  * of the same launches. Relied on by probes/clock_check.py, which runs it under the tracer.
  *
  * stoker-clock-observe LAUNCHES LOOPS: a line for each launch, the tracer's start and end, then the
- * host's: `start_ns end_ns seen_start_ns seen_end_ns`. The segment is that of this process, read at
- * the end; nobody else may have drained it. Exit 3: no device, 4: no segment, 5: it does not fit.
+ * host's: `start_ns end_ns seen_start_ns seen_end_ns late_start_ns late_end_ns`. The segment is
+ * that of this process, read at the end; nobody else may have drained it. Exit 3: no device, 4: no
+ * segment, 5: it does not fit.
  *
  * Invariant: launches are one at a time, so the n-th record is of the n-th launch. */
 #define CL_TARGET_OPENCL_VERSION 120
@@ -17,6 +18,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -39,13 +41,20 @@ static const char SOURCE[] =
 	"  flags[16] = number;\n"
 	"}\n";
 
+/* `late`: how long before it the observer had last looked; more than it takes to look means that
+ * the observer was not running. */
+struct look {
+	uint64_t at_ns, late_ns;
+};
+
 struct seen {
-	uint64_t start_ns, end_ns;
+	struct look start, end;
 };
 
 static struct seen seen[LAUNCHES_MAX + 1];
 static _Alignas(4096) int flags[1024];
 static int launches;
+static _Atomic int watching; /* for the launch of this number */
 
 static uint64_t now_ns(void)
 {
@@ -55,18 +64,30 @@ static uint64_t now_ns(void)
 	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
 
-static uint64_t wait_for(const volatile int *flag, int number)
+/* The write came after the last look that did not see it, which was after `earlier`. */
+static struct look wait_for(const volatile int *flag, int number, uint64_t from_ns)
 {
-	while (*flag != number)
-		;
-	return now_ns();
+	uint64_t before = from_ns, earlier = from_ns;
+
+	for (;;) {
+		bool there = *flag == number;
+		uint64_t now = now_ns();
+
+		if (there)
+			return (struct look){now, now - earlier};
+		earlier = before;
+		before = now;
+	}
 }
 
 static void *observe(void *unused)
 {
 	for (int number = 1; number <= launches; number++) {
-		seen[number].start_ns = wait_for(&flags[0], number);
-		seen[number].end_ns = wait_for(&flags[LINE_INTS], number);
+		uint64_t from = now_ns();
+
+		atomic_store(&watching, number);
+		seen[number].start = wait_for(&flags[0], number, from);
+		seen[number].end = wait_for(&flags[LINE_INTS], number, seen[number].start.at_ns);
 	}
 	return NULL;
 }
@@ -113,6 +134,9 @@ static void launch_all(int loops)
 	for (int i = -WARM; i < launches; i++) {
 		int number = i < 0 ? 0 : i + 1;
 
+		/* Not before the observer is there: it would wait for ever for one it missed. */
+		while (number > atomic_load(&watching))
+			sched_yield();
 		clSetKernelArg(kernel, 1, sizeof(number), &number);
 		if (clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &one, &one, 0, NULL, NULL) ||
 		    clFinish(queue))
@@ -143,39 +167,39 @@ static const struct sk_segment *own_segment(void)
 	return mapped;
 }
 
-/* The one ring with records: that of the thread that launched. */
-static const struct sk_slot *only_ring(const struct sk_segment *segment)
+static void line(const struct sk_record *record, int number)
 {
-	const struct sk_slot *found = NULL;
+	const struct seen *host = &seen[number];
 
-	for (unsigned i = 0; i < SK_SEGMENT_SLOTS; i++) {
-		const struct sk_slot *slot = &segment->slots[i];
+	printf("%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n",
+	       record->start_ns, record->end_ns, host->start.at_ns, host->end.at_ns,
+	       host->start.late_ns, host->end.late_ns);
+}
 
-		if (!slot->head)
-			continue;
-		if (found || slot->head > slot->ring_records)
-			fail(5, "the records are not those of one thread");
-		found = slot;
-	}
-	if (!found || found->head < (uint64_t)(launches + WARM))
-		fail(5, "not every launch has a record");
-	return found;
+/* Kernels of one ring, after the first ones, which only compiled; what else is there is not
+ * looked at. The number of launches that were told. */
+static int tell_ring(const struct sk_segment *segment, const struct sk_slot *slot)
+{
+	const struct sk_record *records = (const void *)((const char *)segment + slot->ring_offset);
+	int kernels = 0;
+
+	if (slot->head > slot->ring_records)
+		fail(5, "the ring has gone around");
+	for (uint64_t i = 0; i < slot->head; i++)
+		if (records[i].kind == SK_KIND_KERNEL && ++kernels > WARM)
+			line(&records[i], kernels - WARM);
+	return kernels - WARM;
 }
 
 static void tell(const struct sk_segment *segment)
 {
-	const struct sk_slot *slot = only_ring(segment);
-	const struct sk_record *records = (const void *)((const char *)segment + slot->ring_offset);
-	uint64_t first = slot->head - (uint64_t)launches;
+	int told = 0;
 
-	for (int i = 0; i < launches; i++) {
-		const struct sk_record *record = &records[first + (uint64_t)i];
-
-		if (record->kind != SK_KIND_KERNEL)
-			fail(5, "a record is of no kernel");
-		printf("%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", record->start_ns,
-		       record->end_ns, seen[i + 1].start_ns, seen[i + 1].end_ns);
-	}
+	for (unsigned i = 0; i < SK_SEGMENT_SLOTS && !told; i++)
+		if (segment->slots[i].head)
+			told = tell_ring(segment, &segment->slots[i]);
+	if (told != launches)
+		fail(5, "not every launch has a record");
 }
 
 int main(int count, char **words)

@@ -6,16 +6,16 @@ from __future__ import annotations
 import pytest
 
 from stoker.native import errors, paths
-from stoker.probes.clock_check import FAR_NS, Gaps, clock_check, figures, gaps
+from stoker.probes.clock_check import FAR_NS, Gaps, Observed, clock_check, figures, gaps
 from stoker.probes.trace import ClockRow
 
 CLAIMED = ClockRow("CLOCK_MONOTONIC_RAW", 5, 0, 40)
 
 
-def observed(shift_ns: int, count: int = 100) -> list[tuple[int, int, int, int]]:
+def observed(shift_ns: int, count: int = 100) -> list[Observed]:
     """A kernel of 1 us whose tracer is `shift_ns` late, seen 150 ns and 90 ns after it wrote."""
     return [
-        (at + shift_ns, at + 1_000 + shift_ns, at + 50 + 150, at + 850 + 90)
+        (at + shift_ns, at + 1_000 + shift_ns, at + 200, at + 940, 60, 60)
         for at in range(10**12, 10**12 + count * 10_000, 10_000)
     ]
 
@@ -35,14 +35,14 @@ def test_a_tracer_that_is_off_is_found(shift: int) -> None:
     assert check.start.p50 == 200 - shift
 
 
-def test_an_observer_that_is_late_once_spoils_the_percentile_and_not_the_verdict() -> None:
+def test_what_an_observer_that_was_not_running_saw_is_left_out_and_counted() -> None:
     rows = observed(0)
-    start, end, seen_start, seen_end = rows[50]
-    rows[50] = (start, end, seen_start + 4_000_000, seen_end + 4_000_000)
+    for at in (20, 50):
+        start, end, seen_start, seen_end, _, _ = rows[at]
+        rows[at] = (start, end, seen_start + 4_000_000, seen_end + 4_000_000, 4_000_050, 60)
     check = figures(rows, CLAIMED)
-    assert check.agrees
-    assert (check.start.p50, check.start.most) == (200, 4_000_200)
-    assert check.end.least < 0
+    assert (check.launches, check.disturbed, check.agrees) == (98, 2, True)
+    assert check.start.most == 200
 
 
 def test_ranks() -> None:
@@ -51,13 +51,13 @@ def test_ranks() -> None:
 
 
 def test_nothing_observed_is_refused() -> None:
-    with pytest.raises(errors.BadRequest):
+    with pytest.raises(errors.Unavailable):
         figures([])
 
 
 def test_on_pocl_the_tracer_agrees_with_what_the_host_sees() -> None:
     check = clock_check(100)
-    assert check.launches == 100
+    assert check.launches + check.disturbed == 100
     assert check.claimed is not None and check.claimed.source == "CLOCK_MONOTONIC_RAW"
     assert check.agrees, check
 
