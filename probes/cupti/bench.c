@@ -19,7 +19,16 @@
 #include <sys/select.h>
 #include <time.h>
 
-enum { BYTES = 16 << 20, SPINS = 200, GRAPHS = 20, NODES = 10, WRITES = 4, READS = 2, FILLS = 3 };
+enum {
+	BYTES = 16 << 20,
+	SPINS = 200,
+	GRAPHS = 20,
+	NODES = 10,
+	PAIRS = 32,
+	WRITES = 4,
+	READS = 2,
+	FILLS = 3
+};
 
 #define SPIN(name)                                                                                 \
 	".visible .entry " name "(.param .u64 cycles)\n"                                           \
@@ -217,11 +226,16 @@ static void run_known(void)
 	for (int i = 0; i < READS; i++)
 		check(cuda.read(host, memory, BYTES), "read");
 	ms = batch();
+	for (int i = 0; i < PAIRS;
+	     i++) { /* a wait after each, which tells how far clocks are apart */
+		launch(node, 20000);
+		check(cuda.wait(stream), "wait");
+	}
 	run_graphs();
 	printf("{\"spins\": %d, \"nodes\": %d, \"graphs\": %d, \"writes\": %d, \"reads\": %d, "
 	       "\"fills\": %d, \"copy_bytes\": %d, \"batch_ns\": %.0f, \"spin_ns\": 50000, "
 	       "\"simulated\": %s, \"value\": %d}\n",
-	       SPINS, GRAPHS * NODES, GRAPHS, WRITES, READS, FILLS, BYTES, (double)ms * 1e6,
+	       SPINS, GRAPHS * NODES + PAIRS, GRAPHS, WRITES, READS, FILLS, BYTES, (double)ms * 1e6,
 	       cuda.simulated ? "true" : "false", host[0]);
 }
 

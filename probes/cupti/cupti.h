@@ -34,8 +34,8 @@ enum {
 struct sk_cupti_bounds {
 	int64_t after_call_ns;	/* smallest start minus entry */
 	int64_t before_wait_ns; /* smallest return of a wait minus the end before it */
-	bool has_call;
-	bool has_wait;
+	uint64_t calls;
+	uint64_t waits;
 };
 
 /** What calls cost, summed by the threads that make them, one sample in SK_CUPTI_SAMPLE. */

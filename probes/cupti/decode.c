@@ -8,7 +8,11 @@
 #include "cupti.h"
 #include "records.h"
 
-enum { LAST = 4 /* flushes at once: no further record of a graph that has had one */ };
+enum {
+	LAST = 4,	   /* flushes at once: no further record of a graph that has had one */
+	CALLS_ENOUGH = 64, /* until the bounds of a clock are told */
+	WAITS_ENOUGH = 16,
+};
 
 static struct sk_record *reserve(uint64_t ns)
 {
@@ -39,17 +43,21 @@ struct done {
 	const char *name;
 };
 
-static void publish_clock(unsigned device, const struct sk_cupti_bounds *bounds)
+/* With `decoding` held. The bounds only come closer, so they are told once they are worth it. */
+static void publish_clocks(bool last)
 {
-	uint64_t error_ns = 100000; /* until both bounds are known: far more than was ever seen */
-	int64_t before = bounds->after_call_ns, after = bounds->before_wait_ns;
+	for (unsigned device = 0; device < SK_SEGMENT_DEVICES; device++) {
+		const struct sk_cupti_bounds *bounds = &sk_cupti->bounds[device];
+		int64_t before = bounds->after_call_ns, after = bounds->before_wait_ns;
 
-	if (bounds->has_call && bounds->has_wait) {
+		if (!bounds->calls || !bounds->waits ||
+		    (!last && (bounds->calls < CALLS_ENOUGH || bounds->waits < WAITS_ENOUGH)))
+			continue;
 		before = before < 0 ? -before : before;
 		after = after < 0 ? -after : after;
-		error_ns = (uint64_t)(before > after ? before : after);
+		sk_tracer_clock(device, "MONOTONIC by CUPTI", 0, 0,
+				(uint64_t)(before > after ? before : after));
 	}
-	sk_tracer_clock(device, "CLOCK_MONOTONIC (CUPTI)", 0, 0, error_ns);
 }
 
 /* The kernel cannot have begun before its call was entered. */
@@ -67,11 +75,8 @@ static void bound_by_call(unsigned device, const struct sk_join *join, const str
 	if (gap < 0)
 		atomic_fetch_add_explicit(&sk_tracer->segment->header.clock_mismatches, 1,
 					  memory_order_relaxed);
-	if (bounds->has_call && gap >= bounds->after_call_ns)
-		return;
-	bounds->after_call_ns = gap;
-	bounds->has_call = true;
-	publish_clock(device, bounds);
+	if (!bounds->calls++ || gap < bounds->after_call_ns)
+		bounds->after_call_ns = gap;
 }
 
 /* It must have ended when a later wait of the same thread for its stream returned. */
@@ -87,11 +92,8 @@ static void bound_by_wait(const sk_wait_record *wait, uint32_t tid)
 	    wait->contextId != sk_cupti->latest.context ||
 	    (int32_t)(wait->correlationId - sk_cupti->latest.correlation) <= 0)
 		return;
-	if (bounds->has_wait && gap >= bounds->before_wait_ns)
-		return;
-	bounds->before_wait_ns = gap;
-	bounds->has_wait = true;
-	publish_clock(sk_cupti->latest.device, bounds);
+	if (!bounds->waits++ || gap < bounds->before_wait_ns)
+		bounds->before_wait_ns = gap;
 }
 
 /* Of a graph's node: counted here, since no call speaks of it. */
@@ -372,6 +374,7 @@ void sk_cupti_flush(bool forced)
 	pthread_mutex_lock(&sk_cupti->decoding);
 	sk_cupti->flushes += forced ? LAST : 1;
 	count_dropped();
+	publish_clocks(forced);
 	context = sk_joins_sweep(&sk_cupti->joins, sk_cupti->flushes, sk_cupti->quiet);
 	if (context)
 		atomic_store_explicit(&sk_cupti->home->shared->oldest_device[0],
