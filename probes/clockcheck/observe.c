@@ -202,6 +202,25 @@ static void tell(const struct sk_segment *segment)
 		fail(5, "not every launch has a record");
 }
 
+/* The observer gets the last processor, what this thread starts from here on gets the others: on
+ * one of them together the one would see nothing while the other runs. */
+static void part(pthread_t observer)
+{
+	cpu_set_t all, one;
+	int last = -1;
+
+	if (pthread_getaffinity_np(observer, sizeof(all), &all) || CPU_COUNT(&all) < 2)
+		fail(3, "two processors are needed");
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+		last = CPU_ISSET(cpu, &all) ? cpu : last;
+	CPU_ZERO(&one);
+	CPU_SET(last, &one);
+	CPU_CLR(last, &all);
+	if (pthread_setaffinity_np(observer, sizeof(one), &one) ||
+	    pthread_setaffinity_np(pthread_self(), sizeof(all), &all))
+		fail(3, "the threads cannot be kept apart");
+}
+
 int main(int count, char **words)
 {
 	pthread_t observer;
@@ -210,6 +229,7 @@ int main(int count, char **words)
 	if (launches < 1 || launches > LAUNCHES_MAX)
 		fail(2, "launches: 1 to 10000");
 	pthread_create(&observer, NULL, observe, NULL);
+	part(observer);
 	launch_all(count > 2 ? atoi(words[2]) : 2000);
 	pthread_join(observer, NULL);
 	usleep(300000); /* the tracer's ticks publish what was last */

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from stoker.native import errors, paths
-from stoker.probes.clock_check import FAR_NS, Gaps, Observed, clock_check, figures, gaps
+from stoker.probes.clock_check import FAR_NS, ClockCheck, Gaps, Observed, clock_check, figures, gaps
 from stoker.probes.trace import ClockRow
 
 CLAIMED = ClockRow("CLOCK_MONOTONIC_RAW", 5, 0, 40)
@@ -55,8 +55,18 @@ def test_nothing_observed_is_refused() -> None:
         figures([])
 
 
+def watched(launches: int) -> ClockCheck:
+    """On a machine so busy that the observer never runs in time there is no answer: once more."""
+    for _ in range(4):
+        try:
+            return clock_check(launches)
+        except errors.Unavailable as why:
+            assert "observed in time" in why.message, why
+    return clock_check(launches)
+
+
 def test_on_pocl_the_tracer_agrees_with_what_the_host_sees() -> None:
-    check = clock_check(100)
+    check = watched(100)
     assert check.launches + check.disturbed == 100
     assert check.claimed is not None and check.claimed.source == "CLOCK_MONOTONIC_RAW"
     assert check.agrees, check
