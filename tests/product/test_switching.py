@@ -150,10 +150,6 @@ def test_tracers_fall_silent_when_the_agent_is_killed(node: LiveNode, programs: 
     assert found["wrong"] == 0
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="queues are not moved to a profiled twin and back yet: what is dormant counts",
-)
 def test_a_dormant_tracer_sees_nothing(node: LiveNode, programs: Path) -> None:
     with chained(node, programs, "full") as (job, stop):
         node.ask(lambda client: switch(client, job, "dormant"))
