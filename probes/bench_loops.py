@@ -37,6 +37,7 @@ from stoker.probes.bench_probes import (
     report,
     rows,
 )
+from stoker.probes.clock_check import clock_check
 from stoker.probes.environment import layer_environment
 from stoker.probes.trace import JobTrace, Mode, TraceSummary
 
@@ -251,6 +252,10 @@ def program_rates(seconds: float) -> tuple[dict[str, float], dict[str, str]]:
             absent["fold_events_per_s"] = done.stderr.decode(errors="replace").strip()
     except paths.NotBuilt as error:
         absent["fold_events_per_s"] = str(error)
+    try:
+        found["clock_error_p99_ns"] = clock_check().error_p99_ns
+    except errors.StokerError as error:
+        absent["clock_error_p99_ns"] = error.message
     return found, absent
 
 
