@@ -27,6 +27,7 @@ RECORDS = (
     "tally.h",
     "notice.h",
     "asked.h",
+    "call.h",
 )
 PROGRAMS = {
     "process": {f"on_{what}{form}" for what in ("exec", "fork", "exit") for form in ("", "_raw")},
@@ -49,6 +50,7 @@ PROGRAMS = {
     "gpu": {"on_fence_wait", "on_fence_waited"}
     | {f"on_gpu_{what}{of}" for what in ("queue", "run", "done") for of in ("", "_before_6_17")},
     "ioctl": {"on_call", "on_return"},
+    "calls": {"on_entry", "on_return", "on_entry_multi", "on_return_multi"},
     "stack": {"on_block", "on_unblock"},
 }
 """Every program of every noun, in all its forms."""
