@@ -349,6 +349,18 @@ class JobTrace:
                 tid, each.on_cpu_ns, each.runnable_ns, each.blocked_ns, each.io_ns
             )
 
+    def set_host_faults(self, faults: Mapping[int, int]) -> None:
+        """Cumulative ns by thread id that it was on a CPU inside of page faults. The kernel's
+        scheduler knows a thread that handles faults as one on a CPU; in a device's gaps that time
+        becomes paging."""
+        for tid, ns in faults.items():
+            self._job.set_faults(tid, ns)
+
+    def add_counter(self, device: str, name: str, t_ns: int, value: float, unit: str) -> None:
+        """A reading of a device for the timeline, as its power in W. The newest 16,384 of up to 64
+        different ones are kept, in memory; others count as `timeline_counters_dropped`."""
+        self._job.add_counter(device, name, t_ns, value, unit)
+
     def set_window(self, from_ns: int, to_ns: int | None = None) -> None:
         """The time to account for; without `to_ns` it grows with each drain.
 
@@ -454,6 +466,15 @@ class JobTrace:
         if error:
             raise errors.from_errno(error, "keep what was drained from a job's trace")
         return DrainStats(records, lost, threads, segments, fill)
+
+
+def merged(histograms: Iterable[_trace.Histogram]) -> _trace.Histogram:
+    """One histogram of all, as of a kernel in several jobs: no bucket is lost, for all have the
+    same bounds."""
+    together = _trace.Histogram()
+    for each in histograms:
+        together.merge(each)
+    return together
 
 
 def summarized(found: _trace.Summary) -> TraceSummary:

@@ -84,6 +84,7 @@ struct Causes {
 	}
 
 	uint64_t unseen(unsigned device) const { return body->device[device].unseen_ns; }
+	void faulted(uint32_t tid, uint64_t ns) { sk_causes_faulted(body.get(), tid, ns); }
 
 	void span(uint64_t from, uint64_t to, uint32_t tid, uint16_t state)
 	{
@@ -189,6 +190,24 @@ public:
 	void control(uint32_t mode, uint32_t budget_ppm, uint64_t lease_ns, uint64_t now_ns)
 	{
 		sk_job_control(job_, mode, budget_ppm, lease_ns, now_ns);
+	}
+
+	/// A reading of a device for the timeline.
+	void add_counter(const std::string &device, const std::string &name, uint64_t t_ns,
+			 double value, const std::string &unit)
+	{
+		sk_history_track track{};
+
+		strncpy(track.device, device.c_str(), sizeof(track.device) - 1);
+		strncpy(track.name, name.c_str(), sizeof(track.name) - 1);
+		strncpy(track.unit, unit.c_str(), sizeof(track.unit) - 1);
+		job_->fold.state->retired.loss[SK_LOSS_timeline_counters_dropped] +=
+			sk_history_read(&job_->history, &track, t_ns, value);
+	}
+
+	void set_faults(uint32_t tid, uint64_t ns)
+	{
+		sk_causes_faulted(&job_->fold.state->causes, tid, ns);
 	}
 
 	/// What each tracer that is still heard of says of itself, and what it was told.
@@ -511,6 +530,7 @@ NB_MODULE(_trace, module)
 		.def("busy", &Causes::busy, nb::arg("from_ns"), nb::arg("to_ns"), nb::arg("tid"),
 		     nb::arg("device"), nb::arg("kind"), nb::arg("cover") = false)
 		.def("unseen", &Causes::unseen)
+		.def("faulted", &Causes::faulted)
 		.def("span", &Causes::span)
 		.def("sweep", &Causes::sweep)
 		.def("read", &Causes::read, nb::arg("device"), nb::arg("ended") = false)
@@ -528,6 +548,8 @@ NB_MODULE(_trace, module)
 		.def("set_host_times", &Job::set_host_times)
 		.def("control", &Job::control)
 		.def("answers", &Job::answers)
+		.def("add_counter", &Job::add_counter)
+		.def("set_faults", &Job::set_faults)
 		.def("drain", &Job::drain)
 		.def("finish", &Job::finish)
 		.def("summary", &Job::summary)

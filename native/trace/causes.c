@@ -1,29 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The sweep that gives every nanosecond of a device its cause; rules in causes.h. */
-#include "trace/causes.h"
+#include "trace/causes_parts.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { CALLERS = 64 };
-
-static uint64_t later(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
-
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
-static uint64_t overlap(uint64_t from, uint64_t to, uint64_t a, uint64_t b)
-{
-	from = later(from, a);
-	to = earlier(to, b);
-	return to > from ? to - from : 0;
-}
 
 static void become_idle(const struct sk_causes *causes, struct sk_causes_device *device,
 			uint64_t from)
@@ -90,157 +73,6 @@ void sk_causes_called(struct sk_causes *causes, uint64_t at_ns)
 		set_sleep_apart(causes);
 }
 
-/* A row for one more thread: a new one, or that of the thread longest silent and no caller. */
-static unsigned vacate(struct sk_causes *causes)
-{
-	unsigned victim = SK_NO_THREAD;
-
-	if (causes->threads < SK_CAUSES_THREADS)
-		return causes->threads++;
-	for (unsigned t = 0; t < SK_CAUSES_THREADS; t++)
-		if (!causes->thread[t].launched &&
-		    (victim == SK_NO_THREAD ||
-		     causes->thread[t].added_ns < causes->thread[victim].added_ns))
-			victim = t;
-	for (unsigned d = 0; victim != SK_NO_THREAD && d < SK_CAUSES_ROWS; d++) {
-		memset(causes->device[d].gap[victim], 0, sizeof(causes->device[d].gap[victim]));
-		causes->device[d].open[victim] = 0;
-	}
-	return victim;
-}
-
-static unsigned find_thread(const struct sk_causes *causes, uint32_t tid)
-{
-	for (unsigned t = 0; t < causes->threads; t++)
-		if (causes->thread[t].tid == tid)
-			return t;
-	return SK_NO_THREAD;
-}
-
-static unsigned know_thread(struct sk_causes *causes, uint32_t tid)
-{
-	unsigned t = find_thread(causes, tid);
-
-	if (t != SK_NO_THREAD)
-		return t;
-	t = vacate(causes);
-	if (t == SK_NO_THREAD)
-		causes->threads_untracked++;
-	else
-		causes->thread[t] = (struct sk_causes_thread){.tid = tid};
-	return t;
-}
-
-/* The thread did `part` in [from, to), which the sweep has passed as open. In the gap that is
- * still open this is placed exactly. */
-static void place_late(struct sk_causes *causes, unsigned t, uint64_t from, uint64_t to, int part)
-{
-	for (unsigned d = 0; d < SK_CAUSES_ROWS; d++) {
-		struct sk_causes_device *device = &causes->device[d];
-
-		if (!causes->device_known[d] || !device->idle)
-			continue;
-		uint64_t ns = overlap(from, to, device->gap_ns, causes->frontier_ns), held = 0;
-
-		if (part == SK_CAUSE_BLOCKED - SK_CAUSE_ON_CPU && !device->used)
-			held = overlap(from, earlier(to, causes->called_ns), device->gap_ns,
-				       causes->frontier_ns);
-		device->gap[t][SK_PART_OPEN] -= earlier(ns, device->gap[t][SK_PART_OPEN]);
-		device->gap[t][SK_PART_HELD] += held;
-		device->gap[t][part] += ns - held;
-	}
-}
-
-/* What closed gaps hold as open was all `state`, or, when it was not all one state, stays lost. */
-static void place_closed(struct sk_causes *causes, unsigned t, bool whole, int state)
-{
-	for (unsigned d = 0; d < SK_CAUSES_DEVICES; d++) {
-		struct sk_causes_device *device = &causes->device[d];
-		uint64_t ns = device->open[t];
-
-		device->open[t] = 0;
-		if (!ns || !whole)
-			continue;
-		device->ns[SK_CAUSE_NOT_OBSERVED] -= ns;
-		device->ns[SK_CAUSE_ON_CPU + state] += ns;
-	}
-}
-
-/* A thread is first heard of: from here on, and not before, its time is open. */
-static void become_known(struct sk_causes *causes, unsigned t, uint64_t from)
-{
-	struct sk_causes_thread *thread = &causes->thread[t];
-
-	thread->heard = 1;
-	thread->first_ns = thread->known_ns = from;
-	for (unsigned d = 0; d < SK_CAUSES_ROWS; d++) {
-		struct sk_causes_device *device = &causes->device[d];
-
-		if (causes->device_known[d] && device->idle)
-			device->gap[t][SK_PART_OPEN] += overlap(
-				from, causes->frontier_ns, device->gap_ns, causes->frontier_ns);
-	}
-}
-
-/* The part of a span that lies before the frontier. */
-static void add_late(struct sk_causes *causes, unsigned t, const struct sk_thread_span *span)
-{
-	struct sk_causes_thread *thread = &causes->thread[t];
-	uint64_t frontier = causes->frontier_ns, to = earlier(span->to_ns, frontier);
-	bool joins = span->from_ns == thread->known_ns;
-
-	if (!joins)
-		place_late(causes, t, thread->known_ns, earlier(span->from_ns, frontier),
-			   SK_PART_LOST);
-	if (span->from_ns < to)
-		place_late(causes, t, span->from_ns, to, span->state - 1);
-	place_closed(causes, t, joins && to == frontier, span->state - 1);
-	causes->broken_spans += !joins;
-	thread->known_ns = to;
-}
-
-bool sk_causes_add_span(struct sk_causes *causes, struct sk_thread_span *span,
-			struct sk_thread_span *ret)
-{
-	if (span->state < 1 || span->state > 4 || span->to_ns <= span->from_ns)
-		return false;
-	unsigned t = know_thread(causes, span->tid);
-
-	if (t == SK_NO_THREAD)
-		return false;
-	struct sk_causes_thread *thread = &causes->thread[t];
-
-	span->from_ns = later(later(span->from_ns, thread->added_ns), causes->origin_ns);
-	if (span->to_ns <= span->from_ns)
-		return false;
-	causes->spans_seen = 1;
-	if (!thread->heard)
-		become_known(causes, t, span->from_ns);
-	if (thread->known_ns < causes->frontier_ns)
-		add_late(causes, t, span);
-	thread->added_ns = span->to_ns;
-	*ret = *span;
-	ret->from_ns = earlier(later(span->from_ns, causes->frontier_ns), span->to_ns);
-	return true;
-}
-
-bool sk_causes_joins(const struct sk_causes *causes, const struct sk_thread_span *open)
-{
-	unsigned t = find_thread(causes, open->tid);
-
-	return t == SK_NO_THREAD || !causes->thread[t].heard ||
-	       causes->thread[t].added_ns == open->from_ns ||
-	       causes->thread[t].open_ns == open->from_ns;
-}
-
-void sk_causes_goes_on(struct sk_causes *causes, const struct sk_thread_span *open)
-{
-	unsigned t = find_thread(causes, open->tid);
-
-	if (t != SK_NO_THREAD)
-		causes->thread[t].open_ns = open->from_ns;
-}
-
 /* The spans of one thread, and how far a walk along them has come. */
 struct lane {
 	const struct sk_thread_span *spans;
@@ -264,7 +96,7 @@ static void index_spans(struct sweep *sweep, const struct sk_causes_input *input
 		const struct sk_thread_span *span = &input->spans[i];
 
 		if (!lane || lane->spans->tid != span->tid) {
-			unsigned t = find_thread(sweep->causes, span->tid);
+			unsigned t = sk_causes_find(sweep->causes, span->tid);
 
 			lane = t == SK_NO_THREAD ? NULL : &sweep->lanes[t];
 			if (!lane) /* its row went to another thread */
@@ -333,6 +165,7 @@ static void close_gap(struct sweep *sweep, struct sk_causes_device *device, unsi
 		add_parts(sweep, t, later(device->gap_ns, sweep->from), to, device->gap[t]);
 		parts = device->gap[t];
 		device->open[t] += parts[SK_PART_OPEN];
+		device->cpu[t] += parts[0];
 		if (!device->used && !called)
 			hold_sleep(device->gap[t]);
 	}
@@ -359,7 +192,7 @@ static unsigned caller_of(const struct sweep *sweep, const struct sk_causes_devi
 		return interval->flags >> SK_INTERVAL_CALLER_SHIFT;
 	if (device->last != SK_NO_THREAD)
 		return device->last;
-	return find_thread(sweep->causes, interval->tid);
+	return sk_causes_find(sweep->causes, interval->tid);
 }
 
 /* Work after all that was before it, as most is: what `overlay` does, the short way. */
@@ -503,7 +336,7 @@ static unsigned know_caller(struct sk_causes *causes, uint32_t tid, uint16_t cac
 
 	if (t < SK_CAUSES_THREADS && causes->thread[t].tid == tid)
 		return t;
-	t = know_thread(causes, tid);
+	t = sk_causes_meet(causes, tid);
 	cache[at] = (uint16_t)t;
 	if (t == SK_NO_THREAD)
 		return SK_INTERVAL_NOBODY;
@@ -568,7 +401,23 @@ void sk_causes_sweep(struct sk_causes *causes, uint64_t frontier_ns, struct sk_c
 	sweep_to(causes, frontier_ns, input);
 }
 
-void sk_causes_read(const struct sk_causes *causes, unsigned d, bool ended, uint64_t ret[SK_CAUSES])
+/* What threads had on a CPU in the gaps of a device, and took for page faults, is paging. */
+static void part_faults(const struct sk_causes *causes, const struct sk_causes_device *device,
+			uint64_t ns[SK_CAUSES])
+{
+	for (unsigned t = 0; t < causes->threads; t++) {
+		uint64_t on_cpu = device->cpu[t], moved;
+
+		if (device->idle && device->last == t)
+			on_cpu += device->gap[t][0];
+		moved = earlier(earlier(on_cpu, causes->thread[t].fault_ns), ns[SK_CAUSE_ON_CPU]);
+		ns[SK_CAUSE_ON_CPU] -= moved;
+		ns[SK_CAUSE_PAGING] += moved;
+	}
+}
+
+static void read_causes(const struct sk_causes *causes, unsigned d, bool ended,
+			uint64_t ret[SK_CAUSES])
 {
 	const struct sk_causes_device *device = &causes->device[d];
 	uint64_t gap = causes->frontier_ns - device->gap_ns, parts[SK_PARTS];
@@ -590,6 +439,12 @@ void sk_causes_read(const struct sk_causes *causes, unsigned d, bool ended, uint
 	memcpy(parts, device->gap[device->last], sizeof(parts));
 	hold_sleep(parts);
 	charge(causes, gap, device->last, parts, ended, ret);
+}
+
+void sk_causes_read(const struct sk_causes *causes, unsigned d, bool ended, uint64_t ret[SK_CAUSES])
+{
+	read_causes(causes, d, ended, ret);
+	part_faults(causes, &causes->device[d], ret);
 }
 
 bool sk_causes_check(const struct sk_causes *causes)

@@ -99,6 +99,7 @@ struct sk_causes_thread {
 	uint64_t known_ns; /* states are known up to here, at most the frontier */
 	uint64_t added_ns; /* end of its newest span */
 	uint64_t open_ns;  /* start of the newest state taken in while it went on */
+	uint64_t fault_ns; /* of its time on a CPU: inside of page faults */
 };
 
 struct sk_causes_device {
@@ -113,6 +114,7 @@ struct sk_causes_device {
 	uint32_t used;
 	uint64_t gap[SK_CAUSES_THREADS][SK_PARTS]; /* the open gap, as each thread saw it */
 	uint64_t open[SK_CAUSES_THREADS]; /* settled as not observed, until the span comes */
+	uint64_t cpu[SK_CAUSES_THREADS];  /* settled as on a CPU, by the thread it is put down to */
 };
 
 struct sk_causes {
@@ -167,6 +169,10 @@ void sk_causes_sort(struct sk_interval *intervals, size_t count, struct sk_inter
 
 /** Order spans by thread, and those of one thread by start. */
 void sk_causes_sort_spans(struct sk_thread_span *spans, size_t count);
+
+/** Of all its time on a CPU a thread spent `ns` in page faults. That is taken to be where it kept
+ * devices waiting, as far as it was on a CPU there, and becomes paging. */
+void sk_causes_faulted(struct sk_causes *causes, uint32_t tid, uint64_t ns);
 
 /** Settle everything up to `frontier_ns`; the input keeps what reaches beyond it. No interval
  * that starts earlier may come later, else it is cut and counted. */

@@ -58,6 +58,10 @@ static void cover_to(struct sk_job *job, struct sk_fold_segment *segment, uint64
 	segment->cover_ns[cover] += to - from;
 	state_of(job)->processes[segment->process].cover_ns[cover] += to - from;
 	job->dirty = true;
+	sk_history_covered(&job->history, &(struct sk_history_cover){.from_ns = from,
+								     .to_ns = to,
+								     .pid = segment->pid,
+								     .cover = cover});
 	if (cover != SK_COVER_TIMED)
 		hide(job, segment, from, cover);
 }

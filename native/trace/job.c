@@ -198,6 +198,7 @@ void sk_job_close(struct sk_job *job)
 	free(job->records);
 	free(job->input.intervals);
 	free(job->input.scratch);
+	free(job->history);
 	free(job->input.spans);
 	if (job->folder_fd >= 0)
 		close(job->folder_fd);

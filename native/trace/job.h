@@ -12,6 +12,7 @@
 
 #include "trace/events.h"
 #include "trace/fold.h"
+#include "trace/history.h"
 #include "trace/reader.h"
 
 enum {
@@ -43,9 +44,10 @@ struct sk_job {
 	uint64_t wanted;   /* of the tracers: struct sk_segment_control; 0: as they were started */
 	uint64_t lease_ns; /* length */
 	uint32_t control_serial;
-	bool ended;	  /* no process of the job remains */
-	double fill;	  /* fullest ring seen by this drain */
-	bool no_timeline; /* for measurements: records are folded and not kept */
+	bool ended;		    /* no process of the job remains */
+	double fill;		    /* fullest ring seen by this drain */
+	struct sk_history *history; /* NULL: nothing of it yet */
+	bool no_timeline;	    /* for measurements: records are folded and not kept */
 	bool nameless_any;
 	uint64_t nameless[SK_SEGMENT_NAMES]; /* device time of a segment's names without a row */
 	ino_t bad[SK_JOB_BAD];

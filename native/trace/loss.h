@@ -35,7 +35,8 @@
 	X(spans_dropped)     /* more spans waiting than there is room for */                       \
 	X(threads_untracked) /* spans and calls of threads beyond 256 */                           \
 	X(timeline_dropped)  /* records no longer kept for the timeline; folded all the same */    \
-	X(timeline_spans_dropped)
+	X(timeline_spans_dropped)                                                                  \
+	X(timeline_counters_dropped)
 
 #define SK_LOSSES(X) SK_LOSSES_IN_SEGMENT(X) SK_LOSSES_IN_FOLD(X)
 

@@ -28,6 +28,9 @@ enum {
 	EVENT_TYPE = 9,
 	EVENT_NAME = 10,
 	EVENT_TRACK = 11,
+	EVENT_VALUE = 44,
+	TRACK_COUNTER = 8,
+	COUNTER_UNIT_NAME = 6,
 	NOTE_VALUE = 3,
 	NOTE_NAME = 10,
 	CLOCK_IS_MONOTONIC = 3,
@@ -161,6 +164,27 @@ void sk_perfetto_thread(struct sk_perfetto *out, uint64_t uuid, uint32_t pid, ui
 	sk_perfetto_end(out, thread);
 	sk_perfetto_end(out, track);
 	sk_perfetto_packet_end(out);
+}
+
+void sk_perfetto_counter(struct sk_perfetto *out, uint64_t uuid, const char *name, const char *unit)
+{
+	size_t track = begin_track(out, uuid, 0);
+
+	sk_perfetto_text(out, TRACK_NAME, name);
+	size_t counter = sk_perfetto_begin(out, TRACK_COUNTER);
+
+	sk_perfetto_text(out, COUNTER_UNIT_NAME, unit);
+	sk_perfetto_end(out, counter);
+	sk_perfetto_end(out, track);
+	sk_perfetto_packet_end(out);
+}
+
+void sk_perfetto_value(struct sk_perfetto *out, double value)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &value, sizeof(bits));
+	sk_perfetto_fixed(out, EVENT_VALUE, bits);
 }
 
 void sk_perfetto_event(struct sk_perfetto *out, enum sk_perfetto_event type, uint64_t ns,

@@ -20,6 +20,7 @@ enum sk_perfetto_event {
 	SK_PERFETTO_BEGIN = 1,
 	SK_PERFETTO_END = 2,
 	SK_PERFETTO_INSTANT = 3,
+	SK_PERFETTO_COUNTER = 4,
 };
 
 struct sk_perfetto {
@@ -50,6 +51,13 @@ void sk_perfetto_track(struct sk_perfetto *out, uint64_t uuid, uint64_t parent, 
 void sk_perfetto_process(struct sk_perfetto *out, uint64_t uuid, uint32_t pid, const char *name);
 void sk_perfetto_thread(struct sk_perfetto *out, uint64_t uuid, uint32_t pid, uint32_t tid,
 			const char *name);
+
+/** A track of readings in `unit`. */
+void sk_perfetto_counter(struct sk_perfetto *out, uint64_t uuid, const char *name,
+			 const char *unit);
+
+/** The value of a counter event that is open. */
+void sk_perfetto_value(struct sk_perfetto *out, double value);
 
 /** Open an event on a track; `name` is an interned id, 0 for an end. Close with _event_end. */
 void sk_perfetto_event(struct sk_perfetto *out, enum sk_perfetto_event type, uint64_t ns,

@@ -2,7 +2,7 @@
 /* What a job's records and spans look like in Perfetto; see timeline.h. */
 #include "trace/timeline.h"
 
-#include "trace/perfetto.h"
+#include "trace/timeline_parts.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -25,31 +25,7 @@ enum {
 	NAME_TEXT = 2,
 	EVENT_FLOW = 47,
 	EVENT_FLOW_END = 48,
-	/* Interned ids: kernels from 1, then copies, thread states, blocking system calls. */
-	ID_KERNEL = 1,
-	ID_COPY = 1000,
-	ID_STATE = 1100,
-	ID_LOSS = 1200,
-	ID_SYSCALL = 2000,
-	SYSCALLS = 1024,
-	SUBTRACKS = 8, /* of a queue, for work that overlaps */
-};
-
-/* Track ids: a kind in the high bits, then whatever tells tracks of the kind apart. */
-static uint64_t track_id(uint64_t kind, uint64_t a, uint64_t b)
-{
-	return kind << 56 | a << 24 | b;
-}
-
-enum { TRACK_LOSS = 1, TRACK_PROCESS, TRACK_THREAD, TRACK_STATE, TRACK_DEVICE, TRACK_QUEUE };
-
-struct timeline {
-	struct sk_job *job;
-	struct sk_perfetto out;
-	struct sk_event *events;
-	size_t event_count;
-	struct sk_thread_span *spans;
-	size_t span_count;
+	FLOWS = 512, /* of one call, so that its packet stays within its bounds */
 };
 
 const char *sk_timeline_kind_name(unsigned kind)
@@ -66,7 +42,7 @@ const char *sk_timeline_kind_name(unsigned kind)
 	return kind < SK_COPY_KINDS && NAMES[kind] ? NAMES[kind] : "other";
 }
 
-static void intern(struct timeline *line, uint64_t id, const char *text)
+void sk_timeline_intern(struct timeline *line, uint64_t id, const char *text)
 {
 	struct sk_perfetto *out = &line->out;
 
@@ -109,11 +85,11 @@ static void write_names(struct timeline *line)
 	const struct sk_fold_state *state = line->job->fold.state;
 
 	for (unsigned row = 0; row < state->names_used; row++)
-		intern(line, ID_KERNEL + row, state->names[row]);
-	for (unsigned kind = 0; kind < SK_COPY_KINDS; kind++)
-		intern(line, ID_COPY + kind, sk_timeline_kind_name(kind));
+		sk_timeline_intern(line, ID_KERNEL + row, state->names[row]);
+	for (unsigned kind = 0; kind < SK_KINDS; kind++)
+		sk_timeline_intern(line, ID_COPY + kind, sk_timeline_kind_name(kind));
 	for (unsigned i = 0; i < 4; i++)
-		intern(line, ID_STATE + i, STATES[i]);
+		sk_timeline_intern(line, ID_STATE + i, STATES[i]);
 }
 
 static void write_losses(struct timeline *line, const char *title)
@@ -129,7 +105,7 @@ static void write_losses(struct timeline *line, const char *title)
 	snprintf(text, sizeof(text), "%s%slosses", title, *title ? ": " : "");
 	sk_perfetto_track(&line->out, track, 0, text);
 	snprintf(text, sizeof(text), "%" PRIu64 " lost, by name in the arguments", lost);
-	intern(line, ID_LOSS, lost ? text : "nothing lost");
+	sk_timeline_intern(line, ID_LOSS, lost ? text : "nothing lost");
 	sk_perfetto_event(&line->out, SK_PERFETTO_INSTANT, state->causes.origin_ns, track, ID_LOSS);
 	for (int loss = 0; loss < SK_LOSS_COUNT; loss++)
 		sk_perfetto_note(&line->out, sk_loss_name((enum sk_loss)loss), sum.loss[loss]);
@@ -170,7 +146,8 @@ static int by_queue(const void *left, const void *right)
 /* Joins a call to what it launched: tells launches apart and does not depend on the order. */
 static uint64_t flow_of(const struct sk_event *event)
 {
-	return (event->queued_ns << 20) ^ ((uint64_t)event->tid << 4) ^ event->queue;
+	return (event->queued_ns << 20) ^ ((uint64_t)event->tid << 4) ^ event->queue ^
+	       (uint64_t)event->correlation << 32 ^ event->start_ns << 8;
 }
 
 static uint64_t name_of(const struct sk_event *event)
@@ -180,10 +157,18 @@ static uint64_t name_of(const struct sk_event *event)
 	return (uint64_t)ID_COPY + event->kind;
 }
 
-static void write_slice_end(struct timeline *line, uint64_t ns, uint64_t track)
+void sk_timeline_slice_end(struct timeline *line, uint64_t ns, uint64_t track)
 {
 	sk_perfetto_event(&line->out, SK_PERFETTO_END, ns, track, 0);
 	sk_perfetto_event_end(&line->out);
+}
+
+/* One call may launch much: a graph with records of its kernels. */
+static bool same_call(const struct sk_event *a, const struct sk_event *b)
+{
+	return a->pid == b->pid && a->tid == b->tid && a->correlation == b->correlation &&
+	       a->queued_ns - a->call_before == b->queued_ns - b->call_before &&
+	       a->call_ns == b->call_ns;
 }
 
 /* One track per thread, with the time each call took. Calls of one thread do not overlap. */
@@ -208,20 +193,14 @@ static void write_calls(struct timeline *line)
 		}
 		sk_perfetto_event(&line->out, SK_PERFETTO_BEGIN, from, thread, name_of(event));
 		sk_perfetto_fixed(&line->out, EVENT_FLOW, flow_of(event));
+		for (unsigned more = 1; more < FLOWS && i + 1 < line->event_count &&
+					same_call(event, &line->events[i + 1]);
+		     more++)
+			sk_perfetto_fixed(&line->out, EVENT_FLOW, flow_of(&line->events[++i]));
 		sk_perfetto_event_end(&line->out);
-		write_slice_end(line, from + event->call_ns, thread);
+		sk_timeline_slice_end(line, from + event->call_ns, thread);
 		last = event;
 	}
-}
-
-/* Slices of one track must not overlap, so each goes to the first sub-track that is free. */
-static unsigned free_subtrack(const uint64_t ends[SUBTRACKS], uint64_t start)
-{
-	unsigned sub = 0;
-
-	while (sub < SUBTRACKS - 1 && ends[sub] > start)
-		sub++;
-	return sub;
 }
 
 static void write_work(struct timeline *line, const struct sk_event *event, uint64_t track,
@@ -239,7 +218,7 @@ static void write_work(struct timeline *line, const struct sk_event *event, uint
 	if (event->shift)
 		sk_perfetto_note(out, "stands_for_launches", UINT64_C(1) << event->shift);
 	sk_perfetto_event_end(out);
-	write_slice_end(line, event->end_ns > start ? event->end_ns : start, track);
+	sk_timeline_slice_end(line, event->end_ns > start ? event->end_ns : start, track);
 }
 
 static void write_queues(struct timeline *line)
@@ -304,7 +283,7 @@ static uint64_t state_name(struct timeline *line, const struct sk_thread_span *s
 		return ID_STATE + span->state - 1u;
 	if (!known[span->detail]) {
 		snprintf(text, sizeof(text), "blocked in system call %u", span->detail);
-		intern(line, ID_SYSCALL + span->detail, text);
+		sk_timeline_intern(line, ID_SYSCALL + span->detail, text);
 		known[span->detail] = 1;
 	}
 	return ID_SYSCALL + span->detail;
@@ -332,7 +311,7 @@ static void write_states(struct timeline *line)
 
 		sk_perfetto_event(&line->out, SK_PERFETTO_BEGIN, span->from_ns, track, id);
 		sk_perfetto_event_end(&line->out);
-		write_slice_end(line, span->to_ns, track);
+		sk_timeline_slice_end(line, span->to_ns, track);
 	}
 }
 
@@ -362,6 +341,30 @@ static void keep_part(struct timeline *line, struct sk_timeline_part part)
 	}
 	line->event_count = events;
 	line->span_count = spans;
+	line->part = part;
+}
+
+/* Device work first, host events behind it. */
+static void part_host(struct timeline *line)
+{
+	size_t work = 0;
+
+	for (size_t i = 0; i < line->event_count; i++) {
+		struct sk_event *event = &line->events[i];
+
+		/* A row that another name has by now. */
+		if (event->turn != line->job->fold.state->turns[event->name % SK_FOLD_NAMES])
+			event->name = 0;
+		if (event->kind >= SK_KIND_DEVICE_END)
+			continue;
+		struct sk_event swap = line->events[work];
+
+		line->events[work++] = *event;
+		*event = swap;
+	}
+	line->host = line->events + work;
+	line->host_count = line->event_count - work;
+	line->event_count = work;
 }
 
 static int load_file(struct timeline *line, int fd)
@@ -425,6 +428,9 @@ static int write_all(struct timeline *line, const char *title, uint64_t now_ns,
 	write_calls(line);
 	write_states(line);
 	write_queues(line);
+	sk_timeline_host(line);
+	sk_timeline_covers(line);
+	sk_timeline_counters(line);
 	return sk_perfetto_finish(&line->out);
 }
 
@@ -441,10 +447,12 @@ int sk_timeline_write(struct sk_job *job, int fd, const char *title, struct sk_t
 
 	if (!error)
 		keep_part(line, part);
+	part_host(line);
 	if (!error)
 		error = write_all(line, title, now_ns, realtime_ns);
-	*ret = (struct sk_timeline_stats){
-		.records = line->event_count, .spans = line->span_count, .bytes = line->out.bytes};
+	*ret = (struct sk_timeline_stats){.records = line->event_count + line->host_count,
+					  .spans = line->span_count,
+					  .bytes = line->out.bytes};
 	free(line->events);
 	free(line->spans);
 	free(line);

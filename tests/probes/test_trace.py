@@ -229,6 +229,118 @@ def test_more_names_than_rows_share_one(trace: JobTrace, folder: Path) -> None:
     assert sum(rows.values()) == 400
 
 
+def test_the_names_with_the_most_device_time_have_rows(trace: JobTrace, folder: Path) -> None:
+    """Names come and go, each process with others; the few that take the time are always told."""
+    start, chance = now(), random.Random(9)
+    truth: dict[str, int] = {}
+    at = start
+    for number in range(12):
+        names = [f"kernel_{number}_{i}" for i in range(120)] + [f"hot_{i}" for i in range(5)]
+        chance.shuffle(names)
+        segment = SegmentFile(folder, number=number, names=tuple(names), ring_records=4096)
+        for _ in range(4):
+            batch = []
+            for i in range(250):
+                row = chance.randrange(len(names)) if i % 2 else names.index(f"hot_{i % 5}")
+                length = 5000 if names[row].startswith("hot") else chance.randrange(1, 400)
+                batch.append(record(at, at + length, name=row + 1))
+                truth[names[row]] = truth.get(names[row], 0) + length
+                at += length
+            segment.publish(*batch)
+            if number % 3:
+                trace.drain()
+    summary = trace.finish()
+    check_records(trace)
+    rows = {row.name: row for row in summary.kernels}
+    whole = sum(truth.values())
+    assert len(truth) > 1000
+    assert len(rows) <= 256
+    assert summary.loss["job_names_refused"] > 0
+    assert sum(row.count for row in summary.kernels) == 12 * 1000
+    must = [name for name, ns in truth.items() if ns > whole / 255]
+    assert len(must) >= 5
+    for name in must:
+        assert name in rows
+        assert abs(rows[name].total_ns - truth[name]) <= rows[name].error_ns + 0.01 * truth[name]
+    assert {row.name for row in summary.kernels[:5]} == {f"hot_{i}" for i in range(5)}
+    for name in set(rows) - {"(other)"}:
+        assert rows[name].total_ns <= truth[name] * 1.001 + rows[name].error_ns
+
+
+def test_records_of_a_name_that_lost_its_row_do_not_take_anothers(
+    trace: JobTrace, folder: Path
+) -> None:
+    start = now()
+    first = SegmentFile(folder, pid=NOBODY, names=tuple(f"a_{i}" for i in range(255)))
+    first.publish(*(record(start + i, start + i + 1, name=i + 1) for i in range(255)))
+    trace.drain()
+    before = trace.names()
+    second = SegmentFile(folder, pid=NOBODY + 1, names=("b",))
+    second.publish(record(start + 1000, start + 9000))
+    trace.drain()
+    after = trace.names()
+    (row,) = [i for i in range(256) if before[i] != after[i]]
+    assert after[row] == "b"
+    first_number, total, packed = trace.events(0, 1000)
+    assert (first_number, total) == (0, 256)
+    size, name_at = AT["event"], AT["event_name"]
+    rows = [struct.unpack_from("<H", packed, i * size + name_at)[0] for i in range(total)]
+    assert rows.count(0) == 2
+    assert row not in rows
+
+
+def test_processes_have_rows_of_their_own(trace: JobTrace, folder: Path) -> None:
+    start = now()
+    for i in range(3):
+        segment = SegmentFile(folder, pid=NOBODY + i)
+        segment.publish(
+            *(record(start + 100 * j, start + 100 * j + 10 * (i + 1)) for j in range(i + 1)),
+            record(start + 5000, start + 5001, kind=1),
+        )
+        trace.drain()
+    found = {row.pid: row for row in trace.finish().processes}
+    for i in range(3):
+        row = found[NOBODY + i]
+        assert (row.launches, row.copies, row.copy_ns) == (i + 1, 1, 1)
+        assert row.kernel_ns == 10 * (i + 1) ** 2
+        assert (row.name, row.estimate, row.unseen) == ("worker?", False, 0)
+
+
+def test_processes_beyond_the_table_share_a_row(trace: JobTrace, folder: Path) -> None:
+    start = now()
+    for i in range(260):
+        segment = SegmentFile(folder, pid=NOBODY + i, ring_records=8)
+        segment.publish(record(start + 10 * i, start + 10 * i + 5))
+        trace.drain()
+    rows = trace.finish().processes
+    assert len(rows) == 256
+    assert (rows[-1].name, rows[-1].launches, rows[-1].kernel_ns) == ("(other)", 5, 25)
+
+
+def test_histograms_of_jobs_are_merged(tmp_path: Path) -> None:
+    """What two jobs ran, as one: count, sum and every bucket are those of both."""
+    found = []
+    for job in range(2):
+        folder, store = tmp_path / f"segments{job}", tmp_path / f"store{job}"
+        folder.mkdir()
+        store.mkdir()
+        with JobTrace.open(folder, store, "full") as trace:
+            start = now()
+            SegmentFile(folder).publish(
+                *(record(start + i, start + i + 20 * (i + 1) * (job + 1)) for i in range(50))
+            )
+            trace.drain()
+            histogram = trace.histogram("saxpy")
+            assert histogram is not None
+            found.append(histogram)
+    merged = trace_module.merged(found)
+    assert merged.totals()[:2] == tuple(sum(each.totals()[i] for each in found) for i in range(2))
+    for bucket, count in merged.buckets().items():
+        assert count == sum(each.buckets().get(bucket, 0) for each in found)
+    assert found[0].totals()[0] == 50, "those that were merged stay as they were"
+    assert trace_module.merged([]).totals()[0] == 0
+
+
 def test_the_timeline_keeps_the_newest(trace: JobTrace, folder: Path) -> None:
     segment, start = SegmentFile(folder, ring_records=1 << 17), now()
     total = AT["timeline_max"] + 1000
@@ -272,6 +384,25 @@ def test_aggregates_divide_gaps_where_no_span_is_known(trace: JobTrace, folder: 
     assert (device.causes.host_on_cpu_ns, device.causes.host_runnable_ns) == (300, 100)
     assert device.causes.host_blocked_ns == 200
     assert device.causes.not_observed_ns == 0
+
+
+def test_time_in_page_faults_is_paging(trace: JobTrace, folder: Path) -> None:
+    start = now()
+    trace.set_window(start)
+    SegmentFile(folder).publish(record(start + 1000, start + 1500))
+    trace.add_spans(
+        SPAN.pack(start, start + 600, 77, 1, 0xFFFF)
+        + SPAN.pack(start + 600, start + 800, 77, 3, 0xFFFF)
+        + SPAN.pack(start + 800, start + 2000, 77, 1, 0xFFFF)
+    )
+    trace.set_host_faults({77: 100, 12: 5000})
+    trace.drain()
+    trace.set_host_faults({77: 450})
+    causes = trace.finish(start + 2000).devices[0].causes
+    assert (causes.host_on_cpu_ns, causes.host_paging_ns) == (600 + 200 + 500 - 450, 450)
+    trace.set_host_faults({77: 10**9})
+    causes = trace.summary().devices[0].causes
+    assert (causes.host_on_cpu_ns, causes.host_paging_ns) == (0, 1300)
 
 
 def times(on_cpu: int, runnable: int, blocked: int, io: int) -> Times:

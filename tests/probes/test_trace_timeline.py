@@ -12,8 +12,15 @@ from typing import Any
 import pytest
 
 from stoker.native import errors
-from stoker.probes.trace import JobTrace
-from tests.probes.segment_file import RECORD, SegmentFile, record
+from stoker.probes.trace import JobTrace, Window
+from tests.probes.segment_file import (
+    NO_DEVICE,
+    RECORD,
+    SYNC,
+    USER_EVENT,
+    SegmentFile,
+    record,
+)
 
 protos = pytest.importorskip(
     "perfetto.protos.perfetto.trace.perfetto_trace_pb2", reason="perfetto is not installed"
@@ -153,6 +160,106 @@ def test_thread_states(opened: tuple[JobTrace, Path], tmp_path: Path) -> None:
         ("I/O or paging", 40, 45),
         ("blocked", 45, 50),
     ]
+
+
+def test_one_call_may_launch_many(opened: tuple[JobTrace, Path], tmp_path: Path) -> None:
+    """A graph whose kernels have records of their own: one call, a flow to each of them."""
+    trace, folder = opened
+    kernels = []
+    for i in range(3):
+        each = record(BASE + 100 + 50 * i, BASE + 140 + 50 * i)
+        each[0], each[5] = BASE + 95, 77
+        kernels.append(each)
+    SegmentFile(folder).publish(*kernels, record(BASE + 400, BASE + 410))
+    trace.drain()
+    found = parsed(trace, tmp_path)
+    calls = list(found.slices(found.track("thread 77")))
+    assert [start - BASE for _, start, _, _ in calls] == [93, 393]
+    work = list(found.slices(found.track("queue 3")))
+    assert list(calls[0][3].flow_ids) == [
+        flow for *_, event in work[:3] for flow in event.terminating_flow_ids
+    ]
+    assert len(set(calls[0][3].flow_ids)) == 3
+
+
+def test_waits_of_the_host(opened: tuple[JobTrace, Path], tmp_path: Path) -> None:
+    trace, folder = opened
+    segment = SegmentFile(folder)
+    segment.publish(record(BASE + 100, BASE + 200))
+    for i, (start, stop, kind) in enumerate(((120, 205, SYNC), (130, 150, USER_EVENT))):
+        event = record(BASE + start, BASE + stop, kind=kind)
+        event[11] = NO_DEVICE
+        segment.write(1 + i, event)
+    segment.set_head(3)
+    trace.drain()
+    found = parsed(trace, tmp_path)
+    tracks = [uuid for uuid, track in found.tracks.items() if track.name == "thread 77 waits"]
+    waits = [(name, start - BASE, stop - BASE)
+             for uuid in tracks for name, start, stop, _ in found.slices(uuid)]  # fmt: skip
+    assert waits == [("wait for the device", 120, 205), ("user event", 130, 150)]
+    assert len(list(found.slices(found.track("queue 3")))) == 1
+    assert len(list(found.slices(found.track("thread 77")))) == 1
+
+
+def test_what_was_seen_and_every_switch(opened: tuple[JobTrace, Path], tmp_path: Path) -> None:
+    trace, folder = opened
+    segment = SegmentFile(folder)
+    segment.put(24, struct.pack("<Q", BASE))
+    segment.publish(record(BASE + 100, BASE + 200))
+    for start, stop, phase, period in ((0, 100, 1, 0), (100, 300, 1, 1000), (300, 700, 2, 1000),
+                                       (700, 1000, 3, 1000), (1000, 1500, 3, 0)):  # fmt: skip
+        segment.close_window(BASE + start, BASE + stop, phase, period)
+    segment.open_window(BASE + 1500, 2, 1)
+    trace.drain()
+    found = parsed(trace, tmp_path)
+    seen = [(name, start - BASE, stop - BASE) for name, start, stop, _ in found.slices(
+        found.track(f"process {segment.pid} seen"))]  # fmt: skip
+    assert seen == [
+        ("timed", 0, 300),
+        ("counted", 300, 700),
+        ("blind", 700, 1000),
+        ("dormant", 1000, 1500),
+    ]
+    switches = found.events[found.track(f"process {segment.pid} switches")]
+    assert [
+        (found.names[each.track_event.name_iid], each.timestamp - BASE) for each in switches
+    ] == [("counted", 300), ("blind", 700), ("dormant", 1000)]
+    assert all(each.track_event.type == each.track_event.TYPE_INSTANT for each in switches)
+
+
+def test_readings_of_devices(opened: tuple[JobTrace, Path], tmp_path: Path) -> None:
+    trace, folder = opened
+    SegmentFile(folder).publish(record(BASE + 100, BASE + 200))
+    for i in range(3):
+        trace.add_counter("GPU-1", "power", BASE + 100 * i, 70.5 + i, "W")
+    trace.add_counter("GPU-1", "clock", BASE + 50, 1980, "MHz")
+    trace.drain()
+    found = parsed(trace, tmp_path)
+    power = found.track("GPU-1 power")
+    assert found.tracks[power].counter.unit_name == "W"
+    assert [(each.timestamp - BASE, each.track_event.double_counter_value)
+            for each in found.events[power]] == [(0, 70.5), (100, 71.5), (200, 72.5)]  # fmt: skip
+    assert all(each.track_event.type == 4 for each in found.events[power])
+    assert len(found.events[found.track("GPU-1 clock")]) == 1
+    part = Window(BASE + 100, BASE + 200)
+    trace.write_timeline(tmp_path / "part", part=part)
+    assert len(Parsed(tmp_path / "part").events[power]) == 1
+
+
+def test_readings_beyond_what_is_kept_are_counted(
+    opened: tuple[JobTrace, Path], tmp_path: Path
+) -> None:
+    trace, folder = opened
+    SegmentFile(folder).publish(record(BASE + 100, BASE + 200))
+    for i in range((1 << 14) + 5):
+        trace.add_counter("GPU-1", "power", BASE + i, i, "W")
+    for i in range(70):
+        trace.add_counter("GPU-1", f"figure {i}", BASE, i, "W")
+    trace.drain()
+    assert trace.summary().loss["timeline_counters_dropped"] == 5 + 63 + 7
+    found = parsed(trace, tmp_path)
+    kept = found.events[found.track("GPU-1 power")]
+    assert kept[-1].track_event.double_counter_value == (1 << 14) + 4
 
 
 def test_losses_are_a_note(opened: tuple[JobTrace, Path], tmp_path: Path) -> None:

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file
+ * What the files that sweep time share among themselves; everybody else uses causes.h.
+ */
+#ifndef SK_TRACE_CAUSES_PARTS_H
+#define SK_TRACE_CAUSES_PARTS_H
+
+#include "trace/causes.h"
+
+static inline uint64_t later(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static inline uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static inline uint64_t overlap(uint64_t from, uint64_t to, uint64_t a, uint64_t b)
+{
+	from = later(from, a);
+	to = earlier(to, b);
+	return to > from ? to - from : 0;
+}
+
+/** Row of a thread, or SK_NO_THREAD. */
+unsigned sk_causes_find(const struct sk_causes *causes, uint32_t tid);
+
+/** The same, made when new; SK_NO_THREAD, counted, where there is no room. */
+unsigned sk_causes_meet(struct sk_causes *causes, uint32_t tid);
+
+#endif

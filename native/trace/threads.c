@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The threads of a job, and what is heard of them, early or late; rules in causes.h. */
+#include "trace/causes_parts.h"
+
+#include <string.h>
+
+/* A row for one more thread: a new one, or that of the thread longest silent and no caller. */
+static unsigned vacate(struct sk_causes *causes)
+{
+	unsigned victim = SK_NO_THREAD;
+
+	if (causes->threads < SK_CAUSES_THREADS)
+		return causes->threads++;
+	for (unsigned t = 0; t < SK_CAUSES_THREADS; t++)
+		if (!causes->thread[t].launched &&
+		    (victim == SK_NO_THREAD ||
+		     causes->thread[t].added_ns < causes->thread[victim].added_ns))
+			victim = t;
+	for (unsigned d = 0; victim != SK_NO_THREAD && d < SK_CAUSES_ROWS; d++) {
+		memset(causes->device[d].gap[victim], 0, sizeof(causes->device[d].gap[victim]));
+		causes->device[d].open[victim] = 0;
+		causes->device[d].cpu[victim] = 0;
+	}
+	return victim;
+}
+
+unsigned sk_causes_find(const struct sk_causes *causes, uint32_t tid)
+{
+	for (unsigned t = 0; t < causes->threads; t++)
+		if (causes->thread[t].tid == tid)
+			return t;
+	return SK_NO_THREAD;
+}
+
+unsigned sk_causes_meet(struct sk_causes *causes, uint32_t tid)
+{
+	unsigned t = sk_causes_find(causes, tid);
+
+	if (t != SK_NO_THREAD)
+		return t;
+	t = vacate(causes);
+	if (t == SK_NO_THREAD)
+		causes->threads_untracked++;
+	else
+		causes->thread[t] = (struct sk_causes_thread){.tid = tid};
+	return t;
+}
+
+/* The thread did `part` in [from, to), which the sweep has passed as open. In the gap that is
+ * still open this is placed exactly. */
+static void place_late(struct sk_causes *causes, unsigned t, uint64_t from, uint64_t to, int part)
+{
+	for (unsigned d = 0; d < SK_CAUSES_ROWS; d++) {
+		struct sk_causes_device *device = &causes->device[d];
+
+		if (!causes->device_known[d] || !device->idle)
+			continue;
+		uint64_t ns = overlap(from, to, device->gap_ns, causes->frontier_ns), held = 0;
+
+		if (part == SK_CAUSE_BLOCKED - SK_CAUSE_ON_CPU && !device->used)
+			held = overlap(from, earlier(to, causes->called_ns), device->gap_ns,
+				       causes->frontier_ns);
+		device->gap[t][SK_PART_OPEN] -= earlier(ns, device->gap[t][SK_PART_OPEN]);
+		device->gap[t][SK_PART_HELD] += held;
+		device->gap[t][part] += ns - held;
+	}
+}
+
+/* What closed gaps hold as open was all `state`, or, when it was not all one state, stays lost. */
+static void place_closed(struct sk_causes *causes, unsigned t, bool whole, int state)
+{
+	for (unsigned d = 0; d < SK_CAUSES_DEVICES; d++) {
+		struct sk_causes_device *device = &causes->device[d];
+		uint64_t ns = device->open[t];
+
+		device->open[t] = 0;
+		if (!ns || !whole)
+			continue;
+		device->ns[SK_CAUSE_NOT_OBSERVED] -= ns;
+		device->ns[SK_CAUSE_ON_CPU + state] += ns;
+		device->cpu[t] += state ? 0 : ns;
+	}
+}
+
+/* A thread is first heard of: from here on, and not before, its time is open. */
+static void become_known(struct sk_causes *causes, unsigned t, uint64_t from)
+{
+	struct sk_causes_thread *thread = &causes->thread[t];
+
+	thread->heard = 1;
+	thread->first_ns = thread->known_ns = from;
+	for (unsigned d = 0; d < SK_CAUSES_ROWS; d++) {
+		struct sk_causes_device *device = &causes->device[d];
+
+		if (causes->device_known[d] && device->idle)
+			device->gap[t][SK_PART_OPEN] += overlap(
+				from, causes->frontier_ns, device->gap_ns, causes->frontier_ns);
+	}
+}
+
+/* The part of a span that lies before the frontier. */
+static void add_late(struct sk_causes *causes, unsigned t, const struct sk_thread_span *span)
+{
+	struct sk_causes_thread *thread = &causes->thread[t];
+	uint64_t frontier = causes->frontier_ns, to = earlier(span->to_ns, frontier);
+	bool joins = span->from_ns == thread->known_ns;
+
+	if (!joins)
+		place_late(causes, t, thread->known_ns, earlier(span->from_ns, frontier),
+			   SK_PART_LOST);
+	if (span->from_ns < to)
+		place_late(causes, t, span->from_ns, to, span->state - 1);
+	place_closed(causes, t, joins && to == frontier, span->state - 1);
+	causes->broken_spans += !joins;
+	thread->known_ns = to;
+}
+
+bool sk_causes_add_span(struct sk_causes *causes, struct sk_thread_span *span,
+			struct sk_thread_span *ret)
+{
+	if (span->state < 1 || span->state > 4 || span->to_ns <= span->from_ns)
+		return false;
+	unsigned t = sk_causes_meet(causes, span->tid);
+
+	if (t == SK_NO_THREAD)
+		return false;
+	struct sk_causes_thread *thread = &causes->thread[t];
+
+	span->from_ns = later(later(span->from_ns, thread->added_ns), causes->origin_ns);
+	if (span->to_ns <= span->from_ns)
+		return false;
+	causes->spans_seen = 1;
+	if (!thread->heard)
+		become_known(causes, t, span->from_ns);
+	if (thread->known_ns < causes->frontier_ns)
+		add_late(causes, t, span);
+	thread->added_ns = span->to_ns;
+	*ret = *span;
+	ret->from_ns = earlier(later(span->from_ns, causes->frontier_ns), span->to_ns);
+	return true;
+}
+
+bool sk_causes_joins(const struct sk_causes *causes, const struct sk_thread_span *open)
+{
+	unsigned t = sk_causes_find(causes, open->tid);
+
+	return t == SK_NO_THREAD || !causes->thread[t].heard ||
+	       causes->thread[t].added_ns == open->from_ns ||
+	       causes->thread[t].open_ns == open->from_ns;
+}
+
+void sk_causes_goes_on(struct sk_causes *causes, const struct sk_thread_span *open)
+{
+	unsigned t = sk_causes_find(causes, open->tid);
+
+	if (t != SK_NO_THREAD)
+		causes->thread[t].open_ns = open->from_ns;
+}
+
+void sk_causes_faulted(struct sk_causes *causes, uint32_t tid, uint64_t ns)
+{
+	unsigned t = sk_causes_find(causes, tid);
+
+	if (t != SK_NO_THREAD)
+		causes->thread[t].fault_ns = later(ns, causes->thread[t].fault_ns);
+}
