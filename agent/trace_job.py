@@ -13,6 +13,7 @@ import shutil
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
@@ -161,7 +162,7 @@ class TracedJob:
         stats = self._trace.drain()
         if read and stats.threads:
             self._read_host()
-        self.window.drained(time.monotonic_ns(), stats.records, self._write_part)
+        self.window.drained(time.monotonic_ns(), self._write_part)
         return stats.fill
 
     def tracing(self, ask: TracingAsk) -> TracingView:
@@ -170,10 +171,10 @@ class TracedJob:
         self.follow()
         return view
 
-    def _write_part(self, path: Path, part: Window) -> TimelineCounts:
+    def _write_part(self, path: Path, part: Window, events: BinaryIO) -> TimelineCounts:
         assert self._trace is not None
         title = f"window of job {self.begun.job} {self.begun.name}".strip()
-        return self._trace.write_timeline(path, title=title, part=part)
+        return self._trace.write_timeline(path, title=title, part=part, events=events)
 
     def summary(self) -> TraceSummary | None:
         """What is known now; None while nothing is folded."""

@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
+from stoker.agent.capture import Capture
 from stoker.agent.publishing import Allowance, Place, Publication, Send
 from stoker.agent.starts import Begun
 from stoker.agent.steering import Steering
@@ -26,10 +28,9 @@ from stoker.probes.trace import JobTrace, TimelineCounts, Window
 MODE_FILE = "mode"
 WINDOW_FILE = "window.json"
 WINDOW_TIMELINE_FILE = "window.perfetto"
-KEPT = 1 << 16
-"""Records that a fold keeps for its timeline."""
+CAPTURE_FILE = "window.records"
 
-Write = Callable[[Path, Window], TimelineCounts]
+Write = Callable[[Path, Window, BinaryIO], TimelineCounts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +51,12 @@ class TraceWindow:
         self._trace: JobTrace | None = None
         self._tracers: Tracers | None = None
         self._publication: Publication | None = None
-        self._folded = 0
-        """Records folded since the window was opened."""
+        self._capture: Capture | None = None
 
     def attach(self, trace: JobTrace) -> None:
         """There is a fold now, so there are tracers."""
         self._trace, self._tracers = trace, Tracers(trace)
+        (self._store / CAPTURE_FILE).unlink(missing_ok=True)  # of a window the last agent died in
 
     def take(self, ask: TracingAsk, now_ns: int) -> TracingView:
         """Do as a user asks and say how it is now."""
@@ -73,9 +74,9 @@ class TraceWindow:
     def _begin(self) -> None:
         window = self.steering.window
         assert window is not None and self._trace is not None
-        self._folded = 0
         for name in (WINDOW_FILE, WINDOW_TIMELINE_FILE):
             (self._store / name).unlink(missing_ok=True)
+        self._capture = Capture(self._store / CAPTURE_FILE, self._trace)
         if window.records:
             way, key = self._way, self._begun.key
             place = Place(way.node, *key, window.number, window.by)
@@ -86,12 +87,13 @@ class TraceWindow:
         if self._tracers is not None:
             self._tracers.tell(self.steering.wanted, self.steering.budget_ppm)
 
-    def drained(self, now_ns: int, records: int, write: Write) -> None:
-        """After a drain of so many records: publish, and end the window when its time is over."""
+    def drained(self, now_ns: int, write: Write) -> None:
+        """After a drain: keep and publish what is new, end the window when its time is over."""
         steering = self.steering
         if self._tracers is None or not steering.active:
             return
-        self._folded += records
+        if self._capture is not None:
+            self._capture.drained()
         if self._publication is not None:
             self._publish(lambda publication: publication.drained(now_ns))
         if steering.step(now_ns, self._tracers.settled(steering.wanted)):
@@ -108,6 +110,9 @@ class TraceWindow:
         if self.steering.active:
             self.steering.end(0)
             self.steering.failed(why)
+        if self._capture is not None:
+            self._capture.close()
+            self._capture = None
 
     def _finish(self, now_ns: int, write: Write) -> None:
         window = self.steering.window
@@ -116,12 +121,17 @@ class TraceWindow:
             self._publish(lambda publication: publication.end(now_ns))
             self._publication = None
         part = Window(window.from_ns, max(window.to_ns, window.from_ns))
+        capture, self._capture = self._capture, None
+        assert capture is not None
         try:
-            counts = write(self._store / WINDOW_TIMELINE_FILE, part)
+            capture.drained()
+            counts = write(self._store / WINDOW_TIMELINE_FILE, part, capture.file)
         except StokerError as error:
             self.steering.failed(error.message)
         else:
-            self.steering.written(counts.records, max(0, self._folded - KEPT))
+            self.steering.written(counts.records, capture.lost)
+        finally:
+            capture.close()
         self._store_view()
 
     def _publish(self, act: Callable[[Publication], None]) -> None:

@@ -83,7 +83,7 @@ class WindowView(Part, frozen=True):
     records: int | None = None
     """Records in its timeline; null before it is ready."""
     records_lost: int = 0
-    """Of the window, no longer kept when its timeline was written: the newest 65,536 are."""
+    """Of the window and not in its timeline: the newest 262,144 are."""
     published: int = 0
     publish_dropped: int = 0
     """Records that were to be published and were not, for the limit of their rate."""
