@@ -5,7 +5,9 @@ Relied on by stoker.probes.host alone. The module is absent where clang, bpftool
 missing at build time. Times are CLOCK_MONOTONIC ns.
 """
 
-_Times = tuple[int, int, int, int, int, int, int, tuple[int, ...], int, int, int, int, int, int]
+_Times = tuple[
+    int, int, int, int, int, int, int, tuple[int, ...], int, int, int, int, int, int, int, int
+]
 _Thread = tuple[tuple[int, int, int, int, int], _Times]
 _Job = tuple[int, _Times, list[_Thread], int, int]
 _Event = tuple[int, int, int, int, int, int, int, str, int | None, int | None, bool, bool]
@@ -36,7 +38,7 @@ class Host:
     def states(self) -> list[tuple[str, int, str]]:
         """The same now: asking changes it."""
     def ask(self, job: int, what: int) -> int:
-        """1 calls, 2 stacks, 0 nothing more; 0 or a negative errno."""
+        """1 calls, 2 stacks, 4 faults, 0 nothing more; 0 or a negative errno."""
     def critical(self) -> list[_Notice]:
         """(kind, ns, job, pid, tid, code, from pid, flags, major, minor, name, text)."""
     def opens(self) -> list[_Notice]: ...

@@ -14,9 +14,10 @@ State = Literal["attached", "refused", "unknown", "off"]
 """attached: it measures; refused: the kernel said no; unknown: the kernel could not be asked; off:
 it would cost too much until somebody asks for it."""
 
-Payer = Literal["job", "rare", "call", "wait"]
+Payer = Literal["job", "rare", "call", "fault", "wait"]
 """Who pays for a probe. job: jobs alone, others leave after a few plain loads; rare: the machine,
-but seldom; call: every system call of the machine; wait: every wait of the jobs that ask."""
+but seldom; call: every system call of the machine; fault: every page fault of it; wait: every wait
+of the jobs that ask."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +78,14 @@ HOST_PROBES: tuple[Probe, ...] = (
     Probe(
         "host.memory.user_fault",
         "page faults of a job's own code",
-        "tracepoint page_fault_user (x86-64), BTF",
+        "tracepoint page_fault_user (x86-64), BTF; a job that asks",
+        "fault",
     ),
     Probe(
         "host.memory.kernel_fault",
         "page faults of the kernel on a job's behalf",
-        "tracepoint page_fault_kernel (x86-64), BTF",
+        "tracepoint page_fault_kernel (x86-64), BTF; a job that asks",
+        "fault",
     ),
     Probe(
         "host.memory.reclaim",

@@ -20,7 +20,16 @@ from stoker.probes.catalogue import ProbeState, State, all_states
 from stoker.probes.cgroups import cgroup_id, cgroup_level
 from stoker.probes.host_records import EventKind, HostTimes, ProcessEvent, ThreadTimes, Times
 from stoker.probes.notices import Notice, notice_of
-from stoker.probes.pressure import JobPressure, NodeSignals, Tally, job_pressure, node_signals
+from stoker.probes.pressure import (
+    ASK_CALLS,
+    ASK_FAULTS,
+    ASK_STACKS,
+    JobPressure,
+    NodeSignals,
+    Tally,
+    job_pressure,
+    node_signals,
+)
 from stoker.probes.stacks import StackWait, Symbols
 
 if TYPE_CHECKING:
@@ -43,9 +52,6 @@ NO_CGROUP = 2**64 - 1
 """An id that no cgroup has: the kernel counts them from 1."""
 
 PAGE = mmap.PAGESIZE
-
-ASK_CALLS, ASK_STACKS = 1, 2
-"""As in probes/bpf/asked.h."""
 
 _STATES: tuple[State, ...] = ("attached", "refused", "unknown", "off")
 _KINDS: tuple[EventKind, ...] = ("exec", "fork", "thread", "exit", "thread_exit")
@@ -98,6 +104,7 @@ class HostProbes:
     def __init__(self, kernel: _bpf.Host | None, states: list[ProbeState]) -> None:
         self._kernel = kernel
         self.states = states
+        self._asked: dict[int, int] = {}
         self.attached_ns = time.monotonic_ns()
         """CLOCK_MONOTONIC ns from when on threads are seen; before it nothing is known."""
 
@@ -172,6 +179,7 @@ class HostProbes:
         """Forget a job and its threads; for after its end, since living threads start anew."""
         if self._kernel is not None:
             self._kernel.unfollow(job)
+            self._asked.pop(job, None)
             self.states = _states_of(self._kernel.states())
 
     def read(self, job: int) -> HostTimes:
@@ -195,29 +203,35 @@ class HostProbes:
             return []
         return [ProcessEvent(_KINDS[event[0]], *event[1:]) for event in self._kernel.events()]
 
-    def ask(self, job: int, *, calls: bool = False, stacks: bool = False) -> None:
-        """What is to be seen of a job at a cost: its device calls, the stacks of its long waits.
+    def ask(
+        self, job: int, *, calls: bool = False, stacks: bool = False, faults: bool = False
+    ) -> None:
+        """What is to be seen of a job at a cost: device calls, stacks of waits, faults by mode.
 
-        Attached for the first job that asks, detached after the last; both False ends it and
+        Attached for the first job that asks, detached after the last; nothing asked ends it and
         forgets the job's stacks, `unfollow` ends it too. `states` says what became of it. Raises
         Refused when too many jobs ask or the kernel says no.
         """
         if self._kernel is None:
             return
-        error = self._kernel.ask(job, calls * ASK_CALLS + stacks * ASK_STACKS)
+        what = calls * ASK_CALLS + stacks * ASK_STACKS + faults * ASK_FAULTS
+        error = self._kernel.ask(job, what)
+        if not error:
+            self._note(job, what)
         self.states = _states_of(self._kernel.states())
         if error:
             raise from_errno(error, f"watch the job of cgroup {job} more closely")
 
     def pressure(self, job: int) -> JobPressure:
         """What held one job's threads up besides other threads; what was not seen is None."""
-        return job_pressure(job, self.read(job), self._tallies(), self.states)
+        asked = self._asked.get(job, 0)
+        return job_pressure(job, self.read(job), self._tallies(), self.states, asked)
 
     def pressures(self) -> dict[int, JobPressure]:
         """The same of every job that is known, in one pass over the kernel's tables."""
         tallies = self._tallies()
         return {
-            job: job_pressure(job, times, tallies, self.states)
+            job: job_pressure(job, times, tallies, self.states, self._asked.get(job, 0))
             for job, times in self.read_all().items()
         }
 
@@ -296,6 +310,11 @@ class HostProbes:
             )
             for id, totals, threads, ended, unsettled in jobs
         }
+
+    def _note(self, job: int, what: int) -> None:
+        """What a job asks for; what it ever asked for is there to be read until it is forgotten."""
+        if what:
+            self._asked[job] = self._asked.get(job, 0) | what
 
     def _tallies(self) -> list[Tally]:
         if self._kernel is None:

@@ -43,13 +43,16 @@ class Times:
     well where its probe is not attached: `JobPressure` tells the two apart."""
     memory_ns: int = 0
     """Of the blocked times: for want of memory, as PSI counts it (reclaim, refaults, limits)."""
+    minor_faults: int = 0
+    major_faults: int = 0
+    """Page faults up to the thread's last switch; major ones had to wait for a disk."""
     irq_ns: int = 0
     """Of `on_cpu_ns`: taken by interrupt handlers."""
     softirq_ns: int = 0
     """Of `on_cpu_ns`: taken by softirqs."""
     user_faults: int = 0
     kernel_faults: int = 0
-    """Page faults by the mode they came from: code of the program, or the kernel on its behalf."""
+    """Page faults as they come, by mode: code of the program, or the kernel on its behalf."""
 
     @property
     def total_ns(self) -> int:

@@ -72,9 +72,12 @@ class JobPressure:
 
     job: int
     t_ns: int
+    minor_faults: int | None = None
+    major_faults: int | None = None
+    """Page faults up to each thread's last switch; major ones had to wait for a disk."""
     user_faults: int | None = None
     kernel_faults: int | None = None
-    """Page faults by the mode they came from."""
+    """Page faults by the mode they come from, while the job asks for faults."""
     fault_ns: int | None = None
     """Threads' blocked time inside page faults of user code: paging in from disk or swap."""
     memory_ns: int | None = None
@@ -117,7 +120,14 @@ class NodeSignals:
     absent: dict[str, str] = field(default_factory=dict)
 
 
+ASK_CALLS, ASK_STACKS, ASK_FAULTS = 1, 2, 4
+"""What a job may ask for, as in probes/bpf/asked.h."""
+
+NOT_ASKED = "this job did not ask for it"
+
 _OF_THREADS = {
+    "minor_faults": "host.sched.switch",
+    "major_faults": "host.sched.switch",
     "user_faults": "host.memory.user_fault",
     "kernel_faults": "host.memory.kernel_fault",
     "fault_ns": "host.sched.syscall",
@@ -126,6 +136,11 @@ _OF_THREADS = {
     "softirq_ns": "host.irq.softirq",
 }
 """Figure of the threads' own times -> the probe that gives it."""
+
+_ASKED = {
+    ASK_CALLS: ("host.device.ioctl",),
+    ASK_FAULTS: ("host.memory.user_fault", "host.memory.kernel_fault"),
+}
 
 _OF_TALLIES = {
     "reclaim": ("host.memory.reclaim", RECLAIM),
@@ -145,10 +160,17 @@ _OF_NODE = {
 
 
 def job_pressure(
-    job: int, times: HostTimes, tallies: Iterable[Tally], states: Iterable[ProbeState]
+    job: int,
+    times: HostTimes,
+    tallies: Iterable[Tally],
+    states: Iterable[ProbeState],
+    asked: int = 0,
 ) -> JobPressure:
-    """The record of one job, out of its threads' times and all tallies."""
+    """The record of one job, out of its threads' times and all tallies; `asked`: bits of ASK_*."""
     why = {state.id: state.reason for state in states if state.state != "attached"}
+    for bit, ids in _ASKED.items():
+        for id in ids if not asked & bit else ():
+            why.setdefault(id, NOT_ASKED)
     mine = [tally for tally in tallies if tally.job == job]
     figures: dict[str, object] = {}
     absent: dict[str, str] = {}

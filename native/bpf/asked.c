@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is attached only while some job asks for it: device calls and stacks of long waits. The
+// What is attached only while some job asks for it: device calls, stacks of long waits, faults. The
 // object is loaded for the first that asks and unloaded after the last, with all it kept. See
 // host.h.
 #include <errno.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -13,6 +14,8 @@
 #include "kernel_btf.h"
 #include "reason.h"
 #include "table.h"
+
+#define ASK_BITS ((int)(sizeof(((struct sk_host *)0)->asking) / sizeof(uint32_t)))
 
 static void prepare(const struct sk_host *host, struct sk_asked_bpf *asked,
 		    const struct sk_btf_tracepoints *known)
@@ -28,6 +31,7 @@ static int share_tables(const struct sk_host *host, struct sk_asked_bpf *asked)
 {
 	int error = bpf_map__reuse_fd(asked->maps.tallies, host->tallies_fd);
 
+	error = error ? error : bpf_map__reuse_fd(asked->maps.threads, host->threads_fd);
 	return error ? error : bpf_map__reuse_fd(asked->maps.counters, host->counters_fd);
 }
 
@@ -83,12 +87,13 @@ static void switch_off(struct sk_host *host, enum sk_probe probe)
 
 void sk_asked_unload(struct sk_host *host)
 {
-	switch_off(host, SK_PROBE_IOCTL);
-	switch_off(host, SK_PROBE_STACK);
+	for (enum sk_probe i = 0; i < SK_PROBES; i++)
+		if (sk_row_of(i)->object == SK_OBJECT_ASKED)
+			switch_off(host, i);
 	sk_asked_bpf__destroy(host->asked);
 	host->asked = NULL;
 	host->asked_fd = host->stack_waits_fd = host->stacks_fd = -1;
-	host->asking_calls = host->asking_stacks = 0;
+	memset(host->asking, 0, sizeof(host->asking));
 }
 
 static uint32_t asked_of(const struct sk_host *host, uint64_t job)
@@ -107,17 +112,29 @@ static int write_down(struct sk_host *host, uint64_t job, uint32_t what)
 
 	if (what && error)
 		return errno == E2BIG ? -ENOSPC : -errno;
-	host->asking_calls += !!(what & SK_ASK_CALLS) - (uint32_t) !!(before & SK_ASK_CALLS);
-	host->asking_stacks += !!(what & SK_ASK_STACKS) - (uint32_t) !!(before & SK_ASK_STACKS);
+	for (int bit = 0; bit < ASK_BITS; bit++)
+		host->asking[bit] += (what >> bit & 1) - (before >> bit & 1);
 	return 0;
 }
 
-static void attach_as_asked(struct sk_host *host, enum sk_probe probe, uint32_t jobs)
+static bool anybody_asks(const struct sk_host *host, uint32_t what)
 {
-	if (jobs && host->states[probe].answer == SK_ANSWER_OFF)
-		sk_probe_attach(host, host->asked->obj, probe);
-	else if (!jobs)
-		switch_off(host, probe);
+	for (int bit = 0; bit < ASK_BITS; bit++)
+		if ((what >> bit & 1) && host->asking[bit])
+			return true;
+	return false;
+}
+
+static void attach_as_asked(struct sk_host *host)
+{
+	for (enum sk_probe i = 0; i < SK_PROBES; i++) {
+		if (sk_row_of(i)->object != SK_OBJECT_ASKED)
+			continue;
+		if (!anybody_asks(host, sk_row_of(i)->asked))
+			switch_off(host, i);
+		else if (host->states[i].answer == SK_ANSWER_OFF)
+			sk_probe_attach(host, host->asked->obj, i);
+	}
 }
 
 static void forget_waits(struct sk_host *host, uint64_t job)
@@ -141,11 +158,10 @@ int sk_host_ask(struct sk_host *host, uint64_t job, uint32_t what)
 	error = sk_asked_load(host);
 	error = error ? error : write_down(host, job, what);
 	if (!error) {
-		attach_as_asked(host, SK_PROBE_IOCTL, host->asking_calls);
-		attach_as_asked(host, SK_PROBE_STACK, host->asking_stacks);
+		attach_as_asked(host);
 		if (!(what & SK_ASK_STACKS))
 			forget_waits(host, job);
-		if (!host->asking_calls && !host->asking_stacks)
+		if (!anybody_asks(host, ~0u))
 			sk_asked_unload(host);
 	}
 	sk_reason_restore();

@@ -47,8 +47,9 @@ nb::tuple to_tuple(const sk_times &times)
 		delays.append(count);
 	return nb::make_tuple(times.ns[0], times.ns[1], times.ns[2], times.ns[3], times.switches,
 			      times.wakeups, times.longest_delay_ns, nb::tuple(delays),
-			      times.fault_ns, times.memory_ns, times.irq_ns, times.softirq_ns,
-			      times.user_faults, times.kernel_faults);
+			      times.fault_ns, times.memory_ns, times.minor_faults,
+			      times.major_faults, times.irq_ns, times.softirq_ns, times.user_faults,
+			      times.kernel_faults);
 }
 
 nb::tuple to_tuple(const sk_thread &thread)

@@ -4,10 +4,13 @@
 // probes/trapcost.py alone. Attaching and detaching wait for the kernel, so they release the
 // interpreter's lock; the caller keeps two threads from doing either at once.
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <map>
 #include <string>
+#include <system_error>
+#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -28,6 +31,8 @@ namespace
 
 // offset, semaphore, call, entry only
 using Site = std::tuple<uint64_t, uint64_t, uint32_t, bool>;
+
+constexpr size_t CLOSERS = 16;
 
 const char *const trap_names[SK_TRAPS] = {"nop5",   "push",    "nop1", "nop",
 					  "branch", "endbr64", "other"};
@@ -147,15 +152,33 @@ class Calls
 		return named;
 	}
 
+	// The kernel takes its time for each link; waits of several threads overlap.
 	void close()
 	{
-		std::map<int, sk_call_group *> groups;
+		std::vector<sk_call_group *> groups;
+		std::atomic<size_t> next = 0;
+		std::vector<std::thread> closers;
+		sk_calls *calls = calls_;
 
-		groups.swap(groups_);
-		for (auto &each : groups)
-			sk_calls_detach(each.second);
-		sk_calls_free(calls_);
-		calls_ = nullptr;
+		for (auto &each : groups_)
+			groups.push_back(each.second);
+		groups_.clear();
+		calls_ = nullptr; // whoever asks meanwhile is told that it is closed
+		nb::gil_scoped_release unlocked;
+		auto detach = [&] {
+			for (size_t i; (i = next++) < groups.size();)
+				sk_calls_detach(groups[i]);
+		};
+		try {
+			for (size_t i = 1; i < groups.size() && i < CLOSERS; i++)
+				closers.emplace_back(detach);
+		} catch (const std::system_error &) {
+			// No more threads are to be had: those there are do it all.
+		}
+		detach();
+		for (std::thread &closer : closers)
+			closer.join();
+		sk_calls_free(calls);
 	}
 
       private:
@@ -200,6 +223,7 @@ nb::tuple trap_costs()
 
 NB_MODULE(_calls, m)
 {
+	nb::set_leak_warnings(false); // at exit a thread of the agent may still hold one
 	m.attr("SITES_MAX") = SK_CALL_SITES_MAX;
 	m.attr("KEYS_MAX") = SK_CALL_KEYS_MAX;
 	m.attr("BUCKETS") = SK_CALL_BUCKETS;

@@ -47,7 +47,7 @@ struct sk_host {
 	struct bpf_link *links[SK_PROBES][SK_HOOKS];
 	int threads_fd, jobs_fd, modes_fd, tallies_fd, counters_fd; /* of bpf, or -1 */
 	int asked_fd, stack_waits_fd, stacks_fd;		    /* of asked, or -1 */
-	uint32_t asking_calls, asking_stacks;			    /* jobs */
+	uint32_t asking[3];					    /* jobs, by bit of SK_ASK_* */
 	struct sk_drain spans, events, critical, opens;
 
 	struct sk_batch thread_batch, job_batch, tally_batch, wait_batch;

@@ -27,8 +27,9 @@ void sk_state_refuse(struct sk_probe_state *state, const char *what, int negativ
 
 void sk_state_off(struct sk_probe_state *state, int cost)
 {
-	const char *who = cost == SK_COST_CALL ? "every system call of this machine"
-					       : "every wait of the job";
+	const char *who = cost == SK_COST_CALL	  ? "every system call of this machine"
+			  : cost == SK_COST_FAULT ? "every page fault of this machine"
+						  : "every wait of the job";
 
 	state->answer = SK_ANSWER_OFF;
 	snprintf(state->reason, sizeof(state->reason), "%s would pay; attached while a job asks",

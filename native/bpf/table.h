@@ -20,6 +20,7 @@ enum sk_cost {
 	SK_COST_JOB,   /* jobs alone: others never come here, or leave after a few plain loads */
 	SK_COST_RARE,  /* the machine, but seldom */
 	SK_COST_CALL,  /* every system call of the machine: only while somebody asks */
+	SK_COST_FAULT, /* every page fault of the machine: likewise */
 	SK_COST_STACK, /* every wait of the jobs that ask */
 };
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0)
  *
- * What is seen of a job only while somebody asks for it: its waits by stack, its device calls.
+ * What is seen of a job only while somebody asks for it: waits by stack, device calls, faults.
  *
- * Relied on by ioctl.bpf.c, stack.bpf.c and the loader, which attaches them for the first job that
- * asks and detaches them after the last.
+ * Relied on by ioctl.bpf.c, stack.bpf.c, fault.bpf.c and the loader, which attaches them for the
+ * first job that asks and detaches them after the last.
  */
 #ifndef STOKER_ASKED_H
 #define STOKER_ASKED_H
@@ -14,6 +14,7 @@
 
 #define SK_ASK_CALLS 1u
 #define SK_ASK_STACKS 2u
+#define SK_ASK_FAULTS 4u
 #define SK_ASKED_JOBS 1024
 #define SK_STACK_DEPTH 48
 #define SK_STACKS 2048	    /* stacks kept at once, user and kernel together */

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0)
 /*
- * What a job's threads pay for memory: page faults, reclaim, and sleeps because reclaim is stuck.
+ * What a job's threads pay for memory: reclaim, and sleeps because reclaim is stuck.
  *
- * Relied on by the agent's account of why a host kept its GPU waiting. Faults are counted in the
- * thread's own entry; reclaim is rarer and tallied with its lengths. A fault of a task outside of
- * jobs costs a few plain loads.
+ * Relied on by the agent's account of why a host kept its GPU waiting. Tallied with its lengths.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -13,26 +11,6 @@
 #include "threads.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
-
-SEC("tp_btf/page_fault_user")
-int on_user_fault(__u64 *ctx)
-{
-	struct sk_thread *thread = running_thread();
-
-	if (thread)
-		thread->times.user_faults++;
-	return 0;
-}
-
-SEC("tp_btf/page_fault_kernel")
-int on_kernel_fault(__u64 *ctx)
-{
-	struct sk_thread *thread = running_thread();
-
-	if (thread)
-		thread->times.kernel_faults++;
-	return 0;
-}
 
 static __always_inline int reclaim_began(void)
 {

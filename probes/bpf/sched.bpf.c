@@ -71,6 +71,8 @@ __noinline int fold(struct sk_thread *thread)
 	__sync_fetch_and_add(&job->times.wakeups, thread->times.wakeups);
 	__sync_fetch_and_add(&job->times.fault_ns, thread->times.fault_ns);
 	__sync_fetch_and_add(&job->times.memory_ns, thread->times.memory_ns);
+	__sync_fetch_and_add(&job->times.minor_faults, thread->times.minor_faults);
+	__sync_fetch_and_add(&job->times.major_faults, thread->times.major_faults);
 	__sync_fetch_and_add(&job->times.irq_ns, thread->times.irq_ns);
 	__sync_fetch_and_add(&job->times.softirq_ns, thread->times.softirq_ns);
 	__sync_fetch_and_add(&job->times.user_faults, thread->times.user_faults);
@@ -186,6 +188,8 @@ static __noinline struct sk_thread *enter(struct sk_thread *thread, struct task_
 	thread->since_ns = now;
 	thread->tid = task->pid;
 	thread->detail = SK_SPAN_DETAIL_UNKNOWN;
+	thread->minor_seen = task->min_flt;
+	thread->major_seen = task->maj_flt;
 	thread->state = state;
 	return thread;
 }
@@ -247,6 +251,17 @@ static __always_inline __u32 waits_of(struct task_struct *task, __u16 state, lon
 	return waits;
 }
 
+/* The kernel counts every fault; adding them up as the thread leaves costs the fault nothing. */
+static __always_inline void add_faults(struct sk_thread *thread, struct task_struct *task)
+{
+	__u64 minor = task->min_flt, major = task->maj_flt;
+
+	thread->times.minor_faults += minor - thread->minor_seen;
+	thread->times.major_faults += major - thread->major_seen;
+	thread->minor_seen = minor;
+	thread->major_seen = major;
+}
+
 /* A task's last switch. It may have left its job's cgroup, so the table is asked in any case. */
 static __noinline int bury(struct task_struct *task, __u64 job, __u64 now)
 {
@@ -255,8 +270,10 @@ static __noinline int bury(struct task_struct *task, __u64 job, __u64 now)
 
 	if (!thread)
 		return 0;
-	if (thread->job == job)
+	if (thread->job == job) {
 		turn(thread, thread->tid, now, thread->state, thread->detail);
+		add_faults(thread, task);
+	}
 	fold(thread);
 	bpf_map_delete_elem(&threads, &key);
 	return 0;
@@ -272,6 +289,7 @@ static __always_inline void leave_cpu(struct task_struct *task, __u64 job, __u64
 		return;
 	turn(thread, task->pid, now, state, full_jobs ? detail_of(call) : SK_SPAN_DETAIL_UNKNOWN);
 	thread->waits = waits_of(task, state, call);
+	add_faults(thread, task);
 }
 
 static __always_inline void take_cpu(struct task_struct *task, __u64 job, __u64 now)

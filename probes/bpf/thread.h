@@ -17,13 +17,15 @@ struct sk_times {
 	__u64 switches;		  /* times switched in */
 	__u64 wakeups;
 	__u64 longest_delay_ns;
-	__u64 fault_ns;	 /* of the blocked times: inside a page fault of user code */
-	__u64 memory_ns; /* of the blocked times: for want of memory, as PSI has it */
+	__u64 fault_ns;	    /* of the blocked times: inside a page fault of user code */
+	__u64 memory_ns;    /* of the blocked times: for want of memory, as PSI has it */
+	__u64 minor_faults; /* page faults up to its last switch, by the kernel's own count */
+	__u64 major_faults; /* those that had to wait for a disk */
 	__u64 delays[SK_DELAY_BUCKETS]; /* log2 of the wait for a CPU in ns */
 	/* Each of these grows by itself, on the CPU that runs the thread. */
 	__u64 irq_ns; /* of the time on CPU: taken by interrupts */
 	__u64 softirq_ns;
-	__u64 user_faults; /* page faults by the mode they came from */
+	__u64 user_faults; /* page faults as they come, by mode; only while its job asks */
 	__u64 kernel_faults;
 };
 
@@ -43,7 +45,9 @@ struct sk_thread {
 	__u32 padding;
 	__u64 reclaim_since_ns; /* 0: it reclaims no memory */
 	__u64 fence_since_ns;	/* 0: it waits for no fence */
-	struct sk_times times;	/* without the interval since `since_ns` */
+	__u64 minor_seen;	/* the kernel's counts when they were last looked at */
+	__u64 major_seen;
+	struct sk_times times; /* without the interval since `since_ns` */
 };
 
 /* How a job is followed; a job without a mode is accounted and expires after its last thread. */
@@ -61,8 +65,8 @@ struct sk_job {
 	struct sk_times times;
 };
 
-_Static_assert(sizeof(struct sk_times) == 104 + 8 * SK_DELAY_BUCKETS, "no padding in times");
-_Static_assert(sizeof(struct sk_thread) == 56 + sizeof(struct sk_times), "no padding in thread");
+_Static_assert(sizeof(struct sk_times) == 120 + 8 * SK_DELAY_BUCKETS, "no padding in times");
+_Static_assert(sizeof(struct sk_thread) == 72 + sizeof(struct sk_times), "no padding in thread");
 _Static_assert(sizeof(struct sk_job) == 24 + sizeof(struct sk_times), "no padding in job");
 
 #endif

@@ -26,7 +26,12 @@ CLOCK_NANOSLEEP = {"x86_64": 230, "aarch64": 115}.get(platform.machine())
 OF_DRIVERS = {"host.critical.xid", "host.gpu.queue", "host.gpu.run"}
 """Probes of tracepoints that come with a GPU's driver; where none is, they are refused."""
 
-UNTIL_ASKED = {"host.device.ioctl", "host.sched.stack"}
+UNTIL_ASKED = {
+    "host.device.ioctl",
+    "host.sched.stack",
+    "host.memory.user_fault",
+    "host.memory.kernel_fault",
+}
 """Probes that are off for their cost until a job asks."""
 
 

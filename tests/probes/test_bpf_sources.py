@@ -32,9 +32,8 @@ RECORDS = (
 PROGRAMS = {
     "process": {f"on_{what}{form}" for what in ("exec", "fork", "exit") for form in ("", "_raw")},
     "sched": {"on_switch", "on_wakeup", "on_wakeup_new"},
+    "fault": {"on_user_fault", "on_kernel_fault"},
     "memory": {
-        "on_user_fault",
-        "on_kernel_fault",
         "on_reclaim_begin",
         "on_reclaim_end",
         "on_group_reclaim_begin",

@@ -19,6 +19,8 @@ from stoker.probes.catalogue import HOST_PROBES, ProbeState
 from stoker.probes.host import HostLimits, HostProbes
 from stoker.probes.host_records import HostTimes, Times
 from stoker.probes.pressure import (
+    ASK_CALLS,
+    ASK_FAULTS,
     BLOCK,
     COOLING,
     FREQUENCY,
@@ -89,11 +91,27 @@ def holds(spread: Spread | None) -> Spread:
 @pytest.mark.parametrize(("verb", "field"), [("touch", "user_faults"), ("zero", "kernel_faults")])
 def test_every_page_fault_is_counted(groups: Groups, attach: Attach, verb: str, field: str) -> None:
     probes, job = attach(), groups.job()
+    assert getattr(probes.pressure(job.id), field) is None
+    probes.ask(job.id, faults=True)
     before, after = between_stops(probes, job, verb, 1009)
     assert getattr(after, field) - getattr(before, field) == 1009
-    assert "user_faults" not in after.absent
+    assert field not in after.absent
     ended = probes.pressure(job.id)  # the thread is gone, its faults are not
     assert getattr(ended, field) >= getattr(after, field)
+
+
+@needs_bpf
+@pytest.mark.parametrize("verb", ["touch", "zero"])
+def test_faults_are_known_without_a_look_at_each(groups: Groups, attach: Attach, verb: str) -> None:
+    probes, job = attach(), groups.job()
+    before, after = between_stops(probes, job, verb, 1009)
+    assert before.minor_faults is not None
+    assert after.minor_faults is not None
+    assert after.minor_faults - before.minor_faults == 1009
+    assert after.major_faults == before.major_faults
+    assert "would pay" in after.absent["user_faults"]
+    ended = probes.pressure(job.id)
+    assert (ended.minor_faults or 0) >= after.minor_faults
 
 
 @needs_bpf
@@ -102,9 +120,9 @@ def test_faults_of_others_are_not_the_jobs(groups: Groups, attach: Attach) -> No
     assert job.run("nap", 1) == 0
     before = probes.pressure(job.id)
     assert other.run("fill", 8) == 0
-    assert probes.pressure(job.id).user_faults == before.user_faults
-    assert probes.pressure(other.id).user_faults is None
-    assert "since attaching" in probes.pressure(other.id).absent["user_faults"]
+    assert probes.pressure(job.id).minor_faults == before.minor_faults
+    assert probes.pressure(other.id).minor_faults is None
+    assert "since attaching" in probes.pressure(other.id).absent["minor_faults"]
 
 
 @pytest.fixture
@@ -145,6 +163,7 @@ def test_paging_in_is_waiting_inside_faults(groups: Groups, attach: Attach, data
     assert figures.fault_ns is not None
     assert figures.block is not None
     assert 0 < figures.fault_ns <= times.io_ns
+    assert 211 <= (figures.major_faults or 0) <= 211 + 64
     reads = holds(figures.block[0])
     assert 0 < reads.count <= 211 + 64  # its program and libraries may come from disk as well
     assert figures.memory_ns is not None
@@ -166,7 +185,8 @@ def test_every_call_into_a_device_is_counted(groups: Groups, attach: Attach) -> 
     assert (counts[1, 3], counts[1, 7]) == (1013, 1)
     assert set(counts) <= {(1, 3), (1, 7)}
     assert len({each.pid for each in calls}) == 1
-    assert probes.pressure(silent.id).device_calls == ()
+    assert probes.pressure(silent.id).device_calls is None
+    assert probes.pressure(silent.id).absent["device_calls"] == "this job did not ask for it"
     probes.ask(job.id)
     assert state_of(probes, "host.device.ioctl") == "off"
     kept = probes.pressure(job.id).device_calls
@@ -285,7 +305,7 @@ def test_many_jobs_are_read_in_one_pass(groups: Groups, attach: Attach) -> None:
     together = probes.pressures()
     assert set(together) == set(alone)
     for id, figures in together.items():
-        assert figures.user_faults == alone[id].user_faults
+        assert figures.minor_faults == alone[id].minor_faults
 
 
 @pytest.fixture
@@ -303,7 +323,7 @@ def times_of(**figures: int) -> HostTimes:
 def test_what_is_attached_and_did_not_happen_is_zero(
     everything_attached: list[ProbeState],
 ) -> None:
-    figures = job_pressure(7, times_of(irq_ns=5), [], everything_attached)
+    figures = job_pressure(7, times_of(irq_ns=5), [], everything_attached, ASK_CALLS | ASK_FAULTS)
     assert (figures.irq_ns, figures.user_faults, figures.absent) == (5, 0, {})
     assert (figures.retransmits, figures.block, figures.device_calls) == (Spread(), {}, ())
 
@@ -319,7 +339,7 @@ def test_what_is_not_attached_is_none_and_says_why(everything_attached: list[Pro
         ProbeState(each.id, "refused", f"no {each.id}") if each.id in gone else each
         for each in everything_attached
     ]
-    figures = job_pressure(7, times_of(), [], states)
+    figures = job_pressure(7, times_of(), [], states, ASK_CALLS | ASK_FAULTS)
     assert figures.absent == {field: f"no {id}" for id, field in gone.items()}
     assert all(getattr(figures, field) is None for field in gone.values())
     assert figures.gpu_queued == Spread()

@@ -219,6 +219,8 @@ struct task_struct {
 	unsigned in_iowait : 1;
 	int pid;
 	int tgid;
+	unsigned long min_flt;
+	unsigned long maj_flt;
 	struct task_struct *real_parent;
 	struct task_struct *group_leader;
 	__u64 start_boottime;
