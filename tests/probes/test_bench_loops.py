@@ -10,6 +10,7 @@ import pytest
 from stoker.native import errors
 from stoker.probes import bench_loops
 from stoker.probes.bench_loops import Loop, measure
+from stoker.probes.bench_probes import Counts
 
 DRIVERS = ("pocl", "SIM")
 
@@ -40,7 +41,8 @@ def test_every_mode_at_one_rate(
     assert set(cell.records) == {"dormant", "governed", "full"}
     assert all(each.equal for each in cell.records.values())
     full = cell.records["full"]
-    assert full.made == full.launches > 0
+    assert full.made >= full.launches > 0  # waits of the host are records as well
+    assert cell.records["dormant"] == Counts()
 
 
 def test_a_rate_beyond_the_driver_is_no_row(tmp_path: Path) -> None:

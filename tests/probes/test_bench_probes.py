@@ -63,6 +63,7 @@ def test_a_row_has_its_noise_and_says_when_it_is_void() -> None:
     assert (full.mode, full.driver, full.launches_per_s) == ("full", "SIM", 10_000)
     assert full.slowdown_pct == 3.0
     assert full.cpu_ns_per_launch == 300.0
+    assert full.cpu_slowdown_pct == 3.0
     assert full.untraced_per_s == pytest.approx(100_000)
     assert full.noise_pct == off.noise_pct == off.error_pct < 0.3
     assert not full.void
@@ -70,7 +71,9 @@ def test_a_row_has_its_noise_and_says_when_it_is_void() -> None:
 
 
 def test_the_report_sums_up_and_says_what_is_not_there() -> None:
-    found = report(rows(cell(200)), 4.5, {"fold_events_per_s": 2e7}, {"clock": "why"})
+    measured = {"fold_events_per_s": 2e7, "more": 1.0}
+    found = report(rows(cell(200)), 4.5, measured, {"clock": "why"})
+    assert found["rates"] == {"more": 1.0}
     assert (found["made"], found["folded"], found["dropped"]) == (100, 90, 10)
     assert found["sums_equal"]
     assert found["drain_events_per_s"] is None
