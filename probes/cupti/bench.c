@@ -45,9 +45,13 @@ enum {
 	" ret;\n"                                                                                  \
 	"}\n"
 
-static const char image[] = ".version 6.0\n"
-			    ".target sm_50\n"
-			    ".address_size 64\n" SPIN("stoker_spin") SPIN("stoker_node");
+#define IMAGE(version, target)                                                                     \
+	".version " version "\n"                                                                   \
+	".target " target "\n"                                                                     \
+	".address_size 64\n" SPIN("stoker_spin") SPIN("stoker_node")
+
+/* Drivers of CUDA 13 know nothing before Turing, and devices before it nothing of Turing. */
+static const char *const images[] = {IMAGE("6.3", "sm_75"), IMAGE("6.0", "sm_50")};
 
 static struct {
 	CUresult (*init)(unsigned);
@@ -151,7 +155,8 @@ static void open_device(void)
 	check(cuda.attribute(&clock_khz, CU_DEVICE_ATTRIBUTE_CLOCK_RATE, device), "clock rate");
 	check(cuda.retain(&context, device), "context");
 	check(cuda.set_current(context), "context");
-	check(cuda.load(&module, image), "compile");
+	if (cuda.load(&module, images[0]))
+		check(cuda.load(&module, images[1]), "compile");
 	check(cuda.function(&spin, module, "stoker_spin"), "stoker_spin");
 	check(cuda.function(&node, module, "stoker_node"), "stoker_node");
 	check(cuda.stream(&stream, CU_STREAM_NON_BLOCKING), "stream");
