@@ -283,8 +283,8 @@ public:
 		return nb::none();
 	}
 
-	/// Kept records from number `first` on, at most `most`: the number of the first of them, how
-	/// many were ever folded, and the records packed.
+	/// Kept records from number `first` on, at most `most`: the number of the first of them,
+	/// how many were ever folded, and the records packed.
 	nb::object events(uint64_t first, uint64_t most)
 	{
 		uint64_t total = job_->fold.state->records;
