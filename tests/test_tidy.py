@@ -30,6 +30,7 @@ ACROSS = {
     "tests/test_examples.py": "examples/",
     "tests/probes/test_bpf_sources.py": "probes/bpf/",
     "tests/probes/test_cupti.py": "probes/cupti/ on a simulated driver and a simulated CUPTI",
+    "tests/probes/test_governed_windows.py": "probes/governed/",
     "tests/probes/test_rocprofiler.py": "probes/rocprofiler/ on a simulated runtime",
     "tests/probes/test_levelzero.py": "probes/levelzero/ on a simulated loader",
     "tests/tui/test_docs.py": "docs/",

@@ -160,6 +160,16 @@ void sk_ze_list_clear(struct sk_ze_list *list)
 	list->first = list->last = list->unseen = 0;
 }
 
+void sk_ze_settle_lists(void)
+{
+	for (struct sk_ze_command *command = at(sk_ze_it.flight_first), *next; command;
+	     command = next) {
+		next = at(command->after);
+		if (!command->once && !sk_ze_command_harvest(command))
+			sk_ze_command_lose(command);
+	}
+}
+
 static uint64_t oldest_call(void)
 {
 	uint64_t oldest = 0;

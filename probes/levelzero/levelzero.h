@@ -156,6 +156,8 @@ bool sk_ze_command_harvest(struct sk_ze_command *command);
 void sk_ze_command_lose(struct sk_ze_command *command);
 /** Every list of commands that `list` has, given back. */
 void sk_ze_list_clear(struct sk_ze_list *list);
+/** What lists that are not immediate have in flight is recorded or lost. */
+void sk_ze_settle_lists(void);
 /** Without `lock`: a look at all in flight, a few at a time; when the oldest was called, or 0. */
 uint64_t sk_ze_harvest_all(void);
 

@@ -25,6 +25,17 @@ static bool is_here(void)
 	return sk_ze_it.configured && sk_ze_it.generation == sk_tracer->generation;
 }
 
+/* From here on no launch is timed unless `phase` says so. Before nothing is seen any more, what
+ * lists have in flight is settled: they may be executed again, and their events tell the newest. */
+static void set_phase(uint32_t phase)
+{
+	pthread_mutex_lock(&sk_ze_it.lock);
+	sk_ze_it.phase = phase;
+	if (!sees(phase))
+		sk_ze_settle_lists();
+	pthread_mutex_unlock(&sk_ze_it.lock);
+}
+
 void sk_ze_enter(uint32_t mode, uint32_t phase, uint64_t chosen_ns)
 {
 	uint64_t before = sk_tracer_now();
@@ -32,17 +43,18 @@ void sk_ze_enter(uint32_t mode, uint32_t phase, uint64_t chosen_ns)
 
 	if (phase == SK_PHASE_TIMED)
 		tell_oldest(before);
+	if (!more)
+		set_phase(phase);
 	if (sk_ze_it.launching != sees(phase) &&
 	    sk_ze_it.call.tracer_enable(sk_ze_it.launches, sees(phase))) {
 		sk_tracer_step_aside("the tracing layer would not switch");
 		return;
 	}
 	sk_ze_it.launching = sees(phase);
+	if (more)
+		set_phase(phase);
 	/* The worse of two where they overlap: more is seen from the end of the switch, less from
 	 * its beginning. */
-	pthread_mutex_lock(&sk_ze_it.lock);
-	sk_ze_it.phase = phase;
-	pthread_mutex_unlock(&sk_ze_it.lock);
 	sk_tracer_changed(mode, phase, more ? sk_tracer_now() : before, chosen_ns);
 }
 

@@ -555,7 +555,11 @@ EXPORTED int zeCommandQueueExecuteCommandLists(sk_ze queue, uint32_t count, sk_z
 
 EXPORTED void fake_wait(unsigned device)
 {
-	while (fake.devices[device].busy_until >= now_ns())
+	pthread_mutex_lock(&fake.lock);
+	uint64_t until = fake.devices[device].busy_until;
+
+	pthread_mutex_unlock(&fake.lock);
+	while (until >= now_ns())
 		usleep(50);
 }
 

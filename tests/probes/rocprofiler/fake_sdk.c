@@ -29,7 +29,7 @@ enum {
 EXPORTED const int stoker_simulated = 1;
 
 struct context {
-	bool active;
+	_Atomic bool active;
 	sk_rocp_callback code, launch, copy;
 	sk_rocp_external_call external;
 	bool kernels, copies; /* into the buffer */
@@ -322,14 +322,11 @@ static void *signals(void *unused)
 
 static const char *const NAMES[FAKE_KERNELS] = {"saxpy.kd", "_Z6reducePf.kd", "idle.kd"};
 
+static pthread_once_t fake_code = PTHREAD_ONCE_INIT;
+
 /* Code is loaded at the first launch, as HIP does it. */
 static void load_code(void)
 {
-	static bool loaded;
-
-	if (loaded)
-		return;
-	loaded = true;
 	for (uint64_t kernel = 0; kernel < FAKE_KERNELS; kernel++) {
 		struct sk_rocp_symbol symbol = {sizeof(symbol) + 80, kernel + 1, 1, NAMES[kernel]};
 		struct sk_rocp_callback_record record = {
@@ -434,7 +431,7 @@ EXPORTED void fake_launch(unsigned kernel, unsigned device, uint64_t ns)
 	uint64_t internal = next_correlation();
 	union sk_rocp_data external = {0};
 
-	load_code();
+	pthread_once(&fake_code, load_code);
 	truth.called_ns = read_clock(CLOCK_MONOTONIC);
 	call.dispatch = (struct sk_rocp_dispatch){.size = 72,
 						  .agent = {GPU_AGENT + device},
