@@ -29,6 +29,7 @@ ACROSS = {
     "tests/test_imports.py": "what importing a folder loads",
     "tests/test_examples.py": "examples/",
     "tests/probes/test_bpf_sources.py": "probes/bpf/",
+    "tests/probes/test_cupti_parts.py": "probes/cupti/: joins, windows, buffers",
     "tests/probes/test_cupti.py": "probes/cupti/ on a simulated driver and a simulated CUPTI",
     "tests/probes/test_governed_windows.py": "probes/governed/",
     "tests/probes/test_rocprofiler.py": "probes/rocprofiler/ on a simulated runtime",

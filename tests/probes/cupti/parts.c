@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The parts of the CUPTI tracer that need no CUPTI: joins, windows, buffers. Exits with 0. */
+#include "cupti/buffers.h"
+#include "cupti/govern.h"
+#include "cupti/joins.h"
+#include "trace/segment.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#define CHECK(condition)                                                                           \
+	do {                                                                                       \
+		if (!(condition)) {                                                                \
+			fprintf(stderr, "%s:%d: %s\n", __func__, __LINE__, #condition);            \
+			exit(1);                                                                   \
+		}                                                                                  \
+	} while (0)
+
+static _Atomic uint64_t oldest_ns;
+
+static struct sk_joins *make_joins(void)
+{
+	struct sk_joins *joins = mmap(NULL, sizeof(*joins), PROT_READ | PROT_WRITE,
+				      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	CHECK(joins != MAP_FAILED);
+	oldest_ns = 0;
+	joins->oldest_ns = &oldest_ns;
+	return joins;
+}
+
+static uint64_t enter(struct sk_joins *joins, uint32_t id, uint64_t ns, unsigned flags)
+{
+	return sk_joins_enter(joins, &(struct sk_join_call){.entered_ns = ns,
+							    .correlation = id,
+							    .tid = id + 1,
+							    .context = 5,
+							    .flags = (uint8_t)flags});
+}
+
+static void finish(struct sk_joins *joins, uint32_t id, uint64_t flush)
+{
+	struct sk_join *call = sk_joins_find(joins, id);
+
+	CHECK(call && call->tid == id + 1);
+	sk_joins_seen(joins, call, flush);
+}
+
+static void test_the_oldest_call_holds_until_its_record_comes(void)
+{
+	struct sk_joins *joins = make_joins();
+
+	sk_joins_leave(joins, enter(joins, 100, 1000, 0), 7, 3, true);
+	sk_joins_leave(joins, enter(joins, 200, 2000, 0), 7, 3, true);
+	sk_joins_leave(joins, enter(joins, 300, 3000, 0), 7, 3, false); /* refused */
+	CHECK(oldest_ns == 1000);
+	finish(joins, 200, 0);
+	CHECK(sk_joins_sweep(joins, 1, false) == 5 && oldest_ns == 1000);
+	finish(joins, 100, 1);
+	CHECK(!sk_joins_sweep(joins, 2, false) && oldest_ns == 0);
+	CHECK(!sk_joins_find(joins, 999) && joins->given_up == 0);
+}
+
+static void test_a_graph_holds_until_two_flushes_bring_nothing_more(void)
+{
+	struct sk_joins *joins = make_joins();
+
+	sk_joins_leave(joins, enter(joins, 1, 1000, SK_JOIN_MANY), 7, 0, true);
+	finish(joins, 1, 1);
+	sk_joins_sweep(joins, 2, false);
+	CHECK(oldest_ns == 1000);
+	finish(joins, 1, 2);
+	sk_joins_sweep(joins, 3, false);
+	sk_joins_sweep(joins, 4, false);
+	CHECK(oldest_ns == 1000);
+	sk_joins_sweep(joins, 5, false);
+	CHECK(oldest_ns == 0);
+}
+
+static void test_a_call_without_a_record_is_given_up(void)
+{
+	struct sk_joins *joins = make_joins();
+
+	sk_joins_leave(joins, enter(joins, 1, 1000, 0), 7, 0, true);
+	sk_joins_leave(joins, enter(joins, 2, 1000 + SK_JOINS_PATIENCE_NS, 0), 7, 0, true);
+	sk_joins_sweep(joins, 1, false);
+	CHECK(oldest_ns == 1000);
+	finish(joins, 2, 1);
+	sk_joins_sweep(joins, 2, false);
+	CHECK(oldest_ns == 0 && joins->given_up == 1);
+}
+
+static void test_an_alias_finds_the_same_call(void)
+{
+	struct sk_joins *joins = make_joins();
+
+	sk_joins_enter(joins,
+		       &(struct sk_join_call){.entered_ns = 9, .correlation = 10, .alias = 11});
+	CHECK(sk_joins_find(joins, 10) && sk_joins_find(joins, 10) == sk_joins_find(joins, 11));
+}
+
+static void test_a_call_that_loses_its_place_is_counted(void)
+{
+	struct sk_joins *joins = make_joins();
+
+	for (uint32_t id = 1; id <= SK_JOINS_CALLS + 10; id++)
+		sk_joins_leave(joins, enter(joins, id, id, 0), 7, 0, true);
+	CHECK(joins->evicted == 10);
+	CHECK(!sk_joins_find(joins, 3) && sk_joins_find(joins, 11));
+	sk_joins_sweep(joins, 1, false);
+	CHECK(oldest_ns == 11);
+}
+
+static struct sk_joins *shared;
+
+static void *many(void *argument)
+{
+	uint32_t base = (uint32_t)(uintptr_t)argument;
+
+	for (uint32_t i = 1; i <= 5000; i++)
+		sk_joins_leave(shared, enter(shared, base + i, 1000 + i, 0), 1, 0, true);
+	return NULL;
+}
+
+static void test_threads_lose_nothing(void)
+{
+	pthread_t threads[8];
+	unsigned found = 0;
+
+	shared = make_joins();
+	for (uintptr_t i = 0; i < 8; i++)
+		pthread_create(&threads[i], NULL, many, (void *)(i * 100000));
+	for (int i = 0; i < 200; i++)
+		sk_joins_sweep(shared, 1, false);
+	for (int i = 0; i < 8; i++)
+		pthread_join(threads[i], NULL);
+	for (uint32_t thread = 0; thread < 8; thread++)
+		for (uint32_t i = 1; i <= 5000; i++) {
+			found += sk_joins_find(shared, thread * 100000 + i) != NULL;
+			finish(shared, thread * 100000 + i, 1);
+		}
+	sk_joins_sweep(shared, 9, false);
+	CHECK(found == 40000 && shared->evicted == 0 && oldest_ns == 0);
+}
+
+static double timed_share(struct sk_govern_costs costs, uint32_t budget_ppm, double *spent)
+{
+	struct sk_govern govern;
+	uint64_t now = 1000, next, timed = 0, counted = 0, from = now;
+
+	sk_govern_init(&govern, 42);
+	for (int period = 0; period < 400; period++) {
+		sk_govern_plan(&govern, &costs, budget_ppm, now);
+		while (!sk_govern_is_over(&govern, now)) {
+			uint32_t phase = sk_govern_phase(&govern, now, &next);
+
+			CHECK(next > now);
+			timed += phase == SK_PHASE_TIMED ? next - now : 0;
+			counted += phase == SK_PHASE_COUNTED ? next - now : 0;
+			now = next;
+		}
+	}
+	*spent = ((double)timed * costs.timed + (double)counted * costs.counted) /
+		 (double)(now - from);
+	return (double)timed / (double)(now - from);
+}
+
+static void test_windows_cost_what_the_budget_is(void)
+{
+	double spent;
+
+	CHECK(timed_share((struct sk_govern_costs){.timed = 0.005}, 10000, &spent) == 1);
+	CHECK(timed_share((struct sk_govern_costs){.timed = 0.15, .counted = 0.002}, 10000,
+			  &spent) > 0.04);
+	CHECK(spent > 0.0095 && spent < 0.0101);
+	/* Counting alone would be too dear: nothing is seen outside of windows. */
+	timed_share((struct sk_govern_costs){.timed = 3, .counted = 0.5}, 10000, &spent);
+	CHECK(spent > 0.009 && spent < 0.0101);
+	/* A switch that is dear makes the periods longer. */
+	CHECK(timed_share((struct sk_govern_costs){.timed = 1, .switch_ns = 20000000}, 10000,
+			  &spent) < 0.003);
+}
+
+static void test_windows_lie_anywhere_in_their_period(void)
+{
+	struct sk_govern_costs costs = {.timed = 0.1};
+	struct sk_govern govern;
+	unsigned parts[4] = {0};
+
+	sk_govern_init(&govern, 7);
+	for (uint64_t period = 0; period < 4000; period++) {
+		uint64_t middle;
+
+		sk_govern_plan(&govern, &costs, 10000, 1 + period * 1000000000);
+		middle = (govern.window_from_ns + govern.window_to_ns) / 2 - govern.from_ns;
+		parts[middle * 4 / govern.period_ns]++;
+	}
+	for (int part = 0; part < 4; part++)
+		CHECK(parts[part] > 700 && parts[part] < 1300);
+}
+
+static void test_buffers_are_zero_and_bounded(void)
+{
+	static struct sk_buffers buffers;
+	uint8_t *taken[SK_BUFFERS];
+
+	for (int i = 0; i < SK_BUFFERS; i++) {
+		taken[i] = sk_buffers_take(&buffers);
+		CHECK(taken[i]);
+		taken[i][0] = taken[i][100] = 7;
+	}
+	CHECK(!sk_buffers_take(&buffers) && buffers.refused == 1);
+	sk_buffers_give(&buffers, taken[5], 101);
+	CHECK(sk_buffers_take(&buffers) == taken[5] && !taken[5][0] && !taken[5][100]);
+	sk_buffers_give(&buffers, (uint8_t *)&taken, 8); /* nobody's */
+	CHECK(taken[5]);
+}
+
+int main(void)
+{
+	test_the_oldest_call_holds_until_its_record_comes();
+	test_a_graph_holds_until_two_flushes_bring_nothing_more();
+	test_a_call_without_a_record_is_given_up();
+	test_an_alias_finds_the_same_call();
+	test_a_call_that_loses_its_place_is_counted();
+	test_threads_lose_nothing();
+	test_windows_cost_what_the_budget_is();
+	test_windows_lie_anywhere_in_their_period();
+	test_buffers_are_zero_and_bounded();
+	return 0;
+}
