@@ -17,7 +17,7 @@ import pytest
 from stoker.native.errors import Refused
 from stoker.probes.catalogue import HOST_PROBES, ProbeState
 from stoker.probes.host import HostLimits, HostProbes
-from stoker.probes.host_records import HostTimes, Times
+from stoker.probes.host_records import BLOCKED, HostTimes, Times
 from stoker.probes.pressure import (
     ASK_CALLS,
     ASK_FAULTS,
@@ -62,14 +62,20 @@ def between_stops(
     """Run a verb that stops itself before and after what is counted; the figures at both stops."""
     running = job.start(verb, count)
     pid = pid_of(job)
-    before = probes.pressure(job.id)
+    eventually(lambda: off_cpu(probes, job))
+    before, switches = probes.pressure(job.id), switches_of(probes, job)
     os.kill(pid, signal.SIGCONT)
-    switches = switches_of(probes, job)
     eventually(lambda: _stopped(job.path / "cgroup.procs") and switches_of(probes, job) > switches)
+    eventually(lambda: off_cpu(probes, job))
     after = probes.pressure(job.id)
     os.kill(pid, signal.SIGCONT)
     assert running.wait(30) == 0
     return before, after
+
+
+def off_cpu(probes: HostProbes, job: Job) -> bool:
+    """Whether its one thread has left the CPU: it is called stopped a moment before."""
+    return [thread.state for thread in probes.read(job.id).threads] == [BLOCKED]
 
 
 def switches_of(probes: HostProbes, job: Job) -> int:

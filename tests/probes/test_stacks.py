@@ -69,7 +69,7 @@ def test_a_busy_waiters_draw_stands_for_all(groups: Groups, attach: Attach) -> N
     seen, stood_for = sum(w.seen for w in waits), sum(w.count for w in waits)
     times = probes.read(job.id).totals
     assert times is not None
-    assert seen < times.wakeups / 4  # most were not looked at
+    assert seen < times.wakeups * 3 / 4  # many were not looked at; how many depends on its speed
     assert stood_for == pytest.approx(times.wakeups, rel=0.35)
     assert probes.dropped()["host.stack_wait"] == 0
 
