@@ -34,8 +34,8 @@ TEXT_MAX = 400
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _lock = threading.Lock()
-_lines = os.fdopen(os.dup(1), "w")
-os.dup2(2, 1)  # BCC itself prints on stdout, in Python and in C
+_lines = sys.stdout
+"""Where `say` writes; `take_stdout` makes it a pipe of its own."""
 
 
 def say(kind: str, **fields: Any) -> None:
@@ -46,6 +46,13 @@ def say(kind: str, **fields: Any) -> None:
             _lines.flush()
         except OSError:
             os._exit(1)
+
+
+def take_stdout() -> None:
+    """BCC itself prints on stdout, in Python and in C: that goes to stderr from now on."""
+    global _lines  # noqa: PLW0603  # one process, one pipe
+    _lines = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
 
 
 def checked(result: int, what: str) -> None:
@@ -251,6 +258,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    take_stdout()
     try:
         main()
     except Exception as error:

@@ -109,7 +109,7 @@ _OPTIONS = (
     click.option("--name", default="", help="A name to find the job by."),
     click.option(
         "--trace",
-        type=click.Choice(["off", "governed", "full"]),
+        type=click.Choice(["off", "dormant", "governed", "full"]),
         default="governed",
         show_default=True,
         help="How much of the job's GPU work to record.",

@@ -156,7 +156,10 @@ def test_a_full_buffer_tells_what_it_lost(program: tuple[Path, Path]) -> None:
         assert process.stdin is not None
         process.stdin.write(b"x")
         process.stdin.flush()
-        time.sleep(1.0)
+        seen = -1
+        while seen != run.summary.events:  # until the buffer is empty
+            seen = run.summary.events
+            time.sleep(1.0)
         process.communicate(b"y")
         run.stop()
 

@@ -10,7 +10,8 @@ from stoker import main
 from stoker.mesh import subjects
 from stoker.tui import job_commands, views
 
-USER = Path(__file__).parents[2] / "docs" / "user"
+DOCS = Path(__file__).parents[2] / "docs"
+USER = DOCS / "user"
 COMMANDS = (USER / "commands.md").read_text()
 
 
@@ -41,6 +42,17 @@ def test_every_request_is_on_the_page() -> None:
     for noun, verb in subjects.USER_REQUESTS:
         full, short = f"`{subjects.request(noun, verb)}`", f"`.{noun}.{verb}`"
         assert full in page or short in page, full
+
+
+def test_every_metric_is_on_the_page() -> None:
+    """Read as text: what shows may not import what measures."""
+    names = (DOCS.parent / "probes" / "metric_names.py").read_text()
+    page = (DOCS / "operator" / "tracing.md").read_text()
+    found = re.findall(
+        r'"((?:hw|stoker)\.[a-z._]+)",\s*"[^"]+",\s*"(?:gauge|sum|updown|histogram)"', names
+    )
+    assert len(found) > 15
+    assert [name for name in found if f"`{name}`" not in page] == []
 
 
 def test_links_lead_somewhere() -> None:
