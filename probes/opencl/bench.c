@@ -8,8 +8,9 @@
  *
  *     stoker-bench-opencl ITERATIONS LAUNCHES BATCHES    prints {"best_ns", ...}
  *     stoker-bench-opencl find NS LAUNCHES               prints {"iterations"}
- *     stoker-bench-opencl serve                          reads "ITERATIONS LAUNCHES VARIED", does
- *             that, prints {"wall_ns", "cpu_ns", "iterations"}, and again until its input ends
+ *     stoker-bench-opencl serve          reads "ITERATIONS LAUNCHES VARIED WARM SLICES", launches
+ *             WARM slices unmeasured, then SLICES, for each of which it prints {"wall_ns",
+ * "cpu_ns", "iterations"}; and again until its input ends. The first line has the warm ones' too
  *
  * Launches have no events and no profiling: what a tracer needs it must bring along.
  */
@@ -161,15 +162,10 @@ static int varied(int iterations)
 	return (int)((int64_t)iterations * EIGHTHS[state >> 61] / 8);
 }
 
-/* One slice: a tenth of it first, so that what slept is warm, and then all of it by the clock. */
-static void serve_one(int iterations, int launches, int vary)
+/* LAUNCHES in a row; returns their iterations. */
+static uint64_t launch_many(int iterations, int launches, int vary)
 {
 	uint64_t done = 0;
-
-	must(clSetKernelArg(device.kernel, 1, sizeof(iterations), &iterations), "clSetKernelArg");
-	for (int i = 0; i < launches / 10 + 1; i++, done += (uint64_t)iterations)
-		launch();
-	uint64_t cpu = read_clock(CLOCK_PROCESS_CPUTIME_ID), from = read_clock(CLOCK_MONOTONIC);
 
 	for (int i = 0; i < launches; i++) {
 		int length = vary ? varied(iterations) : iterations;
@@ -180,19 +176,37 @@ static void serve_one(int iterations, int launches, int vary)
 		launch();
 		done += (uint64_t)length;
 	}
-	printf("{\"wall_ns\": %llu, ", (unsigned long long)(read_clock(CLOCK_MONOTONIC) - from));
-	printf("\"cpu_ns\": %llu, \"iterations\": %llu}\n",
-	       (unsigned long long)(read_clock(CLOCK_PROCESS_CPUTIME_ID) - cpu),
-	       (unsigned long long)done);
+	return done;
+}
+
+/* The first tenth of a slice at least is not measured, so that what slept is warm. */
+static void serve_one(int iterations, int launches, int vary, int warm, int slices)
+{
+	must(clSetKernelArg(device.kernel, 1, sizeof(iterations), &iterations), "clSetKernelArg");
+	uint64_t done = launch_many(iterations, launches / 10 + 1 + warm * launches, vary);
+
+	for (int i = 0; i < slices; i++) {
+		uint64_t cpu = read_clock(CLOCK_PROCESS_CPUTIME_ID);
+		uint64_t from = read_clock(CLOCK_MONOTONIC);
+
+		done += launch_many(iterations, launches, vary);
+		uint64_t to = read_clock(CLOCK_MONOTONIC);
+
+		printf("{\"wall_ns\": %llu, \"cpu_ns\": %llu, \"iterations\": %llu}\n",
+		       (unsigned long long)(to - from),
+		       (unsigned long long)(read_clock(CLOCK_PROCESS_CPUTIME_ID) - cpu),
+		       (unsigned long long)done);
+		done = 0;
+	}
 	fflush(stdout);
 }
 
 static int serve(void)
 {
-	int iterations, launches, vary;
+	int iterations, launches, vary, warm, slices;
 
-	while (scanf("%d %d %d", &iterations, &launches, &vary) == 3)
-		serve_one(iterations, launches, vary);
+	while (scanf("%d %d %d %d %d", &iterations, &launches, &vary, &warm, &slices) == 5)
+		serve_one(iterations, launches, vary, warm, slices);
 	return 0;
 }
 

@@ -25,6 +25,7 @@ static struct {
 	bool windows;	       /* else one timed window without an end */
 	unsigned dear_periods; /* one after the other, in which counting alone was too dear */
 	uint64_t period_ns;
+	uint64_t shown_ns; /* the period that the open window is said to be of */
 	uint64_t period_ends_ns;
 	uint64_t opens_ns;
 	uint64_t closes_ns;
@@ -42,6 +43,7 @@ static void restart(uint32_t budget_ppm)
 	duty.budget_ppm = budget_ppm;
 	duty.windows = false;
 	duty.dear_periods = 0;
+	duty.shown_ns = 0;
 	duty.looked_ns = 0;
 	duty.rate = 0;
 	duty.counted_ns = 10;
@@ -60,7 +62,11 @@ bool sk_duty_mode(uint32_t mode, uint32_t budget_ppm)
 		restart(budget_ppm);
 		atomic_store(&layer->share, (uint32_t)(1 / allowed()));
 	}
-	if (mode == sk_tracer_mode())
+	/* Another budget alone: what is planned begins anew. */
+	bool same = mode == sk_tracer_mode() &&
+		    (mode != SK_MODE_GOVERNED || sk_turn_phase(layer->turn) == SK_PHASE_TIMED);
+
+	if (same)
 		return true;
 	if (!layer->has_fence)
 		return false;
@@ -116,7 +122,7 @@ static bool is_blind_between(void)
 static double share_of_time(void)
 {
 	double between = is_blind_between() ? 0 : duty.rate * duty.counted_ns;
-	double left = 0.9 * allowed() - between, each = untimed_part() - between;
+	double left = 0.6 * allowed() - between, each = untimed_part() - between;
 
 	if (left < LEAST_SHARE * each)
 		return LEAST_SHARE;
@@ -151,8 +157,10 @@ static void plan_period(uint64_t from_ns)
 /* Every window says of which length of period it is a part. */
 static void show(uint32_t phase, uint64_t period_ns)
 {
-	if (sk_turn_phase(layer->turn) != phase || phase == SK_PHASE_TIMED)
-		sk_turn_change(SK_MODE_GOVERNED, phase, period_ns);
+	if (sk_turn_phase(layer->turn) == phase && duty.shown_ns == period_ns)
+		return;
+	duty.shown_ns = period_ns;
+	sk_turn_change(SK_MODE_GOVERNED, phase, period_ns);
 }
 
 static void show_between(void)
@@ -160,15 +168,28 @@ static void show_between(void)
 	show(is_blind_between() ? SK_PHASE_BLIND : SK_PHASE_COUNTED, duty.period_ns);
 }
 
+/* What is left for the timing of single launches. */
+static void set_share(double part)
+{
+	atomic_store(&layer->share, (uint32_t)(1 / part));
+}
+
+static void time_all(void)
+{
+	duty.windows = false;
+	duty.dear_periods = 0;
+	set_share(allowed() - untimed_part());
+	show(SK_PHASE_TIMED, 0);
+}
+
 static uint64_t begin_period(uint64_t now_ns)
 {
 	if (untimed_part() < allowed() / 3) {
-		duty.windows = false;
-		duty.dear_periods = 0;
-		show(SK_PHASE_TIMED, 0);
+		time_all();
 		return 0;
 	}
-	bool dear = duty.rate * duty.counted_ns > 0.7 * allowed();
+	set_share(0.4 * allowed());
+	bool dear = duty.rate * duty.counted_ns > 0.5 * allowed();
 
 	duty.dear_periods = dear ? duty.dear_periods + 1 : 0;
 	duty.windows = true;
@@ -215,5 +236,8 @@ uint64_t sk_duty_tick(uint64_t now_ns)
 	if (now_ns - duty.looked_ns < LOOK_NS)
 		return 0;
 	look(now_ns, now_ns - duty.looked_ns);
-	return untimed_part() > allowed() / 2 ? begin_period(now_ns) : 0;
+	if (untimed_part() > allowed() / 2)
+		return begin_period(now_ns);
+	set_share(allowed() - untimed_part());
+	return 0;
 }

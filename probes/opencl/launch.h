@@ -19,6 +19,9 @@
 #include "governor.h"
 #include "turn.h"
 
+/* Of a call that is not seen there must be next to nothing, also in the least likely hook. */
+#define SK_ALWAYS_INLINE static inline __attribute__((always_inline))
+
 struct sk_launch {
 	struct sk_thread *thread;
 	struct sk_queue *row;	 /* NULL: not looked for, or not known */
@@ -57,7 +60,7 @@ static inline cl_command_queue sk_launch_route(struct sk_launch *launch, cl_comm
 	return atomic_load_explicit(&row->current, memory_order_relaxed);
 }
 
-static inline cl_command_queue sk_launch_enter(struct sk_launch *launch, cl_command_queue handle)
+SK_ALWAYS_INLINE cl_command_queue sk_launch_enter(struct sk_launch *launch, cl_command_queue handle)
 {
 	struct sk_thread *thread = sk_thread_here();
 
@@ -79,13 +82,13 @@ static inline cl_command_queue sk_launch_enter(struct sk_launch *launch, cl_comm
 }
 
 /** Is the call counted? */
-static inline bool sk_launch_sees(const struct sk_launch *launch)
+SK_ALWAYS_INLINE bool sk_launch_sees(const struct sk_launch *launch)
 {
 	return sk_turn_phase(launch->turn) == SK_PHASE_TIMED ||
 	       sk_turn_phase(launch->turn) == SK_PHASE_COUNTED;
 }
 
-static inline void sk_launch_leave(const struct sk_launch *launch)
+SK_ALWAYS_INLINE void sk_launch_leave(const struct sk_launch *launch)
 {
 	/* Pairs with the acquire in twin.c: the command is in its queue. */
 	if (launch->thread)
@@ -117,21 +120,17 @@ static inline bool sk_launch_still(struct sk_launch *launch)
 	return false;
 }
 
-static inline cl_event *sk_launch_begin(struct sk_launch *launch, unsigned kind, unsigned name,
-					cl_event *event)
+/* The event that the driver is to fill. */
+static inline cl_event *sk_launch_choose(struct sk_launch *launch, cl_event *event)
 {
 	struct sk_thread *thread = launch->thread;
 	uint64_t now = 0;
 
-	launch->kind = (uint8_t)kind;
-	launch->name = (uint16_t)name;
-	launch->shift = 0;
-	if (!sk_launch_can_time(launch))
-		return event;
 	launch->timed = true;
 	if (launch->turn & SK_TURN_SAMPLED) {
-		struct sk_cell *cell =
-			&thread->cells[kind == SK_KIND_KERNEL ? name : SK_SEGMENT_NAMES + kind];
+		struct sk_cell *cell = &thread->cells[launch->kind == SK_KIND_KERNEL
+							      ? launch->name
+							      : SK_SEGMENT_NAMES + launch->kind];
 
 		launch->timed = sk_governor_take(thread, cell, &now);
 		launch->shift = (uint8_t)cell->shift;
@@ -145,6 +144,17 @@ static inline cl_event *sk_launch_begin(struct sk_launch *launch, unsigned kind,
 		launch->entered_ns = now = now ? now : sk_tracer_now();
 	launch->from_ns = now && !launch->entered_ns ? now : sk_tracer_now();
 	return sk_launch_still(launch) ? launch->event : event;
+}
+
+SK_ALWAYS_INLINE cl_event *sk_launch_begin(struct sk_launch *launch, unsigned kind, unsigned name,
+					   cl_event *event)
+{
+	if (!sk_launch_sees(launch))
+		return event;
+	launch->kind = (uint8_t)kind;
+	launch->name = (uint16_t)name;
+	launch->shift = 0;
+	return sk_launch_can_time(launch) ? sk_launch_choose(launch, event) : event;
 }
 
 static inline void sk_launch_count(const struct sk_launch *launch, uint64_t bytes)
@@ -162,11 +172,10 @@ static inline void sk_launch_count(const struct sk_launch *launch, uint64_t byte
 		sk_tracer_count_copy(&thread->base, launch->kind, bytes);
 }
 
-static inline void sk_launch_end(struct sk_launch *launch, cl_int error, uint64_t bytes)
+static inline void sk_launch_seen(struct sk_launch *launch, cl_int error, uint64_t bytes)
 {
 	struct sk_thread *thread = launch->thread;
 
-	sk_launch_leave(launch);
 	if (error) {
 		if (launch->timed)
 			atomic_store_explicit(&thread->base.shared->calling_ns, 0,
@@ -174,8 +183,6 @@ static inline void sk_launch_end(struct sk_launch *launch, cl_int error, uint64_
 		launch->timed = false;
 		return;
 	}
-	if (!sk_launch_sees(launch))
-		return;
 	sk_launch_count(launch, bytes);
 	if (!thread)
 		return;
@@ -184,6 +191,13 @@ static inline void sk_launch_end(struct sk_launch *launch, cl_int error, uint64_
 		sk_launch_timed_end(launch, bytes);
 	else if ((++thread->untimed & 1023) == 0)
 		sk_launch_measure_untimed(thread, launch->row && launch->row->profiled);
+}
+
+SK_ALWAYS_INLINE void sk_launch_end(struct sk_launch *launch, cl_int error, uint64_t bytes)
+{
+	sk_launch_leave(launch);
+	if (sk_launch_sees(launch))
+		sk_launch_seen(launch, error, bytes);
 }
 
 #endif

@@ -114,6 +114,7 @@ struct sk_queue {
 	uint8_t lane;
 	_Atomic bool profiled; /* `current` has profiling */
 	bool pinned;	       /* `current` stays what it is */
+	bool used;	       /* it may have commands in it */
 	bool unordered;
 	uint8_t property_count;
 	cl_queue_properties properties[SK_QUEUE_PROPERTIES]; /* as the application gave them */

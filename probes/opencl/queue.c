@@ -51,6 +51,7 @@ static void fill_row(struct sk_queue *queue, cl_command_queue handle, cl_device_
 
 	queue->current = handle;
 	queue->turn = 0;
+	queue->used = false;
 	queue->on = device;
 	queue->made_turn = layer->turn;
 	queue->references = 1;

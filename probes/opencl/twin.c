@@ -143,13 +143,13 @@ static cl_command_queue follow(struct sk_queue *queue, struct sk_thread *thread,
 	cl_command_queue from = NULL;
 
 	if (!held && queue->profiled != wanted) {
-		if (is_inside(queue, thread)) {
+		/* Every call into a queue of this very turn comes by here first. */
+		bool unused = !queue->used && queue->made_turn == turn;
+
+		if (!unused && is_inside(queue, thread)) {
 			note_late();
 			return NULL;
 		}
-		/* Every call into a queue of this very turn would have come by here. */
-		bool unused = !queue->turn && queue->made_turn == turn;
-
 		from = unused ? NULL : queue->current;
 		if (!move(queue, wanted, unused)) {
 			pin_here(queue);
@@ -168,6 +168,7 @@ void sk_twin_follow(struct sk_queue *queue, struct sk_thread *thread, uint64_t t
 	pthread_mutex_lock(&layer->turn_lock);
 	if (layer->settled == turn && queue->turn != turn)
 		from = follow(queue, thread, turn);
+	queue->used = true;
 	pthread_mutex_unlock(&layer->turn_lock);
 	/* A driver may run commands in this call, so nobody is kept waiting for it. */
 	if (from)

@@ -3,6 +3,7 @@
  * Exit status 0 when everything was as the specification says; else a line says what was not. */
 #define CL_TARGET_OPENCL_VERSION 300
 #define CL_USE_DEPRECATED_OPENCL_1_0_APIS
+#define CL_USE_DEPRECATED_OPENCL_1_1_APIS
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #include <CL/cl.h>
 
@@ -347,6 +348,87 @@ static void do_close_all(int count)
 	launch_many(queue, count);
 }
 
+/* One of each thing that a thread waits for or orders by. */
+static void do_waits(int count)
+{
+	cl_command_queue queue = make_queue(0);
+	cl_event marker, last;
+	cl_int error;
+	cl_event gate = clCreateUserEvent(context, &error);
+	char byte;
+
+	CHECK(!error);
+	for (int i = 1; i < count; i++)
+		launch(queue, alpha, NULL);
+	CHECK(!clEnqueueBarrierWithWaitList(queue, 1, &gate, NULL));
+	launch(queue, alpha, &last);
+	CHECK(!clEnqueueMarkerWithWaitList(queue, 0, NULL, &marker));
+	usleep(2000);
+	CHECK(!clSetUserEventStatus(gate, CL_COMPLETE));
+	CHECK(!clWaitForEvents(1, &last));
+	CHECK(!clEnqueueReadBuffer(queue, buffer, CL_TRUE, 0, 1, &byte, 0, NULL, NULL));
+	CHECK(!clFinish(queue));
+	CHECK(!clReleaseEvent(gate) && !clReleaseEvent(marker) && !clReleaseEvent(last));
+}
+
+/* The address of a function that takes queues, between launches. */
+static void do_extension(int count)
+{
+	cl_command_queue queue = make_queue(0);
+
+	launch_many(queue, count);
+	if (!clGetExtensionFunctionAddressForPlatform(platform, "clEnqueueCommandBufferKHR"))
+		puts("no such extension");
+	launch_many(queue, count);
+}
+
+static void do_slow(int count)
+{
+	cl_command_queue queue = make_queue(0);
+
+	for (int i = 0; i < count; i++) {
+		launch_many(queue, 1);
+		usleep(5000);
+	}
+}
+
+/* The queue of an event, references, and the queue that a function is told to free memory for. */
+static void CL_CALLBACK free_memory(cl_command_queue queue, cl_uint count, void **pointers,
+				    void *told)
+{
+	for (cl_uint i = 0; i < count; i++)
+		clSVMFree(context, pointers[i]);
+	__atomic_store_n((cl_command_queue *)told, queue, __ATOMIC_SEQ_CST);
+}
+
+static void do_handles(int unused)
+{
+	cl_command_queue queue = make_queue(0), of = NULL, told = NULL;
+	void *memory = clSVMAlloc(context, CL_MEM_READ_WRITE, 4096, 0);
+	cl_event event;
+
+	launch(queue, alpha, &event);
+	CHECK(!clGetEventInfo(event, CL_EVENT_COMMAND_QUEUE, sizeof(of), &of, NULL));
+	CHECK(of == queue);
+	CHECK(!clReleaseEvent(event));
+	if (memory) {
+		CHECK(!clEnqueueSVMFree(queue, 1, &memory, free_memory, &told, 0, NULL, NULL));
+		CHECK(!clFinish(queue));
+		CHECK(told == queue);
+	}
+	CHECK(!clRetainCommandQueue(queue) && !clReleaseCommandQueue(queue));
+	launch(queue, alpha, NULL);
+	CHECK(!clEnqueueMarker(queue, &event) && !clEnqueueBarrier(queue));
+	launch(queue, alpha, NULL);
+	CHECK(!clFinish(queue));
+	CHECK(!clReleaseEvent(event) && !clReleaseCommandQueue(queue));
+	CHECK(clFinish(NULL) == CL_INVALID_COMMAND_QUEUE);
+	CHECK(clFlush(NULL) == CL_INVALID_COMMAND_QUEUE);
+	CHECK(clReleaseCommandQueue(NULL) == CL_INVALID_COMMAND_QUEUE);
+	CHECK(clRetainCommandQueue(NULL) == CL_INVALID_COMMAND_QUEUE);
+	CHECK(clEnqueueBarrierWithWaitList(NULL, 0, NULL, NULL) == CL_INVALID_COMMAND_QUEUE);
+}
+
 /* Kernels made again and again, as pyopencl does; handles are freed and given out anew. */
 static void do_kernels(int count)
 {
@@ -382,6 +464,10 @@ int main(int argc, char **argv)
 		{"close-all", do_close_all},
 		{"kernels", do_kernels},
 		{"serial-threads", do_serial_threads},
+		{"waits", do_waits},
+		{"extension", do_extension},
+		{"slow", do_slow},
+		{"handles", do_handles},
 	};
 
 	CHECK(argc >= 2);
