@@ -29,6 +29,7 @@ from stoker.probes.pressure import (
     Tally,
     job_pressure,
     node_signals,
+    psi_missing,
 )
 from stoker.probes.stacks import StackWait, Symbols
 
@@ -105,6 +106,7 @@ class HostProbes:
         self._kernel = kernel
         self.states = states
         self._asked: dict[int, int] = {}
+        self._no_psi = psi_missing()
         self.attached_ns = time.monotonic_ns()
         """CLOCK_MONOTONIC ns from when on threads are seen; before it nothing is known."""
 
@@ -119,9 +121,9 @@ class HostProbes:
         """
         try:
             target = cgroup_id(jobs_cgroup), cgroup_level(jobs_cgroup)
+            directory = os.open(jobs_cgroup, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except (StokerError, OSError) as error:
             return cls(None, all_states("unknown", str(error)))
-        directory = os.open(jobs_cgroup, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             return cls._attach(target, limits or HostLimits(), directory, btf_path)
         finally:
@@ -224,16 +226,12 @@ class HostProbes:
 
     def pressure(self, job: int) -> JobPressure:
         """What held one job's threads up besides other threads; what was not seen is None."""
-        asked = self._asked.get(job, 0)
-        return job_pressure(job, self.read(job), self._tallies(), self.states, asked)
+        return self._pressure(job, self.read(job), self._tallies())
 
     def pressures(self) -> dict[int, JobPressure]:
         """The same of every job that is known, in one pass over the kernel's tables."""
         tallies = self._tallies()
-        return {
-            job: job_pressure(job, times, tallies, self.states, self._asked.get(job, 0))
-            for job, times in self.read_all().items()
-        }
+        return {job: self._pressure(job, times, tallies) for job, times in self.read_all().items()}
 
     def node_signals(self) -> NodeSignals:
         """Clocks and heat of the node since attaching."""
@@ -315,6 +313,10 @@ class HostProbes:
         """What a job asks for; what it ever asked for is there to be read until it is forgotten."""
         if what:
             self._asked[job] = self._asked.get(job, 0) | what
+
+    def _pressure(self, job: int, times: HostTimes, tallies: list[Tally]) -> JobPressure:
+        asked = self._asked.get(job, 0)
+        return job_pressure(job, times, tallies, self.states, asked=asked, no_psi=self._no_psi)
 
     def _tallies(self) -> list[Tally]:
         if self._kernel is None:

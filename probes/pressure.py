@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from stoker.probes.catalogue import ProbeState
 from stoker.probes.host_records import HostTimes
@@ -164,9 +165,14 @@ def job_pressure(
     times: HostTimes,
     tallies: Iterable[Tally],
     states: Iterable[ProbeState],
+    *,
     asked: int = 0,
+    no_psi: str = "",
 ) -> JobPressure:
-    """The record of one job, out of its threads' times and all tallies; `asked`: bits of ASK_*."""
+    """The record of one job, out of its threads' times and all tallies.
+
+    `asked`: bits of ASK_*; `no_psi`: why the kernel does not mark stalls for memory.
+    """
     why = {state.id: state.reason for state in states if state.state != "attached"}
     for bit, ids in _ASKED.items():
         for id in ids if not asked & bit else ():
@@ -175,7 +181,7 @@ def job_pressure(
     figures: dict[str, object] = {}
     absent: dict[str, str] = {}
     for name, id in _OF_THREADS.items():
-        reason = why.get(id, "") or times.absent
+        reason = why.get(id, "") or times.absent or (no_psi if name == "memory_ns" else "")
         if reason or times.totals is None:
             absent[name] = reason
         else:
@@ -195,6 +201,16 @@ def job_pressure(
     else:
         figures["device_calls"] = calls
     return JobPressure(job, times.t_ns, **figures, absent=absent)  # type: ignore[arg-type]
+
+
+def psi_missing(path: Path = Path("/proc/pressure/memory")) -> str:
+    """Why the kernel does not mark stalls for memory; empty where it does."""
+    try:
+        path.read_bytes()
+    except OSError as error:
+        why = error.strerror
+        return f"this kernel does not count stalls for memory (PSI; psi=1 at boot): {why}"
+    return ""
 
 
 def node_signals(tallies: Iterable[Tally], states: Iterable[ProbeState]) -> NodeSignals:

@@ -34,6 +34,7 @@ from stoker.probes.pressure import (
     Tally,
     job_pressure,
     node_signals,
+    psi_missing,
 )
 from tests.probes.groups import Groups, Job, eventually
 
@@ -172,8 +173,10 @@ def test_paging_in_is_waiting_inside_faults(groups: Groups, attach: Attach, data
     assert 211 <= (figures.major_faults or 0) <= 211 + 64
     reads = holds(figures.block[0])
     assert 0 < reads.count <= 211 + 64  # its program and libraries may come from disk as well
-    assert figures.memory_ns is not None
-    assert figures.memory_ns <= times.io_ns + times.blocked_ns
+    if psi_missing():
+        assert figures.memory_ns is None
+    else:
+        assert (figures.memory_ns or 0) <= times.io_ns + times.blocked_ns
 
 
 @needs_bpf
@@ -329,7 +332,9 @@ def times_of(**figures: int) -> HostTimes:
 def test_what_is_attached_and_did_not_happen_is_zero(
     everything_attached: list[ProbeState],
 ) -> None:
-    figures = job_pressure(7, times_of(irq_ns=5), [], everything_attached, ASK_CALLS | ASK_FAULTS)
+    figures = job_pressure(
+        7, times_of(irq_ns=5), [], everything_attached, asked=ASK_CALLS | ASK_FAULTS
+    )
     assert (figures.irq_ns, figures.user_faults, figures.absent) == (5, 0, {})
     assert (figures.retransmits, figures.block, figures.device_calls) == (Spread(), {}, ())
 
@@ -345,7 +350,7 @@ def test_what_is_not_attached_is_none_and_says_why(everything_attached: list[Pro
         ProbeState(each.id, "refused", f"no {each.id}") if each.id in gone else each
         for each in everything_attached
     ]
-    figures = job_pressure(7, times_of(), [], states, ASK_CALLS | ASK_FAULTS)
+    figures = job_pressure(7, times_of(), [], states, asked=ASK_CALLS | ASK_FAULTS)
     assert figures.absent == {field: f"no {id}" for id, field in gone.items()}
     assert all(getattr(figures, field) is None for field in gone.values())
     assert figures.gpu_queued == Spread()
@@ -356,6 +361,18 @@ def test_a_job_never_seen_has_no_figures_of_threads(everything_attached: list[Pr
     figures = job_pressure(7, unseen, [], everything_attached)
     assert figures.irq_ns is None
     assert figures.absent["irq_ns"] == "no thread was seen"
+
+
+def test_without_psi_waiting_for_memory_is_not_known(
+    everything_attached: list[ProbeState], tmp_path: Path
+) -> None:
+    why = psi_missing(tmp_path / "memory")
+    assert "PSI" in why
+    (tmp_path / "memory").write_text("some avg10=0.00\n")
+    assert psi_missing(tmp_path / "memory") == ""
+    figures = job_pressure(7, times_of(memory_ns=5), [], everything_attached, no_psi=why)
+    assert (figures.memory_ns, figures.absent["memory_ns"]) == (None, why)
+    assert job_pressure(7, times_of(memory_ns=5), [], everything_attached).memory_ns == 5
 
 
 def test_tallies_of_other_jobs_and_kinds_stay_apart(everything_attached: list[ProbeState]) -> None:
