@@ -146,7 +146,7 @@ def test_a_full_buffer_tells_what_it_lost(program: tuple[Path, Path]) -> None:
     int on_call(struct pt_regs *ctx) {
         struct hit hit = {};
         #pragma unroll
-        for (int i = 0; i < 8; i++) events.perf_submit(ctx, &hit, sizeof(hit));
+        for (int i = 0; i < 32; i++) events.perf_submit(ctx, &hit, sizeof(hit));
         return 0;
     }
     """.replace("LIBRARY", str(program[0]))
@@ -166,7 +166,7 @@ def test_a_full_buffer_tells_what_it_lost(program: tuple[Path, Path]) -> None:
     _, summary = served(run, go)
     assert summary.failed == "", summary.messages
     assert summary.lost > 0
-    assert summary.events + summary.lost == 8 * (CALLS + 1)
+    assert summary.events + summary.lost == 32 * (CALLS + 1)
 
 
 def test_a_source_that_does_not_compile_says_where() -> None:
