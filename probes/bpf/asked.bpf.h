@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0)
  *
- * Which jobs asked for what. Relied on by ioctl.bpf.c, stack.bpf.c and fault.bpf.c; written by the loader alone.
+ * Which jobs asked for what.
+ *
+ * Relied on by ioctl.bpf.c, stack.bpf.c and fault.bpf.c; written by the loader alone.
  */
 #ifndef STOKER_ASKED_BPF_H
 #define STOKER_ASKED_BPF_H
