@@ -26,6 +26,7 @@ from stoker.mesh.ask import TracingAsk
 from stoker.mesh.schema import TracingView
 from stoker.native.errors import BadRequest, NotFound, NotSupported, Refused
 from stoker.probes.call_records import CallRow
+from stoker.probes.clocks import clock_table
 from stoker.probes.host import HostProbes
 from stoker.probes.trace import (
     SPAN_BYTES,
@@ -312,7 +313,8 @@ class TracedJob:
                 loss[name] = count - self._dropped.get(name, 0)
         absent = {**self._absent, **summary.absent}
         rows = self._call_rows()
-        return msgspec.structs.replace(summary, loss=loss, absent=absent, calls=rows)
+        clocks = (*clock_table(), *summary.clocks)
+        return msgspec.structs.replace(summary, loss=loss, absent=absent, calls=rows, clocks=clocks)
 
     def _call_rows(self) -> tuple[CallRow, ...]:
         return self._calls.rows(self.cgroup_id) if self._calls is not None else ()

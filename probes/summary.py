@@ -13,6 +13,8 @@ import msgspec
 
 from stoker.native import _trace
 from stoker.probes.call_records import CallRow
+from stoker.probes.clocks import ClockRow as TableRow
+from stoker.probes.clocks import device_row
 
 Mode = Literal["off", "governed", "full", "dormant"]
 Phase = Literal["", "timed", "counted", "blind"]
@@ -171,6 +173,8 @@ class TraceSummary(msgspec.Struct, frozen=True):
     coverage: Coverage | None = None
     calls: tuple[CallRow, ...] = ()
     """Into GPU libraries, as the kernel saw them; the agent puts them in."""
+    clocks: tuple[TableRow, ...] = ()
+    """Of every device that was used; the agent puts those of the node before them."""
 
 
 class Coverage(msgspec.Struct, frozen=True):
@@ -231,7 +235,7 @@ def summarized(found: _trace.Summary) -> TraceSummary:
     """The C fold's answer as the contract page spells it."""
     launches, tracer_ns, thread_ns = found["cost"]
     devices = tuple(_device(each) for each in found["devices"])
-    clock = next((_clock(each) for each in found["devices"] if each[3] and each[6]), None)
+    clocks = [(each[0], _clock(each)) for each in found["devices"] if each[3] and each[6]]
     return TraceSummary(
         mode=MODES[found["mode"]],
         window=Window(*found["window"]),
@@ -239,7 +243,8 @@ def summarized(found: _trace.Summary) -> TraceSummary:
         copies=tuple(sorted((_copy(row) for row in found["copies"]), key=_by_total)),
         devices=devices,
         loss={name: count for name, count in found["loss"].items() if name not in _TIMELINE},
-        clock=clock,
+        clock=clocks[0][1] if clocks else None,
+        clocks=tuple(device_row(id, clock) for id, clock in clocks),
         cost=CostRow(
             launches,
             tracer_ns,

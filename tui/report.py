@@ -253,6 +253,8 @@ def _measuring(trace: Object, ink: Ink) -> Iterator[str]:
     yield _line("lost", _loss(trace.get("loss") or {}))
     if clock := trace.get("clock"):
         yield _line("clock", _clock(clock, ink))
+    if clocks := [row for row in trace.get("clocks") or () if row.get("error_ns") is not None]:
+        yield _line("clock table", ", ".join(_table_row(row, ink) for row in clocks))
     if cost := trace.get("cost"):
         yield _line("cost", _cost(cost, trace.get("mode") or ""))
 
@@ -274,6 +276,11 @@ def _clock(clock: Object, ink: Ink) -> str:
     if clock.get("drift_ppb") is not None:
         words += f", drift {clock['drift_ppb']:g} ppb"
     return words
+
+
+def _table_row(row: Object, ink: Ink) -> str:
+    drift = f" {row['drift_ppb']:+g} ppb" if row.get("drift_ppb") is not None else ""
+    return f"{row['clock']} {ink.plus_minus}{units.duration(row['error_ns'])}{drift}"
 
 
 def _cost(cost: Object, mode: str) -> str:
