@@ -3,7 +3,8 @@
 
 #include "trace/segment.h"
 
-static const uint64_t PERIOD_NS = 1000000000, PERIOD_MAX_NS = 16000000000, WINDOW_MIN_NS = 5000000;
+static const uint64_t PERIOD_NS = 1000000000, PERIOD_MAX_NS = 16000000000, WINDOW_MIN_NS = 5000000,
+		      COUNT_NS = 50000000;
 
 static uint64_t draw(struct sk_govern *govern, uint64_t below)
 {
@@ -56,6 +57,13 @@ void sk_govern_plan(struct sk_govern *govern, const struct sk_govern_costs *cost
 		window = WINDOW_MIN_NS;
 	}
 	set_window(govern, window);
+}
+
+void sk_govern_count_only(struct sk_govern *govern, uint64_t now_ns)
+{
+	govern->from_ns = govern->window_from_ns = govern->window_to_ns = now_ns;
+	govern->period_ns = COUNT_NS;
+	govern->outside = SK_PHASE_COUNTED;
 }
 
 bool sk_govern_is_over(const struct sk_govern *govern, uint64_t now_ns)

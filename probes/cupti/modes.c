@@ -24,7 +24,8 @@ enum {
 	SURPRISE = 3,
 };
 
-static const uint64_t CLOSING_NS = 100000000, FLUSH_NS = 100000000, QUIET_NS = 30000000000;
+static const uint64_t CLOSING_NS = 100000000, CLOSING_STEP_NS = 1000000, FLUSH_NS = 100000000,
+		      QUIET_NS = 30000000000;
 
 /* Kernels come first: without them there is no trace. */
 static const CUpti_ActivityKind kinds[] = {
@@ -339,26 +340,50 @@ static bool is_surprised(void)
 	       SURPRISE * sk_cupti->budget_ppm / 1e6 * (double)sk_cupti->govern.period_ns;
 }
 
+static void plan(uint64_t now_ns)
+{
+	struct sk_govern_costs costs;
+
+	learn_costs(now_ns);
+	if (sk_cupti->learned.timed_length_ns > 0 && !sk_cupti->learned.counted_length_ns) {
+		/* What a call takes by itself has never been seen: look at that for a moment. */
+		sk_govern_count_only(&sk_cupti->govern, now_ns);
+		return;
+	}
+	costs = costs_now();
+	sk_govern_plan(&sk_cupti->govern, &costs, sk_cupti->budget_ppm, now_ns);
+}
+
 static void govern(uint64_t now_ns)
 {
 	struct sk_govern *govern = &sk_cupti->govern;
-	uint64_t next_ns;
+	bool whole_before = !govern->from_ns || sk_govern_is_whole(govern);
+	bool begins = sk_govern_is_over(govern, now_ns) || is_surprised();
+	uint64_t next_ns, chosen_ns;
 	uint32_t phase;
 
-	if (sk_govern_is_over(govern, now_ns) || is_surprised()) {
-		struct sk_govern_costs costs;
-
-		learn_costs(now_ns);
-		costs = costs_now();
-		sk_govern_plan(govern, &costs, sk_cupti->budget_ppm, now_ns);
-	}
+	if (begins)
+		plan(now_ns);
 	phase = sk_govern_phase(govern, now_ns, &next_ns);
-	if (phase != sk_cupti->phase) {
-		bool drawn = phase == SK_PHASE_TIMED && !sk_govern_is_whole(govern);
-
-		set_phase(SK_MODE_GOVERNED, phase, drawn ? govern->period_ns : 0);
-	}
+	chosen_ns = sk_govern_is_whole(govern) ? 0 : govern->period_ns;
+	/* What is seen is told by period, but where it is everything, for as long as that lasts. */
+	if (phase != sk_cupti->phase)
+		set_phase(SK_MODE_GOVERNED, phase, chosen_ns);
+	else if (begins && !(whole_before && !chosen_ns))
+		sk_tracer_changed(SK_MODE_GOVERNED, phase, now_ns, chosen_ns);
 	sk_tracer->tick_at_ns = next_ns;
+}
+
+/* While a window's records are waited for, its costs go on: look again soon, then less soon. */
+static void hurry(uint64_t now_ns)
+{
+	uint64_t waited_ns = now_ns - sk_cupti->closing_ns, soon_ns;
+
+	if (!sk_cupti->closing_ns || now_ns < sk_cupti->closing_ns)
+		return;
+	soon_ns = now_ns + (waited_ns / 2 > CLOSING_STEP_NS ? waited_ns / 2 : CLOSING_STEP_NS);
+	if (!sk_tracer->tick_at_ns || soon_ns < sk_tracer->tick_at_ns)
+		sk_tracer->tick_at_ns = soon_ns;
 }
 
 bool sk_cupti_on_mode(uint32_t mode, uint32_t budget_ppm)
@@ -408,7 +433,8 @@ bool sk_cupti_on_tick(uint64_t now_ns)
 	if (sk_tracer_mode() == SK_MODE_GOVERNED && !sk_tracer->segment->header.stepped_aside)
 		govern(now_ns);
 	flush_when_due(now_ns);
-	close_window(now_ns);
+	close_window(sk_tracer_now());
+	hurry(sk_tracer_now());
 	return sk_cupti->phase == SK_PHASE_TIMED || sk_cupti->closing_ns ||
 	       sk_joins_waiting(&sk_cupti->joins);
 }
