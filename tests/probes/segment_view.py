@@ -51,6 +51,7 @@ class Record:
     device: int
     queue: int
     shift: int
+    call_before: int = 0
 
 
 @dataclass(frozen=True)
@@ -210,7 +211,7 @@ class SegmentView:
             head, room, ring = self._u64(at), *struct.unpack_from("<IQ", self._data, at + 132)
             for index in range(min(head, room)):
                 fields = _RECORD.unpack_from(self._data, ring + 64 * index)
-                queued, start, end, size, _, correlation, _, call, tid = fields[:9]
+                queued, start, end, size, _, correlation, before, call, tid = fields[:9]
                 name, kind, device, queue, shift, _flags, sequence = fields[9:]
                 assert sequence == index & 0xFFFFFFFF
                 found.append(
@@ -227,6 +228,7 @@ class SegmentView:
                         device,
                         queue,
                         shift,
+                        before,
                     )
                 )
         return found

@@ -227,8 +227,9 @@ def test_windows_follow_each_other_and_hold_their_records(
     launches = [record for record in view.records() if record.kind == KERNEL]
     assert launches
     for record in launches:
-        assert any(start <= record.queued_ns + 1000 and record.queued_ns - 5000 < end
-                   for start, end in timed)  # fmt: skip
+        called = record.queued_ns - record.call_before
+        # The clock of the stamps was put on this one with an error far below this.
+        assert any(start - 1000 <= called < end + 1000 for start, end in timed)
 
 
 def test_a_slow_program_is_timed_whole_under_governed(segments: Path, compiled: Compile) -> None:
