@@ -27,6 +27,7 @@ from stoker.probes.bench_probes import (
     NOISE_MAX_PCT,
     RATES,
     SLICE_NS,
+    STEADY,
     BenchMode,
     Cell,
     Counts,
@@ -70,22 +71,24 @@ class Loop:
         if self._trace is not None:
             self._drains.start()
 
-    def turn(self, iterations: int, launches: int, *, vary: bool = False) -> Slice:
-        """One slice, on the measuring core."""
+    def turn(
+        self, iterations: int, launches: int, warm: int = 0, slices: int = 1, *, vary: bool = False
+    ) -> list[Slice]:
+        """Slices in a row, on the measuring core."""
         self._move(_cores()[1])
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
         try:
-            process.stdin.write(f"{iterations} {launches} {int(vary)}\n")
+            process.stdin.write(f"{iterations} {launches} {int(vary)} {warm} {slices}\n")
             process.stdin.flush()
-            answer = process.stdout.readline()
+            answers = [process.stdout.readline() for _ in range(slices)]
         except BrokenPipeError:
-            answer = ""
-        if not answer:
+            answers = [""]
+        if not all(answers):
             raise errors.NotSupported(f"the bench program ended: exit status {process.wait()}")
         self._move(_cores()[0])
-        return msgspec.json.decode(answer, type=Slice)
+        return [msgspec.json.decode(answer, type=Slice) for answer in answers]
 
     def end(self) -> TraceSummary | None:
         """Let it exit; its trace, all of it folded."""
@@ -168,13 +171,20 @@ def calibrate(loop: Loop, target_ns: float) -> tuple[int, float]:
 
 
 def _best(loop: Loop, iterations: int, launches: int) -> float:
-    return min(loop.turn(iterations, launches).wall_ns for _ in range(7)) / launches
+    return min(each.wall_ns for each in loop.turn(iterations, launches, 0, 7)) / launches
 
 
 def quad(off: Loop, on: Loop, iterations: int, launches: int) -> Quad:
-    """Four slices in ABBA order."""
-    a1, b1, b2, a2 = (each.turn(iterations, launches) for each in (off, on, on, off))
-    return Quad((a1, a2), (b1, b2))
+    """Four turns in ABBA order."""
+    warm, slices = STEADY.get(on.mode, (0, 1))
+    a1, b1, b2, a2 = (each.turn(iterations, launches, warm, slices) for each in (off, on, on, off))
+    return Quad((*a1, *a2), (*b1, *b2))
+
+
+def turns(mode: BenchMode, quads: int) -> int:
+    """Quads of a mode: fewer where each is of many slices."""
+    slices = STEADY.get(mode, (0, 1))[1]
+    return max(2, 2 * quads // slices) if slices > 1 else quads
 
 
 def measure(
@@ -191,9 +201,10 @@ def measure(
         loops = {mode: stack.enter_context(Loop(driver, mode, folder)) for mode in modes}
         cell = Cell(rate, driver, launches, {mode: [] for mode in modes}, {}, {})
         for _ in range(QUADS_MAX_FACTOR):
-            for _ in range(quads):
+            for index in range(quads):
                 for mode, loop in loops.items():
-                    cell.quads[mode].append(quad(off, loop, iterations, launches))
+                    if index < turns(mode, quads):
+                        cell.quads[mode].append(quad(off, loop, iterations, launches))
             if cell.noise_pct < NOISE_MAX_PCT:
                 break
         summaries = {mode: loop.end() for mode, loop in loops.items()}
@@ -228,7 +239,7 @@ def estimate(rate: int, folder: Path, seconds: float) -> float | None:
     launches = max(10, int(SLICE_NS * rate / 1e9))
     with _out_of_the_way(), Loop("SIM", "governed", folder) as loop:
         slices = max(1, int(seconds * 1e9 / SLICE_NS))
-        truth = sum(loop.turn(length, launches, vary=True).iterations for _ in range(slices))
+        truth = sum(each.iterations for each in loop.turn(length, launches, 0, slices, vary=True))
         summary = loop.end()
     if summary is None or not summary.kernels or summary.kernels[0].p50_ns is None:
         return None
@@ -245,7 +256,7 @@ def dormant_ns(folder: Path, rounds: int = 40) -> float:
         took: dict[str, float] = {}
         for _ in range(rounds):
             for loop in (off, dormant, dormant, off):
-                ns = loop.turn(0, 20_000).wall_ns / 20_000
+                ns = loop.turn(0, 20_000)[0].wall_ns / 20_000
                 took[loop.mode] = min(ns, took.get(loop.mode, ns))
     return round(took["dormant"] - took["off"], 2)
 

@@ -10,6 +10,7 @@ programs that are both off. Benchmarks report, they do not gate: targets stand b
 from __future__ import annotations
 
 import random
+import statistics
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
@@ -32,6 +33,9 @@ DISTURBED = 0.02
 
 CLEAN_MIN = 10
 NOISE_MAX_PCT = 0.3
+STEADY = {"governed": (10, 20)}
+"""Slices in a row, unmeasured and measured, where a tracer goes by what it spent lately: one that
+has been idle between two single slices could afford more in them than a job ever lets it."""
 RESAMPLES = 1000
 
 TARGETS = {
@@ -72,25 +76,41 @@ class Slice(msgspec.Struct, frozen=True):
 
 
 class Quad(msgspec.Struct, frozen=True):
-    """Off, on, on, off: the times of both, summed, of the same number of launches each."""
+    """Off, on, on, off: the slices of both, all of the same number of launches."""
 
-    off: tuple[Slice, Slice]
-    on: tuple[Slice, Slice]
+    off: tuple[Slice, ...]
+    on: tuple[Slice, ...]
 
     @property
     def disturbed(self) -> bool:
-        """Worth nothing: one of its slices was."""
-        return any(each.disturbed for each in (*self.off, *self.on))
+        """Worth nothing: of one of the sides, too little was measured without somebody else."""
+        return any(len(_clean(side)) < max(2, len(side) / 2) for side in (self.off, self.on))
 
     @property
-    def walls(self) -> tuple[int, int]:
-        """Off and on, ns."""
-        return sum(each.wall_ns for each in self.off), sum(each.wall_ns for each in self.on)
+    def walls(self) -> tuple[float, float]:
+        """Time of an off slice and of an on slice, ns."""
+        return _mean(each.wall_ns for each in _counted(self.off)), _mean(
+            each.wall_ns for each in _counted(self.on)
+        )
 
     @property
-    def cpus(self) -> tuple[int, int]:
-        """Off and on, ns of CPU."""
-        return sum(each.cpu_ns for each in self.off), sum(each.cpu_ns for each in self.on)
+    def cpus(self) -> tuple[float, float]:
+        """The same of CPU time."""
+        return _mean(each.cpu_ns for each in _counted(self.off)), _mean(
+            each.cpu_ns for each in _counted(self.on)
+        )
+
+
+def _clean(side: Sequence[Slice]) -> list[Slice]:
+    return [each for each in side if not each.disturbed]
+
+
+def _counted(side: Sequence[Slice]) -> Sequence[Slice]:
+    return _clean(side) or side
+
+
+def _mean(values: Iterable[int]) -> float:
+    return statistics.fmean(values)
 
 
 class Counts(msgspec.Struct, frozen=True):
@@ -144,16 +164,20 @@ def clean(quads: Sequence[Quad]) -> list[Quad]:
 
 def slowdown_pct(quads: Sequence[Quad]) -> float:
     """How much longer the same launches took, percent; of sums, since costs come in bursts."""
-    off = sum(each.walls[0] for each in quads)
-    return 100 * (sum(each.walls[1] for each in quads) / off - 1) if off else 0.0
+    return _ratio_pct([each.walls for each in quads])
+
+
+def _ratio_pct(pairs: Sequence[tuple[float, float]]) -> float:
+    off = sum(each[0] for each in pairs)
+    return 100 * (sum(each[1] for each in pairs) / off - 1) if off else 0.0
 
 
 def half_width_pct(quads: Sequence[Quad], seed: int = 1) -> float:
     """95 % bootstrap half-width of `slowdown_pct` (percentile method, quads drawn again)."""
     if len(quads) < 2:
         return float("inf")
-    chance = random.Random(seed)
-    drawn = sorted(slowdown_pct(chance.choices(quads, k=len(quads))) for _ in range(RESAMPLES))
+    chance, pairs = random.Random(seed), [each.walls for each in quads]
+    drawn = sorted(_ratio_pct(chance.choices(pairs, k=len(pairs))) for _ in range(RESAMPLES))
     return (drawn[int(0.975 * RESAMPLES) - 1] - drawn[int(0.025 * RESAMPLES)]) / 2
 
 
@@ -184,7 +208,7 @@ def _row(
     cell: Cell, mode: BenchMode, every: Sequence[Quad], noise: float, off_against_off: float
 ) -> Row:
     kept = clean(every)
-    launches = 2 * cell.launches * len(kept)
+    launches = cell.launches * len(kept)
     cpu_off, cpu_on = (sum(each.cpus[i] for each in kept) for i in (0, 1))
     cpu = cpu_on - cpu_off
     off_ns = sum(each.walls[0] for each in kept)

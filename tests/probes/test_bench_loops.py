@@ -10,18 +10,19 @@ import pytest
 from stoker.native import errors
 from stoker.probes import bench_loops
 from stoker.probes.bench_loops import Loop, measure
-from stoker.probes.bench_probes import Counts
+from stoker.probes.bench_probes import MODES, STEADY, Counts
 
 DRIVERS = ("pocl", "SIM")
 
 
 def test_the_simulated_driver_works_for_as_long_as_it_is_told(tmp_path: Path) -> None:
     with Loop("SIM", "full", tmp_path) as loop:
-        told = [loop.turn(20_000, 50), loop.turn(20_000, 50, vary=True)]
+        told = [*loop.turn(20_000, 50, 1, 3), *loop.turn(20_000, 50, vary=True)]
         summary = loop.end()
     assert summary is not None
     (row,) = summary.kernels
-    assert row.count == 2 * (50 + 6)
+    assert row.count == (6 + 50 + 150) + (6 + 50)
+    assert len(told) == 4
     assert row.total_ns == sum(each.iterations for each in told)
     assert not row.estimate
     assert summary.devices[0].id == "sim-0"
@@ -35,9 +36,8 @@ def test_every_mode_at_one_rate(
     monkeypatch.setattr(bench_loops, "QUADS_MAX_FACTOR", 1)
     cell = measure(20_000, driver, tmp_path, 2)
     assert cell is not None
-    assert {mode: len(quads) for mode, quads in cell.quads.items()} == dict.fromkeys(
-        ("off", "dormant", "governed", "full"), 2
-    )
+    assert {mode: len(quads) for mode, quads in cell.quads.items()} == dict.fromkeys(MODES, 2)
+    assert len(cell.quads["governed"][0].on) == 2 * STEADY["governed"][1]
     assert set(cell.records) == {"dormant", "governed", "full"}
     assert all(each.equal for each in cell.records.values())
     full = cell.records["full"]

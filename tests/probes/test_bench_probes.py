@@ -37,6 +37,9 @@ def test_a_slice_without_its_core_does_not_count() -> None:
     stolen = Quad((piece(1000), piece(1500, 1000)), (piece(1000), piece(1000)))
     assert stolen.disturbed
     assert clean([quad(1000, 1010), stolen]) == [quad(1000, 1010)]
+    steady = Quad(tuple([piece(1000)] * 4), tuple([piece(1500, 1000)] + [piece(1010)] * 3))
+    assert not steady.disturbed
+    assert bench_probes.slowdown_pct([steady]) == pytest.approx(1.0)
     assert clean([stolen] * 9 + [quad(1000, 1010)]) == [stolen] * 9 + [quad(1000, 1010)]
 
 
