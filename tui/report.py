@@ -254,7 +254,7 @@ def _measuring(trace: Object, ink: Ink) -> Iterator[str]:
     if clock := trace.get("clock"):
         yield _line("clock", _clock(clock, ink))
     if clocks := [row for row in trace.get("clocks") or () if row.get("error_ns") is not None]:
-        yield _line("clock table", ", ".join(_table_row(row, ink) for row in clocks))
+        yield _line("clocks", ", ".join(_table_row(row, ink) for row in clocks))
     if cost := trace.get("cost"):
         yield _line("cost", _cost(cost, trace.get("mode") or ""))
 

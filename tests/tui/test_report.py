@@ -182,6 +182,16 @@ def test_a_cause_that_is_not_known_is_not_zero() -> None:
     assert not any(line.startswith("  0:") and "throttled" in line for line in shown.split("\n"))
 
 
+def test_the_clock_table_is_shown_with_what_is_known() -> None:
+    job = pocl_job()
+    rows = [("REALTIME", 2, 32), ("TSC", None, None), ("GPU-1", None, 900)]
+    job["trace"]["clocks"] = [
+        {"clock": clock, "drift_ppb": drift, "error_ns": error} for clock, drift, error in rows
+    ]
+    (shown,) = [line for line in report.render(job).split("\n") if line.startswith("clocks")]
+    assert " ".join(shown.split()) == "clocks REALTIME ±32 ns +2 ppb, GPU-1 ±900 ns"
+
+
 def test_without_thread_spans_host_time_is_not_measured() -> None:
     job = pocl_job()
     job["trace"]["absent"] = {"spans": "no BPF"}
