@@ -28,6 +28,7 @@ from stoker.native.errors import BadRequest, NotFound, NotSupported, Refused
 from stoker.probes.call_records import CallRow
 from stoker.probes.clocks import clock_table
 from stoker.probes.host import HostProbes
+from stoker.probes.pressure import JobPressure
 from stoker.probes.trace import (
     SPAN_BYTES,
     STORE_FILES,
@@ -228,6 +229,7 @@ class TracedJob:
                 self.drain(read=False)
                 self._read_host()
                 summary = self._complete(self._trace.finish(ended_ns))
+                summary = msgspec.structs.replace(summary, pressure=self._pressure())
                 self.window.finish(ended_ns, time.monotonic_ns(), self._write_part)
                 self._store_summary(summary)
                 if summary.kernels or summary.copies:
@@ -238,6 +240,12 @@ class TracedJob:
         finally:
             self._remove_segments()
         return summary
+
+    def _pressure(self) -> JobPressure | None:
+        """What the kernel saw press on its threads; None where none of them was followed."""
+        if self._host is None or not self._followed:
+            return None
+        return self._host.pressure(self.cgroup_id)
 
     def _unfolded(self) -> bool:
         """Whether there is anything of this job to fold, or folded and without a summary yet."""
@@ -259,6 +267,7 @@ class TracedJob:
             Window(self._began_ns, self._began_ns + window_ns),
             devices=tuple(DeviceRow(id, window_ns, causes) for id in self.begun.devices),
             calls=self._call_rows(),
+            pressure=self._pressure(),
             absent=absent,
         )
 

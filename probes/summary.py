@@ -15,6 +15,7 @@ from stoker.native import _trace
 from stoker.probes.call_records import CallRow
 from stoker.probes.clocks import ClockRow as TableRow
 from stoker.probes.clocks import device_row
+from stoker.probes.pressure import JobPressure
 
 Mode = Literal["off", "governed", "full", "dormant"]
 Phase = Literal["", "timed", "counted", "blind"]
@@ -175,6 +176,8 @@ class TraceSummary(msgspec.Struct, frozen=True):
     """Into GPU libraries, as the kernel saw them; the agent puts them in."""
     clocks: tuple[TableRow, ...] = ()
     """Of every device that was used; the agent puts those of the node before them."""
+    pressure: JobPressure | None = None
+    """What held the job's threads up besides each other; the agent puts it in at the end."""
 
 
 class Coverage(msgspec.Struct, frozen=True):

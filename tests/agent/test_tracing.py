@@ -58,6 +58,9 @@ async def test_a_job_that_holds_a_device_has_its_trace_when_its_end_is_told(
     found = await summary(node, key)
     assert counts(found) == {"smooth": 12, "norm": 3, "saxpy": 27}
     assert {name: count for name, count in found["loss"].items() if count} == {}
+    if os.geteuid() == 0:
+        assert found["pressure"]["minor_faults"] > 0  # the probes were there from its start
+        assert found["pressure"]["absent"]["device_calls"]
     (device,) = found["devices"]
     assert device["id"] == "pocl-0"
     assert sum(device["causes"].values()) == device["window_ns"]
@@ -115,7 +118,13 @@ async def test_the_agent_killed_while_kernels_run_loses_no_count(node: OneNode) 
     (outcome,) = await node.scheduler.until_ended(key)
     assert outcome.state == "succeeded"
     found = await summary(node, key)
-    assert counts(found) == {"smooth": 480, "norm": 120, "saxpy": 1080}
+    made = {"smooth": 480, "norm": 120, "saxpy": 1080}
+    print("COVER", found["coverage"])
+    if not found["coverage"]["dormant_ns"]:
+        assert counts(found) == made
+    else:  # the new agent came after the tracer's lease was over: said, and nothing invented
+        assert all(0 < counts(found)[name] <= made[name] for name in made)
+        assert sum(device["causes"]["not_observed_ns"] for device in found["devices"])
     assert found["records"]["dropped"] == 0
     if os.geteuid() == 0:
         assert "the agent started later" in found["absent"]["host before the probes"]
@@ -138,5 +147,7 @@ async def test_a_long_one_without_opencl_accounts_for_its_device(node: OneNode) 
     (device,) = found["devices"]
     assert sum(device["causes"].values()) == device["window_ns"] >= 1_000_000_000
     assert "no process of the job has called OpenCL" in found["absent"]["kernels"]
+    if os.geteuid() == 0:
+        assert found["pressure"]["minor_faults"] > 0
     with pytest.raises(NotFound, match="no timeline"):
         await node.scheduler.ask("trace", TraceAsk("perfetto", *key))
