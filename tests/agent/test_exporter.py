@@ -7,16 +7,20 @@ import gzip
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
+from fakes.one_node import OneNode
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
 
 from stoker.agent import exporter
 from stoker.agent.exporter import Exporter
 from stoker.agent.metrics import NodeReading
 from stoker.agent.otlp_config import OtlpConfig, target
+from stoker.native import paths
 from stoker.native.errors import BadRequest
+from stoker.scheduler.nouns import DeviceShare, JobSpec
 
 
 class Collector:
@@ -131,6 +135,41 @@ async def test_deltas_tell_each_event_once(collector: Collector) -> None:
     told = [values(message)["stoker.agent.events"] for message in collector.taken]
     assert told == [3, 0]
     made.close()
+
+
+async def test_an_agent_pushes_what_a_job_does(collector: Collector, tmp_path: Path) -> None:
+    """From a kernel on a device to a collector's histogram, through everything between."""
+    config = f'[otlp]\nendpoint = "{collector.url}"\ninterval_s = 0.3\n'
+    async with OneNode(tmp_path, config) as node:
+        await node.scheduler.until(lambda: bool(node.scheduler.reports))
+        program = str(paths.program("stoker-demo-opencl"))
+        spec = JobSpec((program, "--rounds", "1000000"), gpu_milli=1000, trace="full", name="demo")
+        (key,) = await node.scheduler.submit(spec, owner=node.owner, shares=(DeviceShare(0, 1000),))
+        await node.scheduler.until(lambda: bool(histograms(collector)))
+        await node.scheduler.stop(key)
+        await node.scheduler.until_ended(key)
+        message = collector.taken[-1]
+        names = {
+            each.key: each.value.string_value
+            for each in message.resource_metrics[0].resource.attributes
+        }
+        assert names["service.name"] == "stoker-agent" and names["host.name"] == "node1"
+    found = histograms(collector)
+    assert set(found) <= {"smooth", "norm", "saxpy"}
+    for point in found.values():
+        assert point.count == sum(point.positive.bucket_counts) + point.zero_count > 0
+        assert point.scale == 5 and point.time_unix_nano > point.start_time_unix_nano
+
+
+def histograms(collector: Collector) -> dict[str, Any]:
+    """Kernel -> its newest histogram point."""
+    found: dict[str, Any] = {}
+    for message in collector.taken:
+        for metric in message.resource_metrics[0].scope_metrics[0].metrics:
+            for point in metric.exponential_histogram.data_points:
+                at = {each.key: each.value.string_value for each in point.attributes}
+                found[at["stoker.kernel.name"]] = point
+    return found
 
 
 @pytest.mark.parametrize(

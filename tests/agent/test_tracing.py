@@ -119,7 +119,6 @@ async def test_the_agent_killed_while_kernels_run_loses_no_count(node: OneNode) 
     assert outcome.state == "succeeded"
     found = await summary(node, key)
     made = {"smooth": 480, "norm": 120, "saxpy": 1080}
-    print("COVER", found["coverage"])
     if not found["coverage"]["dormant_ns"]:
         assert counts(found) == made
     else:  # the new agent came after the tracer's lease was over: said, and nothing invented
