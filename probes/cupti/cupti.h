@@ -103,6 +103,7 @@ struct sk_cupti {
 	uint64_t counted_ns;
 	uint64_t planned_ns;
 	uint64_t planned_cpu_ns;
+	unsigned count_tries;
 	struct sk_cupti_learned learned;
 	struct sk_govern govern;
 

@@ -3,8 +3,7 @@
 
 #include "trace/segment.h"
 
-static const uint64_t PERIOD_NS = 1000000000, PERIOD_MAX_NS = 16000000000, WINDOW_MIN_NS = 5000000,
-		      COUNT_NS = 50000000;
+static const uint64_t PERIOD_NS = 1000000000, PERIOD_MAX_NS = 16000000000, WINDOW_MIN_NS = 5000000;
 
 static uint64_t draw(struct sk_govern *govern, uint64_t below)
 {
@@ -59,10 +58,10 @@ void sk_govern_plan(struct sk_govern *govern, const struct sk_govern_costs *cost
 	set_window(govern, window);
 }
 
-void sk_govern_count_only(struct sk_govern *govern, uint64_t now_ns)
+void sk_govern_count_only(struct sk_govern *govern, uint64_t now_ns, uint64_t length_ns)
 {
 	govern->from_ns = govern->window_from_ns = govern->window_to_ns = now_ns;
-	govern->period_ns = COUNT_NS;
+	govern->period_ns = length_ns;
 	govern->outside = SK_PHASE_COUNTED;
 }
 

@@ -38,7 +38,7 @@ void sk_govern_plan(struct sk_govern *govern, const struct sk_govern_costs *cost
 		    uint32_t budget_ppm, uint64_t now_ns);
 
 /** Begin a short period in which calls are only counted, to learn what that costs. */
-void sk_govern_count_only(struct sk_govern *govern, uint64_t now_ns);
+void sk_govern_count_only(struct sk_govern *govern, uint64_t now_ns, uint64_t length_ns);
 
 /** Is the period over, or was there none? */
 bool sk_govern_is_over(const struct sk_govern *govern, uint64_t now_ns);

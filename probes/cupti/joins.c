@@ -25,26 +25,46 @@ static uint32_t slot_of(uint32_t correlation)
 	return (uint32_t)(correlation * UINT32_C(0x9e3779b1)) >> 15 & (SK_JOINS_TABLE - 1);
 }
 
-/* Point the id at a position: in the first place that is free or stale, else in the oldest. */
-static void point(struct sk_joins *joins, uint32_t correlation, uint64_t position)
+/* Where the id may go: the first place that is free or stale, else the oldest; what is there. */
+static uint64_t choose(struct sk_joins *joins, uint32_t correlation, uint64_t position,
+		       uint32_t *ret_slot)
 {
-	uint64_t mine = (uint64_t)correlation << 32 | (uint32_t)position;
-	uint32_t from = slot_of(correlation), chosen = from;
-	uint32_t chosen_age = 0;
+	uint32_t from = slot_of(correlation), oldest = 0;
+	uint64_t found = 0;
 
+	*ret_slot = from;
 	for (uint32_t i = 0; i < SK_JOINS_PROBES; i++) {
 		uint32_t slot = (from + i) & (SK_JOINS_TABLE - 1);
 		uint64_t there = atomic_load_explicit(&joins->table[slot], memory_order_relaxed);
 		uint32_t age = there ? (uint32_t)position - (uint32_t)there : UINT32_MAX;
 
-		if (age > chosen_age) {
-			chosen = slot;
-			chosen_age = age;
+		/* One that came a moment later, in another thread, is no older than this. */
+		if (there && age > UINT32_MAX / 2)
+			age = 0;
+		if (!i || age > oldest) {
+			*ret_slot = slot;
+			oldest = age;
+			found = there;
 		}
 		if (age >= SK_JOINS_CALLS)
 			break;
 	}
-	atomic_store_explicit(&joins->table[chosen], mine, memory_order_release);
+	return found;
+}
+
+/* Point the id at a position. Another thread may take the place first: then look again. */
+static void point(struct sk_joins *joins, uint32_t correlation, uint64_t position)
+{
+	uint64_t mine = (uint64_t)correlation << 32 | (uint32_t)position, there;
+	uint32_t slot;
+
+	for (int i = 0; i < SK_JOINS_PROBES; i++) {
+		there = choose(joins, correlation, position, &slot);
+		if (atomic_compare_exchange_strong_explicit(&joins->table[slot], &there, mine,
+							    memory_order_release,
+							    memory_order_relaxed))
+			return;
+	}
 }
 
 /* Lower `oldest_ns` to this call, which is 0 when nothing waits. */

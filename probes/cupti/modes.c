@@ -22,6 +22,9 @@ enum {
 	INSTRUMENT_NS = 2000, /* what a record adds to its call, until that is measured */
 	FLUSH_SOON = 16384,   /* calls that wait */
 	SURPRISE = 3,
+	COUNT_NS = 50000000,
+	COUNT_CALLS = 1024,
+	COUNT_TRIES = 3,
 };
 
 static const uint64_t CLOSING_NS = 100000000, CLOSING_STEP_NS = 1000000, FLUSH_NS = 100000000,
@@ -340,18 +343,26 @@ static bool is_surprised(void)
 	       SURPRISE * sk_cupti->budget_ppm / 1e6 * (double)sk_cupti->govern.period_ns;
 }
 
+/* What a call takes by itself has never been seen, it matters, and a moment would show it. */
+static bool should_count(const struct sk_govern_costs *costs)
+{
+	const struct sk_cupti_learned *learned = &sk_cupti->learned;
+
+	return learned->timed_length_ns > 0 && !(learned->counted_length_ns > 0) &&
+	       costs->timed > sk_cupti->budget_ppm / 1e6 &&
+	       learned->rate * COUNT_NS > COUNT_CALLS && sk_cupti->count_tries++ < COUNT_TRIES;
+}
+
 static void plan(uint64_t now_ns)
 {
 	struct sk_govern_costs costs;
 
 	learn_costs(now_ns);
-	if (sk_cupti->learned.timed_length_ns > 0 && !sk_cupti->learned.counted_length_ns) {
-		/* What a call takes by itself has never been seen: look at that for a moment. */
-		sk_govern_count_only(&sk_cupti->govern, now_ns);
-		return;
-	}
 	costs = costs_now();
-	sk_govern_plan(&sk_cupti->govern, &costs, sk_cupti->budget_ppm, now_ns);
+	if (should_count(&costs))
+		sk_govern_count_only(&sk_cupti->govern, now_ns, COUNT_NS);
+	else
+		sk_govern_plan(&sk_cupti->govern, &costs, sk_cupti->budget_ppm, now_ns);
 }
 
 static void govern(uint64_t now_ns)
