@@ -149,6 +149,31 @@ async def test_an_agent_speaks_for_its_own_node_only(server: Server) -> None:
     assert await violations(server, "subscription", 4)
 
 
+async def test_records_reach_the_user_they_are_for_and_nobody_else(server: Server) -> None:
+    heard: dict[str, list[str]] = {"alice": [], "bob": []}
+    for name, seen in heard.items():
+        link = await server.connect(name)
+
+        async def hear(message: Msg, seen: list[str] = seen) -> None:
+            seen.append(message.subject)
+
+        for subject in (subjects.records_of_user("alice"), subjects.records_of_user("bob")):
+            await link.subscribe(subject, cb=hear)
+        await settle(link)
+    assert await violations(server, "subscription", 2)  # each of the other's
+    node = await server.connect("node1")
+    await node.publish(subjects.records("alice", "node1", 7), b"x")
+    await settle(node)
+    server.errors.clear()
+    for subject in (subjects.records("alice", "node2", 7), subjects.records_of_user("bob")):
+        await node.publish(subject, b"x")
+        await settle(node)
+    assert await violations(server, "publish", 1)
+    for link in server.connections:
+        await settle(link)
+    assert heard == {"alice": [subjects.records("alice", "node1", 7)], "bob": []}
+
+
 async def test_an_agent_may_answer_what_it_was_asked(server: Server) -> None:
     scheduler = await server.connect("scheduler")
     node = await server.connect("node1")
