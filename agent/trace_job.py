@@ -70,7 +70,7 @@ class TracedJob:
         """`feed` brings the spans that wait in the ring to the jobs they belong to."""
         self.begun = begun
         self.window = TraceWindow(begun, store, way)
-        self._governing = Governing(self.window.steering)
+        self._governing: Governing | None = None
         self.cgroup_id = cgroup_id
         self._segments, self._store = segments, store
         self._began_ns = began_ns
@@ -184,6 +184,8 @@ class TracedJob:
 
     def govern(self, summary: TraceSummary, host: HostCost) -> None:
         """Once a second: keep what tracing costs this job under its budget."""
+        if self._governing is None:
+            self._governing = Governing(self.window.steering)
         calls = self._calls
         sites = calls.readings(self.cgroup_id) if calls is not None else ()
         for action in self._governing.step(summary.cost, host, time.monotonic_ns(), sites):
@@ -218,7 +220,7 @@ class TracedJob:
             steering.budget_ppm,
             summary,
             histograms,
-            self._governing.record,
+            self._governing.record if self._governing is not None else None,
         )
 
     def finish(self, ended_ns: int) -> TraceSummary:

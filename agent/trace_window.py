@@ -47,7 +47,7 @@ class TraceWindow:
 
     def __init__(self, begun: Begun, store: Path, way: Way) -> None:
         self._begun, self._store, self._way = begun, store, way
-        self.steering = Steering(_stored_mode(store) or begun.trace)
+        self.steering = Steering(begun.trace)
         self._trace: JobTrace | None = None
         self._tracers: Tracers | None = None
         self._publication: Publication | None = None
@@ -56,6 +56,7 @@ class TraceWindow:
     def attach(self, trace: JobTrace) -> None:
         """There is a fold now, so there are tracers."""
         self._trace, self._tracers = trace, Tracers(trace)
+        self.steering.mode = _stored_mode(self._store) or self.steering.mode
         (self._store / CAPTURE_FILE).unlink(missing_ok=True)  # of a window the last agent died in
 
     def take(self, ask: TracingAsk, now_ns: int) -> TracingView:
