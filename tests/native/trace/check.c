@@ -140,6 +140,35 @@ static void check_killed(unsigned seed)
 	puts("killed 40");
 }
 
+/* Windows one after the other up to about `now`, of any phase. */
+static void fill_windows(struct sk_segment *segment, uint64_t now)
+{
+	uint64_t windows = (uint64_t)random() % 600, at = now - windows * 100;
+
+	segment->header.created_ns = at;
+	for (uint64_t i = 0; i < windows; i++, at += 100)
+		segment->window[i % SK_SEGMENT_WINDOWS] =
+			(struct sk_window){.from_ns = at,
+					   .to_ns = at + 100,
+					   .phase = 1 + (uint32_t)random() % 3,
+					   .chosen_ns = random() % 2 ? 1000 : 0,
+					   .sequence = (uint32_t)i};
+	segment->header.windows = windows;
+	segment->header.window_from_ns = random() % 3 ? at : 0;
+	segment->header.answer.mode = (uint32_t)random() % 5;
+	segment->header.answer.phase = (uint32_t)random() % 5;
+}
+
+/* Mostly what a tracer records, sometimes what it may not. */
+static uint8_t any_kind(void)
+{
+	static const uint8_t KINDS[] = {SK_KIND_READ,  SK_KIND_KERNEL,	   SK_KIND_GRAPH,
+					SK_KIND_SYNC,  SK_KIND_USER_EVENT, SK_KIND_OVERHEAD,
+					SK_KIND_WRITE, SK_KIND_DEVICE_END};
+
+	return random() % 2 ? SK_KIND_KERNEL : KINDS[random() % 8];
+}
+
 /* A segment as the layer makes it, with some records. */
 static void write_segment(const char *path, uint64_t now, unsigned records)
 {
@@ -155,7 +184,8 @@ static void write_segment(const char *path, uint64_t now, unsigned records)
 	segment->header.slots_used = (uint32_t)random() % (segment->header.slots + 1);
 	segment->header.names = 3;
 	segment->header.devices = 1;
-	strcpy(segment->names[1].text, "alpha");
+	fill_windows(segment, now);
+	snprintf(segment->names[1].text, 16, "alpha %ld", random() % 500);
 	segment->names[1].length = segment->names[2].length = 5;
 	strcpy(segment->devices[0].id, "pocl-0");
 	segment->devices[0].ready = 1;
@@ -170,7 +200,9 @@ static void write_segment(const char *path, uint64_t now, unsigned records)
 		cells[i] = (struct sk_record){.queued_ns = now,
 					      .start_ns = now + (uint64_t)random() % 1000,
 					      .end_ns = now + 1000 + (uint64_t)random() % 1000,
-					      .kind = SK_KIND_KERNEL,
+					      .kind = any_kind(),
+					      .device = random() % 8 ? 0 : SK_NO_DEVICE,
+					      .shift = (uint8_t)(random() % 3),
 					      .name = 1,
 					      .tid = (uint32_t)random() % 5,
 					      .sequence = i};
@@ -205,6 +237,11 @@ static void check_totals(struct sk_job *job)
 
 	assert(sk_causes_check(causes));
 	sk_job_sums(job, &sums);
+	for (unsigned row = 0; row < job->fold.state->processes_used; row++) {
+		struct sk_job_process process;
+
+		sk_job_process(job, row, &process);
+	}
 	for (unsigned device = 0; device < job->fold.state->devices_used; device++) {
 		uint64_t sum = 0;
 
@@ -229,6 +266,8 @@ static void check_fuzz(const char *folder, unsigned seed, int rounds)
 	for (int round = 0; round < rounds; round++, now += 100000) {
 		snprintf(path, sizeof(path), "%s/%d-1-%d.seg", folder, 1 << 30, round);
 		write_segment(path, now, (unsigned)random() % 256);
+		if (round % 16 == 0)
+			sk_job_control(job, 1 + (uint32_t)random() % 3, 10000, 1000, now);
 		sk_job_drain(job, now, &drained); /* sees it whole, mostly */
 		if (!access(path, F_OK))
 			spoil(path);
