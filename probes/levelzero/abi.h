@@ -88,6 +88,29 @@ struct sk_ze_launch_call {
 	sk_ze **waits;
 };
 
+/* ...LaunchKernelWithParameters and ...LaunchKernelWithArguments, of newer loaders. */
+struct sk_ze_launch_parameters_call {
+	sk_ze *list;
+	sk_ze *kernel;
+	const void **groups;
+	const void **next;
+	sk_ze *signal;
+	uint32_t *wait_count;
+	sk_ze **waits;
+};
+
+struct sk_ze_launch_arguments_call {
+	sk_ze *list;
+	sk_ze *kernel;
+	const void *groups;
+	const void *group_sizes;
+	void ***arguments;
+	const void **next;
+	sk_ze *signal;
+	uint32_t *wait_count;
+	sk_ze **waits;
+};
+
 struct sk_ze_copy_call {
 	sk_ze *list;
 	void **to;

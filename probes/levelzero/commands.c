@@ -102,6 +102,9 @@ static void publish(const struct sk_ze_command *command, uint64_t start_ns, uint
 	const struct sk_ze_device *device = &sk_ze_it.devices[command->device];
 	struct sk_record *record = slot ? sk_tracer_reserve(slot, end_ns - start_ns) : NULL;
 
+	if (!slot) /* more threads than slots: nobody's ring */
+		atomic_fetch_add_explicit(&sk_tracer->segment->header.vendor_dropped, 1,
+					  memory_order_relaxed);
 	if (!record)
 		return; /* counted by the tracer */
 	*record = (struct sk_record){

@@ -115,7 +115,7 @@ static struct sk_ze_command *make(struct sk_ze_list *list, const struct launch *
 	command->bytes = launch->bytes;
 	command->once = list->immediate;
 	/* A list that is not immediate may be executed in any phase. */
-	bool timed = !list->immediate || sk_ze_it.phase == SK_PHASE_TIMED;
+	bool timed = !list->immediate || (sk_ze_it.phase == SK_PHASE_TIMED && sk_tracer_slot());
 
 	if (timed && list->device < SK_ZE_DEVICES)
 		command->event = event_of(command, launch->signal);
@@ -210,27 +210,47 @@ static void after_launch(const struct launch *launch, int result, void **own)
 	note_cost(now);
 }
 
-static void before_kernel(void *call, int result, void *data, void **own)
+static void before_any_kernel(sk_ze list, sk_ze kernel, sk_ze *signal, void **own)
 {
-	const struct sk_ze_launch_call *made = call;
-
 	*own = NULL;
 	if (sk_ze_stays_out())
 		return;
-	const struct launch launch = {.list = *made->list,
-				      .signal = made->signal,
-				      .name = sk_ze_kernel_row(*made->kernel),
+	const struct launch launch = {.list = list,
+				      .signal = signal,
+				      .name = sk_ze_kernel_row(kernel),
 				      .kind = SK_KIND_KERNEL};
 
 	before_launch(&launch, own);
 }
 
-static void after_kernel(void *call, int result, void *data, void **own)
+static void before_kernel(void *call, int result, void *data, void **own)
 {
 	const struct sk_ze_launch_call *made = call;
 
+	before_any_kernel(*made->list, *made->kernel, made->signal, own);
+}
+
+static void before_kernel_parameters(void *call, int result, void *data, void **own)
+{
+	const struct sk_ze_launch_parameters_call *made = call;
+
+	before_any_kernel(*made->list, *made->kernel, made->signal, own);
+}
+
+static void before_kernel_arguments(void *call, int result, void *data, void **own)
+{
+	const struct sk_ze_launch_arguments_call *made = call;
+
+	before_any_kernel(*made->list, *made->kernel, made->signal, own);
+}
+
+/* The list comes first in each of these calls. */
+static void after_any(void *call, int result, void *data, void **own)
+{
+	sk_ze *const *list = call;
+
 	if (!sk_ze_stays_out())
-		after_launch(&(struct launch){.list = *made->list}, result, own);
+		after_launch(&(struct launch){.list = **list}, result, own);
 }
 
 static void before_copy(void *call, int result, void *data, void **own)
@@ -246,14 +266,6 @@ static void before_copy(void *call, int result, void *data, void **own)
 			      own);
 }
 
-static void after_copy(void *call, int result, void *data, void **own)
-{
-	const struct sk_ze_copy_call *made = call;
-
-	if (!sk_ze_stays_out())
-		after_launch(&(struct launch){.list = *made->list}, result, own);
-}
-
 static void before_fill(void *call, int result, void *data, void **own)
 {
 	const struct sk_ze_fill_call *made = call;
@@ -265,14 +277,6 @@ static void before_fill(void *call, int result, void *data, void **own)
 					       .bytes = *made->bytes,
 					       .kind = SK_KIND_FILL},
 			      own);
-}
-
-static void after_fill(void *call, int result, void *data, void **own)
-{
-	const struct sk_ze_fill_call *made = call;
-
-	if (!sk_ze_stays_out())
-		after_launch(&(struct launch){.list = *made->list}, result, own);
 }
 
 /* Events of ours are used again, so the stamps of the execution before are taken now. */
@@ -323,7 +327,7 @@ static void execute(struct sk_ze_list *list, uint64_t queued_ns, uint64_t now_ns
 		command->used = true;
 		if (sk_ze_it.phase != SK_PHASE_TIMED)
 			continue;
-		if (command->event)
+		if (command->event && sk_tracer_slot())
 			start(command, queued_ns, now_ns);
 		else
 			bump(offsetof(struct sk_slot_counters, pending_full));
@@ -371,14 +375,23 @@ static bool watch(void *library, const char *what, sk_ze_callback before, sk_ze_
 	       !call(sk_ze_it.launches, SK_ZE_EPILOGUE, after);
 }
 
+/* Older loaders do not have these. */
+static void watch_newer(void *library)
+{
+	watch(library, "CommandListAppendLaunchKernelWithParameters", before_kernel_parameters,
+	      after_any);
+	watch(library, "CommandListAppendLaunchKernelWithArguments", before_kernel_arguments,
+	      after_any);
+}
+
 bool sk_ze_watch_launches(void *library)
 {
-	return watch(library, "CommandListAppendLaunchKernel", before_kernel, after_kernel) &&
+	watch_newer(library);
+	return watch(library, "CommandListAppendLaunchKernel", before_kernel, after_any) &&
 	       watch(library, "CommandListAppendLaunchCooperativeKernel", before_kernel,
-		     after_kernel) &&
-	       watch(library, "CommandListAppendLaunchKernelIndirect", before_kernel,
-		     after_kernel) &&
-	       watch(library, "CommandListAppendMemoryCopy", before_copy, after_copy) &&
-	       watch(library, "CommandListAppendMemoryFill", before_fill, after_fill) &&
+		     after_any) &&
+	       watch(library, "CommandListAppendLaunchKernelIndirect", before_kernel, after_any) &&
+	       watch(library, "CommandListAppendMemoryCopy", before_copy, after_any) &&
+	       watch(library, "CommandListAppendMemoryFill", before_fill, after_any) &&
 	       watch(library, "CommandQueueExecuteCommandLists", before_execute, after_execute);
 }

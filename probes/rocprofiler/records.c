@@ -110,6 +110,11 @@ static void fill(struct sk_record *record, const struct span *span, const struct
 
 static void publish(struct batch *batch, const struct span *span, const struct sk_ticket *ticket)
 {
+	if (!batch->slot) { /* more threads than slots: nobody's ring */
+		atomic_fetch_add_explicit(&sk_tracer->segment->header.vendor_dropped, 1,
+					  memory_order_relaxed);
+		return;
+	}
 	struct sk_slot_counters *counters = &batch->slot->shared->counters;
 	unsigned device = sk_rocp_device_row(span->agent);
 
@@ -201,8 +206,6 @@ void sk_rocp_on_buffer(struct sk_rocp_id context, struct sk_rocp_id buffer,
 	if (!sk_tracer || sk_tracer->state != SK_TRACER_READY)
 		return;
 	batch.slot = sk_tracer_slot();
-	if (!batch.slot)
-		return;
 	pthread_mutex_lock(&sk_rocp.lock);
 	batch.clock = sk_rocp.row;
 	batch.has_clock = sk_rocp.fit.count != 0;
@@ -216,5 +219,6 @@ void sk_rocp_on_buffer(struct sk_rocp_id context, struct sk_rocp_id buffer,
 	}
 	note_dropped(&batch, dropped);
 	pthread_mutex_unlock(&sk_rocp.lock);
-	sk_tracer_add(&batch.slot->shared->counters.tracer_ns, sk_tracer_now() - from);
+	if (batch.slot)
+		sk_tracer_add(&batch.slot->shared->counters.tracer_ns, sk_tracer_now() - from);
 }

@@ -120,6 +120,10 @@ class SegmentView:
         return self._header()[12]
 
     @property
+    def threads_refused(self) -> int:
+        return self._header()[10]
+
+    @property
     def command_buffers(self) -> int:
         return self._header()[14]
 

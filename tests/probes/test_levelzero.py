@@ -271,6 +271,24 @@ def test_a_missing_function_is_said_and_the_program_runs_on(
     assert (view.holder, view.launches(), view.mode) == (said, {}, 3)
 
 
+def test_an_older_loader_does(tmp_path: Path) -> None:
+    program = compiled(tmp_path, "-DFAKE_OLDER")
+    folder = tmp_path / "segments"
+    folder.mkdir()
+    traced = tracing(program, folder)
+    truths = traced.run("immediate", 1, 100, 1_000, 0)
+    is_exact(traced.view(), truths)
+
+
+def test_more_threads_than_slots_are_counted_and_said(traced: Traced) -> None:
+    truths = traced.run("immediate", 90, 20, 2_000, 2_000)
+    view = traced.view()
+    assert view.launches() == counted(truths)
+    dropped = view.vendor_dropped + view.counter("unstamped")
+    assert len(view.records()) + dropped == view.counter("timed") < len(truths)
+    assert view.threads_refused > 0 and view.oldest() == 0
+
+
 def test_a_program_without_level_zero_is_left_alone(traced: Traced) -> None:
     traced.program = Path("/bin/true")
     traced.run()

@@ -231,6 +231,14 @@ def test_a_full_ring_is_counted(traced: Traced) -> None:
     assert view.launches()["saxpy"] > records
 
 
+def test_more_threads_than_slots_are_counted_and_said(traced: Traced) -> None:
+    truths = traced.run(90, 20, 2_000, 2_000)
+    view = traced.view()
+    assert view.launches() == counted(truths)
+    assert len(view.records()) + view.vendor_dropped == view.counter("timed") < len(truths)
+    assert view.threads_refused > 0 and view.oldest() == 0
+
+
 def test_a_missing_function_is_said_and_the_program_runs_on(tmp_path: Path) -> None:
     program = compiled(tmp_path, "-DFAKE_WITHOUT_EXTERNAL")
     folder = tmp_path / "segments"

@@ -105,6 +105,14 @@ __attribute__((unused)) static uint64_t cut(uint64_t ticks, uint32_t bits)
 
 /* ---- the tracing layer ---- */
 
+#ifdef FAKE_OLDER
+#define NEWER_APIS(X)
+#else
+#define NEWER_APIS(X)                                                                              \
+	X(CommandListAppendLaunchKernelWithParameters)                                             \
+	X(CommandListAppendLaunchKernelWithArguments)
+#endif
+
 #define APIS(X)                                                                                    \
 	X(CommandListCreate)                                                                       \
 	X(CommandListCreateImmediate)                                                              \
@@ -122,6 +130,7 @@ __attribute__((unused)) static uint64_t cut(uint64_t ticks, uint32_t bits)
 	X(CommandListAppendLaunchCooperativeKernel)                                                \
 	X(CommandListAppendLaunchKernelIndirect)                                                   \
 	X(CommandListAppendMemoryCopy)                                                             \
+	NEWER_APIS(X)                                                                              \
 	X(CommandListAppendMemoryFill)                                                             \
 	X(CommandQueueExecuteCommandLists)
 
@@ -488,6 +497,55 @@ static int launch(void *data)
 LAUNCH(zeCommandListAppendLaunchKernel, IN_CommandListAppendLaunchKernel)
 LAUNCH(zeCommandListAppendLaunchCooperativeKernel, IN_CommandListAppendLaunchCooperativeKernel)
 LAUNCH(zeCommandListAppendLaunchKernelIndirect, IN_CommandListAppendLaunchKernelIndirect)
+
+#ifndef FAKE_OLDER
+static int launch_parameters(void *data)
+{
+	const struct sk_ze_launch_parameters_call *call = data;
+
+	return launch(&(struct sk_ze_launch_call){.list = call->list,
+						  .kernel = call->kernel,
+						  .groups = call->groups,
+						  .signal = call->signal});
+}
+
+EXPORTED int zeCommandListAppendLaunchKernelWithParameters(sk_ze list, sk_ze kernel,
+							   const void *groups, const void *next,
+							   sk_ze signal, uint32_t count,
+							   sk_ze *waits)
+{
+	struct sk_ze_launch_parameters_call call = {&list,   &kernel, &groups, &next,
+						    &signal, &count,  &waits};
+
+	return traced(IN_CommandListAppendLaunchKernelWithParameters, &call, launch_parameters);
+}
+
+struct groups {
+	uint32_t x, y, z;
+};
+
+static int launch_arguments(void *data)
+{
+	struct sk_ze_launch_arguments_call *call = data;
+
+	return launch(&(struct sk_ze_launch_call){.list = call->list,
+						  .kernel = call->kernel,
+						  .groups = &call->groups,
+						  .signal = call->signal});
+}
+
+EXPORTED int zeCommandListAppendLaunchKernelWithArguments(sk_ze list, sk_ze kernel,
+							  struct groups groups, struct groups sizes,
+							  void **arguments, const void *next,
+							  sk_ze signal, uint32_t count,
+							  sk_ze *waits)
+{
+	struct sk_ze_launch_arguments_call call = {&list, &kernel, &groups, &sizes, &arguments,
+						   &next, &signal, &count,  &waits};
+
+	return traced(IN_CommandListAppendLaunchKernelWithArguments, &call, launch_arguments);
+}
+#endif
 
 static int copy(void *data)
 {

@@ -28,6 +28,16 @@ int zeContextDestroy(sk_ze context);
 int zeKernelDestroy(sk_ze kernel);
 int zeCommandListAppendLaunchKernel(sk_ze list, sk_ze kernel, const void *groups, sk_ze signal,
 				    uint32_t count, sk_ze *waits);
+struct groups {
+	uint32_t x, y, z;
+};
+int zeCommandListAppendLaunchKernelWithParameters(sk_ze list, sk_ze kernel, const void *groups,
+						  const void *next, sk_ze signal, uint32_t count,
+						  sk_ze *waits);
+int zeCommandListAppendLaunchKernelWithArguments(sk_ze list, sk_ze kernel, struct groups groups,
+						 struct groups sizes, void **arguments,
+						 const void *next, sk_ze signal, uint32_t count,
+						 sk_ze *waits);
 int zeCommandListAppendMemoryCopy(sk_ze list, void *to, const void *from, size_t bytes,
 				  sk_ze signal, uint32_t count, sk_ze *waits);
 int zeCommandListAppendMemoryFill(sk_ze list, void *to, const void *pattern, size_t pattern_bytes,
@@ -62,14 +72,29 @@ static void pause_now(void)
 		usleep((useconds_t)asked.pause_us);
 }
 
+/* In each of the ways there are. */
+static int launch_one(sk_ze list, sk_ze kernel, unsigned long way)
+{
+	const struct groups groups = {(uint32_t)asked.kernel_ns, 1, 1};
+#ifndef FAKE_OLDER
+	const struct groups one = {1, 1, 1};
+
+	if (way % 4 == 1)
+		return zeCommandListAppendLaunchKernelWithParameters(list, kernel, &groups, NULL,
+								     NULL, 0, NULL);
+	if (way % 4 == 3)
+		return zeCommandListAppendLaunchKernelWithArguments(list, kernel, groups, one, NULL,
+								    NULL, NULL, 0, NULL);
+#endif
+	return zeCommandListAppendLaunchKernel(list, kernel, &groups, NULL, 0, NULL);
+}
+
 static void launch_now(sk_ze list, sk_ze kernels[2])
 {
-	uint32_t groups[3] = {(uint32_t)asked.kernel_ns, 1, 1};
 	char bytes[64];
 
 	for (unsigned long i = 0; i < asked.launches; i++) {
-		check(zeCommandListAppendLaunchKernel(list, kernels[i % 3 == 2], groups, NULL, 0,
-						      NULL));
+		check(launch_one(list, kernels[i % 3 == 2], i));
 		pause_now();
 	}
 	check(zeCommandListAppendMemoryCopy(list, bytes, bytes, sizeof(bytes), NULL, 0, NULL));
@@ -138,7 +163,7 @@ static void *work(void *number)
 
 int main(int count, char **words)
 {
-	pthread_t threads[64];
+	pthread_t threads[128];
 
 	if (count < 6)
 		return 2;

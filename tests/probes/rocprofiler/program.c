@@ -44,7 +44,7 @@ static void tell(void)
 
 int main(int count, char **words)
 {
-	pthread_t threads[64];
+	pthread_t threads[128];
 
 	if (count < 5)
 		return 2;
