@@ -181,12 +181,12 @@ HOST_PROBES: tuple[Probe, ...] = (
     ),
     Probe(
         "host.gpu.queue",
-        "how long GPU jobs wait in a DRM scheduler",
+        "time GPU jobs wait in a DRM scheduler",
         "tracepoints drm_sched_job_queue and _run (6.17), or drm_sched_job and drm_run_job",
     ),
     Probe(
         "host.gpu.run",
-        "how long GPU jobs run below a DRM scheduler",
+        "time GPU jobs take below a DRM scheduler",
         "tracepoint drm_sched_job_done (6.17) or drm_sched_process_job of a GPU driver, its BTF",
     ),
     Probe(
