@@ -97,6 +97,8 @@ class Telemetry:
 
     async def _observe(self, number: int) -> Observation:
         samples = await self._ask(self.devices.sample)
+        if self._tracer.busy:
+            self._tracer.sampled(samples, time.monotonic_ns())
         running = await self._summaries()
         summaries = {key: summary for key, (_, summary) in running.items()}
         ratios = self._busy.ratios(summaries, time.monotonic_ns())

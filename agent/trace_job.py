@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -39,6 +39,7 @@ from stoker.probes.trace import (
     TraceSummary,
     Window,
 )
+from stoker.scheduler.nouns import DeviceSample
 
 SUMMARY_FILE = "trace.json"
 TIMELINE_FILE = "trace.perfetto"
@@ -166,6 +167,20 @@ class TracedJob:
             self._read_host()
         self.window.drained(time.monotonic_ns(), self._write_part)
         return stats.fill
+
+    def add_samples(self, samples: Sequence[DeviceSample], t_ns: int) -> None:
+        """Power, temperature and load of the job's devices, for its timeline."""
+        if self._trace is None:
+            return
+        for sample in samples:
+            if sample.id in self.begun.devices:
+                for name, value, unit in (
+                    ("power", sample.power_w, "W"),
+                    ("temperature", sample.temperature_c, "Cel"),
+                    ("busy", sample.busy_ratio, "1"),
+                ):
+                    if value is not None:
+                        self._trace.add_counter(sample.id, name, t_ns, float(value), unit)
 
     def tracing(self, ask: TracingAsk) -> TracingView:
         """Trace as a user asks from now on, and say how it is."""

@@ -12,7 +12,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -37,6 +37,7 @@ from stoker.native.errors import NotFound, Refused, StokerError
 from stoker.probes.catalogue import ProbeState
 from stoker.probes.host import HostProbes
 from stoker.probes.trace import TraceSummary
+from stoker.scheduler.nouns import DeviceSample
 
 DRAIN_EVERY_S = 0.05
 LOOK_MAX_S = 0.2
@@ -158,6 +159,11 @@ class Tracer:
     def summaries(self, done: Done) -> None:
         """What is known now of every job that is being traced: Key -> (Begun, TraceSummary)."""
         self._order(lambda: self._answer(done, self._summaries))
+
+    def sampled(self, samples: Sequence[DeviceSample], t_ns: int) -> None:
+        """What devices showed at `t_ns`, CLOCK_MONOTONIC, for the timelines of jobs on them; taken
+        in with the next drain, nobody waits for it."""
+        self._orders.append(lambda: self._sampled(samples, t_ns))
 
     def readings(self, done: Done) -> None:
         """What metrics are made of, of every job that is being traced: a tuple of JobReading."""
@@ -321,6 +327,10 @@ class Tracer:
         if not cost.absent:
             share = cost.run_ns // max(len(self._traced), 1)
             self._host_spent = HostCost(share, cost.window_ns)
+
+    def _sampled(self, samples: Sequence[DeviceSample], t_ns: int) -> None:
+        for job in self._traced.values():
+            job.add_samples(samples, t_ns)
 
     def _readings(self) -> tuple[JobReading, ...]:
         offset_ns = time.time_ns() - time.monotonic_ns()
