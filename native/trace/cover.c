@@ -57,7 +57,8 @@ static void cover_to(struct sk_job *job, struct sk_fold_segment *segment, uint64
 	segment->covered_ns = to;
 	segment->cover_ns[cover] += to - from;
 	state_of(job)->processes[segment->process].cover_ns[cover] += to - from;
-	job->dirty = true;
+	/* That all was seen so far is found out again after a crash: a quiet job writes nothing. */
+	job->dirty = job->dirty || cover != SK_COVER_TIMED;
 	sk_history_covered(&job->history, &(struct sk_history_cover){.from_ns = from,
 								     .to_ns = to,
 								     .pid = segment->pid,
@@ -183,6 +184,21 @@ static void take_open(struct sk_job *job, struct sk_fold_segment *segment,
 	cover_to(job, segment, to, cover);
 }
 
+static bool same_open(const struct sk_reader_open *before, const struct sk_reader_open *open)
+{
+	return before->seen_ns && before->windows == open->windows &&
+	       before->from_ns == open->from_ns && before->mode == open->mode &&
+	       before->phase == open->phase;
+}
+
+/* Time that was not seen is taken in by the second while its window is open: each part of it is
+ * something to settle and to commit, also of a job that does nothing. */
+static bool is_due(const struct sk_fold_segment *segment, const struct sk_reader_open *open)
+{
+	return cover_of(open->mode, open->phase) == SK_COVER_TIMED ||
+	       open->seen_ns >= segment->covered_ns + 1000 * MS;
+}
+
 static void begin(struct sk_job *job, struct sk_fold_segment *segment)
 {
 	uint64_t made = job->view->header.created_ns, origin = state_of(job)->causes.origin_ns;
@@ -211,9 +227,7 @@ uint64_t sk_job_cover(struct sk_job *job, struct sk_reader *reader, struct sk_fo
 		take_windows(job, reader, segment);
 	if (reader->dead)
 		take_open(job, segment, &open, job->now_ns);
-	else if (reader->open.seen_ns && reader->open.windows == open.windows &&
-		 reader->open.from_ns == open.from_ns && reader->open.mode == open.mode &&
-		 reader->open.phase == open.phase)
+	else if (same_open(&reader->open, &open) && is_due(segment, &reader->open))
 		take_open(job, segment, &open, reader->open.seen_ns);
 	reader->open = open;
 	return segment->covered_ns;
