@@ -250,13 +250,15 @@ class Governor:
         if spent <= room or not self._granted:
             return []
         self._tracer_quiet.take(self._periods, self._limits)
-        wanted = int(min(self._granted, self._most) * room / spent)
         floor = self._limits.tracer_floor_ppm
+        # A grant that is not used up is no measure: less of it may change nothing.
+        used = min(self._granted, self._most, self._shares["tracer"] or self._granted)
+        wanted = int(used * room / spent)
         took = f"tracing took {_percent(spent)} where {_percent(room)} is left"
         if wanted >= floor:
             self._granted = wanted
             return [Action("budget", "tracer", wanted, f"{took}: shorter windows")]
-        if self._granted > floor:
+        if used > floor:
             self._granted = floor
             return [Action("budget", "tracer", floor, f"{took}: the shortest windows")]
         self._granted = 0
