@@ -26,6 +26,7 @@ from stoker.mesh.ask import TracingAsk
 from stoker.mesh.schema import TracingView
 from stoker.native.errors import BadRequest, NotFound, NotSupported, Refused
 from stoker.probes.call_records import CallRow
+from stoker.probes.catalogue import SPAN_PROBES
 from stoker.probes.clocks import clock_table
 from stoker.probes.host import HostProbes
 from stoker.probes.pressure import JobPressure
@@ -98,7 +99,8 @@ class TracedJob:
         if host is None or not self.cgroup_id:
             self._absent["host"] = "without cgroups (no root) threads of jobs cannot be told apart"
             return
-        refused = next((state for state in host.states if state.state != "attached"), None)
+        spans = (state for state in host.states if state.id in SPAN_PROBES)
+        refused = next((state for state in spans if state.state != "attached"), None)
         if refused is not None:
             self._absent["host"] = f"{refused.id}: {refused.reason}"
         try:

@@ -205,6 +205,15 @@ HOST_PROBES: tuple[Probe, ...] = (
 """Every probe that `stoker.probes.host` attaches, in the order in which states are reported."""
 
 
+SPAN_PROBES = (
+    "host.sched.switch",
+    "host.sched.wakeup",
+    "host.sched.wakeup_new",
+    "host.sched.syscall",
+)
+"""What the spans and times of threads are made by."""
+
+
 def all_states(state: State, reason: str) -> list[ProbeState]:
     """The same answer for every host probe: nothing could be attached, for one reason."""
     return [ProbeState(probe.id, state, reason) for probe in HOST_PROBES]

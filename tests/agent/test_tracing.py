@@ -61,6 +61,7 @@ async def test_a_job_that_holds_a_device_has_its_trace_when_its_end_is_told(
     if os.geteuid() == 0:
         assert found["pressure"]["minor_faults"] > 0  # the probes were there from its start
         assert found["pressure"]["absent"]["device_calls"]
+        assert "host" not in found["absent"]  # a probe of no concern here is no absence
     (device,) = found["devices"]
     assert device["id"] == "pocl-0"
     assert sum(device["causes"].values()) == device["window_ns"]
