@@ -104,8 +104,9 @@ static const struct sk_call calls[] = {
 
 #define RUNTIME(name) CUPTI_RUNTIME_TRACE_CBID_##name
 
-/* Launches alone: a record of a kernel may carry the id of the runtime's call, one of a copy
- * always carries the driver's. */
+/* A record carries the id of the outermost call, or the driver's own, or both are one: versions
+ * differ, so the runtime's calls around those of the driver are known too, until it is seen that
+ * they are not needed. */
 static const uint16_t runtime_calls[] = {
 	RUNTIME(cudaLaunchKernel_v7000),
 	RUNTIME(cudaLaunchKernel_ptsz_v7000),
@@ -117,6 +118,28 @@ static const uint16_t runtime_calls[] = {
 	RUNTIME(__cudaLaunchKernel_ptsz_v13000),
 	RUNTIME(cudaGraphLaunch_v10000),
 	RUNTIME(cudaGraphLaunch_ptsz_v10000),
+	RUNTIME(cudaMemcpy_v3020),
+	RUNTIME(cudaMemcpy_ptds_v7000),
+	RUNTIME(cudaMemcpyAsync_v3020),
+	RUNTIME(cudaMemcpyAsync_ptsz_v7000),
+	RUNTIME(cudaMemcpy2D_v3020),
+	RUNTIME(cudaMemcpy2D_ptds_v7000),
+	RUNTIME(cudaMemcpy2DAsync_v3020),
+	RUNTIME(cudaMemcpy2DAsync_ptsz_v7000),
+	RUNTIME(cudaMemcpy3D_v3020),
+	RUNTIME(cudaMemcpy3DAsync_v3020),
+	RUNTIME(cudaMemcpyPeer_v4000),
+	RUNTIME(cudaMemcpyPeerAsync_v4000),
+	RUNTIME(cudaMemcpyToSymbol_v3020),
+	RUNTIME(cudaMemcpyFromSymbol_v3020),
+	RUNTIME(cudaMemset_v3020),
+	RUNTIME(cudaMemset_ptds_v7000),
+	RUNTIME(cudaMemsetAsync_v3020),
+	RUNTIME(cudaMemsetAsync_ptsz_v7000),
+	RUNTIME(cudaDeviceSynchronize_v3020),
+	RUNTIME(cudaStreamSynchronize_v3020),
+	RUNTIME(cudaStreamSynchronize_ptsz_v7000),
+	RUNTIME(cudaEventSynchronize_v3020),
 };
 
 enum {

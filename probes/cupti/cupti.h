@@ -68,7 +68,9 @@ struct sk_cupti {
 	pthread_mutex_t decoding;
 	struct sk_tracer_slot *home; /* its ring takes the records of all threads */
 	_Atomic uint64_t flushes;
-	uint64_t joined; /* records */
+	uint64_t joined;	     /* records */
+	_Atomic uint64_t nested;     /* of them, of calls inside of one of the runtime */
+	_Atomic uint64_t by_runtime; /* of them, by the id of the runtime's call */
 	uint64_t evicted_seen;
 	struct sk_cupti_bounds bounds[SK_SEGMENT_DEVICES];
 	struct {

@@ -169,6 +169,8 @@ static void take(const struct done *done)
 	sk_cupti_learn_context(done->context, device);
 	if (join) {
 		sk_cupti->joined++;
+		sk_cupti->nested += join->alias != 0;
+		sk_cupti->by_runtime += join->correlation != done->correlation;
 		bound_by_call(device, join, done);
 	}
 	publish(done, join, name, device);

@@ -25,6 +25,7 @@ enum {
 	COUNT_NS = 50000000,
 	COUNT_CALLS = 1024,
 	COUNT_TRIES = 3,
+	NESTED_ENOUGH = 256,
 };
 
 static const uint64_t CLOSING_NS = 100000000, CLOSING_STEP_NS = 1000000, FLUSH_NS = 100000000,
@@ -152,6 +153,21 @@ static void enable_calls(uint32_t on)
 	for (unsigned i = 0; i < count && (!on || sk_cupti->runtime); i++)
 		api->enable_callback(on, sk_cupti->subscriber, CUPTI_CB_DOMAIN_RUNTIME_API,
 				     runtime[i]);
+}
+
+/* Records of calls of the runtime join by the driver's ids: its own callbacks tell nothing. */
+static void drop_runtime(void)
+{
+	unsigned count;
+	const uint16_t *runtime = sk_calls_runtime(&count);
+
+	if (!sk_cupti->runtime || !sk_cupti->watching || sk_cupti->nested < NESTED_ENOUGH ||
+	    sk_cupti->by_runtime)
+		return;
+	sk_cupti->runtime = false;
+	for (unsigned i = 0; i < count; i++)
+		sk_cupti->api.enable_callback(0, sk_cupti->subscriber, CUPTI_CB_DOMAIN_RUNTIME_API,
+					      runtime[i]);
 }
 
 static bool watch(void)
@@ -444,6 +460,7 @@ bool sk_cupti_on_tick(uint64_t now_ns)
 	if (sk_tracer_mode() == SK_MODE_GOVERNED && !sk_tracer->segment->header.stepped_aside)
 		govern(now_ns);
 	flush_when_due(now_ns);
+	drop_runtime();
 	close_window(sk_tracer_now());
 	hurry(sk_tracer_now());
 	return sk_cupti->phase == SK_PHASE_TIMED || sk_cupti->closing_ns ||
@@ -465,7 +482,7 @@ void sk_cupti_begin(void)
 	uint32_t mode = sk_tracer_mode();
 
 	sk_cupti->budget_ppm = sk_tracer->budget_ppm;
-	sk_cupti->runtime = mode == SK_MODE_FULL;
+	sk_cupti->runtime = true;
 	sk_govern_init(&sk_cupti->govern, sk_tracer_now());
 	sk_cupti->planned_ns = sk_tracer_now();
 	sk_cupti->planned_cpu_ns = cpu_ns();

@@ -125,11 +125,19 @@ def test_a_graph_under_governed_is_one(cuda: Cuda) -> None:
     assert all(r.end_ns - r.start_ns >= 50_000 for r in graphs)
 
 
-def test_a_launch_of_the_runtime_joins_by_the_runtimes_id(cuda: Cuda) -> None:
-    tid = cuda.run("runtime", "40")["tid"]
+@pytest.mark.parametrize("mode", ["full", "governed"])
+def test_a_launch_of_the_runtime_joins_by_the_runtimes_id(cuda: Cuda, mode: str) -> None:
+    tid = cuda.run("runtime", "40", mode=mode)["tid"]
     kernels = [r for r in cuda.segment.records() if r.kind == KERNEL]
     assert len(kernels) == 40 and {r.tid for r in kernels} == {tid}
     assert all(r.call_ns for r in kernels)
+
+
+def test_a_launch_of_the_runtime_joins_by_the_drivers_id(cuda: Cuda) -> None:
+    cuda.env["SIM_CUDA_DRIVER_IDS"] = "1"
+    tid = cuda.run("runtime", "4000")["tid"]
+    kernels = [r for r in cuda.segment.records() if r.kind == KERNEL]
+    assert len(kernels) == 4000 and {r.tid for r in kernels} == {tid}
 
 
 def test_without_buffers_what_is_lost_is_counted(cuda: Cuda) -> None:

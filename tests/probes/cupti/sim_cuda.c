@@ -358,7 +358,8 @@ EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int
 	return leave(&call, CUDA_SUCCESS);
 }
 
-/* As the runtime does it: its call around the driver's, whose id the record carries. */
+/* As the runtime does it: its call around the driver's. The record carries the runtime's id, or
+ * with SIM_CUDA_DRIVER_IDS the driver's. */
 EXPORT CUresult sim_runtime_launch(CUfunction function, unsigned grid, CUstream stream)
 {
 	struct call call;
@@ -366,7 +367,7 @@ EXPORT CUresult sim_runtime_launch(CUfunction function, unsigned grid, CUstream 
 
 	enter(&call, CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000,
 	      "cudaLaunchKernel", NULL, function->name);
-	runtime_correlation = call.data.correlationId;
+	runtime_correlation = getenv("SIM_CUDA_DRIVER_IDS") ? 0 : call.data.correlationId;
 	result = cuLaunchKernel(function, grid, 1, 1, 1, 1, 1, 0, stream, NULL, NULL);
 	runtime_correlation = 0;
 	return leave(&call, result);
