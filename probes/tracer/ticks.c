@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { STACK_BYTES = 128 * 1024, QUIET_TICKS = 50, BUDGET_PPM = 10000 };
+enum { STACK_BYTES = 512 * 1024, QUIET_TICKS = 50, BUDGET_PPM = 10000 };
 
 static const uint64_t TICK_NS = 20000000, TICK_QUIET_NS = 100000000, TICK_LEAST_NS = 50000;
 
