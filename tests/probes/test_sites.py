@@ -111,6 +111,12 @@ def test_what_does_not_fit_is_sampled_or_off_and_the_cheapest_come_first(library
     assert spent <= 5_000
 
 
+def test_what_is_attached_takes_room_from_the_rest(library: ElfFile) -> None:
+    calls = find_calls(library, [cuda("cuModuleLoadData", 300), cuda("cuCtxSynchronize", 300)])
+    decisions = choose(calls, 5_000, ELSEWHERE)
+    assert [d.duty_ppm for d in decisions] == [1_000_000, 100_000]
+
+
 def test_an_unknown_price_is_sampled_shortly(library: ElfFile) -> None:
     calls = find_calls(library, [cuda("cuLaunchKernel")])
     (decision,) = choose(calls, 5_000, TrapCosts({"nop5": 500}, {}, "here"))
