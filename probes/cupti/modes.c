@@ -204,34 +204,51 @@ static void disable_kinds(void)
 		return;
 	for (unsigned i = 0; i < KINDS; i++)
 		sk_cupti->api.activity_disable(kinds[i]);
+	/* While calls are still counted, a graph launch goes on being one. */
 	if (sk_cupti->graphs)
 		sk_cupti->api.activity_disable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
 	sk_cupti->collecting = false;
 	sk_cupti->off_ns = sk_tracer_now();
 }
 
+/* A graph as one record, or its nodes; the other kinds go on meanwhile. */
+static void set_graphs(bool whole)
+{
+	const struct sk_cupti_api *api = &sk_cupti->api;
+
+	if (whole == sk_cupti->graphs)
+		return;
+	if (whole)
+		whole = !api->activity_enable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
+	else
+		api->activity_disable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
+	atomic_store(&sk_cupti->graphs, whole);
+}
+
+static bool refuse_kernels(CUptiResult error)
+{
+	char why[HOLDER_BYTES];
+
+	snprintf(why, sizeof(why), "(CUPTI records no kernels: error %d)", (int)error);
+	unwatch();
+	step_aside(why);
+	return false;
+}
+
 static bool enable_kinds(bool graphs)
 {
-	CUptiResult error;
-
 	sk_cupti->quiet = false;
-	if (sk_cupti->collecting && graphs == sk_cupti->graphs)
-		return true;
-	disable_kinds();
-	error = sk_cupti->api.activity_enable(kinds[0]);
-	if (error) {
-		char why[HOLDER_BYTES];
+	if (!sk_cupti->collecting) {
+		CUptiResult error = sk_cupti->api.activity_enable(kinds[0]);
 
-		snprintf(why, sizeof(why), "(CUPTI records no kernels: error %d)", (int)error);
-		unwatch();
-		step_aside(why);
-		return false;
+		if (error)
+			return refuse_kernels(error);
+		for (unsigned i = 1; i < KINDS; i++)
+			sk_cupti->api.activity_enable(kinds[i]);
+		sk_cupti->collecting = true;
+		atomic_store(&sk_cupti->graphs, false);
 	}
-	for (unsigned i = 1; i < KINDS; i++)
-		sk_cupti->api.activity_enable(kinds[i]);
-	atomic_store(&sk_cupti->graphs,
-		     graphs && !sk_cupti->api.activity_enable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE));
-	sk_cupti->collecting = true;
+	set_graphs(graphs);
 	return true;
 }
 
