@@ -47,7 +47,7 @@ ACROSS = {
     "tests/product/test_isolation.py": "two users of a whole node",
     "tests/product/test_lifecycle.py": "jobs and a whole node from start to end",
     "tests/product/test_retention.py": "thousands of jobs through a small log",
-    "tests/product/test_switching.py": "traces of running jobs switched, cut off and scribbled over",
+    "tests/product/test_switching.py": "traces of running jobs switched, cut off, scribbled over",
     "tests/product/test_tracing.py": "traces of programs that are not the product's",
     "tests/product/test_windows.py": "windows and modes of running jobs on a whole node",
 }
