@@ -84,8 +84,10 @@ class CallRow(msgspec.Struct, frozen=True):
 def call_row(name: str, times: CallTimes, seen: float) -> CallRow:
     """The summary of one kind of calls."""
     open = max(0, times.entered - times.returned)
-    quantiles = (quantile_ns(times.log2, part) for part in (0.5, 0.99))
-    return CallRow(name, times.entered, open, times.total_ns, times.longest_ns, *quantiles, seen)
+    p50_ns, p99_ns = (quantile_ns(times.log2, part) for part in (0.5, 0.99))
+    return CallRow(
+        name, times.entered, open, times.total_ns, times.longest_ns, p50_ns, p99_ns, seen
+    )
 
 
 def quantile_ns(log2: tuple[int, ...], part: float) -> int | None:
@@ -93,6 +95,6 @@ def quantile_ns(log2: tuple[int, ...], part: float) -> int | None:
     left = part * sum(log2)
     for bucket, count in enumerate(log2):
         if count and count >= left:
-            return round(math.sqrt(2) * 2**bucket)
+            return round(math.sqrt(2) * (1 << bucket))
         left -= count
     return None
