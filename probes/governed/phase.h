@@ -13,6 +13,27 @@
 #include "governed/windows.h"
 #include "tracer/tracer.h"
 
+#include <time.h>
+
+/** What the calling thread has used of a processor: the cost of a thread of ours is this, not the
+ * time that it waited for one. */
+static inline uint64_t sk_governed_cpu_ns(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+/** Since `from_ns` of that, this thread worked for the tracer. */
+static inline void sk_governed_spent(uint64_t from_ns)
+{
+	struct sk_tracer_slot *slot = sk_tracer_slot();
+
+	if (slot)
+		sk_tracer_add(&slot->shared->counters.tracer_ns, sk_governed_cpu_ns() - from_ns);
+}
+
 struct sk_governed {
 	uint32_t timed_ns;   /* assumed: what the runtime adds to a timed launch */
 	uint32_t counted_ns; /* assumed: to one that is only counted */

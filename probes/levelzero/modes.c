@@ -87,6 +87,8 @@ static void fit_all(uint64_t now_ns)
 
 bool sk_ze_on_tick(uint64_t now_ns)
 {
+	uint64_t from = sk_governed_cpu_ns();
+
 	sk_ze_inside = true;
 	if (!is_here() || sk_tracer->segment->header.stepped_aside)
 		return false;
@@ -103,6 +105,7 @@ bool sk_ze_on_tick(uint64_t now_ns)
 		tell_oldest(oldest);
 	else
 		tell_oldest(oldest || sk_ze_it.phase == SK_PHASE_TIMED ? now_ns : 0);
+	sk_governed_spent(from);
 	return launched || oldest;
 }
 

@@ -98,6 +98,8 @@ static bool deliver(uint64_t now_ns)
 
 bool sk_rocp_on_tick(uint64_t now_ns)
 {
+	uint64_t from = sk_governed_cpu_ns();
+
 	if (!sk_rocp_is_here() || sk_tracer->segment->header.stepped_aside)
 		return false;
 	bool launched = sk_governed_note(&sk_rocp.governed, now_ns, sees(sk_rocp.phase));
@@ -106,7 +108,10 @@ bool sk_rocp_on_tick(uint64_t now_ns)
 		sk_rocp_fit(now_ns);
 	if (sk_tracer->mode == SK_MODE_GOVERNED)
 		govern(now_ns);
-	return deliver(now_ns) || launched;
+	bool waits = deliver(now_ns);
+
+	sk_governed_spent(from);
+	return waits || launched;
 }
 
 void sk_rocp_on_exit(void)

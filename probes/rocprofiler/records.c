@@ -201,7 +201,7 @@ void sk_rocp_on_buffer(struct sk_rocp_id context, struct sk_rocp_id buffer,
 		       struct sk_rocp_header **headers, size_t count, void *data, uint64_t dropped)
 {
 	struct batch batch = {0};
-	uint64_t from = sk_tracer_now();
+	uint64_t from = sk_governed_cpu_ns();
 
 	if (!sk_tracer || sk_tracer->state != SK_TRACER_READY)
 		return;
@@ -219,6 +219,5 @@ void sk_rocp_on_buffer(struct sk_rocp_id context, struct sk_rocp_id buffer,
 	}
 	note_dropped(&batch, dropped);
 	pthread_mutex_unlock(&sk_rocp.lock);
-	if (batch.slot)
-		sk_tracer_add(&batch.slot->shared->counters.tracer_ns, sk_tracer_now() - from);
+	sk_governed_spent(from);
 }
