@@ -44,6 +44,8 @@ from stoker.probes.environment import layer_environment
 from stoker.probes.trace import JobTrace, Mode, TraceSummary
 
 DRAIN_EVERY_S = 0.02
+ESTIMATE_S = 4.0
+"""Of launches, for some tens of windows."""
 QUADS_MAX_FACTOR = 4
 """How often the quads of one rate are repeated at most, to bring the noise down."""
 
@@ -227,9 +229,10 @@ def counted(summary: TraceSummary) -> Counts:
 
 def _ns_per_launch(summary: TraceSummary | None) -> float | None:
     """Device time of a launch as the trace has it; every launch of a rate is the same."""
-    if summary is None or not summary.kernels or not summary.kernels[0].count:
+    row = summary.kernels[0] if summary is not None and summary.kernels else None
+    if row is None or not row.count:
         return None
-    return summary.kernels[0].total_ns / summary.kernels[0].count
+    return row.total_ns / (row.count + row.unseen)
 
 
 def estimate(rate: int, folder: Path, seconds: float) -> float | None:
@@ -266,16 +269,16 @@ def program_rates(seconds: float) -> tuple[dict[str, float], dict[str, str]]:
     found: dict[str, float] = {}
     absent: dict[str, str] = {}
     try:
-        done = subprocess.run(
-            [str(paths.program("stoker-bench-fold")), str(seconds)],
-            capture_output=True,
-            check=False,
-        )
-        found |= jsonlib.loads(done.stdout) if not done.returncode else {}
+        argv = [str(paths.program("stoker-bench-fold")), str(seconds)]
+        pipe = subprocess.PIPE
+        process = subprocess.Popen(argv, stdout=pipe, stderr=pipe, start_new_session=True)
+        _favour(process.pid)
+        out, err = process.communicate()
+        found |= jsonlib.loads(out) if not process.returncode else {}
         if "ring_paced_dropped" in found:
             found["ring_lost_at_2500k_per_s"] = found["ring_paced_dropped"]
-        if done.returncode:
-            absent["fold_events_per_s"] = done.stderr.decode(errors="replace").strip()
+        if process.returncode:
+            absent["fold_events_per_s"] = err.decode(errors="replace").strip()
     except paths.NotBuilt as error:
         absent["fold_events_per_s"] = str(error)
     try:
@@ -310,7 +313,7 @@ def run(
                 absent[f"rows of {driver} at {rate}/s"] = "its shortest launch takes longer"
                 continue
             if driver == "SIM" and "governed" in modes:
-                error = estimate(rate, folder, quads * SLICE_NS * 4e-9)
+                error = estimate(rate, folder, ESTIMATE_S)
                 if error is not None:
                     cell.estimate_error_pct["governed"] = error
             for row in rows(cell):

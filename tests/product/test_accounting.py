@@ -48,8 +48,14 @@ CAUSES = {
 """Way of waiting -> cause of the time that the thread is neither on a CPU nor runnable; of a way
 that keeps it on a CPU, of all that is not runnable. `prepare` is the writing of a file."""
 
-BUSY = {"spin", "work", "forget", "fault", "major"}
+BUSY = {"spin", "work", "forget", "fault"}
 """Ways whose time on a CPU is of their own cause."""
+
+HANDLED = {"fault"}
+"""Ways whose time on a CPU is the kernel's, in a page fault."""
+
+DEVICE = {"kernel", "copy"}
+"""Ways in which the device works."""
 
 NEIGHBOUR = "import os, sys; os.sched_setaffinity(0, {int(sys.argv[1])})\nwhile True: pass"
 
@@ -76,6 +82,15 @@ class Told:
         busy: int = self.truth["kernel_ns"] + self.truth["copy_ns"]
         return walls - busy
 
+    @property
+    def launching_ns(self) -> int:
+        """What launches and copies took beside the work of the device: whatever kept the driver's
+        own threads from it, which this program cannot know."""
+        phases = self.truth["phases"].items()
+        walls: int = sum(phase["wall_ns"] for way, phase in phases if way in {*DEVICE, "launch"})
+        busy: int = self.truth["kernel_ns"] + self.truth["copy_ns"]
+        return walls - busy
+
     def named(self, ways: Sequence[str]) -> dict[str, float]:
         """What the causes of these ways should have at the least, of these ways alone."""
         named: dict[str, float] = dict.fromkeys((CAUSES[way.split(":")[0]] for way in ways), 0)
@@ -83,7 +98,8 @@ class Told:
             phase = self.truth["phases"][way]
             off_cpu = phase["wall_ns"] - phase["cpu_ns"] - phase["runnable_ns"]
             waited = off_cpu + (phase["cpu_ns"] if way in BUSY else 0)
-            named[CAUSES[way]] += NAMED * waited - DELAYED * phase["runnable_ns"]
+            room = 0 if way in HANDLED else DELAYED * phase["runnable_ns"]
+            named[CAUSES[way]] += NAMED * waited - room
         return named
 
     def expected(self) -> dict[str, int]:
@@ -93,6 +109,8 @@ class Told:
         expected["host_on_cpu_ns"] = start["cpu_ns"] - prepared["cpu_ns"]
         expected["host_runnable_ns"] = start["runnable_ns"] - prepared["runnable_ns"]
         for way, phase in self.truth["phases"].items():
+            if way in DEVICE:
+                continue  # what the thread does meanwhile is no cause of anything
             off_cpu = phase["wall_ns"] - phase["cpu_ns"] - phase["runnable_ns"]
             expected["host_runnable_ns"] += phase["runnable_ns"]
             expected[CAUSES[way] if way in BUSY else "host_on_cpu_ns"] += phase["cpu_ns"]
@@ -103,7 +121,7 @@ class Told:
     def check(self, *ways: str) -> None:
         """Each way's cause has what it should have, and all causes are as near as promised."""
         found, expected, waiting = self.found, self.expected(), self.waiting_ns
-        delayed = DELAYED * expected["host_runnable_ns"]
+        delayed = DELAYED * expected["host_runnable_ns"] + self.launching_ns
         said = f"found {found}\nexpected {expected}\nof {waiting}; {self.truth}"
         for cause, ns in self.named(ways).items():
             assert found[cause] >= ns, f"{cause}: {said}"
@@ -166,8 +184,8 @@ def neighbour(cpu: int) -> Iterator[None]:
 
 HANDLING = pytest.mark.xfail(
     strict=True,
-    reason="time on a CPU inside of page faults counts as host on CPU: faults are counted, and how "
-    "long the kernel is at each of them is not known",
+    reason="page faults of a thread are counted, but what one takes on a CPU is not measured, so "
+    "nobody gives the fold that time (set_host_faults) and it stays host on CPU",
 )
 
 
@@ -180,7 +198,7 @@ HANDLING = pytest.mark.xfail(
         ("lock:10", []),
         ("poll:10", []),
         ("disk:10", ["--file", "/var/tmp"]),
-        pytest.param("major:5", ["--file", "/var/tmp", "forget:0"], marks=HANDLING),
+        ("major:5", ["--file", "/var/tmp", "forget:0"]),
         pytest.param("fault:10", ["forget:0"], marks=HANDLING),
     ],
 )
@@ -220,6 +238,18 @@ def test_a_busy_device_is_busy(node: LiveNode, waits: str, words: list[str], cau
     assert told.found[cause] >= NAMED * busy_ns, (told.found, told.truth)
     assert abs(told.found[cause] - told.truth[cause]) <= POINTS * told.truth[cause]
     assert told.found["not_observed_ns"] <= NOT_OBSERVED * told.trace_ns
+
+
+@pytest.mark.parametrize(
+    ("busy", "way", "cause"),
+    [("kernel:5", "sleep:5", "kernel_ns"), ("copy:30", "spin:5", "copy_ns")],
+)
+def test_work_and_waiting_are_told_apart(
+    node: LiveNode, waits: str, busy: str, way: str, cause: str
+) -> None:
+    told = run(node, waits, "--rounds", "70", busy, way)
+    told.check(way)
+    assert abs(told.found[cause] - told.truth[cause]) <= POINTS * told.truth[cause]
 
 
 @pytest.mark.parametrize(
