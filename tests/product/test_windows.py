@@ -25,6 +25,14 @@ from stoker.native import paths
 from stoker.native.errors import BadRequest, Denied, NotFound, Refused
 
 pytestmark = pytest.mark.needs_root
+SWITCHES = """
+BPF_HASH(seen, u32, u64);
+TRACEPOINT_PROBE(sched, sched_switch) {
+    u32 pid = bpf_get_current_pid_tgid() >> 32;
+    if (stoker_wanted()) seen.increment(pid);
+    return 0;
+}
+"""
 EXAMPLE = Path(__file__).parents[2] / "examples" / "records.py"
 
 
@@ -207,6 +215,15 @@ def test_records_come_as_they_are_made(node: LiveNode, job: int) -> None:
     assert "0 missed, 0 of them not published" in done.stderr
     window = tracing(node, job=job).window
     assert window is not None and window.published >= sum(kernels.values())
+
+
+def test_a_probe_of_a_job_sees_that_job_and_nobody_else(
+    node: LiveNode, job: int, tmp_path: Path
+) -> None:
+    (source := tmp_path / "probe.c").write_text(SWITCHES)
+    done = node.stoker("probe", "run", str(source), "--job", str(job), "--for", "1s", "-o", "jsonl")
+    (table,) = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {pid for pid, _ in table["rows"]} == {each.pid for each in look(node, job)}
 
 
 def test_others_neither_steer_a_job_nor_hear_its_records(
