@@ -320,7 +320,7 @@ def run(
                 found.append(row)
                 told(row)
         dormant = dormant_ns(folder, 2 * quads) if "SIM" in drivers else None
-    measured, missing = program_rates(0.2)
+    measured, missing = program_rates(1.0)
     return report(found, dormant, measured, absent | missing)
 
 
