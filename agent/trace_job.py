@@ -24,12 +24,13 @@ from stoker.agent.starts import Begun
 from stoker.agent.trace_window import TraceWindow, Way
 from stoker.mesh.ask import TracingAsk
 from stoker.mesh.schema import TracingView
-from stoker.native.errors import BadRequest, NotFound, NotSupported, Refused
+from stoker.native.errors import BadRequest, NotFound, NotSupported, Refused, StokerError
 from stoker.probes.call_records import CallRow
 from stoker.probes.catalogue import SPAN_PROBES
 from stoker.probes.clocks import clock_table
 from stoker.probes.host import HostProbes
 from stoker.probes.pressure import JobPressure
+from stoker.probes.stacks import StackWait
 from stoker.probes.trace import (
     SPAN_BYTES,
     STORE_FILES,
@@ -108,6 +109,8 @@ class TracedJob:
             self._followed = True
         except Refused as error:
             self._absent["host"] = error.message
+        if self._followed and self.begun.trace == "full":
+            self._ask_stacks(host)
         blind_ns = host.attached_ns - self._began_ns
         if blind_ns > 0:
             seen = f"threads were not seen for the first {blind_ns / 1e9:.3f} s"
@@ -248,7 +251,9 @@ class TracedJob:
                 self.drain(read=False)
                 self._read_host()
                 summary = self._complete(self._trace.finish(ended_ns))
-                summary = msgspec.structs.replace(summary, pressure=self._pressure())
+                summary = msgspec.structs.replace(
+                    summary, pressure=self._pressure(), waits=self._waits()
+                )
                 self.window.finish(ended_ns, time.monotonic_ns(), self._write_part)
                 self._store_summary(summary)
                 if summary.kernels or summary.copies:
@@ -265,6 +270,18 @@ class TracedJob:
         if self._host is None or not self._followed:
             return None
         return self._host.pressure(self.cgroup_id)
+
+    def _ask_stacks(self, host: HostProbes) -> None:
+        try:
+            host.ask(self.cgroup_id, stacks=True)
+        except StokerError as error:
+            self._absent["waits"] = error.message
+
+    def _waits(self) -> tuple[StackWait, ...]:
+        """Where its threads waited longest, if that was asked for."""
+        if self._host is None or not self._followed or self.begun.trace != "full":
+            return ()
+        return tuple(self._host.stack_waits(self.cgroup_id))
 
     def _unfolded(self) -> bool:
         """Whether there is anything of this job to fold, or folded and without a summary yet."""
@@ -287,6 +304,7 @@ class TracedJob:
             devices=tuple(DeviceRow(id, window_ns, causes) for id in self.begun.devices),
             calls=self._call_rows(),
             pressure=self._pressure(),
+            waits=self._waits(),
             absent=absent,
         )
 
@@ -331,6 +349,7 @@ class TracedJob:
         times = self._host.read(self.cgroup_id)
         self._feed()  # what ended before the reading comes before what went on in it
         self._trace.add_open_states(times.threads, times.asked_ns)
+        self._waits()  # frames have names only as long as the process lives
         self._trace.set_host_times({thread.tid: thread.times for thread in times.threads})
 
     def _complete(self, summary: TraceSummary) -> TraceSummary:

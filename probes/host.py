@@ -107,6 +107,7 @@ class HostProbes:
         self.states = states
         self._asked: dict[int, int] = {}
         self._no_psi = psi_missing()
+        self._symbols = Symbols()
         self.attached_ns = time.monotonic_ns()
         """CLOCK_MONOTONIC ns from when on threads are seen; before it nothing is known."""
 
@@ -248,12 +249,14 @@ class HostProbes:
         return [notice_of(each) for each in found]
 
     def stack_waits(self, job: int, most: int = 20) -> list[StackWait]:
-        """Where a job's threads waited longest since it asked for stacks, longest first."""
+        """Where a job's threads waited longest since it asked for stacks, longest first.
+
+        Asked while its processes live, their frames have names, also when asked again later.
+        """
         if self._kernel is None:
             return []
         waits = sorted(self._kernel.stack_waits(job), key=lambda each: -each[6])[:most]
-        symbols = Symbols()
-        return [symbols.wait_of(each, self._kernel.stack) for each in waits]
+        return [self._symbols.wait_of(each, self._kernel.stack) for each in waits]
 
     def made(self) -> dict[str, int]:
         """Records made since attaching, by name; made = delivered + dropped + still queued."""

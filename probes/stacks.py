@@ -15,6 +15,8 @@ from pathlib import Path
 
 KERNEL_SYMBOLS = Path("/proc/kallsyms")
 CALL_UNKNOWN = 0xFFFF
+PROCESSES_MAX = 256
+"""Processes whose maps are kept; past them all are read anew."""
 SCHEDULER = ("__schedule", "schedule")
 
 
@@ -38,7 +40,9 @@ class StackWait:
 
 
 class Symbols:
-    """Names of addresses; reads the tables of the kernel and of each process once, when needed."""
+    """Names of addresses. The kernel's table is read once; a process's when it is first needed and
+    again for an address that is not in it. What was read is kept for when the process is gone.
+    """
 
     def __init__(self, kernel: Path = KERNEL_SYMBOLS, proc: Path = Path("/proc")) -> None:
         self._kernel_file = kernel
@@ -74,12 +78,22 @@ class Symbols:
 
     def of_process(self, pid: int, address: int) -> str:
         """`file+0xoffset`, or the address where the process does not map it any more."""
-        if pid not in self._maps:
-            self._maps[pid] = process_maps(self._proc / str(pid) / "maps")
-        for start, end, offset, name in self._maps[pid]:
+        return self._known(pid, address) or self._looked_up(pid, address) or hex(address)
+
+    def _known(self, pid: int, address: int) -> str:
+        for start, end, offset, name in self._maps.get(pid, ()):
             if start <= address < end:
                 return f"{name}+{address - start + offset:#x}"
-        return hex(address)
+        return ""
+
+    def _looked_up(self, pid: int, address: int) -> str:
+        found = process_maps(self._proc / str(pid) / "maps")
+        if not found or found == self._maps.get(pid):
+            return ""
+        if len(self._maps) >= PROCESSES_MAX:
+            self._maps.clear()
+        self._maps[pid] = found
+        return self._known(pid, address)
 
 
 def waiting(frames: list[str]) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from stoker.probes.call_records import CallRow
 from stoker.probes.clocks import ClockRow as TableRow
 from stoker.probes.clocks import device_row
 from stoker.probes.pressure import JobPressure
+from stoker.probes.stacks import StackWait
 
 Mode = Literal["off", "governed", "full", "dormant"]
 Phase = Literal["", "timed", "counted", "blind"]
@@ -178,6 +179,8 @@ class TraceSummary(msgspec.Struct, frozen=True):
     """Of every device that was used; the agent puts those of the node before them."""
     pressure: JobPressure | None = None
     """What held the job's threads up besides each other; the agent puts it in at the end."""
+    waits: tuple[StackWait, ...] = ()
+    """Where its threads waited longest, of a job submitted with a full trace; likewise."""
 
 
 class Coverage(msgspec.Struct, frozen=True):

@@ -19,7 +19,7 @@ const volatile bool switch_says_state = false;
 const volatile __u64 shortest_ns = 1000000;
 
 #define WINDOW_NS 100000000ULL
-#define WINDOW_STACKS 128 /* at most about twice as many are taken in a window */
+#define WINDOW_STACKS 32 /* a few times as many at most are taken in a window */
 
 struct sleeper {
 	__u64 since_ns; /* 0: it is not watched now */

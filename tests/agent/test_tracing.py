@@ -62,6 +62,7 @@ async def test_a_job_that_holds_a_device_has_its_trace_when_its_end_is_told(
         assert found["pressure"]["minor_faults"] > 0  # the probes were there from its start
         assert found["pressure"]["absent"]["device_calls"]
         assert "host" not in found["absent"]  # a probe of no concern here is no absence
+        assert "waits" not in found["absent"]
     (device,) = found["devices"]
     assert device["id"] == "pocl-0"
     assert sum(device["causes"].values()) == device["window_ns"]
@@ -130,6 +131,20 @@ async def test_the_agent_killed_while_kernels_run_loses_no_count(node: OneNode) 
         assert "the agent started later" in found["absent"]["host before the probes"]
 
 
+async def test_a_full_trace_says_where_threads_waited(node: OneNode) -> None:
+    if os.geteuid():
+        pytest.skip("not root: BPF programs cannot be loaded")
+    naps = "for i in 1 2 3 4 5 6 7; do sleep 0.3; done"  # the first may be under way already
+    spec = JobSpec(("/bin/sh", "-c", naps), gpu_milli=500, trace="full")
+    (key,) = await node.scheduler.submit(spec, owner=node.owner, shares=(DeviceShare(0, 500),))
+    await node.scheduler.until_ended(key)
+    waits = (await summary(node, key))["waits"]
+    slept = [wait for wait in waits if any("nanosleep" in frame for frame in wait["kernel"])]
+    assert slept
+    assert slept[0]["longest_ns"] >= 300_000_000
+    assert slept[0]["user"]
+
+
 async def test_a_job_that_used_no_opencl_has_no_trace_and_says_why(node: OneNode) -> None:
     spec = JobSpec(("/bin/true",), gpu_milli=1)
     (key,) = await node.scheduler.submit(spec, owner=node.owner, shares=(DeviceShare(0, 1),))
@@ -147,6 +162,7 @@ async def test_a_long_one_without_opencl_accounts_for_its_device(node: OneNode) 
     (device,) = found["devices"]
     assert sum(device["causes"].values()) == device["window_ns"] >= 1_000_000_000
     assert "no process of the job has called OpenCL" in found["absent"]["kernels"]
+    assert found["waits"] == []  # nobody asked for stacks
     if os.geteuid() == 0:
         assert found["pressure"]["minor_faults"] > 0
     with pytest.raises(NotFound, match="no timeline"):

@@ -101,4 +101,9 @@ def test_frames_of_a_process(tmp_path: Path) -> None:
     assert symbols.of_process(41, 0x1234) == "/opt/a lib.so+0x2234"
     assert symbols.of_process(41, 0x3000) == "0x3000"
     assert symbols.of_process(42, 0x1234) == "0x1234"  # it is gone
+    with (tmp_path / "41/maps").open("a") as maps:  # it loads one more library
+        maps.write("7000-8000 r-xp 00000000 fe:00 78   /opt/late.so\n")
+    assert symbols.of_process(41, 0x7010) == "/opt/late.so+0x10"
+    (tmp_path / "41/maps").unlink()
+    assert symbols.of_process(41, 0x1234) == "/opt/a lib.so+0x2234"  # kept
     assert process_maps(tmp_path / "42/maps") == []
