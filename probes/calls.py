@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from stoker.native.errors import StokerError
+from stoker.native.errors import Refused, StokerError
 from stoker.probes.budget import PPM, Action, SiteReading
 from stoker.probes.call_records import CallLimits, CallState, CallTimes
 from stoker.probes.call_windows import Windows
@@ -39,6 +39,8 @@ RETRY_NS = 10_000_000_000
 LOOK_NS = 500_000_000
 LOOK_MAX_NS = 8_000_000_000
 """How often a process's mappings are read: this, and twice as long after each time without news."""
+READS_MAX = 64
+"""Libraries of one job that are read in its life: a job may write new ones for ever."""
 LIBRARIES_MAX = 256
 """Copies whose sites are remembered."""
 
@@ -94,6 +96,7 @@ class _Job:
     """What the governor said, by target id; else the decision of the library holds."""
     reasons: dict[str, str] = field(default_factory=dict)
     on_ns: dict[str, int] = field(default_factory=dict)
+    reads: int = 0
     watched_ns: int = 0
     """Time for which any process of it had a library mapped: what `on_ns` is a part of."""
     ended: dict[str, CallTimes] = field(default_factory=dict)
@@ -249,7 +252,7 @@ class CallProbes:
             living = [(job, p) for job in self._jobs.values() for p in job.processes.values()]
         for job, process in living:
             if now_ns >= process.look_at:
-                self._scan(process, now_ns)
+                self._scan(job, process, now_ns)
             self._settle(job, process, now_ns)
         self._looked_ns = self._clock_ns()
         looks = (process.look_at for _, process in living)
@@ -290,7 +293,7 @@ class CallProbes:
             if self._kernel is not None:
                 self._kernel.forget(pid)
 
-    def _scan(self, process: _Process, now_ns: int) -> None:
+    def _scan(self, job: _Job, process: _Process, now_ns: int) -> None:
         """Which copies the process has mapped now."""
         before = process.copies
         try:
@@ -301,7 +304,7 @@ class CallProbes:
         found = {}
         for copy in copies:
             try:
-                found[copy.key] = copy, self._library(process.pid, copy)
+                found[copy.key] = copy, self._library(job, process.pid, copy)
             except (StokerError, OSError) as error:
                 process.absent = error.message if isinstance(error, StokerError) else str(error)
         process.copies = found
@@ -311,11 +314,14 @@ class CallProbes:
         process.wait_ns = LOOK_NS if changed else min(2 * process.wait_ns, LOOK_MAX_NS)
         process.look_at = now_ns + process.wait_ns
 
-    def _library(self, pid: int, copy: Copy) -> tuple[object, ...]:
+    def _library(self, job: _Job, pid: int, copy: Copy) -> tuple[object, ...]:
         """Key of the copy's library, which is read when it is new."""
         with opened(pid, copy) as file:
             key = (*copy.key, *file.version)
             if key not in self._libraries:
+                job.reads += 1
+                if job.reads > READS_MAX:
+                    raise Refused(f"the job has mapped more than {READS_MAX} such libraries")
                 calls = self._read_library(file.fd, copy)
                 chosen = choose(calls, self._limits.budget_ppm, self._costs)
                 while len(self._libraries) >= LIBRARIES_MAX:

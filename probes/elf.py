@@ -18,9 +18,9 @@ from functools import cached_property
 
 from stoker.native.errors import BadRequest, NotSupported
 
-PART_MAX = 64 << 20
+PART_MAX = 16 << 20
 """Longest table that is read."""
-ENTRIES_MAX = 1 << 20
+ENTRIES_MAX = 1 << 18
 """Most symbols, sections or notes that are looked at."""
 
 MACHINES = {62: "x86_64", 183: "aarch64"}
@@ -88,8 +88,12 @@ class ElfFile:
             raise self._damaged("its headers have a size that is none")
 
     def symbols(self, name: str) -> list[Symbol]:
-        """Every definition of `name`: the dynamic ones, else those of the full table."""
-        return self._dynamic_symbols.get(name) or self._full_symbols.get(name) or []
+        """Every definition of `name` that other libraries can see."""
+        return self._dynamic_symbols.get(name, [])
+
+    def inner(self, name: str) -> list[Symbol]:
+        """The same, and functions of its own where the full table was not stripped."""
+        return self.symbols(name) or self._full_symbols.get(name, [])
 
     @cached_property
     def usdt(self) -> list[UsdtNote]:

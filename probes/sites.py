@@ -128,7 +128,7 @@ def _cheaper(library: ElfFile, target: Target, call: Call) -> Call:
     if not any(site.trap in ("endbr64", "other") for site in call.sites):
         return call
     for name in target.inner:
-        for symbol in library.symbols(name):
+        for symbol in library.inner(name):
             site = _site(library, symbol.name, symbol.address)
             if symbol.kind != "ifunc" and site.trap in ("nop5", "push", "nop1", "branch"):
                 why = f"inside of it, at {name}, which every such call passes"

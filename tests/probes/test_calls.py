@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from stoker.probes import calls
 from stoker.probes.budget import Action
 from stoker.probes.call_records import CallLimits, CallState
 from stoker.probes.call_windows import CYCLE_NS
@@ -422,6 +423,20 @@ def test_processes_beyond_the_limit_are_counted(
     probes.want({JOB: [callers[0].pid], 8: [callers[1].pid]})
     probes.look()
     assert probes.dropped()["calls.job"] == 1
+
+
+def test_a_job_that_writes_ever_new_libraries_is_not_read_for_ever(
+    open_grouped: Open, start: Start, library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calls, "READS_MAX", 2)
+    probes, caller = open_grouped(), start(library)
+    for _ in range(4):
+        watch(probes, caller)
+        with library.open("ab") as file:
+            file.write(b"more")
+    watch(probes, caller)
+    state = states(probes)["cuda.cuLaunchKernel"]
+    assert (state.state, "more than 2 such" in state.reason) == ("absent", True)
 
 
 def test_a_process_that_is_gone_is_no_trouble(

@@ -46,7 +46,9 @@ def test_functions_are_where_nm_says(library: Path) -> None:
         assert [symbol.address for symbol in elf.symbols(name)] == [address]
     assert elf.symbols("cuMemFree_v2")[0].kind == "ifunc"
     assert elf.symbols("cuLaunchKernel")[0].kind == "func"
-    assert elf.symbols("nanosleep") == []  # used, not defined
+    assert elf.symbols("nanosleep") == elf.inner("nanosleep") == []  # used, not defined
+    assert elf.symbols("chosen") == []  # its own
+    assert [symbol.kind for symbol in elf.inner("chosen")] == ["func"]
     assert (elf.machine, elf.build_id) == ("x86_64", "1234abcd")
 
 
