@@ -186,16 +186,6 @@ static void map_segment(void)
 		fail("the segment cannot be mapped");
 }
 
-static void want(uint64_t mode, uint64_t budget_ppm)
-{
-	static uint64_t serial;
-
-	segment->header.control.lease_ns = now_ns() + UINT64_C(3600000000000);
-	segment->header.control.wanted = mode | budget_ppm << 8 | ++serial << 32;
-	for (int i = 0; i < 5000 && segment->header.answer.mode != mode; i++)
-		usleep(1000);
-}
-
 static void empty_rings(void)
 {
 	for (int slot = 0; slot < SK_SEGMENT_SLOTS; slot++)
@@ -233,6 +223,20 @@ static void run(cl_api_clEnqueueNDRangeKernel launch, cl_command_queue queue, do
 	}
 }
 
+/* Calls go on meanwhile: a dormant process looks at the control block in them. */
+static void want(cl_api_clEnqueueNDRangeKernel launch, cl_command_queue queue, uint64_t mode)
+{
+	static uint64_t serial;
+
+	segment->header.control.lease_ns = now_ns() + UINT64_C(3600000000000);
+	segment->header.control.wanted = mode | UINT64_C(10000) << 8 | ++serial << 32;
+	for (int i = 0; i < 5000 && segment->header.answer.mode != mode; i++) {
+		slice(launch, queue);
+		empty_rings();
+		usleep(1000);
+	}
+}
+
 static void print(const char *name, double ns, double driver, const char *after)
 {
 	if (ns > 0)
@@ -267,9 +271,9 @@ int main(int argc, char **argv)
 	run(DRIVER.clEnqueueNDRangeKernel, queue, 0.3, driver);
 	map_segment();
 	run(table->clEnqueueNDRangeKernel, queue, 0.5, dormant);
-	want(SK_MODE_GOVERNED, 10000);
+	want(table->clEnqueueNDRangeKernel, queue, SK_MODE_GOVERNED);
 	run(table->clEnqueueNDRangeKernel, queue, 1.5, governed);
-	want(SK_MODE_FULL, 0);
+	want(table->clEnqueueNDRangeKernel, queue, SK_MODE_FULL);
 	run(table->clEnqueueNDRangeKernel, queue, 0.5, full);
 	printf("{\"driver_ns\": %.1f, ", driver[0]);
 	print("dormant_ns", dormant[SK_PHASE_BLIND], driver[0], ", ");

@@ -60,6 +60,15 @@ static inline cl_command_queue sk_launch_route(struct sk_launch *launch, cl_comm
 	return atomic_load_explicit(&row->current, memory_order_relaxed);
 }
 
+/** The agent has written something that was not answered yet. */
+static inline bool sk_launch_is_called(void)
+{
+	const struct sk_segment_header *header = &sk_tracer->segment->header;
+
+	return atomic_load_explicit(&header->control.wanted, memory_order_relaxed) !=
+	       atomic_load_explicit(&header->answer.applied, memory_order_relaxed);
+}
+
 SK_ALWAYS_INLINE cl_command_queue sk_launch_enter(struct sk_launch *launch, cl_command_queue handle)
 {
 	struct sk_thread *thread = sk_thread_here();
@@ -76,8 +85,11 @@ SK_ALWAYS_INLINE cl_command_queue sk_launch_enter(struct sk_launch *launch, cl_c
 		sk_launch_stranger(launch);
 	}
 	launch->turn = sk_turn_now();
-	if (launch->turn & SK_TURN_PLAIN)
+	if (launch->turn & SK_TURN_PLAIN) {
+		if (launch->turn & SK_TURN_ASLEEP && sk_launch_is_called())
+			sk_tracer_wake();
 		return handle;
+	}
 	return sk_launch_route(launch, handle);
 }
 

@@ -36,6 +36,7 @@ static bool prepare(void)
 	const struct sk_tracer_options options = {
 		.kind = SK_TRACER_OPENCL,
 		.slot_bytes = sizeof(struct sk_thread),
+		.wakes = true,
 		.on_join = sk_harvest_join,
 		.on_leave = sk_harvest_leave,
 		.on_tick = sk_harvest_tick,

@@ -26,7 +26,7 @@ void sk_turn_begin(void)
 	/* Without it nothing is ever moved: the mode stays what it was at the start. */
 	layer->has_fence = fence_all_threads(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
 	if (phase != SK_PHASE_TIMED)
-		first |= SK_TURN_PLAIN;
+		first |= SK_TURN_PLAIN | (sk_tracer->ticking ? 0 : SK_TURN_ASLEEP);
 	atomic_store(&layer->share, 125);
 	/* The tick thread may be at it as well: then its turn is the later one. */
 	if (!atomic_compare_exchange_strong(&layer->turn, &none, first))

@@ -15,6 +15,7 @@ enum {
 	SK_TURN_PHASE = 3,    /* enum sk_phase */
 	SK_TURN_SAMPLED = 4,  /* the governor chooses among launches */
 	SK_TURN_PLAIN = 8,    /* no queue is on its twin: commands go where they are sent */
+	SK_TURN_ASLEEP = 16,  /* no thread ticks: calls look at what the agent wants */
 	SK_TURN_SERIAL = 256, /* the rest is a number that never repeats */
 };
 

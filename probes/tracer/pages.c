@@ -70,8 +70,27 @@ static bool begin(void)
 	sk_tracer_changed(sk_tracer->started_mode, sk_tracer_phase(sk_tracer->started_mode),
 			  sk_tracer->segment->header.created_ns, 0);
 	sk_tracer->generation = sk_tracer_now() | 1;
-	sk_tracer_start_ticks();
+	if (!sk_tracer_options.wakes || sk_tracer->started_mode != SK_MODE_DORMANT)
+		sk_tracer_start_ticks();
 	return true;
+}
+
+void sk_tracer_wake(void)
+{
+	struct sk_segment_header *header = &sk_tracer->segment->header;
+	uint64_t wanted = header->control.wanted;
+	uint32_t mode = wanted & 0xff;
+
+	if (mode != SK_MODE_GOVERNED && mode != SK_MODE_FULL) {
+		atomic_store_explicit(&header->answer.applied, wanted, memory_order_release);
+		return;
+	}
+	if (sk_tracer->ticking)
+		return; /* it will be answered by them */
+	pthread_mutex_lock(&sk_tracer->lock);
+	if (!sk_tracer->ticking)
+		sk_tracer_start_ticks();
+	pthread_mutex_unlock(&sk_tracer->lock);
 }
 
 bool sk_tracer_ready(void)

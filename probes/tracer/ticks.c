@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { STACK_BYTES = 512 * 1024, QUIET_TICKS = 50, BUDGET_PPM = 10000 };
+enum { STACK_BYTES = 128 * 1024, QUIET_TICKS = 50, BUDGET_PPM = 10000 };
 
 static const uint64_t TICK_NS = 20000000, TICK_QUIET_NS = 100000000, TICK_LEAST_NS = 50000;
 
@@ -99,8 +99,8 @@ static void *run(void *unused)
 
 	pthread_setname_np(pthread_self(), "stoker-trace");
 	while (!sk_tracer->exiting) {
-		pause_until_next(quiet > QUIET_TICKS);
 		quiet = tick() ? 0 : quiet + 1;
+		pause_until_next(quiet > QUIET_TICKS);
 	}
 	return NULL;
 }
@@ -129,6 +129,7 @@ void sk_tracer_start_ticks(void)
 	sigset_t all, before;
 
 	sk_tracer->budget_ppm = BUDGET_PPM;
+	sk_tracer->ticking = true;
 	if (!registered)
 		registered = !atexit(on_exit_of_process);
 	if (pthread_attr_init(&attributes))

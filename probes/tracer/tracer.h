@@ -46,6 +46,9 @@ struct sk_tracer_slot {
 struct sk_tracer_options {
 	uint32_t kind; /* enum sk_tracer_kind, with the flag for simulated devices */
 	size_t slot_bytes;
+	/** Begun dormant, no thread ticks until the tracer calls sk_tracer_wake: a second thread
+	 * alone costs a program that has one about 25 ns a launch (PoCL 3.1, basic: its locks). */
+	bool wakes;
 	/** A slot has got a new owner, the calling thread. */
 	void (*on_join)(struct sk_tracer_slot *slot);
 	/** Its owner, the calling thread, ends. True when nothing is waiting: the slot may go on.
@@ -79,6 +82,7 @@ struct sk_tracer {
 	uint64_t tick_at_ns;	   /* when the next tick is due, if sooner; of the tick thread */
 	pthread_mutex_t tick_lock; /* held while the tick thread is in a driver */
 	pthread_t ticks;
+	_Atomic bool ticking;
 	_Atomic uint32_t exiting;
 	uint32_t open_phase; /* of the window that is open; of who calls sk_tracer_changed */
 	uint64_t open_chosen_ns;
@@ -95,6 +99,10 @@ bool sk_tracer_prepare(const struct sk_tracer_options *options);
  * 100 ms when quiet. They look at the control block and the lease, so a mode is in force, or the
  * end of the lease noticed, within 100 ms. False when there can be no segment. */
 bool sk_tracer_ready(void);
+
+/** With the option `wakes`, from a call of the application that finds another `wanted` in the
+ * control block: a wish to be dormant is answered, any other begins the ticks. */
+void sk_tracer_wake(void);
 
 /** Pages of zeros that are zeros again in a forked child, or NULL. Never given back. */
 void *sk_tracer_pages(size_t bytes);
