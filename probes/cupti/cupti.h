@@ -92,7 +92,7 @@ struct sk_cupti {
 	bool collecting; /* records are on */
 	bool quiet;	 /* records were off for so long that none is under way */
 	bool ended;
-	bool runtime; /* the runtime's calls are watched as well */
+	_Atomic bool runtime; /* the runtime's calls are watched as well */
 	uint32_t budget_ppm;
 	uint64_t closing_ns; /* since when the records of a window that is over are waited for */
 	uint64_t off_ns;     /* since when records are off */

@@ -106,6 +106,12 @@ static void count_node(const struct done *done, unsigned name)
 	sk_tracer_add(&sk_cupti->home->shared->counters.timed, 1);
 }
 
+/* A copy that the call itself waits for may be told of before the call has returned. */
+static uint32_t length_of(const struct sk_join *join)
+{
+	return join->call_ns ? join->call_ns : saturated(sk_tracer_now() - join->entered_ns);
+}
+
 static void publish(const struct done *done, const struct sk_join *join, unsigned name,
 		    unsigned device)
 {
@@ -123,7 +129,7 @@ static void publish(const struct done *done, const struct sk_join *join, unsigne
 		record->submit_after = saturated(done->submitted_ns - record->queued_ns);
 	if (record->queued_ns > entered_ns)
 		record->call_before = saturated(record->queued_ns - entered_ns);
-	record->call_ns = join ? join->call_ns : 0;
+	record->call_ns = join ? length_of(join) : 0;
 	record->tid = join ? join->tid : 0;
 	record->correlation = done->correlation;
 	record->name = (uint16_t)name;

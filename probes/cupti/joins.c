@@ -108,6 +108,14 @@ uint64_t sk_joins_enter(struct sk_joins *joins, const struct sk_join_call *call)
 	return position;
 }
 
+static void set_done(struct sk_join *call)
+{
+	uint64_t word = atomic_load_explicit(&call->word, memory_order_relaxed);
+
+	if (state_of(word) == SK_JOIN_CALLING || state_of(word) == SK_JOIN_WAITING)
+		atomic_compare_exchange_strong(&call->word, &word, word | SK_JOIN_DONE);
+}
+
 void sk_joins_leave(struct sk_joins *joins, uint64_t position, uint32_t call_ns, uint16_t name,
 		    bool taken)
 {
@@ -118,10 +126,13 @@ void sk_joins_leave(struct sk_joins *joins, uint64_t position, uint32_t call_ns,
 		return; /* it has lost its place */
 	atomic_store_explicit(&join->call_ns, call_ns ? call_ns : 1, memory_order_relaxed);
 	join->name = name;
-	/* Its record may have come already: then it is done, and stays so. */
-	atomic_compare_exchange_strong_explicit(
-		&join->word, &calling, word_of(position, taken ? SK_JOIN_WAITING : SK_JOIN_DONE),
-		memory_order_release, memory_order_relaxed);
+	/* Its record may have come already: see sk_joins_seen. */
+	if (!(join->flags & SK_JOIN_MANY) && atomic_load(&join->seen))
+		taken = false;
+	atomic_compare_exchange_strong(&join->word, &calling,
+				       word_of(position, taken ? SK_JOIN_WAITING : SK_JOIN_DONE));
+	if (!(join->flags & SK_JOIN_MANY) && atomic_load(&join->seen))
+		set_done(join);
 }
 
 struct sk_join *sk_joins_find(struct sk_joins *joins, uint32_t correlation)
@@ -143,21 +154,13 @@ struct sk_join *sk_joins_find(struct sk_joins *joins, uint32_t correlation)
 	return NULL;
 }
 
-static void set_done(struct sk_join *call)
-{
-	uint64_t word = atomic_load_explicit(&call->word, memory_order_relaxed);
-
-	if (state_of(word) == SK_JOIN_CALLING || state_of(word) == SK_JOIN_WAITING)
-		atomic_compare_exchange_strong(&call->word, &word, word | SK_JOIN_DONE);
-}
-
 void sk_joins_seen(struct sk_joins *joins, struct sk_join *call, uint64_t flush)
 {
 	if (call->entered_ns > joins->newest_ns)
 		joins->newest_ns = call->entered_ns;
-	if (call->flags & SK_JOIN_MANY)
-		atomic_store_explicit(&call->seen, flush + 1, memory_order_relaxed);
-	else
+	/* A call that has not returned yet is waited for, so that it is counted as well. */
+	atomic_store(&call->seen, flush + 1);
+	if (!(call->flags & SK_JOIN_MANY) && state_of(atomic_load(&call->word)) == SK_JOIN_WAITING)
 		set_done(call);
 }
 

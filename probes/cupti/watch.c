@@ -54,7 +54,9 @@ static void remember(const struct sk_call *call, const CUpti_CallbackData *data)
 	struct sk_join_call join = {
 		.entered_ns = here.entered_ns,
 		.correlation = data->correlationId,
-		.alias = here.runtime,
+		.alias = atomic_load_explicit(&sk_cupti->runtime, memory_order_relaxed)
+				 ? here.runtime
+				 : 0,
 		.tid = my_tid(),
 		.context = data->contextUid,
 		.flags = SK_JOIN_TIMED,
@@ -207,7 +209,9 @@ static void on_driver(const struct sk_call *call, const CUpti_CallbackData *data
 	if (call->class == SK_CALL_CAPTURE) {
 		on_capture(data);
 	} else if (data->callbackSite == CUPTI_API_ENTER) {
-		enter(call, data, phase);
+		here.call = NULL;
+		if (phase != SK_PHASE_BLIND)
+			enter(call, data, phase);
 	} else if (here.call == call && here.correlation == data->correlationId) {
 		leave(call, data);
 		here.call = NULL;
@@ -220,8 +224,9 @@ void CUPTIAPI sk_cupti_on_call(void *unused, CUpti_CallbackDomain domain, CUpti_
 	uint32_t phase = atomic_load_explicit(&sk_cupti->phase, memory_order_relaxed);
 	const struct sk_call *call;
 
-	/* 0 as well in a child that was just forked, where all of this is gone. */
-	if (phase != SK_PHASE_TIMED && phase != SK_PHASE_COUNTED)
+	/* 0 as well in a child that was just forked, where all of this is gone. A call that was
+	 * entered while it was looked at is followed to its end. */
+	if (phase != SK_PHASE_TIMED && phase != SK_PHASE_COUNTED && !(phase && here.call))
 		return;
 	if (domain == CUPTI_CB_DOMAIN_RUNTIME_API)
 		on_runtime(data);
