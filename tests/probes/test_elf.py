@@ -131,7 +131,7 @@ def everything(elf: ElfFile) -> None:
     assert isinstance(elf.build_id, str)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(data=st.data())
 def test_no_damage_raises_anything_else(library: Path, data: st.DataObject) -> None:
     """Bytes of headers and tables are changed, and the end is cut off."""
