@@ -32,13 +32,15 @@ class Truth:
     timed: int
 
 
-def compile_pair(source: Path, folder: Path, fake: str, library: str, *defines: str) -> Path:
-    """The runtime `fake` as the shared library `library`, and program.c on it: its path."""
+def compile_pair(source: Path, folder: Path, library: str, *defines: str) -> Path:
+    """The runtime, all fake_*.c as the shared library `library`, and program.c on it: its path."""
     flags = ["-O1", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter", "-D_GNU_SOURCE"]
     common = ["cc", *flags, *defines, "-pthread", f"-I{PROBES}"]
     shared = ["-shared", "-fPIC", "-fvisibility=hidden", f"-Wl,-soname,{library}"]
     made = [folder / library, f"-Wl,-rpath,{folder}"]
-    subprocess.run([*common, *shared, "-o", made[0], source / fake, "-ldl"], check=True)
+    subprocess.run(
+        [*common, *shared, "-o", made[0], *sorted(source.glob("fake_*.c")), "-ldl"], check=True
+    )
     program = folder / "program"
     subprocess.run([*common, "-o", program, source / "program.c", *made], check=True)
     return program

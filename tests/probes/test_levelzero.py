@@ -31,7 +31,7 @@ DEVICE = "GPU-11111111-1111-1111-1111-1111111111{:02}"
 
 def compiled(folder: Path, *defines: str) -> Path:
     """The simulated loader and a program on it."""
-    return compile_pair(HERE, folder, "fake_loader.c", "libze_loader.so.1", *defines)
+    return compile_pair(HERE, folder, "libze_loader.so.1", *defines)
 
 
 def tracing(program: Path, folder: Path) -> Traced:

@@ -28,7 +28,7 @@ READ, WRITE = 0, 1
 
 def compiled(folder: Path, *defines: str) -> Path:
     """The simulated runtime and a program on it."""
-    return compile_pair(HERE, folder, "fake_sdk.c", "librocprofiler-sdk.so.1", *defines)
+    return compile_pair(HERE, folder, "librocprofiler-sdk.so.1", *defines)
 
 
 def tracing(program: Path, folder: Path) -> Traced:

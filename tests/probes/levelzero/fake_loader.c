@@ -9,7 +9,7 @@
  *
  * Environment: FAKE_HZ (12500000), FAKE_BITS (32), FAKE_TICKS (counter at the start),
  * FAKE_DRIFT_PPB, and ZE_ENABLE_TRACING_LAYER, without which there are no tracers. */
-#include "levelzero/abi.h"
+#include "fake_layer.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -21,14 +21,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define EXPORTED __attribute__((visibility("default")))
-
 enum {
 	NOT_READY = 1,
-	UNSUPPORTED = 0x78000003,
-	BAD_ARGUMENT = 0x78000004,
 	DEVICES = 2,
-	TRACERS = 4,
 	TRUTHS = 1 << 19,
 	LIST_MAX = 4096,
 };
@@ -101,120 +96,6 @@ static uint64_t ticks_at(uint64_t ns)
 __attribute__((unused)) static uint64_t cut(uint64_t ticks, uint32_t bits)
 {
 	return bits >= 64 ? ticks : ticks & ((UINT64_C(1) << bits) - 1);
-}
-
-/* ---- the tracing layer ---- */
-
-#ifdef FAKE_OLDER
-#define NEWER_APIS(X)
-#else
-#define NEWER_APIS(X)                                                                              \
-	X(CommandListAppendLaunchKernelWithParameters)                                             \
-	X(CommandListAppendLaunchKernelWithArguments)
-#endif
-
-#define APIS(X)                                                                                    \
-	X(CommandListCreate)                                                                       \
-	X(CommandListCreateImmediate)                                                              \
-	X(CommandListReset)                                                                        \
-	X(CommandListDestroy)                                                                      \
-	X(EventPoolCreate)                                                                         \
-	X(EventPoolDestroy)                                                                        \
-	X(EventCreate)                                                                             \
-	X(EventDestroy)                                                                            \
-	X(EventHostReset)                                                                          \
-	X(CommandListAppendEventReset)                                                             \
-	X(KernelDestroy)                                                                           \
-	X(ContextDestroy)                                                                          \
-	X(CommandListAppendLaunchKernel)                                                           \
-	X(CommandListAppendLaunchCooperativeKernel)                                                \
-	X(CommandListAppendLaunchKernelIndirect)                                                   \
-	X(CommandListAppendMemoryCopy)                                                             \
-	NEWER_APIS(X)                                                                              \
-	X(CommandListAppendMemoryFill)                                                             \
-	X(CommandQueueExecuteCommandLists)
-
-enum api {
-#define API(name) IN_##name,
-	APIS(API)
-#undef API
-		API_COUNT
-};
-
-struct tracer {
-	_Atomic bool enabled;
-	void *data;
-	sk_ze_callback calls[API_COUNT][2];
-};
-
-static struct tracer tracers[TRACERS];
-static unsigned tracer_count;
-static _Thread_local bool in_callback;
-
-EXPORTED int zelTracerCreate(const struct sk_ze_tracer_desc *desc, sk_ze *ret)
-{
-	const char *asked = getenv("ZE_ENABLE_TRACING_LAYER");
-
-	if (!asked || strcmp(asked, "1") || tracer_count == TRACERS)
-		return UNSUPPORTED;
-	tracers[tracer_count].data = desc->data;
-	*ret = (sk_ze)&tracers[tracer_count++];
-	return 0;
-}
-
-EXPORTED int zelTracerSetEnabled(sk_ze tracer, uint8_t enable)
-{
-	((struct tracer *)tracer)->enabled = enable;
-	return 0;
-}
-
-/* Only while the tracer is off, says the interface. */
-__attribute__((unused)) static int set_callback(sk_ze handle, enum api api, uint32_t kind,
-						sk_ze_callback call)
-{
-	struct tracer *tracer = (struct tracer *)handle;
-
-	if (tracer->enabled)
-		return BAD_ARGUMENT;
-	tracer->calls[api][kind] = call;
-	return 0;
-}
-
-#define REGISTER(name)                                                                             \
-	EXPORTED int zelTracer##name##RegisterCallback(sk_ze tracer, uint32_t kind,                \
-						       sk_ze_callback call);                       \
-	EXPORTED int zelTracer##name##RegisterCallback(sk_ze tracer, uint32_t kind,                \
-						       sk_ze_callback call)                        \
-	{                                                                                          \
-		return set_callback(tracer, IN_##name, kind, call);                                \
-	}
-#ifndef FAKE_WITHOUT_CALLBACKS
-APIS(REGISTER)
-#endif
-
-/* The call with its callbacks; a tracer that is on at the beginning has both. */
-static int traced(enum api api, void *call, int (*body)(void *call))
-{
-	void *own[TRACERS] = {0};
-	bool on[TRACERS];
-	int result;
-
-	if (in_callback)
-		return body(call);
-	in_callback = true;
-	for (unsigned i = 0; i < TRACERS; i++) {
-		on[i] = i < tracer_count && tracers[i].enabled;
-		if (on[i] && tracers[i].calls[api][0])
-			tracers[i].calls[api][0](call, 0, tracers[i].data, &own[i]);
-	}
-	in_callback = false;
-	result = body(call);
-	in_callback = true;
-	for (unsigned i = 0; i < TRACERS; i++)
-		if (on[i] && tracers[i].calls[api][1])
-			tracers[i].calls[api][1](call, result, tracers[i].data, &own[i]);
-	in_callback = false;
-	return result;
 }
 
 /* ---- drivers, devices, contexts ---- */
