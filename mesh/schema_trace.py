@@ -125,5 +125,3 @@ class TracingView(Message, frozen=True):
     subject: str = ""
     """Where records are published for whoever asks this, while a window of theirs is open that
     asked for it."""
-
-
