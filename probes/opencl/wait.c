@@ -14,6 +14,12 @@ static struct sk_thread *known_thread(void)
 	return here ? (struct sk_thread *)sk_tracer_here.slot : NULL;
 }
 
+/* Nothing was ever timed in this process, so there is nothing to do but what was asked for. */
+static bool is_asleep(void)
+{
+	return sk_turn_now() & SK_TURN_ASLEEP;
+}
+
 /* When the wait of this thread begins, or 0: not to be recorded. */
 static uint64_t begin_wait(struct sk_thread *thread)
 {
@@ -55,6 +61,8 @@ static cl_int finish(struct sk_queue *queue, cl_command_queue handle)
 
 static cl_int CL_API_CALL on_finish(cl_command_queue handle)
 {
+	if (is_asleep())
+		return next.clFinish(handle);
 	struct sk_thread *thread = known_thread();
 	struct sk_queue *queue = handle ? sk_queue_find(handle) : NULL;
 	uint64_t from = queue ? begin_wait(thread) : 0;
@@ -68,6 +76,8 @@ static cl_int CL_API_CALL on_finish(cl_command_queue handle)
 
 static cl_int CL_API_CALL on_flush(cl_command_queue handle)
 {
+	if (is_asleep())
+		return next.clFlush(handle);
 	struct sk_queue *queue = handle ? sk_queue_find(handle) : NULL;
 	cl_int error = next.clFlush(
 		queue ? atomic_load_explicit(&queue->current, memory_order_acquire) : handle);
@@ -91,6 +101,8 @@ static const struct sk_queue *queue_of(cl_event event)
 
 static cl_int CL_API_CALL on_wait(cl_uint count, const cl_event *events)
 {
+	if (is_asleep())
+		return next.clWaitForEvents(count, events);
 	struct sk_thread *thread = known_thread();
 	uint64_t from = begin_wait(thread);
 	cl_int error = next.clWaitForEvents(count, events);
