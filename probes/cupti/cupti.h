@@ -71,6 +71,7 @@ struct sk_cupti {
 	uint64_t joined;	     /* records */
 	_Atomic uint64_t nested;     /* of them, of calls inside of one of the runtime */
 	_Atomic uint64_t by_runtime; /* of them, by the id of the runtime's call */
+	uint64_t strangers;	     /* records without a call, while none had one */
 	uint64_t evicted_seen;
 	struct sk_cupti_bounds bounds[SK_SEGMENT_DEVICES];
 	struct {

@@ -12,6 +12,7 @@ enum {
 	LAST = 4,	   /* flushes at once: no further record of a graph that has had one */
 	CALLS_ENOUGH = 64, /* until the bounds of a clock are told */
 	WAITS_ENOUGH = 16,
+	STRANGERS_ENOUGH = 256, /* records without a call, before they are believed */
 };
 
 static struct sk_record *reserve(uint64_t ns)
@@ -143,7 +144,8 @@ static void publish(const struct done *done, const struct sk_join *join, unsigne
  * something else in this version, and the times are still worth having. */
 static bool is_wanted(const struct sk_join *join)
 {
-	return join || (!sk_cupti->joined && sk_tracer_mode() == SK_MODE_FULL);
+	return join || (!sk_cupti->joined && sk_tracer_mode() == SK_MODE_FULL &&
+			sk_cupti->strangers++ >= STRANGERS_ENOUGH);
 }
 
 static void take(const struct done *done)
