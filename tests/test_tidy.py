@@ -40,6 +40,7 @@ ACROSS = {
     "tests/ci/test_setup.py": ".ci/setup",
     "tests/agent/test_hostile_job.py": "a job that means harm, against spawner, keeper and gate",
     "tests/mesh/test_disk_full.py": "broker, log and scheduler on a full disk",
+    "tests/probes/test_tracer_modes.py": "modes of the tracers inside of running programs",
     "tests/product/test_accounting.py": "causes of waiting, against programs that wait",
     "tests/product/test_attempts.py": "further attempts, arrays, queues and labels of a whole node",
     "tests/product/test_bad_input.py": "bad input at every door of a whole node",
