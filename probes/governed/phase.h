@@ -40,7 +40,8 @@ struct sk_governed {
 	struct sk_windows windows;
 	uint64_t launches;
 	uint64_t at_ns;
-	uint64_t own_ns; /* measured, per launch */
+	uint64_t own_ns;  /* measured, per launch */
+	uint64_t told_ns; /* start of the period whose window was told last */
 	double per_s;
 };
 
@@ -89,6 +90,19 @@ static inline uint32_t sk_governed_phase(struct sk_governed *governed, uint64_t 
 	if (share < SK_SHARE_WHOLE)
 		*chosen_ns = governed->windows.period_ns;
 	return SK_PHASE_TIMED;
+}
+
+/** Is there something to tell: another phase, or the window of another period, which may follow the
+ * one before without a gap? */
+static inline bool sk_governed_begins(struct sk_governed *governed, uint32_t phase, uint32_t before,
+				      uint64_t chosen_ns)
+{
+	bool other = phase == SK_PHASE_TIMED && chosen_ns &&
+		     governed->told_ns != governed->windows.period_from_ns;
+
+	if (other)
+		governed->told_ns = governed->windows.period_from_ns;
+	return other || phase != before;
 }
 
 #endif

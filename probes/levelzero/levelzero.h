@@ -103,6 +103,7 @@ struct sk_ze_tracer {
 	uint32_t device_count;
 	/* Tick thread. */
 	struct sk_governed governed;
+	uint64_t told_ns; /* the oldest call that the reader was told to wait for */
 	struct sk_tracer_slot *waiting;
 };
 

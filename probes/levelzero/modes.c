@@ -13,6 +13,7 @@ static bool sees(uint32_t phase)
 
 static void tell_oldest(uint64_t ns)
 {
+	sk_ze_it.told_ns = ns;
 	if (!sk_ze_it.waiting && ns)
 		sk_ze_it.waiting = sk_tracer_slot();
 	if (sk_ze_it.waiting)
@@ -41,7 +42,8 @@ void sk_ze_enter(uint32_t mode, uint32_t phase, uint64_t chosen_ns)
 	uint64_t before = sk_tracer_now();
 	bool more = phase < sk_ze_it.phase || !sk_ze_it.phase;
 
-	if (phase == SK_PHASE_TIMED)
+	/* What is still in flight from a window before stays the oldest. */
+	if (phase == SK_PHASE_TIMED && !sk_ze_it.told_ns)
 		tell_oldest(before);
 	if (!more)
 		set_phase(phase);
@@ -73,7 +75,7 @@ static void govern(uint64_t now_ns)
 	uint64_t chosen_ns;
 	uint32_t phase = sk_governed_phase(&sk_ze_it.governed, now_ns, &chosen_ns);
 
-	if (phase != sk_ze_it.phase)
+	if (sk_governed_begins(&sk_ze_it.governed, phase, sk_ze_it.phase, chosen_ns))
 		sk_ze_enter(SK_MODE_GOVERNED, phase, chosen_ns);
 }
 

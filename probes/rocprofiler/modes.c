@@ -35,6 +35,7 @@ static bool apply(uint32_t phase)
 /* Who still waits for what: nothing that began before `ns` will be told any more. */
 static void tell_oldest(uint64_t ns)
 {
+	sk_rocp.told_ns = ns;
 	if (!sk_rocp.waiting && ns)
 		sk_rocp.waiting = sk_tracer_slot();
 	if (sk_rocp.waiting)
@@ -46,7 +47,8 @@ void sk_rocp_enter(uint32_t mode, uint32_t phase, uint64_t chosen_ns)
 	uint64_t before = sk_tracer_now();
 	bool more = phase < sk_rocp.phase || !sk_rocp.phase;
 
-	if (phase == SK_PHASE_TIMED && !sk_rocp.timing)
+	/* What is still in flight from a window before stays the oldest. */
+	if (phase == SK_PHASE_TIMED && !sk_rocp.told_ns)
 		tell_oldest(before);
 	if (!apply(phase)) {
 		sk_tracer_step_aside("rocprofiler would not start or stop a context");
@@ -72,7 +74,7 @@ static void govern(uint64_t now_ns)
 	uint64_t chosen_ns;
 	uint32_t phase = sk_governed_phase(&sk_rocp.governed, now_ns, &chosen_ns);
 
-	if (phase != sk_rocp.phase)
+	if (sk_governed_begins(&sk_rocp.governed, phase, sk_rocp.phase, chosen_ns))
 		sk_rocp_enter(SK_MODE_GOVERNED, phase, chosen_ns);
 }
 

@@ -58,6 +58,7 @@ struct sk_rocp_tool {
 	struct sk_governed governed;
 	uint64_t fitted_ns;
 	uint32_t phase;
+	uint64_t told_ns;		/* the oldest call that the reader was told to wait for */
 	struct sk_tracer_slot *waiting; /* the slot that says what is still to come */
 	struct sk_tickets tickets;
 };
