@@ -99,6 +99,7 @@ def row(case: Case, off: list[Run], on: list[Run], traced: TraceSummary | None) 
     cost = traced.cost if traced is not None else None
     counts = traced.records if traced is not None else None
     launches = cost.launches if cost is not None else 0
+    waits = sum(each.count for each in traced.events) if traced is not None else 0
     return Row(
         case.driver,
         case.target_ns,
@@ -109,7 +110,7 @@ def row(case: Case, off: list[Run], on: list[Run], traced: TraceSummary | None) 
         round(100 * (with_it - base) / base, 2),
         round(100 * noise / base, 2),
         round(cpu, 1),
-        round(counts.made / launches, 4) if counts is not None and launches else 0.0,
+        round((counts.made - waits) / launches, 4) if counts is not None and launches else 0.0,
         counts.dropped if counts is not None else 0,
         round(cost.ns_per_launch, 1) if cost is not None else 0.0,
     )
