@@ -197,7 +197,8 @@ async def test_traces_are_merged_and_kernels_are_private(node: Node) -> None:
     assert node.agent is not None
     for user in ("alice", "bob"):
         await node.ask(user, "job", "submit", argv=("true",))
-    await ended(node, 1)
+    for job, user in ((1, "alice"), (2, "bob")):
+        await ended(node, job, user)
     summary = {"kernels": [{"name": "k", "count": 997}], "window": {"from_ns": 1}}
     node.agent.summary[1] = json.dumps(summary).encode()
     row = {"node": "node1", "name": "k", "count": 1, "total_ns": 5}
