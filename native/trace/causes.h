@@ -15,14 +15,10 @@
  *                 was never called is held idle. A thread that sleeps keeps nothing waiting where
  *                 no call is on its way: blocked in a gap that no call has ended, or before the job
  *                 first called any device (sk_causes_called), is held idle.
-<<<<<<< HEAD
  * Time that a tracer was not looking on purpose is a gap's end as well: the part before it goes to
  * the thread that called last. Such time is in no cause until it is estimated (unseen_ns).
  * Invariant: the causes and the unseen time of a device add up to frontier - origin, always
  * (sk_causes_check).
-=======
- * Invariant: the causes of a device add up to frontier - origin, always (sk_causes_check).
->>>>>>> tracing
  * Spans may be late: the open state of a thread counts as not observed until its span comes, and
  * is then moved to where it belongs, exactly, if it joins the thread's previous span.
  * Memory: the caller's fixed block; plain data, so that a copy is a snapshot. Threads: one.
