@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file
+ * One simulated card: what it is (fixed by its profile), what it is asked to do (load, limits), and
+ * what it is doing (its physical state), as plain data.
+ *
+ * Relied on by the plant, which moves it in time, by the sensors, which say what a driver would
+ * answer, and by every simulated driver library of this folder.
+ * Invariant: everything is fixed-size and free of pointers, so that a card can lie in a file that
+ * several processes have mapped; units are in the names (mw, mc: thousandths of a watt, a degree).
+ */
+#ifndef SK_SIM_CARD_H
+#define SK_SIM_CARD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+	SK_SIM_CARDS = 16,
+	SK_SIM_PROCESSES = 32,
+	SK_SIM_LINKS = 18, /* NVLink ports of an H100/H200 (nvml.h NVML_NVLINK_MAX_LINKS) */
+	SK_SIM_PARTITIONS = 8,
+	SK_SIM_SAMPLES = 128, /* of each driver-side sample buffer */
+	SK_SIM_HISTORY = 512, /* true power, for sensors that average and lag */
+};
+
+enum sk_sim_vendor { SK_SIM_NVIDIA = 1, SK_SIM_AMD = 2, SK_SIM_INTEL = 3 };
+
+/** Physics; the ranges that simulations draw from are in scheduler/sim/plant_ranges.py. */
+struct sk_sim_physics {
+	double idle_w;		/* at 25 C die, lowest clocks */
+	double dynamic_w;	/* at full load and the highest clock, leakage aside */
+	double exponent;	/* dynamic power ~ (clock / highest)^exponent, 2 to 3 */
+	double leakage_w;	/* at 25 C die */
+	double leakage_per_c;	/* growth per degree, about 0.01 */
+	double thermal_c_per_w; /* die to ambient, at full fan */
+	double capacity_j_per_c;
+	double ambient_c;
+	double fan_min;	  /* share of full cooling at the lowest fan speed */
+	double limiter_s; /* time constant of the card's own power limiter */
+	double memory_w;  /* of the memory at full bandwidth */
+};
+
+/** Power sensor: what a driver reports of the true power. */
+struct sk_sim_sensor {
+	uint64_t period_ns;  /* a new value so often */
+	uint64_t window_ns;  /* averaged over so long */
+	uint64_t sampled_ns; /* of each period this much is looked at: 25 ms of 100 (arXiv
+				2312.02741) */
+	uint64_t delay_ns;
+	double gain; /* 1 is exact */
+	double offset_w;
+	uint64_t energy_period_ns; /* of the energy counter; it integrates everything */
+	uint64_t temperature_period_ns;
+};
+
+/** What never changes while the card exists; from its profile. */
+struct sk_sim_model {
+	uint32_t vendor; /* enum sk_sim_vendor */
+	uint32_t pci_device, pci_subsystem;
+	char name[96];
+	char architecture[32];
+	char serial[32];
+	char uuid[64];	   /* "GPU-..." for NVIDIA, as each vendor prints it */
+	char bus_id[24];   /* "00000000:3b:00.0" */
+	char driver[32];   /* driver version */
+	char firmware[32]; /* VBIOS or firmware */
+	int32_t minor;	   /* of its device file */
+	int32_t numa;
+	uint32_t link_group; /* cards of one group see each other through `links` ports each */
+	uint32_t links;
+	uint32_t link_gb_s;    /* of one port and direction */
+	uint32_t switch_group; /* same PCIe switch */
+	uint32_t pcie_gen, pcie_width;
+	uint64_t memory_bytes;
+	uint64_t bandwidth_gb_s;
+	uint32_t units; /* SMs, CUs or Xe cores */
+	uint32_t clock_min_mhz, clock_max_mhz, clock_step_mhz, memory_mhz;
+	uint32_t limit_min_mw, limit_default_mw, limit_max_mw;
+	int32_t slowdown_c, shutdown_c, memory_max_c, target_c;
+	uint32_t fan_max_rpm; /* 0: cooled by the chassis */
+	uint32_t flags;	      /* enum sk_sim_feature */
+	struct sk_sim_physics physics;
+	struct sk_sim_sensor sensor;
+};
+
+enum sk_sim_feature {
+	SK_SIM_HAS_ECC = 1,
+	SK_SIM_HAS_PARTITIONS = 2, /* MIG and the like can be made */
+	SK_SIM_HAS_ENERGY = 4,
+	SK_SIM_HAS_INSTANT_POWER = 8,
+	SK_SIM_HAS_LOCKED_CLOCKS = 16,
+};
+
+/** A process with a context on the card. */
+struct sk_sim_process {
+	int32_t pid;   /* 0: free */
+	uint32_t kind; /* 1 compute, 2 graphics */
+	uint64_t memory_bytes;
+	double share; /* of the card's load that is its */
+	uint64_t started_ns;
+	char name[64];
+};
+
+/** What the card is asked to do. */
+struct sk_sim_load {
+	double compute; /* 0 to 1: share of time in which kernels run, at the highest clock */
+	double memory;	/* 0 to 1: share of bandwidth used at the highest clock */
+	double bound;	/* 0 to 1: share of the work that does not get faster with the clock */
+};
+
+struct sk_sim_partition {
+	char profile[24]; /* "3g.71gb" */
+	char uuid[64];
+	uint32_t units;
+	uint64_t memory_bytes;
+	uint32_t instance;
+	uint32_t used; /* 0: free slot */
+};
+
+enum sk_sim_why { /* why the clock is below the highest, as time counters below are indexed */
+		  SK_SIM_WHY_IDLE,
+		  SK_SIM_WHY_POWER, /* its own limiter */
+		  SK_SIM_WHY_THERMAL,
+		  SK_SIM_WHY_HARD_THERMAL, /* slowdown temperature reached */
+		  SK_SIM_WHY_BRAKE,	   /* external power brake */
+		  SK_SIM_WHY_LOCKED,
+		  SK_SIM_WHYS,
+};
+
+enum sk_sim_state {
+	SK_SIM_OK,
+	SK_SIM_LOST, /* fallen off the bus: every call but the count fails */
+	SK_SIM_NEEDS_RESET,
+	SK_SIM_REFUSED, /* the caller lacks permission */
+};
+
+/** What it does now. Times in ns on the node's clock. */
+struct sk_sim_now {
+	uint64_t at_ns; /* state is as of here */
+	double clock_mhz;
+	double power_w; /* true */
+	double die_c, memory_c;
+	double fan;	   /* 0 to 1 */
+	double throughput; /* work per second, 1 is full load at the highest clock */
+	double work;	   /* its integral since the start */
+	double energy_j;   /* true, since the start */
+	double busy_s;	   /* integral of what utilisation reports */
+	uint32_t why;	   /* bits 1 << enum sk_sim_why */
+	uint32_t state;	   /* enum sk_sim_state */
+	uint64_t why_ns[SK_SIM_WHYS];
+	uint32_t limit_mw, locked_min_mhz, locked_max_mhz; /* as set; locked 0: not */
+	uint64_t memory_used;
+	uint64_t pcie_tx_bytes, pcie_rx_bytes, pcie_replays;
+	uint64_t link_tx_bytes[SK_SIM_LINKS], link_rx_bytes[SK_SIM_LINKS];
+	uint32_t link_down; /* bits */
+	uint32_t link_errors[SK_SIM_LINKS];
+	uint64_t ecc_corrected, ecc_uncorrected; /* volatile */
+	uint64_t ecc_corrected_total, ecc_uncorrected_total;
+	uint32_t retired_pages, retired_pending, remapped_rows, remap_pending, remap_failed;
+	uint32_t recovery; /* NVML's recovery action */
+	uint32_t resets;
+};
+
+struct sk_sim_point {
+	uint64_t at_ns;
+	double value;
+};
+
+struct sk_sim_card {
+	struct sk_sim_model model;
+	struct sk_sim_load load;
+	struct sk_sim_now now;
+	struct sk_sim_process process[SK_SIM_PROCESSES];
+	struct sk_sim_partition partition[SK_SIM_PARTITIONS];
+	uint32_t partitioned;  /* MIG mode */
+	uint32_t history_next; /* ring: true power, a point each millisecond at most */
+	struct sk_sim_point history[SK_SIM_HISTORY];
+};
+
+#endif

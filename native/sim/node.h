@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file
+ * A simulated node: cards, their faults and their clock, in one file that every process of the
+ * simulation has mapped.
+ *
+ * Relied on by every simulated driver library, by stoker.native._sim and by `stoker sim driver`.
+ * There is no server: whoever calls a driver takes the node's lock, moves the cards to the present
+ * and reads or writes them. Invariant: the lock is robust, so a process killed inside of it leaves
+ * the cards readable, and a call that hangs, or is slow, holds no lock meanwhile.
+ */
+#ifndef SK_SIM_NODE_H
+#define SK_SIM_NODE_H
+
+#include <pthread.h>
+
+#include "sim/card.h"
+
+enum {
+	SK_SIM_FAULTS = 64,
+	SK_SIM_EVENTS = 256,
+	SK_SIM_CALLS = 1024, /* functions whose calls are counted */
+};
+
+/** Where the node is found: a path in this variable. */
+#define SK_SIM_VARIABLE "STOKER_SIM_NODE"
+
+enum sk_sim_clock { SK_SIM_REAL, SK_SIM_VIRTUAL };
+
+enum sk_sim_fault_kind {
+	SK_SIM_FAULT_NONE,
+	SK_SIM_FAULT_XID,     /* value: number; comes as an event */
+	SK_SIM_FAULT_ECC,     /* value: bit 0 uncorrected; count */
+	SK_SIM_FAULT_LOST,    /* off the bus until `until_ns` */
+	SK_SIM_FAULT_HANG,    /* matching calls do not return before `until_ns` */
+	SK_SIM_FAULT_SLOW,    /* matching calls take value ns longer */
+	SK_SIM_FAULT_ERROR,   /* matching calls return value, a vendor's own code */
+	SK_SIM_FAULT_VERSION, /* structs of matching calls are refused as of the wrong version */
+	SK_SIM_FAULT_RELOAD,  /* driver gone, then back with another version: mismatch until then */
+	SK_SIM_FAULT_LINK,    /* value: port; down, or errors by count */
+	SK_SIM_FAULT_HEAT,    /* value: ambient raised by so many mC */
+	SK_SIM_FAULT_BRAKE,   /* external power brake */
+	SK_SIM_FAULT_STUCK,   /* the power sensor keeps its value */
+	SK_SIM_FAULT_DROP,    /* value: per mille of readings that fail */
+	SK_SIM_FAULT_PERMISSION,
+	SK_SIM_FAULT_RECOVERY, /* value: recovery action */
+	SK_SIM_FAULT_PAGES,    /* retired pages, rows to remap: count */
+	SK_SIM_FAULT_KINDS,
+};
+
+struct sk_sim_fault {
+	uint32_t kind;
+	uint32_t card;	   /* or UINT32_MAX: every card */
+	uint64_t from_ns;  /* on the node's clock, counted from its start */
+	uint64_t until_ns; /* 0: for good */
+	int64_t value;
+	uint64_t count;
+	char call[48]; /* function, or a part of its name; empty: any */
+	uint32_t done; /* what happens once has happened */
+	uint32_t reserved;
+};
+
+/** What an event queue of a driver gives; numbered from 1. */
+struct sk_sim_event {
+	uint64_t number;
+	uint64_t at_ns;
+	uint32_t card;
+	uint32_t kind;	/* enum sk_sim_fault_kind that caused it */
+	uint64_t value; /* Xid */
+};
+
+struct sk_sim_node {
+	uint64_t magic, version, bytes;
+	pthread_mutex_t lock; /* robust, shared */
+	uint32_t clock;	      /* enum sk_sim_clock */
+	uint32_t cards;
+	uint64_t seed;
+	uint64_t start_ns;   /* CLOCK_MONOTONIC, or 0 for virtual time */
+	uint64_t now_ns;     /* since the start */
+	uint64_t chance;     /* state of the generator for dropped readings and the like */
+	uint64_t latency_ns; /* of every call of a driver */
+	char profile[32];
+	uint64_t events; /* ever */
+	struct sk_sim_event event[SK_SIM_EVENTS];
+	struct sk_sim_fault fault[SK_SIM_FAULTS];
+	uint64_t calls, not_supported; /* ever, of all driver functions */
+	struct {
+		char name[56];
+		uint64_t calls, not_supported;
+	} call[SK_SIM_CALLS]; /* hashed by name */
+	struct sk_sim_card card[SK_SIM_CARDS];
+};
+
+/** Make a node of these models at `path`; -EEXIST if there is one. */
+int sk_sim_node_create(const char *path, const char *profile, const struct sk_sim_model *models,
+		       uint32_t count, enum sk_sim_clock clock, uint64_t seed);
+
+/** Map the node at `path`, or where the environment says; -ENOENT, -EPROTO. Once in a process. */
+int sk_sim_node_open(const char *path, struct sk_sim_node **ret);
+void sk_sim_node_close(struct sk_sim_node *node);
+
+/** In the caller's memory, unshared, in virtual time: for simulations in one process. */
+void sk_sim_node_init(struct sk_sim_node *node, const struct sk_sim_model *models, uint32_t count,
+		      uint64_t seed);
+
+/** Lock, and move every card to the present, faults of the script included. Returns the time. */
+uint64_t sk_sim_node_enter(struct sk_sim_node *node);
+void sk_sim_node_leave(struct sk_sim_node *node);
+
+/** Virtual time only: let so much pass. */
+void sk_sim_node_advance(struct sk_sim_node *node, uint64_t ns);
+
+int sk_sim_node_inject(struct sk_sim_node *node, const struct sk_sim_fault *fault);
+
+enum sk_sim_answer {
+	SK_SIM_ANSWER_OK,
+	SK_SIM_ANSWER_LOST,
+	SK_SIM_ANSWER_REFUSED,	/* permission */
+	SK_SIM_ANSWER_RELOADED, /* driver and library mismatch */
+	SK_SIM_ANSWER_VERSION,
+	SK_SIM_ANSWER_ERROR, /* `error` has the vendor's own code */
+	SK_SIM_ANSWER_UNINITIALIZED,
+};
+
+/** Every driver function begins here, without the lock: it is counted, takes its time, may hang,
+ * and may fail. `card` is UINT32_MAX where the function is of no card. */
+enum sk_sim_answer sk_sim_node_call(struct sk_sim_node *node, const char *function, uint32_t card,
+				    int64_t *error);
+
+/** A function that is exported and does nothing: counted. */
+void sk_sim_node_not_supported(struct sk_sim_node *node, const char *function);
+
+/** The generator that orders of chance come from: uniform in [0, 1). */
+double sk_sim_node_chance(struct sk_sim_node *node);
+
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file
+ * The physics of a card: how its clock, power, temperature and work move in time.
+ *
+ * Relied on by node.c, which calls it under the node's lock. Pure: the same card, time and load
+ * give the same result everywhere, in steps of at most SK_SIM_STEP_NS.
+ */
+#ifndef SK_SIM_PLANT_H
+#define SK_SIM_PLANT_H
+
+#include "sim/card.h"
+
+enum { SK_SIM_STEP_NS = 1000000 };
+
+/** A card at rest at `at_ns`, limits at their defaults, as its model says. */
+void sk_sim_card_init(struct sk_sim_card *card, const struct sk_sim_model *model, uint64_t at_ns);
+
+/** Move it to `to_ns`. Idle stretches are solved in closed form, so a long one costs little. */
+void sk_sim_card_move(struct sk_sim_card *card, uint64_t to_ns);
+
+/** True power in watts at this clock, load and die temperature; for oracles and tests. */
+double sk_sim_power_at(const struct sk_sim_model *model, const struct sk_sim_load *load,
+		       double clock_mhz, double die_c);
+
+/** Work per second there; 1 is full load at the highest clock. */
+double sk_sim_work_at(const struct sk_sim_model *model, const struct sk_sim_load *load,
+		      double clock_mhz);
+
+#endif
