@@ -26,9 +26,10 @@ from typing import Annotated, Any
 import msgspec
 
 from stoker.agent.devices import holders
+from stoker.agent.devices.card import Silent
 from stoker.agent.devices.vendor import IsOurs, Scan, Vendor, register
 from stoker.native.errors import BadRequest
-from stoker.scheduler.nouns import DeviceInfo, DeviceSample
+from stoker.scheduler.nouns import DeviceInfo
 
 NODES_MAX = 16
 
@@ -63,17 +64,13 @@ class Declared(Vendor):
         except msgspec.ValidationError as error:
             raise BadRequest(f"config.toml, [[device]]: {error}") from error
         self._nodes: dict[holders.Node, str] = {}
-        self._ids: tuple[str, ...] = ()
 
     def scan(self) -> Scan:
         self._nodes = {}
-        self._ids = tuple(entry.id for entry in self._declared)
-        return Scan(tuple(self._device(entry) for entry in self._declared))
-
-    def sample(self) -> tuple[DeviceSample, ...]:
-        fields = ("busy_ratio", "power_w", "temperature_c")
-        absent = dict.fromkeys(fields, NO_SENSOR)
-        return tuple(DeviceSample(id, absent=absent) for id in self._ids)
+        return Scan(
+            tuple(self._device(entry) for entry in self._declared),
+            cards=tuple(Silent(entry.id, NO_SENSOR) for entry in self._declared),
+        )
 
     def holders(self, is_ours: IsOurs) -> Mapping[str, str]:
         if not self._nodes:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """NVIDIA GPUs through NVML, as the nvidia-ml-py binding gives it (module `pynvml`).
 
-Relied on by the registry. Every NVML call goes through `ask`, so one that a driver lacks or
-refuses is an absence with NVML's own words, and an unusable driver is a sentence, not a crash.
+Relied on by the registry. Every NVML call goes through `nvml.ask`, so one that a driver lacks or
+refuses is an absence with NVML's own words, and an unusable driver is a sentence, not a crash. Each
+GPU is looked at on a thread of its own: one that hangs hides none of the others.
 Device numbers: NVIDIA's are major 195; those of nvidia-uvm are assigned at load (/proc/devices).
 """
 
@@ -11,15 +12,22 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from stoker.agent.devices import topology
+from stoker.agent.devices.deadline import within
 from stoker.agent.devices.holders import Node, describe
+from stoker.agent.devices.nvidia_card import NvidiaCard
+from stoker.agent.devices.nvidia_processes import Processes
+from stoker.agent.devices.nvml import ask, impostor, is_sim, text
+from stoker.agent.devices.readings import Absent, Reading
+from stoker.agent.devices.topology import Bond, Pair
 from stoker.agent.devices.vendor import IsOurs, Scan, Vendor, register
-from stoker.scheduler.nouns import DEVICES_PER_NODE_MAX, DeviceInfo, DeviceSample
+from stoker.scheduler.nouns import DEVICES_PER_NODE_MAX, DeviceInfo
 
 MAJOR = 195
 CONTROL_MINOR = 255
@@ -28,28 +36,24 @@ UVM_MINORS = (0, 1)
 """/dev/nvidia-uvm and /dev/nvidia-uvm-tools."""
 P2P_STATUS_OK = 0
 """nvmlGpuP2PStatus_t (nvml.h)."""
+P2P_NVLINK = 2
+"""nvmlGpuP2PCapsIndex_t."""
 TOPOLOGY_MULTIPLE = 20
 """nvmlGpuTopologyLevel_t: several PCIe switches and no host bridge between the two (nvml.h)."""
 VENDOR_ID = "0x10de"
-PCI = Path("sys/bus/pci/devices")
+ANSWER_S = 2.0
+"""How long one GPU may take to be looked at."""
 
 
 @dataclass(frozen=True)
-class Absent:
-    """No value, and why."""
+class _Found:
+    """One GPU as it was found."""
 
-    why: str
-
-
-def ask(nvml: Any, name: str, *arguments: Any) -> Any:
-    """Call one NVML function; an Absent where the binding or the driver does not have it."""
-    function = getattr(nvml, name, None)
-    if function is None:
-        return Absent(f"this pynvml has no {name}")
-    try:
-        return function(*arguments)
-    except nvml.NVMLError as error:
-        return Absent(f"{name}: {error}")
+    info: DeviceInfo
+    handle: Any
+    card: NvidiaCard
+    address: str
+    ports: tuple[dict[str, Any], ...]
 
 
 @register
@@ -61,7 +65,7 @@ class Nvidia(Vendor):
     def __init__(self, config: Mapping[str, Any], nvml: Any = None, root: Path = Path("/")) -> None:
         self._nvml = nvml
         self._root = root
-        self._handles: dict[str, Any] = {}
+        self._cards: dict[str, NvidiaCard] = {}
         self._gone: set[int] = set()
 
     def scan(self) -> Scan:
@@ -71,24 +75,29 @@ class Nvidia(Vendor):
         count = ask(self._nvml, "nvmlDeviceGetCount")
         if isinstance(count, Absent):
             return Scan(missing=(f"NVIDIA GPUs: {count.why}",))
-        devices, missing = [], []
-        for index in range(min(count, DEVICES_PER_NODE_MAX)):
-            found = self._device(index)
-            if isinstance(found, Absent):
-                missing.append(f"NVIDIA GPU {index}: {found.why}")
+        count = min(count, DEVICES_PER_NODE_MAX)
+        looks = [(f"NVIDIA GPU {index}", partial(self._device, index)) for index in range(count)]
+        tasks = within(looks, ANSWER_S)
+        found: list[_Found] = []
+        missing = [why] if (why := impostor(self._nvml)) else []
+        for task in tasks:
+            if task.error is not None:
+                missing.append(f"{task.name}: {task.error!r}")
+            elif task.result is None:
+                missing.append(f"{task.name}: no answer for {ANSWER_S:g} s")
+            elif isinstance(task.result, Absent):
+                missing.append(f"{task.name}: {task.result.why}")
             else:
-                devices.append(found)
-        return Scan(self._near(devices), tuple(missing))
-
-    def sample(self) -> tuple[DeviceSample, ...]:
-        return tuple(self._sample(id, handle) for id, handle in self._handles.items())
+                found.append(task.result)
+        self._cards = {each.info.id: each.card for each in found}
+        return self._near(found, tuple(missing))
 
     def holders(self, is_ours: IsOurs) -> Mapping[str, str]:
         """By NVML's process list: a persistence daemon holds the nodes but no context."""
         held: dict[str, str] = {}
         gone: set[int] = set()
-        for id, handle in self._handles.items():
-            for pid in self._processes(handle):
+        for id, card in self._cards.items():
+            for pid in card.pids:
                 if is_ours(pid):
                     continue
                 if not (self._root / "proc" / str(pid)).exists():
@@ -107,6 +116,8 @@ class Nvidia(Vendor):
                 self._nvml = importlib.import_module("pynvml")
             except ImportError:
                 return "the nvidia-ml-py package is not installed (pip install 'stoker[nvidia]')"
+        if not hasattr(self._nvml, "NVMLError"):
+            return impostor(self._nvml)
         begun = ask(self._nvml, "nvmlInit")
         return begun.why if isinstance(begun, Absent) else ""
 
@@ -114,7 +125,7 @@ class Nvidia(Vendor):
         """Whether there is anything to miss: an NVIDIA PCI function, or the driver itself."""
         if (self._root / "proc/driver/nvidia").exists():
             return True
-        for device in (self._root / PCI).glob("*"):
+        for device in (self._root / topology.PCI).glob("*"):
             try:
                 is_display = (device / "class").read_text().startswith("0x03")
                 if is_display and (device / "vendor").read_text().strip() == VENDOR_ID:
@@ -123,7 +134,7 @@ class Nvidia(Vendor):
                 continue
         return False
 
-    def _device(self, index: int) -> DeviceInfo | Absent:
+    def _device(self, index: int) -> _Found | Absent:
         handle = ask(self._nvml, "nvmlDeviceGetHandleByIndex", index)
         if isinstance(handle, Absent):
             return handle
@@ -134,42 +145,61 @@ class Nvidia(Vendor):
                 return needed
         model = ask(self._nvml, "nvmlDeviceGetName", handle)
         memory = ask(self._nvml, "nvmlDeviceGetMemoryInfo", handle)
-        id = _text(uuid)
-        self._handles[id] = handle
-        return DeviceInfo(
+        pci = ask(self._nvml, "nvmlDeviceGetPciInfo", handle)
+        address = "" if isinstance(pci, Absent) else topology.pci_address(text(pci.busId))
+        id, sim = text(uuid), is_sim(self._nvml)
+        info = DeviceInfo(
             id=id,
             vendor=self.name,
-            model="NVIDIA GPU" if isinstance(model, Absent) else _text(model),
+            model="NVIDIA GPU" if isinstance(model, Absent) else text(model),
             memory_bytes=None if isinstance(memory, Absent) else int(memory.total),
             nodes=((MAJOR, int(minor)), *self._shared_nodes()),
             visible={"CUDA_VISIBLE_DEVICES": id},
-            numa=self._numa(handle),
+            sim=sim,
+            numa=self._numa(address, handle),
         )
+        card = NvidiaCard(self._nvml, handle, id, self._root, sim=sim)
+        _, card.pids = Processes(self._nvml, handle, self._root).read(None)
+        ports = card.ports()
+        listed = tuple(ports.value) if isinstance(ports, Reading) else ()
+        return _Found(info, handle, card, address, listed)
 
-    def _near(self, devices: list[DeviceInfo]) -> tuple[DeviceInfo, ...]:
+    def _numa(self, address: str, handle: Any) -> int | None:
+        node = topology.numa_node(address, self._root) if address else None
+        if node is not None:
+            return node
+        asked = ask(self._nvml, "nvmlDeviceGetNumaNodeId", handle)
+        return None if isinstance(asked, Absent) else int(asked)
+
+    def _near(self, found: list[_Found], missing: tuple[str, ...]) -> Scan:
         """The same with who shares NVLink, or a PCIe switch, with whom."""
-        handles = [self._handles[device.id] for device in devices]
-        links = topology.groups(handles, self._linked)
-        buses = topology.groups(handles, self._same_switch)
-        return tuple(
-            msgspec.structs.replace(device, link=link, bus=bus)
-            for device, link, bus in zip(devices, links, buses, strict=True)
+        bonds: dict[Pair, Bond] = {}
+        for i, one in enumerate(found):
+            for other in found[:i]:
+                if self._linked(one.handle, other.handle):
+                    count = _between(one, other)
+                    bonds[topology.pair(one.info.id, other.info.id)] = Bond("NV", count)
+
+        def linked(one: _Found, other: _Found) -> bool:
+            return topology.pair(one.info.id, other.info.id) in bonds
+
+        links = topology.groups(found, linked)
+        buses = topology.groups(found, self._same_switch)
+        devices = tuple(
+            msgspec.structs.replace(each.info, link=link, bus=bus)
+            for each, link, bus in zip(found, links, buses, strict=True)
         )
+        addresses = {each.info.id: each.address for each in found if each.address}
+        return Scan(devices, missing, tuple(each.card for each in found), addresses, bonds)
 
     def _linked(self, one: Any, other: Any) -> bool:
-        index = getattr(self._nvml, "NVML_P2P_CAPS_INDEX_NVLINK", 2)
-        found = ask(self._nvml, "nvmlDeviceGetP2PStatus", one, other, index)
-        return not isinstance(found, Absent) and found == P2P_STATUS_OK
+        status = ask(self._nvml, "nvmlDeviceGetP2PStatus", one, other, P2P_NVLINK)
+        return not isinstance(status, Absent) and status == P2P_STATUS_OK
 
-    def _same_switch(self, one: Any, other: Any) -> bool:
-        level = ask(self._nvml, "nvmlDeviceGetTopologyCommonAncestor", one, other)
+    def _same_switch(self, one: _Found, other: _Found) -> bool:
+        name = "nvmlDeviceGetTopologyCommonAncestor"
+        level = ask(self._nvml, name, one.handle, other.handle)
         return not isinstance(level, Absent) and level <= TOPOLOGY_MULTIPLE
-
-    def _numa(self, handle: Any) -> int | None:
-        pci = ask(self._nvml, "nvmlDeviceGetPciInfo", handle)
-        if isinstance(pci, Absent):
-            return None
-        return topology.numa_node(_text(pci.busId), self._root)
 
     def _shared_nodes(self) -> tuple[Node, ...]:
         """Nodes every CUDA process needs, whichever GPU it was granted."""
@@ -184,37 +214,13 @@ class Nvidia(Vendor):
                 nodes += [(int(number), minor) for minor in UVM_MINORS]
         return tuple(nodes)
 
-    def _processes(self, handle: Any) -> list[int]:
-        pids: list[int] = []
-        for name in (
-            "nvmlDeviceGetComputeRunningProcesses",
-            "nvmlDeviceGetGraphicsRunningProcesses",
-        ):
-            listed = ask(self._nvml, name, handle)
-            if isinstance(listed, Absent):  # a driver older than the binding's struct
-                listed = ask(self._nvml, f"{name}_v2", handle)
-            if not isinstance(listed, Absent):
-                pids += [int(process.pid) for process in listed]
-        return pids
 
-    def _sample(self, id: str, handle: Any) -> DeviceSample:
-        nvml = self._nvml
-        sensor = getattr(nvml, "NVML_TEMPERATURE_GPU", 0)
-        readings = {
-            "power_w": ask(nvml, "nvmlDeviceGetPowerUsage", handle),  # milliwatts
-            "temperature_c": ask(nvml, "nvmlDeviceGetTemperature", handle, sensor),
-            "busy_ratio": ask(nvml, "nvmlDeviceGetUtilizationRates", handle),  # percent
-        }
-        absent = {name: got.why for name, got in readings.items() if isinstance(got, Absent)}
-        return DeviceSample(
-            id,
-            busy_ratio=None if "busy_ratio" in absent else readings["busy_ratio"].gpu / 100,
-            power_w=None if "power_w" in absent else readings["power_w"] / 1000,
-            temperature_c=None if "temperature_c" in absent else float(readings["temperature_c"]),
-            absent=absent,
-        )
-
-
-def _text(value: str | bytes) -> str:
-    """Older bindings return bytes."""
-    return value.decode(errors="replace") if isinstance(value, bytes) else value
+def _between(one: _Found, other: _Found) -> int:
+    """NVLinks between two GPUs: those with the other at their end, or all to switches; 0: some."""
+    straight = [port for port in one.ports if port["up"] and port["peer"] == other.address]
+    if straight:
+        return len(straight)
+    to_switch = [
+        [p for p in each.ports if p["up"] and p["peer_kind"] != "gpu"] for each in (one, other)
+    ]
+    return min(map(len, to_switch))

@@ -10,14 +10,18 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
+from stoker.agent.devices.card import Silent
+from stoker.agent.devices.fields import reading
+from stoker.agent.devices.readings import Absent, Fields
 from stoker.agent.devices.vendor import Scan, Vendor, register
 from stoker.native import paths
-from stoker.scheduler.nouns import DeviceInfo, DeviceSample
+from stoker.scheduler.nouns import DeviceInfo
 
 PROGRAM = "stoker-opencl-list"
 TIMEOUT_S = 20.0
@@ -62,7 +66,6 @@ class OpenCL(Vendor):
 
     def __init__(self, config: Mapping[str, Any], run: Callable[[], bytes] = list_devices) -> None:
         self._run = run
-        self._ids: tuple[str, ...] = ()
 
     def scan(self) -> Scan:
         try:
@@ -74,7 +77,6 @@ class OpenCL(Vendor):
             return self._nothing(str(error))
         pocl = [each for each in listed if each.platform == POCL and each.type == "cpu"]
         devices = tuple(map(_device, pocl))
-        self._ids = tuple(device.id for device in devices)
         missing = [
             f"OpenCL device {each.id} ({each.name or each.platform}) is not managed here"
             for each in listed
@@ -82,14 +84,9 @@ class OpenCL(Vendor):
         ]
         if not devices:
             missing.append("no OpenCL CPU device: PoCL is not installed (pocl-opencl-icd)")
-        return Scan(devices, tuple(missing))
-
-    def sample(self) -> tuple[DeviceSample, ...]:
-        absent = {"busy_ratio": NO_COUNTER, "power_w": NO_SENSOR, "temperature_c": NO_SENSOR}
-        return tuple(DeviceSample(id, absent=absent) for id in self._ids)
+        return Scan(devices, tuple(missing), tuple(map(_card, pocl)))
 
     def _nothing(self, why: str) -> Scan:
-        self._ids = ()
         return Scan(missing=(f"OpenCL devices: {why}",))
 
 
@@ -106,3 +103,14 @@ def _device(listed: Listed) -> DeviceInfo:
         kind="cpu",
         memory_bytes=listed.memory_bytes,
     )
+
+
+def _card(listed: Listed) -> Silent:
+    """What OpenCL told of it; there is nothing to ask again and again."""
+    now = time.time_ns()
+    known: Fields = {"busy_ratio": Absent(NO_COUNTER)}
+    if listed.name is not None:
+        known["model"] = reading("model", listed.name, now)
+    if listed.memory_bytes is not None:
+        known["memory_total_bytes"] = reading("memory_total_bytes", listed.memory_bytes, now)
+    return Silent(listed.id, NO_SENSOR, known)

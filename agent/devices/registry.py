@@ -3,22 +3,35 @@
 
 Relied on by the daemon and, through the node's report, by every placement. Owns the invariant that
 an index given once means the same device until the next boot: a device that disappears stays in
-the list and says so. Every method may block on a driver: call them from one worker thread.
+the list and says so. Vendors are looked at side by side and for so long; a vendor whose driver
+hangs is said so, and what it finds after all is taken in by the next scan. Call from one worker
+thread: reading what the samplers have needs none.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from stoker.agent.devices import declared, nvidia, opencl  # noqa: F401  # they register
+from stoker.agent.devices import declared, nvidia, opencl  # noqa: F401
+from stoker.agent.devices.deadline import Task, within
+from stoker.agent.devices.readings import CardReadings
+from stoker.agent.devices.sampler import Samplers, sample
+from stoker.agent.devices.topology import Places, Topology, topology
 from stoker.agent.devices.vendor import VENDORS, IsOurs, Scan, Vendor
 from stoker.scheduler.nouns import DEVICES_PER_NODE_MAX, DeviceInfo, DeviceSample
 
 GONE = "it was there earlier in this boot and is not found any more"
+SCAN_S = 5.0
+"""How long the drivers are waited for; OpenCL has a limit of its own, being a program."""
+SCAN_S_OF = {"pocl": 25.0}
+AGAIN_S = 10.0
+"""A card in trouble is looked for anew so often: its driver may have been loaded again."""
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -39,6 +52,10 @@ class Devices:
         self._path = order
         self._order = _read_order(order, boot_id)
         self._found: dict[str, DeviceInfo] = {}
+        self._scans: dict[str, Scan] = {}
+        self._late: dict[str, Task[Scan]] = {}
+        self._scanned_s = 0.0
+        self.samplers = Samplers()
         self.known: tuple[DeviceInfo, ...] = ()
         self.missing: tuple[str, ...] = ()
 
@@ -49,10 +66,10 @@ class Devices:
 
     def scan(self) -> bool:
         """Look for devices anew; True if the list or anything in it changed."""
+        self._scanned_s = time.monotonic()
         missing: list[str] = []
         found: dict[str, DeviceInfo] = {}
-        for vendor in self._vendors:
-            scan: Scan = vendor.scan()
+        for scan in self._ask_vendors():
             missing += scan.missing
             for device in scan.devices:
                 if device.id in found:
@@ -63,21 +80,89 @@ class Devices:
         before = self.missing
         self._remember(missing)
         self.missing = tuple(missing)
+        cards = {card.id: card for s in self._scans.values() for card in s.cards}
+        self.samplers.set(cards[id] for id in self._order.ids if id in cards)
         return self.check() or before != self.missing
 
     def check(self) -> bool:
-        """Ask who holds devices; True if anything in the list changed."""
+        """Ask who holds devices; True if anything in the list changed. Calls no driver, but for
+        cards in trouble, which are looked for anew now and then."""
+        troubles = self.samplers.troubles()
+        if troubles and time.monotonic() - self._scanned_s > AGAIN_S:
+            return self.scan()
         held: dict[str, str] = {}
         for vendor in self._vendors:
             held.update(vendor.holders(self._is_ours))
+        held.update({id: why for id, (_, why) in troubles.items()})
         known = tuple(self._describe(id, held) for id in self._order.ids)
         changed, self.known = known != self.known, known
         return changed
 
     def sample(self) -> tuple[DeviceSample, ...]:
-        """Sensors of all devices, in the order of `known`; a device nobody samples is left out."""
-        samples = {each.id: each for vendor in self._vendors for each in vendor.sample()}
-        return tuple(samples[id] for id in self._order.ids if id in samples)
+        """Sensors of all devices as last read, in the order of `known`."""
+        readings = self.samplers.readings()
+        return tuple(sample(readings[id]) for id in self._order.ids if id in readings)
+
+    def readings(self) -> dict[str, CardReadings]:
+        """Everything that is known of each card, as last read."""
+        return self.samplers.readings()
+
+    def topology(self, root: Path = Path("/")) -> Topology:
+        """Who is near whom, network cards included; reads sysfs and calls no driver."""
+        scans = self._scans.values()
+        return topology(
+            Places(
+                tuple(device.id for device in self.known),
+                {id: at for scan in scans for id, at in scan.addresses.items()},
+                {pair: bond for scan in scans for pair, bond in scan.bonds.items()},
+                {device.id: device.numa for device in self.known},
+            ),
+            root,
+        )
+
+    def close(self) -> None:
+        """End the threads of all cards."""
+        self.samplers.close()
+
+    def _ask_vendors(self) -> list[Scan]:
+        """What each found, side by side; one that hangs is as it was before, and said so."""
+        free = [place for place in range(len(self._vendors)) if not self._is_late(str(place))]
+        longer = {
+            str(place): SCAN_S_OF[vendor.name]
+            for place, vendor in enumerate(self._vendors)
+            if vendor.name in SCAN_S_OF
+        }
+        calls = [(str(place), self._vendors[place].scan) for place in free]
+        for task in within(calls, SCAN_S, longer):
+            if task.over.is_set():
+                self._settle(task)
+            else:
+                self._late[task.name] = task
+        return [self._scan_of(place, vendor) for place, vendor in enumerate(self._vendors)]
+
+    def _scan_of(self, place: int, vendor: Vendor) -> Scan:
+        scan = self._scans.get(str(place), Scan())
+        if str(place) not in self._late:
+            return scan
+        why = f"{vendor.name} devices: the driver does not answer"
+        return replace(scan, missing=(why,))
+
+    def _is_late(self, place: str) -> bool:
+        """Whether an earlier scan of this vendor is still under way; if it is over, it is taken."""
+        task = self._late.get(place)
+        if task is None:
+            return False
+        if not task.over.is_set():
+            return True
+        del self._late[place]
+        self._settle(task)
+        return False
+
+    def _settle(self, task: Task[Scan]) -> None:
+        if task.error is not None:
+            raise task.error
+        assert task.result is not None
+        self._scans[task.name] = task.result
 
     def _describe(self, id: str, held: Mapping[str, str]) -> DeviceInfo:
         device = self._found.get(id)

@@ -1,17 +1,50 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which devices of a node are near each other, as numbers of groups.
+"""Which devices of a node are near each other, and to which network cards: PCIe tree, NUMA, links.
 
-Relied on by vendor classes. Pure, but for one read of sysfs. Owns that a number stands for a group
-of at least two: 0 is nobody's neighbour, or not known.
+Relied on by vendor classes (numbers of groups, which the core places by) and by `stoker node NAME
+--topology` (the whole matrix). Pure, but for reads of sysfs under a root that tests inject. Owns
+that a number stands for a group of at least two: 0 is nobody's neighbour, or not known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
+
+import msgspec
 
 T = TypeVar("T")
+PCI = Path("sys/bus/pci/devices")
+NETWORK = (Path("sys/class/infiniband"), Path("sys/class/net"))
+NETWORK_CARDS_MAX = 32
+SUBSET_DEVICES_MAX = 16
+LEVELS = ("SYS", "NODE", "PHB", "PXB", "PIX")
+"""How two PCI functions are connected, the loosest first: across NUMA nodes; across host bridges of
+one; through one host bridge; through several PCIe switches; through at most one. The names are
+those of `nvidia-smi topo -m`."""
+SELF = "X"
+
+
+class Bond(NamedTuple):
+    """Direct links between two devices: `NV18` is 18 NVLinks (through switches or not)."""
+
+    kind: str
+    """NV, XGMI or XE."""
+    links: int
+
+    def __str__(self) -> str:
+        return f"{self.kind}{self.links or ''}"
+
+
+Pair = tuple[str, str]
+
+
+def pair(one: str, other: str) -> Pair:
+    """Two device ids in the order in which bonds are kept."""
+    return (one, other) if one < other else (other, one)
 
 
 def groups(members: Sequence[T], near: Callable[[T, T], bool]) -> list[int]:
@@ -26,13 +59,157 @@ def groups(members: Sequence[T], near: Callable[[T, T], bool]) -> list[int]:
     return [large.index(number) + 1 if number in large else 0 for number in group]
 
 
+def pci_address(text: str) -> str:
+    """An address as sysfs spells it: `00000000:3B:00.0` is `0000:3b:00.0`."""
+    domain, _, rest = text.strip().lower().partition(":")
+    return f"{domain[-4:]}:{rest}"
+
+
 def numa_node(address: str, root: Path = Path("/")) -> int | None:
     """NUMA node of a PCI function (`0000:3b:00.0`, sysfs-bus-pci); None where there is none."""
-    short = address.lower()
-    domain, _, rest = short.partition(":")
-    path = root / "sys/bus/pci/devices" / f"{domain[-4:]}:{rest}" / "numa_node"
     try:
-        node = int(path.read_text())
+        node = int((root / PCI / pci_address(address) / "numa_node").read_text())
     except (OSError, ValueError):
         return None
     return node if node >= 0 else None
+
+
+def way(address: str, root: Path = Path("/")) -> tuple[str, ...]:
+    """Host bridge, ports and switches down to a PCI function; empty where sysfs does not know."""
+    try:
+        real = (root / PCI / pci_address(address)).resolve(strict=True)
+    except OSError:
+        return ()
+    parts = [i for i, part in enumerate(real.parts) if part.startswith("pci")]
+    return real.parts[parts[-1] :] if parts else ()
+
+
+def level(one: Sequence[str], other: Sequence[str], same_node: bool) -> str:
+    """How two functions are connected, by their ways; those that are not known are far apart."""
+    if not one or not other or one[0] != other[0]:
+        return "NODE" if same_node else "SYS"
+    shared = 0
+    while shared < min(len(one), len(other)) and one[shared] == other[shared]:
+        shared += 1
+    if shared == 1:
+        return "PHB"
+    # Below the last port that both share: one downstream port each is a single switch.
+    deepest = max(len(one), len(other)) - shared
+    return "PIX" if deepest <= 2 else "PXB"
+
+
+class NetworkCard(msgspec.Struct, frozen=True):
+    """A network card with a PCI function."""
+
+    name: str
+    address: str
+    numa: int | None
+
+
+def network_cards(root: Path = Path("/")) -> tuple[NetworkCard, ...]:
+    """RDMA devices, and interfaces whose function is none of theirs."""
+    found: dict[str, NetworkCard] = {}
+    for folder in NETWORK:
+        try:
+            names = sorted(path.name for path in (root / folder).iterdir())
+        except OSError:
+            continue
+        for name in names[:NETWORK_CARDS_MAX]:
+            try:
+                address = (root / folder / name / "device").resolve(strict=True).name
+            except OSError:
+                continue  # a virtual interface
+            if address.count(":") == 2 and address not in found:
+                found[address] = NetworkCard(name, address, numa_node(address, root))
+    return tuple(found.values())[:NETWORK_CARDS_MAX]
+
+
+class Topology(msgspec.Struct, frozen=True):
+    """The matrix of a node: rows and columns are `names`, devices first."""
+
+    names: tuple[str, ...]
+    matrix: tuple[tuple[str, ...], ...]
+    numa: tuple[int | None, ...]
+    cpus: tuple[str, ...]
+    """CPU list of each one's NUMA node, as the kernel writes it."""
+    devices: int
+    """How many of the names are devices; the others are network cards."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the devices of a node are: ids in their order, PCI addresses, and bonds by `pair`."""
+
+    ids: tuple[str, ...]
+    addresses: Mapping[str, str] = field(default_factory=dict)
+    bonds: Mapping[Pair, Bond] = field(default_factory=dict)
+    numa: Mapping[str, int | None] = field(default_factory=dict)
+
+
+def topology(places: Places, root: Path = Path("/")) -> Topology:
+    """The whole matrix of a node; reads sysfs."""
+    cards = network_cards(root)
+    names = (*places.ids, *(card.name for card in cards))
+    addresses = {**places.addresses, **{card.name: card.address for card in cards}}
+    ways = {name: way(addresses[name], root) if name in addresses else () for name in names}
+    numa = {**places.numa, **{card.name: card.numa for card in cards}}
+
+    def cell(one: str, other: str) -> str:
+        if one == other:
+            return SELF
+        bond = places.bonds.get(pair(one, other))
+        if bond is not None:
+            return str(bond)
+        return level(ways[one], ways[other], _same(numa.get(one), numa.get(other)))
+
+    return Topology(
+        names,
+        tuple(tuple(cell(one, other) for other in names) for one in names),
+        tuple(numa.get(name) for name in names),
+        tuple(_cpus(numa.get(name), root) for name in names),
+        len(places.ids),
+    )
+
+
+def _same(one: int | None, other: int | None) -> bool:
+    """Without NUMA nodes a machine is one."""
+    return one == other
+
+
+def _cpus(node: int | None, root: Path) -> str:
+    if node is None:
+        return ""
+    try:
+        return (root / f"sys/devices/system/node/node{node}/cpulist").read_text().strip()
+    except OSError:
+        return ""
+
+
+# --- subsets --------------------------------------------------------------------------------------
+
+
+def rank(cell: str) -> int:
+    """How close two devices are, by their cell: 0 for the loosest, direct links above all."""
+    return LEVELS.index(cell) if cell in LEVELS else len(LEVELS)
+
+
+def score(
+    matrix: Sequence[Sequence[str]], numa: Sequence[int | None], members: Iterable[int]
+) -> tuple[int, int]:
+    """Of devices for one job, larger is better: their loosest pair, and minus their NUMA nodes."""
+    chosen = tuple(members)
+    ranks = [rank(matrix[i][j]) for i, j in combinations(chosen, 2)]
+    return (min(ranks, default=len(LEVELS)), -len({numa[i] for i in chosen}))
+
+
+def ranked(found: Topology, count: int) -> list[int]:
+    """All sets of `count` devices as bit masks, the best first; ties go to the lowest indices."""
+    devices = range(min(found.devices, SUBSET_DEVICES_MAX))
+    sets = sorted(
+        combinations(devices, count),
+        key=lambda members: (
+            tuple(-part for part in score(found.matrix, found.numa, members)),
+            members,
+        ),
+    )
+    return [sum(1 << index for index in members) for members in sets]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a vendor is: one small class that finds devices, samples them and names who holds them.
+"""What a vendor is: one small class that finds devices, gives their cards and names who holds them.
 
 Relied on by the registry, which knows vendors only through this shape. A vendor class registers
 itself with `@register`; a call that a driver refuses becomes an absence with the driver's reason.
@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from stoker.scheduler.nouns import DeviceInfo, DeviceSample
+from stoker.agent.devices.card import Card
+from stoker.agent.devices.topology import Bond, Pair
+from stoker.scheduler.nouns import DeviceInfo
 
 IsOurs = Callable[[int], bool]
 """Whether a process id belongs to a job of this node."""
@@ -24,6 +26,12 @@ class Scan:
 
     devices: tuple[DeviceInfo, ...] = ()
     missing: tuple[str, ...] = ()
+    cards: tuple[Card, ...] = ()
+    """One for each device: what the sampler asks."""
+    addresses: Mapping[str, str] = field(default_factory=dict)
+    """Device id -> PCI address, as sysfs spells it."""
+    bonds: Mapping[Pair, Bond] = field(default_factory=dict)
+    """Devices with a direct link, by `topology.pair`."""
 
 
 class Vendor(ABC):
@@ -36,12 +44,9 @@ class Vendor(ABC):
     def scan(self) -> Scan:
         """Look again; devices in a stable order."""
 
-    def sample(self) -> tuple[DeviceSample, ...]:
-        """Sensors of every device of the last scan."""
-        return ()
-
     def holders(self, is_ours: IsOurs) -> Mapping[str, str]:
-        """Device id -> who outside stoker holds it ("held by pid 812 (python3)")."""
+        """Device id -> who outside stoker holds it ("held by pid 812 (python3)"); no driver is
+        called for it."""
         return {}
 
 

@@ -59,6 +59,9 @@ class Nvml:
     def nvmlDeviceGetTopologyCommonAncestor(self, one: int, other: int) -> int:
         return 10 if one // 4 == other // 4 else 40  # four behind one switch
 
+    def nvmlDeviceGetFieldValues(self, handle: int, wanted: Any) -> Any:
+        raise NVMLError("Not Supported")
+
     def nvmlDeviceGetPowerUsage(self, handle: int) -> int:
         return 75_500
 

@@ -13,7 +13,10 @@ import pytest
 
 from stoker.agent.devices import holders
 from stoker.agent.devices.declared import Declared
+from stoker.agent.devices.sampler import Sampled, sample
+from stoker.agent.devices.vendor import Vendor
 from stoker.native.errors import BadRequest
+from stoker.scheduler.nouns import DeviceSample
 
 NULL = (1, 3)
 """Numbers of /dev/null: a node with them can be opened on every machine."""
@@ -46,6 +49,14 @@ def declared(*paths: object, **more: object) -> Declared:
     return Declared({"device": [table]})
 
 
+def observed(vendor: Vendor) -> DeviceSample:
+    """What an observation says of the only device."""
+    (card,) = vendor.scan().cards
+    sampled = Sampled(card)
+    sampled.start()
+    return sample(sampled.readings())
+
+
 def test_a_declared_node_is_admitted_by_its_numbers(node: Path) -> None:
     (device,) = declared(node, visible={"XRT": "0"}).scan().devices
     assert (device.id, device.model, device.kind) == ("d0", "A card", "declared")
@@ -71,10 +82,9 @@ def test_a_wrong_table_is_refused_by_name() -> None:
 
 def test_no_sensor_is_said() -> None:
     found = declared()
-    found.scan()
-    (sample,) = found.sample()
-    assert sample.power_w is None
-    assert sample.absent["power_w"] == "a declared device has no sensor"
+    seen = observed(found)
+    assert seen.power_w is None
+    assert seen.absent["power_w"] == "a declared device has no sensor"
 
 
 def test_a_foreign_process_with_the_node_open_holds_it(

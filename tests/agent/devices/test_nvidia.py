@@ -10,6 +10,9 @@ import pytest
 from fakes.nvml import Nvml
 
 from stoker.agent.devices.nvidia import Nvidia
+from stoker.agent.devices.sampler import Sampled
+from stoker.agent.devices.sampler import sample as sample_of
+from stoker.scheduler.nouns import DeviceSample
 
 TOPOLOGY = (
     "nvmlDeviceGetPciInfo",
@@ -30,6 +33,14 @@ def root(tmp_path: Path) -> Path:
 def process(root: Path, pid: int, comm: str) -> None:
     (root / "proc" / str(pid)).mkdir()
     (root / "proc" / str(pid) / "comm").write_text(f"{comm}\n")
+
+
+def observed(nvidia: Nvidia) -> DeviceSample:
+    """What an observation says after one round of the only card."""
+    (card,) = nvidia.scan().cards
+    sampled = Sampled(card)
+    sampled.round()
+    return sample_of(sampled.readings())
 
 
 def test_a_gpu_is_its_uuid_model_memory_and_nodes(root: Path) -> None:
@@ -59,8 +70,7 @@ def test_links_switches_and_numa_nodes_are_reported_where_they_are_known(root: P
 
 def test_sensors_have_units(root: Path) -> None:
     nvidia = Nvidia({}, Nvml(1), root)
-    nvidia.scan()
-    (sample,) = nvidia.sample()
+    sample = observed(nvidia)
     assert (sample.busy_ratio, sample.power_w, sample.temperature_c) == (0.37, 75.5, 41.0)
     assert sample.absent == {}
 
@@ -76,8 +86,7 @@ def test_sensors_have_units(root: Path) -> None:
 def test_a_sensor_that_fails_is_absent_with_nvmls_words(root: Path, call: str, field: str) -> None:
     for how, why in (("Not Supported", "Not Supported"), ("absent", f"no {call}")):
         nvidia = Nvidia({}, Nvml(1, {call: how}), root)
-        nvidia.scan()
-        (sample,) = nvidia.sample()
+        sample = observed(nvidia)
         assert getattr(sample, field) is None
         assert why in sample.absent[field]
         assert len(sample.absent) == 1

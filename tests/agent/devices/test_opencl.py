@@ -10,7 +10,10 @@ from collections.abc import Callable
 import pytest
 
 from stoker.agent.devices.opencl import NO_SENSOR, OpenCL, list_devices
+from stoker.agent.devices.sampler import Sampled, sample
+from stoker.agent.devices.vendor import Vendor
 from stoker.native import paths
+from stoker.scheduler.nouns import DeviceSample
 
 POCL = '{"id": "pocl-0", "platform": "Portable Computing Language", "name": null, "type": "cpu"}'
 CUDA = '{"id": "GPU-1", "platform": "NVIDIA CUDA", "name": "H200", "type": "gpu"}'
@@ -20,6 +23,14 @@ OTHER = '{"id": "intel-0", "platform": "Intel(R) OpenCL", "name": "Arc", "type":
 def listing(*devices: str) -> Callable[[], bytes]:
     found = f"[{', '.join(devices)}]".encode()
     return lambda: found
+
+
+def observed(vendor: Vendor) -> DeviceSample:
+    """What an observation says of the only device."""
+    (card,) = vendor.scan().cards
+    sampled = Sampled(card)
+    sampled.start()
+    return sample(sampled.readings())
 
 
 def test_pocl_is_the_cpu_and_others_are_named_as_not_managed() -> None:
@@ -32,10 +43,9 @@ def test_pocl_is_the_cpu_and_others_are_named_as_not_managed() -> None:
 
 def test_absences_have_reasons() -> None:
     found = OpenCL({}, listing(POCL))
-    found.scan()
-    (sample,) = found.sample()
-    assert sample.absent["power_w"] == sample.absent["temperature_c"] == NO_SENSOR
-    assert "busy_ratio" in sample.absent
+    seen = observed(found)
+    assert seen.absent["power_w"] == seen.absent["temperature_c"] == NO_SENSOR
+    assert "busy_ratio" in seen.absent
 
 
 def crash() -> bytes:

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from stoker.agent.devices import visibility
+from stoker.agent.devices.card import Silent
 from stoker.agent.devices.registry import GONE, Devices
 from stoker.agent.devices.vendor import VENDORS, IsOurs, Scan, Vendor
-from stoker.scheduler.nouns import DEVICES_PER_NODE_MAX, DeviceInfo, DeviceSample
+from stoker.scheduler.nouns import DEVICES_PER_NODE_MAX, DeviceInfo
 
 
 class Fake(Vendor):
@@ -20,10 +21,10 @@ class Fake(Vendor):
         self.held: dict[str, str] = {}
 
     def scan(self) -> Scan:
-        return Scan(tuple(DeviceInfo(id, "fake", "m") for id in self.ids))
-
-    def sample(self) -> tuple[DeviceSample, ...]:
-        return tuple(DeviceSample(id) for id in self.ids)
+        return Scan(
+            tuple(DeviceInfo(id, "fake", "m") for id in self.ids),
+            cards=tuple(Silent(id, "it is a fake") for id in self.ids),
+        )
 
     def holders(self, is_ours: IsOurs) -> Mapping[str, str]:
         return self.held

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One card as its vendor's driver answers of it, and the calls that are made for that.
+
+Relied on by the sampler, which has one thread for each card. Owns that whoever looks from outside
+can see which call a card's thread is inside of, and since when.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from stoker.agent.devices.readings import Absent, Fields
+
+AGAIN_NS = 60_000_000_000
+"""A call that a driver does not support is made again after so long; a symbol that its library
+lacks never is."""
+
+
+class Calls:
+    """Calls into one driver for one card. Written by the card's thread, read by others."""
+
+    __slots__ = ("_not_before", "doing", "made", "since_ns")
+
+    def __init__(self) -> None:
+        self.doing = ""
+        """The function inside of which the thread is; empty: none."""
+        self.since_ns = 0
+        """CLOCK_MONOTONIC, of `doing`."""
+        self.made = 0
+        self._not_before: dict[str, tuple[int, Absent]] = {}
+
+    def make(self, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call; what it raises goes through."""
+        self.since_ns = time.monotonic_ns()
+        self.doing = name
+        self.made += 1
+        try:
+            return function(*arguments)
+        finally:
+            self.doing = ""
+
+    def refused(self, key: str) -> Absent | None:
+        """What this call was answered when it is not yet time to make it again."""
+        found = self._not_before.get(key)
+        if found is None or time.monotonic_ns() >= found[0]:
+            return None
+        return found[1]
+
+    def remember(self, key: str, absent: Absent, *, for_ever: bool) -> None:
+        """Not to be made again soon, or ever."""
+        until = 1 << 62 if for_ever else time.monotonic_ns() + AGAIN_NS
+        self._not_before[key] = (until, absent)
+
+    def hung_for_ns(self, now_ns: int) -> int:
+        """How long the thread has been inside of one call."""
+        return now_ns - self.since_ns if self.doing else 0
+
+
+class Card(ABC):
+    """Everything may block in the driver and is called from the card's own thread only."""
+
+    id: str
+    sim: bool = False
+    silent: str = ""
+    """Why no driver is to be asked of it at all; then it has no thread."""
+
+    def __init__(self) -> None:
+        self.calls = Calls()
+
+    @abstractmethod
+    def once(self) -> Fields:
+        """What does not change; asked again after the card was lost."""
+
+    @abstractmethod
+    def fast(self) -> Fields:
+        """Ten times a second."""
+
+    def steps(self) -> tuple[Callable[[], Fields], ...]:
+        """Parts of what is read once a second; at most ten, one after each fast round."""
+        return ()
+
+    def drain(self) -> Iterable[tuple[int, float]]:
+        """Power samples that the driver kept since the last call: (CLOCK_REALTIME ns, W)."""
+        return ()
+
+
+class Silent(Card):
+    """A device without any sensor that stoker knows of."""
+
+    def __init__(self, id: str, why: str, known: Fields | None = None) -> None:
+        super().__init__()
+        self.id = id
+        self.silent = why
+        self._known = known or {}
+
+    def once(self) -> Fields:
+        return self._known
+
+    def fast(self) -> Fields:
+        return {}

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every field of a card: its name, unit, how often it is read, and what it means. One table.
+
+Relied on by vendor classes, the sampler, `stoker devices -o json` and the page about devices.
+Invariant: a vendor class answers each of these with a reading or an absence and makes no others.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from stoker.agent.devices.readings import Absent, Fields, Reading
+
+Rate = Literal["once", "fast", "slow"]
+FAST_HZ = 10
+SLOW_HZ = 1
+
+
+class Spec(NamedTuple):
+    """One row."""
+
+    name: str
+    unit: str
+    rate: Rate
+    text: str
+
+
+TABLE: tuple[Spec, ...] = (
+    Spec("model", "", "once", "the vendor's name for it"),
+    Spec("architecture", "", "once", "generation of the chip"),
+    Spec("uuid", "", "once", "as the vendor prints it"),
+    Spec("serial", "", "once", "serial number of the board"),
+    Spec("bus_id", "", "once", "PCI address, domain:bus:device.function"),
+    Spec("driver", "", "once", "version of the kernel driver"),
+    Spec("firmware", "", "once", "VBIOS or firmware version"),
+    Spec("minor", "", "once", "minor number of its device file"),
+    Spec("numa", "", "once", "NUMA node it is attached to"),
+    Spec("units", "1", "once", "SMs, CUs or Xe cores"),
+    Spec("memory_total_bytes", "B", "once", "device memory"),
+    Spec("clock_max_hz", "Hz", "once", "highest clock of the SMs, CUs or Xe cores"),
+    Spec("memory_clock_max_hz", "Hz", "once", "highest clock of the memory"),
+    Spec("power_limit_min_w", "W", "once", "lowest limit the card takes"),
+    Spec("power_limit_max_w", "W", "once", "highest limit the card takes"),
+    Spec("power_limit_default_w", "W", "once", "limit after a reset"),
+    Spec("temperature_slowdown_c", "C", "once", "die temperature at which it slows down"),
+    Spec("temperature_shutdown_c", "C", "once", "die temperature at which it turns off"),
+    Spec("memory_temperature_max_c", "C", "once", "highest allowed memory temperature"),
+    Spec("pcie_gen_max", "1", "once", "PCIe generation it could use here"),
+    Spec("pcie_width_max", "1", "once", "PCIe lanes it could use here"),
+    Spec("power_w", "W", "fast", "newest value of the power sensor"),
+    Spec("power_average_w", "W", "fast", "power averaged by the driver over `window_ns`"),
+    Spec("energy_j", "J", "fast", "counter since the driver was loaded"),
+    Spec("energy_power_w", "W", "fast", "from the energy counter over at least a second"),
+    Spec("temperature_c", "C", "fast", "die"),
+    Spec("memory_temperature_c", "C", "fast", "memory"),
+    Spec("busy_ratio", "1", "fast", "share of time in which any kernel ran"),
+    Spec("memory_busy_ratio", "1", "fast", "share of time in which memory was read or written"),
+    Spec("clock_hz", "Hz", "fast", "SMs, CUs or Xe cores"),
+    Spec("memory_clock_hz", "Hz", "fast", "memory"),
+    Spec("throttle", "", "fast", "why the clock is below the highest, as words"),
+    Spec("hotspot_temperature_c", "C", "slow", "hottest sensor of the die"),
+    Spec("memory_used_bytes", "B", "slow", "device memory in use"),
+    Spec("memory_free_bytes", "B", "slow", "device memory not in use"),
+    Spec("memory_bandwidth_ratio", "1", "slow", "share of the memory bandwidth in use"),
+    Spec("sm_ratio", "1", "slow", "share of SM time with a warp resident"),
+    Spec("tensor_ratio", "1", "slow", "share of time in which tensor cores worked"),
+    Spec("power_limit_w", "W", "slow", "limit in force"),
+    Spec("clock_limit_hz", "Hz", "slow", "highest clock allowed at present, by locks"),
+    Spec("fan_ratio", "1", "slow", "fan speed as a share of its highest"),
+    Spec("fan_rpm", "1", "slow", "fan speed in revolutions per minute"),
+    Spec("throttle_power_ns", "ns", "slow", "time throttled by the power limit"),
+    Spec("throttle_thermal_ns", "ns", "slow", "time throttled by heat"),
+    Spec("throttle_hard_thermal_ns", "ns", "slow", "time slowed down by the slowdown temperature"),
+    Spec("throttle_brake_ns", "ns", "slow", "time slowed down by an external power brake"),
+    Spec("throttle_sync_ns", "ns", "slow", "time held back by another card's clock"),
+    Spec("throttle_board_ns", "ns", "slow", "time throttled by the board's own limit"),
+    Spec("throttle_reliability_ns", "ns", "slow", "time throttled for the chip's lifetime"),
+    Spec("ecc_enabled", "", "slow", "whether memory errors are corrected"),
+    Spec("ecc_corrected", "1", "slow", "corrected memory errors since the driver was loaded"),
+    Spec("ecc_uncorrected", "1", "slow", "uncorrected ones"),
+    Spec("ecc_corrected_total", "1", "slow", "corrected ones in the card's life"),
+    Spec("ecc_uncorrected_total", "1", "slow", "uncorrected ones in the card's life"),
+    Spec("retired_pages", "1", "slow", "memory pages taken out of use"),
+    Spec("retired_pending", "1", "slow", "pages that will be after a reboot"),
+    Spec("remapped_rows", "1", "slow", "memory rows replaced by spare ones"),
+    Spec("remap_pending", "1", "slow", "whether rows will be after a reset"),
+    Spec("remap_failed", "1", "slow", "whether a row could not be replaced"),
+    Spec("recovery_action", "", "slow", "what the driver asks for: none, reset, reboot, drain ..."),
+    Spec("pcie_gen", "1", "slow", "PCIe generation in use; cards lower it at rest"),
+    Spec("pcie_width", "1", "slow", "PCIe lanes in use"),
+    Spec("pcie_tx_bytes", "B", "slow", "sent over PCIe, counter"),
+    Spec("pcie_rx_bytes", "B", "slow", "received over PCIe, counter"),
+    Spec("pcie_replays", "1", "slow", "PCIe packets sent again, counter"),
+    Spec("links", "", "slow", "per port: up, peer, tx_bytes, rx_bytes, errors"),
+    Spec("partition_mode", "", "slow", "MIG, compute or memory partition mode"),
+    Spec("partitions", "", "slow", "instances: profile, uuid, units, memory_bytes"),
+    Spec("processes", "", "slow", "pid, name, memory_bytes, busy_ratio"),
+)
+SPECS: dict[str, Spec] = {spec.name: spec for spec in TABLE}
+UNITS: dict[str, str] = {spec.name: spec.unit for spec in TABLE}
+FAST = tuple(spec.name for spec in TABLE if spec.rate == "fast")
+KEPT = (*(name for name in FAST if name != "throttle"), "power_samples_w")
+"""Fields with a history. `power_samples_w` are the driver's own buffered samples, which are in no
+snapshot: they have stamps of their own and come in bursts."""
+
+
+def complete(fields: Fields, why: str) -> Fields:
+    """The same with an absence for each field that is not there; in the table's order."""
+    nothing = Absent(why)
+    return {spec.name: fields.get(spec.name, nothing) for spec in TABLE}
+
+
+def reading(name: str, value: object, t_ns: int) -> Reading:
+    """A plain reading of a field of the table."""
+    return Reading(value, UNITS[name], t_ns)

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MIG instances of one NVIDIA GPU.
+
+Relied on by `nvidia_card.py`. Instances change rarely, so the list is made anew every TURNS turns.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from stoker.agent.devices.card import Calls
+from stoker.agent.devices.nvml import ask, text
+from stoker.agent.devices.readings import Absent, Field, Fields, Reading
+
+TURNS = 5
+INSTANCES_MAX = 16
+
+
+class Instances:
+    """Mode and instances of one GPU."""
+
+    def __init__(self, nvml: Any, handle: Any) -> None:
+        self._nvml, self._handle = nvml, handle
+        self._turn = 0
+        self._fields: Fields = {}
+
+    def read(self, calls: Calls) -> Fields:
+        """`partition_mode` and `partitions`."""
+        if self._turn % TURNS == 0 or not self._fields:
+            self._fields = self._read(calls)
+        self._turn += 1
+        return self._fields
+
+    def _read(self, calls: Calls) -> Fields:
+        mode = ask(self._nvml, "nvmlDeviceGetMigMode", self._handle, calls=calls)
+        if isinstance(mode, Absent):
+            return {"partition_mode": mode, "partitions": mode}
+        now = time.time_ns()
+        words = "MIG" if mode[0] else "MIG off"
+        if mode[1] != mode[0]:
+            words += f", after a reset {'MIG' if mode[1] else 'off'}"
+        listed: Field = self._listed(calls) if mode[0] else Reading([], "", now)
+        return {"partition_mode": Reading(words, "", now), "partitions": listed}
+
+    def _listed(self, calls: Calls) -> Field:
+        most = ask(self._nvml, "nvmlDeviceGetMaxMigDeviceCount", self._handle, calls=calls)
+        if isinstance(most, Absent):
+            return most
+        found = []
+        for index in range(min(most, INSTANCES_MAX)):
+            name = "nvmlDeviceGetMigDeviceHandleByIndex"
+            # Not remembered as unsupported: an empty place is answered with an error as well.
+            handle = ask(self._nvml, name, self._handle, index)
+            if not isinstance(handle, Absent):
+                found.append(self._instance(handle))
+        return Reading(found, "", time.time_ns())
+
+    def _instance(self, handle: Any) -> dict[str, Any]:
+        uuid = ask(self._nvml, "nvmlDeviceGetUUID", handle)
+        name = ask(self._nvml, "nvmlDeviceGetName", handle)
+        number = ask(self._nvml, "nvmlDeviceGetGpuInstanceId", handle)
+        memory = ask(self._nvml, "nvmlDeviceGetMemoryInfo", handle)
+        attributes = ask(self._nvml, "nvmlDeviceGetAttributes_v2", handle)
+        words = "" if isinstance(name, Absent) else text(name)
+        return {
+            "uuid": None if isinstance(uuid, Absent) else text(uuid),
+            "profile": words.partition(" MIG ")[2] or words,
+            "instance": None if isinstance(number, Absent) else number,
+            "units": None
+            if isinstance(attributes, Absent)
+            else int(attributes.multiprocessorCount),
+            "memory_bytes": None if isinstance(memory, Absent) else int(memory.total),
+        }
