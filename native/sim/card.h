@@ -20,22 +20,22 @@ enum {
 	SK_SIM_LINKS = 18, /* NVLink ports of an H100/H200 (nvml.h NVML_NVLINK_MAX_LINKS) */
 	SK_SIM_PARTITIONS = 8,
 	SK_SIM_SAMPLES = 128, /* of each driver-side sample buffer */
-	SK_SIM_HISTORY = 512, /* true power, for sensors that average and lag */
+	SK_SIM_HISTORY = 512, /* samples of the power sensor, for readings that average and lag */
 };
 
 enum sk_sim_vendor { SK_SIM_NVIDIA = 1, SK_SIM_AMD = 2, SK_SIM_INTEL = 3 };
 
 /** Physics; the ranges that simulations draw from are in scheduler/sim/plant_ranges.py. */
 struct sk_sim_physics {
-	double idle_w;		/* at 25 C die, lowest clocks */
+	double idle_w;		/* of everything that does not depend on load or temperature */
 	double dynamic_w;	/* at full load and the highest clock, leakage aside */
 	double exponent;	/* dynamic power ~ (clock / highest)^exponent, 2 to 3 */
 	double leakage_w;	/* at 25 C die */
-	double leakage_per_c;	/* growth per degree, about 0.01 */
+	double leakage_per_c;	/* growth per degree, of leakage_w; about 0.01 */
 	double thermal_c_per_w; /* die to ambient, at full fan */
 	double capacity_j_per_c;
 	double ambient_c;
-	double fan_min;	  /* share of full cooling at the lowest fan speed */
+	double fan_min;	  /* share of full cooling at the lowest fan speed; 1: never changes */
 	double limiter_s; /* time constant of the card's own power limiter */
 	double memory_w;  /* of the memory at full bandwidth */
 };
@@ -101,7 +101,9 @@ struct sk_sim_process {
 	char name[64];
 };
 
-/** What the card is asked to do. */
+/** What the card is asked to do. Work that takes a time c of each second in kernels at the highest
+ * clock, and the rest of it elsewhere, takes c * s there and still the rest elsewhere at a lower
+ * clock, where s = bound + (1 - bound) * highest / clock. */
 struct sk_sim_load {
 	double compute; /* 0 to 1: share of time in which kernels run, at the highest clock */
 	double memory;	/* 0 to 1: share of bandwidth used at the highest clock */
@@ -138,42 +140,68 @@ enum sk_sim_state {
 struct sk_sim_now {
 	uint64_t at_ns; /* state is as of here */
 	double clock_mhz;
-	double power_w; /* true */
+	double limiter_mhz; /* where the card's power limiter is, on its way to: */
+	double limit_mhz;   /* the highest clock within the power limit */
+	double heat_mhz;    /* the highest that its temperature allows */
+	double power_w;	    /* true */
 	double die_c, memory_c;
-	double fan;	   /* 0 to 1 */
-	double throughput; /* work per second, 1 is full load at the highest clock */
-	double work;	   /* its integral since the start */
-	double energy_j;   /* true, since the start */
-	double busy_s;	   /* integral of what utilisation reports */
-	uint32_t why;	   /* bits 1 << enum sk_sim_why */
-	uint32_t state;	   /* enum sk_sim_state */
+	double fan;	       /* 0 to 1: lowest to highest speed */
+	double busy;	       /* share of time in which kernels run */
+	double memory_busy;    /* share of bandwidth */
+	double throughput;     /* work per second, 1 is full load at the highest clock */
+	double work;	       /* its integral since the start */
+	double energy_j;       /* true, since the start */
+	double busy_s;	       /* integral of busy */
+	double memory_busy_s;  /* integral of memory_busy */
+	double ambient_rise_c; /* by a fault */
+	uint32_t brakes;       /* faults that pull the external power brake */
+	uint32_t why;	       /* bits 1 << enum sk_sim_why */
+	uint32_t state;	       /* enum sk_sim_state */
 	uint64_t why_ns[SK_SIM_WHYS];
 	uint32_t limit_mw, locked_min_mhz, locked_max_mhz; /* as set; locked 0: not */
-	uint64_t memory_used;
-	uint64_t pcie_tx_bytes, pcie_rx_bytes, pcie_replays;
-	uint64_t link_tx_bytes[SK_SIM_LINKS], link_rx_bytes[SK_SIM_LINKS];
-	uint32_t link_down; /* bits */
+	uint64_t memory_used;				   /* of the driver and all processes */
+	double pcie_tx_bytes, pcie_rx_bytes;		   /* device to host, host to device */
+	uint64_t pcie_replays;
+	double link_tx_bytes[SK_SIM_LINKS], link_rx_bytes[SK_SIM_LINKS];
+	double traffic_work; /* work whose traffic is in the counters above */
+	uint32_t link_down;  /* bits */
 	uint32_t link_errors[SK_SIM_LINKS];
 	uint64_t ecc_corrected, ecc_uncorrected; /* volatile */
 	uint64_t ecc_corrected_total, ecc_uncorrected_total;
 	uint32_t retired_pages, retired_pending, remapped_rows, remap_pending, remap_failed;
 	uint32_t recovery; /* NVML's recovery action */
 	uint32_t resets;
+	uint32_t persistence, compute_mode; /* as set */
 };
 
+/** A sample of the power sensor and what else is looked at then. */
 struct sk_sim_point {
 	uint64_t at_ns;
-	double value;
+	double power_w;	  /* mean over the sampled part of the period that ends here */
+	double instant_w; /* at that moment */
+	double busy, memory_busy;
+	double clock_mhz;
+};
+
+/** Where the sensors are. */
+struct sk_sim_sensed {
+	uint64_t mark_ns, point_ns, temperature_ns, energy_ns, control_ns; /* when next */
+	double mark_j, busy_s, memory_busy_s; /* integrals when the sample began */
+	double die_c, memory_c, energy_j;     /* as last looked at */
+	uint32_t stuck;			      /* faults that hold the power sensor */
+	uint32_t stuck_mw, stuck_instant_mw;
 };
 
 struct sk_sim_card {
 	struct sk_sim_model model;
 	struct sk_sim_load load;
 	struct sk_sim_now now;
+	struct sk_sim_sensed sensed;
 	struct sk_sim_process process[SK_SIM_PROCESSES];
 	struct sk_sim_partition partition[SK_SIM_PARTITIONS];
-	uint32_t partitioned;  /* MIG mode */
-	uint32_t history_next; /* ring: true power, a point each millisecond at most */
+	uint32_t partitioned;	/* MIG mode */
+	uint32_t history_next;	/* ring of sensor samples, */
+	uint32_t history_count; /* so many of them there */
 	struct sk_sim_point history[SK_SIM_HISTORY];
 };
 

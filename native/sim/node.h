@@ -53,10 +53,12 @@ struct sk_sim_fault {
 	uint64_t from_ns;  /* on the node's clock, counted from its start */
 	uint64_t until_ns; /* 0: for good */
 	int64_t value;
-	uint64_t count;
-	char call[48]; /* function, or a part of its name; empty: any */
-	uint32_t done; /* what happens once has happened */
+	uint64_t count; /* of events, spread evenly from `from_ns` to `until_ns` where there is one
+			 */
+	char call[48];	/* function, or a part of its name; empty: any */
+	uint32_t done;	/* bit 0: has begun, bit 1: has ended */
 	uint32_t reserved;
+	uint64_t given; /* events so far */
 };
 
 /** What an event queue of a driver gives; numbered from 1. */
@@ -77,7 +79,10 @@ struct sk_sim_node {
 	uint64_t start_ns;   /* CLOCK_MONOTONIC, or 0 for virtual time */
 	uint64_t now_ns;     /* since the start */
 	uint64_t chance;     /* state of the generator for dropped readings and the like */
-	uint64_t latency_ns; /* of every call of a driver */
+	uint64_t latency_ns; /* of every call of a driver; virtual time passes by it */
+	uint64_t reloads;    /* of the driver: who began before one must begin again */
+	uint32_t open;	     /* whoever calls may change settings, as root may */
+	uint32_t reserved;
 	char profile[32];
 	uint64_t events; /* ever */
 	struct sk_sim_event event[SK_SIM_EVENTS];
@@ -98,18 +103,26 @@ int sk_sim_node_create(const char *path, const char *profile, const struct sk_si
 int sk_sim_node_open(const char *path, struct sk_sim_node **ret);
 void sk_sim_node_close(struct sk_sim_node *node);
 
-/** In the caller's memory, unshared, in virtual time: for simulations in one process. */
-void sk_sim_node_init(struct sk_sim_node *node, const struct sk_sim_model *models, uint32_t count,
-		      uint64_t seed);
+/** In the caller's memory, unshared, in virtual time: for simulations in one process. -EINVAL. */
+int sk_sim_node_init(struct sk_sim_node *node, const struct sk_sim_model *models, uint32_t count,
+		     uint64_t seed);
 
 /** Lock, and move every card to the present, faults of the script included. Returns the time. */
 uint64_t sk_sim_node_enter(struct sk_sim_node *node);
 void sk_sim_node_leave(struct sk_sim_node *node);
 
+/** The same without the lock, which the caller has, or needs not: a node of one process. */
+void sk_sim_node_move(struct sk_sim_node *node, uint64_t to_ns);
+
 /** Virtual time only: let so much pass. */
 void sk_sim_node_advance(struct sk_sim_node *node, uint64_t ns);
 
+/** Add to the script; returns its slot. -EINVAL for no such kind or card, -ENOSPC past the limit.
+ */
 int sk_sim_node_inject(struct sk_sim_node *node, const struct sk_sim_fault *fault);
+
+/** End every fault of the script now. */
+void sk_sim_node_heal(struct sk_sim_node *node);
 
 enum sk_sim_answer {
 	SK_SIM_ANSWER_OK,
@@ -117,7 +130,7 @@ enum sk_sim_answer {
 	SK_SIM_ANSWER_REFUSED,	/* permission */
 	SK_SIM_ANSWER_RELOADED, /* driver and library mismatch */
 	SK_SIM_ANSWER_VERSION,
-	SK_SIM_ANSWER_ERROR, /* `error` has the vendor's own code */
+	SK_SIM_ANSWER_ERROR, /* `error` has the vendor's own code; 0: unknown */
 	SK_SIM_ANSWER_UNINITIALIZED,
 };
 

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file
+ * The script of a simulated node: what each fault does to cards when it begins, while it lasts and
+ * when it ends.
+ *
+ * Relied on by node.c, which moves the cards to `sk_sim_fault_next` before it lets anything happen.
+ * Invariant: a fault begins once and ends once, and what it took away it gives back.
+ */
+#ifndef SK_SIM_FAULT_H
+#define SK_SIM_FAULT_H
+
+#include "sim/node.h"
+
+/** When the script next wants something, or UINT64_MAX. It may be in the past. */
+uint64_t sk_sim_fault_next(const struct sk_sim_node *node);
+
+/** Let happen what is due at the node's present. */
+void sk_sim_fault_happen(struct sk_sim_node *node);
+
+/** Whether a fault of this kind is on for this card and function. `card` may be UINT32_MAX. */
+const struct sk_sim_fault *sk_sim_fault_on(const struct sk_sim_node *node, uint32_t kind,
+					   uint32_t card, const char *function);
+
+/** An event into the node's queue. */
+void sk_sim_fault_event(struct sk_sim_node *node, uint32_t card, uint32_t kind, uint64_t value);
+
+/** Its name in scripts: "xid", "ecc", ...; NULL past the last. */
+const char *sk_sim_fault_name(uint32_t kind);
+
+#endif

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A process that dies while it moves a card leaves it between two moments: a stretch of it may
+ * count twice, nothing else, since times are stored last and every value is always a number. */
+#include "sim/node.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sim/fault.h"
+#include "sim/plant.h"
+
+#define MAGIC 0x315f4d49535f4b53ull /* SK_SIM_1 */
+#define VERSION 1
+#define WAIT_NS 2000000 /* a call that hangs looks so often whether it still does */
+
+static uint64_t monotonic_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void sleep_ns(uint64_t ns)
+{
+	struct timespec left = {.tv_sec = (time_t)(ns / 1000000000u),
+				.tv_nsec = (long)(ns % 1000000000u)};
+
+	while (nanosleep(&left, &left) && errno == EINTR)
+		;
+}
+
+static void lock_init(pthread_mutex_t *lock)
+{
+	pthread_mutexattr_t attr;
+
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
+	pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
+	pthread_mutex_init(lock, &attr);
+	pthread_mutexattr_destroy(&attr);
+}
+
+static int models_check(const struct sk_sim_model *models, uint32_t count)
+{
+	if (!count || count > SK_SIM_CARDS)
+		return -EINVAL;
+	for (uint32_t i = 0; i < count; i++)
+		if (sk_sim_model_check(&models[i]))
+			return -EINVAL;
+	return 0;
+}
+
+int sk_sim_node_init(struct sk_sim_node *node, const struct sk_sim_model *models, uint32_t count,
+		     uint64_t seed)
+{
+	int failed = models_check(models, count);
+
+	if (failed)
+		return failed;
+	memset(node, 0, sizeof(*node));
+	lock_init(&node->lock);
+	node->clock = SK_SIM_VIRTUAL;
+	node->cards = count;
+	node->seed = seed;
+	node->chance = seed;
+	node->version = VERSION;
+	node->bytes = sizeof(*node);
+	node->magic = MAGIC;
+	for (uint32_t i = 0; i < count; i++)
+		sk_sim_card_init(&node->card[i], &models[i], 0);
+	return 0;
+}
+
+static int map_fd(int fd, struct sk_sim_node **ret)
+{
+	void *at = mmap(NULL, sizeof(**ret), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	if (at == MAP_FAILED)
+		return -errno;
+	*ret = at;
+	return 0;
+}
+
+static int fill(int fd, const char *profile, const struct sk_sim_model *models, uint32_t count,
+		enum sk_sim_clock clock, uint64_t seed)
+{
+	struct sk_sim_node *node = NULL;
+	int failed = ftruncate(fd, sizeof(*node)) ? -errno : map_fd(fd, &node);
+
+	if (failed)
+		return failed;
+	failed = sk_sim_node_init(node, models, count, seed);
+	node->clock = clock;
+	node->start_ns = clock == SK_SIM_REAL ? monotonic_ns() : 0;
+	snprintf(node->profile, sizeof(node->profile), "%s", profile);
+	munmap(node, sizeof(*node));
+	return failed;
+}
+
+/* Made whole under another name first, so that nobody ever opens half a node. */
+int sk_sim_node_create(const char *path, const char *profile, const struct sk_sim_model *models,
+		       uint32_t count, enum sk_sim_clock clock, uint64_t seed)
+{
+	char made[4096];
+	int failed, fd, size = snprintf(made, sizeof(made), "%s.XXXXXX", path);
+
+	if (size < 0 || (size_t)size >= sizeof(made))
+		return -ENAMETOOLONG;
+	fd = mkostemp(made, O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	failed = fill(fd, profile, models, count, clock, seed);
+	if (!failed && fchmod(fd, 0666))
+		failed = -errno;
+	if (!failed && link(made, path))
+		failed = -errno;
+	unlink(made);
+	close(fd);
+	return failed;
+}
+
+int sk_sim_node_open(const char *path, struct sk_sim_node **ret)
+{
+	const char *at = path ? path : getenv(SK_SIM_VARIABLE);
+	struct stat found;
+	int failed, fd;
+
+	if (!at || !at[0])
+		return -ENOENT;
+	fd = open(at, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &found))
+		failed = -errno;
+	else
+		failed = found.st_size == sizeof(**ret) ? map_fd(fd, ret) : -EPROTO;
+	close(fd);
+	if (failed)
+		return failed;
+	if ((*ret)->magic == MAGIC && (*ret)->version == VERSION &&
+	    (*ret)->bytes == sizeof(**ret) && (*ret)->cards <= SK_SIM_CARDS)
+		return 0;
+	sk_sim_node_close(*ret);
+	return -EPROTO;
+}
+
+void sk_sim_node_close(struct sk_sim_node *node)
+{
+	munmap(node, sizeof(*node));
+}
+
+static void lock(struct sk_sim_node *node)
+{
+	if (pthread_mutex_lock(&node->lock) == EOWNERDEAD)
+		pthread_mutex_consistent(&node->lock);
+}
+
+static void move_cards(struct sk_sim_node *node, uint64_t to_ns)
+{
+	for (uint32_t i = 0; i < node->cards; i++)
+		sk_sim_card_move(&node->card[i], to_ns);
+	node->now_ns = to_ns;
+}
+
+void sk_sim_node_move(struct sk_sim_node *node, uint64_t to_ns)
+{
+	uint64_t next;
+
+	if (to_ns < node->now_ns)
+		to_ns = node->now_ns;
+	while ((next = sk_sim_fault_next(node)) <= to_ns) {
+		move_cards(node, next > node->now_ns ? next : node->now_ns);
+		sk_sim_fault_happen(node);
+	}
+	move_cards(node, to_ns);
+}
+
+/* After a reboot the machine's clock is behind the node's: then no time passes until it is not. */
+static uint64_t present_ns(const struct sk_sim_node *node)
+{
+	uint64_t now = monotonic_ns();
+
+	if (node->clock == SK_SIM_VIRTUAL || now < node->start_ns)
+		return node->now_ns;
+	return now - node->start_ns;
+}
+
+uint64_t sk_sim_node_enter(struct sk_sim_node *node)
+{
+	lock(node);
+	sk_sim_node_move(node, present_ns(node));
+	return node->now_ns;
+}
+
+void sk_sim_node_leave(struct sk_sim_node *node)
+{
+	pthread_mutex_unlock(&node->lock);
+}
+
+void sk_sim_node_advance(struct sk_sim_node *node, uint64_t ns)
+{
+	lock(node);
+	if (node->clock == SK_SIM_VIRTUAL)
+		sk_sim_node_move(node, node->now_ns + ns);
+	sk_sim_node_leave(node);
+}
+
+/* splitmix64, whose constants are those of Steele, Lea and Flood (OOPSLA 2014). */
+double sk_sim_node_chance(struct sk_sim_node *node)
+{
+	uint64_t z = node->chance += 0x9e3779b97f4a7c15ull;
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+	return (double)((z ^ (z >> 31)) >> 11) * 0x1p-53;
+}
+
+/* FNV-1a. */
+static uint64_t hash(const char *name)
+{
+	uint64_t h = 0xcbf29ce484222325ull;
+
+	for (; *name; name++)
+		h = (h ^ (unsigned char)*name) * 0x100000001b3ull;
+	return h;
+}
+
+/* The slot of a function, or -1 when all are taken: then only the sum knows of it. */
+static int slot_of(struct sk_sim_node *node, const char *function)
+{
+	uint32_t at = (uint32_t)(hash(function) % SK_SIM_CALLS);
+
+	for (uint32_t i = 0; i < SK_SIM_CALLS; i++, at = (at + 1) % SK_SIM_CALLS) {
+		char *name = node->call[at].name;
+
+		if (!name[0])
+			snprintf(name, sizeof(node->call[at].name), "%s", function);
+		if (!strncmp(name, function, sizeof(node->call[at].name) - 1))
+			return (int)at;
+	}
+	return -1;
+}
+
+static void count(struct sk_sim_node *node, const char *function)
+{
+	int slot = slot_of(node, function);
+
+	node->calls++;
+	if (slot >= 0)
+		node->call[slot].calls++;
+}
+
+void sk_sim_node_not_supported(struct sk_sim_node *node, const char *function)
+{
+	int slot;
+
+	lock(node);
+	count(node, function);
+	slot = slot_of(node, function);
+	node->not_supported++;
+	if (slot >= 0)
+		node->call[slot].not_supported++;
+	sk_sim_node_leave(node);
+}
+
+/* How much longer than nothing a call takes. */
+static uint64_t takes_ns(const struct sk_sim_node *node, const char *function, uint32_t card)
+{
+	const struct sk_sim_fault *slow = sk_sim_fault_on(node, SK_SIM_FAULT_SLOW, card, function);
+
+	return node->latency_ns + (slow && slow->value > 0 ? (uint64_t)slow->value : 0);
+}
+
+/* In virtual time the node moves on by it, else the caller waits. The lock is let go meanwhile. */
+static void take(struct sk_sim_node *node, uint64_t ns)
+{
+	if (node->clock == SK_SIM_VIRTUAL) {
+		sk_sim_node_move(node, node->now_ns + ns);
+		return;
+	}
+	sk_sim_node_leave(node);
+	sleep_ns(ns);
+	sk_sim_node_enter(node);
+}
+
+static void hang(struct sk_sim_node *node)
+{
+	sk_sim_node_leave(node);
+	sleep_ns(WAIT_NS);
+	sk_sim_node_enter(node);
+}
+
+static bool dropped(struct sk_sim_node *node, const char *function, uint32_t card)
+{
+	const struct sk_sim_fault *drop = sk_sim_fault_on(node, SK_SIM_FAULT_DROP, card, function);
+
+	return drop && sk_sim_node_chance(node) * 1000 < (double)drop->value;
+}
+
+static enum sk_sim_answer answer(struct sk_sim_node *node, const char *function, uint32_t card,
+				 int64_t *error)
+{
+	const struct sk_sim_fault *fault;
+
+	*error = 0;
+	if (sk_sim_fault_on(node, SK_SIM_FAULT_RELOAD, card, function))
+		return SK_SIM_ANSWER_RELOADED;
+	if (sk_sim_fault_on(node, SK_SIM_FAULT_PERMISSION, card, function))
+		return SK_SIM_ANSWER_REFUSED;
+	if (card < node->cards && node->card[card].now.state == SK_SIM_LOST)
+		return SK_SIM_ANSWER_LOST;
+	if (card < node->cards && node->card[card].now.state == SK_SIM_REFUSED)
+		return SK_SIM_ANSWER_REFUSED;
+	if (sk_sim_fault_on(node, SK_SIM_FAULT_VERSION, card, function))
+		return SK_SIM_ANSWER_VERSION;
+	fault = sk_sim_fault_on(node, SK_SIM_FAULT_ERROR, card, function);
+	if (fault)
+		*error = fault->value;
+	return fault || dropped(node, function, card) ? SK_SIM_ANSWER_ERROR : SK_SIM_ANSWER_OK;
+}
+
+enum sk_sim_answer sk_sim_node_call(struct sk_sim_node *node, const char *function, uint32_t card,
+				    int64_t *error)
+{
+	enum sk_sim_answer given;
+	uint64_t ns;
+
+	sk_sim_node_enter(node);
+	count(node, function);
+	ns = takes_ns(node, function, card);
+	if (ns)
+		take(node, ns);
+	while (sk_sim_fault_on(node, SK_SIM_FAULT_HANG, card, function))
+		hang(node);
+	given = answer(node, function, card, error);
+	sk_sim_node_leave(node);
+	return given;
+}

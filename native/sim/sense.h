@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file
+ * How a card's sensors look at it while it moves: when next, and what they keep.
+ *
+ * Relied on by plant.c alone; what a driver answers from it is sensor.h.
+ * Invariant: a sample stands at a whole multiple of its period on the node's clock, whenever the
+ * card was moved.
+ */
+#ifndef SK_SIM_SENSE_H
+#define SK_SIM_SENSE_H
+
+#include "sim/card.h"
+
+/** The next moment at which a sensor looks: after the card's present. */
+uint64_t sk_sim_sense_next(const struct sk_sim_card *card);
+
+/** Look, with every sensor whose moment this is. */
+void sk_sim_sense(struct sk_sim_card *card);
+
+/** So much of the past can still be in an answer. */
+uint64_t sk_sim_sense_memory_ns(const struct sk_sim_sensor *sensor);
+
+/** The card was not followed until now: its sensors begin anew here. */
+void sk_sim_sense_restart(struct sk_sim_card *card);
+
+/** One sample of a card that has been as it is for long. */
+void sk_sim_sense_rest(struct sk_sim_card *card);
+
+#endif
