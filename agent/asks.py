@@ -18,6 +18,8 @@ import structlog
 from nats.aio.msg import Msg
 
 from stoker.agent.attempts import Phase
+from stoker.agent.devices import looks
+from stoker.agent.devices.registry import Devices
 from stoker.agent.logs import Changed, Logs
 from stoker.agent.node import Node
 from stoker.agent.places import folder_name
@@ -30,6 +32,8 @@ from stoker.agent.tracing import Tracer
 from stoker.mesh import ask as wire
 from stoker.mesh.ask import (
     Ask,
+    DevicesAsk,
+    DevicesReply,
     LogsAsk,
     Reply,
     StdinAsk,
@@ -68,6 +72,7 @@ class Asks:
         spawner: Spawner,
         tracer: Tracer,
         changed: Changed,
+        devices: Devices,
     ) -> None:
         self._name = name
         self._jobs = jobs
@@ -76,6 +81,7 @@ class Asks:
         self._spawner = spawner
         self._tracer = tracer
         self._changed = changed
+        self._devices = devices
         self._tasks: set[asyncio.Task[None]] = set()
         self.counters: Counter[str] = Counter()
 
@@ -115,6 +121,10 @@ class Asks:
             case TracingAsk():
                 data = msgspec.json.encode(await self._tracing(ask))
                 return TraceReply(data, len(data), eof=True, size=len(data))
+            case DevicesAsk():
+                return DevicesReply(
+                    await asyncio.to_thread(looks.data, self._devices, self._name, ask)
+                )
         return await self._trace(ask)
 
     async def _trace(self, ask: TraceAsk) -> TraceReply:

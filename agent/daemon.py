@@ -157,6 +157,7 @@ class Daemon:
             spawner=self._spawner,
             tracer=self._tracer,
             changed=self._waiting.change,
+            devices=self._telemetry.devices,
         )
         report = await self._telemetry.report()
         has = await self._actuator.known(frozenset())
@@ -361,7 +362,7 @@ class Daemon:
         await self._saying.count(self._counters)
 
     def _counters(self) -> list[Mapping[str, int]]:
-        parts = (self._node, self, self._link, self._tracer, self._keeping)
+        parts = (self._node, self, self._link, self._tracer, self._keeping, self._telemetry)
         made = (self._actuator, self._asks, self._exporter)
         return [part.counters for part in (*parts, *made) if part is not None]
 

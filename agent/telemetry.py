@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the node says of itself: its report when that changes, and one observation a second.
 
-Relied on by the daemon. Drivers may block, so devices are asked in a thread of their own; a slow
-driver delays samples and nothing else.
+Relied on by the daemon. Drivers may block: each card is read by a thread of its own, devices are
+looked for in another one, and what is said here comes from what those have found.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ from stoker.scheduler.nouns import DeviceSample, NodeReport, Observation
 OBSERVE_EVERY_S = 1.0
 CHECK_EVERY_S = 3.0
 """How often it is asked who holds devices."""
+LOOK_EVERY_S = 0.25
+"""How often it is looked whether a card's driver still answers."""
 NOT_ASKED = "not asked for"
 """What the spawner says of a feature that its command line did not name: nothing is missing."""
 SLOW_S = 10.0
@@ -75,10 +77,22 @@ class Telemetry:
     async def changes(self) -> AsyncIterator[NodeReport]:
         """The report, each time anything in it changed."""
         while True:
-            await asyncio.sleep(CHECK_EVERY_S)
+            await self._until_check()
             again, self._rescan = self._rescan, False
             if await self._ask(self.devices.scan if again else self.devices.check):
                 yield self._report()
+
+    async def _until_check(self) -> None:
+        """For CHECK_EVERY_S, or until a card gets into trouble or out of it."""
+        before = self._troubled()
+        for _ in range(round(CHECK_EVERY_S / LOOK_EVERY_S)):
+            await asyncio.sleep(LOOK_EVERY_S)
+            if self._rescan or self._troubled() != before:
+                return
+
+    def _troubled(self) -> frozenset[tuple[str, str]]:
+        troubles = self.devices.samplers.troubles()
+        return frozenset((id, state) for id, (state, _) in troubles.items())
 
     async def observations(self) -> AsyncIterator[Observation]:
         """One each second; a second that was missed is not made up for."""
@@ -94,9 +108,15 @@ class Telemetry:
     def close(self) -> None:
         """Ask no driver any more; one that hangs is left behind."""
         self._worker.shutdown(wait=False, cancel_futures=True)
+        self.devices.close()
+
+    @property
+    def counters(self) -> Mapping[str, int]:
+        """Of the threads that read cards."""
+        return self.devices.samplers.counters()
 
     async def _observe(self, number: int) -> Observation:
-        samples = await self._ask(self.devices.sample)
+        samples = self.devices.sample()
         if self._tracer.busy:
             self._tracer.sampled(samples, time.monotonic_ns())
         running = await self._summaries()

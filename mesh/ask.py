@@ -91,6 +91,22 @@ class TracingAsk(Record, tag="tracing", frozen=True):
     wait_s: float = 0.0
 
 
+class DevicesAsk(Record, tag="devices", frozen=True):
+    """`readings` of one device, with the history of some fields; or the node's `topology`."""
+
+    what: Literal["readings", "topology"]
+    device: str = ""
+    history: tuple[str, ...] = ()
+    since_ns: int = 0
+    wait_s: float = 0.0
+
+
+class DevicesReply(Record, tag="devices", frozen=True):
+    """A ReadingsView or TopologyView as JSON, at most CHUNK_BYTES_MAX."""
+
+    data: bytes
+
+
 class TraceReply(Record, tag="trace", frozen=True):
     """Bytes at the asked offset; `size` is the whole, None while it still grows."""
 
@@ -108,8 +124,8 @@ class AskError(Record, tag="error", frozen=True):
     hint: str = ""
 
 
-Ask = LogsAsk | StdinAsk | TraceAsk | TracingAsk
-Reply = LogsReply | StdinReply | TraceReply | AskError
+Ask = LogsAsk | StdinAsk | TraceAsk | TracingAsk | DevicesAsk
+Reply = LogsReply | StdinReply | TraceReply | DevicesReply | AskError
 
 _encoder = msgspec.msgpack.Encoder()
 _asks: msgspec.msgpack.Decoder[Ask] = msgspec.msgpack.Decoder(Ask)
@@ -129,7 +145,7 @@ def decode_ask(data: bytes) -> Ask:
         raise errors.BadRequest(f"not an ask: {error}") from None
     if ask.wait_s < 0 or ask.wait_s > WAIT_S_MAX:
         raise errors.BadRequest(f"wait {ask.wait_s} s: out of range")
-    if isinstance(ask, TracingAsk):
+    if isinstance(ask, TracingAsk | DevicesAsk):
         return ask
     if ask.offset < 0:
         raise errors.BadRequest(f"offset {ask.offset}: out of range")
@@ -141,7 +157,7 @@ def decode_ask(data: bytes) -> Ask:
     return ask
 
 
-def decode_reply(data: bytes) -> LogsReply | StdinReply | TraceReply:
+def decode_reply(data: bytes) -> LogsReply | StdinReply | TraceReply | DevicesReply:
     """A node's answer, or the error it gave, raised."""
     try:
         reply = _replies.decode(data)

@@ -155,6 +155,20 @@ class Client:
         """All devices."""
         return await self._call("device", "list", schema.NodeRequest(), schema.DeviceList)
 
+    async def readings(
+        self, node: str, device: str, history: tuple[str, ...] = (), since_ns: int = 0
+    ) -> schema.ReadingsView:
+        """Everything that is read of one device, and the past minute of some fields."""
+        request = schema.ReadingsRequest(
+            node=node, device=device, history=history, since_ns=since_ns
+        )
+        return await self._call("device", "readings", request, schema.ReadingsView)
+
+    async def topology(self, node: str) -> schema.TopologyView:
+        """Who is near whom on one node."""
+        request = schema.TopologyRequest(node=node)
+        return await self._call("node", "topology", request, schema.TopologyView)
+
     async def queues(self) -> schema.QueueList:
         """All queues."""
         return await self._call("queue", "list", schema.QueueRequest(), schema.QueueList)

@@ -14,14 +14,16 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from stoker.mesh import ask as asks
-from stoker.mesh import schema, subjects, views
+from stoker.mesh import proxy_devices, schema, subjects, views
 from stoker.mesh.ask import Ask, LogsReply, StdinReply, TraceReply
 from stoker.mesh.replica import Replica
 from stoker.mesh.schema import (
     GetRequest,
     KernelRow,
     LogsRequest,
+    ReadingsRequest,
     StdinRequest,
+    TopologyRequest,
     TraceRequest,
     TracingRequest,
 )
@@ -245,6 +247,15 @@ class Proxy:
         if not isinstance(reply, kind):
             raise Unavailable(f"the node answered with {type(reply).__name__}")
         return reply
+
+    async def cluster(self, caller: Caller) -> bytes:
+        """The reply to a request that is of no job; a StokerError is raised."""
+        request = caller.request
+        if isinstance(request, ReadingsRequest | TopologyRequest):
+            payload = asks.encode(proxy_devices.question(self._replica, request))
+            found = await self._ask_node(request.node, "devices", payload, proxy_devices.ANSWER_S)
+            return proxy_devices.answer(found, request, admin=caller.admin)
+        return await self.kernels(caller)
 
     async def kernels(self, caller: Caller) -> bytes:
         """Kernels of all nodes, those of the caller's jobs, by total time."""

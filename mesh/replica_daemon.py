@@ -267,7 +267,7 @@ class Daemon:
         elif isinstance(taken, Proxied):
             self._spawn(self._proxy(taken.caller, self.proxy.answer(taken)))
         elif isinstance(taken, Caller):
-            self._spawn(self._proxy(taken, self.proxy.kernels(taken)))
+            self._spawn(self._proxy(taken, self.proxy.cluster(taken)))
         else:
             await self._feed(taken)
 

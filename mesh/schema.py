@@ -35,6 +35,14 @@ from stoker.mesh.schema_cluster import (
     QuotaView,
     Reservation,
 )
+from stoker.mesh.schema_devices import (
+    HISTORIES_MAX,
+    FieldView,
+    ReadingsRequest,
+    ReadingsView,
+    TopologyRequest,
+    TopologyView,
+)
 from stoker.mesh.schema_trace import (
     WINDOW_S_MAX,
     WINDOW_S_MIN,
@@ -51,12 +59,14 @@ from stoker.native.errors import BadRequest, StokerError
 from stoker.scheduler.nouns import JobState, TraceMode, Wanted
 
 __all__ = [
+    "HISTORIES_MAX",
     "VERSION",
     "WINDOW_S_MAX",
     "WINDOW_S_MIN",
     "DeviceList",
     "DeviceView",
     "Done",
+    "FieldView",
     "Int",
     "JobRef",
     "Message",
@@ -75,8 +85,12 @@ __all__ = [
     "QueueSetRequest",
     "QueueView",
     "QuotaView",
+    "ReadingsRequest",
+    "ReadingsView",
     "Reservation",
     "Steered",
+    "TopologyRequest",
+    "TopologyView",
     "TraceRequest",
     "TraceView",
     "TracerView",
@@ -476,6 +490,8 @@ ENDPOINTS: dict[tuple[str, str], Endpoint] = {
     ("job", "tracing"): Endpoint(TracingRequest, TracingView),
     ("node", "list"): Endpoint(NodeRequest, NodeList),
     ("device", "list"): Endpoint(NodeRequest, DeviceList),
+    ("device", "readings"): Endpoint(ReadingsRequest, ReadingsView),
+    ("node", "topology"): Endpoint(TopologyRequest, TopologyView),
     ("kernel", "list"): Endpoint(KernelRequest, KernelList),
     ("queue", "list"): Endpoint(QueueRequest, QueueList),
     ("queue", "set"): Endpoint(QueueSetRequest, Done),

@@ -19,7 +19,7 @@ from stoker.mesh.command import NodeReply
 from stoker.mesh.events import Cancel, Event, Get, Submit
 from stoker.mesh.replica import Replica
 from stoker.mesh.schema import Message
-from stoker.mesh.subjects import UserRequest
+from stoker.mesh.subjects import LOOKS, UserRequest
 from stoker.mesh.users import User
 from stoker.mesh.work import Settled
 from stoker.native.errors import BadRequest, Denied, StokerError, Unavailable
@@ -27,6 +27,8 @@ from stoker.scheduler.book import Job
 from stoker.scheduler.nouns import Owner
 
 REASON_CHARS_MAX = 200
+PROXY_ANSWERS = (("kernel", "list"), *LOOKS)
+"""What nodes are asked for beside what belongs to one job."""
 NS = 1_000_000_000
 
 
@@ -100,7 +102,8 @@ class Service:
         }
 
     def take(self, address: UserRequest, reply: Any, data: bytes, now_ns: int) -> Any:
-        """An Event to feed, a Proxied to forward, a reply as bytes, or a StokerError raised."""
+        """An Event to feed, a Proxied or a Caller whom nodes must answer, a reply as bytes, or a
+        StokerError raised."""
         user = self.users.get(address.user)
         if user is None:
             raise Denied(f"the scheduler does not know {address.user}")
@@ -108,7 +111,7 @@ class Service:
         caller = Caller(reply, address.user, address.noun, address.verb, user.admin, request)
         if not self.replica.has_led:
             raise Unavailable("the scheduler is still reading its log")
-        if (address.noun, address.verb) == ("kernel", "list"):
+        if (address.noun, address.verb) in PROXY_ANSWERS:
             return caller
         if (address.noun, address.verb) in administration.HANDLERS:
             return self._administer(caller, request)

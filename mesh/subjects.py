@@ -29,6 +29,8 @@ JOB_VERBS = (
     "tracing",
 )
 LIST_NOUNS = ("node", "device", "kernel", "queue")
+LOOKS: tuple[tuple[str, str], ...] = (("device", "readings"), ("node", "topology"))
+"""What any user may ask of a node itself."""
 ADMIN_REQUESTS: tuple[tuple[str, str], ...] = (
     *(("queue", verb) for verb in ("set", "remove", "quota")),
     *(("node", verb) for verb in ("label", "reserve", "drain")),
@@ -37,10 +39,11 @@ ADMIN_REQUESTS: tuple[tuple[str, str], ...] = (
 USER_REQUESTS: tuple[tuple[str, str], ...] = (
     *(("job", verb) for verb in JOB_VERBS),
     *((noun, "list") for noun in LIST_NOUNS),
+    *LOOKS,
 )
 """Every (noun, verb) any user may ask for."""
 REQUESTS = (*USER_REQUESTS, *ADMIN_REQUESTS)
-ASKS = ("logs", "stdin", "trace")
+ASKS = ("logs", "stdin", "trace", "devices")
 """What the scheduler asks of a node on behalf of a user."""
 
 LOG_STREAM = "SCHED_LOG"

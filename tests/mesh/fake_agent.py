@@ -52,6 +52,7 @@ class FakeAgent:
         self.stdin: dict[int, bytes] = {}
         self.summary: dict[int, bytes] = {}
         self.kernels = b"[]"
+        self.looks: dict[str, bytes] = {}
         self.tasks: set[asyncio.Task[None]] = set()
         self._telling = asyncio.Lock()
         self._asking = asyncio.Lock()
@@ -177,6 +178,8 @@ class FakeAgent:
             taken = self.stdin.get(question.job, b"")[: question.offset] + question.data
             self.stdin[question.job] = taken
             return ask.StdinReply(len(taken), question.eof)
+        if isinstance(question, ask.DevicesAsk):
+            return ask.DevicesReply(self.looks[question.what])
         return self._trace(question)
 
     def _trace(self, question: ask.TraceAsk) -> ask.TraceReply:

@@ -6,7 +6,15 @@ from __future__ import annotations
 import pytest
 
 from stoker.mesh import ask
-from stoker.mesh.ask import LogsAsk, LogsReply, StdinAsk, StdinReply, TraceAsk, TraceReply
+from stoker.mesh.ask import (
+    DevicesAsk,
+    LogsAsk,
+    LogsReply,
+    StdinAsk,
+    StdinReply,
+    TraceAsk,
+    TraceReply,
+)
 from stoker.native.errors import BadRequest, NotFound, StokerError, Unavailable
 
 
@@ -17,6 +25,7 @@ from stoker.native.errors import BadRequest, NotFound, StokerError, Unavailable
         LogsAsk(1, 2, "err", 0, 10, 30.0),
         StdinAsk(3, 1, 0, b"\xff\x00", eof=True),
         TraceAsk("perfetto", 4, 1, 100, 200),
+        DevicesAsk("readings", "pocl-0", ("power_w",), 5),
     ],
 )
 def test_asks_come_back(message: ask.Ask) -> None:

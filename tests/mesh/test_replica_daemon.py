@@ -408,3 +408,27 @@ def test_the_largest_request_is_below_the_brokers_limit() -> None:
     assert len(schema.encode(request)) < 512 * 1024
     assert nats.errors.MaxPayloadError is not None
     assert Refused.code == "refused"
+
+
+async def test_devices_are_looked_at_through_their_node(node: Node) -> None:
+    assert node.agent is not None
+    row = {"pid": 7, "name": "secret", "memory_bytes": 5}
+    fields = {"power_w": {"absent": "no sensor"}, "processes": {"value": [row]}}
+    view = {"node": "node1", "device": "pocl-0", "t_ns": 1, "state": "ok", "fields": fields}
+    node.agent.looks["readings"] = json.dumps(view).encode()
+    device = (await node.ask("alice", "device", "list")).devices[0].id
+    asked = {"node": "node1", "device": device}
+    found = await node.ask("alice", "device", "readings", **asked)
+    assert found.fields["power_w"].absent == "no sensor"
+    assert found.fields["processes"].value == [{**row, "name": None}]
+    found = await node.ask("admin", "device", "readings", **asked)
+    assert found.fields["processes"].value == [row]
+    with pytest.raises(NotFound, match="no node"):
+        await node.ask("alice", "node", "topology", node="elsewhere")
+    with pytest.raises(NotFound, match="no device"):
+        await node.ask("alice", "device", "readings", node="node1", device="x")
+    with pytest.raises(BadRequest, match="histories"):
+        await node.ask("alice", "device", "readings", **asked, history=("a",) * 9)
+    node.agent.looks["topology"] = b"[]"
+    with pytest.raises(Unavailable, match="cannot be read"):
+        await node.ask("alice", "node", "topology", node="node1")

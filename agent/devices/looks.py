@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Answers to `DevicesAsk`: readings of one device with its history, or the node's topology.
+
+Relied on by `agent/asks.py`. Reads what the samplers hold, and sysfs; calls no driver, so that a
+card that hangs is answered for as quickly as any other. Owns the bound on one answer's size.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from stoker.agent.devices.history import POINTS
+from stoker.agent.devices.readings import plain
+from stoker.agent.devices.registry import Devices
+from stoker.mesh import schema
+from stoker.mesh.ask import CHUNK_BYTES_MAX, DevicesAsk
+from stoker.native.errors import BadRequest, NotFound, Refused
+
+
+def data(devices: Devices, node: str, ask: DevicesAsk) -> bytes:
+    """The answer as JSON of `schema.ReadingsView` or `schema.TopologyView`."""
+    made = _topology(devices, node) if ask.what == "topology" else _readings(devices, node, ask)
+    encoded = msgspec.json.encode(made)
+    if len(encoded) > CHUNK_BYTES_MAX:
+        raise Refused(f"the answer has {len(encoded)} bytes, at most {CHUNK_BYTES_MAX}")
+    return encoded
+
+
+def _readings(devices: Devices, node: str, ask: DevicesAsk) -> dict[str, Any]:
+    sampled = devices.samplers.get(ask.device)
+    if sampled is None:
+        raise NotFound(f"node {node} reads nothing of device {ask.device}: it is not there now")
+    if len(ask.history) > schema.HISTORIES_MAX:
+        raise BadRequest(f"at most {schema.HISTORIES_MAX} histories at once")
+    found = sampled.readings()
+    return {
+        "schema": schema.VERSION,
+        "node": node,
+        "device": found.id,
+        "t_ns": found.t_ns,
+        "state": found.state,
+        "why": found.why,
+        "sim": found.sim,
+        "fields": {name: plain(field) for name, field in found.fields.items()},
+        "history": {
+            name: sampled.history[name].points(ask.since_ns, POINTS)
+            for name in ask.history
+            if name in sampled.history
+        },
+    }
+
+
+def _topology(devices: Devices, node: str) -> dict[str, Any]:
+    return {
+        "schema": schema.VERSION,
+        "node": node,
+        **msgspec.to_builtins(devices.topology()),
+    }
