@@ -34,7 +34,7 @@ class TopologyRequest(Message, frozen=True):
     node: str
 
 
-class FieldView(Part, frozen=True):
+class FieldView(Part, frozen=True, omit_defaults=True):
     """One field: a value, or why there is none in `absent`."""
 
     value: Any = None

@@ -294,9 +294,3 @@ async def settle(state: str | None, noun: str, verb: str, request: schema.Messag
     """One request of an administrator; whether it changed anything."""
     async with Client.open(state) as client:
         return (await client.settle(noun, verb, request)).changed
-
-
-async def devices(state: str | None) -> list[Row]:
-    """All devices."""
-    async with Client.open(state) as client:
-        return [views.part(device) for device in (await client.devices()).devices]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verbs of jobs: run, submit, jobs, job, logs, cancel, wait, explain, devices.
+"""The verbs of jobs: run, submit, jobs, job, logs, cancel, wait, explain.
 
 Relied on by the table in `main.py`. Reading options and printing live here; what is asked and what
 is shown lives in `job_options`, `job_calls`, `tables`, `report` and `explain`.
@@ -225,16 +225,6 @@ def explain_command(selector: str, state: str | None, output: tables.Output) -> 
         text.show("\n\n".join(explain.render(row) for row in rows) + "\n")
     else:
         show(tables.JOBS, rows, output, alone=True)
-
-
-@click.command("devices")
-@node_option
-@output_option("table")
-def devices_command(state: str | None, output: tables.Output) -> None:
-    """List devices."""
-    from stoker.tui import job_calls
-
-    show(tables.DEVICES, call(job_calls.devices(state)), output)
 
 
 def show(

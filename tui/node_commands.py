@@ -30,9 +30,42 @@ def nodes_command(state: str | None, output: tables.Output) -> None:
     show(tables.NODES, call(job_calls.nodes(state)), output)
 
 
-@click.group("node")
+class NodeGroup(click.Group):
+    """`stoker node NAME` shows that node; any other first word is a verb."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and not args[0].startswith("-") and args[0] not in self.commands:
+            args = ["show", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group("node", cls=NodeGroup)
 def node_command() -> None:
-    """A node's labels and taints, its reservation, and whether it gets jobs."""
+    """One node: what it is, its devices and topology; its labels, reservation, and jobs."""
+
+
+@node_command.command("show")
+@click.argument("name")
+@click.option("--topology", is_flag=True, help="Who is near whom: links, PCIe, NUMA.")
+@node_option
+@click.option("-o", "--output", type=click.Choice(("table", "json")), default="table")
+def node_show_command(name: str, topology: bool, state: str | None, output: str) -> None:
+    """One node and its devices; the verb may be left out."""
+    from stoker.tui import device_calls, readings_view, text
+
+    if topology:
+        view = call(device_calls.topology(state, name))
+        as_json = output == "json"
+        text.show(tables.render_one(view) if as_json else readings_view.topology(view))
+        return
+    row, devices = call(device_calls.node(state, name))
+    if output == "json":
+        text.show(tables.render_one({"schema": tables.SCHEMA, **row, "devices": devices}))
+        return
+    show(tables.NODES, [row], "table")
+    for missing in row["missing"]:
+        text.show(f"missing: {text.clean(missing)}\n")
+    show(tables.DEVICES, devices, "table")
 
 
 @node_command.command("label")

@@ -119,6 +119,22 @@ def _reading(key: str, unit: str, scale: float = 1) -> Callable[[Row, int], str]
     return lambda row, now: "-" if row.get(key) is None else f"{row[key] * scale:.0f} {unit}"
 
 
+def _read(name: str, unit: str, scale: float = 1) -> Callable[[Row, int], str]:
+    def says(row: Row, now: int) -> str:
+        value = at(row, f"fields.{name}.value")
+        return f"{value * scale:.0f} {unit}" if isinstance(value, int | float) else "-"
+
+    return says
+
+
+def _used(row: Row, now: int) -> str:
+    return units.size(at(row, "fields.memory_used_bytes.value"))
+
+
+def _throttle(row: Row, now: int) -> str:
+    return ", ".join(at(row, "fields.throttle.value") or ()) or "-"
+
+
 def _kind(row: Row, now: int) -> str:
     return "SIM" if row.get("sim") else str(row.get("kind") or "-")
 
@@ -202,6 +218,11 @@ DEVICES = Noun(
         Column("BUSY", _reading("busy_ratio", "%", 100), right=True),
         Column("POWER", _reading("power_w", "W"), right=True),
         Column("TEMP", _reading("temperature_c", "C"), right=True),
+        Column("LIMIT", _read("power_limit_w", "W"), right=True, wide=True),
+        Column("CLOCK", _read("clock_hz", "MHz", 1e-6), right=True, wide=True),
+        Column("USED", _used, right=True, wide=True),
+        Column("THROTTLE", _throttle, wide=True),
+        Column("STATE", field("state"), wide=True),
         Column("VENDOR", field("vendor"), wide=True),
         Column("WHY NOT", field("unavailable", "")),
     ),

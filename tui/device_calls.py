@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the verbs of devices ask: lists, readings of each device, the topology of a node.
+
+Relied on by `tui/device_commands.py`. A node that does not answer costs its own devices their
+readings, with the reason in their place, and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+from stoker.mesh import schema
+from stoker.mesh.client import Client
+from stoker.native.errors import BadRequest, NotFound, StokerError
+from stoker.tui import views
+
+Row = dict[str, Any]
+AT_ONCE = 16
+"""Readings asked for at the same time."""
+
+
+async def devices(state: str | None) -> list[Row]:
+    """All devices, by their newest observation."""
+    async with Client.open(state) as client:
+        return [views.part(device) for device in (await client.devices()).devices]
+
+
+async def read_devices(state: str | None) -> list[Row]:
+    """All devices with everything that is read of them: `state`, `why` and `fields`."""
+    async with Client.open(state) as client:
+        rows = [views.part(device) for device in (await client.devices()).devices]
+        gate = asyncio.Semaphore(AT_ONCE)
+        await asyncio.gather(*(_fill(client, row, gate) for row in rows))
+        return rows
+
+
+async def _fill(client: Client, row: Row, gate: asyncio.Semaphore) -> None:
+    async with gate:
+        try:
+            view = views.part(await client.readings(row["node"], row["id"]))
+        except StokerError as error:
+            row |= {"state": "unknown", "why": error.message, "fields": {}}
+            return
+    row |= {"state": view["state"], "why": view["why"], "fields": view["fields"]}
+
+
+async def one_device(client: Client, name: str) -> schema.DeviceView:
+    """The device by its id or the beginning of it, by NODE:INDEX or NODE:ID."""
+    found = (await client.devices()).devices
+    node, _, rest = name.rpartition(":")
+    chosen = [d for d in found if d.id == name] or [
+        d for d in found if node in ("", d.node) and _meant(d, rest, by_index=bool(node))
+    ]
+    if not chosen:
+        raise NotFound(f"there is no device {name}", hint="stoker devices lists them")
+    if len(chosen) > 1:
+        names = ", ".join(f"{d.node}:{d.index}" for d in chosen[:4])
+        raise BadRequest(f"{name} is the beginning of several devices: {names}")
+    return chosen[0]
+
+
+def _meant(device: schema.DeviceView, rest: str, *, by_index: bool) -> bool:
+    return device.id.startswith(rest) or (by_index and rest == str(device.index))
+
+
+async def metrics(
+    state: str | None, name: str, history: tuple[str, ...], every_s: float | None
+) -> AsyncIterator[tuple[schema.DeviceView, Row]]:
+    """The device and its readings; again every so many seconds, or once with None."""
+    async with Client.open(state) as client:
+        device = await one_device(client, name)
+        while True:
+            yield device, views.part(await client.readings(device.node, device.id, history))
+            if every_s is None:
+                return
+            await asyncio.sleep(every_s)
+
+
+async def node(state: str | None, name: str) -> tuple[Row, list[Row]]:
+    """One node and its devices."""
+    async with Client.open(state) as client:
+        nodes, found = await asyncio.gather(client.nodes(), client.devices())
+        for each in nodes.nodes:
+            if each.node == name:
+                rows = [views.part(device) for device in found.devices if device.node == name]
+                return views.part(each), rows
+        raise NotFound(f"there is no node {name}", hint="stoker nodes lists them")
+
+
+async def topology(state: str | None, name: str) -> Row:
+    """Who is near whom on one node."""
+    async with Client.open(state) as client:
+        return views.part(await client.topology(name))

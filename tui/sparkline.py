@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A series of values as one line of blocks, with its axes in words.
+
+Relied on by `stoker metrics`. Pure. What has no value is a gap, never a low bar, and a series that
+does not move is a flat line in the middle, not a full one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+BLOCKS = "▁▂▃▄▅▆▇█"
+PLAIN = "_.-=+*#@"
+"""Where the terminal has no block characters."""
+GAP = " "
+
+Point = tuple[int, float]
+"""(ns, value)."""
+
+
+def buckets(points: Sequence[Point], from_ns: int, to_ns: int, width: int) -> list[float | None]:
+    """The mean of the points in each of `width` equal parts of the time; None: there is none."""
+    sums = [0.0] * width
+    counts = [0] * width
+    span = max(to_ns - from_ns, 1)
+    for t_ns, value in points:
+        place = (t_ns - from_ns) * width // span
+        if 0 <= place < width:
+            sums[place] += value
+            counts[place] += 1
+    return [s / n if n else None for s, n in zip(sums, counts, strict=True)]
+
+
+def line(values: Sequence[float | None], low: float, high: float, *, unicode: bool = True) -> str:
+    """One character per value, between `low` and `high`."""
+    marks = BLOCKS if unicode else PLAIN
+    made = []
+    for value in values:
+        if value is None:
+            made.append(GAP)
+        elif high <= low:
+            made.append(marks[len(marks) // 2 - 1])
+        else:
+            share = (value - low) / (high - low)
+            made.append(marks[min(max(int(share * len(marks)), 0), len(marks) - 1)])
+    return "".join(made)
+
+
+def bounds(
+    values: Sequence[float | None], floor: float | None, top: float | None
+) -> tuple[float, float] | None:
+    """What the axis runs over: what is known of the field, else what is seen; None: no value."""
+    seen = [value for value in values if value is not None]
+    if not seen:
+        return None
+    low = min(seen) if floor is None else min(floor, *seen)
+    high = max(seen) if top is None else max(top, *seen)
+    return low, high
