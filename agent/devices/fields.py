@@ -68,6 +68,7 @@ TABLE: tuple[Spec, ...] = (
     Spec("clock_limit_hz", "Hz", "slow", "highest clock allowed at present, by locks"),
     Spec("fan_ratio", "1", "slow", "fan speed as a share of its highest"),
     Spec("fan_rpm", "1", "slow", "fan speed in revolutions per minute"),
+    Spec("throttle_ns", "ns", "slow", "time throttled for any reason"),
     Spec("throttle_power_ns", "ns", "slow", "time throttled by the power limit"),
     Spec("throttle_thermal_ns", "ns", "slow", "time throttled by heat"),
     Spec("throttle_hard_thermal_ns", "ns", "slow", "time slowed down by the slowdown temperature"),

@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from stoker.agent.devices import declared, nvidia, opencl  # noqa: F401
+from stoker.agent.devices import amd, declared, intel, nvidia, opencl  # noqa: F401
 from stoker.agent.devices.deadline import Task, within
 from stoker.agent.devices.readings import CardReadings
 from stoker.agent.devices.sampler import Samplers, sample

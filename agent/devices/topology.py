@@ -98,6 +98,12 @@ def level(one: Sequence[str], other: Sequence[str], same_node: bool) -> str:
     return "PIX" if deepest <= 2 else "PXB"
 
 
+def switches(addresses: Sequence[str], root: Path = Path("/")) -> list[int]:
+    """Numbers of the groups that share a PCIe switch, by sysfs."""
+    ways = [way(address, root) for address in addresses]
+    return groups(ways, lambda one, other: level(one, other, same_node=True) in ("PIX", "PXB"))
+
+
 class NetworkCard(msgspec.Struct, frozen=True):
     """A network card with a PCI function."""
 

@@ -40,7 +40,7 @@ def ids(found: Devices) -> list[str]:
 
 def test_every_vendor_is_registered() -> None:
     names = {make.name for make in VENDORS if isinstance(make, type)}
-    assert names == {"nvidia", "pocl", "declared"}
+    assert names == {"nvidia", "amd", "intel", "pocl", "declared"}
 
 
 def test_an_index_means_the_same_device_until_the_next_boot(tmp_path: Path) -> None:

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""AMD GPUs through AMD SMI (module `amdsmi`), or by sysfs alone where ROCm is not installed.
+
+Relied on by the registry. A GPU found by either way has the same id, so that installing ROCm does
+not make a new device of it. Device files: /dev/kfd, which all share, and /dev/dri/renderD<n>.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from stoker.agent.devices import amd_smi, amd_sysfs, topology
+from stoker.agent.devices.amd_card import AmdCard
+from stoker.agent.devices.amd_smi import ask, part
+from stoker.agent.devices.card import Card
+from stoker.agent.devices.deadline import within
+from stoker.agent.devices.holders import describe
+from stoker.agent.devices.readings import Absent
+from stoker.agent.devices.topology import Bond, Pair
+from stoker.agent.devices.vendor import IsOurs, Scan, Vendor, register
+from stoker.scheduler.nouns import DEVICES_PER_NODE_MAX, DeviceInfo
+
+ANSWER_S = 2.0
+XGMI = 2
+"""amdsmi_link_type_t."""
+
+
+@register
+class Amd(Vendor):
+    """Every GPU that AMD SMI or sysfs lists; `smi` is the binding, given by tests."""
+
+    name = "amd"
+
+    def __init__(self, config: Mapping[str, Any], smi: Any = None, root: Path = Path("/")) -> None:
+        self._smi = smi
+        self._root = root
+        self._begun = False
+        self._cards: tuple[Card, ...] = ()
+
+    def scan(self) -> Scan:
+        why = self._load()
+        found = amd_sysfs.scan(self._root) if why else self._by_smi()
+        if why and found.devices:
+            missing = (f"AMD GPUs are read from sysfs alone: {why}", *found.missing)
+            found = Scan(found.devices, missing, found.cards, found.addresses, found.bonds)
+        self._cards = found.cards
+        return found
+
+    def holders(self, is_ours: IsOurs) -> Mapping[str, str]:
+        held: dict[str, str] = {}
+        for card in self._cards:
+            for pid in getattr(card, "pids", ()):
+                if not is_ours(pid) and (self._root / "proc" / str(pid)).exists():
+                    held.setdefault(card.id, describe(pid, self._root / "proc"))
+        return held
+
+    def _load(self) -> str:
+        """Make AMD SMI usable; why not, or an empty string."""
+        if self._smi is None:
+            loaded = amd_smi.load()
+            if isinstance(loaded, str):
+                return loaded
+            self._smi = loaded
+        if not self._begun:
+            begun = ask(self._smi, "amdsmi_init")
+            if isinstance(begun, Absent):
+                return begun.why
+            self._begun = True
+        return ""
+
+    def _by_smi(self) -> Scan:
+        handles = ask(self._smi, "amdsmi_get_processor_handles")
+        if isinstance(handles, Absent):
+            self._begun = False  # a driver that was loaded again wants to be initialised again
+            return Scan(missing=(f"AMD GPUs: {handles.why}",))
+        handles = handles[:DEVICES_PER_NODE_MAX]
+        looks = [(f"AMD GPU {i}", partial(self._device, each)) for i, each in enumerate(handles)]
+        found: list[tuple[DeviceInfo, AmdCard, Any]] = []
+        missing = []
+        for task, handle in zip(within(looks, ANSWER_S), handles, strict=True):
+            if task.result is None:
+                error = "" if task.error is None else repr(task.error)
+                missing.append(f"{task.name}: {error or f'no answer for {ANSWER_S:g} s'}")
+            elif isinstance(task.result, Absent):
+                missing.append(f"{task.name}: {task.result.why}")
+            else:
+                found.append((*task.result, handle))
+        return self._near(found, tuple(missing))
+
+    def _device(self, handle: Any) -> tuple[DeviceInfo, AmdCard] | Absent:
+        uuid = ask(self._smi, "amdsmi_get_gpu_device_uuid", handle)
+        bdf = ask(self._smi, "amdsmi_get_gpu_device_bdf", handle)
+        for needed in (uuid, bdf):
+            if isinstance(needed, Absent):
+                return needed
+        address = topology.pci_address(bdf)
+        model = part(ask(self._smi, "amdsmi_get_gpu_asic_info", handle), "market_name")
+        kind = getattr(getattr(self._smi, "AmdSmiMemoryType", None), "VRAM", None)
+        memory = ask(self._smi, "amdsmi_get_gpu_memory_total", handle, kind)
+        seen = ask(self._smi, "amdsmi_get_gpu_enumeration_info", handle)
+        numa = ask(self._smi, "amdsmi_get_gpu_topo_numa_affinity", handle)
+        minor, hip = part(seen, "drm_render"), part(seen, "hip_uuid")
+        sim = amd_smi.is_sim(self._smi)
+        card = AmdCard(self._smi, handle, str(uuid), address, sim=sim)
+        card.look()
+        info = DeviceInfo(
+            id=card.id,
+            vendor=self.name,
+            model="AMD GPU" if isinstance(model, Absent) else str(model),
+            memory_bytes=None if isinstance(memory, Absent) else int(memory),
+            nodes=amd_sysfs.nodes(None if isinstance(minor, Absent) else int(minor), self._root),
+            visible={} if isinstance(hip, Absent) or not hip else {"ROCR_VISIBLE_DEVICES": hip},
+            sim=sim,
+            numa=int(numa) if not isinstance(numa, Absent) and numa >= 0 else None,
+        )
+        return info, card
+
+    def _near(self, found: list[tuple[DeviceInfo, AmdCard, Any]], missing: tuple[str, ...]) -> Scan:
+        bonds: dict[Pair, Bond] = {}
+        for place, (one, _, handle) in enumerate(found):
+            for other, _, peer in found[:place]:
+                link = ask(self._smi, "amdsmi_topo_get_link_type", handle, peer)
+                if part(link, "type") == XGMI:
+                    bonds[topology.pair(one.id, other.id)] = Bond("XGMI", 0)
+        ids = [info.id for info, _, _ in found]
+        links = topology.groups(ids, lambda a, b: topology.pair(a, b) in bonds)
+        addresses = {info.id: card.address for info, card, _ in found}
+        buses = topology.switches([addresses[id] for id in ids], self._root)
+        devices = tuple(
+            msgspec.structs.replace(info, link=link, bus=bus)
+            for (info, _, _), link, bus in zip(found, links, buses, strict=True)
+        )
+        return Scan(devices, missing, tuple(card for _, card, _ in found), addresses, bonds)

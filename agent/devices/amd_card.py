@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One AMD GPU through AMD SMI: the metrics table ten times a second, the rest once.
+
+Relied on by the vendor class in `amd.py`. Units are those of amdsmi.h: the table has W, C, MHz and
+percent; caps are in microwatts; residencies count the firmware's ticks, of a millisecond.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from stoker.agent.devices import amd_smi, topology
+from stoker.agent.devices.amd_smi import Metrics, part
+from stoker.agent.devices.card import Card
+from stoker.agent.devices.fields import reading
+from stoker.agent.devices.readings import Absent, Field, Fields, Reading
+
+MHZ = 1_000_000
+TICK_NS = 1_000_000
+TICKS = "counted in ticks of the firmware, a millisecond each"
+KB = 1024
+ENERGY_COUNT_J = 15.259e-6
+"""One count of the energy accumulator, where the library does not say (amdsmi.h)."""
+SENSOR_ERROR = 0.05
+ENERGY_PERIOD_S = 0.001
+EDGE, JUNCTION, VRAM = "EDGE", "JUNCTION", "VRAM"
+RESIDENCIES = (
+    ("throttle_power_ns", "ppt_residency_acc"),
+    ("throttle_thermal_ns", "socket_thm_residency_acc"),
+    ("throttle_brake_ns", "prochot_residency_acc"),
+)
+
+WORDS = {
+    "throttle_power_ns": "power limit",
+    "throttle_thermal_ns": "thermal",
+    "throttle_brake_ns": "power brake",
+}
+
+
+class AmdCard(Card):
+    """A GPU by its processor handle."""
+
+    def __init__(self, smi: Any, handle: Any, id: str, address: str, *, sim: bool) -> None:
+        super().__init__()
+        self.id, self.sim, self.address = id, sim, address
+        self.pids: tuple[int, ...] = ()
+        """Processes on it, as last listed."""
+        self._smi, self._handle = smi, handle
+        self._metrics = Metrics(smi, handle)
+        self._count_j: float = ENERGY_COUNT_J
+        self._table: Absent | None = Absent("not read yet")
+        self._units = 0
+        self._residencies: dict[str, int] = {}
+
+    def ask(self, name: str, *arguments: Any) -> Any:
+        """One call of the binding about this card."""
+        return amd_smi.ask(self._smi, name, self._handle, *arguments, calls=self.calls)
+
+    def _kind(self, enum: str, name: str) -> Any:
+        return getattr(getattr(self._smi, enum, None), name, None)
+
+    # --- once -------------------------------------------------------------------------------------
+
+    def once(self) -> Fields:
+        asic = self.ask("amdsmi_get_gpu_asic_info")
+        board = self.ask("amdsmi_get_gpu_board_info")
+        pcie = self.ask("amdsmi_get_pcie_info")
+        self._count_j = ENERGY_COUNT_J
+        resolution = part(self.ask("amdsmi_get_energy_count"), "counter_resolution")
+        if not isinstance(resolution, Absent) and resolution > 0:
+            self._count_j = resolution * 1e-6
+        units = part(asic, "num_compute_units")
+        self._units = 0 if absent(units) else int(units)
+        serial = part(board, "product_serial")
+        found: dict[str, Any] = {
+            "model": part(asic, "market_name"),
+            "architecture": part(asic, "target_graphics_version"),
+            "uuid": self.ask("amdsmi_get_gpu_device_uuid"),
+            "serial": serial if serial else part(asic, "asic_serial"),
+            "bus_id": self.address,
+            "driver": part(self.ask("amdsmi_get_gpu_driver_info"), "driver_version"),
+            "firmware": part(self.ask("amdsmi_get_gpu_vbios_info"), "version"),
+            "minor": part(self.ask("amdsmi_get_gpu_enumeration_info"), "drm_render"),
+            "numa": self.ask("amdsmi_get_gpu_topo_numa_affinity"),
+            "units": units,
+            "memory_total_bytes": self._memory("amdsmi_get_gpu_memory_total"),
+            "pcie_gen_max": part(pcie, "pcie_static", "pcie_interface_version"),
+            "pcie_width_max": part(pcie, "pcie_static", "max_pcie_width"),
+            **self._clocks(),
+            **self._bounds(),
+        }
+        now = time.time_ns()
+        return {name: field(name, value, now) for name, value in found.items()}
+
+    def _memory(self, name: str) -> Any:
+        return self.ask(name, self._kind("AmdSmiMemoryType", "VRAM"))
+
+    def _clocks(self) -> dict[str, Any]:
+        def highest(name: str) -> Any:
+            clock = self.ask("amdsmi_get_clock_info", self._kind("AmdSmiClkType", name))
+            return scaled(part(clock, "max_clk"), MHZ)
+
+        return {"clock_max_hz": highest("GFX"), "memory_clock_max_hz": highest("MEM")}
+
+    def _bounds(self) -> dict[str, Any]:
+        cap = self.ask("amdsmi_get_power_cap_info")
+        return {
+            "power_limit_min_w": scaled(part(cap, "min_power_cap"), 1e-6),
+            "power_limit_max_w": scaled(part(cap, "max_power_cap"), 1e-6),
+            "power_limit_default_w": scaled(part(cap, "default_power_cap"), 1e-6),
+            "temperature_slowdown_c": self._degrees(JUNCTION, "CRITICAL"),
+            "temperature_shutdown_c": self._degrees(JUNCTION, "EMERGENCY"),
+            "memory_temperature_max_c": self._degrees(VRAM, "CRITICAL"),
+        }
+
+    def _degrees(self, sensor: str, metric: str) -> Any:
+        return self.ask(
+            "amdsmi_get_temp_metric",
+            self._kind("AmdSmiTemperatureType", sensor),
+            self._kind("AmdSmiTemperatureMetric", metric),
+        )
+
+    # --- ten times a second -----------------------------------------------------------------------
+
+    def fast(self) -> Fields:
+        self._table = self._metrics.read(self.calls)
+        now = time.time_ns()
+        edge = self._entry("temperature_edge")
+        found = {
+            "temperature_c": self._entry("temperature_hotspot") if absent(edge) else edge,
+            "memory_temperature_c": self._entry("temperature_mem"),
+            "busy_ratio": scaled(self._entry("average_gfx_activity"), 0.01),
+            "memory_busy_ratio": scaled(self._entry("average_umc_activity"), 0.01),
+            "clock_hz": scaled(self._either("current_gfxclk", "current_gfxclks"), MHZ),
+            "memory_clock_hz": scaled(self._entry("current_uclk"), MHZ),
+        }
+        made: Fields = {name: field(name, value, now) for name, value in found.items()}
+        return {**made, **self._power(now), "throttle": self._throttle(now)}
+
+    def _entry(self, name: str, place: int | None = None) -> Any:
+        return self._table if self._table is not None else self._metrics.number(name, place)
+
+    def _either(self, name: str, several: str) -> Any:
+        """An entry, or the first of the list that replaces it on cards of several dies."""
+        value = self._entry(name)
+        return self._entry(several, 0) if absent(value) and self._table is None else value
+
+    def _power(self, now: int) -> Fields:
+        newest, average = self._entry("current_socket_power"), self._entry("average_socket_power")
+        if absent(newest):
+            newest = average
+        energy = scaled(self._entry("energy_accumulator"), self._count_j)
+        watts = newest if not absent(newest) else 0
+        return {
+            "power_w": _watts(newest, now),
+            "power_average_w": _watts(average, now),
+            "energy_j": energy
+            if absent(energy)
+            else Reading(energy, "J", now, 0, self._count_j + watts * ENERGY_PERIOD_S),
+        }
+
+    def _throttle(self, now: int) -> Field:
+        """Words from the residencies: what grew since the last round held the clock back then."""
+        before, grown, missing = self._residencies, {}, None
+        for name, entry in RESIDENCIES:
+            count = self._entry(entry)
+            if absent(count):
+                missing = count
+                continue
+            grown[name] = count > before.get(name, count)
+            before[name] = count
+        if not grown:
+            return missing or Absent("gpu_metrics has no residencies")
+        return Reading([WORDS[name] for name, grew in grown.items() if grew], "", now)
+
+    # --- once a second ----------------------------------------------------------------------------
+
+    def steps(self) -> tuple[Callable[[], Fields], ...]:
+        return (self._used, self._counters, self._errors, self._bus, self._links, self._listed)
+
+    def _used(self) -> Fields:
+        used = self._memory("amdsmi_get_gpu_memory_usage")
+        total = self._memory("amdsmi_get_gpu_memory_total")
+        cap = part(self.ask("amdsmi_get_power_cap_info"), "power_cap")
+        clock = self.ask("amdsmi_get_clock_info", self._kind("AmdSmiClkType", "GFX"))
+        fan = self.ask("amdsmi_get_gpu_fan_speed", 0)
+        now = time.time_ns()
+        free = used if absent(used) else total if absent(total) else total - used
+        found = {
+            "memory_used_bytes": used,
+            "memory_free_bytes": free,
+            "power_limit_w": scaled(cap, 1e-6),
+            "clock_limit_hz": scaled(part(clock, "max_clk"), MHZ),
+            "fan_ratio": scaled(fan, 1 / 255),
+            "fan_rpm": self.ask("amdsmi_get_gpu_fan_rpms", 0),
+            "hotspot_temperature_c": self._entry("temperature_hotspot"),
+        }
+        return {name: field(name, value, now) for name, value in found.items()}
+
+    def _counters(self) -> Fields:
+        now = time.time_ns()
+        made: Fields = {}
+        for name, entry in RESIDENCIES:
+            ticks = self._entry(entry)
+            made[name] = (
+                ticks if absent(ticks) else Reading(ticks * TICK_NS, "ns", now, 0, TICK_NS, TICKS)
+            )
+        return made
+
+    def _errors(self) -> Fields:
+        ecc = self.ask("amdsmi_get_gpu_total_ecc_count")
+        enabled = self.ask("amdsmi_get_gpu_ecc_enabled")
+        pages = self.ask("amdsmi_get_gpu_bad_page_info")
+        now = time.time_ns()
+        compute = self.ask("amdsmi_get_gpu_compute_partition")
+        memory = self.ask("amdsmi_get_gpu_memory_partition")
+        modes = [str(mode) for mode in (compute, memory) if not absent(mode) and mode]
+        found = {
+            "ecc_enabled": enabled if absent(enabled) else bool(enabled),
+            "ecc_corrected": part(ecc, "correctable_count"),
+            "ecc_uncorrected": part(ecc, "uncorrectable_count"),
+            "retired_pages": pages if absent(pages) else len(pages),
+            "partition_mode": "/".join(modes) if modes else compute,
+        }
+        return {name: field(name, value, now) for name, value in found.items()}
+
+    def _bus(self) -> Fields:
+        pcie = self.ask("amdsmi_get_pcie_info")
+        now = time.time_ns()
+        found = {
+            "pcie_width": part(pcie, "pcie_metric", "pcie_width"),
+            "pcie_gen": _generation(part(pcie, "pcie_metric", "pcie_speed")),
+            "pcie_replays": part(pcie, "pcie_metric", "pcie_replay_count"),
+        }
+        return {name: field(name, value, now) for name, value in found.items()}
+
+    def _links(self) -> Fields:
+        found = self.ask("amdsmi_get_link_metrics")
+        if absent(found):
+            return {"links": found}
+        ports = [
+            {
+                "port": port,
+                "up": True,
+                "peer": topology.pci_address(link["bdf"]),
+                "peer_kind": "gpu",
+                "tx_bytes": link["write"] * KB,
+                "rx_bytes": link["read"] * KB,
+                "errors": None,
+            }
+            for port, link in enumerate(found["links"][: found["num_links"]])
+        ]
+        return {"links": Reading(ports, "", time.time_ns())}
+
+    def _listed(self) -> Fields:
+        found = self.ask("amdsmi_get_gpu_process_list")
+        if absent(found):
+            return {"processes": found}
+        rows = [_process(each, self._units) for each in found]
+        self.pids = tuple(row["pid"] for row in rows)
+        return {"processes": Reading(rows, "", time.time_ns())}
+
+    def look(self) -> None:
+        """List its processes, while it is looked for."""
+        self._listed()
+
+
+def absent(value: Any) -> bool:
+    return isinstance(value, Absent)
+
+
+def scaled(value: Any, factor: float) -> Any:
+    """A number in another unit; an absence as it is."""
+    return value if isinstance(value, Absent) else value * factor
+
+
+def field(name: str, value: Any, now: int) -> Field:
+    """A reading of a field of the table, or the absence that it is."""
+    return value if isinstance(value, Absent) else reading(name, value, now)
+
+
+def _watts(value: Any, now: int) -> Field:
+    if isinstance(value, Absent):
+        return value
+    return Reading(value, "W", now, 0, max(1.0, SENSOR_ERROR * value), "whole watts, sensor 5 %")
+
+
+def _generation(megatransfers: Any) -> Any:
+    """PCIe generation by its speed: 2500 MT/s is the first, each next one about twice as fast."""
+    if isinstance(megatransfers, Absent):
+        return megatransfers
+    speeds = (2500, 5000, 8000, 16000, 32000, 64000)
+    return 1 + sum(megatransfers >= speed for speed in speeds[1:])
+
+
+def _process(each: Any, units: int) -> dict[str, Any]:
+    occupied = each.get("cu_occupancy")
+    known = isinstance(occupied, int) and units > 0
+    return {
+        "pid": int(each["pid"]),
+        "kind": "compute",
+        "name": None if each["name"] == amd_smi.NOT_APPLICABLE else each["name"],
+        "memory_bytes": each["memory_usage"]["vram_mem"] or each["mem"],
+        "busy_ratio": occupied / units if known else None,
+    }

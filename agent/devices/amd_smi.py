@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""AMD SMI as the amdsmi binding gives it: calls that never raise, metrics without its wrapper.
+
+Relied on by the AMD vendor class and its cards. The binding prints while it is imported, wants all
+its symbols to be there, and takes 0.3 ms to turn one metrics table into a dictionary; the table
+itself is read here through the binding's own structure, into memory that is used again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+import io
+import sys
+from typing import Any
+
+from stoker.agent.devices.card import Calls
+from stoker.agent.devices.readings import Absent, Trouble
+
+TROUBLES: dict[int, Trouble] = {
+    10: "refused",  # no permission
+    31: "lost",  # device not found
+    32: "missing",  # not initialised
+    34: "missing",  # driver not loaded
+}
+"""amdsmi_status_t -> what it says of the card."""
+NOT_SUPPORTED = (2, 3)
+NOT_APPLICABLE = "N/A"
+SIM_SYMBOL = "stoker_sim_driver"
+
+
+def load() -> Any | str:
+    """The binding, with its library loaded; or why there is none."""
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(said):
+            return importlib.import_module("amdsmi")
+    except ImportError:
+        return "the amdsmi package is not installed (pip install 'stoker[amd]')"
+    except Exception as error:  # KeyError without a library, AttributeError with an old one
+        for name in [name for name in sys.modules if name.partition(".")[0] == "amdsmi"]:
+            del sys.modules[name]
+        words = " ".join(said.getvalue().split())
+        lacks = f"its library lacks a symbol: {error}" if not isinstance(error, KeyError) else ""
+        return f"amdsmi cannot be used: {lacks or words or repr(error)}"
+
+
+def is_sim(smi: Any) -> bool:
+    """Whether the library that the binding has loaded is a simulated one."""
+    libraries = getattr(getattr(smi, "amdsmi_wrapper", None), "_libraries", {})
+    return hasattr(libraries.get("libamd_smi.so"), SIM_SYMBOL)
+
+
+def ask(smi: Any, name: str, *arguments: Any, calls: Calls | None = None) -> Any:
+    """Call one function of the binding; "N/A" is an absence as well."""
+    function = getattr(smi, name, None)
+    if function is None:
+        return Absent(f"this amdsmi has no {name}")
+    key = f"{name}{arguments[1:]}" if len(arguments) > 1 else name
+    before = calls.refused(key) if calls is not None else None
+    if before is not None:
+        return before
+    try:
+        found = calls.make(name, function, *arguments) if calls else function(*arguments)
+    except smi.AmdSmiException as error:
+        code = getattr(error, "err_code", -1)
+        absent = Absent(f"{name}: {_words(error)}", TROUBLES.get(code, ""))
+        if calls is not None and code in NOT_SUPPORTED:
+            calls.remember(key, absent, for_ever=False)
+        return absent
+    except (AttributeError, KeyError, ValueError) as error:  # of a library older than the binding
+        return Absent(f"{name}: {error!r}")
+    return Absent(f"{name}: {NOT_APPLICABLE}") if found == NOT_APPLICABLE else found
+
+
+def part(found: Any, *path: str) -> Any:
+    """What lies inside of an answer, or its absence."""
+    where = ".".join(path)
+    for key in path:
+        if isinstance(found, Absent):
+            return found
+        found = found.get(key, NOT_APPLICABLE)
+    return Absent(f"{where}: {NOT_APPLICABLE}") if found == NOT_APPLICABLE else found
+
+
+class Metrics:
+    """The metrics table of one card."""
+
+    def __init__(self, smi: Any, handle: Any) -> None:
+        self._handle = handle
+        self._smi = smi
+        wrapper = getattr(smi, "amdsmi_wrapper", None)
+        kind = getattr(wrapper, "amdsmi_gpu_metrics_t", None)
+        self._call = getattr(wrapper, "amdsmi_get_gpu_metrics_info", None)
+        self.table: Any = kind() if kind is not None and self._call is not None else None
+
+    def read(self, calls: Calls) -> Absent | None:
+        """Fill `table` anew; why not, or None."""
+        name = "amdsmi_get_gpu_metrics_info"
+        if self.table is None or self._call is None:
+            return Absent(f"this amdsmi has no {name}")
+        before = calls.refused(name)
+        if before is not None:
+            return before
+        code = calls.make(name, self._call, self._handle, ctypes.byref(self.table))
+        if not code:
+            return None
+        error = self._smi.AmdSmiLibraryException(code)
+        absent = Absent(f"{name}: {_words(error)}", TROUBLES.get(code, ""))
+        if code in NOT_SUPPORTED:
+            calls.remember(name, absent, for_ever=False)
+        return absent
+
+    def number(self, name: str, place: int | None = None) -> int | Absent:
+        """One entry; all ones mean that this card does not have it."""
+        kind = dict(self.table._fields_).get(name)
+        value = getattr(self.table, name)
+        if place is not None:
+            kind, value = kind._type_, value[place]  # type: ignore[union-attr]
+        missing = (1 << 8 * ctypes.sizeof(kind)) - 1 if kind is not None else None
+        return Absent(f"gpu_metrics {name}: {NOT_APPLICABLE}") if value == missing else int(value)
+
+
+def _words(error: Any) -> str:
+    return str(getattr(error, "err_info", None) or error).strip()

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""AMD GPUs without ROCm: amdgpu's files in sysfs, its hwmon and the KFD topology.
+
+Relied on by the AMD vendor class where AMD SMI cannot be used. Files are kernel documentation's
+(Documentation/gpu/amdgpu/, hwmon/sysfs-interface); KFD's are of drivers/gpu/drm/amd/amdkfd.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from stoker.agent.devices import topology
+from stoker.agent.devices.amd_sysfs_card import SysfsCard
+from stoker.agent.devices.holders import Node
+from stoker.agent.devices.topology import Bond, Pair
+from stoker.agent.devices.vendor import Scan
+from stoker.scheduler.nouns import DEVICES_PER_NODE_MAX, DeviceInfo
+
+VENDOR_ID = "0x1002"
+DRM = Path("sys/class/drm")
+KFD = Path("sys/class/kfd/kfd/topology/nodes")
+DRM_MAJOR = 226
+XGMI_LINK = 11
+"""Of `type` in io_links: the CRAT's number of XGMI."""
+
+
+def scan(root: Path = Path("/")) -> Scan:
+    """Every amdgpu card that /sys/class/drm lists."""
+    kfd = _kfd_nodes(root)
+    found: list[tuple[DeviceInfo, SysfsCard, int | None]] = []
+    for folder in list(_cards(root))[:DEVICES_PER_NODE_MAX]:
+        minor = _render_minor(folder)
+        node = next((n for n, p in kfd.items() if p.get("drm_render_minor") == minor), None)
+        gpu_id = _number(root / KFD / str(node) / "gpu_id") if node is not None else None
+        address = folder.resolve().name
+        card = SysfsCard(folder, address, root, kfd_id=gpu_id)
+        info = DeviceInfo(
+            id=card.id,
+            vendor="amd",
+            model=card.model,
+            memory_bytes=_number(folder / "mem_info_vram_total"),
+            nodes=nodes(minor, root),
+            visible={"ROCR_VISIBLE_DEVICES": f"GPU-{card.unique}"} if card.unique else {},
+            numa=topology.numa_node(address, root),
+        )
+        found.append((info, card, node))
+    return _near(found, root)
+
+
+def nodes(minor: int | None, root: Path = Path("/")) -> tuple[Node, ...]:
+    """/dev/kfd, which every process of ROCm opens, and the card's render node."""
+    made: list[Node] = []
+    try:
+        lines = (root / "proc/devices").read_text().splitlines()
+    except OSError:
+        lines = []
+    made += [(int(line.split()[0]), 0) for line in lines if line.strip().endswith(" kfd")]
+    if minor is not None:
+        made.append((DRM_MAJOR, minor))
+    return tuple(made)
+
+
+def _near(found: list[tuple[DeviceInfo, SysfsCard, int | None]], root: Path) -> Scan:
+    bonds: dict[Pair, Bond] = {}
+    by_node = {node: info.id for info, _, node in found if node is not None}
+    for node, id in by_node.items():
+        for peer in _xgmi_peers(root, node):
+            if peer in by_node and peer != node:
+                bonds[topology.pair(id, by_node[peer])] = Bond("XGMI", 0)
+    ids = [info.id for info, _, _ in found]
+    links = topology.groups(ids, lambda a, b: topology.pair(a, b) in bonds)
+    addresses = {card.id: card.address for _, card, _ in found}
+    buses = topology.switches([addresses[id] for id in ids], root)
+    devices = tuple(
+        msgspec.structs.replace(info, link=link, bus=bus)
+        for (info, _, _), link, bus in zip(found, links, buses, strict=True)
+    )
+    return Scan(devices, (), tuple(card for _, card, _ in found), addresses, bonds)
+
+
+def _cards(root: Path) -> Iterator[Path]:
+    try:
+        names = sorted((root / DRM).iterdir(), key=lambda path: (len(path.name), path.name))
+    except OSError:
+        return
+    for path in names:
+        if not path.name.removeprefix("card").isdecimal():
+            continue
+        device = path / "device"
+        try:
+            if (device / "vendor").read_text().strip() == VENDOR_ID:
+                yield device
+        except OSError:
+            continue
+
+
+def _render_minor(folder: Path) -> int | None:
+    try:
+        names = [path.name for path in (folder / "drm").iterdir()]
+    except OSError:
+        return None
+    numbers = [name.removeprefix("renderD") for name in names if name.startswith("renderD")]
+    return int(numbers[0]) if numbers and numbers[0].isdecimal() else None
+
+
+def _kfd_nodes(root: Path) -> dict[int, dict[str, int]]:
+    """KFD node -> its properties; nodes without a GPU have no render minor."""
+    found: dict[int, dict[str, int]] = {}
+    try:
+        folders = list((root / KFD).iterdir())
+    except OSError:
+        return {}
+    for folder in folders:
+        properties = _properties(folder / "properties")
+        if folder.name.isdecimal() and properties.get("drm_render_minor", 0) > 0:
+            found[int(folder.name)] = properties
+    return found
+
+
+def _xgmi_peers(root: Path, node: int) -> Iterator[int]:
+    try:
+        links = list((root / KFD / str(node) / "io_links").iterdir())
+    except OSError:
+        return
+    for link in links:
+        properties = _properties(link / "properties")
+        if properties.get("type") == XGMI_LINK and "node_to" in properties:
+            yield properties["node_to"]
+
+
+def _properties(path: Path) -> dict[str, int]:
+    try:
+        lines = path.read_text().splitlines()
+    except OSError:
+        return {}
+    words = (line.split() for line in lines)
+    return {word[0]: int(word[1]) for word in words if len(word) == 2 and word[1].isdecimal()}
+
+
+def _number(path: Path) -> int | None:
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):
+        return None

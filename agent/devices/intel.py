@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Intel GPUs through Level Zero Sysman, as the pyzes binding gives it.
+
+Relied on by the registry. The binding loads the loader from one absolute path when it is imported;
+Sysman is begun by zesInit, or with an older loader by ZES_ENABLE_SYSMAN=1 at the process's start.
+Device files: /dev/dri/renderD<n>.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from stoker.agent.devices import topology, zes
+from stoker.agent.devices.deadline import within
+from stoker.agent.devices.holders import Node, describe
+from stoker.agent.devices.intel_card import IntelCard, model_of, uuid_of
+from stoker.agent.devices.readings import Absent
+from stoker.agent.devices.topology import Bond, Pair
+from stoker.agent.devices.vendor import IsOurs, Scan, Vendor, register
+from stoker.agent.devices.zes import filled, listed, made
+from stoker.scheduler.nouns import DEVICES_PER_NODE_MAX, DeviceInfo
+
+VENDOR_ID = "0x8086"
+DRM_MAJOR = 226
+GPU = 1
+"""ze_device_type_t."""
+ANSWER_S = 2.0
+
+
+@register
+class Intel(Vendor):
+    """Every GPU that Sysman lists; `binding` is pyzes, given by tests."""
+
+    name = "intel"
+
+    def __init__(
+        self, config: Mapping[str, Any], binding: Any = None, root: Path = Path("/")
+    ) -> None:
+        self._zes = binding
+        self._root = root
+        self._begun = False
+        self._cards: tuple[IntelCard, ...] = ()
+
+    def scan(self) -> Scan:
+        why = self._load()
+        if why:
+            return Scan(missing=(f"Intel GPUs: {why}",) if self._has_hardware() else ())
+        handles = self._handles()
+        if isinstance(handles, Absent):
+            self._begun = False
+            return Scan(missing=(f"Intel GPUs: {handles.why}",))
+        looks = [(f"Intel GPU {i}", partial(self._device, i, h)) for i, h in enumerate(handles)]
+        found: list[tuple[DeviceInfo, IntelCard]] = []
+        missing = []
+        for task in within(looks, ANSWER_S):
+            if isinstance(task.result, Absent):
+                missing.append(f"{task.name}: {task.result.why}")
+            elif task.result is not None:
+                found.append(task.result)
+            elif task.over.is_set() and task.error is None:
+                continue  # no GPU
+            else:
+                why = repr(task.error) if task.error else f"no answer for {ANSWER_S:g} s"
+                missing.append(f"{task.name}: {why}")
+        self._cards = tuple(card for _, card in found)
+        return self._near(found, tuple(missing))
+
+    def holders(self, is_ours: IsOurs) -> Mapping[str, str]:
+        held: dict[str, str] = {}
+        for card in self._cards:
+            for pid in card.pids:
+                if not is_ours(pid) and (self._root / "proc" / str(pid)).exists():
+                    held.setdefault(card.id, describe(pid, self._root / "proc"))
+        return held
+
+    def _load(self) -> str:
+        if self._zes is None:
+            loaded = zes.load()
+            if isinstance(loaded, str):
+                return loaded
+            self._zes = loaded
+        if not self._begun:
+            failed = zes.ask(self._zes, "zesInit", 0)
+            if failed is not None:
+                return failed.why
+            self._begun = True
+        return ""
+
+    def _has_hardware(self) -> bool:
+        for device in (self._root / topology.PCI).glob("*"):
+            try:
+                is_accelerator = (device / "class").read_text().startswith("0x0380")
+                if is_accelerator and (device / "vendor").read_text().strip() == VENDOR_ID:
+                    return True
+            except OSError:
+                continue
+        return False
+
+    def _handles(self) -> list[Any] | Absent:
+        drivers = listed(self._zes, "zesDriverGet", None, self._zes.zes_driver_handle_t)
+        if isinstance(drivers, Absent):
+            return drivers
+        found: list[Any] = []
+        for driver in drivers:
+            devices = listed(self._zes, "zesDeviceGet", driver, self._zes.zes_device_handle_t)
+            if isinstance(devices, Absent):
+                return devices
+            found += devices
+        return found[:DEVICES_PER_NODE_MAX]
+
+    def _device(self, index: int, handle: Any) -> tuple[DeviceInfo, IntelCard] | Absent | None:
+        structure = made(
+            self._zes, "zes_device_properties_t", "ZES_STRUCTURE_TYPE_DEVICE_PROPERTIES"
+        )
+        device = filled(self._zes, "zesDeviceGetProperties", handle, structure)
+        if isinstance(device, Absent):
+            return device
+        if device.core.type != GPU:
+            return None
+        structure = made(self._zes, "zes_pci_properties_t", "ZES_STRUCTURE_TYPE_PCI_PROPERTIES")
+        pci = filled(self._zes, "zesDevicePciGetProperties", handle, structure)
+        address = "" if isinstance(pci, Absent) else _address(pci.address)
+        sim = zes.is_sim(self._zes)
+        card = IntelCard(self._zes, handle, uuid_of(device), address, self._root, sim=sim)
+        card.look()
+        memory = card.memory_bytes()
+        info = DeviceInfo(
+            id=card.id,
+            vendor=self.name,
+            model=model_of(device) or "Intel GPU",
+            memory_bytes=None if isinstance(memory, Absent) else memory,
+            nodes=self._nodes(address),
+            visible={"ZE_AFFINITY_MASK": str(index)},
+            sim=sim,
+            numa=topology.numa_node(address, self._root) if address else None,
+        )
+        return info, card
+
+    def _nodes(self, address: str) -> tuple[Node, ...]:
+        folder = self._root / topology.PCI / address / "drm"
+        try:
+            names = [path.name for path in folder.iterdir()]
+        except OSError:
+            return ()
+        numbers = [name.removeprefix("renderD") for name in names if name.startswith("renderD")]
+        return tuple((DRM_MAJOR, int(number)) for number in numbers if number.isdecimal())
+
+    def _near(self, found: list[tuple[DeviceInfo, IntelCard]], missing: tuple[str, ...]) -> Scan:
+        ends = {card.id: Counter(card.ports.linked()) for _, card in found}
+        by_fabric = {card.ports.fabric: card for _, card in found if card.ports.fabric is not None}
+        bonds: dict[Pair, Bond] = {}
+        for _, card in found:
+            card.ports.peers = {number: peer.address for number, peer in by_fabric.items()}
+            for number, count in ends[card.id].items():
+                peer = by_fabric.get(number)
+                if peer is not None and peer is not card:
+                    bonds[topology.pair(card.id, peer.id)] = Bond("XE", count)
+        ids = [info.id for info, _ in found]
+        links = topology.groups(ids, lambda a, b: topology.pair(a, b) in bonds)
+        addresses = {info.id: card.address for info, card in found if card.address}
+        buses = topology.switches([addresses.get(id, "") for id in ids], self._root)
+        devices = tuple(
+            msgspec.structs.replace(info, link=link, bus=bus)
+            for (info, _), link, bus in zip(found, links, buses, strict=True)
+        )
+        return Scan(devices, missing, self._cards, addresses, bonds)
+
+
+def _address(pci: Any) -> str:
+    return f"{pci.domain:04x}:{pci.bus:02x}:{pci.device:02x}.{pci.function:x}"

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Level Zero Sysman as the pyzes binding gives it: calls that never raise, and structures it lacks.
+
+Relied on by the Intel vendor class and its cards. The binding has no fabric ports and no error
+counters: those are called through its own library handle. Numbers and layouts are zes_api.h's.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+from collections.abc import Callable
+from ctypes import c_char, c_int32, c_int64, c_uint8, c_uint32, c_uint64, c_void_p
+from typing import Any
+
+from stoker.agent.devices.card import Calls
+from stoker.agent.devices.readings import Absent, Trouble
+
+TROUBLES: dict[int, Trouble] = {
+    0x70000001: "lost",
+    0x70000006: "lost",  # requires reset
+    0x70010000: "refused",
+    0x70020000: "missing",  # dependency unavailable
+    0x78000001: "missing",  # uninitialized
+    0x78000002: "mismatch",  # unsupported version
+}
+UNSUPPORTED = (0x78000002, 0x78000003, 0x70010001)
+HANDLES_MAX = 64
+SIM_SYMBOL = "stoker_sim_driver"
+
+
+class PortId(ctypes.Structure):
+    _fields_ = (("fabric", c_uint32), ("attach", c_uint32), ("port", c_uint8))
+
+
+class PortSpeed(ctypes.Structure):
+    _fields_ = (("bits", c_int64), ("lanes", c_int32))
+
+
+class PortProperties(ctypes.Structure):
+    STYPE = 0x6
+    _fields_ = (
+        ("stype", c_int32),
+        ("pNext", c_void_p),
+        ("model", c_char * 256),
+        ("on_subdevice", c_uint8),
+        ("subdevice", c_uint32),
+        ("id", PortId),
+        ("max_rx", PortSpeed),
+        ("max_tx", PortSpeed),
+    )
+
+
+class PortState(ctypes.Structure):
+    STYPE = 0x19
+    _fields_ = (
+        ("stype", c_int32),
+        ("pNext", c_void_p),
+        ("status", c_int32),
+        ("quality", c_uint32),
+        ("failure", c_uint32),
+        ("remote", PortId),
+        ("rx", PortSpeed),
+        ("tx", PortSpeed),
+    )
+
+
+class PortThroughput(ctypes.Structure):
+    _fields_ = (("timestamp", c_uint64), ("rx", c_uint64), ("tx", c_uint64))
+
+
+class RasProperties(ctypes.Structure):
+    STYPE = 0xF
+    _fields_ = (
+        ("stype", c_int32),
+        ("pNext", c_void_p),
+        ("type", c_int32),
+        ("on_subdevice", c_uint8),
+        ("subdevice", c_uint32),
+    )
+
+
+class RasState(ctypes.Structure):
+    STYPE = 0x22
+    _fields_ = (("stype", c_int32), ("pNext", c_void_p), ("category", c_uint64 * 7))
+
+
+def load() -> Any | str:
+    """The binding with its loader; or why there is none."""
+    try:
+        return importlib.import_module("pyzes")
+    except ImportError:
+        return "the pyzes package is not installed (pip install 'stoker[intel]')"
+    except Exception as error:  # without a loader at its path it raises OSError or worse
+        return f"pyzes cannot be used: {error}"
+
+
+def is_sim(zes: Any) -> bool:
+    """Whether the loader that the binding has is a simulated one, or has a simulated driver."""
+    return hasattr(getattr(zes, "gpuLib", None), SIM_SYMBOL)
+
+
+def _function(zes: Any, name: str) -> Callable[..., int] | Absent:
+    """The binding's own function, or the library's where the binding has none."""
+    function = getattr(zes, name, None)
+    if function is not None:
+        return function  # type: ignore[no-any-return]
+    try:
+        raw = zes.getFunctionPointerList(name)
+    except AttributeError as error:
+        return Absent(f"this pyzes has no {name}: {error}")
+    raw.restype = c_uint32
+    return raw  # type: ignore[no-any-return]
+
+
+def ask(zes: Any, name: str, *arguments: Any, calls: Calls | None = None) -> Absent | None:
+    """Call one function, which fills what it is given; None if it did."""
+    before = calls.refused(name) if calls is not None else None
+    if before is not None:
+        return before
+    function = _function(zes, name)
+    if isinstance(function, Absent):
+        return function
+    try:
+        code = calls.make(name, function, *arguments) if calls else function(*arguments)
+    except AttributeError as error:  # the loader lacks the symbol
+        found = Absent(f"{name}: {error}")
+        if calls is not None:
+            calls.remember(name, found, for_ever=True)
+        return found
+    code &= 0xFFFFFFFF
+    return None if not code else Absent(f"{name}: {_words(zes, code)}", TROUBLES.get(code, ""))
+
+
+def filled(zes: Any, name: str, handle: Any, made: Any, calls: Calls | None = None) -> Any:
+    """`made` after the function filled it, or the absence."""
+    failed = ask(zes, name, handle, ctypes.byref(made), calls=calls)
+    return made if failed is None else failed
+
+
+def listed(zes: Any, name: str, handle: Any, kind: Any, calls: Calls | None = None) -> Any:
+    """Handles or structures that a function lists, at most HANDLES_MAX; or the absence."""
+    arguments = () if handle is None else (handle,)
+    count = c_uint32(0)
+    failed = ask(zes, name, *arguments, ctypes.byref(count), None, calls=calls)
+    if failed is not None:
+        return failed
+    count.value = min(count.value, HANDLES_MAX)
+    if not count.value:
+        return []
+    found = (kind * count.value)()
+    for each in found:
+        if hasattr(each, "stype"):
+            each.stype = getattr(each, "STYPE", 0)
+    failed = ask(zes, name, *arguments, ctypes.byref(count), found, calls=calls)
+    return failed if failed is not None else list(found[: count.value])
+
+
+def made(zes: Any, kind: str | type, stype: str | int = 0) -> Any:
+    """A structure with its type written in: of the binding by name, or one of this file."""
+    structure = getattr(zes, kind)() if isinstance(kind, str) else kind()
+    if isinstance(stype, str):
+        structure.stype = getattr(zes, stype, 0)
+    elif not isinstance(kind, str) and hasattr(kind, "STYPE"):
+        structure.stype = kind.STYPE
+    return structure
+
+
+def _words(zes: Any, code: int) -> str:
+    for name in dir(zes):
+        if name.startswith("ZE_RESULT_") and getattr(zes, name) == code:
+            return name
+    return f"ze_result_t {code:#x}"
