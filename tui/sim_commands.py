@@ -13,6 +13,7 @@ import click
 SIMULATORS: dict[str, tuple[str, str]] = {
     "openb": ("stoker.tui.sim_openb_commands", "Share of GPUs given out on the Alibaba 2023 trace"),
     "power": ("stoker.tui.sim_power_commands", "What the cluster draws, by placement"),
+    "power-loop": ("stoker.agent.power.sim_commands", "The power loop on simulated cards (SIM)"),
     "jct": ("stoker.tui.sim_jct_commands", "Completion times, waiting, fairness on traces of jobs"),
     "thermal": ("stoker.tui.sim_thermal_commands", "Temperatures and lost work, by placement"),
 }
@@ -29,7 +30,7 @@ class SimGroup(click.Group):
         if cmd_name not in SIMULATORS:
             return None
         module = importlib.import_module(SIMULATORS[cmd_name][0])
-        command = getattr(module, f"sim_{cmd_name}_command")
+        command = getattr(module, f"sim_{cmd_name.replace('-', '_')}_command")
         assert isinstance(command, click.Command), f"{module.__name__}: {cmd_name} is no command"
         return command
 

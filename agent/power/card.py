@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the power loop knows of a card: its ranges, once, and what its driver said of it, each tick.
+
+Relied on by everything in this folder. Nothing here is true power or true load: a value is what a
+vendor's call answered, and None where it answered nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class PowerRange(NamedTuple):
+    """Limits that the device takes, in watts; `default_w` is what it has after a reset."""
+
+    min_w: float
+    default_w: float
+    max_w: float
+
+    def __str__(self) -> str:
+        return f"{self.min_w:g} to {self.max_w:g} W"
+
+
+class ClockRange(NamedTuple):
+    """Clocks that the device takes, in MHz."""
+
+    min_mhz: float
+    max_mhz: float
+    step_mhz: float
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One card as the loop is told of it."""
+
+    id: str
+    power: PowerRange | None
+    """None: no limit can be set; what it draws is then measured and taken off the budget."""
+    clocks: ClockRange | None
+    """None: clocks cannot be held down."""
+    ceiling_c: float
+    """Die temperature that must not be passed."""
+    idle_w: float = 75.0
+    """A first guess, until the card was seen idle."""
+    memory_w: float = 150.0
+    """Of the memory at full bandwidth; a guess."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One card's answers, all taken at about `t_ns` on one clock."""
+
+    card: str
+    t_ns: int
+    limit_w: float | None = None
+    """The limit in force, read back."""
+    power_w: float | None = None
+    """Averaged and late, as the driver has it."""
+    energy_j: float | None = None
+    """Since whenever; only differences count."""
+    clock_mhz: float | None = None
+    busy: float | None = None
+    """0 to 1."""
+    memory_busy: float | None = None
+    """0 to 1."""
+    temperature_c: float | None = None
+    power_limited: bool | None = None
+    """The throttle reason of the power limit."""
+    heat_limited: bool | None = None
+    """The throttle reasons of temperature."""
+    traffic_bytes: float | None = None
+    """Cumulative, over PCIe and links; its rate goes with the work done."""

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The thermal guard of one card: the most power at which its die stays below the ceiling.
+
+Relied on by the controller, which never allots more. It follows a first-order model, one heat
+capacity behind one resistance, whose inlet temperature absorbs everything the model does not know
+(other resistance, fans, neighbours): an observer with two gains, on whole degrees that come late.
+Invariant: without readings it allows less with time, never more.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+R_C_PER_W: Final = 0.06
+C_J_PER_C: Final = 1200.0
+"""Nominal, of a card of the 700 W class; others are scaled by their highest limit."""
+MARGIN_C: Final = 1.5
+"""Below the ceiling is the aim: readings are whole degrees and late."""
+REACH_S: Final = 12.0
+"""In which the aim may be reached from below."""
+GAIN_T: Final = 0.25
+GAIN_INLET: Final = 0.12
+"""Per second, of the temperature and of the inlet."""
+HARD_W_PER_S: Final = 60.0
+"""At the ceiling itself the model was wrong: so much less with each second there."""
+RELAX_W_PER_S: Final = 10.0
+STALE_S: Final = 5.0
+SHRINK_W_PER_S: Final = 20.0
+
+
+class Guard:
+    """Fed with power and temperature of one card."""
+
+    def __init__(self, ceiling_c: float, max_w: float) -> None:
+        scale = 700.0 / max_w if max_w else 1.0
+        self._r = R_C_PER_W * scale
+        self._c = C_J_PER_C / scale
+        self.aim_c = ceiling_c - MARGIN_C
+        self._t: float | None = None
+        self._inlet = 30.0
+        self._at_ns = self._seen_ns = 0
+        self._most_w = max_w
+        self._less_w = 0.0
+
+    def aim(self, ceiling_c: float) -> None:
+        """Another ceiling."""
+        self.aim_c = ceiling_c - MARGIN_C
+
+    def read(self, now_ns: int, power_w: float, temperature_c: float | None) -> None:
+        """A moment's readings; None where the temperature did not come."""
+        if self._t is None:
+            if temperature_c is None:
+                return
+            self._t = temperature_c
+            self._inlet = temperature_c - self._r * power_w
+            self._at_ns = self._seen_ns = now_ns
+            return
+        dt = (now_ns - self._at_ns) * 1e-9
+        if dt <= 0:
+            return
+        self._at_ns = now_ns
+        self._t += dt * (power_w - (self._t - self._inlet) / self._r) / self._c
+        if temperature_c is None:
+            return
+        self._seen_ns = now_ns
+        if temperature_c >= self.aim_c + MARGIN_C:
+            self._less_w = min(self._less_w + HARD_W_PER_S * dt, self._most_w)
+        else:
+            self._less_w = max(self._less_w - RELAX_W_PER_S * dt, 0.0)
+        error = temperature_c - self._t
+        self._t += min(1.0, GAIN_T * dt) * error
+        self._inlet += min(1.0, GAIN_INLET * dt) * error
+
+    def allowed_w(self, now_ns: int) -> float:
+        """The most this card may draw for now; may be below what the device takes."""
+        if self._t is None:
+            return self._most_w
+        steady = (self.aim_c - self._inlet) / self._r
+        most = steady + self._c * (self.aim_c - self._t) / REACH_S - self._less_w
+        blind_s = (now_ns - self._seen_ns) * 1e-9 - STALE_S
+        if blind_s > 0:
+            most = min(most, self._most_w) - SHRINK_W_PER_S * blind_s
+        return max(0.0, most)
+
+    @property
+    def estimate_c(self) -> float | None:
+        """The die temperature as the model has it; None before the first reading."""
+        return self._t

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What may be drawn at this moment: limits as the devices confirmed them, and the uncapped rest.
+
+Relied on by the controller, which raises nothing that does not fit here. Invariant: `committed_w`
+is at least what the cards' limits add up to on the devices, whatever writes are under way, lost or
+late: a rise counts from before it is written, a fall only when it was read back and the card has
+had time to obey.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from stoker.agent.power.card import Card, Reading
+
+SETTLE_NS = 250_000_000
+"""From a fall read back until the card's own limiter has brought the power down."""
+SAME_W = 1.0
+"""Limits within a watt are the same: drivers round."""
+LOST_NS = 2_000_000_000
+"""A card that answered nothing for so long counts as at its default limit, if that is higher: it
+may have been reset."""
+PENDING_NS = 2_000_000_000
+"""A write that no reading has shown for so long was lost."""
+UNCAPPED_ERROR = 0.05
+UNCAPPED_OFFSET_W = 5.0
+"""Error bound of a power reading: 5 % of it (arXiv 2312.02741) and a little."""
+
+
+@dataclass(slots=True)
+class _Entry:
+    card: Card
+    confirmed_w: float
+    seen_ns: int
+    pending_w: float | None = None
+    pending_ns: int = 0
+    falling: list[tuple[int, float]] = field(default_factory=list)
+    """(until, watts): limits read back as left, that the card may still draw."""
+    power_w: float | None = None
+    deaf: bool = False
+    """The last write was lost."""
+
+
+class Ledger:
+    """Every card once; all watts."""
+
+    def __init__(self, cards: Iterable[Card], now_ns: int) -> None:
+        self._entries = {
+            card.id: _Entry(card, card.power.max_w if card.power else 0.0, now_ns) for card in cards
+        }
+        self.lost_writes = 0
+        self.foreign = 0
+        """Limits that changed and that were not ours."""
+
+    def read(self, reading: Reading) -> None:
+        """Take in one card's answers."""
+        entry = self._entries[reading.card]
+        if reading.power_w is not None:
+            entry.power_w = reading.power_w
+        if reading.limit_w is None or entry.card.power is None or reading.t_ns < entry.seen_ns:
+            return
+        limit = reading.limit_w
+        if entry.pending_w is not None and reading.t_ns > entry.pending_ns:
+            if abs(limit - entry.pending_w) <= SAME_W:
+                entry.pending_w, entry.deaf = None, False
+            elif reading.t_ns - entry.pending_ns > PENDING_NS:
+                entry.pending_w, entry.deaf = None, True
+                self.lost_writes += 1
+        elif entry.pending_w is None and abs(limit - entry.confirmed_w) > SAME_W:
+            self.foreign += 1
+        if limit < entry.confirmed_w - SAME_W:
+            entry.falling.append((reading.t_ns + SETTLE_NS, entry.confirmed_w))
+        entry.confirmed_w = limit
+        entry.seen_ns = reading.t_ns
+
+    def wrote(self, card: str, limit_w: float, now_ns: int) -> None:
+        """A limit is about to be written."""
+        entry = self._entries[card]
+        if entry.pending_w is not None and entry.pending_w > limit_w:
+            # The earlier write may still take hold: the higher counts until this one is seen.
+            entry.falling.append((now_ns + PENDING_NS, entry.pending_w))
+        entry.pending_w, entry.pending_ns = limit_w, now_ns
+
+    def confirmed_w(self, card: str) -> float:
+        """The limit last read back."""
+        return self._entries[card].confirmed_w
+
+    def is_pending(self, card: str) -> bool:
+        """Whether a write has not been seen yet."""
+        return self._entries[card].pending_w is not None
+
+    def counted_w(self, card: str, now_ns: int) -> float:
+        """The most that this card may be drawing by now."""
+        entry = self._entries[card]
+        if entry.card.power is None:
+            power = entry.power_w
+            return 0.0 if power is None else power * (1 + UNCAPPED_ERROR) + UNCAPPED_OFFSET_W
+        entry.falling = [each for each in entry.falling if each[0] > now_ns]
+        most = max([entry.confirmed_w, *(watts for _, watts in entry.falling)])
+        if entry.pending_w is not None:
+            most = max(most, entry.pending_w)
+        if now_ns - entry.seen_ns > LOST_NS:
+            most = max(most, entry.card.power.default_w)
+        return most
+
+    def lost(self, now_ns: int) -> list[str]:
+        """Cards with limits that answer nothing, or do not take what is written."""
+        return [
+            id
+            for id, entry in self._entries.items()
+            if entry.card.power is not None and (entry.deaf or now_ns - entry.seen_ns > LOST_NS)
+        ]
+
+    def committed_w(self, now_ns: int) -> float:
+        """The sum over all cards."""
+        return sum(self.counted_w(card, now_ns) for card in self._entries)
+
+    def uncapped_w(self, now_ns: int) -> float:
+        """The part of it that no limit holds."""
+        return sum(
+            self.counted_w(id, now_ns)
+            for id, entry in self._entries.items()
+            if entry.card.power is None
+        )

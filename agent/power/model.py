@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one card would draw and get done at other clocks, learned from its readings alone.
+
+Relied on by the controller, which allots by it. A step of a job takes time in kernels, of which a
+part goes with the clock, and time in which the card waits. With x = highest clock / clock - 1:
+
+    whole(x) = 1 + k x              how much longer a step takes; one unknown, k from 0 to 1
+    work     = 1 / whole(x)         of what the highest clock would get done
+    busy     = 1 - rest / whole(x)  rest: idle share at the highest clock
+    power    = base + memory x (bandwidth share) + dynamic x busy x (1 + x)^-n
+
+k is first guessed from how busy memory is, beside the kernels (a roofline), then fitted to the rate
+of traffic over PCIe and links at the clocks the card had while its load stayed: relative figures of
+one load, so that it does not matter how much traffic a unit of work makes. Invariant: a load that
+changed begins with the guess again; what belongs to the card (base, dynamic, n) is kept.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from stoker.agent.power.card import Card, Reading
+
+POINTS: Final = 18
+"""Clocks of a menu."""
+LOWEST: Final = 0.4
+"""Of the highest clock: below, the linear model of a step is not trusted."""
+EXPONENT: Final = 2.5
+SPREAD: Final = 0.015
+"""Of x: clocks apart by so much say as much about k as the guess does."""
+CHANGED: Final = 0.12
+"""A ratio that no clock changes, changed by so much: another load."""
+QUANTUM: Final = 0.012
+"""Utilisation comes in whole per cent."""
+IDLE_BUSY: Final = 0.02
+BASE_OVER_IDLE_W: Final = 15.0
+"""Warmer dies leak more."""
+FADE: Final = 0.97
+"""Weight that a sample keeps when the next one comes."""
+POWER_RATE: Final = 0.2
+PAST_RATE: Final = 0.1
+
+
+class Point(NamedTuple):
+    """One clock of a menu."""
+
+    clock_mhz: float
+    power_w: float
+    work: float
+    """Of a card at full load and its highest clock."""
+
+
+class CardModel:
+    """Fed with readings of one card in order."""
+
+    def __init__(self, card: Card) -> None:
+        assert card.power is not None
+        self.card = card
+        self.max_mhz = card.clocks.max_mhz if card.clocks else 1000.0
+        self.base_w = card.idle_w + BASE_OVER_IDLE_W
+        self.dynamic_w = 0.85 * card.power.default_w
+        self.exponent = EXPONENT
+        self.k = 0.0
+        self.rest = 1.0
+        self.memory = 0.0
+        self.loads = 0
+        """How many loads it has seen."""
+        self.idle = True
+        self._last: Reading | None = None
+        self._ratios: tuple[float, float] | None = None
+        self._sums = [0.0] * 5
+        self._samples = 0
+        self._odd = 0
+        self._grid = self._clocks()
+
+    def _clocks(self) -> list[tuple[float, float, float]]:
+        """(clock, x, dynamic power there of a busy card) of the menu, lowest first."""
+        if self.card.clocks is None:
+            return [(self.max_mhz, 0.0, 1.0)]
+        low = max(LOWEST * self.max_mhz, self.card.clocks.min_mhz)
+        step = (self.max_mhz - low) / (POINTS - 1)
+        clocks = [low + step * i for i in range(POINTS)]
+        return [
+            (clock, self.max_mhz / clock - 1, (clock / self.max_mhz) ** self.exponent)
+            for clock in clocks
+        ]
+
+    def read(self, reading: Reading) -> bool:
+        """Take in one tick; whether the load is another one now."""
+        last = self._last
+        if None in (reading.clock_mhz, reading.busy, reading.memory_busy, reading.traffic_bytes):
+            return False
+        self._last = reading
+        if last is None or reading.t_ns <= last.t_ns:
+            return False
+        assert reading.clock_mhz and reading.busy is not None and reading.memory_busy is not None
+        assert last.clock_mhz and reading.traffic_bytes is not None
+        assert last.traffic_bytes is not None
+        if reading.busy < IDLE_BUSY:
+            return self._rested(reading)
+        rate = (reading.traffic_bytes - last.traffic_bytes) / (reading.t_ns - last.t_ns)
+        steady = abs(reading.clock_mhz / last.clock_mhz - 1) < 0.004
+        changed = self._load_changed(reading.busy, reading.memory_busy, rate)
+        if changed:
+            self._begin(reading)
+        x = max(0.0, self.max_mhz / reading.clock_mhz - 1)
+        if steady and rate > 0 and not changed and not self._odd:
+            self._fit(x, 1.0 / rate)
+        self._settle(reading, x, steady)
+        return changed
+
+    def _rested(self, reading: Reading) -> bool:
+        if reading.power_w is not None and self.idle:
+            self.base_w += POWER_RATE * (reading.power_w + BASE_OVER_IDLE_W - self.base_w)
+        was, self.idle = self.idle, True
+        self._ratios = None
+        self.rest, self.memory, self.k = 1.0, 0.0, 0.0
+        return not was
+
+    def _load_changed(self, busy: float, memory_busy: float, rate: float) -> bool:
+        """Idle time and bandwidth, each by the rate of traffic: no clock changes them."""
+        if rate <= 0:
+            return self.idle
+        now = (1 - busy) / rate, memory_busy / rate
+        if self.idle or self._ratios is None:
+            self._ratios = now
+            return True
+        # Utilisation is of the last sensor period, traffic of the whole tick: one odd tick is one
+        # in which the load changed, a second says to what.
+        quantum = QUANTUM / rate
+        odd = any(
+            abs(a - b) > CHANGED * max(a, b) + quantum
+            for a, b in zip(now, self._ratios, strict=True)
+        )
+        self._odd = self._odd + 1 if odd else 0
+        if self._odd >= 2:
+            self._ratios = now
+            self._odd = 0
+            return True
+        if not odd:
+            self._ratios = tuple(a + 0.2 * (b - a) for a, b in zip(self._ratios, now, strict=True))  # type: ignore[assignment]
+        return False
+
+    def _begin(self, reading: Reading) -> None:
+        self.idle = False
+        self.loads += 1
+        self._sums = [0.0] * 5
+        self._samples = 0
+        assert reading.busy is not None and reading.memory_busy is not None
+        self.k = self._guess(reading.busy, reading.memory_busy)
+
+    @staticmethod
+    def _guess(busy: float, memory_busy: float) -> float:
+        """A kernel is bound by memory as far as memory keeps up with it."""
+        bound = min(0.92, max(0.08, (memory_busy / max(busy, 0.05)) ** 2))
+        return min(1.0, busy * (1 - bound))
+
+    def _fit(self, x: float, y: float) -> None:
+        """One more (x, 1 / rate): a line whose slope over its intercept is k."""
+        s = self._sums
+        for i, value in enumerate((1.0, x, x * x, y, x * y)):
+            s[i] = s[i] * FADE + value
+        self._samples += 1
+
+    def _fitted(self, guess: float) -> float:
+        n, sx, sxx, sy, sxy = self._sums
+        if self._samples < 3:
+            return guess
+        mean_x, mean_y = sx / n, sy / n
+        spread = max(0.0, sxx / n - mean_x * mean_x)
+        trust = spread / (spread + SPREAD * SPREAD)
+        if trust < 0.05:
+            return guess
+        slope = (sxy / n - mean_x * mean_y) / spread
+        level = mean_y - slope * mean_x
+        fitted = slope / level if level > 0 else 1.0
+        return trust * min(1.0, max(0.0, fitted)) + (1 - trust) * guess
+
+    def _settle(self, reading: Reading, x: float, steady: bool) -> None:
+        assert reading.busy is not None and reading.memory_busy is not None
+        whole = 1 + self.k * x
+        # What utilisation says, taken to the highest clock.
+        rest, memory = (1 - reading.busy) * whole, reading.memory_busy * whole
+        if self._samples < 2:
+            self.rest, self.memory = rest, memory
+        else:
+            self.rest += PAST_RATE * (rest - self.rest)
+            self.memory += PAST_RATE * (memory - self.memory)
+        self.rest = min(1.0, max(0.0, self.rest))
+        compute = 1 - self.rest
+        self.k = min(self._fitted(self._guess(compute, self.memory)), compute)
+        if reading.power_w is not None and steady and not self._odd:
+            self._fit_power(reading.power_w, x)
+
+    def _fit_power(self, power_w: float, x: float) -> None:
+        shape = self._shape(x)
+        if shape < 0.02:
+            return
+        spent = self.base_w + self.card.memory_w * self.memory / (1 + self.k * x)
+        found = (power_w - spent) / shape
+        highest = 2.0 * (self.card.power.max_w if self.card.power else 0.0)
+        weight = POWER_RATE * min(1.0, shape / 0.3)
+        self.dynamic_w += weight * (min(max(found, 20.0), highest) - self.dynamic_w)
+
+    def _shape(self, x: float) -> float:
+        """Dynamic power of this load at x, of full load at the highest clock."""
+        busy = max(0.0, 1 - self.rest / (1 + self.k * x))
+        return float(busy * (1 + x) ** -self.exponent)
+
+    def menu(self) -> list[Point]:
+        """From the lowest clock that is worth considering to the highest; power and work grow."""
+        k, rest, memory_w = self.k, self.rest, self.card.memory_w * self.memory
+        made = []
+        for clock, x, dynamic in self._grid:
+            less = 1 / (1 + k * x)
+            busy = max(0.0, 1 - rest * less)
+            power = self.base_w + memory_w * less + self.dynamic_w * busy * dynamic
+            made.append(Point(clock, power, (1 - rest) * less))
+        return made

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A node drawn from the ranges: its cards, their sensors, their jobs over time, what goes wrong.
+
+Relied on by the power loop's simulation and by its oracle, which alone may look at what is drawn.
+The same seed gives the same node on every machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from stoker.scheduler.sim import plant_ranges as ranges
+from stoker.scheduler.sim.chance import Chance
+
+LOAD_CHANGES_MAX: Final = 10_000
+
+
+class Load(NamedTuple):
+    """As `struct sk_sim_load`."""
+
+    compute: float
+    memory: float
+    bound: float
+
+
+IDLE: Final = Load(0.0, 0.0, 0.0)
+
+
+class Change(NamedTuple):
+    """From `at_s` on the card has this load."""
+
+    at_s: float
+    load: Load
+
+
+class DrawnCard(NamedTuple):
+    """One card: what `struct sk_sim_physics` and `struct sk_sim_sensor` take, and its jobs."""
+
+    physics: dict[str, float]
+    sensor: dict[str, float]
+    changes: tuple[Change, ...]
+    """In order, the first at 0."""
+
+
+class Trouble(NamedTuple):
+    """A perturbation, as drawn for one seed."""
+
+    name: str
+    amount: float
+    card: int
+    """Of those that strike a single one."""
+    at_s: float
+
+
+def _in(chance: Chance, range: ranges.Range) -> float:
+    return range.low + (range.high - range.low) * chance.unit()
+
+
+def draw_node(seed: int) -> list[DrawnCard]:
+    """The cards of one node, `plant_ranges.CARDS` of them."""
+    chance = Chance(seed)
+    busy = _in(chance, ranges.BUSY_SHARE)
+    return [_draw_card(chance, chance.unit() < busy) for _ in range(ranges.CARDS)]
+
+
+def _draw_card(chance: Chance, begins_busy: bool) -> DrawnCard:
+    drawn = {name: _in(chance, each) for name, each in ranges.PHYSICS.items()}
+    full_w = drawn.pop("full_share") * ranges.TDP_W
+    leakage_60 = drawn["leakage_w"] * (1 + 35 * drawn["leakage_per_c"])
+    drawn["dynamic_w"] = full_w - drawn["idle_w"] - leakage_60
+    sensor = {name: _in(chance, each) for name, each in ranges.SENSOR.items()}
+    return DrawnCard(drawn, sensor, _draw_changes(chance, begins_busy))
+
+
+def _draw_changes(chance: Chance, busy: bool) -> tuple[Change, ...]:
+    changes: list[Change] = []
+    at = 0.0
+    while at < ranges.RUN_S and len(changes) < LOAD_CHANGES_MAX:
+        if busy:
+            at = _draw_job(chance, at, changes)
+        else:
+            changes.append(Change(at, IDLE))
+            at += _in(chance, ranges.IDLE_S)
+        busy = not busy
+    return tuple(change for change in changes if change.at_s < ranges.RUN_S)
+
+
+def _draw_job(chance: Chance, at: float, changes: list[Change]) -> float:
+    """Appends the phases of one job; when it ends."""
+    kind = _draw_kind(chance)
+    end = at + _in(chance, kind.length_s)
+    while at < min(end, ranges.RUN_S):
+        for phase in kind.phases:
+            load = Load(
+                _in(chance, phase.compute), _in(chance, phase.memory), _in(chance, phase.bound)
+            )
+            if at < end:
+                changes.append(Change(at, load))
+            at = min(at + _in(chance, phase.length_s), end)
+    return end
+
+
+def _draw_kind(chance: Chance) -> ranges.Kind:
+    left = chance.unit()
+    for kind in ranges.KINDS:
+        left -= kind.weight
+        if left < 0:
+            return kind
+    return ranges.KINDS[-1]
+
+
+def draw_trouble(seed: int, name: str) -> Trouble:
+    """What a perturbation of this name is for this seed; it strikes in the middle of a run."""
+    chance = Chance(seed ^ 0x7267_6E61)
+    amount = _in(chance, ranges.PERTURBATIONS[name])
+    card = chance.below(ranges.CARDS)
+    return Trouble(name, amount, card, ranges.RUN_S * (0.3 + 0.3 * chance.unit()))
+
+
+def breaks(cards: Sequence[DrawnCard]) -> list[float]:
+    """Every moment at which some load changes, in order, from 0 to the end of the run."""
+    times = {change.at_s for card in cards for change in card.changes}
+    return sorted(times | {0.0, ranges.RUN_S})
+
+
+def load_at(card: DrawnCard, at_s: float) -> Load:
+    """The load that a card has at this moment."""
+    found = IDLE
+    for change in card.changes:
+        if change.at_s > at_s:
+            break
+        found = change.load
+    return found
