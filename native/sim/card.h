@@ -89,12 +89,15 @@ enum sk_sim_feature {
 	SK_SIM_HAS_ENERGY = 4,
 	SK_SIM_HAS_INSTANT_POWER = 8,
 	SK_SIM_HAS_LOCKED_CLOCKS = 16,
+	SK_SIM_HAS_MEMORY_TEMPERATURE = 32,
 };
 
 /** A process with a context on the card. */
 struct sk_sim_process {
-	int32_t pid;   /* 0: free */
-	uint32_t kind; /* 1 compute, 2 graphics */
+	int32_t pid;	   /* 0: free */
+	uint32_t kind;	   /* 1 compute, 2 graphics */
+	uint32_t instance; /* of the partition it is in; 0: none */
+	uint32_t reserved;
 	uint64_t memory_bytes;
 	double share; /* of the card's load that is its */
 	uint64_t started_ns;

@@ -136,9 +136,10 @@ static const struct sk_sim_field now[] = {
 FIELDS(now, sk_sim_now);
 
 static const struct sk_sim_field process[] = {
-	I32(sk_sim_process, pid),	   U32(sk_sim_process, kind),
-	U64(sk_sim_process, memory_bytes), F64(sk_sim_process, share),
-	U64(sk_sim_process, started_ns),   TEXT(sk_sim_process, name),
+	I32(sk_sim_process, pid),      U32(sk_sim_process, kind),
+	U32(sk_sim_process, instance), U64(sk_sim_process, memory_bytes),
+	F64(sk_sim_process, share),    U64(sk_sim_process, started_ns),
+	TEXT(sk_sim_process, name),
 };
 FIELDS(process, sk_sim_process);
 

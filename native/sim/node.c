@@ -18,13 +18,14 @@
 
 #define MAGIC 0x315f4d49535f4b53ull /* SK_SIM_1 */
 #define VERSION 1
-#define WAIT_NS 2000000 /* a call that hangs looks so often whether it still does */
+#define EPOCH_NS 1700000000000000000u /* of virtual time: a day in November 2023 */
+#define WAIT_NS 2000000		      /* a call that hangs looks so often whether it still does */
 
-static uint64_t monotonic_ns(void)
+static uint64_t clock_ns(clockid_t clock)
 {
 	struct timespec now;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
+	clock_gettime(clock, &now);
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
@@ -73,6 +74,7 @@ int sk_sim_node_init(struct sk_sim_node *node, const struct sk_sim_model *models
 	node->chance = seed;
 	node->version = VERSION;
 	node->bytes = sizeof(*node);
+	node->epoch_ns = EPOCH_NS;
 	node->magic = MAGIC;
 	for (uint32_t i = 0; i < count; i++)
 		sk_sim_card_init(&node->card[i], &models[i], 0);
@@ -99,7 +101,10 @@ static int fill(int fd, const char *profile, const struct sk_sim_model *models, 
 		return failed;
 	failed = sk_sim_node_init(node, models, count, seed);
 	node->clock = clock;
-	node->start_ns = clock == SK_SIM_REAL ? monotonic_ns() : 0;
+	if (clock == SK_SIM_REAL) {
+		node->start_ns = clock_ns(CLOCK_MONOTONIC);
+		node->epoch_ns = clock_ns(CLOCK_REALTIME);
+	}
 	snprintf(node->profile, sizeof(node->profile), "%s", profile);
 	munmap(node, sizeof(*node));
 	return failed;
@@ -186,7 +191,7 @@ void sk_sim_node_move(struct sk_sim_node *node, uint64_t to_ns)
 /* After a reboot the machine's clock is behind the node's: then no time passes until it is not. */
 static uint64_t present_ns(const struct sk_sim_node *node)
 {
-	uint64_t now = monotonic_ns();
+	uint64_t now = clock_ns(CLOCK_MONOTONIC);
 
 	if (node->clock == SK_SIM_VIRTUAL || now < node->start_ns)
 		return node->now_ns;
@@ -258,16 +263,20 @@ static void count(struct sk_sim_node *node, const char *function)
 		node->call[slot].calls++;
 }
 
-void sk_sim_node_not_supported(struct sk_sim_node *node, const char *function)
+void sk_sim_node_note_not_supported(struct sk_sim_node *node, const char *function)
 {
-	int slot;
+	int slot = slot_of(node, function);
 
-	lock(node);
-	count(node, function);
-	slot = slot_of(node, function);
 	node->not_supported++;
 	if (slot >= 0)
 		node->call[slot].not_supported++;
+}
+
+void sk_sim_node_not_supported(struct sk_sim_node *node, const char *function)
+{
+	lock(node);
+	count(node, function);
+	sk_sim_node_note_not_supported(node, function);
 	sk_sim_node_leave(node);
 }
 

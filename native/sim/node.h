@@ -78,6 +78,7 @@ struct sk_sim_node {
 	uint64_t seed;
 	uint64_t start_ns;   /* CLOCK_MONOTONIC, or 0 for virtual time */
 	uint64_t now_ns;     /* since the start */
+	uint64_t epoch_ns;   /* CLOCK_REALTIME at the start; in virtual time always the same */
 	uint64_t chance;     /* state of the generator for dropped readings and the like */
 	uint64_t latency_ns; /* of every call of a driver; virtual time passes by it */
 	uint64_t reloads;    /* of the driver: who began before one must begin again */
@@ -141,6 +142,9 @@ enum sk_sim_answer sk_sim_node_call(struct sk_sim_node *node, const char *functi
 
 /** A function that is exported and does nothing: counted. */
 void sk_sim_node_not_supported(struct sk_sim_node *node, const char *function);
+
+/** The same inside of the lock, of a function that sk_sim_node_call has counted. */
+void sk_sim_node_note_not_supported(struct sk_sim_node *node, const char *function);
 
 /** The generator that orders of chance come from: uniform in [0, 1). */
 double sk_sim_node_chance(struct sk_sim_node *node);

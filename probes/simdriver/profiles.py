@@ -27,6 +27,7 @@ FEATURES: Final = {
     "energy": 4,
     "instant_power": 8,
     "locked_clocks": 16,
+    "memory_temperature": 32,
 }
 """Names in profiles -> `enum sk_sim_feature`."""
 NVIDIA, AMD, INTEL = 1, 2, 3
@@ -44,7 +45,7 @@ def load(name: str, seed: int = 0) -> list[Card]:
     for kind in _kinds(name):
         cards += [_card(kind, index) for index in range(kind["count"])]
     chance = random.Random(seed)
-    minors = {vendor: 0 for vendor in (NVIDIA, AMD, INTEL)}
+    minors = dict.fromkeys((NVIDIA, AMD, INTEL), 0)
     for index, card in enumerate(cards):
         card["minor"] = minors[card["vendor"]]
         minors[card["vendor"]] += 1

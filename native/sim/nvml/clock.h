@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file
+ * What other parts of the simulated NVML ask about clocks.
+ *
+ * Relied on by field.c. Invariant: a field and the function of the same meaning agree.
+ */
+#ifndef SK_SIM_NVML_CLOCK_H
+#define SK_SIM_NVML_CLOCK_H
+
+#include "sim/nvml/library.h"
+
+/** So long a policy of nvmlPerfPolicyType_t has kept the clock down, since the start. */
+uint64_t sk_nvml_held_ns(const struct sk_sim_card *card, uint32_t policy);
+
+#endif

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* MIG: which instances a card is cut into. They come from the node's profile; what would make or
+ * end one is not supported. A GPU instance and its one compute instance share a handle. */
+#include <stdio.h>
+#include <string.h>
+
+#include "sim/nvml/library.h"
+
+#define MIB (1ull << 20)
+
+enum { SLICES = 7, PROFILES = 5 };
+
+/* By NVML_GPU_INSTANCE_PROFILE_*: slices, and the ids that nvidia-smi mig -lgip lists for them. */
+static const struct {
+	uint32_t slices, id, memory_slices;
+} profiles[PROFILES] = {{1, 19, 1}, {2, 14, 2}, {3, 9, 4}, {4, 5, 4}, {7, 0, 8}};
+
+static uint32_t slices_of(const struct sk_sim_partition *partition)
+{
+	uint32_t slices = 1;
+
+	sscanf(partition->profile, "%ug", &slices);
+	return slices;
+}
+
+static uint32_t profile_of(const struct sk_sim_partition *partition)
+{
+	for (uint32_t i = 0; i < PROFILES; i++)
+		if (profiles[i].slices == slices_of(partition))
+			return i;
+	return 0;
+}
+
+static bool can_be_cut(const struct sk_sim_card *card)
+{
+	return card->model.flags & SK_SIM_HAS_PARTITIONS;
+}
+
+SK_NVML nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, uint32_t *ret, uint32_t *ret_pending)
+{
+	struct sk_nvml_call call;
+	nvmlReturn_t failed = sk_nvml_begin_card(&call, device, __func__);
+
+	if (failed)
+		return failed;
+	if (!ret || !ret_pending)
+		return sk_nvml_end(&call, NVML_ERROR_INVALID_ARGUMENT);
+	if (!can_be_cut(call.card))
+		return sk_nvml_end(&call, NVML_ERROR_NOT_SUPPORTED);
+	*ret = *ret_pending = call.card->partitioned;
+	return sk_nvml_end(&call, NVML_SUCCESS);
+}
+
+SK_NVML_VALUE(nvmlDeviceGetMaxMigDeviceCount, uint32_t, can_be_cut(card) ? SLICES : 0)
+
+SK_NVML nvmlReturn_t nvmlDeviceIsMigDeviceHandle(nvmlDevice_t device, uint32_t *ret)
+{
+	struct sk_nvml_call call;
+	nvmlReturn_t failed = sk_nvml_begin_any(&call, device, __func__);
+
+	if (failed)
+		return failed;
+	if (!ret)
+		return sk_nvml_end(&call, NVML_ERROR_INVALID_ARGUMENT);
+	*ret = call.instance != 0;
+	return sk_nvml_end(&call, NVML_SUCCESS);
+}
+
+/* What every question about an instance begins with. */
+static nvmlReturn_t ask(struct sk_nvml_call *call, nvmlDevice_t device, const char *function,
+			const void *ret)
+{
+	nvmlReturn_t failed = sk_nvml_begin_any(call, device, function);
+
+	if (failed)
+		return failed;
+	if (!ret || !call->instance)
+		return sk_nvml_end(call, NVML_ERROR_INVALID_ARGUMENT);
+	return NVML_SUCCESS;
+}
+
+static const struct sk_sim_partition *instance(const struct sk_nvml_call *call)
+{
+	return &call->card->partition[call->instance - 1];
+}
+
+SK_NVML nvmlReturn_t nvmlDeviceGetGpuInstanceId(nvmlDevice_t device, uint32_t *ret)
+{
+	struct sk_nvml_call call;
+	nvmlReturn_t failed = ask(&call, device, __func__, ret);
+
+	if (failed)
+		return failed;
+	*ret = instance(&call)->instance;
+	return sk_nvml_end(&call, NVML_SUCCESS);
+}
+
+SK_NVML nvmlReturn_t nvmlDeviceGetComputeInstanceId(nvmlDevice_t device, uint32_t *ret)
+{
+	struct sk_nvml_call call;
+	nvmlReturn_t failed = ask(&call, device, __func__, ret);
+
+	if (failed)
+		return failed;
+	*ret = 0;
+	return sk_nvml_end(&call, NVML_SUCCESS);
+}
+
+SK_NVML nvmlReturn_t nvmlDeviceGetDeviceHandleFromMigDeviceHandle(nvmlDevice_t device,
+								  nvmlDevice_t *ret)
+{
+	struct sk_nvml_call call;
+	nvmlReturn_t failed = ask(&call, device, __func__, ret);
+
+	if (failed)
+		return failed;
+	*ret = sk_nvml_handle(call.index, 0);
+	return sk_nvml_end(&call, NVML_SUCCESS);
+}
+
+static nvmlReturn_t attributes(const char *function, nvmlDevice_t device,
+			       nvmlDeviceAttributes_t *ret)
+{
+	struct sk_nvml_call call;
+	nvmlReturn_t failed = ask(&call, device, function, ret);
+	uint32_t slices;
+
+	if (failed)
+		return failed;
+	slices = slices_of(instance(&call));
+	*ret = (nvmlDeviceAttributes_t){
+		.multiprocessorCount = instance(&call)->units,
+		.sharedCopyEngineCount = slices,
+		.sharedDecoderCount = slices / 2,
+		.gpuInstanceSliceCount = slices,
+		.computeInstanceSliceCount = slices,
+		.memorySizeMB = instance(&call)->memory_bytes / MIB,
+	};
+	return sk_nvml_end(&call, NVML_SUCCESS);
+}
+
+SK_NVML nvmlReturn_t nvmlDeviceGetAttributes(nvmlDevice_t device, nvmlDeviceAttributes_t *ret)
+{
+	return attributes(__func__, device, ret);
+}
+
+SK_NVML nvmlReturn_t nvmlDeviceGetAttributes_v2(nvmlDevice_t device, nvmlDeviceAttributes_t *ret)
+{
+	return attributes(__func__, device, ret);
+}
+
+/* What every question about a card's instances begins with. */
+static nvmlReturn_t ask_card(struct sk_nvml_call *call, nvmlDevice_t device, const char *function,
+			     const void *ret)
+{
+	nvmlReturn_t failed = sk_nvml_begin_card(call, device, function);
+
+	if (failed)
+		return failed;
+	if (!ret)
+		return sk_nvml_end(call, NVML_ERROR_INVALID_ARGUMENT);
+	if (!can_be_cut(call->card) || !call->card->partitioned)
+		return sk_nvml_end(call, NVML_ERROR_NOT_SUPPORTED);
+	return NVML_SUCCESS;
+}
+
+SK_NVML nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, uint32_t index,
+							 nvmlDevice_t *ret)
+{
+	struct sk_nvml_call call;
+	nvmlReturn_t failed = ask_card(&call, device, __func__, ret);
+
+	if (failed)
+		return failed;
+	if (index >= SLICES)
+		return sk_nvml_end(&call, NVML_ERROR_INVALID_ARGUMENT);
+	if (index >= SK_SIM_PARTITIONS || !call.card->partition[index].used)
+		return sk_nvml_end(&call, NVML_ERROR_NOT_FOUND);
+	*ret = sk_nvml_handle(call.index, index + 1);
+	return sk_nvml_end(&call, NVML_SUCCESS);
+}
+
+SK_NVML nvmlReturn_t nvmlDeviceGetGpuInstances(nvmlDevice_t device, uint32_t profile,
+					       nvmlDevice_t *ret, uint32_t *count)
+{
+	struct sk_nvml_call call;
+	nvmlReturn_t failed = ask_card(&call, device, __func__, count);
+	uint32_t there = 0;
+
+	if (failed)
+		return failed;
+	for (uint32_t i = 0; i < SK_SIM_PARTITIONS; i++) {
+		const struct sk_sim_partition *one = &call.card->partition[i];
+
+		if (!one->used || profiles[profile_of(one)].id != profile)
+			continue;
+		if (ret)
+			ret[there] = sk_nvml_handle(call.index, i + 1);
+		there++;
+	}
+	*count = there;
+	return sk_nvml_end(&call, NVML_SUCCESS);
+}
+
+SK_NVML nvmlReturn_t nvmlDeviceGetGpuInstanceById(nvmlDevice_t device, uint32_t id,
+						  nvmlDevice_t *ret)
+{
+	struct sk_nvml_call call;
+	nvmlReturn_t failed = ask_card(&call, device, __func__, ret);
+
+	if (failed)
+		return failed;
+	for (uint32_t i = 0; i < SK_SIM_PARTITIONS; i++) {
+		if (!call.card->partition[i].used || call.card->partition[i].instance != id)
+			continue;
+		*ret = sk_nvml_handle(call.index, i + 1);
+		return sk_nvml_end(&call, NVML_SUCCESS);
+	}
+	return sk_nvml_end(&call, NVML_ERROR_NOT_FOUND);
+}
+
+/* Instances lie one after the other, each where the ones before it end. */
+static nvmlGpuInstancePlacement_t placement(const struct sk_nvml_call *call)
+{
+	nvmlGpuInstancePlacement_t at = {0, 0};
+
+	for (uint32_t i = 0; i < call->instance; i++) {
+		at.start += at.size;
+		at.size = profiles[profile_of(&call->card->partition[i])].memory_slices;
+	}
+	return at;
+}
+
+SK_NVML nvmlReturn_t nvmlGpuInstanceGetInfo(nvmlDevice_t device, nvmlGpuInstanceInfo_t *ret)
+{
+	struct sk_nvml_call call;
+	nvmlReturn_t failed = ask(&call, device, __func__, ret);
+
+	if (failed)
+		return failed;
+	*ret = (nvmlGpuInstanceInfo_t){
+		.device = sk_nvml_handle(call.index, 0),
+		.id = instance(&call)->instance,
+		.profileId = profiles[profile_of(instance(&call))].id,
+		.placement = placement(&call),
+	};
+	return sk_nvml_end(&call, NVML_SUCCESS);
+}
+
+SK_NVML nvmlReturn_t nvmlGpuInstanceGetComputeInstanceById(nvmlDevice_t device, uint32_t id,
+							   nvmlDevice_t *ret)
+{
+	struct sk_nvml_call call;
+	nvmlReturn_t failed = ask(&call, device, __func__, ret);
+
+	if (failed)
+		return failed;
+	if (id)
+		return sk_nvml_end(&call, NVML_ERROR_NOT_FOUND);
+	*ret = device;
+	return sk_nvml_end(&call, NVML_SUCCESS);
+}
+
+static nvmlReturn_t compute_info(const char *function, nvmlDevice_t device,
+				 nvmlComputeInstanceInfo_t *ret)
+{
+	struct sk_nvml_call call;
+	nvmlReturn_t failed = ask(&call, device, function, ret);
+
+	if (failed)
+		return failed;
+	*ret = (nvmlComputeInstanceInfo_t){
+		.device = sk_nvml_handle(call.index, 0),
+		.gpuInstance = device,
+		.profileId = profile_of(instance(&call)),
+		.placement = {0, slices_of(instance(&call))},
+	};
+	return sk_nvml_end(&call, NVML_SUCCESS);
+}
+
+SK_NVML nvmlReturn_t nvmlComputeInstanceGetInfo(nvmlDevice_t device, nvmlComputeInstanceInfo_t *ret)
+{
+	return compute_info(__func__, device, ret);
+}
+
+SK_NVML nvmlReturn_t nvmlComputeInstanceGetInfo_v2(nvmlDevice_t device,
+						   nvmlComputeInstanceInfo_t *ret)
+{
+	return compute_info(__func__, device, ret);
+}
+
+static nvmlGpuInstanceProfileInfo_v2_t describe(const struct sk_sim_card *card, uint32_t profile)
+{
+	uint32_t slices = profiles[profile].slices;
+	uint64_t memory = card->model.memory_bytes * profiles[profile].memory_slices / 8 / MIB;
+	nvmlGpuInstanceProfileInfo_v2_t info = {
+		.id = profiles[profile].id,
+		.sliceCount = slices,
+		.instanceCount = SLICES / slices,
+		.multiprocessorCount = card->model.units / 8 * slices,
+		.copyEngineCount = slices,
+		.decoderCount = slices / 2,
+		.memorySizeMB = memory,
+	};
+
+	snprintf(info.name, sizeof(info.name), "MIG %ug.%ugb", slices,
+		 (uint32_t)((memory + 1023) / 1024));
+	return info;
+}
+
+/* The number of a profile, or UINT32_MAX where the card has none such. */
+static uint32_t by_id(uint32_t id)
+{
+	for (uint32_t i = 0; i < PROFILES; i++)
+		if (profiles[i].id == id)
+			return i;
+	return UINT32_MAX;
+}
+
+static nvmlReturn_t profile_info(const char *function, nvmlDevice_t device, uint32_t profile,
+				 nvmlGpuInstanceProfileInfo_v2_t *ret)
+{
+	struct sk_nvml_call call;
+	nvmlReturn_t failed = ask_card(&call, device, function, ret);
+	uint32_t version;
+
+	if (failed)
+		return failed;
+	version = ret->version;
+	if (version != NVML_VERSION(*ret, 2))
+		return sk_nvml_end(&call, NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
+	if (profile >= PROFILES)
+		return sk_nvml_end(&call, NVML_ERROR_NOT_SUPPORTED);
+	*ret = describe(call.card, profile);
+	ret->version = version;
+	return sk_nvml_end(&call, NVML_SUCCESS);
+}
+
+SK_NVML nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfoV(nvmlDevice_t device, uint32_t profile,
+							  nvmlGpuInstanceProfileInfo_v2_t *ret)
+{
+	return profile_info(__func__, device, profile, ret);
+}
+
+SK_NVML nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfoByIdV(nvmlDevice_t device, uint32_t id,
+							      nvmlGpuInstanceProfileInfo_v2_t *ret)
+{
+	return profile_info(__func__, device, by_id(id), ret);
+}
+
+SK_NVML nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfo(nvmlDevice_t device, uint32_t profile,
+							 nvmlGpuInstanceProfileInfo_t *ret)
+{
+	struct sk_nvml_call call;
+	nvmlReturn_t failed = ask_card(&call, device, __func__, ret);
+	nvmlGpuInstanceProfileInfo_v2_t info;
+
+	if (failed)
+		return failed;
+	if (profile >= PROFILES)
+		return sk_nvml_end(&call, NVML_ERROR_NOT_SUPPORTED);
+	info = describe(call.card, profile);
+	memset(ret, 0, sizeof(*ret));
+	memcpy(ret, &info.id, offsetof(nvmlGpuInstanceProfileInfo_t, memorySizeMB));
+	ret->memorySizeMB = info.memorySizeMB;
+	return sk_nvml_end(&call, NVML_SUCCESS);
+}
+
+/* Slices that no instance has. */
+SK_NVML nvmlReturn_t nvmlDeviceGetGpuInstanceRemainingCapacity(nvmlDevice_t device, uint32_t id,
+							       uint32_t *ret)
+{
+	struct sk_nvml_call call;
+	nvmlReturn_t failed = ask_card(&call, device, __func__, ret);
+	uint32_t profile = by_id(id), taken = 0;
+
+	if (failed)
+		return failed;
+	if (profile == UINT32_MAX)
+		return sk_nvml_end(&call, NVML_ERROR_NOT_SUPPORTED);
+	for (uint32_t i = 0; i < SK_SIM_PARTITIONS; i++)
+		if (call.card->partition[i].used)
+			taken += slices_of(&call.card->partition[i]);
+	*ret = taken < SLICES ? (SLICES - taken) / profiles[profile].slices : 0;
+	return sk_nvml_end(&call, NVML_SUCCESS);
+}
