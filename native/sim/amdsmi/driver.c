@@ -132,11 +132,18 @@ static uint32_t status_of(enum sk_sim_answer answer, int64_t error)
 	return SK_AMD_NOT_INIT;
 }
 
+static uint32_t gate(const char *function, uint32_t index)
+{
+	int64_t error = 0;
+	enum sk_sim_answer answer = sk_sim_node_call(amd.node, function, index, &error);
+
+	return status_of(answer, error);
+}
+
 /* The node's gate, then its lock. */
 static uint32_t pass(const char *function, uint32_t index)
 {
-	int64_t error = 0;
-	uint32_t status = status_of(sk_sim_node_call(amd.node, function, index, &error), error);
+	uint32_t status = gate(function, index);
 
 	if (!status)
 		sk_sim_node_enter(amd.node);
@@ -195,7 +202,6 @@ static uint32_t find_cards(void)
 SK_AMD_API amdsmi_init(uint64_t flags)
 {
 	struct sk_sim_node *node;
-	int64_t error = 0;
 	uint32_t status;
 
 	if (!amd.node) {
@@ -204,7 +210,7 @@ SK_AMD_API amdsmi_init(uint64_t flags)
 		amd.node = node;
 		amd.count = find_cards();
 	}
-	status = status_of(sk_sim_node_call(amd.node, __func__, UINT32_MAX, &error), error);
+	status = gate(__func__, UINT32_MAX);
 	if (!status && !amd.count)
 		status = SK_AMD_DRIVER_NOT_LOADED;
 	if (!status) {
@@ -263,22 +269,17 @@ SK_AMD_API amdsmi_get_socket_handles(uint32_t *count, void **ret)
 	return sk_amd_end(SK_AMD_SUCCESS);
 }
 
+/* The list is made at init and not looked at again: a card that is lost stays in it. */
 SK_AMD_API amdsmi_get_processor_handles(void *socket, uint32_t *count, void **ret)
 {
-	struct sk_sim_card *card;
-	uint32_t status = sk_amd_begin(__func__, socket, count, &card);
+	uint32_t place, status = sk_amd_begin_all(__func__, socket ? count : NULL);
 
-	if (status == SK_AMD_UNEXPECTED_DATA) { /* the list is made at init: a dead card stays */
-		*count = 1;
-		if (ret)
-			*ret = socket;
-		return SK_AMD_SUCCESS;
-	}
 	if (status)
 		return status;
-	if (ret && *count) {
+	if (!place_of(socket, &place))
+		return sk_amd_end(SK_AMD_NOT_FOUND);
+	if (ret && *count)
 		*ret = socket;
-	}
 	*count = 1;
 	return sk_amd_end(SK_AMD_SUCCESS);
 }

@@ -108,11 +108,18 @@ static uint32_t result_of(enum sk_sim_answer answer, int64_t error)
 	return SK_ZE_UNKNOWN;
 }
 
+static uint32_t gate(const char *function, uint32_t index)
+{
+	int64_t error = 0;
+	enum sk_sim_answer answer = sk_sim_node_call(ze.node, function, index, &error);
+
+	return result_of(answer, error);
+}
+
 /* The node's gate, then its lock. */
 static uint32_t pass(const char *function, uint32_t index)
 {
-	int64_t error = 0;
-	uint32_t result = result_of(sk_sim_node_call(ze.node, function, index, &error), error);
+	uint32_t result = gate(function, index);
 
 	if (!result)
 		sk_sim_node_enter(ze.node);
@@ -216,7 +223,6 @@ uint32_t sk_ze_init(const char *function, bool sysman)
 {
 	const char *asked = getenv("ZES_ENABLE_SYSMAN");
 	struct sk_sim_node *node;
-	int64_t error = 0;
 	uint32_t result;
 
 	if (!ze.node) {
@@ -225,7 +231,7 @@ uint32_t sk_ze_init(const char *function, bool sysman)
 		ze.node = node;
 		ze.count = find_cards();
 	}
-	result = result_of(sk_sim_node_call(ze.node, function, UINT32_MAX, &error), error);
+	result = gate(function, UINT32_MAX);
 	if (!result && !ze.count)
 		result = SK_ZE_UNINITIALIZED;
 	ze.sysman = ze.sysman || (!result && (sysman || (asked && strcmp(asked, "1") == 0)));

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A process that has a vendor's binding loaded and evaluates expressions with it, one by one.
+
+Bindings find their library once and keep it, so a test never loads one in its own process. The
+child speaks JSON lines; what a call raises comes back as {"error": ...}. Relied on by the tests of
+simulated drivers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+_LOOP = """
+import ctypes, json, os, sys
+
+names = {"ctypes": ctypes, "os": os}
+for line in sys.stdin:
+    kind, text = json.loads(line)
+    try:
+        done = (exec if kind == "do" else eval)(text, names)
+        said = {"value": done}
+    except Exception as error:
+        said = {"error": f"{type(error).__name__}: {error}", "code": getattr(error, "err_code", 0)}
+    print(json.dumps(said, default=str), flush=True)
+"""
+
+
+class Caller:
+    """The child, seen from a test."""
+
+    def __init__(self, child: subprocess.Popen[str]) -> None:
+        self._child = child
+
+    def _say(self, kind: str, text: str) -> dict[str, Any]:
+        assert self._child.stdin and self._child.stdout
+        self._child.stdin.write(json.dumps([kind, text]) + "\n")
+        self._child.stdin.flush()
+        answer = self._child.stdout.readline()
+        assert answer, f"the child died of {text}"
+        said: dict[str, Any] = json.loads(answer)
+        return said
+
+    def do(self, text: str) -> None:
+        """Statements; what they raise fails the test."""
+        said = self._say("do", text)
+        assert "error" not in said, said["error"]
+
+    def ask(self, text: str) -> Any:
+        """The value of an expression."""
+        said = self._say("ask", text)
+        assert "error" not in said, f"{text}: {said['error']}"
+        return said["value"]
+
+    def code(self, text: str) -> int:
+        """The vendor's error code that an expression raises, or 0."""
+        return int(self._say("ask", text).get("code", 0))
+
+
+@contextmanager
+def calling(node: Path, **environment: str) -> Iterator[Caller]:
+    """A child for which `node` is the simulated node."""
+    told = os.environ | environment | {"STOKER_SIM_NODE": str(node)}
+    with subprocess.Popen(
+        [sys.executable, "-c", _LOOP],
+        env=told,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as child:
+        try:
+            yield Caller(child)
+        finally:
+            assert child.stdin
+            child.stdin.close()
+            child.wait(timeout=10)
