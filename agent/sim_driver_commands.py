@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`stoker sim driver`: run any command on a node of simulated cards.
+
+Relied on by the table of simulators in `tui/sim_commands.py`. The node is one file in a folder of
+its own, which is gone when the command has ended; the command loads the simulated libraries
+through its environment alone, so nothing of the machine changes.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from stoker.native import _sim
+
+Load = tuple[int, float, float, float]
+
+
+def _loads(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> list[Load]:
+    return [_load(text) for text in given]
+
+
+def _load(text: str) -> Load:
+    """`all:0.9,0.5,0.2`: card, then shares of time, of bandwidth and of work bound by memory."""
+    card, _, shares = text.partition(":")
+    try:
+        index = -1 if card == "all" else int(card)
+        numbers = [float(word) for word in shares.split(",")]
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is no CARD:COMPUTE[,MEMORY[,BOUND]]") from None
+    numbers += [0.0] * (3 - len(numbers))
+    if len(numbers) != 3 or not all(0 <= number <= 1 for number in numbers) or index < -1:
+        raise click.BadParameter(f"{text!r}: shares are up to three numbers from 0 to 1")
+    return index, numbers[0], numbers[1], numbers[2]
+
+
+@click.command("driver", context_settings={"allow_interspersed_args": False})
+@click.option("--profile", default="8xH200", show_default=True, help="Which cards.")
+@click.option("--list", "listed", is_flag=True, help="List profiles and end.")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True)
+@click.option("--virtual", is_flag=True, help="Time stands still but for --settle and calls.")
+@click.option(
+    "--settle",
+    "settle_s",
+    type=click.FloatRange(0, 1e6),
+    default=0.0,
+    help="Seconds under load before the command starts; with --virtual.",
+)
+@click.option(
+    "--fault",
+    "script",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A script of faults.",
+)
+@click.option(
+    "--load",
+    "loads",
+    multiple=True,
+    callback=_loads,
+    metavar="CARD:COMPUTE[,MEMORY[,BOUND]]",
+    help="What a card, or `all`, is asked to do; shares from 0 to 1. Repeatable.",
+)
+@click.option(
+    "--latency-us", type=click.FloatRange(0, 1e7), default=0.0, help="Of every driver call."
+)
+@click.option("--open", "is_open", is_flag=True, help="Settings need no root.")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+def sim_driver_command(  # noqa: PLR0917
+    profile: str,
+    listed: bool,
+    seed: int,
+    virtual: bool,
+    settle_s: float,
+    script: Path | None,
+    loads: list[Load],
+    latency_us: float,
+    is_open: bool,
+    command: tuple[str, ...],
+) -> None:
+    """Run COMMAND against simulated drivers (SIM): NVML, AMD SMI, Level Zero, CUDA."""
+    if listed:
+        _list()
+        return
+    if not command:
+        raise click.UsageError("no command; put it after --")
+    if settle_s and not virtual:
+        raise click.UsageError("--settle needs --virtual: real time cannot be hurried")
+    folder = Path(tempfile.mkdtemp(prefix="stoker-sim-"))
+    try:
+        folder.chmod(0o755)  # jobs of other users map the node as well
+        node = _node(folder / "node", profile, virtual, seed)
+        _prepare(node, loads, script)
+        node.set_latency(round(latency_us * 1e3))
+        node.set_open(is_open)
+        node.advance(round(settle_s * 1e9))
+        sys.exit(_run(command, folder / "node", node))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _list() -> None:
+    from stoker.probes.simdriver import profiles
+
+    for name in profiles.names():
+        cards = profiles.load(name)
+        counts: dict[str, int] = {}
+        for card in cards:
+            counts[card["name"]] = counts.get(card["name"], 0) + 1
+        click.echo(f"{name:12} " + ", ".join(f"{n} x {model}" for model, n in counts.items()))
+
+
+def _node(path: Path, profile: str, virtual: bool, seed: int) -> _sim.Node:
+    from stoker.probes.simdriver import profiles
+
+    return profiles.node(profile, path, virtual=virtual, seed=seed)
+
+
+def _prepare(node: _sim.Node, loads: list[Load], script: Path | None) -> None:
+    from stoker.probes.simdriver import faults
+
+    cards: int = node.describe()["cards"]
+    for card, compute, memory, bound in loads:
+        if card >= cards:
+            raise click.BadParameter(f"no card {card}: the profile has {cards}")
+        for index in range(cards) if card < 0 else (card,):
+            node.set_load(index, compute, memory, bound)
+    if script:
+        faults.inject(node, faults.parse(script.read_text(encoding="utf-8")))
+
+
+def _run(command: tuple[str, ...], path: Path, node: _sim.Node) -> int:
+    """Exit status of the command, as a shell gives it; what ends this process is passed on."""
+    from stoker.probes.simdriver import libraries
+
+    told: dict[str, Any] = node.describe()
+    vendors = {node.truth(card)["model"]["vendor"] for card in range(told["cards"])}
+    click.echo(f"SIM: {told['profile']}, {told['cards']} simulated cards", err=True)
+    try:
+        child = subprocess.Popen(command, env=libraries.environment(path, vendors))
+    except OSError as wrong:
+        raise click.ClickException(f"{command[0]}: {wrong.strerror}") from None
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda caught, _: child.send_signal(caught))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal has told the command as well
+    status = child.wait()
+    return 128 - status if status < 0 else status
