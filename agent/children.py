@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from stoker.agent.facts import memory_bytes
+from stoker.agent.power import record
 from stoker.agent.processes import Spec
 from stoker.agent.state import State
 from stoker.native import paths
@@ -128,8 +129,16 @@ def _watchdog(state: State) -> Program:
     """Without --fence-kill-s: no other node can have been given this node's jobs, so frozen ones
     wait for the scheduler instead of being killed."""
     program = str(paths.program("stoker-watchdog"))
-    argv = (program, "--lease", str(state.run / "lease"), *_cgroup(state))
+    argv = (program, "--lease", str(state.run / "lease"), *_cgroup(state), *_restore(state))
     return Program(Spec("watchdog"), argv, ready="start")
+
+
+def _restore(state: State) -> tuple[str, ...]:
+    """What gives cards back their limits when the agent cannot."""
+    return (
+        *("--restore", str(paths.program("stoker-restore"))),
+        *("--power-record", str(record.path(state.agent))),
+    )
 
 
 def _python(

@@ -21,7 +21,9 @@ _U64 = (1 << 64) - 1
 
 # Positions in units of 8 bytes.
 _MAGIC, _VERSION, _EXPIRY, _EXPIRY_CHECK, _THAW_EPOCH = 0, 1, 2, 3, 4
+_POWER_EXPIRY, _POWER_CHECK = 5, 6
 _FREEZE_EPOCH, _FROZEN_SINCE, _WATCHDOG_SEEN, _WATCHDOG_PID, _WATCHDOG_FLAGS = 8, 9, 10, 11, 12
+_POWER_DONE = 13
 
 NO_CGROUP, FREEZE_FAILED = 1, 2
 """Bits of `watchdog_flags`: it can only report; its last freeze or thaw was refused."""
@@ -66,6 +68,24 @@ class Lease:
         """Jobs may run until this CLOCK_BOOTTIME nanosecond; 0 takes the lease rule away."""
         self._view[_EXPIRY] = expiry_boottime_ns
         self._view[_EXPIRY_CHECK] = expiry_boottime_ns ^ _U64
+
+    def renew_power(self, expiry_boottime_ns: int) -> None:
+        """The agent is in charge of the cards' limits until then; 0: there is nothing to restore.
+
+        After an expiry the watchdog has them restored.
+        """
+        self._view[_POWER_EXPIRY] = expiry_boottime_ns
+        self._view[_POWER_CHECK] = expiry_boottime_ns ^ _U64
+
+    @property
+    def power_expiry_ns(self) -> int:
+        """What was last renewed by `renew_power`."""
+        return self._view[_POWER_EXPIRY]
+
+    @property
+    def power_restored(self) -> bool:
+        """Whether the watchdog had the limits restored after the last expiry."""
+        return 0 < self._view[_POWER_EXPIRY] == self._view[_POWER_DONE]
 
     @property
     def expiry_boottime_ns(self) -> int:

@@ -24,22 +24,27 @@ struct sk_lease {
 	uint64_t magic;
 	uint64_t version;
 	/* Written by the agent. */
-	_Atomic uint64_t expiry_ns;    /* 0: no lease rule */
-	_Atomic uint64_t expiry_check; /* ~expiry_ns */
-	_Atomic uint64_t thaw_epoch;   /* the freeze that may be undone */
-	uint64_t agent_spare[3];
+	_Atomic uint64_t expiry_ns;	  /* 0: no lease rule */
+	_Atomic uint64_t expiry_check;	  /* ~expiry_ns */
+	_Atomic uint64_t thaw_epoch;	  /* the freeze that may be undone */
+	_Atomic uint64_t power_expiry_ns; /* 0: no limits of cards are to be restored */
+	_Atomic uint64_t power_check;	  /* ~power_expiry_ns */
+	uint64_t agent_spare;
 	/* Written by the watchdog. */
 	_Atomic uint64_t freeze_epoch;	  /* freezes so far */
 	_Atomic uint64_t frozen_since_ns; /* 0: not frozen */
 	_Atomic uint64_t seen_ns;	  /* its last look */
 	_Atomic uint64_t pid;
 	_Atomic uint64_t flags;
-	uint64_t watchdog_spare[3];
+	_Atomic uint64_t power_done_ns; /* the power expiry after which all was restored */
+	uint64_t watchdog_spare[2];
 };
 _Static_assert(sizeof(struct sk_lease) == 128, "lease");
 _Static_assert(offsetof(struct sk_lease, thaw_epoch) == 32, "lease");
+_Static_assert(offsetof(struct sk_lease, power_expiry_ns) == 40, "lease");
 _Static_assert(offsetof(struct sk_lease, freeze_epoch) == 64, "lease");
 _Static_assert(offsetof(struct sk_lease, flags) == 96, "lease");
+_Static_assert(offsetof(struct sk_lease, power_done_ns) == 104, "lease");
 
 enum sk_lease_action {
 	SK_LEASE_NOTHING,
@@ -54,6 +59,16 @@ enum sk_lease_action {
  */
 enum sk_lease_action sk_lease_decide(const struct sk_lease *lease, uint64_t now,
 				     uint64_t fence_kill_ns);
+
+/** Until when the agent is in charge of the cards' limits; 0: it has set none, or a store is not
+ * complete yet. */
+static inline uint64_t sk_lease_power_expiry(const struct sk_lease *lease)
+{
+	uint64_t expiry = atomic_load_explicit(&lease->power_expiry_ns, memory_order_acquire);
+	uint64_t check = atomic_load_explicit(&lease->power_check, memory_order_acquire);
+
+	return expiry == ~check ? expiry : 0;
+}
 
 /** When to look again, in ns from now: soon before an expiry, seldom else. */
 uint64_t sk_lease_pause(const struct sk_lease *lease, uint64_t now);

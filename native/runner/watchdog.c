@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * stoker-watchdog: freezes the jobs of a node whose lease has run out.
+ * stoker-watchdog: freezes the jobs of a node whose lease has run out, and has the cards' limits
+ * restored when the agent's power lease has.
  *
  *     stoker-watchdog --lease PATH [--cgroup NAME] [--fence-kill-s SECONDS]
+ *                     [--restore PROGRAM --power-record PATH]
  *
  * --lease PATH     the agent's lease file (agent/lease.py); made if there is none
  * --cgroup NAME    the jobs are in <cgroup2 mount>/NAME/jobs; without it only reports
  * --fence-kill-s   kill jobs that were frozen for so long; without it they stay frozen
+ * --restore        stoker-restore, run with --power-record when the power lease runs out, and again
+ *                  every 2 s until it has restored everything
  *
  * A process of its own, because an agent that is stopped or dead cannot fence. It keeps no state:
  * all is in the lease file and the cgroup, so it may be killed and started again at any time.
@@ -17,11 +21,13 @@
 #include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -30,12 +36,21 @@
 #include "site.h"
 
 static const struct option LONG[] = {
-	{"lease", required_argument, NULL, 'l'},
-	{"cgroup", required_argument, NULL, 'c'},
-	{"fence-kill-s", required_argument, NULL, 'f'},
-	{NULL, 0, NULL, 0},
+	{"lease", required_argument, NULL, 'l'},	{"cgroup", required_argument, NULL, 'c'},
+	{"fence-kill-s", required_argument, NULL, 'f'}, {"restore", required_argument, NULL, 'r'},
+	{"power-record", required_argument, NULL, 'p'}, {NULL, 0, NULL, 0},
 };
 
+enum { RESTORE_AGAIN_S = 2, RESTORE_MOST_S = 20 };
+
+/* What restores cards' limits, and the run of it that is under way. */
+struct restorer {
+	const char *program, *record, *lease;
+	pid_t pid;
+	uint64_t begun_ns, expiry_ns;
+};
+
+extern char **environ;
 static volatile sig_atomic_t leaving;
 
 static void on_signal(int number)
@@ -117,7 +132,57 @@ static void look(struct sk_lease *lease, uint64_t now, uint64_t fence_kill_ns)
 		act(lease, "cgroup.freeze", "1", "the lease ran out: jobs are frozen");
 }
 
-static int watch(struct sk_lease *lease, uint64_t fence_kill_ns)
+static void restore_begin(struct restorer *restorer, uint64_t now, uint64_t expiry)
+{
+	char *argv[] = {(char *)restorer->program, "--record", (char *)restorer->record, "--lease",
+			(char *)restorer->lease,   NULL};
+	int error = posix_spawn(&restorer->pid, restorer->program, NULL, NULL, argv, environ);
+
+	restorer->begun_ns = now;
+	restorer->expiry_ns = expiry;
+	if (error) {
+		restorer->pid = 0;
+		sk_log("error", "limits of cards are not restored", "%s: %s", restorer->program,
+		       strerror(error));
+		return;
+	}
+	sk_log("warning", "the power lease ran out: limits of cards are restored", "pid %d",
+	       (int)restorer->pid);
+}
+
+/* A driver may hang: the restorer is killed then, and begun anew. */
+static void restore_follow(struct restorer *restorer, struct sk_lease *lease, uint64_t now)
+{
+	int status;
+
+	if (waitpid(restorer->pid, &status, WNOHANG) != restorer->pid) {
+		if (now - restorer->begun_ns > RESTORE_MOST_S * 1000000000ull)
+			kill(restorer->pid, SIGKILL);
+		return;
+	}
+	restorer->pid = 0;
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		atomic_store(&lease->power_done_ns, restorer->expiry_ns);
+	else
+		sk_log("error", "limits of cards are not restored", "status %d", status);
+}
+
+static void look_at_power(struct restorer *restorer, struct sk_lease *lease, uint64_t now)
+{
+	uint64_t expiry = sk_lease_power_expiry(lease);
+
+	if (restorer->pid) {
+		restore_follow(restorer, lease, now);
+		return;
+	}
+	if (!restorer->program || !expiry || now < expiry ||
+	    atomic_load(&lease->power_done_ns) == expiry)
+		return;
+	if (!restorer->begun_ns || now - restorer->begun_ns > RESTORE_AGAIN_S * 1000000000ull)
+		restore_begin(restorer, now, expiry);
+}
+
+static int watch(struct sk_lease *lease, struct restorer *restorer, uint64_t fence_kill_ns)
 {
 	struct sigaction action = {.sa_handler = on_signal};
 
@@ -129,6 +194,7 @@ static int watch(struct sk_lease *lease, uint64_t fence_kill_ns)
 		struct timespec left;
 
 		look(lease, now, fence_kill_ns);
+		look_at_power(restorer, lease, now);
 		pause = sk_lease_pause(lease, now);
 		left.tv_sec = (time_t)(pause / 1000000000u);
 		left.tv_nsec = (long)(pause % 1000000000u);
@@ -140,6 +206,7 @@ static int watch(struct sk_lease *lease, uint64_t fence_kill_ns)
 int main(int argc, char **argv)
 {
 	struct sk_site_wish wish = {0};
+	struct restorer restorer = {0};
 	const char *path = NULL;
 	static struct sk_site site;
 	struct sk_lease *lease;
@@ -154,12 +221,18 @@ int main(int argc, char **argv)
 			wish.name = optarg[0] ? optarg : NULL;
 		else if (letter == 'f')
 			fence_kill_s = strtod(optarg, NULL);
+		else if (letter == 'r')
+			restorer.program = optarg;
+		else if (letter == 'p')
+			restorer.record = optarg;
 		else
 			bad = true;
 	}
-	if (bad || !path || optind < argc || fence_kill_s < 0) {
+	if (bad || !path || optind < argc || fence_kill_s < 0 ||
+	    !restorer.program != !restorer.record) {
 		fprintf(stderr, "usage: stoker-watchdog --lease PATH [--cgroup NAME] "
-				"[--fence-kill-s SECONDS]\n");
+				"[--fence-kill-s SECONDS] "
+				"[--restore PROGRAM --power-record PATH]\n");
 		return 2;
 	}
 	/* Keep the number free for the jobs cgroup. */
@@ -174,5 +247,6 @@ int main(int argc, char **argv)
 	}
 	atomic_store(&lease->flags, site.cgroups ? 0 : SK_LEASE_NO_CGROUP);
 	sk_log("info", "ready", "%s; cgroup: %s", path, site.cgroup_why);
-	return watch(lease, (uint64_t)(fence_kill_s * 1e9));
+	restorer.lease = path;
+	return watch(lease, &restorer, (uint64_t)(fence_kill_s * 1e9));
 }

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the cards were set to before stoker's first write, kept where a crash cannot take it.
+
+Relied on by the shell, which writes it before it sets anything, and by stoker-restore
+(native/power), which reads it. Invariant: while a limit or clock of a card is stoker's, a whole
+record of what was found lies on disk, synced; a record that is there is never overwritten by values
+that stoker itself has set.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from stoker.native import paths
+from stoker.native.errors import Corrupt, Refused, Unavailable
+
+NAME = "power-record"
+ENTRIES_MAX = 128
+RESTORE_S = 15.0
+
+
+class Found(NamedTuple):
+    """One setting of one card."""
+
+    kind: str
+    """nvidia, amd or file."""
+    id: str
+    """UUID, PCI address or path, without blanks."""
+    what: str
+    value: int
+
+
+def path(agent_folder: Path) -> Path:
+    """Where it is."""
+    return agent_folder / NAME
+
+
+def store(where: Path, boot_id: str, found: Sequence[Found]) -> None:
+    """Write it whole and synced; Refused where the disk does not take it."""
+    if len(found) > ENTRIES_MAX:
+        raise Refused(f"{len(found)} settings of cards are more than {ENTRIES_MAX}")
+    lines = [f"stoker-power 1 {boot_id}"]
+    lines += [f"{each.kind} {each.id} {each.what} {each.value}" for each in found]
+    lines.append(f"end {len(found)}")
+    partial = where.with_name(f".{where.name}.new")
+    try:
+        with partial.open("w") as file:
+            file.write("\n".join(lines) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(where)
+        folder = os.open(where.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise Refused(f"{where}: {error.strerror}: no limit of a card is changed") from error
+
+
+def load(where: Path) -> tuple[str, list[Found]] | None:
+    """(boot id, settings), or None where there is none; Corrupt for a damaged one."""
+    try:
+        lines = where.read_text().splitlines()
+    except FileNotFoundError:
+        return None
+    try:
+        word, version, boot_id = lines[0].split()
+        found = [Found(a, b, c, int(d)) for a, b, c, d in (line.split() for line in lines[1:-1])]
+        whole = (word, version) == ("stoker-power", "1") and lines[-1] == f"end {len(found)}"
+    except (ValueError, IndexError):
+        whole = False
+    if not whole:
+        raise Corrupt(
+            f"{where} is damaged: what cards were set to is not known",
+            hint="Look at their limits (nvidia-smi -q -d POWER), then remove the file",
+        )
+    return boot_id, found
+
+
+def restore(where: Path) -> str:
+    """Have everything restored that the record names; what went wrong, or an empty string. The
+    record is gone if nothing did. May take as long as the drivers do."""
+    if not where.exists():
+        return ""
+    argv = [str(paths.program("stoker-restore")), "--record", str(where)]
+    try:
+        done = subprocess.run(
+            argv, capture_output=True, text=True, timeout=RESTORE_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return f"stoker-restore did not end within {RESTORE_S:g} s"
+    except OSError as error:
+        raise Unavailable(f"{argv[0]}: {error.strerror}") from error
+    return "" if done.returncode == 0 else done.stderr.strip() or f"exit code {done.returncode}"

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file
+ * The record of what cards were set to before stoker's first write; agent/power/record.py writes
+ * it.
+ *
+ * Text, so that an operator can read it and restore by hand:
+ *
+ *     stoker-power 1 <boot id>
+ *     nvidia <uuid> limit_mw <n>        power limit in milliwatts
+ *     nvidia <uuid> clocks 0            clocks were not locked
+ *     amd <PCI address> cap_uw <n>      power cap in microwatts
+ *     file <path> value <n>             a file of sysfs
+ *     end <lines between the first and this one>
+ *
+ * Relied on by stoker-restore. Invariant: a record is whole or refused; the file is only ever
+ * replaced by another whole one.
+ */
+#ifndef SK_POWER_RECORD_H
+#define SK_POWER_RECORD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { SK_POWER_ENTRIES = 128, SK_POWER_BYTES = 64 << 10 };
+
+struct sk_power_entry {
+	char kind[12];
+	char id[256]; /* uuid, address or path */
+	char what[24];
+	uint64_t value;
+};
+
+struct sk_power_record {
+	char boot_id[40];
+	uint32_t count;
+	struct sk_power_entry entry[SK_POWER_ENTRIES];
+};
+
+/** -ENOENT: there is none; -EBADMSG: damaged or another version. */
+int sk_power_record_read(const char *path, struct sk_power_record *ret);
+
+#endif

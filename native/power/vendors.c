@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "vendors.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { AMD_SOCKETS = 64, AMD_PROCESSORS = 64, AMD_INIT_GPUS = 1 << 1, SAME_MW = 1000 };
+
+static int refuse(char *why, size_t size, const char *what, int code)
+{
+	snprintf(why, size, "%s: error %d", what, code);
+	return -EIO;
+}
+
+static void *open_library(const char *name, char *why, size_t size)
+{
+	void *library = dlopen(name, RTLD_NOW | RTLD_GLOBAL);
+
+	if (!library)
+		snprintf(why, size, "%s", dlerror());
+	return library;
+}
+
+/** A function of a library, or NULL with the reason. */
+static void *find(void *library, const char *name, char *why, size_t size)
+{
+	void *found = library ? dlsym(library, name) : NULL;
+
+	if (library && !found)
+		snprintf(why, size, "the library has no %s", name);
+	return found;
+}
+
+/* --- NVIDIA ----------------------------------------------------------------------------------- */
+
+static void *nvml(char *why, size_t size)
+{
+	static void *library;
+	int (*init)(void);
+	int code;
+
+	if (library)
+		return library;
+	void *opened = open_library("libnvidia-ml.so.1", why, size);
+
+	init = (int (*)(void))find(opened, "nvmlInit_v2", why, size);
+	if (!init)
+		return NULL;
+	code = init();
+	if (code) {
+		refuse(why, size, "nvmlInit_v2", code);
+		return NULL;
+	}
+	return library = opened;
+}
+
+static int nvidia_limit(void *library, void *device, uint64_t mw, char *why, size_t size)
+{
+	int (*set)(void *, unsigned) = (int (*)(void *, unsigned))find(
+		library, "nvmlDeviceSetPowerManagementLimit", why, size);
+	int (*get)(void *, unsigned *) = (int (*)(void *, unsigned *))find(
+		library, "nvmlDeviceGetPowerManagementLimit", why, size);
+	unsigned now = 0;
+	int code;
+
+	if (!set || !get)
+		return -ENOSYS;
+	code = set(device, (unsigned)mw);
+	if (code)
+		return refuse(why, size, "nvmlDeviceSetPowerManagementLimit", code);
+	code = get(device, &now);
+	if (code)
+		return refuse(why, size, "nvmlDeviceGetPowerManagementLimit", code);
+	if (llabs((long long)now - (long long)mw) > SAME_MW) {
+		snprintf(why, size, "the limit reads %u mW afterwards", now);
+		return -EIO;
+	}
+	return 0;
+}
+
+static int nvidia(const struct sk_power_entry *entry, char *why, size_t size)
+{
+	void *library = nvml(why, size), *device = NULL;
+	int (*by_uuid)(const char *, void **) = (int (*)(const char *, void **))find(
+		library, "nvmlDeviceGetHandleByUUID", why, size);
+	int (*reset)(void *);
+	int code;
+
+	if (!by_uuid)
+		return -ENOSYS;
+	code = by_uuid(entry->id, &device);
+	if (code)
+		return refuse(why, size, "nvmlDeviceGetHandleByUUID", code);
+	if (!strcmp(entry->what, "limit_mw"))
+		return nvidia_limit(library, device, entry->value, why, size);
+	reset = (int (*)(void *))find(library, "nvmlDeviceResetGpuLockedClocks", why, size);
+	if (!reset)
+		return -ENOSYS;
+	code = reset(device);
+	return code ? refuse(why, size, "nvmlDeviceResetGpuLockedClocks", code) : 0;
+}
+
+/* --- AMD -------------------------------------------------------------------------------------- */
+
+static void *amdsmi(char *why, size_t size)
+{
+	static void *library;
+	char path[512];
+	const char *root = getenv("ROCM_PATH");
+	int (*init)(uint64_t);
+	void *opened;
+	int code;
+
+	if (library)
+		return library;
+	snprintf(path, sizeof(path), "%s/lib/libamd_smi.so", root ? root : "/opt/rocm");
+	opened = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+	if (!opened)
+		opened = open_library("libamd_smi.so", why, size);
+	init = (int (*)(uint64_t))find(opened, "amdsmi_init", why, size);
+	if (!init)
+		return NULL;
+	code = init(AMD_INIT_GPUS);
+	if (code) {
+		refuse(why, size, "amdsmi_init", code);
+		return NULL;
+	}
+	return library = opened;
+}
+
+/* amdsmi_bdf_t: function 3 bits, device 5, bus 8, domain 48, lowest first. */
+static void print_bdf(uint64_t bdf, char *ret, size_t size)
+{
+	snprintf(ret, size, "%04llx:%02x:%02x.%x", (unsigned long long)(bdf >> 16),
+		 (unsigned)(bdf >> 8 & 0xff), (unsigned)(bdf >> 3 & 0x1f), (unsigned)(bdf & 7));
+}
+
+static void *amd_find(void *library, const char *address, char *why, size_t size)
+{
+	int (*sockets)(uint32_t *, void **) =
+		(int (*)(uint32_t *, void **))find(library, "amdsmi_get_socket_handles", why, size);
+	int (*processors)(void *, uint32_t *, void **) = (int (*)(void *, uint32_t *, void **))find(
+		library, "amdsmi_get_processor_handles", why, size);
+	int (*place)(void *, uint64_t *) =
+		(int (*)(void *, uint64_t *))find(library, "amdsmi_get_gpu_device_bdf", why, size);
+	void *socket[AMD_SOCKETS], *processor[AMD_PROCESSORS];
+	uint32_t count = AMD_SOCKETS;
+
+	if (!sockets || !processors || !place || sockets(&count, socket))
+		return NULL;
+	for (uint32_t i = 0; i < count && i < AMD_SOCKETS; i++) {
+		uint32_t most = AMD_PROCESSORS;
+
+		if (processors(socket[i], &most, processor))
+			continue;
+		for (uint32_t k = 0; k < most && k < AMD_PROCESSORS; k++) {
+			uint64_t bdf;
+			char text[32];
+
+			if (place(processor[k], &bdf))
+				continue;
+			print_bdf(bdf, text, sizeof(text));
+			if (!strcasecmp(text, address))
+				return processor[k];
+		}
+	}
+	snprintf(why, size, "no AMD GPU at %s", address);
+	return NULL;
+}
+
+static int amd(const struct sk_power_entry *entry, char *why, size_t size)
+{
+	void *library = amdsmi(why, size);
+	void *device = library ? amd_find(library, entry->id, why, size) : NULL;
+	int (*set)(void *, uint32_t, uint64_t) = (int (*)(void *, uint32_t, uint64_t))find(
+		library, "amdsmi_set_power_cap", why, size);
+	int code;
+
+	if (!device || !set)
+		return -ENODEV;
+	code = set(device, 0, entry->value);
+	return code ? refuse(why, size, "amdsmi_set_power_cap", code) : 0;
+}
+
+/* --- files ------------------------------------------------------------------------------------ */
+
+static int file(const struct sk_power_entry *entry, char *why, size_t size)
+{
+	char text[32];
+	int length = snprintf(text, sizeof(text), "%llu\n", (unsigned long long)entry->value);
+	int fd = open(entry->id, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+	ssize_t wrote = fd < 0 ? -1 : write(fd, text, (size_t)length);
+	int error = errno;
+
+	if (fd >= 0)
+		close(fd);
+	if (wrote == length)
+		return 0;
+	snprintf(why, size, "%s", strerror(error));
+	return -EIO;
+}
+
+int sk_power_write(const struct sk_power_entry *entry, char *why, size_t size)
+{
+	if (!strcmp(entry->kind, "nvidia"))
+		return nvidia(entry, why, size);
+	if (!strcmp(entry->kind, "amd"))
+		return amd(entry, why, size);
+	if (!strcmp(entry->kind, "file"))
+		return file(entry, why, size);
+	snprintf(why, size, "no vendor of that name");
+	return -ENOSYS;
+}
