@@ -72,6 +72,7 @@ def packed(content: Content, values: Values) -> bytes:
     """The whole table; a member without a value is all ones, one short of its count likewise."""
     fields, numbers = "@HBB", []
     for name, letter, count in members(content):
+        fields += "0Q" * name.startswith("gfx_busy_inst")  # a partition begins on eight bytes
         fields += f"{count}{letter}"
         given = values.get(name, [])
         given = list(given) if isinstance(given, (list, tuple)) else [given]

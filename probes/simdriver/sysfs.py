@@ -36,6 +36,7 @@ class Tree:
         count = int(node.describe()["cards"])
         self._cards = [i for i in range(count) if node.truth(i)["model"]["vendor"] == AMD]
         self._caps: dict[int, str] = {}
+        self._said: dict[Path, str | bytes] = {}
 
     def write(self) -> None:
         """Everything, as after the driver was loaded."""
@@ -79,6 +80,9 @@ class Tree:
     def _write(self, folder: Path, files: Files) -> None:
         for name, content in files.items():
             file = self._root / folder / name
+            if self._said.get(file) == content and file.name != "power1_cap" and file.exists():
+                continue
+            self._said[file] = content
             file.parent.mkdir(parents=True, exist_ok=True)
             fresh = file.with_name(f".{file.name}.new")
             fresh.write_bytes(content if isinstance(content, bytes) else content.encode())

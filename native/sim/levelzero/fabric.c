@@ -27,20 +27,24 @@ static struct sk_zes_fabric_port_id id_of(const struct sk_sim_card *card, uint32
 	};
 }
 
-/* The port at the other end; all zero where there is none. */
+/* The port at the other end; all zero where there is none, as of ports that do not go round. */
 static struct sk_zes_fabric_port_id remote_of(const struct sk_sim_card *card, uint32_t port)
 {
 	uint32_t peers[SK_SIM_CARDS], back[SK_SIM_CARDS], count = peers_of(card, peers);
+	struct sk_zes_fabric_port_id nobody = {0, 0, 0};
 	const struct sk_sim_card *other;
+	uint32_t number;
 
 	if (!count)
-		return (struct sk_zes_fabric_port_id){0, 0, 0};
+		return nobody;
 	other = sk_ze_card(peers[port % count]);
 	count = peers_of(other, back);
-	for (uint32_t i = 0; i < count; i++)
-		if (sk_ze_card(back[i]) == card)
-			return id_of(other, port / count * count + i);
-	return (struct sk_zes_fabric_port_id){0, 0, 0};
+	for (uint32_t i = 0; i < count; i++) {
+		number = port / count * count + i;
+		if (sk_ze_card(back[i]) == card && number < other->model.links)
+			return id_of(other, number);
+	}
+	return nobody;
 }
 
 static struct sk_zes_fabric_port_speed speed_of(const struct sk_sim_card *card)

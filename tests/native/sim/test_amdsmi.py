@@ -369,7 +369,7 @@ def test_it_does_not_begin_without_cards_or_node(cleanup: ExitStack, tmp_path: P
         caller.do("import amdsmi")
         assert caller.code("amdsmi.amdsmi_init()") == NOT_LOADED
         assert caller.code("amdsmi.amdsmi_get_processor_handles()") == NOT_INIT
-        assert caller.ask(
-            "ctypes.c_char.in_dll(amdsmi.amdsmi_interface.amdsmi_wrapper"
-            "._libraries['libamd_smi.so'], 'stoker_sim_driver').value.decode()"
-        )
+        caller.do("lib = amdsmi.amdsmi_interface.amdsmi_wrapper._libraries['libamd_smi.so']")
+        mark = "ctypes.c_char.in_dll(lib, 'stoker_sim_driver')"
+        text = f"ctypes.string_at(ctypes.addressof({mark})).decode()"
+        assert caller.ask(text) == "SIM amdsmi"
