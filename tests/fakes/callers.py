@@ -27,7 +27,8 @@ for line in sys.stdin:
         done = (exec if kind == "do" else eval)(text, names)
         said = {"value": done}
     except Exception as error:
-        said = {"error": f"{type(error).__name__}: {error}", "code": getattr(error, "err_code", 0)}
+        code = getattr(error, "err_code", getattr(error, "value", 0))
+        said = {"error": f"{type(error).__name__}: {error}", "code": code}
     print(json.dumps(said, default=str), flush=True)
 """
 

@@ -226,7 +226,7 @@ def test_cuts_of_a_move_change_nothing(seed: int) -> None:
         whole.set_load(0, *load)
         cut.set_load(0, *load)
         whole.advance(span)
-        for at in sorted(chance.randrange(span) for _ in range(30)) + [span]:
+        for at in [*sorted(chance.randrange(span) for _ in range(30)), span]:
             cut.advance(at - (span - (whole.now_ns - cut.now_ns)))
         assert whole.now_ns == cut.now_ns
         assert whole.sensor(0).keys() == cut.sensor(0).keys()

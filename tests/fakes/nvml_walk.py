@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls every getter of the unmodified pynvml on every card, and prints what came of each as JSON.
+
+A program of its own: run as `python nvml_walk.py` with the simulated library on the loader's path.
+Arguments are found by the names of parameters; what a getter fills in itself is made of the class
+that pynvml has for it. Relied on by tests/native/sim/test_nvml.py.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import inspect
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pynvml as nv
+
+NOT_GETTERS = ("Set", "Reset", "Clear", "Create", "Destroy", "Modify", "Remove", "Discover")
+NOT_GETTERS += ("Freeze", "Register", "Free", "Alloc", "Wait", "Shutdown", "Init", "Activate")
+NOT_GETTERS += ("Update", "Unload", "Validate", "ReadWritePRM", "Metrics", "StructToFriendly")
+NOT_GETTERS += ("Exception", "FriendlyObject", "ErrorString")
+
+CLASSES = {
+    "nvmlDeviceGetAdaptiveTgpModeInfo_v1": ("", 0),
+    "nvmlDeviceGetBankRemapperStatus_v1": ("", 0),
+    "nvmlDeviceGetCapabilities": ("c_nvmlDeviceCapabilities_v1_t", "nvmlDeviceCapabilities_v1"),
+    "nvmlDeviceGetClockOffsets": ("c_nvmlClockOffset_t", "nvmlClockOffset_v1"),
+    "nvmlDeviceGetGpuFabricInfo": ("c_nvmlGpuFabricInfo_t", ""),
+    "nvmlDeviceGetGpuFabricInfoV": ("c_nvmlGpuFabricInfo_v3_t", "nvmlGpuFabricInfo_v3"),
+    "nvmlDeviceGetPciInfoExt": ("nvmlPciInfoExt_v1_t", "nvmlPciInfoExt_v1"),
+    "nvmlDeviceGetPlatformInfo": ("c_nvmlPlatformInfo_v2_t", "nvmlPlatformInfo_v2"),
+    "nvmlDeviceGetSramEccErrorStatus": (
+        "c_nvmlEccSramErrorStatus_v1_t",
+        "nvmlEccSramErrorStatus_v1",
+    ),
+}
+"""Getters whose caller makes the structure: its class, and the constant for its version."""
+PLAIN = {"nvmlDeviceGetMemoryLimits_v1", "nvmlDeviceGetNvLinkTelemetrySamples_v1"}
+PLAIN |= {"nvmlDeviceReadPRMCounters_v1", "nvmlSystemGetCPER_v1", "nvmlGetVgpuCompatibility"}
+PLAIN |= {"nvmlGpuInstanceGetVgpuSchedulerLog", "nvmlGpuInstanceGetVgpuSchedulerState"}
+"""These take the structure itself, and make a reference of it."""
+HOLD = ctypes.create_string_buffer(1 << 16)
+"""Room for whatever else an unimplemented getter is given."""
+BROKEN = {
+    "nvmlDeviceQueryDrainState",  # pynvml makes a pointer of no class
+    "nvmlDeviceGetConfComputeGpuAttestationReport",
+    "nvmlGpuInstanceGetActiveVgpus",
+    "nvmlGpuInstanceGetCreatableVgpus",
+    "nvmlGpuInstanceGetVgpuTypeCreatablePlacements",
+    "nvmlGpuInstanceGetVgpuSchedulerLog_v2",
+    "nvmlGpuInstanceGetVgpuSchedulerState_v2",
+    "nvmlDeviceGetVgpuSchedulerLog_v2",
+    "nvmlDeviceGetVgpuSchedulerState_v2",
+}
+"""Of virtual GPUs, which no simulated card has, or wrong in pynvml: not walked."""
+FILLED = ("ref", "samples", "info", "profiles", "status", "counts", "modes", "bwmode")
+"""How parameters that an unimplemented getter fills in end."""
+NUMBERS = {"cpuSetSize": 4, "nodeSetSize": 1, "locationType": 2, "pageCount": 16, "pid": 4242}
+
+
+def getters() -> Iterator[tuple[str, Any]]:
+    for name in sorted(dir(nv)):
+        made = getattr(nv, name)
+        wanted = name.startswith("nvml") and name not in BROKEN
+        if wanted and inspect.isfunction(made) and not any(word in name for word in NOT_GETTERS):
+            yield name, made
+
+
+def structure(function: str) -> Any:
+    """A reference to what this getter fills in."""
+    name, version = CLASSES[function]
+    if not name:
+        return ctypes.byref(HOLD)
+    made = getattr(nv, name)()
+    if version:
+        made.version = getattr(nv, version)
+    return ctypes.byref(made)
+
+
+def identity(name: str, handle: Any) -> Any:
+    """What a card is found by."""
+    if name == "serial":
+        return nv.nvmlDeviceGetSerial(handle)
+    return nv.nvmlDeviceGetUUID(handle) if name == "uuid" else nv.nvmlDeviceGetPciInfo(handle).busId
+
+
+def argument(function: str, name: str, handle: Any) -> Any:  # noqa: PLR0911
+    """For a parameter of this name."""
+    lower = name.lower()
+    if function in PLAIN and lower not in ("handle", "device", "gpuinstance"):
+        return HOLD
+    if lower.startswith(("handle", "device", "mig", "gpuinstance", "computeinstance")):
+        return 0 if lower.endswith("id") else handle
+    if name == "memoryClockMHz":
+        return nv.nvmlDeviceGetMaxClockInfo(handle, nv.NVML_CLOCK_MEM)
+    if name in ("serial", "uuid", "pciBusId"):
+        return identity(name, handle)
+    if function in CLASSES:
+        return structure(function)
+    if name == "type" and "UUIDV" in function:
+        return nv.NVML_UUID_TYPE_ASCII
+    if name == "version" and "DetailList" in function:
+        return nv.nvmlProcessDetailList_v1
+    if name == "fieldIds":
+        return list(range(1, nv.NVML_FI_MAX))
+    if name == "gpmSample":
+        return nv.nvmlGpmSampleAlloc()
+    if lower.endswith(
+        ("ref", "samples", "info", "profiles", "status", "counts", "modes", "bwmode")
+    ):
+        return ctypes.byref(HOLD)
+    return NUMBERS.get(name, 0)
+
+
+def call(name: str, function: Any, handle: Any) -> str:
+    """ "ok", the error's number, or what else was raised."""
+    try:
+        given = [
+            argument(name, parameter.name, handle)
+            for parameter in inspect.signature(function).parameters.values()
+            if parameter.default is inspect.Parameter.empty
+        ]
+        function(*given)
+    except nv.NVMLError as wrong:
+        return str(wrong.value)
+    except (TypeError, ctypes.ArgumentError, AttributeError, ValueError) as wrong:
+        return f"{type(wrong).__name__}: {wrong}"
+    return "ok"
+
+
+def handles() -> Iterator[Any]:
+    """Every card, and every MIG instance of it."""
+    for index in range(nv.nvmlDeviceGetCount()):
+        card = nv.nvmlDeviceGetHandleByIndex(index)
+        yield card
+        for instance in range(nv.nvmlDeviceGetMaxMigDeviceCount(card)):
+            try:
+                yield nv.nvmlDeviceGetMigDeviceHandleByIndex(card, instance)
+            except nv.NVMLError:
+                break
+
+
+def main() -> None:
+    nv.nvmlInit()
+    answers: dict[str, list[str]] = {}
+    for handle in handles():
+        for name, function in getters():
+            answers.setdefault(name, []).append(call(name, function, handle))
+    json.dump(answers, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
