@@ -137,18 +137,25 @@ def _prepare(node: _sim.Node, loads: list[Load], script: Path | None) -> None:
 
 
 def _run(command: tuple[str, ...], path: Path, node: _sim.Node) -> int:
-    """Exit status of the command, as a shell gives it; what ends this process is passed on."""
+    """Exit status of the command, as a shell gives it; what would end this process is passed on."""
     from stoker.probes.simdriver import libraries
 
     told: dict[str, Any] = node.describe()
     vendors = {node.truth(card)["model"]["vendor"] for card in range(told["cards"])}
     click.echo(f"SIM: {told['profile']}, {told['cards']} simulated cards", err=True)
+    running: list[subprocess.Popen[bytes]] = []
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda caught, _: _pass_on(running, caught))
     try:
-        child = subprocess.Popen(command, env=libraries.environment(path, vendors))
+        running.append(subprocess.Popen(command, env=libraries.environment(path, vendors)))
     except OSError as wrong:
         raise click.ClickException(f"{command[0]}: {wrong.strerror}") from None
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda caught, _: child.send_signal(caught))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal has told the command as well
-    status = child.wait()
+    status = running[0].wait()
     return 128 - status if status < 0 else status
+
+
+def _pass_on(running: list[subprocess.Popen[bytes]], caught: int) -> None:
+    if not running:
+        sys.exit(128 + caught)
+    running[0].send_signal(caught)

@@ -44,4 +44,4 @@ class SimGroup(click.Group):
 
 @click.group("sim", cls=SimGroup)
 def sim_command() -> None:
-    """Replay published traces through the scheduler's core."""
+    """Replay published traces through the scheduler's core; run programs on simulated cards."""

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`stoker sim driver`: the command runs on simulated cards, and nothing is left of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from stoker.agent.sim_driver_commands import sim_driver_command
+
+STOKER = [sys.executable, "-m", "stoker", "sim", "driver"]
+
+
+def run(*argv: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*STOKER, *argv],
+        env=os.environ | {"TMPDIR": str(folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_profiles_are_listed() -> None:
+    done = CliRunner().invoke(sim_driver_command, ["--list"])
+    assert done.exit_code == 0
+    assert "8xH200       8 x NVIDIA H200\n" in done.output
+
+
+def test_a_command_sees_the_cards_and_leaves_nothing(tmp_path: Path) -> None:
+    program = "import pynvml as n; n.nvmlInit(); h = n.nvmlDeviceGetHandleByIndex(3)\n"
+    program += "print(n.nvmlDeviceGetName(h), n.nvmlDeviceGetUtilizationRates(h).gpu)\n"
+    program += "raise SystemExit(7)"
+    options = ["--profile", "4xL40S", "--virtual", "--settle", "5", "--load", "all:1,0.5"]
+    done = run(*options, "--", sys.executable, "-c", program, folder=tmp_path)
+    assert done.returncode == 7
+    assert done.stdout == "NVIDIA L40S 100\n"
+    assert done.stderr == "SIM: 4xL40S, 4 simulated cards\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_signal_is_passed_on_and_told(tmp_path: Path) -> None:
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    program = "import time; print('up', flush=True); time.sleep(60)"
+    argv = [*STOKER, "--", sys.executable, "-c", program]
+    with subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout
+        assert running.stdout.readline() == "up\n"
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(20) == 128 + signal.SIGTERM
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_script_of_faults_is_heeded(tmp_path: Path) -> None:
+    script = tmp_path / "faults.toml"
+    script.write_text('[[fault]]\nkind = "lost"\ncard = 0\n')
+    program = "import pynvml as n; n.nvmlInit(); n.nvmlDeviceGetHandleByIndex(0)"
+    argv = ["--fault", str(script), "--", sys.executable, "-c", program]
+    done = run(*argv, folder=tmp_path)
+    assert done.returncode == 1
+    assert "GPU is lost" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        ([], "no command"),
+        (["--profile", "9xZ1", "--", "true"], "no profile"),
+        (["--load", "1", "--", "true"], "CARD:COMPUTE"),
+        (["--load", "1:2", "--", "true"], "0 to 1"),
+        (["--load", "9:1", "--", "true"], "no card 9"),
+        (["--settle", "5", "--", "true"], "--virtual"),
+        (["--", "/nowhere/at/all"], "No such file"),
+    ],
+)
+def test_what_is_wrong_is_told_and_leaves_nothing(
+    argv: list[str], told: str, tmp_path: Path
+) -> None:
+    done = run(*argv, folder=tmp_path)
+    assert done.returncode != 0
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
