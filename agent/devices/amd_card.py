@@ -58,6 +58,10 @@ class AmdCard(Card):
         """One call of the binding about this card."""
         return amd_smi.ask(self._smi, name, self._handle, *arguments, calls=self.calls)
 
+    def binding(self) -> tuple[Any, Any]:
+        """AMD SMI and the handle, for whoever sets limits of it in a thread of its own."""
+        return self._smi, self._handle
+
     def _kind(self, enum: str, name: str) -> Any:
         return getattr(getattr(self._smi, enum, None), name, None)
 

@@ -15,7 +15,7 @@ import io
 import sys
 from typing import Any
 
-from stoker.agent.devices.card import Calls
+from stoker.agent.devices.card import Calls, key_of
 from stoker.agent.devices.readings import Absent, Trouble
 
 TROUBLES: dict[int, Trouble] = {
@@ -57,7 +57,7 @@ def ask(smi: Any, name: str, *arguments: Any, calls: Calls | None = None) -> Any
     function = getattr(smi, name, None)
     if function is None:
         return Absent(f"this amdsmi has no {name}")
-    key = f"{name}{arguments[1:]}" if len(arguments) > 1 else name
+    key = key_of(name, arguments)
     before = calls.refused(key) if calls is not None else None
     if before is not None:
         return before

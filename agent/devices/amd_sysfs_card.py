@@ -106,6 +106,10 @@ class SysfsCard(Card):
             return Absent(f"hwmon has no {sensor} sensor")
         return self._files.number(base.with_name(f"{base.name}_{what}"), 1e-3)
 
+    def hwmon(self) -> Path:
+        """Its folder of sensors and limits."""
+        return self._hwmon
+
     def once(self) -> Fields:
         at, files, hwmon = self._folder, self._files, self._hwmon
         numa = topology.numa_node(self.address, self._root)

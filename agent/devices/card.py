@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from stoker.agent.devices.plan import Plan, Snapshot
 from stoker.agent.devices.readings import Absent, Fields
 
 AGAIN_NS = 60_000_000_000
@@ -22,7 +23,7 @@ lacks never is."""
 class Calls:
     """Calls into one driver for one card. Written by the card's thread, read by others."""
 
-    __slots__ = ("_not_before", "doing", "made", "since_ns")
+    __slots__ = ("_not_before", "doing", "made", "replay", "since_ns")
 
     def __init__(self) -> None:
         self.doing = ""
@@ -30,10 +31,14 @@ class Calls:
         self.since_ns = 0
         """CLOCK_MONOTONIC, of `doing`."""
         self.made = 0
-        self._not_before: dict[str, tuple[int, Absent]] = {}
+        self.replay: Callable[[str, tuple[Any, ...]], Any] | None = None
+        """Answers calls instead of the driver, where set."""
+        self._not_before: dict[Any, tuple[int, Absent]] = {}
 
     def make(self, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call; what it raises goes through."""
+        if self.replay is not None:
+            return self.replay(name, arguments)
         self.since_ns = time.monotonic_ns()
         self.doing = name
         self.made += 1
@@ -42,21 +47,22 @@ class Calls:
         finally:
             self.doing = ""
 
-    def refused(self, key: str) -> Absent | None:
+    def refused(self, key: Any) -> Absent | None:
         """What this call was answered when it is not yet time to make it again."""
-        found = self._not_before.get(key)
+        found = self._not_before.get(key) if self.replay is None else None
         if found is None or time.monotonic_ns() >= found[0]:
             return None
         return found[1]
 
-    def remember(self, key: str, absent: Absent, *, for_ever: bool) -> None:
+    def remember(self, key: Any, absent: Absent, *, for_ever: bool) -> None:
         """Not to be made again soon, or ever."""
         until = 1 << 62 if for_ever else time.monotonic_ns() + AGAIN_NS
         self._not_before[key] = (until, absent)
 
-    def hung_for_ns(self, now_ns: int) -> int:
-        """How long the thread has been inside of one call."""
-        return now_ns - self.since_ns if self.doing else 0
+
+def key_of(name: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What tells one call of a function from another: its numbers, but for the handle."""
+    return (name, *[each for each in arguments[1:] if isinstance(each, int)])
 
 
 class Card(ABC):
@@ -69,6 +75,24 @@ class Card(ABC):
 
     def __init__(self) -> None:
         self.calls = Calls()
+        self.fast_calls = self.calls
+        """Of `fast`; a vendor that gives a plan has others there, which the plan answers."""
+
+    @property
+    def all_calls(self) -> tuple[Calls, ...]:
+        """Every place where a thread may hang."""
+        return (self.calls,)
+
+    def plan(self) -> Plan | None:
+        """The calls of `fast` as data, the same object each time; None: it is called itself."""
+        return None
+
+    def decode(self, found: Snapshot) -> Fields:
+        """`fast` by what a plan's calls answered; makes no call."""
+        raise AssertionError(f"{type(self).__name__} has no plan")
+
+    def seen(self, watts: list[float]) -> None:  # noqa: B027  # most need not know
+        """What its power was in the past second, for the error of a reading."""
 
     @abstractmethod
     def once(self) -> Fields:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from stoker.agent.devices.history import POINTS
+from stoker.agent.devices.fields import KEPT
 from stoker.agent.devices.readings import plain
 from stoker.agent.devices.registry import Devices
 from stoker.mesh import schema
@@ -45,9 +45,7 @@ def _readings(devices: Devices, node: str, ask: DevicesAsk) -> dict[str, Any]:
         "sim": found.sim,
         "fields": {name: plain(field) for name, field in found.fields.items()},
         "history": {
-            name: sampled.history[name].points(ask.since_ns, POINTS)
-            for name in ask.history
-            if name in sampled.history
+            name: sampled.points(name, ask.since_ns) for name in ask.history if name in KEPT
         },
     }
 

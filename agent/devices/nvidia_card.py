@@ -17,13 +17,15 @@ from pathlib import Path
 from typing import Any
 
 from stoker.agent.devices import topology
-from stoker.agent.devices.card import Card
+from stoker.agent.devices.card import Calls, Card
 from stoker.agent.devices.fields import UNITS, reading
 from stoker.agent.devices.nvidia_gpm import Gpm
 from stoker.agent.devices.nvidia_links import Links
 from stoker.agent.devices.nvidia_mig import Instances
+from stoker.agent.devices.nvidia_plan import REASON_CALLS, NvidiaPlan
 from stoker.agent.devices.nvidia_processes import Processes
 from stoker.agent.devices.nvml import Batch, Wanted, ask, first, text
+from stoker.agent.devices.plan import Plan, Snapshot
 from stoker.agent.devices.readings import Absent, Field, Fields, Reading
 
 POWER_AVERAGE, POWER_INSTANT, ENERGY, MEMORY_TEMPERATURE = 185, 186, 83, 82
@@ -111,6 +113,8 @@ class NvidiaCard(Card):
         self._processes = Processes(nvml, handle, root)
         self._instances = Instances(nvml, handle)
         self._recent: deque[float] = deque(maxlen=10)
+        self.fast_calls = Calls()
+        self._planned = NvidiaPlan.of(nvml, handle, self._fast)
         self._partly = False
         self._averages = True
         self._samples_us = 0
@@ -118,6 +122,10 @@ class NvidiaCard(Card):
     def ask(self, name: str, *arguments: Any) -> Any:
         """One NVML call about this card."""
         return ask(self._nvml, name, self._handle, *arguments, calls=self.calls)
+
+    def binding(self) -> tuple[Any, Any]:
+        """NVML and the handle, for whoever sets limits of it in a thread of its own."""
+        return self._nvml, self._handle
 
     def ports(self) -> Field:
         """Its NVLink ports, while it is looked for."""
@@ -202,29 +210,48 @@ class NvidiaCard(Card):
 
     # --- ten times a second -----------------------------------------------------------------------
 
-    def fast(self) -> Fields:
-        values = self._fast.read(self.calls)
-        now = time.time_ns()
-        rates = self.ask("nvmlDeviceGetUtilizationRates")
+    def plan(self) -> Plan | None:
+        return self._planned.plan if self._planned is not None else None
+
+    def decode(self, found: Snapshot) -> Fields:
+        assert self._planned is not None
+        self.fast_calls.replay = self._planned.answers(found)
+        return self.fast(found.t_ns)
+
+    def seen(self, watts: list[float]) -> None:
+        self._recent = deque(watts, maxlen=self._recent.maxlen)
+
+    @property
+    def all_calls(self) -> tuple[Calls, ...]:
+        return (self.calls, self.fast_calls)
+
+    def _ask_fast(self, name: str, *arguments: Any) -> Any:
+        return ask(self._nvml, name, self._handle, *arguments, calls=self.fast_calls)
+
+    def fast(self, t_ns: int = 0) -> Fields:
+        values = self._fast.read(self.fast_calls)
+        now = t_ns or time.time_ns()
+        rates = self._ask_fast("nvmlDeviceGetUtilizationRates")
         gone = isinstance(rates, Absent)
+        heat = self._ask_fast("nvmlDeviceGetTemperature", 0)
+        clock = scaled(self._ask_fast("nvmlDeviceGetClockInfo", SM), MHZ)
+        memory_clock = scaled(self._ask_fast("nvmlDeviceGetClockInfo", MEMORY), MHZ)
         return {
             **self._power(values, now),
             "energy_j": self._energy(values[ENERGY, 0]),
-            "temperature_c": field("temperature_c", self.ask("nvmlDeviceGetTemperature", 0), now),
+            "temperature_c": field("temperature_c", heat, now),
             "memory_temperature_c": of_batch("memory_temperature_c", values[MEMORY_TEMPERATURE, 0]),
             "busy_ratio": rates if gone else Reading(rates.gpu / 100, "1", now),
             "memory_busy_ratio": rates if gone else Reading(rates.memory / 100, "1", now),
-            "clock_hz": field("clock_hz", scaled(self.ask("nvmlDeviceGetClockInfo", SM), MHZ), now),
-            "memory_clock_hz": field(
-                "memory_clock_hz", scaled(self.ask("nvmlDeviceGetClockInfo", MEMORY), MHZ), now
-            ),
+            "clock_hz": field("clock_hz", clock, now),
+            "memory_clock_hz": field("memory_clock_hz", memory_clock, now),
             "throttle": self._throttle(now),
         }
 
     def _power(self, values: dict[Wanted, Any], now: int) -> Fields:
         newest, average = values[POWER_INSTANT, 0], values[POWER_AVERAGE, 0]
         if isinstance(newest, Absent) or isinstance(average, Absent):
-            asked = self.ask("nvmlDeviceGetPowerUsage")
+            asked = self._ask_fast("nvmlDeviceGetPowerUsage")
             whole = asked if isinstance(asked, Absent) else (float(asked), now)
             if self._averages and isinstance(average, Absent):
                 average = whole
@@ -244,7 +271,7 @@ class NvidiaCard(Card):
         if isinstance(value, Absent):
             return value
         watts = value[0] / 1000
-        if seen:
+        if seen and self.fast_calls.replay is None:
             self._recent.append(watts)
         error, note = SENSOR_ERROR * watts, "sensor 5 %"
         if self._partly and self._recent:
@@ -255,7 +282,7 @@ class NvidiaCard(Card):
 
     def _energy(self, value: Any) -> Field:
         if isinstance(value, Absent):
-            asked = self.ask("nvmlDeviceGetTotalEnergyConsumption")
+            asked = self._ask_fast("nvmlDeviceGetTotalEnergyConsumption")
             if isinstance(asked, Absent):
                 return asked
             value = (float(asked), time.time_ns())
@@ -264,11 +291,7 @@ class NvidiaCard(Card):
         return Reading(value[0] / 1000, "J", value[1], 0, error, "steps of about 100 ms")
 
     def _throttle(self, now: int) -> Field:
-        names = (
-            "nvmlDeviceGetCurrentClocksEventReasons",
-            "nvmlDeviceGetCurrentClocksThrottleReasons",
-        )
-        bits = first(self._nvml, self.calls, names, self._handle)
+        bits = first(self._nvml, self.fast_calls, REASON_CALLS, self._handle)
         if isinstance(bits, Absent):
             return bits
         return Reading([word for bit, word in REASONS if bits & bit], "", now)

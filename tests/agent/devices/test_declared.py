@@ -13,7 +13,8 @@ import pytest
 
 from stoker.agent.devices import holders
 from stoker.agent.devices.declared import Declared
-from stoker.agent.devices.sampler import Sampled, sample
+from stoker.agent.devices.sampled import Sampled
+from stoker.agent.devices.sampler import sample
 from stoker.agent.devices.vendor import Vendor
 from stoker.native.errors import BadRequest
 from stoker.scheduler.nouns import DeviceSample

@@ -10,7 +10,7 @@ import pytest
 from fakes.nvml import Nvml
 
 from stoker.agent.devices.nvidia import Nvidia
-from stoker.agent.devices.sampler import Sampled
+from stoker.agent.devices.sampled import Sampled
 from stoker.agent.devices.sampler import sample as sample_of
 from stoker.scheduler.nouns import DeviceSample
 

@@ -10,7 +10,8 @@ from collections.abc import Callable
 import pytest
 
 from stoker.agent.devices.opencl import NO_SENSOR, OpenCL, list_devices
-from stoker.agent.devices.sampler import Sampled, sample
+from stoker.agent.devices.sampled import Sampled
+from stoker.agent.devices.sampler import sample
 from stoker.agent.devices.vendor import Vendor
 from stoker.native import paths
 from stoker.scheduler.nouns import DeviceSample

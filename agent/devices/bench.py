@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What it costs to sample the cards of a node: `python -m stoker.agent.devices.bench`.
+
+Relied on by `stoker bench devices`. Two processes: this one makes a simulated node (SIM), its child
+finds the cards through the vendor's own binding, samples them as an agent does and says what that
+took. The floor is the very calls of one second, made again in a bare loop of the same process: what
+any sampler that uses this binding and this driver must pay.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from stoker.agent.devices.card import Calls
+from stoker.agent.devices.registry import Devices
+from stoker.agent.devices.sampled import HUNG_NS
+from stoker.agent.devices.sampler import Samplers
+
+WARM_S = 2.5
+REPLAY_ROUNDS = 5
+HANG_CALL = {1: "nvmlDeviceGetTemperature", 2: "amdsmi_get_gpu_metrics_info", 3: "zesFrequency"}
+"""Vendor -> what hangs: something that is called in every fast round."""
+TARGET_SHARE, TARGET_MIB = 0.01, 60.0
+Made = list[tuple[Callable[..., Any], tuple[Any, ...]]]
+
+
+def run(profile: str, seconds: float) -> dict[str, Any]:
+    """Measure on a simulated node of this profile."""
+    from stoker.probes.simdriver import libraries, profiles
+
+    cards = profiles.load(profile)
+    with tempfile.TemporaryDirectory(prefix="stoker-bench-", dir="/dev/shm") as folder:
+        path = Path(folder) / "node"
+        node = profiles.node(profile, path)
+        for card in range(len(cards)):
+            node.set_load(card, 0.7, 0.3, 0.2)
+        vendors = {card["vendor"] for card in cards}
+        told = libraries.environment(path, vendors)
+        argv = [sys.executable, "-m", __spec__.name if __spec__ else "", "--child", str(seconds)]
+        argv += ["--hang", HANG_CALL[cards[0]["vendor"]], "--state", folder]
+        done = subprocess.run(argv, env=told, stdout=subprocess.PIPE, check=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return {"profile": profile, "cards": len(cards), "simulated": True, **found}
+
+
+def child(seconds: float, hang: str, folder: Path) -> dict[str, Any]:
+    """In the simulated environment: sample, count, hang one card, and replay."""
+    from stoker.native import _sim
+
+    devices = Devices.of({}, lambda _: False, folder / "order.json", "bench")
+    devices.scan()
+    sampled = [id for id, each in devices.readings().items() if each.sim]
+    time.sleep(WARM_S)
+    before, cpu, begun = dict(devices.samplers.counters()), _cpu_s(), time.monotonic()
+    time.sleep(seconds)
+    passed, used = time.monotonic() - begun, _cpu_s() - cpu
+    after = devices.samplers.counters()
+    made = {name: after[name] - before.get(name, 0) for name in after}
+    memory = _rss_mib()
+    floor = _floor(devices.samplers, sampled)
+    node = _sim.Node.open()
+    reported = _hung(devices.samplers, node, hang, sampled)
+    node.heal()
+    devices.close()
+    return {
+        "sampled": len(sampled),
+        "seconds": round(passed, 2),
+        "cpu_share": used / passed,
+        "cpu_share_target": TARGET_SHARE,
+        "floor_share": floor,
+        "ratio": used / passed / floor if floor else None,
+        "rss_mib": memory,
+        "rss_mib_target": TARGET_MIB,
+        "calls_per_s": made.get("devices_calls", 0) / passed,
+        "rounds_per_s": made.get("devices_rounds", 0) / passed,
+        "late": made.get("devices_late", 0),
+        "missed": made.get("devices_missed", 0),
+        "failed": made.get("devices_failed", 0),
+        **reported,
+    }
+
+
+def _floor(samplers: Samplers, ids: list[str]) -> float:
+    """Share of a core that the calls of one second take in a bare loop: the best of some rounds."""
+    recorded: dict[str, Made] = {id: [] for id in ids}
+    _recording(samplers, recorded)
+    calls = [call for made in recorded.values() for call in made]
+    best = float("inf")
+    for _ in range(REPLAY_ROUNDS):
+        begun = time.thread_time()
+        for function, arguments in calls:
+            function(*arguments)
+        best = min(best, time.thread_time() - begun)
+    return best
+
+
+def _recording(samplers: Samplers, recorded: dict[str, Made]) -> None:
+    """Note every call of every card for one second."""
+    plain = Calls.make
+    cards = {id: each.card for id in recorded if (each := samplers.get(id)) is not None}
+    ids = {id_of(card.calls): id for id, card in cards.items()}
+
+    def noted(self: Calls, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        found = plain(self, name, function, *arguments)
+        if id_of(self) in ids:
+            recorded[ids[id_of(self)]].append((function, arguments))
+        return found
+
+    Calls.make = noted  # type: ignore[method-assign]
+    try:
+        time.sleep(1.0)
+    finally:
+        Calls.make = plain  # type: ignore[method-assign]
+
+
+def id_of(calls: Calls) -> int:
+    return id(calls)
+
+
+def _hung(samplers: Samplers, node: Any, call: str, ids: list[str]) -> dict[str, Any]:
+    """Hang the first card's calls: when it is said, and what that costs the others."""
+    before = {id: each.counts() for id in ids if (each := samplers.get(id)) is not None}
+    begun = time.monotonic()
+    node.inject("hang", card=0, call=call)
+    state, why = "ok", ""
+    while state != "hung" and time.monotonic() - begun < 5 * HUNG_NS / 1e9:
+        time.sleep(0.05)
+        state, why = samplers.troubles().get(ids[0], ("ok", ""))
+    after_s = time.monotonic() - begun
+    others = [id for id in ids[1:] if samplers.get(id) is not None]
+    rounds = [
+        (each.counts()["rounds"] - before[id]["rounds"]) / after_s
+        for id in others
+        if (each := samplers.get(id)) is not None
+    ]
+    late = [
+        each.counts()["late"] - before[id]["late"]
+        for id in others
+        if (each := samplers.get(id)) is not None
+    ]
+    return {
+        "hang_reported_s": round(after_s, 3) if state == "hung" else None,
+        "hang_why": why,
+        "others_rounds_per_s": min(rounds, default=0.0),
+        "others_late": sum(late),
+        "threads": threading.active_count(),
+    }
+
+
+def _cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def _rss_mib() -> float:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    return 0.0
+
+
+def text(result: dict[str, Any]) -> str:
+    """For a person."""
+    hang = result["hang_reported_s"]
+    said = f"{hang:.2f} s ({result['hang_why']})" if hang is not None else "never"
+    return "\n".join(
+        (
+            f"{result['sampled']} cards of {result['profile']} (SIM), {result['seconds']:g} s",
+            f"CPU      {result['cpu_share'] * 100:.2f} % of a core"
+            f" (target {TARGET_SHARE * 100:g} %), floor {result['floor_share'] * 100:.2f} %",
+            f"memory   {result['rss_mib']:.1f} MiB (target {TARGET_MIB:g})",
+            f"calls    {result['calls_per_s']:.0f}/s in {result['rounds_per_s']:.0f} rounds/s",
+            f"late     {result['late']}, missed {result['missed']}, failed {result['failed']}",
+            f"hang     said after {said}; the others {result['others_rounds_per_s']:.1f} rounds/s",
+        )
+    )
+
+
+def main() -> int:
+    """Print the result; 2 where there is no simulated driver."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--profile", default="8xH200")
+    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--child", type=float)
+    parser.add_argument("--hang", default="")
+    parser.add_argument("--state", type=Path, default=Path())
+    asked = parser.parse_args()
+    if asked.child is not None:
+        print(json.dumps(child(asked.child, asked.hang, asked.state)), flush=True)
+        os._exit(0)  # the thread that was made to hang must not hold the end up
+    result = run(asked.profile, asked.seconds)
+    print(json.dumps(result, indent=2) if asked.json else text(result))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

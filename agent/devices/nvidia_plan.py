@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fast calls of one NVIDIA GPU as data, and their answers as the binding would give them.
+
+Relied on by `nvidia_card.py`. Signatures are nvml.h's; functions and structures are those of the
+binding's own library. A binding without them (a fake one) gets no plan and is called itself.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+from stoker.agent.devices.nvml import Batch
+from stoker.agent.devices.plan import Plan, Snapshot, Step, address
+from stoker.agent.devices.readings import Absent
+from stoker.native import _devices
+
+FIELDS = "nvmlDeviceGetFieldValues"
+FIELD_BYTES = 40
+REASON_CALLS = (
+    "nvmlDeviceGetCurrentClocksEventReasons",
+    "nvmlDeviceGetCurrentClocksThrottleReasons",
+)
+"""The newer name first; an older driver has the other one alone."""
+MILLI, MHZ = 1e-3, 1e6
+NUMBERS: tuple[tuple[str, tuple[int, ...], Any], ...] = (
+    ("nvmlDeviceGetTemperature", (0,), ctypes.c_uint32),
+    ("nvmlDeviceGetClockInfo", (1,), ctypes.c_uint32),
+    ("nvmlDeviceGetClockInfo", (2,), ctypes.c_uint32),
+    ("nvmlDeviceGetPowerUsage", (), ctypes.c_uint32),
+    ("nvmlDeviceGetTotalEnergyConsumption", (), ctypes.c_uint64),
+)
+UTILISATION = "nvmlDeviceGetUtilizationRates"
+POWER_AVERAGE, POWER_INSTANT, ENERGY, MEMORY_TEMPERATURE = 185, 186, 83, 82
+
+
+class NvidiaPlan:
+    """The plan of one GPU."""
+
+    def __init__(self, nvml: Any, handle: Any, batch: Batch) -> None:
+        self.plan = Plan()
+        self._nvml, self._batch = nvml, batch
+        self._kinds: dict[tuple[Any, ...], Any] = {}
+        self._device = ctypes.cast(handle, ctypes.c_void_p).value or 0
+        fields = self._fields()
+        numbers = {(name, *extra): self._number(name, extra, kind) for name, extra, kind in NUMBERS}
+        for name in REASON_CALLS:
+            if self._number(name, (), ctypes.c_uint64) is not None:
+                break
+        self._taps(fields, numbers)
+
+    @classmethod
+    def of(cls, nvml: Any, handle: Any, batch: Batch) -> NvidiaPlan | None:
+        """None where the binding has no library to take functions from."""
+        if batch.memory is None or not hasattr(nvml, "_nvmlGetFunctionPointer"):
+            return None
+        return cls(nvml, handle, batch)
+
+    def _at(self, name: str) -> int | None:
+        try:
+            return address(self._nvml._nvmlGetFunctionPointer(name))
+        except self._nvml.NVMLError:
+            return None
+
+    def _fields(self) -> Step | None:
+        count = len(self._batch.memory)
+        return self.plan.call(
+            (FIELDS,), self._at(FIELDS), (self._device, count), bytes(self._batch.memory)
+        )
+
+    def _number(self, name: str, extra: tuple[int, ...], kind: Any) -> Step | None:
+        key = (name, *extra)
+        self._kinds[key] = kind
+        size = ctypes.sizeof(kind)
+        return self.plan.call(key, self._at(name), (self._device, *extra), size)
+
+    def _taps(self, fields: Step | None, numbers: dict[tuple[Any, ...], Step | None]) -> None:
+        plan = self.plan
+        where = {each.fieldId: place * FIELD_BYTES for place, each in enumerate(self._batch.memory)}
+
+        def field(name: str, number: int, scale: float) -> None:
+            plan.tap(name, fields, _devices.NVML, at=where[number], scale=scale)
+
+        field("power_w", POWER_INSTANT, MILLI)
+        field("power_average_w", POWER_AVERAGE, MILLI)
+        field("energy_j", ENERGY, MILLI)
+        plan.rate("energy_power_w", "energy_j")
+        field("memory_temperature_c", MEMORY_TEMPERATURE, 1.0)
+        if fields is None:
+            power = numbers["nvmlDeviceGetPowerUsage",]
+            plan.tap("power_w", power, _devices.U32, scale=MILLI)
+        plan.tap("temperature_c", numbers["nvmlDeviceGetTemperature", 0], _devices.U32)
+        for name, clock in (("clock_hz", 1), ("memory_clock_hz", 2)):
+            step = numbers["nvmlDeviceGetClockInfo", clock]
+            plan.tap(name, step, _devices.U32, scale=MHZ)
+        rates = self._number(UTILISATION, (), self._nvml.c_nvmlUtilization_t)
+        plan.tap("busy_ratio", rates, _devices.U32, scale=0.01)
+        plan.tap("memory_busy_ratio", rates, _devices.U32, at=4, scale=0.01)
+
+    def answers(self, found: Snapshot) -> Callable[[str, tuple[Any, ...]], Any]:
+        """Calls answered by a snapshot, as `Calls.replay` wants them."""
+
+        def answer(name: str, arguments: tuple[Any, ...]) -> Any:
+            key = (name,) if name == FIELDS else (name, *arguments[1:])
+            step = self.plan.answers.get(key)
+            if step is None:
+                return Absent(f"{name} is not asked ten times a second")
+            code = found.codes[step.place]
+            data = found.memory[step.offset : step.offset + step.size]
+            if name == FIELDS:
+                ctypes.memmove(self._batch.memory, data, step.size)
+                return code
+            if code:
+                raise self._nvml.NVMLError(code)
+            value = self._kinds[key].from_buffer_copy(data)
+            return value.value if hasattr(value, "value") else value
+
+        return answer

@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One card, what reads it, and what was read.
+
+Relied on by the sampler. A card whose vendor gives a plan is read ten times a second by a thread in
+C (native/devices/reader.h) and once by one in Python, which also makes what does not change; any
+other by the Python thread alone. What the C thread has is decoded when somebody wants it. Owns that
+a reader never calls a driver, so that it never waits for one.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter, deque
+
+from stoker.agent.devices.card import Card
+from stoker.agent.devices.fields import FAST, FAST_HZ, KEPT, complete
+from stoker.agent.devices.history import History
+from stoker.agent.devices.plan import LAG, Plan, Snapshot
+from stoker.agent.devices.readings import Absent, CardReadings, Fields, Reading, State
+from stoker.native._devices import Reader
+
+PERIOD_NS = 1_000_000_000 // FAST_HZ
+SECOND_NS = 1_000_000_000
+HUNG_NS = 1_500_000_000
+"""A call that takes longer is said to hang; looked at four times a second, that is within 2 s."""
+NOT_YET = "its first round is not over"
+NOT_READ = "it is not read from this device"
+TOO_EARLY = Absent("the counter was not read for a second yet")
+
+
+class Sampled:
+    """One card, its threads, and what they have read."""
+
+    def __init__(self, card: Card, phase_ns: int = 0) -> None:
+        self.card = card
+        self.counters: Counter[str] = Counter()
+        self._active = card
+        """What the thread is reading just now; it takes up `card` with its next round."""
+        self._history = {name: History() for name in KEPT}
+        fields = complete({}, card.silent or NOT_YET)
+        self._readings = CardReadings(card.id, 0, fields, "starting", NOT_YET, card.sim)
+        self._phase_ns = phase_ns
+        self._energy: deque[tuple[int, float]] = deque(maxlen=2 * FAST_HZ)
+        self._slow: Fields = {}
+        self._known: Card | None = None
+        """The card whose unchanging fields are in `_slow`."""
+        self._plan: Plan | None = None
+        self._reader: Reader | None = None
+        self._decoded = 0
+        """Rounds of the reader that the newest readings are of."""
+        self._codes: list[int] = []
+        self._decoding = threading.Lock()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"card {card.id}", daemon=True)
+
+    def start(self) -> None:
+        """Begin; a card that answers nothing gets no thread."""
+        card = self.card
+        if card.silent:
+            fields = complete(card.once(), card.silent)
+            self._readings = CardReadings(card.id, time.time_ns(), fields, "ok", "", card.sim)
+        else:
+            self._thread.start()
+
+    def stop(self) -> None:
+        """End soon; a thread that hangs is left behind."""
+        self._stop.set()
+
+    def join(self, seconds: float) -> None:
+        if self._thread.is_alive():
+            self._thread.join(seconds)
+
+    # --- for whoever reads ------------------------------------------------------------------------
+
+    def readings(self) -> CardReadings:
+        """The newest there are, or that the card hangs."""
+        hung = self._hung()
+        if not hung:
+            self._decode()
+        latest = self._readings
+        if not hung:
+            return latest
+        return CardReadings(latest.id, latest.t_ns, latest.fields, "hung", hung, latest.sim)
+
+    def trouble(self) -> tuple[State, str]:
+        """State and reason, as `readings` has them; cheaper where nothing changed."""
+        hung = self._hung()
+        if hung:
+            return "hung", hung
+        reader = self._reader
+        if reader is not None and reader.snapshot()[2] != self._codes:
+            self._decode()
+        return self._readings.state, self._readings.why
+
+    def points(self, name: str, since_ns: int = 0) -> list[tuple[int, float]]:
+        """The past minute of a field: (CLOCK_REALTIME ns, value), the oldest first."""
+        plan, reader = self._plan, self._reader
+        if plan is not None and reader is not None and name in plan.names:
+            return reader.points(plan.names[name], since_ns)
+        return self._history[name].points(since_ns) if name in self._history else []
+
+    @property
+    def settled(self) -> bool:
+        """Whether every field was asked for at least once, or will not be."""
+        rounds = self.counters["rounds"]
+        return bool(self.card.silent) or rounds > (1 if self._plan is not None else FAST_HZ)
+
+    def counts(self) -> Counter[str]:
+        """Rounds, late ones, missed ones, failures and driver calls."""
+        found = Counter(self.counters)
+        found["calls"] += sum(calls.made for calls in self._active.all_calls)
+        reader = self._reader
+        if reader is not None:
+            _, _, rounds, late, missed, calls = reader.state()
+            found += Counter(rounds=rounds, late=late, missed=missed, calls=calls)
+        return found
+
+    def _hung(self) -> str:
+        """Why it is said to hang, or an empty string."""
+        now = time.monotonic_ns()
+        for calls in self._active.all_calls:
+            name = calls.doing
+            if name and (passed := now - calls.since_ns) >= HUNG_NS:
+                return f"hung call {name}: no answer for {passed / SECOND_NS:.1f} s"
+        plan, reader = self._plan, self._reader
+        if plan is None or reader is None:
+            return ""
+        doing, since_ns, *_ = reader.state()
+        if doing < 0 or now - since_ns < HUNG_NS:
+            return ""
+        name = next((str(key[0]) for key, step in plan.answers.items() if step.place == doing), "?")
+        return f"hung call {name}: no answer for {(now - since_ns) / SECOND_NS:.1f} s"
+
+    # --- the thread -------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        due = time.monotonic_ns() + self._phase_ns
+        while not self._stop.wait(max(0, due - time.monotonic_ns()) / SECOND_NS):
+            if time.monotonic_ns() - due > PERIOD_NS // 2:
+                self.counters["late"] += 1
+            try:
+                self.round(self.counters["rounds"])
+            except Exception as error:  # a driver's binding may raise anything: the others go on
+                self.counters["failed"] += 1
+                self._publish({}, failed=f"{self._active.calls.doing or 'reading'}: {error!r}")
+            self.counters["rounds"] += 1
+            period = SECOND_NS if self._plan is not None else PERIOD_NS
+            due += period
+            behind = time.monotonic_ns() - due
+            if behind > period:  # what was missed is not made up for
+                self.counters["missed"] += behind // period
+                due += behind // period * period
+        if self._reader is not None:
+            self._reader.stop()
+
+    def round(self, number: int = 0) -> None:
+        """What is read once a second, or that part of it whose turn it is, and the fast fields."""
+        card = self._active = self.card
+        fresh = self._known is not card
+        if fresh:
+            self._slow = complete(card.once(), NOT_READ)
+            self._begin_plan(card)
+        steps = card.steps()
+        if fresh or self._plan is not None:
+            for step in steps:
+                self._slow.update(step())
+        elif number % FAST_HZ < len(steps):
+            self._slow.update(steps[number % FAST_HZ]())
+        self._known = card
+        if self._plan is not None or number % FAST_HZ == FAST_HZ - 1:
+            self._drain(card)
+        if self._plan is not None:
+            self._decode(always=True)
+            return
+        fast = card.fast()
+        self._derive(fast)
+        self._publish(fast)
+
+    def _begin_plan(self, card: Card) -> None:
+        """A reader of its own for a card that has a plan; it goes on if it has one already."""
+        plan = card.plan()
+        if plan is not None and self._plan is plan:
+            return
+        if self._reader is not None:
+            self._reader.stop()
+        self._reader, self._plan = None, plan
+        if plan is not None:
+            self._decoded, self._codes = 0, []
+            self._reader = Reader(plan.steps, plan.taps, plan.memory, PERIOD_NS, self._phase_ns)
+
+    def _decode(self, *, always: bool = False) -> None:
+        """Make readings of what the reader has, if that is newer; calls no driver."""
+        reader, card = self._reader, self._active
+        if reader is None or self._plan is None:
+            return
+        with self._decoding:
+            found = Snapshot(*reader.snapshot())
+            if not found.rounds or (found.rounds == self._decoded and not always):
+                return
+            card.seen([watts for _, watts in self.points("power_w")[-FAST_HZ:]])
+            fast = card.decode(found)
+            self._energy_power(fast, self.points("energy_j")[-LAG - 1 :])
+            self._codes, self._decoded = found.codes, found.rounds
+            self._publish(fast, t_ns=found.t_ns)
+
+    def _publish(self, fast: Fields, *, failed: str = "", t_ns: int = 0) -> None:
+        fields = dict(self._slow) or complete({}, failed)
+        fields.update(fast)
+        if failed:
+            fields.update(dict.fromkeys(FAST, Absent(failed)))
+        if self._plan is None:
+            for name in KEPT:
+                found = fast.get(name)
+                if isinstance(found, Reading):
+                    self._history[name].add(found.t_ns, found.value)
+        state, why = _state(fast) if not failed else ("missing", failed)
+        if state != "ok":
+            self._known = None  # what comes back may be another card, or another driver
+        card = self.card
+        self._readings = CardReadings(card.id, t_ns or time.time_ns(), fields, state, why, card.sim)
+
+    def _derive(self, fast: Fields) -> None:
+        """Power from the energy counter, which integrates everything that the sensor sees."""
+        found, past = fast.get("energy_j"), self._energy
+        if isinstance(found, Reading):
+            if past and found.value < past[-1][1]:
+                past.clear()  # the driver was loaded again
+            if not past or found.t_ns > past[-1][0]:
+                past.append((found.t_ns, found.value))
+            while len(past) > 1 and found.t_ns - past[1][0] >= SECOND_NS:
+                past.popleft()
+        self._energy_power(fast, list(past))
+
+    def _energy_power(self, fast: Fields, points: list[tuple[int, float]]) -> None:
+        found = fast.get("energy_j")
+        if not isinstance(found, Reading):
+            fast["energy_power_w"] = found if found is not None else Absent(NOT_READ)
+            return
+        passed_ns = points[-1][0] - points[0][0] if points else 0
+        grown = points[-1][1] - points[0][1] if points else 0.0
+        if passed_ns < SECOND_NS * 9 // 10 or grown < 0:
+            fast["energy_power_w"] = TOO_EARLY
+            return
+        error = 2 * (found.error or 0.0) * SECOND_NS / passed_ns
+        note = "the counter's steps" if error else ""
+        watts = grown * SECOND_NS / passed_ns
+        fast["energy_power_w"] = Reading(watts, "W", points[-1][0], passed_ns, error or None, note)
+
+    def _drain(self, card: Card) -> None:
+        kept = self._history["power_samples_w"]
+        last = kept.last_ns
+        for t_ns, watts in card.drain():
+            if t_ns > last:
+                kept.add(t_ns, watts)
+                last = t_ns
+
+
+def _state(fast: Fields) -> tuple[State, str]:
+    """What the answers to one fast round say of the card."""
+    absent = [each for each in fast.values() if isinstance(each, Absent)]
+    for each in absent:
+        if each.trouble == "lost":
+            return "lost", each.why
+    if len(absent) == len(fast):
+        for each in absent:
+            if each.trouble:
+                return each.trouble, each.why
+    return "ok", ""

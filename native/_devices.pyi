@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A thread that makes the same driver calls at a fixed pace (native/devices/reader.h)."""
+
+U16: int
+U32: int
+U64: int
+I32: int
+F64: int
+NVML: int
+RATE: int
+POINTS: int
+"""Of one tap's ring."""
+
+Step = tuple[int, tuple[int, ...], int]
+"""(address of the function, arguments, bits of those that are places in the memory)."""
+Tap = tuple[int, int, int, int, float, bool]
+"""(kind, step, offset, lag, scale, whether all ones are no value)."""
+
+class Reader:
+    def __init__(
+        self,
+        steps: list[Step],
+        taps: list[Tap],
+        memory: bytes,
+        period_ns: int,
+        phase_ns: int = 0,
+    ) -> None:
+        """Start; ValueError for a plan that leaves its bounds."""
+
+    def stop(self) -> None:
+        """End the thread; one that hangs in a call is left behind."""
+
+    def snapshot(self) -> tuple[int, int, list[int], bytes]:
+        """(rounds so far, CLOCK_REALTIME ns, return codes, memory) of the last whole round."""
+
+    def state(self) -> tuple[int, int, int, int, int, int]:
+        """(step it is inside of or -1, since when on CLOCK_MONOTONIC, rounds, late, missed, calls)."""
+
+    def points(self, tap: int, since_ns: int = 0, most: int = 600) -> list[tuple[int, float]]:
+        """Newest points of one tap, the oldest first."""

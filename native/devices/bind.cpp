@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The Python face of the reader, for agent/devices/ alone: a plan as plain tuples in, snapshots
+// and points out. No logic.
+
+#include <cstring>
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/vector.h>
+
+extern "C" {
+#include "devices/reader.h"
+}
+
+namespace nb = nanobind;
+
+namespace
+{
+
+// (function, (argument, ...), bits of those that are places in the memory)
+void put_step(sk_reader_plan &plan, nb::tuple step)
+{
+	if (plan.steps >= SK_READER_STEPS)
+		throw nb::value_error("more steps than a reader takes");
+	sk_reader_step &made = plan.step[plan.steps++];
+	nb::tuple arguments = nb::cast<nb::tuple>(step[1]);
+
+	made.function = nb::cast<uint64_t>(step[0]);
+	made.inside = nb::cast<uint32_t>(step[2]);
+	if (arguments.size() > SK_READER_ARGUMENTS)
+		throw nb::value_error("more arguments than a reader passes");
+	for (nb::handle argument : arguments)
+		made.argument[made.arguments++] = nb::cast<uint64_t>(argument);
+}
+
+// (kind, step, offset, lag, scale, gaps)
+void put_tap(sk_reader_plan &plan, nb::tuple tap)
+{
+	if (plan.taps >= SK_READER_TAPS)
+		throw nb::value_error("more taps than a reader takes");
+	sk_reader_tap &made = plan.tap[plan.taps++];
+
+	made.kind = nb::cast<uint32_t>(tap[0]);
+	made.step = nb::cast<uint32_t>(tap[1]);
+	made.offset = nb::cast<uint32_t>(tap[2]);
+	made.lag = nb::cast<uint32_t>(tap[3]);
+	made.scale = nb::cast<double>(tap[4]);
+	made.gaps = nb::cast<bool>(tap[5]);
+}
+
+class Reader
+{
+      public:
+	Reader(nb::list steps, nb::list taps, nb::bytes memory, uint64_t period_ns,
+	       uint64_t phase_ns)
+	{
+		sk_reader_plan plan{};
+
+		for (nb::handle step : steps)
+			put_step(plan, nb::cast<nb::tuple>(step));
+		for (nb::handle tap : taps)
+			put_tap(plan, nb::cast<nb::tuple>(tap));
+		if (memory.size() > SK_READER_MEMORY)
+			throw nb::value_error("more memory than a reader has");
+		bytes = static_cast<uint32_t>(memory.size());
+		plan.bytes = bytes;
+		plan.period_ns = period_ns;
+		plan.phase_ns = phase_ns;
+		std::memcpy(plan.memory, memory.c_str(), bytes);
+		if (int failed = sk_reader_start(&plan, &reader))
+			throw nb::value_error(failed == -22 ? "the plan leaves its bounds"
+							    : "no thread for a reader");
+		steps_n = plan.steps;
+		taps_n = plan.taps;
+	}
+
+	~Reader()
+	{
+		stop();
+	}
+
+	void stop()
+	{
+		if (!reader)
+			return;
+		nb::gil_scoped_release released;
+		sk_reader_stop(reader);
+		reader = nullptr;
+	}
+
+	nb::tuple snapshot()
+	{
+		struct sk_reader_snapshot found;
+		nb::list codes;
+
+		sk_reader_snapshot(alive(), &found);
+		for (uint32_t i = 0; i < steps_n; i++)
+			codes.append(found.code[i]);
+		return nb::make_tuple(found.rounds, found.t_ns, codes,
+				      nb::bytes(reinterpret_cast<char *>(found.memory), bytes));
+	}
+
+	nb::tuple state()
+	{
+		struct sk_reader_state found = sk_reader_state(alive());
+
+		return nb::make_tuple(found.doing, found.since_ns, found.rounds, found.late,
+				      found.missed, found.calls);
+	}
+
+	nb::list points(uint32_t tap, int64_t since_ns, uint32_t most)
+	{
+		int64_t t_ns[SK_READER_POINTS];
+		double values[SK_READER_POINTS];
+		nb::list made;
+
+		if (tap >= taps_n)
+			throw nb::index_error("no such tap");
+		uint32_t count = sk_reader_points(alive(), tap, since_ns, most, t_ns, values);
+
+		for (uint32_t i = 0; i < count; i++)
+			made.append(nb::make_tuple(t_ns[i], values[i]));
+		return made;
+	}
+
+      private:
+	sk_reader *alive()
+	{
+		if (!reader)
+			throw nb::value_error("the reader was stopped");
+		return reader;
+	}
+
+	sk_reader *reader = nullptr;
+	uint32_t bytes = 0, steps_n = 0, taps_n = 0;
+};
+
+} // namespace
+
+NB_MODULE(_devices, m)
+{
+	m.attr("U16") = static_cast<int>(SK_READER_U16);
+	m.attr("U32") = static_cast<int>(SK_READER_U32);
+	m.attr("U64") = static_cast<int>(SK_READER_U64);
+	m.attr("I32") = static_cast<int>(SK_READER_I32);
+	m.attr("F64") = static_cast<int>(SK_READER_F64);
+	m.attr("NVML") = static_cast<int>(SK_READER_NVML);
+	m.attr("RATE") = static_cast<int>(SK_READER_RATE);
+	m.attr("POINTS") = static_cast<int>(SK_READER_POINTS);
+	nb::class_<Reader>(m, "Reader")
+		.def(nb::init<nb::list, nb::list, nb::bytes, uint64_t, uint64_t>(),
+		     nb::arg("steps"), nb::arg("taps"), nb::arg("memory"), nb::arg("period_ns"),
+		     nb::arg("phase_ns") = 0)
+		.def("stop", &Reader::stop)
+		.def("snapshot", &Reader::snapshot)
+		.def("state", &Reader::state)
+		.def("points", &Reader::points, nb::arg("tap"), nb::arg("since_ns") = 0,
+		     nb::arg("most") = static_cast<uint32_t>(SK_READER_POINTS));
+}

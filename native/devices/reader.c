@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "devices/reader.h"
+
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+	NS = 1000000000,
+	STACK_BYTES = 1 << 20, /* drivers put their tables on it */
+	STOP_NS = 300000000,
+	FIELD_TYPE = 24, /* offsets in nvmlFieldValue_t (nvml.h), and its size */
+	FIELD_CODE = 28,
+	FIELD_VALUE = 32,
+	FIELD_BYTES = 40,
+};
+
+struct sk_reader {
+	struct sk_reader_plan plan;
+	pthread_t thread;
+	pthread_mutex_t lock;	       /* of `last`, rings and `next` */
+	struct sk_reader_snapshot now; /* the thread's alone */
+	struct sk_reader_snapshot last;
+	uint64_t next;
+	int64_t at_ns[SK_READER_POINTS];
+	uint64_t monotonic_ns[SK_READER_POINTS];
+	double ring[SK_READER_TAPS][SK_READER_POINTS];
+	_Atomic int32_t doing;
+	_Atomic uint64_t since_ns, rounds, late, missed, calls;
+	atomic_bool stopping, over;
+};
+
+static uint64_t sk_reader_clock(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return (uint64_t)now.tv_sec * NS + (uint64_t)now.tv_nsec;
+}
+
+/* --- one round ------------------------------------------------------------------------------ */
+
+typedef int32_t (*sk_reader_call)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
+
+/* Arguments of at most 64 bits lie in registers of that size in both ABIs (System V AMD64,
+ * AAPCS64), and a function that takes fewer or narrower ones looks at no more than those. */
+static void sk_reader_make(struct sk_reader *reader, uint32_t number)
+{
+	const struct sk_reader_step *step = &reader->plan.step[number];
+	sk_reader_call call = (sk_reader_call)(uintptr_t)step->function;
+	uint64_t argument[SK_READER_ARGUMENTS] = {0};
+
+	for (uint32_t i = 0; i < step->arguments; i++)
+		argument[i] = step->inside >> i & 1
+				      ? (uint64_t)(uintptr_t)&reader->now.memory[step->argument[i]]
+				      : step->argument[i];
+	atomic_store_explicit(&reader->since_ns, sk_reader_clock(CLOCK_MONOTONIC),
+			      memory_order_relaxed);
+	atomic_store_explicit(&reader->doing, (int32_t)number, memory_order_release);
+	reader->now.code[number] =
+		call(argument[0], argument[1], argument[2], argument[3], argument[4], argument[5]);
+	atomic_store_explicit(&reader->doing, -1, memory_order_release);
+	atomic_fetch_add_explicit(&reader->calls, 1, memory_order_relaxed);
+}
+
+static double sk_reader_field(const uint8_t *at)
+{
+	uint32_t type;
+	int32_t code;
+	uint64_t raw;
+	double value;
+
+	memcpy(&type, at + FIELD_TYPE, sizeof(type));
+	memcpy(&code, at + FIELD_CODE, sizeof(code));
+	memcpy(&raw, at + FIELD_VALUE, sizeof(raw));
+	memcpy(&value, at + FIELD_VALUE, sizeof(value));
+	if (code)
+		return NAN;
+	switch (type) { /* nvmlValueType_t */
+	case 0:
+		return value;
+	case 1:
+		return (uint32_t)raw;
+	case 4:
+		return (double)(int64_t)raw;
+	case 5:
+		return (int32_t)raw;
+	case 6:
+		return (uint16_t)raw;
+	default:
+		return (double)raw;
+	}
+}
+
+static double sk_reader_number(const struct sk_reader_tap *tap, const uint8_t *at)
+{
+	uint16_t half;
+	uint32_t word;
+	uint64_t whole;
+	int32_t sign;
+	double real;
+
+	switch (tap->kind) {
+	case SK_READER_U16:
+		memcpy(&half, at, sizeof(half));
+		return tap->gaps && half == UINT16_MAX ? NAN : half;
+	case SK_READER_U32:
+		memcpy(&word, at, sizeof(word));
+		return tap->gaps && word == UINT32_MAX ? NAN : word;
+	case SK_READER_U64:
+		memcpy(&whole, at, sizeof(whole));
+		return tap->gaps && whole == UINT64_MAX ? NAN : (double)whole;
+	case SK_READER_I32:
+		memcpy(&sign, at, sizeof(sign));
+		return sign;
+	case SK_READER_F64:
+		memcpy(&real, at, sizeof(real));
+		return real;
+	default:
+		return sk_reader_field(at);
+	}
+}
+
+static double sk_reader_rate(const struct sk_reader *reader, const struct sk_reader_tap *tap)
+{
+	uint64_t now = reader->next, past = now - tap->lag;
+	const double *ring = reader->ring[tap->step];
+
+	if (now < tap->lag)
+		return NAN;
+	double grown = ring[now % SK_READER_POINTS] - ring[past % SK_READER_POINTS];
+	uint64_t passed = reader->monotonic_ns[now % SK_READER_POINTS] -
+			  reader->monotonic_ns[past % SK_READER_POINTS];
+
+	return grown < 0 || !passed ? NAN : grown * NS / (double)passed * tap->scale;
+}
+
+static double sk_reader_tapped(const struct sk_reader *reader, const struct sk_reader_tap *tap)
+{
+	if (tap->kind == SK_READER_RATE)
+		return sk_reader_rate(reader, tap);
+	if (reader->now.code[tap->step])
+		return NAN;
+	return sk_reader_number(tap, &reader->now.memory[tap->offset]) * tap->scale;
+}
+
+static void sk_reader_round(struct sk_reader *reader)
+{
+	const struct sk_reader_plan *plan = &reader->plan;
+
+	memcpy(reader->now.memory, plan->memory, plan->bytes);
+	for (uint32_t i = 0; i < plan->steps; i++)
+		sk_reader_make(reader, i);
+	reader->now.t_ns = (int64_t)sk_reader_clock(CLOCK_REALTIME);
+	reader->now.rounds++;
+	pthread_mutex_lock(&reader->lock);
+	uint64_t place = reader->next % SK_READER_POINTS;
+
+	reader->at_ns[place] = reader->now.t_ns;
+	reader->monotonic_ns[place] = sk_reader_clock(CLOCK_MONOTONIC);
+	for (uint32_t i = 0; i < plan->taps; i++)
+		reader->ring[i][place] = sk_reader_tapped(reader, &plan->tap[i]);
+	reader->next++;
+	reader->last.rounds = reader->now.rounds;
+	reader->last.t_ns = reader->now.t_ns;
+	memcpy(reader->last.code, reader->now.code, sizeof(reader->now.code));
+	memcpy(reader->last.memory, reader->now.memory, plan->bytes);
+	pthread_mutex_unlock(&reader->lock);
+	atomic_fetch_add_explicit(&reader->rounds, 1, memory_order_relaxed);
+}
+
+static void *sk_reader_run(void *argument)
+{
+	struct sk_reader *reader = argument;
+	uint64_t period = reader->plan.period_ns;
+	uint64_t due = sk_reader_clock(CLOCK_MONOTONIC) + reader->plan.phase_ns;
+
+	while (!atomic_load(&reader->stopping)) {
+		struct timespec at = {(time_t)(due / NS), (long)(due % NS)};
+
+		if (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL) == EINTR)
+			continue;
+		if (sk_reader_clock(CLOCK_MONOTONIC) - due > period / 2)
+			atomic_fetch_add_explicit(&reader->late, 1, memory_order_relaxed);
+		sk_reader_round(reader);
+		due += period;
+		uint64_t now = sk_reader_clock(CLOCK_MONOTONIC);
+
+		if (now > due + period) { /* what was missed is not made up for */
+			uint64_t behind = (now - due) / period;
+
+			atomic_fetch_add_explicit(&reader->missed, behind, memory_order_relaxed);
+			due += behind * period;
+		}
+	}
+	atomic_store(&reader->over, true);
+	return NULL;
+}
+
+/* --- the outside ---------------------------------------------------------------------------- */
+
+static bool sk_reader_step_fits(const struct sk_reader_plan *plan,
+				const struct sk_reader_step *step)
+{
+	if (!step->function || step->arguments > SK_READER_ARGUMENTS)
+		return false;
+	for (uint32_t i = 0; i < step->arguments; i++)
+		if (step->inside >> i & 1 && step->argument[i] >= plan->bytes)
+			return false;
+	return true;
+}
+
+static bool sk_reader_tap_fits(const struct sk_reader_plan *plan, uint32_t number)
+{
+	const struct sk_reader_tap *tap = &plan->tap[number];
+	uint32_t bytes = tap->kind == SK_READER_NVML ? FIELD_BYTES : sizeof(uint64_t);
+
+	if (tap->kind == SK_READER_RATE)
+		return tap->step < number && tap->lag > 0 && tap->lag < SK_READER_POINTS;
+	return tap->kind < SK_READER_RATE && tap->step < plan->steps &&
+	       tap->offset + (uint64_t)bytes <= plan->bytes;
+}
+
+static bool sk_reader_plan_fits(const struct sk_reader_plan *plan)
+{
+	if (!plan->steps || plan->steps > SK_READER_STEPS || plan->taps > SK_READER_TAPS ||
+	    plan->bytes > SK_READER_MEMORY || plan->period_ns < NS / 1000)
+		return false;
+	for (uint32_t i = 0; i < plan->steps; i++)
+		if (!sk_reader_step_fits(plan, &plan->step[i]))
+			return false;
+	for (uint32_t i = 0; i < plan->taps; i++)
+		if (!sk_reader_tap_fits(plan, i))
+			return false;
+	return true;
+}
+
+int sk_reader_start(const struct sk_reader_plan *plan, struct sk_reader **ret)
+{
+	pthread_attr_t attributes;
+
+	if (!sk_reader_plan_fits(plan))
+		return -EINVAL;
+	struct sk_reader *reader = calloc(1, sizeof(*reader));
+
+	if (!reader)
+		return -ENOMEM;
+	reader->plan = *plan;
+	atomic_store(&reader->doing, -1);
+	pthread_mutex_init(&reader->lock, NULL);
+	pthread_attr_init(&attributes);
+	pthread_attr_setstacksize(&attributes, STACK_BYTES);
+	int failed = pthread_create(&reader->thread, &attributes, sk_reader_run, reader);
+
+	pthread_attr_destroy(&attributes);
+	if (failed) {
+		free(reader);
+		return -failed;
+	}
+	*ret = reader;
+	return 0;
+}
+
+void sk_reader_stop(struct sk_reader *reader)
+{
+	uint64_t until = sk_reader_clock(CLOCK_MONOTONIC) + STOP_NS;
+	struct timespec pause = {0, 1000000};
+
+	atomic_store(&reader->stopping, true);
+	while (!atomic_load(&reader->over) && sk_reader_clock(CLOCK_MONOTONIC) < until)
+		nanosleep(&pause, NULL);
+	if (!atomic_load(&reader->over)) {
+		pthread_detach(reader->thread);
+		return;
+	}
+	pthread_join(reader->thread, NULL);
+	pthread_mutex_destroy(&reader->lock);
+	free(reader);
+}
+
+void sk_reader_snapshot(struct sk_reader *reader, struct sk_reader_snapshot *ret)
+{
+	pthread_mutex_lock(&reader->lock);
+	ret->rounds = reader->last.rounds;
+	ret->t_ns = reader->last.t_ns;
+	memcpy(ret->code, reader->last.code, sizeof(ret->code));
+	memcpy(ret->memory, reader->last.memory, reader->plan.bytes);
+	pthread_mutex_unlock(&reader->lock);
+}
+
+struct sk_reader_state sk_reader_state(const struct sk_reader *reader)
+{
+	return (struct sk_reader_state){
+		.doing = atomic_load_explicit(&reader->doing, memory_order_acquire),
+		.since_ns = atomic_load_explicit(&reader->since_ns, memory_order_relaxed),
+		.rounds = atomic_load_explicit(&reader->rounds, memory_order_relaxed),
+		.late = atomic_load_explicit(&reader->late, memory_order_relaxed),
+		.missed = atomic_load_explicit(&reader->missed, memory_order_relaxed),
+		.calls = atomic_load_explicit(&reader->calls, memory_order_relaxed),
+	};
+}
+
+uint32_t sk_reader_points(struct sk_reader *reader, uint32_t tap, int64_t since_ns, uint32_t most,
+			  int64_t *t_ns, double *values)
+{
+	uint32_t found = 0;
+
+	pthread_mutex_lock(&reader->lock);
+	uint64_t end = reader->next;
+	uint64_t first = end > SK_READER_POINTS ? end - SK_READER_POINTS : 0;
+
+	if (most < end - first)
+		first = end - most;
+	for (uint64_t i = first; i < end; i++) {
+		uint64_t place = i % SK_READER_POINTS;
+
+		if (reader->at_ns[place] <= since_ns || isnan(reader->ring[tap][place]))
+			continue;
+		t_ns[found] = reader->at_ns[place];
+		values[found++] = reader->ring[tap][place];
+	}
+	pthread_mutex_unlock(&reader->lock);
+	return found;
+}
