@@ -37,6 +37,8 @@ from stoker.agent.logs import Known, Logs, Watches
 from stoker.agent.metrics import NodeReading
 from stoker.agent.node import Node
 from stoker.agent.position import PositionFile
+from stoker.agent.power.holding import named
+from stoker.agent.power.shell import Shell, World
 from stoker.agent.saying import Saying
 from stoker.agent.setting import Setting, load
 from stoker.agent.spawner import Spawner
@@ -105,6 +107,7 @@ class Daemon:
         self._spawner: Spawner | None = None
         self._actuator: Actuator | None = None
         self._asks: Asks | None = None
+        self._power: Shell | None = None
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -160,6 +163,7 @@ class Daemon:
             devices=self._telemetry.devices,
         )
         report = await self._telemetry.report()
+        self._power = self._begin_power()
         has = await self._actuator.known(frozenset())
         keys = [each.key for each in has.has]
         self._starts.keep(keys)
@@ -177,6 +181,22 @@ class Daemon:
             self._spawn(self._for_ever(work))
         if self._exporter is not None:
             self._spawn(self._for_ever(self._exporter.run))
+
+    def _begin_power(self) -> Shell:
+        samplers = self._telemetry.devices.samplers
+        world = World(
+            self._setting.agent,
+            self._setting.state.run,
+            self._setting.boot_id,
+            cards=samplers.cards,
+            readings=samplers.readings,
+            holders=lambda: named(self._starts.holders()),
+            connected=lambda: self._link.connected,
+            lease=self._lease,
+        )
+        shell = Shell(world, self._setting.config.power)
+        shell.start()
+        return shell
 
     async def _start_tracing(self) -> None:
         """The spawner has made the cgroup of the jobs by now, if it can."""
@@ -205,6 +225,8 @@ class Daemon:
             await asyncio.sleep(PART_AGAIN_S)
 
     async def _end(self) -> None:
+        if self._power is not None:
+            self._power.leave()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(STOP_S):
                 for part in (self._asks, self._actuator):
@@ -215,6 +237,8 @@ class Daemon:
                 await asyncio.gather(*self._tasks, return_exceptions=True)
                 if self._spawner is not None:
                     await self._spawner.close()
+        if self._power is not None:
+            self._power.stop()
         self._tracer.close()
         self._telemetry.close()
         if self._exporter is not None:

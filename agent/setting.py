@@ -22,6 +22,7 @@ import msgspec
 from stoker.agent import facts, labels, state
 from stoker.agent.jobs import Place
 from stoker.agent.otlp_config import OtlpConfig, target
+from stoker.agent.power.rules import Rules
 from stoker.agent.retention import Keep
 from stoker.agent.state import Cluster, State
 from stoker.mesh.context import Endpoint
@@ -45,6 +46,7 @@ class Config(msgspec.Struct, frozen=True):
     device: list[dict[str, Any]] = []
     node: NodeConfig = msgspec.field(default_factory=NodeConfig)
     otlp: OtlpConfig = msgspec.field(default_factory=OtlpConfig)
+    power: Rules = msgspec.field(default_factory=Rules)
 
 
 @dataclass(frozen=True)

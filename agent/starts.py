@@ -96,6 +96,14 @@ class Starts:
         """The record of a start; one without decision or trace where it is not known."""
         return self._alive.get(key) or Begun(*key, 0, 0, UNKNOWN_GRACE_S)
 
+    def holders(self) -> dict[str, frozenset[int]]:
+        """Device -> user ids of the attempts that were granted it."""
+        found: dict[str, set[int]] = {}
+        for record in list(self._alive.values()):
+            for device in record.devices:
+                found.setdefault(device, set()).add(record.uid)
+        return {device: frozenset(uids) for device, uids in found.items()}
+
     def add(self, records: Iterable[Begun]) -> None:
         """Store a batch in one write; raises OSError when the disk takes no more."""
         batch = list(records)

@@ -71,3 +71,5 @@ class Reading:
     """The throttle reasons of temperature."""
     traffic_bytes: float | None = None
     """Cumulative, over PCIe and links; its rate goes with the work done."""
+    traffic_ns: int = 0
+    """When that was read, where it is read more seldom than the rest; 0: at `t_ns`."""

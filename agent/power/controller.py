@@ -28,6 +28,8 @@ HURRY_NS: Final = 200_000_000
 """And not more often than this with one."""
 DEAD_W: Final = 8.0
 """A limit that would change by less stays, unless heat or another card's need asks."""
+HOLD: Final = 0.04
+"""Shares of a new division that are all so near to those before are not worth it."""
 DEAD_HEAT_W: Final = 2.0
 DEAD_MHZ: Final = 20.0
 RISE_W_PER_S: Final = 1500.0
@@ -147,8 +149,25 @@ class Controller:
         if not self.rules.budget_w:
             budget = sum(want.roof_w for want in wants.values())
         budget = max(budget, sum(floors.values()))
-        for id, share in allocate(wants, budget, self.rules.give_up).items():
-            self._slots[id].share = share
+        shares = allocate(wants, budget, self.rules.give_up)
+        if self._differ(shares, wants, budget):
+            for id, share in shares.items():
+                self._slots[id].share = share
+
+    def _differ(
+        self, shares: Mapping[str, Share], wants: Mapping[str, Want], budget_w: float
+    ) -> bool:
+        """Whether a new division is worth it: what readings' noise makes of the same is not."""
+        total = 0.0
+        for id, share in shares.items():
+            old = self._slots[id].share
+            if old is None or old.held != share.held or old.limit_w > wants[id].roof_w + 0.5:
+                return True
+            far = abs(old.limit_w - share.limit_w) / self._slots[id].guard.most_w
+            if max(far, abs(old.clock_mhz / share.clock_mhz - 1)) > HOLD:
+                return True
+            total += old.limit_w
+        return total > budget_w + 0.5
 
     def _bound_tenants(
         self,

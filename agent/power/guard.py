@@ -39,7 +39,7 @@ class Guard:
         self._t: float | None = None
         self._inlet = 30.0
         self._at_ns = self._seen_ns = 0
-        self._most_w = max_w
+        self.most_w = max_w
         self._less_w = 0.0
 
     def aim(self, ceiling_c: float) -> None:
@@ -64,7 +64,7 @@ class Guard:
             return
         self._seen_ns = now_ns
         if temperature_c >= self.aim_c + MARGIN_C:
-            self._less_w = min(self._less_w + HARD_W_PER_S * dt, self._most_w)
+            self._less_w = min(self._less_w + HARD_W_PER_S * dt, self.most_w)
         else:
             self._less_w = max(self._less_w - RELAX_W_PER_S * dt, 0.0)
         error = temperature_c - self._t
@@ -74,12 +74,12 @@ class Guard:
     def allowed_w(self, now_ns: int) -> float:
         """The most this card may draw for now; may be below what the device takes."""
         if self._t is None:
-            return self._most_w
+            return self.most_w
         steady = (self.aim_c - self._inlet) / self._r
         most = steady + self._c * (self.aim_c - self._t) / REACH_S - self._less_w
         blind_s = (now_ns - self._seen_ns) * 1e-9 - STALE_S
         if blind_s > 0:
-            most = min(most, self._most_w) - SHRINK_W_PER_S * blind_s
+            most = min(most, self.most_w) - SHRINK_W_PER_S * blind_s
         return max(0.0, most)
 
     @property

@@ -26,8 +26,10 @@ POINTS: Final = 18
 LOWEST: Final = 0.4
 """Of the highest clock: below, the linear model of a step is not trusted."""
 EXPONENT: Final = 2.5
-SPREAD: Final = 0.015
-"""Of x: clocks apart by so much say as much about k as the guess does."""
+GUESS_ERROR: Final = 0.25
+"""How far k may be from its guess."""
+RATE_ERROR: Final = 0.003
+"""Rates of traffic are at best so good."""
 CHANGED: Final = 0.12
 """A ratio that no clock changes, changed by so much: another load."""
 QUANTUM: Final = 0.012
@@ -50,6 +52,10 @@ class Point(NamedTuple):
     """Of a card at full load and its highest clock."""
 
 
+def _traffic_ns(reading: Reading) -> int:
+    return reading.traffic_ns or reading.t_ns
+
+
 class CardModel:
     """Fed with readings of one card in order."""
 
@@ -60,15 +66,14 @@ class CardModel:
         self.base_w = card.idle_w + BASE_OVER_IDLE_W
         self.dynamic_w = 0.85 * card.power.default_w
         self.exponent = EXPONENT
-        self.k = 0.0
-        self.rest = 1.0
-        self.memory = 0.0
-        self.loads = 0
-        """How many loads it has seen."""
-        self.idle = True
+        # Until it is read it is thought to be busy, and its work to go with the clock.
+        self.k = 0.8
+        self.rest = 0.0
+        self.memory = 0.3
+        self.idle = False
         self._last: Reading | None = None
         self._ratios: tuple[float, float] | None = None
-        self._sums = [0.0] * 5
+        self._sums = [0.0] * 6
         self._samples = 0
         self._odd = 0
         self._grid = self._clocks()
@@ -91,14 +96,15 @@ class CardModel:
         if None in (reading.clock_mhz, reading.busy, reading.memory_busy, reading.traffic_bytes):
             return False
         self._last = reading
-        if last is None or reading.t_ns <= last.t_ns:
+        elapsed_ns = _traffic_ns(reading) - _traffic_ns(last) if last is not None else 0
+        if last is None or elapsed_ns <= 0:
             return False
         assert reading.clock_mhz and reading.busy is not None and reading.memory_busy is not None
         assert last.clock_mhz and reading.traffic_bytes is not None
         assert last.traffic_bytes is not None
         if reading.busy < IDLE_BUSY:
             return self._rested(reading)
-        rate = (reading.traffic_bytes - last.traffic_bytes) / (reading.t_ns - last.t_ns)
+        rate = (reading.traffic_bytes - last.traffic_bytes) / elapsed_ns
         steady = abs(reading.clock_mhz / last.clock_mhz - 1) < 0.004
         changed = self._load_changed(reading.busy, reading.memory_busy, rate)
         if changed:
@@ -143,8 +149,7 @@ class CardModel:
 
     def _begin(self, reading: Reading) -> None:
         self.idle = False
-        self.loads += 1
-        self._sums = [0.0] * 5
+        self._sums = [0.0] * 6
         self._samples = 0
         assert reading.busy is not None and reading.memory_busy is not None
         self.k = self._guess(reading.busy, reading.memory_busy)
@@ -158,21 +163,24 @@ class CardModel:
     def _fit(self, x: float, y: float) -> None:
         """One more (x, 1 / rate): a line whose slope over its intercept is k."""
         s = self._sums
-        for i, value in enumerate((1.0, x, x * x, y, x * y)):
+        for i, value in enumerate((1.0, x, x * x, y, x * y, y * y)):
             s[i] = s[i] * FADE + value
         self._samples += 1
 
     def _fitted(self, guess: float) -> float:
-        n, sx, sxx, sy, sxy = self._sums
+        n, sx, sxx, sy, sxy, syy = self._sums
         if self._samples < 3:
             return guess
         mean_x, mean_y = sx / n, sy / n
         spread = max(0.0, sxx / n - mean_x * mean_x)
-        trust = spread / (spread + SPREAD * SPREAD)
-        if trust < 0.05:
+        if spread < 1e-6:
             return guess
         slope = (sxy / n - mean_x * mean_y) / spread
         level = mean_y - slope * mean_x
+        # The line against the guess, each by what is known of its error.
+        noise = max(0.0, syy / n - mean_y * mean_y - slope * slope * spread) / (mean_y * mean_y)
+        doubt = (noise + RATE_ERROR**2) / GUESS_ERROR**2
+        trust = n * spread / (n * spread + doubt)
         fitted = slope / level if level > 0 else 1.0
         return trust * min(1.0, max(0.0, fitted)) + (1 - trust) * guess
 

@@ -89,9 +89,7 @@ def restore(where: Path) -> str:
         return ""
     argv = [str(paths.program("stoker-restore")), "--record", str(where)]
     try:
-        done = subprocess.run(
-            argv, capture_output=True, text=True, timeout=RESTORE_S, check=False
-        )
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=RESTORE_S, check=False)
     except subprocess.TimeoutExpired:
         return f"stoker-restore did not end within {RESTORE_S:g} s"
     except OSError as error:

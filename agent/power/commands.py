@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`stoker power`: what the power loop of this node does, and the rules it goes by.
+
+Relied on by the table in `main.py`. Speaks of the node whose state folder this user owns; rules are
+checked here against the cards as the agent last listed them, and by the agent again.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import click
+import msgspec
+
+from stoker.agent.power import record, rules_file, status
+from stoker.agent.power.card import Card, PowerRange
+from stoker.agent.power.rules import CardRule, Rules, check
+from stoker.agent.setting import read_config
+from stoker.agent.state import State, check_private, locate
+from stoker.native.errors import NotFound
+
+STALE_S = 10.0
+
+state_option = click.option("--state", "folder", help="State folder; default as for `stoker up`.")
+
+
+@click.group("power", invoke_without_command=True)
+@click.pass_context
+def power_command(context: click.Context) -> None:
+    """The power budget of this node's cards: what is in force, and why.
+
+    Without a word: its status. Rules set here take the place of `[power]` in config.toml.
+    """
+    if context.invoked_subcommand is None:
+        context.invoke(status_command)
+
+
+@power_command.command("status")
+@click.option("-o", "output", type=click.Choice(["table", "json"]), default="table")
+@state_option
+def status_command(output: str = "table", folder: str | None = None) -> None:
+    """Limits, power, temperatures, and the latest decisions with their reasons."""
+    state = locate(folder)
+    found = status.read(state.run)
+    if output == "json":
+        body = {"schema": "stoker/v1", **msgspec.to_builtins(found)}
+        click.echo(msgspec.json.format(msgspec.json.encode(body)).decode())
+    else:
+        click.echo(_text(found, state))
+
+
+@power_command.command("budget")
+@click.argument("watts")
+@state_option
+def budget_command(watts: str, folder: str | None) -> None:
+    """Watts for all cards of the node together, or `off`."""
+    _change(folder, budget_w=_watts(watts))
+
+
+@power_command.command("cap")
+@click.argument("device")
+@click.argument("watts")
+@state_option
+def cap_command(device: str, watts: str, folder: str | None) -> None:
+    """The most that one card may draw, or `off`."""
+    _bound(folder, device, at_most_w=_watts(watts))
+
+
+@power_command.command("floor")
+@click.argument("device")
+@click.argument("watts")
+@state_option
+def floor_command(device: str, watts: str, folder: str | None) -> None:
+    """The least that one card's limit may be, but for heat; or `off`."""
+    _bound(folder, device, at_least_w=_watts(watts))
+
+
+@power_command.command("tenant")
+@click.argument("user")
+@click.argument("watts")
+@state_option
+def tenant_command(user: str, watts: str, folder: str | None) -> None:
+    """The most for all cards together that jobs of this user hold, or `off`."""
+    value = _watts(watts)
+    tenants = dict(_rules(locate(folder)).tenants)
+    if value:
+        tenants[user] = value
+    else:
+        tenants.pop(user, None)
+    _change(folder, tenants=tenants)
+
+
+@power_command.command("ceiling")
+@click.argument("celsius")
+@state_option
+def ceiling_command(celsius: str, folder: str | None) -> None:
+    """Die temperature that no card may pass; `off`: each card's own."""
+    _change(folder, ceiling_c=_watts(celsius))
+
+
+@power_command.command("control")
+@click.argument("how", type=click.Choice(["observe", "on"]))
+@state_option
+def control_command(how: str, folder: str | None) -> None:
+    """`observe`: decide, write decisions down, set nothing. `on`: set limits and clocks."""
+    _change(folder, control=how)
+
+
+def _watts(text: str) -> float:
+    if text == "off":
+        return 0.0
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not value > 0:  # NaN too
+        raise click.BadParameter(f"{text!r} is neither a number above 0 nor `off`")
+    return value
+
+
+def _rules(state: State) -> Rules:
+    """Those in force."""
+    check_private(_existing(state))
+    here = rules_file.read(state.agent / rules_file.NAME)
+    return here or read_config(state.root / "config.toml").power
+
+
+def _existing(state: State) -> Any:
+    if not state.agent.is_dir():
+        raise NotFound(f"there is no node in {state.root}", hint="stoker up")
+    return state.root
+
+
+def _bound(folder: str | None, device: str, **bounds: float) -> None:
+    cards = dict(_rules(locate(folder)).cards)
+    rule = msgspec.structs.replace(cards.get(device, CardRule()), **bounds)
+    if rule == CardRule():
+        cards.pop(device, None)
+    else:
+        cards[device] = rule
+    _change(folder, cards=cards)
+
+
+def _change(folder: str | None, **changes: Any) -> None:
+    state = locate(folder)
+    rules = msgspec.structs.replace(_rules(state), **changes)
+    cards, uncapped = _cards(state)
+    check(rules, cards, uncapped)
+    rules_file.write(state.agent, rules)
+    if rules.control == "observe":
+        click.echo("stoker: decisions are written down and nothing is set (control observe)")
+
+
+def _cards(state: State) -> tuple[list[Card], float]:
+    """As the agent listed them, and what those draw that take no limit."""
+    found = status.read(state.run)
+    cards = [
+        Card(each.id, PowerRange(*each.range) if any(each.range) else None, None, each.ceiling_c)
+        for each in found.cards
+    ]
+    uncapped = sum(each.power_w or 0.0 for each in found.cards if not any(each.range))
+    return cards, uncapped
+
+
+def _text(found: status.Status, state: State) -> str:
+    rules = found.rules
+    budget = f"{rules.budget_w:g} W" if rules.budget_w else "none"
+    lines = [f"control {found.control}, budget {budget}"]
+    if found.committed_w is not None:
+        lines[0] += f", committed {found.committed_w:.0f} W"
+    age = time.time() - found.t_ns / 1e9
+    if age > STALE_S:
+        lines.append(f"the agent has said nothing for {age:.0f} s")
+    if found.why:
+        lines.append(f"nothing is done: {found.why}")
+    if record.path(state.agent).exists():
+        lines.append("cards are set by stoker; what they had before is on record")
+    if found.cards:
+        lines.append(f"{'DEVICE':42} {'LIMIT':>7} {'RANGE':>11} {'POWER':>7} {'TEMP':>6}")
+    for each in found.cards:
+        bounds = f"{each.range[0]:.0f}-{each.range[2]:.0f}" if any(each.range) else "none"
+        lines.append(
+            f"{each.id:42} {_cell(each.limit_w, 'W'):>7} {bounds:>11}"
+            f" {_cell(each.power_w, 'W'):>7} {_cell(each.temperature_c, 'C'):>6} {each.refused}"
+        )
+    lines += [f"{id}: takes no part: {why}" for id, why in found.absent.items()]
+    lines += [_decision(each) for each in found.decisions[-8:]]
+    return "\n".join(lines)
+
+
+def _decision(each: status.Decided) -> str:
+    at = time.strftime("%H:%M:%S", time.localtime(each.t_ns / 1e9))
+    unit = "W" if each.what == "limit" else "MHz"
+    done = "" if each.done else " (observed)"
+    return f"{at} {each.card} {each.what} {each.value:.0f} {unit}{done}: {each.reason}"
+
+
+def _cell(value: float | None, unit: str) -> str:
+    return "-" if value is None else f"{value:.0f} {unit}"

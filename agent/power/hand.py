@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One card's settings in a thread of its own: written when asked for, read back all the time.
+
+Relied on by the shell. A driver that hangs holds up this thread and nobody else; the shell sees
+the age of what was read back. Invariant: only the newest wish is written, and after `give_back`
+nothing but what was found.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import NamedTuple
+
+from stoker.agent.devices.readings import Absent
+from stoker.agent.power.actuators import Actuator
+from stoker.agent.power.card import ClockRange
+
+TICK_S = 0.1
+
+
+class Back(NamedTuple):
+    """What was read back."""
+
+    limit_w: float
+    t_ns: int
+    """CLOCK_MONOTONIC."""
+
+
+class Hand:
+    """One card."""
+
+    def __init__(self, id: str, actuator: Actuator, clocks: ClockRange | None) -> None:
+        self.id = id
+        self.actuator = actuator
+        self._clocks = clocks
+        self.back: Back | None = None
+        self.refused = ""
+        """Why the last write was not done."""
+        self._limit_w: float | None = None
+        self._clock_mhz: float | None = None
+        self._found_w = 0.0
+        self._leaving = False
+        self.given_back = threading.Event()
+        self._wake = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"limit of {id}", daemon=True)
+
+    def start(self, found_w: float) -> None:
+        """Begin; `found_w` is the limit that is to be given back."""
+        self._found_w = found_w
+        self._thread.start()
+
+    def want_limit(self, watts: float) -> None:
+        self._limit_w = watts
+        self._wake.set()
+
+    def want_clock(self, mhz: float) -> None:
+        """At most so much; the highest lets them go."""
+        self._clock_mhz = mhz
+        self._wake.set()
+
+    def give_back(self) -> None:
+        """Write what was found and end; `given_back` is set when it was read back."""
+        self._leaving = True
+        self._wake.set()
+
+    def _run(self) -> None:
+        while not self._leaving:
+            self._write()
+            self._look()
+            self._wake.wait(TICK_S)
+            self._wake.clear()
+        problems = (self.actuator.set_power_limit(self._found_w), self.actuator.reset_clocks())
+        self._look()
+        back = self.back
+        same = back is not None and abs(back.limit_w - self._found_w) < 1.0
+        if same and not isinstance(problems[0], Absent):
+            self.given_back.set()
+
+    def _write(self) -> None:
+        limit, self._limit_w = self._limit_w, None
+        clock, self._clock_mhz = self._clock_mhz, None
+        problem: Absent | None = None
+        if limit is not None:
+            problem = self.actuator.set_power_limit(limit)
+        if clock is not None and self._clocks is not None and problem is None:
+            if clock >= self._clocks.max_mhz:
+                problem = self.actuator.reset_clocks()
+            else:
+                problem = self.actuator.set_clock_range(self._clocks.min_mhz, clock)
+        if limit is not None or clock is not None:
+            self.refused = problem.why if problem is not None else ""
+
+    def _look(self) -> None:
+        limit = self.actuator.power_limit_w()
+        if not isinstance(limit, Absent):
+            self.back = Back(limit, time.monotonic_ns())

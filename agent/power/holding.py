@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Users by the names that rules use.
+
+Relied on by the daemon, for the caps of tenants. A user id without a name is its number.
+"""
+
+from __future__ import annotations
+
+import pwd
+from collections.abc import Mapping
+from functools import lru_cache
+
+
+@lru_cache(maxsize=1024)
+def name(uid: int) -> str:
+    """Of this user on this node."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def named(holders: Mapping[str, frozenset[int]]) -> dict[str, frozenset[str]]:
+    """Device -> names of who was granted it."""
+    return {device: frozenset(map(name, uids)) for device, uids in holders.items()}

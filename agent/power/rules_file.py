@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules in force: those of config.toml, or those that `stoker power` has put in their place.
+
+Relied on by the shell, which looks each tick, and by the command, which writes. Invariant: the file
+is whole or refused; refused rules leave those before them in force and are said.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from stoker.agent.power.rules import Rules
+from stoker.native.errors import BadRequest, Refused
+
+NAME = "power-rules.json"
+
+
+class RulesFile:
+    """`<state>/agent/power-rules.json`."""
+
+    def __init__(self, folder: Path, configured: Rules) -> None:
+        self._path = folder / NAME
+        self._configured = configured
+        self._stamp: tuple[int, int] | None = (-1, -1)
+        self.rules = configured
+        self.refused = ""
+
+    def look(self) -> bool:
+        """Whether the rules are others than at the last look."""
+        try:
+            info = self._path.stat()
+            stamp: tuple[int, int] | None = (info.st_mtime_ns, info.st_ino)
+        except OSError:
+            stamp = None
+        if stamp == self._stamp:
+            return False
+        self._stamp = stamp
+        before = self.rules
+        try:
+            self.rules = read(self._path) or self._configured
+            self.refused = ""
+        except BadRequest as error:
+            self.refused = error.message
+        return self.rules != before
+
+
+def read(path: Path) -> Rules | None:
+    """The file's rules, or None without one; BadRequest where it is no such file."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Rules)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.MsgspecError) as error:
+        raise BadRequest(f"{path}: {error}") from None
+
+
+def write(folder: Path, rules: Rules) -> None:
+    """Put these in force; `folder` is that of the agent's state."""
+    path = folder / NAME
+    partial = path.with_name(f".{NAME}.new")
+    try:
+        with partial.open("wb") as file:
+            file.write(msgspec.json.format(msgspec.json.encode(rules)))
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except OSError as error:
+        raise Refused(f"{path}: {error.strerror}") from error

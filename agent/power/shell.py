@@ -1,0 +1,317 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The power loop on real cards: reads what the samplers have, decides, has hands carry it out.
+
+Relied on by the agent's daemon. One thread, which calls drivers only while it begins; each card
+that can be set has a hand (`hand.py`) with a thread of its own. Invariants: nothing is set before a
+record of what was found is on disk; with `control = "observe"` nothing is set at all; while
+anything is set the power lease is renewed, so that whatever ends this thread, somebody restores.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from stoker.agent.devices.card import Card as DeviceCard
+from stoker.agent.devices.readings import Absent, CardReadings
+from stoker.agent.lease import Lease
+from stoker.agent.power import record, status
+from stoker.agent.power.action import Action
+from stoker.agent.power.actuators import Actuator, actuator_of
+from stoker.agent.power.card import Card, PowerRange, Reading
+from stoker.agent.power.controller import Controller
+from stoker.agent.power.gather import Gather, describe
+from stoker.agent.power.hand import Hand
+from stoker.agent.power.rules import Rules
+from stoker.agent.power.rules_file import RulesFile
+from stoker.native.errors import StokerError, Unavailable
+
+TICK_S: Final = 0.2
+IDLE_S: Final = 1.0
+LEASE_NS: Final = 5_000_000_000
+BEGIN_NS: Final = 30_000_000_000
+"""While it begins, drivers may take longer."""
+CLUSTER_LOST_S: Final = 30.0
+"""Without a scheduler for so long, cards are given back."""
+STATUS_S: Final = 1.0
+GIVE_BACK_S: Final = 0.35
+RECENT: Final = 20
+
+_log = structlog.get_logger("power")
+
+
+@dataclass(frozen=True)
+class World:
+    """What the shell is given by the daemon."""
+
+    agent: Path
+    run: Path
+    boot_id: str
+    cards: Callable[[], tuple[DeviceCard, ...]]
+    readings: Callable[[], Mapping[str, CardReadings]]
+    holders: Callable[[], Mapping[str, frozenset[str]]]
+    connected: Callable[[], bool]
+    lease: Lease
+
+
+class Shell:
+    """One node's loop; `start` and `stop` from the daemon."""
+
+    def __init__(self, world: World, configured: Rules) -> None:
+        self._world = world
+        self._file = RulesFile(world.agent, configured)
+        self._record = record.path(world.agent)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._main, name="power", daemon=True)
+        self._hands: dict[str, Hand] = {}
+        self._absent: dict[str, str] = {}
+        self._actuators: dict[str, Actuator | Absent] = {}
+        self._surveyed = False
+        self._cards: list[Card] = []
+        self._controller: Controller | None = None
+        self._gather = Gather()
+        self._shadow: dict[str, float] = {}
+        self._recent: deque[status.Decided] = deque(maxlen=RECENT)
+        self._why = "it has not begun"
+        self._said_s = 0.0
+        self._seen_s = time.monotonic()
+        self.failures = 0
+
+    def start(self) -> None:
+        """Begin; returns at once."""
+        self._thread.start()
+
+    def leave(self) -> None:
+        """Begin to stop."""
+        self._stop.set()
+
+    def stop(self) -> None:
+        """Give every card back what it had, within GIVE_BACK_S; who does not manage in time is
+        restored by the watchdog."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(GIVE_BACK_S + TICK_S)
+
+    # --- the thread -------------------------------------------------------------------------------
+
+    def _main(self) -> None:
+        while not self._stop.is_set():
+            try:
+                pause = self._turn()
+            except StokerError as error:
+                self._end(error.message)
+                pause = IDLE_S
+            except Exception as error:  # whatever it was, cards are given back and it is tried anew
+                self.failures += 1
+                _log.exception("the power loop failed", error=str(error))
+                self._end(f"it failed: {error!r}")
+                pause = 5 * IDLE_S
+            self._say()
+            self._stop.wait(pause)
+        self._end("the agent ends")
+
+    def _turn(self) -> float:
+        changed = self._file.look()
+        rules = self._file.rules
+        if self._surveyed and self._cards_changed():
+            self._end("the node's cards changed")
+            self._surveyed = False
+        if not self._surveyed and not self._survey():
+            return TICK_S
+        if not _wanted(rules):
+            self._end("no budget, cap or ceiling is set")
+            return IDLE_S
+        if self._cluster_lost():
+            self._end(f"no scheduler for {CLUSTER_LOST_S:g} s: cards have what they had before")
+            return IDLE_S
+        if self._controller is not None and changed:
+            if self._on != (rules.control == "on"):
+                self._end("control was switched")
+            else:
+                self._controller.set_rules(rules)
+        if self._controller is None and not self._begin(rules):
+            return IDLE_S
+        self._tick()
+        return TICK_S
+
+    @property
+    def _on(self) -> bool:
+        return bool(self._hands)
+
+    def _cluster_lost(self) -> bool:
+        if self._world.connected():
+            self._seen_s = time.monotonic()
+        return time.monotonic() - self._seen_s > CLUSTER_LOST_S
+
+    def _cards_changed(self) -> bool:
+        present = {card.id for card in self._world.cards()}
+        return present != {card.id for card in self._cards} | set(self._absent)
+
+    def _survey(self) -> bool:
+        """Which cards there are and what they take; False while their first round is not over."""
+        readings = self._world.readings()
+        present = self._world.cards()
+        if any(readings[card.id].state == "starting" for card in present if card.id in readings):
+            return False
+        self._actuators = {card.id: actuator_of(card) for card in present}
+        self._cards, self._absent = [], {}
+        for id, actuator in self._actuators.items():
+            card, why = describe(id, actuator, readings.get(id))
+            if card is None:
+                self._absent[id] = why
+            else:
+                self._cards.append(card)
+        self._surveyed = True
+        return True
+
+    # --- begin and end ----------------------------------------------------------------------------
+
+    def _begin(self, rules: Rules) -> bool:
+        self._renew(BEGIN_NS)
+        wrong = record.restore(self._record)
+        if wrong:
+            self._renew(0)
+            self._why = f"an earlier record cannot be restored: {wrong}"
+            return False
+        found: list[record.Found] = []
+        limits: dict[str, float] = {}
+        hands: dict[str, Hand] = {}
+        for card in self._cards:
+            actuator = self._actuators[card.id]
+            if card.power is None or isinstance(actuator, Absent):
+                continue
+            limit, settings = actuator.power_limit_w(), actuator.found()
+            if isinstance(limit, Absent) or isinstance(settings, Absent):
+                raise Unavailable(f"{card.id}: what it is set to cannot be read")
+            limits[card.id] = limit
+            found += settings
+            hands[card.id] = Hand(card.id, actuator, card.clocks)
+        if not self._cards:
+            self._renew(0)
+            self._why = "no device here has a power sensor or a power limit"
+            return False
+        self._controller = Controller(self._cards, rules, time.monotonic_ns())
+        self._shadow = dict(limits)
+        if rules.control == "on" and hands:
+            record.store(self._record, self._world.boot_id, found)
+            for id, hand in hands.items():
+                hand.start(limits[id])
+            self._hands = hands
+        else:
+            self._renew(0)
+        self._why = ""
+        _log.info("power loop begins", control=rules.control, cards=len(self._cards))
+        return True
+
+    def _end(self, why: str) -> None:
+        """Give back; the record goes when all of it was confirmed."""
+        if self._why != why and (self._controller is not None or self._hands):
+            _log.info("power loop ends", why=why)
+        self._why = why
+        self._controller = None
+        hands, self._hands = self._hands, {}
+        for hand in hands.values():
+            hand.give_back()
+        deadline = time.monotonic() + GIVE_BACK_S
+        slow = [
+            id
+            for id, hand in hands.items()
+            if not hand.given_back.wait(max(0.0, deadline - time.monotonic()))
+        ]
+        if slow:
+            _log.warning("cards were not given back in time", cards=slow)
+        elif hands:
+            self._record.unlink(missing_ok=True)
+            self._renew(0)
+
+    def _renew(self, for_ns: int) -> None:
+        now = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        self._world.lease.renew_power(now + for_ns if for_ns else 0)
+
+    # --- one tick ---------------------------------------------------------------------------------
+
+    def _tick(self) -> None:
+        assert self._controller is not None
+        now_ns = time.monotonic_ns()
+        snapshot = self._world.readings()
+        readings: list[Reading] = []
+        for card in self._cards:
+            if card.id not in snapshot or snapshot[card.id].state not in ("ok", "starting"):
+                continue
+            limit_w, t_ns = self._limit_of(card, now_ns)
+            readings.append(self._gather.reading(snapshot[card.id], limit_w, t_ns))
+        for action in self._controller.step(readings, now_ns, self._world.holders()):
+            self._carry_out(action)
+        if self._on:
+            self._renew(LEASE_NS)
+
+    def _limit_of(self, card: Card, now_ns: int) -> tuple[float | None, int]:
+        """As read back by its hand; where nothing is set, as it would be."""
+        hand = self._hands.get(card.id)
+        if hand is None:
+            return self._shadow.get(card.id), now_ns
+        return (hand.back.limit_w, hand.back.t_ns) if hand.back is not None else (None, now_ns)
+
+    def _carry_out(self, action: Action) -> None:
+        hand = self._hands.get(action.card)
+        if hand is not None and action.what == "limit":
+            hand.want_limit(action.value)
+        elif hand is not None:
+            hand.want_clock(action.value)
+        elif action.what == "limit":
+            self._shadow[action.card] = action.value
+        decided = status.decided(action, time.time_ns(), done=hand is not None)
+        self._recent.append(decided)
+        _log.info("power decision", **decided.fields())
+
+    # --- what is said -----------------------------------------------------------------------------
+
+    def _say(self) -> None:
+        if time.monotonic() - self._said_s < STATUS_S:
+            return
+        self._said_s = time.monotonic()
+        controller = self._controller
+        status.write(
+            self._world.run,
+            status.Status(
+                t_ns=time.time_ns(),
+                control=self._file.rules.control,
+                why=self._why or self._file.refused,
+                rules=self._file.rules,
+                committed_w=controller.ledger.committed_w(time.monotonic_ns())
+                if controller
+                else None,
+                cards=tuple(self._card(card) for card in self._cards),
+                absent=dict(self._absent),
+                decisions=tuple(self._recent),
+            ),
+        )
+
+    def _card(self, card: Card) -> status.CardStatus:
+        hand = self._hands.get(card.id)
+        reading = self._gather.last.get(card.id)
+        controller = self._controller
+        limit = controller.ledger.confirmed_w(card.id) if controller and card.power else None
+        return status.CardStatus(
+            id=card.id,
+            limit_w=limit,
+            range=tuple(card.power or PowerRange(0, 0, 0)),
+            power_w=reading.power_w if reading else None,
+            temperature_c=reading.temperature_c if reading else None,
+            ceiling_c=card.ceiling_c,
+            refused=hand.refused if hand else "",
+        )
+
+
+def _wanted(rules: Rules) -> bool:
+    """Whether there is anything to keep."""
+    return bool(
+        rules.budget_w or rules.ceiling_c or rules.cards or rules.tenants or rules.control == "on"
+    )

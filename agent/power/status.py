@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the power loop says of itself, once a second, in a file that `stoker power` reads.
+
+Relied on by the shell and the command. Invariant: replaced whole; what is not known is null.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from stoker.agent.power.action import Action
+from stoker.agent.power.rules import Rules
+from stoker.native.errors import Unavailable
+
+NAME = "power.json"
+
+
+class Decided(msgspec.Struct, frozen=True):
+    """One action, why, and what it rests on."""
+
+    t_ns: int
+    number: int
+    card: str
+    what: str
+    value: float
+    reason: str
+    done: bool
+    """False: only observed."""
+    power_w: float | None = None
+    limit_w: float | None = None
+    temperature_c: float | None = None
+    busy: float | None = None
+    clock_mhz: float | None = None
+
+    def fields(self) -> dict[str, Any]:
+        """For a log."""
+        return {name: getattr(self, name) for name in self.__struct_fields__ if name != "t_ns"}
+
+
+class CardStatus(msgspec.Struct, frozen=True):
+    """One card."""
+
+    id: str
+    limit_w: float | None
+    range: tuple[float, ...]
+    """Lowest, default and highest limit; zeros where it takes none."""
+    power_w: float | None
+    temperature_c: float | None
+    ceiling_c: float
+    refused: str = ""
+
+
+class Status(msgspec.Struct, frozen=True):
+    """Everything."""
+
+    t_ns: int
+    control: str
+    why: str
+    """Why it does nothing; empty while it works."""
+    rules: Rules
+    committed_w: float | None
+    """Limits as confirmed, writes under way, and what cannot be capped."""
+    cards: tuple[CardStatus, ...] = ()
+    absent: dict[str, str] = {}
+    decisions: tuple[Decided, ...] = ()
+
+
+def decided(action: Action, t_ns: int, *, done: bool) -> Decided:
+    """An action as it is told."""
+    rests = action.rests_on
+    return Decided(
+        t_ns,
+        action.number,
+        action.card,
+        action.what,
+        round(action.value, 1),
+        action.reason,
+        done,
+        *((rests.power_w, rests.limit_w, rests.temperature_c, rests.busy, rests.clock_mhz)
+          if rests else ()),
+    )  # fmt: skip
+
+
+def write(run: Path, status: Status) -> None:
+    """Replace the file; a full disk is not worth ending the loop for."""
+    partial = run / f".{NAME}.new"
+    try:
+        partial.write_bytes(msgspec.json.encode(status))
+        partial.replace(run / NAME)
+    except OSError:
+        return
+
+
+def read(run: Path) -> Status:
+    """The newest; Unavailable where no agent has said anything."""
+    try:
+        return msgspec.json.decode((run / NAME).read_bytes(), type=Status)
+    except FileNotFoundError:
+        raise Unavailable("no agent here says anything about power", hint="stoker up") from None
+    except (OSError, msgspec.MsgspecError) as error:
+        raise Unavailable(f"{run / NAME}: {error}") from None
