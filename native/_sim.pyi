@@ -84,7 +84,10 @@ class Node:
         share: float,
         name: str = "",
         kind: int = 1,
-    ) -> None: ...
+        instance: int = 0,
+    ) -> None:
+        """`kind` 1 computes, 2 draws, 3 is of MPS; `instance` is that of a partition."""
+
     def end_process(self, card: int, pid: int) -> None: ...
     def calls(self) -> dict[str, tuple[int, int]]:
         """Driver function -> calls, and how many of them were answered as not supported."""

@@ -14,9 +14,10 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 
+#include "bind_dicts.h"
+
 extern "C" {
 #include "sim/fault.h"
-#include "sim/fields.h"
 #include "sim/node.h"
 #include "sim/plant.h"
 #include "sim/sensor.h"
@@ -40,109 +41,6 @@ void check(int result, const std::string &what)
 {
 	if (result < 0)
 		raise_errno(result, what);
-}
-
-nb::object value_at(const char *at, sk_sim_type type)
-{
-	switch (type) {
-	case SK_SIM_U32:
-		return nb::int_(*reinterpret_cast<const uint32_t *>(at));
-	case SK_SIM_I32:
-		return nb::int_(*reinterpret_cast<const int32_t *>(at));
-	case SK_SIM_U64:
-		return nb::int_(*reinterpret_cast<const uint64_t *>(at));
-	case SK_SIM_I64:
-		return nb::int_(*reinterpret_cast<const int64_t *>(at));
-	case SK_SIM_F64:
-		return nb::float_(*reinterpret_cast<const double *>(at));
-	case SK_SIM_TEXT:
-		return nb::str(at);
-	}
-	return nb::none();
-}
-
-constexpr size_t widths[] = {4, 4, 8, 8, 8, 1};
-
-nb::dict to_dict(const void *from, const sk_sim_fields &fields)
-{
-	nb::dict dict;
-
-	for (size_t i = 0; i < fields.count; i++) {
-		const sk_sim_field &f = fields.field[i];
-		const char *at = static_cast<const char *>(from) + f.offset;
-		nb::list list;
-
-		if (f.count == 1 || f.type == SK_SIM_TEXT) {
-			dict[f.name] = value_at(at, f.type);
-			continue;
-		}
-		for (size_t k = 0; k < f.count; k++)
-			list.append(value_at(at + k * widths[f.type], f.type));
-		dict[f.name] = list;
-	}
-	return dict;
-}
-
-void text_to(char *at, const sk_sim_field &f, const std::string &text)
-{
-	if (text.size() >= f.count)
-		throw nb::value_error((std::string(f.name) + ": text too long").c_str());
-	std::memset(at, 0, f.count);
-	std::memcpy(at, text.data(), text.size());
-}
-
-void value_to(char *at, const sk_sim_field &f, nb::handle value)
-{
-	switch (f.type) {
-	case SK_SIM_U32:
-		*reinterpret_cast<uint32_t *>(at) = nb::cast<uint32_t>(value);
-		break;
-	case SK_SIM_I32:
-		*reinterpret_cast<int32_t *>(at) = nb::cast<int32_t>(value);
-		break;
-	case SK_SIM_U64:
-		*reinterpret_cast<uint64_t *>(at) = nb::cast<uint64_t>(value);
-		break;
-	case SK_SIM_I64:
-		*reinterpret_cast<int64_t *>(at) = nb::cast<int64_t>(value);
-		break;
-	case SK_SIM_F64:
-		*reinterpret_cast<double *>(at) = nb::cast<double>(value);
-		break;
-	case SK_SIM_TEXT:
-		text_to(at, f, nb::cast<std::string>(value));
-		break;
-	}
-}
-
-// Members that the dictionary lacks stay as they are; a key that is no member is refused.
-void from_dict(void *to, const sk_sim_fields &fields, nb::dict dict)
-{
-	size_t taken = 0;
-
-	for (size_t i = 0; i < fields.count; i++) {
-		const sk_sim_field &f = fields.field[i];
-
-		if (!dict.contains(f.name))
-			continue;
-		try {
-			value_to(static_cast<char *>(to) + f.offset, f, dict[f.name]);
-		} catch (const nb::cast_error &) {
-			throw nb::type_error(
-				(std::string("wrong type or range: ") + f.name).c_str());
-		}
-		taken++;
-	}
-	if (taken == dict.size())
-		return;
-	for (auto [key, value] : dict) {
-		bool known = false;
-
-		for (size_t i = 0; i < fields.count; i++)
-			known = known || nb::cast<std::string>(key) == fields.field[i].name;
-		if (!known)
-			throw nb::key_error(nb::cast<std::string>(key).c_str());
-	}
 }
 
 struct Model {
@@ -451,13 +349,14 @@ nb::object sensor(Node &of, uint32_t index)
 }
 
 void add_process(Node &of, uint32_t index, int32_t pid, uint64_t memory_bytes, double share,
-		 const std::string &name, uint32_t kind)
+		 const std::string &name, uint32_t kind, uint32_t instance)
 {
 	sk_sim_card &card = of.card(index);
 	sk_sim_process process{};
 
 	process.pid = pid;
 	process.kind = kind;
+	process.instance = instance;
 	process.memory_bytes = memory_bytes;
 	process.share = share;
 	std::strncpy(process.name, name.c_str(), sizeof(process.name) - 1);
@@ -586,7 +485,7 @@ void define_node(nb::module_ &module)
 		.def("sensor", &sensor, nb::arg("card"))
 		.def("add_process", &add_process, nb::arg("card"), nb::arg("pid"),
 		     nb::arg("memory_bytes"), nb::arg("share"), nb::arg("name") = "",
-		     nb::arg("kind") = 1)
+		     nb::arg("kind") = 1, nb::arg("instance") = 0)
 		.def("end_process", &end_process, nb::arg("card"), nb::arg("pid"))
 		.def("calls", &calls)
 		.def("events", &events)

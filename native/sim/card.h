@@ -195,9 +195,16 @@ struct sk_sim_sensed {
 	uint32_t stuck_mw, stuck_instant_mw;
 };
 
+/** Power, leakage aside, of one load at some clocks: the plant's, to be forgotten at any time. */
+struct sk_sim_memo {
+	struct sk_sim_load load;
+	double mhz[4], power_w[4];
+};
+
 struct sk_sim_card {
 	struct sk_sim_model model;
 	struct sk_sim_load load;
+	struct sk_sim_memo memo;
 	struct sk_sim_now now;
 	struct sk_sim_sensed sensed;
 	struct sk_sim_process process[SK_SIM_PROCESSES];

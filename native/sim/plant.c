@@ -90,6 +90,29 @@ double sk_sim_power_at(const struct sk_sim_model *model, const struct sk_sim_loa
 	return power_cold(model, load, clock_mhz) + p->leakage_w * p->leakage_per_c * die_c;
 }
 
+static bool same_load(const struct sk_sim_load *a, const struct sk_sim_load *b)
+{
+	return a->compute == b->compute && a->memory == b->memory && a->bound == b->bound;
+}
+
+/* The same as sk_sim_power_at: what depends on the clock is a power that takes its time, and the
+ * same few clocks are asked for again and again. */
+static double power_at(struct sk_sim_card *card, const struct sk_sim_load *load, double mhz,
+		       double die_c)
+{
+	const struct sk_sim_physics *p = &card->model.physics;
+	uint32_t slot = (uint32_t)mhz / card->model.clock_step_mhz % 4;
+	struct sk_sim_memo *memo = &card->memo;
+
+	if (!same_load(&memo->load, load))
+		*memo = (struct sk_sim_memo){.load = *load};
+	if (memo->mhz[slot] != mhz) {
+		memo->power_w[slot] = power_cold(&card->model, load, mhz);
+		memo->mhz[slot] = mhz;
+	}
+	return memo->power_w[slot] + p->leakage_w * p->leakage_per_c * die_c;
+}
+
 /* A card off the bus does nothing. */
 static struct sk_sim_load load_of(const struct sk_sim_card *card)
 {
@@ -105,7 +128,7 @@ static bool stretch_fits(const struct stretch *s, const struct sk_sim_card *card
 }
 
 /* A card whose cooling is worn may run away: a rate of nearly nothing stands for that. */
-static void stretch_make(struct stretch *s, const struct sk_sim_card *card)
+static void stretch_make(struct stretch *s, struct sk_sim_card *card)
 {
 	const struct sk_sim_model *model = &card->model;
 	const struct sk_sim_physics *p = &model->physics;
@@ -124,7 +147,7 @@ static void stretch_make(struct stretch *s, const struct sk_sim_card *card)
 	s->memory = load.memory;
 	s->bound = load.bound;
 	s->ambient_c = ambient;
-	s->power_w = power_cold(model, &load, clock);
+	s->power_w = power_at(card, &load, clock, 0);
 	s->per_c = p->leakage_w * p->leakage_per_c;
 	s->busy = slow * load.compute / whole;
 	s->memory_busy = load.memory / whole;
@@ -208,21 +231,21 @@ static bool loaded(const struct sk_sim_load *load)
 
 /* The highest clock whose power is within the limit at this temperature; from where it was last,
  * since it seldom moves far. */
-static double within_limit(const struct sk_sim_card *card, const struct sk_sim_load *load,
-			   double asked, double die_c)
+static double within_limit(struct sk_sim_card *card, const struct sk_sim_load *load, double asked,
+			   double die_c)
 {
 	const struct sk_sim_model *model = &card->model;
 	double limit = card->now.limit_mw * 1e-3, low = model->clock_min_mhz;
 	double step = model->clock_step_mhz, mhz = fmin(card->now.limit_mhz, asked);
 
-	while (mhz > low && sk_sim_power_at(model, load, mhz, die_c) > limit)
+	while (mhz > low && power_at(card, load, mhz, die_c) > limit)
 		mhz = fmax(mhz - step, low);
 	while (mhz < asked) {
 		double next = fmin(mhz == low ? on_grid(model, mhz + step / 2) : mhz + step, asked);
 
 		if (next <= mhz)
 			next = mhz + step;
-		if (sk_sim_power_at(model, load, next, die_c) > limit * (1 - LIMIT_MARGIN))
+		if (power_at(card, load, next, die_c) > limit * (1 - LIMIT_MARGIN))
 			break;
 		mhz = next;
 	}
@@ -255,7 +278,7 @@ static void lower(struct choice *choice, double mhz, enum sk_sim_why why)
 }
 
 /* What the card would do at this temperature. */
-static struct choice choose(const struct sk_sim_card *card, double die_c)
+static struct choice choose(struct sk_sim_card *card, double die_c)
 {
 	const struct sk_sim_model *model = &card->model;
 	const struct sk_sim_now *now = &card->now;
@@ -294,7 +317,7 @@ static void decide(struct sk_sim_card *card)
 
 /* Whether nothing would be decided otherwise until the die has this temperature: it gets there
  * without turning back, and every bound is one on the temperature. */
-static bool settled(const struct sk_sim_card *card, double die_c)
+static bool settled(struct sk_sim_card *card, double die_c)
 {
 	const struct sk_sim_now *now = &card->now;
 	struct sk_sim_load load = load_of(card);
