@@ -173,6 +173,18 @@ def bench_probes_command(
     sys.exit(done.returncode)
 
 
+@bench_command.command("devices")
+@click.option("--json", "as_json", is_flag=True, help="Print one object.")
+@click.option("--profile", default="8xH200", show_default=True, help="Which simulated node.")
+@click.option("--seconds", type=click.FloatRange(1, 600), default=10, show_default=True)
+def bench_devices_command(as_json: bool, profile: str, seconds: float) -> None:
+    """What it costs to read the cards of a node (SIM), and how soon a hung driver is noticed."""
+    words = ["--profile", profile, "--seconds", str(seconds), *(["--json"] if as_json else [])]
+    # A process of its own: what reads cards is the agent's, which nothing that shows may import.
+    argv = [sys.executable, "-m", "stoker.agent.devices.bench", *words]
+    sys.exit(subprocess.run(argv, check=False).returncode)
+
+
 @bench_command.command("decide")
 @click.option("--json", "as_json", is_flag=True, help="Print one object.")
 @click.option(

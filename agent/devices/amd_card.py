@@ -12,9 +12,11 @@ from collections.abc import Callable
 from typing import Any
 
 from stoker.agent.devices import amd_smi, topology
+from stoker.agent.devices.amd_plan import AmdPlan
 from stoker.agent.devices.amd_smi import Metrics, part
-from stoker.agent.devices.card import Card
+from stoker.agent.devices.card import Calls, Card
 from stoker.agent.devices.fields import reading
+from stoker.agent.devices.plan import Plan, Snapshot
 from stoker.agent.devices.readings import Absent, Field, Fields, Reading
 
 MHZ = 1_000_000
@@ -49,6 +51,8 @@ class AmdCard(Card):
         """Processes on it, as last listed."""
         self._smi, self._handle = smi, handle
         self._metrics = Metrics(smi, handle)
+        self.fast_calls = Calls()
+        self._planned: AmdPlan | None = None
         self._count_j: float = ENERGY_COUNT_J
         self._table: Absent | None = Absent("not read yet")
         self._units = 0
@@ -128,9 +132,24 @@ class AmdCard(Card):
 
     # --- ten times a second -----------------------------------------------------------------------
 
-    def fast(self) -> Fields:
-        self._table = self._metrics.read(self.calls)
-        now = time.time_ns()
+    def plan(self) -> Plan | None:
+        """Once the table could be read: which entries a card has decides what is kept of it."""
+        if self._planned is None and self._metrics.read(self.calls) is None:
+            self._planned = AmdPlan(self._handle, self._metrics, self._count_j)
+        return self._planned.plan if self._planned is not None else None
+
+    def decode(self, found: Snapshot) -> Fields:
+        assert self._planned is not None
+        self.fast_calls.replay = self._planned.answers(found)
+        return self.fast(found.t_ns)
+
+    @property
+    def all_calls(self) -> tuple[Calls, ...]:
+        return (self.calls, self.fast_calls)
+
+    def fast(self, t_ns: int = 0) -> Fields:
+        self._table = self._metrics.read(self.fast_calls)
+        now = t_ns or time.time_ns()
         edge = self._entry("temperature_edge")
         found = {
             "temperature_c": self._entry("temperature_hotspot") if absent(edge) else edge,
@@ -244,10 +263,12 @@ class AmdCard(Card):
         found = self.ask("amdsmi_get_link_metrics")
         if absent(found):
             return {"links": found}
+        states = part(self.ask("amdsmi_get_gpu_xgmi_link_status"), "status")
+        up = ["U"] * len(found["links"]) if absent(states) else states
         ports = [
             {
                 "port": port,
-                "up": True,
+                "up": port < len(up) and up[port] == "U",
                 "peer": topology.pci_address(link["bdf"]),
                 "peer_kind": "gpu",
                 "tx_bytes": link["write"] * KB,

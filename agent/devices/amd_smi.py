@@ -28,6 +28,7 @@ TROUBLES: dict[int, Trouble] = {
 NOT_SUPPORTED = (2, 3)
 NOT_APPLICABLE = "N/A"
 SIM_SYMBOL = "stoker_sim_driver"
+METRICS_CALL = "amdsmi_get_gpu_metrics_info"
 
 
 def load() -> Any | str:
@@ -92,18 +93,18 @@ class Metrics:
         self._smi = smi
         wrapper = getattr(smi, "amdsmi_wrapper", None)
         kind = getattr(wrapper, "amdsmi_gpu_metrics_t", None)
-        self._call = getattr(wrapper, "amdsmi_get_gpu_metrics_info", None)
-        self.table: Any = kind() if kind is not None and self._call is not None else None
+        self.call = getattr(wrapper, METRICS_CALL, None)
+        self.table: Any = kind() if kind is not None and self.call is not None else None
 
     def read(self, calls: Calls) -> Absent | None:
         """Fill `table` anew; why not, or None."""
-        name = "amdsmi_get_gpu_metrics_info"
-        if self.table is None or self._call is None:
+        name = METRICS_CALL
+        if self.table is None or self.call is None:
             return Absent(f"this amdsmi has no {name}")
         before = calls.refused(name)
         if before is not None:
             return before
-        code = calls.make(name, self._call, self._handle, ctypes.byref(self.table))
+        code = calls.make(name, self.call, self._handle, ctypes.byref(self.table))
         if not code:
             return None
         error = self._smi.AmdSmiLibraryException(code)
@@ -111,6 +112,12 @@ class Metrics:
         if code in NOT_SUPPORTED:
             calls.remember(name, absent, for_ever=False)
         return absent
+
+    def has(self, name: str) -> bool:
+        """Whether this card has an entry, or the first of a list."""
+        kinds = dict(self.table._fields_)
+        several = hasattr(kinds.get(name), "_length_")
+        return name in kinds and not isinstance(self.number(name, 0 if several else None), Absent)
 
     def number(self, name: str, place: int | None = None) -> int | Absent:
         """One entry; all ones mean that this card does not have it."""

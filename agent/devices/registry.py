@@ -107,6 +107,11 @@ class Devices:
         """Everything that is known of each card, as last read."""
         return self.samplers.readings()
 
+    @property
+    def scans(self) -> tuple[Scan, ...]:
+        """What each vendor found last."""
+        return tuple(self._scans.values())
+
     def topology(self, root: Path = Path("/")) -> Topology:
         """Who is near whom, network cards included; reads sysfs and calls no driver."""
         scans = self._scans.values()

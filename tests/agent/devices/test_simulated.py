@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cards of simulated nodes, read through the vendors' unmodified bindings: every field as it is.
+
+The nodes' clocks are virtual, so what a card holds does not change between the reading and the
+comparing. Everything here is SIM.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stoker.probes.simdriver import libraries, profiles
+
+PROGRAM = Path(__file__).parents[2] / "fakes" / "read_cards.py"
+PROFILES = ("8xH200", "8xA100-MIG", "4xL40S", "8xMI300X", "4xMax1550", "mixed")
+NVIDIA, AMD, INTEL = 1, 2, 3
+MHZ = 1_000_000
+Fields = dict[str, Any]
+
+
+class Reader:
+    """A process that reads the cards of one node, and answers with them when asked."""
+
+    def __init__(self, folder: Path, profile: str) -> None:
+        self.node = profiles.node(profile, folder / "node", virtual=True, seed=7)
+        self.cards = len(profiles.load(profile, 7))
+        vendors = {self.node.truth(card)["model"]["vendor"] for card in range(self.cards)}
+        self.node.set_load(0, 0.8, 0.4, 0.1)
+        self.node.add_process(0, 4242, 3 << 30, 0.5, "trainer")
+        self.node.inject("ecc", 1, value=0, count=3)
+        self.node.inject("link", 1, value=2)
+        told = libraries.environment(folder / "node", vendors)
+        self.process = subprocess.Popen(
+            [sys.executable, PROGRAM, folder],
+            env=told,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def say(self, words: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(words + "\n")
+        self.process.stdin.flush()
+
+    def hear(self) -> Any:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, f"the reader ended: {self.process.wait(5)}"
+        return json.loads(line)
+
+    def ask(self, words: str = "read") -> Any:
+        self.say(words)
+        return self.hear()
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+
+def together(readers: dict[str, Reader], words: str) -> dict[str, Any]:
+    for each in readers.values():
+        each.say(words)
+    return {name: each.hear() for name, each in readers.items()}
+
+
+@contextmanager
+def reader(folder: Path, profile: str) -> Iterator[Reader]:
+    made = Reader(folder, profile)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture(scope="module")
+def read(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple[Reader, Any]]]:
+    """Every profile at once: time passes while all are being read, then stands still."""
+    readers = {name: Reader(tmp_path_factory.mktemp(name), name) for name in PROFILES}
+    try:
+        together(readers, "scan")
+        for _ in range(20):
+            for each in readers.values():
+                each.node.advance(100_000_000)
+            time.sleep(0.1)
+        found = together(readers, "turn")  # everything is read after the clock stood still
+        yield {name: (each, found[name]) for name, each in readers.items()}
+    finally:
+        for each in readers.values():
+            each.close()
+
+
+def identity(model: Fields) -> Fields:
+    """What every vendor tells of a card."""
+    return {
+        "model": model["name"],
+        "serial": model["serial"],
+        "bus_id": model["bus_id"][-12:].lower(),
+        "driver": model["driver"],
+        "units": model["units"],
+        "clock_max_hz": model["clock_max_mhz"] * MHZ,
+        "memory_clock_max_hz": model["memory_mhz"] * MHZ,
+        "power_limit_min_w": model["limit_min_mw"] / 1000,
+        "power_limit_max_w": model["limit_max_mw"] / 1000,
+        "power_limit_default_w": model["limit_default_mw"] / 1000,
+        "temperature_slowdown_c": model["slowdown_c"],
+        "pcie_gen_max": model["pcie_gen"],
+        "pcie_width_max": model["pcie_width"],
+    }
+
+
+def moving(truth: Fields, sensor: Fields) -> Fields:
+    """What every vendor tells of what a card does."""
+    return {
+        "clock_hz": sensor["clock_mhz"] * MHZ,
+        "memory_clock_hz": sensor["memory_clock_mhz"] * MHZ,
+        "power_limit_w": sensor["limit_mw"] / 1000,
+        "memory_used_bytes": truth["now"]["memory_used"],
+        "pcie_replays": truth["now"]["pcie_replays"],
+        "ecc_corrected": truth["now"]["ecc_corrected"],
+        "ecc_uncorrected": truth["now"]["ecc_uncorrected"],
+    }
+
+
+def nvidia(truth: Fields, sensor: Fields) -> Fields:
+    model, now = truth["model"], truth["now"]
+    return {
+        "uuid": model["uuid"],
+        "firmware": model["firmware"],
+        "minor": model["minor"],
+        "numa": model["numa"],
+        "memory_total_bytes": model["memory_bytes"],
+        "temperature_shutdown_c": model["shutdown_c"],
+        "power_w": sensor["power_instant_mw"] / 1000,
+        "energy_j": sensor["energy_mj"] / 1000,
+        "temperature_c": pytest.approx(sensor["temperature_mc"] / 1000, abs=0.51),
+        **nvidia_busy(truth, sensor),
+        "throttle_power_ns": now["why_ns"][1],
+        "ecc_corrected_total": now["ecc_corrected_total"],
+        "ecc_uncorrected_total": now["ecc_uncorrected_total"],
+        "remapped_rows": now["remapped_rows"],
+        "recovery_action": "none",
+        "pcie_tx_bytes": sensor["pcie_tx_bytes"],
+        "pcie_rx_bytes": sensor["pcie_rx_bytes"],
+        "partition_mode": mig(truth),
+    }
+
+
+def mig(truth: Fields) -> Any:
+    if not truth["model"]["flags"] & profiles.FEATURES["partitions"]:
+        return {"absent": "nvmlDeviceGetMigMode: Not Supported"}
+    return "MIG" if truth["partitioned"] else "MIG off"
+
+
+def nvidia_busy(truth: Fields, sensor: Fields) -> Fields:
+    """NVML has no utilisation of a card that is divided (nvml.h)."""
+    if truth["partitioned"]:
+        absent = {"absent": "nvmlDeviceGetUtilizationRates: Not Supported"}
+        return {"busy_ratio": absent, "memory_busy_ratio": absent}
+    return {
+        "busy_ratio": sensor["busy_percent"] / 100,
+        "memory_busy_ratio": sensor["memory_busy_percent"] / 100,
+    }
+
+
+def amd(truth: Fields, sensor: Fields) -> Fields:
+    model = truth["model"]
+    return {
+        "uuid": model["uuid"],
+        "firmware": model["firmware"],
+        "temperature_shutdown_c": model["shutdown_c"],
+        "busy_ratio": sensor["busy_percent"] / 100,
+        "memory_busy_ratio": sensor["memory_busy_percent"] / 100,
+        "energy_j": pytest.approx(sensor["energy_mj"] / 1000, abs=1e-3),
+        "power_w": pytest.approx(sensor["power_mw"] / 1000, abs=1.0),
+        "temperature_c": pytest.approx(sensor["temperature_mc"] / 1000, abs=1.0),
+        "memory_temperature_c": pytest.approx(sensor["memory_temperature_mc"] / 1000, abs=1.0),
+        "throttle_power_ns": pytest.approx(truth["now"]["why_ns"][1], abs=1e6),
+        "memory_used_bytes": pytest.approx(truth["now"]["memory_used"], abs=1 << 20),
+        "memory_total_bytes": pytest.approx(model["memory_bytes"], abs=1 << 20),
+    }
+
+
+def intel(truth: Fields, sensor: Fields) -> Fields:
+    model = truth["model"]
+    return {
+        "uuid": model["uuid"],
+        "memory_total_bytes": model["memory_bytes"],
+        "energy_j": pytest.approx(sensor["energy_mj"] / 1000, abs=1e-3),
+        "temperature_c": pytest.approx(sensor["temperature_mc"] / 1000, abs=1.0),
+        "memory_temperature_c": pytest.approx(sensor["memory_temperature_mc"] / 1000, abs=1.0),
+        "pcie_tx_bytes": sensor["pcie_tx_bytes"],
+        "pcie_rx_bytes": sensor["pcie_rx_bytes"],
+        "clock_limit_hz": model["clock_max_mhz"] * MHZ,
+    }
+
+
+OF = {NVIDIA: nvidia, AMD: amd, INTEL: intel}
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_every_field_is_what_the_card_holds(
+    read: dict[str, tuple[Reader, Any]], profile: str
+) -> None:
+    each, answer = read[profile]
+    found = {card["bus_id"]: card for card in answer["cards"].values()}
+    assert len(found) == each.cards
+    for number in range(each.cards):
+        truth, sensor = each.node.truth(number), each.node.sensor(number)
+        assert sensor is not None
+        model = truth["model"]
+        card = found[model["bus_id"][-12:].lower()]
+        wanted = {**identity(model), **moving(truth, sensor), **OF[model["vendor"]](truth, sensor)}
+        seen = {name: card["fields"][name].get("value", card["fields"][name]) for name in wanted}
+        assert seen == wanted
+        assert (card["state"], card["sim"]) == ("ok", True)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_links_partitions_and_processes_are_the_cards_own(
+    read: dict[str, tuple[Reader, Any]], profile: str
+) -> None:
+    each, answer = read[profile]
+    found = {card["bus_id"]: card["fields"] for card in answer["cards"].values()}
+    for number in range(each.cards):
+        truth = each.node.truth(number)
+        fields = found[truth["model"]["bus_id"][-12:].lower()]
+        pids = [row["pid"] for row in fields["processes"]["value"]]
+        assert pids == [process["pid"] for process in truth["processes"]]
+        links = truth["model"]["links"]
+        if links:
+            up = [port["up"] for port in fields["links"]["value"]]
+            down = truth["now"]["link_down"]
+            assert up == [not down >> port & 1 for port in range(links)]
+        else:
+            assert "absent" in fields["links"]
+        if truth["model"]["vendor"] == NVIDIA and truth["partitioned"]:
+            parts = {(part["uuid"], part["profile"]) for part in fields["partitions"]["value"]}
+            assert parts == {(part["uuid"], part["profile"]) for part in truth["partitions"]}
+
+
+def test_readings_have_errors_and_absences_have_reasons(
+    read: dict[str, tuple[Reader, Any]],
+) -> None:
+    _, answer = read["8xH200"]
+    card = next(iter(answer["cards"].values()))
+    power = card["fields"]["power_w"]
+    assert power["window_ns"] == 25_000_000 and "25 %" in power["note"]
+    assert power["error"] >= 0.05 * power["value"]
+    energy = card["fields"]["energy_power_w"]
+    assert energy["window_ns"] >= 900_000_000 and energy["error"] > 0
+    for name, field in card["fields"].items():
+        assert "value" in field or field["absent"], name
+
+
+def test_power_by_energy_is_that_of_the_card(read: dict[str, tuple[Reader, Any]]) -> None:
+    """Host time and the node's own differ: each second of sleep lets about a second pass."""
+    each, answer = read["8xH200"]
+    card = answer["cards"][each.node.truth(1)["model"]["uuid"]]
+    points = dict(card["history"]["energy_j"])
+    assert len(points) > 15
+    assert list(points) == sorted(points)
+    assert max(points.values()) == pytest.approx(card["fields"]["energy_j"]["value"])
+
+
+def test_a_hung_card_is_said_within_two_seconds_and_the_others_go_on(tmp_path: Path) -> None:
+    with reader(tmp_path, "8xH200") as each:
+        ids = [each.node.truth(card)["model"]["uuid"] for card in range(8)]
+        before = each.ask("scan")["cards"]
+        each.node.inject("hang", 3, call="nvmlDeviceGetTemperature")
+        time.sleep(1.9)
+        cards = each.ask()["cards"]
+        assert cards[ids[3]]["state"] == "hung"
+        assert "hung call nvmlDeviceGetTemperature" in cards[ids[3]]["why"]
+        rounds = {id: card["rounds"] - before[id]["rounds"] for id, card in cards.items()}
+        assert rounds.pop(ids[3]) < min(rounds.values())
+        each.node.heal()
+        each.node.inject("lost", 5)
+        each.node.inject("permission", 6)
+        each.node.inject("error", 7, value=3, call="nvmlDeviceGetUtilizationRates")
+        time.sleep(1.3)
+        cards = each.ask()["cards"]
+        assert {id: card["state"] for id, card in cards.items() if card["state"] != "ok"} == {
+            ids[5]: "lost",
+            ids[6]: "refused",
+        }
+        assert "lost" in cards[ids[5]]["why"].lower()
+        assert "Not Supported" in cards[ids[7]]["fields"]["busy_ratio"]["absent"]
+        assert "value" in cards[ids[7]]["fields"]["power_w"]
+        each.node.heal()
+        time.sleep(1.3)
+        cards = each.ask()["cards"]
+        assert {card["state"] for card in cards.values()} == {"ok"}

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A program that reads the cards of this machine as the agent does, and answers lines on stdin.
+
+Relied on by tests that start it on simulated drivers. `scan` finds the cards and waits until each
+was read, `turn` waits until each was read again, `read` prints all there is, as one line of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from stoker.agent.devices.amd import Amd
+from stoker.agent.devices.intel import Intel
+from stoker.agent.devices.nvidia import Nvidia
+from stoker.agent.devices.readings import plain
+from stoker.agent.devices.registry import Devices
+
+ROUNDS = 13
+"""Of the fast fields, in which all others had their turn as well."""
+
+
+def turn(devices: Devices) -> None:
+    """Until every thread has gone through all its parts once more."""
+    before = {id: _rounds(devices, id) for id in devices.readings()}
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        now = {id: _rounds(devices, id) - count for id, count in before.items()}
+        if all(passed > ROUNDS for passed in now.values()):
+            return
+        time.sleep(0.02)
+
+
+def _rounds(devices: Devices, id: str) -> int:
+    sampled = devices.samplers.get(id)
+    return sampled.counts()["rounds"] if sampled is not None else 0
+
+
+def answer(devices: Devices) -> dict[str, Any]:
+    cards = {}
+    addresses = {id: at for scan in devices.scans for id, at in scan.addresses.items()}
+    for id, found in devices.readings().items():
+        sampled = devices.samplers.get(id)
+        assert sampled is not None
+        cards[id] = {
+            "state": found.state,
+            "why": found.why,
+            "sim": found.sim,
+            "bus_id": addresses.get(id, ""),
+            "fields": {name: plain(field) for name, field in found.fields.items()},
+            "history": {name: sampled.points(name) for name in ("power_w", "energy_j")},
+            "rounds": sampled.counts()["rounds"],
+        }
+    topology = devices.topology()
+    return {
+        "cards": cards,
+        "known": [[d.id, d.sim, d.numa, d.link, d.bus, d.unavailable] for d in devices.known],
+        "missing": devices.missing,
+        "names": topology.names,
+        "matrix": topology.matrix,
+    }
+
+
+def main(folder: str) -> None:
+    vendors = [Nvidia({}), Amd({}), Intel({})]
+    devices = Devices(vendors, lambda _: False, Path(folder) / "order.json", "boot")
+    for line in sys.stdin:
+        match line.strip():
+            case "scan":
+                devices.scan()
+                end = time.monotonic() + 10
+                while not devices.samplers.settled and time.monotonic() < end:
+                    time.sleep(0.02)
+            case "turn":
+                turn(devices)
+        print(json.dumps(answer(devices)), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
