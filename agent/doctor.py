@@ -32,7 +32,7 @@ DISK_BYTES_MIN = 1 << 30
 SHM_BYTES_MIN = 256 << 20
 NOFILE_MIN = 4096
 FOLDERS = ("agent", "mesh", "native", "probes", "scheduler", "tui")
-PROGRAMS = ("stoker-spawner", "stoker-watchdog")
+PROGRAMS = ("stoker-spawner", "stoker-watchdog", "stoker-restore")
 MODULES = {
     "_core": "nothing can be scheduled",
     "_trace": "GPU kernels are not traced",
@@ -287,6 +287,23 @@ def _reads_layers() -> bool:
     return False
 
 
+def _power(where: State) -> Iterator[Check]:
+    """A record says that cards are set by stoker; an agent that runs is in charge of them."""
+    from stoker.agent.power import record
+
+    path = record.path(where.agent)
+    found = record.load(path)
+    if found is None:
+        yield Check("power.record", "PASS", "no power limit of a card is stoker's")
+        return
+    cards = ", ".join(sorted({each.id for each in found[1]}))
+    if "agent" in pids.find(where):
+        yield Check("power.record", "PASS", f"the agent is in charge of the limits of {cards}")
+        return
+    hint = f"`stoker up` restores them, and so does: stoker-restore --record {path}"
+    yield Check("power.record", "WARN", f"limits that stoker set were left on {cards}", hint)
+
+
 def _probes(where: State) -> Iterator[Check]:
     from stoker.probes.doctor import probe_report
 
@@ -310,5 +327,6 @@ _CHECKS: dict[str, Callable[[State], Iterator[Check]]] = {
     "cgroup.v2": _cgroups,
     "device.any": _devices,
     "opencl.loader": _opencl,
+    "power.record": _power,
     "probe.any": _probes,
 }

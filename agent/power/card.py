@@ -47,8 +47,7 @@ class Card:
     """Of the memory at full bandwidth; a guess."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """One card's answers, all taken at about `t_ns` on one clock."""
 
     card: str

@@ -56,6 +56,11 @@ def _traffic_ns(reading: Reading) -> int:
     return reading.traffic_ns or reading.t_ns
 
 
+def _other(now: float, before: float, quantum: float) -> bool:
+    """Whether a ratio that no clock changes is another one."""
+    return abs(now - before) > CHANGED * (now if now > before else before) + quantum
+
+
 class CardModel:
     """Fed with readings of one card in order."""
 
@@ -134,17 +139,18 @@ class CardModel:
         # Utilisation is of the last sensor period, traffic of the whole tick: one odd tick is one
         # in which the load changed, a second says to what.
         quantum = QUANTUM / rate
-        odd = any(
-            abs(a - b) > CHANGED * max(a, b) + quantum
-            for a, b in zip(now, self._ratios, strict=True)
-        )
+        (rest, memory), (rest_before, memory_before) = now, self._ratios
+        odd = _other(rest, rest_before, quantum) or _other(memory, memory_before, quantum)
         self._odd = self._odd + 1 if odd else 0
         if self._odd >= 2:
             self._ratios = now
             self._odd = 0
             return True
         if not odd:
-            self._ratios = tuple(a + 0.2 * (b - a) for a, b in zip(self._ratios, now, strict=True))  # type: ignore[assignment]
+            self._ratios = (
+                rest_before + 0.2 * (rest - rest_before),
+                memory_before + 0.2 * (memory - memory_before),
+            )
         return False
 
     def _begin(self, reading: Reading) -> None:
@@ -163,8 +169,14 @@ class CardModel:
     def _fit(self, x: float, y: float) -> None:
         """One more (x, 1 / rate): a line whose slope over its intercept is k."""
         s = self._sums
-        for i, value in enumerate((1.0, x, x * x, y, x * y, y * y)):
-            s[i] = s[i] * FADE + value
+        self._sums = [
+            s[0] * FADE + 1.0,
+            s[1] * FADE + x,
+            s[2] * FADE + x * x,
+            s[3] * FADE + y,
+            s[4] * FADE + x * y,
+            s[5] * FADE + y * y,
+        ]
         self._samples += 1
 
     def _fitted(self, guess: float) -> float:

@@ -120,6 +120,8 @@ class Shell:
     def _turn(self) -> float:
         changed = self._file.look()
         rules = self._file.rules
+        if self._on and (self._world.lease.power_restored or not self._record.exists()):
+            self._end("what was found was restored from outside, as the power lease ran out")
         if self._surveyed and self._cards_changed():
             self._end("the node's cards changed")
             self._surveyed = False

@@ -180,7 +180,7 @@ def reading_of(card: str, sensor: dict[str, int] | None) -> Reading | None:
         clock_mhz=float(sensor["clock_mhz"]),
         busy=sensor["busy_percent"] * 0.01,
         memory_busy=sensor["memory_busy_percent"] * 0.01,
-        temperature_c=float(sensor["temperature_mc"] // 1000),
+        temperature_c=float((sensor["temperature_mc"] + 500) // 1000),
         power_limited=bool(sensor["why"] & WHY_POWER),
         heat_limited=bool(sensor["why"] & WHY_HEAT),
         traffic_bytes=float(sensor["pcie_rx_bytes"] + sensor["pcie_tx_bytes"]),

@@ -20,7 +20,9 @@ NAIVE_EVERY_NS: Final = 1_000_000_000
 
 
 class Policy(Protocol):
-    """Called each tick."""
+    """Called each tick, with readings where `looks` says so."""
+
+    def looks(self, now_ns: int) -> bool: ...
 
     def step(self, readings: Sequence[Reading], now_ns: int) -> list[Action]: ...
 
@@ -31,7 +33,7 @@ def make(name: str, cards: Sequence[Card], rules: Rules) -> Policy:
         return Static(cards, rules.budget_w)
     if name == "naive":
         return Naive(cards, rules.budget_w)
-    return Controller(cards, rules, 0)
+    return Loop(cards, rules, 0)
 
 
 def _limit(card: Card, watts: float, why: str) -> Action:
@@ -40,11 +42,21 @@ def _limit(card: Card, watts: float, why: str) -> Action:
     return Action(card.id, "limit", watts, why, 0, None)
 
 
+class Loop(Controller):
+    """The product's own."""
+
+    def looks(self, now_ns: int) -> bool:
+        return True
+
+
 class Static:
     """The budget in equal parts, once."""
 
     def __init__(self, cards: Sequence[Card], budget_w: float) -> None:
         self._first = [_limit(card, budget_w / len(cards), "equal share") for card in cards]
+
+    def looks(self, now_ns: int) -> bool:
+        return False
 
     def step(self, readings: Sequence[Reading], now_ns: int) -> list[Action]:
         first, self._first = self._first, []
@@ -59,6 +71,9 @@ class Naive:
         self._limits = {card.id: budget_w / len(cards) for card in cards}
         self._power = {card.id: 0.0 for card in cards}
         self._due_ns = 0
+
+    def looks(self, now_ns: int) -> bool:
+        return now_ns >= self._due_ns
 
     def step(self, readings: Sequence[Reading], now_ns: int) -> list[Action]:
         for reading in readings:

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Actuators on the unmodified bindings over simulated drivers (SIM), in a process of their own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stoker.native import _sim
+from stoker.probes.simdriver import libraries, profiles
+
+NVIDIA = """
+import json, pynvml, sys
+from stoker.agent.power.actuators import NvidiaActuator
+pynvml.nvmlInit()
+found = {}
+for index in range(pynvml.nvmlDeviceGetCount()):
+    handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+    actuator = NvidiaActuator(pynvml, handle, pynvml.nvmlDeviceGetUUID(handle))
+    found[index] = {
+        "power": pynvml.nvmlDeviceGetFieldValues(handle, [186])[0].value.uiVal,
+        "energy": pynvml.nvmlDeviceGetTotalEnergyConsumption(handle),
+        "temperature": pynvml.nvmlDeviceGetTemperature(handle, 0),
+        "clock": pynvml.nvmlDeviceGetClockInfo(handle, 1),
+        "busy": pynvml.nvmlDeviceGetUtilizationRates(handle).gpu,
+        "memory": pynvml.nvmlDeviceGetUtilizationRates(handle).memory,
+        "limits": actuator.limits(), "clocks": actuator.clock_range(),
+        "limit": actuator.power_limit_w(), "found": actuator.found(),
+    }
+    bad = actuator.set_power_limit(5000)
+    found[index]["bad"] = bad.why
+    assert actuator.set_power_limit(found[index]["limits"][0] + 50) is None
+    assert actuator.set_clock_range(600, 1200) is None
+print(json.dumps(found))
+"""
+AMD = """
+import json, amdsmi
+from stoker.agent.power.actuators import AmdActuator
+amdsmi.amdsmi_init()
+found = {}
+for index, handle in enumerate(amdsmi.amdsmi_get_processor_handles()):
+    address = amdsmi.amdsmi_get_gpu_device_bdf(handle)
+    actuator = AmdActuator(amdsmi, handle, address)
+    bad = actuator.set_power_limit(1)
+    found[index] = {"limits": actuator.limits(), "found": actuator.found(), "bad": bad.why}
+    assert actuator.set_power_limit(found[index]["limits"][0] + 50) is None
+    found[index]["limit"] = actuator.power_limit_w()
+print(json.dumps(found))
+"""
+
+
+def answers(script: str, path: Path, vendor: int) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env=libraries.environment(path, [vendor]),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+@pytest.fixture
+def h200(tmp_path: Path) -> tuple[Path, _sim.Node]:
+    node = profiles.node("8xH200", tmp_path / "node", virtual=True, seed=2)
+    node.set_open(True)
+    for card in range(8):
+        node.set_load(card, 0.2 + 0.1 * card, 0.3, 0.2)
+    node.advance(20_000_000_000)
+    return tmp_path / "node", node
+
+
+def test_pynvml_reads_what_the_simulation_gives_the_loop(h200: tuple[Path, _sim.Node]) -> None:
+    path, node = h200
+    sensors = [node.sensor(card) for card in range(8)]
+    for index, found in answers(NVIDIA, path, 1).items():
+        sensor = sensors[int(index)]
+        assert sensor is not None
+        assert found["power"] == sensor["power_instant_mw"]
+        assert found["energy"] == sensor["energy_mj"]
+        assert found["temperature"] == sensor["temperature_mc"] // 1000
+        assert found["clock"] == sensor["clock_mhz"]
+        assert (found["busy"], found["memory"]) == (
+            sensor["busy_percent"],
+            sensor["memory_busy_percent"],
+        )
+        assert found["limit"] == sensor["limit_mw"] / 1000
+
+
+def test_nvidia_limits_and_clocks_are_set_within_the_cards_range(
+    h200: tuple[Path, _sim.Node],
+) -> None:
+    path, node = h200
+    for index, found in answers(NVIDIA, path, 1).items():
+        truth = node.truth(int(index))
+        model, now = truth["model"], truth["now"]
+        low, default, high = found["limits"]
+        assert (low * 1000, high * 1000) == (model["limit_min_mw"], model["limit_max_mw"])
+        assert found["clocks"][1] == model["clock_max_mhz"]
+        assert f"the device takes {low:g} to {high:g} W" in found["bad"]
+        assert now["limit_mw"] == model["limit_min_mw"] + 50_000
+        assert (now["locked_min_mhz"], now["locked_max_mhz"]) == (600, 1200)
+        assert found["found"][0][2:] == ["limit_mw", model["limit_default_mw"]]
+
+
+def test_amd_caps_are_set_within_the_cards_range(tmp_path: Path) -> None:
+    node = profiles.node("8xMI300X", tmp_path / "node", seed=2)
+    node.set_open(True)
+    found = answers(AMD, tmp_path / "node", 2)
+    assert len(found) == 8
+    for index, each in found.items():
+        truth = node.truth(int(index))
+        assert truth["now"]["limit_mw"] == truth["model"]["limit_min_mw"] + 50_000
+        assert each["limit"] * 1000 == pytest.approx(truth["now"]["limit_mw"])
+        assert "the device takes" in each["bad"]
+        assert each["found"][0][2:] == ["cap_uw", truth["model"]["limit_default_mw"] * 1000]

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The record of what was found, and the program that restores from it, on simulated drivers."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from stoker.agent import facts
+from stoker.agent.lease import Lease
+from stoker.agent.power import record
+from stoker.agent.power.record import Found
+from stoker.native import _sim
+from stoker.native.errors import Corrupt, Refused
+from stoker.native.paths import program
+from stoker.probes.simdriver import libraries, profiles
+
+FOUND = [Found("nvidia", "GPU-1", "limit_mw", 350_000), Found("nvidia", "GPU-1", "clocks", 0)]
+
+
+def test_what_is_stored_is_loaded(tmp_path: Path) -> None:
+    where = record.path(tmp_path)
+    assert record.load(where) is None
+    record.store(where, "boot", FOUND)
+    assert record.load(where) == ("boot", FOUND)
+    assert [path.name for path in tmp_path.iterdir()] == [record.NAME]
+
+
+@pytest.mark.parametrize("cut", [0, 10, 40, 60, -2])
+def test_a_damaged_record_is_not_guessed_at(tmp_path: Path, cut: int) -> None:
+    where = record.path(tmp_path)
+    record.store(where, "boot", FOUND)
+    where.write_text(where.read_text()[:cut])
+    with pytest.raises(Corrupt, match="what cards were set to is not known"):
+        record.load(where)
+    assert restore(where).returncode == 3
+    assert where.exists()
+
+
+def test_without_room_for_the_record_nothing_may_be_set(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="no limit of a card is changed"):
+        record.store(tmp_path / "missing" / "record", "boot", FOUND)
+    with pytest.raises(Refused, match="more than 128"):
+        record.store(record.path(tmp_path), "boot", FOUND * 65)
+
+
+def restore(where: Path, *options: str, node: Path | None = None) -> subprocess.CompletedProcess:  # type: ignore[type-arg]
+    environment = libraries.environment(node, [1, 2]) if node else dict(os.environ)
+    return subprocess.run(
+        [program("stoker-restore"), "--record", where, *options],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+
+
+def cards(node: _sim.Node, vendor: int, count: int) -> dict[int, dict[str, str]]:
+    models = {i: node.truth(i)["model"] for i in range(count)}
+    return {i: model for i, model in models.items() if model["vendor"] == vendor}
+
+
+def limit(node: _sim.Node, index: int) -> int:
+    found: int = node.truth(index)["now"]["limit_mw"]
+    return found
+
+
+@pytest.fixture
+def mixed(tmp_path: Path) -> tuple[Path, _sim.Node]:
+    node = profiles.node("mixed", tmp_path / "node", seed=1)
+    node.set_open(True)
+    return tmp_path / "node", node
+
+
+def test_limits_clocks_and_files_are_given_back(
+    tmp_path: Path, mixed: tuple[Path, _sim.Node]
+) -> None:
+    path, node = mixed
+    count = len(profiles.load("mixed", 1))
+    nvidia, amd = cards(node, 1, count), cards(node, 2, count)
+    before = {i: limit(node, i) for i in (*nvidia, *amd)}
+    found = [Found("nvidia", c["uuid"], "limit_mw", before[i]) for i, c in nvidia.items()]
+    found += [Found("nvidia", c["uuid"], "clocks", 0) for c in nvidia.values()]
+    found += [Found("amd", c["bus_id"][-12:], "cap_uw", before[i] * 1000) for i, c in amd.items()]
+    file = tmp_path / "power1_cap"
+    file.write_text("1\n")
+    found.append(Found("file", str(file), "value", 220_000_000))
+    where = record.path(tmp_path)
+    record.store(where, facts.boot_id(), found)
+    for i in before:
+        node.set_limit(i, node.truth(i)["model"]["limit_min_mw"])
+    for i in nvidia:
+        node.lock_clocks(i, 600, 900)
+    done = restore(where, node=path)
+    assert done.returncode == 0, done.stderr
+    assert {i: limit(node, i) for i in before} == before
+    assert all(node.truth(i)["now"]["locked_max_mhz"] == 0 for i in nvidia)
+    assert file.read_text() == "220000000\n"
+    assert not where.exists()
+
+
+def test_what_cannot_be_restored_stays_on_record_and_is_named(
+    tmp_path: Path, mixed: tuple[Path, _sim.Node]
+) -> None:
+    path, node = mixed
+    one, two = list(cards(node, 1, len(profiles.load("mixed", 1))).items())[:2]
+    found = [Found("nvidia", c["uuid"], "limit_mw", limit(node, i)) for i, c in (one, two)]
+    where = record.path(tmp_path)
+    record.store(where, facts.boot_id(), found)
+    lowest = {i: c["limit_min_mw"] for i, c in (one, two)}
+    for i, watts in lowest.items():
+        node.set_limit(i, int(watts))
+    node.inject("lost", one[0])
+    done = restore(where, node=path)
+    assert done.returncode == 1
+    failed = [json.loads(line) for line in done.stderr.splitlines() if "not restored" in line]
+    assert len(failed) == 1 and one[1]["uuid"] in failed[0]["detail"]
+    assert limit(node, two[0]) == found[1].value
+    assert where.exists()
+    node.heal()
+    assert restore(where, node=path).returncode == 0
+    assert limit(node, one[0]) == found[0].value
+
+
+def test_an_agent_in_charge_is_left_alone(tmp_path: Path, mixed: tuple[Path, _sim.Node]) -> None:
+    where = record.path(tmp_path)
+    record.store(where, facts.boot_id(), [Found("nvidia", "GPU-none", "limit_mw", 1)])
+    with Lease.open(tmp_path / "lease") as lease:
+        lease.renew_power(time.clock_gettime_ns(time.CLOCK_BOOTTIME) + 60_000_000_000)
+        assert restore(where, "--lease", str(tmp_path / "lease")).returncode == 0
+        assert where.exists()
+        lease.renew_power(1)
+        done = restore(where, "--lease", str(tmp_path / "lease"), node=mixed[0])
+        assert done.returncode == 1
+
+
+def test_after_a_reboot_there_is_nothing_to_undo(tmp_path: Path) -> None:
+    where = record.path(tmp_path)
+    record.store(where, "another-boot", FOUND)
+    assert restore(where).returncode == 0
+    assert not where.exists()
