@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from stoker.agent.devices import amd_smi, topology
+from stoker.agent.devices.amd_metrics import RESIDENCIES, TICK_NS
 from stoker.agent.devices.amd_plan import AmdPlan
 from stoker.agent.devices.amd_smi import Metrics, part
 from stoker.agent.devices.card import Calls, Card
@@ -20,7 +21,6 @@ from stoker.agent.devices.plan import Plan, Snapshot
 from stoker.agent.devices.readings import Absent, Field, Fields, Reading
 
 MHZ = 1_000_000
-TICK_NS = 1_000_000
 TICKS = "counted in ticks of the firmware, a millisecond each"
 KB = 1024
 ENERGY_COUNT_J = 15.259e-6
@@ -28,17 +28,6 @@ ENERGY_COUNT_J = 15.259e-6
 SENSOR_ERROR = 0.05
 ENERGY_PERIOD_S = 0.001
 EDGE, JUNCTION, VRAM = "EDGE", "JUNCTION", "VRAM"
-RESIDENCIES = (
-    ("throttle_power_ns", "ppt_residency_acc"),
-    ("throttle_thermal_ns", "socket_thm_residency_acc"),
-    ("throttle_brake_ns", "prochot_residency_acc"),
-)
-
-WORDS = {
-    "throttle_power_ns": "power limit",
-    "throttle_thermal_ns": "thermal",
-    "throttle_brake_ns": "power brake",
-}
 
 
 class AmdCard(Card):
@@ -187,16 +176,16 @@ class AmdCard(Card):
     def _throttle(self, now: int) -> Field:
         """Words from the residencies: what grew since the last round held the clock back then."""
         before, grown, missing = self._residencies, {}, None
-        for name, entry in RESIDENCIES:
+        for name, entry, word in RESIDENCIES:
             count = self._entry(entry)
             if absent(count):
                 missing = count
                 continue
-            grown[name] = count > before.get(name, count)
+            grown[word] = count > before.get(name, count)
             before[name] = count
         if not grown:
             return missing or Absent("gpu_metrics has no residencies")
-        return Reading([WORDS[name] for name, grew in grown.items() if grew], "", now)
+        return Reading([word for word, grew in grown.items() if grew], "", now)
 
     # --- once a second ----------------------------------------------------------------------------
 
@@ -225,7 +214,7 @@ class AmdCard(Card):
     def _counters(self) -> Fields:
         now = time.time_ns()
         made: Fields = {}
-        for name, entry in RESIDENCIES:
+        for name, entry, _ in RESIDENCIES:
             ticks = self._entry(entry)
             made[name] = (
                 ticks if absent(ticks) else Reading(ticks * TICK_NS, "ns", now, 0, TICK_NS, TICKS)

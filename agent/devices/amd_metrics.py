@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The `gpu_metrics` file of amdgpu: a table in binary, whose layout its header names.
 
-Relied on by `amd_sysfs.py`. Pure. Layouts are those of struct gpu_metrics_v1_0 to v1_5 in the
+Relied on by `amd_sysfs.py`. Pure. Layouts are those of struct gpu_metrics_v1_1 to v1_8 in the
 kernel's drivers/gpu/drm/amd/include/kgd_pp_interface.h; another one is refused by its number.
 """
 
@@ -68,15 +68,37 @@ _XGMI: tuple[tuple[str, str, int], ...] = (
     ("H", "current_dclk0", 4),
     ("H", "current_uclk", 1),
 )
+_V1_7: tuple[tuple[str, str, int], ...] = (
+    *_V1_4_HEAD[:6],
+    ("Q", "mem_max_bandwidth", 1),
+    ("Q", "energy_accumulator", 1),
+    ("Q", "system_clock_counter", 1),
+    ("I", "accumulation_counter", 1),
+    ("I", "prochot_residency_acc", 1),
+    ("I", "ppt_residency_acc", 1),
+    ("I", "socket_thm_residency_acc", 1),
+    ("I", "vr_thm_residency_acc", 1),
+    ("I", "hbm_thm_residency_acc", 1),
+)
+"""As far as it is read here; 1.8 differs from 1.7 only behind that."""
 LAYOUTS: dict[tuple[int, int], tuple[tuple[str, str, int], ...]] = {
     (1, 1): _V1_3,
     (1, 2): _V1_3,
     (1, 3): _V1_3,
     (1, 4): (*_V1_4_HEAD, *_V1_4_TAIL, *_XGMI),
+    (1, 7): _V1_7,
+    (1, 8): _V1_7,
     (1, 5): (*_V1_4_HEAD, ("H", "jpeg_activity", 32), *_V1_4_TAIL, ("I", "pcie_nak", 2), *_XGMI),
 }
 """(format, content) -> entries: type, name, how many."""
 
+RESIDENCIES = (
+    ("throttle_power_ns", "ppt_residency_acc", "power limit"),
+    ("throttle_thermal_ns", "socket_thm_residency_acc", "thermal"),
+    ("throttle_brake_ns", "prochot_residency_acc", "power brake"),
+)
+"""Field -> entry that counts the firmware's ticks of a millisecond, and the reason in words."""
+TICK_NS = 1_000_000
 Entry = int | tuple[int, ...]
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from stoker.agent.devices import amd_metrics, topology
-from stoker.agent.devices.amd_metrics import Entry
+from stoker.agent.devices.amd_metrics import RESIDENCIES, TICK_NS, Entry
 from stoker.agent.devices.card import Card
 from stoker.agent.devices.fields import reading
 from stoker.agent.devices.nvidia_processes import name_of
@@ -41,6 +41,9 @@ class Files:
         """What the file says now."""
         try:
             fd = self._open.get(path)
+            if fd is not None and not os.fstat(fd).st_nlink:  # replaced by a new file
+                os.close(self._open.pop(path))
+                fd = None
             if fd is None:
                 fd = self._open[path] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             return self._card.calls.make(path.name, os.pread, fd, READ_BYTES, 0)  # type: ignore[no-any-return]
@@ -90,6 +93,8 @@ class SysfsCard(Card):
         name = self._files.text(folder / "product_name")
         self.model = str(name) if isinstance(name, str) and name else "AMD GPU"
         self._sensors = self._labelled()
+        self._table: dict[str, Entry] | Absent = Absent("gpu_metrics: not read yet")
+        self._ticks: dict[str, int] = {}
 
     def _labelled(self) -> dict[str, Path]:
         """Temperature sensors by their label: edge, junction, mem."""
@@ -135,7 +140,7 @@ class SysfsCard(Card):
 
     def fast(self) -> Fields:
         blob = self._files.read(self._folder / "gpu_metrics")
-        table = blob if isinstance(blob, Absent) else amd_metrics.parse(blob)
+        self._table = table = blob if isinstance(blob, Absent) else amd_metrics.parse(blob)
         at, files, hwmon = self._folder, self._files, self._hwmon
         die = self._degrees("edge", "input")
         newest = files.number(hwmon / "power1_input", 1e-6)
@@ -152,7 +157,7 @@ class SysfsCard(Card):
             "memory_busy_ratio": files.number(at / "mem_busy_percent", 0.01),
             "clock_hz": files.number(hwmon / "freq1_input"),
             "memory_clock_hz": files.number(hwmon / "freq2_input"),
-            "throttle": _throttle(table),
+            "throttle": self._throttle(table),
         }
         now = time.time_ns()
         return {
@@ -164,8 +169,31 @@ class SysfsCard(Card):
             else Reading(energy * ENERGY_COUNT_J, "J", now, 0, ENERGY_COUNT_J),
         }
 
+    def _throttle(self, table: dict[str, Entry] | Absent) -> Any:
+        """What held the clock back since the last round, or the reasons of an older table."""
+        if isinstance(table, Absent):
+            return table
+        words, known = [], False
+        for name, entry, word in RESIDENCIES:
+            ticks = table.get(entry)
+            if isinstance(ticks, int):
+                known = True
+                if ticks > self._ticks.get(name, ticks):
+                    words.append(word)
+                self._ticks[name] = ticks
+        return words if known else _throttle(table)
+
+    def _residencies(self) -> Fields:
+        now = time.time_ns()
+        return {
+            name: Reading(ticks * TICK_NS, "ns", now, 0, TICK_NS)
+            if name in self._ticks and (ticks := self._ticks[name]) is not None
+            else Absent("gpu_metrics has no residencies")
+            for name, _, _ in RESIDENCIES
+        }
+
     def steps(self) -> tuple[Callable[[], Fields], ...]:
-        return (self._state, self._errors, self._listed)
+        return (self._state, self._errors, self._listed, self._residencies)
 
     def _state(self) -> Fields:
         at, files, hwmon = self._folder, self._files, self._hwmon

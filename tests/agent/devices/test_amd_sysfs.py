@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""AMD cards without ROCm, from the files of a simulated node (SIM): read is what it holds."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stoker.agent.devices import amd_metrics
+from stoker.agent.devices.amd import Amd
+from stoker.agent.devices.readings import Absent, Reading
+from stoker.agent.devices.sampled import Sampled
+from stoker.native import _sim
+from stoker.probes.simdriver import profiles
+from stoker.probes.simdriver.sysfs import Tree
+
+
+class NoBinding:
+    """As the binding without its library: nothing can be called."""
+
+    class AmdSmiException(Exception):
+        pass
+
+    def amdsmi_init(self) -> None:
+        raise self.AmdSmiException("Driver not loaded")
+
+
+@pytest.fixture
+def node() -> _sim.Node:
+    made = profiles.node("8xMI300X", seed=3)
+    made.set_load(0, 0.9, 0.4, 0.1)
+    made.advance(3_000_000_000)
+    return made
+
+
+@pytest.fixture(params=[3, 7, 8])
+def root(tmp_path: Path, node: _sim.Node, request: pytest.FixtureRequest) -> Path:
+    Tree(tmp_path, node, request.param).write()
+    return tmp_path
+
+
+def values(fields: Any) -> dict[str, Any]:
+    return {name: each.value for name, each in fields.items() if isinstance(each, Reading)}
+
+
+def test_a_card_is_what_its_files_say(root: Path, node: _sim.Node) -> None:
+    scan = Amd({}, NoBinding(), root).scan()
+    assert len(scan.devices) == 8
+    assert "sysfs alone" in scan.missing[0] and "Driver not loaded" in scan.missing[0]
+    sampled = Sampled(scan.cards[0])
+    sampled.round()
+    found = values(sampled.readings().fields)
+    truth, sensor = node.truth(0), node.sensor(0)
+    assert sensor is not None
+    model = truth["model"]
+    assert scan.devices[0].memory_bytes == model["memory_bytes"]
+    assert scan.devices[0].numa == model["numa"]
+    assert scan.devices[0].link == scan.devices[7].link == 1
+    assert found["bus_id"] == model["bus_id"][-12:].lower()
+    assert found["driver"] == model["driver"]
+    assert found["power_w"] == pytest.approx(sensor["power_mw"] / 1000, abs=1.0)
+    assert found["energy_j"] == pytest.approx(sensor["energy_mj"] / 1000, rel=1e-3)
+    assert found["temperature_c"] == pytest.approx(sensor["temperature_mc"] / 1000, abs=1.0)
+    assert found["busy_ratio"] == sensor["busy_percent"] / 100
+    assert found["clock_hz"] == sensor["clock_mhz"] * 1_000_000
+    assert found["power_limit_w"] == sensor["limit_mw"] / 1000
+    assert found["power_limit_max_w"] == model["limit_max_mw"] / 1000
+    assert found["memory_used_bytes"] == truth["now"]["memory_used"]
+    assert found["pcie_gen_max"] == model["pcie_gen"]
+
+
+def test_a_card_off_the_bus_is_lost_or_absent_and_never_zero(
+    tmp_path: Path, node: _sim.Node
+) -> None:
+    tree = Tree(tmp_path, node)
+    tree.write()
+    scan = Amd({}, NoBinding(), tmp_path).scan()
+    sampled = Sampled(scan.cards[0])
+    sampled.round()
+    node.inject("lost", 0)
+    tree.refresh()
+    fast = scan.cards[0].fast()
+    assert values(fast) == {}
+
+
+@pytest.mark.parametrize(
+    ("blob", "why"),
+    [
+        (b"", "0 bytes"),
+        (struct.pack("<HBB", 120, 2, 1) + bytes(116), "format 2.1"),
+        (struct.pack("<HBB", 500, 1, 3) + bytes(60), "says 500"),
+    ],
+)
+def test_a_table_that_cannot_be_read_says_why(blob: bytes, why: str) -> None:
+    found = amd_metrics.parse(blob)
+    assert isinstance(found, Absent) and why in found.why
+
+
+def test_entries_that_a_card_lacks_are_left_out() -> None:
+    body = struct.pack("<6H", 0xFFFF, 55, 44, 1, 2, 3) + b"\xff" * 100
+    found = amd_metrics.parse(struct.pack("<HBB", 4 + len(body), 1, 3) + body)
+    assert isinstance(found, dict)
+    assert (found.get("temperature_edge"), found["temperature_hotspot"]) == (None, 55)
+    assert "energy_accumulator" not in found
+
+
+def test_without_cards_nothing_is_said(tmp_path: Path) -> None:
+    scan = Amd({}, NoBinding(), tmp_path).scan()
+    assert (scan.devices, scan.missing) == ((), ())
