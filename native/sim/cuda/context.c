@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Contexts of the simulated CUDA driver: a stack of them for each thread, one primary context for
+ * each device, and the memory that the first context of a device takes. */
+#include "sim/cuda/library.h"
+
+#include <string.h>
+
+enum {
+	CONTEXTS = 256,
+	STACK = 64,
+	CONTEXT_BYTES = 512 << 20, /* about what a context takes of an H100 */
+};
+
+static struct sk_cuda_context context[CONTEXTS], primary[SK_SIM_CARDS];
+static uint32_t alive[SK_SIM_CARDS]; /* contexts of a device */
+
+static __thread struct {
+	uint32_t depth;
+	struct sk_cuda_context *top[STACK];
+} stack;
+
+static bool is_context(const struct sk_cuda_context *at)
+{
+	bool own = at >= context && at < context + CONTEXTS;
+	bool shared = at >= primary && at < primary + SK_SIM_CARDS;
+
+	return (own || shared) && at->used;
+}
+
+struct sk_cuda_context *sk_cuda_current(void)
+{
+	if (!stack.depth || !is_context(stack.top[stack.depth - 1]))
+		return NULL;
+	return stack.top[stack.depth - 1];
+}
+
+/* With the node locked. */
+static int open_context(struct sk_cuda_context *at, uint32_t device, uint32_t flags)
+{
+	int result = alive[device] ? 0 : sk_cuda_charge(device, CONTEXT_BYTES);
+
+	if (result)
+		return result;
+	alive[device]++;
+	*at = (struct sk_cuda_context){.used = 1, .device = device, .flags = flags};
+	at->standard.used = 1;
+	at->standard.context = at;
+	return SK_CUDA_SUCCESS;
+}
+
+static void close_context(struct sk_cuda_context *at)
+{
+	sk_cuda_streams_drop(at);
+	at->used = 0;
+	if (--alive[at->device] == 0)
+		sk_cuda_discharge(at->device, CONTEXT_BYTES);
+}
+
+static int push(struct sk_cuda_context *at)
+{
+	if (stack.depth == STACK)
+		return SK_CUDA_OUT_OF_MEMORY;
+	stack.top[stack.depth++] = at;
+	return SK_CUDA_SUCCESS;
+}
+
+static int create(const char *function, struct sk_cuda_context **ret, unsigned flags, int device)
+{
+	int result = sk_cuda_begin(function, (uint32_t)device);
+
+	if (result)
+		return result;
+	if (!ret)
+		return sk_cuda_end(SK_CUDA_INVALID_VALUE);
+	for (uint32_t i = 0; i < CONTEXTS; i++) {
+		if (context[i].used)
+			continue;
+		result = open_context(&context[i], (uint32_t)device, flags);
+		if (!result) {
+			*ret = &context[i];
+			result = push(*ret);
+		}
+		return sk_cuda_end(result);
+	}
+	return sk_cuda_end(SK_CUDA_OUT_OF_MEMORY);
+}
+
+SK_CUDA cuCtxCreate_v2(struct sk_cuda_context **ret, unsigned flags, int device)
+{
+	return create(__func__, ret, flags, device);
+}
+
+SK_CUDA cuCtxCreate_v3(struct sk_cuda_context **ret, void *affinity, int count, unsigned flags,
+		       int device)
+{
+	return create(__func__, ret, flags, device);
+}
+
+SK_CUDA cuCtxCreate_v4(struct sk_cuda_context **ret, void *parameters, unsigned flags, int device)
+{
+	return create(__func__, ret, flags, device);
+}
+
+SK_CUDA cuCtxDestroy_v2(struct sk_cuda_context *at)
+{
+	int result;
+
+	if (at < context || at >= context + CONTEXTS || !at->used)
+		return SK_CUDA_INVALID_CONTEXT;
+	result = sk_cuda_begin(__func__, at->device);
+	if (result)
+		return result;
+	sk_cuda_wait(sk_cuda_all_done_ns(at));
+	close_context(at);
+	if (stack.depth && stack.top[stack.depth - 1] == at)
+		stack.depth--;
+	return sk_cuda_end(SK_CUDA_SUCCESS);
+}
+
+SK_CUDA cuCtxPushCurrent_v2(struct sk_cuda_context *at)
+{
+	return is_context(at) ? push(at) : SK_CUDA_INVALID_CONTEXT;
+}
+
+SK_CUDA cuCtxPopCurrent_v2(struct sk_cuda_context **ret)
+{
+	if (!stack.depth)
+		return SK_CUDA_INVALID_CONTEXT;
+	stack.depth--;
+	if (ret)
+		*ret = stack.top[stack.depth];
+	return SK_CUDA_SUCCESS;
+}
+
+SK_CUDA cuCtxSetCurrent(struct sk_cuda_context *at)
+{
+	int result = sk_cuda_begin(__func__, UINT32_MAX);
+
+	if (result)
+		return result;
+	sk_cuda_end(0);
+	if (at && !is_context(at))
+		return SK_CUDA_INVALID_CONTEXT;
+	if (stack.depth)
+		stack.depth--;
+	return at ? push(at) : SK_CUDA_SUCCESS;
+}
+
+SK_CUDA cuCtxGetCurrent(struct sk_cuda_context **ret)
+{
+	int result = sk_cuda_begin(__func__, UINT32_MAX);
+
+	if (result)
+		return result;
+	if (ret)
+		*ret = sk_cuda_current();
+	return sk_cuda_end(ret ? SK_CUDA_SUCCESS : SK_CUDA_INVALID_VALUE);
+}
+
+SK_CUDA cuCtxGetDevice(int *ret)
+{
+	struct sk_cuda_context *at;
+	int result = sk_cuda_begin_context(__func__, &at);
+
+	if (result)
+		return result;
+	if (ret)
+		*ret = (int)at->device;
+	return sk_cuda_end(ret ? SK_CUDA_SUCCESS : SK_CUDA_INVALID_VALUE);
+}
+
+SK_CUDA cuCtxGetFlags(unsigned *ret)
+{
+	struct sk_cuda_context *at;
+	int result = sk_cuda_begin_context(__func__, &at);
+
+	if (result)
+		return result;
+	if (ret)
+		*ret = at->flags;
+	return sk_cuda_end(ret ? SK_CUDA_SUCCESS : SK_CUDA_INVALID_VALUE);
+}
+
+SK_CUDA cuCtxGetApiVersion(struct sk_cuda_context *at, unsigned *ret)
+{
+	int result = sk_cuda_begin(__func__, UINT32_MAX);
+
+	if (result)
+		return result;
+	if (ret)
+		*ret = SK_CUDA_VERSION;
+	return sk_cuda_end(ret ? SK_CUDA_SUCCESS : SK_CUDA_INVALID_VALUE);
+}
+
+SK_CUDA cuCtxGetStreamPriorityRange(int *least, int *greatest)
+{
+	struct sk_cuda_context *at;
+	int result = sk_cuda_begin_context(__func__, &at);
+
+	if (result)
+		return result;
+	if (least)
+		*least = 0;
+	if (greatest)
+		*greatest = -5;
+	return sk_cuda_end(SK_CUDA_SUCCESS);
+}
+
+SK_CUDA cuCtxSynchronize(void)
+{
+	struct sk_cuda_context *at;
+	int result = sk_cuda_begin_context(__func__, &at);
+
+	if (result)
+		return result;
+	sk_cuda_wait(sk_cuda_all_done_ns(at));
+	return sk_cuda_end(SK_CUDA_SUCCESS);
+}
+
+SK_CUDA cuDevicePrimaryCtxRetain(struct sk_cuda_context **ret, int device)
+{
+	int result = sk_cuda_begin(__func__, (uint32_t)device);
+
+	if (result)
+		return result;
+	if (!ret)
+		return sk_cuda_end(SK_CUDA_INVALID_VALUE);
+	if (!primary[device].used)
+		result = open_context(&primary[device], (uint32_t)device, primary[device].flags);
+	if (result)
+		return sk_cuda_end(result);
+	primary[device].references++;
+	*ret = &primary[device];
+	return sk_cuda_end(SK_CUDA_SUCCESS);
+}
+
+SK_CUDA cuDevicePrimaryCtxRelease_v2(int device)
+{
+	int result = sk_cuda_begin(__func__, (uint32_t)device);
+
+	if (result)
+		return result;
+	if (!primary[device].used)
+		return sk_cuda_end(SK_CUDA_INVALID_CONTEXT);
+	if (--primary[device].references == 0)
+		close_context(&primary[device]);
+	return sk_cuda_end(SK_CUDA_SUCCESS);
+}
+
+SK_CUDA cuDevicePrimaryCtxReset_v2(int device)
+{
+	int result = sk_cuda_begin(__func__, (uint32_t)device);
+
+	if (result)
+		return result;
+	if (primary[device].used)
+		close_context(&primary[device]);
+	return sk_cuda_end(SK_CUDA_SUCCESS);
+}
+
+SK_CUDA cuDevicePrimaryCtxSetFlags_v2(int device, unsigned flags)
+{
+	int result = sk_cuda_begin(__func__, (uint32_t)device);
+
+	if (result)
+		return result;
+	primary[device].flags = flags;
+	return sk_cuda_end(SK_CUDA_SUCCESS);
+}
+
+SK_CUDA cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
+{
+	int result = sk_cuda_begin(__func__, (uint32_t)device);
+
+	if (result)
+		return result;
+	if (flags)
+		*flags = primary[device].flags;
+	if (active)
+		*active = primary[device].used != 0;
+	return sk_cuda_end(SK_CUDA_SUCCESS);
+}

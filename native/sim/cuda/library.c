@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Start of the simulated libcuda.so.1, its devices and the gate of every call. A process that has
+ * a context is a process of the card, with its memory, until it ends or lets all contexts go. */
+#include "sim/cuda/library.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sim/plant.h"
+
+__attribute__((visibility("default"))) const char stoker_sim_driver[] = "SIM cuda";
+
+static struct {
+	struct sk_sim_node *node;
+	uint32_t count;
+	uint8_t index[SK_SIM_CARDS]; /* device -> card of the node */
+	pthread_mutex_t inside;	     /* threads of this process, one at a time */
+	bool helper;		     /* the thread below runs */
+	pthread_cond_t changed;
+	uint64_t busy_until_ns[SK_SIM_CARDS]; /* 0: not loaded by this process */
+	double idle_load[SK_SIM_CARDS];	      /* what the card was asked before */
+	bool joined[SK_SIM_CARDS];
+} cuda = {.inside = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+struct sk_sim_node *sk_cuda_node(void)
+{
+	return cuda.node;
+}
+
+uint32_t sk_cuda_count(void)
+{
+	return cuda.count;
+}
+
+struct sk_sim_card *sk_cuda_card(uint32_t device)
+{
+	return &cuda.node->card[cuda.index[device]];
+}
+
+static int result_of(enum sk_sim_answer answer, int64_t error)
+{
+	switch (answer) {
+	case SK_SIM_ANSWER_OK:
+		return SK_CUDA_SUCCESS;
+	case SK_SIM_ANSWER_REFUSED:
+		return SK_CUDA_NOT_PERMITTED;
+	case SK_SIM_ANSWER_RELOADED:
+		return SK_CUDA_SYSTEM_DRIVER_MISMATCH;
+	case SK_SIM_ANSWER_VERSION:
+		return SK_CUDA_INVALID_VALUE;
+	case SK_SIM_ANSWER_ERROR:
+		return error ? (int)error : SK_CUDA_UNKNOWN;
+	case SK_SIM_ANSWER_UNINITIALIZED:
+		return SK_CUDA_NOT_INITIALIZED;
+	default: /* a card off the bus: cuda programs see an unknown error */
+		return SK_CUDA_UNKNOWN;
+	}
+}
+
+static int gate(const char *function, uint32_t index)
+{
+	int64_t error = 0;
+	enum sk_sim_answer answer = sk_sim_node_call(cuda.node, function, index, &error);
+
+	return result_of(answer, error);
+}
+
+int sk_cuda_begin(const char *function, uint32_t device)
+{
+	int result;
+
+	if (!cuda.node)
+		return SK_CUDA_NOT_INITIALIZED;
+	if (device != UINT32_MAX && device >= cuda.count)
+		return SK_CUDA_INVALID_DEVICE;
+	result = gate(function, device == UINT32_MAX ? UINT32_MAX : cuda.index[device]);
+	if (result)
+		return result;
+	pthread_mutex_lock(&cuda.inside);
+	sk_sim_node_enter(cuda.node);
+	return SK_CUDA_SUCCESS;
+}
+
+int sk_cuda_begin_context(const char *function, struct sk_cuda_context **ret)
+{
+	*ret = sk_cuda_current();
+	if (!cuda.node)
+		return SK_CUDA_NOT_INITIALIZED;
+	return *ret ? sk_cuda_begin(function, (*ret)->device) : SK_CUDA_INVALID_CONTEXT;
+}
+
+int sk_cuda_end(int result)
+{
+	sk_sim_node_leave(cuda.node);
+	pthread_mutex_unlock(&cuda.inside);
+	return result;
+}
+
+static void sleep_until(uint64_t ns)
+{
+	struct timespec nap = {.tv_sec = (time_t)(ns / 1000000000),
+			       .tv_nsec = (long)(ns % 1000000000)};
+
+	while (nanosleep(&nap, &nap) && errno == EINTR)
+		;
+}
+
+void sk_cuda_wait(uint64_t until_ns)
+{
+	while (cuda.node->now_ns < until_ns) {
+		uint64_t ns = until_ns - cuda.node->now_ns;
+
+		if (cuda.node->clock == SK_SIM_VIRTUAL) {
+			sk_sim_node_move(cuda.node, until_ns);
+			return;
+		}
+		sk_cuda_end(0);
+		sleep_until(ns);
+		pthread_mutex_lock(&cuda.inside);
+		sk_sim_node_enter(cuda.node);
+	}
+}
+
+static struct sk_sim_process *own(uint32_t device)
+{
+	struct sk_sim_card *card = sk_cuda_card(device);
+
+	for (uint32_t i = 0; i < SK_SIM_PROCESSES; i++)
+		if (card->process[i].pid == getpid())
+			return &card->process[i];
+	return NULL;
+}
+
+static struct sk_sim_process *joined(uint32_t device)
+{
+	struct sk_sim_process process = {.pid = getpid(), .kind = 1};
+	FILE *name = fopen("/proc/self/comm", "re");
+
+	if (own(device))
+		return own(device);
+	if (name && fgets(process.name, sizeof(process.name), name))
+		process.name[strcspn(process.name, "\n")] = 0;
+	if (name)
+		fclose(name);
+	if (sk_sim_card_join(sk_cuda_card(device), &process))
+		return NULL;
+	cuda.joined[device] = true;
+	return own(device);
+}
+
+int sk_cuda_charge(uint32_t device, uint64_t bytes)
+{
+	struct sk_sim_card *card = sk_cuda_card(device);
+	struct sk_sim_process *process = joined(device);
+
+	if (!process || bytes > card->model.memory_bytes - card->now.memory_used)
+		return SK_CUDA_OUT_OF_MEMORY;
+	card->now.memory_used += bytes;
+	process->memory_bytes += bytes;
+	return SK_CUDA_SUCCESS;
+}
+
+void sk_cuda_discharge(uint32_t device, uint64_t bytes)
+{
+	struct sk_sim_process *process = own(device);
+
+	if (!process || process->memory_bytes < bytes)
+		return; /* the card was reset meanwhile, and its processes with it */
+	process->memory_bytes -= bytes;
+	sk_cuda_card(device)->now.memory_used -= bytes;
+}
+
+/* Let the load go of devices whose last kernel has run; when the next one will have. */
+static uint64_t let_go(uint64_t now_ns)
+{
+	uint64_t next = UINT64_MAX;
+
+	for (uint32_t device = 0; device < cuda.count; device++) {
+		if (!cuda.busy_until_ns[device])
+			continue;
+		if (cuda.busy_until_ns[device] > now_ns) {
+			if (cuda.busy_until_ns[device] < next)
+				next = cuda.busy_until_ns[device];
+			continue;
+		}
+		cuda.busy_until_ns[device] = 0;
+		sk_cuda_card(device)->load.compute = cuda.idle_load[device];
+	}
+	return next;
+}
+
+/* Kernels end while nobody calls, so somebody has to notice. */
+static void *helper(void *unused)
+{
+	for (;;) {
+		uint64_t now, next;
+
+		pthread_mutex_lock(&cuda.inside);
+		now = sk_sim_node_enter(cuda.node);
+		next = let_go(now);
+		sk_sim_node_leave(cuda.node);
+		if (next == UINT64_MAX)
+			pthread_cond_wait(&cuda.changed, &cuda.inside);
+		pthread_mutex_unlock(&cuda.inside);
+		if (next != UINT64_MAX)
+			sleep_until(next - now);
+	}
+	return NULL;
+}
+
+static void start_helper(void)
+{
+	pthread_t thread;
+
+	if (cuda.helper || cuda.node->clock == SK_SIM_VIRTUAL)
+		return;
+	cuda.helper = pthread_create(&thread, NULL, helper, NULL) == 0;
+	if (cuda.helper)
+		pthread_detach(thread);
+}
+
+void sk_cuda_busy(uint32_t device, uint64_t until_ns)
+{
+	struct sk_sim_card *card = sk_cuda_card(device);
+
+	let_go(cuda.node->now_ns);
+	if (!cuda.busy_until_ns[device]) {
+		cuda.idle_load[device] = card->load.compute;
+		card->load.compute = 1;
+	}
+	if (until_ns > cuda.busy_until_ns[device])
+		cuda.busy_until_ns[device] = until_ns;
+	if (cuda.node->clock == SK_SIM_VIRTUAL) { /* time passes in no call but these */
+		sk_sim_node_move(cuda.node, until_ns);
+		let_go(until_ns);
+	}
+	start_helper();
+	pthread_cond_signal(&cuda.changed);
+}
+
+__attribute__((destructor)) static void part(void)
+{
+	if (!cuda.node)
+		return;
+	sk_sim_node_enter(cuda.node);
+	let_go(UINT64_MAX - 1);
+	for (uint32_t device = 0; device < cuda.count; device++)
+		if (cuda.joined[device])
+			sk_sim_card_part(sk_cuda_card(device), getpid());
+	sk_sim_node_leave(cuda.node);
+}
+
+/* A card by a word of CUDA_VISIBLE_DEVICES, its number or the beginning of its UUID. */
+static int named(const uint8_t *all, uint32_t count, const char *word)
+{
+	char *end;
+	unsigned long number = strtoul(word, &end, 10);
+
+	if (*word && !*end)
+		return number < count ? all[number] : -1;
+	for (uint32_t i = 0; *word && i < count; i++)
+		if (!strncmp(cuda.node->card[all[i]].model.uuid, word, strlen(word)))
+			return all[i];
+	return -1;
+}
+
+/* As the real one: what follows a word that names no card does not count. */
+static uint32_t visible(const uint8_t *all, uint32_t count, const char *told)
+{
+	char words[1024], *rest = words, *word;
+	uint32_t found = 0;
+	int index;
+
+	snprintf(words, sizeof(words), "%s", told);
+	while ((word = strsep(&rest, ",")) && found < SK_SIM_CARDS) {
+		index = named(all, count, word);
+		if (index < 0)
+			break;
+		cuda.index[found++] = (uint8_t)index;
+	}
+	return found;
+}
+
+static uint32_t find_cards(void)
+{
+	const char *told = getenv("CUDA_VISIBLE_DEVICES");
+	uint8_t all[SK_SIM_CARDS];
+	uint32_t count = 0;
+
+	for (uint32_t index = 0; index < cuda.node->cards; index++)
+		if (cuda.node->card[index].model.vendor == SK_SIM_NVIDIA)
+			all[count++] = (uint8_t)index;
+	if (told)
+		return visible(all, count, told);
+	memcpy(cuda.index, all, count);
+	return count;
+}
+
+SK_CUDA cuInit(unsigned flags)
+{
+	struct sk_sim_node *node;
+	int result;
+
+	if (flags)
+		return SK_CUDA_INVALID_VALUE;
+	if (!cuda.node) {
+		if (sk_sim_node_open(NULL, &node))
+			return SK_CUDA_NO_DEVICE;
+		cuda.node = node;
+		cuda.count = find_cards();
+	}
+	result = gate(__func__, UINT32_MAX);
+	if (!result && !cuda.count)
+		result = SK_CUDA_NO_DEVICE;
+	if (result)
+		cuda.node = NULL;
+	return result;
+}
+
+SK_CUDA cuDriverGetVersion(int *ret)
+{
+	if (!ret)
+		return SK_CUDA_INVALID_VALUE;
+	*ret = SK_CUDA_VERSION;
+	return SK_CUDA_SUCCESS;
+}
+
+int sk_cuda_absent(const char *function)
+{
+	if (!cuda.node)
+		return SK_CUDA_NOT_INITIALIZED;
+	sk_sim_node_not_supported(cuda.node, function);
+	return SK_CUDA_NOT_SUPPORTED;
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file
+ * What every function of the simulated libcuda.so.1 shares: results, the gate, devices, contexts,
+ * streams, and memory that is charged to a card.
+ *
+ * Relied on by the other files of this folder. Numbers and records are those of cuda.h (CUDA 13);
+ * tests/native/sim/test_cuda_layout.py compares them. Invariant: between a begin that returned 0
+ * and its end the node is locked and nobody else of this process is inside, so statics of the
+ * files here need no other lock.
+ */
+#ifndef SK_SIM_CUDA_LIBRARY_H
+#define SK_SIM_CUDA_LIBRARY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "sim/node.h"
+
+#define SK_CUDA __attribute__((visibility("default"))) int
+
+enum sk_cuda_result {
+	SK_CUDA_SUCCESS = 0,
+	SK_CUDA_INVALID_VALUE = 1,
+	SK_CUDA_OUT_OF_MEMORY = 2,
+	SK_CUDA_NOT_INITIALIZED = 3,
+	SK_CUDA_NO_DEVICE = 100,
+	SK_CUDA_INVALID_DEVICE = 101,
+	SK_CUDA_INVALID_CONTEXT = 201,
+	SK_CUDA_ALREADY_MAPPED = 208,
+	SK_CUDA_FILE_NOT_FOUND = 301,
+	SK_CUDA_INVALID_HANDLE = 400,
+	SK_CUDA_NOT_FOUND = 500,
+	SK_CUDA_NOT_READY = 600,
+	SK_CUDA_NOT_PERMITTED = 800,
+	SK_CUDA_NOT_SUPPORTED = 801,
+	SK_CUDA_SYSTEM_DRIVER_MISMATCH = 803,
+	SK_CUDA_UNKNOWN = 999,
+};
+
+enum { SK_CUDA_VERSION = 13000, SK_CUDA_GRANULARITY = 2 << 20 };
+
+struct sk_cuda_location {
+	uint32_t type; /* 1: a device */
+	int32_t id;
+};
+
+struct sk_cuda_allocation {
+	uint32_t type; /* 1: pinned */
+	uint32_t requested_handles;
+	struct sk_cuda_location location;
+	void *unused;
+	uint8_t flags[8];
+};
+
+struct sk_cuda_access {
+	struct sk_cuda_location location;
+	uint32_t flags; /* 0 none, 1 read, 3 read and write */
+};
+
+struct sk_cuda_launch {
+	uint32_t grid[3], block[3], shared_bytes;
+	void *stream;
+	void *attributes;
+	uint32_t attribute_count;
+};
+
+struct sk_cuda_stream {
+	uint32_t used;
+	uint32_t flags; /* 1: does not wait for the default stream */
+	int32_t priority;
+	struct sk_cuda_context *context;
+	uint64_t done_ns; /* on the node's clock: when all that is in it has run */
+};
+
+struct sk_cuda_context {
+	uint32_t used;
+	uint32_t device, flags;
+	uint32_t references; /* of a primary context */
+	struct sk_cuda_stream standard;
+};
+
+/** Begin a call about a device of this process (UINT32_MAX: about none); 0: the node is locked. */
+int sk_cuda_begin(const char *function, uint32_t device);
+/** Begin a call in the current context. */
+int sk_cuda_begin_context(const char *function, struct sk_cuda_context **ret);
+/** End either; returns `result`. */
+int sk_cuda_end(int result);
+
+struct sk_sim_node *sk_cuda_node(void);
+struct sk_sim_card *sk_cuda_card(uint32_t device);
+uint32_t sk_cuda_count(void);
+struct sk_cuda_context *sk_cuda_current(void);
+
+/** Memory of this process on a device: OUT_OF_MEMORY where it has no more. */
+int sk_cuda_charge(uint32_t device, uint64_t bytes);
+void sk_cuda_discharge(uint32_t device, uint64_t bytes);
+
+/** The stream of a handle in the current context, its default one for 0, 1 and 2; or NULL. */
+struct sk_cuda_stream *sk_cuda_stream(struct sk_cuda_context *context, void *handle);
+/** Something that takes so long is put into a stream; returns when it will have run. */
+uint64_t sk_cuda_enqueue(struct sk_cuda_stream *stream, uint64_t ns);
+/** Wait for a moment, without the lock meanwhile. In virtual time the node moves on. */
+void sk_cuda_wait(uint64_t until_ns);
+/** Everything of a context: when it will have run. */
+uint64_t sk_cuda_all_done_ns(struct sk_cuda_context *context);
+/** All streams of a context end with it. */
+void sk_cuda_streams_drop(struct sk_cuda_context *context);
+
+/** A kernel runs on the device until then: its card is loaded. */
+void sk_cuda_busy(uint32_t device, uint64_t until_ns);
+
+/** Whether all of a range is memory of this process on a device, of which one. */
+bool sk_cuda_is_device(uint64_t address, uint64_t bytes, uint32_t *ret);
+bool sk_cuda_is_mapped(uint64_t address, uint64_t bytes, uint32_t *ret);
+
+/** An exported function that does nothing. */
+int sk_cuda_absent(const char *function);
+
+#endif

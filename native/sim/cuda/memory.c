@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Device memory of the simulated CUDA driver: pages of this process, charged to the card. Copies
+ * and fills are carried out when they are asked for, and take their time in their stream. */
+#include "sim/cuda/library.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+enum { ALLOCATIONS = 65536, CHARGE = 512, FILL_GB_S = 1000 };
+
+static struct {
+	uint64_t address, bytes, charged;
+	uint32_t device;
+	bool host;
+} allocation[ALLOCATIONS];
+static uint32_t high; /* places above were never used */
+
+/* The allocation around an address, or `high`. */
+static uint32_t around(uint64_t address)
+{
+	uint32_t i = 0;
+
+	while (i < high && (address < allocation[i].address ||
+			    address >= allocation[i].address + allocation[i].bytes))
+		i++;
+	return i;
+}
+
+bool sk_cuda_is_device(uint64_t address, uint64_t bytes, uint32_t *ret)
+{
+	uint32_t i = around(address);
+
+	if (i == high)
+		return sk_cuda_is_mapped(address, bytes, ret);
+	*ret = allocation[i].device;
+	return !allocation[i].host &&
+	       bytes <= allocation[i].address + allocation[i].bytes - address;
+}
+
+static uint32_t free_place(void)
+{
+	uint32_t i = 0;
+
+	while (i < ALLOCATIONS && allocation[i].bytes)
+		i++;
+	if (i < ALLOCATIONS && i >= high)
+		high = i + 1;
+	return i;
+}
+
+/* With the node locked. */
+static int allocate(uint32_t device, uint64_t bytes, bool host, uint64_t *ret)
+{
+	uint64_t charged = host ? 0 : (bytes + CHARGE - 1) / CHARGE * CHARGE;
+	uint32_t place = free_place();
+	int result = place < ALLOCATIONS ? 0 : SK_CUDA_OUT_OF_MEMORY;
+	void *at;
+
+	if (!bytes || !ret)
+		return SK_CUDA_INVALID_VALUE;
+	if (!result && charged)
+		result = sk_cuda_charge(device, charged);
+	if (result)
+		return result;
+	at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+		  -1, 0);
+	if (at == MAP_FAILED) {
+		sk_cuda_discharge(device, charged);
+		return SK_CUDA_OUT_OF_MEMORY;
+	}
+	allocation[place].address = *ret = (uint64_t)(uintptr_t)at;
+	allocation[place].bytes = bytes;
+	allocation[place].charged = charged;
+	allocation[place].device = device;
+	allocation[place].host = host;
+	return SK_CUDA_SUCCESS;
+}
+
+static int release(uint64_t address, bool host)
+{
+	uint32_t i = around(address);
+
+	if (i == high || allocation[i].address != address || allocation[i].host != host)
+		return SK_CUDA_INVALID_VALUE;
+	munmap((void *)(uintptr_t)address, allocation[i].bytes);
+	sk_cuda_discharge(allocation[i].device, allocation[i].charged);
+	allocation[i].bytes = allocation[i].address = 0;
+	return SK_CUDA_SUCCESS;
+}
+
+static int allocate_here(const char *function, uint64_t bytes, bool host, uint64_t *ret)
+{
+	struct sk_cuda_context *context;
+	int result = sk_cuda_begin_context(function, &context);
+
+	if (result)
+		return result;
+	return sk_cuda_end(allocate(context->device, bytes, host, ret));
+}
+
+static int release_here(const char *function, uint64_t address, bool host)
+{
+	struct sk_cuda_context *context;
+	int result = sk_cuda_begin_context(function, &context);
+
+	if (result)
+		return result;
+	if (address) /* freeing waits for all that may still use it */
+		sk_cuda_wait(sk_cuda_all_done_ns(context));
+	return sk_cuda_end(address ? release(address, host) : SK_CUDA_SUCCESS);
+}
+
+SK_CUDA cuMemAlloc_v2(uint64_t *ret, size_t bytes)
+{
+	return allocate_here(__func__, bytes, false, ret);
+}
+
+SK_CUDA cuMemAllocManaged(uint64_t *ret, size_t bytes, unsigned flags)
+{
+	return allocate_here(__func__, bytes, false, ret);
+}
+
+SK_CUDA cuMemAllocAsync(uint64_t *ret, size_t bytes, void *stream)
+{
+	return allocate_here(__func__, bytes, false, ret);
+}
+
+SK_CUDA cuMemFree_v2(uint64_t address)
+{
+	return release_here(__func__, address, false);
+}
+
+SK_CUDA cuMemFreeAsync(uint64_t address, void *stream)
+{
+	return release_here(__func__, address, false);
+}
+
+SK_CUDA cuMemHostAlloc(void **ret, size_t bytes, unsigned flags)
+{
+	return allocate_here(__func__, bytes, true, (uint64_t *)ret);
+}
+
+SK_CUDA cuMemAllocHost_v2(void **ret, size_t bytes)
+{
+	return allocate_here(__func__, bytes, true, (uint64_t *)ret);
+}
+
+SK_CUDA cuMemFreeHost(void *address)
+{
+	return release_here(__func__, (uint64_t)(uintptr_t)address, true);
+}
+
+SK_CUDA cuMemGetInfo_v2(size_t *free, size_t *total)
+{
+	struct sk_cuda_context *context;
+	int result = sk_cuda_begin_context(__func__, &context);
+	const struct sk_sim_card *card;
+
+	if (result)
+		return result;
+	card = sk_cuda_card(context->device);
+	if (free)
+		*free = card->model.memory_bytes - card->now.memory_used;
+	if (total)
+		*total = card->model.memory_bytes;
+	return sk_cuda_end(SK_CUDA_SUCCESS);
+}
+
+SK_CUDA cuMemGetAddressRange_v2(uint64_t *base, size_t *bytes, uint64_t address)
+{
+	int result = sk_cuda_begin(__func__, UINT32_MAX);
+	uint32_t i;
+
+	if (result)
+		return result;
+	i = around(address);
+	if (i == high)
+		return sk_cuda_end(SK_CUDA_NOT_FOUND);
+	if (base)
+		*base = allocation[i].address;
+	if (bytes)
+		*bytes = allocation[i].bytes;
+	return sk_cuda_end(SK_CUDA_SUCCESS);
+}
+
+SK_CUDA cuPointerGetAttribute(void *ret, int attribute, uint64_t address)
+{
+	enum { CONTEXT = 1, TYPE = 2, ORDINAL = 9, HOST = 1, DEVICE = 2 };
+	struct sk_cuda_context *context;
+	int result = sk_cuda_begin_context(__func__, &context);
+	uint32_t device = 0, i;
+	bool is;
+
+	if (result)
+		return result;
+	i = around(address);
+	is = sk_cuda_is_device(address, 1, &device);
+	if (!ret || (!is && i == high))
+		return sk_cuda_end(SK_CUDA_INVALID_VALUE);
+	if (attribute == CONTEXT)
+		*(void **)ret = context;
+	else if (attribute == TYPE)
+		*(uint32_t *)ret = is ? DEVICE : HOST;
+	else if (attribute == ORDINAL)
+		*(int32_t *)ret = (int32_t)device;
+	else
+		return sk_cuda_end(SK_CUDA_NOT_SUPPORTED);
+	return sk_cuda_end(SK_CUDA_SUCCESS);
+}
+
+/* Bytes a second of a copy: over PCIe, between cards of a link group, or inside of one. */
+static double rate_of(const struct sk_cuda_context *context, uint64_t to, uint64_t from)
+{
+	const double pcie_gb_s[] = {0, 0.25, 0.5, 0.985, 1.969, 3.938, 7.563}; /* of a lane */
+	const struct sk_sim_model *model = &sk_cuda_card(context->device)->model;
+	uint32_t a = 0, b = 0;
+	bool both = sk_cuda_is_device(to, 1, &a) && sk_cuda_is_device(from, 1, &b);
+
+	if (both && a == b)
+		return (double)model->bandwidth_gb_s * 1e9 / 2;
+	if (both && model->links)
+		return (double)model->link_gb_s * model->links * 1e9;
+	return pcie_gb_s[model->pcie_gen % 7] * model->pcie_width * 1e9;
+}
+
+enum need { ANY, TO = 1, FROM = 2 };
+
+/* With the node locked: whether the sides that must be device memory are. */
+static bool fits(uint64_t to, uint64_t from, uint64_t bytes, enum need need)
+{
+	uint32_t device;
+
+	if (!bytes)
+		return true;
+	return to && from && (!(need & TO) || sk_cuda_is_device(to, bytes, &device)) &&
+	       (!(need & FROM) || sk_cuda_is_device(from, bytes, &device));
+}
+
+static int copy(const char *function, uint64_t to, uint64_t from, uint64_t bytes, unsigned need,
+		void *handle, bool wait)
+{
+	struct sk_cuda_context *context;
+	int result = sk_cuda_begin_context(function, &context);
+	struct sk_cuda_stream *stream;
+	uint64_t done;
+
+	if (result)
+		return result;
+	stream = sk_cuda_stream(context, handle);
+	if (!stream)
+		return sk_cuda_end(SK_CUDA_INVALID_HANDLE);
+	if (!fits(to, from, bytes, need))
+		return sk_cuda_end(SK_CUDA_INVALID_VALUE);
+	memmove((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes);
+	done = sk_cuda_enqueue(stream,
+			       (uint64_t)((double)bytes * 1e9 / rate_of(context, to, from)));
+	if (wait)
+		sk_cuda_wait(done);
+	return sk_cuda_end(SK_CUDA_SUCCESS);
+}
+
+SK_CUDA cuMemcpy(uint64_t to, uint64_t from, size_t bytes)
+{
+	return copy(__func__, to, from, bytes, ANY, NULL, true);
+}
+
+SK_CUDA cuMemcpyAsync(uint64_t to, uint64_t from, size_t bytes, void *stream)
+{
+	return copy(__func__, to, from, bytes, ANY, stream, false);
+}
+
+SK_CUDA cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes)
+{
+	return copy(__func__, to, (uint64_t)(uintptr_t)from, bytes, TO, NULL, true);
+}
+
+SK_CUDA cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes)
+{
+	return copy(__func__, (uint64_t)(uintptr_t)to, from, bytes, FROM, NULL, true);
+}
+
+SK_CUDA cuMemcpyDtoD_v2(uint64_t to, uint64_t from, size_t bytes)
+{
+	return copy(__func__, to, from, bytes, TO | FROM, NULL, true);
+}
+
+SK_CUDA cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *stream)
+{
+	return copy(__func__, to, (uint64_t)(uintptr_t)from, bytes, TO, stream, false);
+}
+
+SK_CUDA cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *stream)
+{
+	return copy(__func__, (uint64_t)(uintptr_t)to, from, bytes, FROM, stream, false);
+}
+
+SK_CUDA cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *stream)
+{
+	return copy(__func__, to, from, bytes, TO | FROM, stream, false);
+}
+
+static int fill(const char *function, uint64_t to, const void *value, uint32_t width,
+		uint64_t count, void *handle, bool wait)
+{
+	struct sk_cuda_context *context;
+	int result = sk_cuda_begin_context(function, &context);
+	struct sk_cuda_stream *stream;
+	uint64_t done;
+
+	if (result)
+		return result;
+	stream = sk_cuda_stream(context, handle);
+	if (!stream)
+		return sk_cuda_end(SK_CUDA_INVALID_HANDLE);
+	if (count > UINT64_MAX / width || to % width || !fits(to, to, count * width, TO))
+		return sk_cuda_end(SK_CUDA_INVALID_VALUE);
+	for (uint64_t i = 0; i < count; i++)
+		memcpy((char *)(uintptr_t)to + i * width, value, width);
+	done = sk_cuda_enqueue(stream, count * width / FILL_GB_S);
+	if (wait)
+		sk_cuda_wait(done);
+	return sk_cuda_end(SK_CUDA_SUCCESS);
+}
+
+SK_CUDA cuMemsetD8_v2(uint64_t to, uint8_t value, size_t count)
+{
+	return fill(__func__, to, &value, sizeof(value), count, NULL, true);
+}
+
+SK_CUDA cuMemsetD16_v2(uint64_t to, uint16_t value, size_t count)
+{
+	return fill(__func__, to, &value, sizeof(value), count, NULL, true);
+}
+
+SK_CUDA cuMemsetD32_v2(uint64_t to, uint32_t value, size_t count)
+{
+	return fill(__func__, to, &value, sizeof(value), count, NULL, true);
+}
+
+SK_CUDA cuMemsetD8Async(uint64_t to, uint8_t value, size_t count, void *stream)
+{
+	return fill(__func__, to, &value, sizeof(value), count, stream, false);
+}
+
+SK_CUDA cuMemsetD16Async(uint64_t to, uint16_t value, size_t count, void *stream)
+{
+	return fill(__func__, to, &value, sizeof(value), count, stream, false);
+}
+
+SK_CUDA cuMemsetD32Async(uint64_t to, uint32_t value, size_t count, void *stream)
+{
+	return fill(__func__, to, &value, sizeof(value), count, stream, false);
+}
