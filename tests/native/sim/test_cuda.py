@@ -14,7 +14,12 @@ from fakes.callers import Caller, calling
 
 from stoker.native import _sim
 from stoker.native.paths import library
+from stoker.probes.call_records import CallLimits
+from stoker.probes.calls import CallProbes
 from stoker.probes.simdriver import profiles
+from stoker.probes.trapcost import ELSEWHERE
+from tests.probes.gpu_jobs import DEARLY
+from tests.probes.groups import require_root
 
 MS = 1_000_000
 GIB = 1 << 30
@@ -268,6 +273,24 @@ def test_faults_reach_the_program(cleanup: ExitStack, tmp_path: Path) -> None:
     node.advance(1)
     said = "code(d.cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, a, 0, 0))"
     assert caller.ask(said) == 719
+
+
+@pytest.mark.needs_bpf
+def test_probes_attach_to_it_as_to_the_real_one(cleanup: ExitStack, tmp_path: Path) -> None:
+    require_root()
+    node, caller = begun(cleanup, tmp_path)
+    caller.do(KERNELS)
+    probes = CallProbes(ELSEWHERE, CallLimits(budget_ppm=DEARLY))
+    probes.load()
+    try:
+        probes.want({7: [caller.ask("os.getpid()")]})
+        probes.look()
+        caller.do("launch(g, a, 41); ok(d.cuStreamSynchronize(a)); q = ok(d.cuMemAlloc(4096))")
+        seen = {name: calls.returned for name, calls in probes.read(7).items() if calls.returned}
+    finally:
+        probes.close()
+    assert seen == {"cuda.cuLaunchKernel": 41, "cuda.cuStreamSynchronize": 1, "cuda.cuMemAlloc": 1}
+    assert node.calls()["cuLaunchKernel"][0] == 41
 
 
 def test_it_does_not_begin_without_cards_or_node(cleanup: ExitStack, tmp_path: Path) -> None:
