@@ -11,6 +11,7 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
+from stoker.agent.devices.card import Calls
 from stoker.agent.devices.nvml import Batch
 from stoker.agent.devices.plan import Plan, Snapshot, Step, address
 from stoker.agent.devices.readings import Absent
@@ -79,17 +80,21 @@ class NvidiaPlan:
         plan = self.plan
         where = {each.fieldId: place * FIELD_BYTES for place, each in enumerate(self._batch.memory)}
 
-        def field(name: str, number: int, scale: float) -> None:
-            plan.tap(name, fields, _devices.NVML, at=where[number], scale=scale)
+        values = self._batch.read(Calls())
 
-        field("power_w", POWER_INSTANT, MILLI)
+        def field(name: str, number: int, scale: float, instead: str = "") -> None:
+            """An older driver has a function of its own instead of the field."""
+            if not isinstance(values[number, 0], Absent):
+                plan.tap(name, fields, _devices.NVML, at=where[number], scale=scale)
+            elif instead:
+                kind = _devices.U64 if name == "energy_j" else _devices.U32
+                plan.tap(name, numbers[instead,], kind, scale=scale)
+
+        field("power_w", POWER_INSTANT, MILLI, "nvmlDeviceGetPowerUsage")
         field("power_average_w", POWER_AVERAGE, MILLI)
-        field("energy_j", ENERGY, MILLI)
+        field("energy_j", ENERGY, MILLI, "nvmlDeviceGetTotalEnergyConsumption")
         plan.rate("energy_power_w", "energy_j")
         field("memory_temperature_c", MEMORY_TEMPERATURE, 1.0)
-        if fields is None:
-            power = numbers["nvmlDeviceGetPowerUsage",]
-            plan.tap("power_w", power, _devices.U32, scale=MILLI)
         plan.tap("temperature_c", numbers["nvmlDeviceGetTemperature", 0], _devices.U32)
         for name, clock in (("clock_hz", 1), ("memory_clock_hz", 2)):
             step = numbers["nvmlDeviceGetClockInfo", clock]
