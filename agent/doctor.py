@@ -63,6 +63,11 @@ def report(where: State) -> list[Check]:
     return checks
 
 
+def checks_of(name: str, where: State) -> list[Check]:
+    """Those of one entry of the table alone."""
+    return list(_CHECKS[name](where))
+
+
 def exit_code(checks: list[Check]) -> int:
     """0 all PASS, 1 some WARN, 2 some FAIL."""
     statuses = {check.status for check in checks}

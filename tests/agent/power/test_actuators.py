@@ -14,6 +14,7 @@ import pytest
 from stoker.native import _sim
 from stoker.probes.simdriver import libraries, profiles
 
+Sensors = list[dict[str, int] | None]
 NVIDIA = """
 import json, pynvml, sys
 from stoker.agent.power.actuators import NvidiaActuator
@@ -68,25 +69,29 @@ def answers(script: str, path: Path, vendor: int) -> dict[str, Any]:
     return found
 
 
-@pytest.fixture
-def h200(tmp_path: Path) -> tuple[Path, _sim.Node]:
-    node = profiles.node("8xH200", tmp_path / "node", virtual=True, seed=2)
+@pytest.fixture(scope="module")
+def h200(tmp_path_factory: pytest.TempPathFactory) -> tuple[_sim.Node, Sensors, dict[str, Any]]:
+    """The node, what its sensors said, and what the bindings then answered and set."""
+    path = tmp_path_factory.mktemp("sim") / "node"
+    node = profiles.node("8xH200", path, virtual=True, seed=2)
     node.set_open(True)
     for card in range(8):
         node.set_load(card, 0.2 + 0.1 * card, 0.3, 0.2)
     node.advance(20_000_000_000)
-    return tmp_path / "node", node
-
-
-def test_pynvml_reads_what_the_simulation_gives_the_loop(h200: tuple[Path, _sim.Node]) -> None:
-    path, node = h200
     sensors = [node.sensor(card) for card in range(8)]
-    for index, found in answers(NVIDIA, path, 1).items():
+    return node, sensors, answers(NVIDIA, path, 1)
+
+
+def test_pynvml_reads_what_the_simulation_gives_the_loop(
+    h200: tuple[_sim.Node, Sensors, dict[str, Any]],
+) -> None:
+    _, sensors, answered = h200
+    for index, found in answered.items():
         sensor = sensors[int(index)]
         assert sensor is not None
         assert found["power"] == sensor["power_instant_mw"]
         assert found["energy"] == sensor["energy_mj"]
-        assert found["temperature"] == sensor["temperature_mc"] // 1000
+        assert found["temperature"] == (sensor["temperature_mc"] + 500) // 1000
         assert found["clock"] == sensor["clock_mhz"]
         assert (found["busy"], found["memory"]) == (
             sensor["busy_percent"],
@@ -96,13 +101,13 @@ def test_pynvml_reads_what_the_simulation_gives_the_loop(h200: tuple[Path, _sim.
 
 
 def test_nvidia_limits_and_clocks_are_set_within_the_cards_range(
-    h200: tuple[Path, _sim.Node],
+    h200: tuple[_sim.Node, Sensors, dict[str, Any]],
 ) -> None:
-    path, node = h200
-    for index, found in answers(NVIDIA, path, 1).items():
+    node, _, answered = h200
+    for index, found in answered.items():
         truth = node.truth(int(index))
         model, now = truth["model"], truth["now"]
-        low, default, high = found["limits"]
+        low, _, high = found["limits"]
         assert (low * 1000, high * 1000) == (model["limit_min_mw"], model["limit_max_mw"])
         assert found["clocks"][1] == model["clock_max_mhz"]
         assert f"the device takes {low:g} to {high:g} W" in found["bad"]

@@ -3,16 +3,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
 
+import click
+import pytest
 from product_node import LiveNode, live_node, wait_until
 
-from stoker.agent import pids
+from stoker.agent import doctor, pids
 from stoker.agent.power import record, rules_file, status
+from stoker.agent.power.commands import power_command
 from stoker.agent.power.rules import Rules
 from stoker.native import _sim
 from stoker.native.errors import StokerError
@@ -43,15 +45,20 @@ def said(node: LiveNode, true: Callable[[status.Status], bool]) -> Callable[[], 
     return look
 
 
+def power(node: LiveNode, *words: str) -> None:
+    """`stoker power ...` without a process for it."""
+    power_command.main([*words, "--state", str(node.root)], standalone_mode=False)
+
+
 def refused(node: LiveNode, *words: str) -> str:
-    done = node.stoker("power", *words, check=False)
-    assert done.returncode != 0
-    return done.stderr.decode()
+    with pytest.raises((StokerError, click.ClickException)) as raised:
+        power(node, *words)
+    return str(raised.value)
 
 
 def check_refusals(node: LiveNode) -> None:
     assert "400 to 1400 W can be kept" in refused(node, "budget", "10")
-    assert "neither a number above 0" in refused(node, "budget", "--", "-5")
+    assert "neither a number above 0" in refused(node, "budget", "nan")
     assert "no device 'nope'" in refused(node, "cap", "nope", "300")
     card = status.read(node.state.run).cards[0].id
     assert "the device takes 100 to 350 W" in refused(node, "cap", card, "1000")
@@ -60,8 +67,7 @@ def check_refusals(node: LiveNode) -> None:
 
 def check_observed(node: LiveNode, sim: _sim.Node) -> None:
     """Without being told to set anything, it decides, says so, and sets nothing."""
-    out = node.stoker("power", "budget", str(BUDGET_W)).stdout.decode()
-    assert "nothing is set" in out
+    power(node, "budget", str(BUDGET_W))
     wait_until(said(node, lambda found: bool(found.decisions)), "decisions")
     assert not any(each.done for each in status.read(node.state.run).decisions)
     assert given_back(sim)
@@ -85,10 +91,8 @@ def check_all_killed(node: LiveNode, sim: _sim.Node) -> None:
     for name in ("supervisor", "watchdog", "agent"):
         os.kill(pids.find(node.state)[name].pid, signal.SIGKILL)
     assert kept(sim)
-    checks = json.loads(node.stoker("doctor", "--json", check=False).stdout)
-    rows = checks["checks"] if isinstance(checks, dict) else checks
-    found = next(row for row in rows if row["id"] == "power.record")
-    assert found["status"] == "WARN" and "stoker up" in found["hint"]
+    (found,) = doctor.checks_of("power.record", node.state)
+    assert found.status == "WARN" and "stoker up" in found.hint
     rules_file.write(node.state.agent, Rules(ceiling_c=70))
     node.stoker("up")
     wait_until(lambda: given_back(sim), "the next start restores", 20)
@@ -105,12 +109,12 @@ def test_cards_are_never_left_as_stoker_set_them(tmp_path: Path) -> None:
         wait_until(said(node, lambda found: len(found.cards) == CARDS), "four cards")
         check_refusals(node)
         check_observed(node, sim)
-        node.stoker("power", "control", "on")
+        power(node, "control", "on")
         wait_until(lambda: kept(sim), "limits within the budget")
         assert "other cards of 900 W" in node.stoker("power").stdout.decode()
         check_stopped_agent(node, sim)
         check_all_killed(node, sim)
-        node.stoker("power", "budget", str(BUDGET_W))
-        node.stoker("power", "control", "on")
+        power(node, "budget", str(BUDGET_W))
+        power(node, "control", "on")
         wait_until(lambda: kept(sim), "limits within the budget")
     assert given_back(sim), "down gives back"
