@@ -67,17 +67,17 @@ static uint64_t next_of(const struct sk_sim_fault *fault)
 	return fault->until_ns ? fault->until_ns : UINT64_MAX;
 }
 
-uint64_t sk_sim_fault_next(const struct sk_sim_node *node)
+void sk_sim_fault_look(struct sk_sim_node *node)
 {
-	uint64_t next = UINT64_MAX;
-
+	node->fault_ns = UINT64_MAX;
+	node->faults_on = 0;
 	for (uint32_t i = 0; i < SK_SIM_FAULTS; i++) {
 		uint64_t of = next_of(&node->fault[i]);
 
-		if (of < next)
-			next = of;
+		if (of < node->fault_ns)
+			node->fault_ns = of;
+		node->faults_on += node->fault[i].kind && node->fault[i].done == BEGUN;
 	}
-	return next;
 }
 
 void sk_sim_fault_event(struct sk_sim_node *node, uint32_t card, uint32_t kind, uint64_t value)
@@ -250,6 +250,7 @@ void sk_sim_fault_happen(struct sk_sim_node *node)
 		else if (fault->until_ns && fault->until_ns <= node->now_ns)
 			finish(node, fault);
 	}
+	sk_sim_fault_look(node);
 }
 
 int sk_sim_node_inject(struct sk_sim_node *node, const struct sk_sim_fault *fault)
@@ -267,6 +268,7 @@ int sk_sim_node_inject(struct sk_sim_node *node, const struct sk_sim_fault *faul
 		*slot = *fault;
 		slot->done = 0;
 		slot->given = 0;
+		sk_sim_fault_look(node);
 		return (int)i;
 	}
 	return -ENOSPC;
@@ -281,12 +283,13 @@ void sk_sim_node_heal(struct sk_sim_node *node)
 			finish(node, fault);
 		fault->done |= ENDED;
 	}
+	sk_sim_fault_look(node);
 }
 
 const struct sk_sim_fault *sk_sim_fault_on(const struct sk_sim_node *node, uint32_t kind,
 					   uint32_t card, const char *function)
 {
-	for (uint32_t i = 0; i < SK_SIM_FAULTS; i++) {
+	for (uint32_t i = 0; node->faults_on && i < SK_SIM_FAULTS; i++) {
 		const struct sk_sim_fault *fault = &node->fault[i];
 
 		if (fault->kind != kind || fault->done != BEGUN)

@@ -3,16 +3,16 @@
  * The script of a simulated node: what each fault does to cards when it begins, while it lasts and
  * when it ends.
  *
- * Relied on by node.c, which moves the cards to `sk_sim_fault_next` before it lets anything happen.
- * Invariant: a fault begins once and ends once, and what it took away it gives back.
+ * Relied on by node.c, which moves the cards to `fault_ns` of the node before it lets anything
+ * happen. Invariant: a fault begins once and ends once, and what it took away it gives back.
  */
 #ifndef SK_SIM_FAULT_H
 #define SK_SIM_FAULT_H
 
 #include "sim/node.h"
 
-/** When the script next wants something, or UINT64_MAX. It may be in the past. */
-uint64_t sk_sim_fault_next(const struct sk_sim_node *node);
+/** The script has changed: find anew when it next wants something, and what of it lasts. */
+void sk_sim_fault_look(struct sk_sim_node *node);
 
 /** Let happen what is due at the node's present. */
 void sk_sim_fault_happen(struct sk_sim_node *node);

@@ -75,6 +75,7 @@ int sk_sim_node_init(struct sk_sim_node *node, const struct sk_sim_model *models
 	node->version = VERSION;
 	node->bytes = sizeof(*node);
 	node->epoch_ns = EPOCH_NS;
+	sk_sim_fault_look(node);
 	node->magic = MAGIC;
 	for (uint32_t i = 0; i < count; i++)
 		sk_sim_card_init(&node->card[i], &models[i], 0);
@@ -175,17 +176,22 @@ static void move_cards(struct sk_sim_node *node, uint64_t to_ns)
 	node->now_ns = to_ns;
 }
 
-void sk_sim_node_move(struct sk_sim_node *node, uint64_t to_ns)
+/* To the present, as far as the script is concerned: cards are moved to what befalls them. */
+static void pass(struct sk_sim_node *node, uint64_t to_ns)
 {
-	uint64_t next;
-
 	if (to_ns < node->now_ns)
 		to_ns = node->now_ns;
-	while ((next = sk_sim_fault_next(node)) <= to_ns) {
-		move_cards(node, next > node->now_ns ? next : node->now_ns);
+	while (node->fault_ns <= to_ns) {
+		move_cards(node, node->fault_ns > node->now_ns ? node->fault_ns : node->now_ns);
 		sk_sim_fault_happen(node);
 	}
-	move_cards(node, to_ns);
+	node->now_ns = to_ns;
+}
+
+void sk_sim_node_move(struct sk_sim_node *node, uint64_t to_ns)
+{
+	pass(node, to_ns);
+	move_cards(node, node->now_ns);
 }
 
 /* After a reboot the machine's clock is behind the node's: then no time passes until it is not. */
@@ -202,6 +208,15 @@ uint64_t sk_sim_node_enter(struct sk_sim_node *node)
 {
 	lock(node);
 	sk_sim_node_move(node, present_ns(node));
+	return node->now_ns;
+}
+
+uint64_t sk_sim_node_enter_card(struct sk_sim_node *node, uint32_t card)
+{
+	lock(node);
+	pass(node, present_ns(node));
+	if (card < node->cards)
+		sk_sim_card_move(&node->card[card], node->now_ns);
 	return node->now_ns;
 }
 
@@ -289,7 +304,7 @@ static uint64_t takes_ns(const struct sk_sim_node *node, const char *function, u
 }
 
 /* In virtual time the node moves on by it, else the caller waits. The lock is let go meanwhile. */
-static void take(struct sk_sim_node *node, uint64_t ns)
+static void take(struct sk_sim_node *node, uint32_t card, uint64_t ns)
 {
 	if (node->clock == SK_SIM_VIRTUAL) {
 		sk_sim_node_move(node, node->now_ns + ns);
@@ -297,14 +312,14 @@ static void take(struct sk_sim_node *node, uint64_t ns)
 	}
 	sk_sim_node_leave(node);
 	sleep_ns(ns);
-	sk_sim_node_enter(node);
+	sk_sim_node_enter_card(node, card);
 }
 
-static void hang(struct sk_sim_node *node)
+static void hang(struct sk_sim_node *node, uint32_t card)
 {
 	sk_sim_node_leave(node);
 	sleep_ns(WAIT_NS);
-	sk_sim_node_enter(node);
+	sk_sim_node_enter_card(node, card);
 }
 
 static bool dropped(struct sk_sim_node *node, const char *function, uint32_t card)
@@ -336,20 +351,31 @@ static enum sk_sim_answer answer(struct sk_sim_node *node, const char *function,
 	return fault || dropped(node, function, card) ? SK_SIM_ANSWER_ERROR : SK_SIM_ANSWER_OK;
 }
 
-enum sk_sim_answer sk_sim_node_call(struct sk_sim_node *node, const char *function, uint32_t card,
-				    int64_t *error)
+enum sk_sim_answer sk_sim_node_call_enter(struct sk_sim_node *node, const char *function,
+					  uint32_t card, int64_t *error)
 {
 	enum sk_sim_answer given;
 	uint64_t ns;
 
-	sk_sim_node_enter(node);
+	sk_sim_node_enter_card(node, card);
 	count(node, function);
 	ns = takes_ns(node, function, card);
 	if (ns)
-		take(node, ns);
+		take(node, card, ns);
 	while (sk_sim_fault_on(node, SK_SIM_FAULT_HANG, card, function))
-		hang(node);
+		hang(node, card);
 	given = answer(node, function, card, error);
-	sk_sim_node_leave(node);
+	if (given != SK_SIM_ANSWER_OK)
+		sk_sim_node_leave(node);
+	return given;
+}
+
+enum sk_sim_answer sk_sim_node_call(struct sk_sim_node *node, const char *function, uint32_t card,
+				    int64_t *error)
+{
+	enum sk_sim_answer given = sk_sim_node_call_enter(node, function, card, error);
+
+	if (given == SK_SIM_ANSWER_OK)
+		sk_sim_node_leave(node);
 	return given;
 }

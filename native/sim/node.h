@@ -83,11 +83,12 @@ struct sk_sim_node {
 	uint64_t latency_ns; /* of every call of a driver; virtual time passes by it */
 	uint64_t reloads;    /* of the driver: who began before one must begin again */
 	uint32_t open;	     /* whoever calls may change settings, as root may */
-	uint32_t reserved;
 	char profile[32];
 	uint64_t events; /* ever */
 	struct sk_sim_event event[SK_SIM_EVENTS];
 	struct sk_sim_fault fault[SK_SIM_FAULTS];
+	uint64_t fault_ns;	       /* when the script next wants something; UINT64_MAX: never */
+	uint32_t faults_on;	       /* so many of it last now */
 	uint64_t calls, not_supported; /* ever, of all driver functions */
 	struct {
 		char name[56];
@@ -110,6 +111,9 @@ int sk_sim_node_init(struct sk_sim_node *node, const struct sk_sim_model *models
 
 /** Lock, and move every card to the present, faults of the script included. Returns the time. */
 uint64_t sk_sim_node_enter(struct sk_sim_node *node);
+
+/** The same, but that of the cards only this one is moved; UINT32_MAX: none. */
+uint64_t sk_sim_node_enter_card(struct sk_sim_node *node, uint32_t card);
 void sk_sim_node_leave(struct sk_sim_node *node);
 
 /** The same without the lock, which the caller has, or needs not: a node of one process. */
@@ -139,6 +143,10 @@ enum sk_sim_answer {
  * and may fail. `card` is UINT32_MAX where the function is of no card. */
 enum sk_sim_answer sk_sim_node_call(struct sk_sim_node *node, const char *function, uint32_t card,
 				    int64_t *error);
+
+/** The same; the lock is held afterwards if it may go on, and that card is at the present. */
+enum sk_sim_answer sk_sim_node_call_enter(struct sk_sim_node *node, const char *function,
+					  uint32_t card, int64_t *error);
 
 /** A function that is exported and does nothing: counted. */
 void sk_sim_node_not_supported(struct sk_sim_node *node, const char *function);

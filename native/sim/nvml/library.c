@@ -84,13 +84,11 @@ static nvmlReturn_t code_of(enum sk_sim_answer answer, int64_t error)
 static nvmlReturn_t enter(struct sk_nvml_call *call, uint32_t card, const char *function)
 {
 	int64_t error = 0;
-	enum sk_sim_answer answer = sk_sim_node_call(node, function, card, &error);
-	nvmlReturn_t failed = code_of(answer, error);
+	enum sk_sim_answer answer = sk_sim_node_call_enter(node, function, card, &error);
 
 	*call = (struct sk_nvml_call){.function = function, .node = node, .index = card};
-	if (failed)
-		return failed;
-	sk_sim_node_enter(node);
+	if (answer != SK_SIM_ANSWER_OK)
+		return code_of(answer, error);
 	if (node->reloads == reloads_seen)
 		return NVML_SUCCESS;
 	sk_sim_node_leave(node);
