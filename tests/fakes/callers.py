@@ -13,7 +13,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +63,11 @@ class Caller:
         """The vendor's error code that an expression raises, or 0."""
         return int(self._say("ask", text).get("code", 0))
 
+    def kill(self) -> None:
+        """End the child as a machine out of memory does."""
+        self._child.kill()
+        self._child.wait()
+
 
 @contextmanager
 def calling(node: Path, **environment: str) -> Iterator[Caller]:
@@ -79,5 +84,6 @@ def calling(node: Path, **environment: str) -> Iterator[Caller]:
             yield Caller(child)
         finally:
             assert child.stdin
-            child.stdin.close()
+            with suppress(BrokenPipeError):
+                child.stdin.close()
             child.wait(timeout=10)

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,9 @@
 #include "sim/plant.h"
 
 __attribute__((visibility("default"))) const char stoker_sim_driver[] = "SIM cuda";
+
+/* What this driver notes of its processes, in their `reserved`. */
+enum { OF_CUDA = 1, LOADS = 2 };
 
 static struct {
 	struct sk_sim_node *node;
@@ -79,11 +83,9 @@ int sk_cuda_begin(const char *function, uint32_t device)
 	if (device != UINT32_MAX && device >= cuda.count)
 		return SK_CUDA_INVALID_DEVICE;
 	result = gate(function, device == UINT32_MAX ? UINT32_MAX : cuda.index[device]);
-	if (result)
-		return result;
-	pthread_mutex_lock(&cuda.inside);
-	sk_sim_node_enter(cuda.node);
-	return SK_CUDA_SUCCESS;
+	if (!result)
+		sk_cuda_resume();
+	return result;
 }
 
 int sk_cuda_begin_context(const char *function, struct sk_cuda_context **ret)
@@ -101,7 +103,18 @@ int sk_cuda_end(int result)
 	return result;
 }
 
-static void sleep_until(uint64_t ns)
+void sk_cuda_pause(void)
+{
+	sk_cuda_end(0);
+}
+
+void sk_cuda_resume(void)
+{
+	pthread_mutex_lock(&cuda.inside);
+	sk_sim_node_enter(cuda.node);
+}
+
+static void sleep_for(uint64_t ns)
 {
 	struct timespec nap = {.tv_sec = (time_t)(ns / 1000000000),
 			       .tv_nsec = (long)(ns % 1000000000)};
@@ -119,10 +132,9 @@ void sk_cuda_wait(uint64_t until_ns)
 			sk_sim_node_move(cuda.node, until_ns);
 			return;
 		}
-		sk_cuda_end(0);
-		sleep_until(ns);
-		pthread_mutex_lock(&cuda.inside);
-		sk_sim_node_enter(cuda.node);
+		sk_cuda_pause();
+		sleep_for(ns);
+		sk_cuda_resume();
 	}
 }
 
@@ -136,13 +148,34 @@ static struct sk_sim_process *own(uint32_t device)
 	return NULL;
 }
 
+/* Programs like this one that were killed: their memory and their load go with them, as a real
+ * driver sees to at once. */
+static void bury(uint32_t device)
+{
+	struct sk_sim_card *card = sk_cuda_card(device);
+
+	for (uint32_t i = 0; i < SK_SIM_PROCESSES; i++) {
+		struct sk_sim_process *process = &card->process[i];
+
+		if (!process->pid || !(process->reserved & OF_CUDA) || kill(process->pid, 0) == 0 ||
+		    errno != ESRCH)
+			continue;
+		if (process->reserved & LOADS)
+			card->load.compute = 0;
+		sk_sim_card_part(card, process->pid);
+	}
+}
+
 static struct sk_sim_process *joined(uint32_t device)
 {
-	struct sk_sim_process process = {.pid = getpid(), .kind = 1};
-	FILE *name = fopen("/proc/self/comm", "re");
+	struct sk_sim_process process = {
+		.pid = getpid(), .kind = 1, .share = 1, .reserved = OF_CUDA};
+	FILE *name;
 
 	if (own(device))
 		return own(device);
+	bury(device);
+	name = fopen("/proc/self/comm", "re");
 	if (name && fgets(process.name, sizeof(process.name), name))
 		process.name[strcspn(process.name, "\n")] = 0;
 	if (name)
@@ -190,6 +223,8 @@ static uint64_t let_go(uint64_t now_ns)
 		}
 		cuda.busy_until_ns[device] = 0;
 		sk_cuda_card(device)->load.compute = cuda.idle_load[device];
+		if (own(device))
+			own(device)->reserved &= ~(uint32_t)LOADS;
 	}
 	return next;
 }
@@ -208,7 +243,7 @@ static void *helper(void *unused)
 			pthread_cond_wait(&cuda.changed, &cuda.inside);
 		pthread_mutex_unlock(&cuda.inside);
 		if (next != UINT64_MAX)
-			sleep_until(next - now);
+			sleep_for(next - now);
 	}
 	return NULL;
 }
@@ -232,6 +267,8 @@ void sk_cuda_busy(uint32_t device, uint64_t until_ns)
 	if (!cuda.busy_until_ns[device]) {
 		cuda.idle_load[device] = card->load.compute;
 		card->load.compute = 1;
+		if (own(device))
+			own(device)->reserved |= LOADS;
 	}
 	if (until_ns > cuda.busy_until_ns[device])
 		cuda.busy_until_ns[device] = until_ns;
@@ -317,9 +354,14 @@ SK_CUDA cuInit(unsigned flags)
 	result = gate(__func__, UINT32_MAX);
 	if (!result && !cuda.count)
 		result = SK_CUDA_NO_DEVICE;
-	if (result)
+	if (result) {
 		cuda.node = NULL;
-	return result;
+		return result;
+	}
+	sk_cuda_resume();
+	for (uint32_t device = 0; device < cuda.count; device++)
+		bury(device);
+	return sk_cuda_end(SK_CUDA_SUCCESS);
 }
 
 SK_CUDA cuDriverGetVersion(int *ret)

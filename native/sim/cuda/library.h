@@ -87,6 +87,10 @@ int sk_cuda_begin_context(const char *function, struct sk_cuda_context **ret);
 /** End either; returns `result`. */
 int sk_cuda_end(int result);
 
+/** Between a begin and its end: let the lock go for work on memory alone, and take it again. */
+void sk_cuda_pause(void);
+void sk_cuda_resume(void);
+
 struct sk_sim_node *sk_cuda_node(void);
 struct sk_sim_card *sk_cuda_card(uint32_t device);
 uint32_t sk_cuda_count(void);

@@ -251,7 +251,9 @@ static int copy(const char *function, uint64_t to, uint64_t from, uint64_t bytes
 		return sk_cuda_end(SK_CUDA_INVALID_HANDLE);
 	if (!fits(to, from, bytes, need))
 		return sk_cuda_end(SK_CUDA_INVALID_VALUE);
+	sk_cuda_pause();
 	memmove((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes);
+	sk_cuda_resume();
 	done = sk_cuda_enqueue(stream,
 			       (uint64_t)((double)bytes * 1e9 / rate_of(context, to, from)));
 	if (wait)
@@ -299,6 +301,21 @@ SK_CUDA cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *str
 	return copy(__func__, to, from, bytes, TO | FROM, stream, false);
 }
 
+/* One value, then again and again what is there already. */
+static void spread(char *to, const void *value, uint64_t width, uint64_t bytes)
+{
+	uint64_t done = bytes ? width : 0;
+
+	if (bytes)
+		memcpy(to, value, width);
+	while (done < bytes) {
+		uint64_t more = bytes - done < done ? bytes - done : done;
+
+		memcpy(to + done, to, more);
+		done += more;
+	}
+}
+
 static int fill(const char *function, uint64_t to, const void *value, uint32_t width,
 		uint64_t count, void *handle, bool wait)
 {
@@ -314,8 +331,9 @@ static int fill(const char *function, uint64_t to, const void *value, uint32_t w
 		return sk_cuda_end(SK_CUDA_INVALID_HANDLE);
 	if (count > UINT64_MAX / width || to % width || !fits(to, to, count * width, TO))
 		return sk_cuda_end(SK_CUDA_INVALID_VALUE);
-	for (uint64_t i = 0; i < count; i++)
-		memcpy((char *)(uintptr_t)to + i * width, value, width);
+	sk_cuda_pause();
+	spread((char *)(uintptr_t)to, value, width, count * width);
+	sk_cuda_resume();
 	done = sk_cuda_enqueue(stream, count * width / FILL_GB_S);
 	if (wait)
 		sk_cuda_wait(done);

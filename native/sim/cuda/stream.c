@@ -185,6 +185,8 @@ SK_CUDA cuLaunchHostFunc(void *handle, void (*function)(void *), void *data)
 
 	if (result)
 		return result;
+	if (!function)
+		return sk_cuda_end(SK_CUDA_INVALID_VALUE);
 	sk_cuda_wait(sk_cuda_enqueue(at, 0));
 	sk_cuda_end(SK_CUDA_SUCCESS);
 	function(data);

@@ -183,7 +183,7 @@ def test_mappings_alias_their_memory_and_are_protected(cleanup: ExitStack, tmp_p
     assert caller.ask("code(d.cuMemMap(v + G // 2, G, 0, h, 0))") == INVALID
     assert caller.ask("code(d.cuMemsetD32(v, 7, 4))") == INVALID  # nobody may touch it yet
     caller.do("ok(d.cuMemSetAccess(v, G, [A], 1)); ok(d.cuMemSetAccess(v + 2 * G, G, [A], 1))")
-    caller.do("ok(d.cuMemsetD32(v, 7, G // 4))")
+    caller.do("ok(d.cuMemsetD32(v, 7, G // 4 - 1)); ok(d.cuMemsetD32(v + G - 4, 7, 1))")
     assert caller.ask("read(v + 3 * G - 8, 2)") == [7, 7]
     caller.do("fd = ok(d.cuMemExportToShareableHandle(h, P.requestedHandleTypes, 0))")
     caller.do("fd = int(fd)")
@@ -291,6 +291,26 @@ def test_probes_attach_to_it_as_to_the_real_one(cleanup: ExitStack, tmp_path: Pa
         probes.close()
     assert seen == {"cuda.cuLaunchKernel": 41, "cuda.cuStreamSynchronize": 1, "cuda.cuMemAlloc": 1}
     assert node.calls()["cuLaunchKernel"][0] == 41
+
+
+def test_what_a_killed_program_leaves_goes_with_the_next(
+    cleanup: ExitStack, tmp_path: Path
+) -> None:
+    node, caller = begun(cleanup, tmp_path, virtual=False, STOKER_SIM_KERNEL_NS=str(10**12))
+    before = node.truth(0)["now"]["memory_used"]
+    node.add_process(0, 2**22 + 7, GIB, 0.5, "of the script")  # not this driver's to end
+    caller.do(KERNELS)
+    caller.do(f"h = ok(d.cuModuleGetFunction(m, b'k')); launch(h, a); q = ok(d.cuMemAlloc({GIB}))")
+    assert node.truth(0)["load"]["compute"] == 1
+    caller.kill()
+    assert len(node.truth(0)["processes"]) == 2
+    other = cleanup.enter_context(
+        calling(tmp_path / "node", LD_LIBRARY_PATH=str(library("sim/nvidia/libcuda.so.1").parent))
+    )
+    other.do(BEGIN)
+    assert [process["name"] for process in node.truth(0)["processes"]] == ["of the script"]
+    assert node.truth(0)["now"]["memory_used"] == before + GIB
+    assert node.truth(0)["load"]["compute"] == 0
 
 
 def test_it_does_not_begin_without_cards_or_node(cleanup: ExitStack, tmp_path: Path) -> None:
