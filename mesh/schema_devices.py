@@ -74,3 +74,5 @@ class TopologyView(Message, frozen=True):
     cpus: tuple[str, ...]
     devices: int
     """How many of the names are devices."""
+    sim: tuple[str, ...] = ()
+    """Those of them whose drivers are simulated."""

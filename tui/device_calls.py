@@ -19,6 +19,8 @@ from stoker.tui import views
 Row = dict[str, Any]
 AT_ONCE = 16
 """Readings asked for at the same time."""
+PATIENCE_S = 3.0
+"""How long one node that does not answer may hold up the list of all."""
 
 
 async def devices(state: str | None) -> list[Row]:
@@ -29,7 +31,7 @@ async def devices(state: str | None) -> list[Row]:
 
 async def read_devices(state: str | None) -> list[Row]:
     """All devices with everything that is read of them: `state`, `why` and `fields`."""
-    async with Client.open(state) as client:
+    async with Client.open(state, patience_s=PATIENCE_S) as client:
         rows = [views.part(device) for device in (await client.devices()).devices]
         gate = asyncio.Semaphore(AT_ONCE)
         await asyncio.gather(*(_fill(client, row, gate) for row in rows))

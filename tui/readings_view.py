@@ -176,7 +176,9 @@ def topology(view: Row) -> str:
         "PHB one host bridge  NODE host bridges of one NUMA node  SYS across NUMA nodes",
     )
     longer = [f"{s} = {name}" for s, name in zip(short, names, strict=True) if s != name]
-    return "\n".join([*table, "", *legend, *longer]) + "\n"
+    sim = view.get("sim") or ()
+    said = [f"SIM: {len(sim)} of these devices are simulated"] if sim else []
+    return "\n".join([*table, "", *said, *legend, *longer]) + "\n"
 
 
 def _short(name: str) -> str:

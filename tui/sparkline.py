@@ -41,8 +41,8 @@ def line(values: Sequence[float | None], low: float, high: float, *, unicode: bo
         elif high <= low:
             made.append(marks[len(marks) // 2 - 1])
         else:
-            share = (value - low) / (high - low)
-            made.append(marks[min(max(int(share * len(marks)), 0), len(marks) - 1)])
+            share = min(max((value - low) / (high - low), 0.0), 1.0)
+            made.append(marks[min(int(share * len(marks)), len(marks) - 1)])
     return "".join(made)
 
 

@@ -55,4 +55,5 @@ def _topology(devices: Devices, node: str) -> dict[str, Any]:
         "schema": schema.VERSION,
         "node": node,
         **msgspec.to_builtins(devices.topology()),
+        "sim": [device.id for device in devices.known if device.sim],
     }

@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
 from fakes.nvml import Nvml
 
+from stoker.agent.devices import nvidia as nvidia_module
 from stoker.agent.devices.nvidia import Nvidia
+from stoker.agent.devices.readings import Reading
 from stoker.agent.devices.sampled import Sampled
 from stoker.agent.devices.sampler import sample as sample_of
 from stoker.scheduler.nouns import DeviceSample
@@ -152,3 +155,41 @@ def test_an_old_driver_is_asked_with_the_old_call(root: Path) -> None:
     assert nvidia.holders(lambda _: False) == {
         "GPU-00000000": f"held by pid {os.getpid()} (pytest)"
     }
+
+
+def test_another_packages_pynvml_is_named(root: Path) -> None:
+    nvml = Nvml(1)
+    nvml.__path__ = ["/site-packages/pynvml"]  # type: ignore[attr-defined]
+    nvml.__file__ = "/site-packages/pynvml/__init__.py"  # type: ignore[attr-defined]
+    scan = Nvidia({}, nvml, root).scan()
+    assert len(scan.devices) == 1
+    assert "pynvml/__init__.py) is not nvidia-ml-py's" in scan.missing[0]
+    (root / "proc/driver/nvidia").mkdir(parents=True)
+    (said,) = Nvidia({}, object(), root).scan().missing
+    assert "it has no NVMLError" in said
+
+
+def test_a_gpu_that_hangs_while_it_is_looked_for_hides_none(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nvidia_module, "ANSWER_S", 0.2)
+    held = threading.Event()
+    nvml = Nvml(2)
+    nvml.nvmlDeviceGetName = lambda handle: (  # type: ignore[method-assign]
+        "NVIDIA H200" if handle else str(held.wait(10))
+    )
+    scan = Nvidia({}, nvml, root).scan()
+    held.set()
+    assert [device.id for device in scan.devices] == ["GPU-00000001"]
+    assert scan.missing == ("NVIDIA GPU 0: no answer for 0.2 s",)
+
+
+def test_a_process_that_is_gone_has_no_name(root: Path) -> None:
+    nvml = Nvml(1)
+    nvml.processes = {0: [4000]}
+    (card,) = Nvidia({}, nvml, root).scan().cards
+    sampled = Sampled(card)
+    sampled.round()
+    found = sampled.readings().fields["processes"]
+    assert isinstance(found, Reading)
+    assert [(row["pid"], row["name"]) for row in found.value] == [(4000, None)]

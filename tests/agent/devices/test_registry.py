@@ -3,9 +3,14 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+
+from stoker.agent.devices import registry as registry_module
 from stoker.agent.devices import visibility
 from stoker.agent.devices.card import Silent
 from stoker.agent.devices.registry import GONE, Devices
@@ -128,3 +133,48 @@ def test_a_granted_pocl_device_is_not_hidden() -> None:
     seen = visibility.environment([DeviceInfo("pocl-0", "pocl", "cpu", kind="cpu")])
     assert "POCL_DEVICES" not in seen
     assert seen["CUDA_VISIBLE_DEVICES"] == ""
+
+
+class Hanging(Fake):
+    name = "hanging"
+
+    def __init__(self, *ids: str) -> None:
+        super().__init__(*ids)
+        self.held = {}
+        self.free = threading.Event()
+
+    def scan(self) -> Scan:
+        self.free.wait(10)
+        return super().scan()
+
+
+def test_a_driver_that_hangs_is_said_and_taken_in_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry_module, "SCAN_S", 0.1)
+    slow = Hanging("x")
+    found = devices(tmp_path, Fake("a"), slow)
+    found.scan()
+    assert ids(found) == ["a"]
+    assert found.missing == ("hanging devices: the driver does not answer",)
+    slow.free.set()
+    end = time.monotonic() + 5
+    while ids(found) != ["a", "x"] and time.monotonic() < end:
+        found.scan()
+    assert (ids(found), found.missing) == (["a", "x"], ())
+
+
+def test_a_card_in_trouble_is_not_available_and_is_looked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = devices(tmp_path, Fake("a", "b"))
+    found.scan()
+    trouble: dict[str, tuple[str, str]] = {"a": ("lost", "GPU is lost")}
+    monkeypatch.setattr(found.samplers, "troubles", lambda: trouble)
+    assert found.check()
+    assert [device.unavailable for device in found.known] == ["GPU is lost", ""]
+    monkeypatch.setattr(registry_module, "AGAIN_S", 0.0)
+    scans = []
+    monkeypatch.setattr(found, "scan", lambda: bool(scans.append(1)))
+    found.check()
+    assert scans == [1]
