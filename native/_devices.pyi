@@ -34,7 +34,8 @@ class Reader:
         """(rounds so far, CLOCK_REALTIME ns, return codes, memory) of the last whole round."""
 
     def state(self) -> tuple[int, int, int, int, int, int]:
-        """(step it is inside of or -1, since when on CLOCK_MONOTONIC, rounds, late, missed, calls)."""
+        """(step it is inside of or -1, since when in CLOCK_MONOTONIC ns, rounds, late, missed,
+        calls)."""
 
     def points(self, tap: int, since_ns: int = 0, most: int = 600) -> list[tuple[int, float]]:
         """Newest points of one tap, the oldest first."""
