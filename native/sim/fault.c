@@ -29,6 +29,7 @@ static const char *const names[SK_SIM_FAULT_KINDS] = {
 	[SK_SIM_FAULT_PERMISSION] = "permission",
 	[SK_SIM_FAULT_RECOVERY] = "recovery",
 	[SK_SIM_FAULT_PAGES] = "pages",
+	[SK_SIM_FAULT_PCIE] = "pcie",
 };
 
 const char *sk_sim_fault_name(uint32_t kind)
@@ -40,7 +41,7 @@ const char *sk_sim_fault_name(uint32_t kind)
 static bool gives_events(const struct sk_sim_fault *fault)
 {
 	return fault->kind == SK_SIM_FAULT_XID || fault->kind == SK_SIM_FAULT_ECC ||
-	       fault->kind == SK_SIM_FAULT_PAGES ||
+	       fault->kind == SK_SIM_FAULT_PAGES || fault->kind == SK_SIM_FAULT_PCIE ||
 	       (fault->kind == SK_SIM_FAULT_LINK && fault->count);
 }
 
@@ -125,6 +126,9 @@ static void give(struct sk_sim_node *node, uint32_t index, const struct sk_sim_f
 		break;
 	case SK_SIM_FAULT_LINK:
 		card->now.link_errors[port]++;
+		break;
+	case SK_SIM_FAULT_PCIE:
+		card->now.pcie_replays++;
 		break;
 	default:
 		break;

@@ -21,7 +21,7 @@ def state(node: _sim.Node, index: int, key: str) -> int:
 
 def test_every_kind_has_a_name() -> None:
     kinds = _sim.fault_kinds()
-    assert len(set(kinds)) == len(kinds) == 16
+    assert len(set(kinds)) == len(kinds) == 17
     node = three()
     with pytest.raises(ValueError, match="no such fault"):
         node.inject("rust")
@@ -81,6 +81,15 @@ def test_pages_and_rows() -> None:
     assert [state(node, 0, key) for key in keys] == [2, 1, 2, 1, 1]
     node.reset(0)
     assert [state(node, 0, key) for key in keys] == [2, 0, 2, 0, 1]
+
+
+def test_packets_sent_again_are_counted() -> None:
+    node = three()
+    node.inject("pcie", 2, until_ns=S, count=40)
+    node.advance(S // 2)
+    assert state(node, 2, "pcie_replays") == 21  # the first comes at once
+    node.advance(S)
+    assert [state(node, i, "pcie_replays") for i in range(3)] == [0, 0, 40]
 
 
 def test_heat_and_recovery_are_given_back() -> None:

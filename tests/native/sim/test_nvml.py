@@ -289,6 +289,24 @@ def test_wrong_versions_are_refused(caller: Caller) -> None:
         )
 
 
+def test_nothing_where_something_belongs_is_refused(caller: Caller) -> None:
+    """Every exported function, with and without a handle, and with nothing else."""
+    argv = ["nm", "-D", "--defined-only", libraries.NVML]
+    said = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+    names = re.findall(r" [TW] (nvml\w+)$", said, re.MULTILINE)
+    takes_no_handle = re.compile("Init|Shutdown|SampleFree|SetFree|SetWait|MetricsGet|^nvmlError")
+    caller.do("lib = ctypes.CDLL('libnvidia-ml.so.1'); nothing = [None] * 6")
+    fine = {OK, INVALID, NOT_SUPPORTED, NOT_FOUND, 7, VERSION}
+    for name in names:
+        if name == "nvmlShutdown":
+            continue
+        caller.ask(f"lib.{name}(*nothing)")
+        if takes_no_handle.search(name) or name.startswith("nvmlSystem"):
+            continue
+        assert caller.ask(f"lib.{name}(cards[0], *nothing)") in fine, name
+    assert caller.ask("nv.nvmlDeviceGetPowerUsage(cards[1])") > 0
+
+
 def test_faults_are_answered_as_the_real_library_does(node: _sim.Node, caller: Caller) -> None:
     power = "nv.nvmlDeviceGetPowerUsage(cards[1])"
     cases: list[tuple[str, dict[str, Any], int]] = [
