@@ -21,6 +21,7 @@ from pathlib import Path
 
 from stoker.agent import leftovers, lock, pids
 from stoker.agent.children import ORDER, kept_jobs
+from stoker.agent.power import record
 from stoker.agent.state import State
 from stoker.native import paths
 from stoker.native.errors import Refused
@@ -55,6 +56,8 @@ def finish(state: State) -> Ended:
         ended.jobs = sum(_jobs_in(tree) for tree in trees)
         why = _ask_spawner(state)
         _end_jobs(state, trees, ended)
+        if wrong := record.restore(record.path(state.agent)):
+            ended.left.append(f"power limits that stoker set: {wrong}")
         _remove_files(state, ended)
         ended.left += _still_there(state)
         if ended.left and why:
