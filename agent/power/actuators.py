@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be set of a card, by vendor: NVIDIA power limit and locked clocks, AMD power cap.
+"""What can be set of a card, by vendor: power limits of all three, clocks of NVIDIA and Intel.
 
 Relied on by the hands of the shell, each in a thread of its own, since a driver may hang. Every
 call answers a value, or an Absent with the driver's words; a write that a driver refuses is one as
@@ -22,6 +22,7 @@ from stoker.agent.devices.intel_card import IntelCard
 from stoker.agent.devices.nvidia_card import NvidiaCard
 from stoker.agent.devices.readings import Absent
 from stoker.agent.power.card import ClockRange, PowerRange
+from stoker.agent.power.intel_actuator import IntelActuator
 from stoker.agent.power.record import Found
 
 SM = 1
@@ -65,7 +66,7 @@ def actuator_of(card: DeviceCard) -> Actuator | Absent:
     if isinstance(card, SysfsCard):
         return SysfsActuator(card.hwmon())
     if isinstance(card, IntelCard):
-        return Absent("limits of Intel cards are not set: only read")
+        return IntelActuator(*card.binding(), card.address)
     return Absent("this device takes no power limit")
 
 

@@ -4,9 +4,11 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 enum { AMD_SOCKETS = 64, AMD_PROCESSORS = 64, AMD_INIT_GPUS = 1 << 1, SAME_MW = 1000 };
@@ -187,6 +189,145 @@ static int amd(const struct sk_power_entry *entry, char *why, size_t size)
 	return code ? refuse(why, size, "amdsmi_set_power_cap", code) : 0;
 }
 
+/* --- Intel ------------------------------------------------------------------------------------ */
+
+struct pci_properties {
+	uint32_t stype;
+	void *next;
+	uint32_t domain, bus, device, function;
+	int32_t gen, width;
+	int64_t bandwidth;
+	uint8_t counters[3];
+};
+
+struct sustained_limit {
+	uint8_t enabled;
+	int32_t power_mw, interval_ms;
+};
+
+struct freq_range {
+	double min, max;
+};
+
+enum { ZE_MOST = 64, ZES_PCI_PROPERTIES = 0x2 };
+
+typedef int (*ze_list)(void *, uint32_t *, void **);
+
+static int ze_listed(void *library, const char *name, void *of, void **ret, uint32_t *count)
+{
+	char why[64];
+	ze_list list = (ze_list)find(library, name, why, sizeof(why));
+
+	*count = ZE_MOST;
+	return list && list(of, count, ret) == 0 ? 0 : -EIO;
+}
+
+static void *sysman(char *why, size_t size)
+{
+	static void *library;
+	int (*init)(uint32_t);
+	int code;
+
+	if (library)
+		return library;
+	/* One that was loaded before main(), under whatever name, is the one to use. */
+	void *opened = dlsym(RTLD_DEFAULT, "zesInit")
+			       ? dlopen(NULL, RTLD_NOW)
+			       : open_library("libze_loader.so.1", why, size);
+
+	init = (int (*)(uint32_t))find(opened, "zesInit", why, size);
+	if (!init)
+		return NULL;
+	code = init(0);
+	if (code) {
+		refuse(why, size, "zesInit", code);
+		return NULL;
+	}
+	return library = opened;
+}
+
+static bool ze_is_at(void *library, void *device, const char *address)
+{
+	char why[64], text[32];
+	struct pci_properties at = {.stype = ZES_PCI_PROPERTIES};
+	int (*get)(void *, struct pci_properties *) =
+		(int (*)(void *, struct pci_properties *))find(library, "zesDevicePciGetProperties",
+							       why, sizeof(why));
+
+	if (!get || get(device, &at))
+		return false;
+	snprintf(text, sizeof(text), "%04x:%02x:%02x.%x", at.domain, at.bus, at.device,
+		 at.function);
+	return !strcasecmp(text, address);
+}
+
+static void *ze_find(void *library, const char *address, char *why, size_t size)
+{
+	void *driver[ZE_MOST], *device[ZE_MOST];
+	uint32_t drivers = ZE_MOST, devices;
+	int (*list)(uint32_t *, void **) =
+		(int (*)(uint32_t *, void **))find(library, "zesDriverGet", why, size);
+
+	if (!list || list(&drivers, driver))
+		return NULL;
+	for (uint32_t i = 0; i < drivers && i < ZE_MOST; i++) {
+		if (ze_listed(library, "zesDeviceGet", driver[i], device, &devices))
+			continue;
+		for (uint32_t k = 0; k < devices && k < ZE_MOST; k++)
+			if (ze_is_at(library, device[k], address))
+				return device[k];
+	}
+	snprintf(why, size, "no Intel GPU at %s", address);
+	return NULL;
+}
+
+static int intel_limit(void *library, void *device, uint64_t mw, char *why, size_t size)
+{
+	struct sustained_limit limit = {.enabled = 1, .power_mw = (int32_t)mw, .interval_ms = -1};
+	void *domain[ZE_MOST];
+	uint32_t count;
+	int (*set)(void *, const struct sustained_limit *, const void *, const void *) =
+		(int (*)(void *, const struct sustained_limit *, const void *, const void *))find(
+			library, "zesPowerSetLimits", why, size);
+	int code;
+
+	if (!set || ze_listed(library, "zesDeviceEnumPowerDomains", device, domain, &count) ||
+	    !count)
+		return -ENODEV;
+	code = set(domain[0], &limit, NULL, NULL);
+	return code ? refuse(why, size, "zesPowerSetLimits", code) : 0;
+}
+
+/* The first domain is the GPU's own; memory's refuses a range, or comes after. */
+static int intel_clock(void *library, void *device, uint64_t mhz, char *why, size_t size)
+{
+	struct freq_range range = {.min = -1, .max = (double)mhz};
+	void *domain[ZE_MOST];
+	uint32_t count;
+	int (*set)(void *, const struct freq_range *) =
+		(int (*)(void *, const struct freq_range *))find(library, "zesFrequencySetRange",
+								 why, size);
+	int code;
+
+	if (!set || ze_listed(library, "zesDeviceEnumFrequencyDomains", device, domain, &count) ||
+	    !count)
+		return -ENODEV;
+	code = set(domain[0], &range);
+	return code ? refuse(why, size, "zesFrequencySetRange", code) : 0;
+}
+
+static int intel(const struct sk_power_entry *entry, char *why, size_t size)
+{
+	void *library = sysman(why, size);
+	void *device = library ? ze_find(library, entry->id, why, size) : NULL;
+
+	if (!device)
+		return -ENODEV;
+	if (!strcmp(entry->what, "limit_mw"))
+		return intel_limit(library, device, entry->value, why, size);
+	return intel_clock(library, device, entry->value, why, size);
+}
+
 /* --- files ------------------------------------------------------------------------------------ */
 
 static int file(const struct sk_power_entry *entry, char *why, size_t size)
@@ -211,6 +352,8 @@ int sk_power_write(const struct sk_power_entry *entry, char *why, size_t size)
 		return nvidia(entry, why, size);
 	if (!strcmp(entry->kind, "amd"))
 		return amd(entry, why, size);
+	if (!strcmp(entry->kind, "intel"))
+		return intel(entry, why, size);
 	if (!strcmp(entry->kind, "file"))
 		return file(entry, why, size);
 	snprintf(why, size, "no vendor of that name");

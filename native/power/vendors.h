@@ -4,7 +4,7 @@
  *
  * Relied on by stoker-restore. Libraries are opened when the first entry needs them and never
  * closed; what a library lacks costs only the entries that need it. Declarations are those of
- * nvml.h and amdsmi.h.
+ * nvml.h, amdsmi.h and zes_api.h.
  */
 #ifndef SK_POWER_VENDORS_H
 #define SK_POWER_VENDORS_H

@@ -53,6 +53,24 @@ for index, handle in enumerate(amdsmi.amdsmi_get_processor_handles()):
     found[index]["limit"] = actuator.power_limit_w()
 print(json.dumps(found))
 """
+INTEL = """
+import ctypes, json, pyzes
+from stoker.agent.devices import zes
+from stoker.agent.power.intel_actuator import IntelActuator
+assert zes.ask(pyzes, "zesInit", 0) is None
+found = {}
+for driver in zes.listed(pyzes, "zesDriverGet", None, pyzes.zes_driver_handle_t):
+    for handle in zes.listed(pyzes, "zesDeviceGet", driver, pyzes.zes_device_handle_t):
+        actuator = IntelActuator(pyzes, handle, "0000:00:00.0")
+        bad = actuator.set_power_limit(1)
+        each = {"limits": actuator.limits(), "clocks": actuator.clock_range(), "bad": bad.why,
+                "found": actuator.found()}
+        assert actuator.set_power_limit(each["limits"][0] + 50) is None
+        assert actuator.set_clock_range(each["clocks"][0], each["clocks"][1] - 300) is None
+        each["limit"] = actuator.power_limit_w()
+        found[len(found)] = each
+print(json.dumps(found))
+"""
 
 
 def answers(script: str, path: Path, vendor: int) -> dict[str, Any]:
@@ -127,3 +145,21 @@ def test_amd_caps_are_set_within_the_cards_range(tmp_path: Path) -> None:
         assert each["limit"] * 1000 == pytest.approx(truth["now"]["limit_mw"])
         assert "the device takes" in each["bad"]
         assert each["found"][0][2:] == ["cap_uw", truth["model"]["limit_default_mw"] * 1000]
+
+
+def test_intel_limits_and_clocks_are_set_within_the_cards_range(tmp_path: Path) -> None:
+    node = profiles.node("4xMax1550", tmp_path / "node", seed=2)
+    node.set_open(True)
+    found = answers(INTEL, tmp_path / "node", 3)
+    assert len(found) == 4
+    for index, each in found.items():
+        truth = node.truth(int(index))
+        model, now = truth["model"], truth["now"]
+        assert now["limit_mw"] == model["limit_min_mw"] + 50_000
+        assert each["limit"] * 1000 == pytest.approx(now["limit_mw"])
+        assert now["locked_max_mhz"] == model["clock_max_mhz"] - 300
+        assert "the device takes" in each["bad"]
+        assert [entry[2:] for entry in each["found"]] == [
+            ["limit_mw", model["limit_default_mw"]],
+            ["clock_max_mhz", model["clock_max_mhz"]],
+        ]

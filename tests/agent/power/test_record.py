@@ -50,7 +50,7 @@ def test_without_room_for_the_record_nothing_may_be_set(tmp_path: Path) -> None:
 
 
 def restore(where: Path, *options: str, node: Path | None = None) -> subprocess.CompletedProcess:  # type: ignore[type-arg]
-    environment = libraries.environment(node, [1, 2]) if node else dict(os.environ)
+    environment = libraries.environment(node, [1, 2, 3]) if node else dict(os.environ)
     return subprocess.run(
         [program("stoker-restore"), "--record", where, *options],
         env=environment,
@@ -83,11 +83,14 @@ def test_limits_clocks_and_files_are_given_back(
 ) -> None:
     path, node = mixed
     count = len(profiles.load("mixed", 1))
-    nvidia, amd = cards(node, 1, count), cards(node, 2, count)
-    before = {i: limit(node, i) for i in (*nvidia, *amd)}
+    nvidia, amd, intel = (cards(node, vendor, count) for vendor in (1, 2, 3))
+    before = {i: limit(node, i) for i in (*nvidia, *amd, *intel)}
     found = [Found("nvidia", c["uuid"], "limit_mw", before[i]) for i, c in nvidia.items()]
     found += [Found("nvidia", c["uuid"], "clocks", 0) for c in nvidia.values()]
     found += [Found("amd", c["bus_id"][-12:], "cap_uw", before[i] * 1000) for i, c in amd.items()]
+    for i, card in intel.items():
+        found.append(Found("intel", card["bus_id"][-12:], "limit_mw", before[i]))
+        found.append(Found("intel", card["bus_id"][-12:], "clock_max_mhz", card["clock_max_mhz"]))
     file = tmp_path / "power1_cap"
     file.write_text("1\n")
     found.append(Found("file", str(file), "value", 220_000_000))
@@ -95,12 +98,12 @@ def test_limits_clocks_and_files_are_given_back(
     record.store(where, facts.boot_id(), found)
     for i in before:
         node.set_limit(i, node.truth(i)["model"]["limit_min_mw"])
-    for i in nvidia:
+    for i in (*nvidia, *intel):
         node.lock_clocks(i, 600, 900)
     done = restore(where, node=path)
     assert done.returncode == 0, done.stderr
     assert {i: limit(node, i) for i in before} == before
-    assert all(node.truth(i)["now"]["locked_max_mhz"] == 0 for i in nvidia)
+    assert all(node.truth(i)["now"]["locked_max_mhz"] == 0 for i in (*nvidia, *intel))
     assert file.read_text() == "220000000\n"
     assert not where.exists()
 
