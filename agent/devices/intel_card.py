@@ -63,6 +63,10 @@ class IntelCard(Card):
         self._active: tuple[int, int] | None = None
         self._moved: tuple[int, int] | None = None
 
+    def binding(self) -> tuple[Any, Any]:
+        """pyzes and the handle, for whoever sets limits of it in a thread of its own."""
+        return self._zes, self._handle
+
     def _listed(self, name: str, kind: str) -> Any:
         return listed(self._zes, name, self._handle, getattr(self._zes, kind), self.calls)
 
