@@ -28,7 +28,7 @@ class Reader:
         """Start; ValueError for a plan that leaves its bounds."""
 
     def stop(self) -> None:
-        """End the thread; one that hangs in a call is left behind."""
+        """End the thread; one that hangs in a call is left behind. Afterwards there is nothing."""
 
     def snapshot(self) -> tuple[int, int, list[int], bytes]:
         """(rounds so far, CLOCK_REALTIME ns, return codes, memory) of the last whole round."""

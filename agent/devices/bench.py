@@ -10,6 +10,8 @@ any sampler that uses this binding and this driver must pay.
 from __future__ import annotations
 
 import argparse
+import ctypes
+import gc
 import json
 import os
 import resource
@@ -23,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from stoker.agent.devices.card import Calls
+from stoker.agent.devices.fields import FAST_HZ
 from stoker.agent.devices.registry import Devices
 from stoker.agent.devices.sampled import HUNG_NS
 from stoker.agent.devices.sampler import Samplers
@@ -32,6 +35,7 @@ REPLAY_ROUNDS = 5
 HANG_CALL = {1: "nvmlDeviceGetTemperature", 2: "amdsmi_get_gpu_metrics_info", 3: "zesFrequency"}
 """Vendor -> what hangs: something that is called in every fast round."""
 TARGET_SHARE, TARGET_MIB = 0.01, 60.0
+_KEPT: list[Any] = []
 Made = list[tuple[Callable[..., Any], tuple[Any, ...]]]
 
 
@@ -58,6 +62,8 @@ def child(seconds: float, hang: str, folder: Path) -> dict[str, Any]:
     """In the simulated environment: sample, count, hang one card, and replay."""
     from stoker.native import _sim
 
+    gc.freeze()
+    gc.set_threshold(20_000)  # as the agent has it
     devices = Devices.of({}, lambda _: False, folder / "order.json", "bench")
     devices.scan()
     sampled = [id for id, each in devices.readings().items() if each.sim]
@@ -96,6 +102,8 @@ def _floor(samplers: Samplers, ids: list[str]) -> float:
     recorded: dict[str, Made] = {id: [] for id in ids}
     _recording(samplers, recorded)
     calls = [call for made in recorded.values() for call in made]
+    for id in ids:
+        calls += _planned(samplers, id) * FAST_HZ
     best = float("inf")
     for _ in range(REPLAY_ROUNDS):
         begun = time.thread_time()
@@ -103,6 +111,24 @@ def _floor(samplers: Samplers, ids: list[str]) -> float:
             function(*arguments)
         best = min(best, time.thread_time() - begun)
     return best
+
+
+def _planned(samplers: Samplers, id: str) -> Made:
+    """The calls of a plan, which a thread in C makes, for memory of their own."""
+    sampled = samplers.get(id)
+    plan = sampled.card.plan() if sampled is not None else None
+    if plan is None:
+        return []
+    memory = ctypes.create_string_buffer(plan.memory, len(plan.memory))
+    base = ctypes.addressof(memory)
+    made: Made = []
+    for address, arguments, inside in plan.steps:
+        kind = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_uint64] * len(arguments))
+        call: Callable[..., Any] = kind(address)
+        at = [each + base if inside >> i & 1 else each for i, each in enumerate(arguments)]
+        made.append((call, (*at,)))
+    _KEPT.append(memory)
+    return made
 
 
 def _recording(samplers: Samplers, recorded: dict[str, Made]) -> None:

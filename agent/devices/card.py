@@ -62,6 +62,8 @@ class Calls:
 
 def key_of(name: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     """What tells one call of a function from another: its numbers, but for the handle."""
+    if len(arguments) < 2:
+        return (name,)
     return (name, *[each for each in arguments[1:] if isinstance(each, int)])
 
 

@@ -29,6 +29,7 @@ class Gpm:
         self._old: Any = None
         self._new: Any = None
         self._old_ns = 0
+        self._asked: Any = None
 
     def read(self, calls: Calls) -> Fields:
         """The fields of METRICS."""
@@ -61,7 +62,9 @@ class Gpm:
         return True
 
     def _compare(self, calls: Calls, now: int) -> Fields:
-        asked = self._nvml.c_nvmlGpmMetricsGet_t()
+        if self._asked is None:
+            self._asked = self._nvml.c_nvmlGpmMetricsGet_t()  # 13 KiB: not anew each time
+        asked = self._asked
         asked.version = self._nvml.NVML_GPM_METRICS_GET_VERSION
         asked.numMetrics = len(METRICS)
         asked.sample1, asked.sample2 = self._old, self._new

@@ -11,7 +11,7 @@ from typing import Any
 
 from stoker.agent.devices import topology
 from stoker.agent.devices.card import Calls
-from stoker.agent.devices.nvml import Batch, Wanted, ask, text
+from stoker.agent.devices.nvml import Batch, ask, text
 from stoker.agent.devices.readings import Absent, Field, Reading
 
 PORTS_MAX = 18
@@ -23,6 +23,8 @@ UP = (1, 2)
 """Active, asleep."""
 ERRORS = (161, 162, 163)
 """Replays, recoveries, checksum errors."""
+PER_PORT = 3 + len(ERRORS)
+NOBODY = ("", "")
 PEERS = {0: "gpu", 1: "npu", 2: "switch"}
 
 
@@ -32,7 +34,7 @@ class Links:
     def __init__(self, nvml: Any, handle: Any) -> None:
         self._nvml, self._handle = nvml, handle
         self._ports: dict[int, bool] = {}
-        self._fields: tuple[int, ...] = (*BY_KIB, *BY_BYTES, STATE, *ERRORS)
+        self._scale = 1
         self._peers: dict[int, tuple[str, str]] = {}
         self._batch: Batch | None = None
 
@@ -46,14 +48,10 @@ class Links:
         if isinstance(values, Absent):
             if values.trouble:
                 return values
-            values = [None] * (len(self._ports) * len(self._fields))
-        fields, size = self._fields, len(self._fields)
-        self._choose(values)
+            values = [None] * (len(self._ports) * PER_PORT)
         ports = [
-            self._port(
-                port, dict(zip(fields, values[i * size : (i + 1) * size], strict=True)), calls
-            )
-            for i, port in enumerate(self._ports)
+            self._port(port, values[place * PER_PORT : (place + 1) * PER_PORT], calls)
+            for place, port in enumerate(self._ports)
         ]
         return Reading(ports, "", time.time_ns())
 
@@ -67,43 +65,41 @@ class Links:
                 break
             self._ports[port] = state
         if self._ports:
-            self._batch = Batch(self._nvml, self._handle, self._wanted())
+            self._batch = self._choose(calls)
         return why
 
     def _state(self, port: int, calls: Calls) -> bool | Absent:
         state = ask(self._nvml, "nvmlDeviceGetNvLinkState", self._handle, port, calls=calls)
         return state if isinstance(state, Absent) else bool(state)
 
-    def _wanted(self) -> list[Wanted]:
-        return [(field, port) for port in self._ports for field in self._fields]
+    def _choose(self, calls: Calls) -> Batch:
+        """Sent and received bytes as this generation counts them, state and errors of each port."""
+        port = next(iter(self._ports))
+        newer = Batch(self._nvml, self._handle, [(BY_BYTES[0], port)]).numbers(calls)
+        self._scale = 1 if isinstance(newer, list) and newer[0] is not None else 1024
+        moved = BY_BYTES if self._scale == 1 else BY_KIB
+        fields = (*moved, STATE, *ERRORS)
+        assert len(fields) == PER_PORT
+        wanted = [(field, port) for port in self._ports for field in fields]
+        return Batch(self._nvml, self._handle, wanted)
 
-    def _choose(self, values: list[float | None]) -> None:
-        """Ask next time for those counters alone that this generation has."""
-        if len(self._fields) <= 2 + 1 + len(ERRORS):
-            return
-        first = dict(zip(self._fields, values, strict=False))
-        moved = BY_BYTES if first.get(BY_BYTES[0]) is not None else BY_KIB
-        self._fields = (*moved, STATE, *ERRORS)
-        self._batch = Batch(self._nvml, self._handle, self._wanted())
-
-    def _port(self, port: int, found: dict[int, float | None], calls: Calls) -> dict[str, Any]:
-        state = found.get(STATE)
+    def _port(self, port: int, values: list[float | None], calls: Calls) -> dict[str, Any]:
+        sent, received, state, *errors = values
         up = self._state(port, calls) if state is None else state in UP
         if isinstance(up, Absent):
             up = self._ports[port]
-        self._ports[port] = up
         if up and port not in self._peers:
             self._peers[port] = self._peer(port, calls)
-        peer, kind = self._peers.get(port, ("", ""))
-        known = [count for field in ERRORS if (count := found[field]) is not None]
+        peer, kind = self._peers.get(port, NOBODY)
+        counted = [count for count in errors if count is not None]
         return {
             "port": port,
             "up": up,
             "peer": peer,
             "peer_kind": kind,
-            "tx_bytes": _bytes(found, 0),
-            "rx_bytes": _bytes(found, 1),
-            "errors": sum(known) if known else None,
+            "tx_bytes": None if sent is None else sent * self._scale,
+            "rx_bytes": None if received is None else received * self._scale,
+            "errors": sum(counted) if counted else None,
         }
 
     def _peer(self, port: int, calls: Calls) -> tuple[str, str]:
@@ -115,11 +111,3 @@ class Links:
             "" if isinstance(pci, Absent) else topology.pci_address(text(pci.busId)),
             "" if isinstance(kind, Absent) else PEERS.get(kind, ""),
         )
-
-
-def _bytes(found: dict[int, float | None], side: int) -> float | None:
-    exact = found.get(BY_BYTES[side])
-    if exact is not None:
-        return exact
-    kib = found.get(BY_KIB[side])
-    return None if kib is None else kib * 1024

@@ -10,8 +10,9 @@ thread: reading what the samplers have needs none.
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,8 @@ GONE = "it was there earlier in this boot and is not found any more"
 SCAN_S = 5.0
 """How long the drivers are waited for; OpenCL has a limit of its own, being a program."""
 SCAN_S_OF = {"pocl": 25.0}
+GONE_AGAIN_S = 60.0
+"""The same for one that was not found."""
 AGAIN_S = 10.0
 """A card in trouble is looked for anew so often: its driver may have been loaded again."""
 
@@ -55,7 +58,14 @@ class Devices:
         self._scans: dict[str, Scan] = {}
         self._late: dict[str, Task[Scan]] = {}
         self._scanned_s = 0.0
+        self._of: dict[str, int] = {}
+        """Device id -> place of the vendor that found it last."""
         self.samplers = Samplers()
+        self._plain: tuple[DeviceInfo, ...] = ()
+        """The list without what health says of it."""
+        self._sick: dict[str, str] = {}
+        self._warned: dict[str, str] = {}
+        self._joining = threading.Lock()
         self.known: tuple[DeviceInfo, ...] = ()
         self.missing: tuple[str, ...] = ()
 
@@ -64,23 +74,30 @@ class Devices:
         """Every registered vendor, made with the node's configuration."""
         return cls([make(config) for make in VENDORS], is_ours, order, boot_id)
 
-    def scan(self) -> bool:
-        """Look for devices anew; True if the list or anything in it changed."""
+    def scan(self, only: Collection[str] = ()) -> bool:
+        """Look for devices anew; True if the list or anything in it changed. `only`: by those
+        vendors that had found one of these devices. One that is in trouble and not found now stays
+        what it was: what its card says tells more than that it is gone."""
         self._scanned_s = time.monotonic()
         missing: list[str] = []
         found: dict[str, DeviceInfo] = {}
-        for scan in self._ask_vendors():
+        troubled = self.samplers.troubles()
+        before_cards = {card.id: card for card in self.samplers.cards() if card.id in troubled}
+        places = {self._of[id] for id in only if id in self._of} or range(len(self._vendors))
+        for scan in self._ask_vendors(places):
             missing += scan.missing
             for device in scan.devices:
                 if device.id in found:
                     missing.append(f"device {device.id} is found twice; the second is left out")
                 else:
                     found[device.id] = device
-        self._found = found
+        kept = {id: self._found[id] for id in before_cards if id in self._found and id not in found}
+        self._found = found | kept
         before = self.missing
         self._remember(missing)
         self.missing = tuple(missing)
-        cards = {card.id: card for s in self._scans.values() for card in s.cards}
+        cards = {id: before_cards[id] for id in kept}
+        cards |= {card.id: card for s in self._scans.values() for card in s.cards}
         self.samplers.set(cards[id] for id in self._order.ids if id in cards)
         return self.check() or before != self.missing
 
@@ -88,15 +105,38 @@ class Devices:
         """Ask who holds devices; True if anything in the list changed. Calls no driver, but for
         cards in trouble, which are looked for anew now and then."""
         troubles = self.samplers.troubles()
-        if troubles and time.monotonic() - self._scanned_s > AGAIN_S:
-            return self.scan()
+        passed_s = time.monotonic() - self._scanned_s
+        gone = [id for id in self._order.ids if id not in self._found]
+        if (troubles and passed_s > AGAIN_S) or (gone and passed_s > GONE_AGAIN_S):
+            return self.scan({*troubles, *gone})
         held: dict[str, str] = {}
         for vendor in self._vendors:
             held.update(vendor.holders(self._is_ours))
         held.update({id: why for id, (_, why) in troubles.items()})
-        known = tuple(self._describe(id, held) for id in self._order.ids)
+        plain = tuple(self._describe(id, held) for id in self._order.ids)
+        with self._joining:
+            self._plain = plain
+            return self._join()
+
+    def judge(self, sick: Mapping[str, str], warned: Mapping[str, str]) -> bool:
+        """Health's part: why a device gets no jobs, what else is wrong with one. True if the list
+        changed. Waits for no driver and no scan."""
+        with self._joining:
+            self._sick, self._warned = dict(sick), dict(warned)
+            return self._join()
+
+    def _join(self) -> bool:
+        known = tuple(self._judged(device) for device in self._plain)
         changed, self.known = known != self.known, known
         return changed
+
+    def _judged(self, device: DeviceInfo) -> DeviceInfo:
+        sick, warned = self._sick.get(device.id, ""), self._warned.get(device.id, "")
+        if not sick and not warned:
+            return device
+        return msgspec.structs.replace(
+            device, unavailable=sick or device.unavailable, warning=warned
+        )
 
     def sample(self) -> tuple[DeviceSample, ...]:
         """Sensors of all devices as last read, in the order of `known`."""
@@ -106,6 +146,11 @@ class Devices:
     def readings(self) -> dict[str, CardReadings]:
         """Everything that is known of each card, as last read."""
         return self.samplers.readings()
+
+    def addresses(self) -> dict[str, str]:
+        """Device -> PCI address, of those that have one."""
+        scans = tuple(self._scans.values())
+        return {id: at for scan in scans for id, at in scan.addresses.items()}
 
     @property
     def scans(self) -> tuple[Scan, ...]:
@@ -129,9 +174,9 @@ class Devices:
         """End the threads of all cards."""
         self.samplers.close()
 
-    def _ask_vendors(self) -> list[Scan]:
+    def _ask_vendors(self, places: Collection[int]) -> list[Scan]:
         """What each found, side by side; one that hangs is as it was before, and said so."""
-        free = [place for place in range(len(self._vendors)) if not self._is_late(str(place))]
+        free = [place for place in places if not self._is_late(str(place))]
         longer = {
             str(place): SCAN_S_OF[vendor.name]
             for place, vendor in enumerate(self._vendors)
@@ -168,11 +213,12 @@ class Devices:
             raise task.error
         assert task.result is not None
         self._scans[task.name] = task.result
+        self._of.update(dict.fromkeys((d.id for d in task.result.devices), int(task.name)))
 
     def _describe(self, id: str, held: Mapping[str, str]) -> DeviceInfo:
         device = self._found.get(id)
         if device is None:
-            kept = next((each for each in self.known if each.id == id), None)
+            kept = next((each for each in self._plain if each.id == id), None)
             kept = kept or DeviceInfo(id=id, vendor="", model="")
             return msgspec.structs.replace(kept, unavailable=GONE)
         if device.unavailable or id not in held:

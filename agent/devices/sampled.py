@@ -46,6 +46,8 @@ class Sampled:
         self._known: Card | None = None
         """The card whose unchanging fields are in `_slow`."""
         self._plan: Plan | None = None
+        self._planner = card
+        """Whose plan that is: it alone can decode what the reader has."""
         self._reader: Reader | None = None
         self._decoded = 0
         """Rounds of the reader that the newest readings are of."""
@@ -88,8 +90,10 @@ class Sampled:
         hung = self._hung()
         if hung:
             return "hung", hung
-        reader = self._reader
-        if reader is not None and reader.snapshot()[2] != self._codes:
+        with self._decoding:
+            reader = self._reader
+            changed = reader is not None and reader.snapshot()[2] != self._codes
+        if changed:
             self._decode()
         return self._readings.state, self._readings.why
 
@@ -182,19 +186,22 @@ class Sampled:
         plan = card.plan()
         if plan is not None and self._plan is plan:
             return
-        if self._reader is not None:
-            self._reader.stop()
-        self._reader, self._plan = None, plan
-        if plan is not None:
+        with self._decoding:
+            before, self._reader, self._plan, self._planner = self._reader, None, plan, card
             self._decoded, self._codes = 0, []
+        if before is not None:
+            before.stop()
+        if plan is not None:
             self._reader = Reader(plan.steps, plan.taps, plan.memory, PERIOD_NS, self._phase_ns)
 
     def _decode(self, *, always: bool = False) -> None:
         """Make readings of what the reader has, if that is newer; calls no driver."""
-        reader, card = self._reader, self._active
-        if reader is None or self._plan is None:
+        if self._reader is None:
             return
         with self._decoding:
+            reader, card = self._reader, self._planner
+            if reader is None or self._plan is None:
+                return
             found = Snapshot(*reader.snapshot())
             if not found.rounds or (found.rounds == self._decoded and not always):
                 return

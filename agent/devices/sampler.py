@@ -8,6 +8,7 @@ nothing with another one.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
@@ -55,8 +56,9 @@ class Samplers:
         """End all threads; those that hang are left behind."""
         for each in self._sampled.values():
             each.stop()
+        end = time.monotonic() + STOP_S
         for each in self._sampled.values():
-            each.join(STOP_S)
+            each.join(max(0.0, end - time.monotonic()))
 
     def get(self, id: str) -> Sampled | None:
         return self._sampled.get(id)

@@ -83,9 +83,12 @@ class Reader
 	{
 		if (!reader)
 			return;
-		nb::gil_scoped_release released;
-		sk_reader_stop(reader);
+		sk_reader *gone = reader;
+
+		// From here on other Python threads find a reader that has nothing.
 		reader = nullptr;
+		nb::gil_scoped_release released;
+		sk_reader_stop(gone);
 	}
 
 	nb::tuple snapshot()
@@ -93,7 +96,9 @@ class Reader
 		struct sk_reader_snapshot found;
 		nb::list codes;
 
-		sk_reader_snapshot(alive(), &found);
+		if (!reader)
+			return nb::make_tuple(0, 0, codes, nb::bytes("", 0));
+		sk_reader_snapshot(reader, &found);
 		for (uint32_t i = 0; i < steps_n; i++)
 			codes.append(found.code[i]);
 		return nb::make_tuple(found.rounds, found.t_ns, codes,
@@ -102,7 +107,9 @@ class Reader
 
 	nb::tuple state()
 	{
-		struct sk_reader_state found = sk_reader_state(alive());
+		if (!reader)
+			return nb::make_tuple(-1, 0, 0, 0, 0, 0);
+		struct sk_reader_state found = sk_reader_state(reader);
 
 		return nb::make_tuple(found.doing, found.since_ns, found.rounds, found.late,
 				      found.missed, found.calls);
@@ -116,7 +123,8 @@ class Reader
 
 		if (tap >= taps_n)
 			throw nb::index_error("no such tap");
-		uint32_t count = sk_reader_points(alive(), tap, since_ns, most, t_ns, values);
+		uint32_t count =
+			reader ? sk_reader_points(reader, tap, since_ns, most, t_ns, values) : 0;
 
 		for (uint32_t i = 0; i < count; i++)
 			made.append(nb::make_tuple(t_ns[i], values[i]));
@@ -124,13 +132,6 @@ class Reader
 	}
 
       private:
-	sk_reader *alive()
-	{
-		if (!reader)
-			throw nb::value_error("the reader was stopped");
-		return reader;
-	}
-
 	sk_reader *reader = nullptr;
 	uint32_t bytes = 0, steps_n = 0, taps_n = 0;
 };

@@ -174,7 +174,25 @@ def test_a_card_in_trouble_is_not_available_and_is_looked_for_again(
     assert found.check()
     assert [device.unavailable for device in found.known] == ["GPU is lost", ""]
     monkeypatch.setattr(registry_module, "AGAIN_S", 0.0)
-    scans = []
-    monkeypatch.setattr(found, "scan", lambda: bool(scans.append(1)))
+    scans: list[set[str]] = []
+    monkeypatch.setattr(found, "scan", lambda only: bool(scans.append(only)))
     found.check()
-    assert scans == [1]
+    assert scans == [{"a"}]
+
+
+def test_a_card_in_trouble_that_is_not_found_stays_with_its_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As while a driver is loaded again: what its card says tells more than that it is gone."""
+    fake = Fake("a", "b")
+    found = devices(tmp_path, fake)
+    found.scan()
+    monkeypatch.setattr(found.samplers, "troubles", lambda: {"a": ("mismatch", "versions differ")})
+    fake.ids = ()
+    found.scan()
+    assert [device.unavailable for device in found.known] == ["versions differ", GONE]
+    monkeypatch.setattr(found.samplers, "troubles", dict)
+    fake.ids = ("a", "b")
+    monkeypatch.setattr(registry_module, "GONE_AGAIN_S", 0.0)
+    assert found.check()
+    assert [device.unavailable for device in found.known] == ["", ""]
