@@ -132,22 +132,13 @@ static uint32_t status_of(enum sk_sim_answer answer, int64_t error)
 	return SK_AMD_NOT_INIT;
 }
 
-static uint32_t gate(const char *function, uint32_t index)
-{
-	int64_t error = 0;
-	enum sk_sim_answer answer = sk_sim_node_call(amd.node, function, index, &error);
-
-	return status_of(answer, error);
-}
-
-/* The node's gate, then its lock. */
+/* The node's gate; past it the node is locked, and that card is at the present. */
 static uint32_t pass(const char *function, uint32_t index)
 {
-	uint32_t status = gate(function, index);
+	int64_t error = 0;
+	enum sk_sim_answer answer = sk_sim_node_call_enter(amd.node, function, index, &error);
 
-	if (!status)
-		sk_sim_node_enter(amd.node);
-	return status;
+	return status_of(answer, error);
 }
 
 uint32_t sk_amd_begin_all(const char *function, const void *out)
@@ -210,7 +201,9 @@ SK_AMD_API amdsmi_init(uint64_t flags)
 		amd.node = node;
 		amd.count = find_cards();
 	}
-	status = gate(__func__, UINT32_MAX);
+	status = pass(__func__, UINT32_MAX);
+	if (!status)
+		sk_amd_end(status);
 	if (!status && !amd.count)
 		status = SK_AMD_DRIVER_NOT_LOADED;
 	if (!status) {

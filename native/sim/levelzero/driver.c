@@ -108,22 +108,13 @@ static uint32_t result_of(enum sk_sim_answer answer, int64_t error)
 	return SK_ZE_UNKNOWN;
 }
 
-static uint32_t gate(const char *function, uint32_t index)
-{
-	int64_t error = 0;
-	enum sk_sim_answer answer = sk_sim_node_call(ze.node, function, index, &error);
-
-	return result_of(answer, error);
-}
-
-/* The node's gate, then its lock. */
+/* The node's gate; past it the node is locked, and that card is at the present. */
 static uint32_t pass(const char *function, uint32_t index)
 {
-	uint32_t result = gate(function, index);
+	int64_t error = 0;
+	enum sk_sim_answer answer = sk_sim_node_call_enter(ze.node, function, index, &error);
 
-	if (!result)
-		sk_sim_node_enter(ze.node);
-	return result;
+	return result_of(answer, error);
 }
 
 static bool ready(const char *function)
@@ -231,7 +222,9 @@ uint32_t sk_ze_init(const char *function, bool sysman)
 		ze.node = node;
 		ze.count = find_cards();
 	}
-	result = gate(function, UINT32_MAX);
+	result = pass(function, UINT32_MAX);
+	if (!result)
+		sk_ze_end(result);
 	if (!result && !ze.count)
 		result = SK_ZE_UNINITIALIZED;
 	ze.sysman = ze.sysman || (!result && (sysman || (asked && strcmp(asked, "1") == 0)));
