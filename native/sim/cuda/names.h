@@ -114,7 +114,8 @@
 	X(cuEventRecordWithFlags, 11010, cuEventRecordWithFlags) \
 	X(cuEventSynchronize, 2000, cuEventSynchronize) \
 	X(cuExternalMemoryGetMappedBuffer, 10000, cuExternalMemoryGetMappedBuffer) \
-	X(cuExternalMemoryGetMappedMipmappedArray, 10000, cuExternalMemoryGetMappedMipmappedArray) \
+	X(cuExternalMemoryGetMappedMipmappedArray, \
+		10000, cuExternalMemoryGetMappedMipmappedArray) \
 	X(cuFabricCpyBatchAsync, 13050, cuFabricCpyBatchAsync) \
 	X(cuFlushGPUDirectRDMAWrites, 11030, cuFlushGPUDirectRDMAWrites) \
 	X(cuFuncGetAttribute, 2020, cuFuncGetAttribute) \
@@ -166,8 +167,10 @@
 	X(cuGraphExecDestroy, 10000, cuGraphExecDestroy) \
 	X(cuGraphExecEventRecordNodeSetEvent, 11010, cuGraphExecEventRecordNodeSetEvent) \
 	X(cuGraphExecEventWaitNodeSetEvent, 11010, cuGraphExecEventWaitNodeSetEvent) \
-	X(cuGraphExecExternalSemaphoresSignalNodeSetParams, 11020, cuGraphExecExternalSemaphoresSignalNodeSetParams) \
-	X(cuGraphExecExternalSemaphoresWaitNodeSetParams, 11020, cuGraphExecExternalSemaphoresWaitNodeSetParams) \
+	X(cuGraphExecExternalSemaphoresSignalNodeSetParams, \
+		11020, cuGraphExecExternalSemaphoresSignalNodeSetParams) \
+	X(cuGraphExecExternalSemaphoresWaitNodeSetParams, \
+		11020, cuGraphExecExternalSemaphoresWaitNodeSetParams) \
 	X(cuGraphExecGetFlags, 12000, cuGraphExecGetFlags) \
 	X(cuGraphExecGetId, 13010, cuGraphExecGetId) \
 	X(cuGraphExecHostNodeSetParams, 10020, cuGraphExecHostNodeSetParams) \
@@ -178,10 +181,14 @@
 	X(cuGraphExecNodeSetParams, 12020, cuGraphExecNodeSetParams) \
 	X(cuGraphExecUpdate, 10020, cuGraphExecUpdate) \
 	X(cuGraphExecUpdate, 12000, cuGraphExecUpdate_v2) \
-	X(cuGraphExternalSemaphoresSignalNodeGetParams, 11020, cuGraphExternalSemaphoresSignalNodeGetParams) \
-	X(cuGraphExternalSemaphoresSignalNodeSetParams, 11020, cuGraphExternalSemaphoresSignalNodeSetParams) \
-	X(cuGraphExternalSemaphoresWaitNodeGetParams, 11020, cuGraphExternalSemaphoresWaitNodeGetParams) \
-	X(cuGraphExternalSemaphoresWaitNodeSetParams, 11020, cuGraphExternalSemaphoresWaitNodeSetParams) \
+	X(cuGraphExternalSemaphoresSignalNodeGetParams, \
+		11020, cuGraphExternalSemaphoresSignalNodeGetParams) \
+	X(cuGraphExternalSemaphoresSignalNodeSetParams, \
+		11020, cuGraphExternalSemaphoresSignalNodeSetParams) \
+	X(cuGraphExternalSemaphoresWaitNodeGetParams, \
+		11020, cuGraphExternalSemaphoresWaitNodeGetParams) \
+	X(cuGraphExternalSemaphoresWaitNodeSetParams, \
+		11020, cuGraphExternalSemaphoresWaitNodeSetParams) \
 	X(cuGraphGetEdges, 10000, cuGraphGetEdges) X(cuGraphGetEdges, 12030, cuGraphGetEdges_v2) \
 	X(cuGraphGetId, 13010, cuGraphGetId) X(cuGraphGetNodes, 10000, cuGraphGetNodes) \
 	X(cuGraphGetRootNodes, 10000, cuGraphGetRootNodes) \
@@ -225,7 +232,8 @@
 	X(cuGraphRetainUserObject, 11030, cuGraphRetainUserObject) \
 	X(cuGraphUpload, 11010, cuGraphUpload) \
 	X(cuGraphicsMapResources, 3000, cuGraphicsMapResources) \
-	X(cuGraphicsResourceGetMappedMipmappedArray, 5000, cuGraphicsResourceGetMappedMipmappedArray) \
+	X(cuGraphicsResourceGetMappedMipmappedArray, \
+		5000, cuGraphicsResourceGetMappedMipmappedArray) \
 	X(cuGraphicsResourceGetMappedPointer, 3000, cuGraphicsResourceGetMappedPointer) \
 	X(cuGraphicsResourceGetMappedPointer, 3020, cuGraphicsResourceGetMappedPointer_v2) \
 	X(cuGraphicsResourceSetMapFlags, 3000, cuGraphicsResourceSetMapFlags) \
@@ -407,12 +415,16 @@
 	X(cuMulticastCreate, 12010, cuMulticastCreate) \
 	X(cuMulticastGetGranularity, 12010, cuMulticastGetGranularity) \
 	X(cuMulticastUnbind, 12010, cuMulticastUnbind) \
-	X(cuOccupancyAvailableDynamicSMemPerBlock, 10020, cuOccupancyAvailableDynamicSMemPerBlock) \
-	X(cuOccupancyMaxActiveBlocksPerMultiprocessor, 6050, cuOccupancyMaxActiveBlocksPerMultiprocessor) \
-	X(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, 7000, cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags) \
+	X(cuOccupancyAvailableDynamicSMemPerBlock, \
+		10020, cuOccupancyAvailableDynamicSMemPerBlock) \
+	X(cuOccupancyMaxActiveBlocksPerMultiprocessor, \
+		6050, cuOccupancyMaxActiveBlocksPerMultiprocessor) \
+	X(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, \
+		7000, cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags) \
 	X(cuOccupancyMaxActiveClusters, 11070, cuOccupancyMaxActiveClusters) \
 	X(cuOccupancyMaxPotentialBlockSize, 6050, cuOccupancyMaxPotentialBlockSize) \
-	X(cuOccupancyMaxPotentialBlockSizeWithFlags, 7000, cuOccupancyMaxPotentialBlockSizeWithFlags) \
+	X(cuOccupancyMaxPotentialBlockSizeWithFlags, \
+		7000, cuOccupancyMaxPotentialBlockSizeWithFlags) \
 	X(cuOccupancyMaxPotentialClusterSize, 11070, cuOccupancyMaxPotentialClusterSize) \
 	X(cuParamSetSize, 2000, cuParamSetSize) X(cuParamSetTexRef, 2000, cuParamSetTexRef) \
 	X(cuParamSetf, 2000, cuParamSetf) X(cuParamSeti, 2000, cuParamSeti) \

@@ -11,7 +11,7 @@ import pytest
 from fakes.layouts import NATIVE, differences
 
 LIBRARY = (NATIVE / "sim/cuda/library.h").read_text()
-NAMES = (NATIVE / "sim/cuda/names.h").read_text()
+NAMES = re.sub(r"\s*\\\n\s*", " ", (NATIVE / "sim/cuda/names.h").read_text())
 RECORDS = {
     "sk_cuda_location": ("CUmemLocation", {"type": "type", "id": "id"}),
     "sk_cuda_allocation": (
