@@ -17,6 +17,7 @@
 #define FAN_LAG 0.05	     /* of the way in each period */
 #define LIMIT_MARGIN 0.005   /* of the limit: the limiter lets the clock rise below it only */
 #define FAN_SETTLED 0.005    /* nearer than this is there */
+#define FAN_RESTS 0.001	     /* changes less than this are none */
 #define MEMORY_RATE 0.25     /* of the memory's temperature towards the die's, per second */
 #define MEMORY_C_PER_W 0.12  /* above the die */
 #define BRAKE_SHARE 0.5	     /* of the highest clock: the power brake halves it */
@@ -52,7 +53,11 @@ int sk_sim_model_check(const struct sk_sim_model *model)
 	bool sensor =
 		s->period_ns && s->energy_period_ns && s->temperature_period_ns && s->gain > 0;
 
-	return clocks && limits && heat && physics && sensor ? 0 : -EINVAL;
+	bool ways = model->pcie_gen < 8 && model->links <= SK_SIM_LINKS;
+	bool numbers = isfinite(p->ambient_c) && isfinite(s->offset_w) && isfinite(s->gain) &&
+		       isfinite(p->dynamic_w + p->leakage_w + p->memory_w + p->idle_w);
+
+	return clocks && limits && heat && physics && sensor && ways && numbers ? 0 : -EINVAL;
 }
 
 static double slowed(const struct sk_sim_model *model, const struct sk_sim_load *load, double clock)
@@ -244,7 +249,7 @@ static double within_limit(struct sk_sim_card *card, const struct sk_sim_load *l
 		double next = fmin(mhz == low ? on_grid(model, mhz + step / 2) : mhz + step, asked);
 
 		if (next <= mhz)
-			next = mhz + step;
+			next = fmin(mhz + step, asked);
 		if (power_at(card, load, next, die_c) > limit * (1 - LIMIT_MARGIN))
 			break;
 		mhz = next;
@@ -355,21 +360,34 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* A card at rest for longer than its sensors remember gets there at once. */
+static bool fan_rests(const struct sk_sim_card *card, double die_c)
+{
+	return card->model.physics.fan_min == 1 ||
+	       fabs(fan_wanted(card, die_c) - card->now.fan) < FAN_RESTS;
+}
+
+/* Whether clock and cooling stay as they are however long it goes on like this. */
+static bool rests(struct sk_sim_card *card, const struct stretch *s)
+{
+	const struct sk_sim_now *now = &card->now;
+
+	return fmax(s->end_c, now->die_c) <= card->model.target_c &&
+	       now->heat_mhz == card->model.clock_max_mhz && fan_rests(card, now->die_c) &&
+	       fan_rests(card, s->end_c) && settled(card, s->end_c);
+}
+
+/* A card that rests, or works on evenly, for longer than its sensors remember gets there at once.
+ */
 static void skip(struct sk_sim_card *card, struct stretch *s, uint64_t to_ns)
 {
 	uint64_t remembered = sk_sim_sense_memory_ns(&card->model.sensor);
-	struct sk_sim_load load = load_of(card);
 	uint64_t until;
 
-	if (loaded(&load) || to_ns - card->now.at_ns <= 2 * remembered)
+	if (to_ns - card->now.at_ns <= 2 * remembered)
 		return;
 	decide(card);
 	stretch_make(s, card);
-	if (card->now.fan != fan_wanted(card, card->now.die_c) ||
-	    card->now.fan != fan_wanted(card, s->end_c))
-		return;
-	if (fmax(s->end_c, card->now.die_c) > card->model.target_c)
+	if (!rests(card, s))
 		return;
 	until = to_ns - remembered;
 	until -= until % card->model.sensor.period_ns;
@@ -422,8 +440,10 @@ void sk_sim_card_move(struct sk_sim_card *card, uint64_t to_ns)
 		}
 		pass(card, &s, next);
 		sk_sim_sense(card);
-		if (next == card->sensed.control_ns)
+		if (next == card->sensed.control_ns) {
 			control(card);
+			skip(card, &s, to_ns);
+		}
 	}
 	now->busy = s.busy;
 	now->memory_busy = s.memory_busy;

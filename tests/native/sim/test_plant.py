@@ -238,6 +238,26 @@ def test_cuts_of_a_move_change_nothing(seed: int) -> None:
                 assert other == pytest.approx(value, rel=2e-3, abs=1e-3), key
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_what_goes_on_evenly_is_skipped_and_comes_out_the_same(seed: int) -> None:
+    chance = random.Random(seed)
+    model = random_card(chance)
+    whole, cut = alone(model), alone(model)
+    for load in ((1.0, 0.5, 0.2), (0.0, 0.0, 0.0), (0.6, 0.0, 0.9)):
+        whole.set_load(0, *load)
+        cut.set_load(0, *load)
+        whole.advance(1200 * S)
+        for _ in range(240):
+            cut.advance(5 * S)
+        for key, value in now(whole).items():
+            if isinstance(value, float):
+                assert now(cut)[key] == pytest.approx(value, rel=2e-3, abs=1e-3), key
+        one, other = whole.sensor(0), cut.sensor(0)
+        assert one and other
+        assert one["power_mw"] == pytest.approx(other["power_mw"], rel=2e-3)
+        assert one["energy_mj"] == pytest.approx(other["energy_mj"], rel=2e-3)
+
+
 def test_an_idle_hour_is_one_step() -> None:
     """Energy of a card at rest is its power times the time, in however many moves."""
     node = alone(card())
@@ -279,7 +299,11 @@ def test_limits_and_clocks_out_of_range_are_refused() -> None:
         {"target_c": 95},
         {"physics": {"thermal_c_per_w": 0.0}},
         {"physics": {"leakage_w": 1e6}},
+        {"physics": {"ambient_c": math.nan}},
+        {"physics": {"dynamic_w": math.inf}},
         {"sensor": {"period_ns": 0}},
+        {"pcie_gen": 40},
+        {"links": 19},
     ],
 )
 def test_what_is_no_card_is_refused(wrong: dict[str, Any]) -> None:
