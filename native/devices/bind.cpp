@@ -140,6 +140,7 @@ class Reader
 
 NB_MODULE(_devices, m)
 {
+	nb::set_leak_warnings(false); // a process may end while cards are read
 	m.attr("U16") = static_cast<int>(SK_READER_U16);
 	m.attr("U32") = static_cast<int>(SK_READER_U32);
 	m.attr("U64") = static_cast<int>(SK_READER_U64);
