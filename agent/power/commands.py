@@ -173,7 +173,7 @@ def _text(found: status.Status, state: State) -> str:
     if age > STALE_S:
         lines.append(f"the agent has said nothing for {age:.0f} s")
     if found.why:
-        lines.append(f"nothing is done: {found.why}")
+        lines.append(f"note: {found.why}")
     if record.path(state.agent).exists():
         lines.append("cards are set by stoker; what they had before is on record")
     if found.cards:

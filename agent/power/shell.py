@@ -80,6 +80,7 @@ class Shell:
         self._shadow: dict[str, float] = {}
         self._recent: deque[status.Decided] = deque(maxlen=RECENT)
         self._why = "it has not begun"
+        self._refused = ""
         self._said_s = 0.0
         self._seen_s = time.monotonic()
         self.failures = 0
@@ -122,6 +123,8 @@ class Shell:
         rules = self._file.rules
         if self._on and (self._world.lease.power_restored or not self._record.exists()):
             self._end("what was found was restored from outside, as the power lease ran out")
+        if not self._on and self._record.exists() and not self._restore():
+            return 5 * IDLE_S
         if self._surveyed and self._cards_changed():
             self._end("the node's cards changed")
             self._surveyed = False
@@ -137,11 +140,21 @@ class Shell:
             if self._on != (rules.control == "on"):
                 self._end("control was switched")
             else:
-                self._controller.set_rules(rules)
+                self._follow(rules)
         if self._controller is None and not self._begin(rules):
             return IDLE_S
         self._tick()
         return TICK_S
+
+    def _follow(self, rules: Rules) -> None:
+        """New rules, or, where these cards cannot keep them, those before."""
+        assert self._controller is not None
+        try:
+            self._controller.set_rules(rules)
+            self._refused = ""
+        except StokerError as error:
+            self._refused = f"new rules are refused, those before hold: {error.message}"
+            _log.warning("rules refused", why=error.message)
 
     @property
     def _on(self) -> bool:
@@ -175,13 +188,17 @@ class Shell:
 
     # --- begin and end ----------------------------------------------------------------------------
 
-    def _begin(self, rules: Rules) -> bool:
+    def _restore(self) -> bool:
+        """What an earlier agent, or this one, left; whatever the rules are now."""
         self._renew(BEGIN_NS)
         wrong = record.restore(self._record)
+        self._renew(0)
         if wrong:
-            self._renew(0)
-            self._why = f"an earlier record cannot be restored: {wrong}"
-            return False
+            self._end(f"what cards were set to before cannot be restored: {wrong}")
+        return not wrong
+
+    def _begin(self, rules: Rules) -> bool:
+        self._renew(BEGIN_NS)
         found: list[record.Found] = []
         limits: dict[str, float] = {}
         hands: dict[str, Hand] = {}
@@ -285,7 +302,7 @@ class Shell:
             status.Status(
                 t_ns=time.time_ns(),
                 control=self._file.rules.control,
-                why=self._why or self._file.refused,
+                why=self._why or self._refused or self._file.refused,
                 rules=self._file.rules,
                 committed_w=controller.ledger.committed_w(time.monotonic_ns())
                 if controller

@@ -90,10 +90,11 @@ def check_all_killed(node: LiveNode, sim: _sim.Node) -> None:
     """With nobody left the record stays, the doctor names it, and the next start restores."""
     for name in ("supervisor", "watchdog", "agent"):
         os.kill(pids.find(node.state)[name].pid, signal.SIGKILL)
+    wait_until(lambda: "agent" not in pids.find(node.state), "the agent is gone")
     assert kept(sim)
     (found,) = doctor.checks_of("power.record", node.state)
     assert found.status == "WARN" and "stoker up" in found.hint
-    rules_file.write(node.state.agent, Rules(ceiling_c=70))
+    rules_file.write(node.state.agent, Rules())
     node.stoker("up")
     wait_until(lambda: given_back(sim), "the next start restores", 20)
     wait_until(lambda: not record.path(node.state.agent).exists(), "the record goes", 5)
