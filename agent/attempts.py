@@ -54,6 +54,11 @@ class _Attempt:
     forget: bool = False
     """Its folder is to go as soon as the log has its end."""
 
+    @property
+    def faulted(self) -> bool:
+        """Whether it is being ended because of a device."""
+        return self.stop is not None and self.stop.state == "failed"
+
 
 class Attempts:
     """The table. Every method that must act appends to `effects` and does nothing else."""
@@ -140,9 +145,21 @@ class Attempts:
         if attempt is None:
             if key not in self._buried:
                 self._conclude(key, _Attempt(0), stop.state, stop.reason, now_ns)
-        elif attempt.phase not in OVER and attempt.stop is None:
-            attempt.stop = stop
-            effects.append(steps.Stop(key, stop.reason))
+        elif attempt.phase not in OVER and (attempt.stop is None or attempt.faulted):
+            if attempt.stop is None:
+                effects.append(steps.Stop(key, stop.reason))
+            attempt.stop = stop  # what the scheduler wants goes before a device's fault
+
+    def fault(self, event: steps.Faulted, effects: list[Effect]) -> int:
+        """End what a device failed, so that it is retried if its job may be; how many."""
+        ended = 0
+        for key in event.keys:
+            attempt = self._held.get(key)
+            if attempt is not None and attempt.phase not in OVER and attempt.stop is None:
+                attempt.stop = StopJob(*key, event.reason, "failed")
+                effects.append(steps.Stop(key, event.reason))
+                ended += 1
+        return ended
 
     def stop_unknown(self, keys: Iterable[Key], now_ns: int, effects: list[Effect]) -> None:
         """End what runs here and nobody wants."""
@@ -231,6 +248,8 @@ class Attempts:
         if event.stopped and attempt.stop is not None:
             stop = attempt.stop
             outcome = msgspec.structs.replace(outcome, state=stop.state, reason=stop.reason)
+        elif attempt.faulted and outcome.state == "failed" and attempt.stop is not None:
+            outcome = msgspec.structs.replace(outcome, reason=attempt.stop.reason)
         if event.traced:
             attempt.phase, attempt.outcome = Phase.SETTLING, outcome
             attempt.settle_by = now_s + SETTLE_S

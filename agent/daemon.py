@@ -29,6 +29,8 @@ from stoker.agent import steps
 from stoker.agent.actuator import Actuator
 from stoker.agent.asks import Asks
 from stoker.agent.attempts import OVER
+from stoker.agent.health.watch import Watch
+from stoker.agent.health.watch import World as HealthWorld
 from stoker.agent.keeping import Keeping
 from stoker.agent.lease import Lease
 from stoker.agent.link import Link
@@ -108,6 +110,7 @@ class Daemon:
         self._actuator: Actuator | None = None
         self._asks: Asks | None = None
         self._power: Shell | None = None
+        self._health: Watch | None = None
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -162,6 +165,7 @@ class Daemon:
             changed=self._waiting.change,
             devices=self._telemetry.devices,
         )
+        self._health = self._make_health()
         report = await self._telemetry.report()
         self._power = self._begin_power()
         has = await self._actuator.known(frozenset())
@@ -176,6 +180,7 @@ class Daemon:
             self._compare,
             self._observe,
             self._watch_devices,
+            self._health.run,
             self._count,
         ):
             self._spawn(self._for_ever(work))
@@ -197,6 +202,29 @@ class Daemon:
         shell = Shell(world, self._setting.config.power)
         shell.start()
         return shell
+
+    def _make_health(self) -> Watch:
+        """What an earlier agent held against devices holds from the first report on."""
+        devices = self._telemetry.devices
+        world = HealthWorld(
+            self._setting.agent,
+            self._setting.boot_id,
+            devices.samplers,
+            devices.addresses,
+            self._starts.on,
+            self._judged,
+            lambda keys, reason: self.post(steps.Faulted(keys, reason, time.time_ns())),
+        )
+        watch = Watch(world)
+        self._tracer.xid = lambda notice: self._from_thread(watch.notice, notice)
+        verdict = watch.verdict
+        self._telemetry.judge(verdict.holds(), verdict.warnings(), verdict.drain())
+        return watch
+
+    def _judged(self, holds: Mapping[str, str], warnings: Mapping[str, str], drain: str) -> None:
+        report = self._telemetry.judge(holds, warnings, drain)
+        if report is not None:
+            self.post(steps.Reported(report))
 
     async def _start_tracing(self) -> None:
         """The spawner has made the cgroup of the jobs by now, if it can."""
@@ -229,7 +257,7 @@ class Daemon:
             self._power.leave()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(STOP_S):
-                for part in (self._asks, self._actuator):
+                for part in (self._asks, self._actuator, self._health):
                     if part is not None:
                         part.close()
                 for task in self._tasks:
@@ -387,7 +415,7 @@ class Daemon:
 
     def _counters(self) -> list[Mapping[str, int]]:
         parts = (self._node, self, self._link, self._tracer, self._keeping, self._telemetry)
-        made = (self._actuator, self._asks, self._exporter)
+        made = (self._actuator, self._asks, self._exporter, self._health)
         return [part.counters for part in (*parts, *made) if part is not None]
 
     def _make_exporter(self) -> Exporter | None:

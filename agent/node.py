@@ -271,6 +271,9 @@ class Node:
     def _settled(self, event: steps.Settled, now_s: float, effects: list[Effect]) -> None:
         self._attempts.settled(event.key, event.device_ns)
 
+    def _faulted(self, event: steps.Faulted, now_s: float, effects: list[Effect]) -> None:
+        self.counters["attempt_faulted"] += self._attempts.fault(event, effects)
+
     def _tick(self, event: steps.Tick, now_s: float, effects: list[Effect]) -> None:
         self._attempts.settle_late(now_s)
 
@@ -305,6 +308,7 @@ _HANDLERS: dict[type, Callable[[Node, Any, float, list[Effect]], None]] = {
     steps.Ran: Node._ran,
     steps.Ended: Node._ended,
     steps.Settled: Node._settled,
+    steps.Faulted: Node._faulted,
     steps.Tick: Node._tick,
     steps.Committed: Node._committed,
     steps.NotCommitted: Node._not_committed,

@@ -104,6 +104,10 @@ class Starts:
                 found.setdefault(device, set()).add(record.uid)
         return {device: frozenset(uids) for device, uids in found.items()}
 
+    def on(self, device: str) -> tuple[Key, ...]:
+        """Attempts that were granted a device."""
+        return tuple(key for key, record in self._alive.items() if device in record.devices)
+
     def add(self, records: Iterable[Begun]) -> None:
         """Store a batch in one write; raises OSError when the disk takes no more."""
         batch = list(records)

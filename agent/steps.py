@@ -161,6 +161,15 @@ class Settled:
 
 
 @dataclass(frozen=True, slots=True)
+class Faulted:
+    """A device failed these attempts: they are to end as failed, with this reason."""
+
+    keys: tuple[Key, ...]
+    reason: str
+    t_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class Committed:
     """The log has every outcome of the Tell with this number."""
 
@@ -198,6 +207,7 @@ Event = (
     | Taken
     | NotTaken
     | Settled
+    | Faulted
     | Committed
     | NotCommitted
     | Tick

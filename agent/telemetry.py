@@ -56,6 +56,7 @@ class Telemetry:
         instance = setting.state.instance
         self.samples: tuple[DeviceSample, ...] = ()
         """Of the newest observation."""
+        self._drain = ""
         self.cgroups = False
         """Whether jobs have cgroups, by which their processes are told from others."""
         self.devices = Devices.of(
@@ -73,6 +74,14 @@ class Telemetry:
     def rescan(self) -> None:
         """Look for devices anew at the next check, not only for who holds them."""
         self._rescan = True
+
+    def judge(
+        self, sick: Mapping[str, str], warned: Mapping[str, str], drain: str
+    ) -> NodeReport | None:
+        """What health says of devices and node; the new report if that changes it."""
+        changed = self.devices.judge(sick, warned)
+        changed, self._drain = changed or drain != self._drain, drain
+        return self._report() if changed else None
 
     async def changes(self) -> AsyncIterator[NodeReport]:
         """The report, each time anything in it changed."""
@@ -162,6 +171,7 @@ class Telemetry:
             devices=self.devices.known,
             missing=(*self._missing(), *self.devices.missing, *setting.missing),
             labels=setting.labels,
+            drain=self._drain,
         )
 
     def _missing(self) -> list[str]:

@@ -36,6 +36,7 @@ from stoker.mesh.schema import TracingView
 from stoker.native.errors import NotFound, Refused, StokerError
 from stoker.probes.catalogue import ProbeState
 from stoker.probes.host import HostProbes
+from stoker.probes.notices import Notice
 from stoker.probes.trace import TraceSummary
 from stoker.scheduler.nouns import DeviceSample
 
@@ -87,6 +88,8 @@ class Tracer:
         self._jobs_folder = jobs
         self.publish: Callable[[str, bytes], object] = lambda subject, data: None
         """Where batches of records go, called in the daemon's loop; set by the daemon."""
+        self.xid: Callable[[Notice], object] = lambda notice: None
+        """Told of each Xid, in the tracer's thread; set by the daemon."""
         self._way = Way(node, self._send, Allowance())
         self._segments = segments
         self._post = post
@@ -391,7 +394,11 @@ class Tracer:
             return
         self._dropped = self._host.dropped()
         self._host.process_events()  # nobody wants them yet; unread they would count as lost
-        self._audit.take(self._host.critical())
+        critical = self._host.critical()
+        self._audit.take(critical)
+        for notice in critical:
+            if notice.kind == "xid":
+                self.xid(notice)
         self._audit.take(self._host.device_opens())
         for cgroup_id, spans in self._host.spans().items():
             job = self._by_cgroup.get(cgroup_id)

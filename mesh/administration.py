@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an administrator changes: queues, quotas, labels, reservations, drained nodes.
+"""What an administrator changes: queues, quotas, labels, reservations, drained nodes, cordons.
 
 Relied on by the job service. Pure: a request and the state in, requests for the core and the names
 that go with them out. Owns that each of them may be repeated: what is so already is no error.
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from stoker.mesh import asking, schema, work
-from stoker.mesh.entry import DrainBlob, NamesBlob, QueueBlob, Setting
+from stoker.mesh.entry import CordonBlob, DrainBlob, NamesBlob, QueueBlob, Setting
 from stoker.mesh.events import Admin
 from stoker.mesh.state import State
 from stoker.native.errors import BadRequest, NotFound, Refused
@@ -30,6 +30,7 @@ WEIGHT_MAX = 1_000_000
 MILLI_MAX = 1 << 40
 COST_LABEL = "cost"
 REASON_CHARS_MAX = 200
+CORDONS_MAX = 4096
 CHANGES_MAX = 32
 """Labels, taints and removals of one request."""
 
@@ -126,16 +127,79 @@ def node_reserve(
 def node_drain(token: Any, request: schema.NodeDrainRequest, state: State, now_ns: int) -> Admin:
     """No new jobs on a node, or as before."""
     number = _node(request.node, state)
-    if len(request.reason) > REASON_CHARS_MAX or not request.reason.isprintable():
-        raise BadRequest(f"reason has at most {REASON_CHARS_MAX} printable characters")
+    _check_reason(request.reason)
     if request.drain:
         why = request.reason or "on request"
         down = records.NodeDown(number, reason=work.DRAINED)
         return Admin(token, (down,), (DrainBlob(request.node, why),))
     if request.node not in state.book.drained:
         return Admin(token, (), ())
-    report = state.book.nodes[request.node]
-    return Admin(token, tuple(work.node_requests(report)), (DrainBlob(request.node, ""),))
+    node = request.node
+
+    def up(later: State) -> tuple[records.Request, ...]:
+        report = later.book.nodes[node]
+        requests = work.node_requests(report, later)
+        if report.drain:  # the node itself still wants no jobs
+            requests.append(records.NodeDown(number, reason=work.DRAINED))
+        return tuple(requests)
+
+    return Admin(token, up(state), (DrainBlob(node, ""),), up)
+
+
+def device_cordon(
+    token: Any, request: schema.DeviceCordonRequest, state: State, now_ns: int
+) -> Admin:
+    """No new jobs on a device; what runs there goes on."""
+    node, device = request.node, _device(request.node, request.device, state)
+    _check_reason(request.reason)
+    why = request.reason or "on request"
+    if state.book.cordoned.get((node, device)) == why:
+        return Admin(token, (), ())
+    if (node, device) not in state.book.cordoned and len(state.book.cordoned) >= CORDONS_MAX:
+        raise Refused(f"{CORDONS_MAX} devices are cordoned, which is the limit")
+    return _cordon(token, CordonBlob(node, device, why), state)
+
+
+def device_uncordon(
+    token: Any, request: schema.DeviceUncordonRequest, state: State, now_ns: int
+) -> Admin:
+    """The end of that; a device that its node finds sick gets no jobs all the same."""
+    node = request.node
+    if (node, request.device) in state.book.cordoned:  # also one that is gone since
+        device = request.device
+    else:
+        device = _device(node, request.device, state)
+    if (node, device) not in state.book.cordoned:
+        return Admin(token, (), ())
+    return _cordon(token, CordonBlob(node, device, ""), state)
+
+
+def _cordon(token: Any, blob: CordonBlob, state: State) -> Admin:
+    def requests(later: State) -> tuple[records.Request, ...]:
+        report = later.book.nodes.get(blob.node)
+        ids = [device.id for device in report.devices] if report is not None else []
+        if report is None or blob.device not in ids:
+            return ()
+        return (work.device_set(report, ids.index(blob.device), not blob.why),)
+
+    return Admin(token, requests(state), (blob,), requests)
+
+
+def _device(node: str, name: str, state: State) -> str:
+    """The id of the device that is meant by id or index."""
+    _node(node, state)
+    ids = [device.id for device in state.book.nodes[node].devices]
+    if name in ids:
+        return name
+    if name.isascii() and name.isdigit() and len(name) < 4 and int(name) < len(ids):
+        return ids[int(name)]
+    hint = f"`stoker devices` names them: {', '.join(ids[:4]) or 'none'}"
+    raise NotFound(f"node {node} has no device {name[:80]!r}", hint=hint)
+
+
+def _check_reason(reason: str) -> None:
+    if len(reason) > REASON_CHARS_MAX or not reason.isprintable():
+        raise BadRequest(f"reason has at most {REASON_CHARS_MAX} printable characters")
 
 
 HANDLERS = {
@@ -145,6 +209,8 @@ HANDLERS = {
     ("node", "label"): node_label,
     ("node", "reserve"): node_reserve,
     ("node", "drain"): node_drain,
+    ("device", "cordon"): device_cordon,
+    ("device", "uncordon"): device_uncordon,
 }
 """(noun, verb) -> handler(token, request, state, now_ns), `now_ns` of CLOCK_REALTIME."""
 

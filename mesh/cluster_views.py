@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from stoker.mesh import schema
 from stoker.mesh.replica import Replica
+from stoker.scheduler.book import Book
 from stoker.scheduler.effects import NodeInfo, QueueInfo, QuotaInfo
 from stoker.scheduler.names import name_id
 from stoker.scheduler.nouns import DeviceSample, NodeReport
@@ -35,7 +36,7 @@ def _node(replica: Replica, report: NodeReport, now_ns: int) -> schema.NodeView:
     info = replica.state.core.node(number)
     # An agent that has just started said hello, and that is a sign of life as well.
     silent = now_ns - max(heard_ns, replica.greeted.get(report.node, 0)) >= SILENT_NS
-    drained = book.drained.get(report.node, "")
+    drained = book.drained.get(report.node, "") or report.drain
     labels = replica.state.core.labels(number)
     return schema.NodeView(
         node=report.node,
@@ -159,9 +160,24 @@ def _devices(replica: Replica, report: NodeReport, user: str | None) -> list[sch
                 power_w=seen.power_w,
                 temperature_c=seen.temperature_c,
                 absent=seen.absent,
+                cordoned=replica.state.book.cordoned.get((report.node, device.id), ""),
+                warning=device.warning,
             )
         )
     return rows
+
+
+def why_unavailable(book: Book, node: str, index: int) -> str:
+    """ " (pocl-0: cordoned: a new fan)", or empty where nothing is known."""
+    report = book.nodes.get(node)
+    if report is None or index >= len(report.devices):
+        return ""
+    device = report.devices[index]
+    cordoned = book.cordoned.get((node, device.id), "")
+    reasons = [f"cordoned: {cordoned}"] if cordoned else []
+    if device.unavailable:
+        reasons.append(device.unavailable)
+    return f" ({device.id}: {'; '.join(reasons)})" if reasons else ""
 
 
 def _holders(replica: Replica, node: str, user: str | None) -> dict[int, list[int]]:

@@ -75,6 +75,14 @@ class DrainBlob(Record, tag="drain", frozen=True):
     why: str
 
 
+class CordonBlob(Record, tag="cordon", frozen=True):
+    """This device gets no new jobs, for this reason; an empty one ends it."""
+
+    node: str
+    device: str
+    why: str
+
+
 class SnapshotBlob(Record, tag="snapshot", frozen=True):
     """A snapshot of the state after `seq` is durable; `digest` is blake2b-256 of its file."""
 
@@ -82,7 +90,7 @@ class SnapshotBlob(Record, tag="snapshot", frozen=True):
     digest: bytes
 
 
-Setting = QueueBlob | NamesBlob | DrainBlob
+Setting = QueueBlob | NamesBlob | DrainBlob | CordonBlob
 Blob = JobBlob | OutcomeBlob | CancelBlob | NodeBlob | SnapshotBlob | Setting
 
 

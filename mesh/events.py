@@ -7,13 +7,17 @@ shell needs to find the one who waits for a reply, and comes back untouched.
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from stoker.mesh.command import RangeAsk
 from stoker.mesh.entry import Setting
 from stoker.mesh.snapshots import Snapshot
 from stoker.scheduler.nouns import JobSpec, NodeReport, Observation, Outcome, Owner
 from stoker.scheduler.records import Request
+
+if TYPE_CHECKING:
+    from stoker.mesh.state import State
 
 # --- events ---------------------------------------------------------------------------------------
 
@@ -35,6 +39,8 @@ class Admin(NamedTuple):
     token: Any
     requests: tuple[Request, ...]
     settings: tuple[Setting, ...]
+    again: Callable[[State], tuple[Request, ...]] | None = None
+    """The same requests of a later state, where they depend on it."""
 
 
 class Cancel(NamedTuple):

@@ -55,6 +55,7 @@ class WorkQueue:
     def take(self) -> list[Work]:
         """As much as fits into one entry."""
         taken: list[Work] = []
+        nodes: set[str] = set()
         size = count = 0
         while self._works:
             work = self._works[0]
@@ -62,6 +63,10 @@ class WorkQueue:
             count += work.count
             if taken and (size > BATCH_BYTES_MAX or count > BATCH_REQUESTS_MAX):
                 break
+            if work.of_node:
+                if work.of_node in nodes:  # what one of them decides the other must know
+                    break
+                nodes.add(work.of_node)
             taken.append(self._works.popleft())
             self._bytes -= work.size
         return taken

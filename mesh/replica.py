@@ -175,7 +175,8 @@ class Replica:
             self._enqueue(work, now_ns)
 
     def _admin(self, event: events.Admin, now_ns: int) -> None:
-        self._enqueue(AdminWork(event.token, event.requests, event.settings), now_ns)
+        work = AdminWork(event.token, event.requests, event.settings, event.again)
+        self._enqueue(work, now_ns)
 
     def _cancel(self, event: events.Cancel, now_ns: int) -> None:
         live = [job for job in event.jobs if self.state.book.live(job) is not None]
@@ -253,6 +254,8 @@ class Replica:
     def _decide(self) -> Batch:
         """The next batch; an array of which only a part fits is refused, and it is tried again."""
         works = self._queue.take()
+        for work in works:
+            work.refresh(self.state)
         while True:
             batch = self._proposed(works)
             torn = batch.torn()

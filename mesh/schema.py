@@ -13,7 +13,9 @@ import msgspec
 
 from stoker.mesh.schema_cluster import (
     VERSION,
+    DeviceCordonRequest,
     DeviceList,
+    DeviceUncordonRequest,
     DeviceView,
     Done,
     Int,
@@ -63,7 +65,9 @@ __all__ = [
     "VERSION",
     "WINDOW_S_MAX",
     "WINDOW_S_MIN",
+    "DeviceCordonRequest",
     "DeviceList",
+    "DeviceUncordonRequest",
     "DeviceView",
     "Done",
     "FieldView",
@@ -500,6 +504,8 @@ ENDPOINTS: dict[tuple[str, str], Endpoint] = {
     ("node", "label"): Endpoint(NodeLabelRequest, Done),
     ("node", "reserve"): Endpoint(NodeReserveRequest, Done),
     ("node", "drain"): Endpoint(NodeDrainRequest, Done),
+    ("device", "cordon"): Endpoint(DeviceCordonRequest, Done),
+    ("device", "uncordon"): Endpoint(DeviceUncordonRequest, Done),
 }
 
 _encoder = msgspec.json.Encoder()

@@ -97,6 +97,21 @@ class NodeDrainRequest(Message, frozen=True):
     reason: str = ""
 
 
+class DeviceCordonRequest(Message, frozen=True):
+    """`device.cordon`: no new jobs on this device (id or index); what runs there goes on."""
+
+    node: str
+    device: str
+    reason: str = ""
+
+
+class DeviceUncordonRequest(Message, frozen=True):
+    """`device.uncordon`: the end of that. What the node itself finds wrong with it stays."""
+
+    node: str
+    device: str
+
+
 # --- replies --------------------------------------------------------------------------------------
 
 
@@ -193,6 +208,7 @@ class DeviceView(Message, frozen=True):
     kind: Literal["gpu", "cpu", "declared"]
     memory_bytes: int | None
     unavailable: str
+    """Why its node lets nothing run there, or empty."""
     sim: bool
     granted_milli: int
     jobs: tuple[int, ...]
@@ -201,6 +217,10 @@ class DeviceView(Message, frozen=True):
     power_w: float | None = None
     temperature_c: float | None = None
     absent: dict[str, str] = {}
+    cordoned: str = ""
+    """Why an administrator keeps jobs away, or empty."""
+    warning: str = ""
+    """What is wrong with it although it takes jobs, or empty."""
 
 
 class DeviceList(Message, frozen=True):

@@ -135,7 +135,7 @@ class Service:
 
     def _administer(self, caller: Caller, request: Message) -> Event:
         if not caller.admin:
-            raise Denied("only an administrator changes queues and nodes")
+            raise Denied("only an administrator changes queues, nodes and devices")
         handler = administration.HANDLERS[caller.noun, caller.verb]
         event: Event = handler(caller, request, self.replica.state, self.replica.real_ns)  # type: ignore[operator]
         return event

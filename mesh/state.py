@@ -18,6 +18,7 @@ from stoker.mesh import entry as entries
 from stoker.mesh import snapshots
 from stoker.mesh.entry import (
     CancelBlob,
+    CordonBlob,
     DrainBlob,
     Entry,
     JobBlob,
@@ -223,6 +224,10 @@ class State:
             self.book.drained.pop(blob.node, None)
             if blob.why:
                 self.book.drained[blob.node] = blob.why
+        elif isinstance(blob, CordonBlob):
+            self.book.cordoned.pop((blob.node, blob.device), None)
+            if blob.why:
+                self.book.cordoned[blob.node, blob.device] = blob.why
         elif self.core.queue(blob.queue, step.entry.now_ns) is not None:
             self.book.queues[blob.queue] = blob.name
         else:

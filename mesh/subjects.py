@@ -34,6 +34,7 @@ LOOKS: tuple[tuple[str, str], ...] = (("device", "readings"), ("node", "topology
 ADMIN_REQUESTS: tuple[tuple[str, str], ...] = (
     *(("queue", verb) for verb in ("set", "remove", "quota")),
     *(("node", verb) for verb in ("label", "reserve", "drain")),
+    *(("device", verb) for verb in ("cordon", "uncordon")),
 )
 """Every (noun, verb) that only an administrator's key may ask for."""
 USER_REQUESTS: tuple[tuple[str, str], ...] = (

@@ -7,7 +7,7 @@ sentences, and that one reply stays below the broker's limit.
 
 from __future__ import annotations
 
-from stoker.mesh import schema, wording
+from stoker.mesh import cluster_views, schema, wording
 from stoker.mesh.replica import Replica
 from stoker.scheduler.book import Attempt, Job
 from stoker.scheduler.effects import Explained
@@ -187,16 +187,20 @@ def explain_view(replica: Replica, job: Job, real_ns: int) -> schema.ExplainView
 def _text(replica: Replica, job: Job, line: Explained, real_ns: int) -> str:
     if line.reason == Reason.ENDED:
         return f"ended: {job.reason}"
-    return wording.words(
+    node = replica.state.node_name(line.node) if line.node else ""
+    said = wording.words(
         replica.state.book,
         line.reason,
         asked=line.asked,
         have=line.have,
         job=line.job,
-        node=replica.state.node_name(line.node) if line.node else "",
+        node=node,
         count=line.number,
         now_ns=real_ns,
     )
+    if line.reason in (Reason.DEVICE_UNAVAILABLE, Reason.DEVICES_UNAVAILABLE):
+        said += cluster_views.why_unavailable(replica.state.book, node, line.asked)
+    return said
 
 
 def _code(number: int) -> str:

@@ -7,7 +7,7 @@ came of which request, and what to answer when the batch is committed, refused o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -17,6 +17,8 @@ from stoker.mesh.command import NodeReply
 from stoker.mesh.entry import (
     Blob,
     CancelBlob,
+    CordonBlob,
+    DrainBlob,
     Entry,
     JobBlob,
     NodeBlob,
@@ -83,9 +85,20 @@ class Work:
     def __init__(self, token: Any, requests: Sequence[records.Request], nouns_size: int) -> None:
         self.token = token
         self.answered = False
+        self._pack(requests, nouns_size)
+
+    def _pack(self, requests: Sequence[records.Request], nouns_size: int) -> None:
         self.requests = b"".join(request.pack() for request in requests)
         self.count = len(requests)
         self.size = len(self.requests) + nouns_size
+
+    @property
+    def of_node(self) -> str:
+        """The node whose availability this decides, if any: one such work an entry."""
+        return ""
+
+    def refresh(self, state: State) -> None:
+        """Make the requests anew where they depend on the state, just before they are decided."""
 
     def blobs(self, fates: list[Fate], state: State) -> list[Blob]:
         """The nouns to log with the commands that came of this."""
@@ -162,14 +175,28 @@ class SubmitWork(Work):
 class AdminWork(Work):
     """An administrator's settings. What is so already, or not there to be removed, is no error."""
 
-    __slots__ = ("settings",)
+    __slots__ = ("again", "nouns_size", "settings")
 
     def __init__(
-        self, token: Any, requests: Sequence[records.Request], settings: Sequence[Setting]
+        self,
+        token: Any,
+        requests: Sequence[records.Request],
+        settings: Sequence[Setting],
+        again: Callable[[State], Sequence[records.Request]] | None = None,
     ) -> None:
         self.settings = settings
-        size = sum(encoded_size(setting) for setting in settings)
-        super().__init__(token, requests, size + 16)
+        self.again = again
+        self.nouns_size = sum(encoded_size(setting) for setting in settings) + 16
+        super().__init__(token, requests, self.nouns_size)
+
+    @property
+    def of_node(self) -> str:
+        kinds = (CordonBlob, DrainBlob)
+        return next((each.node for each in self.settings if isinstance(each, kinds)), "")
+
+    def refresh(self, state: State) -> None:
+        if self.again is not None:
+            self._pack(self.again(state), self.nouns_size)
 
     def blobs(self, fates: list[Fate], state: State) -> list[Blob]:
         refused = any(fate.rejected and not _no_matter(fate.rejected) for fate in fates)
@@ -179,7 +206,8 @@ class AdminWork(Work):
         for fate in fates:
             if fate.rejected is not None and not _no_matter(fate.rejected):
                 return _refusal(fate.rejected, state)
-        return Settled(any(fate.command >= 0 for fate in fates))
+        cordons = any(isinstance(setting, CordonBlob) for setting in self.settings)
+        return Settled(cordons or any(fate.command >= 0 for fate in fates))
 
 
 class CancelWork(Work):
@@ -261,16 +289,22 @@ class OutcomeWork(Work):
 
 
 class HelloWork(Work):
-    """A node says what it is; `state` tells what it said before, and whether it is drained."""
+    """A node says what it is; `state` tells what it said before, whether it is drained, and which
+    of its devices are cordoned."""
 
-    __slots__ = ("report",)
+    __slots__ = ("nouns_size", "report")
 
     def __init__(self, token: Any, report: NodeReport, state: State) -> None:
         self.report = report
-        requests = node_requests(report, state.book.nodes.get(report.node))
-        if report.node in state.book.drained:
-            requests.append(records.NodeDown(name_id(report.node), reason=DRAINED))
-        super().__init__(token, requests, len(msgspec.msgpack.encode(report)))
+        self.nouns_size = len(msgspec.msgpack.encode(report))
+        super().__init__(token, hello_requests(report, state), self.nouns_size)
+
+    @property
+    def of_node(self) -> str:
+        return self.report.node
+
+    def refresh(self, state: State) -> None:
+        self._pack(hello_requests(self.report, state), self.nouns_size)
 
     def blobs(self, fates: list[Fate], state: State) -> list[Blob]:
         up = fates[0]
@@ -411,8 +445,19 @@ def _no_matter(rejected: Rejected) -> bool:
     return rejected.benign or rejected.reason in (Reason.UNKNOWN_LABEL, Reason.UNKNOWN_QUEUE)
 
 
-def node_requests(report: NodeReport, before: NodeReport | None = None) -> list[records.Request]:
-    """What a report means to the core; labels that `before` had and this one lacks are cleared."""
+def hello_requests(report: NodeReport, state: State) -> list[records.Request]:
+    """What a report means to the core in this state."""
+    requests = node_requests(report, state, state.book.nodes.get(report.node))
+    if report.node in state.book.drained or report.drain:
+        requests.append(records.NodeDown(name_id(report.node), reason=DRAINED))
+    return requests
+
+
+def node_requests(
+    report: NodeReport, state: State, before: NodeReport | None = None
+) -> list[records.Request]:
+    """The node is up; labels that `before` had and this one lacks are cleared. A device is
+    available if neither its node nor an administrator has anything against it."""
     number = name_id(report.node)
     up = records.NodeUp(
         number,
@@ -422,20 +467,27 @@ def node_requests(report: NodeReport, before: NodeReport | None = None) -> list[
         report.memory_bytes,
         len(report.devices),
     )
+    cordoned = state.book.cordoned
     devices = [
-        records.DeviceSet(
-            number,
-            index,
-            memory_bytes=device.memory_bytes or 0,
-            available=not device.unavailable,
-            model=name_id(device.model) if device.model else 0,
-            link=device.link,
-            bus=device.bus,
-            numa=0 if device.numa is None else device.numa + 1,
-        )
+        device_set(report, index, (report.node, device.id) not in cordoned)
         for index, device in enumerate(report.devices)
     ]
     gone = set(before.labels) - set(report.labels) if before is not None else set()
     cleared = [records.NodeLabel(number, name_id(label), clear=True) for label in sorted(gone)]
     labels = [records.NodeLabel(number, name_id(label)) for label in report.labels]
     return [up, *devices, *cleared, *labels]
+
+
+def device_set(report: NodeReport, index: int, allowed: bool) -> records.DeviceSet:
+    """One device of a report; without `allowed` an administrator keeps jobs away."""
+    device = report.devices[index]
+    return records.DeviceSet(
+        name_id(report.node),
+        index,
+        memory_bytes=device.memory_bytes or 0,
+        available=allowed and not device.unavailable,
+        model=name_id(device.model) if device.model else 0,
+        link=device.link,
+        bus=device.bus,
+        numa=0 if device.numa is None else device.numa + 1,
+    )

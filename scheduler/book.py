@@ -105,6 +105,7 @@ class _Image(msgspec.Struct, array_like=True, frozen=True):
     queues: list[tuple[int, str]] = []
     labels: list[str] = []
     drained: list[tuple[str, str]] = []
+    cordoned: list[tuple[str, str, str]] = []
 
 
 _specs = msgspec.msgpack.Decoder(JobSpec)
@@ -127,6 +128,8 @@ class Book:
         """The core's id of a queue -> its name; without the default queue."""
         self.drained: dict[str, str] = {}
         """Nodes that get no new jobs until somebody says so -> why."""
+        self.cordoned: dict[tuple[str, str], str] = {}
+        """(node, device) that gets no new jobs until an administrator says so -> why."""
         self._labels: dict[int, str] = {}
 
     def __len__(self) -> int:
@@ -277,7 +280,9 @@ class Book:
         nodes = [self.nodes[name] for name in sorted(self.nodes)]
         names = [sorted(self.queues.items()), sorted(self._labels.values())]
         last, drained = sorted(self._last.items()), sorted(self.drained.items())
-        return _encoder.encode((FORMAT, nodes, last, msgspec.Raw(joined), *names, drained))
+        cordoned = [(*where, why) for where, why in sorted(self.cordoned.items())]
+        rows_of = msgspec.Raw(joined)
+        return _encoder.encode((FORMAT, nodes, last, rows_of, *names, drained, cordoned))
 
     @classmethod
     def restore(cls, data: bytes) -> Book:
@@ -297,6 +302,7 @@ class Book:
         book._last = dict(image.last)
         book.nodes = {report.node: report for report in image.nodes}
         book.queues, book.drained = dict(image.queues), dict(image.drained)
+        book.cordoned = {(node, device): why for node, device, why in image.cordoned}
         book.named(image.labels)
         return book
 

@@ -157,6 +157,8 @@ class DeviceInfo(Record, frozen=True):
     """Devices of a node with the same number share a fast link; 0: not known, or none."""
     bus: int = 0
     """The same for a PCIe switch."""
+    warning: str = ""
+    """What is wrong with it although it takes jobs, or empty."""
 
 
 class NodeReport(Record, frozen=True):
@@ -173,6 +175,8 @@ class NodeReport(Record, frozen=True):
     """What does not work here, one sentence each, shown by `nodes` and the report."""
     labels: tuple[str, ...] = ()
     """Labels "key=value" from the node's settings."""
+    drain: str = ""
+    """Why the node itself wants no new jobs, or empty."""
 
 
 class Observation(Record, frozen=True):
@@ -235,7 +239,8 @@ class StopJob(Record, tag="stop", frozen=True):
     job: int
     attempt: int
     reason: str
-    state: Literal["cancelled", "lost"] = "cancelled"
+    state: Literal["cancelled", "lost", "failed"] = "cancelled"
+    """`failed`: ended by the node itself, because of a device."""
 
 
 class ForgetJob(Record, tag="forget", frozen=True):

@@ -80,7 +80,7 @@ async def _metrics(
             line = {"schema": tables.SCHEMA, "t_ns": time.time_ns(), **view}
             text.show(tables.render(tables.DEVICES, [line], "jsonl"))
             continue
-        parts = [readings_view.heading(view, device.model) + "\n"]
+        parts = [readings_view.heading(view, device.model) + "\n", readings_view.health(device)]
         if not everything:
             width = max(20, min(readings_view.SERIES_WIDTH, _columns() - 64))
             parts.append(readings_view.series(view, width=width, unicode=unicode))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from stoker.mesh.schema import DeviceView
 from stoker.tui import sparkline, text, units
 
 Row = Mapping[str, Any]
@@ -103,6 +104,16 @@ def fields(view: Row) -> str:
         for name, field in view["fields"].items()
     ]
     return "\n".join(lines) + "\n"
+
+
+def health(device: DeviceView) -> str:
+    """Why it gets no jobs, or what else is wrong with it; a line each."""
+    told = (
+        ("no jobs", device.unavailable),
+        ("cordoned", device.cordoned),
+        ("warning", device.warning),
+    )
+    return "".join(f"{what}: {text.clean(why)}\n" for what, why in told if why)
 
 
 def heading(view: Row, model: str) -> str:

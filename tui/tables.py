@@ -127,6 +127,16 @@ def _read(name: str, unit: str, scale: float = 1) -> Callable[[Row, int], str]:
     return says
 
 
+def _why_not(row: Row, now: int) -> str:
+    """Why it gets no jobs; of one that does, what is wrong with it all the same."""
+    reasons = [str(row["unavailable"])] if row.get("unavailable") else []
+    if row.get("cordoned"):
+        reasons.append(f"cordoned: {row['cordoned']}")
+    if row.get("warning") and not reasons:
+        reasons.append(f"takes jobs; warning: {row['warning']}")
+    return "; ".join(reasons)
+
+
 def _used(row: Row, now: int) -> str:
     return units.size(at(row, "fields.memory_used_bytes.value"))
 
@@ -224,7 +234,7 @@ DEVICES = Noun(
         Column("THROTTLE", _throttle, wide=True),
         Column("STATE", field("state"), wide=True),
         Column("VENDOR", field("vendor"), wide=True),
-        Column("WHY NOT", field("unavailable", "")),
+        Column("WHY NOT", _why_not),
     ),
 )
 

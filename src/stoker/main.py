@@ -36,6 +36,8 @@ VERBS: dict[str, tuple[str, str]] = {
     "node": ("stoker.tui.node_commands", "One node: its devices, topology, labels; drain it"),
     "devices": ("stoker.tui.device_commands", "List devices, and what is read of them"),
     "metrics": ("stoker.tui.device_commands", "One device's readings and past minute"),
+    "cordon": ("stoker.tui.cordon_commands", "Keep jobs away from a device"),
+    "uncordon": ("stoker.tui.cordon_commands", "End that"),
     "power": ("stoker.agent.power.commands", "This node's power budget, caps and decisions"),
     "top": ("stoker.tui.commands", "Live view of nodes, devices, jobs and kernels"),
     "demo": ("stoker.tui.commands", "Run a traced job end to end and print the report"),

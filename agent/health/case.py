@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One trouble of one card, from its first sign until it is over.
+
+Relied on by `verdict.py`. Pure. Owns hysteresis: what is counted within a window, how long a card
+has to be clean, and that a card which falls ill again and again has to be clean for longer.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import msgspec
+
+from stoker.agent.health.signals import Kind, Signal
+from stoker.agent.health.table import BY_DRIVER, HOLDING, ORDER, Rule, S, rules
+from stoker.agent.health.xids import Action
+
+WINDOW_MAX = 1024
+"""Occurrences that one window counts; no rule asks for more."""
+DOUBLED_MAX = 5
+"""Times that the clean period doubles."""
+
+
+class Saved(msgspec.Struct, array_like=True, frozen=True):
+    """A case as it outlives the agent."""
+
+    device: str
+    kind: Kind
+    number: int
+    first_ns: int
+    last_ns: int
+    count: int
+    text: str
+    place: int
+    """Of the rule in force among the kind's; -1: none yet."""
+    relapses: int = 0
+
+
+class Case:
+    """Times are CLOCK_BOOTTIME ns."""
+
+    def __init__(self, signal: Signal, relapses: int = 0) -> None:
+        self.kind, self.number, self.text = signal.kind, signal.number, signal.text
+        self.first_ns = self.last_ns = signal.t_ns
+        self.count = 0
+        self.relapses = relapses
+        """How often it was over and came back lately."""
+        self.place = -1
+        self.ended_ns = 0
+        """When attempts were last ended for it."""
+        self._rules = rules(signal.kind, signal.number)
+        self._times: deque[tuple[int, int]] = deque(maxlen=WINDOW_MAX)
+
+    @property
+    def rule(self) -> Rule:
+        """The severest that applied so far."""
+        return self._rules[max(self.place, 0)]
+
+    @property
+    def action(self) -> Action:
+        return self.rule.action if self.place >= 0 else "ignore"
+
+    def hear(self, signal: Signal) -> bool:
+        """Count it; True if a severer rule than before applies now."""
+        self.count += signal.times
+        self.last_ns = max(self.last_ns, signal.t_ns)
+        self._times.append((signal.t_ns, signal.times))
+        applying = [place for place, rule in enumerate(self._rules) if self._applies(rule)]
+        worst = max(applying, key=lambda p: ORDER.index(self._rules[p].action), default=-1)
+        if worst < 0 or (self.place >= 0 and self._order(worst) <= self._order(self.place)):
+            return False
+        self.place = worst
+        return True
+
+    def _order(self, place: int) -> int:
+        return ORDER.index(self._rules[place].action)
+
+    def _applies(self, rule: Rule) -> bool:
+        if rule.after <= 1:
+            return True
+        since = self.last_ns - int(rule.within_s * S) if rule.within_s else 0
+        return sum(count for t_ns, count in self._times if t_ns > since) >= rule.after
+
+    def clean_ns(self) -> int:
+        """How long it must not be seen."""
+        again = min(self.relapses, DOUBLED_MAX) if self.action in HOLDING else 0
+        return int(self.rule.clean_s * S) << again
+
+    def is_over(self, now_ns: int, reset_ns: int) -> bool:
+        """Whether the proof is there; `reset_ns`: when the card was last reset."""
+        since = self.last_ns
+        if self.action == "reset" and self.kind not in BY_DRIVER:
+            if reset_ns <= self.last_ns:
+                return False
+            since = reset_ns
+        return now_ns - since >= self.clean_ns()
+
+    def words(self) -> str:
+        """What it is: "Xid 79: GPU has fallen off the bus"."""
+        said = f"Xid {self.number}: {self.rule.text}" if self.kind == "xid" else self.rule.text
+        return f"{said} ({self.text})" if self.text and self.kind != "xid" else said
+
+    def saved(self, device: str) -> Saved:
+        return Saved(
+            device,
+            self.kind,
+            self.number,
+            self.first_ns,
+            self.last_ns,
+            self.count,
+            self.text,
+            self.place,
+            self.relapses,
+        )
+
+    @classmethod
+    def restored(cls, saved: Saved) -> Case:
+        """As it was; what its window held is not known any more."""
+        signal = Signal(saved.device, saved.kind, saved.first_ns, saved.number, saved.text)
+        case = cls(signal, saved.relapses)
+        case.last_ns, case.count = saved.last_ns, saved.count
+        case.place = min(saved.place, len(case._rules) - 1)
+        return case

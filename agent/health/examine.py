@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the readings of one card tell of its health, against those before.
+
+Relied on by `watch.py`. Pure: readings in, signals out; the same for every vendor, as fields are.
+Invariant: an absent field is no sign of anything, except that it was read before.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from stoker.agent.devices.readings import Absent, CardReadings, Reading
+from stoker.agent.health.signals import NODE, RESET, Kind, Signal
+
+MARGIN_C = 3.0
+"""Nearer than this to its shutdown temperature a card is left alone."""
+SHARE, SHARE_S = 0.5, 10.0
+"""Of so long, held back by heat."""
+STUCK_S = 3.0
+STUCK_W, STUCK_RATIO = 25.0, 0.25
+"""The sensor shows the same for so long, and the energy counter tells of other power."""
+ENERGY_BACK_J = 1.0
+TROUBLES: dict[str, Kind] = {
+    "lost": "lost",
+    "refused": "refused",
+    "mismatch": "mismatch",
+    "missing": "missing",
+    "hung": "hung",
+}
+COUNTERS: tuple[tuple[str, Kind], ...] = (
+    ("ecc_corrected", "ecc_corrected"),
+    ("ecc_uncorrected", "ecc_uncorrected"),
+    ("retired_pages", "page_retired"),
+    ("remapped_rows", "page_retired"),
+    ("pcie_replays", "pcie_replays"),
+)
+FLAGS: tuple[tuple[str, Kind], ...] = (
+    ("remap_pending", "remap_pending"),
+    ("retired_pending", "remap_pending"),
+    ("remap_failed", "remap_failed"),
+)
+ANEW = ("ecc_corrected", "ecc_uncorrected")
+"""Counters that begin again with a reset or a new driver, and never go back otherwise."""
+HEAT_WORDS = {"hard thermal", "hardware slowdown"}
+BRAKE_WORD = "power brake"
+HEAT_TIMES = ("throttle_thermal_ns", "throttle_hard_thermal_ns")
+SAMPLED = ("power_w", "temperature_c", "clock_hz", "energy_j")
+ASKS = {
+    "reset": RESET,
+    "drain and reset": RESET,
+    "reset bus": RESET,
+    "reboot node": NODE,
+    "reboot system": NODE,
+    "drain peers": NODE,
+    "recover imex domain": NODE,
+}
+"""Recovery actions by the words of `nvidia_card.RECOVERY`."""
+
+
+class _Told(NamedTuple):
+    """A signal without its card and time."""
+
+    kind: Kind
+    text: str = ""
+    number: int = 0
+    times: int = 1
+
+
+class Examiner:
+    """One card over time."""
+
+    def __init__(self, id: str) -> None:
+        self.id = id
+        self.slowdown_c: float | None = None
+        """Above it every look is a thorough one."""
+        self._gone = False
+        self._counts: dict[str, float] = {}
+        self._link_errors: dict[int, float] = {}
+        self._were_up: set[int] = set()
+        self._known: set[str] = set()
+        self._heat: deque[tuple[int, float]] = deque(maxlen=64)
+        self._power: tuple[float, int] | None = None
+
+    def trouble(self, state: str, why: str, now_ns: int) -> list[Signal]:
+        """What its state alone tells."""
+        kind = TROUBLES.get(state)
+        if kind is None:
+            return []
+        self._gone = self._gone or kind == "lost"
+        return [Signal(self.id, kind, now_ns, text=_brief(why))]
+
+    def look(self, found: CardReadings, now_ns: int) -> list[Signal]:
+        """Everything that the readings tell."""
+        if found.state == "starting":
+            return []
+        said = self.trouble(found.state, found.why, now_ns)
+        if said:
+            return said
+        if self._gone:
+            self._gone = False
+            self._counts.clear()
+            return [Signal(self.id, "reset_seen", now_ns, text="it answers again")]
+        parts = (
+            self._counters(found),
+            self._levels(found),
+            self._links(found),
+            self._heat_share(found, now_ns),
+            self._sensors(found, now_ns),
+        )
+        return [
+            Signal(self.id, told.kind, now_ns, told.number, told.text, told.times)
+            for part in parts
+            for told in part
+        ]
+
+    # --- parts ------------------------------------------------------------------------------------
+
+    def _counters(self, found: CardReadings) -> Iterator[_Told]:
+        energy = found.number("energy_j")
+        if energy is not None:
+            if energy < self._counts.get("energy_j", 0.0) - ENERGY_BACK_J:
+                yield _Told("reset_seen", "its energy counter began anew")
+            self._counts["energy_j"] = energy
+        for name, kind in COUNTERS:
+            value = found.number(name)
+            before = self._counts.get(name)
+            if value is None:
+                continue
+            self._counts[name] = value
+            if before is not None and value > before:
+                yield _Told(kind, f"{name} {value:g}", times=int(value - before))
+            elif before is not None and value < before and name in ANEW:
+                yield _Told("reset_seen", f"{name} began anew")
+
+    def _levels(self, found: CardReadings) -> Iterator[_Told]:
+        for name, kind in FLAGS:
+            flag = found.fields.get(name)
+            if isinstance(flag, Reading) and flag.value:
+                yield _Told(kind, name)
+        asked = found.fields.get("recovery_action")
+        if isinstance(asked, Reading) and asked.value != "none":
+            yield _Told("recovery", str(asked.value), ASKS.get(str(asked.value), NODE))
+        words = found.fields.get("throttle")
+        if isinstance(words, Reading):
+            for word in HEAT_WORDS.intersection(words.value):
+                yield _Told("slowdown", word)
+            if BRAKE_WORD in words.value:
+                yield _Told("brake")
+        yield from self._temperatures(found)
+
+    def _temperatures(self, found: CardReadings) -> Iterator[_Told]:
+        die, memory = found.number("temperature_c"), found.number("memory_temperature_c")
+        self.slowdown_c = found.number("temperature_slowdown_c")
+        shutdown, most = (
+            found.number("temperature_shutdown_c"),
+            found.number("memory_temperature_max_c"),
+        )
+        if die is not None and self.slowdown_c and die >= self.slowdown_c:
+            yield _Told("hot", f"{die:g} C of {self.slowdown_c:g} C")
+        if die is not None and shutdown and die >= shutdown - MARGIN_C:
+            yield _Told("near_shutdown", f"{die:g} C of {shutdown:g} C")
+        if memory is not None and most and memory >= most:
+            yield _Told("memory_hot", f"{memory:g} C of {most:g} C")
+
+    def _links(self, found: CardReadings) -> Iterator[_Told]:
+        ports = found.fields.get("links")
+        for port in ports.value if isinstance(ports, Reading) else ():
+            number, errors = port["port"], port.get("errors")
+            if port["up"]:
+                self._were_up.add(number)
+            elif number in self._were_up:
+                yield _Told("link_down", f"port {number}")
+            if errors is None:
+                continue
+            grown = errors - self._link_errors.get(number, errors)
+            self._link_errors[number] = errors
+            if grown > 0:
+                yield _Told("link_errors", f"port {number}", times=int(grown))
+
+    def _heat_share(self, found: CardReadings, now_ns: int) -> Iterator[_Told]:
+        times = [ns for name in HEAT_TIMES if (ns := found.number(name)) is not None]
+        if not times or (self._heat and now_ns - self._heat[-1][0] < 0.5e9):
+            return
+        self._heat.append((now_ns, sum(times)))
+        while len(self._heat) > 2 and now_ns - self._heat[1][0] >= SHARE_S * 1e9:
+            self._heat.popleft()
+        passed = now_ns - self._heat[0][0]
+        if passed >= SHARE_S * 1e9:
+            share = (self._heat[-1][1] - self._heat[0][1]) / passed
+            if share > SHARE:
+                yield _Told("throttle_share", f"{share:.0%} of {passed / 1e9:.0f} s")
+
+    def _sensors(self, found: CardReadings, now_ns: int) -> Iterator[_Told]:
+        read = {n for n in SAMPLED if isinstance(found.fields.get(n), Reading)}
+        missing = sorted(self._known - read)
+        self._known |= read
+        if missing:
+            field = found.fields.get(missing[0])
+            yield _Told("lost_samples", field.why if isinstance(field, Absent) else missing[0])
+        power, true = found.number("power_w"), found.number("energy_power_w")
+        if power is None or self._power is None or self._power[0] != power:
+            self._power = None if power is None else (power, now_ns)
+        elif (
+            true is not None
+            and now_ns - self._power[1] >= STUCK_S * 1e9
+            and abs(true - power) > max(STUCK_W, STUCK_RATIO * true)
+        ):
+            yield _Told("stuck_sensor", f"{power:g} W, by energy {true:.0f} W")
+
+
+def _brief(why: str) -> str:
+    """Without figures that change with each look."""
+    return why.partition(": no answer for")[0]

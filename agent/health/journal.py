@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What keeps jobs away from cards, on disk, so that a new agent knows it.
+
+Relied on by `watch.py`. Written when it changes, read once. After another boot nothing of it holds:
+every card was reset by that.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from stoker.agent.health.case import Saved
+
+NAME = "health.json"
+FORMAT = 1
+
+
+class _Image(msgspec.Struct, frozen=True):
+    format: int
+    boot_id: str
+    cases: tuple[Saved, ...]
+
+
+def load(folder: Path, boot_id: str) -> tuple[Saved, ...]:
+    """The cases of this boot; none if there is no file, or one that cannot be read."""
+    try:
+        image = msgspec.json.decode((folder / NAME).read_bytes(), type=_Image)
+    except (OSError, msgspec.MsgspecError):
+        return ()
+    return image.cases if (image.format, image.boot_id) == (FORMAT, boot_id) else ()
+
+
+def store(folder: Path, boot_id: str, cases: tuple[Saved, ...]) -> None:
+    """Whole, or as it was before; OSError where the disk takes no more."""
+    partial = folder / f".{NAME}.new"
+    partial.write_bytes(msgspec.json.encode(_Image(FORMAT, boot_id, cases)))
+    partial.replace(folder / NAME)

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Xids and other events as NVML's event sets give them, waited for by a thread of their own.
+
+Relied on by `watch.py`, beside the kernel's log: in a container without /dev/kmsg it is the only
+source. Events that came together are handed over together. Invariant: a card that cannot be
+registered, or a driver that goes away, costs its own events alone and is tried again.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, NamedTuple
+
+from stoker.agent.devices.card import Card
+from stoker.agent.devices.deadline import within
+from stoker.agent.devices.nvml import ask
+from stoker.agent.devices.readings import Absent
+from stoker.agent.health.signals import Kind
+
+DOUBLE_BIT, XID = 0x2, 0x8
+WANTED = DOUBLE_BIT | XID
+"""Event types of nvml.h; single bit errors and retired pages are counters, read once a second."""
+WAIT_MS = 500
+TOGETHER_MAX = 256
+REGISTER_S = 2.0
+AGAIN_S = 1.0
+LOST_S = 0.25
+TIMEOUT, LOST = 10, 15
+"""nvmlReturn_t."""
+
+
+class Event(NamedTuple):
+    """So many equal ones of one card."""
+
+    device: str
+    kind: Kind
+    number: int
+    times: int
+
+
+class NvmlEvents:
+    """`set` the cards; `take` is called in the thread with what came."""
+
+    def __init__(self, take: Callable[[list[Event]], None]) -> None:
+        self.counters: Counter[str] = Counter()
+        self._take = take
+        self._cards: tuple[Card, ...] = ()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def set(self, cards: Iterable[Card]) -> None:
+        """These are the cards now; begins anew if they are others."""
+        wanted = tuple(c for c in cards if hasattr(c, "binding") and not c.silent)
+        if wanted == self._cards:
+            return
+        self.close()
+        self._cards, self._stop = wanted, threading.Event()
+        if wanted:
+            run = partial(self._run, wanted, self._stop)
+            self._thread = threading.Thread(target=run, name="nvml events", daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        """End soon; a thread that hangs in the driver is left behind."""
+        self._stop.set()
+        self._cards = ()
+
+    def _run(self, cards: tuple[Card, ...], stop: threading.Event) -> None:
+        nvml = cards[0].binding()[0]  # type: ignore[attr-defined]
+        while not stop.is_set():
+            made = ask(nvml, "nvmlEventSetCreate")
+            places = {} if isinstance(made, Absent) else self._register(nvml, made, cards)
+            if places:
+                self._listen(nvml, made, places, stop)
+            if not isinstance(made, Absent):
+                ask(nvml, "nvmlEventSetFree", made)
+            self.counters["nvml_events_begun"] += 1
+            stop.wait(AGAIN_S)
+
+    @staticmethod
+    def _register(nvml: Any, made: Any, cards: tuple[Card, ...]) -> dict[int, str]:
+        """Address of each card's handle -> its id, of those that could be registered."""
+        handles = {card.id: card.binding()[1] for card in cards}  # type: ignore[attr-defined]
+
+        def register(handle: Any) -> Any:
+            supported = ask(nvml, "nvmlDeviceGetSupportedEventTypes", handle)
+            types = WANTED if isinstance(supported, Absent) else WANTED & int(supported)
+            return ask(nvml, "nvmlDeviceRegisterEvents", handle, types, made)
+
+        calls = [(id, partial(register, handle)) for id, handle in handles.items()]
+        return {
+            _address(handles[task.name]): task.name
+            for task in within(calls, REGISTER_S)
+            if task.over.is_set() and task.error is None and not isinstance(task.result, Absent)
+        }
+
+    def _listen(self, nvml: Any, made: Any, places: dict[int, str], stop: threading.Event) -> None:
+        """Until the driver does not know the set any more."""
+        while not stop.is_set():
+            found: Counter[tuple[str, Kind, int]] = Counter()
+            code = self._wait(nvml, made, places, found, WAIT_MS)
+            while not code and found.total() < TOGETHER_MAX:
+                code = self._wait(nvml, made, places, found, 0)
+            if found and not stop.is_set():
+                self._take([Event(*key, count) for key, count in found.items()])
+            if code == LOST:
+                stop.wait(LOST_S)
+            elif code and code != TIMEOUT:
+                return
+
+    def _wait(
+        self,
+        nvml: Any,
+        made: Any,
+        places: dict[int, str],
+        found: Counter[tuple[str, Kind, int]],
+        timeout_ms: int,
+    ) -> int:
+        """Add one event; nvmlReturn_t."""
+        try:
+            event = nvml.nvmlEventSetWait_v2(made, timeout_ms)
+        except nvml.NVMLError as error:
+            return int(getattr(error, "value", -1))
+        device = places.get(_address(event.device))
+        if device is None:
+            self.counters["nvml_events_foreign"] += 1
+        elif event.eventType == XID:
+            found[device, "xid", int(event.eventData)] += 1
+        elif event.eventType == DOUBLE_BIT:
+            self.counters["nvml_double_bit"] += 1  # the same as a counter, and as Xid 48
+        return 0
+
+
+def _address(handle: Any) -> int:
+    return ctypes.cast(handle, ctypes.c_void_p).value or 0

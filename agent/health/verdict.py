@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The health of a node's cards: signals in, what is to be done out.
+
+Relied on by `watch.py` and tests. Pure: time comes with signals and ticks. Owns the invariants that
+a card is available again only after its proof, and that a storm costs no more than one finding for
+each kind of trouble: repeats are counted, the first is never lost.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+from stoker.agent.health.case import Case, Saved
+from stoker.agent.health.signals import Kind, Signal
+from stoker.agent.health.table import HOLDING, ORDER, S
+from stoker.agent.health.xids import LAST, Action
+
+END_AGAIN_NS = 2 * S
+"""Between two times that attempts are ended for the same trouble."""
+RELAPSE_NS = 3600 * S
+RELAPSES_KEPT = 8
+REASON_CHARS_MAX = 200
+_HELP: dict[Action, str] = {
+    "reset": "needs reset: ",
+    "drain": "node drained: ",
+    "cordon": "sick: ",
+}
+Key = tuple[Kind, int]
+
+
+class Finding(NamedTuple):
+    """A trouble began, got worse or is over. `ends`: the attempts on the card are to be ended."""
+
+    device: str
+    what: Literal["raised", "again", "over"]
+    action: Action
+    kind: Kind
+    number: int
+    reason: str
+    times: int
+    ends: bool = False
+
+
+class Standing(NamedTuple):
+    """What holds for a card now."""
+
+    action: Action
+    reason: str
+    since_ns: int
+
+
+WELL = Standing("ignore", "", 0)
+
+
+class Verdict:
+    """All cards of one node."""
+
+    def __init__(self, saved: Iterable[Saved] = ()) -> None:
+        self.counters: Counter[str] = Counter()
+        self._cases: dict[str, dict[Key, Case]] = {}
+        self._resets: dict[str, int] = {}
+        self._raised: dict[tuple[str, Key], deque[int]] = {}
+        for each in saved:
+            case = Case.restored(each)
+            self._cases.setdefault(each.device, {})[each.kind, each.number] = case
+
+    # --- what happens -----------------------------------------------------------------------------
+
+    def hear(self, signal: Signal) -> list[Finding]:
+        """Take one signal in; empty if nothing follows from it."""
+        self.counters["health_signals"] += signal.times
+        if signal.kind == "reset_seen":
+            self._resets[signal.device] = max(signal.t_ns, self._resets.get(signal.device, 0))
+        if signal.kind == "xid" and not 0 < signal.number <= LAST:
+            signal = signal._replace(number=0)
+        key = (signal.kind, signal.number)
+        cases = self._cases.setdefault(signal.device, {})
+        case = cases.get(key)
+        if case is None:
+            case = cases[key] = Case(signal, self._relapses(signal.device, key, signal.t_ns))
+        if case.hear(signal):
+            self._note_raise(signal.device, key, case, signal.t_ns)
+            return [self._finding(signal.device, "raised", case, signal.t_ns)]
+        if case.rule.ends and case.place >= 0 and signal.t_ns - case.ended_ns >= END_AGAIN_NS:
+            return [self._finding(signal.device, "again", case, signal.t_ns)]
+        self.counters["health_repeats"] += signal.times
+        return []
+
+    def tick(self, now_ns: int) -> list[Finding]:
+        """Time has passed: what is over now."""
+        found: list[Finding] = []
+        for device, cases in self._cases.items():
+            reset_ns = self._resets.get(device, 0)
+            for key in [k for k, case in cases.items() if case.is_over(now_ns, reset_ns)]:
+                case = cases.pop(key)
+                if case.action != "ignore":
+                    found.append(self._finding(device, "over", case, now_ns))
+        return found
+
+    def _relapses(self, device: str, key: Key, now_ns: int) -> int:
+        raised = self._raised.get((device, key), ())
+        return sum(1 for t_ns in raised if now_ns - t_ns < RELAPSE_NS)
+
+    def _note_raise(self, device: str, key: Key, case: Case, now_ns: int) -> None:
+        if case.action in HOLDING:
+            kept = self._raised.setdefault((device, key), deque(maxlen=RELAPSES_KEPT))
+            kept.append(now_ns)
+
+    @staticmethod
+    def _finding(
+        device: str, what: Literal["raised", "again", "over"], case: Case, now_ns: int
+    ) -> Finding:
+        ends = case.rule.ends and what != "over"
+        if ends:
+            case.ended_ns = now_ns
+        return Finding(
+            device, what, case.action, case.kind, case.number, case.words(), case.count, ends
+        )
+
+    # --- what holds -------------------------------------------------------------------------------
+
+    def standing(self, device: str) -> Standing:
+        """The severest of what a card has, and the first of equals."""
+        cases = [c for c in self._cases.get(device, {}).values() if c.action != "ignore"]
+        if not cases:
+            return WELL
+        worst = max(cases, key=lambda c: (ORDER.index(c.action), -c.first_ns))
+        return Standing(worst.action, worst.words()[:REASON_CHARS_MAX], worst.first_ns)
+
+    def holds(self) -> dict[str, str]:
+        """Card -> why no job may land there."""
+        standing = {device: self.standing(device) for device in self._cases}
+        return {
+            device: _HELP[each.action] + each.reason
+            for device, each in standing.items()
+            if each.action in HOLDING
+        }
+
+    def warnings(self) -> dict[str, str]:
+        """Card -> what is to be known of it although it takes jobs."""
+        standing = {device: self.standing(device) for device in self._cases}
+        mild = {"warn", "restart"}
+        return {device: each.reason for device, each in standing.items() if each.action in mild}
+
+    def drain(self) -> str:
+        """Why the node is to get no jobs; empty: it may."""
+        for device, cases in self._cases.items():
+            for case in cases.values():
+                if case.action == "drain":
+                    return f"device {device}: {case.words()}"[:REASON_CHARS_MAX]
+        return ""
+
+    def saved(self) -> tuple[Saved, ...]:
+        """All that must outlive the agent: cases that keep jobs away."""
+        return tuple(
+            case.saved(device)
+            for device, cases in self._cases.items()
+            for case in cases.values()
+            if case.action in HOLDING
+        )

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The verbs `cordon` and `uncordon`: devices that administrators keep jobs away from.
+
+Relied on by the table in `main.py`. What may be asked and what it means lives in
+`mesh/administration.py`; here a device is only found by what a person calls it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from stoker.native.errors import BadRequest, NotFound
+from stoker.tui.job_commands import call, node_option
+
+if TYPE_CHECKING:
+    from stoker.mesh.client import Client
+
+
+@click.command("cordon")
+@click.argument("device", metavar="NODE:DEVICE")
+@click.option("--reason", default="", help="Shown with the device.")
+@node_option
+def cordon_command(device: str, reason: str, state: str | None) -> None:
+    """Give a device no new jobs; what runs there goes on. DEVICE is an id or an index."""
+    call(_settle(state, device, "cordon", reason))
+
+
+@click.command("uncordon")
+@click.argument("device", metavar="NODE:DEVICE")
+@node_option
+def uncordon_command(device: str, state: str | None) -> None:
+    """Give a device jobs again, unless its node finds it sick."""
+    call(_settle(state, device, "uncordon", ""))
+
+
+async def _settle(state: str | None, name: str, verb: str, reason: str) -> None:
+    from stoker.mesh import schema
+    from stoker.mesh.client import Client
+
+    async with Client.open(state) as client:
+        node, device = await _meant(client, name)
+        request: schema.Message
+        if verb == "cordon":
+            request = schema.DeviceCordonRequest(node=node, device=device, reason=reason)
+        else:
+            request = schema.DeviceUncordonRequest(node=node, device=device)
+        changed = (await client.settle("device", verb, request)).changed
+        listed = (await client.devices()).devices
+    said = {"cordon": "cordoned", "uncordon": "not cordoned"}[verb]
+    click.echo(f"device {node}:{device}: {said}{'' if changed else ' already'}")
+    for each in listed:
+        if (each.node, each.id) == (node, device) and verb == "uncordon" and each.unavailable:
+            click.echo(f"it gets no jobs all the same: {each.unavailable}")
+
+
+async def _meant(client: Client, name: str) -> tuple[str, str]:
+    """Node and id; what no list has is left to the scheduler, which knows what is cordoned."""
+    from stoker.tui import device_calls
+
+    try:
+        found = await device_calls.one_device(client, name)
+    except NotFound:
+        node, colon, device = name.partition(":")
+        if not colon or not node or not device:
+            raise BadRequest(f"{name[:80]!r} is no NODE:DEVICE") from None
+        return node, device
+    return found.node, found.id
