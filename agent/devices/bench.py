@@ -69,7 +69,7 @@ def child(seconds: float, hang: str, folder: Path) -> dict[str, Any]:
     sampled = [id for id, each in devices.readings().items() if each.sim]
     time.sleep(WARM_S)
     before, cpu, begun = dict(devices.samplers.counters()), _cpu_s(), time.monotonic()
-    time.sleep(seconds)
+    _observe(devices, begun + seconds)
     passed, used = time.monotonic() - begun, _cpu_s() - cpu
     after = devices.samplers.counters()
     made = {name: after[name] - before.get(name, 0) for name in after}
@@ -95,6 +95,17 @@ def child(seconds: float, hang: str, folder: Path) -> dict[str, Any]:
         "failed": made.get("devices_failed", 0),
         **reported,
     }
+
+
+def _observe(devices: Devices, until: float) -> None:
+    """What the agent asks of them meanwhile: four times a second for trouble, once for a sample."""
+    turn = 0
+    while time.monotonic() < until:
+        devices.samplers.troubles()
+        if turn % 4 == 0:
+            devices.sample()
+        turn += 1
+        time.sleep(0.25)
 
 
 def _floor(samplers: Samplers, ids: list[str]) -> float:

@@ -15,7 +15,7 @@ from collections import Counter, deque
 
 from stoker.agent.devices.card import Card
 from stoker.agent.devices.fields import FAST, FAST_HZ, KEPT, complete
-from stoker.agent.devices.history import History
+from stoker.agent.devices.history import POINTS, History
 from stoker.agent.devices.plan import LAG, Plan, Snapshot
 from stoker.agent.devices.readings import Absent, CardReadings, Fields, Reading, State
 from stoker.native._devices import Reader
@@ -99,12 +99,12 @@ class Sampled:
             self._decode()
         return self._readings.state, self._readings.why
 
-    def points(self, name: str, since_ns: int = 0) -> list[tuple[int, float]]:
+    def points(self, name: str, since_ns: int = 0, most: int = POINTS) -> list[tuple[int, float]]:
         """The past minute of a field: (CLOCK_REALTIME ns, value), the oldest first."""
         plan, reader = self._plan, self._reader
         if plan is not None and reader is not None and name in plan.names:
-            return reader.points(plan.names[name], since_ns)
-        return self._history[name].points(since_ns) if name in self._history else []
+            return reader.points(plan.names[name], since_ns, most)
+        return self._history[name].points(since_ns, most) if name in self._history else []
 
     @property
     def settled(self) -> bool:
@@ -180,7 +180,7 @@ class Sampled:
         if self._plan is not None or number % FAST_HZ == FAST_HZ - 1:
             self._drain(card)
         if self._plan is not None:
-            self._decode(always=True)
+            self.trouble()  # whoever wants more decodes it; a card in trouble is begun anew
             return
         fast = card.fast()
         self._derive(fast)
@@ -199,7 +199,7 @@ class Sampled:
         if plan is not None:
             self._reader = Reader(plan.steps, plan.taps, plan.memory, PERIOD_NS, self._phase_ns)
 
-    def _decode(self, *, always: bool = False) -> None:
+    def _decode(self) -> None:
         """Make readings of what the reader has, if that is newer; calls no driver."""
         if self._reader is None:
             return
@@ -208,11 +208,11 @@ class Sampled:
             if reader is None or self._plan is None:
                 return
             found = Snapshot(*reader.snapshot())
-            if not found.rounds or (found.rounds == self._decoded and not always):
+            if not found.rounds or found.rounds == self._decoded:
                 return
-            card.seen([watts for _, watts in self.points("power_w")[-FAST_HZ:]])
+            card.seen([watts for _, watts in self.points("power_w", most=FAST_HZ)])
             fast = card.decode(found)
-            self._energy_power(fast, self.points("energy_j")[-LAG - 1 :])
+            self._energy_power(fast, self.points("energy_j", most=LAG + 1))
             self._codes, self._decoded = found.codes, found.rounds
             self._publish(fast, t_ns=found.t_ns)
 
