@@ -32,8 +32,13 @@ NUMBERS: tuple[tuple[str, tuple[int, ...], Any], ...] = (
     ("nvmlDeviceGetPowerUsage", (), ctypes.c_uint32),
     ("nvmlDeviceGetTotalEnergyConsumption", (), ctypes.c_uint64),
 )
-UTILISATION = "nvmlDeviceGetUtilizationRates"
 POWER_AVERAGE, POWER_INSTANT, ENERGY, MEMORY_TEMPERATURE = 185, 186, 83, 82
+INSTEAD_OF = {
+    "nvmlDeviceGetPowerUsage": POWER_INSTANT,
+    "nvmlDeviceGetTotalEnergyConsumption": ENERGY,
+}
+"""Functions that only older drivers are asked, which lack the field."""
+UTILISATION = "nvmlDeviceGetUtilizationRates"
 
 
 class NvidiaPlan:
@@ -44,8 +49,13 @@ class NvidiaPlan:
         self._nvml, self._batch = nvml, batch
         self._kinds: dict[tuple[Any, ...], Any] = {}
         self._device = ctypes.cast(handle, ctypes.c_void_p).value or 0
+        self._values = batch.read(Calls())
         fields = self._fields()
-        numbers = {(name, *extra): self._number(name, extra, kind) for name, extra, kind in NUMBERS}
+        numbers = {
+            (name, *extra): self._number(name, extra, kind)
+            for name, extra, kind in NUMBERS
+            if not self._has(INSTEAD_OF.get(name))
+        }
         for name in REASON_CALLS:
             if self._number(name, (), ctypes.c_uint64) is not None:
                 break
@@ -57,6 +67,10 @@ class NvidiaPlan:
         if batch.memory is None or not hasattr(nvml, "_nvmlGetFunctionPointer"):
             return None
         return cls(nvml, handle, batch)
+
+    def _has(self, number: int | None) -> bool:
+        """Whether this driver has a field."""
+        return number is not None and not isinstance(self._values[number, 0], Absent)
 
     def _at(self, name: str) -> int | None:
         try:
@@ -80,11 +94,9 @@ class NvidiaPlan:
         plan = self.plan
         where = {each.fieldId: place * FIELD_BYTES for place, each in enumerate(self._batch.memory)}
 
-        values = self._batch.read(Calls())
-
         def field(name: str, number: int, scale: float, instead: str = "") -> None:
             """An older driver has a function of its own instead of the field."""
-            if not isinstance(values[number, 0], Absent):
+            if self._has(number):
                 plan.tap(name, fields, _devices.NVML, at=where[number], scale=scale)
             elif instead:
                 kind = _devices.U64 if name == "energy_j" else _devices.U32
