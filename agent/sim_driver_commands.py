@@ -93,6 +93,11 @@ def sim_driver_command(  # noqa: PLR0917
         raise click.UsageError("no command; put it after --")
     if settle_s and not virtual:
         raise click.UsageError("--settle needs --virtual: real time cannot be hurried")
+    running: list[subprocess.Popen[bytes]] = []
+    numbers = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+    before = {number: signal.getsignal(number) for number in numbers}
+    for number in numbers[:2]:
+        signal.signal(number, lambda caught, _: _pass_on(running, caught))
     folder = Path(tempfile.mkdtemp(prefix="stoker-sim-"))
     try:
         folder.chmod(0o755)  # jobs of other users map the node as well
@@ -101,9 +106,11 @@ def sim_driver_command(  # noqa: PLR0917
         node.set_latency(round(latency_us * 1e3))
         node.set_open(is_open)
         node.advance(round(settle_s * 1e9))
-        sys.exit(_run(command, folder / "node", node))
+        sys.exit(_run(command, folder / "node", node, running))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _list() -> None:
@@ -136,16 +143,18 @@ def _prepare(node: _sim.Node, loads: list[Load], script: Path | None) -> None:
         faults.inject(node, faults.parse(script.read_text(encoding="utf-8")))
 
 
-def _run(command: tuple[str, ...], path: Path, node: _sim.Node) -> int:
-    """Exit status of the command, as a shell gives it; what would end this process is passed on."""
+def _run(
+    command: tuple[str, ...],
+    path: Path,
+    node: _sim.Node,
+    running: list[subprocess.Popen[bytes]],
+) -> int:
+    """Exit status of the command, as a shell gives it."""
     from stoker.probes.simdriver import libraries
 
     told: dict[str, Any] = node.describe()
     vendors = {node.truth(card)["model"]["vendor"] for card in range(told["cards"])}
     click.echo(f"SIM: {told['profile']}, {told['cards']} simulated cards", err=True)
-    running: list[subprocess.Popen[bytes]] = []
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda caught, _: _pass_on(running, caught))
     try:
         running.append(subprocess.Popen(command, env=libraries.environment(path, vendors)))
     except OSError as wrong:
@@ -156,6 +165,7 @@ def _run(command: tuple[str, ...], path: Path, node: _sim.Node) -> int:
 
 
 def _pass_on(running: list[subprocess.Popen[bytes]], caught: int) -> None:
+    """What would end this process ends the command, or, before it has begun, both."""
     if not running:
         sys.exit(128 + caught)
     running[0].send_signal(caught)
