@@ -20,6 +20,8 @@ UP = (1, 2)
 """zes_fabric_port_status_t: healthy, degraded."""
 CORRECTABLE = 0
 """zes_ras_error_type_t; 1 is uncorrectable."""
+RESETS = 0
+"""zes_ras_error_cat_t: the first category counts resets, which are no errors of memory."""
 
 
 class Ports:
@@ -143,6 +145,6 @@ class Errors:
             found[name] = (
                 failed
                 if failed is not None
-                else Reading(sum(structure.category), "1", time.time_ns())
+                else Reading(sum(structure.category[RESETS + 1 :]), "1", time.time_ns())
             )
         return found

@@ -75,7 +75,10 @@ class Examiner:
         self.id = id
         self.slowdown_c: float | None = None
         """Above it every look is a thorough one."""
+        self.eager = False
+        """Every look is to be a thorough one."""
         self._gone = False
+        self._round_ns = 0
         self._counts: dict[str, float] = {}
         self._link_errors: dict[int, float] = {}
         self._were_up: set[int] = set()
@@ -98,6 +101,9 @@ class Examiner:
         said = self.trouble(found.state, found.why, now_ns)
         if said:
             return said
+        said = self._silent(found, now_ns)
+        if self.eager:
+            return said
         if self._gone:
             self._gone = False
             self._counts.clear()
@@ -114,6 +120,16 @@ class Examiner:
             for part in parts
             for told in part
         ]
+
+    def _silent(self, found: CardReadings, now_ns: int) -> list[Signal]:
+        """Each round in which nothing was read, though it was before."""
+        read = any(isinstance(found.fields.get(name), Reading) for name in SAMPLED)
+        self.eager = bool(self._known) and not read
+        if not self.eager or found.t_ns == self._round_ns:
+            return []
+        self._round_ns, self._gone = found.t_ns, True
+        why = found.why_not(SAMPLED[0])
+        return [Signal(self.id, "silent", now_ns, text=why)]
 
     # --- parts ------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple, get_args
 Kind = Literal[
     "xid",  # NVIDIA's driver reports an error by its number
     "lost",  # off the bus, or it has to be reset before it answers
+    "silent",  # it was read before, and nothing of it can be any more
     "refused",  # the driver refuses the agent
     "mismatch",  # driver and library are of different versions
     "missing",  # no driver, or it was unloaded

@@ -52,6 +52,10 @@ _STORM = Rule("cordon", "again and again", after=50, within_s=60, clean_s=60)
 
 RULES: dict[Kind, tuple[Rule, ...]] = {
     "lost": (Rule("reset", "the card does not answer", clean_s=3, ends=True),),
+    "silent": (
+        Rule("warn", "nothing of it can be read", clean_s=3),
+        Rule("reset", "nothing of it can be read any more", 3, 10, clean_s=3, ends=True),
+    ),
     "refused": (Rule("cordon", "the driver refuses the agent", clean_s=3),),
     "mismatch": (Rule("drain", "driver and library differ: load the driver anew", clean_s=3),),
     "missing": (Rule("cordon", "the driver is not loaded", clean_s=3),),
@@ -100,7 +104,7 @@ RECOVERY: dict[int, Rule] = {
     NODE: Rule("drain", "the driver asks for a restart of the node", clean_s=3),
 }
 """Also over when the driver does not ask for it any more."""
-BY_DRIVER: frozenset[Kind] = frozenset({"recovery", "remap_failed", "lost"})
+BY_DRIVER: frozenset[Kind] = frozenset({"recovery", "remap_failed", "lost", "silent"})
 """Conditions that a driver takes back itself, after a reset and not before: once it no longer
 reports them the reset has been."""
 

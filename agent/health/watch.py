@@ -70,8 +70,9 @@ class World:
 class Watch:
     """One node's health; `run` until cancelled."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, note: Callable[[Finding], None] | None = None) -> None:
         self._world = world
+        self._note = note
         self.verdict = Verdict(journal.load(world.agent, world.boot_id))
         self._saved = self.verdict.saved()
         self._examiners: dict[str, Examiner] = {}
@@ -131,7 +132,8 @@ class Watch:
         if state not in ("ok", "starting"):
             return examiner.trouble(state, why, at_ns)
         rounds = sampled.counters["rounds"]
-        if rounds == self._rounds.get(id) and not _is_hot(sampled, examiner.slowdown_c):
+        hot = examiner.eager or _is_hot(sampled, examiner.slowdown_c)
+        if rounds == self._rounds.get(id) and not hot:
             return []
         self._rounds[id] = rounds
         return examiner.look(sampled.readings(), at_ns)
@@ -188,6 +190,8 @@ class Watch:
         self._say()
         for finding in found:
             self._write(finding, at_ns)
+            if self._note is not None:
+                self._note(finding)
             if finding.ends:
                 keys = self._world.attempts(finding.device)
                 if keys:

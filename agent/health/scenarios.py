@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Faults that are played on simulated cards (SIM), and what the table says they lead to.
+
+Relied on by `rehearsal.py` and the tests of a live node. Data alone; cards are those of the profile
+`mixed`: 0 and 1 H200, 2 and 3 L40S, 4 and 5 MI300X, 6 and 7 Max 1550. Faults of one wave are played
+together, each on a card of its own; those that begin the next wave find the cards healed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from stoker.agent.health.signals import NODE, RESET, Kind
+from stoker.agent.health.table import rules
+from stoker.agent.health.xids import Action
+
+PROFILE = "mixed"
+FAST: frozenset[Kind] = frozenset({"xid", "lost", "refused", "mismatch", "missing", "hot"})
+"""Told by events or by what is read ten times a second; the others once a second."""
+
+
+class Scenario(NamedTuple):
+    """One fault. `at`: which of the kind's rules is to apply."""
+
+    name: str
+    wave: int
+    card: int
+    fault: str
+    expect: Kind
+    number: int = 0
+    at: int = 0
+    value: int = 0
+    events: int = 0
+    call: str = ""
+    spread_s: float = 0.0
+    """Events come over so long."""
+    load: tuple[float, float, float] | None = None
+    """What the card does from then on: a stuck sensor or a brake shows only so."""
+
+    @property
+    def action(self) -> Action:
+        """As the table says."""
+        return rules(self.expect, self.number)[self.at].action
+
+    def told(self) -> dict[str, Any]:
+        """Name, fault and expectation, for reports."""
+        return {
+            "name": self.name,
+            "card": self.card,
+            "fault": self.fault,
+            "signal": self.expect,
+            "expected": self.action,
+        }
+
+
+_LOAD = (1.0, 0.6, 0.2)
+
+
+def _xid(wave: int, card: int, number: int, count: int = 0, at: int = 0) -> Scenario:
+    known = 0 if number > 900 else number
+    name = f"Xid {number}" + (f", {count} times" if count else "")
+    spread = 1.0 if count else 0.0
+    return Scenario(
+        name,
+        wave,
+        card,
+        "xid",
+        "xid",
+        known,
+        at,
+        value=number,
+        events=count,
+        spread_s=spread,
+    )
+
+
+SCENARIOS: tuple[Scenario, ...] = (
+    _xid(1, 0, 13),
+    _xid(1, 1, 31),
+    _xid(1, 2, 48),
+    _xid(1, 3, 79),
+    Scenario("fallen off the bus, AMD", 1, 4, "lost", "silent", at=1),
+    Scenario("memory error, AMD", 1, 5, "ecc", "ecc_uncorrected", value=1),
+    Scenario("fallen off the bus, Intel", 1, 6, "lost", "lost"),
+    Scenario("memory error, Intel", 1, 7, "ecc", "ecc_uncorrected", value=1),
+    _xid(2, 0, 63),
+    _xid(2, 1, 74),
+    _xid(2, 2, 62),
+    _xid(2, 3, 95),
+    Scenario("link down, AMD", 2, 4, "link", "link_down", value=1),
+    Scenario("memory retired, AMD", 2, 5, "pages", "page_retired"),
+    Scenario("refused, Intel", 2, 6, "permission", "refused"),
+    Scenario("power brake, Intel", 2, 7, "brake", "brake", load=_LOAD),
+    _xid(3, 0, 94),
+    _xid(3, 1, 149),
+    _xid(3, 2, 119),
+    Scenario("fallen off the bus", 3, 3, "lost", "lost"),
+    Scenario(
+        "many corrected errors, AMD", 3, 4, "ecc", "ecc_corrected", at=1, events=200, spread_s=0.5
+    ),
+    Scenario("refused, AMD", 3, 5, "permission", "refused"),
+    Scenario("link down", 4, 0, "link", "link_down", value=2),
+    Scenario("link errors", 4, 1, "link", "link_errors", at=1, value=3, events=50, spread_s=0.5),
+    Scenario("refused", 4, 2, "permission", "refused"),
+    Scenario("memory error", 4, 3, "ecc", "ecc_uncorrected", value=1),
+    Scenario("a call that hangs, AMD", 4, 4, "hang", "hung", call="amdsmi_get_gpu_metrics"),
+    Scenario("a call that hangs, Intel", 4, 7, "hang", "hung", call="zesPowerGetEnergyCounter"),
+    Scenario("reset asked for", 5, 0, "recovery", "recovery", RESET, value=1),
+    Scenario("restart of the node asked for", 5, 1, "recovery", "recovery", NODE, value=2),
+    Scenario("power brake", 5, 2, "brake", "brake", load=_LOAD),
+    Scenario("memory not remapped", 5, 3, "pages", "remap_failed", value=1),
+    _xid(6, 0, 999),
+    Scenario("a call that hangs", 6, 1, "hang", "hung", call="nvmlDeviceGetUtilizationRates"),
+    Scenario(
+        "near its shutdown temperature", 6, 2, "heat", "near_shutdown", value=1_300_000, load=_LOAD
+    ),
+    Scenario("a stuck power sensor", 6, 3, "stuck", "stuck_sensor", load=_LOAD),
+    _xid(7, 1, 31, 10_000, 1),
+    _xid(8, 2, 92),
+    Scenario("driver and library differ", 8, 0, "reload", "mismatch"),
+)
+"""In order of waves."""
+WAVES = max(scenario.wave for scenario in SCENARIOS)
