@@ -175,8 +175,7 @@ class Replica:
             self._enqueue(work, now_ns)
 
     def _admin(self, event: events.Admin, now_ns: int) -> None:
-        work = AdminWork(event.token, event.requests, event.settings, event.again)
-        self._enqueue(work, now_ns)
+        self._enqueue(AdminWork(*event), now_ns)
 
     def _cancel(self, event: events.Cancel, now_ns: int) -> None:
         live = [job for job in event.jobs if self.state.book.live(job) is not None]

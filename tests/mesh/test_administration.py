@@ -9,9 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from stoker.mesh import administration, cluster_views, events, identity, schema
+from stoker.mesh import administration, cluster_views, events, identity, schema, views
 from stoker.mesh.identity import Identity
 from stoker.mesh.schema import (
+    DeviceCordonRequest,
+    DeviceUncordonRequest,
     NodeDrainRequest,
     NodeLabelRequest,
     NodeReserveRequest,
@@ -19,12 +21,13 @@ from stoker.mesh.schema import (
     QueueRemoveRequest,
     QueueSetRequest,
 )
+from stoker.mesh.queue import WorkQueue
 from stoker.mesh.service import Service
 from stoker.mesh.subjects import UserRequest
 from stoker.mesh.users import User
-from stoker.mesh.work import Settled
+from stoker.mesh.work import AdminWork, HelloWork, Settled
 from stoker.native.errors import BadRequest, Denied, NotFound, Refused, StokerError
-from stoker.scheduler.names import queue_id
+from stoker.scheduler.names import name_id, queue_id
 from tests.mesh.bench import Bench
 
 VERBS = {
@@ -34,6 +37,8 @@ VERBS = {
     NodeLabelRequest: ("node", "label"),
     NodeReserveRequest: ("node", "reserve"),
     NodeDrainRequest: ("node", "drain"),
+    DeviceCordonRequest: ("device", "cordon"),
+    DeviceUncordonRequest: ("device", "uncordon"),
 }
 
 
@@ -189,6 +194,123 @@ def test_a_drained_node_stays_drained_through_hellos_and_reboots(bench: Bench) -
     assert node(bench).drained == ""
 
 
+def device(bench: Bench) -> schema.DeviceView:
+    return cluster_views.device_list(bench.replica, None).devices[0]
+
+
+def available(bench: Bench) -> bool:
+    return bench.replica.state.core.devices(name_id("n1"))[0].available
+
+
+def cordon(device: str = "gpu-0", reason: str = "a fan") -> DeviceCordonRequest:
+    return DeviceCordonRequest(node="n1", device=device, reason=reason)
+
+
+def uncordon(device: str = "gpu-0") -> DeviceUncordonRequest:
+    return DeviceUncordonRequest(node="n1", device=device)
+
+
+def test_a_cordoned_device_stays_so_through_hellos_and_reboots(bench: Bench) -> None:
+    assert settle(bench, cordon()) is True
+    assert settle(bench, cordon()) is False
+    assert settle(bench, cordon(reason="two fans")) is True
+    assert device(bench).cordoned == "two fans" and device(bench).unavailable == ""
+    bench.hello("n1", "boot-1", 2).hello("n1", "boot-2", 3)
+    assert not available(bench)
+    assert settle(bench, uncordon()) is True
+    assert settle(bench, uncordon()) is False
+    assert available(bench) and device(bench).cordoned == ""
+
+
+def test_cordon_and_health_are_two_reasons(bench: Bench) -> None:
+    report = bench.replica.state.book.nodes["n1"]
+    sick = msgspec.structs.replace(report.devices[0], unavailable="sick: a link", warning="w")
+    ill = msgspec.structs.replace(report, devices=(sick,))
+    bench.feed(events.Hello("h1", ill))
+    assert settle(bench, cordon()) is True  # though it is not available already
+    bench.feed(events.Hello("h2", report))
+    assert not available(bench)
+    bench.feed(events.Hello("h3", ill))
+    assert settle(bench, uncordon()) is True
+    assert not available(bench)
+    assert (device(bench).unavailable, device(bench).warning) == ("sick: a link", "w")
+    bench.feed(events.Hello("h4", report))
+    assert available(bench)
+
+
+def test_a_cordon_by_index_and_what_cannot_be_cordoned(bench: Bench) -> None:
+    assert settle(bench, cordon("0")) is True
+    assert bench.replica.state.book.cordoned == {("n1", "gpu-0"): "a fan"}
+    for request in (cordon("gpu-9"), uncordon("gpu-9"), cordon("-1"), cordon("1"), cordon("")):
+        with pytest.raises(NotFound, match="no device"):
+            settle(bench, request)
+    with pytest.raises(NotFound, match="no node 'n9'"):
+        settle(bench, DeviceCordonRequest(node="n9", device="gpu-0"))
+    with pytest.raises(BadRequest, match="printable"):
+        settle(bench, cordon(reason="a\nb"))
+    assert len(bench.replica.state.book.cordoned) == 1
+
+
+def test_a_device_that_is_gone_can_be_uncordoned(bench: Bench) -> None:
+    settle(bench, cordon())
+    report = bench.replica.state.book.nodes["n1"]
+    bench.feed(events.Hello("h", msgspec.structs.replace(report, devices=())))
+    assert settle(bench, uncordon()) is True
+    assert bench.replica.state.book.cordoned == {}
+
+
+def test_explain_says_which_device_is_cordoned(bench: Bench) -> None:
+    settle(bench, cordon(reason="in use by the vendor"))
+    bench.submit("s", gpu_milli=1000)
+    job = bench.replica.state.book.get(1)
+    assert job.state == "pending"
+    said = [r.text for r in views.explain_view(bench.replica, job, bench.now).reasons]
+    assert any("(gpu-0: cordoned: in use by the vendor)" in text for text in said), said
+    settle(bench, uncordon("0"))
+    assert bench.replica.state.book.get(1).state == "starting"
+
+
+@pytest.mark.parametrize("cordon_first", [True, False])
+def test_a_cordon_and_a_hello_that_wait_together_do_not_undo_each_other(
+    bench: Bench, cordon_first: bool
+) -> None:
+    """Both are made of the same state; whichever comes second must know the first."""
+    state = bench.replica.state
+    hello = events.Hello("h", msgspec.structs.replace(state.book.nodes["n1"], incarnation=9))
+    admin = administration.device_cordon("c", cordon(), state, bench.now)
+    bench.answering = False
+    bench.submit("in flight")
+    first, second = (admin, hello) if cordon_first else (hello, admin)
+    bench.feed(first, second)
+    bench.answering = True
+    bench.feed(bench.land())
+    assert bench.replica.state.book.cordoned and not available(bench)
+
+
+def test_a_queue_takes_one_work_of_a_nodes_availability_an_entry(bench: Bench) -> None:
+    state = bench.replica.state
+    admin = AdminWork(*administration.device_cordon("c", cordon(), state, bench.now))
+    hello = HelloWork("h", state.book.nodes["n1"], state)
+    waiting = WorkQueue()
+    for work in (admin, hello):
+        waiting.push(work)
+    assert waiting.take() == [admin] and waiting.take() == [hello] and not waiting
+
+
+def test_a_node_that_wants_no_jobs_gets_none_until_it_wants_some(bench: Bench) -> None:
+    report = bench.replica.state.book.nodes["n1"]
+    ill = msgspec.structs.replace(report, drain="device gpu-0: restart the node")
+    bench.feed(events.Hello("h1", ill))
+    bench.submit("s")
+    assert bench.replica.state.book.get(1).state == "pending"
+    assert node(bench).drained == "device gpu-0: restart the node"
+    settle(bench, NodeDrainRequest(node="n1", reason="x"))
+    settle(bench, NodeDrainRequest(node="n1", drain=False))
+    assert bench.replica.state.book.get(1).state == "pending"  # the node's own reason is left
+    bench.feed(events.Hello("h2", report))
+    assert bench.replica.state.book.get(1).state == "starting"
+
+
 def test_only_an_administrator_may(bench: Bench, tmp_path: Path) -> None:
     users = {
         "alice": User(public_key="x", uid=1, gid=1),
@@ -197,6 +319,7 @@ def test_only_an_administrator_may(bench: Bench, tmp_path: Path) -> None:
     service = Service(bench.replica, users)
     for kind, (noun, verb) in VERBS.items():
         fields = {"queue": "a"} if noun == "queue" else {"node": "n1"}
+        fields |= {"device": "gpu-0"} if noun == "device" else {}
         data = schema.encode(kind(**fields))
         with pytest.raises(Denied, match="administrator"):
             service.take(UserRequest("alice", noun, verb), "token", data, 0)

@@ -36,7 +36,7 @@ XID = "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has 
             0,
         ),
         (
-            "amdgpu 0000:83:00.0: amdgpu: [gfxhub0] no-retry page fault",
+            "amdgpu 0000:83:00.0: amdgpu: [gfxhub0] page fault",
             "0000:83:00",
             "app_fault",
             0,

@@ -15,7 +15,7 @@ from stoker.agent.health.xids import LAST
 
 
 def hear(
-    verdict: Verdict, kind: Kind, at_s: float, number: int = 0, times: int = 1, card: str = "a"
+    verdict: Verdict, kind: Kind, at_s: float, number: int = 0, *, times: int = 1, card: str = "a"
 ) -> list[Finding]:
     return verdict.hear(Signal(card, kind, int(at_s * S), number, "words", times))
 
