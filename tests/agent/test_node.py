@@ -134,6 +134,8 @@ class World:
                 return self.ended(key_of(key), state, how)
             case ["never-started", key]:
                 return steps.NeverStarted(key_of(key), 6)
+            case ["fault", *keys]:
+                return steps.Faulted(tuple(map(key_of, keys)), "device g: Xid 31", 8)
             case ["settled", key]:
                 return steps.Settled(key_of(key))
             case ["spawner", *has]:

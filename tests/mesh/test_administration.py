@@ -11,6 +11,7 @@ import pytest
 
 from stoker.mesh import administration, cluster_views, events, identity, schema, views
 from stoker.mesh.identity import Identity
+from stoker.mesh.queue import WorkQueue
 from stoker.mesh.schema import (
     DeviceCordonRequest,
     DeviceUncordonRequest,
@@ -21,7 +22,6 @@ from stoker.mesh.schema import (
     QueueRemoveRequest,
     QueueSetRequest,
 )
-from stoker.mesh.queue import WorkQueue
 from stoker.mesh.service import Service
 from stoker.mesh.subjects import UserRequest
 from stoker.mesh.users import User

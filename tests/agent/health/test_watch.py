@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The watch without cards: sources that tell the same, order of what follows, what outlives it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stoker.agent.devices.readings import Absent, CardReadings, Field, Reading
+from stoker.agent.devices.sampler import Samplers
+from stoker.agent.health import journal
+from stoker.agent.health.examine import Examiner
+from stoker.agent.health.kernel_log import parse_text
+from stoker.agent.health.nvml_events import Event
+from stoker.agent.health.signals import Signal
+from stoker.agent.health.watch import Watch, World, now_ns
+from stoker.probes.notices import Notice
+
+S = 1_000_000_000
+LINE = "NVRM: Xid (PCI:0000:3b:00): {}, pid=7, words"
+
+
+class Bench:
+    """A world that notes what it is told, in order."""
+
+    def __init__(self, folder: Path, boot: str = "boot-1") -> None:
+        self.told: list[Any] = []
+        world = World(
+            folder,
+            boot,
+            Samplers(),
+            lambda: {"GPU-a": "0000:3b:00.0", "GPU-b": "0000:5e:00.0"},
+            lambda device: ((1, 1),) if device == "GPU-a" else (),
+            self.says,
+            lambda keys, reason: self.told.append(("end", keys, reason)),
+            folder / "no-kmsg",
+        )
+        self.watch = Watch(world)
+        self.watch.look(now_ns())
+
+    def says(self, holds: Mapping[str, str], warnings: Mapping[str, str], drain: str) -> None:
+        self.told.append(("says", dict(holds), dict(warnings), drain))
+
+    def line(self, text: str) -> None:
+        line = parse_text(text)
+        assert line is not None
+        self.watch._line(line)
+
+
+async def test_a_card_is_reported_before_attempts_on_it_are_ended(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.line(LINE.format(79))
+    says, end = bench.told
+    assert says[:2] == ("says", {"GPU-a": "needs reset: Xid 79: GPU has fallen off the bus"})
+    assert end == ("end", ((1, 1),), "device GPU-a: Xid 79: GPU has fallen off the bus")
+
+
+async def test_an_xid_that_three_sources_tell_is_one(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.line(LINE.format(31))
+    bench.watch.notice(Notice("xid", 1, 0, 0, 0, "", xid=31, pci="0000:3b:00.0", text="x"))
+    bench.watch._heard([Event("GPU-a", "xid", 31, 3)])
+    assert bench.watch.counters["health_told_twice"] == 4
+    assert bench.watch.counters["health_signals"] == 1
+    bench.watch._heard([Event("GPU-b", "xid", 31, 2)])
+    assert bench.watch.counters["health_signals"] == 3
+
+
+async def test_lines_of_no_card_of_ours_are_counted(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.line("NVRM: Xid (PCI:0000:99:00): 79, x")
+    assert bench.told == [] and bench.watch.counters["health_elsewhere"] == 1
+
+
+async def test_a_storm_of_lines_is_few_lines_and_the_first_is_acted_on(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    for _ in range(10_000):
+        bench.line(LINE.format(31))
+    assert [each[0] for each in bench.told[:2]] == ["says", "end"]
+    assert len(bench.told) < 10
+    assert bench.watch.counters["health_signals"] == 10_000
+
+
+async def test_a_new_agent_knows_what_is_held_and_a_new_boot_does_not(tmp_path: Path) -> None:
+    Bench(tmp_path).line(LINE.format(95))
+    again = Bench(tmp_path)
+    assert set(again.watch.verdict.holds()) == {"GPU-a"}
+    assert Bench(tmp_path, "boot-2").watch.verdict.holds() == {}
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"{", b'{"format":2,"boot_id":"boot-1","cases":[]}', b"\xff"]
+)
+def test_a_journal_that_cannot_be_read_holds_nothing(data: bytes, tmp_path: Path) -> None:
+    (tmp_path / journal.NAME).write_bytes(data)
+    assert journal.load(tmp_path, "boot-1") == ()
+
+
+async def test_a_full_disk_is_counted_and_the_card_is_held(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "gone")
+    bench.line(LINE.format(48))
+    assert bench.watch.counters["health_not_stored"] == 1
+    assert "GPU-a" in bench.watch.verdict.holds()
+
+
+# --- readings ---------------------------------------------------------------------------------
+
+
+def card(at: int, **values: Any) -> CardReadings:
+    fields: dict[str, Field] = {
+        "temperature_slowdown_c": Reading(90),
+        "temperature_shutdown_c": Reading(95),
+        "power_w": Reading(100.0 + at),
+        "temperature_c": Reading(50),
+    }
+    for name, value in values.items():
+        fields[name] = value if isinstance(value, Absent) else Reading(value)
+    return CardReadings("g", at * S, fields)
+
+
+def looks(*found: CardReadings) -> list[list[tuple[str, int]]]:
+    examiner = Examiner("g")
+    return [[(s.kind, s.times) for s in examiner.look(each, each.t_ns)] for each in found]
+
+
+def test_counters_tell_by_their_growth_alone() -> None:
+    first, second, third = looks(
+        card(1, ecc_corrected=7), card(2, ecc_corrected=9), card(3, ecc_corrected=9)
+    )
+    assert (first, second, third) == ([], [("ecc_corrected", 2)], [])
+
+
+def test_a_counter_that_goes_back_tells_of_a_reset() -> None:
+    assert looks(card(1, ecc_corrected=7), card(2, ecc_corrected=0))[1] == [("reset_seen", 1)]
+    assert looks(card(1, energy_j=1e6), card(2, energy_j=5.0))[1] == [("reset_seen", 1)]
+    assert looks(card(1, energy_j=5.0), card(2, energy_j=4.9))[1] == []
+
+
+def test_a_port_that_was_never_up_is_not_down() -> None:
+    up = {"port": 0, "up": True, "errors": 0}
+    never = {"port": 1, "up": False, "errors": None}
+    down = {"port": 0, "up": False, "errors": 4}
+    first, second = looks(card(1, links=[up, never]), card(2, links=[down, never]))
+    assert first == [] and sorted(second) == [("link_down", 1), ("link_errors", 4)]
+
+
+@pytest.mark.parametrize(
+    ("values", "kinds"),
+    [
+        ({"temperature_c": 90}, ["hot"]),
+        ({"temperature_c": 92}, ["hot", "near_shutdown"]),
+        ({"remap_pending": True}, ["remap_pending"]),
+        ({"remap_pending": False, "remap_failed": False}, []),
+        ({"remap_failed": True}, ["remap_failed"]),
+        ({"recovery_action": "none"}, []),
+        ({"recovery_action": "drain and reset"}, ["recovery"]),
+        ({"recovery_action": "action 99"}, ["recovery"]),
+        ({"throttle": ["idle", "power limit"]}, []),
+        ({"throttle": ["hard thermal", "power brake"]}, ["slowdown", "brake"]),
+        ({"memory_temperature_c": 96, "memory_temperature_max_c": 95}, ["memory_hot"]),
+        ({"recovery_action": Absent("not supported")}, []),
+    ],
+)
+def test_levels(values: dict[str, Any], kinds: list[str]) -> None:
+    assert [kind for kind, _ in looks(card(1, **values))[0]] == kinds
+
+
+def test_a_driver_that_answers_nothing_any_more() -> None:
+    nothing = {name: Absent("unexpected data") for name in ("power_w", "temperature_c")}
+    found = looks(card(1), card(2, **nothing), card(2, **nothing), card(3, **nothing), card(4))
+    assert found == [[], [("silent", 1)], [], [("silent", 1)], [("reset_seen", 1)]]
+    assert looks(card(1, **nothing)) == [[]]  # it never answered: that is no news
+
+
+def test_one_reading_that_fails_is_a_lost_sample() -> None:
+    assert looks(card(1), card(2, power_w=Absent("timeout")))[1] == [("lost_samples", 1)]
+
+
+def test_a_sensor_is_stuck_if_the_energy_counter_tells_otherwise() -> None:
+    stuck = [card(t, power_w=80.0, energy_power_w=400.0) for t in range(1, 6)]
+    assert [len(each) for each in looks(*stuck)] == [0, 0, 0, 1, 1]
+    idle = [card(t, power_w=80.0, energy_power_w=82.0) for t in range(1, 9)]
+    assert not any(looks(*idle))
+
+
+def test_heat_holds_the_clock_back_for_most_of_the_time() -> None:
+    slow = [card(t, throttle_thermal_ns=t * 0.6 * S) for t in range(1, 14)]
+    assert [len(each) for each in looks(*slow)] == [0] * 10 + [1] * 3
+
+
+def test_states_of_a_card_that_does_not_answer() -> None:
+    examiner = Examiner("g")
+    hung = "hung call f: no answer for 1.7 s"
+    assert examiner.trouble("hung", hung, 1) == [Signal("g", "hung", 1, text="hung call f")]
+    assert examiner.trouble("ok", "", 1) == [] == examiner.trouble("starting", "x", 1)
