@@ -52,19 +52,17 @@ async def one_device(client: Client, name: str) -> schema.DeviceView:
     """The device by its id or the beginning of it, by NODE:INDEX or NODE:ID."""
     found = (await client.devices()).devices
     node, _, rest = name.rpartition(":")
-    chosen = [d for d in found if d.id == name] or [
-        d for d in found if node in ("", d.node) and _meant(d, rest, by_index=bool(node))
-    ]
+    chosen = (
+        [d for d in found if d.id == name]
+        or [d for d in found if node == d.node and rest in (d.id, str(d.index))]
+        or [d for d in found if node in ("", d.node) and d.id.startswith(rest)]
+    )
     if not chosen:
         raise NotFound(f"there is no device {name}", hint="stoker devices lists them")
     if len(chosen) > 1:
         names = ", ".join(f"{d.node}:{d.index}" for d in chosen[:4])
         raise BadRequest(f"{name} is the beginning of several devices: {names}")
     return chosen[0]
-
-
-def _meant(device: schema.DeviceView, rest: str, *, by_index: bool) -> bool:
-    return device.id.startswith(rest) or (by_index and rest == str(device.index))
 
 
 async def metrics(

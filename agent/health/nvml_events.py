@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from stoker.agent.devices.card import Card
 from stoker.agent.devices.deadline import within
+from stoker.agent.devices.nvidia_card import NvidiaCard
 from stoker.agent.devices.nvml import ask
 from stoker.agent.devices.readings import Absent
 from stoker.agent.health.signals import Kind
@@ -48,30 +49,33 @@ class NvmlEvents:
     def __init__(self, take: Callable[[list[Event]], None]) -> None:
         self.counters: Counter[str] = Counter()
         self._take = take
-        self._cards: tuple[Card, ...] = ()
+        self._cards: tuple[NvidiaCard, ...] = ()
         self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
 
     def set(self, cards: Iterable[Card]) -> None:
-        """These are the cards now; begins anew if they are others."""
-        wanted = tuple(c for c in cards if hasattr(c, "binding") and not c.silent)
-        if wanted == self._cards:
+        """These are the cards now; begins anew only if there are others, since what happens
+        between two event sets is in neither."""
+        wanted = tuple(card for card in cards if isinstance(card, NvidiaCard))
+        before, self._cards = {card.id for card in self._cards}, wanted
+        if {card.id for card in wanted} == before:
             return
-        self.close()
-        self._cards, self._stop = wanted, threading.Event()
+        self._stop.set()
+        self._stop = threading.Event()
         if wanted:
-            run = partial(self._run, wanted, self._stop)
-            self._thread = threading.Thread(target=run, name="nvml events", daemon=True)
-            self._thread.start()
+            run = partial(self._run, self._stop)
+            threading.Thread(target=run, name="nvml events", daemon=True).start()
 
     def close(self) -> None:
         """End soon; a thread that hangs in the driver is left behind."""
         self._stop.set()
         self._cards = ()
 
-    def _run(self, cards: tuple[Card, ...], stop: threading.Event) -> None:
-        nvml = cards[0].binding()[0]  # type: ignore[attr-defined]
+    def _run(self, stop: threading.Event) -> None:
         while not stop.is_set():
+            cards = self._cards
+            if not cards:
+                return
+            nvml = cards[0].binding()[0]
             made = ask(nvml, "nvmlEventSetCreate")
             places = {} if isinstance(made, Absent) else self._register(nvml, made, cards)
             if places:
@@ -82,9 +86,9 @@ class NvmlEvents:
             stop.wait(AGAIN_S)
 
     @staticmethod
-    def _register(nvml: Any, made: Any, cards: tuple[Card, ...]) -> dict[int, str]:
+    def _register(nvml: Any, made: Any, cards: tuple[NvidiaCard, ...]) -> dict[int, str]:
         """Address of each card's handle -> its id, of those that could be registered."""
-        handles = {card.id: card.binding()[1] for card in cards}  # type: ignore[attr-defined]
+        handles = {card.id: card.binding()[1] for card in cards}
 
         def register(handle: Any) -> Any:
             supported = ask(nvml, "nvmlDeviceGetSupportedEventTypes", handle)
