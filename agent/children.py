@@ -29,7 +29,12 @@ RESERVE_PART = 20
 """Memory that jobs together leave: a twentieth, at least half a GiB."""
 
 _KEPT = ("PATH", "HOME", "LANG", "TZ", "TMPDIR", "XDG_RUNTIME_DIR", "LD_LIBRARY_PATH")
-_KEPT_HEADS = ("LC_", "STOKER_", "OCL_", "OPENCL_", "POCL_", "CUDA_", "NVIDIA_", "ROCM_", "PYTHON")
+_KEPT_HEADS = (
+    *("LC_", "STOKER_", "OCL_", "OPENCL_", "POCL_", "CUDA_", "NVIDIA_", "ROCM_", "PYTHON"),
+    *("ZE_", "ZES_"),
+)
+_KEPT_SIM = ("LD_PRELOAD",)
+"""On simulated cards (SIM) alone: Intel's loader is put before the machine's own by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +63,8 @@ def broker_program() -> Path:
 
 def environment(state: State) -> dict[str, str]:
     """What children inherit: names on a list, so that no secret of the caller's shell travels."""
-    kept = {k: v for k, v in os.environ.items() if k in _KEPT or k.startswith(_KEPT_HEADS)}
+    names = (*_KEPT, *_KEPT_SIM) if "STOKER_SIM_NODE" in os.environ else _KEPT
+    kept = {k: v for k, v in os.environ.items() if k in names or k.startswith(_KEPT_HEADS)}
     return {**kept, "STOKER_STATE": str(state.root)}
 
 

@@ -71,7 +71,7 @@ class _Told(NamedTuple):
 class Examiner:
     """One card over time."""
 
-    def __init__(self, id: str) -> None:
+    def __init__(self, id: str, energy_j: float | None = None) -> None:
         self.id = id
         self.slowdown_c: float | None = None
         """Above it every look is a thorough one."""
@@ -79,12 +79,17 @@ class Examiner:
         """Every look is to be a thorough one."""
         self._gone = False
         self._round_ns = 0
-        self._counts: dict[str, float] = {}
+        self._counts: dict[str, float] = {} if energy_j is None else {"energy_j": energy_j}
         self._link_errors: dict[int, float] = {}
         self._were_up: set[int] = set()
         self._known: set[str] = set()
         self._heat: deque[tuple[int, float]] = deque(maxlen=64)
         self._power: tuple[float, int] | None = None
+
+    @property
+    def energy_j(self) -> float | None:
+        """As last read, or as another agent left it."""
+        return self._counts.get("energy_j")
 
     def trouble(self, state: str, why: str, now_ns: int) -> list[Signal]:
         """What its state alone tells."""

@@ -17,23 +17,31 @@ NAME = "health.json"
 FORMAT = 1
 
 
+class Kept(msgspec.Struct, frozen=True):
+    """What one agent leaves to the next."""
+
+    cases: tuple[Saved, ...] = ()
+    energy_j: dict[str, float] = {}
+    """Of held cards: a counter that is lower later tells of a reset that nobody saw."""
+
+
 class _Image(msgspec.Struct, frozen=True):
     format: int
     boot_id: str
-    cases: tuple[Saved, ...]
+    kept: Kept
 
 
-def load(folder: Path, boot_id: str) -> tuple[Saved, ...]:
-    """The cases of this boot; none if there is no file, or one that cannot be read."""
+def load(folder: Path, boot_id: str) -> Kept:
+    """What holds in this boot; nothing if there is no file, or one that cannot be read."""
     try:
         image = msgspec.json.decode((folder / NAME).read_bytes(), type=_Image)
     except (OSError, msgspec.MsgspecError):
-        return ()
-    return image.cases if (image.format, image.boot_id) == (FORMAT, boot_id) else ()
+        return Kept()
+    return image.kept if (image.format, image.boot_id) == (FORMAT, boot_id) else Kept()
 
 
-def store(folder: Path, boot_id: str, cases: tuple[Saved, ...]) -> None:
+def store(folder: Path, boot_id: str, kept: Kept) -> None:
     """Whole, or as it was before; OSError where the disk takes no more."""
     partial = folder / f".{NAME}.new"
-    partial.write_bytes(msgspec.json.encode(_Image(FORMAT, boot_id, cases)))
+    partial.write_bytes(msgspec.json.encode(_Image(FORMAT, boot_id, kept)))
     partial.replace(folder / NAME)

@@ -73,9 +73,10 @@ class Watch:
     def __init__(self, world: World, note: Callable[[Finding], None] | None = None) -> None:
         self._world = world
         self._note = note
-        self.verdict = Verdict(journal.load(world.agent, world.boot_id))
+        kept = journal.load(world.agent, world.boot_id)
+        self.verdict = Verdict(kept.cases)
         self._saved = self.verdict.saved()
-        self._examiners: dict[str, Examiner] = {}
+        self._examiners = {id: Examiner(id, energy) for id, energy in kept.energy_j.items()}
         self._rounds: dict[str, int] = {}
         self._told: dict[tuple[str, int], tuple[str, int]] = {}
         self._counted: Counter[str] = Counter()
@@ -205,8 +206,11 @@ class Watch:
         self._world.says(verdict.holds(), verdict.warnings(), verdict.drain())
 
     def _store(self, saved: tuple[Saved, ...]) -> None:
+        seen = {each.device: self._examiners.get(each.device) for each in saved}
+        energy = {id: e.energy_j for id, e in seen.items() if e is not None}
+        kept = journal.Kept(saved, {id: j for id, j in energy.items() if j is not None})
         try:
-            journal.store(self._world.agent, self._world.boot_id, saved)
+            journal.store(self._world.agent, self._world.boot_id, kept)
         except OSError as error:  # a full disk: the next agent will not know, this one does
             self._counted["health_not_stored"] += 1
             _log.warning("what keeps jobs away was not stored", error=error.strerror)

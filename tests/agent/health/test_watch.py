@@ -91,12 +91,13 @@ async def test_a_new_agent_knows_what_is_held_and_a_new_boot_does_not(tmp_path: 
     assert Bench(tmp_path, "boot-2").watch.verdict.holds() == {}
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"{", b'{"format":2,"boot_id":"boot-1","cases":[]}', b"\xff"]
-)
+OTHER = b'{"format":2,"boot_id":"boot-1","kept":{}}'
+
+
+@pytest.mark.parametrize("data", [b"", b"{", OTHER, b"\xff"])
 def test_a_journal_that_cannot_be_read_holds_nothing(data: bytes, tmp_path: Path) -> None:
     (tmp_path / journal.NAME).write_bytes(data)
-    assert journal.load(tmp_path, "boot-1") == ()
+    assert journal.load(tmp_path, "boot-1") == journal.Kept()
 
 
 async def test_a_full_disk_is_counted_and_the_card_is_held(tmp_path: Path) -> None:
@@ -137,6 +138,12 @@ def test_a_counter_that_goes_back_tells_of_a_reset() -> None:
     assert looks(card(1, ecc_corrected=7), card(2, ecc_corrected=0))[1] == [("reset_seen", 1)]
     assert looks(card(1, energy_j=1e6), card(2, energy_j=5.0))[1] == [("reset_seen", 1)]
     assert looks(card(1, energy_j=5.0), card(2, energy_j=4.9))[1] == []
+
+
+def test_a_reset_while_no_agent_ran_is_told_by_the_energy_counter() -> None:
+    later = Examiner("g", 1e6)
+    assert [s.kind for s in later.look(card(9, energy_j=20.0), 9 * S)] == ["reset_seen"]
+    assert Examiner("g", 1e6).look(card(9, energy_j=1e6 + 5), 9 * S) == []
 
 
 def test_a_port_that_was_never_up_is_not_down() -> None:

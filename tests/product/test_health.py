@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Faults of simulated cards (SIM) in a live node: what the table says happens, the log shows that
+no job is placed on a sick card, and cards get jobs again.
+
+The cards are two each of H200, L40S, MI300X and Max 1550, read through their vendors' own bindings.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from nats.aio.client import Client as Connection
+from product_node import LiveNode, live_node, wait_until
+
+from stoker.agent.health.scenarios import PROFILE, SCENARIOS, Scenario
+from stoker.agent.state import load as load_cluster
+from stoker.mesh import context, schema, subjects
+from stoker.mesh import entry as entries
+from stoker.mesh.log import JetStreamLog
+from stoker.mesh.requests import Requests
+from stoker.mesh.state import StartRaw, State
+from stoker.native import _sim
+from stoker.native.errors import StokerError
+from stoker.probes.simdriver import libraries, profiles
+from stoker.scheduler.core import Limits
+
+NS = 1_000_000_000
+MASKING = frozenset({"lost", "silent", "refused", "hung"})
+"""Nothing else is read of such a card meanwhile."""
+FIRST_READ_S = 1.3
+"""In which counters are read once, so that what grows later is seen to grow."""
+
+
+def phases() -> tuple[list[Scenario], list[Scenario], list[Scenario]]:
+    """The scenarios of the first waves, as many at once as do not hide one another: what leaves
+    cards readable, what does not, and what leaves the node without jobs."""
+    some = [each for each in SCENARIOS if each.wave <= 5 or (each.card == 1 and each.wave == 6)]
+    last = [each for each in some if each.action == "drain"]
+    readable = [each for each in some if each.expect not in MASKING and each not in last]
+    masking: dict[int, Scenario] = {}
+    for each in some:
+        if each.expect in MASKING and each.card != 6:
+            masking.setdefault(each.card, each)
+    of_6 = [each for each in some if each.card == 6]
+    return [*readable, of_6[0]], [*masking.values(), of_6[1]], last
+
+
+PHASES = phases()
+
+
+class Cards:
+    """The simulated node, and what its cards are called in stoker's."""
+
+    def __init__(self, folder: Path) -> None:
+        self.sim: _sim.Node = profiles.node(PROFILE, folder / "node", seed=1)
+        models = [self.sim.truth(i)["model"] for i in range(self.sim.describe()["cards"])]
+        self.ids = [str(model["uuid"]) for model in models]
+        vendors = {model["vendor"] for model in models}
+        self.environment = libraries.environment(folder / "node", vendors, {})
+
+    def play(self, each: Scenario) -> None:
+        now = self.sim.now_ns
+        until = now + int(each.spread_s * NS) if each.spread_s else 0
+        how = {"value": each.value, "count": each.events, "call": each.call}
+        self.sim.inject(each.fault, each.card, from_ns=now, until_ns=until, **how)
+        if each.load is not None:
+            self.sim.set_load(each.card, *each.load)
+
+    def heal(self) -> None:
+        self.sim.heal()
+        for place in range(len(self.ids)):
+            self.sim.set_load(place, 0, 0, 0)
+            self.sim.reset(place)
+
+    def replace(self, *places: int) -> None:
+        """A card is off the bus for a second, as in a reset."""
+        for place in places:
+            self.sim.inject("lost", place, until_ns=self.sim.now_ns + NS)
+
+
+class Node:
+    """A live node on simulated cards."""
+
+    def __init__(self, live: LiveNode, cards: Cards) -> None:
+        self.live, self.cards = live, cards
+        self.name = self.devices()[0].node
+
+    def devices(self) -> list[schema.DeviceView]:
+        return list(self.live.ask(lambda client: client.devices()).devices)
+
+    def device(self, place: int) -> schema.DeviceView:
+        return next(d for d in self.devices() if d.id == self.cards.ids[place])
+
+    def reads(self, place: int) -> bool:
+        """Whether the agent that runs now has read this card."""
+        try:
+            view = self.live.ask(lambda c: c.readings(self.name, self.cards.ids[place]))
+        except StokerError:
+            return False
+        return view.state == "ok"
+
+    def findings(self) -> list[tuple[str, str, int, str]]:
+        """(device, signal, number, action) of all that the agent's log has."""
+        text = (self.live.state.log / "agent.log").read_text()
+        lines = [json.loads(line) for line in text.splitlines() if '"device health: ra' in line]
+        return [(e["device"], e["signal"], e["number"], e["action"]) for e in lines]
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[Node]:
+    folder = Path(tempfile.mkdtemp(prefix="stoker-sim-", dir="/tmp"))
+    folder.chmod(0o755)  # jobs of other users map the node as well
+    cards = Cards(folder)
+    try:
+        with live_node(**cards.environment) as live:
+            found = Node(live, cards)
+            wait_until(lambda: all(map(found.reads, range(len(cards.ids)))), "cards are read")
+            yield found
+    finally:
+        shutil.rmtree(folder)
+
+
+def test_a_job_on_a_card_that_fell_off_is_retried_elsewhere(node: Node) -> None:
+    job = node.live.submit("sleep", "60", gpu_milli=1000, retries=2, trace="off", models=("H200",))
+    first = node.live.wait(job, "running").decision
+    assert first is not None
+    place = node.cards.ids.index(first.devices[0].id)
+    node.cards.sim.inject("xid", place, value=79)
+    wait_until(lambda: node.live.ask(lambda c: c.get(job)).attempt == 2, "a second attempt")
+    view = node.live.wait(job, "running")
+    reason = f"device {first.devices[0].id}: Xid 79: GPU has fallen off the bus"
+    assert view.attempts[0].reason == reason and view.attempts[0].state == "failed"
+    assert view.decision is not None and view.decision.devices[0].id == node.cards.ids[1 - place]
+    assert node.device(place).unavailable == "needs reset: Xid 79: GPU has fallen off the bus"
+    shown = node.live.stoker("devices").stdout.decode()
+    assert "needs reset: Xid 79" in shown and "SIM" in shown
+    node.live.stoker("cancel", str(job))
+
+
+def test_an_administrator_cordons_a_card(node: Node) -> None:
+    assert [node.device(place).unavailable[:11] for place in (0, 1)].count("needs reset") == 1
+    amd = [node.devices().index(node.device(place)) for place in (4, 5)]
+    for index in amd:
+        done = node.live.stoker("cordon", f"{node.name}:{index}", "--reason", "a new fan").stdout
+        assert done.endswith(b": cordoned\n")
+    again = node.live.stoker("cordon", f"{node.name}:{amd[0]}", "--reason", "a new fan").stdout
+    assert again.endswith(b": cordoned already\n")
+    job = node.live.submit("true", gpu_milli=1000, models=("MI300X",), trace="off")
+    killed = {process: node.live.kill(process) for process in ("agent", "scheduler")}
+    for process, old in killed.items():
+        node.live.wait_for_new(process, old)
+    said = node.live.stoker("explain", str(job)).stdout.decode()
+    assert "cordoned: a new fan" in said, said
+    assert node.live.ask(lambda client: client.get(job)).state == "pending"
+    assert "cordoned: a new fan" in node.live.stoker("devices").stdout.decode()
+    index = node.cards.ids[5][:12]
+    assert node.live.stoker("uncordon", f"{node.name}:{index}").stdout.endswith(b"not cordoned\n")
+    assert node.live.wait(job).state == "succeeded"
+    node.live.stoker("uncordon", f"{node.name}:{amd[0]}")
+    wait_until(lambda: node.reads(0) and node.reads(1), "the new agent reads them")
+    assert [node.device(place).unavailable[:11] for place in (0, 1)].count("needs reset") == 1
+    node.cards.replace(0, 1)  # noticed before the next test is over
+    for words, told in (
+        (("cordon", f"{node.name}:99"), b"has no device '99'"),
+        (("cordon", "nowhere:0"), b"no node 'nowhere'"),
+        (("cordon", "nothing"), b"is no NODE:DEVICE"),
+        (("uncordon", f"{node.name}:zzz"), b"has no device 'zzz'"),
+    ):
+        done = node.live.stoker(*words, check=False)
+        assert done.returncode in (1, 2) and told in done.stderr, done.stderr
+    twice = node.live.stoker("uncordon", f"{node.name}:{amd[0]}").stdout
+    assert twice.endswith(b": not cordoned already\n")
+
+
+def test_faults_lead_to_what_the_table_says_and_the_log_shows_it(node: Node) -> None:
+    churn = node.live.submit(
+        "sleep", "0.3", gpu_milli=1000, retries=8, trace="off", array=tuple(range(200))
+    )
+    assert sum(map(len, PHASES)) >= 30
+    for phase in PHASES:
+        for each in phase:
+            node.cards.play(each)
+        deadline = time.monotonic() + 15
+        while missing(node, phase) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert missing(node, phase) == []
+        if phase is PHASES[-1]:
+            assert node.live.ask(lambda c: c.nodes()).nodes[0].drained
+        node.cards.heal()
+        time.sleep(FIRST_READ_S)
+    node.live.stoker("cancel", f"{churn}-{churn + 199}")
+    wait_until(lambda: not node.device(6).unavailable, "a card that fell off is well again")
+    assert node.device(3).unavailable.startswith("needs reset")
+    wait_until(lambda: "Xid 79" not in node.device(0).unavailable, "its reset was noticed")
+    starts, held, wrong = asyncio.run(replay(node.live))
+    assert wrong == []
+    assert starts > 20 and held >= 8
+
+
+def missing(node: Node, wanted: list[Scenario]) -> list[str]:
+    """Scenarios of which the agent has not said what the table says."""
+    found = set(node.findings())
+    return [
+        each.name
+        for each in wanted
+        if each.action != "ignore"
+        and (node.cards.ids[each.card], each.expect, each.number, each.action) not in found
+    ]
+
+
+async def replay(live: LiveNode) -> tuple[int, int, list[str]]:
+    """The log from its first entry, applied anew: starts on devices, devices that were ever held,
+    and starts on a device that the log held at that moment."""
+    url, seed = context.find(str(live.root)).url, str(live.state.key("scheduler"))
+    requests = Requests(Connection())
+    inbox = subjects.inbox("scheduler").encode()
+    await requests.connection.connect(url, nkeys_seed=seed, inbox_prefix=inbox)
+    cluster = load_cluster(live.state).cluster
+    state, starts, wrong = State(cluster, Limits()), 0, []
+    held: set[str] = set()
+    async for batch in JetStreamLog(requests, cluster).read_from(1):
+        for seq, data in batch:
+            opened = entries.unseal(seq, data)
+            if counter := state.judge(seq, opened, signed=True):
+                state.refuse(seq, counter)
+                continue
+            applied = state.apply(seq, opened.entry, opened.hash)
+            reports = state.book.nodes.values()
+            held |= {d.id for report in reports for d in report.devices if d.unavailable}
+            for action in (a for several in applied.actions.values() for a in several):
+                if isinstance(action, StartRaw):
+                    starts += bool(action.decision.devices)
+                    wrong += _held(state, action)
+    await requests.connection.close()
+    return starts, len(held), wrong
+
+
+def _held(state: State, start: StartRaw) -> list[str]:
+    devices = state.book.nodes[start.decision.node].devices
+    chosen = [devices[share.index] for share in start.decision.devices]
+    cordoned = state.book.cordoned
+    return [
+        f"job {start.job} on {device.id}: {device.unavailable}"
+        for device in chosen
+        if device.unavailable or (start.decision.node, device.id) in cordoned
+    ]
