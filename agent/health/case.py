@@ -97,8 +97,9 @@ class Case:
 
     def words(self) -> str:
         """What it is: "Xid 79: GPU has fallen off the bus"."""
-        said = f"Xid {self.number}: {self.rule.text}" if self.kind == "xid" else self.rule.text
-        return f"{said} ({self.text})" if self.text and self.kind != "xid" else said
+        if self.kind == "xid":  # of one beyond the catalogue the number is in the text
+            return f"Xid {self.number or self.text}: {self.rule.text}"
+        return f"{self.rule.text} ({self.text})" if self.text else self.rule.text
 
     def saved(self, device: str) -> Saved:
         return Saved(

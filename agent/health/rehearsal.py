@@ -25,7 +25,7 @@ from stoker.native import _sim
 from stoker.native.errors import Unavailable
 
 SETTLE_S = 10.0
-PATIENCE_S = 12.0
+PATIENCE_S = 20.0
 """Longest wait for all faults of a wave."""
 HEAL_S = 1.3
 GONE_NS, RESET_S = 1_500_000_000, 12.0
@@ -148,7 +148,7 @@ class Rehearsal:
         row = each.told()
         return row | {
             "ok": seen is not None,
-            "after_s": None if seen is None else round(seen[0] - begun - each.spread_s, 3),
+            "after_s": None if seen is None else round(seen[0] - begun, 3),
             "period_s": 0.1 if each.expect in FAST else 1.0,
             "reason": "" if seen is None else seen[1].reason,
         }

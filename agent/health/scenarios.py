@@ -112,7 +112,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     _xid(6, 0, 999),
     Scenario("a call that hangs", 6, 1, "hang", "hung", call="nvmlDeviceGetUtilizationRates"),
     Scenario(
-        "near its shutdown temperature", 6, 2, "heat", "near_shutdown", value=1_300_000, load=_LOAD
+        "near its shutdown temperature", 6, 2, "heat", "near_shutdown", value=900_000, load=_LOAD
     ),
     Scenario("a stuck power sensor", 6, 3, "stuck", "stuck_sensor", load=_LOAD),
     _xid(7, 1, 31, 10_000, 1),

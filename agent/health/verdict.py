@@ -74,7 +74,7 @@ class Verdict:
         if signal.kind == "reset_seen":
             self._resets[signal.device] = max(signal.t_ns, self._resets.get(signal.device, 0))
         if signal.kind == "xid" and not 0 < signal.number <= LAST:
-            signal = signal._replace(number=0)
+            signal = signal._replace(number=0, text=str(signal.number))
         key = (signal.kind, signal.number)
         cases = self._cases.setdefault(signal.device, {})
         case = cases.get(key)

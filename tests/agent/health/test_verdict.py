@@ -116,6 +116,11 @@ def test_a_storm_costs_few_findings_and_its_first_is_not_hidden() -> None:
     assert verdict.counters["health_repeats"] == 9_998
 
 
+def test_a_number_beyond_the_catalogue_is_told_as_it_is() -> None:
+    (found,) = hear(Verdict(), "xid", 1, 999)
+    assert (found.action, found.reason) == ("warn", "Xid 999: not in the catalogue")
+
+
 def test_a_storm_of_every_number_is_bounded_by_the_catalogue() -> None:
     verdict = Verdict()
     chance = random.Random(1)
