@@ -28,6 +28,7 @@ HUNG_NS = 1_500_000_000
 """A call that takes longer is said to hang; looked at four times a second, that is within 2 s."""
 NOT_YET = "its first round is not over"
 NOT_READ = "it is not read from this device"
+TROUBLED = ("hung", "lost", "refused", "mismatch", "missing")
 TOO_EARLY = Absent("the counter was not read for a second yet")
 
 
@@ -227,8 +228,10 @@ class Sampled:
                 if isinstance(found, Reading):
                     self._history[name].add(found.t_ns, found.value)
         state, why = _state(fast) if not failed else ("missing", failed)
-        if state != "ok":
-            self._known = None  # what comes back may be another card, or another driver
+        if state != "ok" or self._readings.state in TROUBLED:
+            # What comes back may be another card, or another driver; and what does not change may
+            # have been asked for just before it came back.
+            self._known = None
         card = self.card
         self._readings = CardReadings(card.id, t_ns or time.time_ns(), fields, state, why, card.sim)
 
