@@ -16,6 +16,7 @@ from stoker.agent.health.signals import NODE, RESET, Kind, Signal
 
 MARGIN_C = 3.0
 """Nearer than this to its shutdown temperature a card is left alone."""
+WARM_C = 25.0
 SHARE, SHARE_S = 0.5, 10.0
 """Of so long, held back by heat."""
 STUCK_S = 3.0
@@ -75,6 +76,8 @@ class Examiner:
         self.id = id
         self.slowdown_c: float | None = None
         """Above it every look is a thorough one."""
+        self.warm = False
+        """It might get hot within the second until the next reading of everything."""
         self.eager = False
         """Every look is to be a thorough one."""
         self._gone = False
@@ -174,6 +177,7 @@ class Examiner:
     def _temperatures(self, found: CardReadings) -> Iterator[_Told]:
         die, memory = found.number("temperature_c"), found.number("memory_temperature_c")
         self.slowdown_c = found.number("temperature_slowdown_c")
+        self.warm = bool(die is not None and self.slowdown_c and die > self.slowdown_c - WARM_C)
         shutdown, most = (
             found.number("temperature_shutdown_c"),
             found.number("memory_temperature_max_c"),

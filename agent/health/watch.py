@@ -133,7 +133,7 @@ class Watch:
         if state not in ("ok", "starting"):
             return examiner.trouble(state, why, at_ns)
         rounds = sampled.counters["rounds"]
-        hot = examiner.eager or _is_hot(sampled, examiner.slowdown_c)
+        hot = examiner.eager or (examiner.warm and _is_hot(sampled, examiner.slowdown_c))
         if rounds == self._rounds.get(id) and not hot:
             return []
         self._rounds[id] = rounds
