@@ -73,6 +73,18 @@ def test_the_environment_is_a_list_of_names(where: State, monkeypatch: pytest.Mo
     assert not {"AWS_SECRET_ACCESS_KEY", "NOTIFY_SOCKET"} & set(found)
 
 
+def test_a_library_is_preloaded_on_simulated_cards_alone(
+    where: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("STOKER_SIM_NODE", raising=False)
+    monkeypatch.setenv("LD_PRELOAD", "/x.so")
+    monkeypatch.setenv("ZES_ENABLE_SYSMAN", "1")
+    assert "LD_PRELOAD" not in children.environment(where)
+    monkeypatch.setenv("STOKER_SIM_NODE", "/node")
+    found = children.environment(where)
+    assert (found["LD_PRELOAD"], found["ZES_ENABLE_SYSMAN"]) == ("/x.so", "1")
+
+
 @pytest.mark.needs_root
 def test_what_a_capless_root_can_reach(tmp_path: Path) -> None:
     if os.geteuid() != 0:
