@@ -9,7 +9,6 @@ agent can add to a fold: which host probes were missing or late, and what they l
 from __future__ import annotations
 
 import contextlib
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import BinaryIO
 
 import msgspec
 
+from stoker.agent.clearing import Clearing
 from stoker.agent.governing import Governing, HostCost
 from stoker.agent.job_calls import JobCalls
 from stoker.agent.metrics import Buckets, JobReading, top
@@ -69,8 +69,10 @@ class TracedJob:
         feed: Callable[[], None],
         way: Way,
         calls: JobCalls | None = None,
+        clearing: Clearing | None = None,
     ) -> None:
         """`feed` brings the spans that wait in the ring to the jobs they belong to."""
+        self._clearing = clearing or Clearing()
         self.begun = begun
         self.window = TraceWindow(begun, store, way)
         self._governing: Governing | None = None
@@ -368,5 +370,4 @@ class TracedJob:
 
     def _remove_segments(self) -> None:
         """No process of the job lives any more, so nobody can put a link in the way."""
-        with contextlib.suppress(FileNotFoundError):
-            shutil.rmtree(self._segments)
+        self._clearing.remove(self._segments)

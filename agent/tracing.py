@@ -21,6 +21,7 @@ from typing import Any
 import structlog
 
 from stoker.agent.audit import Audit
+from stoker.agent.clearing import Clearing
 from stoker.agent.governing import HostCost
 from stoker.agent.job_calls import JobCalls
 from stoker.agent.launch import Exited, Started
@@ -108,6 +109,7 @@ class Tracer:
         """What the kernel answered for each host probe; set before `start` is done."""
         self.counters: dict[str, int] = {"trace_refused": 0, "trace_failed": 0}
         self._audit = Audit(self.counters, self._number_of)
+        self._clearing = Clearing()
         self._thread = threading.Thread(target=self._run, name="tracing", daemon=True)
 
     # --- from the daemon's loop -------------------------------------------------------------------
@@ -269,6 +271,7 @@ class Tracer:
             feed=self._feed_spans,
             way=self._way,
             calls=self._calls,
+            clearing=self._clearing,
         )
         self._traced[begun.key] = job
         if cgroup_id:
