@@ -300,10 +300,12 @@ class TracedJob:
         lost = self._given_up
         causes = Causes(not_observed_ns=window_ns) if lost else Causes(held_idle_ns=window_ns)
         absent = {"kernels": NO_SEGMENT, "copies": NO_SEGMENT, **self._absent}
+        absent |= self._unseen_calls()
         return TraceSummary(
             self.begun.trace,
             Window(self._began_ns, self._began_ns + window_ns),
             devices=tuple(DeviceRow(id, window_ns, causes) for id in self.begun.devices),
+            loss=self._lost_by_probes(),
             calls=self._call_rows(),
             pressure=self._pressure(),
             waits=self._waits(),
@@ -356,14 +358,22 @@ class TracedJob:
 
     def _complete(self, summary: TraceSummary) -> TraceSummary:
         """The fold's summary with what only the agent knows: losses of the probes, absences."""
-        loss = {**summary.loss, "spans_before_segment": self._held_lost}
-        if self._host is not None and self._followed:
-            for name, count in self._host.dropped().items():
-                loss[name] = count - self._dropped.get(name, 0)
-        absent = {**self._absent, **summary.absent}
+        loss = {**summary.loss, "spans_before_segment": self._held_lost, **self._lost_by_probes()}
+        absent = {**self._absent, **self._unseen_calls(), **summary.absent}
         rows = self._call_rows()
         clocks = (*clock_table(), *summary.clocks)
         return msgspec.structs.replace(summary, loss=loss, absent=absent, calls=rows, clocks=clocks)
+
+    def _lost_by_probes(self) -> dict[str, int]:
+        """What the kernel's tables and rings had no room for since this job began."""
+        lost: dict[str, int] = {}
+        if self._host is not None and self._followed:
+            before = self._dropped
+            lost = {name: n - before.get(name, 0) for name, n in self._host.dropped().items()}
+        return lost | (self._calls.lost(self.cgroup_id) if self._calls is not None else {})
+
+    def _unseen_calls(self) -> dict[str, str]:
+        return self._calls.unseen(self.cgroup_id) if self._calls is not None else {}
 
     def _call_rows(self) -> tuple[CallRow, ...]:
         return self._calls.rows(self.cgroup_id) if self._calls is not None else ()
