@@ -132,6 +132,39 @@ static void add_parts(struct sweep *sweep, unsigned t, uint64_t from, uint64_t t
 	parts[SK_PART_OPEN] += to - from;
 }
 
+/* Add what thread `t` did in [from, to), and its makers where it was not there. Whoever makes a
+ * thread is on a CPU just then, so a state of it that has not ended is that. */
+static void add_path(struct sweep *sweep, unsigned t, uint64_t from, uint64_t to,
+		     uint64_t parts[SK_PARTS], unsigned deep)
+{
+	const struct sk_causes_thread *thread = &sweep->causes->thread[t];
+	unsigned maker = deep ? sk_causes_maker(sweep->causes, t) : SK_NO_THREAD;
+	uint64_t born = later(from, earlier(thread->first_ns, to));
+	uint64_t gone = thread->gone_ns ? later(born, earlier(thread->gone_ns, to)) : to;
+
+	if (maker != SK_NO_THREAD && from < born) {
+		uint64_t open = parts[SK_PART_OPEN];
+
+		add_path(sweep, maker, from, born, parts, deep - 1);
+		parts[0] += parts[SK_PART_OPEN] - open;
+		parts[SK_PART_OPEN] = open;
+	}
+	add_parts(sweep, t, born, gone, parts);
+	if (maker != SK_NO_THREAD && gone < to)
+		add_path(sweep, maker, gone, to, parts, deep - 1);
+	else
+		parts[SK_PART_HELD] += to - gone;
+}
+
+/* Walks along the spans of this thread and of its makers begin anew. */
+static void rewind_path(struct sweep *sweep, unsigned t)
+{
+	for (unsigned deep = 0; t != SK_NO_THREAD && deep <= SK_MAKERS_DEEP; deep++) {
+		sweep->lanes[t].next = 0;
+		t = sk_causes_maker(sweep->causes, t);
+	}
+}
+
 /* Put a whole gap down to thread `t`, which saw it as `parts`. */
 static void charge(const struct sk_causes *causes, uint64_t gap, unsigned t,
 		   const uint64_t parts[SK_PARTS], bool ended, uint64_t ns[SK_CAUSES])
@@ -162,7 +195,8 @@ static void close_gap(struct sweep *sweep, struct sk_causes_device *device, unsi
 	if (t < SK_CAUSES_THREADS && sweep->causes->thread[t].heard) {
 		if (device->fresh)
 			memset(device->gap[t], 0, sizeof(device->gap[t]));
-		add_parts(sweep, t, later(device->gap_ns, sweep->from), to, device->gap[t]);
+		add_path(sweep, t, later(device->gap_ns, sweep->from), to, device->gap[t],
+			 SK_MAKERS_DEEP);
 		parts = device->gap[t];
 		device->open[t] += parts[SK_PART_OPEN];
 		device->cpu[t] += parts[0];
@@ -260,8 +294,9 @@ static void leave_open(struct sweep *sweep, struct sk_causes_device *device)
 		return;
 	clear_gap(sweep->causes, device);
 	for (unsigned t = 0; t < sweep->causes->threads; t++) {
-		sweep->lanes[t].next = 0;
-		add_parts(sweep, t, later(device->gap_ns, sweep->from), sweep->to, device->gap[t]);
+		rewind_path(sweep, t);
+		add_path(sweep, t, later(device->gap_ns, sweep->from), sweep->to, device->gap[t],
+			 SK_MAKERS_DEEP);
 	}
 }
 

@@ -9,8 +9,9 @@
  *   not observed  a launch was in flight whose end was never seen (the job was killed),
  *   a gap         otherwise. A whole gap is put down to the thread whose call ended it, since that
  *                 is the thread the device waited for, and is split by that thread's states: on a
- *                 CPU, runnable, blocked, in I/O or paging. The time before that thread existed,
- *                 or after it ended, is held idle. What its spans do not cover is not observed.
+ *                 CPU, runnable, blocked, in I/O or paging. Before it existed, and after it ended,
+ *                 the thread that made it stands for it; where none is known of, that time is held
+ *                 idle. What its spans do not cover is not observed.
  *                 A gap that no call has ended goes to the thread that called last; a device that
  *                 was never called is held idle. A thread that sleeps keeps nothing waiting where
  *                 no call is on its way: blocked in a gap that no call has ended, or before the job
@@ -48,7 +49,7 @@ enum sk_cause {
 enum {
 	SK_CAUSES_DEVICES = 16,
 	SK_CAUSES_ROWS = 17, /* the devices, and one that is never used: see sk_causes_device */
-	SK_CAUSES_THREADS = 256,
+	SK_CAUSES_THREADS = 512,
 	SK_NO_THREAD = 0xffff,
 };
 
@@ -74,12 +75,18 @@ struct sk_interval {
 };
 static_assert(sizeof(struct sk_interval) == 24, "intervals have no padding");
 
+/** Of a span's `state`, beside the four in which a thread can be. */
+enum {
+	SK_THREAD_MADE = 5, /* at `from_ns`, by the thread whose id is in `to_ns` */
+	SK_THREAD_GONE = 6, /* at `from_ns` */
+};
+
 /** A thread in one state; the layout of probes/bpf/span.h. */
 struct sk_thread_span {
 	uint64_t from_ns;
 	uint64_t to_ns;
 	uint32_t tid;
-	uint16_t state; /* 1 on CPU, 2 runnable, 3 blocked, 4 blocked in I/O or paging */
+	uint16_t state; /* 1 on CPU, 2 runnable, 3 blocked, 4 blocked in I/O or paging; see above */
 	uint16_t detail;
 };
 static_assert(sizeof(struct sk_thread_span) == 24, "contract page: a span is 24 bytes");
@@ -95,6 +102,9 @@ struct sk_causes_thread {
 	uint64_t known_ns; /* states are known up to here, at most the frontier */
 	uint64_t added_ns; /* end of its newest span */
 	uint64_t open_ns;  /* start of the newest state taken in while it went on */
+	uint64_t gone_ns;  /* when it ended; 0: not known of */
+	uint32_t maker;	   /* who made it, and stands for it while it is not there; 0: nobody */
+	uint32_t reserved;
 	uint64_t fault_ns; /* of its time on a CPU: inside of page faults */
 };
 
@@ -147,8 +157,9 @@ void sk_causes_know(struct sk_causes *causes, unsigned device);
  * Who was blocked before it kept no device waiting. */
 void sk_causes_called(struct sk_causes *causes, uint64_t at_ns);
 
-/** Take in a span. It is cut to what was not known yet; false when nothing remains. `ret` is the
- * part that lies beyond the frontier, which belongs into the input; empty when its ends meet. */
+/** Take in a span, or what tells of a thread's beginning or end. It is cut to what was not known
+ * yet; false when nothing remains. `ret` is the part that lies beyond the frontier, which belongs
+ * into the input; empty when its ends meet. */
 bool sk_causes_add_span(struct sk_causes *causes, struct sk_thread_span *span,
 			struct sk_thread_span *ret);
 

@@ -24,10 +24,15 @@ static inline uint64_t overlap(uint64_t from, uint64_t to, uint64_t a, uint64_t 
 	return to > from ? to - from : 0;
 }
 
+enum { SK_MAKERS_DEEP = 8 /* how many makers one behind the other are looked for */ };
+
 /** Row of a thread, or SK_NO_THREAD. */
 unsigned sk_causes_find(const struct sk_causes *causes, uint32_t tid);
 
 /** The same, made when new; SK_NO_THREAD, counted, where there is no room. */
 unsigned sk_causes_meet(struct sk_causes *causes, uint32_t tid);
+
+/** Row of the thread that made thread `t`, or SK_NO_THREAD. */
+unsigned sk_causes_maker(const struct sk_causes *causes, unsigned t);
 
 #endif

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static int open_folder(const char *path)
@@ -118,12 +119,31 @@ int sk_job_grant(struct sk_job *job, const char *id)
 	return 0;
 }
 
+/* The kernel waits without being woken by signals also where nothing is read or written: for a
+ * child that has yet to execute its program, or for a device. */
+static void look_closer(struct sk_thread_span *span)
+{
+	static const long WAITS[] = {
+		SYS_ioctl,
+		SYS_clone,
+		SYS_clone3,
+#ifdef SYS_vfork
+		SYS_vfork,
+#endif
+	};
+
+	for (size_t i = 0; span->state == 4 && i < sizeof(WAITS) / sizeof(WAITS[0]); i++)
+		if (span->detail == WAITS[i])
+			span->state = 3;
+}
+
 static void add_span(struct sk_job *job, struct sk_thread_span span)
 {
 	struct sk_fold_state *state = job->fold.state;
 	uint64_t *loss = state->retired.loss;
 	struct sk_thread_span rest;
 
+	look_closer(&span);
 	if (!sk_causes_add_span(&state->causes, &span, &rest))
 		return;
 	if (span.to_ns > job->spans_to_ns)

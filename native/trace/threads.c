@@ -4,23 +4,67 @@
 
 #include <string.h>
 
-/* A row for one more thread: a new one, or that of the thread longest silent and no caller. */
-static unsigned vacate(struct sk_causes *causes)
+static void clear_row(struct sk_causes *causes, unsigned t)
+{
+	for (unsigned d = 0; d < SK_CAUSES_ROWS; d++) {
+		memset(causes->device[d].gap[t], 0, sizeof(causes->device[d].gap[t]));
+		causes->device[d].open[t] = 0;
+		causes->device[d].cpu[t] = 0;
+	}
+}
+
+/* Does the gap of a device go to this thread, as long as nobody calls? */
+static bool called_last(const struct sk_causes *causes, unsigned t)
+{
+	for (unsigned d = 0; d < SK_CAUSES_DEVICES; d++)
+		if (causes->device_known[d] && causes->device[d].last == t)
+			return true;
+	return false;
+}
+
+/* The thread that ended first, behind the frontier: what it called is settled. */
+static unsigned first_gone(const struct sk_causes *causes)
 {
 	unsigned victim = SK_NO_THREAD;
 
-	if (causes->threads < SK_CAUSES_THREADS)
-		return causes->threads++;
+	for (unsigned t = 0; t < SK_CAUSES_THREADS; t++) {
+		uint64_t gone_ns = causes->thread[t].gone_ns;
+
+		if (gone_ns && gone_ns < causes->frontier_ns &&
+		    (victim == SK_NO_THREAD || gone_ns < causes->thread[victim].gone_ns) &&
+		    !called_last(causes, t))
+			victim = t;
+	}
+	return victim;
+}
+
+static unsigned longest_silent(const struct sk_causes *causes)
+{
+	unsigned victim = SK_NO_THREAD;
+
 	for (unsigned t = 0; t < SK_CAUSES_THREADS; t++)
 		if (!causes->thread[t].launched &&
 		    (victim == SK_NO_THREAD ||
 		     causes->thread[t].added_ns < causes->thread[victim].added_ns))
 			victim = t;
-	for (unsigned d = 0; victim != SK_NO_THREAD && d < SK_CAUSES_ROWS; d++) {
-		memset(causes->device[d].gap[victim], 0, sizeof(causes->device[d].gap[victim]));
-		causes->device[d].open[victim] = 0;
-		causes->device[d].cpu[victim] = 0;
+	return victim;
+}
+
+/* A row for one more thread: a new one, that of the one longest gone, or of the one longest silent
+ * that is no caller. */
+static unsigned vacate(struct sk_causes *causes)
+{
+	unsigned victim;
+
+	if (causes->threads < SK_CAUSES_THREADS)
+		return causes->threads++;
+	victim = first_gone(causes);
+	if (victim == SK_NO_THREAD) {
+		victim = longest_silent(causes);
+		causes->threads_untracked++; /* this one, or the new one */
 	}
+	if (victim != SK_NO_THREAD)
+		clear_row(causes, victim);
 	return victim;
 }
 
@@ -39,11 +83,47 @@ unsigned sk_causes_meet(struct sk_causes *causes, uint32_t tid)
 	if (t != SK_NO_THREAD)
 		return t;
 	t = vacate(causes);
-	if (t == SK_NO_THREAD)
-		causes->threads_untracked++;
-	else
+	if (t != SK_NO_THREAD)
 		causes->thread[t] = (struct sk_causes_thread){.tid = tid};
 	return t;
+}
+
+unsigned sk_causes_maker(const struct sk_causes *causes, unsigned t)
+{
+	uint32_t maker = causes->thread[t].maker;
+	unsigned found = maker ? sk_causes_find(causes, maker) : SK_NO_THREAD;
+
+	return found == SK_NO_THREAD || !causes->thread[found].heard ? SK_NO_THREAD : found;
+}
+
+/* The thread that stands for thread `t` now: itself, or its nearest maker that is there. */
+static unsigned stand_in(const struct sk_causes *causes, unsigned t)
+{
+	for (int deep = 0; deep < SK_MAKERS_DEEP && causes->thread[t].gone_ns; deep++) {
+		unsigned maker = sk_causes_maker(causes, t);
+
+		if (maker == SK_NO_THREAD)
+			break;
+		t = maker;
+	}
+	return t;
+}
+
+/* Part of what was open in the gap of thread `last`, which called last and is gone, is known now
+ * that thread `t` stands for it. */
+static void place_for(struct sk_causes *causes, struct sk_causes_device *device, unsigned t,
+		      uint64_t from, uint64_t to, int part)
+{
+	unsigned last = device->last;
+
+	if (last >= SK_CAUSES_THREADS || last == t || stand_in(causes, last) != t)
+		return;
+	uint64_t *gap = device->gap[last], gone = causes->thread[last].gone_ns;
+	uint64_t ns = overlap(later(from, gone), to, device->gap_ns, causes->frontier_ns);
+
+	ns = earlier(ns, gap[SK_PART_OPEN]);
+	gap[SK_PART_OPEN] -= ns;
+	gap[part] += ns;
 }
 
 /* The thread did `part` in [from, to), which the sweep has passed as open. In the gap that is
@@ -63,6 +143,7 @@ static void place_late(struct sk_causes *causes, unsigned t, uint64_t from, uint
 		device->gap[t][SK_PART_OPEN] -= earlier(ns, device->gap[t][SK_PART_OPEN]);
 		device->gap[t][SK_PART_HELD] += held;
 		device->gap[t][part] += ns - held;
+		place_for(causes, device, t, from, to, part);
 	}
 }
 
@@ -98,6 +179,51 @@ static void become_known(struct sk_causes *causes, unsigned t, uint64_t from)
 	}
 }
 
+/* What its maker did in open gaps is what stands for a new thread. The maker is on a CPU now, so
+ * what is open of it is that. */
+static void inherit(struct sk_causes *causes, unsigned t, unsigned maker)
+{
+	causes->thread[t].maker = causes->thread[maker].tid;
+	for (unsigned d = 0; d < SK_CAUSES_ROWS; d++) {
+		struct sk_causes_device *device = &causes->device[d];
+
+		if (!causes->device_known[d] || !device->idle || device->fresh)
+			continue;
+		memcpy(device->gap[t], device->gap[maker], sizeof(device->gap[t]));
+		device->gap[t][0] += device->gap[t][SK_PART_OPEN];
+		device->gap[t][SK_PART_OPEN] = 0;
+	}
+}
+
+static void make(struct sk_causes *causes, const struct sk_thread_span *span)
+{
+	uint64_t at = later(span->from_ns, causes->origin_ns);
+	unsigned t = sk_causes_meet(causes, span->tid), maker;
+
+	if (t == SK_NO_THREAD)
+		return;
+	if (causes->thread[t].gone_ns) { /* its id is used again */
+		clear_row(causes, t);
+		causes->thread[t] = (struct sk_causes_thread){.tid = span->tid};
+	}
+	if (causes->thread[t].heard)
+		return;
+	become_known(causes, t, at);
+	maker = sk_causes_find(causes, (uint32_t)span->to_ns);
+	/* Of a maker whose time has been settled already it is not known what it did when. */
+	if (at >= causes->frontier_ns && maker != SK_NO_THREAD && maker != t &&
+	    causes->thread[maker].heard)
+		inherit(causes, t, maker);
+}
+
+static void end(struct sk_causes *causes, const struct sk_thread_span *span)
+{
+	unsigned t = sk_causes_find(causes, span->tid);
+
+	if (t != SK_NO_THREAD && causes->thread[t].heard)
+		causes->thread[t].gone_ns = later(span->from_ns, causes->origin_ns);
+}
+
 /* The part of a span that lies before the frontier. */
 static void add_late(struct sk_causes *causes, unsigned t, const struct sk_thread_span *span)
 {
@@ -118,6 +244,10 @@ static void add_late(struct sk_causes *causes, unsigned t, const struct sk_threa
 bool sk_causes_add_span(struct sk_causes *causes, struct sk_thread_span *span,
 			struct sk_thread_span *ret)
 {
+	if (span->state == SK_THREAD_MADE)
+		make(causes, span);
+	else if (span->state == SK_THREAD_GONE)
+		end(causes, span);
 	if (span->state < 1 || span->state > 4 || span->to_ns <= span->from_ns)
 		return false;
 	unsigned t = sk_causes_meet(causes, span->tid);
@@ -130,6 +260,8 @@ bool sk_causes_add_span(struct sk_causes *causes, struct sk_thread_span *span,
 	if (span->to_ns <= span->from_ns)
 		return false;
 	causes->spans_seen = 1;
+	if (span->to_ns > thread->gone_ns) /* a thread that executes a program takes another's id */
+		thread->gone_ns = 0;
 	if (!thread->heard)
 		become_known(causes, t, span->from_ns);
 	if (thread->known_ns < causes->frontier_ns)

@@ -84,7 +84,8 @@ __noinline int fold(struct sk_thread *thread)
 	return 0;
 }
 
-__noinline int write_span(struct sk_thread *thread, __u64 now)
+/* A span of `state`, or what is told in its place. */
+__noinline int write_span(struct sk_thread *thread, __u64 now, __u32 state)
 {
 	struct sk_job_span *record;
 	__u32 *mode;
@@ -104,7 +105,7 @@ __noinline int write_span(struct sk_thread *thread, __u64 now)
 	record->span.from_ns = thread->since_ns;
 	record->span.to_ns = now;
 	record->span.tid = thread->tid;
-	record->span.state = thread->state;
+	record->span.state = state;
 	record->span.detail = thread->detail;
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 	return 0;
@@ -129,7 +130,7 @@ static __always_inline void turn(struct sk_thread *thread, __u32 tid, __u64 now,
 	if (thread->waits)
 		close_wait(thread, now - thread->since_ns);
 	if (full_jobs && now > thread->since_ns)
-		write_span(thread, now);
+		write_span(thread, now, thread->state);
 	thread->tid = tid;
 	thread->detail = detail;
 	thread->state = state;
@@ -273,6 +274,8 @@ static __noinline int bury(struct task_struct *task, __u64 job, __u64 now)
 	if (thread->job == job) {
 		turn(thread, thread->tid, now, thread->state, thread->detail);
 		add_faults(thread, task);
+		if (full_jobs)
+			write_span(thread, thread->since_ns, SK_SPAN_GONE);
 	}
 	fold(thread);
 	bpf_map_delete_elem(&threads, &key);
@@ -354,8 +357,17 @@ int on_wakeup(__u64 *ctx)
 	return seen_wakeup((struct task_struct *)ctx[0]);
 }
 
+/* Runs in the thread that made it. */
 SEC("tp_btf/sched_wakeup_new")
 int on_wakeup_new(__u64 *ctx)
 {
-	return seen_wakeup((struct task_struct *)ctx[0]);
+	struct task_struct *task = (struct task_struct *)ctx[0];
+	__u64 key = (__u64)task;
+	struct sk_thread *thread;
+
+	seen_wakeup(task);
+	thread = full_jobs && job_of_typed_task(task) ? bpf_map_lookup_elem(&threads, &key) : NULL;
+	if (thread)
+		write_span(thread, (__u32)bpf_get_current_pid_tgid(), SK_SPAN_MADE);
+	return 0;
 }

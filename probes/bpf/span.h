@@ -21,6 +21,13 @@ enum sk_span_state {
 };
 
 #define SK_SPAN_STATES 4
+
+/* Not states: what tells of a thread's beginning and end, in the place of a span. */
+enum sk_span_turn {
+	SK_SPAN_MADE = 5, /* from_ns: when; to_ns: id of the thread that made it */
+	SK_SPAN_GONE = 6, /* both: when */
+};
+
 #define SK_SPAN_DETAIL_UNKNOWN 0xffff
 
 struct sk_span {

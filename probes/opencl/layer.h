@@ -60,6 +60,7 @@ struct sk_waiting {
 struct sk_lane {
 	struct sk_waiting *items; /* mapped at first use */
 	uint64_t try_at;	  /* length at which the owner looks for finished ones */
+	uint64_t tried_ns;	  /* the owner looked last, at an append */
 	_Atomic uint64_t tail;	  /* appended; release by the owner */
 	_Atomic uint64_t head;	  /* taken out; by the holder of `harvesting` */
 };

@@ -176,6 +176,10 @@ static cl_int CL_API_CALL on_event_info(cl_event event, cl_event_info what, size
 		if (owner)
 			*(cl_command_queue *)value = owner->handle;
 	}
+	/* Who asks until it has ended waits for it as well. */
+	if (!error && what == CL_EVENT_COMMAND_EXECUTION_STATUS && value &&
+	    *(cl_int *)value <= CL_COMPLETE)
+		sk_harvest_after_wait();
 	return error;
 }
 
