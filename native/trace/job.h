@@ -20,7 +20,9 @@ enum {
 	SK_JOB_WAITING_INTERVALS = 1 << 18,
 	SK_JOB_FOLDER_ENTRIES = 4096, /* looked at in one scan */
 	SK_JOB_BATCH = 2048,
-	SK_JOB_BAD = 256, /* files known to be no segments */
+	SK_JOB_BAD = 1024, /* files known to be no segments; more are not looked at */
+	SK_JOB_SCAN_SHARE =
+		20, /* a long scan is followed by so many times its length without one */
 };
 
 /** One traced job. Fields are for the files of trace/ only. */
@@ -39,6 +41,7 @@ struct sk_job {
 	uint64_t spans_to_ns;	  /* newest moment a span has told of */
 	uint64_t folder_stamp_ns; /* CLOCK_REALTIME */
 	bool folder_quiet;	  /* nothing can hide behind that stamp */
+	uint64_t scan_at_ns;	  /* not before */
 	uint64_t refused;	  /* by the latest scan */
 	bool dirty;		  /* the state differs from the file */
 	uint64_t wanted;   /* of the tracers: struct sk_segment_control; 0: as they were started */
