@@ -239,6 +239,8 @@ int sk_reader_load_counts(struct sk_reader *reader, struct sk_segment *view)
 	if (!error && header->threads_refused)
 		add_shared(sum, reader);
 	load_answer(reader, header);
+	reader->costs.timed_ns = header->timed_call_ns;
+	reader->costs.counted_ns = header->counted_call_ns;
 	sum->command_buffers = header->command_buffers;
 	sum->profiler_ns = header->profiler_ns;
 	sum->loss[SK_LOSS_vendor_dropped] = header->vendor_dropped;

@@ -52,7 +52,7 @@ double sk_job_unseen(const struct sk_reader *reader, const struct sk_fold_segmen
 {
 	return sk_cover_unseen(segment->cover_ns,
 			       reader->counters.launches + reader->counters.copies,
-			       segment->weighted);
+			       segment->weighted, &reader->costs);
 }
 
 void sk_job_counts(const struct sk_job *job, struct sk_job_counts *ret)
