@@ -17,6 +17,7 @@ from typing import BinaryIO
 import msgspec
 
 from stoker.agent.clearing import Clearing
+from stoker.agent.closer_look import CloserLook
 from stoker.agent.governing import Governing, HostCost
 from stoker.agent.job_calls import JobCalls
 from stoker.agent.metrics import Buckets, JobReading, top
@@ -24,7 +25,7 @@ from stoker.agent.starts import Begun
 from stoker.agent.trace_window import TraceWindow, Way
 from stoker.mesh.ask import TracingAsk
 from stoker.mesh.schema import TracingView
-from stoker.native.errors import BadRequest, NotFound, NotSupported, Refused, StokerError
+from stoker.native.errors import BadRequest, NotFound, NotSupported, Refused
 from stoker.probes.call_records import CallRow
 from stoker.probes.catalogue import SPAN_PROBES
 from stoker.probes.clocks import clock_table
@@ -80,6 +81,7 @@ class TracedJob:
         self._segments, self._store = segments, store
         self._began_ns = began_ns
         self._host = host
+        self._look = CloserLook(host, cgroup_id)
         self._calls = calls
         self._trace: JobTrace | None = None
         self._followed = False
@@ -111,8 +113,7 @@ class TracedJob:
             self._followed = True
         except Refused as error:
             self._absent["host"] = error.message
-        if self._followed and self.begun.trace == "full":
-            self._ask_stacks(host)
+        self._look_closer()
         blind_ns = host.attached_ns - self._began_ns
         if blind_ns > 0:
             seen = f"threads were not seen for the first {blind_ns / 1e9:.3f} s"
@@ -169,6 +170,7 @@ class TracedJob:
         if self._trace is None:
             return 0.0
         self.window.tell()
+        self._look_closer()
         stats = self._trace.drain()
         if read and stats.threads:
             self._read_host()
@@ -193,6 +195,7 @@ class TracedJob:
         """Trace as a user asks from now on, and say how it is."""
         view = self.window.take(ask, time.monotonic_ns())
         self.follow()
+        self._look_closer()
         return view
 
     def _write_part(self, path: Path, part: Window, events: BinaryIO) -> TimelineCounts:
@@ -273,11 +276,11 @@ class TracedJob:
             return None
         return self._host.pressure(self.cgroup_id)
 
-    def _ask_stacks(self, host: HostProbes) -> None:
-        try:
-            host.ask(self.cgroup_id, stacks=True)
-        except StokerError as error:
-            self._absent["waits"] = error.message
+    def _look_closer(self) -> None:
+        """Stacks for a job submitted for them; what page faults take while everything is timed."""
+        if self._followed:
+            full = self.begun.trace == "full"
+            self._look.want(stacks=full, faults=self.window.steering.wanted == "full")
 
     def _waits(self) -> tuple[StackWait, ...]:
         """Where its threads waited longest, if that was asked for."""
@@ -351,6 +354,7 @@ class TracedJob:
         if self._host is None or self._trace is None or not self._followed:
             return
         times = self._host.read(self.cgroup_id)
+        self._look.read(times.totals)
         self._feed()  # what ended before the reading comes before what went on in it
         self._trace.add_open_states(times.threads, times.asked_ns)
         self._waits()  # frames have names only as long as the process lives
@@ -359,7 +363,9 @@ class TracedJob:
     def _complete(self, summary: TraceSummary) -> TraceSummary:
         """The fold's summary with what only the agent knows: losses of the probes, absences."""
         loss = {**summary.loss, "spans_before_segment": self._held_lost, **self._lost_by_probes()}
-        absent = {**self._absent, **self._unseen_calls(), **summary.absent}
+        window_ns = summary.window.to_ns - summary.window.from_ns
+        missing = {**self._unseen_calls(), **self._look.absent(window_ns)}
+        absent = {**self._absent, **missing, **summary.absent}
         rows = self._call_rows()
         clocks = (*clock_table(), *summary.clocks)
         return msgspec.structs.replace(summary, loss=loss, absent=absent, calls=rows, clocks=clocks)

@@ -32,6 +32,8 @@ static int share_tables(const struct sk_host *host, struct sk_asked_bpf *asked)
 	int error = bpf_map__reuse_fd(asked->maps.tallies, host->tallies_fd);
 
 	error = error ? error : bpf_map__reuse_fd(asked->maps.threads, host->threads_fd);
+	error = error ? error : bpf_map__reuse_fd(asked->maps.modes, host->modes_fd);
+	error = error ? error : bpf_map__reuse_fd(asked->maps.spans, host->spans_fd);
 	return error ? error : bpf_map__reuse_fd(asked->maps.counters, host->counters_fd);
 }
 
@@ -148,6 +150,16 @@ static void forget_waits(struct sk_host *host, uint64_t job)
 			bpf_map_delete_elem(host->stack_waits_fd, &keys[i]);
 }
 
+static void measure_faults(struct sk_host *host)
+{
+	if (!host->outside_ns && host->states[SK_PROBE_HANDLING].answer == SK_ANSWER_ATTACHED)
+		host->outside_ns = sk_fault_outside(
+			&(struct sk_fault_meter){.tid = &host->asked->bss->measured_tid,
+						 .inside_ns = &host->asked->bss->measured_ns,
+						 .faults = &host->asked->bss->measured_faults});
+	host->asked->bss->outside_ns = host->outside_ns;
+}
+
 int sk_host_ask(struct sk_host *host, uint64_t job, uint32_t what)
 {
 	int error = 0;
@@ -159,6 +171,8 @@ int sk_host_ask(struct sk_host *host, uint64_t job, uint32_t what)
 	error = error ? error : write_down(host, job, what);
 	if (!error) {
 		attach_as_asked(host);
+		if (what & SK_ASK_FAULTS)
+			measure_faults(host);
 		if (!(what & SK_ASK_STACKS))
 			forget_waits(host, job);
 		if (!anybody_asks(host, ~0u))

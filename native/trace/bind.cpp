@@ -84,11 +84,10 @@ struct Causes {
 	}
 
 	uint64_t unseen(unsigned device) const { return body->device[device].unseen_ns; }
-	void faulted(uint32_t tid, uint64_t ns) { sk_causes_faulted(body.get(), tid, ns); }
 
-	void span(uint64_t from, uint64_t to, uint32_t tid, uint16_t state)
+	void span(uint64_t from, uint64_t to, uint32_t tid, uint16_t state, uint16_t detail)
 	{
-		sk_thread_span span{from, to, tid, state, 0xffff}, rest;
+		sk_thread_span span{from, to, tid, state, detail}, rest;
 
 		if (sk_causes_add_span(body.get(), &span, &rest) && rest.to_ns > rest.from_ns)
 			spans.push_back(rest);
@@ -203,11 +202,6 @@ public:
 		strncpy(track.unit, unit.c_str(), sizeof(track.unit) - 1);
 		job_->fold.state->retired.loss[SK_LOSS_timeline_counters_dropped] +=
 			sk_history_read(&job_->history, &track, t_ns, value);
-	}
-
-	void set_faults(uint32_t tid, uint64_t ns)
-	{
-		sk_causes_faulted(&job_->fold.state->causes, tid, ns);
 	}
 
 	/// What each tracer that is still heard of says of itself, and what it was told.
@@ -530,8 +524,8 @@ NB_MODULE(_trace, module)
 		.def("busy", &Causes::busy, nb::arg("from_ns"), nb::arg("to_ns"), nb::arg("tid"),
 		     nb::arg("device"), nb::arg("kind"), nb::arg("cover") = false)
 		.def("unseen", &Causes::unseen)
-		.def("faulted", &Causes::faulted)
-		.def("span", &Causes::span)
+		.def("span", &Causes::span, nb::arg("from_ns"), nb::arg("to_ns"), nb::arg("tid"),
+		     nb::arg("state"), nb::arg("detail") = 0xffff)
 		.def("sweep", &Causes::sweep)
 		.def("read", &Causes::read, nb::arg("device"), nb::arg("ended") = false)
 		.def("check", &Causes::check)
@@ -549,7 +543,6 @@ NB_MODULE(_trace, module)
 		.def("control", &Job::control)
 		.def("answers", &Job::answers)
 		.def("add_counter", &Job::add_counter)
-		.def("set_faults", &Job::set_faults)
 		.def("drain", &Job::drain)
 		.def("finish", &Job::finish)
 		.def("summary", &Job::summary)

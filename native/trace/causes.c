@@ -107,6 +107,14 @@ static void index_spans(struct sweep *sweep, const struct sk_causes_input *input
 	}
 }
 
+static void add_state(const struct sk_thread_span *span, uint64_t ns, uint64_t parts[SK_PARTS])
+{
+	uint64_t paging = faulted(span, ns);
+
+	parts[span->state - 1] += ns - paging;
+	parts[SK_CAUSE_PAGING - SK_CAUSE_ON_CPU] += paging;
+}
+
 /* Add what thread `t` did in [from, to), which lies within the sweep. */
 static void add_parts(struct sweep *sweep, unsigned t, uint64_t from, uint64_t to,
 		      uint64_t parts[SK_PARTS])
@@ -126,7 +134,7 @@ static void add_parts(struct sweep *sweep, unsigned t, uint64_t from, uint64_t t
 
 		parts[SK_PART_LOST] += start - from;
 		if (end > start)
-			parts[span->state - 1] += end - start;
+			add_state(span, end - start, parts);
 		from = later(start, end);
 	}
 	parts[SK_PART_OPEN] += to - from;
@@ -199,7 +207,6 @@ static void close_gap(struct sweep *sweep, struct sk_causes_device *device, unsi
 			 SK_MAKERS_DEEP);
 		parts = device->gap[t];
 		device->open[t] += parts[SK_PART_OPEN];
-		device->cpu[t] += parts[0];
 		if (!device->used && !called)
 			hold_sleep(device->gap[t]);
 	}
@@ -436,23 +443,7 @@ void sk_causes_sweep(struct sk_causes *causes, uint64_t frontier_ns, struct sk_c
 	sweep_to(causes, frontier_ns, input);
 }
 
-/* What threads had on a CPU in the gaps of a device, and took for page faults, is paging. */
-static void part_faults(const struct sk_causes *causes, const struct sk_causes_device *device,
-			uint64_t ns[SK_CAUSES])
-{
-	for (unsigned t = 0; t < causes->threads; t++) {
-		uint64_t on_cpu = device->cpu[t], moved;
-
-		if (device->idle && device->last == t)
-			on_cpu += device->gap[t][0];
-		moved = earlier(earlier(on_cpu, causes->thread[t].fault_ns), ns[SK_CAUSE_ON_CPU]);
-		ns[SK_CAUSE_ON_CPU] -= moved;
-		ns[SK_CAUSE_PAGING] += moved;
-	}
-}
-
-static void read_causes(const struct sk_causes *causes, unsigned d, bool ended,
-			uint64_t ret[SK_CAUSES])
+void sk_causes_read(const struct sk_causes *causes, unsigned d, bool ended, uint64_t ret[SK_CAUSES])
 {
 	const struct sk_causes_device *device = &causes->device[d];
 	uint64_t gap = causes->frontier_ns - device->gap_ns, parts[SK_PARTS];
@@ -474,12 +465,6 @@ static void read_causes(const struct sk_causes *causes, unsigned d, bool ended,
 	memcpy(parts, device->gap[device->last], sizeof(parts));
 	hold_sleep(parts);
 	charge(causes, gap, device->last, parts, ended, ret);
-}
-
-void sk_causes_read(const struct sk_causes *causes, unsigned d, bool ended, uint64_t ret[SK_CAUSES])
-{
-	read_causes(causes, d, ended, ret);
-	part_faults(causes, &causes->device[d], ret);
 }
 
 bool sk_causes_check(const struct sk_causes *causes)

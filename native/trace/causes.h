@@ -15,7 +15,8 @@
  *                 A gap that no call has ended goes to the thread that called last; a device that
  *                 was never called is held idle. A thread that sleeps keeps nothing waiting where
  *                 no call is on its way: blocked in a gap that no call has ended, or before the job
- *                 first called any device (sk_causes_called), is held idle.
+ *                 first called any device (sk_causes_called), is held idle. What part of its time
+ *                 on a CPU a thread spent in page faults is told by its spans, and is paging.
  * Time that a tracer was not looking on purpose is a gap's end as well: the part before it goes to
  * the thread that called last. Such time is in no cause until it is estimated (unseen_ns).
  * Invariant: the causes and the unseen time of a device add up to frontier - origin, always
@@ -81,13 +82,15 @@ enum {
 	SK_THREAD_GONE = 6, /* at `from_ns` */
 };
 
+enum { SK_FAULTED_ALL = 0xfffe }; /* SK_SPAN_FAULTED_ALL */
+
 /** A thread in one state; the layout of probes/bpf/span.h. */
 struct sk_thread_span {
 	uint64_t from_ns;
 	uint64_t to_ns;
 	uint32_t tid;
 	uint16_t state; /* 1 on CPU, 2 runnable, 3 blocked, 4 blocked in I/O or paging; see above */
-	uint16_t detail;
+	uint16_t detail; /* on a CPU: in page faults, in parts of SK_FAULTED_ALL; above: not told */
 };
 static_assert(sizeof(struct sk_thread_span) == 24, "contract page: a span is 24 bytes");
 
@@ -105,7 +108,6 @@ struct sk_causes_thread {
 	uint64_t gone_ns;  /* when it ended; 0: not known of */
 	uint32_t maker;	   /* who made it, and stands for it while it is not there; 0: nobody */
 	uint32_t reserved;
-	uint64_t fault_ns; /* of its time on a CPU: inside of page faults */
 };
 
 struct sk_causes_device {
@@ -120,7 +122,6 @@ struct sk_causes_device {
 	uint32_t used;
 	uint64_t gap[SK_CAUSES_THREADS][SK_PARTS]; /* the open gap, as each thread saw it */
 	uint64_t open[SK_CAUSES_THREADS]; /* settled as not observed, until the span comes */
-	uint64_t cpu[SK_CAUSES_THREADS];  /* settled as on a CPU, by the thread it is put down to */
 };
 
 struct sk_causes {
@@ -176,10 +177,6 @@ void sk_causes_sort(struct sk_interval *intervals, size_t count, struct sk_inter
 
 /** Order spans by thread, and those of one thread by start. */
 void sk_causes_sort_spans(struct sk_thread_span *spans, size_t count);
-
-/** Of all its time on a CPU a thread spent `ns` in page faults. That is taken to be where it kept
- * devices waiting, as far as it was on a CPU there, and becomes paging. */
-void sk_causes_faulted(struct sk_causes *causes, uint32_t tid, uint64_t ns);
 
 /** Settle everything up to `frontier_ns`; the input keeps what reaches beyond it. No interval
  * that starts earlier may come later, else it is cut and counted. */

@@ -26,6 +26,14 @@ static inline uint64_t overlap(uint64_t from, uint64_t to, uint64_t a, uint64_t 
 
 enum { SK_MAKERS_DEEP = 8 /* how many makers one behind the other are looked for */ };
 
+/** Of `ns` of this span: on a CPU, inside of page faults. */
+static inline uint64_t faulted(const struct sk_thread_span *span, uint64_t ns)
+{
+	if (span->state != 1 || span->detail > SK_FAULTED_ALL)
+		return 0;
+	return (uint64_t)((unsigned __int128)ns * span->detail / SK_FAULTED_ALL);
+}
+
 /** Row of a thread, or SK_NO_THREAD. */
 unsigned sk_causes_find(const struct sk_causes *causes, uint32_t tid);
 

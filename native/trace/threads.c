@@ -9,7 +9,6 @@ static void clear_row(struct sk_causes *causes, unsigned t)
 	for (unsigned d = 0; d < SK_CAUSES_ROWS; d++) {
 		memset(causes->device[d].gap[t], 0, sizeof(causes->device[d].gap[t]));
 		causes->device[d].open[t] = 0;
-		causes->device[d].cpu[t] = 0;
 	}
 }
 
@@ -112,7 +111,7 @@ static unsigned stand_in(const struct sk_causes *causes, unsigned t)
 /* Part of what was open in the gap of thread `last`, which called last and is gone, is known now
  * that thread `t` stands for it. */
 static void place_for(struct sk_causes *causes, struct sk_causes_device *device, unsigned t,
-		      uint64_t from, uint64_t to, int part)
+		      uint64_t from, uint64_t to, const struct sk_thread_span *span)
 {
 	unsigned last = device->last;
 
@@ -123,43 +122,51 @@ static void place_for(struct sk_causes *causes, struct sk_causes_device *device,
 
 	ns = earlier(ns, gap[SK_PART_OPEN]);
 	gap[SK_PART_OPEN] -= ns;
-	gap[part] += ns;
+	gap[span->state - 1] += ns - faulted(span, ns);
+	gap[SK_CAUSE_PAGING - SK_CAUSE_ON_CPU] += faulted(span, ns);
 }
 
-/* The thread did `part` in [from, to), which the sweep has passed as open. In the gap that is
- * still open this is placed exactly. */
-static void place_late(struct sk_causes *causes, unsigned t, uint64_t from, uint64_t to, int part)
+/* The thread did as `span` says in [from, to), which the sweep has passed as open. In the gap that
+ * is still open this is placed exactly. */
+static void place_late(struct sk_causes *causes, unsigned t, uint64_t from, uint64_t to,
+		       const struct sk_thread_span *span)
 {
+	int part = span->state - 1;
+
 	for (unsigned d = 0; d < SK_CAUSES_ROWS; d++) {
 		struct sk_causes_device *device = &causes->device[d];
 
 		if (!causes->device_known[d] || !device->idle)
 			continue;
 		uint64_t ns = overlap(from, to, device->gap_ns, causes->frontier_ns), held = 0;
+		uint64_t paging = faulted(span, ns);
 
 		if (part == SK_CAUSE_BLOCKED - SK_CAUSE_ON_CPU && !device->used)
 			held = overlap(from, earlier(to, causes->called_ns), device->gap_ns,
 				       causes->frontier_ns);
 		device->gap[t][SK_PART_OPEN] -= earlier(ns, device->gap[t][SK_PART_OPEN]);
 		device->gap[t][SK_PART_HELD] += held;
-		device->gap[t][part] += ns - held;
-		place_for(causes, device, t, from, to, part);
+		device->gap[t][part] += ns - held - paging;
+		device->gap[t][SK_CAUSE_PAGING - SK_CAUSE_ON_CPU] += paging;
+		place_for(causes, device, t, from, to, span);
 	}
 }
 
-/* What closed gaps hold as open was all `state`, or, when it was not all one state, stays lost. */
-static void place_closed(struct sk_causes *causes, unsigned t, bool whole, int state)
+/* What closed gaps hold as open was all of this span, or, when it was not all one state, stays
+ * lost. */
+static void place_closed(struct sk_causes *causes, unsigned t, bool whole,
+			 const struct sk_thread_span *span)
 {
 	for (unsigned d = 0; d < SK_CAUSES_DEVICES; d++) {
 		struct sk_causes_device *device = &causes->device[d];
-		uint64_t ns = device->open[t];
+		uint64_t ns = device->open[t], paging = faulted(span, ns);
 
 		device->open[t] = 0;
 		if (!ns || !whole)
 			continue;
 		device->ns[SK_CAUSE_NOT_OBSERVED] -= ns;
-		device->ns[SK_CAUSE_ON_CPU + state] += ns;
-		device->cpu[t] += state ? 0 : ns;
+		device->ns[SK_CAUSE_ON_CPU + span->state - 1] += ns - paging;
+		device->ns[SK_CAUSE_PAGING] += paging;
 	}
 }
 
@@ -224,6 +231,8 @@ static void end(struct sk_causes *causes, const struct sk_thread_span *span)
 		causes->thread[t].gone_ns = later(span->from_ns, causes->origin_ns);
 }
 
+static const struct sk_thread_span LOST = {.state = SK_PART_LOST + 1};
+
 /* The part of a span that lies before the frontier. */
 static void add_late(struct sk_causes *causes, unsigned t, const struct sk_thread_span *span)
 {
@@ -232,11 +241,10 @@ static void add_late(struct sk_causes *causes, unsigned t, const struct sk_threa
 	bool joins = span->from_ns == thread->known_ns;
 
 	if (!joins)
-		place_late(causes, t, thread->known_ns, earlier(span->from_ns, frontier),
-			   SK_PART_LOST);
+		place_late(causes, t, thread->known_ns, earlier(span->from_ns, frontier), &LOST);
 	if (span->from_ns < to)
-		place_late(causes, t, span->from_ns, to, span->state - 1);
-	place_closed(causes, t, joins && to == frontier, span->state - 1);
+		place_late(causes, t, span->from_ns, to, span);
+	place_closed(causes, t, joins && to == frontier, span);
 	causes->broken_spans += !joins;
 	thread->known_ns = to;
 }
@@ -287,12 +295,4 @@ void sk_causes_goes_on(struct sk_causes *causes, const struct sk_thread_span *op
 
 	if (t != SK_NO_THREAD)
 		causes->thread[t].open_ns = open->from_ns;
-}
-
-void sk_causes_faulted(struct sk_causes *causes, uint32_t tid, uint64_t ns)
-{
-	unsigned t = sk_causes_find(causes, tid);
-
-	if (t != SK_NO_THREAD)
-		causes->thread[t].fault_ns = later(ns, causes->thread[t].fault_ns);
 }

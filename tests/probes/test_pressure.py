@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import struct
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,14 @@ import pytest
 from stoker.native.errors import Refused
 from stoker.probes.catalogue import HOST_PROBES, ProbeState
 from stoker.probes.host import HostLimits, HostProbes
-from stoker.probes.host_records import BLOCKED, HostTimes, Times
+from stoker.probes.host_records import (
+    BLOCKED,
+    DETAIL_UNKNOWN,
+    FAULTED_ALL,
+    ON_CPU,
+    HostTimes,
+    Times,
+)
 from stoker.probes.pressure import (
     ASK_CALLS,
     ASK_FAULTS,
@@ -105,6 +113,29 @@ def test_every_page_fault_is_counted(groups: Groups, attach: Attach, verb: str, 
     assert field not in after.absent
     ended = probes.pressure(job.id)  # the thread is gone, its faults are not
     assert getattr(ended, field) >= getattr(after, field)
+
+
+@needs_bpf
+@pytest.mark.parametrize("verb", ["touch", "zero"])
+def test_what_page_faults_take_is_a_part_of_the_time_on_cpu(
+    groups: Groups, attach: Attach, verb: str
+) -> None:
+    probes, job = attach(), groups.job()
+    probes.follow(job.id, full=True)
+    assert "handling_ns" in probes.pressure(job.id).absent
+    probes.ask(job.id, faults=True)
+    before, after = between_stops(probes, job, verb, 1009)
+    handled = (after.handling_ns or 0) - (before.handling_ns or 0)
+    assert handled >= 1009 * 100  # of any processor
+    totals = probes.read(job.id).totals
+    assert totals is not None
+    assert handled <= totals.handling_ns < totals.on_cpu_ns
+    told = 0
+    for begin, end, _, state, detail in struct.iter_unpack("<QQIHH", probes.spans()[job.id]):
+        assert state != ON_CPU or detail <= FAULTED_ALL or detail == DETAIL_UNKNOWN
+        if state == ON_CPU and detail <= FAULTED_ALL:
+            told += (end - begin) * detail // FAULTED_ALL
+    assert 0.95 * totals.handling_ns <= told <= totals.handling_ns
 
 
 @needs_bpf

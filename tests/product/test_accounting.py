@@ -182,13 +182,6 @@ def neighbour(cpu: int) -> Iterator[None]:
         process.wait()
 
 
-HANDLING = pytest.mark.xfail(
-    strict=True,
-    reason="page faults of a thread are counted, but what one takes on a CPU is not measured, so "
-    "nobody gives the fold that time (set_host_faults) and it stays host on CPU",
-)
-
-
 @pytest.mark.parametrize(
     ("way", "more"),
     [
@@ -199,7 +192,7 @@ HANDLING = pytest.mark.xfail(
         ("poll:10", []),
         ("disk:10", ["--file", "/var/tmp"]),
         ("major:5", ["--file", "/var/tmp", "forget:0"]),
-        pytest.param("fault:10", ["forget:0"], marks=HANDLING),
+        ("fault:10", ["forget:0"]),
     ],
 )
 def test_the_named_cause_gets_the_waiting_time(
@@ -213,7 +206,7 @@ def test_the_named_cause_gets_the_waiting_time(
     [
         ("spin:4", "sleep:6"),
         ("spin:8", "pipe:2"),
-        pytest.param("sleep:3", "fault:7", marks=HANDLING),
+        ("sleep:3", "fault:7"),
     ],
 )
 def test_two_ways_are_told_apart(node: LiveNode, waits: str, first: str, second: str) -> None:

@@ -12,6 +12,9 @@ from hypothesis import strategies as st
 
 from stoker.native import _trace
 
+ALL = 0xFFFE
+"""Detail of a span on a CPU that was spent in page faults alone."""
+
 KERNEL, COPY, ON, RUNNABLE, BLOCKED, PAGING, PEER, THROTTLED, IDLE, UNSEEN = range(10)
 MADE, GONE = 5, 6
 """What stands in the place of a span's state; the maker's id in that of its end."""
@@ -24,8 +27,8 @@ class World:
     end: int
     busy: list[tuple[int, int, int, int, int]] = field(default_factory=list)
     """(from, to, tid, device, kind): kind 0 kernel, 1 copy, 2 unknown."""
-    spans: list[tuple[int, int, int, int]] = field(default_factory=list)
-    """(from, to, tid, state)."""
+    spans: list[tuple[int, int, int, int, int]] = field(default_factory=list)
+    """(from, to, tid, state, detail): on a CPU nothing, or all of it, is in page faults."""
     called: int = 0
     """When the job first called a device; 0: nobody said."""
     made: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -50,9 +53,10 @@ def oracle(world: World, device: int) -> list[int]:
         for t in range(max(start, 0), min(stop, world.end)):
             kinds[t].add(kind)
     states: dict[int, dict[int, int]] = {}
-    for start, stop, tid, state in world.spans:
+    for start, stop, tid, state, detail in world.spans:
         for t in range(start, min(stop, world.end)):
-            states.setdefault(tid, {})[t] = state
+            faulting = state == 1 and detail == ALL
+            states.setdefault(tid, {})[t] = 4 if faulting else state
     causes = [0] * 10
     for t in range(world.end):
         if kinds[t]:
@@ -93,13 +97,15 @@ def gap_cause(
 
 
 def family(world: World, chance: random.Random, tid: int) -> int:
-    """When thread `tid` begins: some are made by one that is on a CPU just then."""
-    running = [span for span in world.spans if span[3] == 1 and span[1] - span[0] > 1]
+    """When thread `tid` begins: some are made by one that is on a CPU just then, in no fault."""
+    running = [
+        span for span in world.spans if span[3] == 1 and span[4] != ALL and span[1] - span[0] > 1
+    ]
     if not running or chance.random() < 0.4:
         begin = chance.randrange(0, world.end // 2)
         world.made[tid] = begin, 0
         return begin
-    start, stop, maker, _ = chance.choice(running)
+    start, stop, maker, *_ = chance.choice(running)
     begin = chance.randrange(start + 1, stop)
     world.made[tid] = begin, maker
     return begin
@@ -114,7 +120,8 @@ def random_world(chance: random.Random) -> World:
         while t < world.end and (chance.random() < 0.95 or not state):
             state = chance.choice([s for s in (1, 2, 3, 4) if s != state])
             length = chance.choice((1, 2, 3, 10, 30))
-            world.spans.append((t, min(t + length, world.end), tid, state))
+            detail = chance.choice((0, ALL, 0xFFFF))
+            world.spans.append((t, min(t + length, world.end), tid, state, detail))
             t += length
         if t < world.end and chance.random() < 0.7:
             world.gone[tid] = t
@@ -142,7 +149,7 @@ def feed(world: World, chance: random.Random, steps: int) -> _trace.Causes:
     stops = [*sorted(inner), world.end]
     made = [(at, maker, tid, MADE) for tid, (at, maker) in world.made.items()]
     gone = [(at, at, tid, GONE) for tid, at in world.gone.items()]
-    spans = [(stop, 1, (start, stop, tid, state)) for start, stop, tid, state in world.spans]
+    spans: list[tuple[int, int, tuple[int, ...]]] = [(each[1], 1, each) for each in world.spans]
     spans += [(each[0], 0, each) for each in made] + [(each[0], 2, each) for each in gone]
     spans.sort(key=lambda each: each[:2])
     busy = list(world.busy)
@@ -203,6 +210,29 @@ def test_a_late_span_that_joins_is_placed_in_closed_gaps() -> None:
     assert causes.read(0) == (20, 0, 10, 0, 10, 0, 0, 0, 0, 0)
     causes.sweep(60)
     assert causes.read(0) == (20, 0, 10, 0, 10, 0, 0, 0, 20, 0)  # since then nobody has called
+    assert causes.check()
+
+
+def test_the_part_of_a_span_in_page_faults_is_paging() -> None:
+    causes = _trace.Causes(0)
+    causes.span(0, 1000, 7, 1, ALL // 2)
+    causes.span(1000, 2000, 7, 2, ALL)  # of no other state
+    causes.busy(500, 600, 7, 0, 0)
+    causes.busy(1200, 1300, 7, 0, 0)
+    causes.sweep(1400)
+    # 1300 to 1400 is a gap that no call has ended.
+    assert causes.read(0) == (200, 0, 450, 300, 0, 450, 0, 0, 0, 0)
+    assert causes.check()
+
+
+def test_page_faults_of_a_late_span_are_paging() -> None:
+    causes = _trace.Causes(0)
+    causes.span(0, 10, 7, 1)
+    causes.busy(10, 20, 7, 0, 0)
+    causes.busy(120, 220, 7, 0, 0)
+    causes.sweep(320)
+    causes.span(10, 420, 7, 1, ALL // 2)
+    assert causes.read(0) == (110, 0, 10 + 50 + 50, 0, 0, 50 + 50, 0, 0, 0, 0)
     assert causes.check()
 
 
