@@ -269,6 +269,8 @@ static void overlay(struct sk_causes_device *device, const struct sk_interval *i
 	device->unseen_ns += all - known;
 	if (interval->flags & SK_INTERVAL_COVER)
 		device->hidden_ns += known;
+	else
+		device->unended_ns += known - copy;
 }
 
 /* One interval, in order of starts, cut to the sweep. */

@@ -107,12 +107,14 @@ struct sk_causes_thread {
 	uint64_t open_ns;  /* start of the newest state taken in while it went on */
 	uint64_t gone_ns;  /* when it ended; 0: not known of */
 	uint32_t maker;	   /* who made it, and stands for it while it is not there; 0: nobody */
-	uint32_t reserved;
+	uint32_t made;	   /* its beginning was told of */
+	uint64_t seen[4];  /* what its spans add up to, by state */
 };
 
 struct sk_causes_device {
 	uint64_t ns[SK_CAUSES];		/* settled */
 	uint64_t hidden_ns;		/* of not observed: unknown for want of a tracer */
+	uint64_t unended_ns;		/* of not observed: launches whose end was never seen */
 	uint64_t unseen_ns;		/* settled, and in no cause */
 	uint64_t end_ns[SK_BUSY_KINDS]; /* end of kernels; of kernels and copies; ... of all */
 	uint64_t gap_ns;		/* start of the gap that is open at the frontier */

@@ -185,6 +185,29 @@ void sk_job_add_open(struct sk_job *job, const struct sk_thread_span *open, size
 	}
 }
 
+/* What a thread did, as its totals have it, while its spans were lost or left out. */
+static void note_missing(const struct sk_causes *causes, struct sk_fold_host *host)
+{
+	const struct sk_causes_thread *thread = NULL;
+	uint64_t unseen[4];
+
+	for (unsigned t = 0; t < causes->threads && !thread; t++)
+		if (causes->thread[t].tid == host->tid)
+			thread = &causes->thread[t];
+	if (!thread)
+		return;
+	for (int state = 0; state < 4; state++)
+		unseen[state] = host->ns[state] > thread->seen[state]
+					? host->ns[state] - thread->seen[state]
+					: 0;
+	if (!host->based && thread->heard && !thread->made)
+		memcpy(host->base, unseen, sizeof(unseen));
+	host->based |= thread->heard;
+	for (int state = 0; state < 4; state++)
+		host->missing[state] =
+			unseen[state] > host->base[state] ? unseen[state] - host->base[state] : 0;
+}
+
 int sk_job_set_host_times(struct sk_job *job, uint32_t tid, const uint64_t ns[4])
 {
 	struct sk_fold_state *state = job->fold.state;
@@ -198,6 +221,7 @@ int sk_job_set_host_times(struct sk_job *job, uint32_t tid, const uint64_t ns[4]
 		state->host_used++;
 	state->host[row].tid = tid;
 	memcpy(state->host[row].ns, ns, sizeof(state->host[row].ns));
+	note_missing(&state->causes, &state->host[row]);
 	job->dirty = true;
 	return 0;
 }

@@ -216,6 +216,7 @@ static void make(struct sk_causes *causes, const struct sk_thread_span *span)
 	if (causes->thread[t].heard)
 		return;
 	become_known(causes, t, at);
+	causes->thread[t].made = 1;
 	maker = sk_causes_find(causes, (uint32_t)span->to_ns);
 	/* Of a maker whose time has been settled already it is not known what it did when. */
 	if (at >= causes->frontier_ns && maker != SK_NO_THREAD && maker != t &&
@@ -249,6 +250,14 @@ static void add_late(struct sk_causes *causes, unsigned t, const struct sk_threa
 	thread->known_ns = to;
 }
 
+static void count_seen(struct sk_causes_thread *thread, const struct sk_thread_span *span)
+{
+	uint64_t ns = span->to_ns - span->from_ns, handling = faulted(span, ns);
+
+	thread->seen[span->state - 1] += ns - handling;
+	thread->seen[3] += handling;
+}
+
 bool sk_causes_add_span(struct sk_causes *causes, struct sk_thread_span *span,
 			struct sk_thread_span *ret)
 {
@@ -275,6 +284,7 @@ bool sk_causes_add_span(struct sk_causes *causes, struct sk_thread_span *span,
 	if (thread->known_ns < causes->frontier_ns)
 		add_late(causes, t, span);
 	thread->added_ns = span->to_ns;
+	count_seen(thread, span);
 	*ret = *span;
 	ret->from_ns = earlier(later(span->from_ns, causes->frontier_ns), span->to_ns);
 	return true;

@@ -387,6 +387,27 @@ def test_aggregates_divide_gaps_where_no_span_is_known(trace: JobTrace, folder: 
     assert device.causes.not_observed_ns == 0
 
 
+def test_missing_spans_are_made_good_by_totals(trace: JobTrace, folder: Path) -> None:
+    start = now()
+    trace.set_window(start)
+    segment = SegmentFile(folder)
+    segment.publish(record(start + 3000, start + 5000))
+    segment.publish(record(start + 11_000, start + 11_500))
+    trace.add_spans(
+        SPAN.pack(start, 1, 77, 5, 0xFFFF)  # made by nobody known
+        + SPAN.pack(start, start + 1000, 77, 1, 0)
+        + SPAN.pack(start + 10_000, start + 11_000, 77, 1, 0)  # what was between is lost
+    )
+    # Of the 9,000 between it waited 2,000 for the device.
+    trace.set_host_times({77: times(2000 + 3000, 1000, 2000 + 3000, 0)})
+    (device,) = trace.finish(start + 11_500).devices
+    assert device.estimate
+    causes = device.causes
+    assert (causes.kernel_ns, causes.host_on_cpu_ns) == (2500, 2000 + 3000)
+    assert (causes.host_runnable_ns, causes.host_blocked_ns) == (1000, 3000)
+    assert causes.not_observed_ns == 0
+
+
 def test_time_in_page_faults_is_paging(trace: JobTrace, folder: Path) -> None:
     start = now()
     trace.set_window(start)
