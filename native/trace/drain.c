@@ -255,6 +255,18 @@ static void tell_tracer(struct sk_job *job, struct sk_reader *reader)
 		sk_reader_control(reader, job->wanted, lease) != 0;
 }
 
+/* The lease that the tracer had is over, whoever gave it: it has been dormant since then. */
+static void note_lapse(struct sk_job *job)
+{
+	const struct sk_segment_control *control = &job->view->header.control;
+
+	if (!job->wanted || !control->lease_ns || control->lease_ns >= job->now_ns ||
+	    (control->wanted & 0xff) == SK_MODE_DORMANT)
+		return;
+	loss_of(job)[SK_LOSS_leases_lapsed]++;
+	job->dirty = true;
+}
+
 void sk_job_control(struct sk_job *job, uint32_t mode, uint32_t budget_ppm, uint64_t lease_ns,
 		    uint64_t now_ns)
 {
@@ -288,6 +300,7 @@ static void drain_segment(struct sk_job *job, unsigned row, uint64_t *watermark)
 		sk_job_drain_ring(job, reader, segment, slot);
 	sk_job_contend(job, reader, segment);
 	if (!reader->dead) {
+		note_lapse(job);
 		tell_tracer(job, reader);
 		return;
 	}
