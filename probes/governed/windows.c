@@ -5,7 +5,7 @@
 
 /* Parts of the budget: what counting alone may take; what a timed part gets at least; and what it
  * gets of a window that begins with a lead. */
-static const double DEAR_PART = 0.6, LEAST_PART = 0.1, BLIND_PART = 0.5;
+static const double DEAR_PART = 0.8, LEAST_PART = 0.2, BLIND_PART = 0.5;
 
 static const double AT_ONCE = 2, SLOWLY = 16;
 
