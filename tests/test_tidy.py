@@ -46,6 +46,7 @@ ACROSS = {
     "tests/product/test_bad_input.py": "bad input at every door of a whole node",
     "tests/product/test_faults.py": "kills of every process of a node with jobs",
     "tests/product/test_isolation.py": "two users of a whole node",
+    "tests/product/test_launches.py": "causes of waiting, against programs that launch in odd ways",
     "tests/product/test_lifecycle.py": "jobs and a whole node from start to end",
     "tests/product/test_retention.py": "thousands of jobs through a small log",
     "tests/product/test_switching.py": "traces of running jobs switched, cut off, scribbled over",
