@@ -2,7 +2,7 @@
 """The trace of one job, from its start to its summary on disk.
 
 Relied on by the tracing thread alone. Its fold is opened with the first segment, which a process
-makes when it loads the OpenCL layer: until then a job costs a few microseconds. Owns what only the
+makes when it loads a tracer: until then a job costs a few microseconds. Owns what only the
 agent can add to a fold: which host probes were missing or late, and what they lost meanwhile.
 """
 
@@ -51,7 +51,7 @@ FOLD_FILE = STORE_FILES[0]
 SPANS_HELD_MAX = 32_768
 """Thread spans kept for a job until its first segment; what is beyond is counted as lost."""
 
-NO_SEGMENT = "no process of the job has called OpenCL"
+NO_SEGMENT = "no process of the job has called a GPU runtime that stoker traces"
 
 
 class TracedJob:
