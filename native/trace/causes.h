@@ -51,6 +51,7 @@ enum {
 	SK_CAUSES_DEVICES = 16,
 	SK_CAUSES_ROWS = 17, /* the devices, and one that is never used: see sk_causes_device */
 	SK_CAUSES_THREADS = 512,
+	SK_CAUSES_HINTS = 1024, /* a power of two */
 	SK_NO_THREAD = 0xffff,
 };
 
@@ -107,8 +108,9 @@ struct sk_causes_thread {
 	uint64_t open_ns;  /* start of the newest state taken in while it went on */
 	uint64_t gone_ns;  /* when it ended; 0: not known of */
 	uint32_t maker;	   /* who made it, and stands for it while it is not there; 0: nobody */
-	uint32_t made;	   /* its beginning was told of */
-	uint64_t seen[4];  /* what its spans add up to, by state */
+	uint16_t maker_row;
+	uint16_t made;	  /* its beginning was told of */
+	uint64_t seen[4]; /* what its spans add up to, by state */
 };
 
 struct sk_causes_device {
@@ -137,6 +139,7 @@ struct sk_causes {
 	uint64_t broken_spans;	    /* did not join the thread's previous one: time was lost */
 	uint64_t threads_untracked; /* spans or calls of threads beyond the table */
 	uint32_t device_known[SK_CAUSES_ROWS];
+	uint16_t hint[SK_CAUSES_HINTS]; /* by a thread's id: where it may have its row */
 	struct sk_causes_thread thread[SK_CAUSES_THREADS];
 	struct sk_causes_device device[SK_CAUSES_ROWS];
 };

@@ -77,22 +77,31 @@ unsigned sk_causes_find(const struct sk_causes *causes, uint32_t tid)
 
 unsigned sk_causes_meet(struct sk_causes *causes, uint32_t tid)
 {
-	unsigned t = sk_causes_find(causes, tid);
+	uint16_t *hint = &causes->hint[tid % SK_CAUSES_HINTS];
+	unsigned t = *hint;
 
-	if (t != SK_NO_THREAD)
+	if (t < causes->threads && causes->thread[t].tid == tid)
 		return t;
-	t = vacate(causes);
-	if (t != SK_NO_THREAD)
+	t = sk_causes_find(causes, tid);
+	if (t == SK_NO_THREAD) {
+		t = vacate(causes);
+		if (t == SK_NO_THREAD)
+			return t;
 		causes->thread[t] = (struct sk_causes_thread){.tid = tid};
+	}
+	*hint = (uint16_t)t;
 	return t;
 }
 
 unsigned sk_causes_maker(const struct sk_causes *causes, unsigned t)
 {
 	uint32_t maker = causes->thread[t].maker;
-	unsigned found = maker ? sk_causes_find(causes, maker) : SK_NO_THREAD;
+	unsigned row = causes->thread[t].maker_row;
 
-	return found == SK_NO_THREAD || !causes->thread[found].heard ? SK_NO_THREAD : found;
+	/* Its row may be another's by now. */
+	if (!maker || row >= causes->threads || causes->thread[row].tid != maker)
+		return SK_NO_THREAD;
+	return causes->thread[row].heard ? row : SK_NO_THREAD;
 }
 
 /* The thread that stands for thread `t` now: itself, or its nearest maker that is there. */
@@ -191,6 +200,7 @@ static void become_known(struct sk_causes *causes, unsigned t, uint64_t from)
 static void inherit(struct sk_causes *causes, unsigned t, unsigned maker)
 {
 	causes->thread[t].maker = causes->thread[maker].tid;
+	causes->thread[t].maker_row = (uint16_t)maker;
 	for (unsigned d = 0; d < SK_CAUSES_ROWS; d++) {
 		struct sk_causes_device *device = &causes->device[d];
 
