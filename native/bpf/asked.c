@@ -152,12 +152,16 @@ static void forget_waits(struct sk_host *host, uint64_t job)
 
 static void measure_faults(struct sk_host *host)
 {
-	if (!host->outside_ns && host->states[SK_PROBE_HANDLING].answer == SK_ANSWER_ATTACHED)
-		host->outside_ns = sk_fault_outside(
-			&(struct sk_fault_meter){.tid = &host->asked->bss->measured_tid,
-						 .inside_ns = &host->asked->bss->measured_ns,
-						 .faults = &host->asked->bss->measured_faults});
-	host->asked->bss->outside_ns = host->outside_ns;
+	struct sk_asked_bpf__bss *bss = host->asked->bss;
+
+	if (!host->outside.ns && host->states[SK_PROBE_HANDLING].answer == SK_ANSWER_ATTACHED)
+		host->outside = sk_fault_measure(
+			&(struct sk_fault_meter){.tid = &bss->measured_tid,
+						 .inside_ns = &bss->measured_ns,
+						 .faults = &bss->measured_faults,
+						 .gauge_ns = &bss->measured_gauge_ns});
+	bss->outside_gauge_ns = host->outside.gauge_ns;
+	bss->outside_ns = host->outside.ns;
 }
 
 int sk_host_ask(struct sk_host *host, uint64_t job, uint32_t what)

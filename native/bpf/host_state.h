@@ -36,6 +36,13 @@ struct sk_drain {
 	size_t count;
 };
 
+/* What a page fault takes of a CPU before its begin and after its end, probes included, and the
+ * gauge meanwhile; ns. Zeroes: not measured. */
+struct sk_fault_outside {
+	uint64_t ns;
+	uint64_t gauge_ns;
+};
+
 struct sk_host {
 	struct sk_host_options options;
 	char btf_path[PATH_MAX];
@@ -49,9 +56,8 @@ struct sk_host {
 	int asked_fd, stack_waits_fd, stacks_fd;			      /* of asked, or -1 */
 	int *fault_events; /* descriptors of events of handled page faults */
 	uint32_t fault_event_count, fault_event_room;
-	uint64_t outside_ns; /* what a fault takes outside of its begin and end; 0: not measured yet
-			      */
-	uint32_t asking[3];  /* jobs, by bit of SK_ASK_* */
+	struct sk_fault_outside outside;
+	uint32_t asking[3]; /* jobs, by bit of SK_ASK_* */
 	struct sk_drain spans, events, critical, opens;
 
 	struct sk_batch thread_batch, job_batch, tally_batch, wait_batch;
@@ -105,11 +111,11 @@ struct sk_fault_meter {
 	volatile __u32 *tid;
 	const volatile __u64 *inside_ns;
 	const volatile __u64 *faults;
+	const volatile __u64 *gauge_ns;
 };
 
-/* What a page fault takes of a CPU before its begin and after its end, probes included, in ns:
- * by faults of the calling thread, while both are attached. 0: it could not be measured. */
-uint64_t sk_fault_outside(const struct sk_fault_meter *meter);
+/* By faults of the calling thread, while begin and end are attached. */
+struct sk_fault_outside sk_fault_measure(const struct sk_fault_meter *meter);
 
 /* Entries of a map, at most `room` of them; 0 or a negative errno. */
 int sk_batch_read(int map, struct sk_batch *batch);
