@@ -165,9 +165,9 @@ def test_faults_of_others_are_not_the_jobs(groups: Groups, attach: Attach) -> No
 
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file of 400 blocks on disk, named to the workload; O_DIRECT must work on it."""
+    """A file of 800 blocks on disk, named to the workload; O_DIRECT must work on it."""
     path = tmp_path / "data"
-    path.write_bytes(b"\1" * 400 * PAGE)
+    path.write_bytes(b"\1" * 800 * PAGE)
     with path.open("rb+") as file:
         os.fsync(file.fileno())
     try:
@@ -283,6 +283,7 @@ sysctl -qw net.ipv4.tcp_syn_linear_timeouts=2 || true
 ip link add one type veth peer name two
 ip addr add 10.99.0.1/24 dev one && ip link set one up && ip link set two up
 ip neigh add 10.99.0.2 lladdr 02:00:00:00:00:02 dev one nud permanent
+until ip -o link show one | grep -q "state UP"; do sleep 0.02; done
 exec "$@"
 """
 
