@@ -7,7 +7,7 @@
  * gets of a window that begins with a lead. */
 static const double DEAR_PART = 0.8, LEAST_PART = 0.2, BLIND_PART = 0.5;
 
-static const double AT_ONCE = 2, SLOWLY = 16;
+static const double AT_ONCE = 2, SLOWLY = 16, PATIENCE = 5;
 
 /* xorshift64* (Vigna 2014). Below `below`, which is far less than 2^64. */
 static uint64_t draw(struct sk_windows *windows, uint64_t below)
@@ -67,7 +67,8 @@ static bool is_blind(struct sk_windows *windows, double budget)
 	if (counted <= DEAR_PART * budget)
 		windows->dear = 0;
 	else if (windows->dear <= windows->limits.patience)
-		windows->dear++;
+		windows->dear = counted > PATIENCE * budget ? windows->limits.patience + 1
+							    : windows->dear + 1;
 	return windows->dear > windows->limits.patience;
 }
 
@@ -98,9 +99,12 @@ void sk_windows_plan(struct sk_windows *windows, const struct sk_windows_costs *
 	double window = (spare * period - fixed) / more;
 
 	if (window < shortest) {
+		/* A period in which counting is too dear is not made longer by that. */
+		bool dear = windows->dear && !blind;
+		double most = (double)(dear ? limits->period_ns : limits->period_max_ns);
+
 		period = (shortest * more + fixed) / spare;
-		period = period < (double)limits->period_max_ns ? period
-								: (double)limits->period_max_ns;
+		period = period < most ? period : most;
 		window = shortest;
 	}
 	double lead = blind ? (1 - BLIND_PART) * budget * period / windows->counted : 0;

@@ -26,7 +26,7 @@ struct sk_windows_limits {
 	uint64_t period_ns;	/* on average; half of it to one and a half times it, by chance */
 	uint64_t period_max_ns; /* the same, where the shortest window is dear */
 	uint64_t window_ns;	/* the shortest that is timed, on average as well */
-	unsigned patience;	/* periods in which counting alone may be too dear before it ends */
+	unsigned patience;	/* periods in which counting alone may be somewhat too dear */
 };
 
 /** What looking costs, as parts of the job's time; all measured. */

@@ -146,7 +146,8 @@ static void check_plans(void)
 static void check_patience(void)
 {
 	struct sk_windows_limits limits = {SECOND, 16 * SECOND, MS, 2};
-	struct sk_windows_costs dear = {.timed = 1, .counted = 0.5}, cheap = {.timed = 1};
+	struct sk_windows_costs dear = {.timed = 1, .counted = 0.02},
+				far = {.timed = 1, .counted = 0.5}, cheap = {.timed = 1};
 	struct sk_windows windows;
 
 	sk_windows_init(&windows, &limits, 7);
@@ -159,6 +160,8 @@ static void check_patience(void)
 	CHECK(windows.outside == SK_PHASE_COUNTED);
 	sk_windows_plan(&windows, &dear, 10000, 6 * SECOND);
 	CHECK(windows.outside == SK_PHASE_COUNTED);
+	sk_windows_plan(&windows, &far, 10000, 6 * SECOND);
+	CHECK(windows.outside == SK_PHASE_BLIND); /* far too dear is no matter of patience */
 	uint64_t next;
 
 	sk_windows_count_only(&windows, 7 * SECOND, 50 * MS);
@@ -193,7 +196,7 @@ struct job {
 };
 
 static const struct job jobs[] = {
-	{"host", 5000, 1, 0, 0.02}, {"device", 5000, 0, 0, 0.02},     {"slow", 100000, 1, 0, 0.02},
+	{"host", 5000, 1, 0, 0.02}, {"device", 5000, 0, 0, 0.02},   {"slow", 100000, 1, 0, 0.02},
 	{"fast", 3300, 1, 0, 0.02}, {"rhythm", 4000, 0, 1e9, 0.02}, {"noisy", 10000, 1, 0, 0.5},
 };
 
