@@ -32,6 +32,10 @@ DELAYED = 0.2
 """Part of the time in the run queue about which the two sources may differ: one counts from the
 wakeup, the other from the queue. Nothing on a machine that is quiet."""
 
+CROWDED = 0.05
+"""The same about what page faults take: on a CPU that others use in between they take longer, and
+the part of it that no event marks is not seen to. Nothing on a machine that is quiet."""
+
 CAUSES = {
     "prepare": "host_paging_ns",
     "spin": "host_on_cpu_ns",
@@ -98,7 +102,7 @@ class Told:
             phase = self.truth["phases"][way]
             off_cpu = phase["wall_ns"] - phase["cpu_ns"] - phase["runnable_ns"]
             waited = off_cpu + (phase["cpu_ns"] if way in BUSY else 0)
-            room = 0 if way in HANDLED else DELAYED * phase["runnable_ns"]
+            room = (CROWDED if way in HANDLED else DELAYED) * phase["runnable_ns"]
             named[CAUSES[way]] += NAMED * waited - room
         return named
 
@@ -118,15 +122,28 @@ class Told:
                 expected[CAUSES[way]] += off_cpu
         return expected
 
+    @property
+    def starting(self) -> dict[str, int]:
+        """What the program cannot know of its start: how much of its time in the kernel went into
+        page faults, and for what it waited; mostly for its own pages."""
+        start, prepared = self.truth["start"], self.truth["phases"]["prepare"]
+        off_cpu: int = self.truth["from_ns"] - self.trace["window"]["from_ns"]
+        off_cpu -= start["cpu_ns"] + start["runnable_ns"]
+        off_cpu -= prepared["wall_ns"] - prepared["cpu_ns"] - prepared["runnable_ns"]
+        faults: int = start["system_ns"]
+        return {"host_on_cpu_ns": faults, "host_paging_ns": faults + max(off_cpu, 0)}
+
     def check(self, *ways: str) -> None:
         """Each way's cause has what it should have, and all causes are as near as promised."""
         found, expected, waiting = self.found, self.expected(), self.waiting_ns
         delayed = DELAYED * expected["host_runnable_ns"] + self.launching_ns
-        said = f"found {found}\nexpected {expected}\nof {waiting}; {self.truth}"
+        lost = {name: count for name, count in self.trace["loss"].items() if count}
+        said = f"found {found}\nexpected {expected}\nof {waiting}; {self.truth}\nlost {lost}"
         for cause, ns in self.named(ways).items():
             assert found[cause] >= ns, f"{cause}: {said}"
         for cause, ns in expected.items():
-            assert abs(found[cause] - ns) <= POINTS * waiting + delayed, f"{cause}: {said}"
+            room = POINTS * waiting + delayed + self.starting.get(cause, 0)
+            assert abs(found[cause] - ns) <= room, f"{cause}: {said}"
         assert found["not_observed_ns"] <= NOT_OBSERVED * self.trace_ns, said
 
     @property
