@@ -165,13 +165,13 @@ class TracedJob:
         else:
             self._held_lost += len(spans) // SPAN_BYTES
 
-    def drain(self, read: bool) -> float:
+    def drain(self, read: bool, fed_ns: int | None = None) -> float:
         """Fold what there is; the fill of the fullest ring. `read`: thread times as well."""
         if self._trace is None:
             return 0.0
         self.window.tell()
         self._look_closer()
-        stats = self._trace.drain()
+        stats = self._trace.drain(fed_ns)
         if read and stats.threads:
             self._read_host()
         self.window.drained(time.monotonic_ns(), self._write_part)

@@ -102,6 +102,7 @@ class Tracer:
         self._calls: JobCalls | None = None
         self._dropped: dict[str, int] = {}
         self._read_at = 0.0
+        self._fed_ns: int | None = None
         self._cost_due_s: float | None = None
         self._cost_open = False
         self._host_spent = HostCost()
@@ -379,7 +380,7 @@ class Tracer:
         fill = 0.0
         for job in list(self._traced.values()):
             try:
-                fill = max(fill, job.drain(read))
+                fill = max(fill, job.drain(read, self._fed_ns))
             except Refused as error:  # a full disk: the rings keep what there is
                 self.counters["trace_refused"] += 1
                 _log.warning("a trace cannot be stored", job=job.begun.job, error=error.message)
@@ -396,10 +397,12 @@ class Tracer:
         self._host.process_events()  # nobody wants them yet; unread they would count as lost
         self._audit.take(self._host.critical())
         self._audit.take(self._host.device_opens())
+        fed_ns = time.monotonic_ns()
         for cgroup_id, spans in self._host.spans().items():
             job = self._by_cgroup.get(cgroup_id)
             if job is not None:
                 job.add_spans(spans)
+        self._fed_ns = fed_ns
 
     def _number_of(self, cgroup: int) -> int | None:
         """Number of the traced job whose cgroup this is."""

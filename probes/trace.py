@@ -155,11 +155,14 @@ class JobTrace:
                 raise errors.Refused(f"a trace knows at most 16 devices, not also {device}")
         return cls(job, MODES[job.summary()["mode"]])
 
-    def drain(self) -> DrainStats:
+    def drain(self, fed_ns: int | None = None) -> DrainStats:
         """Fold every published record; cheap when nothing happened.
 
+        Spans that ended before `fed_ns` (None: now) have all been added, later ones may still come.
         Raises Refused when the store's disk is full: nothing is lost then, the rings keep it.
         """
+        if fed_ns is not None:
+            self._job.fed(fed_ns)
         return self._drained(self._job.drain(time.monotonic_ns()))
 
     def add_spans(self, spans: bytes) -> None:

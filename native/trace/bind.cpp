@@ -76,11 +76,11 @@ struct Causes {
 	void called(uint64_t at_ns) { sk_causes_called(body.get(), at_ns); }
 
 	void busy(uint64_t from, uint64_t to, uint32_t tid, uint8_t device, uint8_t kind,
-		  bool cover)
+		  bool cover, uint64_t called_ns)
 	{
 		uint16_t flags = cover ? SK_INTERVAL_COVER : 0;
 
-		intervals.push_back({from, to, tid, device, kind, flags});
+		intervals.push_back({from, to, tid, device, kind, flags, called_ns});
 	}
 
 	uint64_t unseen(unsigned device) const { return body->device[device].unseen_ns; }
@@ -227,6 +227,7 @@ public:
 		return all;
 	}
 
+	void fed(uint64_t ns) { sk_job_fed(job_, ns); }
 	nb::tuple drain(uint64_t now_ns) { return drained(now_ns, sk_job_drain); }
 	nb::tuple finish(uint64_t to_ns) { return drained(to_ns, sk_job_finish); }
 
@@ -522,7 +523,8 @@ NB_MODULE(_trace, module)
 		.def("know", &Causes::know)
 		.def("called", &Causes::called)
 		.def("busy", &Causes::busy, nb::arg("from_ns"), nb::arg("to_ns"), nb::arg("tid"),
-		     nb::arg("device"), nb::arg("kind"), nb::arg("cover") = false)
+		     nb::arg("device"), nb::arg("kind"), nb::arg("cover") = false,
+		     nb::arg("called_ns") = 0)
 		.def("unseen", &Causes::unseen)
 		.def("span", &Causes::span, nb::arg("from_ns"), nb::arg("to_ns"), nb::arg("tid"),
 		     nb::arg("state"), nb::arg("detail") = 0xffff)
@@ -543,6 +545,7 @@ NB_MODULE(_trace, module)
 		.def("control", &Job::control)
 		.def("answers", &Job::answers)
 		.def("add_counter", &Job::add_counter)
+		.def("fed", &Job::fed)
 		.def("drain", &Job::drain)
 		.def("finish", &Job::finish)
 		.def("summary", &Job::summary)

@@ -73,24 +73,18 @@ void sk_causes_called(struct sk_causes *causes, uint64_t at_ns)
 		set_sleep_apart(causes);
 }
 
-/* The spans of one thread, and how far a walk along them has come. */
-struct lane {
-	const struct sk_thread_span *spans;
-	size_t count;
-	size_t next;
-};
-
 struct sweep {
 	struct sk_causes *causes;
 	uint64_t from;
 	uint64_t to;
 	bool present[SK_CAUSES_ROWS]; /* devices that have intervals */
-	struct lane lanes[SK_CAUSES_THREADS];
+	struct sk_lane lanes[SK_CAUSES_THREADS];
+	unsigned runner; /* of the driver's threads, the one that ran last */
 };
 
 static void index_spans(struct sweep *sweep, const struct sk_causes_input *input)
 {
-	struct lane *lane = NULL;
+	struct sk_lane *lane = NULL;
 
 	for (size_t i = 0; i < input->span_count; i++) {
 		const struct sk_thread_span *span = &input->spans[i];
@@ -101,7 +95,7 @@ static void index_spans(struct sweep *sweep, const struct sk_causes_input *input
 			lane = t == SK_NO_THREAD ? NULL : &sweep->lanes[t];
 			if (!lane) /* its row went to another thread */
 				continue;
-			*lane = (struct lane){.spans = span};
+			*lane = (struct sk_lane){.spans = span};
 		}
 		lane->count++;
 	}
@@ -120,7 +114,7 @@ static void add_parts(struct sweep *sweep, unsigned t, uint64_t from, uint64_t t
 		      uint64_t parts[SK_PARTS])
 {
 	const struct sk_causes_thread *thread = &sweep->causes->thread[t];
-	struct lane *lane = &sweep->lanes[t];
+	struct sk_lane *lane = &sweep->lanes[t];
 
 	if (!thread->heard || thread->first_ns >= to)
 		return;
@@ -193,9 +187,28 @@ static void charge(const struct sk_causes *causes, uint64_t gap, unsigned t,
 	ns[SK_CAUSE_HELD_IDLE] += gap - seen;
 }
 
+/* What was waited for in a gap, or in its part of this sweep: thread `t`, but at its ends the
+ * threads of the driver that do the work. */
+static void add_gap(struct sweep *sweep, unsigned t, uint64_t from, uint64_t to, uint64_t called_ns,
+		    uint64_t parts[SK_PARTS])
+{
+	struct sk_runners ends = {.from_ns = from, .to_ns = to, .caller = t};
+
+	if (!called_ns || from >= to) {
+		add_path(sweep, t, from, to, parts, SK_MAKERS_DEEP);
+		return;
+	}
+	sk_runners_find(sweep->lanes, sweep->causes->threads, called_ns, &sweep->runner, &ends);
+	if (ends.before != SK_NO_THREAD)
+		add_parts(sweep, ends.before, from, ends.done_ns, parts);
+	add_path(sweep, t, ends.done_ns, ends.woken_ns, parts, SK_MAKERS_DEEP);
+	if (ends.after != SK_NO_THREAD)
+		add_parts(sweep, ends.after, ends.woken_ns, to, parts);
+}
+
 /* The gap that ends at `to` was ended by thread `t`. */
 static void close_gap(struct sweep *sweep, struct sk_causes_device *device, unsigned t, uint64_t to,
-		      bool called)
+		      uint64_t called_ns, bool called)
 {
 	static const uint64_t none[SK_PARTS];
 	const uint64_t *parts = none;
@@ -203,8 +216,8 @@ static void close_gap(struct sweep *sweep, struct sk_causes_device *device, unsi
 	if (t < SK_CAUSES_THREADS && sweep->causes->thread[t].heard) {
 		if (device->fresh)
 			memset(device->gap[t], 0, sizeof(device->gap[t]));
-		add_path(sweep, t, later(device->gap_ns, sweep->from), to, device->gap[t],
-			 SK_MAKERS_DEEP);
+		add_gap(sweep, t, later(device->gap_ns, sweep->from), to, called_ns,
+			device->gap[t]);
 		parts = device->gap[t];
 		device->open[t] += parts[SK_PART_OPEN];
 		if (!device->used && !called)
@@ -284,7 +297,7 @@ static void settle(struct sweep *sweep, struct sk_causes_device *device,
 	if (!device->idle && from > end)
 		become_idle(sweep->causes, device, end);
 	if (device->idle)
-		close_gap(sweep, device, t, from, !cover);
+		close_gap(sweep, device, t, from, interval->called_ns, !cover);
 	if (!append(device, interval, from, to))
 		overlay(device, interval, from, to);
 	if (cover)
@@ -419,7 +432,10 @@ static void cut_late(struct sk_causes *causes, struct sk_causes_input *input, bo
 
 static void sweep_to(struct sk_causes *causes, uint64_t frontier_ns, struct sk_causes_input *input)
 {
-	struct sweep sweep = {.causes = causes, .from = causes->frontier_ns, .to = frontier_ns};
+	struct sweep sweep = {.causes = causes,
+			      .from = causes->frontier_ns,
+			      .to = frontier_ns,
+			      .runner = SK_NO_THREAD};
 
 	if (frontier_ns <= causes->frontier_ns)
 		return;

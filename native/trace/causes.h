@@ -17,6 +17,9 @@
  *                 no call is on its way: blocked in a gap that no call has ended, or before the job
  *                 first called any device (sk_causes_called), is held idle. What part of its time
  *                 on a CPU a thread spent in page faults is told by its spans, and is paging.
+ *                 A driver whose device is the CPU has threads that do the work: what such a thread
+ *                 does after the end of a command, while the caller is blocked, and from when a
+ *                 call wakes it to the start of the command, is what the device waits for then.
  * Time that a tracer was not looking on purpose is a gap's end as well: the part before it goes to
  * the thread that called last. Such time is in no cause until it is estimated (unseen_ns).
  * Invariant: the causes and the unseen time of a device add up to frontier - origin, always
@@ -74,8 +77,9 @@ struct sk_interval {
 	uint8_t device;
 	uint8_t busy; /* enum sk_busy */
 	uint16_t flags;
+	uint64_t called_ns; /* entry of the call, where threads of the host do the work; else 0 */
 };
-static_assert(sizeof(struct sk_interval) == 24, "intervals have no padding");
+static_assert(sizeof(struct sk_interval) == 32, "intervals have no padding");
 
 /** Of a span's `state`, beside the four in which a thread can be. */
 enum {

@@ -24,6 +24,29 @@ static inline uint64_t overlap(uint64_t from, uint64_t to, uint64_t a, uint64_t 
 	return to > from ? to - from : 0;
 }
 
+/** The spans of one thread, and how far a walk along them has come. */
+struct sk_lane {
+	const struct sk_thread_span *spans;
+	size_t count;
+	size_t next;
+};
+
+/** A gap, and who stands in for its caller at the ends of it: SK_NO_THREAD where nobody does. */
+struct sk_runners {
+	uint64_t from_ns;
+	uint64_t to_ns;
+	unsigned caller;
+	unsigned before; /* ran the command before it, and goes on up to `done_ns` */
+	unsigned after;	 /* runs the command after it, and was woken at `woken_ns` */
+	uint64_t done_ns;
+	uint64_t woken_ns;
+};
+
+/** Fill in the rest. `called_ns`: entry of the call that ended the gap; `hint`: who was found last.
+ */
+void sk_runners_find(const struct sk_lane *lanes, unsigned threads, uint64_t called_ns,
+		     unsigned *hint, struct sk_runners *ret);
+
 enum { SK_MAKERS_DEEP = 8 /* how many makers one behind the other are looked for */ };
 
 /** Of `ns` of this span: on a CPU, inside of page faults. */

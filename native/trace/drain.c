@@ -26,6 +26,8 @@ static void map_names(struct sk_job *job, struct sk_reader *reader, struct sk_fo
 	}
 }
 
+enum { TYPE_CPU = 1 << 1 }; /* CL_DEVICE_TYPE_CPU */
+
 static void map_devices(struct sk_job *job, struct sk_fold_segment *segment)
 {
 	struct sk_segment *view = job->view;
@@ -48,6 +50,7 @@ static void map_devices(struct sk_job *job, struct sk_fold_segment *segment)
 			job->dirty = true;
 		}
 		to = &state_of(job)->devices[segment->devices[row] - 1];
+		to->hosted = from->type == TYPE_CPU;
 		sk_job_clean_text(from->clock, sizeof(from->clock));
 		memcpy(to->clock, from->clock, sizeof(to->clock));
 		to->offset_ns = from->offset_ns;
@@ -358,7 +361,8 @@ static void settle(struct sk_job *job, uint64_t watermark)
 
 	if (causes->spans_seen && !job->ended) {
 		/* Spans come a little later than records, but not for ever. */
-		uint64_t patience = job->now_ns > 2000 * MS ? job->now_ns - 2000 * MS : 0;
+		uint64_t fed = job->fed_ns && job->fed_ns < job->now_ns ? job->fed_ns : job->now_ns;
+		uint64_t patience = fed > 2000 * MS ? fed - 2000 * MS : 0;
 		uint64_t told = job->spans_to_ns > patience ? job->spans_to_ns : patience;
 
 		frontier = told < frontier ? told : frontier;

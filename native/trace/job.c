@@ -185,6 +185,11 @@ void sk_job_add_open(struct sk_job *job, const struct sk_thread_span *open, size
 	}
 }
 
+void sk_job_fed(struct sk_job *job, uint64_t ns)
+{
+	job->fed_ns = ns;
+}
+
 /* What a thread did, as its totals have it, while its spans were lost or left out. */
 static void note_missing(const struct sk_causes *causes, struct sk_fold_host *host)
 {

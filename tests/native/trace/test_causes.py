@@ -329,6 +329,27 @@ def test_who_makes_a_thread_stands_for_it_before_and_after() -> None:
     assert causes.check()
 
 
+def test_threads_of_a_driver_stand_for_a_caller_that_waits_for_them() -> None:
+    causes = _trace.Causes(0)
+    causes.span(0, 20, 7, 1)
+    causes.span(20, 60, 7, 3)
+    causes.span(60, 100, 7, 1)
+    causes.span(0, 18, 8, 3)  # woken inside of a call, and kept from the CPU
+    causes.span(18, 40, 8, 2)
+    causes.span(40, 55, 8, 1)  # the work is over before it goes to sleep
+    causes.span(55, 72, 8, 3)
+    causes.span(72, 75, 8, 2)
+    causes.span(75, 95, 8, 1)
+    causes.span(0, 100, 9, 1)  # always there, so it was not woken for this
+    causes.span(50, 59, 10, 1)  # nor has this one anything to do with it
+    causes.busy(45, 50, 7, 0, 0, called_ns=15)
+    causes.busy(80, 90, 7, 0, 0, called_ns=70)
+    causes.sweep(100)
+    # 7 until 18, 8 until 45; 8 until 55, 7 until 72, 8 until 80; 7 after that
+    assert causes.read(0) == (15, 0, 18 + 5 + 5 + 12 + 5 + 10, 22 + 3, 5, 0, 0, 0, 0, 0)
+    assert causes.check()
+
+
 def test_a_thread_for_each_launch_needs_no_more_rows() -> None:
     causes = _trace.Causes(0)
     causes.span(0, 0, 1, MADE)
