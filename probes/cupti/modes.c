@@ -483,7 +483,8 @@ static void plan(uint64_t now_ns)
 	if (should_count(&costs))
 		sk_windows_count_only(&sk_cupti->windows, now_ns, COUNT_NS);
 	else
-		sk_windows_plan(&sk_cupti->windows, &costs, sk_cupti->budget_ppm, now_ns);
+		sk_windows_plan(&sk_cupti->windows, &costs,
+				sk_cupti->budget_ppm * SK_BUDGET_PLANNED / 100, now_ns);
 }
 
 static void govern(uint64_t now_ns)

@@ -125,7 +125,7 @@ static inline uint32_t sk_governed_phase(struct sk_governed *governed, uint64_t 
 	if (!windows->from_ns)
 		sk_windows_init(windows, &SK_GOVERNED_LIMITS, now_ns);
 	if (sk_windows_is_over(windows, now_ns) || too_dear)
-		sk_windows_plan(windows, &costs, budget, now_ns);
+		sk_windows_plan(windows, &costs, budget * SK_BUDGET_PLANNED / 100, now_ns);
 	sk_tracer_tell_costs(timed_ns, counted_ns);
 	*chosen_ns = sk_windows_chosen(windows);
 	uint32_t phase = sk_windows_phase(windows, now_ns, &next_ns);

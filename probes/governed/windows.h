@@ -19,7 +19,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { SK_BUDGET_PPM = 10000 /* where none is told: 1 % of the job's time */ };
+enum {
+	SK_BUDGET_PPM = 10000,	/* where none is told: 1 % of the job's time */
+	SK_BUDGET_PLANNED = 75, /* percent of a budget, for who measures all but what he disturbs */
+};
 
 /** What a tracer's windows can be; its own choice. */
 struct sk_windows_limits {
