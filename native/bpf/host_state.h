@@ -57,7 +57,8 @@ struct sk_host {
 	int *fault_events; /* descriptors of events of handled page faults */
 	uint32_t fault_event_count, fault_event_room;
 	struct sk_fault_outside outside;
-	uint32_t asking[3]; /* jobs, by bit of SK_ASK_* */
+	uint64_t outside_at_ns; /* when it was measured */
+	uint32_t asking[3];	/* jobs, by bit of SK_ASK_* */
 	struct sk_drain spans, events, critical, opens;
 
 	struct sk_batch thread_batch, job_batch, tally_batch, wait_batch;
@@ -114,8 +115,12 @@ struct sk_fault_meter {
 	const volatile __u64 *gauge_ns;
 };
 
-/* By faults of the calling thread, while begin and end are attached. */
-struct sk_fault_outside sk_fault_measure(const struct sk_fault_meter *meter);
+/* By faults of the calling thread, while begin and end are attached; fewer `again`. */
+struct sk_fault_outside sk_fault_measure(const struct sk_fault_meter *meter, bool again);
+
+/* Measures anew what faults take while some job asks for it, at most once a second: whatever else
+ * is attached to faults by now counts as well. */
+void sk_asked_look(struct sk_host *host);
 
 /* Entries of a map, at most `room` of them; 0 or a negative errno. */
 int sk_batch_read(int map, struct sk_batch *batch);
