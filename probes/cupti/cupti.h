@@ -145,6 +145,17 @@ void CUPTIAPI sk_cupti_take_buffer(CUcontext context, uint32_t stream, uint8_t *
 /** Ask CUPTI for what is complete (`forced`: for everything), then see what is still to come. */
 void sk_cupti_flush(bool forced);
 
+/* costs.c */
+
+/** From `now_ns` on calls are summed up. */
+void sk_cupti_learn_from(uint64_t now_ns);
+/** Take in what calls have cost since the latest time. */
+void sk_cupti_learn(uint64_t now_ns);
+/** What timing adds to one call, its record included. */
+double sk_cupti_timed_ns(void);
+/** What looking costs, as parts of the job's time; told in the segment as well. */
+struct sk_windows_costs sk_cupti_costs_now(void);
+
 /* modes.c */
 
 /** Do what the started mode asks for; with the lock of the ticks held. */

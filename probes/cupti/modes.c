@@ -17,16 +17,12 @@
 enum {
 	DEVICE_BUFFERS = 16, /* of 3.2 MB each, at most, in each context */
 	HOLDER_BYTES = 64,
-	CALLBACK_NS = 250,    /* CUPTI's own way to a pair of callbacks, until that is measured */
-	INSTRUMENT_NS = 2000, /* what a record adds to its call, until that is measured */
-	FLUSH_SOON = 16384,   /* calls that wait */
+	FLUSH_SOON = 16384, /* calls that wait */
 	SURPRISE = 3,
 	COUNT_NS = 50000000,
 	COUNT_CALLS = 1024,
 	COUNT_TRIES = 3,
 	NESTED_ENOUGH = 256,
-	PROBE_CALLS = 128,
-	PROBE_ROUNDS = 5,
 };
 
 /* Periods are long against what it takes to begin and end a window. */
@@ -296,166 +292,13 @@ static void close_window(uint64_t now_ns)
 	sk_cupti->begin_ns = 0;
 }
 
-static uint64_t cpu_ns(void)
-{
-	struct timespec used;
-
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-	return (uint64_t)used.tv_sec * UINT64_C(1000000000) + (uint64_t)used.tv_nsec;
-}
-
-static double callbacks_ns(void)
-{
-	return sk_cupti->learned.callbacks_ns > 0 ? sk_cupti->learned.callbacks_ns : CALLBACK_NS;
-}
-
-static double shortest_clock_ns(void)
-{
-	uint64_t shortest = UINT64_MAX;
-
-	for (int round = 0; round < PROBE_ROUNDS; round++) {
-		uint64_t from_ns = sk_tracer_now(), to_ns = from_ns;
-
-		for (int i = 0; i < PROBE_CALLS; i++)
-			to_ns = sk_tracer_now();
-		shortest = to_ns - from_ns < shortest ? to_ns - from_ns : shortest;
-	}
-	return (double)shortest / PROBE_CALLS;
-}
-
-/* The shortest of some rounds of a call that does nothing. */
-static double shortest_call_ns(void)
-{
-	uint64_t shortest = UINT64_MAX;
-
-	for (int round = 0; round < PROBE_ROUNDS; round++) {
-		uint64_t from_ns = sk_tracer_now(), took;
-		int version;
-
-		for (int i = 0; i < PROBE_CALLS; i++)
-			sk_cupti->cuda.driver_version(&version);
-		took = sk_tracer_now() - from_ns;
-		shortest = took < shortest ? took : shortest;
-	}
-	return (double)shortest / PROBE_CALLS;
-}
-
-/* What CUPTI takes to call back at the beginning and at the end of a call, which cannot be seen
- * from inside of them: by a call of our own, with callbacks and without. Once, in the tick thread,
- * after the driver has taken a call of the application, so that it is up. */
-static void measure_callbacks(void)
-{
-	double without, with;
-
-	if (sk_cupti->probed || !sk_cupti->watching || !sk_cupti->cuda.driver_version ||
-	    !atomic_load(&sk_cupti->joins.tail))
-		return;
-	sk_cupti->probed = true;
-	sk_cupti->learned.clock_ns = shortest_clock_ns();
-	without = shortest_call_ns();
-	if (sk_cupti->api.enable_callback(1, sk_cupti->subscriber, CUPTI_CB_DOMAIN_DRIVER_API,
-					  CUPTI_DRIVER_TRACE_CBID_cuDriverGetVersion))
-		return;
-	with = shortest_call_ns();
-	sk_cupti->api.enable_callback(0, sk_cupti->subscriber, CUPTI_CB_DOMAIN_DRIVER_API,
-				      CUPTI_DRIVER_TRACE_CBID_cuDriverGetVersion);
-	if (with > without)
-		sk_cupti->learned.callbacks_ns = with - without;
-}
-
-/* Sums of a phase since the latest plan, taken out. */
-struct sums {
-	double calls;
-	double own_ns;	    /* of one call */
-	double shortest_ns; /* the call by itself */
-	bool known;
-};
-
-static struct sums take_sums(uint32_t phase)
-{
-	struct sk_cupti_costs *costs = &sk_cupti->costs[phase];
-	double samples = (double)atomic_exchange(&costs->samples, 0);
-	double own_ns = (double)atomic_exchange(&costs->own_ns, 0);
-	double blocks = (double)atomic_exchange(&costs->blocks, 0);
-	double shortest_ns = (double)atomic_exchange(&costs->shortest_ns, 0);
-
-	return (struct sums){
-		.calls = (double)atomic_exchange(&costs->calls, 0),
-		.own_ns = samples > 0 ? own_ns / samples : 0,
-		.shortest_ns = blocks > 0 ? shortest_ns / blocks : 0,
-		.known = samples > 0 && blocks > 0,
-	};
-}
-
-static double less(double value, double by)
-{
-	return value > by ? value - by : 0;
-}
-
-/* What looking costs, by what it cost since the latest plan. The two phases are told apart by the
- * length of the calls in them: the driver takes longer over a call that is recorded. */
-static void learn_costs(uint64_t now_ns)
-{
-	struct sk_cupti_learned *learned = &sk_cupti->learned;
-	struct sums timed = take_sums(SK_PHASE_TIMED), counted = take_sums(SK_PHASE_COUNTED);
-	double timed_ns = (double)sk_cupti->timed_ns, counted_ns = (double)sk_cupti->counted_ns;
-	uint64_t cpu = cpu_ns(), used = cpu - sk_cupti->planned_cpu_ns;
-	uint64_t elapsed = now_ns - sk_cupti->planned_ns;
-	double threads = elapsed && used > elapsed ? (double)used / (double)elapsed : 1;
-
-	sk_cupti->planned_cpu_ns = cpu;
-	sk_cupti->planned_ns = now_ns;
-	sk_cupti->timed_ns = sk_cupti->counted_ns = 0;
-	if (timed.known)
-		learned->timed_call_ns = timed.own_ns + callbacks_ns();
-	/* A sample reads the clock twice; of calls that are only counted, one in four does. */
-	if (counted.known)
-		learned->counted_call_ns =
-			less(counted.own_ns, 1.5 * learned->clock_ns) + callbacks_ns();
-	if (timed.known)
-		learned->timed_length_ns = timed.shortest_ns;
-	if (counted.known)
-		learned->counted_length_ns = counted.shortest_ns;
-	if (timed_ns > 0)
-		learned->rate = timed.calls / timed_ns / threads;
-	else if (counted_ns > 0)
-		learned->rate = counted.calls / counted_ns / threads;
-}
-
-/* Of one call, with what its record adds to it. */
-static double timed_each_ns(void)
-{
-	const struct sk_cupti_learned *learned = &sk_cupti->learned;
-	double call_ns = learned->timed_call_ns > 0 ? learned->timed_call_ns : callbacks_ns();
-
-	if (!learned->timed_length_ns || !learned->counted_length_ns)
-		return call_ns + INSTRUMENT_NS;
-	return call_ns + less(learned->timed_length_ns, learned->counted_length_ns);
-}
-
-static struct sk_windows_costs costs_now(void)
-{
-	const struct sk_cupti_learned *learned = &sk_cupti->learned;
-	double timed_ns = timed_each_ns();
-	double counted_ns =
-		learned->counted_call_ns > 0 ? learned->counted_call_ns : 2 * callbacks_ns();
-
-	sk_tracer_tell_costs(timed_ns, counted_ns);
-	return (struct sk_windows_costs){
-		.timed = learned->rate * timed_ns,
-		.counted = learned->rate * counted_ns,
-		.switch_ns = sk_cupti->switch_ns,
-		.tail_ns = sk_cupti->tail_ns,
-	};
-}
-
 /* Calls came so much faster than planned that the period's budget is spent several times. Where
  * all is timed nothing was drawn, so it can end as soon as it is seen to be too dear. */
 static bool is_surprised(uint64_t now_ns)
 {
 	const struct sk_windows *windows = &sk_cupti->windows;
 	double calls = (double)atomic_load(&sk_cupti->costs[SK_PHASE_TIMED].calls);
-	double spent_ns = calls * timed_each_ns(), paid_for_ns = (double)windows->period_ns;
+	double spent_ns = calls * sk_cupti_timed_ns(), paid_for_ns = (double)windows->period_ns;
 	uint64_t so_far = now_ns - windows->from_ns;
 
 	if (sk_windows_is_whole(windows) && so_far < windows->period_ns)
@@ -477,9 +320,8 @@ static void plan(uint64_t now_ns)
 {
 	struct sk_windows_costs costs;
 
-	measure_callbacks();
-	learn_costs(now_ns);
-	costs = costs_now();
+	sk_cupti_learn(now_ns);
+	costs = sk_cupti_costs_now();
 	if (should_count(&costs))
 		sk_windows_count_only(&sk_cupti->windows, now_ns, COUNT_NS);
 	else
@@ -590,8 +432,7 @@ void sk_cupti_begin(void)
 	sk_cupti->budget_ppm = sk_tracer->budget_ppm;
 	sk_cupti->runtime = true;
 	sk_windows_init(&sk_cupti->windows, &LIMITS, sk_tracer_now());
-	sk_cupti->planned_ns = sk_tracer_now();
-	sk_cupti->planned_cpu_ns = cpu_ns();
+	sk_cupti_learn_from(sk_tracer_now());
 	if (mode != SK_MODE_GOVERNED && mode != SK_MODE_FULL)
 		return;
 	if (mode == SK_MODE_FULL && load() && sk_cupti->api.latency_stamps)
