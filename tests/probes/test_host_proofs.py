@@ -4,7 +4,7 @@
 Where this kernel has no such event, the kernel itself runs the program a prime number of times with
 known arguments (BPF_PROG_TEST_RUN; it does so with programs that are attached to nothing), and all
 of it must be in the figures. Where the kernel decides how often something happens, it counts beside
-the program: by its own counter of that tracepoint, or of switches.
+the program, by its own counter of that tracepoint.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ import pytest
 
 from stoker.probes.host import HostLimits, HostProbes
 from stoker.probes.pressure import GPU_QUEUED, GPU_RUN
-from tests.probes.groups import Groups, Job, eventually
-from tests.probes.test_pressure import off_cpu, pid_of, switches_of
+from tests.probes.groups import Groups, Job
 
 pytestmark = [
     pytest.mark.needs_bpf,
@@ -162,28 +161,3 @@ def test_reclaim_is_counted_as_the_kernel_counts_it(groups: Groups, attach: Atta
     reclaim = probes.pressure(job.id).group_reclaim
     assert reclaim is not None
     assert reclaim.count == happened > 0
-
-
-def switched(pid: int) -> int:
-    """How often a process left a CPU, as the kernel counts it."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    return sum(int(each) for each in re.findall(r"ctxt_switches:\t(\d+)", status))
-
-
-def test_every_switch_is_counted_as_the_kernel_counts_it(
-    groups: Groups, attach: Attach, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "data").write_bytes(bytes(800 * 4096))
-    monkeypatch.setenv("WORKLOAD_FILE", str(tmp_path / "data"))
-    probes, job = attach(), groups.job()
-    running = job.start("write", 307)
-    pid = pid_of(job)
-    eventually(lambda: off_cpu(probes, job))
-    counted, truth = switches_of(probes, job), switched(pid)
-    os.kill(pid, signal.SIGCONT)
-    eventually(lambda: switched(pid) > truth + 100)
-    pid_of(job)
-    eventually(lambda: off_cpu(probes, job))
-    assert switches_of(probes, job) - counted == switched(pid) - truth
-    os.kill(pid, signal.SIGCONT)
-    assert running.wait(30) == 0
