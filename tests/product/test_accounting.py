@@ -50,7 +50,7 @@ CAUSES = {
 """Way of waiting -> cause of the time that the thread is neither on a CPU nor runnable; of a way
 that keeps it on a CPU, of all that is not runnable. `prepare` is the writing of a file."""
 
-BUSY = {"spin", "work", "forget", "fault"}
+BUSY = {"spin", "work", "forget", "fault", "major"}
 """Ways whose time on a CPU is of their own cause."""
 
 DEVICE = {"kernel", "copy"}
