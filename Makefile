@@ -14,7 +14,7 @@ run: setup ## set up, run a traced GPU job from submit to report, leave nothing 
 	@$(RUN)stoker demo
 
 test: setup ## set up, run every test
-	@$(PY) -m pytest -q
+	@$(PY) -m pytest -q -n 2 --dist loadgroup
 
 check: setup ## ruff, mypy, import contracts, clang-format
 	@$(RUN)ruff check .

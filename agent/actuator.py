@@ -8,6 +8,7 @@ what must be kept of an attempt while it lives. Decides nothing: the core does.
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
@@ -162,7 +163,7 @@ class Actuator:
         launch = jobs.launch(
             start, granted, self._homes.of(start.owner.uid, start.owner.gid), self._place, traced
         )
-        aside = jobs.aside(start, granted, self._place) if traced else {}
+        aside = jobs.aside(start, granted, self._place) | gone(self._place) if traced else {}
         return launch, begun(start, tuple(device.id for device in granted), traced, aside)
 
     async def _give(self, launches: list[Launch]) -> None:
@@ -217,3 +218,13 @@ class Actuator:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def gone(place: Place) -> dict[str, str]:
+    """Tracers whose library somebody removed after the agent had put it there, and what to do."""
+    libraries = {"opencl": place.layer, **place.tracers}
+    return {
+        name: f"{library} is gone, so no program loads it; the agent puts it back when it starts"
+        for name, library in libraries.items()
+        if library and not os.path.exists(library)  # noqa: PTH110  # per job: no Path objects
+    }

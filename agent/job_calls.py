@@ -17,7 +17,7 @@ from pathlib import Path
 from stoker.agent.steps import Key
 from stoker.probes import site_report
 from stoker.probes.budget import Action, SiteReading
-from stoker.probes.call_records import CallRow, call_row
+from stoker.probes.call_records import CallRow, CallState, call_row
 from stoker.probes.call_watch import CallWatch
 from stoker.probes.calls import CallProbes
 from stoker.probes.governor import Governor, Readings
@@ -29,6 +29,9 @@ PIDS_MAX = 512
 GROUPS_MAX = 64
 """Groups that one job may have made below its own and that are looked at."""
 PIDS_EVERY_S = 0.5
+PROBED = ("attached", "sampled", "off")
+UNSEEN_MAX = 16
+"""Libraries of one job that are told of because they could not be probed."""
 
 
 class JobCalls:
@@ -40,6 +43,10 @@ class JobCalls:
         self._groups: dict[int, tuple[Path, int]] = {}
         """cgroup id -> (its folder, CLOCK_MONOTONIC ns of its beginning)."""
         self._governors: dict[int, Governor] = {}
+        self._lost: dict[int, dict[str, int]] = {}
+        """cgroup id -> what had been lost of all jobs when this one began."""
+        self._unseen: dict[int, dict[str, str]] = {}
+        """cgroup id -> library -> why its calls are not counted."""
         self._told: object = None
         self._told_at = self._read_at = 0.0
         self._watch = CallWatch(self._make, self._prepare)
@@ -52,10 +59,13 @@ class JobCalls:
         """This job runs; a second time changes nothing."""
         group = self._jobs_cgroup / f"{key[0]}.{key[1]}"
         self._groups.setdefault(cgroup_id, (group, time.monotonic_ns()))
+        self._lost.setdefault(cgroup_id, self.dropped())
 
     def end(self, cgroup_id: int) -> None:
         """This job is over, and its rows were taken."""
         self._groups.pop(cgroup_id, None)
+        self._lost.pop(cgroup_id, None)
+        self._unseen.pop(cgroup_id, None)
         self._governors.pop(cgroup_id, None)
 
     def rows(self, cgroup_id: int) -> tuple[CallRow, ...]:
@@ -96,6 +106,18 @@ class JobCalls:
         probes = self._watch.probes
         return probes.dropped() if probes is not None else {}
 
+    def lost(self, cgroup_id: int) -> dict[str, int]:
+        """What was lost since this job began, of all jobs: the kernel's tables are shared."""
+        before = self._lost.get(cgroup_id, {})
+        return {name: count - before.get(name, 0) for name, count in self.dropped().items()}
+
+    def unseen(self, cgroup_id: int) -> dict[str, str]:
+        """Which libraries the job had mapped without that their calls could be counted, and why."""
+        why = dict(self._unseen.get(cgroup_id, {}))
+        if self._watch.probes is not None and self.absent:
+            why["calls"] = self.absent
+        return why
+
     @property
     def absent(self) -> str:
         """Why nothing is counted; empty where it is."""
@@ -130,6 +152,7 @@ class JobCalls:
     def _tell(self, probes: CallProbes, now_s: float) -> None:
         """Leave the states for the doctor when they have changed, and now and then."""
         states = probes.states()
+        self._note_unseen(states)
         if states == self._told and now_s < self._told_at + site_report.RENEW_NS / 1e9:
             return
         with contextlib.suppress(OSError):  # a full disk: the doctor then tells of no agent
@@ -137,6 +160,18 @@ class JobCalls:
                 self._folder / site_report.FILE, probes.probe, states, probes.dropped()
             )
             self._told, self._told_at = states, now_s
+
+    def _note_unseen(self, states: list[CallState]) -> None:
+        """Libraries of which no call at all can be counted."""
+        reasons: dict[tuple[int, str], str] = {}
+        seen = {(each.job, each.library) for each in states if each.state in PROBED}
+        for each in states:
+            if each.state in ("refused", "unknown") and (each.job, each.library) not in seen:
+                reasons.setdefault((each.job, each.library), each.reason)
+        for (job, library), reason in reasons.items():
+            libraries = self._unseen.setdefault(job, {})
+            if job in self._groups and len(libraries) < UNSEEN_MAX:
+                libraries.setdefault(f"calls of {library}", reason)
 
 
 def processes_of(group: Path) -> list[int]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shutil
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +19,7 @@ from pathlib import Path
 import structlog
 
 from stoker.agent import retention
+from stoker.agent.clearing import clear
 from stoker.agent.launch import Exited
 from stoker.agent.places import folder_name, key_of
 from stoker.agent.retention import Keep, Shelf
@@ -147,7 +147,7 @@ class Keeping:
 
     def _stock(self, over: list[Path], finished: set[Key]) -> list[tuple[Key, int]]:
         for folder in over:
-            shutil.rmtree(folder, ignore_errors=True)
+            clear(folder)
             self.counters["segments_removed"] += 1
         return retention.scan(self._jobs, finished)
 
@@ -162,7 +162,7 @@ def _remove(path: str) -> None:
     except FileNotFoundError:
         raise
     except OSError:  # a folder inside, or a file that cannot go
-        shutil.rmtree(path, ignore_errors=True)
+        clear(Path(path))
 
 
 def _attempts(folder: Path) -> set[Key]:

@@ -27,7 +27,7 @@ SERIES_MAX = 4000
 MODES: tuple[Steered, ...] = ("dormant", "governed", "full")
 SCALE, ZERO_NS = 5, 16.0
 """Of the histograms in native/trace/histogram.h."""
-_PARTS = ("tracer_ppm", "profiler_ppm", "bpf_ppm", "sites_ppm", "hidden_ppm")
+_PARTS = ("tracer_ppm", "profiler_ppm", "bpf_ppm", "sites_ppm")
 
 Point = tuple[str, Number | Histogram]
 """A metric's name and one point of it."""

@@ -28,7 +28,8 @@ from stoker.mesh import broker, identity, users
 from stoker.mesh.users import User, Users
 from stoker.native.errors import BadRequest, Corrupt, NotFound, NotSupported, Refused, StokerError
 
-READY_S = 20.0
+READY_S = 60.0
+"""A machine may be so busy that a start takes long; what fails says so before."""
 FAILURES_MAX = 4
 """A child that ended this often during the start will not come up by waiting."""
 

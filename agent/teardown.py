@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import stat
 import subprocess
@@ -21,6 +20,7 @@ from pathlib import Path
 
 from stoker.agent import leftovers, lock, pids
 from stoker.agent.children import ORDER, kept_jobs
+from stoker.agent.clearing import clear
 from stoker.agent.power import record
 from stoker.agent.state import State
 from stoker.native import paths
@@ -160,9 +160,7 @@ def _remove_folder(folder: Path, ended: Ended) -> None:
         if not stat.S_ISDIR(folder.lstat().st_mode):
             ended.left.append(f"{folder}: not a folder, not touched")
             return
-        shutil.rmtree(
-            folder, onerror=lambda _, path, error: ended.left.append(f"{path}: {error[1]}")
-        )
+        ended.left += clear(folder)
 
 
 def _still_there(state: State) -> list[str]:

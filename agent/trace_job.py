@@ -2,14 +2,13 @@
 """The trace of one job, from its start to its summary on disk.
 
 Relied on by the tracing thread alone. Its fold is opened with the first segment, which a process
-makes when it loads the OpenCL layer: until then a job costs a few microseconds. Owns what only the
+makes when it loads a tracer: until then a job costs a few microseconds. Owns what only the
 agent can add to a fold: which host probes were missing or late, and what they lost meanwhile.
 """
 
 from __future__ import annotations
 
 import contextlib
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -17,6 +16,8 @@ from typing import BinaryIO
 
 import msgspec
 
+from stoker.agent.clearing import Clearing
+from stoker.agent.closer_look import CloserLook
 from stoker.agent.governing import Governing, HostCost
 from stoker.agent.job_calls import JobCalls
 from stoker.agent.metrics import Buckets, JobReading, top
@@ -24,7 +25,7 @@ from stoker.agent.starts import Begun
 from stoker.agent.trace_window import TraceWindow, Way
 from stoker.mesh.ask import TracingAsk
 from stoker.mesh.schema import TracingView
-from stoker.native.errors import BadRequest, NotFound, NotSupported, Refused, StokerError
+from stoker.native.errors import BadRequest, NotFound, NotSupported, Refused
 from stoker.probes.call_records import CallRow
 from stoker.probes.catalogue import SPAN_PROBES
 from stoker.probes.clocks import clock_table
@@ -50,7 +51,7 @@ FOLD_FILE = STORE_FILES[0]
 SPANS_HELD_MAX = 32_768
 """Thread spans kept for a job until its first segment; what is beyond is counted as lost."""
 
-NO_SEGMENT = "no process of the job has called OpenCL"
+NO_SEGMENT = "no process of the job has called a GPU runtime that stoker traces"
 
 
 class TracedJob:
@@ -69,8 +70,10 @@ class TracedJob:
         feed: Callable[[], None],
         way: Way,
         calls: JobCalls | None = None,
+        clearing: Clearing | None = None,
     ) -> None:
         """`feed` brings the spans that wait in the ring to the jobs they belong to."""
+        self._clearing = clearing or Clearing()
         self.begun = begun
         self.window = TraceWindow(begun, store, way)
         self._governing: Governing | None = None
@@ -78,6 +81,7 @@ class TracedJob:
         self._segments, self._store = segments, store
         self._began_ns = began_ns
         self._host = host
+        self._look = CloserLook(host, cgroup_id)
         self._calls = calls
         self._trace: JobTrace | None = None
         self._followed = False
@@ -109,8 +113,7 @@ class TracedJob:
             self._followed = True
         except Refused as error:
             self._absent["host"] = error.message
-        if self._followed and self.begun.trace == "full":
-            self._ask_stacks(host)
+        self._look_closer()
         blind_ns = host.attached_ns - self._began_ns
         if blind_ns > 0:
             seen = f"threads were not seen for the first {blind_ns / 1e9:.3f} s"
@@ -162,12 +165,13 @@ class TracedJob:
         else:
             self._held_lost += len(spans) // SPAN_BYTES
 
-    def drain(self, read: bool) -> float:
+    def drain(self, read: bool, fed_ns: int | None = None) -> float:
         """Fold what there is; the fill of the fullest ring. `read`: thread times as well."""
         if self._trace is None:
             return 0.0
         self.window.tell()
-        stats = self._trace.drain()
+        self._look_closer()
+        stats = self._trace.drain(fed_ns)
         if read and stats.threads:
             self._read_host()
         self.window.drained(time.monotonic_ns(), self._write_part)
@@ -191,6 +195,7 @@ class TracedJob:
         """Trace as a user asks from now on, and say how it is."""
         view = self.window.take(ask, time.monotonic_ns())
         self.follow()
+        self._look_closer()
         return view
 
     def _write_part(self, path: Path, part: Window, events: BinaryIO) -> TimelineCounts:
@@ -271,11 +276,11 @@ class TracedJob:
             return None
         return self._host.pressure(self.cgroup_id)
 
-    def _ask_stacks(self, host: HostProbes) -> None:
-        try:
-            host.ask(self.cgroup_id, stacks=True)
-        except StokerError as error:
-            self._absent["waits"] = error.message
+    def _look_closer(self) -> None:
+        """Stacks for a job submitted for them; what page faults take while everything is timed."""
+        if self._followed:
+            full = self.begun.trace == "full"
+            self._look.want(stacks=full, faults=self.window.steering.wanted == "full")
 
     def _waits(self) -> tuple[StackWait, ...]:
         """Where its threads waited longest, if that was asked for."""
@@ -298,10 +303,12 @@ class TracedJob:
         lost = self._given_up
         causes = Causes(not_observed_ns=window_ns) if lost else Causes(held_idle_ns=window_ns)
         absent = {"kernels": NO_SEGMENT, "copies": NO_SEGMENT, **self._absent}
+        absent |= self._unseen_calls()
         return TraceSummary(
             self.begun.trace,
             Window(self._began_ns, self._began_ns + window_ns),
             devices=tuple(DeviceRow(id, window_ns, causes) for id in self.begun.devices),
+            loss=self._lost_by_probes(),
             calls=self._call_rows(),
             pressure=self._pressure(),
             waits=self._waits(),
@@ -347,6 +354,7 @@ class TracedJob:
         if self._host is None or self._trace is None or not self._followed:
             return
         times = self._host.read(self.cgroup_id)
+        self._look.read(times.totals)
         self._feed()  # what ended before the reading comes before what went on in it
         self._trace.add_open_states(times.threads, times.asked_ns)
         self._waits()  # frames have names only as long as the process lives
@@ -354,19 +362,28 @@ class TracedJob:
 
     def _complete(self, summary: TraceSummary) -> TraceSummary:
         """The fold's summary with what only the agent knows: losses of the probes, absences."""
-        loss = {**summary.loss, "spans_before_segment": self._held_lost}
-        if self._host is not None and self._followed:
-            for name, count in self._host.dropped().items():
-                loss[name] = count - self._dropped.get(name, 0)
-        absent = {**self._absent, **summary.absent}
+        loss = {**summary.loss, "spans_before_segment": self._held_lost, **self._lost_by_probes()}
+        window_ns = summary.window.to_ns - summary.window.from_ns
+        missing = {**self._unseen_calls(), **self._look.absent(window_ns)}
+        absent = {**self._absent, **missing, **summary.absent}
         rows = self._call_rows()
         clocks = (*clock_table(), *summary.clocks)
         return msgspec.structs.replace(summary, loss=loss, absent=absent, calls=rows, clocks=clocks)
+
+    def _lost_by_probes(self) -> dict[str, int]:
+        """What the kernel's tables and rings had no room for since this job began."""
+        lost: dict[str, int] = {}
+        if self._host is not None and self._followed:
+            before = self._dropped
+            lost = {name: n - before.get(name, 0) for name, n in self._host.dropped().items()}
+        return lost | (self._calls.lost(self.cgroup_id) if self._calls is not None else {})
+
+    def _unseen_calls(self) -> dict[str, str]:
+        return self._calls.unseen(self.cgroup_id) if self._calls is not None else {}
 
     def _call_rows(self) -> tuple[CallRow, ...]:
         return self._calls.rows(self.cgroup_id) if self._calls is not None else ()
 
     def _remove_segments(self) -> None:
         """No process of the job lives any more, so nobody can put a link in the way."""
-        with contextlib.suppress(FileNotFoundError):
-            shutil.rmtree(self._segments)
+        self._clearing.remove(self._segments)

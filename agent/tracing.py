@@ -21,6 +21,7 @@ from typing import Any
 import structlog
 
 from stoker.agent.audit import Audit
+from stoker.agent.clearing import Clearing
 from stoker.agent.governing import HostCost
 from stoker.agent.job_calls import JobCalls
 from stoker.agent.launch import Exited, Started
@@ -104,6 +105,7 @@ class Tracer:
         self._calls: JobCalls | None = None
         self._dropped: dict[str, int] = {}
         self._read_at = 0.0
+        self._fed_ns: int | None = None
         self._cost_due_s: float | None = None
         self._cost_open = False
         self._host_spent = HostCost()
@@ -111,6 +113,7 @@ class Tracer:
         """What the kernel answered for each host probe; set before `start` is done."""
         self.counters: dict[str, int] = {"trace_refused": 0, "trace_failed": 0}
         self._audit = Audit(self.counters, self._number_of)
+        self._clearing = Clearing()
         self._thread = threading.Thread(target=self._run, name="tracing", daemon=True)
 
     # --- from the daemon's loop -------------------------------------------------------------------
@@ -272,6 +275,7 @@ class Tracer:
             feed=self._feed_spans,
             way=self._way,
             calls=self._calls,
+            clearing=self._clearing,
         )
         self._traced[begun.key] = job
         if cgroup_id:
@@ -379,7 +383,7 @@ class Tracer:
         fill = 0.0
         for job in list(self._traced.values()):
             try:
-                fill = max(fill, job.drain(read))
+                fill = max(fill, job.drain(read, self._fed_ns))
             except Refused as error:  # a full disk: the rings keep what there is
                 self.counters["trace_refused"] += 1
                 _log.warning("a trace cannot be stored", job=job.begun.job, error=error.message)
@@ -400,10 +404,12 @@ class Tracer:
             if notice.kind == "xid":
                 self.xid(notice)
         self._audit.take(self._host.device_opens())
+        fed_ns = time.monotonic_ns()
         for cgroup_id, spans in self._host.spans().items():
             job = self._by_cgroup.get(cgroup_id)
             if job is not None:
                 job.add_spans(spans)
+        self._fed_ns = fed_ns
 
     def _number_of(self, cgroup: int) -> int | None:
         """Number of the traced job whose cgroup this is."""

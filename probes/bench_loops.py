@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import msgspec
 
@@ -43,6 +43,9 @@ from stoker.probes.clock_check import clock_check
 from stoker.probes.environment import layer_environment
 from stoker.probes.trace import JobTrace, Mode, TraceSummary
 
+Device = Driver | Literal["basic", "pthread"]
+"""What a program launches on; the last two are drivers of PoCL by their own names."""
+
 DRAIN_EVERY_S = 0.02
 ESTIMATE_S = 4.0
 """Of launches, for some tens of windows."""
@@ -53,7 +56,7 @@ QUADS_MAX_FACTOR = 4
 class Loop:
     """One program that launches when told to; its trace is drained meanwhile."""
 
-    def __init__(self, driver: Driver, mode: BenchMode, folder: Path) -> None:
+    def __init__(self, driver: Device, mode: BenchMode, folder: Path) -> None:
         env = driver_environment(driver)
         self.mode, self._trace = mode, None
         if mode != "off":
@@ -142,7 +145,7 @@ _ALLOWED = os.sched_getaffinity(0)
 
 
 @contextmanager
-def _out_of_the_way() -> Iterator[None]:
+def out_of_the_way() -> Iterator[None]:
     """This process leaves the measuring core; not with a single one."""
     os.sched_setaffinity(0, {_cores()[0]})
     try:
@@ -151,28 +154,31 @@ def _out_of_the_way() -> Iterator[None]:
         os.sched_setaffinity(0, _ALLOWED)
 
 
-def driver_environment(driver: Driver) -> dict[str, str]:
+def driver_environment(driver: Device) -> dict[str, str]:
     """Environment in which a program finds this driver alone. PoCL's `basic` one runs kernels in
-    the calling thread: one worker, and nothing between the launch and its end."""
+    the calling thread: one worker, and nothing between the launch and its end. The one worker of
+    `pthread` shares a core with the thread that launches."""
     env = {k: v for k, v in os.environ.items() if not k.startswith(("OPENCL_", "STOKER_", "OCL_"))}
-    if driver == "pocl":
-        return env | {"POCL_DEVICES": "basic", "POCL_MAX_PTHREAD_COUNT": "1"}
-    return env | {"OCL_ICD_VENDORS": str(paths.library("libstoker-simcl.so"))}
+    if driver == "SIM":
+        return env | {"OCL_ICD_VENDORS": str(paths.library("libstoker-simcl.so"))}
+    name = "basic" if driver == "pocl" else driver
+    return env | {"POCL_DEVICES": name, "POCL_MAX_PTHREAD_COUNT": "1", "POCL_AFFINITY": "0"}
 
 
 def calibrate(loop: Loop, target_ns: float) -> tuple[int, float]:
     """Iterations with which an untraced launch takes `target_ns`, and what it then takes."""
-    shortest = _best(loop, 1, 2000)
+    shortest = shortest_ns(loop, 1, 2000)
     long = 1 << 12
-    slope = max((_best(loop, long, 500) - shortest) / long, 1e-3)
+    slope = max((shortest_ns(loop, long, 500) - shortest) / long, 1e-3)
     iterations = max(1, round((target_ns - shortest) / slope))
     for _ in range(4):  # the slope of short kernels is not that of long ones
-        took = _best(loop, iterations, max(10, int(2e6 / target_ns)))
+        took = shortest_ns(loop, iterations, max(10, int(2e6 / target_ns)))
         iterations = max(1, iterations + round((target_ns - took) / slope))
-    return iterations, _best(loop, iterations, max(10, int(2e6 / target_ns)))
+    return iterations, shortest_ns(loop, iterations, max(10, int(2e6 / target_ns)))
 
 
-def _best(loop: Loop, iterations: int, launches: int) -> float:
+def shortest_ns(loop: Loop, iterations: int, launches: int) -> float:
+    """Of one launch, in the best of a few slices."""
     return min(each.wall_ns for each in loop.turn(iterations, launches, 0, 7)) / launches
 
 
@@ -194,7 +200,7 @@ def measure(
 ) -> Cell | None:
     """All modes at one rate; None when the driver cannot launch that often."""
     with ExitStack() as stack:
-        stack.enter_context(_out_of_the_way())
+        stack.enter_context(out_of_the_way())
         off = stack.enter_context(Loop(driver, "off", folder))
         iterations, took_ns = calibrate(off, 1e9 / rate)
         if took_ns > 1.1e9 / rate:
@@ -240,7 +246,7 @@ def estimate(rate: int, folder: Path, seconds: float) -> float | None:
     the simulated driver knows the truth; None when nothing was timed."""
     length = max(1, int(1e9 / rate) - 100)
     launches = max(10, int(SLICE_NS * rate / 1e9))
-    with _out_of_the_way(), Loop("SIM", "governed", folder) as loop:
+    with out_of_the_way(), Loop("SIM", "governed", folder) as loop:
         slices = max(1, int(seconds * 1e9 / SLICE_NS))
         truth = sum(each.iterations for each in loop.turn(length, launches, 0, slices, vary=True))
         summary = loop.end()
@@ -252,7 +258,7 @@ def estimate(rate: int, folder: Path, seconds: float) -> float | None:
 def dormant_ns(folder: Path, rounds: int = 40) -> float:
     """What a dormant tracer adds to the shortest launch there is, ns: best against best."""
     with ExitStack() as stack:
-        stack.enter_context(_out_of_the_way())
+        stack.enter_context(out_of_the_way())
         off, dormant = (
             stack.enter_context(Loop("SIM", mode, folder)) for mode in ("off", "dormant")
         )
@@ -305,7 +311,7 @@ def run(
     OpenCL loader, NotBuilt without the programs."""
     found: list[Row] = []
     absent: dict[str, str] = {}
-    with tempfile.TemporaryDirectory(dir=_fast_folder(), prefix="stoker-bench-") as name:
+    with tempfile.TemporaryDirectory(dir=fast_folder(), prefix="stoker-bench-") as name:
         folder = Path(name)
         for rate, driver in plan(drivers, rates):
             cell = measure(rate, driver, folder, quads, modes)
@@ -324,5 +330,6 @@ def run(
     return report(found, dormant, measured, absent | missing)
 
 
-def _fast_folder() -> str | None:
+def fast_folder() -> str | None:
+    """Where trace segments are to be: in memory, if that can be had."""
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None

@@ -1,31 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
 """`stoker bench trace`: what the tracer costs a launch, measured from outside of it.
 
-Relied on by the bench command. A closed loop of launches (probes/opencl/bench.c) runs on one core
-with one PoCL worker, off and traced in ABBA order, so that a machine that drifts drifts for both.
-Off means that the layer is not loaded. A figure is the best of many short batches over all its
-processes, which is what a machine shared with others can repeat; `noise_pct` is how far that
-figure of one half of the off runs lies from that of the other half. Benchmarks report, they do
-not gate. The pure part (plan, rows) knows no process.
+Relied on by the bench command. By the length of a launch, down to the shortest, and best against
+best: ns per launch, which any machine can repeat. What a job loses at a rate of launches, and
+whether that is within the budget, is for `stoker bench probes`, whose programs (bench_loops) are
+used here too: off and traced on one core in ABBA order, so that a machine that drifts drifts for
+both. Off means that the layer is not loaded. A figure is the best of many short batches;
+`noise_pct` is how far that of one half of the off runs lies from that of the other half.
+Benchmarks report, they do not gate. All but `_measure` knows no process.
 """
 
 from __future__ import annotations
 
-import json as jsonlib
-import os
-import subprocess
+import statistics
 import tempfile
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from stoker.native import errors, paths
-from stoker.probes.environment import layer_environment
-from stoker.probes.trace import JobTrace, Mode, TraceSummary
+from stoker.probes.bench_loops import (
+    Device,
+    Loop,
+    calibrate,
+    fast_folder,
+    out_of_the_way,
+    shortest_ns,
+)
+from stoker.probes.bench_probes import Slice
+from stoker.probes.trace import Mode, TraceSummary
 
 TARGETS_NS = (0, 10_000, 100_000, 1_000_000)
 """Lengths of an untraced launch, ns; 0 is the shortest one that the driver can do."""
@@ -40,13 +43,13 @@ TARGET_SLOWDOWN_PCT = 3.0
 class Case(msgspec.Struct, frozen=True):
     """One row to measure: a driver of PoCL, an untraced launch length, a mode."""
 
-    driver: str
+    driver: Device
     target_ns: int
     mode: Mode
 
 
 class Run(msgspec.Struct, frozen=True):
-    """One process: time per launch of its best and its median batch, ns; `cpu_ns` of the CPU."""
+    """One turn: time per launch of its best and its median batch, ns; `cpu_ns` of the CPU."""
 
     best_ns: float
     median_ns: float
@@ -58,7 +61,7 @@ class Run(msgspec.Struct, frozen=True):
 class Row(msgspec.Struct, frozen=True):
     """What one case came to."""
 
-    driver: str
+    driver: Device
     target_ns: int
     mode: Mode
     off_ns: float
@@ -81,7 +84,7 @@ def plan() -> list[Case]:
     is the worst case for a tracer and nothing but the launch is measured; with `pthread`, what
     users get, two context switches are in every launch and their cost varies by itself."""
     modes: tuple[Mode, ...] = ("governed", "full")
-    lengths = [("basic", target) for target in TARGETS_NS]
+    lengths: list[tuple[Device, int]] = [("basic", target) for target in TARGETS_NS]
     lengths += [("pthread", target) for target in TARGETS_NS[::2]]
     return [Case(driver, target, mode) for driver, target in lengths for mode in modes]
 
@@ -152,7 +155,7 @@ def run(json: bool = True, rounds: int = 3, seconds: float = 0.2) -> dict[str, A
     `json` False also prints a line per row as it comes. Raises NotSupported without PoCL.
     """
     rows = []
-    with tempfile.TemporaryDirectory(dir=_fast_folder(), prefix="stoker-bench-") as folder:
+    with tempfile.TemporaryDirectory(dir=fast_folder(), prefix="stoker-bench-") as folder:
         for case in plan():
             rows.append(_measure(case, Path(folder), rounds, seconds))
             if not json:
@@ -170,77 +173,21 @@ def line(each: Row) -> str:
     )
 
 
-def _fast_folder() -> str | None:
-    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-
-
 def _measure(case: Case, folder: Path, rounds: int, seconds: float) -> Row:
-    program = str(paths.program("stoker-bench-opencl"))
-    env = _driver_environment(case.driver)
-    iterations = 1
-    if case.target_ns:
-        found = _call([program, "find", str(case.target_ns), "100"], env)
-        iterations = int(found["iterations"])
-    length_ns = float(_call([program, str(iterations), "100", "5"], env)["best_ns"])
-    batch = max(1, int(BATCH_NS / length_ns))
-    batches = max(20, min(1000, int(seconds * 1e9 / (batch * length_ns))))
-    arguments = [program, str(iterations), str(batch), str(batches)]
-    results: dict[bool, list[Run]] = {False: [], True: []}
-    summary = None
-    for traced in abba(rounds):
-        if traced:
-            result, summary = _traced(arguments, env, case.mode, folder)
-        else:
-            result = msgspec.convert(_call(arguments, env), Run)
-        results[traced].append(result)
-    return row(case, results[False], results[True], summary)
+    with out_of_the_way(), Loop(case.driver, "off", folder) as off:
+        iterations = calibrate(off, case.target_ns)[0] if case.target_ns else 1
+        length_ns = shortest_ns(off, iterations, 100)
+        batch = max(1, int(BATCH_NS / length_ns))
+        batches = max(20, min(1000, int(seconds * 1e9 / (batch * length_ns))))
+        results: dict[bool, list[Run]] = {False: [], True: []}
+        with Loop(case.driver, case.mode, folder) as on:
+            for traced in abba(rounds):
+                slices = (on if traced else off).turn(iterations, batch, batches // 8, batches)
+                results[traced].append(_run(slices, batch))
+            return row(case, results[False], results[True], on.end())
 
 
-# One worker, and it shares a core with the thread that launches: nothing runs at the same time.
-def _driver_environment(driver: str) -> dict[str, str]:
-    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("OPENCL_", "STOKER_"))}
-    one = {"POCL_DEVICES": driver, "POCL_MAX_PTHREAD_COUNT": "1", "POCL_AFFINITY": "0"}
-    return inherited | one
-
-
-@contextmanager
-def _on_one_core() -> Iterator[None]:
-    """What is started inside runs on the last core allowed; this process goes back to all."""
-    allowed = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {max(allowed)})
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, allowed)
-
-
-def _start(arguments: list[str], env: dict[str, str]) -> subprocess.Popen[bytes]:
-    with _on_one_core():
-        return subprocess.Popen(arguments, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-
-
-def _answer(process: subprocess.Popen[bytes]) -> dict[str, Any]:
-    out, err = process.communicate()
-    if process.returncode:
-        why = err.decode(errors="replace").strip() or f"exit status {process.returncode}"
-        raise errors.NotSupported(f"the bench program did not run: {why}")
-    answer: dict[str, Any] = jsonlib.loads(out)
-    return answer
-
-
-def _call(arguments: list[str], env: dict[str, str]) -> dict[str, Any]:
-    return _answer(_start(arguments, env))
-
-
-def _traced(
-    arguments: list[str], env: dict[str, str], mode: Mode, folder: Path
-) -> tuple[Run, TraceSummary]:
-    segments, store = (Path(tempfile.mkdtemp(dir=folder)) for _ in range(2))
-    library = paths.library("libstoker-opencl.so")
-    with JobTrace.open(segments, store, mode) as trace:
-        process = _start(arguments, env | layer_environment(library, segments, mode))
-        while process.poll() is None:
-            time.sleep(0.05)
-            trace.drain()
-        answer = _answer(process)
-        return msgspec.convert(answer, Run), trace.finish()
+def _run(slices: list[Slice], launches: int) -> Run:
+    walls = [each.wall_ns / launches for each in slices]
+    cpu_ns = min(each.cpu_ns for each in slices) / launches
+    return Run(min(walls), statistics.median(walls), cpu_ns, launches, len(slices))

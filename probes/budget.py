@@ -10,8 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from stoker.probes.steptimes import Step
-
 PPM = 1_000_000
 
 Kind = Literal["budget", "fall_back", "restore", "sample", "detach", "attach"]
@@ -53,8 +51,6 @@ class Readings:
     """Length of that window; 0: not measured."""
     sites: tuple[SiteReading, ...] = ()
     """Every site there is, also those that are off; one that is not named is forgotten."""
-    steps: tuple[Step, ...] = ()
-    """Steps that ended since the last reading."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +95,6 @@ class GovernorRecord:
     profiler_ppm: int
     bpf_ppm: int
     sites_ppm: int
-    hidden_ppm: int
-    """Seen in the job's pace alone."""
     granted_ppm: int
     """What the tracers may take now."""
     host_spans: bool

@@ -39,6 +39,8 @@ RETRY_NS = 10_000_000_000
 LOOK_NS = 500_000_000
 LOOK_MAX_NS = 8_000_000_000
 """How often a process's mappings are read: this, and twice as long after each time without news."""
+LOOK_SHARE = 20
+"""A process with ten thousands of mappings is read again after so many times what reading took."""
 READS_MAX = 64
 """Libraries of one job that are read in its life: a job may write new ones for ever."""
 LIBRARIES_MAX = 256
@@ -295,7 +297,7 @@ class CallProbes:
 
     def _scan(self, job: _Job, process: _Process, now_ns: int) -> None:
         """Which copies the process has mapped now."""
-        before = process.copies
+        before, began_ns = process.copies, time.thread_time_ns()
         try:
             copies = copies_of(process.pid, self._prefixes)
             process.absent = "" if copies else "no process of the job has such a library mapped"
@@ -312,7 +314,8 @@ class CallProbes:
             before[key][1] != found[key][1] for key in found
         )
         process.wait_ns = LOOK_NS if changed else min(2 * process.wait_ns, LOOK_MAX_NS)
-        process.look_at = now_ns + process.wait_ns
+        took_ns = time.thread_time_ns() - began_ns
+        process.look_at = now_ns + max(process.wait_ns, LOOK_SHARE * took_ns)
 
     def _library(self, job: _Job, pid: int, copy: Copy) -> tuple[object, ...]:
         """Key of the copy's library, which is read when it is new."""

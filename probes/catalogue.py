@@ -201,6 +201,12 @@ HOST_PROBES: tuple[Probe, ...] = (
         "tracepoints sched_switch and sched_wakeup, BTF; a job that asks",
         "wait",
     ),
+    Probe(
+        "host.memory.handling",
+        "time on CPU that a job's page faults take",
+        "host.memory.user_fault, software events of page faults; a job that asks",
+        "fault",
+    ),
 )
 """Every probe that `stoker.probes.host` attaches, in the order in which states are reported."""
 

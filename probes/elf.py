@@ -208,7 +208,7 @@ class ElfFile:
     def _gnu_hash_count(self, address: int) -> int:
         buckets, first, blooms, _ = struct.unpack("<IIII", self._at(address, 16))
         if max(buckets, first, blooms) > ENTRIES_MAX:
-            raise self._damaged("its hash table has no end")
+            raise self._damaged("its hash table is larger than that of any library")
         chains = address + 16 + blooms * 8 + buckets * 4
         table = self._at(address + 16 + blooms * 8, buckets * 4)
         last = max((each for (each,) in struct.iter_unpack("<I", table)), default=0)
@@ -217,7 +217,7 @@ class ElfFile:
         while not struct.unpack("<I", self._at(chains + (last - first) * 4, 4))[0] & 1:
             last += 1
             if last > ENTRIES_MAX:
-                raise self._damaged("its hash table has no end")
+                raise self._damaged(f"its hash table has no end below {ENTRIES_MAX} symbols")
         return int(last) + 1
 
     def _versions(self, dynamic: dict[int, int], names: bytes) -> dict[int, str]:

@@ -22,7 +22,6 @@ from stoker.probes.budget import (
     SiteReading,
     State,
 )
-from stoker.probes.steptimes import StepTimes
 
 __all__ = ["Action", "Governor", "GovernorLimits", "GovernorRecord", "Readings", "SiteReading"]
 
@@ -63,7 +62,6 @@ class Governor:
         self._spans = True
         self._spans_quiet = _Quiet()
         self._sites: dict[str, _Site] = {}
-        self._paces = StepTimes()
         self._last: Readings | None = None
         self._last_ns = 0
         self._calm = 0
@@ -87,15 +85,12 @@ class Governor:
             return []
         job_ns, real_ns = readings.job_ns - before.job_ns, now_ns - self._last_ns
         if real_ns < self._limits.period_ns // 2 or job_ns <= 0:
-            self._paces.add(readings.steps)
             return []
         self._measure(before, readings, job_ns, real_ns)
         self._last, self._last_ns = readings, now_ns
         self._periods += 1
         actions = self._decide()
         self._actions += len(actions)
-        if actions:
-            self._paces.forget()
         return actions
 
     def record(self) -> GovernorRecord:
@@ -110,7 +105,6 @@ class Governor:
             profiler_ppm=part.get("profiler", 0),
             bpf_ppm=part.get("bpf", 0),
             sites_ppm=part.get("sites", 0),
-            hidden_ppm=part.get("hidden", 0),
             granted_ppm=self._granted,
             host_spans=self._spans,
             sites_sampled=levels.count("sampled"),
@@ -183,9 +177,6 @@ class Governor:
         there = {reading.id for reading in now.sites}
         for id in self._sites.keys() - there:
             del self._sites[id]
-        self._paces.add(now.steps)
-        slower = self._paces.slowdown_ppm() or 0
-        shares["hidden"] = max(0.0, slower - sum(shares.values()))
         self._shares = shares
 
     # --- deciding ---------------------------------------------------------------------------------
@@ -219,7 +210,7 @@ class Governor:
 
     @property
     def _tracer_share(self) -> float:
-        return sum(self._shares.get(part, 0.0) for part in ("tracer", "profiler", "hidden"))
+        return sum(self._shares.get(part, 0.0) for part in ("tracer", "profiler"))
 
     def _reduce_sites(self, room: float) -> list[Action]:
         """The cheapest stay; the first that does not fit is sampled, dearer ones go."""

@@ -209,7 +209,8 @@ class HostProbes:
     def ask(
         self, job: int, *, calls: bool = False, stacks: bool = False, faults: bool = False
     ) -> None:
-        """What is to be seen of a job at a cost: device calls, stacks of waits, faults by mode.
+        """What is to be seen of a job at a cost: device calls, stacks of waits, page faults by
+        mode and what they take of a CPU.
 
         Attached for the first job that asks, detached after the last; nothing asked ends it and
         forgets the job's stacks, `unfollow` ends it too. `states` says what became of it. Raises

@@ -15,7 +15,10 @@ ON_CPU, RUNNABLE, BLOCKED, BLOCKED_IO = 1, 2, 3, 4
 """Thread states, as in `enum sk_span_state` of span.h."""
 
 DETAIL_UNKNOWN = 0xFFFF
-"""A blocked span whose system call is not known."""
+"""A blocked span whose system call is not known, or one on a CPU without a page fault."""
+
+FAULTED_ALL = 0xFFFE
+"""Detail of a span on a CPU that was spent in page faults alone; less is as much less."""
 
 SPAN_BYTES = 24
 """Size of `struct sk_span`: {u64 from_ns; u64 to_ns; u32 tid; u16 state; u16 detail}."""
@@ -53,6 +56,8 @@ class Times:
     user_faults: int = 0
     kernel_faults: int = 0
     """Page faults as they come, by mode: code of the program, or the kernel on its behalf."""
+    handling_ns: int = 0
+    """Of `on_cpu_ns`: inside of page faults; both only while the job asks for faults."""
 
     @property
     def total_ns(self) -> int:
@@ -67,7 +72,8 @@ class ThreadTimes:
     tid: int
     state: int
     detail: int
-    """System call number while blocked, DETAIL_UNKNOWN otherwise; only jobs followed in full."""
+    """System call number while blocked, only of jobs followed in full; on a CPU what part of the
+    time since `since_ns` went into page faults, in parts of FAULTED_ALL; else DETAIL_UNKNOWN."""
     since_ns: int
     seen_ns: int
     times: Times

@@ -79,6 +79,8 @@ class JobPressure:
     user_faults: int | None = None
     kernel_faults: int | None = None
     """Page faults by the mode they come from, while the job asks for faults."""
+    handling_ns: int | None = None
+    """Threads' time on a CPU inside of page faults, likewise."""
     fault_ns: int | None = None
     """Threads' blocked time inside page faults of user code: paging in from disk or swap."""
     memory_ns: int | None = None
@@ -131,6 +133,7 @@ _OF_THREADS = {
     "major_faults": "host.sched.switch",
     "user_faults": "host.memory.user_fault",
     "kernel_faults": "host.memory.kernel_fault",
+    "handling_ns": "host.memory.handling",
     "fault_ns": "host.sched.syscall",
     "memory_ns": "host.sched.switch",
     "irq_ns": "host.irq.handler",
@@ -140,7 +143,7 @@ _OF_THREADS = {
 
 _ASKED = {
     ASK_CALLS: ("host.device.ioctl",),
-    ASK_FAULTS: ("host.memory.user_fault", "host.memory.kernel_fault"),
+    ASK_FAULTS: ("host.memory.user_fault", "host.memory.kernel_fault", "host.memory.handling"),
 }
 
 _OF_TALLIES = {

@@ -351,7 +351,7 @@ def _absent(found: _trace.Summary) -> dict[str, str]:
     absent = {"causes.peer_ns": _NO_PEERS, "causes.throttled_ns": _NO_THROTTLE}
     if not found["segments"]:
         absent["kernels"] = absent["copies"] = absent["cost"] = absent["clock"] = (
-            "no process of the job has called OpenCL"
+            "no process of the job has called a GPU runtime that stoker traces"
         )
     if not found["spans_seen"]:
         absent["spans"] = "no thread spans were given, so host causes are estimates or not observed"

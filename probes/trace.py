@@ -72,7 +72,8 @@ __all__ = [
 ]
 
 SPAN_BYTES = 24
-"""One thread span as BPF writes it: {u64 from_ns; u64 to_ns; u32 tid; u16 state; u16 detail}."""
+"""One thread span as BPF writes it: {u64 from_ns; u64 to_ns; u32 tid; u16 state; u16 detail}. On a
+CPU the detail is what part of it went into page faults: that part is paging."""
 
 _SPAN = struct.Struct("<QQIHH")
 
@@ -104,6 +105,8 @@ class StateTimes(Protocol):
     def blocked_ns(self) -> int: ...
     @property
     def io_ns(self) -> int: ...
+    @property
+    def handling_ns(self) -> int: ...
 
 
 class OpenState(Protocol):
@@ -152,11 +155,14 @@ class JobTrace:
                 raise errors.Refused(f"a trace knows at most 16 devices, not also {device}")
         return cls(job, MODES[job.summary()["mode"]])
 
-    def drain(self) -> DrainStats:
+    def drain(self, fed_ns: int | None = None) -> DrainStats:
         """Fold every published record; cheap when nothing happened.
 
+        Spans that ended before `fed_ns` (None: now) have all been added, later ones may still come.
         Raises Refused when the store's disk is full: nothing is lost then, the rings keep it.
         """
+        if fed_ns is not None:
+            self._job.fed(fed_ns)
         return self._drained(self._job.drain(time.monotonic_ns()))
 
     def add_spans(self, spans: bytes) -> None:
@@ -185,16 +191,14 @@ class JobTrace:
         Beyond 256 threads the others are left out: those given first stay.
         """
         for tid, each in times.items():
+            paging = min(each.handling_ns, each.on_cpu_ns)
             self._job.set_host_times(
-                tid, each.on_cpu_ns, each.runnable_ns, each.blocked_ns, each.io_ns
+                tid,
+                each.on_cpu_ns - paging,
+                each.runnable_ns,
+                each.blocked_ns,
+                each.io_ns + paging,
             )
-
-    def set_host_faults(self, faults: Mapping[int, int]) -> None:
-        """Cumulative ns by thread id that it was on a CPU inside of page faults. The kernel's
-        scheduler knows a thread that handles faults as one on a CPU; in a device's gaps that time
-        becomes paging."""
-        for tid, ns in faults.items():
-            self._job.set_faults(tid, ns)
 
     def add_counter(self, device: str, name: str, t_ns: int, value: float, unit: str) -> None:
         """A reading of a device for the timeline, as its power in W. The newest 16,384 of up to 64

@@ -17,6 +17,8 @@
 
 #define ASK_BITS ((int)(sizeof(((struct sk_host *)0)->asking) / sizeof(uint32_t)))
 
+#define MEASURE_EVERY_NS UINT64_C(1000000000)
+
 static void prepare(const struct sk_host *host, struct sk_asked_bpf *asked,
 		    const struct sk_btf_tracepoints *known)
 {
@@ -32,6 +34,8 @@ static int share_tables(const struct sk_host *host, struct sk_asked_bpf *asked)
 	int error = bpf_map__reuse_fd(asked->maps.tallies, host->tallies_fd);
 
 	error = error ? error : bpf_map__reuse_fd(asked->maps.threads, host->threads_fd);
+	error = error ? error : bpf_map__reuse_fd(asked->maps.modes, host->modes_fd);
+	error = error ? error : bpf_map__reuse_fd(asked->maps.spans, host->spans_fd);
 	return error ? error : bpf_map__reuse_fd(asked->maps.counters, host->counters_fd);
 }
 
@@ -148,8 +152,33 @@ static void forget_waits(struct sk_host *host, uint64_t job)
 			bpf_map_delete_elem(host->stack_waits_fd, &keys[i]);
 }
 
+/* What could not be measured stays as it was measured before. */
+static void measure_faults(struct sk_host *host)
+{
+	struct sk_asked_bpf__bss *bss = host->asked->bss;
+	const struct sk_fault_meter meter = {.tid = &bss->measured_tid,
+					     .inside_ns = &bss->measured_ns,
+					     .faults = &bss->measured_faults,
+					     .gauge_ns = &bss->measured_gauge_ns};
+	struct sk_fault_outside outside = sk_fault_measure(&meter, host->outside.ns > 0);
+
+	if (outside.ns && outside.gauge_ns)
+		host->outside = outside;
+	host->outside_at_ns = sk_now_ns();
+	bss->outside_gauge_ns = host->outside.gauge_ns;
+	bss->outside_ns = host->outside.ns;
+}
+
+void sk_asked_look(struct sk_host *host)
+{
+	if (host->asked && host->states[SK_PROBE_HANDLING].answer == SK_ANSWER_ATTACHED &&
+	    sk_now_ns() >= host->outside_at_ns + MEASURE_EVERY_NS)
+		measure_faults(host);
+}
+
 int sk_host_ask(struct sk_host *host, uint64_t job, uint32_t what)
 {
+	bool loads = !host->asked;
 	int error = 0;
 
 	if (!host->bpf || (!what && !host->asked))
@@ -159,6 +188,9 @@ int sk_host_ask(struct sk_host *host, uint64_t job, uint32_t what)
 	error = error ? error : write_down(host, job, what);
 	if (!error) {
 		attach_as_asked(host);
+		if (loads)
+			host->outside_at_ns = 0;
+		sk_asked_look(host);
 		if (!(what & SK_ASK_STACKS))
 			forget_waits(host, job);
 		if (!anybody_asks(host, ~0u))

@@ -98,6 +98,7 @@ static int open_tables(struct sk_host *host)
 	host->threads_fd = bpf_map__fd(bpf->maps.threads);
 	host->jobs_fd = bpf_map__fd(bpf->maps.jobs);
 	host->modes_fd = bpf_map__fd(bpf->maps.modes);
+	host->spans_fd = bpf_map__fd(bpf->maps.spans);
 	host->tallies_fd = bpf_map__fd(bpf->maps.tallies);
 	host->counters_fd = bpf_map__fd(bpf->maps.counters);
 	error = sk_drain_open(&host->spans, bpf_map__fd(bpf->maps.spans));
@@ -224,6 +225,6 @@ void sk_host_detach(struct sk_host *host)
 	if (host->stats_fd >= 0)
 		close(host->stats_fd);
 	host->stats_fd = -1;
-	host->threads_fd = host->jobs_fd = host->modes_fd = -1;
+	host->threads_fd = host->jobs_fd = host->modes_fd = host->spans_fd = -1;
 	host->tallies_fd = host->counters_fd = -1;
 }

@@ -85,10 +85,12 @@ static bool allocate(struct sk_host *host)
 	    !drain_new(&host->opens, options->notice_ring_bytes, sizeof(struct sk_notice)) ||
 	    !slots_new(&host->slots, host->job_batch.room + host->thread_batch.room))
 		return false;
+	host->fault_event_room = 2 * (uint32_t)libbpf_num_possible_cpus();
+	host->fault_events = calloc(host->fault_event_room, sizeof(*host->fault_events));
 	host->entries = calloc(host->thread_batch.room, sizeof(*host->entries));
 	host->order = calloc(host->thread_batch.room, sizeof(*host->order));
 	host->readings = calloc(host->slots.mask, sizeof(*host->readings));
-	return host->entries && host->order && host->readings;
+	return host->fault_events && host->entries && host->order && host->readings;
 }
 
 int sk_host_new(const struct sk_host_options *options, struct sk_host **ret)
@@ -101,7 +103,7 @@ int sk_host_new(const struct sk_host_options *options, struct sk_host **ret)
 	if (!host)
 		return -ENOMEM;
 	host->options = *options;
-	host->threads_fd = host->jobs_fd = host->modes_fd = -1;
+	host->threads_fd = host->jobs_fd = host->modes_fd = host->spans_fd = -1;
 	host->tallies_fd = host->counters_fd = host->stats_fd = -1;
 	host->asked_fd = host->stack_waits_fd = host->stacks_fd = -1;
 	snprintf(host->btf_path, sizeof(host->btf_path), "%s", options->btf_path);
@@ -134,6 +136,7 @@ void sk_host_free(struct sk_host *host)
 	free(host->critical.records);
 	free(host->opens.records);
 	free(host->slots.table);
+	free(host->fault_events);
 	free(host->entries);
 	free(host->order);
 	free(host->readings);

@@ -54,9 +54,10 @@ enum sk_probe {
 	SK_PROBE_GPU_RUN,
 	SK_PROBE_IOCTL,
 	SK_PROBE_STACK,
+	SK_PROBE_HANDLING,
 };
 
-#define SK_PROBES 30
+#define SK_PROBES 31
 #define SK_HOOKS 3 /* most tracepoints of one probe */
 
 enum sk_answer {

@@ -36,6 +36,13 @@ struct sk_drain {
 	size_t count;
 };
 
+/* What a page fault takes of a CPU before its begin and after its end, probes included, and the
+ * gauge meanwhile; ns. Zeroes: not measured. */
+struct sk_fault_outside {
+	uint64_t ns;
+	uint64_t gauge_ns;
+};
+
 struct sk_host {
 	struct sk_host_options options;
 	char btf_path[PATH_MAX];
@@ -45,9 +52,13 @@ struct sk_host {
 	struct sk_asked_bpf *asked;
 	const struct bpf_program *programs[SK_PROBES][SK_HOOKS]; /* that are attached */
 	struct bpf_link *links[SK_PROBES][SK_HOOKS];
-	int threads_fd, jobs_fd, modes_fd, tallies_fd, counters_fd; /* of bpf, or -1 */
-	int asked_fd, stack_waits_fd, stacks_fd;		    /* of asked, or -1 */
-	uint32_t asking[3];					    /* jobs, by bit of SK_ASK_* */
+	int threads_fd, jobs_fd, modes_fd, spans_fd, tallies_fd, counters_fd; /* of bpf, or -1 */
+	int asked_fd, stack_waits_fd, stacks_fd;			      /* of asked, or -1 */
+	int *fault_events; /* descriptors of events of handled page faults */
+	uint32_t fault_event_count, fault_event_room;
+	struct sk_fault_outside outside;
+	uint64_t outside_at_ns; /* when it was measured */
+	uint32_t asking[3];	/* jobs, by bit of SK_ASK_* */
 	struct sk_drain spans, events, critical, opens;
 
 	struct sk_batch thread_batch, job_batch, tally_batch, wait_batch;
@@ -91,6 +102,25 @@ void sk_state_refuse(struct sk_probe_state *state, const char *what, int negativ
 void sk_state_off(struct sk_probe_state *state, int cost);
 void sk_probe_attach(struct sk_host *host, struct bpf_object *object, enum sk_probe probe);
 void sk_probe_detach(struct sk_host *host, enum sk_probe probe);
+
+/* One event per CPU and kind of handled fault; 0 or what the kernel said. */
+int sk_fault_events_open(struct sk_host *host, const struct bpf_program *program);
+void sk_fault_events_close(struct sk_host *host);
+
+/* What the programs say of the faults of one thread. */
+struct sk_fault_meter {
+	volatile __u32 *tid;
+	const volatile __u64 *inside_ns;
+	const volatile __u64 *faults;
+	const volatile __u64 *gauge_ns;
+};
+
+/* By faults of the calling thread, while begin and end are attached; fewer `again`. */
+struct sk_fault_outside sk_fault_measure(const struct sk_fault_meter *meter, bool again);
+
+/* Measures anew what faults take while some job asks for it, at most once a second: whatever else
+ * is attached to faults by now counts as well. */
+void sk_asked_look(struct sk_host *host);
 
 /* Entries of a map, at most `room` of them; 0 or a negative errno. */
 int sk_batch_read(int map, struct sk_batch *batch);

@@ -91,10 +91,20 @@ static void expect_row(struct sk_probe_state *state, const struct sk_row *row,
 		sk_state_off(state, row->cost);
 }
 
+/* Without its begin a fault's end says nothing. */
+static void refuse_ends(struct sk_host *host)
+{
+	const struct sk_probe_state *begins = &host->states[SK_PROBE_USER_FAULT];
+
+	if (begins->answer == SK_ANSWER_REFUSED)
+		host->states[SK_PROBE_HANDLING] = *begins;
+}
+
 void sk_load_expect(struct sk_host *host, const struct sk_btf_tracepoints *known)
 {
 	for (enum sk_probe probe = 0; probe < SK_PROBES; probe++)
 		expect_row(&host->states[probe], sk_row_of(probe), known);
+	refuse_ends(host);
 }
 
 static void load_one(struct bpf_object *object, const char *name)
@@ -134,11 +144,14 @@ void sk_load_choose(struct sk_host *host, struct bpf_object *object, int which,
 			choose_row(object, sk_row_of(probe), known);
 }
 
-static struct bpf_link *attach_program(const struct sk_host *host, struct bpf_program *program)
+static int attach_program(struct sk_host *host, struct bpf_program *program, struct bpf_link **ret)
 {
-	if (bpf_program__type(program) == BPF_PROG_TYPE_CGROUP_DEVICE)
-		return bpf_program__attach_cgroup(program, host->options.jobs_directory);
-	return bpf_program__attach(program);
+	if (bpf_program__type(program) == BPF_PROG_TYPE_PERF_EVENT)
+		return sk_fault_events_open(host, program);
+	*ret = bpf_program__type(program) == BPF_PROG_TYPE_CGROUP_DEVICE
+		       ? bpf_program__attach_cgroup(program, host->options.jobs_directory)
+		       : bpf_program__attach(program);
+	return *ret ? 0 : -errno;
 }
 
 /* Attaches the form that was loaded; of two untyped ones the first that the kernel has. */
@@ -154,8 +167,7 @@ static int attach_hook(struct sk_host *host, struct bpf_object *object, enum sk_
 
 		if (!program || bpf_program__fd(program) < 0)
 			continue;
-		host->links[probe][at] = attach_program(host, program);
-		error = host->links[probe][at] ? 0 : -errno;
+		error = attach_program(host, program, &host->links[probe][at]);
 		host->programs[probe][at] = error ? NULL : program;
 	}
 	return error;
@@ -187,6 +199,8 @@ void sk_probe_attach(struct sk_host *host, struct bpf_object *object, enum sk_pr
 
 void sk_probe_detach(struct sk_host *host, enum sk_probe probe)
 {
+	if (probe == SK_PROBE_HANDLING)
+		sk_fault_events_close(host);
 	for (int i = 0; i < SK_HOOKS; i++) {
 		bpf_link__destroy(host->links[probe][i]);
 		host->links[probe][i] = NULL;

@@ -123,6 +123,12 @@ static const struct sk_row rows[SK_PROBES] = {
 			    .asked = SK_ASK_STACKS,
 			    .hooks = {ON("sched_switch", "on_block"),
 				      ON("sched_wakeup", "on_unblock")}},
+	[SK_PROBE_HANDLING] = {.id = "host.memory.handling",
+			       .object = SK_OBJECT_ASKED,
+			       .cost = SK_COST_FAULT,
+			       .needs_threads = true,
+			       .asked = SK_ASK_FAULTS,
+			       .hooks = {{.program = "on_fault_handled"}}},
 };
 
 const struct sk_row *sk_row_of(enum sk_probe probe)

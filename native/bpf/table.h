@@ -27,7 +27,7 @@ enum sk_cost {
 /*
  * A tracepoint and its program, and another one for kernels that lack it. Without another
  * tracepoint the other program is the untyped form for the same one; without any tracepoint the
- * program is one of cgroups.
+ * program is one of cgroups, or of the kernel's events of handled page faults.
  */
 struct sk_hook {
 	const char *tracepoint;

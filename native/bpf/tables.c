@@ -177,6 +177,7 @@ int sk_host_read(struct sk_host *host, uint64_t job, struct sk_reading *ret)
 	bool settled = false;
 	uint32_t threads = 0;
 
+	sk_asked_look(host);
 	*ret = (struct sk_reading){.asked_ns = sk_now_ns()};
 	ret->now_ns = ret->asked_ns;
 	if (host->threads_fd < 0)

@@ -18,8 +18,14 @@ void sk_times_add(struct sk_times *total, const struct sk_times *part)
 	total->softirq_ns += part->softirq_ns;
 	total->user_faults += part->user_faults;
 	total->kernel_faults += part->kernel_faults;
+	total->handling_ns += part->handling_ns;
 	if (total->longest_delay_ns < part->longest_delay_ns)
 		total->longest_delay_ns = part->longest_delay_ns;
+}
+
+static __u64 less_of(__u64 a, __u64 b)
+{
+	return a < b ? a : b;
 }
 
 void sk_thread_close(struct sk_thread *thread, __u64 now_ns)
@@ -34,4 +40,7 @@ void sk_thread_close(struct sk_thread *thread, __u64 now_ns)
 		thread->times.fault_ns += open_ns;
 	if (thread->waits & SK_WAIT_MEMORY)
 		thread->times.memory_ns += open_ns;
+	if (thread->handled_ns && thread->state == SK_SPAN_ON_CPU)
+		thread->detail = (__u16)(less_of(thread->handled_ns, open_ns) *
+					 SK_SPAN_FAULTED_ALL / open_ns);
 }

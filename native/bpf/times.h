@@ -9,7 +9,8 @@
 #include "thread.h"
 
 void sk_times_add(struct sk_times *total, const struct sk_times *part);
-/* The time since the thread entered its state counts to that state. */
+/* The time since the thread entered its state counts to that state; on a CPU, what part of it went
+ * into page faults becomes its detail. */
 void sk_thread_close(struct sk_thread *thread, __u64 now_ns);
 
 #endif

@@ -76,19 +76,18 @@ struct Causes {
 	void called(uint64_t at_ns) { sk_causes_called(body.get(), at_ns); }
 
 	void busy(uint64_t from, uint64_t to, uint32_t tid, uint8_t device, uint8_t kind,
-		  bool cover)
+		  bool cover, uint64_t called_ns)
 	{
 		uint16_t flags = cover ? SK_INTERVAL_COVER : 0;
 
-		intervals.push_back({from, to, tid, device, kind, flags});
+		intervals.push_back({from, to, tid, device, kind, flags, called_ns});
 	}
 
 	uint64_t unseen(unsigned device) const { return body->device[device].unseen_ns; }
-	void faulted(uint32_t tid, uint64_t ns) { sk_causes_faulted(body.get(), tid, ns); }
 
-	void span(uint64_t from, uint64_t to, uint32_t tid, uint16_t state)
+	void span(uint64_t from, uint64_t to, uint32_t tid, uint16_t state, uint16_t detail)
 	{
-		sk_thread_span span{from, to, tid, state, 0xffff}, rest;
+		sk_thread_span span{from, to, tid, state, detail}, rest;
 
 		if (sk_causes_add_span(body.get(), &span, &rest) && rest.to_ns > rest.from_ns)
 			spans.push_back(rest);
@@ -205,11 +204,6 @@ public:
 			sk_history_read(&job_->history, &track, t_ns, value);
 	}
 
-	void set_faults(uint32_t tid, uint64_t ns)
-	{
-		sk_causes_faulted(&job_->fold.state->causes, tid, ns);
-	}
-
 	/// What each tracer that is still heard of says of itself, and what it was told.
 	nb::list answers() const
 	{
@@ -233,6 +227,7 @@ public:
 		return all;
 	}
 
+	void fed(uint64_t ns) { sk_job_fed(job_, ns); }
 	nb::tuple drain(uint64_t now_ns) { return drained(now_ns, sk_job_drain); }
 	nb::tuple finish(uint64_t to_ns) { return drained(to_ns, sk_job_finish); }
 
@@ -528,10 +523,11 @@ NB_MODULE(_trace, module)
 		.def("know", &Causes::know)
 		.def("called", &Causes::called)
 		.def("busy", &Causes::busy, nb::arg("from_ns"), nb::arg("to_ns"), nb::arg("tid"),
-		     nb::arg("device"), nb::arg("kind"), nb::arg("cover") = false)
+		     nb::arg("device"), nb::arg("kind"), nb::arg("cover") = false,
+		     nb::arg("called_ns") = 0)
 		.def("unseen", &Causes::unseen)
-		.def("faulted", &Causes::faulted)
-		.def("span", &Causes::span)
+		.def("span", &Causes::span, nb::arg("from_ns"), nb::arg("to_ns"), nb::arg("tid"),
+		     nb::arg("state"), nb::arg("detail") = 0xffff)
 		.def("sweep", &Causes::sweep)
 		.def("read", &Causes::read, nb::arg("device"), nb::arg("ended") = false)
 		.def("check", &Causes::check)
@@ -549,7 +545,7 @@ NB_MODULE(_trace, module)
 		.def("control", &Job::control)
 		.def("answers", &Job::answers)
 		.def("add_counter", &Job::add_counter)
-		.def("set_faults", &Job::set_faults)
+		.def("fed", &Job::fed)
 		.def("drain", &Job::drain)
 		.def("finish", &Job::finish)
 		.def("summary", &Job::summary)

@@ -73,24 +73,18 @@ void sk_causes_called(struct sk_causes *causes, uint64_t at_ns)
 		set_sleep_apart(causes);
 }
 
-/* The spans of one thread, and how far a walk along them has come. */
-struct lane {
-	const struct sk_thread_span *spans;
-	size_t count;
-	size_t next;
-};
-
 struct sweep {
 	struct sk_causes *causes;
 	uint64_t from;
 	uint64_t to;
 	bool present[SK_CAUSES_ROWS]; /* devices that have intervals */
-	struct lane lanes[SK_CAUSES_THREADS];
+	struct sk_lane lanes[SK_CAUSES_THREADS];
+	unsigned runner; /* of the driver's threads, the one that ran last */
 };
 
 static void index_spans(struct sweep *sweep, const struct sk_causes_input *input)
 {
-	struct lane *lane = NULL;
+	struct sk_lane *lane = NULL;
 
 	for (size_t i = 0; i < input->span_count; i++) {
 		const struct sk_thread_span *span = &input->spans[i];
@@ -101,10 +95,18 @@ static void index_spans(struct sweep *sweep, const struct sk_causes_input *input
 			lane = t == SK_NO_THREAD ? NULL : &sweep->lanes[t];
 			if (!lane) /* its row went to another thread */
 				continue;
-			*lane = (struct lane){.spans = span};
+			*lane = (struct sk_lane){.spans = span};
 		}
 		lane->count++;
 	}
+}
+
+static void add_state(const struct sk_thread_span *span, uint64_t ns, uint64_t parts[SK_PARTS])
+{
+	uint64_t paging = faulted(span, ns);
+
+	parts[span->state - 1] += ns - paging;
+	parts[SK_CAUSE_PAGING - SK_CAUSE_ON_CPU] += paging;
 }
 
 /* Add what thread `t` did in [from, to), which lies within the sweep. */
@@ -112,7 +114,7 @@ static void add_parts(struct sweep *sweep, unsigned t, uint64_t from, uint64_t t
 		      uint64_t parts[SK_PARTS])
 {
 	const struct sk_causes_thread *thread = &sweep->causes->thread[t];
-	struct lane *lane = &sweep->lanes[t];
+	struct sk_lane *lane = &sweep->lanes[t];
 
 	if (!thread->heard || thread->first_ns >= to)
 		return;
@@ -126,10 +128,43 @@ static void add_parts(struct sweep *sweep, unsigned t, uint64_t from, uint64_t t
 
 		parts[SK_PART_LOST] += start - from;
 		if (end > start)
-			parts[span->state - 1] += end - start;
+			add_state(span, end - start, parts);
 		from = later(start, end);
 	}
 	parts[SK_PART_OPEN] += to - from;
+}
+
+/* Add what thread `t` did in [from, to), and its makers where it was not there. Whoever makes a
+ * thread is on a CPU just then, so a state of it that has not ended is that. */
+static void add_path(struct sweep *sweep, unsigned t, uint64_t from, uint64_t to,
+		     uint64_t parts[SK_PARTS], unsigned deep)
+{
+	const struct sk_causes_thread *thread = &sweep->causes->thread[t];
+	unsigned maker = deep ? sk_causes_maker(sweep->causes, t) : SK_NO_THREAD;
+	uint64_t born = later(from, earlier(thread->first_ns, to));
+	uint64_t gone = thread->gone_ns ? later(born, earlier(thread->gone_ns, to)) : to;
+
+	if (maker != SK_NO_THREAD && from < born) {
+		uint64_t open = parts[SK_PART_OPEN];
+
+		add_path(sweep, maker, from, born, parts, deep - 1);
+		parts[0] += parts[SK_PART_OPEN] - open;
+		parts[SK_PART_OPEN] = open;
+	}
+	add_parts(sweep, t, born, gone, parts);
+	if (maker != SK_NO_THREAD && gone < to)
+		add_path(sweep, maker, gone, to, parts, deep - 1);
+	else
+		parts[SK_PART_HELD] += to - gone;
+}
+
+/* Walks along the spans of this thread and of its makers begin anew. */
+static void rewind_path(struct sweep *sweep, unsigned t)
+{
+	for (unsigned deep = 0; t != SK_NO_THREAD && deep <= SK_MAKERS_DEEP; deep++) {
+		sweep->lanes[t].next = 0;
+		t = sk_causes_maker(sweep->causes, t);
+	}
 }
 
 /* Put a whole gap down to thread `t`, which saw it as `parts`. */
@@ -152,9 +187,28 @@ static void charge(const struct sk_causes *causes, uint64_t gap, unsigned t,
 	ns[SK_CAUSE_HELD_IDLE] += gap - seen;
 }
 
+/* What was waited for in a gap, or in its part of this sweep: thread `t`, but at its ends the
+ * threads of the driver that do the work. */
+static void add_gap(struct sweep *sweep, unsigned t, uint64_t from, uint64_t to, uint64_t called_ns,
+		    uint64_t parts[SK_PARTS])
+{
+	struct sk_runners ends = {.from_ns = from, .to_ns = to, .caller = t};
+
+	if (!called_ns || from >= to) {
+		add_path(sweep, t, from, to, parts, SK_MAKERS_DEEP);
+		return;
+	}
+	sk_runners_find(sweep->lanes, sweep->causes->threads, called_ns, &sweep->runner, &ends);
+	if (ends.before != SK_NO_THREAD)
+		add_parts(sweep, ends.before, from, ends.done_ns, parts);
+	add_path(sweep, t, ends.done_ns, ends.woken_ns, parts, SK_MAKERS_DEEP);
+	if (ends.after != SK_NO_THREAD)
+		add_parts(sweep, ends.after, ends.woken_ns, to, parts);
+}
+
 /* The gap that ends at `to` was ended by thread `t`. */
 static void close_gap(struct sweep *sweep, struct sk_causes_device *device, unsigned t, uint64_t to,
-		      bool called)
+		      uint64_t called_ns, bool called)
 {
 	static const uint64_t none[SK_PARTS];
 	const uint64_t *parts = none;
@@ -162,10 +216,10 @@ static void close_gap(struct sweep *sweep, struct sk_causes_device *device, unsi
 	if (t < SK_CAUSES_THREADS && sweep->causes->thread[t].heard) {
 		if (device->fresh)
 			memset(device->gap[t], 0, sizeof(device->gap[t]));
-		add_parts(sweep, t, later(device->gap_ns, sweep->from), to, device->gap[t]);
+		add_gap(sweep, t, later(device->gap_ns, sweep->from), to, called_ns,
+			device->gap[t]);
 		parts = device->gap[t];
 		device->open[t] += parts[SK_PART_OPEN];
-		device->cpu[t] += parts[0];
 		if (!device->used && !called)
 			hold_sleep(device->gap[t]);
 	}
@@ -228,6 +282,8 @@ static void overlay(struct sk_causes_device *device, const struct sk_interval *i
 	device->unseen_ns += all - known;
 	if (interval->flags & SK_INTERVAL_COVER)
 		device->hidden_ns += known;
+	else
+		device->unended_ns += known - copy;
 }
 
 /* One interval, in order of starts, cut to the sweep. */
@@ -241,7 +297,7 @@ static void settle(struct sweep *sweep, struct sk_causes_device *device,
 	if (!device->idle && from > end)
 		become_idle(sweep->causes, device, end);
 	if (device->idle)
-		close_gap(sweep, device, t, from, !cover);
+		close_gap(sweep, device, t, from, interval->called_ns, !cover);
 	if (!append(device, interval, from, to))
 		overlay(device, interval, from, to);
 	if (cover)
@@ -260,8 +316,9 @@ static void leave_open(struct sweep *sweep, struct sk_causes_device *device)
 		return;
 	clear_gap(sweep->causes, device);
 	for (unsigned t = 0; t < sweep->causes->threads; t++) {
-		sweep->lanes[t].next = 0;
-		add_parts(sweep, t, later(device->gap_ns, sweep->from), sweep->to, device->gap[t]);
+		rewind_path(sweep, t);
+		add_path(sweep, t, later(device->gap_ns, sweep->from), sweep->to, device->gap[t],
+			 SK_MAKERS_DEEP);
 	}
 }
 
@@ -375,7 +432,10 @@ static void cut_late(struct sk_causes *causes, struct sk_causes_input *input, bo
 
 static void sweep_to(struct sk_causes *causes, uint64_t frontier_ns, struct sk_causes_input *input)
 {
-	struct sweep sweep = {.causes = causes, .from = causes->frontier_ns, .to = frontier_ns};
+	struct sweep sweep = {.causes = causes,
+			      .from = causes->frontier_ns,
+			      .to = frontier_ns,
+			      .runner = SK_NO_THREAD};
 
 	if (frontier_ns <= causes->frontier_ns)
 		return;
@@ -401,23 +461,7 @@ void sk_causes_sweep(struct sk_causes *causes, uint64_t frontier_ns, struct sk_c
 	sweep_to(causes, frontier_ns, input);
 }
 
-/* What threads had on a CPU in the gaps of a device, and took for page faults, is paging. */
-static void part_faults(const struct sk_causes *causes, const struct sk_causes_device *device,
-			uint64_t ns[SK_CAUSES])
-{
-	for (unsigned t = 0; t < causes->threads; t++) {
-		uint64_t on_cpu = device->cpu[t], moved;
-
-		if (device->idle && device->last == t)
-			on_cpu += device->gap[t][0];
-		moved = earlier(earlier(on_cpu, causes->thread[t].fault_ns), ns[SK_CAUSE_ON_CPU]);
-		ns[SK_CAUSE_ON_CPU] -= moved;
-		ns[SK_CAUSE_PAGING] += moved;
-	}
-}
-
-static void read_causes(const struct sk_causes *causes, unsigned d, bool ended,
-			uint64_t ret[SK_CAUSES])
+void sk_causes_read(const struct sk_causes *causes, unsigned d, bool ended, uint64_t ret[SK_CAUSES])
 {
 	const struct sk_causes_device *device = &causes->device[d];
 	uint64_t gap = causes->frontier_ns - device->gap_ns, parts[SK_PARTS];
@@ -439,12 +483,6 @@ static void read_causes(const struct sk_causes *causes, unsigned d, bool ended,
 	memcpy(parts, device->gap[device->last], sizeof(parts));
 	hold_sleep(parts);
 	charge(causes, gap, device->last, parts, ended, ret);
-}
-
-void sk_causes_read(const struct sk_causes *causes, unsigned d, bool ended, uint64_t ret[SK_CAUSES])
-{
-	read_causes(causes, d, ended, ret);
-	part_faults(causes, &causes->device[d], ret);
 }
 
 bool sk_causes_check(const struct sk_causes *causes)

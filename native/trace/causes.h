@@ -9,12 +9,17 @@
  *   not observed  a launch was in flight whose end was never seen (the job was killed),
  *   a gap         otherwise. A whole gap is put down to the thread whose call ended it, since that
  *                 is the thread the device waited for, and is split by that thread's states: on a
- *                 CPU, runnable, blocked, in I/O or paging. The time before that thread existed,
- *                 or after it ended, is held idle. What its spans do not cover is not observed.
+ *                 CPU, runnable, blocked, in I/O or paging. Before it existed, and after it ended,
+ *                 the thread that made it stands for it; where none is known of, that time is held
+ *                 idle. What its spans do not cover is not observed.
  *                 A gap that no call has ended goes to the thread that called last; a device that
  *                 was never called is held idle. A thread that sleeps keeps nothing waiting where
  *                 no call is on its way: blocked in a gap that no call has ended, or before the job
- *                 first called any device (sk_causes_called), is held idle.
+ *                 first called any device (sk_causes_called), is held idle. What part of its time
+ *                 on a CPU a thread spent in page faults is told by its spans, and is paging.
+ *                 A driver whose device is the CPU has threads that do the work: what such a thread
+ *                 does after the end of a command, while the caller is blocked, and from when a
+ *                 call wakes it to the start of the command, is what the device waits for then.
  * Time that a tracer was not looking on purpose is a gap's end as well: the part before it goes to
  * the thread that called last. Such time is in no cause until it is estimated (unseen_ns).
  * Invariant: the causes and the unseen time of a device add up to frontier - origin, always
@@ -48,7 +53,8 @@ enum sk_cause {
 enum {
 	SK_CAUSES_DEVICES = 16,
 	SK_CAUSES_ROWS = 17, /* the devices, and one that is never used: see sk_causes_device */
-	SK_CAUSES_THREADS = 256,
+	SK_CAUSES_THREADS = 512,
+	SK_CAUSES_HINTS = 1024, /* a power of two */
 	SK_NO_THREAD = 0xffff,
 };
 
@@ -71,16 +77,25 @@ struct sk_interval {
 	uint8_t device;
 	uint8_t busy; /* enum sk_busy */
 	uint16_t flags;
+	uint64_t called_ns; /* entry of the call, where threads of the host do the work; else 0 */
 };
-static_assert(sizeof(struct sk_interval) == 24, "intervals have no padding");
+static_assert(sizeof(struct sk_interval) == 32, "intervals have no padding");
+
+/** Of a span's `state`, beside the four in which a thread can be. */
+enum {
+	SK_THREAD_MADE = 5, /* at `from_ns`, by the thread whose id is in `to_ns` */
+	SK_THREAD_GONE = 6, /* at `from_ns` */
+};
+
+enum { SK_FAULTED_ALL = 0xfffe }; /* SK_SPAN_FAULTED_ALL */
 
 /** A thread in one state; the layout of probes/bpf/span.h. */
 struct sk_thread_span {
 	uint64_t from_ns;
 	uint64_t to_ns;
 	uint32_t tid;
-	uint16_t state; /* 1 on CPU, 2 runnable, 3 blocked, 4 blocked in I/O or paging */
-	uint16_t detail;
+	uint16_t state; /* 1 on CPU, 2 runnable, 3 blocked, 4 blocked in I/O or paging; see above */
+	uint16_t detail; /* on a CPU: in page faults, in parts of SK_FAULTED_ALL; above: not told */
 };
 static_assert(sizeof(struct sk_thread_span) == 24, "contract page: a span is 24 bytes");
 
@@ -95,12 +110,17 @@ struct sk_causes_thread {
 	uint64_t known_ns; /* states are known up to here, at most the frontier */
 	uint64_t added_ns; /* end of its newest span */
 	uint64_t open_ns;  /* start of the newest state taken in while it went on */
-	uint64_t fault_ns; /* of its time on a CPU: inside of page faults */
+	uint64_t gone_ns;  /* when it ended; 0: not known of */
+	uint32_t maker;	   /* who made it, and stands for it while it is not there; 0: nobody */
+	uint16_t maker_row;
+	uint16_t made;	  /* its beginning was told of */
+	uint64_t seen[4]; /* what its spans add up to, by state */
 };
 
 struct sk_causes_device {
 	uint64_t ns[SK_CAUSES];		/* settled */
 	uint64_t hidden_ns;		/* of not observed: unknown for want of a tracer */
+	uint64_t unended_ns;		/* of not observed: launches whose end was never seen */
 	uint64_t unseen_ns;		/* settled, and in no cause */
 	uint64_t end_ns[SK_BUSY_KINDS]; /* end of kernels; of kernels and copies; ... of all */
 	uint64_t gap_ns;		/* start of the gap that is open at the frontier */
@@ -110,7 +130,6 @@ struct sk_causes_device {
 	uint32_t used;
 	uint64_t gap[SK_CAUSES_THREADS][SK_PARTS]; /* the open gap, as each thread saw it */
 	uint64_t open[SK_CAUSES_THREADS]; /* settled as not observed, until the span comes */
-	uint64_t cpu[SK_CAUSES_THREADS];  /* settled as on a CPU, by the thread it is put down to */
 };
 
 struct sk_causes {
@@ -124,6 +143,7 @@ struct sk_causes {
 	uint64_t broken_spans;	    /* did not join the thread's previous one: time was lost */
 	uint64_t threads_untracked; /* spans or calls of threads beyond the table */
 	uint32_t device_known[SK_CAUSES_ROWS];
+	uint16_t hint[SK_CAUSES_HINTS]; /* by a thread's id: where it may have its row */
 	struct sk_causes_thread thread[SK_CAUSES_THREADS];
 	struct sk_causes_device device[SK_CAUSES_ROWS];
 };
@@ -147,8 +167,9 @@ void sk_causes_know(struct sk_causes *causes, unsigned device);
  * Who was blocked before it kept no device waiting. */
 void sk_causes_called(struct sk_causes *causes, uint64_t at_ns);
 
-/** Take in a span. It is cut to what was not known yet; false when nothing remains. `ret` is the
- * part that lies beyond the frontier, which belongs into the input; empty when its ends meet. */
+/** Take in a span, or what tells of a thread's beginning or end. It is cut to what was not known
+ * yet; false when nothing remains. `ret` is the part that lies beyond the frontier, which belongs
+ * into the input; empty when its ends meet. */
 bool sk_causes_add_span(struct sk_causes *causes, struct sk_thread_span *span,
 			struct sk_thread_span *ret);
 
@@ -165,10 +186,6 @@ void sk_causes_sort(struct sk_interval *intervals, size_t count, struct sk_inter
 
 /** Order spans by thread, and those of one thread by start. */
 void sk_causes_sort_spans(struct sk_thread_span *spans, size_t count);
-
-/** Of all its time on a CPU a thread spent `ns` in page faults. That is taken to be where it kept
- * devices waiting, as far as it was on a CPU there, and becomes paging. */
-void sk_causes_faulted(struct sk_causes *causes, uint32_t tid, uint64_t ns);
 
 /** Settle everything up to `frontier_ns`; the input keeps what reaches beyond it. No interval
  * that starts earlier may come later, else it is cut and counted. */

@@ -26,6 +26,8 @@ static void map_names(struct sk_job *job, struct sk_reader *reader, struct sk_fo
 	}
 }
 
+enum { TYPE_CPU = 1 << 1 }; /* CL_DEVICE_TYPE_CPU */
+
 static void map_devices(struct sk_job *job, struct sk_fold_segment *segment)
 {
 	struct sk_segment *view = job->view;
@@ -48,6 +50,7 @@ static void map_devices(struct sk_job *job, struct sk_fold_segment *segment)
 			job->dirty = true;
 		}
 		to = &state_of(job)->devices[segment->devices[row] - 1];
+		to->hosted = from->type == TYPE_CPU;
 		sk_job_clean_text(from->clock, sizeof(from->clock));
 		memcpy(to->clock, from->clock, sizeof(to->clock));
 		to->offset_ns = from->offset_ns;
@@ -255,6 +258,18 @@ static void tell_tracer(struct sk_job *job, struct sk_reader *reader)
 		sk_reader_control(reader, job->wanted, lease) != 0;
 }
 
+/* The lease that the tracer had is over, whoever gave it: it has been dormant since then. */
+static void note_lapse(struct sk_job *job)
+{
+	const struct sk_segment_control *control = &job->view->header.control;
+
+	if (!job->wanted || !control->lease_ns || control->lease_ns >= job->now_ns ||
+	    (control->wanted & 0xff) == SK_MODE_DORMANT)
+		return;
+	loss_of(job)[SK_LOSS_leases_lapsed]++;
+	job->dirty = true;
+}
+
 void sk_job_control(struct sk_job *job, uint32_t mode, uint32_t budget_ppm, uint64_t lease_ns,
 		    uint64_t now_ns)
 {
@@ -288,6 +303,7 @@ static void drain_segment(struct sk_job *job, unsigned row, uint64_t *watermark)
 		sk_job_drain_ring(job, reader, segment, slot);
 	sk_job_contend(job, reader, segment);
 	if (!reader->dead) {
+		note_lapse(job);
 		tell_tracer(job, reader);
 		return;
 	}
@@ -345,7 +361,8 @@ static void settle(struct sk_job *job, uint64_t watermark)
 
 	if (causes->spans_seen && !job->ended) {
 		/* Spans come a little later than records, but not for ever. */
-		uint64_t patience = job->now_ns > 2000 * MS ? job->now_ns - 2000 * MS : 0;
+		uint64_t fed = job->fed_ns && job->fed_ns < job->now_ns ? job->fed_ns : job->now_ns;
+		uint64_t patience = fed > 2000 * MS ? fed - 2000 * MS : 0;
 		uint64_t told = job->spans_to_ns > patience ? job->spans_to_ns : patience;
 
 		frontier = told < frontier ? told : frontier;

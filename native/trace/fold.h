@@ -21,7 +21,7 @@
 #include "trace/windows.h"
 
 enum {
-	SK_FOLD_VERSION = 4,
+	SK_FOLD_VERSION = 9,
 	SK_FOLD_SEGMENTS = 256,	     /* processes with a segment at once */
 	SK_FOLD_NAMES = 256,	     /* kernel names of a job; 0 is "(other)" */
 	SK_FOLD_INTERVALS = 1 << 16, /* device work that waits to be settled */
@@ -69,7 +69,7 @@ struct sk_fold_device {
 	uint64_t busy_ns[2];	 /* device time of timed kernels and copies */
 	uint64_t weighted_ns[2]; /* and of the launches that they stand for */
 	uint32_t granted;
-	uint32_t reserved;
+	uint32_t hosted; /* threads of the host do its work */
 };
 
 /** One process of the job, whatever programs it executed; the last row is for all beyond. */
@@ -96,8 +96,10 @@ struct sk_fold_event_sum {
 /** What a thread did, in total, in the order of span states. */
 struct sk_fold_host {
 	uint32_t tid;
-	uint32_t reserved;
+	uint32_t based;
 	uint64_t ns[4];
+	uint64_t base[4];    /* of it: before its spans were asked for */
+	uint64_t missing[4]; /* of it: in no span, though they were asked for */
 };
 
 /** Sums over what the segments count themselves. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The folder of segments: new files found, opened and given a row. The folder is the job's, so it
- * may hold anything: each look at it is bounded, and a file that is no segment is refused once. */
+ * may hold anything: each look at it is bounded, and so is the part of the time that is spent on
+ * looking; a file that is no segment is refused once, and after many of those no more are opened.
+ */
 #include "trace/job_parts.h"
 
 #include <dirent.h>
@@ -23,12 +25,12 @@ void sk_job_clean_text(char *text, size_t bytes)
 static void remember_bad(struct sk_job *job, ino_t inode)
 {
 	loss_of(job)[SK_LOSS_segments_damaged]++;
-	job->bad[job->bad_used++ % SK_JOB_BAD] = inode;
+	job->bad[job->bad_used++] = inode;
 }
 
 static bool is_bad(const struct sk_job *job, ino_t inode)
 {
-	for (unsigned i = 0; i < job->bad_used && i < SK_JOB_BAD; i++)
+	for (unsigned i = 0; i < job->bad_used; i++)
 		if (job->bad[i] == inode)
 			return true;
 	return false;
@@ -85,7 +87,7 @@ static void admit(struct sk_job *job, const struct dirent *entry,
 {
 	struct sk_fold_state *state = state_of(job);
 	struct sk_reader *reader = NULL;
-	int error = open_new(job, entry, &reader);
+	int error = job->bad_used < SK_JOB_BAD ? open_new(job, entry, &reader) : -ENOSPC;
 	struct sk_fold_segment *segment = error ? NULL : free_segment(state);
 
 	if (segment) {
@@ -108,7 +110,7 @@ static void admit(struct sk_job *job, const struct dirent *entry,
 		job->refused++;
 }
 
-static uint64_t realtime_ns(const struct timespec *time)
+static uint64_t clock_ns(const struct timespec *time)
 {
 	return (uint64_t)time->tv_sec * 1000 * MS + (uint64_t)time->tv_nsec;
 }
@@ -122,12 +124,12 @@ static bool folder_unchanged(struct sk_job *job)
 
 	if (fstat(job->folder_fd, &status))
 		return false;
-	uint64_t stamp = realtime_ns(&status.st_mtim);
+	uint64_t stamp = clock_ns(&status.st_mtim);
 	bool same = job->folder_quiet && stamp == job->folder_stamp_ns;
 
 	clock_gettime(CLOCK_REALTIME, &now);
 	job->folder_stamp_ns = stamp;
-	job->folder_quiet = realtime_ns(&now) > stamp + 50 * MS;
+	job->folder_quiet = clock_ns(&now) > stamp + 50 * MS;
 	return same;
 }
 
@@ -153,10 +155,16 @@ static void scan_entries(struct sk_job *job, DIR *folder)
 		loss_of(job)[SK_LOSS_segments_refused] = job->refused;
 }
 
-void sk_job_scan(struct sk_job *job)
+static uint64_t now_of(clockid_t clock)
 {
-	if (job->folder_fd < 0 || folder_unchanged(job))
-		return;
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return clock_ns(&now);
+}
+
+static void scan(struct sk_job *job)
+{
 	int fd = openat(job->folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *folder = fd < 0 ? NULL : fdopendir(fd);
 
@@ -168,4 +176,20 @@ void sk_job_scan(struct sk_job *job)
 	job->folder_quiet = false;
 	if (fd >= 0)
 		close(fd);
+}
+
+void sk_job_scan(struct sk_job *job)
+{
+	if (job->folder_fd < 0 || (now_of(CLOCK_MONOTONIC) < job->scan_at_ns && !job->ended))
+		return;
+	if (folder_unchanged(job))
+		return;
+	uint64_t began_ns = now_of(CLOCK_THREAD_CPUTIME_ID);
+
+	scan(job);
+	uint64_t took_ns = now_of(CLOCK_THREAD_CPUTIME_ID) - began_ns;
+
+	job->scan_at_ns = 0;
+	if (took_ns > 2 * MS)
+		job->scan_at_ns = now_of(CLOCK_MONOTONIC) + SK_JOB_SCAN_SHARE * took_ns;
 }

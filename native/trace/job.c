@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static int open_folder(const char *path)
@@ -118,12 +119,31 @@ int sk_job_grant(struct sk_job *job, const char *id)
 	return 0;
 }
 
+/* The kernel waits without being woken by signals also where nothing is read or written: for a
+ * child that has yet to execute its program, or for a device. */
+static void look_closer(struct sk_thread_span *span)
+{
+	static const long WAITS[] = {
+		SYS_ioctl,
+		SYS_clone,
+		SYS_clone3,
+#ifdef SYS_vfork
+		SYS_vfork,
+#endif
+	};
+
+	for (size_t i = 0; span->state == 4 && i < sizeof(WAITS) / sizeof(WAITS[0]); i++)
+		if (span->detail == WAITS[i])
+			span->state = 3;
+}
+
 static void add_span(struct sk_job *job, struct sk_thread_span span)
 {
 	struct sk_fold_state *state = job->fold.state;
 	uint64_t *loss = state->retired.loss;
 	struct sk_thread_span rest;
 
+	look_closer(&span);
 	if (!sk_causes_add_span(&state->causes, &span, &rest))
 		return;
 	if (span.to_ns > job->spans_to_ns)
@@ -165,6 +185,34 @@ void sk_job_add_open(struct sk_job *job, const struct sk_thread_span *open, size
 	}
 }
 
+void sk_job_fed(struct sk_job *job, uint64_t ns)
+{
+	job->fed_ns = ns;
+}
+
+/* What a thread did, as its totals have it, while its spans were lost or left out. */
+static void note_missing(const struct sk_causes *causes, struct sk_fold_host *host)
+{
+	const struct sk_causes_thread *thread = NULL;
+	uint64_t unseen[4];
+
+	for (unsigned t = 0; t < causes->threads && !thread; t++)
+		if (causes->thread[t].tid == host->tid)
+			thread = &causes->thread[t];
+	if (!thread)
+		return;
+	for (int state = 0; state < 4; state++)
+		unseen[state] = host->ns[state] > thread->seen[state]
+					? host->ns[state] - thread->seen[state]
+					: 0;
+	if (!host->based && thread->heard && !thread->made)
+		memcpy(host->base, unseen, sizeof(unseen));
+	host->based |= thread->heard;
+	for (int state = 0; state < 4; state++)
+		host->missing[state] =
+			unseen[state] > host->base[state] ? unseen[state] - host->base[state] : 0;
+}
+
 int sk_job_set_host_times(struct sk_job *job, uint32_t tid, const uint64_t ns[4])
 {
 	struct sk_fold_state *state = job->fold.state;
@@ -178,6 +226,7 @@ int sk_job_set_host_times(struct sk_job *job, uint32_t tid, const uint64_t ns[4]
 		state->host_used++;
 	state->host[row].tid = tid;
 	memcpy(state->host[row].ns, ns, sizeof(state->host[row].ns));
+	note_missing(&state->causes, &state->host[row]);
 	job->dirty = true;
 	return 0;
 }

@@ -20,7 +20,9 @@ enum {
 	SK_JOB_WAITING_INTERVALS = 1 << 18,
 	SK_JOB_FOLDER_ENTRIES = 4096, /* looked at in one scan */
 	SK_JOB_BATCH = 2048,
-	SK_JOB_BAD = 256, /* files known to be no segments */
+	SK_JOB_BAD = 1024, /* files known to be no segments; more are not looked at */
+	SK_JOB_SCAN_SHARE =
+		20, /* a long scan is followed by so many times its length without one */
 };
 
 /** One traced job. Fields are for the files of trace/ only. */
@@ -37,8 +39,10 @@ struct sk_job {
 	struct sk_causes_input input; /* waits to be settled */
 	uint64_t now_ns;
 	uint64_t spans_to_ns;	  /* newest moment a span has told of */
+	uint64_t fed_ns;	  /* spans that ended before it have been added; 0: nobody said */
 	uint64_t folder_stamp_ns; /* CLOCK_REALTIME */
 	bool folder_quiet;	  /* nothing can hide behind that stamp */
+	uint64_t scan_at_ns;	  /* not before */
 	uint64_t refused;	  /* by the latest scan */
 	bool dirty;		  /* the state differs from the file */
 	uint64_t wanted;   /* of the tracers: struct sk_segment_control; 0: as they were started */
@@ -82,6 +86,10 @@ void sk_job_add_spans(struct sk_job *job, const struct sk_thread_span *spans, si
 /** Take in states that still go on, each as a span up to a moment at which it did; those that do
  * not join what is known of their thread are left out. */
 void sk_job_add_open(struct sk_job *job, const struct sk_thread_span *open, size_t count);
+
+/** Every span that ended before `ns` and is known of has been added. Whoever drains may have been
+ * kept from it since, so it is from then on, and not from now, that spans are late. */
+void sk_job_fed(struct sk_job *job, uint64_t ns);
 
 /** Aggregates of one thread, in the order of span states. -ENOSPC beyond the table. */
 int sk_job_set_host_times(struct sk_job *job, uint32_t tid, const uint64_t ns[4]);

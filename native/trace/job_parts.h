@@ -33,6 +33,10 @@ uint64_t sk_job_cover(struct sk_job *job, struct sk_reader *reader,
 /** Add the drawn windows that a segment still keeps. */
 void sk_job_finish_windows(const struct sk_fold_segment *segment, struct sk_clusters *ret);
 
+/** Divide what is not observed for want of spans by the totals of the threads that call. False
+ * where that is next to nothing, or nothing is known. */
+bool sk_job_fill_missing(const struct sk_job *job, unsigned device, uint64_t causes[SK_CAUSES]);
+
 /** Launches of a segment in blind windows, as a part of those that were counted. */
 double sk_job_unseen(const struct sk_reader *reader, const struct sk_fold_segment *segment);
 

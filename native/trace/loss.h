@@ -28,6 +28,7 @@
 	X(segments_refused)  /* more than 256 processes with a segment at once, or no memory */    \
 	X(segments_damaged)  /* files that are no segments, or changed under the reader */         \
 	X(job_names_refused) /* names whose row went to one with more device time */               \
+	X(leases_lapsed)     /* times a tracer fell silent because the agent came too late */      \
 	X(windows_lost)	     /* closed unread: how much was seen meanwhile is not known */         \
 	X(windows_damaged)   /* windows that made no sense */                                      \
 	X(late_intervals)    /* device work that came after its time was settled */                \

@@ -208,6 +208,15 @@ static int load_row(struct sk_reader *reader, struct sk_segment *view, unsigned 
 	return error ? error : copy(reader, reader->copies[row], sizeof(reader->copies[0]), copies);
 }
 
+/* Launches of threads that found no slot. */
+static void add_shared(struct sk_fold_counters *sum, const struct sk_reader *reader)
+{
+	for (unsigned name = 0; name < SK_SEGMENT_NAMES; name++)
+		sum->launches += reader->counts[SK_SEGMENT_SLOTS][name];
+	for (unsigned kind = 0; kind < SK_COPY_KINDS; kind++)
+		sum->copies += reader->copies[SK_SEGMENT_SLOTS][kind][0];
+}
+
 int sk_reader_load_counts(struct sk_reader *reader, struct sk_segment *view)
 {
 	struct sk_fold_counters *sum = &reader->counters;
@@ -227,7 +236,11 @@ int sk_reader_load_counts(struct sk_reader *reader, struct sk_segment *view)
 	if (!error && header->threads_refused != reader->rows_seen[SK_SEGMENT_SLOTS])
 		error = load_row(reader, view, SK_SEGMENT_SLOTS);
 	reader->rows_seen[SK_SEGMENT_SLOTS] = header->threads_refused;
+	if (!error && header->threads_refused)
+		add_shared(sum, reader);
 	load_answer(reader, header);
+	reader->costs.timed_ns = header->timed_call_ns;
+	reader->costs.counted_ns = header->counted_call_ns;
 	sum->command_buffers = header->command_buffers;
 	sum->profiler_ns = header->profiler_ns;
 	sum->loss[SK_LOSS_vendor_dropped] = header->vendor_dropped;

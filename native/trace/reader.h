@@ -49,6 +49,7 @@ struct sk_reader {
 	struct sk_fold_counters counters;
 	struct sk_reader_open open;
 	struct sk_reader_answer answer;
+	struct sk_launch_costs costs;
 	uint64_t wanted;		     /* as it was last written */
 	uint64_t lease_ns;		     /* the same */
 	uint64_t told[SK_SEGMENT_SLOTS];     /* tails as the producers know them */

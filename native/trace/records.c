@@ -99,6 +99,9 @@ static void fold_work(struct sk_job *job, struct sk_fold_segment *segment,
 				       .device = (uint8_t)device,
 				       .busy = copy ? SK_BUSY_COPY : SK_BUSY_KERNEL};
 
+	if (row->hosted)
+		interval.called_ns = record->queued_ns - record->call_before;
+
 	sk_stat_add(sk_fold_touch(&job->fold, !copy, name), ns, record->shift);
 	row->busy_ns[copy] += ns;
 	row->weighted_ns[copy] += ns << record->shift;

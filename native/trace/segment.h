@@ -232,7 +232,9 @@ struct sk_segment_header {
 	SK_SHARED(uint64_t) vendor_dropped; /* records the vendor's profiler lost */
 	SK_SHARED(uint32_t) stepped_aside;  /* another profiler holds the slot; `holder` names it */
 	char holder[60];
-	uint8_t reserved[4096 - 280];
+	SK_SHARED(uint32_t) timed_call_ns;   /* what timing adds to a launch; 0: not known */
+	SK_SHARED(uint32_t) counted_call_ns; /* what counting does */
+	uint8_t reserved[4096 - 288];
 };
 static_assert(sizeof(struct sk_segment_header) == 4096, "the header is one page");
 
@@ -253,7 +255,7 @@ static_assert(offsetof(struct sk_segment, window) == 94208, "windows follow the 
 static_assert(offsetof(struct sk_segment, copies) == 102400, "copies follow the windows");
 static_assert(sizeof(struct sk_segment) % 4096 == 0, "rings start on a page");
 
-static_assert(offsetof(struct sk_segment_header, reserved) == 280, "the header has no padding");
+static_assert(offsetof(struct sk_segment_header, reserved) == 288, "the header has no padding");
 
 /** Records of slot `slot`'s ring; the same rule lays out the file in the writer. */
 static inline uint32_t sk_segment_ring_records(uint32_t mode, uint32_t slot)

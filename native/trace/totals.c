@@ -52,7 +52,7 @@ double sk_job_unseen(const struct sk_reader *reader, const struct sk_fold_segmen
 {
 	return sk_cover_unseen(segment->cover_ns,
 			       reader->counters.launches + reader->counters.copies,
-			       segment->weighted);
+			       segment->weighted, &reader->costs);
 }
 
 void sk_job_counts(const struct sk_job *job, struct sk_job_counts *ret)
@@ -255,6 +255,7 @@ void sk_job_causes(const struct sk_job *job, unsigned device, struct sk_job_caus
 	}
 	sk_job_counters(job, &sum);
 	sk_causes_read(&state->causes, device, job->ended || state->finished, ret->ns);
+	ret->estimate = sk_job_fill_missing(job, device, ret->ns);
 	ret->observed_ns = window - seen->unseen_ns - seen->hidden_ns;
 	if (seen->used)
 		ask_host(state, &estimate);

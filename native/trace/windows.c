@@ -7,17 +7,39 @@
 #include <math.h>
 #include <stddef.h>
 
-double sk_cover_unseen(const uint64_t cover_ns[SK_COVERS], uint64_t launches, uint64_t weighted)
+/* Of what launches cost while they are looked at, the part that makes the job slower: all of it
+ * where the host sets the pace, nothing where a device does. Two kinds of windows, in which looking
+ * costs more and less, tell by the time from one launch to the next. */
+static double slowing_part(double timed_each, double counted_each, double timed_ns,
+			   double counted_ns)
+{
+	double part = (timed_each - counted_each) / (timed_ns - counted_ns);
+
+	return part < 0 ? 0 : part > 1 ? 1 : part;
+}
+
+double sk_cover_unseen(const uint64_t cover_ns[SK_COVERS], uint64_t launches, uint64_t weighted,
+		       const struct sk_launch_costs *costs)
 {
 	double timed = (double)cover_ns[SK_COVER_TIMED],
 	       counted = (double)cover_ns[SK_COVER_COUNTED];
 	double blind = (double)cover_ns[SK_COVER_BLIND];
+	double in_timed = (double)(weighted < launches ? weighted : launches);
+	double in_counted = (double)launches - in_timed;
 
 	if (blind <= 0 || !launches || timed + counted <= 0)
 		return 0;
-	if (launches > weighted && counted >= timed)
-		return blind * (double)(launches - weighted) / counted / (double)launches;
-	return blind / (timed + counted);
+	if (in_counted <= 0 || counted <= 0 || in_timed <= 0 || timed <= 0)
+		return blind / (timed + counted);
+	if (costs->timed_ns <= costs->counted_ns) /* not known: where less is done is better */
+		return counted >= timed ? blind * in_counted / counted / (double)launches
+					: blind / (timed + counted);
+	double part = slowing_part(timed / in_timed, counted / in_counted, costs->timed_ns,
+				   costs->counted_ns);
+	double slowed = part * (in_timed * costs->timed_ns + in_counted * costs->counted_ns);
+	double seen = timed + counted, least = seen / SK_SLOWED_MOST;
+
+	return blind / (seen - slowed > least ? seen - slowed : least);
 }
 
 void sk_clusters_add(struct sk_clusters *clusters, const struct sk_window_sums *before,

@@ -26,7 +26,10 @@ enum sk_cover {
 	SK_COVERS,
 };
 
-enum { SK_WINDOWS_KEPT = 8 };
+enum {
+	SK_WINDOWS_KEPT = 8,
+	SK_SLOWED_MOST = 4, /* looking never slows a job by more, whatever a segment says */
+};
 
 /** What began in one drawn window; `to_ns` 0: no window, UINT64_MAX: still open. */
 struct sk_window_sums {
@@ -45,10 +48,17 @@ struct sk_clusters {
 	double busy_length, launches_length, length_length;
 };
 
+/** What looking adds to a launch, as its tracer measured it; 0: not known. */
+struct sk_launch_costs {
+	uint32_t timed_ns;
+	uint32_t counted_ns;
+};
+
 /** Launches in blind windows, as a part of the `launches` that were counted in all others, where
- * folded records stand for `weighted` of them. The rate is that of the counted windows where these
- * are the larger part: in a timed one the tracer itself slows the launches down. */
-double sk_cover_unseen(const uint64_t cover_ns[SK_COVERS], uint64_t launches, uint64_t weighted);
+ * folded records stand for `weighted` of them: so many as in as much time that is seen, which is
+ * taken to be as long as it would have been had nobody looked. */
+double sk_cover_unseen(const uint64_t cover_ns[SK_COVERS], uint64_t launches, uint64_t weighted,
+		       const struct sk_launch_costs *costs);
 
 /** Take in the next window; `before` is the one before of the same process, or NULL. */
 void sk_clusters_add(struct sk_clusters *clusters, const struct sk_window_sums *before,

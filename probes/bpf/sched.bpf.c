@@ -11,7 +11,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include "tally.bpf.h"
-#include "threads.bpf.h"
+#include "turn.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -29,26 +29,13 @@ struct {
 	__type(value, struct sk_job);
 } jobs SEC(".maps");
 
-/* Written by the loader alone. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 8192);
-	__type(key, __u64);
-	__type(value, __u32);
-} modes SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 16 << 20);
-} spans SEC(".maps");
-
 /* New entries are copied from these: both are larger than a program's stack would bear. */
 static const struct sk_thread no_thread;
 static const struct sk_job no_job;
 
 /*
- * Adds an ended thread to its job, so that totals stay exact when its entry goes. Not static, like
- * write_span: the verifier then looks at it once, not on every path that leads here.
+ * Adds an ended thread to its job, so that totals stay exact when its entry goes. Not static: the
+ * verifier then looks at it once, not on every path that leads here.
  */
 __noinline int fold(struct sk_thread *thread)
 {
@@ -77,63 +64,12 @@ __noinline int fold(struct sk_thread *thread)
 	__sync_fetch_and_add(&job->times.softirq_ns, thread->times.softirq_ns);
 	__sync_fetch_and_add(&job->times.user_faults, thread->times.user_faults);
 	__sync_fetch_and_add(&job->times.kernel_faults, thread->times.kernel_faults);
+	__sync_fetch_and_add(&job->times.handling_ns, thread->times.handling_ns);
 	raise_to(&job->times.longest_delay_ns, thread->times.longest_delay_ns);
 	job->last_ns = thread->since_ns;
 	__sync_fetch_and_add(&job->ended, 1);
 	__sync_fetch_and_add(&job->alive, -1);
 	return 0;
-}
-
-__noinline int write_span(struct sk_thread *thread, __u64 now)
-{
-	struct sk_job_span *record;
-	__u32 *mode;
-
-	if (!thread)
-		return 0;
-	mode = bpf_map_lookup_elem(&modes, &thread->job);
-	if (!mode || *mode != SK_JOB_FULL)
-		return 0;
-	count_made(SK_PRODUCER_SPAN);
-	record = bpf_ringbuf_reserve(&spans, sizeof(*record), 0);
-	if (!record) {
-		count_lost(SK_PRODUCER_SPAN);
-		return 0;
-	}
-	record->job = thread->job;
-	record->span.from_ns = thread->since_ns;
-	record->span.to_ns = now;
-	record->span.tid = thread->tid;
-	record->span.state = thread->state;
-	record->span.detail = thread->detail;
-	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
-	return 0;
-}
-
-static __always_inline void close_wait(struct sk_thread *thread, __u64 ns)
-{
-	if (thread->waits & SK_WAIT_FAULT)
-		thread->times.fault_ns += ns;
-	if (thread->waits & SK_WAIT_MEMORY)
-		thread->times.memory_ns += ns;
-	thread->waits = 0;
-}
-
-/* Closes the open interval at `now` and opens one in `state`. Clocks of two CPUs may differ. */
-static __always_inline void turn(struct sk_thread *thread, __u32 tid, __u64 now, __u16 state,
-				 __u16 detail)
-{
-	if (now < thread->since_ns)
-		now = thread->since_ns;
-	thread->times.ns[(thread->state - 1u) % SK_SPAN_STATES] += now - thread->since_ns;
-	if (thread->waits)
-		close_wait(thread, now - thread->since_ns);
-	if (full_jobs && now > thread->since_ns)
-		write_span(thread, now);
-	thread->tid = tid;
-	thread->detail = detail;
-	thread->state = state;
-	thread->since_ns = now;
 }
 
 static __always_inline bool join_job(__u64 id, __u64 now)
@@ -169,7 +105,7 @@ static __noinline struct sk_thread *enter(struct sk_thread *thread, struct task_
 	__u64 key = (__u64)task;
 
 	if (thread) {
-		turn(thread, thread->tid, now, thread->state, thread->detail);
+		turn(thread, thread->tid, now, thread->state, thread->detail, full_jobs);
 		fold(thread);
 		bpf_map_delete_elem(&threads, &key);
 	}
@@ -271,8 +207,10 @@ static __noinline int bury(struct task_struct *task, __u64 job, __u64 now)
 	if (!thread)
 		return 0;
 	if (thread->job == job) {
-		turn(thread, thread->tid, now, thread->state, thread->detail);
+		turn(thread, thread->tid, now, thread->state, thread->detail, full_jobs);
 		add_faults(thread, task);
+		if (full_jobs)
+			write_span(thread, thread->since_ns, SK_SPAN_GONE);
 	}
 	fold(thread);
 	bpf_map_delete_elem(&threads, &key);
@@ -287,7 +225,9 @@ static __always_inline void leave_cpu(struct task_struct *task, __u64 job, __u64
 
 	if (!thread)
 		return;
-	turn(thread, task->pid, now, state, full_jobs ? detail_of(call) : SK_SPAN_DETAIL_UNKNOWN);
+	part_from_faults(thread, now, full_jobs);
+	turn(thread, task->pid, now, state, full_jobs ? detail_of(call) : SK_SPAN_DETAIL_UNKNOWN,
+	     full_jobs);
 	thread->waits = waits_of(task, state, call);
 	add_faults(thread, task);
 }
@@ -306,7 +246,7 @@ static __always_inline void take_cpu(struct task_struct *task, __u64 job, __u64 
 			thread->times.longest_delay_ns = delay;
 	}
 	thread->times.switches++;
-	turn(thread, task->pid, now, SK_SPAN_ON_CPU, SK_SPAN_DETAIL_UNKNOWN);
+	turn(thread, task->pid, now, SK_SPAN_ON_CPU, SK_SPAN_DETAIL_UNKNOWN, full_jobs);
 }
 
 SEC("tp_btf/sched_switch")
@@ -344,7 +284,7 @@ static __always_inline int seen_wakeup(struct task_struct *task)
 		return 0;
 	thread->times.wakeups++;
 	if (thread->state >= SK_SPAN_BLOCKED)
-		turn(thread, task->pid, now, SK_SPAN_RUNNABLE, SK_SPAN_DETAIL_UNKNOWN);
+		turn(thread, task->pid, now, SK_SPAN_RUNNABLE, SK_SPAN_DETAIL_UNKNOWN, full_jobs);
 	return 0;
 }
 
@@ -354,8 +294,17 @@ int on_wakeup(__u64 *ctx)
 	return seen_wakeup((struct task_struct *)ctx[0]);
 }
 
+/* Runs in the thread that made it. */
 SEC("tp_btf/sched_wakeup_new")
 int on_wakeup_new(__u64 *ctx)
 {
-	return seen_wakeup((struct task_struct *)ctx[0]);
+	struct task_struct *task = (struct task_struct *)ctx[0];
+	__u64 key = (__u64)task;
+	struct sk_thread *thread;
+
+	seen_wakeup(task);
+	thread = full_jobs && job_of_typed_task(task) ? bpf_map_lookup_elem(&threads, &key) : NULL;
+	if (thread)
+		write_span(thread, (__u32)bpf_get_current_pid_tgid(), SK_SPAN_MADE);
+	return 0;
 }

@@ -14,21 +14,29 @@
 #endif
 
 enum sk_span_state {
-	SK_SPAN_ON_CPU = 1,
+	SK_SPAN_ON_CPU = 1,	/* detail: in page faults, in parts of SK_SPAN_FAULTED_ALL */
 	SK_SPAN_RUNNABLE = 2,	/* woken or preempted, waits for a CPU */
 	SK_SPAN_BLOCKED = 3,	/* detail: the system call it sleeps in */
 	SK_SPAN_BLOCKED_IO = 4, /* in_iowait, or uninterruptible as paging is */
 };
 
 #define SK_SPAN_STATES 4
+
+/* Not states: what tells of a thread's beginning and end, in the place of a span. */
+enum sk_span_turn {
+	SK_SPAN_MADE = 5, /* from_ns: when; to_ns: id of the thread that made it */
+	SK_SPAN_GONE = 6, /* both: when */
+};
+
 #define SK_SPAN_DETAIL_UNKNOWN 0xffff
+#define SK_SPAN_FAULTED_ALL 0xfffe
 
 struct sk_span {
 	__u64 from_ns;
 	__u64 to_ns;
 	__u32 tid;
 	__u16 state;
-	__u16 detail; /* system call number when blocked, else SK_SPAN_DETAIL_UNKNOWN */
+	__u16 detail; /* SK_SPAN_DETAIL_UNKNOWN: not told */
 };
 
 /* As it travels in the ring: the reader takes the job off and groups by it. */

@@ -27,6 +27,7 @@ struct sk_times {
 	__u64 softirq_ns;
 	__u64 user_faults; /* page faults as they come, by mode; only while its job asks */
 	__u64 kernel_faults;
+	__u64 handling_ns; /* of the time on CPU: in page faults; likewise */
 };
 
 /* Why a thread is blocked, besides its state. */
@@ -48,6 +49,9 @@ struct sk_thread {
 	__u64 minor_seen;	/* the kernel's counts when they were last looked at */
 	__u64 major_seen;
 	struct sk_times times; /* without the interval since `since_ns` */
+	__u64 fault_since_ns;  /* its time on CPU when the open page fault began; 0: none */
+	__u64 handled_ns;      /* spent in page faults, and in no closed interval yet */
+	__u64 handled_to_ns;   /* end of the newest page fault */
 };
 
 /* How a job is followed; a job without a mode is accounted and expires after its last thread. */
@@ -65,8 +69,8 @@ struct sk_job {
 	struct sk_times times;
 };
 
-_Static_assert(sizeof(struct sk_times) == 120 + 8 * SK_DELAY_BUCKETS, "no padding in times");
-_Static_assert(sizeof(struct sk_thread) == 72 + sizeof(struct sk_times), "no padding in thread");
+_Static_assert(sizeof(struct sk_times) == 128 + 8 * SK_DELAY_BUCKETS, "no padding in times");
+_Static_assert(sizeof(struct sk_thread) == 96 + sizeof(struct sk_times), "no padding in thread");
 _Static_assert(sizeof(struct sk_job) == 24 + sizeof(struct sk_times), "no padding in job");
 
 #endif

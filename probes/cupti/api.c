@@ -83,6 +83,7 @@ void sk_cuda_api_load(struct sk_cuda_api *ret)
 		const char *name;
 		void **to;
 	} rows[] = {
+		{"cuDriverGetVersion", (void **)&ret->driver_version},
 		{"cuCtxGetDevice", (void **)&ret->device_of_context},
 		{"cuDeviceGetName", (void **)&ret->device_name},
 		{"cuDeviceGetUuid", (void **)&ret->device_uuid},

@@ -44,6 +44,7 @@ struct sk_cuda_api {
 	CUresult (*device_uuid)(CUuuid *, CUdevice);
 	CUresult (*device_uuid_v2)(CUuuid *,
 				   CUdevice); /* of a part, where the device is in parts */
+	CUresult (*driver_version)(int *);
 	CUresult (*is_capturing)(CUstream, CUstreamCaptureStatus *);
 	bool simulated; /* the driver says that its devices are not real */
 };

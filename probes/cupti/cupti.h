@@ -17,8 +17,9 @@
 #include "api.h"
 #include "buffers.h"
 #include "calls.h"
-#include "govern.h"
 #include "joins.h"
+
+#include "governed/windows.h"
 #include "tracer/tracer.h"
 
 #include <pthread.h>
@@ -53,7 +54,9 @@ struct sk_cupti_learned {
 	double counted_call_ns;
 	double timed_length_ns; /* the call between them */
 	double counted_length_ns;
-	double rate; /* calls per ns and thread at work */
+	double callbacks_ns; /* of them CUPTI's own way to both callbacks; 0: not measured */
+	double clock_ns;     /* one reading of our clock */
+	double rate;	     /* calls per ns and thread at work */
 };
 
 struct sk_cupti {
@@ -92,6 +95,7 @@ struct sk_cupti {
 	bool watching;	 /* callbacks are on */
 	bool collecting; /* records are on */
 	bool quiet;	 /* records were off for so long that none is under way */
+	bool probed;	 /* what callbacks cost has been measured */
 	bool ended;
 	_Atomic bool runtime; /* the runtime's calls are watched as well */
 	uint32_t budget_ppm;
@@ -99,7 +103,7 @@ struct sk_cupti {
 	uint64_t off_ns;     /* since when records are off */
 	uint64_t flushed_ns;
 	uint64_t ticked_ns;
-	uint64_t begin_ns;  /* what the latest change of phase took */
+	uint64_t begin_ns;  /* what changes of phase took since the latest window was closed */
 	uint64_t switch_ns; /* what one window took to begin and end */
 	uint64_t tail_ns;   /* how long its records were waited for */
 	uint64_t timed_ns;  /* time in each phase since the latest plan */
@@ -108,7 +112,7 @@ struct sk_cupti {
 	uint64_t planned_cpu_ns;
 	unsigned count_tries;
 	struct sk_cupti_learned learned;
-	struct sk_govern govern;
+	struct sk_windows windows;
 
 	struct sk_buffers buffers;
 	struct sk_joins joins;
@@ -140,6 +144,17 @@ void CUPTIAPI sk_cupti_take_buffer(CUcontext context, uint32_t stream, uint8_t *
 				   size_t valid);
 /** Ask CUPTI for what is complete (`forced`: for everything), then see what is still to come. */
 void sk_cupti_flush(bool forced);
+
+/* costs.c */
+
+/** From `now_ns` on calls are summed up. */
+void sk_cupti_learn_from(uint64_t now_ns);
+/** Take in what calls have cost since the latest time. */
+void sk_cupti_learn(uint64_t now_ns);
+/** What timing adds to one call, its record included. */
+double sk_cupti_timed_ns(void);
+/** What looking costs, as parts of the job's time; told in the segment as well. */
+struct sk_windows_costs sk_cupti_costs_now(void);
 
 /* modes.c */
 

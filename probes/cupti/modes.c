@@ -17,10 +17,7 @@
 enum {
 	DEVICE_BUFFERS = 16, /* of 3.2 MB each, at most, in each context */
 	HOLDER_BYTES = 64,
-	CALLBACK_NS = 250, /* CUPTI's own way to a pair of callbacks, which cannot be measured from
-			      inside of them; `make gpu-check` shows what it is */
-	INSTRUMENT_NS = 2000, /* what a record adds to its call, until that is measured */
-	FLUSH_SOON = 16384,   /* calls that wait */
+	FLUSH_SOON = 16384, /* calls that wait */
 	SURPRISE = 3,
 	COUNT_NS = 50000000,
 	COUNT_CALLS = 1024,
@@ -28,8 +25,12 @@ enum {
 	NESTED_ENOUGH = 256,
 };
 
+/* Periods are long against what it takes to begin and end a window. */
+static const struct sk_windows_limits LIMITS = {
+	.period_ns = 1000000000, .period_max_ns = 16000000000, .window_ns = 10000000};
+
 static const uint64_t CLOSING_NS = 100000000, CLOSING_STEP_NS = 1000000, FLUSH_NS = 100000000,
-		      QUIET_NS = 30000000000;
+		      QUIET_NS = 30000000000, EARLIEST_NS = 50000000;
 
 /* Kernels come first: without them there is no trace. */
 static const CUpti_ActivityKind kinds[] = {
@@ -263,7 +264,7 @@ static bool set_phase(uint32_t mode, uint32_t phase, uint64_t chosen_ns)
 	if (phase == SK_PHASE_TIMED && !enable_kinds(mode == SK_MODE_GOVERNED))
 		return false;
 	now_ns = sk_tracer_now();
-	sk_cupti->begin_ns = now_ns - from_ns;
+	sk_cupti->begin_ns += now_ns - from_ns;
 	if (phase != SK_PHASE_TIMED && sk_cupti->phase == SK_PHASE_TIMED)
 		sk_cupti->closing_ns = now_ns;
 	if (phase == SK_PHASE_TIMED)
@@ -288,96 +289,25 @@ static void close_window(uint64_t now_ns)
 	sk_cupti->tail_ns = now_ns - sk_cupti->closing_ns;
 	sk_cupti->closing_ns = 0;
 	sk_cupti->switch_ns = sk_cupti->begin_ns + sk_tracer_now() - now_ns;
+	sk_cupti->begin_ns = 0;
 }
 
-static uint64_t cpu_ns(void)
+/* Calls came so much faster than planned that the period's budget is spent several times. Where
+ * all is timed nothing was drawn, so it can end as soon as it is seen to be too dear. */
+static bool is_surprised(uint64_t now_ns)
 {
-	struct timespec used;
-
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-	return (uint64_t)used.tv_sec * UINT64_C(1000000000) + (uint64_t)used.tv_nsec;
-}
-
-/* Sums of a phase since the latest plan, taken out. */
-struct sums {
-	double calls;
-	double own_ns;	    /* of one call */
-	double shortest_ns; /* the call by itself */
-	bool known;
-};
-
-static struct sums take_sums(uint32_t phase)
-{
-	struct sk_cupti_costs *costs = &sk_cupti->costs[phase];
-	double samples = (double)atomic_exchange(&costs->samples, 0);
-	double own_ns = (double)atomic_exchange(&costs->own_ns, 0);
-	double blocks = (double)atomic_exchange(&costs->blocks, 0);
-	double shortest_ns = (double)atomic_exchange(&costs->shortest_ns, 0);
-
-	return (struct sums){
-		.calls = (double)atomic_exchange(&costs->calls, 0),
-		.own_ns = samples > 0 ? own_ns / samples : 0,
-		.shortest_ns = blocks > 0 ? shortest_ns / blocks : 0,
-		.known = samples > 0 && blocks > 0,
-	};
-}
-
-/* What looking costs, by what it cost since the latest plan. The two phases are told apart by the
- * length of the calls in them: the driver takes longer over a call that is recorded. */
-static void learn_costs(uint64_t now_ns)
-{
-	struct sk_cupti_learned *learned = &sk_cupti->learned;
-	struct sums timed = take_sums(SK_PHASE_TIMED), counted = take_sums(SK_PHASE_COUNTED);
-	double timed_ns = (double)sk_cupti->timed_ns, counted_ns = (double)sk_cupti->counted_ns;
-	uint64_t cpu = cpu_ns(), used = cpu - sk_cupti->planned_cpu_ns;
-	uint64_t elapsed = now_ns - sk_cupti->planned_ns;
-	double threads = elapsed && used > elapsed ? (double)used / (double)elapsed : 1;
-
-	sk_cupti->planned_cpu_ns = cpu;
-	sk_cupti->planned_ns = now_ns;
-	sk_cupti->timed_ns = sk_cupti->counted_ns = 0;
-	if (timed.known)
-		learned->timed_call_ns = timed.own_ns + CALLBACK_NS;
-	if (counted.known)
-		learned->counted_call_ns = counted.own_ns + CALLBACK_NS;
-	if (timed.known)
-		learned->timed_length_ns = timed.shortest_ns;
-	if (counted.known)
-		learned->counted_length_ns = counted.shortest_ns;
-	if (timed_ns > 0)
-		learned->rate = timed.calls / timed_ns / threads;
-	else if (counted_ns > 0)
-		learned->rate = counted.calls / counted_ns / threads;
-}
-
-static struct sk_govern_costs costs_now(void)
-{
-	const struct sk_cupti_learned *learned = &sk_cupti->learned;
-	double longer = learned->timed_length_ns - learned->counted_length_ns;
-
-	if (!learned->timed_length_ns || !learned->counted_length_ns)
-		longer = INSTRUMENT_NS;
-	return (struct sk_govern_costs){
-		.timed = learned->rate * (learned->timed_call_ns + (longer > 0 ? longer : 0)),
-		.counted = learned->rate * (learned->counted_call_ns > 0 ? learned->counted_call_ns
-									 : CALLBACK_NS * 2),
-		.switch_ns = sk_cupti->switch_ns,
-		.tail_ns = sk_cupti->tail_ns,
-	};
-}
-
-/* Calls came so much faster than planned that the period's budget is spent several times. */
-static bool is_surprised(void)
-{
+	const struct sk_windows *windows = &sk_cupti->windows;
 	double calls = (double)atomic_load(&sk_cupti->costs[SK_PHASE_TIMED].calls);
-	double spent_ns = calls * (sk_cupti->learned.timed_call_ns + CALLBACK_NS);
+	double spent_ns = calls * sk_cupti_timed_ns(), paid_for_ns = (double)windows->period_ns;
+	uint64_t so_far = now_ns - windows->from_ns;
 
-	return spent_ns >
-	       SURPRISE * sk_cupti->budget_ppm / 1e6 * (double)sk_cupti->govern.period_ns;
+	if (sk_windows_is_whole(windows) && so_far < windows->period_ns)
+		paid_for_ns = (double)(so_far > EARLIEST_NS ? so_far : EARLIEST_NS);
+	return spent_ns > SURPRISE * sk_cupti->budget_ppm / 1e6 * paid_for_ns;
 }
 
 /* What a call takes by itself has never been seen, it matters, and a moment would show it. */
-static bool should_count(const struct sk_govern_costs *costs)
+static bool should_count(const struct sk_windows_costs *costs)
 {
 	const struct sk_cupti_learned *learned = &sk_cupti->learned;
 
@@ -388,28 +318,29 @@ static bool should_count(const struct sk_govern_costs *costs)
 
 static void plan(uint64_t now_ns)
 {
-	struct sk_govern_costs costs;
+	struct sk_windows_costs costs;
 
-	learn_costs(now_ns);
-	costs = costs_now();
+	sk_cupti_learn(now_ns);
+	costs = sk_cupti_costs_now();
 	if (should_count(&costs))
-		sk_govern_count_only(&sk_cupti->govern, now_ns, COUNT_NS);
+		sk_windows_count_only(&sk_cupti->windows, now_ns, COUNT_NS);
 	else
-		sk_govern_plan(&sk_cupti->govern, &costs, sk_cupti->budget_ppm, now_ns);
+		sk_windows_plan(&sk_cupti->windows, &costs,
+				sk_cupti->budget_ppm * SK_BUDGET_PLANNED / 100, now_ns);
 }
 
 static void govern(uint64_t now_ns)
 {
-	struct sk_govern *govern = &sk_cupti->govern;
-	bool whole_before = !govern->from_ns || sk_govern_is_whole(govern);
-	bool begins = sk_govern_is_over(govern, now_ns) || is_surprised();
+	struct sk_windows *windows = &sk_cupti->windows;
+	bool whole_before = !windows->from_ns || sk_windows_is_whole(windows);
+	bool begins = sk_windows_is_over(windows, now_ns) || is_surprised(now_ns);
 	uint64_t next_ns, chosen_ns;
 	uint32_t phase;
 
 	if (begins)
 		plan(now_ns);
-	phase = sk_govern_phase(govern, now_ns, &next_ns);
-	chosen_ns = sk_govern_is_whole(govern) ? 0 : govern->period_ns;
+	phase = sk_windows_phase(windows, now_ns, &next_ns);
+	chosen_ns = sk_windows_chosen(windows);
 	/* What is seen is told by period, but where it is everything, for as long as that lasts. */
 	if (phase != sk_cupti->phase)
 		set_phase(SK_MODE_GOVERNED, phase, chosen_ns);
@@ -437,7 +368,7 @@ bool sk_cupti_on_mode(uint32_t mode, uint32_t budget_ppm)
 	sk_cupti->budget_ppm = budget_ppm;
 	if (mode == sk_tracer_mode())
 		return true;
-	sk_cupti->govern.from_ns = 0; /* a new plan, by what the first period shows */
+	sk_cupti->windows.from_ns = 0; /* a new plan, by what the first period shows */
 	set_phase(mode, sk_tracer_phase(mode), 0);
 	return true;
 }
@@ -500,9 +431,8 @@ void sk_cupti_begin(void)
 
 	sk_cupti->budget_ppm = sk_tracer->budget_ppm;
 	sk_cupti->runtime = true;
-	sk_govern_init(&sk_cupti->govern, sk_tracer_now());
-	sk_cupti->planned_ns = sk_tracer_now();
-	sk_cupti->planned_cpu_ns = cpu_ns();
+	sk_windows_init(&sk_cupti->windows, &LIMITS, sk_tracer_now());
+	sk_cupti_learn_from(sk_tracer_now());
 	if (mode != SK_MODE_GOVERNED && mode != SK_MODE_FULL)
 		return;
 	if (mode == SK_MODE_FULL && load() && sk_cupti->api.latency_stamps)

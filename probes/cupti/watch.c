@@ -13,6 +13,7 @@
 enum {
 	BLOCK = 32, /* calls, of which the shortest tells what a call takes by itself */
 	MEASURED_BLOCKS = 4,
+	OWN_MOST_NS = 10000,
 };
 
 /* The call that this thread is in. */
@@ -136,7 +137,9 @@ static void measure_own(struct sk_cupti_costs *costs, uint64_t left_ns)
 	uint64_t stands_for = /* of counted calls, every other sample is of a measured block */
 		SK_CUPTI_SAMPLE * (here.phase == SK_PHASE_TIMED ? 1 : MEASURED_BLOCKS / 2);
 
-	atomic_fetch_add_explicit(&costs->own_ns, own_ns, memory_order_relaxed);
+	/* One that lost its processor meanwhile would outweigh all others. */
+	atomic_fetch_add_explicit(&costs->own_ns, own_ns < OWN_MOST_NS ? own_ns : OWN_MOST_NS,
+				  memory_order_relaxed);
 	atomic_fetch_add_explicit(&costs->samples, 1, memory_order_relaxed);
 	if (!slot)
 		return;

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * When a governed tracer times launches: one window in each period, at a place drawn by chance.
+ * When a governed tracer times launches: one window in each period, as long as the budget pays for.
  *
- * Relied on by the rocprofiler and Level Zero tracers, whose windows begin and end at ticks.
- * Stratified: every period has its window, so that no part of a job goes unseen for long; drawn, so
- * that a job with a rhythm of its own is not always seen at the same beat. The length of a window
- * does not depend on what was seen in it, which keeps estimates without bias.
- * Pure: reads no clock. Memory: the caller's. Threads: one.
+ * Relied on by every tracer (probes/opencl/duty.c, probes/cupti/modes.c, governed/phase.h), which
+ * measures what looking costs and carries out the phases. Time is cut into periods; in each one a
+ * window is drawn at random, so that no part of a job goes unseen for long. Periods differ in
+ * length, by chance, so that a job with a rhythm of its own is not always seen at the same beat.
+ * Outside of windows launches are counted where that is cheap enough, else nothing is seen; then a
+ * window begins with a lead in which they are only counted, which slows the job less: that is where
+ * the rate of launches is known from. Counted and timed parts side by side also tell how much the
+ * looking itself slows the job (sk_cover_unseen in native/trace/windows.h).
+ * Invariant: what is planned depends on the past alone, so what a window shows has no bias.
+ * Pure: time, costs and the seed come in as arguments. Memory: the caller's. Threads: one.
  */
 #ifndef SK_GOVERNED_WINDOWS_H
 #define SK_GOVERNED_WINDOWS_H
@@ -15,74 +20,64 @@
 #include <stdint.h>
 
 enum {
-	SK_WINDOW_MIN_MS = 60, /* three ticks; a shorter share makes the period longer instead */
-	SK_PERIOD_MS = 1000,
-	SK_PERIOD_MAX_MS = 20000,
-	SK_SHARE_WHOLE = 1000000, /* ppm */
-	SK_BUDGET_PPM = 10000,	  /* where none is told: 1 % of the job's time */
+	SK_BUDGET_PPM = 10000,	/* where none is told: 1 % of the job's time */
+	SK_BUDGET_PLANNED = 75, /* percent of a budget, for who measures all but what he disturbs */
+};
+
+/** What a tracer's windows can be; its own choice. */
+struct sk_windows_limits {
+	uint64_t period_ns;	/* on average; half of it to one and a half times it, by chance */
+	uint64_t period_max_ns; /* the same, where the shortest window is dear */
+	uint64_t window_ns;	/* the shortest that is timed, on average as well */
+	unsigned patience;	/* periods in which counting alone may be somewhat too dear */
+};
+
+/** What looking costs, as parts of the job's time; all measured. */
+struct sk_windows_costs {
+	double timed;	    /* while launches are timed */
+	double counted;	    /* while they are only counted */
+	uint64_t switch_ns; /* of one window: to begin and end it */
+	uint64_t tail_ns;   /* how long after it launches go on to cost what timed ones do */
 };
 
 struct sk_windows {
+	struct sk_windows_limits limits;
 	uint64_t random;
-	uint64_t period_from_ns;
+	uint64_t from_ns; /* of the period; 0: none yet */
 	uint64_t period_ns;
-	uint64_t from_ns;
-	uint64_t to_ns;
+	uint64_t lead_ns; /* from here on launches are counted, where they are not all the time */
+	uint64_t timed_from_ns;
+	uint64_t timed_to_ns;
+	double timed; /* costs as periods go by them */
+	double counted;
+	unsigned dear;	  /* periods one after the other in which counting was too dear */
+	uint32_t outside; /* enum sk_phase */
 };
 
-static inline uint64_t sk_windows_draw(struct sk_windows *windows)
+void sk_windows_init(struct sk_windows *windows, const struct sk_windows_limits *limits,
+		     uint64_t seed);
+
+/** Begin a period at `now_ns`. Its cost is the budget at most, unless even the shortest window in
+ * the longest period costs more. */
+void sk_windows_plan(struct sk_windows *windows, const struct sk_windows_costs *costs,
+		     uint32_t budget_ppm, uint64_t now_ns);
+
+/** Begin a short period in which launches are only counted, to learn what that costs. */
+void sk_windows_count_only(struct sk_windows *windows, uint64_t now_ns, uint64_t length_ns);
+
+/** Is the period over, or was there none? */
+bool sk_windows_is_over(const struct sk_windows *windows, uint64_t now_ns);
+
+/** Whether all of the period is timed, so that nothing is drawn. */
+bool sk_windows_is_whole(const struct sk_windows *windows);
+
+/** The phase at `now_ns`, and in `ret_next_ns` when to ask again. */
+uint32_t sk_windows_phase(const struct sk_windows *windows, uint64_t now_ns, uint64_t *ret_next_ns);
+
+/** What the segment says of this period's windows: its length, or 0 where nothing is drawn. */
+static inline uint64_t sk_windows_chosen(const struct sk_windows *windows)
 {
-	/* xorshift64*, Vigna 2014. */
-	windows->random ^= windows->random >> 12;
-	windows->random ^= windows->random << 25;
-	windows->random ^= windows->random >> 27;
-	return windows->random * UINT64_C(0x2545f4914f6cdd1d);
-}
-
-static inline void sk_windows_next(struct sk_windows *windows, uint64_t now_ns, uint32_t share_ppm)
-{
-	uint64_t end = windows->period_from_ns + windows->period_ns;
-	uint64_t least = SK_WINDOW_MIN_MS * UINT64_C(1000000);
-	uint64_t period = SK_PERIOD_MS * UINT64_C(1000000);
-	uint64_t most = SK_PERIOD_MAX_MS * UINT64_C(1000000), share = share_ppm ? share_ppm : 1;
-
-	if (period * share / SK_SHARE_WHOLE < least)
-		period = least * SK_SHARE_WHOLE / share;
-	period = period > most ? most : period;
-	uint64_t length = period * share / SK_SHARE_WHOLE;
-
-	length = length < least ? least : length;
-	/* Periods follow each other, unless nobody looked for longer than one. */
-	windows->period_from_ns = windows->period_ns && now_ns - end < period ? end : now_ns;
-	windows->period_ns = period;
-	windows->from_ns =
-		windows->period_from_ns + sk_windows_draw(windows) % (period - length + 1);
-	windows->to_ns = windows->from_ns + length;
-}
-
-/** Whether launches are to be timed at `now_ns`; `share_ppm` of the time is to be. */
-static inline bool sk_windows_timed(struct sk_windows *windows, uint64_t now_ns, uint32_t share_ppm)
-{
-	if (share_ppm >= SK_SHARE_WHOLE)
-		return true;
-	if (!windows->random)
-		windows->random = now_ns * UINT64_C(0x9e3779b97f4a7c15) | 1;
-	if (!windows->period_ns || now_ns - windows->period_from_ns >= windows->period_ns)
-		sk_windows_next(windows, now_ns, share_ppm);
-	return now_ns >= windows->from_ns && now_ns < windows->to_ns;
-}
-
-/** The share of time that a budget pays for. `busy_ppm`: what timing takes of a thread's time
- * while it is on. */
-static inline uint32_t sk_windows_share(uint64_t busy_ppm, uint32_t budget_ppm)
-{
-	uint64_t budget = budget_ppm ? budget_ppm : SK_BUDGET_PPM;
-
-	if (busy_ppm <= budget)
-		return SK_SHARE_WHOLE;
-	uint64_t share = budget * SK_SHARE_WHOLE / busy_ppm;
-
-	return share > 1000 ? (uint32_t)share : 1000;
+	return sk_windows_is_whole(windows) ? 0 : windows->period_ns;
 }
 
 #endif

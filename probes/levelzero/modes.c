@@ -95,7 +95,7 @@ bool sk_ze_on_tick(uint64_t now_ns)
 	if (!is_here() || sk_tracer->segment->header.stepped_aside)
 		return false;
 	sk_tracer_slot(); /* while there is one: the records of the ticks need it */
-	bool launched = sk_governed_note(&sk_ze_it.governed, now_ns, sees(sk_ze_it.phase));
+	bool launched = sk_governed_note(&sk_ze_it.governed, now_ns, sk_ze_it.phase);
 
 	/* Also while dormant: a counter that wraps must not be lost sight of. */
 	fit_all(now_ns);

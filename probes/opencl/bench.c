@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stoker-bench-opencl: a closed loop of kernel launches, to be run with and without the tracer.
  *
- * Relied on by probes/bench_trace.py and probes/bench_probes.py. One launch at a time: enqueue,
- * wait until it has finished, again. The kernel spins for about the asked time, found by trying;
- * the figure that counts is the time per launch of the whole loop, in the best and the median of
- * many short batches: the best is what a machine shared with others can still repeat.
+ * Relied on by probes/bench_loops.py. One launch at a time: enqueue, wait until it has finished,
+ * again. The kernel spins for as many iterations as it is told; what counts is the time of short
+ * slices of the whole loop.
  *
- *     stoker-bench-opencl ITERATIONS LAUNCHES BATCHES    prints {"best_ns", ...}
- *     stoker-bench-opencl find NS LAUNCHES               prints {"iterations"}
  *     stoker-bench-opencl serve          reads "ITERATIONS LAUNCHES VARIED WARM SLICES", launches
  *             WARM slices unmeasured, then SLICES, for each of which it prints {"wall_ns",
  * "cpu_ns", "iterations"}; and again until its input ends. The first line has the warm ones' too
@@ -23,8 +20,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-enum { BATCHES = 1000, ITERATIONS_MAX = 1 << 28 };
 
 static const char SOURCE[] = "__kernel void spin(__global float *a, int n) {\n"
 			     "	float x = a[0];\n"
@@ -86,68 +81,6 @@ static void launch(void)
 				    NULL),
 	     "launch");
 	must(clFinish(device.queue), "clFinish");
-}
-
-/* Time per launch of one batch: by the clock, and of the CPU in all threads of this process. */
-static double batch(int iterations, int launches, double *cpu_ns)
-{
-	must(clSetKernelArg(device.kernel, 1, sizeof(iterations), &iterations), "clSetKernelArg");
-	uint64_t cpu = read_clock(CLOCK_PROCESS_CPUTIME_ID), from = read_clock(CLOCK_MONOTONIC);
-
-	for (int i = 0; i < launches; i++)
-		launch();
-	uint64_t to = read_clock(CLOCK_MONOTONIC);
-
-	if (cpu_ns)
-		*cpu_ns = (double)(read_clock(CLOCK_PROCESS_CPUTIME_ID) - cpu) / launches;
-	return (double)(to - from) / launches;
-}
-
-static double best_of(int iterations, int launches)
-{
-	double best = batch(iterations, launches, NULL);
-
-	for (int i = 0; i < 20; i++) {
-		double next = batch(iterations, launches, NULL);
-
-		best = next < best ? next : best;
-	}
-	return best;
-}
-
-/* Iterations with which a launch takes `ns`; 1 where even the empty kernel takes longer. */
-static int find(double ns, int launches)
-{
-	int known = 1 << 8;
-	double empty = best_of(1, launches), spun;
-
-	do {
-		known *= 2;
-		spun = best_of(known, launches);
-	} while (spun < 4 * empty && known < ITERATIONS_MAX);
-	return ns > empty ? (int)((ns - empty) / ((spun - empty) / known)) + 1 : 1;
-}
-
-static int by_value(const void *left, const void *right)
-{
-	double a = *(const double *)left, b = *(const double *)right;
-
-	return (a > b) - (a < b);
-}
-
-static void measure(int iterations, int launches, int batches)
-{
-	static double took[BATCHES], cpu[BATCHES];
-
-	for (int i = 0; i < 3; i++) /* compiled, warm */
-		batch(iterations, launches, NULL);
-	for (int i = 0; i < batches; i++)
-		took[i] = batch(iterations, launches, &cpu[i]);
-	qsort(took, (size_t)batches, sizeof(took[0]), by_value);
-	qsort(cpu, (size_t)batches, sizeof(cpu[0]), by_value);
-	printf("{\"best_ns\": %.1f, \"median_ns\": %.1f, \"cpu_ns\": %.1f, "
-	       "\"launches\": %d, \"batches\": %d}\n",
-	       took[0], took[batches / 2], cpu[0], launches, batches);
 }
 
 /* Lengths from a quarter to four times the asked one, in an order that repeats nothing soon. */
@@ -212,24 +145,10 @@ static int serve(void)
 
 int main(int argc, char **argv)
 {
-	int batches = argc == 4 ? atoi(argv[3]) : 0;
-
-	if (argc == 4 && !strcmp(argv[1], "find")) {
-		prepare();
-		printf("{\"iterations\": %d}\n", find(atof(argv[2]), atoi(argv[3])));
-		return 0;
-	}
-	if (argc == 2 && !strcmp(argv[1], "serve")) {
-		prepare();
-		return serve();
-	}
-	if (batches < 1 || batches > BATCHES || atoi(argv[1]) < 1 || atoi(argv[2]) < 1) {
-		fprintf(stderr, "usage: stoker-bench-opencl ITERATIONS LAUNCHES BATCHES\n"
-				"       stoker-bench-opencl find NS LAUNCHES\n"
-				"       stoker-bench-opencl serve\n");
+	if (argc != 2 || strcmp(argv[1], "serve")) {
+		fprintf(stderr, "usage: stoker-bench-opencl serve\n");
 		return 2;
 	}
 	prepare();
-	measure(atoi(argv[1]), atoi(argv[2]), batches);
-	return 0;
+	return serve();
 }

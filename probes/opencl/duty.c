@@ -1,50 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Under `governed`: how much of the time launches are timed, counted, or not seen at all.
  *
- * What is left of the budget decides, by the launches per second of the busiest thread and the
- * measured cost of each kind of launch:
- * - all of the time is one timed window, while untimed launches in queues with profiling take less
- *   than half of the budget; the governor of launches (governor.h) spends the rest;
- * - else each period has one timed window, drawn at random within it (so that periods are strata),
- *   and outside of it launches are only counted;
- * - where counting alone goes on to take most of the budget, they are not even that: blind windows.
- * The length of windows depends on the past alone, so what they show has no bias.
+ * Which windows there are is decided by governed/windows.h, by the launches per second of the
+ * busiest thread and the measured cost of each kind of launch. What is OpenCL's own is here: a
+ * window costs by what profiling adds to every launch in a profiled queue, timed or not, so the
+ * windows get only a part of the budget, and the governor of launches (governor.h) spends the rest
+ * on the launches in them that it times.
  */
 #include "turn.h"
 
-enum { PERIODS_MAX = 16, DEAR_PERIODS = 2, PPM = 1000000 };
+#include "governed/windows.h"
 
-static const double LEAST_SHARE = 0.005;
-static const uint64_t PERIOD_NS = 125000000, WINDOW_LEAST_NS = 1000000, LOOK_NS = 15000000;
+enum { PPM = 1000000 };
+
+static const double WINDOWS_PART = 0.6;
+static const uint64_t LOOK_NS = 15000000;
+
+/* Opening a window takes next to nothing, so they are short and many. */
+static const struct sk_windows_limits LIMITS = {
+	.period_ns = 125000000, .period_max_ns = 2000000000, .window_ns = 1000000, .patience = 7};
 
 /* Of the tick thread alone, and of this process: `generation` says which. */
 static struct {
 	uint64_t generation;
-	uint64_t random;
 	uint32_t budget_ppm;
-	bool windows;	       /* else one timed window without an end */
-	unsigned dear_periods; /* one after the other, in which counting alone was too dear */
-	uint64_t period_ns;
-	uint64_t shown_ns; /* the period that the open window is said to be of */
-	uint64_t period_ends_ns;
-	uint64_t opens_ns;
-	uint64_t closes_ns;
+	struct sk_windows windows;
+	uint64_t shown_ns;  /* the period that the open window is said to be of */
 	uint64_t looked_ns; /* when launches were last counted */
 	double rate;	    /* launches per ns of the busiest thread */
 	double counted_ns;  /* of a launch that is only counted */
 } duty;
+
+static uint64_t count_launches(void);
 
 static void restart(uint32_t budget_ppm)
 {
 	uint64_t now = sk_tracer_now();
 
 	duty.generation = sk_tracer->generation;
-	duty.random = now * UINT64_C(0x9e3779b97f4a7c15) | 1;
 	duty.budget_ppm = budget_ppm;
-	duty.windows = false;
-	duty.dear_periods = 0;
-	duty.shown_ns = 0;
-	duty.looked_ns = 0;
+	sk_windows_init(&duty.windows, &LIMITS, now);
+	count_launches();
+	duty.looked_ns = now;
 	duty.rate = 0;
 	duty.counted_ns = 10;
 }
@@ -70,6 +67,7 @@ bool sk_duty_mode(uint32_t mode, uint32_t budget_ppm)
 		return true;
 	if (!layer->has_fence)
 		return false;
+	duty.shown_ns = 0;
 	sk_turn_change(mode, sk_tracer_phase(mode), 0);
 	return true;
 }
@@ -97,61 +95,20 @@ static uint64_t count_launches(void)
 	return most;
 }
 
-/* A rate that rises is believed at once, one that falls by and by. */
-static void look(uint64_t now_ns, uint64_t seen_ns)
+static void look(uint64_t now_ns)
 {
-	double rate = (double)count_launches() / (double)(seen_ns ? seen_ns : 1);
+	uint64_t seen_ns = now_ns - duty.looked_ns;
 
-	if (duty.looked_ns)
-		duty.rate = rate > duty.rate ? rate : duty.rate + (rate - duty.rate) / 4;
+	if (!seen_ns)
+		return;
+	duty.rate = (double)count_launches() / (double)seen_ns;
 	duty.looked_ns = now_ns;
 }
 
-/* Of each ns, what launches take if none is timed, in queues with profiling and without. */
+/* Of each ns, what launches take if none is timed, in queues with profiling. */
 static double untimed_part(void)
 {
 	return duty.rate * (duty.counted_ns + SK_DRIVER_COST_NS);
-}
-
-static bool is_blind_between(void)
-{
-	return duty.dear_periods > DEAR_PERIODS;
-}
-
-/* The part of the time in which launches are timed. */
-static double share_of_time(void)
-{
-	double between = is_blind_between() ? 0 : duty.rate * duty.counted_ns;
-	double left = 0.6 * allowed() - between, each = untimed_part() - between;
-
-	if (left < LEAST_SHARE * each)
-		return LEAST_SHARE;
-	return left < each ? left / each : 1;
-}
-
-static uint64_t draw(uint64_t below)
-{
-	duty.random ^= duty.random << 13; /* xorshift64 (Marsaglia 2003) */
-	duty.random ^= duty.random >> 7;
-	duty.random ^= duty.random << 17;
-	return below ? (duty.random >> 8) % below : 0;
-}
-
-/* A window shorter than what opening one takes is made up for by a longer period. */
-static void plan_period(uint64_t from_ns)
-{
-	double share = share_of_time();
-	uint64_t length = (uint64_t)((double)PERIOD_NS * share), period = PERIOD_NS;
-
-	if (length < WINDOW_LEAST_NS) {
-		length = WINDOW_LEAST_NS;
-		period = (uint64_t)((double)length / share);
-		period = period < PERIODS_MAX * PERIOD_NS ? period : PERIODS_MAX * PERIOD_NS;
-	}
-	duty.period_ns = period;
-	duty.period_ends_ns = from_ns + period;
-	duty.opens_ns = from_ns + draw(period - length);
-	duty.closes_ns = duty.opens_ns + length;
 }
 
 /* Every window says of which length of period it is a part. */
@@ -163,81 +120,60 @@ static void show(uint32_t phase, uint64_t period_ns)
 	sk_turn_change(SK_MODE_GOVERNED, phase, period_ns);
 }
 
-static void show_between(void)
-{
-	show(is_blind_between() ? SK_PHASE_BLIND : SK_PHASE_COUNTED, duty.period_ns);
-}
-
 /* What is left for the timing of single launches. */
-static void set_share(double part)
+static void set_share(void)
 {
-	atomic_store(&layer->share, (uint32_t)(1 / part));
+	double used = WINDOWS_PART * allowed();
+
+	if (sk_windows_is_whole(&duty.windows) && untimed_part() < used)
+		used = untimed_part();
+	atomic_store(&layer->share, (uint32_t)(1 / (allowed() - used)));
 }
 
-static void time_all(void)
+static void plan(uint64_t now_ns)
 {
-	duty.windows = false;
-	duty.dear_periods = 0;
-	set_share(allowed() - untimed_part());
-	show(SK_PHASE_TIMED, 0);
-}
+	struct sk_windows_costs costs = {.timed = untimed_part(),
+					 .counted = duty.rate * duty.counted_ns};
 
-static uint64_t begin_period(uint64_t now_ns)
-{
-	if (untimed_part() < allowed() / 3) {
-		time_all();
-		return 0;
-	}
-	set_share(0.4 * allowed());
-	bool dear = duty.rate * duty.counted_ns > 0.5 * allowed();
-
-	duty.dear_periods = dear ? duty.dear_periods + 1 : 0;
-	duty.windows = true;
-	plan_period(now_ns);
-	show_between();
-	return duty.opens_ns;
+	sk_windows_plan(&duty.windows, &costs, (uint32_t)(WINDOWS_PART * allowed() * PPM), now_ns);
+	sk_tracer_tell_costs(duty.counted_ns + SK_DRIVER_COST_NS, duty.counted_ns);
 }
 
 /* Launches are counted over whole windows where some are blind, else over time. */
-static uint64_t in_period(uint64_t now_ns)
+static uint64_t follow(uint64_t now_ns)
 {
-	bool timed = sk_turn_phase(layer->turn) == SK_PHASE_TIMED;
-	bool was_blind = sk_turn_phase(layer->turn) == SK_PHASE_BLIND;
+	uint64_t next_ns;
+	uint32_t phase = sk_windows_phase(&duty.windows, now_ns, &next_ns);
+	uint32_t before = sk_turn_phase(layer->turn);
 
-	if (!timed && now_ns < duty.opens_ns)
-		return duty.opens_ns;
-	if (!timed && now_ns < duty.closes_ns) {
-		if (was_blind) {
-			count_launches();
-			duty.looked_ns = now_ns;
-		}
-		show(SK_PHASE_TIMED, duty.period_ns);
-		return duty.closes_ns;
+	if (before == SK_PHASE_BLIND && phase != SK_PHASE_BLIND) {
+		count_launches();
+		duty.looked_ns = now_ns;
+	} else if (before == SK_PHASE_TIMED && phase != SK_PHASE_TIMED) {
+		look(now_ns);
 	}
-	if (timed && now_ns < duty.closes_ns)
-		return duty.closes_ns;
-	if (timed) {
-		look(now_ns, now_ns - duty.looked_ns);
-		show_between();
-	}
-	if (now_ns < duty.period_ends_ns)
-		return duty.period_ends_ns;
-	return begin_period(now_ns);
+	show(phase, sk_windows_chosen(&duty.windows));
+	return next_ns;
 }
 
 uint64_t sk_duty_tick(uint64_t now_ns)
 {
 	if (sk_tracer_mode() != SK_MODE_GOVERNED || !layer->has_fence)
 		return 0;
-	if (duty.generation != sk_tracer->generation)
+	if (duty.generation != sk_tracer->generation) {
 		restart(sk_tracer->budget_ppm);
-	if (duty.windows)
-		return in_period(now_ns);
-	if (now_ns - duty.looked_ns < LOOK_NS)
-		return 0;
-	look(now_ns, now_ns - duty.looked_ns);
-	if (untimed_part() > allowed() / 2)
-		return begin_period(now_ns);
-	set_share(allowed() - untimed_part());
-	return 0;
+		duty.shown_ns = 0;
+	}
+	bool whole = sk_windows_is_whole(&duty.windows), dear = false;
+
+	if (whole && now_ns - duty.looked_ns >= LOOK_NS) {
+		look(now_ns);
+		dear = untimed_part() > WINDOWS_PART * allowed();
+	}
+	if (dear || sk_windows_is_over(&duty.windows, now_ns))
+		plan(now_ns);
+	set_share();
+	uint64_t next_ns = follow(now_ns);
+
+	return sk_windows_is_whole(&duty.windows) ? 0 : next_ns;
 }

@@ -96,29 +96,57 @@ static void publish(struct sk_thread *thread, const struct sk_waiting *waiting,
 	sk_tracer_commit(&thread->base);
 }
 
+static void publish_host(struct sk_thread *thread, const struct sk_host_span *span)
+{
+	struct sk_record *record = sk_tracer_cell(&thread->base);
+
+	if (!record) {
+		sk_tracer_host_lost(&thread->base);
+		return;
+	}
+	*record = (struct sk_record){.queued_ns = span->from_ns,
+				     .start_ns = span->from_ns,
+				     .end_ns = span->to_ns,
+				     .correlation = span->correlation,
+				     .call_ns = saturated(span->to_ns - span->from_ns),
+				     .tid = thread->base.shared->tid,
+				     .kind = span->kind,
+				     .device = span->device,
+				     .queue = span->queue,
+				     .shift = span->shift};
+	sk_tracer_commit(&thread->base);
+}
+
+/* With the ring taken. */
+static void publish_deferred(struct sk_thread *thread)
+{
+	uint32_t count = thread->deferred_count;
+
+	for (uint32_t i = 0; i < count; i++)
+		publish_host(thread, &thread->deferred[i]);
+	if (count)
+		thread->deferred_count = 0;
+}
+
+static void lose_deferred(struct sk_thread *thread)
+{
+	for (; thread->deferred_count; thread->deferred_count--)
+		sk_tracer_host_lost(&thread->base);
+}
+
 void sk_harvest_host(struct sk_thread *thread, const struct sk_host_span *span)
 {
 	/* The tick thread may have the ring just now: nobody waits for it. */
-	bool taken = take(thread);
-	struct sk_record *record = taken ? sk_tracer_cell(&thread->base) : NULL;
-
-	if (record) {
-		*record = (struct sk_record){.queued_ns = span->from_ns,
-					     .start_ns = span->from_ns,
-					     .end_ns = span->to_ns,
-					     .correlation = span->correlation,
-					     .call_ns = saturated(span->to_ns - span->from_ns),
-					     .tid = thread->base.shared->tid,
-					     .kind = span->kind,
-					     .device = span->device,
-					     .queue = span->queue,
-					     .shift = span->shift};
-		sk_tracer_commit(&thread->base);
+	if (take(thread)) {
+		publish_deferred(thread);
+		publish_host(thread, span);
+		give(thread);
+	} else if (thread->deferred_count < SK_DEFERRED) {
+		thread->deferred[thread->deferred_count] = *span;
+		thread->deferred_count++;
 	} else {
 		sk_tracer_host_lost(&thread->base);
 	}
-	if (taken)
-		give(thread);
 }
 
 /* One launch; false while it has not finished. */
@@ -241,6 +269,7 @@ void sk_harvest_all(struct sk_thread *thread)
 {
 	if (!take(thread))
 		return;
+	publish_deferred(thread);
 	for (uint32_t lanes = thread->lanes_waiting; lanes; lanes &= lanes - 1)
 		harvest_measured(thread, (unsigned)__builtin_ctz(lanes));
 	sk_tracer_add(&thread->harvested, 1);
@@ -292,6 +321,7 @@ void sk_harvest_join(struct sk_tracer_slot *slot)
 	memset(thread->cells, 0, sizeof(thread->cells));
 	thread->cells_used = 0;
 	thread->lanes_waiting = 0;
+	thread->deferred_count = 0;
 }
 
 bool sk_harvest_leave(struct sk_tracer_slot *slot)
@@ -299,6 +329,7 @@ bool sk_harvest_leave(struct sk_tracer_slot *slot)
 	struct sk_thread *thread = (struct sk_thread *)slot;
 
 	sk_harvest_all(thread);
+	lose_deferred(thread);
 	return !has_waiting(thread);
 }
 
@@ -331,18 +362,28 @@ bool sk_harvest_tick(uint64_t now_ns)
 	return waiting;
 }
 
+static struct sk_thread *thread_here(void)
+{
+	bool here = sk_tracer_here.generation && sk_tracer_here.generation == sk_tracer->generation;
+
+	return here ? (struct sk_thread *)sk_tracer_here.slot : NULL;
+}
+
 void sk_harvest_exit(void)
 {
+	if (thread_here())
+		sk_harvest_all(thread_here());
 	for (uint32_t index = 0; index < SK_SEGMENT_SLOTS; index++)
-		if (thread_of(index))
+		if (thread_of(index)) {
 			sk_harvest_for(thread_of(index));
+			lose_deferred(thread_of(index));
+		}
 }
 
 void sk_harvest_after_wait(void)
 {
-	bool here = sk_tracer_here.generation && sk_tracer_here.generation == sk_tracer->generation;
-	struct sk_thread *thread = here ? (struct sk_thread *)sk_tracer_here.slot : NULL;
+	struct sk_thread *thread = thread_here();
 
-	if (thread && thread->lanes_waiting)
+	if (thread && (thread->lanes_waiting || thread->deferred_count))
 		sk_harvest_all(thread);
 }

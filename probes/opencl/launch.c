@@ -4,7 +4,10 @@
 
 #include <sys/mman.h>
 
-enum { GATHER = 32 /* launches that wait before the owner looks for finished ones */ };
+enum {
+	GATHER = 32,	   /* launches that wait before the owner looks for finished ones */
+	LOOK_NS = 2000000, /* or it looks when it has not for so long: what a kill can cost */
+};
 
 void sk_launch_stranger(struct sk_launch *launch)
 {
@@ -50,6 +53,20 @@ static bool make_lane(struct sk_lane *lane)
 	return true;
 }
 
+/* Take out what has finished, when many wait or some have waited for long. */
+static void look(struct sk_thread *thread, unsigned index, uint64_t length, uint64_t now_ns)
+{
+	struct sk_lane *lane = &thread->lanes[index];
+
+	if (length < GATHER)
+		lane->try_at = GATHER;
+	if (length < lane->try_at && (length < 2 || now_ns < lane->tried_ns + LOOK_NS))
+		return;
+	lane->tried_ns = now_ns;
+	sk_harvest_lane(thread, index);
+	lane->try_at = lane->tail - lane->head + GATHER;
+}
+
 /* Append to the lane; false when it has no room. */
 static bool append(struct sk_thread *thread, const struct sk_queue *queue,
 		   const struct sk_waiting *waiting)
@@ -71,12 +88,7 @@ static bool append(struct sk_thread *thread, const struct sk_queue *queue,
 	thread->lanes_waiting |= 1u << queue->lane;
 	/* Pairs with the harvester's acquire: the item is filled. */
 	atomic_store_explicit(&lane->tail, tail + 1, memory_order_release);
-	if (tail + 1 - head < GATHER)
-		lane->try_at = GATHER;
-	else if (tail + 1 - head >= lane->try_at) {
-		sk_harvest_lane(thread, queue->lane);
-		lane->try_at = lane->tail - lane->head + GATHER;
-	}
+	look(thread, queue->lane, tail + 1 - head, waiting->call_from_ns);
 	return true;
 }
 

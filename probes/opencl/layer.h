@@ -38,6 +38,7 @@ enum {
 	SK_QUEUE_PROPERTIES = 16,
 	SK_KERNEL_CACHE = 8192,
 	SK_CELLS = SK_SEGMENT_NAMES + SK_KINDS,
+	SK_DEFERRED = 4, /* waits of a thread that found its ring taken */
 	SK_USER_EVENTS = 1024,
 	SK_PROBES = 16, /* of the open-addressed tables */
 };
@@ -60,6 +61,7 @@ struct sk_waiting {
 struct sk_lane {
 	struct sk_waiting *items; /* mapped at first use */
 	uint64_t try_at;	  /* length at which the owner looks for finished ones */
+	uint64_t tried_ns;	  /* the owner looked last, at an append */
 	_Atomic uint64_t tail;	  /* appended; release by the owner */
 	_Atomic uint64_t head;	  /* taken out; by the holder of `harvesting` */
 };
@@ -70,6 +72,17 @@ struct sk_cell {
 	uint32_t left;
 	uint32_t pick;
 	uint32_t shift;
+};
+
+/** Something that a thread of the host did or had to wait for. */
+struct sk_host_span {
+	uint64_t from_ns;
+	uint64_t to_ns;
+	uint32_t correlation;
+	uint16_t queue;
+	uint8_t kind;
+	uint8_t device;
+	uint8_t shift;
 };
 
 /** The private side of a slot. */
@@ -94,6 +107,9 @@ struct sk_thread {
 	_Atomic uint64_t harvested;
 	uint64_t harvested_before; /* as the last tick saw it */
 	atomic_flag harvesting;
+	/* For the next moment in which the ring is free; of the owner, but at the process's end. */
+	_Atomic uint32_t deferred_count;
+	struct sk_host_span deferred[SK_DEFERRED];
 	struct sk_lane lanes[SK_SEGMENT_LANES];
 	struct sk_cell cells[SK_CELLS];
 };
@@ -276,16 +292,6 @@ void sk_harvest_after_wait(void);
 /** The same for a thread that is not calling; false when it is busy itself. */
 bool sk_harvest_for(struct sk_thread *thread);
 
-/** Something that a thread of the host did or had to wait for. */
-struct sk_host_span {
-	uint64_t from_ns;
-	uint64_t to_ns;
-	uint32_t correlation;
-	uint16_t queue;
-	uint8_t kind;
-	uint8_t device;
-	uint8_t shift;
-};
 /** Record it; from the owner of the slot. */
 void sk_harvest_host(struct sk_thread *thread, const struct sk_host_span *span);
 

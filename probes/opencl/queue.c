@@ -176,6 +176,10 @@ static cl_int CL_API_CALL on_event_info(cl_event event, cl_event_info what, size
 		if (owner)
 			*(cl_command_queue *)value = owner->handle;
 	}
+	/* Who asks until it has ended waits for it as well. */
+	if (!error && what == CL_EVENT_COMMAND_EXECUTION_STATUS && value &&
+	    *(cl_int *)value <= CL_COMPLETE)
+		sk_harvest_after_wait();
 	return error;
 }
 
@@ -187,7 +191,11 @@ static cl_int CL_API_CALL on_profiling(cl_event event, cl_profiling_info what, s
 	if (!next.clGetEventInfo(event, CL_EVENT_COMMAND_QUEUE, sizeof(handle), &handle, NULL) &&
 	    sk_twin_owner(handle))
 		return CL_PROFILING_INFO_NOT_AVAILABLE;
-	return next.clGetEventProfilingInfo(event, what, size, value, size_ret);
+	cl_int error = next.clGetEventProfilingInfo(event, what, size, value, size_ret);
+
+	if (!error && what == CL_PROFILING_COMMAND_END)
+		sk_harvest_after_wait();
+	return error;
 }
 
 void sk_queue_hook(struct _cl_icd_dispatch *table)

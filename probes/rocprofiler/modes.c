@@ -104,7 +104,7 @@ bool sk_rocp_on_tick(uint64_t now_ns)
 
 	if (!sk_rocp_is_here() || sk_tracer->segment->header.stepped_aside)
 		return false;
-	bool launched = sk_governed_note(&sk_rocp.governed, now_ns, sees(sk_rocp.phase));
+	bool launched = sk_governed_note(&sk_rocp.governed, now_ns, sk_rocp.phase);
 
 	if (sk_rocp.timing || sk_tracer->mode != SK_MODE_DORMANT)
 		sk_rocp_fit(now_ns);

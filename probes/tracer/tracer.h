@@ -234,6 +234,16 @@ void sk_tracer_oldest(struct sk_tracer_slot *slot, unsigned lane, uint64_t ns, u
 /** Mode and phase are in force from `at_ns` on: closes the open window and begins the next. */
 void sk_tracer_changed(uint32_t mode, uint32_t phase, uint64_t at_ns, uint64_t chosen_ns);
 
+/** What looking adds to a launch, as far as the tracer knows; estimates of what goes on while
+ * nobody looks need it. */
+static inline void sk_tracer_tell_costs(double timed_ns, double counted_ns)
+{
+	struct sk_segment_header *header = &sk_tracer->segment->header;
+
+	atomic_store_explicit(&header->timed_call_ns, (uint32_t)timed_ns, memory_order_relaxed);
+	atomic_store_explicit(&header->counted_call_ns, (uint32_t)counted_ns, memory_order_relaxed);
+}
+
 /** Another profiler has the only place: said in the segment, and the tracer stays dormant. */
 void sk_tracer_step_aside(const char *holder);
 

@@ -64,13 +64,39 @@ def test_a_job_is_watched_from_its_beginning_to_its_end(jobs: Path, tmp_path: Pa
         caller.end()
         eventually(lambda: processes_of(jobs / "5.1") == [])
         assert calls.rows(job)[0].count == 1_009  # until it is told to forget
-        assert set(calls.dropped().values()) == {0}
+        assert set(calls.dropped().values()) == set(calls.lost(job).values()) == {0}
+        assert calls.unseen(job) == {}
         calls.end(job)
         assert calls.rows(job) == ()
     finally:
         calls.close()
         caller.end()
     assert not (tmp_path / site_report.FILE).exists()
+
+
+@pytest.mark.needs_bpf
+def test_a_library_that_cannot_be_probed_is_named_in_the_jobs_trace(
+    jobs: Path, tmp_path: Path
+) -> None:
+    save(tmp_path / COSTS_FILE, TrapCosts({}, {}, "x", boot_id()))
+    broken = tmp_path / "libcuda.so.1"
+    broken.write_bytes(b"no library" * 1000)
+    caller = Caller(compile_caller(tmp_path / "caller"))
+    (jobs / "5.1" / "cgroup.procs").write_text(str(caller.pid))
+    job = cgroup_id(jobs / "5.1")
+    calls = JobCalls(jobs, tmp_path)
+    calls.start()
+    try:
+        calls.begin(KEY, job)
+        caller.tell("map", broken)
+        eventually(lambda: "no ELF file" in calls.unseen(job).get(f"calls of {broken}", ""))
+        caller.end()
+        assert set(calls.unseen(job)) == {f"calls of {broken}"}  # also when its process is gone
+        calls.end(job)
+        assert calls.unseen(job) == {}
+    finally:
+        calls.close()
+        caller.end()
 
 
 def _told(folder: Path, id: str) -> str:

@@ -113,6 +113,11 @@ class Bench:
         spec.setdefault("argv", ("true",))
         self.feed(events.Submit(token, owner, key, JobSpec(**spec)))
 
+    def submit_many(self, count: int) -> None:
+        """So many at once, in as few entries as they fit in; tokens are 0, 1, ..."""
+        spec = JobSpec(("true",))
+        self.feed(*(events.Submit(token, ALICE, b"", spec) for token in range(count)))
+
     def outcome(self, job: int, state: Any, *, node: str = "n1", **fields: Any) -> Any:
         token = ("outcome", job, state, len(self.replies))
         made = Outcome(job, 1, 1, state, self.now, **fields)

@@ -207,8 +207,7 @@ def test_cancel_pending_starting_running_and_ended(bench: Bench) -> None:
 def test_cancelling_more_than_one_entry_holds(signer: Identity) -> None:
     limits = LIMITS._replace(jobs=3000, finished=3000)
     bench = Bench(signer, limits=limits).lead()
-    for n in range(2500):
-        bench.submit(n)
+    bench.submit_many(2500)
     bench.feed(events.Cancel("c", list(range(1, 2501)), "x" * 200))
     answer = bench.replies["c"]
     assert len(answer) == 2500
@@ -298,8 +297,7 @@ def test_large_starts_come_in_parts(signer: Identity) -> None:
 def test_the_largest_answer_fits_into_one_message(signer: Identity) -> None:
     limits = LIMITS._replace(jobs=4096, tasks=4096, node_tasks=4096, finished=4096)
     bench = Bench(signer, limits=limits).lead().hello()
-    for n in range(3000):
-        bench.submit(n)
+    bench.submit_many(3000)
     bench.feed(events.Cancel("c", list(range(1, 2501)), "r" * 200))
     have = tuple((job, 2) for job in range(1, command.HAVE_MAX + 1))
     chain = bench.chain()

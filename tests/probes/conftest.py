@@ -52,3 +52,20 @@ def attach(groups: Groups) -> Iterator[Callable[..., HostProbes]]:
     yield attach_now
     for probes in attached:
         probes.close()
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file of 800 blocks on disk, named to the workload; O_DIRECT must work on it."""
+    path = tmp_path / "data"
+    path.write_bytes(b"\1" * 800 * 4096)
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_DIRECT))
+    except OSError as error:
+        pytest.skip(f"{tmp_path} is on a file system without O_DIRECT: {error}")
+    if path.stat().st_dev >> 8 == 0:
+        pytest.skip(f"{tmp_path} is on no block device")
+    monkeypatch.setenv("WORKLOAD_FILE", str(path))
+    return path

@@ -31,6 +31,7 @@ UNTIL_ASKED = {
     "host.sched.stack",
     "host.memory.user_fault",
     "host.memory.kernel_fault",
+    "host.memory.handling",
 }
 """Probes that are off for their cost until a job asks."""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stoker.native import errors
-from stoker.probes import bench_trace
+from stoker.probes import bench_loops, bench_trace
 from stoker.probes.bench_trace import Case, Run, abba, line, plan, report, row
 
 
@@ -69,9 +69,12 @@ def test_the_whole_runs(tmp_path: Path) -> None:
         assert made.mode == "governed" or made.timed_share == 1
 
 
-def test_a_program_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OCL_ICD_VENDORS", "/nowhere")
-    env = {"OCL_ICD_VENDORS": "/nowhere"}
-    program = str(bench_trace.paths.program("stoker-bench-opencl"))
-    with pytest.raises(errors.NotSupported, match="clGetPlatformIDs"):
-        bench_trace._call([program, "1", "1", "1"], env)
+def test_a_program_that_fails_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(
+        bench_loops, "driver_environment", lambda _: {"OCL_ICD_VENDORS": "/nowhere"}
+    )
+    with (
+        bench_loops.Loop("basic", "off", tmp_path) as loop,
+        pytest.raises(errors.NotSupported, match="the bench program ended: exit status"),
+    ):
+        loop.turn(1, 1)

@@ -32,7 +32,7 @@ RECORDS = (
 PROGRAMS = {
     "process": {f"on_{what}{form}" for what in ("exec", "fork", "exit") for form in ("", "_raw")},
     "sched": {"on_switch", "on_wakeup", "on_wakeup_new"},
-    "fault": {"on_user_fault", "on_kernel_fault"},
+    "fault": {"on_user_fault", "on_kernel_fault", "on_fault_handled"},
     "memory": {
         "on_reclaim_begin",
         "on_reclaim_end",

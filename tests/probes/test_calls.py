@@ -18,6 +18,7 @@ from stoker.probes.budget import Action
 from stoker.probes.call_records import CallLimits, CallState
 from stoker.probes.call_windows import CYCLE_NS
 from stoker.probes.calls import RETRY_NS, CallProbes
+from stoker.probes.copies import Copy
 from stoker.probes.prologue import Trap
 from stoker.probes.targets import TARGETS
 from stoker.probes.trapcost import ELSEWHERE, TrapCosts
@@ -306,6 +307,25 @@ def test_damaged_and_32_bit_files_are_told_of_and_the_good_one_goes_on(
     assert "no ELF file" in said["none"][1]
     caller.tell("call", "cuLaunchKernel", 307)
     assert entered(probes) == {"cuda.cuLaunchKernel": 307}
+
+
+def test_mappings_that_take_long_to_read_are_read_seldom(
+    open_grouped: Open, start: Start, library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job can have 65,530 mappings in each process, and change them all the time."""
+    probes, caller = open_grouped(), start(library)
+
+    def slow(pid: int, prefixes: object) -> list[Copy]:
+        end = time.thread_time_ns() + 50_000_000
+        while time.thread_time_ns() < end:
+            pass
+        return []
+
+    monkeypatch.setattr(calls, "copies_of", slow)
+    before = time.monotonic_ns()
+    watch(probes, caller)
+    (process,) = probes._jobs[JOB].processes.values()
+    assert process.look_at >= before + 20 * 50_000_000
 
 
 def test_a_stripped_library_is_as_good(

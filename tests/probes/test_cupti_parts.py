@@ -16,7 +16,7 @@ NATIVE = HERE.parents[1] / "native"
 @pytest.mark.parametrize("sanitizer", ["address,undefined", "thread"])
 def test_parts(tmp_path: Path, sanitizer: str) -> None:
     program = tmp_path / "parts"
-    sources = [PROBES / "cupti" / f"{name}.c" for name in ("joins", "govern", "buffers")]
+    sources = [PROBES / "cupti" / f"{name}.c" for name in ("joins", "buffers")]
     flags = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE"]
     argv = ["cc", *flags, f"-fsanitize={sanitizer}", "-pthread", "-I", PROBES, "-I", NATIVE]
     built = subprocess.run(

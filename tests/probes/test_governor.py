@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stoker.probes.governor import Action, Governor, GovernorLimits, Readings, SiteReading
-from stoker.probes.steptimes import Step
 
 S = 1_000_000_000
 BUDGET = 10_000
@@ -207,29 +206,6 @@ def test_under_full_the_tracers_are_measured_and_left_alone() -> None:
     record = governor.record()
     assert record.state == "reduced"
     assert record.tracer_ppm == pytest.approx(400_000, rel=0.15)
-
-
-def test_a_cost_seen_in_the_pace_alone_shortens_the_windows() -> None:
-    governor = Governor(GovernorLimits(budget_ppm=BUDGET))
-    noise = random.Random(6)
-    steps = [
-        Step(bool(i % 2), int((1.05 if i % 2 else 1.0) * 1e6 * noise.uniform(0.995, 1.005)))
-        for i in range(100)
-    ]
-    governor.step(Readings(0), 0)
-    actions = governor.step(Readings(S, tracer_ns=8_000_000, steps=tuple(steps)), S)
-    assert [(a.kind, a.target) for a in actions] == [("budget", "tracer")]
-    assert governor.record().hidden_ppm == pytest.approx(40_000, rel=0.1)
-    assert actions[0].value == pytest.approx(8000 * 8000 / 48_000, rel=0.1)
-
-
-def test_a_noisy_pace_blames_nobody() -> None:
-    governor = Governor(GovernorLimits(budget_ppm=BUDGET))
-    noise = random.Random(7)
-    steps = tuple(Step(bool(i % 2), int(1e6 * noise.uniform(0.5, 1.5))) for i in range(60))
-    governor.step(Readings(0), 0)
-    assert governor.step(Readings(S, steps=steps), S) == []
-    assert governor.record().hidden_ppm < 20_000
 
 
 def test_counters_that_begin_anew_cost_nothing() -> None:

@@ -51,7 +51,7 @@ def test_a_sleeper_is_blocked_for_as_long_as_it_sleeps(groups: Groups, attach: A
     times = totals_of(probes.read(job.id))
     assert least(200, times) <= times.blocked_ns <= wall
     assert times.total_ns <= wall
-    assert times.on_cpu_ns + times.runnable_ns < 100 * MS
+    assert times.on_cpu_ns < 100 * MS  # how long it waits for a CPU depends on its neighbours
 
 
 def test_a_spinner_is_on_cpu(groups: Groups, attach: Attach) -> None:

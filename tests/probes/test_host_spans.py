@@ -16,6 +16,9 @@ from tests.probes.groups import CLOCK_NANOSLEEP, Groups
 
 pytestmark = pytest.mark.needs_bpf
 
+MADE, GONE = 5, 6
+"""Told in the place of a state: a thread begins (by the thread whose id is in `to_ns`) or ends."""
+
 Attach = Callable[..., HostProbes]
 Span = tuple[int, int, int, int, int]
 """(from_ns, to_ns, tid, state, detail)"""
@@ -26,8 +29,16 @@ def by_thread(spans: bytes) -> dict[int, list[Span]]:
     assert len(spans) % SPAN_BYTES == 0
     threads: dict[int, list[Span]] = defaultdict(list)
     for span in struct.iter_unpack("<QQIHH", spans):
-        threads[span[2]].append(span)
+        if span[3] not in (MADE, GONE):
+            threads[span[2]].append(span)
     return threads
+
+
+def turns(spans: bytes, turn: int) -> dict[int, tuple[int, int]]:
+    """What tells of the threads' beginnings or ends."""
+    told = [span for span in struct.iter_unpack("<QQIHH", spans) if span[3] == turn]
+    assert len({span[2] for span in told}) == len(told)
+    return {tid: (start, by) for start, by, tid, _, _ in told}
 
 
 def assert_seamless(spans: list[Span]) -> None:
@@ -46,8 +57,16 @@ def test_spans_join_and_add_up(
     probes, job = attach(), groups.job()
     probes.follow(job.id, full=True)
     assert job.run(verb, argument) == 0
-    seen = by_thread(probes.spans()[job.id])
+    told = probes.spans()[job.id]
+    seen = by_thread(told)
     assert len(seen) == threads
+    made, gone = turns(told, MADE), turns(told, GONE)
+    for tid, spans in seen.items():
+        assert gone[tid][0] == spans[-1][1]
+        if tid in made:
+            assert made[tid][0] == spans[0][0]
+    assert len(made) >= threads - 1  # the first may have been there before its job
+    assert len({by for _, by in made.values()} - set(seen)) <= 1  # who began the job
     sums = [0, 0, 0, 0]
     for spans in seen.values():
         assert_seamless(spans)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import struct
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,14 @@ import pytest
 from stoker.native.errors import Refused
 from stoker.probes.catalogue import HOST_PROBES, ProbeState
 from stoker.probes.host import HostLimits, HostProbes
-from stoker.probes.host_records import BLOCKED, HostTimes, Times
+from stoker.probes.host_records import (
+    BLOCKED,
+    DETAIL_UNKNOWN,
+    FAULTED_ALL,
+    ON_CPU,
+    HostTimes,
+    Times,
+)
 from stoker.probes.pressure import (
     ASK_CALLS,
     ASK_FAULTS,
@@ -109,6 +117,29 @@ def test_every_page_fault_is_counted(groups: Groups, attach: Attach, verb: str, 
 
 @needs_bpf
 @pytest.mark.parametrize("verb", ["touch", "zero"])
+def test_what_page_faults_take_is_a_part_of_the_time_on_cpu(
+    groups: Groups, attach: Attach, verb: str
+) -> None:
+    probes, job = attach(), groups.job()
+    probes.follow(job.id, full=True)
+    assert "handling_ns" in probes.pressure(job.id).absent
+    probes.ask(job.id, faults=True)
+    before, after = between_stops(probes, job, verb, 1009)
+    handled = (after.handling_ns or 0) - (before.handling_ns or 0)
+    assert handled >= 1009 * 100  # of any processor
+    totals = probes.read(job.id).totals
+    assert totals is not None
+    assert handled <= totals.handling_ns < totals.on_cpu_ns
+    told = 0
+    for begin, end, _, state, detail in struct.iter_unpack("<QQIHH", probes.spans()[job.id]):
+        assert state != ON_CPU or detail <= FAULTED_ALL or detail == DETAIL_UNKNOWN
+        if state == ON_CPU and detail <= FAULTED_ALL:
+            told += (end - begin) * detail // FAULTED_ALL
+    assert 0.95 * totals.handling_ns <= told <= totals.handling_ns
+
+
+@needs_bpf
+@pytest.mark.parametrize("verb", ["touch", "zero"])
 def test_faults_are_known_without_a_look_at_each(groups: Groups, attach: Attach, verb: str) -> None:
     probes, job = attach(), groups.job()
     before, after = between_stops(probes, job, verb, 1009)
@@ -130,23 +161,6 @@ def test_faults_of_others_are_not_the_jobs(groups: Groups, attach: Attach) -> No
     assert probes.pressure(job.id).minor_faults == before.minor_faults
     assert probes.pressure(other.id).minor_faults is None
     assert "since attaching" in probes.pressure(other.id).absent["minor_faults"]
-
-
-@pytest.fixture
-def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file of 400 blocks on disk, named to the workload; O_DIRECT must work on it."""
-    path = tmp_path / "data"
-    path.write_bytes(b"\1" * 400 * PAGE)
-    with path.open("rb+") as file:
-        os.fsync(file.fileno())
-    try:
-        os.close(os.open(path, os.O_RDWR | os.O_DIRECT))
-    except OSError as error:
-        pytest.skip(f"{tmp_path} is on a file system without O_DIRECT: {error}")
-    if path.stat().st_dev >> 8 == 0:
-        pytest.skip(f"{tmp_path} is on no block device")
-    monkeypatch.setenv("WORKLOAD_FILE", str(path))
-    return path
 
 
 @needs_bpf
@@ -252,6 +266,7 @@ sysctl -qw net.ipv4.tcp_syn_linear_timeouts=2 || true
 ip link add one type veth peer name two
 ip addr add 10.99.0.1/24 dev one && ip link set one up && ip link set two up
 ip neigh add 10.99.0.2 lladdr 02:00:00:00:00:02 dev one nud permanent
+until ip -o link show one | grep -q "state UP"; do sleep 0.02; done
 exec "$@"
 """
 

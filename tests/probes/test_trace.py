@@ -8,6 +8,7 @@ import random
 import struct
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -15,7 +16,7 @@ import pytest
 
 from stoker.native import _trace, errors
 from stoker.probes import trace as trace_module
-from stoker.probes.host_records import ThreadTimes, Times
+from stoker.probes.host_records import FAULTED_ALL, ThreadTimes, Times
 from stoker.probes.trace import JobTrace
 from tests.probes.segment_file import AT, KERNEL, RECORD, SegmentFile, record
 
@@ -386,23 +387,48 @@ def test_aggregates_divide_gaps_where_no_span_is_known(trace: JobTrace, folder: 
     assert device.causes.not_observed_ns == 0
 
 
+def test_missing_spans_are_made_good_by_totals(trace: JobTrace, folder: Path) -> None:
+    start = now()
+    trace.set_window(start)
+    segment = SegmentFile(folder)
+    segment.publish(record(start + 3000, start + 5000))
+    segment.publish(record(start + 11_000, start + 11_500))
+    trace.add_spans(
+        SPAN.pack(start, 1, 77, 5, 0xFFFF)  # made by nobody known
+        + SPAN.pack(start, start + 1000, 77, 1, 0)
+        + SPAN.pack(start + 10_000, start + 11_000, 77, 1, 0)  # what was between is lost
+    )
+    # Of the 9,000 between it waited 2,000 for the device.
+    trace.set_host_times({77: times(2000 + 3000, 1000, 2000 + 3000, 0)})
+    (device,) = trace.finish(start + 11_500).devices
+    assert device.estimate
+    causes = device.causes
+    assert (causes.kernel_ns, causes.host_on_cpu_ns) == (2500, 2000 + 3000)
+    assert (causes.host_runnable_ns, causes.host_blocked_ns) == (1000, 3000)
+    assert causes.not_observed_ns == 0
+
+
 def test_time_in_page_faults_is_paging(trace: JobTrace, folder: Path) -> None:
     start = now()
     trace.set_window(start)
     SegmentFile(folder).publish(record(start + 1000, start + 1500))
     trace.add_spans(
-        SPAN.pack(start, start + 600, 77, 1, 0xFFFF)
-        + SPAN.pack(start + 600, start + 800, 77, 3, 0xFFFF)
-        + SPAN.pack(start + 800, start + 2000, 77, 1, 0xFFFF)
+        SPAN.pack(start, start + 600, 77, 1, FAULTED_ALL // 2)
+        + SPAN.pack(start + 600, start + 800, 77, 3, FAULTED_ALL // 2)
+        + SPAN.pack(start + 800, start + 1600, 77, 1, 0)
+        + SPAN.pack(start + 1600, start + 2000, 77, 1, FAULTED_ALL)
     )
-    trace.set_host_faults({77: 100, 12: 5000})
-    trace.drain()
-    trace.set_host_faults({77: 450})
     causes = trace.finish(start + 2000).devices[0].causes
-    assert (causes.host_on_cpu_ns, causes.host_paging_ns) == (600 + 200 + 500 - 450, 450)
-    trace.set_host_faults({77: 10**9})
-    causes = trace.summary().devices[0].causes
-    assert (causes.host_on_cpu_ns, causes.host_paging_ns) == (0, 1300)
+    assert (causes.host_on_cpu_ns, causes.host_paging_ns) == (300 + 200 + 100, 300 + 400)
+
+
+def test_time_in_page_faults_is_paging_without_spans(trace: JobTrace, folder: Path) -> None:
+    start = now()
+    trace.set_window(start)
+    SegmentFile(folder).publish(record(start + 600, start + 1000))
+    trace.set_host_times({77: replace(times(300, 100, 600, 0), handling_ns=250)})
+    causes = trace.finish(start + 1000).devices[0].causes
+    assert (causes.host_on_cpu_ns, causes.host_paging_ns) == (50, 250)
 
 
 def times(on_cpu: int, runnable: int, blocked: int, io: int) -> Times:

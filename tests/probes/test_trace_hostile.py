@@ -271,6 +271,23 @@ def test_what_a_tracer_says_of_itself_is_checked(trace: JobTrace, folder: Path) 
     msgspec.json.encode(answer)
 
 
+def test_files_without_number_cost_only_their_own_job(trace: JobTrace, folder: Path) -> None:
+    """What was there before is read on; after many files that are none, no more are opened."""
+    good = SegmentFile(folder)
+    trace.drain()
+    for number in range(1500):
+        (folder / f"7-7-{number}.seg").write_bytes(b"x")
+    for _ in range(40):
+        good.publish(record(now(), now() + 10))
+        trace.drain()
+    time.sleep(0.1)
+    trace.drain()
+    summary = trace.finish()
+    assert summary.loss["segments_damaged"] == 1024
+    assert summary.loss["segments_refused"] == 1500 - 1024
+    assert (summary.kernels[0].count, summary.records.made if summary.records else 0) == (40, 40)
+
+
 def test_other_files_are_nobodys_business(trace: JobTrace, folder: Path) -> None:
     for name in ("notes", "1-2.seg", "1-2-3.seg.tmp", "01-2-3.seg", "-1-2-3.seg", "a-b-c.seg"):
         (folder / name).write_bytes(b"x" * 500_000)

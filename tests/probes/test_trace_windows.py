@@ -88,6 +88,29 @@ def test_tracers_are_told_at_once_and_again(trace: JobTrace, folder: Path) -> No
     assert first.control()[0] >> 32 == (wanted >> 32) + 1
 
 
+def test_a_lease_that_ran_out_is_counted(trace: JobTrace, folder: Path, tmp_path: Path) -> None:
+    """Also by the next agent: the tracer was silent until it came."""
+    segment = SegmentFile(folder)
+    trace.drain()
+    trace.control("full", 10_000, 1 * MS)
+    trace.control("full", 10_000, 3_000 * MS)
+    time.sleep(0.01)
+    trace.drain()
+    assert trace.summary().loss["leases_lapsed"] == 0
+    trace.control("governed", 10_000, 1 * MS)
+    time.sleep(0.01)
+    trace.drain()
+    assert trace.summary().loss["leases_lapsed"] == 1
+    time.sleep(0.01)
+    trace.close()
+    with JobTrace.open(folder, tmp_path / "store", "full") as again:
+        again.control("full", 10_000, 3_000 * MS)
+        again.drain()
+        again.drain()
+        assert again.summary().loss["leases_lapsed"] == 2
+        assert segment.control()[1] > now()
+
+
 def test_the_lease_is_renewed_by_drains(trace: JobTrace, folder: Path) -> None:
     segment = SegmentFile(folder)
     trace.drain()

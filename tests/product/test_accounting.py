@@ -30,7 +30,9 @@ POINTS = 0.05
 NOT_OBSERVED = 0.01
 DELAYED = 0.2
 """Part of the time in the run queue about which the two sources may differ: one counts from the
-wakeup, the other from the queue. Nothing on a machine that is quiet."""
+wakeup, the other from the queue. As much may be missing of what page faults take: on a CPU that
+others use in between, the way into the kernel and out of it is longer than where it was measured.
+Nothing on a machine that is quiet."""
 
 CAUSES = {
     "prepare": "host_paging_ns",
@@ -48,11 +50,8 @@ CAUSES = {
 """Way of waiting -> cause of the time that the thread is neither on a CPU nor runnable; of a way
 that keeps it on a CPU, of all that is not runnable. `prepare` is the writing of a file."""
 
-BUSY = {"spin", "work", "forget", "fault"}
+BUSY = {"spin", "work", "forget", "fault", "major"}
 """Ways whose time on a CPU is of their own cause."""
-
-HANDLED = {"fault"}
-"""Ways whose time on a CPU is the kernel's, in a page fault."""
 
 DEVICE = {"kernel", "copy"}
 """Ways in which the device works."""
@@ -98,8 +97,7 @@ class Told:
             phase = self.truth["phases"][way]
             off_cpu = phase["wall_ns"] - phase["cpu_ns"] - phase["runnable_ns"]
             waited = off_cpu + (phase["cpu_ns"] if way in BUSY else 0)
-            room = 0 if way in HANDLED else DELAYED * phase["runnable_ns"]
-            named[CAUSES[way]] += NAMED * waited - room
+            named[CAUSES[way]] += NAMED * waited - DELAYED * phase["runnable_ns"]
         return named
 
     def expected(self) -> dict[str, int]:
@@ -118,15 +116,28 @@ class Told:
                 expected[CAUSES[way]] += off_cpu
         return expected
 
+    @property
+    def starting(self) -> dict[str, int]:
+        """What the program cannot know of its start: how much of its time in the kernel went into
+        page faults, and for what it waited; mostly for its own pages."""
+        start, prepared = self.truth["start"], self.truth["phases"]["prepare"]
+        off_cpu: int = self.truth["from_ns"] - self.trace["window"]["from_ns"]
+        off_cpu -= start["cpu_ns"] + start["runnable_ns"]
+        off_cpu -= prepared["wall_ns"] - prepared["cpu_ns"] - prepared["runnable_ns"]
+        faults: int = start["system_ns"]
+        return {"host_on_cpu_ns": faults, "host_paging_ns": faults + max(off_cpu, 0)}
+
     def check(self, *ways: str) -> None:
         """Each way's cause has what it should have, and all causes are as near as promised."""
         found, expected, waiting = self.found, self.expected(), self.waiting_ns
         delayed = DELAYED * expected["host_runnable_ns"] + self.launching_ns
-        said = f"found {found}\nexpected {expected}\nof {waiting}; {self.truth}"
+        lost = {name: count for name, count in self.trace["loss"].items() if count}
+        said = f"found {found}\nexpected {expected}\nof {waiting}; {self.truth}\nlost {lost}"
         for cause, ns in self.named(ways).items():
             assert found[cause] >= ns, f"{cause}: {said}"
         for cause, ns in expected.items():
-            assert abs(found[cause] - ns) <= POINTS * waiting + delayed, f"{cause}: {said}"
+            room = POINTS * waiting + delayed + self.starting.get(cause, 0)
+            assert abs(found[cause] - ns) <= room, f"{cause}: {said}"
         assert found["not_observed_ns"] <= NOT_OBSERVED * self.trace_ns, said
 
     @property
@@ -182,13 +193,6 @@ def neighbour(cpu: int) -> Iterator[None]:
         process.wait()
 
 
-HANDLING = pytest.mark.xfail(
-    strict=True,
-    reason="page faults of a thread are counted, but what one takes on a CPU is not measured, so "
-    "nobody gives the fold that time (set_host_faults) and it stays host on CPU",
-)
-
-
 @pytest.mark.parametrize(
     ("way", "more"),
     [
@@ -199,7 +203,7 @@ HANDLING = pytest.mark.xfail(
         ("poll:10", []),
         ("disk:10", ["--file", "/var/tmp"]),
         ("major:5", ["--file", "/var/tmp", "forget:0"]),
-        pytest.param("fault:10", ["forget:0"], marks=HANDLING),
+        ("fault:10", ["forget:0"]),
     ],
 )
 def test_the_named_cause_gets_the_waiting_time(
@@ -213,7 +217,7 @@ def test_the_named_cause_gets_the_waiting_time(
     [
         ("spin:4", "sleep:6"),
         ("spin:8", "pipe:2"),
-        pytest.param("sleep:3", "fault:7", marks=HANDLING),
+        ("sleep:3", "fault:7"),
     ],
 )
 def test_two_ways_are_told_apart(node: LiveNode, waits: str, first: str, second: str) -> None:

@@ -37,7 +37,7 @@ def requests(program: Path, folder: Path) -> list[schema.JobRequest]:
     chance = random.Random(SEED)
     made = []
     for index in range(JOBS):
-        seconds = chance.uniform(8, 25)
+        seconds = chance.uniform(8, 18)
         count = int(seconds * BYTES_A_SECOND)
         words = (str(folder), str(index), str(count), str(int(seconds * 1000)), str(index % 40))
         made.append(

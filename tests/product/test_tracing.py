@@ -181,6 +181,11 @@ def test_the_agents_death_costs_no_launch(node: LiveNode, launches: str) -> None
     time.sleep(0.2)  # launches go on while nobody drains
     node.wait_for_new("agent", old)
     trace = summary(node, job)
+    late = trace["loss"]["leases_lapsed"]
+    if late:  # on a machine so busy that the next agent came after the tracer's lease
+        assert 0 < kernels(trace)["grind"]["count"] < 900
+        assert any(device["causes"]["not_observed_ns"] for device in trace["devices"])
+        return
     assert kernels(trace)["grind"]["count"] == 900
     assert set(lost(trace)) <= {"broken_spans"}  # thread time that nobody could watch, counted
     told = totals(node.output(job))["grind"][1]

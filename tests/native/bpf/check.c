@@ -106,6 +106,27 @@ static void homeless_spans_are_counted(void)
 	free(slots.table);
 }
 
+static void faults_are_a_part_of_the_open_interval(void)
+{
+	struct sk_thread thread = {.state = SK_SPAN_ON_CPU, .since_ns = 100, .detail = 7};
+	struct sk_times total = {0};
+
+	sk_thread_close(&thread, 300);
+	CHECK(thread.detail == 7); /* none, so nothing is told */
+	thread.handled_ns = thread.times.handling_ns = 50;
+	sk_thread_close(&thread, 300);
+	CHECK(thread.detail == SK_SPAN_FAULTED_ALL / 4);
+	thread.handled_ns = 500; /* of a fault that began earlier */
+	sk_thread_close(&thread, 300);
+	CHECK(thread.detail == SK_SPAN_FAULTED_ALL);
+	thread.state = SK_SPAN_BLOCKED;
+	thread.detail = 35;
+	sk_thread_close(&thread, 300);
+	CHECK(thread.detail == 35); /* a system call */
+	sk_times_add(&total, &thread.times);
+	CHECK(total.handling_ns == 50);
+}
+
 static void times_add_up(void)
 {
 	struct sk_times total = {.ns = {1, 2, 3, 4}, .switches = 5, .longest_delay_ns = 9};
@@ -132,6 +153,7 @@ static void times_add_up(void)
 	sk_times_add(&total, &thread.times);
 	CHECK(total.fault_ns == 20 && total.memory_ns == 20 && total.irq_ns == 6);
 	CHECK(total.user_faults == 10 && total.kernel_faults == 0 && total.softirq_ns == 0);
+	faults_are_a_part_of_the_open_interval();
 	thread.state = 0;
 	sk_thread_close(&thread, 500);
 	thread.state = 5;

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import re
 import shutil
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -39,9 +41,17 @@ def built(compiler: tuple[str, ...], folder: Path) -> Path:
     sources = core_sources()
     sources += [ROOT / "tests" / "native" / "core" / name for name in ("stream.c", "digests.c")]
     includes = ("-I", str(ROOT / "native"), "-I", str(ROOT / "tests" / "native" / "core"))
-    command = [*compiler, "-std=gnu11", *includes, *map(str, sources), "-o", str(program)]
-    subprocess.run(command, check=True, capture_output=True)
+    objects = [str(folder / f"{source.stem}.o") for source in sources]
+    compile_it = [*compiler, "-std=gnu11", *includes, "-c"]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        pairs = zip(sources, objects, strict=True)
+        list(pool.map(lambda pair: call(*compile_it, str(pair[0]), "-o", pair[1]), pairs))
+    call(*compiler, *objects, "-o", str(program))
     return program
+
+
+def call(*command: str) -> None:
+    subprocess.run(command, check=True, capture_output=True)
 
 
 def flags() -> set[str]:

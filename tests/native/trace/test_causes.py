@@ -12,7 +12,12 @@ from hypothesis import strategies as st
 
 from stoker.native import _trace
 
+ALL = 0xFFFE
+"""Detail of a span on a CPU that was spent in page faults alone."""
+
 KERNEL, COPY, ON, RUNNABLE, BLOCKED, PAGING, PEER, THROTTLED, IDLE, UNSEEN = range(10)
+MADE, GONE = 5, 6
+"""What stands in the place of a span's state; the maker's id in that of its end."""
 
 
 @dataclass
@@ -22,10 +27,22 @@ class World:
     end: int
     busy: list[tuple[int, int, int, int, int]] = field(default_factory=list)
     """(from, to, tid, device, kind): kind 0 kernel, 1 copy, 2 unknown."""
-    spans: list[tuple[int, int, int, int]] = field(default_factory=list)
-    """(from, to, tid, state)."""
+    spans: list[tuple[int, int, int, int, int]] = field(default_factory=list)
+    """(from, to, tid, state, detail): on a CPU nothing, or all of it, is in page faults."""
     called: int = 0
     """When the job first called a device; 0: nobody said."""
+    made: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """tid -> (when, by whom; 0: by nobody known)."""
+    gone: dict[int, int] = field(default_factory=dict)
+    """tid -> when."""
+
+    def stands(self, tid: int, t: int) -> int:
+        """Who stands for a thread then: a maker, where it is not there; 0: nobody."""
+        first = min((span[0] for span in self.spans if span[2] == tid), default=0)
+        if t < first or (tid in self.gone and t >= self.gone[tid]):
+            maker = self.made.get(tid, (0, 0))[1]
+            return self.stands(maker, t) if maker else 0
+        return tid
 
 
 def oracle(world: World, device: int) -> list[int]:
@@ -36,9 +53,10 @@ def oracle(world: World, device: int) -> list[int]:
         for t in range(max(start, 0), min(stop, world.end)):
             kinds[t].add(kind)
     states: dict[int, dict[int, int]] = {}
-    for start, stop, tid, state in world.spans:
+    for start, stop, tid, state, detail in world.spans:
         for t in range(start, min(stop, world.end)):
-            states.setdefault(tid, {})[t] = state
+            faulting = state == 1 and detail == ALL
+            states.setdefault(tid, {})[t] = 4 if faulting else state
     causes = [0] * 10
     for t in range(world.end):
         if kinds[t]:
@@ -62,14 +80,15 @@ def gap_cause(
         caller = min(starts, key=lambda each: each[0])[2]
     else:
         caller = max(enumerate(mine), key=lambda pair: (pair[1][0], pair[0]))[1][2]
-    known = states.get(caller)
-    if not known:
+    if not states.get(caller):
         return UNSEEN
+    caller = world.stands(caller, t)
+    known = states[caller] if caller else {}
     if t in known:
         early = not any(each[0] <= t for each in mine) and t < world.called
         asleep = known[t] == 3 and (early or not starts)  # keeps nothing waiting
         return IDLE if asleep else ON + known[t] - 1
-    if t < min(known):
+    if not known or t < min(known):
         return IDLE
     if t > max(known):
         # A gap that a call has ended: the caller lived, its state is not known.
@@ -77,17 +96,35 @@ def gap_cause(
     return UNSEEN
 
 
+def family(world: World, chance: random.Random, tid: int) -> int:
+    """When thread `tid` begins: some are made by one that is on a CPU just then, in no fault."""
+    running = [
+        span for span in world.spans if span[3] == 1 and span[4] != ALL and span[1] - span[0] > 1
+    ]
+    if not running or chance.random() < 0.4:
+        begin = chance.randrange(0, world.end // 2)
+        world.made[tid] = begin, 0
+        return begin
+    start, stop, maker, *_ = chance.choice(running)
+    begin = chance.randrange(start + 1, stop)
+    world.made[tid] = begin, maker
+    return begin
+
+
 def random_world(chance: random.Random) -> World:
     """Threads with states without holes; distinct starts of work, so callers are not ambiguous."""
     world = World(end=chance.randrange(20, 160))
     tids = list(range(1, chance.randrange(2, 5)))
     for tid in tids:
-        t, state = chance.randrange(0, world.end // 2), 0
+        t, state = family(world, chance, tid), 0
         while t < world.end and (chance.random() < 0.95 or not state):
             state = chance.choice([s for s in (1, 2, 3, 4) if s != state])
             length = chance.choice((1, 2, 3, 10, 30))
-            world.spans.append((t, min(t + length, world.end), tid, state))
+            detail = chance.choice((0, ALL, 0xFFFF))
+            world.spans.append((t, min(t + length, world.end), tid, state, detail))
             t += length
+        if t < world.end and chance.random() < 0.7:
+            world.gone[tid] = t
     for device in (0, 1):
         starts = chance.sample(range(world.end), chance.randrange(0, min(12, world.end)))
         for start in starts:
@@ -110,15 +147,20 @@ def feed(world: World, chance: random.Random, steps: int) -> _trace.Causes:
         causes.called(world.called)
     inner = chance.sample(range(1, world.end), min(steps, world.end - 1))
     stops = [*sorted(inner), world.end]
-    busy, spans = list(world.busy), sorted(world.spans, key=lambda each: each[1])
+    made = [(at, maker, tid, MADE) for tid, (at, maker) in world.made.items()]
+    gone = [(at, at, tid, GONE) for tid, at in world.gone.items()]
+    spans: list[tuple[int, int, tuple[int, ...]]] = [(each[1], 1, each) for each in world.spans]
+    spans += [(each[0], 0, each) for each in made] + [(each[0], 2, each) for each in gone]
+    spans.sort(key=lambda each: each[:2])
+    busy = list(world.busy)
     for stop in stops:
         now = [each for each in busy if each[0] < stop]
         busy = [each for each in busy if each[0] >= stop]
         chance.shuffle(now)
         for start, to, tid, device, kind in now:
             causes.busy(start, to, tid, device, kind)
-        while spans and spans[0][1] <= stop:
-            causes.span(*spans.pop(0))
+        while spans and spans[0][0] <= stop:
+            causes.span(*spans.pop(0)[2])
         causes.sweep(stop)
         assert causes.check()
     return causes
@@ -168,6 +210,29 @@ def test_a_late_span_that_joins_is_placed_in_closed_gaps() -> None:
     assert causes.read(0) == (20, 0, 10, 0, 10, 0, 0, 0, 0, 0)
     causes.sweep(60)
     assert causes.read(0) == (20, 0, 10, 0, 10, 0, 0, 0, 20, 0)  # since then nobody has called
+    assert causes.check()
+
+
+def test_the_part_of_a_span_in_page_faults_is_paging() -> None:
+    causes = _trace.Causes(0)
+    causes.span(0, 1000, 7, 1, ALL // 2)
+    causes.span(1000, 2000, 7, 2, ALL)  # of no other state
+    causes.busy(500, 600, 7, 0, 0)
+    causes.busy(1200, 1300, 7, 0, 0)
+    causes.sweep(1400)
+    # 1300 to 1400 is a gap that no call has ended.
+    assert causes.read(0) == (200, 0, 450, 300, 0, 450, 0, 0, 0, 0)
+    assert causes.check()
+
+
+def test_page_faults_of_a_late_span_are_paging() -> None:
+    causes = _trace.Causes(0)
+    causes.span(0, 10, 7, 1)
+    causes.busy(10, 20, 7, 0, 0)
+    causes.busy(120, 220, 7, 0, 0)
+    causes.sweep(320)
+    causes.span(10, 420, 7, 1, ALL // 2)
+    assert causes.read(0) == (110, 0, 10 + 50 + 50, 0, 0, 50 + 50, 0, 0, 0, 0)
     assert causes.check()
 
 
@@ -235,19 +300,82 @@ def test_who_sleeps_before_the_first_call_keeps_nothing_waiting() -> None:
 
 def test_more_threads_than_rows_are_counted_and_callers_stay() -> None:
     causes = _trace.Causes(0)
-    for tid in range(1, 301):
+    for tid in range(1, 601):
         causes.span(tid, tid + 10, tid, 1)
     causes.busy(2, 4, 1000, 0, 0)
-    for tid in range(2000, 2256):
+    for tid in range(2000, 2512):
         causes.busy(5 + tid, 6 + tid, tid, 0, 0)
     causes.sweep(5000)
     assert causes.losses()[3] >= 1
     assert causes.check()
 
 
+def test_who_makes_a_thread_stands_for_it_before_and_after() -> None:
+    causes = _trace.Causes(0)
+    causes.span(0, 0, 7, MADE)
+    causes.busy(0, 10, 7, 0, 0)
+    causes.span(0, 12, 7, 1)
+    causes.span(12, 20, 7, 3)
+    causes.sweep(25)
+    causes.span(30, 7, 8, MADE)  # thread 7 is on a CPU since 20
+    causes.span(30, 33, 8, 1)
+    causes.span(33, 33, 8, GONE)
+    causes.busy(32, 40, 8, 0, 0)
+    causes.sweep(35)
+    causes.span(20, 50, 7, 1)
+    causes.sweep(60)
+    # 7 until 30, 8 until 32; after the work of 8, which is gone, 7 until 50, and then nobody knows
+    assert causes.read(0, ended=False) == (18, 0, 24, 0, 8, 0, 0, 0, 0, 10)
+    assert causes.check()
+
+
+def test_threads_of_a_driver_stand_for_a_caller_that_waits_for_them() -> None:
+    causes = _trace.Causes(0)
+    causes.span(0, 20, 7, 1)
+    causes.span(20, 60, 7, 3)
+    causes.span(60, 100, 7, 1)
+    causes.span(0, 18, 8, 3)  # woken inside of a call, and kept from the CPU
+    causes.span(18, 40, 8, 2)
+    causes.span(40, 55, 8, 1)  # the work is over before it goes to sleep
+    causes.span(55, 72, 8, 3)
+    causes.span(72, 75, 8, 2)
+    causes.span(75, 95, 8, 1)
+    causes.span(0, 100, 9, 1)  # always there, so it was not woken for this
+    causes.span(50, 59, 10, 1)  # nor has this one anything to do with it
+    causes.busy(45, 50, 7, 0, 0, called_ns=15)
+    causes.busy(80, 90, 7, 0, 0, called_ns=70)
+    causes.sweep(100)
+    # 7 until 18, 8 until 45; 8 until 55, 7 until 72, 8 until 80; 7 after that
+    assert causes.read(0) == (15, 0, 18 + 5 + 5 + 12 + 5 + 10, 22 + 3, 5, 0, 0, 0, 0, 0)
+    assert causes.check()
+
+
+def test_a_thread_for_each_launch_needs_no_more_rows() -> None:
+    causes = _trace.Causes(0)
+    causes.span(0, 0, 1, MADE)
+    for turn in range(2000):
+        start, tid = turn * 100, 1000 + turn
+        causes.span(start, start + 50, 1, 3)
+        causes.span(start + 60, 1, tid, MADE)
+        causes.span(start + 60, start + 90, tid, 1)
+        causes.span(start + 90, start + 90, tid, GONE)
+        causes.span(start + 50, start + 100, 1, 1)
+        causes.busy(start + 80, start + 100, tid, 0, 0)
+        causes.sweep(start + 100)
+    assert causes.read(0) == (40_000, 0, 60_000, 0, 100_000, 0, 0, 0, 0, 0)
+    assert causes.losses()[3] == 0
+
+
+def test_a_living_thread_that_loses_its_row_is_counted() -> None:
+    causes = _trace.Causes(0)
+    for tid in range(1, 514):
+        causes.span(tid, tid + 10, tid, 1)
+    assert causes.losses()[3] == 1
+
+
 def test_a_span_that_makes_no_sense_is_ignored() -> None:
     causes = _trace.Causes(0)
-    for start, stop, state in ((5, 5, 1), (9, 3, 1), (1, 2, 0), (1, 2, 5)):
+    for start, stop, state in ((5, 5, 1), (9, 3, 1), (1, 2, 0), (1, 2, 7)):
         causes.span(start, stop, 7, state)
     causes.sweep(10)
     causes.know(0)

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parts of the CUPTI tracer that need no CUPTI: joins, windows, buffers. Exits with 0. */
+/* The parts of the CUPTI tracer that need no CUPTI: joins, buffers. Exits with 0. */
 #include "cupti/buffers.h"
-#include "cupti/govern.h"
 #include "cupti/joins.h"
-#include "trace/segment.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -145,62 +143,6 @@ static void test_threads_lose_nothing(void)
 	CHECK(found == 40000 && shared->evicted == 0 && oldest_ns == 0);
 }
 
-static double timed_share(struct sk_govern_costs costs, uint32_t budget_ppm, double *spent)
-{
-	struct sk_govern govern;
-	uint64_t now = 1000, next, timed = 0, counted = 0, from = now;
-
-	sk_govern_init(&govern, 42);
-	for (int period = 0; period < 400; period++) {
-		sk_govern_plan(&govern, &costs, budget_ppm, now);
-		while (!sk_govern_is_over(&govern, now)) {
-			uint32_t phase = sk_govern_phase(&govern, now, &next);
-
-			CHECK(next > now);
-			timed += phase == SK_PHASE_TIMED ? next - now : 0;
-			counted += phase == SK_PHASE_COUNTED ? next - now : 0;
-			now = next;
-		}
-	}
-	*spent = ((double)timed * costs.timed + (double)counted * costs.counted) /
-		 (double)(now - from);
-	return (double)timed / (double)(now - from);
-}
-
-static void test_windows_cost_what_the_budget_is(void)
-{
-	double spent;
-
-	CHECK(timed_share((struct sk_govern_costs){.timed = 0.005}, 10000, &spent) == 1);
-	CHECK(timed_share((struct sk_govern_costs){.timed = 0.15, .counted = 0.002}, 10000,
-			  &spent) > 0.04);
-	CHECK(spent > 0.0095 && spent < 0.0101);
-	/* Counting alone would be too dear: nothing is seen outside of windows. */
-	timed_share((struct sk_govern_costs){.timed = 3, .counted = 0.5}, 10000, &spent);
-	CHECK(spent > 0.009 && spent < 0.0101);
-	/* A switch that is dear makes the periods longer. */
-	CHECK(timed_share((struct sk_govern_costs){.timed = 1, .switch_ns = 20000000}, 10000,
-			  &spent) < 0.003);
-}
-
-static void test_windows_lie_anywhere_in_their_period(void)
-{
-	struct sk_govern_costs costs = {.timed = 0.1};
-	struct sk_govern govern;
-	unsigned parts[4] = {0};
-
-	sk_govern_init(&govern, 7);
-	for (uint64_t period = 0; period < 4000; period++) {
-		uint64_t middle;
-
-		sk_govern_plan(&govern, &costs, 10000, 1 + period * 1000000000);
-		middle = (govern.window_from_ns + govern.window_to_ns) / 2 - govern.from_ns;
-		parts[middle * 4 / govern.period_ns]++;
-	}
-	for (int part = 0; part < 4; part++)
-		CHECK(parts[part] > 700 && parts[part] < 1300);
-}
-
 static void test_buffers_are_zero_and_bounded(void)
 {
 	static struct sk_buffers buffers;
@@ -226,8 +168,6 @@ int main(void)
 	test_an_alias_finds_the_same_call();
 	test_a_call_that_loses_its_place_is_counted();
 	test_threads_lose_nothing();
-	test_windows_cost_what_the_budget_is();
-	test_windows_lie_anywhere_in_their_period();
 	test_buffers_are_zero_and_bounded();
 	return 0;
 }

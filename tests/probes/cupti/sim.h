@@ -11,6 +11,7 @@
 
 #include <cupti.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #define SIM_DEVICE_CLOCK INT64_C(123456789012345678) /* ns ahead of CLOCK_MONOTONIC */
 
@@ -48,6 +49,23 @@ struct sim_hooks {
 };
 
 extern struct sim_hooks *sim_cuda_hooks(void);
+
+/** Work of the host that takes so long. */
+static inline void sim_spin(uint64_t (*now)(void), uint64_t ns)
+{
+	uint64_t until = ns ? now() + ns : 0;
+
+	while (ns && now() < until)
+		;
+}
+
+/** A number in the environment, or 0. */
+static inline uint64_t sim_setting(const char *name)
+{
+	const char *text = getenv(name);
+
+	return text ? strtoull(text, NULL, 10) : 0;
+}
 
 uint64_t sim_now(void);
 

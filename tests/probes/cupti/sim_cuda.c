@@ -3,6 +3,7 @@
  * by capture, and the injection of CUDA_INJECTION64_PATH at cuInit.
  *
  * A kernel lasts as many ns as its grid is wide; a copy one ns a byte of 4. Waiting sleeps.
+ * SIM_CUDA_LAUNCH_NS: what the driver takes of the host for each piece of work.
  */
 #include "sim.h"
 
@@ -56,6 +57,7 @@ static _Thread_local uint32_t runtime_correlation;
 static struct sim_hooks hooks;
 static struct CUctx_st *primary[DEVICES];
 static int initialized;
+static uint64_t launch_ns;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 EXPORT struct sim_hooks *sim_cuda_hooks(void)
@@ -137,6 +139,7 @@ static struct CUstream_st *stream_of(CUstream stream)
 /* Put work behind what the stream has; `ret` is filled but for what kind of work it is. */
 static void run(struct CUstream_st *stream, uint64_t ns, struct sim_work *ret)
 {
+	sim_spin(sim_now, launch_ns);
 	uint64_t begin = sim_now() + 500;
 
 	pthread_mutex_lock(&lock);
@@ -185,6 +188,7 @@ EXPORT CUresult cuInit(unsigned int flags)
 	int first = !initialized;
 
 	initialized = 1;
+	launch_ns = sim_setting("SIM_CUDA_LAUNCH_NS");
 	pthread_mutex_unlock(&lock);
 	if (first && path) {
 		library = dlopen(path, RTLD_NOW);
@@ -197,8 +201,12 @@ EXPORT CUresult cuInit(unsigned int flags)
 
 EXPORT CUresult cuDriverGetVersion(int *version)
 {
+	struct call call;
+
 	*version = 13050;
-	return CUDA_SUCCESS;
+	enter(&call, CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuDriverGetVersion,
+	      "cuDriverGetVersion", NULL, NULL);
+	return leave(&call, CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuDeviceGetCount(int *count)

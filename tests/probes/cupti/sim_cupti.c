@@ -5,6 +5,7 @@
  * As in the real one a buffer belongs to a thread, goes back full or on request, and only once all
  * its records are complete; a forced flush returns the others too, with an end of 0. Records of
  * work that was launched come even if its kind is disabled meanwhile.
+ * SIM_CUPTI_CALL_NS: what it takes to call back; SIM_CUPTI_RECORD_NS: what a record adds to a call.
  * SIM_CUPTI_VERSION: what cuptiGetVersion says; SIM_CUPTI_HOLDER: a tool that has the place.
  */
 #include "sim.h"
@@ -46,6 +47,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_t worker;
 
 static uint64_t (*host_now)(void);
+static uint64_t call_ns, record_ns;
 
 static uint64_t device_now(void)
 {
@@ -87,8 +89,10 @@ static void on_call(CUpti_CallbackDomain domain, CUpti_CallbackId cbid,
 {
 	CUpti_CallbackFunc function = subscriber;
 
-	if (function && domain < 3 && cbid < IDS && called[domain][cbid])
-		function(subscriber_data, domain, cbid, data);
+	if (!function || domain >= 3 || cbid >= IDS || !called[domain][cbid])
+		return;
+	sim_spin(host_now, call_ns);
+	function(subscriber_data, domain, cbid, data);
 }
 
 /* With the lock held: room for a record in this thread's buffer, or NULL. */
@@ -143,6 +147,8 @@ static void *reserve(CUpti_ActivityKind kind, uint64_t complete_at)
 
 static void on_work(const struct sim_work *work)
 {
+	if (kinds[work->kind])
+		sim_spin(host_now, record_ns);
 	pthread_mutex_lock(&lock);
 	if (kinds[work->kind] && work->kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL)
 		FILL(CUpti_ActivityKernel13, COMMON, .name = work->name);
@@ -260,6 +266,8 @@ static int connect_driver(void)
 		return driver ? 1 : 0;
 	driver = ((struct sim_hooks * (*)(void)) dlsym(library, "sim_cuda_hooks"))();
 	host_now = (uint64_t(*)(void))dlsym(library, "sim_now");
+	call_ns = sim_setting("SIM_CUPTI_CALL_NS");
+	record_ns = sim_setting("SIM_CUPTI_RECORD_NS");
 	*driver = (struct sim_hooks){on_call, on_work, on_wait, wants_graphs};
 	return 1;
 }

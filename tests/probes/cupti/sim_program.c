@@ -167,6 +167,48 @@ static void loop(int rate, int ns)
 	printf("{\"made\": %lu}\n", made);
 }
 
+static uint64_t now_ns(clockid_t clock)
+{
+	struct timespec time;
+
+	clock_gettime(clock, &time);
+	return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+/* A host that sets the pace: work of its own of `work_ns`, then a launch, for so many ms. Kernels
+ * of sixteen lengths up to `ns`, by chance. Tells how much they are in all, and how many. Work is
+ * measured in time of a processor, so that others on the machine make it no shorter. */
+static void pace(int work_ns, int ns, int ms)
+{
+	uint64_t from, until, cpu, begin, chance = 88172645463325252, total = 0, made = 0;
+	CUstream stream;
+
+	open_devices(1);
+	check(cuStreamCreate(&stream, 0), "stream");
+	from = now_ns(CLOCK_MONOTONIC);
+	until = from + (uint64_t)ms * 1000000;
+	cpu = now_ns(CLOCK_THREAD_CPUTIME_ID);
+	while (now_ns(CLOCK_MONOTONIC) < until) {
+		unsigned length;
+
+		chance ^= chance << 13; /* xorshift64, Marsaglia 2003 */
+		chance ^= chance >> 7;
+		chance ^= chance << 17;
+		length = (unsigned)ns / 16 * (1 + (unsigned)(chance >> 40 & 15));
+		begin = now_ns(CLOCK_THREAD_CPUTIME_ID);
+		while (now_ns(CLOCK_THREAD_CPUTIME_ID) < begin + (uint64_t)work_ns)
+			;
+		launch(saxpy, length, stream);
+		total += length;
+		made++;
+	}
+	cpu = now_ns(CLOCK_THREAD_CPUTIME_ID) - cpu;
+	from = now_ns(CLOCK_MONOTONIC) - from;
+	check(cuStreamSynchronize(stream), "wait");
+	printf("{\"made\": %lu, \"busy_ns\": %lu, \"took_ns\": %lu, \"cpu_ns\": %lu}\n",
+	       (unsigned long)made, (unsigned long)total, (unsigned long)from, (unsigned long)cpu);
+}
+
 static void forked(void)
 {
 	pid_t child;
@@ -238,6 +280,7 @@ int main(int argc, char **argv)
 {
 	const char *which = argc > 1 ? argv[1] : "";
 	int one = argc > 2 ? atoi(argv[2]) : 0, two = argc > 3 ? atoi(argv[3]) : 0;
+	int three = argc > 4 ? atoi(argv[4]) : 0;
 
 	if (!strcmp(which, "mixed"))
 		mixed();
@@ -247,6 +290,8 @@ int main(int argc, char **argv)
 		graph(one, two);
 	else if (!strcmp(which, "loop"))
 		loop(one, two);
+	else if (!strcmp(which, "pace"))
+		pace(one, two, three);
 	else if (!strcmp(which, "fork"))
 		forked();
 	else if (!strcmp(which, "profiles"))

@@ -1,27 +1,318 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Windows of governed tracers as they are drawn: windows SHARE_PPM SECONDS TICK_MS SEED prints,
- * tick by tick, whether launches are timed, and the period: for
- * tests/probes/test_governed_windows.py. */
+/* Windows of governed tracers and what the fold makes of them, in a time that is only counted.
+ *
+ *     windows plans           plans against an oracle that walks through them; exits with 0
+ *     windows TRACER JOB      20 seeds of a job under a tracer's limits and costs, a line each:
+ *                             error of the estimated device time, its stated error, what looking
+ *                             cost, all as parts of the truth or of the time
+ *
+ * For tests/probes/test_governed_windows.py. Launches are as many as fit in a step of the job; what
+ * looking costs makes the host's part of each step longer, as far as the host sets the pace.
+ */
 #include "governed/windows.h"
+#include "trace/segment.h"
+#include "trace/windows.h"
 
-#include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#define MS UINT64_C(1000000)
+#define SECOND UINT64_C(1000000000)
+
+#define CHECK(condition)                                                                           \
+	do {                                                                                       \
+		if (!(condition)) {                                                                \
+			fprintf(stderr, "%s:%d: %s\n", __func__, __LINE__, #condition);            \
+			exit(1);                                                                   \
+		}                                                                                  \
+	} while (0)
+
+static uint64_t chance = 88172645463325252;
+
+static double random_part(void)
+{
+	chance ^= chance << 13; /* xorshift64, Marsaglia 2003 */
+	chance ^= chance >> 7;
+	chance ^= chance << 17;
+	return (double)(chance >> 11) / 9007199254740992.0;
+}
+
+/* --- plans ------------------------------------------------------------------------------------ */
+
+struct walked {
+	double time[4]; /* by phase */
+	uint64_t timed_from, timed_to;
+};
+
+/* As a dumb tracer would: asks every so often, whatever it was told about when to ask. */
+static void walk(const struct sk_windows *windows, uint64_t step, struct walked *ret)
+{
+	uint64_t from = windows->from_ns, to = from + windows->period_ns, next = 0, unused;
+	uint32_t phase = 0;
+
+	*ret = (struct walked){0};
+	for (uint64_t at = from; at < to; at += step) {
+		uint32_t now = sk_windows_phase(windows, at, &unused);
+
+		CHECK(unused > at && unused <= to);
+		CHECK(at == from || at >= next || now == phase); /* nothing new before `next` */
+		CHECK(!sk_windows_is_over(windows, at));
+		if (now == SK_PHASE_TIMED && phase != SK_PHASE_TIMED) {
+			CHECK(!ret->timed_from); /* one window */
+			ret->timed_from = at;
+		}
+		if (now == SK_PHASE_TIMED)
+			ret->timed_to = at + step;
+		phase = now;
+		next = unused;
+	}
+	CHECK(sk_windows_is_over(windows, to));
+	for (uint64_t at = from; at < to; at = next) {
+		phase = sk_windows_phase(windows, at, &next);
+		ret->time[phase] += (double)(next - at);
+	}
+}
+
+static void check_one(const struct sk_windows *windows, const struct sk_windows_limits *limits,
+		      uint64_t mean_ns, const struct walked *walked)
+{
+	double timed = walked->time[SK_PHASE_TIMED];
+
+	CHECK(windows->period_ns >= mean_ns / 2 - 1);
+	CHECK(windows->period_ns <= mean_ns + mean_ns / 2 + 1);
+	CHECK(windows->period_ns <= limits->period_max_ns * 3 / 2);
+	CHECK(timed >= (double)limits->window_ns / 2 - 1);
+	CHECK(timed < (double)windows->period_ns);
+	CHECK(sk_windows_chosen(windows) == windows->period_ns);
+}
+
+/* Costs and budget, all drawn: what many periods cost together, and where windows lie in them. */
+static void check_plans(void)
+{
+	struct sk_windows_limits limits = {.period_ns = (uint64_t)(50 + 1000 * random_part()) * MS,
+					   .window_ns = (uint64_t)(1 + 20 * random_part()) * MS};
+	struct sk_windows_costs costs = {.timed = pow(10, 2.5 * random_part() - 2),
+					 .switch_ns = (uint64_t)(random_part() * 500000),
+					 .tail_ns = (uint64_t)(random_part() * 2000000)};
+	uint32_t budget_ppm = (uint32_t)(1000 + 20000 * random_part());
+	double budget = budget_ppm / 1e6, spent = 0, time = 0, bins[4] = {0};
+	struct sk_windows windows;
+	uint64_t now = 12345, mean_ns = 0;
+	enum { PERIODS = 300 };
+
+	limits.period_max_ns = limits.period_ns * 40;
+	costs.counted = costs.timed * 0.3 * random_part();
+	sk_windows_init(&windows, &limits, chance);
+	if (costs.timed <= budget) {
+		sk_windows_plan(&windows, &costs, budget_ppm, now);
+		CHECK(sk_windows_is_whole(&windows) && !sk_windows_chosen(&windows));
+		return;
+	}
+	struct walked walked[PERIODS];
+	uint64_t lengths[PERIODS], starts[PERIODS];
+
+	for (int i = 0; i < PERIODS; i++) {
+		sk_windows_plan(&windows, &costs, budget_ppm, now);
+		walk(&windows, windows.period_ns / 997 + 1, &walked[i]);
+		lengths[i] = windows.period_ns;
+		starts[i] = windows.lead_ns;
+		mean_ns += windows.period_ns / PERIODS;
+		bool blind = windows.outside == SK_PHASE_BLIND;
+		double all = walked[i].time[SK_PHASE_TIMED] +
+			     (blind ? walked[i].time[SK_PHASE_COUNTED] : 0);
+		double room = (double)windows.period_ns - all;
+
+		if (room > 1)
+			bins[(int)(3.999 * ((double)(starts[i] - now)) / room)]++;
+		spent += walked[i].time[SK_PHASE_TIMED] * costs.timed + (double)costs.switch_ns +
+			 walked[i].time[SK_PHASE_COUNTED] * costs.counted +
+			 (double)costs.tail_ns * costs.timed;
+		time += (double)windows.period_ns;
+		/* Blind exactly where counting takes too much of the budget. */
+		CHECK(blind == (costs.counted > 0.8 * budget));
+		now += windows.period_ns;
+		check_one(&windows, &limits, windows.period_ns, &walked[i]);
+	}
+	CHECK(spent / time <= budget * 1.06 || mean_ns > limits.period_max_ns * 0.9);
+	CHECK(spent / time >= budget * 0.55); /* and it is used */
+	for (int bin = 0; bin < 4; bin++)     /* 75 each, 7.5 their standard deviation */
+		CHECK(bins[bin] > 38 && bins[bin] < 112);
+	for (int i = 1; i < PERIODS; i++)
+		CHECK(lengths[i] * 4 > lengths[0] && lengths[i] < lengths[0] * 4);
+}
+
+static void check_patience(void)
+{
+	struct sk_windows_limits limits = {SECOND, 16 * SECOND, MS, 2};
+	struct sk_windows_costs dear = {.timed = 1, .counted = 0.02},
+				far = {.timed = 1, .counted = 0.5}, cheap = {.timed = 1};
+	struct sk_windows windows;
+
+	sk_windows_init(&windows, &limits, 7);
+	for (int i = 0; i < 4; i++) {
+		sk_windows_plan(&windows, &dear, 10000, 1 + SECOND * i);
+		CHECK(windows.outside == (i < 2 ? SK_PHASE_COUNTED : SK_PHASE_BLIND));
+	}
+	for (int i = 0; i < 200; i++) /* what has become cheap is believed by and by */
+		sk_windows_plan(&windows, &cheap, 10000, 5 * SECOND);
+	CHECK(windows.outside == SK_PHASE_COUNTED);
+	sk_windows_plan(&windows, &dear, 10000, 6 * SECOND);
+	CHECK(windows.outside == SK_PHASE_COUNTED);
+	sk_windows_plan(&windows, &far, 10000, 6 * SECOND);
+	CHECK(windows.outside == SK_PHASE_BLIND); /* far too dear is no matter of patience */
+	uint64_t next;
+
+	sk_windows_count_only(&windows, 7 * SECOND, 50 * MS);
+	CHECK(sk_windows_phase(&windows, 7 * SECOND, &next) == SK_PHASE_COUNTED);
+	CHECK(next == 7 * SECOND + 50 * MS && sk_windows_is_over(&windows, next));
+	CHECK(!sk_windows_is_whole(&windows));
+}
+
+/* --- jobs ------------------------------------------------------------------------------------- */
+
+struct tracer {
+	const char *name;
+	struct sk_windows_limits limits;
+	double timed_ns, counted_ns; /* of a launch */
+	uint64_t switch_ns, tail_ns;
+};
+
+static const struct tracer tracers[] = {
+	{"opencl", {125 * MS, 2000 * MS, MS, 7}, 130, 15, 0, 0},
+	{"cupti", {SECOND, 16 * SECOND, 10 * MS, 0}, 1500, 400, 300000, 2000000},
+	{"rocprofiler", {SECOND, 20 * SECOND, 20 * MS, 0}, 4300, 350, 0, 0},
+	{"levelzero", {SECOND, 20 * SECOND, 20 * MS, 0}, 3000, 400, 0, 0},
+};
+
+struct job {
+	const char *name;
+	double gap_ns;	  /* from launch to launch while nobody looks */
+	double slowed;	  /* the part of what looking costs that comes on top of it */
+	double rhythm_ns; /* of a beat: half of it three times as slow, with launches twice as long
+			   */
+	double noise;	  /* of the gap, from step to step */
+};
+
+static const struct job jobs[] = {
+	{"host", 5000, 1, 0, 0.02}, {"device", 5000, 0, 0, 0.02},   {"slow", 100000, 1, 0, 0.02},
+	{"fast", 3300, 1, 0, 0.02}, {"rhythm", 4000, 0, 1e9, 0.02}, {"noisy", 10000, 1, 0, 0.5},
+};
+
+struct seen {
+	uint64_t cover_ns[SK_COVERS];
+	double launches, weighted, busy, all, all_busy, cost_ns;
+	struct sk_clusters clusters;
+	struct sk_window_sums before, window;
+};
+
+/* What an agent's fold sees of a step of the job. */
+static void take_step(struct seen *seen, uint32_t phase, double ns, double launches, double length)
+{
+	seen->all += launches;
+	seen->all_busy += launches * length;
+	seen->cover_ns[phase == SK_PHASE_TIMED	   ? SK_COVER_TIMED
+		       : phase == SK_PHASE_COUNTED ? SK_COVER_COUNTED
+						   : SK_COVER_BLIND] += (uint64_t)ns;
+	if (phase != SK_PHASE_BLIND)
+		seen->launches += launches;
+	if (phase != SK_PHASE_TIMED)
+		return;
+	seen->weighted += launches;
+	seen->busy += launches * length;
+	seen->window.busy_ns += (uint64_t)(launches * length);
+	seen->window.launches += (uint64_t)launches;
+}
+
+static void end_window(struct seen *seen, uint64_t to_ns)
+{
+	if (seen->window.from_ns) {
+		seen->window.to_ns = to_ns;
+		sk_clusters_add(&seen->clusters, seen->before.to_ns ? &seen->before : NULL,
+				&seen->window);
+		seen->before = seen->window;
+	}
+	seen->window = (struct sk_window_sums){0};
+}
+
+/* `own_ns`: the job's time, which goes slower than that of the clock while it is slowed. */
+static double gap_at(const struct job *job, double own_ns, double *ret_length)
+{
+	bool slow = job->rhythm_ns > 0 && fmod(own_ns / job->rhythm_ns, 1) < 0.5;
+
+	*ret_length = slow ? 1600 : 800;
+	return job->gap_ns * (slow ? 3 : 1) * (1 + job->noise * (2 * random_part() - 1));
+}
+
+static double cost_of(const struct tracer *tracer, uint32_t phase, bool tail)
+{
+	if (phase == SK_PHASE_TIMED || tail)
+		return tracer->timed_ns;
+	return phase == SK_PHASE_COUNTED ? tracer->counted_ns : 0;
+}
+
+static void simulate(const struct tracer *tracer, const struct job *job, uint64_t seed, double s)
+{
+	uint64_t now = SECOND, end = now + (uint64_t)(s * 1e9), next, tail_ns = 0;
+	double rate = 1 / job->gap_ns, own_ns = 1e9 * random_part();
+	struct sk_windows windows;
+	struct seen seen = {0};
+
+	sk_windows_init(&windows, &tracer->limits, seed);
+	while (now < end) {
+		if (sk_windows_is_over(&windows, now)) {
+			struct sk_windows_costs costs = {rate * tracer->timed_ns,
+							 rate * tracer->counted_ns,
+							 tracer->switch_ns, tracer->tail_ns};
+
+			sk_windows_plan(&windows, &costs, 10000, now);
+		}
+		uint32_t phase = sk_windows_phase(&windows, now, &next);
+		double length, gap = gap_at(job, own_ns, &length);
+		double each_ns = cost_of(tracer, phase, now < tail_ns);
+		double slower = 1 + job->slowed * each_ns / gap, step = (double)MS * slower;
+
+		step = step < (double)(next - now) ? ceil(step) : (double)(next - now);
+		double launches = step / slower / gap;
+
+		if (phase == SK_PHASE_TIMED && sk_windows_chosen(&windows) && !seen.window.from_ns)
+			seen.window.from_ns = now;
+		take_step(&seen, phase, step, launches, length);
+		seen.cost_ns += launches * each_ns;
+		if (phase != SK_PHASE_BLIND)
+			rate += (launches / step - rate) / 32;
+		own_ns += step / slower;
+		now += (uint64_t)step;
+		if (phase == SK_PHASE_TIMED && now == windows.timed_to_ns) {
+			end_window(&seen, now);
+			tail_ns = now + tracer->tail_ns;
+		}
+	}
+	struct sk_launch_costs costs = {(uint32_t)tracer->timed_ns, (uint32_t)tracer->counted_ns};
+	double unseen = sk_cover_unseen(seen.cover_ns, (uint64_t)seen.launches,
+					(uint64_t)seen.weighted, &costs);
+	double counted = seen.launches * (1 + unseen);
+	double estimate = seen.busy / seen.weighted * counted;
+	double stated = sk_clusters_error(&seen.clusters, seen.weighted, seen.launches, counted);
+
+	printf("%.6f %.6f %.6f\n", estimate / seen.all_busy - 1, stated * estimate / seen.all_busy,
+	       seen.cost_ns / (double)(end - SECOND));
+}
 
 int main(int count, char **words)
 {
-	if (count < 5)
-		return 2;
-	uint32_t share = (uint32_t)strtoul(words[1], NULL, 10);
-	uint64_t end = strtoull(words[2], NULL, 10) * 1000, tick = strtoull(words[3], NULL, 10);
-	struct sk_windows windows = {.random = strtoull(words[4], NULL, 10) | 1};
-
-	for (uint64_t ms = 1; ms < end; ms += tick) {
-		bool timed = sk_windows_timed(&windows, ms * 1000000, share);
-
-		printf("%" PRIu64 " %d %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", ms, timed,
-		       windows.period_from_ns / 1000000, windows.period_ns / 1000000,
-		       windows.to_ns / 1000000 - windows.from_ns / 1000000);
+	if (count == 2 && !strcmp(words[1], "plans")) {
+		for (int i = 0; i < 400; i++)
+			check_plans();
+		check_patience();
+		return 0;
 	}
-	return 0;
+	for (size_t t = 0; count == 3 && t < sizeof(tracers) / sizeof(tracers[0]); t++)
+		for (size_t j = 0; j < sizeof(jobs) / sizeof(jobs[0]); j++)
+			if (!strcmp(tracers[t].name, words[1]) && !strcmp(jobs[j].name, words[2]))
+				for (uint64_t seed = 1; seed <= 20; seed++)
+					simulate(&tracers[t], &jobs[j], seed,
+						 jobs[j].rhythm_ns > 0 ? 100 : 20);
+	return count == 3 ? 0 : 2;
 }

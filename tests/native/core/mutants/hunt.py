@@ -9,10 +9,12 @@ The core is compiled once in build/mutants; a mutant costs one file, one link an
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.native.core.mutants.table import MUTANTS, Mutant
@@ -99,14 +101,14 @@ def hunt(names: set[str]) -> list[str]:
     free = detect(builder.plain, "--without", known)
     if free:
         raise RuntimeError(f"the core itself is caught: {free}")
-    escaped = []
-    for mutant in MUTANTS:
-        if names and mutant.name not in names:
-            continue
-        caught = detect(builder.build(mutant), "--without", known)
-        print(f"{mutant.name:16} {caught or 'ESCAPED: ' + mutant.why}", flush=True)
-        if not caught:
-            escaped.append(mutant.name)
+    wanted = [mutant for mutant in MUTANTS if not names or mutant.name in names]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        found = pool.map(lambda mutant: detect(builder.build(mutant), "--without", known), wanted)
+        escaped = []
+        for mutant, caught in zip(wanted, found, strict=True):
+            print(f"{mutant.name:16} {caught or 'ESCAPED: ' + mutant.why}", flush=True)
+            if not caught:
+                escaped.append(mutant.name)
     return escaped
 
 

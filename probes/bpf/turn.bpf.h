@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0)
+ *
+ * Closing one interval of a thread and opening the next, and the span that is told of it.
+ *
+ * Relied on by sched.bpf.c, which turns threads as they leave and take CPUs, and by fault.bpf.c,
+ * which parts the running thread's time where its page faults begin. Only the CPU that runs a
+ * thread, or holds its run queue, turns it: so plain stores are exact.
+ */
+#ifndef STOKER_TURN_BPF_H
+#define STOKER_TURN_BPF_H
+
+#include "threads.bpf.h"
+
+/* Time on a CPU without a page fault, from which on it has a span of its own. */
+#define SK_APART_NS 100000
+
+/* Written by the loader alone. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192);
+	__type(key, __u64);
+	__type(value, __u32);
+} modes __weak SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 16 << 20);
+} spans __weak SEC(".maps");
+
+/* A span of `state`, or what is told in its place. Not static: the verifier then looks at it once,
+ * not on every path that leads here. */
+__noinline int write_span(struct sk_thread *thread, __u64 now, __u32 state)
+{
+	struct sk_job_span *record;
+	__u32 *mode;
+
+	if (!thread)
+		return 0;
+	mode = bpf_map_lookup_elem(&modes, &thread->job);
+	if (!mode || *mode != SK_JOB_FULL)
+		return 0;
+	count_made(SK_PRODUCER_SPAN);
+	record = bpf_ringbuf_reserve(&spans, sizeof(*record), 0);
+	if (!record) {
+		count_lost(SK_PRODUCER_SPAN);
+		return 0;
+	}
+	record->job = thread->job;
+	record->span.from_ns = thread->since_ns;
+	record->span.to_ns = now;
+	record->span.tid = thread->tid;
+	record->span.state = state;
+	record->span.detail = thread->detail;
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+static __always_inline void close_wait(struct sk_thread *thread, __u64 ns)
+{
+	if (thread->waits & SK_WAIT_FAULT)
+		thread->times.fault_ns += ns;
+	if (thread->waits & SK_WAIT_MEMORY)
+		thread->times.memory_ns += ns;
+	thread->waits = 0;
+}
+
+/* What part of `ns` on a CPU went into page faults. One that was preempted is counted at its end:
+ * what is more than there was time belongs to the next time on a CPU. */
+static __always_inline __u16 take_faulted(struct sk_thread *thread, __u64 ns)
+{
+	__u64 taken = thread->handled_ns < ns ? thread->handled_ns : ns;
+
+	thread->handled_ns -= taken;
+	return taken * SK_SPAN_FAULTED_ALL / ns;
+}
+
+/* Closes the open interval at `now` and opens one in `state`. Clocks of two CPUs may differ. */
+static __always_inline void turn(struct sk_thread *thread, __u32 tid, __u64 now, __u16 state,
+				 __u16 detail, bool tell)
+{
+	if (now < thread->since_ns)
+		now = thread->since_ns;
+	thread->times.ns[(thread->state - 1u) % SK_SPAN_STATES] += now - thread->since_ns;
+	if (thread->waits)
+		close_wait(thread, now - thread->since_ns);
+	if (thread->handled_ns && thread->state == SK_SPAN_ON_CPU && now > thread->since_ns)
+		thread->detail = take_faulted(thread, now - thread->since_ns);
+	if (tell && now > thread->since_ns)
+		write_span(thread, now, thread->state);
+	thread->tid = tid;
+	thread->detail = detail;
+	thread->state = state;
+	thread->since_ns = now;
+}
+
+/* Faults on one side, what the thread did on a CPU since on the other. */
+static __always_inline void part_from_faults(struct sk_thread *thread, __u64 now, bool tell)
+{
+	__u64 to = thread->handled_to_ns;
+
+	if (thread->state == SK_SPAN_ON_CPU && to > thread->since_ns && now > to + SK_APART_NS)
+		turn(thread, thread->tid, to, SK_SPAN_ON_CPU, SK_SPAN_DETAIL_UNKNOWN, tell);
+}
+
+#endif

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What looking at a call of CUDA costs: learned from samples, and by calls of our own.
+ *
+ * Relied on by modes.c, which chooses windows by it. Calls that are timed and calls that are only
+ * counted are kept apart. Threads: the tick thread; sums are added to by those that call.
+ */
+#include "cupti.h"
+
+#include <time.h>
+
+enum {
+	CALLBACK_NS = 250,    /* CUPTI's own way to a pair of callbacks, until that is measured */
+	INSTRUMENT_NS = 2000, /* what a record adds to its call, until that is measured */
+	PROBE_CALLS = 128,
+	PROBE_ROUNDS = 5,
+};
+
+static uint64_t cpu_ns(void)
+{
+	struct timespec used;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+	return (uint64_t)used.tv_sec * UINT64_C(1000000000) + (uint64_t)used.tv_nsec;
+}
+
+static double callbacks_ns(void)
+{
+	return sk_cupti->learned.callbacks_ns > 0 ? sk_cupti->learned.callbacks_ns : CALLBACK_NS;
+}
+
+static double shortest_clock_ns(void)
+{
+	uint64_t shortest = UINT64_MAX;
+
+	for (int round = 0; round < PROBE_ROUNDS; round++) {
+		uint64_t from_ns = sk_tracer_now(), to_ns = from_ns;
+
+		for (int i = 0; i < PROBE_CALLS; i++)
+			to_ns = sk_tracer_now();
+		shortest = to_ns - from_ns < shortest ? to_ns - from_ns : shortest;
+	}
+	return (double)shortest / PROBE_CALLS;
+}
+
+/* The shortest of some rounds of a call that does nothing. */
+static double shortest_call_ns(void)
+{
+	uint64_t shortest = UINT64_MAX;
+
+	for (int round = 0; round < PROBE_ROUNDS; round++) {
+		uint64_t from_ns = sk_tracer_now(), took;
+		int version;
+
+		for (int i = 0; i < PROBE_CALLS; i++)
+			sk_cupti->cuda.driver_version(&version);
+		took = sk_tracer_now() - from_ns;
+		shortest = took < shortest ? took : shortest;
+	}
+	return (double)shortest / PROBE_CALLS;
+}
+
+/* What CUPTI takes to call back at the beginning and at the end of a call, which cannot be seen
+ * from inside of them: by a call of our own, with callbacks and without. Once, in the tick thread,
+ * after the driver has taken a call of the application, so that it is up. */
+static void measure_callbacks(void)
+{
+	double without, with;
+
+	if (sk_cupti->probed || !sk_cupti->watching || !sk_cupti->cuda.driver_version ||
+	    !atomic_load(&sk_cupti->joins.tail))
+		return;
+	sk_cupti->probed = true;
+	sk_cupti->learned.clock_ns = shortest_clock_ns();
+	without = shortest_call_ns();
+	if (sk_cupti->api.enable_callback(1, sk_cupti->subscriber, CUPTI_CB_DOMAIN_DRIVER_API,
+					  CUPTI_DRIVER_TRACE_CBID_cuDriverGetVersion))
+		return;
+	with = shortest_call_ns();
+	sk_cupti->api.enable_callback(0, sk_cupti->subscriber, CUPTI_CB_DOMAIN_DRIVER_API,
+				      CUPTI_DRIVER_TRACE_CBID_cuDriverGetVersion);
+	if (with > without)
+		sk_cupti->learned.callbacks_ns = with - without;
+}
+
+/* Sums of a phase since the latest plan, taken out. */
+struct sums {
+	double calls;
+	double own_ns;	    /* of one call */
+	double shortest_ns; /* the call by itself */
+	bool known;
+};
+
+static struct sums take_sums(uint32_t phase)
+{
+	struct sk_cupti_costs *costs = &sk_cupti->costs[phase];
+	double samples = (double)atomic_exchange(&costs->samples, 0);
+	double own_ns = (double)atomic_exchange(&costs->own_ns, 0);
+	double blocks = (double)atomic_exchange(&costs->blocks, 0);
+	double shortest_ns = (double)atomic_exchange(&costs->shortest_ns, 0);
+
+	return (struct sums){
+		.calls = (double)atomic_exchange(&costs->calls, 0),
+		.own_ns = samples > 0 ? own_ns / samples : 0,
+		.shortest_ns = blocks > 0 ? shortest_ns / blocks : 0,
+		.known = samples > 0 && blocks > 0,
+	};
+}
+
+void sk_cupti_learn_from(uint64_t now_ns)
+{
+	sk_cupti->planned_ns = now_ns;
+	sk_cupti->planned_cpu_ns = cpu_ns();
+}
+
+static double less(double value, double by)
+{
+	return value > by ? value - by : 0;
+}
+
+/* What looking costs, by what it cost since the latest plan. The two phases are told apart by the
+ * length of the calls in them: the driver takes longer over a call that is recorded. */
+void sk_cupti_learn(uint64_t now_ns)
+{
+	struct sk_cupti_learned *learned = &sk_cupti->learned;
+
+	measure_callbacks();
+	struct sums timed = take_sums(SK_PHASE_TIMED), counted = take_sums(SK_PHASE_COUNTED);
+	double timed_ns = (double)sk_cupti->timed_ns, counted_ns = (double)sk_cupti->counted_ns;
+	uint64_t cpu = cpu_ns(), used = cpu - sk_cupti->planned_cpu_ns;
+	uint64_t elapsed = now_ns - sk_cupti->planned_ns;
+	double threads = elapsed && used > elapsed ? (double)used / (double)elapsed : 1;
+
+	sk_cupti->planned_cpu_ns = cpu;
+	sk_cupti->planned_ns = now_ns;
+	sk_cupti->timed_ns = sk_cupti->counted_ns = 0;
+	if (timed.known)
+		learned->timed_call_ns = timed.own_ns + callbacks_ns();
+	/* A sample reads the clock twice; of calls that are only counted, one in four does. */
+	if (counted.known)
+		learned->counted_call_ns =
+			less(counted.own_ns, 1.5 * learned->clock_ns) + callbacks_ns();
+	if (timed.known)
+		learned->timed_length_ns = timed.shortest_ns;
+	if (counted.known)
+		learned->counted_length_ns = counted.shortest_ns;
+	if (timed_ns > 0)
+		learned->rate = timed.calls / timed_ns / threads;
+	else if (counted_ns > 0)
+		learned->rate = counted.calls / counted_ns / threads;
+}
+
+double sk_cupti_timed_ns(void)
+{
+	const struct sk_cupti_learned *learned = &sk_cupti->learned;
+	double call_ns = learned->timed_call_ns > 0 ? learned->timed_call_ns : callbacks_ns();
+
+	if (!learned->timed_length_ns || !learned->counted_length_ns)
+		return call_ns + INSTRUMENT_NS;
+	return call_ns + less(learned->timed_length_ns, learned->counted_length_ns);
+}
+
+struct sk_windows_costs sk_cupti_costs_now(void)
+{
+	const struct sk_cupti_learned *learned = &sk_cupti->learned;
+	double timed_ns = sk_cupti_timed_ns();
+	double counted_ns =
+		learned->counted_call_ns > 0 ? learned->counted_call_ns : 2 * callbacks_ns();
+
+	sk_tracer_tell_costs(timed_ns, counted_ns);
+	return (struct sk_windows_costs){
+		.timed = learned->rate * timed_ns,
+		.counted = learned->rate * counted_ns,
+		.switch_ns = sk_cupti->switch_ns,
+		.tail_ns = sk_cupti->tail_ns,
+	};
+}

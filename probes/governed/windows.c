@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "governed/windows.h"
+
+#include "trace/segment.h"
+
+/* Parts of the budget: what counting alone may take; what a timed part gets at least; and what it
+ * gets of a window that begins with a lead. */
+static const double DEAR_PART = 0.8, LEAST_PART = 0.2, BLIND_PART = 0.5;
+
+static const double AT_ONCE = 2, SLOWLY = 16, PATIENCE = 5;
+
+/* xorshift64* (Vigna 2014). Below `below`, which is far less than 2^64. */
+static uint64_t draw(struct sk_windows *windows, uint64_t below)
+{
+	windows->random ^= windows->random >> 12;
+	windows->random ^= windows->random << 25;
+	windows->random ^= windows->random >> 27;
+	return below ? windows->random * UINT64_C(0x2545f4914f6cdd1d) % below : 0;
+}
+
+void sk_windows_init(struct sk_windows *windows, const struct sk_windows_limits *limits,
+		     uint64_t seed)
+{
+	*windows = (struct sk_windows){.limits = *limits,
+				       .random = seed * UINT64_C(0x9e3779b97f4a7c15) | 1};
+	/* Seeds that are alike give first numbers that are. */
+	for (int i = 0; i < 8; i++)
+		draw(windows, 1);
+}
+
+static void plan_whole(struct sk_windows *windows)
+{
+	windows->dear = 0;
+	windows->outside = SK_PHASE_COUNTED;
+	windows->period_ns = windows->limits.period_ns;
+	windows->lead_ns = windows->timed_from_ns = windows->from_ns;
+	windows->timed_to_ns = windows->from_ns + windows->period_ns;
+}
+
+/* Lengths to places: the lead and the timed part as one, anywhere in the period alike. */
+static void place(struct sk_windows *windows, uint64_t lead_ns, uint64_t timed_ns)
+{
+	uint64_t period = windows->period_ns, all;
+
+	timed_ns = timed_ns < period ? timed_ns : period;
+	lead_ns = lead_ns < period - timed_ns ? lead_ns : period - timed_ns;
+	all = lead_ns + timed_ns;
+	windows->lead_ns = windows->from_ns + draw(windows, period - all + 1);
+	windows->timed_from_ns = windows->lead_ns + lead_ns;
+	windows->timed_to_ns = windows->timed_from_ns + timed_ns;
+}
+
+/* Windows that are longer while launches are fewer would show those too often, so a period goes by
+ * many before it: on average the budget is kept. What has become far dearer is believed at once. */
+static void smooth(double *kept, double now)
+{
+	if (*kept <= 0 || now > AT_ONCE * *kept)
+		*kept = now;
+	else
+		*kept += (now - *kept) / SLOWLY;
+}
+
+static bool is_blind(struct sk_windows *windows, double budget)
+{
+	double counted = windows->counted;
+
+	if (counted <= DEAR_PART * budget)
+		windows->dear = 0;
+	else if (windows->dear <= windows->limits.patience)
+		windows->dear = counted > PATIENCE * budget ? windows->limits.patience + 1
+							    : windows->dear + 1;
+	return windows->dear > windows->limits.patience;
+}
+
+static double least(double value, double floor)
+{
+	return value > floor ? value : floor;
+}
+
+void sk_windows_plan(struct sk_windows *windows, const struct sk_windows_costs *costs,
+		     uint32_t budget_ppm, uint64_t now_ns)
+{
+	const struct sk_windows_limits *limits = &windows->limits;
+	double budget = (budget_ppm ? budget_ppm : SK_BUDGET_PPM) / 1e6;
+
+	windows->from_ns = now_ns;
+	smooth(&windows->timed, costs->timed);
+	smooth(&windows->counted, costs->counted);
+	if (windows->timed <= budget) {
+		plan_whole(windows);
+		return;
+	}
+	bool blind = is_blind(windows, budget);
+	double outside = blind ? 0 : windows->counted;
+	double more = least(windows->timed - outside, 1e-9);
+	double spare = blind ? BLIND_PART * budget : least(budget - outside, LEAST_PART * budget);
+	double fixed = (double)costs->switch_ns + (double)costs->tail_ns * more;
+	double period = (double)limits->period_ns, shortest = (double)limits->window_ns;
+	double window = (spare * period - fixed) / more;
+
+	if (window < shortest) {
+		/* A period in which counting is too dear is not made longer by that. */
+		bool dear = windows->dear && !blind;
+		double most = (double)(dear ? limits->period_ns : limits->period_max_ns);
+
+		period = (shortest * more + fixed) / spare;
+		period = period < most ? period : most;
+		window = shortest;
+	}
+	double lead = blind ? (1 - BLIND_PART) * budget * period / windows->counted : 0;
+	/* Half to one and a half of it, in steps of a thousandth. */
+	double jitter = 0.5 + (double)draw(windows, 1001) / 1000;
+
+	windows->period_ns = (uint64_t)(jitter * period);
+	windows->outside = blind ? SK_PHASE_BLIND : SK_PHASE_COUNTED;
+	place(windows, (uint64_t)(jitter * lead), (uint64_t)(jitter * window));
+}
+
+void sk_windows_count_only(struct sk_windows *windows, uint64_t now_ns, uint64_t length_ns)
+{
+	windows->from_ns = now_ns;
+	windows->period_ns = length_ns;
+	windows->lead_ns = windows->timed_from_ns = windows->timed_to_ns = now_ns;
+	windows->outside = SK_PHASE_COUNTED;
+}
+
+bool sk_windows_is_over(const struct sk_windows *windows, uint64_t now_ns)
+{
+	return !windows->from_ns || now_ns >= windows->from_ns + windows->period_ns;
+}
+
+bool sk_windows_is_whole(const struct sk_windows *windows)
+{
+	return windows->timed_to_ns - windows->timed_from_ns == windows->period_ns;
+}
+
+uint32_t sk_windows_phase(const struct sk_windows *windows, uint64_t now_ns, uint64_t *ret_next_ns)
+{
+	*ret_next_ns = windows->from_ns + windows->period_ns;
+	if (now_ns >= windows->timed_to_ns)
+		return windows->outside;
+	*ret_next_ns = windows->timed_to_ns;
+	if (now_ns >= windows->timed_from_ns)
+		return SK_PHASE_TIMED;
+	*ret_next_ns = windows->timed_from_ns;
+	if (now_ns >= windows->lead_ns)
+		return SK_PHASE_COUNTED;
+	*ret_next_ns = windows->lead_ns;
+	return windows->outside;
+}
