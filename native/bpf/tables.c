@@ -3,8 +3,8 @@
 //
 // The kernel changes an entry while it is copied. All its counters only grow, so two copies that
 // are equal were the entry's value at one moment: each thread is looked at again until that holds.
-// A thread that ends meanwhile moves into its job's sum; the job's `ended` before and after shows
-// it, and the whole reading is taken again. What still moved at the last try is reported.
+// A thread that ends meanwhile moves into its job's sum; the job's `ended` before and `begun` after
+// show it, and the whole reading is taken again. What still moved at the last try is reported.
 #include <errno.h>
 #include <string.h>
 
@@ -131,7 +131,8 @@ static int read_threads(struct sk_host *host, uint64_t job, uint32_t *ret)
 	return 0;
 }
 
-/* Threads that ended during the reading, by job; they may be missing from it. */
+/* Threads that were ending during the reading, by job; they may be missing from it, or be in it
+ * twice in part: their job's sum is not made in one step. */
 static int compare_ended(struct sk_host *host, uint64_t job, bool *ret_settled)
 {
 	const struct sk_job *values = host->job_batch.values;
@@ -144,9 +145,9 @@ static int compare_ended(struct sk_host *host, uint64_t job, bool *ret_settled)
 	for (uint32_t i = 0; i < host->job_batch.count; i++) {
 		struct sk_job_reading *reading = reading_of(host, keys[i]);
 
-		if (!reading || values[i].ended <= reading->value.ended)
+		if (!reading || values[i].begun <= reading->value.ended)
 			continue;
-		reading->unsettled += values[i].ended - reading->value.ended;
+		reading->unsettled += values[i].begun - reading->value.ended;
 		*ret_settled = false;
 	}
 	return 0;

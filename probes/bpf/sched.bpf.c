@@ -49,6 +49,7 @@ __noinline int fold(struct sk_thread *thread)
 		count_lost(SK_PRODUCER_ENDED);
 		return 0;
 	}
+	__sync_fetch_and_add(&job->begun, 1);
 	for (int i = 0; i < SK_SPAN_STATES; i++)
 		__sync_fetch_and_add(&job->times.ns[i], thread->times.ns[i]);
 	for (int i = 0; i < SK_DELAY_BUCKETS; i++)

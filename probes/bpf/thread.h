@@ -64,13 +64,14 @@ enum sk_job_mode {
  * only replace whole values, and must not undo what the kernel adds meanwhile. */
 struct sk_job {
 	__u64 alive; /* threads in the thread table */
-	__u64 ended; /* threads added to `times` */
+	__u64 begun; /* threads whose adding to `times` has begun */
+	__u64 ended; /* and ended */
 	__u64 last_ns;
 	struct sk_times times;
 };
 
 _Static_assert(sizeof(struct sk_times) == 128 + 8 * SK_DELAY_BUCKETS, "no padding in times");
 _Static_assert(sizeof(struct sk_thread) == 96 + sizeof(struct sk_times), "no padding in thread");
-_Static_assert(sizeof(struct sk_job) == 24 + sizeof(struct sk_times), "no padding in job");
+_Static_assert(sizeof(struct sk_job) == 32 + sizeof(struct sk_times), "no padding in job");
 
 #endif

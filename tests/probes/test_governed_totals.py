@@ -39,13 +39,16 @@ VENDORS = {
 
 def agrees(summary: TraceSummary, launches: int, busy_ns: int, active_ns: int) -> None:
     """The stated errors hold, and everything that was lost is counted. `active_ns`: from the first
-    launch to the last; what a process does before and after, a few windows cannot tell."""
+    launch to the last; what a process does before and after, a few windows cannot tell.
+
+    An error is stated with 95 % confidence: of twenty runs one is beyond it, and none beyond twice
+    of it. How many are is held against chance in simulated time (test_governed_windows.py)."""
     kernels, life_ns = summary.kernels, summary.window.to_ns - summary.window.from_ns
     exact = EXACT + max(0.0, 1 - active_ns / life_ns)
     found, error = sum(row.total_ns for row in kernels), sum(row.error_ns for row in kernels)
-    assert abs(found - busy_ns) <= max(error, exact * busy_ns), (found, busy_ns, error)
+    assert abs(found - busy_ns) <= max(2 * error, exact * busy_ns), (found, busy_ns, error)
     guess = sum(row.count + row.unseen for row in kernels)
-    assert abs(guess - launches) <= max(error / busy_ns, exact) * launches, (guess, launches)
+    assert abs(guess - launches) <= max(2 * error / busy_ns, exact) * launches, (guess, launches)
     assert summary.records is not None
     assert summary.records.made == summary.records.folded + summary.records.dropped
 
