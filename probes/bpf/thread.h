@@ -65,7 +65,7 @@ enum sk_job_mode {
 struct sk_job {
 	__u64 alive; /* threads in the thread table */
 	__u64 begun; /* threads whose adding to `times` has begun */
-	__u64 ended; /* and ended */
+	__u64 ended; /* and ended: they are in `times` and in the thread table no more */
 	__u64 last_ns;
 	struct sk_times times;
 };
