@@ -33,12 +33,9 @@ struct {
 static const struct sk_thread no_thread;
 static const struct sk_job no_job;
 
-/*
- * Moves an ended thread from the table into its job, so that totals stay exact; who reads both
- * meanwhile sees that it has begun and not ended. Not static: the verifier then looks at it once,
- * not on every path that leads here.
- */
-__noinline int fold(struct sk_thread *thread, __u64 key)
+/* Adds an ended thread to its job. Not static: the verifier then looks at it once, not on every
+ * path that leads here. */
+__noinline int fold(struct sk_thread *thread)
 {
 	struct sk_job *job;
 
@@ -48,7 +45,6 @@ __noinline int fold(struct sk_thread *thread, __u64 key)
 	job = bpf_map_lookup_elem(&jobs, &thread->job);
 	if (!job) {
 		count_lost(SK_PRODUCER_ENDED);
-		bpf_map_delete_elem(&threads, &key);
 		return 0;
 	}
 	__sync_fetch_and_add(&job->begun, 1);
@@ -70,10 +66,23 @@ __noinline int fold(struct sk_thread *thread, __u64 key)
 	__sync_fetch_and_add(&job->times.handling_ns, thread->times.handling_ns);
 	raise_to(&job->times.longest_delay_ns, thread->times.longest_delay_ns);
 	job->last_ns = thread->since_ns;
-	bpf_map_delete_elem(&threads, &key);
-	__sync_fetch_and_add(&job->ended, 1);
-	__sync_fetch_and_add(&job->alive, -1);
 	return 0;
+}
+
+/* Moves an ended thread from the table into its job, so that totals stay exact. Who reads both
+ * meanwhile sees that this has begun and not ended. */
+static __always_inline void move_to_job(struct sk_thread *thread, __u64 key)
+{
+	__u64 id = thread->job;
+	struct sk_job *job;
+
+	fold(thread);
+	bpf_map_delete_elem(&threads, &key);
+	job = bpf_map_lookup_elem(&jobs, &id);
+	if (job) {
+		__sync_fetch_and_add(&job->ended, 1);
+		__sync_fetch_and_add(&job->alive, -1);
+	}
 }
 
 static __always_inline bool join_job(__u64 id, __u64 now)
@@ -110,7 +119,7 @@ static __noinline struct sk_thread *enter(struct sk_thread *thread, struct task_
 
 	if (thread) {
 		turn(thread, thread->tid, now, thread->state, thread->detail, full_jobs);
-		fold(thread, key);
+		move_to_job(thread, key);
 	}
 	if (!join_job(job, now))
 		return NULL;
@@ -215,7 +224,7 @@ static __noinline int bury(struct task_struct *task, __u64 job, __u64 now)
 		if (full_jobs)
 			write_span(thread, thread->since_ns, SK_SPAN_GONE);
 	}
-	fold(thread, key);
+	move_to_job(thread, key);
 	return 0;
 }
 
