@@ -3,6 +3,7 @@
 //
 // The kernel changes an entry while it is copied. All its counters only grow, so two copies that
 // are equal were the entry's value at one moment: each thread is looked at again until that holds.
+// That moment may lie inside of a turn, whose CPU was taken away: then its `turns` is odd.
 // A thread that ends meanwhile moves into its job's sum; the job's `ended` before and `begun` after
 // show it, and the whole reading is taken again. What still moved at the last try is reported.
 #include <errno.h>
@@ -49,7 +50,7 @@ static bool settle(int map, struct sk_thread_entry *entry, uint64_t *unsettled)
 	for (int i = 0; i < TRIES; i++) {
 		if (bpf_map_lookup_elem(map, &entry->key, &again))
 			return false;
-		if (!memcmp(&again, &entry->thread, SETTLES))
+		if (!memcmp(&again, &entry->thread, SETTLES) && again.turns % 2 == 0)
 			return entry->thread.state != 0;
 		entry->thread = again;
 	}

@@ -43,7 +43,7 @@ struct sk_thread {
 	__u16 state; /* 0: the entry is being made */
 	__u16 detail;
 	__u32 waits; /* SK_WAIT_* of the open interval */
-	__u32 padding;
+	__u32 turns; /* odd while an interval is being closed: the entry is between two moments */
 	__u64 reclaim_since_ns; /* 0: it reclaims no memory */
 	__u64 fence_since_ns;	/* 0: it waits for no fence */
 	__u64 minor_seen;	/* the kernel's counts when they were last looked at */

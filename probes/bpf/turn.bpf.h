@@ -80,6 +80,8 @@ static __always_inline void turn(struct sk_thread *thread, __u32 tid, __u64 now,
 {
 	if (now < thread->since_ns)
 		now = thread->since_ns;
+	thread->turns++;
+	barrier();
 	thread->times.ns[(thread->state - 1u) % SK_SPAN_STATES] += now - thread->since_ns;
 	if (thread->waits)
 		close_wait(thread, now - thread->since_ns);
@@ -91,6 +93,8 @@ static __always_inline void turn(struct sk_thread *thread, __u32 tid, __u64 now,
 	thread->detail = detail;
 	thread->state = state;
 	thread->since_ns = now;
+	barrier();
+	thread->turns++;
 }
 
 /* Faults on one side, what the thread did on a CPU since on the other. */
