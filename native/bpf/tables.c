@@ -188,11 +188,12 @@ int sk_host_read(struct sk_host *host, uint64_t job, struct sk_reading *ret)
 		int error = start_reading(host, job);
 
 		error = error ? error : read_threads(host, job, &threads);
+		/* Before the comparison: who ends after it was there until now, as is assumed. */
+		ret->now_ns = sk_now_ns();
 		error = error ? error : compare_ended(host, job, &settled);
 		if (error)
 			return error;
 	}
-	ret->now_ns = sk_now_ns();
 	add_up(host, threads, ret->now_ns);
 	ret->jobs = host->readings;
 	ret->job_count = host->slots.count;
