@@ -59,6 +59,7 @@ __noinline int fold(struct sk_thread *thread)
 	__sync_fetch_and_add(&job->times.memory_ns, thread->times.memory_ns);
 	__sync_fetch_and_add(&job->times.minor_faults, thread->times.minor_faults);
 	__sync_fetch_and_add(&job->times.major_faults, thread->times.major_faults);
+	__sync_fetch_and_add(&job->times.stolen_ns, thread->times.stolen_ns);
 	__sync_fetch_and_add(&job->times.irq_ns, thread->times.irq_ns);
 	__sync_fetch_and_add(&job->times.softirq_ns, thread->times.softirq_ns);
 	__sync_fetch_and_add(&job->times.user_faults, thread->times.user_faults);
@@ -237,6 +238,7 @@ static __always_inline void leave_cpu(struct task_struct *task, __u64 job, __u64
 	if (!thread)
 		return;
 	part_from_faults(thread, now, full_jobs);
+	part_from_stolen(thread, task->se.sum_exec_runtime, now, full_jobs);
 	turn(thread, task->pid, now, state, full_jobs ? detail_of(call) : SK_SPAN_DETAIL_UNKNOWN,
 	     full_jobs);
 	thread->waits = waits_of(task, state, call);
@@ -258,6 +260,8 @@ static __always_inline void take_cpu(struct task_struct *task, __u64 job, __u64 
 	}
 	thread->times.switches++;
 	turn(thread, task->pid, now, SK_SPAN_ON_CPU, SK_SPAN_DETAIL_UNKNOWN, full_jobs);
+	thread->ran_ns = task->se.sum_exec_runtime;
+	thread->taken_ns = now;
 }
 
 SEC("tp_btf/sched_switch")
