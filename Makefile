@@ -14,7 +14,10 @@ run: setup ## set up, run a traced GPU job from submit to report, leave nothing 
 	@$(RUN)stoker demo
 
 test: setup ## set up, run every test
-	@$(PY) -m pytest -q -n 2 --dist loadgroup
+	@failed=0; \
+	$(PY) -m pytest -q -n 2 --dist loadscope -m "not machine" || failed=1; \
+	$(PY) -m pytest -q -m machine || failed=1; \
+	exit $$failed
 
 check: setup ## ruff, mypy, import contracts, clang-format
 	@$(RUN)ruff check .

@@ -58,6 +58,9 @@ class Times:
     """Page faults as they come, by mode: code of the program, or the kernel on its behalf."""
     handling_ns: int = 0
     """Of `on_cpu_ns`: inside of page faults; both only while the job asks for faults."""
+    stolen_ns: int = 0
+    """Of `on_cpu_ns`: the hypervisor ran something else, or interrupts did where the kernel times
+    them; in pieces of 0.1 ms or more. Spans tell it as runnable."""
 
     @property
     def total_ns(self) -> int:

@@ -85,6 +85,8 @@ class JobPressure:
     """Threads' blocked time inside page faults of user code: paging in from disk or swap."""
     memory_ns: int | None = None
     """Threads' blocked time for want of memory, as PSI counts it; limits' throttling is in it."""
+    stolen_ns: int | None = None
+    """Threads' time on a CPU in which it was taken from the kernel: steal time."""
     irq_ns: int | None = None
     softirq_ns: int | None = None
     """CPU time that interrupts took from running threads; a part of their time on CPU."""
@@ -136,6 +138,7 @@ _OF_THREADS = {
     "handling_ns": "host.memory.handling",
     "fault_ns": "host.sched.syscall",
     "memory_ns": "host.sched.switch",
+    "stolen_ns": "host.sched.switch",
     "irq_ns": "host.irq.handler",
     "softirq_ns": "host.irq.softirq",
 }

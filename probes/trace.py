@@ -107,6 +107,8 @@ class StateTimes(Protocol):
     def io_ns(self) -> int: ...
     @property
     def handling_ns(self) -> int: ...
+    @property
+    def stolen_ns(self) -> int: ...
 
 
 class OpenState(Protocol):
@@ -192,10 +194,11 @@ class JobTrace:
         """
         for tid, each in times.items():
             paging = min(each.handling_ns, each.on_cpu_ns)
+            stolen = min(each.stolen_ns, each.on_cpu_ns - paging)
             self._job.set_host_times(
                 tid,
-                each.on_cpu_ns - paging,
-                each.runnable_ns,
+                each.on_cpu_ns - paging - stolen,
+                each.runnable_ns + stolen,
                 each.blocked_ns,
                 each.io_ns + paging,
             )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two halves of the suite run side by side (`make test`): what uses the machine, and what does not.
+"""Two parts of the suite (`make test`): what uses the machine runs alone, the rest side by side.
 
-Relied on by pytest-xdist's `loadgroup`, which keeps a group on one worker and in order. Nodes, BPF
-programs and traced jobs are never beside one another, so that a test of one meets no other.
+BPF programs and traced jobs measure themselves by the clock of a machine that is theirs: beside
+other tests a governed tracer, say, has less to go by. They have the mark `machine`.
 """
 
 from __future__ import annotations
@@ -12,14 +12,25 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-MACHINE = ("agent", "product", "probes", "tui", "native/bpf", "native/runner", "test_examples.py")
-"""Folders and files below tests/ whose tests start nodes or load programs into the kernel."""
+MACHINE = (
+    "probes",
+    "native/bpf",
+    "agent/test_governing_sites.py",
+    "agent/test_job_calls_node.py",
+    "agent/test_tracing.py",
+    "product/test_accounting.py",
+    "product/test_launches.py",
+    "product/test_switching.py",
+    "product/test_tracing.py",
+    "product/test_windows.py",
+)
+"""Folders and files below tests/ whose tests trace jobs or load programs into the kernel."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(HERE) and _uses_machine(item.path.relative_to(HERE)):
-            item.add_marker(pytest.mark.xdist_group("machine"))
+            item.add_marker(pytest.mark.machine)
 
 
 def _uses_machine(path: Path) -> bool:

@@ -49,7 +49,7 @@ nb::tuple to_tuple(const sk_times &times)
 			      times.wakeups, times.longest_delay_ns, nb::tuple(delays),
 			      times.fault_ns, times.memory_ns, times.minor_faults,
 			      times.major_faults, times.irq_ns, times.softirq_ns, times.user_faults,
-			      times.kernel_faults, times.handling_ns);
+			      times.kernel_faults, times.handling_ns, times.stolen_ns);
 }
 
 nb::tuple to_tuple(const sk_thread &thread)

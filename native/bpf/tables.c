@@ -3,8 +3,9 @@
 //
 // The kernel changes an entry while it is copied. All its counters only grow, so two copies that
 // are equal were the entry's value at one moment: each thread is looked at again until that holds.
-// A thread that ends meanwhile moves into its job's sum; the job's `ended` before and after shows
-// it, and the whole reading is taken again. What still moved at the last try is reported.
+// That moment may lie inside of a turn, whose CPU was taken away: then its `turns` is odd.
+// A thread that ends meanwhile moves into its job's sum; the job's `ended` before and `begun` after
+// show it, and the whole reading is taken again. What still moved at the last try is reported.
 #include <errno.h>
 #include <string.h>
 
@@ -49,7 +50,7 @@ static bool settle(int map, struct sk_thread_entry *entry, uint64_t *unsettled)
 	for (int i = 0; i < TRIES; i++) {
 		if (bpf_map_lookup_elem(map, &entry->key, &again))
 			return false;
-		if (!memcmp(&again, &entry->thread, SETTLES))
+		if (!memcmp(&again, &entry->thread, SETTLES) && again.turns % 2 == 0)
 			return entry->thread.state != 0;
 		entry->thread = again;
 	}
@@ -131,7 +132,8 @@ static int read_threads(struct sk_host *host, uint64_t job, uint32_t *ret)
 	return 0;
 }
 
-/* Threads that ended during the reading, by job; they may be missing from it. */
+/* Threads that were ending during the reading, by job; they may be missing from it, or be in it
+ * twice in part: their job's sum is not made in one step. */
 static int compare_ended(struct sk_host *host, uint64_t job, bool *ret_settled)
 {
 	const struct sk_job *values = host->job_batch.values;
@@ -144,9 +146,9 @@ static int compare_ended(struct sk_host *host, uint64_t job, bool *ret_settled)
 	for (uint32_t i = 0; i < host->job_batch.count; i++) {
 		struct sk_job_reading *reading = reading_of(host, keys[i]);
 
-		if (!reading || values[i].ended <= reading->value.ended)
+		if (!reading || values[i].begun <= reading->value.ended)
 			continue;
-		reading->unsettled += values[i].ended - reading->value.ended;
+		reading->unsettled += values[i].begun - reading->value.ended;
 		*ret_settled = false;
 	}
 	return 0;
@@ -186,11 +188,12 @@ int sk_host_read(struct sk_host *host, uint64_t job, struct sk_reading *ret)
 		int error = start_reading(host, job);
 
 		error = error ? error : read_threads(host, job, &threads);
+		/* Before the comparison: who ends after it was there until now, as is assumed. */
+		ret->now_ns = sk_now_ns();
 		error = error ? error : compare_ended(host, job, &settled);
 		if (error)
 			return error;
 	}
-	ret->now_ns = sk_now_ns();
 	add_up(host, threads, ret->now_ns);
 	ret->jobs = host->readings;
 	ret->job_count = host->slots.count;

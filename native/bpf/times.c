@@ -14,6 +14,7 @@ void sk_times_add(struct sk_times *total, const struct sk_times *part)
 	total->memory_ns += part->memory_ns;
 	total->minor_faults += part->minor_faults;
 	total->major_faults += part->major_faults;
+	total->stolen_ns += part->stolen_ns;
 	total->irq_ns += part->irq_ns;
 	total->softirq_ns += part->softirq_ns;
 	total->user_faults += part->user_faults;

@@ -46,6 +46,34 @@ static void hide(struct sk_job *job, const struct sk_fold_segment *segment, uint
 		hide_device(job, segment, SK_CAUSES_DEVICES, from, cover);
 }
 
+static void finish_stretch(struct sk_clusters *clusters, const struct sk_fold_segment *segment,
+			   struct sk_stretch stretch)
+{
+	const struct sk_stretch *before = &segment->stretch_before;
+
+	if (stretch.ns)
+		sk_clusters_add_stretch(clusters, before->ns ? before : NULL, &stretch);
+}
+
+/* Time that was seen goes on by `ns`, or ends here: then all its windows are known. */
+static void stretch_by(struct sk_job *job, struct sk_fold_segment *segment, uint64_t ns,
+		       enum sk_cover cover)
+{
+	struct sk_stretch stretch = {segment->stretch_ns,
+				     segment->counted - segment->counted_before};
+
+	segment->tail_ns = cover == SK_COVER_BLIND ? segment->tail_ns + ns : 0;
+	if (cover == SK_COVER_TIMED || cover == SK_COVER_COUNTED) {
+		segment->stretch_ns += ns;
+		return;
+	}
+	finish_stretch(&state_of(job)->clusters, segment, stretch);
+	if (stretch.ns)
+		segment->stretch_before = stretch;
+	segment->stretch_ns = 0;
+	segment->counted_before = segment->counted;
+}
+
 /* All that is not known yet, up to `to_ns`, was seen as `cover` says. */
 static void cover_to(struct sk_job *job, struct sk_fold_segment *segment, uint64_t to,
 		     enum sk_cover cover)
@@ -56,6 +84,7 @@ static void cover_to(struct sk_job *job, struct sk_fold_segment *segment, uint64
 		return;
 	segment->covered_ns = to;
 	segment->cover_ns[cover] += to - from;
+	stretch_by(job, segment, to - from, cover);
 	state_of(job)->processes[segment->process].cover_ns[cover] += to - from;
 	/* That all was seen so far is found out again after a crash: a quiet job writes nothing. */
 	job->dirty = job->dirty || cover != SK_COVER_TIMED;
@@ -111,17 +140,22 @@ void sk_job_clusters(const struct sk_job *job, struct sk_clusters *ret)
 
 	*ret = state->clusters;
 	for (unsigned row = 0; row < state->segments_used; row++)
-		if (state->segments[row].state == SK_SEGMENT_LIVE)
-			sk_job_finish_windows(&state->segments[row], ret);
+		if (job->readers[row])
+			sk_job_finish_windows(&state->segments[row], job->readers[row], ret);
 }
 
-void sk_job_finish_windows(const struct sk_fold_segment *segment, struct sk_clusters *ret)
+void sk_job_finish_windows(const struct sk_fold_segment *segment, const struct sk_reader *reader,
+			   struct sk_clusters *ret)
 {
+	uint64_t calls = reader->counters.launches + reader->counters.copies;
+	struct sk_stretch open = {segment->stretch_ns, calls - segment->counted_before};
 	struct sk_window_sums before = segment->before;
 
 	for (unsigned i = 0; i < SK_WINDOWS_KEPT; i++)
 		finish_window(ret, &before,
 			      &segment->window[(segment->drawn + i) % SK_WINDOWS_KEPT]);
+	finish_stretch(ret, segment, open);
+	sk_clusters_add_tail(ret, segment->tail_ns);
 }
 
 static bool window_sensible(const struct sk_window *window, uint64_t index, uint64_t now_ns)
@@ -142,6 +176,7 @@ static void take_window(struct sk_job *job, struct sk_fold_segment *segment,
 	if (drawn && window->phase == SK_PHASE_TIMED)
 		draw_window(job, segment, window->from_ns, window->to_ns);
 	cover_to(job, segment, window->to_ns, cover_of(mode, window->phase));
+	segment->counted += window->launches;
 	state_of(job)->retired.windows++;
 }
 

@@ -190,7 +190,7 @@ static void retire(struct sk_job *job, unsigned row)
 	process->copies += reader->counters.copies;
 	process->tracer_ns += reader->counters.tracer_ns;
 	process->unseen += (uint64_t)(unseen * (double)calls + 0.5);
-	sk_job_finish_windows(segment, &state->clusters);
+	sk_job_finish_windows(segment, reader, &state->clusters);
 	segment->state = SK_SEGMENT_RETIRED;
 	sk_reader_close(reader);
 	free(reader);

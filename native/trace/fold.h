@@ -21,7 +21,7 @@
 #include "trace/windows.h"
 
 enum {
-	SK_FOLD_VERSION = 9,
+	SK_FOLD_VERSION = 10,
 	SK_FOLD_SEGMENTS = 256,	     /* processes with a segment at once */
 	SK_FOLD_NAMES = 256,	     /* kernel names of a job; 0 is "(other)" */
 	SK_FOLD_INTERVALS = 1 << 16, /* device work that waits to be settled */
@@ -51,6 +51,11 @@ struct sk_fold_segment {
 	uint64_t weighted;     /* launches and copies that its folded records stand for */
 	uint64_t host_records; /* folded records of neither */
 	uint64_t cover_ns[SK_COVERS];
+	uint64_t counted;	 /* launches and copies of all windows that were read */
+	uint64_t counted_before; /* of those, before the open stretch */
+	uint64_t stretch_ns;	 /* seen since it was blind */
+	uint64_t tail_ns;	 /* blind since anything was seen */
+	struct sk_stretch stretch_before;
 	uint64_t drawn;				       /* windows ever in `window` */
 	struct sk_window_sums window[SK_WINDOWS_KEPT]; /* the newest that were drawn */
 	struct sk_window_sums before;		       /* the one before those */

@@ -30,8 +30,9 @@ void sk_job_add_interval(struct sk_job *job, const struct sk_interval *interval)
 uint64_t sk_job_cover(struct sk_job *job, struct sk_reader *reader,
 		      struct sk_fold_segment *segment);
 
-/** Add the drawn windows that a segment still keeps. */
-void sk_job_finish_windows(const struct sk_fold_segment *segment, struct sk_clusters *ret);
+/** Add the drawn windows that a segment still keeps, and what was seen since the last blind one. */
+void sk_job_finish_windows(const struct sk_fold_segment *segment, const struct sk_reader *reader,
+			   struct sk_clusters *ret);
 
 /** Divide what is not observed for want of spans by the totals of the threads that call. False
  * where that is next to nothing, or nothing is known. */

@@ -28,7 +28,7 @@ static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "shared counters are lock-free");
 #endif
 
 enum {
-	SK_SEGMENT_VERSION = 2,
+	SK_SEGMENT_VERSION = 3,
 	SK_SEGMENT_SLOTS = 64,	     /* threads that launch at the same time */
 	SK_SEGMENT_ROWS = 65,	     /* the slots, and one shared row for threads beyond them */
 	SK_SEGMENT_NAMES = 256,	     /* kernel names; 0 is "(other)" */
@@ -175,8 +175,9 @@ struct sk_window {
 	uint32_t phase;	    /* enum sk_phase */
 	uint32_t sequence;  /* low half of its index */
 	uint64_t chosen_ns; /* of the governed period it is a part of, in every phase; 0: none */
+	uint64_t launches;  /* and copies, that were counted in it */
 };
-static_assert(sizeof(struct sk_window) == 32, "windows have no padding");
+static_assert(sizeof(struct sk_window) == 40, "windows have no padding");
 
 /** A device and how its stamps are put on CLOCK_MONOTONIC. `ready` is stored last. */
 struct sk_segment_device {
@@ -252,7 +253,7 @@ static_assert(offsetof(struct sk_segment, slots) == 4096, "slots follow the head
 static_assert(offsetof(struct sk_segment, devices) == 4096 + 32768, "devices follow the slots");
 static_assert(offsetof(struct sk_segment, names) == 45056, "names follow the devices");
 static_assert(offsetof(struct sk_segment, window) == 94208, "windows follow the names");
-static_assert(offsetof(struct sk_segment, copies) == 102400, "copies follow the windows");
+static_assert(offsetof(struct sk_segment, copies) == 106496, "copies follow the windows");
 static_assert(sizeof(struct sk_segment) % 4096 == 0, "rings start on a page");
 
 static_assert(offsetof(struct sk_segment_header, reserved) == 288, "the header has no padding");

@@ -5,7 +5,6 @@
 #include "trace/stat.h"
 
 #include <math.h>
-#include <stddef.h>
 
 /* Of what launches cost while they are looked at, the part that makes the job slower: all of it
  * where the host sets the pace, nothing where a device does. Two kinds of windows, in which looking
@@ -42,56 +41,74 @@ double sk_cover_unseen(const uint64_t cover_ns[SK_COVERS], uint64_t launches, ui
 	return blind / (seen - slowed > least ? seen - slowed : least);
 }
 
+static void add(struct sk_ratio *ratio, double y, double x)
+{
+	ratio->items++;
+	ratio->y += y;
+	ratio->x += x;
+}
+
+static void add_pair(struct sk_ratio *ratio, double y, double x)
+{
+	ratio->pairs++;
+	ratio->yy += y * y;
+	ratio->yx += y * x;
+	ratio->xx += x * x;
+}
+
 void sk_clusters_add(struct sk_clusters *clusters, const struct sk_window_sums *before,
 		     const struct sk_window_sums *window)
 {
-	double length = (double)(window->to_ns - window->from_ns);
+	double busy = (double)window->busy_ns, launches = (double)window->launches;
 
-	clusters->windows++;
-	clusters->busy += (double)window->busy_ns;
-	clusters->launches += (double)window->launches;
-	clusters->length += length;
-	if (!before)
-		return;
-	double busy = (double)window->busy_ns - (double)before->busy_ns;
-	double launches = (double)window->launches - (double)before->launches;
-
-	length -= (double)(before->to_ns - before->from_ns);
-	clusters->pairs++;
-	clusters->busy_busy += busy * busy;
-	clusters->busy_launches += busy * launches;
-	clusters->launches_launches += launches * launches;
-	clusters->busy_length += busy * length;
-	clusters->launches_length += launches * length;
-	clusters->length_length += length * length;
+	add(&clusters->mean, busy, launches);
+	if (before)
+		add_pair(&clusters->mean, busy - (double)before->busy_ns,
+			 launches - (double)before->launches);
 }
 
-/* Relative variance of the ratio y / x from differences: n / 2 of the mean squared difference of
+void sk_clusters_add_stretch(struct sk_clusters *clusters, const struct sk_stretch *before,
+			     const struct sk_stretch *stretch)
+{
+	double launches = (double)stretch->launches, ns = (double)stretch->ns;
+
+	add(&clusters->rate, launches, ns);
+	if (before)
+		add_pair(&clusters->rate, launches - (double)before->launches,
+			 ns - (double)before->ns);
+}
+
+void sk_clusters_add_tail(struct sk_clusters *clusters, uint64_t blind_ns)
+{
+	clusters->tails += (double)blind_ns * (double)blind_ns;
+}
+
+/* Relative half width of y / x, 95 %, from differences: n / 2 of the mean squared difference of
  * y - (y / x) x, by the square of y. */
-static double ratio_variance(double windows, double pairs, double y, double x, double yy, double yx,
-			     double xx)
+static double half_width(const struct sk_ratio *ratio)
 {
-	double ratio = y / x, squares = yy - 2 * ratio * yx + ratio * ratio * xx;
+	if (!ratio->pairs || ratio->y <= 0 || ratio->x <= 0)
+		return 1;
+	double part = ratio->y / ratio->x, pairs = (double)ratio->pairs;
+	double squares = ratio->yy - 2 * part * ratio->yx + part * part * ratio->xx;
+	double variance = (double)ratio->items * fmax(squares, 0) / (2 * pairs);
 
-	return squares > 0 ? windows * squares / (2 * pairs) / (y * y) : 0;
+	return sk_stat_student(pairs) * sqrt(variance) / ratio->y;
 }
 
-double sk_clusters_error(const struct sk_clusters *c, double timed, double counted, double all)
+double sk_clusters_error(const struct sk_clusters *clusters, double timed, double counted,
+			 double all)
 {
-	double n = (double)c->windows, pairs = (double)c->pairs;
+	const struct sk_ratio *rate = &clusters->rate;
+	double error = 0;
 
-	if (!c->windows || (timed >= all && counted >= all))
-		return 0;
-	if (!c->pairs || c->busy <= 0 || c->launches <= 0 || c->length <= 0 || all <= 0)
-		return 1;
-	/* Launches known by number are estimated by their mean time; the rest by time, which is the
-	 * wider of the two where the rate of launches changes. */
-	double untimed = all > timed ? (all - timed) / all : 0;
-	double blind = all > counted ? (all - counted) / all : 0;
-	double mean = ratio_variance(n, pairs, c->busy, c->launches, c->busy_busy, c->busy_launches,
-				     c->launches_launches);
-	double rate = ratio_variance(n, pairs, c->launches, c->length, c->launches_launches,
-				     c->launches_length, c->length_length);
-
-	return sk_stat_student(pairs) * sqrt(untimed * untimed * mean + blind * blind * rate);
+	/* Launches known by number are estimated by their mean time; the rest by the rate. Those
+	 * after all that was seen go by it as well, and perhaps there are none. */
+	if (clusters->mean.items && all > timed)
+		error = (all - timed) / all * half_width(&clusters->mean);
+	if (all > counted && rate->x > 0)
+		error = hypot(error, rate->y / rate->x * sqrt(clusters->tails) / all);
+	if (all > counted)
+		error = hypot(error, (all - counted) / all * half_width(rate));
+	return fmin(error, 1);
 }

@@ -8,7 +8,9 @@
  * them, times all launches; Cochran, Sampling Techniques, 3rd edition, chapter 6), and since a
  * stratum of one tells no variance, that is taken from differences of neighbours (the same, 5A.12,
  * and Wolter, Introduction to Variance Estimation, 2nd edition, chapter 8: successive differences),
- * which is exact for periods alike and errs on the wide side for a trend.
+ * which is exact for periods alike and errs on the wide side for a trend. Launches that nobody
+ * counted are the rate of launches in all time that was seen, times the time that was not: another
+ * ratio, of stretches between blind ones.
  * Invariant: every moment from a segment's start to `covered_ns` has exactly one sk_cover.
  * Memory: plain data inside of the fold. Threads: one.
  */
@@ -39,13 +41,26 @@ struct sk_window_sums {
 	uint64_t launches; /* and copies, weighted */
 };
 
-/** Sums over finished windows, and over differences of each to the one before. */
-struct sk_clusters {
-	uint64_t windows;
+/** A ratio of sums over items that follow each other, and sums over differences of each item to the
+ * one before, which tell its variance. */
+struct sk_ratio {
+	uint64_t items;
 	uint64_t pairs;
-	double busy, launches, length;
-	double busy_busy, busy_launches, launches_launches; /* of differences */
-	double busy_length, launches_length, length_length;
+	double y, x;
+	double yy, yx, xx; /* of differences */
+};
+
+/** Time without a gap in which launches of a process were counted. */
+struct sk_stretch {
+	uint64_t ns; /* 0: none */
+	uint64_t launches;
+};
+
+/** What the windows of a job say. */
+struct sk_clusters {
+	struct sk_ratio mean; /* device time by launches, of drawn windows */
+	struct sk_ratio rate; /* launches by ns, of stretches in which they were counted */
+	double tails; /* squares of the times in which nothing more was seen of a process, ns^2 */
 };
 
 /** What looking adds to a launch, as its tracer measured it; 0: not known. */
@@ -63,6 +78,14 @@ double sk_cover_unseen(const uint64_t cover_ns[SK_COVERS], uint64_t launches, ui
 /** Take in the next window; `before` is the one before of the same process, or NULL. */
 void sk_clusters_add(struct sk_clusters *clusters, const struct sk_window_sums *before,
 		     const struct sk_window_sums *window);
+
+/** The same of the time between two that were blind. */
+void sk_clusters_add_stretch(struct sk_clusters *clusters, const struct sk_stretch *before,
+			     const struct sk_stretch *stretch);
+
+/** Nothing was seen of a process in its last `blind_ns`: it may have stopped at any moment of it.
+ */
+void sk_clusters_add_tail(struct sk_clusters *clusters, uint64_t blind_ns);
 
 /** Half width of the 95 % interval of the estimated device time, as a part of it, where `counted`
  * of all launches are known by number and the rest by time alone. 1 where too few windows are

@@ -33,10 +33,8 @@ struct {
 static const struct sk_thread no_thread;
 static const struct sk_job no_job;
 
-/*
- * Adds an ended thread to its job, so that totals stay exact when its entry goes. Not static: the
- * verifier then looks at it once, not on every path that leads here.
- */
+/* Adds an ended thread to its job. Not static: the verifier then looks at it once, not on every
+ * path that leads here. */
 __noinline int fold(struct sk_thread *thread)
 {
 	struct sk_job *job;
@@ -49,6 +47,7 @@ __noinline int fold(struct sk_thread *thread)
 		count_lost(SK_PRODUCER_ENDED);
 		return 0;
 	}
+	__sync_fetch_and_add(&job->begun, 1);
 	for (int i = 0; i < SK_SPAN_STATES; i++)
 		__sync_fetch_and_add(&job->times.ns[i], thread->times.ns[i]);
 	for (int i = 0; i < SK_DELAY_BUCKETS; i++)
@@ -60,6 +59,7 @@ __noinline int fold(struct sk_thread *thread)
 	__sync_fetch_and_add(&job->times.memory_ns, thread->times.memory_ns);
 	__sync_fetch_and_add(&job->times.minor_faults, thread->times.minor_faults);
 	__sync_fetch_and_add(&job->times.major_faults, thread->times.major_faults);
+	__sync_fetch_and_add(&job->times.stolen_ns, thread->times.stolen_ns);
 	__sync_fetch_and_add(&job->times.irq_ns, thread->times.irq_ns);
 	__sync_fetch_and_add(&job->times.softirq_ns, thread->times.softirq_ns);
 	__sync_fetch_and_add(&job->times.user_faults, thread->times.user_faults);
@@ -67,9 +67,23 @@ __noinline int fold(struct sk_thread *thread)
 	__sync_fetch_and_add(&job->times.handling_ns, thread->times.handling_ns);
 	raise_to(&job->times.longest_delay_ns, thread->times.longest_delay_ns);
 	job->last_ns = thread->since_ns;
-	__sync_fetch_and_add(&job->ended, 1);
-	__sync_fetch_and_add(&job->alive, -1);
 	return 0;
+}
+
+/* Moves an ended thread from the table into its job, so that totals stay exact. Who reads both
+ * meanwhile sees that this has begun and not ended. */
+static __always_inline void move_to_job(struct sk_thread *thread, __u64 key)
+{
+	__u64 id = thread->job;
+	struct sk_job *job;
+
+	fold(thread);
+	bpf_map_delete_elem(&threads, &key);
+	job = bpf_map_lookup_elem(&jobs, &id);
+	if (job) {
+		__sync_fetch_and_add(&job->ended, 1);
+		__sync_fetch_and_add(&job->alive, -1);
+	}
 }
 
 static __always_inline bool join_job(__u64 id, __u64 now)
@@ -106,8 +120,7 @@ static __noinline struct sk_thread *enter(struct sk_thread *thread, struct task_
 
 	if (thread) {
 		turn(thread, thread->tid, now, thread->state, thread->detail, full_jobs);
-		fold(thread);
-		bpf_map_delete_elem(&threads, &key);
+		move_to_job(thread, key);
 	}
 	if (!join_job(job, now))
 		return NULL;
@@ -212,8 +225,7 @@ static __noinline int bury(struct task_struct *task, __u64 job, __u64 now)
 		if (full_jobs)
 			write_span(thread, thread->since_ns, SK_SPAN_GONE);
 	}
-	fold(thread);
-	bpf_map_delete_elem(&threads, &key);
+	move_to_job(thread, key);
 	return 0;
 }
 
@@ -226,6 +238,7 @@ static __always_inline void leave_cpu(struct task_struct *task, __u64 job, __u64
 	if (!thread)
 		return;
 	part_from_faults(thread, now, full_jobs);
+	part_from_stolen(thread, task->se.sum_exec_runtime, now, full_jobs);
 	turn(thread, task->pid, now, state, full_jobs ? detail_of(call) : SK_SPAN_DETAIL_UNKNOWN,
 	     full_jobs);
 	thread->waits = waits_of(task, state, call);
@@ -247,6 +260,8 @@ static __always_inline void take_cpu(struct task_struct *task, __u64 job, __u64 
 	}
 	thread->times.switches++;
 	turn(thread, task->pid, now, SK_SPAN_ON_CPU, SK_SPAN_DETAIL_UNKNOWN, full_jobs);
+	thread->ran_ns = task->se.sum_exec_runtime;
+	thread->taken_ns = now;
 }
 
 SEC("tp_btf/sched_switch")

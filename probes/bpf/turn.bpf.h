@@ -14,6 +14,12 @@
 /* Time on a CPU without a page fault, from which on it has a span of its own. */
 #define SK_APART_NS 100000
 
+/* Less than this is what switches take, and clocks that were read a moment apart. */
+#define SK_STOLEN_NS 100000
+
+/* Detail of an open interval on a CPU that ran something else; told as a state, not as this. */
+#define SK_SPAN_DETAIL_STOLEN 0
+
 /* Written by the loader alone. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -74,23 +80,39 @@ static __always_inline __u16 take_faulted(struct sk_thread *thread, __u64 ns)
 	return taken * SK_SPAN_FAULTED_ALL / ns;
 }
 
+/* What is told of an interval: a thread whose CPU was taken away under it is runnable. */
+static __always_inline __u16 state_told(const struct sk_thread *thread)
+{
+	bool stolen = thread->state == SK_SPAN_ON_CPU && thread->detail == SK_SPAN_DETAIL_STOLEN;
+
+	return stolen ? SK_SPAN_RUNNABLE : thread->state;
+}
+
 /* Closes the open interval at `now` and opens one in `state`. Clocks of two CPUs may differ. */
 static __always_inline void turn(struct sk_thread *thread, __u32 tid, __u64 now, __u16 state,
 				 __u16 detail, bool tell)
 {
+	__u16 told = state_told(thread);
+
 	if (now < thread->since_ns)
 		now = thread->since_ns;
+	thread->turns++;
+	barrier();
 	thread->times.ns[(thread->state - 1u) % SK_SPAN_STATES] += now - thread->since_ns;
 	if (thread->waits)
 		close_wait(thread, now - thread->since_ns);
-	if (thread->handled_ns && thread->state == SK_SPAN_ON_CPU && now > thread->since_ns)
+	if (told != thread->state)
+		thread->detail = SK_SPAN_DETAIL_UNKNOWN;
+	else if (thread->handled_ns && told == SK_SPAN_ON_CPU && now > thread->since_ns)
 		thread->detail = take_faulted(thread, now - thread->since_ns);
 	if (tell && now > thread->since_ns)
-		write_span(thread, now, thread->state);
+		write_span(thread, now, told);
 	thread->tid = tid;
 	thread->detail = detail;
 	thread->state = state;
 	thread->since_ns = now;
+	barrier();
+	thread->turns++;
 }
 
 /* Faults on one side, what the thread did on a CPU since on the other. */
@@ -100,6 +122,24 @@ static __always_inline void part_from_faults(struct sk_thread *thread, __u64 now
 
 	if (thread->state == SK_SPAN_ON_CPU && to > thread->since_ns && now > to + SK_APART_NS)
 		turn(thread, thread->tid, to, SK_SPAN_ON_CPU, SK_SPAN_DETAIL_UNKNOWN, tell);
+}
+
+/* A machine that is a guest loses its CPUs to others, and the kernel does not count that as the
+ * thread's, nor interrupts where it times those: `ran` grew less than the time on the CPU. When it
+ * was is not known: of a span the last part is told as that. Totals keep it on the CPU as well. */
+static __always_inline void part_from_stolen(struct sk_thread *thread, __u64 ran, __u64 now,
+					     bool tell)
+{
+	__u64 at = thread->taken_ns + (ran - thread->ran_ns);
+	bool known = thread->taken_ns && thread->state == SK_SPAN_ON_CPU;
+
+	thread->taken_ns = 0;
+	at = at < thread->since_ns ? thread->since_ns : at;
+	if (!known || now < at + SK_STOLEN_NS)
+		return;
+	thread->times.stolen_ns += now - at;
+	if (tell)
+		turn(thread, thread->tid, at, SK_SPAN_ON_CPU, SK_SPAN_DETAIL_STOLEN, tell);
 }
 
 #endif

@@ -59,20 +59,6 @@ struct sk_governed {
 static const struct sk_windows_limits SK_GOVERNED_LIMITS = {
 	.period_ns = 1000000000, .period_max_ns = 20000000000, .window_ns = 20000000};
 
-static inline uint64_t sk_governed_launches(uint64_t *tracer_ns)
-{
-	struct sk_segment *segment = sk_tracer->segment;
-	uint64_t launches = 0;
-
-	*tracer_ns = 0;
-	for (uint32_t i = 0; i < segment->header.slots_used; i++) {
-		launches += segment->slots[i].counters.launches;
-		launches += segment->slots[i].counters.copies;
-		*tracer_ns += segment->slots[i].counters.tracer_ns;
-	}
-	return launches;
-}
-
 static inline void sk_governed_own_add(struct sk_governed_own *own, uint64_t launches, uint64_t ns)
 {
 	own->launches += launches;
@@ -86,7 +72,7 @@ static inline void sk_governed_own_add(struct sk_governed_own *own, uint64_t lau
 /** Once a tick; `phase`: what was seen since the tick before. True when there were launches. */
 static inline bool sk_governed_note(struct sk_governed *governed, uint64_t now_ns, uint32_t phase)
 {
-	uint64_t tracer_ns, launches = sk_governed_launches(&tracer_ns);
+	uint64_t tracer_ns, launches = sk_tracer_launches(&tracer_ns);
 	uint64_t more = launches - governed->launches, spent = tracer_ns - governed->tracer_ns;
 	bool sees = phase == SK_PHASE_TIMED || phase == SK_PHASE_COUNTED;
 

@@ -86,6 +86,7 @@ struct sk_tracer {
 	_Atomic uint32_t exiting;
 	uint32_t open_phase; /* of the window that is open; of who calls sk_tracer_changed */
 	uint64_t open_chosen_ns;
+	uint64_t open_launches; /* that there were when it was opened */
 	_Atomic(struct sk_tracer_slot *) slots[SK_SEGMENT_SLOTS];
 };
 
@@ -233,6 +234,9 @@ void sk_tracer_oldest(struct sk_tracer_slot *slot, unsigned lane, uint64_t ns, u
 
 /** Mode and phase are in force from `at_ns` on: closes the open window and begins the next. */
 void sk_tracer_changed(uint32_t mode, uint32_t phase, uint64_t at_ns, uint64_t chosen_ns);
+
+/** Launches and copies that were counted so far, and what the tracer itself has taken. */
+uint64_t sk_tracer_launches(uint64_t *ret_tracer_ns);
 
 /** What looking adds to a launch, as far as the tracer knows; estimates of what goes on while
  * nobody looks need it. */

@@ -4,8 +4,23 @@
 
 #include <string.h>
 
+uint64_t sk_tracer_launches(uint64_t *ret_tracer_ns)
+{
+	const struct sk_segment *segment = sk_tracer->segment;
+	uint64_t launches = 0;
+
+	*ret_tracer_ns = 0;
+	for (uint32_t i = 0; i < segment->header.slots_used; i++) {
+		const struct sk_slot_counters *counters = &segment->slots[i].counters;
+
+		launches += counters->launches + counters->copies;
+		*ret_tracer_ns += counters->tracer_ns;
+	}
+	return launches;
+}
+
 /* The reader has seen `windows`, or sees by a window's sequence that it was overwritten. */
-static void close_window(struct sk_segment_header *header, uint64_t at_ns)
+static void close_window(struct sk_segment_header *header, uint64_t at_ns, uint64_t launches)
 {
 	uint64_t index = header->windows, from_ns = header->window_from_ns;
 	struct sk_window *window = &sk_tracer->segment->window[index % SK_SEGMENT_WINDOWS];
@@ -16,7 +31,8 @@ static void close_window(struct sk_segment_header *header, uint64_t at_ns)
 				     .to_ns = at_ns,
 				     .phase = sk_tracer->open_phase,
 				     .sequence = (uint32_t)index,
-				     .chosen_ns = sk_tracer->open_chosen_ns};
+				     .chosen_ns = sk_tracer->open_chosen_ns,
+				     .launches = launches - sk_tracer->open_launches};
 	/* Pairs with the reader's fence after it read `windows`: what it counts is filled. */
 	atomic_store_explicit(&header->windows, index + 1, memory_order_release);
 }
@@ -25,8 +41,9 @@ void sk_tracer_changed(uint32_t mode, uint32_t phase, uint64_t at_ns, uint64_t c
 {
 	struct sk_segment_header *header = &sk_tracer->segment->header;
 	struct sk_segment_answer *answer = &header->answer;
+	uint64_t tracer_ns, launches = sk_tracer_launches(&tracer_ns);
 
-	close_window(header, at_ns);
+	close_window(header, at_ns, launches);
 	if (answer->mode != mode || !answer->since_ns)
 		answer->since_ns = at_ns;
 	answer->mode = mode;
@@ -35,6 +52,7 @@ void sk_tracer_changed(uint32_t mode, uint32_t phase, uint64_t at_ns, uint64_t c
 		answer->switches++;
 	sk_tracer->open_phase = phase;
 	sk_tracer->open_chosen_ns = chosen_ns;
+	sk_tracer->open_launches = launches;
 	atomic_store_explicit(&header->window_from_ns, at_ns, memory_order_release);
 	atomic_store_explicit(&sk_tracer->mode, mode, memory_order_release);
 }

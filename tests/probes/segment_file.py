@@ -131,15 +131,20 @@ class SegmentFile:
         self.count(1, KERNEL, 1)
         self.put(self.slot_at() + AT["slot_oldest"], struct.pack("<Q", oldest_ns))
 
-    def close_window(self, from_ns: int, to_ns: int, phase: int, chosen_ns: int = 0) -> None:
-        """As the tracer does it: the window, then the number of windows."""
-        self.put_window(from_ns, to_ns, phase, self.get(AT["windows"]), chosen_ns)
-
-    def put_window(
-        self, from_ns: int, to_ns: int, phase: int, sequence: int, chosen_ns: int = 0
+    def close_window(
+        self, from_ns: int, to_ns: int, phase: int, chosen_ns: int = 0, launches: int = 0
     ) -> None:
+        """As the tracer does it: the window, then the number of windows."""
+        sequence = self.get(AT["windows"])
+        self.put_window(from_ns, to_ns, phase, sequence, chosen_ns, launches)
+
+    def put_window(self, from_ns: int, to_ns: int, phase: int, sequence: int, *more: int) -> None:
+        """`more`: of what period it was chosen, and launches counted in it."""
         made = self.get(AT["windows"])
-        packed = struct.pack("<QQIIQ", from_ns, to_ns, phase, sequence & 0xFFFFFFFF, chosen_ns)
+        chosen_ns, launches = (*more, 0, 0)[:2]
+        packed = struct.pack(
+            "<QQIIQQ", from_ns, to_ns, phase, sequence & 0xFFFFFFFF, chosen_ns, launches
+        )
         self.put(AT["window"] + made % AT["windows_kept"] * len(packed), packed)
         self.put(AT["windows"], struct.pack("<Q", made + 1))
 

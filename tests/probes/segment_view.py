@@ -33,8 +33,8 @@ _COUNTERS = (
     "opened_ns",
     "seen_ns",
 )
-_SLOTS, _SLOT, _DEVICES, _NAMES, _WINDOWS, _COPIES = 4096, 512, 36864, 45056, 94208, 102400
-_COUNTS = 122880
+_SLOTS, _SLOT, _DEVICES, _NAMES, _WINDOWS, _COPIES = 4096, 512, 36864, 45056, 94208, 106496
+_COUNTS = 126976
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,7 @@ class SegmentView:
         closed, from_ns = header[27], header[28]
         found = []
         for index in range(max(0, closed - 256), closed):
-            at = _WINDOWS + 32 * (index % 256)
+            at = _WINDOWS + 40 * (index % 256)
             start, end, phase, _sequence, chosen = struct.unpack_from("<QQIIQ", self._data, at)
             found.append(Window(start, end, phase, chosen))
         if from_ns:

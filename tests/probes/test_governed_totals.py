@@ -17,7 +17,7 @@ import pytest
 
 from stoker.native import paths
 from stoker.probes.bench_loops import Loop
-from stoker.probes.bench_probes import SLICE_NS, Slice
+from stoker.probes.bench_probes import SLICE_NS
 from stoker.probes.trace import JobTrace, TraceSummary
 from tests.probes import cupti_programs
 from tests.probes.simulated import Traced, compile_pair
@@ -37,15 +37,16 @@ VENDORS = {
 }
 
 
-def agrees(summary: TraceSummary, launches: int, busy_ns: int, active_ns: int) -> None:
-    """The stated errors hold, and everything that was lost is counted. `active_ns`: from the first
-    launch to the last; what a process does before and after, a few windows cannot tell."""
-    kernels, life_ns = summary.kernels, summary.window.to_ns - summary.window.from_ns
-    exact = EXACT + max(0.0, 1 - active_ns / life_ns)
+def agrees(summary: TraceSummary, launches: int, busy_ns: int) -> None:
+    """The stated errors hold, and everything that was lost is counted.
+
+    An error is stated with 95 % confidence: of twenty runs one is beyond it, and none beyond twice
+    of it. How many are is held against chance in simulated time (test_governed_windows.py)."""
+    kernels = summary.kernels
     found, error = sum(row.total_ns for row in kernels), sum(row.error_ns for row in kernels)
-    assert abs(found - busy_ns) <= max(error, exact * busy_ns), (found, busy_ns, error)
+    assert abs(found - busy_ns) <= max(2 * error, EXACT * busy_ns), (found, busy_ns, error)
     guess = sum(row.count + row.unseen for row in kernels)
-    assert abs(guess - launches) <= max(error / busy_ns, exact) * launches, (guess, launches)
+    assert abs(guess - launches) <= max(2 * error / busy_ns, EXACT) * launches, (guess, launches)
     assert summary.records is not None
     assert summary.records.made == summary.records.folded + summary.records.dropped
 
@@ -75,14 +76,14 @@ def test_cupti(cuda: Path, tmp_path: Path, rate: int) -> None:
         summary = drained(trace, lambda: process.poll() is None)
         assert process.stdout
         truth = json.loads(process.stdout.read())
-    agrees(summary, truth["made"], truth["busy_ns"], truth["took_ns"])
+    agrees(summary, truth["made"], truth["busy_ns"])
     per_s = 1e9 * truth["made"] / truth["took_ns"]  # fewer than asked for on a busy machine
     assert summary.coverage is not None
     assert summary.coverage.counted_ns > 0 or per_s < 8_000
     assert summary.coverage.blind_ns > 0 or per_s < 60_000
 
 
-@pytest.mark.parametrize("budget_ppm", [8_000, 1_500])
+@pytest.mark.parametrize("budget_ppm", [8_000, 1_000])
 @pytest.mark.parametrize("vendor", list(VENDORS))
 def test_vendors(tmp_path: Path, vendor: str, budget_ppm: int) -> None:
     """Counted all the time; and, at some thousand launches a second or more, in windows alone."""
@@ -103,7 +104,7 @@ def test_vendors(tmp_path: Path, vendor: str, budget_ppm: int) -> None:
         truths = [truth for truth in program.result() if truth.kernel < 100]
     active_ns = truths[-1].called_ns - truths[0].called_ns
     busy_ns = sum(truth.end_ns - truth.start_ns for truth in truths)
-    agrees(summary, len(truths), busy_ns, active_ns)
+    agrees(summary, len(truths), busy_ns)
     assert summary.coverage is not None
     per_s = 1e9 * len(truths) / active_ns
     assert summary.coverage.blind_ns > 0 or budget_ppm == 8_000 or per_s < 6_000
@@ -116,9 +117,4 @@ def test_opencl(tmp_path: Path, rate: int) -> None:
         slices = loop.turn(length, launches, 0, 70, vary=True)
         summary = loop.end()
     assert summary is not None
-    busy_ns, active_ns = (sum(ns) for ns in zip(*map(_ns, slices), strict=True))
-    agrees(summary, 70 * launches, busy_ns, active_ns)
-
-
-def _ns(each: Slice) -> tuple[int, int]:
-    return each.iterations, each.wall_ns
+    agrees(summary, 70 * launches, sum(each.iterations for each in slices))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from collections import defaultdict
 from collections.abc import Callable
@@ -74,8 +75,26 @@ def test_spans_join_and_add_up(
             sums[state - 1] += end - begin
     totals = probes.read(job.id).totals
     assert totals is not None
-    assert sums == [totals.on_cpu_ns, totals.runnable_ns, totals.blocked_ns, totals.io_ns]
+    on_cpu, runnable = totals.on_cpu_ns - totals.stolen_ns, totals.runnable_ns + totals.stolen_ns
+    assert sums == [on_cpu, runnable, totals.blocked_ns, totals.io_ns]
     assert probes.dropped()["host.span"] == 0
+
+
+def test_time_on_a_cpu_without_what_was_stolen_is_what_the_kernel_says_it_ran(
+    groups: Groups, attach: Attach
+) -> None:
+    """What it ran is counted from a clock read a moment before the switch, and not more often."""
+    probes, job = attach(), groups.job()
+    probes.follow(job.id, full=True)
+    before = os.times()
+    assert job.run("spin", 300) == 0
+    after = os.times()
+    ran_ns = 1e9 * (sum(after[2:4]) - sum(before[2:4]))
+    totals = probes.read(job.id).totals
+    assert totals is not None
+    assert totals.on_cpu_ns >= 3e8 - totals.runnable_ns
+    error_ns = 2 * 10**9 / os.sysconf("SC_CLK_TCK") + 100_000 * totals.switches
+    assert totals.on_cpu_ns - totals.stolen_ns == pytest.approx(ran_ns, abs=error_ns)
 
 
 def test_a_thread_that_execs_goes_on_under_its_leaders_id(groups: Groups, attach: Attach) -> None:

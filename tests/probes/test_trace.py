@@ -431,6 +431,17 @@ def test_time_in_page_faults_is_paging_without_spans(trace: JobTrace, folder: Pa
     assert (causes.host_on_cpu_ns, causes.host_paging_ns) == (50, 250)
 
 
+def test_a_cpu_that_was_taken_away_is_no_time_on_it_without_spans(
+    trace: JobTrace, folder: Path
+) -> None:
+    start = now()
+    trace.set_window(start)
+    SegmentFile(folder).publish(record(start + 600, start + 1000))
+    trace.set_host_times({77: replace(times(300, 100, 600, 0), handling_ns=50, stolen_ns=200)})
+    causes = trace.finish(start + 1000).devices[0].causes
+    assert (causes.host_on_cpu_ns, causes.host_runnable_ns, causes.host_paging_ns) == (50, 300, 50)
+
+
 def times(on_cpu: int, runnable: int, blocked: int, io: int) -> Times:
     return Times(on_cpu, runnable, blocked, io, 0, 0, 0, ())
 

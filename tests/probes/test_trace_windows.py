@@ -345,12 +345,12 @@ class Simulated:
         windows = list(self.windows())
         step = iter(windows)
         a, b, phase = next(step)
-        number = 0
-        timed = 0
+        number = timed = seen = 0
         for called, busy, name in self.launches:
             while called >= b:
-                segment.close_window(start + a, start + b, phase, self.period_ns)
+                segment.close_window(start + a, start + b, phase, self.period_ns, seen)
                 number += 1
+                seen = 0
                 if number % 100 == 0:
                     self._publish(segment, records, counts)
                     trace.drain()
@@ -362,7 +362,8 @@ class Simulated:
                 timed += 1
             if phase != BLIND:
                 counts[name] += 1
-        segment.close_window(start + a, start + b, phase, self.period_ns)
+                seen += 1
+        segment.close_window(start + a, start + b, phase, self.period_ns, seen)
         self._publish(segment, records, counts)
 
     def _publish(
@@ -441,3 +442,27 @@ def test_errors_are_as_often_right_as_they_say(tmp_path: Path) -> None:
         ratios.append(device.causes.kernel_ns / truth)
     assert inside >= 21
     assert abs(sum(ratios) / len(ratios) - 1) <= 0.02
+
+
+@pytest.mark.parametrize("unseen_ns", [10 * MS, 40 * MS, 100 * MS])
+def test_the_stated_error_holds_a_stop_that_nobody_saw(
+    trace: JobTrace, folder: Path, unseen_ns: int
+) -> None:
+    """100 launches of 20 us in every 10 ms, seen every other 10 ms; then nothing is seen."""
+    start = now() - 200 * MS
+    trace.set_window(start)
+    segment = SegmentFile(folder, pid=NOBODY)
+    segment.put(24, struct.pack("<Q", start))
+    for at in range(start, start + 100 * MS, 20 * MS):
+        segment.publish(
+            *(record(called, called + 20_000) for called in range(at, at + MS, MS // 10))
+        )
+        segment.count(1, KERNEL, 90)
+        segment.close_window(at, at + MS, TIMED, 20 * MS, 10)
+        segment.close_window(at + MS, at + 10 * MS, COUNTED, 20 * MS, 90)
+        segment.close_window(at + 10 * MS, at + 20 * MS, BLIND, 20 * MS, 0)
+    segment.open_window(start + 100 * MS, 1, BLIND)
+    (kernel,) = trace.finish(start + 90 * MS + unseen_ns).kernels
+    most = (900 + unseen_ns // 100_000) * 20_000
+    assert abs(kernel.total_ns - most) <= 0.01 * most
+    assert kernel.error_ns == pytest.approx(most - 900 * 20_000, rel=0.02)

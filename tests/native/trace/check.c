@@ -152,6 +152,7 @@ static void fill_windows(struct sk_segment *segment, uint64_t now)
 					   .to_ns = at + 100,
 					   .phase = 1 + (uint32_t)random() % 3,
 					   .chosen_ns = random() % 2 ? 1000 : 0,
+					   .launches = (uint64_t)random() % 50,
 					   .sequence = (uint32_t)i};
 	segment->header.windows = windows;
 	segment->header.window_from_ns = random() % 3 ? at : 0;

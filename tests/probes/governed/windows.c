@@ -205,7 +205,33 @@ struct seen {
 	double launches, weighted, busy, all, all_busy, cost_ns;
 	struct sk_clusters clusters;
 	struct sk_window_sums before, window;
+	struct sk_stretch stretch_before;
+	double stretch_ns, stretch_launches, tail_ns;
 };
+
+static void end_stretch(struct seen *seen)
+{
+	const struct sk_stretch *before = seen->stretch_before.ns ? &seen->stretch_before : NULL;
+	struct sk_stretch stretch = {(uint64_t)seen->stretch_ns, (uint64_t)seen->stretch_launches};
+
+	if (!stretch.ns)
+		return;
+	sk_clusters_add_stretch(&seen->clusters, before, &stretch);
+	seen->stretch_before = stretch;
+	seen->stretch_ns = seen->stretch_launches = 0;
+}
+
+static void take_stretch(struct seen *seen, uint32_t phase, double ns, double launches)
+{
+	if (phase == SK_PHASE_BLIND) {
+		end_stretch(seen);
+		seen->tail_ns += ns;
+		return;
+	}
+	seen->tail_ns = 0;
+	seen->stretch_ns += ns;
+	seen->stretch_launches += launches;
+}
 
 /* What an agent's fold sees of a step of the job. */
 static void take_step(struct seen *seen, uint32_t phase, double ns, double launches, double length)
@@ -215,6 +241,7 @@ static void take_step(struct seen *seen, uint32_t phase, double ns, double launc
 	seen->cover_ns[phase == SK_PHASE_TIMED	   ? SK_COVER_TIMED
 		       : phase == SK_PHASE_COUNTED ? SK_COVER_COUNTED
 						   : SK_COVER_BLIND] += (uint64_t)ns;
+	take_stretch(seen, phase, ns, launches);
 	if (phase != SK_PHASE_BLIND)
 		seen->launches += launches;
 	if (phase != SK_PHASE_TIMED)
@@ -289,6 +316,8 @@ static void simulate(const struct tracer *tracer, const struct job *job, uint64_
 			tail_ns = now + tracer->tail_ns;
 		}
 	}
+	end_stretch(&seen);
+	sk_clusters_add_tail(&seen.clusters, (uint64_t)seen.tail_ns);
 	struct sk_launch_costs costs = {(uint32_t)tracer->timed_ns, (uint32_t)tracer->counted_ns};
 	double unseen = sk_cover_unseen(seen.cover_ns, (uint64_t)seen.launches,
 					(uint64_t)seen.weighted, &costs);

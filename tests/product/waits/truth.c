@@ -51,6 +51,7 @@ void truth_read(struct truth *ret)
 	getrusage(RUSAGE_THREAD, &usage);
 	ret->minor = (uint64_t)usage.ru_minflt;
 	ret->major = (uint64_t)usage.ru_majflt;
+	ret->switches = (uint64_t)(usage.ru_nvcsw + usage.ru_nivcsw);
 	ret->system_ns = (uint64_t)usage.ru_stime.tv_sec * 1000000000u +
 			 (uint64_t)usage.ru_stime.tv_usec * 1000u;
 	ret->runnable_ns = runnable_ns();
@@ -64,6 +65,7 @@ void truth_add(struct truth *sum, const struct truth *from, const struct truth *
 	sum->cpu_ns += to->cpu_ns - from->cpu_ns;
 	sum->runnable_ns += to->runnable_ns - from->runnable_ns;
 	sum->system_ns += to->system_ns - from->system_ns;
+	sum->switches += to->switches - from->switches;
 	sum->minor += to->minor - from->minor;
 	sum->major += to->major - from->major;
 }
@@ -71,8 +73,9 @@ void truth_add(struct truth *sum, const struct truth *from, const struct truth *
 void truth_print(const char *name, const struct truth *truth)
 {
 	printf("\"%s\": {\"wall_ns\": %llu, \"cpu_ns\": %llu, \"runnable_ns\": %llu, "
-	       "\"system_ns\": %llu, \"minor\": %llu, \"major\": %llu}",
+	       "\"system_ns\": %llu, \"minor\": %llu, \"major\": %llu, \"switches\": %llu}",
 	       name, (unsigned long long)truth->wall_ns, (unsigned long long)truth->cpu_ns,
 	       (unsigned long long)truth->runnable_ns, (unsigned long long)truth->system_ns,
-	       (unsigned long long)truth->minor, (unsigned long long)truth->major);
+	       (unsigned long long)truth->minor, (unsigned long long)truth->major,
+	       (unsigned long long)truth->switches);
 }

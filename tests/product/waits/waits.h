@@ -18,6 +18,7 @@ struct truth {
 	uint64_t system_ns;   /* ru_stime: by ticks, so coarse */
 	uint64_t minor;	      /* page faults */
 	uint64_t major;
+	uint64_t switches; /* from a CPU */
 };
 
 /* One way of waiting, `amount` of it per round, and what it came to in all rounds. */

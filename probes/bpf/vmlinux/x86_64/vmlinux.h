@@ -212,11 +212,16 @@ struct signal_struct {
 	struct mm_struct *oom_mm;
 };
 
+struct sched_entity {
+	__u64 sum_exec_runtime;
+};
+
 struct task_struct {
 	unsigned int __state; /* since 5.14 */
 	unsigned int flags;
 	int exit_code;
 	unsigned in_iowait : 1;
+	struct sched_entity se;
 	int pid;
 	int tgid;
 	unsigned long min_flt;
