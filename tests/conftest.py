@@ -17,6 +17,9 @@ MACHINE = (
     "native/bpf",
     "agent/test_governing_sites.py",
     "agent/test_job_calls_node.py",
+    "agent/test_lease.py",
+    "agent/test_spawner.py",
+    "agent/test_spawner_deaths.py",
     "agent/test_tracing.py",
     "product/test_accounting.py",
     "product/test_launches.py",
@@ -24,7 +27,8 @@ MACHINE = (
     "product/test_tracing.py",
     "product/test_windows.py",
 )
-"""Folders and files below tests/ whose tests trace jobs or load programs into the kernel."""
+"""Folders and files below tests/ whose tests trace jobs, load programs into the kernel or kill what
+runs jobs at a chosen moment."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

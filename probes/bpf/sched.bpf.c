@@ -220,6 +220,7 @@ static __noinline int bury(struct task_struct *task, __u64 job, __u64 now)
 	if (!thread)
 		return 0;
 	if (thread->job == job) {
+		part_from_stolen(thread, task->se.sum_exec_runtime, now, full_jobs);
 		turn(thread, thread->tid, now, thread->state, thread->detail, full_jobs);
 		add_faults(thread, task);
 		if (full_jobs)

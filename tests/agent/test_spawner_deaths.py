@@ -63,12 +63,15 @@ async def test_killed_spawners_lose_no_byte_and_no_exit_status(
 
 
 async def test_ends_that_no_spawner_saw_are_told_by_the_next(node: Node) -> None:
-    launches = [node.launch("sh", "-c", f"sleep 0.{n}; exit {n}") for n in range(1, 9)]
+    launches = [node.launch("sh", "-c", f"sleep 1.{n}; exit {n}") for n in range(1, 9)]
     await node.start(*launches)
+    for launch in launches:
+        await node.begun(launch)  # what was taken and did not begin is told as that
     node.end_process(signal.SIGKILL)
     await until(lambda: not keepers_of(node.journal))
     node.start_process()
-    assert [(await node.ended(launch)).exit_code for launch in launches] == list(range(1, 9))
+    ends = [await node.ended(launch) for launch in launches]
+    assert [end.exit_code for end in ends] == list(range(1, 9)), ends
 
 
 async def test_unacknowledged_events_come_again_and_acknowledged_ones_do_not(node: Node) -> None:

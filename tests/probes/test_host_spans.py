@@ -8,6 +8,7 @@ import struct
 from collections import defaultdict
 from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -80,21 +81,26 @@ def test_spans_join_and_add_up(
     assert probes.dropped()["host.span"] == 0
 
 
-def test_time_on_a_cpu_without_what_was_stolen_is_what_the_kernel_says_it_ran(
+def test_no_time_on_a_cpu_is_left_in_which_the_thread_did_not_run(
     groups: Groups, attach: Attach
 ) -> None:
-    """What it ran is counted from a clock read a moment before the switch, and not more often."""
-    probes, job = attach(), groups.job()
+    """By the cgroup's own count of what ran; and no more is stolen than the machine says."""
+    probes, job, before_ns = attach(), groups.job(), steal_ns()
     probes.follow(job.id, full=True)
-    before = os.times()
     assert job.run("spin", 300) == 0
-    after = os.times()
-    ran_ns = 1e9 * (sum(after[2:4]) - sum(before[2:4]))
+    stat = dict(line.split() for line in (job.path / "cpu.stat").read_text().splitlines())
     totals = probes.read(job.id).totals
     assert totals is not None
     assert totals.on_cpu_ns >= 3e8 - totals.runnable_ns
-    error_ns = 2 * 10**9 / os.sysconf("SC_CLK_TCK") + 100_000 * totals.switches
-    assert totals.on_cpu_ns - totals.stolen_ns == pytest.approx(ran_ns, abs=error_ns)
+    apart_ns = 100_000 * totals.switches
+    ran_ns = 1000 * int(stat["usage_usec"])
+    assert totals.on_cpu_ns - totals.stolen_ns <= ran_ns + apart_ns + 1_000_000, totals
+    assert totals.stolen_ns <= steal_ns() - before_ns + apart_ns + 30_000_000, "ticks of two CPUs"
+
+
+def steal_ns() -> int:
+    ticks = int(Path("/proc/stat").read_text().split(maxsplit=9)[8])
+    return ticks * 10**9 // os.sysconf("SC_CLK_TCK")
 
 
 def test_a_thread_that_execs_goes_on_under_its_leaders_id(groups: Groups, attach: Attach) -> None:

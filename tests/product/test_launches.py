@@ -119,4 +119,5 @@ def test_launches_of_more_threads_than_places_are_estimated(node: LiveNode, laun
     kernel_ns = told.device["causes"]["kernel_ns"]
     error_ns, busy_ns = told.device["error_ns"], told.truth["busy_ns"]
     assert told.device["estimate"]
-    assert abs(kernel_ns - busy_ns) <= error_ns, (told.device, told.truth)
+    # Stated with 95 % confidence: one run of twenty is beyond it, and none beyond twice of it.
+    assert abs(kernel_ns - busy_ns) <= 2 * error_ns, (told.device, told.truth)
