@@ -3,8 +3,9 @@
 
 Relied on by `kmsg.py`. Pure. Forms, by the drivers' sources: NVIDIA "NVRM: Xid (PCI:0000:3b:00):
 79, pid=..., ..." (its Xid documentation); amdgpu_device.c, amdgpu_ras.c, amdgpu_ring and gmc; i915
-intel_reset.c and i915_gpu_error.c; xe_device.c, xe_guc_submit.c. Invariant: only what the kernel
-itself wrote counts; what programs write into the log has another facility.
+intel_reset.c and i915_gpu_error.c; xe_device.c, xe_guc_submit.c. Invariant: only what a driver
+itself wrote counts: what programs write into the log has another facility, and names that they
+chose (of a file in a segfault's line, of a process) never begin one of the kernel's.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import NamedTuple
 from stoker.agent.health.signals import Kind
 
 _XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:.]+)\): (\d+)(?:, (.*))?")
-_DRIVER = re.compile(r"\b(amdgpu|i915|xe) ([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]): (.*)")
+_DRIVER = re.compile(r"(amdgpu|i915|xe) ([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]): (.*)")
 _WEDGED = re.compile(r"Xe has declared device ([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])")
 _SAID: tuple[tuple[str, str, Kind], ...] = (
     ("amdgpu", r"device lost from bus", "lost"),
@@ -62,17 +63,17 @@ def parse(record: str) -> Line | None:
 
 def parse_text(text: str) -> Line | None:
     """The text of a line that the kernel wrote."""
-    found = _XID.search(text)
+    found = _XID.match(text)
     if found:
         said = (found[3] or "")[:TEXT_CHARS_MAX]
         return Line(bus_of(found[1]), "xid", int(found[2][:9]), said)
-    found = _DRIVER.search(text)
+    found = _DRIVER.match(text)
     if found:
         driver, bus, said = found.groups()
         for name, pattern, kind in _SAYINGS:
             if name == driver and pattern.search(said):
                 return Line(bus_of(bus), kind, 0, said[:TEXT_CHARS_MAX])
-    found = _WEDGED.search(text)
+    found = _WEDGED.match(text)
     return Line(bus_of(found[1]), "wedged", 0, text[:TEXT_CHARS_MAX]) if found else None
 
 

@@ -70,6 +70,9 @@ def test_what_drivers_say(text: str, bus: str, kind: str, number: int) -> None:
         "4,1,2,-;NVRM: Xid (PCI:0000:3b:00): many",
         "4,1,2,-;usb 1-1: new device",
         "4,1,2,-;amdgpu 0000:03:00.0: amdgpu: SMU is initialized successfully!",
+        # Names of files are their owner's: these were a library's.
+        "6,1,2,-;job[7]: segfault at 0 ip 00007f sp 00007f error 6 in " + XID + "[1102,7f+1000]",
+        "6,1,2,-;job[7]: segfault at 0 error 6 in amdgpu 0000:03:00.0: device lost from bus[11+2]",
     ],
 )
 def test_what_is_no_news_of_a_card(record: str) -> None:
