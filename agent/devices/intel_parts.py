@@ -20,8 +20,9 @@ UP = (1, 2)
 """zes_fabric_port_status_t: healthy, degraded."""
 CORRECTABLE = 0
 """zes_ras_error_type_t; 1 is uncorrectable."""
-RESETS = 0
-"""zes_ras_error_cat_t: the first category counts resets, which are no errors of memory."""
+HARDWARE = (3, 4, 5)
+"""zes_ras_error_cat_t: compute, fixed function and caches. Resets, what programs do wrong (any job
+can make such errors), the driver's own and the display's are no errors of the card's memory."""
 
 
 class Ports:
@@ -132,19 +133,19 @@ class Errors:
             if isinstance(kind, Absent):
                 continue
             name = names[0] if kind.type == CORRECTABLE else names[1]
-            structure = made(self._zes, zes.RasState)
-            # Called with what is not to be cleared: zesRasGetState(handle, clear, state).
-            failed = zes.ask(
-                self._zes,
-                "zesRasGetState",
-                handle,
-                c_uint8(0),
-                ctypes.byref(structure),
-                calls=calls,
-            )
-            found[name] = (
-                failed
-                if failed is not None
-                else Reading(sum(structure.category[RESETS + 1 :]), "1", time.time_ns())
-            )
+            count = self._count(handle, calls)
+            before = found[name]
+            if isinstance(before, Reading) and isinstance(count, Reading):  # a set of each tile
+                count = Reading(before.value + count.value, "1", count.t_ns)
+            found[name] = count
         return found
+
+    def _count(self, handle: Any, calls: Calls) -> Field:
+        structure = made(self._zes, zes.RasState)
+        # Called with what is not to be cleared: zesRasGetState(handle, clear, state).
+        failed = zes.ask(
+            self._zes, "zesRasGetState", handle, c_uint8(0), ctypes.byref(structure), calls=calls
+        )
+        if failed is not None:
+            return failed
+        return Reading(sum(structure.category[each] for each in HARDWARE), "1", time.time_ns())
