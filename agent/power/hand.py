@@ -17,6 +17,9 @@ from stoker.agent.power.actuators import Actuator
 from stoker.agent.power.card import ClockRange
 
 TICK_S = 0.1
+AGAIN_S = 2.0
+SAME_W = 1.0
+"""Drivers round."""
 
 
 class Back(NamedTuple):
@@ -37,8 +40,13 @@ class Hand:
         self.back: Back | None = None
         self.refused = ""
         """Why the last write was not done."""
+        self._wishes = threading.Lock()
         self._limit_w: float | None = None
         self._clock_mhz: float | None = None
+        self._held = False
+        """Whether clocks may be held down by it."""
+        self._again_s = 0.0
+        """When a clock that the driver did not take is tried again."""
         self._found_w = 0.0
         self._leaving = False
         self.given_back = threading.Event()
@@ -51,12 +59,14 @@ class Hand:
         self._thread.start()
 
     def want_limit(self, watts: float) -> None:
-        self._limit_w = watts
+        with self._wishes:
+            self._limit_w = watts
         self._wake.set()
 
     def want_clock(self, mhz: float) -> None:
         """At most so much; the highest lets them go."""
-        self._clock_mhz = mhz
+        with self._wishes:
+            self._clock_mhz, self._again_s = mhz, 0.0
         self._wake.set()
 
     def give_back(self) -> None:
@@ -66,30 +76,47 @@ class Hand:
 
     def _run(self) -> None:
         while not self._leaving:
-            self._write()
-            self._look()
+            try:
+                self._write()
+                self._look()
+            except Exception as error:  # a binding may raise anything; the card is tried again
+                self.refused = f"its driver's binding failed: {error!r}"
             self._wake.wait(TICK_S)
             self._wake.clear()
-        problems = (self.actuator.set_power_limit(self._found_w), self.actuator.reset_clocks())
+        limit = self.actuator.set_power_limit(self._found_w)
+        clocks = self.actuator.reset_clocks() if self._held else None
         self._look()
         back = self.back
-        same = back is not None and abs(back.limit_w - self._found_w) < 1.0
-        if same and not isinstance(problems[0], Absent):
+        same = back is not None and abs(back.limit_w - self._found_w) < SAME_W
+        if same and limit is None and clocks is None:
             self.given_back.set()
 
     def _write(self) -> None:
-        limit, self._limit_w = self._limit_w, None
-        clock, self._clock_mhz = self._clock_mhz, None
-        problem: Absent | None = None
-        if limit is not None:
-            problem = self.actuator.set_power_limit(limit)
-        if clock is not None and self._clocks is not None and problem is None:
-            if clock >= self._clocks.max_mhz:
-                problem = self.actuator.reset_clocks()
-            else:
-                problem = self.actuator.set_clock_range(self._clocks.min_mhz, clock)
+        with self._wishes:
+            limit, self._limit_w = self._limit_w, None
+            clock = self._clock_mhz if time.monotonic() >= self._again_s else None
+        wrong = [each for each in (self._set_limit(limit), self._set_clock(clock)) if each]
         if limit is not None or clock is not None:
-            self.refused = problem.why if problem is not None else ""
+            self.refused = "; ".join(each.why for each in wrong)
+
+    def _set_limit(self, watts: float | None) -> Absent | None:
+        return None if watts is None else self.actuator.set_power_limit(watts)
+
+    def _set_clock(self, mhz: float | None) -> Absent | None:
+        """The newest wish stays one until it is carried out: nobody reads clocks back."""
+        if mhz is None or self._clocks is None:
+            return None
+        if mhz >= self._clocks.max_mhz:
+            problem = self.actuator.reset_clocks()
+        else:
+            self._held = True
+            problem = self.actuator.set_clock_range(self._clocks.min_mhz, mhz)
+        with self._wishes:
+            if problem is not None:
+                self._again_s = time.monotonic() + AGAIN_S
+            elif self._clock_mhz == mhz:
+                self._clock_mhz = None
+        return problem
 
     def _look(self) -> None:
         limit = self.actuator.power_limit_w()

@@ -2,7 +2,8 @@
 """What can be set of an Intel card: its sustained power limit and its frequency range, by Sysman.
 
 Relied on by `actuators.py`. Domains are looked for once, when they are first needed. Units are
-zes_api.h's: mW and MHz. Stoker moves the upper end of the range alone.
+zes_api.h's: mW and MHz. Letting clocks go gives the range back that was found, which need not be
+the card's own.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ class IntelActuator:
         self._zes, self._handle, self._address = binding, handle, address
         self._power: Any = None
         self._clock: Any = None
+        self._range = (-1.0, -1.0)
+        """As found; negative is the card's own (zesFrequencySetRange)."""
 
     # --- power ------------------------------------------------------------------------------------
 
@@ -124,18 +127,29 @@ class IntelActuator:
         return zes.ask(self._zes, "zesFrequencySetRange", domain, ctypes.byref(span))
 
     def reset_clocks(self) -> Absent | None:
-        return self.set_clock_range(-1.0, -1.0)
+        return self.set_clock_range(*self._range)
 
     def found(self) -> list[Found] | Absent:
         limit = self._sustained()
         if isinstance(limit, Absent):
             return limit
         made = [Found("intel", self._address, "limit_mw", limit.limit)]
-        domain = self._clock_domain()
-        if not isinstance(domain, Absent):
-            span = zes.filled(
-                self._zes, "zesFrequencyGetRange", domain, zes.made(self._zes, "zes_freq_range_t")
-            )
-            if not isinstance(span, Absent):
-                made.append(Found("intel", self._address, "clock_max_mhz", round(span.max)))
+        span = self._span()
+        if not isinstance(span, Absent):
+            self._range = low, high = float(span.min), float(span.max)
+            ends = (("clock_max_mhz", high), ("clock_min_mhz", low))
+            made += [Found("intel", self._address, name, round(mhz)) for name, mhz in ends]
         return made
+
+    def _span(self) -> Any:
+        """The range in force; an end without a limit is the card's own."""
+        domain = self._clock_domain()
+        own = domain if isinstance(domain, Absent) else self._properties(domain)
+        if isinstance(own, Absent) or not own.canControl:
+            return own if isinstance(own, Absent) else Absent("its clocks cannot be controlled")
+        structure = zes.made(self._zes, "zes_freq_range_t")
+        span = zes.filled(self._zes, "zesFrequencyGetRange", domain, structure)
+        if not isinstance(span, Absent):
+            span.min = own.min if span.min < 0 else span.min
+            span.max = own.max if span.max < 0 else span.max
+        return span

@@ -10,7 +10,8 @@
  *     nvidia <uuid> clocks 0            clocks were not locked
  *     amd <PCI address> cap_uw <n>      power cap in microwatts
  *     intel <PCI address> limit_mw <n>  sustained power limit
- *     intel <PCI address> clock_max_mhz <n>
+ *     intel <PCI address> clock_max_mhz <n>  the range of clocks: its upper end first
+ *     intel <PCI address> clock_min_mhz <n>
  *     file <path> value <n>             a file of sysfs
  *     end <lines between the first and this one>
  *

@@ -11,7 +11,8 @@
 #include <strings.h>
 #include <unistd.h>
 
-enum { AMD_SOCKETS = 64, AMD_PROCESSORS = 64, AMD_INIT_GPUS = 1 << 1, SAME_MW = 1000 };
+enum { AMD_SOCKETS = 64, AMD_PROCESSORS = 64, AMD_INIT_GPUS = 1 << 1, SAME_MW = 1000, UW = 1000 };
+enum { NVML_NOT_SUPPORTED = 3, NVML_FUNCTION_NOT_FOUND = 13 };
 
 static int refuse(char *why, size_t size, const char *what, int code)
 {
@@ -26,6 +27,15 @@ static void *open_library(const char *name, char *why, size_t size)
 	if (!library)
 		snprintf(why, size, "%s", dlerror());
 	return library;
+}
+
+/** 0 where a limit that was read back is the one that was written: drivers round. */
+static int same(uint64_t now_mw, uint64_t mw, char *why, size_t size)
+{
+	if (llabs((long long)now_mw - (long long)mw) <= SAME_MW)
+		return 0;
+	snprintf(why, size, "the limit reads %llu mW afterwards", (unsigned long long)now_mw);
+	return -EIO;
 }
 
 /** A function of a library, or NULL with the reason. */
@@ -78,10 +88,17 @@ static int nvidia_limit(void *library, void *device, uint64_t mw, char *why, siz
 	code = get(device, &now);
 	if (code)
 		return refuse(why, size, "nvmlDeviceGetPowerManagementLimit", code);
-	if (llabs((long long)now - (long long)mw) > SAME_MW) {
-		snprintf(why, size, "the limit reads %u mW afterwards", now);
-		return -EIO;
-	}
+	return same(now, mw, why, size);
+}
+
+/* What cannot lock clocks (before Volta, an older driver) has none that could be let go. */
+static int nvidia_clocks(void *library, void *device, char *why, size_t size)
+{
+	int (*reset)(void *) = (int (*)(void *))dlsym(library, "nvmlDeviceResetGpuLockedClocks");
+	int code = reset ? reset(device) : NVML_FUNCTION_NOT_FOUND;
+
+	if (code && code != NVML_NOT_SUPPORTED && code != NVML_FUNCTION_NOT_FOUND)
+		return refuse(why, size, "nvmlDeviceResetGpuLockedClocks", code);
 	return 0;
 }
 
@@ -90,7 +107,6 @@ static int nvidia(const struct sk_power_entry *entry, char *why, size_t size)
 	void *library = nvml(why, size), *device = NULL;
 	int (*by_uuid)(const char *, void **) = (int (*)(const char *, void **))find(
 		library, "nvmlDeviceGetHandleByUUID", why, size);
-	int (*reset)(void *);
 	int code;
 
 	if (!by_uuid)
@@ -100,11 +116,7 @@ static int nvidia(const struct sk_power_entry *entry, char *why, size_t size)
 		return refuse(why, size, "nvmlDeviceGetHandleByUUID", code);
 	if (!strcmp(entry->what, "limit_mw"))
 		return nvidia_limit(library, device, entry->value, why, size);
-	reset = (int (*)(void *))find(library, "nvmlDeviceResetGpuLockedClocks", why, size);
-	if (!reset)
-		return -ENOSYS;
-	code = reset(device);
-	return code ? refuse(why, size, "nvmlDeviceResetGpuLockedClocks", code) : 0;
+	return nvidia_clocks(library, device, why, size);
 }
 
 /* --- AMD -------------------------------------------------------------------------------------- */
@@ -175,18 +187,31 @@ static void *amd_find(void *library, const char *address, char *why, size_t size
 	return NULL;
 }
 
+struct power_cap_info {
+	uint64_t cap, of_default, dpm, min, max, reserved[3];
+};
+
 static int amd(const struct sk_power_entry *entry, char *why, size_t size)
 {
 	void *library = amdsmi(why, size);
 	void *device = library ? amd_find(library, entry->id, why, size) : NULL;
 	int (*set)(void *, uint32_t, uint64_t) = (int (*)(void *, uint32_t, uint64_t))find(
 		library, "amdsmi_set_power_cap", why, size);
+	int (*get)(void *, uint32_t, struct power_cap_info *) =
+		(int (*)(void *, uint32_t, struct power_cap_info *))find(
+			library, "amdsmi_get_power_cap_info", why, size);
+	struct power_cap_info now = {0};
 	int code;
 
-	if (!device || !set)
+	if (!device || !set || !get)
 		return -ENODEV;
 	code = set(device, 0, entry->value);
-	return code ? refuse(why, size, "amdsmi_set_power_cap", code) : 0;
+	if (code)
+		return refuse(why, size, "amdsmi_set_power_cap", code);
+	code = get(device, 0, &now);
+	if (code)
+		return refuse(why, size, "amdsmi_get_power_cap_info", code);
+	return same(now.cap / UW, entry->value / UW, why, size);
 }
 
 /* --- Intel ------------------------------------------------------------------------------------ */
@@ -289,29 +314,46 @@ static int intel_limit(void *library, void *device, uint64_t mw, char *why, size
 	int (*set)(void *, const struct sustained_limit *, const void *, const void *) =
 		(int (*)(void *, const struct sustained_limit *, const void *, const void *))find(
 			library, "zesPowerSetLimits", why, size);
+	int (*get)(void *, struct sustained_limit *, void *, void *) =
+		(int (*)(void *, struct sustained_limit *, void *, void *))find(
+			library, "zesPowerGetLimits", why, size);
 	int code;
 
-	if (!set || ze_listed(library, "zesDeviceEnumPowerDomains", device, domain, &count) ||
-	    !count)
+	if (!set || !get ||
+	    ze_listed(library, "zesDeviceEnumPowerDomains", device, domain, &count) || !count)
 		return -ENODEV;
 	code = set(domain[0], &limit, NULL, NULL);
-	return code ? refuse(why, size, "zesPowerSetLimits", code) : 0;
+	if (code)
+		return refuse(why, size, "zesPowerSetLimits", code);
+	code = get(domain[0], &limit, NULL, NULL);
+	if (code)
+		return refuse(why, size, "zesPowerGetLimits", code);
+	return same((uint64_t)limit.power_mw, mw, why, size);
 }
 
-/* The first domain is the GPU's own; memory's refuses a range, or comes after. */
-static int intel_clock(void *library, void *device, uint64_t mhz, char *why, size_t size)
+/* The upper end, with the card's own lower one; then the lower end, if that was another. The first
+ * domain is the GPU's own: memory's refuses a range, or comes after. */
+static int intel_clock(void *library, void *device, bool highest, uint64_t mhz, char *why,
+		       size_t size)
 {
-	struct freq_range range = {.min = -1, .max = (double)mhz};
+	struct freq_range range = {0};
 	void *domain[ZE_MOST];
 	uint32_t count;
+	int (*get)(void *, struct freq_range *) = (int (*)(void *, struct freq_range *))find(
+		library, "zesFrequencyGetRange", why, size);
 	int (*set)(void *, const struct freq_range *) =
 		(int (*)(void *, const struct freq_range *))find(library, "zesFrequencySetRange",
 								 why, size);
 	int code;
 
-	if (!set || ze_listed(library, "zesDeviceEnumFrequencyDomains", device, domain, &count) ||
-	    !count)
+	if (!get || !set ||
+	    ze_listed(library, "zesDeviceEnumFrequencyDomains", device, domain, &count) || !count)
 		return -ENODEV;
+	code = get(domain[0], &range);
+	if (code)
+		return refuse(why, size, "zesFrequencyGetRange", code);
+	range.min = highest ? -1 : (double)mhz;
+	range.max = highest ? (double)mhz : range.max;
 	code = set(domain[0], &range);
 	return code ? refuse(why, size, "zesFrequencySetRange", code) : 0;
 }
@@ -325,7 +367,8 @@ static int intel(const struct sk_power_entry *entry, char *why, size_t size)
 		return -ENODEV;
 	if (!strcmp(entry->what, "limit_mw"))
 		return intel_limit(library, device, entry->value, why, size);
-	return intel_clock(library, device, entry->value, why, size);
+	return intel_clock(library, device, !strcmp(entry->what, "clock_max_mhz"), entry->value,
+			   why, size);
 }
 
 /* --- files ------------------------------------------------------------------------------------ */

@@ -67,6 +67,8 @@ for driver in zes.listed(pyzes, "zesDriverGet", None, pyzes.zes_driver_handle_t)
                 "found": actuator.found()}
         assert actuator.set_power_limit(each["limits"][0] + 50) is None
         assert actuator.set_clock_range(each["clocks"][0], each["clocks"][1] - 300) is None
+        if len(found) == 3:
+            assert actuator.reset_clocks() is None
         each["limit"] = actuator.power_limit_w()
         found[len(found)] = each
 print(json.dumps(found))
@@ -150,6 +152,7 @@ def test_amd_caps_are_set_within_the_cards_range(tmp_path: Path) -> None:
 def test_intel_limits_and_clocks_are_set_within_the_cards_range(tmp_path: Path) -> None:
     node = profiles.node("4xMax1550", tmp_path / "node", seed=2)
     node.set_open(True)
+    node.lock_clocks(3, 1000, 1200)  # an operator's own
     found = answers(INTEL, tmp_path / "node", 3)
     assert len(found) == 4
     for index, each in found.items():
@@ -157,9 +160,14 @@ def test_intel_limits_and_clocks_are_set_within_the_cards_range(tmp_path: Path) 
         model, now = truth["model"], truth["now"]
         assert now["limit_mw"] == model["limit_min_mw"] + 50_000
         assert each["limit"] * 1000 == pytest.approx(now["limit_mw"])
-        assert now["locked_max_mhz"] == model["clock_max_mhz"] - 300
+        operators = index == "3"
+        high = 1200 if operators else model["clock_max_mhz"]
+        low = 1000 if operators else round(each["clocks"][0])
+        assert now["locked_max_mhz"] == (1200 if operators else model["clock_max_mhz"] - 300)
+        assert now["locked_min_mhz"] == low
         assert "the device takes" in each["bad"]
         assert [entry[2:] for entry in each["found"]] == [
             ["limit_mw", model["limit_default_mw"]],
-            ["clock_max_mhz", model["clock_max_mhz"]],
+            ["clock_max_mhz", high],
+            ["clock_min_mhz", low],
         ]

@@ -108,6 +108,60 @@ def test_limits_clocks_and_files_are_given_back(
     assert not where.exists()
 
 
+def test_a_range_of_clocks_is_given_back_with_both_its_ends(
+    tmp_path: Path, mixed: tuple[Path, _sim.Node]
+) -> None:
+    path, node = mixed
+    index, card = next(iter(cards(node, 3, len(profiles.load("mixed", 1))).items()))
+    address = card["bus_id"][-12:]
+    ends = {"clock_max_mhz": 1200, "clock_min_mhz": 1000}
+    where = record.path(tmp_path)
+    found = [Found("intel", address, name, mhz) for name, mhz in ends.items()]
+    record.store(where, facts.boot_id(), found)
+    node.lock_clocks(index, 900, 950)
+    done = restore(where, node=path)
+    assert done.returncode == 0, done.stderr
+    now = node.truth(index)["now"]
+    assert (now["locked_min_mhz"], now["locked_max_mhz"]) == (1000, 1200)
+
+
+def test_a_card_whose_clocks_cannot_be_locked_has_none_to_give_back(
+    tmp_path: Path, mixed: tuple[Path, _sim.Node]
+) -> None:
+    path, node = mixed
+    index, card = next(iter(cards(node, 1, len(profiles.load("mixed", 1))).items()))
+    node.inject("error", index, value=3, call="nvmlDeviceResetGpuLockedClocks")
+    where = record.path(tmp_path)
+    record.store(where, facts.boot_id(), [Found("nvidia", card["uuid"], "clocks", 0)])
+    done = restore(where, node=path)
+    assert done.returncode == 0, done.stderr
+    assert not where.exists()
+
+
+@pytest.mark.parametrize(
+    ("vendor", "entry", "call"),
+    [(2, ("amd", "cap_uw", 1000), "amdsmi_get_power_cap_info"),
+     (3, ("intel", "limit_mw", 1), "zesPowerGetLimits")],
+)  # fmt: skip
+def test_what_was_not_read_back_is_not_taken_as_restored(
+    tmp_path: Path,
+    mixed: tuple[Path, _sim.Node],
+    vendor: int,
+    entry: tuple[str, str, int],
+    call: str,
+) -> None:
+    path, node = mixed
+    index, card = next(iter(cards(node, vendor, len(profiles.load("mixed", 1))).items()))
+    kind, what, factor = entry
+    found = Found(kind, card["bus_id"][-12:], what, limit(node, index) * factor)
+    where = record.path(tmp_path)
+    record.store(where, facts.boot_id(), [found])
+    node.inject("error", index, value=2, call=call)
+    done = restore(where, node=path)
+    assert done.returncode == 1 and call in done.stderr
+    assert where.exists()
+
+
 def test_what_cannot_be_restored_stays_on_record_and_is_named(
     tmp_path: Path, mixed: tuple[Path, _sim.Node]
 ) -> None:

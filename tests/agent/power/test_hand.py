@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A hand carries wishes out whatever its driver does, and says when all is given back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from stoker.agent.devices.readings import Absent
+from stoker.agent.power import hand as hands
+from stoker.agent.power.card import ClockRange
+from stoker.agent.power.hand import Hand
+
+FOUND_W = 350.0
+
+
+class Driver:
+    """An actuator that does what it is told, but for the calls that `fails` names."""
+
+    def __init__(self) -> None:
+        self.limit_w, self.clocks = FOUND_W, ""
+        self.fails: dict[str, Any] = {}
+
+    def _call(self, name: str) -> Absent | None:
+        problem = self.fails.get(name)
+        if isinstance(problem, Exception):
+            raise problem
+        return problem if isinstance(problem, Absent) else None
+
+    def power_limit_w(self) -> float | Absent:
+        return self._call("read") or self.limit_w
+
+    def set_power_limit(self, watts: float) -> Absent | None:
+        problem = self._call("limit")
+        self.limit_w = self.limit_w if problem else watts
+        return problem
+
+    def set_clock_range(self, low_mhz: float, high_mhz: float) -> Absent | None:
+        problem = self._call("clock")
+        self.clocks = self.clocks if problem else f"{low_mhz:g}-{high_mhz:g}"
+        return problem
+
+    def reset_clocks(self) -> Absent | None:
+        problem = self._call("reset")
+        self.clocks = self.clocks if problem else ""
+        return problem
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
+    monkeypatch.setattr(hands, "TICK_S", 0.005)
+    monkeypatch.setattr(hands, "AGAIN_S", 0.01)
+    return Driver()
+
+
+@pytest.fixture
+def hand(driver: Driver) -> Iterator[Hand]:
+    made = Hand("GPU-1", driver, ClockRange(300, 1500, 15))  # type: ignore[arg-type]
+    made.start(FOUND_W)
+    yield made
+    driver.fails = {}
+    made.give_back()
+    made._thread.join(5)
+    assert not made._thread.is_alive()
+
+
+def until(true: Callable[[], bool]) -> None:
+    for _ in range(400):
+        if true():
+            return
+        time.sleep(0.01)
+    raise AssertionError("not within 4 s")
+
+
+def test_a_limit_that_is_refused_does_not_take_the_clock_with_it(
+    driver: Driver, hand: Hand
+) -> None:
+    driver.fails["limit"] = Absent("no")
+    hand.want_clock(900)
+    hand.want_limit(200)
+    until(lambda: driver.clocks == "300-900")
+
+
+def test_a_clock_that_was_not_taken_is_tried_again(driver: Driver, hand: Hand) -> None:
+    driver.fails["clock"] = Absent("busy")
+    hand.want_clock(900)
+    until(lambda: hand.refused == "busy")
+    del driver.fails["clock"]
+    until(lambda: driver.clocks == "300-900" and hand.refused == "")
+
+
+def test_what_a_binding_raises_is_said_and_ends_nothing(driver: Driver, hand: Hand) -> None:
+    driver.fails["read"] = UnicodeDecodeError("utf-8", b"", 0, 1, "odd")
+    until(lambda: "UnicodeDecodeError" in hand.refused)
+    del driver.fails["read"]
+    hand.want_limit(200)
+    until(lambda: hand.back is not None and hand.back.limit_w == 200)
+
+
+def test_all_is_given_back_only_when_clocks_are_free_again(driver: Driver, hand: Hand) -> None:
+    hand.want_limit(200)
+    hand.want_clock(900)
+    until(lambda: driver.clocks == "300-900" and driver.limit_w == 200)
+    driver.fails["reset"] = Absent("busy")
+    hand.give_back()
+    hand._thread.join(5)
+    assert driver.limit_w == FOUND_W
+    assert not hand.given_back.is_set()
+
+
+def test_clocks_that_were_never_held_need_no_giving_back(driver: Driver, hand: Hand) -> None:
+    hand.want_limit(200)
+    until(lambda: driver.limit_w == 200)
+    driver.fails["reset"] = Absent("not supported")
+    hand.give_back()
+    assert hand.given_back.wait(5)
+    assert driver.limit_w == FOUND_W
