@@ -149,13 +149,14 @@ def node_drain(token: Any, request: schema.NodeDrainRequest, state: State, now_n
 def device_cordon(
     token: Any, request: schema.DeviceCordonRequest, state: State, now_ns: int
 ) -> Admin:
-    """No new jobs on a device; what runs there goes on."""
+    """No new jobs on a device; what runs there goes on. Without a reason the given one stays."""
     node, device = request.node, _device(request.node, request.device, state)
     _check_reason(request.reason)
-    why = request.reason or "on request"
-    if state.book.cordoned.get((node, device)) == why:
+    known = state.book.cordoned.get((node, device))
+    why = request.reason or known or "on request"
+    if known == why:
         return Admin(token, (), ())
-    if (node, device) not in state.book.cordoned and len(state.book.cordoned) >= CORDONS_MAX:
+    if known is None and len(state.book.cordoned) >= CORDONS_MAX:
         raise Refused(f"{CORDONS_MAX} devices are cordoned, which is the limit")
     return _cordon(token, CordonBlob(node, device, why), state)
 

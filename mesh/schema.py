@@ -296,6 +296,8 @@ class ShareView(Part, frozen=True):
     id: str
     index: int
     milli: int
+    sim: bool = False
+    """Whether the device is simulated."""
 
 
 class DecisionView(Part, frozen=True):

@@ -12,7 +12,7 @@ from stoker.mesh.replica import Replica
 from stoker.scheduler.book import Attempt, Job
 from stoker.scheduler.effects import Explained
 from stoker.scheduler.names import DEFAULT_QUEUE
-from stoker.scheduler.nouns import ENDED, Decision, JobSpec, NodeReport
+from stoker.scheduler.nouns import ENDED, Decision, DeviceShare, JobSpec, NodeReport
 from stoker.scheduler.reasons import Reason, reason_of
 from stoker.scheduler.remedies import Remedy
 
@@ -141,20 +141,19 @@ def _decision(replica: Replica, decision: Decision | None) -> schema.DecisionVie
     return schema.DecisionView(
         id=decision.id,
         node=decision.node,
-        devices=tuple(
-            schema.ShareView(id=_device_id(report, s.index), index=s.index, milli=s.milli)
-            for s in decision.devices
-        ),
+        devices=tuple(_share(report, share) for share in decision.devices),
         reason=decision.reason,
         latency_ns=decision.latency_ns,
         observations=decision.observations,
     )
 
 
-def _device_id(report: NodeReport | None, index: int) -> str:
-    if report is not None and index < len(report.devices):
-        return report.devices[index].id
-    return f"device-{index}"
+def _share(report: NodeReport | None, share: DeviceShare) -> schema.ShareView:
+    index, milli = share.index, share.milli
+    if report is None or index >= len(report.devices):
+        return schema.ShareView(id=f"device-{index}", index=index, milli=milli)
+    device = report.devices[index]
+    return schema.ShareView(id=device.id, index=index, milli=milli, sim=device.sim)
 
 
 # --- explain --------------------------------------------------------------------------------------

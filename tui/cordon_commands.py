@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from stoker.native.errors import BadRequest, NotFound
+from stoker.tui import text
 from stoker.tui.job_commands import call, node_option
 
 if TYPE_CHECKING:
@@ -48,11 +49,12 @@ async def _settle(state: str | None, name: str, verb: str, reason: str) -> None:
             request = schema.DeviceUncordonRequest(node=node, device=device)
         changed = (await client.settle("device", verb, request)).changed
         listed = (await client.devices()).devices
+    view = next((each for each in listed if (each.node, each.id) == (node, device)), None)
     said = {"cordon": "cordoned", "uncordon": "not cordoned"}[verb]
-    click.echo(f"device {node}:{device}: {said}{'' if changed else ' already'}")
-    for each in listed:
-        if (each.node, each.id) == (node, device) and verb == "uncordon" and each.unavailable:
-            click.echo(f"it gets no jobs all the same: {each.unavailable}")
+    sim = " (SIM)" if view is not None and view.sim else ""
+    click.echo(text.clean(f"device {node}:{device}{sim}: {said}{'' if changed else ' already'}"))
+    if view is not None and verb == "uncordon" and view.unavailable:
+        click.echo(text.clean(f"it gets no jobs all the same: {view.unavailable}"))
 
 
 async def _meant(client: Client, name: str) -> tuple[str, str]:

@@ -89,7 +89,8 @@ async def node(state: str | None, name: str) -> tuple[Row, list[Row]]:
         raise NotFound(f"there is no node {name}", hint="stoker nodes lists them")
 
 
-async def topology(state: str | None, name: str) -> Row:
-    """Who is near whom on one node."""
+async def topology(state: str | None, name: str) -> tuple[Row, list[Row]]:
+    """Who is near whom on one node, and its devices."""
     async with Client.open(state) as client:
-        return views.part(await client.topology(name))
+        view, found = await asyncio.gather(client.topology(name), client.devices())
+        return views.part(view), [views.part(each) for each in found.devices if each.node == name]

@@ -7,16 +7,18 @@ written in `tui/readings_view.py`.
 
 from __future__ import annotations
 
+import shutil
 import sys
-import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from stoker.tui import tables, text
 from stoker.tui.job_commands import call, node_option, output_option, show
 
-CLEAR = "\x1b[H\x1b[J"
+if TYPE_CHECKING:
+    from stoker.mesh.schema import DeviceView
+
 TABLE_WITHOUT = ("table", "name")
 """Forms that need no readings."""
 
@@ -70,27 +72,25 @@ async def _metrics(
     state: str | None, name: str, every_s: float | None, everything: bool, output: str
 ) -> None:
     from stoker.tui import device_calls, readings_view
+    from stoker.tui.repaint import Repaint
 
-    unicode = text.encodable(sys.stdout)
-    async for device, view in device_calls.metrics(state, name, readings_view.FIELDS, every_s):
+    paint = Repaint() if every_s is not None and sys.stdout.isatty() else None
+    history = () if everything and output == "table" else readings_view.FIELDS
+    async for device, view in device_calls.metrics(state, name, history, every_s):
         if output == "json":
             text.show(tables.render_one({"schema": tables.SCHEMA, **view}))
-            continue
-        if output == "jsonl":
-            line = {"schema": tables.SCHEMA, "t_ns": time.time_ns(), **view}
-            text.show(tables.render(tables.DEVICES, [line], "jsonl"))
-            continue
-        parts = [readings_view.heading(view, device.model) + "\n", readings_view.health(device)]
-        if not everything:
-            width = max(20, min(readings_view.SERIES_WIDTH, _columns() - 64))
-            parts.append(readings_view.series(view, width=width, unicode=unicode))
+        elif output == "jsonl":
+            text.show(tables.render(tables.DEVICES, [view], "jsonl"))
         else:
-            parts.append(readings_view.fields(view))
-        clear = CLEAR if every_s is not None and sys.stdout.isatty() else ""
-        text.show(clear + "".join(parts))
+            columns, rows = shutil.get_terminal_size((140, 40))
+            shown = _screen(device, view, columns, everything)
+            text.show(paint.over(shown, columns, rows) if paint else shown)
 
 
-def _columns() -> int:
-    import shutil
+def _screen(device: DeviceView, view: dict[str, Any], columns: int, everything: bool) -> str:
+    from stoker.tui import readings_view
 
-    return shutil.get_terminal_size((140, 40)).columns
+    head = f"{readings_view.heading(view, device.model)}\n{readings_view.health(device)}"
+    if everything:
+        return head + readings_view.fields(view)
+    return head + readings_view.series(view, columns=columns, unicode=text.encodable(sys.stdout))

@@ -39,7 +39,10 @@ def _actions(explained: Object) -> Iterator[str]:
 
 
 def _decision(decision: Object) -> Iterator[str]:
-    shares = ", ".join(f"{units.share(d['milli'])} of {d['id']}" for d in decision["devices"])
+    shares = ", ".join(
+        f"{units.share(d['milli'])} of {d['id']}{' (SIM)' if d.get('sim') else ''}"
+        for d in decision["devices"]
+    )
     yield _wrapped(
         f"decision {decision['id']}: ", f"node {decision['node']}{shares and ', '}{shares}"
     )

@@ -54,18 +54,20 @@ def node_show_command(name: str, topology: bool, state: str | None, output: str)
     from stoker.tui import device_calls, readings_view, text
 
     if topology:
-        view = call(device_calls.topology(state, name))
+        view, devices = call(device_calls.topology(state, name))
         as_json = output == "json"
-        text.show(tables.render_one(view) if as_json else readings_view.topology(view))
+        text.show(tables.render_one(view) if as_json else readings_view.topology(view, devices))
         return
     row, devices = call(device_calls.node(state, name))
     if output == "json":
         text.show(tables.render_one({"schema": tables.SCHEMA, **row, "devices": devices}))
         return
     show(tables.NODES, [row], "table")
+    text.show("\n")
+    show(tables.DEVICES, devices, "table")
+    text.show("\n" if row["missing"] else "")
     for missing in row["missing"]:
         text.show(f"missing: {text.clean(missing)}\n")
-    show(tables.DEVICES, devices, "table")
 
 
 @node_command.command("label")

@@ -15,9 +15,15 @@ from stoker.tui import sparkline, text, units
 
 Row = Mapping[str, Any]
 LABEL_WIDTH = 24
+TITLE_WIDTH = 19
 SERIES_WIDTH = 60
+"""Cells of a line at most; a minute is then a second a cell."""
+SERIES_LEAST = 10
+AROUND = TITLE_WIDTH + len("    0.0 W |") + len("| 1980 MHz  now ")
+"""Cells of a line of `series` besides what is drawn and the newest value."""
+NOW_WIDTH, NOW_LEAST = 30, 9
+"""Room for the newest value with and without its error and window."""
 MINUTE_NS = 60_000_000_000
-CELL_MAX = 100
 
 
 class Series(NamedTuple):
@@ -126,28 +132,33 @@ def heading(view: Row, model: str) -> str:
     return text.clean("  ".join(word for word in words if word))
 
 
-def series(view: Row, *, width: int = SERIES_WIDTH, unicode: bool = True) -> str:
+def series(view: Row, *, columns: int = 140, unicode: bool = True) -> str:
     """The past minute of some fields, each with its axes and its newest value."""
     to_ns = max(
         (points[-1][0] for points in view["history"].values() if points), default=view["t_ns"]
     )
-    from_ns = to_ns - MINUTE_NS
-    lines = []
-    for each in SERIES:
-        field = view["fields"].get(each.field) or {"absent": "it is not read from this device"}
-        points = view["history"].get(each.field) or ()
-        values = sparkline.buckets(points, from_ns, to_ns + 1, width)
-        ends = sparkline.bounds(values, each.floor, _top(view, each.top))
-        title = text.fit(each.title, LABEL_WIDTH - 5)
-        if ends is None or field.get("absent"):
-            lines.append(f"{title}{value(field)}")
-            continue
-        unit = str(field.get("unit") or "")
-        low, high = (_end(end, unit) for end in ends)
-        drawn = sparkline.line(values, *ends, unicode=unicode)
-        lines.append(f"{title}{low:>9} |{drawn}| {high:<9} now {_now(field)}")
-    scale = f"{'':{LABEL_WIDTH + 4}} |{'60 s ago':<{width - 3}}now|"
-    return "\n".join([*lines, scale]) + "\n"
+    whole = columns >= AROUND + SERIES_LEAST * 2 + NOW_WIDTH
+    room = columns - AROUND - (NOW_WIDTH if whole else NOW_LEAST)
+    width = max(SERIES_LEAST, min(SERIES_WIDTH, room))
+    lines = [_line(view, each, to_ns, width, whole, unicode) for each in SERIES]
+    if any("|" in line for line in lines):
+        lines.append(f"{'':{TITLE_WIDTH + 9}} |{'60 s ago':<{width - 3}}now|")
+    return "\n".join(lines) + "\n"
+
+
+def _line(  # noqa: PLR0917
+    view: Row, each: Series, to_ns: int, width: int, whole: bool, unicode: bool
+) -> str:
+    field = view["fields"].get(each.field) or {"absent": "it is not read from this device"}
+    points = view["history"].get(each.field) or ()
+    values = sparkline.buckets(points, to_ns - MINUTE_NS, to_ns + 1, width)
+    ends = sparkline.bounds(values, each.floor, _top(view, each.top))
+    title = text.fit(each.title, TITLE_WIDTH)
+    if ends is None or field.get("absent"):
+        return f"{title}{text.clean(value(field))}"
+    low, high = (_end(end, str(field.get("unit") or "")) for end in ends)
+    drawn = sparkline.line(values, *ends, unicode=unicode)
+    return f"{title}{low:>9} |{drawn}| {high:<9} now {_now(field, whole)}"
 
 
 def _top(view: Row, top: str | None) -> float | None:
@@ -163,16 +174,20 @@ def _end(end: float, unit: str) -> str:
     return f"{end * 100:.0f} %" if unit == "1" else quantity(end, unit)
 
 
-def _now(field: Row) -> str:
+def _now(field: Row, whole: bool) -> str:
     if field.get("unit") == "1" and isinstance(field.get("value"), int | float):
         return f"{field['value'] * 100:.0f} %"
+    if not whole:
+        return quantity(field.get("value"), str(field.get("unit") or ""))
     return value(field)
 
 
-def topology(view: Row) -> str:
-    """The matrix, as `nvidia-smi topo -m` prints it, with NUMA nodes and their processors."""
+def topology(view: Row, devices: Sequence[Row] = ()) -> str:
+    """The matrix, as `nvidia-smi topo -m` prints it, with NUMA nodes and their processors; a
+    device is called by its index where it has one."""
+    known = {str(device["id"]): device for device in devices}
     names = [str(name) for name in view["names"]]
-    short = [_short(name) for name in names]
+    short = [str(known[name]["index"]) if name in known else _short(name) for name in names]
     numa = ["-" if node is None else str(node) for node in view["numa"]]
     rows = [["", *short, "NUMA", "CPUS"]]
     for name, cells, node, cpus in zip(short, view["matrix"], numa, view["cpus"], strict=True):
@@ -186,10 +201,19 @@ def topology(view: Row) -> str:
         "X self  NV# # NVLinks  XGMI, XE direct links  PIX one PCIe switch at most  PXB several",
         "PHB one host bridge  NODE host bridges of one NUMA node  SYS across NUMA nodes",
     )
-    longer = [f"{s} = {name}" for s, name in zip(short, names, strict=True) if s != name]
     sim = view.get("sim") or ()
+    meant = [
+        text.clean(f"{s} = {name}{_what(known.get(name), name in sim)}")
+        for s, name in zip(short, names, strict=True)
+        if s != name
+    ]
     said = [f"SIM: {len(sim)} of these devices are simulated"] if sim else []
-    return "\n".join([*table, "", *said, *legend, *longer]) + "\n"
+    return "\n".join([*table, "", *said, *legend, *meant]) + "\n"
+
+
+def _what(device: Row | None, sim: bool) -> str:
+    words = [str(device["model"])] if device else []
+    return "".join(f"  {word}" for word in (*words, *(["SIM"] if sim else [])))
 
 
 def _short(name: str) -> str:

@@ -75,7 +75,8 @@ def _placed(row: Row, now: int) -> str:
         + ("" if d["milli"] == units.MILLI else f":{units.share(d['milli'])}")
         for d in decision["devices"]
     )
-    return f"{decision['node']}/{shares}" if shares else str(decision["node"])
+    sim = " SIM" if any(d.get("sim") for d in decision["devices"]) else ""
+    return f"{decision['node']}/{shares}{sim}" if shares else str(decision["node"])
 
 
 def _array(row: Row, now: int) -> str:
@@ -150,7 +151,7 @@ def _kind(row: Row, now: int) -> str:
 
 
 def _free(row: Row, now: int) -> str:
-    if row.get("unavailable"):
+    if row.get("unavailable") or row.get("cordoned"):
         return "no"
     return units.share(units.MILLI - (row.get("granted_milli") or 0))
 
@@ -217,7 +218,7 @@ DEVICES = Noun(
     "id",
     (
         Column("DEVICE", field("id")),
-        Column("NODE", field("node")),
+        Column("NODE:INDEX", lambda row, now: f"{row['node']}:{row['index']}"),
         Column("KIND", _kind),
         Column("MODEL", field("model")),
         Column("MEMORY", through("memory_bytes", units.size), right=True),

@@ -39,7 +39,7 @@ class Top(App[None]):
     ]
     CSS = """
     #headline { height: 1; padding: 0 1; background: $panel; }
-    #nodes, #devices { height: 1fr; }
+    #nodes, #devices { height: 1fr; min-height: 5; }
     #jobs, #kernels { height: 2fr; }
     """
 

@@ -56,13 +56,14 @@ TABLES: dict[str, Layout] = {
     "devices": Layout(
         (
             Column("DEVICE", 18),
-            Column("MODEL", 30),
+            Column("MODEL", 24),
             Column("KIND", 11),
-            Column("GRANTED", 8, right=True),
-            Column("BUSY", 6, right=True),
-            Column("POWER", 8, right=True),
-            Column("TEMP", 6, right=True),
-            Column("JOBS", 18),
+            Column("GRANTED", 7, right=True),
+            Column("BUSY", 5, right=True),
+            Column("POWER", 7, right=True),
+            Column("TEMP", 5, right=True),
+            Column("JOBS", 10),
+            Column("HEALTH", 48),
         ),
         "no node has a device",
     ),
@@ -157,9 +158,20 @@ def _device(device: DeviceView) -> Row:
         "-" if device.busy_ratio is None else f"{device.busy_ratio:.0%}",
         "-" if device.power_w is None else f"{device.power_w:.0f} W",
         "-" if device.temperature_c is None else f"{device.temperature_c:.0f} C",
-        device.unavailable or ",".join(map(str, device.jobs[:6])),
+        ",".join(map(str, device.jobs[:6])) or "-",
+        _health(device),
     )
-    return Row(f"{device.node}/{device.id}", cells, "bad" if device.unavailable else "")
+    kept_from = device.unavailable or device.cordoned
+    return Row(f"{device.node}/{device.id}", cells, "bad" if kept_from else "")
+
+
+def _health(device: DeviceView) -> str:
+    """What keeps jobs from it; of one that takes jobs, what is wrong all the same."""
+    told = [device.unavailable] if device.unavailable else []
+    told += [f"cordoned: {device.cordoned}"] if device.cordoned else []
+    if device.warning and not told:
+        told.append(f"warning: {device.warning}")
+    return "; ".join(told) or "ok"
 
 
 def _job(job: JobView, now_ns: int) -> Row:

@@ -214,6 +214,7 @@ def test_a_cordoned_device_stays_so_through_hellos_and_reboots(bench: Bench) -> 
     assert settle(bench, cordon()) is True
     assert settle(bench, cordon()) is False
     assert settle(bench, cordon(reason="two fans")) is True
+    assert settle(bench, cordon(reason="")) is False  # nor does it take the reason away
     assert device(bench).cordoned == "two fans" and device(bench).unavailable == ""
     bench.hello("n1", "boot-1", 2).hello("n1", "boot-2", 3)
     assert not available(bench)

@@ -59,7 +59,7 @@ def readings(asked: dict[str, Any]) -> dict[str, Any]:
 @pytest.fixture
 def run(node: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The command line, against a node with two cards of which one cannot be read."""
-    for name, value in node.environment.items():
+    for name, value in {**node.environment, "COLUMNS": "140"}.items():
         monkeypatch.setenv(name, value)
     node.answers |= {
         "device.list": lambda asked: {"devices": [device(0), device(1)]},

@@ -56,12 +56,31 @@ def view(**more: Any) -> dict[str, Any]:
 
 
 def test_a_series_has_axes_and_its_newest_value() -> None:
-    busy, power, heat, clock, *_, scale = readings_view.series(view(), width=20).splitlines()
+    shown = readings_view.series(view(), columns=readings_view.AROUND + 50).splitlines()
+    busy, power, heat, clock, *_, scale = shown
     assert "0 % |" in busy and "| 100 %" in busy and busy.endswith("now 50 %")
     assert "0.0 W |         █         ▅| 700.0 W   now 350.0 W" in power
     assert heat.endswith("- (it is not read from this device)")
     assert clock.endswith("- (not supported)")
     assert "60 s ago" in scale and scale.index("|") == power.index("|")
+
+
+def test_on_a_narrow_terminal_values_lose_their_errors_before_lines_wrap() -> None:
+    power = {"value": 350.0, "unit": "W", "error": 17.5, "window_ns": 25_000_000}
+    wide, narrow = (
+        readings_view.series(
+            view(fields=view()["fields"] | {"power_w": power}), columns=columns
+        ).splitlines()
+        for columns in (100, 80)
+    )
+    assert wide[1].endswith("now 350.0 W +-17.5 W over 25 ms")
+    assert narrow[1].endswith("now 350.0 W")
+    assert max(map(len, narrow)) <= 80 and max(map(len, wide)) <= 100
+
+
+def test_a_device_without_any_sensor_has_no_scale() -> None:
+    shown = readings_view.series(view(fields={}, history={}))
+    assert "60 s ago" not in shown and len(shown.splitlines()) == len(readings_view.SERIES)
 
 
 def test_what_is_simulated_or_in_trouble_is_said_at_the_top() -> None:
@@ -90,4 +109,13 @@ def test_the_topology_is_a_matrix_with_a_legend() -> None:
     assert shown[1].split() == ["GPU-aaaaaaa…", "X", "PIX", "0", "0-31"]
     assert shown[2].split() == ["mlx5_0", "PIX", "X", "-", "-"]
     assert any(line.startswith("SIM: 1") for line in shown)
-    assert "GPU-aaaaaaa… = GPU-aaaaaaaaaaaaaa" in shown
+    assert "GPU-aaaaaaa… = GPU-aaaaaaaaaaaaaa  SIM" in shown
+
+
+def test_devices_of_a_topology_are_called_by_their_index() -> None:
+    card = {"id": "GPU-aaaaaaaaaaaaaa", "index": 3, "model": "NVIDIA H200"}
+    matrix = {"matrix": [["X", "PIX"], ["PIX", "X"]], "numa": [0, None], "cpus": ["0-31", ""]}
+    names = {"names": [card["id"], "mlx5_0"], "sim": []}
+    shown = readings_view.topology({**names, **matrix}, [card]).splitlines()
+    assert shown[0].split() == ["3", "mlx5_0", "NUMA", "CPUS"]
+    assert shown[-1] == "3 = GPU-aaaaaaaaaaaaaa  NVIDIA H200"

@@ -100,8 +100,8 @@ def test_no_rows_are_said_to_a_person() -> None:
 
 
 def test_a_reading_without_a_value_is_a_dash() -> None:
-    row = {"id": "pocl-0", "node": "vm", "kind": "cpu", "power_w": None, "granted_milli": 250}
+    row = {"id": "pocl-0", "node": "vm", "index": 3, "kind": "cpu", "granted_milli": 250}
     shown = tables.render(tables.DEVICES, [row], "table").splitlines()
-    assert shown[1].split()[:3] == ["pocl-0", "vm", "cpu"]
+    assert shown[1].split()[:3] == ["pocl-0", "vm:3", "cpu"]
     assert "0.75" in shown[1]
     assert shown[1].split()[-3:] == ["-", "-", "-"]

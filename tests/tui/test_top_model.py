@@ -35,6 +35,16 @@ def test_a_device_that_cannot_be_granted_says_why() -> None:
     assert row.tone == "bad"
 
 
+def test_health_is_what_keeps_jobs_away_or_is_wrong_all_the_same() -> None:
+    devices = [device(), device(cordoned="a new fan"), device(warning="link 2 is down")]
+    devices.append(device(unavailable="needs reset", cordoned="a new fan"))
+    rows = frame(answers(devices=devices)).tables["devices"]
+    assert [row.cells[-1] for row in rows] == [
+        "ok", "cordoned: a new fan", "warning: link 2 is down", "needs reset; cordoned: a new fan",
+    ]  # fmt: skip
+    assert [row.tone for row in rows] == ["", "bad", "", "bad"]
+
+
 def test_the_headline_counts_what_runs_and_what_waits() -> None:
     jobs = [job(1, "running"), job(2, "pending"), job(3, "starting"), job(4, "succeeded")]
     assert "1 running   2 waiting" in frame(answers(jobs=jobs)).headline
