@@ -50,6 +50,8 @@ class _Slot:
         """The highest clock it was told to use."""
         self.changed_ns = 0
         self.power_w = card.power.default_w
+        self.bound_w = card.power.max_w
+        """What the rules about it and its tenants allow, as of the last division."""
 
 
 class Controller:
@@ -139,6 +141,8 @@ class Controller:
             for id, slot in present.items()
         }
         floors = {id: floor_w(slot.card, self.rules) for id, slot in present.items()}
+        for slot in present.values():
+            slot.bound_w = roof_w(slot.card, self.rules)
         self._bound_tenants(roofs, floors, holders)
         wants = {
             id: Want(slot.model.menu(), floors[id], max(floors[id], roofs[id]))
@@ -181,8 +185,9 @@ class Controller:
             spare = watts - sum(floors[id] for id in mine)
             over = sum(roofs[id] - floors[id] for id in mine)
             part = min(1.0, max(0.0, spare / over)) if over > 0 else 0.0
-            for id in mine:
+            for id in mine if part < 1.0 else ():
                 roofs[id] = floors[id] + part * (roofs[id] - floors[id])
+                self._slots[id].bound_w = roofs[id]
 
     # --- actions ----------------------------------------------------------------------------------
 
@@ -216,8 +221,8 @@ class Controller:
         caps: Mapping[str, float],
         rises: Mapping[str, float],
     ) -> bool:
-        """Too small a change to be worth a write: but heat is always obeyed, a budget kept, and
-        another card's need met."""
+        """Too small a change to be worth a write: but heat is always obeyed, a budget and every cap
+        kept, and another card's need met."""
         if self.ledger.is_pending(id):
             return True
         over = self.rules.budget_w and self.ledger.committed_w(self._stepped_ns) > (
@@ -229,7 +234,8 @@ class Controller:
             for other, target in rises.items()
         )
         hot = id in caps and now_w - watts >= DEAD_HEAT_W
-        return now_w - watts < DEAD_W and not (over or needed or hot)
+        above = now_w > self._slots[id].bound_w + 0.5
+        return now_w - watts < DEAD_W and not (over or needed or hot or above)
 
     def _rise(
         self, rises: Mapping[str, float], now_ns: int, caps: Mapping[str, float]

@@ -165,6 +165,29 @@ def test_caps_of_cards_and_tenants_hold() -> None:
     assert devices[1].limit_w + devices[2].limit_w <= 500.5
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (Rules(cards={"a": CardRule(at_most_w=350)}), Rules(cards={"a": CardRule(at_most_w=345)})),
+        (Rules(tenants={"eve": 350.0}), Rules(tenants={"eve": 345.0})),
+    ],
+)
+def test_a_cap_that_is_lowered_by_a_little_holds_as_well(before: Rules, after: Rules) -> None:
+    controller = Controller([card("a"), card("b")], before, 0)
+    devices = [Device("a"), Device("b")]
+    for tick in range(60):
+        now_ns = (tick + 1) * TICK
+        if tick == 30:
+            assert devices[0].limit_w == pytest.approx(350)
+            controller.set_rules(after)
+        readings = [device.reading(now_ns, 1.0, 0.3) for device in devices]
+        for action in controller.step(readings, now_ns, {"a": frozenset({"eve"})}):
+            if action.what == "limit":
+                next(d for d in devices if d.id == action.card).limit_w = action.value
+    assert devices[0].limit_w == pytest.approx(345)
+    assert devices[1].limit_w == 700
+
+
 def test_what_cannot_be_capped_is_measured_and_taken_off() -> None:
     cards = [card("a"), card("b"), card("x", power=None, clocks=None)]
     controller = Controller(cards, Rules(budget_w=1200, give_up=0.0), 0)
