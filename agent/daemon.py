@@ -55,7 +55,7 @@ from stoker.mesh.command import CommandChain
 from stoker.mesh.identity import Verifier
 from stoker.native.errors import StokerError, Unavailable
 from stoker.probes import metric_names
-from stoker.scheduler.nouns import StartJob
+from stoker.scheduler.nouns import NodeReport, StartJob
 
 if TYPE_CHECKING:
     from stoker.agent.exporter import Exporter
@@ -105,7 +105,7 @@ class Daemon:
         self._keeping = Keeping(setting.jobs, setting.config.retention)
         self._link = self._make_link()
         self._tracer.publish = self._link.publish
-        self._talking = Talking(setting.node, self._link, self.post, self._spawn)
+        self._talking = Talking(setting.node, self._link, self._answered, self._spawn)
         self._spawner: Spawner | None = None
         self._actuator: Actuator | None = None
         self._asks: Asks | None = None
@@ -221,10 +221,19 @@ class Daemon:
         self._telemetry.judge(verdict.holds(), verdict.warnings(), verdict.drain())
         return watch
 
-    def _judged(self, holds: Mapping[str, str], warnings: Mapping[str, str], drain: str) -> None:
+    def _judged(
+        self, holds: Mapping[str, str], warnings: Mapping[str, str], drain: str
+    ) -> NodeReport | None:
         report = self._telemetry.judge(holds, warnings, drain)
         if report is not None:
             self.post(steps.Reported(report))
+        return report
+
+    def _answered(self, event: Event) -> None:
+        """What the scheduler says; a report that it took is in the cluster's log."""
+        if isinstance(event, steps.Greeted) and self._health is not None:
+            self._health.committed(event.report)
+        self.post(event)
 
     async def _start_tracing(self) -> None:
         """The spawner has made the cgroup of the jobs by now, if it can."""
@@ -407,6 +416,8 @@ class Daemon:
     async def _watch_devices(self) -> None:
         async for report in self._telemetry.changes():
             _log.warning("devices changed", devices=[d.unavailable for d in report.devices])
+            if self._health is not None:
+                self._health.reported(report)
             self.post(steps.Reported(report))
 
     async def _count(self) -> None:

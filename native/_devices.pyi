@@ -11,8 +11,10 @@ RATE: int
 POINTS: int
 """Of one tap's ring."""
 
-Step = tuple[int, tuple[int, ...], int]
-"""(address of the function, arguments, bits of those that are places in the memory)."""
+Step = tuple[int, tuple[int, ...], int, int, int, int, int, int]
+"""(address of the function, arguments, bits of those that are places in the memory, bits of those
+that are so many us ago, every so many rounds, in this one of them, offset and bytes of what it
+fills)."""
 Tap = tuple[int, int, int, int, float, bool]
 """(kind, step, offset, lag, scale, whether all ones are no value)."""
 
@@ -24,8 +26,10 @@ class Reader:
         memory: bytes,
         period_ns: int,
         phase_ns: int = 0,
+        slow: int = 0,
     ) -> None:
-        """Start; ValueError for a plan that leaves its bounds."""
+        """Start; ValueError for a plan that leaves its bounds. In each `slow`th round all was asked
+        for: that is news; 0: never."""
 
     def stop(self) -> None:
         """End the thread; one that hangs in a call is left behind. Afterwards there is nothing."""
@@ -33,9 +37,22 @@ class Reader:
     def snapshot(self) -> tuple[int, int, list[int], bytes]:
         """(rounds so far, CLOCK_REALTIME ns, return codes, memory) of the last whole round."""
 
-    def state(self) -> tuple[int, int, int, int, int, int]:
+    def state(self) -> tuple[int, int, int, int, int, int, int]:
         """(step it is inside of or -1, since when in CLOCK_MONOTONIC ns, rounds, late, missed,
-        calls)."""
+        calls, rounds in which a code changed)."""
+
+    def latest(self) -> tuple[int, list[float]]:
+        """(rounds so far, newest value of each tap or NaN); none after the end."""
+
+    def watch(
+        self, bell: int, levels: list[tuple[int, float]], bits: list[tuple[int, int, int]]
+    ) -> None:
+        """Write to this eventfd after a round in which a call's code is another than before, a tap
+        is at its level or above (tap, level), or bits of an answer are others (step, offset, mask);
+        -1: no more. ValueError for what is not in the plan."""
+
+    def rings(self) -> int:
+        """How often it was written to."""
 
     def points(self, tap: int, since_ns: int = 0, most: int = 600) -> list[tuple[int, float]]:
         """Newest points of one tap, the oldest first."""

@@ -100,6 +100,20 @@ TABLE: tuple[Spec, ...] = (
 SPECS: dict[str, Spec] = {spec.name: spec for spec in TABLE}
 UNITS: dict[str, str] = {spec.name: spec.unit for spec in TABLE}
 FAST = tuple(spec.name for spec in TABLE if spec.rate == "fast")
+TELLING = (
+    "ecc_corrected",
+    "ecc_uncorrected",
+    "retired_pages",
+    "retired_pending",
+    "remapped_rows",
+    "remap_pending",
+    "remap_failed",
+    "recovery_action",
+    "pcie_replays",
+)
+"""Fields read once a second of which each change is news."""
+SLOWED = frozenset({"hard thermal", "hardware slowdown", "power brake"})
+"""Words of `throttle` that tell of more than a card at its limits."""
 KEPT = (*(name for name in FAST if name != "throttle"), "power_samples_w")
 """Fields with a history. `power_samples_w` are the driver's own buffered samples, which are in no
 snapshot: they have stamps of their own and come in bursts."""

@@ -24,6 +24,8 @@ REASON_CALLS = (
     "nvmlDeviceGetCurrentClocksThrottleReasons",
 )
 """The newer name first; an older driver has the other one alone."""
+SLOWED = 0x8 | 0x40 | 0x80
+"""Reasons that tell of a fault: hardware slowdown, its thermal kind, power brake (nvml.h)."""
 MILLI, MHZ = 1e-3, 1e6
 NUMBERS: tuple[tuple[str, tuple[int, ...], Any], ...] = (
     ("nvmlDeviceGetTemperature", (0,), ctypes.c_uint32),
@@ -57,7 +59,9 @@ class NvidiaPlan:
             if not self._has(INSTEAD_OF.get(name))
         }
         for name in REASON_CALLS:
-            if self._number(name, (), ctypes.c_uint64) is not None:
+            reasons = self._number(name, (), ctypes.c_uint64)
+            if reasons is not None:
+                self.plan.news(reasons, SLOWED)
                 break
         self._taps(fields, numbers)
 

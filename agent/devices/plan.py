@@ -42,6 +42,8 @@ class Plan:
     def __init__(self) -> None:
         self.steps: list[_devices.Step] = []
         self.taps: list[_devices.Tap] = []
+        self.bits: list[tuple[int, int, int]] = []
+        """(step, offset, mask) of answers that are news when they change."""
         self.names: dict[str, int] = {}
         """Field -> its tap."""
         self.answers: dict[tuple[Any, ...], Step] = {}
@@ -83,6 +85,11 @@ class Plan:
         if step is not None:
             self.names[name] = len(self.taps)
             self.taps.append((kind, step.place, step.offset + at, 0, scale, gaps))
+
+    def news(self, step: Step | None, mask: int, *, at: int = 0) -> None:
+        """Whoever listens is told at once when these bits of an answer change."""
+        if step is not None:
+            self.bits.append((step.place, step.offset + at, mask))
 
     def rate(self, name: str, of: str) -> None:
         """Keep how much another field grows in a second."""

@@ -12,9 +12,11 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, deque
+from collections.abc import Mapping
 
+from stoker.agent.devices.bell import Bell
 from stoker.agent.devices.card import Card
-from stoker.agent.devices.fields import FAST, FAST_HZ, KEPT, complete
+from stoker.agent.devices.fields import FAST, FAST_HZ, KEPT, SLOWED, TELLING, complete
 from stoker.agent.devices.history import POINTS, History
 from stoker.agent.devices.plan import LAG, Plan, Snapshot
 from stoker.agent.devices.readings import Absent, CardReadings, Fields, Reading, State
@@ -24,6 +26,8 @@ PERIOD_NS = 1_000_000_000 // FAST_HZ
 SECOND_NS = 1_000_000_000
 NEAR = 4
 """What is read once a second is read so many times closer together than the cards' phases are."""
+TOGETHER = 250
+"""The same for threads in C: one wake-up of a core does for several, and costs more than calls."""
 HUNG_NS = 1_500_000_000
 """A call that takes longer is said to hang; looked at four times a second, that is within 2 s."""
 NOT_YET = "its first round is not over"
@@ -56,6 +60,11 @@ class Sampled:
         """Rounds of the reader that the newest readings are of."""
         self._codes: list[int] = []
         self._decoding = threading.Lock()
+        self._bell: Bell | None = None
+        self._levels: dict[str, float] = {}
+        self._rung = 0
+        self._news: tuple[object, ...] = ()
+        """What a thread in Python read last, of all that is news when it changes."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"card {card.id}", daemon=True)
 
@@ -71,6 +80,7 @@ class Sampled:
     def stop(self) -> None:
         """End soon; a thread that hangs is left behind."""
         self._stop.set()
+        self.listen(None)
 
     def join(self, seconds: float) -> None:
         if self._thread.is_alive():
@@ -106,6 +116,21 @@ class Sampled:
         if plan is not None and reader is not None and name in plan.names:
             return reader.points(plan.names[name], since_ns, most)
         return self._history[name].points(since_ns, most) if name in self._history else []
+
+    def listen(self, bell: Bell | None, levels: Mapping[str, float] | None = None) -> None:
+        """Ring when a call answers otherwise than before, when a field is at its level or above,
+        when what a plan calls news has changed, and when everything was read anew."""
+        with self._decoding:
+            before, self._bell = self._bell, bell
+            self._levels = self._levels if levels is None else dict(levels)
+            if bell is not None or before is not None:
+                self._guard()
+
+    @property
+    def rings(self) -> int:
+        """Changes when there is news."""
+        reader = self._reader
+        return self._rung + (reader.rings() if reader is not None else 0)
 
     @property
     def settled(self) -> bool:
@@ -152,6 +177,7 @@ class Sampled:
                 self.counters["failed"] += 1
                 self._publish({}, failed=f"{self._active.calls.doing or 'reading'}: {error!r}")
             self.counters["rounds"] += 1
+            self._ring()
             period = SECOND_NS if self._plan is not None else PERIOD_NS
             if period == SECOND_NS and self.counters["rounds"] == 1:
                 # Soon after one another, so that each finds warm caches: half the time in all.
@@ -198,7 +224,41 @@ class Sampled:
         if before is not None:
             before.stop()
         if plan is not None:
-            self._reader = Reader(plan.steps, plan.taps, plan.memory, PERIOD_NS, self._phase_ns)
+            self._rung += 1
+            phase_ns = self._phase_ns // TOGETHER
+            made = Reader(plan.steps, plan.taps, plan.memory, PERIOD_NS, phase_ns)
+            with self._decoding:
+                self._reader = made
+                if self._bell is not None:
+                    self._guard()
+
+    def _guard(self) -> None:
+        """Tell the reader what is news."""
+        plan, reader, bell = self._plan, self._reader, self._bell
+        if plan is None or reader is None:
+            return
+        taps = [(plan.names[n], level) for n, level in self._levels.items() if n in plan.names]
+        reader.watch(-1 if bell is None else bell.descriptor, taps, plan.bits)
+
+    def _ring(self) -> None:
+        """After a round in Python: a second's readings are news, and what a reader would ring for
+        where there is none."""
+        bell = self._bell
+        if bell is None:
+            return
+        number, found = self.counters["rounds"], self._readings
+        words = found.fields.get("throttle")
+        news = (
+            *[n for n in FAST if isinstance(found.fields.get(n), Absent)],
+            *(SLOWED.intersection(words.value) if isinstance(words, Reading) else ()),
+            *[getattr(found.fields.get(n), "value", None) for n in TELLING],
+        )
+        changed, self._news = news != self._news, news
+        levels = self._levels.items()
+        hot = any((value := found.number(n)) is not None and value >= most for n, most in levels)
+        if changed or hot or self._plan is not None or number % FAST_HZ == 0:
+            self._rung += 1
+            bell.ring()
 
     def _decode(self) -> None:
         """Make readings of what the reader has, if that is newer; calls no driver."""

@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from stoker.agent.devices.bell import Bell
 from stoker.agent.devices.card import Card
 from stoker.agent.devices.readings import CardReadings, State
 from stoker.agent.devices.sampled import PERIOD_NS, Sampled
@@ -27,6 +28,7 @@ class Samplers:
 
     def __init__(self) -> None:
         self._sampled: dict[str, Sampled] = {}
+        self._bell: Bell | None = None
 
     def set(self, cards: Iterable[Card]) -> None:
         """These are the cards now: new ones get a thread, those that are gone lose theirs."""
@@ -37,6 +39,7 @@ class Samplers:
         for place, card in enumerate(fresh):
             made = Sampled(card, PERIOD_NS * place // len(fresh))
             self._sampled[card.id] = made
+            made.listen(self._bell)
             made.start()
 
     def _take_over(self, id: str, card: Card) -> bool:
@@ -51,6 +54,12 @@ class Samplers:
         if card.silent:
             there.start()
         return True
+
+    def listen(self, bell: Bell | None) -> None:
+        """Ring this one from now on; None: none, and it may be closed."""
+        self._bell = bell
+        for each in list(self._sampled.values()):
+            each.listen(bell)
 
     def close(self) -> None:
         """End all threads; those that hang are left behind."""

@@ -11,12 +11,12 @@ from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from stoker.agent.devices.fields import SLOWED
 from stoker.agent.devices.readings import Absent, CardReadings, Reading
 from stoker.agent.health.signals import NODE, RESET, Kind, Signal
 
 MARGIN_C = 3.0
 """Nearer than this to its shutdown temperature a card is left alone."""
-WARM_C = 25.0
 SHARE, SHARE_S = 0.5, 10.0
 """Of so long, held back by heat."""
 STUCK_S = 3.0
@@ -44,8 +44,8 @@ FLAGS: tuple[tuple[str, Kind], ...] = (
 )
 ANEW = ("ecc_corrected", "ecc_uncorrected")
 """Counters that begin again with a reset or a new driver, and never go back otherwise."""
-HEAT_WORDS = {"hard thermal", "hardware slowdown"}
 BRAKE_WORD = "power brake"
+HEAT_WORDS = SLOWED - {BRAKE_WORD}
 HEAT_TIMES = ("throttle_thermal_ns", "throttle_hard_thermal_ns")
 SAMPLED = ("power_w", "temperature_c", "clock_hz", "energy_j")
 ASKS = {
@@ -74,10 +74,8 @@ class Examiner:
 
     def __init__(self, id: str, energy_j: float | None = None) -> None:
         self.id = id
-        self.slowdown_c: float | None = None
-        """Above it every look is a thorough one."""
-        self.warm = False
-        """It might get hot within the second until the next reading of everything."""
+        self.levels: dict[str, float] = {}
+        """Field -> from where on each of its readings is news."""
         self.eager = False
         """Every look is to be a thorough one."""
         self._gone = False
@@ -176,14 +174,15 @@ class Examiner:
 
     def _temperatures(self, found: CardReadings) -> Iterator[_Told]:
         die, memory = found.number("temperature_c"), found.number("memory_temperature_c")
-        self.slowdown_c = found.number("temperature_slowdown_c")
-        self.warm = bool(die is not None and self.slowdown_c and die > self.slowdown_c - WARM_C)
-        shutdown, most = (
-            found.number("temperature_shutdown_c"),
-            found.number("memory_temperature_max_c"),
-        )
-        if die is not None and self.slowdown_c and die >= self.slowdown_c:
-            yield _Told("hot", f"{die:g} C of {self.slowdown_c:g} C")
+        slowdown = found.number("temperature_slowdown_c")
+        shutdown = found.number("temperature_shutdown_c")
+        most = found.number("memory_temperature_max_c")
+        limits = [c for c in (slowdown, shutdown and shutdown - MARGIN_C) if c]
+        self.levels = {"temperature_c": min(limits)} if limits else {}
+        if most:
+            self.levels["memory_temperature_c"] = most
+        if die is not None and slowdown and die >= slowdown:
+            yield _Told("hot", f"{die:g} C of {slowdown:g} C")
         if die is not None and shutdown and die >= shutdown - MARGIN_C:
             yield _Told("near_shutdown", f"{die:g} C of {shutdown:g} C")
         if memory is not None and most and memory >= most:

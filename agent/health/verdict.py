@@ -86,6 +86,8 @@ class Verdict:
         if case.rule.ends and case.place >= 0 and signal.t_ns - case.ended_ns >= END_AGAIN_NS:
             return [self._finding(signal.device, "again", case, signal.t_ns)]
         self.counters["health_repeats"] += signal.times
+        if signal.kind == "xid":
+            self.counters["health_xids_repeated"] += signal.times
         return []
 
     def tick(self, now_ns: int) -> list[Finding]:

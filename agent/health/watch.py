@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The health of this node's cards, as the agent keeps it: sources in, what follows carried out.
 
-Relied on by the daemon; lives in its loop, calls no driver and waits for none. Looks at each card
-twenty times a second, cheaply: in full when new readings are there, or while it is hot. Owns the
-order: a card that gets no more jobs is reported before attempts on it are ended, so that none is
-retried there.
+Relied on by the daemon; lives in its loop, calls no driver and waits for none. The threads that
+read cards ring when there is news of one, events come by themselves, and four times a second it is
+looked whether a card answers at all. Owns the order: a card that gets no more jobs is reported
+before attempts on it are ended, so that none is retried there.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import Protocol
 
 import structlog
 
+from stoker.agent.devices.bell import Bell
 from stoker.agent.devices.sampled import Sampled
 from stoker.agent.devices.sampler import Samplers
 from stoker.agent.health import journal, kmsg
@@ -30,15 +32,19 @@ from stoker.agent.health.signals import Signal
 from stoker.agent.health.verdict import Finding, Verdict
 from stoker.agent.steps import Key
 from stoker.probes.notices import Notice
+from stoker.scheduler.nouns import NodeReport
 
-LOOK_S = 0.05
-NEAR_C = 8.0
-"""So far below its slowdown temperature a card is looked at in full each time."""
+LOOK_S = 0.25
+"""How often all cards are looked at, rung for or not: one that hangs does not ring."""
 SAME_NS = 2_000_000_000
 """An Xid that two sources tell within so long is one."""
 TOLD_MAX = 4096
 LOGGED_MAX = 64
 """Findings of one second that have a line each in the log; the others are counted."""
+TALLY_S = 2.0
+"""At most so often a line tells how many Xids came that had no line."""
+UNCOMMITTED_MAX = 64
+"""Reports that are on their way to the log."""
 
 _log = structlog.get_logger("health")
 
@@ -48,7 +54,8 @@ class Says(Protocol):
 
     def __call__(
         self, holds: Mapping[str, str], warnings: Mapping[str, str], drain: str
-    ) -> None: ...
+    ) -> NodeReport | None:
+        """The report that says it, if it is another one than before."""
 
 
 @dataclass(frozen=True)
@@ -77,13 +84,19 @@ class Watch:
         self.verdict = Verdict(kept.cases)
         self._saved = self.verdict.saved()
         self._examiners = {id: Examiner(id, energy) for id, energy in kept.energy_j.items()}
-        self._rounds: dict[str, int] = {}
+        self._rings: dict[str, int] = {}
+        self._read_ns: dict[str, int] = {}
+        """When what is known of each card last was read, or came by itself."""
         self._told: dict[tuple[str, int], tuple[str, int]] = {}
         self._counted: Counter[str] = Counter()
         self._logged = (0, 0)
+        self._tallied = (0, 0)
+        self._uncommitted: deque[tuple[NodeReport, int]] = deque()
         self._loop = asyncio.get_running_loop()
         self._kernel_log = kmsg.KernelLog(self._line, world.kernel_log)
         self._events = NvmlEvents(self._from_thread)
+        self._bell: Bell | None = None
+        self._news = asyncio.Event()
         self._places: dict[str, str] = {}
         self._set_ns = 0
 
@@ -100,22 +113,41 @@ class Watch:
         self._kernel_log.begin()
         if self._kernel_log.why:
             _log.warning("the kernel's log is not read", why=self._kernel_log.why)
+        self._bell = Bell()
+        self._loop.add_reader(self._bell.descriptor, self._rung)
+        self._world.samplers.listen(self._bell)
+        due = 0.0
         try:
             while True:
-                self.look(now_ns())
-                await asyncio.sleep(LOOK_S)
+                late = self._loop.time() >= due
+                due = self._loop.time() + LOOK_S if late else due
+                self.look(now_ns(), every=late)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout_at(due):
+                        await self._news.wait()
+                self._news.clear()
         finally:
             self.close()
+
+    def _rung(self) -> None:
+        if self._bell is not None and self._bell.hush():
+            self._news.set()
 
     def close(self) -> None:
         """Listen no more."""
         self._kernel_log.close()
         self._events.close()
+        bell, self._bell = self._bell, None
+        if bell is not None:
+            self._world.samplers.listen(None)
+            self._loop.remove_reader(bell.descriptor)
+            bell.close()
 
     # --- sources ----------------------------------------------------------------------------------
 
-    def look(self, at_ns: int) -> None:
-        """Everything that the samplers tell, and what time alone brings."""
+    def look(self, at_ns: int, *, every: bool = True) -> None:
+        """What the samplers tell of cards of which there is news, or of `every` one, and what time
+        alone brings."""
         if at_ns - self._set_ns > 1_000_000_000:
             self._set_ns = at_ns
             self._new_cards()
@@ -123,21 +155,31 @@ class Watch:
         for card in self._world.samplers.cards():
             sampled = self._world.samplers.get(card.id)
             if sampled is not None and not card.silent:
-                signals += self._look_at(sampled, at_ns)
+                signals += self._look_at(sampled, at_ns, every)
         self._take(signals, at_ns)
+        self._tally(at_ns)
 
-    def _look_at(self, sampled: Sampled, at_ns: int) -> list[Signal]:
+    def _look_at(self, sampled: Sampled, at_ns: int, every: bool) -> list[Signal]:
         id = sampled.card.id
+        rings = sampled.rings
+        news = rings != self._rings.get(id)
+        if not news and not every:
+            return []
+        self._rings[id] = rings
         examiner = self._examiners.get(id) or self._examiners.setdefault(id, Examiner(id))
         state, why = sampled.trouble()
         if state not in ("ok", "starting"):
+            self._read_ns[id] = at_ns if state == "hung" else _boottime_ns(sampled.readings().t_ns)
             return examiner.trouble(state, why, at_ns)
-        rounds = sampled.counters["rounds"]
-        hot = examiner.eager or (examiner.warm and _is_hot(sampled, examiner.slowdown_c))
-        if rounds == self._rounds.get(id) and not hot:
+        if not news and not examiner.eager:
             return []
-        self._rounds[id] = rounds
-        return examiner.look(sampled.readings(), at_ns)
+        found = sampled.readings()
+        self._read_ns[id] = _boottime_ns(found.t_ns)
+        levels = examiner.levels
+        signals = examiner.look(found, at_ns)
+        if examiner.levels != levels and self._bell is not None:
+            sampled.listen(self._bell, examiner.levels)
+        return signals
 
     def _new_cards(self) -> None:
         """Cards come and go with scans; addresses of those that are gone are kept."""
@@ -168,6 +210,7 @@ class Watch:
             self._hear("NVML", signal)
 
     def _hear(self, source: str, signal: Signal) -> None:
+        self._read_ns[signal.device] = signal.t_ns
         if signal.kind == "xid":
             key = (signal.device, signal.number)
             first, told_ns = self._told.get(key, (source, 0))
@@ -188,9 +231,9 @@ class Watch:
             self._follow(found, at_ns)
 
     def _follow(self, found: list[Finding], at_ns: int) -> None:
-        self._say()
+        reported = self._say()
         for finding in found:
-            self._write(finding, at_ns)
+            self._write(finding, at_ns, reported)
             if self._note is not None:
                 self._note(finding)
             if finding.ends:
@@ -201,9 +244,37 @@ class Watch:
         if saved != self._saved:
             self._store(saved)
 
-    def _say(self) -> None:
+    def _say(self) -> bool:
+        """Whether that is news."""
         verdict = self.verdict
-        self._world.says(verdict.holds(), verdict.warnings(), verdict.drain())
+        report = self._world.says(verdict.holds(), verdict.warnings(), verdict.drain())
+        if report is not None:
+            self.reported(report, now_ns())
+        return report is not None
+
+    def reported(self, report: NodeReport, decided_ns: int = 0) -> None:
+        """It is on its way into the cluster's log; without `decided_ns` for another reason."""
+        if decided_ns or self._uncommitted:
+            if len(self._uncommitted) >= UNCOMMITTED_MAX:
+                self._counted["health_commits_untold"] += 1
+                self._uncommitted.popleft()
+            self._uncommitted.append((report, decided_ns))
+
+    def committed(self, report: NodeReport) -> None:
+        """It is in the cluster's log: from here on no placement lands on what it says is sick."""
+        place = next((i for i, (r, _) in enumerate(self._uncommitted) if r is report), -1)
+        times = [at_ns for _, at_ns in list(self._uncommitted)[: place + 1] if at_ns]
+        for _ in range(place + 1):
+            self._uncommitted.popleft()
+        if times:
+            done_ns = now_ns()
+            after_ms = round((done_ns - times[0]) / 1e6, 1)
+            _log.info(
+                "device health: committed",
+                decided_ns=times[-1],
+                committed_ns=done_ns,
+                after_ms=after_ms,
+            )
 
     def _store(self, saved: tuple[Saved, ...]) -> None:
         seen = {each.device: self._examiners.get(each.device) for each in saved}
@@ -217,7 +288,17 @@ class Watch:
             return
         self._saved = saved
 
-    def _write(self, finding: Finding, at_ns: int) -> None:
+    def _tally(self, at_ns: int) -> None:
+        """Xids that had no line, now and then, by number."""
+        count, told_ns = self._tallied
+        if at_ns - told_ns < TALLY_S * 1e9:
+            return
+        now = self.verdict.counters["health_xids_repeated"]
+        if now > count:
+            self._tallied = now, at_ns
+            _log.warning("device health: Xids without a line each", count=now - count)
+
+    def _write(self, finding: Finding, at_ns: int, reported: bool) -> None:
         second = at_ns // 1_000_000_000
         lines = self._logged[1] + 1 if self._logged[0] == second else 1
         self._logged = (second, lines)
@@ -233,6 +314,9 @@ class Watch:
             action=finding.action,
             reason=finding.reason,
             count=finding.times,
+            read_ns=min(self._read_ns.get(finding.device, at_ns), at_ns),
+            decided_ns=now_ns(),
+            reported=reported,
         )
 
 
@@ -241,9 +325,6 @@ def now_ns() -> int:
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
-def _is_hot(sampled: Sampled, slowdown_c: float | None) -> bool:
-    if slowdown_c is None:
-        return False
-    since = time.time_ns() - 1_000_000_000
-    newest = sampled.points("temperature_c", since)
-    return bool(newest) and newest[-1][1] >= slowdown_c - NEAR_C
+def _boottime_ns(realtime_ns: int) -> int:
+    """A moment of the recent past by the clock of signals."""
+    return now_ns() - max(0, time.time_ns() - realtime_ns)

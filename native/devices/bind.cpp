@@ -4,6 +4,7 @@
 // and points out. No logic.
 
 #include <cstring>
+#include <memory>
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/vector.h>
@@ -17,7 +18,8 @@ namespace nb = nanobind;
 namespace
 {
 
-// (function, (argument, ...), bits of those that are places in the memory)
+// (function, (argument, ...), bits of those that are places in the memory, bits of those that are
+// times past, every, turn, offset, bytes)
 void put_step(sk_reader_plan &plan, nb::tuple step)
 {
 	if (plan.steps >= SK_READER_STEPS)
@@ -27,6 +29,14 @@ void put_step(sk_reader_plan &plan, nb::tuple step)
 
 	made.function = nb::cast<uint64_t>(step[0]);
 	made.inside = nb::cast<uint32_t>(step[2]);
+	made.every = 1;
+	if (step.size() > 3) {
+		made.past = nb::cast<uint32_t>(step[3]);
+		made.every = nb::cast<uint32_t>(step[4]);
+		made.turn = nb::cast<uint32_t>(step[5]);
+		made.offset = nb::cast<uint32_t>(step[6]);
+		made.bytes = nb::cast<uint32_t>(step[7]);
+	}
 	if (arguments.size() > SK_READER_ARGUMENTS)
 		throw nb::value_error("more arguments than a reader passes");
 	for (nb::handle argument : arguments)
@@ -52,9 +62,10 @@ class Reader
 {
       public:
 	Reader(nb::list steps, nb::list taps, nb::bytes memory, uint64_t period_ns,
-	       uint64_t phase_ns)
+	       uint64_t phase_ns, uint32_t slow)
 	{
-		sk_reader_plan plan{};
+		auto whole = std::make_unique<sk_reader_plan>();
+		sk_reader_plan &plan = *whole;
 
 		for (nb::handle step : steps)
 			put_step(plan, nb::cast<nb::tuple>(step));
@@ -66,6 +77,7 @@ class Reader
 		plan.bytes = bytes;
 		plan.period_ns = period_ns;
 		plan.phase_ns = phase_ns;
+		plan.slow = slow;
 		std::memcpy(plan.memory, memory.c_str(), bytes);
 		if (int failed = sk_reader_start(&plan, &reader))
 			throw nb::value_error(failed == -22 ? "the plan leaves its bounds"
@@ -93,7 +105,8 @@ class Reader
 
 	nb::tuple snapshot()
 	{
-		struct sk_reader_snapshot found;
+		auto whole = std::make_unique<struct sk_reader_snapshot>();
+		struct sk_reader_snapshot &found = *whole;
 		nb::list codes;
 
 		if (!reader)
@@ -108,11 +121,22 @@ class Reader
 	nb::tuple state()
 	{
 		if (!reader)
-			return nb::make_tuple(-1, 0, 0, 0, 0, 0);
+			return nb::make_tuple(-1, 0, 0, 0, 0, 0, 0);
 		struct sk_reader_state found = sk_reader_state(reader);
 
 		return nb::make_tuple(found.doing, found.since_ns, found.rounds, found.late,
-				      found.missed, found.calls);
+				      found.missed, found.calls, found.codes);
+	}
+
+	nb::tuple latest()
+	{
+		double values[SK_READER_TAPS];
+		nb::list made;
+		uint64_t rounds = reader ? sk_reader_latest(reader, values) : 0;
+
+		for (uint32_t i = 0; reader && i < taps_n; i++)
+			made.append(values[i]);
+		return nb::make_tuple(rounds, made);
 	}
 
 	nb::list points(uint32_t tap, int64_t since_ns, uint32_t most)
@@ -129,6 +153,38 @@ class Reader
 		for (uint32_t i = 0; i < count; i++)
 			made.append(nb::make_tuple(t_ns[i], values[i]));
 		return made;
+	}
+
+	// Levels are (tap, level), bits (step, offset, mask).
+	void watch(int bell, nb::list levels, nb::list bits)
+	{
+		struct sk_reader_guard guard[SK_READER_GUARDS] {
+		};
+		uint32_t count = 0;
+
+		if (levels.size() + bits.size() > SK_READER_GUARDS)
+			throw nb::value_error("more guards than a reader has");
+		for (nb::handle each : levels) {
+			nb::tuple level = nb::cast<nb::tuple>(each);
+
+			guard[count].tap = nb::cast<uint32_t>(level[0]);
+			guard[count++].level = nb::cast<double>(level[1]);
+		}
+		for (nb::handle each : bits) {
+			nb::tuple told = nb::cast<nb::tuple>(each);
+
+			guard[count].tap = SK_READER_TAPS;
+			guard[count].step = nb::cast<uint32_t>(told[0]);
+			guard[count].offset = nb::cast<uint32_t>(told[1]);
+			guard[count++].mask = nb::cast<uint64_t>(told[2]);
+		}
+		if (reader && sk_reader_watch(reader, bell, count, guard))
+			throw nb::value_error("a guard leaves the plan");
+	}
+
+	uint64_t rings()
+	{
+		return reader ? sk_reader_rings(reader) : 0;
 	}
 
       private:
@@ -150,12 +206,15 @@ NB_MODULE(_devices, m)
 	m.attr("RATE") = static_cast<int>(SK_READER_RATE);
 	m.attr("POINTS") = static_cast<int>(SK_READER_POINTS);
 	nb::class_<Reader>(m, "Reader")
-		.def(nb::init<nb::list, nb::list, nb::bytes, uint64_t, uint64_t>(),
+		.def(nb::init<nb::list, nb::list, nb::bytes, uint64_t, uint64_t, uint32_t>(),
 		     nb::arg("steps"), nb::arg("taps"), nb::arg("memory"), nb::arg("period_ns"),
-		     nb::arg("phase_ns") = 0)
+		     nb::arg("phase_ns") = 0, nb::arg("slow") = 0)
 		.def("stop", &Reader::stop)
 		.def("snapshot", &Reader::snapshot)
 		.def("state", &Reader::state)
+		.def("latest", &Reader::latest)
+		.def("watch", &Reader::watch, nb::arg("bell"), nb::arg("levels"), nb::arg("bits"))
+		.def("rings", &Reader::rings)
 		.def("points", &Reader::points, nb::arg("tap"), nb::arg("since_ns") = 0,
 		     nb::arg("most") = static_cast<uint32_t>(SK_READER_POINTS));
 }

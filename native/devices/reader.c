@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum {
 	NS = 1000000000,
@@ -29,8 +30,11 @@ struct sk_reader {
 	int64_t at_ns[SK_READER_POINTS];
 	uint64_t monotonic_ns[SK_READER_POINTS];
 	double ring[SK_READER_TAPS][SK_READER_POINTS];
+	int bell; /* these three under the lock as well */
+	uint32_t guards;
+	struct sk_reader_guard guard[SK_READER_GUARDS];
 	_Atomic int32_t doing;
-	_Atomic uint64_t since_ns, rounds, late, missed, calls;
+	_Atomic uint64_t since_ns, rounds, late, missed, calls, rings, codes;
 	atomic_bool stopping, over;
 };
 
@@ -54,10 +58,14 @@ static void sk_reader_make(struct sk_reader *reader, uint32_t number)
 	sk_reader_call call = (sk_reader_call)(uintptr_t)step->function;
 	uint64_t argument[SK_READER_ARGUMENTS] = {0};
 
+	memcpy(&reader->now.memory[step->offset], &reader->plan.memory[step->offset], step->bytes);
 	for (uint32_t i = 0; i < step->arguments; i++)
-		argument[i] = step->inside >> i & 1
-				      ? (uint64_t)(uintptr_t)&reader->now.memory[step->argument[i]]
-				      : step->argument[i];
+		if (step->inside >> i & 1)
+			argument[i] = (uint64_t)(uintptr_t)&reader->now.memory[step->argument[i]];
+		else if (step->past >> i & 1)
+			argument[i] = sk_reader_clock(CLOCK_REALTIME) / 1000 - step->argument[i];
+		else
+			argument[i] = step->argument[i];
 	atomic_store_explicit(&reader->since_ns, sk_reader_clock(CLOCK_MONOTONIC),
 			      memory_order_relaxed);
 	atomic_store_explicit(&reader->doing, (int32_t)number, memory_order_release);
@@ -133,10 +141,15 @@ static double sk_reader_rate(const struct sk_reader *reader, const struct sk_rea
 	if (now < tap->lag)
 		return NAN;
 	double grown = ring[now % SK_READER_POINTS] - ring[past % SK_READER_POINTS];
-	uint64_t passed = reader->monotonic_ns[now % SK_READER_POINTS] -
-			  reader->monotonic_ns[past % SK_READER_POINTS];
+	double passed = (double)(reader->monotonic_ns[now % SK_READER_POINTS] -
+				 reader->monotonic_ns[past % SK_READER_POINTS]) /
+			NS;
 
-	return grown < 0 || !passed ? NAN : grown * NS / (double)passed * tap->scale;
+	if (tap->offset) {
+		ring = reader->ring[tap->offset - 1];
+		passed = ring[now % SK_READER_POINTS] - ring[past % SK_READER_POINTS];
+	}
+	return grown >= 0 && passed > 0 ? grown / passed * tap->scale : NAN;
 }
 
 static double sk_reader_tapped(const struct sk_reader *reader, const struct sk_reader_tap *tap)
@@ -148,15 +161,70 @@ static double sk_reader_tapped(const struct sk_reader *reader, const struct sk_r
 	return sk_reader_number(tap, &reader->now.memory[tap->offset]) * tap->scale;
 }
 
+static bool sk_reader_applies(const struct sk_reader *reader, const struct sk_reader_guard *guard)
+{
+	uint64_t now, before;
+
+	if (guard->tap < SK_READER_TAPS)
+		return reader->ring[guard->tap][(reader->next - 1) % SK_READER_POINTS] >=
+		       guard->level;
+	memcpy(&now, &reader->now.memory[guard->offset], sizeof(now));
+	memcpy(&before, &reader->last.memory[guard->offset], sizeof(before));
+	return !reader->now.code[guard->step] && ((now ^ before) & guard->mask);
+}
+
+/* Whoever decides on health is woken by what is news to it, and by nothing else. */
+static void sk_reader_ring(struct sk_reader *reader)
+{
+	const uint64_t one = 1;
+	bool news;
+
+	if (reader->bell < 0)
+		return;
+	/* A second's readings are news as well. */
+	news = reader->plan.slow && reader->now.rounds % reader->plan.slow == 0;
+	news |= memcmp(reader->now.code, reader->last.code,
+		       reader->plan.steps * sizeof(reader->now.code[0])) != 0;
+	for (uint32_t i = 0; i < reader->guards && !news; i++)
+		news = sk_reader_applies(reader, &reader->guard[i]);
+	if (!news)
+		return;
+	atomic_fetch_add_explicit(&reader->rings, 1, memory_order_relaxed);
+	/* One that cannot take more was rung often enough. */
+	if (write(reader->bell, &one, sizeof(one)) < 0)
+		return;
+}
+
+static bool sk_reader_due(const struct sk_reader *reader, const struct sk_reader_step *step)
+{
+	return reader->now.rounds % step->every == step->turn;
+}
+
+/* What was asked for in this round, for whoever reads. */
+static void sk_reader_publish(struct sk_reader *reader)
+{
+	for (uint32_t i = 0; i < reader->plan.steps; i++) {
+		const struct sk_reader_step *step = &reader->plan.step[i];
+
+		if (sk_reader_due(reader, step))
+			memcpy(&reader->last.memory[step->offset],
+			       &reader->now.memory[step->offset], step->bytes);
+	}
+	if (memcmp(reader->last.code, reader->now.code, sizeof(reader->now.code)))
+		atomic_fetch_add_explicit(&reader->codes, 1, memory_order_relaxed);
+	memcpy(reader->last.code, reader->now.code, sizeof(reader->now.code));
+	reader->last.t_ns = reader->now.t_ns;
+	reader->last.rounds = ++reader->now.rounds;
+}
+
 static void sk_reader_round(struct sk_reader *reader)
 {
 	const struct sk_reader_plan *plan = &reader->plan;
 
-	memcpy(reader->now.memory, plan->memory, plan->bytes);
 	for (uint32_t i = 0; i < plan->steps; i++)
-		sk_reader_make(reader, i);
+		if (sk_reader_due(reader, &plan->step[i]))
+			sk_reader_make(reader, i);
 	reader->now.t_ns = (int64_t)sk_reader_clock(CLOCK_REALTIME);
-	reader->now.rounds++;
 	pthread_mutex_lock(&reader->lock);
 	uint64_t place = reader->next % SK_READER_POINTS;
 
@@ -165,10 +233,8 @@ static void sk_reader_round(struct sk_reader *reader)
 	for (uint32_t i = 0; i < plan->taps; i++)
 		reader->ring[i][place] = sk_reader_tapped(reader, &plan->tap[i]);
 	reader->next++;
-	reader->last.rounds = reader->now.rounds;
-	reader->last.t_ns = reader->now.t_ns;
-	memcpy(reader->last.code, reader->now.code, sizeof(reader->now.code));
-	memcpy(reader->last.memory, reader->now.memory, plan->bytes);
+	sk_reader_ring(reader);
+	sk_reader_publish(reader);
 	pthread_mutex_unlock(&reader->lock);
 	atomic_fetch_add_explicit(&reader->rounds, 1, memory_order_relaxed);
 }
@@ -177,7 +243,8 @@ static void *sk_reader_run(void *argument)
 {
 	struct sk_reader *reader = argument;
 	uint64_t period = reader->plan.period_ns;
-	uint64_t due = sk_reader_clock(CLOCK_MONOTONIC) + reader->plan.phase_ns;
+	uint64_t now = sk_reader_clock(CLOCK_MONOTONIC);
+	uint64_t due = now - now % period + period + reader->plan.phase_ns;
 
 	while (!atomic_load(&reader->stopping)) {
 		struct timespec at = {(time_t)(due / NS), (long)(due % NS)};
@@ -188,8 +255,7 @@ static void *sk_reader_run(void *argument)
 			atomic_fetch_add_explicit(&reader->late, 1, memory_order_relaxed);
 		sk_reader_round(reader);
 		due += period;
-		uint64_t now = sk_reader_clock(CLOCK_MONOTONIC);
-
+		now = sk_reader_clock(CLOCK_MONOTONIC);
 		if (now > due + period) { /* what was missed is not made up for */
 			uint64_t behind = (now - due) / period;
 
@@ -206,7 +272,8 @@ static void *sk_reader_run(void *argument)
 static bool sk_reader_step_fits(const struct sk_reader_plan *plan,
 				const struct sk_reader_step *step)
 {
-	if (!step->function || step->arguments > SK_READER_ARGUMENTS)
+	if (!step->function || step->arguments > SK_READER_ARGUMENTS || step->turn >= step->every ||
+	    step->offset + (uint64_t)step->bytes > plan->bytes)
 		return false;
 	for (uint32_t i = 0; i < step->arguments; i++)
 		if (step->inside >> i & 1 && step->argument[i] >= plan->bytes)
@@ -220,7 +287,8 @@ static bool sk_reader_tap_fits(const struct sk_reader_plan *plan, uint32_t numbe
 	uint32_t bytes = tap->kind == SK_READER_NVML ? FIELD_BYTES : sizeof(uint64_t);
 
 	if (tap->kind == SK_READER_RATE)
-		return tap->step < number && tap->lag > 0 && tap->lag < SK_READER_POINTS;
+		return tap->step < number && tap->offset <= number && tap->lag > 0 &&
+		       tap->lag < SK_READER_POINTS;
 	return tap->kind < SK_READER_RATE && tap->step < plan->steps &&
 	       tap->offset + (uint64_t)bytes <= plan->bytes;
 }
@@ -250,6 +318,9 @@ int sk_reader_start(const struct sk_reader_plan *plan, struct sk_reader **ret)
 	if (!reader)
 		return -ENOMEM;
 	reader->plan = *plan;
+	memcpy(reader->now.memory, plan->memory, plan->bytes);
+	memcpy(reader->last.memory, plan->memory, plan->bytes);
+	reader->bell = -1;
 	atomic_store(&reader->doing, -1);
 	pthread_mutex_init(&reader->lock, NULL);
 	pthread_attr_init(&attributes);
@@ -270,6 +341,9 @@ void sk_reader_stop(struct sk_reader *reader)
 	uint64_t until = sk_reader_clock(CLOCK_MONOTONIC) + STOP_NS;
 	struct timespec pause = {0, 1000000};
 
+	pthread_mutex_lock(&reader->lock);
+	reader->bell = -1;
+	pthread_mutex_unlock(&reader->lock);
 	atomic_store(&reader->stopping, true);
 	while (!atomic_load(&reader->over) && sk_reader_clock(CLOCK_MONOTONIC) < until)
 		nanosleep(&pause, NULL);
@@ -301,7 +375,45 @@ struct sk_reader_state sk_reader_state(const struct sk_reader *reader)
 		.late = atomic_load_explicit(&reader->late, memory_order_relaxed),
 		.missed = atomic_load_explicit(&reader->missed, memory_order_relaxed),
 		.calls = atomic_load_explicit(&reader->calls, memory_order_relaxed),
+		.codes = atomic_load_explicit(&reader->codes, memory_order_relaxed),
 	};
+}
+
+uint64_t sk_reader_latest(struct sk_reader *reader, double *ret)
+{
+	uint64_t rounds;
+
+	pthread_mutex_lock(&reader->lock);
+	rounds = reader->next;
+	for (uint32_t i = 0; i < reader->plan.taps; i++)
+		ret[i] = rounds ? reader->ring[i][(rounds - 1) % SK_READER_POINTS] : NAN;
+	pthread_mutex_unlock(&reader->lock);
+	return rounds;
+}
+
+int sk_reader_watch(struct sk_reader *reader, int eventfd, uint32_t guards,
+		    const struct sk_reader_guard *guard)
+{
+	if (guards > SK_READER_GUARDS)
+		return -EINVAL;
+	for (uint32_t i = 0; i < guards; i++)
+		if (guard[i].tap < SK_READER_TAPS
+			    ? guard[i].tap >= reader->plan.taps
+			    : guard[i].step >= reader->plan.steps ||
+				      guard[i].offset + sizeof(uint64_t) > reader->plan.bytes)
+			return -EINVAL;
+	pthread_mutex_lock(&reader->lock);
+	reader->bell = eventfd;
+	reader->guards = guards;
+	if (guards)
+		memcpy(reader->guard, guard, guards * sizeof(*guard));
+	pthread_mutex_unlock(&reader->lock);
+	return 0;
+}
+
+uint64_t sk_reader_rings(const struct sk_reader *reader)
+{
+	return atomic_load_explicit(&reader->rings, memory_order_relaxed);
 }
 
 uint32_t sk_reader_points(struct sk_reader *reader, uint32_t tap, int64_t since_ns, uint32_t most,

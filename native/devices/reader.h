@@ -18,19 +18,24 @@
 #include <stdint.h>
 
 enum {
-	SK_READER_STEPS = 16,
+	SK_READER_STEPS = 64,
 	SK_READER_ARGUMENTS = 6, /* what both supported ABIs pass in registers */
 	SK_READER_TAPS = 16,
-	SK_READER_MEMORY = 8192,
+	SK_READER_MEMORY = 1 << 16,
 	SK_READER_POINTS = 600, /* a minute at 10 Hz */
+	SK_READER_GUARDS = 8,
 };
 
-/** One call. An argument is a number, or a place in the reader's memory. */
+/** One call. An argument is a number, or a place in the reader's memory. `offset` and `bytes` are
+ * what it fills: as the plan has it before each call, and kept until its next one. */
 struct sk_reader_step {
 	uint64_t function; /* its address */
 	uint64_t argument[SK_READER_ARGUMENTS];
 	uint32_t inside; /* bits: this argument is an offset into the memory */
+	uint32_t past;	 /* bits: it is so many us ago, in CLOCK_REALTIME us */
 	uint32_t arguments;
+	uint32_t every, turn; /* made in rounds that leave `turn` when divided by it */
+	uint32_t offset, bytes;
 };
 
 enum sk_reader_kind {
@@ -40,7 +45,8 @@ enum sk_reader_kind {
 	SK_READER_I32,
 	SK_READER_F64,
 	SK_READER_NVML, /* an nvmlFieldValue_t: its own code and type say what it is */
-	SK_READER_RATE, /* of another tap, per second, over `lag` rounds */
+	SK_READER_RATE, /* of another tap, per second, over `lag` rounds; `offset` is 0, or one more
+			   than the tap that has the seconds by which the driver counts */
 };
 
 /** A number whose history is kept. All ones are no value, where `gaps` says so. */
@@ -54,7 +60,7 @@ struct sk_reader_tap {
 };
 
 struct sk_reader_plan {
-	uint32_t steps, taps;
+	uint32_t steps, taps, slow; /* every so many rounds all of a plan was asked for */
 	struct sk_reader_step step[SK_READER_STEPS];
 	struct sk_reader_tap tap[SK_READER_TAPS];
 	uint32_t bytes;
@@ -73,6 +79,17 @@ struct sk_reader_state {
 	int32_t doing;	   /* step that the thread is inside of; -1: none */
 	uint64_t since_ns; /* CLOCK_MONOTONIC, of `doing` */
 	uint64_t rounds, late, missed, calls;
+	uint64_t codes; /* rounds in which a call's code was another than before */
+};
+
+/** What somebody is to be told of at once: a tap at a level or above it, each round, or bits of an
+ * answer that are others than in the round before. */
+struct sk_reader_guard {
+	uint32_t tap;	 /* of a level; of bits SK_READER_TAPS */
+	uint32_t step;	 /* of bits: whose answer */
+	uint32_t offset; /* of eight bytes of the memory */
+	uint64_t mask;
+	double level;
 };
 
 struct sk_reader;
@@ -84,7 +101,18 @@ int sk_reader_start(const struct sk_reader_plan *plan, struct sk_reader **ret);
 void sk_reader_stop(struct sk_reader *reader);
 
 void sk_reader_snapshot(struct sk_reader *reader, struct sk_reader_snapshot *ret);
+
+/** Newest value of each tap; NAN for none. `ret` has room for all of them. Returns the rounds. */
+uint64_t sk_reader_latest(struct sk_reader *reader, double *ret);
 struct sk_reader_state sk_reader_state(const struct sk_reader *reader);
+
+/** From now on write to this eventfd, which does not block, after each round in which a call
+ * answered otherwise than before (by its code) or a guard applies; -1: no more, and the descriptor
+ * may be closed. -EINVAL for guards that leave the plan. */
+int sk_reader_watch(struct sk_reader *reader, int eventfd, uint32_t guards,
+		    const struct sk_reader_guard *guard);
+/** How often it was written to. */
+uint64_t sk_reader_rings(const struct sk_reader *reader);
 
 /** Newest `most` points of a tap after `since_ns`, the oldest first; rounds without a value are
  * left out. Returns how many. */
