@@ -103,12 +103,15 @@ class AmdCard(Card):
 
     def _bounds(self) -> dict[str, Any]:
         cap = self.ask("amdsmi_get_power_cap_info")
+        table = self._metrics.read(self.calls)
+        # Of the sensor that `temperature_c` is read from: junctions are hotter than edges.
+        die = EDGE if table is None and self._metrics.has("temperature_edge") else JUNCTION
         return {
             "power_limit_min_w": scaled(part(cap, "min_power_cap"), 1e-6),
             "power_limit_max_w": scaled(part(cap, "max_power_cap"), 1e-6),
             "power_limit_default_w": scaled(part(cap, "default_power_cap"), 1e-6),
-            "temperature_slowdown_c": self._degrees(JUNCTION, "CRITICAL"),
-            "temperature_shutdown_c": self._degrees(JUNCTION, "EMERGENCY"),
+            "temperature_slowdown_c": self._degrees(die, "CRITICAL"),
+            "temperature_shutdown_c": self._degrees(die, "EMERGENCY"),
             "memory_temperature_max_c": self._degrees(VRAM, "CRITICAL"),
         }
 

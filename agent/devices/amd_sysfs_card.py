@@ -52,6 +52,11 @@ class Files:
                 os.close(self._open.pop(path))
             return _absent(path, error)
 
+    def close(self) -> None:
+        """All of them."""
+        while self._open:
+            os.close(self._open.popitem()[1])
+
     def number(self, path: Path, factor: float = 1) -> Any:
         """A number in it, in another unit."""
         found = self.read(path)
@@ -118,6 +123,7 @@ class SysfsCard(Card):
     def once(self) -> Fields:
         at, files, hwmon = self._folder, self._files, self._hwmon
         numa = topology.numa_node(self.address, self._root)
+        die = "edge" if "edge" in self._sensors else "junction"  # as `temperature_c` is read
         found: dict[str, Any] = {
             "model": self.model,
             "uuid": self.id if self.unique else Absent("unique_id: this card has none"),
@@ -130,8 +136,8 @@ class SysfsCard(Card):
             "power_limit_min_w": files.number(hwmon / "power1_cap_min", 1e-6),
             "power_limit_max_w": files.number(hwmon / "power1_cap_max", 1e-6),
             "power_limit_default_w": files.number(hwmon / "power1_cap_default", 1e-6),
-            "temperature_slowdown_c": self._degrees("junction", "crit"),
-            "temperature_shutdown_c": self._degrees("junction", "emergency"),
+            "temperature_slowdown_c": self._degrees(die, "crit"),
+            "temperature_shutdown_c": self._degrees(die, "emergency"),
             "memory_temperature_max_c": self._degrees("mem", "crit"),
             "pcie_gen_max": _generation(files.text(at / "max_link_speed")),
             "pcie_width_max": files.number(at / "max_link_width"),
@@ -242,8 +248,10 @@ class SysfsCard(Card):
         except OSError as error:
             return {"processes": Absent(f"{KFD_PROCESSES}: {error.strerror}")}
         rows = []
+        files = Files(self)  # those of processes come and go
         for folder in folders:
-            used = Files(self).number(folder / f"vram_{self._kfd_id}")
+            used = files.number(folder / f"vram_{self._kfd_id}")
+            files.close()
             if folder.name.isdecimal() and not isinstance(used, Absent) and used:
                 pid = int(folder.name)
                 name = name_of(pid, self._root / "proc")

@@ -11,6 +11,7 @@ import pytest
 
 from stoker.agent.devices import amd_metrics
 from stoker.agent.devices.amd import Amd
+from stoker.agent.devices.amd_sysfs_card import SysfsCard
 from stoker.agent.devices.readings import Absent, Reading
 from stoker.agent.devices.sampled import Sampled
 from stoker.native import _sim
@@ -105,6 +106,35 @@ def test_entries_that_a_card_lacks_are_left_out() -> None:
     assert isinstance(found, dict)
     assert (found.get("temperature_edge"), found["temperature_hotspot"]) == (None, 55)
     assert "energy_accumulator" not in found
+
+
+def test_limits_of_temperature_are_those_of_the_sensor_that_is_read(root: Path) -> None:
+    card = Amd({}, NoBinding(), root).scan().cards[0]
+    assert isinstance(card, SysfsCard)
+    junction = values(card.once())["temperature_slowdown_c"]
+    edge = {"label": "edge\n", "input": "60000\n", "crit": "95000\n", "emergency": "99000\n"}
+    for name, text in edge.items():
+        (card.hwmon() / f"temp1_{name}").write_text(text)
+    found = values({**card.once(), **card.fast()})
+    assert found["temperature_slowdown_c"] == junction != 95
+    again = Amd({}, NoBinding(), root).scan().cards[0]
+    found = values({**again.once(), **again.fast()})
+    assert found["temperature_c"] == 60
+    assert (found["temperature_slowdown_c"], found["temperature_shutdown_c"]) == (95, 99)
+
+
+def test_processes_are_listed_and_no_file_of_theirs_stays_open(root: Path) -> None:
+    card = Amd({}, NoBinding(), root).scan().cards[0]
+    assert isinstance(card, SysfsCard)
+    for pid in (41, 42, 43):
+        folder = root / "sys/class/kfd/kfd/proc" / str(pid)
+        folder.mkdir(parents=True)
+        (folder / f"vram_{card._kfd_id}").write_text("1048576\n")
+    card.steps()[2]()
+    assert sorted(card.pids) == [41, 42, 43]
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    card.steps()[2]()
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 def test_without_cards_nothing_is_said(tmp_path: Path) -> None:
