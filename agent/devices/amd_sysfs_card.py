@@ -57,6 +57,9 @@ class Files:
         while self._open:
             os.close(self._open.popitem()[1])
 
+    def __del__(self) -> None:  # each scan makes cards anew
+        self.close()
+
     def number(self, path: Path, factor: float = 1) -> Any:
         """A number in it, in another unit."""
         found = self.read(path)

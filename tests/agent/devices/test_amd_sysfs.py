@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import struct
 from pathlib import Path
 from typing import Any
@@ -135,6 +136,17 @@ def test_processes_are_listed_and_no_file_of_theirs_stays_open(root: Path) -> No
     before = len(list(Path("/proc/self/fd").iterdir()))
     card.steps()[2]()
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_a_card_that_was_found_anew_leaves_no_file_open(root: Path) -> None:
+    vendor = Amd({}, NoBinding(), root)
+
+    def opened() -> int:
+        vendor.scan()
+        gc.collect()
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    assert opened() == opened()
 
 
 def test_without_cards_nothing_is_said(tmp_path: Path) -> None:
