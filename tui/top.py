@@ -39,7 +39,8 @@ class Top(App[None]):
     ]
     CSS = """
     #headline { height: 1; padding: 0 1; background: $panel; }
-    #nodes, #devices { height: 1fr; min-height: 5; }
+    #nodes { height: 1fr; min-height: 5; }
+    #devices { height: 2fr; min-height: 5; }
     #jobs, #kernels { height: 2fr; }
     """
 
