@@ -19,11 +19,13 @@ from typing import Any
 import msgspec
 
 from stoker.agent.devices import topology
+from stoker.agent.devices.card import Calls
 from stoker.agent.devices.deadline import within
 from stoker.agent.devices.holders import Node, describe
 from stoker.agent.devices.nvidia_card import NvidiaCard
+from stoker.agent.devices.nvidia_links import Links
 from stoker.agent.devices.nvidia_processes import Processes
-from stoker.agent.devices.nvml import ask, impostor, is_sim, text
+from stoker.agent.devices.nvml import ask, impostor, is_sim, same_handle, text
 from stoker.agent.devices.readings import Absent, Reading
 from stoker.agent.devices.topology import Bond, Pair
 from stoker.agent.devices.vendor import IsOurs, Scan, Vendor, register
@@ -158,11 +160,19 @@ class Nvidia(Vendor):
             sim=sim,
             numa=self._numa(address, handle),
         )
-        card = NvidiaCard(self._nvml, handle, id, self._root, sim=sim)
+        card = self._card(handle, id, sim=sim)
         _, card.pids = Processes(self._nvml, handle, self._root).read(None)
-        ports = card.ports()
+        ports = Links(self._nvml, handle).read(Calls())
         listed = tuple(ports.value) if isinstance(ports, Reading) else ()
         return _Found(info, handle, card, address, listed)
+
+    def _card(self, handle: Any, id: str, *, sim: bool) -> NvidiaCard:
+        """The card of the scan before where it is the same: what reads it goes on undisturbed, with
+        its history, and what the driver has made for it is made once."""
+        before = self._cards.get(id)
+        if before is not None and same_handle(before.binding()[1], handle):
+            return before
+        return NvidiaCard(self._nvml, handle, id, self._root, sim=sim)
 
     def _numa(self, address: str, handle: Any) -> int | None:
         node = topology.numa_node(address, self._root) if address else None

@@ -84,6 +84,15 @@ def text(value: str | bytes) -> str:
     return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
+def same_handle(one: Any, other: Any) -> bool:
+    """Whether two handles are of one device: pointers of the binding's differ as objects."""
+    pointers = [
+        ctypes.cast(each, ctypes.c_void_p).value if isinstance(each, ctypes._Pointer) else each
+        for each in (one, other)
+    ]
+    return bool(pointers[0] == pointers[1])
+
+
 def is_sim(nvml: Any) -> bool:
     """Whether the library that the binding has loaded is a simulated one."""
     return hasattr(getattr(nvml, "nvmlLib", None), SIM_SYMBOL)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
 from pathlib import Path
@@ -12,6 +13,7 @@ from fakes.nvml import Nvml
 
 from stoker.agent.devices import nvidia as nvidia_module
 from stoker.agent.devices.nvidia import Nvidia
+from stoker.agent.devices.nvml import same_handle
 from stoker.agent.devices.readings import Reading
 from stoker.agent.devices.sampled import Sampled
 from stoker.agent.devices.sampler import sample as sample_of
@@ -193,3 +195,23 @@ def test_a_process_that_is_gone_has_no_name(root: Path) -> None:
     found = sampled.readings().fields["processes"]
     assert isinstance(found, Reading)
     assert [(row["pid"], row["name"]) for row in found.value] == [(4000, None)]
+
+
+def test_a_gpu_that_is_found_again_is_the_same_card_unless_its_handle_is_another(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nvml = Nvml()
+    nvidia = Nvidia({}, nvml, root)
+    first, second = nvidia.scan().cards
+    assert [id(card) for card in nvidia.scan().cards] == [id(first), id(second)]
+    monkeypatch.setattr(nvml, "nvmlDeviceGetHandleByIndex", lambda index: index + 2 * (index == 1))
+    monkeypatch.setattr(nvml, "nvmlDeviceGetUUID", lambda handle: f"GPU-0000000{handle % 2}")
+    again, other = nvidia.scan().cards
+    assert again is first
+    assert other is not second and other.id == second.id
+
+
+def test_handles_are_compared_by_what_they_point_at() -> None:
+    here, there = ctypes.c_int(1), ctypes.c_int(1)
+    assert same_handle(ctypes.pointer(here), ctypes.pointer(here))
+    assert not same_handle(ctypes.pointer(here), ctypes.pointer(there))
