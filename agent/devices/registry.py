@@ -25,6 +25,7 @@ from stoker.agent.devices.readings import CardReadings
 from stoker.agent.devices.sampler import Samplers, sample
 from stoker.agent.devices.topology import Places, Topology, topology
 from stoker.agent.devices.vendor import VENDORS, IsOurs, Scan, Vendor
+from stoker.native.errors import StokerError
 from stoker.scheduler.nouns import DEVICES_PER_NODE_MAX, DeviceInfo, DeviceSample
 
 GONE = "it was there earlier in this boot and is not found any more"
@@ -210,10 +211,18 @@ class Devices:
 
     def _settle(self, task: Task[Scan]) -> None:
         if task.error is not None:
-            raise task.error
+            self._failed(task.name, task.error)
+            return
         assert task.result is not None
         self._scans[task.name] = task.result
         self._of.update(dict.fromkeys((d.id for d in task.result.devices), int(task.name)))
+
+    def _failed(self, place: str, error: BaseException) -> None:
+        """What a vendor's binding raised is told as its own words; nobody else's devices go."""
+        if isinstance(error, StokerError) or not isinstance(error, Exception):
+            raise error
+        why = f"{self._vendors[int(place)].name} devices: looking for them failed: {error!r}"
+        self._scans[place] = replace(self._scans.get(place, Scan()), missing=(why,))
 
     def _describe(self, id: str, held: Mapping[str, str]) -> DeviceInfo:
         device = self._found.get(id)

@@ -15,6 +15,7 @@ from stoker.agent.devices import visibility
 from stoker.agent.devices.card import Silent
 from stoker.agent.devices.registry import GONE, Devices
 from stoker.agent.devices.vendor import VENDORS, IsOurs, Scan, Vendor
+from stoker.native.errors import BadRequest
 from stoker.scheduler.nouns import DEVICES_PER_NODE_MAX, DeviceInfo
 
 
@@ -69,6 +70,37 @@ def test_a_device_that_disappears_keeps_what_was_known_of_it(tmp_path: Path) -> 
     assert found.scan()
     (gone,) = found.known
     assert (gone.model, gone.unavailable) == ("m", GONE)
+
+
+def test_what_one_vendors_binding_raises_takes_nobody_elses_devices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sound, odd = Fake("a"), Fake("b")
+    found = devices(tmp_path, sound, odd)
+    found.scan()
+
+    def fails() -> Scan:
+        raise UnicodeDecodeError("utf-8", b"", 0, 1, "odd")
+
+    monkeypatch.setattr(odd, "scan", fails)
+    assert found.scan()
+    assert ids(found) == ["a", "b"]
+    assert "fake devices: looking for them failed: UnicodeDecodeError" in found.missing[0]
+    monkeypatch.undo()
+    assert found.scan() and found.missing == ()
+
+
+def test_settings_that_cannot_be_used_end_the_scan_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = Fake("a")
+
+    def fails() -> Scan:
+        raise BadRequest("no such setting")
+
+    monkeypatch.setattr(fake, "scan", fails)
+    with pytest.raises(BadRequest, match="no such setting"):
+        devices(tmp_path, fake).scan()
 
 
 def test_holders_come_and_leave_and_each_is_a_change(tmp_path: Path) -> None:
