@@ -19,6 +19,7 @@
 extern "C" {
 #include "sim/fault.h"
 #include "sim/node.h"
+#include "sim/partition.h"
 #include "sim/plant.h"
 #include "sim/sensor.h"
 }
@@ -53,7 +54,7 @@ sk_sim_partition to_partition(nb::dict dict)
 	sk_sim_partition partition{};
 
 	from_dict(&partition, sk_sim_partition_fields, dict);
-	partition.used = 1;
+	partition.used = partition.compute = 1;
 	return partition;
 }
 
@@ -137,6 +138,16 @@ struct Inside {
 	sk_sim_node *node;
 };
 
+void place(sk_sim_card *card, uint32_t slot, const sk_sim_partition &given)
+{
+	uint32_t start = 0;
+
+	check(sk_sim_partition_place(card, sk_sim_size_of(&given), &start),
+	      "partition of a simulated card");
+	card->partition[slot] = given;
+	card->partition[slot].start = start;
+}
+
 void partition(sk_sim_node *node, const std::vector<Model> &models)
 {
 	sk_sim_node_enter(node);
@@ -144,8 +155,8 @@ void partition(sk_sim_node *node, const std::vector<Model> &models)
 		const auto &given = models[i].partitions;
 
 		for (size_t k = 0; k < given.size(); k++)
-			node->card[i].partition[k] = given[k];
-		node->card[i].partitioned = !given.empty();
+			place(&node->card[i], uint32_t(k), given[k]);
+		node->card[i].partitioned = node->card[i].partitioned_next = !given.empty();
 	}
 	sk_sim_node_leave(node);
 }
@@ -311,10 +322,11 @@ nb::dict truth(Node &of, uint32_t index)
 	dict["processes"] = processes(*card);
 	dict["partitions"] = partitions(*card);
 	dict["partitioned"] = card->partitioned != 0;
+	dict["partitioned_next"] = card->partitioned_next != 0;
 	return dict;
 }
 
-// None where a driver would not answer: lost, or dropped by a fault.
+// None where a driver would not answer: lost, waiting for a reset, or dropped by a fault.
 nb::object sensor(Node &of, uint32_t index)
 {
 	sk_sim_card &card = of.card(index);
@@ -325,6 +337,8 @@ nb::object sensor(Node &of, uint32_t index)
 	Inside inside(of);
 	nb::dict dict;
 
+	if (card.now.state == SK_SIM_NEEDS_RESET)
+		return nb::none();
 	dict["t_ns"] = inside.node->now_ns;
 	dict["power_mw"] = sk_sim_power_mw(&card);
 	dict["power_instant_mw"] = sk_sim_power_instant_mw(&card);

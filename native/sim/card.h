@@ -119,7 +119,9 @@ struct sk_sim_partition {
 	uint32_t units;
 	uint64_t memory_bytes;
 	uint32_t instance;
-	uint32_t used; /* 0: free slot */
+	uint32_t used;	  /* 0: free slot */
+	uint32_t start;	  /* its first slice of memory */
+	uint32_t compute; /* it has its compute instance, and so is a device of its own */
 };
 
 enum sk_sim_why { /* why the clock is below the highest, as time counters below are indexed */
@@ -134,9 +136,9 @@ enum sk_sim_why { /* why the clock is below the highest, as time counters below 
 
 enum sk_sim_state {
 	SK_SIM_OK,
-	SK_SIM_LOST, /* fallen off the bus: every call but the count fails */
-	SK_SIM_NEEDS_RESET,
-	SK_SIM_REFUSED, /* the caller lacks permission */
+	SK_SIM_LOST,	    /* fallen off the bus: every call but the count fails */
+	SK_SIM_NEEDS_RESET, /* says who it is, and what it wants; nothing else */
+	SK_SIM_REFUSED,	    /* the caller lacks permission */
 };
 
 /** What it does now. Times in ns on the node's clock. */
@@ -209,9 +211,10 @@ struct sk_sim_card {
 	struct sk_sim_sensed sensed;
 	struct sk_sim_process process[SK_SIM_PROCESSES];
 	struct sk_sim_partition partition[SK_SIM_PARTITIONS];
-	uint32_t partitioned;	/* MIG mode */
-	uint32_t history_next;	/* ring of sensor samples, */
-	uint32_t history_count; /* so many of them there */
+	uint32_t partitioned;	   /* MIG mode */
+	uint32_t partitioned_next; /* MIG mode from the next reset on */
+	uint32_t history_next;	   /* ring of sensor samples, */
+	uint32_t history_count;	   /* so many of them there */
 	struct sk_sim_point history[SK_SIM_HISTORY];
 };
 

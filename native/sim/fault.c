@@ -30,6 +30,7 @@ static const char *const names[SK_SIM_FAULT_KINDS] = {
 	[SK_SIM_FAULT_RECOVERY] = "recovery",
 	[SK_SIM_FAULT_PAGES] = "pages",
 	[SK_SIM_FAULT_PCIE] = "pcie",
+	[SK_SIM_FAULT_RESET] = "reset",
 };
 
 const char *sk_sim_fault_name(uint32_t kind)
@@ -108,12 +109,35 @@ static void ecc(struct sk_sim_card *card, int64_t value)
 	}
 }
 
+/* Xids after which a card takes no work before a reset: those of NVIDIA's catalogue ("Xid Catalog",
+ * 2025-10) that are resolved by RESET_GPU. */
+static const uint8_t reset_xids[] = {46,  62,  64,  95,	 109, 110, 119,
+				     120, 136, 140, 143, 155, 156, 158};
+enum { FELL_OFF_THE_BUS = 79, ASKS_FOR_RESET = 1 };
+
+static void xid(struct sk_sim_card *card, int64_t number)
+{
+	if (card->model.vendor != SK_SIM_NVIDIA || card->now.state == SK_SIM_LOST)
+		return;
+	if (number == FELL_OFF_THE_BUS)
+		card->now.state = SK_SIM_LOST;
+	for (size_t i = 0; i < sizeof(reset_xids); i++) {
+		if (number != reset_xids[i])
+			continue;
+		card->now.state = SK_SIM_NEEDS_RESET;
+		card->now.recovery = ASKS_FOR_RESET;
+	}
+}
+
 static void give(struct sk_sim_node *node, uint32_t index, const struct sk_sim_fault *fault)
 {
 	struct sk_sim_card *card = &node->card[index];
 	uint32_t port = (uint32_t)fault->value % SK_SIM_LINKS;
 
 	switch (fault->kind) {
+	case SK_SIM_FAULT_XID:
+		xid(card, fault->value);
+		break;
 	case SK_SIM_FAULT_ECC:
 		ecc(card, fault->value);
 		break;
@@ -170,8 +194,14 @@ static void begin(struct sk_sim_node *node, uint32_t index, const struct sk_sim_
 	case SK_SIM_FAULT_STUCK:
 		sk_sim_power_hold(card);
 		break;
+	case SK_SIM_FAULT_RESET:
+		sk_sim_card_reset(card);
+		break;
 	case SK_SIM_FAULT_RECOVERY:
 		card->now.recovery = (uint32_t)fault->value;
+		if (fault->value && card->model.vendor == SK_SIM_INTEL &&
+		    card->now.state == SK_SIM_OK)
+			card->now.state = SK_SIM_NEEDS_RESET;
 		sk_sim_fault_event(node, index, fault->kind, (uint64_t)fault->value);
 		break;
 	default:
@@ -202,6 +232,8 @@ static void end(struct sk_sim_node *node, uint32_t index, const struct sk_sim_fa
 		break;
 	case SK_SIM_FAULT_RECOVERY:
 		card->now.recovery = 0;
+		if (card->now.state == SK_SIM_NEEDS_RESET)
+			card->now.state = SK_SIM_OK;
 		break;
 	default:
 		break;

@@ -147,6 +147,7 @@ static const struct sk_sim_field partition[] = {
 	TEXT(sk_sim_partition, profile), TEXT(sk_sim_partition, uuid),
 	U32(sk_sim_partition, units),	 U64(sk_sim_partition, memory_bytes),
 	U32(sk_sim_partition, instance), U32(sk_sim_partition, used),
+	U32(sk_sim_partition, start),	 U32(sk_sim_partition, compute),
 };
 FIELDS(partition, sk_sim_partition);
 

@@ -17,7 +17,7 @@
 #include "sim/plant.h"
 
 #define MAGIC 0x315f4d49535f4b53ull /* SK_SIM_1 */
-#define VERSION 1
+#define VERSION 2
 #define EPOCH_NS 1700000000000000000u /* of virtual time: a day in November 2023 */
 #define WAIT_NS 2000000		      /* a call that hangs looks so often whether it still does */
 

@@ -45,6 +45,7 @@ enum sk_sim_fault_kind {
 	SK_SIM_FAULT_RECOVERY, /* value: recovery action */
 	SK_SIM_FAULT_PAGES,    /* retired pages, rows to remap: count */
 	SK_SIM_FAULT_PCIE,     /* count packets are sent again over the slot */
+	SK_SIM_FAULT_RESET,    /* the card is reset, as somebody would */
 	SK_SIM_FAULT_KINDS,
 };
 

@@ -118,10 +118,12 @@ static double power_at(struct sk_sim_card *card, const struct sk_sim_load *load,
 	return memo->power_w[slot] + p->leakage_w * p->leakage_per_c * die_c;
 }
 
-/* A card off the bus does nothing. */
+/* A card off the bus does nothing, nor does one that waits for its reset. */
 static struct sk_sim_load load_of(const struct sk_sim_card *card)
 {
-	return card->now.state == SK_SIM_LOST ? (struct sk_sim_load){0} : card->load;
+	bool idle = card->now.state == SK_SIM_LOST || card->now.state == SK_SIM_NEEDS_RESET;
+
+	return idle ? (struct sk_sim_load){0} : card->load;
 }
 
 static bool stretch_fits(const struct stretch *s, const struct sk_sim_card *card,
@@ -491,6 +493,15 @@ int sk_sim_card_lock(struct sk_sim_card *card, uint32_t min_mhz, uint32_t max_mh
 	return 0;
 }
 
+/* MIG's mode outlives a reset, or begins with it; its instances never do. */
+static void partitions_reset(struct sk_sim_card *card)
+{
+	if (card->model.vendor != SK_SIM_NVIDIA)
+		return;
+	card->partitioned = card->partitioned_next;
+	memset(card->partition, 0, sizeof(card->partition));
+}
+
 void sk_sim_card_reset(struct sk_sim_card *card)
 {
 	struct sk_sim_now *now = &card->now;
@@ -504,6 +515,7 @@ void sk_sim_card_reset(struct sk_sim_card *card)
 	for (uint32_t i = 0; i < SK_SIM_PROCESSES; i++)
 		if (card->process[i].pid)
 			sk_sim_card_part(card, card->process[i].pid);
+	partitions_reset(card);
 }
 
 int sk_sim_card_join(struct sk_sim_card *card, const struct sk_sim_process *process)

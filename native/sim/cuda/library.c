@@ -83,9 +83,12 @@ int sk_cuda_begin(const char *function, uint32_t device)
 	if (device != UINT32_MAX && device >= cuda.count)
 		return SK_CUDA_INVALID_DEVICE;
 	result = gate(function, device == UINT32_MAX ? UINT32_MAX : cuda.index[device]);
-	if (!result)
-		sk_cuda_resume();
-	return result;
+	if (result)
+		return result;
+	sk_cuda_resume();
+	if (device == UINT32_MAX || sk_cuda_card(device)->now.state != SK_SIM_NEEDS_RESET)
+		return result;
+	return sk_cuda_end(SK_CUDA_UNKNOWN);
 }
 
 int sk_cuda_begin_context(const char *function, struct sk_cuda_context **ret)

@@ -117,6 +117,22 @@ static uint32_t pass(const char *function, uint32_t index)
 	return result_of(answer, error);
 }
 
+/* What a card that waits for its reset still does: say who it is, and be reset. */
+static uint32_t pass_card(const char *function, uint32_t index)
+{
+	static const char *const answers[] = {
+		"DeviceGetProperties", "DeviceGetState", "DeviceReset",
+		"DeviceEnum",	       "Event",		 "Pci"};
+	uint32_t result = pass(function, index);
+
+	if (result || ze.node->card[index].now.state != SK_SIM_NEEDS_RESET)
+		return result;
+	for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++)
+		if (strstr(function, answers[i]))
+			return result;
+	return sk_ze_end(SK_ZE_REQUIRES_RESET);
+}
+
 static bool ready(const char *function)
 {
 	return ze.node && (ze.sysman || strncmp(function, "zes", 3) != 0);
@@ -142,7 +158,7 @@ uint32_t sk_ze_begin(const char *function, void *device, const void *out, struct
 	if (!out)
 		return SK_ZE_NULL_POINTER;
 	*ret = sk_ze_card(place);
-	return pass(function, ze.index[place]);
+	return pass_card(function, ze.index[place]);
 }
 
 uint32_t sk_ze_begin_part(const char *function, void *part, enum sk_ze_kind kind, const void *out,
@@ -159,7 +175,7 @@ uint32_t sk_ze_begin_part(const char *function, void *part, enum sk_ze_kind kind
 	if (!out)
 		return SK_ZE_NULL_POINTER;
 	*ret = sk_ze_card(place);
-	return pass(function, ze.index[place]);
+	return pass_card(function, ze.index[place]);
 }
 
 uint32_t sk_ze_end(uint32_t result)

@@ -28,7 +28,9 @@ enum {
 	NVML_ERROR_GPU_IS_LOST = 15,
 	NVML_ERROR_RESET_REQUIRED = 16,
 	NVML_ERROR_LIB_RM_VERSION_MISMATCH = 18,
+	NVML_ERROR_IN_USE = 19,
 	NVML_ERROR_MEMORY = 20,
+	NVML_ERROR_INSUFFICIENT_RESOURCES = 23,
 	NVML_ERROR_ARGUMENT_VERSION_MISMATCH = 25,
 	NVML_ERROR_UNKNOWN = 999,
 };
@@ -260,10 +262,26 @@ typedef struct {
 } nvmlGpuInstanceInfo_t;
 
 typedef struct {
+	uint32_t start, size;
+} nvmlComputeInstancePlacement_t;
+
+typedef struct {
+	uint32_t id, sliceCount, instanceCount, multiprocessorCount, sharedCopyEngineCount;
+	uint32_t sharedDecoderCount, sharedEncoderCount, sharedJpegCount, sharedOfaCount;
+} nvmlComputeInstanceProfileInfo_t;
+
+typedef struct {
+	uint32_t version, id, sliceCount, instanceCount, multiprocessorCount;
+	uint32_t sharedCopyEngineCount, sharedDecoderCount, sharedEncoderCount, sharedJpegCount;
+	uint32_t sharedOfaCount;
+	char name[96];
+} nvmlComputeInstanceProfileInfo_v2_t;
+
+typedef struct {
 	nvmlDevice_t device;
 	nvmlDevice_t gpuInstance;
 	uint32_t id, profileId;
-	nvmlGpuInstancePlacement_t placement;
+	nvmlComputeInstancePlacement_t placement;
 } nvmlComputeInstanceInfo_t;
 
 typedef struct {

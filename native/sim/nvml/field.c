@@ -352,6 +352,10 @@ static void look_up(struct sk_nvml_call *call, nvmlFieldValue_t *field)
 
 	field->timestamp = (int64_t)sk_nvml_us(call->node, call->node->now_ns);
 	field->latencyUsec = 0;
+	if (call->card->now.state == SK_SIM_NEEDS_RESET && field->fieldId != FI_RECOVERY_ACTION) {
+		field->nvmlReturn = NVML_ERROR_RESET_REQUIRED;
+		return;
+	}
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
 		if (!parts[i](call->card, field, &answer))
 			continue;

@@ -95,13 +95,27 @@ static nvmlReturn_t enter(struct sk_nvml_call *call, uint32_t card, const char *
 	return NVML_ERROR_UNINITIALIZED;
 }
 
+/* What a card that waits for its reset still tells: who it is, and what it wants. */
+static bool answers(const char *function)
+{
+	static const char *const parts[] = {"Name",    "UUID",		"Serial",  "PciInfo",
+					    "Index",   "MinorNumber",	"BoardId", "FieldValues",
+					    "MigMode", "RegisterEvents"};
+
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		if (strstr(function, parts[i]))
+			return true;
+	return false;
+}
+
 nvmlReturn_t sk_nvml_begin(struct sk_nvml_call *call, const char *function)
 {
 	call->card = NULL;
 	return users ? enter(call, UINT32_MAX, function) : NVML_ERROR_UNINITIALIZED;
 }
 
-nvmlReturn_t sk_nvml_begin_any(struct sk_nvml_call *call, nvmlDevice_t device, const char *function)
+nvmlReturn_t sk_nvml_begin_gpu_instance(struct sk_nvml_call *call, nvmlDevice_t device,
+					const char *function)
 {
 	nvmlReturn_t failed;
 
@@ -114,7 +128,22 @@ nvmlReturn_t sk_nvml_begin_any(struct sk_nvml_call *call, nvmlDevice_t device, c
 	call->card = &node->card[device->card];
 	call->instance = device->instance;
 	call->nvidia = nvidia_index(node, device->card);
-	return failed;
+	if (failed)
+		return failed;
+	if (call->card->now.state == SK_SIM_NEEDS_RESET && !answers(function))
+		return sk_nvml_end(call, NVML_ERROR_RESET_REQUIRED);
+	if (call->instance && !call->card->partition[call->instance - 1].used)
+		return sk_nvml_end(call, NVML_ERROR_INVALID_ARGUMENT);
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t sk_nvml_begin_any(struct sk_nvml_call *call, nvmlDevice_t device, const char *function)
+{
+	nvmlReturn_t failed = sk_nvml_begin_gpu_instance(call, device, function);
+
+	if (failed || !call->instance || call->card->partition[call->instance - 1].compute)
+		return failed;
+	return sk_nvml_end(call, NVML_ERROR_INVALID_ARGUMENT);
 }
 
 nvmlReturn_t sk_nvml_begin_card(struct sk_nvml_call *call, nvmlDevice_t device,
@@ -132,8 +161,13 @@ nvmlReturn_t sk_nvml_begin_setting(struct sk_nvml_call *call, nvmlDevice_t devic
 {
 	nvmlReturn_t failed = sk_nvml_begin_card(call, device, function);
 
-	if (failed || call->node->open || !geteuid())
-		return failed;
+	return failed ? failed : sk_nvml_privileged(call);
+}
+
+nvmlReturn_t sk_nvml_privileged(struct sk_nvml_call *call)
+{
+	if (call->node->open || !geteuid())
+		return NVML_SUCCESS;
 	return sk_nvml_end(call, NVML_ERROR_NO_PERMISSION);
 }
 

@@ -38,6 +38,11 @@ nvmlReturn_t sk_nvml_begin(struct sk_nvml_call *call, const char *function);
 nvmlReturn_t sk_nvml_begin_any(struct sk_nvml_call *call, nvmlDevice_t device,
 			       const char *function);
 
+/** For functions of a GPU instance, which need not be a device: it may lack its compute instance.
+ */
+nvmlReturn_t sk_nvml_begin_gpu_instance(struct sk_nvml_call *call, nvmlDevice_t device,
+					const char *function);
+
 /** For functions that know whole cards only: a MIG instance is NOT_SUPPORTED. */
 nvmlReturn_t sk_nvml_begin_card(struct sk_nvml_call *call, nvmlDevice_t device,
 				const char *function);
@@ -45,6 +50,9 @@ nvmlReturn_t sk_nvml_begin_card(struct sk_nvml_call *call, nvmlDevice_t device,
 /** For settings: NO_PERMISSION unless root calls, or the node is open to all. */
 nvmlReturn_t sk_nvml_begin_setting(struct sk_nvml_call *call, nvmlDevice_t device,
 				   const char *function);
+
+/** After a begin: the same for functions of other things than whole cards; ends the call if not. */
+nvmlReturn_t sk_nvml_privileged(struct sk_nvml_call *call);
 
 /** Let the lock go; returns `code`, which is counted when it is NOT_SUPPORTED. */
 nvmlReturn_t sk_nvml_end(struct sk_nvml_call *call, nvmlReturn_t code);
@@ -56,6 +64,9 @@ bool sk_nvml_is_handle(nvmlDevice_t device);
 /** NVIDIA's cards of the node, and the index of one of them; UINT32_MAX past the last. */
 uint32_t sk_nvml_count(const struct sk_sim_node *node);
 uint32_t sk_nvml_card(const struct sk_sim_node *node, uint32_t nvidia);
+
+/** The index in sk_sim_sizes of a GPU instance profile, by its id; UINT32_MAX. */
+uint32_t sk_nvml_size(uint32_t id);
 
 /** Microseconds of the machine's clock, as NVML stamps samples. */
 uint64_t sk_nvml_us(const struct sk_sim_node *node, uint64_t at_ns);

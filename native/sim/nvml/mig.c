@@ -1,39 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* MIG: which instances a card is cut into. They come from the node's profile; what would make or
- * end one is not supported. A GPU instance and its one compute instance share a handle. */
+/* MIG: which instances a card is cut into, and what sizes there are; instance.c makes and ends
+ * them. A GPU instance and its one compute instance, which is as large as it, share a handle. */
 #include <stdio.h>
 #include <string.h>
 
 #include "sim/nvml/library.h"
+#include "sim/partition.h"
 
 #define MIB (1ull << 20)
-
-enum { SLICES = 7, PROFILES = 5 };
-
-/* By NVML_GPU_INSTANCE_PROFILE_*: slices, and the ids that nvidia-smi mig -lgip lists for them. */
-static const struct {
-	uint32_t slices, id, memory_slices;
-} profiles[PROFILES] = {{1, 19, 1}, {2, 14, 2}, {3, 9, 4}, {4, 5, 4}, {7, 0, 8}};
-
-static uint32_t slices_of(const struct sk_sim_partition *partition)
-{
-	uint32_t slices = 1;
-
-	sscanf(partition->profile, "%ug", &slices);
-	return slices;
-}
-
-static uint32_t profile_of(const struct sk_sim_partition *partition)
-{
-	for (uint32_t i = 0; i < PROFILES; i++)
-		if (profiles[i].slices == slices_of(partition))
-			return i;
-	return 0;
-}
 
 static bool can_be_cut(const struct sk_sim_card *card)
 {
 	return card->model.flags & SK_SIM_HAS_PARTITIONS;
+}
+
+static const struct sk_sim_size *size_of(const struct sk_sim_partition *partition)
+{
+	return &sk_sim_sizes[sk_sim_size_of(partition)];
 }
 
 SK_NVML nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, uint32_t *ret, uint32_t *ret_pending)
@@ -47,11 +30,12 @@ SK_NVML nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, uint32_t *ret, ui
 		return sk_nvml_end(&call, NVML_ERROR_INVALID_ARGUMENT);
 	if (!can_be_cut(call.card))
 		return sk_nvml_end(&call, NVML_ERROR_NOT_SUPPORTED);
-	*ret = *ret_pending = call.card->partitioned;
+	*ret = call.card->partitioned;
+	*ret_pending = call.card->partitioned_next;
 	return sk_nvml_end(&call, NVML_SUCCESS);
 }
 
-SK_NVML_VALUE(nvmlDeviceGetMaxMigDeviceCount, uint32_t, can_be_cut(card) ? SLICES : 0)
+SK_NVML_VALUE(nvmlDeviceGetMaxMigDeviceCount, uint32_t, can_be_cut(card) ? SK_SIM_SLICES : 0)
 
 SK_NVML nvmlReturn_t nvmlDeviceIsMigDeviceHandle(nvmlDevice_t device, uint32_t *ret)
 {
@@ -71,6 +55,18 @@ static nvmlReturn_t ask(struct sk_nvml_call *call, nvmlDevice_t device, const ch
 			const void *ret)
 {
 	nvmlReturn_t failed = sk_nvml_begin_any(call, device, function);
+
+	if (failed)
+		return failed;
+	if (!ret || !call->instance)
+		return sk_nvml_end(call, NVML_ERROR_INVALID_ARGUMENT);
+	return NVML_SUCCESS;
+}
+
+static nvmlReturn_t ask_gpu_instance(struct sk_nvml_call *call, nvmlDevice_t device,
+				     const char *function, const void *ret)
+{
+	nvmlReturn_t failed = sk_nvml_begin_gpu_instance(call, device, function);
 
 	if (failed)
 		return failed;
@@ -123,17 +119,17 @@ static nvmlReturn_t attributes(const char *function, nvmlDevice_t device,
 {
 	struct sk_nvml_call call;
 	nvmlReturn_t failed = ask(&call, device, function, ret);
-	uint32_t slices;
+	const struct sk_sim_size *size;
 
 	if (failed)
 		return failed;
-	slices = slices_of(instance(&call));
+	size = size_of(instance(&call));
 	*ret = (nvmlDeviceAttributes_t){
 		.multiprocessorCount = instance(&call)->units,
-		.sharedCopyEngineCount = slices,
-		.sharedDecoderCount = slices / 2,
-		.gpuInstanceSliceCount = slices,
-		.computeInstanceSliceCount = slices,
+		.sharedCopyEngineCount = size->slices,
+		.sharedDecoderCount = size->decoders,
+		.gpuInstanceSliceCount = size->slices,
+		.computeInstanceSliceCount = size->slices,
 		.memorySizeMB = instance(&call)->memory_bytes / MIB,
 	};
 	return sk_nvml_end(&call, NVML_SUCCESS);
@@ -172,9 +168,9 @@ SK_NVML nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, ui
 
 	if (failed)
 		return failed;
-	if (index >= SLICES)
+	if (index >= SK_SIM_SLICES)
 		return sk_nvml_end(&call, NVML_ERROR_INVALID_ARGUMENT);
-	if (index >= SK_SIM_PARTITIONS || !call.card->partition[index].used)
+	if (!call.card->partition[index].compute)
 		return sk_nvml_end(&call, NVML_ERROR_NOT_FOUND);
 	*ret = sk_nvml_handle(call.index, index + 1);
 	return sk_nvml_end(&call, NVML_SUCCESS);
@@ -192,7 +188,7 @@ SK_NVML nvmlReturn_t nvmlDeviceGetGpuInstances(nvmlDevice_t device, uint32_t pro
 	for (uint32_t i = 0; i < SK_SIM_PARTITIONS; i++) {
 		const struct sk_sim_partition *one = &call.card->partition[i];
 
-		if (!one->used || profiles[profile_of(one)].id != profile)
+		if (!one->used || size_of(one)->id != profile)
 			continue;
 		if (ret)
 			ret[there] = sk_nvml_handle(call.index, i + 1);
@@ -219,30 +215,18 @@ SK_NVML nvmlReturn_t nvmlDeviceGetGpuInstanceById(nvmlDevice_t device, uint32_t 
 	return sk_nvml_end(&call, NVML_ERROR_NOT_FOUND);
 }
 
-/* Instances lie one after the other, each where the ones before it end. */
-static nvmlGpuInstancePlacement_t placement(const struct sk_nvml_call *call)
-{
-	nvmlGpuInstancePlacement_t at = {0, 0};
-
-	for (uint32_t i = 0; i < call->instance; i++) {
-		at.start += at.size;
-		at.size = profiles[profile_of(&call->card->partition[i])].memory_slices;
-	}
-	return at;
-}
-
 SK_NVML nvmlReturn_t nvmlGpuInstanceGetInfo(nvmlDevice_t device, nvmlGpuInstanceInfo_t *ret)
 {
 	struct sk_nvml_call call;
-	nvmlReturn_t failed = ask(&call, device, __func__, ret);
+	nvmlReturn_t failed = ask_gpu_instance(&call, device, __func__, ret);
 
 	if (failed)
 		return failed;
 	*ret = (nvmlGpuInstanceInfo_t){
 		.device = sk_nvml_handle(call.index, 0),
 		.id = instance(&call)->instance,
-		.profileId = profiles[profile_of(instance(&call))].id,
-		.placement = placement(&call),
+		.profileId = size_of(instance(&call))->id,
+		.placement = {instance(&call)->start, size_of(instance(&call))->memory_slices},
 	};
 	return sk_nvml_end(&call, NVML_SUCCESS);
 }
@@ -251,11 +235,11 @@ SK_NVML nvmlReturn_t nvmlGpuInstanceGetComputeInstanceById(nvmlDevice_t device, 
 							   nvmlDevice_t *ret)
 {
 	struct sk_nvml_call call;
-	nvmlReturn_t failed = ask(&call, device, __func__, ret);
+	nvmlReturn_t failed = ask_gpu_instance(&call, device, __func__, ret);
 
 	if (failed)
 		return failed;
-	if (id)
+	if (id || !instance(&call)->compute)
 		return sk_nvml_end(&call, NVML_ERROR_NOT_FOUND);
 	*ret = device;
 	return sk_nvml_end(&call, NVML_SUCCESS);
@@ -272,8 +256,8 @@ static nvmlReturn_t compute_info(const char *function, nvmlDevice_t device,
 	*ret = (nvmlComputeInstanceInfo_t){
 		.device = sk_nvml_handle(call.index, 0),
 		.gpuInstance = device,
-		.profileId = profile_of(instance(&call)),
-		.placement = {0, slices_of(instance(&call))},
+		.profileId = sk_sim_size_of(instance(&call)),
+		.placement = {0, size_of(instance(&call))->slices},
 	};
 	return sk_nvml_end(&call, NVML_SUCCESS);
 }
@@ -291,30 +275,20 @@ SK_NVML nvmlReturn_t nvmlComputeInstanceGetInfo_v2(nvmlDevice_t device,
 
 static nvmlGpuInstanceProfileInfo_v2_t describe(const struct sk_sim_card *card, uint32_t profile)
 {
-	uint32_t slices = profiles[profile].slices;
-	uint64_t memory = card->model.memory_bytes * profiles[profile].memory_slices / 8 / MIB;
+	const struct sk_sim_size *size = &sk_sim_sizes[profile];
 	nvmlGpuInstanceProfileInfo_v2_t info = {
-		.id = profiles[profile].id,
-		.sliceCount = slices,
-		.instanceCount = SLICES / slices,
-		.multiprocessorCount = card->model.units / 8 * slices,
-		.copyEngineCount = slices,
-		.decoderCount = slices / 2,
-		.memorySizeMB = memory,
+		.id = size->id,
+		.sliceCount = size->slices,
+		.instanceCount = size->places,
+		.multiprocessorCount = sk_sim_size_units(&card->model, profile),
+		.copyEngineCount = size->slices,
+		.decoderCount = size->decoders,
+		.memorySizeMB = sk_sim_size_bytes(&card->model, profile) / MIB,
 	};
 
-	snprintf(info.name, sizeof(info.name), "MIG %ug.%ugb", slices,
-		 (uint32_t)((memory + 1023) / 1024));
+	snprintf(info.name, sizeof(info.name), "MIG %ug.%ugb", size->slices,
+		 sk_sim_size_gb(&card->model, profile));
 	return info;
-}
-
-/* The number of a profile, or UINT32_MAX where the card has none such. */
-static uint32_t by_id(uint32_t id)
-{
-	for (uint32_t i = 0; i < PROFILES; i++)
-		if (profiles[i].id == id)
-			return i;
-	return UINT32_MAX;
 }
 
 static nvmlReturn_t profile_info(const char *function, nvmlDevice_t device, uint32_t profile,
@@ -329,7 +303,7 @@ static nvmlReturn_t profile_info(const char *function, nvmlDevice_t device, uint
 	version = ret->version;
 	if (version != NVML_VERSION(*ret, 2))
 		return sk_nvml_end(&call, NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
-	if (profile >= PROFILES)
+	if (profile >= SK_SIM_SIZES)
 		return sk_nvml_end(&call, NVML_ERROR_NOT_SUPPORTED);
 	*ret = describe(call.card, profile);
 	ret->version = version;
@@ -345,7 +319,7 @@ SK_NVML nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfoV(nvmlDevice_t device, u
 SK_NVML nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfoByIdV(nvmlDevice_t device, uint32_t id,
 							      nvmlGpuInstanceProfileInfo_v2_t *ret)
 {
-	return profile_info(__func__, device, by_id(id), ret);
+	return profile_info(__func__, device, sk_nvml_size(id), ret);
 }
 
 SK_NVML nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfo(nvmlDevice_t device, uint32_t profile,
@@ -357,7 +331,7 @@ SK_NVML nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfo(nvmlDevice_t device, ui
 
 	if (failed)
 		return failed;
-	if (profile >= PROFILES)
+	if (profile >= SK_SIM_SIZES)
 		return sk_nvml_end(&call, NVML_ERROR_NOT_SUPPORTED);
 	info = describe(call.card, profile);
 	memset(ret, 0, sizeof(*ret));
@@ -366,21 +340,16 @@ SK_NVML nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfo(nvmlDevice_t device, ui
 	return sk_nvml_end(&call, NVML_SUCCESS);
 }
 
-/* Slices that no instance has. */
 SK_NVML nvmlReturn_t nvmlDeviceGetGpuInstanceRemainingCapacity(nvmlDevice_t device, uint32_t id,
 							       uint32_t *ret)
 {
 	struct sk_nvml_call call;
 	nvmlReturn_t failed = ask_card(&call, device, __func__, ret);
-	uint32_t profile = by_id(id), taken = 0;
 
 	if (failed)
 		return failed;
-	if (profile == UINT32_MAX)
+	if (sk_nvml_size(id) == UINT32_MAX)
 		return sk_nvml_end(&call, NVML_ERROR_NOT_SUPPORTED);
-	for (uint32_t i = 0; i < SK_SIM_PARTITIONS; i++)
-		if (call.card->partition[i].used)
-			taken += slices_of(&call.card->partition[i]);
-	*ret = taken < SLICES ? (SLICES - taken) / profiles[profile].slices : 0;
+	*ret = sk_sim_partition_room(call.card, sk_nvml_size(id));
 	return sk_nvml_end(&call, NVML_SUCCESS);
 }

@@ -34,6 +34,7 @@ static const struct {
 	{19, "In use by another client"},
 	{20, "Insufficient Memory"},
 	{21, "No data"},
+	{23, "Insufficient Resources"},
 	{25, "Argument version mismatch"},
 	{999, "Unknown Error"},
 };
@@ -287,7 +288,7 @@ static nvmlReturn_t find_uuid(struct sk_nvml_call *call, const char *uuid, nvmlD
 		if (!strcmp(card->model.uuid, uuid))
 			return give(call, at, 0, ret);
 		for (uint32_t k = 0; k < SK_SIM_PARTITIONS; k++)
-			if (card->partition[k].used && !strcmp(card->partition[k].uuid, uuid))
+			if (card->partition[k].compute && !strcmp(card->partition[k].uuid, uuid))
 				return give(call, at, k + 1, ret);
 	}
 	return NVML_ERROR_NOT_FOUND;

@@ -6,8 +6,12 @@ from __future__ import annotations
 import pytest
 from fakes.simulated_card import MS, S, alone, card
 
+from stoker.agent.health.xids import XIDS
 from stoker.native import _sim
 from stoker.native.errors import BadRequest, Refused
+from stoker.probes.simdriver import profiles
+
+LOST, NEEDS_RESET = 1, 2
 
 
 def three() -> _sim.Node:
@@ -21,7 +25,7 @@ def state(node: _sim.Node, index: int, key: str) -> int:
 
 def test_every_kind_has_a_name() -> None:
     kinds = _sim.fault_kinds()
-    assert len(set(kinds)) == len(kinds) == 17
+    assert len(set(kinds)) == len(kinds) == 18
     node = three()
     with pytest.raises(ValueError, match="no such fault"):
         node.inject("rust")
@@ -40,6 +44,34 @@ def test_a_lost_card_comes_back_reset() -> None:
     assert state(node, 1, "ecc_uncorrected") == 0
     assert state(node, 1, "ecc_uncorrected_total") == 3
     assert node.truth(1)["processes"] == []
+
+
+def test_xids_that_need_a_reset_get_one() -> None:
+    """Those that NVIDIA's catalogue resolves so, each until the card is reset; no other does."""
+    wanted = {each.number for each in XIDS.values() if each.advice == "RESET_GPU"}
+    assert len(wanted) > 10
+    for number in range(1, 173):
+        node = alone(card(vendor=profiles.NVIDIA))
+        node.set_load(0, 1, 0, 0)
+        node.inject("xid", 0, value=number)
+        node.advance(S)
+        lost, waits = (state(node, 0, "state") == code for code in (LOST, NEEDS_RESET))
+        assert (lost, waits) == (number == 79, number in wanted), number
+        assert (state(node, 0, "busy") == 0) == (lost or waits)
+        assert (node.sensor(0) is None) == (lost or waits)
+        assert state(node, 0, "recovery") == waits
+        node.inject("reset", 0, from_ns=2 * S)
+        node.advance(2 * S)
+        assert (state(node, 0, "state"), state(node, 0, "recovery")) == (0, 0)
+        assert state(node, 0, "busy") == 1
+
+
+def test_xids_are_nvidias() -> None:
+    for vendor in (profiles.AMD, profiles.INTEL):
+        node = alone(card(vendor=vendor))
+        node.inject("xid", 0, value=95)
+        node.advance(1)
+        assert state(node, 0, "state") == 0
 
 
 def test_events_are_spread_and_numbered_and_the_newest_kept() -> None:

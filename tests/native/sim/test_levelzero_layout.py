@@ -70,6 +70,7 @@ def test_records_are_laid_out_as_the_headers(headers: Path) -> None:
 def test_numbers_are_the_headers(headers: Path) -> None:
     names = {
         "SK_ZE_DEVICE_LOST": "ZE_RESULT_ERROR_DEVICE_LOST",
+        "SK_ZE_REQUIRES_RESET": "ZE_RESULT_ERROR_DEVICE_REQUIRES_RESET",
         "SK_ZE_NO_PERMISSION": "ZE_RESULT_ERROR_INSUFFICIENT_PERMISSIONS",
         "SK_ZE_DEPENDENCY_UNAVAILABLE": "ZE_RESULT_ERROR_DEPENDENCY_UNAVAILABLE",
         "SK_ZE_UNINITIALIZED": "ZE_RESULT_ERROR_UNINITIALIZED",

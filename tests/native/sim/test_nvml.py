@@ -26,6 +26,7 @@ NVIDIA = ["8xH200", "8xA100-MIG", "4xL40S", "mixed"]
 S = 10**9
 OK, NOT_SUPPORTED, INVALID, NO_PERMISSION, NOT_FOUND = 0, 3, 2, 4, 6
 LOST, MISMATCH, VERSION, UNINITIALIZED, TIMEOUT = 15, 18, 25, 1, 10
+RESET_REQUIRED = 16
 
 # Structures whose class pynvml names otherwise.
 CLASSES = {
@@ -42,6 +43,10 @@ CLASSES = {
 
 def pynvml() -> Any:
     return importlib.import_module("pynvml")
+
+
+def nv_constant(name: str) -> int:
+    return int(getattr(pynvml(), name))
 
 
 def test_every_function_that_pynvml_names_is_exported() -> None:
@@ -327,6 +332,25 @@ def test_faults_are_answered_as_the_real_library_does(node: _sim.Node, caller: C
         assert caller.code(power) == OK, kind
 
 
+def test_a_card_that_waits_for_its_reset_says_that_and_who_it_is(
+    node: _sim.Node, caller: Caller
+) -> None:
+    power, uuid = "nv.nvmlDeviceGetPowerUsage(cards[{}])", "nv.nvmlDeviceGetUUID(cards[1])"
+    action = nv_constant("NVML_FI_DEV_GET_GPU_RECOVERY_ACTION")
+    recovery = f"nv.nvmlDeviceGetFieldValues(cards[1], [{action}, 83])"
+    node.inject("xid", 1, value=119)
+    node.advance(1)
+    assert caller.code(power.format(1)) == RESET_REQUIRED
+    assert caller.code("nv.nvmlDeviceGetHandleByIndex(1)") == OK
+    assert caller.ask(uuid) == node.truth(1)["model"]["uuid"]
+    assert caller.ask(f"[{recovery}[0].nvmlReturn, {recovery}[0].value.uiVal]") == [OK, 1]
+    assert caller.ask(f"{recovery}[1].nvmlReturn") == RESET_REQUIRED
+    assert caller.code(power.format(0)) == OK
+    node.reset(1)
+    assert caller.code(power.format(1)) == OK
+    assert caller.ask(f"[{recovery}[0].value.uiVal, {recovery}[1].nvmlReturn]") == [0, OK]
+
+
 def test_a_driver_that_is_loaded_anew_must_be_begun_anew(node: _sim.Node, caller: Caller) -> None:
     power = "nv.nvmlDeviceGetPowerUsage(cards[1])"
     node.inject("reload", until_ns=node.now_ns + S)
@@ -346,14 +370,14 @@ def test_events_come_once(node: _sim.Node, caller: Caller) -> None:
     wait = "(lambda e: [nv.nvmlDeviceGetUUID(e.device), e.eventType, e.eventData])"
     wait += "(nv.nvmlEventSetWait_v2(s, 100))"
     assert caller.code("nv.nvmlEventSetWait_v2(s, 10)") == TIMEOUT
-    node.inject("xid", 3, value=79)
+    node.inject("xid", 3, value=48)
     node.inject("xid", 5, value=31)  # nobody registered for this card
     node.inject("ecc", 1, value=1)
     node.inject("recovery", 0, value=1)
     node.advance(1)
     uuid = [node.truth(card)["model"]["uuid"] for card in range(4)]
     got = [caller.ask(wait) for _ in range(3)]
-    assert sorted(got) == sorted([[uuid[3], 8, 79], [uuid[1], 2, 0], [uuid[0], 0x8000, 1]])
+    assert sorted(got) == sorted([[uuid[3], 8, 48], [uuid[1], 2, 0], [uuid[0], 0x8000, 1]])
     assert caller.code("nv.nvmlEventSetWait_v2(s, 10)") == TIMEOUT
     node.inject("lost", 2)
     node.advance(1)
