@@ -7,6 +7,7 @@ U64: int
 I32: int
 F64: int
 NVML: int
+SAMPLES: int
 RATE: int
 POINTS: int
 """Of one tap's ring."""

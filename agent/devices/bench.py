@@ -98,12 +98,14 @@ def child(seconds: float, hang: str, folder: Path) -> dict[str, Any]:
 
 
 def _observe(devices: Devices, until: float) -> None:
-    """What the agent asks of them meanwhile: four times a second for trouble, once for a sample."""
+    """What the agent asks of them meanwhile: four times a second for trouble, once for a sample
+    and for everything that there is of each card, as health does."""
     turn = 0
     while time.monotonic() < until:
         devices.samplers.troubles()
         if turn % 4 == 0:
             devices.sample()
+            devices.readings()
         turn += 1
         time.sleep(0.25)
 
@@ -114,7 +116,7 @@ def _floor(samplers: Samplers, ids: list[str]) -> float:
     _recording(samplers, recorded)
     calls = [call for made in recorded.values() for call in made]
     for id in ids:
-        calls += _planned(samplers, id) * FAST_HZ
+        calls += _planned(samplers, id)
     best = float("inf")
     for _ in range(REPLAY_ROUNDS):
         begun = time.thread_time()
@@ -125,7 +127,7 @@ def _floor(samplers: Samplers, ids: list[str]) -> float:
 
 
 def _planned(samplers: Samplers, id: str) -> Made:
-    """The calls of a plan, which a thread in C makes, for memory of their own."""
+    """The calls of a second of a plan, which a thread in C makes, for memory of their own."""
     sampled = samplers.get(id)
     plan = sampled.card.plan() if sampled is not None else None
     if plan is None:
@@ -133,11 +135,12 @@ def _planned(samplers: Samplers, id: str) -> Made:
     memory = ctypes.create_string_buffer(plan.memory, len(plan.memory))
     base = ctypes.addressof(memory)
     made: Made = []
-    for address, arguments, inside in plan.steps:
+    for address, arguments, inside, past, every, turn, *_ in plan.steps:
         kind = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_uint64] * len(arguments))
         call: Callable[..., Any] = kind(address)
         at = [each + base if inside >> i & 1 else each for i, each in enumerate(arguments)]
-        made.append((call, (*at,)))
+        at = [time.time_ns() // 1000 - each if past >> i & 1 else each for i, each in enumerate(at)]
+        made += [(call, (*at,))] * len(range(turn, FAST_HZ, every))
     _KEPT.append(memory)
     return made
 

@@ -20,10 +20,14 @@ AGAIN_NS = 60_000_000_000
 lacks never is."""
 
 
+Points = Callable[[str, int], list[tuple[int, float]]]
+"""(field, at most so many) -> its newest (CLOCK_REALTIME ns, value), the oldest first."""
+
+
 class Calls:
     """Calls into one driver for one card. Written by the card's thread, read by others."""
 
-    __slots__ = ("_not_before", "doing", "made", "replay", "since_ns")
+    __slots__ = ("_not_before", "doing", "made", "record", "replay", "since_ns", "t_ns")
 
     def __init__(self) -> None:
         self.doing = ""
@@ -33,12 +37,18 @@ class Calls:
         self.made = 0
         self.replay: Callable[[str, tuple[Any, ...]], Any] | None = None
         """Answers calls instead of the driver, where set."""
+        self.record: Callable[[str, tuple[Any, ...]], None] | None = None
+        """Told of each call before it is made, where set."""
+        self.t_ns = 0
+        """CLOCK_REALTIME of what `replay` answers."""
         self._not_before: dict[Any, tuple[int, Absent]] = {}
 
     def make(self, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call; what it raises goes through."""
         if self.replay is not None:
             return self.replay(name, arguments)
+        if self.record is not None:
+            self.record(name, arguments)
         self.since_ns = time.monotonic_ns()
         self.doing = name
         self.made += 1
@@ -46,6 +56,10 @@ class Calls:
             return function(*arguments)
         finally:
             self.doing = ""
+
+    def now(self) -> int:
+        """CLOCK_REALTIME ns of an answer that was just given."""
+        return self.t_ns if self.replay is not None else time.time_ns()
 
     def refused(self, key: Any) -> Absent | None:
         """What this call was answered when it is not yet time to make it again."""
@@ -79,6 +93,8 @@ class Card(ABC):
         self.calls = Calls()
         self.fast_calls = self.calls
         """Of `fast`; a vendor that gives a plan has others there, which the plan answers."""
+        self.slow_calls = self.calls
+        """The same of `steps`, where the plan has those as well: of a card that is `whole`."""
 
     @property
     def all_calls(self) -> tuple[Calls, ...]:
@@ -89,12 +105,25 @@ class Card(ABC):
         """The calls of `fast` as data, the same object each time; None: it is called itself."""
         return None
 
+    @property
+    def whole(self) -> bool:
+        """Whether its plan has the calls of `steps` too."""
+        return False
+
+    def decode_slow(self, found: Snapshot) -> Fields:
+        """`steps` by what a plan's calls answered; makes no call."""
+        raise AssertionError(f"{type(self).__name__} has no such plan")
+
+    def rest(self) -> Fields:
+        """What a plan does not have of a card that is `whole`: asked once in REST_S."""
+        return {}
+
     def decode(self, found: Snapshot) -> Fields:
         """`fast` by what a plan's calls answered; makes no call."""
         raise AssertionError(f"{type(self).__name__} has no plan")
 
-    def seen(self, watts: list[float]) -> None:  # noqa: B027  # most need not know
-        """What its power was in the past second, for the error of a reading."""
+    def seen(self, points: Points) -> None:  # noqa: B027  # most need not know
+        """What is kept of its fields: `points(name, most)`, for what rests on several rounds."""
 
     @abstractmethod
     def once(self) -> Fields:

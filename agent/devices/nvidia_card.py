@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from stoker.agent.devices import topology
-from stoker.agent.devices.card import Calls, Card
+from stoker.agent.devices.card import Calls, Card, Points
 from stoker.agent.devices.fields import UNITS, reading
 from stoker.agent.devices.nvidia_gpm import Gpm
 from stoker.agent.devices.nvidia_links import Links
@@ -84,6 +84,7 @@ COUNTERS: tuple[tuple[str, Wanted, Wanted | None], ...] = (
 """Field -> NVML field, and the one that an older driver has instead."""
 FLAGS = ("ecc_enabled", "retired_pending", "remap_pending", "remap_failed")
 SUMS = (("retired_pages", (29, 0), (30, 0)), ("remapped_rows", (142, 0), (143, 0)))
+INSTANCES_TURNS = 5
 LIMIT, RECOVERY_ACTION = (190, 0), (230, 0)
 SLOW_WANTED = (
     *(where for _, new, old in COUNTERS for where in (new, old) if where is not None),
@@ -115,9 +116,14 @@ class NvidiaCard(Card):
         self._recent: deque[float] = deque(maxlen=10)
         self.fast_calls = Calls()
         self._planned = NvidiaPlan.of(nvml, handle, self._fast)
+        self._slow_planned = False
+        if self._planned is not None:
+            self.slow_calls = Calls()
         self._partly = False
         self._averages = True
         self._samples_us = 0
+        self._turn = 0
+        self._parts: Fields = {}
 
     def ask(self, name: str, *arguments: Any) -> Any:
         """One NVML call about this card."""
@@ -126,10 +132,6 @@ class NvidiaCard(Card):
     def binding(self) -> tuple[Any, Any]:
         """NVML and the handle, for whoever sets limits of it in a thread of its own."""
         return self._nvml, self._handle
-
-    def ports(self) -> Field:
-        """Its NVLink ports, while it is looked for."""
-        return self._links.read(self.calls)
 
     # --- once -------------------------------------------------------------------------------------
 
@@ -211,19 +213,45 @@ class NvidiaCard(Card):
     # --- ten times a second -----------------------------------------------------------------------
 
     def plan(self) -> Plan | None:
-        return self._planned.plan if self._planned is not None else None
+        if self._planned is None:
+            return None
+        if not self._slow_planned:
+            self._slow_planned = True
+            self._links.read(self.calls)
+            samples = self._gpm.prepare(self.calls)
+            gpm = None if samples is None else (samples, self._gpm.asked)
+            self._planned.slow(self._slow, self._links.batch, self._links.ports, gpm)
+        return self._planned.plan
 
     def decode(self, found: Snapshot) -> Fields:
         assert self._planned is not None
         self.fast_calls.replay = self._planned.answers(found)
         return self.fast(found.t_ns)
 
-    def seen(self, watts: list[float]) -> None:
-        self._recent = deque(watts, maxlen=self._recent.maxlen)
+    def decode_slow(self, found: Snapshot) -> Fields:
+        assert self._planned is not None
+        self.slow_calls.replay = self._planned.answers(found)
+        self.slow_calls.t_ns = found.slow_ns
+        made: Fields = {}
+        for step in self.steps():
+            made.update(step())
+        return made
+
+    def rest(self) -> Fields:
+        self._links.meet(self.calls)
+        return self._instances.read(self.calls)
+
+    @property
+    def whole(self) -> bool:
+        return self._planned is not None
+
+    def seen(self, points: Points) -> None:
+        recent = points("power_w", self._recent.maxlen or 0)
+        self._recent = deque((watts for _, watts in recent), maxlen=self._recent.maxlen)
 
     @property
     def all_calls(self) -> tuple[Calls, ...]:
-        return (self.calls, self.fast_calls)
+        return (self.calls, self.fast_calls, self.slow_calls)
 
     def _ask_fast(self, name: str, *arguments: Any) -> Any:
         return ask(self._nvml, name, self._handle, *arguments, calls=self.fast_calls)
@@ -303,16 +331,27 @@ class NvidiaCard(Card):
             self._memory,
             self._counters,
             self._clocks,
-            lambda: {"links": self._links.read(self.calls)},
+            lambda: {"links": self._links.read(self.slow_calls)},
             self._listed,
-            lambda: self._gpm.read(self.calls),
-            lambda: self._instances.read(self.calls),
+            lambda: self._gpm.read(self.slow_calls),
+            *(() if self.whole else (self._partitions,)),
         )
 
+    def _partitions(self) -> Fields:
+        """Instances change rarely."""
+        if self._turn % INSTANCES_TURNS == 0:
+            self._parts = self._instances.read(self.calls)
+        self._turn += 1
+        return self._parts
+
+    def _ask_slow(self, name: str, *arguments: Any) -> Any:
+        return ask(self._nvml, name, self._handle, *arguments, calls=self.slow_calls)
+
     def _memory(self) -> Fields:
-        memory, fan = self.ask("nvmlDeviceGetMemoryInfo"), self.ask("nvmlDeviceGetFanSpeed")
-        rpm = self.ask("nvmlDeviceGetFanSpeedRPM")
-        now = time.time_ns()
+        memory = self._ask_slow("nvmlDeviceGetMemoryInfo")
+        fan = self._ask_slow("nvmlDeviceGetFanSpeed")
+        rpm = self._ask_slow("nvmlDeviceGetFanSpeedRPM")
+        now = self.slow_calls.now()
         gone = isinstance(memory, Absent)
         return {
             "memory_used_bytes": field("memory_used_bytes", memory if gone else memory.used, now),
@@ -322,7 +361,7 @@ class NvidiaCard(Card):
         }
 
     def _counters(self) -> Fields:
-        values = self._slow.read(self.calls)
+        values = self._slow.read(self.slow_calls)
         made: Fields = {}
         for name, new, old in COUNTERS:
             value = values[new]
@@ -339,23 +378,25 @@ class NvidiaCard(Card):
         if not isinstance(value, Absent):
             return Reading(value[0] / 1000, "W", value[1])
         names = ("nvmlDeviceGetEnforcedPowerLimit", "nvmlDeviceGetPowerManagementLimit")
-        asked = scaled(first(self._nvml, self.calls, names, self._handle), 1e-3)
-        return field("power_limit_w", asked, time.time_ns())
+        asked = scaled(first(self._nvml, self.slow_calls, names, self._handle), 1e-3)
+        return field("power_limit_w", asked, self.slow_calls.now())
 
     def _clocks(self) -> Fields:
-        now = time.time_ns()
+        now = self.slow_calls.now()
         found = {
             "clock_limit_hz": Absent("NVML does not tell which clocks are locked"),
-            "pcie_gen": self.ask("nvmlDeviceGetCurrPcieLinkGeneration"),
-            "pcie_width": self.ask("nvmlDeviceGetCurrPcieLinkWidth"),
+            "pcie_gen": self._ask_slow("nvmlDeviceGetCurrPcieLinkGeneration"),
+            "pcie_width": self._ask_slow("nvmlDeviceGetCurrPcieLinkWidth"),
         }
         return {name: field(name, value, now) for name, value in found.items()}
 
     def _listed(self) -> Fields:
-        made, self.pids = self._processes.read(self.calls)
+        made, self.pids = self._processes.read(self.slow_calls)
         return {"processes": made}
 
     def drain(self) -> Iterable[tuple[int, float]]:
+        if self.whole:  # the plan keeps them
+            return
         asked = self.ask("nvmlDeviceGetSamples", TOTAL_POWER_SAMPLES, self._samples_us)
         if isinstance(asked, Absent):
             return

@@ -6,7 +6,6 @@ Relied on by `nvidia_card.py`. Counters of all ports come in one batch. Numbers 
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from stoker.agent.devices import topology
@@ -37,6 +36,25 @@ class Links:
         self._scale = 1
         self._peers: dict[int, tuple[str, str]] = {}
         self._batch: Batch | None = None
+        self._met = True
+        """Whether the peer of each port that is up is known."""
+
+    @property
+    def batch(self) -> Batch | None:
+        """What is asked for of all ports, once they were found."""
+        return self._batch
+
+    @property
+    def ports(self) -> tuple[int, ...]:
+        return tuple(self._ports)
+
+    def meet(self, calls: Calls) -> None:
+        """Ask for peers of ports that came up since they were found."""
+        if not self._met:
+            self._met = True
+            for port in self._ports:
+                if port not in self._peers:
+                    self._peers[port] = self._peer(port, calls)
 
     def read(self, calls: Calls) -> Field:
         """A list of ports, each {port, up, peer, peer_kind, tx_bytes, rx_bytes, errors}."""
@@ -53,7 +71,7 @@ class Links:
             self._port(port, values[place * PER_PORT : (place + 1) * PER_PORT], calls)
             for place, port in enumerate(self._ports)
         ]
-        return Reading(ports, "", time.time_ns())
+        return Reading(ports, "", calls.now())
 
     def _find(self, calls: Calls) -> Absent:
         """Which ports there are; the reason if there is none."""
@@ -88,8 +106,9 @@ class Links:
         up = self._state(port, calls) if state is None else state in UP
         if isinstance(up, Absent):
             up = self._ports[port]
-        if up and port not in self._peers:
+        if up and port not in self._peers and calls.replay is None:
             self._peers[port] = self._peer(port, calls)
+        self._met = self._met and (not up or port in self._peers)
         peer, kind = self._peers.get(port, NOBODY)
         counted = [count for count in errors if count is not None]
         return {

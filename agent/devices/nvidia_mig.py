@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """MIG instances of one NVIDIA GPU.
 
-Relied on by `nvidia_card.py`. Instances change rarely, so the list is made anew every TURNS turns.
+Relied on by `nvidia_card.py`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from stoker.agent.devices.card import Calls
 from stoker.agent.devices.nvml import ask, text
 from stoker.agent.devices.readings import Absent, Field, Fields, Reading
 
-TURNS = 5
 INSTANCES_MAX = 16
 
 
@@ -22,17 +21,9 @@ class Instances:
 
     def __init__(self, nvml: Any, handle: Any) -> None:
         self._nvml, self._handle = nvml, handle
-        self._turn = 0
-        self._fields: Fields = {}
 
     def read(self, calls: Calls) -> Fields:
         """`partition_mode` and `partitions`."""
-        if self._turn % TURNS == 0 or not self._fields:
-            self._fields = self._read(calls)
-        self._turn += 1
-        return self._fields
-
-    def _read(self, calls: Calls) -> Fields:
         mode = ask(self._nvml, "nvmlDeviceGetMigMode", self._handle, calls=calls)
         if isinstance(mode, Absent):
             return {"partition_mode": mode, "partitions": mode}

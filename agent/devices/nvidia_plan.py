@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from stoker.agent.devices.card import Calls
+from stoker.agent.devices.nvidia_slow import NvidiaSlow
 from stoker.agent.devices.nvml import Batch
 from stoker.agent.devices.plan import Plan, Snapshot, Step, address
 from stoker.agent.devices.readings import Absent
@@ -41,6 +42,8 @@ INSTEAD_OF = {
 }
 """Functions that only older drivers are asked, which lack the field."""
 UTILISATION = "nvmlDeviceGetUtilizationRates"
+NAMES = frozenset({*(name for name, _, _ in NUMBERS), *REASON_CALLS, UTILISATION})
+"""What is asked ten times a second."""
 
 
 class NvidiaPlan:
@@ -49,6 +52,7 @@ class NvidiaPlan:
     def __init__(self, nvml: Any, handle: Any, batch: Batch) -> None:
         self.plan = Plan()
         self._nvml, self._batch = nvml, batch
+        self._slow: NvidiaSlow | None = None
         self._kinds: dict[tuple[Any, ...], Any] = {}
         self._device = ctypes.cast(handle, ctypes.c_void_p).value or 0
         self._values = batch.read(Calls())
@@ -84,8 +88,9 @@ class NvidiaPlan:
 
     def _fields(self) -> Step | None:
         count = len(self._batch.memory)
+        key = (FIELDS, ctypes.addressof(self._batch.memory))
         return self.plan.call(
-            (FIELDS,), self._at(FIELDS), (self._device, count), bytes(self._batch.memory)
+            key, self._at(FIELDS), (self._device, count), bytes(self._batch.memory)
         )
 
     def _number(self, name: str, extra: tuple[int, ...], kind: Any) -> Step | None:
@@ -119,18 +124,29 @@ class NvidiaPlan:
         plan.tap("busy_ratio", rates, _devices.U32, scale=0.01)
         plan.tap("memory_busy_ratio", rates, _devices.U32, at=4, scale=0.01)
 
+    def slow(self, batch: Batch, links: Batch | None, ports: tuple[int, ...], gpm: Any) -> None:
+        """Add what is asked for once a second; `gpm`: both samples and what asks for their
+        difference."""
+        if self._slow is None:
+            self._slow = NvidiaSlow(self._nvml, self._device, self.plan, self._at)
+            self._slow.add(batch, links, ports, gpm)
+
     def answers(self, found: Snapshot) -> Callable[[str, tuple[Any, ...]], Any]:
         """Calls answered by a snapshot, as `Calls.replay` wants them."""
 
         def answer(name: str, arguments: tuple[Any, ...]) -> Any:
-            key = (name,) if name == FIELDS else (name, *arguments[1:])
+            key: tuple[Any, ...] = (name, *arguments[1:])
+            if name == FIELDS:
+                key = (name, ctypes.addressof(arguments[2]))
+            elif name not in NAMES and self._slow is not None:
+                return self._slow.answer(found, name, key)
             step = self.plan.answers.get(key)
             if step is None:
                 return Absent(f"{name} is not asked ten times a second")
             code = found.codes[step.place]
             data = found.memory[step.offset : step.offset + step.size]
             if name == FIELDS:
-                ctypes.memmove(self._batch.memory, data, step.size)
+                ctypes.memmove(arguments[2], data, step.size)
                 return code
             if code:
                 raise self._nvml.NVMLError(code)

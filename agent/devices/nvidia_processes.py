@@ -49,7 +49,7 @@ class Processes:
             self._utilisation(calls)
         for row in found:
             row["busy_ratio"] = self._share.get(row["pid"])
-        return Reading(found, "", time.time_ns()), pids
+        return Reading(found, "", calls.now() if calls else time.time_ns()), pids
 
     def _row(self, process: Any, kind: str) -> dict[str, Any]:
         pid = int(process.pid)

@@ -22,7 +22,7 @@ import msgspec
 from stoker.agent.devices import amd, declared, intel, nvidia, opencl  # noqa: F401
 from stoker.agent.devices.deadline import Task, within
 from stoker.agent.devices.readings import CardReadings
-from stoker.agent.devices.sampler import Samplers, sample
+from stoker.agent.devices.sampler import Samplers
 from stoker.agent.devices.topology import Places, Topology, topology
 from stoker.agent.devices.vendor import VENDORS, IsOurs, Scan, Vendor
 from stoker.native.errors import StokerError
@@ -141,8 +141,7 @@ class Devices:
 
     def sample(self) -> tuple[DeviceSample, ...]:
         """Sensors of all devices as last read, in the order of `known`."""
-        readings = self.samplers.readings()
-        return tuple(sample(readings[id]) for id in self._order.ids if id in readings)
+        return self.samplers.samples(self._order.ids)
 
     def readings(self) -> dict[str, CardReadings]:
         """Everything that is known of each card, as last read."""

@@ -2,9 +2,10 @@
 """One card, what reads it, and what was read.
 
 Relied on by the sampler. A card whose vendor gives a plan is read ten times a second by a thread in
-C (native/devices/reader.h) and once by one in Python, which also makes what does not change; any
-other by the Python thread alone. What the C thread has is decoded when somebody wants it. Owns that
-a reader never calls a driver, so that it never waits for one.
+C (native/devices/reader.h); a thread in Python asks for what the plan does not have: all that is
+read once a second, or, where the plan is whole, what seldom changes. Any other card is read by the
+Python thread alone. What the C thread has is decoded when somebody wants it. Owns that a reader
+never calls a driver, so that it never waits for one.
 """
 
 from __future__ import annotations
@@ -13,19 +14,21 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Mapping
+from math import isnan
 
 from stoker.agent.devices.bell import Bell
 from stoker.agent.devices.card import Card
 from stoker.agent.devices.fields import FAST, FAST_HZ, KEPT, SLOWED, TELLING, complete
 from stoker.agent.devices.history import POINTS, History
-from stoker.agent.devices.plan import LAG, Plan, Snapshot
+from stoker.agent.devices.plan import LAG, PERIOD_NS, SLOW, Plan, Snapshot
 from stoker.agent.devices.readings import Absent, CardReadings, Fields, Reading, State
 from stoker.native._devices import Reader
 
-PERIOD_NS = 1_000_000_000 // FAST_HZ
 SECOND_NS = 1_000_000_000
 NEAR = 4
 """What is read once a second is read so many times closer together than the cards' phases are."""
+REST_NS = 5_000_000_000
+"""What a whole plan does not have is asked for so often."""
 TOGETHER = 250
 """The same for threads in C: one wake-up of a core does for several, and costs more than calls."""
 HUNG_NS = 1_500_000_000
@@ -58,7 +61,10 @@ class Sampled:
         self._reader: Reader | None = None
         self._decoded = 0
         """Rounds of the reader that the newest readings are of."""
-        self._codes: list[int] = []
+        self._codes = -1
+        """Changes of codes that they know of."""
+        self._turn = -1
+        """Which second's slow answers are in `_slow`."""
         self._decoding = threading.Lock()
         self._bell: Bell | None = None
         self._levels: dict[str, float] = {}
@@ -66,6 +72,8 @@ class Sampled:
         self._news: tuple[object, ...] = ()
         """What a thread in Python read last, of all that is news when it changes."""
         self._stop = threading.Event()
+        self._anew = threading.Event()
+        """Its thread is not to wait until it is due."""
         self._thread = threading.Thread(target=self._run, name=f"card {card.id}", daemon=True)
 
     def start(self) -> None:
@@ -80,6 +88,7 @@ class Sampled:
     def stop(self) -> None:
         """End soon; a thread that hangs is left behind."""
         self._stop.set()
+        self._anew.set()
         self.listen(None)
 
     def join(self, seconds: float) -> None:
@@ -103,12 +112,26 @@ class Sampled:
         hung = self._hung()
         if hung:
             return "hung", hung
-        with self._decoding:
-            reader = self._reader
-            changed = reader is not None and reader.snapshot()[2] != self._codes
-        if changed:
+        if self._changed():
             self._decode()
         return self._readings.state, self._readings.why
+
+    def newest(self) -> dict[str, float]:
+        """Values of the last round, as far as a plan keeps them; nothing for a card in trouble."""
+        if self.trouble()[0] != "ok":
+            return {}
+        with self._decoding:
+            plan, reader = self._plan, self._reader
+            values = reader.latest()[1] if reader is not None else []
+        if plan is None or not values:
+            return {}
+        return {name: v for name, at in plan.names.items() if not isnan(v := values[at])}
+
+    def _changed(self) -> bool:
+        """Whether a call's code is another than when it was decoded."""
+        with self._decoding:
+            reader = self._reader
+            return reader is not None and reader.state()[6] != self._codes
 
     def points(self, name: str, since_ns: int = 0, most: int = POINTS) -> list[tuple[int, float]]:
         """The past minute of a field: (CLOCK_REALTIME ns, value), the oldest first."""
@@ -135,7 +158,9 @@ class Sampled:
     @property
     def settled(self) -> bool:
         """Whether every field was asked for at least once, or will not be."""
-        rounds = self.counters["rounds"]
+        rounds, reader = self.counters["rounds"], self._reader
+        if self._active.whole:
+            return rounds > 0 and reader is not None and reader.state()[2] > SLOW
         return bool(self.card.silent) or rounds > (1 if self._plan is not None else FAST_HZ)
 
     def counts(self) -> Counter[str]:
@@ -144,7 +169,7 @@ class Sampled:
         found["calls"] += sum(calls.made for calls in self._active.all_calls)
         reader = self._reader
         if reader is not None:
-            _, _, rounds, late, missed, calls = reader.state()
+            _, _, rounds, late, missed, calls, _ = reader.state()
             found += Counter(rounds=rounds, late=late, missed=missed, calls=calls)
         return found
 
@@ -161,15 +186,15 @@ class Sampled:
         doing, since_ns, *_ = reader.state()
         if doing < 0 or now - since_ns < HUNG_NS:
             return ""
-        name = next((str(key[0]) for key, step in plan.answers.items() if step.place == doing), "?")
-        return f"hung call {name}: no answer for {(now - since_ns) / SECOND_NS:.1f} s"
+        return f"hung call {plan.calls[doing]}: no answer for {(now - since_ns) / SECOND_NS:.1f} s"
 
     # --- the thread -------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        due = time.monotonic_ns() + self._phase_ns
-        while not self._stop.wait(max(0, due - time.monotonic_ns()) / SECOND_NS):
-            if time.monotonic_ns() - due > PERIOD_NS // 2:
+        due = begun = time.monotonic_ns() + self._phase_ns
+        while not self._pause(due, begun):
+            begun = time.monotonic_ns()
+            if begun - due > PERIOD_NS // 2:
                 self.counters["late"] += 1
             try:
                 self.round(self.counters["rounds"])
@@ -178,25 +203,47 @@ class Sampled:
                 self._publish({}, failed=f"{self._active.calls.doing or 'reading'}: {error!r}")
             self.counters["rounds"] += 1
             self._ring()
-            period = SECOND_NS if self._plan is not None else PERIOD_NS
-            if period == SECOND_NS and self.counters["rounds"] == 1:
-                # Soon after one another, so that each finds warm caches: half the time in all.
-                due = due // SECOND_NS * SECOND_NS + self._phase_ns // NEAR
-            due += period
-            behind = time.monotonic_ns() - due
-            if behind > period:  # what was missed is not made up for
-                self.counters["missed"] += behind // period
-                due += behind // period * period
+            due = self._next(due)
         if self._reader is not None:
             self._reader.stop()
+
+    def _pause(self, due: int, begun: int) -> bool:
+        """Until it is due, or a second after the last round where something is to be asked anew.
+        True: it is over."""
+        self._anew.wait(max(0, due - time.monotonic_ns()) / SECOND_NS)
+        self._anew.clear()
+        left = min(due, begun + SECOND_NS) - time.monotonic_ns()
+        return self._stop.wait(max(0, left) / SECOND_NS)
+
+    def _next(self, due: int) -> int:
+        """When the next round is due; what was missed is not made up for."""
+        if self._active.whole:
+            return time.monotonic_ns() + REST_NS
+        period = SECOND_NS if self._plan is not None else PERIOD_NS
+        if period == SECOND_NS and self.counters["rounds"] == 1:
+            # Soon after one another, so that each finds warm caches: half the time in all.
+            due = due // SECOND_NS * SECOND_NS + self._phase_ns // NEAR
+        due += period
+        behind = time.monotonic_ns() - due
+        if behind > period:
+            self.counters["missed"] += behind // period
+            due += behind // period * period
+        return due
 
     def round(self, number: int = 0) -> None:
         """What is read once a second, or that part of it whose turn it is, and the fast fields."""
         card = self._active = self.card
         fresh = self._known is not card
         if fresh:
-            self._slow = complete(card.once(), NOT_READ)
-            self._begin_plan(card)
+            known = complete(card.once(), NOT_READ)
+            with self._decoding:
+                self._slow, self._turn = known, -1
+        self._begin_plan(card)
+        if card.whole:
+            self._slow.update(card.rest())
+            self._known = card
+            self._decode()
+            return
         steps = card.steps()
         if fresh or self._plan is not None:
             for step in steps:
@@ -216,17 +263,18 @@ class Sampled:
     def _begin_plan(self, card: Card) -> None:
         """A reader of its own for a card that has a plan; it goes on if it has one already."""
         plan = card.plan()
-        if plan is not None and self._plan is plan:
+        if plan is self._plan and (plan is not None or self._planner is card):
             return
         with self._decoding:
             before, self._reader, self._plan, self._planner = self._reader, None, plan, card
-            self._decoded, self._codes = 0, []
+            self._decoded, self._codes, self._turn = 0, -1, -1
         if before is not None:
             before.stop()
         if plan is not None:
             self._rung += 1
             phase_ns = self._phase_ns // TOGETHER
-            made = Reader(plan.steps, plan.taps, plan.memory, PERIOD_NS, phase_ns)
+            slow = SLOW if card.whole else 0
+            made = Reader(plan.steps, plan.taps, plan.memory, PERIOD_NS, phase_ns, slow)
             with self._decoding:
                 self._reader = made
                 if self._bell is not None:
@@ -268,13 +316,16 @@ class Sampled:
             reader, card = self._reader, self._planner
             if reader is None or self._plan is None:
                 return
-            found = Snapshot(*reader.snapshot())
+            codes, found = reader.state()[6], Snapshot(*reader.snapshot())
             if not found.rounds or found.rounds == self._decoded:
                 return
-            card.seen([watts for _, watts in self.points("power_w", most=FAST_HZ)])
+            card.seen(lambda name, most: self.points(name, most=most))
             fast = card.decode(found)
             self._energy_power(fast, self.points("energy_j", most=LAG + 1))
-            self._codes, self._decoded = found.codes, found.rounds
+            if card.whole and found.turn != self._turn:
+                self._slow.update(card.decode_slow(found))
+                self._turn = found.turn
+            self._codes, self._decoded = codes, found.rounds
             self._publish(fast, t_ns=found.t_ns)
 
     def _publish(self, fast: Fields, *, failed: str = "", t_ns: int = 0) -> None:
@@ -292,6 +343,8 @@ class Sampled:
             # What comes back may be another card, or another driver; and what does not change may
             # have been asked for just before it came back.
             self._known = None
+            if self._active.whole:
+                self._anew.set()
         card = self.card
         self._readings = CardReadings(card.id, t_ns or time.time_ns(), fields, state, why, card.sim)
 

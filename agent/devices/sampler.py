@@ -14,8 +14,9 @@ from collections.abc import Iterable, Mapping
 
 from stoker.agent.devices.bell import Bell
 from stoker.agent.devices.card import Card
+from stoker.agent.devices.plan import PERIOD_NS
 from stoker.agent.devices.readings import CardReadings, State
-from stoker.agent.devices.sampled import PERIOD_NS, Sampled
+from stoker.agent.devices.sampled import Sampled
 from stoker.scheduler.nouns import DeviceSample
 
 STOP_S = 0.3
@@ -80,6 +81,10 @@ class Samplers:
         """Of every card, by id."""
         return {id: each.readings() for id, each in self._sampled.items()}
 
+    def samples(self, ids: Iterable[str]) -> tuple[DeviceSample, ...]:
+        """What an Observation says of these, as far as they are read; cheaper than `readings`."""
+        return tuple(_newest(self._sampled[id]) for id in ids if id in self._sampled)
+
     def troubles(self) -> dict[str, tuple[State, str]]:
         """Id -> state and reason of cards that do not answer as they should."""
         found = {id: each.trouble() for id, each in self._sampled.items()}
@@ -96,6 +101,15 @@ class Samplers:
         for each in self._sampled.values():
             total.update(each.counts())
         return {f"devices_{name}": count for name, count in total.items()}
+
+
+def _newest(sampled: Sampled) -> DeviceSample:
+    found = sampled.newest()
+    power = next((found[name] for name in POWERS if name in found), None)
+    busy, heat = found.get("busy_ratio"), found.get("temperature_c")
+    if power is None or busy is None or heat is None:  # somebody wants to know why
+        return sample(sampled.readings())
+    return DeviceSample(sampled.card.id, min(busy, 1.0), power, heat)
 
 
 def sample(readings: CardReadings) -> DeviceSample:

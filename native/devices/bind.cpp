@@ -29,14 +29,11 @@ void put_step(sk_reader_plan &plan, nb::tuple step)
 
 	made.function = nb::cast<uint64_t>(step[0]);
 	made.inside = nb::cast<uint32_t>(step[2]);
-	made.every = 1;
-	if (step.size() > 3) {
-		made.past = nb::cast<uint32_t>(step[3]);
-		made.every = nb::cast<uint32_t>(step[4]);
-		made.turn = nb::cast<uint32_t>(step[5]);
-		made.offset = nb::cast<uint32_t>(step[6]);
-		made.bytes = nb::cast<uint32_t>(step[7]);
-	}
+	made.past = nb::cast<uint32_t>(step[3]);
+	made.every = nb::cast<uint32_t>(step[4]);
+	made.turn = nb::cast<uint32_t>(step[5]);
+	made.offset = nb::cast<uint32_t>(step[6]);
+	made.bytes = nb::cast<uint32_t>(step[7]);
 	if (arguments.size() > SK_READER_ARGUMENTS)
 		throw nb::value_error("more arguments than a reader passes");
 	for (nb::handle argument : arguments)
@@ -203,6 +200,7 @@ NB_MODULE(_devices, m)
 	m.attr("I32") = static_cast<int>(SK_READER_I32);
 	m.attr("F64") = static_cast<int>(SK_READER_F64);
 	m.attr("NVML") = static_cast<int>(SK_READER_NVML);
+	m.attr("SAMPLES") = static_cast<int>(SK_READER_SAMPLES);
 	m.attr("RATE") = static_cast<int>(SK_READER_RATE);
 	m.attr("POINTS") = static_cast<int>(SK_READER_POINTS);
 	nb::class_<Reader>(m, "Reader")

@@ -18,6 +18,7 @@ enum {
 	FIELD_CODE = 28,
 	FIELD_VALUE = 32,
 	FIELD_BYTES = 40,
+	SAMPLE_BYTES = 16, /* nvmlSample_t: time in us, value */
 };
 
 struct sk_reader {
@@ -30,7 +31,12 @@ struct sk_reader {
 	int64_t at_ns[SK_READER_POINTS];
 	uint64_t monotonic_ns[SK_READER_POINTS];
 	double ring[SK_READER_TAPS][SK_READER_POINTS];
-	int bell; /* these three under the lock as well */
+	struct {
+		int64_t at_ns[SK_READER_POINTS];
+		double value[SK_READER_POINTS];
+		uint64_t next;
+	} samples; /* under the lock */
+	int bell;  /* these three under the lock as well */
 	uint32_t guards;
 	struct sk_reader_guard guard[SK_READER_GUARDS];
 	_Atomic int32_t doing;
@@ -156,9 +162,30 @@ static double sk_reader_tapped(const struct sk_reader *reader, const struct sk_r
 {
 	if (tap->kind == SK_READER_RATE)
 		return sk_reader_rate(reader, tap);
-	if (reader->now.code[tap->step])
+	if (reader->now.code[tap->step] || tap->kind == SK_READER_SAMPLES)
 		return NAN;
 	return sk_reader_number(tap, &reader->now.memory[tap->offset]) * tap->scale;
+}
+
+/* Values are of 32 or 64 bits, of which none needs more than 32 (mW). */
+static void sk_reader_keep(struct sk_reader *reader, const struct sk_reader_tap *tap)
+{
+	const uint8_t *at = &reader->now.memory[tap->offset];
+	uint64_t *next = &reader->samples.next;
+	uint32_t count, value;
+	uint64_t us;
+
+	memcpy(&count, &reader->now.memory[tap->lag], sizeof(count));
+	for (uint32_t i = 0; i < count && i < SK_READER_SAMPLES_MAX; i++, at += SAMPLE_BYTES) {
+		memcpy(&us, at, sizeof(us));
+		memcpy(&value, at + sizeof(us), sizeof(value));
+		if (*next &&
+		    (int64_t)us * 1000 <= reader->samples.at_ns[(*next - 1) % SK_READER_POINTS])
+			continue;
+		reader->samples.at_ns[*next % SK_READER_POINTS] = (int64_t)us * 1000;
+		reader->samples.value[*next % SK_READER_POINTS] = value * tap->scale;
+		++*next;
+	}
 }
 
 static bool sk_reader_applies(const struct sk_reader *reader, const struct sk_reader_guard *guard)
@@ -230,8 +257,14 @@ static void sk_reader_round(struct sk_reader *reader)
 
 	reader->at_ns[place] = reader->now.t_ns;
 	reader->monotonic_ns[place] = sk_reader_clock(CLOCK_MONOTONIC);
-	for (uint32_t i = 0; i < plan->taps; i++)
-		reader->ring[i][place] = sk_reader_tapped(reader, &plan->tap[i]);
+	for (uint32_t i = 0; i < plan->taps; i++) {
+		const struct sk_reader_tap *tap = &plan->tap[i];
+
+		reader->ring[i][place] = sk_reader_tapped(reader, tap);
+		if (tap->kind == SK_READER_SAMPLES && !reader->now.code[tap->step] &&
+		    sk_reader_due(reader, &plan->step[tap->step]))
+			sk_reader_keep(reader, tap);
+	}
 	reader->next++;
 	sk_reader_ring(reader);
 	sk_reader_publish(reader);
@@ -285,6 +318,12 @@ static bool sk_reader_tap_fits(const struct sk_reader_plan *plan, uint32_t numbe
 {
 	const struct sk_reader_tap *tap = &plan->tap[number];
 	uint32_t bytes = tap->kind == SK_READER_NVML ? FIELD_BYTES : sizeof(uint64_t);
+
+	if (tap->kind == SK_READER_SAMPLES) {
+		bytes = SK_READER_SAMPLES_MAX * SAMPLE_BYTES;
+		if (tap->lag + sizeof(uint32_t) > plan->bytes)
+			return false;
+	}
 
 	if (tap->kind == SK_READER_RATE)
 		return tap->step < number && tap->offset <= number && tap->lag > 0 &&
@@ -419,10 +458,13 @@ uint64_t sk_reader_rings(const struct sk_reader *reader)
 uint32_t sk_reader_points(struct sk_reader *reader, uint32_t tap, int64_t since_ns, uint32_t most,
 			  int64_t *t_ns, double *values)
 {
+	bool samples = reader->plan.tap[tap].kind == SK_READER_SAMPLES;
+	const int64_t *at_ns = samples ? reader->samples.at_ns : reader->at_ns;
+	const double *ring = samples ? reader->samples.value : reader->ring[tap];
 	uint32_t found = 0;
 
 	pthread_mutex_lock(&reader->lock);
-	uint64_t end = reader->next;
+	uint64_t end = samples ? reader->samples.next : reader->next;
 	uint64_t first = end > SK_READER_POINTS ? end - SK_READER_POINTS : 0;
 
 	if (most < end - first)
@@ -430,10 +472,10 @@ uint32_t sk_reader_points(struct sk_reader *reader, uint32_t tap, int64_t since_
 	for (uint64_t i = first; i < end; i++) {
 		uint64_t place = i % SK_READER_POINTS;
 
-		if (reader->at_ns[place] <= since_ns || isnan(reader->ring[tap][place]))
+		if (at_ns[place] <= since_ns || isnan(ring[place]))
 			continue;
-		t_ns[found] = reader->at_ns[place];
-		values[found++] = reader->ring[tap][place];
+		t_ns[found] = at_ns[place];
+		values[found++] = ring[place];
 	}
 	pthread_mutex_unlock(&reader->lock);
 	return found;

@@ -21,8 +21,9 @@ enum {
 	SK_READER_STEPS = 64,
 	SK_READER_ARGUMENTS = 6, /* what both supported ABIs pass in registers */
 	SK_READER_TAPS = 16,
-	SK_READER_MEMORY = 1 << 16,
-	SK_READER_POINTS = 600, /* a minute at 10 Hz */
+	SK_READER_MEMORY = 1 << 17,
+	SK_READER_POINTS = 600,	     /* a minute at 10 Hz */
+	SK_READER_SAMPLES_MAX = 256, /* of one answer */
 	SK_READER_GUARDS = 8,
 };
 
@@ -44,7 +45,9 @@ enum sk_reader_kind {
 	SK_READER_U64,
 	SK_READER_I32,
 	SK_READER_F64,
-	SK_READER_NVML, /* an nvmlFieldValue_t: its own code and type say what it is */
+	SK_READER_NVML,	   /* an nvmlFieldValue_t: its own code and type say what it is */
+	SK_READER_SAMPLES, /* nvmlSample_t of a driver's own buffer at `offset`, their number at
+			      `lag`; kept with their own times, each once. One of a plan */
 	SK_READER_RATE, /* of another tap, per second, over `lag` rounds; `offset` is 0, or one more
 			   than the tap that has the seconds by which the driver counts */
 };

@@ -43,7 +43,7 @@ def read() -> Iterator[tuple[_devices.Reader, Answer]]:
         out[0] = answer["value"]
         return answer["code"]
 
-    step = (ctypes.cast(call, ctypes.c_void_p).value or 0, (1, 0), 2)
+    step = (ctypes.cast(call, ctypes.c_void_p).value or 0, (1, 0), 2, 0, 1, 0, 0, 16)
     taps = [(_devices.U32, 0, 0, 0, 1.0, False)]
     reader = _devices.Reader([step], taps, bytes(16), ROUND_NS)
     assert soon(lambda: reader.snapshot()[0] > 0)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -212,7 +213,7 @@ def driver() -> Iterator[dict[str, object]]:
 
 
 def test_a_reader_calls_keeps_and_tells(driver: dict[str, object]) -> None:
-    step = (int(str(driver["address"])), (42, 8), 2)
+    step = (int(str(driver["address"])), (42, 8), 2, 0, 1, 0, 0, 24)
     taps = [
         (_devices.U32, 0, 8, 0, 0.5, True),
         (_devices.RATE, 0, 0, 2, 1.0, False),
@@ -238,10 +239,81 @@ def test_a_reader_calls_keeps_and_tells(driver: dict[str, object]) -> None:
     assert (reader.snapshot()[0], reader.state()[0], reader.points(0)) == (0, -1, [])
 
 
+def test_slow_steps_have_their_turns_and_keep_their_answers(driver: dict[str, object]) -> None:
+    """Both are the same function: that of every third round says what it was then."""
+    place = int(str(driver["address"]))
+    steps = [
+        (place, (1, 0), 2, 0, 1, 0, 0, 8),
+        (place, (2, 8), 2, 0, 3, 1, 8, 8),
+    ]
+    reader = _devices.Reader(steps, [(_devices.U32, 0, 0, 0, 1.0, False)], bytes(24), 5_000_000)
+    assert soon(lambda: reader.state()[2] >= 6)
+    calls, rounds = reader.state()[5], reader.state()[2]
+    assert rounds + rounds // 3 - 2 <= calls <= rounds + rounds // 3 + 3
+    driver["value"] = 9
+    assert soon(lambda: reader.snapshot()[3][8] == 9)
+    assert reader.latest()[1] == [9.0]
+    codes = reader.state()[6]
+    driver["code"] = 3
+    assert soon(lambda: reader.snapshot()[2] == [3, 3])
+    assert codes + 1 <= reader.state()[6] <= codes + 2
+    assert str(reader.latest()[1]) == "[nan]"
+    reader.stop()
+    assert reader.latest() == (0, [])
+
+
+def test_a_drivers_own_samples_are_kept_once_and_with_their_times() -> None:
+    """The driver's buffer has the newest four; of two answers that overlap each comes once."""
+    newest = {"us": 1_000}
+
+    @ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
+    def call(count: int, rows: int) -> int:
+        newest["us"] += 2
+        stamps = range(newest["us"] - 3, newest["us"] + 1)
+        data = b"".join(struct.pack("<QQ", us, us * 10) for us in stamps)
+        ctypes.memmove(rows, data, len(data))
+        ctypes.memmove(count, (4).to_bytes(4, "little"), 4)
+        return 0
+
+    place = ctypes.cast(call, ctypes.c_void_p).value or 0
+    size = 8 + 256 * 16
+    taps = [(_devices.SAMPLES, 0, 8, 0, 0.5, False)]
+    reader = _devices.Reader([(place, (0, 8), 3, 0, 1, 0, 0, size)], taps, bytes(size), 5_000_000)
+    assert soon(lambda: reader.state()[2] >= 3)
+    points = reader.points(0)
+    reader.stop()
+    assert len(points) >= 8
+    assert [t for t, _ in points] == list(range(points[0][0], points[-1][0] + 1, 1_000))
+    assert all(value == t_ns / 1_000 * 5 for t_ns, value in points)
+
+
+def test_a_time_past_and_a_rate_by_the_drivers_clock() -> None:
+    asked = []
+
+    @ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_uint64, ctypes.POINTER(ctypes.c_uint64))
+    def call(since_us: int, out: ctypes._Pointer[ctypes.c_uint64]) -> int:
+        asked.append(time.time_ns() // 1000 - since_us)
+        out[0], out[1] = 70 * len(asked), 2 * len(asked)
+        return 0
+
+    place = ctypes.cast(call, ctypes.c_void_p).value or 0
+    taps = [
+        (_devices.U64, 0, 0, 0, 1.0, False),
+        (_devices.U64, 0, 8, 0, 1.0, False),
+        (_devices.RATE, 0, 2, 1, 1.0, False),
+    ]
+    step = (place, (5_000_000, 0), 2, 1, 1, 0, 0, 16)
+    reader = _devices.Reader([step], taps, bytes(24), 5_000_000)
+    assert soon(lambda: len(reader.points(2)) >= 2)
+    assert {value for _, value in reader.points(2)} == {35.0}
+    assert 5_000_000 <= min(asked) < 65_000_000
+    reader.stop()
+
+
 def test_a_reader_that_hangs_is_seen_and_left_behind(driver: dict[str, object]) -> None:
     held = threading.Event()
     driver["wait"] = held
-    step = (int(str(driver["address"])), (1, 0), 2)
+    step = (int(str(driver["address"])), (1, 0), 2, 0, 1, 0, 0, 16)
     reader = _devices.Reader([step], [], bytes(16), 5_000_000)
     assert soon(lambda: reader.state()[0] == 0)
     assert reader.snapshot()[0] == 0
@@ -252,19 +324,29 @@ def test_a_reader_that_hangs_is_seen_and_left_behind(driver: dict[str, object]) 
     assert time.monotonic() - began < 5
 
 
+def step(
+    at: int = 4096, inside: tuple[int, ...] = (0,), every: int = 1, turn: int = 0, size: int = 8
+) -> _devices.Step:
+    return (at, inside, (1 << len(inside)) - 1, 0, every, turn, 0, size)
+
+
 @pytest.mark.parametrize(
     ("steps", "taps", "memory"),
     [
         ([], [], bytes(8)),
-        ([(0, (), 0)], [], bytes(8)),
-        ([(4096, (9,), 1)], [], bytes(8)),
-        ([(4096, (0,), 1)], [(0, 1, 0, 0, 1.0, False)], bytes(8)),
-        ([(4096, (0,), 1)], [(0, 0, 4, 0, 1.0, False)], bytes(8)),
-        ([(4096, (0,), 1)], [(6, 0, 0, 1, 1.0, False)], bytes(8)),
-        ([(4096, (0,), 1)], [(9, 0, 0, 0, 1.0, False)], bytes(8)),
-        ([(4096, (0,), 1)] * 17, [], bytes(8)),
-        ([(4096, (0,) * 7, 1)], [], bytes(8)),
-        ([(4096, (0,), 1)], [], bytes(8193)),
+        ([step(0)], [], bytes(8)),
+        ([step(inside=(9,))], [], bytes(8)),
+        ([step(every=0)], [], bytes(8)),
+        ([step(every=2, turn=2)], [], bytes(8)),
+        ([step(size=9)], [], bytes(8)),
+        ([step()], [(_devices.U16, 1, 0, 0, 1.0, False)], bytes(8)),
+        ([step()], [(_devices.U16, 0, 4, 0, 1.0, False)], bytes(8)),
+        ([step()], [(_devices.SAMPLES, 0, 0, 0, 1.0, False)], bytes(8)),
+        ([step()], [(_devices.RATE, 0, 0, 1, 1.0, False)], bytes(8)),
+        ([step()], [(9, 0, 0, 0, 1.0, False)], bytes(8)),
+        ([step()] * 65, [], bytes(8)),
+        ([step(inside=(0,) * 7)], [], bytes(8)),
+        ([step()], [], bytes((1 << 17) + 1)),
     ],
 )
 def test_a_plan_that_leaves_its_bounds_is_refused(
