@@ -3,23 +3,25 @@
 
 Relied on by the table of simulators in `tui/sim_commands.py`. The node is one file in a folder of
 its own, which is gone when the command has ended; the command loads the simulated libraries
-through its environment alone, so nothing of the machine changes.
+through its environment alone, so nothing of the machine changes. What a run that was killed left is
+removed, and told, by the next one.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 if TYPE_CHECKING:
     from stoker.native import _sim
+    from stoker.probes.simdriver.faults import Fault
 
 Load = tuple[int, float, float, float]
 
@@ -57,7 +59,7 @@ def _load(text: str) -> Load:
 @click.option(
     "--fault",
     "script",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=click.Path(exists=True, dir_okay=False, readable=True, path_type=Path),
     help="A script of faults.",
 )
 @click.option(
@@ -93,21 +95,22 @@ def sim_driver_command(  # noqa: PLR0917
         raise click.UsageError("no command; put it after --")
     if settle_s and not virtual:
         raise click.UsageError("--settle needs --virtual: real time cannot be hurried")
+    faults = _script(script)
     running: list[subprocess.Popen[bytes]] = []
     numbers = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
     before = {number: signal.getsignal(number) for number in numbers}
     for number in numbers[:2]:
         signal.signal(number, lambda caught, _: _pass_on(running, caught))
-    folder = Path(tempfile.mkdtemp(prefix="stoker-sim-"))
+    folder, lock = _folder()
     try:
-        folder.chmod(0o755)  # jobs of other users map the node as well
         node = _node(folder / "node", profile, virtual, seed)
-        _prepare(node, loads, script)
+        _prepare(node, loads, faults)
         node.set_latency(round(latency_us * 1e3))
         node.set_open(is_open)
         node.advance(round(settle_s * 1e9))
-        sys.exit(_run(command, folder / "node", node, running))
+        sys.exit(_run(_Run(command, folder / "node", lock, faults), node, running))
     finally:
+        os.close(lock)
         shutil.rmtree(folder, ignore_errors=True)
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -124,13 +127,27 @@ def _list() -> None:
         click.echo(f"{name:12} " + ", ".join(f"{n} x {model}" for model, n in counts.items()))
 
 
+def _script(path: Path | None) -> list[Fault]:
+    from stoker.probes.simdriver import faults
+
+    return faults.read(path) if path else []
+
+
+def _folder() -> tuple[Path, int]:
+    from stoker.probes.simdriver import folder
+
+    for left in folder.sweep():
+        click.echo(f"SIM: removed {left}, which a killed run had left", err=True)
+    return folder.make()
+
+
 def _node(path: Path, profile: str, virtual: bool, seed: int) -> _sim.Node:
     from stoker.probes.simdriver import profiles
 
     return profiles.node(profile, path, virtual=virtual, seed=seed)
 
 
-def _prepare(node: _sim.Node, loads: list[Load], script: Path | None) -> None:
+def _prepare(node: _sim.Node, loads: list[Load], script: list[Fault]) -> None:
     from stoker.probes.simdriver import faults
 
     cards: int = node.describe()["cards"]
@@ -139,26 +156,31 @@ def _prepare(node: _sim.Node, loads: list[Load], script: Path | None) -> None:
             raise click.BadParameter(f"no card {card}: the profile has {cards}")
         for index in range(cards) if card < 0 else (card,):
             node.set_load(index, compute, memory, bound)
-    if script:
-        faults.inject(node, faults.parse(script.read_text(encoding="utf-8")))
+    faults.inject(node, script)
 
 
-def _run(
-    command: tuple[str, ...],
-    path: Path,
-    node: _sim.Node,
-    running: list[subprocess.Popen[bytes]],
-) -> int:
+class _Run(NamedTuple):
+    """What is run, and where."""
+
+    command: tuple[str, ...]
+    path: Path
+    lock: int
+    """The command has it as well, and with it the folder."""
+    faults: list[Fault]
+
+
+def _run(run: _Run, node: _sim.Node, running: list[subprocess.Popen[bytes]]) -> int:
     """Exit status of the command, as a shell gives it."""
-    from stoker.probes.simdriver import libraries
+    from stoker.probes.simdriver import faults, libraries
 
     told: dict[str, Any] = node.describe()
     vendors = {node.truth(card)["model"]["vendor"] for card in range(told["cards"])}
+    environment = libraries.environment(run.path, vendors, None, faults.missing(run.faults))
     click.echo(f"SIM: {told['profile']}, {told['cards']} simulated cards", err=True)
     try:
-        running.append(subprocess.Popen(command, env=libraries.environment(path, vendors)))
+        running.append(subprocess.Popen(run.command, env=environment, pass_fds=[run.lock]))
     except OSError as wrong:
-        raise click.ClickException(f"{command[0]}: {wrong.strerror}") from None
+        raise click.ClickException(f"{run.command[0]}: {wrong.strerror}") from None
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal has told the command as well
     status = running[0].wait()
     return 128 - status if status < 0 else status

@@ -96,8 +96,10 @@ static int fill(int fd, const char *profile, const struct sk_sim_model *models, 
 		enum sk_sim_clock clock, uint64_t seed)
 {
 	struct sk_sim_node *node = NULL;
-	int failed = ftruncate(fd, sizeof(*node)) ? -errno : map_fd(fd, &node);
+	int failed = -posix_fallocate(fd, 0, sizeof(*node)); /* a full disk is told here */
 
+	if (!failed)
+		failed = map_fd(fd, &node);
 	if (failed)
 		return failed;
 	failed = sk_sim_node_init(node, models, count, seed);

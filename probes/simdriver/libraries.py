@@ -9,11 +9,12 @@ Level Zero, whose binding names an absolute path, a library preloaded under that
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from stoker.native import _sim, paths
+from stoker.probes.simdriver import lacking
 from stoker.probes.simdriver.profiles import INTEL
 
 FOLDER: Final = paths.ROOT / "lib" / "sim"
@@ -25,23 +26,35 @@ ZE_DRIVER: Final = FOLDER / "levelzero" / "libze_stoker.so.1"
 
 
 def environment(
-    node: Path, vendors: Iterable[int], base: Mapping[str, str] | None = None
+    node: Path,
+    vendors: Iterable[int],
+    base: Mapping[str, str] | None = None,
+    missing: Sequence[str] = (),
 ) -> dict[str, str]:
     """`base`, or this process's own, as a process on the simulated node at `node` wants it.
 
     NVML, CUDA and AMD SMI are always the simulated ones, so that no real card stands between
     simulated ones; Level Zero is one where the node has cards of Intel's, since a preloaded library
-    is in every process.
+    is in every process. Functions with one of `missing` in their name are not there: the libraries
+    are copies then, beside the node. BadRequest where there is none such.
     """
+    folder = _lacking(node.parent / "drivers", missing) if missing else FOLDER
+    nvidia, rocm, levelzero = folder / "nvidia", folder / "rocm", folder / "levelzero"
     told = dict(os.environ if base is None else base)
     told[_sim.VARIABLE] = str(node)
-    told["LD_LIBRARY_PATH"] = _before(NVML.parent, told.get("LD_LIBRARY_PATH"))
-    told["ROCM_PATH"] = told["ROCM_HOME"] = str(AMDSMI.parents[1])
+    told["LD_LIBRARY_PATH"] = _before(nvidia, told.get("LD_LIBRARY_PATH"))
+    told["ROCM_PATH"] = told["ROCM_HOME"] = str(rocm)
     if INTEL in vendors:
-        told["LD_PRELOAD"] = _before(ZE_LOADER, told.get("LD_PRELOAD"))
-        told["ZE_ENABLE_ALT_DRIVERS"] = str(ZE_DRIVER)
+        told["LD_PRELOAD"] = _before(levelzero / ZE_LOADER.name, told.get("LD_PRELOAD"))
+        told["ZE_ENABLE_ALT_DRIVERS"] = str(levelzero / ZE_DRIVER.name)
         told["ZES_ENABLE_SYSMAN"] = "1"
     return told
+
+
+def _lacking(folder: Path, missing: Sequence[str]) -> Path:
+    all_of_them = (NVML, CUDA, AMDSMI, ZE_LOADER, ZE_DRIVER)
+    lacking.copy({each: folder / each.relative_to(FOLDER) for each in all_of_them}, missing)
+    return folder
 
 
 def _before(first: Path, rest: str | None) -> str:

@@ -21,7 +21,8 @@ static const struct {
 	function at;
 } FUNCTIONS[] = {SK_CUDA_NAMES(ROW)};
 
-/* The newest that was there in that version. Streams of threads are the default ones here, so the
+/* A copy of this library that plays an older driver lacks some: their addresses are NULL.
+ * The newest that was there in that version. Streams of threads are the default ones here, so the
  * flags that ask for them change nothing. */
 static enum status find(const char *name, int version, void **ret)
 {
@@ -29,7 +30,7 @@ static enum status find(const char *name, int version, void **ret)
 
 	*ret = NULL;
 	for (uint32_t i = 0; i < sizeof(FUNCTIONS) / sizeof(*FUNCTIONS); i++) {
-		if (strcmp(FUNCTIONS[i].name, name) != 0)
+		if (!FUNCTIONS[i].at || strcmp(FUNCTIONS[i].name, name) != 0)
 			continue;
 		if (FUNCTIONS[i].version <= version) {
 			*ret = (void *)FUNCTIONS[i].at;

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A simulated library without some functions is otherwise the same one."""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+
+import pytest
+
+from stoker.native.errors import BadRequest
+from stoker.probes.simdriver import lacking, libraries
+
+
+def symbols(library: Path) -> set[str]:
+    """Of NVML's, those that a program finds."""
+    loaded = ctypes.CDLL(str(library))
+    names = ("nvmlInit_v2", "nvmlDeviceGetName", "nvmlDeviceGetMemoryInfo", "stoker_sim_driver")
+    both = (*names, "nvmlDeviceGetMemoryInfo_v2")
+    return {name for name in both if hasattr(loaded, name)}
+
+
+def test_what_is_named_is_not_found_and_all_else_is(tmp_path: Path) -> None:
+    to = tmp_path / "deep" / "libnvidia-ml.so.1"
+    removed = lacking.copy({libraries.NVML: to}, ["MemoryInfo"])
+    assert sorted(removed) == [
+        "nvmlDeviceGetBAR1MemoryInfo",
+        "nvmlDeviceGetMemoryInfo",
+        "nvmlDeviceGetMemoryInfo_v2",
+    ]
+    assert symbols(to) == {"nvmlInit_v2", "nvmlDeviceGetName", "stoker_sim_driver"}
+
+
+def test_every_library_can_lack(tmp_path: Path) -> None:
+    """Also CUDA's, whose own table names its functions."""
+    told = libraries.environment(tmp_path / "node", {3}, {}, ["cuMemAlloc", "amdsmi_get_gpu_bdf"])
+    cuda = ctypes.CDLL(str(Path(told["LD_LIBRARY_PATH"]) / "libcuda.so.1"))
+    assert not hasattr(cuda, "cuMemAlloc_v2")
+    at, status = ctypes.c_void_p(), ctypes.c_int(-1)
+    find = cuda.cuGetProcAddress_v2
+    find(b"cuMemAlloc", ctypes.byref(at), 13000, ctypes.c_uint64(0), ctypes.byref(status))
+    assert (at.value, status.value) == (None, 1)
+    find(b"cuInit", ctypes.byref(at), 13000, ctypes.c_uint64(0), ctypes.byref(status))
+    assert at.value and status.value == 0
+    for path in (told["LD_PRELOAD"], told["ZE_ENABLE_ALT_DRIVERS"]):
+        assert Path(path).is_relative_to(tmp_path)
+    smi = ctypes.CDLL(str(Path(told["ROCM_PATH"]) / "lib" / "libamd_smi.so"))
+    assert not hasattr(smi, "amdsmi_get_gpu_bdf_id")
+    assert hasattr(smi, "amdsmi_init")
+
+
+def test_what_no_library_has_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadRequest, match="'nvmlNothing'"):
+        lacking.copy({libraries.NVML: tmp_path / "lib"}, ["nvmlInit", "nvmlNothing"])
+    assert list(tmp_path.iterdir()) == []
