@@ -125,7 +125,7 @@ def _time_ns(where: str, told: dict[str, Any], key: str) -> int:
     value = told.get(key, 0)
     if type(value) not in (int, float) or not 0 <= value <= LAST_S:
         raise BadRequest(f"{where}: {key} = {value!r} is no number of seconds from 0 to {LAST_S:g}")
-    return round(value * 1e9)
+    return round(float(value) * 1e9)
 
 
 def _call(where: str, value: object) -> str:
