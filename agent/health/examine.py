@@ -19,9 +19,10 @@ MARGIN_C = 3.0
 """Nearer than this to its shutdown temperature a card is left alone."""
 SHARE, SHARE_S = 0.5, 10.0
 """Of so long, held back by heat."""
-STUCK_S = 3.0
+STUCK_S, APART_S = 3.0, 1.5
 STUCK_W, STUCK_RATIO = 25.0, 0.25
-"""The sensor shows the same for so long, and the energy counter tells of other power."""
+"""The sensor shows the same for so long, and for so long the energy counter tells of other power: a
+sensor that averages follows a load only after a second."""
 ENERGY_BACK_J = 1.0
 TROUBLES: dict[str, Kind] = {
     "lost": "lost",
@@ -86,6 +87,7 @@ class Examiner:
         self._known: set[str] = set()
         self._heat: deque[tuple[int, float]] = deque(maxlen=64)
         self._power: tuple[float, int] | None = None
+        self._apart_ns: int | None = None
 
     @property
     def energy_j(self) -> float | None:
@@ -226,12 +228,17 @@ class Examiner:
         power, true = found.number("power_w"), found.number("energy_power_w")
         if power is None or self._power is None or self._power[0] != power:
             self._power = None if power is None else (power, now_ns)
-        elif (
-            true is not None
-            and now_ns - self._power[1] >= STUCK_S * 1e9
-            and abs(true - power) > max(STUCK_W, STUCK_RATIO * true)
-        ):
+        apart = power is not None and true is not None and _differ(power, true)
+        self._apart_ns = (self._apart_ns or now_ns) if apart else None
+        if self._power is None or self._apart_ns is None:
+            return
+        same_s, apart_s = (now_ns - self._power[1]) / 1e9, (now_ns - self._apart_ns) / 1e9
+        if same_s >= STUCK_S and apart_s >= APART_S:
             yield _Told("stuck_sensor", f"{power:g} W, by energy {true:.0f} W")
+
+
+def _differ(power: float, true: float) -> bool:
+    return abs(true - power) > max(STUCK_W, STUCK_RATIO * true)
 
 
 def _brief(why: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -26,7 +27,8 @@ DOUBLE_BIT, XID = 0x2, 0x8
 WANTED = DOUBLE_BIT | XID
 """Event types of nvml.h; single bit errors and retired pages are counters, read once a second."""
 WAIT_MS = 500
-TOGETHER_MAX = 256
+TOGETHER_NS = 5_000_000
+"""So long after the first event others are gathered with it."""
 REGISTER_S = 2.0
 AGAIN_S = 1.0
 LOST_S = 0.25
@@ -107,7 +109,8 @@ class NvmlEvents:
         while not stop.is_set():
             found: Counter[tuple[str, Kind, int]] = Counter()
             code = self._wait(nvml, made, places, found, WAIT_MS)
-            while not code and found.total() < TOGETHER_MAX:
+            until = time.monotonic_ns() + TOGETHER_NS
+            while not code and time.monotonic_ns() < until:
                 code = self._wait(nvml, made, places, found, 0)
             if found and not stop.is_set():
                 self._take([Event(*key, count) for key, count in found.items()])

@@ -1,121 +1,175 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plays the scenarios on simulated cards (SIM) and notes what the watch makes of each, and when.
+"""Plays the scenarios on a whole node whose cards are simulated (SIM), and notes what its agent
+makes of each, and when: read, decided, in the cluster's log.
 
-Relied on by `stoker sim faults`. Runs in the environment of a simulated node: the vendors' own
-bindings, the sampler's threads and the watch are those of the agent; only the mesh is not there.
+Relied on by `stoker sim faults`. The node is started as a person does it, so that nothing of what a
+fault has to pass is left out; it is followed by its log. Times are CLOCK_BOOTTIME ns. Invariant:
+what a wave leaves is healed before the next one, and the node is stopped whatever happens.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
+import subprocess
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from stoker.agent.devices.amd import Amd
-from stoker.agent.devices.intel import Intel
-from stoker.agent.devices.nvidia import Nvidia
-from stoker.agent.devices.registry import Devices
 from stoker.agent.health.examine import MARGIN_C
-from stoker.agent.health.scenarios import FAST, SCENARIOS, WAVES, Scenario
-from stoker.agent.health.verdict import Finding
-from stoker.agent.health.watch import Watch, World
+from stoker.agent.health.scenarios import SCENARIOS, WAVES, Scenario
+from stoker.agent.health.watch import now_ns
+from stoker.mesh.client import Client
 from stoker.native import _sim
-from stoker.native.errors import Unavailable
+from stoker.native.errors import StokerError, Unavailable
 
-SETTLE_S = 10.0
+VERB_S = 60.0
+SETTLE_S = 30.0
 PATIENCE_S = 20.0
 """Longest wait for all faults of a wave."""
+LOOK_S = 0.02
 HEAL_S = 1.3
 GONE_NS, RESET_S = 1_500_000_000, 12.0
 NS = 1_000_000_000
+LINE = '"device health: '
+
+
+class Found(NamedTuple):
+    """One finding, as the agent's log has it."""
+
+    device: str
+    kind: str
+    number: int
+    action: str
+    reason: str
+    read_ns: int
+    decided_ns: int
+    reported: bool
+    """False where the log of the cluster had as much of this card already."""
+
+
+class Follower:
+    """What the agent says of health, by its log."""
+
+    def __init__(self, path: Path) -> None:
+        self.found: list[Found] = []
+        self.lines = 0
+        """About health in all."""
+        self.untold = 0
+        """Xids that had no line of their own."""
+        self._commits: list[tuple[int, int]] = []
+        self._path = path
+        self._read = 0
+
+    def follow(self) -> None:
+        """Take in what was written since."""
+        with contextlib.suppress(FileNotFoundError), self._path.open("rb") as file:
+            file.seek(self._read)
+            whole, newline, _ = file.read().rpartition(b"\n")
+            self._read += len(whole) + len(newline)
+            for line in whole.decode(errors="replace").splitlines():
+                if LINE in line:
+                    self.lines += 1
+                    self._take(json.loads(line))
+
+    def _take(self, said: Mapping[str, Any]) -> None:
+        what = said["event"].partition(": ")[2]
+        if what == "committed":
+            self._commits.append((said["decided_ns"], said["committed_ns"]))
+        elif what.startswith("Xids"):
+            self.untold += said["count"]
+        elif what == "raised":
+            names = {"kind": "signal"}
+            self.found.append(Found(*[said[names.get(n, n)] for n in Found._fields]))
+
+    def committed(self, found: Found) -> int | None:
+        """When it was in the cluster's log; None: not yet."""
+        return next((at for until, at in self._commits if until >= found.decided_ns), None)
 
 
 class Rehearsal:
     """One run; `report` is what came of it."""
 
-    def __init__(self, folder: Path) -> None:
-        self._node = _sim.Node.open()
-        config: Mapping[str, Any] = {}
-        vendors = [Nvidia(config), Amd(config), Intel(config)]
-        self._devices = Devices(vendors, lambda pid: False, folder / "devices.json", "rehearsal")
-        self._devices.scan()
-        self._ids = self._by_place()
+    def __init__(self, node: _sim.Node, follower: Follower, client: Client) -> None:
+        self._node, self._follower, self._client = node, follower, client
+        count = node.describe()["cards"]
+        self._ids = [str(node.truth(place)["model"]["uuid"]) for place in range(count)]
         self.report: list[dict[str, Any]] = []
-        world = World(
-            folder,
-            "rehearsal",
-            self._devices.samplers,
-            self._devices.addresses,
-            attempts=lambda device: ((1, 1),),
-            says=lambda holds, warnings, drain: None,
-            end=lambda keys, reason: None,
-        )
-        self._watch = Watch(world, note=self._note)
-        self._found: list[tuple[float, Finding]] = []
+        self._storms: list[dict[str, Any]] = []
 
     async def run(self) -> dict[str, Any]:
         """All waves, one after the other."""
         await self._settle()
-        watching = asyncio.create_task(self._watch.run())
-        await asyncio.sleep(1.5)
         for wave in range(1, WAVES + 1):
             await self._play([s for s in SCENARIOS if s.wave == wave])
         left = await self._reset()
-        watching.cancel()
-        self._devices.close()
         return {
             "schema": "stoker/v1",
             "simulated": True,
             "faults": self.report,
             "wrong": [row["name"] for row in self.report if not row["ok"]],
+            "late": [row["name"] for row in self.report if row["ok"] and not row["in_time"]],
             "held_after_reset": left,
-            "counters": {name: n for name, n in self._watch.counters.items() if n},
+            "storms": self._storms,
+            **summary(self.report),
         }
 
-    def _by_place(self) -> list[str]:
-        """Place in the simulated node -> device id, by the PCI address of each."""
-        at = {address: id for id, address in self._devices.addresses().items()}
-        places = range(self._node.describe()["cards"])
-        buses = [self._node.truth(place)["model"]["bus_id"] for place in places]
-        try:
-            return [at[bus[4:].lower()] for bus in buses]
-        except KeyError as error:
-            raise Unavailable(f"a simulated card was not found: {error}") from None
-
-    def _note(self, finding: Finding) -> None:
-        self._found.append((time.monotonic(), finding))
-
     async def _settle(self) -> None:
+        """Until every card was read by the agent, and counters a second time."""
         until = time.monotonic() + SETTLE_S
         while time.monotonic() < until:
-            await asyncio.sleep(0.1)
-            if self._devices.samplers.settled:
-                return
+            with contextlib.suppress(StokerError):
+                views = {each.id: each for each in (await self._client.devices()).devices}
+                missing = [id for id in self._ids if id not in views]
+                if not missing and await self._are_read(views[self._ids[0]].node):
+                    await asyncio.sleep(HEAL_S)
+                    return
+            await asyncio.sleep(0.2)
+        raise Unavailable("the simulated cards were not read in time")
+
+    async def _are_read(self, node: str) -> bool:
+        views = [await self._client.readings(node, id) for id in self._ids]
+        return all(view.state == "ok" for view in views)
 
     async def _play(self, wave: list[Scenario]) -> None:
-        begun = time.monotonic()
-        since = len(self._found)
-        for each in wave:
-            self._inject(each)
-        begins = dict.fromkeys((each.name for each in wave), begun)
-        waiting = list(wave)
-        seen: dict[str, tuple[float, Finding]] = {}
-        while waiting and time.monotonic() - begun < PATIENCE_S:
-            await asyncio.sleep(0.02)
-            for each in list(waiting):
+        since = len(self._follower.found)
+        lines, untold = self._follower.lines, self._follower.untold
+        begins = {each.name: self._inject(each) for each in wave}
+        until = time.monotonic() + PATIENCE_S
+        ends = time.monotonic() + max(each.spread_s for each in wave)
+        seen: dict[str, Found] = {}
+        while time.monotonic() < until and not self._is_over(wave, seen, ends):
+            await asyncio.sleep(LOOK_S)
+            self._follower.follow()
+            for each in [s for s in wave if s.name not in seen]:
                 if not self._is_so(each):
-                    begins[each.name] = time.monotonic()
+                    begins[each.name] = now_ns()
                 match = self._match(each, since)
                 if match is not None:
                     seen[each.name] = match
-                    waiting.remove(each)
         self.report += [self._row(each, seen.get(each.name), begins[each.name]) for each in wave]
         await self._heal()
+        self._follower.follow()
+        self._storms += [
+            {
+                "name": each.name,
+                "lines": self._follower.lines - lines,
+                "counted_without_line": self._follower.untold - untold,
+            }
+            for each in wave
+            if each.events >= 1000
+        ]
 
-    def _inject(self, each: Scenario) -> None:
-        now = self._node.now_ns
+    def _is_over(self, wave: list[Scenario], seen: Mapping[str, Found], ends: float) -> bool:
+        waiting = [f for f in seen.values() if f.reported and self._follower.committed(f) is None]
+        return len(seen) == len(wave) and not waiting and time.monotonic() >= ends
+
+    def _inject(self, each: Scenario) -> int:
+        """When it was."""
+        now, begun = self._node.now_ns, now_ns()
         until = now + int(each.spread_s * NS) if each.spread_s else 0
         self._node.inject(
             each.fault,
@@ -128,6 +182,7 @@ class Rehearsal:
         )
         if each.load is not None:
             self._node.set_load(each.card, *each.load)
+        return begun
 
     def _is_so(self, each: Scenario) -> bool:
         """Heat takes its time: the fault is there when the die is as hot as that."""
@@ -136,21 +191,27 @@ class Rehearsal:
         truth = self._node.truth(each.card)
         return bool(truth["now"]["die_c"] >= truth["model"]["shutdown_c"] - MARGIN_C)
 
-    def _match(self, each: Scenario, since: int) -> tuple[float, Finding] | None:
-        for at, found in self._found[since:]:
-            told = (found.device, found.kind, found.number, found.action)
-            if told == (self._ids[each.card], each.expect, each.number, each.action):
-                return at, found
-        return None
+    def _match(self, each: Scenario, since: int) -> Found | None:
+        wanted = (self._ids[each.card], each.expect, each.number, each.action)
+        found = self._follower.found[since:]
+        return next((f for f in found if (f.device, f.kind, f.number, f.action) == wanted), None)
 
-    @staticmethod
-    def _row(each: Scenario, seen: tuple[float, Finding] | None, begun: float) -> dict[str, Any]:
-        row = each.told()
-        return row | {
-            "ok": seen is not None,
-            "after_s": None if seen is None else round(seen[0] - begun, 3),
-            "period_s": 0.1 if each.expect in FAST else 1.0,
-            "reason": "" if seen is None else seen[1].reason,
+    def _row(self, each: Scenario, found: Found | None, begun_ns: int) -> dict[str, Any]:
+        held = found is not None and not found.reported
+        committed = None if found is None or held else self._follower.committed(found)
+        decided_ms = None if found is None else _ms(found.decided_ns - begun_ns)
+        return each.told() | {
+            "ok": found is not None and (held or committed is not None),
+            "period_ms": each.period_ms,
+            "detected_ms": None if found is None else _ms(found.read_ns - begun_ns),
+            "decided_ms": decided_ms,
+            "committed_ms": None if committed is None else _ms(committed - begun_ns),
+            "commit_ms": None
+            if committed is None or found is None
+            else _ms(committed - found.decided_ns),
+            "held_before": held,
+            "in_time": decided_ms is not None and decided_ms <= each.period_ms,
+            "reason": "" if found is None else found.reason,
         }
 
     async def _heal(self) -> None:
@@ -164,13 +225,57 @@ class Rehearsal:
     async def _reset(self) -> dict[str, str]:
         """Cards are reset in sight of everybody; what is held against each afterwards, as what
         needs time or a new card is."""
-        self._devices.scan()
         self._node.inject("lost", -1, until_ns=self._node.now_ns + GONE_NS)
         await asyncio.sleep(RESET_S)
-        held = self._watch.verdict.holds()
-        return {f"card {self._ids.index(id)}": why for id, why in held.items()}
+        views = (await self._client.devices()).devices
+        held = {each.id: each.unavailable for each in views if each.unavailable}
+        return {f"card {place}": held[id] for place, id in enumerate(self._ids) if id in held}
 
 
-async def rehearse(folder: Path) -> dict[str, Any]:
-    """Play everything in this process, whose environment names the simulated node."""
-    return await Rehearsal(folder).run()
+def summary(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The worst times: until the decision, by period, and of the commit after it."""
+    told = [row for row in rows if row["decided_ms"] is not None]
+    worst: dict[str, float] = {}
+    for row in told:
+        name = f"{row['period_ms']:g}"
+        worst[name] = max(worst.get(name, 0.0), row["decided_ms"])
+    commits = sorted(row["commit_ms"] for row in told if row["commit_ms"] is not None)
+    return {
+        "worst_decided_ms": worst,
+        "commit_ms": {"median": commits[len(commits) // 2], "most": commits[-1]} if commits else {},
+    }
+
+
+def _ms(ns: int) -> float:
+    """Never below 0: a fault that shows by itself is timed to LOOK_S."""
+    return round(max(0, ns) / 1e6, 1)
+
+
+@contextlib.contextmanager
+def running(state: Path, environment: Mapping[str, str]) -> Iterator[None]:
+    """A node with this state folder, started and stopped as a person does it."""
+    _verb("up", state, environment)
+    try:
+        yield
+    finally:
+        _verb("down", state, environment)
+
+
+def _verb(verb: str, state: Path, environment: Mapping[str, str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "stoker", verb, "--state", str(state)],
+        env=dict(environment),
+        capture_output=True,
+        start_new_session=True,  # Ctrl-C is for us, who then stop the node in order
+        timeout=VERB_S,
+        check=False,
+    )
+    if done.returncode:
+        words = (done.stderr or done.stdout).decode(errors="replace").strip()
+        raise Unavailable(f"`stoker {verb}` exited with {done.returncode}: {words}")
+
+
+async def rehearse(node: _sim.Node, state: Path) -> dict[str, Any]:
+    """Play everything on the node that runs with this state folder."""
+    async with Client.open(str(state)) as client:
+        return await Rehearsal(node, Follower(state / "log" / "agent.log"), client).run()

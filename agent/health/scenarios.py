@@ -15,8 +15,24 @@ from stoker.agent.health.table import rules
 from stoker.agent.health.xids import Action
 
 PROFILE = "mixed"
-FAST: frozenset[Kind] = frozenset({"xid", "lost", "refused", "mismatch", "missing", "hot"})
+FAST: frozenset[Kind] = frozenset(
+    {
+        "xid",
+        "lost",
+        "refused",
+        "mismatch",
+        "missing",
+        "hot",
+        "near_shutdown",
+        "memory_hot",
+        "slowdown",
+        "brake",
+    }
+)
 """Told by events or by what is read ten times a second; the others once a second."""
+FAST_MS, SLOW_MS, HUNG_MS, STUCK_MS = 100.0, 1000.0, 2000.0, 3000.0
+"""One telemetry period, by what tells of a fault; the last two of a call that does not return and
+of a sensor that shows the same, which take their time to tell."""
 
 
 class Scenario(NamedTuple):
@@ -41,6 +57,12 @@ class Scenario(NamedTuple):
     def action(self) -> Action:
         """As the table says."""
         return rules(self.expect, self.number)[self.at].action
+
+    @property
+    def period_ms(self) -> float:
+        """Within which it is to be decided on."""
+        slow = {"hung": HUNG_MS, "stuck_sensor": STUCK_MS}.get(self.expect, SLOW_MS)
+        return FAST_MS if self.expect in FAST else slow
 
     def told(self) -> dict[str, Any]:
         """Name, fault and expectation, for reports."""
@@ -75,7 +97,7 @@ def _xid(wave: int, card: int, number: int, count: int = 0, at: int = 0) -> Scen
 
 
 SCENARIOS: tuple[Scenario, ...] = (
-    _xid(1, 0, 13),
+    Scenario("fallen off the bus", 1, 0, "lost", "lost"),
     _xid(1, 1, 31),
     _xid(1, 2, 48),
     _xid(1, 3, 79),
@@ -94,7 +116,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     _xid(3, 0, 94),
     _xid(3, 1, 149),
     _xid(3, 2, 119),
-    Scenario("fallen off the bus", 3, 3, "lost", "lost"),
+    _xid(3, 3, 13),
     Scenario(
         "many corrected errors, AMD", 3, 4, "ecc", "ecc_corrected", at=1, events=200, spread_s=0.5
     ),

@@ -77,9 +77,8 @@ class World:
 class Watch:
     """One node's health; `run` until cancelled."""
 
-    def __init__(self, world: World, note: Callable[[Finding], None] | None = None) -> None:
+    def __init__(self, world: World) -> None:
         self._world = world
-        self._note = note
         kept = journal.load(world.agent, world.boot_id)
         self.verdict = Verdict(kept.cases)
         self._saved = self.verdict.saved()
@@ -228,28 +227,27 @@ class Watch:
         found = [finding for signal in signals for finding in self.verdict.hear(signal)]
         found += self.verdict.tick(at_ns)
         if found:
-            self._follow(found, at_ns)
+            self._follow(found)
 
-    def _follow(self, found: list[Finding], at_ns: int) -> None:
-        reported = self._say()
+    def _follow(self, found: list[Finding]) -> None:
+        decided_ns = now_ns()
+        reported = self._say(decided_ns)
         for finding in found:
-            self._write(finding, at_ns, reported)
-            if self._note is not None:
-                self._note(finding)
-            if finding.ends:
-                keys = self._world.attempts(finding.device)
-                if keys:
-                    self._world.end(keys, f"device {finding.device}: {finding.reason}")
+            keys = self._world.attempts(finding.device) if finding.ends else ()
+            if finding.what != "again" or keys:
+                self._write(finding, decided_ns, reported)
+            if keys:
+                self._world.end(keys, f"device {finding.device}: {finding.reason}")
         saved = self.verdict.saved()
         if saved != self._saved:
             self._store(saved)
 
-    def _say(self) -> bool:
+    def _say(self, decided_ns: int) -> bool:
         """Whether that is news."""
         verdict = self.verdict
         report = self._world.says(verdict.holds(), verdict.warnings(), verdict.drain())
         if report is not None:
-            self.reported(report, now_ns())
+            self.reported(report, decided_ns)
         return report is not None
 
     def reported(self, report: NodeReport, decided_ns: int = 0) -> None:
@@ -266,8 +264,8 @@ class Watch:
         times = [at_ns for _, at_ns in list(self._uncommitted)[: place + 1] if at_ns]
         for _ in range(place + 1):
             self._uncommitted.popleft()
-        if times:
-            done_ns = now_ns()
+        done_ns = now_ns()
+        if times and self._may_write(done_ns):
             after_ms = round((done_ns - times[0]) / 1e6, 1)
             _log.info(
                 "device health: committed",
@@ -298,11 +296,15 @@ class Watch:
             self._tallied = now, at_ns
             _log.warning("device health: Xids without a line each", count=now - count)
 
-    def _write(self, finding: Finding, at_ns: int, reported: bool) -> None:
+    def _may_write(self, at_ns: int) -> bool:
+        """Whether this second has room for one more line."""
         second = at_ns // 1_000_000_000
         lines = self._logged[1] + 1 if self._logged[0] == second else 1
         self._logged = (second, lines)
-        if lines > LOGGED_MAX or finding.action == "ignore":
+        return lines <= LOGGED_MAX
+
+    def _write(self, finding: Finding, decided_ns: int, reported: bool) -> None:
+        if finding.action == "ignore" or not self._may_write(decided_ns):
             self._counted["health_not_logged"] += 1
             return
         write = _log.info if finding.what == "over" else _log.warning
@@ -314,8 +316,8 @@ class Watch:
             action=finding.action,
             reason=finding.reason,
             count=finding.times,
-            read_ns=min(self._read_ns.get(finding.device, at_ns), at_ns),
-            decided_ns=now_ns(),
+            read_ns=min(self._read_ns.get(finding.device, decided_ns), decided_ns),
+            decided_ns=decided_ns,
             reported=reported,
         )
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from stoker.agent.devices.readings import Absent, CardReadings, Field, Reading
 from stoker.agent.devices.sampler import Samplers
@@ -16,8 +17,9 @@ from stoker.agent.health.examine import Examiner
 from stoker.agent.health.kernel_log import parse_text
 from stoker.agent.health.nvml_events import Event
 from stoker.agent.health.signals import Signal
-from stoker.agent.health.watch import Watch, World, now_ns
+from stoker.agent.health.watch import LOGGED_MAX, UNCOMMITTED_MAX, Watch, World, now_ns
 from stoker.probes.notices import Notice
+from stoker.scheduler.nouns import NodeReport
 
 S = 1_000_000_000
 LINE = "NVRM: Xid (PCI:0000:3b:00): {}, pid=7, words"
@@ -28,6 +30,7 @@ class Bench:
 
     def __init__(self, folder: Path, boot: str = "boot-1") -> None:
         self.told: list[Any] = []
+        self.reports: list[NodeReport] = []
         world = World(
             folder,
             boot,
@@ -41,8 +44,14 @@ class Bench:
         self.watch = Watch(world)
         self.watch.look(now_ns())
 
-    def says(self, holds: Mapping[str, str], warnings: Mapping[str, str], drain: str) -> None:
-        self.told.append(("says", dict(holds), dict(warnings), drain))
+    def says(
+        self, holds: Mapping[str, str], warnings: Mapping[str, str], drain: str
+    ) -> NodeReport | None:
+        said = ("says", dict(holds), dict(warnings), drain)
+        news = said not in [each for each in self.told if each[0] == "says"][-1:]
+        self.told.append(said)
+        self.reports += [NodeReport("vm", "boot-1", len(self.reports), 1, 1)] * news
+        return self.reports[-1] if news else None
 
     def line(self, text: str) -> None:
         line = parse_text(text)
@@ -82,6 +91,54 @@ async def test_a_storm_of_lines_is_few_lines_and_the_first_is_acted_on(tmp_path:
     assert [each[0] for each in bench.told[:2]] == ["says", "end"]
     assert len(bench.told) < 10
     assert bench.watch.counters["health_signals"] == 10_000
+
+
+async def test_when_what_was_found_is_in_the_log_is_told(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    with capture_logs() as logs:
+        bench.line(LINE.format(79))
+        bench.line(LINE.format(95))  # as bad as before: no news for the cluster's log
+        bench.watch.reported(other := NodeReport("vm", "boot-1", 9, 1, 1))
+        bench.watch.committed(NodeReport("vm", "boot-1", 0, 1, 1))  # of another one
+        bench.watch.committed(other)
+        bench.watch.committed(other)
+    first, second, committed = logs
+    assert (first["reported"], second["reported"]) == (True, False)
+    assert committed["event"] == "device health: committed"
+    assert first["read_ns"] <= first["decided_ns"] == committed["decided_ns"]
+    assert committed["committed_ns"] > committed["decided_ns"]
+
+
+async def test_reports_that_are_never_committed_are_bounded(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    for number in range(UNCOMMITTED_MAX + 3):
+        bench.watch.reported(NodeReport("vm", "boot-1", number, 1, 1), 1)
+    assert bench.watch.counters["health_commits_untold"] == 3
+
+
+async def test_lines_of_one_second_are_bounded_and_repeats_are_tallied(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    with capture_logs() as logs:
+        for number in range(1, 173):
+            bench.line(LINE.format(number))
+            bench.line(LINE.format(number))
+        bench.watch.look(now_ns() + 9 * S)
+        bench.watch.look(now_ns() + 9 * S)
+    assert len(logs) <= 2 * LOGGED_MAX + 2  # a second may have ended meanwhile
+    assert bench.watch.counters["health_not_logged"] > 0
+    tallies = [line["count"] for line in logs if line["event"].endswith("without a line each")]
+    assert sum(tallies) == bench.watch.counters["health_xids_repeated"] == 172
+
+
+async def test_a_lost_card_without_attempts_is_one_line(tmp_path: Path) -> None:
+    bench, told = Bench(tmp_path), now_ns()
+    with capture_logs() as logs:
+        for second in range(0, 60, 2):
+            bench.watch._take([Signal("GPU-b", "lost", told + second * S)], told + second * S)
+    assert [line["event"] for line in logs] == ["device health: raised"]
+    bench.watch._take([Signal("GPU-a", "lost", told)], told)
+    bench.watch._take([Signal("GPU-a", "lost", told + 3 * S)], told + 3 * S)
+    assert [each[0] for each in bench.told].count("end") == 2
 
 
 async def test_a_new_agent_knows_what_is_held_and_a_new_boot_does_not(tmp_path: Path) -> None:
@@ -191,6 +248,10 @@ def test_a_sensor_is_stuck_if_the_energy_counter_tells_otherwise() -> None:
     assert [len(each) for each in looks(*stuck)] == [0, 0, 0, 1, 1]
     idle = [card(t, power_w=80.0, energy_power_w=82.0) for t in range(1, 9)]
     assert not any(looks(*idle))
+    later = [
+        card(t, power_w=p, energy_power_w=400.0) for t, p in ((9, 80.0), (10, 80.0), (11, 390.0))
+    ]
+    assert not any(looks(*idle, *later))  # it averages over a second: a load shows late
 
 
 def test_heat_holds_the_clock_back_for_most_of_the_time() -> None:
