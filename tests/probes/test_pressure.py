@@ -135,7 +135,7 @@ def test_what_page_faults_take_is_a_part_of_the_time_on_cpu(
         assert state != ON_CPU or detail <= FAULTED_ALL or detail == DETAIL_UNKNOWN
         if state == ON_CPU and detail <= FAULTED_ALL:
             told += (end - begin) * detail // FAULTED_ALL
-    # Of a span that the hypervisor had a part of, that part is no time on a CPU, in whatever it fell.
+    # What the hypervisor had of a span is no time on a CPU, whatever it fell in.
     assert 0.95 * totals.handling_ns - totals.stolen_ns <= told <= totals.handling_ns
 
 
