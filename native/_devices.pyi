@@ -9,6 +9,8 @@ F64: int
 NVML: int
 SAMPLES: int
 RATE: int
+STEPS: int
+"""Of one plan."""
 POINTS: int
 """Of one tap's ring."""
 

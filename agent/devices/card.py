@@ -15,6 +15,7 @@ from typing import Any
 from stoker.agent.devices.plan import Plan, Snapshot
 from stoker.agent.devices.readings import Absent, Fields
 
+FOR_EVER = 1 << 62
 AGAIN_NS = 60_000_000_000
 """A call that a driver does not support is made again after so long; a symbol that its library
 lacks never is."""
@@ -63,14 +64,14 @@ class Calls:
 
     def refused(self, key: Any) -> Absent | None:
         """What this call was answered when it is not yet time to make it again."""
-        found = self._not_before.get(key) if self.replay is None else None
-        if found is None or time.monotonic_ns() >= found[0]:
+        found = self._not_before.get(key)
+        if found is None or (self.replay is not None and found[0] != FOR_EVER):
             return None
-        return found[1]
+        return found[1] if time.monotonic_ns() < found[0] else None
 
     def remember(self, key: Any, absent: Absent, *, for_ever: bool) -> None:
         """Not to be made again soon, or ever."""
-        until = 1 << 62 if for_ever else time.monotonic_ns() + AGAIN_NS
+        until = FOR_EVER if for_ever else time.monotonic_ns() + AGAIN_NS
         self._not_before[key] = (until, absent)
 
 
@@ -113,6 +114,11 @@ class Card(ABC):
     def decode_slow(self, found: Snapshot) -> Fields:
         """`steps` by what a plan's calls answered; makes no call."""
         raise AssertionError(f"{type(self).__name__} has no such plan")
+
+    @property
+    def stale(self) -> bool:
+        """Whether the plan lacks what was wanted of it, so that it has to be made anew."""
+        return False
 
     def rest(self) -> Fields:
         """What a plan does not have of a card that is `whole`: asked once in REST_S."""

@@ -16,12 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from stoker.agent.devices import topology, zes
-from stoker.agent.devices.card import Card
-from stoker.agent.devices.fields import reading
+from stoker.agent.devices.card import Calls, Card, Points
+from stoker.agent.devices.fields import FAST_HZ, reading
 from stoker.agent.devices.intel_parts import Errors, Ports
+from stoker.agent.devices.intel_plan import IntelPlan
 from stoker.agent.devices.nvidia_processes import name_of
+from stoker.agent.devices.plan import PERIOD_NS, Plan, Step
 from stoker.agent.devices.readings import Absent, Field, Fields, Reading
 from stoker.agent.devices.zes import filled, listed, made
+from stoker.native import _devices
 
 MHZ = 1_000_000
 GPU, MEMORY = 0, 1
@@ -40,7 +43,11 @@ REASONS = (
     (0x40, "hardware range"),
     (0x80, "voltage"),
 )
+BRAKE = 0x10
+"""Of the reasons above, the one that tells of a fault."""
+MICRO = 1e-6
 ENERGY_STEP_J = 1e-3
+PROCESSES_MAX = 128
 FIRST = Absent("it is the difference of two rounds")
 
 
@@ -51,6 +58,7 @@ class IntelCard(Card):
         super().__init__()
         self.id, self.sim, self.address = id, sim, address
         self.pids: tuple[int, ...] = ()
+        """Processes on it, as last listed."""
         self._zes, self._handle, self._root = binding, handle, root
         self.ports = Ports(binding, handle)
         self._errors = Errors(binding, handle)
@@ -62,6 +70,10 @@ class IntelCard(Card):
         self._energy: tuple[int, int] | None = None
         self._active: tuple[int, int] | None = None
         self._moved: tuple[int, int] | None = None
+        self._planned: IntelPlan | None = None
+        self._points: Points | None = None
+        self.tell: Callable[[tuple[int, ...]], None] = self._tell
+        """Told which processes there are."""
 
     def binding(self) -> tuple[Any, Any]:
         """pyzes and the handle, for whoever sets limits of it in a thread of its own."""
@@ -176,6 +188,79 @@ class IntelCard(Card):
             "memory_temperature_max_c": hottest("memory"),
         }
 
+    # --- the plan ---------------------------------------------------------------------------------
+
+    def plan(self) -> Plan | None:
+        """Made of the calls themselves, with the domains that there are, once more when a call is
+        wanted that it lacks."""
+        if not hasattr(self._zes, "getFunctionPointerList"):
+            return None
+        made = self._planned
+        if made is None or made.recorded.lacks or made.domains != self._domains():
+            made = self._planned = IntelPlan(self._zes, self.twin(), self._domains())
+            made.begin()
+        return made.recorded.plan if made.whole else None
+
+    @property
+    def whole(self) -> bool:
+        return self._planned is not None and self._planned.whole
+
+    @property
+    def all_calls(self) -> tuple[Calls, ...]:
+        planned = self._planned
+        return (self.calls,) if planned is None else (self.calls, planned.card.calls)
+
+    def twin(self) -> IntelCard:
+        """Another one for the same GPU, whose calls are its own."""
+        made = IntelCard(self._zes, self._handle, self.id, self.address, self._root, sim=self.sim)
+        made.ports, made.tell = self.ports, self._tell
+        made._power, made._engine, made._memories = self._power, self._engine, self._memories
+        made._clocks, made._heat = dict(self._clocks), dict(self._heat)
+        return made
+
+    def _tell(self, pids: tuple[int, ...]) -> None:
+        self.pids = pids
+
+    def _domains(self) -> tuple[Any, ...]:
+        """All handles that it has."""
+        several = self._memories if isinstance(self._memories, list) else []
+        found = [self._power, self._engine, *several, *self._clocks.values(), *self._heat.values()]
+        return tuple(getattr(each, "value", None) for each in found)
+
+    def tapped(self, plan: Plan) -> None:
+        """What of a plan's answers has a history, and which bits are news."""
+
+        def step(name: str, handle: Any) -> Step | None:
+            return plan.answers.get((name, getattr(handle, "value", 0), ""))
+
+        energy = step("zesPowerGetEnergyCounter", self._power)
+        plan.tap("energy_j", energy, _devices.U64, scale=MICRO)
+        plan.tap("energy_at_s", energy, _devices.U64, at=8, scale=MICRO)
+        plan.rate("power_w", "energy_j", by="energy_at_s", lag=1)
+        plan.rate("energy_power_w", "energy_j", by="energy_at_s")
+        active = step("zesEngineGetActivity", self._engine)
+        plan.tap("busy_s", active, _devices.U64, scale=MICRO)
+        plan.tap("busy_at_s", active, _devices.U64, at=8, scale=MICRO)
+        plan.rate("busy_ratio", "busy_s", by="busy_at_s", lag=1)
+        for name, sensor in (("temperature_c", "die"), ("memory_temperature_c", "memory")):
+            if sensor in self._heat:
+                heat = step("zesTemperatureGetState", self._heat[sensor])
+                plan.tap(name, heat, _devices.F64)
+        state = self._zes.zes_freq_state_t
+        for name, domain in (("clock_hz", GPU), ("memory_clock_hz", MEMORY)):
+            if domain in self._clocks:
+                clock = step("zesFrequencyGetState", self._clocks[domain])
+                plan.tap(name, clock, _devices.F64, at=state.actual.offset, scale=MHZ)
+                if domain == GPU:
+                    plan.news(clock, BRAKE, at=state.throttleReasons.offset)
+
+    def seen(self, points: Points) -> None:
+        self._points = points
+
+    def answer(self, replay: Any, t_ns: int) -> None:
+        """From now on calls are answered by this."""
+        self.calls.replay, self.calls.t_ns = replay, t_ns
+
     # --- ten times a second -----------------------------------------------------------------------
 
     def fast(self) -> Fields:
@@ -196,9 +281,11 @@ class IntelCard(Card):
     def _read_energy(self) -> tuple[Fields, int]:
         name = "zesPowerGetEnergyCounter"
         found = self._filled(name, self._power, "zes_power_energy_counter_t")
-        now = time.time_ns()
+        now = self.calls.now()
         if isinstance(found, Absent):
             return {"energy_j": found, "power_w": found}, now
+        if self._points is not None:
+            return self._kept(found, now), now
         before, newest = self._energy, (found.energy, found.timestamp)
         made: Fields = {"energy_j": Reading(found.energy * 1e-6, "J", now, 0, ENERGY_STEP_J)}
         made["power_w"] = FIRST
@@ -210,10 +297,25 @@ class IntelCard(Card):
         self._energy = newest
         return made, now
 
+    def _kept(self, found: Any, now: int) -> Fields:
+        """The same by what a plan keeps of the last two rounds."""
+        made: Fields = {"energy_j": Reading(found.energy * 1e-6, "J", now, 0, ENERGY_STEP_J)}
+        newest = self._points("power_w", 1) if self._points is not None else []
+        error = 2 * ENERGY_STEP_J * FAST_HZ
+        made["power_w"] = (
+            Reading(newest[0][1], "W", newest[0][0], PERIOD_NS, error, "by energy")
+            if newest
+            else FIRST
+        )
+        return made
+
     def _busy(self) -> Any:
         found = self._filled("zesEngineGetActivity", self._engine, "zes_engine_stats_t")
         if isinstance(found, Absent):
             return found
+        if self._points is not None:
+            newest = self._points("busy_ratio", 1)
+            return min(newest[0][1], 1.0) if newest else FIRST
         before, self._active = self._active, (found.activeTime, found.timestamp)
         if before is None or self._active[1] <= before[1]:
             return FIRST
@@ -264,7 +366,7 @@ class IntelCard(Card):
         return total if self._memories else Absent("zesDeviceEnumMemoryModules: none")
 
     def _used(self) -> Fields:
-        size, free, now = self._memory("size"), self._memory("free"), time.time_ns()
+        size, free, now = self._memory("size"), self._memory("free"), self.calls.now()
         missing = [each for each in (size, free) if isinstance(each, Absent)]
         return {
             "memory_free_bytes": field("memory_free_bytes", free, now),
@@ -275,7 +377,7 @@ class IntelCard(Card):
         }
 
     def _limits(self) -> Fields:
-        now = time.time_ns()
+        now = self.calls.now()
         clock = self._clocks.get(GPU, Absent("no frequency domain"))
         span = self._filled("zesFrequencyGetRange", clock, "zes_freq_range_t")
         time_us = self._filled("zesFrequencyGetThrottleTime", clock, "zes_freq_throttle_time_t")
@@ -305,7 +407,7 @@ class IntelCard(Card):
             "ZES_STRUCTURE_TYPE_PCI_STATE",
         )
         stats = self._filled("zesDevicePciGetStats", self._handle, "zes_pci_stats_t")
-        now = time.time_ns()
+        now = self.calls.now()
         found = {
             "pcie_gen": state if isinstance(state, Absent) else _known(state.speed.gen, "gen"),
             "pcie_width": state
@@ -334,11 +436,12 @@ class IntelCard(Card):
             return {name: FIRST}
         passed_us = stamp - before[1]
         share = (moved - before[0]) / (most * passed_us * 1e-6)
-        return {name: Reading(share, "1", time.time_ns(), passed_us * 1000)}
+        return {name: Reading(share, "1", self.calls.now(), passed_us * 1000)}
 
     def _processes(self) -> Fields:
         kind = self._zes.zes_process_state_t
-        found = listed(self._zes, "zesDeviceProcessesGetState", self._handle, kind, self.calls)
+        name = "zesDeviceProcessesGetState"
+        found = listed(self._zes, name, self._handle, kind, self.calls, most=PROCESSES_MAX)
         if isinstance(found, Absent):
             return {"processes": found}
         rows = [
@@ -351,8 +454,8 @@ class IntelCard(Card):
             }
             for each in found
         ]
-        self.pids = tuple(int(each.processId) for each in found)
-        return {"processes": Reading(rows, "", time.time_ns())}
+        self.tell(tuple(int(each.processId) for each in found))
+        return {"processes": Reading(rows, "", self.calls.now())}
 
     def look(self) -> None:
         """List its processes and find its domains, while it is looked for."""

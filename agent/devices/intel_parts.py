@@ -7,7 +7,6 @@ Relied on by `intel_card.py` and, for who is linked to whom, by `intel.py`.
 from __future__ import annotations
 
 import ctypes
-import time
 from ctypes import c_uint8, c_void_p
 from typing import Any
 
@@ -89,7 +88,7 @@ class Ports:
                     "errors": None,
                 }
             )
-        return Reading(rows, "", time.time_ns())
+        return Reading(rows, "", calls.now())
 
     def _state(self, port: Any, calls: Calls | None) -> Any:
         structure = made(self._zes, zes.PortState)
@@ -110,7 +109,7 @@ class Errors:
             "ZES_STRUCTURE_TYPE_DEVICE_ECC_PROPERTIES",
         )
         state = filled(self._zes, "zesDeviceGetEccState", self._handle, structure, calls)
-        now = time.time_ns()
+        now = calls.now()
         enabled: Field = (
             state if isinstance(state, Absent) else Reading(state.currentState == 1, "", now)
         )
@@ -148,4 +147,4 @@ class Errors:
         )
         if failed is not None:
             return failed
-        return Reading(sum(structure.category[each] for each in HARDWARE), "1", time.time_ns())
+        return Reading(sum(structure.category[each] for each in HARDWARE), "1", calls.now())

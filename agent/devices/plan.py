@@ -15,6 +15,7 @@ from stoker.agent.devices.fields import FAST_HZ, SLOW_HZ
 from stoker.native import _devices
 
 ALIGN = 8
+STEPS_MAX: int = _devices.STEPS
 PERIOD_NS = 1_000_000_000 // FAST_HZ
 SLOW = FAST_HZ // SLOW_HZ
 """Rounds from one to the next in which everything is asked for."""
@@ -72,6 +73,8 @@ class Plan:
         """(step, offset, mask) of answers that are news when they change."""
         self.calls: list[str] = []
         """Names of the functions that the steps call."""
+        self.decoder: Any = None
+        """Who decodes what a reader of it has; None: the card itself."""
         self.names: dict[str, int] = {}
         """Field -> its tap."""
         self.answers: dict[tuple[Any, ...], Step] = {}

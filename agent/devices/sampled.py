@@ -266,7 +266,8 @@ class Sampled:
         if plan is self._plan and (plan is not None or self._planner is card):
             return
         with self._decoding:
-            before, self._reader, self._plan, self._planner = self._reader, None, plan, card
+            before, self._reader, self._plan = self._reader, None, plan
+            self._planner = card if plan is None else plan.decoder or card
             self._decoded, self._codes, self._turn = 0, -1, -1
         if before is not None:
             before.stop()
@@ -325,6 +326,8 @@ class Sampled:
             if card.whole and found.turn != self._turn:
                 self._slow.update(card.decode_slow(found))
                 self._turn = found.turn
+            if card.stale:
+                self._anew.set()
             self._codes, self._decoded = codes, found.rounds
             self._publish(fast, t_ns=found.t_ns)
 

@@ -128,6 +128,8 @@ def ask(zes: Any, name: str, *arguments: Any, calls: Calls | None = None) -> Abs
         if calls is not None:
             calls.remember(name, found, for_ever=True)
         return found
+    if isinstance(code, Absent):  # of a plan that lacks it
+        return code
     code &= 0xFFFFFFFF
     return None if not code else Absent(f"{name}: {_words(zes, code)}", TROUBLES.get(code, ""))
 
@@ -138,14 +140,18 @@ def filled(zes: Any, name: str, handle: Any, made: Any, calls: Calls | None = No
     return made if failed is None else failed
 
 
-def listed(zes: Any, name: str, handle: Any, kind: Any, calls: Calls | None = None) -> Any:
-    """Handles or structures that a function lists, at most HANDLES_MAX; or the absence."""
+def listed(
+    zes: Any, name: str, handle: Any, kind: Any, calls: Calls | None = None, *, most: int = 0
+) -> Any:
+    """Handles or structures that a function lists, at most HANDLES_MAX; or the absence. `most`:
+    there is room for so many, and how many there are is not asked before."""
     arguments = () if handle is None else (handle,)
-    count = c_uint32(0)
-    failed = ask(zes, name, *arguments, ctypes.byref(count), None, calls=calls)
-    if failed is not None:
-        return failed
-    count.value = min(count.value, HANDLES_MAX)
+    count = c_uint32(most)
+    if not most:
+        failed = ask(zes, name, *arguments, ctypes.byref(count), None, calls=calls)
+        if failed is not None:
+            return failed
+    count.value = min(count.value, most or HANDLES_MAX)
     if not count.value:
         return []
     found = (kind * count.value)()

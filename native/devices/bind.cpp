@@ -202,6 +202,7 @@ NB_MODULE(_devices, m)
 	m.attr("NVML") = static_cast<int>(SK_READER_NVML);
 	m.attr("SAMPLES") = static_cast<int>(SK_READER_SAMPLES);
 	m.attr("RATE") = static_cast<int>(SK_READER_RATE);
+	m.attr("STEPS") = static_cast<int>(SK_READER_STEPS);
 	m.attr("POINTS") = static_cast<int>(SK_READER_POINTS);
 	nb::class_<Reader>(m, "Reader")
 		.def(nb::init<nb::list, nb::list, nb::bytes, uint64_t, uint64_t, uint32_t>(),

@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 enum {
-	SK_READER_STEPS = 64,
+	SK_READER_STEPS = 128,
 	SK_READER_ARGUMENTS = 6, /* what both supported ABIs pass in registers */
 	SK_READER_TAPS = 16,
 	SK_READER_MEMORY = 1 << 17,

@@ -73,7 +73,8 @@ SK_ZE_API zesPowerGetEnergyCounter(void *power, struct sk_zes_power_energy_count
 		return sk_ze_end(SK_ZE_UNSUPPORTED_FEATURE);
 	*ret = (struct sk_zes_power_energy_counter){
 		.energy = sk_sim_energy_mj(card) * 1000,
-		.timestamp = sk_ze_now_us(),
+		/* "When energy was captured" (zes_api.h), which is not now. */
+		.timestamp = (card->sensed.energy_ns - card->model.sensor.energy_period_ns) / 1000,
 	};
 	return sk_ze_end(SK_ZE_SUCCESS);
 }

@@ -344,7 +344,7 @@ def step(
         ([step()], [(_devices.SAMPLES, 0, 0, 0, 1.0, False)], bytes(8)),
         ([step()], [(_devices.RATE, 0, 0, 1, 1.0, False)], bytes(8)),
         ([step()], [(9, 0, 0, 0, 1.0, False)], bytes(8)),
-        ([step()] * 65, [], bytes(8)),
+        ([step()] * (_devices.STEPS + 1), [], bytes(8)),
         ([step(inside=(0,) * 7)], [], bytes(8)),
         ([step()], [], bytes((1 << 17) + 1)),
     ],

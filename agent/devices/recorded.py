@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A plan made of calls as they were made once, and the same calls answered by what it says later.
+
+Relied on by `intel_card.py`, whose binding's functions all fill what they are given. A call is
+known by its function and its numbers. Owns that a call which was not made then is never made by a
+reader: it is answered with an absence, and the plan says that it has to be made anew.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+from stoker.agent.devices.plan import STEPS_MAX, Address, Argument, Plan, Snapshot
+from stoker.agent.devices.readings import Absent
+
+Key = tuple[Any, ...]
+
+
+class Recorded:
+    """The plan; `at` finds a function of the binding's library by its name."""
+
+    def __init__(self, at: Callable[[str], Address]) -> None:
+        self.plan = Plan()
+        self.every = 1
+        """Of what is recorded just now."""
+        self.lacks = ""
+        """A call that was wanted later and is not in the plan."""
+        self.full = False
+        """It was more than a plan has room for."""
+        self._at = at
+
+    def record(self, name: str, arguments: tuple[Any, ...]) -> None:
+        """As `Calls.record` wants it."""
+        key = _key(name, arguments)
+        if key in self.plan.answers:
+            return
+        self.full |= len(self.plan.steps) >= STEPS_MAX
+        if not self.full:
+            passed = [_passed(each) for each in arguments]
+            self.plan.make(key, self._at(name), passed, every=self.every)
+
+    def answers(self, found: Snapshot) -> Callable[[str, tuple[Any, ...]], Any]:
+        """Calls answered by a snapshot, as `Calls.replay` wants them: their codes."""
+
+        def answer(name: str, arguments: tuple[Any, ...]) -> Any:
+            step = self.plan.answers.get(_key(name, arguments))
+            places = [place for each in arguments if (place := _place(each)) is not None]
+            if step is None or [size for _, size in places] != [size for _, size in step.spans]:
+                self.lacks = name
+                return Absent(f"{name}: it is asked for from the next seconds on")
+            for (to, size), (offset, _) in zip(places, step.spans, strict=True):
+                ctypes.memmove(to, found.memory[offset : offset + size], size)
+            return found.codes[step.place]
+
+        return answer
+
+
+def _place(argument: Any) -> tuple[int, int] | None:
+    """Where what a call fills lies, and its size; None for a number."""
+    filled = getattr(argument, "_obj", argument)
+    if filled is argument and not isinstance(argument, ctypes.Array):
+        return None
+    return ctypes.addressof(filled), ctypes.sizeof(filled)
+
+
+def _number(argument: Any) -> int:
+    value = argument if isinstance(argument, int) else getattr(argument, "value", None)
+    return int(value or 0)
+
+
+def _passed(argument: Any) -> Argument:
+    if _place(argument) is None:
+        return _number(argument)
+    return bytes(getattr(argument, "_obj", argument))
+
+
+def _key(name: str, arguments: tuple[Any, ...]) -> Key:
+    """Its numbers, and which arguments are memory: a list is asked for its length first."""
+    return (name, *(_number(each) if _place(each) is None else "" for each in arguments))
