@@ -11,9 +11,12 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+import msgspec
 
 from stoker.native import paths
 from stoker.native.errors import Corrupt, Refused, Unavailable
@@ -21,13 +24,14 @@ from stoker.native.errors import Corrupt, Refused, Unavailable
 NAME = "power-record"
 ENTRIES_MAX = 128
 RESTORE_S = 15.0
+NOT_RESTORED = "not restored"
 
 
 class Found(NamedTuple):
     """One setting of one card."""
 
     kind: str
-    """nvidia, amd or file."""
+    """nvidia, amd, intel or file."""
     id: str
     """UUID, PCI address or path, without blanks."""
     what: str
@@ -89,9 +93,37 @@ def restore(where: Path) -> str:
         return ""
     argv = [str(paths.program("stoker-restore")), "--record", str(where)]
     try:
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=RESTORE_S, check=False)
+        # A file, not a pipe: what hangs in a driver for good would keep a pipe open.
+        with tempfile.TemporaryFile("w+") as said:
+            done = subprocess.run(argv, stderr=said, timeout=RESTORE_S, check=False)
+            said.seek(0)
+            words = said.read().strip()
     except subprocess.TimeoutExpired:
         return f"stoker-restore did not end within {RESTORE_S:g} s"
     except OSError as error:
         raise Unavailable(f"{argv[0]}: {error.strerror}") from error
-    return "" if done.returncode == 0 else done.stderr.strip() or f"exit code {done.returncode}"
+    return "" if done.returncode == 0 else words or f"exit code {done.returncode}"
+
+
+def unrestored(wrong: str) -> frozenset[str]:
+    """Ids of the cards that a failed `restore` named; empty if it named none, or failed as a
+    whole."""
+    ids = set()
+    for line in wrong.splitlines():
+        try:
+            told = msgspec.json.decode(line, type=_Told)
+        except msgspec.MsgspecError:
+            return frozenset()
+        if told.event == NOT_RESTORED:
+            ids.add(told.detail.split()[1])
+        elif told.level == "error":
+            return frozenset()
+    return frozenset(ids)
+
+
+class _Told(msgspec.Struct):
+    """A line of stoker-restore."""
+
+    event: str
+    level: str = ""
+    detail: str = ""

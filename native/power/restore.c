@@ -16,12 +16,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -35,6 +37,10 @@ static const struct option LONG[] = {
 	{"lease", required_argument, NULL, 'l'},
 	{NULL, 0, NULL, 0},
 };
+
+enum { ANSWER_S = 8 }; /* how long one card may take; who runs this waits for 15 s or 20 s */
+
+static int held; /* the lock */
 
 static uint64_t boot_ns(void)
 {
@@ -89,36 +95,117 @@ static bool rebooted(const struct sk_power_record *record)
 	return read && strcmp(now, record->boot_id) != 0;
 }
 
-static uint32_t restore(const struct sk_power_record *record)
+static bool same_card(const struct sk_power_entry *one, const struct sk_power_entry *other)
+{
+	return !strcmp(one->kind, other->kind) && !strcmp(one->id, other->id);
+}
+
+/* Whether an entry before this one is about the same card. */
+static bool is_later(const struct sk_power_record *record, uint32_t number)
+{
+	for (uint32_t i = 0; i < number; i++)
+		if (same_card(&record->entry[i], &record->entry[number]))
+			return true;
+	return false;
+}
+
+static void say(const char *level, const char *event, const struct sk_power_entry *entry,
+		const char *why)
+{
+	sk_log(level, event, "%s %s %s %llu%s%s", entry->kind, entry->id, entry->what,
+	       (unsigned long long)entry->value, why[0] ? ": " : "", why);
+}
+
+/* Every setting of the card that entry `first` is about; how many could not be restored. */
+static uint32_t restore_card(const struct sk_power_record *record, uint32_t first)
 {
 	uint32_t failed = 0;
 	char why[256];
 
-	for (uint32_t i = 0; i < record->count; i++) {
+	for (uint32_t i = first; i < record->count; i++) {
 		const struct sk_power_entry *entry = &record->entry[i];
 
+		if (!same_card(entry, &record->entry[first]))
+			continue;
 		why[0] = 0;
 		if (sk_power_write(entry, why, sizeof(why)) == 0) {
-			sk_log("info", "restored", "%s %s %s %llu", entry->kind, entry->id,
-			       entry->what, (unsigned long long)entry->value);
+			say("info", "restored", entry, "");
 			continue;
 		}
 		failed++;
-		sk_log("error", "not restored", "%s %s %s %llu: %s", entry->kind, entry->id,
-		       entry->what, (unsigned long long)entry->value, why);
+		say("error", "not restored", entry, why);
 	}
 	return failed;
+}
+
+/* Ends what is left of the children after ANSWER_S; a driver's hung call cannot be ended otherwise.
+ */
+static uint32_t await_cards(const struct sk_power_record *record, pid_t *child)
+{
+	uint64_t until = boot_ns() + (uint64_t)ANSWER_S * 1000000000u;
+	struct timespec pause = {0, 2000000};
+	uint32_t failed = 0, left;
+
+	do {
+		bool late = boot_ns() >= until;
+
+		left = 0;
+		for (uint32_t i = 0; i < record->count; i++) {
+			int status = 0;
+
+			if (!child[i])
+				continue;
+			if (waitpid(child[i], &status, WNOHANG) == 0 && !late) {
+				left++;
+				continue;
+			}
+			failed += late || status != 0;
+			if (late) {
+				kill(child[i], SIGKILL);
+				say("error", "not restored", &record->entry[i],
+				    "its driver does not answer");
+			}
+			child[i] = 0;
+		}
+		if (left)
+			nanosleep(&pause, NULL);
+	} while (left);
+	return failed;
+}
+
+/* Each card in a process of its own: one whose driver hangs keeps no other one waiting. */
+static uint32_t restore(const struct sk_power_record *record)
+{
+	static pid_t child[SK_POWER_ENTRIES];
+
+	for (uint32_t i = 0; i < record->count; i++) {
+		if (is_later(record, i))
+			continue;
+		child[i] = fork();
+		if (child[i] == 0) {
+			close(held); /* one that hangs for good must not keep the lock */
+			_exit(restore_card(record, i) ? 1 : 0);
+		}
+		if (child[i] < 0) { /* no process: then in this one */
+			child[i] = 0;
+			if (restore_card(record, i))
+				return 1;
+		}
+	}
+	return await_cards(record, child);
 }
 
 static int run(const char *path, const char *lease)
 {
 	static struct sk_power_record record;
-	int error, held = lock(path);
+	int error;
 
+	held = lock(path);
 	if (held < 0 && held != -ENOENT) {
 		sk_log("error", "no lock", "%s: %s", path, strerror(-held));
 		return 1;
 	}
+	signal(SIGCHLD, SIG_DFL); /* one that is ignored would leave nothing to wait for */
 	if (renewed(lease)) {
 		sk_log("info", "nothing restored", "an agent is in charge again");
 		return 0;

@@ -153,9 +153,9 @@ static void restore_begin(struct restorer *restorer, uint64_t now, uint64_t expi
 /* A driver may hang: the restorer is killed then, and begun anew. */
 static void restore_follow(struct restorer *restorer, struct sk_lease *lease, uint64_t now)
 {
-	int status;
+	int status = -1;
 
-	if (waitpid(restorer->pid, &status, WNOHANG) != restorer->pid) {
+	if (waitpid(restorer->pid, &status, WNOHANG) == 0) {
 		if (now - restorer->begun_ns > RESTORE_MOST_S * 1000000000ull)
 			kill(restorer->pid, SIGKILL);
 		return;
@@ -188,6 +188,7 @@ static int watch(struct sk_lease *lease, struct restorer *restorer, uint64_t fen
 
 	sigaction(SIGTERM, &action, NULL);
 	sigaction(SIGINT, &action, NULL);
+	signal(SIGCHLD, SIG_DFL); /* ignored, a restorer's end could not be told */
 	atomic_store(&lease->pid, (uint64_t)getpid());
 	while (!leaving) {
 		uint64_t now = boot_ns(), pause;

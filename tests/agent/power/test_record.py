@@ -180,9 +180,47 @@ def test_what_cannot_be_restored_stays_on_record_and_is_named(
     assert len(failed) == 1 and one[1]["uuid"] in failed[0]["detail"]
     assert limit(node, two[0]) == found[1].value
     assert where.exists()
+    assert record.unrestored(done.stderr.strip()) == {one[1]["uuid"]}
     node.heal()
     assert restore(where, node=path).returncode == 0
     assert limit(node, one[0]) == found[0].value
+
+
+def test_a_card_whose_driver_hangs_keeps_no_other_one_waiting(
+    tmp_path: Path, mixed: tuple[Path, _sim.Node]
+) -> None:
+    path, node = mixed
+    one, two = list(cards(node, 1, len(profiles.load("mixed", 1))).items())[:2]
+    found = [Found("nvidia", c["uuid"], "limit_mw", limit(node, i)) for i, c in (one, two)]
+    where = record.path(tmp_path)
+    record.store(where, facts.boot_id(), found)
+    for i, c in (one, two):
+        node.set_limit(i, int(c["limit_min_mw"]))
+    node.inject("hang", one[0])
+    argv = [program("stoker-restore"), "--record", where]
+    environment = libraries.environment(path, [1])
+    running = subprocess.Popen(argv, env=environment, stderr=subprocess.PIPE, text=True)
+    try:
+        for _ in range(400):
+            if limit(node, two[0]) == found[1].value:
+                break
+            time.sleep(0.01)
+        assert running.poll() is None
+        assert limit(node, two[0]) == found[1].value
+        _, said = running.communicate(timeout=20)
+    finally:
+        running.kill()
+    assert running.returncode == 1 and where.exists()
+    assert record.unrestored(said.strip()) == {one[1]["uuid"]}
+    assert "its driver does not answer" in said
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["", "exit code 3", '{"level":"error","event":"the record is damaged","detail":"x"}'],
+)
+def test_what_names_no_card_is_of_none(said: str) -> None:
+    assert record.unrestored(said) == frozenset()
 
 
 def test_an_agent_in_charge_is_left_alone(tmp_path: Path, mixed: tuple[Path, _sim.Node]) -> None:
