@@ -141,6 +141,20 @@ def _filled(
     return at
 
 
+def _within(
+    costs: Mapping[str, float], wants: Mapping[str, Want], budget_w: float
+) -> dict[str, float]:
+    """Costs that the budget has room for: what the lowest clocks draw may be more than it, and a
+    card whose clocks cannot be held down has one clock alone. Its limit then does it."""
+    floors = sum(want.floor_w for want in wants.values())
+    above = sum(costs.values()) - floors
+    part = 1.0 if above <= 0 else min(1.0, max(0.0, budget_w - floors) / above)
+    return {
+        card: wants[card].floor_w + part * (cost - wants[card].floor_w)
+        for card, cost in costs.items()
+    }
+
+
 def _limits(
     chosen: Mapping[str, Point],
     best: Mapping[str, Point],
@@ -149,7 +163,7 @@ def _limits(
 ) -> dict[str, Share]:
     """What is left over goes to all cards, as far as their roofs are away: whose load grows next
     then need not wait for another card to give way."""
-    base = {card: _cost(point, wants[card]) for card, point in chosen.items()}
+    base = _within({card: _cost(p, wants[card]) for card, p in chosen.items()}, wants, budget_w)
     left = max(0.0, budget_w - sum(base.values()))
     away = {card: wants[card].roof_w - watts for card, watts in base.items()}
     total = sum(away.values())

@@ -84,3 +84,23 @@ def test_floors_and_roofs_hold_and_the_rest_is_spread() -> None:
     assert shares["capped"].limit_w <= 300 + 1e-6
     assert shares["free"].limit_w == pytest.approx(700, abs=30)
     assert sum(each.limit_w for each in shares.values()) == pytest.approx(1400)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.floats(60, 900), st.floats(60, 900)), min_size=1, max_size=8),
+    st.floats(0.0, 1.0),
+    st.sampled_from([0.0, 0.009]),
+)
+def test_limits_are_within_a_budget_that_the_lowest_clocks_are_not(
+    powers: list[tuple[float, float]], share: float, give_up: float
+) -> None:
+    """As of cards whose clocks cannot be held down, which have a menu of one point."""
+    wants = {
+        str(i): Want([Point(1000, each, 1.0) for each in sorted({low, high})][: 1 + i % 2], 50, 700)
+        for i, (low, high) in enumerate(powers)
+    }
+    budget = (50 + share * 650) * len(wants)
+    shares = allocate(wants, budget, give_up)
+    assert sum(each.limit_w for each in shares.values()) <= budget + 1e-6
+    assert all(50 - 1e-6 <= each.limit_w <= 700 + 1e-6 for each in shares.values())

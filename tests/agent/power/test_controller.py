@@ -102,6 +102,19 @@ def test_golden_the_busy_card_gets_what_the_idle_one_does_not_need() -> None:
     assert "other cards of 1000 W" in falls[0]
 
 
+@pytest.mark.parametrize("busy", [(1.0, 1.0), (1.0, 0.0), (0.3, 0.9)])
+def test_cards_whose_clocks_cannot_be_held_down_keep_the_budget_too(
+    busy: tuple[float, float],
+) -> None:
+    cards = [card(id, clocks=None) for id in "ab"]
+    controller = Controller(cards, Rules(budget_w=900), 0)
+    devices = [Device("a"), Device("b")]
+    run(controller, devices, 40, load=lambda i, _: (busy[i], 0.3))
+    assert limits(devices) <= 900.5
+    assert limits(devices) >= 850 or 0.0 in busy
+    assert min(device.limit_w for device in devices) >= 200
+
+
 def test_nothing_rises_before_the_fall_of_another_was_read_back() -> None:
     controller = Controller([card("a"), card("b")], Rules(budget_w=900, give_up=0.0), 0)
     devices = [Device("a"), Device("b", deaf=True)]
