@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import structlog
 
 from stoker.agent.devices.card import Card as DeviceCard
@@ -27,13 +28,13 @@ from stoker.agent.power.action import Action
 from stoker.agent.power.actuators import Actuator, actuator_of
 from stoker.agent.power.card import Card, PowerRange, Reading
 from stoker.agent.power.controller import Controller
-from stoker.agent.power.gather import Gather, describe
+from stoker.agent.power.gather import CEILING_C, Gather, describe
 from stoker.agent.power.hand import Hand
 from stoker.agent.power.rules import Rules
 from stoker.agent.power.rules_file import RulesFile
 from stoker.native.errors import StokerError, Unavailable
 
-TICK_S: Final = 0.2
+TICK_S: Final = 0.1
 IDLE_S: Final = 1.0
 LEASE_NS: Final = 5_000_000_000
 BEGIN_NS: Final = 30_000_000_000
@@ -41,6 +42,7 @@ BEGIN_NS: Final = 30_000_000_000
 CLUSTER_LOST_S: Final = 30.0
 """Without a scheduler for so long, cards are given back."""
 STATUS_S: Final = 1.0
+RESTORE_AGAIN_S: Final = 5.0
 GIVE_BACK_S: Final = 0.35
 RECENT: Final = 20
 
@@ -74,6 +76,15 @@ class Shell:
         self._absent: dict[str, str] = {}
         self._actuators: dict[str, Actuator | Absent] = {}
         self._surveyed = False
+        self._assumed: dict[str, float] = {}
+        """Cards in trouble, and the power they count with: nobody asks their drivers."""
+        self._owed: list[record.Found] = []
+        """What such cards are still to be given back."""
+        self._unrestored = ""
+        """What could not be restored, in stoker-restore's words."""
+        self._blocked: bool | None = None
+        """Whether that keeps everything as it is; None: to be found out."""
+        self._restored_s = float("-inf")
         self._cards: list[Card] = []
         self._controller: Controller | None = None
         self._gather = Gather()
@@ -123,13 +134,18 @@ class Shell:
         rules = self._file.rules
         if self._on and (self._world.lease.power_restored or not self._record.exists()):
             self._end("what was found was restored from outside, as the power lease ran out")
-        if not self._on and self._record.exists() and not self._restore():
-            return 5 * IDLE_S
+        if not self._on:
+            self._restore()
         if self._surveyed and self._cards_changed():
             self._end("the node's cards changed")
             self._surveyed = False
         if not self._surveyed and not self._survey():
             return TICK_S
+        if self._blocked is None:
+            self._blocked = bool(self._unrestored) and not self._owed_to_others()
+        if self._blocked and not self._on:
+            self._end(f"what cards were set to before cannot be restored: {self._unrestored}")
+            return IDLE_S
         if not _wanted(rules):
             self._end("no budget, cap or ceiling is set")
             return IDLE_S
@@ -150,7 +166,7 @@ class Shell:
         """New rules, or, where these cards cannot keep them, those before."""
         assert self._controller is not None
         try:
-            self._controller.set_rules(rules)
+            self._controller.set_rules(self._of_present(rules))
             self._refused = ""
         except StokerError as error:
             self._refused = f"new rules are refused, those before hold: {error.message}"
@@ -167,7 +183,10 @@ class Shell:
 
     def _cards_changed(self) -> bool:
         present = {card.id for card in self._world.cards()}
-        return present != {card.id for card in self._cards} | set(self._absent)
+        if present != {card.id for card in self._cards} | set(self._absent):
+            return True
+        readings = self._world.readings() if self._assumed else {}
+        return any(readings[id].state == "ok" for id in self._assumed if id in readings)
 
     def _survey(self) -> bool:
         """Which cards there are and what they take; False while their first round is not over."""
@@ -175,27 +194,63 @@ class Shell:
         present = self._world.cards()
         if any(readings[card.id].state == "starting" for card in present if card.id in readings):
             return False
-        self._actuators = {card.id: actuator_of(card) for card in present}
-        self._cards, self._absent = [], {}
+        troubled = {id: each for id, each in readings.items() if each.state != "ok"}
+        self._actuators = {
+            card.id: Absent(troubled[card.id].why) if card.id in troubled else actuator_of(card)
+            for card in present
+        }
+        self._cards, self._absent, self._assumed = [], {}, {}
         for id, actuator in self._actuators.items():
+            if id in troubled:
+                continue
             card, why = describe(id, actuator, readings.get(id))
             if card is None:
                 self._absent[id] = why
             else:
                 self._cards.append(card)
+        highest = max((card.power.default_w for card in self._cards if card.power), default=0.0)
+        for id, found in troubled.items():
+            self._assumed[id] = found.number("power_limit_default_w") or highest
+            self._cards.append(Card(id, None, None, CEILING_C))
         self._surveyed = True
         return True
 
+    def _of_present(self, rules: Rules) -> Rules:
+        """Without bounds of cards in trouble, which nobody can set."""
+        if not self._assumed:
+            return rules
+        cards = {id: rule for id, rule in rules.cards.items() if id not in self._assumed}
+        return msgspec.structs.replace(rules, cards=cards)
+
     # --- begin and end ----------------------------------------------------------------------------
 
-    def _restore(self) -> bool:
+    def _restore(self) -> None:
         """What an earlier agent, or this one, left; whatever the rules are now."""
+        if not self._record.exists():
+            self._unrestored, self._owed, self._blocked = "", [], False
+            return
+        if self._unrestored and time.monotonic() - self._restored_s < RESTORE_AGAIN_S:
+            return
         self._renew(BEGIN_NS)
-        wrong = record.restore(self._record)
+        self._unrestored = record.restore(self._record)
         self._renew(0)
-        if wrong:
-            self._end(f"what cards were set to before cannot be restored: {wrong}")
-        return not wrong
+        self._owed, self._blocked, self._restored_s = [], None, time.monotonic()
+
+    def _owed_to_others(self) -> bool:
+        """Whether only cards that do not answer could not be restored: it stays on record for them,
+        and the others are within the budget meanwhile."""
+        failed = record.unrestored(self._unrestored)
+        kept = record.load(self._record) if failed else None
+        if kept is None:
+            return False
+        mine: set[str] = set()
+        for actuator in self._actuators.values():
+            settings = actuator if isinstance(actuator, Absent) else actuator.found()
+            mine |= set() if isinstance(settings, Absent) else {each.id for each in settings}
+        if failed & mine:
+            return False
+        self._owed = [each for each in kept[1] if each.id in failed]
+        return True
 
     def _begin(self, rules: Rules) -> bool:
         self._renew(BEGIN_NS)
@@ -208,6 +263,7 @@ class Shell:
                 continue
             limit, settings = actuator.power_limit_w(), actuator.found()
             if isinstance(limit, Absent) or isinstance(settings, Absent):
+                self._surveyed = False  # it may be in trouble by now
                 raise Unavailable(f"{card.id}: what it is set to cannot be read")
             limits[card.id] = limit
             found += settings
@@ -216,10 +272,11 @@ class Shell:
             self._renew(0)
             self._why = "no device here has a power sensor or a power limit"
             return False
-        self._controller = Controller(self._cards, rules, time.monotonic_ns())
+        here = self._of_present(rules)
+        self._controller = Controller(self._cards, here, time.monotonic_ns())
         self._shadow = dict(limits)
         if rules.control == "on" and hands:
-            record.store(self._record, self._world.boot_id, found)
+            record.store(self._record, self._world.boot_id, [*found, *self._owed])
             for id, hand in hands.items():
                 hand.start(limits[id])
             self._hands = hands
@@ -246,9 +303,22 @@ class Shell:
         ]
         if slow:
             _log.warning("cards were not given back in time", cards=slow)
+            self._restored_s = float("-inf")  # before anything is set or recorded again
         elif hands:
-            self._record.unlink(missing_ok=True)
+            self._forget()
             self._renew(0)
+
+    def _forget(self) -> None:
+        """All was given back, but for what cards in trouble are owed. What cannot be forgotten is
+        restored once more, which changes nothing."""
+        self._restored_s = float("-inf")
+        try:
+            if self._owed:
+                record.store(self._record, self._world.boot_id, self._owed)
+            else:
+                self._record.unlink(missing_ok=True)
+        except (StokerError, OSError) as error:
+            _log.warning("the record of what cards were set to stays", why=str(error))
 
     def _renew(self, for_ns: int) -> None:
         now = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
@@ -262,6 +332,9 @@ class Shell:
         snapshot = self._world.readings()
         readings: list[Reading] = []
         for card in self._cards:
+            if card.id in self._assumed:
+                readings.append(Reading(card.id, now_ns, power_w=self._assumed[card.id]))
+                continue
             if card.id not in snapshot or snapshot[card.id].state not in ("ok", "starting"):
                 continue
             limit_w, t_ns = self._limit_of(card, now_ns)

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The power loop's shell with cards that hang, are lost or come back, turn by turn."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stoker.agent.devices.readings import Absent, CardReadings, Reading, State
+from stoker.agent.lease import Lease
+from stoker.agent.power import record
+from stoker.agent.power import shell as shells
+from stoker.agent.power.card import ClockRange, PowerRange
+from stoker.agent.power.record import Found
+from stoker.agent.power.rules import CardRule, Rules
+from stoker.agent.power.shell import Shell, World
+from stoker.native.errors import StokerError
+
+IDS = ("a", "b", "c")
+DEFAULT_W, BUDGET_W = 700.0, 1200.0
+
+
+class Device:
+    """A card, its readings and its actuator in one."""
+
+    silent = ""
+
+    def __init__(self, id: str) -> None:
+        self.id, self.limit_w, self.state = id, DEFAULT_W, "ok"
+        self.asked = 0
+
+    def reading(self) -> CardReadings:
+        now = time.time_ns()
+        values = {"power_w": 300.0, "power_limit_default_w": DEFAULT_W, "temperature_c": 50.0}
+        fields = {name: Reading(value, "", now) for name, value in values.items()}
+        state: State = self.state  # type: ignore[assignment]
+        return CardReadings(self.id, now, fields, state, f"it is {state}")
+
+    def _answers(self) -> bool:
+        self.asked += self.state != "ok"
+        if self.state == "hung":
+            time.sleep(60)
+        return self.state == "ok"
+
+    def limits(self) -> PowerRange | Absent:
+        return PowerRange(200, DEFAULT_W, 700) if self._answers() else Absent("GPU is lost")
+
+    def power_limit_w(self) -> float | Absent:
+        return self.limit_w if self._answers() else Absent("GPU is lost")
+
+    def set_power_limit(self, watts: float) -> Absent | None:
+        if not self._answers():
+            return Absent("GPU is lost")
+        self.limit_w = watts
+        return None
+
+    def clock_range(self) -> ClockRange | Absent:
+        return Absent("no clocks")
+
+    def reset_clocks(self) -> Absent | None:
+        return None
+
+    def found(self) -> list[Found] | Absent:
+        if not self._answers():
+            return Absent("GPU is lost")
+        return [Found("nvidia", self.id, "limit_mw", round(self.limit_w * 1000))]
+
+
+class Node:
+    """Three cards, and what restores them."""
+
+    def __init__(self, folder: Path, lease: Lease, rules: Rules) -> None:
+        self.devices = {id: Device(id) for id in IDS}
+        self.path = record.path(folder)
+        self.shell = Shell(self._world(folder, lease), rules)
+
+    def _world(self, folder: Path, lease: Lease) -> World:
+        return World(
+            folder,
+            folder,
+            "boot",
+            cards=lambda: tuple(self.devices.values()),  # type: ignore[arg-type]
+            readings=lambda: {id: device.reading() for id, device in self.devices.items()},
+            holders=dict,
+            connected=lambda: True,
+            lease=lease,
+        )
+
+    def restore(self, where: Path) -> str:
+        """As stoker-restore does it."""
+        found = record.load(where)
+        if found is None:
+            return ""
+        wrong = []
+        for entry in found[1]:
+            device = self.devices[entry.id]
+            if device.state == "ok":
+                device.limit_w = entry.value / 1000
+            else:
+                wrong.append(
+                    '{"t":1.0,"level":"error","event":"not restored","detail":'
+                    f'"nvidia {entry.id} limit_mw {entry.value}: GPU is lost"}}'
+                )
+        if not wrong:
+            where.unlink()
+        return "\n".join(wrong)
+
+    def turns(self, count: int) -> None:
+        """As its thread makes them, but sooner after one another."""
+        for _ in range(count):
+            try:
+                self.shell._turn()
+            except StokerError as error:
+                self.shell._end(error.message)
+            time.sleep(0.03)
+
+    def limits(self) -> dict[str, float]:
+        return {id: device.limit_w for id, device in self.devices.items()}
+
+    def owed(self) -> list[str]:
+        found = record.load(self.path)
+        return [entry.id for entry in found[1]] if found else []
+
+
+RULES = Rules(control="on", budget_w=BUDGET_W, cards={"c": CardRule(at_most_w=650)})
+
+
+@pytest.fixture
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
+    monkeypatch.setattr(shells, "actuator_of", lambda card: card)
+    monkeypatch.setattr("stoker.agent.power.hand.TICK_S", 0.005)
+    with Lease.open(tmp_path / "lease") as lease:
+        made = Node(tmp_path, lease, RULES)
+        monkeypatch.setattr(record, "restore", made.restore)
+        yield made
+        for device in made.devices.values():
+            device.state = "ok"
+        made.shell.stop()
+        made.shell._end("the test ends")
+        assert not [t for t in threading.enumerate() if t.name.startswith("limit of")]
+
+
+@pytest.mark.parametrize("state", ["lost", "hung"])
+def test_a_card_in_trouble_is_not_asked_and_counts_with_its_default_limit(
+    node: Node, state: str
+) -> None:
+    node.devices["c"].state = state
+    node.turns(30)
+    assert node.devices["c"].asked == 0
+    assert node.limits()["c"] == DEFAULT_W
+    assert node.limits()["a"] + node.limits()["b"] <= BUDGET_W - DEFAULT_W
+    assert node.owed() == ["a", "b"]
+
+
+def test_it_takes_part_again_when_it_answers(node: Node) -> None:
+    node.devices["c"].state = "lost"
+    node.turns(20)
+    node.devices["c"].state = "ok"
+    node.turns(60)
+    assert sum(node.limits().values()) <= BUDGET_W + 0.5
+    assert sorted(node.owed()) == ["a", "b", "c"]
+
+
+def test_what_is_owed_to_a_lost_card_keeps_nobody_else_from_the_budget(node: Node) -> None:
+    """An earlier agent set all three, and the third was lost before it could be given back."""
+    found = [Found("nvidia", id, "limit_mw", 500_000) for id in IDS]
+    record.store(node.path, "boot", found)
+    node.devices["c"].state = "lost"
+    node.turns(30)
+    assert node.limits()["a"] + node.limits()["b"] <= BUDGET_W - DEFAULT_W
+    assert sorted(node.owed()) == ["a", "b", "c"]
+    node.shell._end("the test ends")
+    assert (node.limits()["a"], node.limits()["b"]) == (500, 500)
+    assert node.owed() == ["c"]
+    node.devices["c"].state = "ok"
+    node.turns(20)
+    assert sum(node.limits().values()) <= BUDGET_W + 0.5
+    assert sorted(node.owed()) == ["a", "b", "c"]
+    node.shell._end("the test ends")
+    assert set(node.limits().values()) == {500} and node.owed() == []
+
+
+def test_a_card_that_answers_and_cannot_be_restored_keeps_everything_as_it_is(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record.store(node.path, "boot", [Found("nvidia", "a", "limit_mw", 500_000)])
+    wrong = '{"event":"not restored","detail":"nvidia a limit_mw 500000: no permission"}'
+    monkeypatch.setattr(record, "restore", lambda where: wrong)
+    node.turns(5)
+    assert set(node.limits().values()) == {DEFAULT_W}
+    assert node.owed() == ["a"]
+
+
+def test_a_card_that_was_not_given_back_in_time_is_restored_before_the_next_record(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shells, "GIVE_BACK_S", 0.0)
+    node.turns(20)
+    assert sum(node.limits().values()) <= BUDGET_W + 0.5
+    node.devices["c"].state = "lost"
+    node.shell._end("the test wants it")
+    node.turns(10)
+    kept = record.load(node.path)
+    assert kept is not None
+    assert {entry.id: entry.value for entry in kept[1]} == dict.fromkeys(IDS, 700_000)
