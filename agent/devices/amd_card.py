@@ -45,6 +45,7 @@ class AmdCard(Card):
         self._count_j: float = ENERGY_COUNT_J
         self._table: Absent | None = Absent("not read yet")
         self._units = 0
+        self._total: Any = Absent("not asked for yet")
         self._residencies: dict[str, int] = {}
 
     def ask(self, name: str, *arguments: Any) -> Any:
@@ -71,6 +72,7 @@ class AmdCard(Card):
         units = part(asic, "num_compute_units")
         self._units = 0 if absent(units) else int(units)
         serial = part(board, "product_serial")
+        self._total = self._memory("amdsmi_get_gpu_memory_total")
         found: dict[str, Any] = {
             "model": part(asic, "market_name"),
             "architecture": part(asic, "target_graphics_version"),
@@ -82,7 +84,7 @@ class AmdCard(Card):
             "minor": part(self.ask("amdsmi_get_gpu_enumeration_info"), "drm_render"),
             "numa": self.ask("amdsmi_get_gpu_topo_numa_affinity"),
             "units": units,
-            "memory_total_bytes": self._memory("amdsmi_get_gpu_memory_total"),
+            "memory_total_bytes": self._total,
             "pcie_gen_max": part(pcie, "pcie_static", "pcie_interface_version"),
             "pcie_width_max": part(pcie, "pcie_static", "max_pcie_width"),
             **self._clocks(),
@@ -197,7 +199,7 @@ class AmdCard(Card):
 
     def _used(self) -> Fields:
         used = self._memory("amdsmi_get_gpu_memory_usage")
-        total = self._memory("amdsmi_get_gpu_memory_total")
+        total = self._total
         cap = part(self.ask("amdsmi_get_power_cap_info"), "power_cap")
         clock = self.ask("amdsmi_get_clock_info", self._kind("AmdSmiClkType", "GFX"))
         fan = self.ask("amdsmi_get_gpu_fan_speed", 0)

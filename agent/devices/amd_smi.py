@@ -95,6 +95,7 @@ class Metrics:
         kind = getattr(wrapper, "amdsmi_gpu_metrics_t", None)
         self.call = getattr(wrapper, METRICS_CALL, None)
         self.table: Any = kind() if kind is not None and self.call is not None else None
+        self._missing = {name: _all_ones(each) for name, each in getattr(kind, "_fields_", ())}
 
     def read(self, calls: Calls) -> Absent | None:
         """Fill `table` anew; why not, or None."""
@@ -115,18 +116,24 @@ class Metrics:
 
     def has(self, name: str) -> bool:
         """Whether this card has an entry, or the first of a list."""
-        kinds = dict(self.table._fields_)
-        several = hasattr(kinds.get(name), "_length_")
-        return name in kinds and not isinstance(self.number(name, 0 if several else None), Absent)
+        several = isinstance(getattr(self.table, name, None), ctypes.Array)
+        return name in self._missing and not isinstance(
+            self.number(name, 0 if several else None), Absent
+        )
 
     def number(self, name: str, place: int | None = None) -> int | Absent:
         """One entry; all ones mean that this card does not have it."""
-        kind = dict(self.table._fields_).get(name)
         value = getattr(self.table, name)
         if place is not None:
-            kind, value = kind._type_, value[place]  # type: ignore[union-attr]
-        missing = (1 << 8 * ctypes.sizeof(kind)) - 1 if kind is not None else None
-        return Absent(f"gpu_metrics {name}: {NOT_APPLICABLE}") if value == missing else int(value)
+            value = value[place]
+        if value == self._missing.get(name):
+            return Absent(f"gpu_metrics {name}: {NOT_APPLICABLE}")
+        return int(value)
+
+
+def _all_ones(kind: Any) -> int:
+    """Of an entry, or of each of a list."""
+    return (1 << 8 * ctypes.sizeof(kind._type_ if hasattr(kind, "_length_") else kind)) - 1
 
 
 def _words(error: Any) -> str:

@@ -216,6 +216,7 @@ class IntelCard(Card):
         made.ports, made.tell = self.ports, self._tell
         made._power, made._engine, made._memories = self._power, self._engine, self._memories
         made._clocks, made._heat = dict(self._clocks), dict(self._heat)
+        made._errors.find(made.calls)
         return made
 
     def _tell(self, pids: tuple[int, ...]) -> None:

@@ -100,6 +100,7 @@ class Errors:
 
     def __init__(self, binding: Any, handle: Any) -> None:
         self._zes, self._handle = binding, handle
+        self._sets: list[tuple[Any, str]] = []
 
     def read(self, calls: Calls) -> Fields:
         """`ecc_enabled`, `ecc_corrected` and `ecc_uncorrected`."""
@@ -117,27 +118,31 @@ class Errors:
 
     def _counts(self, calls: Calls) -> Fields:
         names = ("ecc_corrected", "ecc_uncorrected")
-        sets = listed(self._zes, "zesDeviceEnumRasErrorSets", self._handle, c_void_p, calls)
-        if isinstance(sets, Absent):
-            return dict.fromkeys(names, sets)
+        if not self._sets:
+            failed = self.find(calls)
+            if failed is not None:
+                return dict.fromkeys(names, failed)
         found: Fields = dict.fromkeys(names, Absent("zesDeviceEnumRasErrorSets: none"))
-        for handle in map(c_void_p, sets):
-            kind = filled(
-                self._zes,
-                "zesRasGetProperties",
-                handle,
-                made(self._zes, zes.RasProperties),
-                calls,
-            )
-            if isinstance(kind, Absent):
-                continue
-            name = names[0] if kind.type == CORRECTABLE else names[1]
+        for handle, name in self._sets:
             count = self._count(handle, calls)
             before = found[name]
             if isinstance(before, Reading) and isinstance(count, Reading):  # a set of each tile
                 count = Reading(before.value + count.value, "1", count.t_ns)
             found[name] = count
         return found
+
+    def find(self, calls: Calls) -> Absent | None:
+        """Which sets there are, and of what; they do not change."""
+        sets = listed(self._zes, "zesDeviceEnumRasErrorSets", self._handle, c_void_p, calls)
+        if isinstance(sets, Absent):
+            return sets
+        for handle in map(c_void_p, sets):
+            structure = made(self._zes, zes.RasProperties)
+            kind = filled(self._zes, "zesRasGetProperties", handle, structure, calls)
+            if not isinstance(kind, Absent):
+                name = "ecc_corrected" if kind.type == CORRECTABLE else "ecc_uncorrected"
+                self._sets.append((handle, name))
+        return None
 
     def _count(self, handle: Any, calls: Calls) -> Field:
         structure = made(self._zes, zes.RasState)

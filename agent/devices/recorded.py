@@ -16,6 +16,7 @@ from stoker.agent.devices.plan import STEPS_MAX, Address, Argument, Plan, Snapsh
 from stoker.agent.devices.readings import Absent
 
 Key = tuple[Any, ...]
+REFERENCE = type(ctypes.byref(ctypes.c_int()))
 
 
 class Recorded:
@@ -44,25 +45,27 @@ class Recorded:
     def answers(self, found: Snapshot) -> Callable[[str, tuple[Any, ...]], Any]:
         """Calls answered by a snapshot, as `Calls.replay` wants them: their codes."""
 
+        memory, codes, steps = found.memory, found.codes, self.plan.answers
+
         def answer(name: str, arguments: tuple[Any, ...]) -> Any:
-            step = self.plan.answers.get(_key(name, arguments))
-            places = [place for each in arguments if (place := _place(each)) is not None]
-            if step is None or [size for _, size in places] != [size for _, size in step.spans]:
+            filled = [each for each in arguments if _is_memory(each)]
+            step = steps.get(_key(name, arguments))
+            if step is None or any(
+                isinstance(each, ctypes.Array) and ctypes.sizeof(each) != size
+                for each, (_, size) in zip(filled, step.spans, strict=True)
+            ):
                 self.lacks = name
                 return Absent(f"{name}: it is asked for from the next seconds on")
-            for (to, size), (offset, _) in zip(places, step.spans, strict=True):
-                ctypes.memmove(to, found.memory[offset : offset + size], size)
-            return found.codes[step.place]
+            for each, (offset, size) in zip(filled, step.spans, strict=True):
+                ctypes.memmove(each, memory[offset : offset + size], size)
+            return codes[step.place]
 
         return answer
 
 
-def _place(argument: Any) -> tuple[int, int] | None:
-    """Where what a call fills lies, and its size; None for a number."""
-    filled = getattr(argument, "_obj", argument)
-    if filled is argument and not isinstance(argument, ctypes.Array):
-        return None
-    return ctypes.addressof(filled), ctypes.sizeof(filled)
+def _is_memory(argument: Any) -> bool:
+    """Whether it is what a call fills: `byref` of something, or an array."""
+    return type(argument) is REFERENCE or isinstance(argument, ctypes.Array)
 
 
 def _number(argument: Any) -> int:
@@ -71,11 +74,11 @@ def _number(argument: Any) -> int:
 
 
 def _passed(argument: Any) -> Argument:
-    if _place(argument) is None:
+    if not _is_memory(argument):
         return _number(argument)
     return bytes(getattr(argument, "_obj", argument))
 
 
 def _key(name: str, arguments: tuple[Any, ...]) -> Key:
     """Its numbers, and which arguments are memory: a list is asked for its length first."""
-    return (name, *(_number(each) if _place(each) is None else "" for each in arguments))
+    return (name, *["" if _is_memory(each) else _number(each) for each in arguments])

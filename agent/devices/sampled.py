@@ -25,7 +25,7 @@ from stoker.agent.devices.readings import Absent, CardReadings, Fields, Reading,
 from stoker.native._devices import Reader
 
 SECOND_NS = 1_000_000_000
-NEAR = 4
+NEAR = 12
 """What is read once a second is read so many times closer together than the cards' phases are."""
 REST_NS = 5_000_000_000
 """What a whole plan does not have is asked for so often."""

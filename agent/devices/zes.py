@@ -118,6 +118,8 @@ def ask(zes: Any, name: str, *arguments: Any, calls: Calls | None = None) -> Abs
     before = calls.refused(name) if calls is not None else None
     if before is not None:
         return before
+    if calls is not None and calls.replay is not None:
+        return _said(zes, name, calls.replay(name, arguments))
     function = _function(zes, name)
     if isinstance(function, Absent):
         return function
@@ -128,10 +130,15 @@ def ask(zes: Any, name: str, *arguments: Any, calls: Calls | None = None) -> Abs
         if calls is not None:
             calls.remember(name, found, for_ever=True)
         return found
-    if isinstance(code, Absent):  # of a plan that lacks it
-        return code
+    return _said(zes, name, code)
+
+
+def _said(zes: Any, name: str, code: int | Absent) -> Absent | None:
+    """What a code means; an absence is of a plan that lacks the call."""
+    if not code or isinstance(code, Absent):
+        return code or None
     code &= 0xFFFFFFFF
-    return None if not code else Absent(f"{name}: {_words(zes, code)}", TROUBLES.get(code, ""))
+    return Absent(f"{name}: {_words(zes, code)}", TROUBLES.get(code, ""))
 
 
 def filled(zes: Any, name: str, handle: Any, made: Any, calls: Calls | None = None) -> Any:
