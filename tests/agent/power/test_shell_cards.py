@@ -141,7 +141,10 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
             device.state = "ok"
         made.shell.stop()
         made.shell._end("the test ends")
-        assert not [t for t in threading.enumerate() if t.name.startswith("limit of")]
+        for thread in threading.enumerate():
+            if thread.name.startswith("limit of"):
+                thread.join(5)
+                assert not thread.is_alive()
 
 
 @pytest.mark.parametrize("state", ["lost", "hung"])
