@@ -67,3 +67,21 @@ def test_the_nats_command_line(node: private_node.PrivateNode) -> None:
     assert done.returncode == 0, done.stderr
     submitted = json.loads(done.stdout.splitlines()[0])
     assert submitted["spec"]["argv"] == ["echo", "hello"]
+
+
+def test_a_monitor_on_cards_that_are_not_there(tmp_path: Path) -> None:
+    """SIM: unmodified pynvml, in virtual time."""
+    fault = tmp_path / "lost.toml"
+    fault.write_text('[[fault]]\nkind = "lost"\ncard = 2\n')
+    options = ["--profile", "4xL40S", "--virtual", "--settle", "30", "--load", "0:0.9,0.5"]
+    driver = [sys.executable, "-m", "stoker", "sim", "driver", *options]
+    monitor = ["--", sys.executable, str(EXAMPLES / "monitor.py")]
+    well, ill = (
+        subprocess.run([*driver, *more, *monitor], capture_output=True, text=True, check=False)
+        for more in ([], ["--fault", str(fault)])
+    )
+    lines = well.stdout.splitlines()
+    assert (well.returncode, len(lines)) == (0, 4), well.stderr
+    assert lines[0].startswith("0  NVIDIA L40S  90 % busy, ") and lines[0].endswith(" C  ok")
+    assert lines[3].startswith("3  NVIDIA L40S  0 % busy, ")
+    assert ill.returncode == 1 and ill.stdout.splitlines()[2] == "2  -  GPU is lost"
