@@ -29,6 +29,8 @@ from stoker.agent import steps
 from stoker.agent.actuator import Actuator
 from stoker.agent.asks import Asks
 from stoker.agent.attempts import OVER
+from stoker.agent.health import sources
+from stoker.agent.health.sources import Source
 from stoker.agent.health.watch import Watch
 from stoker.agent.health.watch import World as HealthWorld
 from stoker.agent.keeping import Keeping
@@ -217,9 +219,19 @@ class Daemon:
         )
         watch = Watch(world)
         self._tracer.xid = lambda notice: self._from_thread(watch.notice, notice)
+        self._telemetry.xids = lambda: watch.sources(self._tracepoint())
+        if sources.kernel_log(world.kernel_log).why:
+            self._tracer.wait_for_xids()
         verdict = watch.verdict
         self._telemetry.judge(verdict.holds(), verdict.warnings(), verdict.drain())
         return watch
+
+    def _tracepoint(self) -> Source:
+        """Of the driver, by the program that listens to it."""
+        probe = next((p for p in self._tracer.probes if p.id == sources.PROBE), None)
+        if probe is None:
+            return Source(sources.TRACEPOINT, "no host probes")
+        return Source(sources.TRACEPOINT, "" if probe.state == "attached" else probe.reason)
 
     def _judged(
         self, holds: Mapping[str, str], warnings: Mapping[str, str], drain: str

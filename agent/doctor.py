@@ -266,6 +266,24 @@ def _devices(where: State) -> Iterator[Check]:
         yield Check("device.any", "WARN", "no device: jobs with --gpus wait for ever", hint)
 
 
+def _xids(where: State) -> Iterator[Check]:
+    """Where errors of NVIDIA's driver would be heard from."""
+    from stoker.agent.health import sources
+
+    log, point = sources.kernel_log(Path("/dev/kmsg")), sources.tracepoint()
+    events = sources.Source(sources.NVML)
+    try:
+        ctypes.CDLL("libnvidia-ml.so.1")
+    except OSError:
+        events = sources.Source(sources.NVML, "libnvidia-ml.so.1 is not there")
+    text = sources.sentence((point, log, events))
+    if log.why:
+        hint = "Give the agent /dev/kmsg: faults of AMD and Intel cards are told there alone"
+        yield Check("health.xids", "WARN", text, hint)
+    else:
+        yield Check("health.xids", "PASS", text)
+
+
 def _opencl(where: State) -> Iterator[Check]:
     try:
         ctypes.CDLL("libOpenCL.so.1")
@@ -331,6 +349,7 @@ _CHECKS: dict[str, Callable[[State], Iterator[Check]]] = {
     "limits.nofile": _limits,
     "cgroup.v2": _cgroups,
     "device.any": _devices,
+    "health.xids": _xids,
     "opencl.loader": _opencl,
     "power.record": _power,
     "probe.any": _probes,

@@ -18,6 +18,7 @@ import structlog
 from stoker.agent import facts, observe
 from stoker.agent.devices import holders
 from stoker.agent.devices.registry import Devices
+from stoker.agent.health.sources import PROBE
 from stoker.agent.launch import Feature
 from stoker.agent.metrics import JobReading
 from stoker.agent.setting import Setting
@@ -57,6 +58,8 @@ class Telemetry:
         self.samples: tuple[DeviceSample, ...] = ()
         """Of the newest observation."""
         self._drain = ""
+        self.xids: Callable[[], str] = lambda: ""
+        """Where Xids are heard from, where there may be any; set by the daemon."""
         self.cgroups = False
         """Whether jobs have cgroups, by which their processes are told from others."""
         self.devices = Devices.of(
@@ -182,9 +185,12 @@ class Telemetry:
             if not feature.works and feature.detail != NOT_ASKED
         ]
         reasons: dict[str, list[str]] = {}
+        xids = self.xids()
         for probe in self._tracer.probes:
-            if probe.state != "attached":
+            if probe.state != "attached" and not (xids and probe.id == PROBE):
                 reasons.setdefault(probe.reason, []).append(probe.id)
+        if ", not from" in xids:
+            lacking.append(xids)
         return lacking + [f"{', '.join(ids)}: {why}" for why, ids in reasons.items()]
 
     async def _ask(self, call: Callable[[], _T]) -> _T:

@@ -23,6 +23,7 @@ import structlog
 from stoker.agent.audit import Audit
 from stoker.agent.clearing import Clearing
 from stoker.agent.governing import HostCost
+from stoker.agent.health import sources
 from stoker.agent.job_calls import JobCalls
 from stoker.agent.launch import Exited, Started
 from stoker.agent.metrics import JobReading
@@ -91,6 +92,7 @@ class Tracer:
         """Where batches of records go, called in the daemon's loop; set by the daemon."""
         self.xid: Callable[[Notice], object] = lambda notice: None
         """Told of each Xid, in the tracer's thread; set by the daemon."""
+        self._waited_for = False
         self._way = Way(node, self._send, Allowance())
         self._segments = segments
         self._post = post
@@ -199,6 +201,11 @@ class Tracer:
         self._orders.append(order)
         self._wake.set()
 
+    def wait_for_xids(self) -> None:
+        """Drain although nothing is traced: nobody else tells of an Xid at once."""
+        self._waited_for = any(p.id == sources.PROBE and p.state == "attached" for p in self.probes)
+        self._wake.set()
+
     # --- in the thread ----------------------------------------------------------------------------
 
     def _run(self) -> None:
@@ -207,7 +214,8 @@ class Tracer:
             # Idle is said before candidates are looked at: one that comes in between wakes us.
             self._idle = True
             if not hurry:
-                self._wake.wait(DRAIN_EVERY_S if self._traced or self._candidates else None)
+                busy = self._traced or self._candidates or self._waited_for
+                self._wake.wait(DRAIN_EVERY_S if busy else None)
             self._idle = False
             self._wake.clear()
             while self._orders:

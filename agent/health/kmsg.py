@@ -29,7 +29,7 @@ class KernelLog:
 
     def __init__(self, take: Callable[[Line], None], path: Path = PATH) -> None:
         self.counters: Counter[str] = Counter()
-        self.why = ""
+        self.why = "it was not opened yet"
         """Why it is not read, if it is not."""
         self._take = take
         self._path = path
@@ -38,6 +38,7 @@ class KernelLog:
 
     def begin(self) -> None:
         """Follow from the end; without permission it is said in `why` and nothing is read."""
+        self.why = ""
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
         try:
             self._descriptor = os.open(self._path, flags)

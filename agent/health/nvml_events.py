@@ -50,6 +50,8 @@ class NvmlEvents:
 
     def __init__(self, take: Callable[[list[Event]], None]) -> None:
         self.counters: Counter[str] = Counter()
+        self.why = "no NVIDIA card is there"
+        """Why nothing is heard, if so."""
         self._take = take
         self._cards: tuple[NvidiaCard, ...] = ()
         self._stop = threading.Event()
@@ -63,6 +65,7 @@ class NvmlEvents:
             return
         self._stop.set()
         self._stop = threading.Event()
+        self.why = "" if wanted else "no NVIDIA card is there"
         if wanted:
             run = partial(self._run, self._stop)
             threading.Thread(target=run, name="nvml events", daemon=True).start()
@@ -80,6 +83,8 @@ class NvmlEvents:
             nvml = cards[0].binding()[0]
             made = ask(nvml, "nvmlEventSetCreate")
             places = {} if isinstance(made, Absent) else self._register(nvml, made, cards)
+            absent = made.why if isinstance(made, Absent) else "it takes no card of this node"
+            self.why = "" if places else absent
             if places:
                 self._listen(nvml, made, places, stop)
             if not isinstance(made, Absent):

@@ -21,6 +21,7 @@ from typing import Protocol
 import structlog
 
 from stoker.agent.devices.bell import Bell
+from stoker.agent.devices.nvidia_card import NvidiaCard
 from stoker.agent.devices.sampled import Sampled
 from stoker.agent.devices.sampler import Samplers
 from stoker.agent.health import journal, kmsg
@@ -29,6 +30,7 @@ from stoker.agent.health.examine import Examiner
 from stoker.agent.health.kernel_log import Line, bus_of
 from stoker.agent.health.nvml_events import Event, NvmlEvents
 from stoker.agent.health.signals import Signal
+from stoker.agent.health.sources import NVML, Source, kernel_log, sentence
 from stoker.agent.health.verdict import Finding, Verdict
 from stoker.agent.steps import Key
 from stoker.probes.notices import Notice
@@ -106,6 +108,13 @@ class Watch:
         for each in (self.verdict, self._kernel_log, self._events):
             total.update(each.counters)
         return total
+
+    def sources(self, tracepoint: Source) -> str:
+        """Where Xids are heard from, as a sentence; empty on a node without cards that have any."""
+        if not any(isinstance(card, NvidiaCard) for card in self._world.samplers.cards()):
+            return ""
+        told = (tracepoint, kernel_log(self._world.kernel_log), Source(NVML, self._events.why))
+        return sentence(told)
 
     async def run(self) -> None:
         """For ever."""
@@ -197,8 +206,15 @@ class Watch:
     def notice(self, notice: Notice) -> None:
         """An Xid that the driver's tracepoint told; called in the loop."""
         device = self._places.get(bus_of(notice.pci or ""))
-        if notice.xid is not None and device is not None:
-            self._hear("tracepoint", Signal(device, "xid", now_ns(), notice.xid, notice.text))
+        if notice.xid is None or device is None:
+            return
+        age_ns = max(0, time.monotonic_ns() - notice.t_ns)
+        if age_ns > SAME_NS and not self._kernel_log.why:
+            # Its ring was not read while nothing was traced; the log told it when it happened.
+            self._counted["health_told_twice"] += 1
+            return
+        at_ns = now_ns() - age_ns
+        self._hear("tracepoint", Signal(device, "xid", at_ns, notice.xid, notice.text))
 
     def _from_thread(self, events: list[Event]) -> None:
         self._loop.call_soon_threadsafe(self._heard, events)

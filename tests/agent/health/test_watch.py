@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -70,12 +71,27 @@ async def test_a_card_is_reported_before_attempts_on_it_are_ended(tmp_path: Path
 async def test_an_xid_that_three_sources_tell_is_one(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.line(LINE.format(31))
-    bench.watch.notice(Notice("xid", 1, 0, 0, 0, "", xid=31, pci="0000:3b:00.0", text="x"))
+    bench.watch.notice(notice(31))
     bench.watch._heard([Event("GPU-a", "xid", 31, 3)])
     assert bench.watch.counters["health_told_twice"] == 4
     assert bench.watch.counters["health_signals"] == 1
     bench.watch._heard([Event("GPU-b", "xid", 31, 2)])
     assert bench.watch.counters["health_signals"] == 3
+
+
+def notice(number: int, ago_s: int = 0) -> Notice:
+    at_ns = time.monotonic_ns() - ago_s * S
+    return Notice("xid", at_ns, 0, 0, 0, "", xid=number, pci="0000:3b:00.0", text="x")
+
+
+async def test_an_old_notice_ends_nothing_where_the_log_told_it_already(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.watch._kernel_log.why = ""
+    bench.watch.notice(notice(31, ago_s=600))
+    assert bench.told == [] and bench.watch.counters["health_told_twice"] == 1
+    bench.watch._kernel_log.why = "no permission"
+    bench.watch.notice(notice(79, ago_s=600))  # nobody else told it
+    assert "GPU-a" in bench.watch.verdict.holds()
 
 
 async def test_lines_of_no_card_of_ours_are_counted(tmp_path: Path) -> None:
