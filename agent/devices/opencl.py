@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from stoker.agent.devices.card import Silent
-from stoker.agent.devices.fields import reading
+from stoker.agent.devices.fields import TABLE, reading
 from stoker.agent.devices.readings import Absent, Fields
 from stoker.agent.devices.vendor import Scan, Vendor, register
 from stoker.native import paths
@@ -30,6 +30,7 @@ OUTPUT_BYTES_MAX = 256 * 1024
 POCL = "Portable Computing Language"
 NO_SENSOR = "the PoCL CPU device has no sensor"
 NO_COUNTER = "the PoCL CPU device has no load counter"
+NOT_TOLD = "OpenCL does not tell it of a CPU"
 COVERED = ("NVIDIA CUDA",)
 """Platforms whose devices a vendor class reports."""
 
@@ -108,7 +109,8 @@ def _device(listed: Listed) -> DeviceInfo:
 def _card(listed: Listed) -> Silent:
     """What OpenCL told of it; there is nothing to ask again and again."""
     now = time.time_ns()
-    known: Fields = {"busy_ratio": Absent(NO_COUNTER)}
+    known: Fields = {spec.name: Absent(NOT_TOLD) for spec in TABLE if spec.rate == "once"}
+    known["busy_ratio"] = Absent(NO_COUNTER)
     if listed.name is not None:
         known["model"] = reading("model", listed.name, now)
     if listed.memory_bytes is not None:

@@ -183,6 +183,8 @@ def test_every_getter_answers_on_every_card(
         assert said.pop("zesFrequencyGetThrottleTime") == [0, UNSUPPORTED]
         assert {name: set(each) for name, each in said.items() if set(each) != {0}} == {}
         assert len(said) == 24
+        made = sum(map(len, said.values()))
+        print(f"{profile}, card {place}: {made} calls of {len(said)} getters of pyzes")
         assert left == NO_GETTERS
 
 
