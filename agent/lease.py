@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import time
 from pathlib import Path
 
 from stoker.native.errors import Corrupt
@@ -91,6 +92,11 @@ class Lease:
     def expiry_boottime_ns(self) -> int:
         """What was last renewed; 0 if no lease was ever given."""
         return self._view[_EXPIRY]
+
+    @property
+    def lapsed(self) -> bool:
+        """Whether no scheduler was heard for so long that the last lease has run out."""
+        return 0 < self._view[_EXPIRY] <= time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
     def thaw(self) -> None:
         """Let the jobs of the present freeze go on; to be called after reading the log past it.

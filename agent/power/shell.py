@@ -177,7 +177,7 @@ class Shell:
         return bool(self._hands)
 
     def _cluster_lost(self) -> bool:
-        if self._world.connected():
+        if self._world.connected() and not self._world.lease.lapsed:
             self._seen_s = time.monotonic()
         return time.monotonic() - self._seen_s > CLUSTER_LOST_S
 

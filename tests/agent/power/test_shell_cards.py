@@ -210,3 +210,21 @@ def test_a_card_that_was_not_given_back_in_time_is_restored_before_the_next_reco
     kept = record.load(node.path)
     assert kept is not None
     assert {entry.id: entry.value for entry in kept[1]} == dict.fromkeys(IDS, 700_000)
+
+
+def test_a_broker_without_a_scheduler_is_no_cluster(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shells, "CLUSTER_LOST_S", 0.2)
+    lease = node.shell._world.lease
+    boot_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    lease.renew(boot_ns + 60_000_000_000)
+    node.turns(20)
+    assert sum(node.limits().values()) <= BUDGET_W + 0.5
+    lease.renew(boot_ns)  # has run out
+    node.turns(15)
+    assert set(node.limits().values()) == {DEFAULT_W}
+    assert "no scheduler for" in node.shell._why
+    lease.renew(boot_ns + 60_000_000_000)
+    node.turns(20)
+    assert sum(node.limits().values()) <= BUDGET_W + 0.5
