@@ -20,9 +20,12 @@ from stoker.agent.devices.readings import Absent, Trouble
 
 TROUBLES: dict[int, Trouble] = {
     10: "refused",  # no permission
+    12: "lost",  # a file of the card cannot be read (EIO, ENODEV)
     31: "lost",  # device not found
     32: "missing",  # not initialised
     34: "missing",  # driver not loaded
+    42: "mismatch",  # a table of another size than the library knows
+    43: "lost",  # what a card off the bus is read as (rocm_smi_lib issue 85)
 }
 """amdsmi_status_t -> what it says of the card."""
 NOT_SUPPORTED = (2, 3)

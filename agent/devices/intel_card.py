@@ -216,7 +216,6 @@ class IntelCard(Card):
         made.ports, made.tell = self.ports, self._tell
         made._power, made._engine, made._memories = self._power, self._engine, self._memories
         made._clocks, made._heat = dict(self._clocks), dict(self._heat)
-        made._errors.find(made.calls)
         return made
 
     def _tell(self, pids: tuple[int, ...]) -> None:
@@ -257,6 +256,10 @@ class IntelCard(Card):
 
     def seen(self, points: Points) -> None:
         self._points = points
+
+    def ready(self) -> None:
+        """Find what does not change and is no part of a plan."""
+        self._errors.find(self.calls)
 
     def answer(self, replay: Any, t_ns: int) -> None:
         """From now on calls are answered by this."""

@@ -36,6 +36,7 @@ class IntelPlan:
 
     def begin(self) -> None:
         """Make each call once; blocks as the driver does."""
+        self.card.ready()
         self.card.calls.record = self.recorded.record
         self.card.fast()
         self.recorded.every = SLOW

@@ -7,9 +7,6 @@ comparing. Everything here is SIM.
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,55 +15,10 @@ from typing import Any
 
 import pytest
 from fakes import card_truth
+from fakes.card_reader import Reader
 
-from stoker.probes.simdriver import libraries, profiles
-
-PROGRAM = Path(__file__).parents[2] / "fakes" / "read_cards.py"
 PROFILES = ("8xH200", "8xA100-MIG", "4xL40S", "8xMI300X", "4xMax1550", "mixed")
 Fields = dict[str, Any]
-
-
-class Reader:
-    """A process that reads the cards of one node, and answers with them when asked."""
-
-    def __init__(self, folder: Path, profile: str) -> None:
-        self.node = profiles.node(profile, folder / "node", virtual=True, seed=7)
-        self.cards = len(profiles.load(profile, 7))
-        vendors = {self.node.truth(card)["model"]["vendor"] for card in range(self.cards)}
-        self.node.set_load(0, 0.8, 0.4, 0.1)
-        self.node.add_process(0, 4242, 3 << 30, 0.5, "trainer")
-        self.node.inject("ecc", 1, value=0, count=3)
-        self.node.inject("link", 1, value=2)
-        told = libraries.environment(folder / "node", vendors)
-        self.process = subprocess.Popen(
-            [sys.executable, PROGRAM, folder],
-            env=told,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def say(self, words: str) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(words + "\n")
-        self.process.stdin.flush()
-
-    def hear(self) -> Any:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        assert line, f"the reader ended: {self.process.wait(5)}"
-        return json.loads(line)
-
-    def ask(self, words: str = "read") -> Any:
-        self.say(words)
-        return self.hear()
-
-    def close(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        assert self.process.stdin is not None and self.process.stdout is not None
-        self.process.stdin.close()
-        self.process.stdout.close()
 
 
 def together(readers: dict[str, Reader], words: str) -> dict[str, Any]:
@@ -183,33 +135,3 @@ def test_an_older_driver_is_read_with_older_calls(tmp_path: Path) -> None:
         assert "Function Not Found" in fields["ecc_corrected"]["absent"]
         assert len(card["history"]["power_w"]) > 3
         assert card["state"] == "ok"
-
-
-def test_a_hung_card_is_said_within_two_seconds_and_the_others_go_on(tmp_path: Path) -> None:
-    with reader(tmp_path, "8xH200") as each:
-        ids = [each.node.truth(card)["model"]["uuid"] for card in range(8)]
-        before = each.ask("scan")["cards"]
-        each.node.inject("hang", 3, call="nvmlDeviceGetTemperature")
-        time.sleep(1.9)
-        cards = each.ask()["cards"]
-        assert cards[ids[3]]["state"] == "hung"
-        assert "hung call nvmlDeviceGetTemperature" in cards[ids[3]]["why"]
-        rounds = {id: card["rounds"] - before[id]["rounds"] for id, card in cards.items()}
-        assert rounds.pop(ids[3]) < min(rounds.values())
-        each.node.heal()
-        each.node.inject("lost", 5)
-        each.node.inject("permission", 6)
-        each.node.inject("error", 7, value=3, call="nvmlDeviceGetUtilizationRates")
-        time.sleep(1.3)
-        cards = each.ask()["cards"]
-        assert {id: card["state"] for id, card in cards.items() if card["state"] != "ok"} == {
-            ids[5]: "lost",
-            ids[6]: "refused",
-        }
-        assert "lost" in cards[ids[5]]["why"].lower()
-        assert "Not Supported" in cards[ids[7]]["fields"]["busy_ratio"]["absent"]
-        assert "value" in cards[ids[7]]["fields"]["power_w"]
-        each.node.heal()
-        time.sleep(1.3)
-        cards = each.ask()["cards"]
-        assert {card["state"] for card in cards.values()} == {"ok"}

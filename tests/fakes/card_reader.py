@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A process that reads the cards of a simulated node (SIM) as the agent does, for tests to talk to.
+
+Relied on by tests of agent/devices; the program is `read_cards.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from stoker.probes.simdriver import libraries, profiles
+
+PROGRAM = Path(__file__).parent / "read_cards.py"
+
+
+class Reader:
+    """A process that reads the cards of one node, and answers with them when asked."""
+
+    def __init__(self, folder: Path, profile: str) -> None:
+        self.node = profiles.node(profile, folder / "node", virtual=True, seed=7)
+        self.cards = len(profiles.load(profile, 7))
+        vendors = {self.node.truth(card)["model"]["vendor"] for card in range(self.cards)}
+        self.node.set_load(0, 0.8, 0.4, 0.1)
+        self.node.add_process(0, 4242, 3 << 30, 0.5, "trainer")
+        self.node.inject("ecc", 1, value=0, count=3)
+        self.node.inject("link", 1, value=2)
+        told = libraries.environment(folder / "node", vendors)
+        self.process = subprocess.Popen(
+            [sys.executable, PROGRAM, folder],
+            env=told,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def say(self, words: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(words + "\n")
+        self.process.stdin.flush()
+
+    def hear(self) -> Any:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, f"the reader ended: {self.process.wait(5)}"
+        return json.loads(line)
+
+    def ask(self, words: str = "read") -> Any:
+        self.say(words)
+        return self.hear()
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.close()
+        self.process.stdout.close()
