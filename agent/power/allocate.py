@@ -20,6 +20,10 @@ MARGIN: Final = 0.005
 """Limits are so much above what the model says the clock will draw."""
 
 
+HANDING_OVER: Final = 0.006
+"""Of the work is lost while watts change hands, which equal limits never do."""
+
+
 class Want(NamedTuple):
     """What one card could do, and between which limits."""
 
@@ -57,7 +61,8 @@ def allocate(wants: Mapping[str, Want], budget_w: float, give_up: float) -> dict
     begin = {card: want.menu[0] for card, want in wants.items()}
     best = _filled(begin, steps, wants, budget_w, None)
     most = sum(point.work for point in best.values())
-    target = max(most * (1 - give_up), min(most, equal_work(wants, budget_w)))
+    equal = equal_work(wants, budget_w) * (1 + HANDING_OVER)
+    target = max(most * (1 - give_up), min(most, equal))
     chosen = _filled(begin, steps, wants, budget_w, target) if give_up else best
     return _limits(chosen, best, wants, budget_w)
 

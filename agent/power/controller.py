@@ -24,7 +24,7 @@ from stoker.agent.power.rules import Rules, check, floor_w, roof_w, tenants_caps
 
 AGAIN_NS: Final = 2_000_000_000
 """Without a reason to hurry the budget is divided anew so often."""
-HURRY_NS: Final = 200_000_000
+HURRY_NS: Final = 100_000_000
 """And not more often than this with one."""
 DEAD_W: Final = 8.0
 """A limit that would change by less stays, unless heat or another card's need asks."""

@@ -4,7 +4,7 @@
 Relied on by the controller, which raises nothing that does not fit here. Invariant: `committed_w`
 is at least what the cards' limits add up to on the devices, whatever writes are under way, lost or
 late: a rise counts from before it is written, a fall only when it was read back and the card has
-had time to obey.
+had time to obey, or draws less anyway.
 """
 
 from __future__ import annotations
@@ -14,8 +14,11 @@ from dataclasses import dataclass, field
 
 from stoker.agent.power.card import Card, Reading
 
-SETTLE_NS = 250_000_000
-"""From a fall read back until the card's own limiter has brought the power down."""
+SETTLE_NS = 100_000_000
+"""From a fall read back until the card's own limiter has begun to bring the power down; a card that
+draws less than its new limit has nothing to bring down."""
+BELOW = 0.9
+"""Of the new limit: a reading below this is so whatever the sensor's error."""
 SAME_W = 1.0
 """Limits within a watt are the same: drivers round."""
 LOST_NS = 2_000_000_000
@@ -69,7 +72,8 @@ class Ledger:
                 self.lost_writes += 1
         elif entry.pending_w is None and abs(limit - entry.confirmed_w) > SAME_W:
             self.foreign += 1
-        if limit < entry.confirmed_w - SAME_W:
+        below = reading.power_w is not None and reading.power_w < BELOW * limit
+        if limit < entry.confirmed_w - SAME_W and not below:
             entry.falling.append((reading.t_ns + SETTLE_NS, entry.confirmed_w))
         entry.confirmed_w = limit
         entry.seen_ns = reading.t_ns

@@ -7,7 +7,7 @@ part goes with the clock, and time in which the card waits. With x = highest clo
     whole(x) = 1 + k x              how much longer a step takes; one unknown, k from 0 to 1
     work     = 1 / whole(x)         of what the highest clock would get done
     busy     = 1 - rest / whole(x)  rest: idle share at the highest clock
-    power    = base + memory x (bandwidth share) + dynamic x busy x (1 + x)^-n
+    power    = base + memory x (bandwidth share) + dynamic x busy x (1 + x)^-n    (`draw.py`)
 
 k is first guessed from how busy memory is, beside the kernels (a roofline), then fitted to the rate
 of traffic over PCIe and links at the clocks the card had while its load stayed: relative figures of
@@ -20,6 +20,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from stoker.agent.power.card import Card, Reading
+from stoker.agent.power.draw import Draw, Shares
 
 POINTS: Final = 18
 """Clocks of a menu."""
@@ -35,11 +36,14 @@ CHANGED: Final = 0.12
 QUANTUM: Final = 0.012
 """Utilisation comes in whole per cent."""
 IDLE_BUSY: Final = 0.02
-BASE_OVER_IDLE_W: Final = 15.0
-"""Warmer dies leak more."""
-FADE: Final = 0.97
-"""Weight that a sample keeps when the next one comes."""
-POWER_RATE: Final = 0.2
+LEAKAGE: Final = 0.05
+"""Of the highest limit: what a die leaks beside what the card draws at rest; a guess."""
+SETTLED_NS: Final = 1_200_000_000
+"""The longest window and delay of a power sensor, about; clock and load as before for so long."""
+SAMPLE_NS: Final = 1_000_000_000
+FADE: Final = 0.998
+"""Weight that a sample keeps when the next one comes: a card whose clock rests learns nothing new,
+and must not forget what it learned while the clock moved."""
 PAST_RATE: Final = 0.1
 
 
@@ -61,6 +65,12 @@ def _other(now: float, before: float, quantum: float) -> bool:
     return abs(now - before) > CHANGED * (now if now > before else before) + quantum
 
 
+def _alike(now: Reading, before: Reading) -> bool:
+    """Whether clock and limit are as they were."""
+    same = now.limit_w is None or before.limit_w is None or abs(now.limit_w - before.limit_w) < 1
+    return same and abs((now.clock_mhz or 0.0) - (before.clock_mhz or 0.0)) < 1
+
+
 class CardModel:
     """Fed with readings of one card in order."""
 
@@ -68,8 +78,12 @@ class CardModel:
         assert card.power is not None
         self.card = card
         self.max_mhz = card.clocks.max_mhz if card.clocks else 1000.0
-        self.base_w = card.idle_w + BASE_OVER_IDLE_W
-        self.dynamic_w = 0.85 * card.power.default_w
+        self.draw = Draw(
+            card.idle_w + LEAKAGE * card.power.max_w,
+            card.memory_w,
+            0.8 * card.power.default_w,
+            card.power.max_w,
+        )
         self.exponent = EXPONENT
         # Until it is read it is thought to be busy, and its work to go with the clock.
         self.k = 0.8
@@ -81,6 +95,8 @@ class CardModel:
         self._sums = [0.0] * 6
         self._samples = 0
         self._odd = 0
+        self._since_ns = 0
+        self._sampled_ns = 0
         self._grid = self._clocks()
 
     def _clocks(self) -> list[tuple[float, float, float]]:
@@ -101,6 +117,8 @@ class CardModel:
         if None in (reading.clock_mhz, reading.busy, reading.memory_busy, reading.traffic_bytes):
             return False
         self._last = reading
+        if last is None or not _alike(reading, last):
+            self._since_ns = reading.t_ns
         elapsed_ns = _traffic_ns(reading) - _traffic_ns(last) if last is not None else 0
         if last is None or elapsed_ns <= 0:
             return False
@@ -113,6 +131,7 @@ class CardModel:
         steady = abs(reading.clock_mhz / last.clock_mhz - 1) < 0.004
         changed = self._load_changed(reading.busy, reading.memory_busy, rate)
         if changed:
+            self._since_ns = reading.t_ns
             self._begin(reading)
         x = max(0.0, self.max_mhz / reading.clock_mhz - 1)
         if steady and rate > 0 and not changed and not self._odd:
@@ -122,7 +141,7 @@ class CardModel:
 
     def _rested(self, reading: Reading) -> bool:
         if reading.power_w is not None and self.idle:
-            self.base_w += POWER_RATE * (reading.power_w + BASE_OVER_IDLE_W - self.base_w)
+            self._fit_power(reading, (1.0, 0.0, 0.0))
         was, self.idle = self.idle, True
         self._ratios = None
         self.rest, self.memory, self.k = 1.0, 0.0, 0.0
@@ -210,30 +229,33 @@ class CardModel:
         compute = 1 - self.rest
         self.k = min(self._fitted(self._guess(compute, self.memory)), compute)
         if reading.power_w is not None and steady and not self._odd:
-            self._fit_power(reading.power_w, x)
+            self._fit_power(reading, self._shares(x))
 
-    def _fit_power(self, power_w: float, x: float) -> None:
-        shape = self._shape(x)
-        if shape < 0.02:
-            return
-        spent = self.base_w + self.card.memory_w * self.memory / (1 + self.k * x)
-        found = (power_w - spent) / shape
-        highest = 2.0 * (self.card.power.max_w if self.card.power else 0.0)
-        weight = POWER_RATE * min(1.0, shape / 0.3)
-        self.dynamic_w += weight * (min(max(found, 20.0), highest) - self.dynamic_w)
+    def _fit_power(self, reading: Reading, shares: Shares) -> None:
+        assert reading.power_w is not None
+        if reading.t_ns - self._since_ns >= SETTLED_NS:
+            if reading.power_limited and reading.limit_w is not None:
+                self.draw.limited(reading.power_w, reading.limit_w)
+            if reading.t_ns - self._sampled_ns >= SAMPLE_NS:
+                self._sampled_ns = reading.t_ns
+                self.draw.read(reading.power_w, shares)
+        self.draw.follow(reading.power_w, shares)
 
-    def _shape(self, x: float) -> float:
-        """Dynamic power of this load at x, of full load at the highest clock."""
-        busy = max(0.0, 1 - self.rest / (1 + self.k * x))
-        return float(busy * (1 + x) ** -self.exponent)
+    def _shares(self, x: float) -> Shares:
+        """What this load makes of a card's power at x: base, memory, kernels."""
+        less = 1 / (1 + self.k * x)
+        busy = max(0.0, 1 - self.rest * less)
+        return 1.0, self.memory * less, busy * float((1 + x) ** -self.exponent)
 
     def menu(self) -> list[Point]:
         """From the lowest clock that is worth considering to the highest; power and work grow."""
-        k, rest, memory_w = self.k, self.rest, self.card.memory_w * self.memory
+        k, rest = self.k, self.rest
+        base_w, memory_w, kernels_w = self.draw.parts
+        base_w, memory_w = base_w + self.draw.offset_w, memory_w * self.memory
         made = []
         for clock, x, dynamic in self._grid:
             less = 1 / (1 + k * x)
             busy = max(0.0, 1 - rest * less)
-            power = self.base_w + memory_w * less + self.dynamic_w * busy * dynamic
+            power = base_w + memory_w * less + kernels_w * busy * dynamic
             made.append(Point(clock, power, (1 - rest) * less))
         return made

@@ -38,7 +38,7 @@ class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """For all cards together; 0 is none: only cards', tenants' and thermal rules hold."""
     ceiling_c: float = 0.0
     """Of every die; 0 is the card's own target temperature."""
-    give_up: float = 0.009
+    give_up: float = 0.0155
     """Share of the work that may go for energy, as far as readings tell; 0 gives none up. What
     equal limits would get done is never given up."""
     cards: dict[str, CardRule] = msgspec.field(default_factory=dict)

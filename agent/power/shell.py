@@ -370,6 +370,7 @@ class Shell:
             return
         self._said_s = time.monotonic()
         controller = self._controller
+        simulated = {id for id, card in self._world.readings().items() if card.sim}
         status.write(
             self._world.run,
             status.Status(
@@ -380,13 +381,13 @@ class Shell:
                 committed_w=controller.ledger.committed_w(time.monotonic_ns())
                 if controller
                 else None,
-                cards=tuple(self._card(card) for card in self._cards),
+                cards=tuple(self._card(card, card.id in simulated) for card in self._cards),
                 absent=dict(self._absent),
                 decisions=tuple(self._recent),
             ),
         )
 
-    def _card(self, card: Card) -> status.CardStatus:
+    def _card(self, card: Card, sim: bool) -> status.CardStatus:
         hand = self._hands.get(card.id)
         reading = self._gather.last.get(card.id)
         controller = self._controller
@@ -399,6 +400,7 @@ class Shell:
             temperature_c=reading.temperature_c if reading else None,
             ceiling_c=card.ceiling_c,
             refused=hand.refused if hand else "",
+            sim=sim,
         )
 
 

@@ -16,7 +16,7 @@ from stoker.agent.power.sim_policies import make
 from stoker.scheduler.sim import plant_ranges as ranges
 from stoker.scheduler.sim.plant_draw import draw_node, draw_trouble
 
-TICK_NS: Final = 200_000_000
+TICK_NS: Final = 100_000_000
 CEILING_C: Final = float(ranges.TEMPERATURE_C[0])
 WARM_NS: Final = int(ranges.WARM_S * S)
 RUN_NS: Final = int(ranges.RUN_S * S)
