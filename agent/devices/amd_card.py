@@ -26,12 +26,21 @@ KB = 1024
 ENERGY_COUNT_J = 15.259e-6
 """One count of the energy accumulator, where the library does not say (amdsmi.h)."""
 SENSOR_ERROR = 0.05
+WATTS = "whole watts, sensor 5 %; the firmware does not tell its window"
 ENERGY_PERIOD_S = 0.001
+NONE: Fields = {
+    "pcie_tx_bytes": Absent("the driver counts for a second while it is asked (pcie_bw)"),
+    "pcie_rx_bytes": Absent("the driver counts for a second while it is asked (pcie_bw)"),
+    "partitions": Absent("each partition is listed as a GPU of its own"),
+    "power_samples_w": Absent("AMD SMI keeps no samples of power"),
+}
 EDGE, JUNCTION, VRAM = "EDGE", "JUNCTION", "VRAM"
 
 
 class AmdCard(Card):
     """A GPU by its processor handle."""
+
+    lacks = "no call of AMD SMI that is made here tells it"
 
     def __init__(self, smi: Any, handle: Any, id: str, address: str, *, sim: bool) -> None:
         super().__init__()
@@ -91,7 +100,7 @@ class AmdCard(Card):
             **self._bounds(),
         }
         now = time.time_ns()
-        return {name: field(name, value, now) for name, value in found.items()}
+        return {**NONE, **{name: field(name, value, now) for name, value in found.items()}}
 
     def _memory(self, name: str) -> Any:
         return self.ask(name, self._kind("AmdSmiMemoryType", "VRAM"))
@@ -303,7 +312,7 @@ def field(name: str, value: Any, now: int) -> Field:
 def _watts(value: Any, now: int) -> Field:
     if isinstance(value, Absent):
         return value
-    return Reading(value, "W", now, 0, max(1.0, SENSOR_ERROR * value), "whole watts, sensor 5 %")
+    return Reading(value, "W", now, 0, max(1.0, SENSOR_ERROR * value), WATTS)
 
 
 def _generation(megatransfers: Any) -> Any:

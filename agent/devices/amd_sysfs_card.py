@@ -88,6 +88,8 @@ def _absent(path: Path, error: OSError) -> Absent:
 class SysfsCard(Card):
     """A GPU by its PCI function's folder."""
 
+    lacks = "no file of amdgpu's that is read here tells it"
+
     def __init__(self, folder: Path, address: str, root: Path, *, kfd_id: int | None) -> None:
         super().__init__()
         self.address = topology.pci_address(address)
@@ -128,6 +130,7 @@ class SysfsCard(Card):
         numa = topology.numa_node(self.address, self._root)
         die = "edge" if "edge" in self._sensors else "junction"  # as `temperature_c` is read
         found: dict[str, Any] = {
+            "power_samples_w": Absent("amdgpu keeps no samples of power"),
             "model": self.model,
             "uuid": self.id if self.unique else Absent("unique_id: this card has none"),
             "serial": files.text(at / "serial_number"),

@@ -87,6 +87,8 @@ class Card(ABC):
 
     id: str
     sim: bool = False
+    lacks: str = "it is not read from this device"
+    """Why there is none of a field that it does not know of."""
     silent: str = ""
     """Why no driver is to be asked of it at all; then it has no thread."""
 

@@ -93,6 +93,7 @@ TABLE: tuple[Spec, ...] = (
     Spec("pcie_rx_bytes", "B", "slow", "received over PCIe, counter"),
     Spec("pcie_replays", "1", "slow", "PCIe packets sent again, counter"),
     Spec("links", "", "slow", "per port: up, peer, tx_bytes, rx_bytes, errors"),
+    Spec("power_samples_w", "W", "slow", "the driver's own newest samples of power: t_ns, value"),
     Spec("partition_mode", "", "slow", "MIG, compute or memory partition mode"),
     Spec("partitions", "", "slow", "instances: profile, uuid, units, memory_bytes"),
     Spec("processes", "", "slow", "pid, name, memory_bytes, busy_ratio"),
@@ -115,8 +116,8 @@ TELLING = (
 SLOWED = frozenset({"hard thermal", "hardware slowdown", "power brake"})
 """Words of `throttle` that tell of more than a card at its limits."""
 KEPT = (*(name for name in FAST if name != "throttle"), "power_samples_w")
-"""Fields with a history. `power_samples_w` are the driver's own buffered samples, which are in no
-snapshot: they have stamps of their own and come in bursts."""
+"""Fields with a history. `power_samples_w` are the driver's own samples, of which a snapshot has the
+newest: they have stamps of their own and come in bursts."""
 
 
 def complete(fields: Fields, why: str) -> Fields:

@@ -54,6 +54,8 @@ FIRST = Absent("it is the difference of two rounds")
 class IntelCard(Card):
     """A GPU by its Sysman handle."""
 
+    lacks = "no call of Level Zero Sysman that is made here tells it"
+
     def __init__(self, binding: Any, handle: Any, id: str, address: str, root: Path, *, sim: bool):
         super().__init__()
         self.id, self.sim, self.address = id, sim, address
@@ -103,6 +105,9 @@ class IntelCard(Card):
         numa = topology.numa_node(self.address, self._root)
         gone = isinstance(device, Absent)
         found: dict[str, Any] = {
+            "power_average_w": Absent("Sysman has an energy counter alone: see `energy_power_w`"),
+            "power_samples_w": Absent("Sysman keeps no samples of power"),
+            "partitions": Absent("tiles are not listed as devices of their own here"),
             "model": device if gone else model_of(device),
             "uuid": device if gone else uuid_of(device),
             "serial": device if gone else _text(device.serialNumber, "serialNumber"),

@@ -40,6 +40,7 @@ SM, MEMORY = 1, 2
 """nvmlClockType_t."""
 MHZ = 1_000_000
 TOTAL_POWER_SAMPLES = 0
+SAMPLES_SHOWN = 20
 REASONS = (
     (0x1, "idle"),
     (0x2, "application clocks"),
@@ -96,6 +97,8 @@ SLOW_WANTED = (
 
 class NvidiaCard(Card):
     """A GPU by its handle; `root` is where /proc and /sys are."""
+
+    lacks = "no call of NVML that is made here tells it"
 
     def __init__(self, nvml: Any, handle: Any, id: str, root: Path, *, sim: bool) -> None:
         super().__init__()
@@ -333,6 +336,7 @@ class NvidiaCard(Card):
             self._clocks,
             lambda: {"links": self._links.read(self.slow_calls)},
             self._listed,
+            self._sampled,
             lambda: self._gpm.read(self.slow_calls),
             *(() if self.whole else (self._partitions,)),
         )
@@ -394,6 +398,19 @@ class NvidiaCard(Card):
         made, self.pids = self._processes.read(self.slow_calls)
         return {"processes": made}
 
+    def _sampled(self) -> Fields:
+        """The newest of the samples that the driver keeps itself."""
+        name = "power_samples_w"
+        asked = self._ask_slow("nvmlDeviceGetSamples", TOTAL_POWER_SAMPLES, 0)
+        if isinstance(asked, Absent):
+            return {name: asked}
+        kind, samples = asked
+        rows = [
+            {"t_ns": each.timeStamp * 1000, "value": _sample(kind, each) / 1000}
+            for each in samples[-SAMPLES_SHOWN:]
+        ]
+        return {name: Reading(rows, "W", self.slow_calls.now())}
+
     def drain(self) -> Iterable[tuple[int, float]]:
         if self.whole:  # the plan keeps them
             return
@@ -404,9 +421,13 @@ class NvidiaCard(Card):
         for each in samples:
             if each.timeStamp > self._samples_us:
                 self._samples_us = each.timeStamp
-                value = each.sampleValue
-                raw = value.ullVal if kind in (2, 3) else value.uiVal
-                yield each.timeStamp * 1000, raw / 1000
+                yield each.timeStamp * 1000, _sample(kind, each) / 1000
+
+
+def _sample(kind: int, each: Any) -> int:
+    """A sample's value by nvmlValueType_t."""
+    value = each.sampleValue
+    return int(value.ullVal if kind in (2, 3) else value.uiVal)
 
 
 def scaled(value: Any, factor: float) -> Any:

@@ -19,6 +19,13 @@ from stoker.native import _devices
 
 FIELDS = "nvmlDeviceGetFieldValues"
 STATE = 165
+TELLING = frozenset(
+    {3, 4, 29, 30, 31, 94, 142, 143, 144, 145, 230, 75, 269, 270, STATE, 161, 162, 163}
+)
+"""Fields of which each change is news: memory errors, retired pages and rows, PCIe replays, the
+recovery action, time held back by heat, states and errors of ports."""
+FIELD_BYTES, FIELD_VALUE, WHOLE = 40, 32, (1 << 64) - 1
+"""Of nvmlFieldValue_t."""
 NUMBERS = (
     "nvmlDeviceGetFanSpeed",
     "nvmlDeviceGetCurrPcieLinkGeneration",
@@ -61,7 +68,10 @@ class NvidiaSlow:
         if links is not None:
             self._batch(links)
             for port in ports:
-                self._number("nvmlDeviceGetNvLinkState", port)
+                name = "nvmlDeviceGetNvLinkState"
+                self._number(name, port)
+                self._plan.news(self._plan.answers.get((name, port)), WHOLE >> 32)
+        self._plan.telling = True
         for name in NUMBERS:
             self._number(name)
         self._struct("nvmlDeviceGetMemoryInfo", self._nvml.c_nvmlMemory_t(), whole)
@@ -78,7 +88,7 @@ class NvidiaSlow:
 
     def answer(self, found: Snapshot, name: str, key: tuple[Any, ...]) -> Any:
         """What a step said, as the binding would return or raise it."""
-        if name == SHARES:
+        if name in (SHARES, SAMPLES):
             key = (name,)
         if name in (GPM_TAKE, GPM_COMPARE):
             if not found.turn:
@@ -104,7 +114,10 @@ class NvidiaSlow:
     def _batch(self, batch: Batch) -> None:
         if batch.memory is not None:
             key = (FIELDS, ctypes.addressof(batch.memory))
-            self._make(key, FIELDS, len(batch.memory), bytes(batch.memory))
+            step = self._make(key, FIELDS, len(batch.memory), bytes(batch.memory))
+            for place, each in enumerate(batch.memory):
+                if each.fieldId in TELLING:
+                    self._plan.news(step, WHOLE, at=place * FIELD_BYTES + FIELD_VALUE)
 
     def _number(self, name: str, *extra: int) -> None:
         self._read[name, *extra] = number
@@ -141,6 +154,8 @@ class NvidiaSlow:
         kind = self._nvml.c_nvmlSample_t
         rows, count = bytes(ctypes.sizeof(kind) * SAMPLES_MAX), SAMPLES_MAX.to_bytes(4, "little")
         step = self._make((SAMPLES,), SAMPLES, 0, 0, bytes(4), count, rows)
+        read = listed(kind, whole)
+        self._read[SAMPLES,] = lambda data: (number(data), read(data[1:]))
         if step is not None:
             where = step.spans[1][0]
             self._plan.names["power_samples_w"] = len(self._plan.taps)

@@ -71,6 +71,8 @@ class Plan:
         self.taps: list[_devices.Tap] = []
         self.bits: list[tuple[int, int, int]] = []
         """(step, offset, mask) of answers that are news when they change."""
+        self.telling = False
+        """Whether all that is asked once a second and is news at once is among them."""
         self.calls: list[str] = []
         """Names of the functions that the steps call."""
         self.decoder: Any = None

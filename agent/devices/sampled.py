@@ -22,7 +22,7 @@ from stoker.agent.devices.fields import FAST, FAST_HZ, KEPT, SLOWED, TELLING, co
 from stoker.agent.devices.history import POINTS, History
 from stoker.agent.devices.plan import LAG, PERIOD_NS, SLOW, Plan, Snapshot
 from stoker.agent.devices.readings import Absent, CardReadings, Fields, Reading, State
-from stoker.native._devices import Reader
+from stoker.native._devices import GUARDS, Reader
 
 SECOND_NS = 1_000_000_000
 NEAR = 12
@@ -31,6 +31,8 @@ REST_NS = 5_000_000_000
 """What a whole plan does not have is asked for so often."""
 TOGETHER = 250
 """The same for threads in C: one wake-up of a core does for several, and costs more than calls."""
+QUIET = 5
+"""Seconds until everything of a card is news although nothing of it is."""
 HUNG_NS = 1_500_000_000
 """A call that takes longer is said to hang; looked at four times a second, that is within 2 s."""
 NOT_YET = "its first round is not over"
@@ -235,7 +237,7 @@ class Sampled:
         card = self._active = self.card
         fresh = self._known is not card
         if fresh:
-            known = complete(card.once(), NOT_READ)
+            known = complete(card.once(), card.lacks)
             with self._decoding:
                 self._slow, self._turn = known, -1
         self._begin_plan(card)
@@ -287,7 +289,9 @@ class Sampled:
         if plan is None or reader is None:
             return
         taps = [(plan.names[n], level) for n, level in self._levels.items() if n in plan.names]
-        reader.watch(-1 if bell is None else bell.descriptor, taps, plan.bits)
+        bits = plan.bits[: GUARDS - len(taps)]
+        rest = QUIET if plan.telling and len(bits) == len(plan.bits) else 1
+        reader.watch(-1 if bell is None else bell.descriptor, taps, bits, rest)
 
     def _ring(self) -> None:
         """After a round in Python: a second's readings are news, and what a reader would ring for

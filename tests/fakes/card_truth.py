@@ -19,7 +19,7 @@ NVIDIA, AMD, INTEL = profiles.NVIDIA, profiles.AMD, profiles.INTEL
 MHZ = 1_000_000
 WHY = ("idle", "power limit", "thermal", "hard thermal", "power brake", "locked")
 """Of enum sk_sim_why, native/sim/card.h."""
-ROWS = ("links", "partitions", "processes")
+ROWS = ("links", "partitions", "processes", "power_samples_w")
 BY_DIFFERENCE = {
     NVIDIA: ("energy_power_w", "memory_bandwidth_ratio", "sm_ratio", "tensor_ratio"),
     AMD: ("energy_power_w", "throttle", "throttle_thermal_ns", "throttle_brake_ns"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stoker.agent.devices.fields import FAST, KEPT, TABLE, complete
+from stoker.agent.devices.fields import FAST, KEPT, SPECS, TABLE, complete
 from stoker.agent.devices.readings import Absent, Reading
 
 PAGE = Path(__file__).parents[3] / "docs/operator/devices.md"
@@ -20,6 +20,7 @@ def test_the_page_has_every_field_with_unit_and_rate() -> None:
 
 def test_what_is_kept_is_read_fast() -> None:
     assert set(KEPT) - set(FAST) == {"power_samples_w"}
+    assert SPECS["power_samples_w"].rate == "slow"
 
 
 def test_a_card_has_all_fields_whatever_it_answers() -> None:
