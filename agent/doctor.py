@@ -257,7 +257,8 @@ def _devices(where: State) -> Iterator[Check]:
     missing = [text for scan in scans for text in scan.missing]
     for device in found:
         status: Status = "WARN" if device.unavailable else "PASS"
-        text = f"{device.vendor} {device.model} {device.unavailable}".strip()
+        sim = " SIM" if device.sim else ""
+        text = f"{device.vendor} {device.model}{sim} {device.unavailable}".strip()
         yield Check(f"device.{device.id}", status, text)
     for text in missing:
         yield Check("device.missing", "WARN" if not found else "PASS", text)

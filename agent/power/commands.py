@@ -177,11 +177,12 @@ def _text(found: status.Status, state: State) -> str:
     if record.path(state.agent).exists():
         lines.append("cards are set by stoker; what they had before is on record")
     if found.cards:
-        lines.append(f"{'DEVICE':42} {'LIMIT':>7} {'RANGE':>11} {'POWER':>7} {'TEMP':>6}")
+        lines.append(f"{'DEVICE':42} {'':3} {'LIMIT':>7} {'RANGE':>11} {'POWER':>7} {'TEMP':>6}")
     for each in found.cards:
         bounds = f"{each.range[0]:.0f}-{each.range[2]:.0f}" if any(each.range) else "none"
         lines.append(
-            f"{each.id:42} {_cell(each.limit_w, 'W'):>7} {bounds:>11}"
+            f"{each.id:42} {'SIM' if each.sim else '':3}"
+            f" {_cell(each.limit_w, 'W'):>7} {bounds:>11}"
             f" {_cell(each.power_w, 'W'):>7} {_cell(each.temperature_c, 'C'):>6} {each.refused}"
         )
     lines += [f"{id}: takes no part: {why}" for id, why in found.absent.items()]

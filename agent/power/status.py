@@ -51,6 +51,8 @@ class CardStatus(msgspec.Struct, frozen=True):
     temperature_c: float | None
     ceiling_c: float
     refused: str = ""
+    sim: bool = False
+    """Whether its driver is simulated."""
 
 
 class Status(msgspec.Struct, frozen=True):
