@@ -116,6 +116,9 @@ class CardModel:
         last = self._last
         if None in (reading.clock_mhz, reading.busy, reading.memory_busy, reading.traffic_bytes):
             return False
+        if not reading.clock_mhz:  # asleep: its clock stands still
+            self._last = None
+            return self._rested(reading) if (reading.busy or 0.0) < IDLE_BUSY else False
         self._last = reading
         if last is None or not _alike(reading, last):
             self._since_ns = reading.t_ns

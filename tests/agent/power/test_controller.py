@@ -102,6 +102,21 @@ def test_golden_the_busy_card_gets_what_the_idle_one_does_not_need() -> None:
     assert "other cards of 1000 W" in falls[0]
 
 
+@pytest.mark.parametrize("busy", [0.0, 0.5])
+def test_a_card_whose_clock_stands_still_ends_nothing(busy: float) -> None:
+    controller = Controller([card("a"), card("b")], Rules(budget_w=900, give_up=0.0), 0)
+    devices = [Device("a"), Device("b")]
+    for tick in range(30):
+        now_ns = (tick + 1) * TICK
+        readings = [device.reading(now_ns, 1.0, 0.3) for device in devices]
+        if tick % 3:
+            readings[1] = readings[1]._replace(clock_mhz=0.0, busy=busy)
+        for action in controller.step(readings, now_ns):
+            if action.what == "limit":
+                next(d for d in devices if d.id == action.card).limit_w = action.value
+    assert limits(devices) <= 900.5
+
+
 @pytest.mark.parametrize("busy", [(1.0, 1.0), (1.0, 0.0), (0.3, 0.9)])
 def test_cards_whose_clocks_cannot_be_held_down_keep_the_budget_too(
     busy: tuple[float, float],
