@@ -67,7 +67,7 @@ def quantity(found: Any, unit: str) -> str:  # noqa: PLR0911
     if isinstance(found, bool):
         return "yes" if found else "no"
     if isinstance(found, list):
-        return _listed(found)
+        return _listed(found, unit)
     if not isinstance(found, int | float):
         return str(found)
     if unit == "B":
@@ -81,9 +81,13 @@ def quantity(found: Any, unit: str) -> str:  # noqa: PLR0911
     return f"{found:.1f} {unit}"
 
 
-def _listed(found: Sequence[Any]) -> str:
+def _listed(found: Sequence[Any], unit: str) -> str:
     if not found:
         return "none"
+    if all(isinstance(each, Mapping) and "value" in each for each in found):
+        values = [each["value"] for each in found]
+        span = f"{quantity(min(values), unit)} to {quantity(max(values), unit)}"
+        return f"{len(found)} samples, {span}"
     if all(isinstance(each, str) for each in found):
         return ", ".join(found)
     if all(isinstance(each, Mapping) and "up" in each for each in found):

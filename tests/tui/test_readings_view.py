@@ -25,6 +25,10 @@ from stoker.tui import readings_view
             {"value": [{"pid": 7, "name": "x", "memory_bytes": 1024, "busy_ratio": 0.5}]},
             "1: 7 x 1 KiB 50 %",
         ),
+        (
+            {"value": [{"t_ns": 1, "value": 70.0}, {"t_ns": 2, "value": 71.5}], "unit": "W"},
+            "2 samples, 70.0 W to 71.5 W",
+        ),
         ({"absent": "no sensor"}, "- (no sensor)"),
         ({"value": "Hopper"}, "Hopper"),
         ({"value": 1_500_000, "unit": "ns"}, "1.50 ms"),
