@@ -167,7 +167,6 @@ class Shell:
         assert self._controller is not None
         try:
             self._controller.set_rules(self._of_present(rules))
-            self._refused = ""
         except StokerError as error:
             self._refused = f"new rules are refused, those before hold: {error.message}"
             _log.warning("rules refused", why=error.message)
@@ -216,10 +215,15 @@ class Shell:
         return True
 
     def _of_present(self, rules: Rules) -> Rules:
-        """Without bounds of cards in trouble, which nobody can set."""
-        if not self._assumed:
+        """Without bounds of cards that are not there, or in trouble: nobody can set those, and that
+        is no reason to let the budget go."""
+        here = {card.id for card in self._cards} - set(self._assumed)
+        gone = [id for id in rules.cards if id not in here]
+        self._refused = f"bounds wait for devices that are not there: {', '.join(gone)}"
+        if not gone:
+            self._refused = ""
             return rules
-        cards = {id: rule for id, rule in rules.cards.items() if id not in self._assumed}
+        cards = {id: rule for id, rule in rules.cards.items() if id in here}
         return msgspec.structs.replace(rules, cards=cards)
 
     # --- begin and end ----------------------------------------------------------------------------

@@ -97,8 +97,8 @@ class Node:
             return ""
         wrong = []
         for entry in found[1]:
-            device = self.devices[entry.id]
-            if device.state == "ok":
+            device = self.devices.get(entry.id)
+            if device is not None and device.state == "ok":
                 device.limit_w = entry.value / 1000
             else:
                 wrong.append(
@@ -228,3 +228,10 @@ def test_a_broker_without_a_scheduler_is_no_cluster(
     lease.renew(boot_ns + 60_000_000_000)
     node.turns(20)
     assert sum(node.limits().values()) <= BUDGET_W + 0.5
+
+
+def test_a_bound_of_a_card_that_is_gone_does_not_let_the_budget_go(node: Node) -> None:
+    del node.devices["c"]
+    node.turns(20)
+    assert sum(node.limits().values()) <= BUDGET_W + 0.5
+    assert node.shell._refused == "bounds wait for devices that are not there: c"
