@@ -63,7 +63,13 @@ static bool renewed(const char *path)
 	if (fd >= 0)
 		close(fd);
 	if (lease != MAP_FAILED) {
+		struct timespec pause = {0, 1000000};
+
 		valid = sk_lease_power_expiry(lease) > boot_ns();
+		if (!valid) { /* it may have been in the middle of a store */
+			nanosleep(&pause, NULL);
+			valid = sk_lease_power_expiry(lease) > boot_ns();
+		}
 		munmap(lease, sizeof(*lease));
 	}
 	return valid;
