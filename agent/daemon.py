@@ -18,6 +18,7 @@ import sys
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -29,6 +30,7 @@ from stoker.agent import steps
 from stoker.agent.actuator import Actuator
 from stoker.agent.asks import Asks
 from stoker.agent.attempts import OVER
+from stoker.agent.devices.readings import Absent
 from stoker.agent.health import sources
 from stoker.agent.health.sources import Source
 from stoker.agent.health.watch import Watch
@@ -41,6 +43,7 @@ from stoker.agent.logs import Known, Logs, Watches
 from stoker.agent.metrics import NodeReading
 from stoker.agent.node import Node
 from stoker.agent.position import PositionFile
+from stoker.agent.power.cpu_hold import CpuHold, cpu_hold
 from stoker.agent.power.holding import named
 from stoker.agent.power.shell import Shell, World
 from stoker.agent.saying import Saying
@@ -200,10 +203,26 @@ class Daemon:
             holders=lambda: named(self._starts.holders()),
             connected=lambda: self._link.connected,
             lease=self._lease,
+            hold=self._hold,
         )
         shell = Shell(world, self._setting.config.power)
         shell.start()
         return shell
+
+    def _hold(self, device: str, draws_w: float) -> CpuHold | Absent:
+        """What holds the jobs of a device that runs on the host's CPUs."""
+        info = next((each for each in self._telemetry.devices.known if each.id == device), None)
+        folder = self._setting.jobs_cgroup()
+        if info is None or info.kind != "cpu":
+            return Absent("it does not run on the host's CPUs")
+        if folder is None:
+            return Absent("jobs have no cgroups here")
+
+        def jobs() -> list[tuple[str, Path]]:
+            names = [f"{job}.{attempt}" for job, attempt in self._starts.on(device)]
+            return [(name, folder / name) for name in names]
+
+        return cpu_hold(device, self._setting.state.instance, draws_w, jobs)
 
     def _make_health(self) -> Watch:
         """What an earlier agent held against devices holds from the first report on."""

@@ -23,6 +23,7 @@ MACHINE = (
     "agent/test_tracing.py",
     "product/test_accounting.py",
     "product/test_launches.py",
+    "product/test_power.py",
     "product/test_switching.py",
     "product/test_tracing.py",
     "product/test_windows.py",

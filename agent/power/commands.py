@@ -18,7 +18,7 @@ from stoker.agent.power.card import Card, PowerRange
 from stoker.agent.power.rules import CardRule, Rules, check
 from stoker.agent.setting import read_config
 from stoker.agent.state import State, check_private, locate
-from stoker.native.errors import NotFound
+from stoker.native.errors import BadRequest, NotFound
 
 STALE_S = 10.0
 
@@ -89,6 +89,30 @@ def tenant_command(user: str, watts: str, folder: str | None) -> None:
     else:
         tenants.pop(user, None)
     _change(folder, tenants=tenants)
+
+
+@power_command.command("draws")
+@click.argument("device")
+@click.argument("watts")
+@state_option
+def draws_command(device: str, watts: str, folder: str | None) -> None:
+    """What a device without power sensor and limit draws at full load; or `off`.
+
+    It then counts in the budget, and the CPU time of its jobs is held to its share.
+    """
+    state, value = locate(folder), _watts(watts)
+    declared = dict(_rules(state).declared)
+    found = status.read(state.run)
+    if value and device not in declared and device not in found.absent:
+        if any(card.id == device for card in found.cards):
+            raise BadRequest(f"{device} has a power limit or sensor: it is not declared")
+        silent = ", ".join(found.absent) or "none"
+        raise NotFound(f"no device {device!r}", hint=f"Without sensor and limit are {silent}")
+    if value:
+        declared[device] = value
+    else:
+        declared.pop(device, None)
+    _change(folder, declared=declared)
 
 
 @power_command.command("ceiling")

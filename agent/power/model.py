@@ -22,6 +22,8 @@ from typing import Final, NamedTuple
 from stoker.agent.power.card import Card, Reading
 from stoker.agent.power.draw import Draw, Shares
 
+UNKNOWN_MHZ: Final = 1000.0
+"""Stands for the only clock of a card whose clocks cannot be held down."""
 POINTS: Final = 18
 """Clocks of a menu."""
 LOWEST: Final = 0.4
@@ -77,7 +79,7 @@ class CardModel:
     def __init__(self, card: Card) -> None:
         assert card.power is not None
         self.card = card
-        self.max_mhz = card.clocks.max_mhz if card.clocks else 1000.0
+        self.max_mhz = card.clocks.max_mhz if card.clocks else UNKNOWN_MHZ
         self.draw = Draw(
             card.idle_w + LEAKAGE * card.power.max_w,
             card.memory_w,

@@ -20,6 +20,7 @@ from stoker.native.errors import BadRequest, NotFound
 RULES_MAX = 256
 """Cards or tenants that rules may name."""
 CEILING_MIN_C = 40.0
+DECLARED_MAX_W = 10_000.0
 
 
 class CardRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -44,6 +45,8 @@ class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cards: dict[str, CardRule] = msgspec.field(default_factory=dict)
     tenants: dict[str, float] = msgspec.field(default_factory=dict)
     """User -> watts for the limits of all cards that a job of that user holds; with others too."""
+    declared: dict[str, float] = msgspec.field(default_factory=dict)
+    """Device -> watts at full load, of one that has neither power sensor nor limit."""
 
 
 def check(rules: Rules, cards: Sequence[Card], uncapped_w: float = 0.0) -> None:
@@ -61,14 +64,19 @@ def check(rules: Rules, cards: Sequence[Card], uncapped_w: float = 0.0) -> None:
 
 
 def _check_numbers(rules: Rules) -> None:
-    if len(rules.cards) > RULES_MAX or len(rules.tenants) > RULES_MAX:
-        raise BadRequest(f"power rules name more than {RULES_MAX} cards or tenants")
+    if max(len(rules.cards), len(rules.tenants), len(rules.declared)) > RULES_MAX:
+        raise BadRequest(f"power rules name more than {RULES_MAX} cards, tenants or devices")
     named = {"the power budget": rules.budget_w, "ceiling_c": rules.ceiling_c}
     named |= {f"the cap of {id}": rule.at_most_w for id, rule in rules.cards.items()}
     named |= {f"the floor of {id}": rule.at_least_w for id, rule in rules.cards.items()}
     for name, value in named.items():
         if not math.isfinite(value) or value < 0:
             raise BadRequest(f"{name} is {value:g}: it must be a number above 0, or 0 for none")
+    for id, watts in rules.declared.items():
+        if not 1 <= watts <= DECLARED_MAX_W:
+            raise BadRequest(
+                f"{id} is declared to draw {watts:g} W: possible are 1 to {DECLARED_MAX_W:g} W"
+            )
     if not 0 <= rules.give_up < 0.5:
         raise BadRequest(f"give_up is {rules.give_up:g}: it must be from 0 to below 0.5")
 

@@ -30,6 +30,7 @@ from stoker.agent.power.card import Card, PowerRange, Reading
 from stoker.agent.power.controller import Controller
 from stoker.agent.power.gather import CEILING_C, Gather, describe
 from stoker.agent.power.hand import Hand
+from stoker.agent.power.model import UNKNOWN_MHZ
 from stoker.agent.power.rules import Rules
 from stoker.agent.power.rules_file import RulesFile
 from stoker.native.errors import StokerError, Unavailable
@@ -61,6 +62,8 @@ class World:
     holders: Callable[[], Mapping[str, frozenset[str]]]
     connected: Callable[[], bool]
     lease: Lease
+    hold: Callable[[str, float], Actuator | Absent] = lambda _id, _watts: Absent("not held")
+    """What holds the jobs of a device of which only the rules say what it draws."""
 
 
 class Shell:
@@ -77,6 +80,7 @@ class Shell:
         self._actuators: dict[str, Actuator | Absent] = {}
         self._surveyed = False
         self._assumed: dict[str, float] = {}
+        self._declared: dict[str, float] = {}
         """Cards in trouble, and the power they count with: nobody asks their drivers."""
         self._owed: list[record.Found] = []
         """What such cards are still to be given back."""
@@ -181,6 +185,8 @@ class Shell:
         return time.monotonic() - self._seen_s > CLUSTER_LOST_S
 
     def _cards_changed(self) -> bool:
+        if self._declared != self._file.rules.declared:
+            return True
         present = {card.id for card in self._world.cards()}
         if present != {card.id for card in self._cards} | set(self._absent):
             return True
@@ -199,10 +205,13 @@ class Shell:
             for card in present
         }
         self._cards, self._absent, self._assumed = [], {}, {}
+        self._declared = dict(self._file.rules.declared)
         for id, actuator in self._actuators.items():
             if id in troubled:
                 continue
             card, why = describe(id, actuator, readings.get(id))
+            if card is None and id in self._declared:
+                card = self._held(id, self._declared[id])
             if card is None:
                 self._absent[id] = why
             else:
@@ -213,6 +222,16 @@ class Shell:
             self._cards.append(Card(id, None, None, CEILING_C))
         self._surveyed = True
         return True
+
+    def _held(self, id: str, draws_w: float) -> Card:
+        """A device of which only the rules say what it draws: its jobs are held, or it counts."""
+        hold = self._world.hold(id, draws_w)
+        range = hold if isinstance(hold, Absent) else hold.limits()
+        self._actuators[id] = hold
+        power = None if isinstance(range, Absent) else range
+        if power is not None and not isinstance(hold, Absent):
+            hold.set_power_limit(power.max_w)  # lets go whom an earlier agent held
+        return Card(id, power, None, CEILING_C, idle_w=0.1 * draws_w, memory_w=0.0)
 
     def _of_present(self, rules: Rules) -> Rules:
         """Without bounds of cards that are not there, or in trouble: nobody can set those, and that
@@ -342,11 +361,29 @@ class Shell:
             if card.id not in snapshot or snapshot[card.id].state not in ("ok", "starting"):
                 continue
             limit_w, t_ns = self._limit_of(card, now_ns)
+            if snapshot[card.id].number("power_w") is None and card.id in self._declared:
+                readings.append(self._declared_reading(card, limit_w, t_ns))
+                continue
             readings.append(self._gather.reading(snapshot[card.id], limit_w, t_ns))
         for action in self._controller.step(readings, now_ns, self._world.holders()):
             self._carry_out(action)
         if self._on:
             self._renew(LEASE_NS)
+
+    def _declared_reading(self, card: Card, limit_w: float | None, t_ns: int) -> Reading:
+        """It works while jobs hold it; what no limit holds is drawn whole."""
+        busy = 1.0 if self._world.holders().get(card.id) else 0.0
+        watts = None if card.power else self._declared[card.id]
+        return Reading(
+            card.id,
+            t_ns,
+            limit_w=limit_w,
+            power_w=watts,
+            clock_mhz=UNKNOWN_MHZ,
+            busy=busy,
+            memory_busy=0.0,
+            traffic_bytes=busy * t_ns,
+        )
 
     def _limit_of(self, card: Card, now_ns: int) -> tuple[float | None, int]:
         """As read back by its hand; where nothing is set, as it would be."""

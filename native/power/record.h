@@ -13,6 +13,7 @@
  *     intel <PCI address> clock_max_mhz <n>  the range of clocks: its upper end first
  *     intel <PCI address> clock_min_mhz <n>
  *     file <path> value <n>             a file of sysfs
+ *     file <path> quota <n>             CPU time of held processes (us); no such file: none are
  *     end <lines between the first and this one>
  *
  * Relied on by stoker-restore. Invariant: a record is whole or refused; the file is only ever

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What holds power down is gone when its agent is: whole nodes, simulated cards (SIM) and PoCL."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+from product_node import LiveNode, live_node, wait_until
+
+from stoker.agent import pids
+from stoker.agent.devices.readings import Absent
+from stoker.agent.power import record, status
+from stoker.agent.power.commands import power_command
+from stoker.agent.power.cpu_hold import v1_cpu
+from stoker.native.errors import StokerError
+from stoker.probes.simdriver import libraries, profiles
+
+DEFAULT_W, BUDGET_W = 350, 900
+DEVICE = "pocl-0"
+
+
+def power(node: LiveNode, *words: str) -> None:
+    first, *rest = words
+    power_command.main([first, "--state", str(node.root), *rest], standalone_mode=False)
+
+
+def said(node: LiveNode, true: Callable[[status.Status], bool]) -> Callable[[], bool]:
+    def look() -> bool:
+        try:
+            return true(status.read(node.state.run))
+        except StokerError:
+            return False
+
+    return look
+
+
+def refused(node: LiveNode, *words: str) -> str:
+    with pytest.raises((StokerError, click.ClickException)) as raised:
+        power(node, *words)
+    return str(raised.value)
+
+
+def test_a_killed_agents_cards_have_what_they_had_within_ten_seconds(tmp_path: Path) -> None:
+    sim = profiles.node("4xL40S", tmp_path / "node", seed=4)
+    sim.set_open(True)
+    base: dict[str, str] = {}
+
+    def limits() -> list[float]:
+        return [sim.truth(i)["now"]["limit_mw"] / 1000 for i in range(4)]
+
+    with live_node(**libraries.environment(tmp_path / "node", [1], base)) as node:
+        wait_until(said(node, lambda found: len(found.cards) == 4), "four cards")
+        card = status.read(node.state.run).cards[0].id
+        check_bounds_of_a_card(node, card)
+        power(node, "budget", str(BUDGET_W))
+        power(node, "control", "on")
+        wait_until(lambda: sum(limits()) <= BUDGET_W + 0.1, "limits within the budget")
+        # Nobody is to start another agent meanwhile: the watchdog is alone.
+        for name in ("supervisor", "agent"):
+            os.kill(pids.find(node.state)[name].pid, signal.SIGKILL)
+        wait_until(lambda: limits() == [DEFAULT_W] * 4, "the watchdog restores", 10)
+        wait_until(lambda: not record.path(node.state.agent).exists(), "the record goes", 5)
+
+
+def check_bounds_of_a_card(node: LiveNode, card: str) -> None:
+    """Each refusal says what is possible; none of them changes anything."""
+    assert "the device takes 100 to 350 W" in refused(node, "cap", card, "50")
+    assert "the device takes 100 to 350 W" in refused(node, "floor", card, "1000")
+    assert "neither a number above 0" in refused(node, "budget", "--", "-5")
+    assert "it is not declared" in refused(node, "draws", card, "100")
+    assert "no device 'nope'" in refused(node, "draws", "nope", "100")
+    assert "1 to 10000 W" in refused(node, "draws", DEVICE, "1e9")
+    power(node, "cap", card, "200")
+    assert "at least 300 W and at most 200 W" in refused(node, "floor", card, "300")
+    power(node, "cap", card, "off")
+
+
+def test_a_device_without_a_limit_is_held_by_its_jobs_cpu_time() -> None:
+    mount = v1_cpu()
+    assert not isinstance(mount, Absent), mount
+    with live_node() as node:
+        group = mount / f"stoker-{node.state.instance}" / f"held-{DEVICE}"
+        wait_until(said(node, lambda found: DEVICE in found.absent), "the device")
+        power(node, "draws", DEVICE, "100")
+        wait_until(said(node, lambda found: len(found.cards) == 1), "it takes part")
+        power(node, "budget", "40")
+        job = node.submit("sleep", "60", gpu_milli=1000)
+        power(node, "control", "on")
+        wait_until(lambda: group.is_dir() and bool(processes(group)), "its job is held")
+        quota = int((group / "cpu.cfs_quota_us").read_text())
+        assert quota <= 0.4 * len(os.sched_getaffinity(0)) * 100_000
+        (card,) = status.read(node.state.run).cards
+        assert card.id == DEVICE
+        wait_until(said(node, lambda found: any(d.done for d in found.decisions)), "it is said")
+        agent = node.kill("agent")
+        node.wait_for_new("agent", agent)
+        wait_until(lambda: bool(processes(group)), "the next agent holds it")
+        power(node, "control", "observe")
+        wait_until(lambda: not group.exists(), "let go")
+        assert node.ask(lambda client: client.get(job)).state == "running"
+
+
+def processes(group: Path) -> list[str]:
+    try:
+        return (group / "cgroup.procs").read_text().split()
+    except OSError:
+        return []
