@@ -11,6 +11,8 @@ SAMPLES: int
 RATE: int
 STEPS: int
 """Of one plan."""
+GUARDS: int
+"""Levels and bits that a reader looks at."""
 POINTS: int
 """Of one tap's ring."""
 
@@ -48,11 +50,15 @@ class Reader:
         """(rounds so far, newest value of each tap or NaN); none after the end."""
 
     def watch(
-        self, bell: int, levels: list[tuple[int, float]], bits: list[tuple[int, int, int]]
+        self,
+        bell: int,
+        levels: list[tuple[int, float]],
+        bits: list[tuple[int, int, int]],
+        rest: int = 1,
     ) -> None:
         """Write to this eventfd after a round in which a call's code is another than before, a tap
         is at its level or above (tap, level), or bits of an answer are others (step, offset, mask);
-        -1: no more. ValueError for what is not in the plan."""
+        and after each `rest`th round of `slow`; -1: no more. ValueError for what is not in the plan."""
 
     def rings(self) -> int:
         """How often it was written to."""

@@ -8,7 +8,7 @@ Invariant: an absent field is no sign of anything, except that it was read befor
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from stoker.agent.devices.fields import SLOWED
@@ -139,6 +139,13 @@ class Examiner:
         why = found.why_not(SAMPLED[0])
         return [Signal(self.id, "silent", now_ns, text=why)]
 
+    def glance(self, newest: Mapping[str, float], now_ns: int) -> list[Signal]:
+        """What a few numbers tell of a card of which there is no news: its power, twice."""
+        if self.eager or not newest:
+            return []
+        told = self._stuck(newest.get("power_w"), newest.get("energy_power_w"), now_ns)
+        return [Signal(self.id, each.kind, now_ns, text=each.text) for each in told]
+
     # --- parts ------------------------------------------------------------------------------------
 
     def _counters(self, found: CardReadings) -> Iterator[_Told]:
@@ -225,7 +232,9 @@ class Examiner:
         if missing:
             field = found.fields.get(missing[0])
             yield _Told("lost_samples", field.why if isinstance(field, Absent) else missing[0])
-        power, true = found.number("power_w"), found.number("energy_power_w")
+        yield from self._stuck(found.number("power_w"), found.number("energy_power_w"), now_ns)
+
+    def _stuck(self, power: float | None, true: float | None, now_ns: int) -> Iterator[_Told]:
         if power is None or self._power is None or self._power[0] != power:
             self._power = None if power is None else (power, now_ns)
         apart = power is not None and true is not None and _differ(power, true)

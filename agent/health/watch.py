@@ -38,6 +38,7 @@ from stoker.scheduler.nouns import NodeReport
 
 LOOK_S = 0.25
 """How often all cards are looked at, rung for or not: one that hangs does not ring."""
+GLANCE_NS = 900_000_000
 SAME_NS = 2_000_000_000
 """An Xid that two sources tell within so long is one."""
 TOLD_MAX = 4096
@@ -88,6 +89,7 @@ class Watch:
         self._rings: dict[str, int] = {}
         self._read_ns: dict[str, int] = {}
         """When what is known of each card last was read, or came by itself."""
+        self._glanced_ns: dict[str, int] = {}
         self._told: dict[tuple[str, int], tuple[str, int]] = {}
         self._counted: Counter[str] = Counter()
         self._logged = (0, 0)
@@ -180,7 +182,7 @@ class Watch:
             self._read_ns[id] = at_ns if state == "hung" else _boottime_ns(sampled.readings().t_ns)
             return examiner.trouble(state, why, at_ns)
         if not news and not examiner.eager:
-            return []
+            return self._glance(sampled, examiner, at_ns)
         found = sampled.readings()
         self._read_ns[id] = _boottime_ns(found.t_ns)
         levels = examiner.levels
@@ -188,6 +190,13 @@ class Watch:
         if examiner.levels != levels and self._bell is not None:
             sampled.listen(self._bell, examiner.levels)
         return signals
+
+    def _glance(self, sampled: Sampled, examiner: Examiner, at_ns: int) -> list[Signal]:
+        """Once a second, at a card of which there is no news."""
+        if at_ns - self._glanced_ns.get(examiner.id, 0) < GLANCE_NS:
+            return []
+        self._glanced_ns[examiner.id] = at_ns
+        return examiner.glance(sampled.newest(), at_ns)
 
     def _new_cards(self) -> None:
         """Cards come and go with scans; addresses of those that are gone are kept."""

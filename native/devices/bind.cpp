@@ -153,7 +153,7 @@ class Reader
 	}
 
 	// Levels are (tap, level), bits (step, offset, mask).
-	void watch(int bell, nb::list levels, nb::list bits)
+	void watch(int bell, nb::list levels, nb::list bits, uint32_t rest)
 	{
 		struct sk_reader_guard guard[SK_READER_GUARDS] {
 		};
@@ -175,7 +175,7 @@ class Reader
 			guard[count].offset = nb::cast<uint32_t>(told[1]);
 			guard[count++].mask = nb::cast<uint64_t>(told[2]);
 		}
-		if (reader && sk_reader_watch(reader, bell, count, guard))
+		if (reader && sk_reader_watch(reader, bell, rest, count, guard))
 			throw nb::value_error("a guard leaves the plan");
 	}
 
@@ -204,6 +204,7 @@ NB_MODULE(_devices, m)
 	m.attr("RATE") = static_cast<int>(SK_READER_RATE);
 	m.attr("STEPS") = static_cast<int>(SK_READER_STEPS);
 	m.attr("POINTS") = static_cast<int>(SK_READER_POINTS);
+	m.attr("GUARDS") = static_cast<int>(SK_READER_GUARDS);
 	nb::class_<Reader>(m, "Reader")
 		.def(nb::init<nb::list, nb::list, nb::bytes, uint64_t, uint64_t, uint32_t>(),
 		     nb::arg("steps"), nb::arg("taps"), nb::arg("memory"), nb::arg("period_ns"),
@@ -212,7 +213,8 @@ NB_MODULE(_devices, m)
 		.def("snapshot", &Reader::snapshot)
 		.def("state", &Reader::state)
 		.def("latest", &Reader::latest)
-		.def("watch", &Reader::watch, nb::arg("bell"), nb::arg("levels"), nb::arg("bits"))
+		.def("watch", &Reader::watch, nb::arg("bell"), nb::arg("levels"), nb::arg("bits"),
+		     nb::arg("rest") = 1)
 		.def("rings", &Reader::rings)
 		.def("points", &Reader::points, nb::arg("tap"), nb::arg("since_ns") = 0,
 		     nb::arg("most") = static_cast<uint32_t>(SK_READER_POINTS));

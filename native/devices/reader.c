@@ -37,7 +37,7 @@ struct sk_reader {
 		uint64_t next;
 	} samples; /* under the lock */
 	int bell;  /* these three under the lock as well */
-	uint32_t guards;
+	uint32_t guards, rest;
 	struct sk_reader_guard guard[SK_READER_GUARDS];
 	_Atomic int32_t doing;
 	_Atomic uint64_t since_ns, rounds, late, missed, calls, rings, codes;
@@ -208,8 +208,9 @@ static void sk_reader_ring(struct sk_reader *reader)
 
 	if (reader->bell < 0)
 		return;
-	/* A second's readings are news as well. */
-	news = reader->plan.slow && reader->now.rounds % reader->plan.slow == 0;
+	/* Now and then a second's readings are news as they are. */
+	news = reader->plan.slow &&
+	       reader->now.rounds % ((uint64_t)reader->plan.slow * reader->rest) == 0;
 	news |= memcmp(reader->now.code, reader->last.code,
 		       reader->plan.steps * sizeof(reader->now.code[0])) != 0;
 	for (uint32_t i = 0; i < reader->guards && !news; i++)
@@ -430,10 +431,10 @@ uint64_t sk_reader_latest(struct sk_reader *reader, double *ret)
 	return rounds;
 }
 
-int sk_reader_watch(struct sk_reader *reader, int eventfd, uint32_t guards,
+int sk_reader_watch(struct sk_reader *reader, int eventfd, uint32_t rest, uint32_t guards,
 		    const struct sk_reader_guard *guard)
 {
-	if (guards > SK_READER_GUARDS)
+	if (guards > SK_READER_GUARDS || !rest)
 		return -EINVAL;
 	for (uint32_t i = 0; i < guards; i++)
 		if (guard[i].tap < SK_READER_TAPS
@@ -443,6 +444,7 @@ int sk_reader_watch(struct sk_reader *reader, int eventfd, uint32_t guards,
 			return -EINVAL;
 	pthread_mutex_lock(&reader->lock);
 	reader->bell = eventfd;
+	reader->rest = rest;
 	reader->guards = guards;
 	if (guards)
 		memcpy(reader->guard, guard, guards * sizeof(*guard));

@@ -24,7 +24,7 @@ enum {
 	SK_READER_MEMORY = 1 << 17,
 	SK_READER_POINTS = 600,	     /* a minute at 10 Hz */
 	SK_READER_SAMPLES_MAX = 256, /* of one answer */
-	SK_READER_GUARDS = 8,
+	SK_READER_GUARDS = 128,
 };
 
 /** One call. An argument is a number, or a place in the reader's memory. `offset` and `bytes` are
@@ -110,9 +110,10 @@ uint64_t sk_reader_latest(struct sk_reader *reader, double *ret);
 struct sk_reader_state sk_reader_state(const struct sk_reader *reader);
 
 /** From now on write to this eventfd, which does not block, after each round in which a call
- * answered otherwise than before (by its code) or a guard applies; -1: no more, and the descriptor
+ * answered otherwise than before (by its code) or a guard applies, and after each `rest`th of those
+ * in which all was asked for; -1: no more, and the descriptor
  * may be closed. -EINVAL for guards that leave the plan. */
-int sk_reader_watch(struct sk_reader *reader, int eventfd, uint32_t guards,
+int sk_reader_watch(struct sk_reader *reader, int eventfd, uint32_t rest, uint32_t guards,
 		    const struct sk_reader_guard *guard);
 /** How often it was written to. */
 uint64_t sk_reader_rings(const struct sk_reader *reader);

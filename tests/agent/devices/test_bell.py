@@ -33,6 +33,12 @@ def bell() -> Iterator[Bell]:
     made.close()
 
 
+@ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_uint64, ctypes.POINTER(ctypes.c_uint32))
+def still(handle: int, out: ctypes._Pointer[ctypes.c_uint32]) -> int:
+    """Always answers the same."""
+    return 0
+
+
 @pytest.fixture
 def read() -> Iterator[tuple[_devices.Reader, Answer]]:
     """A thread in C that reads one number, and what that is."""
@@ -100,6 +106,21 @@ def test_bits_are_rung_for_when_they_change_and_others_are_not(
     assert soon(lambda: reader.rings() == 2)
 
 
+def test_all_that_is_asked_once_a_second_is_news_now_and_then(bell: Bell) -> None:
+    step = (ctypes.cast(still, ctypes.c_void_p).value or 0, (1, 0), 2)
+    reader = _devices.Reader([step], [], bytes(16), ROUND_NS, 0, 3)
+    reader.watch(bell.descriptor, [], [], 1)
+    assert soon(lambda: reader.rings() >= 4)
+    reader.watch(bell.descriptor, [], [], 100_000)
+    rounds(reader, 3)
+    before = reader.rings()
+    rounds(reader, 9)
+    assert reader.rings() == before
+    with pytest.raises(ValueError):
+        reader.watch(bell.descriptor, [], [], 0)
+    reader.stop()
+
+
 def test_who_listens_no_more_is_not_rung(bell: Bell, read: tuple[_devices.Reader, Answer]) -> None:
     reader, _ = read
     reader.watch(bell.descriptor, [(0, 1.0)], [])
@@ -115,7 +136,12 @@ def test_who_listens_no_more_is_not_rung(bell: Bell, read: tuple[_devices.Reader
 
 @pytest.mark.parametrize(
     ("levels", "bits"),
-    [([(1, 9.0)], []), ([], [(1, 0, 1)]), ([], [(0, 9, 1)]), ([(0, 1.0)] * 9, [])],
+    [
+        ([(1, 9.0)], []),
+        ([], [(1, 0, 1)]),
+        ([], [(0, 9, 1)]),
+        ([(0, 1.0)] * (_devices.GUARDS + 1), []),
+    ],
 )
 def test_guards_that_leave_the_plan_are_refused(
     levels: list[tuple[int, float]],

@@ -270,6 +270,15 @@ def test_a_sensor_is_stuck_if_the_energy_counter_tells_otherwise() -> None:
     assert not any(looks(*idle, *later))  # it averages over a second: a load shows late
 
 
+def test_a_card_of_which_there_is_no_news_is_glanced_at() -> None:
+    examiner = Examiner("g")
+    stuck = {"power_w": 80.0, "energy_power_w": 400.0}
+    told = [len(examiner.glance(stuck, second * S)) for second in range(1, 6)]
+    assert told == [0, 0, 0, 1, 1]
+    assert examiner.glance(stuck | {"power_w": 395.0}, 6 * S) == []
+    assert examiner.glance({}, 7 * S) == []
+
+
 def test_heat_holds_the_clock_back_for_most_of_the_time() -> None:
     slow = [card(t, throttle_thermal_ns=t * 0.6 * S) for t in range(1, 14)]
     assert [len(each) for each in looks(*slow)] == [0] * 10 + [1] * 3
