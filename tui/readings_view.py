@@ -93,6 +93,8 @@ def _listed(found: Sequence[Any], unit: str) -> str:
     if all(isinstance(each, Mapping) and "up" in each for each in found):
         up = sum(bool(each["up"]) for each in found)
         return f"{up} of {len(found)} up"
+    if all(isinstance(each, Mapping) and "t_ns" in each for each in found):
+        return f"{len(found)} samples, the newest {found[-1]['value']:.4g}"
     return f"{len(found)}: " + "; ".join(_thing(each) for each in found)
 
 

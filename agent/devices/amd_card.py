@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from stoker.agent.devices import amd_smi, topology
+from stoker.agent.devices import amd_smi
 from stoker.agent.devices.amd_metrics import RESIDENCIES, TICK_NS
 from stoker.agent.devices.amd_plan import AmdPlan
 from stoker.agent.devices.amd_smi import Metrics, part
@@ -263,24 +263,36 @@ class AmdCard(Card):
         return {name: field(name, value, now) for name, value in found.items()}
 
     def _links(self) -> Fields:
-        found = self.ask("amdsmi_get_link_metrics")
+        found = self._table_of("amdsmi_get_link_metrics", "amdsmi_link_metrics_t")
         if absent(found):
             return {"links": found}
         states = part(self.ask("amdsmi_get_gpu_xgmi_link_status"), "status")
-        up = ["U"] * len(found["links"]) if absent(states) else states
+        count = min(found.num_links, len(found.links))
+        up = ["U"] * count if absent(states) else states
         ports = [
             {
                 "port": port,
                 "up": port < len(up) and up[port] == "U",
-                "peer": topology.pci_address(link["bdf"]),
+                "peer": _address(link.bdf),
                 "peer_kind": "gpu",
-                "tx_bytes": link["write"] * KB,
-                "rx_bytes": link["read"] * KB,
+                "tx_bytes": link.write * KB,
+                "rx_bytes": link.read * KB,
                 "errors": None,
             }
-            for port, link in enumerate(found["links"][: found["num_links"]])
+            for port, link in enumerate(found.links[:count])
         ]
         return {"links": Reading(ports, "", time.time_ns())}
+
+    def _table_of(self, name: str, kind: str) -> Any:
+        """What a function fills, as the binding's structure; its own wrapper makes dictionaries of
+        every part of it."""
+        wrapper = getattr(self._smi, "amdsmi_wrapper", None)
+        call, made = getattr(wrapper, name, None), getattr(wrapper, kind, None)
+        if call is None or made is None:
+            return Absent(f"this amdsmi has no {name}")
+        table = made()
+        failed = amd_smi.fill(self._smi, name, call, self._handle, table, self.calls)
+        return table if failed is None else failed
 
     def _listed(self) -> Fields:
         found = self.ask("amdsmi_get_gpu_process_list")
@@ -293,6 +305,14 @@ class AmdCard(Card):
     def look(self) -> None:
         """List its processes, while it is looked for."""
         self._listed()
+
+
+def _address(bdf: Any) -> str:
+    """Of amdsmi_bdf_t, as sysfs spells it."""
+    at = bdf.struct_amdsmi_bdf_t if hasattr(bdf, "struct_amdsmi_bdf_t") else bdf
+    return (
+        f"{at.domain_number:04x}:{at.bus_number:02x}:{at.device_number:02x}.{at.function_number:x}"
+    )
 
 
 def absent(value: Any) -> bool:

@@ -88,6 +88,20 @@ def part(found: Any, *path: str) -> Any:
     return Absent(f"{where}: {NOT_APPLICABLE}") if found == NOT_APPLICABLE else found
 
 
+def fill(smi: Any, name: str, call: Any, handle: Any, table: Any, calls: Calls) -> Absent | None:  # noqa: PLR0917
+    """Let a function of the library fill a structure; why it did not, or None."""
+    before = calls.refused(name)
+    if before is not None:
+        return before
+    code = calls.make(name, call, handle, ctypes.byref(table))
+    if not code:
+        return None
+    absent = Absent(f"{name}: {_words(smi.AmdSmiLibraryException(code))}", TROUBLES.get(code, ""))
+    if code in NOT_SUPPORTED:
+        calls.remember(name, absent, for_ever=False)
+    return absent
+
+
 class Metrics:
     """The metrics table of one card."""
 
@@ -102,20 +116,9 @@ class Metrics:
 
     def read(self, calls: Calls) -> Absent | None:
         """Fill `table` anew; why not, or None."""
-        name = METRICS_CALL
         if self.table is None or self.call is None:
-            return Absent(f"this amdsmi has no {name}")
-        before = calls.refused(name)
-        if before is not None:
-            return before
-        code = calls.make(name, self.call, self._handle, ctypes.byref(self.table))
-        if not code:
-            return None
-        error = self._smi.AmdSmiLibraryException(code)
-        absent = Absent(f"{name}: {_words(error)}", TROUBLES.get(code, ""))
-        if code in NOT_SUPPORTED:
-            calls.remember(name, absent, for_ever=False)
-        return absent
+            return Absent(f"this amdsmi has no {METRICS_CALL}")
+        return fill(self._smi, METRICS_CALL, self.call, self._handle, self.table, calls)
 
     def has(self, name: str) -> bool:
         """Whether this card has an entry, or the first of a list."""

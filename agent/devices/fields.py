@@ -116,8 +116,8 @@ TELLING = (
 SLOWED = frozenset({"hard thermal", "hardware slowdown", "power brake"})
 """Words of `throttle` that tell of more than a card at its limits."""
 KEPT = (*(name for name in FAST if name != "throttle"), "power_samples_w")
-"""Fields with a history. `power_samples_w` are the driver's own samples, of which a snapshot has the
-newest: they have stamps of their own and come in bursts."""
+"""Fields with a history. `power_samples_w` are the driver's own samples, of which a snapshot has
+the newest: they have stamps of their own and come in bursts."""
 
 
 def complete(fields: Fields, why: str) -> Fields:

@@ -24,6 +24,7 @@ from stoker.agent.devices.nvidia_links import Links
 from stoker.agent.devices.nvidia_mig import Instances
 from stoker.agent.devices.nvidia_plan import REASON_CALLS, NvidiaPlan
 from stoker.agent.devices.nvidia_processes import Processes
+from stoker.agent.devices.nvidia_slow import SAMPLES_SHOWN
 from stoker.agent.devices.nvml import Batch, Wanted, ask, first, text
 from stoker.agent.devices.plan import Plan, Snapshot
 from stoker.agent.devices.readings import Absent, Field, Fields, Reading
@@ -40,7 +41,6 @@ SM, MEMORY = 1, 2
 """nvmlClockType_t."""
 MHZ = 1_000_000
 TOTAL_POWER_SAMPLES = 0
-SAMPLES_SHOWN = 20
 REASONS = (
     (0x1, "idle"),
     (0x2, "application clocks"),

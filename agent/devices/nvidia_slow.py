@@ -43,7 +43,7 @@ LOOK_BACK_US = 1_500_000
 """Samples of processes are of the time since the last second, and some more."""
 NO_MEMORY = (1 << 64) - 1
 """NVML_VALUE_NOT_AVAILABLE."""
-SAMPLES, SAMPLES_MAX = "nvmlDeviceGetSamples", 256
+SAMPLES, SAMPLES_MAX, SAMPLES_SHOWN = "nvmlDeviceGetSamples", 256, 10
 GPM_TAKE, GPM_COMPARE = "nvmlGpmSampleGet", "nvmlGpmMetricsGet"
 
 
@@ -154,8 +154,7 @@ class NvidiaSlow:
         kind = self._nvml.c_nvmlSample_t
         rows, count = bytes(ctypes.sizeof(kind) * SAMPLES_MAX), SAMPLES_MAX.to_bytes(4, "little")
         step = self._make((SAMPLES,), SAMPLES, 0, 0, bytes(4), count, rows)
-        read = listed(kind, whole)
-        self._read[SAMPLES,] = lambda data: (number(data), read(data[1:]))
+        self._read[SAMPLES,] = lambda data: (number(data), newest(kind, data[1:]))
         if step is not None:
             where = step.spans[1][0]
             self._plan.names["power_samples_w"] = len(self._plan.taps)
@@ -193,6 +192,15 @@ def speed(made: Any) -> int:
 def process(made: Any) -> Process:
     used = int(made.usedGpuMemory)
     return Process(int(made.pid), None if used == NO_MEMORY else used)
+
+
+def newest(kind: Any, data: list[bytes]) -> list[Any]:
+    """The last SAMPLES_SHOWN rows behind a count."""
+    size = ctypes.sizeof(kind)
+    count = min(number(data), len(data[1]) // size)
+    first = max(0, count - SAMPLES_SHOWN)
+    rows = data[1][first * size : count * size]
+    return list((kind * (count - first)).from_buffer_copy(rows)) if rows else []
 
 
 def listed(kind: Any, row: Callable[[Any], Any]) -> Callable[[list[bytes]], list[Any]]:
