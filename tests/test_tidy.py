@@ -51,6 +51,7 @@ ACROSS = {
     "tests/product/test_faults.py": "kills of every process of a node with jobs",
     "tests/product/test_isolation.py": "two users of a whole node",
     "tests/product/test_launches.py": "causes of waiting, against programs that launch in odd ways",
+    "tests/product/test_power.py": "the power loop of a whole node, killed",
     "tests/product/test_lifecycle.py": "jobs and a whole node from start to end",
     "tests/product/test_retention.py": "thousands of jobs through a small log",
     "tests/product/test_switching.py": "traces of running jobs switched, cut off, scribbled over",
