@@ -24,6 +24,8 @@ void put_step(sk_reader_plan &plan, nb::tuple step)
 {
 	if (plan.steps >= SK_READER_STEPS)
 		throw nb::value_error("more steps than a reader takes");
+	if (step.size() != 8)
+		throw nb::value_error("a step has eight parts");
 	sk_reader_step &made = plan.step[plan.steps++];
 	nb::tuple arguments = nb::cast<nb::tuple>(step[1]);
 
@@ -45,6 +47,8 @@ void put_tap(sk_reader_plan &plan, nb::tuple tap)
 {
 	if (plan.taps >= SK_READER_TAPS)
 		throw nb::value_error("more taps than a reader takes");
+	if (tap.size() != 6)
+		throw nb::value_error("a tap has six parts");
 	sk_reader_tap &made = plan.tap[plan.taps++];
 
 	made.kind = nb::cast<uint32_t>(tap[0]);

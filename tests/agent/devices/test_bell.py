@@ -107,7 +107,7 @@ def test_bits_are_rung_for_when_they_change_and_others_are_not(
 
 
 def test_all_that_is_asked_once_a_second_is_news_now_and_then(bell: Bell) -> None:
-    step = (ctypes.cast(still, ctypes.c_void_p).value or 0, (1, 0), 2)
+    step = (ctypes.cast(still, ctypes.c_void_p).value or 0, (1, 0), 2, 0, 1, 0, 0, 16)
     reader = _devices.Reader([step], [], bytes(16), ROUND_NS, 0, 3)
     reader.watch(bell.descriptor, [], [], 1)
     assert soon(lambda: reader.rings() >= 4)
