@@ -139,6 +139,10 @@ class Examiner:
         why = found.why_not(SAMPLED[0])
         return [Signal(self.id, "silent", now_ns, text=why)]
 
+    def was_read(self) -> None:
+        """By an earlier agent: that nothing of it can be read is news."""
+        self._known.add(SAMPLED[0])
+
     def glance(self, newest: Mapping[str, float], now_ns: int) -> list[Signal]:
         """What a few numbers tell of a card of which there is no news: its power, twice."""
         if self.eager or not newest:

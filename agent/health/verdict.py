@@ -57,13 +57,15 @@ WELL = Standing("ignore", "", 0)
 class Verdict:
     """All cards of one node."""
 
-    def __init__(self, saved: Iterable[Saved] = ()) -> None:
+    def __init__(self, saved: Iterable[Saved] = (), now_ns: int = 0) -> None:
+        """With what an earlier agent held, whose proofs begin anew: nobody looked meanwhile."""
         self.counters: Counter[str] = Counter()
         self._cases: dict[str, dict[Key, Case]] = {}
         self._resets: dict[str, int] = {}
         self._raised: dict[tuple[str, Key], deque[int]] = {}
         for each in saved:
             case = Case.restored(each)
+            case.last_ns = max(case.last_ns, now_ns)
             self._cases.setdefault(each.device, {})[each.kind, each.number] = case
 
     # --- what happens -----------------------------------------------------------------------------
@@ -118,7 +120,14 @@ class Verdict:
         if ends:
             case.ended_ns = now_ns
         return Finding(
-            device, what, case.action, case.kind, case.number, case.words(), case.count, ends
+            device,
+            what,
+            case.action,
+            case.kind,
+            case.number,
+            case.words()[:REASON_CHARS_MAX],
+            case.count,
+            ends,
         )
 
     # --- what holds -------------------------------------------------------------------------------

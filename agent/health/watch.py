@@ -83,9 +83,12 @@ class Watch:
     def __init__(self, world: World) -> None:
         self._world = world
         kept = journal.load(world.agent, world.boot_id)
-        self.verdict = Verdict(kept.cases)
+        self.verdict = Verdict(kept.cases, now_ns())
         self._saved = self.verdict.saved()
         self._examiners = {id: Examiner(id, energy) for id, energy in kept.energy_j.items()}
+        for each in kept.cases:
+            if each.kind == "silent":
+                self._examiner(each.device).was_read()
         self._rings: dict[str, int] = {}
         self._read_ns: dict[str, int] = {}
         """When what is known of each card last was read, or came by itself."""
@@ -98,6 +101,7 @@ class Watch:
         self._loop = asyncio.get_running_loop()
         self._kernel_log = kmsg.KernelLog(self._line, world.kernel_log)
         self._events = NvmlEvents(self._from_thread)
+        self._unread = self._kernel_log.why
         self._bell: Bell | None = None
         self._news = asyncio.Event()
         self._places: dict[str, str] = {}
@@ -121,8 +125,6 @@ class Watch:
     async def run(self) -> None:
         """For ever."""
         self._kernel_log.begin()
-        if self._kernel_log.why:
-            _log.warning("the kernel's log is not read", why=self._kernel_log.why)
         self._bell = Bell()
         self._loop.add_reader(self._bell.descriptor, self._rung)
         self._world.samplers.listen(self._bell)
@@ -176,7 +178,7 @@ class Watch:
         if not news and not every:
             return []
         self._rings[id] = rings
-        examiner = self._examiners.get(id) or self._examiners.setdefault(id, Examiner(id))
+        examiner = self._examiner(id)
         state, why = sampled.trouble()
         if state not in ("ok", "starting"):
             self._read_ns[id] = at_ns if state == "hung" else _boottime_ns(sampled.readings().t_ns)
@@ -191,6 +193,9 @@ class Watch:
             sampled.listen(self._bell, examiner.levels)
         return signals
 
+    def _examiner(self, id: str) -> Examiner:
+        return self._examiners.get(id) or self._examiners.setdefault(id, Examiner(id))
+
     def _glance(self, sampled: Sampled, examiner: Examiner, at_ns: int) -> list[Signal]:
         """Once a second, at a card of which there is no news."""
         if at_ns - self._glanced_ns.get(examiner.id, 0) < GLANCE_NS:
@@ -201,6 +206,10 @@ class Watch:
     def _new_cards(self) -> None:
         """Cards come and go with scans; addresses of those that are gone are kept."""
         self._events.set(self._world.samplers.cards())
+        why = self._kernel_log.why
+        if why and why != self._unread:
+            self._unread = why
+            _log.warning("the kernel's log is not read", why=why)
         found = self._world.addresses()
         self._places |= {bus_of(address): id for id, address in found.items()}
 

@@ -10,7 +10,7 @@ import pytest
 from stoker.agent.health.case import DOUBLED_MAX, Saved
 from stoker.agent.health.signals import KINDS, NODE, RESET, Kind, Signal
 from stoker.agent.health.table import HOLDING, RULES, S, rules
-from stoker.agent.health.verdict import END_AGAIN_NS, WELL, Finding, Verdict
+from stoker.agent.health.verdict import END_AGAIN_NS, REASON_CHARS_MAX, WELL, Finding, Verdict
 from stoker.agent.health.xids import LAST
 
 
@@ -165,6 +165,13 @@ def test_what_holds_outlives_the_agent() -> None:
     hear(later, "reset_seen", 1001)
     tick(later, 1010)
     assert later.holds() == {}
+
+
+def test_a_reason_is_bounded_whatever_a_driver_says() -> None:
+    verdict = Verdict()
+    (found,) = verdict.hear(Signal("a", "missing", 1, text="x" * 10_000))
+    assert len(found.reason) == REASON_CHARS_MAX
+    assert len(verdict.holds()["a"]) < REASON_CHARS_MAX + 20
 
 
 def test_a_saved_case_of_a_rule_that_is_gone_still_holds() -> None:

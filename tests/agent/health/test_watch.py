@@ -164,6 +164,22 @@ async def test_a_new_agent_knows_what_is_held_and_a_new_boot_does_not(tmp_path: 
     assert Bench(tmp_path, "boot-2").watch.verdict.holds() == {}
 
 
+async def test_what_is_held_is_proven_anew_to_a_new_agent(tmp_path: Path) -> None:
+    """It was seen long ago, and nobody looked since: that is no proof."""
+    bench, long_ago = Bench(tmp_path), now_ns() - 600 * S
+    for kind in ("hung", "silent", "silent", "silent"):
+        bench.watch._take([Signal("GPU-b", kind, long_ago)], long_ago)  # type: ignore[arg-type]
+    held = bench.watch.verdict.holds()
+    again = Bench(tmp_path)
+    again.watch.look(now_ns())
+    assert again.watch.verdict.holds() == held != {}
+    nothing = {name: Absent("unexpected data") for name in ("power_w", "temperature_c")}
+    found = again.watch._examiner("GPU-b").look(card(1, **nothing), now_ns())
+    assert [signal.kind for signal in found] == ["silent"]
+    again.watch.look(now_ns() + 4 * S)
+    assert again.watch.verdict.holds() == {}
+
+
 OTHER = b'{"format":2,"boot_id":"boot-1","kept":{}}'
 
 
