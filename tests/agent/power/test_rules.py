@@ -33,6 +33,7 @@ CARDS = [
         (Rules(ceiling_c=82), "gpu-1 takes 40 to 80 C"),
         (Rules(ceiling_c=20), "takes 40 to 85 C"),
         (Rules(give_up=0.7), "from 0 to below 0.5"),
+        (Rules(declared={"bare": -3.0}), "possible are 1 to 10000 W"),
         (Rules(tenants={f"u{i}": 300.0 for i in range(257)}), "more than 256"),
     ],
 )
