@@ -170,6 +170,8 @@ def id_of(calls: Calls) -> int:
 
 def _hung(samplers: Samplers, node: Any, call: str, ids: list[str]) -> dict[str, Any]:
     """Hang the first card's calls: when it is said, and what that costs the others."""
+    first = str(node.truth(0)["model"]["uuid"])
+    ids = [first, *(id for id in ids if id != first)]
     before = {id: each.counts() for id in ids if (each := samplers.get(id)) is not None}
     begun = time.monotonic()
     node.inject("hang", card=0, call=call)
