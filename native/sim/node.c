@@ -19,7 +19,8 @@
 #define MAGIC 0x315f4d49535f4b53ull /* SK_SIM_1 */
 #define VERSION 2
 #define EPOCH_NS 1700000000000000000u /* of virtual time: a day in November 2023 */
-#define WAIT_NS 2000000		      /* a call that hangs looks so often whether it still does */
+#define LOOK_NS 50000000
+#define WAIT_NS 2000000 /* a call that hangs looks so often whether it still does */
 
 static uint64_t clock_ns(clockid_t clock)
 {
@@ -165,9 +166,25 @@ void sk_sim_node_close(struct sk_sim_node *node)
 	munmap(node, sizeof(*node));
 }
 
+/* Of a process that dies with the lock the kernel wakes one waiter alone, and that may be another
+ * thread of it, which dies as well: so every waiter looks again by itself now and then. */
+static int wait_lock(struct sk_sim_node *node)
+{
+	int got = pthread_mutex_trylock(&node->lock);
+
+	while (got == EBUSY || got == ETIMEDOUT) {
+		uint64_t until = clock_ns(CLOCK_MONOTONIC) + LOOK_NS;
+		struct timespec at = {.tv_sec = (time_t)(until / 1000000000u),
+				      .tv_nsec = (long)(until % 1000000000u)};
+
+		got = pthread_mutex_clocklock(&node->lock, CLOCK_MONOTONIC, &at);
+	}
+	return got;
+}
+
 static void lock(struct sk_sim_node *node)
 {
-	if (pthread_mutex_lock(&node->lock) == EOWNERDEAD)
+	if (wait_lock(node) == EOWNERDEAD)
 		pthread_mutex_consistent(&node->lock);
 }
 

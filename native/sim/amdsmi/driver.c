@@ -5,7 +5,9 @@
  * UNEXPECTED_DATA (rocm_smi_lib issue 85), a missing module is DRIVER_NOT_LOADED. */
 #include "sim/amdsmi/driver.h"
 
+#include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -13,11 +15,13 @@ __attribute__((visibility("default"))) const char stoker_sim_driver[] = "SIM amd
 
 static struct {
 	struct sk_sim_node *node;
+	char path[4096]; /* of the node, which stays mapped when nobody uses it */
 	uint32_t users;
 	uint32_t count;
 	uint8_t index[SK_SIM_CARDS];   /* place -> card of the node */
 	uint32_t handle[SK_SIM_CARDS]; /* what handles point at */
 } amd;
+static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
 
 static const struct {
 	uint32_t code;
@@ -43,6 +47,11 @@ static const struct {
 struct sk_sim_node *sk_amd_node(void)
 {
 	return amd.node;
+}
+
+bool sk_amd_begun(void)
+{
+	return amd.users;
 }
 
 uint32_t sk_amd_count(void)
@@ -143,7 +152,7 @@ static uint32_t pass(const char *function, uint32_t index)
 
 uint32_t sk_amd_begin_all(const char *function, const void *out)
 {
-	if (!amd.node)
+	if (!amd.users)
 		return SK_AMD_NOT_INIT;
 	return out ? pass(function, UINT32_MAX) : SK_AMD_INVAL;
 }
@@ -152,7 +161,7 @@ uint32_t sk_amd_begin(const char *function, void *handle, const void *out, struc
 {
 	uint32_t place, status;
 
-	if (!amd.node)
+	if (!amd.users)
 		return SK_AMD_NOT_INIT;
 	if (!handle || !out) {
 		return SK_AMD_INVAL;
@@ -179,52 +188,74 @@ uint32_t sk_amd_end(uint32_t status)
 	return status;
 }
 
-static uint32_t find_cards(void)
+static uint32_t find_cards(const struct sk_sim_node *node)
 {
 	uint32_t count = 0;
 
-	for (uint32_t index = 0; index < amd.node->cards; index++) {
-		if (amd.node->card[index].model.vendor == SK_SIM_AMD)
+	for (uint32_t index = 0; index < node->cards; index++) {
+		if (node->card[index].model.vendor == SK_SIM_AMD)
 			amd.index[count++] = (uint8_t)index;
 	}
 	return count;
 }
 
-SK_AMD_API amdsmi_init(uint64_t flags)
+/* The node that the environment names now: a process may begin anew with another one. */
+static bool open_node(void)
 {
-	struct sk_sim_node *node;
+	const char *path = getenv(SK_SIM_VARIABLE);
+	struct sk_sim_node *node = NULL;
+
+	if (!path || strlen(path) >= sizeof(amd.path))
+		return false;
+	if (amd.node && !strcmp(path, amd.path))
+		return true;
+	if (sk_sim_node_open(path, &node))
+		return false;
+	if (amd.node)
+		sk_sim_node_close(amd.node);
+	amd.count = find_cards(node);
+	amd.node = node;
+	strcpy(amd.path, path);
+	return true;
+}
+
+static uint32_t init(const char *function)
+{
 	uint32_t status;
 
-	if (!amd.node) {
-		if (sk_sim_node_open(NULL, &node))
-			return SK_AMD_DRIVER_NOT_LOADED;
-		amd.node = node;
-		amd.count = find_cards();
-	}
-	status = pass(__func__, UINT32_MAX);
-	if (!status)
-		sk_amd_end(status);
-	if (!status && !amd.count)
-		status = SK_AMD_DRIVER_NOT_LOADED;
-	if (!status) {
-		amd.users++;
-	} else if (!amd.users) {
-		amd.node = NULL;
-	}
+	if (!amd.users && !open_node())
+		return SK_AMD_DRIVER_NOT_LOADED;
+	status = pass(function, UINT32_MAX);
+	if (status)
+		return status;
+	sk_amd_end(status);
+	if (!amd.count)
+		return SK_AMD_DRIVER_NOT_LOADED;
+	amd.users++;
+	return status;
+}
+
+SK_AMD_API amdsmi_init(uint64_t flags)
+{
+	uint32_t status;
+
+	pthread_mutex_lock(&opening);
+	status = init(__func__);
+	pthread_mutex_unlock(&opening);
 	return status;
 }
 
 SK_AMD_API amdsmi_shut_down(void)
 {
-	uint32_t status = sk_amd_begin_all(__func__, &amd);
+	uint32_t status;
 
-	if (status)
-		return status;
-	sk_amd_end(status);
-	if (--amd.users == 0) {
-		sk_sim_node_close(amd.node);
-		amd.node = NULL;
+	pthread_mutex_lock(&opening);
+	status = sk_amd_begin_all(__func__, &amd);
+	if (!status) {
+		sk_amd_end(status);
+		amd.users--;
 	}
+	pthread_mutex_unlock(&opening);
 	return status;
 }
 

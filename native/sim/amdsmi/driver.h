@@ -28,6 +28,8 @@ uint32_t sk_amd_begin_all(const char *function, const void *out);
 /** End any of them; returns `status`. */
 uint32_t sk_amd_end(uint32_t status);
 
+/** Whether the library is in use; what follows holds then. */
+bool sk_amd_begun(void);
 struct sk_sim_node *sk_amd_node(void);
 /** Place among the AMD cards, and how many there are. */
 uint32_t sk_amd_place(const struct sk_sim_card *card);

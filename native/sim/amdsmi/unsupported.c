@@ -5,7 +5,7 @@
 
 static uint32_t unsupported(const char *function)
 {
-	if (!sk_amd_node())
+	if (!sk_amd_begun())
 		return SK_AMD_NOT_INIT;
 	sk_sim_node_not_supported(sk_amd_node(), function);
 	return SK_AMD_NOT_SUPPORTED;

@@ -21,10 +21,7 @@ static __thread struct {
 
 static bool is_context(const struct sk_cuda_context *at)
 {
-	bool own = at >= context && at < context + CONTEXTS;
-	bool shared = at >= primary && at < primary + SK_SIM_CARDS;
-
-	return (own || shared) && at->used;
+	return (SK_CUDA_IS_OF(context, at) || SK_CUDA_IS_OF(primary, at)) && at->used;
 }
 
 struct sk_cuda_context *sk_cuda_current(void)
@@ -105,12 +102,14 @@ SK_CUDA cuCtxDestroy_v2(struct sk_cuda_context *at)
 {
 	int result;
 
-	if (at < context || at >= context + CONTEXTS || !at->used)
+	if (!SK_CUDA_IS_OF(context, at) || !at->used)
 		return SK_CUDA_INVALID_CONTEXT;
 	result = sk_cuda_begin(__func__, at->device);
 	if (result)
 		return result;
 	sk_cuda_wait(sk_cuda_all_done_ns(at));
+	if (!at->used) /* another thread was quicker */
+		return sk_cuda_end(SK_CUDA_INVALID_CONTEXT);
 	close_context(at);
 	if (stack.depth && stack.top[stack.depth - 1] == at)
 		stack.depth--;

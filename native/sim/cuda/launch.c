@@ -102,7 +102,7 @@ SK_CUDA cuLibraryLoadData(struct module **ret, const void *image, int *jit, void
 
 static bool is_module(const struct module *at)
 {
-	return at >= module && at < module + MODULES && at->used;
+	return SK_CUDA_IS_OF(module, at) && at->used;
 }
 
 static int unload(const char *name, struct module *at)
@@ -178,7 +178,7 @@ SK_CUDA cuLibraryGetKernel(struct function **ret, struct module *of, const char 
 
 static bool is_function(const struct function *at)
 {
-	return at >= function && at < function + FUNCTIONS && at->of;
+	return SK_CUDA_IS_OF(function, at) && at->of;
 }
 
 /* A kernel of a library and its function are one here. */

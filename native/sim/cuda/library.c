@@ -23,13 +23,16 @@ static struct {
 	struct sk_sim_node *node;
 	uint32_t count;
 	uint8_t index[SK_SIM_CARDS]; /* device -> card of the node */
+	pthread_mutex_t opening;     /* of the node */
 	pthread_mutex_t inside;	     /* threads of this process, one at a time */
 	bool helper;		     /* the thread below runs */
 	pthread_cond_t changed;
 	uint64_t busy_until_ns[SK_SIM_CARDS]; /* 0: not loaded by this process */
 	double idle_load[SK_SIM_CARDS];	      /* what the card was asked before */
 	bool joined[SK_SIM_CARDS];
-} cuda = {.inside = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+} cuda = {.opening = PTHREAD_MUTEX_INITIALIZER,
+	  .inside = PTHREAD_MUTEX_INITIALIZER,
+	  .changed = PTHREAD_COND_INITIALIZER};
 
 struct sk_sim_node *sk_cuda_node(void)
 {
@@ -296,7 +299,8 @@ __attribute__((destructor)) static void part(void)
 }
 
 /* A card by a word of CUDA_VISIBLE_DEVICES, its number or the beginning of its UUID. */
-static int named(const uint8_t *all, uint32_t count, const char *word)
+static int named(const struct sk_sim_node *node, const uint8_t *all, uint32_t count,
+		 const char *word)
 {
 	char *end;
 	unsigned long number = strtoul(word, &end, 10);
@@ -304,13 +308,14 @@ static int named(const uint8_t *all, uint32_t count, const char *word)
 	if (*word && !*end)
 		return number < count ? all[number] : -1;
 	for (uint32_t i = 0; *word && i < count; i++)
-		if (!strncmp(cuda.node->card[all[i]].model.uuid, word, strlen(word)))
+		if (!strncmp(node->card[all[i]].model.uuid, word, strlen(word)))
 			return all[i];
 	return -1;
 }
 
 /* As the real one: what follows a word that names no card does not count. */
-static uint32_t visible(const uint8_t *all, uint32_t count, const char *told)
+static uint32_t visible(const struct sk_sim_node *node, const uint8_t *all, uint32_t count,
+			const char *told)
 {
 	char words[1024], *rest = words, *word;
 	uint32_t found = 0;
@@ -318,7 +323,7 @@ static uint32_t visible(const uint8_t *all, uint32_t count, const char *told)
 
 	snprintf(words, sizeof(words), "%s", told);
 	while ((word = strsep(&rest, ",")) && found < SK_SIM_CARDS) {
-		index = named(all, count, word);
+		index = named(node, all, count, word);
 		if (index < 0)
 			break;
 		cuda.index[found++] = (uint8_t)index;
@@ -326,41 +331,52 @@ static uint32_t visible(const uint8_t *all, uint32_t count, const char *told)
 	return found;
 }
 
-static uint32_t find_cards(void)
+static uint32_t find_cards(const struct sk_sim_node *node)
 {
 	const char *told = getenv("CUDA_VISIBLE_DEVICES");
 	uint8_t all[SK_SIM_CARDS];
 	uint32_t count = 0;
 
-	for (uint32_t index = 0; index < cuda.node->cards; index++)
-		if (cuda.node->card[index].model.vendor == SK_SIM_NVIDIA)
+	for (uint32_t index = 0; index < node->cards; index++)
+		if (node->card[index].model.vendor == SK_SIM_NVIDIA)
 			all[count++] = (uint8_t)index;
 	if (told)
-		return visible(all, count, told);
+		return visible(node, all, count, told);
 	memcpy(cuda.index, all, count);
 	return count;
 }
 
-SK_CUDA cuInit(unsigned flags)
+/* Other threads see the node only once there are cards in it, and never lose it again. */
+static int open_node(const char *function)
 {
 	struct sk_sim_node *node;
+	int64_t error = 0;
+	int result;
+
+	if (sk_sim_node_open(NULL, &node))
+		return SK_CUDA_NO_DEVICE;
+	result = result_of(sk_sim_node_call(node, function, UINT32_MAX, &error), error);
+	cuda.count = result ? 0 : find_cards(node);
+	if (!result && !cuda.count)
+		result = SK_CUDA_NO_DEVICE;
+	if (result)
+		sk_sim_node_close(node);
+	else
+		cuda.node = node;
+	return result;
+}
+
+SK_CUDA cuInit(unsigned flags)
+{
 	int result;
 
 	if (flags)
 		return SK_CUDA_INVALID_VALUE;
-	if (!cuda.node) {
-		if (sk_sim_node_open(NULL, &node))
-			return SK_CUDA_NO_DEVICE;
-		cuda.node = node;
-		cuda.count = find_cards();
-	}
-	result = gate(__func__, UINT32_MAX);
-	if (!result && !cuda.count)
-		result = SK_CUDA_NO_DEVICE;
-	if (result) {
-		cuda.node = NULL;
+	pthread_mutex_lock(&cuda.opening);
+	result = cuda.node ? gate(__func__, UINT32_MAX) : open_node(__func__);
+	pthread_mutex_unlock(&cuda.opening);
+	if (result)
 		return result;
-	}
 	sk_cuda_resume();
 	for (uint32_t device = 0; device < cuda.count; device++)
 		bury(device);

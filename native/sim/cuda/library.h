@@ -118,6 +118,11 @@ void sk_cuda_busy(uint32_t device, uint64_t until_ns);
 bool sk_cuda_is_device(uint64_t address, uint64_t bytes, uint32_t *ret);
 bool sk_cuda_is_mapped(uint64_t address, uint64_t bytes, uint32_t *ret);
 
+/** Whether something that a caller gave is an element of an array of this library. */
+#define SK_CUDA_IS_OF(array, at)                                                                   \
+	((uintptr_t)(at) - (uintptr_t)(array) < sizeof(array) &&                                   \
+	 ((uintptr_t)(at) - (uintptr_t)(array)) % sizeof((array)[0]) == 0)
+
 /** An exported function that does nothing. */
 int sk_cuda_absent(const char *function);
 

@@ -252,7 +252,8 @@ static int copy(const char *function, uint64_t to, uint64_t from, uint64_t bytes
 	if (!fits(to, from, bytes, need))
 		return sk_cuda_end(SK_CUDA_INVALID_VALUE);
 	sk_cuda_pause();
-	memmove((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes);
+	if (bytes)
+		memmove((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes);
 	sk_cuda_resume();
 	done = sk_cuda_enqueue(stream,
 			       (uint64_t)((double)bytes * 1e9 / rate_of(context, to, from)));

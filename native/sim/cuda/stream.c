@@ -22,7 +22,7 @@ struct sk_cuda_stream *sk_cuda_stream(struct sk_cuda_context *context, void *han
 
 	if ((uintptr_t)handle <= 2) /* none, and the names of the default streams */
 		return &context->standard;
-	if (at < stream || at >= stream + STREAMS || !at->used || at->context != context)
+	if (!SK_CUDA_IS_OF(stream, at) || !at->used || at->context != context)
 		return NULL;
 	return at;
 }
@@ -195,7 +195,7 @@ SK_CUDA cuLaunchHostFunc(void *handle, void (*function)(void *), void *data)
 
 static bool is_event(const struct event *at)
 {
-	return at >= event && at < event + EVENTS && at->used;
+	return SK_CUDA_IS_OF(event, at) && at->used;
 }
 
 SK_CUDA cuEventCreate(struct event **ret, unsigned flags)
@@ -293,6 +293,8 @@ static int elapsed(const char *function, float *ret, struct event *from, struct 
 		return sk_cuda_end(SK_CUDA_INVALID_HANDLE);
 	if (from->at_ns > sk_cuda_node()->now_ns || to->at_ns > sk_cuda_node()->now_ns)
 		return sk_cuda_end(SK_CUDA_NOT_READY);
+	if (!ret)
+		return sk_cuda_end(SK_CUDA_INVALID_VALUE);
 	*ret = (float)((double)to->at_ns - (double)from->at_ns) * 1e-6F;
 	return sk_cuda_end(SK_CUDA_SUCCESS);
 }

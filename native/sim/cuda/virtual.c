@@ -10,11 +10,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define SPACE (1ull << 46) /* no machine's processes have more */
+
 enum { RANGES = 4096, HANDLES = 16384, MAPPINGS = 65536, PINNED = 1, POSIX_FD = 1 };
 
 struct handle {
 	uint64_t bytes, charged;
 	uint32_t references; /* of the caller, and one of each mapping */
+	uint32_t mappings;   /* alone: they keep what the caller has released */
 	int fd;
 	struct sk_cuda_allocation properties;
 };
@@ -57,8 +60,11 @@ SK_CUDA cuMemGetAllocationGranularity(size_t *ret, const struct sk_cuda_allocati
 static uint64_t reserve(uint64_t bytes, uint64_t alignment, uint64_t wish)
 {
 	uint64_t all = bytes + alignment, from, aligned;
-	void *got =
-		mmap(at(wish), all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	void *got;
+
+	if (bytes > SPACE || alignment > SPACE)
+		return 0;
+	got = mmap(at(wish), all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (got == MAP_FAILED)
 		return 0;
@@ -131,7 +137,7 @@ static struct handle *free_handle(void)
 
 static bool is_handle(const struct handle *of)
 {
-	return of >= handle && of < handle + HANDLES && of->references;
+	return SK_CUDA_IS_OF(handle, of) && of->references > of->mappings;
 }
 
 static void let_go(struct handle *of)
@@ -156,7 +162,8 @@ static int make(struct handle **ret, int fd, uint64_t bytes,
 			close(fd);
 		return result;
 	}
-	*made = (struct handle){bytes, bytes, 1, fd, *properties};
+	*made = (struct handle){.bytes = bytes, .charged = bytes, .references = 1, .fd = fd};
+	made->properties = *properties;
 	*ret = made;
 	return SK_CUDA_SUCCESS;
 }
@@ -242,6 +249,7 @@ static int map(uint64_t address, uint64_t bytes, struct handle *of)
 	mapping[i].of = of;
 	mapping[i].access = 0;
 	of->references++;
+	of->mappings++;
 	return SK_CUDA_SUCCESS;
 }
 
@@ -276,6 +284,7 @@ SK_CUDA cuMemUnmap(uint64_t address, size_t bytes)
 		    mapping[i].address >= address + bytes)
 			continue;
 		mapping[i].bytes = 0;
+		mapping[i].of->mappings--;
 		let_go(mapping[i].of);
 	}
 	mmap(at(address), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,

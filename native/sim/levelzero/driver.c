@@ -4,6 +4,7 @@
  */
 #include "sim/levelzero/driver.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,6 +20,7 @@ static struct {
 	char device[SK_SIM_CARDS];
 	char part[SK_SIM_CARDS][SK_ZE_KINDS][SK_SIM_LINKS];
 } ze;
+static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
 
 struct sk_sim_node *sk_ze_node(void)
 {
@@ -216,28 +218,37 @@ uint32_t sk_ze_enumerate(const char *function, void *device, enum sk_ze_kind kin
 	return sk_ze_end(SK_ZE_SUCCESS);
 }
 
-static uint32_t find_cards(void)
+static uint32_t find_cards(const struct sk_sim_node *node)
 {
 	uint32_t count = 0;
 
-	for (uint32_t index = 0; index < ze.node->cards; index++)
-		if (ze.node->card[index].model.vendor == SK_SIM_INTEL)
+	for (uint32_t index = 0; index < node->cards; index++)
+		if (node->card[index].model.vendor == SK_SIM_INTEL)
 			ze.index[count++] = (uint8_t)index;
 	return count;
+}
+
+/* Other threads see the node only once its cards are known. */
+static bool open_node(void)
+{
+	struct sk_sim_node *node;
+
+	pthread_mutex_lock(&opening);
+	if (!ze.node && !sk_sim_node_open(NULL, &node)) {
+		ze.count = find_cards(node);
+		ze.node = node;
+	}
+	pthread_mutex_unlock(&opening);
+	return ze.node != NULL;
 }
 
 uint32_t sk_ze_init(const char *function, bool sysman)
 {
 	const char *asked = getenv("ZES_ENABLE_SYSMAN");
-	struct sk_sim_node *node;
 	uint32_t result;
 
-	if (!ze.node) {
-		if (sk_sim_node_open(NULL, &node))
-			return SK_ZE_UNINITIALIZED;
-		ze.node = node;
-		ze.count = find_cards();
-	}
+	if (!open_node())
+		return SK_ZE_UNINITIALIZED;
 	result = pass(function, UINT32_MAX);
 	if (!result)
 		sk_ze_end(result);

@@ -165,6 +165,29 @@ static void die(const char *path)
 	raise(SIGKILL);
 }
 
+static void *wait_for_it(void *node)
+{
+	sk_sim_node_enter(node);
+	return NULL;
+}
+
+/* Dies with the lock held while threads of its own wait for it. */
+static void die_waited_for(const char *path, int threads)
+{
+	struct sk_sim_node *node;
+	pthread_t thread;
+
+	assert(!sk_sim_node_open(path, &node));
+	sk_sim_node_enter(node);
+	while (threads--)
+		pthread_create(&thread, NULL, wait_for_it, node);
+	usleep(30000);
+	puts("held");
+	fflush(stdout);
+	usleep(100000);
+	raise(SIGKILL);
+}
+
 static void calls(const char *path, int count)
 {
 	struct sk_sim_node *node;
@@ -191,6 +214,8 @@ int main(int argc, char **argv)
 		fuzz(strtoull(argv[2], NULL, 10), atoi(argv[3]));
 	else if (!strcmp(argv[1], "die"))
 		die(argv[2]);
+	else if (!strcmp(argv[1], "die-waited-for"))
+		die_waited_for(argv[2], atoi(argv[3]));
 	else
 		calls(argv[2], atoi(argv[3]));
 	return 0;

@@ -62,6 +62,19 @@ def test_a_process_killed_inside_the_lock_leaves_the_node_usable(
     assert node.truth(0)["now"]["die_c"] == pytest.approx(before + 3, abs=0.5)
 
 
+def test_a_process_that_dies_before_its_own_waiting_threads_leaves_the_node_usable(
+    check: Path, tmp_path: Path
+) -> None:
+    """The kernel tells one of those that wait, and that one dies as well."""
+    node = real(tmp_path / "node")
+    argv = [check, "die-waited-for", tmp_path / "node", "3"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as dying:
+        assert dying.stdout
+        assert dying.stdout.readline() == "held\n"
+        assert node.sensor(0) is not None
+        assert dying.wait(20) == -signal.SIGKILL
+
+
 def test_several_processes_at_once_are_all_counted(check: Path, tmp_path: Path) -> None:
     node = real(tmp_path / "node")
     argv = [check, "calls", tmp_path / "node", "700"]
