@@ -58,7 +58,8 @@ class Reader:
     ) -> None:
         """Write to this eventfd after a round in which a call's code is another than before, a tap
         is at its level or above (tap, level), or bits of an answer are others (step, offset, mask);
-        and after each `rest`th round of `slow`; -1: no more. ValueError for what is not in the plan."""
+        and after each `rest`th round of `slow`; -1: no more. ValueError for what is not in the
+        plan."""
 
     def rings(self) -> int:
         """How often it was written to."""

@@ -41,6 +41,7 @@ ACROSS = {
     "tests/tui/test_live.py": "the command line on a whole node",
     "tests/agent/test_up.py": "a whole node: up, down and what they leave",
     "tests/ci/test_setup.py": ".ci/setup",
+    "tests/agent/devices/test_troubles.py": "states of sick cards through the vendors' bindings",
     "tests/agent/devices/test_simulated.py": "cards of every profile through the vendors' bindings",
     "tests/agent/test_hostile_job.py": "a job that means harm, against spawner, keeper and gate",
     "tests/mesh/test_disk_full.py": "broker, log and scheduler on a full disk",
