@@ -4,12 +4,18 @@
 from __future__ import annotations
 
 import ctypes
+import json
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from stoker.native.errors import BadRequest
-from stoker.probes.simdriver import lacking, libraries
+from stoker.probes.simdriver import lacking, libraries, profiles
+
+READER = Path(__file__).parents[2] / "fakes" / "read_cards.py"
 
 
 def symbols(library: Path) -> set[str]:
@@ -47,6 +53,37 @@ def test_every_library_can_lack(tmp_path: Path) -> None:
     smi = ctypes.CDLL(str(Path(told["ROCM_PATH"]) / "lib" / "libamd_smi.so"))
     assert not hasattr(smi, "amdsmi_get_gpu_bdf_id")
     assert hasattr(smi, "amdsmi_init")
+
+
+def read_cards(folder: Path, missing: list[str]) -> dict[str, Any]:
+    """What stoker reads of the first card."""
+    folder.mkdir()
+    profiles.node("4xL40S", folder / "node", virtual=True, seed=7).advance(10**9)
+    done = subprocess.run(
+        [sys.executable, READER, folder],
+        env=libraries.environment(folder / "node", {profiles.NVIDIA}, None, missing),
+        input="scan\n",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    cards: dict[str, Any] = json.loads(done.stdout)["cards"]
+    return dict(cards[min(cards)])
+
+
+def test_a_function_that_a_driver_lacks_costs_stoker_its_own_fields_alone(tmp_path: Path) -> None:
+    whole = read_cards(tmp_path / "whole", [])
+    lacks = read_cards(tmp_path / "lacks", ["nvmlDeviceGetMemoryInfo", "nvmlDeviceGetPowerUsage"])
+    assert (whole["state"], lacks["state"]) == ("ok", "ok")
+    absent = {
+        name
+        for name, field in lacks["fields"].items()
+        if "absent" in field and "value" in whole["fields"][name]
+    }
+    assert absent == {"memory_total_bytes", "memory_used_bytes", "memory_free_bytes"}
+    why = lacks["fields"]["memory_total_bytes"]["absent"]
+    assert why == "nvmlDeviceGetMemoryInfo: Function Not Found"
+    assert lacks["fields"]["power_w"]["value"] == whole["fields"]["power_w"]["value"]  # another way
 
 
 def test_what_no_library_has_is_refused(tmp_path: Path) -> None:
