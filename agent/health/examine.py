@@ -239,6 +239,7 @@ class Examiner:
         yield from self._stuck(found.number("power_w"), found.number("energy_power_w"), now_ns)
 
     def _stuck(self, power: float | None, true: float | None, now_ns: int) -> Iterator[_Told]:
+        power = None if power is None else round(power, 3)  # of a list or of a table: no matter
         if power is None or self._power is None or self._power[0] != power:
             self._power = None if power is None else (power, now_ns)
         apart = power is not None and true is not None and _differ(power, true)

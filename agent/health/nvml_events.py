@@ -31,7 +31,8 @@ TOGETHER_NS = 5_000_000
 """So long after the first event others are gathered with it."""
 REGISTER_S = 2.0
 AGAIN_S = 1.0
-LOST_S = 0.25
+LOST_S = 0.03
+"""While a card is lost no wait for the others is answered later than at once."""
 TIMEOUT, LOST = 10, 15
 """nvmlReturn_t."""
 
@@ -86,7 +87,7 @@ class NvmlEvents:
             absent = made.why if isinstance(made, Absent) else "it takes no card of this node"
             self.why = "" if places else absent
             if places:
-                self._listen(nvml, made, places, stop)
+                self._listen(nvml, made, places, cards, stop)
             if not isinstance(made, Absent):
                 ask(nvml, "nvmlEventSetFree", made)
             self.counters["nvml_events_begun"] += 1
@@ -109,9 +110,22 @@ class NvmlEvents:
             if task.over.is_set() and task.error is None and not isinstance(task.result, Absent)
         }
 
-    def _listen(self, nvml: Any, made: Any, places: dict[int, str], stop: threading.Event) -> None:
-        """Until the driver does not know the set any more."""
+    def _listen(
+        self,
+        nvml: Any,
+        made: Any,
+        places: dict[int, str],
+        cards: tuple[NvidiaCard, ...],
+        stop: threading.Event,
+    ) -> None:
+        """Until the driver does not know the set any more. A card that was lost when the others
+        were registered is tried again."""
+        tried_s = time.monotonic()
         while not stop.is_set():
+            left = tuple(card for card in cards if card.id not in places.values())
+            if left and time.monotonic() - tried_s > AGAIN_S:
+                tried_s = time.monotonic()
+                places |= self._register(nvml, made, left)
             found: Counter[tuple[str, Kind, int]] = Counter()
             code = self._wait(nvml, made, places, found, WAIT_MS)
             until = time.monotonic_ns() + TOGETHER_NS

@@ -96,6 +96,23 @@ def test_a_card_that_cannot_be_registered_costs_only_its_own_events() -> None:
     events.close()
 
 
+def test_a_card_that_was_lost_meanwhile_is_registered_later() -> None:
+    nvml, came = Nvml(), queue.Queue[list[Event]]()
+    nvml.refuses = 16
+    events = NvmlEvents(came.put)
+    events.set([card(nvml, "a", 16), card(nvml, "b", 32)])
+    nvml.coming = [(32, XID, 48)]
+    assert came.get(timeout=5) == [Event("b", "xid", 48, 1)]
+    nvml.refuses = 0
+    end = time.monotonic() + 5
+    while len(nvml.registered) < 2 and time.monotonic() < end:
+        time.sleep(0.005)
+    nvml.coming = [(16, XID, 79)]
+    assert came.get(timeout=5) == [Event("a", "xid", 79, 1)]
+    events.close()
+    assert nvml.sets == 1
+
+
 def test_a_driver_that_was_loaded_again_is_registered_with_again() -> None:
     nvml, came = Nvml(), queue.Queue[list[Event]]()
     nvml.coming = [15, (16, XID, 13), UNINITIALIZED, (16, XID, 31)]
