@@ -446,7 +446,7 @@ class Daemon:
 
     async def _watch_devices(self) -> None:
         async for report in self._telemetry.changes():
-            _log.warning("devices changed", devices=[d.unavailable for d in report.devices])
+            _log.warning("the report changed", devices=[d.unavailable for d in report.devices])
             if self._health is not None:
                 self._health.reported(report)
             self.post(steps.Reported(report))

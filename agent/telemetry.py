@@ -60,6 +60,8 @@ class Telemetry:
         self._drain = ""
         self.xids: Callable[[], str] = lambda: ""
         """Where Xids are heard from, where there may be any; set by the daemon."""
+        self._xids = ""
+        """The same as the newest report has it."""
         self.cgroups = False
         """Whether jobs have cgroups, by which their processes are told from others."""
         self.devices = Devices.of(
@@ -91,7 +93,8 @@ class Telemetry:
         while True:
             await self._until_check()
             again, self._rescan = self._rescan, False
-            if await self._ask(self.devices.scan if again else self.devices.check):
+            changed = await self._ask(self.devices.scan if again else self.devices.check)
+            if changed or self.xids() != self._xids:
                 yield self._report()
 
     async def _until_check(self) -> None:
@@ -185,7 +188,7 @@ class Telemetry:
             if not feature.works and feature.detail != NOT_ASKED
         ]
         reasons: dict[str, list[str]] = {}
-        xids = self.xids()
+        xids = self._xids = self.xids()
         for probe in self._tracer.probes:
             if probe.state != "attached" and not (xids and probe.id == PROBE):
                 reasons.setdefault(probe.reason, []).append(probe.id)

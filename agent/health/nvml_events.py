@@ -33,6 +33,7 @@ REGISTER_S = 2.0
 AGAIN_S = 1.0
 LOST_S = 0.03
 """While a card is lost no wait for the others is answered later than at once."""
+NO_CARD, NOT_YET = "no NVIDIA card is there", "no card is registered yet"
 TIMEOUT, LOST = 10, 15
 """nvmlReturn_t."""
 
@@ -51,7 +52,7 @@ class NvmlEvents:
 
     def __init__(self, take: Callable[[list[Event]], None]) -> None:
         self.counters: Counter[str] = Counter()
-        self.why = "no NVIDIA card is there"
+        self.why = NO_CARD
         """Why nothing is heard, if so."""
         self._take = take
         self._cards: tuple[NvidiaCard, ...] = ()
@@ -66,7 +67,7 @@ class NvmlEvents:
             return
         self._stop.set()
         self._stop = threading.Event()
-        self.why = "" if wanted else "no NVIDIA card is there"
+        self.why = NOT_YET if wanted else NO_CARD
         if wanted:
             run = partial(self._run, self._stop)
             threading.Thread(target=run, name="nvml events", daemon=True).start()
