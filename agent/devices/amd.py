@@ -16,7 +16,7 @@ import msgspec
 
 from stoker.agent.devices import amd_smi, amd_sysfs, topology
 from stoker.agent.devices.amd_card import AmdCard
-from stoker.agent.devices.amd_smi import ask, part
+from stoker.agent.devices.amd_smi import ask, part, same_handle
 from stoker.agent.devices.card import Card
 from stoker.agent.devices.deadline import within
 from stoker.agent.devices.holders import describe
@@ -41,6 +41,7 @@ class Amd(Vendor):
         self._root = root
         self._begun = False
         self._cards: tuple[Card, ...] = ()
+        self._smi_cards: dict[str, AmdCard] = {}
 
     def scan(self) -> Scan:
         why = self._load()
@@ -90,6 +91,7 @@ class Amd(Vendor):
                 missing.append(f"{task.name}: {task.result.why}")
             else:
                 found.append((*task.result, handle))
+        self._smi_cards = {card.id: card for _, card, _ in found}
         return self._near(found, tuple(missing))
 
     def _device(self, handle: Any) -> tuple[DeviceInfo, AmdCard] | Absent:
@@ -106,8 +108,7 @@ class Amd(Vendor):
         numa = ask(self._smi, "amdsmi_get_gpu_topo_numa_affinity", handle)
         minor, hip = part(seen, "drm_render"), part(seen, "hip_uuid")
         sim = amd_smi.is_sim(self._smi)
-        card = AmdCard(self._smi, handle, str(uuid), address, sim=sim)
-        card.look()
+        card = self._card(handle, str(uuid), address, sim=sim)
         info = DeviceInfo(
             id=card.id,
             vendor=self.name,
@@ -119,6 +120,16 @@ class Amd(Vendor):
             numa=int(numa) if not isinstance(numa, Absent) and numa >= 0 else None,
         )
         return info, card
+
+    def _card(self, handle: Any, id: str, address: str, *, sim: bool) -> AmdCard:
+        """The card of the scan before, with its history, where it is the same and well."""
+        before = self._smi_cards.get(id)
+        well = before is not None and id not in self.troubled and before.address == address
+        if before is not None and well and same_handle(before.binding()[1], handle):
+            return before
+        card = AmdCard(self._smi, handle, id, address, sim=sim)
+        card.look()
+        return card
 
     def _near(self, found: list[tuple[DeviceInfo, AmdCard, Any]], missing: tuple[str, ...]) -> Scan:
         bonds: dict[Pair, Bond] = {}

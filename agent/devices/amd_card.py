@@ -49,6 +49,9 @@ class AmdCard(Card):
         """Processes on it, as last listed."""
         self._smi, self._handle = smi, handle
         self._metrics = Metrics(smi, handle)
+        """Of `fast`: whoever decodes a plan's answers fills its table."""
+        self._asked = Metrics(smi, handle)
+        """Of what the card's own thread asks besides, whoever decodes meanwhile."""
         self.fast_calls = Calls()
         self._planned: AmdPlan | None = None
         self._count_j: float = ENERGY_COUNT_J
@@ -114,9 +117,9 @@ class AmdCard(Card):
 
     def _bounds(self) -> dict[str, Any]:
         cap = self.ask("amdsmi_get_power_cap_info")
-        table = self._metrics.read(self.calls)
+        table = self._asked.read(self.calls)
         # Of the sensor that `temperature_c` is read from: junctions are hotter than edges.
-        die = EDGE if table is None and self._metrics.has("temperature_edge") else JUNCTION
+        die = EDGE if table is None and self._asked.has("temperature_edge") else JUNCTION
         return {
             "power_limit_min_w": scaled(part(cap, "min_power_cap"), 1e-6),
             "power_limit_max_w": scaled(part(cap, "max_power_cap"), 1e-6),
@@ -137,8 +140,8 @@ class AmdCard(Card):
 
     def plan(self) -> Plan | None:
         """Once the table could be read: which entries a card has decides what is kept of it."""
-        if self._planned is None and self._metrics.read(self.calls) is None:
-            self._planned = AmdPlan(self._handle, self._metrics, self._count_j)
+        if self._planned is None and self._asked.read(self.calls) is None:
+            self._planned = AmdPlan(self._handle, self._asked, self._metrics, self._count_j)
         return self._planned.plan if self._planned is not None else None
 
     def decode(self, found: Snapshot) -> Fields:
@@ -161,9 +164,15 @@ class AmdCard(Card):
             "memory_busy_ratio": scaled(self._entry("average_umc_activity"), 0.01),
             "clock_hz": scaled(self._either("current_gfxclk", "current_gfxclks"), MHZ),
             "memory_clock_hz": scaled(self._entry("current_uclk"), MHZ),
+            "hotspot_temperature_c": self._entry("temperature_hotspot"),
         }
         made: Fields = {name: field(name, value, now) for name, value in found.items()}
-        return {**made, **self._power(now), "throttle": self._throttle(now)}
+        return {
+            **made,
+            **self._power(now),
+            **self._counters(now),
+            "throttle": self._throttle(now),
+        }
 
     def _entry(self, name: str, place: int | None = None) -> Any:
         return self._table if self._table is not None else self._metrics.number(name, place)
@@ -201,10 +210,20 @@ class AmdCard(Card):
             return missing or Absent("gpu_metrics has no residencies")
         return Reading([word for word, grew in grown.items() if grew], "", now)
 
+    def _counters(self, now: int) -> Fields:
+        """Of the same table: no call more."""
+        made: Fields = {}
+        for name, entry, _ in RESIDENCIES:
+            ticks = self._entry(entry)
+            made[name] = (
+                ticks if absent(ticks) else Reading(ticks * TICK_NS, "ns", now, 0, TICK_NS, TICKS)
+            )
+        return made
+
     # --- once a second ----------------------------------------------------------------------------
 
     def steps(self) -> tuple[Callable[[], Fields], ...]:
-        return (self._used, self._counters, self._errors, self._bus, self._links, self._listed)
+        return (self._used, self._errors, self._bus, self._links, self._listed)
 
     def _used(self) -> Fields:
         used = self._memory("amdsmi_get_gpu_memory_usage")
@@ -221,19 +240,8 @@ class AmdCard(Card):
             "clock_limit_hz": scaled(part(clock, "max_clk"), MHZ),
             "fan_ratio": scaled(fan, 1 / 255),
             "fan_rpm": self.ask("amdsmi_get_gpu_fan_rpms", 0),
-            "hotspot_temperature_c": self._entry("temperature_hotspot"),
         }
         return {name: field(name, value, now) for name, value in found.items()}
-
-    def _counters(self) -> Fields:
-        now = time.time_ns()
-        made: Fields = {}
-        for name, entry, _ in RESIDENCIES:
-            ticks = self._entry(entry)
-            made[name] = (
-                ticks if absent(ticks) else Reading(ticks * TICK_NS, "ns", now, 0, TICK_NS, TICKS)
-            )
-        return made
 
     def _errors(self) -> Fields:
         ecc = self.ask("amdsmi_get_gpu_total_ecc_count")

@@ -32,11 +32,12 @@ TAPS: tuple[tuple[str, tuple[str, ...], float], ...] = (
 
 
 class AmdPlan:
-    """The plan of one GPU, once its table was read for the first time."""
+    """The plan of one GPU by `metrics`, its table as it was read once; answers go into `into`."""
 
-    def __init__(self, handle: Any, metrics: Metrics, count_j: float) -> None:
+    def __init__(self, handle: Any, metrics: Metrics, into: Metrics, count_j: float) -> None:
         self.plan = Plan()
         self._metrics = metrics
+        self._into = into
         size = ctypes.sizeof(metrics.table)
         value = handle.value if hasattr(handle, "value") else handle
         step = self.plan.call((METRICS_CALL,), address(metrics.call), (int(value or 0),), size)
@@ -64,7 +65,7 @@ class AmdPlan:
             if step is None:
                 return Absent(f"{name} is not asked ten times a second")
             data = found.memory[step.offset : step.offset + step.size]
-            ctypes.memmove(ctypes.addressof(self._metrics.table), data, step.size)
+            ctypes.memmove(ctypes.addressof(self._into.table), data, step.size)
             return found.codes[step.place]
 
         return answer

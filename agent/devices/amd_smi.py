@@ -102,6 +102,11 @@ def fill(smi: Any, name: str, call: Any, handle: Any, table: Any, calls: Calls) 
     return absent
 
 
+def same_handle(one: Any, other: Any) -> bool:
+    """Whether two handles are of one device: the binding's are new objects each time."""
+    return bool(getattr(one, "value", one) == getattr(other, "value", other))
+
+
 class Metrics:
     """The metrics table of one card."""
 

@@ -28,7 +28,7 @@ Points = Callable[[str, int], list[tuple[int, float]]]
 class Calls:
     """Calls into one driver for one card. Written by the card's thread, read by others."""
 
-    __slots__ = ("_not_before", "doing", "made", "record", "replay", "since_ns", "t_ns")
+    __slots__ = ("_not_before", "doing", "for_good", "made", "record", "replay", "since_ns", "t_ns")
 
     def __init__(self) -> None:
         self.doing = ""
@@ -40,6 +40,8 @@ class Calls:
         """Answers calls instead of the driver, where set."""
         self.record: Callable[[str, tuple[Any, ...]], None] | None = None
         """Told of each call before it is made, where set."""
+        self.for_good = False
+        """What a driver does not support once is never asked again here."""
         self.t_ns = 0
         """CLOCK_REALTIME of what `replay` answers."""
         self._not_before: dict[Any, tuple[int, Absent]] = {}
@@ -61,6 +63,11 @@ class Calls:
     def now(self) -> int:
         """CLOCK_REALTIME ns of an answer that was just given."""
         return self.t_ns if self.replay is not None else time.time_ns()
+
+    @property
+    def refuses(self) -> bool:
+        """Whether any call was ever answered so that it is not to be made again at once."""
+        return bool(self._not_before)
 
     def refused(self, key: Any) -> Absent | None:
         """What this call was answered when it is not yet time to make it again."""

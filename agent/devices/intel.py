@@ -46,6 +46,7 @@ class Intel(Vendor):
         self._root = root
         self._begun = False
         self._cards: tuple[IntelCard, ...] = ()
+        self._known: dict[str, DeviceInfo] = {}
 
     def scan(self) -> Scan:
         why = self._load()
@@ -55,20 +56,24 @@ class Intel(Vendor):
         if isinstance(handles, Absent):
             self._begun = False
             return Scan(missing=(f"Intel GPUs: {handles.why}",))
-        looks = [(f"Intel GPU {i}", partial(self._device, i, h)) for i, h in enumerate(handles)]
+        looks = [(f"Intel GPU {i}", partial(self._device, h)) for i, (_, h) in enumerate(handles)]
         found: list[tuple[DeviceInfo, IntelCard]] = []
         missing = []
-        for task in within(looks, ANSWER_S):
+        numbers: Counter[int] = Counter()
+        for task, (driver, _) in zip(within(looks, ANSWER_S), handles, strict=True):
             if isinstance(task.result, Absent):
                 missing.append(f"{task.name}: {task.result.why}")
             elif task.result is not None:
-                found.append(task.result)
+                info, card = task.result
+                found.append((_visible(info, numbers[driver]), card))
             elif task.over.is_set() and task.error is None:
                 continue  # no GPU
             else:
                 why = repr(task.error) if task.error else f"no answer for {ANSWER_S:g} s"
                 missing.append(f"{task.name}: {why}")
+            numbers[driver] += 1
         self._cards = tuple(card for _, card in found)
+        self._known = {info.id: info for info, _ in found}
         return self._near(found, tuple(missing))
 
     def holders(self, is_ours: IsOurs) -> Mapping[str, str]:
@@ -102,19 +107,20 @@ class Intel(Vendor):
                 continue
         return False
 
-    def _handles(self) -> list[Any] | Absent:
+    def _handles(self) -> list[tuple[int, Any]] | Absent:
+        """Of all devices, each with the place of its driver."""
         drivers = listed(self._zes, "zesDriverGet", None, self._zes.zes_driver_handle_t)
         if isinstance(drivers, Absent):
             return drivers
-        found: list[Any] = []
-        for driver in drivers:
+        found: list[tuple[int, Any]] = []
+        for place, driver in enumerate(drivers):
             devices = listed(self._zes, "zesDeviceGet", driver, self._zes.zes_device_handle_t)
             if isinstance(devices, Absent):
                 return devices
-            found += devices
+            found += [(place, device) for device in devices]
         return found[:DEVICES_PER_NODE_MAX]
 
-    def _device(self, index: int, handle: Any) -> tuple[DeviceInfo, IntelCard] | Absent | None:
+    def _device(self, handle: Any) -> tuple[DeviceInfo, IntelCard] | Absent | None:
         structure = made(
             self._zes, "zes_device_properties_t", "ZES_STRUCTURE_TYPE_DEVICE_PROPERTIES"
         )
@@ -126,6 +132,9 @@ class Intel(Vendor):
         structure = made(self._zes, "zes_pci_properties_t", "ZES_STRUCTURE_TYPE_PCI_PROPERTIES")
         pci = filled(self._zes, "zesDevicePciGetProperties", handle, structure)
         address = "" if isinstance(pci, Absent) else _address(pci.address)
+        before = self._before(handle, uuid_of(device), address)
+        if before is not None:
+            return before
         sim = zes.is_sim(self._zes)
         card = IntelCard(self._zes, handle, uuid_of(device), address, self._root, sim=sim)
         card.look()
@@ -136,11 +145,19 @@ class Intel(Vendor):
             model=model_of(device) or "Intel GPU",
             memory_bytes=None if isinstance(memory, Absent) else memory,
             nodes=self._nodes(address),
-            visible={"ZE_AFFINITY_MASK": str(index)},
             sim=sim,
             numa=topology.numa_node(address, self._root) if address else None,
         )
         return info, card
+
+    def _before(self, handle: Any, id: str, address: str) -> tuple[DeviceInfo, IntelCard] | None:
+        """The card of the scan before, with its history, where it is the same and well: one that
+        was in trouble may have other domains now."""
+        card = next((each for each in self._cards if each.id == id), None)
+        if card is None or id in self.troubled or card.address != address:
+            return None
+        same = getattr(card.binding()[1], "value", 0) == getattr(handle, "value", 1)
+        return (self._known[id], card) if same else None
 
     def _nodes(self, address: str) -> tuple[Node, ...]:
         folder = self._root / topology.PCI / address / "drm"
@@ -170,6 +187,11 @@ class Intel(Vendor):
             for (info, _), link, bus in zip(found, links, buses, strict=True)
         )
         return Scan(devices, missing, self._cards, addresses, bonds)
+
+
+def _visible(info: DeviceInfo, number: int) -> DeviceInfo:
+    """Level Zero counts the GPUs of each driver by itself, and no other devices among them."""
+    return msgspec.structs.replace(info, visible={"ZE_AFFINITY_MASK": str(number)})
 
 
 def _address(pci: Any) -> str:

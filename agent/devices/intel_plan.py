@@ -23,6 +23,7 @@ class IntelPlan:
 
     def __init__(self, binding: Any, card: IntelCard, domains: tuple[Any, ...]) -> None:
         self.card = card
+        card.calls.for_good = True
         self.domains = domains
 
         def at(name: str) -> Address:
@@ -31,19 +32,31 @@ class IntelPlan:
             except AttributeError:
                 return None
 
-        self.recorded = Recorded(at)
-        self.recorded.plan.decoder = self
+        self._at = at
+        self.recorded = self._empty()
+
+    def _empty(self) -> Recorded:
+        made = Recorded(self._at)
+        made.plan.decoder = self
+        return made
 
     def begin(self) -> None:
-        """Make each call once; blocks as the driver does."""
+        """Make each call once; blocks as the driver does. Twice if there are some that it does not
+        support: those are left out then."""
         self.card.ready()
+        self._record()
+        if self.card.calls.refuses:
+            self.recorded = self._empty()
+            self._record()
+        self.card.tapped(self.recorded.plan)
+
+    def _record(self) -> None:
         self.card.calls.record = self.recorded.record
         self.card.fast()
         self.recorded.every = SLOW
         for step in self.card.steps():
             step()
         self.card.calls.record = None
-        self.card.tapped(self.recorded.plan)
 
     @property
     def whole(self) -> bool:

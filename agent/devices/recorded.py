@@ -34,7 +34,7 @@ class Recorded:
 
     def record(self, name: str, arguments: tuple[Any, ...]) -> None:
         """As `Calls.record` wants it."""
-        key = _key(name, arguments)
+        key = key_of_call(name, arguments)
         if key in self.plan.answers:
             return
         self.full |= len(self.plan.steps) >= STEPS_MAX
@@ -49,7 +49,7 @@ class Recorded:
 
         def answer(name: str, arguments: tuple[Any, ...]) -> Any:
             filled = [each for each in arguments if _is_memory(each)]
-            step = steps.get(_key(name, arguments))
+            step = steps.get(key_of_call(name, arguments))
             if step is None or any(
                 isinstance(each, ctypes.Array) and ctypes.sizeof(each) != size
                 for each, (_, size) in zip(filled, step.spans, strict=True)
@@ -79,6 +79,7 @@ def _passed(argument: Any) -> Argument:
     return bytes(getattr(argument, "_obj", argument))
 
 
-def _key(name: str, arguments: tuple[Any, ...]) -> Key:
-    """Its numbers, and which arguments are memory: a list is asked for its length first."""
+def key_of_call(name: str, arguments: tuple[Any, ...]) -> Key:
+    """What tells one call from another: its numbers, and which arguments are memory: a list is
+    asked for its length first."""
     return (name, *["" if _is_memory(each) else _number(each) for each in arguments])

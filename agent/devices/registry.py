@@ -182,6 +182,9 @@ class Devices:
             for place, vendor in enumerate(self._vendors)
             if vendor.name in SCAN_S_OF
         }
+        troubled = frozenset(self.samplers.troubles())
+        for place in free:
+            self._vendors[place].troubled = troubled
         calls = [(str(place), self._vendors[place].scan) for place in free]
         for task in within(calls, SCAN_S, longer):
             if task.over.is_set():

@@ -8,7 +8,7 @@ itself with `@register`; a call that a driver refuses becomes an absence with th
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,6 +39,9 @@ class Vendor(ABC):
 
     name: str
     """`DeviceInfo.vendor` of everything this class reports."""
+    troubled: Collection[str] = frozenset()
+    """Ids of cards that do not answer as they should, told before each scan. A card that is not one
+    of them is best given as the scan before gave it: what reads it goes on undisturbed."""
 
     @abstractmethod
     def scan(self) -> Scan:

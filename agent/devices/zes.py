@@ -15,6 +15,7 @@ from typing import Any
 
 from stoker.agent.devices.card import Calls
 from stoker.agent.devices.readings import Absent, Trouble
+from stoker.agent.devices.recorded import key_of_call
 
 TROUBLES: dict[int, Trouble] = {
     0x70000001: "lost",
@@ -24,7 +25,8 @@ TROUBLES: dict[int, Trouble] = {
     0x78000001: "missing",  # uninitialized
     0x78000002: "mismatch",  # unsupported version
 }
-UNSUPPORTED = (0x78000002, 0x78000003, 0x70010001)
+UNSUPPORTED = 0x78000003
+"""ZE_RESULT_ERROR_UNSUPPORTED_FEATURE: of this call on this handle, and so it stays."""
 HANDLES_MAX = 64
 SIM_SYMBOL = "stoker_sim_driver"
 
@@ -114,8 +116,9 @@ def _function(zes: Any, name: str) -> Callable[..., int] | Absent:
 
 
 def ask(zes: Any, name: str, *arguments: Any, calls: Calls | None = None) -> Absent | None:
-    """Call one function, which fills what it is given; None if it did."""
-    before = calls.refused(name) if calls is not None else None
+    """Call one function, which fills what it is given; None if it did. What a driver does not
+    support is not asked again soon, and is no part of a plan."""
+    before = _refused(name, arguments, calls)
     if before is not None:
         return before
     if calls is not None and calls.replay is not None:
@@ -130,7 +133,16 @@ def ask(zes: Any, name: str, *arguments: Any, calls: Calls | None = None) -> Abs
         if calls is not None:
             calls.remember(name, found, for_ever=True)
         return found
-    return _said(zes, name, code)
+    said = _said(zes, name, code)
+    if calls is not None and said is not None and code & 0xFFFFFFFF == UNSUPPORTED:
+        calls.remember(key_of_call(name, arguments), said, for_ever=calls.for_good)
+    return said
+
+
+def _refused(name: str, arguments: tuple[Any, ...], calls: Calls | None) -> Absent | None:
+    if calls is None or not calls.refuses:
+        return None
+    return calls.refused(name) or calls.refused(key_of_call(name, arguments))
 
 
 def _said(zes: Any, name: str, code: int | Absent) -> Absent | None:
