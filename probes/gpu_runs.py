@@ -248,7 +248,7 @@ def driver_line() -> Line:
     if driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count)) or not count.value:
         raise NoGpu("the NVIDIA driver finds no device")
     driver.cuDriverGetVersion(ctypes.byref(version))
-    simulated = " (SIM)" if hasattr(driver, "stoker_simulated_driver") else ""
+    simulated = " (SIM)" if hasattr(driver, "stoker_sim_driver") else ""
     return Line(f"CUDA driver{simulated}", f"{version.value}, {count.value} devices")
 
 

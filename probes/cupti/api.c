@@ -93,5 +93,5 @@ void sk_cuda_api_load(struct sk_cuda_api *ret)
 
 	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		*rows[i].to = driver ? dlsym(driver, rows[i].name) : NULL;
-	ret->simulated = driver && dlsym(driver, "stoker_simulated_driver");
+	ret->simulated = driver && dlsym(driver, "stoker_sim_driver");
 }

@@ -138,7 +138,7 @@ static void load_driver(void)
 		if (!*rows[i].to)
 			absent(rows[i].name);
 	}
-	cuda.simulated = dlsym(library, "stoker_simulated_driver");
+	cuda.simulated = dlsym(library, "stoker_sim_driver");
 }
 
 static void open_device(void)

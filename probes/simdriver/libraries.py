@@ -20,6 +20,8 @@ from stoker.probes.simdriver.profiles import INTEL
 FOLDER: Final = paths.ROOT / "lib" / "sim"
 NVML: Final = FOLDER / "nvidia" / "libnvidia-ml.so.1"
 CUDA: Final = FOLDER / "nvidia" / "libcuda.so.1"
+CUPTI: Final = FOLDER / "nvidia" / "libcupti.so.13"
+"""Built where the CUPTI tracer is."""
 AMDSMI: Final = FOLDER / "rocm" / "lib" / "libamd_smi.so"
 ZE_LOADER: Final = FOLDER / "levelzero" / "libze_loader.so.1"
 ZE_DRIVER: Final = FOLDER / "levelzero" / "libze_stoker.so.1"
@@ -43,6 +45,7 @@ def environment(
     told = dict(os.environ if base is None else base)
     told[_sim.VARIABLE] = str(node)
     told["LD_LIBRARY_PATH"] = _before(nvidia, told.get("LD_LIBRARY_PATH"))
+    told["STOKER_CUPTI"] = str(nvidia / CUPTI.name)
     told["ROCM_PATH"] = told["ROCM_HOME"] = str(rocm)
     if INTEL in vendors:
         told["LD_PRELOAD"] = _before(levelzero / ZE_LOADER.name, told.get("LD_PRELOAD"))
@@ -52,7 +55,8 @@ def environment(
 
 
 def _lacking(folder: Path, missing: Sequence[str]) -> Path:
-    all_of_them = (NVML, CUDA, AMDSMI, ZE_LOADER, ZE_DRIVER)
+    all_of_them = [NVML, CUDA, AMDSMI, ZE_LOADER, ZE_DRIVER]
+    all_of_them += [CUPTI] if CUPTI.exists() else []
     lacking.copy({each: folder / each.relative_to(FOLDER) for each in all_of_them}, missing)
     return folder
 

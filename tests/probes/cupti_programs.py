@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SIM: CUDA programs on a simulated driver and a simulated CUPTI, compiled for the tests.
+"""SIM: CUDA programs on a simulated driver that has graphs, and on stoker's simulated CUPTI.
 
 Relied on by the tests of the CUPTI tracer, of the environment of traced jobs and of `make
-gpu-check`. The simulations are compiled against NVIDIA's own headers, so that what they hand over
-has NVIDIA's layout; without the headers there is no tracer either, and the tests say so.
+gpu-check`. The driver is compiled for the tests against NVIDIA's own headers; without the headers
+there is no tracer either, and the tests say so.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from stoker.probes.trace import JobTrace, Mode, TraceSummary
 from tests.probes.segment_view import SegmentView
 
 HERE = Path(__file__).parent / "cupti"
+NATIVE = Path(__file__).parents[2] / "native"
 HEADERS = Path(sysconfig.get_paths()["purelib"]) / "nvidia/cu13/include"
 FLAGS = ("-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter")
 TIMEOUT_S = 60
@@ -43,11 +44,13 @@ def library() -> Path:
 
 def compiled(folder: Path) -> Path:
     """Folder with libcuda.so.1, libcupti.so.13 and `program`."""
-    common = ["cc", *FLAGS, "-D_GNU_SOURCE", "-isystem", str(HEADERS), "-pthread"]
-    for source, name in (("sim_cuda", "libcuda.so.1"), ("sim_cupti", "libcupti.so.13")):
-        shared = ["-shared", "-fPIC", "-fvisibility=hidden", f"-Wl,-soname,{name}"]
-        output = ["-o", str(folder / name), str(HERE / f"{source}.c"), "-ldl"]
-        subprocess.run([*common, *shared, *output], check=True)
+    common = ["cc", *FLAGS, "-D_GNU_SOURCE", "-isystem", str(HEADERS), f"-I{NATIVE}", "-pthread"]
+    name = "libcuda.so.1"
+    shared = ["-shared", "-fPIC", "-fvisibility=hidden", f"-Wl,-soname,{name}"]
+    output = ["-o", str(folder / name), str(HERE / "sim_cuda.c"), "-ldl"]
+    subprocess.run([*common, *shared, *output], check=True)
+    cupti = paths.library("sim/nvidia/libcupti.so.13")
+    (folder / cupti.name).symlink_to(cupti)
     found = ["-L", str(folder), "-l:libcuda.so.1", f"-Wl,-rpath,{folder}", "-ldl"]
     source = str(HERE / "sim_program.c")
     subprocess.run([*common, "-o", str(folder / "program"), source, *found], check=True)

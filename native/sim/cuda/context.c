@@ -39,8 +39,10 @@ static int open_context(struct sk_cuda_context *at, uint32_t device, uint32_t fl
 	if (result)
 		return result;
 	alive[device]++;
-	*at = (struct sk_cuda_context){.used = 1, .device = device, .flags = flags};
+	*at = (struct sk_cuda_context){
+		.used = 1, .id = sk_cuda_new_id(), .device = device, .flags = flags};
 	at->standard.used = 1;
+	at->standard.id = sk_cuda_new_id();
 	at->standard.context = at;
 	return SK_CUDA_SUCCESS;
 }
@@ -205,15 +207,25 @@ SK_CUDA cuCtxGetStreamPriorityRange(int *least, int *greatest)
 	return sk_cuda_end(SK_CUDA_SUCCESS);
 }
 
-SK_CUDA cuCtxSynchronize(void)
+static int synchronize(const char *function)
 {
 	struct sk_cuda_context *at;
-	int result = sk_cuda_begin_context(__func__, &at);
+	int result = sk_cuda_begin_context(function, &at);
 
 	if (result)
 		return result;
 	sk_cuda_wait(sk_cuda_all_done_ns(at));
 	return sk_cuda_end(SK_CUDA_SUCCESS);
+}
+
+SK_CUDA cuCtxSynchronize(void)
+{
+	struct sk_cuda_call call;
+	int result;
+
+	sk_cuda_call_begin(&call, SK_CUDA_ID_CONTEXT_WAIT, __func__, NULL, NULL);
+	result = synchronize(__func__);
+	return sk_cuda_call_end_wait(&call, result, SK_CUDA_WAIT_CONTEXT, 0);
 }
 
 SK_CUDA cuDevicePrimaryCtxRetain(struct sk_cuda_context **ret, int device)

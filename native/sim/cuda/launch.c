@@ -130,21 +130,23 @@ SK_CUDA cuLibraryUnload(struct module *at)
 	return unload(__func__, at);
 }
 
-/* The place of a kernel that was asked for before, or a free one. */
+/* The place of a kernel that was asked for before, or a free one: with another name in it only when
+ * there are no more, since a profiler may yet read the name of what ran long ago. */
 static struct function *place_of(const struct module *of, const char *name)
 {
-	uint32_t i = 0;
+	struct function *same = NULL, *other = NULL;
 
-	for (i = 0; i < functions_high; i++)
-		if (function[i].of == of && !strcmp(function[i].name, name))
+	for (uint32_t i = 0; i < functions_high; i++) {
+		bool is_named = !strcmp(function[i].name, name);
+
+		if (function[i].of == of && is_named)
 			return &function[i];
-	for (i = 0; i < FUNCTIONS && function[i].of; i++)
-		;
-	if (i == FUNCTIONS)
-		return NULL;
-	if (i >= functions_high)
-		functions_high = i + 1;
-	return &function[i];
+		if (!function[i].of)
+			*(is_named ? &same : &other) = &function[i];
+	}
+	if (same)
+		return same;
+	return functions_high < FUNCTIONS ? &function[functions_high++] : other;
 }
 
 static int get(const char *caller, struct function **ret, struct module *of, const char *name)
@@ -255,12 +257,13 @@ static uint64_t lasts_ns(const struct sk_sim_card *card, uint64_t ns)
 	return (uint64_t)((double)ns * (card->load.bound + (1 - card->load.bound) * slow));
 }
 
-static int launch(const char *name, const struct sk_cuda_launch *how, struct function *of)
+static int put(const char *name, const struct sk_cuda_launch *how, struct function *of,
+	       struct sk_cuda_work *ret)
 {
 	struct sk_cuda_context *context;
 	int result = sk_cuda_begin_context(name, &context);
 	struct sk_cuda_stream *stream;
-	uint64_t done;
+	uint64_t ns;
 
 	if (result)
 		return result;
@@ -269,9 +272,29 @@ static int launch(const char *name, const struct sk_cuda_launch *how, struct fun
 		return sk_cuda_end(SK_CUDA_INVALID_HANDLE);
 	if (!launchable(how))
 		return sk_cuda_end(SK_CUDA_INVALID_VALUE);
-	done = sk_cuda_enqueue(stream, lasts_ns(sk_cuda_card(context->device), of->ns));
-	sk_cuda_busy(context->device, done);
+	ns = lasts_ns(sk_cuda_card(context->device), of->ns);
+	sk_cuda_enqueue(stream, ns);
+	sk_cuda_work_in(ret, SK_CUDA_WORK_KERNEL, stream, ns);
+	ret->name = of->name;
+	sk_cuda_busy(context->device, ret->end);
 	return sk_cuda_end(SK_CUDA_SUCCESS);
+}
+
+static int launch(const char *name, uint32_t id, const void *arguments,
+		  const struct sk_cuda_launch *how, struct function *of)
+{
+	struct sk_cuda_work work = {0};
+	struct sk_cuda_call call;
+	int result;
+
+	sk_cuda_call_begin(&call, id, name, arguments, is_function(of) ? of->name : NULL);
+	result = put(name, how, of, &work);
+	return sk_cuda_call_end_work(&call, result, &work);
+}
+
+static uint64_t two(uint32_t first, uint32_t second)
+{
+	return (uint64_t)second << 32 | first;
 }
 
 SK_CUDA cuLaunchKernel(struct function *of, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
@@ -279,8 +302,11 @@ SK_CUDA cuLaunchKernel(struct function *of, unsigned gx, unsigned gy, unsigned g
 		       void **extra)
 {
 	struct sk_cuda_launch how = {{gx, gy, gz}, {bx, by, bz}, shared_bytes, stream, NULL, 0};
+	const uint64_t arguments[] = {(uintptr_t)of,	 two(gx, gy),	  two(gz, bx),
+				      two(by, bz),	 shared_bytes,	  (uintptr_t)stream,
+				      (uintptr_t)values, (uintptr_t)extra};
 
-	return launch(__func__, &how, of);
+	return launch(__func__, SK_CUDA_ID_LAUNCH, arguments, &how, of);
 }
 
 SK_CUDA cuLaunchCooperativeKernel(struct function *of, unsigned gx, unsigned gy, unsigned gz,
@@ -288,12 +314,20 @@ SK_CUDA cuLaunchCooperativeKernel(struct function *of, unsigned gx, unsigned gy,
 				  void *stream, void **values)
 {
 	struct sk_cuda_launch how = {{gx, gy, gz}, {bx, by, bz}, shared_bytes, stream, NULL, 0};
+	const uint64_t arguments[] = {(uintptr_t)of,	two(gx, gy),  two(gz, bx),
+				      two(by, bz),	shared_bytes, (uintptr_t)stream,
+				      (uintptr_t)values};
 
-	return launch(__func__, &how, of);
+	return launch(__func__, SK_CUDA_ID_LAUNCH_COOPERATIVE, arguments, &how, of);
 }
 
 SK_CUDA cuLaunchKernelEx(const struct sk_cuda_launch *how, struct function *of, void **values,
 			 void **extra)
 {
-	return how ? launch(__func__, how, of) : SK_CUDA_INVALID_VALUE;
+	const uint64_t arguments[] = {(uintptr_t)how, (uintptr_t)of, (uintptr_t)values,
+				      (uintptr_t)extra};
+
+	if (!how)
+		return SK_CUDA_INVALID_VALUE;
+	return launch(__func__, SK_CUDA_ID_LAUNCH_EX, arguments, how, of);
 }

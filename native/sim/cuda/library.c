@@ -380,15 +380,20 @@ SK_CUDA cuInit(unsigned flags)
 	sk_cuda_resume();
 	for (uint32_t device = 0; device < cuda.count; device++)
 		bury(device);
-	return sk_cuda_end(SK_CUDA_SUCCESS);
+	sk_cuda_end(SK_CUDA_SUCCESS);
+	sk_cuda_inject();
+	return SK_CUDA_SUCCESS;
 }
 
 SK_CUDA cuDriverGetVersion(int *ret)
 {
-	if (!ret)
-		return SK_CUDA_INVALID_VALUE;
-	*ret = SK_CUDA_VERSION;
-	return SK_CUDA_SUCCESS;
+	const uint64_t arguments[] = {(uintptr_t)ret};
+	struct sk_cuda_call call;
+
+	sk_cuda_call_begin(&call, SK_CUDA_ID_VERSION, __func__, arguments, NULL);
+	if (ret)
+		*ret = SK_CUDA_VERSION;
+	return sk_cuda_call_end(&call, ret ? SK_CUDA_SUCCESS : SK_CUDA_INVALID_VALUE);
 }
 
 int sk_cuda_absent(const char *function)

@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "sim/cuda/told.h"
 #include "sim/node.h"
 
 #define SK_CUDA __attribute__((visibility("default"))) int
@@ -67,6 +68,7 @@ struct sk_cuda_launch {
 
 struct sk_cuda_stream {
 	uint32_t used;
+	uint32_t id;	/* of no other stream or context of the process */
 	uint32_t flags; /* 1: does not wait for the default stream */
 	int32_t priority;
 	struct sk_cuda_context *context;
@@ -75,6 +77,7 @@ struct sk_cuda_stream {
 
 struct sk_cuda_context {
 	uint32_t used;
+	uint32_t id;
 	uint32_t device, flags;
 	uint32_t references; /* of a primary context */
 	struct sk_cuda_stream standard;
@@ -117,6 +120,32 @@ void sk_cuda_busy(uint32_t device, uint64_t until_ns);
 /** Whether all of a range is memory of this process on a device, of which one. */
 bool sk_cuda_is_device(uint64_t address, uint64_t bytes, uint32_t *ret);
 bool sk_cuda_is_mapped(uint64_t address, uint64_t bytes, uint32_t *ret);
+
+/** A call that a profiler may want to know of: sk_cuda_call_begin, then one of the ends, which
+ * return `result`. All of them without the node's lock. `arguments` are 8 bytes each, but where two
+ * of 4 follow each other; little-endian machines alone. */
+struct sk_cuda_call {
+	const struct sk_cuda_listener *to;
+	struct sk_cuda_told told;
+	uint64_t shared, begun_ns;
+	uint32_t id;
+	int result;
+};
+
+void sk_cuda_call_begin(struct sk_cuda_call *call, uint32_t id, const char *function,
+			const void *arguments, const char *kernel);
+int sk_cuda_call_end(struct sk_cuda_call *call, int result);
+int sk_cuda_call_end_work(struct sk_cuda_call *call, int result, struct sk_cuda_work *work);
+int sk_cuda_call_end_wait(struct sk_cuda_call *call, int result, uint32_t kind, uint32_t stream);
+
+/** With the node locked: what was just put into a stream, and takes so long. */
+void sk_cuda_work_in(struct sk_cuda_work *work, uint32_t kind, const struct sk_cuda_stream *stream,
+		     uint64_t ns);
+
+/** A number for a stream or a context. */
+uint32_t sk_cuda_new_id(void);
+/** Load the library that the environment names, the first time. */
+void sk_cuda_inject(void);
 
 /** Whether something that a caller gave is an element of an array of this library. */
 #define SK_CUDA_IS_OF(array, at)                                                                   \

@@ -236,70 +236,138 @@ static bool fits(uint64_t to, uint64_t from, uint64_t bytes, enum need need)
 	       (!(need & FROM) || sk_cuda_is_device(from, bytes, &device));
 }
 
-static int copy(const char *function, uint64_t to, uint64_t from, uint64_t bytes, unsigned need,
-		void *handle, bool wait)
+/* As CUpti_ActivityMemcpyKind. */
+static uint8_t kind_of(uint64_t to, uint64_t from)
+{
+	enum { WRITE = 1, READ = 2, WITHIN = 8, OF_HOST = 9 };
+	uint32_t device;
+
+	if (sk_cuda_is_device(to, 1, &device))
+		return sk_cuda_is_device(from, 1, &device) ? WITHIN : WRITE;
+	return sk_cuda_is_device(from, 1, &device) ? READ : OF_HOST;
+}
+
+struct copy {
+	uint64_t to, from, bytes;
+	void *stream;
+	unsigned need;
+	bool wait;
+};
+
+static int carry_out(const char *function, const struct copy *copy, struct sk_cuda_work *ret)
 {
 	struct sk_cuda_context *context;
 	int result = sk_cuda_begin_context(function, &context);
 	struct sk_cuda_stream *stream;
-	uint64_t done;
+	uint64_t ns;
 
 	if (result)
 		return result;
-	stream = sk_cuda_stream(context, handle);
+	stream = sk_cuda_stream(context, copy->stream);
 	if (!stream)
 		return sk_cuda_end(SK_CUDA_INVALID_HANDLE);
-	if (!fits(to, from, bytes, need))
+	if (!fits(copy->to, copy->from, copy->bytes, copy->need))
 		return sk_cuda_end(SK_CUDA_INVALID_VALUE);
 	sk_cuda_pause();
-	if (bytes)
-		memmove((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes);
+	if (copy->bytes)
+		memmove((void *)(uintptr_t)copy->to, (const void *)(uintptr_t)copy->from,
+			copy->bytes);
 	sk_cuda_resume();
-	done = sk_cuda_enqueue(stream,
-			       (uint64_t)((double)bytes * 1e9 / rate_of(context, to, from)));
-	if (wait)
-		sk_cuda_wait(done);
+	ns = (uint64_t)((double)copy->bytes * 1e9 / rate_of(context, copy->to, copy->from));
+	sk_cuda_enqueue(stream, ns);
+	sk_cuda_work_in(ret, copy->bytes ? SK_CUDA_WORK_COPY : 0, stream, ns);
+	ret->bytes = copy->bytes;
+	ret->copy_kind = kind_of(copy->to, copy->from);
+	if (copy->wait)
+		sk_cuda_wait(ret->end);
 	return sk_cuda_end(SK_CUDA_SUCCESS);
+}
+
+static int copy(const char *function, uint32_t id, const struct copy *wanted)
+{
+	const uint64_t arguments[] = {wanted->to, wanted->from, wanted->bytes,
+				      (uintptr_t)wanted->stream};
+	struct sk_cuda_work work = {0};
+	struct sk_cuda_call call;
+	int result;
+
+	sk_cuda_call_begin(&call, id, function, arguments, NULL);
+	result = carry_out(function, wanted, &work);
+	return sk_cuda_call_end_work(&call, result, &work);
 }
 
 SK_CUDA cuMemcpy(uint64_t to, uint64_t from, size_t bytes)
 {
-	return copy(__func__, to, from, bytes, ANY, NULL, true);
+	struct copy wanted = {.to = to, .from = from, .bytes = bytes, .wait = true};
+
+	return copy(__func__, SK_CUDA_ID_COPY, &wanted);
 }
 
 SK_CUDA cuMemcpyAsync(uint64_t to, uint64_t from, size_t bytes, void *stream)
 {
-	return copy(__func__, to, from, bytes, ANY, stream, false);
+	struct copy wanted = {.to = to, .from = from, .bytes = bytes, .stream = stream};
+
+	return copy(__func__, SK_CUDA_ID_COPY_ASYNC, &wanted);
 }
 
 SK_CUDA cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes)
 {
-	return copy(__func__, to, (uint64_t)(uintptr_t)from, bytes, TO, NULL, true);
+	struct copy wanted = {.to = to,
+			      .from = (uint64_t)(uintptr_t)from,
+			      .bytes = bytes,
+			      .need = TO,
+			      .wait = true};
+
+	return copy(__func__, SK_CUDA_ID_WRITE, &wanted);
 }
 
 SK_CUDA cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes)
 {
-	return copy(__func__, (uint64_t)(uintptr_t)to, from, bytes, FROM, NULL, true);
+	struct copy wanted = {.to = (uint64_t)(uintptr_t)to,
+			      .from = from,
+			      .bytes = bytes,
+			      .need = FROM,
+			      .wait = true};
+
+	return copy(__func__, SK_CUDA_ID_READ, &wanted);
 }
 
 SK_CUDA cuMemcpyDtoD_v2(uint64_t to, uint64_t from, size_t bytes)
 {
-	return copy(__func__, to, from, bytes, TO | FROM, NULL, true);
+	struct copy wanted = {
+		.to = to, .from = from, .bytes = bytes, .need = TO | FROM, .wait = true};
+
+	return copy(__func__, SK_CUDA_ID_MOVE, &wanted);
 }
 
 SK_CUDA cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *stream)
 {
-	return copy(__func__, to, (uint64_t)(uintptr_t)from, bytes, TO, stream, false);
+	struct copy wanted = {.to = to,
+			      .from = (uint64_t)(uintptr_t)from,
+			      .bytes = bytes,
+			      .stream = stream,
+			      .need = TO};
+
+	return copy(__func__, SK_CUDA_ID_WRITE_ASYNC, &wanted);
 }
 
 SK_CUDA cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *stream)
 {
-	return copy(__func__, (uint64_t)(uintptr_t)to, from, bytes, FROM, stream, false);
+	struct copy wanted = {.to = (uint64_t)(uintptr_t)to,
+			      .from = from,
+			      .bytes = bytes,
+			      .stream = stream,
+			      .need = FROM};
+
+	return copy(__func__, SK_CUDA_ID_READ_ASYNC, &wanted);
 }
 
 SK_CUDA cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *stream)
 {
-	return copy(__func__, to, from, bytes, TO | FROM, stream, false);
+	struct copy wanted = {
+		.to = to, .from = from, .bytes = bytes, .stream = stream, .need = TO | FROM};
+
+	return copy(__func__, SK_CUDA_ID_MOVE_ASYNC, &wanted);
 }
 
 /* One value, then again and again what is there already. */
@@ -317,56 +385,106 @@ static void spread(char *to, const void *value, uint64_t width, uint64_t bytes)
 	}
 }
 
-static int fill(const char *function, uint64_t to, const void *value, uint32_t width,
-		uint64_t count, void *handle, bool wait)
+struct fill {
+	uint64_t to, count;
+	const void *value;
+	uint32_t width;
+	void *stream;
+	bool wait;
+};
+
+static int spread_out(const char *function, const struct fill *fill, struct sk_cuda_work *ret)
 {
 	struct sk_cuda_context *context;
 	int result = sk_cuda_begin_context(function, &context);
 	struct sk_cuda_stream *stream;
-	uint64_t done;
+	uint64_t bytes = fill->count * fill->width, ns = bytes / FILL_GB_S;
 
 	if (result)
 		return result;
-	stream = sk_cuda_stream(context, handle);
+	stream = sk_cuda_stream(context, fill->stream);
 	if (!stream)
 		return sk_cuda_end(SK_CUDA_INVALID_HANDLE);
-	if (count > UINT64_MAX / width || to % width || !fits(to, to, count * width, TO))
+	if (fill->count > UINT64_MAX / fill->width || fill->to % fill->width ||
+	    !fits(fill->to, fill->to, bytes, TO))
 		return sk_cuda_end(SK_CUDA_INVALID_VALUE);
 	sk_cuda_pause();
-	spread((char *)(uintptr_t)to, value, width, count * width);
+	spread((char *)(uintptr_t)fill->to, fill->value, fill->width, bytes);
 	sk_cuda_resume();
-	done = sk_cuda_enqueue(stream, count * width / FILL_GB_S);
-	if (wait)
-		sk_cuda_wait(done);
+	sk_cuda_enqueue(stream, ns);
+	sk_cuda_work_in(ret, bytes ? SK_CUDA_WORK_FILL : 0, stream, ns);
+	ret->bytes = bytes;
+	if (fill->wait)
+		sk_cuda_wait(ret->end);
 	return sk_cuda_end(SK_CUDA_SUCCESS);
+}
+
+/* `value` is the fill's, as an argument of the call. */
+static int fill(const char *function, uint32_t id, uint64_t value, const struct fill *wanted)
+{
+	const uint64_t arguments[] = {wanted->to, value, wanted->count, (uintptr_t)wanted->stream};
+	struct sk_cuda_work work = {0};
+	struct sk_cuda_call call;
+	int result;
+
+	sk_cuda_call_begin(&call, id, function, arguments, NULL);
+	result = spread_out(function, wanted, &work);
+	return sk_cuda_call_end_work(&call, result, &work);
 }
 
 SK_CUDA cuMemsetD8_v2(uint64_t to, uint8_t value, size_t count)
 {
-	return fill(__func__, to, &value, sizeof(value), count, NULL, true);
+	struct fill wanted = {
+		.to = to, .count = count, .value = &value, .width = sizeof(value), .wait = true};
+
+	return fill(__func__, SK_CUDA_ID_FILL8, value, &wanted);
 }
 
 SK_CUDA cuMemsetD16_v2(uint64_t to, uint16_t value, size_t count)
 {
-	return fill(__func__, to, &value, sizeof(value), count, NULL, true);
+	struct fill wanted = {
+		.to = to, .count = count, .value = &value, .width = sizeof(value), .wait = true};
+
+	return fill(__func__, SK_CUDA_ID_FILL16, value, &wanted);
 }
 
 SK_CUDA cuMemsetD32_v2(uint64_t to, uint32_t value, size_t count)
 {
-	return fill(__func__, to, &value, sizeof(value), count, NULL, true);
+	struct fill wanted = {
+		.to = to, .count = count, .value = &value, .width = sizeof(value), .wait = true};
+
+	return fill(__func__, SK_CUDA_ID_FILL32, value, &wanted);
 }
 
 SK_CUDA cuMemsetD8Async(uint64_t to, uint8_t value, size_t count, void *stream)
 {
-	return fill(__func__, to, &value, sizeof(value), count, stream, false);
+	struct fill wanted = {.to = to,
+			      .count = count,
+			      .value = &value,
+			      .width = sizeof(value),
+			      .stream = stream};
+
+	return fill(__func__, SK_CUDA_ID_FILL8_ASYNC, value, &wanted);
 }
 
 SK_CUDA cuMemsetD16Async(uint64_t to, uint16_t value, size_t count, void *stream)
 {
-	return fill(__func__, to, &value, sizeof(value), count, stream, false);
+	struct fill wanted = {.to = to,
+			      .count = count,
+			      .value = &value,
+			      .width = sizeof(value),
+			      .stream = stream};
+
+	return fill(__func__, SK_CUDA_ID_FILL16_ASYNC, value, &wanted);
 }
 
 SK_CUDA cuMemsetD32Async(uint64_t to, uint32_t value, size_t count, void *stream)
 {
-	return fill(__func__, to, &value, sizeof(value), count, stream, false);
+	struct fill wanted = {.to = to,
+			      .count = count,
+			      .value = &value,
+			      .width = sizeof(value),
+			      .stream = stream};
+
+	return fill(__func__, SK_CUDA_ID_FILL32_ASYNC, value, &wanted);
 }

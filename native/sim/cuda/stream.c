@@ -79,8 +79,11 @@ SK_CUDA cuStreamCreateWithPriority(struct sk_cuda_stream **ret, unsigned flags, 
 	for (uint32_t i = 0; i < STREAMS; i++) {
 		if (stream[i].used)
 			continue;
-		stream[i] = (struct sk_cuda_stream){
-			.used = 1, .flags = flags, .priority = priority, .context = context};
+		stream[i] = (struct sk_cuda_stream){.used = 1,
+						    .id = sk_cuda_new_id(),
+						    .flags = flags,
+						    .priority = priority,
+						    .context = context};
 		if (i >= streams_high)
 			streams_high = i + 1;
 		*ret = &stream[i];
@@ -119,15 +122,28 @@ SK_CUDA cuStreamDestroy_v2(void *handle)
 	return sk_cuda_end(SK_CUDA_SUCCESS);
 }
 
-SK_CUDA cuStreamSynchronize(void *handle)
+static int synchronize(const char *function, void *handle, uint32_t *ret)
 {
 	struct sk_cuda_stream *at;
-	int result = begin(__func__, handle, &at);
+	int result = begin(function, handle, &at);
 
 	if (result)
 		return result;
+	*ret = at->id;
 	sk_cuda_wait(at == &at->context->standard ? sk_cuda_all_done_ns(at->context) : at->done_ns);
 	return sk_cuda_end(SK_CUDA_SUCCESS);
+}
+
+SK_CUDA cuStreamSynchronize(void *handle)
+{
+	const uint64_t arguments[] = {(uintptr_t)handle};
+	struct sk_cuda_call call;
+	uint32_t id = 0;
+	int result;
+
+	sk_cuda_call_begin(&call, SK_CUDA_ID_STREAM_WAIT, __func__, arguments, NULL);
+	result = synchronize(__func__, handle, &id);
+	return sk_cuda_call_end_wait(&call, result, SK_CUDA_WAIT_STREAM, id);
 }
 
 SK_CUDA cuStreamQuery(void *handle)
@@ -272,14 +288,25 @@ SK_CUDA cuEventQuery(struct event *at)
 							      : SK_CUDA_SUCCESS);
 }
 
-SK_CUDA cuEventSynchronize(struct event *at)
+static int wait_for(const char *function, struct event *at)
 {
-	int result = begin_event(__func__, at);
+	int result = begin_event(function, at);
 
 	if (result)
 		return result;
 	sk_cuda_wait(at->at_ns);
 	return sk_cuda_end(SK_CUDA_SUCCESS);
+}
+
+SK_CUDA cuEventSynchronize(struct event *at)
+{
+	const uint64_t arguments[] = {(uintptr_t)at};
+	struct sk_cuda_call call;
+	int result;
+
+	sk_cuda_call_begin(&call, SK_CUDA_ID_EVENT_WAIT, __func__, arguments, NULL);
+	result = wait_for(__func__, at);
+	return sk_cuda_call_end_wait(&call, result, SK_CUDA_WAIT_EVENT, 0);
 }
 
 static int elapsed(const char *function, float *ret, struct event *from, struct event *to)

@@ -5,9 +5,10 @@
  * A kernel lasts as many ns as its grid is wide; a copy one ns a byte of 4. Waiting sleeps.
  * SIM_CUDA_LAUNCH_NS: what the driver takes of the host for each piece of work.
  */
-#include "sim.h"
+#include "sim/cuda/told.h"
 
 #include <cuda.h>
+#include <cupti.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -17,7 +18,9 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-EXPORT const int stoker_simulated_driver = 1; /* what a tracer calls its devices by */
+#define DEVICE_CLOCK INT64_C(123456789012345678) /* ns ahead of CLOCK_MONOTONIC */
+
+EXPORT const char stoker_sim_driver[] = "SIM"; /* what a tracer calls its devices by */
 
 enum { DEVICES = 2, NODES_MAX = 256 };
 
@@ -54,23 +57,37 @@ struct CUevent_st {
 static _Atomic uint32_t ids, correlations;
 static _Thread_local struct CUctx_st *current;
 static _Thread_local uint32_t runtime_correlation;
-static struct sim_hooks hooks;
+static const struct sk_cuda_listener silence;
+static _Atomic(const struct sk_cuda_listener *) listener = &silence;
 static struct CUctx_st *primary[DEVICES];
 static int initialized;
 static uint64_t launch_ns;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-EXPORT struct sim_hooks *sim_cuda_hooks(void)
+EXPORT void stoker_sim_cuda_listen(const struct sk_cuda_listener *wanted)
 {
-	return &hooks;
+	listener = wanted;
 }
 
-EXPORT uint64_t sim_now(void)
+static uint64_t sim_now(void)
 {
 	struct timespec time;
 
 	clock_gettime(CLOCK_MONOTONIC, &time);
 	return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+EXPORT uint64_t stoker_sim_cuda_now(void)
+{
+	return sim_now() + DEVICE_CLOCK;
+}
+
+static void spin(uint64_t ns)
+{
+	uint64_t until = ns ? sim_now() + ns : 0;
+
+	while (ns && sim_now() < until)
+		;
 }
 
 static void sleep_until(uint64_t at)
@@ -106,8 +123,8 @@ static void enter(struct call *call, CUpti_CallbackDomain domain, uint32_t cbid,
 		.correlationData = &call->shared,
 		.correlationId = atomic_fetch_add(&correlations, 1) + 1,
 	};
-	if (hooks.on_call)
-		hooks.on_call(call->domain, cbid, &call->data);
+	if (listener->on_call)
+		listener->on_call(call->domain, cbid, &call->data);
 }
 
 static CUresult leave(struct call *call, CUresult result)
@@ -115,8 +132,8 @@ static CUresult leave(struct call *call, CUresult result)
 	call->result = result;
 	call->data.callbackSite = CUPTI_API_EXIT;
 	call->data.functionReturnValue = &call->result;
-	if (hooks.on_call)
-		hooks.on_call(call->domain, call->cbid, &call->data);
+	if (listener->on_call)
+		listener->on_call(call->domain, call->cbid, &call->data);
 	return result;
 }
 
@@ -137,26 +154,26 @@ static struct CUstream_st *stream_of(CUstream stream)
 }
 
 /* Put work behind what the stream has; `ret` is filled but for what kind of work it is. */
-static void run(struct CUstream_st *stream, uint64_t ns, struct sim_work *ret)
+static void run(struct CUstream_st *stream, uint64_t ns, struct sk_cuda_work *ret)
 {
-	sim_spin(sim_now, launch_ns);
+	spin(launch_ns);
 	uint64_t begin = sim_now() + 500;
 
 	pthread_mutex_lock(&lock);
 	begin = stream->free_at > begin ? stream->free_at : begin;
 	stream->free_at = begin + ns;
 	pthread_mutex_unlock(&lock);
-	ret->start = begin + SIM_DEVICE_CLOCK;
-	ret->end = begin + ns + SIM_DEVICE_CLOCK;
+	ret->start = begin + DEVICE_CLOCK;
+	ret->end = begin + ns + DEVICE_CLOCK;
 	ret->context = stream->context->id;
 	ret->stream = stream->id;
 	ret->device = (uint32_t)stream->context->device;
 }
 
-static void tell(const struct sim_work *work)
+static void tell(const struct sk_cuda_work *work)
 {
-	if (hooks.on_work)
-		hooks.on_work(work);
+	if (listener->on_work)
+		listener->on_work(work);
 }
 
 static struct CUstream_st *make_stream(struct CUctx_st *context)
@@ -188,7 +205,8 @@ EXPORT CUresult cuInit(unsigned int flags)
 	int first = !initialized;
 
 	initialized = 1;
-	launch_ns = sim_setting("SIM_CUDA_LAUNCH_NS");
+	launch_ns = strtoull(getenv("SIM_CUDA_LAUNCH_NS") ? getenv("SIM_CUDA_LAUNCH_NS") : "0",
+			     NULL, 10);
 	pthread_mutex_unlock(&lock);
 	if (first && path) {
 		library = dlopen(path, RTLD_NOW);
@@ -284,9 +302,10 @@ static CUresult wait_for(struct call *call, CUpti_ActivitySynchronizationType ty
 	uint64_t from = sim_now();
 
 	sleep_until(stream->free_at);
-	if (hooks.on_wait)
-		hooks.on_wait(&(struct sim_wait){type, sim_now() - from, call->data.correlationId,
-						 stream->context->id, stream->id});
+	if (listener->on_wait)
+		listener->on_wait(&(struct sk_cuda_waited){type, sim_now() - from,
+							   call->data.correlationId,
+							   stream->context->id, stream->id});
 	return leave(call, CUDA_SUCCESS);
 }
 
@@ -346,7 +365,7 @@ EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int
 			       unsigned int sharedMemBytes, CUstream hStream, void **kernelParams,
 			       void **extra)
 {
-	struct sim_work work = {.kind = CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL};
+	struct sk_cuda_work work = {.kind = CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL};
 
 	ENTER(cuLaunchKernel, f->name, f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY,
 	      blockDimZ, sharedMemBytes, hStream, kernelParams, extra);
@@ -398,7 +417,7 @@ EXPORT CUresult cuMemFree_v2(CUdeviceptr at)
 static CUresult copy(struct call *call, CUstream on, void *to, const void *from, size_t bytes,
 		     uint8_t kind, int wait)
 {
-	struct sim_work work = {.kind = CUPTI_ACTIVITY_KIND_MEMCPY};
+	struct sk_cuda_work work = {.kind = CUPTI_ACTIVITY_KIND_MEMCPY};
 	struct CUstream_st *stream = stream_of(on);
 
 	if (bytes) {
@@ -447,7 +466,7 @@ EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t by
 
 EXPORT CUresult cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t count, CUstream on)
 {
-	struct sim_work work = {.kind = CUPTI_ACTIVITY_KIND_MEMSET};
+	struct sk_cuda_work work = {.kind = CUPTI_ACTIVITY_KIND_MEMSET};
 
 	ENTER(cuMemsetD32Async, NULL, to, value, count, on);
 	for (size_t i = 0; i < count; i++)
@@ -485,12 +504,12 @@ EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *ret, CUgraph graph,
 EXPORT CUresult cuGraphLaunch(CUgraphExec hGraph, CUstream hStream)
 {
 	struct CUgraph_st *graph = (struct CUgraph_st *)hGraph;
-	struct sim_work whole = {.kind = CUPTI_ACTIVITY_KIND_GRAPH_TRACE}, work;
-	int as_one = hooks.wants_graphs && hooks.wants_graphs();
+	struct sk_cuda_work whole = {.kind = CUPTI_ACTIVITY_KIND_GRAPH_TRACE}, work;
+	int as_one = listener->wants_graphs && listener->wants_graphs();
 
 	ENTER(cuGraphLaunch, NULL, hGraph, hStream);
 	for (unsigned i = 0; i < graph->count; i++) {
-		work = (struct sim_work){.kind = CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL};
+		work = (struct sk_cuda_work){.kind = CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL};
 		run(stream_of(hStream), graph->nodes[i].grid, &work);
 		work.name = graph->nodes[i].function->name;
 		work.correlation = call.data.correlationId;

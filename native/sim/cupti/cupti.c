@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SIM: libcupti.so.13 over the simulated driver: callbacks by id, records in the client's buffers,
- * one subscriber, stamps put on the client's clock when a buffer is handed over.
+/* SIM: libcupti.so.13 over a simulated CUDA driver: callbacks by id, records in the client's
+ * buffers, one subscriber, stamps put on the client's clock when a buffer is handed over. Compiled
+ * against NVIDIA's own headers, so that what it hands over has NVIDIA's layout.
+ *
+ * Relied on by stoker's CUPTI tracer on simulated cards, and by the tests of that tracer, on the
+ * driver of native/sim/cuda and on another that has graphs (tests/probes/cupti). Nothing is there
+ * but what that tracer calls: no metrics, no runtime API, callbacks of what the driver tells.
  *
  * As in the real one a buffer belongs to a thread, goes back full or on request, and only once all
  * its records are complete; a forced flush returns the others too, with an end of 0. Records of
@@ -8,8 +13,10 @@
  * SIM_CUPTI_CALL_NS: what it takes to call back; SIM_CUPTI_RECORD_NS: what a record adds to a call.
  * SIM_CUPTI_VERSION: what cuptiGetVersion says; SIM_CUPTI_HOLDER: a tool that has the place.
  */
-#include "sim.h"
+#include "sim/cuda/told.h"
+#include "sim/cupti/layouts.h"
 
+#include <cupti.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -18,6 +25,8 @@
 #include <time.h>
 
 #define EXPORT __attribute__((visibility("default")))
+
+EXPORT const char stoker_sim_driver[] = "SIM cupti";
 
 enum { IDS = 1024, KINDS = 64, BUFFERS = 1024 };
 
@@ -29,7 +38,6 @@ struct buffer {
 	int full;
 };
 
-static struct sim_hooks *driver;
 static CUpti_CallbackFunc subscriber;
 static char subscriber_name[64];
 static void *subscriber_data;
@@ -46,12 +54,23 @@ static uint64_t generation = 1;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_t worker;
 
-static uint64_t (*host_now)(void);
+static uint64_t (*device_now)(void); /* NULL: no simulated driver yet */
 static uint64_t call_ns, record_ns;
 
-static uint64_t device_now(void)
+static uint64_t setting(const char *name)
 {
-	return host_now() + SIM_DEVICE_CLOCK;
+	const char *text = getenv(name);
+
+	return text ? strtoull(text, NULL, 10) : 0;
+}
+
+/* Work of the host that takes so long. */
+static void spin(uint64_t ns)
+{
+	uint64_t until = ns ? device_now() + ns : 0;
+
+	while (ns && device_now() < until)
+		;
 }
 
 static uint64_t stamp(void)
@@ -84,15 +103,14 @@ static size_t size_of(CUpti_ActivityKind kind)
 	}
 }
 
-static void on_call(CUpti_CallbackDomain domain, CUpti_CallbackId cbid,
-		    const CUpti_CallbackData *data)
+static void on_call(uint32_t domain, uint32_t cbid, const void *data)
 {
 	CUpti_CallbackFunc function = subscriber;
 
 	if (!function || domain >= 3 || cbid >= IDS || !called[domain][cbid])
 		return;
-	sim_spin(host_now, call_ns);
-	function(subscriber_data, domain, cbid, data);
+	spin(call_ns);
+	function(subscriber_data, (CUpti_CallbackDomain)domain, cbid, data);
 }
 
 /* With the lock held: room for a record in this thread's buffer, or NULL. */
@@ -134,21 +152,21 @@ static void *reserve(CUpti_ActivityKind kind, uint64_t complete_at)
 
 #define FILL(type, ...)                                                                            \
 	do {                                                                                       \
-		type *record = reserve(work->kind, work->end);                                     \
+		type *record = reserve((CUpti_ActivityKind)work->kind, work->end);                 \
                                                                                                    \
 		if (record)                                                                        \
 			*record = (type){__VA_ARGS__};                                             \
 	} while (0)
 
 #define COMMON                                                                                     \
-	.kind = work->kind, .start = work->start, .end = work->end, .deviceId = work->device,      \
-	.contextId = work->context, .streamId = work->stream, .correlationId = work->correlation,  \
-	.graphId = work->graph
+	.kind = (CUpti_ActivityKind)work->kind, .start = work->start, .end = work->end,            \
+	.deviceId = work->device, .contextId = work->context, .streamId = work->stream,            \
+	.correlationId = work->correlation, .graphId = work->graph
 
-static void on_work(const struct sim_work *work)
+static void on_work(const struct sk_cuda_work *work)
 {
 	if (kinds[work->kind])
-		sim_spin(host_now, record_ns);
+		spin(record_ns);
 	pthread_mutex_lock(&lock);
 	if (kinds[work->kind] && work->kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL)
 		FILL(CUpti_ActivityKernel13, COMMON, .name = work->name);
@@ -162,7 +180,7 @@ static void on_work(const struct sim_work *work)
 	pthread_mutex_unlock(&lock);
 }
 
-static void on_wait(const struct sim_wait *wait)
+static void on_wait(const struct sk_cuda_waited *wait)
 {
 	uint64_t end = stamp();
 	CUpti_ActivitySynchronization2 *record;
@@ -172,7 +190,7 @@ static void on_wait(const struct sim_wait *wait)
 	    (record = reserve(CUPTI_ACTIVITY_KIND_SYNCHRONIZATION, 0)))
 		*record = (CUpti_ActivitySynchronization2){
 			.kind = CUPTI_ACTIVITY_KIND_SYNCHRONIZATION,
-			.type = wait->type,
+			.type = (CUpti_ActivitySynchronizationType)wait->kind,
 			.start = end - wait->took_ns,
 			.end = end,
 			.correlationId = wait->correlation,
@@ -257,18 +275,27 @@ static void *work(void *unused)
 	return NULL;
 }
 
-/* As the real library does, with the driver that the process has. */
+/* As the real library does, with the driver that the process has. False for a real one. */
 static int connect_driver(void)
 {
-	void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+	static const struct sk_cuda_listener listener = {on_call, on_work, on_wait, wants_graphs};
+	void (*listen)(const struct sk_cuda_listener *);
+	uint64_t (*now)(void);
+	void *library;
 
-	if (driver || !library)
-		return driver ? 1 : 0;
-	driver = ((struct sim_hooks * (*)(void)) dlsym(library, "sim_cuda_hooks"))();
-	host_now = (uint64_t(*)(void))dlsym(library, "sim_now");
-	call_ns = sim_setting("SIM_CUPTI_CALL_NS");
-	record_ns = sim_setting("SIM_CUPTI_RECORD_NS");
-	*driver = (struct sim_hooks){on_call, on_work, on_wait, wants_graphs};
+	if (device_now)
+		return 1;
+	library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+	listen = library ? (void (*)(const struct sk_cuda_listener *))dlsym(
+				   library, "stoker_sim_cuda_listen")
+			 : NULL;
+	now = listen ? (uint64_t(*)(void))dlsym(library, "stoker_sim_cuda_now") : NULL;
+	if (!now)
+		return 0;
+	call_ns = setting("SIM_CUPTI_CALL_NS");
+	record_ns = setting("SIM_CUPTI_RECORD_NS");
+	device_now = now;
+	listen(&listener);
 	return 1;
 }
 
