@@ -52,7 +52,8 @@ class Actuator(Protocol):
         """Let clocks go."""
 
     def found(self) -> list[Found] | Absent:
-        """Everything that this actuator may change, as it is now."""
+        """Everything that this actuator may change, as it is now; the paths of files are those of
+        the device's own folder, by its address."""
 
 
 def actuator_of(card: DeviceCard) -> Actuator | Absent:
@@ -117,7 +118,7 @@ class NvidiaActuator:
         return found if isinstance(found, Absent) else None
 
     def found(self) -> list[Found] | Absent:
-        """NVML does not say whether clocks were locked: they are let go."""
+        """NVML does not say whether clocks were locked: once held, they are let go."""
         limit = self._ask("nvmlDeviceGetPowerManagementLimit")
         if isinstance(limit, Absent):
             return limit
@@ -212,8 +213,10 @@ class SysfsActuator:
         return None
 
     def found(self) -> list[Found] | Absent:
-        cap, path = self._read("power1_cap"), str(self._hwmon / "power1_cap")
-        return cap if isinstance(cap, Absent) else [Found("file", path, "value", cap)]
+        """By the PCI device's folder: the number of its hwmon is another when amdgpu was loaded
+        again."""
+        cap, device = self._read("power1_cap"), self._hwmon.parent.parent.resolve()
+        return cap if isinstance(cap, Absent) else [Found("hwmon", str(device), "cap_uw", cap)]
 
 
 def _bounded(

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """What can be set of an Intel card: its sustained power limit and its frequency range, by Sysman.
 
-Relied on by `actuators.py`. Domains are looked for once, when they are first needed. Units are
-zes_api.h's: mW and MHz. Letting clocks go gives the range back that was found, which need not be
-the card's own.
+Relied on by `actuators.py`. Domains are looked for once, when they are first needed: the limit of
+the whole card where there is one, else that of every tile, which then add up to the card's; and the
+clocks of every tile. Units are zes_api.h's: mW and MHz. Letting clocks go gives the ranges back
+that were found, which need not be the card's own.
 """
 
 from __future__ import annotations
 
 import ctypes
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from stoker.agent.devices import zes
 from stoker.agent.devices.readings import Absent
@@ -21,6 +22,27 @@ GPU: Final = 0
 """zes_freq_domain_t."""
 SUSTAINED: Final = 1
 """zes_power_level_t."""
+LIMIT: Final = "limit_mw"
+WHOLE: Final = -1
+"""Instead of a tile's number."""
+
+
+class _Limit(NamedTuple):
+    """A power domain whose limit can be set."""
+
+    what: str
+    """Its name on record."""
+    domain: Any
+    range: PowerRange
+
+
+class _Clock(NamedTuple):
+    """A frequency domain of the GPU: a tile."""
+
+    number: int
+    """In Sysman's list."""
+    domain: Any
+    range: ClockRange
 
 
 class IntelActuator:
@@ -28,41 +50,73 @@ class IntelActuator:
 
     def __init__(self, binding: Any, handle: Any, address: str) -> None:
         self._zes, self._handle, self._address = binding, handle, address
-        self._power: Any = None
-        self._clock: Any = None
-        self._range = (-1.0, -1.0)
-        """As found; negative is the card's own (zesFrequencySetRange)."""
+        self._limits: list[_Limit] | Absent | None = None
+        self._clocks: list[_Clock] | Absent | None = None
+        self._ranges: dict[int, tuple[float, float]] = {}
+        """As found; a domain without one gets the card's own (zesFrequencySetRange)."""
 
     # --- power ------------------------------------------------------------------------------------
 
-    def _power_domain(self) -> Any:
-        if self._power is None:
-            kind = self._zes.zes_pwr_handle_t
-            found = zes.listed(self._zes, "zesDeviceEnumPowerDomains", self._handle, kind)
+    def _power(self) -> list[_Limit] | Absent:
+        """The card's own limit, or that of every tile. A driver that did not answer is asked
+        again."""
+        if self._limits is None:
+            found = self._of_card() or self._of_domains()
             if isinstance(found, Absent):
                 return found
-            self._power = found[0] if found else Absent("it has no power domain")
-        return self._power
+            self._limits = found
+        return self._limits
 
-    def limits(self) -> PowerRange | Absent:
-        domain = self._power_domain()
-        if isinstance(domain, Absent):
-            return domain
+    def _of_card(self) -> list[_Limit] | None:
+        domain = self._zes.zes_pwr_handle_t()
+        failed = zes.filled(self._zes, "zesDeviceGetCardPowerDomain", self._handle, domain)
+        range = None if isinstance(failed, Absent) or not domain else self._range_of(domain)
+        return [_Limit(LIMIT, domain, range)] if isinstance(range, PowerRange) else None
+
+    def _of_domains(self) -> list[_Limit] | Absent:
+        """The first that is of the whole device; without one, the first of each tile."""
+        kind = self._zes.zes_pwr_handle_t
+        domains = zes.listed(self._zes, "zesDeviceEnumPowerDomains", self._handle, kind)
+        if isinstance(domains, Absent):
+            return domains
+        why = Absent("it has no power domain")
+        parts: dict[int, _Limit] = {}
+        for number, domain in enumerate(domains):
+            own, range = self._power_properties(domain), self._range_of(domain)
+            if isinstance(range, Absent) or isinstance(own, Absent):
+                why = range if isinstance(range, Absent) else own
+                continue
+            part = own.subdeviceId if own.onSubdevice else WHOLE
+            parts.setdefault(part, _Limit(f"{LIMIT}/{number}", domain, range))
+        found = [parts[WHOLE]] if WHOLE in parts else list(parts.values())
+        return found or why
+
+    def _power_properties(self, domain: Any) -> Any:
         structure = zes.made(
             self._zes, "zes_power_properties_t", "ZES_STRUCTURE_TYPE_POWER_PROPERTIES"
         )
-        found = zes.filled(self._zes, "zesPowerGetProperties", domain, structure)
-        if isinstance(found, Absent):
-            return found
+        return zes.filled(self._zes, "zesPowerGetProperties", domain, structure)
+
+    def _range_of(self, domain: Any) -> PowerRange | Absent:
+        """Of one whose sustained limit is there."""
+        found, limit = self._power_properties(domain), self._sustained(domain)
+        for each in (found, limit):
+            if isinstance(each, Absent):
+                return each
         values = (found.minLimit, found.defaultLimit, found.maxLimit)
         if min(values) <= 0:  # -1 where the driver does not say
             return Absent("zesPowerGetProperties: the range of its limit is not known")
         return PowerRange(*(value * 1e-3 for value in values))
 
-    def _sustained(self) -> Any:
-        domain = self._power_domain()
-        if isinstance(domain, Absent):
-            return domain
+    def limits(self) -> PowerRange | Absent:
+        """Of all tiles together."""
+        found = self._power()
+        if isinstance(found, Absent):
+            return found
+        ends = zip(*(each.range for each in found), strict=True)
+        return PowerRange(*(sum(each) for each in ends))
+
+    def _sustained(self, domain: Any) -> Any:
         kind = self._zes.zes_power_limit_ext_desc_t
         limits = zes.listed(self._zes, "zesPowerGetLimitsExt", domain, kind)
         if isinstance(limits, Absent):
@@ -70,86 +124,118 @@ class IntelActuator:
         found = [each for each in limits if each.level == SUSTAINED]
         return found[0] if found else Absent("zesPowerGetLimitsExt: none is sustained")
 
+    def _in_force(self) -> list[tuple[_Limit, Any]] | Absent:
+        """Every domain with its limit."""
+        domains = self._power()
+        if isinstance(domains, Absent):
+            return domains
+        found = [(each, self._sustained(each.domain)) for each in domains]
+        absent = next((limit for _, limit in found if isinstance(limit, Absent)), None)
+        return absent or found
+
     def power_limit_w(self) -> float | Absent:
-        found = self._sustained()
-        return found if isinstance(found, Absent) else float(found.limit * 1e-3)
+        found = self._in_force()
+        return found if isinstance(found, Absent) else sum(e.limit for _, e in found) * 1e-3
 
     def set_power_limit(self, watts: float) -> Absent | None:
-        range_, limit = self.limits(), self._sustained()
-        for found in (range_, limit):
-            if isinstance(found, Absent):
-                return found
-        assert isinstance(range_, PowerRange)
-        if not range_.min_w - 0.5 <= watts <= range_.max_w + 0.5:
-            return Absent(f"{watts:g} W: the device takes {range_}")
-        limit.limit = round(min(max(watts, range_.min_w), range_.max_w) * 1e3)
+        """Each tile gets the same part of its range."""
+        whole, found = self.limits(), self._in_force()
+        if isinstance(whole, Absent):
+            return whole
+        if isinstance(found, Absent):
+            return found
+        if not whole.min_w - 0.5 <= watts <= whole.max_w + 0.5:
+            return Absent(f"{watts:g} W: the device takes {whole}")
+        span = whole.max_w - whole.min_w
+        part = min(max((watts - whole.min_w) / span, 0.0), 1.0) if span else 0.0
+        wrong = [self._write(each, limit, part) for each, limit in found]
+        return next((each for each in wrong if each is not None), None)
+
+    def _write(self, of: _Limit, limit: Any, part: float) -> Absent | None:
+        low, _, high = of.range
+        limit.limit = round((low + part * (high - low)) * 1e3)
         array, count = (type(limit) * 1)(limit), ctypes.c_uint32(1)
-        return zes.ask(self._zes, "zesPowerSetLimitsExt", self._power, ctypes.byref(count), array)
+        return zes.ask(self._zes, "zesPowerSetLimitsExt", of.domain, ctypes.byref(count), array)
 
     # --- clocks -----------------------------------------------------------------------------------
 
-    def _clock_domain(self) -> Any:
-        """The GPU's own, not its memory's."""
-        if self._clock is None:
+    def _tiles(self) -> list[_Clock] | Absent:
+        """The GPU's own domains, not its memory's."""
+        if self._clocks is None:
             kind = self._zes.zes_freq_handle_t
             found = zes.listed(self._zes, "zesDeviceEnumFrequencyDomains", self._handle, kind)
             if isinstance(found, Absent):
                 return found
-            mine = [each for each in found if getattr(self._properties(each), "type", -1) == GPU]
-            self._clock = mine[0] if mine else Absent("it has no frequency domain of the GPU")
-        return self._clock
+            made = [self._tile(number, domain) for number, domain in enumerate(found)]
+            tiles = [each for each in made if each is not None]
+            self._clocks = tiles or Absent("no clocks of its GPU can be controlled")
+        return self._clocks
 
-    def _properties(self, domain: Any) -> Any:
+    def _tile(self, number: int, domain: Any) -> _Clock | None:
         structure = zes.made(
             self._zes, "zes_freq_properties_t", "ZES_STRUCTURE_TYPE_FREQ_PROPERTIES"
         )
-        return zes.filled(self._zes, "zesFrequencyGetProperties", domain, structure)
+        found = zes.filled(self._zes, "zesFrequencyGetProperties", domain, structure)
+        if isinstance(found, Absent) or found.type != GPU or not found.canControl:
+            return None
+        clocks = zes.listed(self._zes, "zesFrequencyGetAvailableClocks", domain, ctypes.c_double)
+        step = 50.0
+        if not isinstance(clocks, Absent) and len(clocks) > 1:
+            numbers = sorted(float(getattr(each, "value", each)) for each in clocks)
+            step = min((b - a for a, b in pairwise(numbers) if b > a), default=step)
+        return _Clock(number, domain, ClockRange(found.min, found.max, step))
 
     def clock_range(self) -> ClockRange | Absent:
-        domain = self._clock_domain()
-        found = domain if isinstance(domain, Absent) else self._properties(domain)
+        """What all tiles take."""
+        found = self._tiles()
         if isinstance(found, Absent):
             return found
-        if not found.canControl:
-            return Absent("zesFrequencyGetProperties: its clocks cannot be controlled")
-        clocks = zes.listed(self._zes, "zesFrequencyGetAvailableClocks", domain, ctypes.c_double)
-        if isinstance(clocks, Absent) or len(clocks) < 2:
-            return ClockRange(found.min, found.max, 50.0)
-        numbers = sorted(float(getattr(each, "value", each)) for each in clocks)
-        return ClockRange(found.min, found.max, min(b - a for a, b in pairwise(numbers) if b > a))
+        lows, highs, steps = zip(*(each.range for each in found), strict=True)
+        return ClockRange(max(lows), min(highs), max(steps))
 
     def set_clock_range(self, low_mhz: float, high_mhz: float) -> Absent | None:
-        domain = self._clock_domain()
-        if isinstance(domain, Absent):
-            return domain
+        found = self._tiles()
+        if isinstance(found, Absent):
+            return found
+        wrong = [self._hold(each, low_mhz, high_mhz) for each in found]
+        return next((each for each in wrong if each is not None), None)
+
+    def _hold(self, of: _Clock, low_mhz: float, high_mhz: float) -> Absent | None:
         span = self._zes.zes_freq_range_t()
         span.min, span.max = low_mhz, high_mhz
-        return zes.ask(self._zes, "zesFrequencySetRange", domain, ctypes.byref(span))
+        return zes.ask(self._zes, "zesFrequencySetRange", of.domain, ctypes.byref(span))
 
     def reset_clocks(self) -> Absent | None:
-        return self.set_clock_range(*self._range)
+        found = self._tiles()
+        if isinstance(found, Absent):
+            return found
+        own = (-1.0, -1.0)
+        wrong = [self._hold(each, *self._ranges.get(each.number, own)) for each in found]
+        return next((each for each in wrong if each is not None), None)
+
+    # --- what was found ---------------------------------------------------------------------------
 
     def found(self) -> list[Found] | Absent:
-        limit = self._sustained()
-        if isinstance(limit, Absent):
-            return limit
-        made = [Found("intel", self._address, "limit_mw", limit.limit)]
-        span = self._span()
-        if not isinstance(span, Absent):
-            self._range = low, high = float(span.min), float(span.max)
-            ends = (("clock_max_mhz", high), ("clock_min_mhz", low))
-            made += [Found("intel", self._address, name, round(mhz)) for name, mhz in ends]
+        limits, tiles = self._in_force(), self._tiles()
+        if isinstance(limits, Absent):
+            return limits
+        made = [Found("intel", self._address, each.what, limit.limit) for each, limit in limits]
+        for tile in () if isinstance(tiles, Absent) else tiles:
+            span = self._span(tile)
+            if not isinstance(span, Absent):
+                self._ranges[tile.number] = low, high = float(span.min), float(span.max)
+                ends = (("clock_max_mhz", high), ("clock_min_mhz", low))
+                made += [
+                    Found("intel", self._address, f"{name}/{tile.number}", round(mhz))
+                    for name, mhz in ends
+                ]
         return made
 
-    def _span(self) -> Any:
+    def _span(self, of: _Clock) -> Any:
         """The range in force; an end without a limit is the card's own."""
-        domain = self._clock_domain()
-        own = domain if isinstance(domain, Absent) else self._properties(domain)
-        if isinstance(own, Absent) or not own.canControl:
-            return own if isinstance(own, Absent) else Absent("its clocks cannot be controlled")
         structure = zes.made(self._zes, "zes_freq_range_t")
-        span = zes.filled(self._zes, "zesFrequencyGetRange", domain, structure)
+        span = zes.filled(self._zes, "zesFrequencyGetRange", of.domain, structure)
         if not isinstance(span, Absent):
-            span.min = own.min if span.min < 0 else span.min
-            span.max = own.max if span.max < 0 else span.max
+            span.min = of.range.min_mhz if span.min < 0 else span.min
+            span.max = of.range.max_mhz if span.max < 0 else span.max
         return span

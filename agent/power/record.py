@@ -22,7 +22,7 @@ from stoker.native import paths
 from stoker.native.errors import Corrupt, Refused, Unavailable
 
 NAME = "power-record"
-ENTRIES_MAX = 128
+ENTRIES_MAX = 512
 RESTORE_S = 15.0
 NOT_RESTORED = "not restored"
 
@@ -31,9 +31,9 @@ class Found(NamedTuple):
     """One setting of one card."""
 
     kind: str
-    """nvidia, amd, intel or file."""
+    """nvidia, amd, intel, hwmon or file."""
     id: str
-    """UUID, PCI address or path, without blanks."""
+    """UUID, PCI address, the PCI device's folder or a file's path, without blanks."""
     what: str
     value: int
 

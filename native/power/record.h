@@ -7,11 +7,12 @@
  *
  *     stoker-power 1 <boot id>
  *     nvidia <uuid> limit_mw <n>        power limit in milliwatts
- *     nvidia <uuid> clocks 0            clocks were not locked
+ *     nvidia <uuid> clocks 0            stoker holds clocks: they are let go
  *     amd <PCI address> cap_uw <n>      power cap in microwatts
- *     intel <PCI address> limit_mw <n>  sustained power limit
- *     intel <PCI address> clock_max_mhz <n>  the range of clocks: its upper end first
- *     intel <PCI address> clock_min_mhz <n>
+ *     intel <PCI address> limit_mw <n>  sustained power limit; `limit_mw/2`: of power domain 2
+ *     intel <PCI address> clock_max_mhz/0 <n>  the range of clocks of frequency domain 0: its
+ *     intel <PCI address> clock_min_mhz/0 <n>  upper end first
+ *     hwmon <PCI device's folder> cap_uw <n>   power1_cap of its hwmon
  *     file <path> value <n>             a file of sysfs
  *     file <path> quota <n>             CPU time of held processes (us); no such file: none are
  *     end <lines between the first and this one>
@@ -25,7 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { SK_POWER_ENTRIES = 128, SK_POWER_BYTES = 64 << 10 };
+enum { SK_POWER_ENTRIES = 512, SK_POWER_BYTES = 160 << 10 };
 
 struct sk_power_entry {
 	char kind[12];

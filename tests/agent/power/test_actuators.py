@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from stoker.agent.power.actuators import SysfsActuator
+from stoker.agent.power.record import Found
 from stoker.native import _sim
 from stoker.probes.simdriver import libraries, profiles
 
@@ -168,6 +170,18 @@ def test_intel_limits_and_clocks_are_set_within_the_cards_range(tmp_path: Path) 
         assert "the device takes" in each["bad"]
         assert [entry[2:] for entry in each["found"]] == [
             ["limit_mw", model["limit_default_mw"]],
-            ["clock_max_mhz", high],
-            ["clock_min_mhz", low],
+            ["clock_max_mhz/0", high],
+            ["clock_min_mhz/0", low],
         ]
+
+
+def test_an_amdgpu_limit_goes_on_record_by_the_cards_own_folder(tmp_path: Path) -> None:
+    """The number of its hwmon is another when amdgpu was loaded again."""
+    device = tmp_path / "devices" / "0000:03:00.0"
+    hwmon = device / "hwmon" / "hwmon4"
+    hwmon.mkdir(parents=True)
+    (hwmon / "power1_cap").write_text("220000000\n")
+    link = tmp_path / "card0"
+    link.symlink_to(device)
+    actuator = SysfsActuator(link / "hwmon" / "hwmon4")
+    assert actuator.found() == [Found("hwmon", str(device), "cap_uw", 220_000_000)]

@@ -20,6 +20,8 @@ from stoker.native.errors import Corrupt, Refused
 from stoker.native.paths import program
 from stoker.probes.simdriver import libraries, profiles
 
+UNSUPPORTED = 0x78000003
+"""ZE_RESULT_ERROR_UNSUPPORTED_FEATURE."""
 FOUND = [Found("nvidia", "GPU-1", "limit_mw", 350_000), Found("nvidia", "GPU-1", "clocks", 0)]
 
 
@@ -45,8 +47,8 @@ def test_a_damaged_record_is_not_guessed_at(tmp_path: Path, cut: int) -> None:
 def test_without_room_for_the_record_nothing_may_be_set(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="no limit of a card is changed"):
         record.store(tmp_path / "missing" / "record", "boot", FOUND)
-    with pytest.raises(Refused, match="more than 128"):
-        record.store(record.path(tmp_path), "boot", FOUND * 65)
+    with pytest.raises(Refused, match="more than 512"):
+        record.store(record.path(tmp_path), "boot", FOUND * 257)
 
 
 def restore(where: Path, *options: str, node: Path | None = None) -> subprocess.CompletedProcess:  # type: ignore[type-arg]
@@ -141,7 +143,7 @@ def test_a_card_whose_clocks_cannot_be_locked_has_none_to_give_back(
 @pytest.mark.parametrize(
     ("vendor", "entry", "call"),
     [(2, ("amd", "cap_uw", 1000), "amdsmi_get_power_cap_info"),
-     (3, ("intel", "limit_mw", 1), "zesPowerGetLimits")],
+     (3, ("intel", "limit_mw", 1), "zesPowerGetLimitsExt")],
 )  # fmt: skip
 def test_what_was_not_read_back_is_not_taken_as_restored(
     tmp_path: Path,
@@ -160,6 +162,42 @@ def test_what_was_not_read_back_is_not_taken_as_restored(
     done = restore(where, node=path)
     assert done.returncode == 1 and call in done.stderr
     assert where.exists()
+
+
+def test_an_intel_limit_is_given_back_by_older_calls_where_the_driver_has_only_those(
+    tmp_path: Path, mixed: tuple[Path, _sim.Node]
+) -> None:
+    path, node = mixed
+    index, card = next(iter(cards(node, 3, len(profiles.load("mixed", 1))).items()))
+    before = limit(node, index)
+    where = record.path(tmp_path)
+    found = [Found("intel", card["bus_id"][-12:], "limit_mw", before)]
+    record.store(where, facts.boot_id(), found)
+    node.set_limit(index, card["limit_min_mw"])  # type: ignore[arg-type]
+    node.inject("error", index, value=UNSUPPORTED, call="zesPowerSetLimitsExt")
+    done = restore(where, node=path)
+    assert done.returncode == 0, done.stderr
+    assert limit(node, index) == before
+
+
+def test_an_amdgpu_limit_is_given_back_whatever_number_its_hwmon_has_by_now(
+    tmp_path: Path,
+) -> None:
+    device = tmp_path / "devices" / "0000:03:00.0"
+    other = tmp_path / "devices" / "0000:04:00.0" / "hwmon" / "hwmon4" / "power1_cap"
+    cap = device / "hwmon" / "hwmon7" / "power1_cap"
+    for file in (cap, other):
+        file.parent.mkdir(parents=True)
+        file.write_text("150000000\n")
+    where = record.path(tmp_path)
+    found = [Found("hwmon", str(device), "cap_uw", 220_000_000)]
+    record.store(where, facts.boot_id(), found)
+    assert restore(where).returncode == 0
+    assert (cap.read_text(), other.read_text()) == ("220000000\n", "150000000\n")
+    record.store(where, facts.boot_id(), found)
+    cap.unlink()
+    done = restore(where)
+    assert done.returncode == 1 and "it has no power1_cap" in done.stderr
 
 
 def test_what_cannot_be_restored_stays_on_record_and_is_named(
