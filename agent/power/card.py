@@ -45,6 +45,8 @@ class Card:
     """A first guess, until the card was seen idle."""
     memory_w: float = 150.0
     """Of the memory at full bandwidth; a guess."""
+    most_w: float = 0.0
+    """Of one without limits: what it can draw, as far as that is known; 0: it is not."""
 
 
 class Reading(NamedTuple):

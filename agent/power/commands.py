@@ -216,7 +216,7 @@ def _text(found: status.Status, state: State) -> str:
 
 def _decision(each: status.Decided) -> str:
     at = time.strftime("%H:%M:%S", time.localtime(each.t_ns / 1e9))
-    unit = "W" if each.what == "limit" else "MHz"
+    unit = "MHz" if each.what == "clocks" else "W"
     done = "" if each.done else " (observed)"
     return f"{at} {each.card} {each.what} {each.value:.0f} {unit}{done}: {each.reason}"
 

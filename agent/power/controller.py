@@ -73,6 +73,8 @@ class Controller:
         self.actions = 0
         self.heat_bound = 0
         """Ticks in which heat held a card below its share."""
+        self.unkept: dict[str, str] = {}
+        """Tenants whose cap cannot be kept, as of the last division, and why."""
 
     def set_rules(self, rules: Rules) -> None:
         """New rules from the next step on; BadRequest or NotFound leaves the old ones."""
@@ -130,6 +132,7 @@ class Controller:
         self, now_ns: int, caps: Mapping[str, float], holders: Mapping[str, frozenset[str]]
     ) -> None:
         lost = self.ledger.lost(now_ns)
+        self.unkept = {}
         present = {id: slot for id, slot in self._slots.items() if id not in lost}
         for id in lost:  # tried again and again, at the least it can be asked for
             slot, floor = self._slots[id], floor_w(self._slots[id].card, self.rules)
@@ -182,7 +185,13 @@ class Controller:
         """Cards of a tenant share its cap evenly above their floors."""
         for tenant, watts in tenants_caps(self.rules, holders):
             mine = [id for id, users in holders.items() if tenant in users and id in roofs]
-            spare = watts - sum(floors[id] for id in mine)
+            least = sum(floors[id] for id in mine)
+            spare = watts - least
+            if spare < -0.5:
+                self.unkept[tenant] = (
+                    f"the cap of tenant {tenant} is {watts:g} W: the lowest limits of the"
+                    f" {len(mine)} devices that it holds are {least:g} W, which they stay at"
+                )
             over = sum(roofs[id] - floors[id] for id in mine)
             part = min(1.0, max(0.0, spare / over)) if over > 0 else 0.0
             for id in mine if part < 1.0 else ():

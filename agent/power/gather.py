@@ -19,6 +19,7 @@ CEILING_C: Final = 85.0
 """Where the card does not say at which temperature it slows down."""
 BELOW_SLOWDOWN_C: Final = 5.0
 MHZ: Final = 1e6
+LIMITS: Final = ("power_limit_max_w", "power_limit_default_w", "power_limit_w")
 TRAFFIC: Final = ("pcie_tx_bytes", "pcie_rx_bytes")
 
 
@@ -34,7 +35,7 @@ def describe(
         power = readings.number("power_w") if readings else None
         if power is None:
             return None, f"{why}; it has no power sensor either"
-        return Card(id, None, None, ceiling), why
+        return Card(id, None, None, ceiling, most_w=_most_w(readings)), why
     clocks = actuator.clock_range()
     return (
         Card(
@@ -47,6 +48,12 @@ def describe(
         ),
         "",
     )
+
+
+def _most_w(readings: CardReadings | None) -> float:
+    """What a card can draw whose limit cannot be set: its driver may name a limit all the same."""
+    named = [readings.number(name) for name in LIMITS] if readings else []
+    return max((each for each in named if each is not None), default=0.0)
 
 
 class Gather:

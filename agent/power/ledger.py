@@ -41,6 +41,9 @@ class _Entry:
     falling: list[tuple[int, float]] = field(default_factory=list)
     """(until, watts): limits read back as left, that the card may still draw."""
     power_w: float | None = None
+    power_ns: int = 0
+    highest_w: float = 0.0
+    """What it ever drew."""
     deaf: bool = False
     """The last write was lost."""
 
@@ -60,7 +63,8 @@ class Ledger:
         """Take in one card's answers."""
         entry = self._entries[reading.card]
         if reading.power_w is not None:
-            entry.power_w = reading.power_w
+            entry.power_w, entry.power_ns = reading.power_w, reading.t_ns
+            entry.highest_w = max(entry.highest_w, reading.power_w)
         if reading.limit_w is None or entry.card.power is None or reading.t_ns < entry.seen_ns:
             return
         limit = reading.limit_w
@@ -98,8 +102,7 @@ class Ledger:
         """The most that this card may be drawing by now."""
         entry = self._entries[card]
         if entry.card.power is None:
-            power = entry.power_w
-            return 0.0 if power is None else power * (1 + UNCAPPED_ERROR) + UNCAPPED_OFFSET_W
+            return _uncapped_w(entry, now_ns)
         entry.falling = [each for each in entry.falling if each[0] > now_ns]
         most = max([entry.confirmed_w, *(watts for _, watts in entry.falling)])
         if entry.pending_w is not None:
@@ -127,3 +130,14 @@ class Ledger:
             for id, entry in self._entries.items()
             if entry.card.power is None
         )
+
+
+def _uncapped_w(entry: _Entry, now_ns: int) -> float:
+    """What a card without limits may be drawing: as measured, or, of one that says nothing (any
+    more), the most that is known of it."""
+    if entry.power_w is None:
+        return entry.card.most_w
+    silent = now_ns - entry.power_ns > LOST_NS
+    power = entry.highest_w if silent else entry.power_w
+    most = power * (1 + UNCAPPED_ERROR) + UNCAPPED_OFFSET_W
+    return max(most, entry.card.most_w) if silent else most

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The power loop on real cards: reads what the samplers have, decides, has hands carry it out.
 
-Relied on by the agent's daemon. One thread, which calls drivers only while it begins; each card
-that can be set has a hand (`hand.py`) with a thread of its own. Invariants: nothing is set before a
+Relied on by the agent's daemon. One thread, which calls no driver: while it begins it has them
+asked by a deadline (`asking.py`); each card that can be set has a hand (`hand.py`) with a thread of
+its own. Invariants: nothing is set before a
 record of what was found is on disk; with `control = "observe"` nothing is set at all; while
 anything is set the power lease is renewed, so that whatever ends this thread, somebody restores.
 """
@@ -14,6 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +28,7 @@ from stoker.agent.lease import Lease
 from stoker.agent.power import record, status
 from stoker.agent.power.action import Action
 from stoker.agent.power.actuators import Actuator, actuator_of
+from stoker.agent.power.asking import Asking
 from stoker.agent.power.card import Card, PowerRange, Reading
 from stoker.agent.power.controller import Controller
 from stoker.agent.power.gather import CEILING_C, Gather, describe
@@ -33,7 +36,7 @@ from stoker.agent.power.hand import Hand
 from stoker.agent.power.model import UNKNOWN_MHZ
 from stoker.agent.power.rules import Rules
 from stoker.agent.power.rules_file import RulesFile
-from stoker.native.errors import StokerError, Unavailable
+from stoker.native.errors import Refused, StokerError, Unavailable
 
 TICK_S: Final = 0.1
 IDLE_S: Final = 1.0
@@ -46,6 +49,8 @@ STATUS_S: Final = 1.0
 RESTORE_AGAIN_S: Final = 5.0
 GIVE_BACK_S: Final = 0.35
 RECENT: Final = 20
+LET_GO: Final = "clocks"
+"""A setting without a value to give back: it goes on record only when it is changed."""
 
 _log = structlog.get_logger("power")
 
@@ -78,6 +83,13 @@ class Shell:
         self._hands: dict[str, Hand] = {}
         self._absent: dict[str, str] = {}
         self._actuators: dict[str, Actuator | Absent] = {}
+        self._asking = Asking()
+        self._recorded: list[record.Found] = []
+        """What is on record for this begin."""
+        self._clocks: dict[str, list[record.Found]] = {}
+        """What joins it before clocks of a card are held for the first time."""
+        self._unkept: dict[str, str] = {}
+        """Caps of tenants that cannot be kept, as they were last said."""
         self._surveyed = False
         self._assumed: dict[str, float] = {}
         self._declared: dict[str, float] = {}
@@ -191,7 +203,11 @@ class Shell:
         if present != {card.id for card in self._cards} | set(self._absent):
             return True
         readings = self._world.readings() if self._assumed else {}
-        return any(readings[id].state == "ok" for id in self._assumed if id in readings)
+        return any(
+            readings[id].state == "ok" and not self._asking.hangs(id)
+            for id in self._assumed
+            if id in readings
+        )
 
     def _survey(self) -> bool:
         """Which cards there are and what they take; False while their first round is not over."""
@@ -199,17 +215,19 @@ class Shell:
         present = self._world.cards()
         if any(readings[card.id].state == "starting" for card in present if card.id in readings):
             return False
-        troubled = {id: each for id, each in readings.items() if each.state != "ok"}
-        self._actuators = {
-            card.id: Absent(troubled[card.id].why) if card.id in troubled else actuator_of(card)
-            for card in present
-        }
+        troubled = {id: each.why for id, each in readings.items() if each.state != "ok"}
+        sound = [card for card in present if card.id not in troubled]
+        looked = self._asking.each(
+            {card.id: partial(_look, card, readings.get(card.id)) for card in sound}
+        )
+        troubled |= {id: each.why for id, each in looked.items() if isinstance(each, Absent)}
+        self._actuators = {id: Absent(why) for id, why in troubled.items()}
         self._cards, self._absent, self._assumed = [], {}, {}
         self._declared = dict(self._file.rules.declared)
-        for id, actuator in self._actuators.items():
-            if id in troubled:
+        for id, answer in looked.items():
+            if isinstance(answer, Absent):
                 continue
-            card, why = describe(id, actuator, readings.get(id))
+            self._actuators[id], card, why = answer
             if card is None and id in self._declared:
                 card = self._held(id, self._declared[id])
             if card is None:
@@ -217,9 +235,11 @@ class Shell:
             else:
                 self._cards.append(card)
         highest = max((card.power.default_w for card in self._cards if card.power), default=0.0)
-        for id, found in troubled.items():
-            self._assumed[id] = found.number("power_limit_default_w") or highest
-            self._cards.append(Card(id, None, None, CEILING_C))
+        for id in troubled:
+            found = readings.get(id)
+            watts = found.number("power_limit_default_w") if found else None
+            self._assumed[id] = watts or highest
+            self._cards.append(Card(id, None, None, CEILING_C, most_w=self._assumed[id]))
         self._surveyed = True
         return True
 
@@ -231,7 +251,7 @@ class Shell:
         power = None if isinstance(range, Absent) else range
         if power is not None and not isinstance(hold, Absent):
             hold.set_power_limit(power.max_w)  # lets go whom an earlier agent held
-        return Card(id, power, None, CEILING_C, idle_w=0.1 * draws_w, memory_w=0.0)
+        return Card(id, power, None, CEILING_C, idle_w=0.1 * draws_w, memory_w=0.0, most_w=draws_w)
 
     def _of_present(self, rules: Rules) -> Rules:
         """Without bounds of cards that are not there, or in trouble: nobody can set those, and that
@@ -267,8 +287,10 @@ class Shell:
         if kept is None:
             return False
         mine: set[str] = set()
-        for actuator in self._actuators.values():
-            settings = actuator if isinstance(actuator, Absent) else actuator.found()
+        asked = {
+            id: each.found for id, each in self._actuators.items() if not isinstance(each, Absent)
+        }
+        for settings in self._asking.each(asked).values():
             mine |= set() if isinstance(settings, Absent) else {each.id for each in settings}
         if failed & mine:
             return False
@@ -280,17 +302,22 @@ class Shell:
         found: list[record.Found] = []
         limits: dict[str, float] = {}
         hands: dict[str, Hand] = {}
-        for card in self._cards:
-            actuator = self._actuators[card.id]
-            if card.power is None or isinstance(actuator, Absent):
-                continue
-            limit, settings = actuator.power_limit_w(), actuator.found()
-            if isinstance(limit, Absent) or isinstance(settings, Absent):
+        takes = {card.id: card for card in self._cards if card.power is not None}
+        asked = {
+            id: each
+            for id, each in self._actuators.items()
+            if id in takes and not isinstance(each, Absent)
+        }
+        answers = self._asking.each({id: partial(_set_to, each) for id, each in asked.items()})
+        self._clocks = {}
+        for id, answer in answers.items():
+            if isinstance(answer, Absent):
                 self._surveyed = False  # it may be in trouble by now
-                raise Unavailable(f"{card.id}: what it is set to cannot be read")
-            limits[card.id] = limit
-            found += settings
-            hands[card.id] = Hand(card.id, actuator, card.clocks)
+                raise Unavailable(f"{id}: what it is set to cannot be read: {answer.why}")
+            limits[id], settings = answer
+            self._clocks[id] = [each for each in settings if each.what == LET_GO]
+            found += [each for each in settings if each.what != LET_GO]
+            hands[id] = Hand(id, asked[id], takes[id].clocks)
         if not self._cards:
             self._renew(0)
             self._why = "no device here has a power sensor or a power limit"
@@ -299,7 +326,8 @@ class Shell:
         self._controller = Controller(self._cards, here, time.monotonic_ns())
         self._shadow = dict(limits)
         if rules.control == "on" and hands:
-            record.store(self._record, self._world.boot_id, [*found, *self._owed])
+            self._recorded = [*found, *self._owed]
+            record.store(self._record, self._world.boot_id, self._recorded)
             for id, hand in hands.items():
                 hand.start(limits[id])
             self._hands = hands
@@ -365,8 +393,11 @@ class Shell:
                 readings.append(self._declared_reading(card, limit_w, t_ns))
                 continue
             readings.append(self._gather.reading(snapshot[card.id], limit_w, t_ns))
-        for action in self._controller.step(readings, now_ns, self._world.holders()):
+        actions = self._controller.step(readings, now_ns, self._world.holders())
+        self._record_clocks(actions)
+        for action in actions:
             self._carry_out(action)
+        self._say_unkept()
         if self._on:
             self._renew(LEASE_NS)
 
@@ -392,17 +423,51 @@ class Shell:
             return self._shadow.get(card.id), now_ns
         return (hand.back.limit_w, hand.back.t_ns) if hand.back is not None else (None, now_ns)
 
+    def _record_clocks(self, actions: list[Action]) -> None:
+        """Of cards whose clocks are about to be held for the first time: an end that is not orderly
+        lets clocks go only where stoker held any, for somebody else may have."""
+        first = {
+            each.card for each in actions if each.what == "clocks" and each.card in self._hands
+        }
+        more = [entry for id in first for entry in self._clocks.get(id, ())]
+        if not more:
+            return
+        try:
+            record.store(self._record, self._world.boot_id, [*self._recorded, *more])
+        except Refused as error:
+            _log.warning("clocks are not held", why=error.message)
+            return
+        self._recorded += more
+        for id in first:
+            self._clocks[id] = []
+
     def _carry_out(self, action: Action) -> None:
         hand = self._hands.get(action.card)
+        if action.what == "clocks" and self._clocks.get(action.card):
+            hand = None  # not on record, so not done
         if hand is not None and action.what == "limit":
             hand.want_limit(action.value)
         elif hand is not None:
             hand.want_clock(action.value)
         elif action.what == "limit":
             self._shadow[action.card] = action.value
-        decided = status.decided(action, time.time_ns(), done=hand is not None)
+        self._decided(status.decided(action, time.time_ns(), done=hand is not None))
+
+    def _decided(self, decided: status.Decided) -> None:
         self._recent.append(decided)
         _log.info("power decision", **decided.fields())
+
+    def _say_unkept(self) -> None:
+        """Each cap of a tenant that cannot be kept, when it becomes one."""
+        assert self._controller is not None
+        unkept, said = self._controller.unkept, self._unkept
+        for tenant in unkept.keys() - said.keys():
+            watts = self._file.rules.tenants.get(tenant, 0.0)
+            number, now_ns = self._controller.actions, time.time_ns()
+            self._decided(
+                status.Decided(now_ns, number, tenant, "cap", watts, unkept[tenant], self._on)
+            )
+        self._unkept = dict(unkept)
 
     # --- what is said -----------------------------------------------------------------------------
 
@@ -417,7 +482,10 @@ class Shell:
             status.Status(
                 t_ns=time.time_ns(),
                 control=self._file.rules.control,
-                why=self._why or self._refused or self._file.refused,
+                why=self._why
+                or self._refused
+                or self._file.refused
+                or "; ".join(controller.unkept.values() if controller else ()),
                 rules=self._file.rules,
                 committed_w=controller.ledger.committed_w(time.monotonic_ns())
                 if controller
@@ -443,6 +511,23 @@ class Shell:
             refused=hand.refused if hand else "",
             sim=sim,
         )
+
+
+def _look(
+    card: DeviceCard, readings: CardReadings | None
+) -> tuple[Actuator | Absent, Card | None, str]:
+    """What can be set of a card, and what the loop is told of it or why it takes no part."""
+    actuator = actuator_of(card)
+    return actuator, *describe(card.id, actuator, readings)
+
+
+def _set_to(actuator: Actuator) -> tuple[float, list[record.Found]] | Absent:
+    """A card's limit, and all that may be changed of it."""
+    limit = actuator.power_limit_w()
+    if isinstance(limit, Absent):
+        return limit
+    settings = actuator.found()
+    return settings if isinstance(settings, Absent) else (limit, settings)
 
 
 def _wanted(rules: Rules) -> bool:

@@ -270,3 +270,15 @@ def test_limits_never_add_up_to_more_than_the_budget(
                 device.waiting.append((tick + 1 + device.lag, action.value))
             else:
                 assert 345 <= action.value <= 1980
+
+
+def test_a_tenants_cap_below_the_lowest_limits_of_its_cards_is_said_not_to_be_kept() -> None:
+    rules = Rules(budget_w=1400, tenants={"eve": 300})
+    controller = Controller([card("a"), card("b")], rules, 0)
+    readings = [Device(id).reading(TICK, 1.0, 0.3) for id in "ab"]
+    both = {"a": frozenset({"eve"}), "b": frozenset({"eve"})}
+    controller.step(readings, TICK, both)
+    said = controller.unkept["eve"]
+    assert "is 300 W" in said and "2 devices" in said and "400 W" in said
+    controller.step(readings, 20 * S, {"a": frozenset({"eve"})})
+    assert controller.unkept == {}

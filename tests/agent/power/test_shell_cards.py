@@ -8,17 +8,20 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from stoker.agent.devices.readings import Absent, CardReadings, Reading, State
 from stoker.agent.lease import Lease
-from stoker.agent.power import record
+from stoker.agent.power import asking, record, status
 from stoker.agent.power import shell as shells
+from stoker.agent.power.action import Action
 from stoker.agent.power.card import ClockRange, PowerRange
 from stoker.agent.power.record import Found
 from stoker.agent.power.rules import CardRule, Rules
+from stoker.agent.power.rules_file import RulesFile
 from stoker.agent.power.shell import Shell, World
-from stoker.native.errors import StokerError
+from stoker.native.errors import Refused, StokerError
 
 IDS = ("a", "b", "c")
 DEFAULT_W, BUDGET_W = 700.0, 1200.0
@@ -32,6 +35,10 @@ class Device:
     def __init__(self, id: str) -> None:
         self.id, self.limit_w, self.state = id, DEFAULT_W, "ok"
         self.asked = 0
+        self.hangs: threading.Event | None = None
+        """What a call waits for while its sampler still says that all is well."""
+        self.clocks: ClockRange | Absent = Absent("no clocks")
+        self.held = ""
 
     def reading(self) -> CardReadings:
         now = time.time_ns()
@@ -42,6 +49,9 @@ class Device:
 
     def _answers(self) -> bool:
         self.asked += self.state != "ok"
+        if self.hangs is not None:
+            self.asked += 1
+            self.hangs.wait(30)
         if self.state == "hung":
             time.sleep(60)
         return self.state == "ok"
@@ -59,15 +69,21 @@ class Device:
         return None
 
     def clock_range(self) -> ClockRange | Absent:
-        return Absent("no clocks")
+        return self.clocks
+
+    def set_clock_range(self, low_mhz: float, high_mhz: float) -> Absent | None:
+        self.held = f"{low_mhz:g} {high_mhz:g}"
+        return None
 
     def reset_clocks(self) -> Absent | None:
+        self.held = ""
         return None
 
     def found(self) -> list[Found] | Absent:
         if not self._answers():
             return Absent("GPU is lost")
-        return [Found("nvidia", self.id, "limit_mw", round(self.limit_w * 1000))]
+        limit = Found("nvidia", self.id, "limit_mw", round(self.limit_w * 1000))
+        return [limit, Found("nvidia", self.id, "clocks", 0)]
 
 
 class Node:
@@ -76,6 +92,7 @@ class Node:
     def __init__(self, folder: Path, lease: Lease, rules: Rules) -> None:
         self.devices = {id: Device(id) for id in IDS}
         self.path = record.path(folder)
+        self.holders: dict[str, frozenset[str]] = {}
         self.shell = Shell(self._world(folder, lease), rules)
 
     def _world(self, folder: Path, lease: Lease) -> World:
@@ -85,7 +102,7 @@ class Node:
             "boot",
             cards=lambda: tuple(self.devices.values()),  # type: ignore[arg-type]
             readings=lambda: {id: device.reading() for id, device in self.devices.items()},
-            holders=dict,
+            holders=lambda: self.holders,
             connected=lambda: True,
             lease=lease,
         )
@@ -125,6 +142,11 @@ class Node:
         found = record.load(self.path)
         return [entry.id for entry in found[1]] if found else []
 
+    def clocks(self) -> list[str]:
+        """Cards whose clocks would be let go."""
+        found = record.load(self.path)
+        return [entry.id for entry in found[1] if entry.what == "clocks"] if found else []
+
 
 RULES = Rules(control="on", budget_w=BUDGET_W, cards={"c": CardRule(at_most_w=650)})
 
@@ -138,7 +160,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
         monkeypatch.setattr(record, "restore", made.restore)
         yield made
         for device in made.devices.values():
-            device.state = "ok"
+            device.state, device.hangs = "ok", None
         made.shell.stop()
         made.shell._end("the test ends")
         for thread in threading.enumerate():
@@ -235,3 +257,87 @@ def test_a_bound_of_a_card_that_is_gone_does_not_let_the_budget_go(node: Node) -
     node.turns(20)
     assert sum(node.limits().values()) <= BUDGET_W + 0.5
     assert node.shell._refused == "bounds wait for devices that are not there: c"
+
+
+def test_a_card_that_hangs_while_the_loop_begins_costs_its_deadline_once(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its sampler, which makes other calls, says that all is well."""
+    monkeypatch.setattr(asking, "ANSWER_S", 0.05)
+    returns = node.devices["c"].hangs = threading.Event()
+    began = time.monotonic()
+    node.turns(30)
+    assert time.monotonic() - began < 15
+    assert node.devices["c"].asked == 1
+    assert node.limits()["a"] + node.limits()["b"] <= BUDGET_W - DEFAULT_W
+    assert node.owed() == ["a", "b"]
+    node.devices["c"].hangs = None
+    returns.set()
+    node.turns(60)
+    assert sum(node.limits().values()) <= BUDGET_W + 0.5
+    assert sorted(node.owed()) == ["a", "b", "c"]
+
+
+def test_one_that_hangs_when_it_is_about_to_be_set_does_not_stop_the_others(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "ANSWER_S", 0.05)
+    returns = threading.Event()
+    survey = node.shell._survey
+
+    def then_hangs() -> bool:
+        done = survey()
+        node.devices["c"].hangs = returns
+        return done
+
+    monkeypatch.setattr(node.shell, "_survey", then_hangs)
+    node.turns(30)
+    assert node.limits()["a"] + node.limits()["b"] <= BUDGET_W - DEFAULT_W
+    assert node.owed() == ["a", "b"]
+    node.devices["c"].hangs = None
+    returns.set()
+
+
+def test_clocks_are_on_record_only_when_stoker_holds_them(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An operator may have locked them, and a crash would let go what stoker never held."""
+    for device in node.devices.values():
+        device.clocks = ClockRange(300, 1980, 15)
+    node.turns(10)
+    assert sorted(node.owed()) == ["a", "b", "c"] and node.clocks() == []
+    controller = node.shell._controller
+    assert controller is not None
+
+    def step(*_: object) -> list[Action]:
+        return [Action("b", "clocks", 1200, "", 1, None)]
+
+    monkeypatch.setattr(controller, "step", step)
+    monkeypatch.setattr(record, "store", _full_disk)
+    node.shell._tick()
+    assert not node.shell._recent[-1].done
+    monkeypatch.setattr(record, "store", STORE)
+    node.turns(3)
+    assert node.clocks() == ["b"] and node.devices["b"].held == "300 1200"
+    assert node.devices["a"].held == ""
+    assert len(node.owed()) == 4
+
+
+STORE = record.store
+
+
+def _full_disk(*_: object) -> None:
+    raise Refused("no room")
+
+
+def test_a_tenants_cap_that_cannot_be_kept_is_said_once_and_in_the_status(node: Node) -> None:
+    rules = msgspec.structs.replace(RULES, tenants={"eve": 250})
+    node.shell._file = RulesFile(node.path.parent, rules)
+    node.holders = {id: frozenset({"eve"}) for id in IDS}
+    node.turns(20)
+    node.shell._say()
+    found = status.read(node.path.parent)
+    assert "the cap of tenant eve is 250 W" in found.why
+    caps = [each for each in node.shell._recent if each.what == "cap"]
+    assert [(each.card, each.value) for each in caps] == [("eve", 250)]
+    assert node.limits() == dict.fromkeys(IDS, 200)

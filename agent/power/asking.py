@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Drivers of several cards asked at once, by a deadline.
+
+Relied on by the shell while it begins: its own thread calls no driver. Invariant: a card whose call
+has not returned is not asked again until it has, so that one that hangs costs the deadline once,
+and one thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
+
+from stoker.agent.devices.deadline import Task, within
+from stoker.agent.devices.readings import Absent
+
+ANSWER_S: Final = 2.0
+
+T = TypeVar("T")
+
+
+class Asking:
+    """What is under way, by card."""
+
+    def __init__(self) -> None:
+        self._late: dict[str, Task[Any]] = {}
+
+    def each(self, calls: Mapping[str, Callable[[], T]]) -> dict[str, T | Absent]:
+        """Card -> what its call answered, in the order given; Absent: it hangs. What a call raises
+        is raised."""
+        free = [(id, call) for id, call in calls.items() if not self.hangs(id)]
+        found: dict[str, T | Absent] = dict.fromkeys(
+            calls, Absent(f"its driver has not answered for {ANSWER_S:g} s")
+        )
+        for task in within(free, ANSWER_S):
+            if not task.over.is_set():
+                self._late[task.name] = task
+            elif task.error is not None:
+                raise task.error
+            else:
+                found[task.name] = task.result  # type: ignore[assignment]
+        return found
+
+    def hangs(self, id: str) -> bool:
+        """Whether a call for this card has still not returned."""
+        late = self._late.get(id)
+        if late is not None and late.over.is_set():
+            del self._late[id]
+            late = None
+        return late is not None
