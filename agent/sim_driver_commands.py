@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from stoker.probes.simdriver.faults import Fault
 
 Load = tuple[int, float, float, float]
+OPEN_TO_ALL = 0o666
+"""Mode of the node where all users share its cards; else the others have copies."""
 
 
 def _loads(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> list[Load]:
@@ -73,7 +75,9 @@ def _load(text: str) -> Load:
 @click.option(
     "--latency-us", type=click.FloatRange(0, 1e7), default=0.0, help="Of every driver call."
 )
-@click.option("--open", "is_open", is_flag=True, help="Settings need no root.")
+@click.option(
+    "--open", "is_open", is_flag=True, help="All users share the cards, and settings need no root."
+)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def sim_driver_command(  # noqa: PLR0917
     profile: str,
@@ -107,6 +111,8 @@ def sim_driver_command(  # noqa: PLR0917
         _prepare(node, loads, faults)
         node.set_latency(round(latency_us * 1e3))
         node.set_open(is_open)
+        if is_open:
+            (folder / "node").chmod(OPEN_TO_ALL)
         node.advance(round(settle_s * 1e9))
         sys.exit(_run(_Run(command, folder / "node", lock, faults), node, running))
     finally:

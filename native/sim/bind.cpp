@@ -17,6 +17,7 @@
 #include "bind_dicts.h"
 
 extern "C" {
+#include "sim/bounds.h"
 #include "sim/fault.h"
 #include "sim/node.h"
 #include "sim/partition.h"
@@ -113,7 +114,7 @@ class Node
 
 	sk_sim_card &card(uint32_t index)
 	{
-		if (index >= node->cards)
+		if (index >= sk_sim_node_cards(node))
 			throw nb::index_error("no such card");
 		return node->card[index];
 	}
@@ -432,7 +433,7 @@ nb::dict describe(Node &of)
 	nb::dict dict;
 
 	dict["profile"] = nb::str(node->profile);
-	dict["cards"] = node->cards;
+	dict["cards"] = sk_sim_node_cards(node);
 	dict["virtual"] = node->clock == SK_SIM_VIRTUAL;
 	dict["seed"] = node->seed;
 	dict["calls"] = node->calls;

@@ -48,7 +48,9 @@ static bool gives_events(const struct sk_sim_fault *fault)
 
 static uint64_t count_of(const struct sk_sim_fault *fault)
 {
-	return fault->count ? fault->count : 1;
+	uint64_t count = fault->count ? fault->count : 1;
+
+	return count < SK_SIM_EVENTS_OF_ONE ? count : SK_SIM_EVENTS_OF_ONE;
 }
 
 static uint64_t event_ns(const struct sk_sim_fault *fault, uint64_t number)
@@ -168,7 +170,7 @@ static void newer_driver(struct sk_sim_card *card)
 		last ? sizeof(card->model.driver) - (size_t)(last + 1 - card->model.driver) : 0;
 
 	if (last)
-		snprintf(last + 1, left, "%02d", atoi(last + 1) + 1);
+		snprintf(last + 1, left, "%02u", (unsigned int)atoi(last + 1) + 1);
 }
 
 static void begin(struct sk_sim_node *node, uint32_t index, const struct sk_sim_fault *fault)
@@ -246,7 +248,7 @@ typedef void (*sk_sim_fault_deed)(struct sk_sim_node *node, uint32_t index,
 static void to_cards(struct sk_sim_node *node, const struct sk_sim_fault *fault,
 		     sk_sim_fault_deed deed)
 {
-	for (uint32_t i = 0; i < node->cards; i++)
+	for (uint32_t i = 0; i < sk_sim_node_cards(node); i++)
 		if (fault->card == UINT32_MAX || fault->card == i)
 			deed(node, i, fault);
 }
@@ -257,7 +259,7 @@ static void give_due(struct sk_sim_node *node, struct sk_sim_fault *fault)
 		to_cards(node, fault, give);
 		fault->given++;
 	}
-	if (fault->given == count_of(fault))
+	if (fault->given >= count_of(fault))
 		fault->done |= ENDED;
 }
 
@@ -292,7 +294,7 @@ void sk_sim_fault_happen(struct sk_sim_node *node)
 int sk_sim_node_inject(struct sk_sim_node *node, const struct sk_sim_fault *fault)
 {
 	bool known = fault->kind > SK_SIM_FAULT_NONE && fault->kind < SK_SIM_FAULT_KINDS;
-	bool aimed = fault->card == UINT32_MAX || fault->card < node->cards;
+	bool aimed = fault->card == UINT32_MAX || fault->card < sk_sim_node_cards(node);
 
 	if (!known || !aimed || (fault->until_ns && fault->until_ns < fault->from_ns))
 		return -EINVAL;

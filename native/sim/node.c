@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "sim/bounds.h"
 #include "sim/fault.h"
 #include "sim/plant.h"
 
@@ -20,6 +21,8 @@
 #define VERSION 2
 #define EPOCH_NS 1700000000000000000u /* of virtual time: a day in November 2023 */
 #define LOOK_NS 50000000
+#define TAKES_MOST_NS 3600000000000u /* a call */
+#define TIME_MOST_NS (UINT64_MAX / 2)
 #define WAIT_NS 2000000 /* a call that hangs looks so often whether it still does */
 
 static uint64_t clock_ns(clockid_t clock)
@@ -127,7 +130,7 @@ int sk_sim_node_create(const char *path, const char *profile, const struct sk_si
 	if (fd < 0)
 		return -errno;
 	failed = fill(fd, profile, models, count, clock, seed);
-	if (!failed && fchmod(fd, 0666))
+	if (!failed && fchmod(fd, 0644))
 		failed = -errno;
 	if (!failed && link(made, path))
 		failed = -errno;
@@ -136,27 +139,81 @@ int sk_sim_node_create(const char *path, const char *profile, const struct sk_si
 	return failed;
 }
 
-int sk_sim_node_open(const char *path, struct sk_sim_node **ret)
+/* Of a node that may not be written: nobody inside its lock can be waited for,
+ * so a card may be between two moments in the copy, as one whose mover died.
+ * Processes that are forked share it. */
+static int copy_fd(int fd, struct sk_sim_node **ret)
 {
-	const char *at = path ? path : getenv(SK_SIM_VARIABLE);
-	struct stat found;
-	int failed, fd;
+	const void *from = mmap(NULL, sizeof(**ret), PROT_READ, MAP_SHARED, fd, 0);
+	void *at;
 
-	if (!at || !at[0])
-		return -ENOENT;
-	fd = open(at, O_RDWR | O_CLOEXEC);
+	if (from == MAP_FAILED)
+		return -errno;
+	at = mmap(NULL, sizeof(**ret), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (at != MAP_FAILED)
+		memcpy(at, from, sizeof(**ret));
+	munmap((void *)from, sizeof(**ret));
+	if (at == MAP_FAILED)
+		return -ENOMEM;
+	*ret = at;
+	lock_init(&(*ret)->lock);
+	return 0;
+}
+
+static int map_path(const char *at, struct sk_sim_node **ret)
+{
+	bool mine = true;
+	struct stat found;
+	int failed, fd = open(at, O_RDWR | O_CLOEXEC);
+
+	if (fd < 0 && (errno == EACCES || errno == EROFS)) {
+		mine = false;
+		fd = open(at, O_RDONLY | O_CLOEXEC);
+	}
 	if (fd < 0)
 		return -errno;
 	if (fstat(fd, &found))
 		failed = -errno;
+	else if (found.st_size != sizeof(**ret))
+		failed = -EPROTO;
 	else
-		failed = found.st_size == sizeof(**ret) ? map_fd(fd, ret) : -EPROTO;
+		failed = mine ? map_fd(fd, ret) : copy_fd(fd, ret);
 	close(fd);
+	return failed;
+}
+
+/* A lock of another kind would not survive its owner, or end the process. */
+static bool is_node(const struct sk_sim_node *node)
+{
+	pthread_mutex_t made;
+
+	lock_init(&made);
+	return node->magic == MAGIC && node->version == VERSION && node->bytes == sizeof(*node) &&
+	       node->cards <= SK_SIM_CARDS && node->lock.__data.__kind == made.__data.__kind;
+}
+
+static void end_texts(struct sk_sim_node *node)
+{
+	node->profile[sizeof(node->profile) - 1] = 0;
+	for (uint32_t i = 0; i < SK_SIM_FAULTS; i++)
+		node->fault[i].call[sizeof(node->fault[i].call) - 1] = 0;
+	for (uint32_t i = 0; i < SK_SIM_CALLS; i++)
+		node->call[i].name[sizeof(node->call[i].name) - 1] = 0;
+	for (uint32_t i = 0; i < SK_SIM_CARDS; i++)
+		sk_sim_card_end_texts(&node->card[i]);
+}
+
+int sk_sim_node_open(const char *path, struct sk_sim_node **ret)
+{
+	const char *at = path ? path : getenv(SK_SIM_VARIABLE);
+	int failed = at && at[0] ? map_path(at, ret) : -ENOENT;
+
 	if (failed)
 		return failed;
-	if ((*ret)->magic == MAGIC && (*ret)->version == VERSION &&
-	    (*ret)->bytes == sizeof(**ret) && (*ret)->cards <= SK_SIM_CARDS)
+	if (is_node(*ret)) {
+		end_texts(*ret);
 		return 0;
+	}
 	sk_sim_node_close(*ret);
 	return -EPROTO;
 }
@@ -190,7 +247,7 @@ static void lock(struct sk_sim_node *node)
 
 static void move_cards(struct sk_sim_node *node, uint64_t to_ns)
 {
-	for (uint32_t i = 0; i < node->cards; i++)
+	for (uint32_t i = 0; i < sk_sim_node_cards(node); i++)
 		sk_sim_card_move(&node->card[i], to_ns);
 	node->now_ns = to_ns;
 }
@@ -200,6 +257,8 @@ static void pass(struct sk_sim_node *node, uint64_t to_ns)
 {
 	if (to_ns < node->now_ns)
 		to_ns = node->now_ns;
+	if (to_ns > TIME_MOST_NS)
+		to_ns = TIME_MOST_NS;
 	while (node->fault_ns <= to_ns) {
 		move_cards(node, node->fault_ns > node->now_ns ? node->fault_ns : node->now_ns);
 		sk_sim_fault_happen(node);
@@ -234,7 +293,7 @@ uint64_t sk_sim_node_enter_card(struct sk_sim_node *node, uint32_t card)
 {
 	lock(node);
 	pass(node, present_ns(node));
-	if (card < node->cards)
+	if (card < sk_sim_node_cards(node))
 		sk_sim_card_move(&node->card[card], node->now_ns);
 	return node->now_ns;
 }
@@ -319,7 +378,11 @@ static uint64_t takes_ns(const struct sk_sim_node *node, const char *function, u
 {
 	const struct sk_sim_fault *slow = sk_sim_fault_on(node, SK_SIM_FAULT_SLOW, card, function);
 
-	return node->latency_ns + (slow && slow->value > 0 ? (uint64_t)slow->value : 0);
+	uint64_t ns = slow && slow->value > 0 ? (uint64_t)slow->value : 0;
+
+	if (ns > TAKES_MOST_NS || node->latency_ns > TAKES_MOST_NS)
+		return TAKES_MOST_NS;
+	return node->latency_ns + ns;
 }
 
 /* In virtual time the node moves on by it, else the caller waits. The lock is let go meanwhile. */
@@ -358,9 +421,9 @@ static enum sk_sim_answer answer(struct sk_sim_node *node, const char *function,
 		return SK_SIM_ANSWER_RELOADED;
 	if (sk_sim_fault_on(node, SK_SIM_FAULT_PERMISSION, card, function))
 		return SK_SIM_ANSWER_REFUSED;
-	if (card < node->cards && node->card[card].now.state == SK_SIM_LOST)
+	if (card < sk_sim_node_cards(node) && node->card[card].now.state == SK_SIM_LOST)
 		return SK_SIM_ANSWER_LOST;
-	if (card < node->cards && node->card[card].now.state == SK_SIM_REFUSED)
+	if (card < sk_sim_node_cards(node) && node->card[card].now.state == SK_SIM_REFUSED)
 		return SK_SIM_ANSWER_REFUSED;
 	if (sk_sim_fault_on(node, SK_SIM_FAULT_VERSION, card, function))
 		return SK_SIM_ANSWER_VERSION;

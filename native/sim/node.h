@@ -18,7 +18,8 @@
 enum {
 	SK_SIM_FAULTS = 64,
 	SK_SIM_EVENTS = 256,
-	SK_SIM_CALLS = 1024, /* functions whose calls are counted */
+	SK_SIM_CALLS = 1024,		/* functions whose calls are counted */
+	SK_SIM_EVENTS_OF_ONE = 1 << 20, /* fault */
 };
 
 /** Where the node is found: a path in this variable. */
@@ -55,8 +56,8 @@ struct sk_sim_fault {
 	uint64_t from_ns;  /* on the node's clock, counted from its start */
 	uint64_t until_ns; /* 0: for good */
 	int64_t value;
-	uint64_t count; /* of events, spread evenly from `from_ns` to `until_ns` where there is one
-			 */
+	uint64_t count; /* of events, spread evenly from `from_ns` to `until_ns` where
+			   there is one; at most SK_SIM_EVENTS_OF_ONE */
 	char call[48];	/* function, or a part of its name; empty: any */
 	uint32_t done;	/* bit 0: has begun, bit 1: has ended */
 	uint32_t reserved;
@@ -99,11 +100,20 @@ struct sk_sim_node {
 	struct sk_sim_card card[SK_SIM_CARDS];
 };
 
-/** Make a node of these models at `path`; -EEXIST if there is one. */
+/** So many cards there are, whatever is written in the file. */
+static inline uint32_t sk_sim_node_cards(const struct sk_sim_node *node)
+{
+	return node->cards < SK_SIM_CARDS ? node->cards : SK_SIM_CARDS;
+}
+
+/** Make a node of these models at `path`; -EEXIST if there is one. Others than
+ * its owner may read it alone. */
 int sk_sim_node_create(const char *path, const char *profile, const struct sk_sim_model *models,
 		       uint32_t count, enum sk_sim_clock clock, uint64_t seed);
 
-/** Map the node at `path`, or where the environment says; -ENOENT, -EPROTO. Once in a process. */
+/** Map the node at `path`, or where the environment says; -ENOENT, -EPROTO.
+ * Once in a process. Who may read it alone has a copy, as it was just now, that
+ * goes on by itself: what is done to that one nobody else sees. */
 int sk_sim_node_open(const char *path, struct sk_sim_node **ret);
 void sk_sim_node_close(struct sk_sim_node *node);
 

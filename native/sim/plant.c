@@ -9,6 +9,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "sim/bounds.h"
 #include "sim/sense.h"
 
 #define NS 1e-9
@@ -25,8 +26,6 @@
 #define PCIE_BACK_SHARE 0.01 /* and back */
 #define LINK_SHARE 0.3	     /* of a port's bandwidth at full load */
 
-enum { CONTROL_NS = 100000000 }; /* of the fan and of the guard against heat */
-
 /* What holds while clock, load and cooling stay. */
 struct stretch {
 	double clock_mhz, fan, compute, memory, bound, ambient_c; /* for which it was made */
@@ -35,30 +34,6 @@ struct stretch {
 	double rate, end_c; /* the die's temperature goes to end_c so quickly (1/s) */
 	double memory_rise_c;
 };
-
-int sk_sim_model_check(const struct sk_sim_model *model)
-{
-	const struct sk_sim_physics *p = &model->physics;
-	const struct sk_sim_sensor *s = &model->sensor;
-	double cooling = p->fan_min / p->thermal_c_per_w;
-	bool clocks = model->clock_step_mhz && model->clock_min_mhz &&
-		      model->clock_min_mhz <= model->clock_max_mhz;
-	bool limits = model->limit_min_mw && model->limit_min_mw <= model->limit_default_mw &&
-		      model->limit_default_mw <= model->limit_max_mw;
-	bool heat = model->target_c < model->slowdown_c && model->slowdown_c <= model->shutdown_c;
-	bool physics = p->thermal_c_per_w > 0 && p->capacity_j_per_c > 0 && p->limiter_s > 0 &&
-		       p->exponent >= 1 && p->fan_min > 0 && p->fan_min <= 1 && p->idle_w >= 0 &&
-		       p->dynamic_w >= 0 && p->leakage_w >= 0 && p->memory_w >= 0 &&
-		       cooling > p->leakage_w * p->leakage_per_c;
-	bool sensor =
-		s->period_ns && s->energy_period_ns && s->temperature_period_ns && s->gain > 0;
-
-	bool ways = model->pcie_gen < 8 && model->links <= SK_SIM_LINKS;
-	bool numbers = isfinite(p->ambient_c) && isfinite(s->offset_w) && isfinite(s->gain) &&
-		       isfinite(p->dynamic_w + p->leakage_w + p->memory_w + p->idle_w);
-
-	return clocks && limits && heat && physics && sensor && ways && numbers ? 0 : -EINVAL;
-}
 
 static double slowed(const struct sk_sim_model *model, const struct sk_sim_load *load, double clock)
 {
@@ -208,7 +183,7 @@ static void pass(struct sk_sim_card *card, const struct stretch *s, uint64_t to_
 
 		now->limiter_mhz += (now->limit_mhz - now->limiter_mhz) * lag;
 	}
-	for (uint32_t i = 0, why = now->why; why; i++, why >>= 1)
+	for (uint32_t i = 0, why = now->why; why && i < SK_SIM_WHYS; i++, why >>= 1)
 		if (why & 1)
 			now->why_ns[i] += ns;
 	now->at_ns = to_ns;
@@ -354,7 +329,7 @@ static void control(struct sk_sim_card *card)
 	now->heat_mhz = within_heat(&card->model, now->die_c);
 	if (now->die_c >= card->model.shutdown_c)
 		now->state = SK_SIM_LOST;
-	card->sensed.control_ns += CONTROL_NS;
+	card->sensed.control_ns += SK_SIM_CONTROL_NS;
 }
 
 static uint64_t earlier(uint64_t a, uint64_t b)
@@ -395,7 +370,7 @@ static void skip(struct sk_sim_card *card, struct stretch *s, uint64_t to_ns)
 	until -= until % card->model.sensor.period_ns;
 	pass(card, s, until);
 	sk_sim_sense_restart(card);
-	card->sensed.control_ns = until - until % CONTROL_NS + CONTROL_NS;
+	card->sensed.control_ns = until - until % SK_SIM_CONTROL_NS + SK_SIM_CONTROL_NS;
 }
 
 static void carry_traffic(struct sk_sim_card *card)
@@ -423,7 +398,7 @@ void sk_sim_card_move(struct sk_sim_card *card, uint64_t to_ns)
 	struct sk_sim_now *now = &card->now;
 	struct stretch s = {.clock_mhz = -1};
 
-	if (to_ns <= now->at_ns)
+	if (!sk_sim_card_bound(card, to_ns) || to_ns <= now->at_ns)
 		return;
 	skip(card, &s, to_ns);
 	while (now->at_ns < to_ns) {
@@ -470,7 +445,7 @@ void sk_sim_card_init(struct sk_sim_card *card, const struct sk_sim_model *model
 	now->die_c = s.end_c;
 	now->memory_c = s.end_c;
 	now->power_w = s.power_w + s.per_c * s.end_c;
-	card->sensed.control_ns = at_ns - at_ns % CONTROL_NS + CONTROL_NS;
+	card->sensed.control_ns = at_ns - at_ns % SK_SIM_CONTROL_NS + SK_SIM_CONTROL_NS;
 	sk_sim_sense_restart(card);
 	sk_sim_sense_rest(card);
 }

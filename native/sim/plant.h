@@ -10,11 +10,10 @@
 
 #include "sim/card.h"
 
-/** The clock is decided anew so often while it moves. */
-enum { SK_SIM_STEP_NS = 1000000 };
-
-/** -EINVAL for a model that is no card: no clocks, no cooling, limits in no order. */
-int sk_sim_model_check(const struct sk_sim_model *model);
+enum {
+	SK_SIM_STEP_NS = 1000000,      /* the clock is decided anew so often while it moves */
+	SK_SIM_CONTROL_NS = 100000000, /* and so often the fan and the guard against heat */
+};
 
 /** A card at rest at `at_ns`, limits at their defaults, as its model says. */
 void sk_sim_card_init(struct sk_sim_card *card, const struct sk_sim_model *model, uint64_t at_ns);

@@ -44,7 +44,7 @@ static void mark(struct sk_sim_card *card)
 
 static struct sk_sim_point *push(struct sk_sim_card *card)
 {
-	struct sk_sim_point *point = &card->history[card->history_next];
+	struct sk_sim_point *point = &card->history[card->history_next % SK_SIM_HISTORY];
 
 	card->history_next = (card->history_next + 1) % SK_SIM_HISTORY;
 	if (card->history_count < SK_SIM_HISTORY)

@@ -11,13 +11,18 @@ static const struct sk_sim_point *point_at(const struct sk_sim_card *card, uint3
 	return &card->history[(card->history_next + SK_SIM_HISTORY - 1 - age) % SK_SIM_HISTORY];
 }
 
+static uint32_t points(const struct sk_sim_card *card)
+{
+	return card->history_count < SK_SIM_HISTORY ? card->history_count : SK_SIM_HISTORY;
+}
+
 /* How many of the newest samples are too new to be seen. */
 static uint32_t hidden(const struct sk_sim_card *card)
 {
 	uint64_t now = card->now.at_ns, delay = card->model.sensor.delay_ns;
 	uint32_t age = 0;
 
-	while (age + 1 < card->history_count && point_at(card, age)->at_ns + delay > now)
+	while (age + 1 < points(card) && point_at(card, age)->at_ns + delay > now)
 		age++;
 	return age;
 }
@@ -25,7 +30,7 @@ static uint32_t hidden(const struct sk_sim_card *card)
 const struct sk_sim_point *sk_sim_sample(const struct sk_sim_card *card, uint32_t age)
 {
 	age += hidden(card);
-	return age < card->history_count ? point_at(card, age) : NULL;
+	return age < points(card) ? point_at(card, age) : NULL;
 }
 
 static uint32_t reading_mw(const struct sk_sim_card *card, double watts)
@@ -49,7 +54,7 @@ static uint32_t averaged_mw(const struct sk_sim_card *card)
 
 	do {
 		sum += point_at(card, age++)->power_w;
-	} while (age < card->history_count &&
+	} while (age < points(card) &&
 		 point_at(card, age)->at_ns + card->model.sensor.window_ns > newest);
 	return reading_mw(card, sum / (age - first));
 }

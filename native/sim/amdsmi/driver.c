@@ -192,7 +192,7 @@ static uint32_t find_cards(const struct sk_sim_node *node)
 {
 	uint32_t count = 0;
 
-	for (uint32_t index = 0; index < node->cards; index++) {
+	for (uint32_t index = 0; index < sk_sim_node_cards(node); index++) {
 		if (node->card[index].model.vendor == SK_SIM_AMD)
 			amd.index[count++] = (uint8_t)index;
 	}

@@ -96,7 +96,8 @@ static uint32_t collect(uint32_t place, uint32_t room, struct sk_amd_evt_notific
 		uint32_t kind = kind_of(event);
 
 		listener[place].heard++;
-		if (kind && &node->card[event->card] == sk_amd_card(place) &&
+		if (kind && event->card < SK_SIM_CARDS &&
+		    &node->card[event->card] == sk_amd_card(place) &&
 		    listener[place].mask & 1ULL << (kind - 1))
 			tell(place, event, &ret[found++]);
 	}
@@ -127,7 +128,7 @@ SK_AMD_API amdsmi_get_gpu_event_notification(int32_t timeout_ms, uint32_t *count
 		sk_amd_end(0);
 		nanosleep(&look, NULL);
 		left -= LOOK_NS;
-		sk_sim_node_enter(sk_amd_node());
+		sk_sim_node_enter_card(sk_amd_node(), UINT32_MAX);
 	}
 	*count = found;
 	return sk_amd_end(found ? SK_AMD_SUCCESS : SK_AMD_NO_DATA);

@@ -337,7 +337,7 @@ static uint32_t find_cards(const struct sk_sim_node *node)
 	uint8_t all[SK_SIM_CARDS];
 	uint32_t count = 0;
 
-	for (uint32_t index = 0; index < node->cards; index++)
+	for (uint32_t index = 0; index < sk_sim_node_cards(node); index++)
 		if (node->card[index].model.vendor == SK_SIM_NVIDIA)
 			all[count++] = (uint8_t)index;
 	if (told)

@@ -56,7 +56,7 @@ static uint32_t collect(uint32_t place)
 		const struct sk_sim_event *event =
 			&node->event[++listener[place].heard % SK_SIM_EVENTS];
 
-		if (&node->card[event->card] == sk_ze_card(place))
+		if (event->card < SK_SIM_CARDS && &node->card[event->card] == sk_ze_card(place))
 			found |= flag_of(event);
 	}
 	if (sk_ze_card(place)->now.state == SK_SIM_LOST)
@@ -87,7 +87,7 @@ static uint32_t listen(const char *function, uint64_t timeout_ms, uint32_t count
 	while (!(*number = collect_all(count, devices, ret)) && looks--) {
 		sk_ze_end(0);
 		nanosleep(&look, NULL);
-		sk_sim_node_enter(sk_ze_node());
+		sk_sim_node_enter_card(sk_ze_node(), UINT32_MAX);
 	}
 	return sk_ze_end(SK_ZE_SUCCESS);
 }

@@ -89,7 +89,7 @@ static bool take(const struct sk_sim_node *node, struct sk_nvml_set *set, nvmlEv
 		const struct sk_sim_event *event = &node->event[++set->seen % SK_SIM_EVENTS];
 		uint64_t type = type_of(event);
 
-		if (!(set->types[event->card] & type))
+		if (event->card >= SK_SIM_CARDS || !(set->types[event->card] & type))
 			continue;
 		*ret = (nvmlEventData_t){
 			.device = sk_nvml_handle(event->card, 0),
@@ -105,7 +105,7 @@ static bool take(const struct sk_sim_node *node, struct sk_nvml_set *set, nvmlEv
 
 static bool any_lost(const struct sk_sim_node *node, const struct sk_nvml_set *set)
 {
-	for (uint32_t i = 0; i < node->cards; i++)
+	for (uint32_t i = 0; i < sk_sim_node_cards(node); i++)
 		if (set->types[i] && node->card[i].now.state == SK_SIM_LOST)
 			return true;
 	return false;
@@ -139,7 +139,7 @@ static nvmlReturn_t wait_for(const char *function, struct sk_nvml_set *set, nvml
 			return sk_nvml_end(&call, NVML_ERROR_TIMEOUT);
 		sk_sim_node_leave(call.node);
 		nanosleep(&pause, NULL);
-		sk_sim_node_enter(call.node);
+		sk_sim_node_enter_card(call.node, UINT32_MAX);
 	}
 	return sk_nvml_end(&call, NVML_SUCCESS);
 }

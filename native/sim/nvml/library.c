@@ -36,7 +36,7 @@ bool sk_nvml_is_handle(nvmlDevice_t device)
 
 uint32_t sk_nvml_card(const struct sk_sim_node *of, uint32_t nvidia)
 {
-	for (uint32_t i = 0; i < of->cards; i++)
+	for (uint32_t i = 0; i < sk_sim_node_cards(of); i++)
 		if (of->card[i].model.vendor == SK_SIM_NVIDIA && !nvidia--)
 			return i;
 	return UINT32_MAX;
@@ -122,7 +122,7 @@ nvmlReturn_t sk_nvml_begin_gpu_instance(struct sk_nvml_call *call, nvmlDevice_t 
 	call->card = NULL;
 	if (!users)
 		return NVML_ERROR_UNINITIALIZED;
-	if (!sk_nvml_is_handle(device) || device->card >= node->cards)
+	if (!sk_nvml_is_handle(device) || device->card >= sk_sim_node_cards(node))
 		return NVML_ERROR_INVALID_ARGUMENT;
 	failed = enter(call, device->card, function);
 	call->card = &node->card[device->card];

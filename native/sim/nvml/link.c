@@ -223,7 +223,7 @@ static nvmlReturn_t ask_two(struct sk_nvml_call *call, nvmlDevice_t one, nvmlDev
 
 	if (failed)
 		return failed;
-	if (!ret || !sk_nvml_is_handle(other) || other->card >= call->node->cards)
+	if (!ret || !sk_nvml_is_handle(other) || other->card >= sk_sim_node_cards(call->node))
 		return sk_nvml_end(call, NVML_ERROR_INVALID_ARGUMENT);
 	if (call->node->card[other->card].now.state == SK_SIM_LOST)
 		return sk_nvml_end(call, NVML_ERROR_GPU_IS_LOST);

@@ -115,7 +115,7 @@ SK_NVML nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *ret)
 
 static const char *process_name(const struct sk_sim_node *node, uint32_t pid)
 {
-	for (uint32_t i = 0; i < node->cards; i++)
+	for (uint32_t i = 0; i < sk_sim_node_cards(node); i++)
 		for (uint32_t k = 0; k < SK_SIM_PROCESSES; k++)
 			if (pid && node->card[i].process[k].pid == (int32_t)pid)
 				return node->card[i].process[k].name;

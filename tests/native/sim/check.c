@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <math.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 
 #include "sim/fault.h"
 #include "sim/node.h"
+#include "sim/partition.h"
 #include "sim/plant.h"
 #include "sim/sensor.h"
 
@@ -70,8 +72,8 @@ static struct sk_sim_model model_of(uint32_t i)
 		.sampled_ns = dice(100000000),
 		.delay_ns = dice(300000000),
 		.gain = 1,
-		.energy_period_ns = 1 + dice(100000000),
-		.temperature_period_ns = 1 + dice(500000000),
+		.energy_period_ns = 100000 + dice(100000000),
+		.temperature_period_ns = 100000 + dice(500000000),
 	};
 	return model;
 }
@@ -154,6 +156,25 @@ static void fuzz(uint64_t seed, int rounds)
 	printf("fuzzed %d\n", rounds);
 }
 
+/* What drivers ask of a card. */
+static void use(const struct sk_sim_card *card)
+{
+	for (uint32_t age = 0; age < 3; age++)
+		if (sk_sim_sample(card, age))
+			sk_sim_sample_mw(card, sk_sim_sample(card, age));
+	sk_sim_power_mw(card);
+	sk_sim_power_instant_mw(card);
+	sk_sim_busy_percent(card);
+	sk_sim_memory_busy_percent(card);
+	sk_sim_fan_percent(card);
+	sk_sim_temperature_mc(card);
+	sk_sim_memory_temperature_mc(card);
+	for (uint32_t i = 0; i < SK_SIM_PARTITIONS; i++)
+		sk_sim_partition_busy(card, &card->partition[i]);
+	for (uint32_t size = 0; size < SK_SIM_SIZES; size++)
+		sk_sim_partition_room(card, size);
+}
+
 /* Dies in the middle of a move, with the lock held. */
 static void die(const char *path)
 {
@@ -207,6 +228,76 @@ static void calls(const char *path, int count)
 	printf("called %d\n", count);
 }
 
+static uint64_t any(void)
+{
+	static const uint64_t edges[] = {0,
+					 1,
+					 5,
+					 19,
+					 511,
+					 512,
+					 INT32_MAX,
+					 UINT32_MAX,
+					 1ull << 32,
+					 1ull << 62,
+					 INT64_MAX,
+					 UINT64_MAX,
+					 0x3ff0000000000000, /* 1.0, infinity, not a number */
+					 0x7ff0000000000000,
+					 0x7ff8000000000000,
+					 0x4141414141414141};
+	uint64_t picked = dice(sizeof(edges) / sizeof(edges[0]) + 2);
+
+	if (picked < sizeof(edges) / sizeof(edges[0]))
+		return edges[picked];
+	return dice(1ull << 31) << 33 ^ dice(1ull << 31) << 11 ^ dice(1 << 11);
+}
+
+/* Anything into a node but for what it is known by, its lock, and what lets calls hang, or take
+ * their time, as they are told to. */
+static void damage(const char *path, uint64_t seed)
+{
+	struct sk_sim_node *node;
+	size_t first = offsetof(struct sk_sim_node, clock), header = sizeof(*node) - first;
+	size_t card = offsetof(struct sk_sim_card, history);
+	uint32_t count, vendor;
+
+	assert(!sk_sim_node_open(path, &node));
+	state = seed;
+	count = node->cards;
+	vendor = node->card[0].model.vendor;
+	header -= sizeof(node->card);
+	for (uint64_t i = 0, most = 8u << dice(8); i < most; i++) {
+		char *in_card = (char *)&node->card[dice(count)] + dice(card / 8) * 8;
+		char *at = dice(3) ? in_card : (char *)node + first + dice(header / 8) * 8;
+		uint64_t value = any();
+
+		memcpy(at, &value, sizeof(value));
+	}
+	for (uint32_t i = 0; i < count; i++) { /* else nobody would have a card */
+		node->card[i].model.vendor = vendor;
+		node->card[i].now.state = SK_SIM_OK;
+	}
+	for (uint32_t i = 0; i < SK_SIM_FAULTS; i++)
+		if (node->fault[i].kind == SK_SIM_FAULT_HANG ||
+		    node->fault[i].kind == SK_SIM_FAULT_SLOW)
+			node->fault[i].kind = SK_SIM_FAULT_ECC;
+	node->clock = SK_SIM_VIRTUAL;
+	node->latency_ns = dice(1000000);
+	node->cards = dice(2) ? UINT32_MAX : count;
+	for (int i = 0; i < 200; i++) {
+		int64_t error;
+
+		sk_sim_node_call(node, "call", (uint32_t)any(), &error);
+		sk_sim_node_enter(node);
+		for (uint32_t k = 0; k < sk_sim_node_cards(node); k++)
+			use(&node->card[k]);
+		sk_sim_node_leave(node);
+	}
+	sk_sim_node_close(node);
+	printf("damaged by %d\n", (int)seed);
+}
+
 int main(int argc, char **argv)
 {
 	assert(argc == 4);
@@ -216,6 +307,8 @@ int main(int argc, char **argv)
 		die(argv[2]);
 	else if (!strcmp(argv[1], "die-waited-for"))
 		die_waited_for(argv[2], atoi(argv[3]));
+	else if (!strcmp(argv[1], "damage"))
+		damage(argv[2], strtoull(argv[3], NULL, 10));
 	else
 		calls(argv[2], atoi(argv[3]));
 	return 0;

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
@@ -163,3 +164,37 @@ def test_processes_are_bounded_and_give_their_memory_back(tmp_path: Path) -> Non
     assert node.truth(0)["now"]["memory_used"] == free
     node.end_process(0, 5)
     assert node.truth(0)["now"]["memory_used"] == free
+
+
+def test_another_user_has_a_copy_that_changes_nothing() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        path = Path(folder) / "node"
+        node = _sim.Node.create(str(path), [card()], True, 0)
+        node.set_load(0, 0.75, 0, 0)
+        assert path.stat().st_mode & 0o777 == 0o644
+        copied, heard = os.pipe()
+        child = os.fork()
+        if not child:
+            os.setuid(65534)
+            seen = _sim.Node.open(str(path))
+            found = seen.truth(0)["load"]["compute"]
+            seen.set_load(0, 0.5, 0, 0)
+            seen.advance(S)
+            os.write(heard, f"{found} {seen.truth(0)['load']['compute']}".encode())
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        assert os.read(copied, 100) == b"0.75 0.5"
+        os.close(copied)
+        os.close(heard)
+        assert node.truth(0)["load"]["compute"] == 0.75
+        assert node.now_ns == 0
+
+
+def test_a_lock_of_another_kind_is_no_node(tmp_path: Path) -> None:
+    real(tmp_path / "node")
+    with (tmp_path / "node").open("r+b") as file:
+        file.seek(24 + 16)  # __kind of pthread_mutex_t, behind three numbers of 64 bits
+        file.write(b"\x21")
+    with pytest.raises(StokerError):
+        _sim.Node.open(str(tmp_path / "node"))

@@ -22,6 +22,7 @@ SIM = ROOT / "native/sim"
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 FLAGS = ("-std=gnu11", "-g", "-O0", "-Wall", "-Wextra", "-Wno-unused-parameter", "-D_GNU_SOURCE")
 ROUNDS = 24
+DAMAGES = range(3)
 
 
 class Library(NamedTuple):
@@ -311,12 +312,31 @@ def node_of(library: Library, path: Path) -> _sim.Node:
     return node
 
 
-@pytest.mark.parametrize("library", LIBRARIES, ids=lambda library: library.folder)
-def test_no_call_reads_or_writes_what_it_was_not_given(
-    library: Library, core: list[str], tmp_path: Path
-) -> None:
+@pytest.fixture(scope="module")
+def damaging(core: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """check.c, which writes anything into a node."""
+    made = tmp_path_factory.mktemp("damage") / "check"
+    source = Path(__file__).with_name("check.c")
+    argv = ["cc", *FLAGS, *SANITIZERS, f"-I{ROOT / 'native'}", source, *core, "-o", made]
+    subprocess.run([*argv, "-lm", "-pthread"], check=True)
+    return made
+
+
+class Walker(NamedTuple):
+    library: Library
+    path: Path
+    functions: int
+
+
+@pytest.fixture(scope="module", params=LIBRARIES, ids=lambda library: library.folder)
+def walker(
+    request: pytest.FixtureRequest, core: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> Walker:
+    """One library and who calls it, in one program."""
+    library: Library = request.param
+    folder = tmp_path_factory.mktemp(library.folder)
     table = rows(library)
-    (tmp_path / "rows.h").write_text(
+    (folder / "rows.h").write_text(
         {
             "nvml": '#include "sim/nvml/abi.h"\n',
             "amdsmi": '#include "sim/amdsmi/abi.h"\n',
@@ -332,19 +352,38 @@ def test_no_call_reads_or_writes_what_it_was_not_given(
         if path.name not in library.leave
     ]
     sources.append(str(Path(__file__).with_name("walk.c")))
-    made = tmp_path / "walk"
-    argv = ["cc", *FLAGS, *library.flags, *SANITIZERS, f"-I{ROOT / 'native'}", f"-I{tmp_path}"]
+    made = folder / "walk"
+    argv = ["cc", *FLAGS, *library.flags, *SANITIZERS, f"-I{ROOT / 'native'}", f"-I{folder}"]
     subprocess.run([*argv, *sources, *core, "-o", made, "-lm", "-pthread"], check=True)
-    node = node_of(library, tmp_path / "node")
+    return Walker(library, made, table.count("(void *)"))
+
+
+def walk(made: Path, rounds: int, node: Path, **more: str) -> str:
     done = subprocess.run(
-        [made, "1", str(ROUNDS)],
-        env={"STOKER_SIM_NODE": str(tmp_path / "node"), "ASAN_OPTIONS": "detect_leaks=0"},
+        [made, "1", str(rounds)],
+        env={"STOKER_SIM_NODE": str(node), "ASAN_OPTIONS": "detect_leaks=0", **more},
         capture_output=True,
         text=True,
         check=False,
         timeout=60,
     )
     assert done.returncode == 0, done.stderr[-4000:]
-    count = table.count("(void *)")
-    assert done.stdout == f"walked {count} functions {ROUNDS * 8} times\n"
-    assert node.describe()["calls"] > count * ROUNDS
+    return done.stdout
+
+
+def test_no_call_reads_or_writes_what_it_was_not_given(walker: Walker, tmp_path: Path) -> None:
+    node = node_of(walker.library, tmp_path / "node")
+    said = walk(walker.path, ROUNDS, tmp_path / "node")
+    assert said == f"walked {walker.functions} functions {ROUNDS * 8} times\n"
+    assert node.describe()["calls"] > walker.functions * ROUNDS
+
+
+def test_no_call_trusts_what_is_written_in_the_node(
+    walker: Walker, damaging: Path, tmp_path: Path
+) -> None:
+    """Counts, places and numbers that no node has are bound wherever they are used."""
+    for seed in DAMAGES:
+        path = tmp_path / str(seed)
+        node_of(walker.library, path)
+        subprocess.run([damaging, "damage", path, str(seed)], check=True, timeout=60)
+        assert walk(walker.path, 1, path, WALK_DAMAGED="1").startswith("walked")

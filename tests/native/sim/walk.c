@@ -292,7 +292,8 @@ static void both(uint64_t seed, uint64_t rounds)
 	pthread_create(&thread, NULL, walk, &walker[1]);
 	walk(&walker[0]);
 	pthread_join(thread, NULL);
-	assert(walker[0].answered > ROWS / 16 && walker[1].answered > ROWS / 16);
+	assert(getenv("WALK_DAMAGED") ||
+	       (walker[0].answered > ROWS / 16 && walker[1].answered > ROWS / 16));
 }
 
 int main(int argc, char **argv)
