@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel's log, followed from its end, for lines about cards.
+"""The kernel's log, followed from where the agent before left it, for lines about cards.
 
 Relied on by `watch.py`. Read in the agent's loop when there is something: never more than LINES_MAX
-records at once, so that a storm of lines leaves room for everything else. Invariant: what the
+records at once, so that a storm of lines leaves room for everything else. The first agent of a boot
+begins at the log's end. Invariant: no line is told twice by agents that end orderly; what the
 kernel wrote over before it was read is counted.
 """
 
@@ -16,45 +17,102 @@ from collections.abc import Callable
 from pathlib import Path
 
 from stoker.agent.health.kernel_log import Line, parse
+from stoker.agent.health.log_place import LogPlace
 
 PATH = Path("/dev/kmsg")
 RECORD_BYTES_MAX = 8192
 LINES_MAX = 256
 PAUSE_S = 0.02
 """After so many at once, others have their turn."""
+AGAIN_S = 60.0
+"""A log that could not be opened, or ended, is tried again."""
+STORE_S = 1.0
+"""After a line about a card its place is stored so soon."""
+PAST_MAX = 65_536
+"""Records of before the first agent of a boot that are passed over at once."""
 
 
 class KernelLog:
     """`begin` to follow; each line that tells of a card goes to `take`."""
 
-    def __init__(self, take: Callable[[Line], None], path: Path = PATH) -> None:
+    def __init__(
+        self, take: Callable[[Line], None], path: Path = PATH, place: LogPlace | None = None
+    ) -> None:
         self.counters: Counter[str] = Counter()
         self.why = "it was not opened yet"
         """Why it is not read, if it is not."""
         self._take = take
         self._path = path
+        self._place = place
+        self._last: int | None = place.sequence if place is not None else None
+        """Sequence number of the last record that was read."""
         self._descriptor = -1
         self._resume: asyncio.TimerHandle | None = None
+        self._again: asyncio.TimerHandle | None = None
+        self._storing: asyncio.TimerHandle | None = None
 
     def begin(self) -> None:
-        """Follow from the end; without permission it is said in `why` and nothing is read."""
+        """Follow; without permission it is said in `why`, and tried again."""
         self.why = ""
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
         try:
             self._descriptor = os.open(self._path, flags)
-            os.lseek(self._descriptor, 0, os.SEEK_END)
+            os.lseek(self._descriptor, 0, os.SEEK_SET)  # what was read is passed over by number
+            if self._last is None:
+                self._pass_over()
         except OSError as error:
             if error.errno != errno.ESPIPE:
-                self.why = f"{self._path}: {error.strerror}"
-                self.close()
+                self._fail(f"{self._path}: {error.strerror}")
                 return
         self._listen()
 
+    def _pass_over(self) -> None:
+        """All that is there by now; its end has a number only by the last record."""
+        self._last = -1
+        for _ in range(PAST_MAX):
+            try:
+                record = os.read(self._descriptor, RECORD_BYTES_MAX)
+            except BlockingIOError:
+                break
+            except OSError as error:
+                if error.errno != errno.EPIPE:
+                    raise
+                continue
+            if not record:
+                break
+            self._number(record)
+        self._keep()
+
+    def _number(self, record: bytes) -> bool:
+        """Whether this one was not read before."""
+        words = record[:64].split(b",", 2)
+        if len(words) < 3 or not words[1].isdigit():
+            return True
+        sequence, last = int(words[1]), self._last
+        if last is not None and sequence <= last:
+            return False
+        self._last = sequence
+        return True
+
+    def _keep(self) -> None:
+        self._storing = None
+        if self._place is not None:
+            self._place.sequence = self._last
+            if not self._place.store():
+                self.counters["kernel_log_not_stored"] += 1
+
+    def _fail(self, why: str) -> None:
+        self.close()
+        self.why = why
+        self._again = asyncio.get_running_loop().call_later(AGAIN_S, self.begin)
+
     def close(self) -> None:
         """Read no more."""
-        if self._resume is not None:
-            self._resume.cancel()
-            self._resume = None
+        for timer in (self._resume, self._again, self._storing):
+            if timer is not None:
+                timer.cancel()
+        self._resume = self._again = None
+        self._keep()
         if self._descriptor >= 0:
             asyncio.get_running_loop().remove_reader(self._descriptor)
             os.close(self._descriptor)
@@ -74,17 +132,20 @@ class KernelLog:
                 if error.errno == errno.EPIPE:  # written over before it was read
                     self.counters["kernel_log_lost"] += 1
                     continue
-                self.why = f"{self._path}: {error.strerror}"
-                self.close()
+                self._fail(f"{self._path}: {error.strerror}")
                 return
             if not record:
-                self.why = f"{self._path} ended"
-                self.close()
+                self._fail(f"{self._path} ended")
                 return
+            if not self._number(record):
+                continue
             line = parse(record.decode(errors="replace"))
             if line is not None:
                 self.counters["kernel_log_lines"] += 1
                 self._take(line)
+                if self._storing is None:
+                    loop = asyncio.get_running_loop()
+                    self._storing = loop.call_later(STORE_S, self._keep)
         loop = asyncio.get_running_loop()
         loop.remove_reader(self._descriptor)
         self._resume = loop.call_later(PAUSE_S, self._listen)

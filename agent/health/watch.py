@@ -28,6 +28,7 @@ from stoker.agent.health import journal, kmsg
 from stoker.agent.health.case import Saved
 from stoker.agent.health.examine import Examiner
 from stoker.agent.health.kernel_log import Line, bus_of
+from stoker.agent.health.log_place import LogPlace
 from stoker.agent.health.nvml_events import Event, NvmlEvents
 from stoker.agent.health.signals import Signal
 from stoker.agent.health.sources import NVML, Source, kernel_log, sentence
@@ -99,7 +100,8 @@ class Watch:
         self._tallied = (0, 0)
         self._uncommitted: deque[tuple[NodeReport, int]] = deque()
         self._loop = asyncio.get_running_loop()
-        self._kernel_log = kmsg.KernelLog(self._line, world.kernel_log)
+        place = LogPlace(world.agent, world.boot_id)
+        self._kernel_log = kmsg.KernelLog(self._line, world.kernel_log, place)
         self._events = NvmlEvents(self._from_thread)
         self._unread = self._kernel_log.why
         self._bell: Bell | None = None

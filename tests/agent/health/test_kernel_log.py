@@ -11,6 +11,7 @@ import pytest
 
 from stoker.agent.health import kmsg
 from stoker.agent.health.kernel_log import Line, bus_of, parse, parse_text
+from stoker.agent.health.log_place import LogPlace
 
 XID = "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
 
@@ -102,11 +103,11 @@ async def test_a_log_is_followed_record_by_record(tmp_path: Path) -> None:
     log = kmsg.KernelLog(lines.append, path)
     log.begin()
     assert log.why == ""
-    for number in (79, 31):
-        os.write(keep, f"4,1,2,-;NVRM: Xid (PCI:0000:3b:00): {number}, x\n".encode())
+    for sequence, number in enumerate((79, 31)):
+        os.write(keep, f"4,{sequence},2,-;NVRM: Xid (PCI:0000:3b:00): {number}, x\n".encode())
         await until(lambda n=number: bool(lines) and lines[-1].number == n)
     log.close()
-    os.write(keep, b"4,1,2,-;NVRM: Xid (PCI:0000:3b:00): 48, x\n")
+    os.write(keep, b"4,2,2,-;NVRM: Xid (PCI:0000:3b:00): 48, x\n")
     await asyncio.sleep(0.02)
     assert [line.number for line in lines] == [79, 31]
     assert log.counters["kernel_log_lines"] == 2
@@ -131,6 +132,60 @@ async def test_a_log_that_may_not_be_read_is_said(tmp_path: Path) -> None:
     log.begin()
     assert log.why == f"{tmp_path / 'none'}: No such file or directory"
     log.close()
+
+
+async def test_a_log_that_could_not_be_opened_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kmsg, "AGAIN_S", 0.01)
+    lines: list[Line] = []
+    log = kmsg.KernelLog(lines.append, tmp_path / "kmsg")
+    log.begin()
+    assert "No such file" in log.why
+    os.mkfifo(tmp_path / "kmsg")
+    keep = os.open(tmp_path / "kmsg", os.O_RDWR)
+    await until(lambda: not log.why)
+    os.write(keep, b"4,1,2,-;NVRM: Xid (PCI:0000:3b:00): 79, x\n")
+    await until(lambda: lines)
+    log.close()
+    os.close(keep)
+    assert [line.number for line in lines] == [79]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may write to the kernel's log")
+async def test_what_the_log_said_between_two_agents_is_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark = f"stoker-test-{os.urandom(8).hex()}"
+
+    def ours(record: str) -> Line | None:
+        told = record.partition(";")[2].strip()
+        return Line("", "xid", 0, told.removeprefix(mark)) if told.startswith(mark) else None
+
+    monkeypatch.setattr(kmsg, "parse", ours)
+
+    def say(what: str) -> None:
+        with kmsg.PATH.open("w") as out:
+            out.write(f"<6>{mark}{what}\n")
+
+    async def agent(boot_id: str, *while_it_runs: str) -> list[str]:
+        lines: list[Line] = []
+        log = kmsg.KernelLog(lines.append, place=LogPlace(tmp_path, boot_id))
+        log.begin()
+        for each in while_it_runs:
+            say(each)
+        await until(lambda: len(lines) >= len(while_it_runs))
+        await asyncio.sleep(0.1)
+        log.close()
+        return [line.text for line in lines]
+
+    say("before")
+    assert await agent("boot") == []
+    say("between")
+    assert await agent("boot", "while") == ["between", "while"]
+    assert await agent("boot") == []
+    say("of another boot")
+    assert await agent("another") == []
 
 
 async def until(true: object) -> None:

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How far the kernel's log was read, on disk, so that a new agent goes on from there.
+
+Relied on by `kmsg.py`. Sequence numbers count the records of one boot. Invariant: a record that is
+not known to have been read is read (again).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+NAME = "kernel-log.json"
+
+
+class _Image(msgspec.Struct, frozen=True):
+    boot_id: str
+    sequence: int
+
+
+class LogPlace:
+    """`sequence`: the last record that was read in this boot; None: none is known."""
+
+    def __init__(self, folder: Path, boot_id: str) -> None:
+        self._path, self._boot_id = folder / NAME, boot_id
+        self.sequence = self._load()
+        self._stored = self.sequence
+
+    def _load(self) -> int | None:
+        try:
+            image = msgspec.json.decode(self._path.read_bytes(), type=_Image)
+        except (OSError, msgspec.MsgspecError):
+            return None
+        return image.sequence if image.boot_id == self._boot_id else None
+
+    def store(self) -> bool:
+        """Whether it is on disk, whole; a full disk costs that lines are read twice."""
+        if self.sequence is None or self.sequence == self._stored:
+            return True
+        partial = self._path.with_name(f".{NAME}.new")
+        try:
+            partial.write_bytes(msgspec.json.encode(_Image(self._boot_id, self.sequence)))
+            partial.replace(self._path)
+        except OSError:
+            return False
+        self._stored = self.sequence
+        return True
