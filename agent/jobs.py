@@ -28,6 +28,7 @@ from stoker.scheduler.nouns import (
 PATH_USER = "/usr/local/bin:/usr/bin:/bin"
 PATH_ROOT = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 LANG = "C.UTF-8"
+LOADER_PATH = "LD_LIBRARY_PATH"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +44,15 @@ class Home:
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where jobs live on this node. `layer`: the OpenCL layer, in a folder jobs can read; so are
-    the other tracers, by the names of `probes.environment.LIBRARIES`."""
+    the other tracers, by the names of `probes.environment.LIBRARIES`. `simulated`: what leads a
+    job to the simulated drivers (SIM), if it was granted a simulated card."""
 
     node: str
     jobs: str
     segments: str
     layer: str = ""
     tracers: Mapping[str, str] = field(default_factory=dict)
+    simulated: Mapping[str, str] = field(default_factory=dict)
 
 
 def launch(
@@ -92,6 +95,8 @@ def environment(
         if not name.startswith("STOKER_"):
             variables[name] = value
     variables.update(visibility.environment(granted))
+    if any(device.sim for device in granted):
+        variables.update(_simulated(place, variables))
     if segments:
         variables.update(_offer(spec, granted, place, segments, variables).variables)
     variables["STOKER_JOB_ID"] = str(start.job)
@@ -118,6 +123,15 @@ def base(owner: Owner, home: Home) -> dict[str, str]:
         variables["POCL_CACHE_DIR"] = f"{home.cache}/pocl"
         variables["CUDA_CACHE_PATH"] = f"{home.cache}/cuda"
     return variables
+
+
+def _simulated(place: Place, variables: Mapping[str, str]) -> dict[str, str]:
+    """Before the job's own libraries, as the real driver of a machine without one is none."""
+    own = variables.get(LOADER_PATH, "")
+    found = dict(place.simulated)
+    if own and LOADER_PATH in found:
+        found[LOADER_PATH] += f":{own}"
+    return found
 
 
 def wants_trace(spec: JobSpec, place: Place) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import filecmp
+import os
 import shutil
 import time
 import tomllib
@@ -20,7 +21,7 @@ from typing import Any
 import msgspec
 
 from stoker.agent import facts, labels, state
-from stoker.agent.jobs import Place
+from stoker.agent.jobs import LOADER_PATH, Place
 from stoker.agent.otlp_config import OtlpConfig, target
 from stoker.agent.power.rules import Rules
 from stoker.agent.retention import Keep
@@ -31,6 +32,8 @@ from stoker.native.errors import BadRequest, StokerError
 from stoker.probes.environment import LIBCUPTI, LIBRARIES, find_cupti
 
 LAYER = LIBRARIES["opencl"]
+SIM_NODE = "STOKER_SIM_NODE"
+SIM_DRIVERS = ("libcuda.so.1", "libnvidia-ml.so.1")
 
 
 class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -105,7 +108,14 @@ def load(option: str | None) -> Setting:
         config=config,
         boot_id=facts.boot_id(),
         incarnation=time.time_ns(),
-        place=Place(cluster.node, str(jobs), str(where.shm), layer, tracers),
+        place=Place(
+            cluster.node,
+            str(jobs),
+            str(where.shm),
+            layer,
+            tracers,
+            place_simulated(where.run / "lib", os.environ),
+        ),
         missing=(why,) if why else (),
         labels=labels.of_node(config.node.labels, where),
     )
@@ -151,6 +161,20 @@ def place_tracers(folder: Path) -> dict[str, str]:
         with contextlib.suppress(OSError):
             placed[LIBCUPTI] = _placed(folder, cupti)
     return placed
+
+
+def place_simulated(folder: Path, found: Mapping[str, str]) -> dict[str, str]:
+    """On a simulated node (SIM): what leads a job to the drivers of its NVIDIA cards, which are
+    those that the agent itself loads; nothing elsewhere. `found`: the agent's environment."""
+    node = found.get(SIM_NODE)
+    if not node:
+        return {}
+    places = [Path(place) for place in found.get(LOADER_PATH, "").split(":") if place]
+    for name in SIM_DRIVERS:
+        with contextlib.suppress(OSError, StopIteration):
+            source = next(place / name for place in places if (place / name).exists())
+            _placed(folder / "sim", source)
+    return {SIM_NODE: node, LOADER_PATH: str(folder / "sim")}
 
 
 def _placed(folder: Path, source: Path) -> str:

@@ -22,6 +22,7 @@ MACHINE = (
     "agent/test_spawner_deaths.py",
     "agent/test_tracing.py",
     "product/test_accounting.py",
+    "product/test_cuda.py",
     "product/test_launches.py",
     "product/test_power.py",
     "product/test_switching.py",

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from fakes.orders import start_of
 
@@ -105,6 +106,21 @@ def test_a_granted_gpu_brings_its_vendors_tracer_unless_the_job_has_its_own() ->
     kept = jobs.launch(start(own), (GPU,), HOME, place, traced=True).env
     assert kept["CUDA_INJECTION64_PATH"] == "/nsys.so"
     assert "/nsys.so" in jobs.aside(start(own), (GPU,), place)["cupti"]
+
+
+def test_a_job_on_a_simulated_card_is_led_to_its_driver() -> None:
+    simulated = {"STOKER_SIM_NODE": "/sim/node", "LD_LIBRARY_PATH": "/run/lib/sim"}
+    place = Place("n1", "/j", "/s", simulated=simulated)
+    spec = JobSpec(("true",), env={"LD_LIBRARY_PATH": "/own", "STOKER_SIM_NODE": "/other"})
+
+    def found(*granted: DeviceInfo) -> dict[str, str]:
+        return dict(jobs.launch(start(spec), granted, HOME, place, traced=False).env)
+
+    on_card = found(msgspec.structs.replace(GPU, sim=True))
+    assert on_card["STOKER_SIM_NODE"] == "/sim/node"
+    assert on_card["LD_LIBRARY_PATH"] == "/run/lib/sim:/own"
+    for without in (found(GPU), found()):
+        assert without["LD_LIBRARY_PATH"] == "/own" and "STOKER_SIM_NODE" not in without
 
 
 def test_no_trace_means_no_layer_and_no_segment_folder() -> None:

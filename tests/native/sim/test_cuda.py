@@ -297,6 +297,31 @@ def test_probes_attach_to_it_as_to_the_real_one(cleanup: ExitStack, tmp_path: Pa
     assert node.calls()["cuLaunchKernel"][0] == 41
 
 
+INJECTED = """
+extern int cuInit(unsigned);
+int injections, result = -1;
+int InitializeInjection(void) { injections++; result = cuInit(0); return 1; }
+"""
+
+
+def test_an_injection_library_is_loaded_once_and_its_failure_is_silent(
+    cleanup: ExitStack, tmp_path: Path
+) -> None:
+    source, made = tmp_path / "injected.c", tmp_path / "injected.so"
+    source.write_text(INJECTED)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", made, source], check=True)
+    _, caller = begun(cleanup, tmp_path, CUDA_INJECTION64_PATH=str(made))
+    caller.do(f"ok(d.cuInit(0)); lib = ctypes.CDLL({str(made)!r})")
+    said = "[started, *(ctypes.c_int.in_dll(lib, name).value for name in ('injections', 'result'))]"
+    assert caller.ask(said) == [0, 1, 0]
+    found = library("sim/nvidia/libcuda.so.1").parent
+    for path in (source, tmp_path / "none.so", found / "libnvidia-ml.so.1"):
+        environment = {"LD_LIBRARY_PATH": str(found), "CUDA_INJECTION64_PATH": str(path)}
+        with calling(tmp_path / "node", **environment) as other:
+            other.do(BEGIN)
+            assert other.ask("started") == 0
+
+
 def test_what_a_killed_program_leaves_goes_with_the_next(
     cleanup: ExitStack, tmp_path: Path
 ) -> None:

@@ -21,6 +21,7 @@ def test_what_was_there_comes_after() -> None:
     assert told["STOKER_SIM_NODE"] == "/n"
     assert told["LD_LIBRARY_PATH"] == f"{libraries.NVML.parent}:/a"
     assert told["LD_PRELOAD"] == f"{libraries.ZE_LOADER}:/b"
+    assert told["STOKER_CUPTI"] == str(libraries.CUPTI)
     assert Path(told["ROCM_PATH"], "lib/libamd_smi.so") == libraries.AMDSMI
     assert told["X"] == "1"
 

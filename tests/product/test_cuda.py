@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A CUDA program traced on a simulated card (SIM): its trace against CUDA's own events.
+
+A node here is what a person starts: `stoker sim driver --profile 8xH200 -- stoker up`. The
+program (cuda.c) knows nothing of a simulation; its kernels last as long as their names say, at the
+clock that the card has, and its events tell how long that was.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from product_node import STOKER, LiveNode, wait_until
+
+from stoker.native import paths
+from stoker.native.errors import StokerError
+
+pytestmark = pytest.mark.needs_root
+
+ROUNDS, COPIES, BYTES = 500, 7, 1 << 20
+CARD = "NVIDIA H200"
+OF_A_FLOAT = 1e-7
+"""CUDA tells the time between events as a float."""
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[LiveNode]:
+    try:
+        paths.library("sim/nvidia/libcupti.so.13")
+    except paths.NotBuilt as why:
+        pytest.skip(f"{why}: without NVIDIA's headers there is no CUPTI tracer")
+    with tempfile.TemporaryDirectory(prefix="stoker-test-", dir="/tmp") as folder:
+        root = Path(folder)
+        root.chmod(0o711)
+        live = LiveNode(root / "state")
+        argv = [STOKER, "sim", "driver", "--profile", "8xH200", "--", STOKER, "up", "--foreground"]
+        with (root / "log").open("wb") as log:
+            environment = {**live.environment, "TMPDIR": folder}
+            process = subprocess.Popen(argv, env=environment, stdout=log, stderr=log)
+        try:
+            wait_until(lambda: has_cards(live), "eight cards are found", 60)
+            yield live
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(60)
+            live.stoker("down")
+
+
+def has_cards(node: LiveNode) -> bool:
+    try:
+        rows = node.ask(lambda client: client.devices()).devices
+    except (StokerError, OSError):
+        return False
+    return sum(row.model == CARD for row in rows) == 8
+
+
+@pytest.fixture(scope="module")
+def program(public_folder: Path) -> str:
+    built = public_folder / "cuda"
+    source = Path(__file__).with_name("cuda.c")
+    subprocess.run(["gcc", "-O2", "-Wall", "-Werror", "-o", built, source, "-ldl"], check=True)
+    return str(built)
+
+
+def test_a_trace_says_what_the_programs_own_events_say(node: LiveNode, program: str) -> None:
+    job = node.submit(program, str(ROUNDS), gpu_milli=1000, models=(CARD,), trace="full")
+    view = node.wait(job, trace=True)
+    assert view.state == "succeeded", node.output(job, "err").decode()
+    assert view.trace is not None, view.trace_absent
+    trace: dict[str, Any] = view.trace
+    told: dict[str, float] = json.loads(node.output(job))
+
+    kernels = {row["name"]: row for row in trace["kernels"]}
+    counts = {name: row["count"] for name, row in kernels.items()}
+    assert counts == {"begin_200ms": 2, "saxpy_150us": ROUNDS, "gemm_230us": ROUNDS}
+    copies = {row["name"]: (row["count"], row["bytes"]) for row in trace["copies"]}
+    assert copies == {"write": (COPIES, COPIES * BYTES), "fill": (1, BYTES), "read": (1, BYTES)}
+    assert not any(row["estimate"] for row in (*kernels.values(), *trace["copies"]))
+    assert {name: count for name, count in trace["loss"].items() if count} == {}
+    for name, ns in told.items():
+        assert ns >= ROUNDS * 150e3
+        assert kernels[name]["total_ns"] == pytest.approx(ns, rel=OF_A_FLOAT)
+
+    # The streams run beside each other: the card was busy from the first kernel to the last.
+    (device,) = trace["devices"]
+    assert device["id"].startswith("GPU-") and not device["estimate"]
+    longest = max(told.values()) + kernels["begin_200ms"]["p50_ns"]
+    assert device["causes"]["kernel_ns"] >= 0.99 * longest
+    assert sum(device["causes"].values()) == device["window_ns"]
