@@ -19,6 +19,7 @@ from stoker.agent.devices.nvidia import Nvidia
 from stoker.agent.devices.readings import plain
 from stoker.agent.devices.registry import Devices
 
+id_of = id
 ROUNDS = 13
 """Of the fast fields, in which all others had their turn as well."""
 
@@ -53,6 +54,7 @@ def answer(devices: Devices) -> dict[str, Any]:
             "fields": {name: plain(field) for name, field in found.fields.items()},
             "history": {name: sampled.points(name) for name in ("power_w", "energy_j")},
             "rounds": sampled.counts()["rounds"],
+            "object": id_of(sampled.card),
         }
     topology = devices.topology()
     return {

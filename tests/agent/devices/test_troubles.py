@@ -87,6 +87,13 @@ def test_each_trouble_is_a_state_of_its_card_and_the_others_are_read_on(
         id = readers[name].node.truth(WELL)["model"]["uuid"]
         passed = readers[name].ask()["cards"][id]["rounds"] - before[name][id]["rounds"]
         assert passed > 2, name
+    for name, each in readers.items():
+        well, hung = (each.node.truth(number)["model"]["uuid"] for number in (WELL, HUNG))
+        last, scanned = each.ask()["cards"], each.ask("scan")["cards"]
+        assert scanned[well]["object"] == last[well]["object"], name
+        assert scanned[well]["rounds"] >= last[well]["rounds"], name  # by the same reader
+        is_same = scanned[hung]["object"] == last[hung]["object"]
+        assert is_same == (name == "8xH200"), name  # a domain's handle may be stale, NVML's is not
     card = readers["8xH200"].node.truth(WELL)["model"]["uuid"]
     fields = readers["8xH200"].ask()["cards"][card]["fields"]
     assert "Not Supported" in fields["busy_ratio"]["absent"] and "value" in fields["power_w"]
