@@ -47,6 +47,7 @@ ACROSS = {
     "tests/mesh/test_disk_full.py": "broker, log and scheduler on a full disk",
     "tests/probes/test_tracer_modes.py": "modes of the tracers inside of running programs",
     "tests/product/test_accounting.py": "causes of waiting, against programs that wait",
+    "tests/product/test_cuda.py": "a CUDA program on a simulated card, from its start to its trace",
     "tests/product/test_attempts.py": "further attempts, arrays, queues and labels of a whole node",
     "tests/product/test_bad_input.py": "bad input at every door of a whole node",
     "tests/product/test_faults.py": "kills of every process of a node with jobs",

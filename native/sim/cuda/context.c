@@ -158,16 +158,37 @@ SK_CUDA cuCtxGetCurrent(struct sk_cuda_context **ret)
 	return sk_cuda_end(ret ? SK_CUDA_SUCCESS : SK_CUDA_INVALID_VALUE);
 }
 
-SK_CUDA cuCtxGetDevice(int *ret)
+/* Begin a call about a context, the current one where none is given. */
+static int begin(const char *function, struct sk_cuda_context *given, struct sk_cuda_context **ret)
+{
+	if (!given || !sk_cuda_node())
+		return sk_cuda_begin_context(function, ret);
+	if (!is_context(given))
+		return SK_CUDA_INVALID_CONTEXT;
+	*ret = given;
+	return sk_cuda_begin(function, given->device);
+}
+
+static int get_device(const char *function, int *ret, struct sk_cuda_context *of)
 {
 	struct sk_cuda_context *at;
-	int result = sk_cuda_begin_context(__func__, &at);
+	int result = begin(function, of, &at);
 
 	if (result)
 		return result;
 	if (ret)
 		*ret = (int)at->device;
 	return sk_cuda_end(ret ? SK_CUDA_SUCCESS : SK_CUDA_INVALID_VALUE);
+}
+
+SK_CUDA cuCtxGetDevice(int *ret)
+{
+	return get_device(__func__, ret, NULL);
+}
+
+SK_CUDA cuCtxGetDevice_v2(int *ret, struct sk_cuda_context *of)
+{
+	return get_device(__func__, ret, of);
 }
 
 SK_CUDA cuCtxGetFlags(unsigned *ret)
@@ -207,10 +228,10 @@ SK_CUDA cuCtxGetStreamPriorityRange(int *least, int *greatest)
 	return sk_cuda_end(SK_CUDA_SUCCESS);
 }
 
-static int synchronize(const char *function)
+static int synchronize(const char *function, struct sk_cuda_context *of)
 {
 	struct sk_cuda_context *at;
-	int result = sk_cuda_begin_context(function, &at);
+	int result = begin(function, of, &at);
 
 	if (result)
 		return result;
@@ -224,7 +245,18 @@ SK_CUDA cuCtxSynchronize(void)
 	int result;
 
 	sk_cuda_call_begin(&call, SK_CUDA_ID_CONTEXT_WAIT, __func__, NULL, NULL);
-	result = synchronize(__func__);
+	result = synchronize(__func__, NULL);
+	return sk_cuda_call_end_wait(&call, result, SK_CUDA_WAIT_CONTEXT, 0);
+}
+
+SK_CUDA cuCtxSynchronize_v2(struct sk_cuda_context *of)
+{
+	const uint64_t arguments[] = {(uintptr_t)of};
+	struct sk_cuda_call call;
+	int result;
+
+	sk_cuda_call_begin(&call, SK_CUDA_ID_CONTEXT_WAIT_V2, __func__, arguments, NULL);
+	result = synchronize(__func__, of);
 	return sk_cuda_call_end_wait(&call, result, SK_CUDA_WAIT_CONTEXT, 0);
 }
 

@@ -38,6 +38,7 @@ enum sk_cuda_id {
 	SK_CUDA_ID_LAUNCH = 307,
 	SK_CUDA_ID_LAUNCH_COOPERATIVE = 477,
 	SK_CUDA_ID_LAUNCH_EX = 652,
+	SK_CUDA_ID_CONTEXT_WAIT_V2 = 800,
 };
 
 enum sk_cuda_work_kind {

@@ -263,6 +263,30 @@ def test_streams_run_beside_each_other_in_real_time(cleanup: ExitStack, tmp_path
     assert node.truth(0)["load"]["compute"] == 0.25
 
 
+def test_calls_of_cuda_13_name_a_context_or_mean_the_current_one(
+    cleanup: ExitStack, tmp_path: Path
+) -> None:
+    _, caller = begun(cleanup, tmp_path)
+    caller.do(
+        """
+lib = ctypes.CDLL('libcuda.so.1')
+other, here = ok(d.cuCtxCreate(None, 0, 5)), ok(d.cuCtxCreate(None, 0, 2))
+
+def device_of(context):
+    device = ctypes.c_int(-1)
+    return lib.cuCtxGetDevice_v2(ctypes.byref(device), ctypes.c_void_p(context)), device.value
+"""
+    )
+    assert caller.ask("[device_of(int(each)) for each in (other, here, 0)]") == [
+        [0, 5],
+        [0, 2],
+        [0, 2],
+    ]
+    assert caller.ask("device_of(4096)[0]") == CONTEXT
+    wait = "[lib.cuCtxSynchronize_v2(ctypes.c_void_p(int(each))) for each in (other, 0, 4096)]"
+    assert caller.ask(wait) == [0, 0, CONTEXT]
+
+
 def test_faults_reach_the_program(cleanup: ExitStack, tmp_path: Path) -> None:
     node, caller = begun(cleanup, tmp_path)
     caller.do(KERNELS)
