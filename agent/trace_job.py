@@ -207,12 +207,14 @@ class TracedJob:
         """What is known now; None while nothing is folded."""
         return None if self._trace is None else self._complete(self._trace.summary())
 
-    def govern(self, summary: TraceSummary, host: HostCost) -> None:
-        """Once a second: keep what tracing costs this job under its budget."""
+    def govern(self, summary: TraceSummary, host: HostCost) -> bool:
+        """Once a second: keep what tracing costs this job under its budget. Whether what was
+        measured of the host's programs holds no more."""
         if self._governing is None:
             self._governing = Governing(self.window.steering)
         calls = self._calls
         sites = calls.readings(self.cgroup_id) if calls is not None else ()
+        followed_otherwise = False
         for action in self._governing.step(summary.cost, host, time.monotonic_ns(), sites):
             if calls is not None and action.target != "host.spans":
                 calls.obey(self.cgroup_id, action)
@@ -220,6 +222,8 @@ class TracedJob:
                 with contextlib.suppress(Refused):  # room for one timeline less; asked again later
                     self._host.follow(self.cgroup_id, full=action.kind == "restore")
                 self.window.steering.reason = action.reason
+                followed_otherwise = True
+        return followed_otherwise
 
     def govern_alone(self) -> None:
         """The same while no tracer runs in the job: its probe sites cost all the same."""

@@ -51,6 +51,8 @@ READ_EVERY_S = 1.0
 """How often thread times are read for jobs whose spans do not explain everything."""
 COST_EVERY_S = 10.0
 """Between two measurements of what the host's programs take, each as long as a drain's pause."""
+COST_LEAST_S = 0.03
+"""What a shorter one tells may be of a single burst."""
 JOBS_MAX = 4096
 """Traced jobs at once; one beyond is not traced, which its summary's place says."""
 FULL_AT = 0.25
@@ -109,7 +111,8 @@ class Tracer:
         self._read_at = 0.0
         self._fed_ns: int | None = None
         self._cost_due_s: float | None = None
-        self._cost_open = False
+        self._cost_begun_s: float | None = None
+        """When the window that is open began."""
         self._host_spent = HostCost()
         self.probes: list[ProbeState] = []
         """What the kernel answered for each host probe; set before `start` is done."""
@@ -285,6 +288,8 @@ class Tracer:
             calls=self._calls,
             clearing=self._clearing,
         )
+        if not self._traced:
+            self._cost_anew()
         self._traced[begun.key] = job
         if cgroup_id:
             self._by_cgroup[cgroup_id] = job
@@ -309,7 +314,8 @@ class Tracer:
         host = self._host_cost()
         for key, summary in opened.items():
             if summary is not None:
-                self._traced[key].govern(summary, host)
+                if self._traced[key].govern(summary, host):
+                    self._cost_anew()
             else:
                 self._traced[key].govern_alone()
         return {
@@ -327,19 +333,25 @@ class Tracer:
         now_s = time.monotonic()
         if self._cost_due_s is None:
             self._cost_due_s = now_s
-        if now_s >= self._cost_due_s:
+        if now_s >= self._cost_due_s and self._cost_begun_s is None:
             self._cost_due_s = now_s + COST_EVERY_S
             self._host.begin_cost()
-            self._cost_open = True
+            self._cost_begun_s = now_s
         return self._host_spent
 
+    def _cost_anew(self) -> None:
+        """What was measured is of programs that do something else now, or of other jobs."""
+        self._cost_due_s, self._host_spent = None, HostCost()
+
     def _end_host_cost(self) -> None:
-        """At the next drain: the window was as long as the pause between two."""
-        if not self._cost_open or self._host is None:
+        """At the first drain after COST_LEAST_S: a drain may come at once after another."""
+        if self._cost_begun_s is None or self._host is None:
             return
-        self._cost_open = False
+        if time.monotonic() - self._cost_begun_s < COST_LEAST_S:
+            return
+        self._cost_begun_s = None
         cost = self._host.cost()
-        if not cost.absent:
+        if not cost.absent and self._cost_due_s is not None:
             share = cost.run_ns // max(len(self._traced), 1)
             self._host_spent = HostCost(share, cost.window_ns)
 
