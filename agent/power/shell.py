@@ -30,6 +30,7 @@ from stoker.agent.power.card import Card, PowerRange, Reading
 from stoker.agent.power.controller import Controller
 from stoker.agent.power.gather import CEILING_C, Gather, describe
 from stoker.agent.power.hand import Hand
+from stoker.agent.power.launch_hold import LaunchHold
 from stoker.agent.power.model import UNKNOWN_MHZ
 from stoker.agent.power.rules import Rules
 from stoker.agent.power.rules_file import RulesFile
@@ -63,7 +64,7 @@ class World:
     connected: Callable[[], bool]
     lease: Lease
     hold: Callable[[str, float], Actuator | Absent] = lambda _id, _watts: Absent("not held")
-    """What holds the jobs of a device of which only the rules say what it draws."""
+    """What holds the jobs of a device without a limit, of which the rules say what it draws."""
 
 
 class Shell:
@@ -210,8 +211,8 @@ class Shell:
             if id in troubled:
                 continue
             card, why = describe(id, actuator, readings.get(id))
-            if card is None and id in self._declared:
-                card = self._held(id, self._declared[id])
+            if (card is None or card.power is None) and id in self._declared:
+                card = self._held(id, self._declared[id], card.ceiling_c if card else CEILING_C)
             if card is None:
                 self._absent[id] = why
             else:
@@ -223,15 +224,16 @@ class Shell:
         self._surveyed = True
         return True
 
-    def _held(self, id: str, draws_w: float) -> Card:
-        """A device of which only the rules say what it draws: its jobs are held, or it counts."""
+    def _held(self, id: str, draws_w: float, ceiling_c: float) -> Card:
+        """A device that takes no limit, of which the rules say what it draws: its jobs are held, or
+        it counts."""
         hold = self._world.hold(id, draws_w)
         range = hold if isinstance(hold, Absent) else hold.limits()
         self._actuators[id] = hold
         power = None if isinstance(range, Absent) else range
         if power is not None and not isinstance(hold, Absent):
             hold.set_power_limit(power.max_w)  # lets go whom an earlier agent held
-        return Card(id, power, None, CEILING_C, idle_w=0.1 * draws_w, memory_w=0.0)
+        return Card(id, power, None, ceiling_c, idle_w=0.1 * draws_w, memory_w=0.0)
 
     def _of_present(self, rules: Rules) -> Rules:
         """Without bounds of cards that are not there, or in trouble: nobody can set those, and that
@@ -440,8 +442,9 @@ class Shell:
             power_w=reading.power_w if reading else None,
             temperature_c=reading.temperature_c if reading else None,
             ceiling_c=card.ceiling_c,
-            refused=hand.refused if hand else "",
+            refused=(hand.refused or hand.unread) if hand else "",
             sim=sim,
+            note=hand.actuator.said if hand and isinstance(hand.actuator, LaunchHold) else "",
         )
 
 
