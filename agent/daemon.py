@@ -238,7 +238,7 @@ class Daemon:
             names = [f"{job}.{attempt}" for job, attempt in self._starts.on(device)]
             return [(name, folder / name) for name in names]
 
-        return cpu_hold(device, self._setting.state.instance, draws_w, jobs)
+        return cpu_hold(device, self._setting.state.instance, draws_w, jobs, folder)
 
     def _make_health(self) -> Watch:
         """What an earlier agent held against devices holds from the first report on."""

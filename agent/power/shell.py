@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -28,6 +28,7 @@ from stoker.agent.power.action import Action
 from stoker.agent.power.actuators import Actuator, actuator_of
 from stoker.agent.power.card import Card, PowerRange, Reading
 from stoker.agent.power.controller import Controller
+from stoker.agent.power.cpu_max import CpuMax
 from stoker.agent.power.gather import CEILING_C, Gather, describe
 from stoker.agent.power.hand import Hand
 from stoker.agent.power.launch_hold import LaunchHold
@@ -83,6 +84,9 @@ class Shell:
         self._assumed: dict[str, float] = {}
         self._declared: dict[str, float] = {}
         """Cards in trouble, and the power they count with: nobody asks their drivers."""
+        self._found: list[record.Found] = []
+        """What is on record for the hands that are at work."""
+        self._noting = threading.Lock()
         self._owed: list[record.Found] = []
         """What such cards are still to be given back."""
         self._unrestored = ""
@@ -293,6 +297,8 @@ class Shell:
             limits[card.id] = limit
             found += settings
             hands[card.id] = Hand(card.id, actuator, card.clocks)
+            if isinstance(actuator, CpuMax):
+                actuator.note = self._note
         if not self._cards:
             self._renew(0)
             self._why = "no device here has a power sensor or a power limit"
@@ -301,6 +307,7 @@ class Shell:
         self._controller = Controller(self._cards, here, time.monotonic_ns())
         self._shadow = dict(limits)
         if rules.control == "on" and hands:
+            self._found = found
             record.store(self._record, self._world.boot_id, [*found, *self._owed])
             for id, hand in hands.items():
                 hand.start(limits[id])
@@ -310,6 +317,16 @@ class Shell:
         self._why = ""
         _log.info("power loop begins", control=rules.control, cards=len(self._cards))
         return True
+
+    def _note(self, found: Sequence[record.Found]) -> None:
+        """More of what is about to be set, from a hand's thread. Groups of jobs that are over are
+        left out."""
+        with self._noting:
+            kept = [
+                each for each in self._found if each.what != "cpu_max" or Path(each.id).exists()
+            ]
+            self._found = [*kept, *found]
+            record.store(self._record, self._world.boot_id, [*self._found, *self._owed])
 
     def _end(self, why: str) -> None:
         """Give back; the record goes when all of it was confirmed."""

@@ -224,8 +224,8 @@ public:
 				text(state->processes[state->segments[row].process].comm),
 				said.tracer, reader->wanted, said.applied, said.mode, said.phase,
 				said.since_ns, said.switches, said.switches_late, said.pinned,
-				said.stepped_aside != 0, text(said.holder), reader->lease_ns, said.holds,
-				said.hold, said.held, said.held_ns));
+				said.stepped_aside != 0, text(said.holder), reader->lease_ns,
+				said.holds, said.hold, said.held, said.held_ns));
 		}
 		return all;
 	}
