@@ -39,7 +39,8 @@ class Holds:
         self._lock = threading.Lock()
         self._wanted: dict[str, int] = {}
         self._told: dict[Key, Told] = {}
-        self._obeyed_ns: dict[tuple[Key, int], int] = {}
+        self._obeyed_ns: dict[Key, dict[int, int]] = {}
+        """Job -> process -> when it last did as it was told; of those that live."""
 
     # --- the power loop ---------------------------------------------------------------------------
 
@@ -70,6 +71,8 @@ class Holds:
         them anything."""
         now_ns = time.monotonic_ns()
         with self._lock:
+            seen, here = self._obeyed_ns.get(key, {}), {each.pid for each in answers}
+            self._obeyed_ns[key] = {pid: ns for pid, ns in seen.items() if pid in here}
             wrong = [each for each in answers if not self._obeys(key, each, share, now_ns)]
             self._told[key] = Told(
                 now_ns,
@@ -80,10 +83,11 @@ class Holds:
 
     def _obeys(self, key: Key, answer: TracerAnswer, share: int, now_ns: int) -> bool:
         """A change takes until the next drain; a process that never obeyed was just begun, once."""
-        seen = self._obeyed_ns.setdefault((key, answer.pid), now_ns)
+        processes = self._obeyed_ns[key]
+        seen = processes.setdefault(answer.pid, now_ns)
         held = answer.hold_share if answer.hold_until_ns > now_ns else 0
         if answer.holds and (share >= HOLD_WHOLE or 0 < held <= share):
-            self._obeyed_ns[key, answer.pid] = now_ns
+            processes[answer.pid] = now_ns
             return True
         return answer.holds and now_ns - seen < LATE_NS
 
@@ -91,8 +95,7 @@ class Holds:
         """The job is over."""
         with self._lock:
             self._told.pop(key, None)
-            for each in [each for each in self._obeyed_ns if each[0] == key]:
-                del self._obeyed_ns[each]
+            self._obeyed_ns.pop(key, None)
 
 
 def _why(answer: TracerAnswer) -> str:
