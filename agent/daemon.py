@@ -43,8 +43,10 @@ from stoker.agent.logs import Known, Logs, Watches
 from stoker.agent.metrics import NodeReading
 from stoker.agent.node import Node
 from stoker.agent.position import PositionFile
-from stoker.agent.power.cpu_hold import CpuHold, cpu_hold
+from stoker.agent.power.actuators import Actuator as PowerActuator
+from stoker.agent.power.cpu_hold import cpu_hold
 from stoker.agent.power.holding import named
+from stoker.agent.power.launch_hold import LaunchHold, on_device
 from stoker.agent.power.shell import Shell, World
 from stoker.agent.saying import Saying
 from stoker.agent.setting import Setting, load
@@ -209,12 +211,26 @@ class Daemon:
         shell.start()
         return shell
 
-    def _hold(self, device: str, draws_w: float) -> CpuHold | Absent:
-        """What holds the jobs of a device that runs on the host's CPUs."""
+    def _hold(self, device: str, draws_w: float) -> PowerActuator | Absent:
+        """What holds the jobs of a device that takes no limit: their CPU time where it runs on the
+        host's CPUs, else their launches."""
         info = next((each for each in self._telemetry.devices.known if each.id == device), None)
+        if info is None:
+            return Absent("it is not there")
+        cpu = self._hold_cpus(device, draws_w) if info.kind == "cpu" else Absent("")
+        if not isinstance(cpu, Absent):
+            return cpu
+        starts, readings = self._starts, self._telemetry.devices.samplers.readings
+        return LaunchHold(
+            device,
+            draws_w,
+            self._tracer.holds,
+            jobs=lambda: [on_device(starts.get(key)) for key in starts.on(device)],
+            power_w=lambda: found.number("power_w") if (found := readings().get(device)) else None,
+        )
+
+    def _hold_cpus(self, device: str, draws_w: float) -> PowerActuator | Absent:
         folder = self._setting.jobs_cgroup()
-        if info is None or info.kind != "cpu":
-            return Absent("it does not run on the host's CPUs")
         if folder is None:
             return Absent("jobs have no cgroups here")
 
@@ -222,7 +238,7 @@ class Daemon:
             names = [f"{job}.{attempt}" for job, attempt in self._starts.on(device)]
             return [(name, folder / name) for name in names]
 
-        return cpu_hold(device, self._setting.state.instance, draws_w, jobs)
+        return cpu_hold(device, self._setting.state.instance, draws_w, jobs, folder)
 
     def _make_health(self) -> Watch:
         """What an earlier agent held against devices holds from the first report on."""

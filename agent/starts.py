@@ -106,7 +106,7 @@ class Starts:
 
     def on(self, device: str) -> tuple[Key, ...]:
         """Attempts that were granted a device."""
-        return tuple(key for key, record in self._alive.items() if device in record.devices)
+        return tuple(key for key, record in list(self._alive.items()) if device in record.devices)
 
     def add(self, records: Iterable[Begun]) -> None:
         """Store a batch in one write; raises OSError when the disk takes no more."""

@@ -33,12 +33,14 @@ from stoker.probes.host import HostProbes
 from stoker.probes.pressure import JobPressure
 from stoker.probes.stacks import StackWait
 from stoker.probes.trace import (
+    HOLD_WHOLE,
     SPAN_BYTES,
     STORE_FILES,
     Causes,
     DeviceRow,
     JobTrace,
     TimelineCounts,
+    TracerAnswer,
     TraceSummary,
     Window,
 )
@@ -91,6 +93,7 @@ class TracedJob:
         self._held_lost = 0
         self._absent: dict[str, str] = dict(begun.aside)
         self._given_up = False
+        self._share = HOLD_WHOLE
         self.last: TraceSummary | None = None
         """The final summary, once it is on disk."""
 
@@ -176,6 +179,21 @@ class TracedJob:
             self._read_host()
         self.window.drained(time.monotonic_ns(), self._write_part)
         return stats.fill
+
+    def hold(self, share: int) -> None:
+        """From the next drain on, launches begin in this share of the time, of HOLD_WHOLE."""
+        if self._trace is not None and share != self._share:
+            self._trace.hold(share)
+            self._share = share
+
+    def answers(self) -> tuple[TracerAnswer, ...]:
+        """What the tracers of its living processes said at the latest drain."""
+        return () if self._trace is None else self._trace.answer()
+
+    @property
+    def unheld(self) -> str:
+        """Why its tracers are told nothing any more; empty: they are."""
+        return "its trace was given up" if self._given_up else ""
 
     def add_samples(self, samples: Sequence[DeviceSample], t_ns: int) -> None:
         """Power, temperature and load of the job's devices, for its timeline."""

@@ -24,6 +24,7 @@ from stoker.agent.audit import Audit
 from stoker.agent.clearing import Clearing
 from stoker.agent.governing import HostCost
 from stoker.agent.health import sources
+from stoker.agent.holds import Holds
 from stoker.agent.job_calls import JobCalls
 from stoker.agent.launch import Exited, Started
 from stoker.agent.metrics import JobReading
@@ -39,7 +40,7 @@ from stoker.native.errors import NotFound, Refused, StokerError
 from stoker.probes.catalogue import ProbeState
 from stoker.probes.host import HostProbes
 from stoker.probes.notices import Notice
-from stoker.probes.trace import TraceSummary
+from stoker.probes.trace import HOLD_WHOLE, TraceSummary
 from stoker.scheduler.nouns import DeviceSample
 
 DRAIN_EVERY_S = 0.05
@@ -94,6 +95,8 @@ class Tracer:
         """Where batches of records go, called in the daemon's loop; set by the daemon."""
         self.xid: Callable[[Notice], object] = lambda notice: None
         """Told of each Xid, in the tracer's thread; set by the daemon."""
+        self.holds = Holds()
+        """Shares of the time in which launches begin, which the power loop wants."""
         self._waited_for = False
         self._way = Way(node, self._send, Allowance())
         self._segments = segments
@@ -271,6 +274,7 @@ class Tracer:
             return
         if len(self._traced) >= JOBS_MAX:
             self.counters["trace_refused"] += 1
+            self.holds.answered(begun.key, HOLD_WHOLE, (), "too many jobs are traced")
             return
         self._add(begun, started.t_ns - candidate.offset_ns, started.cgroup_id).follow()
 
@@ -308,6 +312,7 @@ class Tracer:
         if job is not None:
             self._by_cgroup.pop(job.cgroup_id, None)
             job.close()
+        self.holds.forget(key)
 
     def _summaries(self) -> dict[Key, tuple[Begun, TraceSummary]]:
         opened = {key: job.summary() for key, job in self._traced.items()}
@@ -403,7 +408,11 @@ class Tracer:
         fill = 0.0
         for job in list(self._traced.values()):
             try:
+                share = self.holds.share(job.begun.devices)
+                job.hold(share)
                 fill = max(fill, job.drain(read, self._fed_ns))
+                if share < HOLD_WHOLE:
+                    self.holds.answered(job.begun.key, share, job.answers(), job.unheld)
             except Refused as error:  # a full disk: the rings keep what there is
                 self.counters["trace_refused"] += 1
                 _log.warning("a trace cannot be stored", job=job.begun.job, error=error.message)

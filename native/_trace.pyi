@@ -16,9 +16,11 @@ Process = tuple[int, str, int, int, int, int, int, int, bool, int, tuple[int, in
 """(pid, name, tracer, launches, copies, unseen, kernel_ns, copy_ns, estimate, tracer_ns,
 (timed, counted, blind, dormant) ns, error as a part)"""
 
-Answer = tuple[int, str, int, int, int, int, int, int, int, int, int, bool, str, int]
+Answer = tuple[
+    int, str, int, int, int, int, int, int, int, int, int, bool, str, int, bool, int, int, int
+]
 """(pid, name, tracer, wanted, applied, mode, phase, since_ns, switches, switches_late, pinned,
-stepped_aside, holder, lease_ns)"""
+stepped_aside, holder, lease_ns, holds, hold, held, held_ns)"""
 
 Drained = tuple[int, int, int, tuple[int, ...], int, float]
 """(error, records, lost, tids, segments, fill)"""
@@ -102,6 +104,7 @@ class Job:
         self, tid: int, on_cpu: int, runnable: int, blocked: int, io: int
     ) -> int: ...
     def control(self, mode: int, budget_ppm: int, lease_ns: int, now_ns: int) -> None: ...
+    def hold(self, share: int, now_ns: int) -> None: ...
     def answers(self) -> list[Answer]: ...
     def add_counter(self, device: str, name: str, t_ns: int, value: float, unit: str) -> None: ...
     def fed(self, ns: int) -> None: ...

@@ -24,6 +24,8 @@ Phase = Literal["", "timed", "counted", "blind"]
 MODES: tuple[Mode, ...] = ("off", "governed", "full", "dormant")
 """By their number in a segment."""
 BUDGET_PPM_MAX = (1 << 24) - 1
+HOLD_WHOLE = 1024
+"""SK_HOLD_WHOLE of native/trace/hold.h."""
 
 _TRACERS = {1: "opencl", 2: "cupti", 3: "rocprofiler", 4: "level_zero"}
 _SIMULATED = 0x80
@@ -218,6 +220,17 @@ class TracerAnswer(msgspec.Struct, frozen=True):
     lease_ns: int = 0
     """CLOCK_MONOTONIC ns until when it believes what it was told."""
     simulated: bool = False
+    holds: bool = False
+    """Whether it can hold launches back."""
+    hold_share: int = 0
+    """In which part of the time, of HOLD_WHOLE, launches begin, by the word in its segment; 0: they
+    are not held."""
+    hold_until_ns: int = 0
+    """CLOCK_MONOTONIC ns until when."""
+    held: int = 0
+    """Launches and copies that have waited for it."""
+    held_ns: int = 0
+    """How long, added up over threads."""
 
 
 class RecordCounts(msgspec.Struct, frozen=True):
@@ -311,7 +324,7 @@ def _process(row: _trace.Process) -> ProcessRow:
 # A tracer's words are the job's: what they cannot mean becomes what is nearest.
 def answered(row: _trace.Answer) -> TracerAnswer:
     pid, name, number, wanted, applied, mode, phase, since_ns, switches, late, pinned = row[:11]
-    stepped_aside, holder, lease_ns = row[11:]
+    stepped_aside, holder, lease_ns, holds, hold, held, held_ns = row[11:]
     tracer, simulated = _tracer(number)
     return TracerAnswer(
         pid,
@@ -330,6 +343,11 @@ def answered(row: _trace.Answer) -> TracerAnswer:
         holder,
         lease_ns,
         simulated,
+        holds,
+        hold % HOLD_WHOLE,
+        hold - hold % HOLD_WHOLE,
+        held,
+        held_ns,
     )
 
 

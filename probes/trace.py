@@ -22,6 +22,7 @@ import msgspec
 from stoker.native import _trace, errors
 from stoker.probes.summary import (
     BUDGET_PPM_MAX,
+    HOLD_WHOLE,
     MODES,
     Causes,
     ClockRow,
@@ -45,6 +46,7 @@ from stoker.probes.summary import (
 )
 
 __all__ = [
+    "HOLD_WHOLE",
     "SPAN_BYTES",
     "STORE_FILES",
     "Causes",
@@ -228,6 +230,16 @@ class JobTrace:
         if mode == "off" or lease_ns <= 0 or not 0 <= budget_ppm <= BUDGET_PPM_MAX:
             raise errors.BadRequest(f"no tracer can be told {mode}, {budget_ppm}, {lease_ns}")
         self._job.control(MODES.index(mode), budget_ppm, lease_ns, time.monotonic_ns())
+
+    def hold(self, share: int) -> None:
+        """Launches of the job begin in this part of the time only, in 1 to HOLD_WHOLE, which lets
+        them go. By tracers that can (`TracerAnswer.holds`), those of later processes included.
+
+        Written at once and renewed by `drain`; without drains launches go on within a second.
+        """
+        if not 1 <= share <= HOLD_WHOLE:
+            raise errors.BadRequest(f"launches cannot be held to {share} of {HOLD_WHOLE}")
+        self._job.hold(share, time.monotonic_ns())
 
     def answer(self) -> tuple[TracerAnswer, ...]:
         """What is in force in each living process, as the last drain found it."""

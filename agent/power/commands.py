@@ -96,18 +96,19 @@ def tenant_command(user: str, watts: str, folder: str | None) -> None:
 @click.argument("watts")
 @state_option
 def draws_command(device: str, watts: str, folder: str | None) -> None:
-    """What a device without power sensor and limit draws at full load; or `off`.
+    """What a device without power limit draws at full load; or `off`.
 
-    It then counts in the budget, and the CPU time of its jobs is held to its share.
+    It then counts in the budget; launches or the CPU time of its jobs are held to its share.
     """
     state, value = locate(folder), _watts(watts)
     declared = dict(_rules(state).declared)
     found = status.read(state.run)
-    if value and device not in declared and device not in found.absent:
+    open_ones = [*found.absent, *(card.id for card in found.cards if not any(card.range))]
+    if value and device not in declared and device not in open_ones:
         if any(card.id == device for card in found.cards):
-            raise BadRequest(f"{device} has a power limit or sensor: it is not declared")
-        silent = ", ".join(found.absent) or "none"
-        raise NotFound(f"no device {device!r}", hint=f"Without sensor and limit are {silent}")
+            raise BadRequest(f"{device} has a power limit: it is not declared")
+        silent = ", ".join(open_ones) or "none"
+        raise NotFound(f"no device {device!r}", hint=f"Without a limit are {silent}")
     if value:
         declared[device] = value
     else:
@@ -209,6 +210,7 @@ def _text(found: status.Status, state: State) -> str:
             f" {_cell(each.limit_w, 'W'):>7} {bounds:>11}"
             f" {_cell(each.power_w, 'W'):>7} {_cell(each.temperature_c, 'C'):>6} {each.refused}"
         )
+    lines += [f"{each.id}: {each.note}" for each in found.cards if each.note]
     lines += [f"{id}: takes no part: {why}" for id, why in found.absent.items()]
     lines += [_decision(each) for each in found.decisions[-8:]]
     return "\n".join(lines)

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from stoker.agent.devices.readings import Absent
 from stoker.agent.power.card import ClockRange, PowerRange
+from stoker.agent.power.cpu_max import CpuMax, enable
 from stoker.agent.power.record import Found
 
 LEAST = 0.1
@@ -165,13 +166,28 @@ def _move(process: str, group: Path) -> None:
         (group / "cgroup.procs").write_text(process)
 
 
-def cpu_hold(device: str, instance: str, draws_w: float, jobs: Jobs) -> CpuHold | Absent:
-    """For a device of this instance, or why its jobs cannot be held."""
-    mount = v1_cpu()
-    if isinstance(mount, Absent):
-        return mount
+def cpu_hold(
+    device: str, instance: str, draws_w: float, jobs: Jobs, folder: Path
+) -> CpuHold | CpuMax | Absent:
+    """For a device of this instance, or why its jobs cannot be held; `folder`: groups of jobs."""
     if os.geteuid() != 0:
         return Absent("not root: jobs' CPU time cannot be held down")
+    mount = v1_cpu()
+    if isinstance(mount, Absent):
+        return held_cpus(mount, folder, draws_w, jobs)
     own = mount / f"stoker-{instance}"
     groups = Groups(own / f"held-{device}", own_group(mount), own)
-    return CpuHold(groups, draws_w, len(os.sched_getaffinity(0)), jobs)
+    return held_cpus(groups, folder, draws_w, jobs)
+
+
+def held_cpus(
+    groups: Groups | Absent, folder: Path, draws_w: float, jobs: Jobs
+) -> CpuHold | CpuMax | Absent:
+    """By cgroup v1 where it has the cpu controller, which no other hierarchy then has; else v2."""
+    cpus = len(os.sched_getaffinity(0))
+    if not isinstance(groups, Absent):
+        return CpuHold(groups, draws_w, cpus, jobs)
+    refused = enable(folder)
+    if refused is not None:
+        return Absent(f"{groups.why}; {refused.why}")
+    return CpuMax(draws_w, cpus, lambda: list(jobs()))

@@ -40,6 +40,8 @@ class Hand:
         self.back: Back | None = None
         self.refused = ""
         """Why the last write was not done."""
+        self.unread = ""
+        """Why the limit in force is not known."""
         self._wishes = threading.Lock()
         self._limit_w: float | None = None
         self._clock_mhz: float | None = None
@@ -120,5 +122,6 @@ class Hand:
 
     def _look(self) -> None:
         limit = self.actuator.power_limit_w()
+        self.unread = limit.why if isinstance(limit, Absent) else ""
         if not isinstance(limit, Absent):
             self.back = Back(limit, time.monotonic_ns())

@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -31,8 +31,10 @@ from stoker.agent.power.actuators import Actuator, actuator_of
 from stoker.agent.power.asking import Asking
 from stoker.agent.power.card import Card, PowerRange, Reading
 from stoker.agent.power.controller import Controller
+from stoker.agent.power.cpu_max import CpuMax
 from stoker.agent.power.gather import CEILING_C, Gather, describe
 from stoker.agent.power.hand import Hand
+from stoker.agent.power.launch_hold import LaunchHold
 from stoker.agent.power.model import UNKNOWN_MHZ
 from stoker.agent.power.rules import Rules
 from stoker.agent.power.rules_file import RulesFile
@@ -68,7 +70,7 @@ class World:
     connected: Callable[[], bool]
     lease: Lease
     hold: Callable[[str, float], Actuator | Absent] = lambda _id, _watts: Absent("not held")
-    """What holds the jobs of a device of which only the rules say what it draws."""
+    """What holds the jobs of a device without a limit, of which the rules say what it draws."""
 
 
 class Shell:
@@ -84,8 +86,6 @@ class Shell:
         self._absent: dict[str, str] = {}
         self._actuators: dict[str, Actuator | Absent] = {}
         self._asking = Asking()
-        self._recorded: list[record.Found] = []
-        """What is on record for this begin."""
         self._clocks: dict[str, list[record.Found]] = {}
         """What joins it before clocks of a card are held for the first time."""
         self._unkept: dict[str, str] = {}
@@ -94,6 +94,10 @@ class Shell:
         self._assumed: dict[str, float] = {}
         self._declared: dict[str, float] = {}
         """Cards in trouble, and the power they count with: nobody asks their drivers."""
+        self._found: list[record.Found] = []
+        """What is on record for the hands that are at work."""
+        self._noting = threading.Lock()
+        """Held while the record is written: a hand may note more, in its own thread."""
         self._owed: list[record.Found] = []
         """What such cards are still to be given back."""
         self._unrestored = ""
@@ -228,8 +232,8 @@ class Shell:
             if isinstance(answer, Absent):
                 continue
             self._actuators[id], card, why = answer
-            if card is None and id in self._declared:
-                card = self._held(id, self._declared[id])
+            if (card is None or card.power is None) and id in self._declared:
+                card = self._held(id, self._declared[id], card.ceiling_c if card else CEILING_C)
             if card is None:
                 self._absent[id] = why
             else:
@@ -243,15 +247,16 @@ class Shell:
         self._surveyed = True
         return True
 
-    def _held(self, id: str, draws_w: float) -> Card:
-        """A device of which only the rules say what it draws: its jobs are held, or it counts."""
+    def _held(self, id: str, draws_w: float, ceiling_c: float) -> Card:
+        """A device that takes no limit, of which the rules say what it draws: its jobs are held, or
+        it counts."""
         hold = self._world.hold(id, draws_w)
         range = hold if isinstance(hold, Absent) else hold.limits()
         self._actuators[id] = hold
         power = None if isinstance(range, Absent) else range
         if power is not None and not isinstance(hold, Absent):
             hold.set_power_limit(power.max_w)  # lets go whom an earlier agent held
-        return Card(id, power, None, CEILING_C, idle_w=0.1 * draws_w, memory_w=0.0, most_w=draws_w)
+        return Card(id, power, None, ceiling_c, idle_w=0.1 * draws_w, memory_w=0.0, most_w=draws_w)
 
     def _of_present(self, rules: Rules) -> Rules:
         """Without bounds of cards that are not there, or in trouble: nobody can set those, and that
@@ -318,6 +323,8 @@ class Shell:
             self._clocks[id] = [each for each in settings if each.what == LET_GO]
             found += [each for each in settings if each.what != LET_GO]
             hands[id] = Hand(id, asked[id], takes[id].clocks)
+            if isinstance(hold := asked[id], CpuMax):
+                hold.note = self._note
         if not self._cards:
             self._renew(0)
             self._why = "no device here has a power sensor or a power limit"
@@ -326,8 +333,8 @@ class Shell:
         self._controller = Controller(self._cards, here, time.monotonic_ns())
         self._shadow = dict(limits)
         if rules.control == "on" and hands:
-            self._recorded = [*found, *self._owed]
-            record.store(self._record, self._world.boot_id, self._recorded)
+            record.store(self._record, self._world.boot_id, [*found, *self._owed])
+            self._found = found
             for id, hand in hands.items():
                 hand.start(limits[id])
             self._hands = hands
@@ -336,6 +343,16 @@ class Shell:
         self._why = ""
         _log.info("power loop begins", control=rules.control, cards=len(self._cards))
         return True
+
+    def _note(self, found: Sequence[record.Found]) -> None:
+        """More of what is about to be set, from any thread; Refused where the disk does not take
+        it. Groups of jobs that are over are left out."""
+        with self._noting:
+            kept = [
+                each for each in self._found if each.what != "cpu_max" or Path(each.id).exists()
+            ]
+            record.store(self._record, self._world.boot_id, [*kept, *found, *self._owed])
+            self._found = [*kept, *found]
 
     def _end(self, why: str) -> None:
         """Give back; the record goes when all of it was confirmed."""
@@ -433,11 +450,10 @@ class Shell:
         if not more:
             return
         try:
-            record.store(self._record, self._world.boot_id, [*self._recorded, *more])
+            self._note(more)
         except Refused as error:
             _log.warning("clocks are not held", why=error.message)
             return
-        self._recorded += more
         for id in first:
             self._clocks[id] = []
 
@@ -508,8 +524,9 @@ class Shell:
             power_w=reading.power_w if reading else None,
             temperature_c=reading.temperature_c if reading else None,
             ceiling_c=card.ceiling_c,
-            refused=hand.refused if hand else "",
+            refused=(hand.refused or hand.unread) if hand else "",
             sim=sim,
+            note=hand.actuator.said if hand and isinstance(hand.actuator, LaunchHold) else "",
         )
 
 

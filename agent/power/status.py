@@ -53,6 +53,8 @@ class CardStatus(msgspec.Struct, frozen=True):
     refused: str = ""
     sim: bool = False
     """Whether its driver is simulated."""
+    note: str = ""
+    """How jobs are held, where the device itself takes no limit."""
 
 
 class Status(msgspec.Struct, frozen=True):

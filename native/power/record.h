@@ -15,7 +15,8 @@
  *     hwmon <PCI device's folder> cap_uw <n>   power1_cap of its hwmon
  *     file <path> value <n>             a file of sysfs
  *     file <path> quota <n>             CPU time of held processes (us); no such file: none are
- *     end <lines between the first and this one>
+ *     file <path> cpu_max 0             cpu.max of a held job (cgroup v2): back to max, if it is
+ * there end <lines between the first and this one>
  *
  * Relied on by stoker-restore. Invariant: a record is whole or refused; the file is only ever
  * replaced by another whole one.

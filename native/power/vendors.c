@@ -190,7 +190,9 @@ static int amd(const struct sk_power_entry *entry, char *why, size_t size)
 static int file(const struct sk_power_entry *entry, char *why, size_t size)
 {
 	char text[32];
-	int length = snprintf(text, sizeof(text), "%llu\n", (unsigned long long)entry->value);
+	bool v2 = !strcmp(entry->what, "cpu_max"); /* the period stays as it is */
+	int length = v2 ? snprintf(text, sizeof(text), "max\n")
+			: snprintf(text, sizeof(text), "%llu\n", (unsigned long long)entry->value);
 	int fd = open(entry->id, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
 	ssize_t wrote = fd < 0 ? -1 : write(fd, text, (size_t)length);
 	int error = errno;
@@ -200,7 +202,7 @@ static int file(const struct sk_power_entry *entry, char *why, size_t size)
 	if (wrote == length)
 		return 0;
 	/* The group of held processes is gone, and so is what held them. */
-	if (fd < 0 && error == ENOENT && !strcmp(entry->what, "quota"))
+	if (fd < 0 && error == ENOENT && (v2 || !strcmp(entry->what, "quota")))
 		return 0;
 	snprintf(why, size, "%s", strerror(error));
 	return -EIO;

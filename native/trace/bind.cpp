@@ -191,6 +191,8 @@ public:
 		sk_job_control(job_, mode, budget_ppm, lease_ns, now_ns);
 	}
 
+	void hold(uint32_t share, uint64_t now_ns) { sk_job_hold(job_, share, now_ns); }
+
 	/// A reading of a device for the timeline.
 	void add_counter(const std::string &device, const std::string &name, uint64_t t_ns,
 			 double value, const std::string &unit)
@@ -222,7 +224,8 @@ public:
 				text(state->processes[state->segments[row].process].comm),
 				said.tracer, reader->wanted, said.applied, said.mode, said.phase,
 				said.since_ns, said.switches, said.switches_late, said.pinned,
-				said.stepped_aside != 0, text(said.holder), reader->lease_ns));
+				said.stepped_aside != 0, text(said.holder), reader->lease_ns,
+				said.holds, said.hold, said.held, said.held_ns));
 		}
 		return all;
 	}
@@ -543,6 +546,7 @@ NB_MODULE(_trace, module)
 		.def("add_open", &Job::add_open)
 		.def("set_host_times", &Job::set_host_times)
 		.def("control", &Job::control)
+		.def("hold", &Job::hold)
 		.def("answers", &Job::answers)
 		.def("add_counter", &Job::add_counter)
 		.def("fed", &Job::fed)

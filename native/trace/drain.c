@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Draining: the records of all segments folded, what is settled settled, all of it committed. */
+#include "trace/hold.h"
 #include "trace/job_parts.h"
 
 #include <errno.h>
@@ -286,6 +287,32 @@ void sk_job_control(struct sk_job *job, uint32_t mode, uint32_t budget_ppm, uint
 			tell_tracer(job, job->readers[row]);
 }
 
+/* Whether the word that it has is for this share and stays valid for another while. */
+static bool has_word(const struct sk_job *job, const struct sk_reader *reader)
+{
+	uint64_t later = job->now_ns + SK_HOLD_VALID_NS - SK_HOLD_VALID_NS / 4;
+
+	return sk_hold_share(reader->hold) == job->hold &&
+	       (!job->hold || sk_hold_until(reader->hold) > later);
+}
+
+static void hold_launches(struct sk_job *job, struct sk_reader *reader)
+{
+	if (reader->answer.holds && !has_word(job, reader))
+		loss_of(job)[SK_LOSS_segments_damaged] +=
+			sk_reader_hold(reader, sk_hold_word(job->hold,
+							    job->now_ns + SK_HOLD_VALID_NS)) != 0;
+}
+
+void sk_job_hold(struct sk_job *job, uint32_t share, uint64_t now_ns)
+{
+	job->now_ns = now_ns;
+	job->hold = share < SK_HOLD_WHOLE ? share : 0;
+	for (unsigned row = 0; row < SK_FOLD_SEGMENTS; row++)
+		if (job->readers[row])
+			hold_launches(job, job->readers[row]);
+}
+
 static void drain_segment(struct sk_job *job, unsigned row, uint64_t *watermark)
 {
 	struct sk_fold_segment *segment = &state_of(job)->segments[row];
@@ -305,6 +332,7 @@ static void drain_segment(struct sk_job *job, unsigned row, uint64_t *watermark)
 	if (!reader->dead) {
 		note_lapse(job);
 		tell_tracer(job, reader);
+		hold_launches(job, reader);
 		return;
 	}
 	note_unfinished(job, segment);

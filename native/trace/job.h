@@ -48,6 +48,7 @@ struct sk_job {
 	uint64_t wanted;   /* of the tracers: struct sk_segment_control; 0: as they were started */
 	uint64_t lease_ns; /* length */
 	uint32_t control_serial;
+	uint32_t hold;		    /* share of launches held to, of SK_HOLD_WHOLE; 0: not held */
 	bool ended;		    /* no process of the job remains */
 	double fill;		    /* fullest ring seen by this drain */
 	struct sk_history *history; /* NULL: nothing of it yet */
@@ -104,6 +105,10 @@ int sk_job_finish(struct sk_job *job, uint64_t to_ns, struct sk_job_drained *ret
  * drains at least every `lease_ns`. */
 void sk_job_control(struct sk_job *job, uint32_t mode, uint32_t budget_ppm, uint64_t lease_ns,
 		    uint64_t now_ns);
+
+/** Launches of all its processes begin only in `share` of SK_HOLD_WHOLE of the time, for as long as
+ * somebody drains; 0 or the whole lets them. */
+void sk_job_hold(struct sk_job *job, uint32_t share, uint64_t now_ns);
 
 /** Exact sums over the processes that are gone and those that are not. */
 void sk_job_counters(const struct sk_job *job, struct sk_fold_counters *ret);

@@ -108,25 +108,30 @@ int sk_reader_load_windows(struct sk_reader *reader, struct sk_segment *view)
 
 static int put(struct sk_reader *reader, uint64_t value, size_t at)
 {
-	size_t base = offsetof(struct sk_segment_header, control);
-
-	return pwrite(reader->fd, &value, sizeof(value), (off_t)(base + at)) == sizeof(value)
-		       ? 0
-		       : -EBADMSG;
+	return pwrite(reader->fd, &value, sizeof(value), (off_t)at) == sizeof(value) ? 0 : -EBADMSG;
 }
 
 int sk_reader_control(struct sk_reader *reader, uint64_t wanted, uint64_t lease_ns)
 {
 	/* The lease first: what is wanted is never seen under one that has expired. */
-	int error = put(reader, lease_ns, offsetof(struct sk_segment_control, lease_ns));
+	int error = put(reader, lease_ns, offsetof(struct sk_segment_header, control.lease_ns));
 
 	if (!error && wanted != reader->wanted)
-		error = put(reader, wanted, offsetof(struct sk_segment_control, wanted));
+		error = put(reader, wanted, offsetof(struct sk_segment_header, control.wanted));
 	if (error)
 		return error;
 	reader->wanted = wanted;
 	reader->lease_ns = lease_ns;
 	return 0;
+}
+
+int sk_reader_hold(struct sk_reader *reader, uint64_t word)
+{
+	int error = put(reader, word, offsetof(struct sk_segment_header, hold));
+
+	if (!error)
+		reader->hold = word;
+	return error;
 }
 
 static int open_checked(struct sk_reader *reader, int folder_fd, const char *name, uid_t owner)
@@ -194,7 +199,11 @@ static void load_answer(struct sk_reader *reader, const struct sk_segment_header
 					.mode = header->answer.mode,
 					.phase = header->answer.phase,
 					.tracer = header->tracer,
-					.stepped_aside = header->stepped_aside};
+					.stepped_aside = header->stepped_aside,
+					.holds = header->holds == 1,
+					.hold = header->hold,
+					.held = header->held,
+					.held_ns = header->held_ns};
 	memcpy(to->holder, header->holder, sizeof(to->holder));
 	to->holder[sizeof(to->holder) - 1] = 0;
 }

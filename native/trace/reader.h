@@ -35,6 +35,10 @@ struct sk_reader_answer {
 	uint32_t phase;
 	uint32_t tracer;
 	uint32_t stepped_aside;
+	bool holds;	  /* it looks at the word of trace/hold.h */
+	uint64_t hold;	  /* that word as it lies in the file */
+	uint64_t held;	  /* launches that waited for it */
+	uint64_t held_ns; /* how long, over all threads */
 	char holder[60];
 };
 
@@ -52,6 +56,7 @@ struct sk_reader {
 	struct sk_launch_costs costs;
 	uint64_t wanted;		     /* as it was last written */
 	uint64_t lease_ns;		     /* the same */
+	uint64_t hold;			     /* the same */
 	uint64_t told[SK_SEGMENT_SLOTS];     /* tails as the producers know them */
 	uint64_t rows_seen[SK_SEGMENT_ROWS]; /* what `counts` and `copies` were read at */
 	uint64_t counts[SK_SEGMENT_ROWS][SK_SEGMENT_NAMES];
@@ -85,6 +90,9 @@ int sk_reader_load_windows(struct sk_reader *reader, struct sk_segment *view);
 
 /** Write the control block: what is wanted, believed until `lease_ns`. */
 int sk_reader_control(struct sk_reader *reader, uint64_t wanted, uint64_t lease_ns);
+
+/** Write the word by which launches are held. */
+int sk_reader_hold(struct sk_reader *reader, uint64_t word);
 
 /** Bring `counters`, `counts` and `copies` up to the loaded slots. */
 int sk_reader_load_counts(struct sk_reader *reader, struct sk_segment *view);

@@ -4,8 +4,8 @@
  *
  * Written by a tracer inside the job (probes/tracer/ and what is built on it), read by
  * trace/reader.c inside the agent. The agent trusts nothing in it: every index and length is
- * checked before use. The one thing that goes the other way is the control block: what the agent
- * wants of the tracer, for as long as its lease lasts.
+ * checked before use. Two things go the other way: the control block, which is what the agent wants
+ * of the tracer, for as long as its lease lasts; and `hold`, by which launches wait for their turn.
  * Memory: the file lies in a tmpfs folder of the job; the writer maps it, the reader never does.
  * Threads: a slot is written by the thread that owns it (or by the layer's idle thread while it
  * holds the slot's harvest flag); `tail` alone is written by the reader.
@@ -235,7 +235,12 @@ struct sk_segment_header {
 	char holder[60];
 	SK_SHARED(uint32_t) timed_call_ns;   /* what timing adds to a launch; 0: not known */
 	SK_SHARED(uint32_t) counted_call_ns; /* what counting does */
-	uint8_t reserved[4096 - 288];
+	SK_SHARED(uint64_t) hold;	     /* of launches, written by the agent; trace/hold.h */
+	SK_SHARED(uint64_t) held;	     /* launches and copies that have waited for it */
+	SK_SHARED(uint64_t) held_ns;	     /* how long, added up over threads */
+	uint32_t holds;			     /* whether this tracer looks at `hold` */
+	uint32_t reserved_word;
+	uint8_t reserved[4096 - 320];
 };
 static_assert(sizeof(struct sk_segment_header) == 4096, "the header is one page");
 
@@ -256,7 +261,8 @@ static_assert(offsetof(struct sk_segment, window) == 94208, "windows follow the 
 static_assert(offsetof(struct sk_segment, copies) == 106496, "copies follow the windows");
 static_assert(sizeof(struct sk_segment) % 4096 == 0, "rings start on a page");
 
-static_assert(offsetof(struct sk_segment_header, reserved) == 288, "the header has no padding");
+static_assert(offsetof(struct sk_segment_header, hold) == 288, "words keep their place");
+static_assert(offsetof(struct sk_segment_header, reserved) == 320, "the header has no padding");
 
 /** Records of slot `slot`'s ring; the same rule lays out the file in the writer. */
 static inline uint32_t sk_segment_ring_records(uint32_t mode, uint32_t slot)

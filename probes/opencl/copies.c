@@ -38,9 +38,19 @@ static uint64_t sum_of(cl_uint count, const size_t *sizes)
 	return sum;
 }
 
+/* Whether it waits while launches are held: results are had at any time. */
+static inline bool is_held(unsigned kind)
+{
+	return kind != SK_KIND_READ && kind != SK_KIND_MAP && kind != SK_KIND_UNMAP &&
+	       kind != SK_KIND_SVM_MAP && kind != SK_KIND_SVM_UNMAP;
+}
+
 /* The call `run` as a copy of `kind`; it sends to `to`, and its last argument is `taken`. */
 #define COPY(kind, queue, bytes, blocks, run)                                                      \
 	struct sk_launch launch;                                                                   \
+                                                                                                   \
+	if (is_held(kind))                                                                         \
+		sk_tracer_hold();                                                                  \
 	cl_command_queue to = sk_launch_enter(&launch, queue);                                     \
 	cl_event *taken = sk_launch_begin(&launch, kind, 0, event);                                \
 	cl_int error = run;                                                                        \

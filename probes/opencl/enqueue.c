@@ -15,6 +15,8 @@ static cl_int CL_API_CALL on_kernel(cl_command_queue queue, cl_kernel kernel, cl
 				    cl_uint waits, const cl_event *wait, cl_event *event)
 {
 	struct sk_launch launch;
+
+	sk_tracer_hold();
 	cl_command_queue to = sk_launch_enter(&launch, queue);
 	cl_event *taken = sk_launch_begin(&launch, SK_KIND_KERNEL, name_of(&launch, kernel), event);
 	cl_int error = next.clEnqueueNDRangeKernel(to, kernel, dimensions, offset, global, local,
@@ -28,6 +30,8 @@ static cl_int CL_API_CALL on_task(cl_command_queue queue, cl_kernel kernel, cl_u
 				  const cl_event *wait, cl_event *event)
 {
 	struct sk_launch launch;
+
+	sk_tracer_hold();
 	cl_command_queue to = sk_launch_enter(&launch, queue);
 	cl_event *taken = sk_launch_begin(&launch, SK_KIND_KERNEL, name_of(&launch, kernel), event);
 	cl_int error = next.clEnqueueTask(to, kernel, waits, wait, taken);
@@ -43,6 +47,8 @@ static cl_int CL_API_CALL on_native(cl_command_queue queue, void(CL_CALLBACK *fu
 				    const cl_event *wait, cl_event *event)
 {
 	struct sk_launch launch;
+
+	sk_tracer_hold();
 	cl_command_queue to = sk_launch_enter(&launch, queue);
 	unsigned name = sk_launch_sees(&launch) ? sk_tracer_name("(native kernel)") : 0;
 	cl_event *taken = sk_launch_begin(&launch, SK_KIND_KERNEL, name, event);

@@ -37,6 +37,7 @@ static bool prepare(void)
 		.kind = SK_TRACER_OPENCL,
 		.slot_bytes = sizeof(struct sk_thread),
 		.wakes = true,
+		.holds = true,
 		.on_join = sk_harvest_join,
 		.on_leave = sk_harvest_leave,
 		.on_tick = sk_harvest_tick,

@@ -147,6 +147,7 @@ static void describe(struct sk_segment *segment, size_t bytes, const char comm[1
 	header->created_ns = sk_tracer_now();
 	header->mode = sk_tracer->started_mode;
 	header->tracer = sk_tracer_options.kind;
+	header->holds = sk_tracer_options.holds;
 	memcpy(header->comm, comm, sizeof(header->comm));
 	strcpy(segment->names[0].text, "(other)");
 	segment->names[0].length = 7;

@@ -5,7 +5,8 @@
  *
  * Relied on by the OpenCL layer, the CUPTI, rocprofiler and Level Zero tracers, each of which links
  * its own copy, so that two of them in one process have two segments. A tracer of this library
- * never waits, never fails a call of the application, and steps aside where it cannot trace.
+ * never waits but where the agent holds launches (sk_tracer_hold), never fails a call of the
+ * application, and steps aside where it cannot trace.
  *
  * A tracer calls, in this order: sk_tracer_prepare once when it is loaded; sk_tracer_ready at the
  * first call that matters (a process that never gets there leaves no file), which begins the ticks
@@ -22,6 +23,7 @@
 #ifndef SK_TRACER_H
 #define SK_TRACER_H
 
+#include "trace/hold.h"
 #include "trace/ring.h"
 #include "trace/segment.h"
 
@@ -49,6 +51,8 @@ struct sk_tracer_options {
 	/** Begun dormant, no thread ticks until the tracer calls sk_tracer_wake: a second thread
 	 * alone costs a program that has one about 25 ns a launch (PoCL 3.1, basic: its locks). */
 	bool wakes;
+	/** It calls sk_tracer_hold in its launches, which the agent must know. */
+	bool holds;
 	/** A slot has got a new owner, the calling thread. */
 	void (*on_join)(struct sk_tracer_slot *slot);
 	/** Its owner, the calling thread, ends. True when nothing is waiting: the slot may go on.
@@ -124,6 +128,23 @@ static inline uint32_t sk_tracer_phase(uint32_t mode)
 static inline uint32_t sk_tracer_mode(void)
 {
 	return atomic_load_explicit(&sk_tracer->mode, memory_order_relaxed);
+}
+
+/** The slow part of sk_tracer_hold. */
+void sk_tracer_wait_for_turn(void);
+
+/** Before a launch, and before anything that others could have to wait for: sleeps while the agent
+ * holds launches, at most SK_HOLD_PERIOD_NS. Two loads, and no clock is read, where nothing is
+ * held.
+ */
+static inline void sk_tracer_hold(void)
+{
+	/* The generation is stored after the segment, and 0 in a child that was just forked. */
+	if (atomic_load_explicit(&sk_tracer->generation, memory_order_acquire) &&
+	    __builtin_expect(atomic_load_explicit(&sk_tracer->segment->header.hold,
+						  memory_order_relaxed) != 0,
+			     0))
+		sk_tracer_wait_for_turn();
 }
 
 struct sk_tracer_local {

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -110,3 +112,40 @@ def processes(group: Path) -> list[str]:
         return (group / "cgroup.procs").read_text().split()
     except OSError:
         return []
+
+
+def test_a_device_that_nothing_else_holds_is_held_by_its_jobs_launches(public_folder: Path) -> None:
+    """A declared device; what its job launches is a chain of kernels that checks itself."""
+    program, stop = public_folder / "held_chain", public_folder / "held_stop"
+    source = Path(__file__).with_name("chain.c")
+    subprocess.run(["gcc", "-O2", "-o", program, source, "-lOpenCL", "-lpthread"], check=True)
+
+    def declare(node: LiveNode) -> None:
+        node.root.mkdir(mode=0o700)
+        (node.root / "config.toml").write_text('[[device]]\nid = "fpga-0"\n')
+
+    with live_node("--root-jobs-as", "root", prepare=declare) as node:
+        both = {DEVICE, "fpga-0"}
+        wait_until(said(node, lambda found: both <= set(found.absent)), "both devices")
+        power(node, "draws", "fpga-0", "100")
+        power(node, "budget", "40")
+        power(node, "control", "on")
+        job = node.submit(str(program), str(stop), gpu_milli=2000, trace="dormant")
+        try:
+            wait_until(said(node, lambda found: waited(found) > 20), "launches wait")
+            (card,) = status.read(node.state.run).cards
+            assert card.limit_w is not None and card.limit_w <= 40.5
+            assert not card.refused
+            power(node, "control", "observe")
+            wait_until(said(node, lambda found: not found.cards[0].note), "they are let go")
+        finally:
+            stop.touch()
+        ended = node.wait(job)
+        assert (ended.state, ended.exit_code) == ("succeeded", 0), node.output(job, "err")
+
+
+def waited(found: status.Status) -> int:
+    """Launches, as the agent says."""
+    note = next((card.note for card in found.cards if card.id == "fpga-0"), "")
+    counts = re.search(r"; (\d+) have waited", note)
+    return int(counts[1]) if counts else 0

@@ -156,8 +156,8 @@ def test_held_processes_get_no_more_than_their_share(hold: CpuHold, job: Job, mo
         busy.wait()
 
 
-def test_of_a_device_of_an_instance(mount: Path) -> None:
-    made = cpu_hold("pocl-0", "0123abcd", DRAWS_W, list)
+def test_of_a_device_of_an_instance(mount: Path, tmp_path: Path) -> None:
+    made = cpu_hold("pocl-0", "0123abcd", DRAWS_W, list, tmp_path)
     assert isinstance(made, CpuHold)
     found = made.found()
     assert not isinstance(found, Absent)

@@ -6,17 +6,22 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from stoker.agent.devices.readings import Absent, CardReadings, Reading, State
+from stoker.agent.holds import Holds
 from stoker.agent.lease import Lease
 from stoker.agent.power import asking, record, status
 from stoker.agent.power import shell as shells
 from stoker.agent.power.action import Action
+from stoker.agent.power.actuators import Actuator
 from stoker.agent.power.card import ClockRange, PowerRange
+from stoker.agent.power.cpu_max import CpuMax
+from stoker.agent.power.launch_hold import LaunchHold
 from stoker.agent.power.record import Found
 from stoker.agent.power.rules import CardRule, Rules
 from stoker.agent.power.rules_file import RulesFile
@@ -31,6 +36,7 @@ class Device:
     """A card, its readings and its actuator in one."""
 
     silent = ""
+    takes_limit = True
 
     def __init__(self, id: str) -> None:
         self.id, self.limit_w, self.state = id, DEFAULT_W, "ok"
@@ -57,6 +63,8 @@ class Device:
         return self.state == "ok"
 
     def limits(self) -> PowerRange | Absent:
+        if not self.takes_limit:
+            return Absent("this device takes no power limit")
         return PowerRange(200, DEFAULT_W, 700) if self._answers() else Absent("GPU is lost")
 
     def power_limit_w(self) -> float | Absent:
@@ -106,6 +114,12 @@ class Node:
             connected=lambda: True,
             lease=lease,
         )
+
+    def hold(self, device: str, actuator: Actuator) -> None:
+        """This card takes no limit, and is held by something else."""
+        self.devices[device].takes_limit = False
+        world = replace(self.shell._world, hold=lambda _id, _watts: actuator)
+        self.shell = Shell(world, Rules(control="on", budget_w=1000, declared={device: DEFAULT_W}))
 
     def restore(self, where: Path) -> str:
         """As stoker-restore does it."""
@@ -341,3 +355,39 @@ def test_a_tenants_cap_that_cannot_be_kept_is_said_once_and_in_the_status(node: 
     caps = [each for each in node.shell._recent if each.what == "cap"]
     assert [(each.card, each.value) for each in caps] == [("eve", 250)]
     assert node.limits() == dict.fromkeys(IDS, 200)
+
+
+def test_a_card_with_a_sensor_and_no_limit_has_its_launches_held(node: Node) -> None:
+    """It takes part in the budget, and the status says how its jobs are held."""
+    holds = Holds()
+    measured = 400.0
+    node.hold("a", LaunchHold("a", DEFAULT_W, holds, jobs=list, power_w=lambda: measured))
+    node.turns(25)
+    node.shell._say()
+    said = {card.id: card for card in status.read(node.shell._world.run).cards}
+    assert said["a"].limit_w is not None and said["a"].limit_w < 399
+    assert sum(card.limit_w or 0.0 for card in said.values()) <= 1000.5
+    assert "launches begin in" in said["a"].note and not said["b"].note
+    assert holds.share(["a"]) < 1024
+    node.shell._end("over")
+    assert holds.share(["a"]) == 1024
+
+
+def test_a_job_that_comes_later_is_on_the_record_before_its_group_is_set(
+    node: Node, tmp_path: Path
+) -> None:
+    jobs: list[tuple[str, Path]] = []
+    node.hold("a", CpuMax(DEFAULT_W, 4, lambda: jobs))
+    node.turns(25)
+    assert node.owed() == ["b", "c"]
+    for name in ("7.1", "8.1"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "cpu.max").write_text("max 100000")
+        jobs.append((name, tmp_path / name))
+        node.turns(5)
+        assert node.owed()[-1] == str(tmp_path / name / "cpu.max")
+        assert (tmp_path / name / "cpu.max").read_text() != "max 100000"
+    (tmp_path / "8.1" / "cpu.max").unlink()
+    node.shell._end("over")
+    assert (tmp_path / "7.1" / "cpu.max").read_text() == "max 100000"
+    assert not node.path.exists()
