@@ -386,11 +386,20 @@ class TracedJob:
         """The fold's summary with what only the agent knows: losses of the probes, absences."""
         loss = {**summary.loss, "spans_before_segment": self._held_lost, **self._lost_by_probes()}
         window_ns = summary.window.to_ns - summary.window.from_ns
-        missing = {**self._unseen_calls(), **self._look.absent(window_ns)}
+        missing = {**self._unseen_calls(), **self._look.absent(window_ns), **self._silent(summary)}
         absent = {**self._absent, **missing, **summary.absent}
         rows = self._call_rows()
         clocks = (*clock_table(), *summary.clocks)
         return msgspec.structs.replace(summary, loss=loss, absent=absent, calls=rows, clocks=clocks)
+
+    def _silent(self, summary: TraceSummary) -> dict[str, str]:
+        """Counts are not whole where tracers were dormant; why, where it was not asked for."""
+        steering = self.window.steering
+        silent_ns = summary.coverage.dormant_ns if summary.coverage is not None else 0
+        if not silent_ns:
+            return {}
+        why = f": {steering.reason}" if steering.reason else ""
+        return {"launches": f"none is counted of {silent_ns / 1e6:.4g} ms of dormant tracing{why}"}
 
     def _lost_by_probes(self) -> dict[str, int]:
         """What the kernel's tables and rings had no room for since this job began."""

@@ -25,6 +25,7 @@ from stoker.agent.clearing import Clearing
 from stoker.agent.governing import HostCost
 from stoker.agent.health import sources
 from stoker.agent.holds import Holds
+from stoker.agent.host_cost import HostMeter
 from stoker.agent.job_calls import JobCalls
 from stoker.agent.launch import Exited, Started
 from stoker.agent.metrics import JobReading
@@ -50,10 +51,6 @@ SHORT_NS = 1_000_000_000
 """A job that held a device for less and never used it gets no summary: it would say nothing."""
 READ_EVERY_S = 1.0
 """How often thread times are read for jobs whose spans do not explain everything."""
-COST_EVERY_S = 10.0
-"""Between two measurements of what the host's programs take, each as long as a drain's pause."""
-COST_LEAST_S = 0.03
-"""What a shorter one tells may be of a single burst."""
 JOBS_MAX = 4096
 """Traced jobs at once; one beyond is not traced, which its summary's place says."""
 FULL_AT = 0.25
@@ -113,10 +110,7 @@ class Tracer:
         self._dropped: dict[str, int] = {}
         self._read_at = 0.0
         self._fed_ns: int | None = None
-        self._cost_due_s: float | None = None
-        self._cost_begun_s: float | None = None
-        """When the window that is open began."""
-        self._host_spent = HostCost()
+        self._meter = HostMeter()
         self.probes: list[ProbeState] = []
         """What the kernel answered for each host probe; set before `start` is done."""
         self.counters: dict[str, int] = {"trace_refused": 0, "trace_failed": 0}
@@ -293,7 +287,7 @@ class Tracer:
             clearing=self._clearing,
         )
         if not self._traced:
-            self._cost_anew()
+            self._meter.anew()
         self._traced[begun.key] = job
         if cgroup_id:
             self._by_cgroup[cgroup_id] = job
@@ -316,11 +310,13 @@ class Tracer:
 
     def _summaries(self) -> dict[Key, tuple[Begun, TraceSummary]]:
         opened = {key: job.summary() for key, job in self._traced.items()}
-        host = self._host_cost()
+        host = HostCost()
+        if self._host is not None and self._traced:
+            host = self._meter.newest(self._host, time.monotonic())
         for key, summary in opened.items():
             if summary is not None:
                 if self._traced[key].govern(summary, host):
-                    self._cost_anew()
+                    self._meter.anew()
             else:
                 self._traced[key].govern_alone()
         return {
@@ -328,37 +324,6 @@ class Tracer:
             for key, summary in opened.items()
             if summary is not None
         }
-
-    def _host_cost(self) -> HostCost:
-        """What the host's programs take for each job: measured in a short window now and then,
-        since measuring slows every program of the machine. All of it is put on the jobs, in equal
-        parts: what they take of other processes is paid because of the jobs as well."""
-        if self._host is None or not self._traced:
-            return HostCost()
-        now_s = time.monotonic()
-        if self._cost_due_s is None:
-            self._cost_due_s = now_s
-        if now_s >= self._cost_due_s and self._cost_begun_s is None:
-            self._cost_due_s = now_s + COST_EVERY_S
-            self._host.begin_cost()
-            self._cost_begun_s = now_s
-        return self._host_spent
-
-    def _cost_anew(self) -> None:
-        """What was measured is of programs that do something else now, or of other jobs."""
-        self._cost_due_s, self._host_spent = None, HostCost()
-
-    def _end_host_cost(self) -> None:
-        """At the first drain after COST_LEAST_S: a drain may come at once after another."""
-        if self._cost_begun_s is None or self._host is None:
-            return
-        if time.monotonic() - self._cost_begun_s < COST_LEAST_S:
-            return
-        self._cost_begun_s = None
-        cost = self._host.cost()
-        if not cost.absent and self._cost_due_s is not None:
-            share = cost.run_ns // max(len(self._traced), 1)
-            self._host_spent = HostCost(share, cost.window_ns)
 
     def _sampled(self, samples: Sequence[DeviceSample], t_ns: int) -> None:
         for job in self._traced.values():
@@ -400,8 +365,9 @@ class Tracer:
     def _drain(self) -> bool:
         """One pass over every job; True if some ring is filling up."""
         self._feed_spans()
-        self._end_host_cost()
         now_s = time.monotonic()
+        if self._host is not None:
+            self._meter.look(self._host, len(self._traced), now_s)
         read = now_s >= self._read_at
         if read:
             self._read_at = now_s + READ_EVERY_S
