@@ -57,7 +57,10 @@ def test_calls_of_a_job_are_in_its_summary(folder: Path) -> None:
         trace = node.wait(job, trace=True).trace
         assert trace is not None
         rows = {row["name"]: row for row in trace["calls"]}
-        assert rows[LAUNCH]["count"] == CALLS or rows[LAUNCH]["seen"] < 1
+        if LAUNCH not in rows or rows[LAUNCH]["count"] != CALLS:
+            # Dear on this machine, so it is attached for a part of the time, which may see none.
+            assert "sampled" in told["text"]
+            assert rows.get(LAUNCH, {"seen": 0.0})["seen"] < 1
         assert rows["cuda.cuGraphLaunch"]["count"] == 13
         assert rows["cuda.cuGraphLaunch"]["open"] == 0
         wait_until(lambda: not site(node, LAUNCH), "nothing of the job is told any more")

@@ -3,7 +3,8 @@
 
     python -m tests.native.core.mutants.hunt [NAME ...]        (make mutants)
 
-The core is compiled once in build/mutants; a mutant costs one file, one link and one detector run.
+The core is the one that `make build` compiled; a mutant costs one file, one link and one detector
+run, all in build/mutants.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pathlib import Path
 from tests.native.core.mutants.table import MUTANTS, Mutant
 
 ROOT = Path(__file__).parents[4]
-BUILD = ROOT / "build" / "mutants"
+MADE = ROOT / "build" / "mutants"
 SECONDS = 120
 """A mutant that hangs is caught."""
 
@@ -32,31 +33,33 @@ def call(*command: str, folder: Path = ROOT) -> str:
     return done.stdout
 
 
+def _age(path: Path) -> float:
+    return -path.stat().st_mtime
+
+
 class Builder:
-    """One build of the core, and variants of it."""
+    """The newest build of the core, and variants of it."""
 
     def __init__(self) -> None:
-        call(
-            "cmake", "-S", ".", "-B", str(BUILD), "-G", "Ninja", "-DSTOKER_MODULES=ON",
-            "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_C_FLAGS_RELEASE=-O1",
-            "-DCMAKE_CXX_FLAGS_RELEASE=-O1", f"-DPython_EXECUTABLE={sys.executable}",
-        )  # fmt: skip
-        call("ninja", "-C", str(BUILD), "_core")
-        compiled = json.loads((BUILD / "compile_commands.json").read_text())
+        archives = sorted(ROOT.glob("build/cp*/native/core/libstoker_core.a"), key=_age)
+        if not archives:
+            raise RuntimeError("the core is not built: run `make build`")
+        self.folder = archives[0].parents[2]
+        compiled = json.loads((self.folder / "compile_commands.json").read_text())
         objects = "CMakeFiles/stoker_core.dir/"
         self.commands = {
             Path(entry["file"]).name: entry for entry in compiled if objects in entry["command"]
         }
-        lines = call("ninja", "-C", str(BUILD), "-t", "commands", "_core").splitlines()
+        lines = call("ninja", "-C", str(self.folder), "-t", "commands", "_core").splitlines()
         (self.link,) = [line for line in lines if " -shared " in line]
-        self.plain = next((BUILD / "native" / "core").glob("_core*.so"))
+        self.plain = next((self.folder / "native" / "core").glob("_core*.so"))
 
     def build(self, mutant: Mutant) -> Path:
         """The module with this fault."""
         text = (ROOT / "native" / "core" / mutant.file).read_text()
         if text.count(mutant.before) != 1:
             raise ValueError(f"{mutant.name}: its text is not in {mutant.file} exactly once")
-        folder = BUILD / "made" / mutant.name
+        folder = MADE / mutant.name
         folder.mkdir(parents=True, exist_ok=True)
         source = folder / mutant.file
         source.write_text(text.replace(mutant.before, mutant.after))
@@ -64,17 +67,17 @@ class Builder:
         words = shlex.split(entry["command"])
         words[words.index("-o") + 1] = str(folder / f"{mutant.file}.o")
         words[words.index("-c") + 1] = str(source)
-        call(*words, "-Wno-error", folder=BUILD)
+        call(*words, "-Wno-error", folder=self.folder)
         return self.linked(mutant, folder)
 
     def linked(self, mutant: Mutant, folder: Path) -> Path:
         archive = folder / "core.a"
-        shutil.copy(BUILD / "native" / "core" / "libstoker_core.a", archive)
+        shutil.copy(self.folder / "native" / "core" / "libstoker_core.a", archive)
         call("ar", "r", str(archive), str(folder / f"{mutant.file}.o"))
         module = folder / self.plain.name
         link = self.link.replace("native/core/libstoker_core.a", str(archive))
         link = link.replace(f"-o native/core/{self.plain.name}", f"-o {module}")
-        call("sh", "-c", link, folder=BUILD)
+        call("sh", "-c", link, folder=self.folder)
         return module
 
 
