@@ -135,7 +135,6 @@ def test_a_launch_of_the_runtime_joins_by_the_runtimes_id(cuda: Cuda, mode: str)
 
 def test_a_launch_of_the_runtime_joins_by_the_drivers_id(cuda: Cuda) -> None:
     cuda.env["SIM_CUDA_DRIVER_IDS"] = "1"
-    cuda.env["SIM_CUDA_LAUNCH_NS"] = "5000"  # as a driver needs: which ids mean what is learnt
     tid = cuda.run("runtime", "4000")["tid"]
     kernels = [r for r in cuda.segment.records() if r.kind == KERNEL]
     assert len(kernels) == 4000 and {r.tid for r in kernels} == {tid}
