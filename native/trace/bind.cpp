@@ -80,7 +80,13 @@ struct Causes {
 	{
 		uint16_t flags = cover ? SK_INTERVAL_COVER : 0;
 
-		intervals.push_back({from, to, tid, device, kind, flags, called_ns});
+		intervals.push_back({from, to, tid, device, kind, flags, {called_ns}});
+	}
+
+	void unended(uint64_t from, uint64_t to, uint32_t tid, uint8_t device, uint32_t process)
+	{
+		intervals.push_back(
+			{from, to, tid, device, SK_BUSY_UNKNOWN, SK_INTERVAL_UNENDED, {process}});
 	}
 
 	uint64_t unseen(unsigned device) const { return body->device[device].unseen_ns; }
@@ -528,6 +534,7 @@ NB_MODULE(_trace, module)
 		.def("busy", &Causes::busy, nb::arg("from_ns"), nb::arg("to_ns"), nb::arg("tid"),
 		     nb::arg("device"), nb::arg("kind"), nb::arg("cover") = false,
 		     nb::arg("called_ns") = 0)
+		.def("unended", &Causes::unended)
 		.def("unseen", &Causes::unseen)
 		.def("span", &Causes::span, nb::arg("from_ns"), nb::arg("to_ns"), nb::arg("tid"),
 		     nb::arg("state"), nb::arg("detail") = 0xffff)

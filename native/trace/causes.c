@@ -293,11 +293,12 @@ static void settle(struct sweep *sweep, struct sk_causes_device *device,
 	bool cover = interval->flags & SK_INTERVAL_COVER;
 	unsigned t = caller_of(sweep, device, interval);
 	uint64_t end = device->end_ns[SK_BUSY_UNSEEN];
+	uint64_t called_ns = interval->flags & SK_INTERVAL_UNENDED ? 0 : interval->called_ns;
 
 	if (!device->idle && from > end)
 		become_idle(sweep->causes, device, end);
 	if (device->idle)
-		close_gap(sweep, device, t, from, interval->called_ns, !cover);
+		close_gap(sweep, device, t, from, called_ns, !cover);
 	if (!append(device, interval, from, to))
 		overlay(device, interval, from, to);
 	if (cover)
@@ -401,6 +402,25 @@ static unsigned know_caller(struct sk_causes *causes, uint32_t tid, uint16_t cac
 	return t;
 }
 
+static uint64_t gone_ns(const struct sk_causes *causes, uint32_t tid)
+{
+	unsigned t = sk_causes_find(causes, tid);
+
+	return t == SK_NO_THREAD ? 0 : causes->thread[t].gone_ns;
+}
+
+/* Work of a process that has ended went on until nobody was left of those known to have been there:
+ * its first thread and who called. It was found to be gone a while later, which is no such work. */
+static void end_with_process(const struct sk_causes *causes, struct sk_interval *interval)
+{
+	uint64_t first = gone_ns(causes, (uint32_t)interval->process);
+	uint64_t caller = gone_ns(causes, interval->tid);
+
+	/* One that ended before was another thread of this id. */
+	if (first > interval->from_ns && caller > interval->from_ns)
+		interval->to_ns = earlier(interval->to_ns, later(first, caller));
+}
+
 static void cut_late(struct sk_causes *causes, struct sk_causes_input *input, bool *present)
 {
 	uint16_t cache[CALLERS];
@@ -414,6 +434,8 @@ static void cut_late(struct sk_causes *causes, struct sk_causes_input *input, bo
 			interval->from_ns = later(interval->from_ns, causes->frontier_ns);
 			continue;
 		}
+		if (interval->flags & SK_INTERVAL_UNENDED)
+			end_with_process(causes, interval);
 		/* Callers get their rows before the sweep, in which rows must stay. */
 		unsigned t = know_caller(causes, interval->tid, cache);
 

@@ -64,6 +64,7 @@ enum sk_busy { SK_BUSY_KERNEL, SK_BUSY_COPY, SK_BUSY_UNKNOWN, SK_BUSY_UNSEEN, SK
 enum {
 	SK_INTERVAL_CONTINUED = 1, /* the rest of one whose start is settled */
 	SK_INTERVAL_COVER = 2,	   /* nobody's call: time in which the device was not seen */
+	SK_INTERVAL_UNENDED = 4,   /* its end was not seen: its process's end is the latest */
 	SK_INTERVAL_FLAGS = 15,
 	SK_INTERVAL_CALLER_SHIFT = 4, /* during a sweep: the caller's row, or SK_INTERVAL_NOBODY */
 	SK_INTERVAL_NOBODY = 0xfff,
@@ -77,7 +78,10 @@ struct sk_interval {
 	uint8_t device;
 	uint8_t busy; /* enum sk_busy */
 	uint16_t flags;
-	uint64_t called_ns; /* entry of the call, where threads of the host do the work; else 0 */
+	union {
+		uint64_t called_ns; /* entry of the call, where threads of the host do the work */
+		uint64_t process;   /* unended: its id, which is that of its first thread */
+	};
 };
 static_assert(sizeof(struct sk_interval) == 32, "intervals have no padding");
 

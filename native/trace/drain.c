@@ -129,7 +129,9 @@ static void note_unfinished(struct sk_job *job, const struct sk_fold_segment *se
 						       .tid = from->tid,
 						       .device =
 							       (uint8_t)(segment->devices[row] - 1),
-						       .busy = SK_BUSY_UNKNOWN};
+						       .busy = SK_BUSY_UNKNOWN,
+						       .flags = SK_INTERVAL_UNENDED,
+						       .process = segment->pid};
 			if (interval.from_ns < interval.to_ns)
 				sk_job_add_interval(job, &interval);
 		}

@@ -333,15 +333,18 @@ bool sk_harvest_leave(struct sk_tracer_slot *slot)
 	return !has_waiting(thread);
 }
 
-/* A thread that harvested since the last tick looks after itself. Returns true when launches
- * wait, whoever looks after them. */
+/* A thread that harvested since the last tick, or had nothing waiting then, looks after itself: it
+ * may be about to, and would find the ring taken by a tick thread that has lost its processor.
+ * Returns true when launches wait, whoever looks after them. */
 static bool look_after(struct sk_thread *thread)
 {
 	uint64_t now = thread->harvested;
 	bool waiting = has_waiting(thread), moved = now != thread->harvested_before;
+	bool left_alone = waiting && thread->waited_before && !moved;
 
 	thread->harvested_before = now;
-	if (waiting && !moved && sk_harvest_for(thread) && sk_tracer_has_left(&thread->base) &&
+	thread->waited_before = waiting;
+	if (left_alone && sk_harvest_for(thread) && sk_tracer_has_left(&thread->base) &&
 	    !has_waiting(thread))
 		sk_tracer_free(&thread->base);
 	return waiting;

@@ -106,6 +106,7 @@ struct sk_thread {
 	uint32_t lanes_waiting; /* bits of lanes that are not empty; of the owner */
 	_Atomic uint64_t harvested;
 	uint64_t harvested_before; /* as the last tick saw it */
+	bool waited_before;	   /* launches waited at the last tick */
 	atomic_flag harvesting;
 	/* For the next moment in which the ring is free; of the owner, but at the process's end. */
 	_Atomic uint32_t deferred_count;

@@ -26,7 +26,7 @@ class World:
 
     end: int
     busy: list[tuple[int, int, int, int, int]] = field(default_factory=list)
-    """(from, to, tid, device, kind): kind 0 kernel, 1 copy, 2 unknown."""
+    """(from, to, tid, device, kind): kind 0 kernel, 1 copy, 2 unknown, 3 unknown and not ended."""
     spans: list[tuple[int, int, int, int, int]] = field(default_factory=list)
     """(from, to, tid, state, detail): on a CPU nothing, or all of it, is in page faults."""
     called: int = 0
@@ -35,6 +35,13 @@ class World:
     """tid -> (when, by whom; 0: by nobody known)."""
     gone: dict[int, int] = field(default_factory=dict)
     """tid -> when."""
+    first: dict[int, int] = field(default_factory=dict)
+    """tid -> the first thread of its process."""
+
+    def ends(self, start: int, stop: int, tid: int, kind: int) -> int:
+        """Work that did not end did so with its process at the latest."""
+        gone = [self.gone.get(tid, 0), self.gone.get(self.first[tid], 0)]
+        return min(stop, max(gone)) if kind == 3 and min(gone) > start else stop
 
     def stands(self, tid: int, t: int) -> int:
         """Who stands for a thread then: a maker, where it is not there; 0: nobody."""
@@ -49,9 +56,9 @@ def oracle(world: World, device: int) -> list[int]:
     """Causes of a job that has ended. Quadratic, by the rules in causes.h, nothing clever."""
     kinds: list[set[int]] = [set() for _ in range(world.end)]
     mine = [each for each in world.busy if each[3] == device]
-    for start, stop, _, _, kind in mine:
-        for t in range(max(start, 0), min(stop, world.end)):
-            kinds[t].add(kind)
+    for start, stop, tid, _, kind in mine:
+        for t in range(max(start, 0), min(world.ends(start, stop, tid, kind), world.end)):
+            kinds[t].add(min(kind, 2))
     states: dict[int, dict[int, int]] = {}
     for start, stop, tid, state, detail in world.spans:
         for t in range(start, min(stop, world.end)):
@@ -125,11 +132,12 @@ def random_world(chance: random.Random) -> World:
             t += length
         if t < world.end and chance.random() < 0.7:
             world.gone[tid] = t
+        world.first[tid] = chance.choice(tids)
     for device in (0, 1):
         starts = chance.sample(range(world.end), chance.randrange(0, min(12, world.end)))
         for start in starts:
             length = chance.choice((1, 1, 2, 5, 20))
-            kind = chance.choices((0, 1, 2), (6, 3, 1))[0]
+            kind = chance.choices((0, 1, 2, 3), (6, 3, 1, 1))[0]
             world.busy.append((start, start + length, chance.choice(tids), device, kind))
     world.busy.sort()
     first = min((each[0] for each in world.busy), default=world.end)
@@ -158,7 +166,10 @@ def feed(world: World, chance: random.Random, steps: int) -> _trace.Causes:
         busy = [each for each in busy if each[0] >= stop]
         chance.shuffle(now)
         for start, to, tid, device, kind in now:
-            causes.busy(start, to, tid, device, kind)
+            if kind == 3:
+                causes.unended(start, to, tid, device, world.first[tid])
+            else:
+                causes.busy(start, to, tid, device, kind)
         while spans and spans[0][0] <= stop:
             causes.span(*spans.pop(0)[2])
         causes.sweep(stop)
@@ -261,6 +272,20 @@ def test_missing_thread_time_is_not_observed() -> None:
     causes.sweep(50)
     assert causes.read(0) == (10, 10, 10, 0, 0, 0, 0, 0, 0, 20)
     assert causes.losses()[2] == 1
+
+
+def test_work_without_an_end_ended_with_its_process() -> None:
+    causes = _trace.Causes(0)
+    causes.span(0, 10, 7, 1)
+    causes.unended(10, 90, 7, 0, 7)
+    causes.unended(10, 90, 7, 1, 6)  # of a process whose first thread nobody has heard of
+    causes.sweep(20)
+    causes.span(10, 30, 7, 3)
+    causes.span(30, 30, 7, GONE)
+    causes.sweep(90)
+    assert causes.read(0) == (0, 0, 10, 0, 0, 0, 0, 0, 60, 20)
+    assert causes.read(1) == (0, 0, 10, 0, 0, 0, 0, 0, 0, 80)
+    assert causes.check()
 
 
 def test_work_that_comes_too_late_is_cut_and_counted() -> None:
