@@ -35,13 +35,10 @@ static uint64_t count_launches(void);
 
 static void restart(uint32_t budget_ppm)
 {
-	uint64_t now = sk_tracer_now();
-
 	duty.generation = sk_tracer->generation;
 	duty.budget_ppm = budget_ppm;
-	sk_windows_init(&duty.windows, &LIMITS, now);
+	sk_windows_init(&duty.windows, &LIMITS, sk_tracer_now());
 	count_launches();
-	duty.looked_ns = now;
 	duty.rate = 0;
 	duty.counted_ns = 10;
 }
@@ -72,11 +69,13 @@ bool sk_duty_mode(uint32_t mode, uint32_t budget_ppm)
 	return true;
 }
 
-/* Launches since the last look, of the busiest thread; its cost of counting one is taken over. */
+/* Launches since the last look, of the busiest thread; its cost of counting one is taken over. The
+ * time is read here, not at the tick's beginning: launches go on while this thread has to wait. */
 static uint64_t count_launches(void)
 {
 	uint64_t most = 0;
 
+	duty.looked_ns = sk_tracer_now();
 	for (uint32_t index = 0; index < SK_SEGMENT_SLOTS; index++) {
 		struct sk_thread *thread = (struct sk_thread *)atomic_load_explicit(
 			&sk_tracer->slots[index], memory_order_acquire);
@@ -95,14 +94,12 @@ static uint64_t count_launches(void)
 	return most;
 }
 
-static void look(uint64_t now_ns)
+static void look(void)
 {
-	uint64_t seen_ns = now_ns - duty.looked_ns;
+	uint64_t from_ns = duty.looked_ns, launches = count_launches();
 
-	if (!seen_ns)
-		return;
-	duty.rate = (double)count_launches() / (double)seen_ns;
-	duty.looked_ns = now_ns;
+	if (duty.looked_ns > from_ns)
+		duty.rate = (double)launches / (double)(duty.looked_ns - from_ns);
 }
 
 /* Of each ns, what launches take if none is timed, in queues with profiling. */
@@ -148,9 +145,8 @@ static uint64_t follow(uint64_t now_ns)
 
 	if (before == SK_PHASE_BLIND && phase != SK_PHASE_BLIND) {
 		count_launches();
-		duty.looked_ns = now_ns;
 	} else if (before == SK_PHASE_TIMED && phase != SK_PHASE_TIMED) {
-		look(now_ns);
+		look();
 	}
 	show(phase, sk_windows_chosen(&duty.windows));
 	return next_ns;
@@ -166,8 +162,8 @@ uint64_t sk_duty_tick(uint64_t now_ns)
 	}
 	bool whole = sk_windows_is_whole(&duty.windows), dear = false;
 
-	if (whole && now_ns - duty.looked_ns >= LOOK_NS) {
-		look(now_ns);
+	if (whole && now_ns >= duty.looked_ns + LOOK_NS) {
+		look();
 		dear = untimed_part() > WINDOWS_PART * allowed();
 	}
 	if (dear || sk_windows_is_over(&duty.windows, now_ns))
