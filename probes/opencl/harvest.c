@@ -333,6 +333,14 @@ bool sk_harvest_leave(struct sk_tracer_slot *slot)
 	return !has_waiting(thread);
 }
 
+void sk_harvest_held(struct sk_tracer_slot *slot, uint64_t from_ns, uint64_t to_ns)
+{
+	const struct sk_host_span span = {
+		.from_ns = from_ns, .to_ns = to_ns, .kind = SK_KIND_HELD, .device = SK_NO_DEVICE};
+
+	sk_harvest_host((struct sk_thread *)slot, &span);
+}
+
 /* A thread that harvested since the last tick looks after itself. Returns true when launches
  * wait, whoever looks after them. */
 static bool look_after(struct sk_thread *thread)
