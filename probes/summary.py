@@ -29,10 +29,14 @@ HOLD_WHOLE = 1024
 
 _TRACERS = {1: "opencl", 2: "cupti", 3: "rocprofiler", 4: "level_zero"}
 _SIMULATED = 0x80
+_THROTTLED = 7
+"""SK_CAUSE_THROTTLED of native/trace/causes.h."""
 _PHASES: tuple[Phase, ...] = ("", "timed", "counted", "blind")
 _TIMELINE = ("timeline_dropped", "timeline_spans_dropped")
 _NO_PEERS = "collective calls are not traced, so time spent waiting for a peer counts as host time"
-_NO_THROTTLE = "no throttle counter is read by the trace, so throttled time counts as kernel time"
+_NO_THROTTLE = (
+    "no throttle counter is read by the trace, so what a device runs slower counts as kernel time"
+)
 
 
 class Window(msgspec.Struct, frozen=True):
@@ -366,7 +370,10 @@ def _clock(row: _trace.Device) -> ClockRow:
 
 # Which parts of the summary have no value, and why.
 def _absent(found: _trace.Summary) -> dict[str, str]:
-    absent = {"causes.peer_ns": _NO_PEERS, "causes.throttled_ns": _NO_THROTTLE}
+    held = any(row[4][_THROTTLED] for row in found["devices"])
+    # Of launches that were held back it is known, of what a device does itself it is not.
+    throttled = "clocks_lowered" if held else "causes.throttled_ns"
+    absent = {"causes.peer_ns": _NO_PEERS, throttled: _NO_THROTTLE}
     if not found["segments"]:
         absent["kernels"] = absent["copies"] = absent["cost"] = absent["clock"] = (
             "no process of the job has called a GPU runtime that stoker traces"

@@ -17,11 +17,12 @@ from typing import Any
 
 from stoker.agent.devices import topology, zes
 from stoker.agent.devices.card import Calls, Card, Points
-from stoker.agent.devices.fields import FAST_HZ, reading
+from stoker.agent.devices.fields import reading
 from stoker.agent.devices.intel_parts import Errors, Ports
 from stoker.agent.devices.intel_plan import IntelPlan
+from stoker.agent.devices.intel_power import FIRST, Power
 from stoker.agent.devices.nvidia_processes import name_of
-from stoker.agent.devices.plan import PERIOD_NS, Plan, Step
+from stoker.agent.devices.plan import Plan, Step
 from stoker.agent.devices.readings import Absent, Field, Fields, Reading
 from stoker.agent.devices.zes import filled, listed, made
 from stoker.native import _devices
@@ -33,7 +34,6 @@ SENSORS = {0: "hotspot", 1: "die", 2: "memory"}
 """zes_temp_sensors_t: global is the hottest of all."""
 ENGINES = (0, 1, 4)
 """zes_engine_group_t: all, all compute, a single compute one; the first that there is."""
-SUSTAINED = 1
 REASONS = (
     (0x1 | 0x2 | 0x200, "power limit"),
     (0x4, "current limit"),
@@ -46,9 +46,7 @@ REASONS = (
 BRAKE = 0x10
 """Of the reasons above, the one that tells of a fault."""
 MICRO = 1e-6
-ENERGY_STEP_J = 1e-3
 PROCESSES_MAX = 128
-FIRST = Absent("it is the difference of two rounds")
 
 
 class IntelCard(Card):
@@ -64,12 +62,11 @@ class IntelCard(Card):
         self._zes, self._handle, self._root = binding, handle, root
         self.ports = Ports(binding, handle)
         self._errors = Errors(binding, handle)
-        self._power: Any = Absent("not looked for yet")
-        self._engine: Any = self._power
+        self._power = Power(binding, handle, self.calls)
+        self._engine: Any = Absent("not looked for yet")
         self._clocks: dict[int, Any] = {}
         self._heat: dict[str, Any] = {}
-        self._memories: Any = self._power
-        self._energy: tuple[int, int] | None = None
+        self._memories: Any = self._engine
         self._active: tuple[int, int] | None = None
         self._moved: tuple[int, int] | None = None
         self._planned: IntelPlan | None = None
@@ -94,8 +91,7 @@ class IntelCard(Card):
 
     def once(self) -> Fields:
         self._find()
-        kind, stype = "zes_device_properties_t", "ZES_STRUCTURE_TYPE_DEVICE_PROPERTIES"
-        device = self._filled("zesDeviceGetProperties", self._handle, kind, stype)
+        device = self._properties()
         pci = self._filled(
             "zesDevicePciGetProperties",
             self._handle,
@@ -125,10 +121,14 @@ class IntelCard(Card):
         now = time.time_ns()
         return {name: field(name, value, now) for name, value in found.items()}
 
+    def _properties(self) -> Any:
+        kind, stype = "zes_device_properties_t", "ZES_STRUCTURE_TYPE_DEVICE_PROPERTIES"
+        return self._filled("zesDeviceGetProperties", self._handle, kind, stype)
+
     def _find(self) -> None:
         """Domains of the card; their handles are valid as long as it is there."""
-        powers = self._listed("zesDeviceEnumPowerDomains", "zes_pwr_handle_t")
-        self._power = powers if isinstance(powers, Absent) else _one(powers, "power domain")
+        device = self._properties()
+        self._power.find(0 if isinstance(device, Absent) else device.numSubdevices)
         engines = self._listed("zesDeviceEnumEngineGroups", "zes_engine_handle_t")
         self._engine = self._best_engine(engines)
         self._clocks, self._heat = {}, {}
@@ -165,15 +165,7 @@ class IntelCard(Card):
         return self._filled("zesTemperatureGetProperties", handle, kind, stype)
 
     def _bounds(self) -> dict[str, Any]:
-        power = self._filled(
-            "zesPowerGetProperties",
-            self._power,
-            "zes_power_properties_t",
-            "ZES_STRUCTURE_TYPE_POWER_PROPERTIES",
-        )
-
-        def watts(name: str) -> Any:
-            return power if isinstance(power, Absent) else _known(getattr(power, name), name, 1e-3)
+        least, most, usual = self._power.bounds()
 
         def highest(domain: int) -> Any:
             found = self._clock(self._clocks.get(domain, Absent("no such frequency domain")))
@@ -184,9 +176,9 @@ class IntelCard(Card):
             return found if isinstance(found, Absent) else _known(found.maxTemperature, name)
 
         return {
-            "power_limit_min_w": watts("minLimit"),
-            "power_limit_max_w": watts("maxLimit"),
-            "power_limit_default_w": watts("defaultLimit"),
+            "power_limit_min_w": least,
+            "power_limit_max_w": most,
+            "power_limit_default_w": usual,
             "clock_max_hz": highest(GPU),
             "memory_clock_max_hz": highest(MEMORY),
             "temperature_slowdown_c": hottest("die"),
@@ -198,7 +190,8 @@ class IntelCard(Card):
     def plan(self) -> Plan | None:
         """Made of the calls themselves, with the domains that there are, once more when a call is
         wanted that it lacks."""
-        if not hasattr(self._zes, "getFunctionPointerList"):
+        # The counters of several tiles are added up here: a reader in C keeps one.
+        if not hasattr(self._zes, "getFunctionPointerList") or len(self._power.handles) > 1:
             return None
         made = self._planned
         if made is None or made.recorded.lacks or made.domains != self._domains():
@@ -219,7 +212,8 @@ class IntelCard(Card):
         """Another one for the same GPU, whose calls are its own."""
         made = IntelCard(self._zes, self._handle, self.id, self.address, self._root, sim=self.sim)
         made.ports, made.tell = self.ports, self._tell
-        made._power, made._engine, made._memories = self._power, self._engine, self._memories
+        made._power.domains = self._power.domains
+        made._engine, made._memories = self._engine, self._memories
         made._clocks, made._heat = dict(self._clocks), dict(self._heat)
         return made
 
@@ -229,7 +223,13 @@ class IntelCard(Card):
     def _domains(self) -> tuple[Any, ...]:
         """All handles that it has."""
         several = self._memories if isinstance(self._memories, list) else []
-        found = [self._power, self._engine, *several, *self._clocks.values(), *self._heat.values()]
+        found = [
+            *self._power.handles,
+            self._engine,
+            *several,
+            *self._clocks.values(),
+            *self._heat.values(),
+        ]
         return tuple(getattr(each, "value", None) for each in found)
 
     def tapped(self, plan: Plan) -> None:
@@ -238,7 +238,8 @@ class IntelCard(Card):
         def step(name: str, handle: Any) -> Step | None:
             return plan.answers.get((name, getattr(handle, "value", 0), ""))
 
-        energy = step("zesPowerGetEnergyCounter", self._power)
+        power = next(iter(self._power.handles), None)
+        energy = step("zesPowerGetEnergyCounter", power) if power is not None else None
         plan.tap("energy_j", energy, _devices.U64, scale=MICRO)
         plan.tap("energy_at_s", energy, _devices.U64, at=8, scale=MICRO)
         plan.rate("power_w", "energy_j", by="energy_at_s", lag=1)
@@ -273,7 +274,7 @@ class IntelCard(Card):
     # --- ten times a second -----------------------------------------------------------------------
 
     def fast(self) -> Fields:
-        energy, now = self._read_energy()
+        energy, now = self._power.read(self._points)
         clock = self._state(GPU)
         found = {
             "temperature_c": self._degrees("die"),
@@ -286,37 +287,6 @@ class IntelCard(Card):
             else [word for bits, word in REASONS if clock.throttleReasons & bits],
         }
         return {**{name: field(name, value, now) for name, value in found.items()}, **energy}
-
-    def _read_energy(self) -> tuple[Fields, int]:
-        name = "zesPowerGetEnergyCounter"
-        found = self._filled(name, self._power, "zes_power_energy_counter_t")
-        now = self.calls.now()
-        if isinstance(found, Absent):
-            return {"energy_j": found, "power_w": found}, now
-        if self._points is not None:
-            return self._kept(found, now), now
-        before, newest = self._energy, (found.energy, found.timestamp)
-        made: Fields = {"energy_j": Reading(found.energy * 1e-6, "J", now, 0, ENERGY_STEP_J)}
-        made["power_w"] = FIRST
-        if before is not None and newest[1] > before[1] and newest[0] >= before[0]:
-            passed_us = newest[1] - before[1]
-            watts = (newest[0] - before[0]) / passed_us
-            error = 2 * ENERGY_STEP_J / (passed_us * 1e-6)
-            made["power_w"] = Reading(watts, "W", now, passed_us * 1000, error, "by energy")
-        self._energy = newest
-        return made, now
-
-    def _kept(self, found: Any, now: int) -> Fields:
-        """The same by what a plan keeps of the last two rounds."""
-        made: Fields = {"energy_j": Reading(found.energy * 1e-6, "J", now, 0, ENERGY_STEP_J)}
-        newest = self._points("power_w", 1) if self._points is not None else []
-        error = 2 * ENERGY_STEP_J * FAST_HZ
-        made["power_w"] = (
-            Reading(newest[0][1], "W", newest[0][0], PERIOD_NS, error, "by energy")
-            if newest
-            else FIRST
-        )
-        return made
 
     def _busy(self) -> Any:
         found = self._filled("zesEngineGetActivity", self._engine, "zes_engine_stats_t")
@@ -392,21 +362,11 @@ class IntelCard(Card):
         time_us = self._filled("zesFrequencyGetThrottleTime", clock, "zes_freq_throttle_time_t")
         gone = isinstance(time_us, Absent)
         found = {
-            "power_limit_w": self._sustained(),
+            "power_limit_w": self._power.sustained(),
             "clock_limit_hz": span if isinstance(span, Absent) else span.max * MHZ,
             "throttle_ns": time_us if gone else time_us.throttleTime * 1000,
         }
         return {name: field(name, value, now) for name, value in found.items()}
-
-    def _sustained(self) -> Any:
-        if isinstance(self._power, Absent):
-            return self._power
-        kind = self._zes.zes_power_limit_ext_desc_t
-        limits = listed(self._zes, "zesPowerGetLimitsExt", self._power, kind, self.calls)
-        if isinstance(limits, Absent):
-            return limits
-        found = [each for each in limits if each.level == SUSTAINED]
-        return found[0].limit * 1e-3 if found else Absent("zesPowerGetLimitsExt: none is sustained")
 
     def _bus(self) -> Fields:
         state = self._filled(
@@ -499,10 +459,6 @@ def _text(value: bytes, name: str) -> Any:
 def _known(value: Any, name: str, factor: float = 1) -> Any:
     """-1 means that the driver does not know."""
     return Absent(f"{name}: not known to the driver") if value < 0 else value * factor
-
-
-def _one(found: list[Any], what: str) -> Any:
-    return found[0] if found else Absent(f"no {what}")
 
 
 def _frequency(state: Any) -> Any:

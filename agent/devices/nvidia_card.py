@@ -24,7 +24,7 @@ from stoker.agent.devices.nvidia_links import Links
 from stoker.agent.devices.nvidia_mig import Instances
 from stoker.agent.devices.nvidia_plan import REASON_CALLS, NvidiaPlan
 from stoker.agent.devices.nvidia_processes import Processes
-from stoker.agent.devices.nvidia_slow import SAMPLES_SHOWN
+from stoker.agent.devices.nvidia_slow import SAMPLES_SHOWN, Sample
 from stoker.agent.devices.nvml import Batch, Wanted, ask, first, text
 from stoker.agent.devices.plan import Plan, Snapshot
 from stoker.agent.devices.readings import Absent, Field, Fields, Reading
@@ -62,7 +62,8 @@ RECOVERY = (
     "reset bus",
     "reboot system",
 )
-COUNTERS: tuple[tuple[str, Wanted, Wanted | None], ...] = (
+FLAGS = ("ecc_enabled", "retired_pending", "remap_pending", "remap_failed")
+_COUNTERS: tuple[tuple[str, Wanted, Wanted | None], ...] = (
     ("throttle_power_ns", (74, 0), None),
     ("throttle_thermal_ns", (269, 0), (75, 0)),
     ("throttle_hard_thermal_ns", (270, 0), None),
@@ -83,12 +84,13 @@ COUNTERS: tuple[tuple[str, Wanted, Wanted | None], ...] = (
     ("pcie_rx_bytes", (198, 0), None),
 )
 """Field -> NVML field, and the one that an older driver has instead."""
-FLAGS = ("ecc_enabled", "retired_pending", "remap_pending", "remap_failed")
+COUNTERS = tuple((name, UNITS[name], name in FLAGS, new, old) for name, new, old in _COUNTERS)
+"""The same with units, and whether it is a flag."""
 SUMS = (("retired_pages", (29, 0), (30, 0)), ("remapped_rows", (142, 0), (143, 0)))
 INSTANCES_TURNS = 5
 LIMIT, RECOVERY_ACTION = (190, 0), (230, 0)
 SLOW_WANTED = (
-    *(where for _, new, old in COUNTERS for where in (new, old) if where is not None),
+    *(where for _, new, old in _COUNTERS for where in (new, old) if where is not None),
     *(where for _, *both in SUMS for where in both),
     LIMIT,
     RECOVERY_ACTION,
@@ -367,11 +369,15 @@ class NvidiaCard(Card):
     def _counters(self) -> Fields:
         values = self._slow.read(self.slow_calls)
         made: Fields = {}
-        for name, new, old in COUNTERS:
+        for name, unit, flag, new, old in COUNTERS:
             value = values[new]
-            if isinstance(value, Absent) and old is not None:
-                value = values[old]
-            made[name] = of_batch(name, value, flag=name in FLAGS)
+            if isinstance(value, Absent):
+                value = value if old is None else values[old]
+                if isinstance(value, Absent):
+                    made[name] = value
+                    continue
+            number, t_ns = value
+            made[name] = Reading(bool(number) if flag else number, unit, t_ns)
         for name, one, other in SUMS:
             made[name] = _sum(name, values[one], values[other])
         made["power_limit_w"] = self._limit(values[LIMIT])
@@ -426,6 +432,8 @@ class NvidiaCard(Card):
 
 def _sample(kind: int, each: Any) -> int:
     """A sample's value by nvmlValueType_t."""
+    if isinstance(each, Sample):
+        return each.raw if kind in (2, 3) else each.raw & 0xFFFFFFFF
     value = each.sampleValue
     return int(value.ullVal if kind in (2, 3) else value.uiVal)
 
@@ -442,12 +450,9 @@ def field(name: str, value: Any, now: int) -> Field:
     return reading(name, text(value) if isinstance(value, bytes) else value, now)
 
 
-def of_batch(name: str, value: tuple[float, int] | Absent, *, flag: bool = False) -> Field:
+def of_batch(name: str, value: tuple[float, int] | Absent) -> Field:
     """The same of a value of a batch."""
-    if isinstance(value, Absent):
-        return value
-    number = bool(value[0]) if flag else value[0]
-    return Reading(number, UNITS[name], value[1])
+    return value if isinstance(value, Absent) else Reading(value[0], UNITS[name], value[1])
 
 
 def _sum(name: str, one: Any, other: Any) -> Field:

@@ -18,7 +18,7 @@ PORTS_MAX = 18
 BY_KIB, BY_BYTES = (138, 139), (202, 204)
 """Sent and received; NVLink 5 counts in the latter, older ones in the former."""
 STATE = 165
-UP = (1, 2)
+UP = frozenset({1, 2})
 """Active, asleep."""
 ERRORS = (161, 162, 163)
 """Replays, recoveries, checksum errors."""
@@ -67,11 +67,33 @@ class Links:
             if values.trouble:
                 return values
             values = [None] * (len(self._ports) * PER_PORT)
-        ports = [
+        ports = self._all_up(values) or [
             self._port(port, values[place * PER_PORT : (place + 1) * PER_PORT], calls)
             for place, port in enumerate(self._ports)
         ]
         return Reading(ports, "", calls.now())
+
+    def _all_up(self, values: list[Any]) -> list[dict[str, Any]]:
+        """What `_port` makes of each where all are up, known and counted: of eighteen ports in a
+        third of the time. Else nothing."""
+        columns = [values[place::PER_PORT] for place in range(PER_PORT)]
+        if None in values or len(self._peers) < len(self._ports) or not UP.issuperset(columns[2]):
+            return []
+        scale = self._scale
+        sent, received, _, *errors = columns
+        rows = zip(self._ports, sent, received, *errors, strict=True)
+        return [
+            {
+                "port": port,
+                "up": True,
+                "peer": self._peers[port][0],
+                "peer_kind": self._peers[port][1],
+                "tx_bytes": tx * scale,
+                "rx_bytes": rx * scale,
+                "errors": replays + recoveries + checksums,
+            }
+            for port, tx, rx, replays, recoveries, checksums in rows
+        ]
 
     def _find(self, calls: Calls) -> Absent:
         """Which ports there are; the reason if there is none."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from stoker.agent.devices.card import Calls
 from stoker.agent.devices.nvidia_slow import NvidiaSlow
-from stoker.agent.devices.nvml import Batch
+from stoker.agent.devices.nvml import Batch, Refusals
 from stoker.agent.devices.plan import Plan, Snapshot, Step, address
 from stoker.agent.devices.readings import Absent
 from stoker.native import _devices
@@ -54,6 +54,7 @@ class NvidiaPlan:
         self._nvml, self._batch = nvml, batch
         self._slow: NvidiaSlow | None = None
         self._kinds: dict[tuple[Any, ...], Any] = {}
+        self._refusals = Refusals(nvml)
         self._device = ctypes.cast(handle, ctypes.c_void_p).value or 0
         self._values = batch.read(Calls())
         fields = self._fields()
@@ -149,8 +150,9 @@ class NvidiaPlan:
                 ctypes.memmove(arguments[2], data, step.size)
                 return code
             if code:
-                raise self._nvml.NVMLError(code)
-            value = self._kinds[key].from_buffer_copy(data)
-            return value.value if hasattr(value, "value") else value
+                return self._refusals.of(name, code)
+            if name == UTILISATION:
+                return self._kinds[key].from_buffer_copy(data)
+            return int.from_bytes(data, "little")
 
         return answer

@@ -8,11 +8,12 @@ for so many rows; a GPU with more processes than that is answered "Insufficient 
 from __future__ import annotations
 
 import ctypes
+import struct
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from stoker.agent.devices.nvidia_gpm import FIRST
-from stoker.agent.devices.nvml import Batch
+from stoker.agent.devices.nvidia_gpm import FIRST, METRICS
+from stoker.agent.devices.nvml import Batch, Refusals
 from stoker.agent.devices.plan import SLOW, Address, Argument, Past, Plan, Snapshot, Step
 from stoker.agent.devices.readings import Absent
 from stoker.native import _devices
@@ -44,6 +45,8 @@ LOOK_BACK_US = 1_500_000
 NO_MEMORY = (1 << 64) - 1
 """NVML_VALUE_NOT_AVAILABLE."""
 SAMPLES, SAMPLES_MAX, SAMPLES_SHOWN = "nvmlDeviceGetSamples", 256, 10
+SAMPLE, METRIC = struct.Struct("=QQ"), struct.Struct("=IId")
+"""nvmlSample_t, and how nvmlGpmMetric_t begins: number, code, value."""
 GPM_TAKE, GPM_COMPARE = "nvmlGpmSampleGet", "nvmlGpmMetricsGet"
 
 
@@ -54,12 +57,34 @@ class Process(NamedTuple):
     usedGpuMemory: int | None
 
 
+class Sample(NamedTuple):
+    """One of the driver's samples: its time in us, and the eight bytes of its value."""
+
+    timeStamp: int
+    raw: int
+
+
+class Metric(NamedTuple):
+    """One metric of GPM; the binding's own structure takes 5 us to be looked into."""
+
+    metricId: int
+    nvmlReturn: int
+    value: float
+
+
+class Metrics(NamedTuple):
+    """What was asked of GPM."""
+
+    metrics: list[Metric]
+
+
 class NvidiaSlow:
     """Steps and answers of one GPU; `at` finds a function of the binding's library."""
 
     def __init__(self, nvml: Any, device: int, plan: Plan, at: Callable[[str], Address]) -> None:
         self._nvml, self._device, self._plan, self._at = nvml, device, plan, at
         self._read: dict[tuple[Any, ...], Callable[[list[bytes]], Any]] = {}
+        self._refusals = Refusals(nvml)
 
     def add(self, batch: Batch, links: Batch | None, ports: tuple[int, ...], gpm: Any) -> None:
         """`batch`: counters, `links`: those of ports; `gpm`: both samples and what asks for their
@@ -99,7 +124,7 @@ class NvidiaSlow:
             return Absent(f"{name} is not asked of this GPU")
         code = found.codes[step.place]
         if code:
-            raise self._nvml.NVMLError(code)
+            return self._refusals.of(name, code)
         data = [found.memory[offset : offset + size] for offset, size in step.spans]
         return self._read[key](data)
 
@@ -154,7 +179,7 @@ class NvidiaSlow:
         kind = self._nvml.c_nvmlSample_t
         rows, count = bytes(ctypes.sizeof(kind) * SAMPLES_MAX), SAMPLES_MAX.to_bytes(4, "little")
         step = self._make((SAMPLES,), SAMPLES, 0, 0, bytes(4), count, rows)
-        self._read[SAMPLES,] = lambda data: (number(data), newest(kind, data[1:]))
+        self._read[SAMPLES,] = lambda data: (number(data), newest(data[1:]))
         if step is not None:
             where = step.spans[1][0]
             self._plan.names["power_samples_w"] = len(self._plan.taps)
@@ -164,11 +189,17 @@ class NvidiaSlow:
     def _gpm(self, samples: tuple[Any, Any], asks: Callable[[Any, Any], Any]) -> None:
         """Two samples that are taken in turn, and after each what lies between both."""
         kind = self._nvml.c_nvmlGpmMetricsGet_t
+        begin, size = kind.metrics.offset, ctypes.sizeof(self._nvml.c_nvmlGpmMetric_t)
+        places = [begin + size * place for place in range(len(METRICS))]
+
+        def metrics(data: list[bytes]) -> Metrics:
+            return Metrics([Metric(*METRIC.unpack_from(data[0], at)) for at in places])
+
         for turn in (0, 1):
             new, old = samples[turn], samples[1 - turn]
             sample = ctypes.cast(new, ctypes.c_void_p).value or 0
             self._read[GPM_TAKE, turn] = lambda _: None
-            self._read[GPM_COMPARE, turn] = lambda data: kind.from_buffer_copy(data[0])
+            self._read[GPM_COMPARE, turn] = metrics
             for name, arguments in (
                 (GPM_TAKE, (self._device, sample)),
                 (GPM_COMPARE, (bytes(asks(old, new)),)),
@@ -194,13 +225,12 @@ def process(made: Any) -> Process:
     return Process(int(made.pid), None if used == NO_MEMORY else used)
 
 
-def newest(kind: Any, data: list[bytes]) -> list[Any]:
+def newest(data: list[bytes]) -> list[Sample]:
     """The last SAMPLES_SHOWN rows behind a count."""
-    size = ctypes.sizeof(kind)
-    count = min(number(data), len(data[1]) // size)
+    count = min(number(data), len(data[1]) // SAMPLE.size)
     first = max(0, count - SAMPLES_SHOWN)
-    rows = data[1][first * size : count * size]
-    return list((kind * (count - first)).from_buffer_copy(rows)) if rows else []
+    rows = data[1][first * SAMPLE.size : count * SAMPLE.size]
+    return [Sample(*row) for row in SAMPLE.iter_unpack(rows)]
 
 
 def listed(kind: Any, row: Callable[[Any], Any]) -> Callable[[list[bytes]], list[Any]]:

@@ -32,8 +32,12 @@ TROUBLES: dict[int, Trouble] = {
 """nvmlReturn_t -> what it says of the card."""
 SIM_SYMBOL = "stoker_sim_driver"
 """Exported by the simulated driver libraries and by no other."""
-_FIELD = struct.Struct("=IIqqIiQ")
+_FIELD_BYTES = 40
 """nvmlFieldValue_t: id, scope, timestamp (us), latency, value type, return code, value."""
+_WORDS, _STAMP, _KIND, _RAW = 5, 1, 3, 4
+"""The same as words of 64 bits: how many, and where stamp, type with return code, and value lie."""
+_PLAIN = (2, 3)
+"""Type and code as one word: a whole number of 64 bits, and no error."""
 _STAMP_NEAR_NS = 3_600_000_000_000
 
 Wanted = tuple[int, int]
@@ -50,16 +54,21 @@ def ask(nvml: Any, name: str, *arguments: Any, calls: Calls | None = None) -> An
             return function(*arguments)
         except nvml.NVMLError as error:
             return absent(name, error)
-    key = key_of(name, arguments)
-    before = calls.refused(key)
-    if before is not None:
-        return before
+    replay = calls.replay
+    if replay is not None:  # a plan says an absence itself
+        return replay(name, arguments)
+    return calls.refused(key_of(name, arguments)) or _made(nvml, name, function, arguments, calls)
+
+
+def _made(nvml: Any, name: str, function: Any, arguments: tuple[Any, ...], calls: Calls) -> Any:
+    """A call that was not refused before, or not lately."""
     try:
         return calls.make(name, function, *arguments)
     except nvml.NVMLError as error:
         found = absent(name, error)
         code = getattr(error, "value", None)
         if code in (NOT_SUPPORTED, FUNCTION_NOT_FOUND):
+            key = key_of(name, arguments)
             calls.remember(key, found, for_ever=code == FUNCTION_NOT_FOUND)
         return found
 
@@ -77,6 +86,21 @@ def first(nvml: Any, calls: Calls | None, names: Sequence[str], *arguments: Any)
 def absent(name: str, error: Any) -> Absent:
     """An error of the binding as an absence with NVML's own words."""
     return Absent(f"{name}: {error}", TROUBLES.get(getattr(error, "value", -1), ""))
+
+
+class Refusals:
+    """What codes mean as absences, each made once: a plan's calls are refused again and again."""
+
+    def __init__(self, nvml: Any) -> None:
+        self._nvml = nvml
+        self._made: dict[tuple[str, int], Absent] = {}
+
+    def of(self, name: str, code: int) -> Absent:
+        """As `absent` has it."""
+        found = self._made.get((name, code))
+        if found is None:
+            found = self._made[name, code] = absent(name, self._nvml.NVMLError(code))
+        return found
 
 
 def text(value: str | bytes) -> str:
@@ -126,11 +150,11 @@ class Batch:
         kind = getattr(nvml, "c_nvmlFieldValue_t", None)
         self.memory: Any = None
         """The array that is filled; None where the binding has no such structure."""
-        if kind is not None and ctypes.sizeof(kind) == _FIELD.size:
+        if kind is not None and ctypes.sizeof(kind) == _FIELD_BYTES:
             self.memory = (kind * len(self._wanted))()
             for value, (number, scope) in zip(self.memory, self._wanted, strict=True):
                 value.fieldId, value.scopeId = number, scope
-            self._bytes = memoryview(self.memory).cast("B")
+            self._words = memoryview(self.memory).cast("B").cast("Q")
 
     def read(self, calls: Calls) -> dict[Wanted, tuple[float, int] | Absent]:
         """(field, scope) -> (value, CLOCK_REALTIME ns), or an absence."""
@@ -148,8 +172,11 @@ class Batch:
         if before is not None:
             return before
         try:
-            call = self._nvml._nvmlGetFunctionPointer(name)
-            code = calls.make(name, call, self._handle, len(self._wanted), self.memory)
+            arguments = (self._handle, len(self._wanted), self.memory)
+            if calls.replay is not None:
+                code = calls.replay(name, arguments)
+            else:
+                code = calls.make(name, self._nvml._nvmlGetFunctionPointer(name), *arguments)
             if code:
                 raise self._nvml.NVMLError(code)
         except self._nvml.NVMLError as error:
@@ -166,23 +193,32 @@ class Batch:
         failed = self._fill(calls)
         if failed is not None:
             return failed
+        words = self._words.tolist()
         return [
-            None if code else raw if kind in (2, 3) else _number(kind, raw)
-            for _, _, _, _, kind, code, raw in _FIELD.iter_unpack(self._bytes)
+            raw if kind in _PLAIN else None if kind >> 32 else _number(kind, raw)
+            for kind, raw in zip(words[_KIND::_WORDS], words[_RAW::_WORDS], strict=True)
         ]
 
     def _decoded(self) -> dict[Wanted, tuple[float, int] | Absent]:
         now = time.time_ns()
+        words = self._words.tolist()
         found: dict[Wanted, tuple[float, int] | Absent] = {}
-        for field, scope, stamp, _, kind, code, raw in _FIELD.iter_unpack(self._bytes):
-            if code:
-                why = self._whys.get((field, code))
-                found[field, scope] = why or self._why(field, code)
+        rows = zip(
+            self._wanted,
+            words[_STAMP::_WORDS],
+            words[_KIND::_WORDS],
+            words[_RAW::_WORDS],
+            strict=True,
+        )
+        for wanted, stamp, kind, raw in rows:
+            if kind >> 32:
+                why = self._whys.get((wanted[0], kind >> 32))
+                found[wanted] = why or self._why(wanted[0], kind >> 32)
                 continue
             t_ns = stamp * 1000
-            if abs(t_ns - now) > _STAMP_NEAR_NS:  # a driver that stamps nothing, or otherwise
-                t_ns = now
-            found[field, scope] = (_number(kind, raw), t_ns)
+            if not -_STAMP_NEAR_NS < t_ns - now < _STAMP_NEAR_NS:
+                t_ns = now  # a driver that stamps nothing, or otherwise
+            found[wanted] = (raw if kind in _PLAIN else _number(kind, raw), t_ns)
         return found
 
     def _why(self, field: int, code: int) -> Absent:

@@ -244,7 +244,7 @@ class Sampled:
         if card.whole:
             self._slow.update(card.rest())
             self._known = card
-            self._decode()
+            self.trouble()  # whoever wants more decodes it
             return
         steps = card.steps()
         if fresh or self._plan is not None:
@@ -256,7 +256,7 @@ class Sampled:
         if self._plan is not None or number % FAST_HZ == FAST_HZ - 1:
             self._drain(card)
         if self._plan is not None:
-            self.trouble()  # whoever wants more decodes it; a card in trouble is begun anew
+            self.trouble()  # a card in trouble is begun anew
             return
         fast = card.fast()
         self._derive(fast)

@@ -8,9 +8,8 @@ that a number stands for a group of at least two: 0 is nobody's neighbour, or no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -20,7 +19,6 @@ T = TypeVar("T")
 PCI = Path("sys/bus/pci/devices")
 NETWORK = (Path("sys/class/infiniband"), Path("sys/class/net"))
 NETWORK_CARDS_MAX = 32
-SUBSET_DEVICES_MAX = 16
 LEVELS = ("SYS", "NODE", "PHB", "PXB", "PIX")
 """How two PCI functions are connected, the loosest first: across NUMA nodes; across host bridges of
 one; through one host bridge; through several PCIe switches; through at most one. The names are
@@ -189,33 +187,3 @@ def _cpus(node: int | None, root: Path) -> str:
         return (root / f"sys/devices/system/node/node{node}/cpulist").read_text().strip()
     except OSError:
         return ""
-
-
-# --- subsets --------------------------------------------------------------------------------------
-
-
-def rank(cell: str) -> int:
-    """How close two devices are, by their cell: 0 for the loosest, direct links above all."""
-    return LEVELS.index(cell) if cell in LEVELS else len(LEVELS)
-
-
-def score(
-    matrix: Sequence[Sequence[str]], numa: Sequence[int | None], members: Iterable[int]
-) -> tuple[int, int]:
-    """Of devices for one job, larger is better: their loosest pair, and minus their NUMA nodes."""
-    chosen = tuple(members)
-    ranks = [rank(matrix[i][j]) for i, j in combinations(chosen, 2)]
-    return (min(ranks, default=len(LEVELS)), -len({numa[i] for i in chosen}))
-
-
-def ranked(found: Topology, count: int) -> list[int]:
-    """All sets of `count` devices as bit masks, the best first; ties go to the lowest indices."""
-    devices = range(min(found.devices, SUBSET_DEVICES_MAX))
-    sets = sorted(
-        combinations(devices, count),
-        key=lambda members: (
-            tuple(-part for part in score(found.matrix, found.numa, members)),
-            members,
-        ),
-    )
-    return [sum(1 << index for index in members) for members in sets]

@@ -104,19 +104,21 @@ class Reader
 		sk_reader_stop(gone);
 	}
 
+	// Straight into what Python gets: what a plan may have at most is too much to clear each time.
 	nb::tuple snapshot()
 	{
-		auto whole = std::make_unique<struct sk_reader_snapshot>();
-		struct sk_reader_snapshot &found = *whole;
+		int32_t code[SK_READER_STEPS];
 		nb::list codes;
 
 		if (!reader)
 			return nb::make_tuple(0, 0, codes, nb::bytes("", 0));
-		sk_reader_snapshot(reader, &found);
+		nb::bytes memory = nb::steal<nb::bytes>(PyBytes_FromStringAndSize(nullptr, bytes));
+		auto into = reinterpret_cast<uint8_t *>(PyBytes_AsString(memory.ptr()));
+		sk_reader_moment found = sk_reader_copy(reader, code, into);
+
 		for (uint32_t i = 0; i < steps_n; i++)
-			codes.append(found.code[i]);
-		return nb::make_tuple(found.rounds, found.t_ns, codes,
-				      nb::bytes(reinterpret_cast<char *>(found.memory), bytes));
+			codes.append(code[i]);
+		return nb::make_tuple(found.rounds, found.t_ns, codes, memory);
 	}
 
 	nb::tuple state()

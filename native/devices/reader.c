@@ -396,14 +396,15 @@ void sk_reader_stop(struct sk_reader *reader)
 	free(reader);
 }
 
-void sk_reader_snapshot(struct sk_reader *reader, struct sk_reader_snapshot *ret)
+struct sk_reader_moment sk_reader_copy(struct sk_reader *reader, int32_t *codes, uint8_t *memory)
 {
 	pthread_mutex_lock(&reader->lock);
-	ret->rounds = reader->last.rounds;
-	ret->t_ns = reader->last.t_ns;
-	memcpy(ret->code, reader->last.code, sizeof(ret->code));
-	memcpy(ret->memory, reader->last.memory, reader->plan.bytes);
+	struct sk_reader_moment found = {reader->last.rounds, reader->last.t_ns};
+
+	memcpy(codes, reader->last.code, reader->plan.steps * sizeof(*codes));
+	memcpy(memory, reader->last.memory, reader->plan.bytes);
 	pthread_mutex_unlock(&reader->lock);
+	return found;
 }
 
 struct sk_reader_state sk_reader_state(const struct sk_reader *reader)

@@ -78,6 +78,11 @@ struct sk_reader_snapshot {
 	uint8_t memory[SK_READER_MEMORY];
 };
 
+struct sk_reader_moment {
+	uint64_t rounds;
+	int64_t t_ns; /* CLOCK_REALTIME, after its last call */
+};
+
 struct sk_reader_state {
 	int32_t doing;	   /* step that the thread is inside of; -1: none */
 	uint64_t since_ns; /* CLOCK_MONOTONIC, of `doing` */
@@ -103,7 +108,9 @@ int sk_reader_start(const struct sk_reader_plan *plan, struct sk_reader **ret);
 /** End the thread and free everything; one that hangs in a call is left behind with its memory. */
 void sk_reader_stop(struct sk_reader *reader);
 
-void sk_reader_snapshot(struct sk_reader *reader, struct sk_reader_snapshot *ret);
+/** Copy the last whole round: a code for each step, and as much memory as the plan has. Returns
+ * when and which it was; rounds of 0: there was none yet. */
+struct sk_reader_moment sk_reader_copy(struct sk_reader *reader, int32_t *codes, uint8_t *memory);
 
 /** Newest value of each tap; NAN for none. `ret` has room for all of them. Returns the rounds. */
 uint64_t sk_reader_latest(struct sk_reader *reader, double *ret);

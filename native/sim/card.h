@@ -90,6 +90,7 @@ enum sk_sim_feature {
 	SK_SIM_HAS_INSTANT_POWER = 8,
 	SK_SIM_HAS_LOCKED_CLOCKS = 16,
 	SK_SIM_HAS_MEMORY_TEMPERATURE = 32,
+	SK_SIM_HAS_TILE_POWER = 64, /* Intel: power domains of two tiles, and none of the card */
 };
 
 /** A process with a context on the card. */

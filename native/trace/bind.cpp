@@ -99,6 +99,14 @@ struct Causes {
 			spans.push_back(rest);
 	}
 
+	void held(uint64_t from, uint64_t to, uint32_t tid)
+	{
+		sk_thread_span span{from, to, tid, 0, 0};
+
+		if (sk_causes_add_held(body.get(), &span))
+			spans.push_back(span);
+	}
+
 	void sweep(uint64_t frontier)
 	{
 		std::vector<sk_interval> scratch(intervals.size());
@@ -130,7 +138,7 @@ struct Causes {
 
 /// The causes after estimation; `host`: four aggregates and the longest life, or empty.
 nb::tuple estimated(std::vector<uint64_t> causes, uint64_t kernel_ns, uint64_t copy_ns,
-		    const std::vector<uint64_t> &host)
+		    const std::vector<uint64_t> &host, uint64_t held_ns)
 {
 	struct sk_causes_estimate estimate{};
 
@@ -139,6 +147,7 @@ nb::tuple estimated(std::vector<uint64_t> causes, uint64_t kernel_ns, uint64_t c
 	estimate.kernel_ns = kernel_ns;
 	estimate.copy_ns = copy_ns;
 	estimate.has_host = !host.empty();
+	estimate.held_ns = held_ns;
 	for (size_t part = 0; part < 4 && !host.empty(); part++)
 		estimate.host[part] = host[part];
 	estimate.host_longest_ns = host.empty() ? 0 : host[4];
@@ -513,7 +522,8 @@ NB_MODULE(_trace, module)
 {
 	module.attr("SEGMENT_MAGIC") = SK_SEGMENT_MAGIC;
 	module.def("layout", &layout);
-	module.def("estimated", &estimated);
+	module.def("estimated", &estimated, nb::arg("causes"), nb::arg("kernel_ns"),
+		   nb::arg("copy_ns"), nb::arg("host"), nb::arg("held_ns") = 0);
 	nb::class_<Histogram>(module, "Histogram")
 		.def(nb::init<>())
 		.def("add", &Histogram::add, nb::arg("value"), nb::arg("weight") = 1)
@@ -538,6 +548,7 @@ NB_MODULE(_trace, module)
 		.def("unseen", &Causes::unseen)
 		.def("span", &Causes::span, nb::arg("from_ns"), nb::arg("to_ns"), nb::arg("tid"),
 		     nb::arg("state"), nb::arg("detail") = 0xffff)
+		.def("held", &Causes::held)
 		.def("sweep", &Causes::sweep)
 		.def("read", &Causes::read, nb::arg("device"), nb::arg("ended") = false)
 		.def("check", &Causes::check)

@@ -84,29 +84,51 @@ struct sweep {
 
 static void index_spans(struct sweep *sweep, const struct sk_causes_input *input)
 {
+	const struct sk_thread_span *before = NULL;
 	struct sk_lane *lane = NULL;
 
 	for (size_t i = 0; i < input->span_count; i++) {
 		const struct sk_thread_span *span = &input->spans[i];
 
-		if (!lane || lane->spans->tid != span->tid) {
+		if (!before || before->tid != span->tid) {
 			unsigned t = sk_causes_find(sweep->causes, span->tid);
 
 			lane = t == SK_NO_THREAD ? NULL : &sweep->lanes[t];
-			if (!lane) /* its row went to another thread */
-				continue;
-			*lane = (struct sk_lane){.spans = span};
 		}
-		lane->count++;
+		before = span;
+		if (!lane) /* its row went to another thread */
+			continue;
+		if (span->state == SK_THREAD_HELD)
+			lane->held = lane->helds++ ? lane->held : span;
+		else
+			lane->spans = lane->count++ ? lane->spans : span;
 	}
 }
 
-static void add_state(const struct sk_thread_span *span, uint64_t ns, uint64_t parts[SK_PARTS])
+/* Of [from, to), in which the thread was blocked, what its launch was held. */
+static uint64_t held_in(struct sk_lane *lane, uint64_t from, uint64_t to)
 {
-	uint64_t paging = faulted(span, ns);
+	uint64_t ns = 0;
 
-	parts[span->state - 1] += ns - paging;
+	while (lane->held_next < lane->helds && lane->held[lane->held_next].to_ns <= from)
+		lane->held_next++;
+	for (size_t i = lane->held_next; i < lane->helds && lane->held[i].from_ns < to; i++) {
+		ns += overlap(from, to, lane->held[i].from_ns, lane->held[i].to_ns);
+		from = later(from, lane->held[i].to_ns);
+	}
+	return ns;
+}
+
+static void add_state(struct sk_lane *lane, const struct sk_thread_span *span, uint64_t from,
+		      uint64_t to, uint64_t parts[SK_PARTS])
+{
+	uint64_t paging = faulted(span, to - from), held = 0;
+
+	if (span->state - 1 == SK_CAUSE_BLOCKED - SK_CAUSE_ON_CPU)
+		held = held_in(lane, from, to);
+	parts[span->state - 1] += to - from - paging - held;
 	parts[SK_CAUSE_PAGING - SK_CAUSE_ON_CPU] += paging;
+	parts[SK_PART_THROTTLED] += held;
 }
 
 /* Add what thread `t` did in [from, to), which lies within the sweep. */
@@ -128,7 +150,7 @@ static void add_parts(struct sweep *sweep, unsigned t, uint64_t from, uint64_t t
 
 		parts[SK_PART_LOST] += start - from;
 		if (end > start)
-			add_state(span, end - start, parts);
+			add_state(lane, span, start, end, parts);
 		from = later(start, end);
 	}
 	parts[SK_PART_OPEN] += to - from;
@@ -162,7 +184,7 @@ static void add_path(struct sweep *sweep, unsigned t, uint64_t from, uint64_t to
 static void rewind_path(struct sweep *sweep, unsigned t)
 {
 	for (unsigned deep = 0; t != SK_NO_THREAD && deep <= SK_MAKERS_DEEP; deep++) {
-		sweep->lanes[t].next = 0;
+		sweep->lanes[t].next = sweep->lanes[t].held_next = 0;
 		t = sk_causes_maker(sweep->causes, t);
 	}
 }
@@ -183,6 +205,7 @@ static void charge(const struct sk_causes *causes, uint64_t gap, unsigned t,
 		ns[SK_CAUSE_ON_CPU + state] += parts[state];
 	ns[SK_CAUSE_NOT_OBSERVED] += parts[SK_PART_LOST];
 	ns[SK_CAUSE_HELD_IDLE] += parts[SK_PART_HELD];
+	ns[SK_CAUSE_THROTTLED] += parts[SK_PART_THROTTLED];
 	ns[ended ? SK_CAUSE_HELD_IDLE : SK_CAUSE_NOT_OBSERVED] += parts[SK_PART_OPEN];
 	ns[SK_CAUSE_HELD_IDLE] += gap - seen;
 }
@@ -328,7 +351,7 @@ static void sweep_device(struct sweep *sweep, unsigned d, const struct sk_causes
 	struct sk_causes_device *device = &sweep->causes->device[d];
 
 	for (unsigned t = 0; t < SK_CAUSES_THREADS; t++)
-		sweep->lanes[t].next = 0;
+		sweep->lanes[t].next = sweep->lanes[t].held_next = 0;
 	for (int kind = 0; kind < SK_BUSY_KINDS; kind++)
 		device->end_ns[kind] = later(device->end_ns[kind], sweep->from);
 	for (size_t i = 0; sweep->present[d] && i < input->interval_count; i++) {

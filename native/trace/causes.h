@@ -17,6 +17,8 @@
  *                 no call is on its way: blocked in a gap that no call has ended, or before the job
  *                 first called any device (sk_causes_called), is held idle. What part of its time
  *                 on a CPU a thread spent in page faults is told by its spans, and is paging.
+ *                 A thread that is blocked because its launch is held back is throttled, whether
+ *                 a call has ended the gap or not: the call is on its way.
  *                 A driver whose device is the CPU has threads that do the work: what such a thread
  *                 does after the end of a command, while the caller is blocked, and from when a
  *                 call wakes it to the start of the command, is what the device waits for then.
@@ -89,6 +91,7 @@ static_assert(sizeof(struct sk_interval) == 32, "intervals have no padding");
 enum {
 	SK_THREAD_MADE = 5, /* at `from_ns`, by the thread whose id is in `to_ns` */
 	SK_THREAD_GONE = 6, /* at `from_ns` */
+	SK_THREAD_HELD = 7, /* its launch was held back; of input spans, from sk_causes_add_held */
 };
 
 enum { SK_FAULTED_ALL = 0xfffe }; /* SK_SPAN_FAULTED_ALL */
@@ -104,7 +107,13 @@ struct sk_thread_span {
 static_assert(sizeof(struct sk_thread_span) == 24, "contract page: a span is 24 bytes");
 
 /** Parts of one gap as one thread saw it; the first four are span states 1 to 4. */
-enum sk_part { SK_PART_OPEN = 4, SK_PART_LOST = 5, SK_PART_HELD = 6, SK_PARTS = 7 };
+enum sk_part {
+	SK_PART_OPEN = 4,
+	SK_PART_LOST = 5,
+	SK_PART_HELD = 6,
+	SK_PART_THROTTLED = 7,
+	SK_PARTS = 8,
+};
 
 struct sk_causes_thread {
 	uint32_t tid;
@@ -115,6 +124,7 @@ struct sk_causes_thread {
 	uint64_t added_ns; /* end of its newest span */
 	uint64_t open_ns;  /* start of the newest state taken in while it went on */
 	uint64_t gone_ns;  /* when it ended; 0: not known of */
+	uint64_t held_ns;  /* end of the newest time in which its launch was held */
 	uint32_t maker;	   /* who made it, and stands for it while it is not there; 0: nobody */
 	uint16_t maker_row;
 	uint16_t made;	  /* its beginning was told of */
@@ -177,6 +187,12 @@ void sk_causes_called(struct sk_causes *causes, uint64_t at_ns);
 bool sk_causes_add_span(struct sk_causes *causes, struct sk_thread_span *span,
 			struct sk_thread_span *ret);
 
+/** A launch of thread `held->tid` was held back from `from_ns` to `to_ns`; what of it the thread
+ * was blocked is throttled. It is cut to what is neither settled nor told of before and becomes a
+ * span of the input; false when nothing remains. Nothing is lost of one that is late: it is
+ * blocked. */
+bool sk_causes_add_held(struct sk_causes *causes, struct sk_thread_span *held);
+
 /** Whether a state that goes on joins what is known of its thread, or is the one that went on
  * before. Any other is stale, or spans before it are still on their way: it would bar them. */
 bool sk_causes_joins(const struct sk_causes *causes, const struct sk_thread_span *open);
@@ -188,7 +204,8 @@ void sk_causes_goes_on(struct sk_causes *causes, const struct sk_thread_span *op
  * are in order. `scratch` has room for as many, or is NULL. */
 void sk_causes_sort(struct sk_interval *intervals, size_t count, struct sk_interval *scratch);
 
-/** Order spans by thread, and those of one thread by start. */
+/** Order spans by thread, and those of one thread by start; those of state SK_THREAD_HELD,
+ * likewise, behind all others. */
 void sk_causes_sort_spans(struct sk_thread_span *spans, size_t count);
 
 /** Settle everything up to `frontier_ns`; the input keeps what reaches beyond it. No interval
@@ -210,6 +227,7 @@ struct sk_causes_estimate {
 	bool has_host; /* host[] has aggregates of the feeding threads, summed */
 	uint64_t host[4];
 	uint64_t host_longest_ns; /* observed life of the longest-lived of them */
+	uint64_t held_ns;	  /* of their blocked time: launches were held back */
 	uint64_t unseen_ns;	  /* in no cause yet: to be divided as the rest is */
 	uint64_t hidden_ns;	  /* of not observed: stays so */
 	bool by_window;		  /* what was not seen is all in `unseen_ns` and `missed_ns` */

@@ -29,6 +29,9 @@ struct sk_lane {
 	const struct sk_thread_span *spans;
 	size_t count;
 	size_t next;
+	const struct sk_thread_span *held; /* when its launches were held */
+	size_t helds;
+	size_t held_next;
 };
 
 /** A gap, and who stands in for its caller at the ends of it: SK_NO_THREAD where nobody does. */

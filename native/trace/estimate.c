@@ -22,7 +22,7 @@ static void weigh_gaps(const struct sk_causes_estimate *estimate, uint64_t windo
 		       const uint64_t causes[SK_CAUSES], uint64_t weights[GAPS])
 {
 	uint64_t seen_busy = causes[SK_CAUSE_KERNEL] + causes[SK_CAUSE_COPY];
-	uint64_t *blocked = &weights[SK_CAUSE_BLOCKED - SK_CAUSE_ON_CPU];
+	uint64_t *blocked = &weights[SK_CAUSE_BLOCKED - SK_CAUSE_ON_CPU], held;
 
 	for (int gap = 0; gap < GAPS; gap++)
 		weights[gap] = causes[SK_CAUSE_ON_CPU + gap];
@@ -34,7 +34,9 @@ static void weigh_gaps(const struct sk_causes_estimate *estimate, uint64_t windo
 	}
 	for (int gap = 0; gap < GAPS; gap++)
 		weights[gap] = gap < 4 ? estimate->host[gap] : 0;
-	*blocked = lessened(*blocked, busy);
+	held = estimate->held_ns < *blocked ? estimate->held_ns : *blocked;
+	weights[SK_CAUSE_THROTTLED - SK_CAUSE_ON_CPU] = held;
+	*blocked = lessened(*blocked - held, busy);
 	weights[SK_CAUSE_HELD_IDLE - SK_CAUSE_ON_CPU] = lessened(window, estimate->host_longest_ns);
 }
 

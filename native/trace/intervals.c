@@ -93,7 +93,10 @@ void sk_causes_sort(struct sk_interval *intervals, size_t count, struct sk_inter
 static int by_thread(const void *left, const void *right)
 {
 	const struct sk_thread_span *a = left, *b = right;
+	bool held = a->state == SK_THREAD_HELD;
 
+	if (held != (b->state == SK_THREAD_HELD))
+		return held ? 1 : -1;
 	if (a->tid != b->tid)
 		return a->tid < b->tid ? -1 : 1;
 	return (a->from_ns > b->from_ns) - (a->from_ns < b->from_ns);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Records of one ring, checked one by one and folded: into rows, windows, intervals, the timeline.
  */
+#include "trace/hold.h"
 #include "trace/job_parts.h"
 
 static bool record_sensible(const struct sk_record *record, const struct sk_fold_segment *segment,
@@ -42,6 +43,23 @@ static void keep_event(struct sk_job *job, const struct sk_fold_segment *segment
 		sk_events_add(&job->events, job->store_fd, state_of(job)->records, &event);
 }
 
+/* No launch is held for longer than a period: what a record says beyond that, its thread had other
+ * reasons to wait. */
+static void add_held(struct sk_job *job, const struct sk_record *record)
+{
+	uint64_t most = record->start_ns + SK_HOLD_PERIOD_NS;
+	struct sk_thread_span held = {.from_ns = record->start_ns,
+				      .to_ns = record->end_ns < most ? record->end_ns : most,
+				      .tid = record->tid};
+
+	if (!sk_causes_add_held(&state_of(job)->causes, &held))
+		return;
+	if (job->input.span_count == SK_JOB_WAITING_SPANS)
+		loss_of(job)[SK_LOSS_spans_dropped]++;
+	else
+		job->input.spans[job->input.span_count++] = held;
+}
+
 /* An event of the host: it keeps no device busy, and is shown all the same. */
 static void fold_event(struct sk_job *job, struct sk_fold_segment *segment,
 		       const struct sk_record *record)
@@ -51,6 +69,8 @@ static void fold_event(struct sk_job *job, struct sk_fold_segment *segment,
 	sum->count++;
 	sum->ns += record->end_ns - record->start_ns;
 	segment->host_records++;
+	if (record->kind == SK_KIND_HELD)
+		add_held(job, record);
 }
 
 static void add_to_window(struct sk_fold_segment *segment, const struct sk_record *record,

@@ -83,6 +83,7 @@ enum sk_kind {
 	SK_KIND_SYNC,	      /* a thread of the host waited for a device */
 	SK_KIND_USER_EVENT,   /* a user event, from its making to its completion */
 	SK_KIND_OVERHEAD,     /* time that the vendor's own profiler says it took */
+	SK_KIND_HELD,	      /* a thread waited in a launch because launches are held */
 	SK_KINDS,
 };
 

@@ -300,6 +300,20 @@ bool sk_causes_add_span(struct sk_causes *causes, struct sk_thread_span *span,
 	return true;
 }
 
+bool sk_causes_add_held(struct sk_causes *causes, struct sk_thread_span *held)
+{
+	unsigned t = sk_causes_meet(causes, held->tid);
+
+	if (t == SK_NO_THREAD)
+		return false;
+	held->state = SK_THREAD_HELD;
+	held->from_ns = later(held->from_ns, later(causes->frontier_ns, causes->thread[t].held_ns));
+	if (held->to_ns <= held->from_ns)
+		return false;
+	causes->thread[t].held_ns = held->to_ns;
+	return true;
+}
+
 bool sk_causes_joins(const struct sk_causes *causes, const struct sk_thread_span *open)
 {
 	unsigned t = sk_causes_find(causes, open->tid);

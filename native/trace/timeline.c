@@ -35,7 +35,8 @@ const char *sk_timeline_kind_name(unsigned kind)
 		"migrate", "svm_copy", "svm_fill", "svm_map", "svm_unmap", "svm_migrate",
 	};
 	static const char *const HOST[SK_KINDS - SK_KIND_BARRIER] = {
-		"barrier", "wait for the device", "user event", "profiler's own time"};
+		"barrier", "wait for the device", "user event", "profiler's own time",
+		"launch held back"};
 
 	if (kind >= SK_KIND_BARRIER && kind < SK_KINDS)
 		return HOST[kind - SK_KIND_BARRIER];

@@ -216,6 +216,7 @@ static void ask_host(const struct sk_fold_state *state, struct sk_causes_estimat
 	estimate_host(state, true, estimate);
 	if (!estimate->has_host)
 		estimate_host(state, false, estimate);
+	estimate->held_ns = state->events[SK_KIND_HELD - SK_KIND_BARRIER].ns;
 }
 
 static void estimate_causes(const struct sk_job *job, unsigned device, bool all_timed,

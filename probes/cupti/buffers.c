@@ -45,6 +45,15 @@ uint8_t *sk_buffers_take(struct sk_buffers *buffers)
 	return memory;
 }
 
+bool sk_buffers_out(const struct sk_buffers *buffers)
+{
+	uint64_t taken = 0;
+
+	for (int part = 0; part < SK_BUFFERS / 64; part++)
+		taken |= atomic_load(&buffers->taken[part]);
+	return taken;
+}
+
 void sk_buffers_give(struct sk_buffers *buffers, uint8_t *buffer, size_t used)
 {
 	for (int index = 0; index < SK_BUFFERS; index++)

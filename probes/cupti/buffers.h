@@ -12,6 +12,7 @@
 #define SK_CUPTI_BUFFERS_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,6 +26,9 @@ struct sk_buffers {
 
 /** A buffer of SK_BUFFER_BYTES zeros, or NULL when all are out or memory is short. */
 uint8_t *sk_buffers_take(struct sk_buffers *buffers);
+
+/** Whether CUPTI has any, or a thread of it still reads one to us. */
+bool sk_buffers_out(const struct sk_buffers *buffers);
 
 /** Give it back; its first `used` bytes are wiped. A buffer of somebody else is left alone. */
 void sk_buffers_give(struct sk_buffers *buffers, uint8_t *buffer, size_t used);

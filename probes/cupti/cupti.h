@@ -97,7 +97,9 @@ struct sk_cupti {
 	bool quiet;	 /* records were off for so long that none is under way */
 	bool probed;	 /* what callbacks cost has been measured */
 	bool ended;
-	_Atomic bool runtime; /* the runtime's calls are watched as well */
+	_Atomic bool runtime;	      /* the runtime's calls are watched as well */
+	_Atomic uint64_t looked_from; /* calls remembered before the latest timed window */
+	_Atomic uint64_t looked_to;   /* and until its end; SK_JOINS_OPEN: it goes on */
 	uint32_t budget_ppm;
 	uint64_t closing_ns; /* since when the records of a window that is over are waited for */
 	uint64_t off_ns;     /* since when records are off */
@@ -144,6 +146,8 @@ void CUPTIAPI sk_cupti_take_buffer(CUcontext context, uint32_t stream, uint8_t *
 				   size_t valid);
 /** Ask CUPTI for what is complete (`forced`: for everything), then see what is still to come. */
 void sk_cupti_flush(bool forced);
+/** Whether one of the first `calls` calls has returned and lacks its record. */
+bool sk_cupti_lacks(uint64_t calls);
 
 /* costs.c */
 

@@ -392,3 +392,13 @@ void sk_cupti_flush(bool forced)
 				      memory_order_relaxed);
 	pthread_mutex_unlock(&sk_cupti->decoding);
 }
+
+bool sk_cupti_lacks(uint64_t calls)
+{
+	bool lacks;
+
+	pthread_mutex_lock(&sk_cupti->decoding);
+	lacks = sk_joins_lacks(&sk_cupti->joins, calls);
+	pthread_mutex_unlock(&sk_cupti->decoding);
+	return lacks;
+}

@@ -225,3 +225,43 @@ uint32_t sk_joins_sweep(struct sk_joins *joins, uint64_t flush, bool quiet)
 	}
 	return first ? first->context : 0;
 }
+
+bool sk_joins_lacks(struct sk_joins *joins, uint64_t end)
+{
+	for (uint64_t position = joins->head; position < end; position++) {
+		const struct sk_join *call = at(joins, position);
+		uint64_t word = atomic_load_explicit(&call->word, memory_order_acquire);
+
+		if (word == word_of(position, SK_JOIN_WAITING) && !(call->flags & SK_JOIN_BARE) &&
+		    !atomic_load_explicit(&call->seen, memory_order_relaxed))
+			return true;
+	}
+	return false;
+}
+
+/* What is later than the call at a position, negative where it is earlier; false: not known. */
+static bool distance(struct sk_joins *joins, uint64_t position, uint32_t correlation, int32_t *ret)
+{
+	const struct sk_join *call = at(joins, position);
+	uint64_t word = atomic_load_explicit(&call->word, memory_order_acquire);
+
+	if (word >> STATE_BITS != position || state_of(word) == SK_JOIN_FILLING)
+		return false;
+	*ret = (int32_t)(correlation -
+			 atomic_load_explicit(&call->correlation, memory_order_relaxed));
+	return true;
+}
+
+bool sk_joins_spans(struct sk_joins *joins, uint64_t from, uint64_t to, uint32_t correlation)
+{
+	uint64_t tail = atomic_load(&joins->tail);
+	int32_t apart;
+
+	if (to != SK_JOINS_OPEN &&
+	    (!to || !distance(joins, to - 1, correlation, &apart) || apart > 0))
+		return false;
+	/* The first call lost its place long ago: whatever was made before it has come by now. */
+	if (!from || tail - from > SK_JOINS_CALLS)
+		return true;
+	return distance(joins, from, correlation, &apart) && apart >= 0;
+}

@@ -10,7 +10,7 @@
  * of the segment must not settle beyond: `oldest_ns` is never later than that while a call waits.
  *
  * Memory: the caller's block, zeroed; about 5 MB of address space, resident as it is used.
- * Threads: any number enter and leave; find, seen and sweep are called by one at a time.
+ * Threads: any number enter and leave; the others are called by one at a time.
  */
 #ifndef SK_CUPTI_JOINS_H
 #define SK_CUPTI_JOINS_H
@@ -26,6 +26,9 @@ enum {
 	SK_JOINS_TABLE = 1 << 17,
 	SK_JOINS_PROBES = 8,
 };
+
+/** Behind the newest call. */
+#define SK_JOINS_OPEN UINT64_MAX
 
 /** Longest wait for a record while those of later calls come: beyond it there will be none. */
 #define SK_JOINS_PATIENCE_NS UINT64_C(10000000000)
@@ -92,6 +95,13 @@ void sk_joins_seen(struct sk_joins *joins, struct sk_join *call, uint64_t flush)
 /** After flush number `flush`: set `oldest_ns` anew. `quiet`: no record can be under way any
  * more, so nothing is waited for. Returns the context of the oldest call that waits, 0: none. */
 uint32_t sk_joins_sweep(struct sk_joins *joins, uint64_t flush, bool quiet);
+
+/** Whether one of the calls before position `end` has returned and lacks its record. */
+bool sk_joins_lacks(struct sk_joins *joins, uint64_t end);
+
+/** Whether an id was given out no earlier than to the call at position `from` (0: however early)
+ * and before position `to` (SK_JOINS_OPEN: however late): ids are given in the order of calls. */
+bool sk_joins_spans(struct sk_joins *joins, uint64_t from, uint64_t to, uint32_t correlation);
 
 /** Calls that wait, at most. */
 static inline uint64_t sk_joins_waiting(const struct sk_joins *joins)

@@ -23,6 +23,7 @@ enum {
 	COUNT_CALLS = 1024,
 	COUNT_TRIES = 3,
 	NESTED_ENOUGH = 256,
+	LAST_STEP_NS = 1000000,
 };
 
 /* Periods are long against what it takes to begin and end a window. */
@@ -30,7 +31,7 @@ static const struct sk_windows_limits LIMITS = {
 	.period_ns = 1000000000, .period_max_ns = 16000000000, .window_ns = 10000000};
 
 static const uint64_t CLOSING_NS = 100000000, CLOSING_STEP_NS = 1000000, FLUSH_NS = 100000000,
-		      QUIET_NS = 30000000000, EARLIEST_NS = 50000000;
+		      QUIET_NS = 30000000000, EARLIEST_NS = 50000000, LAST_NS = 1000000000;
 
 /* Kernels come first: without them there is no trace. */
 static const CUpti_ActivityKind kinds[] = {
@@ -263,6 +264,10 @@ static bool set_phase(uint32_t mode, uint32_t phase, uint64_t chosen_ns)
 		return false;
 	if (phase == SK_PHASE_TIMED && !enable_kinds(mode == SK_MODE_GOVERNED))
 		return false;
+	if (phase == SK_PHASE_TIMED && sk_cupti->phase != SK_PHASE_TIMED) {
+		atomic_store(&sk_cupti->looked_from, atomic_load(&sk_cupti->joins.tail));
+		atomic_store(&sk_cupti->looked_to, SK_JOINS_OPEN);
+	}
 	now_ns = sk_tracer_now();
 	sk_cupti->begin_ns += now_ns - from_ns;
 	if (phase != SK_PHASE_TIMED && sk_cupti->phase == SK_PHASE_TIMED)
@@ -270,6 +275,8 @@ static bool set_phase(uint32_t mode, uint32_t phase, uint64_t chosen_ns)
 	if (phase == SK_PHASE_TIMED)
 		sk_cupti->closing_ns = 0;
 	atomic_store(&sk_cupti->phase, phase);
+	if (phase != SK_PHASE_TIMED && atomic_load(&sk_cupti->looked_to) == SK_JOINS_OPEN)
+		atomic_store(&sk_cupti->looked_to, atomic_load(&sk_cupti->joins.tail));
 	if (phase == SK_PHASE_BLIND && !sk_cupti->closing_ns)
 		unwatch();
 	sk_tracer_changed(mode, phase, now_ns, chosen_ns);
@@ -415,13 +422,28 @@ bool sk_cupti_on_tick(uint64_t now_ns)
 	       sk_joins_waiting(&sk_cupti->joins);
 }
 
+/* A flush hands over what is in CUPTI's hands, and not what a thread of CUPTI's has taken out of
+ * them and is about to hand over, or is handing over by now: that thread ends with the process, and
+ * what it has goes with it. So it is waited for while a call lacks its record. */
+static void flush_last(void)
+{
+	uint64_t until_ns = sk_tracer_now() + LAST_NS, calls = atomic_load(&sk_cupti->joins.tail);
+
+	sk_cupti_flush(true);
+	while (sk_buffers_out(&sk_cupti->buffers) && sk_cupti_lacks(calls) &&
+	       sk_tracer_now() < until_ns) {
+		nanosleep(&(struct timespec){0, LAST_STEP_NS}, NULL);
+		sk_cupti_flush(true);
+	}
+}
+
 void sk_cupti_on_exit(void)
 {
 	if (sk_cupti->ended || !sk_cupti->home)
 		return;
 	sk_cupti->ended = true;
 	if (sk_cupti->prepared)
-		sk_cupti_flush(true);
+		flush_last();
 }
 
 /* Latency stamps cannot be turned on once CUDA runs, and cost every launch: for `full` alone. */

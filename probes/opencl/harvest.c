@@ -333,6 +333,14 @@ bool sk_harvest_leave(struct sk_tracer_slot *slot)
 	return !has_waiting(thread);
 }
 
+void sk_harvest_held(struct sk_tracer_slot *slot, uint64_t from_ns, uint64_t to_ns)
+{
+	const struct sk_host_span span = {
+		.from_ns = from_ns, .to_ns = to_ns, .kind = SK_KIND_HELD, .device = SK_NO_DEVICE};
+
+	sk_harvest_host((struct sk_thread *)slot, &span);
+}
+
 /* A thread that harvested since the last tick, or had nothing waiting then, looks after itself: it
  * may be about to, and would find the ring taken by a tick thread that has lost its processor.
  * Returns true when launches wait, whoever looks after them. */

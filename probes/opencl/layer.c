@@ -40,6 +40,7 @@ static bool prepare(void)
 		.holds = true,
 		.on_join = sk_harvest_join,
 		.on_leave = sk_harvest_leave,
+		.on_held = sk_harvest_held,
 		.on_tick = sk_harvest_tick,
 		.on_mode = sk_duty_mode,
 		.on_exit = sk_harvest_exit,

@@ -296,9 +296,10 @@ bool sk_harvest_for(struct sk_thread *thread);
 /** Record it; from the owner of the slot. */
 void sk_harvest_host(struct sk_thread *thread, const struct sk_host_span *span);
 
-/** What the tracer library calls: a thread joins, leaves; a tick; the end of the process. */
+/** What the tracer library calls: a thread joins, leaves, was held; a tick; the process's end. */
 void sk_harvest_join(struct sk_tracer_slot *slot);
 bool sk_harvest_leave(struct sk_tracer_slot *slot);
+void sk_harvest_held(struct sk_tracer_slot *slot, uint64_t from_ns, uint64_t to_ns);
 bool sk_harvest_tick(uint64_t now_ns);
 void sk_harvest_exit(void);
 

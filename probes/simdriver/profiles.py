@@ -28,6 +28,7 @@ FEATURES: Final = {
     "instant_power": 8,
     "locked_clocks": 16,
     "memory_temperature": 32,
+    "tile_power": 64,
 }
 """Names in profiles -> `enum sk_sim_feature`."""
 NVIDIA, AMD, INTEL = 1, 2, 3

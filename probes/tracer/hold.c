@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A launch that came while launches are held: its thread sleeps until they are let in. */
-#include "tracer/tracer.h"
+#include "tracer/parts.h"
 
 #include <errno.h>
 #include <sys/syscall.h>
@@ -15,23 +15,54 @@ static void sleep_until(uint64_t ns)
 	syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
 }
 
-void sk_tracer_wait_for_turn(void)
+/* The slot of the calling thread, if what held it is to be recorded. */
+static struct sk_tracer_slot *watched_slot(void)
 {
-	struct sk_segment_header *header = &sk_tracer->segment->header;
-	uint64_t from = sk_tracer_now(), now = from;
-	uint64_t opens =
-		sk_hold_opens(atomic_load_explicit(&header->hold, memory_order_relaxed), now);
-	int before = errno;
+	bool sees = sk_tracer_phase(sk_tracer_mode()) == SK_PHASE_TIMED;
 
-	/* Who has waited goes, also where it wakes up so late that the window is over: else a small
-	 * share would be none. Signals may end a sleep early. */
+	return sees && sk_tracer_options.on_held ? sk_tracer_slot() : NULL;
+}
+
+/* Who has waited goes, also where it wakes up so late that the window is over: else a small share
+ * would be none. Signals may end a sleep early. */
+static uint64_t wait_until(uint64_t opens, uint64_t now)
+{
 	while (now < opens) {
 		sleep_until(opens);
 		now = sk_tracer_now();
 	}
-	errno = before;
+	return now;
+}
+
+/* The same, with a record of it, before which the reader settles nothing. The launch may be made
+ * inside of another one, from a callback. */
+static uint64_t wait_recorded(struct sk_tracer_slot *slot, uint64_t opens, uint64_t from)
+{
+	_Atomic uint64_t *calling = &slot->shared->calling_ns;
+	uint64_t outer = atomic_load_explicit(calling, memory_order_relaxed), now;
+
+	atomic_store_explicit(calling, outer ? outer : from, memory_order_relaxed);
+	now = wait_until(opens, from);
+	sk_tracer_options.on_held(slot, from, now);
+	/* Pairs with the reader, which loads heads after this word: the record is published. */
+	atomic_store_explicit(calling, outer, memory_order_release);
+	return now;
+}
+
+void sk_tracer_wait_for_turn(void)
+{
+	struct sk_segment_header *header = &sk_tracer->segment->header;
+	uint64_t from = sk_tracer_now(), now;
+	uint64_t opens =
+		sk_hold_opens(atomic_load_explicit(&header->hold, memory_order_relaxed), from);
+	int before = errno;
+
 	if (!opens)
 		return;
+	struct sk_tracer_slot *slot = watched_slot();
+
+	now = slot ? wait_recorded(slot, opens, from) : wait_until(opens, from);
+	errno = before;
 	atomic_fetch_add_explicit(&header->held, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&header->held_ns, now - from, memory_order_relaxed);
 }

@@ -58,6 +58,10 @@ struct sk_tracer_options {
 	/** Its owner, the calling thread, ends. True when nothing is waiting: the slot may go on.
 	 */
 	bool (*on_leave)(struct sk_tracer_slot *slot);
+	/** Its owner, the calling thread, waited in a launch from `from_ns` to `to_ns` because
+	 * launches are held; in a mode that sees launches. Until it returns the reader settles
+	 * nothing that is later than `from_ns`. */
+	void (*on_held)(struct sk_tracer_slot *slot, uint64_t from_ns, uint64_t to_ns);
 	/** Every tick, in the tick thread; true when there was work. `tick_at_ns` may be set to
 	 * have the next one sooner than usual. */
 	bool (*on_tick)(uint64_t now_ns);

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from stoker.native import _sim
 from stoker.probes.simdriver import libraries, profiles
 
 PROGRAM = Path(__file__).parent / "read_cards.py"
@@ -20,9 +21,13 @@ PROGRAM = Path(__file__).parent / "read_cards.py"
 class Reader:
     """A process that reads the cards of one node, and answers with them when asked."""
 
-    def __init__(self, folder: Path, profile: str) -> None:
-        self.node = profiles.node(profile, folder / "node", virtual=True, seed=7)
-        self.cards = len(profiles.load(profile, 7))
+    def __init__(self, folder: Path, profile: str, features: tuple[str, ...] = ()) -> None:
+        """`features`: of its cards, beside those of the profile."""
+        cards = profiles.load(profile, 7)
+        for card in cards:
+            card["flags"] |= sum(profiles.FEATURES[each] for each in features)
+        self.node = _sim.Node.create(str(folder / "node"), cards, True, 7, profile)
+        self.cards = len(cards)
         vendors = {self.node.truth(card)["model"]["vendor"] for card in range(self.cards)}
         self.node.set_load(0, 0.8, 0.4, 0.1)
         self.node.add_process(0, 4242, 3 << 30, 0.5, "trainer")

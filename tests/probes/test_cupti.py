@@ -140,6 +140,24 @@ def test_a_launch_of_the_runtime_joins_by_the_drivers_id(cuda: Cuda) -> None:
     assert len(kernels) == 4000 and {r.tid for r in kernels} == {tid}
 
 
+def test_what_a_thread_of_cupti_has_when_the_program_ends_is_waited_for(cuda: Cuda) -> None:
+    """A full buffer is out of CUPTI's hands and not in the tracer's yet: no flush brings it."""
+    cuda.env["SIM_CUPTI_WORKER_NS"] = "100000000"
+    cuda.run("runtime", "4000")
+    assert len([r for r in cuda.segment.records() if r.kind == KERNEL]) == 4000
+    assert cuda.segment.oldest() == 0
+
+
+def test_what_comes_too_late_for_the_end_of_the_program_is_told(cuda: Cuda) -> None:
+    cuda.env["SIM_CUPTI_WORKER_NS"] = "9000000000"
+    cuda.run("runtime", "4000")
+    summary = cuda.fold()
+    assert summary.records is not None
+    (kernels,), made = summary.kernels, summary.records.made
+    assert kernels.count == 4000 and 0 < made < 4000
+    assert summary.loss["unfinished"] == 4000 + 1 - made
+
+
 def test_without_buffers_what_is_lost_is_counted(cuda: Cuda) -> None:
     """200 threads want a buffer each, of which there are 128."""
     cuda.run("many", "200", "50")

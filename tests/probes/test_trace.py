@@ -18,7 +18,7 @@ from stoker.native import _trace, errors
 from stoker.probes import trace as trace_module
 from stoker.probes.host_records import FAULTED_ALL, ThreadTimes, Times
 from stoker.probes.trace import JobTrace
-from tests.probes.segment_file import AT, KERNEL, RECORD, SegmentFile, record
+from tests.probes.segment_file import AT, HELD, KERNEL, NO_DEVICE, RECORD, SegmentFile, record
 
 SPAN = struct.Struct("<QQIHH")
 
@@ -97,6 +97,32 @@ def test_causes_add_up_and_explain_gaps(trace: JobTrace, folder: Path) -> None:
     assert causes.held_idle_ns == 20 + 150 + 100
     assert causes.not_observed_ns == 0
     assert not device.estimate
+
+
+def test_a_launch_that_is_held_back_is_throttled_for_a_period_at_most(
+    trace: JobTrace, folder: Path
+) -> None:
+    start, period = now() - 10**9, 20_000_000
+    trace.set_window(start)
+    segment = SegmentFile(folder, hidden=True, pid=NOBODY)
+    segment.publish(record(start, start + 100), record(start + 3 * period, start + 3 * period + 50))
+    event = record(start + 150, start + 3 * period, kind=HELD)
+    event[11] = NO_DEVICE
+    segment.write(segment.head, event)
+    segment.set_head(segment.head + 1)
+    segment.reveal()
+    trace.add_spans(
+        SPAN.pack(start, start + 200, 77, 1, 0xFFFF)
+        + SPAN.pack(start + 200, start + 3 * period, 77, 3, 230)
+    )
+    summary = trace.finish(start + 3 * period + 50)
+    causes = summary.devices[0].causes
+    assert sum(msgspec.structs.astuple(causes)) == summary.devices[0].window_ns
+    assert (causes.kernel_ns, causes.host_on_cpu_ns) == (150, 100)
+    assert causes.throttled_ns == period - 50  # blocked from 50 ns after it was held
+    assert causes.host_blocked_ns == 3 * period - 100 - 100 - causes.throttled_ns
+    assert "causes.throttled_ns" not in summary.absent
+    assert "no throttle counter" in summary.absent["clocks_lowered"]
 
 
 def test_a_device_never_called_is_held_idle(folder: Path, store: Path) -> None:

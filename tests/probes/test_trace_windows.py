@@ -277,7 +277,7 @@ def test_host_events_keep_no_device_busy(trace: JobTrace, folder: Path) -> None:
     trace.set_window(start)
     segment = SegmentFile(folder, pid=NOBODY)
     segment.publish(record(start + 100, start + 200), record(start + 300, start + 400, kind=17))
-    for i, kind in enumerate((BARRIER, SYNC, SYNC, 34, 35)):
+    for i, kind in enumerate((BARRIER, SYNC, SYNC, 34, 35, 36)):
         event = record(start + 400 + i, start + 500 + i, kind=kind)
         event[11] = NO_DEVICE if kind >= SYNC else 0
         segment.write(segment.head, event)
@@ -291,6 +291,7 @@ def test_host_events_keep_no_device_busy(trace: JobTrace, folder: Path) -> None:
         ("wait for the device", 2, 200),
         ("user event", 1, 100),
         ("profiler's own time", 1, 100),
+        ("launch held back", 1, 100),
     ]
     assert summary.loss["unfinished"] == summary.loss["records_damaged"] == 0
 

@@ -19,6 +19,7 @@ from stoker.agent.devices.readings import Absent
 from stoker.agent.power import record, status
 from stoker.agent.power.commands import power_command
 from stoker.agent.power.cpu_hold import v1_cpu
+from stoker.mesh import schema
 from stoker.native.errors import StokerError
 from stoker.probes.simdriver import libraries, profiles
 
@@ -133,6 +134,10 @@ def test_a_device_that_nothing_else_holds_is_held_by_its_jobs_launches(public_fo
         job = node.submit(str(program), str(stop), gpu_milli=2000, trace="dormant")
         try:
             wait_until(said(node, lambda found: waited(found) > 20), "launches wait")
+            full = schema.TracingRequest(job=job, do="mode", mode="full")
+            node.ask(lambda client: client.tracing(full))
+            before = waited(status.read(node.state.run))
+            wait_until(said(node, lambda found: waited(found) > before + 40), "seen to wait")
             (card,) = status.read(node.state.run).cards
             assert card.limit_w is not None and card.limit_w <= 40.5
             assert not card.refused
@@ -140,8 +145,21 @@ def test_a_device_that_nothing_else_holds_is_held_by_its_jobs_launches(public_fo
             wait_until(said(node, lambda found: not found.cards[0].note), "they are let go")
         finally:
             stop.touch()
-        ended = node.wait(job)
+        ended = node.wait(job, trace=True)
         assert (ended.state, ended.exit_code) == ("succeeded", 0), node.output(job, "err")
+        check_held_time_is_throttled(ended)
+
+
+def check_held_time_is_throttled(ended: schema.JobView) -> None:
+    """Its two threads are held together, while they were watched: that, and not being blocked."""
+    assert ended.trace is not None
+    (held,) = [each for each in ended.trace["events"] if each["name"] == "launch held back"]
+    (device,) = [each for each in ended.trace["devices"] if each["id"] == DEVICE]
+    causes = device["causes"]
+    assert sum(causes.values()) == device["window_ns"]
+    # Both could be woken late by a busy machine, so half of what one of them waited.
+    assert held["total_ns"] / 4 <= causes["throttled_ns"] <= held["total_ns"]
+    assert "causes.throttled_ns" not in ended.trace["absent"]
 
 
 def waited(found: status.Status) -> int:

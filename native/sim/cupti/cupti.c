@@ -11,6 +11,8 @@
  * its records are complete; a forced flush returns the others too, with an end of 0. Records of
  * work that was launched come even if its kind is disabled meanwhile.
  * SIM_CUPTI_CALL_NS: what it takes to call back; SIM_CUPTI_RECORD_NS: what a record adds to a call.
+ * SIM_CUPTI_WORKER_NS: how long its own thread has a full buffer before it hands it over; no flush
+ * waits for that.
  * SIM_CUPTI_VERSION: what cuptiGetVersion says; SIM_CUPTI_HOLDER: a tool that has the place.
  */
 #include "sim/cuda/told.h"
@@ -55,7 +57,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_t worker;
 
 static uint64_t (*device_now)(void); /* NULL: no simulated driver yet */
-static uint64_t call_ns, record_ns;
+static uint64_t call_ns, record_ns, worker_ns;
 
 static uint64_t setting(const char *name)
 {
@@ -259,6 +261,10 @@ static void flush(int only_full, int forced)
 			buffers[i] = (struct buffer){0};
 		}
 		pthread_mutex_unlock(&lock);
+		if (buffer.memory && only_full && worker_ns)
+			nanosleep(&(struct timespec){(time_t)(worker_ns / 1000000000u),
+						     (long)(worker_ns % 1000000000u)},
+				  NULL);
 		if (buffer.memory)
 			hand_over(&buffer);
 	}
@@ -294,6 +300,7 @@ static int connect_driver(void)
 		return 0;
 	call_ns = setting("SIM_CUPTI_CALL_NS");
 	record_ns = setting("SIM_CUPTI_RECORD_NS");
+	worker_ns = setting("SIM_CUPTI_WORKER_NS");
 	device_now = now;
 	listen(&listener);
 	return 1;

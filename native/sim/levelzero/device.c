@@ -32,7 +32,7 @@ SK_ZE_API zesDeviceGetProperties(void *device, struct sk_zes_device_properties *
 	if (result)
 		return result;
 	sk_ze_core_properties(card, &ret->core);
-	ret->numSubdevices = 0;
+	ret->numSubdevices = sk_ze_power_tiles(card);
 	text(ret->serialNumber, card->model.serial);
 	text(ret->boardNumber, "SIM");
 	text(ret->brandName, "SIM");
@@ -131,7 +131,7 @@ SK_ZE_API zesDriverGetDeviceByUuidExp(void *driver, struct sk_zes_uuid uuid, voi
 	return sk_ze_end(SK_ZE_INVALID_ARGUMENT);
 }
 
-/* A simulated card is one device, whatever its tiles. */
+/* A simulated card is one device, whatever its tiles: those have power domains at most. */
 SK_ZE_API zesDeviceGetSubDevicePropertiesExp(void *device, uint32_t *count,
 					     struct sk_zes_subdevice_exp_properties *ret)
 {

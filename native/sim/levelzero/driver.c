@@ -189,10 +189,14 @@ uint32_t sk_ze_end(uint32_t result)
 static uint32_t parts_of(const struct sk_sim_card *card, enum sk_ze_kind kind)
 {
 	const uint32_t fixed[SK_ZE_KINDS] = {
-		[SK_ZE_POWER] = 1,  [SK_ZE_FREQUENCY] = 2, [SK_ZE_TEMPERATURE] = 3,
-		[SK_ZE_ENGINE] = 2, [SK_ZE_MEMORY] = 1,
+		[SK_ZE_FREQUENCY] = 2,
+		[SK_ZE_TEMPERATURE] = 3,
+		[SK_ZE_ENGINE] = 2,
+		[SK_ZE_MEMORY] = 1,
 	};
 
+	if (kind == SK_ZE_POWER)
+		return sk_ze_power_tiles(card) ? sk_ze_power_tiles(card) : 1;
 	if (kind == SK_ZE_RAS)
 		return card->model.flags & SK_SIM_HAS_ECC ? 2 : 0;
 	if (kind == SK_ZE_FAN)

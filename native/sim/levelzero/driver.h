@@ -43,6 +43,9 @@ uint32_t sk_ze_begin_all(const char *function, const void *out);
 /** End any of them; returns `result`. */
 uint32_t sk_ze_end(uint32_t result);
 
+/** How many tiles have a power domain of their own; 0: the card has one. */
+uint32_t sk_ze_power_tiles(const struct sk_sim_card *card);
+
 /** Handles of the first `have` parts of a kind, as every Enum call gives them. */
 uint32_t sk_ze_enumerate(const char *function, void *device, enum sk_ze_kind kind, uint32_t *count,
 			 void **ret);

@@ -6,7 +6,36 @@
 #include "sim/plant.h"
 #include "sim/sensor.h"
 
-enum { LEVEL_SUSTAINED = 1, SOURCE_ANY = 0, UNIT_POWER = 2, DOMAIN_CARD = 1, FREQUENCY_GPU = 0 };
+enum {
+	LEVEL_SUSTAINED = 1,
+	SOURCE_ANY = 0,
+	UNIT_POWER = 2,
+	DOMAIN_CARD = 1,
+	DOMAIN_PACKAGE = 2,
+	FREQUENCY_GPU = 0,
+	TILES = 2,
+	FIRST_DRAWS = 5, /* eighths of the card's energy: tiles are not alike */
+};
+
+uint32_t sk_ze_power_tiles(const struct sk_sim_card *card)
+{
+	return card->model.flags & SK_SIM_HAS_TILE_POWER ? TILES : 0;
+}
+
+/* What a domain has of the card's limit: tiles have the same. */
+static uint32_t part_of(const struct sk_sim_card *card, uint32_t mw)
+{
+	return sk_ze_power_tiles(card) ? mw / TILES : mw;
+}
+
+static uint64_t energy_mj(const struct sk_sim_card *card, uint32_t index)
+{
+	uint64_t all = sk_sim_energy_mj(card), first = all * FIRST_DRAWS / 8;
+
+	if (!sk_ze_power_tiles(card))
+		return all;
+	return index ? all - first : first;
+}
 
 static int32_t interval_ms(const struct sk_sim_card *card)
 {
@@ -24,7 +53,7 @@ static void fill_limit(const struct sk_sim_card *card, uint32_t mw,
 	ret->intervalValueLocked = 1;
 	ret->interval = interval_ms(card);
 	ret->limitValueLocked = 0;
-	ret->limit = (int32_t)mw;
+	ret->limit = (int32_t)part_of(card, mw);
 }
 
 SK_ZE_API zesDeviceEnumPowerDomains(void *device, uint32_t *count, void **ret)
@@ -34,9 +63,15 @@ SK_ZE_API zesDeviceEnumPowerDomains(void *device, uint32_t *count, void **ret)
 
 SK_ZE_API zesDeviceGetCardPowerDomain(void *device, void **ret)
 {
-	uint32_t one = 1;
+	uint32_t one = 1, place, result;
+	struct sk_sim_card *card;
 
-	return ret ? sk_ze_enumerate(__func__, device, SK_ZE_POWER, &one, ret) : SK_ZE_NULL_POINTER;
+	if (!ret)
+		return SK_ZE_NULL_POINTER;
+	if (!sk_ze_device_place(device, &place) || !sk_ze_power_tiles(sk_ze_card(place)))
+		return sk_ze_enumerate(__func__, device, SK_ZE_POWER, &one, ret);
+	result = sk_ze_begin(__func__, device, ret, &card);
+	return result ? result : sk_ze_end(SK_ZE_UNSUPPORTED_FEATURE);
 }
 
 SK_ZE_API zesPowerGetProperties(void *power, struct sk_zes_power_properties *ret)
@@ -47,16 +82,16 @@ SK_ZE_API zesPowerGetProperties(void *power, struct sk_zes_power_properties *ret
 
 	if (result)
 		return result;
-	ret->onSubdevice = 0;
-	ret->subdeviceId = 0;
+	ret->onSubdevice = sk_ze_power_tiles(card) != 0;
+	ret->subdeviceId = index;
 	ret->canControl = 1;
 	ret->isEnergyThresholdSupported = 0;
-	ret->defaultLimit = (int32_t)card->model.limit_default_mw;
-	ret->minLimit = (int32_t)card->model.limit_min_mw;
-	ret->maxLimit = (int32_t)card->model.limit_max_mw;
+	ret->defaultLimit = (int32_t)part_of(card, card->model.limit_default_mw);
+	ret->minLimit = (int32_t)part_of(card, card->model.limit_min_mw);
+	ret->maxLimit = (int32_t)part_of(card, card->model.limit_max_mw);
 	more = sk_ze_extension(ret->pNext, SK_ZES_POWER_EXT_PROPERTIES);
 	if (more)
-		more->domain = DOMAIN_CARD;
+		more->domain = sk_ze_power_tiles(card) ? DOMAIN_PACKAGE : DOMAIN_CARD;
 	if (more && more->defaultLimit)
 		fill_limit(card, card->model.limit_default_mw, more->defaultLimit);
 	return sk_ze_end(SK_ZE_SUCCESS);
@@ -72,7 +107,7 @@ SK_ZE_API zesPowerGetEnergyCounter(void *power, struct sk_zes_power_energy_count
 	if (!(card->model.flags & SK_SIM_HAS_ENERGY))
 		return sk_ze_end(SK_ZE_UNSUPPORTED_FEATURE);
 	*ret = (struct sk_zes_power_energy_counter){
-		.energy = sk_sim_energy_mj(card) * 1000,
+		.energy = energy_mj(card, index) * 1000,
 		/* "When energy was captured" (zes_api.h), which is not now. */
 		.timestamp = (card->sensed.energy_ns - card->model.sensor.energy_period_ns) / 1000,
 	};
@@ -92,7 +127,7 @@ SK_ZE_API zesPowerGetLimits(void *power, struct sk_zes_power_sustained_limit *su
 	if (sustained)
 		*sustained = (struct sk_zes_power_sustained_limit){
 			.enabled = 1,
-			.power = (int32_t)card->now.limit_mw,
+			.power = (int32_t)part_of(card, card->now.limit_mw),
 			.interval = interval_ms(card),
 		};
 	if (burst)
@@ -102,11 +137,14 @@ SK_ZE_API zesPowerGetLimits(void *power, struct sk_zes_power_sustained_limit *su
 	return sk_ze_end(SK_ZE_SUCCESS);
 }
 
+/* The tiles of a card have one limit: whoever sets that of one sets that of all. */
 static uint32_t set_limit(struct sk_sim_card *card, int32_t mw)
 {
+	uint32_t tiles = sk_ze_power_tiles(card) ? sk_ze_power_tiles(card) : 1;
+
 	if (!sk_ze_may_set())
 		return SK_ZE_NO_PERMISSION;
-	if (mw < 0 || sk_sim_card_limit(card, (uint32_t)mw))
+	if (mw < 0 || sk_sim_card_limit(card, (uint32_t)mw * tiles))
 		return SK_ZE_INVALID_ARGUMENT;
 	return SK_ZE_SUCCESS;
 }

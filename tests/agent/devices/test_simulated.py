@@ -28,8 +28,8 @@ def together(readers: dict[str, Reader], words: str) -> dict[str, Any]:
 
 
 @contextmanager
-def reader(folder: Path, profile: str) -> Iterator[Reader]:
-    made = Reader(folder, profile)
+def reader(folder: Path, profile: str, *features: str) -> Iterator[Reader]:
+    made = Reader(folder, profile, features)
     try:
         yield made
     finally:
@@ -94,6 +94,24 @@ def test_links_partitions_and_processes_are_the_cards_own(
         if truth["model"]["vendor"] == card_truth.NVIDIA and truth["partitioned"]:
             parts = {(part["uuid"], part["profile"]) for part in fields["partitions"]["value"]}
             assert parts == {(part["uuid"], part["profile"]) for part in truth["partitions"]}
+
+
+def test_power_and_limits_of_tiles_add_up_to_the_cards(tmp_path: Path) -> None:
+    with reader(tmp_path, "4xMax1550", "tile_power") as each:
+        each.ask("scan")
+        for _ in range(8):
+            each.node.advance(100_000_000)
+            time.sleep(0.1)
+        found = {card["bus_id"]: card for card in each.ask("turn")["cards"].values()}
+        for number in range(each.cards):
+            truth, sensor = each.node.truth(number), each.node.sensor(number)
+            assert sensor is not None
+            card = found[truth["model"]["bus_id"][-12:].lower()]
+            wanted = card_truth.expected(truth, sensor)
+            for name in ("energy_j", "power_limit_w", "power_limit_min_w", "power_limit_max_w"):
+                assert card["fields"][name]["value"] == wanted[name]
+            _, watts = card["history"]["power_w"][-1]
+            assert watts == pytest.approx(truth["now"]["power_w"], rel=0.1)
 
 
 def test_readings_have_errors_and_absences_have_reasons(

@@ -16,14 +16,13 @@ from stoker.agent.devices.topology import (
     groups,
     network_cards,
     numa_node,
-    ranked,
-    score,
     switches,
     topology,
 )
 from stoker.scheduler import records as rec
 from stoker.scheduler.core import Core, Limits
 from stoker.scheduler.effects import Start
+from tests.agent.devices.subsets import ranked, score
 
 
 def test_groups_are_numbered_from_one_and_loners_are_in_none() -> None:

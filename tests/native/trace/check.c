@@ -165,9 +165,9 @@ static uint8_t any_kind(void)
 {
 	static const uint8_t KINDS[] = {SK_KIND_READ,  SK_KIND_KERNEL,	   SK_KIND_GRAPH,
 					SK_KIND_SYNC,  SK_KIND_USER_EVENT, SK_KIND_OVERHEAD,
-					SK_KIND_WRITE, SK_KIND_DEVICE_END};
+					SK_KIND_WRITE, SK_KIND_DEVICE_END, SK_KIND_HELD};
 
-	return random() % 2 ? SK_KIND_KERNEL : KINDS[random() % 8];
+	return random() % 2 ? SK_KIND_KERNEL : KINDS[random() % 9];
 }
 
 /* A segment as the layer makes it, with some records. */

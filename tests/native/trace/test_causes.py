@@ -37,6 +37,8 @@ class World:
     """tid -> when."""
     first: dict[int, int] = field(default_factory=dict)
     """tid -> the first thread of its process."""
+    held: list[tuple[int, int, int]] = field(default_factory=list)
+    """(from, to, tid): a launch of it was held back; those of one thread do not overlap."""
 
     def ends(self, start: int, stop: int, tid: int, kind: int) -> int:
         """Work that did not end did so with its process at the latest."""
@@ -93,8 +95,9 @@ def gap_cause(
     known = states[caller] if caller else {}
     if t in known:
         early = not any(each[0] <= t for each in mine) and t < world.called
-        asleep = known[t] == 3 and (early or not starts)  # keeps nothing waiting
-        return IDLE if asleep else ON + known[t] - 1
+        held = any(a <= t < b and caller == tid for a, b, tid in world.held)
+        asleep = IDLE if early or not starts else BLOCKED  # or it keeps nothing waiting
+        return (THROTTLED if held else asleep) if known[t] == 3 else ON + known[t] - 1
     if not known or t < min(known):
         return IDLE
     if t > max(known):
@@ -140,6 +143,10 @@ def random_world(chance: random.Random) -> World:
             kind = chance.choices((0, 1, 2, 3), (6, 3, 1, 1))[0]
             world.busy.append((start, start + length, chance.choice(tids), device, kind))
     world.busy.sort()
+    for tid in tids:
+        marks = sorted(chance.sample(range(world.end), 2 * chance.randrange(0, 4)))
+        pairs = zip(marks[::2], marks[1::2], strict=True)
+        world.held += [(start, stop, tid) for start, stop in pairs]
     first = min((each[0] for each in world.busy), default=world.end)
     world.called = chance.randrange(0, first + 1)
     return world
@@ -160,7 +167,7 @@ def feed(world: World, chance: random.Random, steps: int) -> _trace.Causes:
     spans: list[tuple[int, int, tuple[int, ...]]] = [(each[1], 1, each) for each in world.spans]
     spans += [(each[0], 0, each) for each in made] + [(each[0], 2, each) for each in gone]
     spans.sort(key=lambda each: each[:2])
-    busy = list(world.busy)
+    busy, held = list(world.busy), sorted(world.held)
     for stop in stops:
         now = [each for each in busy if each[0] < stop]
         busy = [each for each in busy if each[0] >= stop]
@@ -170,6 +177,10 @@ def feed(world: World, chance: random.Random, steps: int) -> _trace.Causes:
                 causes.unended(start, to, tid, device, world.first[tid])
             else:
                 causes.busy(start, to, tid, device, kind)
+        told = [each for each in held if each[0] < stop]
+        held = [each for each in held if each[0] >= stop]
+        for each in told:
+            causes.held(*each)
         while spans and spans[0][0] <= stop:
             causes.span(*spans.pop(0)[2])
         causes.sweep(stop)
@@ -203,11 +214,12 @@ def test_sweeps_with_late_spans_are_the_oracle(seed: int, steps: int) -> None:
         # gaps that are closed; what cannot is not observed, and nothing else moves.
         moved = found[UNSEEN] - expected[UNSEEN]
         assert moved >= 0 or found == expected
-        for cause in (ON, RUNNABLE, PAGING):
+        for cause in (ON, RUNNABLE, PAGING, THROTTLED):
             assert found[cause] <= expected[cause]
         # Callers are asleep in these worlds, so a closed gap may learn late of a sleep before the
-        # first call: it counts as blocked.
-        assert found[BLOCKED] <= expected[BLOCKED] + expected[IDLE]
+        # first call, or in a launch that was held: it counts as blocked.
+        late = expected[IDLE] + expected[THROTTLED]
+        assert found[BLOCKED] <= expected[BLOCKED] + late
 
 
 def test_a_late_span_that_joins_is_placed_in_closed_gaps() -> None:
@@ -323,6 +335,36 @@ def test_who_sleeps_before_the_first_call_keeps_nothing_waiting() -> None:
     assert causes.check()
 
 
+def test_who_is_blocked_in_a_held_launch_is_throttled() -> None:
+    causes = _trace.Causes(0)
+    causes.span(0, 20, 7, 1)
+    causes.span(20, 40, 7, 3)
+    causes.span(40, 50, 7, 2)  # let in, and waits for a CPU
+    causes.span(50, 70, 7, 1)
+    causes.span(70, 90, 7, 3)  # for something else
+    causes.held(15, 48, 7)
+    causes.held(30, 60, 7)  # of one thread, so it cannot be before the end of the first
+    causes.held(60, 95, 8)
+    causes.busy(60, 65, 7, 0, 0)
+    causes.busy(90, 100, 7, 0, 0)
+    causes.sweep(25)  # the rest of what is held, and of the sleep, stays for the next
+    assert causes.check()
+    causes.sweep(100)
+    assert causes.read(0) == (15, 0, 20 + 10 + 5, 10, 20, 0, 0, 20, 0, 0)
+    assert causes.check()
+
+
+def test_what_is_held_when_nobody_has_called_since_is_throttled() -> None:
+    causes = _trace.Causes(0)
+    causes.busy(0, 10, 7, 0, 0)
+    causes.span(0, 15, 7, 1)
+    causes.span(15, 40, 7, 3)
+    causes.held(15, 30, 7)
+    causes.sweep(40)
+    assert causes.read(0, ended=True) == (10, 0, 5, 0, 0, 0, 0, 15, 10, 0)
+    assert causes.check()
+
+
 def test_more_threads_than_rows_are_counted_and_callers_stay() -> None:
     causes = _trace.Causes(0)
     for tid in range(1, 601):
@@ -425,6 +467,13 @@ def test_aggregates_divide_the_gaps() -> None:
     # 100 in all, busy 40; the thread lived for 90 of them, 45 blocked, of which 40 on the device.
     found = _trace.estimated([30, 10, 0, 0, 0, 0, 0, 0, 0, 60], 30, 10, [40, 5, 45, 0, 90])
     assert found == (30, 10, 40, 5, 5, 0, 0, 0, 10, 0)
+
+
+def test_of_blocked_time_in_aggregates_what_was_held_is_throttled() -> None:
+    found = _trace.estimated([30, 10, 0, 0, 0, 0, 0, 0, 0, 60], 30, 10, [40, 5, 55, 0, 100], 10)
+    assert found == (30, 10, 40, 5, 5, 0, 0, 10, 0, 0)
+    found = _trace.estimated([40, 0, 0, 0, 0, 0, 0, 0, 0, 60], 40, 0, [0, 0, 60, 0, 100], 1 << 62)
+    assert found == (40, 0, 0, 0, 0, 0, 0, 60, 0, 0)  # no more than they were blocked
 
 
 def test_nothing_known_stays_not_observed() -> None:

@@ -111,6 +111,39 @@ static void test_a_call_that_loses_its_place_is_counted(void)
 	CHECK(oldest_ns == 11);
 }
 
+static void test_a_call_that_has_returned_lacks_its_record_until_it_comes(void)
+{
+	struct sk_joins *joins = make_joins();
+	uint64_t calling = enter(joins, 1, 1000, 0);
+
+	sk_joins_leave(joins, enter(joins, 2, 2000, SK_JOIN_BARE), 7, 0, true);
+	sk_joins_leave(joins, enter(joins, 3, 3000, 0), 7, 0, false);
+	CHECK(!sk_joins_lacks(joins, 3));
+	sk_joins_leave(joins, enter(joins, 4, 4000, 0), 7, 0, true);
+	CHECK(!sk_joins_lacks(joins, 3) && sk_joins_lacks(joins, 4));
+	finish(joins, 4, 1);
+	CHECK(!sk_joins_lacks(joins, 4));
+	sk_joins_leave(joins, calling, 7, 0, true);
+	CHECK(sk_joins_lacks(joins, 4));
+}
+
+static void test_ids_of_a_window_lie_between_its_calls(void)
+{
+	struct sk_joins *joins = make_joins();
+
+	CHECK(sk_joins_spans(joins, 0, SK_JOINS_OPEN, 7)); /* however early and late */
+	CHECK(!sk_joins_spans(joins, 0, 0, 7));		   /* none was made */
+	for (uint32_t id = 10; id <= 40; id += 10)
+		enter(joins, id, id, 0);
+	CHECK(sk_joins_spans(joins, 0, 2, 20) && !sk_joins_spans(joins, 0, 2, 21));
+	CHECK(sk_joins_spans(joins, 1, SK_JOINS_OPEN, 20) && sk_joins_spans(joins, 1, 3, 29));
+	CHECK(!sk_joins_spans(joins, 1, SK_JOINS_OPEN, 19) && !sk_joins_spans(joins, 1, 3, 31));
+	CHECK(!sk_joins_spans(joins, 4, SK_JOINS_OPEN, 50)); /* the first call is still to come */
+	for (uint32_t id = 50; id <= SK_JOINS_CALLS + 60; id++)
+		enter(joins, id, id, 0);
+	CHECK(sk_joins_spans(joins, 1, SK_JOINS_OPEN, 15));
+}
+
 static struct sk_joins *shared;
 
 static void *many(void *argument)
@@ -148,16 +181,20 @@ static void test_buffers_are_zero_and_bounded(void)
 	static struct sk_buffers buffers;
 	uint8_t *taken[SK_BUFFERS];
 
+	CHECK(!sk_buffers_out(&buffers));
 	for (int i = 0; i < SK_BUFFERS; i++) {
 		taken[i] = sk_buffers_take(&buffers);
 		CHECK(taken[i]);
 		taken[i][0] = taken[i][100] = 7;
 	}
-	CHECK(!sk_buffers_take(&buffers) && buffers.refused == 1);
+	CHECK(!sk_buffers_take(&buffers) && buffers.refused == 1 && sk_buffers_out(&buffers));
 	sk_buffers_give(&buffers, taken[5], 101);
 	CHECK(sk_buffers_take(&buffers) == taken[5] && !taken[5][0] && !taken[5][100]);
 	sk_buffers_give(&buffers, (uint8_t *)&taken, 8); /* nobody's */
 	CHECK(taken[5]);
+	for (int i = 0; i < SK_BUFFERS; i++)
+		sk_buffers_give(&buffers, taken[i], 101);
+	CHECK(!sk_buffers_out(&buffers));
 }
 
 int main(void)
@@ -167,6 +204,8 @@ int main(void)
 	test_a_call_without_a_record_is_given_up();
 	test_an_alias_finds_the_same_call();
 	test_a_call_that_loses_its_place_is_counted();
+	test_a_call_that_has_returned_lacks_its_record_until_it_comes();
+	test_ids_of_a_window_lie_between_its_calls();
 	test_threads_lose_nothing();
 	test_buffers_are_zero_and_bounded();
 	return 0;

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which devices of a node are best for one job, by its whole matrix: the dumb oracle.
+
+The core knows groups of links, switches and NUMA nodes alone; test_topology.py holds its choice
+against this, which tries every set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import combinations
+
+from stoker.agent.devices.topology import LEVELS, Topology
+
+
+def rank(cell: str) -> int:
+    """How close two devices are, by their cell: 0 for the loosest, direct links above all."""
+    return LEVELS.index(cell) if cell in LEVELS else len(LEVELS)
+
+
+def score(
+    matrix: Sequence[Sequence[str]], numa: Sequence[int | None], members: Iterable[int]
+) -> tuple[int, int]:
+    """Of devices for one job, larger is better: their loosest pair, and minus their NUMA nodes."""
+    chosen = tuple(members)
+    ranks = [rank(matrix[i][j]) for i, j in combinations(chosen, 2)]
+    return (min(ranks, default=len(LEVELS)), -len({numa[i] for i in chosen}))
+
+
+def ranked(found: Topology, count: int) -> list[int]:
+    """All sets of `count` devices as bit masks, the best first; ties go to the lowest indices."""
+    sets = sorted(
+        combinations(range(found.devices), count),
+        key=lambda members: (
+            tuple(-part for part in score(found.matrix, found.numa, members)),
+            members,
+        ),
+    )
+    return [sum(1 << index for index in members) for members in sets]
