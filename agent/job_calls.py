@@ -17,7 +17,7 @@ from pathlib import Path
 from stoker.agent.steps import Key
 from stoker.probes import site_report
 from stoker.probes.budget import Action, SiteReading
-from stoker.probes.call_records import CallRow, CallState, call_row
+from stoker.probes.call_records import NONE, CallRow, CallState, call_row
 from stoker.probes.call_watch import CallWatch
 from stoker.probes.calls import CallProbes
 from stoker.probes.governor import Governor, Readings
@@ -47,6 +47,8 @@ class JobCalls:
         """cgroup id -> what had been lost of all jobs when this one began."""
         self._unseen: dict[int, dict[str, str]] = {}
         """cgroup id -> library -> why its calls are not counted."""
+        self._sampled: dict[int, set[str]] = {}
+        """cgroup id -> calls whose sites were attached for a part of the time."""
         self._told: object = None
         self._told_at = self._read_at = 0.0
         self._watch = CallWatch(self._make, self._prepare)
@@ -66,19 +68,18 @@ class JobCalls:
         self._groups.pop(cgroup_id, None)
         self._lost.pop(cgroup_id, None)
         self._unseen.pop(cgroup_id, None)
+        self._sampled.pop(cgroup_id, None)
         self._governors.pop(cgroup_id, None)
 
     def rows(self, cgroup_id: int) -> tuple[CallRow, ...]:
-        """What the job called so far, by name."""
+        """What the job called so far, by name; and what it may have called unseen."""
         probes, known = self._watch.probes, self._groups.get(cgroup_id)
         if probes is None or known is None:
             return ()
-        seen = probes.seen(cgroup_id)
-        return tuple(
-            call_row(id, times, seen.get(id, 0.0))
-            for id, times in sorted(probes.read(cgroup_id).items())
-            if times.entered
-        )
+        seen, found = probes.seen(cgroup_id), probes.read(cgroup_id)
+        called = {id for id, times in found.items() if times.entered}
+        ids = called | self._sampled.get(cgroup_id, set())
+        return tuple(call_row(id, found.get(id, NONE), seen.get(id, 0.0)) for id in sorted(ids))
 
     def readings(self, cgroup_id: int) -> tuple[SiteReading, ...]:
         """What the sites of the job cost, for its governor."""
@@ -153,6 +154,9 @@ class JobCalls:
         """Leave the states for the doctor when they have changed, and now and then."""
         states = probes.states()
         self._note_unseen(states)
+        for each in states:
+            if each.state == "sampled" and each.job in self._groups:
+                self._sampled.setdefault(each.job, set()).add(each.id)
         if states == self._told and now_s < self._told_at + site_report.RENEW_NS / 1e9:
             return
         with contextlib.suppress(OSError):  # a full disk: the doctor then tells of no agent

@@ -48,6 +48,11 @@ class CallTimes:
         )
 
 
+NONE = CallTimes(0, 0, 0, 0, ())
+"""Nothing was called, as far as was seen."""
+SAW_NONE = "sampled, saw none"
+
+
 @dataclass(frozen=True, slots=True)
 class CallState:
     """One call in one copy of a library, for one job."""
@@ -79,14 +84,24 @@ class CallRow(msgspec.Struct, frozen=True):
     p50_ns: int | None
     p99_ns: int | None
     seen: float
+    note: str = ""
+    """Of a site that was attached for a part of the time alone and was called in none of it."""
 
 
 def call_row(name: str, times: CallTimes, seen: float) -> CallRow:
-    """The summary of one kind of calls."""
+    """The summary of one kind of calls; of one that was never seen, its sites were sampled."""
     open = max(0, times.entered - times.returned)
     p50_ns, p99_ns = (quantile_ns(times.log2, part) for part in (0.5, 0.99))
     return CallRow(
-        name, times.entered, open, times.total_ns, times.longest_ns, p50_ns, p99_ns, seen
+        name,
+        times.entered,
+        open,
+        times.total_ns,
+        times.longest_ns,
+        p50_ns,
+        p99_ns,
+        seen,
+        "" if times.entered else SAW_NONE,
     )
 
 

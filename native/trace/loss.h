@@ -20,6 +20,7 @@
 	X(queues_refused)   /* queues not timed: more than 4,096 queues */                         \
 	X(clock_mismatches) /* stamps outside of their call */                                     \
 	X(vendor_dropped)   /* records that the vendor's own profiler lost */                      \
+	X(unjoined)	    /* records of the vendor's profiler whose call was not seen */         \
 	X(host_lost)	    /* waits, barriers and user events of the host without a record */
 
 /* Counted by the agent: */

@@ -253,6 +253,7 @@ int sk_reader_load_counts(struct sk_reader *reader, struct sk_segment *view)
 	sum->command_buffers = header->command_buffers;
 	sum->profiler_ns = header->profiler_ns;
 	sum->loss[SK_LOSS_vendor_dropped] = header->vendor_dropped;
+	sum->loss[SK_LOSS_unjoined] = header->unjoined;
 	sum->loss[SK_LOSS_threads_refused] = header->threads_refused;
 	sum->loss[SK_LOSS_names_refused] = header->names_refused;
 	sum->loss[SK_LOSS_devices_refused] = header->devices_refused;

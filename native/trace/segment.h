@@ -241,7 +241,8 @@ struct sk_segment_header {
 	SK_SHARED(uint64_t) held_ns;	     /* how long, added up over threads */
 	uint32_t holds;			     /* whether this tracer looks at `hold` */
 	uint32_t reserved_word;
-	uint8_t reserved[4096 - 320];
+	SK_SHARED(uint64_t) unjoined; /* records whose call was not seen, so they are of nobody */
+	uint8_t reserved[4096 - 328];
 };
 static_assert(sizeof(struct sk_segment_header) == 4096, "the header is one page");
 
@@ -263,7 +264,7 @@ static_assert(offsetof(struct sk_segment, copies) == 106496, "copies follow the 
 static_assert(sizeof(struct sk_segment) % 4096 == 0, "rings start on a page");
 
 static_assert(offsetof(struct sk_segment_header, hold) == 288, "words keep their place");
-static_assert(offsetof(struct sk_segment_header, reserved) == 320, "the header has no padding");
+static_assert(offsetof(struct sk_segment_header, reserved) == 328, "the header has no padding");
 
 /** Records of slot `slot`'s ring; the same rule lays out the file in the writer. */
 static inline uint32_t sk_segment_ring_records(uint32_t mode, uint32_t slot)

@@ -3,7 +3,8 @@
  *
  * One thread at a time: who holds `decoding` is the producer of the ring that takes all records.
  * A record is kept where its call was entered while everything was timed. One whose call is not
- * known was launched before that, or while the records of an earlier window were waited for.
+ * known was launched before that, or while the records of an earlier window were waited for, and
+ * is no loss: nobody has looked at it. Any other that is not kept is counted.
  */
 #include "cupti.h"
 #include "records.h"
@@ -140,6 +141,20 @@ static void publish(const struct done *done, const struct sk_join *join, unsigne
 	sk_tracer_commit(sk_cupti->home);
 }
 
+static void lose(uint64_t records)
+{
+	sk_tracer_add(&sk_tracer->segment->header.vendor_dropped, records);
+}
+
+/* Of a record without a call: was it made in the latest timed window, so that it should have one?
+ * Records of calls that were made when that was over, or before it began, come as well, as long as
+ * kinds are on for the calls of a window that is over: those calls were not to be seen. */
+static bool is_missed(uint32_t correlation)
+{
+	return sk_joins_spans(&sk_cupti->joins, atomic_load(&sk_cupti->looked_from),
+			      atomic_load(&sk_cupti->looked_to), correlation);
+}
+
 /* Records without a call are believed only where none ever joined: then the ids of calls mean
  * something else in this version, and the times are still worth having. */
 static bool is_wanted(const struct sk_join *join)
@@ -155,8 +170,11 @@ static void take(const struct done *done)
 	bool is_node = join && (join->flags & SK_JOIN_MANY);
 	unsigned device, name = 0;
 
-	if (!is_wanted(join))
+	if (!is_wanted(join)) {
+		if (is_missed(done->correlation))
+			sk_tracer_add(&sk_tracer->segment->header.unjoined, 1);
 		return;
+	}
 	if (join)
 		sk_joins_seen(&sk_cupti->joins, join, sk_cupti->flushes);
 	if (is_kernel)
@@ -248,17 +266,31 @@ static void take_graph(const sk_graph_record *from)
 	});
 }
 
+/* A cell for what is no work of a device; one that has none is counted. */
+static struct sk_record *reserve_of_host(bool sensible)
+{
+	struct sk_record *record = sensible ? sk_tracer_cell(sk_cupti->home) : NULL;
+
+	if (record)
+		*record = (struct sk_record){0};
+	else
+		sk_tracer_host_lost(sk_cupti->home);
+	return record;
+}
+
 /* A wait of the host. Of those for an event only the host's own; the device's are no time of it. */
 static void take_wait(const sk_wait_record *from)
 {
 	struct sk_join *join = sk_joins_find(&sk_cupti->joins, from->correlationId);
+	bool stamped = from->start && from->end >= from->start;
 	struct sk_record *record;
 
-	if (!join || from->type == CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_WAIT_EVENT ||
-	    !from->start || from->end < from->start)
+	if (from->type == CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_WAIT_EVENT ||
+	    (!join && !is_missed(from->correlationId)))
 		return;
-	bound_by_wait(from, join->tid);
-	record = reserve(0);
+	if (join && stamped)
+		bound_by_wait(from, join->tid);
+	record = reserve_of_host(join && stamped);
 	if (!record)
 		return;
 	record->queued_ns = record->start_ns = from->start;
@@ -286,10 +318,13 @@ static void take_overhead(const sk_overhead_record *from)
 {
 	struct sk_record *record;
 
-	if (!is_cuptis(from->overheadKind) || !from->start || from->end < from->start)
+	bool stamped = from->start && from->end >= from->start;
+
+	if (!is_cuptis(from->overheadKind))
 		return;
-	sk_tracer_add(&sk_tracer->segment->header.profiler_ns, from->end - from->start);
-	record = reserve(0);
+	if (stamped)
+		sk_tracer_add(&sk_tracer->segment->header.profiler_ns, from->end - from->start);
+	record = reserve_of_host(stamped);
 	if (!record)
 		return;
 	record->queued_ns = record->start_ns = from->start;
@@ -299,55 +334,87 @@ static void take_overhead(const sk_overhead_record *from)
 	sk_tracer_commit(sk_cupti->home);
 }
 
+/* Bytes of a record that are read; 0: of a kind that was not asked for, so that none is missed. */
+static size_t least_of(CUpti_ActivityKind kind)
+{
+	switch (kind) {
+	case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
+		return SK_KERNEL_BYTES;
+	case CUPTI_ACTIVITY_KIND_MEMCPY:
+		return SK_MEMCPY_BYTES;
+	case CUPTI_ACTIVITY_KIND_MEMCPY2:
+		return SK_PEER_BYTES;
+	case CUPTI_ACTIVITY_KIND_MEMSET:
+		return SK_MEMSET_BYTES;
+	case CUPTI_ACTIVITY_KIND_GRAPH_TRACE:
+		return SK_GRAPH_BYTES;
+	case CUPTI_ACTIVITY_KIND_SYNCHRONIZATION:
+		return SK_WAIT_BYTES;
+	case CUPTI_ACTIVITY_KIND_OVERHEAD:
+		return SK_OVERHEAD_BYTES;
+	default:
+		return 0;
+	}
+}
+
 /* `left`: bytes from the record to the end of what is valid. */
 static void take_record(const CUpti_Activity *record, size_t left)
 {
+	if (left < least_of(record->kind)) {
+		lose(1);
+		return;
+	}
 	switch (record->kind) {
 	case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
-		if (left >= SK_KERNEL_BYTES)
-			take_kernel((const void *)record);
+		take_kernel((const void *)record);
 		break;
 	case CUPTI_ACTIVITY_KIND_MEMCPY:
-		if (left >= SK_MEMCPY_BYTES)
-			TAKE_COPY((const sk_memcpy_record *)record,
-				  kind_of(((const sk_memcpy_record *)record)->copyKind));
+		TAKE_COPY((const sk_memcpy_record *)record,
+			  kind_of(((const sk_memcpy_record *)record)->copyKind));
 		break;
 	case CUPTI_ACTIVITY_KIND_MEMCPY2:
-		if (left >= SK_PEER_BYTES)
-			TAKE_COPY((const sk_peer_record *)record, SK_KIND_COPY);
+		TAKE_COPY((const sk_peer_record *)record, SK_KIND_COPY);
 		break;
 	case CUPTI_ACTIVITY_KIND_MEMSET:
-		if (left >= SK_MEMSET_BYTES)
-			TAKE_COPY((const sk_memset_record *)record, SK_KIND_FILL);
+		TAKE_COPY((const sk_memset_record *)record, SK_KIND_FILL);
 		break;
 	case CUPTI_ACTIVITY_KIND_GRAPH_TRACE:
-		if (left >= SK_GRAPH_BYTES)
-			take_graph((const void *)record);
+		take_graph((const void *)record);
 		break;
 	case CUPTI_ACTIVITY_KIND_SYNCHRONIZATION:
-		if (left >= SK_WAIT_BYTES)
-			take_wait((const void *)record);
+		take_wait((const void *)record);
 		break;
 	case CUPTI_ACTIVITY_KIND_OVERHEAD:
-		if (left >= SK_OVERHEAD_BYTES)
-			take_overhead((const void *)record);
+		take_overhead((const void *)record);
 		break;
 	default:
 		break;
 	}
 }
 
+/* A record that CUPTI cannot tell from what follows hides those behind it: how many is not known,
+ * one at least. */
+static void take_records(uint8_t *buffer, size_t valid)
+{
+	CUpti_Activity *record = NULL;
+	CUptiResult error;
+
+	while (!(error = sk_cupti->api.next_record(buffer, valid, &record)))
+		take_record(record, (size_t)(buffer + valid - (uint8_t *)record));
+	if (error != CUPTI_ERROR_MAX_LIMIT_REACHED)
+		lose(1);
+}
+
 /* With `decoding` held. What CUPTI lost, for want of a buffer or of memory on the device. */
 static void count_dropped(void)
 {
-	struct sk_segment_header *header = &sk_tracer->segment->header;
 	uint64_t evicted = atomic_load(&sk_cupti->joins.evicted);
 	size_t dropped = 0;
 
 	if (!sk_cupti->api.dropped_records(NULL, 0, &dropped) && dropped)
-		sk_tracer_add(&header->vendor_dropped, dropped);
+		lose(dropped);
 	if (evicted > sk_cupti->evicted_seen) {
-		sk_tracer_add(&header->vendor_dropped, evicted - sk_cupti->evicted_seen);
+		lose(evicted - sk_cupti->evicted_seen);
 		sk_cupti->evicted_seen = evicted;
 	}
 }
@@ -362,13 +429,11 @@ void CUPTIAPI sk_cupti_give_buffer(uint8_t **buffer, size_t *size, size_t *max_r
 void CUPTIAPI sk_cupti_take_buffer(CUcontext context, uint32_t stream, uint8_t *buffer, size_t size,
 				   size_t valid)
 {
-	CUpti_Activity *record = NULL;
-
 	/* There is no home in a forked child: what comes there is the parent's. */
 	if (buffer && sk_cupti->home) {
 		pthread_mutex_lock(&sk_cupti->decoding);
-		while (valid && !sk_cupti->api.next_record(buffer, valid, &record))
-			take_record(record, (size_t)(buffer + valid - (uint8_t *)record));
+		if (valid)
+			take_records(buffer, valid);
 		count_dropped();
 		pthread_mutex_unlock(&sk_cupti->decoding);
 	}

@@ -79,12 +79,21 @@ static void land(struct sk_ze_command *command)
 		sk_ze_command_give(command);
 }
 
+/* More threads than slots: nobody's ring. */
+static void count_nobodys(void)
+{
+	atomic_fetch_add_explicit(&sk_tracer->segment->header.vendor_dropped, 1,
+				  memory_order_relaxed);
+}
+
 static void count(size_t counter)
 {
 	struct sk_tracer_slot *slot = sk_tracer_slot();
 
 	if (slot)
 		sk_tracer_add((_Atomic uint64_t *)((char *)&slot->shared->counters + counter), 1);
+	else
+		count_nobodys();
 }
 
 void sk_ze_command_lose(struct sk_ze_command *command)
@@ -102,9 +111,8 @@ static void publish(const struct sk_ze_command *command, uint64_t start_ns, uint
 	const struct sk_ze_device *device = &sk_ze_it.devices[command->device];
 	struct sk_record *record = slot ? sk_tracer_reserve(slot, end_ns - start_ns) : NULL;
 
-	if (!slot) /* more threads than slots: nobody's ring */
-		atomic_fetch_add_explicit(&sk_tracer->segment->header.vendor_dropped, 1,
-					  memory_order_relaxed);
+	if (!slot)
+		count_nobodys();
 	if (!record)
 		return; /* counted by the tracer */
 	*record = (struct sk_record){

@@ -108,11 +108,16 @@ static void fill(struct sk_record *record, const struct span *span, const struct
 	};
 }
 
+static void count_dropped(uint64_t records)
+{
+	atomic_fetch_add_explicit(&sk_tracer->segment->header.vendor_dropped, records,
+				  memory_order_relaxed);
+}
+
 static void publish(struct batch *batch, const struct span *span, const struct sk_ticket *ticket)
 {
 	if (!batch->slot) { /* more threads than slots: nobody's ring */
-		atomic_fetch_add_explicit(&sk_tracer->segment->header.vendor_dropped, 1,
-					  memory_order_relaxed);
+		count_dropped(1);
 		return;
 	}
 	struct sk_slot_counters *counters = &batch->slot->shared->counters;
@@ -139,16 +144,26 @@ static void take(struct batch *batch, const struct span *span)
 {
 	struct sk_ticket ticket;
 
+	/* A launch without a ticket was counted when it was made, as pending_full or
+	 * threads_refused; one that was given up since then, as dropped. */
 	if (!sk_tickets_settle(&sk_rocp.tickets, span->ticket, &ticket))
-		return; /* was counted as pending_full when it was launched, or as lost */
+		return;
 	if (ticket.queued_ns > batch->newest_call_ns)
 		batch->newest_call_ns = ticket.queued_ns;
 	publish(batch, span, &ticket);
 }
 
+/* One of an older layout, which has less than is read, is of no use. */
+static bool is_whole(uint64_t bytes, size_t needed)
+{
+	if (bytes < needed)
+		count_dropped(1);
+	return bytes >= needed;
+}
+
 static void take_kernel(struct batch *batch, const struct sk_rocp_kernel_record *record)
 {
-	if (record->size < sizeof(*record))
+	if (!is_whole(record->size, sizeof(*record)))
 		return;
 	uint64_t id = record->dispatch.kernel_id;
 	const struct span span = {
@@ -167,7 +182,7 @@ static void take_kernel(struct batch *batch, const struct sk_rocp_kernel_record 
 
 static void take_copy(struct batch *batch, const struct sk_rocp_copy_record *record)
 {
-	if (record->size < sizeof(*record))
+	if (!is_whole(record->size, sizeof(*record)))
 		return;
 	const struct span span = {
 		.ticket = record->correlation.external.value,
@@ -192,8 +207,7 @@ static void note_dropped(struct batch *batch, uint64_t dropped)
 	sk_rocp.dropped_seen = dropped;
 	if (!more)
 		return;
-	atomic_fetch_add_explicit(&sk_tracer->segment->header.vendor_dropped, more,
-				  memory_order_relaxed);
+	count_dropped(more);
 	sk_tickets_lose(&sk_rocp.tickets, more, batch->newest_call_ns);
 }
 

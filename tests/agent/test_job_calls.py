@@ -20,7 +20,7 @@ from tests.probes.gpu_jobs import Caller, compile_caller, compile_library
 from tests.probes.groups import cgroup2_mount, eventually, require_root
 
 KEY = (5, 1)
-LAUNCH = "cuda.cuLaunchKernel"
+LAUNCH, GRAPH = "cuda.cuLaunchKernel", "cuda.cuGraphLaunch"
 
 
 @pytest.fixture
@@ -59,11 +59,15 @@ def test_a_job_is_watched_from_its_beginning_to_its_end(jobs: Path, tmp_path: Pa
         assert (row.name, row.count, row.open) == (LAUNCH, 1_009, 0)
         assert row.seen > 0
         assert calls.absent == ""
+        calls.obey(job, Action("sample", GRAPH, 20_000, "dear"))
+        eventually(lambda: _told(tmp_path, GRAPH) == "sampled")
         calls.obey(job, Action("detach", LAUNCH, 0, "too dear"))
         eventually(lambda: _told(tmp_path, LAUNCH) == "off")
         caller.end()
         eventually(lambda: processes_of(jobs / "5.1") == [])
-        assert calls.rows(job)[0].count == 1_009  # until it is told to forget
+        rows = {row.name: (row.count, row.note) for row in calls.rows(job)}
+        assert rows[LAUNCH] == (1_009, "")  # until it is told to forget
+        assert rows[GRAPH] == (0, "sampled, saw none")
         assert set(calls.dropped().values()) == set(calls.lost(job).values()) == {0}
         assert calls.unseen(job) == {}
         calls.end(job)

@@ -32,6 +32,7 @@ _COUNTERS = (
     "thread_ns",
     "opened_ns",
     "seen_ns",
+    "host_lost",
 )
 _SLOTS, _SLOT, _DEVICES, _NAMES, _WINDOWS, _COPIES = 4096, 512, 36864, 45056, 94208, 106496
 _COUNTS = 126976
@@ -130,6 +131,10 @@ class SegmentView:
     @property
     def vendor_dropped(self) -> int:
         return self._header()[30]
+
+    @property
+    def unjoined(self) -> int:
+        return self._u64(320)
 
     @property
     def holder(self) -> str:

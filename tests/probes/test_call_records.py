@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from stoker.probes.call_records import CallTimes, call_row, quantile_ns
+from stoker.probes.call_records import NONE, CallTimes, call_row, quantile_ns
 
 
 def times(*took_ns: int, still_open: int = 0) -> CallTimes:
@@ -41,8 +41,11 @@ def test_a_row_says_what_goes_on_and_how_much_was_seen() -> None:
     assert (row.total_ns, row.longest_ns) == (11_000, 9_000)
     assert row.p50_ns == pytest.approx(724, abs=1)
     assert row.p99_ns == pytest.approx(11585, abs=1)
+    assert row.note == ""
 
 
 def test_without_a_call_there_is_no_quantile() -> None:
     assert quantile_ns(times().log2, 0.5) is None
     assert call_row("x", times(still_open=1), 1.0).p99_ns is None
+    none = call_row("x", NONE, 0.25)
+    assert (none.count, none.p50_ns, none.seen, none.note) == (0, None, 0.25, "sampled, saw none")

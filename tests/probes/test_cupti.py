@@ -54,7 +54,8 @@ def test_every_kernel_copy_and_wait_is_recorded_once_and_exactly(cuda: Cuda) -> 
     }
     assert {r.tid for r in records} == {tid}
     assert len([r for r in records if r.kind == WAIT]) == 4
-    assert segment.counter("timed") == 21 and segment.vendor_dropped == 0
+    assert segment.counter("timed") == 21 and segment.counter("host_lost") == 0
+    assert segment.vendor_dropped == segment.unjoined == 0
     assert segment.oldest() == 0
 
 
@@ -156,6 +157,16 @@ def test_what_comes_too_late_for_the_end_of_the_program_is_told(cuda: Cuda) -> N
     (kernels,), made = summary.kernels, summary.records.made
     assert kernels.count == 4000 and 0 < made < 4000
     assert summary.loss["unfinished"] == 4000 + 1 - made
+
+
+def test_a_record_of_no_call_that_was_seen_is_counted(cuda: Cuda) -> None:
+    cuda.env["SIM_CUDA_STRAY"] = "4"
+    cuda.run("runtime", "400")
+    segment = cuda.segment
+    assert len([r for r in segment.records() if r.kind == KERNEL]) == 300
+    assert segment.unjoined == 100 and segment.vendor_dropped == 0
+    loss = cuda.fold().loss
+    assert loss["unjoined"] == loss["unfinished"] == 100
 
 
 def test_without_buffers_what_is_lost_is_counted(cuda: Cuda) -> None:
@@ -264,6 +275,7 @@ def test_switching_many_times_changes_nothing_and_counts_what_it_saw(cuda: Cuda)
     kernels = [r for r in segment.records() if r.kind == KERNEL]
     seen = sum(segment.launches().values())
     assert seen > switches / 4 and segment.counter("ring_full") == 0
+    assert segment.unjoined == segment.vendor_dropped == 0  # calls outside were not to be seen
     assert len(kernels) == segment.counter("timed") - segment.counter("unstamped") == seen
     assert {r.end_ns - r.start_ns for r in kernels} == {3000}
     within_windows(segment)

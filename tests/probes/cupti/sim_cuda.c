@@ -4,6 +4,7 @@
  *
  * A kernel lasts as many ns as its grid is wide; a copy one ns a byte of 4. Waiting sleeps.
  * SIM_CUDA_LAUNCH_NS: what the driver takes of the host for each piece of work.
+ * SIM_CUDA_STRAY: of so many pieces of work one has an id that no call has.
  */
 #include "sim/cuda/told.h"
 
@@ -61,7 +62,7 @@ static const struct sk_cuda_listener silence;
 static _Atomic(const struct sk_cuda_listener *) listener = &silence;
 static struct CUctx_st *primary[DEVICES];
 static int initialized;
-static uint64_t launch_ns;
+static uint64_t launch_ns, stray, told;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 EXPORT void stoker_sim_cuda_listen(const struct sk_cuda_listener *wanted)
@@ -80,6 +81,13 @@ static uint64_t sim_now(void)
 EXPORT uint64_t stoker_sim_cuda_now(void)
 {
 	return sim_now() + DEVICE_CLOCK;
+}
+
+static uint64_t setting(const char *name)
+{
+	const char *text = getenv(name);
+
+	return text ? strtoull(text, NULL, 10) : 0;
 }
 
 static void spin(uint64_t ns)
@@ -170,8 +178,10 @@ static void run(struct CUstream_st *stream, uint64_t ns, struct sk_cuda_work *re
 	ret->device = (uint32_t)stream->context->device;
 }
 
-static void tell(const struct sk_cuda_work *work)
+static void tell(struct sk_cuda_work *work)
 {
+	if (stray && ++told % stray == 0)
+		work->correlation = atomic_fetch_add(&correlations, 1) + 1;
 	if (listener->on_work)
 		listener->on_work(work);
 }
@@ -205,8 +215,8 @@ EXPORT CUresult cuInit(unsigned int flags)
 	int first = !initialized;
 
 	initialized = 1;
-	launch_ns = strtoull(getenv("SIM_CUDA_LAUNCH_NS") ? getenv("SIM_CUDA_LAUNCH_NS") : "0",
-			     NULL, 10);
+	launch_ns = setting("SIM_CUDA_LAUNCH_NS");
+	stray = setting("SIM_CUDA_STRAY");
 	pthread_mutex_unlock(&lock);
 	if (first && path) {
 		library = dlopen(path, RTLD_NOW);
