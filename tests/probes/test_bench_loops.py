@@ -34,7 +34,7 @@ def test_every_mode_at_one_rate(
     driver: bench_loops.Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bench_loops, "QUADS_MAX_FACTOR", 1)
-    cell = measure(20_000, driver, tmp_path, 2)
+    cell = measure(5_000, driver, tmp_path, 2)
     assert cell is not None
     assert {mode: len(quads) for mode, quads in cell.quads.items()} == dict.fromkeys(MODES, 2)
     assert len(cell.quads["governed"][0].on) == 2 * STEADY["governed"][1]
