@@ -215,7 +215,7 @@ class Sampled:
         self._anew.wait(max(0, due - time.monotonic_ns()) / SECOND_NS)
         self._anew.clear()
         left = min(due, begun + SECOND_NS) - time.monotonic_ns()
-        return self._stop.wait(max(0, left) / SECOND_NS)
+        return self._stop.wait(left / SECOND_NS) if left > 0 else self._stop.is_set()
 
     def _next(self, due: int) -> int:
         """When the next round is due; what was missed is not made up for."""
