@@ -7,6 +7,7 @@ other tests a governed tracer, say, has less to go by. They have the mark `machi
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -33,11 +34,26 @@ MACHINE = (
 runs jobs at a chosen moment."""
 
 
+PARTS = {"machine": True, "not machine": False}
+"""What `-m` says of a part -> whether it uses the machine."""
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Files of the other part are not even imported."""
+    wanted = PARTS.get(config.option.markexpr)
+    if wanted is None or collection_path.suffix != ".py":
+        return None
+    return True if _uses_machine(collection_path) != wanted else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.path.is_relative_to(HERE) and _uses_machine(item.path.relative_to(HERE)):
+        if _uses_machine(item.path):
             item.add_marker(pytest.mark.machine)
 
 
+@cache
 def _uses_machine(path: Path) -> bool:
-    return any(path.is_relative_to(part) for part in MACHINE)
+    if not path.is_relative_to(HERE):
+        return False
+    return any(path.relative_to(HERE).is_relative_to(part) for part in MACHINE)
