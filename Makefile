@@ -13,8 +13,9 @@ help: ## print the targets
 run: setup ## set up, run a traced GPU job from submit to report, leave nothing behind
 	@$(RUN)stoker demo
 
+# Hundreds of Python processes in a row: each is to find what the one before it has compiled.
 test: setup ## set up, run every test
-	@failed=0; \
+	@failed=0; unset PYTHONDONTWRITEBYTECODE; \
 	$(PY) -m pytest -q -n 2 --dist loadscope -m "not machine" || failed=1; \
 	$(PY) -m pytest -q -m machine || failed=1; \
 	exit $$failed
@@ -55,3 +56,4 @@ setup: ## system packages, virtual environment, build (only what is missing)
 
 clean: ## remove the virtual environment and every build output
 	rm -rf .venv build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -7,6 +7,7 @@ other tests a governed tracer, say, has less to go by. They have the mark `machi
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,6 @@ import pytest
 HERE = Path(__file__).parent
 MACHINE = (
     "probes",
-    "native/bpf",
     "agent/test_governing_sites.py",
     "agent/test_job_calls_node.py",
     "agent/test_lease.py",
@@ -33,11 +33,52 @@ MACHINE = (
 runs jobs at a chosen moment."""
 
 
+BESIDE = (
+    "probes/simdriver",
+    "probes/test_adhoc.py",
+    "probes/test_bench_probes.py",
+    "probes/test_call_records.py",
+    "probes/test_call_windows.py",
+    "probes/test_cgroups.py",
+    "probes/test_copies.py",
+    "probes/test_cupti_doctor.py",
+    "probes/test_cupti_parts.py",
+    "probes/test_elf.py",
+    "probes/test_environment.py",
+    "probes/test_governed_windows.py",
+    "probes/test_governor.py",
+    "probes/test_otlp.py",
+    "probes/test_prologue.py",
+    "probes/test_records.py",
+    "probes/test_site_doctor.py",
+    "probes/test_site_report.py",
+    "probes/test_sites.py",
+    "probes/test_trace.py",
+    "probes/test_trace_hostile.py",
+    "probes/test_trace_timeline.py",
+)
+"""Of these, what neither loads nor times anything: files, texts, a time that is only counted."""
+PARTS = {"machine": True, "not machine": False}
+"""What `-m` says of a part -> whether it uses the machine."""
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Files of the other part are not even imported."""
+    wanted = PARTS.get(config.option.markexpr)
+    if wanted is None or collection_path.suffix != ".py":
+        return None
+    return True if _uses_machine(collection_path) != wanted else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.path.is_relative_to(HERE) and _uses_machine(item.path.relative_to(HERE)):
+        if _uses_machine(item.path):
             item.add_marker(pytest.mark.machine)
 
 
+@cache
 def _uses_machine(path: Path) -> bool:
-    return any(path.is_relative_to(part) for part in MACHINE)
+    if not path.is_relative_to(HERE):
+        return False
+    path = path.relative_to(HERE)
+    return any(map(path.is_relative_to, MACHINE)) and not any(map(path.is_relative_to, BESIDE))

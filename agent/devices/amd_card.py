@@ -7,6 +7,7 @@ percent; caps are in microwatts; residencies count the firmware's ticks, of a mi
 
 from __future__ import annotations
 
+import ctypes
 import time
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 from stoker.agent.devices import amd_smi
 from stoker.agent.devices.amd_metrics import RESIDENCIES, TICK_NS
 from stoker.agent.devices.amd_plan import AmdPlan
-from stoker.agent.devices.amd_smi import Metrics, part
+from stoker.agent.devices.amd_smi import Metrics, Tables, known, part
 from stoker.agent.devices.card import Calls, Card
 from stoker.agent.devices.fields import reading
 from stoker.agent.devices.plan import Plan, Snapshot
@@ -34,6 +35,11 @@ NONE: Fields = {
     "partitions": Absent("each partition is listed as a GPU of its own"),
     "power_samples_w": Absent("AMD SMI keeps no samples of power"),
 }
+LINK_UP = 1
+"""amdsmi_xgmi_link_status_type_t; 0 is down, 2 disabled."""
+MODE_BYTES = 80
+PROCESSES_MAX = 1024
+"""Room for a word, and for processes, as the binding's own wrappers have it."""
 EDGE, JUNCTION, VRAM = "EDGE", "JUNCTION", "VRAM"
 
 
@@ -53,6 +59,12 @@ class AmdCard(Card):
         self._asked = Metrics(smi, handle)
         """Of what the card's own thread asks besides, whoever decodes meanwhile."""
         self.fast_calls = Calls()
+        self._tables = Tables(smi, handle)
+        """Of what is asked once a second."""
+        self._count = ctypes.c_uint32()
+        """Of processes: room before a call, how many there are behind it."""
+        self._spelt: dict[int, str] = {}
+        """Addresses of linked cards."""
         self._planned: AmdPlan | None = None
         self._count_j: float = ENERGY_COUNT_J
         self._table: Absent | None = Absent("not read yet")
@@ -225,63 +237,79 @@ class AmdCard(Card):
     def steps(self) -> tuple[Callable[[], Fields], ...]:
         return (self._used, self._errors, self._bus, self._links, self._listed)
 
+    def _told(self, name: str, kind: Any, *before: Any, after: tuple[Any, ...] = ()) -> Any:
+        """What a function of the library fills, without the binding's wrapper."""
+        return self._tables.ask(self.calls, name, kind, *before, after=after)
+
     def _used(self) -> Fields:
-        used = self._memory("amdsmi_get_gpu_memory_usage")
+        vram, gfx = self._kind("AmdSmiMemoryType", "VRAM"), self._kind("AmdSmiClkType", "GFX")
+        used = number(self._told("amdsmi_get_gpu_memory_usage", ctypes.c_uint64, vram))
         total = self._total
-        cap = part(self.ask("amdsmi_get_power_cap_info"), "power_cap")
-        clock = self.ask("amdsmi_get_clock_info", self._kind("AmdSmiClkType", "GFX"))
-        fan = self.ask("amdsmi_get_gpu_fan_speed", 0)
+        cap = self._told("amdsmi_get_power_cap_info", "amdsmi_power_cap_info_t", 0)
+        clock = self._told("amdsmi_get_clock_info", "amdsmi_clk_info_t", gfx)
+        fan = number(self._told("amdsmi_get_gpu_fan_speed", ctypes.c_int64, 0))
         now = time.time_ns()
         free = used if absent(used) else total if absent(total) else total - used
         found = {
             "memory_used_bytes": used,
             "memory_free_bytes": free,
-            "power_limit_w": scaled(cap, 1e-6),
-            "clock_limit_hz": scaled(part(clock, "max_clk"), MHZ),
+            "power_limit_w": cap if absent(cap) else cap.power_cap * 1e-6,
+            "clock_limit_hz": scaled(known(clock, "max_clk"), MHZ),
             "fan_ratio": scaled(fan, 1 / 255),
-            "fan_rpm": self.ask("amdsmi_get_gpu_fan_rpms", 0),
+            "fan_rpm": number(self._told("amdsmi_get_gpu_fan_rpms", ctypes.c_int64, 0)),
         }
         return {name: field(name, value, now) for name, value in found.items()}
 
     def _errors(self) -> Fields:
-        ecc = self.ask("amdsmi_get_gpu_total_ecc_count")
-        enabled = self.ask("amdsmi_get_gpu_ecc_enabled")
-        pages = self.ask("amdsmi_get_gpu_bad_page_info")
+        ecc = self._told("amdsmi_get_gpu_total_ecc_count", "amdsmi_error_count_t")
+        enabled = number(self._told("amdsmi_get_gpu_ecc_enabled", ctypes.c_uint64))
+        # A list that is not asked for says how many there would be.
+        pages = self._told("amdsmi_get_gpu_bad_page_info", ctypes.c_uint32, after=(None,))
         now = time.time_ns()
-        compute = self.ask("amdsmi_get_gpu_compute_partition")
-        memory = self.ask("amdsmi_get_gpu_memory_partition")
-        modes = [str(mode) for mode in (compute, memory) if not absent(mode) and mode]
+        compute = self._mode("amdsmi_get_gpu_compute_partition")
+        memory = self._mode("amdsmi_get_gpu_memory_partition")
+        modes = [mode for mode in (compute, memory) if not absent(mode) and mode]
         found = {
             "ecc_enabled": enabled if absent(enabled) else bool(enabled),
-            "ecc_corrected": part(ecc, "correctable_count"),
-            "ecc_uncorrected": part(ecc, "uncorrectable_count"),
-            "retired_pages": pages if absent(pages) else len(pages),
+            "ecc_corrected": ecc if absent(ecc) else ecc.correctable_count,
+            "ecc_uncorrected": ecc if absent(ecc) else ecc.uncorrectable_count,
+            "retired_pages": number(pages),
             "partition_mode": "/".join(modes) if modes else compute,
         }
         return {name: field(name, value, now) for name, value in found.items()}
 
+    def _mode(self, name: str) -> Any:
+        """A mode of partitioning, in the driver's word."""
+        found = self._told(name, ctypes.c_char * MODE_BYTES, after=(MODE_BYTES,))
+        if absent(found):
+            return found
+        word = found.value.decode(errors="replace")
+        return (
+            Absent(f"{name}: {amd_smi.NOT_APPLICABLE}") if word == amd_smi.NOT_APPLICABLE else word
+        )
+
     def _bus(self) -> Fields:
-        pcie = self.ask("amdsmi_get_pcie_info")
+        pcie = self._told("amdsmi_get_pcie_info", "amdsmi_pcie_info_t")
         now = time.time_ns()
         found = {
-            "pcie_width": part(pcie, "pcie_metric", "pcie_width"),
-            "pcie_gen": _generation(part(pcie, "pcie_metric", "pcie_speed")),
-            "pcie_replays": part(pcie, "pcie_metric", "pcie_replay_count"),
+            "pcie_width": known(pcie, "pcie_metric", "pcie_width"),
+            "pcie_gen": _generation(known(pcie, "pcie_metric", "pcie_speed")),
+            "pcie_replays": known(pcie, "pcie_metric", "pcie_replay_count"),
         }
         return {name: field(name, value, now) for name, value in found.items()}
 
     def _links(self) -> Fields:
-        found = self._table_of("amdsmi_get_link_metrics", "amdsmi_link_metrics_t")
+        found = self._told("amdsmi_get_link_metrics", "amdsmi_link_metrics_t")
         if absent(found):
             return {"links": found}
-        states = part(self.ask("amdsmi_get_gpu_xgmi_link_status"), "status")
+        states = self._told("amdsmi_get_gpu_xgmi_link_status", "amdsmi_xgmi_link_status_t")
         count = min(found.num_links, len(found.links))
-        up = ["U"] * count if absent(states) else states
+        up = [LINK_UP] * count if absent(states) else states.status[: states.total_links]
         ports = [
             {
                 "port": port,
-                "up": port < len(up) and up[port] == "U",
-                "peer": _address(link.bdf),
+                "up": port < len(up) and up[port] == LINK_UP,
+                "peer": self._address(link.bdf),
                 "peer_kind": "gpu",
                 "tx_bytes": link.write * KB,
                 "rx_bytes": link.read * KB,
@@ -291,22 +319,21 @@ class AmdCard(Card):
         ]
         return {"links": Reading(ports, "", time.time_ns())}
 
-    def _table_of(self, name: str, kind: str) -> Any:
-        """What a function fills, as the binding's structure; its own wrapper makes dictionaries of
-        every part of it."""
-        wrapper = getattr(self._smi, "amdsmi_wrapper", None)
-        call, made = getattr(wrapper, name, None), getattr(wrapper, kind, None)
-        if call is None or made is None:
-            return Absent(f"this amdsmi has no {name}")
-        table = made()
-        failed = amd_smi.fill(self._smi, name, call, self._handle, table, self.calls)
-        return table if failed is None else failed
+    def _address(self, bdf: Any) -> str:
+        """Of amdsmi_bdf_t, spelt once."""
+        found = self._spelt.get(bdf.as_uint)
+        if found is None:
+            found = self._spelt[bdf.as_uint] = _address(bdf)
+        return found
 
     def _listed(self) -> Fields:
-        found = self.ask("amdsmi_get_gpu_process_list")
+        self._count.value = PROCESSES_MAX
+        rows_of = self._tables.room("amdsmi_proc_info_t", PROCESSES_MAX)
+        found = self._told("amdsmi_get_gpu_process_list", rows_of, ctypes.byref(self._count))
         if absent(found):
             return {"processes": found}
-        rows = [_process(each, self._units) for each in found]
+        count = min(self._count.value, PROCESSES_MAX)
+        rows = [_process(each, self._units) for each in found[:count]]
         self.pids = tuple(row["pid"] for row in rows)
         return {"processes": Reading(rows, "", time.time_ns())}
 
@@ -321,6 +348,11 @@ def _address(bdf: Any) -> str:
     return (
         f"{at.domain_number:04x}:{at.bus_number:02x}:{at.device_number:02x}.{at.function_number:x}"
     )
+
+
+def number(found: Any) -> Any:
+    """The value of a plain number, or its absence."""
+    return found if isinstance(found, Absent) else found.value
 
 
 def absent(value: Any) -> bool:
@@ -352,12 +384,11 @@ def _generation(megatransfers: Any) -> Any:
 
 
 def _process(each: Any, units: int) -> dict[str, Any]:
-    occupied = each.get("cu_occupancy")
-    known = isinstance(occupied, int) and units > 0
+    occupied = known(each, "cu_occupancy")
     return {
-        "pid": int(each["pid"]),
+        "pid": int(each.pid),
         "kind": "compute",
-        "name": None if each["name"] == amd_smi.NOT_APPLICABLE else each["name"],
-        "memory_bytes": each["memory_usage"]["vram_mem"] or each["mem"],
-        "busy_ratio": occupied / units if known else None,
+        "name": each.name.decode(errors="replace").strip() or None,
+        "memory_bytes": each.memory_usage.vram_mem or each.mem,
+        "busy_ratio": occupied / units if not absent(occupied) and units > 0 else None,
     }

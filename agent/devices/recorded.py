@@ -42,25 +42,39 @@ class Recorded:
             passed = [_passed(each) for each in arguments]
             self.plan.make(key, self._at(name), passed, every=self.every)
 
-    def answers(self, found: Snapshot) -> Callable[[str, tuple[Any, ...]], Any]:
+    def answers(self, found: Snapshot) -> Answers:
         """Calls answered by a snapshot, as `Calls.replay` wants them: their codes."""
+        return Answers(self, found)
 
-        memory, codes, steps = found.memory, found.codes, self.plan.answers
 
-        def answer(name: str, arguments: tuple[Any, ...]) -> Any:
-            filled = [each for each in arguments if _is_memory(each)]
-            step = steps.get(key_of_call(name, arguments))
-            if step is None or any(
-                isinstance(each, ctypes.Array) and ctypes.sizeof(each) != size
-                for each, (_, size) in zip(filled, step.spans, strict=True)
-            ):
-                self.lacks = name
-                return Absent(f"{name}: it is asked for from the next seconds on")
-            for each, (offset, size) in zip(filled, step.spans, strict=True):
-                ctypes.memmove(each, memory[offset : offset + size], size)
-            return codes[step.place]
+class Answers:
+    """What calls of a plan said in one round."""
 
-        return answer
+    __slots__ = ("_codes", "_memory", "_recorded", "_steps")
+
+    def __init__(self, recorded: Recorded, found: Snapshot) -> None:
+        self._recorded, self._steps = recorded, recorded.plan.answers
+        self._memory, self._codes = found.memory, found.codes
+
+    def __call__(self, name: str, arguments: tuple[Any, ...]) -> Any:
+        filled = [each for each in arguments if _is_memory(each)]
+        step = self._steps.get(key_of_call(name, arguments))
+        if step is None or any(
+            isinstance(each, ctypes.Array) and ctypes.sizeof(each) != size
+            for each, (_, size) in zip(filled, step.spans, strict=True)
+        ):
+            self._recorded.lacks = name
+            return Absent(f"{name}: it is asked for from the next seconds on")
+        for each, (offset, size) in zip(filled, step.spans, strict=True):
+            ctypes.memmove(each, self._memory[offset : offset + size], size)
+        return self._codes[step.place]
+
+    def filled(self, name: str, handle: int, kind: Any) -> tuple[int, Any] | None:
+        """Code and structure of a call that fills but one; None where that was not asked for."""
+        step = self._steps.get((name, handle, ""))
+        if step is None or step.size < ctypes.sizeof(kind):
+            return None
+        return self._codes[step.place], kind.from_buffer_copy(self._memory, step.offset)
 
 
 def _is_memory(argument: Any) -> bool:

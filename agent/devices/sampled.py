@@ -63,6 +63,10 @@ class Sampled:
         self._reader: Reader | None = None
         self._decoded = 0
         """Rounds of the reader that the newest readings are of."""
+        self._fast: Fields = {}
+        """What those rounds told."""
+        self._told = True
+        """Whether the newest readings have all of `_slow`."""
         self._codes = -1
         """Changes of codes that they know of."""
         self._turn = -1
@@ -215,7 +219,7 @@ class Sampled:
         self._anew.wait(max(0, due - time.monotonic_ns()) / SECOND_NS)
         self._anew.clear()
         left = min(due, begun + SECOND_NS) - time.monotonic_ns()
-        return self._stop.wait(max(0, left) / SECOND_NS)
+        return self._stop.wait(left / SECOND_NS) if left > 0 else self._stop.is_set()
 
     def _next(self, due: int) -> int:
         """When the next round is due; what was missed is not made up for."""
@@ -243,7 +247,7 @@ class Sampled:
         self._begin_plan(card)
         if card.whole:
             self._slow.update(card.rest())
-            self._known = card
+            self._known, self._told = card, False
             self.trouble()  # whoever wants more decodes it
             return
         steps = card.steps()
@@ -256,6 +260,7 @@ class Sampled:
         if self._plan is not None or number % FAST_HZ == FAST_HZ - 1:
             self._drain(card)
         if self._plan is not None:
+            self._told = False
             self.trouble()  # a card in trouble is begun anew
             return
         fast = card.fast()
@@ -322,7 +327,10 @@ class Sampled:
             if reader is None or self._plan is None:
                 return
             codes, found = reader.state()[6], Snapshot(*reader.snapshot())
+            told, self._told = self._told, True
             if not found.rounds or found.rounds == self._decoded:
+                if found.rounds and not told:  # fast fields say what grew since: not twice
+                    self._publish(self._fast, t_ns=found.t_ns)
                 return
             card.seen(lambda name, most: self.points(name, most=most))
             fast = card.decode(found)
@@ -332,7 +340,7 @@ class Sampled:
                 self._turn = found.turn
             if card.stale:
                 self._anew.set()
-            self._codes, self._decoded = codes, found.rounds
+            self._codes, self._decoded, self._fast = codes, found.rounds, fast
             self._publish(fast, t_ns=found.t_ns)
 
     def _publish(self, fast: Fields, *, failed: str = "", t_ns: int = 0) -> None:

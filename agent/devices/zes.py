@@ -15,7 +15,7 @@ from typing import Any
 
 from stoker.agent.devices.card import Calls
 from stoker.agent.devices.readings import Absent, Trouble
-from stoker.agent.devices.recorded import key_of_call
+from stoker.agent.devices.recorded import Answers, key_of_call
 
 TROUBLES: dict[int, Trouble] = {
     0x70000001: "lost",
@@ -154,7 +154,11 @@ def _said(zes: Any, name: str, code: int | Absent) -> Absent | None:
 
 
 def filled(zes: Any, name: str, handle: Any, made: Any, calls: Calls | None = None) -> Any:
-    """`made` after the function filled it, or the absence."""
+    """`made` after the function filled it, or the absence. What a plan has is another one."""
+    if calls is not None and isinstance(calls.replay, Answers):
+        found = calls.replay.filled(name, getattr(handle, "value", handle) or 0, type(made))
+        if found is not None:
+            return _said(zes, name, found[0]) if found[0] else found[1]
     failed = ask(zes, name, handle, ctypes.byref(made), calls=calls)
     return made if failed is None else failed
 
@@ -174,9 +178,9 @@ def listed(
     if not count.value:
         return []
     found = (kind * count.value)()
-    for each in found:
-        if hasattr(each, "stype"):
-            each.stype = getattr(each, "STYPE", 0)
+    stype = getattr(kind, "STYPE", 0)
+    for each in found if stype else ():
+        each.stype = stype
     failed = ask(zes, name, *arguments, ctypes.byref(count), found, calls=calls)
     return failed if failed is not None else list(found[: count.value])
 

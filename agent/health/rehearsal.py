@@ -168,8 +168,8 @@ class Rehearsal:
         return len(seen) == len(wave) and not waiting and time.monotonic() >= ends
 
     def _inject(self, each: Scenario) -> int:
-        """When it was."""
-        now, begun = self._node.now_ns, now_ns()
+        """From when on it is what the rule is about."""
+        now, begun = self._node.now_ns, now_ns() + int(each.shows_s * NS)
         until = now + int(each.spread_s * NS) if each.spread_s else 0
         self._node.inject(
             each.fault,

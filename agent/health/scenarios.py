@@ -59,6 +59,12 @@ class Scenario(NamedTuple):
         return rules(self.expect, self.number)[self.at].action
 
     @property
+    def shows_s(self) -> float:
+        """After the first of its events there are as many as the rule wants."""
+        wanted = rules(self.expect, self.number)[self.at].after
+        return self.spread_s * wanted / self.events if wanted > 1 and self.events else 0.0
+
+    @property
     def period_ms(self) -> float:
         """Within which it is to be decided on."""
         slow = {"hung": HUNG_MS, "stuck_sensor": STUCK_MS}.get(self.expect, SLOW_MS)

@@ -104,7 +104,8 @@ class Reader
 		sk_reader_stop(gone);
 	}
 
-	// Straight into what Python gets: what a plan may have at most is too much to clear each time.
+	// Straight into what Python gets: what a plan may have at most is too much to clear each
+	// time.
 	nb::tuple snapshot()
 	{
 		int32_t code[SK_READER_STEPS];

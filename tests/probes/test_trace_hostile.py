@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from stoker.probes.trace import JobTrace
-from tests.probes.segment_file import AT, SegmentFile, record
+from tests.probes.segment_file import AT, HELD, SegmentFile, record
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def test_another_users_file_is_refused(trace: JobTrace, folder: Path) -> None:
 
 def bad_records(start: int) -> dict[str, list[int]]:
     good = record(start, start + 10)
-    changed = {"kind": (10, 20), "host kind": (10, 255), "device": (11, 5), "shift": (13, 16),
+    changed = {"kind": (10, 20), "host kind": (10, HELD + 1), "device": (11, 5), "shift": (13, 16),
                "no device": (11, 255), "name": (9, 300), "backwards": (2, start - 1),
                "far": (2, 1 << 63)}  # fmt: skip
     return {what: [*good[:at], value, *good[at + 1 :]] for what, (at, value) in changed.items()}

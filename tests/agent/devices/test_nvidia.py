@@ -12,7 +12,9 @@ import pytest
 from fakes.nvml import Nvml
 
 from stoker.agent.devices import nvidia as nvidia_module
+from stoker.agent.devices.card import Calls
 from stoker.agent.devices.nvidia import Nvidia
+from stoker.agent.devices.nvidia_links import Links
 from stoker.agent.devices.nvml import same_handle
 from stoker.agent.devices.readings import Reading
 from stoker.agent.devices.sampled import Sampled
@@ -209,6 +211,24 @@ def test_a_gpu_that_is_found_again_is_the_same_card_unless_its_handle_is_another
     again, other = nvidia.scan().cards
     assert again is first
     assert other is not second and other.id == second.id
+
+
+@pytest.mark.parametrize("state", [1, 2, 0, None])
+def test_ports_made_at_once_are_as_each_by_itself(state: int | None) -> None:
+    """Sent, received, state and three kinds of errors of each port; all at once if all are up."""
+    links, calls = Links(None, None), Calls()
+    links._ports, links._scale = {0: True, 1: True}, 1024
+    links._peers = {0: ("0000:05:00.0", "gpu"), 1: ("", "switch")}
+    values = [7, 8, 1, 1, 2, 3, 9, 10, state, 0, 0, 5]
+    at_once = links._all_up(values)
+    if state in (1, 2):
+        assert at_once == [
+            links._port(port, values[port * 6 : port * 6 + 6], calls) for port in (0, 1)
+        ]
+    else:
+        assert at_once == []
+    del links._peers[1]
+    assert links._all_up(values) == []
 
 
 def test_handles_are_compared_by_what_they_point_at() -> None:

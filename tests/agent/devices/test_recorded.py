@@ -40,6 +40,18 @@ def test_a_recorded_call_is_answered_into_what_it_is_given() -> None:
     assert (seen.value, made.lacks) == (1, "")
 
 
+def test_a_call_that_fills_one_structure_is_answered_with_another() -> None:
+    made = Recorded(lambda _: 4096)
+    made.record("get", (HANDLE, ctypes.byref(ctypes.c_uint32(7))))
+    answers = made.answers(of(made, (5, b"\x02\0\0\0")))
+    handle = HANDLE.value or 0
+    code, found = answers.filled("get", handle, ctypes.c_uint32) or (0, None)
+    assert (code, found.value) == (5, 2)
+    assert answers.filled("get", handle, ctypes.c_uint64) is None  # longer than what was filled
+    assert answers.filled("get", handle + 1, ctypes.c_uint32) is None
+    assert made.lacks == ""
+
+
 def test_a_call_that_was_not_recorded_is_absent_and_wanted() -> None:
     made = Recorded(lambda _: 4096)
     rows = (ctypes.c_uint32 * 2)()

@@ -15,6 +15,7 @@ from stoker.agent.devices import sampled as module
 from stoker.agent.devices.card import Calls, Card, Silent
 from stoker.agent.devices.fields import SPECS, TABLE
 from stoker.agent.devices.history import POINTS, History
+from stoker.agent.devices.plan import Plan, Snapshot
 from stoker.agent.devices.readings import Absent, CardReadings, Fields, Reading, plain
 from stoker.agent.devices.sampled import Sampled
 from stoker.agent.devices.sampler import Samplers, sample
@@ -122,6 +123,57 @@ def test_a_call_that_hangs_is_named_and_the_others_go_on(monkeypatch: pytest.Mon
     held.set()
     assert soon(lambda: not samplers.troubles())
     samplers.close()
+
+
+class Still:
+    """A reader in C that is between two rounds."""
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def snapshot(self) -> tuple[int, int, list[int], bytes]:
+        return 7, time.time_ns(), [], b""
+
+    def state(self) -> tuple[int, int, int, int, int, int, int]:
+        return -1, 0, 7, 0, 0, 0, 0
+
+    def points(self, *_: object) -> list[tuple[int, float]]:
+        return []
+
+
+class Planned(Fake):
+    """Its fast fields are a plan's; `count` is asked for by the thread in Python."""
+
+    count, decoded = 0, 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._plan = Plan()
+
+    def plan(self) -> Plan:
+        return self._plan
+
+    def decode(self, found: Snapshot) -> Fields:
+        self.decoded += 1
+        return {"power_w": reading(5.0)}
+
+    def steps(self) -> tuple[Callable[[], Fields], ...]:
+        return (lambda: {"ecc_corrected": reading(self.count)},)
+
+
+def test_what_is_read_once_a_second_is_told_at_once_whoever_looked_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "Reader", Still)
+    card = Planned()
+    sampled = Sampled(card)
+    sampled.round()
+    assert sampled.readings().number("ecc_corrected") == 0
+    card.count = 200
+    sampled.round()  # within the same round of the reader
+    assert sampled.readings().number("ecc_corrected") == 200
+    assert sampled.readings().number("power_w") == 5.0
+    assert card.decoded == 1, "what grew between two rounds would be lost"
 
 
 def test_power_by_energy_needs_a_second_and_says_its_error() -> None:

@@ -28,6 +28,16 @@ def test_each_is_one_fault_of_one_card_and_has_its_rule() -> None:
         assert each.expect in KINDS and 0 <= each.card < cards
         assert each.fault in faults.kinds()
         assert each.at < len(rules(each.expect, each.number))
+        assert 0 <= each.shows_s <= each.spread_s
+
+
+def test_a_fault_that_takes_many_events_shows_with_the_last_that_its_rule_wants() -> None:
+    shows = {each.name: each.shows_s for each in SCENARIOS if each.shows_s}
+    assert shows == {
+        "many corrected errors, AMD": 0.5 * 100 / 200,
+        "link errors": 0.5 * 10 / 50,
+        "Xid 31, 10000 times": 50 / 10_000,
+    }
 
 
 def test_every_action_but_ignore_is_led_to() -> None:

@@ -27,11 +27,24 @@ static struct sk_segment_header *header(void)
 	return &sk_tracer->segment->header;
 }
 
+static struct sk_tracer_slot *told_slot;
+static uint64_t told, told_from, told_to, told_calling;
+
+static void on_held(struct sk_tracer_slot *slot, uint64_t from_ns, uint64_t to_ns)
+{
+	told++;
+	told_slot = slot;
+	told_from = from_ns;
+	told_to = to_ns;
+	told_calling = slot->shared->calling_ns;
+}
+
 static void begin(bool holds)
 {
 	const struct sk_tracer_options options = {.kind = SK_TRACER_OPENCL,
 						  .slot_bytes = sizeof(struct sk_tracer_slot),
 						  .wakes = true,
+						  .on_held = on_held,
 						  .holds = holds};
 
 	CHECK(sk_tracer_prepare(&options) && sk_tracer_ready());
@@ -111,6 +124,29 @@ static void half(void)
 	uint64_t held = header()->held;
 
 	CHECK(!launch(20) && header()->held == held);
+	CHECK(!told); /* while dormant */
+}
+
+/* Of a thread that is watched the tracer is told of each wait, of which the reader knows meanwhile;
+ * also of one inside of another call. */
+static void watched(void)
+{
+	begin(true);
+	hold(1, sk_tracer_now() + SECOND);
+	uint64_t from = sk_tracer_now();
+
+	while (header()->held < 5)
+		sk_tracer_hold();
+	CHECK(told == 5 && told_slot == sk_tracer_slot());
+	CHECK(told_from > from && told_from < told_to && told_to <= sk_tracer_now());
+	CHECK(told_calling == told_from && !told_slot->shared->calling_ns);
+	told_slot->shared->calling_ns = from;
+	hold(1, sk_tracer_now() + SECOND);
+	while (header()->held < 7)
+		sk_tracer_hold();
+	CHECK(told == 7 && told_calling == from && told_slot->shared->calling_ns == from);
+	header()->hold = 0;
+	CHECK(!launch(5) && told == 7);
 }
 
 /* Nobody renews the word: what it held goes on when it is over, and for good. */
@@ -181,6 +217,8 @@ int main(int argc, char **argv)
 		words();
 	else if (!strcmp(argv[1], "half"))
 		half();
+	else if (!strcmp(argv[1], "watched"))
+		watched();
 	else if (!strcmp(argv[1], "gone"))
 		gone();
 	else

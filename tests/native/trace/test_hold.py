@@ -36,11 +36,12 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-@pytest.mark.parametrize("case", ["words", "half", "gone", "hostile"])
+@pytest.mark.parametrize("case", ["words", "half", "watched", "gone", "hostile"])
 def test_launches_are_held_by_a_word_and_no_longer(
     program: Path, tmp_path: Path, case: str
 ) -> None:
-    environment = {**os.environ, "STOKER_TRACE_DIR": str(tmp_path), "STOKER_TRACE_MODE": "dormant"}
+    mode = "full" if case == "watched" else "dormant"
+    environment = {**os.environ, "STOKER_TRACE_DIR": str(tmp_path), "STOKER_TRACE_MODE": mode}
     done = subprocess.run(
         [program, case], env=environment, capture_output=True, text=True, check=False, timeout=60
     )
