@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from product_node import LiveNode, live_node, wait_until
 
+from stoker.probes.site_doctor import site_checks
 from tests.probes.gpu_jobs import compile_caller, compile_library
 
 pytestmark = [pytest.mark.needs_root, pytest.mark.needs_bpf]
@@ -30,10 +31,17 @@ def folder() -> Iterator[Path]:
         yield Path(name)
 
 
-def site(node: LiveNode, id: str) -> dict[str, Any]:
+def told(node: LiveNode, id: str) -> str:
+    """The doctor's line, from the part of it that tells this."""
+    checks = site_checks(node.state.agent)
+    return next((each.text for each in checks if each.id == f"probe.site.{id}"), "")
+
+
+def sites(node: LiveNode) -> dict[str, dict[str, Any]]:
+    """The same of all sites, from the whole doctor."""
     report = json.loads(node.stoker("doctor", "-o", "json", check=False).stdout)
     rows = report["checks"] if isinstance(report, dict) else report
-    return next((row for row in rows if row["id"] == f"probe.site.{id}"), {})
+    return {row["id"]: row for row in rows if row["id"].startswith("probe.site.")}
 
 
 def test_calls_of_a_job_are_in_its_summary(folder: Path) -> None:
@@ -49,19 +57,20 @@ def test_calls_of_a_job_are_in_its_summary(folder: Path) -> None:
             lambda: bool(node.ask(lambda client: client.devices()).devices), "a device is found"
         )
         job = node.submit("sh", "-c", script, gpu_milli=1000)
-        wait_until(lambda: "1 processes" in site(node, LAUNCH).get("text", ""), "it is attached")
-        told = site(node, LAUNCH)
-        assert told["status"] == "PASS"
-        assert "measured on this machine" in json.dumps(site(node, "cost"))
+        wait_until(lambda: "1 processes" in told(node, LAUNCH), "it is attached")
+        found = sites(node)
+        launch = found[f"probe.site.{LAUNCH}"]
+        assert launch["status"] == "PASS" and "1 processes" in launch["text"]
+        assert "measured on this machine" in json.dumps(found["probe.site.cost"])
         go.touch()
         trace = node.wait(job, trace=True).trace
         assert trace is not None
         rows = {row["name"]: row for row in trace["calls"]}
         if LAUNCH not in rows or rows[LAUNCH]["count"] != CALLS:
             # Dear on this machine, so it is attached for a part of the time, which may see none.
-            assert "sampled" in told["text"]
+            assert "sampled" in launch["text"]
             assert rows[LAUNCH]["seen"] < 1
             assert rows[LAUNCH]["note"] == ("" if rows[LAUNCH]["count"] else "sampled, saw none")
         assert rows["cuda.cuGraphLaunch"]["count"] == 13
         assert rows["cuda.cuGraphLaunch"]["open"] == 0
-        wait_until(lambda: not site(node, LAUNCH), "nothing of the job is told any more")
+        wait_until(lambda: not told(node, LAUNCH), "nothing of the job is told any more")
