@@ -58,6 +58,27 @@ BESIDE = (
     "probes/test_trace_timeline.py",
 )
 """Of these, what neither loads nor times anything: files, texts, a time that is only counted."""
+FIRST = (
+    "native/core/test_core_digests.py",
+    "product/test_bad_input.py",
+    "agent/test_up.py",
+    "native/sim/test_walk.py",
+    "product/test_health.py",
+    "agent/test_daemon.py",
+    "native/core/test_core_fuzz.py",
+    "tui/test_live.py",
+    "tui/test_bench_decide.py",
+    "product/test_devices.py",
+    "native/trace/test_check.py",
+    "product",
+    "mesh/test_replica_daemon.py",
+    "native/core",
+    "agent/test_commands.py",
+    "test_examples.py",
+    "test_imports.py",
+)
+"""What takes longest, begun first, so that no worker is left alone with it; what compiles beside
+what waits."""
 PARTS = {"machine": True, "not machine": False}
 """What `-m` says of a part -> whether it uses the machine."""
 
@@ -70,10 +91,26 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if _uses_machine(collection_path) != wanted else None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    """Workers take modules in the order they have here, not by how many tests they have."""
+    config.option.loadscopereorder = False
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if _uses_machine(item.path):
             item.add_marker(pytest.mark.machine)
+    if PARTS.get(config.option.markexpr) is False:
+        items.sort(key=lambda item: _place(item.path))
+
+
+@cache
+def _place(path: Path) -> int:
+    """Place in FIRST, or after all of them."""
+    if not path.is_relative_to(HERE):
+        return len(FIRST)
+    inside = map(path.relative_to(HERE).is_relative_to, FIRST)
+    return next((place for place, found in enumerate(inside) if found), len(FIRST))
 
 
 @cache
