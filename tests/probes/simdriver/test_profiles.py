@@ -76,5 +76,5 @@ def test_unknown_profiles_name_the_known() -> None:
 
 
 def test_features_are_the_cores() -> None:
-    assert sum(profiles.FEATURES.values()) == 63
+    assert sum(profiles.FEATURES.values()) == 127
     assert _sim.VARIABLE == "STOKER_SIM_NODE"
