@@ -143,7 +143,7 @@ def test_a_launch_of_the_runtime_joins_by_the_drivers_id(cuda: Cuda) -> None:
 
 def test_what_a_thread_of_cupti_has_when_the_program_ends_is_waited_for(cuda: Cuda) -> None:
     """A full buffer is out of CUPTI's hands and not in the tracer's yet: no flush brings it."""
-    cuda.env["SIM_CUPTI_WORKER_NS"] = "100000000"
+    cuda.env["SIM_CUPTI_WORKER_NS"] = "20000000"
     cuda.run("runtime", "4000")
     assert len([r for r in cuda.segment.records() if r.kind == KERNEL]) == 4000
     assert cuda.segment.oldest() == 0
@@ -151,12 +151,12 @@ def test_what_a_thread_of_cupti_has_when_the_program_ends_is_waited_for(cuda: Cu
 
 def test_what_comes_too_late_for_the_end_of_the_program_is_told(cuda: Cuda) -> None:
     cuda.env["SIM_CUPTI_WORKER_NS"] = "9000000000"
-    cuda.run("runtime", "4000")
+    cuda.run("runtime", "12000")
     summary = cuda.fold()
     assert summary.records is not None
     (kernels,), made = summary.kernels, summary.records.made
-    assert kernels.count == 4000 and 0 < made < 4000
-    assert summary.loss["unfinished"] == 4000 + 1 - made
+    assert kernels.count == 12000 and 0 < made < 12000
+    assert summary.loss["unfinished"] == 12000 + 1 - made  # one is of a wait
 
 
 def test_a_record_of_no_call_that_was_seen_is_counted(cuda: Cuda) -> None:

@@ -11,9 +11,9 @@
  * its records are complete; a forced flush returns the others too, with an end of 0. Records of
  * work that was launched come even if its kind is disabled meanwhile.
  * SIM_CUPTI_CALL_NS: what it takes to call back; SIM_CUPTI_RECORD_NS: what a record adds to a call.
- * SIM_CUPTI_WORKER_NS: how long its own thread has a full buffer before it hands it over; no flush
- * waits for that.
- * SIM_CUPTI_VERSION: what cuptiGetVersion says; SIM_CUPTI_HOLDER: a tool that has the place.
+ * SIM_CUPTI_WORKER_NS: full buffers are its own thread's alone, which has each for so long before
+ * it hands it over; no flush takes one, nor waits for that. SIM_CUPTI_VERSION: what cuptiGetVersion
+ * says; SIM_CUPTI_HOLDER: a tool that has the place.
  */
 #include "sim/cuda/told.h"
 #include "sim/cupti/layouts.h"
@@ -249,13 +249,19 @@ static void hand_over(struct buffer *buffer)
 	complete(NULL, 0, buffer->memory, buffer->size, buffer->used);
 }
 
+static int is_wanted(const struct buffer *buffer, int only_full)
+{
+	return buffer->memory && buffer->used &&
+	       (buffer->full ? only_full || !worker_ns : !only_full);
+}
+
 static void flush(int only_full, int forced)
 {
 	for (int i = 0; i < buffers_used; i++) {
 		struct buffer buffer = {0};
 
 		pthread_mutex_lock(&lock);
-		if (buffers[i].memory && buffers[i].used && (buffers[i].full || !only_full) &&
+		if (is_wanted(&buffers[i], only_full) &&
 		    (forced || buffers[i].complete_at <= device_now())) {
 			buffer = buffers[i];
 			buffers[i] = (struct buffer){0};
