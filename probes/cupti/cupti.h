@@ -98,7 +98,7 @@ struct sk_cupti {
 	bool probed;	 /* what callbacks cost has been measured */
 	bool ended;
 	_Atomic bool runtime;	      /* the runtime's calls are watched as well */
-	_Atomic uint64_t looked_from; /* calls remembered before the latest timed window */
+	_Atomic uint64_t looked_from; /* first call of the latest timed window */
 	_Atomic uint64_t looked_to;   /* and until its end; SK_JOINS_OPEN: it goes on */
 	uint32_t budget_ppm;
 	uint64_t closing_ns; /* since when the records of a window that is over are waited for */

@@ -261,7 +261,7 @@ bool sk_joins_spans(struct sk_joins *joins, uint64_t from, uint64_t to, uint32_t
 	    (!to || !distance(joins, to - 1, correlation, &apart) || apart > 0))
 		return false;
 	/* The first call lost its place long ago: whatever was made before it has come by now. */
-	if (!from || tail - from > SK_JOINS_CALLS)
+	if (from == SK_JOINS_OPEN || tail - from > SK_JOINS_CALLS)
 		return true;
 	return distance(joins, from, correlation, &apart) && apart >= 0;
 }

@@ -27,7 +27,7 @@ enum {
 	SK_JOINS_PROBES = 8,
 };
 
-/** Behind the newest call. */
+/** Of no position: however early, or however late. */
 #define SK_JOINS_OPEN UINT64_MAX
 
 /** Longest wait for a record while those of later calls come: beyond it there will be none. */
@@ -99,8 +99,8 @@ uint32_t sk_joins_sweep(struct sk_joins *joins, uint64_t flush, bool quiet);
 /** Whether one of the calls before position `end` has returned and lacks its record. */
 bool sk_joins_lacks(struct sk_joins *joins, uint64_t end);
 
-/** Whether an id was given out no earlier than to the call at position `from` (0: however early)
- * and before position `to` (SK_JOINS_OPEN: however late): ids are given in the order of calls. */
+/** Whether an id was given out no earlier than to the call at position `from` and before position
+ * `to`, either of which may be SK_JOINS_OPEN: ids are given in the order of calls. */
 bool sk_joins_spans(struct sk_joins *joins, uint64_t from, uint64_t to, uint32_t correlation);
 
 /** Calls that wait, at most. */

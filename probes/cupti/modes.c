@@ -461,4 +461,6 @@ void sk_cupti_begin(void)
 		sk_cupti->api.latency_stamps(1);
 	if (!sk_tracer->segment->header.stepped_aside)
 		set_phase(mode, SK_PHASE_TIMED, 0);
+	/* CUDA has only begun to initialise: there is no call from before this. */
+	atomic_store(&sk_cupti->looked_from, SK_JOINS_OPEN);
 }

@@ -131,8 +131,9 @@ static void test_ids_of_a_window_lie_between_its_calls(void)
 {
 	struct sk_joins *joins = make_joins();
 
-	CHECK(sk_joins_spans(joins, 0, SK_JOINS_OPEN, 7)); /* however early and late */
-	CHECK(!sk_joins_spans(joins, 0, 0, 7));		   /* none was made */
+	CHECK(sk_joins_spans(joins, SK_JOINS_OPEN, SK_JOINS_OPEN, 7)); /* however early and late */
+	CHECK(!sk_joins_spans(joins, SK_JOINS_OPEN, 0, 7));	       /* none was made */
+	CHECK(!sk_joins_spans(joins, 0, SK_JOINS_OPEN, 7)); /* it may be of before the first */
 	for (uint32_t id = 10; id <= 40; id += 10)
 		enter(joins, id, id, 0);
 	CHECK(sk_joins_spans(joins, 0, 2, 20) && !sk_joins_spans(joins, 0, 2, 21));
