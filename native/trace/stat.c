@@ -98,6 +98,12 @@ double sk_stat_student(double freedom)
 	return freedom < 1 ? 12.7 : 1.96 + 2.37 / freedom + 2.82 / (freedom * freedom);
 }
 
+/* A segment may claim any lengths and counts. */
+static uint64_t saturated(double ns)
+{
+	return ns < 0x1p63 ? (uint64_t)ns : UINT64_C(1) << 63;
+}
+
 void sk_stat_total(const struct sk_stat *stat, uint64_t count, struct sk_stat_total *ret)
 {
 	uint64_t weighted = 0, timed = 0;
@@ -119,7 +125,8 @@ void sk_stat_total(const struct sk_stat *stat, uint64_t count, struct sk_stat_to
 	/* Rare long launches make the sum skewed, and a sample may have missed some: a kind of
 	 * which none was seen may still be three in the blocks' others (the rule of three, 95 %).
 	 */
-	double unseen = 3 * (double)stat->histogram.max * ((double)count / (double)timed - 1);
+	double untold = count > timed ? (double)count / (double)timed - 1 : 0;
+	double unseen = 3 * (double)stat->histogram.max * untold;
 
-	ret->error_ns = (uint64_t)ceil(sk_stat_student((double)timed - 1) * width + unseen);
+	ret->error_ns = saturated(ceil(sk_stat_student((double)timed - 1) * width + unseen));
 }

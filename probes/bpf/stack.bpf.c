@@ -20,6 +20,7 @@ const volatile __u64 shortest_ns = 1000000;
 
 #define WINDOW_NS 100000000ULL
 #define WINDOW_STACKS 32 /* a few times as many at most are taken in a window */
+#define STACK_TRIES 4
 
 struct sleeper {
 	__u64 since_ns; /* 0: it is not watched now */
@@ -84,12 +85,17 @@ static __always_inline __u32 drawn(struct sleeper *sleeper, __u64 now)
 	return bpf_get_prandom_u32() % weight ? 0 : weight;
 }
 
+/* The map has one place for a stack, by its hash; where another one has it, the stack without its
+ * innermost frames may find one. Of the kernel's those are the probe's own and the scheduler's. */
 static __always_inline __s32 take_stack(void *ctx, __u64 flags)
 {
-	long id;
+	long id = -17; /* -EEXIST */
 
 	count_made(SK_PRODUCER_STACK);
-	id = bpf_get_stackid(ctx, &stacks, flags);
+#pragma unroll
+	for (__u64 skip = 0; skip < STACK_TRIES; skip++)
+		if (id == -17)
+			id = bpf_get_stackid(ctx, &stacks, flags | skip);
 	if (id < 0 && id != -14) /* -EFAULT: there is none, which is an answer */
 		count_lost(SK_PRODUCER_STACK);
 	return id;

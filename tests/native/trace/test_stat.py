@@ -80,3 +80,12 @@ def test_the_interval_holds_what_it_says(shape: str) -> None:
     assert hits >= 280, "the 95 % interval misses too often"
     if shape != "trend":  # the end of a trend that no block covers yet is extrapolated
         assert total / 300 == pytest.approx(sum(values), rel=0.03), "the estimate is biased"
+
+
+def test_counts_that_a_segment_only_claims_have_a_bounded_error() -> None:
+    stat = _trace.Stat()
+    for _ in range(10):
+        stat.add(1000, 0)
+    assert stat.total(1) == (10, 1000, 0, True)
+    stat.add((1 << 62) - 1, 0)
+    assert stat.total(1 << 62)[2] == 1 << 63
