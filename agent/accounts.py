@@ -55,8 +55,7 @@ def add(where: State, name: str, unix_user: str | None, key_out: Path | None) ->
             if key_out is not None:
                 key, context = _write_out(key_out.absolute(), entry, seed), None
             else:
-                url = f"nats://127.0.0.1:{cluster.port}"
-                context = handover.deliver(entry, name, url, where.root, seed)
+                context = handover.deliver(entry, name, where, cluster, seed)
                 key = context.with_name(handover.seed_name(name))
             row = User(public_key=public, unix_user=entry.pw_name)
             _change(where, cluster, {**table, name: row})
@@ -141,6 +140,5 @@ def _reload(where: State, cluster: Cluster, seed_file: Path) -> bool:
         return False
     from stoker.mesh import reload
 
-    url = f"nats://127.0.0.1:{cluster.port}"
-    asyncio.run(reload.add_account(running.pid, url, seed_file))
+    asyncio.run(reload.add_account(running.pid, cluster.url, seed_file, where.broker_certificate))
     return True

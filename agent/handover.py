@@ -17,7 +17,9 @@ from pathlib import Path
 
 import msgspec
 
-from stoker.mesh.context import Saved
+from stoker.agent.state import Cluster, State
+from stoker.mesh import certificate
+from stoker.mesh.context import CERTIFICATE, Saved
 from stoker.native.errors import Refused
 
 FOLDERS = (".config", "stoker")
@@ -47,14 +49,24 @@ def seed_name(user: str) -> str:
     return f"user-{user}.nk"
 
 
-def deliver(entry: pwd.struct_passwd, user: str, url: str, state: Path, seed: bytes) -> Path:
-    """Writes the seed and the context that names it; returns the context's path.
+def deliver(
+    entry: pwd.struct_passwd, user: str, where: State, cluster: Cluster, seed: bytes
+) -> Path:
+    """Writes the seed, the broker's certificate and the context that names both; returns the
+    context's path.
 
     A context that was there is kept as `context.json.old`. Refused when a part of the path is a
     link or belongs to somebody else.
     """
     folder = Path(entry.pw_dir).joinpath(*FOLDERS)
-    context = Saved(url, str(folder / seed_name(user)), user, str(state))
+    pinned = certificate.read(where.broker_certificate)
+    context = Saved(
+        cluster.url,
+        str(folder / seed_name(user)),
+        user,
+        str(where.root),
+        str(folder / CERTIFICATE),
+    )
     with as_user(entry):
         try:
             handle = _open_folder(entry)
@@ -65,6 +77,7 @@ def deliver(entry: pwd.struct_passwd, user: str, url: str, state: Path, seed: by
             ) from None
         try:
             write_private(handle, seed_name(user), seed)
+            write_private(handle, CERTIFICATE, pinned)
             with contextlib.suppress(FileNotFoundError):
                 os.rename(CONTEXT, FORMER, src_dir_fd=handle, dst_dir_fd=handle)
             write_private(handle, CONTEXT, msgspec.json.encode(context) + b"\n")

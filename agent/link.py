@@ -13,15 +13,17 @@ import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import nats.errors
 import structlog
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from stoker.native.errors import Denied, Unavailable
+from stoker.mesh import certificate
+from stoker.native.errors import Denied, StokerError, Unavailable
 
-CONNECT_S = 1
+CONNECT_S = 3
 PING_S = 1
 AGAIN_FIRST_S, AGAIN_MAX_S = 0.05, 1.0
 
@@ -31,6 +33,15 @@ Hear = Callable[[Msg], None]
 """Called in the loop with each message of a subject; must return at once."""
 
 
+class Files(NamedTuple):
+    """What both sides of a connection prove themselves by."""
+
+    seed: Path
+    """The agent's own key."""
+    certificate: Path
+    """The broker's certificate."""
+
+
 class Link:
     """A connection that comes back. `where` gives the broker's address anew for each try."""
 
@@ -38,13 +49,13 @@ class Link:
         self,
         name: str,
         where: Callable[[], str],
-        seed: Path,
+        files: Files,
         inbox: str,
         subjects: Mapping[str, Hear],
     ) -> None:
         self._name = name
         self._where = where
-        self._seed = seed
+        self._files = files
         self._inbox = inbox
         self._subjects = subjects
         self._client: Client | None = None
@@ -65,7 +76,7 @@ class Link:
         while True:
             try:
                 client = await self._connect()
-            except (Unavailable, nats.errors.Error, OSError, TimeoutError) as error:
+            except (StokerError, nats.errors.Error, OSError, TimeoutError) as error:
                 self.counters["connect_failed"] += 1
                 if wait == AGAIN_FIRST_S:
                     _log.warning("no broker", link=self._name, error=str(error) or repr(error))
@@ -113,7 +124,7 @@ class Link:
         await client.connect(
             self._where(),
             name=f"stoker agent {self._name}",
-            nkeys_seed=str(self._seed),
+            nkeys_seed=str(self._files.seed),
             inbox_prefix=self._inbox.encode(),
             allow_reconnect=False,  # done here: the port may be another one next time
             max_reconnect_attempts=1,
@@ -122,6 +133,7 @@ class Link:
             ping_interval=PING_S,
             max_outstanding_pings=2,
             pending_size=-1,
+            **certificate.connecting(self._files.certificate),
             error_cb=self._error,
             closed_cb=self._ended,
             disconnected_cb=self._ended,

@@ -26,9 +26,9 @@ from stoker.agent.otlp_config import OtlpConfig, target
 from stoker.agent.power.rules import Rules
 from stoker.agent.retention import Keep
 from stoker.agent.state import Cluster, State
-from stoker.mesh.context import Endpoint
+from stoker.mesh.context import own_broker
 from stoker.native import paths
-from stoker.native.errors import BadRequest, StokerError
+from stoker.native.errors import BadRequest
 from stoker.probes.environment import LIBCUPTI, LIBRARIES, find_cupti
 
 LAYER = LIBRARIES["opencl"]
@@ -86,11 +86,7 @@ class Setting:
 
     def broker(self) -> str:
         """Where the broker listens now; it may move when it is restarted."""
-        try:
-            return state.read_json(self.state.endpoint, Endpoint).url
-        except StokerError:
-            cluster = state.read_json(self.state.cluster, Cluster)
-            return f"nats://127.0.0.1:{cluster.port}"
+        return own_broker(self.state.root)
 
 
 def load(option: str | None) -> Setting:

@@ -24,7 +24,7 @@ import msgspec
 from stoker.agent import labels, lock, pids, ports, rotation, state, teardown
 from stoker.agent.children import BROKER, broker_program, environment, programs
 from stoker.agent.state import Cluster, State
-from stoker.mesh import broker, identity, users
+from stoker.mesh import broker, certificate, identity, users
 from stoker.mesh.users import User, Users
 from stoker.native.errors import BadRequest, Corrupt, NotFound, NotSupported, Refused, StokerError
 
@@ -65,7 +65,7 @@ class Started:
 
     @property
     def url(self) -> str:
-        return f"nats://127.0.0.1:{self.cluster.port}"
+        return self.cluster.url
 
 
 @state.disk_errors()
@@ -91,6 +91,7 @@ def start(options: Options) -> Started:
         cluster = settle_port(where, cluster, options.port, found)
         write_broker_config(where, cluster, table)
         state.prepare_run(where)
+        publish_certificate(where)
     except BaseException:
         os.close(held)
         raise
@@ -142,6 +143,7 @@ def _endpoint(where: State) -> str:
 def load_or_create(where: State) -> Cluster:
     """The node of this folder; on the first start its identities and its table of users."""
     if state.exists(where):
+        make_certificate(where)
         cluster = state.load(where)
         load_users(where)
         _check_seeds(where, cluster)
@@ -149,6 +151,7 @@ def load_or_create(where: State) -> Cluster:
     keys = {name: identity.load_or_create(where.key(name)) for name in state.IDENTITIES}
     caller = _caller()
     own = identity.load_or_create(where.key(f"user-{caller}"))
+    make_certificate(where)
     jobs_as = _default_mapping()
     table = {
         "admin": _user(keys["admin"].public, jobs_as, admin=True),
@@ -160,6 +163,21 @@ def load_or_create(where: State) -> Cluster:
     state.write_json(where.cluster, cluster)
     state.seal_format(where)
     return cluster
+
+
+def make_certificate(where: State) -> None:
+    """What the broker proves itself by. One file without the other was damaged and is left as it
+    is; a folder with neither gets both anew, and copies on other machines are then out of date."""
+    if where.broker_key.exists() or (state.exists(where) and where.broker_certificate.exists()):
+        return
+    key, pinned = certificate.make(f"stoker broker {where.instance}")
+    state.write_file(where.broker_key, key)
+    state.write_file(where.broker_certificate, pinned)
+
+
+def publish_certificate(where: State) -> None:
+    """Puts the certificate where every user of this machine reads it and nobody else writes."""
+    state.write_file(where.certificate, certificate.read(where.broker_certificate), 0o644)
 
 
 def _check_seeds(where: State, cluster: Cluster) -> None:
@@ -258,6 +276,14 @@ def settle_port(
     return cluster
 
 
+def move_broker(where: State, cluster: Cluster) -> Cluster:
+    """Gives the broker another free port, remembered for the next start too."""
+    cluster = msgspec.structs.replace(cluster, port=ports.choose(where.instance))
+    write_broker_config(where, cluster, load_users(where))
+    state.write_json(where.cluster, cluster)
+    return cluster
+
+
 def write_broker_config(where: State, cluster: Cluster, table: Users) -> None:
     """Replaces nats-server.conf by what these keys and users come to."""
     state.write_file(where.nats / "nats-server.conf", broker_config(where, cluster, table))
@@ -266,7 +292,11 @@ def write_broker_config(where: State, cluster: Cluster, table: Users) -> None:
 def broker_config(where: State, cluster: Cluster, table: Users) -> bytes:
     """nats-server.conf of this folder; raises by name when it cannot be made."""
     settings = broker.Settings(
-        server_name=cluster.node, port=cluster.port, store_dir=str(where.nats / "jetstream")
+        server_name=cluster.node,
+        port=cluster.port,
+        store_dir=str(where.nats / "jetstream"),
+        key_file=str(where.broker_key),
+        certificate_file=str(where.broker_certificate),
     )
     keys = broker.Keys(
         scheduler=cluster.scheduler_public_key,

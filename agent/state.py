@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from stoker.mesh import context
+from stoker.mesh import certificate, context
 from stoker.native.errors import Corrupt, Refused
 
 FORMAT = 2
@@ -44,6 +44,10 @@ class Cluster(msgspec.Struct, frozen=True):
     node: str
     scheduler_public_key: str
     port: int = 0
+
+    @property
+    def url(self) -> str:
+        return context.broker_url(self.port)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +104,19 @@ class State:
     @property
     def endpoint(self) -> Path:
         return self.run / "endpoint.json"
+
+    @property
+    def certificate(self) -> Path:
+        """What clients pin the broker by: a copy for all to read."""
+        return self.run / context.CERTIFICATE
+
+    @property
+    def broker_key(self) -> Path:
+        return self.keys / "broker.key"
+
+    @property
+    def broker_certificate(self) -> Path:
+        return self.keys / context.CERTIFICATE
 
     def key(self, identity: str) -> Path:
         """The seed file of an identity: `scheduler`, `agent`, `admin` or `user-<name>`."""
@@ -210,6 +227,7 @@ def load(state: State) -> Cluster:
             raise Corrupt(f"{state.root / folder} is missing", hint="Restore it from a backup")
     for identity in IDENTITIES:
         check_key(state.key(identity))
+    certificate.check_pair(state.broker_key, state.broker_certificate)
     return cluster
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import msgspec
 
-from stoker.agent import confine, lock, pids, rotation
+from stoker.agent import confine, lock, pids, ports, rotation, startup
 from stoker.agent.children import BROKER, Program, environment, programs
 from stoker.agent.processes import (
     Adopted,
@@ -45,6 +45,7 @@ from stoker.agent.processes import (
     Tree,
 )
 from stoker.agent.state import State, load, locate, write_json
+from stoker.mesh import certificate
 from stoker.mesh.context import Endpoint
 from stoker.native.errors import StokerError
 
@@ -160,6 +161,8 @@ class Supervisor:
         process = self.running[name]
         self.running[name] = pids.Process(process.pid, process.start, ready=True)
         self._save()
+        if name == BROKER:
+            self._tell_where()
         self._happened(Ready(name))
 
     def _gone(self, name: str) -> None:
@@ -208,9 +211,11 @@ class Supervisor:
     def _start(self, program: Program) -> None:
         name = program.spec.name
         try:
+            if name == BROKER:
+                self._keep_off_strangers()
             pid = spawn(program, self.state)
-        except OSError as error:  # no more processes or memory: the back-off tries again
-            self._happened(Exited(name, f"cannot be started: {error.strerror}"))
+        except (OSError, StokerError) as error:  # no memory, a full disk: the back-off tries again
+            self._happened(Exited(name, f"cannot be started: {error}"))
             return
         process = pids.identify(pid)
         if process is None:  # it ended at once; waitpid says how
@@ -224,6 +229,16 @@ class Supervisor:
             self._ready(name)
         elif program.ready != "notify":
             self.probes[name] = asyncio.create_task(self._probe(program, process))
+
+    def _keep_off_strangers(self) -> None:
+        """Moves the broker to another port where somebody took its own while it was down: waiting
+        for a stranger to leave would stop the node for as long as the stranger likes."""
+        port = self.cluster.port
+        if ports.is_free(port):
+            return
+        self.cluster = startup.move_broker(self.state, self.cluster)
+        held = f"port {port} was taken by {ports.holder(port)}"
+        self._log(BROKER, f"{held}: the broker moves to {self.cluster.port}")
 
     def _watch(self, name: str, process: pids.Process, handle: int) -> None:
         self.running[name] = process
@@ -254,20 +269,32 @@ class Supervisor:
             _, writer = await asyncio.open_unix_connection(self.state.run / "spawner.sock")
             writer.close()
             return True
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.cluster.port)
+        pinned = certificate.pinned(self.state.broker_certificate)
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.cluster.port, ssl=pinned)
         greeting = await reader.readline()
         writer.close()
         return greeting.startswith(b"INFO ")
 
     def _announce(self) -> None:
-        url = f"nats://127.0.0.1:{self.cluster.port}"
-        root = str(self.state.root)
-        record = Endpoint(url, self.cluster.cluster, self.cluster.node, root)
-        with self._tolerated("endpoint.json"):
-            write_json(self.state.endpoint, record, mode=0o644)
+        url = self.cluster.url
+        self._tell_where()
         self._log("supervisor", f"ready at {url}")
         self._report(event="ready")
         notify_above(f"READY=1\nSTATUS=serving at {url}")
+
+    def _tell_where(self) -> None:
+        """Says where the broker listens, once there is a node to find there."""
+        if not self.tree.announced:
+            return
+        record = Endpoint(
+            self.cluster.url,
+            self.cluster.cluster,
+            self.cluster.node,
+            str(self.state.root),
+            str(self.state.certificate),
+        )
+        with self._tolerated("endpoint.json"):
+            write_json(self.state.endpoint, record, mode=0o644)
 
     # --- housekeeping ------------------------------------------------------------------------
 

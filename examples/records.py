@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trace a running job fully for a while and add up its kernels, from the records themselves.
 
-Usage: records.py URL SEED_FILE JOB SECONDS
+Usage: records.py URL CERTIFICATE SEED_FILE JOB SECONDS
 
 Records come as batches over NATS while the window is open: one msgpack map each, whose `data` are
 packed records with the NumPy dtype in `fields` (docs/operator/tracing.md, "Records as they come").
@@ -11,6 +11,7 @@ packed records with the NumPy dtype in `fields` (docs/operator/tracing.md, "Reco
 import asyncio
 import json
 import secrets
+import ssl
 import sys
 
 import msgspec
@@ -37,8 +38,10 @@ def decode(message):
     return batch, numpy.frombuffer(batch["data"], dtype)
 
 
-async def main(url, seed_file, job, seconds):
-    connection = await nats.connect(url, nkeys_seed=seed_file)
+async def main(url, certificate, seed_file, job, seconds):
+    # Whoever listens must show this certificate: a program that took the port learns nothing.
+    pinned = ssl.create_default_context(cafile=certificate)
+    connection = await nats.connect(url, tls=pinned, tls_handshake_first=True, nkeys_seed=seed_file)
     subject = (await ask(connection, job=int(job)))["subject"]
     batches = await connection.subscribe(subject)
     await connection.flush()
@@ -73,6 +76,6 @@ async def main(url, seed_file, job, seconds):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 5:
+    if len(sys.argv) != 6:
         sys.exit(__doc__)
     asyncio.run(main(*sys.argv[1:]))

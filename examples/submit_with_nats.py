@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Submit a job with nothing but nats-py, wait for its end, print its output.
 
-Usage: submit_with_nats.py URL SEED_FILE PROGRAM [ARGS]
+Usage: submit_with_nats.py URL CERTIFICATE SEED_FILE PROGRAM [ARGS]
 
 URL is in the node's endpoint.json, SEED_FILE is the user's key (docs/user/submitting-over-nats.md).
 """
@@ -10,6 +10,7 @@ URL is in the node's endpoint.json, SEED_FILE is the user's key (docs/user/submi
 import asyncio
 import base64
 import json
+import ssl
 import sys
 import uuid
 
@@ -26,8 +27,10 @@ async def ask(connection, subject, **fields):
     return reply
 
 
-async def main(url, seed_file, *argv):
-    connection = await nats.connect(url, nkeys_seed=seed_file)
+async def main(url, certificate, seed_file, *argv):
+    # Whoever listens must show this certificate: a program that took the port learns nothing.
+    pinned = ssl.create_default_context(cafile=certificate)
+    connection = await nats.connect(url, tls=pinned, tls_handshake_first=True, nkeys_seed=seed_file)
     # The same key again is the same job, so this request may be repeated after a timeout.
     job = await ask(connection, "job.submit", argv=argv, idempotency_key=uuid.uuid4().hex)
     while job["times"]["ended_ns"] is None:
@@ -44,6 +47,6 @@ async def main(url, seed_file, *argv):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 4:
+    if len(sys.argv) < 5:
         sys.exit(__doc__)
     sys.exit(asyncio.run(main(*sys.argv[1:])))

@@ -30,6 +30,9 @@ MEMORY_STORE_BYTES = 16 << 20
 LOG_STORE_FACTOR = 2
 """Room on disk over the log's limit: block files are freed only when all they hold was trimmed."""
 
+TLS_S = 5
+"""Longest handshake; a loaded machine needs more than the server's own two seconds."""
+
 CONTROL = "CTRL"
 SYSTEM = "SYS"
 
@@ -41,6 +44,9 @@ class Settings:
     server_name: str
     port: int
     store_dir: str
+    key_file: str
+    certificate_file: str
+    """What the broker proves itself by, `mesh/certificate.py`."""
     host: str = "127.0.0.1"
     log_max_bytes: int = LOG_MAX_BYTES
     http_port: int | None = None
@@ -68,6 +74,7 @@ def render(settings: Settings, keys: Keys) -> str:
         [
             "# Written by stoker; changes made by hand are lost at the next start.",
             *_server(settings),
+            *_tls(settings),
             *_jetstream(settings),
             f"system_account: {SYSTEM}",
             "accounts {",
@@ -134,6 +141,20 @@ def _server(settings: Settings) -> list[str]:
     if settings.pid_file is not None:
         lines.append(f"pid_file: {json.dumps(settings.pid_file)}")
     return lines
+
+
+def _tls(settings: Settings) -> list[str]:
+    """TLS from the first byte: a client that would begin in the clear gets no greeting, so what
+    pretends to be this broker is never told from it by a missing lock alone."""
+    return [
+        "tls {",
+        f"  cert_file: {json.dumps(settings.certificate_file)}",
+        f"  key_file: {json.dumps(settings.key_file)}",
+        '  min_version: "1.3"',
+        "  handshake_first: true",
+        f"  timeout: {TLS_S}",
+        "}",
+    ]
 
 
 def _jetstream(settings: Settings) -> list[str]:

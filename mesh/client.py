@@ -28,6 +28,9 @@ REPLY_S = 3.0
 """How long past its own `wait_s` an answer may take before the request is sent again."""
 PATIENCE_S = 15.0
 """How long a request is repeated while broker or scheduler are away, unless told otherwise."""
+OPEN_S = 2.0
+"""How long a node that says where it is may refuse the first connection: its broker may just be
+coming back, at another port."""
 NOTICE_S = 5.0
 HOLD_S = 2.0
 """`wait_s` of one held request: the longest that a lost answer goes unnoticed, plus REPLY_S."""
@@ -63,10 +66,22 @@ class Client:
         find: Find = (lambda: where) if isinstance(where, Context) else _finder(where)
         client = cls(find, patience_s)
         try:
-            await client._live()
+            await client._first(min(patience_s, OPEN_S))
             yield client
         finally:
             await client.close()
+
+    async def _first(self, patience_s: float) -> None:
+        """The first connection: a broker that is being started again is waited for, briefly."""
+        deadline = time.monotonic() + patience_s
+        while True:
+            try:
+                await self._live()
+                return
+            except Unavailable:
+                if time.monotonic() + BACK_OFF_S[0] > deadline:
+                    raise
+            await asyncio.sleep(BACK_OFF_S[0])
 
     async def close(self) -> None:
         """Give the connection back; safe to call twice."""

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import ssl
 
 import nats.errors
 from nats.aio.client import Client as Connection
 from nats.aio.msg import Msg
 
-from stoker.mesh import identity
+from stoker.mesh import certificate, identity
 from stoker.mesh.context import Context
 from stoker.native.errors import Denied, StokerError, Unavailable
 
@@ -95,6 +96,7 @@ def _lost() -> Unavailable:
 async def connect(where: Context) -> Link:
     """A connection to this node as this user, or the reason there is none."""
     identity.load(where.seed_file)  # for its checks and its messages; nats-py reads the file itself
+    secured = certificate.connecting(where.certificate)
     link = Link()
     try:
         # Reconnecting is done here, request by request: the node may come back at another port.
@@ -112,8 +114,14 @@ async def connect(where: Context) -> Link:
             max_outstanding_pings=2,
             pending_size=-1,
             nkeys_seed=str(where.seed_file),
+            **secured,
         )
         await link.listen()
+    except ssl.SSLError as error:
+        raise Unavailable(
+            f"what answers at {where.url} is not this node's broker: {error.reason or error}",
+            hint=f"another program took its port, or {where.certificate} is an old copy",
+        ) from None
     except (TimeoutError, nats.errors.NoServersError, OSError):
         raise Unavailable(
             f"the node at {where.url} does not take connections",

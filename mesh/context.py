@@ -22,6 +22,8 @@ from stoker.native.errors import Corrupt, Denied, NotFound
 
 T = TypeVar("T")
 FILE_BYTES_MAX = 64 * 1024
+CERTIFICATE = "broker.crt"
+"""The file of the broker's certificate, wherever it is kept."""
 NO_NODE = "no stoker node found: start one with `stoker up` or pass --state"
 
 
@@ -33,6 +35,8 @@ class Saved(msgspec.Struct, frozen=True):
     user: str
     state: str = ""
     """The node's state folder; where its endpoint can be read, a new port is noticed."""
+    certificate_file: str = ""
+    """The broker's certificate, for who cannot look into the node's run folder."""
 
 
 class Endpoint(msgspec.Struct, frozen=True):
@@ -42,6 +46,14 @@ class Endpoint(msgspec.Struct, frozen=True):
     cluster: str
     node: str
     state: str
+    certificate: str
+    """The broker's certificate, which whoever connects must be shown."""
+
+
+class _Port(msgspec.Struct, frozen=True):
+    """What of `cluster.json` is needed here."""
+
+    port: int = 0
 
 
 @dataclass(frozen=True)
@@ -51,6 +63,8 @@ class Context:
     url: str
     seed_file: Path
     user: str
+    certificate: Path
+    """What the broker must prove itself by."""
     state: Path | None = None
 
 
@@ -81,6 +95,18 @@ def default_state() -> Path:
     return Path.home() / ".local/state/stoker"
 
 
+def broker_url(port: int) -> str:
+    """How a node's own broker is called."""
+    return f"tls://127.0.0.1:{port}"
+
+
+def own_broker(state: Path) -> str:
+    """Where the broker of this state folder listens now, for the node's own processes: it moves
+    when a stranger took its port, and before the node serves only `cluster.json` knows it."""
+    found = _endpoint(state)
+    return found.url if found else broker_url(_read(state / "cluster.json", _Port).port)
+
+
 def instance(state: Path) -> str:
     """8 hex digits that tell the state folders of one host apart."""
     return hashlib.blake2b(os.fsencode(os.path.realpath(state))).hexdigest()[:8]
@@ -98,13 +124,14 @@ def _of_state(state: Path) -> Context:
     endpoint = _endpoint(state)
     if endpoint is None:
         raise NotFound(NO_NODE)
+    certificate = Path(endpoint.certificate)
     user = _login()
     keys = state / "keys"
     try:
         for identity in (f"user-{user}", "admin"):
             if (keys / f"{identity}.nk").is_file():
                 name = identity.removeprefix("user-")
-                return Context(endpoint.url, keys / f"{identity}.nk", name, state)
+                return Context(endpoint.url, keys / f"{identity}.nk", name, certificate, state)
         raise NotFound(f"{keys} holds no key for {user}")
     except PermissionError:
         raise Denied(
@@ -116,12 +143,21 @@ def _of_state(state: Path) -> Context:
 def _of_saved(path: Path) -> Context:
     saved = _read(path, Saved)
     state = Path(saved.state) if saved.state else None
-    endpoint = _endpoint(state) if state else None
-    url = endpoint.url if endpoint else saved.url
-    return Context(url, Path(saved.seed_file).expanduser(), saved.user, state)
+    seed_file = Path(saved.seed_file).expanduser()
+    found = _endpoint(state) if state else None
+    if found is not None:
+        return Context(found.url, seed_file, saved.user, Path(found.certificate), state)
+    if not saved.certificate_file:
+        raise NotFound(
+            f"{path} names no certificate of the broker, and no node of it runs here",
+            hint="ask the node's owner for broker.crt and name it as certificate_file",
+        )
+    certificate = Path(saved.certificate_file).expanduser()
+    return Context(saved.url, seed_file, saved.user, certificate, state)
 
 
 def _endpoint(state: Path) -> Endpoint | None:
+    """What the node of this state folder says of itself."""
     for folder in run_folders(state):
         path = folder / "endpoint.json"
         # Only the node's owner may say where it is: a planted file would collect signatures.

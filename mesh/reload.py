@@ -17,19 +17,21 @@ import nats
 import nats.errors
 from nats.aio.client import Client as Connection
 
+from stoker.mesh import certificate
 from stoker.native.errors import Unavailable
 
 STEP_S = 0.05
 PATIENCE_S = 5.0
 
 
-async def add_account(pid: int, url: str, seed_file: Path) -> None:
+async def add_account(pid: int, url: str, seed_file: Path, pinned: Path) -> None:
     """After the new configuration is in place: reload until this key's requests are carried over.
 
+    `pinned` is the broker's certificate.
     Raises Unavailable when the broker does not take it; it then goes on with the old one.
     """
     os.kill(pid, signal.SIGHUP)
-    connection = await _connected(url, seed_file)
+    connection = await _connected(url, seed_file, pinned)
     try:
         # Not before the first reload is done, or the two signals become one.
         os.kill(pid, signal.SIGHUP)
@@ -39,7 +41,8 @@ async def add_account(pid: int, url: str, seed_file: Path) -> None:
         await connection.close()
 
 
-async def _connected(url: str, seed_file: Path) -> Connection:
+async def _connected(url: str, seed_file: Path, pinned: Path) -> Connection:
+    secured = certificate.connecting(pinned)
     for _ in range(int(PATIENCE_S / STEP_S)):
         await asyncio.sleep(STEP_S)
         try:
@@ -50,6 +53,7 @@ async def _connected(url: str, seed_file: Path) -> Connection:
                 max_reconnect_attempts=0,
                 connect_timeout=1,
                 error_cb=_ignore,
+                **secured,
             )
         except (nats.errors.Error, OSError, TimeoutError):
             continue

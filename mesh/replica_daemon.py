@@ -31,7 +31,18 @@ from nats.aio.msg import Msg
 from nats.micro.request import Request
 
 from stoker import __version__
-from stoker.mesh import broker, events, identity, node_messages, notify, schema, subjects, users
+from stoker.mesh import (
+    broker,
+    broker_connection,
+    events,
+    identity,
+    node_messages,
+    notify,
+    schema,
+    subjects,
+    users,
+)
+from stoker.mesh.broker_connection import RECONNECT_S, Heard, key_file
 from stoker.mesh.command import NodeReply
 from stoker.mesh.identity import Identity
 from stoker.mesh.log import Gap, JetStreamLog, LogFull
@@ -47,7 +58,6 @@ from stoker.scheduler.core import Limits
 
 TICK_S = 0.1
 SECOND_S = 1.0
-RECONNECT_S = 0.1
 DISK_RESERVE_BYTES = 64 << 20
 """Kept free for the end of what runs: below it no job is taken."""
 DISK_RESERVE_SHARE = 0.05
@@ -165,36 +175,15 @@ class Daemon:
 
     async def _start(self) -> None:
         notify.status("waiting: connecting to the broker")
-        await self._connect(self.nc, "scheduler")
-        await self._connect(self.log_requests.connection, "scheduler log")
+        self._spawn(self._every(SECOND_S, self._look_where))
+        heard = Heard(self._on_error, self._on_lost, self._on_back)
+        state = self.options.state
+        await broker_connection.connect(self.nc, state, "scheduler", heard)
+        await broker_connection.connect(self.log_requests.connection, state, "scheduler log", heard)
         await self._open_log()
         await self._serve()
         self._spawn(self._every(TICK_S, self._tick))
         self._spawn(self._every(SECOND_S, self._second))
-
-    async def _connect(self, nc: Connection, name: str) -> None:
-        """For good: nats-py reconnects, and asks again until the first connection stands."""
-        while True:
-            try:
-                await nc.connect(
-                    f"nats://127.0.0.1:{self.cluster.port}",
-                    name=name,
-                    nkeys_seed=str(_key_file(self.options.state)),
-                    inbox_prefix=subjects.inbox("scheduler").encode(),
-                    error_cb=self._on_error,
-                    disconnected_cb=self._on_lost,
-                    reconnected_cb=self._on_back,
-                    pending_size=-1,  # no publish is repeated behind our back after a reconnect
-                    connect_timeout=1,
-                    ping_interval=2,
-                    max_outstanding_pings=2,
-                    max_reconnect_attempts=-1,
-                    reconnect_time_wait=RECONNECT_S,  # type: ignore[arg-type]  # passed to sleep
-                )
-                return
-            except (nats.errors.Error, OSError, TimeoutError) as error:
-                log.warning("no broker yet", error=repr(error))
-                await asyncio.sleep(RECONNECT_S)
 
     async def _open_log(self) -> None:
         while True:
@@ -210,10 +199,14 @@ class Daemon:
         await self.log_requests.on_error(error)
 
     async def _on_lost(self) -> None:
+        await self._look_where()
         await self.log_requests.on_lost()
 
     async def _on_back(self) -> None:
         await self._feed(events.LogReachable())
+
+    async def _look_where(self) -> None:
+        broker_connection.follow((self.nc, self.log_requests.connection), self.options.state)
 
     async def _serve(self) -> None:
         """Every subject: users through a discoverable service, nodes directly."""
@@ -535,14 +528,10 @@ def _read_cluster(state: Path) -> Cluster:
         raise Corrupt(f"{file}: {error}") from None
 
 
-def _key_file(state: Path) -> Path:
-    return state / "keys" / "scheduler.nk"
-
-
 def _scheduler_key(state: Path, cluster: Cluster) -> Identity:
-    key = identity.load(_key_file(state))
+    key = identity.load(key_file(state))
     if key.public != cluster.scheduler_public_key:
-        raise Corrupt(f"{_key_file(state)} is not the key that cluster.json names")
+        raise Corrupt(f"{key_file(state)} is not the key that cluster.json names")
     return key
 
 

@@ -19,11 +19,13 @@ from typing import Any, TypeVar
 
 import nats
 import pytest
+from nats.aio.client import Client as Connection
 
 from stoker.agent import leftovers, pids
 from stoker.agent.state import State, locate
-from stoker.mesh import context, schema
+from stoker.mesh import certificate, context, schema
 from stoker.mesh.client import Client
+from stoker.mesh.context import Context
 
 STOKER = Path(sys.executable).parent / "stoker"
 PATIENCE_S = 120
@@ -95,7 +97,7 @@ class LiveNode:
     def raw(self, subject: str, data: bytes, timeout_s: float = 3.0) -> dict[str, Any]:
         """A request with nothing but nats-py and this user's key; the reply's JSON."""
         found = context.find(str(self.root))
-        return asyncio.run(raw_request(found.url, found.seed_file, subject, data, timeout_s))
+        return asyncio.run(raw_request(found, subject, data, timeout_s))
 
     # --- what the machine shows of it --------------------------------------------------------
 
@@ -139,19 +141,24 @@ async def read_output(client: Client, job: int, stream: str = "out") -> bytes:
             return b"".join(pieces)
 
 
-async def raw_request(
-    url: str, seed_file: Path, subject: str, data: bytes, timeout_s: float
-) -> dict[str, Any]:
+async def raw_request(at: Context, subject: str, data: bytes, timeout_s: float) -> dict[str, Any]:
     """One NATS request; TimeoutError or a nats error when nobody may or does answer."""
-    connection = await nats.connect(
-        url, nkeys_seed=str(seed_file), allow_reconnect=False, error_cb=_quiet
-    )
+    connection = await plain_connection(at, allow_reconnect=False)
     try:
         answer = await connection.request(subject, data, timeout=timeout_s)
         reply: dict[str, Any] = json.loads(answer.data)
         return reply
     finally:
         await connection.close()
+
+
+async def plain_connection(at: Context, **options: Any) -> Connection:
+    """A connection of nats-py's own, without our client."""
+    return await nats.connect(
+        at.url,
+        nkeys_seed=str(at.seed_file),
+        **{"error_cb": _quiet, **certificate.connecting(at.certificate), **options},
+    )
 
 
 async def _quiet(error: Exception) -> None:

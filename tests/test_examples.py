@@ -38,9 +38,9 @@ def example(node: private_node.PrivateNode, *command: str) -> subprocess.Complet
     )
 
 
-def address(node: private_node.PrivateNode) -> tuple[str, str]:
+def address(node: private_node.PrivateNode) -> tuple[str, str, str]:
     found = context.find(str(node.state))
-    return found.url, str(found.seed_file)
+    return found.url, str(found.certificate), str(found.seed_file)
 
 
 def test_the_first_session(node: private_node.PrivateNode) -> None:

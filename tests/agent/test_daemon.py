@@ -123,6 +123,19 @@ async def test_nothing_that_arrives_ends_the_agent(node: OneNode) -> None:
     assert await node.scheduler.output(key) == b"alive\n"
 
 
+async def test_a_foreign_broker_gets_no_agent(node: OneNode) -> None:
+    (key,) = await node.scheduler.submit(sh("sleep 60"), owner=node.owner)
+    await node.scheduler.until(lambda: bool(node.scheduler.told))
+    node.kill("broker")
+    node.start_broker(foreign=True)
+    await node.scheduler.until(lambda: "CERTIFICATE_VERIFY_FAILED" in node.log())
+    node.kill("broker")
+    node.start_broker()
+    await node.scheduler.stop(key)
+    (outcome,) = await node.scheduler.until_ended(key)
+    assert outcome.state == "cancelled"
+
+
 async def test_a_lost_command_is_asked_for(node: OneNode) -> None:
     scheduler = node.scheduler
     publish, scheduler._publish = scheduler._publish, _nowhere  # type: ignore[method-assign]

@@ -8,15 +8,30 @@ import os
 import pwd
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from stoker.agent import handover
+from stoker.agent.state import Cluster, State
 from stoker.native.errors import Refused
 
 USER = pwd.getpwnam("daemon") if os.geteuid() == 0 else pwd.getpwuid(os.geteuid())
 STATE = Path("/var/lib/stoker")
+CLUSTER = Cluster("c", "n", "k", 4222)
+PINNED = b"-----BEGIN CERTIFICATE-----"
+
+
+@dataclass(frozen=True, slots=True)
+class Where(State):
+    """A state folder of which nothing but the certificate is there."""
+
+    pinned: Path
+
+    @property
+    def broker_certificate(self) -> Path:
+        return self.pinned
 
 
 @pytest.fixture
@@ -32,7 +47,13 @@ def entry(home: Path) -> pwd.struct_passwd:
 
 
 def deliver(home: Path, seed: bytes = b"SUxx\n") -> Path:
-    return handover.deliver(entry(home), "alice", "nats://127.0.0.1:4222", STATE, seed)
+    """What is delivered comes from a state folder whose certificate lies beside the home."""
+    where = Where(STATE, STATE, home.parent / f"{home.name}.crt")
+    where.broker_certificate.write_bytes(PINNED)
+    try:
+        return handover.deliver(entry(home), "alice", where, CLUSTER, seed)
+    finally:
+        where.broker_certificate.unlink()
 
 
 def test_what_is_delivered(home: Path) -> None:
@@ -40,17 +61,23 @@ def test_what_is_delivered(home: Path) -> None:
     assert path == home / ".config/stoker/context.json"
     found = json.loads(path.read_bytes())
     assert found == {
-        "url": "nats://127.0.0.1:4222",
+        "url": "tls://127.0.0.1:4222",
         "seed_file": str(home / ".config/stoker/user-alice.nk"),
         "user": "alice",
         "state": "/var/lib/stoker",
+        "certificate_file": str(home / ".config/stoker/broker.crt"),
     }
+    assert (home / ".config/stoker/broker.crt").read_bytes() == PINNED
     assert (home / ".config/stoker/user-alice.nk").read_bytes() == b"SUxx\n"
     for made in home.rglob("*"):
         assert made.stat().st_uid == USER.pw_uid
         assert made.stat().st_gid == USER.pw_gid
         assert made.stat().st_mode & 0o077 == 0
-    assert {p.name for p in path.parent.iterdir()} == {"context.json", "user-alice.nk"}
+    assert {p.name for p in path.parent.iterdir()} == {
+        "context.json",
+        "user-alice.nk",
+        "broker.crt",
+    }
 
 
 def test_the_process_is_itself_again(home: Path) -> None:

@@ -102,14 +102,14 @@ def node() -> Iterator[Node]:
 def test_up_run_down(node: Node) -> None:
     said = node.stoker("up")
     port = json.loads(node.where.cluster.read_bytes())["port"]
-    assert f"stoker is up: nats://127.0.0.1:{port}" in said
+    assert f"stoker is up: tls://127.0.0.1:{port}" in said
     assert f"export STOKER_STATE={node.where.root}" in said
     assert ("jobs of root run as nobody" in said) == (ROOT and not os.environ.get("SUDO_USER"))
     assert set(pids.find(node.where)) == {pids.SUPERVISOR, *ORDER}
     assert node.stoker("run", "--", "echo", "hello") == "hello\n"
 
     again = node.stoker("up", code=2)
-    assert f"(pid {node.pid(pids.SUPERVISOR)}, nats://127.0.0.1:{port})" in again
+    assert f"(pid {node.pid(pids.SUPERVISOR)}, tls://127.0.0.1:{port})" in again
 
     assert "stopped: supervisor" in node.stoker("down")
     node.assert_gone()
@@ -193,7 +193,7 @@ def test_foreground_and_the_interrupt_key(node: Node) -> None:
     finally:
         process.kill()
     assert process.returncode == 0
-    assert b"ready at nats://" in said
+    assert b"ready at tls://" in said
     node.assert_gone()
 
 
@@ -206,11 +206,12 @@ def test_a_second_local_user(node: Node, tmp_path: Path) -> None:
     said = node.stoker("user", "add", "other", "--unix-user", "daemon", "--key-out", str(out))
     assert "next `stoker up`" not in said
     os.chown(out, 0, 0)  # this test is root and speaks for them
-    url = f"nats://127.0.0.1:{json.loads(node.where.cluster.read_bytes())['port']}"
     context = tmp_path / "stoker/context.json"
     state.prepare_run(node.where)
     context.parent.mkdir()
-    state.write_json(context, Saved(url, str(out), "other"))
+    url = json.loads(node.where.endpoint.read_bytes())["url"]
+    pinned = str(node.where.certificate)
+    state.write_json(context, Saved(url, str(out), "other", certificate_file=pinned))
 
     def as_other(*words: str, code: int = 0) -> str:
         done = subprocess.run(

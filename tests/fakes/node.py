@@ -24,7 +24,8 @@ from typing import Any
 import nats
 from nats.aio.msg import Msg
 
-from stoker.mesh import identity
+from stoker.mesh import certificate, identity
+from tests.fakes import pinned
 
 Answer = Callable[[dict[str, Any]], dict[str, Any] | None]
 """Request as JSON in, reply as JSON out; None answers nothing."""
@@ -45,13 +46,20 @@ class FakeNode:
         self._stop: asyncio.Event | None = None
         self._thread: threading.Thread | None = None
         self.port = _free_port()
+        self._pair = pinned.pair(folder)
+        self.certificate = Path(self._pair[1])
 
     def __enter__(self) -> FakeNode:
         self.start_broker()
         self.start_scheduler()
         config = self.folder / "config/stoker"
         config.mkdir(parents=True)
-        saved = {"url": self.url, "seed_file": str(self.folder / "user.nk"), "user": "tester"}
+        saved = {
+            "url": self.url,
+            "seed_file": str(self.folder / "user.nk"),
+            "user": "tester",
+            "certificate_file": str(self.certificate),
+        }
         (config / "context.json").write_text(json.dumps(saved))
         return self
 
@@ -61,7 +69,7 @@ class FakeNode:
 
     @property
     def url(self) -> str:
-        return f"nats://127.0.0.1:{self.port}"
+        return f"tls://127.0.0.1:{self.port}"
 
     @property
     def environment(self) -> dict[str, str]:
@@ -75,8 +83,10 @@ class FakeNode:
         assert binary, f"nats-server is neither in {beside} nor on PATH"
         config = self.folder / "broker.conf"
         deny = json.dumps(list(self._denied) or ["nothing.at.all"])
+        key, shown = self._pair
         config.write_text(
             f"host: 127.0.0.1\nport: {self.port}\nmax_payload: 512KB\n"
+            f"tls {{ key_file: {key}, cert_file: {shown}, handshake_first: true }}\n"
             "authorization { users: [\n"
             f"  {{ nkey: {self._scheduler.public} }}\n"
             f"  {{ nkey: {self._user.public},"
@@ -90,6 +100,12 @@ class FakeNode:
                 return
             time.sleep(0.02)
         raise AssertionError((self.folder / "broker.log").read_text())
+
+    def become_another(self) -> None:
+        """The next broker shows a certificate that no context names."""
+        foreign = self.folder / "foreign"
+        foreign.mkdir()
+        self._pair = pinned.pair(foreign)
 
     def stop_broker(self) -> None:
         if self._broker is not None:
@@ -117,6 +133,7 @@ class FakeNode:
             max_reconnect_attempts=-1,
             reconnect_time_wait=0.05,  # type: ignore[arg-type]
             error_cb=_ignore,
+            **certificate.connecting(self.certificate),
         )
         await connection.subscribe("stoker.v1.>", cb=self._answer)
         await connection.flush()

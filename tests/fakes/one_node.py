@@ -27,7 +27,7 @@ from stoker.agent import children, facts
 from stoker.agent import state as states
 from stoker.agent.state import Cluster, State
 from stoker.mesh import ask as asks
-from stoker.mesh import broker, identity, subjects
+from stoker.mesh import broker, certificate, identity, subjects
 from stoker.mesh import command as wire
 from stoker.mesh.command import DesiredState, Heartbeat, NodeCommand, NodeReply, Position, RangeAsk
 from stoker.native import paths
@@ -43,6 +43,7 @@ from stoker.scheduler.nouns import (
     StartJob,
     StopJob,
 )
+from tests.fakes import pinned
 
 NODE = "node1"
 NATS_SERVER = children.broker_program()
@@ -69,7 +70,7 @@ class Scheduler:
         self.connection: Any = None
         self.changed = asyncio.Event()
 
-    async def connect(self, url: str, seed: Path) -> None:
+    async def connect(self, url: str, seed: Path, pinned: Path) -> None:
         self.connection = await nats.connect(
             url,
             nkeys_seed=str(seed),
@@ -78,6 +79,7 @@ class Scheduler:
             reconnect_time_wait=0.05,  # type: ignore[arg-type]
             pending_size=-1,
             error_cb=_ignore,
+            **certificate.connecting(pinned),
         )
         await self.connection.subscribe(subjects.EVERY_NODE_REQUEST, cb=self._heard)
         await self.connection.subscribe(subjects.EVERY_OBSERVATION, cb=self._observed)
@@ -231,14 +233,15 @@ class OneNode:
         (where.root / "config.toml").write_text(self.config)
         states.seal_format(where)
         states.prepare_run(where)
-        settings = broker.Settings("test", self.port, str(where.nats / "jetstream"))
         public = broker.Keys(keys["scheduler"].public, {NODE: keys["agent"].public}, {})
-        (where.nats / "nats-server.conf").write_text(broker.render(settings, public))
+        for conf, folder in (("nats-server.conf", where.keys), ("foreign.conf", where.nats)):
+            settings = broker.Settings("test", self.port, str(folder / "js"), *pinned.pair(folder))
+            (where.nats / conf).write_text(broker.render(settings, public))
         self.scheduler = Scheduler(self.cluster, keys["scheduler"])
         self.start_broker()
         self.start_spawner()
         self.start_agent()
-        await self.scheduler.connect(f"nats://127.0.0.1:{self.port}", where.key("scheduler"))
+        await self.scheduler.connect(cluster.url, where.key("scheduler"), where.broker_certificate)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -263,8 +266,10 @@ class OneNode:
         cgroup = ["--cgroup", f"stoker-{self.state.instance}"] if os.geteuid() == 0 else []
         return ["--journal", str(self.state.agent), *cgroup]
 
-    def start_broker(self) -> None:
-        self._start("broker", [NATS_SERVER, "-c", self.state.nats / "nats-server.conf"])
+    def start_broker(self, *, foreign: bool = False) -> None:
+        """`foreign`: with a certificate that is not the node's."""
+        conf = "foreign.conf" if foreign else "nats-server.conf"
+        self._start("broker", [NATS_SERVER, "-c", self.state.nats / conf])
         _until_open(self.port)
 
     def start_spawner(self) -> None:

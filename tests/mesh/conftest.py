@@ -10,6 +10,7 @@ import pytest
 
 from stoker.mesh import broker, identity
 from stoker.mesh.identity import Identity
+from tests.fakes import pinned
 from tests.mesh.server import Server, free_port
 
 
@@ -25,7 +26,7 @@ def stopped_server(tmp_path: Path, keyring: dict[str, Identity]) -> Iterator[Ser
     public = {name: key.public for name, key in keyring.items()}
     server = Server(
         tmp_path,
-        broker.Settings("test", free_port(), str(tmp_path / "jetstream")),
+        broker.Settings("test", free_port(), str(tmp_path / "jetstream"), *pinned.pair(tmp_path)),
         broker.Keys(
             public["scheduler"],
             {name: public[name] for name in ("node1", "node2")},

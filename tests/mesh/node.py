@@ -17,6 +17,7 @@ import nats.errors
 from nats.aio.client import Client as Connection
 
 from stoker.mesh import schema, users
+from stoker.mesh.context import CERTIFICATE
 from stoker.mesh.schema import Message
 from stoker.mesh.users import User
 from stoker.native.errors import StokerError, Unavailable
@@ -47,6 +48,7 @@ class Node:
         keys = self.folder / "keys"
         keys.mkdir(mode=0o700)
         os.link(self.folder / "scheduler.nk", keys / "scheduler.nk")
+        os.link(self.server.settings.certificate_file, keys / CERTIFICATE)
         public = self.server.identities
         record = {
             "cluster": CLUSTER,

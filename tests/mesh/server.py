@@ -17,7 +17,7 @@ from typing import Any
 import nats
 from nats.aio.client import Client as Connection
 
-from stoker.mesh import broker, identity, subjects
+from stoker.mesh import broker, certificate, identity, subjects
 from stoker.mesh.identity import Identity
 
 SERVER = Path(sys.executable).with_name("nats-server")
@@ -45,7 +45,12 @@ class Server:
 
     @property
     def url(self) -> str:
-        return f"nats://127.0.0.1:{self.settings.port}"
+        return f"tls://127.0.0.1:{self.settings.port}"
+
+    @property
+    def secured(self) -> dict[str, Any]:
+        """What `nats.connect` needs beside the address."""
+        return certificate.connecting(Path(self.settings.certificate_file))
 
     @property
     def config(self) -> Path:
@@ -122,6 +127,7 @@ class Server:
 
         nc = await nats.connect(
             self.url,
+            **self.secured,
             error_cb=options.pop("error_cb", on_error),
             nkeys_seed=str(self.folder / f"{who}.nk"),
             inbox_prefix=options.pop("inbox_prefix", _inbox(who)),
@@ -149,7 +155,12 @@ async def broker_reload(server: Server, user: str) -> None:
     from stoker.mesh import reload
 
     assert server.process is not None
-    await reload.add_account(server.process.pid, server.url, server.folder / f"{user}.nk")
+    await reload.add_account(
+        server.process.pid,
+        server.url,
+        server.folder / f"{user}.nk",
+        Path(server.settings.certificate_file),
+    )
 
 
 def _inbox(who: str) -> bytes:

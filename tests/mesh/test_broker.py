@@ -68,10 +68,10 @@ def test_version_floor() -> None:
 def test_two_identities_never_share_a_key(keyring: dict[str, Any]) -> None:
     one = keyring["alice"].public
     with pytest.raises(BadRequest, match="same key"):
-        broker.render(Settings("s", 1, "/x"), Keys(one, {}, {"alice": one}))
+        broker.render(Settings("s", 1, "/x", "/k", "/c"), Keys(one, {}, {"alice": one}))
     mistyped = one[:-1] + ("B" if one.endswith("A") else "A")
     with pytest.raises(BadRequest, match=r"checksum|not a public"):
-        broker.render(Settings("s", 1, "/x"), Keys(mistyped, {}, {}))
+        broker.render(Settings("s", 1, "/x", "/k", "/c"), Keys(mistyped, {}, {}))
 
 
 async def test_a_name_is_written_in_and_cannot_be_forged(server: Server) -> None:
@@ -190,7 +190,15 @@ async def test_an_agent_may_answer_what_it_was_asked(server: Server) -> None:
 
 async def test_nobody_without_a_key(server: Server) -> None:
     with pytest.raises(nats.errors.Error, match="Authorization"):
-        await nats.connect(server.url, allow_reconnect=False, error_cb=_quiet)
+        await nats.connect(server.url, allow_reconnect=False, error_cb=_quiet, **server.secured)
+
+
+async def test_in_the_clear_not_even_a_greeting(server: Server) -> None:
+    """A client that does not begin with TLS never sees a nonce that it could be made to sign."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.settings.port)
+    writer.write(b'CONNECT {"verbose":true}\r\nPING\r\n')
+    assert b"INFO" not in await reader.read()
+    writer.close()
 
 
 async def test_a_large_payload_ends_the_connection_that_sent_it(server: Server) -> None:

@@ -39,7 +39,7 @@ def node(tmp_path: Path) -> Iterator[Any]:
 
 
 def where(node: Any) -> Context:
-    return Context(node.url, node.folder / "user.nk", "tester")
+    return Context(node.url, node.folder / "user.nk", "tester", node.certificate)
 
 
 def request(**fields: Any) -> schema.JobRequest:
@@ -118,12 +118,22 @@ async def test_a_broker_that_is_gone_is_named(node: Any) -> None:
             pass
 
 
+async def test_a_broker_with_another_certificate_is_told_nothing(node: Any) -> None:
+    """Not even which key this is: the connection ends within the handshake."""
+    node.stop_broker()
+    node.become_another()
+    node.start_broker()
+    with pytest.raises(Unavailable, match="is not this node's broker: CERTIFICATE_VERIFY_FAILED"):
+        async with Client.open(where(node), patience_s=0.1):
+            pass
+
+
 async def test_a_stranger_key_is_denied(node: Any, tmp_path: Path) -> None:
     from stoker.mesh import identity
 
     identity.create(tmp_path / "stranger.nk")
     with pytest.raises(Denied, match=r"does not know the key .*stranger\.nk"):
-        async with Client.open(Context(node.url, tmp_path / "stranger.nk", "x")):
+        async with Client.open(Context(node.url, tmp_path / "stranger.nk", "x", node.certificate)):
             pass
 
 

@@ -29,7 +29,13 @@ def make_node(place: Path, name: str, *keys: str) -> Path:
     for key in keys:
         (state / "keys" / f"{key}.nk").write_text("S")
     (place / "run" / name).mkdir(parents=True)
-    endpoint = {"url": f"nats://{name}", "cluster": "c", "node": "n", "state": str(state)}
+    endpoint = {
+        "url": f"tls://{name}",
+        "cluster": "c",
+        "node": "n",
+        "state": str(state),
+        "certificate": f"/run/{name}.crt",
+    }
     (place / "run" / name / "endpoint.json").write_text(json.dumps(endpoint))
     return state
 
@@ -44,14 +50,14 @@ def save(place: Path, **fields: str) -> dict[str, str]:
 def test_the_named_state_wins_over_everything(place: Path) -> None:
     named = make_node(place, "named", "user-alice")
     other = make_node(place, "other", "user-alice")
-    environ = save(place, url="nats://saved", seed_file="/s", user="a")
+    environ = save(place, url="tls://saved", seed_file="/s", user="a", certificate_file="/c")
     environ["STOKER_STATE"] = str(other)
-    assert context.find(str(named), environ).url == "nats://named"
-    assert context.find(None, environ).url == "nats://other"
+    assert context.find(str(named), environ).url == "tls://named"
+    assert context.find(None, environ).url == "tls://other"
     del environ["STOKER_STATE"]
-    assert context.find(None, environ).url == "nats://saved"
+    assert context.find(None, environ).url == "tls://saved"
     make_node(place, "default", "user-alice")
-    assert context.find(None, {"HOME": str(place)}).url == "nats://default"
+    assert context.find(None, {"HOME": str(place)}).url == "tls://default"
 
 
 def test_a_named_state_without_a_node_is_not_replaced_by_another(place: Path) -> None:
@@ -73,14 +79,22 @@ def test_ones_own_key_comes_before_the_administrators(place: Path) -> None:
 
 def test_a_saved_context_follows_the_node_to_another_port(place: Path) -> None:
     state = make_node(place, "moved")
-    environ = save(place, url="nats://old", seed_file="~/k", user="bob", state=str(state))
+    environ = save(place, url="tls://old", seed_file="~/k", user="bob", state=str(state))
     found = context.find(None, environ)
-    assert found.url == "nats://moved"
+    assert found.url == "tls://moved"
     assert found.seed_file == Path("~/k").expanduser()
+    assert found.certificate == Path("/run/moved.crt")
+
+
+def test_a_saved_context_without_its_node_needs_a_certificate(place: Path) -> None:
+    """Without one, whoever listens at the address would be believed."""
+    environ = save(place, url="tls://far", seed_file="/s", user="a")
+    with pytest.raises(NotFound, match="names no certificate of the broker"):
+        context.find(None, environ)
 
 
 def test_a_broken_context_is_named(place: Path) -> None:
-    environ = save(place, url="nats://x")
+    environ = save(place, url="tls://x")
     with pytest.raises(Corrupt, match=r"context\.json"):
         context.find(None, environ)
 

@@ -15,6 +15,7 @@ import pytest
 
 from stoker.mesh import broker, identity
 from stoker.native.errors import Refused, StokerError
+from tests.fakes import pinned
 from tests.mesh.node import Node
 from tests.mesh.server import Server, free_port
 
@@ -44,7 +45,9 @@ async def node(small_disk: Path) -> AsyncIterator[Node]:
     public = {name: key.public for name, key in keys.items()}
     server = Server(
         folder,
-        broker.Settings("test", free_port(), str(folder / "js"), log_max_bytes=8 << 20),
+        broker.Settings(
+            "test", free_port(), str(folder / "js"), *pinned.pair(folder), log_max_bytes=8 << 20
+        ),
         broker.Keys(
             public["scheduler"],
             {"node1": public["node1"]},

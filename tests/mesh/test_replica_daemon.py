@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from stoker.mesh import schema, users
 from stoker.mesh.schema import JobRequest
 from stoker.mesh.users import User
 from stoker.native.errors import BadRequest, Denied, NotFound, Refused, Unavailable
+from tests.fakes import pinned
 from tests.mesh.fake_agent import HOLD
 from tests.mesh.node import Node
 from tests.mesh.server import Server
@@ -401,6 +403,27 @@ async def test_the_scheduler_waits_for_a_late_broker(fresh: Node) -> None:
     fresh.server.start()
     await fresh.until(lambda: "READY=1" in fresh.listen())
     assert isinstance(await fresh.ask("alice", "job", "list"), schema.JobList)
+
+
+async def test_a_foreign_broker_gets_no_scheduler(fresh: Node) -> None:
+    """One that took the port, asks no keys and has made the log's stream, empty."""
+    await fresh.start()
+    own = fresh.server.settings
+    fresh.server.kill()
+    foreign = fresh.folder / "foreign"
+    foreign.mkdir()
+    key, certificate = pinned.pair(foreign)
+    fresh.server.settings = replace(
+        own, key_file=key, certificate_file=certificate, store_dir=str(foreign)
+    )
+    fresh.server.start()
+    await fresh.until(lambda: fresh.log().count("CERTIFICATE_VERIFY_FAILED") >= 2)
+    assert list(foreign.glob("jetstream/*")) == []
+    fresh.server.kill()
+    fresh.server.settings = own
+    fresh.server.start()
+    job = (await fresh.persist("alice", "job", "submit", argv=("true",), idempotency_key="k")).job
+    assert (await ended(fresh, job)).state == "succeeded"
 
 
 def test_the_largest_request_is_below_the_brokers_limit() -> None:

@@ -19,7 +19,7 @@ import nats.errors
 import pytest
 from product_node import STOKER, LiveNode, live_node, raw_request, read_output, wait_until
 
-from stoker.mesh import schema, subjects
+from stoker.mesh import context, schema, subjects
 from stoker.mesh.client import Client
 from stoker.mesh.context import Context
 from stoker.native.errors import Denied, NotFound, StokerError
@@ -50,8 +50,8 @@ class User:
         words = ("user", "add", name, "--unix-user", unix_user, "--key-out", str(seed))
         node.stoker(*words)
         os.chown(seed, 0, 0)  # this test is root and speaks for them
-        port = json.loads(node.state.cluster.read_bytes())["port"]
-        self.name, self.context = name, Context(f"nats://127.0.0.1:{port}", seed, name)
+        own = context.find(str(node.root))
+        self.name, self.context = name, Context(own.url, seed, name, own.certificate)
 
     def ask(self, question: Callable[[Client], Awaitable[T]]) -> T:
         async def talk() -> T:
@@ -158,7 +158,7 @@ def test_a_users_key_reaches_no_subject_of_the_node(
 
     async def attempt(subject: str) -> object:
         with pytest.raises((TimeoutError, nats.errors.Error)):
-            await raw_request(alice.context.url, alice.context.seed_file, subject, b"{}", 1.0)
+            await raw_request(alice.context, subject, b"{}", 1.0)
 
     async def all_at_once() -> None:
         await asyncio.gather(*map(attempt, refused))

@@ -9,11 +9,11 @@ import asyncio
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
-import nats
 import pytest
-from product_node import LiveNode, live_node
+from product_node import LiveNode, live_node, plain_connection
 
 from stoker.mesh import context, schema, subjects
 from stoker.mesh.client import Client
@@ -61,8 +61,8 @@ def trims(node: LiveNode) -> list[int]:
 async def stored(node: LiveNode) -> tuple[int, int]:
     """First sequence and bytes of the stream; only the scheduler's key may ask."""
     inbox = subjects.inbox("scheduler").encode()
-    url, seed = context.find(str(node.root)).url, str(node.state.key("scheduler"))
-    connection = await nats.connect(url, nkeys_seed=seed, inbox_prefix=inbox)
+    at = replace(context.find(str(node.root)), seed_file=node.state.key("scheduler"))
+    connection = await plain_connection(at, inbox_prefix=inbox)
     answer = await connection.request(f"$JS.API.STREAM.INFO.{subjects.LOG_STREAM}", b"", timeout=5)
     await connection.close()
     info = json.loads(answer.data)

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace
-from product_node import STOKER, LiveNode, live_node, wait_until
+from product_node import STOKER, LiveNode, live_node, plain_connection, wait_until
 
 from stoker.mesh import context, schema
 from stoker.mesh.client import Client
@@ -233,8 +233,8 @@ def test_others_neither_steer_a_job_nor_hear_its_records(
     seed = tmp_path / "bob.nk"
     node.stoker("user", "add", "bob", "--unix-user", "nobody", "--key-out", str(seed))
     os.chown(seed, 0, 0)
-    port = json.loads(node.state.cluster.read_bytes())["port"]
-    bob = Context(f"nats://127.0.0.1:{port}", seed, "bob")
+    own = context.find(str(node.root))
+    bob = Context(own.url, seed, "bob", own.certificate)
 
     async def steer() -> None:
         async with Client.open(bob) as client:
@@ -247,13 +247,9 @@ def test_others_neither_steer_a_job_nor_hear_its_records(
 
 async def heard(bob: Context, node: LiveNode, job: int) -> tuple[int, bool]:
     """Batches that reach somebody else, and whether the owner got any."""
-    import nats
 
     theirs: list[Any] = []
     mine: list[Any] = []
-
-    async def quiet(error: Exception) -> None:
-        pass
 
     async def keep_theirs(message: Any) -> None:
         theirs.append(message)
@@ -262,10 +258,7 @@ async def heard(bob: Context, node: LiveNode, job: int) -> tuple[int, bool]:
         mine.append(message)
 
     own = context.find(str(node.root))
-    links = [
-        await nats.connect(at.url, nkeys_seed=str(at.seed_file), error_cb=quiet)
-        for at in (bob, own)
-    ]
+    links = [await plain_connection(at) for at in (bob, own)]
     await links[0].subscribe("stoker.v1.records.>", cb=keep_theirs)
     await links[0].subscribe("stoker.v1.records.*.*.*", cb=keep_theirs)
     await links[1].subscribe(f"stoker.v1.records.{own.user}.>", cb=keep_mine)

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A key and a certificate for a broker that a test starts, as the first `up` makes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from stoker.mesh import certificate
+from stoker.mesh.context import CERTIFICATE
+
+
+def pair(folder: Path) -> tuple[str, str]:
+    """Makes both files in this folder: paths of the key and of the certificate."""
+    key, pinned = certificate.make("test")
+    where = folder / "broker.key", folder / CERTIFICATE
+    for path, data in zip(where, (key, pinned), strict=True):
+        path.touch(0o600)
+        path.write_bytes(data)
+    return str(where[0]), str(where[1])
