@@ -15,8 +15,9 @@ import nats.errors
 from nats.aio.client import Client as Connection
 from nats.aio.msg import Msg
 
-from stoker.mesh import certificate, identity
+from stoker.mesh import certificate, identity, signature
 from stoker.mesh.context import Context
+from stoker.mesh.identity import Signs
 from stoker.native.errors import Denied, StokerError, Unavailable
 
 CONNECT_S = 2
@@ -28,8 +29,9 @@ class Link:
     nats-py's own `request` costs twice the time and does not notice that the connection was lost.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, key: Signs) -> None:
         self.connection = Connection()
+        self._key = key
         self._denied = ""
         self._inbox = f"_INBOX.{secrets.token_hex(12)}"
         self._count = 0
@@ -51,7 +53,9 @@ class Link:
         try:
             if self._lost:
                 raise _lost()
-            await self.connection.publish(subject, data, reply=f"{self._inbox}.{number}")
+            signed = signature.headers(self._key, subject, data)
+            inbox = f"{self._inbox}.{number}"
+            await self.connection.publish(subject, data, reply=inbox, headers=signed)
             return await answer
         except (nats.errors.Error, OSError) as error:
             raise Unavailable(f"the connection to the node failed: {error}") from None
@@ -95,9 +99,8 @@ def _lost() -> Unavailable:
 
 async def connect(where: Context) -> Link:
     """A connection to this node as this user, or the reason there is none."""
-    identity.load(where.seed_file)  # for its checks and its messages; nats-py reads the file itself
     secured = certificate.connecting(where.certificate)
-    link = Link()
+    link = Link(identity.load(where.seed_file))  # nats-py reads the file once more by itself
     try:
         # Reconnecting is done here, request by request: the node may come back at another port.
         await link.connection.connect(

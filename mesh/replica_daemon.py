@@ -39,6 +39,7 @@ from stoker.mesh import (
     node_messages,
     notify,
     schema,
+    signature,
     subjects,
     users,
 )
@@ -110,7 +111,8 @@ class Daemon:
         self.folder = SnapshotFolder(options.state / "scheduler")
         self.users_file = options.state / "users.json"
         self.replica = self._replica()
-        self.service = Service(self.replica, {})
+        requests = signature.read(options.state / "config.toml")
+        self.service = Service(self.replica, {}, requests)
         self.proxy = Proxy(self.replica, self._ask_node, self._await_job)
         self.nc = Connection()
         self.log_requests = Requests(Connection())
@@ -247,6 +249,8 @@ class Daemon:
             address = subjects.parse_user_request(request.subject)
             if address.user not in self.service.users:
                 self._check_users(now_ns)
+            data, headers = request.data, request.headers
+            self.service.authenticate(address, headers, data, time.time_ns())
             taken = self.service.take(address, request, request.data, now_ns)
         except StokerError as error:
             await self._respond(request, schema.error_reply(error))

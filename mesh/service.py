@@ -13,12 +13,13 @@ from typing import Any
 
 import msgspec
 
-from stoker.mesh import administration, admission, cluster_views, schema, views
+from stoker.mesh import administration, admission, cluster_views, schema, signature, views
 from stoker.mesh import users as user_table
 from stoker.mesh.command import NodeReply
 from stoker.mesh.events import Cancel, Event, Get, Submit
 from stoker.mesh.replica import Replica
 from stoker.mesh.schema import Message
+from stoker.mesh.signature import Requests
 from stoker.mesh.subjects import LOOKS, UserRequest
 from stoker.mesh.users import User
 from stoker.mesh.work import Settled
@@ -30,6 +31,7 @@ REASON_CHARS_MAX = 200
 PROXY_ANSWERS = (("kernel", "list"), *LOOKS)
 """What nodes are asked for beside what belongs to one job."""
 NS = 1_000_000_000
+_NO_DEMANDS = Requests()
 
 
 @dataclass(slots=True)
@@ -82,8 +84,11 @@ class Owners:
 class Service:
     """One service over one replica. `users` is the table as the daemon last read it."""
 
-    def __init__(self, replica: Replica, users: Mapping[str, User]) -> None:
+    def __init__(
+        self, replica: Replica, users: Mapping[str, User], requests: Requests = _NO_DEMANDS
+    ) -> None:
         self.replica = replica
+        self.requests = requests
         self.users = users
         self.owners = Owners()
         self._handlers: dict[tuple[str, str], Callable[[Caller, Any, int], Any]] = {
@@ -101,12 +106,22 @@ class Service:
             ("queue", "list"): self._queues,
         }
 
-    def take(self, address: UserRequest, reply: Any, data: bytes, now_ns: int) -> Any:
-        """An Event to feed, a Proxied or a Caller whom nodes must answer, a reply as bytes, or a
-        StokerError raised."""
+    def authenticate(
+        self, address: UserRequest, headers: Mapping[str, str] | None, data: bytes, real_ns: int
+    ) -> None:
+        """Denied for a user who is not in the table, a signature that is wrong and one that is
+        missing where it is required. `real_ns`: CLOCK_REALTIME."""
         user = self.users.get(address.user)
         if user is None:
             raise Denied(f"the scheduler does not know {address.user}")
+        request = (address.noun, address.verb)
+        required = self.requests.require_signature
+        signature.check(user.public_key, request, headers, data, real_ns, required=required)
+
+    def take(self, address: UserRequest, reply: Any, data: bytes, now_ns: int) -> Any:
+        """What an authenticated request comes to: an Event to feed, a Proxied or a Caller whom
+        nodes must answer, or a reply as bytes; a StokerError is raised."""
+        user = self.users[address.user]
         request = schema.decode_request(address.noun, address.verb, data)
         caller = Caller(reply, address.user, address.noun, address.verb, user.admin, request)
         if not self.replica.has_led:

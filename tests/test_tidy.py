@@ -30,6 +30,7 @@ ACROSS = {
     "tests/test_examples.py": "examples/",
     "tests/product/test_devices.py": "drivers, the agent, the scheduler, the verbs: a whole node",
     "tests/product/test_health.py": "signals of cards, the agent, the log: a whole node",
+    "tests/product/test_squatter.py": "a local user on the port of a broker that died",
     "tests/probes/test_bpf_sources.py": "probes/bpf/",
     "tests/probes/test_cupti_parts.py": "probes/cupti/: joins, buffers",
     "tests/probes/test_cupti.py": "probes/cupti/ on a simulated driver and a simulated CUPTI",

@@ -16,7 +16,9 @@ import jsonschema
 import nats.errors
 import pytest
 
-from stoker.mesh import schema, users
+from stoker.mesh import schema, signature, users
+from stoker.mesh.client import Client
+from stoker.mesh.context import Context
 from stoker.mesh.schema import JobRequest
 from stoker.mesh.users import User
 from stoker.native.errors import BadRequest, Denied, NotFound, Refused, Unavailable
@@ -403,6 +405,32 @@ async def test_the_scheduler_waits_for_a_late_broker(fresh: Node) -> None:
     fresh.server.start()
     await fresh.until(lambda: "READY=1" in fresh.listen())
     assert isinstance(await fresh.ask("alice", "job", "list"), schema.JobList)
+
+
+async def test_where_signatures_are_demanded_plain_nats_changes_nothing(fresh: Node) -> None:
+    (fresh.folder / "config.toml").write_text("[requests]\nrequire_signature = true\n")
+    await fresh.start()
+    with pytest.raises(Denied, match=r"job\.submit must be signed by its user's key here"):
+        await fresh.ask("alice", "job", "submit", argv=("true",))
+    assert (await fresh.ask("alice", "job", "list")).jobs == ()
+    where = Context(
+        fresh.server.url,
+        fresh.folder / "alice.nk",
+        "alice",
+        Path(fresh.server.settings.certificate_file),
+    )
+    async with Client.open(where) as client:
+        job = (await client.submit(JobRequest(argv=("true",)))).job
+        assert (await client.wait(job)).state == "succeeded"
+
+
+async def test_a_signature_that_is_not_the_users_is_refused(node: Node) -> None:
+    """Also where none is demanded: bob's broker may say alice, bob's key cannot."""
+    data = b'{"argv":["true"]}'
+    headers = signature.headers(node.server.identities["bob"], "stoker.v1.job.submit", data)
+    alice = await node.server.connect("alice")
+    reply = await alice.request("stoker.v1.job.submit", data, timeout=5, headers=headers)
+    assert json.loads(reply.data)["error"]["code"] == "denied"
 
 
 async def test_a_foreign_broker_gets_no_scheduler(fresh: Node) -> None:
