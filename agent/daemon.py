@@ -37,7 +37,7 @@ from stoker.agent.health.watch import Watch
 from stoker.agent.health.watch import World as HealthWorld
 from stoker.agent.keeping import Keeping
 from stoker.agent.lease import Lease
-from stoker.agent.link import Files, Link
+from stoker.agent.link import Link
 from stoker.agent.logging import configure_logging
 from stoker.agent.logs import Known, Logs, Watches
 from stoker.agent.metrics import NodeReading
@@ -418,7 +418,7 @@ class Daemon:
         link = Link(
             name,
             self._setting.broker,
-            Files(self._setting.state.key("agent"), self._setting.state.broker_certificate),
+            self._setting.state.key("agent"),
             subjects.inbox(f"agent.{name}"),
             {
                 subjects.command(name): lambda message: self.post(steps.Offered(message.data)),

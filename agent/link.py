@@ -13,14 +13,13 @@ import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 import nats.errors
 import structlog
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from stoker.mesh import certificate
+from stoker.mesh.local_connection import LocalConnection
 from stoker.native.errors import Denied, StokerError, Unavailable
 
 CONNECT_S = 3
@@ -33,15 +32,6 @@ Hear = Callable[[Msg], None]
 """Called in the loop with each message of a subject; must return at once."""
 
 
-class Files(NamedTuple):
-    """What both sides of a connection prove themselves by."""
-
-    seed: Path
-    """The agent's own key."""
-    certificate: Path
-    """The broker's certificate."""
-
-
 class Link:
     """A connection that comes back. `where` gives the broker's address anew for each try."""
 
@@ -49,13 +39,13 @@ class Link:
         self,
         name: str,
         where: Callable[[], str],
-        files: Files,
+        seed: Path,
         inbox: str,
         subjects: Mapping[str, Hear],
     ) -> None:
         self._name = name
         self._where = where
-        self._files = files
+        self._seed = seed
         self._inbox = inbox
         self._subjects = subjects
         self._client: Client | None = None
@@ -120,11 +110,11 @@ class Link:
             self.counters["publish_failed"] += 1
 
     async def _connect(self) -> Client:
-        client, self._lost, self._denied = Client(), asyncio.Event(), ""
+        client, self._lost, self._denied = LocalConnection(), asyncio.Event(), ""
         await client.connect(
             self._where(),
             name=f"stoker agent {self._name}",
-            nkeys_seed=str(self._files.seed),
+            nkeys_seed=str(self._seed),
             inbox_prefix=self._inbox.encode(),
             allow_reconnect=False,  # done here: the port may be another one next time
             max_reconnect_attempts=1,
@@ -133,11 +123,11 @@ class Link:
             ping_interval=PING_S,
             max_outstanding_pings=2,
             pending_size=-1,
-            **certificate.connecting(self._files.certificate),
             error_cb=self._error,
             closed_cb=self._ended,
             disconnected_cb=self._ended,
         )
+        client.check_proven()
         return client
 
     async def _serve(self, client: Client) -> None:

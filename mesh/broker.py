@@ -30,8 +30,12 @@ MEMORY_STORE_BYTES = 16 << 20
 LOG_STORE_FACTOR = 2
 """Room on disk over the log's limit: block files are freed only when all they hold was trimmed."""
 
-TLS_S = 5
+TLS_S = 10
 """Longest handshake; a loaded machine needs more than the server's own two seconds."""
+
+GREETING_MS = 150
+"""A connection that has not begun with TLS by then is greeted in the clear: what the node's own
+processes wait for, and how late a slow client may be (it is told so and tries again)."""
 
 CONTROL = "CTRL"
 SYSTEM = "SYS"
@@ -144,16 +148,18 @@ def _server(settings: Settings) -> list[str]:
 
 
 def _tls(settings: Settings) -> list[str]:
-    """TLS from the first byte: a client that would begin in the clear gets no greeting, so what
-    pretends to be this broker is never told from it by a missing lock alone."""
+    """TLS from the first byte, which nobody can be talked out of. Processes of the node itself
+    wait to be greeted in the clear and know the broker by its socket's owner instead,
+    `mesh/local_connection.py`."""
     return [
         "tls {",
         f"  cert_file: {json.dumps(settings.certificate_file)}",
         f"  key_file: {json.dumps(settings.key_file)}",
         '  min_version: "1.3"',
-        "  handshake_first: true",
+        f'  handshake_first: "{GREETING_MS}ms"',
         f"  timeout: {TLS_S}",
         "}",
+        "allow_non_tls: true",
     ]
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The scheduler's own connections to its node's broker: made once, kept by nats-py, led after it.
 
-Owns their settings: no publish is repeated behind our back after a reconnect, the broker is pinned
-by its certificate, and a broker that moved to another port is found again.
+Owns their settings: no publish is repeated behind our back after a reconnect, a broker of another
+user is told nothing, and one that moved to another port is found again.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ import nats.errors
 import structlog
 from nats.aio.client import Client as Connection
 
-from stoker.mesh import certificate, context, subjects
-from stoker.native.errors import StokerError
+from stoker.mesh import context, subjects
+from stoker.mesh.local_connection import LocalConnection
+from stoker.native.errors import NotSupported, StokerError
 
 RECONNECT_S = 0.1
 HANDSHAKE_S = 3
@@ -39,14 +40,13 @@ def key_file(state: Path) -> Path:
     return state / "keys" / "scheduler.nk"
 
 
-async def connect(nc: Connection, state: Path, name: str, heard: Heard) -> None:
+async def connect(nc: LocalConnection, state: Path, name: str, heard: Heard) -> None:
     """Connects for good: nats-py reconnects by itself once the first connection stood."""
     while True:
         try:
             await nc.connect(
                 context.own_broker(state),
                 name=name,
-                **certificate.connecting(state / "keys" / context.CERTIFICATE),
                 nkeys_seed=str(key_file(state)),
                 inbox_prefix=subjects.inbox("scheduler").encode(),
                 error_cb=heard.error,
@@ -59,7 +59,10 @@ async def connect(nc: Connection, state: Path, name: str, heard: Heard) -> None:
                 max_reconnect_attempts=-1,
                 reconnect_time_wait=RECONNECT_S,  # type: ignore[arg-type]  # passed to sleep
             )
+            nc.check_proven()
             return
+        except NotSupported:
+            raise
         except (nats.errors.Error, StokerError, OSError, TimeoutError) as error:
             log.warning("no broker yet", error=repr(error))
             await asyncio.sleep(RECONNECT_S)

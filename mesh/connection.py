@@ -120,7 +120,7 @@ async def connect(where: Context) -> Link:
             **secured,
         )
         await link.listen()
-    except ssl.SSLError as error:
+    except ssl.SSLCertVerificationError as error:
         raise Unavailable(
             f"what answers at {where.url} is not this node's broker: {error.reason or error}",
             hint=f"another program took its port, or {where.certificate} is an old copy",

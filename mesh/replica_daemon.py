@@ -26,7 +26,6 @@ import msgspec
 import nats.errors
 import nats.micro
 import structlog
-from nats.aio.client import Client as Connection
 from nats.aio.msg import Msg
 from nats.micro.request import Request
 
@@ -46,6 +45,7 @@ from stoker.mesh import (
 from stoker.mesh.broker_connection import RECONNECT_S, Heard, key_file
 from stoker.mesh.command import NodeReply
 from stoker.mesh.identity import Identity
+from stoker.mesh.local_connection import LocalConnection
 from stoker.mesh.log import Gap, JetStreamLog, LogFull
 from stoker.mesh.proxy import Proxy
 from stoker.mesh.replica import Replica
@@ -114,8 +114,9 @@ class Daemon:
         requests = signature.read(options.state / "config.toml")
         self.service = Service(self.replica, {}, requests)
         self.proxy = Proxy(self.replica, self._ask_node, self._await_job)
-        self.nc = Connection()
-        self.log_requests = Requests(Connection())
+        self.nc = LocalConnection()
+        self.log_nc = LocalConnection()
+        self.log_requests = Requests(self.log_nc)
         self.log = JetStreamLog(self.log_requests, self.cluster.cluster, options.log_max_bytes)
         self._effects: deque[events.Effect] = deque()
         self._carrying = False
@@ -169,7 +170,7 @@ class Daemon:
             await stopping
         starting.cancel()
         notify.stopping()
-        for nc in (self.nc, self.log_requests.connection):
+        for nc in (self.nc, self.log_nc):
             with contextlib.suppress(Exception):
                 await asyncio.wait_for(nc.close(), 1)
         if self._failed is not None:
@@ -180,8 +181,10 @@ class Daemon:
         self._spawn(self._every(SECOND_S, self._look_where))
         heard = Heard(self._on_error, self._on_lost, self._on_back)
         state = self.options.state
-        await broker_connection.connect(self.nc, state, "scheduler", heard)
-        await broker_connection.connect(self.log_requests.connection, state, "scheduler log", heard)
+        await asyncio.gather(
+            broker_connection.connect(self.nc, state, "scheduler", heard),
+            broker_connection.connect(self.log_nc, state, "scheduler log", heard),
+        )
         await self._open_log()
         await self._serve()
         self._spawn(self._every(TICK_S, self._tick))
@@ -208,7 +211,7 @@ class Daemon:
         await self._feed(events.LogReachable())
 
     async def _look_where(self) -> None:
-        broker_connection.follow((self.nc, self.log_requests.connection), self.options.state)
+        broker_connection.follow((self.nc, self.log_nc), self.options.state)
 
     async def _serve(self) -> None:
         """Every subject: users through a discoverable service, nodes directly."""

@@ -22,6 +22,7 @@ from stoker.mesh import ask as asks
 from stoker.mesh.ask import LogsAsk, StdinAsk, TraceAsk
 from stoker.native.errors import BadRequest, NotFound
 from stoker.scheduler.nouns import DeviceShare, ForgetJob, JobSpec
+from tests.fakes.squatter import squatter, told_nothing
 
 
 @pytest.fixture
@@ -123,13 +124,17 @@ async def test_nothing_that_arrives_ends_the_agent(node: OneNode) -> None:
     assert await node.scheduler.output(key) == b"alive\n"
 
 
-async def test_a_foreign_broker_gets_no_agent(node: OneNode) -> None:
+@pytest.mark.needs_root
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+async def test_a_broker_of_another_user_gets_no_agent(node: OneNode) -> None:
     (key,) = await node.scheduler.submit(sh("sleep 60"), owner=node.owner)
     await node.scheduler.until(lambda: bool(node.scheduler.told))
-    node.kill("broker")
-    node.start_broker(foreign=True)
-    await node.scheduler.until(lambda: "CERTIFICATE_VERIFY_FAILED" in node.log())
-    node.kill("broker")
+    with squatter(node.port) as stranger:
+        node.kill("broker")
+        stranger.wait_bound()
+        await node.scheduler.until(lambda: "it is not this node's broker" in node.log())
+        await node.scheduler.until(lambda: b"" in stranger.heard())
+        assert all(told_nothing(said) for said in stranger.heard()), stranger.heard()
     node.start_broker()
     await node.scheduler.stop(key)
     (outcome,) = await node.scheduler.until_ended(key)

@@ -234,9 +234,10 @@ class OneNode:
         states.seal_format(where)
         states.prepare_run(where)
         public = broker.Keys(keys["scheduler"].public, {NODE: keys["agent"].public}, {})
-        for conf, folder in (("nats-server.conf", where.keys), ("foreign.conf", where.nats)):
-            settings = broker.Settings("test", self.port, str(folder / "js"), *pinned.pair(folder))
-            (where.nats / conf).write_text(broker.render(settings, public))
+        settings = broker.Settings(
+            "test", self.port, str(where.nats / "jetstream"), *pinned.pair(where.keys)
+        )
+        (where.nats / "nats-server.conf").write_text(broker.render(settings, public))
         self.scheduler = Scheduler(self.cluster, keys["scheduler"])
         self.start_broker()
         self.start_spawner()
@@ -266,10 +267,8 @@ class OneNode:
         cgroup = ["--cgroup", f"stoker-{self.state.instance}"] if os.geteuid() == 0 else []
         return ["--journal", str(self.state.agent), *cgroup]
 
-    def start_broker(self, *, foreign: bool = False) -> None:
-        """`foreign`: with a certificate that is not the node's."""
-        conf = "foreign.conf" if foreign else "nats-server.conf"
-        self._start("broker", [NATS_SERVER, "-c", self.state.nats / conf])
+    def start_broker(self) -> None:
+        self._start("broker", [NATS_SERVER, "-c", self.state.nats / "nats-server.conf"])
         _until_open(self.port)
 
     def start_spawner(self) -> None:

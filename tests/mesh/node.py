@@ -37,6 +37,7 @@ class Node:
         self.options = options
         self.process: subprocess.Popen[bytes] | None = None
         self.connections: dict[str, Connection] = {}
+        self._connecting = asyncio.Lock()
         self.agent: FakeAgent | None = None
         self.heard: list[str] = []
         self._notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -118,8 +119,9 @@ class Node:
 
     async def raw(self, user: str, subject: str, data: bytes, timeout: float = 5.0) -> bytes:
         """One request as plain bytes."""
-        if user not in self.connections:
-            self.connections[user] = await self.server.connect(user)
+        async with self._connecting:
+            if user not in self.connections:
+                self.connections[user] = await self.server.connect(user)
         return bytes((await self.connections[user].request(subject, data, timeout=timeout)).data)
 
     async def ask(self, caller: str, noun: str, verb: str, /, **fields: Any) -> Any:

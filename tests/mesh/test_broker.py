@@ -193,14 +193,6 @@ async def test_nobody_without_a_key(server: Server) -> None:
         await nats.connect(server.url, allow_reconnect=False, error_cb=_quiet, **server.secured)
 
 
-async def test_in_the_clear_not_even_a_greeting(server: Server) -> None:
-    """A client that does not begin with TLS never sees a nonce that it could be made to sign."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", server.settings.port)
-    writer.write(b'CONNECT {"verbose":true}\r\nPING\r\n')
-    assert b"INFO" not in await reader.read()
-    writer.close()
-
-
 async def test_a_large_payload_ends_the_connection_that_sent_it(server: Server) -> None:
     seen = await echo_subject(server)
     alice = await server.connect("alice")

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A plain user without a key who waits for a port to be let go (`squatter_program.py` runs)."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from stoker.agent import children
+from tests.fakes import pinned
+
+PROGRAM = Path(__file__).with_name("squatter_program.py")
+UID = 4242
+"""A uid that owns nothing here; its user has no name and needs none."""
+TLS_HANDSHAKE = b"\x16"
+"""First byte of a record that carries a ClientHello, RFC 8446, 5.1."""
+
+
+def told_nothing(said: bytes) -> bool:
+    """Whether a connection gave nothing away: it ended or began a handshake."""
+    return said[:1] in (b"", TLS_HANDSHAKE)
+
+
+class Squatter:
+    """The attacker's process and what it says. `folder` is his own."""
+
+    def __init__(self, process: subprocess.Popen[str], folder: Path) -> None:
+        self.process, self.folder = process, folder
+
+    def wait_bound(self) -> None:
+        """Until the port is his."""
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == "bound\n"
+
+    def order(self, word: str) -> str:
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write(f"{word}\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline()
+
+    def heard(self) -> list[bytes]:
+        """What each connection since then said after his greeting, as far as it said anything."""
+        return [bytes.fromhex(data) for data in json.loads(self.order("heard"))]
+
+
+@contextmanager
+def squatter(port: int, victim: str = "root") -> Iterator[Squatter]:
+    """Waits for the port in a tight loop from now on; ended with all that he started."""
+    folder = Path(tempfile.mkdtemp(prefix="stoker-squatter-", dir="/tmp"))
+    script = shutil.copy(PROGRAM, folder / "squatter.py")
+    server = shutil.copy(children.broker_program(), folder / "nats-server")
+    pinned.pair(folder)
+    for path in (folder, *folder.iterdir()):
+        os.chown(path, UID, UID)
+    process = subprocess.Popen(
+        ["/usr/bin/python3", script, str(port), str(server), str(folder), victim],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd="/",
+        user=UID, group=UID, extra_groups=[], start_new_session=True,
+    )  # fmt: skip
+    try:
+        yield Squatter(process, folder)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        for stream in (process.stdin, process.stdout):
+            assert stream is not None
+            stream.close()
+        shutil.rmtree(folder)
