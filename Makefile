@@ -5,7 +5,7 @@ RUN := .venv/bin/
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench golden mutants gpu-wheels gpu-check doctor build setup clean
+.PHONY: help run test check bench golden mutants soak gpu-wheels gpu-check doctor build setup clean
 
 help: ## print the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -39,6 +39,10 @@ golden: setup ## rewrite the golden files; read the diff before committing it
 
 mutants: setup ## plant faults in the core one by one: each must be noticed
 	@$(PY) -m tests.native.core.mutants.hunt
+
+# Each round writes what it saw under docs/measurements/ and fails if that is not as it should be.
+soak: setup ## slow rounds against real processes, as root: minutes
+	@$(PY) -m tests.soak.start_bursts
 
 gpu-wheels: setup ## collect in build/gpu what gpu-check needs on a machine without network
 	@.ci/gpu-wheels

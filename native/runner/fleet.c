@@ -10,18 +10,15 @@
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "folder.h"
 #include "gate.h"
 #include "hold.h"
 #include "keeper.h"
 #include "log.h"
 #include "tree.h"
-
-#define MS ((uint64_t)1000000)
-#define SECOND ((uint64_t)1000000000)
 
 enum {
 	START_OVERDUE_S = 60, /* a start that takes longer is ended */
@@ -30,14 +27,6 @@ enum {
 	BURST_OVER_S = 10,    /* without a start so long, keepers beyond the idle ones leave */
 	LEAVE_AT_ONCE = 16,   /* of them on one tick */
 };
-
-static uint64_t real_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec;
-}
 
 /* --- keepers --------------------------------------------------------------------------------- */
 
@@ -158,7 +147,7 @@ static void make_spares(struct sk_fleet *fleet)
 
 void sk_fleet_end(struct sk_fleet *fleet, uint32_t slot, enum sk_cause cause, const char *text)
 {
-	struct sk_ended ended = {.cause = (uint16_t)cause, .t_ns = real_ns()};
+	struct sk_ended ended = {.cause = (uint16_t)cause, .t_ns = sk_clock_ns(CLOCK_REALTIME)};
 
 	ended.text_bytes = (uint32_t)strlen(text);
 	memcpy(ended.text, text, ended.text_bytes + 1);
@@ -270,7 +259,7 @@ int sk_fleet_take(struct sk_fleet *fleet, const struct sk_launch_view *launch, u
 			   : "no keeper could be started";
 	if (slot < 0)
 		return slot;
-	sk_slot_take(&fleet->table->slot[slot], launch, real_ns());
+	sk_slot_take(&fleet->table->slot[slot], launch, sk_clock_ns(CLOCK_REALTIME));
 	sk_index_add(&fleet->index, (uint32_t)slot);
 	sk_list_add(&fleet->starting, (uint32_t)slot);
 	fleet->taken_ns[slot] = fleet->last_start_ns = now;
@@ -461,12 +450,12 @@ void sk_fleet_scan(struct sk_fleet *fleet, sk_fleet_report *started, sk_fleet_re
 static void look_at_start(struct sk_fleet *fleet, uint32_t slot, uint64_t now)
 {
 	struct sk_slot *record = &fleet->table->slot[slot];
-	uint64_t age = now - fleet->taken_ns[slot];
+	uint64_t age = sk_since(now, fleet->taken_ns[slot]);
 	bool stop = atomic_load_explicit(&record->control.stops, memory_order_relaxed) > 0;
 	struct sk_tree tree;
 
 	if (sk_slot_state(record) != SK_SLOT_LAUNCHING ||
-	    age < (stop ? STOP_OVERDUE_S : START_OVERDUE_S) * SECOND)
+	    age < (stop ? STOP_OVERDUE_S : START_OVERDUE_S) * SK_SECOND)
 		return;
 	/* Frozen jobs start when they thaw; one that is to be stopped need not wait for that. */
 	if (!stop && sk_site_frozen(fleet->site))
@@ -489,7 +478,7 @@ static bool is_overstaffed(const struct sk_fleet *fleet)
 
 static void end_burst(struct sk_fleet *fleet, uint64_t now)
 {
-	if (now - fleet->last_start_ns < BURST_OVER_S * SECOND)
+	if (sk_since(now, fleet->last_start_ns) < BURST_OVER_S * SK_SECOND)
 		return;
 	for (int i = 0; i < LEAVE_AT_ONCE && is_overstaffed(fleet); i++) {
 		uint32_t slot = fleet->idle.slot[fleet->idle.count - 1];
@@ -509,7 +498,7 @@ void sk_fleet_tick(struct sk_fleet *fleet, uint64_t now)
 			sk_list_remove(&fleet->dying, slot);
 	}
 	for (uint32_t i = fleet->starting.count; i-- > 0;)
-		if (now - fleet->taken_ns[fleet->starting.slot[i]] > SECOND)
+		if (sk_since(now, fleet->taken_ns[fleet->starting.slot[i]]) > SK_SECOND)
 			look_at_start(fleet, fleet->starting.slot[i], now);
 	end_burst(fleet, now);
 	make_spares(fleet);
@@ -525,7 +514,7 @@ int sk_fleet_timeout(const struct sk_fleet *fleet, uint64_t now)
 		if (fleet->taken_ns[fleet->starting.slot[i]] > youngest)
 			youngest = fleet->taken_ns[fleet->starting.slot[i]];
 	/* A start is told after at most 2 ms; those that take long are not worth so many looks. */
-	if (fleet->starting.count && now - youngest < 100 * MS)
+	if (fleet->starting.count && sk_since(now, youngest) < 100 * SK_MS)
 		return 2;
 	if (fleet->dying.count)
 		return 10;

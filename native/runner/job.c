@@ -11,14 +11,11 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cap.h"
+#include "clock.h"
 #include "gate.h"
-
-#define MS ((uint64_t)1000000)
-#define SECOND ((uint64_t)1000000000)
 
 enum {
 	RECHECK_MS = 1, /* first look whether processes are left, doubled up to */
@@ -31,14 +28,6 @@ enum {
 static volatile sig_atomic_t child_ended;
 static sigset_t while_waiting;
 static char *vectors[SK_ARGUMENTS_MAX + 2];
-
-static uint64_t clock_ns(clockid_t clock)
-{
-	struct timespec now;
-
-	clock_gettime(clock, &now);
-	return (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec;
-}
 
 static void on_signal(int number)
 {
@@ -234,7 +223,7 @@ static void account(struct sk_job *job, const struct rusage *usage)
 {
 	uint64_t peak = (uint64_t)usage->ru_maxrss * 1024;
 
-	job->cpu_ns += (uint64_t)(usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) * SECOND +
+	job->cpu_ns += (uint64_t)(usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) * SK_SECOND +
 		       (uint64_t)(usage->ru_utime.tv_usec + usage->ru_stime.tv_usec) * 1000;
 	if (peak > job->memory_peak)
 		job->memory_peak = peak;
@@ -265,7 +254,7 @@ static bool nothing_left(struct sk_job *job, uint64_t now)
 	sk_limits_sample(&job->limits);
 	if (!job->site->cgroups)
 		return job->childless || sk_tree_remove(&job->tree) == 0;
-	if (now - job->begun_ns > EXACT_CPU_MS * MS)
+	if (sk_since(now, job->begun_ns) > EXACT_CPU_MS * SK_MS)
 		job->cpu_ns = sk_tree_cpu_ns(&job->tree, job->cpu_ns);
 	return sk_tree_remove(&job->tree) == 0;
 }
@@ -277,8 +266,8 @@ static void begin_ending(struct sk_job *job, uint64_t now, uint64_t grace_ns)
 	if (job->leader_gone)
 		job->left_behind = count;
 	job->phase = SK_ENDING;
-	job->deadline_ns = now + grace_ns;
-	job->recheck_ns = RECHECK_MS * MS;
+	job->deadline_ns = sk_after(now, grace_ns);
+	job->recheck_ns = RECHECK_MS * SK_MS;
 }
 
 /** Who was forked while the first round of signals went out has had none. */
@@ -286,7 +275,7 @@ static void keep_ending(struct sk_job *job)
 {
 	if (job->phase == SK_ENDING)
 		sk_tree_signal(&job->tree, SIGTERM, &job->asked);
-	if (job->recheck_ns < RECHECK_MAX_MS * MS)
+	if (job->recheck_ns < RECHECK_MAX_MS * SK_MS)
 		job->recheck_ns *= 2;
 }
 
@@ -294,8 +283,8 @@ static void begin_killing(struct sk_job *job, uint64_t now)
 {
 	sk_tree_kill(&job->tree);
 	job->phase = SK_KILLING;
-	job->deadline_ns = now + 100 * MS;
-	job->recheck_ns = RECHECK_MS * MS;
+	job->deadline_ns = sk_after(now, 100 * SK_MS);
+	job->recheck_ns = RECHECK_MS * SK_MS;
 }
 
 /** A stop request that was not seen yet. */
@@ -312,8 +301,8 @@ static void look_at_control(struct sk_job *job, uint64_t now)
 		job->cause = SK_CAUSE_STOPPED;
 	if (job->phase == SK_RUNNING)
 		begin_ending(job, now, grace_ns);
-	else if (job->phase == SK_ENDING && now + grace_ns < job->deadline_ns)
-		job->deadline_ns = now + grace_ns;
+	else if (job->phase == SK_ENDING && sk_after(now, grace_ns) < job->deadline_ns)
+		job->deadline_ns = sk_after(now, grace_ns);
 }
 
 static void look_at_clock(struct sk_job *job, uint64_t now)
@@ -330,25 +319,20 @@ static uint64_t next_wake(const struct sk_job *job, uint64_t now)
 {
 	if (job->phase == SK_RUNNING)
 		return job->time_limit_ns;
-	return now + job->recheck_ns < job->deadline_ns ? now + job->recheck_ns : job->deadline_ns;
+	return sk_after(now, job->recheck_ns) < job->deadline_ns ? sk_after(now, job->recheck_ns)
+								 : job->deadline_ns;
 }
 
 static void wait_for_event(struct sk_job *job, uint64_t now)
 {
 	uint64_t wake = next_wake(job, now);
-	struct timespec left;
+	struct timespec left = sk_timespec(sk_until(now, wake));
 	struct pollfd fds[3] = {
 		{.fd = job->out.pipe, .events = POLLIN},
 		{.fd = job->err.pipe, .events = POLLIN},
 		{.fd = job->feed.pipe, .events = sk_feed_waits(&job->feed) ? POLLOUT : 0},
 	};
 
-	if (wake != UINT64_MAX) {
-		uint64_t ns = wake > now ? wake - now : 0;
-
-		left.tv_sec = (time_t)(ns / SECOND);
-		left.tv_nsec = (long)(ns % SECOND);
-	}
 	if (ppoll(fds, 3, wake == UINT64_MAX ? NULL : &left, &while_waiting) <= 0)
 		return;
 	if (fds[0].revents)
@@ -361,13 +345,13 @@ static void wait_for_event(struct sk_job *job, uint64_t now)
 
 static void step(struct sk_job *job)
 {
-	uint64_t now = clock_ns(CLOCK_MONOTONIC);
+	uint64_t now = sk_clock_ns(CLOCK_MONOTONIC);
 
 	wait_for_event(job, now);
 	/* With both streams ended its end is near or here: look without waiting for the signal. */
 	if (child_ended || job->phase != SK_RUNNING || (job->out.pipe < 0 && job->err.pipe < 0))
 		reap(job);
-	now = clock_ns(CLOCK_MONOTONIC);
+	now = sk_clock_ns(CLOCK_MONOTONIC);
 	sk_feed_pump(&job->feed);
 	look_at_control(job, now);
 	look_at_clock(job, now);
@@ -470,7 +454,7 @@ static void release(struct sk_job *job)
 		sk_gate_revoke(job->tree.id, job->launch.devices, job->launch.fixed->devices);
 	if (job->limits.site)
 		sk_limits_remove(&job->limits);
-	job->ended.t_ns = clock_ns(CLOCK_REALTIME);
+	job->ended.t_ns = sk_clock_ns(CLOCK_REALTIME);
 }
 
 static void begin(struct sk_job *job)
@@ -495,10 +479,11 @@ static void run(struct sk_job *job)
 {
 	const struct sk_launch *fixed = job->launch.fixed;
 
-	sk_slot_start(job->slot, (uint32_t)job->leader, job->tree.id, clock_ns(CLOCK_REALTIME));
-	job->begun_ns = clock_ns(CLOCK_MONOTONIC);
-	job->time_limit_ns =
-		fixed->flags & SK_LAUNCH_TIME ? job->begun_ns + fixed->time_limit_ns : UINT64_MAX;
+	sk_slot_start(job->slot, (uint32_t)job->leader, job->tree.id, sk_clock_ns(CLOCK_REALTIME));
+	job->begun_ns = sk_clock_ns(CLOCK_MONOTONIC);
+	job->time_limit_ns = UINT64_MAX;
+	if (fixed->flags & SK_LAUNCH_TIME)
+		job->time_limit_ns = sk_after(job->begun_ns, fixed->time_limit_ns);
 	sk_feed_pump(&job->feed);
 	look_at_control(job, job->begun_ns);
 	while (job->phase != SK_OVER)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lease.h"
 
-#define MS ((uint64_t)1000000)
+#include "clock.h"
 
 enum { LOOK_MS = 100, LOOK_MIN_MS = 5 };
 
@@ -26,7 +26,7 @@ enum sk_lease_action sk_lease_decide(const struct sk_lease *lease, uint64_t now,
 	    atomic_load_explicit(&lease->thaw_epoch, memory_order_acquire) >=
 		    atomic_load_explicit(&lease->freeze_epoch, memory_order_relaxed))
 		return SK_LEASE_THAW;
-	if (fence_kill_ns && now - since >= fence_kill_ns)
+	if (fence_kill_ns && sk_since(now, since) >= fence_kill_ns)
 		return SK_LEASE_KILL;
 	return SK_LEASE_NOTHING;
 }
@@ -35,7 +35,9 @@ uint64_t sk_lease_pause(const struct sk_lease *lease, uint64_t now)
 {
 	uint64_t expiry = read_expiry(lease);
 
-	if (!expiry || now >= expiry || expiry - now >= LOOK_MS * MS)
-		return LOOK_MS * MS;
-	return expiry - now > LOOK_MIN_MS * MS ? expiry - now : LOOK_MIN_MS * MS;
+	uint64_t left = sk_until(now, expiry);
+
+	if (!left || left >= LOOK_MS * SK_MS)
+		return LOOK_MS * SK_MS;
+	return left > LOOK_MIN_MS * SK_MS ? left : LOOK_MIN_MS * SK_MS;
 }

@@ -11,9 +11,9 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "fleet.h"
 #include "hold.h"
 #include "log.h"
@@ -131,12 +131,9 @@ int sk_fleet_open(struct sk_fleet *fleet, const struct sk_site *site, const char
 		  int epoll, uint32_t jobs_max, char *ret_why)
 {
 	char path[SK_SITE_PATH], boot_id[SK_BOOT_ID];
-	struct timespec clock;
-	uint64_t now;
+	uint64_t now = sk_clock_ns(CLOCK_MONOTONIC);
 	int error;
 
-	clock_gettime(CLOCK_MONOTONIC, &clock);
-	now = (uint64_t)clock.tv_sec * 1000000000u + (uint64_t)clock.tv_nsec;
 	fleet->site = site;
 	fleet->epoll = epoll;
 	fleet->jobs_max = jobs_max;

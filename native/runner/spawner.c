@@ -13,9 +13,9 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "conn.h"
 #include "fleet.h"
 #include "gate.h"
@@ -26,6 +26,7 @@ enum {
 	EVENTS = 64,
 	REFUSAL_TEXT = 120,
 	LAUNCHES_PER_FRAME = 1024,
+	SCAN_MS = 2,
 	/* What an epoll event is about: keepers have their slot's number. */
 	TAG_LISTEN = SK_SLOTS_MAX,
 	TAG_SIGNAL,
@@ -45,14 +46,6 @@ static struct {
 	int signals;
 	bool leaving;
 } spawner;
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 /* --- what is to be told --------------------------------------------------------------------- */
 
@@ -159,7 +152,7 @@ static bool start_all(struct sk_conn *conn, const struct sk_frame *frame)
 	static char refusals[LAUNCHES_PER_FRAME * (sizeof(struct sk_refusal) + REFUSAL_TEXT)];
 	uint32_t filled = 0, refused = 0, left = frame->size - (uint32_t)sizeof(*frame);
 	const char *at = (const char *)(frame + 1);
-	uint64_t now = now_ns();
+	uint64_t now = sk_clock_ns(CLOCK_MONOTONIC);
 
 	_Static_assert(sizeof(refusals) < SK_REPLY_ROOM, "a reply fits");
 	if (frame->count > LAUNCHES_PER_FRAME)
@@ -388,21 +381,22 @@ static void loop(void)
 	uint64_t scan_at = 0;
 
 	while (!spawner.leaving) {
-		uint64_t now = now_ns();
+		uint64_t now = sk_clock_ns(CLOCK_MONOTONIC);
 		int timeout = sk_fleet_timeout(&spawner.fleet, now);
 		int count = epoll_wait(spawner.epoll, events, EVENTS, timeout);
 		bool rung = count <= 0;
 
 		for (int i = 0; i < count; i++)
 			rung |= dispatch(&events[i]);
-		now = now_ns();
+		now = sk_clock_ns(CLOCK_MONOTONIC);
 		if (rung || spawner.fleet.rung || now >= scan_at) {
 			sk_fleet_scan(&spawner.fleet, report_started, report_ended, NULL);
-			scan_at = now + 2000000;
+			scan_at = sk_after(now, SCAN_MS * SK_MS);
 		}
 		for (uint32_t i = 0; i < SK_CONNS_MAX; i++)
 			if (spawner.conn[i].fd >= 0)
 				flush(i);
+		/* What `flush` took is younger than `now`: it has been starting for no time. */
 		sk_fleet_tick(&spawner.fleet, now);
 	}
 }

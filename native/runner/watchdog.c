@@ -28,9 +28,9 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "lease.h"
 #include "log.h"
 #include "site.h"
@@ -56,14 +56,6 @@ static volatile sig_atomic_t leaving;
 static void on_signal(int number)
 {
 	leaving = 1;
-}
-
-static uint64_t boot_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_BOOTTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 static struct sk_lease *open_lease(const char *path)
@@ -156,7 +148,7 @@ static void restore_follow(struct restorer *restorer, struct sk_lease *lease, ui
 	int status = -1;
 
 	if (waitpid(restorer->pid, &status, WNOHANG) == 0) {
-		if (now - restorer->begun_ns > RESTORE_MOST_S * 1000000000ull)
+		if (sk_since(now, restorer->begun_ns) > RESTORE_MOST_S * SK_SECOND)
 			kill(restorer->pid, SIGKILL);
 		return;
 	}
@@ -178,7 +170,7 @@ static void look_at_power(struct restorer *restorer, struct sk_lease *lease, uin
 	if (!restorer->program || !expiry || now < expiry ||
 	    atomic_load(&lease->power_done_ns) == expiry)
 		return;
-	if (!restorer->begun_ns || now - restorer->begun_ns > RESTORE_AGAIN_S * 1000000000ull)
+	if (!restorer->begun_ns || sk_since(now, restorer->begun_ns) > RESTORE_AGAIN_S * SK_SECOND)
 		restore_begin(restorer, now, expiry);
 }
 
@@ -191,14 +183,12 @@ static int watch(struct sk_lease *lease, struct restorer *restorer, uint64_t fen
 	signal(SIGCHLD, SIG_DFL); /* ignored, a restorer's end could not be told */
 	atomic_store(&lease->pid, (uint64_t)getpid());
 	while (!leaving) {
-		uint64_t now = boot_ns(), pause;
+		uint64_t now = sk_clock_ns(CLOCK_BOOTTIME);
 		struct timespec left;
 
 		look(lease, now, fence_kill_ns);
 		look_at_power(restorer, lease, now);
-		pause = sk_lease_pause(lease, now);
-		left.tv_sec = (time_t)(pause / 1000000000u);
-		left.tv_nsec = (long)(pause % 1000000000u);
+		left = sk_timespec(sk_lease_pause(lease, now));
 		nanosleep(&left, NULL);
 	}
 	return 0;

@@ -380,6 +380,17 @@ async def test_known_tells_states(node: Node) -> None:
     assert known[ended_job.job].event == ended
 
 
+async def test_starts_that_wait_behind_a_long_answer_have_all_of_their_time(node: Node) -> None:
+    """Read at once with the request before them, they are taken after the loop read its clock."""
+    for _ in range(8):
+        launches = [node.launch("true", pids=100) for _ in range(64)]
+        packed = b"".join(map(wire.pack_launch, launches))
+        known = wire.pack_frame(wire.KNOWN, 1 << 40)
+        node.spawner._send(known + wire.pack_frame(wire.START, 1 << 41, packed, len(launches)))
+        ended = [await node.ended(launch) for launch in launches]
+        assert {(e.cause, e.reason) for e in ended} == {("exited", "")}
+
+
 async def test_past_its_maximum_the_node_refuses_and_takes_again() -> None:
     async with running("--jobs-max", "3") as node:
         launches = [node.launch("sleep", "100") for _ in range(4)]

@@ -47,5 +47,9 @@ def test_the_index_agrees_with_a_plain_list(validate: Path, seed: int) -> None:
     check(validate, "index", seed)
 
 
+def test_an_instant_that_lies_ahead_was_no_time_ago(validate: Path) -> None:
+    check(validate, "clock")
+
+
 def test_the_watchdog_decides_as_written(validate: Path) -> None:
     check(validate, "lease")

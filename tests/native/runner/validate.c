@@ -8,6 +8,7 @@
  *     validate table PATH       steps of a slot, torn and corrupt records
  *     validate index SEED       the index against a plain list
  *     validate lease            what the watchdog decides
+ *     validate clock            instants that lie the wrong way round
  */
 #include <assert.h>
 #include <errno.h>
@@ -17,6 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "index.h"
 #include "lease.h"
 #include "table.h"
@@ -317,7 +319,19 @@ static int lease(void)
 	assert(sk_lease_decide(&lease, 150, 0) == SK_LEASE_NOTHING);
 	assert(sk_lease_decide(&lease, 159, 60) == SK_LEASE_NOTHING);
 	assert(sk_lease_decide(&lease, 160, 60) == SK_LEASE_KILL);
+	assert(sk_lease_decide(&lease, 99, 60) == SK_LEASE_NOTHING); /* frozen later than now */
 	assert(sk_lease_pause(&lease, 0) <= 100000000u);
+	return 0;
+}
+
+static int instants(void)
+{
+	assert(sk_since(7, 5) == 2 && sk_since(5, 5) == 0 && sk_since(5, 7) == 0);
+	assert(sk_until(5, 7) == 2 && sk_until(7, 5) == 0);
+	assert(sk_since(0, UINT64_MAX) == 0 && sk_since(UINT64_MAX, 0) == UINT64_MAX);
+	assert(sk_after(5, 2) == 7 && sk_after(5, UINT64_MAX) == UINT64_MAX);
+	assert(sk_after(5, UINT64_MAX - 5) == UINT64_MAX);
+	assert(sk_timespec(3 * SK_SECOND + 4).tv_sec == 3 && sk_timespec(4).tv_nsec == 4);
 	return 0;
 }
 
@@ -337,5 +351,7 @@ int main(int argc, char **argv)
 		return index_against_list(strtoull(argv[2], NULL, 10));
 	if (!strcmp(what, "lease"))
 		return lease();
+	if (!strcmp(what, "clock"))
+		return instants();
 	return 2;
 }

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file
+ * Clocks in nanoseconds, and the arithmetic of instants that never wraps.
+ *
+ * Relied on by everything in the runner that compares times. Two readings of one clock are often
+ * taken in different places, so the one that is called `now` may be the older: what lies ahead of
+ * it has lasted no time. An unsigned difference without this would make it centuries.
+ */
+#ifndef SK_CLOCK_H
+#define SK_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+#define SK_MS ((uint64_t)1000000)
+#define SK_SECOND ((uint64_t)1000000000)
+
+static inline uint64_t sk_clock_ns(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return (uint64_t)now.tv_sec * SK_SECOND + (uint64_t)now.tv_nsec;
+}
+
+/** How long ago `then` was; 0 for an instant that is ahead of `now`. */
+static inline uint64_t sk_since(uint64_t now, uint64_t then)
+{
+	return now > then ? now - then : 0;
+}
+
+/** How long it is until `then`; 0 for an instant that has passed. */
+static inline uint64_t sk_until(uint64_t now, uint64_t then)
+{
+	return sk_since(then, now);
+}
+
+/** The instant `duration` after `from`; UINT64_MAX, which never comes, where it lies past that. */
+static inline uint64_t sk_after(uint64_t from, uint64_t duration)
+{
+	return duration < UINT64_MAX - from ? from + duration : UINT64_MAX;
+}
+
+/** A duration as nanosleep(2) and ppoll(2) take it. */
+static inline struct timespec sk_timespec(uint64_t ns)
+{
+	return (struct timespec){
+		.tv_sec = (time_t)(ns / SK_SECOND),
+		.tv_nsec = (long)(ns % SK_SECOND),
+	};
+}
+
+#endif
