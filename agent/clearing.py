@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Removing what a job left in a folder of its own: a few files, or whatever else it could think of.
 
-Relied on by the tracing thread, by keeping and by `stoker down`. Nobody of the job lives any more.
+Relied on by the tracing thread, by keeping and by `stoker down`. The job is over, but its user may
+still have processes that swap what is in the folder while it goes. So no name is looked up twice:
+a folder is pinned by a descriptor that follows no link, and everything else is done to that; as
+root it is taken from the user first, who then can put nothing more into it.
 A tree of any depth goes with two open folders and no recursion, and what is more than a few files
 goes in a thread of its own, so that no other job's trace waits for it.
 """
@@ -18,7 +21,10 @@ from pathlib import Path
 
 FEW = 256
 """Entries that are removed at once, by who asks."""
+FOLDERS_MAX = 1 << 20
+"""Folders removed from one tree; who still adds to it, faster than they go, does not win."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_PIN = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def clear(folder: Path) -> list[str]:
@@ -26,7 +32,7 @@ def clear(folder: Path) -> list[str]:
     one that is not there."""
     left: list[str] = []
     try:
-        top = os.open(folder, _FOLDER)
+        top = _open_taken(folder)
         try:
             _clear_entries(top, str(folder), left)
         finally:
@@ -72,16 +78,26 @@ class Clearing:
 def _clear_few(folder: Path) -> bool:
     """Whether the folder is gone: it held few entries and nothing but files."""
     try:
-        with os.scandir(folder) as entries:
-            for seen, entry in enumerate(entries):
-                if seen == FEW:
-                    return False
-                os.unlink(entry.path)  # noqa: PTH108  # per job: no Path objects
+        top = os.open(folder, _FOLDER)
+        try:
+            if not _unlink_few(top):
+                return False
+        finally:
+            os.close(top)
         folder.rmdir()
     except FileNotFoundError:
         return True
     except OSError:  # a folder inside, or a file that cannot go
         return False
+    return True
+
+
+def _unlink_few(fd: int) -> bool:
+    with os.scandir(fd) as entries:
+        for seen, entry in enumerate(entries):
+            if seen == FEW:
+                return False
+            os.unlink(entry.name, dir_fd=fd)
     return True
 
 
@@ -92,6 +108,9 @@ def _clear_entries(top: int, name: str, left: list[str]) -> None:
     while True:
         folders = _unlink_files(top, name, stuck, left)
         if not folders:
+            return
+        if number > FOLDERS_MAX:
+            left.append(f"{name}: more than {FOLDERS_MAX} folders, and there are still some")
             return
         for folder in folders:
             try:
@@ -125,9 +144,7 @@ def _unlink_files(fd: int, name: str, stuck: set[str], left: list[str]) -> list[
 
 def _lift_folders(top: int, name: str, number: int) -> int:
     """Empty one folder of `top`: files are removed, folders moved up under new names."""
-    with contextlib.suppress(OSError):  # the job's user may have closed it to itself
-        os.chmod(name, stat.S_IRWXU, dir_fd=top)
-    fd = os.open(name, _FOLDER, dir_fd=top)
+    fd = _open_taken(name, top)
     try:
         left: list[str] = []
         for folder in _unlink_files(fd, name, set(), left):
@@ -135,6 +152,26 @@ def _lift_folders(top: int, name: str, number: int) -> int:
         return number
     finally:
         os.close(fd)
+
+
+def _open_taken(name: str | Path, top: int | None = None) -> int:
+    """A folder, of `top` or by its path, whatever its mode was; OSError for anything else."""
+    pinned = os.open(name, _PIN, dir_fd=top)
+    try:
+        _take(pinned)
+        return os.open(".", _FOLDER, dir_fd=pinned)
+    finally:
+        os.close(pinned)
+
+
+def _take(pinned: int) -> None:
+    """The folder behind a descriptor becomes ours alone; the job's user may have closed it even to
+    itself. fchmod(2) takes no O_PATH: the link in /proc leads to the folder itself, whatever has
+    its name by now."""
+    with contextlib.suppress(OSError):  # what it was needed for then fails, and is named
+        if os.geteuid() == 0:
+            os.chown(f"/proc/self/fd/{pinned}", 0, 0)
+        os.chmod(f"/proc/self/fd/{pinned}", stat.S_IRWXU)  # noqa: PTH101
 
 
 def _lift(fd: int, folder: str, top: int, number: int) -> int:
