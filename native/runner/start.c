@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <linux/keyctl.h>
 #include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
@@ -49,6 +50,24 @@ static void raise_oom_score(void)
 	if (write(fd, OOM_SCORE, sizeof(OOM_SCORE) - 1) < 0)
 		errno = 0;
 	close(fd);
+}
+
+/**
+ * A session keyring of the job's own: who holds the starter's could read what is in it. Made as the
+ * starter, so that an owner who has used up his share of keys cannot prevent it. 0 or an errno.
+ */
+static int leave_keyring(void)
+{
+	int error;
+
+	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) >= 0)
+		return 0;
+	error = errno;
+	/* A kernel without keyrings, or a filter that lets nobody ask for them, the job no more. */
+	if (syscall(SYS_keyctl, KEYCTL_GET_KEYRING_ID, KEY_SPEC_SESSION_KEYRING, 0) < 0 &&
+	    errno == error)
+		return 0;
+	return error;
 }
 
 /* Raw calls: the C library's would run a handshake among threads that do not exist here. */
@@ -108,6 +127,9 @@ static _Noreturn void child_main(void)
 
 	if (setsid() < 0)
 		give_up(start, SK_STAGE_SESSION, errno);
+	error = leave_keyring();
+	if (error)
+		give_up(start, SK_STAGE_KEYRING, error);
 	error = sk_limits_enter(start->limits);
 	if (error)
 		give_up(start, SK_STAGE_LIMITS, -error);
@@ -222,6 +244,9 @@ void sk_start_text(const struct sk_start *start, char *ret, int size)
 		return;
 	case SK_STAGE_LIMITS:
 		snprintf(ret, (size_t)size, "cannot enter the cgroup of its limits: %s", why);
+		return;
+	case SK_STAGE_KEYRING:
+		snprintf(ret, (size_t)size, "cannot have a session keyring of its own: %s", why);
 		return;
 	case SK_STAGE_CLONE:
 		snprintf(ret, (size_t)size, "cannot make a process: %s%s", why,

@@ -5,7 +5,8 @@
  * Relied on by the keeper. The child shares the keeper's memory until execve (CLONE_VM), so no page
  * is copied and a failed step is told by a store; the keeper sleeps meanwhile (CLONE_VFORK), so
  * that the child's oom_score_adj does not become the keeper's. It is born inside its cgroup.
- * Empty capability bounding set and no_new_privs are the spawner's own and inherited.
+ * Its session keyring is a new one. Empty capability bounding set and no_new_privs are the
+ * spawner's own and inherited.
  */
 #ifndef SK_START_H
 #define SK_START_H
@@ -21,6 +22,7 @@ enum sk_stage {
 	SK_STAGE_NONE,
 	SK_STAGE_CLONE,
 	SK_STAGE_SESSION,
+	SK_STAGE_KEYRING,
 	SK_STAGE_STREAMS,
 	SK_STAGE_LIMITS,
 	SK_STAGE_OWNER,

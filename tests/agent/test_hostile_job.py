@@ -8,6 +8,7 @@ import errno
 import os
 import signal
 import stat
+import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -122,6 +123,43 @@ async def test_it_reads_no_state_and_no_other_users_files(node: Node, hostile: s
     assert set(said.values()) - {errno.ENXIO} <= DENIED
     own = await node.run(hostile, "read", str(node.job_folder(node.jobs + 1) / "out"))
     assert set(tries(node, own).values()) <= DENIED
+
+
+WITH_SECRET = """
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+add_key, keyctl = {"x86_64": (248, 250), "aarch64": (217, 219)}[os.uname().machine]
+assert libc.syscall(keyctl, 1, None) > 0, ctypes.get_errno()
+serial = libc.syscall(add_key, b"user", b"stoker-test", b"secret", 6, -3)
+with open(sys.argv[1], "w") as file:
+    file.write(str(serial))
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+"""Runs a program with a key in a session keyring of its own; the key's number goes to a file."""
+
+
+async def test_it_finds_no_key_of_who_started_it(hostile: str) -> None:
+    if not Path("/proc/keys").exists():
+        pytest.skip("this kernel has no keyrings")
+    node = Node()
+    number, plain = node.folder / "number", node.command
+    node.command = lambda *flags: [  # type: ignore[method-assign]
+        *(sys.executable, "-c", WITH_SECRET, str(number)),
+        *plain(*flags),
+    ]
+    try:
+        await node.open()
+        ended = await node.run(hostile, "keys", "stoker-test", number.read_text())
+        assert tries(node, ended) == {
+            "search": errno.ENOKEY,
+            "request": errno.ENOKEY,
+            "read": errno.EACCES,
+            "own": 0,
+        }
+    finally:
+        node.command = plain  # type: ignore[method-assign]
+        await node.close()
+        node.remove()
 
 
 async def test_it_opens_granted_devices_and_no_others(node: Node, hostile: str) -> None:

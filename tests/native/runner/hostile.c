@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/bpf.h>
+#include <linux/keyctl.h>
 #include <stdint.h>
 #include <signal.h>
 #include <stdio.h>
@@ -49,6 +50,20 @@ static int do_open(int count, char **paths)
 {
 	for (int i = 0; i < count; i++)
 		tell(paths[i], open(paths[i], O_RDWR));
+	return 0;
+}
+
+/** arguments: description of a key, its serial number: find it and read it. */
+static int do_keys(int count, char **arguments)
+{
+	char secret[64];
+	long serial = atol(arguments[1]);
+
+	tell("search",
+	     syscall(SYS_keyctl, KEYCTL_SEARCH, KEY_SPEC_SESSION_KEYRING, "user", arguments[0], 0));
+	tell("request", syscall(SYS_request_key, "user", arguments[0], NULL, 0));
+	tell("read", syscall(SYS_keyctl, KEYCTL_READ, serial, secret, sizeof(secret)));
+	tell("own", syscall(SYS_add_key, "user", "own", "x", 1, KEY_SPEC_SESSION_KEYRING));
 	return 0;
 }
 
@@ -257,7 +272,7 @@ static const struct {
 	{"setuid", do_setuid, 1}, {"privilege", do_privilege, 0},
 	{"bomb", do_bomb, 0},	  {"fill", do_fill, 1},
 	{"hold", do_hold, 2},	  {"bytes", do_bytes, 2},
-	{"self", do_self, 0},
+	{"self", do_self, 0},	  {"keys", do_keys, 2},
 };
 
 int main(int argc, char **argv)
