@@ -8,6 +8,7 @@ what must be kept of an attempt while it lives. Decides nothing: the core does.
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import time
 from collections import Counter
@@ -19,7 +20,7 @@ from stoker.agent import jobs, observe, steps
 from stoker.agent.homes import Homes
 from stoker.agent.jobs import Place
 from stoker.agent.launch import Event as SpawnerEvent
-from stoker.agent.launch import Exited, Known, Launch, Started
+from stoker.agent.launch import Exited, Known, Launch, Refusal, Started
 from stoker.agent.spawner import Spawner
 from stoker.agent.starts import Begun, Starts, begun
 from stoker.agent.steps import Event, Key
@@ -29,6 +30,11 @@ from stoker.probes.trace import TraceSummary
 from stoker.scheduler.nouns import DeviceInfo, StartJob
 
 RETRY_S = 0.2
+SHORT_TRIES = 150
+"""A start that the spawner has no process or memory for is given to it again so often, for half a
+minute in all; then it is told as never started, and asked for again."""
+SHORT = frozenset({errno.EAGAIN, errno.ENOMEM})
+"""What the spawner refuses for the moment alone."""
 
 _log = structlog.get_logger("actuator")
 
@@ -58,6 +64,8 @@ class Actuator:
         self._homes = Homes()
         self._exited: dict[Key, Exited] = {}
         self._traced: set[Key] = set()
+        self._short: dict[Key, bool] = {}
+        """Starts that the spawner has had no process for, and whether they are still wanted."""
         self._tasks: set[asyncio.Task[None]] = set()
         self.changed: Callable[[int], None] = lambda job: None
         """Called when a job of this node starts or ends."""
@@ -90,6 +98,8 @@ class Actuator:
 
     def stop(self, key: Key, reason: str) -> None:
         """Tell the spawner to end an attempt."""
+        if key in self._short:
+            self._short[key] = False
         self._spawn(self._stop(key, reason))
 
     def settle(self, key: Key) -> None:
@@ -130,6 +140,8 @@ class Actuator:
         self._exited[key] = event
         outcome = jobs.outcome(event, record.decision)
         if outcome is None:
+            self.counters["never_started"] += 1
+            _log.warning("an attempt was not started", job=event.job, why=event.reason)
             return steps.NeverStarted(key, event.t_ns)
         lived_ns = event.t_ns - event.started_ns if event.started_ns else 0
         traced = record.trace != "off" and self._tracer.used(record, lived_ns)
@@ -168,27 +180,63 @@ class Actuator:
 
     async def _give(self, launches: list[Launch]) -> None:
         """Until the spawner has answered: asking again for the same attempt is safe."""
+        for _ in range(SHORT_TRIES):
+            launches = self._short_of(launches, await self._ask(launches))
+            if not launches:
+                return
+            self.counters["spawner_short"] += 1
+            await asyncio.sleep(RETRY_S)
+            launches = [each for each in launches if self._still_wanted(each)]
+        for launch in launches:
+            _log.warning("the spawner had no process for a start", job=launch.job)
+            self._never_given((launch.job, launch.attempt))
+
+    async def _ask(self, launches: list[Launch]) -> list[Refusal]:
+        """What it refused; launches that cannot even be packed are refused here, by themselves."""
         while True:
             try:
-                refusals = await self._spawner.start(launches)
-                break
+                return await self._spawner.start(launches)
             except BadRequest as error:
-                if len(launches) > 1:  # one of them is too long: find out which
-                    for launch in launches:
-                        await self._give([launch])
-                else:
-                    self._refuse((launches[0].job, launches[0].attempt), error)
-                return
+                if len(launches) == 1:
+                    self.counters["start_refused"] += 1
+                    launch, number = launches[0], errno.E2BIG
+                    return [Refusal(launch.job, launch.attempt, number, not_launched(error))]
+                # One of them is too long: find out which.
+                return [refusal for each in launches for refusal in await self._ask([each])]
             except Unavailable as error:
                 self.counters["spawner_unavailable"] += 1
                 _log.warning("the spawner took no starts", error=str(error))
                 await asyncio.sleep(RETRY_S)
-        refused = {(each.job, each.attempt): each.reason for each in refusals}
+
+    def _short_of(self, launches: list[Launch], refusals: list[Refusal]) -> list[Launch]:
+        """Tell the core what was taken and what cannot be; what is neither yet."""
+        refused = {(each.job, each.attempt): each for each in refusals}
         keys = [(launch.job, launch.attempt) for launch in launches]
         self._post(steps.Taken(tuple(key for key in keys if key not in refused)))
-        for key, reason in refused.items():
-            self._post(steps.NotTaken(key, reason, time.time_ns()))
-            self._starts.drop((key,))
+        for key, refusal in refused.items():
+            if refusal.errno not in SHORT:
+                self._post(steps.NotTaken(key, refusal.reason, time.time_ns()))
+                self._starts.drop((key,))
+        short = {key for key, refusal in refused.items() if refusal.errno in SHORT}
+        for key in keys:
+            if key in short:
+                self._short.setdefault(key, True)
+            else:
+                self._short.pop(key, None)
+        return [each for each in launches if (each.job, each.attempt) in short]
+
+    def _still_wanted(self, launch: Launch) -> bool:
+        """Whether nobody has stopped it meanwhile; if so it has never started."""
+        key = (launch.job, launch.attempt)
+        if not self._short[key]:
+            self._never_given(key)
+            return False
+        return True
+
+    def _never_given(self, key: Key) -> None:
+        """It is told as never started: the core ends it, or asks for it again."""
+        del self._short[key]
+        self._post(steps.NeverStarted(key, time.time_ns()))
 
     async def _stop(self, key: Key, reason: str) -> None:
         while True:
@@ -211,13 +259,18 @@ class Actuator:
 
     def _refuse(self, key: Key, error: Exception) -> None:
         self.counters["start_refused"] += 1
-        reason = error.message if isinstance(error, StokerError) else str(error)
-        self._post(steps.NotTaken(key, f"it could not be launched: {reason}", time.time_ns()))
+        self._post(steps.NotTaken(key, not_launched(error), time.time_ns()))
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def not_launched(error: Exception) -> str:
+    """Why a start could not even be described, as a person reads it."""
+    reason = error.message if isinstance(error, StokerError) else str(error)
+    return f"it could not be launched: {reason}"
 
 
 def gone(place: Place) -> dict[str, str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from stoker.agent.facts import memory_bytes
+from stoker.agent.facts import memory_bytes, processes_max
 from stoker.agent.power import record
 from stoker.agent.processes import Spec
 from stoker.agent.state import State
@@ -122,12 +122,9 @@ def _caps() -> tuple[str, ...]:
     """All jobs together leave the machine room to breathe, whatever single jobs may use."""
     if os.geteuid() != 0:
         return ()
-    threads = int(Path("/proc/sys/kernel/threads-max").read_text())
-    pid_max = int(Path("/proc/sys/kernel/pid_max").read_text())
     total = memory_bytes()
     memory = total - max(RESERVE_BYTES_MIN, total // RESERVE_PART)
-    processes = min(threads, pid_max) * 9 // 10
-    caps = ("--pids-max-all", str(processes))
+    caps = ("--pids-max-all", str(processes_max()))
     return (*caps, "--memory-max-all", str(memory)) if memory > 0 else caps
 
 

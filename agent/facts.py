@@ -45,6 +45,12 @@ def load_milli(proc: Path = PROC) -> int:
     return round(float((proc / "loadavg").read_text().split()[0]) * MILLI)
 
 
+def processes_max(proc: Path = PROC) -> int:
+    """Processes and threads that all jobs together may be: nine tenths of what the kernel has."""
+    names = ("sys/kernel/threads-max", "sys/kernel/pid_max")
+    return min(int((proc / name).read_text()) for name in names) * 9 // 10
+
+
 def _meminfo(proc: Path, field: str) -> int:
     """One line of /proc/meminfo in bytes; the kernel writes kibibytes and calls them kB."""
     path = proc / "meminfo"

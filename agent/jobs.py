@@ -45,7 +45,8 @@ class Home:
 class Place:
     """Where jobs live on this node. `layer`: the OpenCL layer, in a folder jobs can read; so are
     the other tracers, by the names of `probes.environment.LIBRARIES`. `simulated`: what leads a
-    job to the simulated drivers (SIM), if it was granted a simulated card."""
+    job to the simulated drivers (SIM), if it was granted a simulated card. The bounds on processes
+    count threads; 0 is none."""
 
     node: str
     jobs: str
@@ -53,6 +54,8 @@ class Place:
     layer: str = ""
     tracers: Mapping[str, str] = field(default_factory=dict)
     simulated: Mapping[str, str] = field(default_factory=dict)
+    processes_per_user: int = 0
+    processes_per_job: int = 0
 
 
 def launch(
@@ -76,13 +79,22 @@ def launch(
         stdin=spec.stdin,
         cpu_milli=spec.cpu_milli,
         memory_bytes=spec.memory_bytes,
-        pids=spec.pids,
+        pids=_pids(spec, place),
+        pids_default=place.processes_per_job or None,
+        user_processes=place.processes_per_user,
         devices=nodes(granted),
         time_limit_s=spec.time_limit_s,
         grace_s=spec.grace_s,
         output_bytes_max=spec.output_bytes_max,
         trace_folder=segments,
     )
+
+
+def _pids(spec: JobSpec, place: Place) -> int | None:
+    """What the job asks for, and no more than the node gives any job."""
+    if spec.pids is None or not place.processes_per_job:
+        return spec.pids
+    return min(spec.pids, place.processes_per_job)
 
 
 def environment(

@@ -60,6 +60,8 @@ class Launch(msgspec.Struct, frozen=True, gc=False):
 
     The environment is passed exactly as given. `devices` are (major, minor) character devices to
     admit next to the harmless ones. `trace_folder` is created 0700 and given to `uid`, "" is none.
+    `pids_default` holds without `pids`, where it costs the start nothing (cgroup v2). Processes and
+    threads of `uid` are at most `user_processes` over all of its jobs, 0 is no bound.
     With `stdin` the job reads what `write_stdin` brings, else /dev/null.
     """
 
@@ -77,6 +79,8 @@ class Launch(msgspec.Struct, frozen=True, gc=False):
     cpu_milli: int | None = None
     memory_bytes: int | None = None
     pids: int | None = None
+    pids_default: int | None = None
+    user_processes: int = 0
     devices: tuple[tuple[int, int], ...] = ()
     time_limit_s: float | None = None
     grace_s: float = 5.0
@@ -151,7 +155,7 @@ HELLO, START, STOP, STDIN, ACKNOWLEDGE, KNOWN = 1, 2, 3, 4, 5, 6
 FEATURES, TAKEN, DONE, SLOT, SLOTS_END = 17, 18, 19, 20, 21
 EVENT = 32
 
-_LAUNCH = struct.Struct("<IIQIIIIIIQQQQHHII4x")
+_LAUNCH = struct.Struct("<IIQIIIIIIQQQQHHIII")
 _EVENT = struct.Struct("<QIIHHiiIQQQQQQQQII")
 _STOP = struct.Struct("<QIIQ")
 _STDIN = struct.Struct("<QIIQ")
@@ -160,6 +164,7 @@ _REFUSAL = struct.Struct("<IiI")
 _DONE = struct.Struct("<iIQ")
 
 _FLAG_STDIN, _FLAG_MEMORY, _FLAG_PIDS, _FLAG_CPU, _FLAG_TIME = 1, 2, 4, 8, 16
+_FLAG_PIDS_DEFAULT = 32
 _STARTED_BIT, _EXITED_BIT, _CODE_BIT, _SIGNAL_BIT, _USAGE_BIT = 1, 2, 4, 8, 16
 _STATES: tuple[State, ...] = ("starting", "running", "ended")
 
@@ -204,6 +209,8 @@ def _strings(launch: Launch) -> bytes:
 
 def _pack_fixed(launch: Launch, size: int) -> bytes:
     flags = _FLAG_STDIN if launch.stdin else 0
+    if launch.pids is None and launch.pids_default is not None:
+        flags |= _FLAG_PIDS_DEFAULT
     for flag, limit in (
         (_FLAG_MEMORY, launch.memory_bytes),
         (_FLAG_PIDS, launch.pids),
@@ -220,7 +227,7 @@ def _pack_fixed(launch: Launch, size: int) -> bytes:
         launch.gid,
         launch.umask,
         launch.cpu_milli or 0,
-        launch.pids or 0,
+        launch.pids or launch.pids_default or 0,
         launch.memory_bytes or 0,
         _ns(launch.time_limit_s or 0),
         _ns(launch.grace_s),
@@ -229,6 +236,7 @@ def _pack_fixed(launch: Launch, size: int) -> bytes:
         len(launch.devices),
         len(launch.argv),
         len(launch.env),
+        launch.user_processes,
     )
 
 

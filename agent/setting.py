@@ -16,7 +16,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -42,11 +42,36 @@ class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     labels: tuple[str, ...] = ()
 
 
+PROCESSES_MAX = 1 << 22
+"""The kernel has no more process ids (PID_MAX_LIMIT)."""
+_Processes = Annotated[int, msgspec.Meta(ge=0, le=PROCESSES_MAX)]
+
+
+class JobsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`[jobs]` of config.toml. Processes count with their threads; None is the node's default and
+    0 no bound. One user is given a quarter of what all jobs together may have, one job an eighth.
+    """
+
+    processes_per_user: _Processes | None = None
+    processes_per_job: _Processes | None = None
+
+    def of_user(self) -> int:
+        """The bound of all jobs of one Unix user."""
+        asked = self.processes_per_user
+        return facts.processes_max() // 4 if asked is None else asked
+
+    def of_job(self) -> int:
+        """The bound of one job that asks for none."""
+        asked = self.processes_per_job
+        return facts.processes_max() // 8 if asked is None else asked
+
+
 class Config(msgspec.Struct, frozen=True):
     """The tables of `config.toml` that are the agent's; others are not looked at."""
 
     retention: Keep = msgspec.field(default_factory=Keep)
     device: list[dict[str, Any]] = []
+    jobs: JobsConfig = msgspec.field(default_factory=JobsConfig)
     node: NodeConfig = msgspec.field(default_factory=NodeConfig)
     otlp: OtlpConfig = msgspec.field(default_factory=OtlpConfig)
     power: Rules = msgspec.field(default_factory=Rules)
@@ -111,6 +136,8 @@ def load(option: str | None) -> Setting:
             layer,
             tracers,
             place_simulated(where.run / "lib", os.environ),
+            config.jobs.of_user(),
+            config.jobs.of_job(),
         ),
         missing=(why,) if why else (),
         labels=labels.of_node(config.node.labels, where),

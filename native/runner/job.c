@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "job.h"
+#include "job_parts.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,7 +25,6 @@ enum {
 
 static volatile sig_atomic_t child_ended;
 static sigset_t while_waiting;
-static char *vectors[SK_ARGUMENTS_MAX + 2];
 
 static void on_signal(int number)
 {
@@ -51,8 +48,14 @@ void sk_job_signals(void)
 	sigdelset(&while_waiting, SIGUSR1);
 }
 
-/** Add a clause to what is said of the job. */
-__attribute__((format(printf, 2, 3))) static void say(struct sk_job *job, const char *format, ...)
+int sk_job_wait(struct pollfd *fds, nfds_t count, uint64_t ns)
+{
+	struct timespec left = sk_timespec(ns);
+
+	return ppoll(fds, count, ns == UINT64_MAX ? NULL : &left, &while_waiting);
+}
+
+void sk_job_say(struct sk_job *job, const char *format, ...)
 {
 	struct sk_ended *ended = &job->ended;
 	size_t room = sizeof(ended->text) - ended->text_bytes;
@@ -69,152 +72,6 @@ __attribute__((format(printf, 2, 3))) static void say(struct sk_job *job, const 
 	va_end(arguments);
 	if (length > 0)
 		ended->text_bytes += (size_t)length < room ? (uint32_t)length : (uint32_t)room - 1;
-}
-
-/* --- start ----------------------------------------------------------------------------------- */
-
-static int make_trace_folder(struct sk_job *job)
-{
-	const char *path = job->launch.trace_folder;
-	const struct sk_launch *fixed = job->launch.fixed;
-	struct stat info;
-	int fd, error = 0;
-
-	if (!path[0])
-		return 0;
-	if (mkdir(path, 0700) && errno != EEXIST)
-		return -errno;
-	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	if (fd < 0)
-		return -errno;
-	/* One that exists must be of an earlier attempt of the same owner, or ours. */
-	if (fstat(fd, &info))
-		error = -errno;
-	else if (info.st_uid != fixed->uid && info.st_uid != geteuid())
-		error = -EPERM;
-	else if (fchmod(fd, 0700) || (job->site->root && fchown(fd, fixed->uid, fixed->gid)))
-		error = -errno;
-	close(fd);
-	return error;
-}
-
-/** A pipe of the job: our end does not block, both ends belong to the owner, so that it may open
- *  /dev/stdout again by name. */
-static int make_pipe(struct sk_job *job, int ours, int *ret_ours, int *ret_theirs)
-{
-	const struct sk_launch *fixed = job->launch.fixed;
-	int ends[2];
-
-	if (pipe2(ends, O_CLOEXEC))
-		return -errno;
-	*ret_ours = ends[ours];
-	*ret_theirs = ends[!ours];
-	if (fcntl(ends[ours], F_SETFL, O_NONBLOCK) ||
-	    (job->site->root && fchown(ends[0], fixed->uid, fixed->gid)))
-		return -errno;
-	return 0;
-}
-
-static int make_streams(struct sk_job *job)
-{
-	int error = make_pipe(job, 0, &job->out.pipe, &job->start.output);
-
-	if (!error)
-		error = make_pipe(job, 0, &job->err.pipe, &job->start.error);
-	if (error || !(job->launch.fixed->flags & SK_LAUNCH_STDIN))
-		return error;
-	return make_pipe(job, 1, &job->feed.pipe, &job->start.input);
-}
-
-static void close_child_ends(struct sk_job *job)
-{
-	if (job->start.output >= 0)
-		close(job->start.output);
-	if (job->start.error >= 0)
-		close(job->start.error);
-	if (job->start.input > SK_FD_NULL)
-		close(job->start.input);
-	job->start.output = job->start.error = job->start.input = -1;
-}
-
-/** 0, or an errno after a clause was said. */
-static int check_owner(struct sk_job *job)
-{
-	const struct sk_launch *fixed = job->launch.fixed;
-
-	if (fixed->uid == 0 && geteuid() == 0 && !job->site->allow_root) {
-		say(job, "a job of uid 0 was refused: the spawner runs without --allow-root");
-		return -EPERM;
-	}
-	if (!job->site->root && fixed->uid != geteuid()) {
-		say(job, "cannot become uid %" PRIu32 ": the spawner runs as uid %u", fixed->uid,
-		    geteuid());
-		return -EPERM;
-	}
-	return 0;
-}
-
-static int prepare_tree(struct sk_job *job)
-{
-	const struct sk_launch *fixed = job->launch.fixed;
-	char why[SK_TEXT_MAX + 1];
-	int error = sk_tree_make(&job->tree, job->site, fixed->job, fixed->attempt);
-
-	if (error) {
-		say(job, "cannot make its cgroup: %s", strerror(-error));
-		return error;
-	}
-	error = sk_limits_set(&job->limits, job->site, &job->tree, fixed, why);
-	if (error) {
-		say(job, "%s", why);
-		return error;
-	}
-	if (job->site->gate && fixed->devices) {
-		error = sk_gate_grant(job->tree.id, job->launch.devices, fixed->devices);
-		if (error)
-			say(job, "cannot grant its devices: %s", strerror(-error));
-	}
-	return error;
-}
-
-static int prepare(struct sk_job *job)
-{
-	int error = check_owner(job);
-
-	if (!error)
-		error = prepare_tree(job);
-	if (error)
-		return error;
-	error = make_trace_folder(job);
-	if (error) {
-		say(job, "cannot make its trace folder %.120s: %s", job->launch.trace_folder,
-		    strerror(-error));
-		return error;
-	}
-	error = make_streams(job);
-	if (error)
-		say(job, "cannot make its pipes: %s", strerror(-error));
-	return error;
-}
-
-/** True if the job runs; else the reason was said. */
-static bool launch(struct sk_job *job)
-{
-	char why[SK_TEXT_MAX + 1];
-
-	sk_launch_vectors(&job->launch, vectors, &job->start.envp);
-	job->start.argv = vectors;
-	sk_cap_look(job->site, &job->caps);
-	sk_slot_launch(job->slot);
-	job->leader = sk_start_run(&job->start);
-	close_child_ends(job);
-	if (!job->start.failure)
-		return true;
-	sk_start_text(&job->start, why, sizeof(why));
-	say(job, "%s", why);
-	if (job->leader > 0)
-		waitpid(job->leader, NULL, 0);
-	return false;
 }
 
 /* --- run ------------------------------------------------------------------------------------- */
@@ -326,14 +183,13 @@ static uint64_t next_wake(const struct sk_job *job, uint64_t now)
 static void wait_for_event(struct sk_job *job, uint64_t now)
 {
 	uint64_t wake = next_wake(job, now);
-	struct timespec left = sk_timespec(sk_until(now, wake));
 	struct pollfd fds[3] = {
 		{.fd = job->out.pipe, .events = POLLIN},
 		{.fd = job->err.pipe, .events = POLLIN},
 		{.fd = job->feed.pipe, .events = sk_feed_waits(&job->feed) ? POLLOUT : 0},
 	};
 
-	if (ppoll(fds, 3, wake == UINT64_MAX ? NULL : &left, &while_waiting) <= 0)
+	if (sk_job_wait(fds, 3, wake == UINT64_MAX ? wake : sk_until(now, wake)) <= 0)
 		return;
 	if (fds[0].revents)
 		sk_sink_drain(&job->out, &job->budget);
@@ -383,13 +239,15 @@ static void say_outcome(struct sk_job *job)
 		       : WIFEXITED(job->status) ? SK_CAUSE_EXITED
 						: SK_CAUSE_SIGNALLED;
 	if (job->cause == SK_CAUSE_STOPPED)
-		say(job, "%.95s", control->reason[0] ? control->reason : "stopped");
+		sk_job_say(job, "%.95s", control->reason[0] ? control->reason : "stopped");
 	if (job->cause == SK_CAUSE_TIMEOUT)
-		say(job, "time limit %g s reached", (double)job->launch.fixed->time_limit_ns / 1e9);
+		sk_job_say(job, "time limit %g s reached",
+			   (double)job->launch.fixed->time_limit_ns / 1e9);
 	if (!job->cause && ended->signal == SIGKILL &&
 	    atomic_load_explicit(&control->overdue, memory_order_relaxed)) {
 		ended->cause = SK_CAUSE_START_FAILED;
-		say(job, "its start was ended: its folder or program did not answer for seconds");
+		sk_job_say(job,
+			   "its start was ended: its folder or program did not answer for seconds");
 	}
 }
 
@@ -402,17 +260,17 @@ static void say_refusals(struct sk_job *job)
 	sk_limits_verdict(&job->limits, killed, text, sizeof(text));
 	killed &= text[0] == 0;
 	if (text[0])
-		say(job, "%s", text);
+		sk_job_say(job, "%s", text);
 	sk_cap_verdict(job->site, &job->caps, killed, text, sizeof(text));
 	if (text[0])
-		say(job, "%s", text);
+		sk_job_say(job, "%s", text);
 	if (job->site->gate) {
 		sk_gate_denied(job->tree.id, text, sizeof(text));
 		if (text[0])
-			say(job, "%s", text);
+			sk_job_say(job, "%s", text);
 	}
 	if (job->left_behind)
-		say(job, "%d processes it left behind were ended", job->left_behind);
+		sk_job_say(job, "%d processes it left behind were ended", job->left_behind);
 }
 
 static void say_losses(struct sk_job *job)
@@ -421,12 +279,12 @@ static void say_losses(struct sk_job *job)
 	char most[32];
 
 	if (budget->refused)
-		say(job, "%" PRIu64 " bytes of output were lost: %s", budget->refused,
-		    strerror(-budget->error));
+		sk_job_say(job, "%" PRIu64 " bytes of output were lost: %s", budget->refused,
+			   strerror(-budget->error));
 	if (!budget->over)
 		return;
 	sk_bytes_text(job->launch.fixed->output_bytes_max, most, sizeof(most));
-	say(job, "%" PRIu64 " bytes of output above %s were dropped", budget->over, most);
+	sk_job_say(job, "%" PRIu64 " bytes of output above %s were dropped", budget->over, most);
 }
 
 static void measure(struct sk_job *job)
@@ -449,7 +307,7 @@ static void release(struct sk_job *job)
 	sk_feed_close(&job->feed);
 	sk_sink_close(&job->out);
 	sk_sink_close(&job->err);
-	close_child_ends(job);
+	sk_job_close_child_ends(job);
 	if (job->site->gate && job->tree.id)
 		sk_gate_revoke(job->tree.id, job->launch.devices, job->launch.fixed->devices);
 	if (job->limits.site)
@@ -509,17 +367,6 @@ static void abandon(struct sk_job *job)
 		nanosleep(&pause, NULL);
 }
 
-static bool stopped_before_start(struct sk_job *job)
-{
-	const struct sk_control *control = &job->slot->control;
-
-	if (!atomic_load_explicit(&control->stops, memory_order_acquire))
-		return false;
-	job->ended.cause = SK_CAUSE_STOPPED;
-	say(job, "%.95s", control->reason[0] ? control->reason : "stopped");
-	return true;
-}
-
 /** Nobody of a job is left, but the last of its kin may still be on its way to us. */
 static void collect_orphans(void)
 {
@@ -532,7 +379,7 @@ void sk_job_idle(int fd)
 {
 	struct pollfd poll = {.fd = fd, .events = POLLIN};
 
-	while (ppoll(&poll, 1, NULL, &while_waiting) < 0 && errno == EINTR)
+	while (sk_job_wait(&poll, 1, UINT64_MAX) < 0 && errno == EINTR)
 		collect_orphans();
 }
 
@@ -546,11 +393,11 @@ void sk_job_run(struct sk_job *job, const struct sk_site *site, struct sk_slot *
 	job->slot = slot;
 	job->ended.cause = SK_CAUSE_START_FAILED;
 	if (sk_launch_parse(bytes, size, &job->launch, &why)) {
-		say(job, "%s", why);
+		sk_job_say(job, "%s", why);
 		return;
 	}
 	begin(job);
-	if (!stopped_before_start(job) && !prepare(job) && launch(job))
+	if (!sk_job_stopped_before_start(job) && !sk_job_prepare(job) && sk_job_launch(job))
 		run(job);
 	else
 		abandon(job);

@@ -105,6 +105,21 @@ static int set_one(struct sk_limits *limits, enum sk_controller i, char *ret_why
 	return error;
 }
 
+/** A file of the job's own cgroup costs its start nothing; moving into a v1 group takes longer than
+ *  the start itself, so there a job that asked for no limit has its owner's alone. */
+static void set_default_pids(struct sk_limits *limits)
+{
+	char why[SK_TEXT_MAX + 1];
+
+	if (limits->site->controller[SK_PIDS].where != SK_V2)
+		return;
+	limits->on[SK_PIDS] = set_one(limits, SK_PIDS, why) == 0;
+	if (limits->on[SK_PIDS] || limits->dir[SK_PIDS] < 0)
+		return;
+	close(limits->dir[SK_PIDS]);
+	limits->dir[SK_PIDS] = -1;
+}
+
 int sk_limits_set(struct sk_limits *limits, const struct sk_site *site, const struct sk_tree *tree,
 		  const struct sk_launch *launch, char *ret_why)
 {
@@ -120,8 +135,11 @@ int sk_limits_set(struct sk_limits *limits, const struct sk_site *site, const st
 	limits->on[SK_CPU] = launch->flags & SK_LAUNCH_CPU;
 	limits->on[SK_MEMORY] = launch->flags & SK_LAUNCH_MEMORY;
 	limits->on[SK_PIDS] = launch->flags & SK_LAUNCH_PIDS;
+	if (launch->flags & SK_LAUNCH_PIDS_DEFAULT)
+		set_default_pids(limits);
 	for (int i = 0; i < SK_CONTROLLERS; i++) {
-		int error = limits->on[i] ? set_one(limits, i, ret_why) : 0;
+		/* One that is open was set as a default. */
+		int error = limits->on[i] && limits->dir[i] < 0 ? set_one(limits, i, ret_why) : 0;
 
 		if (error)
 			return error;

@@ -4,6 +4,7 @@
  *
  *     stoker-spawner --socket PATH --journal DIR [--cgroup NAME] [--no-gate] [--jobs-max N]
  *                    [--allow-root] [--pids-max-all N] [--memory-max-all BYTES]
+ *                    [--start-retry-s N]
  *     stoker-spawner --kill-all --journal DIR [--cgroup NAME]
  *
  * --socket PATH        Unix socket of the agent, made 0600; a stale one is replaced
@@ -13,6 +14,7 @@
  * --jobs-max N         attempts at once, ended and unacknowledged ones included (at most 4096)
  * --allow-root         jobs whose owner is uid 0 are accepted (they have no capabilities)
  * --pids-max-all N, --memory-max-all BYTES   caps of all jobs together, where controllers exist
+ * --start-retry-s N    how long a start is tried again that finds no process or memory (45)
  * --kill-all           end every job and keeper, remove the cgroups and the gate, exit
  *
  * SIGTERM ends the spawner alone; jobs and keepers go on and the next spawner takes them up.
@@ -41,7 +43,12 @@
 #include "spawner.h"
 #include "table.h"
 
-enum { LAST_SIGNAL = 64, CAPABILITIES = 64 };
+enum {
+	LAST_SIGNAL = 64,
+	CAPABILITIES = 64,
+	START_RETRY_S = 45,
+	START_RETRY_S_MAX = 50, /* before a start of a minute is ended from outside */
+};
 
 static const struct option LONG[] = {
 	{"socket", required_argument, NULL, 's'},
@@ -52,6 +59,7 @@ static const struct option LONG[] = {
 	{"allow-root", no_argument, NULL, 'r'},
 	{"pids-max-all", required_argument, NULL, 'p'},
 	{"memory-max-all", required_argument, NULL, 'm'},
+	{"start-retry-s", required_argument, NULL, 't'},
 	{"kill-all", no_argument, NULL, 'k'},
 	{NULL, 0, NULL, 0},
 };
@@ -107,6 +115,9 @@ static void take_flag(struct flags *flags, int letter)
 		return;
 	case 'm':
 		options->wish.memory_max_all = parse_number(flags, optarg, INT64_MAX);
+		return;
+	case 't':
+		options->wish.start_retry_s = parse_number(flags, optarg, START_RETRY_S_MAX);
 		return;
 	case 'k':
 		flags->kill_all = true;
@@ -185,7 +196,10 @@ static void give_up_privileges(void)
 
 int main(int argc, char **argv)
 {
-	struct flags flags = {.gate = true, .options = {.jobs_max = SK_SLOTS_MAX}};
+	struct flags flags = {
+		.gate = true,
+		.options = {.jobs_max = SK_SLOTS_MAX, .wish.start_retry_s = START_RETRY_S},
+	};
 	static struct sk_site site;
 	int letter;
 
@@ -193,10 +207,11 @@ int main(int argc, char **argv)
 		take_flag(&flags, letter);
 	if (flags.bad || optind < argc || !flags.options.journal ||
 	    (!flags.kill_all && !flags.options.socket)) {
-		fprintf(stderr, "usage: stoker-spawner --socket PATH --journal DIR [--cgroup NAME] "
-				"[--no-gate] [--jobs-max N] [--allow-root] [--pids-max-all N] "
-				"[--memory-max-all BYTES] | --kill-all --journal DIR "
-				"[--cgroup NAME]\n");
+		fprintf(stderr,
+			"usage: stoker-spawner --socket PATH --journal DIR [--cgroup NAME] "
+			"[--no-gate] [--jobs-max N] [--allow-root] [--pids-max-all N] "
+			"[--memory-max-all BYTES] [--start-retry-s N] | --kill-all --journal DIR "
+			"[--cgroup NAME]\n");
 		return 2;
 	}
 	sk_keeper_title(argv[0], (size_t)(argv[argc - 1] + strlen(argv[argc - 1]) + 1 - argv[0]));

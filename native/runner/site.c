@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "clock.h"
+
 const char *const SK_CONTROLLER_NAME[SK_CONTROLLERS] = {"cpu", "memory", "pids"};
 
 void sk_site_place(int fd, int to)
@@ -194,6 +196,7 @@ void sk_site_open(struct sk_site *site, const struct sk_site_wish *wish)
 	memset(site, 0, sizeof(*site));
 	site->root = geteuid() == 0;
 	site->allow_root = wish->allow_root;
+	site->start_retry_ns = wish->start_retry_s * SK_SECOND;
 	snprintf(site->gate_why, SK_SITE_TEXT, "not tried");
 	snprintf(site->node_cap_why, SK_SITE_TEXT, "not asked for");
 	if (!wish->name) {

@@ -63,6 +63,7 @@ struct sk_site {
 	bool node_cap;
 	uint64_t memory_max_all; /* enforced caps of all jobs together, 0: none */
 	uint64_t pids_max_all;
+	uint64_t start_retry_ns; /* how long a start that finds no process is tried again */
 	char jobs[SK_SITE_PATH];
 	char mount[SK_SITE_PATH];
 	char cgroup_why[SK_SITE_TEXT];
@@ -77,6 +78,7 @@ struct sk_site_wish {
 	bool allow_root;
 	uint64_t pids_max_all;	 /* 0: none */
 	uint64_t memory_max_all; /* 0: none */
+	uint64_t start_retry_s;
 };
 
 extern const char *const SK_CONTROLLER_NAME[SK_CONTROLLERS];

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -83,6 +84,22 @@ static void become_owner(struct sk_start *start)
 		give_up(start, SK_STAGE_OWNER, errno);
 }
 
+/**
+ * What the owner's processes may be in all, over all of his jobs: the kernel counts them by user.
+ * Set once the job is its owner, so that a full count stops his forks and not this start.
+ */
+static void bound_processes(struct sk_start *start)
+{
+	rlim_t most = start->launch->fixed->user_processes;
+	struct rlimit limit;
+
+	if (!start->root || !most || getrlimit(RLIMIT_NPROC, &limit) || limit.rlim_max < most)
+		return;
+	limit.rlim_cur = limit.rlim_max = most;
+	if (setrlimit(RLIMIT_NPROC, &limit))
+		give_up(start, SK_STAGE_LIMITS, errno);
+}
+
 /** The value of PATH in the job's own environment. */
 static const char *search_path(char **envp)
 {
@@ -137,6 +154,7 @@ static _Noreturn void child_main(void)
 	set_streams(start);
 	umask(start->launch->fixed->umask);
 	become_owner(start);
+	bound_processes(start);
 	/* After the change of owner, which clears it: a killed keeper takes the job with it. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != start->keeper)
@@ -223,6 +241,14 @@ pid_t sk_start_run(struct sk_start *start)
 		start->failure = (int)-result;
 	}
 	return (pid_t)result;
+}
+
+bool sk_start_may_pass(const struct sk_start *start)
+{
+	if (start->stage == SK_STAGE_CLONE)
+		return start->failure == EAGAIN || start->failure == ENOMEM;
+	/* The owner was above the limit on processes that he came with. */
+	return start->stage == SK_STAGE_EXEC && start->failure == EAGAIN;
 }
 
 void sk_start_text(const struct sk_start *start, char *ret, int size)

@@ -49,6 +49,9 @@ struct sk_start {
 /** Start it; the process id, or negative errno with `stage` set. Returns after execve. */
 pid_t sk_start_run(struct sk_start *start);
 
+/** Whether the failure was of the moment: nothing was begun, and the same start may work later. */
+bool sk_start_may_pass(const struct sk_start *start);
+
 /** What went wrong as a sentence. */
 void sk_start_text(const struct sk_start *start, char *ret, int size);
 

@@ -51,7 +51,7 @@ static int check_values(const struct sk_launch *fixed, const char **ret_why)
 		return -EINVAL;
 	*ret_why = "a limit of zero";
 	if (((fixed->flags & SK_LAUNCH_MEMORY) && fixed->memory_bytes == 0) ||
-	    ((fixed->flags & SK_LAUNCH_PIDS) && fixed->pids == 0) ||
+	    ((fixed->flags & (SK_LAUNCH_PIDS | SK_LAUNCH_PIDS_DEFAULT)) && fixed->pids == 0) ||
 	    ((fixed->flags & SK_LAUNCH_TIME) && fixed->time_limit_ns == 0))
 		return -EINVAL;
 	*ret_why = "less than 10 milli of a CPU";

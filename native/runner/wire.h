@@ -57,7 +57,8 @@ enum sk_launch_flag {
 	SK_LAUNCH_PIDS = 4,
 	SK_LAUNCH_CPU = 8,
 	SK_LAUNCH_TIME = 16,
-	SK_LAUNCH_FLAGS = 31,
+	SK_LAUNCH_PIDS_DEFAULT = 32, /* `pids` was not asked for: set where that is cheap */
+	SK_LAUNCH_FLAGS = 63,
 };
 
 /** Followed by u32 groups[], struct sk_device devices[], then NUL-terminated strings: cwd, folder,
@@ -80,7 +81,7 @@ struct sk_launch {
 	uint16_t devices;
 	uint32_t arguments;
 	uint32_t variables;
-	uint32_t spare;
+	uint32_t user_processes; /* processes and threads of `uid` in all, 0: no bound */
 };
 _Static_assert(sizeof(struct sk_launch) == 88, "launch");
 _Static_assert(offsetof(struct sk_launch, memory_bytes) == 40, "launch");

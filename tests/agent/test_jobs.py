@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import msgspec
 import pytest
 from fakes.orders import start_of
@@ -143,9 +145,18 @@ def test_limits_devices_and_identity_are_passed_on() -> None:
     assert launch.folder == "/state/agent/jobs/7.2"
     assert launch.devices == ((195, 0), (195, 255))
     assert (launch.cpu_milli, launch.memory_bytes, launch.pids) == (500, 1 << 20, 10)
+    assert (launch.pids_default, launch.user_processes) == (None, 0)
     assert (launch.time_limit_s, launch.grace_s, launch.stdin) == (1.5, 0.5, True)
     assert (launch.umask, launch.output_bytes_max, launch.cwd) == (0o077, 99, "/data")
     assert pack_launch(launch)
+
+
+def test_a_job_may_have_less_processes_than_the_node_gives_but_not_more() -> None:
+    place = dataclasses.replace(PLACE, processes_per_user=900, processes_per_job=300)
+    for asked, limit in ((None, None), (10, 10), (5000, 300)):
+        spec = JobSpec(("true",), pids=asked)
+        launch = jobs.launch(start(spec), (), HOME, place, traced=False)
+        assert (launch.pids, launch.pids_default, launch.user_processes) == (limit, 300, 900)
 
 
 def test_a_grant_names_devices_by_their_index() -> None:

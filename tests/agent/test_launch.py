@@ -7,6 +7,7 @@ import re
 import subprocess
 from pathlib import Path
 
+import msgspec
 import pytest
 from spawned import RUNNER, SOURCES, compile_c
 
@@ -44,6 +45,7 @@ FULL = Launch(
     memory_bytes=1 << 40,
     pids=9,
     devices=((195, 0), (226, 128)),
+    user_processes=4000,
     time_limit_s=1.5,
     grace_s=0.25,
     output_bytes_max=12,
@@ -85,13 +87,23 @@ def test_frame_kinds_and_causes_are_those_of_c() -> None:
         assert f"SK_{name} = {getattr(wire, name)}," in header
 
 
+def test_a_default_limit_holds_only_where_none_was_asked_for(validate: Path) -> None:
+    plain = msgspec.structs.replace(FULL, pids=None)
+    for launch, said in (
+        (plain, "flags 27 umask 27 cpu 1500 pids 0 "),
+        (msgspec.structs.replace(plain, pids_default=70), "flags 59 umask 27 cpu 1500 pids 70 "),
+        (msgspec.structs.replace(FULL, pids_default=70), "flags 31 umask 27 cpu 1500 pids 9 "),
+    ):
+        assert said in parse(validate, pack_launch(launch))
+
+
 def test_c_reads_every_field(validate: Path) -> None:
     text = subprocess.run(
         [validate, "parse"], input=pack_launch(FULL), capture_output=True, check=True
     ).stdout
     assert text.decode(errors="surrogateescape").splitlines() == [
         "7 3 uid 1 gid 2 flags 31 umask 27 cpu 1500 pids 9 memory 1099511627776 "
-        "time 1500000000 grace 250000000 output 12",
+        "time 1500000000 grace 250000000 output 12 user 4000",
         "group 5",
         "group 6",
         "device 195:0",

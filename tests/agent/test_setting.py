@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an agent puts where jobs can read it, on a simulated node."""
+"""What an agent puts where jobs can read it on a simulated node, and the bounds it gives jobs."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from stoker.agent.setting import SIM_DRIVERS, place_simulated
+import pytest
+
+from stoker.agent import facts
+from stoker.agent.setting import SIM_DRIVERS, JobsConfig, place_simulated, read_config
+from stoker.native.errors import BadRequest
 
 
 def test_jobs_get_copies_of_the_drivers_that_the_agent_loads(tmp_path: Path) -> None:
@@ -28,3 +32,27 @@ def test_jobs_get_copies_of_the_drivers_that_the_agent_loads(tmp_path: Path) -> 
 def test_nothing_is_placed_where_nothing_is_simulated(tmp_path: Path) -> None:
     assert place_simulated(tmp_path, {"LD_LIBRARY_PATH": "/usr/lib"}) == {}
     assert list(tmp_path.iterdir()) == []
+
+
+def test_bounds_on_processes_are_named_in_the_file_or_parts_of_what_there_is(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "config.toml"
+    bounds = read_config(path).jobs
+    assert (bounds.of_user(), bounds.of_job()) == (
+        facts.processes_max() // 4,
+        facts.processes_max() // 8,
+    )
+    path.write_text("[jobs]\nprocesses_per_user = 500\nprocesses_per_job = 0\n")
+    assert read_config(path).jobs == JobsConfig(500, 0)
+    assert (read_config(path).jobs.of_user(), read_config(path).jobs.of_job()) == (500, 0)
+
+
+@pytest.mark.parametrize(
+    "line", ["processes_per_user = -1", "processes_per_job = 5000000", "x = 1"]
+)
+def test_a_bound_that_makes_no_sense_is_refused(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(f"[jobs]\n{line}\n")
+    with pytest.raises(BadRequest, match="jobs"):
+        read_config(path)

@@ -90,6 +90,81 @@ async def test_caps_of_all_jobs_together_hold(job_program: str) -> None:
         assert (quiet.exit_code, quiet.reason) == (0, "")
 
 
+async def test_a_users_processes_are_bounded_over_all_jobs_and_others_start_beside_them(
+    job_program: str,
+) -> None:
+    async with running("--pids-max-all", "200") as node:
+        for _ in range(2):
+            bomb = node.launch(job_program, "bomb", "stay", user_processes=60, grace_s=0.1)
+            await node.start(bomb)
+            await until(lambda bomb=bomb: node.out(bomb))
+        made = [int(node.out(node.launch("", job=job)).split()[1]) for job in (1, 2)]
+        assert (
+            made[0] == 59 and made[1] < 5
+        )  # of both jobs together, their first processes included
+        other = await node.run("sh", "-c", "true & wait", uid=OTHER, user_processes=60)
+        assert (other.cause, other.exit_code, other.reason) == ("exited", 0, "")
+
+
+async def test_a_bound_of_a_user_cannot_be_raised_by_his_job(node: Node) -> None:
+    script = "ulimit -u; ulimit -u 100 2>/dev/null || echo refused"
+    ended = await node.run("bash", "-c", script, user_processes=50)
+    assert node.out(ended) == b"50\nrefused\n"
+
+
+async def test_a_start_that_finds_no_process_waits_for_one(job_program: str) -> None:
+    async with running("--pids-max-all", "100") as node:
+        bomb = node.launch(job_program, "bomb", "stay", grace_s=0.1)
+        await node.start(bomb)
+        await until(lambda: node.out(bomb))
+        waits, stopped = node.launch("true", uid=OTHER), node.launch("true", uid=OTHER)
+        assert await node.start(waits, stopped) == []
+        await node.spawner.stop(stopped.job, 1, "not any more", 0.0)
+        ended = await node.ended(stopped)
+        assert (ended.cause, ended.reason, ended.pid) == ("stopped", "not any more", 0)
+        assert waits.job not in node.events
+        await node.spawner.stop(bomb.job, 1, "enough", 0.0)
+        ended = await node.ended(waits)
+        assert (ended.cause, ended.exit_code) == ("exited", 0)
+
+
+async def test_a_start_that_finds_none_for_long_never_started_and_has_not_failed(
+    job_program: str,
+) -> None:
+    async with running("--pids-max-all", "100", "--start-retry-s", "1") as node:
+        bomb = node.launch(job_program, "bomb", "stay", grace_s=0.1)
+        await node.start(bomb)
+        await until(lambda: node.out(bomb))
+        again = node.launch("true", uid=OTHER)
+        await node.start(again)
+        ended = await node.ended(again)
+        assert (ended.cause, ended.pid) == ("never_started", 0)
+        assert ended.reason == (
+            "cannot make a process: Resource temporarily unavailable "
+            "(a limit of the node on processes)"
+        )
+        await node.spawner.stop(bomb.job, 1, "enough", 0.0)
+        await node.ended(bomb)
+        node.events.clear()
+        assert await node.start(again) == []  # the same attempt, as nothing of it was begun
+        assert (await node.ended(again)).exit_code == 0
+
+
+async def test_a_default_limit_on_processes_costs_no_start_a_group(
+    node: Node, job_program: str
+) -> None:
+    launch = node.launch("sleep", "100", pids_default=20)
+    await node.start(launch)
+    await node.begun(launch)
+    feature = node.spawner.features["pids"]
+    assert node.spawner.jobs_cgroup is not None
+    own = node.spawner.jobs_cgroup / f"{launch.job}.1" / "pids.max"
+    if feature.detail == "cgroup v2":
+        assert own.read_text() == "20\n"
+    else:  # it runs without one of its own
+        assert not (Path("/sys/fs/cgroup/pids") / node.name / f"{launch.job}.1").exists()
+
+
 async def test_a_frozen_node_starts_its_jobs_when_it_thaws(node: Node) -> None:
     jobs = node.spawner.jobs_cgroup
     assert jobs is not None

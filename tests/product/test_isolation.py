@@ -43,6 +43,25 @@ for path in sys.argv[1:]:
 """
 
 
+PROCESSES = 150
+"""Processes of one user, all jobs together."""
+BOMB = """
+import os, time
+made = 0
+while True:
+    try:
+        if os.fork() == 0:
+            time.sleep(600)
+            os._exit(0)
+        made += 1
+    except BlockingIOError:
+        if made:
+            print(made, flush=True)
+        made = 0
+        time.sleep(0.01)
+"""
+
+
 class User:
     """Somebody else who has a key of this node."""
 
@@ -88,6 +107,7 @@ def node(cards: dict[str, Path]) -> Iterator[LiveNode]:
         tables = [
             f'[[device]]\nid = "{name}"\nnodes = ["{path}"]\n' for name, path in cards.items()
         ]
+        tables.append(f"[jobs]\nprocesses_per_user = {PROCESSES}\n")
         (node.root / "config.toml").write_text("\n".join(tables))
 
     with live_node(prepare=declare) as live:
@@ -142,6 +162,25 @@ def test_one_user_cannot_see_cancel_or_read_the_other(users: tuple[User, User]) 
     assert alice.ask(lambda client: client.get(job)).state == "running"
     alice.ask(lambda client: client.cancel(str(job)))
     assert alice.ask(lambda client: client.wait(job)).state == "cancelled"
+
+
+def test_a_bomb_of_one_user_hinders_nobody_else(users: tuple[User, User]) -> None:
+    alice, bob = users
+    bomb = alice.submit("/usr/bin/python3", "-c", BOMB)
+
+    def made() -> int:
+        printed = alice.ask(lambda client: read_output(client, bomb))
+        return int(printed.split()[0]) if printed else 0
+
+    try:
+        wait_until(made, "the bomb met its bound")
+        assert made() < PROCESSES
+        beside, _ = bob.run("sh", "-c", "true & wait $!")
+        assert (beside.state, beside.exit_code) == ("succeeded", 0)
+        assert alice.ask(lambda client: client.get(bomb)).state == "running"
+    finally:
+        alice.ask(lambda client: client.cancel(str(bomb)))
+        alice.ask(lambda client: client.wait(bomb))
 
 
 def test_a_users_key_reaches_no_subject_of_the_node(

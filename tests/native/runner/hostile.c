@@ -148,7 +148,7 @@ static int do_setuid(int count, char **arguments)
 	return 1;
 }
 
-/** Fork until it fails, tell how many there were, and wait for the end. */
+/** Fork until it fails and tell how many there were; with an argument stay, and fork on. */
 static int do_bomb(int count, char **arguments)
 {
 	int made = 0;
@@ -165,6 +165,12 @@ static int do_bomb(int count, char **arguments)
 	}
 	printf("forks %d %d\n", made, errno);
 	fflush(stdout);
+	while (count) {
+		if (fork() == 0)
+			for (;;)
+				pause();
+		usleep(100);
+	}
 	return 7;
 }
 

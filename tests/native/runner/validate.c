@@ -66,11 +66,11 @@ static int parse(void)
 	}
 	printf("%" PRIu64 " %" PRIu32 " uid %" PRIu32 " gid %" PRIu32 " flags %" PRIu32
 	       " umask %" PRIo32 " cpu %" PRIu32 " pids %" PRIu32 " memory %" PRIu64
-	       " time %" PRIu64 " grace %" PRIu64 " output %" PRIu64 "\n",
+	       " time %" PRIu64 " grace %" PRIu64 " output %" PRIu64 " user %" PRIu32 "\n",
 	       view.fixed->job, view.fixed->attempt, view.fixed->uid, view.fixed->gid,
 	       view.fixed->flags, view.fixed->umask, view.fixed->cpu_milli, view.fixed->pids,
 	       view.fixed->memory_bytes, view.fixed->time_limit_ns, view.fixed->grace_ns,
-	       view.fixed->output_bytes_max);
+	       view.fixed->output_bytes_max, view.fixed->user_processes);
 	for (uint32_t i = 0; i < view.fixed->groups; i++)
 		printf("group %" PRIu32 "\n", view.groups[i]);
 	for (uint32_t i = 0; i < view.fixed->devices; i++)
