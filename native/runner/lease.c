@@ -31,6 +31,17 @@ enum sk_lease_action sk_lease_decide(const struct sk_lease *lease, uint64_t now,
 	return SK_LEASE_NOTHING;
 }
 
+enum sk_lease_action sk_lease_take_up(const struct sk_lease *lease, uint64_t now, bool frozen)
+{
+	bool recorded = atomic_load_explicit(&lease->frozen_since_ns, memory_order_relaxed) != 0;
+
+	if (frozen && !recorded)
+		return SK_LEASE_RECORD;
+	if (recorded && !frozen && sk_lease_decide(lease, now, 0) != SK_LEASE_THAW)
+		return SK_LEASE_FREEZE;
+	return SK_LEASE_NOTHING;
+}
+
 uint64_t sk_lease_pause(const struct sk_lease *lease, uint64_t now)
 {
 	uint64_t expiry = read_expiry(lease);

@@ -9,6 +9,7 @@
 #define SK_LEASE_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,7 +33,7 @@ struct sk_lease {
 	uint64_t agent_spare;
 	/* Written by the watchdog. */
 	_Atomic uint64_t freeze_epoch;	  /* freezes so far */
-	_Atomic uint64_t frozen_since_ns; /* 0: not frozen */
+	_Atomic uint64_t frozen_since_ns; /* 0: not frozen; stored before the freeze is made */
 	_Atomic uint64_t seen_ns;	  /* its last look */
 	_Atomic uint64_t pid;
 	_Atomic uint64_t flags;
@@ -51,6 +52,7 @@ enum sk_lease_action {
 	SK_LEASE_FREEZE,
 	SK_LEASE_THAW,
 	SK_LEASE_KILL,
+	SK_LEASE_RECORD, /* note that the jobs are frozen; only `take_up` asks for it */
 };
 
 /**
@@ -59,6 +61,14 @@ enum sk_lease_action {
  */
 enum sk_lease_action sk_lease_decide(const struct sk_lease *lease, uint64_t now,
 				     uint64_t fence_kill_ns);
+
+/**
+ * What a new watchdog is to do before its first look, where the last may have been killed at any
+ * step. Pure. `frozen` is what the jobs' cgroup says of itself.
+ * A freeze without a record, which nobody would ever thaw, is recorded; a record without its freeze
+ * is carried out, unless it may be undone by now.
+ */
+enum sk_lease_action sk_lease_take_up(const struct sk_lease *lease, uint64_t now, bool frozen);
 
 /** Until when the agent is in charge of the cards' limits; 0: it has set none, or a store is not
  * complete yet. */

@@ -50,6 +50,8 @@ struct restorer {
 	uint64_t begun_ns, expiry_ns;
 };
 
+static const char EXPIRED[] = "the lease ran out: jobs are frozen";
+
 extern char **environ;
 static volatile sig_atomic_t leaving;
 
@@ -96,15 +98,24 @@ static bool act(struct sk_lease *lease, const char *file, const char *value, con
 	return error == 0;
 }
 
+/**
+ * A freeze is on record before it is made: killed in between, the next watchdog makes it, and none
+ * ever lacks the record by which it is undone. The epoch is first of all: a thaw that was written
+ * before it can then undo nothing.
+ */
+static void record(struct sk_lease *lease, uint64_t now)
+{
+	atomic_fetch_add(&lease->freeze_epoch, 1);
+	atomic_store(&lease->frozen_since_ns, now);
+}
+
 static void look(struct sk_lease *lease, uint64_t now, uint64_t fence_kill_ns)
 {
 	atomic_store(&lease->seen_ns, now);
 	switch (sk_lease_decide(lease, now, fence_kill_ns)) {
 	case SK_LEASE_FREEZE:
-		/* The epoch first: a thaw that was written before it can then undo nothing. */
-		atomic_fetch_add(&lease->freeze_epoch, 1);
-		act(lease, "cgroup.freeze", "1", "the lease ran out: jobs are frozen");
-		atomic_store(&lease->frozen_since_ns, now);
+		record(lease, now);
+		act(lease, "cgroup.freeze", "1", EXPIRED);
 		return;
 	case SK_LEASE_THAW:
 		if (act(lease, "cgroup.freeze", "0", "jobs go on") ||
@@ -114,6 +125,7 @@ static void look(struct sk_lease *lease, uint64_t now, uint64_t fence_kill_ns)
 	case SK_LEASE_KILL:
 		act(lease, "cgroup.kill", "1", "frozen for too long: jobs are killed");
 		return;
+	case SK_LEASE_RECORD:
 	case SK_LEASE_NOTHING:
 		break;
 	}
@@ -121,7 +133,28 @@ static void look(struct sk_lease *lease, uint64_t now, uint64_t fence_kill_ns)
 	if (atomic_load(&lease->frozen_since_ns) &&
 	    (atomic_load(&lease->flags) & (SK_LEASE_FREEZE_FAILED | SK_LEASE_NO_CGROUP)) ==
 		    SK_LEASE_FREEZE_FAILED)
-		act(lease, "cgroup.freeze", "1", "the lease ran out: jobs are frozen");
+		act(lease, "cgroup.freeze", "1", EXPIRED);
+}
+
+/** Bring record and cgroup together where the last watchdog was killed between the two. */
+static void take_up(struct sk_lease *lease, uint64_t now)
+{
+	char text[8] = "";
+	bool frozen = !(atomic_load(&lease->flags) & SK_LEASE_NO_CGROUP) &&
+		      sk_file_read(SK_FD_JOBS, "cgroup.freeze", text, sizeof(text)) > 0 &&
+		      text[0] == '1';
+
+	switch (sk_lease_take_up(lease, now, frozen)) {
+	case SK_LEASE_RECORD:
+		record(lease, now);
+		sk_log("warning", "jobs were frozen without a record", "the agent may thaw them");
+		return;
+	case SK_LEASE_FREEZE:
+		act(lease, "cgroup.freeze", "1", EXPIRED);
+		return;
+	default:
+		return;
+	}
 }
 
 static void restore_begin(struct restorer *restorer, uint64_t now, uint64_t expiry)
@@ -182,6 +215,7 @@ static int watch(struct sk_lease *lease, struct restorer *restorer, uint64_t fen
 	sigaction(SIGINT, &action, NULL);
 	signal(SIGCHLD, SIG_DFL); /* ignored, a restorer's end could not be told */
 	atomic_store(&lease->pid, (uint64_t)getpid());
+	take_up(lease, sk_clock_ns(CLOCK_BOOTTIME));
 	while (!leaving) {
 		uint64_t now = sk_clock_ns(CLOCK_BOOTTIME);
 		struct timespec left;

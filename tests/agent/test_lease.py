@@ -14,7 +14,14 @@ from pathlib import Path
 import pytest
 from spawned import Node, alive, running, until
 
-from stoker.agent.lease import FREEZE_FAILED, LEASE_BYTES, NO_CGROUP, Lease
+from stoker.agent.lease import (
+    _FREEZE_EPOCH,
+    _FROZEN_SINCE,
+    FREEZE_FAILED,
+    LEASE_BYTES,
+    NO_CGROUP,
+    Lease,
+)
 from stoker.native.errors import Corrupt
 from stoker.native.paths import program
 
@@ -119,6 +126,31 @@ async def test_an_expired_lease_freezes_and_only_a_thaw_of_it_undoes_that(node: 
     # A frozen job can be stopped all the same.
     await node.spawner.stop(launch.job, 1, "evicted", 0.1)
     assert (await node.ended(launch)).reason == "evicted"
+
+
+@pytest.mark.needs_root
+@pytest.mark.skipif(os.geteuid() != 0, reason="freezes jobs of other users")
+@pytest.mark.parametrize("recorded", [False, True])
+async def test_a_freeze_that_the_watchdog_died_in_is_found_and_can_be_undone(
+    node: Node, recorded: bool
+) -> None:
+    """Killed between the freeze and its record, in either order; the lease is renewed before its
+    successor looks."""
+    jobs = node.spawner.jobs_cgroup
+    assert jobs is not None
+    path = node.folder / "lease"
+    with Lease.open(path) as lease:
+        lease.renew(boot_ns() + 60 * SECOND)
+        if recorded:
+            lease._view[_FREEZE_EPOCH], lease._view[_FROZEN_SINCE] = 1, boot_ns()
+        else:
+            (jobs / "cgroup.freeze").write_text("1")
+        with watching(path, "--cgroup", node.name):
+            await until(lambda: lease.watchdog_seen_ns)
+            assert frozen(node) and lease.frozen_since() is not None
+            lease.thaw()  # as the agent does when it has read the log
+            await until(lambda: lease.frozen_since() is None)
+            assert not frozen(node)
 
 
 @pytest.mark.needs_root

@@ -47,6 +47,10 @@ def test_the_index_agrees_with_a_plain_list(validate: Path, seed: int) -> None:
     check(validate, "index", seed)
 
 
+def test_a_new_watchdog_decides_what_the_last_left(validate: Path) -> None:
+    check(validate, "take-up")
+
+
 def test_an_instant_that_lies_ahead_was_no_time_ago(validate: Path) -> None:
     check(validate, "clock")
 

@@ -8,6 +8,7 @@
  *     validate table PATH       steps of a slot, torn and corrupt records
  *     validate index SEED       the index against a plain list
  *     validate lease            what the watchdog decides
+ *     validate take-up          what a watchdog finds where the last was killed
  *     validate clock            instants that lie the wrong way round
  */
 #include <assert.h>
@@ -324,6 +325,26 @@ static int lease(void)
 	return 0;
 }
 
+/** A watchdog killed at any step: its successor finds what to do in what it left. */
+static int take_up(void)
+{
+	struct sk_lease lease = {.expiry_check = ~(uint64_t)0};
+
+	assert(sk_lease_take_up(&lease, 50, false) == SK_LEASE_NOTHING);
+	assert(sk_lease_take_up(&lease, 50, true) == SK_LEASE_RECORD);
+	renew(&lease, 100);
+	assert(sk_lease_take_up(&lease, 50, true) == SK_LEASE_RECORD); /* renewed meanwhile */
+	lease.freeze_epoch = 1;
+	lease.frozen_since_ns = 40;
+	assert(sk_lease_take_up(&lease, 50, true) == SK_LEASE_NOTHING);
+	assert(sk_lease_take_up(&lease, 50, false) == SK_LEASE_FREEZE);
+	lease.thaw_epoch = 1; /* killed after the thaw, before its record was taken away */
+	assert(sk_lease_take_up(&lease, 50, false) == SK_LEASE_NOTHING);
+	assert(sk_lease_decide(&lease, 50, 0) == SK_LEASE_THAW);
+	assert(sk_lease_take_up(&lease, 150, false) == SK_LEASE_FREEZE);
+	return 0;
+}
+
 static int instants(void)
 {
 	assert(sk_since(7, 5) == 2 && sk_since(5, 5) == 0 && sk_since(5, 7) == 0);
@@ -351,6 +372,8 @@ int main(int argc, char **argv)
 		return index_against_list(strtoull(argv[2], NULL, 10));
 	if (!strcmp(what, "lease"))
 		return lease();
+	if (!strcmp(what, "take-up"))
+		return take_up();
 	if (!strcmp(what, "clock"))
 		return instants();
 	return 2;
