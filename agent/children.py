@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from stoker.agent.facts import memory_bytes, processes_max
+from stoker.agent.facts import jobs_memory_bytes, processes_max
 from stoker.agent.power import record
 from stoker.agent.processes import Spec
 from stoker.agent.state import State
@@ -23,10 +23,6 @@ from stoker.native.errors import NotSupported
 BROKER = "nats-server"
 ORDER = (BROKER, "spawner", "watchdog", "scheduler", "agent")
 """Start order; stopping goes the other way."""
-
-RESERVE_BYTES_MIN = 512 << 20
-RESERVE_PART = 20
-"""Memory that jobs together leave: a twentieth, at least half a GiB."""
 
 _KEPT = ("PATH", "HOME", "LANG", "TZ", "TMPDIR", "XDG_RUNTIME_DIR", "LD_LIBRARY_PATH")
 _KEPT_HEADS = (
@@ -122,8 +118,7 @@ def _caps() -> tuple[str, ...]:
     """All jobs together leave the machine room to breathe, whatever single jobs may use."""
     if os.geteuid() != 0:
         return ()
-    total = memory_bytes()
-    memory = total - max(RESERVE_BYTES_MIN, total // RESERVE_PART)
+    memory = jobs_memory_bytes()
     caps = ("--pids-max-all", str(processes_max()))
     return (*caps, "--memory-max-all", str(memory)) if memory > 0 else caps
 

@@ -22,6 +22,8 @@ PR_SET_NO_NEW_PRIVS = 38
 PR_CAP_AMBIENT = 47
 PR_CAP_AMBIENT_CLEAR_ALL = 4
 CAP_DAC_READ_SEARCH = 2
+CAP_SETPCAP = 8
+CAP_SYS_RESOURCE = 24
 CAP_LAST_MAX = 63
 _CAPABILITY_VERSION_3 = 0x20080522
 
@@ -79,10 +81,15 @@ def _clear_inheritable() -> None:
 
 
 def may_drop() -> bool:
-    """Whether this process holds CAP_SETPCAP (bit 8), which dropping needs."""
+    """Whether this process holds CAP_SETPCAP, which dropping needs."""
+    return holds(CAP_SETPCAP)
+
+
+def holds(capability: int) -> bool:
+    """Whether a capability, by its number, is effective in this process."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("CapEff:"):
-            return bool(int(line.split()[1], 16) >> 8 & 1)
+            return bool(int(line.split()[1], 16) >> capability & 1)
     raise NotSupported("/proc/self/status has no CapEff line")
 
 

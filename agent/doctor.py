@@ -215,6 +215,23 @@ def _root(where: State) -> Iterator[Check]:
         )
 
 
+def _memory_order(where: State) -> Iterator[Check]:
+    """Without root every job is the caller's own."""
+    if os.geteuid() != 0:
+        return
+    if confine.holds(confine.CAP_SYS_RESOURCE):
+        text = "jobs are ended before the node's processes when memory runs out, and cannot leave"
+        yield Check("memory.order", "PASS", text)
+        return
+    yield Check(
+        "memory.order",
+        "WARN",
+        "CAP_SYS_RESOURCE is missing: a job may lower its oom_score_adj, and others are then ended "
+        "before it when memory runs out",
+        "Give the container SYS_RESOURCE, or bound jobs: memory_per_job of [jobs] in config.toml",
+    )
+
+
 def _limits(where: State) -> Iterator[Check]:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     text = "unlimited" if hard == resource.RLIM_INFINITY else str(hard)
@@ -348,6 +365,7 @@ _CHECKS: dict[str, Callable[[State], Iterator[Check]]] = {
     "disk.space": _space,
     "rights.root": _root,
     "limits.nofile": _limits,
+    "memory.order": _memory_order,
     "cgroup.v2": _cgroups,
     "device.any": _devices,
     "health.xids": _xids,

@@ -14,6 +14,9 @@ from stoker.native.errors import NotSupported
 from stoker.scheduler.nouns import MILLI
 
 PROC = Path("/proc")
+RESERVE_BYTES_MIN = 512 << 20
+RESERVE_PART = 20
+"""Memory that jobs together leave: a twentieth, at least half a GiB."""
 
 
 def boot_id(proc: Path = PROC) -> str:
@@ -49,6 +52,12 @@ def processes_max(proc: Path = PROC) -> int:
     """Processes and threads that all jobs together may be: nine tenths of what the kernel has."""
     names = ("sys/kernel/threads-max", "sys/kernel/pid_max")
     return min(int((proc / name).read_text()) for name in names) * 9 // 10
+
+
+def jobs_memory_bytes(proc: Path = PROC) -> int:
+    """Memory that all jobs together may take, the rest is the machine's; 0 where that is none."""
+    total = memory_bytes(proc)
+    return max(0, total - max(RESERVE_BYTES_MIN, total // RESERVE_PART))
 
 
 def _meminfo(proc: Path, field: str) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from stoker.agent.bounds import Given
 from stoker.agent.devices import visibility
 from stoker.agent.launch import Exited, Launch
 from stoker.agent.places import folder_name
@@ -45,8 +46,7 @@ class Home:
 class Place:
     """Where jobs live on this node. `layer`: the OpenCL layer, in a folder jobs can read; so are
     the other tracers, by the names of `probes.environment.LIBRARIES`. `simulated`: what leads a
-    job to the simulated drivers (SIM), if it was granted a simulated card. The bounds on processes
-    count threads; 0 is none."""
+    job to the simulated drivers (SIM), if it was granted a simulated card."""
 
     node: str
     jobs: str
@@ -54,15 +54,14 @@ class Place:
     layer: str = ""
     tracers: Mapping[str, str] = field(default_factory=dict)
     simulated: Mapping[str, str] = field(default_factory=dict)
-    processes_per_user: int = 0
-    processes_per_job: int = 0
+    bounds: Given = field(default_factory=Given)
 
 
 def launch(
     start: StartJob, granted: Sequence[DeviceInfo], home: Home, place: Place, traced: bool
 ) -> Launch:
     """The order to start this attempt; its folder is made when it is needed."""
-    spec, owner = start.spec, start.owner
+    spec, owner, bounds = start.spec, start.owner, place.bounds
     name = folder_name(start.job, start.attempt)
     segments = f"{place.segments}/{name}" if traced else ""
     return Launch(
@@ -78,23 +77,17 @@ def launch(
         umask=spec.umask,
         stdin=spec.stdin,
         cpu_milli=spec.cpu_milli,
-        memory_bytes=spec.memory_bytes,
-        pids=_pids(spec, place),
-        pids_default=place.processes_per_job or None,
-        user_processes=place.processes_per_user,
+        memory_bytes=bounds.memory.ask(spec.memory_bytes),
+        memory_default=bounds.memory.default,
+        pids=bounds.pids.ask(spec.pids),
+        pids_default=bounds.pids.default,
+        user_processes=bounds.user,
         devices=nodes(granted),
         time_limit_s=spec.time_limit_s,
         grace_s=spec.grace_s,
         output_bytes_max=spec.output_bytes_max,
         trace_folder=segments,
     )
-
-
-def _pids(spec: JobSpec, place: Place) -> int | None:
-    """What the job asks for, and no more than the node gives any job."""
-    if spec.pids is None or not place.processes_per_job:
-        return spec.pids
-    return min(spec.pids, place.processes_per_job)
 
 
 def environment(

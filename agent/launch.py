@@ -60,8 +60,8 @@ class Launch(msgspec.Struct, frozen=True, gc=False):
 
     The environment is passed exactly as given. `devices` are (major, minor) character devices to
     admit next to the harmless ones. `trace_folder` is created 0700 and given to `uid`, "" is none.
-    `pids_default` holds without `pids`, where it costs the start nothing (cgroup v2). Processes and
-    threads of `uid` are at most `user_processes` over all of its jobs, 0 is no bound.
+    Defaults hold where nothing else was asked for and they cost the start nothing (cgroup v2).
+    Processes and threads of `uid` are at most `user_processes` over all of its jobs, 0 is no bound.
     With `stdin` the job reads what `write_stdin` brings, else /dev/null.
     """
 
@@ -79,6 +79,7 @@ class Launch(msgspec.Struct, frozen=True, gc=False):
     cpu_milli: int | None = None
     memory_bytes: int | None = None
     pids: int | None = None
+    memory_default: int | None = None
     pids_default: int | None = None
     user_processes: int = 0
     devices: tuple[tuple[int, int], ...] = ()
@@ -164,7 +165,7 @@ _REFUSAL = struct.Struct("<IiI")
 _DONE = struct.Struct("<iIQ")
 
 _FLAG_STDIN, _FLAG_MEMORY, _FLAG_PIDS, _FLAG_CPU, _FLAG_TIME = 1, 2, 4, 8, 16
-_FLAG_PIDS_DEFAULT = 32
+_FLAG_PIDS_DEFAULT, _FLAG_MEMORY_DEFAULT = 32, 64
 _STARTED_BIT, _EXITED_BIT, _CODE_BIT, _SIGNAL_BIT, _USAGE_BIT = 1, 2, 4, 8, 16
 _STATES: tuple[State, ...] = ("starting", "running", "ended")
 
@@ -211,6 +212,8 @@ def _pack_fixed(launch: Launch, size: int) -> bytes:
     flags = _FLAG_STDIN if launch.stdin else 0
     if launch.pids is None and launch.pids_default is not None:
         flags |= _FLAG_PIDS_DEFAULT
+    if launch.memory_bytes is None and launch.memory_default is not None:
+        flags |= _FLAG_MEMORY_DEFAULT
     for flag, limit in (
         (_FLAG_MEMORY, launch.memory_bytes),
         (_FLAG_PIDS, launch.pids),
@@ -228,7 +231,7 @@ def _pack_fixed(launch: Launch, size: int) -> bytes:
         launch.umask,
         launch.cpu_milli or 0,
         launch.pids or launch.pids_default or 0,
-        launch.memory_bytes or 0,
+        launch.memory_bytes or launch.memory_default or 0,
         _ns(launch.time_limit_s or 0),
         _ns(launch.grace_s),
         launch.output_bytes_max,

@@ -16,11 +16,12 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 
 from stoker.agent import facts, labels, state
+from stoker.agent.bounds import Bounds
 from stoker.agent.jobs import LOADER_PATH, Place
 from stoker.agent.otlp_config import OtlpConfig, target
 from stoker.agent.power.rules import Rules
@@ -42,36 +43,12 @@ class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     labels: tuple[str, ...] = ()
 
 
-PROCESSES_MAX = 1 << 22
-"""The kernel has no more process ids (PID_MAX_LIMIT)."""
-_Processes = Annotated[int, msgspec.Meta(ge=0, le=PROCESSES_MAX)]
-
-
-class JobsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`[jobs]` of config.toml. Processes count with their threads; None is the node's default and
-    0 no bound. One user is given a quarter of what all jobs together may have, one job an eighth.
-    """
-
-    processes_per_user: _Processes | None = None
-    processes_per_job: _Processes | None = None
-
-    def of_user(self) -> int:
-        """The bound of all jobs of one Unix user."""
-        asked = self.processes_per_user
-        return facts.processes_max() // 4 if asked is None else asked
-
-    def of_job(self) -> int:
-        """The bound of one job that asks for none."""
-        asked = self.processes_per_job
-        return facts.processes_max() // 8 if asked is None else asked
-
-
 class Config(msgspec.Struct, frozen=True):
     """The tables of `config.toml` that are the agent's; others are not looked at."""
 
     retention: Keep = msgspec.field(default_factory=Keep)
     device: list[dict[str, Any]] = []
-    jobs: JobsConfig = msgspec.field(default_factory=JobsConfig)
+    jobs: Bounds = msgspec.field(default_factory=Bounds)
     node: NodeConfig = msgspec.field(default_factory=NodeConfig)
     otlp: OtlpConfig = msgspec.field(default_factory=OtlpConfig)
     power: Rules = msgspec.field(default_factory=Rules)
@@ -136,8 +113,7 @@ def load(option: str | None) -> Setting:
             layer,
             tracers,
             place_simulated(where.run / "lib", os.environ),
-            config.jobs.of_user(),
-            config.jobs.of_job(),
+            config.jobs.resolve(facts.processes_max(), facts.jobs_memory_bytes()),
         ),
         missing=(why,) if why else (),
         labels=labels.of_node(config.node.labels, where),

@@ -83,7 +83,7 @@ class Spawner(asyncio.Protocol):
 
     @property
     def features(self) -> Mapping[str, Feature]:
-        """What this spawner can do here: cgroup, gate, cpu, memory, pids, node_cap, users."""
+        """What this spawner can do here: cgroup, gate, cpu, memory, pids, node_cap, oom, users."""
         return self._features
 
     @property

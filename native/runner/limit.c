@@ -64,10 +64,11 @@ static int set_pids(int dir, uint32_t pids)
 static int open_group(struct sk_limits *limits, enum sk_controller i)
 {
 	const struct sk_controller_site *where = &limits->site->controller[i];
+	static bool enabled[SK_CONTROLLERS]; /* once per keeper is enough */
 	char path[SK_SITE_PATH + SK_JOB_NAME + 1];
 
 	if (where->where == SK_V2) {
-		sk_site_enable(limits->site, i);
+		enabled[i] = enabled[i] || sk_site_enable(limits->site, i) == 0;
 		limits->dir[i] = openat(limits->tree->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		return limits->dir[i] < 0 ? -errno : 0;
 	}
@@ -105,19 +106,19 @@ static int set_one(struct sk_limits *limits, enum sk_controller i, char *ret_why
 	return error;
 }
 
-/** A file of the job's own cgroup costs its start nothing; moving into a v1 group takes longer than
- *  the start itself, so there a job that asked for no limit has its owner's alone. */
-static void set_default_pids(struct sk_limits *limits)
+/** A limit that the job did not ask for. A file of its own cgroup costs its start nothing; moving
+ *  into a v1 group takes longer than the start itself, so there it has none. */
+static void set_default(struct sk_limits *limits, enum sk_controller i)
 {
 	char why[SK_TEXT_MAX + 1];
 
-	if (limits->site->controller[SK_PIDS].where != SK_V2)
+	if (limits->site->controller[i].where != SK_V2)
 		return;
-	limits->on[SK_PIDS] = set_one(limits, SK_PIDS, why) == 0;
-	if (limits->on[SK_PIDS] || limits->dir[SK_PIDS] < 0)
+	limits->on[i] = set_one(limits, i, why) == 0;
+	if (limits->on[i] || limits->dir[i] < 0)
 		return;
-	close(limits->dir[SK_PIDS]);
-	limits->dir[SK_PIDS] = -1;
+	close(limits->dir[i]);
+	limits->dir[i] = -1;
 }
 
 int sk_limits_set(struct sk_limits *limits, const struct sk_site *site, const struct sk_tree *tree,
@@ -136,7 +137,9 @@ int sk_limits_set(struct sk_limits *limits, const struct sk_site *site, const st
 	limits->on[SK_MEMORY] = launch->flags & SK_LAUNCH_MEMORY;
 	limits->on[SK_PIDS] = launch->flags & SK_LAUNCH_PIDS;
 	if (launch->flags & SK_LAUNCH_PIDS_DEFAULT)
-		set_default_pids(limits);
+		set_default(limits, SK_PIDS);
+	if (launch->flags & SK_LAUNCH_MEMORY_DEFAULT)
+		set_default(limits, SK_MEMORY);
 	for (int i = 0; i < SK_CONTROLLERS; i++) {
 		/* One that is open was set as a default. */
 		int error = limits->on[i] && limits->dir[i] < 0 ? set_one(limits, i, ret_why) : 0;

@@ -40,6 +40,7 @@
 #include "keeper.h"
 #include "killall.h"
 #include "log.h"
+#include "oom.h"
 #include "spawner.h"
 #include "table.h"
 
@@ -224,6 +225,7 @@ int main(int argc, char **argv)
 	else
 		snprintf(site.gate_why, sizeof(site.gate_why), "started with --no-gate");
 	sk_cap_set(&site, &flags.options.wish);
+	sk_oom_find(&site);
 	give_up_privileges();
 	return sk_spawner_run(&site, &flags.options);
 }

@@ -61,6 +61,8 @@ struct sk_site {
 	bool root;	 /* may become other users */
 	bool allow_root; /* may start jobs as uid 0 */
 	bool node_cap;
+	bool oom_held;		 /* no job can leave the order in which memory is taken back */
+	int oom_score;		 /* oom_score_adj of jobs */
 	uint64_t memory_max_all; /* enforced caps of all jobs together, 0: none */
 	uint64_t pids_max_all;
 	uint64_t start_retry_ns; /* how long a start that finds no process is tried again */
@@ -69,6 +71,7 @@ struct sk_site {
 	char cgroup_why[SK_SITE_TEXT];
 	char gate_why[SK_SITE_TEXT];
 	char node_cap_why[SK_SITE_TEXT];
+	char oom_why[SK_SITE_TEXT];
 	struct sk_controller_site controller[SK_CONTROLLERS];
 };
 

@@ -110,6 +110,7 @@ static void greet(struct sk_conn *conn, const struct sk_frame *frame)
 		at = add_feature(text, at, sizeof(text), SK_CONTROLLER_NAME[i],
 				 site->controller[i].where != SK_NOWHERE, site->controller[i].why);
 	at = add_feature(text, at, sizeof(text), "node_cap", site->node_cap, site->node_cap_why);
+	at = add_feature(text, at, sizeof(text), "oom", site->oom_held, site->oom_why);
 	at = add_feature(text, at, sizeof(text), "users", site->root,
 			 site->root ? "jobs run as their owners"
 				    : "not root: jobs run as this user");

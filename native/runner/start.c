@@ -18,10 +18,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { STACK_BYTES = 64 * 1024 };
+#include "oom.h"
 
-/* Above the default 0, so that the kernel takes jobs before keepers when memory runs out. */
-static const char OOM_SCORE[] = "500";
+enum { STACK_BYTES = 64 * 1024 };
 
 static char child_stack[STACK_BYTES] __attribute__((aligned(64)));
 static struct sk_start *child_start;
@@ -39,18 +38,6 @@ static void set_streams(struct sk_start *start)
 	    dup2(start->error, STDERR_FILENO) < 0 ||
 	    syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, 0))
 		give_up(start, SK_STAGE_STREAMS, errno);
-}
-
-static void raise_oom_score(void)
-{
-	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-
-	/* Only an order among victims: a job without it is still a job. */
-	if (fd < 0)
-		return;
-	if (write(fd, OOM_SCORE, sizeof(OOM_SCORE) - 1) < 0)
-		errno = 0;
-	close(fd);
 }
 
 /**
@@ -150,7 +137,7 @@ static _Noreturn void child_main(void)
 	error = sk_limits_enter(start->limits);
 	if (error)
 		give_up(start, SK_STAGE_LIMITS, -error);
-	raise_oom_score();
+	sk_oom_enter(start->limits->site);
 	set_streams(start);
 	umask(start->launch->fixed->umask);
 	become_owner(start);

@@ -50,7 +50,8 @@ static int check_values(const struct sk_launch *fixed, const char **ret_why)
 	if (fixed->uid == UINT32_MAX || fixed->gid == UINT32_MAX)
 		return -EINVAL;
 	*ret_why = "a limit of zero";
-	if (((fixed->flags & SK_LAUNCH_MEMORY) && fixed->memory_bytes == 0) ||
+	if (((fixed->flags & (SK_LAUNCH_MEMORY | SK_LAUNCH_MEMORY_DEFAULT)) &&
+	     fixed->memory_bytes == 0) ||
 	    ((fixed->flags & (SK_LAUNCH_PIDS | SK_LAUNCH_PIDS_DEFAULT)) && fixed->pids == 0) ||
 	    ((fixed->flags & SK_LAUNCH_TIME) && fixed->time_limit_ns == 0))
 		return -EINVAL;

@@ -57,8 +57,9 @@ enum sk_launch_flag {
 	SK_LAUNCH_PIDS = 4,
 	SK_LAUNCH_CPU = 8,
 	SK_LAUNCH_TIME = 16,
-	SK_LAUNCH_PIDS_DEFAULT = 32, /* `pids` was not asked for: set where that is cheap */
-	SK_LAUNCH_FLAGS = 63,
+	SK_LAUNCH_PIDS_DEFAULT = 32,   /* `pids` was not asked for: set where that is cheap */
+	SK_LAUNCH_MEMORY_DEFAULT = 64, /* likewise `memory_bytes` */
+	SK_LAUNCH_FLAGS = 127,
 };
 
 /** Followed by u32 groups[], struct sk_device devices[], then NUL-terminated strings: cwd, folder,

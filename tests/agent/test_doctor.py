@@ -120,3 +120,16 @@ def test_root_can_drop_what_broker_and_scheduler_do_not_need(where: State) -> No
     if os.geteuid() != 0:
         pytest.skip("without root there is nothing to drop")
     assert find(report(where), "rights.drop").status == "PASS"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="without root every job is the caller's own")
+@pytest.mark.parametrize(("held", "status"), [(True, "PASS"), (False, "WARN")])
+def test_jobs_that_can_leave_the_order_of_victims_are_named(
+    where: State, monkeypatch: pytest.MonkeyPatch, held: bool, status: str
+) -> None:
+    monkeypatch.setattr(
+        doctor.confine, "holds", lambda number: number != doctor.confine.CAP_SYS_RESOURCE or held
+    )
+    (found,) = doctor.checks_of("memory.order", where)
+    assert (found.id, found.status) == ("memory.order", status)
+    assert ("memory_per_job" in found.hint) != held

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from spawned import OTHER, OWNER, Node, alive, call, job_program_built, keeper_of, running, until
 
+from stoker.agent import confine
 from stoker.agent.launch import Exited
 
 pytestmark = [
@@ -160,6 +161,25 @@ async def test_it_finds_no_key_of_who_started_it(hostile: str) -> None:
         node.command = plain  # type: ignore[method-assign]
         await node.close()
         node.remove()
+
+
+async def test_whether_it_can_leave_the_order_of_victims_is_said_as_it_is(node: Node) -> None:
+    """Held with CAP_SYS_RESOURCE, or where no process goes below what all jobs have."""
+    script = (
+        "score=$(cat /proc/$$/oom_score_adj); echo $score; "
+        "for lower in $((score - 1)) -1000; do "
+        "(echo $lower > /proc/$$/oom_score_adj) 2>/dev/null && echo $lower; done; true"
+    )
+    ended = await node.run("sh", "-c", script)
+    score, *lowered = map(int, node.out(ended).split())
+    feature = node.spawner.features["oom"]
+    assert bool(lowered) != feature.works
+    with_capability = confine.holds(confine.CAP_SYS_RESOURCE)
+    assert ("no CAP_SYS_RESOURCE" in feature.detail) != with_capability
+    assert feature.works or not with_capability
+    assert score == 500 if with_capability or lowered else score >= 0
+    spawner = Path(f"/proc/{node.pid}/oom_score_adj").read_text()
+    assert spawner == Path("/proc/self/oom_score_adj").read_text()  # its own is as it was
 
 
 async def test_it_opens_granted_devices_and_no_others(node: Node, hostile: str) -> None:

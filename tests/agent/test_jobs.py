@@ -10,6 +10,7 @@ import pytest
 from fakes.orders import start_of
 
 from stoker.agent import jobs
+from stoker.agent.bounds import Given, Limit
 from stoker.agent.jobs import Home, Place
 from stoker.agent.launch import Exited, pack_launch
 from stoker.native.errors import BadRequest
@@ -151,12 +152,15 @@ def test_limits_devices_and_identity_are_passed_on() -> None:
     assert pack_launch(launch)
 
 
-def test_a_job_may_have_less_processes_than_the_node_gives_but_not_more() -> None:
-    place = dataclasses.replace(PLACE, processes_per_user=900, processes_per_job=300)
-    for asked, limit in ((None, None), (10, 10), (5000, 300)):
-        spec = JobSpec(("true",), pids=asked)
-        launch = jobs.launch(start(spec), (), HOME, place, traced=False)
-        assert (launch.pids, launch.pids_default, launch.user_processes) == (limit, 300, 900)
+def test_a_job_that_asks_for_nothing_has_the_nodes_bounds() -> None:
+    given = Given(900, Limit(300), Limit(1 << 30, named=True))
+    place = dataclasses.replace(PLACE, bounds=given)
+    launch = jobs.launch(start(JobSpec(("true",))), (), HOME, place, traced=False)
+    assert (launch.pids, launch.pids_default, launch.user_processes) == (None, 300, 900)
+    assert (launch.memory_bytes, launch.memory_default) == (1 << 30, 1 << 30)
+    spec = JobSpec(("true",), pids=5000, memory_bytes=1 << 20)
+    launch = jobs.launch(start(spec), (), HOME, place, traced=False)
+    assert (launch.pids, launch.memory_bytes) == (5000, 1 << 20)
 
 
 def test_a_grant_names_devices_by_their_index() -> None:

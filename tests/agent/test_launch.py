@@ -93,6 +93,11 @@ def test_a_default_limit_holds_only_where_none_was_asked_for(validate: Path) -> 
         (plain, "flags 27 umask 27 cpu 1500 pids 0 "),
         (msgspec.structs.replace(plain, pids_default=70), "flags 59 umask 27 cpu 1500 pids 70 "),
         (msgspec.structs.replace(FULL, pids_default=70), "flags 31 umask 27 cpu 1500 pids 9 "),
+        (
+            msgspec.structs.replace(FULL, memory_bytes=None, memory_default=80),
+            "flags 93 umask 27 cpu 1500 pids 9 memory 80 ",
+        ),
+        (msgspec.structs.replace(FULL, memory_default=80), "pids 9 memory 1099511627776 "),
     ):
         assert said in parse(validate, pack_launch(launch))
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from stoker.agent import facts
-from stoker.agent.setting import SIM_DRIVERS, JobsConfig, place_simulated, read_config
+from stoker.agent.bounds import Bounds
+from stoker.agent.setting import SIM_DRIVERS, place_simulated, read_config
 from stoker.native.errors import BadRequest
 
 
@@ -34,25 +34,12 @@ def test_nothing_is_placed_where_nothing_is_simulated(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_bounds_on_processes_are_named_in_the_file_or_parts_of_what_there_is(
-    tmp_path: Path,
-) -> None:
+def test_bounds_of_jobs_are_read_and_senseless_ones_refused(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
-    bounds = read_config(path).jobs
-    assert (bounds.of_user(), bounds.of_job()) == (
-        facts.processes_max() // 4,
-        facts.processes_max() // 8,
-    )
-    path.write_text("[jobs]\nprocesses_per_user = 500\nprocesses_per_job = 0\n")
-    assert read_config(path).jobs == JobsConfig(500, 0)
-    assert (read_config(path).jobs.of_user(), read_config(path).jobs.of_job()) == (500, 0)
-
-
-@pytest.mark.parametrize(
-    "line", ["processes_per_user = -1", "processes_per_job = 5000000", "x = 1"]
-)
-def test_a_bound_that_makes_no_sense_is_refused(tmp_path: Path, line: str) -> None:
-    path = tmp_path / "config.toml"
-    path.write_text(f"[jobs]\n{line}\n")
-    with pytest.raises(BadRequest, match="jobs"):
-        read_config(path)
+    assert read_config(path).jobs == Bounds()
+    path.write_text("[jobs]\nprocesses_per_user = 500\nmemory_per_job = 0\n")
+    assert read_config(path).jobs == Bounds(processes_per_user=500, memory_per_job=0)
+    for line in ("processes_per_user = -1", "processes_per_job = 5000000", "x = 1"):
+        path.write_text(f"[jobs]\n{line}\n")
+        with pytest.raises(BadRequest, match="jobs"):
+            read_config(path)
