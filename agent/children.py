@@ -58,10 +58,13 @@ def broker_program() -> Path:
 
 
 def environment(state: State) -> dict[str, str]:
-    """What children inherit: names on a list, so that no secret of the caller's shell travels."""
+    """What children inherit: names on a list, so that no secret of the caller's shell travels.
+    Compilers of GPU runtimes would else keep their files below /tmp where there is no home."""
     names = (*_KEPT, *_KEPT_SIM) if "STOKER_SIM_NODE" in os.environ else _KEPT
     kept = {k: v for k, v in os.environ.items() if k in names or k.startswith(_KEPT_HEADS)}
-    return {**kept, "STOKER_STATE": str(state.root)}
+    cache = state.agent / "cache"
+    caches = {"POCL_CACHE_DIR": str(cache / "pocl"), "CUDA_CACHE_PATH": str(cache / "cuda")}
+    return {**caches, **kept, "STOKER_STATE": str(state.root)}
 
 
 def programs(state: State, *, allow_root: bool) -> list[Program]:

@@ -30,6 +30,9 @@ MIGRATIONS: dict[int, Callable[[Path], None]] = {}
 IDENTITIES = ("scheduler", "agent", "admin")
 """Identities every node has a key for; users come on top as `user-<name>`."""
 
+SHM = Path("/dev/shm")
+"""Everybody may make names in there, and nobody takes another's away (sticky)."""
+
 _FOLDERS = ("keys", "nats", "scheduler", "agent", "log")
 _KNOWN = frozenset({*_FOLDERS, "cluster.json", "users.json", "lock", "config.toml"})
 _JSON_BYTES_MAX = 4 << 20
@@ -63,7 +66,16 @@ class State:
 
     @property
     def shm(self) -> Path:
-        return Path("/dev/shm") / f"stoker-{self.instance}"
+        """The folder of trace segments: the one `prepare_run` took, else the one it would take."""
+        with contextlib.suppress(OSError):
+            return SHM / Path((self.run / "shm").read_text()).name
+        return SHM / f"stoker-{self.instance}"
+
+    @property
+    def shm_folders(self) -> list[Path]:
+        """Every folder of trace segments that is this node's, whatever of it was lost."""
+        found = [path for path in SHM.glob(f"stoker-{self.instance}*") if _is_own_folder(path)]
+        return sorted(found)
 
     @property
     def lock(self) -> Path:
@@ -289,7 +301,33 @@ def _sync_folder(folder: Path) -> None:
 def prepare_run(state: State) -> None:
     """Makes the run folder and the shared-memory folder; refuses what somebody else planted."""
     state.run.parent.parent.mkdir(parents=True, exist_ok=True)
-    for folder in (state.run.parent, state.run, state.shm):
+    _make_open(state.run.parent, state.run)
+    _settle_shm(state)
+    _make_open(state.shm)
+
+
+def _settle_shm(state: State) -> None:
+    """Takes another name where somebody else has the usual one, and keeps it while the node lives:
+    jobs that run have it in their environment."""
+    with contextlib.suppress(FileExistsError):
+        state.shm.mkdir(mode=0o755)
+    if _is_own_folder(state.shm):
+        return
+    made = Path(tempfile.mkdtemp(prefix=f"stoker-{state.instance}-", dir=SHM))
+    made.chmod(0o755)
+    write_file(state.run / "shm", made.name.encode())
+
+
+def _is_own_folder(path: Path) -> bool:
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+
+
+def _make_open(*folders: Path) -> None:
+    for folder in folders:
         with contextlib.suppress(FileExistsError):
             folder.mkdir(mode=0o755)
             folder.chmod(0o755)  # whatever the umask: clients of other users look in here

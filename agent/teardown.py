@@ -149,7 +149,7 @@ def _end_jobs(state: State, trees: list[Path], ended: Ended) -> None:
 
 
 def _remove_files(state: State, ended: Ended) -> None:
-    for folder in (state.shm, state.run):
+    for folder in (*state.shm_folders, state.run):
         _remove_folder(folder, ended)
     with contextlib.suppress(OSError):  # only when no other node of this user needs it
         state.run.parent.rmdir()
@@ -169,5 +169,5 @@ def _still_there(state: State) -> list[str]:
     for tree in leftovers.trees(state.instance):
         left += [f"process {pid} in {tree}" for pid in sorted(leftovers.members(tree))]
         left.append(f"cgroup {tree}")
-    left += [f"folder {folder}" for folder in (state.run, state.shm) if folder.exists()]
-    return left
+    left += [f"folder {folder}" for folder in state.shm_folders]
+    return [*left, f"folder {state.run}"] if state.run.exists() else left

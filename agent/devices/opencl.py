@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -46,16 +47,21 @@ class Listed(msgspec.Struct, frozen=True):
 
 
 def list_devices() -> bytes:
-    """Output of the program; OSError or subprocess.SubprocessError if it does not run."""
+    """Output of the program; OSError or subprocess.SubprocessError if it does not run.
+
+    Without a home folder, as in a service of the system, PoCL keeps its files in /tmp/pocl, where
+    anybody may have put a link: it is given a folder of its own, unless somebody has named one.
+    """
     environment = {name: value for name, value in os.environ.items() if name != "OPENCL_LAYERS"}
-    done = subprocess.run(
-        [paths.program(PROGRAM)],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=TIMEOUT_S,
-        check=True,
-        env=environment,
-    )
+    with tempfile.TemporaryDirectory(prefix="stoker-opencl-") as private:
+        done = subprocess.run(
+            [paths.program(PROGRAM)],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=TIMEOUT_S,
+            check=True,
+            env={"POCL_CACHE_DIR": private, **environment},
+        )
     return done.stdout[:OUTPUT_BYTES_MAX]
 
 

@@ -73,6 +73,19 @@ def test_the_environment_is_a_list_of_names(where: State, monkeypatch: pytest.Mo
     assert not {"AWS_SECRET_ACCESS_KEY", "NOTIFY_SOCKET"} & set(found)
 
 
+def test_files_of_compilers_are_the_nodes_own(
+    where: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service of the system has no home: they would else be below /tmp, where anybody writes."""
+    for name in ("HOME", "POCL_CACHE_DIR", "CUDA_CACHE_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    found = children.environment(where)
+    assert found["POCL_CACHE_DIR"] == str(where.agent / "cache" / "pocl")
+    assert found["CUDA_CACHE_PATH"] == str(where.agent / "cache" / "cuda")
+    monkeypatch.setenv("POCL_CACHE_DIR", "/scratch/pocl")
+    assert children.environment(where)["POCL_CACHE_DIR"] == "/scratch/pocl"
+
+
 def test_a_library_is_preloaded_on_simulated_cards_alone(
     where: State, monkeypatch: pytest.MonkeyPatch
 ) -> None:

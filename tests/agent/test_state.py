@@ -5,13 +5,17 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
+import stat
+import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from spawned import OWNER
 
-from stoker.agent import startup, state
+from stoker.agent import startup, state, teardown
 from stoker.agent.state import Cluster, State
 from stoker.mesh import context
 from stoker.native.errors import Corrupt, Refused, StokerError
@@ -201,6 +205,32 @@ def test_a_planted_run_folder_is_refused(folder: State, tmp_path: Path) -> None:
     planted.run.symlink_to(tmp_path)
     with pytest.raises(StokerError, match="somebody else"):
         state.prepare_run(planted)
+
+
+@pytest.mark.needs_root
+@pytest.mark.skipif(os.geteuid() != 0, reason="acts as another user")
+@pytest.mark.parametrize("squat", [("mkdir", "-m", "777"), ("ln", "-s", "/etc"), ("touch",)])
+def test_who_has_the_name_in_shared_memory_first_does_not_keep_the_node_from_starting(
+    folder: State, squat: tuple[str, ...]
+) -> None:
+    usual = folder.shm
+    subprocess.run([*squat, usual], check=True, user=OWNER, group=OWNER, extra_groups=[])
+    try:
+        state.prepare_run(folder)
+        taken = folder.shm
+        found = taken.lstat()
+        assert taken != usual and taken.name.startswith(f"stoker-{folder.instance}-")
+        assert (stat.S_IMODE(found.st_mode), found.st_uid) == (0o755, 0)
+        state.prepare_run(folder)  # a later start has the same: its jobs' segments are in there
+        assert folder.shm == taken and folder.shm_folders == [taken]
+        assert teardown.finish(folder).left == []
+        assert not taken.exists() and usual.lstat().st_uid == OWNER
+    finally:
+        for left in (usual, *folder.shm_folders):
+            left.rmdir() if left.is_dir() and not left.is_symlink() else left.unlink()
+        shutil.rmtree(folder.run, ignore_errors=True)
+        with contextlib.suppress(OSError):  # another node has a folder in there
+            folder.run.parent.rmdir()
 
 
 def test_the_run_folder_is_open_whatever_the_umask(folder: State) -> None:

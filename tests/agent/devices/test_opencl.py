@@ -6,9 +6,11 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from stoker.agent.devices import opencl
 from stoker.agent.devices.opencl import NO_SENSOR, OpenCL, list_devices
 from stoker.agent.devices.sampled import Sampled
 from stoker.agent.devices.sampler import sample
@@ -75,3 +77,25 @@ def test_the_real_lister_finds_pocl() -> None:
     assert [device.id for device in scan.devices] == ["pocl-0"]
     assert scan.devices[0].model
     assert scan.devices[0].memory_bytes
+
+
+LISTER = """#!/bin/sh
+printf '%s %s' "$(stat -c '%a %u' "$POCL_CACHE_DIR")" "$POCL_CACHE_DIR"
+"""
+
+
+def test_the_lister_keeps_its_files_where_nobody_else_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a home PoCL takes /tmp/pocl, which may be anybody's link."""
+    lister = tmp_path / "lister"
+    lister.write_text(LISTER)
+    lister.chmod(0o755)
+    monkeypatch.setattr(opencl.paths, "program", lambda name: lister)
+    for name in ("HOME", "POCL_CACHE_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    mode, uid, folder = list_devices().decode().split(" ", 2)
+    assert (mode, int(uid)) == ("700", os.geteuid())
+    assert not Path(folder).exists()  # nothing of it is needed again
+    monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path))
+    assert list_devices().decode().endswith(f" {tmp_path}")
