@@ -30,11 +30,11 @@ from stoker.probes.trace import TraceSummary
 from stoker.scheduler.nouns import DeviceInfo, StartJob
 
 RETRY_S = 0.2
-SHORT_TRIES = 150
-"""A start that the spawner has no process or memory for is given to it again so often, for half a
-minute in all; then it is told as never started, and asked for again."""
-SHORT = frozenset({errno.EAGAIN, errno.ENOMEM})
-"""What the spawner refuses for the moment alone."""
+SHORT_S = (0.1, 0.2, 0.4, 0.8, 1.6, *(2.0,) * 14)
+"""Pauses before a start that the spawner has nothing for is given to it again, half a minute in
+all; then it is told as never started, and asked for again."""
+SHORT = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EBUSY})
+"""What the spawner refuses for the moment alone: no process, no memory, no slot."""
 
 _log = structlog.get_logger("actuator")
 
@@ -180,15 +180,15 @@ class Actuator:
 
     async def _give(self, launches: list[Launch]) -> None:
         """Until the spawner has answered: asking again for the same attempt is safe."""
-        for _ in range(SHORT_TRIES):
+        for pause_s in SHORT_S:
             launches = self._short_of(launches, await self._ask(launches))
             if not launches:
                 return
             self.counters["spawner_short"] += 1
-            await asyncio.sleep(RETRY_S)
+            await asyncio.sleep(pause_s)
             launches = [each for each in launches if self._still_wanted(each)]
         for launch in launches:
-            _log.warning("the spawner had no process for a start", job=launch.job)
+            _log.warning("the spawner had nothing for a start", job=launch.job)
             self._never_given((launch.job, launch.attempt))
 
     async def _ask(self, launches: list[Launch]) -> list[Refusal]:

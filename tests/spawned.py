@@ -27,6 +27,8 @@ OWNER, OTHER = 61001, 61002
 """Users without an entry in the password file."""
 SOURCES = Path(__file__).parent / "native" / "runner"
 RUNNER = Path(__file__).parent.parent / "native" / "runner"
+VALIDATED = ("wire", "table", "index", "lease", "limit", "site")
+"""Parts of the runner that `validate.c` is built with."""
 
 
 def compile_c(target: Path, *arguments: str) -> Path:

@@ -107,7 +107,7 @@ static int set_one(struct sk_limits *limits, enum sk_controller i, char *ret_why
 }
 
 /** A limit that the job did not ask for. A file of its own cgroup costs its start nothing; moving
- *  into a v1 group takes longer than the start itself, so there it has none. */
+ *  into a v1 group waits for RCU, a fifth of the rate of a burst, so there it has none. */
 static void set_default(struct sk_limits *limits, enum sk_controller i)
 {
 	char why[SK_TEXT_MAX + 1];

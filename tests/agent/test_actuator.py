@@ -57,7 +57,7 @@ def hands(spawner: Full, tmp_path: Path, told: list[steps.Event]) -> Actuator:
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> list[steps.Event]:
-    monkeypatch.setattr(actuator, "RETRY_S", 0)
+    monkeypatch.setattr(actuator, "SHORT_S", (0.0,) * 5)
     return []
 
 
@@ -98,7 +98,7 @@ async def test_one_that_is_stopped_meanwhile_is_not_given_again(
 
 
 async def test_another_refusal_is_final(tmp_path: Path, told: list[steps.Event]) -> None:
-    await hands(Full(1, errno.EBUSY), tmp_path, told)._give([launch_of(1)])
+    await hands(Full(1, errno.EINVAL), tmp_path, told)._give([launch_of(1)])
     (final,) = [event for event in told if isinstance(event, steps.NotTaken)]
     assert (final.key, final.reason) == ((1, 1), "none")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from spawned import RUNNER, SOURCES, compile_c
+from spawned import RUNNER, SOURCES, VALIDATED, compile_c
 
 from stoker.agent import launch as wire
 from stoker.agent import spawner as client
@@ -19,7 +19,7 @@ from stoker.native.errors import BadRequest
 
 @pytest.fixture(scope="module")
 def validate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    sources = [str(RUNNER / f"{name}.c") for name in ("wire", "table", "index", "lease")]
+    sources = [str(RUNNER / f"{name}.c") for name in VALIDATED]
     target = tmp_path_factory.mktemp("validate") / "validate"
     return compile_c(target, f"-I{RUNNER}", str(SOURCES / "validate.c"), *sources)
 

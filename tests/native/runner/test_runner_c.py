@@ -7,14 +7,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from spawned import RUNNER, SOURCES, compile_c
+from spawned import RUNNER, SOURCES, VALIDATED, compile_c
 
 SANITIZE = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
 @pytest.fixture(scope="module")
 def validate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    sources = [str(RUNNER / f"{name}.c") for name in ("wire", "table", "index", "lease")]
+    sources = [str(RUNNER / f"{name}.c") for name in VALIDATED]
     target = tmp_path_factory.mktemp("validate") / "validate"
     return compile_c(target, *SANITIZE, f"-I{RUNNER}", str(SOURCES / "validate.c"), *sources)
 
@@ -45,6 +45,12 @@ def test_a_slot_is_whole_after_every_step_and_every_flipped_bit_is_seen(
 @pytest.mark.parametrize("seed", [1, 2])
 def test_the_index_agrees_with_a_plain_list(validate: Path, seed: int) -> None:
     check(validate, "index", seed)
+
+
+def test_limits_that_nobody_asked_for_are_set_where_they_are_free(
+    validate: Path, tmp_path: Path
+) -> None:
+    check(validate, "limits", tmp_path)
 
 
 def test_a_new_watchdog_decides_what_the_last_left(validate: Path) -> None:

@@ -8,11 +8,13 @@
  *     validate table PATH       steps of a slot, torn and corrupt records
  *     validate index SEED       the index against a plain list
  *     validate lease            what the watchdog decides
+ *     validate limits FOLDER    limits that nobody asked for, on a folder like a v2 cgroup
  *     validate take-up          what a watchdog finds where the last was killed
  *     validate clock            instants that lie the wrong way round
  */
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +24,7 @@
 #include "clock.h"
 #include "index.h"
 #include "lease.h"
+#include "limit.h"
 #include "table.h"
 #include "wire.h"
 
@@ -325,6 +328,66 @@ static int lease(void)
 	return 0;
 }
 
+/** What a file of the folder says; "" if it is not there. */
+static const char *said(int dir, const char *name)
+{
+	static char text[64];
+
+	sk_file_read(dir, name, text, sizeof(text));
+	return text;
+}
+
+static void make_file(int dir, const char *name)
+{
+	close(openat(dir, name, O_WRONLY | O_CREAT | O_TRUNC, 0600));
+}
+
+/** Limits of a launch that asks for `flags`; whether each is on. */
+static int limits_of(const struct sk_site *site, const struct sk_tree *tree, uint32_t flags,
+		     struct sk_limits *ret)
+{
+	struct sk_launch launch = {.flags = flags, .pids = 7, .memory_bytes = 4096};
+	char why[SK_TEXT_MAX + 1];
+	int error = sk_limits_set(ret, site, tree, &launch, why);
+
+	sk_limits_remove(ret);
+	return error;
+}
+
+static int default_limits(const char *folder)
+{
+	const uint32_t unasked = SK_LAUNCH_PIDS_DEFAULT | SK_LAUNCH_MEMORY_DEFAULT;
+	struct sk_tree tree = {.name = "1.1", .dir = open(folder, O_RDONLY | O_DIRECTORY)};
+	static struct sk_site site;
+	struct sk_limits limits;
+
+	assert(tree.dir >= 0);
+	snprintf(site.mount, sizeof(site.mount), "%s", folder);
+	snprintf(site.jobs, sizeof(site.jobs), "%s", folder);
+	site.controller[SK_PIDS].where = site.controller[SK_MEMORY].where = SK_V2;
+	make_file(tree.dir, "pids.max");
+	make_file(tree.dir, "memory.max");
+	assert(!limits_of(&site, &tree, 0, &limits) && !limits.on[SK_PIDS]);
+	assert(!strcmp(said(tree.dir, "pids.max"), ""));
+	assert(!limits_of(&site, &tree, unasked, &limits));
+	assert(limits.on[SK_PIDS] && !strcmp(said(tree.dir, "pids.max"), "7"));
+	assert(limits.on[SK_MEMORY] && !strcmp(said(tree.dir, "memory.max"), "4096"));
+	/* One that cannot be set keeps no job from its start, unless it was asked for. */
+	assert(!unlinkat(tree.dir, "pids.max", 0));
+	assert(!limits_of(&site, &tree, unasked, &limits) && !limits.on[SK_PIDS]);
+	assert(limits.on[SK_MEMORY]);
+	assert(limits_of(&site, &tree, SK_LAUNCH_PIDS, &limits) == -ENOENT);
+	site.controller[SK_PIDS].where = SK_NOWHERE;
+	assert(!limits_of(&site, &tree, unasked, &limits) && !limits.on[SK_PIDS]);
+	assert(limits_of(&site, &tree, SK_LAUNCH_PIDS, &limits) == -EOPNOTSUPP);
+	/* Moving into a v1 group is not free. */
+	site.controller[SK_PIDS].where = SK_V1;
+	snprintf(site.controller[SK_PIDS].group, SK_SITE_PATH, "%s/group", folder);
+	assert(!limits_of(&site, &tree, unasked, &limits) && !limits.on[SK_PIDS]);
+	assert(faccessat(tree.dir, "group", F_OK, 0));
+	return 0;
+}
+
 /** A watchdog killed at any step: its successor finds what to do in what it left. */
 static int take_up(void)
 {
@@ -372,6 +435,8 @@ int main(int argc, char **argv)
 		return index_against_list(strtoull(argv[2], NULL, 10));
 	if (!strcmp(what, "lease"))
 		return lease();
+	if (!strcmp(what, "limits") && argc == 3)
+		return default_limits(argv[2]);
 	if (!strcmp(what, "take-up"))
 		return take_up();
 	if (!strcmp(what, "clock"))
