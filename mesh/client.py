@@ -21,7 +21,7 @@ from stoker.mesh import context as contexts
 from stoker.mesh import schema, subjects
 from stoker.mesh.connection import Link, connect
 from stoker.mesh.context import Context
-from stoker.native.errors import BadRequest, NotFound, StokerError, Unavailable
+from stoker.native.errors import BadRequest, NotFound, StokerError, Unavailable, Unsigned
 from stoker.scheduler.nouns import ENDED
 
 REPLY_S = 3.0
@@ -56,6 +56,8 @@ class Client:
         self._link: Link | None = None
         self._connecting = asyncio.Lock()
         self._was_there = False
+        self._signs = False
+        """Whether this node has said that it takes no change without its user's signature."""
 
     @classmethod
     @asynccontextmanager
@@ -211,6 +213,11 @@ class Client:
             try:
                 reply = await self._ask(subject, data, wait_s + REPLY_S)
                 return _decoded(noun, verb, reply, kind)
+            except Unsigned:
+                if self._signs:
+                    raise
+                self._signs = True
+                continue
             except Unavailable as error:
                 now = time.monotonic()
                 if now + back_off > deadline:
@@ -224,6 +231,7 @@ class Client:
     async def _ask(self, subject: str, data: bytes, timeout_s: float) -> bytes:
         """One request on a live connection; whatever may pass is Unavailable."""
         link = await self._live()
+        link.signs = self._signs
         most = link.connection.max_payload
         if len(data) > most:
             raise BadRequest(

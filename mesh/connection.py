@@ -32,6 +32,8 @@ class Link:
     def __init__(self, key: Signs) -> None:
         self.connection = Connection()
         self._key = key
+        self.signs = False
+        """Whether requests that change something are signed: where the node demands it."""
         self._denied = ""
         self._inbox = f"_INBOX.{secrets.token_hex(12)}"
         self._count = 0
@@ -53,7 +55,7 @@ class Link:
         try:
             if self._lost:
                 raise _lost()
-            signed = signature.headers(self._key, subject, data)
+            signed = signature.headers(self._key, subject, data) if self.signs else None
             inbox = f"{self._inbox}.{number}"
             await self.connection.publish(subject, data, reply=inbox, headers=signed)
             return await answer

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A user's own signature over one request, beside what the broker says of who sent it.
 
-The client signs whatever changes something; the scheduler checks each signature that is given and,
-where the administrator demands them (`[requests]` of config.toml), takes no change without one.
-Then even a broker that lies about a sender can change nothing in a user's name. A signature holds
-for its subject and its bytes, and for VALID_S; within that time it may be repeated, as the client
-itself repeats requests whose answer was lost.
+Where the administrator demands signatures (`[requests]` of config.toml) the scheduler takes no
+change without one, and the client signs once it has been told so; one that is given is checked in
+any case. Then even a broker that lies about a sender changes nothing in a user's name. A signature
+holds for its subject and its bytes, and for VALID_S; within that time it may be repeated, as the
+client itself repeats requests whose answer was lost.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import msgspec
 
 from stoker.mesh import identity, subjects
 from stoker.mesh.identity import Signs, Verifier
-from stoker.native.errors import BadRequest, Denied
+from stoker.native.errors import BadRequest, Denied, Unsigned
 
 SIGNED_AT = "Stoker-Signed-At"
 """Header: CLOCK_REALTIME of the signer in ns, as decimal digits."""
@@ -78,14 +78,14 @@ def check(
     *,
     required: bool,
 ) -> None:
-    """Denied unless the signature is good, or none is given and none is required.
+    """Unsigned or Denied unless the signature is good, or none is given and none is required.
 
     `request`: (noun, verb); `given`: its headers; `now_ns`: CLOCK_REALTIME.
     """
     at, made = (given or {}).get(SIGNED_AT, ""), (given or {}).get(SIGNATURE, "")
     if not made:
         if required and request in CHANGES:
-            raise Denied(
+            raise Unsigned(
                 f"{'.'.join(request)} must be signed by its user's key here",
                 hint=f"send {SIGNED_AT} and {SIGNATURE}, as `stoker` does (docs/user)",
             )

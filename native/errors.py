@@ -42,6 +42,12 @@ class Denied(StokerError):
     title, code = "denied", "denied"
 
 
+class Unsigned(StokerError):
+    """The request needs its user's own signature; nothing was changed."""
+
+    title, code = "not signed", "unsigned"
+
+
 class Refused(StokerError):
     """The request is right but cannot be taken now: a named limit, a full disk, a held lock."""
 

@@ -21,7 +21,7 @@ from stoker.mesh.client import Client
 from stoker.mesh.context import Context
 from stoker.mesh.schema import JobRequest
 from stoker.mesh.users import User
-from stoker.native.errors import BadRequest, Denied, NotFound, Refused, Unavailable
+from stoker.native.errors import BadRequest, Denied, NotFound, Refused, Unavailable, Unsigned
 from tests.fakes import squatter as squatting
 from tests.fakes.squatter import squatter, told_nothing
 from tests.mesh.fake_agent import HOLD
@@ -411,7 +411,7 @@ async def test_the_scheduler_waits_for_a_late_broker(fresh: Node) -> None:
 async def test_where_signatures_are_demanded_plain_nats_changes_nothing(fresh: Node) -> None:
     (fresh.folder / "config.toml").write_text("[requests]\nrequire_signature = true\n")
     await fresh.start()
-    with pytest.raises(Denied, match=r"job\.submit must be signed by its user's key here"):
+    with pytest.raises(Unsigned, match=r"job\.submit must be signed by its user's key here"):
         await fresh.ask("alice", "job", "submit", argv=("true",))
     assert (await fresh.ask("alice", "job", "list")).jobs == ()
     where = Context(
