@@ -8,7 +8,7 @@ static enum sk_cover cover_of(uint32_t mode, uint32_t phase)
 {
 	if (mode != SK_MODE_GOVERNED && mode != SK_MODE_FULL)
 		return SK_COVER_DORMANT;
-	if (mode == SK_MODE_FULL || phase == SK_PHASE_TIMED || !phase)
+	if (phase == SK_PHASE_TIMED || !phase)
 		return SK_COVER_TIMED;
 	return phase == SK_PHASE_COUNTED ? SK_COVER_COUNTED : SK_COVER_BLIND;
 }

@@ -21,6 +21,7 @@
 	X(clock_mismatches) /* stamps outside of their call */                                     \
 	X(vendor_dropped)   /* records that the vendor's own profiler lost */                      \
 	X(unjoined)	    /* records of the vendor's profiler whose call was not seen */         \
+	X(untimed)	    /* counted under `full`, not timed: agent late, unknown queue */        \
 	X(host_lost)	    /* waits, barriers and user events of the host without a record */
 
 /* Counted by the agent: */

@@ -185,6 +185,7 @@ static void add_slot(struct sk_fold_counters *sum, uint64_t head,
 	sum->loss[SK_LOSS_failed] += slot->failed;
 	sum->loss[SK_LOSS_unstamped] += slot->unstamped;
 	sum->loss[SK_LOSS_host_lost] += slot->host_lost;
+	sum->loss[SK_LOSS_untimed] += slot->untimed;
 }
 
 static void load_answer(struct sk_reader *reader, const struct sk_segment_header *header)

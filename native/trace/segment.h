@@ -40,6 +40,7 @@ enum {
 	SK_SEGMENT_RINGS_LARGE = 8, /* slots that have a large ring under `full` */
 	SK_SEGMENT_RING_MAX = 1 << 20,
 	SK_SEGMENT_WINDOWS = 256,
+	SK_LEASE_COUNTED_S = 10, /* after a lease launches are counted, before they are not seen */
 	SK_NO_DEVICE = 0xff,
 };
 
@@ -124,6 +125,7 @@ struct sk_slot_counters {
 	SK_SHARED(uint64_t) opened_ns;	  /* when the present owner came; 0 while free */
 	SK_SHARED(uint64_t) seen_ns;	  /* the owner's latest timed call */
 	SK_SHARED(uint64_t) host_lost;	  /* kinds from SK_KIND_BARRIER on that have no record */
+	SK_SHARED(uint64_t) untimed;	  /* launches and copies under `full` that got no time */
 };
 
 struct sk_slot {
@@ -144,8 +146,10 @@ static_assert(sizeof(struct sk_slot) == 512, "slots keep their stride");
 
 /** What the agent wants, written by it alone and believed until the lease ends. */
 struct sk_segment_control {
-	SK_SHARED(uint64_t) wanted;   /* enum sk_mode, budget in ppm << 8, serial << 32; 0: never */
-	SK_SHARED(uint64_t) lease_ns; /* the tracer is dormant after it; 0: as it was started */
+	SK_SHARED(uint64_t) wanted; /* enum sk_mode, budget in ppm << 8, serial << 32; 0: never */
+	/* After it a tracer times nothing, counts for SK_LEASE_COUNTED_S more where that is cheap,
+	 * and is dormant then; 0: as it was started. */
+	SK_SHARED(uint64_t) lease_ns;
 };
 
 /** What the tracer does about it. */
@@ -164,7 +168,7 @@ struct sk_segment_answer {
 /** How much was seen in a window; the worse of two where they overlap. */
 enum sk_phase {
 	SK_PHASE_TIMED = 1,   /* every launch counted, and timed or sampled as its `shift` says */
-	SK_PHASE_COUNTED = 2, /* every launch counted, none timed */
+	SK_PHASE_COUNTED = 2, /* every launch counted, none timed; no `chosen_ns`: a lease ended */
 	SK_PHASE_BLIND = 3,   /* nothing seen; an estimate covers it where `chosen_ns` is not 0 */
 };
 

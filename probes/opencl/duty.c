@@ -57,8 +57,7 @@ bool sk_duty_mode(uint32_t mode, uint32_t budget_ppm)
 		atomic_store(&layer->share, (uint32_t)(1 / allowed()));
 	}
 	/* Another budget alone: what is planned begins anew. */
-	bool same = mode == sk_tracer_mode() &&
-		    (mode != SK_MODE_GOVERNED || sk_turn_phase(layer->turn) == SK_PHASE_TIMED);
+	bool same = mode == sk_tracer_mode() && sk_turn_phase(layer->turn) == sk_tracer_phase(mode);
 
 	if (same)
 		return true;
@@ -66,6 +65,18 @@ bool sk_duty_mode(uint32_t mode, uint32_t budget_ppm)
 		return false;
 	duty.shown_ns = 0;
 	sk_turn_change(mode, sk_tracer_phase(mode), 0);
+	return true;
+}
+
+/* Counting costs next to nothing, so a late agent costs times of launches and no launch. */
+bool sk_duty_lapse(void)
+{
+	sk_turn_begin();
+	if (!layer->has_fence)
+		return false;
+	if (sk_turn_phase(layer->turn) != SK_PHASE_COUNTED || duty.shown_ns)
+		sk_turn_change(sk_tracer_mode(), SK_PHASE_COUNTED, 0);
+	duty.shown_ns = 0;
 	return true;
 }
 
@@ -154,7 +165,7 @@ static uint64_t follow(uint64_t now_ns)
 
 uint64_t sk_duty_tick(uint64_t now_ns)
 {
-	if (sk_tracer_mode() != SK_MODE_GOVERNED || !layer->has_fence)
+	if (sk_tracer_mode() != SK_MODE_GOVERNED || sk_tracer->lapsed || !layer->has_fence)
 		return 0;
 	if (duty.generation != sk_tracer->generation) {
 		restart(sk_tracer->budget_ppm);

@@ -173,6 +173,12 @@ void sk_launch_timed_end(struct sk_launch *launch, uint64_t bytes)
 	pay(launch, launch->returned_ns);
 }
 
+void sk_launch_untimed(const struct sk_launch *launch)
+{
+	if (launch->kind < SK_KIND_DEVICE_END)
+		sk_tracer_add(&launch->thread->base.shared->counters.untimed, 1);
+}
+
 void sk_launch_waited(const struct sk_launch *launch)
 {
 	if (launch->timed) {

@@ -43,6 +43,8 @@ struct sk_launch {
 void sk_launch_timed_end(struct sk_launch *launch, uint64_t bytes);
 void sk_launch_measure_untimed(struct sk_thread *thread, bool profiled);
 void sk_launch_stranger(struct sk_launch *launch);
+/** Under `full` it was counted alone. */
+void sk_launch_untimed(const struct sk_launch *launch);
 /** After a blocking call: its wait, if it was timed, and what has finished by now. */
 void sk_launch_waited(const struct sk_launch *launch);
 
@@ -199,6 +201,8 @@ static inline void sk_launch_seen(struct sk_launch *launch, cl_int error, uint64
 	if (!thread)
 		return;
 	thread->last_timed = launch->timed;
+	if (!launch->timed && sk_tracer_mode() == SK_MODE_FULL)
+		sk_launch_untimed(launch);
 	if (launch->timed)
 		sk_launch_timed_end(launch, bytes);
 	else if ((++thread->untimed & 1023) == 0)

@@ -43,6 +43,7 @@ static bool prepare(void)
 		.on_held = sk_harvest_held,
 		.on_tick = sk_harvest_tick,
 		.on_mode = sk_duty_mode,
+		.on_lapse = sk_duty_lapse,
 		.on_exit = sk_harvest_exit,
 	};
 

@@ -259,6 +259,8 @@ void sk_turn_simplify(void);
 /* duty.c */
 
 bool sk_duty_mode(uint32_t mode, uint32_t budget_ppm);
+/** The agent's lease has ended: launches are only counted until sk_duty_mode is called again. */
+bool sk_duty_lapse(void);
 /** Under `governed`: which windows are timed. Returns when to be asked again, 0: at any tick. */
 uint64_t sk_duty_tick(uint64_t now_ns);
 

@@ -12,11 +12,13 @@
 enum { STACK_BYTES = 128 * 1024, QUIET_TICKS = 50, BUDGET_PPM = 10000 };
 
 static const uint64_t TICK_NS = 20000000, TICK_QUIET_NS = 100000000, TICK_LEAST_NS = 50000;
+static const uint64_t COUNTED_NS = UINT64_C(1000000000) * SK_LEASE_COUNTED_S;
 
 struct wish {
 	uint64_t wanted; /* as the agent wrote it; 0: never */
 	uint32_t mode;
 	uint32_t budget_ppm;
+	bool lapsed; /* its lease has ended, not long ago */
 };
 
 /* What should be in force. Whatever else the file says is a mode the agent never asks for. */
@@ -26,11 +28,17 @@ static struct wish read_wish(uint64_t now_ns)
 	/* Pairs with the agent's order: the lease is written before the first wish. */
 	uint64_t wanted = atomic_load_explicit(&control->wanted, memory_order_acquire);
 	uint64_t lease_ns = atomic_load_explicit(&control->lease_ns, memory_order_relaxed);
-	struct wish wish = {wanted, wanted & 0xff, (uint32_t)(wanted >> 8 & 0xffffff)};
+	struct wish wish = {wanted, wanted & 0xff, (uint32_t)(wanted >> 8 & 0xffffff), false};
 
 	if (!wanted || !lease_ns)
-		return (struct wish){0, sk_tracer->started_mode, BUDGET_PPM};
-	if (now_ns >= lease_ns || (wish.mode != SK_MODE_GOVERNED && wish.mode != SK_MODE_FULL))
+		return (struct wish){0, sk_tracer->started_mode, BUDGET_PPM, false};
+	bool seeing = wish.mode == SK_MODE_GOVERNED || wish.mode == SK_MODE_FULL;
+
+	/* An agent that is late must cost no count: who has just been told to look goes on
+	 * counting. */
+	wish.lapsed = seeing && now_ns >= lease_ns && now_ns - lease_ns < COUNTED_NS &&
+		      sk_tracer_options.on_lapse && sk_tracer->mode == wish.mode;
+	if (!seeing || (now_ns >= lease_ns && !wish.lapsed))
 		wish.mode = SK_MODE_DORMANT;
 	if (!wish.budget_ppm)
 		wish.budget_ppm = BUDGET_PPM;
@@ -46,6 +54,24 @@ static bool carry_out(const struct wish *wish, uint64_t now_ns)
 	return true;
 }
 
+static bool is_in_force(const struct wish *wish)
+{
+	return wish->lapsed == sk_tracer->lapsed &&
+	       (wish->lapsed ||
+		(wish->mode == sk_tracer->mode && wish->budget_ppm == sk_tracer->budget_ppm));
+}
+
+static bool obey(const struct wish *wish, uint64_t now_ns)
+{
+	if (is_in_force(wish))
+		return true;
+	if (wish->lapsed ? !sk_tracer_options.on_lapse() : !carry_out(wish, now_ns))
+		return false;
+	sk_tracer->lapsed = wish->lapsed;
+	sk_tracer->budget_ppm = wish->budget_ppm;
+	return true;
+}
+
 static void look_at_control(uint64_t now_ns)
 {
 	struct sk_segment_header *header = &sk_tracer->segment->header;
@@ -53,14 +79,13 @@ static void look_at_control(uint64_t now_ns)
 
 	if (header->stepped_aside)
 		return;
-	if (wish.mode != sk_tracer->mode || wish.budget_ppm != sk_tracer->budget_ppm) {
-		if (!carry_out(&wish, now_ns)) {
-			sk_tracer_add(&header->answer.switches_late, 1);
-			return;
-		}
-		sk_tracer->budget_ppm = wish.budget_ppm;
+	if (!obey(&wish, now_ns)) {
+		sk_tracer_add(&header->answer.switches_late, 1);
+		return;
 	}
-	atomic_store_explicit(&header->answer.applied, wish.wanted, memory_order_release);
+	/* What was told before the lapse is not what is done now. */
+	atomic_store_explicit(&header->answer.applied, wish.lapsed ? 0 : wish.wanted,
+			      memory_order_release);
 }
 
 static bool tick(void)

@@ -71,6 +71,11 @@ struct sk_tracer_options {
 	 * NULL: the mode changes at once, and its phase is that of sk_tracer_phase.
 	 */
 	bool (*on_mode)(uint32_t mode, uint32_t budget_ppm);
+	/** The lease has ended: the agent is late or gone. From now on launches are counted and
+	 * none is timed, in the mode that there is; in the tick thread. False: not now, ask again.
+	 * When there is an agent again, or SK_LEASE_COUNTED_S are over, on_mode is called. NULL:
+	 * the tracer is dormant as soon as the lease has ended. */
+	bool (*on_lapse)(void);
 	/** The process ends: the last that can be recorded. */
 	void (*on_exit)(void);
 };
@@ -91,6 +96,7 @@ struct sk_tracer {
 	pthread_mutex_t tick_lock; /* held while the tick thread is in a driver */
 	pthread_t ticks;
 	_Atomic bool ticking;
+	bool lapsed; /* launches are only counted since the lease has ended; of the tick thread */
 	_Atomic uint32_t exiting;
 	uint32_t open_phase; /* of the window that is open; of who calls sk_tracer_changed */
 	uint64_t open_chosen_ns;

@@ -253,6 +253,21 @@ static void do_forever(int unused)
 		launch_many(queue, 100);
 }
 
+/* A batch of so many launches for each line that it is told, and one line when it is done. */
+static void do_batches(int count)
+{
+	cl_command_queue queue = make_queue(0);
+	char line[16];
+
+	puts("running");
+	fflush(stdout);
+	while (fgets(line, sizeof(line), stdin)) {
+		launch_many(queue, count);
+		puts("done");
+		fflush(stdout);
+	}
+}
+
 static void do_fork(int count)
 {
 	cl_command_queue queue = make_queue(0);
@@ -457,6 +472,7 @@ int main(int argc, char **argv)
 		{"launch", do_launch},
 		{"sleep", do_sleep},
 		{"forever", do_forever},
+		{"batches", do_batches},
 		{"fork", do_fork},
 		{"exec", do_exec},
 		{"threads", do_threads},

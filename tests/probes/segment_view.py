@@ -33,6 +33,7 @@ _COUNTERS = (
     "opened_ns",
     "seen_ns",
     "host_lost",
+    "untimed",
 )
 _SLOTS, _SLOT, _DEVICES, _NAMES, _WINDOWS, _COPIES = 4096, 512, 36864, 45056, 94208, 106496
 _COUNTS = 126976

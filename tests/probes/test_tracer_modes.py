@@ -175,7 +175,53 @@ def test_dormant_counts_nothing_until_it_is_told(segments: Path, compiled: Compi
         assert calls(view) == before
 
 
-def test_without_a_lease_it_is_dormant_within_two_seconds(
+def wait_for_phase(view: SegmentView, phase: int) -> None:
+    until = time.monotonic() + TIMEOUT_S
+    while view.phase != phase:
+        assert time.monotonic() < until, f"the tracer did not come to phase {phase}"
+        time.sleep(0.002)
+
+
+def batch(process: subprocess.Popen[str]) -> None:
+    """The program makes one batch of launches."""
+    assert process.stdin is not None and process.stdout is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+    assert process.stdout.readline() == "done\n"
+
+
+@pytest.mark.parametrize("mode", ["full", "governed"])
+def test_an_agent_that_comes_late_costs_times_and_no_launch(
+    segments: Path, compiled: Compile, mode: str
+) -> None:
+    """A batch between the end of the lease and the next one: counted, and named as not timed."""
+    store = segments.parent / "store"
+    store.mkdir()
+    with running(segments, mode, compiled("opencl_program"), "batches", "256") as process:
+        view = SegmentView(segments)
+        with JobTrace.open(segments, store, "full") as trace:
+            batch(process)
+            view.want(mode, serial=1, lease_s=0.2)
+            wait_for_phase(view, COUNTED)
+            batch(process)
+            view.want(mode, serial=2)
+            wait_for_phase(view, TIMED)
+            batch(process)
+            trace.drain()
+            assert process.stdin is not None
+            process.stdin.close()
+            process.wait(TIMEOUT_S)
+            summary = trace.finish()
+    (row,) = summary.kernels
+    assert (row.count, row.unseen, row.estimate) == (3 * 256, 0, True)
+    assert summary.coverage is not None
+    assert summary.coverage.dormant_ns == 0 < summary.coverage.counted_ns
+    if mode == "full":
+        assert summary.loss["untimed"] == 256
+        assert row.count == view.counter("timed") + summary.loss["untimed"]
+
+
+def test_without_a_lease_it_times_nothing_within_two_seconds_and_is_dormant_later(
     segments: Path, compiled: Compile
 ) -> None:
     """As after kill -9 of the agent: the job goes on, and nothing of it is timed any more."""
@@ -184,8 +230,13 @@ def test_without_a_lease_it_is_dormant_within_two_seconds(
         view.want("full", serial=1, lease_s=1.5)
         died = time.monotonic_ns()
         view.wait_for_mode("full")
-        ended = view.wait_for_mode("dormant")
-        assert 1.4 < (ended - died) / 1e9 < 2
+        wait_for_phase(view, COUNTED)
+        assert 1.4 < (time.monotonic_ns() - died) / 1e9 < 2
+        timed = view.counter("timed")
+        wait_for_calls(view, 1000)
+        assert view.counter("timed") <= timed + 1  # the call that was under way
+        view.want("full", serial=1, lease_s=-10)
+        view.wait_for_mode("dormant")
         time.sleep(0.05)
         before = calls(view)
         time.sleep(0.2)
