@@ -394,12 +394,21 @@ class TracedJob:
 
     def _silent(self, summary: TraceSummary) -> dict[str, str]:
         """Counts are not whole where tracers were dormant; why, where it was not asked for."""
-        steering = self.window.steering
-        silent_ns = summary.coverage.dormant_ns if summary.coverage is not None else 0
-        if not silent_ns:
+        cover = summary.coverage
+        if cover is None or not cover.dormant_ns:
             return {}
-        why = f": {steering.reason}" if steering.reason else ""
-        return {"launches": f"none is counted of {silent_ns / 1e6:.4g} ms of dormant tracing{why}"}
+        life_ns = cover.observed_ns + cover.counted_ns + cover.blind_ns + cover.dormant_ns
+        told = f"no launch was counted for {_span(cover.dormant_ns)} of {_span(life_ns)}"
+        return {"launches": f"{told}, in which tracers were dormant{self._why_silent(summary)}"}
+
+    def _why_silent(self, summary: TraceSummary) -> str:
+        """What made them so, as far as it is known."""
+        causes = []
+        if self.window.steering.reason:
+            causes.append(self.window.steering.reason)
+        if lapsed := summary.loss.get("leases_lapsed"):
+            causes.append(f"the agent came too late {lapsed} time{'s' if lapsed > 1 else ''}")
+        return f": {'; '.join(causes)}" if causes else ""
 
     def _lost_by_probes(self) -> dict[str, int]:
         """What the kernel's tables and rings had no room for since this job began."""
@@ -418,3 +427,14 @@ class TracedJob:
     def _remove_segments(self) -> None:
         """No process of the job lives any more, so nobody can put a link in the way."""
         self._clearing.remove(self._segments)
+
+
+def _span(ns: int) -> str:
+    """A length of time for a person: `64.1 s`, `12.3 ms`."""
+    return (
+        f"{ns / 1e9:.3g} s"
+        if 1e9 <= ns < 1e12
+        else f"{ns / 1e6:.3g} ms"
+        if ns < 1e9
+        else (f"{ns / 60e9:.0f} min")
+    )

@@ -76,6 +76,9 @@ class GovernorLimits:
     period_ns: int = 1_000_000_000
     tracer_floor_ppm: int = 200
     """A tracer with less could not time enough launches for an estimate."""
+    tracer_least_ppm: int = 2_000
+    """What a tracer may take although others have used up the budget: silencing it would save next
+    to nothing and cost the job its counts."""
     duty_floor_ppm: int = 10_000
     """A site is sampled for at least this part of the time, or not at all."""
     quiet_periods: int = 16

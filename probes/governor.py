@@ -237,7 +237,8 @@ class Governor:
 
     def _reduce_tracer(self, room: float) -> list[Action]:
         """Scale what was granted by what it came to; below the floor only counting is left."""
-        spent = self._tracer_share
+        spent, left = self._tracer_share, self._left(room)
+        room = max(room, self._limits.tracer_least_ppm)
         if spent <= room or not self._granted:
             return []
         self._tracer_quiet.take(self._periods, self._limits)
@@ -245,15 +246,22 @@ class Governor:
         # A grant that is not used up is no measure: less of it may change nothing.
         used = min(self._granted, self._most, self._shares["tracer"] or self._granted)
         wanted = int(used * room / spent)
-        took = f"tracing took {_percent(spent)} where {_percent(room)} is left"
+        took = f"the tracer took {_percent(spent)} of the job's time, and {left}"
         if wanted >= floor:
             self._granted = wanted
-            return [Action("budget", "tracer", wanted, f"{took}: shorter windows")]
+            return [Action("budget", "tracer", wanted, f"{took}: its windows are shorter")]
         if used > floor:
             self._granted = floor
-            return [Action("budget", "tracer", floor, f"{took}: the shortest windows")]
+            return [Action("budget", "tracer", floor, f"{took}: it has the shortest windows")]
         self._granted = 0
-        return [Action("fall_back", "tracer", 0, f"{took} with the shortest windows: no timing")]
+        return [Action("fall_back", "tracer", 0, f"{took}: it is off until that has changed")]
+
+    def _left(self, room: float) -> str:
+        """What the budget leaves for the tracer, in words."""
+        budget = f"the budget of {_percent(self._limits.budget_ppm)}"
+        if room >= self._limits.tracer_least_ppm:
+            return f"{budget} has {_percent(room)} left for it"
+        return f"{budget} is used up by what the kernel's probes take"
 
     # --- returning --------------------------------------------------------------------------------
 

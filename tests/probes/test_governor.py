@@ -227,6 +227,21 @@ def test_past_the_budget_with_nothing_left_to_reduce_is_said() -> None:
     assert (governor.record().state, governor.record().host_spans) == ("reduced", False)
 
 
+def test_a_tracer_is_not_silenced_for_what_others_take() -> None:
+    """A machine so busy that the host's programs alone pass the budget: what a dormant tracer would
+    save is next to nothing, and every launch of that time would be missing."""
+    limits = GovernorLimits(budget_ppm=BUDGET)
+    for takes in (812.0, 7_250.0):
+        plant = Plant(random.Random(11), 1.0, takes, 400_000.0, {})
+        governor = Governor(limits)
+        drive(plant, governor, 40, 1)
+        told = [action for action in plant.actions if action.target == "tracer"]
+        assert all(action.value >= limits.tracer_least_ppm / 2 for action in told)
+        assert bool(told) == (takes > limits.tracer_least_ppm)
+        assert all("used up by what the kernel's probes take" in a.reason for a in told)
+        assert governor.record().tracer_ppm <= limits.tracer_least_ppm * 1.2
+
+
 def test_too_early_and_an_idle_job_change_nothing() -> None:
     governor = Governor()
     governor.step(Readings(0), 0)
