@@ -237,6 +237,8 @@ class Asks:
                 kernel.p99_ns,
                 kernel.estimate,
                 kernel.error_ns,
+                kernel.unseen,
+                kernel.seen,
             )
             for key, (_, summary) in (await self._summaries()).items()
             if job in (0, key[0])

@@ -443,7 +443,11 @@ class ExplainView(Message, frozen=True):
 
 
 class KernelRow(Part, frozen=True):
-    """One GPU kernel name of one job. `estimate`: total_ns is right to +-error_ns."""
+    """One GPU kernel name of one job. `estimate`: total_ns is right to +-error_ns.
+
+    `seen`: part of the time in which launches were counted; below 1 there were at least `count`.
+    `unseen`: an estimate of those beside `count`, where the rest was left out by chance.
+    """
 
     job: int
     node: str
@@ -454,6 +458,8 @@ class KernelRow(Part, frozen=True):
     p99_ns: int | None = None
     estimate: bool = False
     error_ns: int = 0
+    unseen: int = 0
+    seen: float = 1.0
 
 
 class KernelList(Message, frozen=True):

@@ -7,7 +7,8 @@ contract page spells the same as JSON. All times are CLOCK_MONOTONIC ns.
 
 from __future__ import annotations
 
-from typing import Literal
+import math
+from typing import Literal, NamedTuple, Self
 
 import msgspec
 
@@ -47,13 +48,15 @@ class Window(msgspec.Struct, frozen=True):
 
 
 class KernelRow(msgspec.Struct, frozen=True):
-    """All launches of one kernel name; `count` is what was counted, exactly.
+    """All launches of one kernel name; `count` is what was counted: exact where `seen` is 1.
 
-    `estimate`: not every launch was timed; `total_ns` then has a 95 % interval of plus or minus
-    `error_ns`. Percentiles are within 1.1 %, and None where no launch was timed. `unseen`: launches
-    beside `count` that blind windows must have had; `total_ns` is of both. "(other)" holds names
-    that had less device time than any that has a row; what a row lacks of its own time for having
-    been there before is in its `error_ns`.
+    `seen`: part of the time of the job's processes in which launches were counted; below 1 there
+    were at least `count`. `unseen`: launches beside `count` that blind windows must have had.
+    `estimate`: not every launch was timed; `total_ns`, of both, then has a 95 % interval of plus or
+    minus `error_ns`. That takes in all of the time in which no tracer looked, in any case, as the
+    device may have worked for this one row then. Percentiles are within 1.1 %, and None where no
+    launch was timed. "(other)" holds names that had less device time than any that has a row; what
+    a row lacks of its own time for having been there before is in its `error_ns`.
     """
 
     name: str
@@ -64,10 +67,11 @@ class KernelRow(msgspec.Struct, frozen=True):
     estimate: bool = False
     error_ns: int = 0
     unseen: int = 0
+    seen: float = 1.0
 
 
 class CopyRow(msgspec.Struct, frozen=True):
-    """All copies of one kind (read, write, copy, fill, map, ...)."""
+    """All copies of one kind (read, write, copy, fill, map, ...), as a KernelRow says it."""
 
     name: str
     count: int
@@ -78,6 +82,7 @@ class CopyRow(msgspec.Struct, frozen=True):
     estimate: bool = False
     error_ns: int = 0
     unseen: int = 0
+    seen: float = 1.0
 
 
 class EventRow(msgspec.Struct, frozen=True):
@@ -198,6 +203,13 @@ class Coverage(msgspec.Struct, frozen=True):
     dormant_ns: int
     windows: int
 
+    @property
+    def seen(self) -> float:
+        """The part of it in which launches were counted, rounded so that 1 means all of it."""
+        unseen = self.blind_ns + self.dormant_ns
+        life = self.observed_ns + self.counted_ns + unseen
+        return 1 - max(math.ceil(unseen / life * 1e4), 1) / 1e4 if unseen and life else 1.0
+
 
 class TracerAnswer(msgspec.Struct, frozen=True):
     """What the tracer of one living process says of itself, and what it was told.
@@ -258,12 +270,14 @@ def summarized(found: _trace.Summary) -> TraceSummary:
     """The C fold's answer as the contract page spells it."""
     launches, tracer_ns, thread_ns = found["cost"]
     devices = tuple(_device(each) for each in found["devices"])
+    coverage = _coverage(found)
+    bounds = _Bounds.of(coverage, len(devices))
     clocks = [(each[0], _clock(each)) for each in found["devices"] if each[3] and each[6]]
     return TraceSummary(
         mode=MODES[found["mode"]],
         window=Window(*found["window"]),
-        kernels=tuple(sorted((_kernel(row) for row in found["kernels"]), key=_by_total)),
-        copies=tuple(sorted((_copy(row) for row in found["copies"]), key=_by_total)),
+        kernels=tuple(sorted((_kernel(row, bounds) for row in found["kernels"]), key=_by_total)),
+        copies=tuple(sorted((_copy(row, bounds) for row in found["copies"]), key=_by_total)),
         devices=devices,
         loss={name: count for name, count in found["loss"].items() if name not in _TIMELINE},
         clock=clocks[0][1] if clocks else None,
@@ -286,7 +300,7 @@ def summarized(found: _trace.Summary) -> TraceSummary:
         timeline=timeline_counts(found),
         processes=tuple(_process(row) for row in found["processes"]),
         events=tuple(EventRow(*row) for row in found["events"]),
-        coverage=_coverage(found),
+        coverage=coverage,
     )
 
 
@@ -301,14 +315,32 @@ def timeline_counts(found: _trace.Summary) -> TimelineCounts:
     return TimelineCounts(found["records"] - lost, lost, found["spans"] - spans_lost, spans_lost)
 
 
-def _kernel(row: _trace.Row) -> KernelRow:
+class _Bounds(NamedTuple):
+    """What was not seen of a job, as each of its rows has to tell it."""
+
+    seen: float = 1.0
+    hidden_ns: int = 0
+    """Device time that any one row may have had while no tracer looked."""
+
+    @classmethod
+    def of(cls, coverage: Coverage | None, devices: int) -> Self:
+        if coverage is None:
+            return cls()
+        return cls(coverage.seen, coverage.dormant_ns * max(devices, 1))
+
+
+def _kernel(row: _trace.Row, bounds: _Bounds) -> KernelRow:
     name, count, total_ns, p50_ns, p99_ns, _bytes, estimate, error_ns, _timed, unseen = row
-    return KernelRow(name, count, total_ns, p50_ns, p99_ns, estimate, error_ns, unseen)
+    error_ns += bounds.hidden_ns
+    return KernelRow(name, count, total_ns, p50_ns, p99_ns, estimate, error_ns, unseen, bounds.seen)
 
 
-def _copy(row: _trace.Row) -> CopyRow:
+def _copy(row: _trace.Row, bounds: _Bounds) -> CopyRow:
     name, count, total_ns, p50_ns, p99_ns, size, estimate, error_ns, _timed, unseen = row
-    return CopyRow(name, count, total_ns, p50_ns, p99_ns, size, estimate, error_ns, unseen)
+    error_ns += bounds.hidden_ns
+    return CopyRow(
+        name, count, total_ns, p50_ns, p99_ns, size, estimate, error_ns, unseen, bounds.seen
+    )
 
 
 def _tracer(number: int) -> tuple[str, bool]:

@@ -187,20 +187,36 @@ def _kernels(job: Object, trace: Object, ink: Ink) -> Iterator[str]:
     if len(rows) > KERNELS_MAX:
         rest = rows[KERNELS_MAX:]
         words = f"  {ink.cut} {len(rest)} more"
-        yield f"{words:<50}{units.number(sum(row['count'] for row in rest)):>12}" + (
+        count, seen = units.number(sum(row["count"] for row in rest)), rest[0].get("seen", 1.0)
+        count = units.at_least(count, seen) if seen < 1 else count
+        yield f"{words:<20}{count:>42}" + (
             f"{units.duration(sum(row['total_ns'] for row in rest)):>14}"
         )
 
 
 def _kernel(row: Object, ink: Ink) -> str:
-    total = units.duration(row["total_ns"])
+    """A count that is a lower bound needs the place of the name, which stands above it then."""
+    total, name = units.duration(row["total_ns"]), text.clean(row["name"])
     if row.get("estimate"):
         total = "~" + total
-    line = f"  {text.fit(text.clean(row['name']), 47)} {units.number(row['count']):>12}{total:>14}"
+    count, seen = units.number(row["count"]), row.get("seen", 1.0)
+    if seen < 1:
+        line = (
+            f"  {text.fit(name, WIDTH - 2).rstrip()}\n{units.at_least(count, seen):>62}{total:>14}"
+        )
+    else:
+        line = f"  {text.fit(name, 47)} {count:>12}{total:>14}"
     line += f"{units.duration(row.get('p50_ns')):>12}{units.duration(row.get('p99_ns')):>12}"
-    if row.get("estimate"):
-        line += f"\n    estimate, {ink.plus_minus} {units.duration(row.get('error_ns'))}"
+    if row.get("estimate") or row.get("error_ns"):
+        line += f"\n    {_estimated(row)}, {ink.plus_minus} {units.duration(row.get('error_ns'))}"
     return line
+
+
+def _estimated(row: Object) -> str:
+    """What the total is of, where not every launch was timed or seen."""
+    if row.get("unseen"):
+        return f"estimate of ~{units.number(row['count'] + row['unseen'])} launches"
+    return "estimate" if row.get("estimate") else "of what was seen"
 
 
 def _device_time(device: Object, absent: Object, ink: Ink) -> Iterator[str]:

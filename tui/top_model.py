@@ -194,7 +194,9 @@ def _kernel(kernel: KernelRow) -> Row:
     cells = (
         str(kernel.job),
         kernel.name,
-        units.number(kernel.count),
+        units.number(kernel.count)
+        if kernel.seen >= 1
+        else units.at_least(units.number(kernel.count), kernel.seen),
         f"~{total}" if kernel.estimate else total,
         units.duration(kernel.p50_ns),
         units.duration(kernel.p99_ns),

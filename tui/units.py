@@ -31,6 +31,17 @@ _SIZE_MAX = 1 << 60
 _SHARE_MAX = 1_000_000 * MILLI
 
 
+def at_least(count: str, seen: float) -> str:
+    """`at least 63,800 (47 % of the time seen)`: a count that misses what was not looked at."""
+    return f"at least {count} ({percent(seen)} of the time seen)"
+
+
+def percent(share: float) -> str:
+    """`47 %`, `0.31 %`, `99.94 %`: what is not all is never told as all."""
+    value = min(share * 100, 99.99) if share < 1 else share * 100
+    return f"{value:.0f} %" if 1 <= value < 99.5 or share == 1 else f"{value:.4g} %"
+
+
 def milli(text: str, what: str) -> int:
     """`2` -> 2000, `0.005` -> 5, `5m` -> 5: thousandths of a device or a CPU, exactly."""
     scale, digits = (1, text[:-1]) if text.endswith("m") else (MILLI, text)

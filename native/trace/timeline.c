@@ -93,20 +93,44 @@ static void write_names(struct timeline *line)
 		sk_timeline_intern(line, ID_STATE + i, STATES[i]);
 }
 
+/* Of a thousand parts of the time of all processes, those in which no launch was counted. */
+static unsigned unseen_milli(const struct sk_fold_state *state)
+{
+	uint64_t unseen = 0, life = 0;
+
+	for (unsigned row = 0; row < state->processes_used; row++) {
+		const uint64_t *cover_ns = state->processes[row].cover_ns;
+
+		for (int cover = 0; cover < SK_COVERS; cover++)
+			life += cover_ns[cover];
+		unseen += cover_ns[SK_COVER_BLIND] + cover_ns[SK_COVER_DORMANT];
+	}
+	/* Rounded up: what is not all is never told as all. */
+	return life ? (unsigned)(((unsigned __int128)unseen * 1000 + life - 1) / life) : 0;
+}
+
 static void write_losses(struct timeline *line, const char *title)
 {
 	const struct sk_fold_state *state = line->job->fold.state;
 	uint64_t track = track_id(TRACK_LOSS, 0, 0), lost = 0;
 	struct sk_fold_counters sum;
-	char text[256];
+	unsigned unseen = unseen_milli(state);
+	char text[256], *more;
 
 	sk_job_counters(line->job, &sum);
 	for (int loss = 0; loss < SK_LOSS_COUNT; loss++)
 		lost += sum.loss[loss];
 	snprintf(text, sizeof(text), "%s%slosses", title, *title ? ": " : "");
 	sk_perfetto_track(&line->out, track, 0, text);
-	snprintf(text, sizeof(text), "%" PRIu64 " lost, by name in the arguments", lost);
-	sk_timeline_intern(line, ID_LOSS, lost ? text : "nothing lost");
+	snprintf(text, sizeof(text), "nothing lost");
+	if (lost)
+		snprintf(text, sizeof(text), "%" PRIu64 " lost, by name in the arguments", lost);
+	more = text + strlen(text);
+	if (unseen)
+		snprintf(more, sizeof(text) - (size_t)(more - text),
+			 "; no launch was counted in %u.%u %% of the time", unseen / 10,
+			 unseen % 10);
+	sk_timeline_intern(line, ID_LOSS, text);
 	sk_perfetto_event(&line->out, SK_PERFETTO_INSTANT, state->causes.origin_ns, track, ID_LOSS);
 	for (int loss = 0; loss < SK_LOSS_COUNT; loss++)
 		sk_perfetto_note(&line->out, sk_loss_name((enum sk_loss)loss), sum.loss[loss]);

@@ -532,7 +532,7 @@ def test_the_summary_is_what_the_contract_says(trace: JobTrace, folder: Path) ->
     assert {"mode", "window", "kernels", "copies", "devices", "loss", "clock", "cost",
             "absent"} <= set(found)  # fmt: skip
     assert set(found["kernels"][0]) == {
-        "name", "count", "total_ns", "p50_ns", "p99_ns", "estimate", "error_ns", "unseen",
+        "name", "count", "total_ns", "p50_ns", "p99_ns", "estimate", "error_ns", "unseen", "seen",
     }  # fmt: skip
     assert set(found["devices"][0]) == {
         "id", "window_ns", "estimate", "causes", "error_ns", "observed_ns",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import struct
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -278,6 +279,24 @@ def test_losses_are_a_note(opened: tuple[JobTrace, Path], tmp_path: Path) -> Non
     (note,) = found.events[found.track("job 7: losses")]
     assert "4 lost" in found.names[note.track_event.name_iid]
     assert notes(note.track_event)["ring_full"] == 4
+
+
+def test_what_no_tracer_looked_at_is_a_note(tmp_path: Path) -> None:
+    folder, store = tmp_path / "segments", tmp_path / "store"
+    folder.mkdir()
+    store.mkdir()
+    segment = SegmentFile(folder)
+    begun = time.monotonic_ns() - 1_000_000
+    segment.put(24, struct.pack("<Q", begun))
+    segment.close_window(begun, begun + 400_000, 3)
+    segment.open_window(begun + 400_000, 2, 1)
+    with JobTrace.open(folder, store, "full") as trace:
+        trace.set_window(begun)
+        trace.drain()
+        found = parsed(trace, tmp_path)
+    (note,) = found.events[found.track("job 7: losses")]
+    told = found.names[note.track_event.name_iid]
+    assert told.startswith("nothing lost; no launch was counted in "), told
 
 
 def test_the_clock_is_monotonic_and_tied_to_the_wall(

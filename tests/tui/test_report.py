@@ -182,6 +182,21 @@ def test_a_cause_that_is_not_known_is_not_zero() -> None:
     assert not any(line.startswith("  0:") and "throttled" in line for line in shown.split("\n"))
 
 
+def test_a_count_that_is_not_whole_says_so_on_its_own_line() -> None:
+    """Of a job that no tracer looked at for half of its time, and of one that is seen in windows
+    drawn at random: the count is a lower bound, the error takes in what was not seen."""
+    job = pocl_job()
+    row = {"name": "matmul_250us", "count": 63_800, "total_ns": 16_300_000_000, "p50_ns": 250_000,
+           "p99_ns": 300_000, "estimate": True, "error_ns": 64 * 10**9, "seen": 0.467}  # fmt: skip
+    job["trace"]["kernels"] = [row, {**row, "name": "tiny", "unseen": 1_000_000, "seen": 0.0031}]
+    lines = report.render(job).splitlines()
+    at = next(i for i, line in enumerate(lines) if "matmul_250us" in line)
+    assert "at least 63,800 (47 % of the time seen)" in lines[at + 1]
+    assert lines[at + 2].strip() == "estimate, ± 1m 04s"
+    assert "at least 63,800 (0.31 % of the time seen)" in lines[at + 4]
+    assert lines[at + 5].strip() == "estimate of ~1,063,800 launches, ± 1m 04s"
+
+
 def test_the_clock_table_is_shown_with_what_is_known() -> None:
     job = pocl_job()
     rows = [("REALTIME", 2, 32), ("TSC", None, None), ("GPU-1", None, 900)]
