@@ -109,6 +109,8 @@ class Daemon:
         self._tracer = Tracer(setting.jobs, setting.state.shm, self._from_thread, node=setting.node)
         self._telemetry = Telemetry(setting, self._tracer)
         self._exporter = self._make_exporter()
+        if self._exporter is not None:
+            self._tracer.ended = self._exporter.ended
         self._keeping = Keeping(setting.jobs, setting.config.retention)
         self._link = self._make_link()
         self._tracer.publish = self._link.publish

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pushes metrics to an OTLP collector over HTTP, where config.toml names one; otherwise not there.
 
+The final values of a job are pushed soon after its end, not at the interval's: they wait in a queue
+of FINALS_MAX until a collector has taken them, and what that has no room for is counted.
+
 Relied on by the daemon. One worker thread encodes and sends, so that a collector that is slow or
 gone delays nothing else. Retries are bounded; what reaches no collector is counted and told with
 the next points that do. Redirects are not followed.
@@ -9,18 +12,19 @@ the next points that do. Redirects are not followed.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gzip
 import http.client
 import ssl
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import structlog
 
-from stoker.agent.metrics import Deltas, NodeReading, metrics
+from stoker.agent.metrics import Deltas, JobReading, NodeReading, metrics
 from stoker.agent.otlp_config import OtlpConfig, target
 from stoker.probes import metric_names, otlp
 from stoker.probes.otlp import Metric
@@ -29,6 +33,12 @@ TIMEOUT_S = 5.0
 TRIES = 3
 PAUSE_S = (0.5, 5.0)
 """Before the second try, doubled each time; longest, also where the collector asks for more."""
+FINALS_MAX = 256
+"""Ended jobs whose final values wait; beyond, the oldest is given up and counted."""
+FINALS_A_PUSH = 32
+"""Of them, with one push: more could pass the limit of series."""
+FINALS_GAP_S = 1.0
+"""Between two pushes that are for ended jobs."""
 AGAIN = frozenset({429, 502, 503, 504})
 """What a collector answers when the same again may succeed; by the OTLP specification."""
 
@@ -52,25 +62,52 @@ class Exporter:
         self._deltas = Deltas()
         self._refused: Counter[str] = Counter()
         self._stopped = False
-        self.counters: Counter[str] = Counter()
+        self._finals: deque[JobReading] = deque()
+        self._soon = asyncio.Event()
+        self.counters: Counter[str] = Counter(otlp_jobs_lost=0)
 
     async def run(self) -> None:
-        """One push each interval; one that takes longer delays the next, not the agent."""
+        """One push each interval, and soon after a job's end; one that takes longer delays the
+        next, not the agent."""
         loop = asyncio.get_running_loop()
         while True:
             began = loop.time()
-            await self.once()
-            await asyncio.sleep(max(0.0, began + self._config.interval_s - loop.time()))
+            taken = await self.once()
+            if taken and self._finals:
+                self._soon.set()
+            rest_s = max(0.0, began + self._config.interval_s - loop.time())
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._soon.wait(), rest_s)
+            least_s = min(FINALS_GAP_S, self._config.interval_s)
+            await asyncio.sleep(max(0.0, began + least_s - loop.time()))
+
+    def ended(self, reading: JobReading) -> None:
+        """The final values of a job, in the daemon's loop."""
+        if len(self._finals) >= FINALS_MAX:
+            self._finals.popleft()
+            self.counters["otlp_jobs_lost"] += 1
+        self._finals.append(reading)
+        self._soon.set()
 
     async def once(self) -> bool:
         """Read, encode and push now; whether the collector took it."""
+        found = await self._read()
+        self._soon.clear()
+        finals = tuple(self._finals)[:FINALS_A_PUSH]
+        over = {(job.job, job.attempt) for job in self._finals}
+        running = (job for job in found.jobs if (job.job, job.attempt) not in over)
         reading = replace(
-            await self._read(),
+            found,
+            jobs=(*finals, *running),
             failed=self.counters["otlp_points_lost"],
             refused=dict(self._refused),
         )
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._worker, self._export, reading)
+        taken = await loop.run_in_executor(self._worker, self._export, reading)
+        if taken:
+            told = {id(job) for job in finals}
+            self._finals = deque(job for job in self._finals if id(job) not in told)
+        return taken
 
     def close(self) -> None:
         """Push no more; a push under way ends by its own limits."""

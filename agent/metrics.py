@@ -48,11 +48,13 @@ class JobReading:
     summary: TraceSummary
     histograms: Mapping[str, Buckets] = field(default_factory=dict)
     governor: GovernorRecord | None = None
+    user: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeReading:
-    """Everything of one export. `start_ns`: of the agent; `failed` and `refused`: of the export."""
+    """Everything of one export. `start_ns`: of the agent; `failed` and `refused`: of the export.
+    `jobs`: those that have ended first, as they are not told again."""
 
     start_ns: int
     devices: tuple[DeviceInfo, ...]
@@ -132,6 +134,7 @@ def _of(job: JobReading, *more: tuple[str, str | bool | int | float]) -> Attribu
         ("stoker.job.id", job.job),
         ("stoker.job.attempt", job.attempt),
         ("stoker.job.name", job.name),
+        *((("stoker.job.user", job.user),) if job.user else ()),
         *more,
     )
 
@@ -168,7 +171,8 @@ def _job(job: JobReading) -> Iterator[Point]:
             )
             yield "stoker.job.device.time", Number(at, ns, start)
     for copy in summary.copies:
-        at = _of(job, ("stoker.copy.kind", copy.name))
+        bound = ("stoker.lower_bound", copy.seen < 1)
+        at = _of(job, ("stoker.copy.kind", copy.name), bound)
         yield "stoker.job.copies", Number(at, copy.count, start)
         yield "stoker.job.copy.io", Number(at, copy.bytes, start)
 
@@ -181,8 +185,9 @@ def top(kernels: Iterable[KernelRow], most: int = KERNELS_MAX) -> list[KernelRow
 def _kernels(job: JobReading) -> Iterator[Point]:
     for row in top(job.summary.kernels):
         at = _of(job, ("stoker.kernel.name", row.name))
-        yield "stoker.job.kernel.launches", Number(at, row.count, job.start_ns)
-        time = (*at, ("stoker.estimate", row.estimate))
+        launches = (*at, ("stoker.lower_bound", row.seen < 1))
+        yield "stoker.job.kernel.launches", Number(launches, row.count, job.start_ns)
+        time = (*at, ("stoker.estimate", row.estimate or row.error_ns > 0))
         yield "stoker.job.kernel.time", Number(time, row.total_ns, job.start_ns)
         if row.name in job.histograms:
             yield "stoker.job.kernel.duration", _histogram(job, at, job.histograms[row.name])

@@ -38,6 +38,8 @@ class Begun(Record, frozen=True):
     name: str = ""
     aside: tuple[tuple[str, str], ...] = ()
     """Tracers that were not offered although there is a device for them, and why."""
+    user: str = ""
+    """Unix user that it runs as."""
 
     @property
     def key(self) -> Key:
@@ -66,6 +68,7 @@ def begun(
         devices,
         spec.name or spec.argv[0].rpartition("/")[2][:64],
         tuple((aside or {}).items()),
+        start.owner.user,
     )
 
 

@@ -249,13 +249,14 @@ class TracedJob:
             self._calls.govern_alone(self.cgroup_id, time.monotonic_ns())
 
     def reading(self, offset_ns: int) -> JobReading | None:
-        """What is known now, as metrics need it; `offset_ns`: CLOCK_REALTIME minus MONOTONIC."""
-        summary = self.summary()
-        if summary is None or self._trace is None:
+        """What is known now, of an ended job for good, as metrics need it; None where there is
+        nothing. `offset_ns`: CLOCK_REALTIME minus CLOCK_MONOTONIC."""
+        summary = self.last or self.summary()
+        if summary is None:
             return None
         histograms: dict[str, Buckets] = {}
         for row in top(summary.kernels):
-            found = self._trace.histogram(row.name)
+            found = self._trace.histogram(row.name) if self._trace is not None else None
             if found is not None:
                 histograms[row.name] = found.totals(), found.buckets()
         steering = self.window.steering
@@ -268,6 +269,7 @@ class TracedJob:
             summary,
             histograms,
             self._governing.record if self._governing is not None else None,
+            self.begun.user,
         )
 
     def finish(self, ended_ns: int) -> TraceSummary:

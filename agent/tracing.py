@@ -92,6 +92,8 @@ class Tracer:
         """Where batches of records go, called in the daemon's loop; set by the daemon."""
         self.xid: Callable[[Notice], object] = lambda notice: None
         """Told of each Xid, in the tracer's thread; set by the daemon."""
+        self.ended: Callable[[JobReading], object] | None = None
+        """Told the final values of each traced job, in the daemon's loop; set by the daemon."""
         self.holds = Holds()
         """Shares of the time in which launches begin, which the power loop wants."""
         self._waited_for = False
@@ -132,7 +134,7 @@ class Tracer:
         once. Any other costs nothing until a process of it makes a first segment; a job that is
         over before anybody looked was never heard of in the thread.
         """
-        candidate = _Candidate(begun, started, time.time_ns() - time.monotonic_ns())
+        candidate = _Candidate(begun, started, _offset_ns())
         self._candidates[begun.key] = candidate
         if candidate.follow:
             self._order(lambda: self._begin(candidate))
@@ -160,7 +162,7 @@ class Tracer:
 
     def end(self, begun: Begun, exited: Exited, done: Done) -> None:
         """This job is over: drain the rest, write its summary, then call `done` with it."""
-        offset = time.time_ns() - time.monotonic_ns()
+        offset = _offset_ns()
         began = (exited.started_ns or exited.t_ns) - offset
         self._order(lambda: self._end(begun, exited, began, exited.t_ns - offset, done))
 
@@ -298,8 +300,15 @@ class Tracer:
         try:
             self._feed_spans()
             self._answer(done, lambda: job.finish(ended_ns))
+            self._tell_final(job)
         finally:
             self._drop(begun.key)
+
+    def _tell_final(self, job: TracedJob) -> None:
+        """Before its fold is closed, and not after the next export: by then it is gone."""
+        reading = job.reading(_offset_ns()) if self.ended is not None else None
+        if reading is not None:
+            self._post(self.ended, reading)
 
     def _drop(self, key: Key) -> None:
         job = self._traced.pop(key, None)
@@ -330,7 +339,7 @@ class Tracer:
             job.add_samples(samples, t_ns)
 
     def _readings(self) -> tuple[JobReading, ...]:
-        offset_ns = time.time_ns() - time.monotonic_ns()
+        offset_ns = _offset_ns()
         found = [job.reading(offset_ns) for job in self._traced.values()]
         return tuple(reading for reading in found if reading is not None)
 
@@ -410,6 +419,11 @@ class Tracer:
         """Number of the traced job whose cgroup this is."""
         job = self._by_cgroup.get(cgroup)
         return None if job is None else job.begun.job
+
+
+def _offset_ns() -> int:
+    """CLOCK_REALTIME minus CLOCK_MONOTONIC."""
+    return time.time_ns() - time.monotonic_ns()
 
 
 def _has_entry(folder: str) -> bool:

@@ -3,8 +3,9 @@
 
 Relied on by the exporter and by the operator's page, which a test holds against it. `hw.*` are
 OpenTelemetry's semantic conventions for hardware (1.44, in development); what they have no name
-for is `stoker.*`, with UCUM units. A name never changes its meaning; VERSION grows with every
-change of this table.
+for is `stoker.*`, with UCUM units. `stoker.lower_bound` is true where launches were not counted
+all the time, `stoker.estimate` where a value is computed from a part. A name never changes its
+meaning; VERSION grows with every change of this table.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import NamedTuple
 
 from stoker.probes.otlp import Kind
 
-VERSION = "1"
+VERSION = "2"
 SCOPE = "stoker.agent"
 
 
@@ -27,7 +28,7 @@ class Name(NamedTuple):
     attributes: tuple[str, ...]
 
 
-_JOB = ("stoker.job.id", "stoker.job.attempt", "stoker.job.name")
+_JOB = ("stoker.job.id", "stoker.job.attempt", "stoker.job.name", "stoker.job.user")
 _DEVICE = ("hw.id", "hw.type", "hw.name", "hw.vendor")
 
 NAMES: tuple[Name, ...] = (
@@ -47,18 +48,30 @@ NAMES: tuple[Name, ...] = (
         "stoker.job.kernel.launches",
         "{launch}",
         "sum",
-        "Launches, exact also where not all were timed",
-        (*_JOB, "stoker.kernel.name"),
+        "Launches that were counted; there were at least so many where that is a lower bound",
+        (*_JOB, "stoker.kernel.name", "stoker.lower_bound"),
     ),
     Name(
         "stoker.job.kernel.time",
         "ns",
         "updown",
-        "Device time of all launches; an estimate where not all were timed",
+        "Device time of all launches; an estimate where not all were timed or seen",
         (*_JOB, "stoker.kernel.name", "stoker.estimate"),
     ),
-    Name("stoker.job.copies", "{copy}", "sum", "Copies", (*_JOB, "stoker.copy.kind")),
-    Name("stoker.job.copy.io", "By", "sum", "Bytes copied", (*_JOB, "stoker.copy.kind")),
+    Name(
+        "stoker.job.copies",
+        "{copy}",
+        "sum",
+        "Copies that were counted",
+        (*_JOB, "stoker.copy.kind", "stoker.lower_bound"),
+    ),
+    Name(
+        "stoker.job.copy.io",
+        "By",
+        "sum",
+        "Bytes that those copied",
+        (*_JOB, "stoker.copy.kind", "stoker.lower_bound"),
+    ),
     Name(
         "stoker.job.device.time",
         "ns",

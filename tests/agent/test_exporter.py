@@ -10,16 +10,20 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from fakes.one_node import OneNode
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
 
 from stoker.agent import exporter
 from stoker.agent.exporter import Exporter
-from stoker.agent.metrics import NodeReading
+from stoker.agent.metrics import JobReading, NodeReading
 from stoker.agent.otlp_config import OtlpConfig, target
+from stoker.agent.places import folder_name
+from stoker.agent.steps import Key
 from stoker.native import paths
 from stoker.native.errors import BadRequest
+from stoker.probes.trace import TraceSummary, Window
 from stoker.scheduler.nouns import DeviceShare, JobSpec
 
 
@@ -159,6 +163,88 @@ async def test_an_agent_pushes_what_a_job_does(collector: Collector, tmp_path: P
     for point in found.values():
         assert point.count == sum(point.positive.bucket_counts) + point.zero_count
         assert point.scale == 5 and point.time_unix_nano > point.start_time_unix_nano
+
+
+async def ran(node: OneNode, *argv: str) -> tuple[Key, TraceSummary]:
+    """One traced job to its end, and what `job.get` says of it."""
+    spec = JobSpec(argv, gpu_milli=1000, trace="full", name="short")
+    (key,) = await node.scheduler.submit(spec, owner=node.owner, shares=(DeviceShare(0, 1000),))
+    await node.scheduler.until_ended(key)
+    stored = node.state.root / "agent" / "jobs" / folder_name(*key) / "trace.json"
+    return key, msgspec.json.decode(stored.read_bytes(), type=TraceSummary)
+
+
+def newest(collector: Collector, metric: str) -> dict[tuple[int, str], Any]:
+    """(job, its last attribute that is a name) -> the newest point of that metric."""
+    found: dict[tuple[int, str], Any] = {}
+    for message in list(collector.taken):
+        for each in message.resource_metrics[0].scope_metrics[0].metrics:
+            for point in each.sum.data_points if each.name == metric else ():
+                at = {each.key: each.value for each in point.attributes}
+                name = at["stoker.kernel.name"].string_value
+                found[at["stoker.job.id"].int_value, name] = point
+    return found
+
+
+async def test_the_final_values_of_a_job_are_pushed_at_its_end(
+    collector: Collector, tmp_path: Path
+) -> None:
+    """Of one that is over long before the next interval, and of the job after it."""
+    config = f'[otlp]\nendpoint = "{collector.url}"\ninterval_s = 3600\n'
+    program = str(paths.program("stoker-demo-opencl"))
+    async with OneNode(tmp_path, config) as node:
+        await node.scheduler.until(lambda: bool(node.scheduler.reports))
+        for rounds in ("3", "40"):
+            key, summary = await ran(node, program, "--rounds", rounds)
+            said = {(key[0], row.name): row.count for row in summary.kernels}
+            assert said and all(said.values())
+
+            def told(said: dict[tuple[int, str], int] = said) -> bool:
+                return said.keys() <= newest(collector, "stoker.job.kernel.launches").keys()
+
+            await node.scheduler.until(told)
+            points = newest(collector, "stoker.job.kernel.launches")
+            assert {at: points[at].as_int for at in said} == said
+            attributes = {
+                each.key: each.value for at in said for each in points[at].attributes
+            }  # fmt: skip
+            assert attributes["stoker.job.user"].string_value == node.owner.user
+            assert attributes["stoker.lower_bound"].bool_value is False
+
+
+def final(number: int) -> JobReading:
+    return JobReading(number, 1, "n", 1, "full", 0, TraceSummary("full", Window(0, 1)))
+
+
+async def test_final_values_wait_for_a_collector_and_are_bounded(collector: Collector) -> None:
+    made = exporter_to(collector.url)
+    for number in range(exporter.FINALS_MAX + 3):
+        made.ended(final(number))
+    assert made.counters["otlp_jobs_lost"] == 3
+    collector.answers = [400]
+    assert not await made.once()
+    while len(jobs := jobs_of(collector)) < exporter.FINALS_MAX:
+        assert await made.once()
+    assert jobs == set(range(3, exporter.FINALS_MAX + 3))
+    told = len(collector.taken)
+    assert await made.once()
+    assert told == exporter.FINALS_MAX // exporter.FINALS_A_PUSH
+    assert jobs_of_one(collector.taken[-1]) == set(), "told once"
+    made.close()
+
+
+def jobs_of(collector: Collector) -> set[int]:
+    return {job for message in collector.taken for job in jobs_of_one(message)}
+
+
+def jobs_of_one(message: Any) -> set[int]:
+    return {
+        attribute.value.int_value
+        for metric in message.resource_metrics[0].scope_metrics[0].metrics
+        for point in metric.sum.data_points
+        for attribute in point.attributes
+        if attribute.key == "stoker.job.id"
+    }
 
 
 def timed(collector: Collector) -> int:

@@ -6,6 +6,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import msgspec
+
 from stoker.agent.metrics import (
     KERNELS_MAX,
     SERIES_MAX,
@@ -104,10 +106,26 @@ def test_tracing_says_its_cost_its_state_and_its_losses() -> None:
 def test_kernels_have_histograms_and_only_the_busiest_are_named() -> None:
     found, _ = metrics(node(job(summary=summary(kernels=40))))
     launches = points(found, "stoker.job.kernel.launches")
-    assert [key[-1] for key in launches] == [f"k{i}" for i in range(KERNELS_MAX)]
+    assert [key[-2:] for key in launches] == [(f"k{i}", False) for i in range(KERNELS_MAX)]
     (histogram,) = points(found, "stoker.job.kernel.duration").values()
     assert isinstance(histogram, Histogram)
     assert (histogram.count, histogram.buckets, histogram.zero_count) == (4, {140: 3}, 1)
+
+
+def test_a_count_that_is_not_whole_is_called_a_lower_bound() -> None:
+    whole = summary(kernels=1)
+    parts = msgspec.structs.replace(
+        whole,
+        kernels=(
+            msgspec.structs.replace(whole.kernels[0], seen=0.467, estimate=False, error_ns=9),
+        ),
+        copies=(msgspec.structs.replace(whole.copies[0], seen=0.467),),
+    )
+    for found, bound in ((metrics(node(job()))[0], False),
+                         (metrics(node(job(summary=parts)))[0], True)):  # fmt: skip
+        for name in ("kernel.launches", "copies", "copy.io"):
+            assert {key[-1] for key in points(found, f"stoker.job.{name}")} == {bound}
+        assert {key[-1] for key in points(found, "stoker.job.kernel.time")} == {True}
 
 
 def test_series_are_bounded_and_what_is_left_out_is_counted() -> None:
