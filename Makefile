@@ -43,6 +43,7 @@ mutants: setup ## plant faults in the core one by one: each must be noticed
 # Each round writes what it saw under docs/measurements/ and fails if that is not as it should be.
 soak: setup ## slow rounds against real processes, as root: minutes
 	@$(PY) -m tests.soak.start_bursts
+	@$(PY) -m tests.soak.short_launches
 
 gpu-wheels: setup ## collect in build/gpu what gpu-check needs on a machine without network
 	@.ci/gpu-wheels

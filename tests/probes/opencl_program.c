@@ -268,6 +268,15 @@ static void do_batches(int count)
 	}
 }
 
+/* So many launches in all, with a wait after each 256 of them. */
+static void do_rounds(int count)
+{
+	cl_command_queue queue = make_queue(0);
+
+	for (; count > 0; count -= 256)
+		launch_many(queue, count < 256 ? count : 256);
+}
+
 static void do_fork(int count)
 {
 	cl_command_queue queue = make_queue(0);
@@ -473,6 +482,7 @@ int main(int argc, char **argv)
 		{"sleep", do_sleep},
 		{"forever", do_forever},
 		{"batches", do_batches},
+		{"rounds", do_rounds},
 		{"fork", do_fork},
 		{"exec", do_exec},
 		{"threads", do_threads},

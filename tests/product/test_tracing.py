@@ -6,6 +6,8 @@ up its own profiling events.
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -16,6 +18,9 @@ from typing import Any
 
 import pytest
 from product_node import LiveNode, live_node, wait_until
+
+from stoker.agent import pids
+from tests.probes.segment_view import COUNTED, SegmentView
 
 pytestmark = pytest.mark.needs_root
 
@@ -181,15 +186,37 @@ def test_the_agents_death_costs_no_launch(node: LiveNode, launches: str) -> None
     time.sleep(0.2)  # launches go on while nobody drains
     node.wait_for_new("agent", old)
     trace = summary(node, job)
-    late = trace["loss"]["leases_lapsed"]
-    if late:  # on a machine so busy that the next agent came after the tracer's lease
-        assert 0 < kernels(trace)["grind"]["count"] < 900
+    row = kernels(trace)["grind"]
+    if trace["coverage"]["dormant_ns"]:  # the next agent came more than ten seconds too late
+        assert row["count"] < 900 and row["seen"] < 1
         assert any(device["causes"]["not_observed_ns"] for device in trace["devices"])
         return
-    assert kernels(trace)["grind"]["count"] == 900
+    assert (row["count"], row["seen"]) == (900, 1.0)
+    if trace["loss"]["leases_lapsed"]:  # on a machine so busy that it came after the lease
+        return
     assert set(lost(trace)) <= {"broken_spans"}  # thread time that nobody could watch, counted
     told = totals(node.output(job))["grind"][1]
-    assert abs(kernels(trace)["grind"]["total_ns"] - told) <= told / 100
+    assert abs(row["total_ns"] - told) <= told / 100
+
+
+def test_an_agent_that_gets_no_cpu_costs_no_launch(node: LiveNode, launches: str) -> None:
+    """It is stopped until the tracer's lease is over: the program goes on, and all is counted."""
+    job = started_launching(node, launches, 900)
+    agent = pids.find(node.state)["agent"].pid
+    (segments,) = node.state.shm.glob(f"{job}*")
+    os.kill(agent, signal.SIGSTOP)
+    try:
+        wait_until(lambda: SegmentView(segments).phase == COUNTED, "the lease is over")
+        time.sleep(0.1)  # launches go on while nobody may time them
+    finally:
+        os.kill(agent, signal.SIGCONT)
+    trace = summary(node, job)
+    row = kernels(trace)["grind"]
+    assert (row["count"], row["seen"], row["estimate"]) == (900, 1.0, True)
+    assert trace["coverage"]["counted_ns"] > 0 == trace["coverage"]["dormant_ns"]
+    assert trace["loss"]["untimed"] > 0 and trace["loss"]["leases_lapsed"] > 0
+    waits = sum(event["count"] for event in trace["events"])
+    assert trace["records"]["folded"] - waits + trace["loss"]["untimed"] == 900
 
 
 def test_a_python_program_is_traced_without_a_change(node: LiveNode) -> None:
