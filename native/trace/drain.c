@@ -261,6 +261,20 @@ static void tell_tracer(struct sk_job *job, struct sk_reader *reader)
 		sk_reader_control(reader, job->wanted, lease) != 0;
 }
 
+/* The control block is not as it was left: only the job can have written it, to be looked at less.
+ * It is written again; what the tracer did not see meanwhile, its windows say. */
+static void check_control(struct sk_job *job, struct sk_reader *reader)
+{
+	const struct sk_segment_control *control = &job->view->header.control;
+
+	if (!reader->wanted ||
+	    (control->wanted == reader->wanted && control->lease_ns == reader->lease_ns))
+		return;
+	loss_of(job)[SK_LOSS_control_changed]++;
+	reader->wanted = 0;
+	job->dirty = true;
+}
+
 /* The lease that the tracer had is over, whoever gave it: it has been dormant since then. */
 static void note_lapse(struct sk_job *job)
 {
@@ -332,6 +346,7 @@ static void drain_segment(struct sk_job *job, unsigned row, uint64_t *watermark)
 		sk_job_drain_ring(job, reader, segment, slot);
 	sk_job_contend(job, reader, segment);
 	if (!reader->dead) {
+		check_control(job, reader);
 		note_lapse(job);
 		tell_tracer(job, reader);
 		hold_launches(job, reader);

@@ -21,7 +21,7 @@
 	X(clock_mismatches) /* stamps outside of their call */                                     \
 	X(vendor_dropped)   /* records that the vendor's own profiler lost */                      \
 	X(unjoined)	    /* records of the vendor's profiler whose call was not seen */         \
-	X(untimed)	    /* counted under `full`, not timed: agent late, unknown queue */        \
+	X(untimed)	    /* counted under `full` and not timed */                               \
 	X(host_lost)	    /* waits, barriers and user events of the host without a record */
 
 /* Counted by the agent: */
@@ -31,6 +31,7 @@
 	X(segments_damaged)  /* files that are no segments, or changed under the reader */         \
 	X(job_names_refused) /* names whose row went to one with more device time */               \
 	X(leases_lapsed)     /* times a tracer fell silent because the agent came too late */      \
+	X(control_changed)   /* times a job wrote what is the agent's to write */                  \
 	X(windows_lost)	     /* closed unread: how much was seen meanwhile is not known */         \
 	X(windows_damaged)   /* windows that made no sense */                                      \
 	X(late_intervals)    /* device work that came after its time was settled */                \

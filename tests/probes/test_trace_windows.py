@@ -111,6 +111,24 @@ def test_a_lease_that_ran_out_is_counted(trace: JobTrace, folder: Path, tmp_path
         assert segment.control()[1] > now()
 
 
+def test_what_a_job_writes_for_the_agent_is_counted_and_written_again(
+    trace: JobTrace, folder: Path
+) -> None:
+    segment = SegmentFile(folder)
+    trace.drain()
+    trace.control("governed", 10_000, 3_000 * MS)
+    trace.drain()
+    told = segment.control()
+    assert trace.summary().loss["control_changed"] == 0
+    segment.put(120, struct.pack("<QQ", DORMANT | 7 << 32, now() + 3_600_000 * MS))
+    trace.drain()
+    assert trace.summary().loss["control_changed"] == 1
+    wanted, lease = segment.control()
+    assert wanted == told[0] and lease <= now() + 3_000 * MS
+    trace.drain()
+    assert trace.summary().loss["control_changed"] == 1
+
+
 def test_the_lease_is_renewed_by_drains(trace: JobTrace, folder: Path) -> None:
     segment = SegmentFile(folder)
     trace.drain()
