@@ -36,6 +36,9 @@ all; then it is told as never started, and asked for again."""
 SHORT = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EBUSY})
 """What the spawner refuses for the moment alone: no process, no memory, no slot."""
 
+UNSEEN = "its use of devices was not observed: charged as held"
+"""Beside the reason of the end of a job whose tracer was not there."""
+
 _log = structlog.get_logger("actuator")
 
 Post = Callable[[Event], None]
@@ -108,10 +111,11 @@ class Actuator:
         self._traced.add(key)
 
         def done(result: object) -> None:
-            spent = None
+            spent, note = None, ""
             if isinstance(result, TraceSummary):
                 spent = observe.device_ns(result, record.gpu_milli)
-            self._post(steps.Settled(key, spent))
+                note = UNSEEN if "tracer" in result.absent else ""
+            self._post(steps.Settled(key, spent, note))
 
         self._tracer.end(record, self._exited[key], done)
 

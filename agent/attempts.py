@@ -258,12 +258,15 @@ class Attempts:
         else:
             self._over(key, attempt, outcome)
 
-    def settled(self, key: Key, device_ns: int | None = None) -> None:
+    def settled(self, key: Key, device_ns: int | None = None, note: str = "") -> None:
         """Its trace is on disk, or will never be."""
         attempt = self._settling.pop(key, None)
         if attempt is not None:
             assert attempt.outcome is not None
             outcome = msgspec.structs.replace(attempt.outcome, device_ns=device_ns)
+            if note:
+                reason = f"{outcome.reason}; {note}" if outcome.reason else note
+                outcome = msgspec.structs.replace(outcome, reason=reason)
             self._over(key, attempt, outcome)
 
     def settle_late(self, now_s: float) -> None:

@@ -14,6 +14,7 @@ import os
 import time
 from pathlib import Path
 
+from stoker.agent.hidden import Hidden, HiddenUse
 from stoker.agent.steps import Key
 from stoker.probes import site_report
 from stoker.probes.budget import Action, SiteReading
@@ -49,6 +50,8 @@ class JobCalls:
         """cgroup id -> library -> why its calls are not counted."""
         self._sampled: dict[int, set[str]] = {}
         """cgroup id -> calls whose sites were attached for a part of the time."""
+        self._hidden: dict[int, HiddenUse] = {}
+        """cgroup id -> its processes that use a device without a tracer."""
         self._told: object = None
         self._told_at = self._read_at = 0.0
         self._watch = CallWatch(self._make, self._prepare)
@@ -57,10 +60,14 @@ class JobCalls:
         """Begin to watch; the costs are measured first where this boot has not yet."""
         self._watch.start()
 
-    def begin(self, key: Key, cgroup_id: int) -> None:
-        """This job runs; a second time changes nothing."""
+    def begin(self, key: Key, cgroup_id: int, segments: Path | None = None) -> None:
+        """This job runs, and its tracers were told to write to `segments`; a second time changes
+        nothing."""
         group = self._jobs_cgroup / f"{key[0]}.{key[1]}"
-        self._groups.setdefault(cgroup_id, (group, time.monotonic_ns()))
+        now_ns = time.monotonic_ns()
+        if segments is not None:
+            self._hidden.setdefault(cgroup_id, HiddenUse(now_ns, segments))
+        self._groups.setdefault(cgroup_id, (group, now_ns))
         self._lost.setdefault(cgroup_id, self.dropped())
 
     def end(self, cgroup_id: int) -> None:
@@ -70,6 +77,12 @@ class JobCalls:
         self._unseen.pop(cgroup_id, None)
         self._sampled.pop(cgroup_id, None)
         self._governors.pop(cgroup_id, None)
+        self._hidden.pop(cgroup_id, None)
+
+    def hidden(self, cgroup_id: int, now_ns: int) -> Hidden | None:
+        """What its processes did without a tracer, until then; None: nobody has looked."""
+        found = self._hidden.get(cgroup_id)
+        return None if found is None else found.until(now_ns)
 
     def rows(self, cgroup_id: int) -> tuple[CallRow, ...]:
         """What the job called so far, by name; and what it may have called unseen."""
@@ -147,7 +160,11 @@ class JobCalls:
         if now_s >= self._read_at:
             self._read_at = now_s + PIDS_EVERY_S
             groups = list(self._groups.items())
-            probes.want({id: processes_of(group) for id, (group, _) in groups})
+            found = {id: processes_of(group) for id, (group, _) in groups}
+            probes.want(found)
+            for id, pids in found.items():
+                if (hidden := self._hidden.get(id)) is not None:
+                    hidden.look(pids, time.monotonic_ns())
         self._tell(probes, now_s)
 
     def _tell(self, probes: CallProbes, now_s: float) -> None:

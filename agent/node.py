@@ -269,7 +269,7 @@ class Node:
         self._attempts.ended(event, now_s, effects)
 
     def _settled(self, event: steps.Settled, now_s: float, effects: list[Effect]) -> None:
-        self._attempts.settled(event.key, event.device_ns)
+        self._attempts.settled(event.key, event.device_ns, event.note)
 
     def _faulted(self, event: steps.Faulted, now_s: float, effects: list[Effect]) -> None:
         self.counters["attempt_faulted"] += self._attempts.fault(event, effects)

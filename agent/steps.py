@@ -158,6 +158,8 @@ class Settled:
     key: Key
     device_ns: int | None = None
     """Device time that the trace measured."""
+    note: str = ""
+    """What is to be said of it beside the reason of the end."""
 
 
 @dataclass(frozen=True, slots=True)

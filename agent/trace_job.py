@@ -19,6 +19,7 @@ import msgspec
 from stoker.agent.clearing import Clearing
 from stoker.agent.closer_look import CloserLook
 from stoker.agent.governing import Governing, HostCost
+from stoker.agent.hidden import Hidden, said, without
 from stoker.agent.job_calls import JobCalls
 from stoker.agent.metrics import Buckets, JobReading, top
 from stoker.agent.starts import Begun
@@ -53,6 +54,12 @@ FOLD_FILE = STORE_FILES[0]
 SPANS_HELD_MAX = 32_768
 """Thread spans kept for a job until its first segment; what is beyond is counted as lost."""
 
+IDLE_CPU_SHARE = 0.1
+"""Of its time; a job without a tracer that took more of one CPU may have used its devices."""
+NO_TRACER = (
+    "no process of the job had a tracer, so what it did with its devices is not observed and is "
+    "charged as held"
+)
 NO_SEGMENT = "no process of the job has called a GPU runtime that stoker traces"
 
 
@@ -103,7 +110,8 @@ class TracedJob:
             return  # a dormant job pays for nothing; the first window follows it
         host = self._host
         if self._calls is not None and self.cgroup_id:
-            self._calls.begin(self.begun.key, self.cgroup_id)
+            segments = self._segments if self.begun.devices else None
+            self._calls.begin(self.begun.key, self.cgroup_id, segments)
         if host is None or not self.cgroup_id:
             self._absent["host"] = "without cgroups (no root) threads of jobs cannot be told apart"
             return
@@ -272,14 +280,14 @@ class TracedJob:
             self.begun.user,
         )
 
-    def finish(self, ended_ns: int) -> TraceSummary:
-        """The last of it, written to the job's folder."""
+    def finish(self, ended_ns: int, cpu_ns: int | None = None) -> TraceSummary:
+        """The last of it, written to the job's folder. `cpu_ns`: CPU time that the job took."""
         try:
             if self._unfolded() and self.open():
                 assert self._trace is not None
                 self.drain(read=False)
                 self._read_host()
-                summary = self._complete(self._trace.finish(ended_ns))
+                summary = self._complete(self._trace.finish(ended_ns), ended_ns)
                 summary = msgspec.structs.replace(
                     summary, pressure=self._pressure(), waits=self._waits()
                 )
@@ -288,7 +296,7 @@ class TracedJob:
                 if summary.kernels or summary.copies:
                     self.write_timeline(self._store / TIMELINE_FILE)
             else:
-                summary = self._empty(ended_ns)
+                summary = self._empty(ended_ns, cpu_ns)
                 self._store_summary(summary)
         finally:
             self._remove_segments()
@@ -321,13 +329,22 @@ class TracedJob:
         except OSError:
             return False
 
-    def _empty(self, ended_ns: int) -> TraceSummary:
-        """Of a job that held devices and never called one, or whose trace was given up."""
+    def _empty(self, ended_ns: int, cpu_ns: int | None) -> TraceSummary:
+        """Of a job that held devices and had no tracer in any process, or whose trace was given up.
+
+        That it called no device is claimed only where that was looked for and nothing speaks
+        against it: no process used a driver, and all together hardly used a CPU."""
         window_ns = max(ended_ns - self._began_ns, 0)
-        lost = self._given_up
-        causes = Causes(not_observed_ns=window_ns) if lost else Causes(held_idle_ns=window_ns)
+        hidden = self._hidden(ended_ns)
+        idle = hidden is not None and not hidden.ns and not self._given_up
+        idle = idle and cpu_ns is not None and cpu_ns <= window_ns * IDLE_CPU_SHARE
+        causes = Causes(held_idle_ns=window_ns) if idle else Causes(not_observed_ns=window_ns)
         absent = {"kernels": NO_SEGMENT, "copies": NO_SEGMENT, **self._absent}
         absent |= self._unseen_calls()
+        if hidden is not None and hidden.ns:
+            absent["tracer"] = said(hidden)
+        elif self.begun.devices and not idle and not self._given_up:
+            absent["tracer"] = NO_TRACER
         return TraceSummary(
             self.begun.trace,
             Window(self._began_ns, self._began_ns + window_ns),
@@ -384,15 +401,23 @@ class TracedJob:
         self._waits()  # frames have names only as long as the process lives
         self._trace.set_host_times({thread.tid: thread.times for thread in times.threads})
 
-    def _complete(self, summary: TraceSummary) -> TraceSummary:
-        """The fold's summary with what only the agent knows: losses of the probes, absences."""
+    def _hidden(self, now_ns: int) -> Hidden | None:
+        """What its processes did without a tracer; None: nobody could look."""
+        return self._calls.hidden(self.cgroup_id, now_ns) if self._calls is not None else None
+
+    def _complete(self, summary: TraceSummary, now_ns: int | None = None) -> TraceSummary:
+        """The fold's summary with what only the agent knows: losses of the probes, absences, and
+        what was done without a tracer until `now_ns`."""
         loss = {**summary.loss, "spans_before_segment": self._held_lost, **self._lost_by_probes()}
         window_ns = summary.window.to_ns - summary.window.from_ns
         missing = {**self._unseen_calls(), **self._look.absent(window_ns), **self._silent(summary)}
         absent = {**self._absent, **missing, **summary.absent}
         rows = self._call_rows()
         clocks = (*clock_table(), *summary.clocks)
-        return msgspec.structs.replace(summary, loss=loss, absent=absent, calls=rows, clocks=clocks)
+        whole = msgspec.structs.replace(
+            summary, loss=loss, absent=absent, calls=rows, clocks=clocks
+        )
+        return without(whole, self._hidden(now_ns or summary.window.to_ns) or Hidden())
 
     def _silent(self, summary: TraceSummary) -> dict[str, str]:
         """Counts are not whole where tracers were dormant; why, where it was not asked for."""
@@ -409,7 +434,9 @@ class TracedJob:
         if self.window.steering.reason:
             causes.append(self.window.steering.reason)
         if lapsed := summary.loss.get("leases_lapsed"):
-            causes.append(f"the agent came too late {lapsed} time{'s' if lapsed > 1 else ''}")
+            causes.append(f"the agent came too late {lapsed} times")
+        if changed := summary.loss.get("control_changed"):
+            causes.append(f"the job changed what its tracers are told {changed} times")
         return f": {'; '.join(causes)}" if causes else ""
 
     def _lost_by_probes(self) -> dict[str, int]:

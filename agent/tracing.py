@@ -299,7 +299,8 @@ class Tracer:
         job = self._traced.get(begun.key) or self._add(begun, began_ns, exited.cgroup_id)
         try:
             self._feed_spans()
-            self._answer(done, lambda: job.finish(ended_ns))
+            cpu_ns = exited.usage.cpu_ns if exited.usage is not None else None
+            self._answer(done, lambda: job.finish(ended_ns, cpu_ns))
             self._tell_final(job)
         finally:
             self._drop(begun.key)

@@ -52,6 +52,7 @@ ACROSS = {
     "tests/product/test_attempts.py": "further attempts, arrays, queues and labels of a whole node",
     "tests/product/test_bad_input.py": "bad input at every door of a whole node",
     "tests/product/test_faults.py": "kills of every process of a node with jobs",
+    "tests/product/test_hidden.py": "jobs that take their tracer away, on a whole node",
     "tests/product/test_isolation.py": "two users of a whole node",
     "tests/product/test_launches.py": "causes of waiting, against programs that launch in odd ways",
     "tests/product/test_power.py": "the power loop of a whole node, killed",

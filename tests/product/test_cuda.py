@@ -94,3 +94,14 @@ def test_a_trace_says_what_the_programs_own_events_say(node: LiveNode, program: 
     longest = max(told.values()) + kernels["begin_200ms"]["p50_ns"]
     assert device["causes"]["kernel_ns"] >= 0.99 * longest
     assert sum(device["causes"].values()) == device["window_ns"]
+
+
+def test_who_takes_the_tracer_away_is_not_idle(node: LiveNode, program: str) -> None:
+    words = f"env -u CUDA_INJECTION64_PATH {program} 5000"
+    job = node.submit("/bin/sh", "-c", words, gpu_milli=1000, models=(CARD,))
+    view = node.wait(job, trace=True)
+    assert view.state == "succeeded", node.output(job, "err").decode()
+    assert view.trace is not None and not view.trace["kernels"]
+    (device,) = view.trace["devices"]
+    assert device["causes"]["not_observed_ns"] == device["window_ns"] == view.device_ns
+    assert "charged as held" in view.trace["absent"]["tracer"]

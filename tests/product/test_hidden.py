@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs of a plain user that take the tracer away: not observed, charged as held, and named."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from product_node import LiveNode, live_node, wait_until
+
+from stoker.mesh.schema import JobView
+
+pytestmark = pytest.mark.needs_root
+
+SOURCE = Path(__file__).parents[1] / "probes" / "opencl_program.c"
+HIDDEN_NS = 1_500_000_000
+"""What the program takes at the least, by its own sleeps."""
+MOSTLY = 0.8
+"""A process is looked at twice a second, and its driver comes after its start."""
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[LiveNode]:
+    """Root's jobs run as nobody here."""
+    with live_node() as live:
+        wait_until(
+            lambda: bool(live.ask(lambda client: client.devices()).devices), "a device is found"
+        )
+        yield live
+
+
+@pytest.fixture(scope="module")
+def program(public_folder: Path) -> str:
+    made = public_folder / "program"
+    subprocess.run(["cc", "-O1", "-pthread", "-o", made, SOURCE, "-lOpenCL"], check=True)
+    return str(made)
+
+
+def usage(node: LiveNode) -> int:
+    (queue,) = node.ask(lambda client: client.queues()).queues
+    return queue.device_ns
+
+
+def run(node: LiveNode, *argv: str) -> tuple[JobView, int]:
+    """The job when it is over, and by how much it has grown what its queue has used."""
+    before = usage(node)
+    job = node.submit(*argv, gpu_milli=1000)
+    view = node.wait(job, trace=True)
+    assert view.state == "succeeded", node.output(job, "err").decode()
+    return view, usage(node) - before
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        "exec env -u OPENCL_LAYERS {program} slow 300",
+        "exec env -u STOKER_TRACE_DIR {program} slow 300",
+        "env -u OPENCL_LAYERS {program} slow 300 & {program} launch 10; wait",
+    ],
+    ids=["no layer", "no folder", "beside a traced one"],
+)
+def test_what_a_job_hides_is_charged_as_held(node: LiveNode, program: str, way: str) -> None:
+    view, charged_ns = run(node, "/bin/sh", "-c", way.format(program=program))
+    assert view.trace is not None
+    (device,) = view.trace["devices"]
+    assert sum(device["causes"].values()) == device["window_ns"]
+    assert device["causes"]["not_observed_ns"] >= MOSTLY * HIDDEN_NS, device
+    assert view.device_ns is not None and view.device_ns >= MOSTLY * HIDDEN_NS
+    assert charged_ns >= MOSTLY * HIDDEN_NS
+    assert "charged as held" in view.trace["absent"]["tracer"]
+    shown = " ".join(node.stoker("job", str(view.job)).stdout.decode().split())
+    assert "not observed" in shown and "charged as held" in shown
+    assert "charged as held" in node.stoker("explain", str(view.job)).stdout.decode()
+    for row in view.trace["kernels"]:
+        assert (row["count"], row["seen"] < 1) == (10, True)
+        assert row["error_ns"] >= MOSTLY * HIDDEN_NS
+
+
+BLINDING = r"""
+{program} slow 300 &
+for i in $(seq 45); do
+    for file in $STOKER_TRACE_DIR/*.seg; do
+        printf '\003\0\0\0\0\0\0\0\377\377\377\377\377\377\377\177' |
+            dd of=$file bs=16 seek=120 oflag=seek_bytes conv=notrunc
+    done
+    sleep 0.02
+done 2>/dev/null
+wait
+"""
+"""Tells its tracer to be dormant for ever, again and again, as the agent would."""
+
+
+def test_a_job_that_blinds_its_own_tracer_is_told_of_and_pays(node: LiveNode, program: str) -> None:
+    view, charged_ns = run(node, "/bin/sh", "-c", BLINDING.format(program=program))
+    assert view.trace is not None
+    dormant_ns = view.trace["coverage"]["dormant_ns"]
+    assert dormant_ns > 0 < view.trace["loss"]["control_changed"]
+    (device,) = view.trace["devices"]
+    assert device["causes"]["not_observed_ns"] >= MOSTLY * dormant_ns
+    assert charged_ns >= MOSTLY * dormant_ns
+    assert "the job changed what its tracers are told" in view.trace["absent"]["launches"]
+    (row,) = view.trace["kernels"]
+    assert row["count"] < 300 and row["seen"] < 1 and row["error_ns"] >= dormant_ns
+
+
+def test_who_only_holds_a_device_is_idle_and_pays_nothing(node: LiveNode) -> None:
+    view, charged_ns = run(node, "/bin/sleep", "2")
+    assert view.trace is not None and "tracer" not in view.trace["absent"]
+    (device,) = view.trace["devices"]
+    assert device["causes"]["held_idle_ns"] == device["window_ns"]
+    assert (view.device_ns, charged_ns, view.reason) == (0, 0, "exit code 0")
+
+
+def test_who_keeps_its_tracer_pays_for_what_it_used(node: LiveNode, program: str) -> None:
+    view, charged_ns = run(node, "/bin/sh", "-c", f"{program} slow 300; exit 0")
+    assert view.trace is not None and "tracer" not in view.trace["absent"]
+    (device,) = view.trace["devices"]
+    assert device["causes"]["not_observed_ns"] <= 0.05 * device["window_ns"], device
+    assert charged_ns < MOSTLY * HIDDEN_NS
