@@ -206,7 +206,7 @@ def test_a_dormant_job_is_woken(node: LiveNode, tmp_path: Path) -> None:
 def test_records_come_as_they_are_made(node: LiveNode, job: int) -> None:
     found = context.find(str(node.root))
     done = subprocess.run(
-        [sys.executable, EXAMPLE, found.url, found.seed_file, str(job), "0.7"],
+        [sys.executable, EXAMPLE, found.url, found.certificate, found.seed_file, str(job), "0.7"],
         capture_output=True, timeout=60, check=False, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
