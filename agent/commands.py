@@ -17,10 +17,11 @@ import click
 
 if TYPE_CHECKING:
     from stoker.agent.startup import Started
-    from stoker.agent.state import State
 
 state_option = click.option(
-    "--state", metavar="DIR", help="State folder; else STOKER_STATE, else this user's default."
+    "--state",
+    metavar="DIR",
+    help="State folder; else STOKER_STATE, your context's node, your default folder.",
 )
 
 
@@ -44,6 +45,7 @@ def _size(ctx: click.Context, param: click.Parameter, value: str) -> int:
 @state_option
 @click.option("--foreground", is_flag=True, help="Stay, as systemd and containers want it.")
 @click.option("--port", type=click.IntRange(1, 65535), help="Port of the broker on loopback.")
+@click.option("--beside", is_flag=True, help="Also where another node runs on this host.")
 @click.option(
     "--label", "labels", multiple=True, metavar="K=V", help='Of this node, kept; "" for none.'
 )
@@ -56,18 +58,31 @@ def up_command(
     state: str | None,
     foreground: bool,
     port: int | None,
+    beside: bool,
     root_jobs_as: str | None,
     labels: tuple[str, ...],
     log_max_bytes: int,
 ) -> None:
-    """Start a node: broker, scheduler, agent. The first start makes keys and settings."""
+    """Start a node: broker, scheduler, agent. The first start makes keys and settings.
+
+    One node of a host is enough: a second one starts only with --beside or in a folder that is
+    named by --state or STOKER_STATE.
+    """
+    from stoker.agent import meant, neighbours
     from stoker.agent.startup import Options, start
 
-    started = start(Options(state, foreground, port, root_jobs_as, labels, log_max_bytes))
+    where = meant.to_start(state, beside=beside)
+    others = neighbours.check(where, wanted=beside or meant.is_named(state))
+    folder = str(where.root)
+    started = start(Options(folder, foreground, port, root_jobs_as, labels, log_max_bytes))
     _print_started(started)
+    for other in others:
+        click.echo(f"beside it runs {other.text}\n  {other.way}")
 
 
 def _print_started(started: Started) -> None:
+    from stoker.agent import meant
+
     adopted = started.adopted
     verb = "goes on" if adopted else "is up"
     click.echo(f"stoker {verb}: {started.url}")
@@ -78,26 +93,21 @@ def _print_started(started: Started) -> None:
     if started.jobs_as:
         click.echo(f"  {started.jobs_as}")
     click.echo("next:")
-    if not _is_default(started.state):
+    if not meant.is_usual(started.state):
         click.echo(f"  export STOKER_STATE={started.state.root}")
     for command in ("stoker run -- echo hello", "stoker jobs", "stoker down"):
         click.echo(f"  {command}")
-
-
-def _is_default(state: State) -> bool:
-    from stoker.mesh import context
-
-    return state.root == context.default_state().resolve()
 
 
 @click.command("down")
 @state_option
 def down_command(state: str | None) -> None:
     """End a node and its jobs; leaves the state folder and nothing else."""
-    from stoker.agent.state import check_private, disk_errors, locate
+    from stoker.agent import meant
+    from stoker.agent.state import check_private, disk_errors
     from stoker.agent.teardown import finish
 
-    where = locate(state)
+    where = meant.own(state, "down")
     with disk_errors():
         if where.root.exists():
             check_private(where.root)
@@ -130,9 +140,9 @@ def user_add_command(
 ) -> None:
     """Make a key for NAME and put it, with the context that uses it, into their home."""
     from stoker.agent.accounts import add
-    from stoker.agent.state import locate
+    from stoker.agent.meant import own
 
-    added = add(locate(state), name, unix_user, key_out)
+    added = add(own(state, "user"), name, unix_user, key_out)
     click.echo(f"{added.name} may submit; their jobs run as {added.unix_user}")
     click.echo(f"  key      {added.key}")
     if added.context is not None:
@@ -147,9 +157,9 @@ def user_add_command(
 def user_list_command(state: str | None, output: str) -> None:
     """Who may submit, and whom their jobs run as."""
     from stoker.agent.accounts import listed
-    from stoker.agent.state import locate
+    from stoker.agent.meant import own
 
-    rows = listed(locate(state))
+    rows = listed(own(state, "user"))
     if output == "jsonl":
         for row in rows:
             click.echo(json.dumps(row))
@@ -168,9 +178,9 @@ def user_list_command(state: str | None, output: str) -> None:
 def user_remove_command(name: str, state: str | None) -> None:
     """Take the access of NAME away; their jobs go on."""
     from stoker.agent.accounts import remove
-    from stoker.agent.state import locate
+    from stoker.agent.meant import own
 
-    live = remove(locate(state), name)
+    live = remove(own(state, "user"), name)
     click.echo(f"{name} may not submit any more" + ("" if live else " (the node does not run)"))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pwd
 import stat
 import tempfile
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from stoker.mesh import certificate, context
-from stoker.native.errors import Corrupt, Refused
+from stoker.native.errors import Corrupt, Denied, NotFound, Refused
 
 FORMAT = 2
 """The state format this version reads and writes."""
@@ -34,7 +35,8 @@ SHM = Path("/dev/shm")
 """Everybody may make names in there, and nobody takes another's away (sticky)."""
 
 _FOLDERS = ("keys", "nats", "scheduler", "agent", "log")
-_KNOWN = frozenset({*_FOLDERS, "cluster.json", "users.json", "lock", "config.toml"})
+_KNOWN = frozenset({*_FOLDERS, "format", "cluster.json", "users.json", "lock", "config.toml"})
+CHOOSE = "Choose another folder with --state: a new one, or an empty one of mode 0700"
 _JSON_BYTES_MAX = 4 << 20
 
 T = TypeVar("T")
@@ -162,18 +164,64 @@ def disk_errors() -> Iterator[None]:
 
 
 def check_private(folder: Path) -> None:
-    """Refuses a state folder that somebody else owns or may look into."""
+    """Refuses a folder that somebody else owns, that is no state folder, or that others may look
+    into. Nobody is told to change the mode of a folder that is not stoker's own."""
     found = folder.stat()
     if not stat.S_ISDIR(found.st_mode):
-        raise Refused(f"{folder} is not a folder", hint="Name another one with --state")
+        raise Refused(f"{folder} is not a folder", hint=CHOOSE)
     if found.st_uid != os.geteuid():
         raise Refused(
-            f"{folder} belongs to uid {found.st_uid}, not to uid {os.geteuid()}",
-            hint="Run as its owner or name another folder with --state",
+            f"{folder} belongs to {user_name(found.st_uid)}, not to {user_name(os.geteuid())}",
+            hint=f"Run as its owner. {CHOOSE}",
         )
+    if strange := stranger(folder):
+        raise Refused(f"{folder} is not a stoker state folder: it holds {strange}", hint=CHOOSE)
     if stat.S_IMODE(found.st_mode) & 0o077:
+        own = any(folder.iterdir())  # and nothing in it is a stranger
         mode = stat.S_IMODE(found.st_mode)
-        raise Refused(f"{folder} is open to others (mode {mode:04o})", hint=f"chmod 700 {folder}")
+        raise Refused(
+            f"{folder} is open to others (mode {mode:04o})",
+            hint=f"chmod 700 {folder}" if own else CHOOSE,
+        )
+
+
+@disk_errors()
+def require(state: State) -> None:
+    """NotFound, Denied or Refused by name where this user has no node in this folder."""
+    try:
+        there = state.agent.is_dir()
+    except PermissionError:
+        raise Denied(
+            f"the node in {state.root} belongs to {_owner_of(state.root)}",
+            hint="Its owner alone may see and set this",
+        ) from None
+    if not there:
+        raise NotFound(f"there is no node in {state.root}", hint="stoker up")
+    check_private(state.root)
+
+
+def _owner_of(folder: Path) -> str:
+    try:
+        return user_name(folder.stat().st_uid)
+    except OSError:
+        return "somebody else"
+
+
+def stranger(folder: Path) -> str:
+    """The name of something that stoker did not put there; empty for a folder of its own, and for
+    an empty one."""
+    if (folder / "format").is_file() and (folder / "cluster.json").is_file():
+        return ""  # also of a later version, which may keep more in it
+    names = sorted(path.name for path in folder.iterdir() if path.name not in _KNOWN)
+    return next((name for name in names if not name.startswith(".new-")), "")
+
+
+def user_name(uid: int) -> str:
+    """`uid 1000 (alice)`, for messages."""
+    try:
+        return f"uid {uid} ({pwd.getpwuid(uid).pw_name})"
+    except KeyError:
+        return f"uid {uid}"
 
 
 def prepare(state: State) -> None:
@@ -185,14 +233,6 @@ def prepare(state: State) -> None:
     with contextlib.suppress(FileExistsError):
         state.root.mkdir(mode=0o700)
     check_private(state.root)
-    if not (state.root / "format").exists():
-        strangers = sorted(p.name for p in state.root.iterdir() if p.name not in _KNOWN)
-        strangers = [name for name in strangers if not name.startswith(".new-")]
-        if strangers:
-            raise Refused(
-                f"{state.root} is not a stoker state folder: it holds {strangers[0]}",
-                hint="Name an empty or new folder with --state",
-            )
     for name in _FOLDERS:
         (state.root / name).mkdir(mode=0o700, exist_ok=True)
 
@@ -333,7 +373,11 @@ def _make_open(*folders: Path) -> None:
             folder.chmod(0o755)  # whatever the umask: clients of other users look in here
         found = folder.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
-            raise Refused(f"{folder} belongs to somebody else", hint="Remove it, then try again")
+            owner = user_name(found.st_uid)
+            raise Refused(
+                f"{folder} belongs to somebody else: {owner}",
+                hint="Nothing of this node is in it: ask them, or root, to take it away",
+            )
         if found.st_mode & 0o022:
             raise Refused(f"{folder} is writable by others", hint=f"chmod 755 {folder}")
 

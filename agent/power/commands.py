@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`stoker power`: what the power loop of this node does, and the rules it goes by.
 
-Relied on by the table in `main.py`. Speaks of the node whose state folder this user owns; rules are
-checked here against the cards as the agent last listed them, and by the agent again.
+Relied on by the table in `main.py`. Speaks of the node that this user's other commands speak of
+(`agent/meant.py`); only its owner sets anything. Rules are checked here against the cards as the
+agent last listed them, and by the agent again.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ from typing import Any
 import click
 import msgspec
 
+from stoker.agent.meant import Foreign, call, node, own
 from stoker.agent.power import record, rules_file, status
 from stoker.agent.power.card import Card, PowerRange
 from stoker.agent.power.rules import CardRule, Rules, check
 from stoker.agent.setting import read_config
-from stoker.agent.state import State, check_private, locate
-from stoker.native.errors import BadRequest, NotFound
+from stoker.agent.state import State, require
+from stoker.native.errors import BadRequest, NotFound, Unavailable
 
 STALE_S = 10.0
 
@@ -41,8 +43,8 @@ def power_command(context: click.Context) -> None:
 @state_option
 def status_command(output: str = "table", folder: str | None = None) -> None:
     """Limits, power, temperatures, and the latest decisions with their reasons."""
-    state = locate(folder)
-    found = status.read(state.run)
+    state = node(folder)
+    found = _said(state)
     if output == "json":
         body = {"schema": "stoker/v1", **msgspec.to_builtins(found)}
         click.echo(msgspec.json.format(msgspec.json.encode(body)).decode())
@@ -83,7 +85,7 @@ def floor_command(device: str, watts: str, folder: str | None) -> None:
 def tenant_command(user: str, watts: str, folder: str | None) -> None:
     """The most for all cards together that jobs of this user hold, or `off`."""
     value = _watts(watts)
-    tenants = dict(_rules(locate(folder)).tenants)
+    tenants = dict(_rules(own(folder, "power")).tenants)
     if value:
         tenants[user] = value
     else:
@@ -100,7 +102,7 @@ def draws_command(device: str, watts: str, folder: str | None) -> None:
 
     It then counts in the budget; launches or the CPU time of its jobs are held to its share.
     """
-    state, value = locate(folder), _watts(watts)
+    state, value = own(folder, "power"), _watts(watts)
     declared = dict(_rules(state).declared)
     found = status.read(state.run)
     open_ones = [*found.absent, *(card.id for card in found.cards if not any(card.range))]
@@ -144,21 +146,29 @@ def _watts(text: str) -> float:
     return value
 
 
+def _said(state: State | Foreign) -> status.Status:
+    """What the node's agent says; of another user's node as everybody may read it."""
+    if isinstance(state, State):
+        require(state)
+        return status.read(state.run, start=call(state, "up"))
+    run = state.run()
+    if run is None:
+        raise Unavailable(
+            f"{state.text} says nothing about power here",
+            hint=f"Ask {state.whose}: `stoker power` there",
+        )
+    return status.read(run, start=f"ask {state.whose}")
+
+
 def _rules(state: State) -> Rules:
     """Those in force."""
-    check_private(_existing(state))
+    require(state)
     here = rules_file.read(state.agent / rules_file.NAME)
     return here or read_config(state.root / "config.toml").power
 
 
-def _existing(state: State) -> Any:
-    if not state.agent.is_dir():
-        raise NotFound(f"there is no node in {state.root}", hint="stoker up")
-    return state.root
-
-
 def _bound(folder: str | None, device: str, **bounds: float) -> None:
-    cards = dict(_rules(locate(folder)).cards)
+    cards = dict(_rules(own(folder, "power")).cards)
     rule = msgspec.structs.replace(cards.get(device, CardRule()), **bounds)
     if rule == CardRule():
         cards.pop(device, None)
@@ -168,7 +178,7 @@ def _bound(folder: str | None, device: str, **bounds: float) -> None:
 
 
 def _change(folder: str | None, **changes: Any) -> None:
-    state = locate(folder)
+    state = own(folder, "power")
     rules = msgspec.structs.replace(_rules(state), **changes)
     cards, uncapped = _cards(state)
     check(rules, cards, uncapped)
@@ -188,7 +198,7 @@ def _cards(state: State) -> tuple[list[Card], float]:
     return cards, uncapped
 
 
-def _text(found: status.Status, state: State) -> str:
+def _text(found: status.Status, state: State | Foreign) -> str:
     rules = found.rules
     budget = f"{rules.budget_w:g} W" if rules.budget_w else "none"
     lines = [f"control {found.control}, budget {budget}"]
@@ -199,7 +209,9 @@ def _text(found: status.Status, state: State) -> str:
         lines.append(f"the agent has said nothing for {age:.0f} s")
     if found.why:
         lines.append(f"note: {found.why}")
-    if record.path(state.agent).exists():
+    if isinstance(state, Foreign):
+        lines.append(f"it is {state.text}: its owner alone may set this")
+    elif record.path(state.agent).exists():
         lines.append("cards are set by stoker; what they had before is on record")
     if found.cards:
         lines.append(f"{'DEVICE':42} {'':3} {'LIMIT':>7} {'RANGE':>11} {'POWER':>7} {'TEMP':>6}")

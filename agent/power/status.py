@@ -98,11 +98,11 @@ def write(run: Path, status: Status) -> None:
         return
 
 
-def read(run: Path) -> Status:
-    """The newest; Unavailable where no agent has said anything."""
+def read(run: Path, start: str = "stoker up") -> Status:
+    """The newest; Unavailable where no agent has said anything. `start`: what to do then."""
     try:
         return msgspec.json.decode((run / NAME).read_bytes(), type=Status)
     except FileNotFoundError:
-        raise Unavailable("no agent here says anything about power", hint="stoker up") from None
+        raise Unavailable("no agent here says anything about power", hint=start) from None
     except (OSError, msgspec.MsgspecError) as error:
         raise Unavailable(f"{run / NAME}: {error}") from None

@@ -25,9 +25,10 @@ import nats.errors
 import pytest
 from product_node import STOKER, LiveNode, live_node, wait_until
 
-from stoker.agent.state import locate
+from stoker.agent.state import locate, write_json
 from stoker.mesh import schema
 from stoker.mesh.client import Client
+from stoker.mesh.context import Saved
 from stoker.native.errors import BadRequest, StokerError
 
 pytestmark = pytest.mark.needs_root
@@ -356,14 +357,14 @@ def reachable(spare: Path) -> list[str]:
     return ["unshare", "-m", "sh", "-c", REACH, "sh", str(base), str(spare), str(closed[0])]
 
 
-def as_stranger(root: Path, *words: str) -> subprocess.CompletedProcess[bytes]:
+def as_stranger(root: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[bytes]:
     """A command of an ordinary user, whose home is the parent of the state folder."""
     who = ["setpriv", f"--reuid={STRANGER}", f"--regid={STRANGER}", "--clear-groups"]
-    variables = {k: v for k, v in os.environ.items() if not k.startswith(("XDG_", "SUDO_"))}
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("XDG_", "SUDO_"))}
     own = {"HOME": str(root.parent), "STOKER_STATE": str(root), "USER": str(STRANGER)}
     return subprocess.run(
         [*reachable(root.parent.parent / "python"), *who, "env", "-C", "/", str(STOKER), *words],
-        env=variables | own, capture_output=True, timeout=60, check=False,
+        env=kept | own | variables, capture_output=True, timeout=60, check=False,
     )  # fmt: skip
 
 
@@ -402,6 +403,40 @@ def test_a_folder_of_somebody_else_is_refused(unchanged: LiveNode) -> None:
     assert one_line(done, 1)
     done = as_stranger(unchanged.root, "down")
     assert done.returncode != 0 and b"Traceback" not in done.stderr, done.stderr
+
+
+def test_a_users_context_decides_which_node_is_spoken_of(unchanged: LiveNode, folder: Path) -> None:
+    """A user of root's node never starts, ends or sets another one unknowingly."""
+    home = folder / "home"
+    context = home / ".config/stoker/context.json"
+    context.parent.mkdir(parents=True)
+    url = json.loads(unchanged.state.endpoint.read_bytes())["url"]
+    write_json(context, Saved(url, "none", "me", str(unchanged.root)), mode=0o644)
+    for path in (home, *home.rglob("*")):
+        os.chown(path, STRANGER, STRANGER)
+
+    def plain(*words: str) -> subprocess.CompletedProcess[bytes]:
+        return as_stranger(home / "state", *words, STOKER_STATE="")
+
+    if plain("--version").returncode != 0:
+        pytest.skip(f"uid {STRANGER} may not read {STOKER} or {sys.executable}")
+    theirs = f"the node of uid 0 (root) in {unchanged.root} ({url})"
+    assert f"uses {theirs}: there is nothing to start" in one_line(plain("up"), 2)
+    for words in (("down",), ("power", "budget", "100"), ("user", "list")):
+        line = one_line(plain(*words), 1)
+        assert f"`stoker {words[0]}` is for a node's owner" in line and theirs in line
+    shown = plain("power")
+    assert shown.returncode == 0, shown.stderr
+    assert f"it is {theirs}: its owner alone may set this" in shown.stdout.decode()
+    named = plain("power", "budget", "100", "--state", str(unchanged.root))
+    assert f"the node in {unchanged.root} belongs to uid 0 (root)" in one_line(named, 1)
+
+    context.unlink()
+    said = one_line(plain("up"), 2)
+    assert "a node runs on this host already: nats://" in said
+    assert f"uid 0 (root) gives out keys: stoker user add {STRANGER}" in said
+    assert "stoker up --beside" in said
+    assert not (home / ".local").exists()
 
 
 def test_errors_have_codes_that_clients_can_rely_on(unchanged: LiveNode) -> None:

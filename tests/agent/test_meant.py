@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which node a verb of its owner means: always the one that the user's other commands reach."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from stoker.agent import meant, state
+from stoker.agent.meant import Foreign
+from stoker.mesh.context import Saved
+from stoker.native.errors import Corrupt, Denied, Refused
+
+URL = "nats://127.0.0.1:20007"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A user's home without a context."""
+    monkeypatch.delenv("STOKER_STATE", raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    (tmp_path / "config/stoker").mkdir(parents=True)
+    return tmp_path
+
+
+def save(home: Path, root: str) -> None:
+    state.write_json(home / "config/stoker/context.json", Saved(URL, "seed", "me", root))
+
+
+def foreign_folder(home: Path) -> Path:
+    """A state folder of root's, of whoever runs this: `/proc/1` is nobody else's."""
+    if os.geteuid() != 0:
+        return Path("/proc/1")
+    folder = home / "theirs"
+    folder.mkdir(mode=0o700)
+    os.chown(folder, 61001, 61001)
+    return folder
+
+
+def test_without_a_context_it_is_the_default(home: Path) -> None:
+    assert meant.node(None) == state.locate(None)
+    assert meant.node(str(home / "x")) == state.locate(home / "x")
+
+
+def test_a_context_of_an_own_node_names_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (home / "mine").mkdir()
+    save(home, str(home / "mine"))
+    mine = state.locate(home / "mine")
+    assert meant.node(None) == meant.own(None, "down") == meant.to_start(None, beside=False) == mine
+    assert meant.call(mine, "down") == "stoker down"
+    monkeypatch.setenv("STOKER_STATE", str(home / "named"))
+    assert meant.own(None, "down") == state.locate(home / "named")
+    assert meant.call(mine, "down") == f"stoker down --state {mine.root}"
+
+
+def test_a_context_of_somebody_elses_node_is_named_as_theirs(home: Path) -> None:
+    root = foreign_folder(home)
+    save(home, str(root))
+    found = meant.node(None)
+    assert isinstance(found, Foreign)
+    assert found.text == f"the node of {state.user_name(root.stat().st_uid)} in {root} ({URL})"
+    for verb in ("down", "power", "user"):
+        with pytest.raises(Denied, match=rf"`stoker {verb}` is for a node's owner.*{root}"):
+            meant.own(None, verb)
+    with pytest.raises(Refused, match=r"there is nothing to start.*stoker up --beside"):
+        meant.to_start(None, beside=False)
+    own = meant.to_start(None, beside=True)
+    assert own == state.locate(None)
+    assert not meant.is_usual(own), "a plain command goes on reaching the other one"
+    assert meant.call(own, "down") == f"stoker down --state {own.root}"
+
+
+@pytest.mark.parametrize("root", ["", "/nowhere/at/all"])
+def test_a_context_without_a_folder_here_is_still_the_one_meant(home: Path, root: str) -> None:
+    save(home, root)
+    with pytest.raises(Denied, match=rf"the node of somebody else.*{URL}"):
+        meant.own(None, "down")
+
+
+def test_a_context_that_cannot_be_read_is_refused_by_name(home: Path) -> None:
+    (home / "config/stoker/context.json").write_bytes(b"{")
+    with pytest.raises(Corrupt, match=r"context\.json"):
+        meant.node(None)
