@@ -11,11 +11,41 @@ import contextlib
 import socket
 from pathlib import Path
 
+from stoker.native.errors import Refused
+
 FIRST, COUNT = 20_000, 12_000
 """Below net.ipv4.ip_local_port_range, which starts at 32768."""
 TRIES_MAX = 100
 _LISTEN = "0A"
 """TCP_LISTEN in /proc/net/tcp, include/net/tcp_states.h."""
+
+
+def check(port: int) -> None:
+    """Refused for a port that the broker cannot have: its holder, or root's privilege, is named."""
+    lowest = lowest_open()
+    if _listeners(port) if port < lowest else not is_free(port):
+        raise Refused(
+            f"port {port} is in use by {holder(port)}",
+            hint="Give another one with --port, or none",
+        )
+    if port < lowest:
+        raise Refused(
+            f"port {port} is kept for root (all below {lowest} are), and the broker never has"
+            " root's rights",
+            hint=f"Give one from {lowest} to 65535 with --port, or none",
+        )
+
+
+def is_usable(port: int) -> bool:
+    """Whether the broker could listen on this port now."""
+    return port >= lowest_open() and is_free(port)
+
+
+def lowest_open() -> int:
+    """The first port that a process without privileges may listen on, ip(7)."""
+    with contextlib.suppress(OSError, ValueError):
+        return int(Path("/proc/sys/net/ipv4/ip_unprivileged_port_start").read_text())
+    return 1024
 
 
 def is_free(port: int) -> bool:

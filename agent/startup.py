@@ -21,9 +21,11 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from stoker.agent import labels, lock, pids, ports, rotation, state, teardown
+from stoker.agent import labels, lock, meant, pids, ports, rotation, state, teardown
 from stoker.agent.children import BROKER, broker_program, environment, programs
+from stoker.agent.last_words import Ended, cause
 from stoker.agent.state import Cluster, State
+from stoker.agent.undo import Undo
 from stoker.mesh import broker, certificate, identity, users
 from stoker.mesh.users import User, Users
 from stoker.native.errors import BadRequest, Corrupt, NotFound, NotSupported, Refused, StokerError
@@ -57,6 +59,8 @@ class Started:
     """What ran already: adopted, unless it was called otherwise than it would be now."""
     jobs_as: str
     """One sentence when the caller's jobs run as somebody else, or as root; else empty."""
+    undo: Undo = Undo({})  # noqa: RUF009  a value that nobody changes
+    """What a start that fails puts back."""
 
     @property
     def adopted(self) -> list[str]:
@@ -74,38 +78,57 @@ def start(options: Options) -> Started:
     where = state.locate(options.state)
     check_broker()
     programs(where, allow_root=False)  # raises by name when a part was not built
+    check_options(options, where)
     state.prepare(where)
     held = _lock(where)
+    undo = Undo({})
     try:
         cluster = load_or_create(where)
-        table = load_users(where)
-        found = pids.find(where)
-        if options.root_jobs_as is not None:
-            table = map_caller(where, options.root_jobs_as)
-            if "scheduler" in found:  # its successor decides by the new table from the first job on
-                pids.end(found.pop("scheduler"), 5.0)
-        if options.labels:
-            labels.keep(options.labels, where)
-            if "agent" in found:  # its successor says them; jobs go on
-                pids.end(found.pop("agent"), 5.0)
-        cluster = settle_port(where, cluster, options.port, found)
-        write_broker_config(where, cluster, table)
-        state.prepare_run(where)
-        publish_certificate(where)
+        undo = Undo.of(where.users, labels.file(where))
+        started = replace(_arrange(where, cluster, options), undo=undo)
+        settings = {
+            "state": str(where.root),
+            "lock": held,
+            "port": started.cluster.port,
+            "foreground": options.foreground,
+            "allow_root": any(_is_root(user) for user in load_users(where).values()),
+            "log_max_bytes": options.log_max_bytes,
+        }
     except BaseException:
+        undo.put_back()
         os.close(held)
         raise
-    started = Started(where, cluster, os.getpid(), found, _jobs_as(table))
-    settings = {
-        "state": str(where.root),
-        "lock": held,
-        "foreground": options.foreground,
-        "allow_root": any(_is_root(user) for user in table.values()),
-        "log_max_bytes": options.log_max_bytes,
-    }
     if options.foreground:
         _become_supervisor(settings)
     return _detach(started, settings, held)
+
+
+def check_options(options: Options, where: State) -> None:
+    """Refuses what can be refused before a first start has made anything."""
+    labels.checked(label for label in options.labels if label)
+    if options.root_jobs_as is not None:
+        _user("", options.root_jobs_as)
+    if options.port is not None and not where.root.exists():
+        ports.check(options.port)
+
+
+def _arrange(where: State, cluster: Cluster, options: Options) -> Started:
+    """Everything on disk as these options want it; ends what must be called otherwise."""
+    table = load_users(where)
+    found = pids.find(where)
+    cluster = settle_port(where, cluster, options.port, found)
+    if options.root_jobs_as is not None:
+        table = map_caller(where, options.root_jobs_as)
+        if "scheduler" in found:  # its successor decides by the new table from the first job on
+            pids.end(found.pop("scheduler"), 5.0)
+    if options.labels:
+        labels.keep(options.labels, where)
+        if "agent" in found:  # its successor says them; jobs go on
+            pids.end(found.pop("agent"), 5.0)
+    write_broker_config(where, cluster, table)
+    state.prepare_run(where)
+    publish_certificate(where)
+    return Started(where, cluster, os.getpid(), found, _jobs_as(table))
 
 
 def check_broker() -> str:
@@ -129,7 +152,7 @@ def _lock(where: State) -> int:
         pid = lock.holder(where)
         raise Refused(
             f"a node already runs in {where.root} (pid {pid}{_endpoint(where)})",
-            hint="`stoker down` ends it",
+            hint=f"`{meant.call(where, 'down')}` ends it",
         )
     return held
 
@@ -257,30 +280,25 @@ def _is_root(user: User) -> bool:
 def settle_port(
     where: State, cluster: Cluster, wanted: int | None, found: dict[str, pids.Process]
 ) -> Cluster:
-    """The port the broker will have, remembered for the next start."""
+    """The node with the port that its broker will have; `cluster.json` gets it once the broker
+    listens there (`agent/supervisor.py`), so that a start that fails leaves no port behind."""
+    if wanted is not None and not (wanted == cluster.port and BROKER in found):
+        ports.check(wanted)  # before anything is ended for it
     port = wanted or cluster.port
     if BROKER in found:
         if port == cluster.port:
             return cluster
         pids.end(found.pop(BROKER), 5.0)
-    if wanted is not None and not ports.is_free(wanted):
-        raise Refused(
-            f"port {wanted} is in use by {ports.holder(wanted)}",
-            hint="Give another one with --port, or none",
-        )
-    if not port or not ports.is_free(port):
+    if not port or not ports.is_usable(port):
         port = ports.choose(where.instance)
-    cluster = msgspec.structs.replace(cluster, port=port)
-    state.write_json(where.cluster, cluster)
     where.endpoint.unlink(missing_ok=True)  # it names the port of the broker that is gone
-    return cluster
+    return msgspec.structs.replace(cluster, port=port)
 
 
 def move_broker(where: State, cluster: Cluster) -> Cluster:
-    """Gives the broker another free port, remembered for the next start too."""
+    """Gives the broker another free port, which the supervisor keeps once it listens there."""
     cluster = msgspec.structs.replace(cluster, port=ports.choose(where.instance))
     write_broker_config(where, cluster, load_users(where))
-    state.write_json(where.cluster, cluster)
     return cluster
 
 
@@ -343,35 +361,37 @@ def _detach(started: Started, settings: dict[str, object], held: int) -> Started
         os.close(heard)
     if failed is None:
         return replace(started, pid=process.pid)
-    raise _failure(started, *failed)
+    raise _failure(started, failed)
 
 
-def _follow(heard: int, timeout_s: float) -> tuple[str, str] | None:
-    """Reads reports until the node serves (None) or cannot: (process, what it did)."""
+def _follow(heard: int, timeout_s: float) -> Ended | None:
+    """Reads reports until the node serves (None) or cannot."""
     deadline, data = time.monotonic() + timeout_s, b""
-    last = ("supervisor", f"not ready after {timeout_s:g} s")
+    last = Ended("supervisor", f"not ready after {timeout_s:g} s")
     while (left := deadline - time.monotonic()) > 0 and select.select([heard], [], [], left)[0]:
         piece = os.read(heard, 65536)
         if not piece:
-            return ("supervisor", "ended")
+            return replace(last, name="supervisor", text="ended")
         *lines, data = (data + piece).split(b"\n")
         for line in lines:
             report = json.loads(line)
             if report["event"] == "ready":
                 return None
-            last = (report["name"], report["text"])
-            if report["failures"] >= FAILURES_MAX:
-                return last
+            last = last.heard(report)
+            if last.failures >= FAILURES_MAX or last.is_corrupt:
+                return last  # waiting mends neither
     return last
 
 
-def _failure(started: Started, name: str, what: str) -> StokerError:
+def _failure(started: Started, ended: Ended) -> StokerError:
     """Cleans up after a start that failed, unless jobs of an earlier one may be running."""
-    lines = rotation.tail(started.state.log / f"{name}.log")
+    log = started.state.log / f"{ended.name}.log"
+    lines = rotation.tail(log)
     if started.found:
-        rest = "what ran before goes on and is tried again; `stoker down` ends it"
+        end = meant.call(started.state, "down")
+        rest = f"what ran before goes on and is tried again; `{end}` ends it"
     else:
-        ended = teardown.finish(started.state)
-        rest = "everything started was ended" + "".join(f"; left: {text}" for text in ended.left)
-    log = "\n".join(["", *(f"  {line}" for line in lines)]) if lines else ""
-    return StokerError(f"{name}: {what} ({rest}){log}")
+        left = teardown.finish(started.state).left
+        started.undo.put_back()
+        rest = "everything started was ended" + "".join(f"; left: {text}" for text in left)
+    return cause(ended, lines, hint=f"{rest[0].upper()}{rest[1:]}; its log is {log}")

@@ -64,6 +64,8 @@ class Settings(msgspec.Struct, frozen=True):
     foreground: bool = False
     allow_root: bool = False
     log_max_bytes: int = 64 << 20
+    port: int = 0
+    """Where the broker is to listen; 0: where it did last."""
 
 
 class Supervisor:
@@ -72,7 +74,10 @@ class Supervisor:
     def __init__(self, settings: Settings, table: Sequence[Program] | None = None) -> None:
         self.settings = settings
         self.state = locate(settings.state)
-        self.cluster = load(self.state)
+        self.recorded = load(self.state)
+        self.cluster = msgspec.structs.replace(
+            self.recorded, port=settings.port or self.recorded.port
+        )
         if table is None:
             table = programs(self.state, allow_root=settings.allow_root)
         self.programs = {program.spec.name: program for program in table}
@@ -80,6 +85,8 @@ class Supervisor:
         self.running: dict[str, pids.Process] = {}
         self.watched: dict[str, int] = {}
         self.own: set[str] = set()
+        self.codes: dict[str, int] = {}
+        """How processes ended last: exit codes, negative ones of signals."""
         self.statuses: dict[str, str] = {}
         self.events: deque[Event] = deque()
         self.stopped = asyncio.Event()
@@ -156,8 +163,11 @@ class Supervisor:
             elif line.startswith("STATUS=") and self.statuses.get(name) != line:
                 self.statuses[name] = line
                 self._log(name, line[7:])
+                self._report(event="status", name=name, text=line[7:])
 
     def _ready(self, name: str) -> None:
+        if name == BROKER:
+            self._keep_port()
         process = self.running[name]
         self.running[name] = pids.Process(process.pid, process.start, ready=True)
         self._save()
@@ -165,18 +175,30 @@ class Supervisor:
             self._tell_where()
         self._happened(Ready(name))
 
+    def _keep_port(self) -> None:
+        """The broker listens: only now is its port one that the next start may begin with."""
+        if self.recorded != self.cluster:
+            with self._tolerated("cluster.json"):
+                write_json(self.state.cluster, self.cluster)
+                self.recorded = self.cluster
+
     def _gone(self, name: str) -> None:
         handle = self.watched.pop(name)
         asyncio.get_running_loop().remove_reader(handle)
         os.close(handle)
         how = "status unknown, it was adopted"
         process = self.running.pop(name)
+        self.codes.pop(name, None)
         if name in self.own:
             self.own.discard(name)
-            how = exit_text(os.waitpid(process.pid, 0)[1])
+            how = self._ended_as(name, os.waitpid(process.pid, 0)[1])
         self._save()
         self._happened(Exited(name, how))
         self._reap()
+
+    def _ended_as(self, name: str, status: int) -> str:
+        self.codes[name] = os.waitstatus_to_exitcode(status)
+        return exit_text(status)
 
     def _reap(self) -> None:
         """As process 1 of a container: ends the zombies of others; ours have their own turn."""
@@ -201,7 +223,8 @@ class Supervisor:
                 self._signal(name, signal.SIGKILL)
             case Note(name, text, failures):
                 self._log(name, text)
-                self._report(event="exited", name=name, text=text, failures=failures)
+                code = self.codes.get(name) if failures else None
+                self._report(event="exited", name=name, text=text, failures=failures, code=code)
             case AllReady():
                 self._announce()
             case AllStopped():
@@ -219,7 +242,7 @@ class Supervisor:
             return
         process = pids.identify(pid)
         if process is None:  # it ended at once; waitpid says how
-            self._happened(Exited(name, exit_text(os.waitpid(pid, 0)[1])))
+            self._happened(Exited(name, self._ended_as(name, os.waitpid(pid, 0)[1])))
             return
         self._log(name, f"started as pid {pid}")
         self.own.add(name)

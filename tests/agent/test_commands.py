@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 import pytest
 
-from stoker.agent import lock, startup, state
+from stoker.agent import labels, lock, ports, startup, state
 from stoker.agent.commands import parse_size
 from stoker.agent.state import State
 from stoker.mesh import identity
@@ -98,6 +98,68 @@ def test_up_on_a_port_in_use_says_by_whom(where: State) -> None:
     assert done.returncode == 2
     assert f"port {port} is in use by pid {os.getpid()} (" in done.stderr
     assert contents(where.root) == before | {str(where.lock): where.lock.read_bytes()}
+
+
+def test_up_on_a_port_of_root_says_so_and_leaves_nothing(where: State, tmp_path: Path) -> None:
+    port = ports.lowest_open() - 1
+    if port < 1:
+        pytest.skip("this machine keeps no port for root")
+    for folder in (where.root, tmp_path / "new"):
+        before = contents(where.root)
+        done = stoker("up", "--state", str(folder), "--port", str(port))
+        assert done.returncode == 2
+        assert f"stoker: port {port} is " in done.stderr
+        assert f"Give one from {port + 1} to 65535" in done.stderr or "in use by" in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+        assert contents(where.root) == before | {str(where.lock): where.lock.read_bytes()}
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.needs_root
+def test_a_start_that_fails_puts_its_options_back(where: State, tmp_path: Path) -> None:
+    if not ROOT:
+        pytest.skip("--root-jobs-as is for root")
+    says = "[7] 2026/01/01 00:00:00.000000 [FTL] Can't listen on 127.0.0.1:9: bind: no way"
+    broker = tmp_path / "nats-server"
+    version = '[ "$1" = --version ] && echo nats-server: v2.15.1 && exit'
+    broker.write_text(f'#!/bin/sh\n{version}\necho "{says}"\nexit 1\n')
+    broker.chmod(0o755)
+    before = settings(where)
+    words = ("--port", str(ports.choose("0badcafe")), "--label", "a=b", "--root-jobs-as", "daemon")
+    for more in (words, ()):
+        done = stoker("up", "--state", str(where.root), *more, STOKER_NATS_SERVER=str(broker))
+        assert done.returncode == 2
+        assert done.stderr.startswith(
+            "stoker: nats-server: Can't listen on 127.0.0.1:9: bind: no way (ended: exit code 1)."
+            f" Everything started was ended; its log is {where.log}/nats-server.log"
+        )
+        assert len(done.stderr.splitlines()) == 1
+        assert settings(where) == before
+
+
+def settings(where: State) -> dict[str, bytes]:
+    """What a later start reads of the options of earlier ones."""
+    paths = (where.cluster, where.users, labels.file(where))
+    return {path.name: path.read_bytes() for path in paths if path.exists()}
+
+
+@pytest.mark.parametrize(
+    "words", [("up",), ("down",), ("power", "budget", "9"), ("power", "status"), ("user", "list")]
+)
+def test_nobody_is_told_to_change_a_folder_that_is_not_stokers(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    """As with `STOKER_STATE=/etc`: its mode is not stoker's to advise on."""
+    (tmp_path / "agent").mkdir()
+    (tmp_path / "passwd").write_text("root")
+    tmp_path.chmod(0o755)
+    before = contents(tmp_path)
+    done = stoker(*words, "--state", str(tmp_path))
+    assert done.returncode == 2, done.stderr
+    assert "is not a stoker state folder: it holds passwd. Choose another" in done.stderr
+    assert "chmod" not in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert contents(tmp_path) == before
 
 
 @pytest.mark.parametrize("words", [("--port", "0"), ("--port", "x"), ("--log-max-bytes", "many")])

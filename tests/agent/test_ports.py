@@ -7,7 +7,10 @@ import os
 import socket
 from pathlib import Path
 
+import pytest
+
 from stoker.agent import ports
+from stoker.native.errors import Refused
 
 EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
@@ -28,6 +31,20 @@ def test_a_taken_port_is_passed_over_and_its_holder_named() -> None:
         assert ports.choose("00000008") != port
         assert ports.holder(port).startswith(f"pid {os.getpid()} (")
     assert ports.is_free(port)
+
+
+def test_a_port_of_root_is_told_from_one_that_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    port = ports.choose("00000009")
+    ports.check(port)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", port))
+        taken.listen()
+        with pytest.raises(Refused, match=rf"port {port} is in use by pid {os.getpid()} "):
+            ports.check(port)
+    monkeypatch.setattr(ports, "lowest_open", lambda: port + 1)
+    assert not ports.is_usable(port)
+    with pytest.raises(Refused, match=rf"kept for root.* Give one from {port + 1} to 65535"):
+        ports.check(port)
 
 
 def test_a_holder_that_cannot_be_seen_is_said() -> None:

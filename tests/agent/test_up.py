@@ -170,9 +170,10 @@ def test_a_start_that_fails_shows_why_and_leaves_nothing(node: Node) -> None:
     node.stoker("up")
     node.stoker("down")
     (node.where.agent / "journal").write_bytes(b"this is no journal" * 1000)
-    said = node.stoker("up", code=1)
-    assert "spawner: ended: exit code 3" in said
-    assert "journal" in said.splitlines()[-1]
+    said = node.stoker("up", code=3)
+    assert said.startswith("stoker: spawner: the journal is corrupt: "), said
+    assert "(ended: exit code 3)" in said
+    assert len(said.splitlines()) == 1
     (node.where.agent / "journal").unlink()
     node.assert_gone()
 
