@@ -8,7 +8,11 @@ vendor's call answered, and None where it answered nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+RETURN_SHARE: Final = 0.15
+"""Of its default limit is kept for a card that is off the bus: what such a card draws idle when it
+is back, at about 0.1, and its error. No job is placed on it before its limit is set again."""
 
 
 class PowerRange(NamedTuple):
@@ -48,6 +52,11 @@ class Card:
     most_w: float = 0.0
     """Of one without limits: what it can draw, as far as that is known; 0: it is not."""
 
+    @property
+    def return_w(self) -> float:
+        """What is kept for it while it is off the bus and draws nothing."""
+        return RETURN_SHARE * (self.power.default_w if self.power else self.most_w)
+
 
 class Reading(NamedTuple):
     """One card's answers, all taken at about `t_ns` on one clock."""
@@ -74,3 +83,5 @@ class Reading(NamedTuple):
     """Cumulative, over PCIe and links; its rate goes with the work done."""
     traffic_ns: int = 0
     """When that was read, where it is read more seldom than the rest; 0: at `t_ns`."""
+    gone: bool = False
+    """It is off the bus, or has to be reset: it does no work, and nothing else is known of it."""

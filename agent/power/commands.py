@@ -214,18 +214,33 @@ def _text(found: status.Status, state: State | Foreign) -> str:
     elif record.path(state.agent).exists():
         lines.append("cards are set by stoker; what they had before is on record")
     if found.cards:
-        lines.append(f"{'DEVICE':42} {'':3} {'LIMIT':>7} {'RANGE':>11} {'POWER':>7} {'TEMP':>6}")
+        lines.append(
+            f"{'DEVICE':42} {'':3} {'LIMIT':>7} {'HOLDS':>7} {'RANGE':>11} {'POWER':>7} {'TEMP':>6}"
+        )
     for each in found.cards:
         bounds = f"{each.range[0]:.0f}-{each.range[2]:.0f}" if any(each.range) else "none"
         lines.append(
             f"{each.id:42} {'SIM' if each.sim else '':3}"
-            f" {_cell(each.limit_w, 'W'):>7} {bounds:>11}"
+            f" {_cell(each.limit_w, 'W'):>7} {_cell(each.holds_w, 'W'):>7} {bounds:>11}"
             f" {_cell(each.power_w, 'W'):>7} {_cell(each.temperature_c, 'C'):>6} {each.refused}"
         )
+    lines += _held(found)
     lines += [f"{each.id}: {each.note}" for each in found.cards if each.note]
     lines += [f"{id}: takes no part: {why}" for id, why in found.absent.items()]
     lines += [_decision(each) for each in found.decisions[-8:]]
     return "\n".join(lines)
+
+
+def _held(found: status.Status) -> list[str]:
+    """Why cards hold more of the budget than they draw."""
+    lines = [
+        f"{each.id}: off the bus, draws nothing; {each.holds_w:.0f} W are kept for its return"
+        for each in found.cards
+        if each.gone and each.holds_w is not None
+    ]
+    if found.rules.budget_w and any(each.idle and each.range[0] for each in found.cards):
+        lines.append("idle cards hold their limits: work may begin before another limit is set")
+    return lines
 
 
 def _decision(each: status.Decided) -> str:

@@ -105,6 +105,7 @@ class Controller:
     # --- what is known ----------------------------------------------------------------------------
 
     def _take_in(self, reading: Reading, now_ns: int) -> None:
+        self._hurry |= reading.gone != self.ledger.is_gone(reading.card)
         self.ledger.read(reading)
         slot = self._slots.get(reading.card)
         if slot is None:

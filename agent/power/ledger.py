@@ -4,7 +4,8 @@
 Relied on by the controller, which raises nothing that does not fit here. Invariant: `committed_w`
 is at least what the cards' limits add up to on the devices, whatever writes are under way, lost or
 late: a rise counts from before it is written, a fall only when it was read back and the card has
-had time to obey, or draws less anyway.
+had time to obey, or draws less anyway. A card that is off the bus draws nothing, and counts with
+what it needs to come back.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ class _Entry:
     """What it ever drew."""
     deaf: bool = False
     """The last write was lost."""
+    gone: bool = False
+    """It is off the bus: it can draw nothing before it is back."""
 
 
 class Ledger:
@@ -62,6 +65,9 @@ class Ledger:
     def read(self, reading: Reading) -> None:
         """Take in one card's answers."""
         entry = self._entries[reading.card]
+        entry.gone = reading.gone
+        if reading.gone:
+            return
         if reading.power_w is not None:
             entry.power_w, entry.power_ns = reading.power_w, reading.t_ns
             entry.highest_w = max(entry.highest_w, reading.power_w)
@@ -101,6 +107,8 @@ class Ledger:
     def counted_w(self, card: str, now_ns: int) -> float:
         """The most that this card may be drawing by now."""
         entry = self._entries[card]
+        if entry.gone:
+            return entry.card.return_w
         if entry.card.power is None:
             return _uncapped_w(entry, now_ns)
         entry.falling = [each for each in entry.falling if each[0] > now_ns]
@@ -111,12 +119,17 @@ class Ledger:
             most = max(most, entry.card.power.default_w)
         return most
 
+    def is_gone(self, card: str) -> bool:
+        """Whether it is off the bus, as last read."""
+        return self._entries[card].gone
+
     def lost(self, now_ns: int) -> list[str]:
         """Cards with limits that answer nothing, or do not take what is written."""
         return [
             id
             for id, entry in self._entries.items()
-            if entry.card.power is not None and (entry.deaf or now_ns - entry.seen_ns > LOST_NS)
+            if entry.card.power is not None
+            and (entry.gone or entry.deaf or now_ns - entry.seen_ns > LOST_NS)
         ]
 
     def committed_w(self, now_ns: int) -> float:

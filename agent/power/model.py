@@ -22,6 +22,9 @@ from typing import Final, NamedTuple
 from stoker.agent.power.card import Card, Reading
 from stoker.agent.power.draw import Draw, Shares
 
+UNREAD: Final = (0.8, 0.0, 0.3)
+"""k, rest and memory of a card that was not read: it is thought to be busy, and its work to go with
+the clock."""
 UNKNOWN_MHZ: Final = 1000.0
 """Stands for the only clock of a card whose clocks cannot be held down."""
 POINTS: Final = 18
@@ -87,10 +90,7 @@ class CardModel:
             card.power.max_w,
         )
         self.exponent = EXPONENT
-        # Until it is read it is thought to be busy, and its work to go with the clock.
-        self.k = 0.8
-        self.rest = 0.0
-        self.memory = 0.3
+        self.k, self.rest, self.memory = UNREAD
         self.idle = False
         self._last: Reading | None = None
         self._ratios: tuple[float, float] | None = None
@@ -117,7 +117,7 @@ class CardModel:
         """Take in one tick; whether the load is another one now."""
         last = self._last
         if None in (reading.clock_mhz, reading.busy, reading.memory_busy, reading.traffic_bytes):
-            return False
+            return self._read_less(reading)
         if not reading.clock_mhz:  # asleep: its clock stands still
             self._last = None
             return self._rested(reading) if (reading.busy or 0.0) < IDLE_BUSY else False
@@ -143,6 +143,20 @@ class CardModel:
             self._fit(x, 1.0 / rate)
         self._settle(reading, x, steady)
         return changed
+
+    def _read_less(self, reading: Reading) -> bool:
+        """Of a card that does not say all of it: whether it works at all is known, and a card that
+        works is thought to be as busy as before the first reading."""
+        if reading.busy is None:
+            return False
+        if (rests := reading.busy < IDLE_BUSY) != self.idle:
+            self._since_ns = reading.t_ns
+        if rests:
+            return self._rested(reading)
+        was, self.idle = self.idle, False
+        if was:
+            self.k, self.rest, self.memory = UNREAD
+        return was
 
     def _rested(self, reading: Reading) -> bool:
         if reading.power_w is not None and self.idle:

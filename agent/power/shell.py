@@ -35,7 +35,7 @@ from stoker.agent.power.cpu_max import CpuMax
 from stoker.agent.power.gather import CEILING_C, Gather, describe
 from stoker.agent.power.hand import Hand
 from stoker.agent.power.launch_hold import LaunchHold
-from stoker.agent.power.model import UNKNOWN_MHZ
+from stoker.agent.power.model import IDLE_BUSY, UNKNOWN_MHZ
 from stoker.agent.power.rules import Rules
 from stoker.agent.power.rules_file import RulesFile
 from stoker.native.errors import Refused, StokerError, Unavailable
@@ -91,6 +91,8 @@ class Shell:
         self._unkept: dict[str, str] = {}
         """Caps of tenants that cannot be kept, as they were last said."""
         self._surveyed = False
+        self._defaults: dict[str, float] = {}
+        """Default limits of all cards that ever said theirs."""
         self._assumed: dict[str, float] = {}
         self._declared: dict[str, float] = {}
         """Cards in trouble, and the power they count with: nobody asks their drivers."""
@@ -238,11 +240,12 @@ class Shell:
                 self._absent[id] = why
             else:
                 self._cards.append(card)
+        self._defaults |= {card.id: card.power.default_w for card in self._cards if card.power}
         highest = max((card.power.default_w for card in self._cards if card.power), default=0.0)
         for id in troubled:
             found = readings.get(id)
             watts = found.number("power_limit_default_w") if found else None
-            self._assumed[id] = watts or highest
+            self._assumed[id] = watts or self._defaults.get(id) or highest
             self._cards.append(Card(id, None, None, CEILING_C, most_w=self._assumed[id]))
         self._surveyed = True
         return True
@@ -400,10 +403,10 @@ class Shell:
         snapshot = self._world.readings()
         readings: list[Reading] = []
         for card in self._cards:
-            if card.id in self._assumed:
-                readings.append(Reading(card.id, now_ns, power_w=self._assumed[card.id]))
-                continue
-            if card.id not in snapshot or snapshot[card.id].state not in ("ok", "starting"):
+            state = snapshot[card.id].state if card.id in snapshot else "missing"
+            if state == "lost":
+                readings.append(Reading(card.id, now_ns, gone=True))
+            if card.id in self._assumed or state not in ("ok", "starting"):
                 continue
             limit_w, t_ns = self._limit_of(card, now_ns)
             if snapshot[card.id].number("power_w") is None and card.id in self._declared:
@@ -491,7 +494,7 @@ class Shell:
         if time.monotonic() - self._said_s < STATUS_S:
             return
         self._said_s = time.monotonic()
-        controller = self._controller
+        controller, now_ns = self._controller, time.monotonic_ns()
         simulated = {id for id, card in self._world.readings().items() if card.sim}
         status.write(
             self._world.run,
@@ -503,26 +506,28 @@ class Shell:
                 or self._file.refused
                 or "; ".join(controller.unkept.values() if controller else ()),
                 rules=self._file.rules,
-                committed_w=controller.ledger.committed_w(time.monotonic_ns())
-                if controller
-                else None,
-                cards=tuple(self._card(card, card.id in simulated) for card in self._cards),
+                committed_w=controller.ledger.committed_w(now_ns) if controller else None,
+                cards=tuple(self._card(card, card.id in simulated, now_ns) for card in self._cards),
                 absent=dict(self._absent),
                 decisions=tuple(self._recent),
             ),
         )
 
-    def _card(self, card: Card, sim: bool) -> status.CardStatus:
+    def _card(self, card: Card, sim: bool, now_ns: int) -> status.CardStatus:
         hand = self._hands.get(card.id)
         reading = self._gather.last.get(card.id)
         controller = self._controller
-        limit = controller.ledger.confirmed_w(card.id) if controller and card.power else None
+        ledger = controller.ledger if controller else None
+        gone = ledger is not None and ledger.is_gone(card.id)
         return status.CardStatus(
             id=card.id,
-            limit_w=limit,
+            limit_w=ledger.confirmed_w(card.id) if ledger and card.power and not gone else None,
+            holds_w=ledger.counted_w(card.id, now_ns) if ledger else None,
+            gone=gone,
+            idle=not gone and _rests(reading),
             range=tuple(card.power or PowerRange(0, 0, 0)),
-            power_w=reading.power_w if reading else None,
-            temperature_c=reading.temperature_c if reading else None,
+            power_w=reading.power_w if reading and not gone else None,
+            temperature_c=reading.temperature_c if reading and not gone else None,
             ceiling_c=card.ceiling_c,
             refused=(hand.refused or hand.unread) if hand else "",
             sim=sim,
@@ -536,6 +541,10 @@ def _look(
     """What can be set of a card, and what the loop is told of it or why it takes no part."""
     actuator = actuator_of(card)
     return actuator, *describe(card.id, actuator, readings)
+
+
+def _rests(reading: Reading | None) -> bool:
+    return reading is not None and reading.busy is not None and reading.busy < IDLE_BUSY
 
 
 def _set_to(actuator: Actuator) -> tuple[float, list[record.Found]] | Absent:

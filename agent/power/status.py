@@ -53,6 +53,11 @@ class CardStatus(msgspec.Struct, frozen=True):
     refused: str = ""
     sim: bool = False
     """Whether its driver is simulated."""
+    holds_w: float | None = None
+    """What of the budget it holds: the most that it may draw before another limit can be set."""
+    gone: bool = False
+    """It is off the bus."""
+    idle: bool = False
     note: str = ""
     """How jobs are held, where the device itself takes no limit."""
 
@@ -66,7 +71,7 @@ class Status(msgspec.Struct, frozen=True):
     """Why it does nothing; empty while it works."""
     rules: Rules
     committed_w: float | None
-    """Limits as confirmed, writes under way, and what cannot be capped."""
+    """Limits as confirmed, writes under way, and what cannot be capped: the sum of `holds_w`."""
     cards: tuple[CardStatus, ...] = ()
     absent: dict[str, str] = {}
     decisions: tuple[Decided, ...] = ()

@@ -17,6 +17,7 @@ from product_node import LiveNode, live_node, wait_until
 from stoker.agent import pids
 from stoker.agent.devices.readings import Absent
 from stoker.agent.power import record, status
+from stoker.agent.power.card import RETURN_SHARE
 from stoker.agent.power.commands import power_command
 from stoker.agent.power.cpu_hold import v1_cpu
 from stoker.mesh import schema
@@ -68,6 +69,46 @@ def test_a_killed_agents_cards_have_what_they_had_within_ten_seconds(tmp_path: P
             os.kill(pids.find(node.state)[name].pid, signal.SIGKILL)
         wait_until(lambda: limits() == [DEFAULT_W] * 4, "the watchdog restores", 10)
         wait_until(lambda: not record.path(node.state.agent).exists(), "the record goes", 5)
+
+
+def test_a_lost_card_and_idle_ones_leave_the_budget_to_those_at_work(tmp_path: Path) -> None:
+    """From the fault to the limit that the busy card has: mixed cards, one L40S off the bus."""
+    busy, lost, budget_w = 0, 3, 3000.0
+    sim = profiles.node("mixed", tmp_path / "node", seed=4)
+    sim.set_open(True)
+    for place in (busy, 4, 5):
+        sim.set_load(place, 0.9, 0.3, 0.0)
+
+    def limit_w(place: int) -> float:
+        return float(sim.truth(place)["now"]["limit_mw"]) / 1000
+
+    with live_node(**libraries.environment(tmp_path / "node", [1, 2, 3], {})) as node:
+        wait_until(said(node, lambda found: len(found.cards) == 8), "eight cards")
+        free_w = sim.truth(busy)["now"]["power_w"]
+        power(node, "budget", str(budget_w))
+        power(node, "control", "on")
+        wait_until(lambda: sum(map(limit_w, range(8))) <= budget_w, "limits within the budget")
+        sim.inject("lost", lost)
+        try:
+            wait_until(said(node, lambda found: any(c.gone for c in found.cards)), "it is gone")
+            # Some of it may go for energy: with the lost card's default limit held and the idle
+            # ones thought to be at work, it had half.
+            wait_until(lambda: limit_w(busy) >= 0.85 * free_w, "the busy card has what it needs")
+            found = status.read(node.state.run)
+            shown = node.stoker("power").stdout.decode()
+        finally:
+            sim.heal()  # else it could not be given back what it had
+        held = {card.id: card.holds_w or 0.0 for card in found.cards}
+        assert found.committed_w == pytest.approx(sum(held.values()))
+        assert found.committed_w <= budget_w + 0.5
+        (gone,) = [card for card in found.cards if card.gone]
+        assert gone.holds_w == pytest.approx(RETURN_SHARE * DEFAULT_W)
+        assert f"{gone.id}: off the bus, draws nothing; {gone.holds_w:.0f} W are kept" in shown
+        assert "idle cards hold their limits: work may begin before another" in shown
+        wait_until(
+            said(node, lambda found: not any(c.gone for c in found.cards)), "it takes part again"
+        )
+        wait_until(lambda: sum(map(limit_w, range(8))) <= budget_w, "and the budget holds")
 
 
 def check_bounds_of_a_card(node: LiveNode, card: str) -> None:

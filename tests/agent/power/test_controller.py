@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stoker.agent.power.card import Card, ClockRange, PowerRange, Reading
+from stoker.agent.power.card import RETURN_SHARE, Card, ClockRange, PowerRange, Reading
 from stoker.agent.power.controller import Controller
 from stoker.agent.power.rules import CardRule, Rules
 from stoker.native.errors import BadRequest
@@ -167,6 +167,55 @@ def test_a_card_that_says_nothing_counts_as_at_its_default_limit() -> None:
     run(controller, devices, 60, seen=lambda i, tick: i != 2 or tick < 20)
     # It may have been reset meanwhile: 700 W are kept for it.
     assert devices[0].limit_w + devices[1].limit_w <= 800.5
+
+
+def test_a_card_off_the_bus_holds_only_what_its_return_needs() -> None:
+    cards = [card("a"), card("b"), card("c")]
+    controller = Controller(cards, Rules(budget_w=1500, give_up=0.0), 0)
+    devices = [Device(id) for id in "abc"]
+    run(controller, devices, 30)
+    assert limits(devices) <= 1500.5
+    now_ns = 31 * TICK
+    for tick in range(31, 80):
+        now_ns = tick * TICK
+        readings = [device.reading(now_ns, 1.0, 0.3) for device in devices[:2]]
+        actions = controller.step([*readings, Reading("c", now_ns, gone=True)], now_ns)
+        for action in actions:
+            if action.what == "limit":
+                next(d for d in devices if d.id == action.card).limit_w = action.value
+    assert controller.ledger.counted_w("c", now_ns) == RETURN_SHARE * RANGE.default_w
+    assert devices[0].limit_w + devices[1].limit_w == pytest.approx(1400, abs=10), "their roofs"
+    # Back after a reset, at its default limit: within a second the budget holds again.
+    devices[2].limit_w = RANGE.default_w
+    for tick in range(80, 90):
+        now_ns = tick * TICK
+        readings = [device.reading(now_ns, 1.0, 0.3) for device in devices]
+        for action in controller.step(readings, now_ns):
+            if action.what == "limit":
+                next(d for d in devices if d.id == action.card).limit_w = action.value
+    assert limits(devices) <= 1500.5
+    assert controller.ledger.committed_w(now_ns) <= 1500.5
+
+
+def test_an_idle_card_that_says_nothing_of_its_memory_holds_its_lowest_limit() -> None:
+    cards = [card("a"), card("b")]
+    controller = Controller(cards, Rules(budget_w=900, give_up=0.0), 0)
+    devices = [Device("a"), Device("b")]
+    loads = {"a": (1.0, 0.3), "b": (0.0, 0.0)}
+    for tick in range(1, 90):
+        now_ns = tick * TICK
+        if tick == 60:
+            loads["b"] = (1.0, 0.3)
+        readings = [device.reading(now_ns, *loads[device.id]) for device in devices]
+        readings[1] = readings[1]._replace(memory_busy=None)
+        for action in controller.step(readings, now_ns):
+            if action.what == "limit":
+                next(d for d in devices if d.id == action.card).limit_w = action.value
+        if tick == 59:
+            assert devices[1].limit_w == pytest.approx(RANGE.min_w, abs=1)
+            assert devices[0].limit_w == pytest.approx(700, abs=8)
+    assert devices[1].limit_w > 300, "it works now, and is thought to need power"
+    assert limits(devices) <= 900.5
 
 
 def test_heat_goes_before_budget_and_below_a_floor_of_the_rules() -> None:

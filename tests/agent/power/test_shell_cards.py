@@ -19,7 +19,7 @@ from stoker.agent.power import asking, record, status
 from stoker.agent.power import shell as shells
 from stoker.agent.power.action import Action
 from stoker.agent.power.actuators import Actuator
-from stoker.agent.power.card import ClockRange, PowerRange
+from stoker.agent.power.card import RETURN_SHARE, ClockRange, PowerRange
 from stoker.agent.power.cpu_max import CpuMax
 from stoker.agent.power.launch_hold import LaunchHold
 from stoker.agent.power.record import Found
@@ -184,15 +184,37 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
 
 
 @pytest.mark.parametrize("state", ["lost", "hung"])
-def test_a_card_in_trouble_is_not_asked_and_counts_with_its_default_limit(
+def test_a_card_in_trouble_is_not_asked_and_counts_with_what_it_may_draw(
     node: Node, state: str
 ) -> None:
+    """One that hangs may be at work, at its default limit; one that is off the bus is not."""
+    counts = RETURN_SHARE * DEFAULT_W if state == "lost" else DEFAULT_W
     node.devices["c"].state = state
     node.turns(30)
     assert node.devices["c"].asked == 0
     assert node.limits()["c"] == DEFAULT_W
-    assert node.limits()["a"] + node.limits()["b"] <= BUDGET_W - DEFAULT_W
+    assert node.limits()["a"] + node.limits()["b"] == pytest.approx(BUDGET_W - counts, abs=1)
     assert node.owed() == ["a", "b"]
+
+
+def test_a_card_lost_on_the_way_makes_room_and_what_cards_hold_adds_up(
+    node: Node, tmp_path: Path
+) -> None:
+    node.turns(20)
+    before = node.limits()
+    node.devices["c"].state = "lost"
+    node.turns(30)
+    after = node.limits()
+    assert after["a"] > before["a"] + 50 and after["b"] > before["b"] + 50
+    node.shell._said_s = 0.0
+    node.shell._say()
+    said = status.read(tmp_path)
+    held = {card.id: card.holds_w for card in said.cards}
+    assert said.committed_w == pytest.approx(sum(watts or 0 for watts in held.values()))
+    assert said.committed_w <= BUDGET_W + 0.5
+    assert held["c"] == pytest.approx(RETURN_SHARE * DEFAULT_W)
+    (lost,) = [card for card in said.cards if card.gone]
+    assert (lost.id, lost.limit_w, lost.power_w) == ("c", None, None)
 
 
 def test_it_takes_part_again_when_it_answers(node: Node) -> None:
@@ -210,7 +232,8 @@ def test_what_is_owed_to_a_lost_card_keeps_nobody_else_from_the_budget(node: Nod
     record.store(node.path, "boot", found)
     node.devices["c"].state = "lost"
     node.turns(30)
-    assert node.limits()["a"] + node.limits()["b"] <= BUDGET_W - DEFAULT_W
+    left_w = BUDGET_W - RETURN_SHARE * DEFAULT_W
+    assert node.limits()["a"] + node.limits()["b"] == pytest.approx(left_w, abs=1)
     assert sorted(node.owed()) == ["a", "b", "c"]
     node.shell._end("the test ends")
     assert (node.limits()["a"], node.limits()["b"]) == (500, 500)
