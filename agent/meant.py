@@ -36,7 +36,7 @@ class Foreign:
 
     @property
     def text(self) -> str:
-        """`the node of uid 0 (root) in /var/lib/stoker (nats://127.0.0.1:4222)`."""
+        """`the node of uid 0 (root) in /var/lib/stoker (tls://127.0.0.1:4222)`."""
         place = f" in {self.root}" if self.root else ""
         return f"the node of {self.whose}{place} ({self.url})"
 

@@ -49,7 +49,7 @@ class Neighbour:
 
     @property
     def text(self) -> str:
-        """`nats://127.0.0.1:4222, the node of uid 0 (root) in /var/lib/stoker`."""
+        """`tls://127.0.0.1:4222, the node of uid 0 (root) in /var/lib/stoker`."""
         whose = "your node" if self.is_mine else f"the node of {user_name(self.uid)}"
         return f"{self.url}, {whose} in {self.root}"
 

@@ -238,6 +238,7 @@ class Supervisor:
                 self._keep_off_strangers()
             pid = spawn(program, self.state)
         except (OSError, StokerError) as error:  # no memory, a full disk: the back-off tries again
+            self.codes.pop(name, None)
             self._happened(Exited(name, f"cannot be started: {error}"))
             return
         process = pids.identify(pid)

@@ -13,7 +13,7 @@ from stoker.agent.meant import Foreign
 from stoker.mesh.context import Saved
 from stoker.native.errors import Corrupt, Denied, Refused
 
-URL = "nats://127.0.0.1:20007"
+URL = "tls://127.0.0.1:20007"
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from stoker.agent.state import State
 from stoker.mesh.context import Endpoint
 from stoker.native.errors import Refused
 
-URL = "nats://127.0.0.1:20007"
+URL = "tls://127.0.0.1:20007"
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def say(folder: Path, pid: int, root: str = "/srv/a", url: str = URL) -> Path:
     folder.mkdir(parents=True)
     supervisor = pids.identify(pid)
     assert supervisor is not None
-    state.write_json(folder / "endpoint.json", Endpoint(url, "c", "n", root))
+    state.write_json(folder / "endpoint.json", Endpoint(url, "c", "n", root, "crt"))
     known = pids.Pids(boot_id(), {pids.SUPERVISOR: supervisor})
     state.write_json(folder / "pids.json", known)
     return folder

@@ -433,7 +433,7 @@ def test_a_users_context_decides_which_node_is_spoken_of(unchanged: LiveNode, fo
 
     context.unlink()
     said = one_line(plain("up"), 2)
-    assert "a node runs on this host already: nats://" in said
+    assert "a node runs on this host already: tls://" in said
     assert f"uid 0 (root) gives out keys: stoker user add {STRANGER}" in said
     assert "stoker up --beside" in said
     assert not (home / ".local").exists()
