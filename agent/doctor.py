@@ -21,7 +21,7 @@ from typing import Literal
 
 import msgspec
 
-from stoker.agent import confine, leftovers, lock, pids, ports, startup, state
+from stoker.agent import confine, leftovers, lock, pids, ports, startup, state, whole
 from stoker.agent.children import broker_program
 from stoker.agent.state import State
 from stoker.native.errors import StokerError
@@ -143,7 +143,8 @@ def _state(where: State) -> Iterator[Check]:
         yield Check("state.folder", "PASS", f"{where.root} is not set up yet: `stoker up` does")
         return
     cluster = state.load(where)
-    startup.load_users(where)
+    whole.check_owners(where)
+    whole.check(where, startup.load_users(where))
     yield Check("state.folder", "PASS", f"{where.root}, format {state.FORMAT}, {cluster.cluster}")
 
 

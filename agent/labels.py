@@ -10,17 +10,26 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+import msgspec
+
 from stoker.agent import state
 from stoker.agent.state import State
+from stoker.mesh import sealed
 from stoker.native.errors import BadRequest
 from stoker.scheduler.names import check_label
 from stoker.scheduler.nouns import LABELS_PER_REPORT_MAX
 
 
+class Given(msgspec.Struct, frozen=True):
+    """`labels.json`: what `up --label` gave."""
+
+    labels: tuple[str, ...]
+
+
 def of_node(configured: Iterable[str], where: State) -> tuple[str, ...]:
     """All of them; BadRequest for one that is none, or for too many."""
     path = file(where)
-    given: tuple[str, ...] = state.read_json(path, tuple[str, ...]) if path.exists() else ()
+    given = state.read_json(path, Given).labels if path.exists() else ()
     return checked((*configured, *given))
 
 
@@ -34,7 +43,8 @@ def checked(labels: Iterable[str]) -> tuple[str, ...]:
 
 def keep(labels: Iterable[str], where: State) -> None:
     """What `up --label` gave, until it gives others; a single empty label gives none."""
-    state.write_json(file(where), checked(label for label in labels if label))
+    given = Given(checked(label for label in labels if label))
+    state.write_file(file(where), sealed.encode(given))
 
 
 def file(where: State) -> Path:

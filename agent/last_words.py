@@ -27,21 +27,25 @@ _KINDS: dict[int, type[StokerError]] = {kind.exit_code: kind for kind in (Refuse
 @dataclass(frozen=True, slots=True)
 class Ended:
     """What is known of a start that does not get on: the process, what it did, its exit code (None:
-    it has not ended), how often in a row, and what each process says that is not ready."""
+    it has not ended), how often in a row, what each process says that is not ready, and what was
+    done to it on purpose."""
 
     name: str
     text: str
     code: int | None = None
     failures: int = 0
     statuses: Mapping[str, str] = field(default_factory=dict)
+    notes: Mapping[str, str] = field(default_factory=dict)
 
     def heard(self, report: Mapping[str, Any]) -> Ended:
         """After one more report of the supervisor."""
         if report["event"] == "status":
             return replace(self, statuses={**self.statuses, report["name"]: report["text"]})
-        return Ended(
-            report["name"], report["text"], report["code"], report["failures"], self.statuses
-        )
+        name, text = report["name"], report["text"]
+        if not report["failures"]:  # no end of its own: why it was restarted, or that it was
+            kept = self.notes if text.startswith("ended") else {**self.notes, name: text}
+            return replace(self, notes=kept)
+        return Ended(name, text, report["code"], report["failures"], self.statuses, self.notes)
 
     @property
     def is_corrupt(self) -> bool:
@@ -53,6 +57,7 @@ def cause(ended: Ended, lines: Sequence[str], *, hint: str) -> StokerError:
     """The error that a person gets. `lines`: the last of that process's log."""
     if ended.code is None:
         waits = [f"{name} says {ended.statuses[name]}" for name in ORDER if _waits(ended, name)]
+        waits += [f"{name}: {text}" for name, text in ended.notes.items()]
         return StokerError("; ".join([f"{ended.name}: {ended.text}", *waits]), hint=hint)
     said = last_error(lines)
     kind = _KINDS.get(ended.code, StokerError)

@@ -176,7 +176,7 @@ def _records(path: Path) -> list[Begun]:
             break
         try:
             records.append(_decoder.decode(data[at : at + size]))
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, UnicodeDecodeError):
             break
         at += size
     return records

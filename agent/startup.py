@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from stoker.agent import labels, lock, meant, pids, ports, rotation, state, teardown
+from stoker.agent import labels, lock, meant, pids, ports, rotation, state, teardown, whole
 from stoker.agent.children import BROKER, broker_program, environment, programs
 from stoker.agent.last_words import Ended, cause
 from stoker.agent.state import Cluster, State
@@ -166,24 +166,38 @@ def _endpoint(where: State) -> str:
 def load_or_create(where: State) -> Cluster:
     """The node of this folder; on the first start its identities and its table of users."""
     if state.exists(where):
+        state.check_folders(where)
+        whole.check_owners(where)
         make_certificate(where)
         cluster = state.load(where)
-        load_users(where)
         _check_seeds(where, cluster)
+        whole.check(where, load_users(where))
         return cluster
+    state.check_first(where)
+    return complete(where)
+
+
+def complete(where: State) -> Cluster:
+    """A first start, from wherever an earlier one was cut off: each step is taken once, in this
+    order, so what a later one made proves that those before it were complete."""
+    if where.cluster.exists() or where.users.exists():
+        whole.check_keys(where, load_users(where))
     keys = {name: identity.load_or_create(where.key(name)) for name in state.IDENTITIES}
     caller = _caller()
     own = identity.load_or_create(where.key(f"user-{caller}"))
     make_certificate(where)
-    jobs_as = _default_mapping()
-    table = {
-        "admin": _user(keys["admin"].public, jobs_as, admin=True),
-        caller: _user(own.public, jobs_as, admin=True),
-    }
-    users.save(where.users, table)
-    port = ports.choose(where.instance)
-    cluster = Cluster(str(uuid.uuid4()), _node_name(), keys["scheduler"].public, port)
-    state.write_json(where.cluster, cluster)
+    if not where.users.exists():
+        jobs_as = _default_mapping()
+        rows = {"admin": keys["admin"].public, caller: own.public}
+        users.save(
+            where.users, {name: _user(key, jobs_as, admin=True) for name, key in rows.items()}
+        )
+    if not where.cluster.exists():
+        port = ports.choose(where.instance)
+        made = Cluster(str(uuid.uuid4()), _node_name(), keys["scheduler"].public, port)
+        state.write_cluster(where, made)
+    cluster = state.read_json(where.cluster, Cluster)
+    _check_seeds(where, cluster)
     state.seal_format(where)
     return cluster
 

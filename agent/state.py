@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from stoker.mesh import certificate, context
+from stoker.mesh import certificate, context, sealed
 from stoker.native.errors import Corrupt, Denied, NotFound, Refused
 
 FORMAT = 2
@@ -233,8 +233,26 @@ def prepare(state: State) -> None:
     with contextlib.suppress(FileExistsError):
         state.root.mkdir(mode=0o700)
     check_private(state.root)
-    for name in _FOLDERS:
+    # Of a folder that was set up, what is missing was lost: `load` names it. Logs are no loss.
+    for name in ("log",) if is_set_up(state) else _FOLDERS:
         (state.root / name).mkdir(mode=0o700, exist_ok=True)
+
+
+def is_set_up(state: State) -> bool:
+    """Whether a first start got as far as naming the node, even if `format` was lost since."""
+    return exists(state) or state.cluster.exists()
+
+
+def check_first(state: State) -> None:
+    """Corrupt where `format` is missing although a node has run here: it was lost, and whoever
+    took this for a first start would make another node of it."""
+    ran = [state.nats / "jetstream", state.agent / "journal", *state.scheduler.glob("*")]
+    proof = next((path for path in ran if path.exists()), None)
+    if proof is not None:
+        raise Corrupt(
+            f"{state.root / 'format'} is missing, and a node has run here ({proof} is there)",
+            hint="Restore it from a backup",
+        )
 
 
 def exists(state: State) -> bool:
@@ -274,13 +292,18 @@ def load(state: State) -> Cluster:
     check_private(state.root)
     check_format(state)
     cluster = read_json(state.cluster, Cluster)
-    for folder in _FOLDERS:
-        if not (state.root / folder).is_dir():
-            raise Corrupt(f"{state.root / folder} is missing", hint="Restore it from a backup")
+    check_folders(state)
     for identity in IDENTITIES:
         check_key(state.key(identity))
     certificate.check_pair(state.broker_key, state.broker_certificate)
     return cluster
+
+
+def check_folders(state: State) -> None:
+    """Those of a node that was set up are never missing."""
+    for folder in _FOLDERS:
+        if not (state.root / folder).is_dir():
+            raise Corrupt(f"{state.root / folder} is missing", hint="Restore it from a backup")
 
 
 def check_key(path: Path) -> None:
@@ -302,11 +325,16 @@ def read_json(path: Path, of: type[T]) -> T:
             data = file.read(_JSON_BYTES_MAX + 1)
         if len(data) > _JSON_BYTES_MAX:
             raise Corrupt(f"{path} is larger than {_JSON_BYTES_MAX} bytes")
-        return msgspec.json.decode(data, type=of)
+        return sealed.decode(data, of)
     except FileNotFoundError:
         raise Corrupt(f"{path} is missing", hint="Restore it from a backup") from None
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except msgspec.MsgspecError as error:
         raise Corrupt(f"{path} cannot be read: {error}", hint="Restore it from a backup") from None
+
+
+def write_cluster(state: State, cluster: Cluster) -> None:
+    """Replaces `cluster.json`, sealed: a changed bit in it would make this another node."""
+    write_file(state.cluster, sealed.encode(cluster))
 
 
 def write_json(path: Path, record: Any, mode: int = 0o600) -> None:

@@ -44,7 +44,7 @@ from stoker.agent.processes import (
     Tick,
     Tree,
 )
-from stoker.agent.state import State, load, locate, write_json
+from stoker.agent.state import State, load, locate, write_cluster, write_json
 from stoker.mesh import certificate
 from stoker.mesh.context import Endpoint
 from stoker.native.errors import StokerError
@@ -179,7 +179,7 @@ class Supervisor:
         """The broker listens: only now is its port one that the next start may begin with."""
         if self.recorded != self.cluster:
             with self._tolerated("cluster.json"):
-                write_json(self.state.cluster, self.cluster)
+                write_cluster(self.state, self.cluster)
                 self.recorded = self.cluster
 
     def _gone(self, name: str) -> None:

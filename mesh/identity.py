@@ -63,8 +63,11 @@ class Identity:
         try:
             prefix, raw = nkeys.decode_seed(seed)  # type: ignore[no-untyped-call]
             key = SigningKey(raw)
+            whole = base64.b32decode(seed + b"=" * (-len(seed) % 8))  # whose CRC nkeys ignores
         except (nkeys.NkeysError, ValueError, TypeError, AttributeError):
             raise Corrupt("not an nkey seed") from None
+        if _crc16(whole[:-2]) != whole[-2:]:
+            raise Corrupt("a damaged nkey seed (checksum)")
         self._seed = seed
         self._key = key
         self.public = _encode_public(prefix, bytes(key.verify_key))

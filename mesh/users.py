@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from stoker.mesh import identity, subjects
+from stoker.mesh import identity, sealed, subjects
 from stoker.native.errors import BadRequest, Corrupt, Denied, NotFound
 from stoker.scheduler.nouns import Owner
 
@@ -37,7 +37,6 @@ class User(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 Users = dict[str, User]
-_decoder = msgspec.json.Decoder(Users)
 
 
 def load(path: Path) -> Users:
@@ -51,9 +50,9 @@ def load(path: Path) -> Users:
     if len(data) > FILE_BYTES_MAX:
         raise Corrupt(f"{path} has {len(data)} bytes, at most {FILE_BYTES_MAX}")
     try:
-        users = _decoder.decode(data)
+        users = sealed.decode(data, Users)
         check(users)
-    except (msgspec.MsgspecError, UnicodeDecodeError, BadRequest) as error:
+    except (msgspec.MsgspecError, BadRequest) as error:
         raise Corrupt(f"{path}: {error}") from None
     return users
 
@@ -64,7 +63,7 @@ def save(path: Path, users: Users) -> None:
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "wb") as file:
-        file.write(msgspec.json.format(msgspec.json.encode(users), indent=2) + b"\n")
+        file.write(sealed.encode(users))
         file.flush()
         os.fsync(file.fileno())
     partial.replace(path)
@@ -77,6 +76,8 @@ def check(users: Users) -> None:
     keys: dict[str, str] = {}
     for name, user in users.items():
         subjects.token(name)
+        if name == sealed.NAME:
+            raise BadRequest(f"{name!r} cannot be a user name")
         identity.Verifier(user.public_key)
         other = keys.setdefault(user.public_key, name)
         if other != name:

@@ -20,7 +20,9 @@ from typing import Any
 import msgspec
 
 from stoker.agent.devices import amd, declared, intel, nvidia, opencl  # noqa: F401
+from stoker.agent.devices import order as orders
 from stoker.agent.devices.deadline import Task, within
+from stoker.agent.devices.order import Order
 from stoker.agent.devices.readings import CardReadings
 from stoker.agent.devices.sampler import Samplers
 from stoker.agent.devices.topology import Places, Topology, topology
@@ -38,13 +40,6 @@ AGAIN_S = 10.0
 """A card in trouble is looked for anew so often: its driver may have been loaded again."""
 
 
-class Order(msgspec.Struct, frozen=True):
-    """Which device has which index, in this boot."""
-
-    boot_id: str
-    ids: tuple[str, ...] = ()
-
-
 class Devices:
     """The node's devices; `known` is the list as the scheduler counts it."""
 
@@ -54,7 +49,7 @@ class Devices:
         self._vendors = tuple(vendors)
         self._is_ours = is_ours
         self._path = order
-        self._order = _read_order(order, boot_id)
+        self._order = orders.of_boot(order, boot_id)
         self._found: dict[str, DeviceInfo] = {}
         self._scans: dict[str, Scan] = {}
         self._late: dict[str, Task[Scan]] = {}
@@ -246,15 +241,4 @@ class Devices:
         ]
         if fresh[:room]:
             self._order = Order(self._order.boot_id, (*self._order.ids, *fresh[:room]))
-            partial = self._path.with_name(f".{self._path.name}.new")
-            partial.write_bytes(msgspec.json.encode(self._order))
-            partial.replace(self._path)
-
-
-def _read_order(path: Path, boot_id: str) -> Order:
-    """The order of this boot; jobs of an earlier one are over, so its indices are free again."""
-    try:
-        order = msgspec.json.decode(path.read_bytes(), type=Order)
-    except (FileNotFoundError, msgspec.MsgspecError):
-        return Order(boot_id)
-    return order if order.boot_id == boot_id else Order(boot_id)
+            orders.write(self._path, self._order)

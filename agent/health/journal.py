@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from stoker.agent.health.case import Saved
+from stoker.mesh import sealed
 
 NAME = "health.json"
 FORMAT = 1
@@ -34,14 +35,19 @@ class _Image(msgspec.Struct, frozen=True):
 def load(folder: Path, boot_id: str) -> Kept:
     """What holds in this boot; nothing if there is no file, or one that cannot be read."""
     try:
-        image = msgspec.json.decode((folder / NAME).read_bytes(), type=_Image)
+        image = read(folder)
     except (OSError, msgspec.MsgspecError):
         return Kept()
     return image.kept if (image.format, image.boot_id) == (FORMAT, boot_id) else Kept()
 
 
+def read(folder: Path) -> _Image:
+    """Whatever boot it is of; OSError without a file, msgspec.MsgspecError for a damaged one."""
+    return sealed.decode((folder / NAME).read_bytes(), _Image)
+
+
 def store(folder: Path, boot_id: str, kept: Kept) -> None:
     """Whole, or as it was before; OSError where the disk takes no more."""
     partial = folder / f".{NAME}.new"
-    partial.write_bytes(msgspec.json.encode(_Image(FORMAT, boot_id, kept)))
+    partial.write_bytes(sealed.encode(_Image(FORMAT, boot_id, kept)))
     partial.replace(folder / NAME)

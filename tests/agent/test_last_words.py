@@ -59,6 +59,10 @@ def test_who_does_not_get_ready_says_why() -> None:
     ended = Ended("supervisor", "not ready after 60 s")
     for name, text in [("agent", "waiting: x"), ("scheduler", "blocked: y"), ("spawner", "ok")]:
         ended = ended.heard({"event": "status", "name": name, "text": text})
+    for text in ("restart: the log is silent", "ended for a restart: exit code 0"):
+        heard = {"event": "exited", "name": "nats-server", "text": text}
+        ended = ended.heard({**heard, "failures": 0, "code": None})
     assert str(cause(ended, ["whatever"], hint="")) == (
-        "supervisor: not ready after 60 s; scheduler says blocked: y; agent says waiting: x"
+        "supervisor: not ready after 60 s; scheduler says blocked: y; agent says waiting: x;"
+        " nats-server: restart: the log is silent"
     )

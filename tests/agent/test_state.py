@@ -61,14 +61,27 @@ def test_a_second_start_changes_no_identity(folder: State) -> None:
     assert contents(folder.root) == before
 
 
-def test_a_first_start_that_was_cut_off_is_completed(folder: State) -> None:
-    (folder.root / "format").unlink()
-    folder.users.unlink()
-    seed = folder.key("scheduler").read_bytes()
+@pytest.mark.parametrize("made", [0, 1, 2])
+def test_a_first_start_that_was_cut_off_is_completed(folder: State, made: int) -> None:
+    """After each of its steps: keys, the table of users, the cluster, and `format` last."""
+    steps = [folder.users, folder.cluster, folder.root / "format"]
+    for path in steps[made:]:
+        path.unlink()
+    before = contents(folder.root)
     state.prepare(folder)
     startup.load_or_create(folder)
-    assert folder.key("scheduler").read_bytes() == seed
+    after = contents(folder.root)
+    assert {name: after[name] for name in before} == before
     assert state.exists(folder)
+
+
+def test_a_first_start_is_not_completed_over_a_loss(folder: State) -> None:
+    for path in (folder.root / "format", folder.users):  # the cluster was named after the users
+        path.unlink()
+    before = contents(folder.root)
+    with pytest.raises(Corrupt, match=r"users\.json is missing"):
+        startup.load_or_create(folder)
+    assert contents(folder.root) == before
 
 
 def test_a_folder_with_other_things_in_it_is_refused(tmp_path: Path) -> None:

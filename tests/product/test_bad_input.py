@@ -308,6 +308,7 @@ def test_a_damaged_state_folder_is_refused_and_kept_as_it_is(folder: Path) -> No
     good.stoker("down")
     damages: list[tuple[str, bytes | None]] = [
         ("format", b"99\n"), ("format", b"0\n"), ("format", b"?"), ("format", b""),
+        ("format", None),
         ("cluster.json", b"{"), ("cluster.json", None), ("cluster.json", b"\xff\xff"),
         ("users.json", b"7"), ("users.json", None), ("keys/agent.nk", b""),
         ("keys/scheduler.nk", None), ("keys/scheduler.nk", b"not a seed\n"),

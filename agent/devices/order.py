@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which device has which index in this boot, on disk, so that a new agent counts as the one before.
+
+Relied on by the registry, which gives indices out, and by startup, which looks whether the file is
+whole. Invariant: the file is whole, or refused before an agent starts.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from stoker.mesh import sealed
+
+NAME = "devices.json"
+
+
+class Order(msgspec.Struct, frozen=True):
+    """Ids by index."""
+
+    boot_id: str
+    ids: tuple[str, ...] = ()
+
+
+def read(path: Path) -> Order:
+    """Whatever boot it is of; OSError without a file, msgspec.MsgspecError for a damaged one."""
+    return sealed.decode(path.read_bytes(), Order)
+
+
+def of_boot(path: Path, boot_id: str) -> Order:
+    """The order of this boot; jobs of an earlier one are over, so its indices are free again."""
+    try:
+        order = read(path)
+    except (FileNotFoundError, msgspec.MsgspecError):
+        return Order(boot_id)
+    return order if order.boot_id == boot_id else Order(boot_id)
+
+
+def write(path: Path, order: Order) -> None:
+    """Whole, or as it was before."""
+    partial = path.with_name(f".{path.name}.new")
+    partial.write_bytes(sealed.encode(order))
+    partial.replace(path)
