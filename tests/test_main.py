@@ -73,14 +73,20 @@ def test_version() -> None:
     assert (done.returncode, done.stdout) == (0, f"stoker {__version__}\n")
 
 
-def test_an_unknown_verb_is_a_usage_error() -> None:
-    done = stoker("stoke")
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [("xyzzy", ""), ("jbos", " Did you mean jobs"), ("submti", " Did you mean submit?")],
+)
+def test_an_unknown_verb_is_a_usage_error(word: str, said: str) -> None:
+    done = stoker(word)
     assert done.returncode == 2
-    assert "No such command 'stoke'" in done.stderr
+    assert f"No such command {word!r}.{said}" in done.stderr
+    assert bool(said) == ("Did you mean" in done.stderr)
 
 
 @pytest.mark.parametrize(
-    ("error", "code"), [(Refused("full", hint="Wait"), 2), (Corrupt("garbled"), 3)]
+    ("error", "code"),
+    [(Refused("full", hint="Wait"), 2), (Corrupt("garbled"), 3), (Refused("job \x1b[2J"), 2)],
 )
 def test_an_operating_error_is_one_line_and_its_code(
     error: Exception, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -92,7 +98,7 @@ def test_an_operating_error_is_one_line_and_its_code(
     with pytest.raises(SystemExit) as ended:
         main.main()
     assert ended.value.code == code
-    assert capsys.readouterr().err == f"stoker: {error}\n"
+    assert capsys.readouterr().err == f"stoker: {error}\n".replace("\x1b", "?")
 
 
 def test_a_defect_shows_itself(monkeypatch: pytest.MonkeyPatch) -> None:

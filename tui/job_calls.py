@@ -20,7 +20,7 @@ from stoker.mesh import schema
 from stoker.mesh.client import Client
 from stoker.native.errors import BadRequest, NotFound, StokerError, Unavailable
 from stoker.scheduler.nouns import ENDED
-from stoker.tui import streams, views
+from stoker.tui import streams, text, views
 from stoker.tui.selectors import Selector
 
 FOLLOW_PATIENCE_S = 3600.0
@@ -157,7 +157,7 @@ def _say_again(job: schema.JobView) -> None:
 
 
 def _warn(words: str) -> None:
-    click.echo(f"stoker: {words}", err=True)
+    click.echo(f"stoker: {text.clean(words)}", err=True)
 
 
 # --- reading --------------------------------------------------------------------------------------

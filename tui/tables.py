@@ -294,8 +294,9 @@ def _csv_cell(value: object) -> object:
         return ""
     if isinstance(value, list | tuple | dict):
         return _json(value).rstrip("\n")
+    value = text.clean(value) if isinstance(value, str) else value
     # A spreadsheet would run text that starts like a formula (OWASP, "CSV injection").
-    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
+    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@"):
         return "'" + value
     return value
 

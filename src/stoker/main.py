@@ -63,6 +63,18 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command), f"{module.__name__}: {cmd_name} is no command"
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """A word that is nearly a verb gets that verb named."""
+        if args and args[0] not in VERBS and not ctx.resilient_parsing:
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], VERBS, n=2, cutoff=0.6)
+            said = f" Did you mean {' or '.join(near)}?" if near else ""
+            ctx.fail(f"No such command {args[0]!r}.{said}")
+        return super().resolve_command(ctx, args)
+
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         from click.shell_completion import CompletionItem
 
@@ -103,5 +115,7 @@ def main() -> None:
         code = getattr(error, "exit_code", None)
         if code is None:
             raise
-        click.echo(f"stoker: {error}", err=True)
+        from stoker.tui import text  # what users named may be in it
+
+        click.echo(f"stoker: {text.clean(error)}", err=True)
         sys.exit(code)

@@ -86,6 +86,14 @@ def test_csv_has_every_field_once_and_no_formula() -> None:
     assert json.loads(rows[0]["spec.env"]) == {"A": "1"}
 
 
+def test_csv_moves_no_terminal() -> None:
+    """A reason is its user's text, and csv is printed like everything else."""
+    row = JOBS[0] | {"reason": "bad\x1b]0;owned\x07\r\nline"}
+    shown = tables.render(tables.JOBS, [row], "csv")
+    assert "bad?]0;owned???line" in shown
+    assert all(char.isprintable() for char in shown.replace("\n", ""))
+
+
 def test_name_is_one_name_a_line() -> None:
     assert tables.render(tables.JOBS, JOBS, "name") == "1\n12\n"
 
