@@ -28,11 +28,13 @@ check: setup ## ruff, mypy, import contracts, clang-format
 	@$(RUN)lint-imports
 	@git ls-files '*.c' '*.h' ':!probes/bpf/vmlinux/*' | xargs -r clang-format --dry-run --Werror
 
-bench: setup ## measure: submit path, tracing cost and decisions, as JSON
+# Each takes less than a minute. The README names, figure by figure, what takes longer.
+bench: setup ## measure: submit path, tracing cost, decisions, reading cards, as JSON
 	@$(RUN)stoker bench submit --json
 	@$(RUN)stoker bench trace --json
-	@$(RUN)stoker bench probes --json
 	@$(RUN)stoker bench decide --json
+	@$(RUN)stoker bench devices --seconds 5 --json
+	@echo "longer: stoker bench probes (13 min), sim faults, sim power-loop, sim openb: README.md, Figures" >&2
 
 golden: setup ## rewrite the golden files; read the diff before committing it
 	@STOKER_GOLDEN=rewrite $(PY) -m pytest -q tests -k golden
