@@ -432,12 +432,21 @@ def test_a_users_context_decides_which_node_is_spoken_of(unchanged: LiveNode, fo
     named = plain("power", "budget", "100", "--state", str(unchanged.root))
     assert f"the node in {unchanged.root} belongs to uid 0 (root)" in one_line(named, 1)
 
+    own = home / ".local/state/stoker"
+    try:
+        said = plain("up", "--beside").stdout.decode()
+        assert f"next:\n  export STOKER_STATE={own}\n" in said, "else they would reach the other"
+        assert f"beside it runs {url}, the node of uid 0 (root) in {unchanged.root}" in said
+        assert theirs in one_line(plain("down"), 1), "not the one that a plain command reaches"
+    finally:
+        ended = plain("down", "--state", str(own))
+    assert "stopped: supervisor" in ended.stdout.decode(), ended.stderr
+
     context.unlink()
     said = one_line(plain("up"), 2)
     assert "a node runs on this host already: tls://" in said
     assert f"uid 0 (root) gives out keys: stoker user add {STRANGER}" in said
     assert "stoker up --beside" in said
-    assert not (home / ".local").exists()
 
 
 def test_errors_have_codes_that_clients_can_rely_on(unchanged: LiveNode) -> None:
