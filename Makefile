@@ -29,12 +29,13 @@ check: setup ## ruff, mypy, import contracts, clang-format
 	@git ls-files '*.c' '*.h' ':!probes/bpf/vmlinux/*' | xargs -r clang-format --dry-run --Werror
 
 # Each takes less than a minute. The README names, figure by figure, what takes longer.
-bench: setup ## measure: submit path, tracing cost, decisions, reading cards, as JSON
+bench: setup ## measure: submit path, tracing, decisions, reading cards, faults, as JSON
 	@$(RUN)stoker bench submit --json
 	@$(RUN)stoker bench trace --json
 	@$(RUN)stoker bench decide --json
 	@$(RUN)stoker bench devices --seconds 5 --json
-	@echo "longer: stoker bench probes (13 min), sim faults, sim power-loop, sim openb: README.md, Figures" >&2
+	@$(RUN)stoker sim faults --json
+	@echo "longer: stoker bench probes (13 min), sim power-loop, sim openb: README.md, Figures" >&2
 
 golden: setup ## rewrite the golden files; read the diff before committing it
 	@STOKER_GOLDEN=rewrite $(PY) -m pytest -q tests -k golden
