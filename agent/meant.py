@@ -12,10 +12,11 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from stoker.agent import neighbours
 from stoker.agent import state as states
 from stoker.agent.state import State, read_json, user_name
 from stoker.mesh import context
-from stoker.native.errors import Denied, Refused
+from stoker.native.errors import Denied, NotFound, Refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,19 @@ def own(option: str | None, verb: str) -> State:
         f"`stoker {verb}` is for a node's owner, and your context ({found.file}) uses {found.text}",
         hint=f"Ask {found.whose}, or name a node of yours with --state",
     )
+
+
+def require(state: State) -> None:
+    """NotFound, Denied or Refused by name where this user has no node in this folder; another that
+    runs on this host is named, and how to reach it."""
+    try:
+        states.require(state)
+    except NotFound as error:
+        others = neighbours.running(state)
+        if not others:
+            raise
+        first = others[0]
+        raise NotFound(error.message, hint=f"Here runs {first.text}: {first.way}") from None
 
 
 def to_start(option: str | None, *, beside: bool) -> State:

@@ -151,7 +151,9 @@ def _check_owner(path: Path, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise Denied(f"{path} is not a regular file")
     if status.st_mode & 0o077:
-        raise Denied(f"{path} can be read by others", hint=f"chmod 600 {path}")
+        # A file of another name may be no key at all: nobody is told to change its mode.
+        own = f"chmod 600 {path}" if path.suffix == ".nk" else "Keep the key in a file of its own"
+        raise Denied(f"{path} can be read by others", hint=own)
     if status.st_uid not in (os.geteuid(), 0):
         raise Denied(f"{path} belongs to uid {status.st_uid}")
 

@@ -14,12 +14,12 @@ from typing import Any
 import click
 import msgspec
 
-from stoker.agent.meant import Foreign, call, node, own
+from stoker.agent.meant import Foreign, call, node, own, require
 from stoker.agent.power import record, rules_file, status
 from stoker.agent.power.card import Card, PowerRange
 from stoker.agent.power.rules import CardRule, Rules, check
 from stoker.agent.setting import read_config
-from stoker.agent.state import State, require
+from stoker.agent.state import State
 from stoker.native.errors import BadRequest, NotFound, Unavailable
 
 STALE_S = 10.0

@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
 
-from stoker.agent import meant, state
+from stoker.agent import meant, neighbours, state
 from stoker.agent.meant import Foreign
+from stoker.agent.neighbours import Neighbour
 from stoker.mesh.context import Saved
-from stoker.native.errors import Corrupt, Denied, Refused
+from stoker.native.errors import Corrupt, Denied, NotFound, Refused
 
 URL = "tls://127.0.0.1:20007"
 
@@ -77,6 +79,22 @@ def test_a_context_without_a_folder_here_is_still_the_one_meant(home: Path, root
     save(home, root)
     with pytest.raises(Denied, match=rf"the node of somebody else.*{URL}"):
         meant.own(None, "down")
+
+
+def test_who_has_no_node_is_told_of_the_one_that_runs_here(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = state.locate(home / "none")
+    monkeypatch.setattr(neighbours, "running", lambda but: [])
+    with pytest.raises(NotFound, match=rf"there is no node in {mine.root}\. stoker up"):
+        meant.require(mine)
+    other = Neighbour(0, URL, "/srv/a")
+    monkeypatch.setattr(neighbours, "running", lambda but: [other])
+    with pytest.raises(
+        NotFound, match=rf"Here runs {re.escape(other.text)}: {re.escape(other.way)}"
+    ) as caught:
+        meant.require(mine)
+    assert "stoker up" not in str(caught.value)
 
 
 def test_a_context_that_cannot_be_read_is_refused_by_name(home: Path) -> None:

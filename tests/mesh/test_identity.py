@@ -59,6 +59,17 @@ def test_no_seed_in_any_text(tmp_path: Path) -> None:
     assert seed[:20] not in str(caught.value) + repr(caught.value.__context__)
 
 
+def test_a_seed_with_a_changed_character_is_no_seed(tmp_path: Path) -> None:
+    path = tmp_path / "a.nk"
+    identity.create(path)
+    seed = path.read_text()
+    for at in range(len(seed.strip())):
+        other = "A" if seed[at] != "A" else "B"
+        path.write_text(seed[:at] + other + seed[at + 1 :])
+        with pytest.raises(Corrupt):
+            identity.load(path)
+
+
 def test_files_that_are_not_private_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.nk"
     identity.create(path)
@@ -66,6 +77,12 @@ def test_files_that_are_not_private_are_refused(tmp_path: Path) -> None:
         path.chmod(mode)
         with pytest.raises(Denied, match="can be read by others"):
             identity.load(path)
+    other = tmp_path / "shadow"  # whoever names a file that is no key is not to change its mode
+    other.write_text("root:x")
+    other.chmod(0o644)
+    with pytest.raises(Denied) as caught:
+        identity.load(other)
+    assert "chmod" not in str(caught.value)
     path.chmod(0o600)
     link = tmp_path / "link"
     link.symlink_to(path)
