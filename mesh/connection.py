@@ -78,7 +78,10 @@ class Link:
         if answer.done():
             return
         if subject in self._denied:
-            answer.set_exception(Denied(f"this key may not ask {subject}"))
+            what = " ".join(subject.split(".")[2:])
+            answer.set_exception(
+                Denied(f"this key may not do this: {what}", hint="An administrator of the node may")
+            )
         else:
             answer.set_exception(Unavailable(f"no answer within {timeout_s:g} s"))
 
