@@ -16,7 +16,7 @@ from stoker.agent import neighbours
 from stoker.agent import state as states
 from stoker.agent.state import State, read_json, user_name
 from stoker.mesh import context
-from stoker.native.errors import Denied, NotFound, Refused
+from stoker.native.errors import Corrupt, Denied, NotFound, Refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def is_named(option: str | None) -> bool:
 def node(option: str | None) -> State | Foreign:
     """The node meant; touches nothing. Corrupt for a context that cannot be read."""
     file = context.saved_path(os.environ)
-    if is_named(option) or not file.exists():
+    if is_named(option) or not os.path.exists(file):  # noqa: PTH110  a home out of reach has none
         return states.locate(option)
     saved = read_json(file, context.Saved)
     root = Path(saved.state) if saved.state else None
@@ -115,9 +115,12 @@ def call(state: State, verb: str) -> str:
 def is_usual(state: State) -> bool:
     """Whether commands of this user reach this node without a word in a new shell."""
     file = context.saved_path(os.environ)
-    if not file.exists():
+    if not os.path.exists(file):  # noqa: PTH110
         return state.root == context.default_state().resolve()
-    saved = read_json(file, context.Saved)
+    try:
+        saved = read_json(file, context.Saved)
+    except Corrupt:
+        return False
     return bool(saved.state) and Path(saved.state).resolve() == state.root
 
 

@@ -101,3 +101,4 @@ def test_a_context_that_cannot_be_read_is_refused_by_name(home: Path) -> None:
     (home / "config/stoker/context.json").write_bytes(b"{")
     with pytest.raises(Corrupt, match=r"context\.json"):
         meant.node(None)
+    assert not meant.is_usual(state.locate(home / "x")), "a node that was named is up all the same"

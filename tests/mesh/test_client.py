@@ -148,7 +148,7 @@ async def test_a_forbidden_subject_is_denied_by_name(tmp_path: Path, monkeypatch
     monkeypatch.setattr("stoker.mesh.client.REPLY_S", 0.3)
     with fakes.FakeNode(tmp_path, denied=("stoker.v1.job.cancel",)) as node:
         async with Client.open(where(node), patience_s=5) as client:
-            with pytest.raises(Denied, match="may not do this: job cancel.* An admin") as caught:
+            with pytest.raises(Denied, match=r"may not do this: job cancel.* An admin") as caught:
                 await client.cancel("1")
     assert "stoker.v1" not in str(caught.value)
 

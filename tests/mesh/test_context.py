@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -125,3 +127,22 @@ def test_the_instance_is_of_the_real_path(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("real")
     assert context.instance(tmp_path / "link") == context.instance(tmp_path / "real")
     assert context.instance(tmp_path) != context.instance(tmp_path / "real")
+
+
+@pytest.mark.needs_root
+def test_a_home_out_of_reach_has_no_context(tmp_path: Path) -> None:
+    """As of `sudo -u alice stoker jobs` where HOME stays root's."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can become somebody else")
+    script = (
+        "import os, sys; sys.path.insert(0, 'src'); from stoker.mesh import context;"
+        "os.setuid(61001)\n"
+        "try: context.find(None, {'HOME': sys.argv[1]})\n"
+        "except Exception as error: print(type(error).__name__)"
+    )
+    (tmp_path / "closed").mkdir(mode=0o700)
+    done = subprocess.run(
+        [sys.executable, "-c", script, tmp_path / "closed/home"],
+        capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2],
+    )  # fmt: skip
+    assert done.stdout in ("NotFound\n", "Denied\n"), done.stderr
