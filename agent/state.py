@@ -246,7 +246,7 @@ def is_set_up(state: State) -> bool:
 def check_first(state: State) -> None:
     """Corrupt where `format` is missing although a node has run here: it was lost, and whoever
     took this for a first start would make another node of it."""
-    ran = [state.nats / "jetstream", state.agent / "journal", *state.scheduler.glob("*")]
+    ran = [state.nats / "jetstream", state.agent / "journal"]
     proof = next((path for path in ran if path.exists()), None)
     if proof is not None:
         raise Corrupt(

@@ -294,11 +294,11 @@ def _csv_cell(value: object) -> object:
         return ""
     if isinstance(value, list | tuple | dict):
         return _json(value).rstrip("\n")
-    value = text.clean(value) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
     # A spreadsheet would run text that starts like a formula (OWASP, "CSV injection").
-    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@"):
-        return "'" + value
-    return value
+    formula = value[:1] in ("=", "+", "-", "@", "\t", "\r")
+    return ("'" if formula else "") + text.clean(value)
 
 
 def _table(noun: Noun, rows: Sequence[Row], wide: bool, now_ns: int, colour: bool) -> str:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from stoker.agent import lock, pids, ports, state
@@ -119,12 +120,13 @@ def test_up_run_down(node: Node) -> None:
 def test_a_second_start_keeps_jobs_on_another_port_too(node: Node) -> None:
     node.stoker("up")
     node.stoker("run", "--", "true")
-    before = json.loads(node.where.cluster.read_bytes())
+    before = state.read_json(node.where.cluster, state.Cluster)
     node.kill(pids.SUPERVISOR)
     node.stoker("down")
     port = ports.choose("0badcafe")
     assert f"127.0.0.1:{port}" in node.stoker("up", "--port", str(port))
-    assert json.loads(node.where.cluster.read_bytes()) == before | {"port": port}
+    after = state.read_json(node.where.cluster, state.Cluster)
+    assert after == msgspec.structs.replace(before, port=port)
     assert node.job("1")["state"] == "succeeded"
 
 
