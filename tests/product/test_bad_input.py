@@ -326,10 +326,28 @@ def test_a_damaged_state_folder_is_refused_and_kept_as_it_is(folder: Path) -> No
         assert contents(root) == before, (name, data)
         path.write_bytes(kept)
         path.chmod(0o600)
+    refused_by_a_process(root, "spawner: the journal is corrupt", "agent/journal", 30)
+    refused_by_a_process(root, "scheduler: ", "nats/jetstream/**/*.blk", None)
     assert good.traces_left() == []
     good.stoker("up")
     assert good.jobs() == [1]
     good.stoker("down")
+
+
+def refused_by_a_process(root: Path, words: str, name: str, at: int | None) -> None:
+    """What a process of the node refuses ends `up` as it ended that process, at once. One bit of
+    a copy is flipped, in the middle where no place is named."""
+    copy = shutil.copytree(root, root.with_name("copy"))
+    (path,) = copy.glob(name)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2 if at is None else at] ^= 4
+    path.write_bytes(data)
+    try:
+        line = one_line(up(copy), 3)
+        assert line.startswith(f"stoker: {words}") and "(ended: exit code 3)" in line, line
+        assert LiveNode(copy).traces_left() == []
+    finally:
+        shutil.rmtree(copy)
 
 
 # --- an ordinary user -----------------------------------------------------------------------------
