@@ -28,6 +28,7 @@ ACROSS = {
     "tests/test_tidy.py": "every tracked file",
     "tests/test_imports.py": "what importing a folder loads",
     "tests/test_examples.py": "examples/",
+    "tests/test_readme.py": "README.md and the commands that it names",
     "tests/product/test_devices.py": "drivers, the agent, the scheduler, the verbs: a whole node",
     "tests/product/test_health.py": "signals of cards, the agent, the log: a whole node",
     "tests/product/test_squatter.py": "a local user on the port of a broker that died",
