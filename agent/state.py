@@ -22,7 +22,7 @@ import msgspec
 from stoker.mesh import certificate, context, sealed
 from stoker.native.errors import Corrupt, Denied, NotFound, Refused
 
-FORMAT = 2
+FORMAT = 3
 """The state format this version reads and writes."""
 
 MIGRATIONS: dict[int, Callable[[Path], None]] = {}
@@ -281,7 +281,8 @@ def check_format(state: State) -> None:
         if step not in MIGRATIONS:
             raise Corrupt(
                 f"{state.root} has state format {found}, too old for this stoker",
-                hint="Start it once with the release in between, or use another folder",
+                hint="Let the stoker that wrote it end its jobs (stoker down), then move the"
+                " folder away or name another one with --state: stoker up makes a new one",
             )
         MIGRATIONS[step](state.root)
         write_file(path, f"{step + 1}\n".encode())

@@ -161,6 +161,14 @@ def test_an_older_format_is_migrated_step_by_step(
     assert (folder.root / "format").read_text() == "3\n"
 
 
+def test_a_format_without_a_way_up_is_refused_with_what_to_do(folder: State) -> None:
+    (folder.root / "format").write_text("2\n")
+    with pytest.raises(Corrupt, match="state format 2, too old") as refused:
+        state.load(folder)
+    assert "stoker down" in refused.value.hint and "stoker up" in refused.value.hint
+    assert (folder.root / "format").read_text() == "2\n"
+
+
 def test_a_migration_that_fails_is_tried_again(
     folder: State, monkeypatch: pytest.MonkeyPatch
 ) -> None:
