@@ -89,6 +89,8 @@ def admit(request: JobRequest, after: int | None = None) -> JobSpec:
         min_run_s=request.min_run_s,
         same_link=request.same_link,
         device_memory_bytes=request.device_memory_bytes,
+        device_kind=request.device_kind,
+        mix_vendors=request.mix_vendors,
     )
 
 

@@ -15,16 +15,20 @@ import msgspec
 from stoker.native.errors import BadRequest
 from stoker.scheduler.names import hash64, name_id, queue_id
 from stoker.scheduler.nouns import JobSpec, NodeReport, Owner
-from stoker.scheduler.policies import Option, Placement
+from stoker.scheduler.policies import Kind, Option, Placement
 from stoker.scheduler.submit import MODELS_PER_JOB_MAX, Submit
 
 MODELS_SHOWN = 8
+KINDS = {"gpu": Kind.GPU, "cpu": Kind.CPU, "any": Kind.GPU | Kind.CPU}
+"""What `device_kind` means to the core."""
 NS = 1_000_000_000
 
 
 def known_models(reports: Iterable[NodeReport]) -> list[str]:
     """Every device model any node has, by name."""
-    return sorted({device.model for report in reports for device in report.devices})
+    return sorted(
+        {device.model for report in reports for device in report.devices if not device.gone}
+    )
 
 
 def models_of(spec: JobSpec, reports: Iterable[NodeReport]) -> tuple[str, ...]:
@@ -85,6 +89,7 @@ def submit(owner: Owner, key: bytes, spec: JobSpec, raw: bytes, models: Iterable
         placement=placement(spec),
         options=options(spec),
         retries=spec.retries,
+        kinds=KINDS[spec.device_kind],
     )
 
 
@@ -102,5 +107,6 @@ def options(spec: JobSpec) -> int:
         Option.REPEL: spec.company == "repel",
         Option.SAME_LINK: spec.same_link,
         Option.AFTER_ANY: spec.after_any,
+        Option.MIX_VENDORS: spec.mix_vendors,
     }
     return sum(option for option, wanted in chosen.items() if wanted)

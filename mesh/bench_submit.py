@@ -87,7 +87,9 @@ async def measure(client: Client, programs: Programs, jobs: int, cpus: int, say:
 
 
 async def _row(client: Client, programs: Programs, jobs: int, milli: int, say: Say) -> Row:
-    request = schema.JobRequest(argv=(programs.noop,), cwd="/", gpu_milli=milli, name="noop")
+    request = schema.JobRequest(
+        argv=(programs.noop,), cwd="/", gpu_milli=milli, device_kind="any", name="noop"
+    )
     for _ in range(WARM_UP):
         await _start_latency(client, request)
     say(f"{jobs} jobs at {milli} milli-shares, one after the other")

@@ -44,7 +44,7 @@ def _node(replica: Replica, report: NodeReport, now_ns: int) -> schema.NodeView:
         boot_id=report.boot_id,
         cpu_milli=report.cpu_milli,
         memory_bytes=report.memory_bytes,
-        devices=len(report.devices),
+        devices=sum(not device.gone for device in report.devices),
         jobs=info.tasks if info is not None else 0,
         missing=report.missing,
         observation=sample.id if sample is not None else None,
@@ -142,6 +142,8 @@ def _devices(replica: Replica, report: NodeReport, user: str | None) -> list[sch
     samples = {row.id: row for row in sample.devices} if sample is not None else {}
     rows: list[schema.DeviceView] = []
     for index, device in enumerate(report.devices):
+        if device.gone and index not in holders:
+            continue
         seen = samples.get(device.id, DeviceSample(device.id, absent={"sample": "none yet"}))
         rows.append(
             schema.DeviceView(

@@ -175,6 +175,10 @@ class JobRequest(Message, frozen=True):
     """Its devices share a fast link."""
     device_memory_bytes: Int | None = None
     """Memory of each device that is reserved."""
+    device_kind: Literal["gpu", "cpu", "any"] = "gpu"
+    """What its devices are: a CPU device, such as PoCL's, serves only who asks for it."""
+    mix_vendors: bool = False
+    """Its devices may be of several vendors, and with device_kind any of several kinds."""
     idempotency_key: str = ""
     """The same key again is the same job; a different request under it is refused."""
 
@@ -279,6 +283,8 @@ class Spec(Part, frozen=True):
     min_run_s: int = 0
     same_link: bool = False
     device_memory_bytes: int | None = None
+    device_kind: str = "gpu"
+    mix_vendors: bool = False
 
 
 class Times(Part, frozen=True):

@@ -118,6 +118,8 @@ def _spec(spec: JobSpec, short: bool) -> schema.Spec:
         min_run_s=spec.min_run_s,
         same_link=spec.same_link,
         device_memory_bytes=spec.device_memory_bytes,
+        device_kind=spec.device_kind,
+        mix_vendors=spec.mix_vendors,
     )
 
 
@@ -195,6 +197,7 @@ def _text(replica: Replica, job: Job, line: Explained, real_ns: int) -> str:
         job=line.job,
         node=node,
         count=line.number,
+        detail=line.detail,
         now_ns=real_ns,
     )
     if line.reason in (Reason.DEVICE_UNAVAILABLE, Reason.DEVICES_UNAVAILABLE):
@@ -234,6 +237,8 @@ _HELPS: dict[Remedy, str] = {
     Remedy.FREE_DEVICES: "see who holds the devices: stoker devices",
     Remedy.SAY_WHERE: "its placement is left to a scoring function, which must say where",
     Remedy.CANCEL_IT: "cancel it: what it waits for will not come",
+    Remedy.CHANGE_KIND: "ask for what is there: --device-kind, --gpu-model; see stoker devices",
+    Remedy.MIX_VENDORS: "take devices of several vendors, if the program can: --mix-vendors",
     Remedy.FORBID_PREEMPTION: "submit it without --preemptible, or with --min-run",
 }
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from stoker.scheduler.book import Book
+from stoker.scheduler.policies import Kind
 from stoker.scheduler.reasons import Reason, sentence
 
 _QUEUE_IN_JOB = frozenset({Reason.OVER_LIMIT, Reason.QUEUE_AT_LIMIT, Reason.QUEUE_TURN})
@@ -27,6 +28,9 @@ _MOMENT: dict[int, str] = {
     Reason.WAITS_UNTIL: "waits {wait} until its next attempt",
     Reason.EXPECTED_START: "expected to start in {wait}",
 }
+_OF_KIND = frozenset({Reason.NEEDS_DEVICES, Reason.NEEDS_SHARE, Reason.NEEDS_ONE_VENDOR})
+"""`detail` holds the kinds that will do."""
+KINDS = {1: "GPU", 2: "CPU device", 3: "device"}
 NS = 1_000_000_000
 
 
@@ -39,9 +43,15 @@ def words(
     job: int = 0,
     node: str = "",
     count: int = 0,
+    detail: int = 0,
     now_ns: int = 0,
 ) -> str:
-    """One sentence without a full stop; `now_ns`: CLOCK_REALTIME, for moments to come."""
+    """One sentence without a full stop; `now_ns`: CLOCK_REALTIME, for moments to come; `detail`:
+    the kinds of devices that are needed, or the reason why it can never run."""
+    if reason == Reason.NEVER_AS_IT_IS:
+        return words(book, detail, asked=asked, have=have, node=node)
+    if reason == Reason.NO_NODE_HAS_KIND and len(book.nodes) == 1:
+        return f"this node has no {KINDS[asked]}"
     if reason in _MOMENT and now_ns:
         return _MOMENT[reason].format(wait=span(have - now_ns))
     figures: dict[str, Any] = {"asked": asked, "have": have, "job": job, "node": node}
@@ -49,9 +59,26 @@ def words(
         figures["job"] = book.queue_name(job)
     elif reason in _QUEUE_IN_ASKED:
         figures["asked"] = book.queue_name(asked)
-    text = sentence(reason, **figures, count=count)
+    text = sentence(reason, **figures, count=count, kinds=detail if reason in _OF_KIND else 0)
     name = book.word(asked) if reason in _NAME_IN_ASKED else ""
     return f"{text} ({name})" if name else text
+
+
+def hint(book: Book, reason: int, asked: int, have: int) -> str:
+    """What somebody whose request is refused for this can do about it, or empty."""
+    if reason != Reason.NO_NODE_HAS_KIND:
+        return ""
+    if asked == Kind.GPU and have & Kind.CPU:
+        return f"--device-kind cpu uses {_cpu_devices(book)}"
+    if asked == Kind.CPU and have & Kind.GPU:
+        return "--device-kind gpu, which is the default, uses a GPU"
+    return "stoker devices lists what there is, stoker doctor what is missing"
+
+
+def _cpu_devices(book: Book) -> str:
+    """What the CPU devices of all nodes are called: "the CPU device pocl-0"."""
+    ids = sorted({d.id for r in book.nodes.values() for d in r.devices if d.kind == "cpu"})
+    return f"the CPU device {ids[0]}" if len(ids) == 1 else "a CPU device"
 
 
 def span(ns: int) -> str:

@@ -33,8 +33,9 @@ from stoker.scheduler import nouns, records
 from stoker.scheduler.book import encode_spec
 from stoker.scheduler.core import Proposal
 from stoker.scheduler.effects import Rejected
-from stoker.scheduler.names import hash64, name_id
+from stoker.scheduler.names import hash64, name_id, vendor_number
 from stoker.scheduler.nouns import ENDED, JobSpec, JobState, NodeReport, Owner
+from stoker.scheduler.policies import Kind
 from stoker.scheduler.reasons import Reason, sentence
 from stoker.scheduler.submit import Submit
 
@@ -433,7 +434,8 @@ class InFlight(NamedTuple):
 def _refusal(rejected: Rejected, state: State) -> StokerError:
     kind = Refused if rejected.reason in _FULL else BadRequest
     asked, have, job = rejected.asked, rejected.have, rejected.job
-    return kind(wording.words(state.book, rejected.reason, asked=asked, have=have, job=job))
+    text = wording.words(state.book, rejected.reason, asked=asked, have=have, job=job)
+    return kind(text, hint=wording.hint(state.book, rejected.reason, asked, have))
 
 
 def _not_taken(fate: Fate) -> bool:
@@ -485,9 +487,12 @@ def device_set(report: NodeReport, index: int, allowed: bool) -> records.DeviceS
         name_id(report.node),
         index,
         memory_bytes=device.memory_bytes or 0,
-        available=allowed and not device.unavailable,
+        available=allowed and not device.unavailable and not device.gone,
         model=name_id(device.model) if device.model else 0,
         link=device.link,
         bus=device.bus,
         numa=0 if device.numa is None else device.numa + 1,
+        reason=Reason.DEVICE_GONE if device.gone else 0,
+        kind=Kind.CPU if device.kind == "cpu" else Kind.GPU,
+        vendor=vendor_number(device.vendor),
     )

@@ -12,6 +12,7 @@ from struct import Struct
 from typing import Any, Final, NamedTuple
 
 from stoker.scheduler.nouns import JobState
+from stoker.scheduler.policies import Kind
 from stoker.scheduler.reasons import BENIGN, RETRY, sentence
 from stoker.scheduler.records import (
     HAS_EXIT_CODE,
@@ -29,7 +30,7 @@ _EXPLAIN = Struct("<HHIQQQQ")
 _JOB = Struct("<7Q4Q5Q4IiiI10H240s")
 _NODE = Struct("<9Q3IHHHHI")
 _LABEL = Struct("<QQII")
-_DEVICE = Struct("<4Q8H")
+_DEVICE = Struct("<4Q7HBB")
 _QUOTA = Struct("<4Q")
 _QUEUE = Struct("<6Q3IHHII256s")
 _TASK = Struct("<QQIHHHHI64s")
@@ -303,6 +304,8 @@ class DeviceState(NamedTuple):
     link: int
     bus: int
     numa: int
+    kind: int = Kind.GPU
+    vendor: int = 0
 
 
 class TaskInfo(NamedTuple):
@@ -415,10 +418,10 @@ def unpack_devices(raw: bytes) -> list[DeviceState]:
     return [
         DeviceState(
             memory, owner, capacity, used, bool(available), reason, memory_used, model, link, bus,
-            numa,
+            numa, kind, vendor,
         )
-        for memory, memory_used, owner, model, capacity, used, available, reason, link, bus, numa, _
-        in _DEVICE.iter_unpack(raw)
+        for memory, memory_used, owner, model, capacity, used, available, reason, link, bus, numa,
+        kind, vendor in _DEVICE.iter_unpack(raw)
     ]  # fmt: skip
 
 

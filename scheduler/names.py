@@ -13,6 +13,7 @@ import re
 from typing import Final
 
 from stoker.native.errors import BadRequest
+from stoker.scheduler.policies import VENDORS, VENDORS_MAX
 
 NAME_CHARS_MAX: Final = 63
 LABEL_CHARS_MAX: Final = 128
@@ -31,6 +32,14 @@ def hash64(data: bytes) -> int:
 def name_id(name: str) -> int:
     """The core's id of a node, a device model, a label "key=value" or a group; never 0."""
     return hash64(name.encode()) or 1
+
+
+def vendor_number(vendor: str) -> int:
+    """The core's number of a vendor: its own where it is in VENDORS, 0 for none, else one of the
+    others, which two unknown names may share."""
+    own = len(VENDORS) + 1
+    other = own + hash64(vendor.encode()) % (VENDORS_MAX - own)
+    return VENDORS.get(vendor, other if vendor else 0)
 
 
 def queue_id(name: str) -> int:

@@ -122,6 +122,10 @@ class JobSpec(Record, frozen=True):
     """What the user called this one, in its STOKER_ARRAY_INDEX."""
     array_place: int = 0
     """Its place among them, from 0: job - array_place is the first one's number."""
+    device_kind: Literal["gpu", "cpu", "any"] = "gpu"
+    """What its devices are; a CPU device serves only who asks for it."""
+    mix_vendors: bool = False
+    """Its devices may be of several vendors."""
 
     @property
     def may_run_again(self) -> bool:
@@ -159,6 +163,8 @@ class DeviceInfo(Record, frozen=True):
     """The same for a PCIe switch."""
     warning: str = ""
     """What is wrong with it although it takes jobs, or empty."""
+    gone: bool = False
+    """It was there earlier in this boot; its index is kept, so that no other device gets it."""
 
 
 class NodeReport(Record, frozen=True):

@@ -8,6 +8,7 @@ stored in the log, so they are only ever added.
 from __future__ import annotations
 
 from enum import IntEnum, IntFlag
+from typing import Final
 
 
 class Placement(IntEnum):
@@ -48,3 +49,17 @@ class Option(IntFlag):
     SAME_LINK = 32
     AFTER_ANY = 64
     PREEMPTOR = 128
+    MIX_VENDORS = 256
+
+
+class Kind(IntFlag):
+    """Kinds of devices; those that a job accepts are a set of them."""
+
+    GPU = 1
+    CPU = 2
+
+
+VENDORS_MAX = 16
+"""Numbers of vendors that the core tells apart, 0 for one that is not known."""
+VENDORS: Final = {"nvidia": 1, "amd": 2, "intel": 3}
+"""A vendor's number is stored in the log; a name that is not here has one of the others."""

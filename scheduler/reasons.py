@@ -97,6 +97,10 @@ class Reason(IntEnum):
     NO_NODE_HAS_DEVICE_MEMORY = 80
     OVER_ANY_LIMIT = 81
     AFTERS_FULL = 82
+    BAD_DEVICE_KIND = 83
+    WRONG_KIND = 84
+    VENDORS_MIXED = 85
+    NO_NODE_HAS_KIND = 86
 
     SUBMITTED = 100
     PLACED = 101
@@ -126,6 +130,10 @@ class Reason(IntEnum):
     COOLEST = 210
     AS_PREFERRED = 211
     BACKFILLED = 212
+    POWER_UNKNOWN = 213
+    HEAT_UNKNOWN = 214
+    LOAD_UNKNOWN = 215
+    COST_UNKNOWN = 216
 
     NO_NODES = 300
     NODES_DOWN = 301
@@ -159,6 +167,8 @@ class Reason(IntEnum):
     NEEDS_CHOICE = 329
     ROOM_BEING_MADE = 330
     WAS_PREEMPTED = 331
+    NEEDS_ONE_VENDOR = 332
+    NEVER_AS_IT_IS = 333
 
     OUTER = 1000
 
@@ -243,7 +253,7 @@ _SENTENCES: Final[dict[int, str]] = {
     Reason.BEHIND: "{count} ahead in the queue, the first is j{job}",
     Reason.DEVICES_UNAVAILABLE: "unavailable devices: {count}, the first on node {node}",
     Reason.NEEDS_DEVICES: "needs {asked} free {devices}, node {node} has {have} free",
-    Reason.NEEDS_SHARE: "needs {asked} milli of one device, the freest on node {node} has {have}",
+    Reason.NEEDS_SHARE: "needs {asked} milli of one {device}, the freest on node {node} has {have}",
     Reason.NEEDS_CPU: "needs {asked} milli-CPU, node {node} has {have} free",
     Reason.NEEDS_MEMORY: "needs {asked} bytes of memory, node {node} has {have} free",
     Reason.NODE_JOBS_FULL: "node {node} holds {have} tasks, which is its limit",
@@ -298,6 +308,10 @@ _SENTENCES: Final[dict[int, str]] = {
     ),
     Reason.OVER_ANY_LIMIT: "asks for {asked} milli, its queue may never hold more than {have}",
     Reason.AFTERS_FULL: "{have} jobs wait for job {job} already, which is the limit",
+    Reason.BAD_DEVICE_KIND: "{asked} is no kind of device, or {have} no vendor",
+    Reason.WRONG_KIND: "the device is of another kind",
+    Reason.VENDORS_MIXED: "the devices of one job would be of several vendors",
+    Reason.NO_NODE_HAS_KIND: "no node that it accepts has a {kind}",
     Reason.PREEMPTED: "preempted, waits again",
     Reason.RETRIED: "failed, will be tried again",
     Reason.AFTER_FAILED: "the job it was to follow did not end well",
@@ -309,6 +323,18 @@ _SENTENCES: Final[dict[int, str]] = {
     Reason.CHEAPEST: "the cheapest node; nodes looked at: {count}",
     Reason.LEAST_POWER: "the least added power; nodes looked at: {count}",
     Reason.COOLEST: "the most thermal headroom; nodes looked at: {count}",
+    Reason.POWER_UNKNOWN: (
+        "no power figures of this device's model are known here; placed as best would; nodes"
+        " looked at: {count}"
+    ),
+    Reason.HEAT_UNKNOWN: (
+        "no temperature of the devices taken is known here; placed as best would; nodes looked"
+        " at: {count}"
+    ),
+    Reason.LOAD_UNKNOWN: "no load of this node is known, so the fewest tasks; nodes seen: {count}",
+    Reason.COST_UNKNOWN: (
+        "no node that fits has a cost label; the least observed load; nodes looked at: {count}"
+    ),
     Reason.AS_PREFERRED: "placed as the scoring function said; nodes looked at: {count}",
     Reason.BACKFILLED: "ended in time for those before it; nodes looked at: {count}",
     Reason.WAITS_UNTIL: "waits until {have} ns before its next attempt",
@@ -326,8 +352,16 @@ _SENTENCES: Final[dict[int, str]] = {
     Reason.NEEDS_CHOICE: "its placement is left to a scoring function",
     Reason.ROOM_BEING_MADE: "preempted jobs that still stop where it could run: {count}",
     Reason.WAS_PREEMPTED: "times it was preempted so far: {count}",
+    Reason.NEEDS_ONE_VENDOR: (
+        "needs {asked} free {devices} of one vendor, node {node} has {have} of one"
+    ),
+    Reason.NEVER_AS_IT_IS: "no node that is known could ever run it",
 }
 
+
+_DEVICES: Final = ("device", "devices")
+_KINDS: Final = {1: ("GPU", "GPUs"), 2: ("CPU device", "CPU devices")}
+"""Words for a set of kinds; for any of several it is a device."""
 
 _NEAREST: Final = frozenset(
     {
@@ -357,11 +391,15 @@ def sentence(
     job: int = 0,
     node: str = "",
     count: int = 0,
+    kinds: int = 0,
 ) -> str:
     """The reason with its figures, without a full stop; a foreign code is given by number."""
     text = _SENTENCES.get(code)
     if text is None:
         return f"reason {code}"
-    devices = "device" if asked == 1 else "devices"
-    text = text.format(asked=asked, have=have, job=job, node=node, count=count, devices=devices)
+    one, many = _KINDS.get(kinds, _DEVICES)
+    text = text.format(
+        asked=asked, have=have, job=job, node=node, count=count,
+        device=one, devices=one if asked == 1 else many, kind=_KINDS.get(asked, _DEVICES)[0],
+    )  # fmt: skip
     return f"{text}, the nearest of {count} nodes" if code in _NEAREST and count > 1 else text

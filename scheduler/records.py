@@ -12,7 +12,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from stoker.scheduler.nouns import DeviceShare, JobState
-from stoker.scheduler.policies import Order, Placement
+from stoker.scheduler.policies import Kind, Order, Placement
 from stoker.scheduler.submit import SUBMIT, SUBMIT_BYTES, Submit, unpack_submit
 
 TERM, NODE_UP, NODE_DOWN, DEVICE_SET = range(1, 5)
@@ -55,7 +55,7 @@ _HEADER = Struct("<HHIQ")
 _TERM = Struct("<HHIQQ")
 _NODE_UP = Struct("<HHIQQQQQQIHH")
 _NODE_DOWN = Struct("<HHIQQHHHH")
-_DEVICE_SET = Struct("<HHIQQQQQ8H")
+_DEVICE_SET = Struct("<HHIQQQQQ7HBB")
 
 _PLACE = Struct("<HHIQQQQ4QIHHHHI64s")
 _OUTCOME = Struct("<HHIQQQIHHiiQHHHH")
@@ -169,12 +169,16 @@ class DeviceSet(NamedTuple):
     """Devices of a node with the same number share a fast link; 0: not known."""
     bus: int = 0
     numa: int = 0
+    kind: int = Kind.GPU
+    """One of the kinds."""
+    vendor: int = 0
+    """A number below VENDORS_MAX; 0: not known."""
 
     def pack(self) -> bytes:
         return _DEVICE_SET.pack(
             _DEVICE_SET.size, DEVICE_SET, 0, 0, self.node, self.memory_bytes, self.owner,
             self.model, self.device, self.capacity_milli, self.available, self.reason, self.link,
-            self.bus, self.numa, 0,
+            self.bus, self.numa, self.kind, self.vendor,
         )  # fmt: skip
 
 
@@ -425,10 +429,12 @@ def _unpack_node_down(raw: bytes) -> NodeDown:
 
 def _unpack_device_set(raw: bytes) -> DeviceSet:
     f = _DEVICE_SET.unpack(raw)[4:]
-    node, memory, owner, model, index, capacity, available, reason, link, bus, numa, _ = f
+    node, memory, owner, model, index, capacity, available, *rest = f
+    reason, link, bus, numa, kind, vendor = rest
     return DeviceSet(
-        node, index, capacity, memory, bool(available), owner, reason, model, link, bus, numa
-    )
+        node, index, capacity, memory, bool(available), owner, reason, model, link, bus, numa,
+        kind, vendor,
+    )  # fmt: skip
 
 
 def _unpack_place(raw: bytes) -> Place:

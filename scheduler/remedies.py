@@ -34,6 +34,8 @@ class Remedy(StrEnum):
     SAY_WHERE = "say_where"
     CANCEL_IT = "cancel_it"
     FORBID_PREEMPTION = "forbid_preemption"
+    CHANGE_KIND = "change_kind"
+    MIX_VENDORS = "mix_vendors"
 
 
 _LESS = (Remedy.WAIT, Remedy.ASK_FOR_LESS, Remedy.CANCEL_HOLDER)
@@ -61,6 +63,8 @@ REMEDIES: Final[dict[int, tuple[Remedy, ...]]] = {
     Reason.NEEDS_TOLERATION: (Remedy.TOLERATE_TAINT,),
     Reason.NEEDS_RESERVATION: (Remedy.WAIT, Remedy.CHANGE_QUEUE, Remedy.END_RESERVATION),
     Reason.NEEDS_GROUP: (Remedy.WAIT, Remedy.CHANGE_GROUP),
+    Reason.NEEDS_ONE_VENDOR: (Remedy.WAIT, Remedy.ASK_FOR_LESS, Remedy.MIX_VENDORS),
+    Reason.NEVER_AS_IT_IS: (Remedy.CHANGE_KIND, Remedy.ASK_FOR_LESS, Remedy.ADD_NODES),
     Reason.NEEDS_LINK: (Remedy.WAIT, Remedy.ALLOW_ANY_LINK),
     Reason.NEEDS_CHOICE: (Remedy.SAY_WHERE,),
     Reason.ROOM_BEING_MADE: (Remedy.WAIT,),

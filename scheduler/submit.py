@@ -10,7 +10,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final, NamedTuple
 
-from stoker.scheduler.policies import Placement
+from stoker.scheduler.policies import Kind, Placement
 
 SUBMIT: Final = 5
 MODELS_PER_JOB_MAX = 8
@@ -64,6 +64,8 @@ class Submit(NamedTuple):
     options: int = 0
     retries: int = 0
     """Attempts after the first, for failed and lost ones."""
+    kinds: int = Kind.GPU
+    """Of devices that will do, as bits."""
 
     def pack(self) -> bytes:
         return _SUBMIT.pack(
@@ -80,7 +82,7 @@ def pack_ask(ask: Submit) -> bytes:
         *_padded(ask.require, LABELS_PER_JOB_MAX), *_padded(ask.avoid, LABELS_PER_JOB_MAX),
         *_padded(ask.tolerate, LABELS_PER_JOB_MAX), ask.gpu_milli, ask.cpu_milli, ask.queue,
         ask.min_run_s, ask.backoff_s, ask.priority, ask.tasks, ask.placement, ask.options,
-        ask.retries, 0,
+        ask.retries, ask.kinds,
     )  # fmt: skip
 
 
@@ -109,11 +111,11 @@ class Submitter(NamedTuple):
 def unpack_ask(raw: bytes, by: Submitter) -> Submit:
     """The reverse of `pack_ask`."""
     f = _ASK.unpack(raw)
-    gpu, cpu, queue, min_run, backoff, priority, tasks, placement, options, retries, _ = f[26:]
+    gpu, cpu, queue, min_run, backoff, priority, tasks, placement, options, retries, kinds = f[26:]
     return Submit(
         *by, priority, gpu, cpu, f[0], tasks, f[1], f[2], f[3],
         f[4], f[5], _named(f[6:14]), _named(f[14:18]), _named(f[18:22]), _named(f[22:26]), queue,
-        min_run, backoff, placement, options, retries,
+        min_run, backoff, placement, options, retries, kinds,
     )  # fmt: skip
 
 

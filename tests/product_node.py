@@ -35,8 +35,10 @@ T = TypeVar("T")
 class LiveNode:
     """One running node, used as a person uses it: through the command line."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, device_kind: str = "cpu") -> None:
+        """`device_kind`: what its tests' jobs ask for; PoCL's CPU device where no card is there."""
         self.root = root
+        self.device_kind = device_kind
         self.state: State = locate(root)
         self.environment = {**os.environ, "STOKER_STATE": str(root), "NO_COLOR": "1"}
 
@@ -65,6 +67,8 @@ class LiveNode:
 
     def submit(self, *argv: str, **fields: Any) -> int:
         """Submit; returns the job's number."""
+        mixed = self.device_kind == "any"
+        fields = {"device_kind": self.device_kind, "mix_vendors": mixed, **fields}
         request = schema.JobRequest(argv=argv, **fields)
         return self.ask(lambda client: client.submit(request)).job
 
@@ -176,13 +180,16 @@ def wait_until(true: Callable[[], bool], what: str, seconds: float = 20.0) -> No
 
 @contextmanager
 def live_node(
-    *options: str, prepare: Callable[[LiveNode], None] | None = None, **variables: str
+    *options: str,
+    prepare: Callable[[LiveNode], None] | None = None,
+    device_kind: str = "cpu",
+    **variables: str,
 ) -> Iterator[LiveNode]:
     """A node in a folder that every user may enter but not read; `prepare` is called before `up`,
     `variables` join the environment of every command."""
     root = Path(tempfile.mkdtemp(prefix="stoker-test-", dir="/tmp"))
     root.chmod(0o711)
-    node = LiveNode(root / "state")
+    node = LiveNode(root / "state", device_kind)
     node.environment |= variables
     try:
         if prepare is not None:

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from stoker.mesh import schema
 from stoker.mesh.client import Client
@@ -45,6 +45,10 @@ class Work:
     argv: tuple[str, ...]
     untraced: str = ""
     """Why the tracer will not see the kernels, or empty."""
+    kind: Literal["gpu", "cpu"] = "gpu"
+    """Of the device that the job asks for."""
+    no_gpu: str = ""
+    """That it is no GPU, or empty."""
 
 
 def run(*, trace: str, keep: bool, out: Path) -> Demo:
@@ -62,13 +66,13 @@ def run(*, trace: str, keep: bool, out: Path) -> Demo:
 
 async def _one_job(state: Path, folder: Path, trace: str, out: Path) -> Demo:
     async with Client.open(str(state)) as client:
-        await _first_sample(client)
         work = stage(folder, (await client.devices()).devices)
         request = schema.JobRequest(
             argv=work.argv,
             cwd=str(folder),
             name="demo",
             gpu_milli=1000,
+            device_kind=work.kind,
             trace=trace,  # type: ignore[arg-type]
             time_limit_s=JOB_S,
         )
@@ -86,17 +90,8 @@ async def _one_job(state: Path, folder: Path, trace: str, out: Path) -> Demo:
             failures.append(f"no timeline: {error}")
             job["perfetto"] = None
         job["program"] = said
-        if work.untraced:
-            job["missing"] = [*job["missing"], work.untraced]
+        job["missing"] = [*job["missing"], *filter(None, (work.no_gpu, work.untraced))]
         return Demo(job, failures)
-
-
-async def _first_sample(client: Client) -> None:
-    """A decision names the observation it used; the first job of a node would find none yet."""
-    for _ in range(30):
-        if all(node.observation is not None for node in (await client.nodes()).nodes):
-            return
-        await asyncio.sleep(0.1)
 
 
 def stage(folder: Path, devices: tuple[schema.DeviceView, ...]) -> Work:
@@ -113,7 +108,11 @@ def stage(folder: Path, devices: tuple[schema.DeviceView, ...]) -> Work:
     program = folder / "stoker-demo-opencl"
     shutil.copyfile(paths.program("stoker-demo-opencl"), program)
     program.chmod(0o755)
-    return Work((str(program), "--json"))
+    cpu = next((d.id for d in devices if d.kind == "cpu"), "")
+    if not cpu:
+        return Work((str(program), "--json"))
+    said = f"no GPU is used: the program asks for the CPU device {cpu}, as --device-kind cpu does"
+    return Work((str(program), "--json"), kind="cpu", no_gpu=said)
 
 
 def _has_cuda_python() -> bool:

@@ -62,7 +62,17 @@ PLACEMENTS = (
 )
 
 _OPTIONS = (
-    click.option("--gpus", type=GPUS, default="0", help="Devices: 2, or a part of one: 0.5, 5m."),
+    click.option("--gpus", type=GPUS, default="0", help="GPUs: 2, or a part of one: 0.5, 5m."),
+    click.option(
+        "--device-kind",
+        type=click.Choice(["gpu", "cpu", "any"]),
+        default="gpu",
+        show_default=True,
+        help="What --gpus counts: cpu is an OpenCL device of the CPU (PoCL).",
+    ),
+    click.option(
+        "--mix-vendors", is_flag=True, help="Devices of several vendors will do for one job."
+    ),
     click.option("--cpus", type=CPUS, help="CPUs at most: 2, 0.5."),
     click.option("--mem", type=SIZE, help="Memory at most: 512M, 4G."),
     click.option("--pids", type=click.IntRange(1, PIDS_MAX), help="Processes and threads at most."),

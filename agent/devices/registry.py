@@ -2,8 +2,8 @@
 """All devices of a node, whoever found them, each at an index that does not change while it runs.
 
 Relied on by the daemon and, through the node's report, by every placement. Owns the invariant that
-an index given once means the same device until the next boot: a device that disappears stays in
-the list and says so. Vendors are looked at side by side and for so long; a vendor whose driver
+an index given once means the same device until the next boot: a device that disappears keeps its
+index and is marked gone. Vendors are looked at side by side and for so long; a vendor whose driver
 hangs is said so, and what it finds after all is taken in by the next scan. Call from one worker
 thread: reading what the samplers have needs none.
 """
@@ -131,7 +131,10 @@ class Devices:
         if not sick and not warned:
             return device
         return msgspec.structs.replace(
-            device, unavailable=sick or device.unavailable, warning=warned
+            device,
+            unavailable=sick or device.unavailable,
+            warning=warned,
+            gone=device.gone and not sick,
         )
 
     def sample(self) -> tuple[DeviceSample, ...]:
@@ -226,7 +229,7 @@ class Devices:
         if device is None:
             kept = next((each for each in self._plain if each.id == id), None)
             kept = kept or DeviceInfo(id=id, vendor="", model="")
-            return msgspec.structs.replace(kept, unavailable=GONE)
+            return msgspec.structs.replace(kept, unavailable=GONE, gone=True)
         if device.unavailable or id not in held:
             return device
         return msgspec.structs.replace(device, unavailable=held[id])

@@ -79,7 +79,7 @@ static bool sk_list_shape(const uint64_t *list, uint32_t count)
 
 bool sk_ask_shape(const struct sk_ask *ask)
 {
-	return !ask->zero && sk_list_shape(ask->models, SK_JOB_MODELS_MAX) &&
+	return sk_list_shape(ask->models, SK_JOB_MODELS_MAX) &&
 	       sk_list_shape(ask->require, SK_JOB_LABELS_MAX) &&
 	       sk_list_shape(ask->avoid, SK_JOB_LABELS_MAX) &&
 	       sk_list_shape(ask->tolerate, SK_JOB_LABELS_MAX);
@@ -95,8 +95,7 @@ static bool sk_shape(const union sk_record *record)
 	case SK_NODE_DOWN:
 		return sk_zeros(((const struct sk_node_down *)at)->zero);
 	case SK_DEVICE_SET:
-		return ((const struct sk_device_set *)at)->available <= 1 &&
-		       !((const struct sk_device_set *)at)->zero;
+		return ((const struct sk_device_set *)at)->available <= 1;
 	case SK_SUBMIT:
 		return sk_ask_shape(&((const struct sk_submit *)at)->ask);
 	case SK_NODE_RESERVE:

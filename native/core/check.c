@@ -20,6 +20,7 @@ struct sk_sums {
 	uint32_t nodes;
 	uint32_t up;
 	uint32_t with[SK_NODE_DEVICES_MAX + 1];
+	uint32_t of[SK_FAMILIES];
 };
 
 /* What the tasks of a node hold of one device. */
@@ -50,7 +51,7 @@ static uint64_t sk_held_memory(const struct sk_core *core, uint32_t node, uint32
 static const char *sk_check_devices(const struct sk_core *core, uint32_t slot)
 {
 	const struct sk_node *node = &core->nodes[slot];
-	uint32_t whole = 0, free = 0;
+	uint32_t whole = 0, free = 0, families = 0;
 	uint64_t models = 0;
 
 	for (uint32_t index = 0; index < node->devices; index++) {
@@ -63,13 +64,15 @@ static const char *sk_check_devices(const struct sk_core *core, uint32_t slot)
 		    device->memory_used != sk_held_memory(core, slot, index))
 			return "a device's use is not the sum of its tasks";
 		models |= device->model ? (uint64_t)1 << (device->model - 1) : 0;
+		families |= device->capacity ? 1u << device->family : 0;
 		whole += device->capacity == SK_MILLI;
 		free += milli == SK_MILLI;
 		if (milli > 0 && milli < SK_MILLI &&
 		    sk_index_has(&core->free_part, milli, slot) != node->up)
 			return "a partly free device is not indexed as it is";
 	}
-	if (whole != node->devices_whole || free != node->devices_free || models != node->models)
+	if (whole != node->devices_whole || free != node->devices_free || models != node->models ||
+	    families != node->families)
 		return "a node miscounts its devices";
 	return NULL;
 }
@@ -134,6 +137,8 @@ static const char *sk_check_node(const struct sk_core *core, uint32_t slot, stru
 	sums->devices += node->devices;
 	sums->chunks += (node->devices + SK_CHUNK_DEVICES - 1) / SK_CHUNK_DEVICES;
 	sums->with[node->devices_whole]++;
+	for (uint32_t family = 0; family < SK_FAMILIES; family++)
+		sums->of[family] += node->families >> family & 1;
 	broken = sk_check_devices(core, slot);
 	if (!broken)
 		broken = sk_check_index(core, slot, sums);
@@ -166,6 +171,9 @@ static const char *sk_check_nodes(const struct sk_core *core, struct sk_sums *su
 	if (sk_index_sum(&core->free_whole) != sums->up ||
 	    sk_index_sum(&core->free_part) != sums->classes)
 		return "an index counts nodes that are not there";
+	for (uint32_t family = 0; family < SK_FAMILIES; family++)
+		if (core->nodes_of[family] != sums->of[family])
+			return "nodes by kinds of devices are miscounted";
 	for (uint32_t count = 0; count <= SK_NODE_DEVICES_MAX; count++)
 		if (core->nodes_with[count] != sums->with[count])
 			return "nodes by devices are miscounted";

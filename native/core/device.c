@@ -71,6 +71,45 @@ void sk_device_put(struct sk_core *core, uint32_t node, uint32_t index, struct s
 		sk_index_add(core, &core->free_part, after, node);
 }
 
+static void sk_families_set(struct sk_core *core, uint32_t node, uint32_t families)
+{
+	uint32_t before = core->nodes[node].families;
+
+	for (uint32_t left = before ^ families; left; left &= left - 1) {
+		uint32_t family = (uint32_t)__builtin_ctz(left);
+
+		SK_ADD(core, core->nodes_of[family], families >> family & 1 ? 1u : -1u);
+	}
+	SK_SET(core, core->nodes[node].families, families);
+}
+
+void sk_devices_sum(struct sk_core *core, uint32_t node)
+{
+	uint64_t models = 0;
+	uint32_t families = 0;
+
+	for (uint32_t index = 0; index < core->nodes[node].devices; index++) {
+		const struct sk_device *device = sk_device_at(core, node, index);
+
+		models |= device->model ? (uint64_t)1 << (device->model - 1) : 0;
+		families |= device->capacity ? 1u << device->family : 0;
+	}
+	if (models != core->nodes[node].models)
+		SK_SET(core, core->nodes[node].models, models);
+	if (families != core->nodes[node].families)
+		sk_families_set(core, node, families);
+}
+
+void sk_device_forget(struct sk_core *core, uint32_t node, uint32_t index)
+{
+	const struct sk_device *device = sk_device_at(core, node, index);
+
+	if (device->reason != SK_DEVICE_GONE || device->available || device->used)
+		return;
+	sk_device_put(core, node, index, (struct sk_device){.reason = SK_DEVICE_GONE});
+	sk_devices_sum(core, node);
+}
+
 void sk_devices_index(struct sk_core *core, uint32_t node)
 {
 	sk_index_add(core, &core->free_whole, core->nodes[node].devices_free, node);

@@ -32,6 +32,11 @@ void sk_device_put(struct sk_core *core, uint32_t node, uint32_t index, struct s
 uint32_t sk_device_with_free(const struct sk_core *core, uint32_t node, uint32_t milli,
 			     uint32_t from);
 
+/* What the node's devices are, summed anew: after a change of what one of them is. */
+void sk_devices_sum(struct sk_core *core, uint32_t node);
+/* A device that its node does not report any more goes as soon as no task holds it. */
+void sk_device_forget(struct sk_core *core, uint32_t node, uint32_t index);
+
 /* Enter or leave both indexes, when the node goes up or down. */
 void sk_devices_index(struct sk_core *core, uint32_t node);
 void sk_devices_unindex(struct sk_core *core, uint32_t node);

@@ -53,7 +53,7 @@ static void sk_end_add(struct sk_ends *ends, struct sk_end end)
 
 static bool sk_takes_kind(const struct sk_core *core, const struct sk_job *job, uint32_t node)
 {
-	return core->nodes[node].up && !sk_fit_kind(core, &job->ask, job->models, node);
+	return core->nodes[node].up && !sk_fit_kind(core, &job->ask, &job->wish, node);
 }
 
 /* Ends of placed jobs whose first task is on a node that takes this job; those unknown are last. */
@@ -84,7 +84,7 @@ static uint64_t sk_amount_free(const struct sk_core *core, const struct sk_job *
 		for (uint32_t i = 0; devices && i < core->nodes[node].devices; i++) {
 			const struct sk_device *device = sk_device_at(core, node, i);
 
-			amount += sk_fit_model(job->models, device) ? sk_device_free(device) : 0;
+			amount += sk_fit_wish(&job->wish, device) ? sk_device_free(device) : 0;
 		}
 	}
 	return amount;

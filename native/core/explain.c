@@ -118,7 +118,7 @@ static void sk_explain_room(const struct sk_core *core, const struct sk_job *job
 		uint32_t node = victim->tasks_first ? core->tasks[victim->tasks_first].node : 0;
 
 		if (victim->state != SK_STOPPING || victim->verdict != SK_PENDING || !node ||
-		    sk_fit_kind(core, &job->ask, job->models, node))
+		    sk_fit_kind(core, &job->ask, &job->wish, node))
 			continue;
 		if (!line.count++) {
 			line.job = victim->id;
@@ -208,6 +208,20 @@ static void sk_explain_rules(const struct sk_core *core, const struct sk_waiting
 		sk_explain_room(core, waiting->job, lines);
 }
 
+/* What no node that is known could ever run comes first, whatever else it waits for. */
+static void sk_explain_never(const struct sk_core *core, const struct sk_job *job,
+			     struct sk_lines *lines)
+{
+	struct sk_why why = {0};
+	uint16_t reason = sk_policy_feasible(core, &job->ask, &why);
+
+	if (reason)
+		sk_line(lines, (struct sk_explain){.reason = SK_NEVER_AS_IT_IS,
+						   .detail = reason,
+						   .asked = why.asked,
+						   .have = why.have});
+}
+
 static void sk_explain_waiting(const struct sk_core *core, uint32_t slot, struct sk_lines *lines)
 {
 	struct sk_waiting waiting = {.slot = slot, .job = &core->jobs[slot]};
@@ -224,6 +238,7 @@ static void sk_explain_waiting(const struct sk_core *core, uint32_t slot, struct
 				     waiting.job->ask.tasks, NULL) >= waiting.job->ask.tasks);
 	waiting.free =
 		waiting.fits && !waiting.job->hold && !sk_held_up(core, waiting.job, ahead.count);
+	sk_explain_never(core, waiting.job, lines);
 	sk_explain_rules(core, &waiting, lines);
 	if (sk_held_up(core, waiting.job, ahead.count))
 		sk_line(lines, ahead);

@@ -27,23 +27,23 @@ static bool sk_wants_link(const struct sk_ask *ask)
 }
 
 /* Whether tasks may ever use this device, as far as it alone decides. */
-static bool sk_device_serves(const struct sk_ask *ask, uint64_t models,
+static bool sk_device_serves(const struct sk_ask *ask, const struct sk_wish *wish,
 			     const struct sk_device *device)
 {
-	return sk_fit_model(models, device) && device->memory_bytes >= ask->device_memory_bytes &&
+	return sk_fit_wish(wish, device) && device->memory_bytes >= ask->device_memory_bytes &&
 	       device->capacity >= sk_least(ask->gpu_milli, SK_MILLI);
 }
 
 /* Whole devices of the node that serve, those of one link only where `link` is not 0. */
 static uint64_t sk_serving(const struct sk_core *core, uint32_t slot, const struct sk_ask *ask,
-			   uint64_t models, uint16_t link)
+			   const struct sk_wish *wish, uint16_t link)
 {
 	uint64_t count = 0;
 
 	for (uint32_t index = 0; index < core->nodes[slot].devices; index++) {
 		const struct sk_device *device = sk_device_at(core, slot, index);
 
-		count += (!link || device->link == link) && sk_device_serves(ask, models, device);
+		count += (!link || device->link == link) && sk_device_serves(ask, wish, device);
 	}
 	return count;
 }
@@ -60,7 +60,7 @@ static bool sk_link_is_new(const struct sk_core *core, uint32_t slot, uint32_t i
 
 /* Tasks whose devices share a link; `most` is the most devices of one link. */
 static uint64_t sk_linked(const struct sk_core *core, uint32_t slot, const struct sk_ask *ask,
-			  uint64_t models, uint64_t *most)
+			  const struct sk_wish *wish, uint64_t *most)
 {
 	uint64_t tasks = 0;
 
@@ -68,7 +68,7 @@ static uint64_t sk_linked(const struct sk_core *core, uint32_t slot, const struc
 	for (uint32_t index = 0; index < core->nodes[slot].devices; index++) {
 		uint16_t link = sk_device_at(core, slot, index)->link;
 		uint64_t count = sk_link_is_new(core, slot, index)
-					 ? sk_serving(core, slot, ask, models, link)
+					 ? sk_serving(core, slot, ask, wish, link)
 					 : 0;
 
 		tasks += count / (ask->gpu_milli / SK_MILLI);
@@ -77,23 +77,20 @@ static uint64_t sk_linked(const struct sk_core *core, uint32_t slot, const struc
 	return tasks;
 }
 
-/* Tasks whose device request fits the node's devices when they are all unused. */
-static uint64_t sk_node_holds_devices(const struct sk_core *core, uint32_t slot,
-				      const struct sk_ask *ask, uint64_t models)
+/* Tasks whose device request fits the accepted devices of the node when they are all unused. */
+static uint64_t sk_family_holds(const struct sk_core *core, uint32_t slot, const struct sk_ask *ask,
+				const struct sk_wish *wish)
 {
 	uint64_t tasks = 0, each, most;
 
 	if (sk_wants_link(ask))
-		return sk_linked(core, slot, ask, models, &most);
+		return sk_linked(core, slot, ask, wish, &most);
 	if (ask->gpu_milli >= SK_MILLI)
-		return (!models && !ask->device_memory_bytes
-				? core->nodes[slot].devices_whole
-				: sk_serving(core, slot, ask, models, 0)) /
-		       (ask->gpu_milli / SK_MILLI);
+		return sk_serving(core, slot, ask, wish, 0) / (ask->gpu_milli / SK_MILLI);
 	for (uint32_t index = 0; index < core->nodes[slot].devices; index++) {
 		const struct sk_device *device = sk_device_at(core, slot, index);
 
-		if (!sk_device_serves(ask, models, device))
+		if (!sk_device_serves(ask, wish, device))
 			continue;
 		each = device->capacity / ask->gpu_milli;
 		if (ask->device_memory_bytes)
@@ -103,17 +100,44 @@ static uint64_t sk_node_holds_devices(const struct sk_core *core, uint32_t slot,
 	return tasks;
 }
 
+/* The next of these families alone, where devices of a task have to be of one; else all of them. */
+static struct sk_wish sk_next_family(const struct sk_ask *ask, const struct sk_wish *wish,
+				     uint32_t *families)
+{
+	struct sk_wish one = *wish;
+
+	if (sk_fit_one_family(ask))
+		one.families = *families & -*families;
+	*families &= ~one.families;
+	return one;
+}
+
+/* The same for all its devices, where those of a task may have to be of one family. */
+static uint64_t sk_node_holds_devices(const struct sk_core *core, uint32_t slot,
+				      const struct sk_ask *ask, const struct sk_wish *wish)
+{
+	uint32_t families = core->nodes[slot].families & wish->families;
+	uint64_t tasks = 0;
+
+	while (families) {
+		struct sk_wish one = sk_next_family(ask, wish, &families);
+
+		tasks += sk_family_holds(core, slot, ask, &one);
+	}
+	return tasks;
+}
+
 /* Tasks of this kind that the node can hold when it is empty. */
 static uint64_t sk_node_holds(const struct sk_core *core, uint32_t slot, const struct sk_ask *ask,
-			      uint64_t models)
+			      const struct sk_wish *wish)
 {
 	const struct sk_node *node = &core->nodes[slot];
 	uint64_t tasks = core->limits.node_tasks;
 
-	if (sk_fit_lasting(core, ask, models, slot))
+	if (sk_fit_lasting(core, ask, wish, slot))
 		return 0;
 	if (ask->gpu_milli)
-		tasks = sk_least(tasks, sk_node_holds_devices(core, slot, ask, models));
+		tasks = sk_least(tasks, sk_node_holds_devices(core, slot, ask, wish));
 	if (ask->cpu_milli)
 		tasks = sk_least(tasks, node->cpu / ask->cpu_milli);
 	if (ask->memory_bytes)
@@ -124,6 +148,8 @@ static uint64_t sk_node_holds(const struct sk_core *core, uint32_t slot, const s
 /* The most that one node has, among those whose labels do. */
 struct sk_largest {
 	uint64_t nodes;
+	uint64_t of_kind;
+	uint64_t kinds; /* that some node has */
 	uint64_t of_model;
 	uint64_t any; /* devices, of whatever capacity and memory */
 	uint64_t devices;
@@ -135,41 +161,54 @@ struct sk_largest {
 };
 
 static void sk_largest_devices(const struct sk_core *core, uint32_t slot, const struct sk_ask *ask,
-			       uint64_t models, struct sk_largest *largest)
+			       const struct sk_wish *wish, struct sk_largest *largest)
 {
 	uint64_t linked = 0;
 
 	for (uint32_t index = 0; index < core->nodes[slot].devices; index++) {
 		const struct sk_device *device = sk_device_at(core, slot, index);
 
-		if (!sk_fit_model(models, device))
+		if (!device->capacity || !sk_fit_wish(wish, device))
 			continue;
 		largest->any++;
 		largest->milli = sk_most(largest->milli, device->capacity);
 		largest->device_memory = sk_most(largest->device_memory, device->memory_bytes);
 	}
-	largest->devices = sk_most(largest->devices, sk_serving(core, slot, ask, models, 0));
+	largest->devices = sk_most(largest->devices, sk_serving(core, slot, ask, wish, 0));
 	if (sk_wants_link(ask))
-		sk_linked(core, slot, ask, models, &linked);
+		sk_linked(core, slot, ask, wish, &linked);
 	largest->linked = sk_most(largest->linked, linked);
 }
 
+static uint32_t sk_kinds_of(uint32_t families)
+{
+	return (families & sk_families_of(SK_DEVICE_GPU) ? SK_DEVICE_GPU : 0) |
+	       (families & sk_families_of(SK_DEVICE_CPU) ? SK_DEVICE_CPU : 0);
+}
+
 static struct sk_largest sk_largest_of(const struct sk_core *core, const struct sk_ask *ask,
-				       uint64_t models)
+				       const struct sk_wish *wish)
 {
 	struct sk_largest largest = {0};
 
 	for (uint32_t slot = sk_node_next(core, 1); slot; slot = sk_node_next(core, slot + 1)) {
-		uint16_t kind = sk_fit_lasting(core, ask, models, slot);
+		uint32_t families = core->nodes[slot].families & wish->families;
 
-		largest.nodes += !sk_fit_lasting(core, ask, 0, slot);
-		if (kind)
+		if (sk_fit_labels(ask, &core->nodes[slot]))
+			continue;
+		largest.nodes++;
+		largest.kinds |= sk_kinds_of(core->nodes[slot].families);
+		largest.of_kind += families != 0 || !ask->gpu_milli;
+		if (sk_fit_lasting(core, ask, wish, slot))
 			continue;
 		largest.of_model++;
 		largest.cpu = sk_most(largest.cpu, core->nodes[slot].cpu);
 		largest.memory = sk_most(largest.memory, core->nodes[slot].memory);
-		if (ask->gpu_milli)
-			sk_largest_devices(core, slot, ask, models, &largest);
+		while (ask->gpu_milli && families) {
+			struct sk_wish one = sk_next_family(ask, wish, &families);
+
+			sk_largest_devices(core, slot, ask, &one, &largest);
+		}
 	}
 	return largest;
 }
@@ -193,14 +232,16 @@ static uint16_t sk_devices_lack(const struct sk_ask *ask, const struct sk_larges
 	return SK_REASON_NONE;
 }
 
-static uint16_t sk_infeasible(const struct sk_core *core, const struct sk_ask *ask, uint64_t models,
-			      struct sk_why *why)
+static uint16_t sk_infeasible(const struct sk_core *core, const struct sk_ask *ask,
+			      const struct sk_wish *wish, struct sk_why *why)
 {
-	struct sk_largest largest = sk_largest_of(core, ask, models);
+	struct sk_largest largest = sk_largest_of(core, ask, wish);
 	uint16_t reason;
 
 	if (!largest.nodes)
 		return sk_because(why, SK_NO_NODE_HAS_LABELS, ask->require[0], core->nodes_count);
+	if (!largest.of_kind)
+		return sk_because(why, SK_NO_NODE_HAS_KIND, ask->kinds, largest.kinds);
 	if (!largest.of_model)
 		return sk_because(why, SK_NO_NODE_HAS_MODEL, ask->models[0], largest.nodes);
 	reason = ask->gpu_milli ? sk_devices_lack(ask, &largest, why) : SK_REASON_NONE;
@@ -252,13 +293,14 @@ static uint16_t sk_limits_allow(const struct sk_core *core, const struct sk_ask 
 }
 
 /* Tasks that all nodes together hold, up to as many as are asked for. */
-static uint64_t sk_nodes_hold(const struct sk_core *core, const struct sk_ask *ask, uint64_t models)
+static uint64_t sk_nodes_hold(const struct sk_core *core, const struct sk_ask *ask,
+			      const struct sk_wish *wish)
 {
 	uint64_t tasks = 0;
 
 	for (uint32_t slot = sk_node_next(core, 1); slot && tasks < ask->tasks;
 	     slot = sk_node_next(core, slot + 1)) {
-		uint64_t here = sk_node_holds(core, slot, ask, models);
+		uint64_t here = sk_node_holds(core, slot, ask, wish);
 
 		if (ask->options & SK_PACK_TASKS)
 			tasks = sk_most(tasks, here);
@@ -268,18 +310,35 @@ static uint64_t sk_nodes_hold(const struct sk_core *core, const struct sk_ask *a
 	return tasks;
 }
 
-uint16_t sk_policy_feasible(const struct sk_core *core, const struct sk_submit *submit,
+/* The same, where all tasks of a gang may have to have devices of one family. */
+static uint64_t sk_gang_holds(const struct sk_core *core, const struct sk_ask *ask,
+			      const struct sk_wish *wish)
+{
+	uint32_t families = sk_families_known(core, wish->families);
+	uint64_t most = 0;
+
+	if (ask->tasks == 1 || !sk_fit_one_family(ask))
+		return sk_nodes_hold(core, ask, wish);
+	while (families) {
+		struct sk_wish one = sk_next_family(ask, wish, &families);
+
+		most = sk_most(most, sk_nodes_hold(core, ask, &one));
+	}
+	return most;
+}
+
+uint16_t sk_policy_feasible(const struct sk_core *core, const struct sk_ask *ask,
 			    struct sk_why *why)
 {
-	const struct sk_ask *ask = &submit->ask;
-	uint64_t models = sk_model_mask(core, ask), tasks;
+	struct sk_wish wish = sk_wish_of(core, ask);
+	uint64_t tasks;
 
-	if (!core->nodes_count || (ask->models[0] && !models))
+	if (!core->nodes_count || (ask->models[0] && !wish.models))
 		return SK_REASON_NONE; /* of unknown models the command itself says so */
-	tasks = sk_nodes_hold(core, ask, models);
+	tasks = sk_gang_holds(core, ask, &wish);
 	if (!tasks)
-		return sk_infeasible(core, ask, models, why);
+		return sk_infeasible(core, ask, &wish, why);
 	if (tasks < ask->tasks)
 		return sk_because(why, SK_GANG_TOO_LARGE, ask->tasks, tasks);
-	return sk_limits_allow(core, ask, models, why);
+	return sk_limits_allow(core, ask, wish.models, why);
 }

@@ -41,6 +41,12 @@ uint64_t sk_model_mask(const struct sk_core *core, const struct sk_ask *ask)
 	return mask;
 }
 
+struct sk_wish sk_wish_of(const struct sk_core *core, const struct sk_ask *ask)
+{
+	return (struct sk_wish){.models = sk_model_mask(core, ask),
+				.families = sk_families_of(ask->kinds)};
+}
+
 const struct sk_label *sk_label_find(const struct sk_node *node, uint64_t label)
 {
 	for (uint32_t i = 0; i < node->labels_n; i++)
@@ -57,13 +63,8 @@ static bool sk_tolerates(const struct sk_ask *ask, uint64_t taint)
 	return false;
 }
 
-uint16_t sk_fit_lasting(const struct sk_core *core, const struct sk_ask *ask, uint64_t models,
-			uint32_t slot)
+uint16_t sk_fit_labels(const struct sk_ask *ask, const struct sk_node *node)
 {
-	const struct sk_node *node = &core->nodes[slot];
-
-	if (ask->gpu_milli && models && !(node->models & models))
-		return SK_WRONG_MODEL;
 	for (uint32_t i = 0; i < SK_JOB_LABELS_MAX && ask->require[i]; i++)
 		if (!sk_label_find(node, ask->require[i]))
 			return SK_LABEL_MISSING;
@@ -71,6 +72,18 @@ uint16_t sk_fit_lasting(const struct sk_core *core, const struct sk_ask *ask, ui
 		if (sk_label_find(node, ask->avoid[i]))
 			return SK_LABEL_AVOIDED;
 	return SK_REASON_NONE;
+}
+
+uint16_t sk_fit_lasting(const struct sk_core *core, const struct sk_ask *ask,
+			const struct sk_wish *wish, uint32_t slot)
+{
+	const struct sk_node *node = &core->nodes[slot];
+
+	if (ask->gpu_milli && !(node->families & wish->families))
+		return SK_WRONG_KIND;
+	if (ask->gpu_milli && wish->models && !(node->models & wish->models))
+		return SK_WRONG_MODEL;
+	return sk_fit_labels(ask, node);
 }
 
 static uint16_t sk_fit_taints(const struct sk_ask *ask, const struct sk_node *node)
@@ -82,10 +95,10 @@ static uint16_t sk_fit_taints(const struct sk_ask *ask, const struct sk_node *no
 	return SK_REASON_NONE;
 }
 
-uint16_t sk_fit_kind(const struct sk_core *core, const struct sk_ask *ask, uint64_t models,
-		     uint32_t slot)
+uint16_t sk_fit_kind(const struct sk_core *core, const struct sk_ask *ask,
+		     const struct sk_wish *wish, uint32_t slot)
 {
-	uint16_t reason = sk_fit_lasting(core, ask, models, slot);
+	uint16_t reason = sk_fit_lasting(core, ask, wish, slot);
 
 	return reason ? reason : sk_fit_taints(ask, &core->nodes[slot]);
 }
@@ -135,7 +148,7 @@ static uint16_t sk_fit_company(const struct sk_core *core, uint32_t slot, uint32
 uint16_t sk_fit_node(const struct sk_core *core, uint32_t slot, uint32_t node, uint64_t now_ns)
 {
 	const struct sk_job *job = &core->jobs[slot];
-	uint16_t reason = sk_fit_kind(core, &job->ask, job->models, node);
+	uint16_t reason = sk_fit_kind(core, &job->ask, &job->wish, node);
 
 	if (reason)
 		return reason;
@@ -144,14 +157,36 @@ uint16_t sk_fit_node(const struct sk_core *core, uint32_t slot, uint32_t node, u
 	return sk_fit_company(core, slot, node);
 }
 
-bool sk_fit_model(uint64_t models, const struct sk_device *device)
+bool sk_fit_wish(const struct sk_wish *wish, const struct sk_device *device)
 {
-	return !models || (device->model && models >> (device->model - 1) & 1);
+	if (!(wish->families >> device->family & 1))
+		return false;
+	return !wish->models || (device->model && wish->models >> (device->model - 1) & 1);
+}
+
+bool sk_fit_one_family(const struct sk_ask *ask)
+{
+	return ask->gpu_milli && (ask->gpu_milli > SK_MILLI || ask->tasks > 1) &&
+	       !(ask->options & SK_MIX_VENDORS);
+}
+
+uint32_t sk_families_known(const struct sk_core *core, uint32_t families)
+{
+	uint32_t known = 0;
+
+	for (uint32_t left = families; left; left &= left - 1) {
+		uint32_t family = (uint32_t)__builtin_ctz(left);
+
+		known |= (uint32_t)(core->nodes_of[family] != 0) << family;
+	}
+	return known;
 }
 
 uint16_t sk_fit_device(const struct sk_job *job, const struct sk_device *device)
 {
-	if (!sk_fit_model(job->models, device))
+	if (!(job->wish.families >> device->family & 1))
+		return SK_WRONG_KIND;
+	if (!sk_fit_wish(&job->wish, device))
 		return SK_WRONG_MODEL;
 	if (job->ask.device_memory_bytes > sk_device_memory_free(device))
 		return SK_DEVICE_MEMORY_FULL;

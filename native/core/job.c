@@ -60,7 +60,7 @@ static void sk_job_fill(const struct sk_core *core, struct sk_job *job,
 	job->tenant = submit->tenant;
 	job->ask = submit->ask;
 	job->queue = sk_queue_find(core, submit->ask.queue);
-	job->models = sk_model_mask(core, &submit->ask);
+	job->wish = sk_wish_of(core, &submit->ask);
 }
 
 /* A new job waits for another one, or at once in its queue. */
@@ -145,8 +145,9 @@ void sk_job_account(const struct sk_act *act, uint32_t slot)
 	SK_SET(core, job->charged_ns, 0);
 }
 
-/* Doubling from the base, at most five minutes, and up to a tenth more by the job's own chance,
- * so that jobs which failed together do not all come back together. */
+/* Doubling from the base and up to a tenth more by the job's own chance, at most five minutes in
+ * all. At the cap the chance takes up to a tenth off instead, so that jobs which failed together
+ * never all come back together. */
 static uint64_t sk_job_pause(const struct sk_job *job)
 {
 	uint64_t failed = job->retried - job->preemptions;
@@ -154,8 +155,8 @@ static uint64_t sk_job_pause(const struct sk_job *job)
 	uint64_t pause = failed < 16 ? base << failed : SK_BACKOFF_MAX_S;
 	uint64_t chance = sk_mix(job->id ^ sk_mix(job->attempt)) % 1001;
 
-	if (pause > SK_BACKOFF_MAX_S)
-		pause = SK_BACKOFF_MAX_S;
+	if (pause * 11 > SK_BACKOFF_MAX_S * 10)
+		return SK_BACKOFF_MAX_S * 100000ull * (10000 - chance);
 	return pause * 100000 * (10000 + chance);
 }
 

@@ -22,6 +22,8 @@ static uint16_t sk_options_ok(const struct sk_ask *ask, struct sk_why *why)
 		return sk_because(why, SK_BAD_OPTIONS, options, SK_OPTIONS);
 	if (options & (SK_ATTRACT | SK_REPEL) && !ask->group)
 		return sk_because(why, SK_BAD_OPTIONS, options, 0);
+	if (!ask->kinds || ask->kinds & ~SK_DEVICE_KINDS)
+		return sk_because(why, SK_BAD_DEVICE_KIND, ask->kinds, 0);
 	if (ask->placement >= SK_PLACEMENT_END)
 		return sk_because(why, SK_BAD_PLACEMENT, ask->placement, SK_PLACEMENT_END - 1);
 	if (ask->retries > SK_RETRIES_MAX)

@@ -18,7 +18,11 @@ struct sk_room {
 	uint32_t milli[SK_NODE_DEVICES_MAX];
 	uint64_t device_memory[SK_NODE_DEVICES_MAX];
 	uint16_t link[SK_NODE_DEVICES_MAX];
+	uint8_t family[SK_NODE_DEVICES_MAX];
+	uint32_t families; /* of devices that the job accepts, each a bit */
 };
+
+#define SK_ANY_FAMILY UINT8_MAX
 
 static uint64_t sk_lower(uint64_t a, uint64_t b)
 {
@@ -58,7 +62,8 @@ static void sk_room_release(const struct sk_core *core, const struct sk_task *ta
 static bool sk_accepts(const struct sk_job *job, const struct sk_device *device,
 		       struct sk_blocked blocked)
 {
-	if (blocked.all || !sk_fit_model(job->models, device))
+	if (blocked.all || blocked.families >> device->family & 1 ||
+	    !sk_fit_wish(&job->wish, device))
 		return false;
 	return !device->model || !(blocked.models >> (device->model - 1) & 1);
 }
@@ -78,7 +83,9 @@ static void sk_room_at(const struct sk_core *core, uint32_t slot, uint32_t node,
 		room->milli[index] = sk_device_free(device);
 		room->device_memory[index] = sk_device_memory_free(device);
 		room->link[index] = device->link;
+		room->family[index] = device->family;
 	}
+	room->families = 0;
 	if (at_ns > core->now_ns)
 		for (uint32_t task = at->tasks.first; task; task = core->tasks[task].on_node.next)
 			if (sk_job_end_ns(core, core->tasks[task].job) <= at_ns)
@@ -86,6 +93,8 @@ static void sk_room_at(const struct sk_core *core, uint32_t slot, uint32_t node,
 	for (uint32_t index = 0; index < at->devices; index++)
 		if (!sk_accepts(&core->jobs[slot], sk_device_at(core, node, index), blocked))
 			room->milli[index] = 0;
+		else
+			room->families |= 1u << room->family[index];
 }
 
 static uint64_t sk_share_tasks(const struct sk_ask *ask, const struct sk_room *room, uint32_t index,
@@ -98,21 +107,22 @@ static uint64_t sk_share_tasks(const struct sk_ask *ask, const struct sk_room *r
 	return tasks;
 }
 
-/* Devices that are entirely free, those of `link` only where it is not 0. */
-static uint64_t sk_whole_free(const struct sk_ask *ask, const struct sk_room *room, bool memory,
-			      uint16_t link)
+/* Devices of a family that are entirely free, those of `link` only where it is not 0. */
+static uint64_t sk_whole_free(const struct sk_ask *ask, const struct sk_room *room, uint8_t family,
+			      bool memory, uint16_t link)
 {
 	uint64_t free = 0;
 
 	for (uint32_t index = 0; index < room->devices; index++)
 		free += room->milli[index] == SK_MILLI && (!link || room->link[index] == link) &&
+			(family == SK_ANY_FAMILY || room->family[index] == family) &&
 			!(memory && room->device_memory[index] < ask->device_memory_bytes);
 	return free;
 }
 
 /* Tasks whose devices share a link, and the most free devices that one link has. */
 static uint64_t sk_linked_tasks(const struct sk_ask *ask, const struct sk_room *room,
-				uint64_t *most)
+				uint8_t family, uint64_t *most)
 {
 	uint64_t tasks = 0;
 
@@ -123,7 +133,7 @@ static uint64_t sk_linked_tasks(const struct sk_ask *ask, const struct sk_room *
 
 		for (uint32_t before = 0; before < index && first; before++)
 			first = room->link[before] != room->link[index];
-		free = first ? sk_whole_free(ask, room, true, room->link[index]) : 0;
+		free = first ? sk_whole_free(ask, room, family, true, room->link[index]) : 0;
 		tasks += free / (ask->gpu_milli / SK_MILLI);
 		*most = free > *most ? free : *most;
 	}
@@ -157,7 +167,8 @@ static uint64_t sk_shares_lack(const struct sk_ask *ask, const struct sk_room *r
 	}
 	if (!tasks && milli < ask->gpu_milli)
 		sk_lack(lacks, SK_NEED_DEVICES,
-			(struct sk_explain){SK_NEEDS_SHARE, 0, 0, node, 0, ask->gpu_milli, milli});
+			(struct sk_explain){SK_NEEDS_SHARE, (uint16_t)ask->kinds, 0, node, 0,
+					    ask->gpu_milli, milli});
 	else if (!tasks)
 		sk_lack(lacks, SK_NEED_DEVICE_MEMORY,
 			(struct sk_explain){SK_NEEDS_DEVICE_MEMORY, 0, 0, node, 0,
@@ -175,28 +186,59 @@ static uint64_t sk_most_memory(const struct sk_room *room)
 	return bytes;
 }
 
+/* Free devices of the family that has most, and tasks that those of all families have room for. */
+struct sk_whole {
+	uint64_t tasks;
+	uint64_t free;
+	uint64_t roomy;	 /* with memory enough */
+	uint64_t linked; /* of one link */
+};
+
+static void sk_whole_add(const struct sk_ask *ask, const struct sk_room *room, uint8_t family,
+			 struct sk_whole *whole)
+{
+	uint64_t wanted = ask->gpu_milli / SK_MILLI;
+	uint64_t free = sk_whole_free(ask, room, family, false, 0);
+	uint64_t roomy = sk_whole_free(ask, room, family, true, 0);
+	uint64_t linked = roomy, tasks = roomy / wanted;
+
+	if (ask->options & SK_SAME_LINK && wanted > 1)
+		tasks = sk_linked_tasks(ask, room, family, &linked);
+	whole->tasks += tasks;
+	whole->free = free > whole->free ? free : whole->free;
+	whole->roomy = roomy > whole->roomy ? roomy : whole->roomy;
+	whole->linked = linked > whole->linked ? linked : whole->linked;
+}
+
 static uint64_t sk_whole_lack(const struct sk_ask *ask, const struct sk_room *room, uint64_t node,
 			      struct sk_lacks *lacks)
 {
-	uint64_t wanted = ask->gpu_milli / SK_MILLI;
-	uint64_t free = sk_whole_free(ask, room, false, 0);
-	uint64_t roomy = sk_whole_free(ask, room, true, 0);
-	uint64_t most = roomy, tasks = roomy / wanted;
+	uint64_t wanted = ask->gpu_milli / SK_MILLI, all;
+	struct sk_whole whole = {0};
 
-	if (ask->options & SK_SAME_LINK && wanted > 1)
-		tasks = sk_linked_tasks(ask, room, &most);
-	if (tasks)
-		return tasks;
-	if (free < wanted)
+	if (!sk_fit_one_family(ask))
+		sk_whole_add(ask, room, SK_ANY_FAMILY, &whole);
+	else
+		for (uint32_t left = room->families; left; left &= left - 1)
+			sk_whole_add(ask, room, (uint8_t)__builtin_ctz(left), &whole);
+	all = sk_whole_free(ask, room, SK_ANY_FAMILY, false, 0);
+	if (whole.tasks)
+		return whole.tasks;
+	if (all >= wanted && whole.free < wanted)
+		sk_lack(lacks, SK_NEED_ONE_VENDOR,
+			(struct sk_explain){SK_NEEDS_ONE_VENDOR, 0, 0, node, 0, wanted,
+					    whole.free});
+	else if (whole.free < wanted)
 		sk_lack(lacks, SK_NEED_DEVICES,
-			(struct sk_explain){SK_NEEDS_DEVICES, 0, 0, node, 0, wanted, free});
-	else if (roomy < wanted)
+			(struct sk_explain){SK_NEEDS_DEVICES, (uint16_t)ask->kinds, 0, node, 0,
+					    wanted, whole.free});
+	else if (whole.roomy < wanted)
 		sk_lack(lacks, SK_NEED_DEVICE_MEMORY,
 			(struct sk_explain){SK_NEEDS_DEVICE_MEMORY, 0, 0, node, 0,
 					    ask->device_memory_bytes, sk_most_memory(room)});
 	else
 		sk_lack(lacks, SK_NEED_LINK,
-			(struct sk_explain){SK_NEEDS_LINK, 0, 0, node, 0, wanted, most});
+			(struct sk_explain){SK_NEEDS_LINK, 0, 0, node, 0, wanted, whole.linked});
 	return 0;
 }
 
@@ -206,7 +248,7 @@ static void sk_unavailable(const struct sk_core *core, const struct sk_job *job,
 	for (uint32_t index = 0; index < core->nodes[node].devices; index++) {
 		const struct sk_device *device = sk_device_at(core, node, index);
 
-		if (device->available || !sk_fit_model(job->models, device))
+		if (device->available || !device->capacity || !sk_fit_wish(&job->wish, device))
 			continue;
 		if (!lacks->unavailable.count++)
 			lacks->unavailable = (struct sk_explain){
@@ -310,6 +352,8 @@ uint64_t sk_node_lacks(const struct sk_core *core, uint32_t slot, uint32_t node,
 	uint64_t id = core->nodes[node].id, fit;
 	struct sk_room room;
 
+	if (reason == SK_WRONG_KIND)
+		return 0; /* nothing is short there */
 	if (reason) {
 		sk_kept_out(core, job, node, reason, lacks);
 		return 0;
@@ -318,8 +362,6 @@ uint64_t sk_node_lacks(const struct sk_core *core, uint32_t slot, uint32_t node,
 	fit = sk_host_lacks(core, &job->ask, &room, id, lacks);
 	if (!job->ask.gpu_milli)
 		return fit;
-	if (!room.devices)
-		return 0; /* nothing is short there */
 	if (lacks)
 		sk_unavailable(core, job, node, lacks);
 	if (job->ask.gpu_milli < SK_MILLI)
@@ -339,8 +381,8 @@ static uint32_t sk_gang_options(const struct sk_core *core, const struct sk_ask 
 	return options;
 }
 
-uint64_t sk_lacks_all(const struct sk_core *core, uint32_t slot, uint64_t at_ns,
-		      struct sk_blocked blocked, uint64_t enough, struct sk_lacks *lacks)
+static uint64_t sk_lacks_of(const struct sk_core *core, uint32_t slot, uint64_t at_ns,
+			    struct sk_blocked blocked, uint64_t enough, struct sk_lacks *lacks)
 {
 	uint32_t options = sk_gang_options(core, &core->jobs[slot].ask);
 	struct sk_blocked rest = blocked;
@@ -372,4 +414,29 @@ uint64_t sk_lacks_all(const struct sk_core *core, uint32_t slot, uint64_t at_ns,
 			break;
 	}
 	return places;
+}
+
+/* A gang whose devices are to be of one family has what the family with most places has. */
+uint64_t sk_lacks_all(const struct sk_core *core, uint32_t slot, uint64_t at_ns,
+		      struct sk_blocked blocked, uint64_t enough, struct sk_lacks *lacks)
+{
+	const struct sk_job *job = &core->jobs[slot];
+	uint32_t families = sk_families_known(core, job->wish.families);
+	uint64_t most = 0;
+
+	if (job->ask.tasks == 1 || !sk_fit_one_family(&job->ask) || !(families & (families - 1)))
+		return sk_lacks_of(core, slot, at_ns, blocked, enough, lacks);
+	for (; families; families &= families - 1) {
+		struct sk_lacks these = {0};
+		uint64_t places;
+
+		blocked.families = ~(families & -families);
+		places = sk_lacks_of(core, slot, at_ns, blocked, enough, lacks ? &these : NULL);
+		if (lacks && (places > most || !lacks->looked))
+			*lacks = these;
+		if (lacks)
+			lacks->looked = true;
+		most = places > most ? places : most;
+	}
+	return most;
 }

@@ -14,6 +14,7 @@ enum sk_need {
 	SK_NEED_DEVICES,
 	SK_NEED_DEVICE_MEMORY,
 	SK_NEED_LINK,
+	SK_NEED_ONE_VENDOR,
 	SK_NEED_CPU,
 	SK_NEED_MEMORY,
 	SK_NEED_PLACE,
@@ -30,7 +31,8 @@ enum sk_need {
 struct sk_blocked {
 	bool all;
 	uint64_t models;
-	uint64_t capped; /* its bit; 0: none */
+	uint32_t families; /* of devices that do not count, each a bit */
+	uint64_t capped;   /* its bit; 0: none */
 	uint64_t cap;
 };
 
@@ -40,6 +42,7 @@ struct sk_lacks {
 	struct sk_explain unavailable;
 	uint64_t places; /* tasks of this kind that fit together */
 	uint64_t first;	 /* the node of the first of them */
+	bool looked;
 };
 
 /* When a placed job should have ended: UINT64_MAX where nobody said; at once, which is

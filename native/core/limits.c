@@ -48,7 +48,7 @@ static uint64_t sk_concerns(const struct sk_core *core, const struct sk_job *job
 	uint32_t at = sk_model_find(core, model);
 	uint64_t bit = at ? (uint64_t)1 << (at - 1) : 0;
 
-	return !model ? UINT64_MAX : !job->models || job->models & bit ? bit : 0;
+	return !model ? UINT64_MAX : !job->wish.models || job->wish.models & bit ? bit : 0;
 }
 
 static uint64_t sk_left(uint64_t limit, uint64_t used)
@@ -64,7 +64,7 @@ static void sk_limit_block(const struct sk_job *job, uint64_t bits, uint64_t lef
 
 	if (bits == UINT64_MAX)
 		blocked->all = true;
-	else if (!tasks || bits == job->models)
+	else if (!tasks || bits == job->wish.models)
 		blocked->models |= bits;
 	else if (!blocked->capped || tasks < blocked->cap) {
 		blocked->capped = bits;
@@ -104,6 +104,6 @@ struct sk_blocked sk_limits_block(const struct sk_core *core, uint32_t slot, uin
 							    asked,
 							    quota->limit_milli};
 		}
-	blocked.all |= job->models && !(job->models & ~blocked.models);
+	blocked.all |= job->wish.models && !(job->wish.models & ~blocked.models);
 	return blocked;
 }

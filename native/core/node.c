@@ -82,6 +82,7 @@ void sk_node_remove(struct sk_core *core, uint32_t slot)
 
 	for (uint32_t index = 0; index < node->devices; index++)
 		sk_device_put(core, slot, index, nothing);
+	sk_devices_sum(core, slot);
 	for (uint32_t i = 0; i < SK_NODE_CHUNKS; i++)
 		if (node->chunks[i])
 			sk_pool_give(core, &core->chunk_pool, SK_CHAIN(core->chunks, free_next),

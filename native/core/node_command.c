@@ -89,6 +89,7 @@ static void sk_node_trim(struct sk_core *core, uint32_t slot, uint16_t devices)
 		device.owner = 0;
 		device.reason = SK_DEVICE_GONE;
 		sk_device_put(core, slot, index, device);
+		sk_device_forget(core, slot, index);
 	}
 }
 
@@ -169,7 +170,7 @@ static bool sk_device_same(const struct sk_device *a, const struct sk_device *b)
 	return a->memory_bytes == b->memory_bytes && a->owner == b->owner &&
 	       a->capacity == b->capacity && a->available == b->available &&
 	       a->reason == b->reason && a->link == b->link && a->bus == b->bus &&
-	       a->numa == b->numa && a->model == b->model;
+	       a->numa == b->numa && a->model == b->model && a->family == b->family;
 }
 
 static uint16_t sk_device_set_ok(const struct sk_core *core, uint32_t slot,
@@ -185,27 +186,18 @@ static uint16_t sk_device_set_ok(const struct sk_core *core, uint32_t slot,
 		return sk_because(why, SK_BAD_DEVICE_INDEX, command->index, node->devices);
 	if (command->capacity_milli > SK_MILLI)
 		return sk_because(why, SK_BAD_CAPACITY, command->capacity_milli, SK_MILLI);
+	if ((command->kind != SK_DEVICE_GPU && command->kind != SK_DEVICE_CPU) ||
+	    command->vendor >= SK_VENDORS_MAX)
+		return sk_because(why, SK_BAD_DEVICE_KIND, command->kind, command->vendor);
 	device = sk_device_at(core, slot, command->index);
 	if (command->capacity_milli < device->used)
 		return sk_because(why, SK_CAPACITY_IN_USE, command->capacity_milli, device->used);
-	if (device->used && (model != device->model || (command->model && !model)))
+	if (device->used && (model != device->model || (command->model && !model) ||
+			     sk_family(command->kind, command->vendor) != device->family))
 		return sk_because(why, SK_CAPACITY_IN_USE, 0, device->used);
 	if (command->model && !model && core->models_n == SK_MODELS_MAX)
 		return sk_because(why, SK_MODELS_FULL, 1, SK_MODELS_MAX);
 	return SK_REASON_NONE;
-}
-
-/* The bits of the models of all its devices. */
-static void sk_node_models(struct sk_core *core, uint32_t slot)
-{
-	uint64_t models = 0;
-
-	for (uint32_t index = 0; index < core->nodes[slot].devices; index++) {
-		uint32_t model = sk_device_at(core, slot, index)->model;
-
-		models |= model ? (uint64_t)1 << (model - 1) : 0;
-	}
-	SK_SET(core, core->nodes[slot].models, models);
 }
 
 uint16_t sk_device_set_do(const struct sk_act *act, const struct sk_device_set *command,
@@ -223,6 +215,7 @@ uint16_t sk_device_set_do(const struct sk_act *act, const struct sk_device_set *
 	device.owner = command->owner;
 	device.capacity = command->capacity_milli;
 	device.available = command->available != 0;
+	device.family = sk_family(command->kind, command->vendor);
 	device.reason = command->reason;
 	device.link = command->link;
 	device.bus = command->bus;
@@ -231,7 +224,8 @@ uint16_t sk_device_set_do(const struct sk_act *act, const struct sk_device_set *
 	if (sk_device_same(&device, sk_device_at(core, slot, command->index)))
 		return SK_UNCHANGED;
 	sk_device_put(core, slot, command->index, device);
-	sk_node_models(core, slot);
+	sk_devices_sum(core, slot);
+	sk_device_forget(core, slot, command->index);
 	return SK_REASON_NONE;
 }
 

@@ -44,9 +44,9 @@ static bool sk_queue_covers(const struct sk_core *core, uint32_t slot, const str
 		const struct sk_quota *quota = &queue->quotas[i];
 		bool named = !quota->model;
 
-		for (uint32_t at = 0; job->models && !named && at < core->models_n; at++)
-			named = job->models >> at & 1 && core->models[at] == quota->model;
-		if ((named || !job->models) &&
+		for (uint32_t at = 0; job->wish.models && !named && at < core->models_n; at++)
+			named = job->wish.models >> at & 1 && core->models[at] == quota->model;
+		if ((named || !job->wish.models) &&
 		    sk_time_add(quota->used_milli, asked) <= quota->guaranteed_milli)
 			return true;
 	}

@@ -4,6 +4,7 @@
  * ratings of score.c; a job's own conditions are asked of the best node only, and of all in turn
  * where that one does not do.
  */
+#include "core/device.h"
 #include "core/index.h"
 #include "core/node.h"
 #include "core/policy.h"
@@ -27,7 +28,6 @@ static void sk_search_take(const struct sk_search *search, uint32_t node, uint16
 {
 	search->place->node = search->core->nodes[node].id;
 	search->place->reason = reason;
-	search->place->observations[0] = search->core->observed[node].id;
 }
 
 /* Whether the task goes there; its shares are filled in. */
@@ -44,6 +44,12 @@ static bool sk_search_try(const struct sk_search *search, uint32_t node)
 			       search->place->shares_n, &why) == SK_REASON_NONE;
 }
 
+/* The amount that the index knows may be of a device that this job does not accept. */
+static bool sk_partly_used(const struct sk_search *search, uint32_t node)
+{
+	return sk_device_at(search->core, node, search->place->shares[0].index)->used != 0;
+}
+
 /* The first node of the index from this class on that does. */
 static bool sk_pack(const struct sk_search *search, const struct sk_index *index, uint32_t class,
 		    uint16_t reason)
@@ -51,7 +57,8 @@ static bool sk_pack(const struct sk_search *search, const struct sk_index *index
 	uint32_t slot = 0;
 
 	for (; sk_index_next(index, &class, &slot); slot++) {
-		if (!sk_search_try(search, slot))
+		if (!sk_search_try(search, slot) ||
+		    (reason == SK_PACKED_SHARE && !sk_partly_used(search, slot)))
 			continue;
 		sk_search_take(search, slot, reason);
 		return true;
@@ -70,10 +77,16 @@ static bool sk_policy_pack(const struct sk_search *search)
 	       sk_pack(search, &core->free_whole, 1, SK_OPENED_DEVICE);
 }
 
+/* The load of a node is read only where two have equally many tasks. */
+static bool sk_same_tasks(const struct sk_core *core, uint32_t a, uint32_t b)
+{
+	return core->nodes[a].tasks_count == core->nodes[b].tasks_count;
+}
+
 /* Fewest tasks, then the least load seen, then the lowest slot. */
 static bool sk_less_busy(const struct sk_core *core, uint32_t a, uint32_t b)
 {
-	if (core->nodes[a].tasks_count != core->nodes[b].tasks_count)
+	if (!sk_same_tasks(core, a, b))
 		return core->nodes[a].tasks_count < core->nodes[b].tasks_count;
 	if (core->observed[a].load_milli != core->observed[b].load_milli)
 		return core->observed[a].load_milli < core->observed[b].load_milli;
@@ -115,61 +128,26 @@ static bool sk_policy_host(const struct sk_search *search)
 	uint32_t nodes = core->nodes_count ? core->nodes_count : 1;
 	uint32_t start = (uint32_t)(sk_chance(search) % nodes) + 1;
 	uint32_t sample[SK_POLICY_SAMPLE];
-	uint32_t seen = sk_policy_sample(search, start, sample), best = 0, used = 0;
+	uint32_t seen = sk_policy_sample(search, start, sample), best = 0, read = 0;
 
-	for (uint32_t i = 0; i < seen; i++)
-		if (!best || sk_less_busy(core, sample[i], best))
-			best = sample[i];
-	if (!best)
+	if (!seen)
 		return false;
-	sk_search_take(search, best, SK_LEAST_BUSY);
-	used = place->observations[0] != 0;
+	for (uint32_t i = 1; i < seen; i++) {
+		if (sk_same_tasks(core, sample[i], sample[best]))
+			read |= 1u << i | 1u << best;
+		if (sk_less_busy(core, sample[i], sample[best]))
+			best = i;
+	}
+	sk_search_take(search, sample[best], SK_LEAST_BUSY);
 	for (uint32_t i = 0; i < seen; i++)
-		if (sample[i] != best && core->observed[sample[i]].id)
-			place->observations[used++] = core->observed[sample[i]].id;
+		if (read >> i & 1)
+			sk_rate_note(place, core->observed[sample[i]].id);
 	return true;
-}
-
-static uint16_t sk_policy_reason(enum sk_placement how)
-{
-	switch (how) {
-	case SK_PLACEMENT_SPREAD:
-		return SK_SPREAD_OUT;
-	case SK_PLACEMENT_LEAST_LOADED:
-		return SK_LEAST_LOADED;
-	case SK_PLACEMENT_RANDOM:
-		return SK_BY_CHANCE;
-	case SK_PLACEMENT_COST:
-		return SK_CHEAPEST;
-	case SK_PLACEMENT_POWER:
-		return SK_LEAST_POWER;
-	case SK_PLACEMENT_THERMAL:
-		return SK_COOLEST;
-	default:
-		return SK_LEAST_FRAGMENTED;
-	}
-}
-
-/* What was seen of the devices taken, as far as there is room. */
-static void sk_policy_observed(const struct sk_search *search, uint32_t node)
-{
-	struct sk_place *place = search->place;
-	uint32_t used = place->observations[0] != 0;
-
-	for (uint32_t i = 0; i < place->shares_n && used < SK_OBSERVATIONS_MAX; i++) {
-		const struct sk_sample *sample =
-			sk_sample_of(search->core, node, place->shares[i].index);
-
-		if (sample && sample->id)
-			place->observations[used++] = sample->id;
-	}
 }
 
 static bool sk_policy_took(const struct sk_search *search, uint32_t node)
 {
-	sk_search_take(search, node, sk_policy_reason(search->how));
-	if (sk_rate_twice(search->how))
-		sk_policy_observed(search, node);
+	sk_search_take(search, node, sk_rate_why(search->core, search->how, node, search->place));
 	return true;
 }
 

@@ -22,7 +22,7 @@ bool sk_policy_choose(const struct sk_core *core, uint32_t job, uint64_t now_ns,
 		      struct sk_place *place);
 
 /* SK_REASON_NONE, or why this could not run even if every node were empty and available. */
-uint16_t sk_policy_feasible(const struct sk_core *core, const struct sk_submit *submit,
+uint16_t sk_policy_feasible(const struct sk_core *core, const struct sk_ask *ask,
 			    struct sk_why *why);
 
 #endif

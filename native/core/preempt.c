@@ -144,7 +144,7 @@ static bool sk_node_serves(const struct sk_search_room *search, uint32_t node)
 	const struct sk_job *job = &core->jobs[search->job];
 
 	return core->nodes[node].up && core->nodes[node].tasks_count &&
-	       !sk_fit_kind(core, &job->ask, job->models, node);
+	       !sk_fit_kind(core, &job->ask, &job->wish, node);
 }
 
 static void sk_victims_on(const struct sk_search_room *search, uint32_t node,

@@ -50,7 +50,7 @@ static uint16_t sk_trial_allows(const struct sk_trial *trial, const union sk_rec
 		return SK_REASON_NONE;
 	if (sk_submit_ok(submit, why))
 		return SK_REASON_NONE; /* the command itself says so */
-	return sk_policy_feasible(core, submit, why);
+	return sk_policy_feasible(core, &submit->ask, why);
 }
 
 /* A placement from outside, for a job that leaves it to outside. */

@@ -102,6 +102,33 @@ static const struct sk_frag_node *sk_prepared(const struct sk_core *core, uint32
 	return &soft->prepared[node];
 }
 
+static bool sk_several_families(const struct sk_core *core, uint32_t node)
+{
+	uint32_t families = core->nodes[node].families;
+
+	return (families & (families - 1)) != 0;
+}
+
+/* Of those, the family that its devices would be taken from; all of them where that is free. */
+static uint64_t sk_suited_together(const struct sk_core *core, const struct sk_job *job,
+				   uint32_t node, uint64_t suited)
+{
+	struct sk_place place = {0};
+	uint64_t mask = 0;
+	uint8_t family;
+
+	if (job->ask.gpu_milli <= SK_MILLI || !sk_fit_one_family(&job->ask) ||
+	    !sk_several_families(core, node))
+		return suited;
+	if (!sk_subset_choose_among(core, job, node, suited, &place))
+		return 0;
+	family = sk_device_at(core, node, place.shares[0].index)->family;
+	for (uint32_t index = 0; index < core->nodes[node].devices; index++)
+		if (sk_device_at(core, node, index)->family == family)
+			mask |= (uint64_t)1 << index;
+	return suited & mask;
+}
+
 static bool sk_frag_on(const struct sk_core *core, const struct sk_job *job, uint32_t node,
 		       enum sk_frag_policy policy, struct sk_frag_place *ret)
 {
@@ -110,16 +137,18 @@ static bool sk_frag_on(const struct sk_core *core, const struct sk_job *job, uin
 	const struct sk_frag_request request = {
 		.cpu_milli = job->ask.cpu_milli,
 		.memory_bytes = job->ask.memory_bytes,
-		.models = job->ask.gpu_milli ? job->models : 0,
+		.models = job->ask.gpu_milli ? job->wish.models : 0,
 		.gpu_milli = (uint16_t)sk_each(job),
 		.count = (uint16_t)sk_wanted(job),
 	};
 	struct sk_frag_node own;
 
 	if (!job->ask.gpu_milli ||
-	    !(job->ask.device_memory_bytes || (core->soft->mixed[node] && job->models)))
+	    !(job->ask.device_memory_bytes || sk_several_families(core, node) ||
+	      (core->soft->mixed[node] && job->wish.models)))
 		return sk_frag_place(table, kept, &request, ret);
-	sk_frag_fill(core, node, sk_suited(core, job, node), &own);
+	sk_frag_fill(core, node, sk_suited_together(core, job, node, sk_suited(core, job, node)),
+		     &own);
 	sk_frag_node_prepare(table, &own);
 	return sk_frag_place(table, &own, &request, ret);
 }
@@ -426,7 +455,7 @@ static bool sk_room(const struct sk_core *core, const struct sk_job *job, uint32
 	return at->up && at->tasks_count < core->limits.node_tasks &&
 	       job->ask.cpu_milli <= sk_node_cpu_free(at) &&
 	       job->ask.memory_bytes <= sk_node_memory_free(at) &&
-	       sk_fit_kind(core, &job->ask, job->models, node) == SK_REASON_NONE;
+	       sk_fit_kind(core, &job->ask, &job->wish, node) == SK_REASON_NONE;
 }
 
 /* Whether the devices that suit are enough, and linked where that is asked for.
@@ -438,7 +467,10 @@ static bool sk_devices_do(const struct sk_core *core, const struct sk_job *job, 
 
 	if ((uint32_t)__builtin_popcountll(suited) < sk_wanted(job))
 		return false;
-	return !(job->ask.options & SK_SAME_LINK) || job->ask.gpu_milli <= SK_MILLI ||
+	if (job->ask.gpu_milli <= SK_MILLI)
+		return true;
+	return (!(job->ask.options & SK_SAME_LINK) &&
+		(!sk_fit_one_family(&job->ask) || !sk_several_families(core, node))) ||
 	       sk_subset_choose_among(core, job, node, suited, &place);
 }
 
@@ -448,6 +480,8 @@ uint32_t sk_rate(const struct sk_core *core, const struct sk_job *job, enum sk_p
 	bool frag = how == SK_PLACEMENT_BEST || how == SK_PLACEMENT_FGD;
 	uint64_t suited;
 
+	if (job->ask.gpu_milli && !(core->nodes[node].families & job->wish.families))
+		return SK_SCORE_NONE;
 	if (frag && core->soft->summary.plain[node] && !job->ask.require[0] &&
 	    sk_workload_known(core) && !(job->ask.options & SK_SAME_LINK))
 		return sk_rate_frag(core, job, sk_frag_policy(how), node); /* all is asked there */
@@ -479,5 +513,85 @@ uint32_t sk_rate(const struct sk_core *core, const struct sk_job *job, enum sk_p
 		return sk_rate_fit(core, job, node, suited);
 	default:
 		return sk_rate_fit(core, job, node, suited);
+	}
+}
+
+/* ---- what was read ---- */
+
+void sk_rate_note(struct sk_place *place, uint64_t observation)
+{
+	for (uint32_t i = 0; observation && i < SK_OBSERVATIONS_MAX; i++) {
+		if (place->observations[i] == observation)
+			return;
+		if (!place->observations[i]) {
+			place->observations[i] = observation;
+			return;
+		}
+	}
+}
+
+static uint16_t sk_why_load(const struct sk_core *core, uint32_t node, struct sk_place *place)
+{
+	sk_rate_note(place, core->observed[node].id);
+	return core->observed[node].id ? SK_LEAST_LOADED : SK_LOAD_UNKNOWN;
+}
+
+/* A device that has a task already adds nothing, which no table says and no sample. */
+static uint16_t sk_why_power(const struct sk_core *core, uint32_t node, struct sk_place *place)
+{
+	bool known = place->shares_n || core->soft->socket_milli;
+
+	for (uint32_t i = 0; i < place->shares_n; i++) {
+		uint32_t index = place->shares[i].index;
+		const struct sk_device *device = sk_device_at(core, node, index);
+		const struct sk_sample *sample = sk_sample_of(core, node, index);
+
+		if (device->used)
+			continue;
+		if (!core->soft->watts[device->model].full_mw)
+			known = false;
+		else if (sample && sample->known & SK_SAMPLE_POWER)
+			sk_rate_note(place, sample->id);
+	}
+	return known ? SK_LEAST_POWER : SK_POWER_UNKNOWN;
+}
+
+static uint16_t sk_why_heat(const struct sk_core *core, uint32_t node, struct sk_place *place)
+{
+	uint32_t needed = SK_SAMPLE_TEMPERATURE | SK_SAMPLE_LIMIT;
+	bool known = place->shares_n != 0;
+
+	for (uint32_t i = 0; i < place->shares_n; i++) {
+		const struct sk_sample *sample = sk_sample_of(core, node, place->shares[i].index);
+
+		if (sample && (sample->known & needed) == needed)
+			sk_rate_note(place, sample->id);
+		else
+			known = false;
+	}
+	return known ? SK_COOLEST : SK_HEAT_UNKNOWN;
+}
+
+uint16_t sk_rate_why(const struct sk_core *core, enum sk_placement how, uint32_t node,
+		     struct sk_place *place)
+{
+	switch (how) {
+	case SK_PLACEMENT_SPREAD:
+		return SK_SPREAD_OUT;
+	case SK_PLACEMENT_LEAST_LOADED:
+		return sk_why_load(core, node, place);
+	case SK_PLACEMENT_RANDOM:
+		return SK_BY_CHANCE;
+	case SK_PLACEMENT_COST:
+		if (sk_cheapest_label(&core->nodes[node]))
+			return SK_CHEAPEST;
+		sk_why_load(core, node, place);
+		return SK_COST_UNKNOWN;
+	case SK_PLACEMENT_POWER:
+		return sk_why_power(core, node, place);
+	case SK_PLACEMENT_THERMAL:
+		return sk_why_heat(core, node, place);
+	default:
+		return SK_LEAST_FRAGMENTED;
 	}
 }

@@ -27,6 +27,13 @@ static inline bool sk_rate_twice(enum sk_placement how)
 	return how == SK_PLACEMENT_POWER || how == SK_PLACEMENT_THERMAL;
 }
 
+/* Why this node was taken, before the task is: only what its rating read is named, and where there
+ * was nothing to read the reason says so. */
+uint16_t sk_rate_why(const struct sk_core *core, enum sk_placement how, uint32_t node,
+		     struct sk_place *place);
+/* An observation that was read; 0, and what is named already, adds nothing. */
+void sk_rate_note(struct sk_place *place, uint64_t observation);
+
 /* What is observed of a device, or NULL. */
 const struct sk_sample *sk_sample_of(const struct sk_core *core, uint32_t node, uint32_t index);
 /* Watts (in mW) that one more task on this device adds, by the model's table.

@@ -93,6 +93,10 @@ enum sk_reason {
 	SK_NO_NODE_HAS_DEVICE_MEMORY = 80,
 	SK_OVER_ANY_LIMIT = 81, /* asks for more than its queue may ever hold */
 	SK_AFTERS_FULL = 82,
+	SK_BAD_DEVICE_KIND = 83,
+	SK_WRONG_KIND = 84,
+	SK_VENDORS_MIXED = 85,
+	SK_NO_NODE_HAS_KIND = 86,
 	SK_REFUSAL_END,
 
 	/* Why a job is in its state. */
@@ -125,6 +129,10 @@ enum sk_reason {
 	SK_COOLEST = 210,
 	SK_AS_PREFERRED = 211,
 	SK_BACKFILLED = 212,
+	SK_POWER_UNKNOWN = 213,
+	SK_HEAT_UNKNOWN = 214,
+	SK_LOAD_UNKNOWN = 215,
+	SK_COST_UNKNOWN = 216,
 
 	/* Why a job waits, and what mattered for one that does not. */
 	SK_NO_NODES = 300,
@@ -155,10 +163,12 @@ enum sk_reason {
 	SK_NEEDS_DEVICE_MEMORY = 325,
 	SK_NEEDS_GROUP = 326,
 	SK_NEEDS_LINK = 327,
-	SK_EXPECTED_START = 328,  /* have: entry time in ns; from running jobs' estimates */
-	SK_NEEDS_CHOICE = 329,	  /* its placement comes from outside */
-	SK_ROOM_BEING_MADE = 330, /* count: jobs preempted for it that are still stopping */
-	SK_WAS_PREEMPTED = 331,	  /* count: times */
+	SK_EXPECTED_START = 328,   /* have: entry time in ns; from running jobs' estimates */
+	SK_NEEDS_CHOICE = 329,	   /* its placement comes from outside */
+	SK_ROOM_BEING_MADE = 330,  /* count: jobs preempted for it that are still stopping */
+	SK_WAS_PREEMPTED = 331,	   /* count: times */
+	SK_NEEDS_ONE_VENDOR = 332, /* free devices suffice, but not those of one vendor */
+	SK_NEVER_AS_IT_IS = 333,   /* detail: what submit would say, with its figures */
 
 	/* From here on codes belong to the outer layers and pass through unread. */
 	SK_REASON_OUTER = 1000,

@@ -42,21 +42,21 @@ static bool sk_read_device(struct sk_core *core, struct sk_reader *reader, uint3
 {
 	struct sk_saved_device saved;
 
-	if (!sk_read(reader, &saved, sizeof saved) || saved.zero || saved.capacity > SK_MILLI ||
-	    saved.available > 1 || saved.model > core->models_n)
+	if (!sk_read(reader, &saved, sizeof saved) || saved.capacity > SK_MILLI ||
+	    saved.available > 1 || saved.family >= SK_FAMILIES || saved.zero ||
+	    saved.model > core->models_n)
 		return false;
 	sk_device_put(core, slot, index,
 		      (struct sk_device){.memory_bytes = saved.memory_bytes,
 					 .owner = saved.owner,
 					 .capacity = saved.capacity,
-					 .available = saved.available,
+					 .available = (uint8_t)saved.available,
+					 .family = saved.family,
 					 .reason = saved.reason,
 					 .link = saved.link,
 					 .bus = saved.bus,
 					 .numa = saved.numa,
 					 .model = saved.model});
-	if (saved.model)
-		core->nodes[slot].models |= (uint64_t)1 << (saved.model - 1);
 	return true;
 }
 
@@ -118,6 +118,7 @@ static bool sk_read_node(struct sk_core *core, struct sk_reader *reader, uint32_
 	for (uint32_t index = 0; index < saved.devices; index++)
 		if (!sk_read_device(core, reader, saved.slot, index))
 			return false;
+	sk_devices_sum(core, saved.slot);
 	sk_node_set_up(core, saved.slot, saved.up, saved.reason);
 	return true;
 }
@@ -207,7 +208,7 @@ static void sk_job_unpack(const struct sk_core *core, struct sk_job *job,
 	job->not_before_ns = view->not_before_ns;
 	job->ask = view->ask;
 	job->queue = sk_state_final(view->state) ? 0 : sk_queue_find(core, view->ask.queue);
-	job->models = sk_model_mask(core, &view->ask);
+	job->wish = sk_wish_of(core, &view->ask);
 	job->uid = view->uid;
 	job->tenant = view->tenant;
 	job->attempt = view->attempt;

@@ -12,7 +12,7 @@
 #include "core/state.h"
 
 #define SK_SAVED_MAGIC 0x3165726f63726b73ull /* "skrcore1" */
-#define SK_SAVED_VERSION 2u
+#define SK_SAVED_VERSION 3u
 
 struct sk_saved_head {
 	uint64_t magic;
@@ -38,7 +38,7 @@ struct sk_saved_head {
 };
 _Static_assert(sizeof(struct sk_saved_head) == 128 + sizeof(struct sk_counters) + 8 * SK_MODELS_MAX,
 	       "stored layout");
-_Static_assert(sizeof(struct sk_counters) == 8 * (9 + 10 + 83), "stored layout");
+_Static_assert(sizeof(struct sk_counters) == 8 * (9 + 10 + 87), "stored layout");
 
 /* By slot. A queue is never moved, but its slot may be lower than its parent's. */
 struct sk_saved_queue {
@@ -86,7 +86,8 @@ struct sk_saved_device {
 	uint16_t bus;
 	uint16_t numa;
 	uint16_t model;
-	uint16_t zero;
+	uint8_t family;
+	uint8_t zero;
 };
 _Static_assert(sizeof(struct sk_saved_device) == 32, "stored layout");
 

@@ -129,21 +129,23 @@ static void sk_shape_key(const struct sk_job *job, enum sk_placement how, struct
 	memset(ret, 0, sizeof *ret);
 	ret->memory_bytes = ask->memory_bytes;
 	ret->device_memory_bytes = ask->device_memory_bytes;
-	ret->models = job->models;
+	ret->models = job->wish.models;
+	ret->families = ask->gpu_milli ? job->wish.families : 0;
 	memcpy(ret->require, ask->require, sizeof ret->require);
 	memcpy(ret->avoid, ask->avoid, sizeof ret->avoid);
 	memcpy(ret->tolerate, ask->tolerate, sizeof ret->tolerate);
 	ret->gpu_milli = ask->gpu_milli;
 	ret->cpu_milli = ask->cpu_milli;
 	ret->how = how;
-	ret->options = ask->options & SK_SAME_LINK;
+	ret->options = ask->options & (SK_SAME_LINK | SK_MIX_VENDORS);
 }
 
 /* The job of nobody that asks for this and nothing else. */
 static void sk_shape_job(const struct sk_shape_key *key, struct sk_job *ret)
 {
 	memset(ret, 0, sizeof *ret);
-	ret->models = key->models;
+	ret->wish.models = key->models;
+	ret->wish.families = key->families;
 	ret->ask.memory_bytes = key->memory_bytes;
 	ret->ask.device_memory_bytes = key->device_memory_bytes;
 	memcpy(ret->ask.require, key->require, sizeof key->require);

@@ -60,6 +60,7 @@ static void sk_save_node(struct sk_writer *writer, const struct sk_core *core, u
 			.bus = device->bus,
 			.numa = device->numa,
 			.model = device->model,
+			.family = device->family,
 		};
 
 		sk_write(writer, &one, sizeof one);

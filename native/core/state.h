@@ -33,13 +33,35 @@ static inline uint64_t sk_time_add(uint64_t a, uint64_t b)
 #define SK_QUEUE_ROOT 1u    /* slot of the root, which takes no jobs */
 #define SK_QUEUE_DEFAULT 2u /* slot of queue 0 */
 
+/* Devices that one job may have together: a vendor's of one kind. A number from 0 to 31, so that a
+ * set of them is a mask; CPU devices have the upper half. */
+#define SK_FAMILIES (2u * SK_VENDORS_MAX)
+
+static inline uint8_t sk_family(uint32_t kind, uint32_t vendor)
+{
+	return (uint8_t)((kind == SK_DEVICE_CPU ? SK_VENDORS_MAX : 0) + vendor);
+}
+
+static inline uint32_t sk_families_of(uint32_t kinds)
+{
+	return (kinds & SK_DEVICE_GPU ? 0xffffu : 0) | (kinds & SK_DEVICE_CPU ? 0xffff0000u : 0);
+}
+
+/* Which devices will do for a job, as masks. */
+struct sk_wish {
+	uint64_t models; /* 0: any */
+	uint32_t families;
+	uint32_t zero;
+};
+
 struct sk_device {
 	uint64_t memory_bytes;
 	uint64_t memory_used;
 	uint64_t owner;
 	uint16_t capacity;
 	uint16_t used;
-	uint16_t available;
+	uint8_t available;
+	uint8_t family; /* see sk_family */
 	uint16_t reason;
 	uint16_t link;
 	uint16_t bus;
@@ -69,7 +91,9 @@ struct sk_node {
 	uint64_t memory_used;
 	uint64_t cpu_used;
 	uint64_t domain;
-	uint64_t models; /* bit n: a device of model n + 1 is there, available or not */
+	uint64_t models;   /* bit n: a device of model n + 1 is there, available or not */
+	uint32_t families; /* of its devices, available or not */
+	uint32_t zero_families;
 	uint64_t reserve_from_ns;
 	uint64_t reserve_until_ns; /* 0: not reserved */
 	uint32_t reserve_queue;	   /* its id */
@@ -116,7 +140,7 @@ struct sk_job {
 	uint64_t charged_ns;  /* of this attempt, as reported while it runs */
 	uint64_t spent_ns;    /* of this attempt, by its tasks that ended */
 	uint64_t not_before_ns;
-	uint64_t models; /* mask of ask.models; 0: any */
+	struct sk_wish wish; /* what ask.models and ask.kinds mean */
 	struct sk_ask ask;
 	uint32_t uid;
 	uint32_t tenant;
@@ -272,6 +296,7 @@ struct sk_core {
 	uint32_t nodes_count;
 	uint32_t nodes_up;
 	uint32_t nodes_with[SK_NODE_DEVICES_MAX + 1]; /* nodes by devices_whole */
+	uint32_t nodes_of[SK_FAMILIES];		      /* nodes with such a device */
 	uint64_t devices_count;
 	uint64_t cpu_all; /* of all known nodes, as are the devices */
 	uint64_t memory_all;

@@ -7,6 +7,8 @@
 #include "core/subset.h"
 
 /* Where a device is, as one number; devices are together at a level if they agree in its bits. */
+/* Levels of which a family is a part keep to one. */
+#define SK_PLACE_FAMILY (UINT64_C(0xff) << 48)
 #define SK_PLACE_LINK (UINT64_C(0xffff) << 32)
 #define SK_PLACE_NUMA (UINT64_C(0xffff) << 16)
 #define SK_PLACE_BUS UINT64_C(0xffff)
@@ -23,7 +25,8 @@ static const uint64_t sk_levels[] = {
 
 static uint64_t sk_place_of(const struct sk_device *device)
 {
-	return (uint64_t)device->link << 32 | (uint64_t)device->numa << 16 | device->bus;
+	return (uint64_t)device->family << 48 | (uint64_t)device->link << 32 |
+	       (uint64_t)device->numa << 16 | device->bus;
 }
 
 static bool sk_takes_whole(const struct sk_core *core, const struct sk_job *job, uint32_t node,
@@ -80,6 +83,7 @@ static bool sk_subset_whole(const struct sk_core *core, const struct sk_job *job
 {
 	uint32_t count = job->ask.gpu_milli / SK_MILLI, found = 0;
 	uint64_t places[SK_NODE_DEVICES_MAX], candidates = 0, group = 0;
+	uint64_t together = job->ask.options & SK_MIX_VENDORS ? 0 : SK_PLACE_FAMILY;
 
 	for (uint32_t index = 0; index < core->nodes[node].devices; index++)
 		if (among >> index & 1 && sk_takes_whole(core, job, node, index)) {
@@ -90,7 +94,7 @@ static bool sk_subset_whole(const struct sk_core *core, const struct sk_job *job
 	if (found < count)
 		return false;
 	for (uint32_t i = 0; i < SK_LEVELS_COUNT && !group; i++) {
-		group = sk_group_best(places, candidates, count, sk_levels[i]);
+		group = sk_group_best(places, candidates, count, sk_levels[i] | together);
 		if (group && !sk_link_allowed(job, places, group, sk_levels[i]))
 			group = 0;
 	}

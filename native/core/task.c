@@ -68,6 +68,23 @@ static bool sk_linked(const struct sk_core *core, uint32_t node, const struct sk
 	return true;
 }
 
+/* With those of the tasks placed before it. */
+static bool sk_one_family(const struct sk_core *core, const struct sk_job *job, uint32_t node,
+			  const struct sk_place *place)
+{
+	const struct sk_task *first = &core->tasks[job->tasks_first];
+	uint8_t family;
+
+	if (!sk_fit_one_family(&job->ask))
+		return true;
+	family = job->tasks_first ? sk_device_at(core, first->node, first->shares[0].index)->family
+				  : sk_device_at(core, node, place->shares[0].index)->family;
+	for (uint32_t i = 0; i < place->shares_n; i++)
+		if (sk_device_at(core, node, place->shares[i].index)->family != family)
+			return false;
+	return true;
+}
+
 uint16_t sk_task_shares_ok(const struct sk_core *core, const struct sk_job *job, uint32_t node,
 			   const struct sk_place *place, struct sk_why *why)
 {
@@ -86,6 +103,8 @@ uint16_t sk_task_shares_ok(const struct sk_core *core, const struct sk_job *job,
 			return sk_short(why, SK_BAD_SHARES, each, place->shares[i].milli);
 		seen |= (uint64_t)1 << place->shares[i].index;
 	}
+	if (!sk_one_family(core, job, node, place))
+		return sk_short(why, SK_VENDORS_MIXED, wanted, 0);
 	if (job->ask.options & SK_SAME_LINK && !sk_linked(core, node, place))
 		return sk_short(why, SK_LINK_BROKEN, wanted, 0);
 	return sk_queue_admits(core, job->queue, node, place->shares, place->shares_n, why);
@@ -175,6 +194,8 @@ void sk_task_give(struct sk_core *core, uint32_t slot)
 	uint32_t *cell = sk_task_cell(core, task->job, task->task);
 
 	sk_reserve(core, task, true);
+	for (uint32_t i = 0; i < task->shares_n; i++)
+		sk_device_forget(core, task->node, task->shares[i].index);
 	SK_SET(core, *cell, task->job_next);
 	sk_list_remove(core, &core->nodes[task->node].tasks, SK_CHAIN(core->tasks, on_node), slot);
 	SK_ADD(core, core->jobs[task->job].tasks_live, -1);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/command.h"
+#include "core/fit.h"
 #include "core/journal.h"
 #include "core/memory.h"
 #include "core/policy.h"
@@ -43,7 +44,8 @@ static void sk_place_fill(const struct sk_core *core, uint32_t slot, uint32_t ta
 	place->tasks = job->ask.tasks;
 }
 
-bool sk_trial_take(struct sk_trial *trial, uint32_t slot, uint64_t at_ns, struct sk_place *places)
+static bool sk_trial_gang(struct sk_trial *trial, uint32_t slot, uint64_t at_ns,
+			  struct sk_place *places)
 {
 	struct sk_core *core = trial->act.core;
 	struct sk_act act = trial->act;
@@ -61,6 +63,24 @@ bool sk_trial_take(struct sk_trial *trial, uint32_t slot, uint64_t at_ns, struct
 		}
 	}
 	return true;
+}
+
+/* Where devices of one family are wanted, a gang tries one family after the other, whole. */
+bool sk_trial_take(struct sk_trial *trial, uint32_t slot, uint64_t at_ns, struct sk_place *places)
+{
+	struct sk_job *job = &trial->act.core->jobs[slot];
+	uint32_t families = job->wish.families, known;
+	bool taken = false;
+
+	if (job->ask.tasks == 1 || !sk_fit_one_family(&job->ask))
+		return sk_trial_gang(trial, slot, at_ns, places);
+	known = sk_families_known(trial->act.core, families);
+	for (; known && !taken; known &= known - 1) {
+		job->wish.families = known & -known;
+		taken = sk_trial_gang(trial, slot, at_ns, places);
+	}
+	job->wish.families = families;
+	return taken;
 }
 
 bool sk_trial_fits(struct sk_trial *trial, uint32_t slot, uint64_t at_ns)

@@ -113,6 +113,8 @@ uint32_t sk_core_devices(const struct sk_core *core, uint64_t id, struct sk_devi
 			.link = device->link,
 			.bus = device->bus,
 			.numa = device->numa,
+			.kind = device->family < SK_VENDORS_MAX ? SK_DEVICE_GPU : SK_DEVICE_CPU,
+			.vendor = device->family % SK_VENDORS_MAX,
 			.capacity_milli = device->capacity,
 			.used_milli = device->used,
 			.available = device->available,

@@ -103,14 +103,21 @@ enum sk_order {
 
 /* Options of a job. */
 #define SK_PREEMPTIBLE 1u
-#define SK_SPREAD_TASKS 2u /* no two tasks of the gang on one node */
-#define SK_PACK_TASKS 4u   /* all tasks of the gang on one node */
-#define SK_ATTRACT 8u	   /* only where a task of the same group runs, if any does */
-#define SK_REPEL 16u	   /* never where a task of the same group runs */
-#define SK_SAME_LINK 32u   /* devices of a task share a link group */
-#define SK_AFTER_ANY 64u   /* `after` may have ended in any way, not just well */
-#define SK_PREEMPTOR 128u  /* may have others preempted to start */
-#define SK_OPTIONS 255u
+#define SK_SPREAD_TASKS 2u  /* no two tasks of the gang on one node */
+#define SK_PACK_TASKS 4u    /* all tasks of the gang on one node */
+#define SK_ATTRACT 8u	    /* only where a task of the same group runs, if any does */
+#define SK_REPEL 16u	    /* never where a task of the same group runs */
+#define SK_SAME_LINK 32u    /* devices of a task share a link group */
+#define SK_AFTER_ANY 64u    /* `after` may have ended in any way, not just well */
+#define SK_PREEMPTOR 128u   /* may have others preempted to start */
+#define SK_MIX_VENDORS 256u /* its devices may be of several vendors and kinds */
+#define SK_OPTIONS 511u
+
+/* What a device is, as bits, so that the kinds a job accepts are a mask of them. */
+#define SK_DEVICE_GPU 1u
+#define SK_DEVICE_CPU 2u
+#define SK_DEVICE_KINDS 3u
+#define SK_VENDORS_MAX 16u /* vendors of one kind that are told apart; 0 is not known */
 
 /* `term` is the leader's term; a command of another term than the state's changes nothing. */
 struct sk_header {
@@ -154,7 +161,8 @@ struct sk_node_down {
 };
 static_assert(sizeof(struct sk_node_down) == 32, "stored layout");
 
-/* `owner` and `reason` say who makes an unavailable device so (a pid, a fault code). */
+/* `owner` and `reason` say who makes an unavailable device so (a pid, a fault code). With the
+ * reason SK_DEVICE_GONE it is no device any more once no task holds it. */
 struct sk_device_set {
 	struct sk_header header;
 	uint64_t node;
@@ -168,7 +176,8 @@ struct sk_device_set {
 	uint16_t link; /* devices of a node with the same number share that level; 0 not known */
 	uint16_t bus;
 	uint16_t numa;
-	uint16_t zero;
+	uint8_t kind; /* SK_DEVICE_GPU or SK_DEVICE_CPU */
+	uint8_t vendor;
 };
 static_assert(sizeof(struct sk_device_set) == 64, "stored layout");
 
@@ -245,7 +254,7 @@ struct sk_ask {
 	uint16_t placement;
 	uint16_t options;
 	uint16_t retries; /* attempts after the first, for failed and lost ones */
-	uint16_t zero;
+	uint16_t kinds;	  /* of devices that will do, SK_DEVICE_KINDS */
 };
 static_assert(sizeof(struct sk_ask) == 240, "stored layout");
 
@@ -487,7 +496,8 @@ struct sk_device_view {
 	uint16_t link;
 	uint16_t bus;
 	uint16_t numa;
-	uint16_t zero;
+	uint8_t kind;
+	uint8_t vendor;
 };
 static_assert(sizeof(struct sk_device_view) == 48, "binding layout");
 

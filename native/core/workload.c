@@ -219,7 +219,7 @@ static void sk_typical_find(struct sk_soft *soft)
 void sk_workload_count(const struct sk_core *core, const struct sk_job *job)
 {
 	struct sk_soft *soft = core->soft;
-	struct sk_counted key = {.models = job->ask.gpu_milli ? job->models : 0,
+	struct sk_counted key = {.models = job->ask.gpu_milli ? job->wish.models : 0,
 				 .cpu_milli = job->ask.cpu_milli,
 				 .gpu_milli = job->ask.gpu_milli};
 	struct sk_counted *at = sk_counted_find(soft, &key);

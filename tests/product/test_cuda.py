@@ -39,7 +39,7 @@ def node() -> Iterator[LiveNode]:
     with tempfile.TemporaryDirectory(prefix="stoker-test-", dir="/tmp") as folder:
         root = Path(folder)
         root.chmod(0o711)
-        live = LiveNode(root / "state")
+        live = LiveNode(root / "state", "gpu")
         argv = [STOKER, "sim", "driver", "--profile", "8xH200", "--", STOKER, "up", "--foreground"]
         with (root / "log").open("wb") as log:
             environment = {**live.environment, "TMPDIR": folder}

@@ -53,7 +53,7 @@ class Node:
 
     def __init__(self, root: Path, profile: str) -> None:
         self.profile, self.root = profile, root
-        self.live = LiveNode(root / "state")
+        self.live = LiveNode(root / "state", "cpu" if profile == NONE else "gpu")
         command = [str(STOKER), "up", "--foreground"]
         if profile != NONE:
             options = ["--profile", profile, "--virtual", "--settle", "5"]
@@ -397,3 +397,73 @@ def read_until(master: int, mark: bytes, count: int) -> str:
         except OSError:  # EIO: its last writer is gone
             break
     return seen.decode()
+
+
+# --- what a request for GPUs is given -------------------------------------------------------------
+
+
+def granted(node: Node, job: int) -> list[str]:
+    """The ids of the devices that a job was placed on."""
+    view = node.live.wait(job)
+    assert view.state == "succeeded" and view.decision is not None, view
+    return [device.id for device in view.decision.devices]
+
+
+def vendors_of(node: Node) -> dict[str, list[str]]:
+    """Vendor -> ids of its GPUs."""
+    found: dict[str, list[str]] = {}
+    for row in node.rows():
+        if row["kind"] == "gpu":
+            found.setdefault(row["vendor"], []).append(row["id"])
+    return found
+
+
+def test_ten_of_ten_jobs_that_ask_for_a_gpu_get_one(nodes: dict[str, Node]) -> None:
+    node = nodes["8xH200"]
+    cards = set(vendors_of(node)["nvidia"])
+    assert len(cards) == 8 < len(node.rows())  # PoCL's CPU device is there as well
+    array = {"array": tuple(range(10)), "gpu_milli": 1000}
+    first = node.live.submit("true", **array)
+    for job in range(first, first + 10):
+        assert set(granted(node, job)) <= cards
+    cpu = node.live.submit("true", gpu_milli=1000, device_kind="cpu")
+    assert granted(node, cpu) == ["pocl-0"]
+    assert '"device_kind": "cpu"' in node.says("job", str(cpu), "-o", "json")
+
+
+def test_devices_of_several_vendors_are_never_in_one_job_unasked(nodes: dict[str, Node]) -> None:
+    node = nodes["mixed"]
+    vendors = vendors_of(node)
+    assert len(vendors) > 1
+    most = max(map(len, vendors.values()))
+    for _ in range(4):
+        chosen = granted(node, node.live.submit("true", gpu_milli=2000))
+        assert any(set(chosen) <= set(ids) for ids in vendors.values()), chosen
+    refused = node.refuses("run", "--gpus", str(most + 1), "--", "true")
+    assert f"asks for {most + 1} devices, the largest node has {most}" in refused
+    everything = sum(map(len, vendors.values()))
+    job = node.live.submit("true", gpu_milli=everything * 1000, mix_vendors=True)
+    assert len(granted(node, job)) == everything
+
+
+def test_a_node_without_a_gpu_says_so_and_what_would_do(nodes: dict[str, Node]) -> None:
+    node = nodes[NONE]
+    refused = node.refuses("run", "--gpus", "1", "--", "true")
+    assert "this node has no GPU. --device-kind cpu uses the CPU device pocl-0" in refused
+    done = node.run("run", "--gpus", "1", "--device-kind", "cpu", "--", "true")
+    assert done.exit_code == 0, done.output
+
+
+def test_a_job_that_needs_a_lost_card_waits_for_it_and_says_so(nodes: dict[str, Node]) -> None:
+    node = nodes["4xL40S"]
+    assert node.sim is not None
+    cards = vendors_of(node)["nvidia"]
+    node.sim.inject("lost", 2, from_ns=node.sim.now_ns)
+    wait_until(lambda: sum(bool(row["why"]) for row in node.rows()) == 1, "a card is lost", 60)
+    job = node.live.submit("true", gpu_milli=4000)
+    told = node.live.ask(lambda client: client.explain(job))
+    assert told.state == "pending"
+    assert told.summary.startswith("waits: needs 4 free GPUs") and "has 3 free" in told.summary
+    lost = [reason.text for reason in told.reasons if reason.code == "devices_unavailable"]
+    assert lost and any(card in lost[0] for card in cards), told.reasons
+    node.says("cancel", str(job))

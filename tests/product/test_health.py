@@ -146,7 +146,7 @@ def node() -> Iterator[Node]:
     folder.chmod(0o755)  # jobs of other users map the node as well
     cards = Cards(folder)
     try:
-        with live_node(**cards.environment) as live:
+        with live_node(device_kind="gpu", **cards.environment) as live:
             found = Node(live, cards)
             found.read_anew()
             yield found

@@ -110,7 +110,7 @@ def node(cards: dict[str, Path]) -> Iterator[LiveNode]:
         tables.append(f"[jobs]\nprocesses_per_user = {PROCESSES}\n")
         (node.root / "config.toml").write_text("\n".join(tables))
 
-    with live_node(prepare=declare) as live:
+    with live_node(prepare=declare, device_kind="any") as live:
         wait_until(lambda: len(devices(live)) >= len(cards), "the cards are reported")
         yield live
 

@@ -166,7 +166,7 @@ def test_a_device_that_nothing_else_holds_is_held_by_its_jobs_launches(public_fo
         node.root.mkdir(mode=0o700)
         (node.root / "config.toml").write_text('[[device]]\nid = "fpga-0"\n')
 
-    with live_node("--root-jobs-as", "root", prepare=declare) as node:
+    with live_node("--root-jobs-as", "root", prepare=declare, device_kind="any") as node:
         both = {DEVICE, "fpga-0"}
         wait_until(said(node, lambda found: both <= set(found.absent)), "both devices")
         power(node, "draws", "fpga-0", "100")

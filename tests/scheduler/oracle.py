@@ -8,11 +8,12 @@ queue 0 in the order FIFO and placement PACK together; the rules are in the file
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from stoker.scheduler import records as rec
 from stoker.scheduler.nouns import DeviceShare
-from stoker.scheduler.policies import Placement
+from stoker.scheduler.policies import Option, Placement
 from stoker.scheduler.reasons import Reason as R
 from tests.scheduler.oracle_jobs import Jobs
 from tests.scheduler.oracle_nouns import (
@@ -31,7 +32,7 @@ from tests.scheduler.oracle_nouns import (
 NEVER = {
     *(R.NO_NODE_HAS_DEVICES, R.NO_NODE_HAS_CPU, R.NO_NODE_HAS_MEMORY, R.NO_NODE_FITS),
     *(R.GANG_TOO_LARGE, R.NO_DEVICE_HAS_SHARE, R.NO_NODE_HAS_LABELS, R.NO_NODE_HAS_MODEL),
-    *(R.NO_NODE_HAS_DEVICE_MEMORY, R.OVER_ANY_LIMIT),
+    *(R.NO_NODE_HAS_DEVICE_MEMORY, R.OVER_ANY_LIMIT, R.NO_NODE_HAS_KIND),
 }
 """What propose says of a job that could never run. Which of them is not the oracle's to say."""
 
@@ -58,6 +59,7 @@ class Oracle(Jobs):
                 self.do(unit)
             except No as no:
                 self.tell_no(unit, no)
+            self.forget_devices()
             self.command += len(unit) if isinstance(unit, list) else 1
         return self.told
 
@@ -84,6 +86,7 @@ class Oracle(Jobs):
                 if position in never:
                     raise No(R.NO_NODE_FITS)
                 commands.extend(trial.try_request(unit))
+                trial.forget_devices()
             except No as no:
                 job = getattr(first, "job", 0) if no.job is None else no.job
                 kind = KINDS[type(first)]
@@ -118,12 +121,24 @@ class Oracle(Jobs):
         if isinstance(unit, rec.Submit):
             self.refuse_known_key(unit)
             self.refuse_shape(unit)
-            if self.nodes and sum(self.holds_empty(unit, n) for n in self.nodes) < unit.tasks:
+            if self.nodes and self.holds_at_most(unit) < unit.tasks:
                 raise No(R.NO_NODE_FITS)
         self.do(unit)
         return [unit]
 
-    def holds_empty(self, ask: rec.Submit, node: Node) -> int:
+    def holds_at_most(self, ask: rec.Submit) -> int:
+        """Tasks on all empty nodes together; of a gang that is not to mix, of one family each."""
+        if ask.tasks == 1 or not ask.gpu_milli or ask.options & Option.MIX_VENDORS:
+            return sum(self.holds_empty(ask, node, self.families()) for node in self.nodes)
+        return max(
+            (sum(self.holds_empty(ask, n, [one]) for n in self.nodes) for one in self.families()),
+            default=0,
+        )
+
+    def families(self) -> list[tuple[int, int]]:
+        return sorted({d.family for n in self.nodes for d in n.devices if d.capacity})
+
+    def holds_empty(self, ask: rec.Submit, node: Node, families: list[tuple[int, int]]) -> int:
         """Tasks of this kind that fit on the node when nothing else is there."""
         try:
             self.refuse_lasting(ask, node)
@@ -131,15 +146,21 @@ class Oracle(Jobs):
             return 0
         models = self.known_models(ask)
         fits = [
-            device.capacity
+            device
             for device in node.devices
-            if (not models or device.model in models) and device.memory >= ask.device_memory_bytes
+            if (not models or device.model in models)
+            and device.memory >= ask.device_memory_bytes
+            and device.kind & ask.kinds
+            and device.family in families
         ]
         holds = [self.limits.node_tasks]
         if ask.gpu_milli >= 1000:
-            holds.append(fits.count(1000) // (ask.gpu_milli // 1000))
+            whole = Counter(device.family for device in fits if device.capacity == 1000)
+            mixed = ask.options & Option.MIX_VENDORS
+            counts = [whole.total()] if mixed else list(whole.values())
+            holds.append(sum(count // (ask.gpu_milli // 1000) for count in counts))
         elif ask.gpu_milli:
-            holds.append(sum(capacity // ask.gpu_milli for capacity in fits))
+            holds.append(sum(device.capacity // ask.gpu_milli for device in fits))
         if ask.cpu_milli:
             holds.append(node.cpu // ask.cpu_milli)
         if ask.memory_bytes:
@@ -169,6 +190,18 @@ class Oracle(Jobs):
                 commands.extend(group)
 
     def try_gang(self, job: Job, seed: int) -> list[rec.Place] | None:
+        """A gang that is not to mix tries one family after the other, by kind and vendor."""
+        if job.ask.tasks == 1 or not job.ask.gpu_milli or job.wants(Option.MIX_VENDORS):
+            return self.try_among(job, seed, None)
+        for family in self.families():
+            if family[0] & job.ask.kinds and (group := self.try_among(job, seed, family)):
+                return group
+        return None
+
+    def try_among(
+        self, job: Job, seed: int, family: tuple[int, int] | None
+    ) -> list[rec.Place] | None:
+        self.family = family
         before = list(self.tasks)
         group = []
         for task in range(job.ask.tasks):
@@ -223,6 +256,9 @@ class Oracle(Jobs):
     ) -> rec.Place | None:
         for node in nodes:
             place = self.place(job, task, node, self.choose_devices(job, node), reason)
+            unused = not any(self.used(node, share.index) for share in place.shares)
+            if reason == R.PACKED_SHARE and unused:
+                continue
             if self.fits(job, place):
                 return place
         return None
@@ -233,12 +269,17 @@ class Oracle(Jobs):
         for index in range(len(node.devices)):
             try:
                 self.refuse_device(job.ask, node, index)
+                if self.family not in (None, node.devices[index].family):
+                    continue
                 fit.append((self.free(node, index), index))
             except No:
                 continue
         gpu = job.ask.gpu_milli
         if gpu >= 1000:
-            return [index for free, index in fit if free == 1000][: gpu // 1000]
+            whole = [index for free, index in fit if free == 1000]
+            if job.wants(Option.MIX_VENDORS):
+                return whole[: gpu // 1000]
+            return smallest_family(node, whole, gpu // 1000)
         return [index for _, index in sorted(f for f in fit if f[0] >= gpu)[:1]]
 
     def choose_host(self, job: Job, task: int, seed: int) -> rec.Place | None:
@@ -250,14 +291,25 @@ class Oracle(Jobs):
         ring = [n for n in ring if self.fits(job, places[n.slot])]
         if not ring:
             return None
-        best = min(ring[:4], key=lambda n: (len(self.on_node(n)), n.load, n.slot))
-        others = [n.observation for n in ring[:4] if n is not best]
-        ids = tuple(filter(None, [best.observation, *others]))
-        return places[best.slot]._replace(observations=ids)
+        best, read = ring[0], set()
+        for node in ring[1:4]:
+            tied = len(self.on_node(node)) == len(self.on_node(best))
+            read |= {node.slot, best.slot} if tied else set()
+            best = min(best, node, key=lambda n: (len(self.on_node(n)), n.load, n.slot))
+        ids = [n.observation for n in ring[:4] if n.slot in read and n.observation]
+        return places[best.slot]._replace(observations=tuple(dict.fromkeys(ids)))
 
     def place(self, job: Job, task: int, node: Node, devices: list[int], reason: int) -> rec.Place:
         shares = tuple(DeviceShare(index, min(1000, job.ask.gpu_milli)) for index in devices)
-        seen = (node.observation,) if node.observation else ()
         return rec.Place(
-            job.id, job.attempt + 1, task, job.ask.tasks, node.id, shares, reason, 0, seen, 0
+            job.id, job.attempt + 1, task, job.ask.tasks, node.id, shares, reason, 0, (), 0
         )
+
+
+def smallest_family(node: Node, whole: list[int], count: int) -> list[int]:
+    """So many devices of the family with the fewest that suffice; of equals the first one."""
+    groups: dict[tuple[int, int], list[int]] = {}
+    for index in whole:
+        groups.setdefault(node.devices[index].family, []).append(index)
+    enough = [group for group in groups.values() if len(group) >= count]
+    return min(enough, key=len)[:count] if enough else []

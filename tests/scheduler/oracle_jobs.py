@@ -75,12 +75,14 @@ class Jobs(Nodes, Queues):
             raise No(R.TOO_MANY_DEVICES, c.gpu_milli // 1000, 16)
         if not 1 <= c.tasks <= 64:
             raise No(R.BAD_TASKS, c.tasks, 64)
-        has = Option(c.options & 255)
+        has = Option(c.options & 511)
         opposed = (Option.SPREAD_TASKS | Option.PACK_TASKS, Option.ATTRACT | Option.REPEL)
-        if c.options > 255 or any(both & ~has == Option(0) for both in opposed):
-            raise No(R.BAD_OPTIONS, c.options, 255)
+        if c.options > 511 or any(both & ~has == Option(0) for both in opposed):
+            raise No(R.BAD_OPTIONS, c.options, 511)
         if has & (Option.ATTRACT | Option.REPEL) and not c.group:
             raise No(R.BAD_OPTIONS, c.options)
+        if not 1 <= c.kinds <= 3:
+            raise No(R.BAD_DEVICE_KIND, c.kinds)
         if c.placement > max(Placement):
             raise No(R.BAD_PLACEMENT, c.placement, max(Placement))
         if c.retries > 10:
@@ -223,9 +225,13 @@ class Jobs(Nodes, Queues):
 
     @staticmethod
     def pause(job: Job) -> int:
-        """base x 2^failures, at most 300 s, and 0 to 10 % more by the job's own chance."""
-        seconds = min(300, (job.ask.backoff_s or 1) * 2**job.failures)
-        return seconds * 100_000 * (10_000 + mix(job.id ^ mix(job.attempt)) % 1001)
+        """base x 2^failures and 0 to 10 % more by the job's own chance, at most 300 s; where that
+        could be more, 270 to 300 s."""
+        seconds = (job.ask.backoff_s or 1) * 2**job.failures
+        chance = mix(job.id ^ mix(job.attempt)) % 1001
+        if seconds * 11 > 3000:
+            return 300 * 100_000 * (10_000 - chance)
+        return seconds * 100_000 * (10_000 + chance)
 
     def finish(self, job: Job, state: int, node: int) -> None:
         job.state, job.hold, job.end_ns = state, FREE, self.now

@@ -86,21 +86,31 @@ class Nodes(State):
         before = node.devices[c.device]
         if c.capacity_milli > 1000:
             raise No(R.BAD_CAPACITY, c.capacity_milli, 1000)
+        if c.kind not in (1, 2) or c.vendor > 15:
+            raise No(R.BAD_DEVICE_KIND, c.kind, c.vendor)
         if c.capacity_milli < used:
             raise No(R.CAPACITY_IN_USE, c.capacity_milli, used)
-        if used and c.model != before.model:
+        if used and (c.model != before.model or (c.kind, c.vendor) != before.family):
             raise No(R.CAPACITY_IN_USE, 0, used)
         if c.model and c.model not in self.models and len(self.models) == 64:
             raise No(R.MODELS_FULL, 1, 64)
         device = Device(
             c.capacity_milli, c.memory_bytes, c.available, c.owner, c.reason, c.model, c.link,
-            c.bus, c.numa,
+            c.bus, c.numa, c.kind, c.vendor,
         )  # fmt: skip
         if device == before:
             raise No(R.UNCHANGED)
         if c.model and c.model not in self.models:
             self.models.append(c.model)
         node.devices[c.device] = device
+
+    def forget_devices(self) -> None:
+        """What a node does not report any more is no device once nothing holds it."""
+        for node in self.nodes:
+            for index, device in enumerate(node.devices):
+                gone = device.reason == R.DEVICE_GONE and not device.available
+                if gone and not self.used(node, index):
+                    node.devices[index] = Device(reason=R.DEVICE_GONE)
 
     def do_nodelabel(self, c: rec.NodeLabel) -> None:
         node = self.node(c.node)
@@ -158,6 +168,8 @@ class Nodes(State):
 
     def refuse_lasting(self, ask: rec.Submit, node: Node) -> None:
         models = self.known_models(ask)
+        if ask.gpu_milli and not any(d.capacity and d.kind & ask.kinds for d in node.devices):
+            raise No(R.WRONG_KIND)
         if ask.gpu_milli and models and not models & {d.model for d in node.devices}:
             raise No(R.WRONG_MODEL)
         if any(label not in node.labels for label in ask.require):
@@ -187,6 +199,8 @@ class Nodes(State):
 
     def refuse_device(self, ask: rec.Submit, node: Node, index: int) -> None:
         models = self.known_models(ask)
+        if not node.devices[index].kind & ask.kinds:
+            raise No(R.WRONG_KIND)
         if models and node.devices[index].model not in models:
             raise No(R.WRONG_MODEL)
         free = self.device_memory_free(node, index)
@@ -210,6 +224,10 @@ class Nodes(State):
             if milli != each or index in seen:
                 raise No(R.BAD_SHARES, each, milli)
             seen.add(index)
+        held = [self.node(t.node).devices[s.index] for t in self.of_job(job) for s in t.shares]
+        families = {d.family for d in [*held, *(node.devices[s.index] for s in place.shares)]}
+        if len(families) > 1 and not job.wants(Option.MIX_VENDORS):
+            raise No(R.VENDORS_MIXED, wanted)
         links = [node.devices[s.index].link for s in place.shares]
         if job.wants(Option.SAME_LINK) and wanted > 1 and (len(set(links)) > 1 or not links[0]):
             raise No(R.LINK_BROKEN)

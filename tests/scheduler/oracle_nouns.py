@@ -43,6 +43,12 @@ class Device:
     link: int = 0
     bus: int = 0
     numa: int = 0
+    kind: int = 1
+    vendor: int = 0
+
+    @property
+    def family(self) -> tuple[int, int]:
+        return self.kind, self.vendor
 
 
 @dataclass

@@ -107,6 +107,7 @@ class Chooser:
             for index, device in enumerate(view.devices)
             if view.free(index) >= each
             and (not ask.models or device.model in ask.models)
+            and device.kind & ask.kinds
             and max(0, device.memory_bytes - device.memory_used) >= ask.device_memory_bytes
         ]
 
@@ -205,9 +206,17 @@ class Chooser:
         self, view: View, ask: Submit, how: Placement
     ) -> tuple[tuple[int, ...], tuple[tuple[int, int], ...]] | None:
         free = [view.free(index) for index in range(len(view.devices))]
-        own = bool(ask.device_memory_bytes) or (len({d.model for d in view.devices}) > 1)
+        families = {family(d) for d in view.devices if d.capacity_milli}
+        own = bool(ask.device_memory_bytes) or len(families) > 1
+        own |= bool(ask.models) and len({d.model for d in view.devices}) > 1
         suited = self.suited(view, ask)
-        if ask.gpu_milli and own and (ask.device_memory_bytes or ask.models):
+        if ask.gpu_milli > MILLI and not ask.options & Option.MIX_VENDORS and len(families) > 1:
+            chosen = taken(view, suited, ask)
+            if chosen is None:
+                return None
+            kept = family(view.devices[chosen[0][0]])
+            suited = [i for i in suited if family(view.devices[i]) == kept]
+        if ask.gpu_milli and own:
             free = [milli if index in suited else 0 for index, milli in enumerate(free)]
         if not ask.gpu_milli:
             return (self.cost(view, ask, how, free, []),), ()
@@ -280,6 +289,10 @@ class Chooser:
         return -1024 if equals >= 2 * sum(free) else 1024 - equals * 1024 // sum(free)
 
 
+def family(device: DeviceState) -> tuple[int, int]:
+    return device.kind, device.vendor
+
+
 def c_divided(value: int, by: int) -> int:
     """Towards zero, as C does."""
     return value // by if value >= 0 else -(-value // by)
@@ -303,8 +316,9 @@ def taken(view: View, among: list[int], ask: Submit) -> tuple[tuple[int, int], .
     linked = bool(ask.options & Option.SAME_LINK) and count > 1
     for level in (("link", "numa", "bus"), ("link", "numa"), ("link",), ("numa",), ()):
         groups: dict[tuple[int, ...], list[int]] = {}
+        names = level if ask.options & Option.MIX_VENDORS else (*level, "kind", "vendor")
         for i in among:
-            groups.setdefault(tuple(getattr(view.devices[i], n) for n in level), []).append(i)
+            groups.setdefault(tuple(getattr(view.devices[i], n) for n in names), []).append(i)
         enough = [group for group in groups.values() if len(group) >= count]
         if not enough:
             continue

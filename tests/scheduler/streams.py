@@ -86,6 +86,8 @@ class Stream:
             0 if self.decides else self.one_of(0, 1, 1, 2),
             0 if self.decides else self.one_of(0, 1),
             0 if self.decides else self.one_of(0, 1),
+            self.mostly((1, 20), (2, 8), (3, 1)),
+            self.mostly((0, 6), (1, 6), (15, 2), (16, 1)),
         )
 
     def label(self) -> rec.NodeLabel:
@@ -160,13 +162,18 @@ class Stream:
             backoff_s=self.mostly((0, 2), (1, 3), (7, 1), (300, 1)),
             placement=Placement.CUSTOM if custom else placement,
             options=self.options(), retries=self.mostly((0, 3), (1, 2), (3, 1), (10, 1)),
+            kinds=self.mostly((1, 6), (2, 2), (3, 2)),
         ))  # fmt: skip
 
     def options(self) -> int:
         plain = [0, 0, Option.PREEMPTIBLE, Option.SPREAD_TASKS, Option.PACK_TASKS, Option.AFTER_ANY]
         company = [Option.ATTRACT, Option.REPEL]
         others = [] if self.decides else [Option.SAME_LINK, Option.SAME_LINK, Option.PREEMPTOR]
-        return self.random.choice([*plain, *company, *others]) | self.one_of(0, 1)
+        return (
+            self.random.choice([*plain, *company, *others])
+            | self.one_of(0, 1)
+            | self.mostly((0, 3), (Option.MIX_VENDORS, 1))
+        )
 
     def unusual(self, ask: rec.Submit) -> rec.Submit:
         """One thing about it that is rare or wrong."""
@@ -175,11 +182,12 @@ class Stream:
         changes: list[dict[str, object]] = [
             {"priority": 200}, {"gpu_milli": 4000}, {"gpu_milli": 1500}, {"gpu_milli": 17_000},
             {"cpu_milli": 9000}, {"memory_bytes": 1 << 34}, {"tasks": 7}, {"tasks": 0},
-            {"tasks": 65}, {"options": 256}, {"options": 6}, {"options": 8, "group": 0},
+            {"tasks": 65}, {"options": 512}, {"options": 6}, {"options": 8, "group": 0},
             {"placement": 11}, {"retries": 11}, {"backoff_s": 301}, {"queue": 77},
             {"key": b"d" * 16}, {"after": 1 << 40}, {"models": MODELS[:2]}, {"models": MODELS[1:]},
             {"models": MODELS[:1]}, {"device_memory_bytes": 50}, {"device_memory_bytes": 30},
-            {"require": (1,)}, {"avoid": (2, 3)}, {"tolerate": (1, 2)}, {"require": (1, 2)},
+            {"kinds": 0}, {"kinds": 4}, {"require": (1,)}, {"avoid": (2, 3)}, {"tolerate": (1, 2)},
+            {"require": (1, 2)},
         ]  # fmt: skip
         return ask._replace(**self.random.choice(changes))
 

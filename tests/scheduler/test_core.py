@@ -16,6 +16,7 @@ from stoker.scheduler import effects as eff
 from stoker.scheduler import reasons, records
 from stoker.scheduler.core import Core, Limits
 from stoker.scheduler.nouns import DeviceShare
+from stoker.scheduler.policies import Placement
 from stoker.scheduler.reasons import Reason
 from stoker.scheduler.records import (
     Cancel,
@@ -182,7 +183,7 @@ def test_bytes_that_are_no_batch_change_nothing() -> None:
         good + Outcome(1, 1, 7, records.STATE_CODES["pending"]).pack(),
         good + Outcome(1, 1, 7, 10).pack(),
         good + good[:4] + b"\1" + good[5:],
-        good + good[:-1] + b"\1",
+        good + NODE[0].pack()[:-1] + b"\1",
     ]
     for batch in bad:
         with pytest.raises(Corrupt):
@@ -278,7 +279,7 @@ def test_observations_are_hints_and_no_state() -> None:
     before = core.digest()
     assert core.observe(7, 41, 500)
     assert core.digest() == before
-    step(core, Submit(1, gpu_milli=10))
+    step(core, Submit(1, gpu_milli=10, placement=Placement.LEAST_LOADED))
     info = core.job(1)
     assert info is not None
     assert info.observations == (41,)

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from enum import IntFlag
 from pathlib import Path
 from struct import pack
 from typing import Any
@@ -32,7 +33,7 @@ from stoker.scheduler import records as rec
 from stoker.scheduler.core import Core, Limits
 from stoker.scheduler.hints import RequestClass, Sample
 from stoker.scheduler.nouns import DeviceShare
-from stoker.scheduler.policies import Option, Order, Placement
+from stoker.scheduler.policies import Kind, Option, Order, Placement
 from stoker.scheduler.reasons import Reason, reason_of
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "core"
@@ -92,6 +93,9 @@ def shown(value: Any) -> str:
     return str(value)
 
 
+FLAGS: dict[str, type[IntFlag]] = {"options": Option, "kind": Kind, "kinds": Kind}
+
+
 def named_number(field: str, value: int) -> str:
     """Reasons, states and choices by name."""
     if field in ("reason", "place_reason"):
@@ -100,8 +104,8 @@ def named_number(field: str, value: int) -> str:
         return rec.STATES[value - 1]
     if field in NAMES and value and value in list(NAMES[field]):
         return str(NAMES[field](value).name).lower()
-    if field == "options" and value:
-        return "|".join(str(option.name).lower() for option in Option if option & value)
+    if field in FLAGS and value and isinstance(value, int):
+        return "|".join(str(one.name).lower() for one in FLAGS[field] if one & value)
     if field == "limit_milli" and value == rec.NO_LIMIT:
         return "no_limit"
     return shown(value)
@@ -122,6 +126,8 @@ def line(word: str, record: Any, **named: str) -> str:
         fields |= asked(fields.pop("ask"), record)
     for field, value in fields.items():
         text = named.get(field, named_number(field, value))
+        if field in ("kind", "kinds") and value == Kind.GPU and field not in named:
+            continue
         if value is None or text in ("", "-", "none") or (text == "0" and field not in ZEROS):
             continue
         shown_fields.append(f"{field}={text}")
@@ -148,11 +154,16 @@ def parsed_options(value: str) -> int:
     return int(value) if value.isdigit() else sum(Option[o.upper()] for o in value.split("|"))
 
 
+def parsed_kinds(value: str) -> int:
+    return int(value) if value.isdigit() else sum(Kind[k.upper()] for k in value.split("|"))
+
+
 SPECIAL: dict[str, Any] = {
     "key": str.encode,
     "shares": parsed_shares,
     "state": rec.STATE_CODES.__getitem__,
     "options": parsed_options,
+    **dict.fromkeys(("kind", "kinds"), parsed_kinds),
     **dict.fromkeys(("models", "require", "avoid", "tolerate", "observations"), parsed_list),
 }
 

@@ -118,7 +118,8 @@ def test_the_demo_is_traced_reported_and_gone(tmp_path: Path) -> None:
     assert {kernel["name"] for kernel in shown["kernels"]} == {"saxpy", "smooth", "norm"}
     for device in shown["trace"]["devices"]:
         assert sum(device["causes"].values()) == device["window_ns"]
-    assert shown["decision"]["observations"]
+    assert shown["decision"]["observations"] == []
+    assert any("pocl-0, as --device-kind cpu does" in why for why in shown["missing"])
     assert (tmp_path / shown["perfetto"]).stat().st_size > 10_000
     assert report.render(shown).count("\n") < 60
 
