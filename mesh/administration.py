@@ -24,7 +24,7 @@ from stoker.scheduler.names import (
     name_id,
     queue_id,
 )
-from stoker.scheduler.policies import Order, Placement
+from stoker.scheduler.policies import FIRST_ORDER, Order, Placement
 
 WEIGHT_MAX = 1_000_000
 MILLI_MAX = 1 << 40
@@ -46,7 +46,7 @@ def queue_set(token: Any, request: schema.QueueSetRequest, state: State, now_ns:
     weight = request.weight if request.weight is not None else old.weight if old else 1
     if not 1 <= weight <= WEIGHT_MAX:
         raise BadRequest(f"weight is {weight}, from 1 to {WEIGHT_MAX}")
-    order = _order(request.order) if request.order else old.order if old else Order.FIFO
+    order = _order(request.order) if request.order else old.order if old else FIRST_ORDER
     if request.placement is not None:
         placement = int(Placement[request.placement.upper().replace("-", "_") or "QUEUE"])
     else:

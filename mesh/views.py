@@ -239,6 +239,9 @@ _HELPS: dict[Remedy, str] = {
     Remedy.CANCEL_IT: "cancel it: what it waits for will not come",
     Remedy.CHANGE_KIND: "ask for what is there: --device-kind, --gpu-model; see stoker devices",
     Remedy.MIX_VENDORS: "take devices of several vendors, if the program can: --mix-vendors",
+    Remedy.SAY_ESTIMATE: "say how long it runs, so that it may go first where it delays nobody:"
+    " --time-estimate",
+    Remedy.CHANGE_ORDER: "have an administrator let others pass: stoker queue set NAME --order any",
     Remedy.FORBID_PREEMPTION: "submit it without --preemptible, or with --min-run",
 }
 

@@ -35,7 +35,7 @@ from stoker.scheduler.core import Proposal
 from stoker.scheduler.effects import Rejected
 from stoker.scheduler.names import hash64, name_id, vendor_number
 from stoker.scheduler.nouns import ENDED, JobSpec, JobState, NodeReport, Owner
-from stoker.scheduler.policies import Kind
+from stoker.scheduler.policies import FIRST_ORDER, Kind
 from stoker.scheduler.reasons import Reason, sentence
 from stoker.scheduler.submit import Submit
 
@@ -352,7 +352,8 @@ class TermWork(Work):
 
     def __init__(self, term: int, leader: int) -> None:
         self.term = term
-        super().__init__(None, [records.Term(term, leader)], 0)
+        first = [records.QueueSet(0, order=FIRST_ORDER)] if term == 1 else []
+        super().__init__(None, [records.Term(term, leader), *first], 0)
 
     def blobs(self, fates: list[Fate], state: State) -> list[Blob]:
         return []

@@ -169,6 +169,7 @@ class Reason(IntEnum):
     WAS_PREEMPTED = 331
     NEEDS_ONE_VENDOR = 332
     NEVER_AS_IT_IS = 333
+    HELD_BY_ORDER = 334
 
     OUTER = 1000
 
@@ -355,6 +356,7 @@ _SENTENCES: Final[dict[int, str]] = {
     Reason.NEEDS_ONE_VENDOR: (
         "needs {asked} free {devices} of one vendor, node {node} has {have} of one"
     ),
+    Reason.HELD_BY_ORDER: "it fits now, but the order of its queue holds it behind job {job}",
     Reason.NEVER_AS_IT_IS: "no node that is known could ever run it",
 }
 

@@ -36,6 +36,8 @@ class Remedy(StrEnum):
     FORBID_PREEMPTION = "forbid_preemption"
     CHANGE_KIND = "change_kind"
     MIX_VENDORS = "mix_vendors"
+    SAY_ESTIMATE = "say_estimate"
+    CHANGE_ORDER = "change_order"
 
 
 _LESS = (Remedy.WAIT, Remedy.ASK_FOR_LESS, Remedy.CANCEL_HOLDER)
@@ -44,6 +46,7 @@ REMEDIES: Final[dict[int, tuple[Remedy, ...]]] = {
     Reason.NO_NODES: (Remedy.ADD_NODES,),
     Reason.NODES_DOWN: (Remedy.BRING_NODES_UP,),
     Reason.BEHIND: (Remedy.WAIT, Remedy.RAISE_PRIORITY),
+    Reason.HELD_BY_ORDER: (Remedy.SAY_ESTIMATE, Remedy.RAISE_PRIORITY, Remedy.CHANGE_ORDER),
     Reason.DEVICES_UNAVAILABLE: (Remedy.FREE_DEVICES,),
     Reason.NEEDS_DEVICES: _LESS,
     Reason.NEEDS_SHARE: _LESS,

@@ -38,7 +38,12 @@ def queue_list_command(state: str | None, output: tables.Output) -> None:
 @click.argument("name")
 @click.option("--parent", default=None, metavar="NAME", help='The queue above; "" for none.')
 @click.option("--weight", type=click.IntRange(1, 1_000_000), help="Share against its siblings.")
-@click.option("--order", type=click.Choice(ORDERS), default=None, help="Who is next within it.")
+@click.option(
+    "--order",
+    type=click.Choice(ORDERS),
+    default=None,
+    help="Who is next within it; a new queue's is backfill.",
+)
 @click.option(
     "--placement", type=click.Choice(PLACEMENTS), default=None, help="How a node is chosen."
 )

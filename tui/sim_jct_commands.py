@@ -72,6 +72,14 @@ READING = click.Path(exists=True, dir_okay=False, path_type=Path)
     help="Estimates are off by a factor of up to 1 + this, either way.",
 )
 @click.option(
+    "--estimates",
+    type=FiniteRange(0, 1),
+    default=1.0,
+    show_default=True,
+    help="Share of the jobs that say how long they run.",
+)
+@click.option("--stuck", is_flag=True, help="A first job waits for a lost GPU all along.")
+@click.option(
     "--restart-seconds",
     type=FiniteRange(0, 1e6),
     default=30.0,
@@ -92,6 +100,8 @@ def sim_jct_command(
     limit: int | None,
     load: float,
     estimate_error: float,
+    estimates: float,
+    stuck: bool,
     restart_seconds: float,
     seed: int,
     tenants: bool,
@@ -109,7 +119,7 @@ def sim_jct_command(
     policies = jct_policy.policies_of(policy_names)
     jobs, kind = _jobs(files, limit, load)
     cluster = cluster_from(kind, gpus, nodes, types)
-    settings = jct.Settings(restart_seconds, estimate_error, seed)
+    settings = jct.Settings(restart_seconds, estimate_error, seed, estimates, stuck)
     rows = [_row(policy, jobs, cluster, settings) for policy in policies]
     if plot:
         _plot(plot, files, rows)

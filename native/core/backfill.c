@@ -9,7 +9,8 @@
 #include "core/journal.h"
 #include "core/node.h"
 
-#define SK_NEVER_NS (UINT64_MAX - 1) /* before the end of what never ends */
+#define SK_NEVER_NS (UINT64_MAX - 1)	/* before the end of what never ends */
+#define SK_SOME_DAY_NS (UINT64_MAX - 2) /* the end of what ends, nobody knows when */
 
 struct sk_plan_end {
 	uint64_t at_ns;
@@ -36,6 +37,7 @@ struct sk_plan {
 	struct sk_planned starts[SK_PLAN_JOBS_MAX];
 	uint32_t count;
 	uint32_t most; /* reservations that the order grants */
+	uint32_t head; /* the first that did not fit */
 	uint32_t checks;
 	bool gathered;
 	bool made; /* `starts` are those of these jobs as things are */
@@ -59,11 +61,27 @@ static void sk_plan_end_add(struct sk_plan_ends *ends, uint64_t at_ns, uint32_t 
 		ends->beyond_ns = ends->at[SK_PLAN_ENDS_MAX].at_ns;
 }
 
-/* Overdue and stopping jobs may end at any moment: after now, but not before anything else. */
-static uint64_t sk_plan_end_of(const struct sk_job *job, uint64_t now_ns)
+/* Whether it has overtaken the head: it stands behind it and was placed while that waited. */
+static bool sk_plan_passed(const struct sk_core *core, const struct sk_job *job,
+			   const struct sk_job *head)
 {
-	uint64_t end = job->ask.estimate_ns ? sk_time_add(job->place_ns, job->ask.estimate_ns)
-					    : UINT64_MAX;
+	if (job->queue != head->queue || sk_queue_kind(job) != sk_queue_kind(head) ||
+	    job->place_ns < head->submit_ns)
+		return false;
+	if (job->ask.priority != head->ask.priority)
+		return job->ask.priority < head->ask.priority;
+	return job->id > head->id;
+}
+
+/* Overdue and stopping jobs may end at any moment: after now, but not before anything else. One
+ * without an estimate ends some day; but one that overtook the head is taken never to end, so that
+ * those who overtake never take more than the head can do without. */
+static uint64_t sk_plan_end_of(const struct sk_core *core, const struct sk_job *job,
+			       const struct sk_job *head, uint64_t now_ns)
+{
+	uint64_t never = sk_plan_passed(core, job, head) ? UINT64_MAX : SK_SOME_DAY_NS;
+	uint64_t end =
+		job->ask.estimate_ns ? sk_time_add(job->place_ns, job->ask.estimate_ns) : never;
 
 	if (job->state == SK_STOPPING || end <= now_ns)
 		return now_ns + 1;
@@ -87,7 +105,9 @@ static void sk_plan_gather(struct sk_plan *plan)
 
 			if (job->tasks_first == at)
 				sk_plan_end_add(&plan->ends,
-						sk_plan_end_of(job, plan->trial->act.now_ns), slot);
+						sk_plan_end_of(core, job, &core->jobs[plan->head],
+							       plan->trial->act.now_ns),
+						slot);
 		}
 	}
 }
@@ -152,7 +172,9 @@ static void sk_plan_make(struct sk_plan *plan, struct sk_planned *starts)
 			break;
 		}
 		starts[i] = (struct sk_planned){at_ns, true};
-		sk_plan_end_add(&ends, estimate ? sk_time_add(at_ns, estimate) : UINT64_MAX,
+		sk_plan_end_add(&ends,
+				estimate && at_ns < SK_SOME_DAY_NS ? sk_time_add(at_ns, estimate)
+								   : SK_SOME_DAY_NS,
 				plan->jobs[i]);
 	}
 	sk_journal_undo(core, mark);
@@ -236,6 +258,7 @@ void sk_backfill(struct sk_trial *trial, const struct sk_line *line)
 	if (!slot || order == SK_ORDER_FIFO)
 		return;
 	plan.most = order == SK_ORDER_CONSERVATIVE ? SK_PLAN_JOBS_MAX : 1;
+	plan.head = line->head;
 	sk_plan_reserve(&plan, line->head);
 	while (slot && tries < SK_TURN_TRIES_MAX) {
 		uint32_t next = sk_line_settle(core, sk_pending_next(core, slot));

@@ -2,8 +2,10 @@
  *
  * Jobs that start ahead of a blocked one without delaying it. Relied on by propose.c. The blocked
  * jobs get a plan: when each would start if running jobs end as estimated and nobody overtakes; one
- * without an estimate never ends. Another job starts only if the plan stays as it is or gets
- * better. Invariant: by exact estimates, nothing of the same queue delays a planned start.
+ * without an estimate ends some day, or never if it has overtaken the first of them. Another job
+ * starts only if the plan stays as it is or gets better. Invariants: by exact estimates, nothing of
+ * the same queue delays a planned start; without any, who overtakes holds no more than what the
+ * first can do without, so it starts once those have ended that did not overtake it.
  */
 #ifndef STOKER_CORE_BACKFILL_H
 #define STOKER_CORE_BACKFILL_H

@@ -13,6 +13,7 @@
 #include "core/job.h"
 #include "core/lacks.h"
 #include "core/node.h"
+#include "core/order.h"
 #include "core/pending.h"
 
 struct sk_end {
@@ -154,8 +155,8 @@ static bool sk_expect_amount(const struct sk_core *core, uint32_t slot, struct s
 	struct sk_flow flow = {ends, 0, sk_amount_free(core, job, devices), *at_ns};
 	uint32_t ahead = 0, at = slot;
 
-	if (!job->hold && sk_pending_blocks(core->queues[job->queue].order))
-		at = sk_pending_first(core, job->queue, kind);
+	at = sk_line_head(core, slot);
+	at = at ? at : slot;
 	if (at != slot && !sk_expect_place(core, at, ends, &flow.at_ns))
 		return false;
 	while (flow.next < ends->count && ends->at[flow.next].at_ns <= flow.at_ns)

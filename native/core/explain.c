@@ -129,23 +129,18 @@ static void sk_explain_room(const struct sk_core *core, const struct sk_job *job
 		sk_line(lines, line);
 }
 
-static struct sk_explain sk_ahead(const struct sk_core *core, uint32_t slot)
+/* `job` is the first that holds it up, where one does, else the first ahead. */
+static struct sk_explain sk_ahead(const struct sk_core *core, uint32_t slot, uint32_t head)
 {
 	uint32_t at =
 		sk_pending_first(core, core->jobs[slot].queue, sk_queue_kind(&core->jobs[slot]));
-	struct sk_explain line = {.reason = SK_BEHIND, .job = core->jobs[at].id};
+	struct sk_explain line = {.reason = SK_BEHIND, .job = core->jobs[head ? head : at].id};
 
 	if (core->jobs[slot].hold)
 		return line;
 	for (; at != slot && line.count < SK_EXPLAIN_WALK_MAX; at = sk_pending_next(core, at))
 		line.count++;
 	return line;
-}
-
-/* Whether those ahead hold it up: never where nobody blocks. */
-static bool sk_held_up(const struct sk_core *core, const struct sk_job *job, uint32_t ahead)
-{
-	return ahead && sk_pending_blocks(core->queues[job->queue].order);
 }
 
 /* The job of another queue that the order looks at before this one, which itself could start. */
@@ -225,7 +220,8 @@ static void sk_explain_never(const struct sk_core *core, const struct sk_job *jo
 static void sk_explain_waiting(const struct sk_core *core, uint32_t slot, struct sk_lines *lines)
 {
 	struct sk_waiting waiting = {.slot = slot, .job = &core->jobs[slot]};
-	struct sk_explain ahead = sk_ahead(core, slot);
+	uint32_t head = sk_line_head(core, slot);
+	struct sk_explain ahead = sk_ahead(core, slot, head);
 	bool custom = sk_policy_placement(core, waiting.job) == SK_PLACEMENT_CUSTOM;
 
 	waiting.blocked = sk_limits_block(core, slot, core->now_ns, waiting.limits,
@@ -236,11 +232,14 @@ static void sk_explain_waiting(const struct sk_core *core, uint32_t slot, struct
 		       (!waiting.limits_n ||
 			sk_lacks_all(core, slot, core->now_ns, waiting.blocked,
 				     waiting.job->ask.tasks, NULL) >= waiting.job->ask.tasks);
-	waiting.free =
-		waiting.fits && !waiting.job->hold && !sk_held_up(core, waiting.job, ahead.count);
+	waiting.free = waiting.fits && !waiting.job->hold && !head;
+	if (waiting.fits && head)
+		ahead.reason = SK_HELD_BY_ORDER;
+	ahead.detail = core->queues[waiting.job->queue].order;
+	ahead.asked = core->queues[waiting.job->queue].id;
 	sk_explain_never(core, waiting.job, lines);
 	sk_explain_rules(core, &waiting, lines);
-	if (sk_held_up(core, waiting.job, ahead.count))
+	if (head)
 		sk_line(lines, ahead);
 	if (waiting.free && !custom)
 		sk_explain_turn(core, waiting.job, lines);
@@ -250,7 +249,7 @@ static void sk_explain_waiting(const struct sk_core *core, uint32_t slot, struct
 		sk_line(lines,
 			(struct sk_explain){.reason = SK_READY, .node = waiting.lacks.first});
 	sk_explain_nodes(core, &waiting, lines);
-	if (ahead.count && !sk_held_up(core, waiting.job, ahead.count))
+	if (ahead.count && !head)
 		sk_line(lines, ahead);
 	sk_explain_start(core, &waiting, lines);
 }

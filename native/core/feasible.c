@@ -30,7 +30,8 @@ static bool sk_wants_link(const struct sk_ask *ask)
 static bool sk_device_serves(const struct sk_ask *ask, const struct sk_wish *wish,
 			     const struct sk_device *device)
 {
-	return sk_fit_wish(wish, device) && device->memory_bytes >= ask->device_memory_bytes &&
+	return sk_fit_wish(wish, device) && (!wish->available || device->available) &&
+	       device->memory_bytes >= ask->device_memory_bytes &&
 	       device->capacity >= sk_least(ask->gpu_milli, SK_MILLI);
 }
 
@@ -135,6 +136,8 @@ static uint64_t sk_node_holds(const struct sk_core *core, uint32_t slot, const s
 	uint64_t tasks = core->limits.node_tasks;
 
 	if (sk_fit_lasting(core, ask, wish, slot))
+		return 0;
+	if (wish->available && (!node->up || sk_fit_kind(core, ask, wish, slot)))
 		return 0;
 	if (ask->gpu_milli)
 		tasks = sk_least(tasks, sk_node_holds_devices(core, slot, ask, wish));
@@ -325,6 +328,14 @@ static uint64_t sk_gang_holds(const struct sk_core *core, const struct sk_ask *a
 		most = sk_most(most, sk_nodes_hold(core, ask, &one));
 	}
 	return most;
+}
+
+bool sk_policy_hopeless(const struct sk_core *core, const struct sk_ask *ask)
+{
+	struct sk_wish wish = sk_wish_of(core, ask);
+
+	wish.available = 1;
+	return sk_gang_holds(core, ask, &wish) < ask->tasks;
 }
 
 uint16_t sk_policy_feasible(const struct sk_core *core, const struct sk_ask *ask,

@@ -154,3 +154,27 @@ uint32_t sk_turns_next(const struct sk_core *core, struct sk_turns *turns, uint6
 	}
 	return best.queue ? (*ret)->job : 0;
 }
+
+bool sk_line_blocks(const struct sk_core *core, uint32_t job)
+{
+	uint16_t order = core->queues[core->jobs[job].queue].order;
+
+	return sk_pending_blocks(order) &&
+	       (order == SK_ORDER_FIFO || !sk_policy_hopeless(core, &core->jobs[job].ask));
+}
+
+uint32_t sk_line_head(const struct sk_core *core, uint32_t job)
+{
+	uint32_t at =
+		sk_pending_first(core, core->jobs[job].queue, sk_queue_kind(&core->jobs[job]));
+
+	if (core->jobs[job].hold || !sk_pending_blocks(core->queues[core->jobs[job].queue].order))
+		return 0;
+	for (uint32_t i = 0; at != job && i < SK_TURN_TRIES_MAX; i++) {
+		at = sk_line_settle(core, at);
+		if (at == job || !at || sk_line_blocks(core, at))
+			break;
+		at = sk_pending_next(core, at);
+	}
+	return at == job ? 0 : at;
+}

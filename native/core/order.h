@@ -34,6 +34,11 @@ void sk_turns_begin(const struct sk_core *core, struct sk_turns *turns);
 /* The next job to look at and its line, or 0. */
 uint32_t sk_turns_next(const struct sk_core *core, struct sk_turns *turns, uint64_t now_ns,
 		       struct sk_line **line);
+/* Whether a job that does not fit holds up those behind it. Where others may be backfilled, one
+ * that could not start as things are, whoever ended, does not. */
+bool sk_line_blocks(const struct sk_core *core, uint32_t job);
+/* The first job before this one in its line that holds it up, or 0. */
+uint32_t sk_line_head(const struct sk_core *core, uint32_t job);
 /* The first at or after `job` that the core itself may place, or 0. */
 uint32_t sk_line_settle(const struct sk_core *core, uint32_t job);
 

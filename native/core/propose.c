@@ -132,8 +132,7 @@ static void sk_cancel_doomed(struct sk_trial *trial)
 /* A job does not fit: room may be made for it, and those behind it go on by the queue's order. */
 static void sk_pass_over(struct sk_trial *trial, struct sk_line *line, uint32_t next)
 {
-	const struct sk_core *core = trial->act.core;
-	bool blocks = sk_pending_blocks(core->queues[core->jobs[line->job].queue].order);
+	bool blocks = sk_line_blocks(trial->act.core, line->job);
 
 	if (line->tries++ < SK_PREEMPT_TRIES_MAX)
 		sk_preempt_for(trial, line->job);

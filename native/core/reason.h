@@ -169,6 +169,7 @@ enum sk_reason {
 	SK_WAS_PREEMPTED = 331,	   /* count: times */
 	SK_NEEDS_ONE_VENDOR = 332, /* free devices suffice, but not those of one vendor */
 	SK_NEVER_AS_IT_IS = 333,   /* detail: what submit would say, with its figures */
+	SK_HELD_BY_ORDER = 334,	   /* it fits; detail: order, asked: queue, job: who holds it up */
 
 	/* From here on codes belong to the outer layers and pass through unread. */
 	SK_REASON_OUTER = 1000,

@@ -51,7 +51,7 @@ static inline uint32_t sk_families_of(uint32_t kinds)
 struct sk_wish {
 	uint64_t models; /* 0: any */
 	uint32_t families;
-	uint32_t zero;
+	uint32_t available; /* 1: only available devices of nodes that are up, as they are now */
 };
 
 struct sk_device {

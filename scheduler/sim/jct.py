@@ -20,6 +20,8 @@ from stoker.scheduler.policies import Placement
 from stoker.scheduler.records import (
     BATCH_REQUESTS_MAX,
     STATE_CODES,
+    DeviceSet,
+    NodeUp,
     Outcome,
     QueueSet,
     Request,
@@ -50,6 +52,10 @@ class Settings(NamedTuple):
     estimate_error: float = 0.0
     """Estimates are true run times times (1 + error) ** u, u even over -1 to 1; 0: exact."""
     seed: int = 0
+    estimates: float = 1.0
+    """Share of the jobs that say how long they run."""
+    stuck: bool = False
+    """The first job needs two GPUs of a node that has lost one: it can never start."""
 
 
 class JobRun:
@@ -143,6 +149,9 @@ class _Simulation:
         for run in self.runs:
             factor = (1.0 + settings.estimate_error) ** (2.0 * chance.unit() - 1.0)
             run.estimate_ns = max(1, round(run.estimate_ns * factor))
+        tells = Chance(settings.seed + 1)
+        for run in self.runs:
+            run.estimate_ns *= tells.unit() < settings.estimates
         self.tenants = {name: i for i, name in enumerate(dict.fromkeys(j.tenant for j in jobs), 1)}
         self.by_id: dict[int, JobRun] = {}
         self.ends: list[tuple[int, int, int]] = []
@@ -158,12 +167,13 @@ class _Simulation:
         nodes, gpus = len(self.cluster.nodes), self.cluster.gpus
         live = len(self.runs) + 1
         tasks = min(gpus + 64, TASKS_LIMIT)
-        core = Core(Limits(nodes, gpus, live, 1, tasks, 64, 1, len(self.tenants) + 1))
+        core = Core(Limits(nodes + 1, gpus + 2, live + 1, 1, tasks, 64, 1, len(self.tenants) + 1))
         setup: list[Request] = [Term(1, 1), *self.cluster.requests(self._costs())]
         setup += [
             QueueSet(queue, order=self.policy.order)
             for queue in (self.tenants.values() if self.policy.by_tenant else [0])
         ]
+        setup += self._stuck() if self.settings.stuck else []
         for at in range(0, len(setup), BATCH_REQUESTS_MAX):
             proposal = core.propose(setup[at : at + BATCH_REQUESTS_MAX], _START, measure=False)
             for rejected in proposal.rejected:
@@ -171,6 +181,15 @@ class _Simulation:
                     raise BadRequest(f"the cluster is refused: {rejected.text()}")
             core.apply(proposal.commands, _START)
         return core
+
+    def _stuck(self) -> Iterable[Request]:
+        """A node of its own with two GPUs, one of which is lost, and a job that needs both."""
+        node, model = len(self.cluster.nodes) + 1, name_id("a model of its own")
+        yield NodeUp(node, 1, 1, 1, 1, 2)
+        yield DeviceSet(node, 0, model=model)
+        yield DeviceSet(node, 1, model=model, available=False)
+        queue = 1 if self.policy.by_tenant else 0
+        yield Submit(client=1, gpu_milli=2000, models=(model,), queue=queue)
 
     def _costs(self) -> dict[str, int]:
         """How slow each model is against the others, where the trace tells them apart."""

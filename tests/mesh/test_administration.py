@@ -70,6 +70,13 @@ def node(bench: Bench) -> schema.NodeView:
     return cluster_views.node_list(bench.replica, bench.now).nodes[0]
 
 
+def test_a_new_cluster_and_a_queue_made_without_an_order_backfill(bench: Bench) -> None:
+    """A job that can never start as things are holds up nobody."""
+    settle(bench, schema.QueueSetRequest("q"))
+    shown = [queue(bench, name) for name in ("default", "q")]
+    assert [view.order for view in shown if view] == ["backfill", "backfill"]
+
+
 def test_a_queue_is_made_once_changed_in_part_and_removed(bench: Bench) -> None:
     made = QueueSetRequest(queue="a", weight=3, order="least-attained", placement="power")
     assert settle(bench, made) is True

@@ -466,4 +466,6 @@ def test_a_job_that_needs_a_lost_card_waits_for_it_and_says_so(nodes: dict[str, 
     assert told.summary.startswith("waits: needs 4 free GPUs") and "has 3 free" in told.summary
     lost = [reason.text for reason in told.reasons if reason.code == "devices_unavailable"]
     assert lost and any(card in lost[0] for card in cards), told.reasons
+    # It cannot start as things are, and holds up nobody: the default order is backfill.
+    assert len(granted(node, node.live.submit("true", gpu_milli=3000))) == 3
     node.says("cancel", str(job))

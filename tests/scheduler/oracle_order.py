@@ -32,6 +32,7 @@ ONE = 1 << 30
 USAGE_FULL_US = 124_648_851_532
 """A device in use all the time leaves this much: a half-life (24 h) over ln 2."""
 NEVER = (1 << 64) - 2
+SOME_DAY = NEVER - 1
 BLOCKING = (Order.FIFO, Order.BACKFILL, Order.CONSERVATIVE)
 PREEMPTIONS_MAX = 8
 Start = tuple[int, bool]
@@ -120,12 +121,29 @@ class OrderOracle(Oracle):
             tries[line] = tries.get(line, 0) + 1
             if tries[line] <= 4:
                 self.make_room(job, commands)
-            if self.queues[job.ask.queue].order in BLOCKING:
+            if self.blocks(job):
                 waiting = [other for other in waiting if self.line_of(other) != line]
                 heads.append(job)
         for head in sorted(heads, key=lambda j: (self.queues[j.ask.queue].slot, self.line_of(j))):
             if self.queues[head.ask.queue].order != Order.FIFO:
                 self.backfill(head, commands)
+
+    def blocks(self, job: Job) -> bool:
+        """Where others are backfilled, one that could not run as things are holds up nobody."""
+        order = self.queues[job.ask.queue].order
+        return order in BLOCKING and (order == Order.FIFO or not self.hopeless(job))
+
+    def hopeless(self, job: Job) -> bool:
+        """Whether it would not fit if nothing else ran."""
+        empty = self.clone()
+        empty.tasks, empty.nodes = [], [node for node in empty.nodes if node.up]
+        for node in empty.nodes:
+            taints = {label for label, (_, taint, _) in node.labels.items() if taint}
+            shut = bool(taints - set(job.ask.tolerate))
+            for device in node.devices:
+                device.capacity *= device.available and not shut
+            node.cpu, node.memory = (0, 0) if shut else (node.cpu, node.memory)
+        return empty.holds_at_most(job.ask) < job.ask.tasks
 
     def start(
         self, job: Job, commands: list[rec.Command], reason: int | None = None
@@ -141,16 +159,22 @@ class OrderOracle(Oracle):
 
     # -- backfill --------------------------------------------------------------------------
 
-    def end_of(self, job: Job) -> int:
-        end = job.place_ns + job.ask.estimate_ns if job.ask.estimate_ns else NEVER
+    def end_of(self, job: Job, head: Job) -> int:
+        passed = self.line_of(job) == self.line_of(head) and job.place_ns >= head.submit_ns
+        passed &= (-job.ask.priority, job.id) > (-head.ask.priority, head.id)
+        end = NEVER if passed else SOME_DAY
+        end = job.place_ns + job.ask.estimate_ns if job.ask.estimate_ns else end
         return self.now + 1 if job.state == STOPPING or end <= self.now else end
 
     def plan(self, blocked: list[Job], extra: list[End]) -> list[Start]:
         """When each would start if running jobs end as estimated; (not before, False): unknown."""
+        if not blocked:
+            return []
         tasks, now = list(self.tasks), self.now
         running = [self.jobs[id] for id in {task.job for task in tasks}]
         named = {id for _, id in extra}
-        ends = [(self.end_of(job), job.id) for job in running if job.id not in named] + extra
+        ends = [(self.end_of(job, blocked[0]), job.id) for job in running if job.id not in named]
+        ends += extra
         ends = [(at, id) for at, id in ends if at < NEVER]
         starts: list[Start] = []
         for job in blocked:
@@ -164,8 +188,8 @@ class OrderOracle(Oracle):
                 break
             starts.append((self.now, True))
             self.tasks += [Task(job.id, p.task, p.node, p.shares) for p in group]
-            if job.ask.estimate_ns:
-                ends.append((self.now + job.ask.estimate_ns, job.id))
+            known = job.ask.estimate_ns and self.now < SOME_DAY
+            ends.append((self.now + job.ask.estimate_ns if known else SOME_DAY, job.id))
         self.tasks, self.now = tasks, now
         return starts
 

@@ -121,7 +121,14 @@ class Pair:
         for step in range(steps):
             self.now += self.random.choice((0, SECOND, SECOND, 2 * SECOND))
             many = self.random.choice((0, 0, 1, 2, 4))
-            self.step([*self.ends(), *(self.submit() for _ in range(many))], step)
+            changes = [self.cordon()] if not self.hard and self.random.random() < 0.3 else []
+            self.step([*self.ends(), *changes, *(self.submit() for _ in range(many))], step)
+
+    def cordon(self) -> rec.DeviceSet:
+        """A device goes, or comes back: those that need it can start no more until then."""
+        node, index = self.random.randrange(1, 4), self.random.randrange(4)
+        free = self.random.random() < 0.5
+        return rec.DeviceSet(node, index, available=free, model=MODELS[node % 2])
 
 
 @pytest.mark.parametrize("seed", range(5))

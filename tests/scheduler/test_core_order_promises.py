@@ -148,3 +148,41 @@ def test_nobody_starves_and_preemptions_are_bounded(order: Order) -> None:
     known = [job for job in jobs if job]
     assert max(job.preemptions for job in known) <= 8
     assert sum(job.preemptions for job in known) > 0
+
+
+@pytest.mark.parametrize("order", [Order.BACKFILL, Order.CONSERVATIVE])
+def test_without_estimates_who_overtakes_leaves_the_head_its_room(order: Order) -> None:
+    """Eight devices: jobs 1 and 2 hold two each, job 3 needs six; a stream of single ones follows.
+    Two of them may pass, for ever; job 3 starts when 1 and 2 are over, whoever else still runs."""
+    run = Run(rec.QueueSet(0, 0, 1, order))
+    one = rec.Submit(1, gpu_milli=1000, placement=Placement.PACK)
+    pair, six = one._replace(gpu_milli=2000), one._replace(tasks=6)
+    run.step(pair, pair)
+    run.step(six)
+    for _ in range(20):
+        run.now += SECOND
+        run.step(one)
+    running = {t.job for n in (1, 2) for t in run.core.node_tasks(n)}
+    assert running == {1, 2, 4, 5}
+    run.step(*run.ended(1, SUCCEEDED))
+    run.step(*[one] * 5)
+    assert {t.job for n in (1, 2) for t in run.core.node_tasks(n)} == {2, 4, 5}
+    run.step(*run.ended(2, SUCCEEDED))
+    job = run.core.job(3)
+    assert job is not None and job.state == "starting"
+
+
+@pytest.mark.parametrize("order", [Order.BACKFILL, Order.CONSERVATIVE])
+def test_what_can_not_start_as_things_are_holds_up_nobody(order: Order) -> None:
+    """Its device is cordoned; when it is there again those that stand before it go on."""
+    run = Run(rec.QueueSet(0, 0, 1, order))
+    one = rec.Submit(1, gpu_milli=1000, placement=Placement.PACK)
+    run.step(rec.DeviceSet(1, 0, available=False))
+    run.step(one._replace(tasks=8))
+    run.step(*[one] * 7)
+    assert sum(len(run.core.node_tasks(n)) for n in (1, 2)) == 7
+    run.step(rec.DeviceSet(1, 0), one)
+    assert sum(len(run.core.node_tasks(n)) for n in (1, 2)) == 7  # the eighth would overtake
+    run.step(*(outcome for job in range(2, 9) for outcome in run.ended(job, SUCCEEDED)))
+    job = run.core.job(1)
+    assert job is not None and job.state == "starting"

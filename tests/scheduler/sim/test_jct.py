@@ -48,6 +48,12 @@ def test_who_goes_first_by_policy(policy: str, expected: list[float]) -> None:
     assert ends(replay(LINE, ONE_NODE, POLICIES[policy])) == expected
 
 
+@pytest.mark.parametrize("policy", ["fifo", "any", "backfill", "conservative"])
+def test_a_job_that_can_never_start_stops_the_others_in_strict_order_alone(policy: str) -> None:
+    done = replay(LINE, ONE_NODE, POLICIES[policy], Settings(estimates=0.0, stuck=True))
+    assert done.unfinished == (3 if policy == "fifo" else 0)
+
+
 def test_shortest_first_overtakes_in_line() -> None:
     jobs = [job(0, 2, 50), job(1, 2, 100), job(2, 2, 10), job(3, 2, 40)]
     assert ends(replay(jobs, ONE_NODE, POLICIES["sjf"])) == [50, 200, 60, 100]
