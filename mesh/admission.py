@@ -11,6 +11,7 @@ import hashlib
 
 from stoker.mesh.schema import JobRequest
 from stoker.native.errors import BadRequest
+from stoker.scheduler.figures import Figure
 from stoker.scheduler.names import check_label, check_name
 from stoker.scheduler.nouns import (
     ARGV_BYTES_MAX,
@@ -152,8 +153,8 @@ def _check_gpu(gpu_milli: int) -> None:
 
 
 def _check_sizes(request: JobRequest) -> None:
-    _within("cpu_milli", request.cpu_milli, 1, CPU_MILLI_MAX)
-    _within("memory_bytes", request.memory_bytes, MEMORY_BYTES_MIN, MEMORY_BYTES_MAX)
+    _within("cpu_milli", request.cpu_milli, 1, CPU_MILLI_MAX, "cpus")
+    _within("memory_bytes", request.memory_bytes, MEMORY_BYTES_MIN, MEMORY_BYTES_MAX, "bytes")
     _within("pids", request.pids, 1, PIDS_MAX)
     _within("time_limit_s", request.time_limit_s, 0.001, TIME_LIMIT_S_MAX)
     _within("grace_s", request.grace_s, 0.0, GRACE_S_MAX)
@@ -205,7 +206,13 @@ def _check_again(request: JobRequest) -> None:
     _within("backoff_s", request.backoff_s, 1, BACKOFF_S_MAX)
     _within("estimate_s", request.estimate_s, 0.001, TIME_LIMIT_S_MAX)
     _within("min_run_s", request.min_run_s, 0, MIN_RUN_S_MAX)
-    _within("device_memory_bytes", request.device_memory_bytes, MEMORY_BYTES_MIN, MEMORY_BYTES_MAX)
+    _within(
+        "device_memory_bytes",
+        request.device_memory_bytes,
+        MEMORY_BYTES_MIN,
+        MEMORY_BYTES_MAX,
+        "bytes",
+    )
     if request.stdin and (request.retries or request.preemptible):
         raise BadRequest(
             "stdin with further attempts: input is given once; let the job read a file instead"
@@ -216,9 +223,12 @@ def _check_again(request: JobRequest) -> None:
         raise BadRequest("min_run_s is set, but the job is not preemptible")
 
 
-def _within(field: str, value: float | None, low: float, high: float) -> None:
+def _within(field: str, value: float | None, low: float, high: float, unit: str = "") -> None:
+    """With a unit of `figures` what people read: "memory_bytes is 2 PiB, from 1 MiB to 1 PiB"."""
     if value is not None and not low <= value <= high:  # false for NaN as well
-        raise BadRequest(f"{field} is {value}, from {low} to {high}")
+        if unit:
+            value, low, high = (Figure(number) for number in (value, low, high))
+        raise BadRequest(f"{field} is {value:{unit}}, from {low:{unit}} to {high:{unit}}")
 
 
 def _bytes(text: str, field: str) -> int:

@@ -13,7 +13,15 @@ from typing import Any
 
 import msgspec
 
-from stoker.mesh import administration, admission, cluster_views, schema, signature, views
+from stoker.mesh import (
+    administration,
+    admission,
+    cluster_views,
+    explanation,
+    schema,
+    signature,
+    views,
+)
 from stoker.mesh import users as user_table
 from stoker.mesh.command import NodeReply
 from stoker.mesh.events import Cancel, Event, Get, Submit
@@ -194,7 +202,7 @@ class Service:
 
     def _explain(self, caller: Caller, request: schema.ExplainRequest, now_ns: int) -> bytes:
         job = self._refer(caller, request.job)
-        return schema.encode(views.explain_view(self.replica, job, self.replica.real_ns))
+        return schema.encode(explanation.explain_view(self.replica, job, self.replica.real_ns))
 
     def _proxied(self, caller: Caller, request: Any, now_ns: int) -> Proxied:
         _wait(request.wait_s)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the replicated state to what a user reads: jobs, explanations, nodes and devices.
+"""From the replicated state to what a user reads: jobs and what was decided of them.
 
 Relied on by the job service. Pure; owns the translation of indexes and codes into ids and
 sentences, and that one reply stays below the broker's limit.
@@ -7,19 +7,14 @@ sentences, and that one reply stays below the broker's limit.
 
 from __future__ import annotations
 
-from stoker.mesh import cluster_views, schema, wording
+from stoker.mesh import schema
 from stoker.mesh.replica import Replica
 from stoker.scheduler.book import Attempt, Job
-from stoker.scheduler.effects import Explained
 from stoker.scheduler.names import DEFAULT_QUEUE
-from stoker.scheduler.nouns import ENDED, Decision, DeviceShare, JobSpec, NodeReport
-from stoker.scheduler.reasons import Reason, reason_of
-from stoker.scheduler.remedies import Remedy
+from stoker.scheduler.nouns import Decision, DeviceShare, JobSpec, NodeReport
 
 SHORT_ARGV_CHARS = 400
 """Of the command line in a list."""
-EXPLAIN_MAX = 64
-ACTIONS_MAX = 6
 
 
 def job_view(replica: Replica, job: Job, *, short: bool = False) -> schema.JobView:
@@ -40,7 +35,7 @@ def job_view(replica: Replica, job: Job, *, short: bool = False) -> schema.JobVi
             ended_ns=job.ended_ns,
         ),
         spec=_spec(spec, short),
-        decision=_decision(replica, job.decision),
+        decision=decision_view(replica, job.decision),
         exit_code=job.exit_code,
         signal=job.signal,
         usage=None
@@ -136,7 +131,8 @@ def short_argv(argv: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
     return shortened, shortened != argv
 
 
-def _decision(replica: Replica, decision: Decision | None) -> schema.DecisionView | None:
+def decision_view(replica: Replica, decision: Decision | None) -> schema.DecisionView | None:
+    """Where it went and on what grounds, with the devices by their ids."""
     if decision is None:
         return None
     report = replica.state.book.nodes.get(decision.node)
@@ -156,101 +152,3 @@ def _share(report: NodeReport | None, share: DeviceShare) -> schema.ShareView:
         return schema.ShareView(id=f"device-{index}", index=index, milli=milli)
     device = report.devices[index]
     return schema.ShareView(id=device.id, index=index, milli=milli, sim=device.sim)
-
-
-# --- explain --------------------------------------------------------------------------------------
-
-
-def explain_view(replica: Replica, job: Job, real_ns: int) -> schema.ExplainView:
-    """Why the job is where it is: the core's ranked reasons, then what would help."""
-    lines = replica.state.core.explain(job.job)[:EXPLAIN_MAX]
-    name = replica.state.node_name
-    reasons = tuple(
-        schema.ReasonView(
-            code=_code(line.reason),
-            text=_text(replica, job, line, real_ns),
-            node=name(line.node) if line.node else "",
-            remedies=tuple(line.remedies),
-            data={"asked": line.asked, "have": line.have, "count": line.number, "job": line.job},
-        )
-        for line in lines
-    )
-    return schema.ExplainView(
-        job=job.job,
-        state=job.state,
-        summary=_summary(job, reasons),
-        reasons=reasons,
-        actions=_actions(job, lines),
-        decision=_decision(replica, job.decision),
-    )
-
-
-def _text(replica: Replica, job: Job, line: Explained, real_ns: int) -> str:
-    if line.reason == Reason.ENDED:
-        return f"ended: {job.reason}"
-    node = replica.state.node_name(line.node) if line.node else ""
-    said = wording.words(
-        replica.state.book,
-        line.reason,
-        asked=line.asked,
-        have=line.have,
-        job=line.job,
-        node=node,
-        count=line.number,
-        detail=line.detail,
-        now_ns=real_ns,
-    )
-    if line.reason in (Reason.DEVICE_UNAVAILABLE, Reason.DEVICES_UNAVAILABLE):
-        said += cluster_views.why_unavailable(replica.state.book, node, line.asked)
-    return said
-
-
-def _code(number: int) -> str:
-    reason = reason_of(number)
-    return reason.name.lower() if isinstance(reason, Reason) else str(number)
-
-
-def _summary(job: Job, reasons: tuple[schema.ReasonView, ...]) -> str:
-    if job.state == "pending":
-        first = reasons[0].text if reasons else "waits"
-        return first if first.startswith("waits") else f"waits: {first}"
-    if job.state in ENDED or job.decision is None:
-        return job.reason
-    return f"on {job.decision.node}: {job.reason}"
-
-
-_HELPS: dict[Remedy, str] = {
-    Remedy.WAIT: "wait: it starts by itself when there is room",
-    Remedy.ASK_FOR_LESS: "ask for less: fewer devices, a smaller share, less CPU or memory",
-    Remedy.RAISE_PRIORITY: "give it a higher priority: --priority",
-    Remedy.CANCEL_HOLDER: "cancel a job that holds what it needs: stoker jobs --status running",
-    Remedy.CHANGE_QUEUE: "use another queue: stoker queue list",
-    Remedy.RAISE_LIMIT: "have the queue's limit raised by an administrator: stoker queue quota",
-    Remedy.CHANGE_MODELS: "accept other device models: stoker devices shows which there are",
-    Remedy.CHANGE_LABELS: "ask for other labels: stoker nodes -o wide shows which there are",
-    Remedy.TOLERATE_TAINT: "tolerate the taint, if it is meant for such jobs: --tolerate",
-    Remedy.END_RESERVATION: "have the reservation ended by an administrator: stoker node reserve",
-    Remedy.CHANGE_GROUP: "do without --attract or --repel, or use another group",
-    Remedy.ALLOW_ANY_LINK: "do without --same-link, or ask for fewer devices",
-    Remedy.ADD_NODES: "start a node that has what it needs: stoker up",
-    Remedy.BRING_NODES_UP: "look at the nodes that are down or drained: stoker nodes",
-    Remedy.FREE_DEVICES: "see who holds the devices: stoker devices",
-    Remedy.SAY_WHERE: "its placement is left to a scoring function, which must say where",
-    Remedy.CANCEL_IT: "cancel it: what it waits for will not come",
-    Remedy.CHANGE_KIND: "ask for what is there: --device-kind, --gpu-model; see stoker devices",
-    Remedy.MIX_VENDORS: "take devices of several vendors, if the program can: --mix-vendors",
-    Remedy.SAY_ESTIMATE: "say how long it runs, so that it may go first where it delays nobody:"
-    " --time-estimate",
-    Remedy.CHANGE_ORDER: "have an administrator let others pass: stoker queue set NAME --order any",
-    Remedy.FORBID_PREEMPTION: "submit it without --preemptible, or with --min-run",
-}
-
-
-def _actions(job: Job, lines: list[Explained]) -> tuple[str, ...]:
-    """What would help, each once: first what the first reasons ask for."""
-    if job.state == "pending":
-        remedies = dict.fromkeys(remedy for line in lines for remedy in line.remedies)
-        return tuple(_HELPS[remedy] for remedy in remedies)[:ACTIONS_MAX]
-    if job.state in ("failed", "timeout", "lost"):
-        return (f"read its output: stoker logs {job.job}",)
-    return ()

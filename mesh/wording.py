@@ -44,17 +44,19 @@ def words(
     node: str = "",
     count: int = 0,
     detail: int = 0,
+    whose: str = "",
     now_ns: int = 0,
 ) -> str:
     """One sentence without a full stop; `now_ns`: CLOCK_REALTIME, for moments to come; `detail`:
-    the kinds of devices that are needed, or the reason why it can never run."""
+    the kinds of devices that are needed, or the reason why it can never run; `whose`: what is to be
+    said of `job`, such as " of another user"."""
     if reason == Reason.NEVER_AS_IT_IS:
         return words(book, detail, asked=asked, have=have, node=node)
     if reason == Reason.NO_NODE_HAS_KIND and len(book.nodes) == 1:
         return f"this node has no {KINDS[asked]}"
     if reason in _MOMENT and now_ns:
         return _MOMENT[reason].format(wait=span(have - now_ns))
-    figures: dict[str, Any] = {"asked": asked, "have": have, "job": job, "node": node}
+    figures: dict[str, Any] = {"asked": asked, "have": have, "job": f"{job}{whose}", "node": node}
     if reason in _QUEUE_IN_JOB:
         figures["job"] = book.queue_name(job)
     elif reason in _QUEUE_IN_ASKED:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
+from stoker.scheduler.figures import Figure
+
 
 class Reason(IntEnum):
     """Why something was refused, is as it is, was placed there, or waits."""
@@ -215,8 +217,10 @@ _SENTENCES: Final[dict[int, str]] = {
     Reason.BAD_TASKS: "{asked} tasks were asked for; a job has 1 to {have}",
     Reason.TOO_MANY_DEVICES: "asks for {asked} devices, a task may have {have}",
     Reason.NO_NODE_HAS_DEVICES: "asks for {asked} {devices}, the largest node has {have}",
-    Reason.NO_NODE_HAS_CPU: "asks for {asked} milli-CPU, the largest node has {have}",
-    Reason.NO_NODE_HAS_MEMORY: "asks for {asked} bytes of memory, the largest node has {have}",
+    Reason.NO_NODE_HAS_CPU: "asks for {asked:cpus}, the largest node has {have:cpus}",
+    Reason.NO_NODE_HAS_MEMORY: (
+        "asks for {asked:bytes} of memory, the largest node has {have:bytes}"
+    ),
     Reason.NO_NODE_FITS: "no node has devices, CPU and memory together for this request",
     Reason.GANG_TOO_LARGE: "asks for {asked} tasks at once, the nodes can hold {have}",
     Reason.NOT_PENDING: "job {job} is not waiting",
@@ -227,14 +231,14 @@ _SENTENCES: Final[dict[int, str]] = {
     Reason.DUPLICATE_OUTCOME: "this outcome is known already",
     Reason.NOT_OWNER: "this node does not run that task",
     Reason.DEVICE_UNAVAILABLE: "device {asked} of the node is not available",
-    Reason.DEVICE_FULL: "the device has {have} milli free, {asked} were to be given",
-    Reason.CPU_FULL: "the node has {have} milli-CPU free, {asked} were to be given",
-    Reason.MEMORY_FULL: "the node has {have} bytes free, {asked} were to be given",
+    Reason.DEVICE_FULL: "{have:devices} is free, {asked:devices} was to be given",
+    Reason.CPU_FULL: "the node has {have:cpus} free, {asked:cpus} were to be given",
+    Reason.MEMORY_FULL: "the node has {have:bytes} free, {asked:bytes} were to be given",
     Reason.NODE_FULL: "the node holds {have} tasks, which is the limit",
     Reason.BAD_SHARES: "the shares are not what the job asked for",
     Reason.NOT_ENDED: "job {job} has not ended",
     Reason.BAD_CAPACITY: "a device has 0 to 1000 milli, not {asked}",
-    Reason.NO_DEVICE_HAS_SHARE: "asks for {asked} milli of one device, the largest has {have}",
+    Reason.NO_DEVICE_HAS_SHARE: "asks for {asked:devices}, the largest is {have:devices}",
     Reason.SUBMITTED: "accepted",
     Reason.PLACED: "placed",
     Reason.NODE_REBOOTED: "node rebooted",
@@ -245,27 +249,31 @@ _SENTENCES: Final[dict[int, str]] = {
     Reason.PEER_ENDED: "another task of this job ended",
     Reason.REPORTED: "reported by the node",
     Reason.DEVICE_GONE: "the node no longer reports this device",
-    Reason.PACKED_SHARE: "the most used device that still had {asked} milli free",
-    Reason.OPENED_DEVICE: "no partly used device had {asked} milli free, so a free one was opened",
+    Reason.PACKED_SHARE: "the most used device that had room for {asked:devices}",
+    Reason.OPENED_DEVICE: (
+        "no partly used device had room for {asked:devices}, so it is on one that was free"
+    ),
     Reason.FREE_DEVICES: "the fewest free devices that suffice; nodes looked at: {count}",
     Reason.LEAST_BUSY: "the fewest tasks; nodes looked at: {count}",
     Reason.NO_NODES: "no node has joined",
-    Reason.NODES_DOWN: "nodes that are down: {count} of {have}",
-    Reason.BEHIND: "{count} ahead in the queue, the first is j{job}",
-    Reason.DEVICES_UNAVAILABLE: "unavailable devices: {count}, the first on node {node}",
+    Reason.NODES_DOWN: "nodes that take no jobs: {count} of {have}",
+    Reason.BEHIND: "{count} ahead of it in the queue, the first is job {job}",
+    Reason.DEVICES_UNAVAILABLE: "devices out of service that it could use: {count}",
     Reason.NEEDS_DEVICES: "needs {asked} free {devices}, node {node} has {have} free",
-    Reason.NEEDS_SHARE: "needs {asked} milli of one {device}, the freest on node {node} has {have}",
-    Reason.NEEDS_CPU: "needs {asked} milli-CPU, node {node} has {have} free",
-    Reason.NEEDS_MEMORY: "needs {asked} bytes of memory, node {node} has {have} free",
+    Reason.NEEDS_SHARE: (
+        "needs {asked:share} of one {device}, the freest on node {node} has {have:share} free"
+    ),
+    Reason.NEEDS_CPU: "needs {asked:cpus}, node {node} has {have:cpus} free",
+    Reason.NEEDS_MEMORY: "needs {asked:bytes} of memory, node {node} has {have:bytes} free",
     Reason.NODE_JOBS_FULL: "node {node} holds {have} tasks, which is its limit",
-    Reason.HOLDS: "j{job} holds {have} milli on node {node}",
+    Reason.HOLDS: "job {job} holds {have:devices} on node {node}",
     Reason.READY: "it is next and fits on node {node}",
     Reason.PLACED_ON: "placed on node {node}; nodes looked at: {count}",
-    Reason.WAITED: "waited {have} ns before it was placed",
-    Reason.OBSERVED: "observation {have} was at hand",
+    Reason.WAITED: "waited {have:span} before it was placed",
+    Reason.OBSERVED: "observation {have} was read for it",
     Reason.GANG_SHORT: "needs {asked} places at once, there are {have}",
     Reason.ENDED: "it has ended",
-    Reason.DECIDED_IN: "decided in {have} ns",
+    Reason.DECIDED_IN: "decided in {have:span}",
     Reason.MODELS_FULL: "the scheduler knows its limit of {have} device models",
     Reason.NODE_LABELS_FULL: "the node has its limit of {have} labels",
     Reason.UNKNOWN_LABEL: "the node has no such label",
@@ -281,22 +289,26 @@ _SENTENCES: Final[dict[int, str]] = {
     Reason.BAD_ORDER: "there is no order {asked}, they are 1 to {have}",
     Reason.BAD_PLACEMENT: "there is no placement {asked}, they are 0 to {have}",
     Reason.QUOTAS_FULL: "the queue has its limit of {have} quotas",
-    Reason.BAD_QUOTA: "a guarantee of {asked} milli is above the limit of {have}",
-    Reason.OVER_LIMIT: "queue {job} would hold {asked} milli, its limit is {have}",
+    Reason.BAD_QUOTA: "a guarantee of {asked:devices} is above the limit of {have:devices}",
+    Reason.OVER_LIMIT: (
+        "with it queue {job} would hold {asked:devices}, its limit is {have:devices}"
+    ),
     Reason.BAD_OPTIONS: "options {asked} are unknown or contradict each other",
     Reason.BAD_RETRIES: "{asked} is more than the limit of {have} for retries or for the pause",
     Reason.BAD_AFTER: "job {job}, which it is to follow, is unknown or did not end well",
     Reason.NOT_RUNNING: "job {job} is not running",
     Reason.NOT_PREEMPTIBLE: "job {job} may not be preempted",
     Reason.RUNS_TOO_SHORT: "job {job} has not run for its {have} s yet",
-    Reason.STALE_USAGE: "{asked} ns of device time is not more than the {have} ns known",
+    Reason.STALE_USAGE: "{asked:span} of device time is not more than the {have:span} known",
     Reason.WRONG_MODEL: "the device is of another model",
     Reason.LABEL_MISSING: "the node lacks a label that is required",
     Reason.LABEL_AVOIDED: "the node has a label that is to be avoided",
     Reason.NOT_TOLERATED: "the node has a taint that is not tolerated",
     Reason.REPELLED: "a task of the group that is to be avoided runs there",
     Reason.NOT_ATTRACTED: "no task of its group runs there",
-    Reason.DEVICE_MEMORY_FULL: "the device has {have} bytes of memory free, {asked} are needed",
+    Reason.DEVICE_MEMORY_FULL: (
+        "the device has {have:bytes} of memory free, {asked:bytes} are needed"
+    ),
     Reason.LINK_BROKEN: "needs {asked} devices that share a link, {have} do",
     Reason.HELD: "job {job} is held",
     Reason.NOT_CUSTOM: "the placement of job {job} is not left to outside",
@@ -305,9 +317,11 @@ _SENTENCES: Final[dict[int, str]] = {
     Reason.NO_NODE_HAS_LABELS: "none of {have} nodes has the labels it asks for",
     Reason.NO_NODE_HAS_MODEL: "no node that it accepts has a device of the model it asks for",
     Reason.NO_NODE_HAS_DEVICE_MEMORY: (
-        "asks for {asked} bytes of a device's memory, the largest has {have}"
+        "asks for {asked:bytes} of a device's memory, the largest has {have:bytes}"
     ),
-    Reason.OVER_ANY_LIMIT: "asks for {asked} milli, its queue may never hold more than {have}",
+    Reason.OVER_ANY_LIMIT: (
+        "asks for {asked:devices}, its queue may never hold more than {have:devices}"
+    ),
     Reason.AFTERS_FULL: "{have} jobs wait for job {job} already, which is the limit",
     Reason.BAD_DEVICE_KIND: "{asked} is no kind of device, or {have} no vendor",
     Reason.WRONG_KIND: "the device is of another kind",
@@ -332,21 +346,27 @@ _SENTENCES: Final[dict[int, str]] = {
         "no temperature of the devices taken is known here; placed as best would; nodes looked"
         " at: {count}"
     ),
-    Reason.LOAD_UNKNOWN: "no load of this node is known, so the fewest tasks; nodes seen: {count}",
+    Reason.LOAD_UNKNOWN: (
+        "no load of this node is known, so the fewest tasks; nodes looked at: {count}"
+    ),
     Reason.COST_UNKNOWN: (
         "no node that fits has a cost label; the least observed load; nodes looked at: {count}"
     ),
     Reason.AS_PREFERRED: "placed as the scoring function said; nodes looked at: {count}",
-    Reason.BACKFILLED: "ended in time for those before it; nodes looked at: {count}",
+    Reason.BACKFILLED: "it delays nobody who stands before it; nodes looked at: {count}",
     Reason.WAITS_UNTIL: "waits until {have} ns before its next attempt",
-    Reason.WAITS_FOR_JOB: "waits for the end of j{job}",
-    Reason.QUEUE_AT_LIMIT: "queue {job} would hold {asked} milli, its limit is {have}",
+    Reason.WAITS_FOR_JOB: "waits for the end of job {job}",
+    Reason.QUEUE_AT_LIMIT: (
+        "with it queue {job} would hold {asked:devices}, its limit is {have:devices}"
+    ),
     Reason.QUEUE_TURN: "it fits, but queue {job} goes first",
     Reason.NEEDS_MODEL: "nodes without an accepted device model: {count}",
     Reason.NEEDS_LABELS: "nodes kept out by labels: {count}",
     Reason.NEEDS_TOLERATION: "nodes with a taint it does not tolerate: {count}",
     Reason.NEEDS_RESERVATION: "nodes kept for another queue: {count}",
-    Reason.NEEDS_DEVICE_MEMORY: "needs {asked} bytes of a device's memory, node {node} has {have}",
+    Reason.NEEDS_DEVICE_MEMORY: (
+        "needs {asked:bytes} of a device's memory, node {node} has {have:bytes}"
+    ),
     Reason.NEEDS_GROUP: "nodes kept out by the company of its group: {count}",
     Reason.NEEDS_LINK: "nodes whose free devices share no link: {count}",
     Reason.EXPECTED_START: "expected to start at {have} ns",
@@ -385,12 +405,17 @@ def reason_of(code: int) -> Reason | int:
         return code
 
 
+def _figure(value: int | str) -> int | str:
+    """A name of a queue or a label stands where its id was."""
+    return Figure(value) if isinstance(value, int) else value
+
+
 def sentence(
     code: int,
     *,
-    asked: int = 0,
+    asked: int | str = 0,
     have: int = 0,
-    job: int = 0,
+    job: int | str = 0,
     node: str = "",
     count: int = 0,
     kinds: int = 0,
@@ -400,8 +425,11 @@ def sentence(
     if text is None:
         return f"reason {code}"
     one, many = _KINDS.get(kinds, _DEVICES)
-    text = text.format(
-        asked=asked, have=have, job=job, node=node, count=count,
-        device=one, devices=one if asked == 1 else many, kind=_KINDS.get(asked, _DEVICES)[0],
-    )  # fmt: skip
+    words = {"device": one, "devices": one if asked == 1 else many}
+    if isinstance(asked, int):
+        words["kind"] = _KINDS.get(asked, _DEVICES)[0]
+    figures = {"asked": _figure(asked), "have": _figure(have), "job": job, "count": count}
+    text = text.format(**figures, **words, node=node)
+    if count <= 1:
+        text = text.removesuffix(f"; nodes looked at: {count}")
     return f"{text}, the nearest of {count} nodes" if code in _NEAREST and count > 1 else text

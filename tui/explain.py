@@ -26,8 +26,11 @@ def render(explained: Object) -> str:
 
 
 def _reasons(explained: Object) -> Iterator[str]:
-    for rank, reason in enumerate(explained["reasons"], start=1):
-        where = f"node {reason['node']}: " if reason.get("node") else ""
+    """Those that the first line does not say already."""
+    told = [r for r in explained["reasons"] if not explained["summary"].endswith(r["text"])]
+    for rank, reason in enumerate(told, start=1):
+        known = f"node {reason.get('node')}" in reason["text"]
+        where = f"node {reason['node']}: " if reason.get("node") and not known else ""
         yield _wrapped(f"  {rank}. ", where + reason["text"])
 
 
@@ -40,16 +43,21 @@ def _actions(explained: Object) -> Iterator[str]:
 
 def _decision(decision: Object) -> Iterator[str]:
     shares = ", ".join(
-        f"{units.share(d['milli'])} of {d['id']}{' (SIM)' if d.get('sim') else ''}"
+        f"{_part(d['milli'])}{d['id']}{' (SIM)' if d.get('sim') else ''}"
         for d in decision["devices"]
     )
     yield _wrapped(
         f"decision {decision['id']}: ", f"node {decision['node']}{shares and ', '}{shares}"
     )
     yield _wrapped("  why: ", decision["reason"])
-    seen = ", ".join(map(str, decision["observations"])) or "none"
+    read = ", ".join(map(str, decision["observations"]))
+    seen = f"observations {read}" if read else "no observation"
     took = units.duration(decision["latency_ns"])
-    yield _wrapped("  inputs: ", f"observations {seen}; decided in {took}")
+    yield _wrapped("  read: ", f"{seen}; decided in {took}")
+
+
+def _part(milli: int) -> str:
+    return "" if milli == 1000 else f"{units.share(milli)} of "
 
 
 def _wrapped(start: str, words: str) -> str:

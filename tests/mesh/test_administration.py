@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from stoker.mesh import administration, cluster_views, events, identity, schema, views
+from stoker.mesh import administration, cluster_views, events, explanation, identity, schema
 from stoker.mesh.identity import Identity
 from stoker.mesh.queue import WorkQueue
 from stoker.mesh.schema import (
@@ -272,7 +272,7 @@ def test_explain_says_which_device_is_cordoned(bench: Bench) -> None:
     bench.submit("s", gpu_milli=1000)
     job = bench.replica.state.book.get(1)
     assert job.state == "pending"
-    said = [r.text for r in views.explain_view(bench.replica, job, bench.now).reasons]
+    said = [r.text for r in explanation.explain_view(bench.replica, job, bench.now).reasons]
     assert any("(gpu-0: cordoned: in use by the vendor)" in text for text in said), said
     settle(bench, uncordon("0"))
     assert bench.replica.state.book.get(1).state == "starting"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from stoker.mesh import views, wording
+from stoker.mesh import explanation, wording
 from stoker.scheduler.book import Book
 from stoker.scheduler.names import name_id, queue_id
 from stoker.scheduler.reasons import Reason
@@ -53,4 +53,4 @@ def test_a_moment_to_come_is_a_span() -> None:
 
 
 def test_every_remedy_has_words() -> None:
-    assert set(views._HELPS) == set(Remedy)
+    assert set(explanation.HELPS) == set(Remedy)
