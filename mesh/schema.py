@@ -164,7 +164,7 @@ class JobRequest(Message, frozen=True):
     retries: Int = 0
     """Further attempts when one failed or was lost."""
     backoff_s: Int | None = None
-    """Pause before the first of them, doubled each time up to 300; 1 by default."""
+    """Pause before the first of them, doubled each time, 300 at most; 1 by default."""
     preemptible: bool = False
     """May be stopped to make room, and then waits again."""
     preemptor: bool = False

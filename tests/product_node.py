@@ -67,8 +67,9 @@ class LiveNode:
 
     def submit(self, *argv: str, **fields: Any) -> int:
         """Submit; returns the job's number."""
-        mixed = self.device_kind == "any"
-        fields = {"device_kind": self.device_kind, "mix_vendors": mixed, **fields}
+        if fields.get("gpu_milli"):
+            mixed = self.device_kind == "any"
+            fields = {"device_kind": self.device_kind, "mix_vendors": mixed, **fields}
         request = schema.JobRequest(argv=argv, **fields)
         return self.ask(lambda client: client.submit(request)).job
 

@@ -426,6 +426,10 @@ def test_ten_of_ten_jobs_that_ask_for_a_gpu_get_one(nodes: dict[str, Node]) -> N
     first = node.live.submit("true", **array)
     for job in range(first, first + 10):
         assert set(granted(node, job)) <= cards
+    for placement, lacks in (("thermal", "no temperature"), ("power", "no power figures")):
+        decision = node.live.run("true", gpu_milli=1000, placement=placement).decision
+        assert decision is not None and decision.observations == (), decision
+        assert lacks in decision.reason, decision
     cpu = node.live.submit("true", gpu_milli=1000, device_kind="cpu")
     assert granted(node, cpu) == ["pocl-0"]
     assert '"device_kind": "cpu"' in node.says("job", str(cpu), "-o", "json")
