@@ -75,7 +75,8 @@ static void make_nodes(void)
 						    .model = 1 + i % 8u,
 						    .index = i,
 						    .capacity_milli = 1000,
-						    .available = 1};
+						    .available = 1,
+						    .kind = SK_DEVICE_GPU};
 
 			do_now(&set, SK_DEVICE_SET, sizeof set, 0);
 		}
@@ -110,6 +111,7 @@ static uint64_t submit(uint32_t gpu, uint16_t tasks, uint64_t after)
 					.after = after,
 					.group = core->next_job,
 					.tasks = tasks,
+					.kinds = SK_DEVICE_GPU,
 					.options = SK_PREEMPTIBLE,
 					.retries = SK_RETRIES_MAX,
 					.queue = DEPTH}};
@@ -202,6 +204,32 @@ static void end_with_afters(void)
 			SK_AFTERS_MAX * SK_JOURNAL_AFTER);
 }
 
+/* Devices that their node no longer reports go with the task that held them last. */
+static void lose_devices(void)
+{
+	uint64_t task = SK_JOURNAL_TASK + SK_TASK_DEVICES_MAX * SK_JOURNAL_SHARE;
+	uint64_t job = submit(16000, 1, 0);
+	struct sk_node_up up = {
+		.node = 5, .boot = 2, .memory_bytes = 1 << 30, .cpu_milli = 1 << 30};
+
+	place(job, 1, 16000, 5);
+	for (uint16_t i = 0; i < 16; i++) {
+		struct sk_device_set gone = {.node = 5,
+					     .index = i,
+					     .capacity_milli = 1000,
+					     .model = 1 + i % 8u,
+					     .reason = SK_DEVICE_GONE,
+					     .kind = SK_DEVICE_GPU};
+
+		compare("device gone", do_now(&gone, SK_DEVICE_SET, sizeof gone, 0),
+			SK_JOURNAL_REQUEST);
+	}
+	compare("outcome that drops devices", outcome(job, 0, SK_FAILED),
+		SK_JOURNAL_REQUEST + task);
+	compare("node without its devices", do_now(&up, SK_NODE_UP, sizeof up, 0),
+		sk_command_journal_max(core, &up.header));
+}
+
 static void lose_nodes(void)
 {
 	for (uint32_t i = 0; i < limits.node_tasks; i++)
@@ -234,6 +262,7 @@ int main(void)
 	fill_heap();
 	end_gang(submit(16000, 16, 0));
 	end_with_afters();
+	lose_devices();
 	lose_nodes();
 	promote();
 	broken = sk_core_check(core);

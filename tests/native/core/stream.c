@@ -75,7 +75,9 @@ static void add_device(struct stream *s, struct batch *batch)
 		.reason = (uint16_t)stream_chance(s, 2),
 		.link = (uint16_t)stream_chance(s, 3),
 		.bus = (uint16_t)stream_chance(s, 2),
-		.numa = (uint16_t)stream_chance(s, 2)};
+		.numa = (uint16_t)stream_chance(s, 2),
+		.kind = (uint8_t)ONE_OF(s, 1, 1, 1, 1, 2, 2, 3),
+		.vendor = (uint8_t)ONE_OF(s, 0, 1, 1, 1, 2, 15, 16)};
 
 	add(batch, &set, SK_DEVICE_SET, sizeof set);
 }
@@ -154,8 +156,9 @@ static void fill_ask(struct stream *s, struct sk_ask *ask, const struct sk_core 
 	ask->min_run_s = stream_chance(s, 4) ? 0 : (uint32_t)stream_chance(s, 5);
 	ask->backoff_s = (uint32_t)ONE_OF(s, 0, 1, 5, 300);
 	ask->placement = (uint16_t)(stream_chance(s, 3) ? 0 : stream_chance(s, SK_PLACEMENT_END));
-	ask->options = (uint16_t)ONE_OF(s, 0, 1, 1, 1, 3, 5, 9, 17, 32, 64, 65, 129);
+	ask->options = (uint16_t)ONE_OF(s, 0, 1, 1, 1, 3, 5, 9, 17, 32, 64, 65, 129, 256);
 	ask->retries = (uint16_t)ONE_OF(s, 0, 0, 1, 3, 10);
+	ask->kinds = (uint16_t)ONE_OF(s, 1, 1, 1, 2, 3);
 	if (!odd)
 		return;
 	ask->gpu_milli = (uint32_t)ONE_OF(s, 1500, 8000, 16000, 17000, 1000);
@@ -168,7 +171,8 @@ static void fill_ask(struct stream *s, struct sk_ask *ask, const struct sk_core 
 	ask->avoid[0] = stream_chance(s, 5);
 	ask->queue = (uint32_t)stream_chance(s, 7);
 	ask->group = stream_chance(s, 3);
-	ask->options = (uint16_t)stream_chance(s, 300);
+	ask->options = (uint16_t)stream_chance(s, 600);
+	ask->kinds = (uint16_t)stream_chance(s, 5);
 	ask->backoff_s = (uint32_t)ONE_OF(s, 1, 301);
 	ask->retries = (uint16_t)ONE_OF(s, 1, 11);
 	ask->placement = (uint16_t)stream_chance(s, 12);
