@@ -102,10 +102,15 @@ def ending(job: Object) -> str:
     return str(job["state"])
 
 
+ASKED = {"gpu": "GPU", "cpu": "CPU device", "any": "device"}
+"""What a job's `device_kind` is called."""
+
+
 def _job(job: Object) -> Iterator[str]:
     spec: Object = job["spec"]
     yield _line("command", " ".join(spec["argv"]))
-    asked = f"asked for {units.share(spec['gpu_milli'])} GPU"
+    kind = ASKED[spec.get("device_kind", "gpu")]
+    asked = f"asked for {units.share(spec['gpu_milli'])} {kind}"
     who = job["user"] + (f" (runs as uid {job['uid']})" if job.get("uid") is not None else "")
     yield _line("owner", text.joined([who, asked, _times(job["times"])], ", "))
     if job.get("reason"):

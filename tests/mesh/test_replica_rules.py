@@ -9,13 +9,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from stoker.mesh import command, entry, events, identity
+from stoker.mesh import cluster_views, command, entry, events, identity
 from stoker.mesh.command import Accepted, DesiredState, NodeReply
 from stoker.mesh.identity import Identity
 from stoker.native.errors import BadRequest, NotFound, Refused, Unavailable
 from stoker.scheduler.book import Job
 from stoker.scheduler.hints import Sample
 from stoker.scheduler.nouns import (
+    DeviceInfo,
     DeviceSample,
     ForgetJob,
     Observation,
@@ -524,6 +525,35 @@ def test_an_unavailable_device_is_not_granted(bench: Bench) -> None:
     assert bench.replies["s"].state == "pending"
     bench.feed(events.Hello("free", report))
     assert bench.replica.state.book.get(1).state == "starting"
+
+
+def test_a_device_that_is_gone_is_none_once_no_job_holds_it(bench: Bench) -> None:
+    """Not for admission, not for errors, not for lists; it is one again when it is back."""
+    report = bench.replica.state.book.nodes["n1"]
+    cpu = DeviceInfo("pocl-0", "pocl", "cpu", kind="cpu")
+    bench.feed(events.Hello("two", msgspec.structs.replace(report, devices=(*report.devices, cpu))))
+    bench.submit("held", gpu_milli=1000)
+    ghost = msgspec.structs.replace(report.devices[0], gone=True)
+    bench.feed(events.Hello("gone", msgspec.structs.replace(report, devices=(ghost, cpu))))
+
+    def listed() -> list[str]:
+        return [d.id for d in cluster_views.device_list(bench.replica, None).devices]
+
+    assert listed() == ["gpu-0", "pocl-0"]
+    bench.outcome(1, "failed", exit_code=1)
+    assert listed() == ["pocl-0"]
+    (node,) = cluster_views.node_list(bench.replica, bench.now).nodes
+    assert node.devices == 1
+    bench.submit("gpu", gpu_milli=1000)
+    bench.submit("model", gpu_milli=1000, models=("m",))
+    assert "this node has no GPU. --device-kind cpu" in str(bench.replies["gpu"])
+    assert "no device of model 'm' is known" in str(bench.replies["model"])
+    bench.feed(
+        events.Hello("back", msgspec.structs.replace(report, devices=(*report.devices, cpu)))
+    )
+    bench.submit("again", gpu_milli=1000, models=("m",))
+    assert bench.replies["again"].state == "starting"
+    assert listed() == ["gpu-0", "pocl-0"]
 
 
 def test_an_unknown_node_has_no_wanted_state(bench: Bench) -> None:

@@ -74,6 +74,7 @@ def pocl_job() -> dict[str, Any]:
         "spec": {
             "argv": ["/tmp/demo/stoker-demo-opencl", "--launches", "100003"],
             "gpu_milli": 500,
+            "device_kind": "cpu",
         },
         "times": {
             "submitted_ns": 1_700_000_000_000_000_000,

@@ -69,7 +69,15 @@ def test_a_device_that_disappears_keeps_what_was_known_of_it(tmp_path: Path) -> 
     fake.ids = ()
     assert found.scan()
     (gone,) = found.known
-    assert (gone.model, gone.unavailable) == ("m", GONE)
+    assert (gone.model, gone.unavailable, gone.gone) == ("m", GONE, True)
+    # What health holds against a card, it holds against a card: this one may come back.
+    assert found.judge({"a": "fell off the bus"}, {})
+    (sick,) = found.known
+    assert (sick.unavailable, sick.gone) == ("fell off the bus", False)
+    assert found.judge({}, {})
+    fake.ids = ("a",)
+    assert found.scan()
+    assert not found.known[0].gone
 
 
 def test_what_one_vendors_binding_raises_takes_nobody_elses_devices(
