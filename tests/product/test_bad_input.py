@@ -156,12 +156,16 @@ def test_past_a_limit_the_limit_is_named(
 # --- the command line -----------------------------------------------------------------------------
 
 
+CPU = ("--device-kind", "cpu")
+
+
 @pytest.mark.parametrize(
     ("words", "text"),
     [
         (("run", "--gpus", "99", "--", "true"), "gpu_milli asks for 99 devices, at most 16"),
-        (("run", "--gpus", "2", "--", "true"), "asks for 2 devices, the largest node has 1"),
-        (("submit", "--gpus", "16", "--", "true"), "asks for 16 devices"),
+        (("run", "--gpus", "2", *CPU, "--", "true"), "asks for 2 devices, the largest node has 1"),
+        (("submit", "--gpus", "16", *CPU, "--", "true"), "asks for 16 devices"),
+        (("submit", "--gpus", "1", "--", "true"), "this node has no GPU. --device-kind cpu uses"),
     ],
 )
 def test_more_devices_than_exist_are_refused_at_once(

@@ -44,6 +44,7 @@ def requests(program: Path, folder: Path) -> list[schema.JobRequest]:
             schema.JobRequest(
                 argv=(str(program), *words),
                 gpu_milli=5 * (index % 2),
+                device_kind="cpu",
                 idempotency_key=f"fault-{index}",
             )
         )
