@@ -26,7 +26,7 @@ from stoker.agent.children import BROKER, broker_program, environment, programs
 from stoker.agent.last_words import Ended, cause
 from stoker.agent.state import Cluster, State
 from stoker.agent.undo import Undo
-from stoker.mesh import broker, certificate, identity, users
+from stoker.mesh import broker, budgets, certificate, identity, users
 from stoker.mesh.users import User, Users
 from stoker.native.errors import BadRequest, Corrupt, NotFound, NotSupported, Refused, StokerError
 
@@ -329,6 +329,7 @@ def broker_config(where: State, cluster: Cluster, table: Users) -> bytes:
         store_dir=str(where.nats / "jetstream"),
         key_file=str(where.broker_key),
         certificate_file=str(where.broker_certificate),
+        budgets=budgets.read(where.root / "config.toml"),
     )
     keys = broker.Keys(
         scheduler=cluster.scheduler_public_key,

@@ -143,7 +143,7 @@ def decode_ask(data: bytes) -> Ask:
         ask = _asks.decode(data)
     except msgspec.MsgspecError as error:
         raise errors.BadRequest(f"not an ask: {error}") from None
-    if ask.wait_s < 0 or ask.wait_s > WAIT_S_MAX:
+    if not 0 <= ask.wait_s <= WAIT_S_MAX:  # false for NaN as well
         raise errors.BadRequest(f"wait {ask.wait_s} s: out of range")
     if isinstance(ask, TracingAsk | DevicesAsk):
         return ask

@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass, field
 
 from stoker.mesh import identity, subjects
+from stoker.mesh.budgets import Budgets
 from stoker.mesh.subjects import PREFIX, token
 from stoker.native.errors import BadRequest, NotSupported
 
@@ -22,10 +23,16 @@ MINIMUM_VERSION = (2, 15, 1)
 LOG_MAX_BYTES = 64 << 20
 LOG_ENTRY_BYTES_MAX = 256 * 1024
 MAX_PAYLOAD = "512KB"
-CONNECTIONS_MAX = 4096
+CONNECTIONS_MAX = 16_384
+"""Of all, also of those who have not said yet who they are."""
 SUBSCRIPTIONS_MAX = 65_536
-"""Per connection."""
-USER_CONNECTIONS_MAX = 256
+"""Per connection, of nodes and the scheduler."""
+PENDING_BYTES_MAX = 32 << 20
+"""What is kept for a connection that does not read."""
+WRITE_DEADLINE_S = 3
+"""How long it is kept; then the connection is ended."""
+AUTHENTICATE_S = 2.0
+"""Until then a connection has shown its key or is ended."""
 MEMORY_STORE_BYTES = 16 << 20
 LOG_STORE_FACTOR = 2
 """Room on disk over the log's limit: block files are freed only when all they hold was trimmed."""
@@ -56,6 +63,8 @@ class Settings:
     http_port: int | None = None
     """Monitoring, always on loopback; None is off."""
     pid_file: str | None = None
+    budgets: Budgets = field(default_factory=Budgets)
+    """What one user may take."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +93,7 @@ def render(settings: Settings, keys: Keys) -> str:
             "accounts {",
             f"  {SYSTEM}: {{}}",
             *_control(keys, settings),
-            *(line for user in sorted(keys.users) for line in _user(user, keys)),
+            *(line for user in sorted(keys.users) for line in _user(user, keys, settings.budgets)),
             "}",
             "",
         ]
@@ -131,8 +140,9 @@ def _server(settings: Settings) -> list[str]:
         f"max_connections: {CONNECTIONS_MAX}",
         f"max_subscriptions: {SUBSCRIPTIONS_MAX}",
         "max_control_line: 4096",
-        "max_pending: 64MB",
-        'write_deadline: "5s"',
+        f"max_pending: {PENDING_BYTES_MAX}",
+        f'write_deadline: "{WRITE_DEADLINE_S}s"',
+        f"authorization {{ timeout: {AUTHENTICATE_S} }}",
         'ping_interval: "5s"',
         "ping_max: 2",
         'lame_duck_duration: "30s"',
@@ -215,7 +225,7 @@ def _arriving(user: str, noun: str) -> str:
     return subjects.user_request(user, noun, "*")
 
 
-def _user(user: str, keys: Keys) -> list[str]:
+def _user(user: str, keys: Keys, budgets: Budgets) -> list[str]:
     """An account of one: requests cross with the name written in, nothing else does."""
     imports = [
         f"{{ service: {{ account: {CONTROL}, subject: {json.dumps(_arriving(user, noun))} }},"
@@ -229,7 +239,8 @@ def _user(user: str, keys: Keys) -> list[str]:
     publish = [subjects.request(noun, verb) for noun, verb in may]
     return [
         f"  {account(user)}: {{",
-        f"    limits {{ max_connections: {USER_CONNECTIONS_MAX} }}",
+        f"    limits {{ max_connections: {budgets.connections},"
+        f" max_subscriptions: {budgets.subscriptions} }}",
         *_list(
             "users",
             [_identity(keys.users[user], [*publish, "$SRV.>"], ["_INBOX.>", records])],

@@ -58,6 +58,8 @@ class Get(NamedTuple):
     job: int
     until: str
     deadline_ns: int
+    user: str = ""
+    """Whose budget of held requests it takes; empty: another limit holds it."""
 
 
 class Outcomes(NamedTuple):

@@ -16,6 +16,7 @@ import msgspec
 from stoker.mesh import ask as asks
 from stoker.mesh import proxy_devices, schema, subjects, views
 from stoker.mesh.ask import Ask, LogsReply, StdinReply, TraceReply
+from stoker.mesh.budgets import PROXIED_MAX, Seats
 from stoker.mesh.replica import Replica
 from stoker.mesh.schema import (
     GetRequest,
@@ -32,7 +33,6 @@ from stoker.native.errors import BadRequest, NotFound, Refused, StokerError, Una
 from stoker.scheduler.book import ATTEMPTS_KEPT, Job
 from stoker.scheduler.nouns import ENDED, Usage
 
-PROXIED_MAX = 1024
 ANSWER_S = 3.0
 """How long past its own wait a node may take."""
 KERNELS_S = 2.0
@@ -65,17 +65,17 @@ class Proxy:
         self._replica = replica
         self._ask_node = ask_node
         self._await_job = await_job
-        self._running = 0
+        each = replica.settings.budgets.proxied
+        self._seats = Seats("proxied", "requests that nodes answer", each, PROXIED_MAX)
 
     async def answer(self, proxied: Proxied) -> bytes:
         """The reply to the user; a StokerError is raised."""
-        if self._running >= PROXIED_MAX:
-            raise Refused(f"{PROXIED_MAX} requests wait for nodes, which is the limit")
-        self._running += 1
+        user = proxied.caller.user
+        self._seats.take(user)
         try:
             return schema.encode(await self._answer(proxied))
         finally:
-            self._running -= 1
+            self._seats.leave(user)
 
     async def _answer(self, proxied: Proxied) -> schema.Message:
         request, job = proxied.request, proxied.job
@@ -191,7 +191,7 @@ class Proxy:
             ran.attempt,
             user,
             request.mode,
-            request.seconds,
+            request.seconds if request.do == "open" else 0.0,
             request.window,
             request.records,
             request.wait_s,
@@ -217,7 +217,7 @@ class Proxy:
         except StokerError as error:
             return msgspec.structs.replace(view, trace_absent=error.message)
         # It was checked to be JSON and goes through as it is.
-        return msgspec.structs.replace(view, trace=msgspec.Raw(data))
+        return _fitted(msgspec.structs.replace(view, trace=msgspec.Raw(data)))
 
     async def _summary(self, job: Job) -> bytes:
         ran = _chosen(job)
@@ -250,6 +250,13 @@ class Proxy:
 
     async def cluster(self, caller: Caller) -> bytes:
         """The reply to a request that is of no job; a StokerError is raised."""
+        self._seats.take(caller.user)
+        try:
+            return await self._cluster(caller)
+        finally:
+            self._seats.leave(caller.user)
+
+    async def _cluster(self, caller: Caller) -> bytes:
         request = caller.request
         if isinstance(request, ReadingsRequest | TopologyRequest):
             payload = asks.encode(proxy_devices.question(self._replica, request))
@@ -344,6 +351,13 @@ def _check_window(request: TracingRequest) -> None:
         raise BadRequest(f"a window has {low:g} to {high:g} s, not {request.seconds:g}")
     if request.window < 1:
         raise BadRequest("a window has a number of the caller's choice, from 1")
+
+
+def _fitted(view: schema.JobView) -> schema.JobView:
+    """A view with a trace, its request cut down where both do not fit into one reply."""
+    if len(schema.encode(view)) <= schema.REPLY_BYTES_MAX:
+        return view
+    return views.shortened(view)
 
 
 def _as_json(data: bytes) -> bytes:

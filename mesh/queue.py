@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
-from stoker.mesh.work import BATCH_BYTES_MAX, AdminWork, CancelWork, SubmitWork, TermWork, Work
+from stoker.mesh.work import (
+    BATCH_BYTES_MAX,
+    AdminWork,
+    CancelWork,
+    ForgetWork,
+    SubmitWork,
+    TermWork,
+    Work,
+)
 from stoker.native.errors import Refused
 from stoker.scheduler.records import BATCH_REQUESTS_MAX
 
@@ -32,6 +40,11 @@ class WorkQueue:
     def __iter__(self) -> Iterator[Work]:
         return iter(self._works)
 
+    @property
+    def forgets(self) -> bool:
+        """Whether the next entry will have jobs forgotten."""
+        return bool(self._works) and isinstance(self._works[0], ForgetWork)
+
     def no_room(self, work: Work) -> Refused | None:
         """Why this work cannot be queued."""
         if work.size > BATCH_BYTES_MAX or work.count > BATCH_REQUESTS_MAX:
@@ -52,8 +65,8 @@ class WorkQueue:
                 self._works.appendleft(work)
                 self._bytes += work.size
 
-    def take(self) -> list[Work]:
-        """As much as fits into one entry."""
+    def take(self, alone: int = 0) -> list[Work]:
+        """As much as fits into one entry; one work with `alone`."""
         taken: list[Work] = []
         nodes: set[str] = set()
         size = count = 0
@@ -61,7 +74,7 @@ class WorkQueue:
             work = self._works[0]
             size += work.size
             count += work.count
-            if taken and (size > BATCH_BYTES_MAX or count > BATCH_REQUESTS_MAX):
+            if taken and (alone or size > BATCH_BYTES_MAX or count > BATCH_REQUESTS_MAX):
                 break
             if work.of_node:
                 if work.of_node in nodes:  # what one of them decides the other must know

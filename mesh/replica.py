@@ -9,17 +9,19 @@ entry of our own, leadership as an entry in the log, and nothing answered before
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
-from stoker.mesh import asking, events
+from stoker.mesh import asking, defects, events
 from stoker.mesh import entry as entries
 from stoker.mesh.command import NodeReply
-from stoker.mesh.entry import Entry
+from stoker.mesh.decide import answer_of, decide, repeats
 from stoker.mesh.identity import Checks, Signs
 from stoker.mesh.link import Link
 from stoker.mesh.pulse import Pulse
-from stoker.mesh.queue import WorkQueue
+from stoker.mesh.queue import USERS, WorkQueue
+from stoker.mesh.room import Room, to_forget
 from stoker.mesh.settings import Role, Settings
 from stoker.mesh.snapshot_plan import SnapshotPlan
 from stoker.mesh.snapshots import Snapshot
@@ -28,7 +30,6 @@ from stoker.mesh.waiters import Waiters, reached
 from stoker.mesh.work import (
     AdminWork,
     Batch,
-    ForgetWork,
     HelloWork,
     InFlight,
     OutcomeWork,
@@ -43,11 +44,6 @@ from stoker.native.errors import Corrupt, NotFound, Refused, StokerError, Unavai
 from stoker.scheduler.book import Job
 from stoker.scheduler.nouns import Observation
 
-BOOK_BYTES_MAX = 256 << 20
-"""Specs and ended jobs in memory; past it submits are refused."""
-BOOK_BYTES_KEPT = 128 << 20
-"""Past it ended jobs are forgotten before their number is up, the oldest first."""
-FORGET_AT_ONCE = 256
 BACK_OFF_NS = (50_000_000, 1_000_000_000)
 BLOCKED_NS = 5_000_000_000
 """Without a working log for so long, submits are refused at once instead of queued."""
@@ -86,12 +82,13 @@ class Replica:
         self._queue = WorkQueue()
         self._in_flight: InFlight | None = None
         self._limbo: list[InFlight] = []
-        self._waiters = Waiters()
+        self._waiters = Waiters(settings.budgets.waiters)
+        self._room = Room(settings.budgets)
         self._my_term = 0
         self._more = False
+        self._alone = 0  # works to come that are decided one by one: one of them has a defect
         self._appends = 0
-        self._retries = 0
-        self._retry_ns = 0
+        self._retries = self._retry_ns = 0
         self.real_ns = 0
         """CLOCK_REALTIME of the latest event."""
         self.greeted: dict[str, int] = {}
@@ -105,10 +102,10 @@ class Replica:
             settings.log_max_bytes, settings.snapshot_entries, self._loaded[0]
         )
         self._handlers: dict[type, Callable[[Any, int], None]] = {
-            events.Submit: self._submit,
-            events.Admin: self._admin,
-            events.Cancel: self._cancel,
-            events.Get: self._get,
+            events.Submit: partial(self._request, self._submit),
+            events.Admin: partial(self._request, self._admin),
+            events.Cancel: partial(self._request, self._cancel),
+            events.Get: partial(self._request, self._get),
             events.Outcomes: self._outcomes,
             events.Hello: self._hello,
             events.Range: self._range,
@@ -158,29 +155,47 @@ class Replica:
 
     # --- requests ---------------------------------------------------------------------------------
 
-    def _submit(self, event: events.Submit, now_ns: int) -> None:
+    def _request(self, make: Callable[[Any, int], Iterable[Work]], event: Any, now_ns: int) -> None:
+        """A user's request. Making work of it changes nothing, so whatever goes wrong there is
+        the answer to this request and nobody else's trouble."""
+        try:
+            works = list(make(event, now_ns))
+        except StokerError as error:
+            self._reply(event.token, error)
+        except Exception as error:
+            self._reply(event.token, defects.answer(error))
+        else:
+            for work in works:
+                self._enqueue(work, now_ns)
+
+    def _submit(self, event: events.Submit, now_ns: int) -> Iterator[Work]:
         refusal = self._disk or (self._full if self._is_full(now_ns) else "")
         if refusal:
-            self._reply(event.token, Refused(f"no job is taken now: {refusal}"))
-        elif self.state.book.bytes > BOOK_BYTES_MAX:
-            self._reply(event.token, Refused(f"jobs take {BOOK_BYTES_MAX} bytes, the limit"))
-        else:
-            try:
-                models = asking.models_of(event.spec, self.state.book.nodes.values())
-            except StokerError as error:
-                self._reply(event.token, error)
-                return
-            token, owner, key, spec, array = event
-            work = SubmitWork(token, owner, key, spec, array=array, models=models)
-            self._enqueue(work, now_ns)
+            raise Refused(f"no job is taken now: {refusal}")
+        models = asking.models_of(event.spec, self.state.book.nodes.values())
+        token, owner, key, spec, array = event
+        work = SubmitWork(token, owner, key, spec, array=array, models=models)
+        refused = self._room.refusal(work, self.state.book)
+        measure = self.settings.measure
+        if refused is not None and not repeats(self.state, work, self.real_ns, measure=measure):
+            self.count("budget_refused")
+            raise refused
+        yield work
 
-    def _admin(self, event: events.Admin, now_ns: int) -> None:
-        self._enqueue(AdminWork(*event), now_ns)
+    def _admin(self, event: events.Admin, now_ns: int) -> Iterator[Work]:
+        yield AdminWork(*event)
 
-    def _cancel(self, event: events.Cancel, now_ns: int) -> None:
+    def _cancel(self, event: events.Cancel, now_ns: int) -> Iterator[Work]:
         live = [job for job in event.jobs if self.state.book.live(job) is not None]
-        for work in cancel_works(event.token, live, event.jobs, event.reason):
-            self._enqueue(work, now_ns)
+        yield from cancel_works(event.token, live, event.jobs, event.reason)
+
+    def _get(self, event: events.Get, now_ns: int) -> Iterator[Work]:
+        job = self.state.book.get(event.job)
+        if reached(job.state, event.until) or event.deadline_ns <= now_ns:
+            self._reply(event.token, job)
+        else:
+            self._waiters.add(event.job, event.until, event.deadline_ns, event.token, event.user)
+        yield from ()
 
     def _outcomes(self, event: events.Outcomes, now_ns: int) -> None:
         self._enqueue(OutcomeWork(event.token, event.node, event.outcomes), now_ns)
@@ -188,16 +203,6 @@ class Replica:
     def _hello(self, event: events.Hello, now_ns: int) -> None:
         self.greeted[event.report.node] = now_ns
         self._enqueue(HelloWork(event.token, event.report, self.state), now_ns)
-
-    def _get(self, event: events.Get, now_ns: int) -> None:
-        try:
-            job = self.state.book.get(event.job)
-            if reached(job.state, event.until) or event.deadline_ns <= now_ns:
-                self._reply(event.token, job)
-            else:
-                self._waiters.add(event.job, event.until, event.deadline_ns, event.token)
-        except StokerError as error:
-            self._reply(event.token, error)
 
     def _range(self, event: events.Range, now_ns: int) -> None:
         if self.role != "leading" or event.node not in self.state.book.nodes:
@@ -222,9 +227,11 @@ class Replica:
         refusal = self._no_room(work, now_ns)
         if refusal is not None:
             self.count("queue_refused")
+            self._room.enter(work)
             self._answer(work, refusal)
             return
         self._queue.push(work)
+        self._room.enter(work)
         self._flush(now_ns)
 
     def _no_room(self, work: Work, now_ns: int) -> StokerError | None:
@@ -243,53 +250,38 @@ class Replica:
         while self.role == "leading" and self._in_flight is None and now_ns >= self._retry_ns:
             if not self._queue and not self._more:
                 return
-            batch = self._decide()
-            blobs = batch.blobs(self.state)
-            if batch.commands or blobs:
-                self._append(batch, blobs, self.state.term)
+            works = self._queue.take(self._alone)
+            try:
+                decided = decide(self.state, works, self.real_ns, measure=self.settings.measure)
+            except Exception as error:
+                self._isolate(works, error)
+                continue
+            self._alone = max(self._alone - len(works), 0)
+            self._more = False
+            self._queue.put_back(decided.back)
+            for work, why in decided.refused.items():
+                self._answer(work, why)
+            if decided.batch.commands or decided.blobs:
+                self._append(decided.batch, decided.blobs, self.state.term)
             else:
-                self._finish(batch, Applied())
+                self._finish(decided.batch, Applied())
 
-    def _decide(self) -> Batch:
-        """The next batch; an array of which only a part fits is refused, and it is tried again."""
-        works = self._queue.take()
-        for work in works:
-            work.refresh(self.state)
-        while True:
-            batch = self._proposed(works)
-            torn = batch.torn()
-            if not torn:
-                return batch
-            for work, why in torn.items():
-                if why is None and len(works) > 1:  # the batch was full: into the next one
-                    self._queue.put_back([work])
-                else:
-                    self._answer(work, why or Refused("this array does not fit into one batch"))
-            works = [work for work in works if work not in torn]
-
-    def _proposed(self, works: list[Work]) -> Batch:
-        batch = Batch(works)
-        proposal = self.state.core.propose(
-            batch.requests, self.real_ns, self.state.seen + 1, measure=self.settings.measure
-        )
-        batch.decided(proposal)
-        self._more = False
-        return batch
+    def _isolate(self, works: list[Work], error: Exception) -> None:
+        """A defect while deciding, which changes nothing: the work that has it is found by taking
+        each one alone, and is answered with it. One that no user asked for ends the process."""
+        if len(works) > 1:
+            self._queue.put_back(works)
+            self._alone = len(works)
+            return
+        if not works or not isinstance(works[0], USERS):
+            raise error
+        self._alone = max(self._alone - 1, 0)
+        self._answer(works[0], defects.answer(error))
 
     def _append(self, batch: Batch, blobs: tuple[entries.Blob, ...], term: int) -> None:
         state = self.state
-        entry = Entry(
-            entries.FORMAT,
-            state.cluster,
-            term,
-            self.settings.leader,
-            state.batch + 1 if term == state.term else 1,
-            state.accepted_seq,
-            state.accepted_hash,
-            self.real_ns,
-            batch.commands,
-            blobs,
-        )
+        leader = self.settings.leader
+        entry = state.following(term, leader, self.real_ns, batch.commands, blobs)
         sealed = entries.seal(entry, self._signer)
         self._appends += 1
         self._in_flight = InFlight(entry, sealed.hash, batch, len(sealed.data))
@@ -314,6 +306,7 @@ class Replica:
         if self.role == "electing":
             self._lead(sent.entry.term, now_ns)
         self._snapshot_if_due()
+        self._forget_if_due()
         self._flush(now_ns)
 
     def _commit(self, seq: int, sent: InFlight) -> None:
@@ -486,7 +479,7 @@ class Replica:
             return
         for work, fates in zip(batch.works, batch.fates, strict=True):
             if work.token is not None and not work.answered and work not in repeat:
-                self._answer(work, work.answer(fates, applied, self.state))
+                self._answer(work, answer_of(work, fates, applied, self.state))
         self._queue.put_back(repeat)
 
     def _tell_waiters(self, applied: Applied) -> None:
@@ -507,6 +500,7 @@ class Replica:
         if work.answered or work.token is None:
             return
         work.answered = True
+        self._room.leave(work)
         if isinstance(value, StokerError) and isinstance(work, OutcomeWork | HelloWork):
             value = NodeReply(False, value.code, value.message)
         self._reply(work.token, value)
@@ -561,7 +555,7 @@ class Replica:
             self._back_off(now_ns)  # the snapshot's own entry will show whether there is room
             self._start_snapshot()
         if self.role == "leading":
-            self._forget_if_due(now_ns)
+            self._forget_if_due()
             self._beat(now_ns)
             self._charge(now_ns)
             self._more = self._more or self._pulse.decide_again(self.state, self.real_ns, now_ns)
@@ -580,13 +574,14 @@ class Replica:
             beat = self._link(node).heartbeat(self.real_ns)
             self._out.append(events.Send("heartbeat", node, beat))
 
-    def _forget_if_due(self, now_ns: int) -> None:
-        if self.state.book.bytes <= BOOK_BYTES_KEPT or self._in_flight is not None:
+    def _forget_if_due(self) -> None:
+        """Before anything else is decided, so that the core, which knows no users, need not."""
+        if self.role != "leading" or self._in_flight is not None or self._queue.forgets:
             return
-        jobs = self.state.book.oldest_ended(FORGET_AT_ONCE)
-        if jobs:
-            self.count("forgotten_for_bytes", len(jobs))
-            self._enqueue(ForgetWork(jobs), now_ns)
+        work = to_forget(self.state.book, self.settings.ended_kept)
+        if work is not None:
+            self.count("forgotten", work.count)
+            self._queue.put_back([work])
 
     def _refuse_blocked(self) -> None:
         """What is queued was not sent; what is in limbo may have happened, and we say so."""

@@ -27,30 +27,30 @@ import nats.errors
 import nats.micro
 import structlog
 from nats.aio.msg import Msg
-from nats.micro.request import Request
 
 from stoker import __version__
 from stoker.mesh import (
     broker,
     broker_connection,
+    budgets,
     events,
     identity,
     node_messages,
     notify,
-    schema,
     signature,
     subjects,
     users,
 )
 from stoker.mesh.broker_connection import RECONNECT_S, Heard, key_file
 from stoker.mesh.command import NodeReply
+from stoker.mesh.door import Door, Shell, respond
 from stoker.mesh.identity import Identity
 from stoker.mesh.local_connection import LocalConnection
 from stoker.mesh.log import Gap, JetStreamLog, LogFull
 from stoker.mesh.proxy import Proxy
 from stoker.mesh.replica import Replica
 from stoker.mesh.requests import Requests
-from stoker.mesh.service import Caller, Proxied, Service
+from stoker.mesh.service import Caller, Service
 from stoker.mesh.settings import Settings
 from stoker.mesh.snapshots import SnapshotFolder
 from stoker.native.errors import Corrupt, StokerError, Unavailable
@@ -89,9 +89,6 @@ class Options:
     disk_reserve_bytes: int = DISK_RESERVE_BYTES
 
 
-_DEFECT = StokerError("the request could not be served: this is a defect of stoker, see its log")
-
-
 class NodeCaller:
     """A node that waits for a reply."""
 
@@ -114,7 +111,10 @@ class Daemon:
         requests = signature.read(options.state / "config.toml")
         self.service = Service(self.replica, {}, requests)
         self.proxy = Proxy(self.replica, self._ask_node, self._await_job)
+        shell = Shell(self._feed, self._spawn, self._check_users, self.replica.count)
+        self.door = Door(self.service, self.proxy, shell, self.replica.settings.budgets)
         self.nc = LocalConnection()
+        self.users_nc = LocalConnection()
         self.log_nc = LocalConnection()
         self.log_requests = Requests(self.log_nc)
         self.log = JetStreamLog(self.log_requests, self.cluster.cluster, options.log_max_bytes)
@@ -150,6 +150,7 @@ class Daemon:
             Limits(),
             self.options.log_max_bytes,
             seed=time.monotonic_ns(),
+            budgets=budgets.read(self.options.state / "config.toml"),
         )
         verifiers = {leader: self.identity.verifier}
         return Replica(settings, self.identity, dict(verifiers), found.snapshot, found.digest)
@@ -170,7 +171,7 @@ class Daemon:
             await stopping
         starting.cancel()
         notify.stopping()
-        for nc in (self.nc, self.log_nc):
+        for nc in (self.nc, self.users_nc, self.log_nc):
             with contextlib.suppress(Exception):
                 await asyncio.wait_for(nc.close(), 1)
         if self._failed is not None:
@@ -181,8 +182,10 @@ class Daemon:
         self._spawn(self._every(SECOND_S, self._look_where))
         heard = Heard(self._on_error, self._on_lost, self._on_back)
         state = self.options.state
+        users_heard = Heard(self._on_users_error, self._look_where, _nothing)
         await asyncio.gather(
             broker_connection.connect(self.nc, state, "scheduler", heard),
+            broker_connection.connect(self.users_nc, state, "scheduler users", users_heard),
             broker_connection.connect(self.log_nc, state, "scheduler log", heard),
         )
         await self._open_log()
@@ -211,23 +214,35 @@ class Daemon:
         await self._feed(events.LogReachable())
 
     async def _look_where(self) -> None:
-        broker_connection.follow((self.nc, self.log_nc), self.options.state)
+        connections = (self.nc, self.users_nc, self.log_nc)
+        broker_connection.follow(connections, self.options.state)
+
+    async def _on_users_error(self, error: Exception) -> None:
+        """The broker ends this connection when users send more than is read; the log goes on."""
+        self.replica.count("users_connection_error")
+        log.warning("broker, connection of users", error=repr(error))
 
     async def _serve(self) -> None:
-        """Every subject: users through a discoverable service, nodes directly."""
+        """Every subject: users through a discoverable service, nodes directly.
+
+        Users have a connection to themselves: one that is cut because too much came at once is
+        not that of the nodes.
+        """
         await self.nc.subscribe(subjects.EVERY_NODE_REQUEST, cb=self._from_node)
         await self.nc.subscribe(subjects.EVERY_OBSERVATION, cb=self._observed)
         service = await nats.micro.add_service(
-            self.nc, name="stoker", version=__version__, description="GPU jobs: docs/schema"
+            self.users_nc, name="stoker", version=__version__, description="GPU jobs: docs/schema"
         )
         for noun, verb in subjects.REQUESTS:
             await service.add_endpoint(
                 name=f"{noun}-{verb}",
                 subject=subjects.user_request_pattern(noun, verb),
-                handler=self._from_user,
+                handler=self.door.hear,
                 queue_group="scheduler",
             )
+        self._spawn(self.door.run())
         await self.nc.flush()
+        await self.users_nc.flush()
 
     async def _every(self, period_s: float, what: Callable[[], Awaitable[None]]) -> None:
         while True:
@@ -245,38 +260,6 @@ class Daemon:
             _die(str(task.get_coro()), task.exception())
 
     # --- messages in ------------------------------------------------------------------------------
-
-    async def _from_user(self, request: Request) -> None:
-        now_ns = time.monotonic_ns()
-        try:
-            address = subjects.parse_user_request(request.subject)
-            if address.user not in self.service.users:
-                self._check_users(now_ns)
-            data, headers = request.data, request.headers
-            self.service.authenticate(address, headers, data, time.time_ns())
-            taken = self.service.take(address, request, request.data, now_ns)
-        except StokerError as error:
-            await self._respond(request, schema.error_reply(error))
-            return
-        except Exception:
-            log.exception("a request that decoding did not survive", subject=request.subject)
-            await self._respond(request, schema.error_reply(_DEFECT))
-            return
-        if isinstance(taken, bytes):
-            await self._respond(request, taken)
-        elif isinstance(taken, Proxied):
-            self._spawn(self._proxy(taken.caller, self.proxy.answer(taken)))
-        elif isinstance(taken, Caller):
-            self._spawn(self._proxy(taken, self.proxy.cluster(taken)))
-        else:
-            await self._feed(taken)
-
-    async def _proxy(self, caller: Caller, answer: Awaitable[bytes]) -> None:
-        try:
-            data = await answer
-        except StokerError as error:
-            data = schema.error_reply(error)
-        await self._respond(caller.reply, data)
 
     async def _from_node(self, message: Msg) -> None:
         try:
@@ -356,12 +339,7 @@ class Daemon:
     async def _reply(self, effect: events.Reply) -> None:
         token, value = effect.token, effect.value
         if isinstance(token, Caller):
-            try:
-                data = self.service.encode(token, value)
-            except Exception:
-                log.exception("a reply that cannot be written", user=token.user, verb=token.verb)
-                data = schema.error_reply(_DEFECT)
-            await self._respond(token.reply, data)
+            await self.door.reply(token, value)
         elif isinstance(token, NodeCaller):
             if isinstance(value, StokerError):
                 value = NodeReply(False, value.code, value.message)
@@ -371,12 +349,7 @@ class Daemon:
             token.set_result(value)
 
     async def _respond(self, to: Any, data: bytes) -> None:
-        """To whoever waits; a lost connection loses the reply, and they ask again."""
-        try:
-            await to.respond(data)
-        except (nats.errors.Error, OSError, ValueError) as error:
-            self.replica.count("reply_lost")
-            log.info("a reply is lost", error=repr(error))
+        await respond(to, data, self.replica.count)
 
     async def _send(self, effect: events.Send) -> None:
         """A command lost here is a gap in the node's chain, which the next heartbeat shows."""
@@ -515,6 +488,10 @@ def _die(where: str, error: BaseException | None = None) -> NoReturn:
     log.critical("a defect ends the scheduler", where=where, exc_info=error or True)
     sys.stderr.flush()
     os._exit(70)  # EX_SOFTWARE of sysexits.h
+
+
+async def _nothing() -> None:
+    """What follows from the users' connection being back: they ask again by themselves."""
 
 
 def _node_event(message: Msg) -> events.Event:

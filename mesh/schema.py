@@ -13,6 +13,7 @@ import msgspec
 
 from stoker.mesh.schema_cluster import (
     VERSION,
+    WAIT_S_MAX,
     DeviceCordonRequest,
     DeviceList,
     DeviceUncordonRequest,
@@ -36,6 +37,7 @@ from stoker.mesh.schema_cluster import (
     QueueView,
     QuotaView,
     Reservation,
+    Wait,
 )
 from stoker.mesh.schema_devices import (
     HISTORIES_MAX,
@@ -63,6 +65,7 @@ from stoker.scheduler.nouns import JobState, TraceMode, Wanted
 __all__ = [
     "HISTORIES_MAX",
     "VERSION",
+    "WAIT_S_MAX",
     "WINDOW_S_MAX",
     "WINDOW_S_MIN",
     "DeviceCordonRequest",
@@ -100,14 +103,15 @@ __all__ = [
     "TracerView",
     "TracingRequest",
     "TracingView",
+    "Wait",
     "WindowView",
 ]
 """Of the other files; everything defined here is meant for use as well."""
 
+PAYLOAD_BYTES_MAX = 512 * 1024
+"""The broker's max_payload: what is larger ends the connection of whoever sends it."""
 REPLY_BYTES_MAX = 448 * 1024
-"""Largest reply sent; the broker's max_payload is 512 KB."""
-WAIT_S_MAX = 30.0
-"""Longest a request may be held back; a client that waits longer asks again."""
+"""Largest reply made; what would be larger is cut, and says so."""
 LIST_MAX = 1000
 """Most jobs of one JobList."""
 LOGS_BYTES_MAX = 256 * 1024
@@ -188,7 +192,7 @@ class GetRequest(Message, frozen=True):
 
     job: JobRef = "last"
     until: Literal["", "running", "ended"] = ""
-    wait_s: float = 0.0
+    wait_s: Wait = 0.0
     trace: bool = False
     """Also ask the node for the trace summary."""
 
@@ -218,7 +222,7 @@ class LogsRequest(Message, frozen=True):
     stream: Literal["out", "err"] = "out"
     offset: Int = 0
     limit: Int = LOGS_BYTES_MAX
-    wait_s: float = 0.0
+    wait_s: Wait = 0.0
     attempt: Int = 0
     """Which attempt's output; 0: the last one that was started."""
 
@@ -230,7 +234,7 @@ class StdinRequest(Message, frozen=True):
     offset: Int = 0
     data: bytes = b""
     eof: bool = False
-    wait_s: float = 0.0
+    wait_s: Wait = 0.0
 
 
 class ExplainRequest(Message, frozen=True):

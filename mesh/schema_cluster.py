@@ -17,6 +17,10 @@ VERSION: Final = "stoker/v1"
 
 Int = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 """JSON has integers of any length; none here is longer than 64 bits."""
+WAIT_S_MAX = 30.0
+"""Longest a request may be held back; a client that waits longer asks again."""
+Wait = Annotated[float, msgspec.Meta(ge=0.0, le=WAIT_S_MAX)]
+"""Seconds for which a request may be held back."""
 QueueOrder = Literal["fifo", "any", "backfill", "conservative", "shortest", "least-attained"]
 """Who is next within a queue; the names of `scheduler.policies.Order`, in its order."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from stoker.mesh.schema_cluster import Int, Message, Part
+from stoker.mesh.schema_cluster import Int, Message, Part, Wait
 
 PIECE_BYTES_MAX = 256 * 1024
 """Most bytes of a timeline in one TraceView, before base64."""
@@ -30,7 +30,7 @@ class TraceRequest(Message, frozen=True):
     job: JobRef = "last"
     offset: Int = 0
     limit: Int = PIECE_BYTES_MAX
-    wait_s: float = 0.0
+    wait_s: Wait = 0.0
     window: Int = 0
     """Number of a window that `job.tracing` opened; 0: all that is kept of the job."""
 
@@ -63,7 +63,7 @@ class TracingRequest(Message, frozen=True):
     window, so a request can be repeated."""
     records: bool = False
     """Of `open`: publish what is recorded on `stoker.v1.records.<user>.<node>.<job>`."""
-    wait_s: float = 0.0
+    wait_s: Wait = 0.0
 
 
 class WindowView(Part, frozen=True):

@@ -52,6 +52,8 @@ class Caller:
     verb: str
     admin: bool = False
     request: Message | None = None
+    weight: int | None = None
+    """What it takes of its user's budget on the way into the log; None: it does not go there."""
 
     @property
     def scope(self) -> str | None:
@@ -145,7 +147,7 @@ class Service:
         if isinstance(value, StokerError):
             return schema.error_reply(value)
         if isinstance(value, Job):
-            return _bounded(schema.encode(views.job_view(self.replica, value)))
+            return _bounded(views.job_view(self.replica, value))
         if isinstance(value, list):
             jobs = (schema.CancelledJob(job=c.job, state=c.state, changed=c.changed) for c in value)
             return schema.encode(schema.CancelView(jobs=tuple(jobs)))
@@ -174,8 +176,8 @@ class Service:
         job = self._refer(caller, request.job)
         if request.trace:
             return Proxied(caller, request, job)
-        deadline_ns = now_ns + int(_wait(request.wait_s) * NS)
-        return Get(caller, job.job, request.until, deadline_ns)
+        deadline_ns = now_ns + int(request.wait_s * NS)
+        return Get(caller, job.job, request.until, deadline_ns, caller.user)
 
     def _list(self, caller: Caller, request: schema.ListRequest, now_ns: int) -> bytes:
         if not 0 < request.limit <= schema.LIST_MAX:
@@ -205,7 +207,6 @@ class Service:
         return schema.encode(explanation.explain_view(self.replica, job, self.replica.real_ns))
 
     def _proxied(self, caller: Caller, request: Any, now_ns: int) -> Proxied:
-        _wait(request.wait_s)
         return Proxied(caller, request, self._refer(caller, request.job))
 
     def _nodes(self, caller: Caller, request: schema.NodeRequest, now_ns: int) -> bytes:
@@ -220,12 +221,6 @@ class Service:
     def _refer(self, caller: Caller, reference: int | str) -> Job:
         book = self.replica.state.book
         return book.refer(reference, caller.user, all_users=caller.admin)
-
-
-def _wait(wait_s: float) -> float:
-    if not 0 <= wait_s <= schema.WAIT_S_MAX:
-        raise BadRequest(f"wait_s is {wait_s}, from 0 to {schema.WAIT_S_MAX:g}")
-    return wait_s
 
 
 def _signed_reason(caller: Caller, reason: str) -> str:
@@ -251,11 +246,6 @@ def _job_list(replica: Replica, request: schema.ListRequest, scope: str | None, 
     return schema.encode(schema.JobList(jobs=tuple(rows), next=following))
 
 
-def _bounded(data: bytes) -> bytes:
-    if len(data) <= schema.REPLY_BYTES_MAX:
-        return data
-    view = schema.decode_reply("job", "get", data)
-    assert isinstance(view, schema.JobView)
-    argv, _ = views.short_argv(view.spec.argv)
-    spec = msgspec.structs.replace(view.spec, env=None, argv=argv, short=True)
-    return schema.encode(msgspec.structs.replace(view, spec=spec))
+def _bounded(view: schema.JobView) -> bytes:
+    data = schema.encode(view)
+    return data if len(data) <= schema.REPLY_BYTES_MAX else schema.encode(views.shortened(view))

@@ -6,9 +6,10 @@ Relied on by replica, which is told, and by whoever makes one: the daemon and th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
+from stoker.mesh.budgets import Budgets
 from stoker.mesh.snapshot_plan import SNAPSHOT_ENTRIES
 from stoker.scheduler.core import Limits
 
@@ -26,5 +27,13 @@ class Settings:
     log_max_bytes: int
     seed: int = 0
     snapshot_entries: int = SNAPSHOT_ENTRIES
+    budgets: Budgets = field(default_factory=Budgets)
+    """What one user may take."""
     measure: bool = True
     """False in simulations: decision latencies are 0, so bytes do not depend on a clock."""
+
+    @property
+    def ended_kept(self) -> int:
+        """Ended jobs that are kept: fewer than the core has room for, so that the leader, which
+        knows whose they are, has time to choose before the core drops the oldest of all."""
+        return self.limits.finished * 2 // 3

@@ -200,6 +200,28 @@ class State:
         self.batch = entry.batch
         return step.applied
 
+    def following(
+        self,
+        term: int,
+        leader: int,
+        now_ns: int,
+        commands: bytes,
+        blobs: tuple[entries.Blob, ...],
+    ) -> Entry:
+        """The entry that may come next in the log."""
+        return Entry(
+            entries.FORMAT,
+            self.cluster,
+            term,
+            leader,
+            self.batch + 1 if term == self.term else 1,
+            self.accepted_seq,
+            self.accepted_hash,
+            now_ns,
+            commands,
+            blobs,
+        )
+
     def _take_blob(self, blob: entries.Blob, step: _Step) -> None:
         if isinstance(blob, JobBlob):
             step.jobs[blob.command] = blob

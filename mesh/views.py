@@ -7,6 +7,8 @@ sentences, and that one reply stays below the broker's limit.
 
 from __future__ import annotations
 
+import msgspec
+
 from stoker.mesh import schema
 from stoker.mesh.replica import Replica
 from stoker.scheduler.book import Attempt, Job
@@ -50,6 +52,13 @@ def job_view(replica: Replica, job: Job, *, short: bool = False) -> schema.JobVi
         array=_array(job.job, spec),
         device_ns=_device_ns(replica, job.job),
     )
+
+
+def shortened(view: schema.JobView) -> schema.JobView:
+    """The job without its environment and most of a long command line."""
+    argv, _ = short_argv(view.spec.argv)
+    spec = msgspec.structs.replace(view.spec, env=None, argv=argv, short=True)
+    return msgspec.structs.replace(view, spec=spec)
 
 
 def _attempt(attempt: Attempt) -> schema.AttemptView:

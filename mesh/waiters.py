@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Replies that are held back until a job runs or is over: the only push that clients need.
 
-Relied on by replica. Owns the bounds: so many at once, each until its deadline.
+Relied on by replica. Owns the bounds: so many at once of one user and of all, each until its
+deadline.
 """
 
 from __future__ import annotations
@@ -9,10 +10,8 @@ from __future__ import annotations
 import heapq
 from typing import Any, NamedTuple
 
-from stoker.native.errors import Refused
+from stoker.mesh.budgets import WAITERS_MAX, Budgets, Seats
 from stoker.scheduler.nouns import ENDED, JobState
-
-WAITERS_MAX = 4096
 
 
 class Waiter(NamedTuple):
@@ -23,6 +22,7 @@ class Waiter(NamedTuple):
     job: int
     until: str
     token: Any
+    user: str = ""
 
 
 def reached(state: JobState, until: str) -> bool:
@@ -37,22 +37,23 @@ def reached(state: JobState, until: str) -> bool:
 class Waiters:
     """All held replies, by job and by deadline."""
 
-    def __init__(self) -> None:
+    def __init__(self, each: int = Budgets().waiters, limit: int = WAITERS_MAX) -> None:
+        self._seats = Seats("waiters", "held requests", each, limit)
         self._by_job: dict[int, list[Waiter]] = {}
         self._by_deadline: list[Waiter] = []
         self._numbers = 0
         self.count = 0
 
-    def add(self, job: int, until: str, deadline_ns: int, token: Any) -> None:
-        """Hold a reply; Refused when there are too many."""
-        if self.count >= WAITERS_MAX:
-            raise Refused(f"{WAITERS_MAX} requests are waiting for jobs, which is the limit")
+    def add(self, job: int, until: str, deadline_ns: int, token: Any, user: str = "") -> None:
+        """Hold a reply; Busy when there are too many. Without a user another limit holds it."""
+        if user:
+            self._seats.take(user)
         self._numbers += 1
-        waiter = Waiter(deadline_ns, self._numbers, job, until, token)
+        waiter = Waiter(deadline_ns, self._numbers, job, until, token, user)
         self._by_job.setdefault(job, []).append(waiter)
         heapq.heappush(self._by_deadline, waiter)
         self.count += 1
-        if len(self._by_deadline) > 4 * WAITERS_MAX:  # most of it answered before its deadline
+        if len(self._by_deadline) > 4 * self._seats.limit:  # most are answered
             self._by_deadline = [w for waiting in self._by_job.values() for w in waiting]
             heapq.heapify(self._by_deadline)
 
@@ -63,7 +64,8 @@ class Waiters:
             return []
         over = [w for w in waiting if state is None or reached(state, w.until)]
         self._keep(job, [w for w in waiting if w not in over])
-        self.count -= len(over)
+        for waiter in over:
+            self._over(waiter)
         return over
 
     def expired(self, now_ns: int) -> list[Waiter]:
@@ -74,9 +76,14 @@ class Waiters:
             waiting = self._by_job.get(waiter.job, [])
             if waiter in waiting:
                 self._keep(waiter.job, [w for w in waiting if w is not waiter])
-                self.count -= 1
+                self._over(waiter)
                 over.append(waiter)
         return over
+
+    def _over(self, waiter: Waiter) -> None:
+        self.count -= 1
+        if waiter.user:
+            self._seats.leave(waiter.user)
 
     def _keep(self, job: int, waiting: list[Waiter]) -> None:
         if waiting:

@@ -54,6 +54,18 @@ class Refused(StokerError):
     title, code, exit_code = "refused", "refused", 2
 
 
+class Busy(StokerError):
+    """One user's share of something that passes is used up: the same again soon may be taken."""
+
+    title, code, exit_code = "busy", "busy", 2
+
+
+class Internal(StokerError):
+    """A defect of stoker met this request, and this request alone; the daemon's log has it."""
+
+    title, code, exit_code = "internal error", "internal", 70
+
+
 class Unavailable(StokerError):
     """The other side did not answer; whether it acted is stated in the message."""
 

@@ -23,6 +23,7 @@ from stoker.scheduler.nouns import (
     Owner,
     Usage,
 )
+from stoker.scheduler.shares import Shares
 
 FORMAT = 2
 ATTEMPTS_KEPT = 16
@@ -122,8 +123,8 @@ class Book:
         self._jobs: dict[int, Job | Ended] = {}
         self._last: dict[str, int] = {}
         self.nodes: dict[str, NodeReport] = {}
-        self.bytes = 0
-        """What specs and ended jobs take, for the limit on them."""
+        self.shares = Shares()
+        """What each user's jobs take, for the limits on them."""
         self.queues: dict[int, str] = {}
         """The core's id of a queue -> its name; without the default queue."""
         self.drained: dict[str, str] = {}
@@ -142,7 +143,7 @@ class Book:
         record = Job(job, owner, spec, now_ns, reason=reason)
         self._jobs[job] = record
         self._last[owner.user] = job
-        self.bytes += len(spec)
+        self.shares.put(owner.user, job, len(spec), ended=False)
         return record
 
     def live(self, job: int) -> Job | None:
@@ -155,17 +156,17 @@ class Book:
         assert record.state in ENDED
         row = _encode_row(record)
         self._jobs[record.job] = Ended(record.owner.user, record.state, row)
-        self.bytes += len(row) - len(record.spec)
+        self.shares.end(record.owner.user, record.job, len(row), len(record.spec))
 
     def forget(self, job: int) -> None:
         """Drop a job for good."""
         record = self._jobs.pop(job, None)
-        if isinstance(record, Ended):
-            self.bytes -= len(record.row)
-        elif record is not None:
-            self.bytes -= len(record.spec)
+        if record is None:
+            return
         user = self.user(record)
-        if user and self._last.get(user) == job:
+        size = len(record.row if isinstance(record, Ended) else record.spec)
+        self.shares.drop(user, job, size)
+        if self._last.get(user) == job:
             del self._last[user]
 
     def join(self, report: NodeReport) -> None:
@@ -237,14 +238,10 @@ class Book:
 
     def newest(self, user: str | None, before: int | None = None) -> Iterator[tuple[int, JobState]]:
         """(job, state) from the newest to the oldest, below `before`, of one user or of all."""
-        for job, record in reversed(self._jobs.items()):
-            if (before is None or job < before) and user in (None, self.user(record)):
-                yield job, record.state
-
-    def oldest_ended(self, count: int) -> list[int]:
-        """Up to `count` jobs that are over, those submitted first."""
-        ended = (job for job, record in self._jobs.items() if isinstance(record, Ended))
-        return [job for job, _ in zip(ended, range(count), strict=False)]
+        jobs = self._jobs if user is None else self.shares.of(user).jobs
+        for job in reversed(jobs):
+            if before is None or job < before:
+                yield job, self._jobs[job].state
 
     def select(self, text: str, user: str | None, me: str) -> Callable[[int], bool]:
         """A test for job numbers: "all", "last", "3", "1,4-6"; NotFound if one named is gone."""
@@ -309,12 +306,12 @@ class Book:
     def _put(self, row: _Row, raw: bytes, user: str, owners: dict[Owner, Owner]) -> None:
         if row.state in ENDED:
             self._jobs[row.job] = Ended(user, row.state, raw)
-            self.bytes += len(raw)
+            self.shares.put(user, row.job, len(raw), ended=True)
             return
         record = _jobs.decode(row.raw)
         record.owner = owners.setdefault(record.owner, record.owner)
         self._jobs[row.job] = record
-        self.bytes += len(record.spec)
+        self.shares.put(user, row.job, len(record.spec), ended=False)
 
 
 _ARRAY32 = b"\xdd"

@@ -40,8 +40,9 @@ class Limits(NamedTuple):
     devices: int = 1024
     jobs: int = 65_536
     """Waiting and placed jobs together."""
-    finished: int = 16_384
-    """Ended jobs kept; past it the one that ended first is forgotten."""
+    finished: int = 24_576
+    """Ended jobs there is room for; past it the one that ended first is forgotten. The leader
+    forgets past two thirds of it, and knows whose (`scheduler/shares.py`)."""
     tasks: int = 65_536
     """Placed tasks of all jobs together."""
     node_tasks: int = 4_096

@@ -51,6 +51,8 @@ class FakeAgent:
         self.output: dict[int, bytes] = {}
         self.stdin: dict[int, bytes] = {}
         self.summary: dict[int, bytes] = {}
+        self.piece = 7
+        """Bytes of a summary in one reply."""
         self.kernels = b"[]"
         self.looks: dict[str, bytes] = {}
         self.tasks: set[asyncio.Task[None]] = set()
@@ -188,7 +190,7 @@ class FakeAgent:
         whole = self.summary.get(question.job)
         if whole is None:
             raise NotFound("nothing was traced")
-        data = whole[question.offset : question.offset + 7]
+        data = whole[question.offset : question.offset + self.piece]
         end = question.offset + len(data)
         return ask.TraceReply(data, end, end >= len(whole), len(whole))
 

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import subprocess
+from dataclasses import replace
 from typing import Any
 
 import nats
@@ -14,6 +16,7 @@ from nats.aio.msg import Msg
 
 from stoker.mesh import broker, subjects
 from stoker.mesh.broker import Keys, Settings
+from stoker.mesh.budgets import Budgets
 from stoker.native.errors import BadRequest, NotSupported
 from tests.mesh.server import SERVER, Server, settle
 
@@ -222,6 +225,43 @@ async def test_names_that_are_no_tokens_cross_encoded(server: Server) -> None:
     await server.add_user(name)
     nc = await server.connect(name)
     assert subjects.parse_user_request(await ask(nc, "stoker.v1.job.list")) == (name, "job", "list")
+
+
+async def test_a_user_has_so_many_connections_and_subscriptions(stopped_server: Server) -> None:
+    """Past them this user is refused by name, and another one is not."""
+    budgets = Budgets(connections=2, subscriptions=4)
+    stopped_server.settings = replace(stopped_server.settings, budgets=budgets)
+    stopped_server.start()
+    try:
+        alice = await stopped_server.connect("alice")
+        for _ in range(budgets.subscriptions):
+            await alice.subscribe("_INBOX.x")
+        await settle(alice)
+        assert stopped_server.errors == []
+        with contextlib.suppress(nats.errors.ConnectionClosedError):  # so nats-py takes it
+            await alice.subscribe("_INBOX.x")
+            await settle(alice)
+        assert "maximum subscriptions" in str(alice.last_error).lower()
+        await alice.close()
+        await stopped_server.connect("alice")
+        await stopped_server.connect("alice")
+        refused: list[str] = []
+
+        async def hear(error: Exception) -> None:
+            refused.append(str(error).lower())
+
+        with pytest.raises(nats.errors.Error):
+            await nats.connect(
+                stopped_server.url,
+                nkeys_seed=str(stopped_server.folder / "alice.nk"),
+                allow_reconnect=False,
+                error_cb=hear,
+                **stopped_server.secured,
+            )
+        assert "maximum account active connections" in refused[0]
+        await stopped_server.connect("bob")
+    finally:
+        await stopped_server.close_connections()
 
 
 async def _quiet(error: Exception) -> None:

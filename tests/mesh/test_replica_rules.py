@@ -149,7 +149,7 @@ def test_a_reboot_loses_what_ran(bench: Bench) -> None:
 
 
 def test_retention_forgets_at_the_node_too(bench: Bench) -> None:
-    for n in range(LIMITS.finished + 1):
+    for n in range(bench.replica.settings.ended_kept + 1):
         bench.submit(n)
         bench.outcome(n + 1, "succeeded", exit_code=0)
     with pytest.raises(NotFound):
@@ -206,7 +206,7 @@ def test_cancel_pending_starting_running_and_ended(bench: Bench) -> None:
 
 
 def test_cancelling_more_than_one_entry_holds(signer: Identity) -> None:
-    limits = LIMITS._replace(jobs=3000, finished=3000)
+    limits = LIMITS._replace(jobs=3000, finished=4500)
     bench = Bench(signer, limits=limits).lead()
     bench.submit_many(2500)
     bench.feed(events.Cancel("c", list(range(1, 2501)), "x" * 200))

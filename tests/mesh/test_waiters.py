@@ -9,7 +9,7 @@ import pytest
 
 from stoker.mesh import waiters
 from stoker.mesh.waiters import Waiters, reached
-from stoker.native.errors import Refused
+from stoker.native.errors import Busy
 
 
 def tokens(over: list[waiters.Waiter]) -> list[object]:
@@ -37,17 +37,22 @@ def test_told_at_the_deadline() -> None:
     assert tokens(held.changed(1, "lost")) == [30]
 
 
-def test_bounded_and_no_memory_of_the_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiters, "WAITERS_MAX", 10)
-    held = Waiters()
-    for n in range(10):
-        held.add(n, "ended", 10**9, n)
-    with pytest.raises(Refused, match="which is the limit"):
-        held.add(99, "ended", 10**9, 99)
+def test_bounded_and_no_memory_of_the_answered() -> None:
+    held = Waiters(each=8, limit=10)
+    for n in range(8):
+        held.add(n, "ended", 10**9, n, "alice")
+    with pytest.raises(Busy, match=r"alice has 8 held requests.*budget waiters"):
+        held.add(99, "ended", 10**9, 99, "alice")
+    for n in (8, 9):
+        held.add(n, "ended", 10**9, n, "bob")
+    with pytest.raises(Busy, match="which is the limit"):
+        held.add(99, "ended", 10**9, 99, "carol")
+    held.add(99, "ended", 5, "node", "")  # held by another limit
+    assert tokens(held.expired(5)) == ["node"]
     for n in range(1000):
-        held.changed(n % 10, "failed")
-        held.add(n % 10, "ended", 10**9, n)
-        assert len(held._by_deadline) <= 41
+        over = held.changed(n % 10, "failed")
+        held.add(n % 10, "ended", 10**9, n, over[0].user)
+        assert len(held._by_deadline) <= 42
     assert held.count == 10
 
 

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each user's jobs take of the job book, and whose ended jobs go when it is full.
+
+The book keeps it up to date with every job it takes, puts away and drops. Pure; it follows from
+the jobs alone. Owns that forgetting takes from whoever has most: a user with no more than an equal
+part of what is kept loses nothing to another.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator
+
+
+class Share:
+    """One user's jobs, in the order in which they were submitted."""
+
+    __slots__ = ("ended", "ended_bytes", "jobs", "live_bytes")
+
+    def __init__(self) -> None:
+        self.jobs: dict[int, int] = {}
+        """Job -> bytes of its record if it is over, else -1."""
+        self.ended = 0
+        self.ended_bytes = 0
+        self.live_bytes = 0
+
+    @property
+    def live(self) -> int:
+        """Jobs that are not over."""
+        return len(self.jobs) - self.ended
+
+    def oldest_ended(self) -> Iterator[tuple[int, int]]:
+        """(job, bytes) of what is over, submitted first."""
+        return ((job, size) for job, size in self.jobs.items() if size >= 0)
+
+
+class Shares:
+    """All users' shares, and their sums."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, Share] = {}
+        self.ended = 0
+        self.ended_bytes = 0
+        self.live_bytes = 0
+
+    def of(self, user: str) -> Share:
+        """One user's; an empty one for somebody without jobs, which is not kept."""
+        return self._of.get(user) or Share()
+
+    def put(self, user: str, job: int, size: int, *, ended: bool) -> None:
+        """A job of `size` bytes is in the book from now on, or came there in another form."""
+        share = self._of.setdefault(user, Share())
+        share.jobs[job] = size if ended else -1
+        self._add(share, size, 1 if ended else 0)
+
+    def end(self, user: str, job: int, size: int, spec_size: int) -> None:
+        """A job is over: its spec of `spec_size` bytes gives way to a record of `size`."""
+        share = self._of[user]
+        self._add(share, -spec_size, 0)
+        share.jobs[job] = size
+        self._add(share, size, 1)
+
+    def drop(self, user: str, job: int, size: int) -> None:
+        """A job is forgotten; `size` as it was put."""
+        share = self._of[user]
+        ended = share.jobs.pop(job) >= 0
+        self._add(share, -size, -1 if ended else 0)
+        if not share.jobs:
+            del self._of[user]
+
+    def _add(self, share: Share, size: int, ended: int) -> None:
+        """`ended`: the number of ended jobs by which it changes; 0: bytes of a live one."""
+        if ended:
+            share.ended += ended
+            self.ended += ended
+            share.ended_bytes += size
+            self.ended_bytes += size
+        else:
+            share.live_bytes += size
+            self.live_bytes += size
+
+    def excess(self, jobs_kept: int, bytes_kept: int, most: int) -> list[int]:
+        """Ended jobs to forget so that no more than so many and so many bytes are left, at most
+        `most`: of whoever has most of what is short, that user's oldest first."""
+        found = self._take(self.ended - jobs_kept, most, lambda share: share.ended, _one)
+        if found:
+            return found
+        return self._take(
+            self.ended_bytes - bytes_kept, most, lambda share: share.ended_bytes, _size
+        )
+
+    def _take(
+        self, excess: int, most: int, has: Callable[[Share], int], worth: Callable[[int], int]
+    ) -> list[int]:
+        if excess <= 0:
+            return []
+        row = [(-has(share), user) for user, share in self._of.items() if share.ended]
+        heapq.heapify(row)
+        oldest = {user: self._of[user].oldest_ended() for _, user in row}
+        found: list[int] = []
+        while excess > 0 and len(found) < most and row:
+            most_of_all, user = heapq.heappop(row)
+            job, size = next(oldest[user], (0, 0))
+            if job:
+                found.append(job)
+                excess -= worth(size)
+                heapq.heappush(row, (most_of_all + worth(size), user))
+        return found
+
+
+def _one(size: int) -> int:
+    return 1
+
+
+def _size(size: int) -> int:
+    return size

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The job service in its real process: whatever a user sends is answered and ends nobody."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from stoker.mesh import schema, subjects
+from tests.mesh.fake_agent import HOLD
+from tests.mesh.node import Node
+from tests.mesh.server import Server
+
+HOSTILE = (
+    "1e308",
+    "-1",
+    "-1e308",
+    "0.5",
+    "9223372036854775807",
+    "9223372036854775808",
+    "1e999",
+    "9" * 400,
+    "NaN",
+    "null",
+    "true",
+    '"' + "x" * 20_000 + '"',
+    '"\\u0000\\ud800"',
+    '"last"',
+    "[" * 2000,
+    "[1e308]",
+    '{"a":1e308}',
+)
+"""JSON texts, and texts that are none, to stand where a field's value does."""
+NEEDED = {"argv": '["true"]', "select": '"1"', "job": "1", "node": '"node1"', "device": '"gpu-0"'}
+AT_ONCE = 32
+
+
+@pytest.fixture
+async def node(server_stopped_with_admin: Server) -> AsyncIterator[Node]:
+    node = Node(server_stopped_with_admin)
+    yield await node.start()
+    await node.stop()
+
+
+def texts() -> list[tuple[str, str, bytes]]:
+    """(noun, verb, body): one hostile value in each field of each request, then several at once."""
+    chance = random.Random(11)
+    found: list[tuple[str, str, bytes]] = []
+    for (noun, verb), endpoint in schema.ENDPOINTS.items():
+        names = [field.name for field in msgspec.structs.fields(endpoint.request)]
+        for name in names:
+            for value in HOSTILE:
+                found.append((noun, verb, body(names, {name: value})))
+        for _ in range(20):
+            chosen = chance.sample(names, chance.randint(1, len(names)))
+            values = {name: chance.choice(HOSTILE) for name in chosen}
+            found.append((noun, verb, body(names, values)))
+    return found
+
+
+def body(names: list[str], values: dict[str, str]) -> bytes:
+    fields = {name: NEEDED[name] for name in names if name in NEEDED} | values
+    return ("{" + ",".join(f'"{name}":{value}' for name, value in fields.items()) + "}").encode()
+
+
+async def answered(node: Node, user: str, found: list[tuple[str, str, bytes]]) -> list[Any]:
+    gate = asyncio.Semaphore(AT_ONCE)
+
+    async def one(noun: str, verb: str, data: bytes) -> Any:
+        async with gate:
+            return json.loads(await node.raw(user, subjects.request(noun, verb), data, 40.0))
+
+    return list(await asyncio.gather(*(one(*each) for each in found)))
+
+
+async def test_hostile_values_in_every_field_of_every_request(node: Node) -> None:
+    """Each is answered, none with a defect, and the process that answers the last is the first."""
+    assert node.process is not None
+    await node.ask("alice", "job", "submit", argv=(HOLD,))
+    await node.ask("alice", "job", "get", job=1, until="running", wait_s=10.0)
+    before = node.process.pid
+    everything = texts()
+    own = [each for each in everything if each[:2] in subjects.USER_REQUESTS]
+    replies = await answered(node, "alice", own)
+    replies += await answered(node, "admin", [each for each in everything if each not in own])
+    codes = {reply["error"]["code"] for reply in replies if "error" in reply}
+    assert "internal" not in codes, node.log()
+    assert {"bad_request", "not_found"} <= codes
+    assert node.process.poll() is None, node.log()
+    assert (await node.ask("alice", "job", "submit", argv=("true",))).user == "alice"
+    assert node.process.pid == before
+
+
+async def test_no_wait_is_longer_than_the_longest(node: Node) -> None:
+    """A wait without end on a running job, with its trace: refused, by whatever door it comes."""
+    assert node.process is not None
+    await node.ask("alice", "job", "submit", argv=(HOLD,), stdin=True)
+    await node.ask("alice", "job", "get", job=1, until="running", wait_s=10.0)
+    for verb, rest in (
+        ("get", ',"trace":true,"until":"ended"'),
+        ("get", ',"until":"ended"'),
+        ("logs", ""),
+        ("stdin", ""),
+        ("trace", ""),
+        ("tracing", ""),
+    ):
+        for wait in ("1e308", "30.1", "-0.1"):
+            text = f'{{"job":1,"wait_s":{wait}{rest}}}'.encode()
+            reply = json.loads(await node.raw("alice", f"stoker.v1.job.{verb}", text))
+            assert reply["error"]["code"] == "bad_request", (verb, wait)
+            assert "wait_s" in reply["error"]["message"]
+    assert node.process.poll() is None, node.log()
+
+
+async def test_a_job_with_a_large_trace_and_a_large_request_is_answered(node: Node) -> None:
+    """Together they may be more than the broker carries: then the request is cut."""
+    assert node.agent is not None
+    node.agent.piece = 100_000
+    for number, words in ((1, 0), (2, 3)):
+        environment = {"A": "e" * 60_000}
+        argv = ("true", *("\x01" * 20_000 for _ in range(words)))
+        await node.ask("alice", "job", "submit", argv=argv, env=environment)
+        await node.ask("alice", "job", "get", job=number, until="ended", wait_s=10.0)
+        node.agent.summary[number] = json.dumps({"pad": "x" * 310_000}).encode()
+        view = await node.ask("alice", "job", "get", job=number, trace=True)
+        assert view.trace is not None
+        assert (view.spec.env is None) == (number == 2)
