@@ -42,12 +42,14 @@ from stoker.mesh.ask import (
     TraceReply,
     TracingAsk,
 )
+from stoker.mesh.budgets import PROXIED_MAX
 from stoker.mesh.schema import KernelRow, TracingView
 from stoker.native.errors import NotFound, Refused, StokerError
 from stoker.probes.trace import TraceSummary
 
-ASKS_MAX = 1024
-"""Asks in progress; one more is refused."""
+ASKS_MAX = PROXIED_MAX + 64
+"""Asks in progress; one more is refused. The scheduler asks for so many users, and each of them
+for no more than a part of it (`mesh/budgets.py`)."""
 KERNEL_ROWS_MAX = 1000
 """Rows of one `kernels` answer, the busiest first; the rest is cut, which `size` cannot say."""
 LIVE_TIMELINE = ".live.perfetto"

@@ -19,10 +19,11 @@ from typing import NamedTuple
 from stoker.agent.places import folder_name
 from stoker.agent.steps import Key
 from stoker.mesh.ask import LogsAsk, LogsReply
+from stoker.mesh.budgets import PROXIED_MAX
 from stoker.native.errors import NotFound, Refused, from_errno
 
-READERS_MAX = 512
-"""Asks that wait at the same time."""
+READERS_MAX = PROXIED_MAX
+"""Asks that wait at the same time, of all users; the scheduler bounds those of each."""
 
 _IN_MODIFY, _IN_CREATE = 0x2, 0x100  # inotify(7)
 _EVENT = struct.Struct("iIII")

@@ -155,12 +155,12 @@ async def _all_ended(client: Client, newest: int, deadline: float) -> None:
     job = newest
     while True:
         await client.wait(job)
-        left = await client.list(schema.ListRequest(states=OPEN_STATES, limit=1))
-        if not left.jobs:
+        left = await anext(client.list_all(schema.ListRequest(states=OPEN_STATES, limit=1)), None)
+        if left is None:
             return
         if time.monotonic() > deadline:
-            raise Unavailable(f"job {left.jobs[0].job} is still {left.jobs[0].state}")
-        job = left.jobs[0].job
+            raise Unavailable(f"job {left.job} is still {left.state}")
+        job = left.job
 
 
 async def _all_succeeded(client: Client, numbers: Sequence[int]) -> None:

@@ -3,7 +3,8 @@
 
 Relied on by the command line, the live view and the benches. Owns two promises: whatever goes wrong
 is one StokerError that says whether anything was changed, and a request is repeated only when
-repeating it is harmless (reads, cancels, offsets, and submits under their idempotency key).
+repeating it is harmless (reads, cancels, offsets, and submits under their idempotency key). Where
+no more requests of this user are held back, it asks again and again instead.
 """
 
 from __future__ import annotations
@@ -21,7 +22,14 @@ from stoker.mesh import context as contexts
 from stoker.mesh import schema, subjects
 from stoker.mesh.connection import Link, connect
 from stoker.mesh.context import Context
-from stoker.native.errors import BadRequest, NotFound, StokerError, Unavailable, Unsigned
+from stoker.native.errors import (
+    BadRequest,
+    Busy,
+    NotFound,
+    StokerError,
+    Unavailable,
+    Unsigned,
+)
 from stoker.scheduler.nouns import ENDED
 
 REPLY_S = 3.0
@@ -51,7 +59,7 @@ class Client:
     def __init__(self, find: Find, patience_s: float = PATIENCE_S) -> None:
         self._find = find
         self.patience_s = patience_s
-        self.on_trouble: Callable[[Unavailable], None] | None = None
+        self.on_trouble: Callable[[StokerError], None] | None = None
         """Told once per outage that lasts NOTICE_S, so that a person knows why nothing happens."""
         self._link: Link | None = None
         self._connecting = asyncio.Lock()
@@ -218,13 +226,16 @@ class Client:
                     raise
                 self._signs = True
                 continue
-            except Unavailable as error:
+            except (Unavailable, Busy) as error:
                 now = time.monotonic()
                 if now + back_off > deadline:
                     raise error from None
                 if now > notice and self.on_trouble is not None:
                     notice = deadline
                     self.on_trouble(error)
+                if isinstance(error, Busy) and wait_s:  # too many are held: ask without waiting
+                    wait_s = 0.0
+                    data = _encoded(msgspec.structs.replace(request, wait_s=0.0))
             await asyncio.sleep(back_off * (0.5 + secrets.randbelow(1000) / 1000))
             back_off = min(back_off * 2, BACK_OFF_S[1])
 

@@ -18,7 +18,7 @@ from nats.aio.msg import Msg
 from stoker.mesh import certificate, identity, signature
 from stoker.mesh.context import Context
 from stoker.mesh.identity import Signs
-from stoker.native.errors import Denied, StokerError, Unavailable
+from stoker.native.errors import Busy, Denied, StokerError, Unavailable
 
 CONNECT_S = 2
 
@@ -143,4 +143,9 @@ async def connect(where: Context) -> Link:
 def _refused(where: Context, error: Exception) -> StokerError:
     if "authorization" in str(error).lower():
         return Denied(f"the node at {where.url} does not know the key {where.seed_file}")
+    if "account active connections" in str(error).lower():
+        return Busy(
+            f"{where.user} has as many connections to the node as one user may have",
+            hint="end some; an administrator can raise budgets.connections",
+        )
     return Unavailable(f"the node at {where.url} ended the connection: {error}")

@@ -36,6 +36,9 @@ from stoker.scheduler.book import Job
 from stoker.scheduler.nouns import Owner
 
 REASON_CHARS_MAX = 200
+ROWS_AT_ONCE = 200
+"""Jobs of one JobList, and JOBS_AT_ONCE looked at for it: what one turn of a user may take."""
+JOBS_AT_ONCE = 4096
 PROXY_ANSWERS = (("kernel", "list"), *LOOKS)
 """What nodes are asked for beside what belongs to one job."""
 NS = 1_000_000_000
@@ -229,17 +232,19 @@ def _signed_reason(caller: Caller, reason: str) -> str:
 
 
 def _job_list(replica: Replica, request: schema.ListRequest, scope: str | None, me: str) -> bytes:
-    """As many as asked for and as fit; `next` says where to go on."""
+    """As many as asked for, as fit and as one turn may take; `next` says where to go on."""
     book = replica.state.book
     chosen = book.select(request.select, scope, me)
+    most = min(request.limit, ROWS_AT_ONCE)
     rows: list[schema.JobView] = []
-    size, following = 0, None
-    for job, state in book.newest(scope, request.before):
+    size, job, following = 0, 0, None
+    for looked, (number, state) in enumerate(book.newest(scope, request.before)):
+        if len(rows) == most or size > schema.REPLY_BYTES_MAX - 8192 or looked == JOBS_AT_ONCE:
+            following = job
+            break
+        job = number
         if not chosen(job) or (request.states and state not in request.states):
             continue
-        if len(rows) == request.limit or size > schema.REPLY_BYTES_MAX - 8192:
-            following = rows[-1].job
-            break
         view = views.job_view(replica, book.get(job), short=True)
         size += len(schema.encode(view))
         rows.append(view)

@@ -18,7 +18,7 @@ import click
 
 from stoker.mesh import schema
 from stoker.mesh.client import Client
-from stoker.native.errors import BadRequest, NotFound, StokerError, Unavailable
+from stoker.native.errors import BadRequest, Busy, NotFound, StokerError, Unavailable
 from stoker.scheduler.nouns import ENDED
 from stoker.tui import streams, text, views
 from stoker.tui.selectors import Selector
@@ -52,8 +52,9 @@ async def submit(
         if view.array is None:
             return str(view.job), [views.part(view)]
         name = f"{view.array.first}-{view.array.first + view.array.size - 1}"
-        page = await client.list(schema.ListRequest(select=name, limit=view.array.size))
-        return name, [views.part(job) for job in reversed(page.jobs)]
+        array = schema.ListRequest(select=name, limit=view.array.size)
+        found = [views.part(job) async for job in client.list_all(array)]
+        return name, found[::-1]
 
 
 async def run(state: str | None, request: schema.JobRequest, fd: int | None) -> int:
@@ -73,7 +74,7 @@ async def run(state: str | None, request: schema.JobRequest, fd: int | None) -> 
     except BrokenPipeError:
         _say_detached(job, request.idempotency_key)
         return 128 + signal.SIGPIPE
-    except Unavailable as error:
+    except (Unavailable, Busy) as error:
         if job is None:
             raise
         _warn(f"{error}; job {job} goes on without this terminal: stoker logs -f {job}")

@@ -7,12 +7,17 @@ import asyncio
 import json
 import random
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 from stoker.mesh import schema, subjects
+from stoker.mesh.client import Client
+from stoker.mesh.context import Context
+from stoker.mesh.schema import JobRequest, LogsRequest
+from stoker.native.errors import Busy, Refused
 from tests.mesh.fake_agent import HOLD
 from tests.mesh.node import Node
 from tests.mesh.server import Server
@@ -131,3 +136,85 @@ async def test_a_job_with_a_large_trace_and_a_large_request_is_answered(node: No
         view = await node.ask("alice", "job", "get", job=number, trace=True)
         assert view.trace is not None
         assert (view.spec.env is None) == (number == 2)
+
+
+# --- budgets --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def small(server_stopped_with_admin: Server) -> AsyncIterator[Node]:
+    """A node whose users may have next to nothing."""
+    (server_stopped_with_admin.folder / "config.toml").write_text(
+        "[budgets]\nwaiters = 1\nproxied = 1\npending_jobs = 3\nqueued = 4\nin_flight = 1\n"
+    )
+    node = Node(server_stopped_with_admin)
+    yield await node.start()
+    await node.stop()
+
+
+def client_of(node: Node, user: str) -> Client:
+    folder = node.folder
+    certificate = Path(node.server.settings.certificate_file)
+    where = Context(node.server.url, folder / f"{user}.nk", user, certificate)
+    return Client(lambda: where)
+
+
+async def test_a_wait_that_is_not_held_is_asked_for_again(small: Node) -> None:
+    """Two jobs are waited for where one wait is held: both ends are told, and no client fails."""
+    assert small.agent is not None
+    client = client_of(small, "alice")
+    try:
+        for _ in range(3):
+            await client.submit(JobRequest(argv=(HOLD,)))
+        waits = [asyncio.ensure_future(client.wait(job)) for job in (1, 2)]
+        follows = [
+            asyncio.ensure_future(client.logs(LogsRequest(job=job, wait_s=1.0))) for job in (1, 2)
+        ]
+        assert [view.job for view in await asyncio.gather(*follows)] == [1, 2]
+        assert not any(wait.done() for wait in waits)
+        await client.cancel("all")
+        assert [view.state for view in await asyncio.gather(*waits)] == ["cancelled"] * 2
+    finally:
+        await client.close()
+
+
+async def test_what_is_refused_names_its_budget_and_others_are_not(small: Node) -> None:
+    for _ in range(3):
+        await small.ask("alice", "job", "submit", argv=(HOLD,))
+    with pytest.raises(Refused, match=r"alice .* 3 jobs that are not over.*budget pending_jobs"):
+        await small.ask("alice", "job", "submit", argv=(HOLD,))
+    assert (await small.ask("bob", "job", "submit", argv=("true",))).user == "bob"
+    held = asyncio.ensure_future(small.ask("alice", "job", "get", job=1, until="ended", wait_s=5.0))
+    await small.ask("alice", "job", "list")  # comes after it, in this user's order
+    with pytest.raises(Busy, match=r"alice has 1 held requests.*budget waiters"):
+        await small.ask("alice", "job", "get", job=2, until="ended", wait_s=5.0)
+    await small.ask("bob", "job", "submit", argv=(HOLD,))
+    await small.ask("bob", "job", "get", job=5, until="running", wait_s=5.0)
+    await small.ask("alice", "job", "cancel", select="1")
+    assert (await held).state == "cancelled"
+
+
+async def test_a_flood_is_answered_and_costs_another_user_nothing(small: Node) -> None:
+    """Each of a thousand requests at once has an answer, most of them that there are too many."""
+    nc = await small.server.connect("alice")
+
+    async def one() -> Any:
+        return json.loads((await nc.request("stoker.v1.job.list", b"{}", timeout=30)).data)
+
+    flood = [asyncio.ensure_future(one()) for _ in range(1000)]
+    assert (await small.ask("bob", "job", "submit", argv=("true",))).job == 1
+    replies = await asyncio.gather(*flood)
+    codes = {reply.get("error", {}).get("code", "ok") for reply in replies}
+    assert codes == {"ok", "busy"}
+
+
+async def test_a_list_is_a_turns_worth_and_says_where_it_goes_on(node: Node) -> None:
+    most = 200
+    for first in (0, 100, 200):
+        array = tuple(range(first, first + 100))
+        await node.ask("alice", "job", "submit", argv=("true",), array=array)
+    page = await node.ask("alice", "job", "list", limit=1000)
+    assert ([job.job for job in page.jobs], page.next) == (list(range(300, 100, -1)), 101)
+    assert len(page.jobs) == most
+    rest = await node.ask("alice", "job", "list", limit=1000, before=page.next)
+    assert ([job.job for job in rest.jobs], rest.next) == (list(range(100, 0, -1)), None)

@@ -96,5 +96,8 @@ def test_thousands_of_jobs_through_a_small_log_and_a_restart(public_folder: Path
 
 def states_of(node: LiveNode) -> dict[int, tuple[str, int | None]]:
     request = schema.ListRequest(limit=schema.LIST_MAX)
-    page = node.ask(lambda client: client.list(request))
-    return {job.job: (job.state, job.exit_code) for job in page.jobs}
+
+    async def question(client: Client) -> dict[int, tuple[str, int | None]]:
+        return {job.job: (job.state, job.exit_code) async for job in client.list_all(request)}
+
+    return node.ask(question)
