@@ -149,6 +149,11 @@ class Client:
         request = schema.CancelRequest(select=select, reason=reason)
         return await self._call("job", "cancel", request, schema.CancelView)
 
+    async def remove(self, select: str) -> schema.RemoveView:
+        """Forget the selected jobs, which are over, and delete their output."""
+        request = schema.RemoveRequest(select=select)
+        return await self._call("job", "remove", request, schema.RemoveView)
+
     async def logs(self, request: schema.LogsRequest) -> schema.LogsView:
         """One piece of output."""
         return await self._call("job", "logs", request, schema.LogsView, request.wait_s)

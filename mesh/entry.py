@@ -43,7 +43,7 @@ class OutcomeBlob(Record, tag="outcome", frozen=True):
 
 
 class CancelBlob(Record, tag="cancel", frozen=True):
-    """Who cancelled and why."""
+    """Who cancelled and why; with a Forget command, who removed the job."""
 
     command: int
     reason: str

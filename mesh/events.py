@@ -18,6 +18,7 @@ from stoker.scheduler.records import Request
 
 if TYPE_CHECKING:
     from stoker.mesh.state import State
+    from stoker.mesh.work import Removed
 
 # --- events ---------------------------------------------------------------------------------------
 
@@ -49,6 +50,15 @@ class Cancel(NamedTuple):
     token: Any
     jobs: list[int]
     reason: str
+
+
+class Remove(NamedTuple):
+    """Forget these jobs, which are over; the caller may. `selected`: what the answer says."""
+
+    token: Any
+    jobs: list[int]
+    selected: list[Removed]
+    why: str
 
 
 class Get(NamedTuple):
@@ -169,6 +179,7 @@ Event = (
     Submit
     | Admin
     | Cancel
+    | Remove
     | Get
     | Outcomes
     | Hello

@@ -14,6 +14,7 @@ from stoker.mesh.work import (
     AdminWork,
     CancelWork,
     ForgetWork,
+    RemoveWork,
     SubmitWork,
     TermWork,
     Work,
@@ -22,7 +23,7 @@ from stoker.native.errors import Refused
 from stoker.scheduler.records import BATCH_REQUESTS_MAX
 
 QUEUE_MAX = 8192
-USERS = (SubmitWork, CancelWork, AdminWork)
+USERS = (SubmitWork, CancelWork, RemoveWork, AdminWork)
 """Work that a user waits for."""
 QUEUE_BYTES_MAX = 64 << 20
 

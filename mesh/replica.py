@@ -39,6 +39,7 @@ from stoker.mesh.work import (
     UsageWork,
     Work,
     cancel_works,
+    remove_works,
 )
 from stoker.native.errors import Corrupt, NotFound, Refused, StokerError, Unavailable
 from stoker.scheduler.book import Job
@@ -84,10 +85,9 @@ class Replica:
         self._limbo: list[InFlight] = []
         self._waiters = Waiters(settings.budgets.waiters)
         self._room = Room(settings.budgets)
-        self._my_term = 0
+        self._my_term = self._appends = 0
         self._more = False
         self._alone = 0  # works to come that are decided one by one: one of them has a defect
-        self._appends = 0
         self._retries = self._retry_ns = 0
         self.real_ns = 0
         """CLOCK_REALTIME of the latest event."""
@@ -105,6 +105,7 @@ class Replica:
             events.Submit: partial(self._request, self._submit),
             events.Admin: partial(self._request, self._admin),
             events.Cancel: partial(self._request, self._cancel),
+            events.Remove: partial(self._request, self._remove),
             events.Get: partial(self._request, self._get),
             events.Outcomes: self._outcomes,
             events.Hello: self._hello,
@@ -188,6 +189,9 @@ class Replica:
     def _cancel(self, event: events.Cancel, now_ns: int) -> Iterator[Work]:
         live = [job for job in event.jobs if self.state.book.live(job) is not None]
         yield from cancel_works(event.token, live, event.jobs, event.reason)
+
+    def _remove(self, event: events.Remove, now_ns: int) -> Iterator[Work]:
+        yield from remove_works(*event)
 
     def _get(self, event: events.Get, now_ns: int) -> Iterator[Work]:
         job = self.state.book.get(event.job)

@@ -13,7 +13,6 @@ import msgspec
 
 from stoker.mesh.schema_cluster import (
     VERSION,
-    WAIT_S_MAX,
     DeviceCordonRequest,
     DeviceList,
     DeviceUncordonRequest,
@@ -65,7 +64,6 @@ from stoker.scheduler.nouns import JobState, TraceMode, Wanted
 __all__ = [
     "HISTORIES_MAX",
     "VERSION",
-    "WAIT_S_MAX",
     "WINDOW_S_MAX",
     "WINDOW_S_MIN",
     "DeviceCordonRequest",
@@ -103,7 +101,6 @@ __all__ = [
     "TracerView",
     "TracingRequest",
     "TracingView",
-    "Wait",
     "WindowView",
 ]
 """Of the other files; everything defined here is meant for use as well."""
@@ -213,6 +210,12 @@ class CancelRequest(Message, frozen=True):
 
     select: str
     reason: str = ""
+
+
+class RemoveRequest(Message, frozen=True):
+    """`job.remove`: forget jobs that are over, and delete what they wrote at their nodes."""
+
+    select: str
 
 
 class LogsRequest(Message, frozen=True):
@@ -404,6 +407,19 @@ class CancelView(Message, frozen=True):
     jobs: tuple[CancelledJob, ...]
 
 
+class RemovedJob(Part, frozen=True):
+    """One selected job; `changed` false: it was removed before."""
+
+    job: int
+    changed: bool
+
+
+class RemoveView(Message, frozen=True):
+    """What the removal did."""
+
+    jobs: tuple[RemovedJob, ...]
+
+
 class LogsView(Message, frozen=True):
     """`data` (base64) begins at the asked offset. `waiting`: the job has not started yet."""
 
@@ -505,6 +521,7 @@ ENDPOINTS: dict[tuple[str, str], Endpoint] = {
     ("job", "get"): Endpoint(GetRequest, JobView),
     ("job", "list"): Endpoint(ListRequest, JobList),
     ("job", "cancel"): Endpoint(CancelRequest, CancelView),
+    ("job", "remove"): Endpoint(RemoveRequest, RemoveView),
     ("job", "logs"): Endpoint(LogsRequest, LogsView),
     ("job", "stdin"): Endpoint(StdinRequest, StdinView),
     ("job", "explain"): Endpoint(ExplainRequest, ExplainView),

@@ -24,14 +24,14 @@ from stoker.mesh import (
 )
 from stoker.mesh import users as user_table
 from stoker.mesh.command import NodeReply
-from stoker.mesh.events import Cancel, Event, Get, Submit
+from stoker.mesh.events import Cancel, Event, Get, Remove, Submit
 from stoker.mesh.replica import Replica
 from stoker.mesh.schema import Message
 from stoker.mesh.signature import Requests
 from stoker.mesh.subjects import LOOKS, UserRequest
 from stoker.mesh.users import User
-from stoker.mesh.work import Settled
-from stoker.native.errors import BadRequest, Denied, StokerError, Unavailable
+from stoker.mesh.work import Removed, Settled
+from stoker.native.errors import BadRequest, Denied, Refused, StokerError, Unavailable
 from stoker.scheduler.book import Job
 from stoker.scheduler.nouns import Owner
 
@@ -109,6 +109,7 @@ class Service:
             ("job", "get"): self._get,
             ("job", "list"): self._list,
             ("job", "cancel"): self._cancel,
+            ("job", "remove"): self._remove,
             ("job", "logs"): self._proxied,
             ("job", "stdin"): self._proxied,
             ("job", "trace"): self._proxied,
@@ -151,6 +152,9 @@ class Service:
             return schema.error_reply(value)
         if isinstance(value, Job):
             return _bounded(views.job_view(self.replica, value))
+        if isinstance(value, list) and caller.verb == "remove":
+            gone = (schema.RemovedJob(job=r.job, changed=r.changed) for r in value)
+            return schema.encode(schema.RemoveView(jobs=tuple(gone)))
         if isinstance(value, list):
             jobs = (schema.CancelledJob(job=c.job, state=c.state, changed=c.changed) for c in value)
             return schema.encode(schema.CancelView(jobs=tuple(jobs)))
@@ -204,6 +208,24 @@ class Service:
             if chosen(job) and (named or book.live(job) is not None)
         ]
         return Cancel(caller, sorted(jobs), _signed_reason(caller, request.reason))
+
+    def _remove(self, caller: Caller, request: schema.RemoveRequest, now_ns: int) -> Event:
+        book = self.replica.state.book
+        chosen = book.select(request.select, caller.scope, caller.user, removed=True)
+        jobs = [job for job, _ in book.newest(caller.scope) if chosen(job)]
+        open_jobs = [job for job in jobs if book.live(job) is not None]
+        if open_jobs and request.select != "all":
+            first = min(open_jobs)
+            raise Refused(
+                f"job {first} is {book.get(first).state}, and only jobs that are over are removed",
+                hint=f"stop it first: stoker cancel {first}",
+            )
+        over = sorted(set(jobs).difference(open_jobs))
+        gone = [job for job in book.removed(caller.scope) if chosen(job)]
+        told = [Removed(job, True) for job in over]
+        if request.select != "all":
+            told += [Removed(job, False) for job in gone]
+        return Remove(caller, over, sorted(told), f"removed by {caller.user}")
 
     def _explain(self, caller: Caller, request: schema.ExplainRequest, now_ns: int) -> bytes:
         job = self._refer(caller, request.job)

@@ -35,7 +35,7 @@ _DIGITS_MAX = 20
 
 CHANGES = frozenset(
     {
-        *(("job", verb) for verb in ("submit", "cancel", "stdin", "tracing")),
+        *(("job", verb) for verb in ("submit", "cancel", "remove", "stdin", "tracing")),
         *subjects.ADMIN_REQUESTS,
     }
 )

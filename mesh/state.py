@@ -393,7 +393,7 @@ class State:
 
     def _forgotten(self, effect: Forgotten, step: _Step) -> None:
         nodes = self.book.where(effect.job)
-        self.book.forget(effect.job)
+        self.book.forget(effect.job, step.cancels.get(effect.command, ""))
         step.applied.changed.append(effect.job)
         if effect.node and not nodes:
             nodes = [self.node_name(effect.node)]

@@ -22,6 +22,7 @@ JOB_VERBS = (
     "get",
     "list",
     "cancel",
+    "remove",
     "logs",
     "stdin",
     "explain",

@@ -254,6 +254,42 @@ def cancel_works(
     yield CancelWork(token, live, selected, reason)
 
 
+class Removed(NamedTuple):
+    """What a removal did to one job; `changed` false: it was not there any more."""
+
+    job: int
+    changed: bool
+
+
+class RemoveWork(Work):
+    """Forget ended jobs because a user said so. `selected`: what the answer says."""
+
+    __slots__ = ("selected", "why")
+
+    def __init__(self, token: Any, jobs: list[int], selected: list[Removed], why: str) -> None:
+        self.selected = selected
+        self.why = why
+        requests = [records.Forget(job) for job in jobs]
+        super().__init__(token, requests, len(jobs) * (16 + len(why.encode())))
+
+    def blobs(self, fates: list[Fate], state: State) -> list[Blob]:
+        return [CancelBlob(fate.command, self.why) for fate in fates if fate.command >= 0]
+
+    def answer(self, fates: list[Fate], applied: Applied, state: State) -> Any:
+        return self.selected  # what is over stays so, and one that is gone already is gone
+
+
+def remove_works(
+    token: Any, jobs: list[int], selected: list[Removed], why: str
+) -> Iterator[RemoveWork]:
+    """As many as one entry cannot hold, likewise."""
+    size = min(records.BATCH_REQUESTS_MAX, BATCH_BYTES_MAX // (64 + len(why.encode())))
+    while len(jobs) > size:
+        yield RemoveWork(None, jobs[:size], [], why)
+        jobs = jobs[size:]
+    yield RemoveWork(token, jobs, selected, why)
+
+
 class OutcomeWork(Work):
     """What a node says became of its commands."""
 

@@ -7,7 +7,7 @@ give the same bytes. Bounded: the core's limits bound the jobs, and an ended one
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -30,6 +30,10 @@ ATTEMPTS_KEPT = 16
 """Earlier attempts told of a job, the newest; what they wrote is at their nodes."""
 NAMES_MAX = 4096
 """Labels, taints and models that commands named."""
+REMOVED_KEPT = 256
+"""Of one user: jobs removed by request that are told from those that never were."""
+REMOVERS_KEPT = 1024
+"""Users of whom they are kept."""
 SELECTOR_CHARS_MAX = 4096
 SELECTOR_PARTS_MAX = 512
 
@@ -107,6 +111,7 @@ class _Image(msgspec.Struct, array_like=True, frozen=True):
     labels: list[str] = []
     drained: list[tuple[str, str]] = []
     cordoned: list[tuple[str, str, str]] = []
+    removed: list[tuple[str, list[tuple[int, str]]]] = []
 
 
 _specs = msgspec.msgpack.Decoder(JobSpec)
@@ -132,6 +137,8 @@ class Book:
         self.cordoned: dict[tuple[str, str], str] = {}
         """(node, device) that gets no new jobs until an administrator says so -> why."""
         self._labels: dict[int, str] = {}
+        self._removed: dict[str, dict[int, str]] = {}
+        """User -> jobs that were removed by request, the newest REMOVED_KEPT -> by whom."""
 
     def __len__(self) -> int:
         return len(self._jobs)
@@ -158,16 +165,26 @@ class Book:
         self._jobs[record.job] = Ended(record.owner.user, record.state, row)
         self.shares.end(record.owner.user, record.job, len(row), len(record.spec))
 
-    def forget(self, job: int) -> None:
-        """Drop a job for good."""
+    def forget(self, job: int, why: str = "") -> None:
+        """Drop a job for good; `why` is remembered for who asks for it."""
         record = self._jobs.pop(job, None)
         if record is None:
             return
         user = self.user(record)
         size = len(record.row if isinstance(record, Ended) else record.spec)
         self.shares.drop(user, job, size)
+        if why:
+            self._remember_removed(user, job, why)
         if self._last.get(user) == job:
             del self._last[user]
+
+    def _remember_removed(self, user: str, job: int, why: str) -> None:
+        kept = self._removed.setdefault(user, {})
+        kept[job] = why
+        if len(kept) > REMOVED_KEPT:
+            del kept[next(iter(kept))]
+        if len(self._removed) > REMOVERS_KEPT:
+            del self._removed[next(iter(self._removed))]
 
     def join(self, report: NodeReport) -> None:
         """A node's latest report."""
@@ -193,8 +210,15 @@ class Book:
         """The job, for its owner, or for anybody with `user` None; else it does not exist."""
         record = self._jobs.get(job)
         if record is None or (user is not None and self.user(record) != user):
-            raise NotFound(f"there is no job {job}")
+            why = self.removed(user).get(job)
+            raise NotFound(f"job {job} was {why}" if why else f"there is no job {job}")
         return record if isinstance(record, Job) else _jobs.decode(_rows.decode(record.row).raw)
+
+    def removed(self, user: str | None) -> dict[int, str]:
+        """Jobs that were removed by request, of one user or of all -> how to say so."""
+        if user is not None:
+            return self._removed.get(user, {})
+        return {job: why for kept in self._removed.values() for job, why in kept.items()}
 
     def where(self, job: int) -> list[str]:
         """Nodes that have something of a job, those of earlier attempts among them."""
@@ -243,14 +267,20 @@ class Book:
             if before is None or job < before:
                 yield job, self._jobs[job].state
 
-    def select(self, text: str, user: str | None, me: str) -> Callable[[int], bool]:
-        """A test for job numbers: "all", "last", "3", "1,4-6"; NotFound if one named is gone."""
+    def select(
+        self, text: str, user: str | None, me: str, *, removed: bool = False
+    ) -> Callable[[int], bool]:
+        """A test for job numbers: "all", "last", "3", "1,4-6"; NotFound if one named is gone, but
+        with `removed` not for one that was removed by request."""
         if len(text) > SELECTOR_CHARS_MAX or text.count(",") >= SELECTOR_PARTS_MAX:
             raise BadRequest(f"a selection has at most {SELECTOR_PARTS_MAX} parts")
-        ranges = [self._range(part.strip(), user, me) for part in text.split(",")]
+        known = self.removed(user) if removed else {}
+        ranges = [self._range(part.strip(), user, me, known) for part in text.split(",")]
         return lambda job: any(low <= job <= high for low, high in ranges)
 
-    def _range(self, part: str, user: str | None, me: str) -> tuple[float, float]:
+    def _range(
+        self, part: str, user: str | None, me: str, known: Mapping[int, str]
+    ) -> tuple[float, float]:
         if part == "all":
             return 1, float("inf")
         if part == "last":
@@ -259,7 +289,8 @@ class Book:
         if not low.isdecimal() or not (high.isdecimal() if dash else True) or len(part) > 40:
             raise BadRequest(f"not a selection: {part[:80]!r}; 3, 1,4-6, last or all")
         if not dash:
-            self.get(int(low), user)
+            if int(low) not in known:
+                self.get(int(low), user)
             return int(low), int(low)
         if int(low) > int(high):
             raise BadRequest(f"an empty range: {part}")
@@ -279,7 +310,8 @@ class Book:
         last, drained = sorted(self._last.items()), sorted(self.drained.items())
         cordoned = [(*where, why) for where, why in sorted(self.cordoned.items())]
         rows_of = msgspec.Raw(joined)
-        return _encoder.encode((FORMAT, nodes, last, rows_of, *names, drained, cordoned))
+        removed = [(user, list(kept.items())) for user, kept in self._removed.items()]
+        return _encoder.encode((FORMAT, nodes, last, rows_of, *names, drained, cordoned, removed))
 
     @classmethod
     def restore(cls, data: bytes) -> Book:
@@ -301,6 +333,7 @@ class Book:
         book.queues, book.drained = dict(image.queues), dict(image.drained)
         book.cordoned = {(node, device): why for node, device, why in image.cordoned}
         book.named(image.labels)
+        book._removed = {user: dict(kept) for user, kept in image.removed}
         return book
 
     def _put(self, row: _Row, raw: bytes, user: str, owners: dict[Owner, Owner]) -> None:

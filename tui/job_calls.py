@@ -249,6 +249,13 @@ async def cancel(state: str | None, words: str, reason: str) -> list[Row]:
         return [views.part(job) for job in done.jobs]
 
 
+async def remove(state: str | None, words: str) -> list[Row]:
+    """Forget the selected jobs and delete their output; which they were."""
+    async with Client.open(state) as client:
+        done = await client.remove(words)
+        return [views.part(job) for job in done.jobs]
+
+
 async def wait(
     state: str | None, selector: Selector, words: str, timeout_s: float | None
 ) -> tuple[int, list[Row]]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verbs of jobs: run, submit, jobs, job, logs, cancel, wait, explain.
+"""The verbs of jobs: run, submit, jobs, job, logs, cancel, rm, wait, explain.
 
 Relied on by the table in `main.py`. Reading options and printing live here; what is asked and what
 is shown lives in `job_options`, `job_calls`, `tables`, `report` and `explain`.
@@ -189,6 +189,28 @@ def cancel_command(selector: str, reason: str, state: str | None, output: tables
         click.echo(f"job {row['job']} {words} ({row['state']})")
     if not rows:
         click.echo("no job to stop")
+
+
+@click.command("rm")
+@click.argument("selector")
+@node_option
+@output_option("table")
+def rm_command(selector: str, state: str | None, output: tables.Output) -> None:
+    """Delete jobs that are over, and their output: 3, 1,4-6, last, all.
+
+    With `all` those that are not over stay; naming one of them is refused.
+    """
+    from stoker.tui import job_calls
+
+    selectors.parse(selector)
+    rows = call(job_calls.remove(state, selector))
+    if output not in ("table", "wide"):
+        show(tables.JOBS, rows, output)
+        return
+    for row in rows:
+        click.echo(f"job {row['job']} {'is' if row['changed'] else 'was'} removed")
+    if not rows:
+        click.echo("no job to remove")
 
 
 @click.command("wait")

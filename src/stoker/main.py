@@ -29,6 +29,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "job": ("stoker.tui.job_commands", "Show one job"),
     "logs": ("stoker.tui.job_commands", "Print a job's output"),
     "cancel": ("stoker.tui.job_commands", "Stop jobs"),
+    "rm": ("stoker.tui.job_commands", "Delete jobs that are over, and their output"),
     "wait": ("stoker.tui.job_commands", "Wait until jobs end"),
     "explain": ("stoker.tui.job_commands", "Why a job waits, or ended as it did"),
     "queue": ("stoker.tui.queue_commands", "Queues: list, set, remove, quota"),

@@ -48,6 +48,7 @@ class FakeAgent:
         self.held: dict[tuple[int, int], StartJob] = {}
         self.started: Counter[tuple[int, int]] = Counter()
         self.untold: list[Outcome] = []
+        self.forgotten: set[int] = set()
         self.output: dict[int, bytes] = {}
         self.stdin: dict[int, bytes] = {}
         self.summary: dict[int, bytes] = {}
@@ -127,6 +128,7 @@ class FakeAgent:
                 self._stop((action.job, action.attempt))
             elif isinstance(action, ForgetJob):
                 self.held.pop((action.job, 1), None)
+                self.forgotten.add(action.job)
         if self.untold:
             self._spawn(self.tell())
 

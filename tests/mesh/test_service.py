@@ -17,7 +17,7 @@ from stoker.mesh import schema, subjects
 from stoker.mesh.client import Client
 from stoker.mesh.context import Context
 from stoker.mesh.schema import JobRequest, LogsRequest
-from stoker.native.errors import Busy, Refused
+from stoker.native.errors import Busy, NotFound, Refused
 from tests.mesh.fake_agent import HOLD
 from tests.mesh.node import Node
 from tests.mesh.server import Server
@@ -218,3 +218,50 @@ async def test_a_list_is_a_turns_worth_and_says_where_it_goes_on(node: Node) -> 
     assert len(page.jobs) == most
     rest = await node.ask("alice", "job", "list", limit=1000, before=page.next)
     assert ([job.job for job in rest.jobs], rest.next) == (list(range(100, 0, -1)), None)
+
+
+# --- removal --------------------------------------------------------------------------------------
+
+
+async def test_a_removed_job_is_gone_here_and_at_its_node(node: Node) -> None:
+    assert node.agent is not None
+    for argv in (("true",), (HOLD,), ("true",)):
+        await node.ask("alice", "job", "submit", argv=argv)
+    await node.ask("bob", "job", "submit", argv=("true",))
+    for job, user in ((1, "alice"), (3, "alice"), (4, "bob")):
+        await node.ask(user, "job", "get", job=job, until="ended", wait_s=10.0)
+    with pytest.raises(Refused, match=r"job 2 is \w+, and only jobs that are over.*cancel 2"):
+        await node.ask("alice", "job", "remove", select="1-2")
+    with pytest.raises(NotFound, match="there is no job 4"):
+        await node.ask("alice", "job", "remove", select="4")
+    assert (await node.ask("alice", "job", "get", job=1)).state == "succeeded"
+    done = await node.ask("alice", "job", "remove", select="1")
+    assert [(row.job, row.changed) for row in done.jobs] == [(1, True)]
+    with pytest.raises(NotFound, match="job 1 was removed by alice"):
+        await node.ask("alice", "job", "get", job=1)
+    with pytest.raises(NotFound, match="there is no job 1"):
+        await node.ask("bob", "job", "get", job=1)
+    again = await node.ask("alice", "job", "remove", select="1,3")
+    assert [(row.job, row.changed) for row in again.jobs] == [(1, False), (3, True)]
+    await node.ask("alice", "job", "remove", select="all")
+    left = (await node.ask("admin", "job", "list")).jobs
+    assert [(job.job, job.user) for job in left] == [(4, "bob"), (2, "alice")]
+    await node.until(lambda: {1, 3} <= node.agent.forgotten)
+    node.kill_scheduler()
+    node.start_scheduler()
+    await node.persist("alice", "job", "list")
+    with pytest.raises(NotFound, match="job 1 was removed by alice"):
+        await node.ask("alice", "job", "get", job=1)
+
+
+async def test_more_are_removed_than_one_entry_holds(node: Node) -> None:
+    for _ in range(3):
+        await node.ask("alice", "job", "submit", argv=("true",), array=tuple(range(256)))
+    for job in (256, 512, 768):
+        await node.ask("alice", "job", "get", job=job, until="ended", wait_s=20.0)
+    states = ("pending", "starting", "running")
+    while (await node.ask("alice", "job", "list", states=states)).jobs:
+        pass
+    done = await node.ask("alice", "job", "remove", select="all")
+    assert len(done.jobs) == 768
+    assert (await node.ask("alice", "job", "list")).jobs == ()

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from stoker.native.errors import BadRequest, Corrupt, NotFound
-from stoker.scheduler.book import Book, Job, encode_spec
+from stoker.scheduler.book import REMOVED_KEPT, Book, Job, encode_spec
 from stoker.scheduler.nouns import (
     Decision,
     DeviceInfo,
@@ -141,6 +141,23 @@ def test_a_snapshot_is_the_book() -> None:
         submit(again, 1000)
         submit(book, 1000)
         assert again.snapshot() == book.snapshot()
+
+
+def test_what_was_removed_by_request_is_told_from_what_never_was() -> None:
+    book = Book()
+    for job in range(1, REMOVED_KEPT + 3):
+        end(book, submit(book, job))
+        book.forget(job, "removed by alice")
+    again = Book.restore(book.snapshot())
+    assert again.snapshot() == book.snapshot()
+    newest = REMOVED_KEPT + 2
+    for user in ("alice", None):
+        with pytest.raises(NotFound, match=f"job {newest} was removed by alice"):
+            again.get(newest, user)
+    for user, job in (("bob", newest), ("alice", 2), ("alice", 9999)):
+        with pytest.raises(NotFound, match=f"there is no job {job}"):
+            again.get(job, user)
+    assert again.select(str(newest), "alice", "alice", removed=True)(newest)
 
 
 def test_snapshots_of_something_else_are_refused() -> None:

@@ -282,6 +282,17 @@ def test_cancel_says_what_became_of_each(fakes: Any, node: Any) -> None:
     assert node.seen[-1][1] == {"schema": "stoker/v1", "select": "5-6", "reason": "too slow"}
 
 
+def test_rm_says_what_was_removed_and_why_not(fakes: Any, node: Any) -> None:
+    jobs = [{"job": 5, "changed": True}, {"job": 6, "changed": False}]
+    node.answers["job.remove"] = lambda asked: {"schema": "stoker/v1", "jobs": jobs}
+    done = stoker(node, "rm", "5-6")
+    assert done.stdout == b"job 5 is removed\njob 6 was removed\n"
+    failure = {"code": "refused", "message": "job 7 is running", "hint": "stoker cancel 7"}
+    node.answers["job.remove"] = lambda asked: {"error": failure}
+    done = stoker(node, "rm", "7")
+    assert (done.returncode, b"stoker cancel 7" in done.stderr) == (2, True)
+
+
 def test_explain_ranks_reasons_and_names_what_helps(fakes: Any, node: Any) -> None:
     node.answers["job.explain"] = lambda asked: {
         "schema": "stoker/v1",
