@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
 
+import msgspec
 import structlog
 
 from stoker.agent import jobs, observe, steps
@@ -72,8 +73,11 @@ class Actuator:
         self._tasks: set[asyncio.Task[None]] = set()
         self.changed: Callable[[int], None] = lambda job: None
         """Called when a job of this node starts or ends."""
-        self.acknowledged: Callable[[Exited, bool], None] = lambda exited, traced: None
-        """Called when the log has the end of an attempt; with whether it was traced."""
+        self.acknowledged: Callable[[Exited, bool, int], None] = lambda exited, traced, uid: None
+        """Called when the log has the end of an attempt; with whether it was traced, and whose
+        it was."""
+        self.output_cap: Callable[[int, int], int] = lambda requested, promised: requested
+        """(bytes asked for, what running jobs of the same user may write) -> what it may write."""
         self.counters: Counter[str] = Counter()
 
     # --- effects ----------------------------------------------------------------------------------
@@ -82,9 +86,10 @@ class Actuator:
         """Give a batch to the spawner; what cannot even be described is refused here."""
         launches: list[Launch] = []
         records: list[Begun] = []
+        promised: Counter[int] = Counter()
         for each in wanted:
             try:
-                launch, record = self._prepare(each)
+                launch, record = self._prepare(each, promised)
             except (StokerError, OSError) as error:
                 self._refuse((each.job, each.attempt), error)
                 continue
@@ -124,10 +129,11 @@ class Actuator:
         ended = [exited for key in keys if (exited := self._exited.pop(key, None)) is not None]
         if ended:
             self._spawn(self._acknowledge(ended))
+        uids = {key: self._starts.get(key).uid for key in keys}
         self._starts.drop(keys)
         for exited in ended:
             key = (exited.job, exited.attempt)
-            self.acknowledged(exited, key in self._traced)
+            self.acknowledged(exited, key in self._traced, uids[key])
             self._traced.discard(key)
 
     # --- what the spawner says --------------------------------------------------------------------
@@ -173,14 +179,18 @@ class Actuator:
         assert news is None or isinstance(news, steps.Ran | steps.Ended | steps.NeverStarted)
         return steps.Has(key, self._starts.get(key).decision, news)
 
-    def _prepare(self, start: StartJob) -> tuple[Launch, Begun]:
+    def _prepare(self, start: StartJob, promised: Counter[int]) -> tuple[Launch, Begun]:
         granted = jobs.grant(self._devices(), start.decision.devices)
         traced = jobs.wants_trace(start.spec, self._place)
         launch = jobs.launch(
             start, granted, self._homes.of(start.owner.uid, start.owner.gid), self._place, traced
         )
+        running = self._starts.promised(launch.uid) + promised[launch.uid]
+        most = self.output_cap(launch.output_bytes_max, running)
+        promised[launch.uid] += most
+        launch = msgspec.structs.replace(launch, output_bytes_max=most)
         aside = jobs.aside(start, granted, self._place) | gone(self._place) if traced else {}
-        return launch, begun(start, tuple(device.id for device in granted), traced, aside)
+        return launch, begun(start, tuple(device.id for device in granted), traced, aside, most)
 
     async def _give(self, launches: list[Launch]) -> None:
         """Until the spawner has answered: asking again for the same attempt is safe."""

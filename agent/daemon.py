@@ -18,6 +18,7 @@ import sys
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +49,7 @@ from stoker.agent.power.cpu_hold import cpu_hold
 from stoker.agent.power.holding import named
 from stoker.agent.power.launch_hold import LaunchHold, on_device
 from stoker.agent.power.shell import Shell, World
+from stoker.agent.retention import cap
 from stoker.agent.saying import Saying
 from stoker.agent.setting import Setting, load
 from stoker.agent.spawner import Spawner
@@ -69,6 +71,8 @@ if TYPE_CHECKING:
 
 COMPARE_EVERY_S = 30.0
 """How often what the core believes is compared with what the spawner has."""
+WEIGH_EVERY_S = 5.0
+"""How often it is looked how much running jobs have written."""
 PART_AGAIN_S = 0.5
 STOP_S = 0.6
 GC_THRESHOLD = 20_000
@@ -158,6 +162,7 @@ class Daemon:
         )
         self._actuator.changed = self._waiting.changed
         self._actuator.acknowledged = self._keeping.keep
+        self._actuator.output_cap = partial(cap, self._setting.config.retention)
         watches = Watches(self._loop)
         logs = Logs(
             self._setting.jobs,
@@ -187,6 +192,7 @@ class Daemon:
             self._listen,
             self._link.run,
             self._compare,
+            self._weigh,
             self._observe,
             self._watch_devices,
             self._health.run,
@@ -455,6 +461,11 @@ class Daemon:
             await asyncio.sleep(COMPARE_EVERY_S)
             with contextlib.suppress(StokerError):
                 self.post(await self._actuator.known(self._node.taken()))
+
+    async def _weigh(self) -> None:
+        while True:
+            await asyncio.sleep(WEIGH_EVERY_S)
+            self._keeping.weigh(self._starts.owners())
 
     async def _observe(self) -> None:
         subject = subjects.observation(self._setting.node)

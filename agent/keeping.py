@@ -18,14 +18,16 @@ from pathlib import Path
 
 import structlog
 
-from stoker.agent import retention
+from stoker.agent import owners, retention
 from stoker.agent.clearing import clear
 from stoker.agent.launch import Exited
+from stoker.agent.owners import Owners
 from stoker.agent.places import folder_name, key_of
-from stoker.agent.retention import Keep, Shelf
+from stoker.agent.retention import NOBODY, Keep, Shelf
 from stoker.agent.steps import Key
 
 DROPPED_FILE = "dropped"
+OWNERS_FILE = "owners"
 SILENT_MAX = 16_384
 """Ended jobs without a folder that are remembered, to tell them from those long deleted."""
 
@@ -38,7 +40,12 @@ class Keeping:
     def __init__(self, jobs: Path, keep: Keep) -> None:
         self._jobs = jobs
         self._shelf = Shelf(keep)
-        self._early: list[tuple[Key, int]] | None = []
+        self._early: list[tuple[Key, int, int]] | None = []
+        self._owners = Owners(jobs.parent / OWNERS_FILE)
+        self._forgotten: set[int] = set()
+        """Jobs that were forgotten while stock was taken: they are in it and gone."""
+        self._running: dict[int, int] = {}
+        """User id -> bytes that the user's running jobs have written, as last looked."""
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="keeping")
         self.counters: Counter[str] = Counter()
         self._silent: OrderedDict[Key, None] = OrderedDict()
@@ -56,14 +63,29 @@ class Keeping:
         stock = loop.run_in_executor(self._worker, self._stock, over, finished)
         stock.add_done_callback(self._stocked)
 
-    def _stocked(self, stock: asyncio.Future[list[tuple[Key, int]]]) -> None:
+    def _stocked(self, stock: asyncio.Future[list[tuple[Key, int, int]]]) -> None:
         if stock.cancelled():
             return
         early, self._early = self._early or [], None
-        for key, size in [*stock.result(), *early]:
-            self._put(key, size)
+        for key, size, uid in [*stock.result(), *early]:
+            if key[0] not in self._forgotten:
+                self._put(key, size, uid)
+        self._forgotten.clear()
 
-    def keep(self, exited: Exited, traced: bool) -> None:
+    def weigh(self, running: dict[Key, int]) -> None:
+        """Look how much running attempts (-> user id) have written: room that the finished ones
+        of the same user make, oldest first."""
+        looked = asyncio.get_running_loop().run_in_executor(self._worker, self._sizes, running)
+        looked.add_done_callback(self._weighed)
+
+    def _weighed(self, looked: asyncio.Future[dict[int, int]]) -> None:
+        if looked.cancelled() or looked.exception() is not None:
+            return
+        self._running = looked.result()
+        for uid, size in self._running.items():
+            self._let_go(self._shelf.fit(uid, size))
+
+    def keep(self, exited: Exited, traced: bool, uid: int = NOBODY) -> None:
         """The log has the end of this job: from now on its folder may be deleted."""
         key = (exited.job, exited.attempt)
         size = exited.out_bytes + exited.err_bytes
@@ -77,12 +99,16 @@ class Keeping:
         if not size and not os.path.exists(f"{self._jobs}/{folder_name(*key)}"):  # noqa: PTH110
             self._remember_silent(key)
         elif self._early is not None:
-            self._early.append((key, size))
+            self._early.append((key, size, uid))
+            self._submit(lambda: self._own(key, uid))
         else:
-            self._put(key, size)
+            self._put(key, size, uid)
+            self._submit(lambda: self._own(key, uid))
 
     def forget(self, job: int) -> None:
         """The scheduler's retention has passed for this job."""
+        if self._early is not None:
+            self._forgotten.add(job)
         later = self._later.pop(job, [])
         if self._silent.pop((job, 1), self) is None and not later:
             return
@@ -113,10 +139,12 @@ class Keeping:
         """Leave what is not deleted yet: the next agent takes stock again."""
         self._worker.shutdown(wait=False, cancel_futures=True)
 
-    def _put(self, key: Key, size: int) -> None:
+    def _put(self, key: Key, size: int, uid: int) -> None:
         if key[1] > 1:
             self._later.setdefault(key[0], []).append(key)
-        gone = self._shelf.put(key, size)
+        self._let_go(self._shelf.put(key, size, uid, self._running.get(uid, 0)))
+
+    def _let_go(self, gone: list[Key]) -> None:
         for job, _ in gone:
             if job in self._later:
                 left = [each for each in self._later.pop(job) if each not in gone]
@@ -145,11 +173,31 @@ class Keeping:
             self.counters["disk_failed"] += 1
             _log.warning("folders of jobs", error=str(error))
 
-    def _stock(self, over: list[Path], finished: set[Key]) -> list[tuple[Key, int]]:
+    def _stock(self, over: list[Path], finished: set[Key]) -> list[tuple[Key, int, int]]:
         for folder in over:
             clear(folder)
             self.counters["segments_removed"] += 1
-        return retention.scan(self._jobs, finished)
+        known = owners.read(self._jobs.parent / OWNERS_FILE)
+        found = retention.scan(self._jobs, finished)
+        kept = {key: known[key] for key, _ in found if key in known}
+        self._guard(lambda: self._owners.begin(kept))
+        return [(key, size, known.get(key, NOBODY)) for key, size in found]
+
+    def _own(self, key: Key, uid: int) -> None:
+        """On the worker: whose this folder is, for the next agent."""
+        if not self._owners.add(key, uid):
+            found = _attempts(self._jobs)
+            known = owners.read(self._jobs.parent / OWNERS_FILE)
+            self._owners.begin({each: known[each] for each in found if each in known})
+
+    def _sizes(self, running: dict[Key, int]) -> dict[int, int]:
+        """On the worker: bytes on disk by user id."""
+        found: dict[int, int] = {}
+        for key, uid in running.items():
+            with contextlib.suppress(OSError):
+                size = retention.size_of(self._jobs / folder_name(*key))
+                found[uid] = found.get(uid, 0) + size
+        return found
 
 
 def _remove(path: str) -> None:

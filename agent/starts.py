@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import struct
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Self
@@ -40,6 +41,8 @@ class Begun(Record, frozen=True):
     """Tracers that were not offered although there is a device for them, and why."""
     user: str = ""
     """Unix user that it runs as."""
+    output_bytes_max: int = 0
+    """What it may write."""
 
     @property
     def key(self) -> Key:
@@ -54,6 +57,7 @@ def begun(
     devices: tuple[str, ...],
     traced: bool,
     aside: Mapping[str, str] | None = None,
+    output_bytes_max: int = 0,
 ) -> Begun:
     """The record of one start."""
     spec = start.spec
@@ -69,6 +73,7 @@ def begun(
         spec.name or spec.argv[0].rpartition("/")[2][:64],
         tuple((aside or {}).items()),
         start.owner.user,
+        output_bytes_max,
     )
 
 
@@ -82,6 +87,7 @@ class Starts:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._alive: dict[Key, Begun] = {}
+        self._promised: Counter[int] = Counter()
         self._descriptor = -1
         self._size = 0
 
@@ -90,7 +96,21 @@ class Starts:
         """Read what is there, then begin a file without the torn rest."""
         starts = cls(path)
         starts._alive = {record.key: record for record in _records(path)}
+        starts._count()
         return starts
+
+    def _count(self) -> None:
+        self._promised.clear()
+        for record in self._alive.values():
+            self._promised[record.uid] += record.output_bytes_max
+
+    def promised(self, uid: int) -> int:
+        """Bytes of output that the attempts of one user may write."""
+        return self._promised[uid]
+
+    def owners(self) -> dict[Key, int]:
+        """Every attempt that is alive -> the user id it runs as."""
+        return {key: record.uid for key, record in self._alive.items()}
 
     def __len__(self) -> int:
         return len(self._alive)
@@ -122,18 +142,24 @@ class Starts:
             os.ftruncate(self._descriptor, self._size)
             raise OSError(28, "No space left on device", str(self._path))
         self._size += written
-        self._alive.update((record.key, record) for record in batch)
+        self.drop(record.key for record in batch)
+        for record in batch:
+            self._alive[record.key] = record
+            self._promised[record.uid] += record.output_bytes_max
 
     def keep(self, keys: Iterable[Key]) -> None:
         """Forget every start but these, and write the file anew."""
         wanted = set(keys)
         self._alive = {key: record for key, record in self._alive.items() if key in wanted}
+        self._count()
         self._rewrite()
 
     def drop(self, keys: Iterable[Key]) -> None:
         """Forget these; the file loses them with the next rewriting."""
         for key in keys:
-            self._alive.pop(key, None)
+            record = self._alive.pop(key, None)
+            if record is not None:
+                self._promised[record.uid] -= record.output_bytes_max
 
     def close(self) -> None:
         """Let go of the file."""

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from stoker.agent import owners
 from stoker.agent.keeping import Keeping
 from stoker.agent.launch import Exited
 from stoker.agent.retention import Keep
@@ -115,3 +117,52 @@ async def test_a_job_that_said_nothing_has_no_folder_and_is_known_for_it(
     assert not keeping.silent((5, 1))
     keeping.close()
     assert keeping.counters["folders_deleted"] == 0
+
+
+async def test_whose_a_folder_is_outlives_the_agent(tmp_path: Path, segments: Path) -> None:
+    """One user's new output makes room among that user's own, also of an earlier agent."""
+    for job in (1, 2, 3):
+        path = folder(tmp_path, job)
+        (path / "out").write_bytes(b"x" * 8192)
+        os.utime(path, (1000 + job, 1000 + job))
+    before = Keeping(tmp_path / "jobs", Keep())
+    before.begin(segments, {(1, 1), (2, 1), (3, 1)})
+    await until(lambda: before._early is None)
+    for job, uid in ((1, 1000), (2, 1001), (3, 1000)):
+        before.keep(exited(job, out=8192), traced=False, uid=uid)
+    await until(lambda: len(owners.read(tmp_path / "owners")) == 3)
+    before.close()
+    keeping = Keeping(tmp_path / "jobs", Keep(user_bytes=20_000))
+    keeping.begin(segments, set())
+    await until(lambda: len(keeping._shelf) == 3)
+    folder(tmp_path, 4)
+    keeping.keep(exited(4, out=8192), traced=False, uid=1000)
+    await until(lambda: keeping.counters["folders_deleted"] == 1)
+    assert {entry.name for entry in (tmp_path / "jobs").iterdir()} == {"2", "3", "4"}
+    keeping.close()
+
+
+async def test_what_runs_takes_room_from_what_is_over(tmp_path: Path, segments: Path) -> None:
+    keeping = Keeping(tmp_path / "jobs", Keep(user_bytes=20_000))
+    keeping.begin(segments, set())
+    await until(lambda: keeping._early is None)
+    for job in (1, 2, 3):
+        (folder(tmp_path, job) / "out").write_bytes(b"x" * 8192)
+    keeping.keep(exited(1, out=8192), traced=False, uid=1000)
+    keeping.keep(exited(2, out=8192), traced=False, uid=1000)
+    keeping.weigh({(3, 1): 1000, (9, 1): 1001})
+    await until(lambda: keeping.counters["folders_deleted"] == 1)
+    assert {entry.name for entry in (tmp_path / "jobs").iterdir()} == {"2", "3"}
+    keeping.close()
+
+
+async def test_a_job_forgotten_while_stock_is_taken_takes_no_room(
+    tmp_path: Path, segments: Path
+) -> None:
+    path = folder(tmp_path, 1)
+    keeping = Keeping(tmp_path / "jobs", Keep())
+    keeping.begin(segments, set())
+    keeping.forget(1)
+    await until(lambda: keeping._early is None and not path.exists())
+    assert (len(keeping._shelf), keeping._shelf.total_bytes) == (0, 0)
+    keeping.close()

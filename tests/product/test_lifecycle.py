@@ -125,6 +125,26 @@ def test_cancel_of_a_running_a_pending_and_an_ended_job(node: LiveNode) -> None:
     assert third.state == "succeeded", "the device was not given back"
 
 
+def test_a_removed_job_leaves_nothing_on_its_node(node: LiveNode) -> None:
+    """Its folder is gone, it is said to have been removed, and others stay as they are."""
+    kept, job = node.run("echo", "kept").job, node.run("echo", "secret").job
+    running = node.submit("sleep", "60")
+    folders = node.state.agent / "jobs"
+    assert (folders / str(job) / "out").read_bytes() == b"secret\n"
+    refused = node.stoker("rm", str(running), check=False)
+    assert refused.returncode == 2
+    assert f"stoker cancel {running}" in refused.stderr.decode()
+    assert node.stoker("rm", str(job)).stdout == f"job {job} is removed\n".encode()
+    wait_until(lambda: not (folders / str(job)).exists(), "the folder is deleted")
+    gone = node.stoker("job", str(job), check=False)
+    assert gone.returncode == 1
+    assert f"job {job} was removed by" in gone.stderr.decode()
+    assert job not in node.jobs()
+    assert node.output(kept) == b"kept\n"
+    node.stoker("cancel", str(running))
+    node.wait(running)
+
+
 def test_a_job_that_ignores_the_first_signal_is_killed_after_its_grace(node: LiveNode) -> None:
     job = node.submit("sh", "-c", "trap '' TERM; echo deaf; sleep 60; sleep 60", grace_s=0.3)
     wait_until(lambda: node.output(job) == b"deaf\n", "the job is deaf")
