@@ -47,6 +47,8 @@ class Budgets(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     in_flight_bytes: int = 4 << 20
     requests_per_s: int = 2000
     """Past a second's worth of it requests wait."""
+    refusals_per_s: int = 1000
+    """Past a second's worth of it, what finds its queue full is dropped without an answer."""
     reply_bytes_per_s: int = 16 << 20
     """Past a second's worth of it requests wait."""
     connections: int = 256

@@ -25,7 +25,7 @@ from stoker.mesh.proxy import Proxy
 from stoker.mesh.service import Caller, Proxied, Service
 from stoker.mesh.subjects import UserRequest
 from stoker.mesh.turns import NS, Turns
-from stoker.native.errors import Internal, Refused, StokerError
+from stoker.native.errors import Busy, Internal, Refused, StokerError
 
 _log = structlog.get_logger("scheduler")
 
@@ -78,6 +78,11 @@ class Door:
         try:
             address = subjects.parse_user_request(request.subject)
             self._turns.offer(address.user, Arrival(request, address), len(request.data))
+        except Busy as error:
+            if self._turns.answers_refusal(address.user, time.monotonic_ns()):
+                await respond(request, schema.error_reply(error), self._shell.tally)
+            else:
+                self._shell.tally("request_dropped")
         except StokerError as error:
             self._shell.tally(f"request_{error.code}")
             await respond(request, schema.error_reply(error), self._shell.tally)

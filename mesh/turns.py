@@ -45,6 +45,7 @@ class _Queue(Generic[T]):
         self.in_flight = 0
         self.in_flight_bytes = 0
         self.requests = Rate(budgets.requests_per_s)
+        self.refusals = Rate(budgets.refusals_per_s)
         self.replies = Rate(budgets.reply_bytes_per_s)
 
     def ready_ns(self) -> int:
@@ -86,6 +87,14 @@ class Turns(Generic[T]):
             raise busy(user, "queued_bytes", budgets.queued_bytes, "bytes of requests waiting")
         queue.waiting.append((item, size))
         queue.bytes += size
+
+    def answers_refusal(self, user: str, now_ns: int) -> bool:
+        """Whether one more refusal is sent to this user: saying no costs as much as work does."""
+        refusals = self._queue(user).refusals
+        if refusals.ready_ns() > now_ns:
+            return False
+        refusals.spend(1, now_ns)
+        return True
 
     def next(self, now_ns: int) -> Next[T]:
         """The next request of the user whose turn it is; that user is then the last in the row."""

@@ -27,6 +27,13 @@ def test_one_users_flood_costs_another_one_request() -> None:
     assert drained(turns)[:6] == ["m0", "a0", "b0", "m1", "a1", "m2"]
 
 
+def test_so_many_refusals_a_second_and_no_others_are_told() -> None:
+    turns: Turns[str] = Turns(Budgets(refusals_per_s=10))
+    assert sum(turns.answers_refusal("mallory", 0) for _ in range(100)) == 11
+    assert turns.answers_refusal("alice", 0)
+    assert sum(turns.answers_refusal("mallory", NS) for _ in range(100)) == 10
+
+
 def test_requests_of_one_user_keep_their_order() -> None:
     turns: Turns[str] = Turns(Budgets())
     for number in range(50):

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A user who asks for too much, in a process of their own: one kind of flood against one node.
+
+`python -m tests.soak.flooder KIND SECONDS URL SEED CERTIFICATE` prints what became of it as JSON.
+It has an ordinary key and does nothing that the broker forbids to it by name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import nats
+import nats.errors
+from nats.aio.client import Client as Connection
+from nats.aio.msg import Msg
+
+from stoker.mesh import certificate
+
+LIST = "stoker.v1.job.list"
+CONNECTIONS = 4
+POLITE = 160
+SUBSCRIPTIONS = 60_000
+SUBSCRIBED_REQUESTS = 20
+SILENT_CONNECTIONS, SILENT_REQUESTS = 60, 80
+AT_ONCE = 64
+
+Connect = Callable[[], Awaitable[Connection]]
+
+
+def code(data: bytes) -> str:
+    """What kind of answer this is."""
+    if not data.startswith(b'{"error"'):
+        return "answered"
+    return str(json.loads(data)["error"]["code"])
+
+
+async def lists(connect: Connect, seconds: float) -> Counter[str]:
+    """As many requests as four connections can write, whether they are answered or not."""
+    found: Counter[str] = Counter()
+
+    async def one() -> None:
+        nc = await connect()
+
+        async def hear(message: Msg) -> None:
+            found[code(message.data)] += 1
+
+        inbox = nc.new_inbox()
+        await nc.subscribe(inbox, cb=hear)
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline and not nc.is_closed:
+            for _ in range(AT_ONCE):
+                await nc.publish(LIST, b"{}", reply=inbox)
+                found["asked"] += 1
+            await asyncio.sleep(0)
+
+    await _all(one() for _ in range(CONNECTIONS))
+    return found
+
+
+async def polite(connect: Connect, seconds: float) -> Counter[str]:
+    """Many who each wait for their answer before they ask again."""
+    found: Counter[str] = Counter()
+    nc = await connect()
+
+    async def one() -> None:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            found["asked"] += 1
+            try:
+                found[code((await nc.request(LIST, b"{}", timeout=10)).data)] += 1
+            except (nats.errors.Error, TimeoutError) as error:
+                found[type(error).__name__] += 1
+
+    await _all(one() for _ in range(POLITE))
+    return found
+
+
+async def subscriptions(connect: Connect, seconds: float) -> Counter[str]:
+    """Every reply to be copied sixty thousand times."""
+    found: Counter[str] = Counter()
+
+    async def one() -> None:
+        nc = await connect()
+        inbox = nc.new_inbox()
+        with contextlib.suppress(nats.errors.Error, OSError):
+            for number in range(SUBSCRIPTIONS):
+                await nc.subscribe(inbox)
+                found["subscribed"] += 1
+                if number % 500 == 0:
+                    await nc.flush()
+        found["ended" if nc.is_closed else "open"] += 1
+        for _ in range(SUBSCRIBED_REQUESTS):
+            with contextlib.suppress(nats.errors.Error, OSError):
+                await nc.publish(LIST, b'{"limit":1000}', reply=inbox)
+                found["asked"] += 1
+
+    await _all(one() for _ in range(CONNECTIONS))
+    await asyncio.sleep(seconds)
+    return found
+
+
+async def silent(connect: Connect, seconds: float) -> Counter[str]:
+    """Connections that ask for long answers and read none."""
+    found: Counter[str] = Counter()
+
+    async def one() -> None:
+        nc = await connect()
+        inbox = nc.new_inbox()
+        await nc.subscribe(inbox)
+        await nc.flush()
+        reading: Any = nc._reading_task
+        reading.cancel()
+        for _ in range(SILENT_REQUESTS):
+            with contextlib.suppress(nats.errors.Error, OSError):
+                await nc.publish(LIST, b'{"limit":1000}', reply=inbox)
+                found["asked"] += 1
+        with contextlib.suppress(Exception):
+            await nc._flush_pending()
+
+    await _all(one() for _ in range(SILENT_CONNECTIONS))
+    await asyncio.sleep(seconds)
+    return found
+
+
+async def _all(calls: Any) -> None:
+    for result in await asyncio.gather(*calls, return_exceptions=True):
+        if isinstance(result, Exception) and not isinstance(result, nats.errors.Error | OSError):
+            raise result
+
+
+KINDS = {each.__name__: each for each in (lists, polite, subscriptions, silent)}
+
+
+async def flood(kind: str, seconds: float, url: str, seed: str, pinned: str) -> Counter[str]:
+    """Carry one out; what became of it, by name."""
+    connections: list[Connection] = []
+
+    async def ignore(error: Exception) -> None:
+        """What the broker says to a flood shows in what is counted."""
+
+    async def connect() -> Connection:
+        nc = await nats.connect(
+            url,
+            nkeys_seed=seed,
+            allow_reconnect=False,
+            error_cb=ignore,
+            connect_timeout=10,
+            **certificate.connecting(Path(pinned)),
+        )
+        connections.append(nc)
+        return nc
+
+    try:
+        return await KINDS[kind](connect, seconds)
+    finally:
+        for nc in connections:
+            with contextlib.suppress(Exception):
+                await asyncio.wait_for(nc.close(), 1)
+
+
+def main() -> None:
+    """The command line."""
+    kind, seconds, *where = sys.argv[1:]
+    print(json.dumps(asyncio.run(flood(kind, float(seconds), *where))))
+
+
+if __name__ == "__main__":
+    main()

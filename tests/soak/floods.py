@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Floods by a user with an ordinary key, and what another user notices of them, on a whole node.
+
+`make soak` runs this as root; it prints the table of docs/measurements/floods.md and fails where
+a job was frozen, the broker took too much memory, or the other user waited too long.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from stoker.agent import pids
+from stoker.mesh import context, schema
+from stoker.mesh.client import Client
+from stoker.mesh.context import Context
+from tests.product_node import LiveNode, live_node, wait_until
+
+ROUNDS = {"lists": 20.0, "polite": 10.0, "subscriptions": 3.0, "silent": 10.0}
+RUNS = 7
+"""Of the other user, in each round; the median counts."""
+SLOWER_MAX = 3.0
+BROKER_BYTES_MAX = 512 << 20
+JOBS = 1500
+"""Ended ones of the flooding user, so that lists are long."""
+FROZEN = "the lease ran out"
+
+
+class Mallory(NamedTuple):
+    """The flooding user."""
+
+    node: LiveNode
+    context: Context
+
+    @classmethod
+    def of(cls, node: LiveNode, folder: Path) -> Mallory:
+        """With a key of this node, and jobs to list."""
+        seed = folder / "mallory.nk"
+        node.stoker("user", "add", "mallory", "--unix-user", "nobody", "--key-out", str(seed))
+        os.chown(seed, 0, 0)  # this program is root and speaks for them
+        own = context.find(str(node.root))
+        return cls(node, Context(own.url, seed, "mallory", own.certificate))
+
+    async def fill(self, jobs: int) -> None:
+        """So many jobs that are over, each with a long command line."""
+        async with Client.open(self.context) as client:
+            job = 0
+            for first in range(0, jobs, 250):
+                indexes = tuple(range(first, min(first + 250, jobs)))
+                words = ("true", "x" * 390)
+                view = await client.submit(schema.JobRequest(argv=words, array=indexes))
+                job = view.job + len(indexes) - 1
+            await client.wait(job)
+
+    @contextmanager
+    def flooding(self, kind: str, seconds: float) -> Iterator[subprocess.Popen[bytes]]:
+        """The flood in a process of its own, ended with the block."""
+        own = self.context
+        argv = [sys.executable, "-m", "tests.soak.flooder", kind, str(seconds), own.url]
+        argv += [str(own.seed_file), str(own.certificate)]
+        process = subprocess.Popen(argv, stdout=subprocess.PIPE)
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+
+def frozen(node: LiveNode) -> int:
+    """How often the watchdog stopped all jobs."""
+    return sum(path.read_text().count(FROZEN) for path in (node.root / "log").glob("watchdog.log"))
+
+
+def broker_bytes(node: LiveNode) -> int:
+    """The most memory that the broker has had."""
+    pid = pids.find(node.state)["nats-server"].pid
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) * 1024
+
+
+def run_s(node: LiveNode) -> float:
+    """How long one `stoker run` of the other user takes."""
+    began = time.monotonic()
+    assert node.stoker("run", "--", "true").returncode == 0
+    return time.monotonic() - began
+
+
+def main() -> int:
+    """All rounds; the exit code says whether all is within its bounds."""
+    import asyncio
+
+    with tempfile.TemporaryDirectory() as folder, live_node() as node:
+        mallory = Mallory.of(node, Path(folder))
+        asyncio.run(mallory.fill(JOBS))
+        watched = node.submit("sleep", "600")
+        node.wait(watched, "running")
+        quiet = statistics.median(run_s(node) for _ in range(RUNS))
+        print(f"quiet: {quiet:.3f} s a run\n")
+        print("| flood | run, times quiet | broker, MiB | frozen | what became of it |")
+        print("|---|---|---|---|---|")
+        failed = False
+        for kind, seconds in ROUNDS.items():
+            before = frozen(node)
+            with mallory.flooding(kind, seconds) as process:
+                times = [run_s(node) for _ in range(RUNS)]
+                assert process.stdout is not None
+                became = json.loads(process.stdout.read())
+            slower = statistics.median(times) / quiet
+            bytes_, stops = broker_bytes(node), frozen(node) - before
+            failed |= slower > SLOWER_MAX or bytes_ > BROKER_BYTES_MAX or stops > 0
+            told = ", ".join(f"{count} {name}" for name, count in sorted(became.items()))
+            print(f"| {kind} | {slower:.2f} | {bytes_ / (1 << 20):.0f} | {stops} | {told} |")
+        wait_until(lambda: node.wait(watched, "running").state == "running", "the job runs on")
+        node.stoker("cancel", str(watched))
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
