@@ -47,6 +47,7 @@ mutants: setup ## plant faults in the core one by one: each must be noticed
 soak: setup ## slow rounds against real processes, as root: minutes
 	@$(PY) -m tests.soak.start_bursts
 	@$(PY) -m tests.soak.short_launches
+	@$(PY) -m tests.soak.floods
 
 gpu-wheels: setup ## collect in build/gpu what gpu-check needs on a machine without network
 	@.ci/gpu-wheels

@@ -95,7 +95,7 @@ async def subscriptions(connect: Connect, seconds: float) -> Counter[str]:
                 await nc.subscribe(inbox)
                 found["subscribed"] += 1
                 if number % 500 == 0:
-                    await nc.flush()
+                    await nc.flush(1)
         found["ended" if nc.is_closed else "open"] += 1
         for _ in range(SUBSCRIBED_REQUESTS):
             with contextlib.suppress(nats.errors.Error, OSError):

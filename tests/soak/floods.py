@@ -45,7 +45,7 @@ class Mallory(NamedTuple):
     def of(cls, node: LiveNode, folder: Path) -> Mallory:
         """With a key of this node, and jobs to list."""
         seed = folder / "mallory.nk"
-        node.stoker("user", "add", "mallory", "--unix-user", "nobody", "--key-out", str(seed))
+        node.stoker("user", "add", "mallory", "--unix-user", "daemon", "--key-out", str(seed))
         os.chown(seed, 0, 0)  # this program is root and speaks for them
         own = context.find(str(node.root))
         return cls(node, Context(own.url, seed, "mallory", own.certificate))

@@ -130,6 +130,13 @@ def test_run_exits_as_the_job_ended(
         assert view["reason"] in done.stderr.decode()
 
 
+def test_a_reason_moves_no_cursor_where_run_says_it(fakes: Any, node: Any) -> None:
+    Job(fakes, node, "lost", reason="\x1b[2Jgone\x07")
+    done = stoker(node, "run", "true")
+    assert b"?[2Jgone?" in done.stderr
+    assert b"\x1b" not in done.stderr
+
+
 def test_run_passes_its_input(fakes: Any, node: Any) -> None:
     job = Job(fakes, node)
     job.over = False

@@ -98,6 +98,14 @@ def test_name_is_one_name_a_line() -> None:
     assert tables.render(tables.JOBS, JOBS, "name") == "1\n12\n"
 
 
+def test_csv_moves_no_cursor() -> None:
+    job = {**JOBS[0], "reason": "\x1b[2J\x9b31mowned\x07", "name": "\r=1"}
+    shown = tables.render(tables.JOBS, [job], "csv")
+    assert "?[2J?31mowned?" in shown
+    assert "'?=1" in shown
+    assert not any(not char.isprintable() for char in shown if char != "\n")
+
+
 @pytest.mark.parametrize("output", ["jsonl", "csv", "name"])
 def test_no_rows_are_no_text_for_programs(output: tables.Output) -> None:
     assert tables.render(tables.JOBS, [], output) == ""
