@@ -261,8 +261,10 @@ def _scheduler_may_publish() -> list[str]:
 
 
 def _scheduler_may_hear() -> list[str]:
+    discovered = [subjects.request(noun, verb) for noun, verb in subjects.REQUESTS]
     return [
         subjects.EVERY_USER_REQUEST,
+        *discovered,  # nobody can publish these there: they are what `nats micro` shows
         subjects.EVERY_NODE_REQUEST,
         subjects.EVERY_OBSERVATION,
         "$SRV.>",

@@ -45,7 +45,6 @@ class Shell(NamedTuple):
 
     feed: Callable[[Event], Awaitable[None]]
     spawn: Callable[[Coroutine[Any, Any, None]], None]
-    check_users: Callable[[int], None]
     tally: Count
 
 
@@ -73,21 +72,26 @@ class Door:
         self._offered = asyncio.Event()
         self.defects = Defects()
 
-    async def hear(self, request: Any) -> None:
-        """Put a request into its user's queue; refused at once where that is full."""
+    async def hear(self, request: Any) -> bool:
+        """Put a request into its user's queue; refused at once where that is full.
+
+        True: this user sends more than is even refused.
+        """
         try:
             address = subjects.parse_user_request(request.subject)
             self._turns.offer(address.user, Arrival(request, address), len(request.data))
         except Busy as error:
-            if self._turns.answers_refusal(address.user, time.monotonic_ns()):
-                await respond(request, schema.error_reply(error), self._shell.tally)
-            else:
+            if not self._turns.answers_refusal(address.user, time.monotonic_ns()):
                 self._shell.tally("request_dropped")
+                return True
+            self._shell.tally("request_busy")
+            await respond(request, schema.error_reply(error), self._shell.tally)
         except StokerError as error:
             self._shell.tally(f"request_{error.code}")
             await respond(request, schema.error_reply(error), self._shell.tally)
         else:
             self._offered.set()
+        return False
 
     async def run(self) -> None:
         """Serve requests in turn, and let everything else run after each."""
@@ -111,8 +115,6 @@ class Door:
         request, address = arrival
         now_ns = time.monotonic_ns()
         try:
-            if address.user not in self._service.users:
-                self._shell.check_users(now_ns)
             data, headers = request.data, request.headers
             self._service.authenticate(address, headers, data, time.time_ns())
             taken = self._service.take(address, request, data, now_ns)

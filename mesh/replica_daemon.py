@@ -45,6 +45,7 @@ from stoker.mesh.broker_connection import RECONNECT_S, Heard, key_file
 from stoker.mesh.command import NodeReply
 from stoker.mesh.door import Door, Shell, respond
 from stoker.mesh.identity import Identity
+from stoker.mesh.lines import Lines
 from stoker.mesh.local_connection import LocalConnection
 from stoker.mesh.log import Gap, JetStreamLog, LogFull
 from stoker.mesh.proxy import Proxy
@@ -111,10 +112,10 @@ class Daemon:
         requests = signature.read(options.state / "config.toml")
         self.service = Service(self.replica, {}, requests)
         self.proxy = Proxy(self.replica, self._ask_node, self._await_job)
-        shell = Shell(self._feed, self._spawn, self._check_users, self.replica.count)
+        shell = Shell(self._feed, self._spawn, self.replica.count)
         self.door = Door(self.service, self.proxy, shell, self.replica.settings.budgets)
         self.nc = LocalConnection()
-        self.users_nc = LocalConnection()
+        self.lines = Lines(self._connect_user, self.door.hear, self.replica.count)
         self.log_nc = LocalConnection()
         self.log_requests = Requests(self.log_nc)
         self.log = JetStreamLog(self.log_requests, self.cluster.cluster, options.log_max_bytes)
@@ -124,7 +125,6 @@ class Daemon:
         self._stopped = asyncio.Event()
         self._failed: StokerError | None = None
         self._users_stamp: tuple[int, int, int] | None = None
-        self._users_checked_ns = 0
         self._status = ""
         self._asked_broker_s = 0.0
         self._stuck_since_s: float | None = None
@@ -171,7 +171,8 @@ class Daemon:
             await stopping
         starting.cancel()
         notify.stopping()
-        for nc in (self.nc, self.users_nc, self.log_nc):
+        await self.lines.close()
+        for nc in (self.nc, self.log_nc):
             with contextlib.suppress(Exception):
                 await asyncio.wait_for(nc.close(), 1)
         if self._failed is not None:
@@ -182,10 +183,8 @@ class Daemon:
         self._spawn(self._every(SECOND_S, self._look_where))
         heard = Heard(self._on_error, self._on_lost, self._on_back)
         state = self.options.state
-        users_heard = Heard(self._on_users_error, self._look_where, _nothing)
         await asyncio.gather(
             broker_connection.connect(self.nc, state, "scheduler", heard),
-            broker_connection.connect(self.users_nc, state, "scheduler users", users_heard),
             broker_connection.connect(self.log_nc, state, "scheduler log", heard),
         )
         await self._open_log()
@@ -214,8 +213,12 @@ class Daemon:
         await self._feed(events.LogReachable())
 
     async def _look_where(self) -> None:
-        connections = (self.nc, self.users_nc, self.log_nc)
+        connections = (self.nc, self.log_nc, *self.lines.connections)
         broker_connection.follow(connections, self.options.state)
+
+    async def _connect_user(self, nc: LocalConnection, name: str) -> None:
+        heard = Heard(self._on_users_error, self._look_where, _nothing)
+        await broker_connection.connect(nc, self.options.state, name, heard)
 
     async def _on_users_error(self, error: Exception) -> None:
         """The broker ends this connection when users send more than is read; the log goes on."""
@@ -223,26 +226,25 @@ class Daemon:
         log.warning("broker, connection of users", error=repr(error))
 
     async def _serve(self) -> None:
-        """Every subject: users through a discoverable service, nodes directly.
-
-        Users have a connection to themselves: one that is cut because too much came at once is
-        not that of the nodes.
-        """
+        """Every subject: nodes here, each user through a connection of the user's own. The service
+        that `nats micro` finds only says what can be asked."""
         await self.nc.subscribe(subjects.EVERY_NODE_REQUEST, cb=self._from_node)
         await self.nc.subscribe(subjects.EVERY_OBSERVATION, cb=self._observed)
         service = await nats.micro.add_service(
-            self.users_nc, name="stoker", version=__version__, description="GPU jobs: docs/schema"
+            self.nc, name="stoker", version=__version__, description="GPU jobs: docs/schema"
         )
         for noun, verb in subjects.REQUESTS:
             await service.add_endpoint(
-                name=f"{noun}-{verb}",
-                subject=subjects.user_request_pattern(noun, verb),
-                handler=self.door.hear,
-                queue_group="scheduler",
+                name=f"{noun}-{verb}", subject=subjects.request(noun, verb), handler=_nothing
             )
         self._spawn(self.door.run())
         await self.nc.flush()
-        await self.users_nc.flush()
+        await self.lines.settle(self.service.users)
+        self._spawn(self._every(TICK_S, self._settle_users))
+
+    async def _settle_users(self) -> None:
+        self._check_users()
+        await self.lines.settle(self.service.users)
 
     async def _every(self, period_s: float, what: Callable[[], Awaitable[None]]) -> None:
         while True:
@@ -429,7 +431,6 @@ class Daemon:
 
     async def _second(self) -> None:
         await self._feed(events.Disk(self._disk()))
-        self._check_users()
         self._watch_broker()
         status = self.replica.status()
         if status != self._status and self._status:
@@ -465,19 +466,16 @@ class Daemon:
             log.error("asking for a restart of the broker", why=self.replica.why)
             notify.status(f"broker-restart: {self.replica.why}")
 
-    def _check_users(self, now_ns: int | None = None) -> None:
+    def _check_users(self) -> None:
         """Take over a changed table; a damaged one leaves the old one in force."""
-        if now_ns is not None and now_ns - self._users_checked_ns < 100_000_000:
-            return
-        self._users_checked_ns = now_ns or time.monotonic_ns()
         try:
             status = self.users_file.stat()
             stamp = (status.st_mtime_ns, status.st_ino, status.st_size)
             if stamp == self._users_stamp:
                 return
+            self._users_stamp = stamp
             self.service.users = users.load(self.users_file)
             self.service.owners.clear()
-            self._users_stamp = stamp
             log.info("users", count=len(self.service.users))
         except (StokerError, OSError) as error:
             log.error("the table of users cannot be read", error=str(error))
@@ -490,8 +488,9 @@ def _die(where: str, error: BaseException | None = None) -> NoReturn:
     os._exit(70)  # EX_SOFTWARE of sysexits.h
 
 
-async def _nothing() -> None:
-    """What follows from the users' connection being back: they ask again by themselves."""
+async def _nothing(*_: object) -> None:
+    """What follows when a user's connection is back, as users ask again by themselves; and the
+    answer to what cannot be asked."""
 
 
 def _node_event(message: Msg) -> events.Event:

@@ -105,9 +105,9 @@ def user_request(user: str, noun: str, verb: str) -> str:
     return f"{PREFIX}.user.{token(user)}.{noun}.{verb}"
 
 
-def user_request_pattern(noun: str, verb: str) -> str:
-    """One request of all users, to subscribe to."""
-    return f"{PREFIX}.user.*.{noun}.{verb}"
+def requests_of_user(user: str) -> str:
+    """All requests of one user, to subscribe to."""
+    return f"{PREFIX}.user.{token(user)}.*.*"
 
 
 def parse_user_request(subject: str) -> UserRequest:

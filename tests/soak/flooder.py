@@ -10,12 +10,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import resource
 import sys
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import nats
 import nats.errors
@@ -30,13 +32,18 @@ POLITE = 160
 SUBSCRIPTIONS = 60_000
 SUBSCRIBED_REQUESTS = 20
 SILENT_CONNECTIONS, SILENT_REQUESTS = 60, 80
+KEYLESS = 4000
+SPINNING = 2
 AT_ONCE = 64
 
 Connect = Callable[[], Awaitable[Connection]]
 
 
-def code(data: bytes) -> str:
+def code(message: Msg) -> str:
     """What kind of answer this is."""
+    data = message.data
+    if not data:
+        return "not heard"
     if not data.startswith(b'{"error"'):
         return "answered"
     return str(json.loads(data)["error"]["code"])
@@ -50,7 +57,7 @@ async def lists(connect: Connect, seconds: float) -> Counter[str]:
         nc = await connect()
 
         async def hear(message: Msg) -> None:
-            found[code(message.data)] += 1
+            found[code(message)] += 1
 
         inbox = nc.new_inbox()
         await nc.subscribe(inbox, cb=hear)
@@ -75,7 +82,7 @@ async def polite(connect: Connect, seconds: float) -> Counter[str]:
         while time.monotonic() < deadline:
             found["asked"] += 1
             try:
-                found[code((await nc.request(LIST, b"{}", timeout=10)).data)] += 1
+                found[code(await nc.request(LIST, b"{}", timeout=10))] += 1
             except (nats.errors.Error, TimeoutError) as error:
                 found[type(error).__name__] += 1
 
@@ -130,6 +137,43 @@ async def silent(connect: Connect, seconds: float) -> Counter[str]:
     return found
 
 
+async def keyless(url: str, seconds: float) -> Counter[str]:
+    """Four thousand connections that never say who they are, made again as they are ended."""
+    found: Counter[str] = Counter()
+    address = urlsplit(url)
+    deadline = time.monotonic() + seconds
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(max(soft, 2 * KEYLESS), hard), hard))
+
+    async def one() -> None:
+        while (left_s := deadline - time.monotonic()) > 0:
+            found["asked"] += 1
+            try:
+                async with asyncio.timeout(left_s):
+                    reader, writer = await asyncio.open_connection(address.hostname, address.port)
+                    try:
+                        await reader.read()
+                        found["ended"] += 1
+                    finally:
+                        writer.close()
+            except (OSError, TimeoutError) as error:
+                found[type(error).__name__] += 1
+
+    await _all(one() for _ in range(KEYLESS))
+    return found
+
+
+async def spin(url: str, seconds: float) -> Counter[str]:
+    """For comparison: two programs that compute and ask for nothing."""
+    argv = [sys.executable, "-c", "while True: pass"]
+    spinning = [await asyncio.create_subprocess_exec(*argv) for _ in range(SPINNING)]
+    await asyncio.sleep(seconds)
+    for process in spinning:
+        process.kill()
+        await process.wait()
+    return Counter(spinning=SPINNING)
+
+
 async def _all(calls: Any) -> None:
     for result in await asyncio.gather(*calls, return_exceptions=True):
         if isinstance(result, Exception) and not isinstance(result, nats.errors.Error | OSError):
@@ -137,6 +181,9 @@ async def _all(calls: Any) -> None:
 
 
 KINDS = {each.__name__: each for each in (lists, polite, subscriptions, silent)}
+
+
+WITHOUT_KEY = {each.__name__: each for each in (keyless, spin)}
 
 
 async def flood(kind: str, seconds: float, url: str, seed: str, pinned: str) -> Counter[str]:
@@ -169,7 +216,11 @@ async def flood(kind: str, seconds: float, url: str, seed: str, pinned: str) -> 
 def main() -> None:
     """The command line."""
     kind, seconds, *where = sys.argv[1:]
-    print(json.dumps(asyncio.run(flood(kind, float(seconds), *where))))
+    if kind in WITHOUT_KEY:
+        became = asyncio.run(WITHOUT_KEY[kind](where[0], float(seconds)))
+    else:
+        became = asyncio.run(flood(kind, float(seconds), *where))
+    print(json.dumps(became))
 
 
 if __name__ == "__main__":

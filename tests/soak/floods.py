@@ -25,7 +25,14 @@ from stoker.mesh.client import Client
 from stoker.mesh.context import Context
 from tests.product_node import LiveNode, live_node, wait_until
 
-ROUNDS = {"lists": 20.0, "polite": 10.0, "subscriptions": 3.0, "silent": 10.0}
+ROUNDS = {
+    "spin": 8.0,
+    "lists": 20.0,
+    "polite": 10.0,
+    "subscriptions": 3.0,
+    "silent": 10.0,
+    "keyless": 15.0,
+}
 RUNS = 7
 """Of the other user, in each round; the median counts."""
 SLOWER_MAX = 3.0
@@ -116,7 +123,9 @@ def main() -> int:
                 became = json.loads(process.stdout.read())
             slower = statistics.median(times) / quiet
             bytes_, stops = broker_bytes(node), frozen(node) - before
-            failed |= slower > SLOWER_MAX or bytes_ > BROKER_BYTES_MAX or stops > 0
+            failed |= (
+                (kind != "spin" and slower > SLOWER_MAX) or bytes_ > BROKER_BYTES_MAX or stops > 0
+            )
             told = ", ".join(f"{count} {name}" for name, count in sorted(became.items()))
             print(f"| {kind} | {slower:.2f} | {bytes_ / (1 << 20):.0f} | {stops} | {told} |")
         wait_until(lambda: node.wait(watched, "running").state == "running", "the job runs on")
