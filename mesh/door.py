@@ -30,6 +30,9 @@ from stoker.native.errors import Busy, Internal, Refused, StokerError
 OWN_WEIGHT = 4
 """A byte of a reply that is made here, such as a list, costs as much time as four passed on."""
 
+TURNS_NS = 1_000_000
+"""Short requests are served together for so long; a long one is served alone."""
+
 _log = structlog.get_logger("scheduler")
 
 Count = Callable[[str], None]
@@ -97,15 +100,20 @@ class Door:
         return False
 
     async def run(self) -> None:
-        """Serve requests in turn, and let everything else run after each."""
+        """Serve requests in turn, and let everything else run after TURNS_NS of it."""
+        began_ns = 0
         while True:
             self._offered.clear()
-            following = self._turns.next(time.monotonic_ns())
+            now_ns = time.monotonic_ns()
+            if now_ns - began_ns > TURNS_NS:
+                await asyncio.sleep(0)
+                now_ns = began_ns = time.monotonic_ns()
+            following = self._turns.next(now_ns)
             if following.item is not None:
                 await self._serve(following.item)
-                await asyncio.sleep(0)
             else:
                 await self._until(following.at_ns)
+                began_ns = time.monotonic_ns()
 
     async def _until(self, at_ns: int) -> None:
         """Until there may be something to serve."""
