@@ -46,6 +46,7 @@ from stoker.mesh.schema_devices import (
     TopologyRequest,
     TopologyView,
 )
+from stoker.mesh.schema_removal import RemovedJob, RemoveRequest, RemoveView
 from stoker.mesh.schema_trace import (
     WINDOW_S_MAX,
     WINDOW_S_MIN,
@@ -92,6 +93,9 @@ __all__ = [
     "QuotaView",
     "ReadingsRequest",
     "ReadingsView",
+    "RemoveRequest",
+    "RemoveView",
+    "RemovedJob",
     "Reservation",
     "Steered",
     "TopologyRequest",
@@ -210,12 +214,6 @@ class CancelRequest(Message, frozen=True):
 
     select: str
     reason: str = ""
-
-
-class RemoveRequest(Message, frozen=True):
-    """`job.remove`: forget jobs that are over, and delete what they wrote at their nodes."""
-
-    select: str
 
 
 class LogsRequest(Message, frozen=True):
@@ -405,19 +403,6 @@ class CancelView(Message, frozen=True):
     """What the cancel did."""
 
     jobs: tuple[CancelledJob, ...]
-
-
-class RemovedJob(Part, frozen=True):
-    """One selected job; `changed` false: it was removed before."""
-
-    job: int
-    changed: bool
-
-
-class RemoveView(Message, frozen=True):
-    """What the removal did."""
-
-    jobs: tuple[RemovedJob, ...]
 
 
 class LogsView(Message, frozen=True):
