@@ -8,8 +8,9 @@ shell needs to find the one who waits for a reply, and comes back untouched.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from stoker.mesh.authority import Authority
 from stoker.mesh.command import RangeAsk
 from stoker.mesh.entry import Setting
 from stoker.mesh.snapshots import Snapshot
@@ -213,11 +214,16 @@ class Reply(NamedTuple):
 
 
 class Send(NamedTuple):
-    """Signed bytes for a node: its commands or its heartbeat."""
+    """Signed commands for a node."""
 
-    what: Literal["command", "heartbeat"]
     node: str
     data: bytes
+
+
+class Renew(NamedTuple):
+    """Nodes may go on by this; heartbeats say so until the next one. None: no longer by us."""
+
+    authority: Authority | None
 
 
 class SaveSnapshot(NamedTuple):
@@ -244,4 +250,4 @@ class Halt(NamedTuple):
     reason: str
 
 
-Effect = Append | Read | Reply | Send | SaveSnapshot | Trim | Lead | Halt
+Effect = Append | Read | Reply | Send | Renew | SaveSnapshot | Trim | Lead | Halt

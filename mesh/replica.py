@@ -8,7 +8,6 @@ entry of our own, leadership as an entry in the log, and nothing answered before
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,7 +16,8 @@ from stoker.mesh import entry as entries
 from stoker.mesh.command import NodeReply
 from stoker.mesh.entry import Entry
 from stoker.mesh.identity import Checks, Signs
-from stoker.mesh.link import Link
+from stoker.mesh.links import Links
+from stoker.mesh.outage import Outage
 from stoker.mesh.pulse import Pulse
 from stoker.mesh.queue import WorkQueue
 from stoker.mesh.settings import Role, Settings
@@ -48,11 +48,6 @@ BOOK_BYTES_MAX = 256 << 20
 BOOK_BYTES_KEPT = 128 << 20
 """Past it ended jobs are forgotten before their number is up, the oldest first."""
 FORGET_AT_ONCE = 256
-BACK_OFF_NS = (50_000_000, 1_000_000_000)
-BLOCKED_NS = 5_000_000_000
-"""Without a working log for so long, submits are refused at once instead of queued."""
-FULL_NS = 2_000_000_000
-"""A full log makes room for itself in less; after that users are refused."""
 
 
 class Replica:
@@ -77,29 +72,23 @@ class Replica:
         """Why it does not lead, when that lasts."""
         self.observations: dict[str, tuple[Observation, int]] = {}
         self.counters: dict[str, int] = {}
-        self.links: dict[str, Link] = {}
         self._signer = signer
+        self._links = Links(self.state, signer)
+        self._outage = Outage(settings.seed)
+        self._deposed = False
         self._verifiers = verifiers
         self._loaded = (snapshot.seq, snapshot_digest) if snapshot is not None else (0, b"")
-        self._chance = random.Random(settings.seed)
         self._out: list[events.Effect] = []
         self._queue = WorkQueue()
         self._in_flight: InFlight | None = None
         self._limbo: list[InFlight] = []
         self._waiters = Waiters()
-        self._my_term = 0
         self._more = False
         self._appends = 0
-        self._retries = 0
-        self._retry_ns = 0
         self.real_ns = 0
         """CLOCK_REALTIME of the latest event."""
         self.greeted: dict[str, int] = {}
         """Node -> when it last said hello, CLOCK_MONOTONIC."""
-        self._down_since_ns: int | None = None
-        self._full = ""
-        self._full_since_ns: int | None = None
-        self._disk = ""
         self._pulse = Pulse()
         self._plan = SnapshotPlan(
             settings.log_max_bytes, settings.snapshot_entries, self._loaded[0]
@@ -141,16 +130,19 @@ class Replica:
 
     def status(self) -> str:
         """One line; the first word is `ok`, `waiting` or `blocked`."""
-        if self.role == "halted" or self._down_since_ns is not None:
+        if self.role == "halted":
+            return f"blocked: halted: {self.why}"
+        if self._outage.is_down:
             return f"blocked: {self.why}"
-        if self._full or self._disk:
-            return f"blocked: submits are refused: {self._full or self._disk}"
+        if self._outage.full or self._outage.disk:
+            refused = self._outage.full or self._outage.disk
+            return f"blocked: submits are refused: {refused}"
         return "ok" if self.role == "leading" else f"waiting: {self.role}"
 
     @property
     def has_led(self) -> bool:
         """Whether this process ever led, so that its state is not that of long ago."""
-        return self._my_term > 0
+        return self._links.term > 0
 
     def count(self, name: str, by: int = 1) -> None:
         """Add to a named counter."""
@@ -159,7 +151,7 @@ class Replica:
     # --- requests ---------------------------------------------------------------------------------
 
     def _submit(self, event: events.Submit, now_ns: int) -> None:
-        refusal = self._disk or (self._full if self._is_full(now_ns) else "")
+        refusal = self._outage.refusal(now_ns)
         if refusal:
             self._reply(event.token, Refused(f"no job is taken now: {refusal}"))
         elif self.state.book.bytes > BOOK_BYTES_MAX:
@@ -204,7 +196,7 @@ class Replica:
             why = "the scheduler does not lead, or this node has not said hello"
             self._reply(event.token, Unavailable(why))
         else:
-            self._reply(event.token, self._link(event.node).desired(event.ask, self.real_ns))
+            self._reply(event.token, self._links.desired(event.node, event.ask, self.real_ns))
 
     def _observed(self, event: events.Observed, now_ns: int) -> None:
         if event.node not in self.state.book.nodes:
@@ -214,7 +206,7 @@ class Replica:
         self.state.observe(event.node, event.observation)
 
     def _disk_changed(self, event: events.Disk, now_ns: int) -> None:
-        self._disk = event.why
+        self._outage.disk = event.why
 
     # --- the queue and the append in flight -------------------------------------------------------
 
@@ -230,17 +222,14 @@ class Replica:
     def _no_room(self, work: Work, now_ns: int) -> StokerError | None:
         if self.role == "halted":
             return Unavailable(f"the scheduler has halted: {self.why}")
-        if self._is_blocked(now_ns):
+        if self._outage.is_blocked(now_ns):
             return Refused(f"the log takes nothing: {self.why}; nothing was changed")
         return self._queue.no_room(work)
 
-    def _is_blocked(self, now_ns: int) -> bool:
-        since = self._down_since_ns
-        return since is not None and now_ns - since >= BLOCKED_NS
-
     def _flush(self, now_ns: int) -> None:
         """Send the next entry, if this replica leads and none is under way."""
-        while self.role == "leading" and self._in_flight is None and now_ns >= self._retry_ns:
+        outage = self._outage
+        while self.role == "leading" and self._in_flight is None and outage.may_try(now_ns):
             if not self._queue and not self._more:
                 return
             batch = self._decide()
@@ -309,8 +298,7 @@ class Replica:
             return
         self._in_flight = None
         self._commit(event.seq, sent)
-        self._retries = 0
-        self._full, self._full_since_ns = "", None
+        self._outage.appended()
         if self.role == "electing":
             self._lead(sent.entry.term, now_ns)
         self._snapshot_if_due()
@@ -327,22 +315,14 @@ class Replica:
     def _append_full(self, event: events.AppendFull, now_ns: int) -> None:
         """Certainly not appended: keep it, make room, try again; users are not kept for long."""
         sent, self._in_flight = self._in_flight, None
-        self._full = event.why
-        if self._full_since_ns is None:
-            self._full_since_ns = now_ns
+        self._outage.filled(event.why, now_ns)
         self._plan.refused()
         self.count("log_full")
-        self._back_off(now_ns)
         if self.role == "electing":
             self.role, self.why = "waiting", event.why
         elif sent is not None:
             self._queue.put_back(sent.batch.works)
         self._start_snapshot()
-
-    def _is_full(self, now_ns: int) -> bool:
-        """Whether there was no room for so long that users should know."""
-        since = self._full_since_ns
-        return since is not None and now_ns - since >= FULL_NS
 
     def _log_failed(self, event: events.LogFailed, now_ns: int) -> None:
         """Nothing may be appended until the log was read forward and an entry of ours ended it."""
@@ -353,22 +333,14 @@ class Replica:
             return
         self.role, self.why = "waiting", event.why
         self.count("log_failed")
-        if self._down_since_ns is None:
-            self._down_since_ns = now_ns
-        self._back_off(now_ns)
+        self._outage.failed(now_ns)
 
     def _log_reachable(self, event: events.LogReachable, now_ns: int) -> None:
-        self._retries = self._retry_ns = 0
+        self._outage.hurry()
         self._tick(events.Tick(), now_ns)
 
     def _log_broken(self, event: events.LogBroken, now_ns: int) -> None:
         self._halt(event.why)
-
-    def _back_off(self, now_ns: int) -> None:
-        low, high = BACK_OFF_NS
-        self._retries += 1
-        pause = min(high, low << min(self._retries - 1, 10))
-        self._retry_ns = now_ns + int(pause * (0.5 + self._chance.random() / 2))
 
     # --- reading ----------------------------------------------------------------------------------
 
@@ -393,14 +365,13 @@ class Replica:
         elif mine is not None:
             self._limbo.remove(mine)
             self._commit(seq, mine)
-            if mine.entry.term > self._my_term:
-                self._my_term = mine.entry.term
-                self.links.clear()
+            self._links.begin(max(mine.entry.term, self._links.term))
         else:
             self._follow(seq, opened, len(data))
 
     def _follow(self, seq: int, opened: entries.Opened, size: int) -> None:
-        if self._my_term and opened.entry.term > self._my_term:
+        if 0 < self._links.term < opened.entry.term:
+            self._deposed = True
             raise Corrupt(f"another scheduler took the lead with log entry {seq}")
         applied = self.state.apply(seq, opened.entry, opened.hash)
         saved = applied.snapshot
@@ -414,7 +385,7 @@ class Replica:
             return
         possible = [sent for sent in self._limbo if sent.entry.prev_seq >= self.state.accepted_seq]
         if self._is_leader() and not possible:
-            self._lead(self._my_term, now_ns)
+            self._lead(self._links.term, now_ns)
             return
         self.role = "electing"
         work = TermWork(self.state.term + 1, self.settings.leader)
@@ -428,22 +399,19 @@ class Replica:
 
     def _is_leader(self) -> bool:
         """Whether the log says so, as far as it was read."""
-        return 0 < self._my_term == self.state.term
+        return 0 < self._links.term == self.state.term
 
     def _lead(self, term: int, now_ns: int) -> None:
         """The log ends with an entry of ours: what is in limbo can never count any more."""
-        if term != self._my_term:
-            self._my_term = term
-            self.links.clear()
+        self._links.begin(term)
         lost = [work for sent in self._limbo for work in sent.batch.works]
         self._limbo.clear()
         self._queue.put_back(lost)
         self._out.append(events.Lead(term))
         self.role, self.why = "leading", ""
-        self._down_since_ns = None
-        self._retries = 0
-        self._retry_ns = 0
+        self._outage.over()
         self._pulse = Pulse()
+        self._renew()
         self._flush(now_ns)
 
     def _halt(self, reason: str) -> None:
@@ -466,17 +434,8 @@ class Replica:
     def _after(self, seq: int, applied: Applied, size: int, now_ns: int) -> None:
         self._plan.applied(size)
         if self._is_leader():
-            for node, actions in applied.actions.items():
-                for data in self._link(node).commands(seq, now_ns, actions):
-                    self._out.append(events.Send("command", node, data))
+            self._out += self._links.commands(seq, now_ns, applied.actions)
             self._trim(self._plan.trim(applied.trim_to))
-
-    def _link(self, node: str) -> Link:
-        link = self.links.get(node)
-        if link is None:
-            link = Link(self.state, node, self._signer, self._my_term, self.state.seen)
-            self.links[node] = link
-        return link
 
     def _finish(self, batch: Batch, applied: Applied) -> None:
         repeat = batch.to_repeat()
@@ -528,7 +487,7 @@ class Replica:
     def _snapshot_saved(self, event: events.SnapshotSaved, now_ns: int) -> None:
         self.count("snapshots")
         # No entry can say so first in a full log; the file is verified, and that must do.
-        self._trim(self._plan.saved(event.seq, full=bool(self._full)))
+        self._trim(self._plan.saved(event.seq, full=bool(self._outage.full)))
         self._enqueue(SnapshotWork(event.seq, event.digest), now_ns)
 
     def _trim(self, seq: int | None) -> None:
@@ -550,19 +509,20 @@ class Replica:
         for waiter in self._waiters.expired(now_ns):
             record = self._find(waiter.job)
             self._reply(waiter.token, record or NotFound(f"there is no job {waiter.job}"))
-        if self.role == "waiting" and now_ns >= self._retry_ns:
+        self._renew()
+        if self.role == "waiting" and self._outage.may_try(now_ns):
             self.role = "reading"
             self._out.append(events.Read(self.state.seen + 1))
-        if self._is_blocked(now_ns):
+        outage = self._outage
+        if outage.is_blocked(now_ns):
             self._refuse_blocked()
-        if self._is_full(now_ns):
-            self._refuse_users(f"no job is taken now: {self._full}; nothing was changed")
-        if self._full and not self._queue and now_ns >= self._retry_ns:
-            self._back_off(now_ns)  # the snapshot's own entry will show whether there is room
+        if outage.is_full(now_ns):
+            self._refuse_users(f"no job is taken now: {outage.full}; nothing was changed")
+        if outage.full and not self._queue and outage.may_try(now_ns):
+            outage.back_off(now_ns)  # the snapshot's own entry will show whether there is room
             self._start_snapshot()
         if self.role == "leading":
             self._forget_if_due(now_ns)
-            self._beat(now_ns)
             self._charge(now_ns)
             self._more = self._more or self._pulse.decide_again(self.state, self.real_ns, now_ns)
             self._flush(now_ns)
@@ -573,12 +533,14 @@ class Replica:
         if usages:
             self._enqueue(UsageWork(usages), now_ns)
 
-    def _beat(self, now_ns: int) -> None:
-        if not self._pulse.beat(now_ns):
-            return
-        for node in self.state.book.nodes:
-            beat = self._link(node).heartbeat(self.real_ns)
-            self._out.append(events.Send("heartbeat", node, beat))
+    def _renew(self) -> None:
+        """Let nodes go on, whatever becomes of the log: with a roster of one nobody else can have
+        been given their work, so having led is enough, also for one that has halted since. With
+        more replicas this is the place to ask for unexpired pledges of a majority."""
+        if self._deposed:
+            self._out.append(events.Renew(None))
+        elif self.has_led:
+            self._out.append(events.Renew(self._links.authority()))
 
     def _forget_if_due(self, now_ns: int) -> None:
         if self.state.book.bytes <= BOOK_BYTES_KEPT or self._in_flight is not None:

@@ -42,11 +42,13 @@ from stoker.mesh import (
     subjects,
     users,
 )
+from stoker.mesh.beat_thread import BeatThread
 from stoker.mesh.broker_connection import RECONNECT_S, Heard, key_file
 from stoker.mesh.command import NodeReply
 from stoker.mesh.identity import Identity
 from stoker.mesh.local_connection import LocalConnection
-from stoker.mesh.log import Gap, JetStreamLog, LogFull
+from stoker.mesh.log import JetStreamLog
+from stoker.mesh.log_hands import LogHands
 from stoker.mesh.proxy import Proxy
 from stoker.mesh.replica import Replica
 from stoker.mesh.requests import Requests
@@ -67,6 +69,8 @@ BROKER_STUCK_S = 6.0
 """A log that answers nothing for so long, with room on the disk, needs its broker restarted."""
 BROKER_AGAIN_S = 11.0
 """Before it is asked again: a broker younger than 10 s is not restarted, and the ask is lost."""
+CRY_S = 60.0
+"""A halted scheduler says so again and again."""
 
 log = structlog.get_logger("scheduler")
 
@@ -118,6 +122,7 @@ class Daemon:
         self.log_nc = LocalConnection()
         self.log_requests = Requests(self.log_nc)
         self.log = JetStreamLog(self.log_requests, self.cluster.cluster, options.log_max_bytes)
+        self.beats = BeatThread(self.identity, options.state)
         self._effects: deque[events.Effect] = deque()
         self._carrying = False
         self._tasks: set[asyncio.Task[None]] = set()
@@ -127,14 +132,17 @@ class Daemon:
         self._users_checked_ns = 0
         self._status = ""
         self._asked_broker_s = 0.0
+        self._cried_s = 0.0
         self._stuck_since_s: float | None = None
+        hands = LogHands(self.log, self.folder, self._feed)
         self._do: dict[type, Callable[[Any], Awaitable[None]]] = {
-            events.Append: self._append,
-            events.Read: self._read,
+            events.Append: self._apart(hands.append),
+            events.Read: self._apart(hands.read),
+            events.SaveSnapshot: self._apart(hands.save),
+            events.Trim: self._apart(hands.trim),
             events.Reply: self._reply,
             events.Send: self._send,
-            events.SaveSnapshot: self._save,
-            events.Trim: self._trim,
+            events.Renew: self._renew,
             events.Lead: self._lead,
             events.Halt: self._halt,
         }
@@ -170,6 +178,7 @@ class Daemon:
             await stopping
         starting.cancel()
         notify.stopping()
+        self.beats.stop()
         for nc in (self.nc, self.log_nc):
             with contextlib.suppress(Exception):
                 await asyncio.wait_for(nc.close(), 1)
@@ -185,6 +194,7 @@ class Daemon:
             broker_connection.connect(self.nc, state, "scheduler", heard),
             broker_connection.connect(self.log_nc, state, "scheduler log", heard),
         )
+        self.beats.start()
         await self._open_log()
         await self._serve()
         self._spawn(self._every(TICK_S, self._tick))
@@ -228,6 +238,16 @@ class Daemon:
                 queue_group="scheduler",
             )
         await self.nc.flush()
+
+    def _apart(
+        self, what: Callable[[Any], Coroutine[Any, Any, None]]
+    ) -> Callable[[Any], Awaitable[None]]:
+        """An effect that takes its time: the next one does not wait for it."""
+
+        async def begin(effect: Any) -> None:
+            self._spawn(what(effect))
+
+        return begin
 
     async def _every(self, period_s: float, what: Callable[[], Awaitable[None]]) -> None:
         while True:
@@ -320,38 +340,15 @@ class Daemon:
                 log.exception("an effect failed", effect=type(effect).__name__)
         self._carrying = False
 
-    async def _append(self, effect: events.Append) -> None:
-        self._spawn(self._append_now(effect))
-
-    async def _append_now(self, effect: events.Append) -> None:
-        event: events.Event
+    async def _send(self, effect: events.Send) -> None:
+        """A command lost here is a gap in the node's chain, which the next heartbeat shows."""
         try:
-            event = events.AppendDone(
-                await self.log.append_at(effect.tail, effect.data, effect.name)
-            )
-        except LogFull as error:
-            event = events.AppendFull(error.message)
-        except Gap as error:
-            event = events.LogBroken(error.message)
-        except StokerError as error:
-            event = events.LogFailed(error.message)
-        if isinstance(event, events.LogFailed):
-            log.warning("append", why=event.why)
-        await self._feed(event)
+            await self.nc.publish(subjects.command(effect.node), effect.data)
+        except (nats.errors.Error, OSError):
+            self.replica.count("command_lost")
 
-    async def _read(self, effect: events.Read) -> None:
-        self._spawn(self._read_now(effect.seq))
-
-    async def _read_now(self, seq: int) -> None:
-        try:
-            async for batch in self.log.read_from(seq):
-                await self._feed(events.LogEntries(batch))
-        except Gap as error:
-            await self._feed(events.LogBroken(error.message))
-        except StokerError as error:
-            await self._feed(events.LogFailed(error.message))
-        else:
-            await self._feed(events.LogEnd())
+    async def _renew(self, effect: events.Renew) -> None:
+        self.beats.grant(effect.authority)
 
     async def _reply(self, effect: events.Reply) -> None:
         token, value = effect.token, effect.value
@@ -378,41 +375,6 @@ class Daemon:
             self.replica.count("reply_lost")
             log.info("a reply is lost", error=repr(error))
 
-    async def _send(self, effect: events.Send) -> None:
-        """A command lost here is a gap in the node's chain, which the next heartbeat shows."""
-        build = subjects.command if effect.what == "command" else subjects.heartbeat
-        try:
-            await self.nc.publish(build(effect.node), effect.data)
-        except (nats.errors.Error, OSError):
-            self.replica.count(f"{effect.what}_lost")
-
-    async def _save(self, effect: events.SaveSnapshot) -> None:
-        self._spawn(self._save_now(effect))
-
-    async def _save_now(self, effect: events.SaveSnapshot) -> None:
-        event: events.Event
-        try:
-            saved = await asyncio.to_thread(self.folder.save, effect.snapshot)
-            event = events.SnapshotSaved(effect.snapshot.seq, saved.digest)
-            log.info("snapshot", seq=effect.snapshot.seq, bytes=len(saved.data))
-        except (OSError, Corrupt) as error:
-            event = events.SnapshotFailed(str(error))
-            log.error("snapshot failed", error=str(error))
-        await self._feed(event)
-
-    async def _trim(self, effect: events.Trim) -> None:
-        self._spawn(self._trim_now(effect.seq))
-
-    async def _trim_now(self, seq: int) -> None:
-        event: events.Event = events.Trimmed(seq)
-        try:
-            await self.log.trim(seq)
-            log.info("log trimmed", seq=seq)
-        except StokerError as error:
-            event = events.TrimFailed(error.message)
-            log.warning("trim failed", error=error.message)
-        await self._feed(event)
-
     async def _lead(self, effect: events.Lead) -> None:
         self._stuck_since_s = None
         log.info("leads", term=effect.term, seq=self.replica.state.seen)
@@ -420,11 +382,20 @@ class Daemon:
         self._status = "ok"
 
     async def _halt(self, effect: events.Halt) -> None:
-        log.critical("halted: nothing is applied any more", reason=effect.reason)
-        notify.status(f"blocked: {effect.reason}")
+        self._cry()
+        notify.status(self.replica.status())
         if not self.replica.has_led:  # at the start there is nobody to answer questions for
             self._failed = Corrupt(effect.reason)
             self._stopped.set()
+
+    def _cry(self) -> None:
+        """Again each minute, for as long as it is halted: jobs go on, so nothing else tells."""
+        self._cried_s = time.monotonic()
+        log.critical(
+            "halted: running jobs go on, but nothing is placed, and no end of a job is recorded",
+            reason=self.replica.why,
+            hint="keep a copy of the state folder; `stoker down` and `stoker up` read the log anew",
+        )
 
     # --- asking -----------------------------------------------------------------------------------
 
@@ -458,6 +429,9 @@ class Daemon:
         await self._feed(events.Disk(self._disk()))
         self._check_users()
         self._watch_broker()
+        self.replica.counters.update(self.beats.counters)
+        if self.replica.role == "halted" and time.monotonic() - self._cried_s > CRY_S:
+            self._cry()
         status = self.replica.status()
         if status != self._status and self._status:
             log.info("status", status=status)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from stoker.mesh import events
+from stoker.mesh.authority import Beats
 from stoker.mesh.command import CommandChain, NodeCommand, Position, open_command
 from stoker.mesh.identity import Identity
 from stoker.mesh.log import LogFull, WrongTail
@@ -40,6 +41,10 @@ class Bench:
         self.answering = True
         self.replies: dict[Any, Any] = {}
         self.sent: list[events.Send] = []
+        self.beats = Beats(signer)
+        self.beaten: list[tuple[str, bytes]] = []
+        """Heartbeats, with the node of each."""
+        self.log_is_down = False
         self.appends: list[events.Append] = []
         self.saves: list[Snapshot] = []
         self.trims: list[int] = []
@@ -59,14 +64,19 @@ class Bench:
         while queue:
             for effect in self.replica.step(queue.pop(0), self.now, self.now):
                 queue += self.carry_out(effect)
+            self.beaten += self.beats.due(self.now, self.now)
 
     def carry_out(self, effect: events.Effect) -> list[events.Event]:
-        if isinstance(effect, events.Append):
+        if self.log_is_down and isinstance(effect, events.Append | events.Read):
+            return [events.LogFailed("nobody serves the log")]
+        if isinstance(effect, events.Renew):
+            self.beats.grant(effect.authority, self.now)
+        elif isinstance(effect, events.Append):
             self.appends.append(effect)
             return [self.land()] if self.answering else []
-        if isinstance(effect, events.Read):
+        elif isinstance(effect, events.Read):
             return [events.LogEntries(self.log.read(effect.seq)), events.LogEnd()]
-        if isinstance(effect, events.Reply):
+        elif isinstance(effect, events.Reply):
             assert effect.token not in self.replies, f"{effect.token} is answered twice"
             self.replies[effect.token] = effect.value
         elif isinstance(effect, events.Send):
@@ -126,9 +136,7 @@ class Bench:
 
     def commands(self, node: str = "n1") -> list[NodeCommand]:
         return [
-            open_command(sent.data, self.signer.verifier)
-            for sent in self.sent
-            if sent.what == "command" and sent.node == node
+            open_command(sent.data, self.signer.verifier) for sent in self.sent if sent.node == node
         ]
 
     def actions(self, node: str = "n1") -> list[Any]:

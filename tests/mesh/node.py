@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import nats.errors
@@ -28,10 +29,29 @@ CLUSTER = "test-cluster"
 LOG_BYTES = 4 << 20
 
 
+def write_state(server: Server) -> Path:
+    """What the scheduler needs to find its broker; the folder."""
+    keys = server.folder / "keys"
+    keys.mkdir(mode=0o700)
+    os.link(server.folder / "scheduler.nk", keys / "scheduler.nk")
+    os.link(server.settings.certificate_file, keys / CERTIFICATE)
+    record = {
+        "cluster": CLUSTER,
+        "node": "node1",
+        "scheduler_public_key": server.identities["scheduler"].public,
+        "port": server.settings.port,
+    }
+    (server.folder / "cluster.json").write_text(json.dumps(record))
+    return server.folder
+
+
 class Node:
     """The state folder is the server's folder; `stop` leaves no process."""
 
-    def __init__(self, server: Server, *options: str) -> None:
+    def __init__(
+        self, server: Server, *options: str, module: str = "stoker.mesh.replica_daemon"
+    ) -> None:
+        self.module = module
         self.server = server
         self.folder = server.folder
         self.options = options
@@ -46,18 +66,8 @@ class Node:
         self._write_state()
 
     def _write_state(self) -> None:
-        keys = self.folder / "keys"
-        keys.mkdir(mode=0o700)
-        os.link(self.folder / "scheduler.nk", keys / "scheduler.nk")
-        os.link(self.server.settings.certificate_file, keys / CERTIFICATE)
+        write_state(self.server)
         public = self.server.identities
-        record = {
-            "cluster": CLUSTER,
-            "node": "node1",
-            "scheduler_public_key": public["scheduler"].public,
-            "port": self.server.settings.port,
-        }
-        (self.folder / "cluster.json").write_text(json.dumps(record))
         self.users = {
             "alice": User(public_key=public["alice"].public, uid=1000, gid=1000),
             "bob": User(public_key=public["bob"].public, uid=1001, gid=1001),
@@ -69,7 +79,7 @@ class Node:
         with (self.folder / "scheduler.log").open("ab") as log:
             self.process = subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "stoker.mesh.replica_daemon"),
+                    *(sys.executable, "-m", self.module),
                     *("--state", str(self.folder), "--log-max-bytes", str(LOG_BYTES)),
                     *self.options,
                 ],

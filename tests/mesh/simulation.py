@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stoker.mesh import events, snapshots
+from stoker.mesh.authority import Beats
 from stoker.mesh.command import Accepted, CommandChain, DesiredState, Gap, NodeReply, Position
 from stoker.mesh.identity import Identity
 from stoker.mesh.log import LogFull, WrongTail
@@ -103,6 +104,7 @@ class World:
             name: Node(name, CommandChain(CLUSTER, name, signer.verifier, Position()))
             for name in ("n1", "n2")
         }
+        self.beats = Beats(signer)
         self.replica = self._boot()
 
     # --- the replica's surroundings ---------------------------------------------------------------
@@ -124,6 +126,7 @@ class World:
 
     def crash(self) -> None:
         self.pending.clear()
+        self.beats = Beats(self.signer)
         self.replica = self._boot()
         self.asked.clear()
         for node in self.nodes.values():
@@ -145,7 +148,9 @@ class World:
         elif isinstance(effect, events.Reply):
             self.reply(effect.token, effect.value)
         elif isinstance(effect, events.Send):
-            self.post(effect.what, effect.node, effect.data)
+            self.post("command", effect.node, effect.data)
+        elif isinstance(effect, events.Renew):
+            self.beats.grant(effect.authority, self.now)
         elif isinstance(effect, events.SaveSnapshot):
             self.save(effect)
         elif isinstance(effect, events.Trim):
@@ -223,6 +228,10 @@ class World:
         self.mail.append((what, node, data))
         if self.happens(self.faults.message_twice):
             self.mail.append((what, node, data))
+
+    def beat(self) -> None:
+        for node, data in self.beats.due(self.now, self.now):
+            self.post("heartbeat", node, data)
 
     def deliver(self) -> None:
         while self.mail:
@@ -373,6 +382,7 @@ class World:
         for node in self.nodes.values():
             self.live(node)
         self.settle()
+        self.beat()
         self.deliver()
         self.settle()
         if self.happens(0.5):
