@@ -239,6 +239,10 @@ class Node:
         known = {*desired.wanted, *((stop.job, stop.attempt) for stop in desired.stops)}
         self._attempts.stop_unknown(sorted(self._asked - known), desired.now_ns, effects)
         self._attempts.carry_out(desired.starts, desired.now_ns, effects)
+        if not desired.more:
+            begun = {(start.job, start.attempt) for start in desired.starts}
+            missing = set(desired.wanted) - self._asked - begun
+            self._attempts.lose(sorted(missing), desired.now_ns)
 
     def _not_answered(self, event: steps.NotAnswered, now_s: float, effects: list[Effect]) -> None:
         self._ask.failed(now_s)

@@ -4,11 +4,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import shutil
+import signal
 
 import pytest
 from nats.aio.client import Client as Connection
 from product_node import LiveNode, live_node, wait_until
 
+from stoker.agent import pids
+from stoker.agent.attempts import MISSING
 from stoker.agent.lease import Lease
 from stoker.agent.state import load
 from stoker.mesh import certificate, context, subjects
@@ -56,3 +61,18 @@ def test_no_death_of_the_scheduler_and_no_log_outage_freezes_a_job() -> None:
         written = path.stat().st_size
         wait_until(lambda: path.stat().st_size >= written + 2 * LINES, "the job runs on", 60)
         assert lease.freezes == 0
+
+
+def test_what_ran_under_a_lost_agent_state_is_lost_and_its_device_free() -> None:
+    with live_node() as node:
+        job = node.submit("sleep", "1000", gpu_milli=1000)
+        node.wait(job, "running")
+        for process in pids.find(node.state).values():
+            os.kill(process.pid, signal.SIGKILL)
+        wait_until(lambda: not pids.find(node.state), "all are dead")
+        for path in node.state.agent.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        node.stoker("up")
+        view = node.wait(job)
+        assert (view.state, view.reason) == ("lost", MISSING)
+        assert node.run("true", gpu_milli=1000).state == "succeeded"
