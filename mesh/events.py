@@ -53,7 +53,7 @@ class Cancel(NamedTuple):
 
 
 class Get(NamedTuple):
-    """One job, now or when it has come to `until`; the deadline is of CLOCK_MONOTONIC."""
+    """One job, now or when it has come to `until`; the deadline is of CLOCK_BOOTTIME."""
 
     token: Any
     job: int

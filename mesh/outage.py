@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What stands between a replica and its log: since when, why, and when to try again.
 
-Relied on by replica. Without I/O: the moments of CLOCK_MONOTONIC come in as arguments. Owns the
+Relied on by replica. Without I/O: the moments of CLOCK_BOOTTIME come in as arguments. Owns the
 bounds after which those who ask are refused instead of kept waiting.
 """
 

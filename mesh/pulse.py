@@ -23,7 +23,7 @@ USAGES_MAX = 256
 
 
 class Pulse:
-    """One leader's clockwork; `now_ns` is CLOCK_MONOTONIC, `real_ns` CLOCK_REALTIME."""
+    """One leader's clockwork; `now_ns` is CLOCK_BOOTTIME, `real_ns` the time of the log."""
 
     def __init__(self) -> None:
         self._looked_ns = 0

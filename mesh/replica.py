@@ -17,6 +17,7 @@ from stoker.mesh.command import NodeReply
 from stoker.mesh.entry import Entry
 from stoker.mesh.identity import Checks, Signs
 from stoker.mesh.links import Links
+from stoker.mesh.log_time import LogTime
 from stoker.mesh.outage import Outage
 from stoker.mesh.pulse import Pulse
 from stoker.mesh.queue import WorkQueue
@@ -86,9 +87,10 @@ class Replica:
         self._more = False
         self._appends = 0
         self.real_ns = 0
-        """CLOCK_REALTIME of the latest event."""
+        """The log's time of the latest event: CLOCK_REALTIME without its steps."""
+        self._time = LogTime()
         self.greeted: dict[str, int] = {}
-        """Node -> when it last said hello, CLOCK_MONOTONIC."""
+        """Node -> when it last said hello, CLOCK_BOOTTIME."""
         self._pulse = Pulse()
         self._plan = SnapshotPlan(
             settings.log_max_bytes, settings.snapshot_entries, self._loaded[0]
@@ -120,10 +122,12 @@ class Replica:
     def step(self, event: events.Event, real_ns: int, now_ns: int) -> list[events.Effect]:
         """What to do because of `event`, in order.
 
-        `real_ns` (CLOCK_REALTIME) is written into entries and commands; deadlines are measured
-        with `now_ns` (CLOCK_MONOTONIC), so that no change of the date stops or hurries anything.
+        `real_ns` (CLOCK_REALTIME) is written into entries and commands as far as `LogTime` lets
+        it; deadlines are measured with `now_ns` (CLOCK_BOOTTIME), so that no change of the date
+        stops or hurries anything.
         """
-        self.real_ns = real_ns
+        self._time.begin(self.state.time_ns)
+        self.real_ns = self._time.read(real_ns, now_ns)
         self._handlers[type(event)](event, now_ns)
         out, self._out = self._out, []
         return out

@@ -267,7 +267,7 @@ class Daemon:
     # --- messages in ------------------------------------------------------------------------------
 
     async def _from_user(self, request: Request) -> None:
-        now_ns = time.monotonic_ns()
+        now_ns = boot_ns()
         try:
             address = subjects.parse_user_request(request.subject)
             if address.user not in self.service.users:
@@ -324,7 +324,7 @@ class Daemon:
     async def _feed(self, event: events.Event) -> None:
         """One step; effects are carried out in order, also those of steps made meanwhile."""
         try:
-            now_ns = time.monotonic_ns()
+            now_ns = boot_ns()
             self._effects.extend(self.replica.step(event, time.time_ns(), now_ns))
         except Exception:
             _die(type(event).__name__)
@@ -412,7 +412,7 @@ class Daemon:
 
     async def _await_job(self, job: int, until: str, wait_s: float) -> Job:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        deadline_ns = time.monotonic_ns() + int(wait_s * 1e9)
+        deadline_ns = boot_ns() + int(wait_s * 1e9)
         await self._feed(events.Get(future, job, until, deadline_ns))
         value = await future
         if isinstance(value, StokerError):
@@ -470,7 +470,7 @@ class Daemon:
         """Take over a changed table; a damaged one leaves the old one in force."""
         if now_ns is not None and now_ns - self._users_checked_ns < 100_000_000:
             return
-        self._users_checked_ns = now_ns or time.monotonic_ns()
+        self._users_checked_ns = now_ns or boot_ns()
         try:
             status = self.users_file.stat()
             stamp = (status.st_mtime_ns, status.st_ino, status.st_size)
@@ -482,6 +482,11 @@ class Daemon:
             log.info("users", count=len(self.service.users))
         except (StokerError, OSError) as error:
             log.error("the table of users cannot be read", error=str(error))
+
+
+def boot_ns() -> int:
+    """CLOCK_BOOTTIME: what the replica measures by, also over a suspended machine."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
 def _die(where: str, error: BaseException | None = None) -> NoReturn:

@@ -103,6 +103,8 @@ class State:
         self.term = 0
         self.batch = 0
         self.snapshot_seq = 0
+        self.time_ns = 0
+        """Of the last entry that counted."""
         self.refused: dict[str, int] = {}
         """Entries that changed nothing, by why."""
         self._names: dict[int, str] = {}
@@ -130,6 +132,7 @@ class State:
             self.snapshot_seq,
             self.core.snapshot(),
             self.book.snapshot(),
+            self.time_ns,
         )
 
     @classmethod
@@ -144,6 +147,7 @@ class State:
         state.term = snapshot.term
         state.batch = snapshot.batch
         state.snapshot_seq = snapshot.snapshot_seq
+        state.time_ns = snapshot.time_ns
         state._names = {name_id(name): name for name in state.book.nodes}
         return state
 
@@ -198,6 +202,7 @@ class State:
         self.accepted_hash = digest
         self.term = entry.term
         self.batch = entry.batch
+        self.time_ns = max(self.time_ns, entry.now_ns)
         return step.applied
 
     def _take_blob(self, blob: entries.Blob, step: _Step) -> None:

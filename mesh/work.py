@@ -314,6 +314,9 @@ class HelloWork(Work):
         return [NodeBlob(self.report)]
 
     def answer(self, fates: list[Fate], applied: Applied, state: State) -> Any:
+        up = fates[0].rejected
+        if up is not None and up.reason == Reason.STALE_INCARNATION:
+            return NodeReply(False, "stale", up.text())
         wrong = [fate.rejected for fate in fates if fate.rejected and not _no_matter(fate.rejected)]
         if wrong:
             return NodeReply(False, "refused", "; ".join(r.text() for r in wrong[:8]))

@@ -38,6 +38,8 @@ class Bench:
         self.signer = signer
         self.log = log or ModelLog()
         self.now = 1_700_000_000_000_000_000
+        self.date = 0
+        """By how much somebody has set the date forward."""
         self.answering = True
         self.replies: dict[Any, Any] = {}
         self.sent: list[events.Send] = []
@@ -62,7 +64,7 @@ class Bench:
     def feed(self, *new: events.Event) -> None:
         queue: list[events.Event] = list(new)
         while queue:
-            for effect in self.replica.step(queue.pop(0), self.now, self.now):
+            for effect in self.replica.step(queue.pop(0), self.now + self.date, self.now):
                 queue += self.carry_out(effect)
             self.beaten += self.beats.due(self.now, self.now)
 
