@@ -24,7 +24,7 @@ import msgspec
 from stoker.agent import labels, lock, pids, ports, rotation, state, teardown
 from stoker.agent.children import BROKER, broker_program, environment, programs
 from stoker.agent.state import Cluster, State
-from stoker.mesh import broker, certificate, identity, users
+from stoker.mesh import broker, certificate, identity, log_record, users
 from stoker.mesh.users import User, Users
 from stoker.native.errors import BadRequest, Corrupt, NotFound, NotSupported, Refused, StokerError
 
@@ -161,6 +161,7 @@ def load_or_create(where: State) -> Cluster:
     port = ports.choose(where.instance)
     cluster = Cluster(str(uuid.uuid4()), _node_name(), keys["scheduler"].public, port)
     state.write_json(where.cluster, cluster)
+    log_record.begin(where.scheduler)
     state.seal_format(where)
     return cluster
 

@@ -106,9 +106,11 @@ class LogEnd(NamedTuple):
 
 
 class LogFailed(NamedTuple):
-    """Read, or an append that may have happened: `why` it is not known."""
+    """Read, or an append that may have happened: `why` it is not known. `last`: the last entry
+    that the engine says it has; 0: it did not say."""
 
     why: str
+    last: int = 0
 
 
 class AppendDone(NamedTuple):

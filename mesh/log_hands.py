@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 import structlog
 
 from stoker.mesh import events
-from stoker.mesh.log import Gap, Log, LogFull
+from stoker.mesh.log import Gap, Log, LogFull, WrongTail
 from stoker.mesh.snapshots import SnapshotFolder
 from stoker.native.errors import Corrupt, StokerError
 
@@ -41,7 +41,8 @@ class LogHands:
         except Gap as error:
             event = events.LogBroken(error.message)
         except StokerError as error:
-            event = events.LogFailed(error.message)
+            last = error.last if isinstance(error, WrongTail) else 0
+            event = events.LogFailed(error.message, last)
             log.warning("append", why=error.message)
         await self._feed(event)
 

@@ -15,6 +15,7 @@ from stoker.mesh import asking, events
 from stoker.mesh import entry as entries
 from stoker.mesh.command import NodeReply
 from stoker.mesh.entry import Entry
+from stoker.mesh.hole import Hole
 from stoker.mesh.identity import Checks, Signs
 from stoker.mesh.links import Links
 from stoker.mesh.log_time import LogTime
@@ -77,6 +78,7 @@ class Replica:
         self._links = Links(self.state, signer)
         self._outage = Outage(settings.seed)
         self._deposed = False
+        self._hole = Hole()
         self._verifiers = verifiers
         self._loaded = (snapshot.seq, snapshot_digest) if snapshot is not None else (0, b"")
         self._out: list[events.Effect] = []
@@ -301,6 +303,7 @@ class Replica:
             )
             return
         self._in_flight = None
+        self._hole.sealed()
         self._commit(event.seq, sent)
         self._outage.appended()
         if self.role == "electing":
@@ -336,6 +339,7 @@ class Replica:
         if self.role == "halted":
             return
         self.role, self.why = "waiting", event.why
+        self._hole.said(event.last)
         self.count("log_failed")
         self._outage.failed(now_ns)
 
@@ -344,7 +348,12 @@ class Replica:
         self._tick(events.Tick(), now_ns)
 
     def _log_broken(self, event: events.LogBroken, now_ns: int) -> None:
-        self._halt(event.why)
+        before = self._hole.withdrawn()
+        if before is None:
+            self._halt(event.why)
+        else:
+            self.state.pass_over(before)
+            self._log_failed(events.LogFailed(event.why), now_ns)
 
     # --- reading ----------------------------------------------------------------------------------
 
@@ -387,6 +396,14 @@ class Replica:
     def _log_end(self, event: events.LogEnd, now_ns: int) -> None:
         if self.role != "reading":
             return
+        if self.state.seen < self.settings.known_tail:
+            known = f"entry {self.settings.known_tail} was acknowledged"
+            self._halt(f"the log ends at entry {self.state.seen}, though {known}")
+            return
+        behind = self._hole.passes(self.state.seen)
+        if behind is not None:  # what was acknowledged is there: nothing was promised by the rest
+            self.count("log_hole")
+            self.state.pass_over(behind)
         possible = [sent for sent in self._limbo if sent.entry.prev_seq >= self.state.accepted_seq]
         if self._is_leader() and not possible:
             self._lead(self._links.term, now_ns)

@@ -35,6 +35,7 @@ from stoker.mesh import (
     broker_connection,
     events,
     identity,
+    log_record,
     node_messages,
     notify,
     schema,
@@ -47,7 +48,7 @@ from stoker.mesh.broker_connection import RECONNECT_S, Heard, key_file
 from stoker.mesh.command import NodeReply
 from stoker.mesh.identity import Identity
 from stoker.mesh.local_connection import LocalConnection
-from stoker.mesh.log import JetStreamLog
+from stoker.mesh.log import JetStreamLog, StreamGone
 from stoker.mesh.log_hands import LogHands
 from stoker.mesh.proxy import Proxy
 from stoker.mesh.replica import Replica
@@ -55,7 +56,7 @@ from stoker.mesh.requests import Requests
 from stoker.mesh.service import Caller, Proxied, Service
 from stoker.mesh.settings import Settings
 from stoker.mesh.snapshots import SnapshotFolder
-from stoker.native.errors import Corrupt, StokerError, Unavailable
+from stoker.native.errors import Corrupt, Refused, StokerError, Unavailable
 from stoker.scheduler.book import Job
 from stoker.scheduler.core import Limits
 
@@ -113,6 +114,8 @@ class Daemon:
         self.cluster = _read_cluster(options.state)
         self.identity = _scheduler_key(options.state, self.cluster)
         self.folder = SnapshotFolder(options.state / "scheduler")
+        self.known = log_record.read(self.folder.path)
+        self._recorded = 0
         self.users_file = options.state / "users.json"
         self.replica = self._replica()
         requests = signature.read(options.state / "config.toml")
@@ -158,6 +161,7 @@ class Daemon:
             Limits(),
             self.options.log_max_bytes,
             seed=time.monotonic_ns(),
+            known_tail=self.known.tail if self.known is not None else 0,
         )
         verifiers = {leader: self.identity.verifier}
         return Replica(settings, self.identity, dict(verifiers), found.snapshot, found.digest)
@@ -179,6 +183,7 @@ class Daemon:
         starting.cancel()
         notify.stopping()
         self.beats.stop()
+        self._record_tail()
         for nc in (self.nc, self.log_nc):
             with contextlib.suppress(Exception):
                 await asyncio.wait_for(nc.close(), 1)
@@ -201,13 +206,29 @@ class Daemon:
         self._spawn(self._every(SECOND_S, self._second))
 
     async def _open_log(self) -> None:
+        """Only a state that was never begun makes the stream; it says so before anything is in."""
+        known = self.known
         while True:
             try:
-                await self.log.open()
-                return
+                await self.log.open(may_make=known is not None and known.is_new)
+                break
+            except StreamGone:
+                raise log_record.vanished(self.folder.path) from None
             except Unavailable as error:
                 log.warning("no log yet", error=error.message)
                 await asyncio.sleep(RECONNECT_S)
+        if known is None or known.is_new:
+            log_record.made(self.folder.path, 0)
+
+    def _record_tail(self) -> None:
+        """Once a second and at the end; what came later may be lost unnoticed if the disk lies."""
+        tail = self.replica.state.seen
+        if self.replica.role == "leading" and tail > self._recorded:
+            try:
+                log_record.reached(self.folder.path, tail)
+                self._recorded = tail
+            except Refused as error:
+                log.warning("the log's length is not recorded", why=error.message)
 
     async def _on_error(self, error: Exception) -> None:
         log.warning("broker", error=repr(error))
@@ -385,7 +406,9 @@ class Daemon:
         self._cry()
         notify.status(self.replica.status())
         if not self.replica.has_led:  # at the start there is nobody to answer questions for
-            self._failed = Corrupt(effect.reason)
+            cut = self.replica.state.seen < self.replica.settings.known_tail
+            hint = log_record.remedy(self.folder.path) if cut else ""
+            self._failed = Corrupt(effect.reason, hint=hint)
             self._stopped.set()
 
     def _cry(self) -> None:
@@ -429,6 +452,7 @@ class Daemon:
         await self._feed(events.Disk(self._disk()))
         self._check_users()
         self._watch_broker()
+        self._record_tail()
         self.replica.counters.update(self.beats.counters)
         if self.replica.role == "halted" and time.monotonic() - self._cried_s > CRY_S:
             self._cry()

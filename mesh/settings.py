@@ -28,3 +28,5 @@ class Settings:
     snapshot_entries: int = SNAPSHOT_ENTRIES
     measure: bool = True
     """False in simulations: decision latencies are 0, so bytes do not depend on a clock."""
+    known_tail: int = 0
+    """An entry that was acknowledged: a log without it is cut."""

@@ -9,7 +9,7 @@ from stoker.mesh import events
 from stoker.mesh.authority import Beats
 from stoker.mesh.command import CommandChain, NodeCommand, Position, open_command
 from stoker.mesh.identity import Identity
-from stoker.mesh.log import LogFull, WrongTail
+from stoker.mesh.log import Gap, LogFull, WrongTail
 from stoker.mesh.model_log import ModelLog
 from stoker.mesh.replica import Replica
 from stoker.mesh.settings import Settings
@@ -100,10 +100,12 @@ class Bench:
         effect = self.appends.pop(0)
         try:
             return events.AppendDone(self.log.append(effect.tail, effect.data))
+        except Gap as error:
+            return events.LogBroken(error.message)
         except LogFull as error:
             return events.AppendFull(error.message)
         except WrongTail as error:
-            return events.LogFailed(error.message)
+            return events.LogFailed(error.message, error.last)
 
     def tick(self, seconds: float = 0.1) -> None:
         self.now += int(seconds * 1e9)

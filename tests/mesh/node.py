@@ -17,7 +17,7 @@ from typing import Any
 import nats.errors
 from nats.aio.client import Client as Connection
 
-from stoker.mesh import schema, users
+from stoker.mesh import log_record, schema, users
 from stoker.mesh.context import CERTIFICATE
 from stoker.mesh.schema import Message
 from stoker.mesh.users import User
@@ -42,6 +42,7 @@ def write_state(server: Server) -> Path:
         "port": server.settings.port,
     }
     (server.folder / "cluster.json").write_text(json.dumps(record))
+    log_record.begin(server.folder / "scheduler")
     return server.folder
 
 

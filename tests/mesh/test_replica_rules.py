@@ -393,7 +393,7 @@ def test_a_broken_chain_halts(bench: Bench, signer: Identity, changes: dict[str,
 
 
 def test_a_gap_halts(bench: Bench, signer: Identity) -> None:
-    data = forge(bench, signer)
+    data = forge(bench, signer, prev_seq=bench.replica.state.seen + 1)
     bench.feed(events.LogFailed("test"))
     bench.feed(events.LogEntries([(bench.replica.state.seen + 2, data)]))
     assert "is missing" in bench.halted
