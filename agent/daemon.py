@@ -39,7 +39,6 @@ from stoker.agent.keeping import Keeping
 from stoker.agent.lease import Lease
 from stoker.agent.lease_thread import LeaseThread
 from stoker.agent.link import Hear, Link
-from stoker.agent.logging import configure_logging
 from stoker.agent.logs import Known, Logs, Watches
 from stoker.agent.metrics import NodeReading
 from stoker.agent.node import Node
@@ -61,6 +60,7 @@ from stoker.agent.waiting import Waiting
 from stoker.mesh import notify, subjects
 from stoker.mesh.command import BeatJudge, CommandChain
 from stoker.mesh.identity import Verifier
+from stoker.mesh.log_lines import configure_logging
 from stoker.native.errors import StokerError, Unavailable
 from stoker.probes import metric_names
 from stoker.scheduler.nouns import NodeReport, StartJob

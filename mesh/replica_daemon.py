@@ -50,6 +50,7 @@ from stoker.mesh.identity import Identity
 from stoker.mesh.local_connection import LocalConnection
 from stoker.mesh.log import JetStreamLog, StreamGone
 from stoker.mesh.log_hands import LogHands
+from stoker.mesh.log_lines import configure_logging
 from stoker.mesh.proxy import Proxy
 from stoker.mesh.replica import Replica
 from stoker.mesh.requests import Requests
@@ -515,9 +516,10 @@ def boot_ns() -> int:
 
 def _die(where: str, error: BaseException | None = None) -> NoReturn:
     """State in memory may be half changed, what is in the log is not: start again from there."""
-    log.critical("a defect ends the scheduler", where=where, exc_info=error or True)
-    sys.stderr.flush()
-    os._exit(70)  # EX_SOFTWARE of sysexits.h
+    try:
+        log.critical("a defect ends the scheduler", where=where, exc_info=error or True)
+    finally:
+        os._exit(70)  # EX_SOFTWARE of sysexits.h
 
 
 def _node_event(message: Msg) -> events.Event:
@@ -554,23 +556,10 @@ def _options(arguments: list[str]) -> Options:
     return Options(**vars(parser.parse_args(arguments)))
 
 
-def _configure_logging() -> None:
-    structlog.configure(
-        processors=[
-            structlog.stdlib.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(),
-        ],
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
-        cache_logger_on_first_use=True,
-    )
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Entry point; the exit code is that of the StokerError that ended it."""
     options = _options(sys.argv[1:] if arguments is None else arguments)
-    _configure_logging()
+    configure_logging()
     try:
         run = asyncio.run
         with contextlib.suppress(ImportError):

@@ -53,6 +53,8 @@ class Node:
         self, server: Server, *options: str, module: str = "stoker.mesh.replica_daemon"
     ) -> None:
         self.module = module
+        self.stderr: Path | None = None
+        """Where it writes its log; None: where `log` finds it."""
         self.server = server
         self.folder = server.folder
         self.options = options
@@ -77,7 +79,7 @@ class Node:
         users.save(self.folder / "users.json", self.users)
 
     def start_scheduler(self) -> None:
-        with (self.folder / "scheduler.log").open("ab") as log:
+        with (self.stderr or self.folder / "scheduler.log").open("ab") as log:
             self.process = subprocess.Popen(
                 [
                     *(sys.executable, "-m", self.module),
@@ -101,6 +103,8 @@ class Node:
         return self.process.wait(10)
 
     def log(self) -> str:
+        if self.stderr is not None:
+            return "its log is not kept"
         return (self.folder / "scheduler.log").read_text()[-3000:]
 
     def listen(self) -> list[str]:
