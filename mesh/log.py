@@ -44,8 +44,8 @@ class WrongTail(StokerError):
 
     title, code = "log moved on", "wrong_tail"
 
-    def __init__(self, message: str, last: int = 0) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, *, hint: str = "", last: int = 0) -> None:
+        super().__init__(message, hint=hint)
         self.last = last
 
 
@@ -270,7 +270,7 @@ def _appended(tail: int, data: bytes) -> int:
         last = text.rpartition(" ")[2]
         if last.isdecimal() and int(last) < tail:
             raise Gap(f"the log ends at entry {last}, though it confirmed entry {tail}")
-        raise WrongTail(f"append at {tail}: {text}", int(last) if last.isdecimal() else 0)
+        raise WrongTail(f"append at {tail}: {text}", last=int(last) if last.isdecimal() else 0)
     if number in _NO_RESOURCES or (number == _STORE_FAILED and "maximum bytes" in text):
         raise LogFull(f"append at {tail}: {text}")
     if number == _STREAM_SEALED:

@@ -36,7 +36,7 @@ class ModelLog:
         if tail > self.last:
             raise Gap(f"the log ends at entry {self.last}, though it confirmed entry {tail}")
         if tail != self.last:
-            raise WrongTail(f"append at {tail}, the log ends at {self.last}", self.last)
+            raise WrongTail(f"append at {tail}, the log ends at {self.last}", last=self.last)
         if self.size + len(entry) > self.max_bytes:
             raise LogFull(f"append at {tail}: maximum bytes exceeded")
         self.last += 1

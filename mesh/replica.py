@@ -13,8 +13,7 @@ from typing import Any
 
 from stoker.mesh import asking, events
 from stoker.mesh import entry as entries
-from stoker.mesh.command import NodeReply
-from stoker.mesh.entry import Entry
+from stoker.mesh.command import NodeReply, Position
 from stoker.mesh.hole import Hole
 from stoker.mesh.identity import Checks, Signs
 from stoker.mesh.links import Links
@@ -50,6 +49,8 @@ BOOK_BYTES_MAX = 256 << 20
 BOOK_BYTES_KEPT = 128 << 20
 """Past it ended jobs are forgotten before their number is up, the oldest first."""
 FORGET_AT_ONCE = 256
+TERMS_LOST_MAX = 1 << 20
+"""A node that claims to have followed more terms than the log holds is not believed."""
 
 
 class Replica:
@@ -79,6 +80,8 @@ class Replica:
         self._outage = Outage(settings.seed)
         self._deposed = False
         self._hole = Hole()
+        self._outrun = 0
+        """The newest term that a node followed and the log does not hold the end of."""
         self._verifiers = verifiers
         self._loaded = (snapshot.seq, snapshot_digest) if snapshot is not None else (0, b"")
         self._out: list[events.Effect] = []
@@ -140,8 +143,7 @@ class Replica:
             return f"blocked: halted: {self.why}"
         if self._outage.is_down:
             return f"blocked: {self.why}"
-        if self._outage.full or self._outage.disk:
-            refused = self._outage.full or self._outage.disk
+        if refused := self._outage.full or self._outage.disk:
             return f"blocked: submits are refused: {refused}"
         return "ok" if self.role == "leading" else f"waiting: {self.role}"
 
@@ -201,8 +203,22 @@ class Replica:
         if self.role != "leading" or event.node not in self.state.book.nodes:
             why = "the scheduler does not lead, or this node has not said hello"
             self._reply(event.token, Unavailable(why))
+        elif self._is_outrun(event.ask.position):
+            why = "this node has followed a term whose end the log lost; a newer one is taken"
+            self._reply(event.token, Unavailable(why))
         else:
             self._reply(event.token, self._links.desired(event.node, event.ask, self.real_ns))
+
+    def _is_outrun(self, at: Position) -> bool:
+        """Whether a node is ahead of the log. It would take no other term of that number, so the
+        next one has to be larger."""
+        if (at.term, at.seq) <= (self._links.term, self.state.seen):
+            return False
+        if self._in_flight is None and at.term < self._links.term + TERMS_LOST_MAX:
+            self.count("term_outrun")
+            self._outrun = max(self._outrun, at.term)
+            self.role = "waiting"
+        return True
 
     def _observed(self, event: events.Observed, now_ns: int) -> None:
         if event.node not in self.state.book.nodes:
@@ -272,24 +288,13 @@ class Replica:
         return batch
 
     def _append(self, batch: Batch, blobs: tuple[entries.Blob, ...], term: int) -> None:
-        state = self.state
-        entry = Entry(
-            entries.FORMAT,
-            state.cluster,
-            term,
-            self.settings.leader,
-            state.batch + 1 if term == state.term else 1,
-            state.accepted_seq,
-            state.accepted_hash,
-            self.real_ns,
-            batch.commands,
-            blobs,
-        )
+        leader = self.settings.leader
+        entry = self.state.next_entry(term, leader, self.real_ns, batch.commands, blobs)
         sealed = entries.seal(entry, self._signer)
         self._appends += 1
         self._in_flight = InFlight(entry, sealed.hash, batch, len(sealed.data))
-        name = f"{self.settings.leader:x}-{self.real_ns:x}-{self._appends}"
-        self._out.append(events.Append(state.seen, sealed.data, name))
+        name = f"{leader:x}-{self.real_ns:x}-{self._appends}"
+        self._out.append(events.Append(self.state.seen, sealed.data, name))
 
     # --- what becomes of an append ----------------------------------------------------------------
 
@@ -405,11 +410,11 @@ class Replica:
             self.count("log_hole")
             self.state.pass_over(behind)
         possible = [sent for sent in self._limbo if sent.entry.prev_seq >= self.state.accepted_seq]
-        if self._is_leader() and not possible:
+        if self._is_leader() and not possible and self._links.term > self._outrun:
             self._lead(self._links.term, now_ns)
             return
         self.role = "electing"
-        work = TermWork(self.state.term + 1, self.settings.leader)
+        work = TermWork(max(self.state.term, self._outrun) + 1, self.settings.leader)
         batch = Batch([work])
         proposal = self.state.core.propose(
             work.requests, self.real_ns, self.state.seen + 1, measure=self.settings.measure

@@ -194,6 +194,28 @@ class State:
         self.refused[counter] = self.refused.get(counter, 0) + 1
         self.seen = seq
 
+    def next_entry(
+        self,
+        term: int,
+        leader: int,
+        now_ns: int,
+        commands: bytes,
+        blobs: tuple[entries.Blob, ...],
+    ) -> Entry:
+        """What would follow the last entry that counted."""
+        return Entry(
+            entries.FORMAT,
+            self.cluster,
+            term,
+            leader,
+            self.batch + 1 if term == self.term else 1,
+            self.accepted_seq,
+            self.accepted_hash,
+            now_ns,
+            commands,
+            blobs,
+        )
+
     def pass_over(self, seq: int) -> None:
         """There is nothing that counts up to `seq`."""
         self.seen = seq

@@ -7,9 +7,9 @@ import pytest
 
 from stoker.mesh import events, identity
 from stoker.mesh.authority import BEAT_NS, LEASE_MS, SILENT_NS, Authority, Beats
-from stoker.mesh.command import Beat, BeatJudge, DesiredState, Gap, NodeReply, Position
+from stoker.mesh.command import Beat, BeatJudge, DesiredState, Gap, NodeReply, Position, RangeAsk
 from stoker.mesh.identity import Identity
-from stoker.native.errors import Refused
+from stoker.native.errors import Refused, Unavailable
 from tests.mesh.bench import CLUSTER, LEADER, Bench
 from tests.mesh.test_replica_rules import forge, read_back
 
@@ -156,3 +156,32 @@ def test_a_replica_that_has_gone_silent_is_not_spoken_for(signer: Identity) -> N
     assert beats.withheld == 1
     granted(beats, 1, SILENT_NS + 2 * BEAT_NS)
     assert beats.due(1, SILENT_NS + 2 * BEAT_NS) != []
+
+
+# --- terms that the log lost ----------------------------------------------------------------------
+
+
+def test_a_node_that_followed_what_the_log_lost_gets_a_newer_term(
+    bench: Bench, signer: Identity
+) -> None:
+    """Its chain would refuse a second term of the same number as stale, for ever."""
+    whole = dict(bench.log.entries)
+    second = Bench(signer, bench.log).lead()
+    second.submit("lost with the end of the log")
+    chain = second.chain()
+    second.feed(events.Range("r", "n1", chain.ask(())))
+    assert isinstance(chain.reconcile(second.replies["r"]), DesiredState)
+    assert chain.position.term == 2
+    bench.log.entries, bench.log.last = whole, max(whole)
+    third = Bench(signer, bench.log).lead()
+    assert third.replica.state.term == 2
+    absurd = RangeAsk(1, Position((1 << 64) - 1, 1))
+    third.feed(events.Range("absurd", "n1", absurd))
+    assert (third.replica.role, third.replica.state.term) == ("leading", 2)
+    third.feed(events.Range("before", "n1", chain.ask(())))
+    assert isinstance(third.replies["before"], Unavailable)
+    third.tick()
+    assert (third.replica.role, third.replica.state.term) == ("leading", 3)
+    third.feed(events.Range("after", "n1", chain.ask(())))
+    assert isinstance(chain.reconcile(third.replies["after"]), DesiredState)
+    assert chain.position.term == 3
