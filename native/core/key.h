@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Idempotency: which job a client's key made. Relied on by job.c and command.c. The oldest key is
- * forgotten when the limit is reached; a key outlives its job, because a late repeat must not
- * start it a second time.
+ * Idempotency: which job a client's key made. Relied on by job.c and command.c. When the limit is
+ * reached, the client that has most keys loses its oldest, so that no client's keys are pushed out
+ * by one that has more; a key outlives its job, because a late repeat must not start it a second
+ * time.
  */
 #ifndef STOKER_CORE_KEY_H
 #define STOKER_CORE_KEY_H
