@@ -25,7 +25,7 @@ from stoker.agent.link import Hear, Link
 from stoker.mesh.command import Beat, BeatJudge, Position
 
 AGAIN_S = 0.5
-JOIN_S = 1.0
+STOP_S, JOIN_S = 1.0, 0.05
 
 _log = structlog.get_logger("lease")
 
@@ -58,10 +58,12 @@ class LeaseThread:
     def stop(self) -> None:
         """End within a moment: afterwards the lease is nobody's but the caller's."""
         self._stopping.set()
-        if self._cancel is not None:
-            with contextlib.suppress(RuntimeError):  # its loop has ended
-                self._cancel()
-        if self._thread.is_alive():
+        until_s = time.monotonic() + STOP_S
+        while self._thread.is_alive() and time.monotonic() < until_s:
+            # Again and again: a wait that ends as it is cancelled keeps that to itself.
+            if self._cancel is not None:
+                with contextlib.suppress(RuntimeError):  # its loop has ended
+                    self._cancel()
             self._thread.join(JOIN_S)
 
     def hear(self, message: Msg) -> None:
