@@ -98,7 +98,8 @@ class Client:
         if not request.idempotency_key:
             request = msgspec.structs.replace(request, idempotency_key=new_key())
         try:
-            return await self._call("job", "submit", request, schema.JobView)
+            since = msgspec.structs.replace(request, idempotency_since_ns=time.time_ns())
+            return await self._call("job", "submit", request, schema.JobView, repeat=since)
         except Unavailable as error:
             raise Unavailable(
                 f"{error.message}; the job may or may not exist",
@@ -202,8 +203,16 @@ class Client:
     # --- one request ------------------------------------------------------------------------------
 
     async def _call(
-        self, noun: str, verb: str, request: schema.Message, kind: type[T], wait_s: float = 0.0
+        self,
+        noun: str,
+        verb: str,
+        request: schema.Message,
+        kind: type[T],
+        wait_s: float = 0.0,
+        *,
+        repeat: schema.Message | None = None,
     ) -> T:
+        """`repeat` is sent instead of `request` from the second time on."""
         subject = subjects.request(noun, verb)
         data = _encoded(request)
         began = time.monotonic()
@@ -225,6 +234,7 @@ class Client:
                 if now > notice and self.on_trouble is not None:
                     notice = deadline
                     self.on_trouble(error)
+            data = data if repeat is None else _encoded(repeat)
             await asyncio.sleep(back_off * (0.5 + secrets.randbelow(1000) / 1000))
             back_off = min(back_off * 2, BACK_OFF_S[1])
 

@@ -32,6 +32,8 @@ class Submit(NamedTuple):
     spec: JobSpec
     array: tuple[int, ...] = ()
     """Indexes of an array: one job for each."""
+    since_ns: int = 0
+    """When its key was first sent, if this is a repeat."""
 
 
 class Admin(NamedTuple):

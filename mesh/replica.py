@@ -170,9 +170,13 @@ class Replica:
             except StokerError as error:
                 self._reply(event.token, error)
                 return
-            token, owner, key, spec, array = event
+            token, owner, key, spec, array, since_ns = event
             work = SubmitWork(token, owner, key, spec, array=array, models=models)
-            self._enqueue(work, now_ns)
+            old = asking.forgotten(self.state.core, owner, work.first_key, since_ns)
+            if old is not None:
+                self._reply(token, old)
+            else:
+                self._enqueue(work, now_ns)
 
     def _admin(self, event: events.Admin, now_ns: int) -> None:
         self._enqueue(AdminWork(*event), now_ns)

@@ -137,6 +137,8 @@ class Daemon:
         self._status = ""
         self._asked_broker_s = 0.0
         self._cried_s = 0.0
+        self._young = 0
+        """Idempotency keys forgotten too soon, as far as the log was told."""
         self._stuck_since_s: float | None = None
         hands = LogHands(self.log, self.folder, self._feed)
         self._do: dict[type, Callable[[Any], Awaitable[None]]] = {
@@ -454,6 +456,10 @@ class Daemon:
         self._check_users()
         self._watch_broker()
         self._record_tail()
+        young = self.replica.state.core.counters()["keys_forgotten_young"]
+        if young > self._young:
+            log.warning("idempotency keys were forgotten within an hour", count=young)
+            self._young = young
         self.replica.counters.update(self.beats.counters)
         if self.replica.role == "halted" and time.monotonic() - self._cried_s > CRY_S:
             self._cry()

@@ -112,7 +112,7 @@ class Work:
 class SubmitWork(Work):
     """A job asks in, or all jobs of an array, which are taken together or not at all."""
 
-    __slots__ = ("owner", "queue", "specs")
+    __slots__ = ("first_key", "owner", "queue", "specs")
 
     def __init__(
         self,
@@ -127,11 +127,14 @@ class SubmitWork(Work):
         self.owner = owner
         self.queue = spec.queue
         self.specs: list[bytes] = []
+        self.first_key = b""
+        """Under which the job is known, or the first of an array."""
         requests: list[Submit] = []
         for own, own_key in asking.expand(spec, key, array):
             raw = encode_spec(own)
             self.specs.append(raw)
             requests.append(asking.submit(owner, own_key, own, raw, models))
+            self.first_key = self.first_key or own_key
         each = 64 + 5 * len(owner.groups)
         super().__init__(token, requests, sum(len(raw) + each for raw in self.specs))
 

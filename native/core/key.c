@@ -77,7 +77,7 @@ static uint32_t sk_keeper_heaviest(const struct sk_core *core, uint64_t client)
 	return best;
 }
 
-static void sk_key_forget(struct sk_core *core, uint32_t slot)
+static void sk_key_forget(struct sk_core *core, uint32_t slot, uint64_t now_ns)
 {
 	const struct sk_key *key = &core->keys[slot];
 	struct sk_keeper *keeper = &core->keepers[key->keeper];
@@ -87,13 +87,15 @@ static void sk_key_forget(struct sk_core *core, uint32_t slot)
 	sk_list_remove(core, &core->keys_order, SK_CHAIN(core->keys, order), slot);
 	sk_list_remove(core, &keeper->keys, SK_CHAIN(core->keys, own), slot);
 	SK_ADD(core, keeper->count, -1u);
+	if (now_ns < sk_time_add(key->at_ns, SK_KEY_YOUNG_NS))
+		SK_ADD(core, core->counters.keys_forgotten_young, 1);
 	if (!keeper->count)
 		sk_keeper_leave(core, key->keeper);
 	sk_pool_give(core, &core->key_pool, SK_CHAIN(core->keys, free_next), slot);
 	SK_ADD(core, core->counters.keys_forgotten, 1);
 }
 
-void sk_key_add(struct sk_core *core, const struct sk_submit *submit, uint64_t job)
+void sk_key_add(struct sk_core *core, const struct sk_submit *submit, uint64_t job, uint64_t now_ns)
 {
 	struct sk_key *key;
 	uint32_t slot, keeper;
@@ -102,7 +104,7 @@ void sk_key_add(struct sk_core *core, const struct sk_submit *submit, uint64_t j
 		return;
 	if (core->key_pool.used == core->limits.keys) {
 		keeper = sk_keeper_heaviest(core, submit->client);
-		sk_key_forget(core, core->keepers[keeper].keys.first);
+		sk_key_forget(core, core->keepers[keeper].keys.first, now_ns);
 	}
 	keeper = sk_keeper_of(core, submit->client);
 	slot = sk_pool_take(core, &core->key_pool, SK_CHAIN(core->keys, free_next));
@@ -112,10 +114,24 @@ void sk_key_add(struct sk_core *core, const struct sk_submit *submit, uint64_t j
 	key->key[1] = submit->key[1];
 	key->spec_hash = submit->spec_hash;
 	key->job = job;
+	key->at_ns = now_ns;
 	key->keeper = keeper;
 	sk_table_insert(core, &core->key_table, SK_CHAIN(core->keys, hash_next),
 			sk_key_hash(key->client, key->key), slot);
 	sk_list_append(core, &core->keys_order, SK_CHAIN(core->keys, order), slot);
 	sk_list_append(core, &core->keepers[keeper].keys, SK_CHAIN(core->keys, own), slot);
 	SK_ADD(core, core->keepers[keeper].count, 1);
+}
+
+/* Whoever lost a key had most then, so at least an equal share of all; it lost its oldest. */
+uint64_t sk_core_key_window(const struct sk_core *core, uint64_t client, const uint64_t key[2])
+{
+	uint32_t slot = sk_keeper_find(core, client);
+	const struct sk_keeper *keeper = &core->keepers[slot];
+
+	if (!slot || !core->counters.keys_forgotten || sk_key_find(core, client, key))
+		return 0;
+	if ((keeper->count + 1ull) * core->keeper_pool.used < core->limits.keys)
+		return 0;
+	return core->keys[keeper->keys.first].at_ns;
 }

@@ -153,6 +153,7 @@ struct sk_key {
 	uint64_t key[2];
 	uint64_t spec_hash;
 	uint64_t job; /* 0: the slot is free */
+	uint64_t at_ns;
 	uint32_t hash_next;
 	uint32_t keeper;
 	struct sk_link order; /* oldest first, of all clients */
@@ -248,6 +249,7 @@ struct sk_counters {
 	uint64_t placed;
 	uint64_t forgotten;
 	uint64_t keys_forgotten;
+	uint64_t keys_forgotten_young;
 	uint64_t refused;
 	uint64_t retried;
 	uint64_t preempted;

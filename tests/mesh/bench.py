@@ -123,9 +123,17 @@ class Bench:
         self.feed(events.Hello(("hello", node, boot, incarnation), report))
         return self
 
-    def submit(self, token: Any, *, owner: Owner = ALICE, key: bytes = b"", **spec: Any) -> None:
+    def submit(
+        self,
+        token: Any,
+        *,
+        owner: Owner = ALICE,
+        key: bytes = b"",
+        since_ns: int = 0,
+        **spec: Any,
+    ) -> None:
         spec.setdefault("argv", ("true",))
-        self.feed(events.Submit(token, owner, key, JobSpec(**spec)))
+        self.feed(events.Submit(token, owner, key, JobSpec(**spec), since_ns=since_ns))
 
     def submit_many(self, count: int) -> None:
         """So many at once, in as few entries as they fit in; tokens are 0, 1, ..."""

@@ -12,7 +12,7 @@ import pytest
 from stoker.mesh import command, entry, events, identity
 from stoker.mesh.command import Accepted, DesiredState, NodeReply
 from stoker.mesh.identity import Identity
-from stoker.native.errors import BadRequest, NotFound, Refused, Unavailable
+from stoker.native.errors import BadRequest, KeyWindow, NotFound, Refused, Unavailable
 from stoker.scheduler.book import Job
 from stoker.scheduler.hints import Sample
 from stoker.scheduler.nouns import (
@@ -178,6 +178,25 @@ def test_a_key_is_one_job_also_in_flight_and_after_a_restart(
     again = Bench(signer, bench.log).lead()
     again.submit("d", key=b"k")
     assert again.replies["d"].job == 1
+
+
+def test_a_repeat_that_may_have_been_forgotten_is_told_so(signer: Identity) -> None:
+    bench = Bench(signer, limits=LIMITS._replace(keys=8, jobs=256)).lead()
+    began = bench.now
+    bench.submit("bob", owner=BOB, key=b"b")
+    for number in range(20):
+        bench.tick()
+        bench.submit(number, key=b"%d" % number)
+    bench.submit("old", key=b"0", since_ns=began)
+    assert isinstance(bench.replies["old"], KeyWindow)
+    bench.submit("new", key=b"19", since_ns=bench.now)
+    assert bench.replies["new"].job == bench.replies[19].job
+    bench.submit("never arrived", key=b"20", since_ns=bench.now)
+    assert bench.replies["never arrived"].job == 22
+    bench.submit("bob again", owner=BOB, key=b"b", since_ns=began)
+    assert bench.replies["bob again"].job == 1
+    bench.submit("bob's other", owner=BOB, key=b"c", since_ns=began)
+    assert bench.replies["bob's other"].job == 23
 
 
 # --- cancelling -----------------------------------------------------------------------------------

@@ -333,3 +333,29 @@ def test_clients_that_flood_together_share_the_keys() -> None:
     assert keyed(core, 4, 1) is None
     assert keyed(core, 4, 1) is Reason.DUPLICATE
     assert core.check() == ""
+
+
+def test_what_may_have_been_forgotten_is_known_by_its_time() -> None:
+    hour = 3600 * 10**9
+    core = Core(Limits(nodes=1, devices=2, jobs=64, finished=8, keys=8))
+
+    def submit(client: int, number: int, now_ns: int) -> None:
+        made = core.propose([Submit(client, key=number.to_bytes(16, "little"))], now_ns)
+        core.apply(made.commands, now_ns)
+
+    unknown = b"unknown".ljust(16, b"\0")
+    submit(1, 1, 50)
+    for n in range(1, 8):
+        submit(2, n, 100 * n)
+    assert core.key_window(2, unknown) == 0  # there was room for all
+    submit(2, 8, 800)
+    assert core.key_window(2, unknown) == 200
+    assert core.key_window(2, (5).to_bytes(16, "little")) == 0  # it is there
+    assert core.key_window(1, unknown) == 0  # it has too few to have lost one
+    assert core.key_window(3, unknown) == 0
+    assert core.counters()["keys_forgotten_young"] == 1
+    submit(2, 9, 200 + hour)
+    counters = core.counters()
+    assert (counters["keys_forgotten"], counters["keys_forgotten_young"]) == (2, 1)
+    again = Core.restore(core.snapshot())
+    assert again.key_window(2, unknown) == core.key_window(2, unknown) == 300
