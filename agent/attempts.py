@@ -30,6 +30,7 @@ SETTLE_S = 15.0
 """Longest an outcome waits for its trace."""
 
 UNKNOWN = "the scheduler does not know this job"
+MISSING = "this node has no record of this attempt"
 VANISHED = "the spawner has no record of this attempt any more"
 
 
@@ -168,6 +169,14 @@ class Attempts:
             if attempt is not None and attempt.phase not in OVER and attempt.stop is None:
                 self._counters["attempt_unknown"] += 1
                 self.stop(StopJob(*key, UNKNOWN, "lost"), now_ns, effects)
+
+    def lose(self, keys: Iterable[Key], now_ns: int) -> None:
+        """Tell the end of what is wanted here and has left no trace, so that its devices are free;
+        nothing is done about what is here, or was until the log had its end."""
+        for key in keys:
+            if key not in self._held and key not in self._buried:
+                self._counters["attempt_missing"] += 1
+                self._conclude(key, _Attempt(0), "lost", MISSING, now_ns)
 
     # --- what the spawner says --------------------------------------------------------------------
 

@@ -38,11 +38,12 @@ from stoker.agent.health.watch import Watch
 from stoker.agent.health.watch import World as HealthWorld
 from stoker.agent.keeping import Keeping
 from stoker.agent.lease import Lease
-from stoker.agent.link import Link
-from stoker.agent.logging import configure_logging
+from stoker.agent.lease_thread import LeaseThread
+from stoker.agent.link import Hear, Link
 from stoker.agent.logs import Known, Logs, Watches
 from stoker.agent.metrics import NodeReading
 from stoker.agent.node import Node
+from stoker.agent.otlp_config import resource
 from stoker.agent.position import PositionFile
 from stoker.agent.power.actuators import Actuator as PowerActuator
 from stoker.agent.power.cpu_hold import cpu_hold
@@ -60,10 +61,10 @@ from stoker.agent.telemetry import Telemetry
 from stoker.agent.tracing import Tracer
 from stoker.agent.waiting import Waiting
 from stoker.mesh import notify, subjects
-from stoker.mesh.command import CommandChain
+from stoker.mesh.command import BeatJudge, CommandChain
 from stoker.mesh.identity import Verifier
+from stoker.mesh.log_lines import configure_logging
 from stoker.native.errors import StokerError, Unavailable
-from stoker.probes import metric_names
 from stoker.scheduler.nouns import NodeReport, StartJob
 
 if TYPE_CHECKING:
@@ -110,6 +111,7 @@ class Daemon:
             nonce=setting.incarnation,
         )
         self._node = Node(chain)
+        self._lease_thread = self._make_lease_thread(chain)
         self._tracer = Tracer(setting.jobs, setting.state.shm, self._from_thread, node=setting.node)
         self._telemetry = Telemetry(setting, self._tracer)
         self._exporter = self._make_exporter()
@@ -188,6 +190,7 @@ class Daemon:
         self._keeping.begin(self._setting.state.shm, set(keys))
         self.post(steps.Reported(report))
         self.post(has)
+        self._lease_thread.start()
         for work in (
             self._listen,
             self._link.run,
@@ -336,6 +339,7 @@ class Daemon:
         if self._exporter is not None:
             self._exporter.close()
         self._keeping.close()
+        self._lease_thread.stop()
         self._lease.close()
         self._starts.close()
         self._position.close()
@@ -398,19 +402,19 @@ class Daemon:
                     actuator.settle(key)
                 case _:
                     self._speak(effect)
-        if actuator is not None:
-            if starts:
-                actuator.start(starts)
-            if done:
-                actuator.acknowledge(done)
+        if actuator is not None and starts:
+            actuator.start(starts)
+        if actuator is not None and done:
+            actuator.acknowledge(done)
 
     def _speak(self, effect: Effect) -> None:
         match effect:
             case steps.Tell() | steps.Hello() | steps.Ask():
                 self._talking.begin(effect)
-            case steps.Renew(lease_s, thaw):
-                expiry = time.clock_gettime_ns(time.CLOCK_BOOTTIME) + int(lease_s * 1e9)
-                self._lease.renew(expiry)
+            case steps.Renew(lease_s, since_ns, thaw):
+                now_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+                begin_ns = now_ns if since_ns is None else since_ns
+                self._lease.extend(begin_ns + int(lease_s * 1e9))
                 if thaw:
                     self._lease.thaw()
                     _log.warning("frozen jobs go on: the log was read past the freeze")
@@ -423,14 +427,10 @@ class Daemon:
 
     def _make_link(self) -> Link:
         name = self._setting.node
-        link = Link(
+        link = self._link_of(
             name,
-            self._setting.broker,
-            self._setting.state.key("agent"),
-            subjects.inbox(f"agent.{name}"),
             {
                 subjects.command(name): lambda message: self.post(steps.Offered(message.data)),
-                subjects.heartbeat(name): self._beaten,
                 **{subjects.ask(name, what): self._asked for what in subjects.ASKS},
             },
         )
@@ -438,8 +438,21 @@ class Daemon:
         link.on_down = lambda: self.post(steps.MeshDown())
         return link
 
-    def _beaten(self, message: Msg) -> None:
-        self.post(steps.Beaten(message.data, self._lease.frozen_since() is not None))
+    def _link_of(self, name: str, heard: Mapping[str, Hear]) -> Link:
+        to = self._setting
+        inbox = subjects.inbox(f"agent.{to.node}")
+        return Link(name, to.broker, to.state.key("agent"), inbox, heard)
+
+    def _make_lease_thread(self, chain: CommandChain) -> LeaseThread:
+        """Heartbeats wait behind nothing that this loop has to do."""
+        name = self._setting.node
+        return LeaseThread(
+            lambda hear: self._link_of(f"{name} lease", {subjects.heartbeat(name): hear}),
+            BeatJudge(chain.cluster, name, Verifier(self._setting.cluster.scheduler_public_key)),
+            self._lease,
+            lambda: chain.position,
+            lambda beaten: self._from_thread(self.post, beaten),
+        )
 
     def _asked(self, message: Msg) -> None:
         assert self._asks is not None
@@ -481,12 +494,11 @@ class Daemon:
             self.post(steps.Reported(report))
 
     async def _count(self) -> None:
-        assert self._actuator is not None and self._asks is not None
         await self._saying.count(self._counters)
 
     def _counters(self) -> list[Mapping[str, int]]:
-        parts = (self._node, self, self._link, self._tracer, self._keeping, self._telemetry)
-        made = (self._actuator, self._asks, self._exporter, self._health)
+        parts = (self._node, self, self._link, self._lease_thread, self._tracer, self._keeping)
+        made = (self._telemetry, self._actuator, self._asks, self._exporter, self._health)
         return [part.counters for part in (*parts, *made) if part is not None]
 
     def _make_exporter(self) -> Exporter | None:
@@ -496,13 +508,8 @@ class Daemon:
             return None
         from stoker.agent.exporter import Exporter
 
-        resource = {
-            "host.name": self._setting.node,
-            "service.name": "stoker-agent",
-            "service.instance.id": f"{self._setting.cluster.cluster}/{self._setting.node}",
-            "stoker.metrics.version": metric_names.VERSION,
-        }
-        return Exporter(config, resource, self._reading, __version__)
+        said = resource(self._setting.cluster.cluster, self._setting.node)
+        return Exporter(config, said, self._reading, __version__)
 
     async def _reading(self) -> NodeReading:
         counters: Counter[str] = Counter()
@@ -568,8 +575,7 @@ def _runner() -> Callable[[Coroutine[Any, Any, int]], int]:
         import uvloop
     except ImportError:
         return asyncio.run
-    run: Callable[[Coroutine[Any, Any, int]], int] = uvloop.run
-    return run
+    return uvloop.run
 
 
 def main() -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -36,6 +37,8 @@ class Lease:
     def __init__(self, mapping: mmap.mmap) -> None:
         self._mapping = mapping
         self._view = memoryview(mapping).cast("Q")
+        self._renewing = threading.Lock()
+        self._closed = False
 
     @classmethod
     def open(cls, path: str | Path) -> Lease:
@@ -67,6 +70,16 @@ class Lease:
 
     def renew(self, expiry_boottime_ns: int) -> None:
         """Jobs may run until this CLOCK_BOOTTIME nanosecond; 0 takes the lease rule away."""
+        with self._renewing:
+            self._store(expiry_boottime_ns)
+
+    def extend(self, expiry_boottime_ns: int) -> None:
+        """As `renew`, but an earlier moment changes nothing; for two threads that both may."""
+        with self._renewing:
+            if not self._closed and expiry_boottime_ns > self._view[_EXPIRY]:
+                self._store(expiry_boottime_ns)
+
+    def _store(self, expiry_boottime_ns: int) -> None:
         self._view[_EXPIRY] = expiry_boottime_ns
         self._view[_EXPIRY_CHECK] = expiry_boottime_ns ^ _U64
 
@@ -126,8 +139,10 @@ class Lease:
 
     def close(self) -> None:
         """Unmap; what was renewed stays in the file."""
-        self._view.release()
-        self._mapping.close()
+        with self._renewing:
+            self._closed = True
+            self._view.release()
+            self._mapping.close()
 
     def __enter__(self) -> Lease:
         return self

@@ -30,8 +30,6 @@ from stoker.scheduler.nouns import NodeReport
 
 RETRY_FIRST_S = 0.1
 RETRY_MAX_S = 2.0
-LEASE_AFTER_FREEZE_S = 3.0
-"""Lease given when frozen jobs thaw, until the next heartbeat renews it."""
 
 
 class _Request:
@@ -224,16 +222,27 @@ class Node:
             self._caught_up = True
             effects.append(steps.Persist(self._chain.position))
         self._reconcile(desired, effects)
-        if self._asked_frozen and not desired.more:  # the answer is younger than the freeze
-            self._frozen = self._asked_frozen = False
-            effects.append(steps.Renew(LEASE_AFTER_FREEZE_S, thaw=True))
+        if not desired.more:
+            self._renew(event, desired, effects)
+
+    def _renew(self, event: steps.Answered, desired: DesiredState, effects: list[Effect]) -> None:
+        """The answer counts from when it was asked for, so no delay on its way lengthens a lease;
+        frozen jobs go on by one that is younger than the freeze."""
+        thaw, self._asked_frozen = self._asked_frozen, False
+        self._frozen = self._frozen and not thaw
+        effects.append(steps.Renew(desired.lease_ms / 1000, event.asked_ns, thaw))
 
     def _reconcile(self, desired: DesiredState, effects: list[Effect]) -> None:
-        """Carry out the difference; what the log neither wants nor ends, it does not know."""
+        """Carry out the difference; what the log neither wants nor ends, it does not know, and
+        what it wants but does not start ran here once, or so it was told."""
         self._attempts.carry_out(desired.stops, desired.now_ns, effects)
         known = {*desired.wanted, *((stop.job, stop.attempt) for stop in desired.stops)}
         self._attempts.stop_unknown(sorted(self._asked - known), desired.now_ns, effects)
         self._attempts.carry_out(desired.starts, desired.now_ns, effects)
+        if not desired.more:
+            begun = {(start.job, start.attempt) for start in desired.starts}
+            missing = set(desired.wanted) - self._asked - begun
+            self._attempts.lose(sorted(missing), desired.now_ns)
 
     def _not_answered(self, event: steps.NotAnswered, now_s: float, effects: list[Effect]) -> None:
         self._ask.failed(now_s)

@@ -13,6 +13,7 @@ from urllib.parse import SplitResult, urlsplit
 import msgspec
 
 from stoker.native.errors import BadRequest
+from stoker.probes import metric_names
 
 PATH = "/v1/metrics"
 INTERVAL_S_MIN = 0.1
@@ -28,6 +29,16 @@ class OtlpConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     temporality: Literal["cumulative", "delta"] = "cumulative"
     compression: Literal["none", "gzip"] = "gzip"
     headers: dict[str, str] = {}
+
+
+def resource(cluster: str, node: str) -> dict[str, str]:
+    """Attributes of everything that this node pushes."""
+    return {
+        "host.name": node,
+        "service.name": "stoker-agent",
+        "service.instance.id": f"{cluster}/{node}",
+        "stoker.metrics.version": metric_names.VERSION,
+    }
 
 
 def target(config: OtlpConfig) -> SplitResult:

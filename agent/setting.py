@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from stoker.agent import facts, labels, state
+from stoker.agent import facts, incarnation, labels, state
 from stoker.agent.bounds import Bounds
 from stoker.agent.jobs import LOADER_PATH, Place
 from stoker.agent.otlp_config import OtlpConfig, target
@@ -63,7 +63,7 @@ class Setting:
     config: Config
     boot_id: str
     incarnation: int
-    """CLOCK_REALTIME ns of this start."""
+    """Grows with every start: `agent/incarnation.py`."""
     place: Place
     missing: tuple[str, ...] = ()
     """What was found missing while starting, one sentence each."""
@@ -105,7 +105,7 @@ def load(option: str | None) -> Setting:
         cluster=cluster,
         config=config,
         boot_id=facts.boot_id(),
-        incarnation=time.time_ns(),
+        incarnation=incarnation.begin(where.agent / "incarnation", time.time_ns()),
         place=Place(
             cluster.node,
             str(jobs),

@@ -26,7 +26,7 @@ from stoker.agent.children import BROKER, broker_program, environment, programs
 from stoker.agent.last_words import Ended, cause
 from stoker.agent.state import Cluster, State
 from stoker.agent.undo import Undo
-from stoker.mesh import broker, budgets, certificate, identity, users
+from stoker.mesh import broker, budgets, certificate, identity, log_record, users
 from stoker.mesh.users import User, Users
 from stoker.native.errors import BadRequest, Corrupt, NotFound, NotSupported, Refused, StokerError
 
@@ -193,6 +193,7 @@ def complete(where: State) -> Cluster:
             where.users, {name: _user(key, jobs_as, admin=True) for name, key in rows.items()}
         )
     if not where.cluster.exists():
+        log_record.begin(where.scheduler)
         port = ports.choose(where.instance)
         made = Cluster(str(uuid.uuid4()), _node_name(), keys["scheduler"].public, port)
         state.write_cluster(where, made)

@@ -67,9 +67,10 @@ class Beaten:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The answer to the latest Ask."""
+    """The answer to the latest Ask, which was sent at `asked_ns` (CLOCK_BOOTTIME)."""
 
     data: bytes
+    asked_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,9 +287,11 @@ class Forget:
 
 @dataclass(frozen=True, slots=True)
 class Renew:
-    """The lease holds for this long from now. `thaw`: and frozen jobs may go on."""
+    """The lease holds for this long from `since_ns` (CLOCK_BOOTTIME) on; None: from now on.
+    `thaw`: and frozen jobs may go on."""
 
     lease_s: float
+    since_ns: int | None = None
     thaw: bool = False
 
 

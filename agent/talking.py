@@ -7,6 +7,7 @@ the core decides when to try again.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -70,12 +71,13 @@ class Talking:
 
     async def _ask(self, ask: steps.Ask) -> None:
         subject = subjects.log_range(self._node)
+        asked_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)  # before the answer can be made
         try:
             data = await self._link.request(subject, _encoder.encode(ask.ask), REQUEST_S)
         except StokerError as error:
             self._post(steps.NotAnswered(error.message))
             return
-        self._post(steps.Answered(data))
+        self._post(steps.Answered(data, asked_ns))
 
     async def _request(self, subject: str, payload: object) -> NodeReply:
         data = await self._link.request(subject, _encoder.encode(payload), REQUEST_S)

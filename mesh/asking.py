@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from stoker.native.errors import BadRequest
+from stoker.native.errors import BadRequest, KeyWindow
+from stoker.scheduler.core import Core
 from stoker.scheduler.names import hash64, name_id, queue_id
 from stoker.scheduler.nouns import JobSpec, NodeReport, Owner
 from stoker.scheduler.policies import Kind, Option, Placement
@@ -62,6 +63,16 @@ def expand(spec: JobSpec, key: bytes, indexes: tuple[int, ...]) -> Iterator[tupl
         )
         mark = key + place.to_bytes(4, "little")
         yield own, hashlib.blake2b(mark, digest_size=16).digest() if key else b""
+
+
+def forgotten(core: Core, owner: Owner, key: bytes, since_ns: int) -> KeyWindow | None:
+    """The refusal of a repeat whose key may have been known once."""
+    if not since_ns or since_ns >= core.key_window(hash64(owner.user.encode()), key):
+        return None
+    return KeyWindow(
+        "so many jobs were submitted since this key was first sent that it may have been forgotten",
+        hint="`stoker jobs` shows whether its job exists; if not, submit it under a new key",
+    )
 
 
 def submit(owner: Owner, key: bytes, spec: JobSpec, raw: bytes, models: Iterable[str]) -> Submit:

@@ -106,7 +106,8 @@ class Client:
         if not request.idempotency_key:
             request = msgspec.structs.replace(request, idempotency_key=new_key())
         try:
-            return await self._call("job", "submit", request, schema.JobView)
+            since = msgspec.structs.replace(request, idempotency_since_ns=time.time_ns())
+            return await self._call("job", "submit", request, schema.JobView, repeat=since)
         except Unavailable as error:
             raise Unavailable(
                 f"{error.message}; the job may or may not exist",
@@ -215,8 +216,16 @@ class Client:
     # --- one request ------------------------------------------------------------------------------
 
     async def _call(
-        self, noun: str, verb: str, request: schema.Message, kind: type[T], wait_s: float = 0.0
+        self,
+        noun: str,
+        verb: str,
+        request: schema.Message,
+        kind: type[T],
+        wait_s: float = 0.0,
+        *,
+        repeat: schema.Message | None = None,
     ) -> T:
+        """`repeat` is sent instead of `request` from the second time on."""
         subject = subjects.request(noun, verb)
         data = _encoded(request)
         began = time.monotonic()
@@ -241,6 +250,8 @@ class Client:
                 if isinstance(error, Busy) and wait_s:  # too many are held: ask without waiting
                     wait_s = 0.0
                     data = _encoded(msgspec.structs.replace(request, wait_s=0.0))
+            if repeat is not None:
+                data = _encoded(repeat)
             await asyncio.sleep(back_off * (0.5 + secrets.randbelow(1000) / 1000))
             back_off = min(back_off * 2, BACK_OFF_S[1])
 

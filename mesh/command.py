@@ -76,6 +76,8 @@ class DesiredState(Record, tag="desired", frozen=True):
     more: bool = False
     forgets: tuple[int, ...] = ()
     """Jobs of the ask that the log has forgotten: delete what is kept of them."""
+    lease_ms: int = 0
+    """Renews the lease for so long, counted on CLOCK_BOOTTIME from when the node asked."""
 
 
 class Heartbeat(Record, tag="heartbeat", frozen=True):
@@ -228,7 +230,7 @@ class CommandChain:
         self.node = node
         self.position = at
         self._verifier = verifier
-        self._beat = (at.term, -1)
+        self._beats = BeatJudge(cluster, node, verifier)
         self._nonce = nonce
 
     def offer(self, data: bytes) -> Accepted | Repeat | Gap | Refused:
@@ -237,7 +239,7 @@ class CommandChain:
             command = open_command(data, self._verifier)
         except (Denied, BadRequest) as error:
             return _refusal(error)
-        refused = self._foreign(command)
+        refused = _foreign(self, command, self.position)
         if refused is not None:
             return refused
         at = self.position
@@ -255,22 +257,7 @@ class CommandChain:
 
     def beat(self, data: bytes) -> Beat | Gap | Refused:
         """Judge one Heartbeat. A Gap does not renew the lease: the node must catch up first."""
-        try:
-            heartbeat = open_heartbeat(data, self._verifier)
-        except (Denied, BadRequest) as error:
-            return _refusal(error)
-        refused = self._foreign(heartbeat)
-        if refused is not None:
-            return refused
-        if (heartbeat.term, heartbeat.beat) <= self._beat:
-            return Refused("heartbeat_old", f"beat {heartbeat.beat} was seen before")
-        at = self.position
-        if heartbeat.term > at.term or heartbeat.seq > at.seq:
-            return Gap(f"the log has commands up to {heartbeat.seq}, this node up to {at.seq}")
-        if heartbeat.seq == at.seq and heartbeat.hash != at.hash:
-            return Gap(f"command {at.seq} has parts this node has not seen")
-        self._beat = (heartbeat.term, heartbeat.beat)
-        return Beat(heartbeat)
+        return self._beats.judge(data, self.position)
 
     def ask(self, have: tuple[tuple[int, int], ...]) -> RangeAsk:
         """A new RangeAsk; only the answer to the latest one is taken by `reconcile`."""
@@ -283,7 +270,7 @@ class CommandChain:
             desired = open_desired(data, self._verifier)
         except (Denied, BadRequest) as error:
             return _refusal(error)
-        refused = self._foreign(desired)
+        refused = _foreign(self, desired, self.position)
         if refused is not None:
             return refused
         at = self.position
@@ -295,14 +282,43 @@ class CommandChain:
             self.position = Position(desired.term, desired.seq, desired.hash)
         return desired
 
-    def _foreign(self, record: Sealable) -> Refused | None:
-        if record.cluster != self.cluster:
-            return Refused("command_cluster", f"is for cluster {record.cluster}")
-        if record.node != self.node:
-            return Refused("command_node", f"is for node {record.node}")
-        if record.term < self.position.term:
-            return Refused("command_term", f"is of term {record.term} < {self.position.term}")
-        return None
+
+class BeatJudge:
+    """Heartbeats alone: for a thread that hears nothing else, and so is never behind a request."""
+
+    def __init__(self, cluster: str, node: str, verifier: Checks) -> None:
+        self.cluster = cluster
+        self.node = node
+        self._verifier = verifier
+        self._last = (0, -1)
+
+    def judge(self, data: bytes, at: Position) -> Beat | Gap | Refused:
+        """What a Heartbeat means for a node that has followed its commands up to `at`."""
+        try:
+            heartbeat = open_heartbeat(data, self._verifier)
+        except (Denied, BadRequest) as error:
+            return _refusal(error)
+        refused = _foreign(self, heartbeat, at)
+        if refused is not None:
+            return refused
+        if (heartbeat.term, heartbeat.beat) <= self._last:
+            return Refused("heartbeat_old", f"beat {heartbeat.beat} was seen before")
+        if heartbeat.term > at.term or heartbeat.seq > at.seq:
+            return Gap(f"the log has commands up to {heartbeat.seq}, this node up to {at.seq}")
+        if heartbeat.seq == at.seq and heartbeat.hash != at.hash:
+            return Gap(f"command {at.seq} has parts this node has not seen")
+        self._last = (heartbeat.term, heartbeat.beat)
+        return Beat(heartbeat)
+
+
+def _foreign(judge: CommandChain | BeatJudge, record: Sealable, at: Position) -> Refused | None:
+    if record.cluster != judge.cluster:
+        return Refused("command_cluster", f"is for cluster {record.cluster}")
+    if record.node != judge.node:
+        return Refused("command_node", f"is for node {record.node}")
+    if record.term < at.term:
+        return Refused("command_term", f"is of term {record.term} < {at.term}")
+    return None
 
 
 def _refusal(error: Denied | BadRequest) -> Refused:

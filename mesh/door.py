@@ -18,6 +18,7 @@ import nats.errors
 import structlog
 
 from stoker.mesh import schema, subjects
+from stoker.mesh.boot_clock import boot_ns
 from stoker.mesh.budgets import Budgets
 from stoker.mesh.defects import Defects
 from stoker.mesh.events import Event, Get, Submit
@@ -124,11 +125,10 @@ class Door:
 
     async def _serve(self, arrival: Arrival) -> None:
         request, address = arrival
-        now_ns = time.monotonic_ns()
         try:
             data, headers = request.data, request.headers
             self._service.authenticate(address, headers, data, time.time_ns())
-            taken = self._service.take(address, request, data, now_ns)
+            taken = self._service.take(address, request, data, boot_ns())
         except StokerError as error:
             await self._send(address.user, request, schema.error_reply(error))
         except Exception as error:

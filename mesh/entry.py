@@ -105,7 +105,8 @@ class Entry(Record, frozen=True):
     prev_seq: int
     prev_hash: bytes
     now_ns: int
-    """CLOCK_REALTIME ns at the leader: the only time that apply knows."""
+    """The leader's `LogTime`: never less than that of the entry before; the only time that apply
+    knows."""
     commands: bytes
     blobs: tuple[Blob, ...] = ()
 

@@ -8,8 +8,9 @@ shell needs to find the one who waits for a reply, and comes back untouched.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from stoker.mesh.authority import Authority
 from stoker.mesh.command import RangeAsk
 from stoker.mesh.entry import Setting
 from stoker.mesh.snapshots import Snapshot
@@ -32,6 +33,8 @@ class Submit(NamedTuple):
     spec: JobSpec
     array: tuple[int, ...] = ()
     """Indexes of an array: one job for each."""
+    since_ns: int = 0
+    """When its key was first sent, if this is a repeat."""
 
 
 class Admin(NamedTuple):
@@ -62,7 +65,7 @@ class Remove(NamedTuple):
 
 
 class Get(NamedTuple):
-    """One job, now or when it has come to `until`; the deadline is of CLOCK_MONOTONIC."""
+    """One job, now or when it has come to `until`; the deadline is of CLOCK_BOOTTIME."""
 
     token: Any
     job: int
@@ -117,9 +120,11 @@ class LogEnd(NamedTuple):
 
 
 class LogFailed(NamedTuple):
-    """Read, or an append that may have happened: `why` it is not known."""
+    """Read, or an append that may have happened: `why` it is not known. `last`: the last entry
+    that the engine says it has; 0: it did not say."""
 
     why: str
+    last: int = 0
 
 
 class AppendDone(NamedTuple):
@@ -226,11 +231,16 @@ class Reply(NamedTuple):
 
 
 class Send(NamedTuple):
-    """Signed bytes for a node: its commands or its heartbeat."""
+    """Signed commands for a node."""
 
-    what: Literal["command", "heartbeat"]
     node: str
     data: bytes
+
+
+class Renew(NamedTuple):
+    """Nodes may go on by this; heartbeats say so until the next one. None: no longer by us."""
+
+    authority: Authority | None
 
 
 class SaveSnapshot(NamedTuple):
@@ -257,4 +267,4 @@ class Halt(NamedTuple):
     reason: str
 
 
-Effect = Append | Read | Reply | Send | SaveSnapshot | Trim | Lead | Halt
+Effect = Append | Read | Reply | Send | Renew | SaveSnapshot | Trim | Lead | Halt

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The leader's side of a node's command chain: commands in parts, heartbeats, the wanted state.
+"""The leader's side of a node's command chain: commands in parts, the wanted state.
 
 Relied on by replica. Owns the chain: what it seals names what it sealed before, and an answer to
 RangeAsk brings a node to exactly the place from which the next command follows.
@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from stoker.mesh import command
+from stoker.mesh.authority import LEASE_MS
 from stoker.mesh.command import (
     COMMAND_BYTES_MAX,
     DesiredState,
-    Heartbeat,
     NodeCommand,
     Position,
     RangeAsk,
@@ -25,7 +25,6 @@ from stoker.mesh.state import State
 from stoker.scheduler.names import name_id
 from stoker.scheduler.nouns import Action, StartJob, StopJob
 
-LEASE_MS = 3000
 _BODY_BYTES = COMMAND_BYTES_MAX - 2048
 """Room for actions in one sealed record."""
 _STARTS_BYTES = 160 * 1024
@@ -43,7 +42,6 @@ class Link:
         self.position = Position(term, seq, command.NO_HASH)
         self._state = state
         self._signer = signer
-        self._beat = 0
 
     def commands(self, seq: int, now_ns: int, actions: list[Action]) -> Iterator[bytes]:
         """The actions of entry `seq` as sealed NodeCommands, each a link of the chain."""
@@ -64,23 +62,6 @@ class Link:
             )
             self.position = Position(at.term, seq, command.body_hash(body))
             yield command.seal_body(body, self._signer)
-
-    def heartbeat(self, now_ns: int) -> bytes:
-        """The next heartbeat, sealed."""
-        self._beat += 1
-        at = self.position
-        record = Heartbeat(
-            command.FORMAT,
-            self._state.cluster,
-            self.node,
-            at.term,
-            at.seq,
-            at.hash,
-            self._beat,
-            LEASE_MS,
-            now_ns,
-        )
-        return command.seal(record, self._signer)
 
     def desired(self, ask: RangeAsk, now_ns: int) -> bytes:
         """All that should be at the node now, as far as it fits; sealed."""
@@ -107,6 +88,7 @@ class Link:
             tuple(_within(_STOPS_BYTES, self._stops(have, set(wanted), stopping))),
             more,
             self._forgets(have),
+            LEASE_MS,
         )
         return command.seal(record, self._signer)
 

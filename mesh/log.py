@@ -39,9 +39,14 @@ _STREAM_SEALED = 10109
 
 
 class WrongTail(StokerError):
-    """Something else was appended first: read forward, then decide anew."""
+    """Something else was appended first: read forward, then decide anew. `last`: the last entry
+    that the engine says it has; 0 if it does not say."""
 
     title, code = "log moved on", "wrong_tail"
+
+    def __init__(self, message: str, *, hint: str = "", last: int = 0) -> None:
+        super().__init__(message, hint=hint)
+        self.last = last
 
 
 class OutcomeUnknown(StokerError):
@@ -62,6 +67,12 @@ class Gap(Corrupt):
     title = "gap in the log"
 
 
+class StreamGone(Gap):
+    """There is no stream, though there was one."""
+
+    title = "log vanished"
+
+
 class Log(Protocol):
     """What the daemon needs of a log. Sequences start at 1 and are never reused."""
 
@@ -69,7 +80,8 @@ class Log(Protocol):
         """Append as `tail + 1`, return that; WrongTail, LogFull, OutcomeUnknown, Denied, Gap."""
 
     def read_from(self, seq: int) -> AsyncIterator[list[tuple[int, bytes]]]:
-        """Batches from `seq` to the end as it is now; Gap where the first one is missing."""
+        """Batches from `seq` to the end as it is now, without what the engine cannot read: whether
+        anything that counts is missing, the chain of the entries shows."""
 
     async def trim(self, seq: int) -> None:
         """Drop all entries up to and including `seq`."""
@@ -141,10 +153,13 @@ class JetStreamLog:
         self._max_bytes = max_bytes
         self._readers = 0
 
-    async def open(self) -> int:
-        """Create the stream or take the existing one, if it is ours; returns the bytes it holds."""
+    async def open(self, *, may_make: bool) -> int:
+        """Take the stream if it is ours; returns the bytes it holds. Where there is none it is
+        made if that is allowed, else StreamGone."""
         answer = await self._api(f"STREAM.INFO.{subjects.LOG_STREAM}", b"")
         if answer.error is not None and answer.error.err_code == _STREAM_NOT_FOUND:
+            if not may_make:
+                raise StreamGone("the log's stream is gone")
             answer = await self._configure("CREATE")
         elif answer.config is not None and answer.config.max_bytes != self._max_bytes:
             self._check_cluster(answer)
@@ -191,12 +206,7 @@ class JetStreamLog:
         name = await self._consumer(seq)
         reader = _Reader(self._nc, name)
         try:
-            expected = seq
             while batch := await reader.fetch():
-                for found, _ in batch:
-                    if found != expected:
-                        raise Gap(f"entry {expected} is missing, {found} follows {expected - 1}")
-                    expected += 1
                 yield batch
         finally:
             await reader.close()
@@ -222,6 +232,8 @@ class JetStreamLog:
         }
         body = msgspec.json.encode({"stream_name": subjects.LOG_STREAM, "config": config})
         answer = await self._api(f"CONSUMER.CREATE.{subjects.LOG_STREAM}.{name}", body)
+        if answer.error is not None and answer.error.err_code == _STREAM_NOT_FOUND:
+            raise StreamGone("the log's stream is gone")
         if answer.error is not None:
             raise Unavailable(f"reading the log: {answer.error.description}")
         return name
@@ -258,7 +270,7 @@ def _appended(tail: int, data: bytes) -> int:
         last = text.rpartition(" ")[2]
         if last.isdecimal() and int(last) < tail:
             raise Gap(f"the log ends at entry {last}, though it confirmed entry {tail}")
-        raise WrongTail(f"append at {tail}: {text}")
+        raise WrongTail(f"append at {tail}: {text}", last=int(last) if last.isdecimal() else 0)
     if number in _NO_RESOURCES or (number == _STORE_FAILED and "maximum bytes" in text):
         raise LogFull(f"append at {tail}: {text}")
     if number == _STREAM_SEALED:

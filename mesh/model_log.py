@@ -36,7 +36,7 @@ class ModelLog:
         if tail > self.last:
             raise Gap(f"the log ends at entry {self.last}, though it confirmed entry {tail}")
         if tail != self.last:
-            raise WrongTail(f"append at {tail}, the log ends at {self.last}")
+            raise WrongTail(f"append at {tail}, the log ends at {self.last}", last=self.last)
         if self.size + len(entry) > self.max_bytes:
             raise LogFull(f"append at {tail}: maximum bytes exceeded")
         self.last += 1
@@ -45,9 +45,12 @@ class ModelLog:
 
     def read(self, seq: int) -> list[tuple[int, bytes]]:
         """As `read_from`, all at once."""
-        if seq <= self.last and seq not in self.entries:
-            raise Gap(f"entry {seq} is missing")
-        return [(at, self.entries[at]) for at in range(seq, self.last + 1)]
+        found = range(seq, self.last + 1)
+        return [(at, self.entries[at]) for at in found if at in self.entries]
+
+    def tear(self) -> None:
+        """A number that was given and cannot be read: a write that a full disk cut off."""
+        self.last += 1
 
     def drop(self, seq: int) -> None:
         """As `trim`."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a leader does as time passes: heartbeats, decide again, charge running jobs.
+"""What a leader does as time passes: decide again, charge running jobs.
 
 Relied on by replica. Without I/O; remembers only when it last did what. Owns the bounds: a look at
 what waits each second, device time of at most USAGES_MAX jobs every ten.
@@ -15,7 +15,6 @@ from stoker.scheduler.nouns import MILLI, JobSample, Observation
 from stoker.scheduler.policies import Order
 from stoker.scheduler.records import Usage
 
-BEAT_NS = 1_000_000_000
 LOOK_NS = 1_000_000_000
 """Reservations begin, shares decay and jobs become preemptible without any request."""
 USAGE_NS = 10_000_000_000
@@ -24,20 +23,12 @@ USAGES_MAX = 256
 
 
 class Pulse:
-    """One leader's clockwork; `now_ns` is CLOCK_MONOTONIC, `real_ns` CLOCK_REALTIME."""
+    """One leader's clockwork; `now_ns` is CLOCK_BOOTTIME, `real_ns` the time of the log."""
 
     def __init__(self) -> None:
         self._looked_ns = 0
         self._charged_ns: int | None = None
         self._after = 0
-        self._beat_ns: int | None = None
-
-    def beat(self, now_ns: int) -> bool:
-        """Whether the nodes are to hear a heartbeat now."""
-        if self._beat_ns is not None and now_ns - self._beat_ns < BEAT_NS:
-            return False
-        self._beat_ns = now_ns
-        return True
 
     def decide_again(self, state: State, real_ns: int, now_ns: int) -> bool:
         """Whether what waits may be placed now though nobody asked for anything."""

@@ -8,17 +8,19 @@ entry of our own, leadership as an entry in the log, and nothing answered before
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
 from stoker.mesh import asking, defects, events
 from stoker.mesh import entry as entries
-from stoker.mesh.command import NodeReply
+from stoker.mesh.command import NodeReply, Position
 from stoker.mesh.decide import answer_of, decide, repeats
+from stoker.mesh.hole import Hole
 from stoker.mesh.identity import Checks, Signs
-from stoker.mesh.link import Link
+from stoker.mesh.links import TERMS_LOST_MAX, Links
+from stoker.mesh.log_time import LogTime
+from stoker.mesh.outage import Outage
 from stoker.mesh.pulse import Pulse
 from stoker.mesh.queue import USERS, WorkQueue
 from stoker.mesh.room import Room, to_forget
@@ -45,12 +47,6 @@ from stoker.native.errors import Corrupt, NotFound, Refused, StokerError, Unavai
 from stoker.scheduler.book import Job
 from stoker.scheduler.nouns import Observation
 
-BACK_OFF_NS = (50_000_000, 1_000_000_000)
-BLOCKED_NS = 5_000_000_000
-"""Without a working log for so long, submits are refused at once instead of queued."""
-FULL_NS = 2_000_000_000
-"""A full log makes room for itself in less; after that users are refused."""
-
 
 class Replica:
     """One scheduler. Feed it events; carry out the effects in their order."""
@@ -74,29 +70,29 @@ class Replica:
         """Why it does not lead, when that lasts."""
         self.observations: dict[str, tuple[Observation, int]] = {}
         self.counters: dict[str, int] = {}
-        self.links: dict[str, Link] = {}
         self._signer = signer
+        self._links = Links(self.state, signer)
+        self._outage = Outage(settings.seed)
+        self._deposed = False
+        self._hole = Hole()
+        self._outrun = 0
+        """The newest term that a node followed and the log does not hold the end of."""
         self._verifiers = verifiers
         self._loaded = (snapshot.seq, snapshot_digest) if snapshot is not None else (0, b"")
-        self._chance = random.Random(settings.seed)
         self._out: list[events.Effect] = []
         self._queue = WorkQueue()
         self._in_flight: InFlight | None = None
         self._limbo: list[InFlight] = []
         self._waiters = Waiters(settings.budgets.waiters)
         self._room = Room(settings.budgets)
-        self._my_term = self._appends = 0
+        self._appends = 0
         self._more = False
         self._alone = 0  # works to come that are decided one by one: one of them has a defect
-        self._retries = self._retry_ns = 0
         self.real_ns = 0
-        """CLOCK_REALTIME of the latest event."""
+        """The log's time of the latest event: CLOCK_REALTIME without its steps."""
+        self._time = LogTime()
         self.greeted: dict[str, int] = {}
-        """Node -> when it last said hello, CLOCK_MONOTONIC."""
-        self._down_since_ns: int | None = None
-        self._full = ""
-        self._full_since_ns: int | None = None
-        self._disk = ""
+        """Node -> when it last said hello, CLOCK_BOOTTIME."""
         self._pulse = Pulse()
         self._plan = SnapshotPlan(
             settings.log_max_bytes, settings.snapshot_entries, self._loaded[0]
@@ -129,26 +125,30 @@ class Replica:
     def step(self, event: events.Event, real_ns: int, now_ns: int) -> list[events.Effect]:
         """What to do because of `event`, in order.
 
-        `real_ns` (CLOCK_REALTIME) is written into entries and commands; deadlines are measured
-        with `now_ns` (CLOCK_MONOTONIC), so that no change of the date stops or hurries anything.
+        `real_ns` (CLOCK_REALTIME) is written into entries and commands as far as `LogTime` lets
+        it; deadlines are measured with `now_ns` (CLOCK_BOOTTIME), so that no change of the date
+        stops or hurries anything.
         """
-        self.real_ns = real_ns
+        self._time.begin(self.state.time_ns)
+        self.real_ns = self._time.read(real_ns, now_ns)
         self._handlers[type(event)](event, now_ns)
         out, self._out = self._out, []
         return out
 
     def status(self) -> str:
         """One line; the first word is `ok`, `waiting` or `blocked`."""
-        if self.role == "halted" or self._down_since_ns is not None:
+        if self.role == "halted":
+            return f"blocked: halted: {self.why}"
+        if self._outage.is_down:
             return f"blocked: {self.why}"
-        if self._full or self._disk:
-            return f"blocked: submits are refused: {self._full or self._disk}"
+        if refused := self._outage.full or self._outage.disk:
+            return f"blocked: submits are refused: {refused}"
         return "ok" if self.role == "leading" else f"waiting: {self.role}"
 
     @property
     def has_led(self) -> bool:
         """Whether this process ever led, so that its state is not that of long ago."""
-        return self._my_term > 0
+        return self._links.term > 0
 
     def count(self, name: str, by: int = 1) -> None:
         """Add to a named counter."""
@@ -170,12 +170,15 @@ class Replica:
                 self._enqueue(work, now_ns)
 
     def _submit(self, event: events.Submit, now_ns: int) -> Iterator[Work]:
-        refusal = self._disk or (self._full if self._is_full(now_ns) else "")
+        refusal = self._outage.refusal(now_ns)
         if refusal:
             raise Refused(f"no job is taken now: {refusal}")
         models = asking.models_of(event.spec, self.state.book.nodes.values())
-        token, owner, key, spec, array = event
+        token, owner, key, spec, array, since_ns = event
         work = SubmitWork(token, owner, key, spec, array=array, models=models)
+        old = asking.forgotten(self.state.core, owner, work.first_key, since_ns)
+        if old is not None:
+            raise old
         refused = self._room.refusal(work, self.state.book)
         measure = self.settings.measure
         if refused is not None and not repeats(self.state, work, self.real_ns, measure=measure):
@@ -212,8 +215,22 @@ class Replica:
         if self.role != "leading" or event.node not in self.state.book.nodes:
             why = "the scheduler does not lead, or this node has not said hello"
             self._reply(event.token, Unavailable(why))
+        elif self._is_outrun(event.ask.position):
+            why = "this node has followed a term whose end the log lost; a newer one is taken"
+            self._reply(event.token, Unavailable(why))
         else:
-            self._reply(event.token, self._link(event.node).desired(event.ask, self.real_ns))
+            self._reply(event.token, self._links.desired(event.node, event.ask, self.real_ns))
+
+    def _is_outrun(self, at: Position) -> bool:
+        """Whether a node is ahead of the log. It would take no other term of that number, so the
+        next one has to be larger."""
+        if (at.term, at.seq) <= (self._links.term, self.state.seen):
+            return False
+        if self._in_flight is None and at.term < self._links.term + TERMS_LOST_MAX:
+            self.count("term_outrun")
+            self._outrun = max(self._outrun, at.term)
+            self.role = "waiting"
+        return True
 
     def _observed(self, event: events.Observed, now_ns: int) -> None:
         if event.node not in self.state.book.nodes:
@@ -223,7 +240,7 @@ class Replica:
         self.state.observe(event.node, event.observation)
 
     def _disk_changed(self, event: events.Disk, now_ns: int) -> None:
-        self._disk = event.why
+        self._outage.disk = event.why
 
     # --- the queue and the append in flight -------------------------------------------------------
 
@@ -241,17 +258,14 @@ class Replica:
     def _no_room(self, work: Work, now_ns: int) -> StokerError | None:
         if self.role == "halted":
             return Unavailable(f"the scheduler has halted: {self.why}")
-        if self._is_blocked(now_ns):
+        if self._outage.is_blocked(now_ns):
             return Refused(f"the log takes nothing: {self.why}; nothing was changed")
         return self._queue.no_room(work)
 
-    def _is_blocked(self, now_ns: int) -> bool:
-        since = self._down_since_ns
-        return since is not None and now_ns - since >= BLOCKED_NS
-
     def _flush(self, now_ns: int) -> None:
         """Send the next entry, if this replica leads and none is under way."""
-        while self.role == "leading" and self._in_flight is None and now_ns >= self._retry_ns:
+        outage = self._outage
+        while self.role == "leading" and self._in_flight is None and outage.may_try(now_ns):
             if not self._queue and not self._more:
                 return
             works = self._queue.take(self._alone)
@@ -283,14 +297,13 @@ class Replica:
         self._answer(works[0], defects.answer(error))
 
     def _append(self, batch: Batch, blobs: tuple[entries.Blob, ...], term: int) -> None:
-        state = self.state
         leader = self.settings.leader
-        entry = state.following(term, leader, self.real_ns, batch.commands, blobs)
+        entry = self.state.following(term, leader, self.real_ns, batch.commands, blobs)
         sealed = entries.seal(entry, self._signer)
         self._appends += 1
         self._in_flight = InFlight(entry, sealed.hash, batch, len(sealed.data))
-        name = f"{self.settings.leader:x}-{self.real_ns:x}-{self._appends}"
-        self._out.append(events.Append(state.seen, sealed.data, name))
+        name = f"{leader:x}-{self.real_ns:x}-{self._appends}"
+        self._out.append(events.Append(self.state.seen, sealed.data, name))
 
     # --- what becomes of an append ----------------------------------------------------------------
 
@@ -299,14 +312,13 @@ class Replica:
         if self.role == "halted":
             return
         if sent is None or event.seq != self.state.seen + 1:
-            self._log_failed(
-                events.LogFailed(f"entry {event.seq} was confirmed out of turn"), now_ns
-            )
+            why = f"entry {event.seq} was confirmed out of turn"
+            self._log_failed(events.LogFailed(why), now_ns)
             return
         self._in_flight = None
+        self._hole.sealed()
         self._commit(event.seq, sent)
-        self._retries = 0
-        self._full, self._full_since_ns = "", None
+        self._outage.appended()
         if self.role == "electing":
             self._lead(sent.entry.term, now_ns)
         self._snapshot_if_due()
@@ -324,22 +336,14 @@ class Replica:
     def _append_full(self, event: events.AppendFull, now_ns: int) -> None:
         """Certainly not appended: keep it, make room, try again; users are not kept for long."""
         sent, self._in_flight = self._in_flight, None
-        self._full = event.why
-        if self._full_since_ns is None:
-            self._full_since_ns = now_ns
+        self._outage.filled(event.why, now_ns)
         self._plan.refused()
         self.count("log_full")
-        self._back_off(now_ns)
         if self.role == "electing":
             self.role, self.why = "waiting", event.why
         elif sent is not None:
             self._queue.put_back(sent.batch.works)
         self._start_snapshot()
-
-    def _is_full(self, now_ns: int) -> bool:
-        """Whether there was no room for so long that users should know."""
-        since = self._full_since_ns
-        return since is not None and now_ns - since >= FULL_NS
 
     def _log_failed(self, event: events.LogFailed, now_ns: int) -> None:
         """Nothing may be appended until the log was read forward and an entry of ours ended it."""
@@ -349,23 +353,21 @@ class Replica:
         if self.role == "halted":
             return
         self.role, self.why = "waiting", event.why
+        self._hole.said(event.last)
         self.count("log_failed")
-        if self._down_since_ns is None:
-            self._down_since_ns = now_ns
-        self._back_off(now_ns)
+        self._outage.failed(now_ns)
 
     def _log_reachable(self, event: events.LogReachable, now_ns: int) -> None:
-        self._retries = self._retry_ns = 0
+        self._outage.hurry()
         self._tick(events.Tick(), now_ns)
 
     def _log_broken(self, event: events.LogBroken, now_ns: int) -> None:
-        self._halt(event.why)
-
-    def _back_off(self, now_ns: int) -> None:
-        low, high = BACK_OFF_NS
-        self._retries += 1
-        pause = min(high, low << min(self._retries - 1, 10))
-        self._retry_ns = now_ns + int(pause * (0.5 + self._chance.random() / 2))
+        before = self._hole.withdrawn()
+        if before is None:
+            self._halt(event.why)
+        else:
+            self.state.pass_over(before)
+            self._log_failed(events.LogFailed(event.why), now_ns)
 
     # --- reading ----------------------------------------------------------------------------------
 
@@ -390,14 +392,13 @@ class Replica:
         elif mine is not None:
             self._limbo.remove(mine)
             self._commit(seq, mine)
-            if mine.entry.term > self._my_term:
-                self._my_term = mine.entry.term
-                self.links.clear()
+            self._links.begin(max(mine.entry.term, self._links.term))
         else:
             self._follow(seq, opened, len(data))
 
     def _follow(self, seq: int, opened: entries.Opened, size: int) -> None:
-        if self._my_term and opened.entry.term > self._my_term:
+        if 0 < self._links.term < opened.entry.term:
+            self._deposed = True
             raise Corrupt(f"another scheduler took the lead with log entry {seq}")
         applied = self.state.apply(seq, opened.entry, opened.hash)
         saved = applied.snapshot
@@ -409,12 +410,20 @@ class Replica:
     def _log_end(self, event: events.LogEnd, now_ns: int) -> None:
         if self.role != "reading":
             return
+        if self.state.seen < self.settings.known_tail:
+            known = f"entry {self.settings.known_tail} was acknowledged"
+            self._halt(f"the log ends at entry {self.state.seen}, though {known}")
+            return
+        behind = self._hole.passes(self.state.seen)
+        if behind is not None:  # what was acknowledged is there: nothing was promised by the rest
+            self.count("log_hole")
+            self.state.pass_over(behind)
         possible = [sent for sent in self._limbo if sent.entry.prev_seq >= self.state.accepted_seq]
-        if self._is_leader() and not possible:
-            self._lead(self._my_term, now_ns)
+        if self._is_leader() and not possible and self._links.term > self._outrun:
+            self._lead(self._links.term, now_ns)
             return
         self.role = "electing"
-        work = TermWork(self.state.term + 1, self.settings.leader)
+        work = TermWork(max(self.state.term, self._outrun) + 1, self.settings.leader)
         batch = Batch([work])
         proposal = self.state.core.propose(
             work.requests, self.real_ns, self.state.seen + 1, measure=self.settings.measure
@@ -425,22 +434,19 @@ class Replica:
 
     def _is_leader(self) -> bool:
         """Whether the log says so, as far as it was read."""
-        return 0 < self._my_term == self.state.term
+        return 0 < self._links.term == self.state.term
 
     def _lead(self, term: int, now_ns: int) -> None:
         """The log ends with an entry of ours: what is in limbo can never count any more."""
-        if term != self._my_term:
-            self._my_term = term
-            self.links.clear()
+        self._links.begin(term)
         lost = [work for sent in self._limbo for work in sent.batch.works]
         self._limbo.clear()
         self._queue.put_back(lost)
         self._out.append(events.Lead(term))
         self.role, self.why = "leading", ""
-        self._down_since_ns = None
-        self._retries = 0
-        self._retry_ns = 0
+        self._outage.over()
         self._pulse = Pulse()
+        self._renew()
         self._flush(now_ns)
 
     def _halt(self, reason: str) -> None:
@@ -463,17 +469,8 @@ class Replica:
     def _after(self, seq: int, applied: Applied, size: int, now_ns: int) -> None:
         self._plan.applied(size)
         if self._is_leader():
-            for node, actions in applied.actions.items():
-                for data in self._link(node).commands(seq, now_ns, actions):
-                    self._out.append(events.Send("command", node, data))
+            self._out += self._links.commands(seq, now_ns, applied.actions)
             self._trim(self._plan.trim(applied.trim_to))
-
-    def _link(self, node: str) -> Link:
-        link = self.links.get(node)
-        if link is None:
-            link = Link(self.state, node, self._signer, self._my_term, self.state.seen)
-            self.links[node] = link
-        return link
 
     def _finish(self, batch: Batch, applied: Applied) -> None:
         repeat = batch.to_repeat()
@@ -526,7 +523,7 @@ class Replica:
     def _snapshot_saved(self, event: events.SnapshotSaved, now_ns: int) -> None:
         self.count("snapshots")
         # No entry can say so first in a full log; the file is verified, and that must do.
-        self._trim(self._plan.saved(event.seq, full=bool(self._full)))
+        self._trim(self._plan.saved(event.seq, full=bool(self._outage.full)))
         self._enqueue(SnapshotWork(event.seq, event.digest), now_ns)
 
     def _trim(self, seq: int | None) -> None:
@@ -548,19 +545,20 @@ class Replica:
         for waiter in self._waiters.expired(now_ns):
             record = self._find(waiter.job)
             self._reply(waiter.token, record or NotFound(f"there is no job {waiter.job}"))
-        if self.role == "waiting" and now_ns >= self._retry_ns:
+        self._renew()
+        if self.role == "waiting" and self._outage.may_try(now_ns):
             self.role = "reading"
             self._out.append(events.Read(self.state.seen + 1))
-        if self._is_blocked(now_ns):
+        outage = self._outage
+        if outage.is_blocked(now_ns):
             self._refuse_blocked()
-        if self._is_full(now_ns):
-            self._refuse_users(f"no job is taken now: {self._full}; nothing was changed")
-        if self._full and not self._queue and now_ns >= self._retry_ns:
-            self._back_off(now_ns)  # the snapshot's own entry will show whether there is room
+        if outage.is_full(now_ns):
+            self._refuse_users(f"no job is taken now: {outage.full}; nothing was changed")
+        if outage.full and not self._queue and outage.may_try(now_ns):
+            outage.back_off(now_ns)  # the snapshot's own entry will show whether there is room
             self._start_snapshot()
         if self.role == "leading":
             self._forget_if_due()
-            self._beat(now_ns)
             self._charge(now_ns)
             self._more = self._more or self._pulse.decide_again(self.state, self.real_ns, now_ns)
             self._flush(now_ns)
@@ -571,12 +569,14 @@ class Replica:
         if usages:
             self._enqueue(UsageWork(usages), now_ns)
 
-    def _beat(self, now_ns: int) -> None:
-        if not self._pulse.beat(now_ns):
-            return
-        for node in self.state.book.nodes:
-            beat = self._link(node).heartbeat(self.real_ns)
-            self._out.append(events.Send("heartbeat", node, beat))
+    def _renew(self) -> None:
+        """Let nodes go on, whatever becomes of the log: with a roster of one nobody else can have
+        been given their work, so having led is enough, also for one that has halted since. With
+        more replicas this is the place to ask for unexpired pledges of a majority."""
+        if self._deposed:
+            self._out.append(events.Renew(None))
+        elif self.has_led:
+            self._out.append(events.Renew(self._links.authority()))
 
     def _forget_if_due(self) -> None:
         """Before anything else is decided, so that the core, which knows no users, need not."""

@@ -35,26 +35,31 @@ from stoker.mesh import (
     budgets,
     events,
     identity,
+    log_record,
     node_messages,
     notify,
     signature,
     subjects,
     users,
 )
+from stoker.mesh.beat_thread import BeatThread
+from stoker.mesh.boot_clock import boot_ns
 from stoker.mesh.broker_connection import RECONNECT_S, Heard, key_file
 from stoker.mesh.command import NodeReply
 from stoker.mesh.door import Door, Shell, respond
 from stoker.mesh.identity import Identity
 from stoker.mesh.lines import Lines
 from stoker.mesh.local_connection import LocalConnection
-from stoker.mesh.log import Gap, JetStreamLog, LogFull
+from stoker.mesh.log import JetStreamLog, StreamGone
+from stoker.mesh.log_hands import LogHands
+from stoker.mesh.log_lines import configure_logging
 from stoker.mesh.proxy import Proxy
 from stoker.mesh.replica import Replica
 from stoker.mesh.requests import Requests
 from stoker.mesh.service import Caller, Service
 from stoker.mesh.settings import Settings
 from stoker.mesh.snapshots import SnapshotFolder
-from stoker.native.errors import Corrupt, StokerError, Unavailable
+from stoker.native.errors import Corrupt, Refused, StokerError, Unavailable
 from stoker.scheduler.book import Job
 from stoker.scheduler.core import Limits
 
@@ -68,6 +73,8 @@ BROKER_STUCK_S = 6.0
 """A log that answers nothing for so long, with room on the disk, needs its broker restarted."""
 BROKER_AGAIN_S = 11.0
 """Before it is asked again: a broker younger than 10 s is not restarted, and the ask is lost."""
+CRY_S = 60.0
+"""A halted scheduler says so again and again."""
 
 log = structlog.get_logger("scheduler")
 
@@ -107,6 +114,8 @@ class Daemon:
         self.cluster = _read_cluster(options.state)
         self.identity = _scheduler_key(options.state, self.cluster)
         self.folder = SnapshotFolder(options.state / "scheduler")
+        self.known = log_record.read(self.folder.path)
+        self._recorded = 0
         self.users_file = options.state / "users.json"
         self.replica = self._replica()
         requests = signature.read(options.state / "config.toml")
@@ -119,6 +128,7 @@ class Daemon:
         self.log_nc = LocalConnection()
         self.log_requests = Requests(self.log_nc)
         self.log = JetStreamLog(self.log_requests, self.cluster.cluster, options.log_max_bytes)
+        self.beats = BeatThread(self.identity, options.state)
         self._effects: deque[events.Effect] = deque()
         self._carrying = False
         self._tasks: set[asyncio.Task[None]] = set()
@@ -127,14 +137,19 @@ class Daemon:
         self._users_stamp: tuple[int, int, int] | None = None
         self._status = ""
         self._asked_broker_s = 0.0
+        self._cried_s = 0.0
+        self._young = 0
+        """Idempotency keys forgotten too soon, as far as the log was told."""
         self._stuck_since_s: float | None = None
+        hands = LogHands(self.log, self.folder, self._feed)
         self._do: dict[type, Callable[[Any], Awaitable[None]]] = {
-            events.Append: self._append,
-            events.Read: self._read,
+            events.Append: self._apart(hands.append),
+            events.Read: self._apart(hands.read),
+            events.SaveSnapshot: self._apart(hands.save),
+            events.Trim: self._apart(hands.trim),
             events.Reply: self._reply,
             events.Send: self._send,
-            events.SaveSnapshot: self._save,
-            events.Trim: self._trim,
+            events.Renew: self._renew,
             events.Lead: self._lead,
             events.Halt: self._halt,
         }
@@ -151,6 +166,7 @@ class Daemon:
             self.options.log_max_bytes,
             seed=time.monotonic_ns(),
             budgets=budgets.read(self.options.state / "config.toml"),
+            known_tail=self.known.tail if self.known is not None else 0,
         )
         verifiers = {leader: self.identity.verifier}
         return Replica(settings, self.identity, dict(verifiers), found.snapshot, found.digest)
@@ -171,6 +187,8 @@ class Daemon:
             await stopping
         starting.cancel()
         notify.stopping()
+        self.beats.stop()
+        self._record_tail()
         await self.lines.close()
         for nc in (self.nc, self.log_nc):
             with contextlib.suppress(Exception):
@@ -187,19 +205,36 @@ class Daemon:
             broker_connection.connect(self.nc, state, "scheduler", heard),
             broker_connection.connect(self.log_nc, state, "scheduler log", heard),
         )
+        self.beats.start()
         await self._open_log()
         await self._serve()
         self._spawn(self._every(TICK_S, self._tick))
         self._spawn(self._every(SECOND_S, self._second))
 
     async def _open_log(self) -> None:
+        """Only a state that was never begun makes the stream; it says so before anything is in."""
+        known = self.known
         while True:
             try:
-                await self.log.open()
-                return
+                await self.log.open(may_make=known is not None and known.is_new)
+                break
+            except StreamGone:
+                raise log_record.vanished(self.folder.path) from None
             except Unavailable as error:
                 log.warning("no log yet", error=error.message)
                 await asyncio.sleep(RECONNECT_S)
+        if known is None or known.is_new:
+            log_record.made(self.folder.path, 0)
+
+    def _record_tail(self) -> None:
+        """Once a second and at the end; what came later may be lost unnoticed if the disk lies."""
+        tail = self.replica.state.seen
+        if self.replica.role == "leading" and tail > self._recorded:
+            try:
+                log_record.reached(self.folder.path, tail)
+                self._recorded = tail
+            except Refused as error:
+                log.warning("the log's length is not recorded", why=error.message)
 
     async def _on_error(self, error: Exception) -> None:
         log.warning("broker", error=repr(error))
@@ -246,6 +281,16 @@ class Daemon:
         self._check_users()
         await self.lines.settle(self.service.users)
 
+    def _apart(
+        self, what: Callable[[Any], Coroutine[Any, Any, None]]
+    ) -> Callable[[Any], Awaitable[None]]:
+        """An effect that takes its time: the next one does not wait for it."""
+
+        async def begin(effect: Any) -> None:
+            self._spawn(what(effect))
+
+        return begin
+
     async def _every(self, period_s: float, what: Callable[[], Awaitable[None]]) -> None:
         while True:
             await what()
@@ -289,7 +334,7 @@ class Daemon:
     async def _feed(self, event: events.Event) -> None:
         """One step; effects are carried out in order, also those of steps made meanwhile."""
         try:
-            now_ns = time.monotonic_ns()
+            now_ns = boot_ns()
             self._effects.extend(self.replica.step(event, time.time_ns(), now_ns))
         except Exception:
             _die(type(event).__name__)
@@ -305,38 +350,15 @@ class Daemon:
                 log.exception("an effect failed", effect=type(effect).__name__)
         self._carrying = False
 
-    async def _append(self, effect: events.Append) -> None:
-        self._spawn(self._append_now(effect))
-
-    async def _append_now(self, effect: events.Append) -> None:
-        event: events.Event
+    async def _send(self, effect: events.Send) -> None:
+        """A command lost here is a gap in the node's chain, which the next heartbeat shows."""
         try:
-            event = events.AppendDone(
-                await self.log.append_at(effect.tail, effect.data, effect.name)
-            )
-        except LogFull as error:
-            event = events.AppendFull(error.message)
-        except Gap as error:
-            event = events.LogBroken(error.message)
-        except StokerError as error:
-            event = events.LogFailed(error.message)
-        if isinstance(event, events.LogFailed):
-            log.warning("append", why=event.why)
-        await self._feed(event)
+            await self.nc.publish(subjects.command(effect.node), effect.data)
+        except (nats.errors.Error, OSError):
+            self.replica.count("command_lost")
 
-    async def _read(self, effect: events.Read) -> None:
-        self._spawn(self._read_now(effect.seq))
-
-    async def _read_now(self, seq: int) -> None:
-        try:
-            async for batch in self.log.read_from(seq):
-                await self._feed(events.LogEntries(batch))
-        except Gap as error:
-            await self._feed(events.LogBroken(error.message))
-        except StokerError as error:
-            await self._feed(events.LogFailed(error.message))
-        else:
-            await self._feed(events.LogEnd())
+    async def _renew(self, effect: events.Renew) -> None:
+        self.beats.grant(effect.authority)
 
     async def _reply(self, effect: events.Reply) -> None:
         token, value = effect.token, effect.value
@@ -353,41 +375,6 @@ class Daemon:
     async def _respond(self, to: Any, data: bytes) -> None:
         await respond(to, data, self.replica.count)
 
-    async def _send(self, effect: events.Send) -> None:
-        """A command lost here is a gap in the node's chain, which the next heartbeat shows."""
-        build = subjects.command if effect.what == "command" else subjects.heartbeat
-        try:
-            await self.nc.publish(build(effect.node), effect.data)
-        except (nats.errors.Error, OSError):
-            self.replica.count(f"{effect.what}_lost")
-
-    async def _save(self, effect: events.SaveSnapshot) -> None:
-        self._spawn(self._save_now(effect))
-
-    async def _save_now(self, effect: events.SaveSnapshot) -> None:
-        event: events.Event
-        try:
-            saved = await asyncio.to_thread(self.folder.save, effect.snapshot)
-            event = events.SnapshotSaved(effect.snapshot.seq, saved.digest)
-            log.info("snapshot", seq=effect.snapshot.seq, bytes=len(saved.data))
-        except (OSError, Corrupt) as error:
-            event = events.SnapshotFailed(str(error))
-            log.error("snapshot failed", error=str(error))
-        await self._feed(event)
-
-    async def _trim(self, effect: events.Trim) -> None:
-        self._spawn(self._trim_now(effect.seq))
-
-    async def _trim_now(self, seq: int) -> None:
-        event: events.Event = events.Trimmed(seq)
-        try:
-            await self.log.trim(seq)
-            log.info("log trimmed", seq=seq)
-        except StokerError as error:
-            event = events.TrimFailed(error.message)
-            log.warning("trim failed", error=error.message)
-        await self._feed(event)
-
     async def _lead(self, effect: events.Lead) -> None:
         self._stuck_since_s = None
         log.info("leads", term=effect.term, seq=self.replica.state.seen)
@@ -395,11 +382,22 @@ class Daemon:
         self._status = "ok"
 
     async def _halt(self, effect: events.Halt) -> None:
-        log.critical("halted: nothing is applied any more", reason=effect.reason)
-        notify.status(f"blocked: {effect.reason}")
+        self._cry()
+        notify.status(self.replica.status())
         if not self.replica.has_led:  # at the start there is nobody to answer questions for
-            self._failed = Corrupt(effect.reason)
+            cut = self.replica.state.seen < self.replica.settings.known_tail
+            hint = log_record.remedy(self.folder.path) if cut else ""
+            self._failed = Corrupt(effect.reason, hint=hint)
             self._stopped.set()
+
+    def _cry(self) -> None:
+        """Again each minute, for as long as it is halted: jobs go on, so nothing else tells."""
+        self._cried_s = time.monotonic()
+        log.critical(
+            "halted: running jobs go on, but nothing is placed, and no end of a job is recorded",
+            reason=self.replica.why,
+            hint="keep a copy of the state folder; `stoker down` and `stoker up` read the log anew",
+        )
 
     # --- asking -----------------------------------------------------------------------------------
 
@@ -416,7 +414,7 @@ class Daemon:
 
     async def _await_job(self, job: int, until: str, wait_s: float) -> Job:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        deadline_ns = time.monotonic_ns() + int(wait_s * 1e9)
+        deadline_ns = boot_ns() + int(wait_s * 1e9)
         await self._feed(events.Get(future, job, until, deadline_ns))
         value = await future
         if isinstance(value, StokerError):
@@ -432,6 +430,14 @@ class Daemon:
     async def _second(self) -> None:
         await self._feed(events.Disk(self._disk()))
         self._watch_broker()
+        self._record_tail()
+        young = self.replica.state.core.counters()["keys_forgotten_young"]
+        if young > self._young:
+            log.warning("idempotency keys were forgotten within an hour", count=young)
+            self._young = young
+        self.replica.counters.update(self.beats.counters)
+        if self.replica.role == "halted" and time.monotonic() - self._cried_s > CRY_S:
+            self._cry()
         status = self.replica.status()
         if status != self._status and self._status:
             log.info("status", status=status)
@@ -483,9 +489,10 @@ class Daemon:
 
 def _die(where: str, error: BaseException | None = None) -> NoReturn:
     """State in memory may be half changed, what is in the log is not: start again from there."""
-    log.critical("a defect ends the scheduler", where=where, exc_info=error or True)
-    sys.stderr.flush()
-    os._exit(70)  # EX_SOFTWARE of sysexits.h
+    try:
+        log.critical("a defect ends the scheduler", where=where, exc_info=error or True)
+    finally:
+        os._exit(70)  # EX_SOFTWARE of sysexits.h
 
 
 async def _nothing(*_: object) -> None:
@@ -527,23 +534,10 @@ def _options(arguments: list[str]) -> Options:
     return Options(**vars(parser.parse_args(arguments)))
 
 
-def _configure_logging() -> None:
-    structlog.configure(
-        processors=[
-            structlog.stdlib.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(),
-        ],
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
-        cache_logger_on_first_use=True,
-    )
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Entry point; the exit code is that of the StokerError that ended it."""
     options = _options(sys.argv[1:] if arguments is None else arguments)
-    _configure_logging()
+    configure_logging()
     try:
         run = asyncio.run
         with contextlib.suppress(ImportError):

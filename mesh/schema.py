@@ -185,7 +185,11 @@ class JobRequest(Message, frozen=True):
     mix_vendors: bool = False
     """Its devices may be of several vendors, and with device_kind any of several kinds."""
     idempotency_key: str = ""
-    """The same key again is the same job; a different request under it is refused."""
+    """The same key again is the same job; a different request under it is refused. In a full table
+    of 65,536 keys the user with most loses the oldest."""
+    idempotency_since_ns: Int = 0
+    """In a repeat: when the key was first sent. Where the node may have forgotten a key of that
+    time, the repeat is refused as `key_window` instead of making a second job."""
 
 
 class GetRequest(Message, frozen=True):

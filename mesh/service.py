@@ -177,7 +177,7 @@ class Service:
         spec = admission.admit(request, before)
         owner = self.owners.of(caller.user, self.users[caller.user], now_ns)
         key = admission.key_bytes(request.idempotency_key)
-        return Submit(caller, owner, key, spec, request.array)
+        return Submit(caller, owner, key, spec, request.array, request.idempotency_since_ns)
 
     def _get(self, caller: Caller, request: schema.GetRequest, now_ns: int) -> Any:
         job = self._refer(caller, request.job)

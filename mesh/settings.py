@@ -31,6 +31,8 @@ class Settings:
     """What one user may take."""
     measure: bool = True
     """False in simulations: decision latencies are 0, so bytes do not depend on a clock."""
+    known_tail: int = 0
+    """An entry that was acknowledged: a log without it is cut."""
 
     @property
     def ended_kept(self) -> int:

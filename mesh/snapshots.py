@@ -40,6 +40,8 @@ class Snapshot(Record, frozen=True):
     """The snapshot before this one, up to which the log may be trimmed."""
     core: bytes
     book: bytes
+    time_ns: int = 0
+    """Of the last entry."""
 
 
 class Encoded(NamedTuple):

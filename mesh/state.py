@@ -103,6 +103,8 @@ class State:
         self.term = 0
         self.batch = 0
         self.snapshot_seq = 0
+        self.time_ns = 0
+        """Of the last entry that counted."""
         self.refused: dict[str, int] = {}
         """Entries that changed nothing, by why."""
         self._names: dict[int, str] = {}
@@ -130,6 +132,7 @@ class State:
             self.snapshot_seq,
             self.core.snapshot(),
             self.book.snapshot(),
+            self.time_ns,
         )
 
     @classmethod
@@ -144,6 +147,7 @@ class State:
         state.term = snapshot.term
         state.batch = snapshot.batch
         state.snapshot_seq = snapshot.snapshot_seq
+        state.time_ns = snapshot.time_ns
         state._names = {name_id(name): name for name in state.book.nodes}
         return state
 
@@ -158,10 +162,14 @@ class State:
     # --- entries ----------------------------------------------------------------------------------
 
     def judge(self, seq: int, opened: Opened, *, signed: bool) -> str:
-        """Empty if the entry counts, else the counter of why not. Gap or Corrupt: stop applying."""
+        """Empty if the entry counts, else the counter of why not. Gap or Corrupt: stop applying.
+
+        A number may be missing before it, as after a write that a full disk cut off: the entry
+        itself, which is signed, names the last one that counted.
+        """
         entry = opened.entry
-        if seq != self.seen + 1:
-            raise Gap(f"log entry {self.seen + 1} is missing, {seq} came")
+        if seq <= self.seen:
+            raise Gap(f"log entry {seq} came after {self.seen}")
         if entry.cluster != self.cluster:
             return "entry_cluster"
         if not signed:
@@ -169,6 +177,8 @@ class State:
         if entry.prev_seq < self.accepted_seq:
             return "entry_stale"  # written on an older tail: another entry came first
         if (entry.prev_seq, entry.prev_hash) != (self.accepted_seq, self.accepted_hash):
+            if seq != self.seen + 1:
+                raise Gap(f"log entry {self.seen + 1} is missing, {seq} came")
             raise Corrupt(
                 f"log entry {seq} follows {entry.prev_seq}, the last good one is"
                 f" {self.accepted_seq}: the chain is broken"
@@ -182,6 +192,10 @@ class State:
     def refuse(self, seq: int, counter: str) -> None:
         """Pass over an entry that does not count."""
         self.refused[counter] = self.refused.get(counter, 0) + 1
+        self.seen = seq
+
+    def pass_over(self, seq: int) -> None:
+        """There is nothing that counts up to `seq`."""
         self.seen = seq
 
     def apply(self, seq: int, entry: Entry, digest: bytes) -> Applied:
@@ -198,6 +212,7 @@ class State:
         self.accepted_hash = digest
         self.term = entry.term
         self.batch = entry.batch
+        self.time_ns = max(self.time_ns, entry.now_ns)
         return step.applied
 
     def following(

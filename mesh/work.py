@@ -113,7 +113,7 @@ class Work:
 class SubmitWork(Work):
     """A job asks in, or all jobs of an array, which are taken together or not at all."""
 
-    __slots__ = ("owner", "queue", "specs")
+    __slots__ = ("first_key", "owner", "queue", "specs")
 
     def __init__(
         self,
@@ -128,11 +128,14 @@ class SubmitWork(Work):
         self.owner = owner
         self.queue = spec.queue
         self.specs: list[bytes] = []
+        self.first_key = b""
+        """Under which the job is known, or the first of an array."""
         requests: list[Submit] = []
         for own, own_key in asking.expand(spec, key, array):
             raw = encode_spec(own)
             self.specs.append(raw)
             requests.append(asking.submit(owner, own_key, own, raw, models))
+            self.first_key = self.first_key or own_key
         each = 64 + 5 * len(owner.groups)
         super().__init__(token, requests, sum(len(raw) + each for raw in self.specs))
 
@@ -351,6 +354,9 @@ class HelloWork(Work):
         return [NodeBlob(self.report)]
 
     def answer(self, fates: list[Fate], applied: Applied, state: State) -> Any:
+        up = fates[0].rejected
+        if up is not None and up.reason == Reason.STALE_INCARNATION:
+            return NodeReply(False, "stale", up.text())
         wrong = [fate.rejected for fate in fates if fate.rejected and not _no_matter(fate.rejected)]
         if wrong:
             return NodeReply(False, "refused", "; ".join(r.text() for r in wrong[:8]))

@@ -66,6 +66,12 @@ class Internal(StokerError):
     title, code, exit_code = "internal error", "internal", 70
 
 
+class KeyWindow(StokerError):
+    """An idempotency key may have been forgotten: whether its job exists is not known any more."""
+
+    title, code, exit_code = "key too old", "key_window", 2
+
+
 class Unavailable(StokerError):
     """The other side did not answer; whether it acted is stated in the message."""
 

@@ -223,6 +223,11 @@ class Core:
         """The entry time from which propose has a held job to place; 0 for none."""
         return self._core.due()
 
+    def key_window(self, client: int, key: bytes) -> int:
+        """A key of this client that is not known, and was first used before this entry time, may
+        have been forgotten; 0: none was."""
+        return self._core.key_window(client, key)
+
     def counters(self) -> dict[str, int]:
         """How often each thing happened since the first entry, and how much there is now."""
         return self._core.counters()

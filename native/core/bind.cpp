@@ -325,6 +325,14 @@ class Core
 		return sk_core_due(idle());
 	}
 
+	uint64_t key_window(uint64_t client, nb::bytes key) const
+	{
+		uint64_t words[2] = {0, 0};
+
+		std::memcpy(words, key.c_str(), std::min(key.size(), sizeof words));
+		return sk_core_key_window(idle(), client, words);
+	}
+
 	nb::dict counters() const
 	{
 		nb::dict ret;
@@ -565,6 +573,7 @@ NB_MODULE(_core, module)
 		.def("queue", &Core::queue, "queue"_a, "now_ns"_a)
 		.def("queues", &Core::queues)
 		.def("due", &Core::due)
+		.def("key_window", &Core::key_window, "client"_a, "key"_a)
 		.def("counters", &Core::counters)
 		.def("term", &Core::term)
 		.def("leader", &Core::leader)

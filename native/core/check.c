@@ -349,6 +349,30 @@ static const char *sk_check_keys(const struct sk_core *core)
 									  : "keys are miscounted";
 }
 
+static const char *sk_check_keepers(const struct sk_core *core)
+{
+	uint32_t keys = 0, keepers = 0;
+
+	for (uint32_t at = core->keepers_order.first; at; at = core->keepers[at].order.next) {
+		const struct sk_keeper *keeper = &core->keepers[at];
+		uint32_t own = 0;
+
+		for (uint32_t slot = keeper->keys.first; slot; slot = core->keys[slot].own.next) {
+			if (core->keys[slot].keeper != at ||
+			    core->keys[slot].client != keeper->client)
+				return "a key is with another's";
+			own++;
+		}
+		if (!own || own != keeper->count)
+			return "a client's keys are miscounted";
+		keys += own;
+		keepers++;
+	}
+	return keys == core->key_pool.used && keepers == core->keeper_pool.used
+		       ? NULL
+		       : "clients with keys are miscounted";
+}
+
 const char *sk_core_check(const struct sk_core *core)
 {
 	struct sk_sums sums = {0};
@@ -364,7 +388,9 @@ const char *sk_core_check(const struct sk_core *core)
 		broken = "a job is in no list";
 	if (!broken)
 		broken = sk_check_queues(core);
-	return broken ? broken : sk_check_keys(core);
+	if (!broken)
+		broken = sk_check_keys(core);
+	return broken ? broken : sk_check_keepers(core);
 }
 
 uint64_t sk_core_memory_digest(const struct sk_core *core)

@@ -196,6 +196,9 @@ uint32_t sk_core_queues(const struct sk_core *core, uint32_t *ids, uint32_t capa
 /* When propose has something to do though nothing happens: the entry time at which the first held
  * job may start, 0 for never. */
 uint64_t sk_core_due(const struct sk_core *core);
+/* A key of this client that is not known and was first used before this entry time may have been
+ * forgotten; 0: none was. */
+uint64_t sk_core_key_window(const struct sk_core *core, uint64_t client, const uint64_t key[2]);
 uint64_t sk_core_term(const struct sk_core *core);
 uint64_t sk_core_leader(const struct sk_core *core);
 void sk_core_limits(const struct sk_core *core, struct sk_limits *ret);

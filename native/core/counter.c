@@ -21,7 +21,7 @@ static uint64_t sk_ignored_all(const struct sk_core *core)
 	return sum;
 }
 
-#define SK_PLAIN_COUNTERS 19u
+#define SK_PLAIN_COUNTERS 20u
 
 static const char *sk_plain_counter(const struct sk_core *core, uint32_t position, uint64_t *ret)
 {
@@ -35,6 +35,7 @@ static const char *sk_plain_counter(const struct sk_core *core, uint32_t positio
 		{"placed", core->counters.placed},
 		{"forgotten", core->counters.forgotten},
 		{"keys_forgotten", core->counters.keys_forgotten},
+		{"keys_forgotten_young", core->counters.keys_forgotten_young},
 		{"refused", core->counters.refused},
 		{"ignored", sk_ignored_all(core)},
 		{"nodes", core->nodes_count},

@@ -108,7 +108,7 @@ uint16_t sk_submit_do(const struct sk_act *act, const struct sk_submit *command,
 	if (!core->journal.on)
 		sk_workload_count(core, &core->jobs[slot]);
 	why->job = core->jobs[slot].id;
-	sk_key_add(core, command, why->job);
+	sk_key_add(core, command, why->job, act->now_ns);
 	return SK_REASON_NONE;
 }
 

@@ -108,7 +108,9 @@ static void sk_carve_jobs(struct sk_core *core, struct sk_carve *carve)
 	core->jobs = sk_carve(carve, jobs + 1u, sizeof *core->jobs);
 	core->keys = sk_carve(carve, limits->keys + 1u, sizeof *core->keys);
 	sk_table_carve(&core->job_table, carve, jobs);
+	core->keepers = sk_carve(carve, limits->keys + 1u, sizeof *core->keepers);
 	sk_table_carve(&core->key_table, carve, limits->keys);
+	sk_table_carve(&core->keeper_table, carve, limits->keys);
 	core->delayed = sk_carve(carve, limits->jobs + 1u, sizeof *core->delayed);
 	core->queues = sk_carve_zeroed(carve, queues + 1u, sizeof *core->queues);
 	core->pending =
@@ -119,6 +121,7 @@ static void sk_carve_jobs(struct sk_core *core, struct sk_carve *carve)
 	sk_pool_set(&core->group_pool, limits->tasks);
 	sk_pool_set(&core->job_pool, jobs);
 	sk_pool_set(&core->key_pool, limits->keys);
+	sk_pool_set(&core->keeper_pool, limits->keys);
 }
 
 static void sk_carve_summary(struct sk_summary *summary, struct sk_carve *carve, uint32_t stride)

@@ -455,7 +455,7 @@ static bool sk_read_key(struct sk_core *core, struct sk_reader *reader)
 	submit.key[0] = saved.key[0];
 	submit.key[1] = saved.key[1];
 	submit.spec_hash = saved.spec_hash;
-	sk_key_add(core, &submit, saved.job);
+	sk_key_add(core, &submit, saved.job, saved.at_ns);
 	return true;
 }
 

@@ -38,7 +38,7 @@ struct sk_saved_head {
 };
 _Static_assert(sizeof(struct sk_saved_head) == 128 + sizeof(struct sk_counters) + 8 * SK_MODELS_MAX,
 	       "stored layout");
-_Static_assert(sizeof(struct sk_counters) == 8 * (9 + 10 + 87), "stored layout");
+_Static_assert(sizeof(struct sk_counters) == 8 * (10 + 10 + 87), "stored layout");
 
 /* By slot. A queue is never moved, but its slot may be lower than its parent's. */
 struct sk_saved_queue {
@@ -115,8 +115,9 @@ struct sk_saved_key {
 	uint64_t key[2];
 	uint64_t spec_hash;
 	uint64_t job;
+	uint64_t at_ns;
 };
-_Static_assert(sizeof(struct sk_saved_key) == 40, "stored layout");
+_Static_assert(sizeof(struct sk_saved_key) == 48, "stored layout");
 
 void sk_job_view_fill(const struct sk_job *job, struct sk_job_view *ret);
 

@@ -125,8 +125,11 @@ static void sk_save_keys(struct sk_writer *writer, const struct sk_core *core)
 {
 	for (uint32_t slot = core->keys_order.first; slot; slot = core->keys[slot].order.next) {
 		const struct sk_key *key = &core->keys[slot];
-		struct sk_saved_key saved = {
-			key->client, {key->key[0], key->key[1]}, key->spec_hash, key->job};
+		struct sk_saved_key saved = {key->client,
+					     {key->key[0], key->key[1]},
+					     key->spec_hash,
+					     key->job,
+					     key->at_ns};
 
 		sk_write(writer, &saved, sizeof saved);
 	}

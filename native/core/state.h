@@ -177,8 +177,21 @@ struct sk_key {
 	uint64_t key[2];
 	uint64_t spec_hash;
 	uint64_t job; /* 0: the slot is free */
+	uint64_t at_ns;
 	uint32_t hash_next;
-	struct sk_link order; /* oldest first */
+	uint32_t keeper;
+	struct sk_link order; /* oldest first, of all clients */
+	struct sk_link own;   /* the same of its client */
+	uint32_t free_next;
+};
+
+/* A client that has keys. */
+struct sk_keeper {
+	uint64_t client;
+	struct sk_list keys; /* oldest first */
+	uint32_t count;
+	uint32_t hash_next;
+	struct sk_link order;
 	uint32_t free_next;
 };
 
@@ -260,6 +273,7 @@ struct sk_counters {
 	uint64_t placed;
 	uint64_t forgotten;
 	uint64_t keys_forgotten;
+	uint64_t keys_forgotten_young;
 	uint64_t refused;
 	uint64_t retried;
 	uint64_t preempted;
@@ -337,6 +351,10 @@ struct sk_core {
 	struct sk_pool key_pool;
 	struct sk_table key_table;
 	struct sk_list keys_order;
+	struct sk_keeper *keepers;
+	struct sk_pool keeper_pool;
+	struct sk_table keeper_table;
+	struct sk_list keepers_order;
 
 	struct sk_observed *observed; /* by node slot; not replicated */
 	struct sk_journal journal;

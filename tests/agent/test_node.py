@@ -17,6 +17,7 @@ from stoker.agent import steps
 from stoker.agent.node import Node
 from stoker.agent.steps import Effect, Event, Key
 from stoker.mesh import command as wire
+from stoker.mesh.authority import LEASE_MS
 from stoker.mesh.command import CommandChain, DesiredState, Heartbeat, NodeCommand, Position
 from stoker.scheduler.nouns import (
     Action,
@@ -171,7 +172,17 @@ class World:
         kept = tuple((act.job, act.attempt) for act in acts if isinstance(act, StartJob))
         wanted = (*kept, *(() if self.wanted is None else self.wanted))
         record = DesiredState(
-            wire.FORMAT, CLUSTER, NODE, *self._position(), nonce, 9, wanted, starts, stops, more
+            wire.FORMAT,
+            CLUSTER,
+            NODE,
+            *self._position(),
+            nonce,
+            9,
+            wanted,
+            starts,
+            stops,
+            more,
+            lease_ms=LEASE_MS,
         )
         return wire.seal(record, Seal())
 
@@ -182,7 +193,7 @@ class World:
 
     def heartbeat(self) -> bytes:
         self.beat += 1
-        record = Heartbeat(wire.FORMAT, CLUSTER, NODE, *self._position(), self.beat, 3000, 9)
+        record = Heartbeat(wire.FORMAT, CLUSTER, NODE, *self._position(), self.beat, LEASE_MS, 9)
         return wire.seal(record, Seal())
 
     def ended(self, key: Key, state: str, how: list[str]) -> steps.Ended:
@@ -230,8 +241,9 @@ class World:
                 return f"acknowledge {names(keys)}"
             case steps.Forget(job):
                 return f"forget {job}"
-            case steps.Renew(lease_s, thaw):
-                return f"renew {lease_s:g} s" + (" and thaw" if thaw else "")
+            case steps.Renew(lease_s, since_ns, thaw):
+                since = "" if since_ns is None else " since the ask"
+                return f"renew {lease_s:g} s{since}" + (" and thaw" if thaw else "")
             case steps.Note(text):
                 return f"note: {text}"
 

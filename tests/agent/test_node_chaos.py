@@ -66,7 +66,7 @@ class Scheduler:
     def heartbeat(self) -> bytes:
         self.beat += 1
         record = Heartbeat(
-            wire.FORMAT, CLUSTER, NODE, self.at.term, self.at.seq, self.at.hash, self.beat, 3000, 9
+            wire.FORMAT, CLUSTER, NODE, self.at.term, self.at.seq, self.at.hash, self.beat, 5000, 9
         )
         return wire.seal(record, Seal())
 

@@ -203,7 +203,7 @@ class Scheduler:
         starts = tuple(s for k, s in self.open.items() if k not in have and k not in self.stops)
         record = DesiredState(
             wire.FORMAT, self.cluster, NODE, self.at.term, self.at.seq, self.at.hash, ask.nonce, 9,
-            tuple(self.open), starts, tuple(self.stops.values()),
+            tuple(self.open), starts, tuple(self.stops.values()), lease_ms=3000,
         )  # fmt: skip
         return wire.seal(record, self.key)
 

@@ -6,9 +6,10 @@ from __future__ import annotations
 from typing import Any
 
 from stoker.mesh import events
+from stoker.mesh.authority import Beats
 from stoker.mesh.command import CommandChain, NodeCommand, Position, open_command
 from stoker.mesh.identity import Identity
-from stoker.mesh.log import LogFull, WrongTail
+from stoker.mesh.log import Gap, LogFull, WrongTail
 from stoker.mesh.model_log import ModelLog
 from stoker.mesh.replica import Replica
 from stoker.mesh.settings import Settings
@@ -37,9 +38,15 @@ class Bench:
         self.signer = signer
         self.log = log or ModelLog()
         self.now = 1_700_000_000_000_000_000
+        self.date = 0
+        """By how much somebody has set the date forward."""
         self.answering = True
         self.replies: dict[Any, Any] = {}
         self.sent: list[events.Send] = []
+        self.beats = Beats(signer)
+        self.beaten: list[tuple[str, bytes]] = []
+        """Heartbeats, with the node of each."""
+        self.log_is_down = False
         self.appends: list[events.Append] = []
         self.saves: list[Snapshot] = []
         self.trims: list[int] = []
@@ -57,16 +64,21 @@ class Bench:
     def feed(self, *new: events.Event) -> None:
         queue: list[events.Event] = list(new)
         while queue:
-            for effect in self.replica.step(queue.pop(0), self.now, self.now):
+            for effect in self.replica.step(queue.pop(0), self.now + self.date, self.now):
                 queue += self.carry_out(effect)
+            self.beaten += self.beats.due(self.now, self.now)
 
     def carry_out(self, effect: events.Effect) -> list[events.Event]:
-        if isinstance(effect, events.Append):
+        if self.log_is_down and isinstance(effect, events.Append | events.Read):
+            return [events.LogFailed("nobody serves the log")]
+        if isinstance(effect, events.Renew):
+            self.beats.grant(effect.authority, self.now)
+        elif isinstance(effect, events.Append):
             self.appends.append(effect)
             return [self.land()] if self.answering else []
-        if isinstance(effect, events.Read):
+        elif isinstance(effect, events.Read):
             return [events.LogEntries(self.log.read(effect.seq)), events.LogEnd()]
-        if isinstance(effect, events.Reply):
+        elif isinstance(effect, events.Reply):
             assert effect.token not in self.replies, f"{effect.token} is answered twice"
             self.replies[effect.token] = effect.value
         elif isinstance(effect, events.Send):
@@ -88,10 +100,12 @@ class Bench:
         effect = self.appends.pop(0)
         try:
             return events.AppendDone(self.log.append(effect.tail, effect.data))
+        except Gap as error:
+            return events.LogBroken(error.message)
         except LogFull as error:
             return events.AppendFull(error.message)
         except WrongTail as error:
-            return events.LogFailed(error.message)
+            return events.LogFailed(error.message, error.last)
 
     def tick(self, seconds: float = 0.1) -> None:
         self.now += int(seconds * 1e9)
@@ -109,9 +123,17 @@ class Bench:
         self.feed(events.Hello(("hello", node, boot, incarnation), report))
         return self
 
-    def submit(self, token: Any, *, owner: Owner = ALICE, key: bytes = b"", **spec: Any) -> None:
+    def submit(
+        self,
+        token: Any,
+        *,
+        owner: Owner = ALICE,
+        key: bytes = b"",
+        since_ns: int = 0,
+        **spec: Any,
+    ) -> None:
         spec.setdefault("argv", ("true",))
-        self.feed(events.Submit(token, owner, key, JobSpec(**spec)))
+        self.feed(events.Submit(token, owner, key, JobSpec(**spec), since_ns=since_ns))
 
     def submit_many(self, count: int) -> None:
         """So many at once, in as few entries as they fit in; tokens are 0, 1, ..."""
@@ -126,9 +148,7 @@ class Bench:
 
     def commands(self, node: str = "n1") -> list[NodeCommand]:
         return [
-            open_command(sent.data, self.signer.verifier)
-            for sent in self.sent
-            if sent.what == "command" and sent.node == node
+            open_command(sent.data, self.signer.verifier) for sent in self.sent if sent.node == node
         ]
 
     def actions(self, node: str = "n1") -> list[Any]:

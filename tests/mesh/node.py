@@ -11,12 +11,13 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import nats.errors
 from nats.aio.client import Client as Connection
 
-from stoker.mesh import schema, users
+from stoker.mesh import log_record, schema, users
 from stoker.mesh.context import CERTIFICATE
 from stoker.mesh.schema import Message
 from stoker.mesh.users import User
@@ -28,10 +29,32 @@ CLUSTER = "test-cluster"
 LOG_BYTES = 4 << 20
 
 
+def write_state(server: Server) -> Path:
+    """What the scheduler needs to find its broker; the folder."""
+    keys = server.folder / "keys"
+    keys.mkdir(mode=0o700)
+    os.link(server.folder / "scheduler.nk", keys / "scheduler.nk")
+    os.link(server.settings.certificate_file, keys / CERTIFICATE)
+    record = {
+        "cluster": CLUSTER,
+        "node": "node1",
+        "scheduler_public_key": server.identities["scheduler"].public,
+        "port": server.settings.port,
+    }
+    (server.folder / "cluster.json").write_text(json.dumps(record))
+    log_record.begin(server.folder / "scheduler")
+    return server.folder
+
+
 class Node:
     """The state folder is the server's folder; `stop` leaves no process."""
 
-    def __init__(self, server: Server, *options: str) -> None:
+    def __init__(
+        self, server: Server, *options: str, module: str = "stoker.mesh.replica_daemon"
+    ) -> None:
+        self.module = module
+        self.stderr: Path | None = None
+        """Where it writes its log; None: where `log` finds it."""
         self.server = server
         self.folder = server.folder
         self.options = options
@@ -46,18 +69,8 @@ class Node:
         self._write_state()
 
     def _write_state(self) -> None:
-        keys = self.folder / "keys"
-        keys.mkdir(mode=0o700)
-        os.link(self.folder / "scheduler.nk", keys / "scheduler.nk")
-        os.link(self.server.settings.certificate_file, keys / CERTIFICATE)
+        write_state(self.server)
         public = self.server.identities
-        record = {
-            "cluster": CLUSTER,
-            "node": "node1",
-            "scheduler_public_key": public["scheduler"].public,
-            "port": self.server.settings.port,
-        }
-        (self.folder / "cluster.json").write_text(json.dumps(record))
         self.users = {
             "alice": User(public_key=public["alice"].public, uid=1000, gid=1000),
             "bob": User(public_key=public["bob"].public, uid=1001, gid=1001),
@@ -66,10 +79,10 @@ class Node:
         users.save(self.folder / "users.json", self.users)
 
     def start_scheduler(self) -> None:
-        with (self.folder / "scheduler.log").open("ab") as log:
+        with (self.stderr or self.folder / "scheduler.log").open("ab") as log:
             self.process = subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "stoker.mesh.replica_daemon"),
+                    *(sys.executable, "-m", self.module),
                     *("--state", str(self.folder), "--log-max-bytes", str(LOG_BYTES)),
                     *self.options,
                 ],
@@ -90,6 +103,8 @@ class Node:
         return self.process.wait(10)
 
     def log(self) -> str:
+        if self.stderr is not None:
+            return "its log is not kept"
         return (self.folder / "scheduler.log").read_text()[-3000:]
 
     def listen(self) -> list[str]:

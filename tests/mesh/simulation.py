@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stoker.mesh import events, snapshots
+from stoker.mesh.authority import Beats
 from stoker.mesh.command import Accepted, CommandChain, DesiredState, Gap, NodeReply, Position
 from stoker.mesh.identity import Identity
 from stoker.mesh.log import LogFull, WrongTail
@@ -36,6 +37,7 @@ from stoker.scheduler.nouns import (
 
 CLUSTER = "sim"
 LIMITS = Limits(nodes=4, devices=8, jobs=512, finished=64, tasks=512, node_tasks=64, keys=512)
+LOG_BYTES = (12_000, 60_000)
 STEP_NS = 50_000_000
 LEADER = 77
 _SEED = b"SUAIBDPBAUTWCWBKIO6XHQNINK5FWJW4OHLXC3HQ2KFE4PEJUA44CNHTAM"
@@ -55,12 +57,14 @@ class Faults:
     node_crash: float = 0.01
     snapshot_failed: float = 0.2
     snapshot_torn: float = 0.1
+    torn: float = 0.02
+    """The number of an entry is given, the entry is not written."""
     forced: float = 0.02
     """A late append is stored though its place is taken: the engine's own check fails."""
 
     @staticmethod
     def none() -> Faults:
-        return Faults(*[0.0] * 11)
+        return Faults(*[0.0] * 12)
 
 
 @dataclass
@@ -87,7 +91,7 @@ class World:
         self.faults = faults or Faults()
         self.signer = signer
         self.now = 1_700_000_000_000_000_000
-        self.log = ModelLog(max_bytes=self.chance.choice((12_000, 60_000)))
+        self.log = ModelLog(max_bytes=self.chance.choice(LOG_BYTES))
         self.files: list[tuple[int, bytes]] = []
         self.late: list[tuple[int, bytes]] = []
         self.mail: deque[tuple[str, str, bytes]] = deque()
@@ -103,6 +107,9 @@ class World:
             name: Node(name, CommandChain(CLUSTER, name, signer.verifier, Position()))
             for name in ("n1", "n2")
         }
+        self.beats = Beats(signer)
+        self.acknowledged = 0
+        """The last entry that surely is in the log; the state folder knows it."""
         self.replica = self._boot()
 
     # --- the replica's surroundings ---------------------------------------------------------------
@@ -118,12 +125,20 @@ class World:
                 continue
         self.restarts += 1
         settings = Settings(
-            CLUSTER, LEADER, LIMITS, self.log.max_bytes, self.restarts, 25, measure=False
+            CLUSTER,
+            LEADER,
+            LIMITS,
+            self.log.max_bytes,
+            self.restarts,
+            25,
+            measure=False,
+            known_tail=self.acknowledged,
         )
         return Replica(settings, self.signer, {LEADER: self.signer.verifier}, found, digest)
 
     def crash(self) -> None:
         self.pending.clear()
+        self.beats = Beats(self.signer)
         self.replica = self._boot()
         self.asked.clear()
         for node in self.nodes.values():
@@ -145,7 +160,9 @@ class World:
         elif isinstance(effect, events.Reply):
             self.reply(effect.token, effect.value)
         elif isinstance(effect, events.Send):
-            self.post(effect.what, effect.node, effect.data)
+            self.post("command", effect.node, effect.data)
+        elif isinstance(effect, events.Renew):
+            self.beats.grant(effect.authority, self.now)
         elif isinstance(effect, events.SaveSnapshot):
             self.save(effect)
         elif isinstance(effect, events.Trim):
@@ -167,14 +184,21 @@ class World:
             self.land(effect)
 
     def land(self, effect: events.Append) -> None:
+        # All that is kept waiting meanwhile becomes one entry, which a tiny log could not hold.
+        roomy = self.log.max_bytes > LOG_BYTES[0] and effect.tail == self.log.last
+        if self.happens(self.faults.torn) and roomy:
+            self.log.tear()
+            self.feed(events.LogFailed("the disk is full"))
+            return
         try:
             seq = self.log.append(effect.tail, effect.data)
         except LogFull as error:
             self.feed(events.AppendFull(error.message))
         except WrongTail as error:
-            self.feed(events.LogFailed(error.message))
+            self.feed(events.LogFailed(error.message, error.last))
         else:
             lost = self.happens(self.faults.ack_lost)
+            self.acknowledged = max(self.acknowledged, 0 if lost else seq)
             self.feed(events.LogFailed("no answer") if lost else events.AppendDone(seq))
 
     def land_late(self) -> None:
@@ -205,7 +229,7 @@ class World:
 
     def tear_newest(self) -> None:
         """The newest file is cut on disk; the one before must do, where there is one that can."""
-        if len(self.files) < 2 or self.files[0][0] in self.torn:
+        if len(self.files) < 2 or any(seq in self.torn for seq, _ in self.files):
             return
         # After a full log there may be none: then room was made with the newest file alone.
         enough = self.files[0][0] + 1 in self.log.entries
@@ -223,6 +247,10 @@ class World:
         self.mail.append((what, node, data))
         if self.happens(self.faults.message_twice):
             self.mail.append((what, node, data))
+
+    def beat(self) -> None:
+        for node, data in self.beats.due(self.now, self.now):
+            self.post("heartbeat", node, data)
 
     def deliver(self) -> None:
         while self.mail:
@@ -373,6 +401,7 @@ class World:
         for node in self.nodes.values():
             self.live(node)
         self.settle()
+        self.beat()
         self.deliver()
         self.settle()
         if self.happens(0.5):

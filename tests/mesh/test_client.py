@@ -6,17 +6,19 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import msgspec
 import pytest
 
 from stoker.mesh import schema
 from stoker.mesh.client import Client
 from stoker.mesh.context import Context
-from stoker.native.errors import BadRequest, Denied, NotFound, Unavailable
+from stoker.native.errors import BadRequest, Denied, KeyWindow, NotFound, Unavailable
 
 
 def _load(name: str) -> ModuleType:
@@ -194,3 +196,26 @@ async def test_a_reply_of_another_version_is_an_error_and_not_a_crash(node: Any)
     async with Client.open(where(node)) as client:
         with pytest.raises(StokerError, match="another version"):
             await client.nodes()
+
+
+async def test_a_repeated_submit_says_when_it_was_first_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sent: list[schema.JobRequest] = []
+
+    async def ask(self: Client, subject: str, data: bytes, timeout_s: float) -> bytes:
+        sent.append(msgspec.json.decode(data, type=schema.JobRequest))
+        if len(sent) < 3:
+            raise Unavailable("no answer")
+        return schema.error_reply(KeyWindow("too old"))
+
+    monkeypatch.setattr(Client, "_ask", ask)
+    before = time.time_ns()
+    client = Client(lambda: Context("nowhere", Path("nowhere"), "tester"), patience_s=5.0)
+    with pytest.raises(KeyWindow, match="too old"):
+        await client.submit(request())
+    first, *again = sent
+    assert first.idempotency_since_ns == 0
+    assert {each.idempotency_key for each in sent} == {first.idempotency_key}
+    assert {each.idempotency_since_ns for each in again} == {again[0].idempotency_since_ns}
+    assert before <= again[0].idempotency_since_ns <= time.time_ns()

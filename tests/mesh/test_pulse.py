@@ -46,11 +46,6 @@ def test_an_idle_core_is_left_alone() -> None:
     assert not Pulse().decide_again(idle, S, 5 * S)
 
 
-def test_heartbeats_come_once_a_second() -> None:
-    made = Pulse()
-    assert [made.beat(n * S // 2) for n in range(5)] == [True, False, True, False, True]
-
-
 def test_running_jobs_are_charged_by_measure_or_by_what_they_hold(state: State) -> None:
     made = Pulse()
     sample = Observation(1, "n1", 1, 0, 0, jobs=(JobSample(1, 1, 3), JobSample(9, 1, 99)))

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from stoker.scheduler import records as rec
 from stoker.scheduler.policies import Option, Placement
 from stoker.scheduler.reasons import Reason as R
@@ -57,8 +59,15 @@ class Jobs(Nodes, Queues):
         self.next_job += 1
         self.tell_state(job, 0)
         if any(c.key):
-            self.keys.append((c.client, c.key.ljust(16, b"\0"), c.spec_hash, job.id))
-            del self.keys[: -self.limits.keys]
+            self.remember_key((c.client, c.key.ljust(16, b"\0"), c.spec_hash, job.id))
+
+    def remember_key(self, row: tuple[int, bytes, int, int]) -> None:
+        """Whoever has most loses the oldest; of equals the one who asks, else the lowest id."""
+        if len(self.keys) == self.limits.keys:
+            counts = Counter(client for client, *_ in self.keys)
+            heaviest = min(counts, key=lambda at: (-counts[at], at != row[0], at))
+            self.keys.remove(next(key for key in self.keys if key[0] == heaviest))
+        self.keys.append(row)
 
     def refuse_known_key(self, c: rec.Submit) -> None:
         for client, key, spec_hash, job in self.keys:

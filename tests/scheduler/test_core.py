@@ -302,3 +302,61 @@ def test_a_full_batch_of_losses_is_refused_by_request_and_not_by_crash() -> None
     assert all(r.retry for r in proposal.rejected)
     core.apply(proposal.commands, 3)
     assert core.check() == ""
+
+
+def keyed(core: Core, client: int, number: int) -> Reason | None:
+    """Submit under a key; the reason of the refusal, None where a job was made."""
+    proposal = core.propose([Submit(client, key=number.to_bytes(16, "little"))], 1)
+    core.apply(proposal.commands, 1)
+    return Reason(proposal.rejected[0].reason) if proposal.rejected else None
+
+
+def test_a_flood_of_keys_pushes_out_nobody_elses() -> None:
+    core = with_node(Limits(nodes=1, devices=2, jobs=4096, finished=8, keys=64))
+    quiet, flood = 1, 2
+    assert [keyed(core, quiet, n) for n in range(1, 9)] == [None] * 8
+    assert [keyed(core, flood, n) for n in range(1, 501)] == [None] * 500
+    assert [keyed(core, quiet, n) for n in range(1, 9)] == [Reason.DUPLICATE] * 8
+    newest = range(500 - 64 + 8 + 1, 501)
+    assert {keyed(core, flood, n) for n in newest} == {Reason.DUPLICATE}
+    assert core.check() == ""
+    assert core.counters()["keys_forgotten"] == 500 - (64 - 8)
+    assert Core.restore(core.snapshot()).digest() == core.digest()
+
+
+def test_clients_that_flood_together_share_the_keys() -> None:
+    core = with_node(Limits(nodes=1, devices=2, jobs=4096, finished=8, keys=60))
+    for n in range(1, 301):
+        for client in (1, 2, 3):
+            assert keyed(core, client, n) is None
+    for client in (1, 2, 3):
+        assert {keyed(core, client, n) for n in range(300 - 20 + 1, 301)} == {Reason.DUPLICATE}
+    assert keyed(core, 4, 1) is None
+    assert keyed(core, 4, 1) is Reason.DUPLICATE
+    assert core.check() == ""
+
+
+def test_what_may_have_been_forgotten_is_known_by_its_time() -> None:
+    hour = 3600 * 10**9
+    core = Core(Limits(nodes=1, devices=2, jobs=64, finished=8, keys=8))
+
+    def submit(client: int, number: int, now_ns: int) -> None:
+        made = core.propose([Submit(client, key=number.to_bytes(16, "little"))], now_ns)
+        core.apply(made.commands, now_ns)
+
+    unknown = b"unknown".ljust(16, b"\0")
+    submit(1, 1, 50)
+    for n in range(1, 8):
+        submit(2, n, 100 * n)
+    assert core.key_window(2, unknown) == 0  # there was room for all
+    submit(2, 8, 800)
+    assert core.key_window(2, unknown) == 200
+    assert core.key_window(2, (5).to_bytes(16, "little")) == 0  # it is there
+    assert core.key_window(1, unknown) == 0  # it has too few to have lost one
+    assert core.key_window(3, unknown) == 0
+    assert core.counters()["keys_forgotten_young"] == 1
+    submit(2, 9, 200 + hour)
+    counters = core.counters()
+    assert (counters["keys_forgotten"], counters["keys_forgotten_young"]) == (2, 1)
+    again = Core.restore(core.snapshot())
+    assert again.key_window(2, unknown) == core.key_window(2, unknown) == 300

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The scheduler's process with one change: a submit of BLOCK keeps its loop busy.
+
+From the moment it says so in the file `blocked` of the state folder until somebody removes that.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from stoker.mesh import replica_daemon
+from stoker.mesh.service import Service
+
+BLOCK = "block"
+
+
+def main() -> int:
+    mark = Path(sys.argv[sys.argv.index("--state") + 1]) / "blocked"
+    take = Service.take
+
+    def busy(self: Service, address: Any, reply: Any, data: bytes, now_ns: int) -> Any:
+        if BLOCK.encode() in data:
+            mark.touch()
+            while mark.exists():
+                time.sleep(0.01)
+        return take(self, address, reply, data, now_ns)
+
+    Service.take = busy  # type: ignore[method-assign]
+    return replica_daemon.main()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
