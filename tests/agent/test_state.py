@@ -125,7 +125,7 @@ CORRUPTIONS: dict[str, Callable[[State], object]] = {
     "an empty format": _write("format", b""),
     "a format of the future": _write("format", b"%d\n" % (state.FORMAT + 1)),
     "a format before the first": _write("format", b"0\n"),
-    "a folder that is missing": lambda where: where.scheduler.rmdir(),
+    "a folder that is missing": lambda where: shutil.rmtree(where.scheduler),
 }
 
 

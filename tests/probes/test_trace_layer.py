@@ -177,7 +177,8 @@ def test_a_ring_that_nobody_reads_counts_what_it_drops(traced: Traced, program: 
     traced.run(program, "launch", "140000")
     summary = traced.finish()
     assert counts(summary) == {"alpha": 140_000}
-    assert summary.loss["ring_full"] == 140_000 - (1 << 17)
+    places_of_waits = summary.loss["ring_full"] - (140_000 - (1 << 17))
+    assert 0 <= places_of_waits <= 4  # a wait of the launching thread is a record as well
     assert summary.kernels[0].estimate
 
 
