@@ -73,15 +73,15 @@ def read(path: Path) -> Budgets:
     return budgets
 
 
-def busy(user: str, budget: str, limit: int, what: str) -> Busy:
-    """The refusal of what passes by itself."""
+def busy(user: str, budget: str, limit: int | str, what: str) -> Busy:
+    """The refusal of what passes by itself. `limit`: a count, or a size with its unit."""
     return Busy(
         f"{user} has {limit} {what}, as many as one user may have (budget {budget})",
         hint="ask again when some are answered",
     )
 
 
-def refused(user: str, budget: str, limit: int, what: str) -> Refused:
+def refused(user: str, budget: str, limit: int | str, what: str) -> Refused:
     """The refusal of what only the user can change."""
     return Refused(
         f"{user} would have more than {limit} {what}, the most that one user may have"

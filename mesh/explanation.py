@@ -126,7 +126,7 @@ class _Explanation:
     def _waits_for(self, line: Explained, said: str) -> str:
         number = line.job
         before = self._book.live(number)
-        now = f", which is {before.state}" if before is not None else ""
+        now = f" (it is {before.state} now)" if before is not None else ""
         if self._job.decoded_spec().after_any:
             return f"waits until job {number} has ended{now}"
         return f"waits until job {number} has succeeded{now}; if it fails, this one is cancelled"

@@ -13,6 +13,7 @@ from stoker.mesh.budgets import SPEC_BYTES_MAX, Budgets, refused
 from stoker.mesh.work import ForgetWork, SubmitWork, Work
 from stoker.native.errors import Refused
 from stoker.scheduler.book import Book
+from stoker.scheduler.figures import size as size_of
 from stoker.scheduler.records import BATCH_REQUESTS_MAX
 
 ENDED_BYTES_KEPT = 128 << 20
@@ -35,11 +36,11 @@ class Room:
         if share.live + self._jobs[user] + work.count > budgets.pending_jobs:
             return refused(user, "pending_jobs", budgets.pending_jobs, "jobs that are not over")
         if share.live_bytes + self._bytes[user] + size > budgets.spec_bytes:
-            what = "bytes of requests of jobs that are not over"
-            return refused(user, "spec_bytes", budgets.spec_bytes, what)
+            what = "of requests of jobs that are not over"
+            return refused(user, "spec_bytes", size_of(budgets.spec_bytes), what)
         if book.shares.live_bytes + self._bytes.total() + size > SPEC_BYTES_MAX:
             return Refused(
-                f"the jobs of all users take {SPEC_BYTES_MAX} bytes, which is the limit",
+                f"the jobs of all users take {size_of(SPEC_BYTES_MAX)}, which is the limit",
                 hint="wait until jobs are over",
             )
         return None

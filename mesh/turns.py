@@ -11,6 +11,7 @@ from collections import OrderedDict, deque
 from typing import Generic, NamedTuple, TypeVar
 
 from stoker.mesh.budgets import REPLY_BYTES_PER_S, Budgets, busy
+from stoker.scheduler.figures import size as size_of
 
 T = TypeVar("T")
 NS = 1_000_000_000
@@ -84,7 +85,7 @@ class Turns(Generic[T]):
             raise busy(user, "queued", budgets.queued, "requests waiting for their turn")
         if queue.waiting and queue.bytes + size > budgets.queued_bytes:
             self.refused += 1
-            raise busy(user, "queued_bytes", budgets.queued_bytes, "bytes of requests waiting")
+            raise busy(user, "queued_bytes", size_of(budgets.queued_bytes), "of requests waiting")
         queue.waiting.append((item, size))
         queue.bytes += size
 

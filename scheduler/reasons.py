@@ -339,12 +339,12 @@ _SENTENCES: Final[dict[int, str]] = {
     Reason.LEAST_POWER: "the least added power; nodes looked at: {count}",
     Reason.COOLEST: "the most thermal headroom; nodes looked at: {count}",
     Reason.POWER_UNKNOWN: (
-        "no power figures of this device's model are known here; placed as best would; nodes"
-        " looked at: {count}"
+        "no power figures of this device's model are known here: placed by the policy best instead;"
+        " nodes looked at: {count}"
     ),
     Reason.HEAT_UNKNOWN: (
-        "no temperature of the devices taken is known here; placed as best would; nodes looked"
-        " at: {count}"
+        "no temperature of the devices taken is known here: placed by the policy best instead;"
+        " nodes looked at: {count}"
     ),
     Reason.LOAD_UNKNOWN: (
         "no load of this node is known, so the fewest tasks; nodes looked at: {count}"

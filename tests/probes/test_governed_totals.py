@@ -83,7 +83,7 @@ def test_cupti(cuda: Path, tmp_path: Path, rate: int) -> None:
     assert summary.coverage.blind_ns > 0 or per_s < 60_000
 
 
-@pytest.mark.parametrize("budget_ppm", [8_000, 1_000])
+@pytest.mark.parametrize("budget_ppm", [8_000, 300])
 @pytest.mark.parametrize("vendor", list(VENDORS))
 def test_vendors(tmp_path: Path, vendor: str, budget_ppm: int) -> None:
     """Counted all the time; and, at some thousand launches a second or more, in windows alone."""
@@ -107,7 +107,8 @@ def test_vendors(tmp_path: Path, vendor: str, budget_ppm: int) -> None:
     agrees(summary, len(truths), busy_ns)
     assert summary.coverage is not None
     per_s = 1e9 * len(truths) / active_ns
-    assert summary.coverage.blind_ns > 0 or budget_ppm == 8_000 or per_s < 6_000
+    # Counting alone takes 50 ns a launch on a quick machine: more than 300 ppm from 6,000 on.
+    assert summary.coverage.blind_ns > 0 or budget_ppm == 8_000 or per_s < 8_000
 
 
 @pytest.mark.parametrize("rate", [100_000, 1_000_000])
