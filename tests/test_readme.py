@@ -37,7 +37,7 @@ def test_every_figure_says_what_repeats_it() -> None:
     assert len(rows) > 15
     for row in rows:
         assert len(row) == 4, row
-        assert re.search(r"`(stoker|pytest) ", row[3]), f"nothing repeats: {row[0]}"
+        assert re.search(r"`((stoker|pytest) |make soak)", row[3]), f"nothing repeats: {row[0]}"
 
 
 @pytest.mark.parametrize("command", sorted({command for command, _ in commands()}))
@@ -60,3 +60,8 @@ def test_make_bench_runs_what_the_figures_say_it_runs() -> None:
     recipe = (ROOT / "Makefile").read_text().partition("\nbench:")[2].partition("\n\n")[0]
     run = {line.removesuffix(" --json") for line in re.findall(r"@\$\(RUN\)(.+)", recipe)}
     assert run == {command for command, marked in commands() if marked}
+
+
+def test_slow_rounds_are_a_target() -> None:
+    assert any("`make soak`" in row[3] for row in figures())
+    assert "\nsoak:" in (ROOT / "Makefile").read_text()
