@@ -123,11 +123,6 @@ def connecting(certificate: Path) -> dict[str, Any]:
     return {"tls": pinned(certificate), "tls_handshake_first": True}
 
 
-def stranger(error: BaseException) -> bool:
-    """Whether a connection failed because another program than the broker listens there."""
-    return isinstance(error, ssl.SSLError)
-
-
 class _NoEofWarning(logging.Filter):
     """asyncio warns at each end of a TLS stream that its own reader asked for a half-close, which
     TLS has not: nobody can act on that, and it would stand in every command's output."""
