@@ -71,12 +71,23 @@ class Verdict:
     # --- what happens -----------------------------------------------------------------------------
 
     def hear(self, signal: Signal) -> list[Finding]:
-        """Take one signal in; empty if nothing follows from it."""
+        """Take one signal in; empty if nothing follows from it.
+
+        A signal that stands for many occurrences is heard as its first one and then as the others:
+        a storm that arrives in one batch still ends the job that the first occurrence would end.
+        """
         self.counters["health_signals"] += signal.times
         if signal.kind == "reset_seen":
             self._resets[signal.device] = max(signal.t_ns, self._resets.get(signal.device, 0))
         if signal.kind == "xid" and not 0 < signal.number <= LAST:
             signal = signal._replace(number=0, text=str(signal.number))
+        known = (signal.kind, signal.number) in self._cases.get(signal.device, {})
+        if known or signal.times == 1:
+            return self._hear(signal)
+        others = signal._replace(times=signal.times - 1)
+        return self._hear(signal._replace(times=1)) + self._hear(others)
+
+    def _hear(self, signal: Signal) -> list[Finding]:
         key = (signal.kind, signal.number)
         cases = self._cases.setdefault(signal.device, {})
         case = cases.get(key)

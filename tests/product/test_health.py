@@ -272,7 +272,7 @@ def test_faults_lead_to_what_the_table_says_and_the_log_shows_it(node: Node) -> 
                 played = time.monotonic()
                 for each in left:
                     node.cards.play(each)
-        assert missing(node, phase) == []
+        assert [each.name for each in missing(node, phase)] == []
         if phase is PHASES[-1]:
             wait_until(lambda: node.live.ask(lambda c: c.nodes()).nodes[0].drained, "a drain")
         node.cards.heal()
@@ -299,11 +299,11 @@ def test_faults_lead_to_what_the_table_says_and_the_log_shows_it(node: Node) -> 
     assert starts > 20 and held >= 8
 
 
-def missing(node: Node, wanted: list[Scenario]) -> list[str]:
+def missing(node: Node, wanted: list[Scenario]) -> list[Scenario]:
     """Scenarios of which the agent has not said what the table says."""
     found = set(node.findings())
     return [
-        each.name
+        each
         for each in wanted
         if each.action != "ignore"
         and (node.cards.ids[each.card], each.expect, each.number, each.action) not in found

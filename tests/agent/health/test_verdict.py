@@ -116,6 +116,18 @@ def test_a_storm_costs_few_findings_and_its_first_is_not_hidden() -> None:
     assert verdict.counters["health_repeats"] == 9_998
 
 
+def test_a_storm_that_comes_in_one_batch_ends_the_job_all_the_same() -> None:
+    verdict = Verdict()
+    found = hear(verdict, "xid", 1, 31, times=10_000)
+    assert [(f.what, f.action, f.ends) for f in found] == [
+        ("raised", "restart", True),
+        ("raised", "cordon", False),
+    ]
+    assert (found[0].times, found[1].times) == (1, 10_000)
+    assert verdict.counters["health_signals"] == 10_000
+    assert hear(verdict, "xid", 2, 31, times=100) == []
+
+
 def test_a_number_beyond_the_catalogue_is_told_as_it_is() -> None:
     (found,) = hear(Verdict(), "xid", 1, 999)
     assert (found.action, found.reason) == ("warn", "Xid 999: not in the catalogue")
