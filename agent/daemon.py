@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The node agent: `python -m stoker.agent.daemon --state FOLDER`.
 
-Relied on by the supervisor. A thin shell around `agent/node.py`: it turns messages, the spawner's
+Relied on by the supervisor. A thin shell around `agent/jobs/node_core.py`: it turns messages, the spawner's
 events and time into the core's events and carries the effects out. It never forks for a job, no
 message can end it, and SIGTERM ends it within a second while jobs go on.
 """
@@ -27,48 +27,49 @@ import structlog
 from nats.aio.msg import Msg
 
 from stoker import __version__
-from stoker.agent import steps
-from stoker.agent.actuator import Actuator
-from stoker.agent.asks import Asks
-from stoker.agent.attempts import OVER
+from stoker.agent.agent_settings import Setting, load
 from stoker.agent.devices.readings import Absent
+from stoker.agent.export.node_metrics import NodeReading
 from stoker.agent.health import sources
 from stoker.agent.health.sources import Source
 from stoker.agent.health.watch import Watch
 from stoker.agent.health.watch import World as HealthWorld
-from stoker.agent.keeping import Keeping
-from stoker.agent.lease import Lease
-from stoker.agent.lease_thread import LeaseThread
-from stoker.agent.link import Hear, Link
-from stoker.agent.logs import Known, Logs, Watches
-from stoker.agent.metrics import NodeReading
-from stoker.agent.node import Node
-from stoker.agent.otlp_config import resource
-from stoker.agent.position import PositionFile
+from stoker.agent.job_executor import Actuator
+from stoker.agent.jobs import steps
+from stoker.agent.jobs.attempts import OVER
+from stoker.agent.jobs.job_folders import Keeping
+from stoker.agent.jobs.job_output import Known, Logs, Watches
+from stoker.agent.jobs.job_waiters import Waiting
+from stoker.agent.jobs.node_core import Node
+from stoker.agent.jobs.retention import cap
+from stoker.agent.jobs.spawner import Spawner
+from stoker.agent.jobs.start_records import Starts
+from stoker.agent.jobs.steps import Effect, Event, Key
+from stoker.agent.link.agent_connection import Hear, Link
+from stoker.agent.link.lease import Lease
+from stoker.agent.link.lease_thread import LeaseThread
+from stoker.agent.link.node_telemetry import Telemetry
+from stoker.agent.link.query_answers import Asks
+from stoker.agent.link.scheduler_requests import Talking
+from stoker.agent.link.status_reporter import Saying
 from stoker.agent.power.actuators import Actuator as PowerActuator
-from stoker.agent.power.cpu_hold import cpu_hold
-from stoker.agent.power.holding import named
-from stoker.agent.power.launch_hold import LaunchHold, on_device
-from stoker.agent.power.shell import Shell, World
-from stoker.agent.retention import cap
-from stoker.agent.saying import Saying
-from stoker.agent.setting import Setting, load
-from stoker.agent.spawner import Spawner
-from stoker.agent.starts import Starts
-from stoker.agent.steps import Effect, Event, Key
-from stoker.agent.talking import Talking
-from stoker.agent.telemetry import Telemetry
-from stoker.agent.tracing import Tracer
-from stoker.agent.waiting import Waiting
-from stoker.mesh import notify, subjects
-from stoker.mesh.command import BeatJudge, CommandChain
-from stoker.mesh.identity import Verifier
-from stoker.mesh.log_lines import configure_logging
+from stoker.agent.power.cpu_limit_v1 import cpu_hold
+from stoker.agent.power.launch_limit import LaunchHold, on_device
+from stoker.agent.power.power_loop import Shell, World
+from stoker.agent.power.user_names import named
+from stoker.agent.state.command_position import PositionFile
+from stoker.agent.state.otlp_config import resource
+from stoker.agent.tracing.trace_thread import Tracer
+from stoker.mesh.identity.identity import Verifier
+from stoker.mesh.server import notify
+from stoker.mesh.server.log_output import configure_logging
+from stoker.mesh.wire import subjects
+from stoker.mesh.wire.command import BeatJudge, CommandChain
 from stoker.native.errors import StokerError, Unavailable
 from stoker.scheduler.nouns import NodeReport, StartJob
 
 if TYPE_CHECKING:
-    from stoker.agent.exporter import Exporter
+    from stoker.agent.export.otlp_exporter import Exporter
 
 COMPARE_EVERY_S = 30.0
 """How often what the core believes is compared with what the spawner has."""
@@ -506,7 +507,7 @@ class Daemon:
         config = self._setting.config.otlp
         if not config.endpoint:
             return None
-        from stoker.agent.exporter import Exporter
+        from stoker.agent.export.otlp_exporter import Exporter
 
         said = resource(self._setting.cluster.cluster, self._setting.node)
         return Exporter(config, said, self._reading, __version__)

@@ -208,7 +208,7 @@ HOST_PROBES: tuple[Probe, ...] = (
         "fault",
     ),
 )
-"""Every probe that `stoker.probes.host` attaches, in the order in which states are reported."""
+"""Every probe that `stoker.probes.host.host_probes` attaches, in the order in which states are reported."""
 
 
 SPAN_PROBES = (

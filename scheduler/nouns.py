@@ -72,7 +72,7 @@ class Owner(Record, frozen=True):
 class JobSpec(Record, frozen=True):
     """What was asked for. `gpu_milli`: 0 none, 1-999 a part of one device, else devices x 1000.
 
-    Names are kept as they were given; `mesh/asking.py` turns them into what the core takes.
+    Names are kept as they were given; `mesh/replica/core_request.py` turns them into what the core takes.
     """
 
     argv: tuple[str, ...]

@@ -21,11 +21,13 @@ import nats
 import pytest
 from nats.aio.client import Client as Connection
 
-from stoker.agent import leftovers, pids
-from stoker.agent.state import State, locate
-from stoker.mesh import certificate, context, schema
-from stoker.mesh.client import Client
-from stoker.mesh.context import Context
+from stoker.agent.state.state_folder import State, locate
+from stoker.agent.supervise import leftover_cgroups, pids
+from stoker.mesh.client.client import Client
+from stoker.mesh.connection import context
+from stoker.mesh.connection.context import Context
+from stoker.mesh.identity import certificate
+from stoker.mesh.wire import schema
 
 STOKER = Path(sys.executable).parent / "stoker"
 PATIENCE_S = 120
@@ -109,7 +111,7 @@ class LiveNode:
     def traces_left(self) -> list[str]:
         """Processes, cgroups, shared memory and run folders of this node."""
         left = [f"process {p.pid} ({name})" for name, p in pids.marked(self.state.instance)]
-        left += [f"cgroup {tree}" for tree in leftovers.trees(self.state.instance)]
+        left += [f"cgroup {tree}" for tree in leftover_cgroups.trees(self.state.instance)]
         return left + [str(path) for path in (self.state.run, self.state.shm) if path.exists()]
 
     def kill(self, name: str) -> int:

@@ -19,8 +19,8 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from stoker.agent.launch import Event, Exited, Launch, Refusal, Started
-from stoker.agent.spawner import Spawner
+from stoker.agent.jobs.spawner import Spawner
+from stoker.agent.jobs.spawner_messages import Event, Exited, Launch, Refusal, Started
 from stoker.native.paths import program
 
 OWNER, OTHER = 61001, 61002

@@ -22,7 +22,7 @@ import click
 from stoker.tui.job_commands import node_option
 
 if TYPE_CHECKING:
-    from stoker.mesh.bench_submit import Result
+    from stoker.mesh.client.bench_submit import Result
 
 Row = TypeVar("Row")
 
@@ -95,8 +95,8 @@ def bench_submit_command(as_json: bool, jobs: int, state: str | None) -> None:
 
 
 async def _submit(state: str, work: Path, jobs: int) -> Result:
-    from stoker.mesh import bench_submit
-    from stoker.mesh.client import Client
+    from stoker.mesh.client import bench_submit
+    from stoker.mesh.client.client import Client
     from stoker.native import paths
 
     noop = work / "stoker-bench-noop"

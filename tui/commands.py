@@ -31,8 +31,8 @@ def top_command(interval: float, once: bool, state: str | None) -> None:
 
 
 async def _top(state: str | None, interval: float, once: bool) -> None:
-    from stoker.mesh.client import Client
-    from stoker.mesh.schema import ListRequest
+    from stoker.mesh.client.client import Client
+    from stoker.mesh.wire.schema import ListRequest
     from stoker.tui.top_model import Answers, Frame, frame, plain
 
     async with Client.open(state, patience_s=1.0) as client:

@@ -2,7 +2,7 @@
 """The verbs `cordon` and `uncordon`: devices that administrators keep jobs away from.
 
 Relied on by the table in `main.py`. What may be asked and what it means lives in
-`mesh/administration.py`; here a device is only found by what a person calls it.
+`mesh/server/administration.py`; here a device is only found by what a person calls it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from stoker.tui import text
 from stoker.tui.job_commands import call, node_option
 
 if TYPE_CHECKING:
-    from stoker.mesh.client import Client
+    from stoker.mesh.client.client import Client
 
 
 @click.command("cordon")
@@ -37,8 +37,8 @@ def uncordon_command(device: str, state: str | None) -> None:
 
 
 async def _settle(state: str | None, name: str, verb: str, reason: str) -> None:
-    from stoker.mesh import schema
-    from stoker.mesh.client import Client
+    from stoker.mesh.client.client import Client
+    from stoker.mesh.wire import schema
 
     async with Client.open(state) as client:
         node, device = await _meant(client, name)

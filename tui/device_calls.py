@@ -11,8 +11,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
-from stoker.mesh import schema
-from stoker.mesh.client import Client
+from stoker.mesh.client.client import Client
+from stoker.mesh.wire import schema
 from stoker.native.errors import BadRequest, NotFound, StokerError
 from stoker.tui import views
 

@@ -17,7 +17,7 @@ from stoker.tui import tables, text
 from stoker.tui.job_commands import call, node_option, output_option, show
 
 if TYPE_CHECKING:
-    from stoker.mesh.schema import DeviceView
+    from stoker.mesh.wire.schema import DeviceView
 
 TABLE_WITHOUT = ("table", "name")
 """Forms that need no readings."""

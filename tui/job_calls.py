@@ -16,8 +16,8 @@ from typing import Any
 
 import click
 
-from stoker.mesh import schema
-from stoker.mesh.client import Client
+from stoker.mesh.client.client import Client
+from stoker.mesh.wire import schema
 from stoker.native.errors import BadRequest, Busy, NotFound, StokerError, Unavailable
 from stoker.scheduler.nouns import ENDED
 from stoker.tui import streams, text, views

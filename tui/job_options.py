@@ -17,7 +17,7 @@ from stoker.native.errors import BadRequest, StokerError
 from stoker.tui import units
 
 if TYPE_CHECKING:
-    from stoker.mesh.schema import JobRequest
+    from stoker.mesh.wire.schema import JobRequest
 
 F = TypeVar("F", bound=Callable[..., Any])
 PIDS_MAX = 4_194_304
@@ -172,8 +172,8 @@ def request(
     **fields: Any,
 ) -> JobRequest:
     """The request for these options, with a key of its own when none was given."""
-    from stoker.mesh.client import new_key
-    from stoker.mesh.schema import JobRequest
+    from stoker.mesh.client.client import new_key
+    from stoker.mesh.wire.schema import JobRequest
 
     return JobRequest(
         argv=tuple(argv),

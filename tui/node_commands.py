@@ -79,7 +79,7 @@ def node_label_command(
     name: str, labels: Sequence[str], cost: int | None, state: str | None
 ) -> None:
     """Label a node, by which jobs ask for it or avoid it; KEY- takes a label away."""
-    from stoker.mesh.schema import NodeLabelRequest
+    from stoker.mesh.wire.schema import NodeLabelRequest
 
     put, gone = sorted_out(labels)
     if not (put or gone) and cost is None:
@@ -94,7 +94,7 @@ def node_label_command(
 @node_option
 def node_taint_command(name: str, taints: Sequence[str], state: str | None) -> None:
     """Taint a node: only jobs that tolerate it run there; KEY- takes a taint away."""
-    from stoker.mesh.schema import NodeLabelRequest
+    from stoker.mesh.wire.schema import NodeLabelRequest
 
     put, gone = sorted_out(taints)
     request = NodeLabelRequest(node=name, taints=put, remove=gone)
@@ -118,7 +118,7 @@ def node_reserve_command(
     state: str | None,
 ) -> None:
     """Keep a node for the jobs of one queue; what runs there goes on."""
-    from stoker.mesh.schema import NodeReserveRequest
+    from stoker.mesh.wire.schema import NodeReserveRequest
 
     if end == (for_s is not None):
         raise BadRequest("give --for with a time, or --end")
@@ -135,7 +135,7 @@ def node_reserve_command(
 @node_option
 def node_drain_command(name: str, reason: str, state: str | None) -> None:
     """Give a node no new jobs; what runs there goes on."""
-    from stoker.mesh.schema import NodeDrainRequest
+    from stoker.mesh.wire.schema import NodeDrainRequest
 
     done(state, "node", "drain", NodeDrainRequest(node=name, reason=reason), f"drain of {name}")
 
@@ -145,7 +145,7 @@ def node_drain_command(name: str, reason: str, state: str | None) -> None:
 @node_option
 def node_undrain_command(name: str, state: str | None) -> None:
     """Give a node jobs again."""
-    from stoker.mesh.schema import NodeDrainRequest
+    from stoker.mesh.wire.schema import NodeDrainRequest
 
     request = NodeDrainRequest(node=name, drain=False)
     done(state, "node", "drain", request, f"end of the drain of {name}")

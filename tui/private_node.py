@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stoker.mesh import context
+from stoker.mesh.connection import context
 from stoker.native.errors import StokerError, Unavailable
 
 UP_S, DOWN_S = 60.0, 60.0

@@ -50,7 +50,7 @@ def queue_list_command(state: str | None, output: tables.Output) -> None:
 @node_option
 def queue_set_command(name: str, state: str | None, **fields: Any) -> None:
     """Make a queue, or change it: what is not given stays as it is."""
-    from stoker.mesh.schema import QueueSetRequest
+    from stoker.mesh.wire.schema import QueueSetRequest
 
     done(state, "queue", "set", QueueSetRequest(queue=name, **fields), f"queue {name}")
 
@@ -60,7 +60,7 @@ def queue_set_command(name: str, state: str | None, **fields: Any) -> None:
 @node_option
 def queue_rm_command(name: str, state: str | None) -> None:
     """Remove a queue that has no jobs and no queues below it."""
-    from stoker.mesh.schema import QueueRemoveRequest
+    from stoker.mesh.wire.schema import QueueRemoveRequest
 
     done(state, "queue", "remove", QueueRemoveRequest(queue=name), f"queue {name}")
 
@@ -75,7 +75,7 @@ def queue_quota_command(
     name: str, model: str, guaranteed: int, limit: int | None, state: str | None
 ) -> None:
     """Set what a queue is guaranteed and may hold; without options the quota is dropped."""
-    from stoker.mesh.schema import QueueQuotaRequest
+    from stoker.mesh.wire.schema import QueueQuotaRequest
 
     request = QueueQuotaRequest(
         queue=name, model=model, guaranteed_milli=guaranteed, limit_milli=limit

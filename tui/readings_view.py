@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from stoker.mesh.schema import DeviceView
+from stoker.mesh.wire.schema import DeviceView
 from stoker.tui import sparkline, text, units
 
 Row = Mapping[str, Any]

@@ -14,7 +14,10 @@ SIMULATORS: dict[str, tuple[str, str]] = {
     "openb": ("stoker.tui.sim_openb_commands", "Share of GPUs given out on the Alibaba 2023 trace"),
     "power": ("stoker.tui.sim_power_commands", "What the cluster draws, by placement"),
     "power-loop": ("stoker.agent.power.sim_commands", "The power loop on simulated cards (SIM)"),
-    "driver": ("stoker.agent.sim_driver_commands", "Run a command on simulated drivers (SIM)"),
+    "driver": (
+        "stoker.agent.commands.sim_driver_commands",
+        "Run a command on simulated drivers (SIM)",
+    ),
     "faults": ("stoker.agent.health.sim_commands", "Faults of simulated cards and what follows"),
     "jct": ("stoker.tui.sim_jct_commands", "Completion times, waiting, fairness on traces of jobs"),
     "thermal": ("stoker.tui.sim_thermal_commands", "Temperatures and lost work, by placement"),

@@ -17,8 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from stoker.mesh import schema
-from stoker.mesh.client import HOLD_S, Client
+from stoker.mesh.client.client import HOLD_S, Client
+from stoker.mesh.wire import schema
 from stoker.scheduler.nouns import ENDED
 
 READ_BYTES = 128 * 1024

@@ -12,8 +12,8 @@ import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from stoker.mesh import schema
-from stoker.mesh.client import HOLD_S, Client
+from stoker.mesh.client.client import HOLD_S, Client
+from stoker.mesh.wire import schema
 
 PAUSE_S = 0.1
 

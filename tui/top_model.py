@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from stoker.mesh.schema import DeviceView, JobView, KernelRow, NodeView
+from stoker.mesh.wire.schema import DeviceView, JobView, KernelRow, NodeView
 from stoker.scheduler.nouns import ENDED
 from stoker.tui import units
 from stoker.tui.table_view import Column, Row

@@ -16,8 +16,8 @@ import click
 from stoker.tui.job_commands import node_option
 
 if TYPE_CHECKING:
-    from stoker.mesh import schema
-    from stoker.mesh.client import Client
+    from stoker.mesh.client.client import Client
+    from stoker.mesh.wire import schema
 
 MODES = ("dormant", "governed", "full")
 
@@ -66,8 +66,8 @@ class _Asked(NamedTuple):
 
 
 async def _trace(state: str | None, asked: _Asked) -> list[str]:
-    from stoker.mesh import schema
-    from stoker.mesh.client import Client
+    from stoker.mesh.client.client import Client
+    from stoker.mesh.wire import schema
     from stoker.tui import timeline
 
     async with Client.open(state) as client:

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from stoker.mesh import schema
+from stoker.mesh.wire import schema
 
 NO_SUCH_PROGRAM = ("no such file", "not found", "enoent")
 TIMED_OUT, LOST, NOT_STARTED, NOT_FOUND, TERMINATED = 124, 125, 126, 127, 143

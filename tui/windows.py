@@ -13,8 +13,8 @@ import secrets
 import time
 from collections.abc import Callable
 
-from stoker.mesh import schema
-from stoker.mesh.client import Client
+from stoker.mesh.client.client import Client
+from stoker.mesh.wire import schema
 from stoker.native.errors import StokerError, Unavailable
 
 LOOK_S = (0.05, 1.0)

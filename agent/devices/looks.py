@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Answers to `DevicesAsk`: readings of one device with its history, or the node's topology.
 
-Relied on by `agent/asks.py`. Reads what the samplers hold, and sysfs; calls no driver, so that a
+Relied on by `agent/link/query_answers.py`. Reads what the samplers hold, and sysfs; calls no driver, so that a
 card that hangs is answered for as quickly as any other. Owns the bound on one answer's size.
 """
 
@@ -14,8 +14,8 @@ import msgspec
 from stoker.agent.devices.fields import KEPT
 from stoker.agent.devices.readings import plain
 from stoker.agent.devices.registry import Devices
-from stoker.mesh import schema
-from stoker.mesh.ask import CHUNK_BYTES_MAX, DevicesAsk
+from stoker.mesh.wire import schema
+from stoker.mesh.wire.queries import CHUNK_BYTES_MAX, DevicesAsk
 from stoker.native.errors import BadRequest, NotFound, Refused
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from stoker.mesh import sealed
+from stoker.mesh.identity import sealed_json
 
 NAME = "devices.json"
 
@@ -25,7 +25,7 @@ class Order(msgspec.Struct, frozen=True):
 
 def read(path: Path) -> Order:
     """Whatever boot it is of; OSError without a file, msgspec.MsgspecError for a damaged one."""
-    return sealed.decode(path.read_bytes(), Order)
+    return sealed_json.decode(path.read_bytes(), Order)
 
 
 def of_boot(path: Path, boot_id: str) -> Order:
@@ -40,5 +40,5 @@ def of_boot(path: Path, boot_id: str) -> Order:
 def write(path: Path, order: Order) -> None:
     """Whole, or as it was before."""
     partial = path.with_name(f".{path.name}.new")
-    partial.write_bytes(sealed.encode(order))
+    partial.write_bytes(sealed_json.encode(order))
     partial.replace(path)

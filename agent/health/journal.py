@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from stoker.agent.health.case import Saved
-from stoker.mesh import sealed
+from stoker.mesh.identity import sealed_json
 
 NAME = "health.json"
 FORMAT = 1
@@ -43,11 +43,11 @@ def load(folder: Path, boot_id: str) -> Kept:
 
 def read(folder: Path) -> _Image:
     """Whatever boot it is of; OSError without a file, msgspec.MsgspecError for a damaged one."""
-    return sealed.decode((folder / NAME).read_bytes(), _Image)
+    return sealed_json.decode((folder / NAME).read_bytes(), _Image)
 
 
 def store(folder: Path, boot_id: str, kept: Kept) -> None:
     """Whole, or as it was before; OSError where the disk takes no more."""
     partial = folder / f".{NAME}.new"
-    partial.write_bytes(sealed.encode(_Image(FORMAT, boot_id, kept)))
+    partial.write_bytes(sealed_json.encode(_Image(FORMAT, boot_id, kept)))
     partial.replace(folder / NAME)

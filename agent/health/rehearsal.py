@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from stoker.agent.health.examine import MARGIN_C
 from stoker.agent.health.scenarios import SCENARIOS, WAVES, Scenario
 from stoker.agent.health.watch import now_ns
-from stoker.mesh.client import Client
+from stoker.mesh.client.client import Client
 from stoker.native import _sim
 from stoker.native.errors import StokerError, Unavailable
 

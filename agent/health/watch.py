@@ -33,8 +33,8 @@ from stoker.agent.health.nvml_events import Event, NvmlEvents
 from stoker.agent.health.signals import Signal
 from stoker.agent.health.sources import NVML, Source, kernel_log, sentence
 from stoker.agent.health.verdict import Finding, Verdict
-from stoker.agent.steps import Key
-from stoker.probes.notices import Notice
+from stoker.agent.jobs.steps import Key
+from stoker.probes.host.notices import Notice
 from stoker.scheduler.nouns import NodeReport
 
 LOOK_S = 0.25

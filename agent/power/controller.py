@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The power loop's decisions: readings in, actions out; no clock, no device, no file.
 
-Relied on by the shell (`shell.py`), which reads and writes devices, and by the simulation, which
+Relied on by the shell (`power_loop.py`), which reads and writes devices, and by the simulation, which
 runs this same code. Each tick, in this order: take in what devices confirmed; heat first, as a hard
 rule; then the division of the budget; then falls at once, and rises only as far as the ledger has
 room, which it has only after falls were read back. Invariant: limits as confirmed, writes under way

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from stoker.agent.power.rules import Rules
-from stoker.mesh import sealed
+from stoker.mesh.identity import sealed_json
 from stoker.native.errors import BadRequest, Refused
 
 NAME = "power-rules.json"
@@ -51,7 +51,7 @@ class RulesFile:
 def read(path: Path) -> Rules | None:
     """The file's rules, or None without one; BadRequest where it is no such file."""
     try:
-        return sealed.decode(path.read_bytes(), Rules)
+        return sealed_json.decode(path.read_bytes(), Rules)
     except FileNotFoundError:
         return None
     except (OSError, msgspec.MsgspecError) as error:
@@ -64,7 +64,7 @@ def write(folder: Path, rules: Rules) -> None:
     partial = path.with_name(f".{NAME}.new")
     try:
         with partial.open("wb") as file:
-            file.write(sealed.encode(rules))
+            file.write(sealed_json.encode(rules))
             file.flush()
             os.fsync(file.fileno())
         partial.replace(path)

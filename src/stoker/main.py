@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 VERBS: dict[str, tuple[str, str]] = {
-    "up": ("stoker.agent.commands", "Start a node: broker, scheduler, agent"),
-    "down": ("stoker.agent.commands", "Stop it and leave nothing behind"),
-    "user": ("stoker.agent.commands", "Give another local user a key"),
-    "install-service": ("stoker.agent.commands", "Write hardened systemd units"),
-    "completion": ("stoker.agent.commands", "Completion for bash, zsh or fish"),
-    "doctor": ("stoker.agent.commands", "What works on this machine, and why not"),
+    "up": ("stoker.agent.commands.node_commands", "Start a node: broker, scheduler, agent"),
+    "down": ("stoker.agent.commands.node_commands", "Stop it and leave nothing behind"),
+    "user": ("stoker.agent.commands.node_commands", "Give another local user a key"),
+    "install-service": ("stoker.agent.commands.node_commands", "Write hardened systemd units"),
+    "completion": ("stoker.agent.commands.node_commands", "Completion for bash, zsh or fish"),
+    "doctor": ("stoker.agent.commands.node_commands", "What works on this machine, and why not"),
     "run": ("stoker.tui.job_commands", "Submit a job, stream its output, exit as it exits"),
     "submit": ("stoker.tui.job_commands", "Submit a job and print its id"),
     "jobs": ("stoker.tui.job_commands", "List jobs"),
@@ -39,11 +39,14 @@ VERBS: dict[str, tuple[str, str]] = {
     "metrics": ("stoker.tui.device_commands", "One device's readings and past minute"),
     "cordon": ("stoker.tui.cordon_commands", "Keep jobs away from a device"),
     "uncordon": ("stoker.tui.cordon_commands", "End that"),
-    "power": ("stoker.agent.power.commands", "This node's power budget, caps and decisions"),
+    "power": (
+        "stoker.agent.commands.power_commands",
+        "This node's power budget, caps and decisions",
+    ),
     "top": ("stoker.tui.commands", "Live view of nodes, devices, jobs and kernels"),
     "demo": ("stoker.tui.commands", "Run a traced job end to end and print the report"),
     "trace": ("stoker.tui.trace_commands", "A job's timeline, or a window of it, as a file"),
-    "probe": ("stoker.agent.probe_commands", "Run an ad-hoc BCC probe"),
+    "probe": ("stoker.agent.commands.probe_commands", "Run an ad-hoc BCC probe"),
     "bench": ("stoker.tui.bench_commands", "Measure stoker against a floor"),
     "sim": ("stoker.tui.sim_commands", "Replay published traces through the core"),
 }

@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 from fakes.one_node import NODE, OneNode
 
-from stoker.agent import facts
-from stoker.mesh import ask as asks
-from stoker.mesh.ask import LogsAsk, StdinAsk, TraceAsk
+from stoker.agent.state import host_facts
+from stoker.mesh.wire import queries as asks
+from stoker.mesh.wire.queries import LogsAsk, StdinAsk, TraceAsk
 from stoker.native.errors import BadRequest, NotFound
 from stoker.scheduler.nouns import DeviceShare, ForgetJob, JobSpec
 from tests.fakes.squatter import squatter, told_nothing
@@ -61,8 +61,8 @@ async def test_a_job_runs_as_its_owner_and_its_end_and_output_arrive(node: OneNo
 
 async def test_the_report_says_what_this_node_is(node: OneNode) -> None:
     report = node.scheduler.reports[0]
-    assert report.boot_id == facts.boot_id()
-    assert report.cpu_milli == facts.cpu_milli()
+    assert report.boot_id == host_facts.boot_id()
+    assert report.cpu_milli == host_facts.cpu_milli()
     assert report.incarnation > time.time_ns() - 60_000_000_000
 
 

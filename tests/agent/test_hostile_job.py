@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from spawned import OTHER, OWNER, Node, alive, call, job_program_built, keeper_of, running, until
 
-from stoker.agent import confine
-from stoker.agent.launch import Exited
+from stoker.agent.jobs.spawner_messages import Exited
+from stoker.agent.supervise import confine
 
 pytestmark = [
     pytest.mark.needs_root,

@@ -17,10 +17,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from stoker.agent import lock, pids, ports, state
-from stoker.agent.children import ORDER
-from stoker.agent.state import State
-from stoker.mesh.context import Saved
+from stoker.agent.state import state_folder
+from stoker.agent.state.state_folder import State
+from stoker.agent.supervise import broker_port, lock, pids
+from stoker.agent.supervise.process_table import ORDER
+from stoker.mesh.connection.context import Saved
 
 STOKER = Path(sys.executable).with_name("stoker")
 ROOT = os.geteuid() == 0
@@ -90,7 +91,7 @@ class Node:
 @pytest.fixture
 def node() -> Iterator[Node]:
     folder = Path(tempfile.mkdtemp(prefix="stoker-test-", dir="/tmp"))
-    made = Node(state.locate(folder / "state"))
+    made = Node(state_folder.locate(folder / "state"))
     try:
         yield made
     finally:
@@ -120,12 +121,12 @@ def test_up_run_down(node: Node) -> None:
 def test_a_second_start_keeps_jobs_on_another_port_too(node: Node) -> None:
     node.stoker("up")
     node.stoker("run", "--", "true")
-    before = state.read_json(node.where.cluster, state.Cluster)
+    before = state_folder.read_json(node.where.cluster, state_folder.Cluster)
     node.kill(pids.SUPERVISOR)
     node.stoker("down")
-    port = ports.choose("0badcafe")
+    port = broker_port.choose("0badcafe")
     assert f"127.0.0.1:{port}" in node.stoker("up", "--port", str(port))
-    after = state.read_json(node.where.cluster, state.Cluster)
+    after = state_folder.read_json(node.where.cluster, state_folder.Cluster)
     assert after == msgspec.structs.replace(before, port=port)
     assert node.job("1")["state"] == "succeeded"
 
@@ -210,11 +211,11 @@ def test_a_second_local_user(node: Node, tmp_path: Path) -> None:
     assert "next `stoker up`" not in said
     os.chown(out, 0, 0)  # this test is root and speaks for them
     context = tmp_path / "stoker/context.json"
-    state.prepare_run(node.where)
+    state_folder.prepare_run(node.where)
     context.parent.mkdir()
     url = json.loads(node.where.endpoint.read_bytes())["url"]
     pinned = str(node.where.certificate)
-    state.write_json(context, Saved(url, str(out), "other", certificate_file=pinned))
+    state_folder.write_json(context, Saved(url, str(out), "other", certificate_file=pinned))
 
     def as_other(*words: str, code: int = 0) -> str:
         done = subprocess.run(

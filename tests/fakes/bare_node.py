@@ -7,9 +7,9 @@ import sys
 
 import msgspec
 
-from stoker.agent import supervisor
-from stoker.agent.children import programs
-from stoker.agent.state import locate
+from stoker.agent.state.state_folder import locate
+from stoker.agent.supervise import supervisor
+from stoker.agent.supervise.process_table import programs
 
 if __name__ == "__main__":
     settings = msgspec.json.decode(sys.argv[1], type=supervisor.Settings)

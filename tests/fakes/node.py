@@ -24,7 +24,7 @@ from typing import Any
 import nats
 from nats.aio.msg import Msg
 
-from stoker.mesh import certificate, identity
+from stoker.mesh.identity import certificate, identity
 from tests.fakes import pinned
 
 Answer = Callable[[dict[str, Any]], dict[str, Any] | None]

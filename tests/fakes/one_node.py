@@ -23,13 +23,23 @@ from typing import Any
 import msgspec
 import nats
 
-from stoker.agent import children, facts
-from stoker.agent import state as states
-from stoker.agent.state import Cluster, State
-from stoker.mesh import ask as asks
-from stoker.mesh import broker, certificate, identity, subjects
-from stoker.mesh import command as wire
-from stoker.mesh.command import DesiredState, Heartbeat, NodeCommand, NodeReply, Position, RangeAsk
+from stoker.agent.state import host_facts
+from stoker.agent.state import state_folder as states
+from stoker.agent.state.state_folder import Cluster, State
+from stoker.agent.supervise import process_table
+from stoker.mesh.broker import broker_config
+from stoker.mesh.identity import certificate, identity
+from stoker.mesh.wire import command as wire
+from stoker.mesh.wire import queries as asks
+from stoker.mesh.wire import subjects
+from stoker.mesh.wire.command import (
+    DesiredState,
+    Heartbeat,
+    NodeCommand,
+    NodeReply,
+    Position,
+    RangeAsk,
+)
 from stoker.native import paths
 from stoker.scheduler.nouns import (
     Action,
@@ -46,7 +56,7 @@ from stoker.scheduler.nouns import (
 from tests.fakes import pinned
 
 NODE = "node1"
-NATS_SERVER = children.broker_program()
+NATS_SERVER = process_table.broker_program()
 Key = tuple[int, int]
 WAIT_S = 20.0
 
@@ -233,11 +243,11 @@ class OneNode:
         (where.root / "config.toml").write_text(self.config)
         states.seal_format(where)
         states.prepare_run(where)
-        public = broker.Keys(keys["scheduler"].public, {NODE: keys["agent"].public}, {})
-        settings = broker.Settings(
+        public = broker_config.Keys(keys["scheduler"].public, {NODE: keys["agent"].public}, {})
+        settings = broker_config.Settings(
             "test", self.port, str(where.nats / "jetstream"), *pinned.pair(where.keys)
         )
-        (where.nats / "nats-server.conf").write_text(broker.render(settings, public))
+        (where.nats / "nats-server.conf").write_text(broker_config.render(settings, public))
         self.scheduler = Scheduler(self.cluster, keys["scheduler"])
         self.start_broker()
         self.start_spawner()
@@ -288,7 +298,7 @@ class OneNode:
 
     def jobs_cgroup(self) -> Path:
         """Where the jobs' cgroups are; for root alone."""
-        found = facts.jobs_cgroup(self.state.instance)
+        found = host_facts.jobs_cgroup(self.state.instance)
         assert found is not None
         return found
 

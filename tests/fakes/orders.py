@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from stoker.mesh.identity import SIGNATURE_BYTES
+from stoker.mesh.identity.identity import SIGNATURE_BYTES
 from stoker.scheduler.nouns import Decision, JobSpec, Owner, StartJob
 
 CLUSTER, NODE = "c", "n"

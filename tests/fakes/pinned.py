@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stoker.mesh import certificate
-from stoker.mesh.context import CERTIFICATE
+from stoker.mesh.connection.context import CERTIFICATE
+from stoker.mesh.identity import certificate
 
 
 def pair(folder: Path) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from stoker.agent import children
+from stoker.agent.supervise import process_table
 from tests.fakes import pinned
 
 PROGRAM = Path(__file__).with_name("squatter_program.py")
@@ -55,7 +55,7 @@ def squatter(port: int, victim: str = "root") -> Iterator[Squatter]:
     """Waits for the port in a tight loop from now on; ended with all that he started."""
     folder = Path(tempfile.mkdtemp(prefix="stoker-squatter-", dir="/tmp"))
     script = shutil.copy(PROGRAM, folder / "squatter.py")
-    server = shutil.copy(children.broker_program(), folder / "nats-server")
+    server = shutil.copy(process_table.broker_program(), folder / "nats-server")
     pinned.pair(folder)
     for path in (folder, *folder.iterdir()):
         os.chown(path, UID, UID)

@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 import sys
 
-from stoker.agent import processes, supervisor
-from stoker.agent.children import Program
-from stoker.agent.processes import Spec
+from stoker.agent.supervise import processes, supervisor
+from stoker.agent.supervise.process_table import Program
+from stoker.agent.supervise.processes import Spec
 
 CHILD = """
 import os, pathlib, signal, socket, sys

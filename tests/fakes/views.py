@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Public replies with harmless values for tests; name a field to override it."""
 
-from stoker.mesh.schema import DeviceView, JobView, NodeView, Spec, Times
+from stoker.mesh.wire.schema import DeviceView, JobView, NodeView, Spec, Times
 from stoker.tui.top_model import Answers
 
 SECOND = 1_000_000_000

@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from stoker.mesh import events
-from stoker.mesh.authority import Beats
-from stoker.mesh.command import CommandChain, NodeCommand, Position, open_command
-from stoker.mesh.identity import Identity
-from stoker.mesh.log import Gap, LogFull, WrongTail
-from stoker.mesh.model_log import ModelLog
-from stoker.mesh.replica import Replica
-from stoker.mesh.settings import Settings
-from stoker.mesh.snapshots import Snapshot
+from stoker.mesh.identity.identity import Identity
+from stoker.mesh.log.jetstream_log import Gap, LogFull, WrongTail
+from stoker.mesh.log.model_log import ModelLog
+from stoker.mesh.replica import events
+from stoker.mesh.replica.authority import Beats
+from stoker.mesh.replica.replica import Replica
+from stoker.mesh.replica.replica_settings import Settings
+from stoker.mesh.replica.snapshots import Snapshot
+from stoker.mesh.wire.command import CommandChain, NodeCommand, Position, open_command
 from stoker.scheduler.core import Limits
 from stoker.scheduler.nouns import DeviceInfo, JobSpec, NodeReport, Outcome, Owner
 

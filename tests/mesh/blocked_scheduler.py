@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from stoker.mesh import replica_daemon
-from stoker.mesh.service import Service
+from stoker.mesh.server import scheduler_daemon
+from stoker.mesh.server.service import Service
 
 BLOCK = "block"
 
@@ -29,7 +29,7 @@ def main() -> int:
         return take(self, address, reply, data, now_ns)
 
     Service.take = busy  # type: ignore[method-assign]
-    return replica_daemon.main()
+    return scheduler_daemon.main()
 
 
 if __name__ == "__main__":

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from stoker.mesh import broker, identity
-from stoker.mesh.identity import Identity
+from stoker.mesh.broker import broker_config
+from stoker.mesh.identity import identity
+from stoker.mesh.identity.identity import Identity
 from tests.fakes import pinned
-from tests.mesh.server import Server, free_port
+from tests.mesh.nats_server import Server, free_port
 
 
 @pytest.fixture
@@ -26,8 +27,10 @@ def stopped_server(tmp_path: Path, keyring: dict[str, Identity]) -> Iterator[Ser
     public = {name: key.public for name, key in keyring.items()}
     server = Server(
         tmp_path,
-        broker.Settings("test", free_port(), str(tmp_path / "jetstream"), *pinned.pair(tmp_path)),
-        broker.Keys(
+        broker_config.Settings(
+            "test", free_port(), str(tmp_path / "jetstream"), *pinned.pair(tmp_path)
+        ),
+        broker_config.Keys(
             public["scheduler"],
             {name: public[name] for name in ("node1", "node2")},
             {name: public[name] for name in ("alice", "bob")},

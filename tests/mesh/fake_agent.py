@@ -14,9 +14,9 @@ import nats.errors
 from nats.aio.client import Client as Connection
 from nats.aio.msg import Msg
 
-from stoker.mesh import ask, subjects
-from stoker.mesh.command import Accepted, CommandChain, DesiredState, Gap, NodeReply, Position
-from stoker.mesh.identity import Verifier
+from stoker.mesh.identity.identity import Verifier
+from stoker.mesh.wire import queries, subjects
+from stoker.mesh.wire.command import Accepted, CommandChain, DesiredState, Gap, NodeReply, Position
 from stoker.native.errors import NotFound, StokerError
 from stoker.scheduler.nouns import (
     DeviceInfo,
@@ -167,34 +167,34 @@ class FakeAgent:
 
     async def _asked(self, message: Msg) -> None:
         try:
-            reply = ask.encode(self._answer(ask.decode_ask(message.data)))
+            reply = queries.encode(self._answer(queries.decode_ask(message.data)))
         except StokerError as error:
-            reply = ask.encode_error(error)
+            reply = queries.encode_error(error)
         await self.nc.publish(message.reply, reply)
 
-    def _answer(self, question: ask.Ask) -> ask.Reply:
-        if isinstance(question, ask.LogsAsk):
+    def _answer(self, question: queries.Ask) -> queries.Reply:
+        if isinstance(question, queries.LogsAsk):
             whole = self.output.get(question.job, b"")
             data = whole[question.offset : question.offset + question.limit]
             end = question.offset + len(data)
-            return ask.LogsReply(data, end, end >= len(whole))
-        if isinstance(question, ask.StdinAsk):
+            return queries.LogsReply(data, end, end >= len(whole))
+        if isinstance(question, queries.StdinAsk):
             taken = self.stdin.get(question.job, b"")[: question.offset] + question.data
             self.stdin[question.job] = taken
-            return ask.StdinReply(len(taken), question.eof)
-        if isinstance(question, ask.DevicesAsk):
-            return ask.DevicesReply(self.looks[question.what])
+            return queries.StdinReply(len(taken), question.eof)
+        if isinstance(question, queries.DevicesAsk):
+            return queries.DevicesReply(self.looks[question.what])
         return self._trace(question)
 
-    def _trace(self, question: ask.TraceAsk) -> ask.TraceReply:
+    def _trace(self, question: queries.TraceAsk) -> queries.TraceReply:
         if question.what == "kernels":
-            return ask.TraceReply(self.kernels, len(self.kernels), True)
+            return queries.TraceReply(self.kernels, len(self.kernels), True)
         whole = self.summary.get(question.job)
         if whole is None:
             raise NotFound("nothing was traced")
         data = whole[question.offset : question.offset + self.piece]
         end = question.offset + len(data)
-        return ask.TraceReply(data, end, end >= len(whole), len(whole))
+        return queries.TraceReply(data, end, end >= len(whole), len(whole))
 
     def _spawn(self, work: Any) -> None:
         task = asyncio.ensure_future(work)

@@ -17,13 +17,15 @@ from typing import Any
 import nats.errors
 from nats.aio.client import Client as Connection
 
-from stoker.mesh import log_record, schema, users
-from stoker.mesh.context import CERTIFICATE
-from stoker.mesh.schema import Message
-from stoker.mesh.users import User
+from stoker.mesh.broker import users
+from stoker.mesh.broker.users import User
+from stoker.mesh.connection.context import CERTIFICATE
+from stoker.mesh.log import log_record
+from stoker.mesh.wire import schema
+from stoker.mesh.wire.schema import Message
 from stoker.native.errors import StokerError, Unavailable
 from tests.mesh.fake_agent import FakeAgent
-from tests.mesh.server import Server
+from tests.mesh.nats_server import Server
 
 CLUSTER = "test-cluster"
 LOG_BYTES = 4 << 20
@@ -50,7 +52,7 @@ class Node:
     """The state folder is the server's folder; `stop` leaves no process."""
 
     def __init__(
-        self, server: Server, *options: str, module: str = "stoker.mesh.replica_daemon"
+        self, server: Server, *options: str, module: str = "stoker.mesh.server.scheduler_daemon"
     ) -> None:
         self.module = module
         self.stderr: Path | None = None

@@ -12,14 +12,14 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Any
 
-from stoker.mesh import events, snapshots
-from stoker.mesh.authority import Beats
-from stoker.mesh.command import Accepted, CommandChain, DesiredState, Gap, NodeReply, Position
-from stoker.mesh.identity import Identity
-from stoker.mesh.log import LogFull, WrongTail
-from stoker.mesh.model_log import ModelLog
-from stoker.mesh.replica import Replica
-from stoker.mesh.settings import Settings
+from stoker.mesh.identity.identity import Identity
+from stoker.mesh.log.jetstream_log import LogFull, WrongTail
+from stoker.mesh.log.model_log import ModelLog
+from stoker.mesh.replica import events, snapshots
+from stoker.mesh.replica.authority import Beats
+from stoker.mesh.replica.replica import Replica
+from stoker.mesh.replica.replica_settings import Settings
+from stoker.mesh.wire.command import Accepted, CommandChain, DesiredState, Gap, NodeReply, Position
 from stoker.native.errors import Corrupt, StokerError
 from stoker.scheduler.book import Job
 from stoker.scheduler.core import Limits

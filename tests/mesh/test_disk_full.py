@@ -13,11 +13,12 @@ from pathlib import Path
 import nats.errors
 import pytest
 
-from stoker.mesh import broker, identity
+from stoker.mesh.broker import broker_config
+from stoker.mesh.identity import identity
 from stoker.native.errors import Refused, StokerError
 from tests.fakes import pinned
+from tests.mesh.nats_server import Server, free_port
 from tests.mesh.node import Node
-from tests.mesh.server import Server, free_port
 
 pytestmark = pytest.mark.needs_root
 
@@ -45,10 +46,10 @@ async def node(small_disk: Path) -> AsyncIterator[Node]:
     public = {name: key.public for name, key in keys.items()}
     server = Server(
         folder,
-        broker.Settings(
+        broker_config.Settings(
             "test", free_port(), str(folder / "js"), *pinned.pair(folder), log_max_bytes=8 << 20
         ),
-        broker.Keys(
+        broker_config.Keys(
             public["scheduler"],
             {"node1": public["node1"]},
             {name: public[name] for name in ("alice", "bob", "admin")},

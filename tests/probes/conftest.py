@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker.probes.host import HostLimits, HostProbes
+from stoker.probes.host.host_probes import HostLimits, HostProbes
 from tests.probes.groups import Groups, as_expected, cgroup2_mount, require_root
 
 HERE = Path(__file__).parent

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from stoker.native import paths
-from stoker.probes.trace import JobTrace, Mode, TraceSummary
+from stoker.probes.kernels.job_trace import JobTrace, Mode, TraceSummary
 from tests.probes.segment_view import SegmentView
 
 HERE = Path(__file__).parent / "cupti"

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from stoker.probes.catalogue import ProbeState
-from stoker.probes.host import cgroup_id
+from stoker.probes.host.host_probes import cgroup_id
 
 CLOCK_NANOSLEEP = {"x86_64": 230, "aarch64": 115}.get(platform.machine())
 """Number of the system call that the workload sleeps in; None: not known, so not reported."""

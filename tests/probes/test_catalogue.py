@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stoker.probes.catalogue import HOST_PROBES, all_states
-from stoker.probes.host import HostProbes
+from stoker.probes.host.host_probes import HostProbes
 
 PAGE = Path(__file__).parents[2] / "docs/operator/host-probes.md"
 

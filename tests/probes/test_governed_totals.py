@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from stoker.native import paths
-from stoker.probes.bench_loops import Loop
-from stoker.probes.bench_probes import SLICE_NS
-from stoker.probes.trace import JobTrace, TraceSummary
+from stoker.probes.bench.bench_probes import SLICE_NS
+from stoker.probes.bench.launch_loops import Loop
+from stoker.probes.kernels.job_trace import JobTrace, TraceSummary
 from tests.probes import cupti_programs
 from tests.probes.simulated import Traced, compile_pair
 

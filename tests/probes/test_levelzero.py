@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from stoker.native import paths
-from stoker.probes.trace import JobTrace
+from stoker.probes.kernels.job_trace import JobTrace
 from tests.probes.segment_view import BLIND, COUNTED, KERNEL, TIMED, Record, SegmentView
 from tests.probes.simulated import Traced, Truth, compile_pair
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from stoker.native import paths
-from stoker.probes.trace import JobTrace, Mode
+from stoker.probes.kernels.job_trace import JobTrace, Mode
 from tests.probes.segment_view import BLIND, COUNTED, KERNEL, TIMED
 from tests.probes.simulated import Traced, Truth, compile_pair
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from stoker.native import paths
-from stoker.probes.trace import JobTrace
+from stoker.probes.kernels.job_trace import JobTrace
 from tests.probes.segment_view import BLIND, COUNTED, KERNEL, TIMED, SegmentView
 
 HERE = Path(__file__).parent

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from product_node import LiveNode, live_node, wait_until
 
-from stoker.mesh import schema
+from stoker.mesh.wire import schema
 from stoker.native.errors import BadRequest, NotFound
 
 pytestmark = pytest.mark.needs_root

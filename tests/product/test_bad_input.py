@@ -25,10 +25,10 @@ import nats.errors
 import pytest
 from product_node import STOKER, LiveNode, live_node, wait_until
 
-from stoker.agent.state import locate, write_json
-from stoker.mesh import schema
-from stoker.mesh.client import Client
-from stoker.mesh.context import Saved
+from stoker.agent.state.state_folder import locate, write_json
+from stoker.mesh.client.client import Client
+from stoker.mesh.connection.context import Saved
+from stoker.mesh.wire import schema
 from stoker.native.errors import BadRequest, StokerError
 
 pytestmark = pytest.mark.needs_root

@@ -36,7 +36,7 @@ from product_node import STOKER, LiveNode, wait_until
 
 from stoker.agent.devices.fields import SPECS
 from stoker.main import cli
-from stoker.mesh import schema
+from stoker.mesh.wire import schema
 from stoker.native import _sim
 from stoker.native.errors import StokerError
 from stoker.tui import device_calls

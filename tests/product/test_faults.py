@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 from product_node import LiveNode, live_node
 
-from stoker.mesh import schema
-from stoker.mesh.client import Client
+from stoker.mesh.client.client import Client
+from stoker.mesh.wire import schema
 
 JOBS = 200
 SEED = 20

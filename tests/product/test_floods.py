@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from product_node import LiveNode, live_node, wait_until
 
-from stoker.mesh import schema
-from stoker.mesh.client import Client
+from stoker.mesh.client.client import Client
+from stoker.mesh.wire import schema
 from tests.soak.flooder import SUBSCRIPTIONS
 from tests.soak.floods import BROKER_BYTES_MAX, Mallory, broker_bytes, frozen
 

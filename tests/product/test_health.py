@@ -20,14 +20,15 @@ import pytest
 from nats.aio.client import Client as Connection
 from product_node import LiveNode, live_node, wait_until
 
-from stoker.agent import pids
 from stoker.agent.health.scenarios import PROFILE, SCENARIOS, Scenario
-from stoker.agent.state import load as load_cluster
-from stoker.mesh import context, schema, subjects
-from stoker.mesh import entry as entries
-from stoker.mesh.log import JetStreamLog
-from stoker.mesh.requests import Requests
-from stoker.mesh.state import StartRaw, State
+from stoker.agent.state.state_folder import load as load_cluster
+from stoker.agent.supervise import pids
+from stoker.mesh.connection import context
+from stoker.mesh.connection.requests import Requests
+from stoker.mesh.log import entry as entries
+from stoker.mesh.log.jetstream_log import JetStreamLog
+from stoker.mesh.replica.state import StartRaw, State
+from stoker.mesh.wire import schema, subjects
 from stoker.native import _sim
 from stoker.native.errors import StokerError
 from stoker.probes.simdriver import libraries, profiles

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from product_node import LiveNode, live_node, wait_until
 
-from stoker.mesh.schema import JobView
+from stoker.mesh.wire.schema import JobView
 
 pytestmark = pytest.mark.needs_root
 

@@ -19,9 +19,10 @@ import nats.errors
 import pytest
 from product_node import STOKER, LiveNode, live_node, raw_request, read_output, wait_until
 
-from stoker.mesh import context, schema, subjects
-from stoker.mesh.client import Client
-from stoker.mesh.context import Context
+from stoker.mesh.client.client import Client
+from stoker.mesh.connection import context
+from stoker.mesh.connection.context import Context
+from stoker.mesh.wire import schema, subjects
 from stoker.native.errors import Denied, NotFound, StokerError
 
 pytestmark = pytest.mark.needs_root

@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 from product_node import STOKER, LiveNode, live_node, wait_until
 
-from stoker.agent import leftovers, pids
-from stoker.mesh import schema
+from stoker.agent.supervise import leftover_cgroups, pids
+from stoker.mesh.wire import schema
 from stoker.native.errors import BadRequest, Refused
 
 pytestmark = pytest.mark.needs_root
@@ -169,8 +169,8 @@ def programs(instance: str, of: list[int]) -> set[int]:
     """BPF programs that these processes hold or that are attached to the node's cgroups."""
     shown = json.loads(subprocess.check_output(["bpftool", "-j", "prog", "show"]))
     held = {p["id"] for p in shown if any(o["pid"] in of for o in p.get("pids", []))}
-    for tree in leftovers.trees(instance):
-        for group in leftovers.groups(tree):
+    for tree in leftover_cgroups.trees(instance):
+        for group in leftover_cgroups.groups(tree):
             done = subprocess.run(
                 ["bpftool", "-j", "cgroup", "show", str(group)], capture_output=True, check=False
             )

@@ -12,14 +12,16 @@ import pytest
 from nats.aio.client import Client as Connection
 from product_node import LiveNode, live_node, wait_until
 
-from stoker.agent import pids
-from stoker.agent.attempts import MISSING
-from stoker.agent.lease import Lease
-from stoker.agent.state import load
-from stoker.mesh import certificate, context, subjects
-from stoker.mesh.authority import LEASE_MS
-from stoker.mesh.log import JetStreamLog
-from stoker.mesh.requests import Requests
+from stoker.agent.jobs.attempts import MISSING
+from stoker.agent.link.lease import Lease
+from stoker.agent.state.state_folder import load
+from stoker.agent.supervise import pids
+from stoker.mesh.connection import context
+from stoker.mesh.connection.requests import Requests
+from stoker.mesh.identity import certificate
+from stoker.mesh.log.jetstream_log import JetStreamLog
+from stoker.mesh.replica.authority import LEASE_MS
+from stoker.mesh.wire import subjects
 
 pytestmark = pytest.mark.needs_root
 

@@ -14,13 +14,13 @@ import click
 import pytest
 from product_node import LiveNode, live_node, wait_until
 
-from stoker.agent import pids
+from stoker.agent.commands.power_commands import power_command
 from stoker.agent.devices.readings import Absent
 from stoker.agent.power import record, status
 from stoker.agent.power.card import RETURN_SHARE
-from stoker.agent.power.commands import power_command
-from stoker.agent.power.cpu_hold import v1_cpu
-from stoker.mesh import schema
+from stoker.agent.power.cpu_limit_v1 import v1_cpu
+from stoker.agent.supervise import pids
+from stoker.mesh.wire import schema
 from stoker.native.errors import StokerError
 from stoker.probes.simdriver import libraries, profiles
 

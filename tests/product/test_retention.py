@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 from product_node import LiveNode, live_node, plain_connection
 
-from stoker.mesh import context, schema, subjects
-from stoker.mesh.client import Client
+from stoker.mesh.client.client import Client
+from stoker.mesh.connection import context
+from stoker.mesh.wire import schema, subjects
 from stoker.native.paths import program
 
 pytestmark = [pytest.mark.needs_root, pytest.mark.slow]

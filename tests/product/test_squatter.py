@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 import pytest
 from product_node import LiveNode, live_node
 
-from stoker.agent import pids
-from stoker.mesh import context
+from stoker.agent.supervise import pids
+from stoker.mesh.connection import context
 from tests.fakes.squatter import Squatter, squatter, told_nothing
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")

@@ -20,9 +20,9 @@ from typing import Any
 import pytest
 from product_node import LiveNode, live_node, wait_until
 
-from stoker.agent import pids
-from stoker.mesh import schema
-from stoker.mesh.client import Client
+from stoker.agent.supervise import pids
+from stoker.mesh.client.client import Client
+from stoker.mesh.wire import schema
 from stoker.native.errors import NotFound
 from tests.probes.segment_view import COUNTED, MODES, SegmentView
 

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from product_node import LiveNode, live_node, wait_until
 
-from stoker.agent import pids
+from stoker.agent.supervise import pids
 from tests.probes.segment_view import COUNTED, SegmentView
 
 pytestmark = pytest.mark.needs_root

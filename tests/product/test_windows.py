@@ -18,9 +18,10 @@ import pytest
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace
 from product_node import STOKER, LiveNode, live_node, plain_connection, wait_until
 
-from stoker.mesh import context, schema
-from stoker.mesh.client import Client
-from stoker.mesh.context import Context
+from stoker.mesh.client.client import Client
+from stoker.mesh.connection import context
+from stoker.mesh.connection.context import Context
+from stoker.mesh.wire import schema
 from stoker.native import paths
 from stoker.native.errors import BadRequest, Denied, NotFound, Refused
 

@@ -24,7 +24,7 @@ import nats.errors
 from nats.aio.client import Client as Connection
 from nats.aio.msg import Msg
 
-from stoker.mesh import certificate
+from stoker.mesh.identity import certificate
 
 LIST = "stoker.v1.job.list"
 CONNECTIONS = 4

@@ -19,10 +19,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from stoker.agent import pids
-from stoker.mesh import context, schema
-from stoker.mesh.client import Client
-from stoker.mesh.context import Context
+from stoker.agent.supervise import pids
+from stoker.mesh.client.client import Client
+from stoker.mesh.connection import context
+from stoker.mesh.connection.context import Context
+from stoker.mesh.wire import schema
 from tests.product_node import LiveNode, live_node, wait_until
 
 ROUNDS = {

@@ -19,9 +19,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stoker.agent import launch as wire
-from stoker.agent.launch import Exited, Launch, Started
-from stoker.agent.spawner import Spawner
+from stoker.agent.jobs import spawner_messages as wire
+from stoker.agent.jobs.spawner import Spawner
+from stoker.agent.jobs.spawner_messages import Exited, Launch, Started
 from tests.spawned import OWNER, Node
 
 RECORD = Path(__file__).parents[2] / "docs" / "measurements" / "starts.md"

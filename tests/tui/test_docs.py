@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from stoker import main
-from stoker.mesh import subjects
+from stoker.mesh.wire import subjects
 from stoker.tui import job_commands, views
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -76,7 +76,7 @@ def short_waits(tmp_path: Any) -> dict[str, str]:
         "class Find(importlib.abc.MetaPathFinder):\n"
         "    def find_spec(self, name, path, target=None):\n"
         "        if name == 'stoker.tui.streams':\n"
-        "            import stoker.mesh.client as c; c.REPLY_S = 0.1; c.HOLD_S = 0.1\n"
+        "            import stoker.mesh.client.client as c; c.REPLY_S = 0.1; c.HOLD_S = 0.1\n"
         "sys.meta_path.insert(0, Find())\n"
     )
     return {"PYTHONPATH": str(tmp_path)}

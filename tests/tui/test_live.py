@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from stoker.mesh import context
+from stoker.mesh.connection import context
 from stoker.tui import private_node, report
 
 LINES = 1500

@@ -3,7 +3,7 @@
 
 from fakes.views import SECOND, answers, device, job, node
 
-from stoker.mesh.schema import KernelRow
+from stoker.mesh.wire.schema import KernelRow
 from stoker.tui.top_model import TABLES, frame, plain
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 from click.testing import CliRunner
 
-from stoker.mesh import schema
+from stoker.mesh.wire import schema
 from stoker.tui import trace_commands
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stoker.mesh import schema
+from stoker.mesh.wire import schema
 from stoker.native.errors import StokerError, Unavailable
 from stoker.tui import windows
 

@@ -19,7 +19,7 @@ from stoker.agent.health.kernel_log import parse_text
 from stoker.agent.health.nvml_events import Event
 from stoker.agent.health.signals import Signal
 from stoker.agent.health.watch import LOGGED_MAX, UNCOMMITTED_MAX, Watch, World, now_ns
-from stoker.probes.notices import Notice
+from stoker.probes.host.notices import Notice
 from stoker.scheduler.nouns import NodeReport
 
 S = 1_000_000_000

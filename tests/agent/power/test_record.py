@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from stoker.agent import facts
-from stoker.agent.lease import Lease
+from stoker.agent.link.lease import Lease
 from stoker.agent.power import record
 from stoker.agent.power.record import Found
+from stoker.agent.state import host_facts
 from stoker.native import _sim
 from stoker.native.errors import Corrupt, Refused
 from stoker.native.paths import program
@@ -97,7 +97,7 @@ def test_limits_clocks_and_files_are_given_back(
     file.write_text("1\n")
     found.append(Found("file", str(file), "value", 220_000_000))
     where = record.path(tmp_path)
-    record.store(where, facts.boot_id(), found)
+    record.store(where, host_facts.boot_id(), found)
     for i in before:
         node.set_limit(i, node.truth(i)["model"]["limit_min_mw"])
     for i in (*nvidia, *intel):
@@ -119,7 +119,7 @@ def test_a_range_of_clocks_is_given_back_with_both_its_ends(
     ends = {"clock_max_mhz": 1200, "clock_min_mhz": 1000}
     where = record.path(tmp_path)
     found = [Found("intel", address, name, mhz) for name, mhz in ends.items()]
-    record.store(where, facts.boot_id(), found)
+    record.store(where, host_facts.boot_id(), found)
     node.lock_clocks(index, 900, 950)
     done = restore(where, node=path)
     assert done.returncode == 0, done.stderr
@@ -134,7 +134,7 @@ def test_a_card_whose_clocks_cannot_be_locked_has_none_to_give_back(
     index, card = next(iter(cards(node, 1, len(profiles.load("mixed", 1))).items()))
     node.inject("error", index, value=3, call="nvmlDeviceResetGpuLockedClocks")
     where = record.path(tmp_path)
-    record.store(where, facts.boot_id(), [Found("nvidia", card["uuid"], "clocks", 0)])
+    record.store(where, host_facts.boot_id(), [Found("nvidia", card["uuid"], "clocks", 0)])
     done = restore(where, node=path)
     assert done.returncode == 0, done.stderr
     assert not where.exists()
@@ -157,7 +157,7 @@ def test_what_was_not_read_back_is_not_taken_as_restored(
     kind, what, factor = entry
     found = Found(kind, card["bus_id"][-12:], what, limit(node, index) * factor)
     where = record.path(tmp_path)
-    record.store(where, facts.boot_id(), [found])
+    record.store(where, host_facts.boot_id(), [found])
     node.inject("error", index, value=2, call=call)
     done = restore(where, node=path)
     assert done.returncode == 1 and call in done.stderr
@@ -172,7 +172,7 @@ def test_an_intel_limit_is_given_back_by_older_calls_where_the_driver_has_only_t
     before = limit(node, index)
     where = record.path(tmp_path)
     found = [Found("intel", card["bus_id"][-12:], "limit_mw", before)]
-    record.store(where, facts.boot_id(), found)
+    record.store(where, host_facts.boot_id(), found)
     node.set_limit(index, card["limit_min_mw"])  # type: ignore[arg-type]
     node.inject("error", index, value=UNSUPPORTED, call="zesPowerSetLimitsExt")
     done = restore(where, node=path)
@@ -191,10 +191,10 @@ def test_an_amdgpu_limit_is_given_back_whatever_number_its_hwmon_has_by_now(
         file.write_text("150000000\n")
     where = record.path(tmp_path)
     found = [Found("hwmon", str(device), "cap_uw", 220_000_000)]
-    record.store(where, facts.boot_id(), found)
+    record.store(where, host_facts.boot_id(), found)
     assert restore(where).returncode == 0
     assert (cap.read_text(), other.read_text()) == ("220000000\n", "150000000\n")
-    record.store(where, facts.boot_id(), found)
+    record.store(where, host_facts.boot_id(), found)
     cap.unlink()
     done = restore(where)
     assert done.returncode == 1 and "it has no power1_cap" in done.stderr
@@ -207,7 +207,7 @@ def test_what_cannot_be_restored_stays_on_record_and_is_named(
     one, two = list(cards(node, 1, len(profiles.load("mixed", 1))).items())[:2]
     found = [Found("nvidia", c["uuid"], "limit_mw", limit(node, i)) for i, c in (one, two)]
     where = record.path(tmp_path)
-    record.store(where, facts.boot_id(), found)
+    record.store(where, host_facts.boot_id(), found)
     lowest = {i: c["limit_min_mw"] for i, c in (one, two)}
     for i, watts in lowest.items():
         node.set_limit(i, int(watts))
@@ -231,7 +231,7 @@ def test_a_card_whose_driver_hangs_keeps_no_other_one_waiting(
     one, two = list(cards(node, 1, len(profiles.load("mixed", 1))).items())[:2]
     found = [Found("nvidia", c["uuid"], "limit_mw", limit(node, i)) for i, c in (one, two)]
     where = record.path(tmp_path)
-    record.store(where, facts.boot_id(), found)
+    record.store(where, host_facts.boot_id(), found)
     for i, c in (one, two):
         node.set_limit(i, int(c["limit_min_mw"]))
     node.inject("hang", one[0])
@@ -263,7 +263,7 @@ def test_what_names_no_card_is_of_none(said: str) -> None:
 
 def test_an_agent_in_charge_is_left_alone(tmp_path: Path, mixed: tuple[Path, _sim.Node]) -> None:
     where = record.path(tmp_path)
-    record.store(where, facts.boot_id(), [Found("nvidia", "GPU-none", "limit_mw", 1)])
+    record.store(where, host_facts.boot_id(), [Found("nvidia", "GPU-none", "limit_mw", 1)])
     with Lease.open(tmp_path / "lease") as lease:
         lease.renew_power(time.clock_gettime_ns(time.CLOCK_BOOTTIME) + 60_000_000_000)
         assert restore(where, "--lease", str(tmp_path / "lease")).returncode == 0

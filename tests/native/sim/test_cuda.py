@@ -14,10 +14,10 @@ from fakes.callers import Caller, calling
 
 from stoker.native import _sim
 from stoker.native.paths import library
-from stoker.probes.call_records import CallLimits
-from stoker.probes.calls import CallProbes
+from stoker.probes.calls.call_probes import CallProbes
+from stoker.probes.calls.call_records import CallLimits
+from stoker.probes.calls.trap_cost import ELSEWHERE
 from stoker.probes.simdriver import profiles
-from stoker.probes.trapcost import ELSEWHERE
 from tests.probes.gpu_jobs import DEARLY
 from tests.probes.groups import require_root
 

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an agent is told when it starts: its state folder, the node it is, the operator's settings.
+
+Relied on by the daemon and its parts. Everything is read once and checked before anything is
+served; a wrong `config.toml` is refused by name and changes nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import filecmp
+import os
+import shutil
+import time
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from stoker.agent.jobs.job_launch import LOADER_PATH, Place
+from stoker.agent.jobs.retention import Keep
+from stoker.agent.power.rules import Rules
+from stoker.agent.state import host_facts, incarnation
+from stoker.agent.state import node_labels as labels
+from stoker.agent.state import state_folder as state
+from stoker.agent.state.job_bounds import Bounds
+from stoker.agent.state.otlp_config import OtlpConfig, target
+from stoker.agent.state.state_folder import Cluster, State
+from stoker.mesh.connection.context import own_broker
+from stoker.native import paths
+from stoker.native.errors import BadRequest
+from stoker.probes.kernels.tracer_environment import LIBCUPTI, LIBRARIES, find_cupti
+
+LAYER = LIBRARIES["opencl"]
+SIM_NODE = "STOKER_SIM_NODE"
+SIM_DRIVERS = ("libcuda.so.1", "libnvidia-ml.so.1")
+
+
+class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`[node]` of config.toml."""
+
+    labels: tuple[str, ...] = ()
+
+
+class Config(msgspec.Struct, frozen=True):
+    """The tables of `config.toml` that are the agent's; others are not looked at."""
+
+    retention: Keep = msgspec.field(default_factory=Keep)
+    device: list[dict[str, Any]] = []
+    jobs: Bounds = msgspec.field(default_factory=Bounds)
+    node: NodeConfig = msgspec.field(default_factory=NodeConfig)
+    otlp: OtlpConfig = msgspec.field(default_factory=OtlpConfig)
+    power: Rules = msgspec.field(default_factory=Rules)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One agent's place in the world."""
+
+    state: State
+    cluster: Cluster
+    config: Config
+    boot_id: str
+    incarnation: int
+    """Grows with every start: `agent/state/incarnation.py`."""
+    place: Place
+    missing: tuple[str, ...] = ()
+    """What was found missing while starting, one sentence each."""
+    labels: tuple[str, ...] = ()
+    """From config.toml and from `stoker up --label`."""
+
+    @property
+    def node(self) -> str:
+        return self.cluster.node
+
+    @property
+    def agent(self) -> Path:
+        return self.state.agent
+
+    @property
+    def jobs(self) -> Path:
+        return self.state.agent / "jobs"
+
+    def jobs_cgroup(self) -> Path | None:
+        """Where jobs run, once the spawner has made it; None without cgroups."""
+        return host_facts.jobs_cgroup(self.state.instance)
+
+    def broker(self) -> str:
+        """Where the broker listens now; it may move when it is restarted."""
+        return own_broker(self.state.root)
+
+
+def load(option: str | None) -> Setting:
+    """Read and prepare everything; raises StokerError by name."""
+    where = state.locate(option)
+    cluster = state.load(where)
+    config = read_config(where.root / "config.toml")
+    jobs = where.agent / "jobs"
+    jobs.mkdir(mode=0o700, exist_ok=True)
+    layer, why = place_layer(where.run / "lib")
+    tracers = place_tracers(where.run / "lib")
+    return Setting(
+        state=where,
+        cluster=cluster,
+        config=config,
+        boot_id=host_facts.boot_id(),
+        incarnation=incarnation.begin(where.agent / "incarnation", time.time_ns()),
+        place=Place(
+            cluster.node,
+            str(jobs),
+            str(where.shm),
+            layer,
+            tracers,
+            place_simulated(where.run / "lib", os.environ),
+            config.jobs.resolve(host_facts.processes_max(), host_facts.jobs_memory_bytes()),
+        ),
+        missing=(why,) if why else (),
+        labels=labels.of_node(config.node.labels, where),
+    )
+
+
+def read_config(path: Path) -> Config:
+    """`config.toml`, or what holds without one."""
+    try:
+        table: Mapping[str, Any] = tomllib.loads(path.read_text())
+    except FileNotFoundError:
+        return Config()
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise BadRequest(f"{path}: {error}") from None
+    try:
+        config = msgspec.convert(table, Config)
+        if config.otlp.endpoint:
+            target(config.otlp)
+    except msgspec.ValidationError as error:
+        raise BadRequest(f"{path}: {error}") from None
+    except BadRequest as error:
+        raise BadRequest(f"{path}: {error.message}") from None
+    return config
+
+
+def place_layer(folder: Path) -> tuple[str, str]:
+    """Put the OpenCL layer where every job can read it: its path, or "" and why there is none."""
+    try:
+        return _placed(folder, paths.library(LAYER)), ""
+    except OSError as error:  # NotBuilt is one
+        return "", f"no GPU kernels are traced: {error}"
+
+
+def place_tracers(folder: Path) -> dict[str, str]:
+    """The tracers of vendors' own runtimes that were built, likewise, and NVIDIA's library, which
+    only the CUPTI tracer needs. `stoker doctor` says which are missing."""
+    placed: dict[str, str] = {}
+    for name, library in LIBRARIES.items():
+        with contextlib.suppress(OSError):
+            if library != LAYER:
+                placed[name] = _placed(folder, paths.library(library))
+    cupti = find_cupti() if "cupti" in placed else None
+    if cupti is not None:
+        with contextlib.suppress(OSError):
+            placed[LIBCUPTI] = _placed(folder, cupti)
+    return placed
+
+
+def place_simulated(folder: Path, found: Mapping[str, str]) -> dict[str, str]:
+    """On a simulated node (SIM): what leads a job to the drivers of its NVIDIA cards, which are
+    those that the agent itself loads; nothing elsewhere. `found`: the agent's environment."""
+    node = found.get(SIM_NODE)
+    if not node:
+        return {}
+    places = [Path(place) for place in found.get(LOADER_PATH, "").split(":") if place]
+    for name in SIM_DRIVERS:
+        with contextlib.suppress(OSError, StopIteration):
+            source = next(place / name for place in places if (place / name).exists())
+            _placed(folder / "sim", source)
+    return {SIM_NODE: node, LOADER_PATH: str(folder / "sim")}
+
+
+def _placed(folder: Path, source: Path) -> str:
+    """A changed library replaces the name, not the file: running jobs have the old one mapped."""
+    target = folder / source.name
+    folder.mkdir(mode=0o755, exist_ok=True)
+    if not target.exists() or not filecmp.cmp(target, source, shallow=False):
+        partial = folder / f".{source.name}.new"
+        shutil.copyfile(source, partial)
+        partial.chmod(0o755)
+        partial.replace(target)
+    return str(target)

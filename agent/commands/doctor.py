@@ -1,0 +1,387 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What works on this machine, what does not, and what to do about it.
+
+Relied on by `stoker doctor` and read by scripts. Owns the check ids, which never change their
+meaning: PASS works, WARN means something named is missing and the rest works, FAIL means that
+`stoker up` or `stoker run` will not. A check changes nothing on the machine.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import os
+import resource
+import shutil
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from stoker.agent.state import state_folder
+from stoker.agent.state.state_folder import State
+from stoker.agent.supervise import (
+    broker_port,
+    confine,
+    leftover_cgroups,
+    lock,
+    pids,
+    startup,
+    state_check,
+)
+from stoker.agent.supervise.process_table import broker_program
+from stoker.native.errors import StokerError
+
+Status = Literal["PASS", "WARN", "FAIL"]
+
+DISK_BYTES_MIN = 1 << 30
+SHM_BYTES_MIN = 256 << 20
+NOFILE_MIN = 4096
+FOLDERS = ("agent", "mesh", "native", "probes", "scheduler", "tui")
+PROGRAMS = ("stoker-spawner", "stoker-watchdog", "stoker-restore")
+MODULES = {
+    "_core": "nothing can be scheduled",
+    "_trace": "GPU kernels are not traced",
+    "_bpf": "no eBPF probes",
+    "_calls": "calls into GPU libraries are not counted",
+}
+
+
+class Check(msgspec.Struct, frozen=True):
+    """One line of the doctor's report."""
+
+    id: str
+    status: Status
+    text: str
+    hint: str = ""
+
+
+def report(where: State) -> list[Check]:
+    """Every check, in a stable order. A check that itself fails is a FAIL with its error."""
+    checks: list[Check] = []
+    for name, check in _CHECKS.items():
+        try:
+            checks += check(where)
+        except (StokerError, OSError, ImportError) as error:
+            hint = getattr(error, "hint", "")
+            text = getattr(error, "message", "") or f"could not be asked: {error}"
+            checks.append(Check(name, "FAIL", text, hint))
+    return checks
+
+
+def checks_of(name: str, where: State) -> list[Check]:
+    """Those of one entry of the table alone."""
+    return list(_CHECKS[name](where))
+
+
+def exit_code(checks: list[Check]) -> int:
+    """0 all PASS, 1 some WARN, 2 some FAIL."""
+    statuses = {check.status for check in checks}
+    return 2 if "FAIL" in statuses else 1 if "WARN" in statuses else 0
+
+
+def _links(where: State) -> Iterator[Check]:
+    package = Path(__file__).resolve().parents[1] / "src/stoker"
+    if not package.is_dir():
+        yield Check("install.links", "PASS", "installed from a wheel, no links needed")
+        return
+    broken = [name for name in FOLDERS if not (package / name).is_symlink()]
+    if broken:
+        yield Check(
+            "install.links",
+            "FAIL",
+            f"{package / broken[0]} is a file and not a link: the checkout lost its links",
+            "git config core.symlinks true && git checkout -- src/stoker; never from a zip archive",
+        )
+        return
+    yield Check("install.links", "PASS", f"{len(FOLDERS)} links in {package}")
+
+
+def _python(where: State) -> Iterator[Check]:
+    version = sys.version.split()[0]
+    headers = Path(sysconfig.get_paths()["include"], "Python.h")
+    if headers.exists():
+        yield Check("install.python", "PASS", f"Python {version} with headers")
+        return
+    yield Check(
+        "install.python",
+        "WARN",
+        f"Python {version} without headers: the compiled parts cannot be built again",
+        "apt-get install python3-dev",
+    )
+
+
+def _modules(where: State) -> Iterator[Check]:
+    for name, cost in MODULES.items():
+        id = f"build.{name.strip('_')}"
+        try:
+            importlib.import_module(f"stoker.native.{name}")
+            yield Check(id, "PASS", f"stoker.native.{name} loads")
+        except ImportError as error:
+            status: Status = "FAIL" if name == "_core" else "WARN"
+            yield Check(id, status, f"{cost}: {error}", "make build, and read build/build.log")
+
+
+def _programs(where: State) -> Iterator[Check]:
+    from stoker.native import paths
+
+    for name in PROGRAMS:
+        yield Check(f"build.{name.removeprefix('stoker-')}", "PASS", str(paths.program(name)))
+
+
+def _tracer(where: State) -> Iterator[Check]:
+    from stoker.native import paths
+
+    try:
+        found = paths.library("libstoker-opencl.so")
+        yield Check("build.tracer", "PASS", str(found))
+    except FileNotFoundError as error:
+        yield Check("build.tracer", "WARN", f"OpenCL kernels are not traced: {error}")
+
+
+def _broker(where: State) -> Iterator[Check]:
+    version = startup.check_broker()
+    yield Check("broker.version", "PASS", f"nats-server {version} at {broker_program()}")
+
+
+def _state(where: State) -> Iterator[Check]:
+    if not where.root.exists() or not state_folder.exists(where):
+        yield Check("state.folder", "PASS", f"{where.root} is not set up yet: `stoker up` does")
+        return
+    cluster = state_folder.load(where)
+    state_check.check_owners(where)
+    state_check.check(where, startup.load_users(where))
+    yield Check(
+        "state.folder", "PASS", f"{where.root}, format {state_folder.FORMAT}, {cluster.cluster}"
+    )
+
+
+def _running(where: State) -> Iterator[Check]:
+    found, held = pids.find(where), lock.holder(where) if where.root.exists() else None
+    trees = leftover_cgroups.trees(where.instance)
+    if held is not None:
+        yield Check("node.running", "PASS", f"supervisor pid {held}; {', '.join(sorted(found))}")
+    elif found or trees:
+        what = [*sorted(found), *(str(tree) for tree in trees)]
+        yield Check(
+            "node.running",
+            "WARN",
+            f"no supervisor, but {', '.join(what)}",
+            "`stoker up` adopts it, `stoker down` ends it",
+        )
+    else:
+        yield Check("node.running", "PASS", "nothing runs")
+
+
+def _port(where: State) -> Iterator[Check]:
+    if lock.holder(where) is not None or not state_folder.exists(where):
+        return
+    port = state_folder.load(where).port
+    if port and not broker_port.is_free(port):
+        yield Check(
+            "broker.port",
+            "WARN",
+            f"port {port} is in use by {broker_port.holder(port)}",
+            "the next `stoker up` takes another one",
+        )
+        return
+    yield Check("broker.port", "PASS", f"port {port} is free")
+
+
+def _space(where: State) -> Iterator[Check]:
+    folder = where.root
+    while not folder.exists():
+        folder = folder.parent
+    for id, path, minimum, cost in (
+        ("disk.state", folder, DISK_BYTES_MIN, "submits are refused when it is full"),
+        ("disk.shm", Path("/dev/shm"), SHM_BYTES_MIN, "GPU kernels of jobs cannot be traced"),
+    ):
+        free = shutil.disk_usage(path).free
+        text = f"{free / 2**30:.1f} GiB free at {path}"
+        if free < minimum:
+            yield Check(id, "WARN", f"{text}: {cost}", f"Free {minimum >> 20} MiB")
+        else:
+            yield Check(id, "PASS", text)
+
+
+def _root(where: State) -> Iterator[Check]:
+    if os.geteuid() != 0:
+        yield Check(
+            "rights.root",
+            "WARN",
+            "not root: no cgroups, no device gate, no probes, jobs of this user only",
+            "sudo stoker up, or `stoker install-service`",
+        )
+        return
+    yield Check("rights.root", "PASS", "root: jobs run as their owners")
+    if confine.may_drop():
+        yield Check("rights.drop", "PASS", "broker and scheduler run without capabilities")
+    else:
+        yield Check(
+            "rights.drop",
+            "WARN",
+            "CAP_SETPCAP is missing: broker and scheduler keep what this container has",
+        )
+
+
+def _memory_order(where: State) -> Iterator[Check]:
+    """Without root every job is the caller's own."""
+    if os.geteuid() != 0:
+        return
+    if confine.holds(confine.CAP_SYS_RESOURCE):
+        text = "jobs are ended before the node's processes when memory runs out, and cannot leave"
+        yield Check("memory.order", "PASS", text)
+        return
+    yield Check(
+        "memory.order",
+        "WARN",
+        "CAP_SYS_RESOURCE is missing: a job may lower its oom_score_adj, and others are then ended "
+        "before it when memory runs out",
+        "Give the container SYS_RESOURCE, or bound jobs: memory_per_job of [jobs] in config.toml",
+    )
+
+
+def _limits(where: State) -> Iterator[Check]:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    text = "unlimited" if hard == resource.RLIM_INFINITY else str(hard)
+    few = hard != resource.RLIM_INFINITY and hard < NOFILE_MIN
+    hint = "Raise LimitNOFILE= or ulimit -Hn" if few else ""
+    yield Check("limits.nofile", "WARN" if few else "PASS", f"{text} open files", hint)
+
+
+def _cgroups(where: State) -> Iterator[Check]:
+    mounted = leftover_cgroups.hierarchies(Path("/proc/self/mountinfo").read_text())
+    second = next((path for path, names in mounted if names == {"cgroup2"}), None)
+    if second is None:
+        yield Check("cgroup.v2", "WARN", "no cgroup v2 is mounted: jobs are not contained")
+        return
+    writable = os.access(second, os.W_OK)
+    yield Check(
+        "cgroup.v2",
+        "PASS" if writable else "WARN",
+        f"{second} is {'' if writable else 'not '}writable",
+        "" if writable else "Run as root; jobs are not contained else",
+    )
+    given = set((second / "cgroup.controllers").read_text().split())
+    for name in ("cpu", "memory", "pids"):
+        old = next((path for path, names in mounted if name in names), None)
+        id, place = f"cgroup.{name}", second if name in given else old
+        if place is not None and not os.access(place, os.W_OK):
+            yield Check(id, "WARN", f"{place} is not writable: a job's {name} limit is refused")
+        elif place is not None:
+            yield Check(id, "PASS", f"limits by {place}")
+        else:
+            yield Check(id, "WARN", f"no {name} controller: a job's {name} limit is refused")
+
+
+def _devices(where: State) -> Iterator[Check]:
+    from stoker.agent.devices import registry  # noqa: F401  # it imports every vendor
+    from stoker.agent.devices.vendor import VENDORS
+
+    scans = [make({}).scan() for make in VENDORS]
+    found = [device for scan in scans for device in scan.devices]
+    missing = [text for scan in scans for text in scan.missing]
+    for device in found:
+        status: Status = "WARN" if device.unavailable else "PASS"
+        sim = " SIM" if device.sim else ""
+        text = f"{device.vendor} {device.model}{sim} {device.unavailable}".strip()
+        yield Check(f"device.{device.id}", status, text)
+    for text in missing:
+        yield Check("device.missing", "WARN" if not found else "PASS", text)
+    if not found:
+        hint = "Install a GPU driver, or pocl-opencl-icd for a CPU device"
+        yield Check("device.any", "WARN", "no device: jobs with --gpus wait for ever", hint)
+
+
+def _xids(where: State) -> Iterator[Check]:
+    """Where errors of NVIDIA's driver would be heard from."""
+    from stoker.agent.health import sources
+
+    log, point = sources.kernel_log(Path("/dev/kmsg")), sources.tracepoint()
+    events = sources.Source(sources.NVML)
+    try:
+        ctypes.CDLL("libnvidia-ml.so.1")
+    except OSError:
+        events = sources.Source(sources.NVML, "libnvidia-ml.so.1 is not there")
+    text = sources.sentence((point, log, events))
+    if log.why:
+        hint = "Give the agent /dev/kmsg: faults of AMD and Intel cards are told there alone"
+        yield Check("health.xids", "WARN", text, hint)
+    else:
+        yield Check("health.xids", "PASS", text)
+
+
+def _opencl(where: State) -> Iterator[Check]:
+    try:
+        ctypes.CDLL("libOpenCL.so.1")
+    except OSError as error:
+        hint = "apt-get install ocl-icd-libopencl1"
+        yield Check("opencl.loader", "WARN", f"no OpenCL loader: {error}", hint)
+        return
+    if _reads_layers():
+        yield Check("opencl.loader", "PASS", "the OpenCL loader takes layers: kernels are traced")
+    else:
+        yield Check(
+            "opencl.loader",
+            "WARN",
+            "this OpenCL loader knows no layers: kernels are not traced",
+            "Install ocl-icd 2.3 or the Khronos loader 3.0 or newer",
+        )
+
+
+def _reads_layers() -> bool:
+    """Whether the loaded loader mentions OPENCL_LAYERS, the variable that names a layer."""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        if "libOpenCL.so" in line:
+            return b"OPENCL_LAYERS" in Path(line.split(maxsplit=5)[5]).read_bytes()
+    return False
+
+
+def _power(where: State) -> Iterator[Check]:
+    """A record says that cards are set by stoker; an agent that runs is in charge of them."""
+    from stoker.agent.power import record
+
+    path = record.path(where.agent)
+    found = record.load(path)
+    if found is None:
+        yield Check("power.record", "PASS", "no power limit of a card is stoker's")
+        return
+    cards = ", ".join(sorted({each.id for each in found[1]}))
+    if "agent" in pids.find(where):
+        yield Check("power.record", "PASS", f"the agent is in charge of the limits of {cards}")
+        return
+    hint = f"`stoker up` restores them, and so does: stoker-restore --record {path}"
+    yield Check("power.record", "WARN", f"limits that stoker set were left on {cards}", hint)
+
+
+def _probes(where: State) -> Iterator[Check]:
+    from stoker.probes.doctor.probe_doctor import probe_report
+
+    for row in probe_report(where.agent):
+        yield Check(row.id, row.status, row.text, row.hint)
+
+
+_CHECKS: dict[str, Callable[[State], Iterator[Check]]] = {
+    "install.links": _links,
+    "install.python": _python,
+    "build.modules": _modules,
+    "build.programs": _programs,
+    "build.tracer": _tracer,
+    "broker.version": _broker,
+    "broker.port": _port,
+    "state.folder": _state,
+    "node.running": _running,
+    "disk.space": _space,
+    "rights.root": _root,
+    "limits.nofile": _limits,
+    "memory.order": _memory_order,
+    "cgroup.v2": _cgroups,
+    "device.any": _devices,
+    "health.xids": _xids,
+    "opencl.loader": _opencl,
+    "power.record": _power,
+    "probe.any": _probes,
+}

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The verbs of a node's owner: up, down, user, install-service, doctor.
+
+Loaded by `stoker.main` alone and only when one of them is called; everything heavy is imported
+inside the verb. Owns what they print; what they do is in startup, teardown, accounts, service and
+doctor.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from stoker.agent.supervise.startup import Started
+
+state_option = click.option(
+    "--state",
+    metavar="DIR",
+    help="State folder; else STOKER_STATE, your context's node, your default folder.",
+)
+
+
+def parse_size(text: str) -> int:
+    """`64MiB`, `2GB` or `65536` in bytes; BadParameter for anything else."""
+    units = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+    units |= {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+    units |= {"KB": 10**3, "MB": 10**6, "GB": 10**9}
+    number = text.strip().rstrip("BKMGi")
+    unit = text.strip()[len(number) :]
+    if not number.isascii() or not number.isdigit() or unit not in units:
+        raise click.BadParameter(f"{text!r} is not a size such as 64MiB")
+    return int(number) * units[unit]
+
+
+def _size(ctx: click.Context, param: click.Parameter, value: str) -> int:
+    return parse_size(value)
+
+
+@click.command("up")
+@state_option
+@click.option("--foreground", is_flag=True, help="Stay, as systemd and containers want it.")
+@click.option("--port", type=click.IntRange(1, 65535), help="Port of the broker on loopback.")
+@click.option("--beside", is_flag=True, help="Also where another node runs on this host.")
+@click.option(
+    "--label", "labels", multiple=True, metavar="K=V", help='Of this node, kept; "" for none.'
+)
+@click.option("--root-jobs-as", metavar="USER", help="Unix user that root's jobs run as.")
+@click.option(
+    "--log-max-bytes", default="64MiB", show_default=True, callback=_size, help="Per process."
+)
+def up_command(
+    *,
+    state: str | None,
+    foreground: bool,
+    port: int | None,
+    beside: bool,
+    root_jobs_as: str | None,
+    labels: tuple[str, ...],
+    log_max_bytes: int,
+) -> None:
+    """Start a node: broker, scheduler, agent. The first start makes keys and settings.
+
+    One node of a host is enough: a second one starts only with --beside or in a folder that is
+    named by --state or STOKER_STATE.
+    """
+    from stoker.agent.supervise import other_nodes, target_node
+    from stoker.agent.supervise.startup import Options, start
+
+    where = target_node.to_start(state, beside=beside)
+    others = other_nodes.check(where, wanted=beside or target_node.is_named(state))
+    folder = str(where.root)
+    started = start(Options(folder, foreground, port, root_jobs_as, labels, log_max_bytes))
+    _print_started(started)
+    for other in others:
+        click.echo(f"beside it runs {other.text}\n  {other.way}")
+
+
+def _print_started(started: Started) -> None:
+    from stoker.agent.supervise import target_node
+
+    adopted = started.adopted
+    verb = "goes on" if adopted else "is up"
+    click.echo(f"stoker {verb}: {started.url}")
+    click.echo(f"  node {started.cluster.node}, supervisor pid {started.pid}")
+    click.echo(f"  state {started.state.root}")
+    if adopted:
+        click.echo(f"  adopted: {', '.join(adopted)}")
+    if started.jobs_as:
+        click.echo(f"  {started.jobs_as}")
+    click.echo("next:")
+    if not target_node.is_usual(started.state):
+        click.echo(f"  export STOKER_STATE={started.state.root}")
+    for command in ("stoker run -- echo hello", "stoker jobs", "stoker down"):
+        click.echo(f"  {command}")
+
+
+@click.command("down")
+@state_option
+def down_command(state: str | None) -> None:
+    """End a node and its jobs; leaves the state folder and nothing else."""
+    from stoker.agent.state.state_folder import check_private, disk_errors
+    from stoker.agent.supervise import target_node
+    from stoker.agent.supervise.teardown import finish
+
+    where = target_node.own(state, "down")
+    with disk_errors():
+        if where.root.exists():
+            check_private(where.root)
+        ended = finish(where)
+    if not ended.anything:
+        click.echo(f"nothing runs in {where.root}")
+    else:
+        click.echo(f"stopped: {', '.join(ended.processes) or 'no process'}")
+        if ended.jobs:
+            click.echo(f"ended {ended.jobs} job{'s' if ended.jobs > 1 else ''} that still ran")
+    for text in ended.left:
+        click.echo(f"stoker: left behind: {text}", err=True)
+    sys.exit(1 if ended.left else 0)
+
+
+@click.group("user")
+def user_command() -> None:
+    """Give another local user a key, list keys, take one away."""
+
+
+@user_command.command("add")
+@click.argument("name")
+@state_option
+@click.option("--unix-user", metavar="USER", help="Whom the jobs run as; default: NAME.")
+@click.option(
+    "--key-out", metavar="FILE", type=click.Path(path_type=Path), help="Write the key here instead."
+)
+def user_add_command(
+    name: str, state: str | None, unix_user: str | None, key_out: Path | None
+) -> None:
+    """Make a key for NAME and put it, with the context that uses it, into their home."""
+    from stoker.agent.commands.user_accounts import add
+    from stoker.agent.supervise.target_node import own
+
+    added = add(own(state, "user"), name, unix_user, key_out)
+    click.echo(f"{added.name} may submit; their jobs run as {added.unix_user}")
+    click.echo(f"  key      {added.key}")
+    if added.context is not None:
+        click.echo(f"  context  {added.context} (`stoker jobs` works for them at once)")
+    if not added.live:
+        click.echo("  the node does not run: the key works from the next `stoker up` on")
+
+
+@user_command.command("list")
+@state_option
+@click.option("-o", "--output", type=click.Choice(["table", "json", "jsonl"]), default="table")
+def user_list_command(state: str | None, output: str) -> None:
+    """Who may submit, and whom their jobs run as."""
+    from stoker.agent.commands.user_accounts import listed
+    from stoker.agent.supervise.target_node import own
+
+    rows = listed(own(state, "user"))
+    if output == "jsonl":
+        for row in rows:
+            click.echo(json.dumps(row))
+    elif output == "json":
+        click.echo(json.dumps({"schema": "stoker/v1", "users": rows}, indent=2))
+    else:
+        click.echo(f"{'USER':<24} {'JOBS RUN AS':<24} {'ADMIN':<6} KEY")
+        for row in rows:
+            admin = "yes" if row["admin"] else "no"
+            click.echo(f"{row['name']:<24} {row['unix_user']:<24} {admin:<6} {row['key']}")
+
+
+@user_command.command("remove")
+@click.argument("name")
+@state_option
+def user_remove_command(name: str, state: str | None) -> None:
+    """Take the access of NAME away; their jobs go on."""
+    from stoker.agent.commands.user_accounts import remove
+    from stoker.agent.supervise.target_node import own
+
+    live = remove(own(state, "user"), name)
+    click.echo(f"{name} may not submit any more" + ("" if live else " (the node does not run)"))
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion_command(ctx: click.Context, shell: str) -> None:
+    """Print the completion script: eval "$(stoker completion bash)" in ~/.bashrc."""
+    from click.shell_completion import get_completion_class
+
+    found = get_completion_class(shell)
+    assert found is not None
+    root = ctx.find_root().command
+    click.echo(found(root, {}, "stoker", "_STOKER_COMPLETE").source())
+
+
+@click.command("install-service")
+@click.option("--user", is_flag=True, help="A unit of this user instead of the system's.")
+@click.option("--dry-run", is_flag=True, help="Print the unit and write nothing.")
+@click.option(
+    "--root", type=click.Path(path_type=Path), help="Put this before the path, for packages."
+)
+def install_service_command(user: bool, dry_run: bool, root: Path | None) -> None:
+    """Write a hardened systemd unit, disabled until you enable it."""
+    from stoker.agent.supervise.systemd_units import install, unit
+
+    wanted = unit(user=user, root=root.absolute() if root else None)
+    if dry_run:
+        click.echo(f"# {wanted.path}\n{wanted.text}", nl=False)
+        return
+    written = install(wanted)
+    click.echo(f"{wanted.path}: {'written' if written else 'unchanged'}, not enabled")
+    click.echo(f"next:\n  {wanted.enable}")
+
+
+@click.command("doctor")
+@state_option
+@click.option("-o", "--output", type=click.Choice(["table", "json", "jsonl"]), default="table")
+def doctor_command(state: str | None, output: str) -> None:
+    """What works on this machine, what does not, and why. Exit code: 0 all, 1 warnings, 2 not."""
+    import msgspec
+
+    from stoker.agent.commands.doctor import exit_code, report
+    from stoker.agent.state.state_folder import locate
+
+    checks = report(locate(state))
+    rows = [msgspec.to_builtins(check) for check in checks]
+    if output == "jsonl":
+        for row in rows:
+            click.echo(json.dumps(row))
+    elif output == "json":
+        click.echo(json.dumps({"schema": "stoker/v1", "checks": rows}, indent=2))
+    else:
+        width = max(len(check.id) for check in checks)
+        for check in checks:
+            click.echo(f"{check.status}  {check.id:<{width}}  {check.text}")
+            if check.hint and check.status != "PASS":
+                click.echo(f"{'':<{width + 8}}-> {check.hint}")
+    sys.exit(exit_code(checks))

@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`stoker power`: what the power loop of this node does, and the rules it goes by.
+
+Relied on by the table in `main.py`. Speaks of the node that this user's other commands speak of
+(`agent/supervise/target_node.py`); only its owner sets anything. Rules are checked here against the cards as the
+agent last listed them, and by the agent again.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import click
+import msgspec
+
+from stoker.agent.agent_settings import read_config
+from stoker.agent.power import record, rules_file, status
+from stoker.agent.power.card import Card, PowerRange
+from stoker.agent.power.rules import CardRule, Rules, check
+from stoker.agent.state.state_folder import State
+from stoker.agent.supervise.target_node import Foreign, call, node, own, require
+from stoker.native.errors import BadRequest, NotFound, Unavailable
+
+STALE_S = 10.0
+
+state_option = click.option("--state", "folder", help="State folder; default as for `stoker up`.")
+
+
+@click.group("power", invoke_without_command=True)
+@click.pass_context
+def power_command(context: click.Context) -> None:
+    """The power budget of this node's cards: what is in force, and why.
+
+    Without a word: its status. Rules set here take the place of `[power]` in config.toml.
+    """
+    if context.invoked_subcommand is None:
+        context.invoke(status_command)
+
+
+@power_command.command("status")
+@click.option("-o", "output", type=click.Choice(["table", "json"]), default="table")
+@state_option
+def status_command(output: str = "table", folder: str | None = None) -> None:
+    """Limits, power, temperatures, and the latest decisions with their reasons."""
+    state = node(folder)
+    found = _said(state)
+    if output == "json":
+        body = {"schema": "stoker/v1", **msgspec.to_builtins(found)}
+        click.echo(msgspec.json.format(msgspec.json.encode(body)).decode())
+    else:
+        click.echo(_text(found, state))
+
+
+@power_command.command("budget")
+@click.argument("watts")
+@state_option
+def budget_command(watts: str, folder: str | None) -> None:
+    """Watts for all cards of the node together, or `off`."""
+    _change(folder, budget_w=_watts(watts))
+
+
+@power_command.command("cap")
+@click.argument("device")
+@click.argument("watts")
+@state_option
+def cap_command(device: str, watts: str, folder: str | None) -> None:
+    """The most that one card may draw, or `off`."""
+    _bound(folder, device, at_most_w=_watts(watts))
+
+
+@power_command.command("floor")
+@click.argument("device")
+@click.argument("watts")
+@state_option
+def floor_command(device: str, watts: str, folder: str | None) -> None:
+    """The least that one card's limit may be, but for heat; or `off`."""
+    _bound(folder, device, at_least_w=_watts(watts))
+
+
+@power_command.command("tenant")
+@click.argument("user")
+@click.argument("watts")
+@state_option
+def tenant_command(user: str, watts: str, folder: str | None) -> None:
+    """The most for all cards together that jobs of this user hold, or `off`."""
+    value = _watts(watts)
+    tenants = dict(_rules(own(folder, "power")).tenants)
+    if value:
+        tenants[user] = value
+    else:
+        tenants.pop(user, None)
+    _change(folder, tenants=tenants)
+
+
+@power_command.command("draws")
+@click.argument("device")
+@click.argument("watts")
+@state_option
+def draws_command(device: str, watts: str, folder: str | None) -> None:
+    """What a device without power limit draws at full load; or `off`.
+
+    It then counts in the budget; launches or the CPU time of its jobs are held to its share.
+    """
+    state, value = own(folder, "power"), _watts(watts)
+    declared = dict(_rules(state).declared)
+    found = status.read(state.run)
+    open_ones = [*found.absent, *(card.id for card in found.cards if not any(card.range))]
+    if value and device not in declared and device not in open_ones:
+        if any(card.id == device for card in found.cards):
+            raise BadRequest(f"{device} has a power limit: it is not declared")
+        silent = ", ".join(open_ones) or "none"
+        raise NotFound(f"no device {device!r}", hint=f"Without a limit are {silent}")
+    if value:
+        declared[device] = value
+    else:
+        declared.pop(device, None)
+    _change(folder, declared=declared)
+
+
+@power_command.command("ceiling")
+@click.argument("celsius")
+@state_option
+def ceiling_command(celsius: str, folder: str | None) -> None:
+    """Die temperature that no card may pass; `off`: each card's own."""
+    _change(folder, ceiling_c=_watts(celsius))
+
+
+@power_command.command("control")
+@click.argument("how", type=click.Choice(["observe", "on"]))
+@state_option
+def control_command(how: str, folder: str | None) -> None:
+    """`observe`: decide, write decisions down, set nothing. `on`: set limits and clocks."""
+    _change(folder, control=how)
+
+
+def _watts(text: str) -> float:
+    if text == "off":
+        return 0.0
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not value > 0:  # NaN too
+        raise click.BadParameter(f"{text!r} is neither a number above 0 nor `off`")
+    return value
+
+
+def _said(state: State | Foreign) -> status.Status:
+    """What the node's agent says; of another user's node as everybody may read it."""
+    if isinstance(state, State):
+        require(state)
+        return status.read(state.run, start=call(state, "up"))
+    run = state.run()
+    if run is None:
+        raise Unavailable(
+            f"{state.text} says nothing about power here",
+            hint=f"Ask {state.whose}: `stoker power` there",
+        )
+    return status.read(run, start=f"ask {state.whose}")
+
+
+def _rules(state: State) -> Rules:
+    """Those in force."""
+    require(state)
+    here = rules_file.read(state.agent / rules_file.NAME)
+    return here or read_config(state.root / "config.toml").power
+
+
+def _bound(folder: str | None, device: str, **bounds: float) -> None:
+    cards = dict(_rules(own(folder, "power")).cards)
+    rule = msgspec.structs.replace(cards.get(device, CardRule()), **bounds)
+    if rule == CardRule():
+        cards.pop(device, None)
+    else:
+        cards[device] = rule
+    _change(folder, cards=cards)
+
+
+def _change(folder: str | None, **changes: Any) -> None:
+    state = own(folder, "power")
+    rules = msgspec.structs.replace(_rules(state), **changes)
+    cards, uncapped = _cards(state)
+    check(rules, cards, uncapped)
+    rules_file.write(state.agent, rules)
+    if rules.control == "observe":
+        click.echo("stoker: decisions are written down and nothing is set (control observe)")
+
+
+def _cards(state: State) -> tuple[list[Card], float]:
+    """As the agent listed them, and what those draw that take no limit."""
+    found = status.read(state.run)
+    cards = [
+        Card(each.id, PowerRange(*each.range) if any(each.range) else None, None, each.ceiling_c)
+        for each in found.cards
+    ]
+    uncapped = sum(each.power_w or 0.0 for each in found.cards if not any(each.range))
+    return cards, uncapped
+
+
+def _text(found: status.Status, state: State | Foreign) -> str:
+    rules = found.rules
+    budget = f"{rules.budget_w:g} W" if rules.budget_w else "none"
+    lines = [f"control {found.control}, budget {budget}"]
+    if found.committed_w is not None:
+        lines[0] += f", committed {found.committed_w:.0f} W"
+    age = time.time() - found.t_ns / 1e9
+    if age > STALE_S:
+        lines.append(f"the agent has said nothing for {age:.0f} s")
+    if found.why:
+        lines.append(f"note: {found.why}")
+    if isinstance(state, Foreign):
+        lines.append(f"it is {state.text}: its owner alone may set this")
+    elif record.path(state.agent).exists():
+        lines.append("cards are set by stoker; what they had before is on record")
+    if found.cards:
+        lines.append(
+            f"{'DEVICE':42} {'':3} {'LIMIT':>7} {'HOLDS':>7} {'RANGE':>11} {'POWER':>7} {'TEMP':>6}"
+        )
+    for each in found.cards:
+        bounds = f"{each.range[0]:.0f}-{each.range[2]:.0f}" if any(each.range) else "none"
+        lines.append(
+            f"{each.id:42} {'SIM' if each.sim else '':3}"
+            f" {_cell(each.limit_w, 'W'):>7} {_cell(each.holds_w, 'W'):>7} {bounds:>11}"
+            f" {_cell(each.power_w, 'W'):>7} {_cell(each.temperature_c, 'C'):>6} {each.refused}"
+        )
+    lines += _held(found)
+    lines += [f"{each.id}: {each.note}" for each in found.cards if each.note]
+    lines += [f"{id}: takes no part: {why}" for id, why in found.absent.items()]
+    lines += [_decision(each) for each in found.decisions[-8:]]
+    return "\n".join(lines)
+
+
+def _held(found: status.Status) -> list[str]:
+    """Why cards hold more of the budget than they draw."""
+    lines = [
+        f"{each.id}: off the bus, draws nothing; {each.holds_w:.0f} W are kept for its return"
+        for each in found.cards
+        if each.gone and each.holds_w is not None
+    ]
+    if found.rules.budget_w and any(each.idle and each.range[0] for each in found.cards):
+        lines.append("idle cards hold their limits: work may begin before another limit is set")
+    return lines
+
+
+def _decision(each: status.Decided) -> str:
+    at = time.strftime("%H:%M:%S", time.localtime(each.t_ns / 1e9))
+    unit = "MHz" if each.what == "clocks" else "W"
+    done = "" if each.done else " (observed)"
+    return f"{at} {each.card} {each.what} {each.value:.0f} {unit}{done}: {each.reason}"
+
+
+def _cell(value: float | None, unit: str) -> str:
+    return "-" if value is None else f"{value:.0f} {unit}"

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The verb `probe`: run an ad-hoc BCC probe on this machine and print what it says.
+
+Loaded by `stoker.main` alone. Owns what is printed; what is compiled against what, and what is
+refused, is in probes/adhoc/adhoc_source.py. Data goes to stdout, everything about the run to stderr.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from stoker.native.errors import BadRequest, NotFound, StokerError
+
+if TYPE_CHECKING:
+    from stoker.probes.adhoc.adhoc_process import Line, Summary
+    from stoker.probes.adhoc.adhoc_source import Target
+
+_TIME = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?")
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+STARS = 40
+"""Width of a histogram's longest bar."""
+
+
+@click.group("probe")
+def probe_command() -> None:
+    """Measure something of your own in the kernel or in a library, for as long as it runs."""
+
+
+def _seconds(ctx: click.Context, param: click.Parameter, value: str | None) -> float:
+    if value is None:
+        return 0.0
+    match = _TIME.fullmatch(value.strip())
+    if match is None or not float(match[1]):
+        raise click.BadParameter(f"{value!r} is not a time such as 5s, 500ms or 2m")
+    return float(match[1]) * _UNITS[match[2] or "s"]
+
+
+@probe_command.command("run")
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@click.option("--for", "seconds", metavar="TIME", callback=_seconds, help="5s, 2m; else Ctrl-C.")
+@click.option("--pid", type=click.IntRange(1), help="Of one process: uprobes, stoker_wanted().")
+@click.option("--job", type=click.IntRange(1), help="Of a running job of this node.")
+@click.option("-o", "--output", type=click.Choice(["text", "jsonl"]), default="text")
+@click.option("--state", metavar="DIR", help="State folder of the node, for --job.")
+def run_command(
+    *,
+    file: Path,
+    command: tuple[str, ...],
+    seconds: float,
+    pid: int | None,
+    job: int | None,
+    output: str,
+    state: str | None,
+) -> None:
+    """Compile FILE with BCC, attach it, print its events and, at the end, its tables.
+
+    After `--` a command may follow: the probe is attached before it starts and ends with it.
+    Needs root. A probe that looks into kernel structures runs only where their offsets are those
+    of the running kernel: by its headers, or by its BTF.
+    """
+    from stoker.probes.adhoc import adhoc_source
+    from stoker.probes.adhoc.adhoc_process import Run
+
+    if sum((pid is not None, job is not None, bool(command))) > 1:
+        raise BadRequest("--pid, --job and a command: one of them at most")
+    source = adhoc_source.read_source(file)
+    with contextlib.ExitStack() as held:
+        held.enter_context(_terminated_by_exception())
+        child = held.enter_context(_held_back(command)) if command else None
+        target = _target(child.pid if child else pid, job, state)
+        run = Run(source, target, seconds=seconds)
+        held.callback(run.close)
+        run.start()
+        click.echo(f"compiling against {_BASES[run.summary.basis]}", err=True)
+        handle = _printer(output == "jsonl", lambda: _release(child, run.stop))
+        with _interrupts(run.stop):
+            summary = run.serve(handle)
+    _report(summary)
+    if summary.failed:
+        raise StokerError(_why(summary))
+
+
+_BASES = {
+    "headers": "the headers of the running kernel",
+    "btf": "the running kernel's BTF",
+    "types": "no kernel structures: there are neither headers of this kernel nor its BTF",
+}
+
+
+def _target(pid: int | None, job: int | None, state: str | None) -> Target:
+    from stoker.probes.adhoc.adhoc_source import Target
+
+    if pid is not None and not Path(f"/proc/{pid}").exists():
+        raise NotFound(f"there is no process {pid}")
+    if job is None:
+        return Target(pid=pid or 0)
+    from stoker.agent.state import host_facts
+    from stoker.agent.state.state_folder import locate
+    from stoker.probes.host.cgroups import cgroup_id, cgroup_level
+
+    jobs = host_facts.jobs_cgroup(locate(state).instance)
+    attempts = sorted(jobs.glob(f"{job}.*"), key=_attempt) if jobs is not None else []
+    if not attempts:
+        raise NotFound(f"job {job} does not run on this machine, or its node has no cgroups")
+    return Target(cgroup=cgroup_id(attempts[-1]), level=cgroup_level(attempts[-1]))
+
+
+def _attempt(cgroup: Path) -> int:
+    number = cgroup.name.rpartition(".")[2]
+    return int(number) if number.isdigit() else 0
+
+
+# --- the command after `--` -----------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _held_back(command: tuple[str, ...]) -> Iterator[_Child]:
+    """The command as a process that waits until it is let go; ended with us in any case."""
+    child = _Child(command)
+    try:
+        yield child
+    finally:
+        child.close()
+
+
+class _Child:
+    def __init__(self, command: tuple[str, ...]) -> None:
+        hear, self._tell = os.pipe()
+        waits = f'read -r _ <&{hear} || exit 0; exec {hear}<&-; exec "$@"'
+        argv = ["/bin/bash", "-c", waits, "bash", *command]
+        self._process = subprocess.Popen(argv, pass_fds=(hear,))
+        os.close(hear)
+        self.pid = self._process.pid
+        self._gone = False
+
+    def go(self, then: Callable[[], None]) -> None:
+        """Let it start; `then` is called when it has ended."""
+        with contextlib.suppress(OSError):
+            os.write(self._tell, b"\n")
+
+        def wait() -> None:
+            code = self._process.wait()
+            if not self._gone:
+                click.echo(f"the command ended with {code}", err=True)
+                then()
+
+        threading.Thread(target=wait, daemon=True).start()
+
+    def close(self) -> None:
+        self._gone = True
+        os.close(self._tell)
+        if self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(2.0)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+
+
+def _release(child: _Child | None, stop: Callable[[], None]) -> None:
+    if child is not None:
+        child.go(stop)
+
+
+# --- signals --------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _interrupts(stop: Callable[[], None]) -> Iterator[None]:
+    """Ctrl-C ends the probe and prints its tables; a second one ends at once."""
+
+    def first(number: int, frame: Any) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        stop()
+
+    before = signal.signal(signal.SIGINT, first)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextlib.contextmanager
+def _terminated_by_exception() -> Iterator[None]:
+    """SIGTERM unwinds, so that nothing stays attached and no file is left."""
+
+    def leave(number: int, frame: Any) -> None:
+        sys.exit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+# --- what is printed ------------------------------------------------------------------------------
+
+
+def _printer(as_json: bool, ready: Callable[[], None]) -> Callable[[Line], None]:
+    def handle(line: Line) -> None:
+        if line["kind"] == "ready":
+            what = f"{line['functions']} programs" if line["functions"] != 1 else "one program"
+            click.echo(f"attached: {what}; Ctrl-C ends it", err=True)
+            ready()
+        elif line["kind"] in ("event", "print", "lost", "table"):
+            for text in [json.dumps(line)] if as_json else _texts(line):
+                click.echo(text)
+
+    return handle
+
+
+def _texts(line: Line) -> Iterator[str]:
+    match line["kind"]:
+        case "print":
+            yield line["text"]
+        case "event":
+            data = line["data"]
+            cells = data.items() if isinstance(data, dict) else [("value", data)]
+            yield f"{line['table']}: " + " ".join(f"{name}={value}" for name, value in cells)
+        case "lost":
+            yield line.get("text") or f"{line['table']}: {line['count']} events lost"
+        case _:
+            yield from _table(line)
+
+
+def _table(line: Line) -> Iterator[str]:
+    yield f"{line['table']}:"
+    if line.get("absent"):
+        yield f"  cannot be read: {line['absent']}"
+    rows = line["rows"]
+    numbers = [value for _, value in rows if isinstance(value, int)]
+    bars = len(numbers) == len(rows) and all(isinstance(key, int) for key, _ in rows)
+    most = max(numbers, default=0) or 1
+    for key, value in sorted(rows, key=lambda row: str(row[0]).rjust(24)):
+        bar = "  " + "*" * round(STARS * value / most) if bars else ""
+        yield f"  {_cell(key):<24} {_cell(value):>16}{bar}".rstrip()
+    if line["left"]:
+        yield f"  and {line['left']} more"
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, dict):
+        return " ".join(f"{name}={each}" for name, each in value.items())
+    return str(value)
+
+
+def _report(summary: Summary) -> None:
+    """What the run lost: nothing is lost in silence."""
+    if summary.lost:
+        click.echo(f"{summary.lost} events were lost: the buffers were full", err=True)
+    if summary.unshown:
+        click.echo(f"{summary.unshown} events were not printed: too many a second", err=True)
+    if summary.uncounted:
+        names = ", ".join(summary.uncounted)
+        click.echo(f"what was lost of {names} is not known: BCC does not tell", err=True)
+
+
+def _why(summary: Summary) -> str:
+    said = summary.messages.strip()
+    return f"{summary.failed}\n{said}" if said else summary.failed

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Giving other local users a key, and taking it away again.
+
+Relied on by `stoker user`. Owns the order: the key is where its user can read it before the broker
+knows it, and the table is changed before the broker, so that what was cut off can be repeated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pwd
+import signal
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from stoker.agent.commands import user_credentials
+from stoker.agent.state import state_folder
+from stoker.agent.state.state_folder import Cluster, State
+from stoker.agent.supervise import pids, startup
+from stoker.agent.supervise.process_table import BROKER
+from stoker.mesh.broker import users
+from stoker.mesh.broker.users import User, Users
+from stoker.mesh.identity import identity
+from stoker.mesh.wire import subjects
+from stoker.native.errors import BadRequest, NotFound, NotSupported, Refused
+
+PROTECTED = ("admin",)
+"""Rows that the node itself needs."""
+
+
+@dataclass(frozen=True)
+class Added:
+    """What `user add` did. `context` is None when the key went to a file instead."""
+
+    name: str
+    unix_user: str
+    key: Path
+    context: Path | None
+    live: bool
+    """The running broker knows the key already; else the next `up` will."""
+
+
+@state_folder.disk_errors()
+def add(where: State, name: str, unix_user: str | None, key_out: Path | None) -> Added:
+    """A new key for `name`, whose jobs run as `unix_user` (default: the user of that name)."""
+    _check_name(name)
+    cluster = state_folder.load(where)
+    entry = _unix_user(unix_user or name)
+    with state_folder.edit_lock(where):
+        table = startup.load_users(where)
+        if name in table:
+            raise Refused(f"{name} has a key already", hint=f"`stoker user remove {name}` first")
+        with tempfile.TemporaryDirectory(dir=where.keys, prefix=".new-") as folder:
+            seed_file = Path(folder, user_credentials.seed_name(name))
+            public = identity.create(seed_file).public
+            seed = seed_file.read_bytes()
+            if key_out is not None:
+                key, context = _write_out(key_out.absolute(), entry, seed), None
+            else:
+                context = user_credentials.deliver(entry, name, where, cluster, seed)
+                key = context.with_name(user_credentials.seed_name(name))
+            row = User(public_key=public, unix_user=entry.pw_name)
+            _change(where, cluster, {**table, name: row})
+            live = _reload(where, cluster, seed_file)
+    return Added(name, entry.pw_name, key, context, live)
+
+
+@state_folder.disk_errors()
+def remove(where: State, name: str) -> bool:
+    """Takes a user's access away; True when a running broker has dropped them already."""
+    cluster = state_folder.load(where)
+    with state_folder.edit_lock(where):
+        table = startup.load_users(where)
+        if name not in table:
+            raise NotFound(f"no user {name!r}", hint="`stoker user list` names them")
+        if name in PROTECTED or where.key(f"user-{name}").exists():
+            raise BadRequest(f"{name} owns this node and keeps its key")
+        _change(where, cluster, {k: v for k, v in table.items() if k != name})
+        running = pids.find(where).get(BROKER)
+        return running is not None and pids.send(running, signal.SIGHUP)
+
+
+@state_folder.disk_errors()
+def listed(where: State) -> list[dict[str, object]]:
+    """Every user as a row: name, unix_user, admin, public_key."""
+    state_folder.load(where)
+    return [
+        {"name": name, "unix_user": users.describe(row), "admin": row.admin, "key": row.public_key}
+        for name, row in sorted(startup.load_users(where).items())
+    ]
+
+
+def _check_name(name: str) -> None:
+    subjects.token(name)
+    if "/" in name or name.startswith((".", "-")) or not name.isprintable() or len(name) > 32:
+        raise BadRequest(f"{name!r} cannot be a user name", hint="At most 32 letters and digits")
+
+
+def _unix_user(name: str) -> pwd.struct_passwd:
+    try:
+        entry = pwd.getpwnam(name)
+    except (KeyError, ValueError):
+        raise NotFound(
+            f"this machine knows no user {name!r}", hint="Name one with --unix-user"
+        ) from None
+    if entry.pw_uid == 0:
+        raise BadRequest(
+            "no key is given out whose jobs run as root",
+            hint="For root's own jobs: `stoker up --root-jobs-as root`",
+        )
+    if os.geteuid() not in (0, entry.pw_uid):
+        raise NotSupported(
+            f"a node that does not run as root cannot run jobs as {name}",
+            hint="Start it as root: sudo stoker up",
+        )
+    return entry
+
+
+def _write_out(target: Path, entry: pwd.struct_passwd, seed: bytes) -> Path:
+    """The seed in a new file, readable by its user alone."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        handle = os.open(target, flags, 0o600)
+    except OSError as error:
+        raise Refused(f"{target} cannot be created: {error.strerror}") from None
+    with os.fdopen(handle, "wb") as file:
+        if os.geteuid() == 0:
+            os.fchown(file.fileno(), entry.pw_uid, entry.pw_gid)
+        file.write(seed)
+    return target
+
+
+def _change(where: State, cluster: Cluster, table: Users) -> None:
+    startup.broker_config(where, cluster, table)  # raises before anything is changed
+    users.save(where.users, table)
+    startup.write_broker_config(where, cluster, table)
+
+
+def _reload(where: State, cluster: Cluster, seed_file: Path) -> bool:
+    running = pids.find(where).get(BROKER)
+    if running is None:
+        return False
+    from stoker.mesh.broker import broker_reload
+
+    asyncio.run(
+        broker_reload.add_account(running.pid, cluster.url, seed_file, where.broker_certificate)
+    )
+    return True

@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the node exports to OpenTelemetry collectors.
+
+Imports `agent.state`.
+"""

@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the node knows, as OTLP metrics: devices, jobs, their kernels, what tracing costs and loses.
+
+Relied on by agent/export/otlp_exporter.py. Pure. Owns the bounds: kernels of a job by device time, series in
+all; what is beyond is left out and counted by metric, never merged into another series. What has
+no value has no point.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from stoker.mesh.wire.schema import Steered
+from stoker.probes.cost.cost_budget import GovernorRecord
+from stoker.probes.kernels.job_trace import KernelRow, TraceSummary
+from stoker.probes.otlp.metric_names import NAMES
+from stoker.probes.otlp.otlp_encoder import Attributes, Histogram, Kind, Metric, Number
+from stoker.scheduler.nouns import DeviceInfo, DeviceSample
+
+KERNELS_MAX = 16
+"""Of one job, by device time."""
+SERIES_MAX = 4000
+MODES: tuple[Steered, ...] = ("dormant", "governed", "full")
+SCALE, ZERO_NS = 5, 16.0
+"""Of the histograms in native/trace/histogram.h."""
+_PARTS = ("tracer_ppm", "profiler_ppm", "bpf_ppm", "sites_ppm")
+
+Point = tuple[str, Number | Histogram]
+"""A metric's name and one point of it."""
+Buckets = tuple[tuple[int, ...], dict[int, int]]
+"""Totals (count, sum, min, max, zero, high) and buckets of one histogram."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobReading:
+    """One traced job at one moment. `start_ns`: CLOCK_REALTIME of the window's start."""
+
+    job: int
+    attempt: int
+    name: str
+    start_ns: int
+    wanted: Steered
+    budget_ppm: int
+    summary: TraceSummary
+    histograms: Mapping[str, Buckets] = field(default_factory=dict)
+    governor: GovernorRecord | None = None
+    user: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReading:
+    """Everything of one export. `start_ns`: of the agent; `failed` and `refused`: of the export.
+    `jobs`: those that have ended first, as they are not told again."""
+
+    start_ns: int
+    devices: tuple[DeviceInfo, ...]
+    samples: tuple[DeviceSample, ...]
+    jobs: tuple[JobReading, ...]
+    counters: Mapping[str, int]
+    failed: int = 0
+    refused: Mapping[str, int] = field(default_factory=dict)
+
+
+def metrics(reading: NodeReading) -> tuple[list[Metric], Counter[str]]:
+    """Metrics of this moment in the order of the mapping, and points left out by metric."""
+    points: dict[str, list[Number | Histogram]] = {}
+    refused: Counter[str] = Counter()
+    series = 0
+    for name, point in _points(reading):
+        if series >= SERIES_MAX:
+            refused[name] += 1
+            continue
+        series += 1
+        points.setdefault(name, []).append(point)
+    return [
+        Metric(each.name, each.unit, each.description, each.kind, tuple(points[each.name]))
+        for each in NAMES
+        if each.name in points
+    ], refused
+
+
+def _points(reading: NodeReading) -> Iterator[Point]:
+    """The node's own first: many jobs must not hide that something is lost."""
+    yield "stoker.export.failed", Number((), reading.failed, reading.start_ns)
+    for metric, count in sorted(reading.refused.items()):
+        attributes = (("stoker.metric", metric),)
+        yield "stoker.export.refused", Number(attributes, count, reading.start_ns)
+    for counter, count in sorted(reading.counters.items()):
+        attributes = (("stoker.counter", counter),)
+        yield "stoker.agent.events", Number(attributes, count, reading.start_ns)
+    yield from _devices(reading)
+    for job in reading.jobs:
+        yield from _job(job)
+    for job in reading.jobs:
+        yield from _kernels(job)
+
+
+def _devices(reading: NodeReading) -> Iterator[Point]:
+    infos = {info.id: info for info in reading.devices}
+    for info in infos.values():
+        attributes = _device(info)
+        if info.memory_bytes is not None:
+            yield "hw.gpu.memory.limit", Number(attributes, info.memory_bytes, reading.start_ns)
+        for state, holds in (("ok", not info.unavailable), ("failed", bool(info.unavailable))):
+            of_state = (*attributes, ("hw.state", state))
+            yield "hw.status", Number(of_state, int(holds), reading.start_ns)
+    for sample in reading.samples:
+        known = infos.get(sample.id)
+        attributes = _device(known) if known is not None else (("hw.id", sample.id),)
+        for name, value in (
+            ("hw.gpu.utilization", sample.busy_ratio),
+            ("hw.power", sample.power_w),
+            ("hw.temperature", sample.temperature_c),
+        ):
+            if value is not None:
+                yield name, Number(attributes, float(value))
+
+
+def _device(info: DeviceInfo) -> Attributes:
+    return (
+        ("hw.id", info.id),
+        ("hw.name", f"{info.model} SIM" if info.sim else info.model),
+        ("hw.type", info.kind),
+        ("hw.vendor", info.vendor),
+    )
+
+
+def _of(job: JobReading, *more: tuple[str, str | bool | int | float]) -> Attributes:
+    return (
+        ("stoker.job.id", job.job),
+        ("stoker.job.attempt", job.attempt),
+        ("stoker.job.name", job.name),
+        *((("stoker.job.user", job.user),) if job.user else ()),
+        *more,
+    )
+
+
+def _job(job: JobReading) -> Iterator[Point]:
+    summary, start = job.summary, job.start_ns
+    for mode in MODES:
+        at = _of(job, ("stoker.trace.mode", mode))
+        yield "stoker.job.tracing", Number(at, int(mode == job.wanted), start)
+    yield "stoker.job.tracing.budget", Number(_of(job), job.budget_ppm / 1e6)
+    if summary.cost is not None:
+        yield "stoker.job.tracing.cost", Number(_of(job), float(summary.cost.share))
+    if job.governor is not None and job.governor.state != "waiting":
+        for part in _PARTS:
+            at = _of(job, ("stoker.part", part.removesuffix("_ppm")))
+            share = getattr(job.governor, part) / 1e6
+            yield "stoker.job.tracing.governed_cost", Number(at, share)
+    if summary.records is not None:
+        yield "stoker.job.records.made", Number(_of(job), summary.records.made, start)
+        yield "stoker.job.records.folded", Number(_of(job), summary.records.folded, start)
+    for counter, count in sorted(summary.loss.items()):
+        if count:
+            yield "stoker.job.lost", Number(_of(job, ("stoker.counter", counter)), count, start)
+    if summary.clock is not None:
+        at = _of(job, ("stoker.clock", summary.clock.source))
+        yield "stoker.clock.error", Number(at, summary.clock.error_ns)
+    for device in summary.devices:
+        for cause, ns in msgspec.structs.asdict(device.causes).items():
+            at = _of(
+                job,
+                ("hw.id", device.id),
+                ("stoker.cause", cause.removesuffix("_ns")),
+                ("stoker.estimate", device.estimate),
+            )
+            yield "stoker.job.device.time", Number(at, ns, start)
+    for copy in summary.copies:
+        bound = ("stoker.lower_bound", copy.seen < 1)
+        at = _of(job, ("stoker.copy.kind", copy.name), bound)
+        yield "stoker.job.copies", Number(at, copy.count, start)
+        yield "stoker.job.copy.io", Number(at, copy.bytes, start)
+
+
+def top(kernels: Iterable[KernelRow], most: int = KERNELS_MAX) -> list[KernelRow]:
+    """The kernels that took the most device time."""
+    return sorted(kernels, key=lambda row: (-row.total_ns, row.name))[:most]
+
+
+def _kernels(job: JobReading) -> Iterator[Point]:
+    for row in top(job.summary.kernels):
+        at = _of(job, ("stoker.kernel.name", row.name))
+        launches = (*at, ("stoker.lower_bound", row.seen < 1))
+        yield "stoker.job.kernel.launches", Number(launches, row.count, job.start_ns)
+        time = (*at, ("stoker.estimate", row.estimate or row.error_ns > 0))
+        yield "stoker.job.kernel.time", Number(time, row.total_ns, job.start_ns)
+        if row.name in job.histograms:
+            yield "stoker.job.kernel.duration", _histogram(job, at, job.histograms[row.name])
+
+
+def _histogram(job: JobReading, at: Attributes, found: Buckets) -> Histogram:
+    (count, total, least, most, zero, _), buckets = found
+    return Histogram(
+        at,
+        job.start_ns,
+        count,
+        float(total),
+        SCALE,
+        zero,
+        ZERO_NS,
+        buckets,
+        float(least) if count else None,
+        float(most) if count else None,
+    )
+
+
+class Deltas:
+    """What each series of sums and histograms was when it was last taken by the collector."""
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[str, Attributes], Number | Histogram] = {}
+        self._at_ns = 0
+
+    def since(self, found: Iterable[Metric]) -> list[Metric]:
+        """The same metrics with only what came since; `taken` makes them the last."""
+        return [
+            replace(metric, points=tuple(self._since(metric.name, metric.kind, metric.points)))
+            for metric in found
+        ]
+
+    def taken(self, found: Iterable[Metric], time_ns: int) -> None:
+        """These, as they were measured, have reached the collector."""
+        self._last = {
+            (metric.name, point.attributes): point
+            for metric in found
+            if metric.kind in ("sum", "histogram")
+            for point in metric.points
+        }
+        self._at_ns = time_ns
+
+    def _since(
+        self, name: str, kind: Kind, points: Iterable[Number | Histogram]
+    ) -> Iterator[Number | Histogram]:
+        for point in points:
+            last = self._last.get((name, point.attributes))
+            if kind not in ("sum", "histogram") or last is None:
+                yield point
+            elif isinstance(point, Number) and isinstance(last, Number):
+                more = point.value - last.value
+                yield replace(point, value=more, start_ns=self._at_ns) if more >= 0 else point
+            elif isinstance(point, Histogram) and isinstance(last, Histogram):
+                yield self._fewer(point, last)
+
+    def _fewer(self, point: Histogram, last: Histogram) -> Histogram:
+        if point.count < last.count:  # it began anew
+            return point
+        left = {i: n - last.buckets.get(i, 0) for i, n in point.buckets.items()}
+        return replace(
+            point,
+            start_ns=self._at_ns,
+            count=point.count - last.count,
+            sum=point.sum - last.sum,
+            zero_count=point.zero_count - last.zero_count,
+            buckets={i: n for i, n in left.items() if n > 0},
+            min=None,
+            max=None,
+        )

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the folders of attempts are called: `7` is the first attempt of job 7, `7.2` its second.
+
+Relied on by all parts of the agent that have files of a job: output and trace below the state
+folder, trace segments in shared memory. Owns that no two attempts share a folder, so that nothing
+of an earlier one is mixed with or lost to a later one.
+"""
+
+from __future__ import annotations
+
+import re
+
+from stoker.agent.jobs.steps import Key
+
+_NAME = re.compile(r"([1-9]\d{0,18})(?:\.([1-9]\d{0,9}))?", re.ASCII)
+
+
+def folder_name(job: int, attempt: int) -> str:
+    """The name of an attempt's folder."""
+    return str(job) if attempt == 1 else f"{job}.{attempt}"
+
+
+def key_of(name: str) -> Key | None:
+    """The attempt behind a folder's name; None for anything else."""
+    match = _NAME.fullmatch(name)
+    if match is None or match[2] == "1":
+        return None
+    return int(match[1]), int(match[2] or 1)

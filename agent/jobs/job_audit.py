@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the kernel told of jobs that somebody should know: kills, refused devices, opens, Xids.
+
+Relied on by the tracer's thread, which hands over what the host probes saw. Critical notices are
+logged one by one; of device files each job's first open of each device is, and all are counted.
+Bounded: past `PAIRS_MAX` pairs of job and device the log begins anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+
+import structlog
+
+from stoker.probes.host.notices import Notice
+
+PAIRS_MAX = 4096
+
+_log = structlog.get_logger("audit")
+
+_SAID = {
+    "refused_open": "a job was refused a device",
+    "oom_kill": "memory ran out and a job's process was chosen",
+    "signal": "a job's process was sent a deadly signal",
+    "killed_exit": "a job's process ended by a signal",
+    "xid": "the NVIDIA driver reports an error",
+}
+
+
+class Audit:
+    """Logs notices; `job_of` names a job by the id of its cgroup, or None where it is not known."""
+
+    def __init__(self, counters: dict[str, int], job_of: Callable[[int], int | None]) -> None:
+        self._counters = counters
+        self._job_of = job_of
+        self._opened: set[tuple[int, tuple[int, int] | None]] = set()
+        for kind in (*_SAID, "device_open"):
+            counters.setdefault(f"seen_{kind}", 0)
+
+    def take(self, notices: Iterable[Notice]) -> None:
+        """Count each notice and log what is worth a line."""
+        for notice in notices:
+            self._counters[f"seen_{notice.kind}"] += 1
+            if notice.kind != "device_open":
+                _log.warning(_SAID[notice.kind], **self._fields(notice))
+            elif self._is_first(notice):
+                _log.info("a job opens a device", **self._fields(notice))
+
+    def _is_first(self, notice: Notice) -> bool:
+        pair = (notice.job, notice.device)
+        if pair in self._opened:
+            return False
+        if len(self._opened) >= PAIRS_MAX:
+            self._opened.clear()
+        self._opened.add(pair)
+        return True
+
+    def _fields(self, notice: Notice) -> dict[str, object]:
+        told = {name: value for name, value in asdict(notice).items() if value not in (None, "")}
+        told["cgroup"] = told.pop("job")
+        told.pop("kind")
+        job = self._job_of(notice.job)
+        return told if job is None else {"job": job, **told}

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The folders of finished jobs: kept as long as retention says, deleted off the agent's loop.
+
+Relied on by the daemon. `agent/jobs/retention.py` decides; this reads, deletes and counts. Also keeps
+the facts of an ended job that its files do not tell: how much output was cut off, and that it said
+nothing: a job without output, input and trace has no folder at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import structlog
+
+from stoker.agent.jobs import folder_owners, retention
+from stoker.agent.jobs.attempt_folders import folder_name, key_of
+from stoker.agent.jobs.folder_owners import Owners
+from stoker.agent.jobs.folder_removal import clear
+from stoker.agent.jobs.retention import NOBODY, Keep, Shelf
+from stoker.agent.jobs.spawner_messages import Exited
+from stoker.agent.jobs.steps import Key
+
+DROPPED_FILE = "dropped"
+OWNERS_FILE = "owners"
+SILENT_MAX = 16_384
+"""Ended jobs without a folder that are remembered, to tell them from those long deleted."""
+
+_log = structlog.get_logger("keeping")
+
+
+class Keeping:
+    """One worker thread does what touches the disk; the shelf belongs to the loop."""
+
+    def __init__(self, jobs: Path, keep: Keep) -> None:
+        self._jobs = jobs
+        self._shelf = Shelf(keep)
+        self._early: list[tuple[Key, int, int]] | None = []
+        self._owners = Owners(jobs.parent / OWNERS_FILE)
+        self._forgotten: set[int] = set()
+        """Jobs that were forgotten while stock was taken: they are in it and gone."""
+        self._running: dict[int, int] = {}
+        """User id -> bytes that the user's running jobs have written, as last looked."""
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="keeping")
+        self.counters: Counter[str] = Counter()
+        self._silent: OrderedDict[Key, None] = OrderedDict()
+        self._later: dict[int, list[Key]] = {}
+        """Attempts after the first that have a folder here, by job."""
+
+    def begin(self, segments: Path, alive: set[Key]) -> None:
+        """Take stock of what is there now: segments of jobs long over are removed, folders counted.
+
+        To be called before any job is started: what comes later is not looked at.
+        """
+        over = [segments / folder_name(*key) for key in _attempts(segments) - alive]
+        finished = _attempts(self._jobs) - alive
+        loop = asyncio.get_running_loop()
+        stock = loop.run_in_executor(self._worker, self._stock, over, finished)
+        stock.add_done_callback(self._stocked)
+
+    def _stocked(self, stock: asyncio.Future[list[tuple[Key, int, int]]]) -> None:
+        if stock.cancelled():
+            return
+        early, self._early = self._early or [], None
+        for key, size, uid in [*stock.result(), *early]:
+            if key[0] not in self._forgotten:
+                self._put(key, size, uid)
+        self._forgotten.clear()
+
+    def weigh(self, running: dict[Key, int]) -> None:
+        """Look how much running attempts (-> user id) have written: room that the finished ones
+        of the same user make, oldest first."""
+        looked = asyncio.get_running_loop().run_in_executor(self._worker, self._sizes, running)
+        looked.add_done_callback(self._weighed)
+
+    def _weighed(self, looked: asyncio.Future[dict[int, int]]) -> None:
+        if looked.cancelled() or looked.exception() is not None:
+            return
+        self._running = looked.result()
+        for uid, size in self._running.items():
+            self._let_go(self._shelf.fit(uid, size))
+
+    def keep(self, exited: Exited, traced: bool, uid: int = NOBODY) -> None:
+        """The log has the end of this job: from now on its folder may be deleted."""
+        key = (exited.job, exited.attempt)
+        size = exited.out_bytes + exited.err_bytes
+        dropped = exited.usage.output_dropped_bytes if exited.usage is not None else 0
+        if traced or dropped:
+            folder = self._jobs / folder_name(*key)
+            with contextlib.suppress(OSError):
+                size = retention.size_of(folder)
+                if dropped:
+                    (folder / DROPPED_FILE).write_text(str(dropped))
+        if not size and not os.path.exists(f"{self._jobs}/{folder_name(*key)}"):  # noqa: PTH110
+            self._remember_silent(key)
+        elif self._early is not None:
+            self._early.append((key, size, uid))
+            self._submit(lambda: self._own(key, uid))
+        else:
+            self._put(key, size, uid)
+            self._submit(lambda: self._own(key, uid))
+
+    def forget(self, job: int) -> None:
+        """The scheduler's retention has passed for this job."""
+        if self._early is not None:
+            self._forgotten.add(job)
+        later = self._later.pop(job, [])
+        if self._silent.pop((job, 1), self) is None and not later:
+            return
+        keys = [(job, 1), *later]
+        for key in keys:
+            self._shelf.drop(key)
+        self._delete(keys)
+
+    def silent(self, key: Key) -> bool:
+        """Whether this attempt is known to have ended without a byte of output."""
+        return key in self._silent
+
+    def _remember_silent(self, key: Key) -> None:
+        self._silent[key] = None
+        if len(self._silent) > SILENT_MAX:
+            self._silent.popitem(last=False)
+
+    def dropped(self, key: Key, exited: Exited | None) -> int:
+        """Bytes of output past the limit; 0 where nothing was cut off."""
+        if exited is not None:
+            return exited.usage.output_dropped_bytes if exited.usage else 0
+        try:
+            return int((self._jobs / folder_name(*key) / DROPPED_FILE).read_text())
+        except (OSError, ValueError):
+            return 0
+
+    def close(self) -> None:
+        """Leave what is not deleted yet: the next agent takes stock again."""
+        self._worker.shutdown(wait=False, cancel_futures=True)
+
+    def _put(self, key: Key, size: int, uid: int) -> None:
+        if key[1] > 1:
+            self._later.setdefault(key[0], []).append(key)
+        self._let_go(self._shelf.put(key, size, uid, self._running.get(uid, 0)))
+
+    def _let_go(self, gone: list[Key]) -> None:
+        for job, _ in gone:
+            if job in self._later:
+                left = [each for each in self._later.pop(job) if each not in gone]
+                self._later.update({job: left} if left else {})
+        if gone:
+            self._delete(gone)
+
+    def _delete(self, keys: list[Key]) -> None:
+        self._submit(lambda: self._deleted(keys))
+
+    def _deleted(self, keys: list[Key]) -> None:
+        for key in keys:
+            try:
+                _remove(f"{self._jobs}/{folder_name(*key)}")
+                self.counters["folders_deleted"] += 1
+            except FileNotFoundError:
+                continue
+
+    def _submit(self, work: Callable[[], None]) -> None:
+        self._worker.submit(self._guard, work)
+
+    def _guard(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except OSError as error:  # a full disk, or one that fails
+            self.counters["disk_failed"] += 1
+            _log.warning("folders of jobs", error=str(error))
+
+    def _stock(self, over: list[Path], finished: set[Key]) -> list[tuple[Key, int, int]]:
+        for folder in over:
+            clear(folder)
+            self.counters["segments_removed"] += 1
+        known = folder_owners.read(self._jobs.parent / OWNERS_FILE)
+        found = retention.scan(self._jobs, finished)
+        kept = {key: known[key] for key, _ in found if key in known}
+        self._guard(lambda: self._owners.begin(kept))
+        return [(key, size, known.get(key, NOBODY)) for key, size in found]
+
+    def _own(self, key: Key, uid: int) -> None:
+        """On the worker: whose this folder is, for the next agent."""
+        if not self._owners.add(key, uid):
+            found = _attempts(self._jobs)
+            known = folder_owners.read(self._jobs.parent / OWNERS_FILE)
+            self._owners.begin({each: known[each] for each in found if each in known})
+
+    def _sizes(self, running: dict[Key, int]) -> dict[int, int]:
+        """On the worker: bytes on disk by user id."""
+        found: dict[int, int] = {}
+        for key, uid in running.items():
+            with contextlib.suppress(OSError):
+                size = retention.size_of(self._jobs / folder_name(*key))
+                found[uid] = found.get(uid, 0) + size
+        return found
+
+
+def _remove(path: str) -> None:
+    """A folder and what is in it; FileNotFoundError if there is none."""
+    try:
+        with os.scandir(path) as entries:
+            for entry in entries:
+                os.unlink(entry.path)  # noqa: PTH108  # per job: no Path objects
+        os.rmdir(path)  # noqa: PTH106
+    except FileNotFoundError:
+        raise
+    except OSError:  # a folder inside, or a file that cannot go
+        clear(Path(path))
+
+
+def _attempts(folder: Path) -> set[Key]:
+    """The attempts that have an entry in this folder."""
+    try:
+        return {key for entry in folder.iterdir() if (key := key_of(entry.name)) is not None}
+    except FileNotFoundError:
+        return set()

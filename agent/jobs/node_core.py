@@ -1,0 +1,324 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The core of the node agent: what is wanted here against what is here, and nothing else.
+
+Relied on by the daemon and by its tests, which need neither network nor process. Owns the order
+of a start (hello, desired state, then commands) and the invariant that nothing is acted on before
+the position it came at is stored.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from stoker.agent.jobs import steps
+from stoker.agent.jobs.attempts import Attempts, Phase
+from stoker.agent.jobs.outcome_queue import Telling
+from stoker.agent.jobs.steps import Effect, Event, Key
+from stoker.mesh.wire.command import (
+    HAVE_MAX,
+    Accepted,
+    Beat,
+    CommandChain,
+    DesiredState,
+    Gap,
+    Refused,
+    Repeat,
+)
+from stoker.scheduler.nouns import NodeReport
+
+RETRY_FIRST_S = 0.1
+RETRY_MAX_S = 2.0
+
+
+class _Request:
+    """One request at a time: wanted, on its way, or to be tried again after a growing wait."""
+
+    def __init__(self) -> None:
+        self._pending = False
+        self._wait = RETRY_FIRST_S
+        self._again = False
+        self.due: float | None = None
+
+    def want(self, now_s: float) -> None:
+        """Make it soon; once more after the one on its way, whose answer may be too old."""
+        if self._pending:
+            self._again = True
+        elif self.due is None:
+            self.due = now_s
+
+    def failed(self, now_s: float) -> None:
+        self._pending, self.due = False, now_s + self._wait
+        self._wait = min(self._wait * 2, RETRY_MAX_S)
+
+    def done(self, now_s: float) -> None:
+        self._pending, self._wait = False, RETRY_FIRST_S
+        self.due = now_s if self._again else None
+        self._again = False
+
+    def lost(self, now_s: float) -> None:
+        """Its answer will not come: the connection is new."""
+        if self._pending:
+            self._again = True
+            self.done(now_s)
+
+    def take(self, now_s: float) -> bool:
+        if self._pending or self.due is None or self.due > now_s:
+            return False
+        self._pending, self._again, self.due = True, False, None
+        return True
+
+
+class Node:
+    """State of one agent. `step` is the only way to change it; `now_s` must never go back."""
+
+    def __init__(self, chain: CommandChain) -> None:
+        self.counters: Counter[str] = Counter()
+        """Everything that was refused, repeated or given up, by name."""
+        self._chain = chain
+        self._telling = Telling(RETRY_FIRST_S, RETRY_MAX_S)
+        self._attempts = Attempts(self.counters, self._telling)
+        self._report: NodeReport | None = None
+        self._hello = _Request()
+        self._ask = _Request()
+        self._asked: frozenset[Key] = frozenset()
+        self._connected = False
+        self._met_spawner = False
+        self._greeted = False
+        self._caught_up = False
+        self._frozen = False
+        self._asked_frozen = False
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether the desired state was read since the agent started."""
+        return self._caught_up
+
+    @property
+    def status(self) -> str:
+        """One line for whoever watches the agent; the first word is for programs."""
+        if not self._met_spawner:
+            return "waiting: the spawner has not answered"
+        if not self._connected:
+            return "waiting: the broker is not connected"
+        if not self._caught_up:
+            return "waiting: the scheduler has not answered"
+        return "ok"
+
+    @property
+    def untold(self) -> int:
+        """Outcomes that the log does not have yet."""
+        return len(self._telling)
+
+    def phase(self, key: Key) -> Phase | None:
+        """Where an attempt is; None for one that is not here, or whose end is in the log."""
+        return self._attempts.phase(key)
+
+    def taken(self) -> frozenset[Key]:
+        """For `SpawnerHas.asked`: what the spawner must have, taken before it is asked."""
+        return self._attempts.taken()
+
+    def deadline(self) -> float | None:
+        """When the next Tick is due, on the clock of `step`."""
+        due = (self._hello.due, self._ask.due, self._telling.due, self._attempts.settle_by())
+        return min((at for at in due if at is not None), default=None)
+
+    def step(self, event: Event, now_s: float) -> list[Effect]:
+        """Take one event in and say what to do about it."""
+        effects: list[Effect] = []
+        _HANDLERS[type(event)](self, event, now_s, effects)
+        self._due(now_s, effects)
+        return effects
+
+    def _due(self, now_s: float, effects: list[Effect]) -> None:
+        """Whatever the event was: send what is due and may be sent."""
+        if not (self._connected and self._met_spawner):
+            return
+        if self._report is not None and self._hello.take(now_s):
+            effects.append(steps.Hello(self._report))
+        if not self._greeted:  # a new boot must be in the log before anything refers to it
+            return
+        if self._ask.take(now_s):
+            have = self._attempts.keys()[:HAVE_MAX]
+            self._asked = frozenset(have)
+            self._asked_frozen = self._frozen
+            effects.append(steps.Ask(self._chain.ask(have)))
+        if outcomes := self._telling.take(now_s):
+            effects.append(steps.Tell(self._telling.number, outcomes))
+
+    # --- who we are -------------------------------------------------------------------------------
+
+    def _reported(self, event: steps.Reported, now_s: float, effects: list[Effect]) -> None:
+        self._report = event.report
+        self._hello.want(now_s)
+
+    def _mesh_up(self, event: steps.MeshUp, now_s: float, effects: list[Effect]) -> None:
+        """Ask again what was on its way; hello first, another scheduler may answer."""
+        self._connected = True
+        self._hello.lost(now_s)
+        self._ask.lost(now_s)
+        self._telling.retry(now_s)
+        self._hello.want(now_s)
+
+    def _mesh_down(self, event: steps.MeshDown, now_s: float, effects: list[Effect]) -> None:
+        self._connected = False
+
+    def _on_greeted(self, event: steps.Greeted, now_s: float, effects: list[Effect]) -> None:
+        self._hello.done(now_s)
+        self._greeted = True
+        self._ask.want(now_s)
+
+    def _not_greeted(self, event: steps.NotGreeted, now_s: float, effects: list[Effect]) -> None:
+        self._hello.failed(now_s)
+        effects.append(steps.Note(f"hello was not answered: {event.why}"))
+
+    # --- what is wanted ---------------------------------------------------------------------------
+
+    def _offered(self, event: steps.Offered, now_s: float, effects: list[Effect]) -> None:
+        if not self._caught_up:
+            # The stored position may be older than what was done, and a new boot must be in the
+            # log first; the desired state answers our own nonce and covers this command.
+            self.counters["command_before_desired"] += 1
+            return
+        match self._chain.offer(event.data):
+            case Accepted(command):
+                effects.append(steps.Persist(self._chain.position))
+                self._attempts.carry_out(command.actions, command.now_ns, effects)
+            case Repeat():
+                self.counters["command_repeat"] += 1
+            case Gap(why):
+                self.counters["command_gap"] += 1
+                effects.append(steps.Note(f"commands are missing: {why}"))
+                self._ask.want(now_s)
+            case Refused(counter, why):
+                self._refuse(counter, why, effects)
+
+    def _beaten(self, event: steps.Beaten, now_s: float, effects: list[Effect]) -> None:
+        match self._chain.beat(event.data):
+            case Beat(heartbeat):
+                self._frozen = event.frozen
+                if event.frozen:  # an eviction may have been decided meanwhile: read it first
+                    self._ask.want(now_s)
+                else:
+                    effects.append(steps.Renew(heartbeat.lease_ms / 1000))
+            case Gap():
+                self._frozen = event.frozen
+                self.counters["heartbeat_gap"] += 1
+                self._ask.want(now_s)
+            case Refused(counter, why):
+                self._refuse(counter, why, effects)
+
+    def _answered(self, event: steps.Answered, now_s: float, effects: list[Effect]) -> None:
+        desired = self._chain.reconcile(event.data)
+        if isinstance(desired, Refused):
+            self._ask.failed(now_s)
+            self._refuse(desired.counter, desired.why, effects)
+            return
+        self._ask.done(now_s)
+        if desired.more:
+            self._ask.want(now_s)
+        else:
+            self._caught_up = True
+            effects.append(steps.Persist(self._chain.position))
+        self._reconcile(desired, effects)
+        if not desired.more:
+            self._renew(event, desired, effects)
+
+    def _renew(self, event: steps.Answered, desired: DesiredState, effects: list[Effect]) -> None:
+        """The answer counts from when it was asked for, so no delay on its way lengthens a lease;
+        frozen jobs go on by one that is younger than the freeze."""
+        thaw, self._asked_frozen = self._asked_frozen, False
+        self._frozen = self._frozen and not thaw
+        effects.append(steps.Renew(desired.lease_ms / 1000, event.asked_ns, thaw))
+
+    def _reconcile(self, desired: DesiredState, effects: list[Effect]) -> None:
+        """Carry out the difference; what the log neither wants nor ends, it does not know, and
+        what it wants but does not start ran here once, or so it was told."""
+        self._attempts.carry_out(desired.stops, desired.now_ns, effects)
+        known = {*desired.wanted, *((stop.job, stop.attempt) for stop in desired.stops)}
+        self._attempts.stop_unknown(sorted(self._asked - known), desired.now_ns, effects)
+        self._attempts.carry_out(desired.starts, desired.now_ns, effects)
+        if not desired.more:
+            begun = {(start.job, start.attempt) for start in desired.starts}
+            missing = set(desired.wanted) - self._asked - begun
+            self._attempts.lose(sorted(missing), desired.now_ns)
+
+    def _not_answered(self, event: steps.NotAnswered, now_s: float, effects: list[Effect]) -> None:
+        self._ask.failed(now_s)
+        effects.append(steps.Note(f"the desired state was not answered: {event.why}"))
+
+    def _refuse(self, counter: str, why: str, effects: list[Effect]) -> None:
+        self.counters[counter] += 1
+        effects.append(steps.Note(f"refused ({counter}): {why}"))
+
+    # --- what is here -----------------------------------------------------------------------------
+
+    def _spawner_has(self, event: steps.SpawnerHas, now_s: float, effects: list[Effect]) -> None:
+        self._met_spawner = True
+        if self._attempts.compare(event, now_s, effects):
+            self._ask.want(now_s)
+
+    def _never_started(
+        self, event: steps.NeverStarted, now_s: float, effects: list[Effect]
+    ) -> None:
+        if self._attempts.never_started(event, effects):
+            self._ask.want(now_s)
+
+    def _taken(self, event: steps.Taken, now_s: float, effects: list[Effect]) -> None:
+        self._attempts.accepted(event.keys)
+
+    def _not_taken(self, event: steps.NotTaken, now_s: float, effects: list[Effect]) -> None:
+        self._attempts.refused(event)
+
+    def _ran(self, event: steps.Ran, now_s: float, effects: list[Effect]) -> None:
+        self._attempts.ran(event)
+
+    def _ended(self, event: steps.Ended, now_s: float, effects: list[Effect]) -> None:
+        self._attempts.ended(event, now_s, effects)
+
+    def _settled(self, event: steps.Settled, now_s: float, effects: list[Effect]) -> None:
+        self._attempts.settled(event.key, event.device_ns, event.note)
+
+    def _faulted(self, event: steps.Faulted, now_s: float, effects: list[Effect]) -> None:
+        self.counters["attempt_faulted"] += self._attempts.fault(event, effects)
+
+    def _tick(self, event: steps.Tick, now_s: float, effects: list[Effect]) -> None:
+        self._attempts.settle_late(now_s)
+
+    # --- what was told ----------------------------------------------------------------------------
+
+    def _committed(self, event: steps.Committed, now_s: float, effects: list[Effect]) -> None:
+        self._attempts.bury(self._telling.committed(event.number), effects)
+
+    def _not_committed(
+        self, event: steps.NotCommitted, now_s: float, effects: list[Effect]
+    ) -> None:
+        effects.append(steps.Note(f"outcomes were not committed: {event.why}"))
+        if dropped := self._telling.refused(event.number, event.code, now_s):
+            self.counters["outcome_refused"] += len(dropped)
+            self._attempts.bury(dropped, effects)
+
+
+_HANDLERS: dict[type, Callable[[Node, Any, float, list[Effect]], None]] = {
+    steps.Reported: Node._reported,
+    steps.MeshUp: Node._mesh_up,
+    steps.MeshDown: Node._mesh_down,
+    steps.Greeted: Node._on_greeted,
+    steps.NotGreeted: Node._not_greeted,
+    steps.Offered: Node._offered,
+    steps.Beaten: Node._beaten,
+    steps.Answered: Node._answered,
+    steps.NotAnswered: Node._not_answered,
+    steps.SpawnerHas: Node._spawner_has,
+    steps.NeverStarted: Node._never_started,
+    steps.Taken: Node._taken,
+    steps.NotTaken: Node._not_taken,
+    steps.Ran: Node._ran,
+    steps.Ended: Node._ended,
+    steps.Settled: Node._settled,
+    steps.Faulted: Node._faulted,
+    steps.Tick: Node._tick,
+    steps.Committed: Node._committed,
+    steps.NotCommitted: Node._not_committed,
+}

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The outcomes a node still has to tell: one batch on its way, the rest waits and merges.
+
+Relied on by the core of the agent. Bounded by the attempts the core holds: at most one outcome
+per attempt waits, because how it ended replaces that it runs. Never drops one on its own.
+"""
+
+from __future__ import annotations
+
+from stoker.agent.jobs.steps import Key
+from stoker.scheduler.nouns import Outcome
+
+BATCH_MAX = 512
+"""Outcomes of one request; with reasons of 200 bytes still far below the broker's max_payload."""
+
+
+class Telling:
+    """Queue and retry; times are on the clock of the core."""
+
+    def __init__(self, first_s: float, max_s: float) -> None:
+        self._first_s, self._max_s = first_s, max_s
+        self._waiting: dict[Key, Outcome] = {}
+        self._sent: tuple[Outcome, ...] = ()
+        self.number = 0
+        """Of the batch on its way, or of the last one."""
+        self._limit = BATCH_MAX
+        self._wait = first_s
+        self.due: float | None = None
+        """When to try again after a failure; None when nothing holds the next batch back."""
+
+    def __len__(self) -> int:
+        return len(self._waiting) + len(self._sent)
+
+    def put(self, outcome: Outcome) -> None:
+        """Tell this; it replaces what was to be told of the same attempt."""
+        self._waiting[outcome.job, outcome.attempt] = outcome
+
+    def take(self, now_s: float) -> tuple[Outcome, ...]:
+        """The next batch to send, empty while one is on its way or a retry is not due."""
+        if self._sent or not self._waiting or (self.due is not None and self.due > now_s):
+            return ()
+        self.due = None
+        keys = list(self._waiting)[: self._limit]
+        self._sent = tuple(self._waiting.pop(key) for key in keys)
+        self.number += 1
+        return self._sent
+
+    def committed(self, number: int) -> tuple[Outcome, ...]:
+        """This batch is in the log; nothing if it is no longer the one on its way."""
+        if number != self.number or not self._sent:
+            return ()
+        done, self._sent = self._sent, ()
+        self._wait, self._limit, self.due = self._first_s, BATCH_MAX, None
+        return done
+
+    def refused(self, number: int, code: str, now_s: float) -> tuple[Outcome, ...]:
+        """This batch failed: keep it for another try.
+
+        A batch the scheduler calls wrong is halved until the wrong one stands alone; that one is
+        given up and returned, or it would hold back every outcome after it.
+        """
+        if number != self.number or not self._sent:
+            return ()
+        batch, self._sent = self._sent, ()
+        self.due = now_s + self._wait
+        self._wait = min(self._wait * 2, self._max_s)
+        if code == "bad_request":
+            if len(batch) == 1:
+                self._limit, self.due = BATCH_MAX, now_s
+                return batch
+            self._limit = max(1, len(batch) // 2)
+            self.due = now_s
+        # What came meanwhile about the same attempt is newer.
+        kept = {(outcome.job, outcome.attempt): outcome for outcome in batch}
+        self._waiting = kept | self._waiting
+        return ()
+
+    def retry(self, now_s: float) -> None:
+        """The connection is new: an answer to what was sent will not come, so try now."""
+        if self._sent:
+            self.refused(self.number, "", now_s)
+        self._wait, self.due = self._first_s, None

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the agent must still know of a start after its own restart, and the spawner does not.
+
+Relied on by the daemon. A file of records, one write per batch before the spawner is told, so no
+attempt runs that is not in it. A torn last record is of a batch the spawner never saw. Rewritten
+with what is alive when it grows past FILE_BYTES_MAX and at every start of the agent.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Self
+
+import msgspec
+
+from stoker.agent.jobs.steps import Key
+from stoker.scheduler.nouns import Record, StartJob, TraceMode
+
+FILE_BYTES_MAX = 4 << 20
+_LENGTH = struct.Struct("<I")
+_RECORD_BYTES_MAX = 64 * 1024
+
+
+class Begun(Record, frozen=True):
+    """One start. `devices`: ids granted; `trace` is off where no tracer was offered."""
+
+    job: int
+    attempt: int
+    decision: int
+    uid: int
+    grace_s: float
+    trace: TraceMode = "off"
+    gpu_milli: int = 0
+    devices: tuple[str, ...] = ()
+    name: str = ""
+    aside: tuple[tuple[str, str], ...] = ()
+    """Tracers that were not offered although there is a device for them, and why."""
+    user: str = ""
+    """Unix user that it runs as."""
+    output_bytes_max: int = 0
+    """What it may write."""
+
+    @property
+    def key(self) -> Key:
+        return self.job, self.attempt
+
+
+UNKNOWN_GRACE_S = 5.0
+
+
+def begun(
+    start: StartJob,
+    devices: tuple[str, ...],
+    traced: bool,
+    aside: Mapping[str, str] | None = None,
+    output_bytes_max: int = 0,
+) -> Begun:
+    """The record of one start."""
+    spec = start.spec
+    return Begun(
+        start.job,
+        start.attempt,
+        start.decision.id,
+        start.owner.uid,
+        spec.grace_s,
+        spec.trace if traced else "off",
+        spec.gpu_milli,
+        devices,
+        spec.name or spec.argv[0].rpartition("/")[2][:64],
+        tuple((aside or {}).items()),
+        start.owner.user,
+        output_bytes_max,
+    )
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Begun)
+
+
+class Starts:
+    """The file and what is alive of it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._alive: dict[Key, Begun] = {}
+        self._promised: Counter[int] = Counter()
+        self._descriptor = -1
+        self._size = 0
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Read what is there, then begin a file without the torn rest."""
+        starts = cls(path)
+        starts._alive = {record.key: record for record in _records(path)}
+        starts._count()
+        return starts
+
+    def _count(self) -> None:
+        self._promised.clear()
+        for record in self._alive.values():
+            self._promised[record.uid] += record.output_bytes_max
+
+    def promised(self, uid: int) -> int:
+        """Bytes of output that the attempts of one user may write."""
+        return self._promised[uid]
+
+    def owners(self) -> dict[Key, int]:
+        """Every attempt that is alive -> the user id it runs as."""
+        return {key: record.uid for key, record in self._alive.items()}
+
+    def __len__(self) -> int:
+        return len(self._alive)
+
+    def get(self, key: Key) -> Begun:
+        """The record of a start; one without decision or trace where it is not known."""
+        return self._alive.get(key) or Begun(*key, 0, 0, UNKNOWN_GRACE_S)
+
+    def holders(self) -> dict[str, frozenset[int]]:
+        """Device -> user ids of the attempts that were granted it."""
+        found: dict[str, set[int]] = {}
+        for record in list(self._alive.values()):
+            for device in record.devices:
+                found.setdefault(device, set()).add(record.uid)
+        return {device: frozenset(uids) for device, uids in found.items()}
+
+    def on(self, device: str) -> tuple[Key, ...]:
+        """Attempts that were granted a device."""
+        return tuple(key for key, record in list(self._alive.items()) if device in record.devices)
+
+    def add(self, records: Iterable[Begun]) -> None:
+        """Store a batch in one write; raises OSError when the disk takes no more."""
+        batch = list(records)
+        data = b"".join(map(_frame, batch))
+        if self._descriptor < 0 or self._size + len(data) > FILE_BYTES_MAX:
+            self._rewrite()
+        written = os.write(self._descriptor, data)
+        if written != len(data):  # a full disk: leave no half record in the middle
+            os.ftruncate(self._descriptor, self._size)
+            raise OSError(28, "No space left on device", str(self._path))
+        self._size += written
+        self.drop(record.key for record in batch)
+        for record in batch:
+            self._alive[record.key] = record
+            self._promised[record.uid] += record.output_bytes_max
+
+    def keep(self, keys: Iterable[Key]) -> None:
+        """Forget every start but these, and write the file anew."""
+        wanted = set(keys)
+        self._alive = {key: record for key, record in self._alive.items() if key in wanted}
+        self._count()
+        self._rewrite()
+
+    def drop(self, keys: Iterable[Key]) -> None:
+        """Forget these; the file loses them with the next rewriting."""
+        for key in keys:
+            record = self._alive.pop(key, None)
+            if record is not None:
+                self._promised[record.uid] -= record.output_bytes_max
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _rewrite(self) -> None:
+        """A new file beside the old one, put in its place when it is whole."""
+        fresh = self._path.with_name(f".{self._path.name}.new")
+        data = b"".join(map(_frame, self._alive.values()))
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        descriptor = os.open(fresh, flags, 0o600)
+        try:
+            if os.write(descriptor, data) != len(data):
+                raise OSError(28, "No space left on device", str(fresh))
+            fresh.rename(self._path)
+        except OSError:
+            os.close(descriptor)
+            raise
+        self.close()
+        self._descriptor, self._size = descriptor, len(data)
+
+
+def _frame(record: Begun) -> bytes:
+    body = _encoder.encode(record)
+    return _LENGTH.pack(len(body)) + body
+
+
+def _records(path: Path) -> list[Begun]:
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return []
+    records, at = [], 0
+    while at + _LENGTH.size <= len(data):
+        (size,) = _LENGTH.unpack_from(data, at)
+        at += _LENGTH.size
+        if size > _RECORD_BYTES_MAX or at + size > len(data):
+            break
+        try:
+            records.append(_decoder.decode(data[at : at + size]))
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            break
+        at += size
+    return records

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One connection of the agent to the broker, made again for ever.
+
+Relied on by the daemon. Owns the settings of a connection (anchored in nats-py's defaults, which
+replay timed-out publishes and notice a dead peer after minutes) and the rule that nothing that
+arrives can end the agent: a callback that fails is logged and counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+
+import nats.errors
+import structlog
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from stoker.mesh.connection.local_connection import LocalConnection
+from stoker.native.errors import Denied, StokerError, Unavailable
+
+CONNECT_S = 3
+PING_S = 1
+AGAIN_FIRST_S, AGAIN_MAX_S = 0.05, 1.0
+
+_log = structlog.get_logger("link")
+
+Hear = Callable[[Msg], None]
+"""Called in the loop with each message of a subject; must return at once."""
+
+
+class Link:
+    """A connection that comes back. `where` gives the broker's address anew for each try."""
+
+    def __init__(
+        self,
+        name: str,
+        where: Callable[[], str],
+        seed: Path,
+        inbox: str,
+        subjects: Mapping[str, Hear],
+    ) -> None:
+        self._name = name
+        self._where = where
+        self._seed = seed
+        self._inbox = inbox
+        self._subjects = subjects
+        self._client: Client | None = None
+        self._lost = asyncio.Event()
+        self._denied = ""
+        self.on_up: Callable[[], None] = lambda: None
+        self.on_down: Callable[[], None] = lambda: None
+        self.counters: Counter[str] = Counter()
+
+    @property
+    def connected(self) -> bool:
+        """Whether messages can be sent now."""
+        return self._client is not None
+
+    async def run(self) -> None:
+        """Connect, serve, and connect again when it is lost; ends only by being cancelled."""
+        wait = AGAIN_FIRST_S
+        while True:
+            try:
+                client = await self._connect()
+            except (StokerError, nats.errors.Error, OSError, TimeoutError) as error:
+                self.counters["connect_failed"] += 1
+                if wait == AGAIN_FIRST_S:
+                    _log.warning("no broker", link=self._name, error=str(error) or repr(error))
+                await asyncio.sleep(wait * random.uniform(0.5, 1.0))
+                wait = min(wait * 2, AGAIN_MAX_S)
+                continue
+            wait = AGAIN_FIRST_S
+            try:
+                await self._serve(client)
+            finally:
+                self._client = None
+                await _close(client)
+
+    async def request(self, subject: str, payload: bytes, timeout_s: float) -> bytes:
+        """The answer to one request; Unavailable or Denied, with what is known of why."""
+        client = self._client
+        if client is None:
+            raise Unavailable("the broker is not connected")
+        try:
+            reply = await client.request(subject, payload, timeout=timeout_s)
+        except nats.errors.NoRespondersError:
+            raise Unavailable("no scheduler listens") from None
+        except (nats.errors.Error, TimeoutError, OSError) as error:
+            if subject in self._denied:
+                raise Denied(f"the broker does not let this node say {subject}") from None
+            raise Unavailable(f"no answer within {timeout_s:g} s ({error!r})") from None
+        return reply.data
+
+    def publish(self, subject: str, payload: bytes) -> bool:
+        """Send without an answer; False, and counted, when it cannot be sent."""
+        client = self._client
+        if client is None:
+            self.counters["publish_dropped"] += 1
+            return False
+        task = asyncio.ensure_future(client.publish(subject, payload))
+        task.add_done_callback(self._published)
+        return True
+
+    def _published(self, task: asyncio.Future[None]) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            self.counters["publish_failed"] += 1
+
+    async def _connect(self) -> Client:
+        client, self._lost, self._denied = LocalConnection(), asyncio.Event(), ""
+        await client.connect(
+            self._where(),
+            name=f"stoker agent {self._name}",
+            nkeys_seed=str(self._seed),
+            inbox_prefix=self._inbox.encode(),
+            allow_reconnect=False,  # done here: the port may be another one next time
+            max_reconnect_attempts=1,
+            reconnect_time_wait=0,
+            connect_timeout=CONNECT_S,
+            ping_interval=PING_S,
+            max_outstanding_pings=2,
+            pending_size=-1,
+            error_cb=self._error,
+            closed_cb=self._ended,
+            disconnected_cb=self._ended,
+        )
+        client.check_proven()
+        return client
+
+    async def _serve(self, client: Client) -> None:
+        try:
+            for subject, hear in self._subjects.items():
+                await client.subscribe(subject, cb=self._heard(hear))
+            await client.flush(timeout=CONNECT_S)
+        except (nats.errors.Error, OSError, TimeoutError) as error:
+            _log.warning("could not subscribe", link=self._name, error=repr(error))
+            return
+        self._client = client
+        _log.info("connected", link=self._name)
+        self.on_up()
+        try:
+            await self._lost.wait()
+        finally:
+            self._client = None
+            self.on_down()
+
+    def _heard(self, hear: Hear) -> Callable[[Msg], Awaitable[None]]:
+        async def callback(message: Msg) -> None:
+            try:
+                hear(message)
+            except Exception as error:
+                self.counters["message_failed"] += 1
+                _log.exception("a message could not be taken in", error=str(error))
+
+        return callback
+
+    async def _error(self, error: Exception) -> None:
+        text = str(error) or repr(error)
+        self.counters["link_errors"] += 1
+        if "permissions violation" in text.lower():
+            self._denied = text[:500]  # its sender sees a timeout only
+        _log.warning("broker", link=self._name, error=text[:500])
+
+    async def _ended(self) -> None:
+        self._lost.set()
+
+
+async def _close(client: Client) -> None:
+    try:
+        async with asyncio.timeout(CONNECT_S):
+            await client.close()
+    except (nats.errors.Error, OSError, TimeoutError):
+        pass  # it is gone already

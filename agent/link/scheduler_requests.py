@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent's requests to the scheduler: hello, the desired state, outcomes.
+
+Relied on by the daemon. Each request is one task with one answer for the core, also when it fails;
+the core decides when to try again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import msgspec
+
+from stoker.agent.jobs import steps
+from stoker.agent.jobs.steps import Event
+from stoker.agent.link.agent_connection import Link
+from stoker.mesh.wire import subjects
+from stoker.mesh.wire.command import NodeReply
+from stoker.native.errors import StokerError, Unavailable
+
+REQUEST_S = 2.5
+"""Longest wait for an answer that comes after a commit; asking again does no harm."""
+
+_encoder = msgspec.msgpack.Encoder()
+_replies = msgspec.msgpack.Decoder(NodeReply)
+
+Post = Callable[[Event], None]
+Spawn = Callable[[Coroutine[Any, Any, None]], object]
+
+
+class Talking:
+    """`begin` starts a request; `post` gets its answer, `spawn` runs it."""
+
+    def __init__(self, node: str, link: Link, post: Post, spawn: Spawn) -> None:
+        self._node = node
+        self._link = link
+        self._post = post
+        self._spawn = spawn
+
+    def begin(self, effect: steps.Hello | steps.Ask | steps.Tell) -> None:
+        """Send what the core wants said."""
+        match effect:
+            case steps.Tell():
+                self._spawn(self._tell(effect))
+            case steps.Hello():
+                self._spawn(self._hello(effect))
+            case steps.Ask():
+                self._spawn(self._ask(effect))
+
+    async def _hello(self, hello: steps.Hello) -> None:
+        report = hello.report
+        try:
+            reply = await self._request(subjects.hello(self._node), report)
+        except StokerError as error:
+            self._post(steps.NotGreeted(error.message))
+            return
+        self._post(steps.Greeted(report) if reply.ok else steps.NotGreeted(reply.message))
+
+    async def _tell(self, tell: steps.Tell) -> None:
+        try:
+            reply = await self._request(subjects.outcome(self._node), tell.outcomes)
+        except StokerError as error:
+            self._post(steps.NotCommitted(tell.number, error.message))
+            return
+        if reply.ok:
+            self._post(steps.Committed(tell.number))
+        else:
+            self._post(steps.NotCommitted(tell.number, reply.message, reply.code))
+
+    async def _ask(self, ask: steps.Ask) -> None:
+        subject = subjects.log_range(self._node)
+        asked_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)  # before the answer can be made
+        try:
+            data = await self._link.request(subject, _encoder.encode(ask.ask), REQUEST_S)
+        except StokerError as error:
+            self._post(steps.NotAnswered(error.message))
+            return
+        self._post(steps.Answered(data, asked_ns))
+
+    async def _request(self, subject: str, payload: object) -> NodeReply:
+        data = await self._link.request(subject, _encoder.encode(payload), REQUEST_S)
+        try:
+            return _replies.decode(data)
+        except msgspec.MsgspecError as error:
+            raise Unavailable(f"the scheduler's answer cannot be read: {error}") from None

@@ -1,0 +1,425 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The state folder of one node: where everything is, who may own it, and which format it has.
+
+Relied on by the supervisor, the verbs of `agent/commands/node_commands.py` and the agent. Owns the invariant that
+a folder is either complete, private and of a known format, or refused without a byte changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from stoker.mesh.connection import context
+from stoker.mesh.identity import certificate, sealed_json
+from stoker.native.errors import Corrupt, Denied, NotFound, Refused
+
+FORMAT = 3
+"""The state format this version reads and writes."""
+
+MIGRATIONS: dict[int, Callable[[Path], None]] = {}
+"""Older format -> function that turns a folder of it into the next one, in place."""
+
+IDENTITIES = ("scheduler", "agent", "admin")
+"""Identities every node has a key for; users come on top as `user-<name>`."""
+
+SHM = Path("/dev/shm")
+"""Everybody may make names in there, and nobody takes another's away (sticky)."""
+
+_FOLDERS = ("keys", "nats", "scheduler", "agent", "log")
+_KNOWN = frozenset({*_FOLDERS, "format", "cluster.json", "users.json", "lock", "config.toml"})
+CHOOSE = "Choose another folder with --state: a new one, or an empty one of mode 0700"
+_JSON_BYTES_MAX = 4 << 20
+
+T = TypeVar("T")
+
+
+class Cluster(msgspec.Struct, frozen=True):
+    """`cluster.json`: who this node is. `port` is where its broker listened last."""
+
+    cluster: str
+    node: str
+    scheduler_public_key: str
+    port: int = 0
+
+    @property
+    def url(self) -> str:
+        return context.broker_url(self.port)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The names of everything a node keeps. `root` is a real, absolute path."""
+
+    root: Path
+    run: Path
+
+    @property
+    def instance(self) -> str:
+        return context.instance(self.root)
+
+    @property
+    def shm(self) -> Path:
+        """The folder of trace segments: the one `prepare_run` took, else the one it would take."""
+        with contextlib.suppress(OSError):
+            return SHM / Path((self.run / "shm").read_text()).name
+        return SHM / f"stoker-{self.instance}"
+
+    @property
+    def shm_folders(self) -> list[Path]:
+        """Every folder of trace segments that is this node's, whatever of it was lost."""
+        found = [path for path in SHM.glob(f"stoker-{self.instance}*") if _is_own_folder(path)]
+        return sorted(found)
+
+    @property
+    def lock(self) -> Path:
+        return self.root / "lock"
+
+    @property
+    def keys(self) -> Path:
+        return self.root / "keys"
+
+    @property
+    def nats(self) -> Path:
+        return self.root / "nats"
+
+    @property
+    def scheduler(self) -> Path:
+        return self.root / "scheduler"
+
+    @property
+    def agent(self) -> Path:
+        return self.root / "agent"
+
+    @property
+    def log(self) -> Path:
+        return self.root / "log"
+
+    @property
+    def users(self) -> Path:
+        return self.root / "users.json"
+
+    @property
+    def cluster(self) -> Path:
+        return self.root / "cluster.json"
+
+    @property
+    def pids(self) -> Path:
+        return self.run / "pids.json"
+
+    @property
+    def endpoint(self) -> Path:
+        return self.run / "endpoint.json"
+
+    @property
+    def certificate(self) -> Path:
+        """What clients pin the broker by: a copy for all to read."""
+        return self.run / context.CERTIFICATE
+
+    @property
+    def broker_key(self) -> Path:
+        return self.keys / "broker.key"
+
+    @property
+    def broker_certificate(self) -> Path:
+        return self.keys / context.CERTIFICATE
+
+    def key(self, identity: str) -> Path:
+        """The seed file of an identity: `scheduler`, `agent`, `admin` or `user-<name>`."""
+        return self.keys / f"{identity}.nk"
+
+
+def locate(option: str | os.PathLike[str] | None) -> State:
+    """The node meant by `--state`, else STOKER_STATE, else the default. Touches nothing."""
+    chosen = option or os.environ.get("STOKER_STATE") or context.default_state()
+    root = Path(os.path.realpath(chosen))
+    return State(root=root, run=run_folder(root))
+
+
+def run_folder(root: Path) -> Path:
+    """Folder of sockets and endpoint: short-lived, so not in the state folder. The first place of
+    `context.run_folders`, where clients look, that this user may write."""
+    first, *own = context.run_folders(root)
+    if not own:
+        return first
+    runtime, temporary = own
+    return runtime if os.access(runtime.parent.parent, os.W_OK | os.X_OK) else temporary
+
+
+@contextlib.contextmanager
+def disk_errors() -> Iterator[None]:
+    """A full disk or a folder out of reach becomes Refused, with the path the kernel named."""
+    try:
+        yield
+    except OSError as error:
+        raise Refused(f"{error.filename or 'state folder'}: {error.strerror}") from error
+
+
+def check_private(folder: Path) -> None:
+    """Refuses a folder that somebody else owns, that is no state folder, or that others may look
+    into. Nobody is told to change the mode of a folder that is not stoker's own."""
+    found = folder.stat()
+    if not stat.S_ISDIR(found.st_mode):
+        raise Refused(f"{folder} is not a folder", hint=CHOOSE)
+    if found.st_uid != os.geteuid():
+        raise Refused(
+            f"{folder} belongs to {user_name(found.st_uid)}, not to {user_name(os.geteuid())}",
+            hint=f"Run as its owner. {CHOOSE}",
+        )
+    if strange := stranger(folder):
+        raise Refused(f"{folder} is not a stoker state folder: it holds {strange}", hint=CHOOSE)
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        own = any(folder.iterdir())  # and nothing in it is a stranger
+        mode = stat.S_IMODE(found.st_mode)
+        raise Refused(
+            f"{folder} is open to others (mode {mode:04o})",
+            hint=f"chmod 700 {folder}" if own else CHOOSE,
+        )
+
+
+@disk_errors()
+def require(state: State) -> None:
+    """NotFound, Denied or Refused by name where this user has no node in this folder."""
+    try:
+        there = state.agent.is_dir()
+    except PermissionError:
+        raise Denied(
+            f"the node in {state.root} belongs to {_owner_of(state.root)}",
+            hint="Its owner alone may see and set this",
+        ) from None
+    if not there:
+        raise NotFound(f"there is no node in {state.root}", hint="stoker up")
+    check_private(state.root)
+
+
+def _owner_of(folder: Path) -> str:
+    try:
+        return user_name(folder.stat().st_uid)
+    except OSError:
+        return "somebody else"
+
+
+def stranger(folder: Path) -> str:
+    """The name of something that stoker did not put there; empty for a folder of its own, and for
+    an empty one."""
+    if (folder / "format").is_file() and (folder / "cluster.json").is_file():
+        return ""  # also of a later version, which may keep more in it
+    names = sorted(path.name for path in folder.iterdir() if path.name not in _KNOWN)
+    return next((name for name in names if not name.startswith(".new-")), "")
+
+
+def user_name(uid: int) -> str:
+    """`uid 1000 (alice)`, for messages."""
+    try:
+        return f"uid {uid} ({pwd.getpwuid(uid).pw_name})"
+    except KeyError:
+        return f"uid {uid}"
+
+
+def prepare(state: State) -> None:
+    """Makes the folder and its subfolders, private from the first moment. Idempotent.
+
+    A folder that holds anything stoker did not put there is refused: it was named by mistake.
+    """
+    state.root.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        state.root.mkdir(mode=0o700)
+    check_private(state.root)
+    # Of a folder that was set up, what is missing was lost: `load` names it. Logs are no loss.
+    for name in ("log",) if is_set_up(state) else _FOLDERS:
+        (state.root / name).mkdir(mode=0o700, exist_ok=True)
+
+
+def is_set_up(state: State) -> bool:
+    """Whether a first start got as far as naming the node, even if `format` was lost since."""
+    return exists(state) or state.cluster.exists()
+
+
+def check_first(state: State) -> None:
+    """Corrupt where `format` is missing although a node has run here: it was lost, and whoever
+    took this for a first start would make another node of it."""
+    ran = [state.nats / "jetstream", state.agent / "journal"]
+    proof = next((path for path in ran if path.exists()), None)
+    if proof is not None:
+        raise Corrupt(
+            f"{state.root / 'format'} is missing, and a node has run here ({proof} is there)",
+            hint="Restore it from a backup",
+        )
+
+
+def exists(state: State) -> bool:
+    """Whether a node was ever set up here completely. `format` is written last."""
+    return (state.root / "format").exists()
+
+
+def seal_format(state: State) -> None:
+    """Marks the folder complete. Everything else must be on disk before."""
+    write_file(state.root / "format", f"{FORMAT}\n".encode())
+
+
+def check_format(state: State) -> None:
+    """Refuses a format of the future, migrates one of the past, accepts the present."""
+    path = state.root / "format"
+    text = path.read_bytes()[:32].strip()
+    if not text.isdigit():
+        raise Corrupt(f"{path} holds {text!r}, not a number", hint="Restore it from a backup")
+    found = int(text)
+    if found > FORMAT:
+        raise Corrupt(
+            f"{state.root} has state format {found}; this stoker knows format {FORMAT}",
+            hint="Use the stoker that wrote it, or another folder with --state",
+        )
+    for step in range(found, FORMAT):
+        if step not in MIGRATIONS:
+            raise Corrupt(
+                f"{state.root} has state format {found}, too old for this stoker",
+                hint="Let the stoker that wrote it end its jobs (stoker down), then move the"
+                " folder away or name another one with --state: stoker up makes a new one",
+            )
+        MIGRATIONS[step](state.root)
+        write_file(path, f"{step + 1}\n".encode())
+
+
+def load(state: State) -> Cluster:
+    """Reads and checks a complete folder; raises Corrupt or Refused, changes nothing else."""
+    check_private(state.root)
+    check_format(state)
+    cluster = read_json(state.cluster, Cluster)
+    check_folders(state)
+    for identity in IDENTITIES:
+        check_key(state.key(identity))
+    certificate.check_pair(state.broker_key, state.broker_certificate)
+    return cluster
+
+
+def check_folders(state: State) -> None:
+    """Those of a node that was set up are never missing."""
+    for folder in _FOLDERS:
+        if not (state.root / folder).is_dir():
+            raise Corrupt(f"{state.root / folder} is missing", hint="Restore it from a backup")
+
+
+def check_key(path: Path) -> None:
+    """A seed file must be there, private and not empty; its content is checked on use."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        raise Corrupt(f"key file {path} is missing", hint="Restore it from a backup") from None
+    if not stat.S_ISREG(found.st_mode) or found.st_size == 0:
+        raise Corrupt(f"key file {path} is not a seed", hint="Restore it from a backup")
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        raise Refused(f"key file {path} is readable by others", hint=f"chmod 600 {path}")
+
+
+def read_json(path: Path, of: type[T]) -> T:
+    """One JSON file as a checked record; anything wrong with it is Corrupt, by name."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(_JSON_BYTES_MAX + 1)
+        if len(data) > _JSON_BYTES_MAX:
+            raise Corrupt(f"{path} is larger than {_JSON_BYTES_MAX} bytes")
+        return sealed_json.decode(data, of)
+    except FileNotFoundError:
+        raise Corrupt(f"{path} is missing", hint="Restore it from a backup") from None
+    except msgspec.MsgspecError as error:
+        raise Corrupt(f"{path} cannot be read: {error}", hint="Restore it from a backup") from None
+
+
+def write_cluster(state: State, cluster: Cluster) -> None:
+    """Replaces `cluster.json`, sealed: a changed bit in it would make this another node."""
+    write_file(state.cluster, sealed_json.encode(cluster))
+
+
+def write_json(path: Path, record: Any, mode: int = 0o600) -> None:
+    """Replaces one JSON file in one step, indented so that people can read it."""
+    write_file(path, msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n", mode)
+
+
+def write_file(path: Path, data: bytes, mode: int = 0o600) -> None:
+    """Replaces a file so that a crash leaves the old one or the new one, durably."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fchmod(file.fileno(), mode)
+            os.fsync(file.fileno())
+        Path(name).rename(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def prepare_run(state: State) -> None:
+    """Makes the run folder and the shared-memory folder; refuses what somebody else planted."""
+    state.run.parent.parent.mkdir(parents=True, exist_ok=True)
+    _make_open(state.run.parent, state.run)
+    _settle_shm(state)
+    _make_open(state.shm)
+
+
+def _settle_shm(state: State) -> None:
+    """Takes another name where somebody else has the usual one, and keeps it while the node lives:
+    jobs that run have it in their environment."""
+    with contextlib.suppress(FileExistsError):
+        state.shm.mkdir(mode=0o755)
+    if _is_own_folder(state.shm):
+        return
+    made = Path(tempfile.mkdtemp(prefix=f"stoker-{state.instance}-", dir=SHM))
+    made.chmod(0o755)
+    write_file(state.run / "shm", made.name.encode())
+
+
+def _is_own_folder(path: Path) -> bool:
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+
+
+def _make_open(*folders: Path) -> None:
+    for folder in folders:
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(mode=0o755)
+            folder.chmod(0o755)  # whatever the umask: clients of other users look in here
+        found = folder.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+            owner = user_name(found.st_uid)
+            raise Refused(
+                f"{folder} belongs to somebody else: {owner}",
+                hint="Nothing of this node is in it: ask them, or root, to take it away",
+            )
+        if found.st_mode & 0o022:
+            raise Refused(f"{folder} is writable by others", hint=f"chmod 755 {folder}")
+
+
+@contextlib.contextmanager
+def edit_lock(state: State) -> Iterator[None]:
+    """Holds the folder while users or keys change; waits for another editor."""
+    import fcntl
+
+    handle = os.open(state.root, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

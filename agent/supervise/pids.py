@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which process is which: a pid together with its start time and boot, so that a reused pid is
+never mistaken for one of ours.
+
+Relied on by the supervisor (adoption), `down` and the tests. Owns `<run>/pids.json` and the rule
+that no signal is sent to a pid whose start time was not compared first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from stoker.agent.state.host_facts import boot_id
+from stoker.agent.state.state_folder import State, read_json, write_json
+from stoker.native.errors import Corrupt
+
+MARK = "STOKER_PROCESS"
+"""Environment variable `<instance>/<name>/<pid>` every process of a node is started with: it is
+found even if pids.json is lost, and what it starts in turn is told apart by the pid."""
+
+SUPERVISOR = "supervisor"
+
+
+class Process(msgspec.Struct, frozen=True):
+    """One process for good. `start`: field 22 of /proc/<pid>/stat, clock ticks since boot."""
+
+    pid: int
+    start: int
+    ready: bool = False
+
+
+class Pids(msgspec.Struct, frozen=True):
+    """`pids.json`: what the supervisor started, and what it has heard of it."""
+
+    boot_id: str
+    processes: dict[str, Process]
+
+
+def start_ticks(pid: int) -> int | None:
+    """When this pid started, or None when no such process lives (a zombie does not)."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return None if fields[0] in (b"Z", b"X") else int(fields[19])
+
+
+def identify(pid: int) -> Process | None:
+    """The living process of this pid."""
+    start = start_ticks(pid)
+    return None if start is None else Process(pid, start)
+
+
+def lives(process: Process) -> bool:
+    """Whether this very process still runs."""
+    return start_ticks(process.pid) == process.start
+
+
+def arguments(process: Process) -> tuple[str, ...]:
+    """What it was called with; empty when it is gone."""
+    try:
+        data = Path(f"/proc/{process.pid}/cmdline").read_bytes()
+    except OSError:
+        return ()
+    return tuple(part.decode(errors="surrogateescape") for part in data.split(b"\0")[:-1])
+
+
+def write(state: State, processes: dict[str, Process]) -> None:
+    write_json(state.pids, Pids(boot_id(), processes), mode=0o644)
+
+
+def recorded(state: State) -> dict[str, Process]:
+    """What pids.json says and is still true; empty without a file or after a reboot."""
+    try:
+        pids = read_json(state.pids, Pids)
+    except Corrupt:
+        return {}  # it is only a shortcut: `marked` finds the same processes
+    if pids.boot_id != boot_id():
+        return {}
+    return {name: process for name, process in pids.processes.items() if lives(process)}
+
+
+def mark(instance: str, name: str, pid: int) -> str:
+    """The value of MARK for one process."""
+    return f"{instance}/{name}/{pid}"
+
+
+def marked(instance: str) -> Iterator[tuple[str, Process]]:
+    """Every living process of this uid that carries the instance's mark, with its name. A process
+    that one of ours started is named after it with a `+`, as in `spawner+`."""
+    head = f"{MARK}={instance}/".encode()
+    for entry in os.scandir("/proc"):
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        with contextlib.suppress(OSError):
+            if entry.stat().st_uid != os.geteuid():
+                continue
+            variables = Path(entry.path, "environ").read_bytes().split(b"\0")
+            marks = [v[len(head) :].decode() for v in variables if v.startswith(head)]
+            process = identify(int(entry.name)) if marks else None
+            if process is not None:
+                name, _, pid = marks[0].partition("/")
+                yield (name if pid == entry.name else f"{name}+", process)
+
+
+def find(state: State) -> dict[str, Process]:
+    """The living processes of this node by name: pids.json first, then the environment marks."""
+    found = recorded(state)
+    known = {process.pid for process in found.values()}
+    for name, process in marked(state.instance):
+        if process.pid not in known and not name.endswith("+"):
+            found.setdefault(name, process)
+    return found
+
+
+def open_pidfd(process: Process) -> int | None:
+    """A descriptor that stays with this very process, or None when it is gone."""
+    try:
+        handle = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return None
+    if lives(process):  # checked after opening, so the descriptor cannot be another process's
+        return handle
+    os.close(handle)
+    return None
+
+
+def send(process: Process, number: signal.Signals) -> bool:
+    """Signals this very process; False when it is gone."""
+    handle = open_pidfd(process)
+    if handle is None:
+        return False
+    try:
+        signal.pidfd_send_signal(handle, number)
+    except ProcessLookupError:
+        return False
+    finally:
+        os.close(handle)
+    return True
+
+
+def wait(process: Process, timeout_s: float) -> bool:
+    """Waits until this process has ended; False when it has not within the time."""
+    handle = open_pidfd(process)
+    if handle is None:
+        return True
+    try:
+        deadline = time.monotonic() + timeout_s
+        left = timeout_s
+        while left > 0:
+            if select.select([handle], [], [], left)[0]:
+                return True
+            left = deadline - time.monotonic()
+        return False
+    finally:
+        os.close(handle)
+
+
+def end(process: Process, grace_s: float) -> bool:
+    """SIGTERM, then SIGKILL after `grace_s`; True once the process is gone."""
+    if not send(process, signal.SIGTERM) or wait(process, grace_s):
+        return True
+    send(process, signal.SIGKILL)
+    return wait(process, 2.0)

@@ -1,0 +1,469 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The supervisor: starts the processes of a node, adopts those an earlier one left, restarts what
+ends, stops all in reverse order. A thin shell: `agent/supervise/processes.py` decides.
+
+Relied on by `stoker up` and systemd. Owns the lock of the state folder and the rule that a child
+never depends on this process: it may be killed at any moment and started again by `stoker up`.
+Run as `python -m stoker.agent.supervise.supervisor SETTINGS`, SETTINGS being JSON of `Settings`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import struct
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from stoker.agent.state.state_folder import State, load, locate, write_cluster, write_json
+from stoker.agent.supervise import broker_port, confine, lock, log_rotation, pids, startup
+from stoker.agent.supervise.process_table import BROKER, Program, environment, programs
+from stoker.agent.supervise.processes import (
+    Adopted,
+    AllReady,
+    AllStopped,
+    Beat,
+    Effect,
+    Event,
+    Exited,
+    Kill,
+    Note,
+    Ready,
+    RestartAsked,
+    Start,
+    StopAsked,
+    Terminate,
+    Tick,
+    Tree,
+)
+from stoker.mesh.connection.context import Endpoint
+from stoker.mesh.identity import certificate
+from stoker.native.errors import StokerError
+
+ROTATE_EVERY_S = 5.0
+PROBE_EVERY_S = 0.02
+NOTIFY_BYTES_MAX = 4096
+_CREDENTIALS = struct.Struct("iII")  # struct ucred, unix(7)
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """How `stoker up` starts the supervisor. Descriptors are inherited; `report` may be closed."""
+
+    state: str
+    lock: int
+    report: int = -1
+    foreground: bool = False
+    allow_root: bool = False
+    log_max_bytes: int = 64 << 20
+    port: int = 0
+    """Where the broker is to listen; 0: where it did last."""
+
+
+class Supervisor:
+    """One node's process tree. `run` returns when everything has been stopped."""
+
+    def __init__(self, settings: Settings, table: Sequence[Program] | None = None) -> None:
+        self.settings = settings
+        self.state = locate(settings.state)
+        self.recorded = load(self.state)
+        self.cluster = msgspec.structs.replace(
+            self.recorded, port=settings.port or self.recorded.port
+        )
+        if table is None:
+            table = programs(self.state, allow_root=settings.allow_root)
+        self.programs = {program.spec.name: program for program in table}
+        self.tree = Tree.of(program.spec for program in table)
+        self.running: dict[str, pids.Process] = {}
+        self.watched: dict[str, int] = {}
+        self.own: set[str] = set()
+        self.codes: dict[str, int] = {}
+        """How processes ended last: exit codes, negative ones of signals."""
+        self.statuses: dict[str, str] = {}
+        self.events: deque[Event] = deque()
+        self.stopped = asyncio.Event()
+        self.end_all = False
+        self.timer: asyncio.TimerHandle | None = None
+        self.probes: dict[str, asyncio.Task[None]] = {}
+        self.log_file = log_rotation.open_log(self.state.log / f"{pids.SUPERVISOR}.log")
+
+    async def run(self) -> None:
+        """Adopts, starts, watches; ends after a signal and the last child."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._asked_to_stop, number)
+        loop.add_signal_handler(signal.SIGHUP, self._reload)
+        loop.add_signal_handler(signal.SIGCHLD, self._reap)
+        self.notify = open_notify_socket(self.state)
+        loop.add_reader(self.notify, self._heard)
+        rotating = asyncio.create_task(self._rotate())
+        beating = asyncio.create_task(beat_watchdog())
+        self._adopt()
+        await self.stopped.wait()
+        rotating.cancel()
+        beating.cancel()
+        self.state.endpoint.unlink(missing_ok=True)
+
+    # --- events in ---------------------------------------------------------------------------
+
+    def _happened(self, event: Event) -> None:
+        """Feeds one event to the tree and carries out what follows, in order."""
+        self.events.append(event)
+        if len(self.events) > 1:
+            return  # an effect of the one in progress: its turn comes below
+        while self.events:
+            for effect in self.tree.step(self.events[0], time.monotonic()):
+                self._do(effect)
+            self.events.popleft()
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+        due = self.tree.deadline()
+        if due is not None:
+            wait = max(0.0, due - time.monotonic())
+            self.timer = asyncio.get_running_loop().call_later(wait, self._happened, Tick())
+
+    def _asked_to_stop(self, number: signal.Signals) -> None:
+        self._log("supervisor", f"{number.name}: stopping")
+        self.end_all = self.settings.foreground and number == signal.SIGINT
+        notify_above("STOPPING=1")
+        self._happened(StopAsked())
+
+    def _reload(self) -> None:
+        broker = self.running.get(BROKER)
+        if broker is not None:
+            pids.send(broker, signal.SIGHUP)
+
+    def _heard(self) -> None:
+        """One datagram of sd_notify(3) from a child; anybody else's is dropped and said."""
+        data, control, _, _ = self.notify.recvmsg(NOTIFY_BYTES_MAX, 64)
+        sender = next((_CREDENTIALS.unpack(c[2])[0] for c in control), 0)
+        name = next((n for n, p in self.running.items() if p.pid == sender), None)
+        if name is None:
+            self._log("supervisor", f"notification of an unknown pid {sender} dropped")
+            return
+        for line in data.decode(errors="replace").splitlines():
+            if line == "READY=1":
+                self._ready(name)
+            elif line == "WATCHDOG=1":
+                self._happened(Beat(name))
+            elif line.startswith("STATUS=broker-restart"):
+                self._happened(RestartAsked(BROKER, f"{name} asked: {line[7:]}"))
+            elif line.startswith("STATUS=") and self.statuses.get(name) != line:
+                self.statuses[name] = line
+                self._log(name, line[7:])
+                self._report(event="status", name=name, text=line[7:])
+
+    def _ready(self, name: str) -> None:
+        if name == BROKER:
+            self._keep_port()
+        process = self.running[name]
+        self.running[name] = pids.Process(process.pid, process.start, ready=True)
+        self._save()
+        if name == BROKER:
+            self._tell_where()
+        self._happened(Ready(name))
+
+    def _keep_port(self) -> None:
+        """The broker listens: only now is its port one that the next start may begin with."""
+        if self.recorded != self.cluster:
+            with self._tolerated("cluster.json"):
+                write_cluster(self.state, self.cluster)
+                self.recorded = self.cluster
+
+    def _gone(self, name: str) -> None:
+        handle = self.watched.pop(name)
+        asyncio.get_running_loop().remove_reader(handle)
+        os.close(handle)
+        how = "status unknown, it was adopted"
+        process = self.running.pop(name)
+        self.codes.pop(name, None)
+        if name in self.own:
+            self.own.discard(name)
+            how = self._ended_as(name, os.waitpid(process.pid, 0)[1])
+        self._save()
+        self._happened(Exited(name, how))
+        self._reap()
+
+    def _ended_as(self, name: str, status: int) -> str:
+        self.codes[name] = os.waitstatus_to_exitcode(status)
+        return exit_text(status)
+
+    def _reap(self) -> None:
+        """As process 1 of a container: ends the zombies of others; ours have their own turn."""
+        if os.getpid() != 1:
+            return
+        ours = {self.running[name].pid for name in self.own}
+        with contextlib.suppress(ChildProcessError):
+            while found := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+                if found.si_pid in ours:
+                    return
+                os.waitpid(found.si_pid, 0)
+
+    # --- effects out -------------------------------------------------------------------------
+
+    def _do(self, effect: Effect) -> None:
+        match effect:
+            case Start(name):
+                self._start(self.programs[name])
+            case Terminate(name):
+                self._signal(name, signal.SIGTERM)
+            case Kill(name):
+                self._signal(name, signal.SIGKILL)
+            case Note(name, text, failures):
+                self._log(name, text)
+                code = self.codes.get(name) if failures else None
+                self._report(event="exited", name=name, text=text, failures=failures, code=code)
+            case AllReady():
+                self._announce()
+            case AllStopped():
+                self._log("supervisor", "everything is stopped")
+                self.stopped.set()
+
+    def _start(self, program: Program) -> None:
+        name = program.spec.name
+        try:
+            if name == BROKER:
+                self._keep_off_strangers()
+            pid = spawn(program, self.state)
+        except (OSError, StokerError) as error:  # no memory, a full disk: the back-off tries again
+            self.codes.pop(name, None)
+            self._happened(Exited(name, f"cannot be started: {error}"))
+            return
+        process = pids.identify(pid)
+        if process is None:  # it ended at once; waitpid says how
+            self._happened(Exited(name, self._ended_as(name, os.waitpid(pid, 0)[1])))
+            return
+        self._log(name, f"started as pid {pid}")
+        self.own.add(name)
+        self._watch(name, process, os.pidfd_open(pid))
+        self._save()
+        if program.ready == "start":
+            self._ready(name)
+        elif program.ready != "notify":
+            self.probes[name] = asyncio.create_task(self._probe(program, process))
+
+    def _keep_off_strangers(self) -> None:
+        """Moves the broker to another port where somebody took its own while it was down: waiting
+        for a stranger to leave would stop the node for as long as the stranger likes."""
+        port = self.cluster.port
+        if broker_port.is_free(port):
+            return
+        self.cluster = startup.move_broker(self.state, self.cluster)
+        held = f"port {port} was taken by {broker_port.holder(port)}"
+        self._log(BROKER, f"{held}: the broker moves to {self.cluster.port}")
+
+    def _watch(self, name: str, process: pids.Process, handle: int) -> None:
+        self.running[name] = process
+        self.watched[name] = handle
+        asyncio.get_running_loop().add_reader(handle, self._gone, name)
+
+    def _signal(self, name: str, number: signal.Signals) -> None:
+        process = self.running.get(name)
+        if process is not None:
+            pids.send(process, number)
+
+    async def _probe(self, program: Program, process: pids.Process) -> None:
+        """Asks a process that does not notify until it serves, or is another one by now."""
+        name = program.spec.name
+        while self.running.get(name) == process:
+            with contextlib.suppress(OSError, TimeoutError):
+                async with asyncio.timeout(1):
+                    served = await self._serves(program)
+                if served and self.running.get(name) == process:
+                    self._ready(name)
+                    return
+            await asyncio.sleep(PROBE_EVERY_S)
+
+    async def _serves(self, program: Program) -> bool:
+        """Whether the broker greets (`INFO` is the first thing a NATS server sends), or whoever
+        listens on the spawner's socket takes a connection."""
+        if program.ready == "socket":
+            _, writer = await asyncio.open_unix_connection(self.state.run / "spawner.sock")
+            writer.close()
+            return True
+        pinned = certificate.pinned(self.state.broker_certificate)
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.cluster.port, ssl=pinned)
+        greeting = await reader.readline()
+        writer.close()
+        return greeting.startswith(b"INFO ")
+
+    def _announce(self) -> None:
+        url = self.cluster.url
+        self._tell_where()
+        self._log("supervisor", f"ready at {url}")
+        self._report(event="ready")
+        notify_above(f"READY=1\nSTATUS=serving at {url}")
+
+    def _tell_where(self) -> None:
+        """Says where the broker listens, once there is a node to find there."""
+        if not self.tree.announced:
+            return
+        record = Endpoint(
+            self.cluster.url,
+            self.cluster.cluster,
+            self.cluster.node,
+            str(self.state.root),
+            str(self.state.certificate),
+        )
+        with self._tolerated("endpoint.json"):
+            write_json(self.state.endpoint, record, mode=0o644)
+
+    # --- housekeeping ------------------------------------------------------------------------
+
+    def _adopt(self) -> None:
+        """Takes over what an earlier supervisor left. What was not ready then, or was called with
+        other arguments (another version, other options), is ended and started anew."""
+        found = {n: p for n, p in pids.find(self.state).items() if n in self.programs}
+        for name, process in found.items():
+            same = pids.arguments(process) == self.programs[name].argv
+            handle = pids.open_pidfd(process) if process.ready and same else None
+            if handle is None:
+                why = "called otherwise" if process.ready else "not ready"
+                self._log(name, f"left over as pid {process.pid}, {why}: ended")
+                pids.end(process, 2.0)
+            else:
+                self._log(name, f"adopted as pid {process.pid}")
+                self._watch(name, process, handle)
+        self._save()
+        self._happened(Adopted(tuple(self.running)))
+
+    def _save(self) -> None:
+        me = pids.identify(os.getpid())
+        assert me is not None
+        with self._tolerated("pids.json"):
+            pids.write(self.state, {pids.SUPERVISOR: me, **self.running})
+
+    async def _rotate(self) -> None:
+        while True:
+            for name in (pids.SUPERVISOR, *self.programs):
+                with self._tolerated(f"rotating the log of {name}"):
+                    log_rotation.rotate(self.state.log / f"{name}.log", self.settings.log_max_bytes)
+            await asyncio.sleep(ROTATE_EVERY_S)
+
+    @contextlib.contextmanager
+    def _tolerated(self, what: str) -> Iterator[None]:
+        """A full disk must not end the process that keeps all others alive."""
+        try:
+            yield
+        except OSError as error:
+            self._log("supervisor", f"{what}: {error.strerror}")
+
+    def _log(self, name: str, text: str) -> None:
+        line = json.dumps({"t": round(time.time(), 6), "process": name, "event": text})
+        with contextlib.suppress(OSError):  # nowhere left to say it
+            os.write(self.log_file, line.encode() + b"\n")
+            if self.settings.foreground:
+                os.write(2, line.encode() + b"\n")
+
+    def _report(self, **fields: object) -> None:
+        if self.settings.report >= 0:
+            with contextlib.suppress(OSError):  # `stoker up` has gone: nobody listens any more
+                os.write(self.settings.report, json.dumps(fields).encode() + b"\n")
+
+
+def spawn(program: Program, state: State) -> int:
+    """Starts one program in a session of its own, confined, with its log as output."""
+    variables = environment(state)
+    pid = os.fork()
+    if pid != 0:
+        return pid
+    try:
+        os.setsid()
+        log = log_rotation.open_log(state.log / f"{program.spec.name}.log")
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        confine.limit(program.nofile)
+        if program.capless and confine.may_drop():
+            reached = [Path(sys.executable), Path(__file__), Path(program.argv[0]), state.root]
+            confine.drop_capabilities(confine.needed_to_read(reached))
+        confine.no_new_privileges()
+        variables["NOTIFY_SOCKET"] = str(notify_path(state))
+        variables[pids.MARK] = pids.mark(state.instance, program.spec.name, os.getpid())
+        os.chdir("/")
+        os.execve(program.argv[0], program.argv, variables)
+    except BaseException as error:
+        os.write(2, f"{program.argv[0]}: cannot be started: {error}\n".encode())
+    os._exit(127)
+
+
+def notify_path(state: State) -> Path:
+    return state.run / "notify.sock"
+
+
+def open_notify_socket(state: State) -> socket.socket:
+    """Where children say READY=1; only this uid may write, and each datagram carries its pid."""
+    path = notify_path(state)
+    path.unlink(missing_ok=True)
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+    former = os.umask(0o177)
+    try:
+        sock.bind(str(path))
+    finally:
+        os.umask(former)
+    return sock
+
+
+def notify_above(text: str) -> None:
+    """Tells systemd, when it started this process (sd_notify(3)); otherwise nothing."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address:
+        return
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
+        sock.sendto(text.encode(), address.replace("@", "\0", 1))
+
+
+async def beat_watchdog() -> None:
+    """WATCHDOG=1 at half of what systemd allows, while the loop turns."""
+    period_us = int(os.environ.get("WATCHDOG_USEC", "0"))
+    if os.environ.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
+        return
+    while period_us > 0:
+        notify_above("WATCHDOG=1")
+        await asyncio.sleep(period_us / 2e6)
+
+
+def exit_text(status: int) -> str:
+    """A wait status for people."""
+    code = os.waitstatus_to_exitcode(status)
+    return f"exit code {code}" if code >= 0 else f"signal {-code}"
+
+
+def main(table: Sequence[Program] | None = None) -> None:
+    """The process; `table` stands for the node's own programs in tests."""
+    settings = msgspec.json.decode(sys.argv[1], type=Settings)
+    os.set_inheritable(settings.lock, False)
+    lock.sign(settings.lock)
+    if settings.report >= 0:
+        os.set_inheritable(settings.report, False)
+    try:
+        supervisor = Supervisor(settings, table)
+        asyncio.run(supervisor.run())
+    except StokerError as error:
+        print(f"stoker: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    if supervisor.end_all:
+        from stoker.agent.supervise.teardown import finish
+
+        os.close(settings.lock)  # else it would find this process as the one to end first
+        sys.exit(1 if finish(supervisor.state).left else 0)
+
+
+if __name__ == "__main__":
+    main()

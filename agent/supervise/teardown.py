@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ending a node so that nothing of it is left, whatever of it was killed before.
+
+Relied on by `stoker down`, by `up` after a failed start and by the tests. Owns the order: nobody
+restarts anything any more, then no new work, then the jobs, then what they stood on; and the
+check at the end, which looks at the machine and not at what was done.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import stat
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from stoker.agent.jobs.folder_removal import clear
+from stoker.agent.power import record
+from stoker.agent.state.state_folder import State
+from stoker.agent.supervise import leftover_cgroups, lock, pids
+from stoker.agent.supervise.process_table import ORDER, kept_jobs
+from stoker.native import paths
+from stoker.native.errors import Refused
+
+SUPERVISOR_S = 30.0
+"""All children in turn, each with its own grace, end within this."""
+CHILD_S = 5.0
+JOBS_S = 10.0
+KILL_ALL_S = 30.0
+
+
+@dataclass
+class Ended:
+    """What there was and what is left of it."""
+
+    processes: list[str] = field(default_factory=list)
+    jobs: int = 0
+    left: list[str] = field(default_factory=list)
+
+    @property
+    def anything(self) -> bool:
+        return bool(self.processes or self.jobs)
+
+
+def finish(state: State) -> Ended:
+    """Ends the node of this folder; raises Refused when another `up` holds it meanwhile."""
+    ended = Ended()
+    _end_supervisor(state, ended)
+    with _held(state):
+        _end_processes(state, ended)
+        trees = leftover_cgroups.trees(state.instance)
+        ended.jobs = sum(_jobs_in(tree) for tree in trees)
+        why = _ask_spawner(state)
+        _end_jobs(state, trees, ended)
+        if wrong := record.restore(record.path(state.agent)):
+            ended.left.append(f"power limits that stoker set: {wrong}")
+        _remove_files(state, ended)
+        ended.left += _still_there(state)
+        if ended.left and why:
+            ended.left.append(why)
+    return ended
+
+
+def _end_supervisor(state: State, ended: Ended) -> None:
+    pid = lock.holder(state)
+    process = pids.identify(pid) if pid else None
+    if process is None:
+        return
+    ended.processes.append(f"{pids.SUPERVISOR} (pid {process.pid})")
+    ended.processes += [name for name in pids.recorded(state) if name != pids.SUPERVISOR]
+    pids.send(process, signal.SIGTERM)
+    pids.send(process, signal.SIGCONT)  # one that was stopped would never hear the other
+    if not pids.wait(process, SUPERVISOR_S):
+        pids.send(process, signal.SIGKILL)
+        pids.wait(process, 2.0)
+
+
+@contextlib.contextmanager
+def _held(state: State) -> Iterator[None]:
+    """Nobody may start the node while it is being removed."""
+    if not state.root.is_dir():
+        yield
+        return
+    deadline = time.monotonic() + 2.0
+    while (handle := lock.take(state)) is None:
+        if time.monotonic() > deadline:
+            raise Refused(
+                f"pid {lock.holder(state)} is starting the node of {state.root}",
+                hint="Run `stoker down` again when it is done",
+            )
+        time.sleep(0.02)
+    try:
+        yield
+    finally:
+        os.close(handle)
+
+
+def _end_processes(state: State, ended: Ended) -> None:
+    """Children whose supervisor is gone, last started first; then whatever else is marked."""
+    found = pids.find(state)
+    found.pop(pids.SUPERVISOR, None)
+    for name in sorted(found, key=_place, reverse=True):
+        ended.processes.append(name)
+        pids.end(found[name], CHILD_S)
+
+
+def _place(name: str) -> int:
+    return ORDER.index(name) if name in ORDER else len(ORDER)
+
+
+def _jobs_in(tree: Path) -> int:
+    """Jobs that still run, by their cgroups."""
+    with contextlib.suppress(FileNotFoundError):
+        groups = [group for group in (tree / "jobs").iterdir() if group.is_dir()]
+        return sum(1 for group in groups if leftover_cgroups.members(group))
+    return 0
+
+
+def _ask_spawner(state: State) -> str:
+    """The spawner's own program knows every keeper and job from its journal, root or not, and lets
+    it note how they ended; returns why it could not."""
+    if not (state.agent / "journal").exists():
+        return ""
+    try:
+        command = (str(paths.program("stoker-spawner")), "--kill-all", *kept_jobs(state))
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=KILL_ALL_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"stoker-spawner --kill-all: {error}"
+    lines = done.stderr.strip().splitlines()
+    return f"stoker-spawner --kill-all: {lines[-1] if lines else ''}" if done.returncode else ""
+
+
+def _end_jobs(state: State, trees: list[Path], ended: Ended) -> None:
+    """What is left after that, by cgroup and by mark, journal or not."""
+    for tree in trees:
+        leftover_cgroups.kill(tree, JOBS_S)
+    for name, process in pids.marked(state.instance):
+        ended.processes.append(name)
+        pids.end(process, CHILD_S)
+    for tree in trees:
+        if tree.exists():
+            ended.left += leftover_cgroups.remove(tree)
+
+
+def _remove_files(state: State, ended: Ended) -> None:
+    for folder in (*state.shm_folders, state.run):
+        _remove_folder(folder, ended)
+    with contextlib.suppress(OSError):  # only when no other node of this user needs it
+        state.run.parent.rmdir()
+
+
+def _remove_folder(folder: Path, ended: Ended) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        if not stat.S_ISDIR(folder.lstat().st_mode):
+            ended.left.append(f"{folder}: not a folder, not touched")
+            return
+        ended.left += clear(folder)
+
+
+def _still_there(state: State) -> list[str]:
+    """What the machine still shows of this node."""
+    left = [f"process {p.pid} ({name})" for name, p in pids.marked(state.instance)]
+    for tree in leftover_cgroups.trees(state.instance):
+        left += [f"process {pid} in {tree}" for pid in sorted(leftover_cgroups.members(tree))]
+        left.append(f"cgroup {tree}")
+    left += [f"folder {folder}" for folder in state.shm_folders]
+    return [*left, f"folder {state.run}"] if state.run.exists() else left

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Publishes what is recorded of a job while a window asks for it: batches of packed records.
+
+Relied on by agent/tracing/job_trace.py, in the tracing thread. Costs nothing while nobody asks. Owns the
+limit of the rate, for all jobs of the node together: records beyond it are counted, told in the
+next envelope and never sent late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from stoker.mesh.wire import subjects
+from stoker.probes.kernels import record_batches
+from stoker.probes.kernels.job_trace import JobTrace
+from stoker.probes.kernels.record_batches import Envelope
+
+RECORDS_PER_S_MAX = 200_000
+"""Of all jobs of a node together, 12.8 MB/s: what core NATS carries beside everything else."""
+ROWS_EVERY_NS = 1_000_000_000
+
+Send = Callable[[str, bytes], None]
+
+
+class Allowance:
+    """Records that may still be sent: a bucket that fills with time, a fifth of a second deep."""
+
+    def __init__(self, per_s: int = RECORDS_PER_S_MAX) -> None:
+        self._per_s = per_s
+        self._most = per_s // 5
+        self._left: float = self._most
+        self._at_ns = 0
+
+    def take(self, wanted: int, now_ns: int) -> int:
+        """How many of them may go now."""
+        passed = max(now_ns - self._at_ns, 0) if self._at_ns else 0
+        self._at_ns = now_ns
+        self._left = min(self._left + passed * self._per_s / 1e9, self._most)
+        granted = min(wanted, int(self._left))
+        self._left -= granted
+        return granted
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What records are of. `user` is who asked: the broker carries them into that account alone."""
+
+    node: str
+    job: int
+    attempt: int
+    window: int
+    user: str
+
+
+class Publication:
+    """One window of one job."""
+
+    def __init__(self, place: Place, trace: JobTrace, send: Send, allowance: Allowance) -> None:
+        self._place, self._trace = place, trace
+        self._subject = subjects.records(place.user, place.node, place.job)
+        self._send, self._allowance = send, allowance
+        self._sequence = 0
+        self._rows_ns = 0
+        self._devices: tuple[str, ...] = ()
+        self._next = trace.events(0, 0)[1]
+        self.published = 0
+        self.dropped = 0
+
+    def drained(self, now_ns: int) -> None:
+        """After a drain: send what is new, and once a second the folded rows."""
+        if now_ns - self._rows_ns >= ROWS_EVERY_NS:
+            self._rows_ns = now_ns
+            self._rows()
+        first, total, _ = self._trace.events(self._next, 0)
+        self.dropped += first - self._next  # overwritten before they could be sent
+        allowed = self._allowance.take(total - first, now_ns)
+        ends = first + allowed
+        names = tuple(self._trace.names()) if allowed else ()
+        while first < ends:
+            most = min(record_batches.BATCH_MAX, ends - first)
+            _, _, data = self._trace.events(first, most)
+            count = len(data) // record_batches.EVENT_BYTES
+            if not count:
+                break
+            self._say("events", first, count, data, names=names, fields=record_batches.EVENT)
+            first += count
+            self.published += count
+        self.dropped += total - first
+        self._next = total
+
+    def end(self, now_ns: int) -> None:
+        """The last of it, and that it was the last."""
+        self._rows_ns = 0
+        self.drained(now_ns)
+        self._say("end", self._next, 0, b"")
+
+    def _rows(self) -> None:
+        summary = self._trace.summary()
+        data, names = record_batches.pack_rows(summary)
+        self._devices = tuple(device.id for device in summary.devices)
+        count = len(data) // record_batches.ROW_BYTES
+        self._say("rows", self._next, count, data, names=names, fields=record_batches.ROW)
+
+    def _say(
+        self,
+        what: record_batches.What,
+        first: int,
+        count: int,
+        data: bytes,
+        *,
+        names: tuple[str, ...] = (),
+        fields: record_batches.Fields = (),
+    ) -> None:
+        envelope = Envelope(
+            what,
+            self._place.node,
+            self._place.job,
+            self._place.attempt,
+            self._place.window,
+            self._sequence,
+            first,
+            count,
+            self.dropped,
+            data,
+            names,
+            self._devices,
+            fields=fields,
+        )
+        self._sequence += 1
+        self._send(self._subject, record_batches.encode(envelope))

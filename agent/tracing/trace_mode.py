@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tracers of one job are to do: the mode it has, and the window that is open now.
+
+Relied on by agent/tracing/job_trace.py, which tells the tracers and asks what is in force. Pure: time comes
+in as CLOCK_MONOTONIC ns. Owns that a job has one window at a time, that a window has an end
+whatever happens to who opened it, and that afterwards the job has its former mode again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stoker.mesh.wire.queries import TracingAsk
+from stoker.mesh.wire.schema import Steered, WindowView
+from stoker.native.errors import BadRequest, NotFound, Refused
+from stoker.scheduler.nouns import TraceMode
+
+LEASE_NS = 1_500_000_000
+"""How long tracers believe what they were told; they are dormant soon after the agent's death."""
+RENEW_NS = 500_000_000
+SETTLE_NS = 500_000_000
+"""Longest that a window waits for tracers to switch; one that is put off is said in the answer."""
+BUDGET_PPM = 10_000
+"""Share of a job's time that governed tracing may cost, unless told otherwise: one percent."""
+
+
+@dataclass(slots=True)
+class Window:
+    """One window. `until_ns` and `to_ns` are None until they are known."""
+
+    number: int
+    mode: Steered
+    seconds: float
+    by: str
+    records: bool
+    from_ns: int
+    settle_ns: int
+    """Until when a switch is waited for."""
+    until_ns: int | None = None
+    to_ns: int | None = None
+    over: bool = False
+    kept: int | None = None
+    lost: int = 0
+    published: int = 0
+    publish_dropped: int = 0
+    reason: str = ""
+
+    @property
+    def state(self) -> str:
+        if self.over:
+            return "failed" if self.reason else "ready"
+        if self.to_ns is not None:
+            return "closing"
+        return "opening" if self.until_ns is None else "open"
+
+    def view(self) -> WindowView:
+        """As it is told to the outside."""
+        return WindowView(
+            window=self.number,
+            state=self.state,  # type: ignore[arg-type]
+            mode=self.mode,
+            seconds=self.seconds,
+            by=self.by,
+            from_ns=self.from_ns,
+            to_ns=self.to_ns,
+            records=self.kept,
+            records_lost=self.lost,
+            published=self.published,
+            publish_dropped=self.publish_dropped,
+            reason=self.reason,
+        )
+
+
+class Steering:
+    """One job. `mode` is what it has but for windows; `budget_ppm` is for `governed`."""
+
+    def __init__(self, started: TraceMode, budget_ppm: int = BUDGET_PPM) -> None:
+        self.mode: Steered = "governed" if started == "off" else started
+        self.budget_ppm = budget_ppm
+        self.reason = ""
+        """Why the governor changed the budget, or the mode of a governed job; empty: it did not."""
+        self.held: Steered | None = None
+        """The mode a governed job has until it costs less."""
+        self.window: Window | None = None
+        """The newest one, open or not."""
+
+    @property
+    def wanted(self) -> Steered:
+        """The mode at this moment."""
+        window = self.window
+        if window is not None and window.to_ns is None:
+            return window.mode
+        return self.held if self.held is not None and self.mode == "governed" else self.mode
+
+    @property
+    def active(self) -> bool:
+        """Whether there is a window that is not over."""
+        return self.window is not None and not self.window.over
+
+    @property
+    def recording(self) -> bool:
+        """Whether somebody waits for records."""
+        return self.active and self.window is not None and self.window.records
+
+    def take(self, ask: TracingAsk, now_ns: int) -> None:
+        """Do as a user asks; the same once more changes nothing."""
+        match ask.do:
+            case "mode":
+                self.mode = ask.mode
+            case "open":
+                self._open(ask, now_ns)
+            case "close":
+                self._close(ask.window, now_ns)
+
+    def _open(self, ask: TracingAsk, now_ns: int) -> None:
+        window = self.window
+        if window is not None and window.number == ask.window:
+            return
+        if self.active and window is not None:
+            raise Refused(
+                f"job {ask.job} is in a window that {window.by} opened for {window.seconds:g} s",
+                hint="a job has one window at a time",
+            )
+        if ask.window < 1 or ask.seconds <= 0:
+            raise BadRequest("a window has a number from 1 and a length")
+        self.window = Window(
+            ask.window,
+            ask.mode,
+            ask.seconds,
+            ask.by,
+            ask.records,
+            from_ns=now_ns,
+            settle_ns=now_ns + SETTLE_NS,
+        )
+
+    def _close(self, number: int, now_ns: int) -> None:
+        window = self.window
+        if window is None or window.number != number:
+            raise NotFound(f"there is no window {number}")
+        self.end(now_ns)
+
+    def end(self, now_ns: int) -> None:
+        """The open window ends now, if there is one."""
+        window = self.window
+        if window is not None and window.to_ns is None:
+            window.to_ns = now_ns
+            window.settle_ns = now_ns + SETTLE_NS
+
+    def step(self, now_ns: int, settled: bool) -> bool:
+        """Time passes; `settled`: every tracer does what is wanted. True: write the timeline."""
+        window = self.window
+        if window is None or window.over:
+            return False
+        if window.until_ns is None and (settled or now_ns >= window.settle_ns):
+            window.from_ns = min(now_ns, window.to_ns or now_ns)
+            window.until_ns = now_ns + int(window.seconds * 1e9)
+        if window.to_ns is None and window.until_ns is not None and now_ns >= window.until_ns:
+            self.end(now_ns)
+            return False
+        return window.to_ns is not None and (settled or now_ns >= window.settle_ns)
+
+    def written(self, kept: int, lost: int) -> None:
+        """The window's timeline is on disk."""
+        assert self.window is not None
+        self.window.over, self.window.kept, self.window.lost = True, kept, lost
+
+    def failed(self, reason: str) -> None:
+        """There will be no timeline of the window."""
+        assert self.window is not None
+        self.window.over, self.window.reason = True, reason

@@ -1,0 +1,435 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Traces of the jobs of this node: one thread that drains them all, while the agent goes on.
+
+Relied on by the daemon, which gives orders from its loop and gets answers back there. Owns the
+invariants that the host probes and every open JobTrace belong to this one thread, and that a
+job's `trace.json` is on disk before its end is told. Draining releases the GIL (in C).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from stoker.agent.export.node_metrics import JobReading
+from stoker.agent.health import sources
+from stoker.agent.jobs.attempt_folders import folder_name
+from stoker.agent.jobs.folder_removal import Clearing
+from stoker.agent.jobs.job_audit import Audit
+from stoker.agent.jobs.spawner_messages import Exited, Started
+from stoker.agent.jobs.start_records import Begun
+from stoker.agent.jobs.steps import Key
+from stoker.agent.tracing.host_cost import HostMeter
+from stoker.agent.tracing.job_calls import JobCalls
+from stoker.agent.tracing.job_governor import HostCost
+from stoker.agent.tracing.job_trace import FOLD_FILE, TracedJob
+from stoker.agent.tracing.launch_throttle import Holds
+from stoker.agent.tracing.record_publisher import Allowance
+from stoker.agent.tracing.trace_window import Way
+from stoker.mesh.wire.queries import TracingAsk
+from stoker.mesh.wire.schema import TracingView
+from stoker.native.errors import NotFound, Refused, StokerError
+from stoker.probes.catalogue import ProbeState
+from stoker.probes.host.host_probes import HostProbes
+from stoker.probes.host.notices import Notice
+from stoker.probes.kernels.job_trace import HOLD_WHOLE, TraceSummary
+from stoker.scheduler.nouns import DeviceSample
+
+DRAIN_EVERY_S = 0.05
+LOOK_MAX_S = 0.2
+"""Longest between two looks for the first segment of a job that was granted no device."""
+SHORT_NS = 1_000_000_000
+"""A job that held a device for less and never used it gets no summary: it would say nothing."""
+READ_EVERY_S = 1.0
+"""How often thread times are read for jobs whose spans do not explain everything."""
+JOBS_MAX = 4096
+"""Traced jobs at once; one beyond is not traced, which its summary's place says."""
+FULL_AT = 0.25
+"""A ring fuller than this is drained again at once."""
+
+_log = structlog.get_logger("tracing")
+
+
+@dataclass(slots=True)
+class _Candidate:
+    """A running job that may be traced. `offset_ns`: CLOCK_REALTIME minus CLOCK_MONOTONIC."""
+
+    begun: Begun
+    started: Started
+    offset_ns: int
+    look_at: float = 0.0
+    wait_s: float = 0.02
+
+    @property
+    def follow(self) -> bool:
+        """Whether its threads are worth watching before it calls a device."""
+        if self.begun.trace == "dormant":
+            return False
+        return bool(self.begun.gpu_milli) or self.begun.trace == "full"
+
+
+Done = Callable[[Any], None]
+"""Called in the daemon's loop with the answer: a value, or the StokerError that came instead."""
+
+
+class Tracer:
+    """The thread, its orders and its jobs. `post` runs a call in the daemon's loop."""
+
+    def __init__(
+        self, jobs: Path, segments: Path, post: Callable[..., None], *, node: str = ""
+    ) -> None:
+        self._jobs_folder = jobs
+        self.publish: Callable[[str, bytes], object] = lambda subject, data: None
+        """Where batches of records go, called in the daemon's loop; set by the daemon."""
+        self.xid: Callable[[Notice], object] = lambda notice: None
+        """Told of each Xid, in the tracer's thread; set by the daemon."""
+        self.ended: Callable[[JobReading], object] | None = None
+        """Told the final values of each traced job, in the daemon's loop; set by the daemon."""
+        self.holds = Holds()
+        """Shares of the time in which launches begin, which the power loop wants."""
+        self._waited_for = False
+        self._way = Way(node, self._send, Allowance())
+        self._segments = segments
+        self._post = post
+        self._orders: deque[Callable[[], None]] = deque()
+        self._wake = threading.Event()
+        self._idle = False
+        self._closing = False
+        self._candidates: dict[Key, _Candidate] = {}
+        self._traced: dict[Key, TracedJob] = {}
+        self._by_cgroup: dict[int, TracedJob] = {}
+        self._host: HostProbes | None = None
+        self._calls: JobCalls | None = None
+        self._dropped: dict[str, int] = {}
+        self._read_at = 0.0
+        self._fed_ns: int | None = None
+        self._meter = HostMeter()
+        self.probes: list[ProbeState] = []
+        """What the kernel answered for each host probe; set before `start` is done."""
+        self.counters: dict[str, int] = {"trace_refused": 0, "trace_failed": 0}
+        self._audit = Audit(self.counters, self._number_of)
+        self._clearing = Clearing()
+        self._thread = threading.Thread(target=self._run, name="tracing", daemon=True)
+
+    # --- from the daemon's loop -------------------------------------------------------------------
+
+    def start(self, jobs_cgroup: Path | None, done: Done) -> None:
+        """Begin to drain, and attach the host probes; `done` when the kernel has answered."""
+        self._order(lambda: self._answer(done, lambda: self._attach(jobs_cgroup)))
+        self._thread.start()
+
+    def begin(self, begun: Begun, started: Started) -> None:
+        """This job runs; a second time changes nothing.
+
+        One that was granted a device, or asked for a full trace, has its threads followed at
+        once. Any other costs nothing until a process of it makes a first segment; a job that is
+        over before anybody looked was never heard of in the thread.
+        """
+        candidate = _Candidate(begun, started, _offset_ns())
+        self._candidates[begun.key] = candidate
+        if candidate.follow:
+            self._order(lambda: self._begin(candidate))
+        elif self._idle:
+            self._wake.set()
+
+    def used(self, begun: Begun, lived_ns: int) -> bool:
+        """Whether an ended job has a trace to settle; if not, it is forgotten here."""
+        candidate = self._candidates.pop(begun.key, None)
+        try:
+            (self._segments / folder_name(*begun.key)).rmdir()  # fails if there is anything in it
+        except FileNotFoundError:
+            pass  # settled by an earlier agent, or never made
+        except OSError:
+            return True
+        # A drain removes the segment of a process that ended, so the folder may be empty by now.
+        folder = f"{self._jobs_folder}/{folder_name(*begun.key)}"
+        if os.path.exists(f"{folder}/{FOLD_FILE}"):  # noqa: PTH110
+            return True
+        if begun.gpu_milli and lived_ns >= SHORT_NS:
+            return True
+        if candidate is None or candidate.follow:
+            self._orders.append(lambda: self._drop(begun.key))
+        return False
+
+    def end(self, begun: Begun, exited: Exited, done: Done) -> None:
+        """This job is over: drain the rest, write its summary, then call `done` with it."""
+        offset = _offset_ns()
+        began = (exited.started_ns or exited.t_ns) - offset
+        self._order(lambda: self._end(begun, exited, began, exited.t_ns - offset, done))
+
+    def summaries(self, done: Done) -> None:
+        """What is known now of every job that is being traced: Key -> (Begun, TraceSummary)."""
+        self._order(lambda: self._answer(done, self._summaries))
+
+    def sampled(self, samples: Sequence[DeviceSample], t_ns: int) -> None:
+        """What devices showed at `t_ns`, CLOCK_MONOTONIC, for the timelines of jobs on them; taken
+        in with the next drain, nobody waits for it."""
+        self._orders.append(lambda: self._sampled(samples, t_ns))
+
+    def readings(self, done: Done) -> None:
+        """What metrics are made of, of every job that is being traced: a tuple of JobReading."""
+        self._order(lambda: self._answer(done, self._readings))
+
+    def timeline(self, key: Key, path: Path, done: Done) -> None:
+        """Write the Perfetto file of a job that is being traced, or was, to `path`."""
+        self._order(lambda: self._answer(done, lambda: self._timeline(key, path)))
+
+    def tracing(self, ask: TracingAsk, done: Done) -> None:
+        """Trace a running job as a user asks from now on: a TracingView."""
+        self._order(lambda: self._answer(done, lambda: self._tracing(ask)))
+
+    @property
+    def busy(self) -> bool:
+        """Whether any job is being traced now."""
+        return bool(self._traced)
+
+    def close(self) -> None:
+        """Stop draining, keep every fold where it is; a later agent goes on from there."""
+        self._closing = True
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=0.5)
+
+    def _order(self, order: Callable[[], None]) -> None:
+        self._orders.append(order)
+        self._wake.set()
+
+    def wait_for_xids(self) -> None:
+        """Drain although nothing is traced: nobody else tells of an Xid at once."""
+        self._waited_for = any(p.id == sources.PROBE and p.state == "attached" for p in self.probes)
+        self._wake.set()
+
+    # --- in the thread ----------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        hurry = False
+        while not self._closing:
+            # Idle is said before candidates are looked at: one that comes in between wakes us.
+            self._idle = True
+            if not hurry:
+                busy = self._traced or self._candidates or self._waited_for
+                self._wake.wait(DRAIN_EVERY_S if busy else None)
+            self._idle = False
+            self._wake.clear()
+            while self._orders:
+                self._guard(self._orders.popleft())
+            self._look()
+            hurry = self._drain()
+        for job in self._traced.values():
+            job.close()
+        if self._host is not None:
+            self._host.close()
+        if self._calls is not None:
+            self._calls.close()
+
+    def _guard(self, order: Callable[[], None]) -> None:
+        """One order that fails costs that order, never the thread."""
+        try:
+            order()
+        except Exception as error:
+            self.counters["trace_failed"] += 1
+            _log.exception("a trace order failed", error=str(error))
+
+    def _attach(self, jobs_cgroup: Path | None) -> None:
+        if jobs_cgroup is not None:
+            self._host = HostProbes.attach(jobs_cgroup)
+            self.probes = self._host.states
+            self._calls = JobCalls(jobs_cgroup, self._jobs_folder.parent)
+            self._calls.start()
+
+    def _look(self) -> None:
+        """Which of the candidates has made a first segment."""
+        now_s = time.monotonic()
+        for key, candidate in list(self._candidates.items()):
+            if candidate.look_at > now_s:
+                continue
+            candidate.wait_s = min(candidate.wait_s * 1.5, LOOK_MAX_S)
+            candidate.look_at = now_s + candidate.wait_s
+            if _has_entry(f"{self._segments}/{folder_name(*key)}"):
+                self._candidates.pop(key, None)
+                self._guard(partial(self._first_segment, candidate))
+
+    def _first_segment(self, candidate: _Candidate) -> None:
+        self._begin(candidate)
+        job = self._traced.get(candidate.begun.key)
+        if job is not None:
+            job.open()
+
+    def _begin(self, candidate: _Candidate) -> None:
+        begun, started = candidate.begun, candidate.started
+        if begun.key in self._traced:
+            return
+        if len(self._traced) >= JOBS_MAX:
+            self.counters["trace_refused"] += 1
+            self.holds.answered(begun.key, HOLD_WHOLE, (), "too many jobs are traced")
+            return
+        self._add(begun, started.t_ns - candidate.offset_ns, started.cgroup_id).follow()
+
+    def _add(self, begun: Begun, began_ns: int, cgroup_id: int) -> TracedJob:
+        job = TracedJob(
+            begun,
+            self._segments / folder_name(*begun.key),
+            self._jobs_folder / folder_name(*begun.key),
+            began_ns=began_ns,
+            cgroup_id=cgroup_id,
+            host=self._host,
+            dropped=self._dropped,
+            feed=self._feed_spans,
+            way=self._way,
+            calls=self._calls,
+            clearing=self._clearing,
+        )
+        if not self._traced:
+            self._meter.anew()
+        self._traced[begun.key] = job
+        if cgroup_id:
+            self._by_cgroup[cgroup_id] = job
+        return job
+
+    def _end(self, begun: Begun, exited: Exited, began_ns: int, ended_ns: int, done: Done) -> None:
+        job = self._traced.get(begun.key) or self._add(begun, began_ns, exited.cgroup_id)
+        try:
+            self._feed_spans()
+            cpu_ns = exited.usage.cpu_ns if exited.usage is not None else None
+            self._answer(done, lambda: job.finish(ended_ns, cpu_ns))
+            self._tell_final(job)
+        finally:
+            self._drop(begun.key)
+
+    def _tell_final(self, job: TracedJob) -> None:
+        """Before its fold is closed, and not after the next export: by then it is gone."""
+        reading = job.reading(_offset_ns()) if self.ended is not None else None
+        if reading is not None:
+            self._post(self.ended, reading)
+
+    def _drop(self, key: Key) -> None:
+        job = self._traced.pop(key, None)
+        if job is not None:
+            self._by_cgroup.pop(job.cgroup_id, None)
+            job.close()
+        self.holds.forget(key)
+
+    def _summaries(self) -> dict[Key, tuple[Begun, TraceSummary]]:
+        opened = {key: job.summary() for key, job in self._traced.items()}
+        host = HostCost()
+        if self._host is not None and self._traced:
+            host = self._meter.newest(self._host, time.monotonic())
+        for key, summary in opened.items():
+            if summary is not None:
+                if self._traced[key].govern(summary, host):
+                    self._meter.anew()
+            else:
+                self._traced[key].govern_alone()
+        return {
+            key: (self._traced[key].begun, summary)
+            for key, summary in opened.items()
+            if summary is not None
+        }
+
+    def _sampled(self, samples: Sequence[DeviceSample], t_ns: int) -> None:
+        for job in self._traced.values():
+            job.add_samples(samples, t_ns)
+
+    def _readings(self) -> tuple[JobReading, ...]:
+        offset_ns = _offset_ns()
+        found = [job.reading(offset_ns) for job in self._traced.values()]
+        return tuple(reading for reading in found if reading is not None)
+
+    def _timeline(self, key: Key, path: Path) -> Path:
+        job = self._traced.get(key)
+        if job is None:
+            raise NotFound(f"job {key[0]} is not being traced")
+        job.write_timeline(path)
+        return path
+
+    def _tracing(self, ask: TracingAsk) -> TracingView:
+        job = self._traced.get((ask.job, ask.attempt))
+        if job is None:
+            raise NotFound(f"no process of job {ask.job} has called a device yet")
+        return job.tracing(ask)
+
+    def _send(self, subject: str, data: bytes) -> None:
+        self._post(self.publish, subject, data)
+
+    def _answer(self, done: Done, call: Callable[[], Any]) -> None:
+        """Whatever comes of it goes back to the loop: somebody waits there."""
+        try:
+            result = call()
+        except StokerError as error:
+            result = error
+        except Exception as error:
+            self.counters["trace_failed"] += 1
+            _log.exception("a trace could not be read", error=str(error))
+            result = StokerError(f"the trace could not be read: {error}")
+        self._post(done, result)
+
+    def _drain(self) -> bool:
+        """One pass over every job; True if some ring is filling up."""
+        self._feed_spans()
+        now_s = time.monotonic()
+        if self._host is not None:
+            self._meter.look(self._host, len(self._traced), now_s)
+        read = now_s >= self._read_at
+        if read:
+            self._read_at = now_s + READ_EVERY_S
+        fill = 0.0
+        for job in list(self._traced.values()):
+            try:
+                share = self.holds.share(job.begun.devices)
+                job.hold(share)
+                fill = max(fill, job.drain(read, self._fed_ns))
+                if share < HOLD_WHOLE:
+                    self.holds.answered(job.begun.key, share, job.answers(), job.unheld)
+            except Refused as error:  # a full disk: the rings keep what there is
+                self.counters["trace_refused"] += 1
+                _log.warning("a trace cannot be stored", job=job.begun.job, error=error.message)
+            except Exception as error:
+                self.counters["trace_failed"] += 1
+                _log.exception("a trace is given up", job=job.begun.job, error=str(error))
+                job.give_up(str(error))
+        return fill > FULL_AT
+
+    def _feed_spans(self) -> None:
+        if self._host is None:
+            return
+        self._dropped = self._host.dropped()
+        self._host.process_events()  # nobody wants them yet; unread they would count as lost
+        critical = self._host.critical()
+        self._audit.take(critical)
+        for notice in critical:
+            if notice.kind == "xid":
+                self.xid(notice)
+        self._audit.take(self._host.device_opens())
+        fed_ns = time.monotonic_ns()
+        for cgroup_id, spans in self._host.spans().items():
+            job = self._by_cgroup.get(cgroup_id)
+            if job is not None:
+                job.add_spans(spans)
+        self._fed_ns = fed_ns
+
+    def _number_of(self, cgroup: int) -> int | None:
+        """Number of the traced job whose cgroup this is."""
+        job = self._by_cgroup.get(cgroup)
+        return None if job is None else job.begun.job
+
+
+def _offset_ns() -> int:
+    """CLOCK_REALTIME minus CLOCK_MONOTONIC."""
+    return time.time_ns() - time.monotonic_ns()
+
+
+def _has_entry(folder: str) -> bool:
+    try:
+        with os.scandir(folder) as entries:
+            return next(entries, None) is not None
+    except OSError:
+        return False

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How one job is traced, carried out: tracers are told, records published, a window's file made.
+
+Relied on by agent/tracing/job_trace.py in the tracing thread; what is to be done is decided in
+agent/tracing/trace_mode.py. Owns the files `mode`, `window.json` and `window.perfetto` of a job's folder: the
+mode outlives the agent, and a window's file is there from the moment its state is `ready`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from stoker.agent.jobs.start_records import Begun
+from stoker.agent.tracing.record_publisher import Allowance, Place, Publication, Send
+from stoker.agent.tracing.trace_mode import Steering
+from stoker.agent.tracing.tracers import Tracers
+from stoker.agent.tracing.window_capture import Capture
+from stoker.mesh.wire.queries import TracingAsk
+from stoker.mesh.wire.schema import Steered, TracingView
+from stoker.native.errors import NotFound, StokerError
+from stoker.probes.kernels.job_trace import JobTrace, TimelineCounts, Window
+
+MODE_FILE = "mode"
+WINDOW_FILE = "window.json"
+WINDOW_TIMELINE_FILE = "window.perfetto"
+CAPTURE_FILE = "window.records"
+
+Write = Callable[[Path, Window, BinaryIO], TimelineCounts]
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How records leave this node."""
+
+    node: str
+    send: Send
+    allowance: Allowance
+
+
+class TraceWindow:
+    """Of one job. `attach` when there is a fold; before it, only what is wanted is kept."""
+
+    def __init__(self, begun: Begun, store: Path, way: Way) -> None:
+        self._begun, self._store, self._way = begun, store, way
+        self.steering = Steering(begun.trace)
+        self._trace: JobTrace | None = None
+        self._tracers: Tracers | None = None
+        self._publication: Publication | None = None
+        self._capture: Capture | None = None
+
+    def attach(self, trace: JobTrace) -> None:
+        """There is a fold now, so there are tracers."""
+        self._trace, self._tracers = trace, Tracers(trace)
+        self.steering.mode = _stored_mode(self._store) or self.steering.mode
+        (self._store / CAPTURE_FILE).unlink(missing_ok=True)  # of a window the last agent died in
+
+    def take(self, ask: TracingAsk, now_ns: int) -> TracingView:
+        """Do as a user asks and say how it is now."""
+        if self._trace is None and ask.do == "open":
+            raise NotFound(f"no process of job {ask.job} has called a device yet")
+        before = self.steering.window
+        self.steering.take(ask, now_ns)
+        if ask.do == "mode":
+            self._store_mode(ask.mode)
+        if self.steering.window is not before:
+            self._begin()
+        self.tell()
+        return self.view()
+
+    def _begin(self) -> None:
+        window = self.steering.window
+        assert window is not None and self._trace is not None
+        for name in (WINDOW_FILE, WINDOW_TIMELINE_FILE):
+            (self._store / name).unlink(missing_ok=True)
+        self._capture = Capture(self._store / CAPTURE_FILE, self._trace)
+        if window.records:
+            way, key = self._way, self._begun.key
+            place = Place(way.node, *key, window.number, window.by)
+            self._publication = Publication(place, self._trace, way.send, way.allowance)
+
+    def tell(self) -> None:
+        """Before a drain: the tracers are told what is wanted now."""
+        if self._tracers is not None:
+            self._tracers.tell(self.steering.wanted, self.steering.budget_ppm)
+
+    def drained(self, now_ns: int, write: Write) -> None:
+        """After a drain: keep and publish what is new, end the window when its time is over."""
+        steering = self.steering
+        if self._tracers is None or not steering.active:
+            return
+        if self._capture is not None:
+            self._capture.drained()
+        if self._publication is not None:
+            self._publish(lambda publication: publication.drained(now_ns))
+        if steering.step(now_ns, self._tracers.settled(steering.wanted)):
+            self._finish(now_ns, write)
+
+    def finish(self, ended_ns: int, now_ns: int, write: Write) -> None:
+        """The job is over, and so is its window."""
+        if self.steering.active:
+            self.steering.end(ended_ns)
+            self._finish(now_ns, write)
+
+    def fail(self, why: str) -> None:
+        """Nothing can be folded any more."""
+        if self.steering.active:
+            self.steering.end(0)
+            self.steering.failed(why)
+        if self._capture is not None:
+            self._capture.close()
+            self._capture = None
+
+    def _finish(self, now_ns: int, write: Write) -> None:
+        window = self.steering.window
+        assert window is not None and window.to_ns is not None
+        if self._publication is not None:
+            self._publish(lambda publication: publication.end(now_ns))
+            self._publication = None
+        part = Window(window.from_ns, max(window.to_ns, window.from_ns))
+        capture, self._capture = self._capture, None
+        assert capture is not None
+        try:
+            capture.drained()
+            counts = write(self._store / WINDOW_TIMELINE_FILE, part, capture.file)
+        except StokerError as error:
+            self.steering.failed(error.message)
+        else:
+            self.steering.written(counts.records, capture.lost)
+        finally:
+            capture.close()
+        self._store_view()
+
+    def _publish(self, act: Callable[[Publication], None]) -> None:
+        window = self.steering.window
+        assert window is not None and self._publication is not None
+        act(self._publication)
+        window.published = self._publication.published
+        window.publish_dropped = self._publication.dropped
+
+    def view(self) -> TracingView:
+        """How the job is traced, as it is told to the outside."""
+        steering, begun = self.steering, self._begun
+        window = steering.window
+        return TracingView(
+            job=begun.job,
+            node=self._way.node,
+            mode=steering.mode,
+            wanted=steering.wanted,
+            budget_ppm=steering.budget_ppm,
+            reason=steering.reason,
+            tracers=tuple(self._tracers.views()) if self._tracers is not None else (),
+            window=window.view() if window is not None else None,
+        )
+
+    def _store_view(self) -> None:
+        """So that a window can be asked for after the job's end, and after the agent's."""
+        _replace(self._store / WINDOW_FILE, msgspec.json.encode(self.view()))
+
+    def _store_mode(self, mode: Steered) -> None:
+        self._store.mkdir(mode=0o700, exist_ok=True)
+        _replace(self._store / MODE_FILE, mode.encode())
+
+
+def stored_view(store: Path) -> TracingView:
+    """How a job that is over was traced, with its newest window; NotFound where it had none."""
+    try:
+        return msgspec.json.decode((store / WINDOW_FILE).read_bytes(), type=TracingView)
+    except (FileNotFoundError, msgspec.MsgspecError):
+        raise NotFound("the job is over, and it had no window") from None
+
+
+def _stored_mode(store: Path) -> Steered | None:
+    try:
+        mode: Steered = msgspec.convert((store / MODE_FILE).read_text(), type=Steered)
+    except (OSError, ValueError):  # a ValidationError is a ValueError
+        return None
+    return mode
+
+
+def _replace(path: Path, data: bytes) -> None:
+    partial = path.with_name(f".{path.name}.new")
+    partial.write_bytes(data)
+    partial.replace(path)

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes of jobs that use a device without stoker's tracer: what they do is not seen.
+
+Relied on by agent/tracing/job_calls.py, whose thread looks, and agent/tracing/job_trace.py, which takes the time of
+such processes out of what a trace claims to know. The evidence is what the kernel says of a living
+process: it has mapped the driver of a CPU device or has a GPU's device file open, and it has not
+mapped a tracer, or was begun without the folder for its segment. A process whose tracer is there
+soon after was only about to begin. What a process does to its own tracer from inside is not seen.
+Owns the bounds: processes that are remembered, and how often the mappings of one are read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeVar
+
+import msgspec
+
+from stoker.native.errors import StokerError
+from stoker.probes.calls.library_copies import PROC, copies_of, start_time
+from stoker.probes.kernels.job_trace import Causes, CopyRow, DeviceRow, KernelRow, TraceSummary
+from stoker.probes.kernels.tracer_environment import LIBRARIES
+
+DRIVERS = ("libpocl",)
+"""Starts of the names of drivers of devices that are the CPU: they open no device file."""
+SIMULATED = ("libcuda.so",)
+"""The same of simulated cards (SIM), which have none either."""
+NODES = ("/dev/nvidia", "/dev/kfd", "/dev/dri/")
+"""Starts of the names of device files of GPUs."""
+FILES_MAX = 4096
+"""Open files of one process that are looked at."""
+PROCESSES_MAX = 4096
+"""Of one job; those beyond are not looked at."""
+LOOK_NS = 500_000_000
+LOOK_MAX_NS = 4_000_000_000
+"""How often the mappings of a process are read: this, and twice as long each time without news."""
+FORGIVEN_NS = 2_000_000_000
+"""A process with a driver and still without its tracer after this stays hidden for its life,
+whatever it executes then."""
+ENVIRONMENT_MAX = 1 << 20
+
+Kind = Literal["none", "traced", "hidden"]
+"""Of one process: it uses no driver, or has its tracer, or uses one without."""
+
+_TRACERS = tuple(library.removesuffix(".so") for library in LIBRARIES.values())
+_Row = TypeVar("_Row", KernelRow, CopyRow)
+_FREE = (
+    "held_idle_ns",
+    "host_blocked_ns",
+    "host_runnable_ns",
+    "host_on_cpu_ns",
+    "host_paging_ns",
+    "peer_ns",
+    "throttled_ns",
+)
+"""Causes in which a device seems to be free, in the order in which they are doubted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hidden:
+    """Of one job: for how long such processes lived, and how many there were."""
+
+    ns: int = 0
+    processes: int = 0
+
+
+@dataclass(slots=True)
+class _Process:
+    from_ns: int
+    to_ns: int
+    kind: Kind = "none"
+    hidden_at: int = 0
+    look_at: int = 0
+    wait_ns: int = LOOK_NS
+
+
+class HiddenUse:
+    """One job. `look` is for one thread, `until` for any."""
+
+    def __init__(self, begun_ns: int, segments: Path) -> None:
+        """`segments`: where the tracers of its processes have been told to write."""
+        self._begun_ns = begun_ns
+        self._told = f"STOKER_TRACE_DIR={segments}".encode()
+        self._processes: dict[tuple[int, int], _Process] = {}
+        self._living: set[tuple[int, int]] = set()
+        self._lock = threading.Lock()
+
+    def look(self, pids: Iterable[int], now_ns: int) -> None:
+        """These processes live now."""
+        living = {(pid, started) for pid in pids if (started := start_time(pid)) is not None}
+        with self._lock:
+            for key in living | self._living:
+                if key not in self._processes and len(self._processes) < PROCESSES_MAX:
+                    # It began after the last look, or it would have been seen then.
+                    self._processes[key] = _Process(self._begun_ns, now_ns)
+                if key in self._processes:
+                    self._processes[key].to_ns = now_ns
+            self._living, self._begun_ns = living, now_ns
+            due = [
+                (k, p) for k, p in self._processes.items() if k in living and now_ns >= p.look_at
+            ]
+        for (pid, _), process in due:
+            self._ask(pid, process, now_ns)
+
+    def _ask(self, pid: int, process: _Process, now_ns: int) -> None:
+        hidden_for = now_ns - process.hidden_at if process.kind == "hidden" else 0
+        kind = _kind(pid, self._told) if hidden_for <= FORGIVEN_NS else "hidden"
+        if kind is None:
+            return
+        with self._lock:
+            if process.kind != "hidden":
+                process.hidden_at = now_ns
+            process.wait_ns = LOOK_NS if kind != process.kind else process.wait_ns * 2
+            process.look_at = now_ns + min(process.wait_ns, LOOK_MAX_NS)
+            process.kind = kind
+
+    def until(self, now_ns: int) -> Hidden:
+        """What is known; a process that lived at the last look is taken to live still."""
+        with self._lock:
+            spans = sorted(
+                (process.from_ns, now_ns if key in self._living else process.to_ns)
+                for key, process in self._processes.items()
+                if process.kind == "hidden"
+            )
+        covered, last = 0, 0
+        for from_ns, to_ns in spans:
+            covered += max(0, min(to_ns, now_ns) - max(from_ns, last))
+            last = max(last, to_ns)
+        return Hidden(covered, len(spans))
+
+
+def _kind(pid: int, told: bytes) -> Kind | None:
+    """What a process is now; None: it is gone, or nobody may look."""
+    try:
+        found = copies_of(pid, (*DRIVERS, *SIMULATED, *_TRACERS))
+    except StokerError:
+        return None
+    names = [Path(copy.path).name for copy in found]
+    simulated = any("/sim/" in copy.path and _is(copy.path, SIMULATED) for copy in found)
+    if not simulated and not any(map(_driver, names)) and not _has_node(pid):
+        return "none"
+    traced = any(name.startswith(_TRACERS) for name in names) and told in _environment(pid)
+    return "traced" if traced else "hidden"
+
+
+def _driver(name: str) -> bool:
+    return name.startswith(DRIVERS)
+
+
+def _is(path: str, names: tuple[str, ...]) -> bool:
+    return Path(path).name.startswith(names)
+
+
+def _has_node(pid: int) -> bool:
+    """Whether it has a GPU's device file open."""
+    folder = PROC / str(pid) / "fd"
+    try:
+        for file in itertools.islice(folder.iterdir(), FILES_MAX):
+            with contextlib.suppress(OSError):
+                if str(file.readlink()).startswith(NODES):
+                    return True
+    except OSError:
+        pass
+    return False
+
+
+def _environment(pid: int) -> list[bytes]:
+    """The variables that the process was begun with."""
+    try:
+        with (PROC / str(pid) / "environ").open("rb") as file:
+            return file.read(ENVIRONMENT_MAX).split(b"\0")
+    except OSError:
+        return []
+
+
+def without(summary: TraceSummary, hidden: Hidden) -> TraceSummary:
+    """The same trace, claiming nothing of the time in which such a process lived."""
+    if not hidden.ns:
+        return summary
+    window_ns = max(summary.window.to_ns - summary.window.from_ns, 1)
+    seen = max(0.0, 1 - max(hidden.ns, 1) / window_ns)
+    hidden_ns = hidden.ns * max(len(summary.devices), 1)
+    return msgspec.structs.replace(
+        summary,
+        kernels=tuple(_row(row, seen, hidden_ns) for row in summary.kernels),
+        copies=tuple(_row(row, seen, hidden_ns) for row in summary.copies),
+        devices=tuple(_device(row, hidden.ns) for row in summary.devices),
+        absent={**summary.absent, "tracer": said(hidden)},
+    )
+
+
+def said(hidden: Hidden) -> str:
+    """Why the time is not observed, for a person."""
+    some = "a process" if hidden.processes == 1 else f"{hidden.processes} processes"
+    return (
+        f"{some} of the job used a device without the tracer, which the job took away or never "
+        f"loaded, for {hidden.ns / 1e9:.3g} s: that time is not observed and charged as held"
+    )
+
+
+def _row(row: _Row, seen: float, hidden_ns: int) -> _Row:
+    return msgspec.structs.replace(row, seen=min(row.seen, seen), error_ns=row.error_ns + hidden_ns)
+
+
+def _device(row: DeviceRow, hidden_ns: int) -> DeviceRow:
+    """What the device was seen to do stands; what it seemed not to do is not known."""
+    causes: dict[str, int] = msgspec.structs.asdict(row.causes)
+    left = max(0, hidden_ns - causes["not_observed_ns"])
+    for name in _FREE:
+        taken = min(left, causes[name])
+        causes[name] -= taken
+        causes["not_observed_ns"] += taken
+        left -= taken
+    return msgspec.structs.replace(row, causes=Causes(**causes))

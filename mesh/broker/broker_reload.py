@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Make a running broker take a configuration that has a new user, without dropping anybody.
+
+Relied on by the `user` verb. Owns one fact of nats-server 2.15: an account that is new at a reload
+gets its imports only at the next one (configureAccounts starts them "only if not reloading"), so a
+new user needs two SIGHUPs, the second after the first is done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import nats
+import nats.errors
+from nats.aio.client import Client as Connection
+
+from stoker.mesh.identity import certificate
+from stoker.native.errors import Unavailable
+
+STEP_S = 0.05
+PATIENCE_S = 5.0
+
+
+async def add_account(pid: int, url: str, seed_file: Path, pinned: Path) -> None:
+    """After the new configuration is in place: reload until this key's requests are carried over.
+
+    `pinned` is the broker's certificate.
+    Raises Unavailable when the broker does not take it; it then goes on with the old one.
+    """
+    os.kill(pid, signal.SIGHUP)
+    connection = await _connected(url, seed_file, pinned)
+    try:
+        # Not before the first reload is done, or the two signals become one.
+        os.kill(pid, signal.SIGHUP)
+        await asyncio.sleep(2 * STEP_S)
+        await connection.flush(timeout=2)
+    finally:
+        await connection.close()
+
+
+async def _connected(url: str, seed_file: Path, pinned: Path) -> Connection:
+    secured = certificate.connecting(pinned)
+    for _ in range(int(PATIENCE_S / STEP_S)):
+        await asyncio.sleep(STEP_S)
+        try:
+            return await nats.connect(
+                url,
+                nkeys_seed=str(seed_file),
+                allow_reconnect=False,
+                max_reconnect_attempts=0,
+                connect_timeout=1,
+                error_cb=_ignore,
+                **secured,
+            )
+        except (nats.errors.Error, OSError, TimeoutError):
+            continue
+    raise Unavailable("the broker did not take the new user: its log says why")
+
+
+async def _ignore(error: Exception) -> None:
+    """Refusals before the reload are expected."""

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may ask: `<state>/users.json`, a user's public key and the Unix identity their jobs run as.
+
+Relied on by broker (accounts), daemon (owners) and the `user` verb. Owns the rule that a job runs
+as root only where the table says so in as many words.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import grp
+import os
+import pwd
+from pathlib import Path
+
+import msgspec
+
+from stoker.mesh.identity import identity, sealed_json
+from stoker.mesh.wire import subjects
+from stoker.native.errors import BadRequest, Corrupt, Denied, NotFound
+from stoker.scheduler.nouns import Owner
+
+USERS_MAX = 1024
+GROUPS_MAX = 64
+FILE_BYTES_MAX = 1 << 20
+
+
+class User(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One row. `unix_user` (looked up at each submit), or `uid` and `gid`, or neither: no jobs."""
+
+    public_key: str
+    unix_user: str | None = None
+    uid: int | None = None
+    gid: int | None = None
+    groups: tuple[int, ...] = ()
+    admin: bool = False
+    """Sees, cancels and reads the jobs of all users."""
+
+
+Users = dict[str, User]
+
+
+def load(path: Path) -> Users:
+    """The table; Corrupt by name when it cannot be read as one, NotFound when there is none."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise NotFound(f"no table of users at {path}") from None
+    except OSError as error:
+        raise Denied(f"{path}: {error.strerror}") from None
+    if len(data) > FILE_BYTES_MAX:
+        raise Corrupt(f"{path} has {len(data)} bytes, at most {FILE_BYTES_MAX}")
+    try:
+        users = sealed_json.decode(data, Users)
+        check(users)
+    except (msgspec.MsgspecError, BadRequest) as error:
+        raise Corrupt(f"{path}: {error}") from None
+    return users
+
+
+def save(path: Path, users: Users) -> None:
+    """Replace the table whole, or not at all; readable by its owner alone."""
+    check(users)
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(sealed_json.encode(users))
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
+
+
+def check(users: Users) -> None:
+    """Names, keys and identities that can be used as they stand; BadRequest names the bad one."""
+    if len(users) > USERS_MAX:
+        raise BadRequest(f"{len(users)} users, at most {USERS_MAX}")
+    keys: dict[str, str] = {}
+    for name, user in users.items():
+        subjects.token(name)
+        if name == sealed_json.NAME:
+            raise BadRequest(f"{name!r} cannot be a user name")
+        identity.Verifier(user.public_key)
+        other = keys.setdefault(user.public_key, name)
+        if other != name:
+            raise BadRequest(f"{name} and {other} have the same key")
+        if (user.uid is None) != (user.gid is None) or (user.uid is not None and user.unix_user):
+            raise BadRequest(f"{name}: give unix_user, or uid and gid")
+        if not all(0 <= (number or 0) < 2**32 - 1 for number in (user.uid, user.gid, *user.groups)):
+            raise BadRequest(f"{name}: not a uid or gid")
+
+
+def owner(name: str, user: User) -> Owner:
+    """The identity the jobs of this user run as; Denied if there is none."""
+    if user.uid is not None and user.gid is not None:
+        return Owner(name, user.uid, user.gid, user.groups)
+    if user.unix_user is None:
+        raise Denied(f"{name} has no Unix identity to run jobs as")
+    try:
+        entry = pwd.getpwnam(user.unix_user)
+    except (KeyError, ValueError):
+        raise Denied(
+            f"{name} runs jobs as {user.unix_user!r}, whom this machine does not know"
+        ) from None
+    groups = tuple(sorted(os.getgrouplist(entry.pw_name, entry.pw_gid)))
+    return Owner(name, entry.pw_uid, entry.pw_gid, groups[:GROUPS_MAX])
+
+
+def describe(user: User) -> str:
+    """`alice (1000:1000)` for tables; a name that this machine does not know stays a name."""
+    if user.unix_user is not None:
+        return user.unix_user
+    if user.uid is None:
+        return "nobody"
+    names = [str(user.uid), str(user.gid)]
+    with contextlib.suppress(KeyError):
+        names[0] = pwd.getpwuid(user.uid).pw_name
+        names[1] = grp.getgrgid(user.gid or 0).gr_name
+    return ":".join(names)

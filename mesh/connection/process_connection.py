@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The scheduler's own connections to its node's broker: made once, kept by nats-py, led after it.
+
+Owns their settings: no publish is repeated behind our back after a reconnect, a broker of another
+user is told nothing, and one that moved to another port is found again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import nats.errors
+import structlog
+from nats.aio.client import Client as Connection
+
+from stoker.mesh.connection import context
+from stoker.mesh.connection.local_connection import LocalConnection
+from stoker.mesh.wire import subjects
+from stoker.native.errors import NotSupported, StokerError
+
+RECONNECT_S = 0.1
+HANDSHAKE_S = 3
+
+log = structlog.get_logger("scheduler")
+
+
+class Heard(NamedTuple):
+    """What the daemon is told of a connection."""
+
+    error: Callable[[Exception], Awaitable[None]]
+    lost: Callable[[], Awaitable[None]]
+    back: Callable[[], Awaitable[None]]
+
+
+def key_file(state: Path) -> Path:
+    """The scheduler's seed."""
+    return state / "keys" / "scheduler.nk"
+
+
+async def connect(nc: LocalConnection, state: Path, name: str, heard: Heard) -> None:
+    """Connects for good: nats-py reconnects by itself once the first connection stood."""
+    while True:
+        try:
+            await nc.connect(
+                context.own_broker(state),
+                name=name,
+                nkeys_seed=str(key_file(state)),
+                inbox_prefix=subjects.inbox("scheduler").encode(),
+                error_cb=heard.error,
+                disconnected_cb=heard.lost,
+                reconnected_cb=heard.back,
+                pending_size=-1,
+                connect_timeout=HANDSHAKE_S,
+                ping_interval=2,
+                max_outstanding_pings=2,
+                max_reconnect_attempts=-1,
+                reconnect_time_wait=RECONNECT_S,  # type: ignore[arg-type]  # passed to sleep
+            )
+            nc.check_proven()
+            return
+        except NotSupported:
+            raise
+        except (nats.errors.Error, StokerError, OSError, TimeoutError) as error:
+            log.warning("no broker yet", error=repr(error))
+            await asyncio.sleep(RECONNECT_S)
+
+
+def follow(connections: Iterable[Connection], state: Path) -> None:
+    """Tells connections that are lost where the broker is now; it moves when a stranger took its
+    port. Called whenever one is lost and once a second."""
+    lost = [nc for nc in connections if not nc.is_connected]
+    with contextlib.suppress(StokerError, nats.errors.Error):  # the next call tries again
+        where = context.own_broker(state) if lost else ""
+        for nc in lost:
+            if any(server.geturl() != where for server in nc.servers):
+                nc.set_server_pool([where])

@@ -1,0 +1,344 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The replicated log behind four calls over a JetStream stream: append_at, read_from, trim, seal.
+
+Relied on by the daemon; another engine may take its place. Owns the translation of everything the
+engine can answer into: done, WrongTail, LogFull, Denied, or OutcomeUnknown. Order, gaps and chain
+are checked by the reader (replica), never taken from the engine's own bookkeeping.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, Protocol
+
+import msgspec
+import nats.errors
+from nats.aio.client import Client as Connection
+from nats.aio.msg import Msg
+
+from stoker.mesh.broker.broker_config import LOG_ENTRY_BYTES_MAX, LOG_MAX_BYTES
+from stoker.mesh.connection.requests import Requests
+from stoker.mesh.wire import subjects
+from stoker.native.errors import Corrupt, Denied, Refused, StokerError, Unavailable
+
+APPEND_TIMEOUT_S = 2.0
+API_TIMEOUT_S = 5.0
+FETCH_BATCH = 256
+FETCH_BYTES = 4 << 20
+DUPLICATE_WINDOW_NS = 300 * 10**9
+INACTIVE_NS = 30 * 10**9
+
+_WRONG_LAST_SEQUENCE = 10071
+_STORE_FAILED = 10077
+_NO_RESOURCES = (10002, 10023, 10028, 10047)
+"""Limits of account or server, checked before anything is stored (nats-server errors.json)."""
+_STREAM_NOT_FOUND = 10059
+_STREAM_SEALED = 10109
+
+
+class WrongTail(StokerError):
+    """Something else was appended first: read forward, then decide anew. `last`: the last entry
+    that the engine says it has; 0 if it does not say."""
+
+    title, code = "log moved on", "wrong_tail"
+
+    def __init__(self, message: str, *, hint: str = "", last: int = 0) -> None:
+        super().__init__(message, hint=hint)
+        self.last = last
+
+
+class OutcomeUnknown(StokerError):
+    """No answer: the entry may or may not be in the log; append nothing before reading forward."""
+
+    title, code = "outcome unknown", "outcome_unknown"
+
+
+class LogFull(Refused):
+    """The log takes no more bytes; certainly nothing was appended."""
+
+    title, code = "log full", "refused"
+
+
+class Gap(Corrupt):
+    """The log does not hold an entry that it must hold."""
+
+    title = "gap in the log"
+
+
+class StreamGone(Gap):
+    """There is no stream, though there was one."""
+
+    title = "log vanished"
+
+
+class Log(Protocol):
+    """What the daemon needs of a log. Sequences start at 1 and are never reused."""
+
+    async def append_at(self, tail: int, entry: bytes, name: str) -> int:
+        """Append as `tail + 1`, return that; WrongTail, LogFull, OutcomeUnknown, Denied, Gap."""
+
+    def read_from(self, seq: int) -> AsyncIterator[list[tuple[int, bytes]]]:
+        """Batches from `seq` to the end as it is now, without what the engine cannot read: whether
+        anything that counts is missing, the chain of the entries shows."""
+
+    async def trim(self, seq: int) -> None:
+        """Drop all entries up to and including `seq`."""
+
+    async def seal(self) -> None:
+        """No more entries, for ever: for a move to another engine."""
+
+
+class StreamConfig(msgspec.Struct, kw_only=True):
+    """Settings of the stream; their reasons are in the reliability notes of the design."""
+
+    name: str = subjects.LOG_STREAM
+    subjects: tuple[str, ...] = (subjects.LOG,)
+    retention: str = "limits"
+    storage: str = "file"
+    num_replicas: int = 1
+    discard: str = "new"
+    max_bytes: int = LOG_MAX_BYTES
+    max_age: int = 0
+    max_msgs: int = -1
+    max_consumers: int = 16
+    max_msg_size: int = LOG_ENTRY_BYTES_MAX
+    duplicate_window: int = DUPLICATE_WINDOW_NS
+    deny_delete: bool = True
+    deny_purge: bool = False
+    allow_rollup_hdrs: bool = False
+    allow_direct: bool = False
+    mirror_direct: bool = False
+    compression: str = "none"
+    sealed: bool = False
+    metadata: dict[str, str] = {}
+
+
+class _ApiError(msgspec.Struct):
+    code: int = 0
+    err_code: int = 0
+    description: str = ""
+
+
+class _State(msgspec.Struct):
+    bytes: int = 0
+
+
+class _Config(msgspec.Struct):
+    max_bytes: int = 0
+    metadata: dict[str, str] = {}
+
+
+class _Answer(msgspec.Struct):
+    """Any answer of the JetStream API; what is not named here is not used."""
+
+    error: _ApiError | None = None
+    seq: int = 0
+    stream: str = ""
+    state: _State | None = None
+    config: _Config | None = None
+
+
+_answers = msgspec.json.Decoder(_Answer)
+
+
+class JetStreamLog:
+    """The log on a connection of its own, whose callbacks `requests` must be given."""
+
+    def __init__(self, requests: Requests, cluster: str, max_bytes: int = LOG_MAX_BYTES) -> None:
+        self._requests = requests
+        self._nc = requests.connection
+        self._cluster = cluster
+        self._max_bytes = max_bytes
+        self._readers = 0
+
+    async def open(self, *, may_make: bool) -> int:
+        """Take the stream if it is ours; returns the bytes it holds. Where there is none it is
+        made if that is allowed, else StreamGone."""
+        answer = await self._api(f"STREAM.INFO.{subjects.LOG_STREAM}", b"")
+        if answer.error is not None and answer.error.err_code == _STREAM_NOT_FOUND:
+            if not may_make:
+                raise StreamGone("the log's stream is gone")
+            answer = await self._configure("CREATE")
+        elif answer.config is not None and answer.config.max_bytes != self._max_bytes:
+            self._check_cluster(answer)
+            answer = await self._configure("UPDATE")
+        if answer.error is not None:
+            raise Unavailable(f"the log's stream: {answer.error.description}")
+        self._check_cluster(answer)
+        return answer.state.bytes if answer.state is not None else 0
+
+    def _check_cluster(self, answer: _Answer) -> None:
+        found = answer.config.metadata.get("cluster") if answer.config is not None else None
+        if found != self._cluster:
+            raise Corrupt(f"the log belongs to cluster {found}, this is {self._cluster}")
+
+    async def size(self) -> int:
+        """Bytes the stream holds now, for metering only."""
+        answer = await self._api(f"STREAM.INFO.{subjects.LOG_STREAM}", b"")
+        return answer.state.bytes if answer.state is not None else 0
+
+    async def append_at(self, tail: int, entry: bytes, name: str) -> int:
+        headers = {
+            "Nats-Expected-Stream": subjects.LOG_STREAM,
+            "Nats-Expected-Last-Sequence": str(tail),
+            "Nats-Msg-Id": name,
+        }
+        try:
+            answer = await self._requests.ask(subjects.LOG, entry, APPEND_TIMEOUT_S, headers)
+        except Unavailable as error:
+            raise OutcomeUnknown(f"append at {tail}: {error.message}") from None
+        return _appended(tail, answer)
+
+    async def trim(self, seq: int) -> None:
+        body = msgspec.json.encode({"seq": seq + 1})
+        answer = await self._api(f"STREAM.PURGE.{subjects.LOG_STREAM}", body)
+        if answer.error is not None:
+            raise Unavailable(f"trim to {seq}: {answer.error.description}")
+
+    async def seal(self) -> None:
+        answer = await self._configure("UPDATE", sealed=True)
+        if answer.error is not None:
+            raise Unavailable(f"seal: {answer.error.description}")
+
+    async def read_from(self, seq: int) -> AsyncIterator[list[tuple[int, bytes]]]:
+        name = await self._consumer(seq)
+        reader = _Reader(self._nc, name)
+        try:
+            while batch := await reader.fetch():
+                yield batch
+        finally:
+            await reader.close()
+            # A lost connection leaves the consumer to its inactivity limit.
+            if self._nc.is_connected:
+                with contextlib.suppress(StokerError, nats.errors.Error):
+                    await self._api(f"CONSUMER.DELETE.{subjects.LOG_STREAM}.{name}", b"")
+
+    async def _consumer(self, seq: int) -> str:
+        """A consumer for one pass; named, so that nothing is left if the answer is lost."""
+        self._readers += 1
+        name = f"read-{self._readers}"
+        await self._api(f"CONSUMER.DELETE.{subjects.LOG_STREAM}.{name}", b"")
+        config = {
+            "name": name,
+            "ack_policy": "none",
+            "deliver_policy": "by_start_sequence",
+            "opt_start_seq": max(seq, 1),
+            "num_replicas": 1,
+            "mem_storage": True,
+            "inactive_threshold": INACTIVE_NS,
+            "replay_policy": "instant",
+        }
+        body = msgspec.json.encode({"stream_name": subjects.LOG_STREAM, "config": config})
+        answer = await self._api(f"CONSUMER.CREATE.{subjects.LOG_STREAM}.{name}", body)
+        if answer.error is not None and answer.error.err_code == _STREAM_NOT_FOUND:
+            raise StreamGone("the log's stream is gone")
+        if answer.error is not None:
+            raise Unavailable(f"reading the log: {answer.error.description}")
+        return name
+
+    async def _configure(self, call: str, *, sealed: bool = False) -> _Answer:
+        config = StreamConfig(
+            max_bytes=self._max_bytes,
+            sealed=sealed,
+            deny_purge=sealed,
+            metadata={"cluster": self._cluster, "format": "1"},
+        )
+        body = msgspec.json.encode(config)
+        return await self._api(f"STREAM.{call}.{subjects.LOG_STREAM}", body)
+
+    async def _api(self, call: str, body: bytes) -> _Answer:
+        data = await self._requests.ask(f"$JS.API.{call}", body, API_TIMEOUT_S)
+        try:
+            return _answers.decode(data)
+        except msgspec.MsgspecError as error:
+            raise Unavailable(f"the log engine's answer to {call}: {error}") from None
+
+
+def _appended(tail: int, data: bytes) -> int:
+    try:
+        answer = _answers.decode(data)
+    except msgspec.MsgspecError:
+        raise OutcomeUnknown(f"append at {tail}: unreadable answer {data[:80]!r}") from None
+    if answer.error is None and answer.seq == tail + 1:
+        return answer.seq
+    if answer.error is None:
+        raise OutcomeUnknown(f"append at {tail} was answered as {answer.seq}")
+    number, text = answer.error.err_code, answer.error.description
+    if number == _WRONG_LAST_SEQUENCE:
+        last = text.rpartition(" ")[2]
+        if last.isdecimal() and int(last) < tail:
+            raise Gap(f"the log ends at entry {last}, though it confirmed entry {tail}")
+        raise WrongTail(f"append at {tail}: {text}", last=int(last) if last.isdecimal() else 0)
+    if number in _NO_RESOURCES or (number == _STORE_FAILED and "maximum bytes" in text):
+        raise LogFull(f"append at {tail}: {text}")
+    if number == _STREAM_SEALED:
+        raise Denied("the log is sealed: it has moved to another engine")
+    raise OutcomeUnknown(f"append at {tail}: {text} ({number})")
+
+
+@contextlib.contextmanager
+def _as_unavailable() -> Iterator[None]:
+    try:
+        yield
+    except (nats.errors.Error, OSError) as error:
+        raise Unavailable(f"reading the log: {error!r}") from None
+
+
+_ENDS = (
+    "404 No Messages",
+    "408 Request Timeout",
+    "409 Batch Completed",
+    "409 Message Size Exceeds MaxBytes",
+)
+"""How the server says that a pull request was served; anything else is a failure of reading."""
+
+
+class _Reader:
+    """Pull requests answered into one inbox; a fetch ends when the server says there is no more."""
+
+    def __init__(self, connection: Connection, consumer: str) -> None:
+        self._nc = connection
+        self._next = f"$JS.API.CONSUMER.MSG.NEXT.{subjects.LOG_STREAM}.{consumer}"
+        self._inbox = connection.new_inbox()
+        self._batch: list[tuple[int, bytes]] = []
+        self._over = asyncio.Event()
+        self._error = ""
+        self._subscription: Any = None
+
+    async def fetch(self) -> list[tuple[int, bytes]]:
+        if self._subscription is None:
+            with _as_unavailable():
+                self._subscription = await self._nc.subscribe(self._inbox, cb=self._take)
+        self._batch = []
+        self._over.clear()
+        request = {"batch": FETCH_BATCH, "max_bytes": FETCH_BYTES, "no_wait": True}
+        with _as_unavailable():
+            await self._nc.publish(self._next, msgspec.json.encode(request), reply=self._inbox)
+        try:
+            await asyncio.wait_for(self._over.wait(), API_TIMEOUT_S)
+        except TimeoutError:
+            raise Unavailable("reading the log: the engine went silent") from None
+        if self._error:
+            raise Unavailable(f"reading the log: {self._error}")
+        return self._batch
+
+    async def _take(self, message: Msg) -> None:
+        status = (message.headers or {}).get("Status")
+        if status is None:
+            # $JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<time>.<pending>
+            self._batch.append((int(message.reply.split(".")[5]), message.data))
+            if len(self._batch) >= FETCH_BATCH:
+                self._over.set()
+        elif status != "100":
+            description = str((message.headers or {}).get("Description"))
+            if f"{status} {description}" not in _ENDS:
+                self._error = f"{status} {description}"
+            self._over.set()
+
+    async def close(self) -> None:
+        """Listen no more."""
+        if self._subscription is not None and self._nc.is_connected:
+            with contextlib.suppress(nats.errors.Error):
+                await self._subscription.unsubscribe()

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A log in memory with the four calls of `mesh.log`, for simulations and tests.
+
+Relied on by tests and the simulator. Owns the semantics that an engine must have: a place is taken
+once, sequences are never reused, a full log refuses before it stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from stoker.mesh.log.jetstream_log import Gap, LogFull, WrongTail
+from stoker.native.errors import Denied
+
+BATCH = 64
+
+
+class ModelLog:
+    """The synchronous core; the async methods are the `Log` interface over it."""
+
+    def __init__(self, max_bytes: int = 1 << 62) -> None:
+        self.entries: dict[int, bytes] = {}
+        self.last = 0
+        self.max_bytes = max_bytes
+        self.sealed = False
+
+    @property
+    def size(self) -> int:
+        """What the entries take."""
+        return sum(map(len, self.entries.values()))
+
+    def append(self, tail: int, entry: bytes) -> int:
+        """As `append_at`."""
+        if self.sealed:
+            raise Denied("the log is sealed")
+        if tail > self.last:
+            raise Gap(f"the log ends at entry {self.last}, though it confirmed entry {tail}")
+        if tail != self.last:
+            raise WrongTail(f"append at {tail}, the log ends at {self.last}", last=self.last)
+        if self.size + len(entry) > self.max_bytes:
+            raise LogFull(f"append at {tail}: maximum bytes exceeded")
+        self.last += 1
+        self.entries[self.last] = entry
+        return self.last
+
+    def read(self, seq: int) -> list[tuple[int, bytes]]:
+        """As `read_from`, all at once."""
+        found = range(seq, self.last + 1)
+        return [(at, self.entries[at]) for at in found if at in self.entries]
+
+    def tear(self) -> None:
+        """A number that was given and cannot be read: a write that a full disk cut off."""
+        self.last += 1
+
+    def drop(self, seq: int) -> None:
+        """As `trim`."""
+        for old in [at for at in self.entries if at <= seq]:
+            del self.entries[old]
+
+    async def append_at(self, tail: int, entry: bytes, name: str) -> int:
+        return self.append(tail, entry)
+
+    async def read_from(self, seq: int) -> AsyncIterator[list[tuple[int, bytes]]]:
+        entries = self.read(seq)
+        for at in range(0, len(entries), BATCH):
+            yield entries[at : at + BATCH]
+
+    async def trim(self, seq: int) -> None:
+        self.drop(seq)
+
+    async def seal(self) -> None:
+        self.sealed = True

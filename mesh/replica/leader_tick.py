@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a leader does as time passes: decide again, charge running jobs.
+
+Relied on by replica. Without I/O; remembers only when it last did what. Owns the bounds: a look at
+what waits each second, device time of at most USAGES_MAX jobs every ten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from stoker.mesh.replica.state import State
+from stoker.scheduler.names import name_id
+from stoker.scheduler.nouns import MILLI, JobSample, Observation
+from stoker.scheduler.policies import Order
+from stoker.scheduler.records import Usage
+
+LOOK_NS = 1_000_000_000
+"""Reservations begin, shares decay and jobs become preemptible without any request."""
+USAGE_NS = 10_000_000_000
+USAGES_MAX = 256
+"""Jobs charged at once; the rest in the next round."""
+
+
+class Pulse:
+    """One leader's clockwork; `now_ns` is CLOCK_BOOTTIME, `real_ns` the time of the log."""
+
+    def __init__(self) -> None:
+        self._looked_ns = 0
+        self._charged_ns: int | None = None
+        self._after = 0
+
+    def decide_again(self, state: State, real_ns: int, now_ns: int) -> bool:
+        """Whether what waits may be placed now though nobody asked for anything."""
+        due_ns = state.core.due_ns()
+        if due_ns and due_ns <= real_ns:
+            return True
+        if now_ns - self._looked_ns < LOOK_NS:
+            return False
+        self._looked_ns = now_ns
+        counters = state.core.counters()
+        return counters["pending_device"] + counters["pending_host"] > 0
+
+    def charges(
+        self, state: State, observed: Mapping[str, Observation], real_ns: int, now_ns: int
+    ) -> list[Usage]:
+        """Device time of running jobs that is not charged yet, now and then."""
+        if self._charged_ns is None:
+            self._charged_ns = now_ns
+        if now_ns - self._charged_ns < USAGE_NS or not _matters(state, real_ns):
+            return []
+        self._charged_ns = now_ns
+        found = sorted(_charges(state, observed, real_ns))
+        chosen = [usage for usage in found if usage.job > self._after][:USAGES_MAX]
+        self._after = chosen[-1].job if len(chosen) == USAGES_MAX else 0
+        return chosen
+
+
+def _matters(state: State, real_ns: int) -> bool:
+    """Whether anything is decided by device time: several queues, or an order that asks for it."""
+    queues = state.core.queues()
+    only = state.core.queue(0, real_ns)
+    return len(queues) > 1 or (only is not None and only.order == Order.LEAST_ATTAINED)
+
+
+def _charges(state: State, observed: Mapping[str, Observation], real_ns: int) -> Iterator[Usage]:
+    """Measured where the node measures it; else what a job holds times how long it held it."""
+    for node in state.book.nodes:
+        sample = observed.get(node)
+        measured = _measured(sample.jobs if sample is not None else ())
+        for task in state.core.node_tasks(name_id(node)):
+            if not task.shares or task.state != "running":
+                continue
+            info = state.core.job(task.job)
+            if info is None:
+                continue
+            held = sum(share.milli for share in task.shares)
+            used_ns = measured.get(
+                (task.job, task.attempt), max(0, real_ns - info.place_ns) * held // MILLI
+            )
+            if used_ns > info.charged_ns:
+                yield Usage(task.job, task.attempt, used_ns)
+
+
+def _measured(jobs: tuple[JobSample, ...]) -> dict[tuple[int, int], int]:
+    return {(each.job, each.attempt): each.device_ns for each in jobs}

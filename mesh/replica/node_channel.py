@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The leader's side of a node's command chain: commands in parts, the wanted state.
+
+Relied on by replica. Owns the chain: what it seals names what it sealed before, and an answer to
+RangeAsk brings a node to exactly the place from which the next command follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from stoker.mesh.identity.identity import Signs
+from stoker.mesh.replica.authority import LEASE_MS
+from stoker.mesh.replica.state import State
+from stoker.mesh.wire import command
+from stoker.mesh.wire.command import (
+    COMMAND_BYTES_MAX,
+    DesiredState,
+    NodeCommand,
+    Position,
+    RangeAsk,
+)
+from stoker.scheduler.names import name_id
+from stoker.scheduler.nouns import Action, StartJob, StopJob
+
+_BODY_BYTES = COMMAND_BYTES_MAX - 2048
+"""Room for actions in one sealed record."""
+_STARTS_BYTES = 160 * 1024
+_STOPS_BYTES = 96 * 1024
+FORGETS_MAX = 4096
+"""Of one DesiredState; the rest is told in the next one, nothing hurts meanwhile."""
+_encoder = msgspec.msgpack.Encoder()
+
+
+class Link:
+    """One node in one term."""
+
+    def __init__(self, state: State, node: str, signer: Signs, term: int, seq: int) -> None:
+        self.node = node
+        self.position = Position(term, seq, command.NO_HASH)
+        self._state = state
+        self._signer = signer
+
+    def commands(self, seq: int, now_ns: int, actions: list[Action]) -> Iterator[bytes]:
+        """The actions of entry `seq` as sealed NodeCommands, each a link of the chain."""
+        for part in _parts(actions):
+            at = self.position
+            body = command.encode(
+                NodeCommand(
+                    command.FORMAT,
+                    self._state.cluster,
+                    self.node,
+                    at.term,
+                    seq,
+                    at.seq,
+                    at.hash,
+                    now_ns,
+                    part,
+                )
+            )
+            self.position = Position(at.term, seq, command.body_hash(body))
+            yield command.seal_body(body, self._signer)
+
+    def desired(self, ask: RangeAsk, now_ns: int) -> bytes:
+        """All that should be at the node now, as far as it fits; sealed."""
+        have = set(ask.have)
+        tasks = self._state.core.node_tasks(name_id(self.node))
+        wanted = tuple((task.job, task.attempt) for task in tasks)
+        stopping = {(t.job, t.attempt) for t in tasks if "stopping" in (t.state, t.job_state)}
+        # Only what was never reported as running may be started: the rest ran here, and a node
+        # that lost it must say so.
+        old = have | stopping
+        new = [t.job for t in tasks if t.state == "starting" and (t.job, t.attempt) not in old]
+        starts, more = self._starts(new)
+        record = DesiredState(
+            command.FORMAT,
+            self._state.cluster,
+            self.node,
+            self.position.term,
+            self.position.seq,
+            self.position.hash,
+            ask.nonce,
+            now_ns,
+            wanted,
+            starts,
+            tuple(_within(_STOPS_BYTES, self._stops(have, set(wanted), stopping))),
+            more,
+            self._forgets(have),
+            LEASE_MS,
+        )
+        return command.seal(record, self._signer)
+
+    def _starts(self, jobs: Iterable[int]) -> tuple[tuple[StartJob, ...], bool]:
+        starts: list[StartJob] = []
+        size = 0
+        for job in jobs:
+            record = self._state.book.live(job)
+            if record is None or record.decision is None:
+                continue
+            start = self._state.start_action(record)
+            size += len(_encoder.encode(start))
+            if starts and size > _STARTS_BYTES:
+                return tuple(starts), True
+            starts.append(start)
+        return tuple(starts), False
+
+    def _stops(
+        self,
+        have: set[tuple[int, int]],
+        wanted: set[tuple[int, int]],
+        stopping: set[tuple[int, int]],
+    ) -> Iterator[StopJob]:
+        for job, attempt in sorted(stopping):
+            record = self._state.book.live(job)
+            yield StopJob(job, attempt, record.reason if record is not None else "cancelled")
+        for job, attempt in sorted(have - wanted):
+            if self._state.core.job(job) is not None:
+                yield StopJob(job, attempt, "the log says that this attempt is over", "lost")
+
+    def _forgets(self, have: set[tuple[int, int]]) -> tuple[int, ...]:
+        gone = {job for job, _ in have if self._state.core.job(job) is None}
+        return tuple(sorted(gone)[:FORGETS_MAX])
+
+
+def _within(room: int, stops: Iterable[StopJob]) -> Iterator[StopJob]:
+    """Those that fit; the node ends them and asks again, then come the others."""
+    for stop in stops:
+        room -= len(_encoder.encode(stop))
+        if room < 0:
+            return
+        yield stop
+
+
+def _parts(actions: list[Action]) -> Iterator[tuple[Action, ...]]:
+    part: list[Action] = []
+    size = 0
+    for action in actions:
+        length = len(_encoder.encode(action))
+        if part and size + length > _BODY_BYTES:
+            yield tuple(part)
+            part, size = [], 0
+        part.append(action)
+        size += length
+    if part:
+        yield tuple(part)

@@ -1,0 +1,450 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The replicated state: core and job book after so many log entries, and what an entry changes.
+
+Relied on by replica. Pure and deterministic: the same entries give the same bytes on every machine.
+Owns the judgement of entries: a stale one is a counted no-op, a gap or a broken chain ends it all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from stoker.mesh.log import entry as entries
+from stoker.mesh.log.entry import (
+    CancelBlob,
+    CordonBlob,
+    DrainBlob,
+    Entry,
+    JobBlob,
+    NamesBlob,
+    NodeBlob,
+    Opened,
+    OutcomeBlob,
+    SnapshotBlob,
+)
+from stoker.mesh.log.jetstream_log import Gap
+from stoker.mesh.replica import snapshots
+from stoker.mesh.replica.snapshots import Snapshot
+from stoker.native.errors import Corrupt
+from stoker.scheduler.book import Attempt, Book, Job
+from stoker.scheduler.core import Core, Limits
+from stoker.scheduler.effects import (
+    Duplicate,
+    Effect,
+    Forgotten,
+    Ignored,
+    Start,
+    StateChanged,
+    Stop,
+)
+from stoker.scheduler.hints import Sample
+from stoker.scheduler.names import name_id
+from stoker.scheduler.nouns import (
+    ENDED,
+    Action,
+    Decision,
+    ForgetJob,
+    Observation,
+    Outcome,
+    Owner,
+    Record,
+    StartJob,
+    StopJob,
+)
+from stoker.scheduler.reasons import Reason, sentence
+from stoker.scheduler.records import Preempt, unpack_commands
+
+DECISIONS_PER_ENTRY = 65_536
+LOST_WITH_NODE = "its node rebooted or was given up"
+
+
+class StartRaw(Record, tag="start", frozen=True):
+    """A StartJob whose spec is passed through as logged: the same bytes, without decoding."""
+
+    job: int
+    attempt: int
+    decision: Decision
+    owner: Owner
+    spec: msgspec.Raw
+
+
+@dataclass
+class Applied:
+    """What one entry did, for those who wait for it."""
+
+    submitted: dict[int, int] = field(default_factory=dict)
+    """Position of the command -> job."""
+    ignored: dict[int, int] = field(default_factory=dict)
+    """Position of the command -> reason code."""
+    changed: list[int] = field(default_factory=list)
+    """Jobs whose state is another than before."""
+    actions: dict[str, list[Action]] = field(default_factory=dict)
+    """Node -> what to do."""
+    snapshot: SnapshotBlob | None = None
+    trim_to: int = 0
+    """The log may be trimmed up to here; 0: nothing new."""
+
+
+class State:
+    """Core, book, chain. `seen` is the last entry looked at, `accepted` the last that counted."""
+
+    def __init__(self, cluster: str, limits: Limits) -> None:
+        self.cluster = cluster
+        self.core = Core(limits)
+        self.book = Book()
+        self.seen = 0
+        self.accepted_seq = 0
+        self.accepted_hash = entries.NO_HASH
+        self.term = 0
+        self.batch = 0
+        self.snapshot_seq = 0
+        self.time_ns = 0
+        """Of the last entry that counted."""
+        self.refused: dict[str, int] = {}
+        """Entries that changed nothing, by why."""
+        self._names: dict[int, str] = {}
+        self._handlers: dict[type, Callable[[Any, _Step], None]] = {
+            StateChanged: self._state_changed,
+            Start: self._start,
+            Stop: self._stop,
+            Forgotten: self._forgotten,
+            Ignored: self._ignored,
+            Duplicate: self._duplicate,
+        }
+
+    # --- snapshots --------------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        """The whole state; equal states give equal snapshots."""
+        return Snapshot(
+            snapshots.FORMAT,
+            self.cluster,
+            self.seen,
+            self.accepted_seq,
+            self.accepted_hash,
+            self.term,
+            self.batch,
+            self.snapshot_seq,
+            self.core.snapshot(),
+            self.book.snapshot(),
+            self.time_ns,
+        )
+
+    @classmethod
+    def restore(cls, snapshot: Snapshot) -> State:
+        """The state of a snapshot; Corrupt where core or book cannot be one."""
+        state = cls(snapshot.cluster, Limits(*(1,) * len(Limits._fields)))
+        state.core = Core.restore(snapshot.core)
+        state.book = Book.restore(snapshot.book)
+        state.seen = snapshot.seq
+        state.accepted_seq = snapshot.accepted_seq
+        state.accepted_hash = snapshot.accepted_hash
+        state.term = snapshot.term
+        state.batch = snapshot.batch
+        state.snapshot_seq = snapshot.snapshot_seq
+        state.time_ns = snapshot.time_ns
+        state._names = {name_id(name): name for name in state.book.nodes}
+        return state
+
+    def digest(self) -> bytes:
+        """Of everything: replicas that are equal at the same entry have the same."""
+        return snapshots.encode(self.snapshot()).digest
+
+    def node_name(self, node: int) -> str:
+        """The name behind the core's id of a node."""
+        return self._names.get(node, str(node))
+
+    # --- entries ----------------------------------------------------------------------------------
+
+    def judge(self, seq: int, opened: Opened, *, signed: bool) -> str:
+        """Empty if the entry counts, else the counter of why not. Gap or Corrupt: stop applying.
+
+        A number may be missing before it, as after a write that a full disk cut off: the entry
+        itself, which is signed, names the last one that counted.
+        """
+        entry = opened.entry
+        if seq <= self.seen:
+            raise Gap(f"log entry {seq} came after {self.seen}")
+        if entry.cluster != self.cluster:
+            return "entry_cluster"
+        if not signed:
+            return "entry_signature"
+        if entry.prev_seq < self.accepted_seq:
+            return "entry_stale"  # written on an older tail: another entry came first
+        if (entry.prev_seq, entry.prev_hash) != (self.accepted_seq, self.accepted_hash):
+            if seq != self.seen + 1:
+                raise Gap(f"log entry {self.seen + 1} is missing, {seq} came")
+            raise Corrupt(
+                f"log entry {seq} follows {entry.prev_seq}, the last good one is"
+                f" {self.accepted_seq}: the chain is broken"
+            )
+        if entry.term < self.term:
+            return "entry_term"
+        if entry.term == self.term and entry.batch <= self.batch:
+            return "entry_repeat"
+        return ""
+
+    def refuse(self, seq: int, counter: str) -> None:
+        """Pass over an entry that does not count."""
+        self.refused[counter] = self.refused.get(counter, 0) + 1
+        self.seen = seq
+
+    def pass_over(self, seq: int) -> None:
+        """There is nothing that counts up to `seq`."""
+        self.seen = seq
+
+    def apply(self, seq: int, entry: Entry, digest: bytes) -> Applied:
+        """Carry out an entry that `judge` let pass."""
+        step = _Step(seq, entry)
+        effects: list[Effect] = []
+        if entry.commands:
+            effects = self.core.apply(entry.commands, entry.now_ns)
+        for blob in entry.blobs:
+            self._take_blob(blob, step)
+        for effect in effects:
+            self._handlers[type(effect)](effect, step)
+        self.seen = self.accepted_seq = seq
+        self.accepted_hash = digest
+        self.term = entry.term
+        self.batch = entry.batch
+        self.time_ns = max(self.time_ns, entry.now_ns)
+        return step.applied
+
+    def following(
+        self,
+        term: int,
+        leader: int,
+        now_ns: int,
+        commands: bytes,
+        blobs: tuple[entries.Blob, ...],
+    ) -> Entry:
+        """The entry that may come next in the log."""
+        return Entry(
+            entries.FORMAT,
+            self.cluster,
+            term,
+            leader,
+            self.batch + 1 if term == self.term else 1,
+            self.accepted_seq,
+            self.accepted_hash,
+            now_ns,
+            commands,
+            blobs,
+        )
+
+    def _take_blob(self, blob: entries.Blob, step: _Step) -> None:
+        if isinstance(blob, JobBlob):
+            step.jobs[blob.command] = blob
+        elif isinstance(blob, OutcomeBlob):
+            step.outcomes[blob.command] = blob.outcome
+        elif isinstance(blob, CancelBlob):
+            step.cancels[blob.command] = blob.reason
+        elif isinstance(blob, NodeBlob):
+            self.book.join(blob.report)
+            self._names[name_id(blob.report.node)] = blob.report.node
+        elif isinstance(blob, SnapshotBlob):
+            step.applied.snapshot = blob
+            step.applied.trim_to, self.snapshot_seq = self.snapshot_seq, blob.seq
+        else:
+            self._take_setting(blob, step)
+
+    def _take_setting(self, blob: entries.Setting, step: _Step) -> None:
+        """What people call the things that commands of this entry set, which were applied."""
+        if isinstance(blob, NamesBlob):
+            self.book.named(blob.names)
+        elif isinstance(blob, DrainBlob):
+            self.book.drained.pop(blob.node, None)
+            if blob.why:
+                self.book.drained[blob.node] = blob.why
+        elif isinstance(blob, CordonBlob):
+            self.book.cordoned.pop((blob.node, blob.device), None)
+            if blob.why:
+                self.book.cordoned[blob.node, blob.device] = blob.why
+        elif self.core.queue(blob.queue, step.entry.now_ns) is not None:
+            self.book.queues[blob.queue] = blob.name
+        else:
+            self.book.queues.pop(blob.queue, None)
+
+    # --- what is seen, which is not replicated ----------------------------------------------------
+
+    def observe(self, node: str, seen: Observation) -> None:
+        """Load, power and temperature for the placements that go by them."""
+        number = name_id(node)
+        self.core.observe(number, seen.id, seen.load_milli)
+        places = {device.id: index for index, device in enumerate(self.book.nodes[node].devices)}
+        for one in seen.devices:
+            if one.id in places:
+                sample = Sample(
+                    seen.id,
+                    power_w=one.power_w,
+                    temperature_c=one.temperature_c,
+                    busy=one.busy_ratio,
+                )
+                self.core.observe_device(number, places[one.id], sample)
+
+    # --- effects of the core ----------------------------------------------------------------------
+
+    def _state_changed(self, effect: StateChanged, step: _Step) -> None:
+        if effect.state == "pending" and not effect.attempt:
+            self._submitted(effect, step)
+            return
+        record = self.book.live(effect.job)
+        if record is None:
+            raise Corrupt(f"log entry {step.seq}: the book does not know job {effect.job}")
+        if effect.state == "pending":
+            self._waits_again(effect, record, step)
+            return
+        record.state = effect.state
+        record.attempt = effect.attempt
+        outcome = step.outcomes.get(effect.command)
+        record.reason = self._why(effect, outcome, record, step)
+        self._note_time(record, step.entry.now_ns if outcome is None else outcome.t_ns)
+        step.applied.changed.append(effect.job)
+        if effect.state in ENDED:
+            if outcome is not None:  # else the core's are those of an earlier attempt
+                record.exit_code, record.signal = outcome.exit_code, outcome.signal
+                record.usage = outcome.usage
+            self.book.end(record)
+
+    def _waits_again(self, effect: StateChanged, record: Job, step: _Step) -> None:
+        """An attempt is over and another one will follow: kept apart, so that nothing is lost."""
+        outcome = step.outcomes.get(effect.command)
+        retried = effect.reason == Reason.RETRIED
+        why = record.reason
+        if retried:
+            told = outcome is not None
+            why = self._why(effect, outcome, record, step) if told else LOST_WITH_NODE
+        ended = Attempt(
+            record.attempt,
+            outcome.state if outcome is not None else "lost",
+            why,
+            record.decision,
+            record.placed_ns,
+            record.started_ns,
+            step.entry.now_ns if outcome is None else outcome.t_ns,
+            outcome.exit_code if outcome is not None else None,
+            outcome.signal if outcome is not None else None,
+            outcome.usage if outcome is not None else None,
+        )
+        record.waits_again(ended)
+        record.state = "pending"
+        again = sentence(Reason.RETRIED if retried else Reason.PREEMPTED)
+        record.reason = f"{again}: {why}" if retried and why != again else again
+        step.applied.changed.append(effect.job)
+
+    def _submitted(self, effect: StateChanged, step: _Step) -> None:
+        blob = step.jobs.get(effect.command)
+        if blob is None:
+            raise Corrupt(f"log entry {step.seq}: command {effect.command} has no job with it")
+        why = sentence(effect.reason)
+        self.book.submit(effect.job, blob.owner, bytes(blob.spec), step.entry.now_ns, why)
+        step.applied.submitted[effect.command] = effect.job
+
+    @staticmethod
+    def _note_time(record: Job, t_ns: int) -> None:
+        if record.state == "starting":
+            record.placed_ns = t_ns
+        elif record.state == "running":
+            record.started_ns = t_ns
+        elif record.state in ENDED:
+            record.ended_ns = t_ns
+
+    @staticmethod
+    def _why(effect: StateChanged, outcome: Outcome | None, record: Job, step: _Step) -> str:
+        if effect.command in step.cancels:
+            record.stopped_for = step.cancels[effect.command]
+        if effect.state == "stopping" and effect.reason in (Reason.PREEMPTED, Reason.RECLAIMED):
+            return _preempted(effect, step)
+        if effect.reason == Reason.CANCEL_REQUESTED and record.stopped_for:
+            return f"{sentence(effect.reason)}: {record.stopped_for}"
+        if outcome is not None and outcome.reason:
+            return outcome.reason
+        if effect.reason in (Reason.REPORTED, Reason.RETRIED) and outcome is not None:
+            if outcome.signal is not None:
+                return f"ended by signal {outcome.signal}"
+            if outcome.exit_code is not None:
+                return f"exit code {outcome.exit_code}"
+        return sentence(effect.reason)
+
+    def _start(self, effect: Start, step: _Step) -> None:
+        record = self.book.live(effect.job)
+        info = self.core.job(effect.job)
+        if record is None or info is None:
+            raise Corrupt(f"log entry {step.seq}: job {effect.job} starts but is not known")
+        why = sentence(effect.reason, asked=info.gpu_milli, count=info.candidates)
+        record.decision = Decision(
+            step.seq * DECISIONS_PER_ENTRY + effect.command,
+            self.node_name(effect.node),
+            effect.shares,
+            why,
+            effect.latency_ns,
+            effect.observations,
+        )
+        record.reason = why
+        start = self.start_action(record)
+        step.act(record.decision.node, start)
+
+    @staticmethod
+    def start_action(record: Job) -> StartJob:
+        """The command that starts a placed job. Typed as what the receiver decodes."""
+        assert record.decision is not None
+        return StartRaw(  # type: ignore[return-value]
+            record.job, record.attempt, record.decision, record.owner, msgspec.Raw(record.spec)
+        )
+
+    def _stop(self, effect: Stop, step: _Step) -> None:
+        record = self.book.live(effect.job)
+        why = record.reason if record is not None and record.reason else sentence(effect.reason)
+        lost = effect.state == "lost"
+        step.act(
+            self.node_name(effect.node),
+            StopJob(effect.job, effect.attempt, why, "lost" if lost else "cancelled"),
+        )
+
+    def _forgotten(self, effect: Forgotten, step: _Step) -> None:
+        nodes = self.book.where(effect.job)
+        self.book.forget(effect.job, step.cancels.get(effect.command, ""))
+        step.applied.changed.append(effect.job)
+        if effect.node and not nodes:
+            nodes = [self.node_name(effect.node)]
+        for node in nodes:
+            step.act(node, ForgetJob(effect.job))
+
+    @staticmethod
+    def _ignored(effect: Ignored, step: _Step) -> None:
+        step.applied.ignored[effect.command] = effect.reason
+
+    @staticmethod
+    def _duplicate(effect: Duplicate, step: _Step) -> None:
+        step.applied.submitted[effect.command] = effect.job
+
+
+class _Step:
+    """One entry while it is applied: its blobs by command, and what came of it."""
+
+    def __init__(self, seq: int, entry: Entry) -> None:
+        self.seq = seq
+        self.entry = entry
+        self.jobs: dict[int, JobBlob] = {}
+        self.outcomes: dict[int, Outcome] = {}
+        self.cancels: dict[int, str] = {}
+        self.applied = Applied()
+
+    def act(self, node: str, action: Action) -> None:
+        self.applied.actions.setdefault(node, []).append(action)
+
+
+def _preempted(effect: StateChanged, step: _Step) -> str:
+    """For whom: the command says so, the effect does not."""
+    commands = unpack_commands(step.entry.commands)
+    command = next(islice(commands, effect.command, None), None)
+    why = "another queue was short of its guarantee" if effect.reason == Reason.RECLAIMED else ""
+    if isinstance(command, Preempt) and command.beneficiary:
+        why = f"{why}, " if why else ""
+        return f"preempted: {why}job {command.beneficiary} needs the room"
+    return f"preempted: {why or 'room was needed'}"

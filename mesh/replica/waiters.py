@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replies that are held back until a job runs or is over: the only push that clients need.
+
+Relied on by replica. Owns the bounds: so many at once of one user and of all, each until its
+deadline.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import Any, NamedTuple
+
+from stoker.mesh.broker.budgets import WAITERS_MAX, Budgets, Seats
+from stoker.scheduler.nouns import ENDED, JobState
+
+
+class Waiter(NamedTuple):
+    """Whom to answer, and when at the latest."""
+
+    deadline_ns: int
+    number: int
+    job: int
+    until: str
+    token: Any
+    user: str = ""
+
+
+def reached(state: JobState, until: str) -> bool:
+    """Whether a job in this state need not be waited for: "" never waits."""
+    if until == "ended":
+        return state in ENDED
+    if until == "running":
+        return state == "running" or state in ENDED
+    return True
+
+
+class Waiters:
+    """All held replies, by job and by deadline."""
+
+    def __init__(self, each: int = Budgets().waiters, limit: int = WAITERS_MAX) -> None:
+        self._seats = Seats("waiters", "held requests", each, limit)
+        self._by_job: dict[int, list[Waiter]] = {}
+        self._by_deadline: list[Waiter] = []
+        self._numbers = 0
+        self.count = 0
+
+    def add(self, job: int, until: str, deadline_ns: int, token: Any, user: str = "") -> None:
+        """Hold a reply; Busy when there are too many. Without a user another limit holds it."""
+        if user:
+            self._seats.take(user)
+        self._numbers += 1
+        waiter = Waiter(deadline_ns, self._numbers, job, until, token, user)
+        self._by_job.setdefault(job, []).append(waiter)
+        heapq.heappush(self._by_deadline, waiter)
+        self.count += 1
+        if len(self._by_deadline) > 4 * self._seats.limit:  # most are answered
+            self._by_deadline = [w for waiting in self._by_job.values() for w in waiting]
+            heapq.heapify(self._by_deadline)
+
+    def changed(self, job: int, state: JobState | None) -> list[Waiter]:
+        """Those whose wait is over because of this state; None: the job is forgotten."""
+        waiting = self._by_job.get(job)
+        if waiting is None:
+            return []
+        over = [w for w in waiting if state is None or reached(state, w.until)]
+        self._keep(job, [w for w in waiting if w not in over])
+        for waiter in over:
+            self._over(waiter)
+        return over
+
+    def expired(self, now_ns: int) -> list[Waiter]:
+        """Those whose deadline has come."""
+        over: list[Waiter] = []
+        while self._by_deadline and self._by_deadline[0].deadline_ns <= now_ns:
+            waiter = heapq.heappop(self._by_deadline)
+            waiting = self._by_job.get(waiter.job, [])
+            if waiter in waiting:
+                self._keep(waiter.job, [w for w in waiting if w is not waiter])
+                self._over(waiter)
+                over.append(waiter)
+        return over
+
+    def _over(self, waiter: Waiter) -> None:
+        self.count -= 1
+        if waiter.user:
+            self._seats.leave(waiter.user)
+
+    def _keep(self, job: int, waiting: list[Waiter]) -> None:
+        if waiting:
+            self._by_job[job] = waiting
+        else:
+            self._by_job.pop(job, None)

@@ -1,0 +1,541 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is asked of the log: kinds of work as requests to the core, and the nouns logged with them.
+
+Relied on by replica, which gathers work into batches. Owns the way there and back: which command
+came of which request, and what to answer when the batch is committed, refused or lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from stoker.mesh.log.entry import (
+    Blob,
+    CancelBlob,
+    CordonBlob,
+    DrainBlob,
+    Entry,
+    JobBlob,
+    NodeBlob,
+    OutcomeBlob,
+    Setting,
+    SnapshotBlob,
+    encoded_size,
+)
+from stoker.mesh.replica import core_request, reason_text
+from stoker.mesh.replica.state import Applied, State
+from stoker.mesh.wire.command import NodeReply
+from stoker.native.errors import BadRequest, NotFound, Refused, StokerError
+from stoker.scheduler import nouns, records
+from stoker.scheduler.book import encode_spec
+from stoker.scheduler.core import Proposal
+from stoker.scheduler.effects import Rejected
+from stoker.scheduler.names import hash64, name_id, vendor_number
+from stoker.scheduler.nouns import ENDED, JobSpec, JobState, NodeReport, Owner
+from stoker.scheduler.policies import FIRST_ORDER, Kind
+from stoker.scheduler.reasons import Reason, sentence
+from stoker.scheduler.submit import Submit
+
+BATCH_BYTES_MAX = 208 * 1024
+"""Requests and nouns of one entry; with 256 decisions and the envelope it stays below 256 KiB."""
+_FULL = frozenset(
+    {
+        Reason.JOBS_FULL,
+        Reason.TASKS_FULL,
+        Reason.NODES_FULL,
+        Reason.DEVICES_FULL,
+        Reason.MODELS_FULL,
+        Reason.QUEUES_FULL,
+        Reason.AFTERS_FULL,
+    }
+)
+DRAINED = Reason.OUTER + 1
+"""Why a node is down that somebody drained."""
+
+
+class Cancelled(NamedTuple):
+    """What a cancel did to one job."""
+
+    job: int
+    state: JobState
+    changed: bool
+
+
+class Settled(NamedTuple):
+    """An administrator's settings hold; `changed` false: they held already."""
+
+    changed: bool
+
+
+class Fate(NamedTuple):
+    """What became of one request of a work."""
+
+    command: int
+    """Its position in the entry; -1 if it was rejected."""
+    rejected: Rejected | None
+
+
+class Work:
+    """One thing to be committed. `token` is whom to answer, None for nobody."""
+
+    __slots__ = ("answered", "count", "requests", "size", "token")
+
+    def __init__(self, token: Any, requests: Sequence[records.Request], nouns_size: int) -> None:
+        self.token = token
+        self.answered = False
+        self._pack(requests, nouns_size)
+
+    def _pack(self, requests: Sequence[records.Request], nouns_size: int) -> None:
+        self.requests = b"".join(request.pack() for request in requests)
+        self.count = len(requests)
+        self.size = len(self.requests) + nouns_size
+
+    @property
+    def of_node(self) -> str:
+        """The node whose availability this decides, if any: one such work an entry."""
+        return ""
+
+    def refresh(self, state: State) -> None:
+        """Make the requests anew where they depend on the state, just before they are decided."""
+
+    def blobs(self, fates: list[Fate], state: State) -> list[Blob]:
+        """The nouns to log with the commands that came of this."""
+        raise AssertionError(f"{type(self).__name__} logs nothing")
+
+    def answer(self, fates: list[Fate], applied: Applied, state: State) -> Any:
+        """The value or the StokerError for the token."""
+        raise AssertionError(f"{type(self).__name__} answers nothing")
+
+
+class SubmitWork(Work):
+    """A job asks in, or all jobs of an array, which are taken together or not at all."""
+
+    __slots__ = ("first_key", "owner", "queue", "specs")
+
+    def __init__(
+        self,
+        token: Any,
+        owner: Owner,
+        key: bytes,
+        spec: JobSpec,
+        *,
+        array: tuple[int, ...] = (),
+        models: tuple[str, ...] = (),
+    ) -> None:
+        self.owner = owner
+        self.queue = spec.queue
+        self.specs: list[bytes] = []
+        self.first_key = b""
+        """Under which the job is known, or the first of an array."""
+        requests: list[Submit] = []
+        for own, own_key in core_request.expand(spec, key, array):
+            raw = encode_spec(own)
+            self.specs.append(raw)
+            requests.append(core_request.submit(owner, own_key, own, raw, models))
+            self.first_key = self.first_key or own_key
+        each = 64 + 5 * len(owner.groups)
+        super().__init__(token, requests, sum(len(raw) + each for raw in self.specs))
+
+    def blobs(self, fates: list[Fate], state: State) -> list[Blob]:
+        return [
+            JobBlob(fate.command, self.owner, msgspec.Raw(raw))
+            for fate, raw in zip(fates, self.specs, strict=True)
+            if fate.command >= 0
+        ]
+
+    def is_torn(self, fates: list[Fate]) -> bool:
+        """Whether only a part of an array would be taken."""
+        return 0 < sum(fate.rejected is not None for fate in fates) < len(fates)
+
+    @staticmethod
+    def why_torn(fates: list[Fate]) -> StokerError | None:
+        """Why the rest would not; None: only because this batch is full."""
+        rejected = [fate.rejected for fate in fates if fate.rejected is not None]
+        if all(each.retry for each in rejected):
+            return None
+        counts = f"of {len(fates)} jobs {len(rejected)} cannot be taken"
+        return Refused(f"{counts}: {rejected[0].text()}")
+
+    def answer(self, fates: list[Fate], applied: Applied, state: State) -> Any:
+        command, rejected = next(filter(_not_taken, fates), fates[0])
+        if rejected is not None and rejected.reason == Reason.UNKNOWN_QUEUE:
+            return NotFound(
+                f"there is no queue {self.queue!r}", hint="`stoker queue list` names them"
+            )
+        if rejected is not None and rejected.reason != Reason.DUPLICATE:
+            return _refusal(rejected, state)
+        job = rejected.job if rejected is not None else applied.submitted.get(command, 0)
+        if not job:
+            return Refused(sentence(applied.ignored.get(command, Reason.NONE)))
+        try:
+            return state.book.get(job)
+        except NotFound:
+            return Refused(f"this key was used for job {job}, which is no longer kept")
+
+
+class AdminWork(Work):
+    """An administrator's settings. What is so already, or not there to be removed, is no error."""
+
+    __slots__ = ("again", "nouns_size", "settings")
+
+    def __init__(
+        self,
+        token: Any,
+        requests: Sequence[records.Request],
+        settings: Sequence[Setting],
+        again: Callable[[State], Sequence[records.Request]] | None = None,
+    ) -> None:
+        self.settings = settings
+        self.again = again
+        self.nouns_size = sum(encoded_size(setting) for setting in settings) + 16
+        super().__init__(token, requests, self.nouns_size)
+
+    @property
+    def of_node(self) -> str:
+        kinds = (CordonBlob, DrainBlob)
+        return next((each.node for each in self.settings if isinstance(each, kinds)), "")
+
+    def refresh(self, state: State) -> None:
+        if self.again is not None:
+            self._pack(self.again(state), self.nouns_size)
+
+    def blobs(self, fates: list[Fate], state: State) -> list[Blob]:
+        refused = any(fate.rejected and not _no_matter(fate.rejected) for fate in fates)
+        return [] if refused else list(self.settings)
+
+    def answer(self, fates: list[Fate], applied: Applied, state: State) -> Any:
+        for fate in fates:
+            if fate.rejected is not None and not _no_matter(fate.rejected):
+                return _refusal(fate.rejected, state)
+        cordons = any(isinstance(setting, CordonBlob) for setting in self.settings)
+        return Settled(cordons or any(fate.command >= 0 for fate in fates))
+
+
+class CancelWork(Work):
+    """Stop jobs. `selected` are all that the answer speaks of, `jobs` those not over when asked."""
+
+    __slots__ = ("jobs", "reason", "selected")
+
+    def __init__(self, token: Any, jobs: list[int], selected: list[int], reason: str) -> None:
+        self.jobs = jobs
+        self.selected = selected
+        self.reason = reason
+        requests = [records.Cancel(job) for job in jobs]
+        super().__init__(token, requests, len(jobs) * (16 + len(reason.encode())))
+
+    def blobs(self, fates: list[Fate], state: State) -> list[Blob]:
+        if not self.reason:
+            return []
+        return [CancelBlob(fate.command, self.reason) for fate in fates if fate.command >= 0]
+
+    def answer(self, fates: list[Fate], applied: Applied, state: State) -> Any:
+        done = dict(zip(self.jobs, fates, strict=True))
+        answers: list[Cancelled] = []
+        for job in self.selected:
+            try:
+                now = state.book.get(job).state
+            except NotFound:
+                continue
+            fate = done.get(job)
+            changed = fate.command >= 0 if fate is not None else now not in ENDED
+            answers.append(Cancelled(job, now, changed))
+        return answers
+
+
+def cancel_works(
+    token: Any, live: list[int], selected: list[int], reason: str
+) -> Iterator[CancelWork]:
+    """As many as one entry cannot hold; the last answers for all: they are committed in order."""
+    room = BATCH_BYTES_MAX // (64 + len(reason.encode()))
+    size = min(records.BATCH_REQUESTS_MAX, room)
+    while len(live) > size:
+        yield CancelWork(None, live[:size], [], reason)
+        live = live[size:]
+    yield CancelWork(token, live, selected, reason)
+
+
+class Removed(NamedTuple):
+    """What a removal did to one job; `changed` false: it was not there any more."""
+
+    job: int
+    changed: bool
+
+
+class RemoveWork(Work):
+    """Forget ended jobs because a user said so. `selected`: what the answer says."""
+
+    __slots__ = ("selected", "why")
+
+    def __init__(self, token: Any, jobs: list[int], selected: list[Removed], why: str) -> None:
+        self.selected = selected
+        self.why = why
+        requests = [records.Forget(job) for job in jobs]
+        super().__init__(token, requests, len(jobs) * (16 + len(why.encode())))
+
+    def blobs(self, fates: list[Fate], state: State) -> list[Blob]:
+        return [CancelBlob(fate.command, self.why) for fate in fates if fate.command >= 0]
+
+    def answer(self, fates: list[Fate], applied: Applied, state: State) -> Any:
+        return self.selected  # what is over stays so, and one that is gone already is gone
+
+
+def remove_works(
+    token: Any, jobs: list[int], selected: list[Removed], why: str
+) -> Iterator[RemoveWork]:
+    """As many as one entry cannot hold, likewise."""
+    size = min(records.BATCH_REQUESTS_MAX, BATCH_BYTES_MAX // (64 + len(why.encode())))
+    while len(jobs) > size:
+        yield RemoveWork(None, jobs[:size], [], why)
+        jobs = jobs[size:]
+    yield RemoveWork(token, jobs, selected, why)
+
+
+class OutcomeWork(Work):
+    """What a node says became of its commands."""
+
+    __slots__ = ("outcomes",)
+
+    def __init__(self, token: Any, node: str, outcomes: Sequence[nouns.Outcome]) -> None:
+        self.outcomes = outcomes
+        number = name_id(node)
+        requests = [
+            records.Outcome(
+                job=o.job,
+                attempt=o.attempt,
+                node=number,
+                state=records.STATE_CODES[o.state],
+                exit_code=o.exit_code,
+                signal=o.signal,
+                device_ns=o.device_ns,
+            )
+            for o in outcomes
+        ]
+        super().__init__(token, requests, sum(96 + len(o.reason.encode()) for o in outcomes))
+
+    def blobs(self, fates: list[Fate], state: State) -> list[Blob]:
+        return [
+            OutcomeBlob(fate.command, outcome)
+            for fate, outcome in zip(fates, self.outcomes, strict=True)
+            if fate.command >= 0
+        ]
+
+    def answer(self, fates: list[Fate], applied: Applied, state: State) -> Any:
+        # What cannot be taken will not be taken later either, so the node must not send it again.
+        wrong = [fate.rejected for fate in fates if fate.rejected and not fate.rejected.benign]
+        return NodeReply(True, message="; ".join(r.text() for r in wrong[:8]))
+
+
+class HelloWork(Work):
+    """A node says what it is; `state` tells what it said before, whether it is drained, and which
+    of its devices are cordoned."""
+
+    __slots__ = ("nouns_size", "report")
+
+    def __init__(self, token: Any, report: NodeReport, state: State) -> None:
+        self.report = report
+        self.nouns_size = len(msgspec.msgpack.encode(report))
+        super().__init__(token, hello_requests(report, state), self.nouns_size)
+
+    @property
+    def of_node(self) -> str:
+        return self.report.node
+
+    def refresh(self, state: State) -> None:
+        self._pack(hello_requests(self.report, state), self.nouns_size)
+
+    def blobs(self, fates: list[Fate], state: State) -> list[Blob]:
+        up = fates[0]
+        taken = up.rejected is None or up.rejected.reason == Reason.UNCHANGED
+        if not taken or state.book.nodes.get(self.report.node) == self.report:
+            return []
+        return [NodeBlob(self.report)]
+
+    def answer(self, fates: list[Fate], applied: Applied, state: State) -> Any:
+        up = fates[0].rejected
+        if up is not None and up.reason == Reason.STALE_INCARNATION:
+            return NodeReply(False, "stale", up.text())
+        wrong = [fate.rejected for fate in fates if fate.rejected and not _no_matter(fate.rejected)]
+        if wrong:
+            return NodeReply(False, "refused", "; ".join(r.text() for r in wrong[:8]))
+        return NodeReply(True)
+
+
+class ForgetWork(Work):
+    """Drop ended jobs before their number is up, because they take too many bytes."""
+
+    __slots__ = ()
+
+    def __init__(self, jobs: list[int]) -> None:
+        super().__init__(None, [records.Forget(job) for job in jobs], 0)
+
+    def blobs(self, fates: list[Fate], state: State) -> list[Blob]:
+        return []
+
+
+class UsageWork(Work):
+    """Device time of running jobs so far."""
+
+    __slots__ = ()
+
+    def __init__(self, usages: Sequence[records.Usage]) -> None:
+        super().__init__(None, usages, 0)
+
+    def blobs(self, fates: list[Fate], state: State) -> list[Blob]:
+        return []
+
+
+class TermWork(Work):
+    """Take the lead."""
+
+    __slots__ = ("term",)
+
+    def __init__(self, term: int, leader: int) -> None:
+        self.term = term
+        first = [records.QueueSet(0, order=FIRST_ORDER)] if term == 1 else []
+        super().__init__(None, [records.Term(term, leader), *first], 0)
+
+    def blobs(self, fates: list[Fate], state: State) -> list[Blob]:
+        return []
+
+
+class SnapshotWork(Work):
+    """Record that a snapshot is durable."""
+
+    __slots__ = ("blob",)
+
+    def __init__(self, seq: int, digest: bytes) -> None:
+        self.blob = SnapshotBlob(seq, digest)
+        super().__init__(None, (), 64)
+
+    def blobs(self, fates: list[Fate], state: State) -> list[Blob]:
+        return [self.blob]
+
+
+class Batch:
+    """Works that share one entry, and the fate of their requests."""
+
+    def __init__(self, works: list[Work]) -> None:
+        self.works = works
+        self.commands = b""
+        self.more = False
+        self.fates: list[list[Fate]] = []
+        self.retry = False
+
+    @property
+    def requests(self) -> bytes:
+        """All requests, in the order of the works."""
+        return b"".join(work.requests for work in self.works)
+
+    def decided(self, proposal: Proposal) -> None:
+        """Note what the core made of the requests: what it took became commands in their order."""
+        rejected = {row.request: row for row in proposal.rejected}
+        position = command = 0
+        for work in self.works:
+            fates: list[Fate] = []
+            for _ in range(work.count):
+                row = rejected.get(position)
+                fates.append(Fate(command, None) if row is None else Fate(-1, row))
+                command += row is None
+                position += 1
+            self.fates.append(fates)
+        self.commands, self.more = proposal.commands, proposal.more
+
+    def blobs(self, state: State) -> tuple[Blob, ...]:
+        """The nouns of all works."""
+        pairs = zip(self.works, self.fates, strict=True)
+        return tuple(blob for work, fates in pairs for blob in work.blobs(fates, state))
+
+    def torn(self) -> dict[Work, StokerError | None]:
+        """Arrays of which only a part would be taken, and why; None: this batch is full."""
+        return {
+            work: work.why_torn(fates)
+            for work, fates in zip(self.works, self.fates, strict=True)
+            if isinstance(work, SubmitWork) and work.is_torn(fates)
+        }
+
+    def to_repeat(self) -> list[Work]:
+        """Works of which a request did not fit into this batch; repeating the rest is harmless."""
+        return [
+            work
+            for work, fates in zip(self.works, self.fates, strict=True)
+            if any(fate.rejected is not None and fate.rejected.retry for fate in fates)
+        ]
+
+
+class InFlight(NamedTuple):
+    """An entry that was sent and is not known to be in the log or not."""
+
+    entry: Entry
+    hash: bytes
+    batch: Batch
+    size: int
+
+
+def _refusal(rejected: Rejected, state: State) -> StokerError:
+    kind = Refused if rejected.reason in _FULL else BadRequest
+    asked, have, job = rejected.asked, rejected.have, rejected.job
+    text = reason_text.words(state.book, rejected.reason, asked=asked, have=have, job=job)
+    return kind(text, hint=reason_text.hint(state.book, rejected.reason, asked, have))
+
+
+def _not_taken(fate: Fate) -> bool:
+    return fate.rejected is not None and fate.rejected.reason != Reason.DUPLICATE
+
+
+def _no_matter(rejected: Rejected) -> bool:
+    """What was asked for is so already."""
+    return rejected.benign or rejected.reason in (Reason.UNKNOWN_LABEL, Reason.UNKNOWN_QUEUE)
+
+
+def hello_requests(report: NodeReport, state: State) -> list[records.Request]:
+    """What a report means to the core in this state."""
+    requests = node_requests(report, state, state.book.nodes.get(report.node))
+    if report.node in state.book.drained or report.drain:
+        requests.append(records.NodeDown(name_id(report.node), reason=DRAINED))
+    return requests
+
+
+def node_requests(
+    report: NodeReport, state: State, before: NodeReport | None = None
+) -> list[records.Request]:
+    """The node is up; labels that `before` had and this one lacks are cleared. A device is
+    available if neither its node nor an administrator has anything against it."""
+    number = name_id(report.node)
+    up = records.NodeUp(
+        number,
+        hash64(report.boot_id.encode()),
+        report.incarnation,
+        report.cpu_milli,
+        report.memory_bytes,
+        len(report.devices),
+    )
+    cordoned = state.book.cordoned
+    devices = [
+        device_set(report, index, (report.node, device.id) not in cordoned)
+        for index, device in enumerate(report.devices)
+    ]
+    gone = set(before.labels) - set(report.labels) if before is not None else set()
+    cleared = [records.NodeLabel(number, name_id(label), clear=True) for label in sorted(gone)]
+    labels = [records.NodeLabel(number, name_id(label)) for label in report.labels]
+    return [up, *devices, *cleared, *labels]
+
+
+def device_set(report: NodeReport, index: int, allowed: bool) -> records.DeviceSet:
+    """One device of a report; without `allowed` an administrator keeps jobs away."""
+    device = report.devices[index]
+    return records.DeviceSet(
+        name_id(report.node),
+        index,
+        memory_bytes=device.memory_bytes or 0,
+        available=allowed and not device.unavailable and not device.gone,
+        model=name_id(device.model) if device.model else 0,
+        link=device.link,
+        bus=device.bus,
+        numa=0 if device.numa is None else device.numa + 1,
+        reason=Reason.DEVICE_GONE if device.gone else 0,
+        kind=Kind.CPU if device.kind == "cpu" else Kind.GPU,
+        vendor=vendor_number(device.vendor),
+    )

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an administrator changes: queues, quotas, labels, reservations, drained nodes, cordons.
+
+Relied on by the job service. Pure: a request and the state in, requests for the core and the names
+that go with them out. Owns that each of them may be repeated: what is so already is no error.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stoker.mesh.log.entry import CordonBlob, DrainBlob, NamesBlob, QueueBlob, Setting
+from stoker.mesh.replica import core_request, work
+from stoker.mesh.replica.events import Admin
+from stoker.mesh.replica.state import State
+from stoker.mesh.wire import schema
+from stoker.native.errors import BadRequest, NotFound, Refused
+from stoker.scheduler import records
+from stoker.scheduler.book import NAMES_MAX
+from stoker.scheduler.names import (
+    DEFAULT_QUEUE,
+    check_label,
+    check_name,
+    label_key,
+    name_id,
+    queue_id,
+)
+from stoker.scheduler.policies import FIRST_ORDER, Order, Placement
+
+WEIGHT_MAX = 1_000_000
+MILLI_MAX = 1 << 40
+COST_LABEL = "cost"
+REASON_CHARS_MAX = 200
+CORDONS_MAX = 4096
+CHANGES_MAX = 32
+"""Labels, taints and removals of one request."""
+
+
+def queue_set(token: Any, request: schema.QueueSetRequest, state: State, now_ns: int) -> Admin:
+    """Make or change a queue; what is not given stays as it is."""
+    number = known_name(request.queue, state)
+    old = state.core.queue(number, now_ns)
+    if request.parent is not None:
+        parent = _there(request.parent, state, now_ns) if request.parent else 0
+    else:
+        parent = old.parent if old is not None else 0
+    weight = request.weight if request.weight is not None else old.weight if old else 1
+    if not 1 <= weight <= WEIGHT_MAX:
+        raise BadRequest(f"weight is {weight}, from 1 to {WEIGHT_MAX}")
+    order = _order(request.order) if request.order else old.order if old else FIRST_ORDER
+    if request.placement is not None:
+        placement = int(Placement[request.placement.upper().replace("-", "_") or "QUEUE"])
+    else:
+        placement = old.placement if old is not None else Placement.QUEUE
+    command = records.QueueSet(number, parent, weight, order, placement)
+    return Admin(token, (command,), _names(number, request.queue))
+
+
+def queue_remove(
+    token: Any, request: schema.QueueRemoveRequest, state: State, now_ns: int
+) -> Admin:
+    """Remove a queue; one that is not there is removed already."""
+    number = known_name(request.queue, state)
+    if number == 0:
+        raise BadRequest(f"the queue {DEFAULT_QUEUE!r} is always there")
+    return Admin(token, (records.QueueSet(number, remove=True),), _names(number, request.queue))
+
+
+def queue_quota(token: Any, request: schema.QueueQuotaRequest, state: State, now_ns: int) -> Admin:
+    """What a queue is guaranteed and may hold of one device model, or of all."""
+    number = _there(request.queue, state, now_ns)
+    limit = records.NO_LIMIT if request.limit_milli is None else request.limit_milli
+    for what, value in (("guaranteed", request.guaranteed_milli), ("limit", request.limit_milli)):
+        if value is not None and not 0 <= value <= MILLI_MAX:
+            raise BadRequest(f"{what}_milli is {value}, from 0 to {MILLI_MAX}")
+    model = 0
+    settings: tuple[Setting, ...] = ()
+    if request.model:
+        known = core_request.known_models(state.book.nodes.values())
+        meant = core_request.models_meant((request.model,), known)
+        if len(meant) > 1:
+            raise BadRequest(f"{request.model!r} may be {' or '.join(meant)}: name one")
+        model, settings = name_id(meant[0]), (_words(meant, state),)
+    quota = records.QuotaSet(number, model, request.guaranteed_milli, limit)
+    return Admin(token, (quota,), settings)
+
+
+def node_label(token: Any, request: schema.NodeLabelRequest, state: State, now_ns: int) -> Admin:
+    """Set labels and taints of a node; another value of the same key goes."""
+    number = _node(request.node, state)
+    if len(request.labels) + len(request.taints) + len(request.remove) > CHANGES_MAX:
+        raise BadRequest(f"at most {CHANGES_MAX} labels at once")
+    new = [check_label(label) for label in request.labels]
+    taints = [check_label(label, "taint") for label in request.taints]
+    keys = {label_key(label) for label in (*new, *taints)}
+    going = {*request.remove}
+    gone: list[records.Request] = []
+    for label in state.core.labels(number):
+        word = state.book.word(label.label)
+        replaced = label_key(word) in keys and word not in (*new, *taints)
+        if word and (replaced or word in going or label_key(word) in going):
+            gone.append(records.NodeLabel(number, label.label, clear=True))
+    put: list[records.Request] = [records.NodeLabel(number, name_id(label)) for label in new]
+    put += [records.NodeLabel(number, name_id(label), taint=True) for label in taints]
+    if request.cost is not None:
+        if not 0 <= request.cost <= MILLI_MAX:
+            raise BadRequest(f"cost is {request.cost}, from 0 to {MILLI_MAX}")
+        put.append(records.NodeLabel(number, name_id(COST_LABEL), request.cost, cost=True))
+    return Admin(token, (*gone, *put), (_words((*new, *taints), state),))
+
+
+def node_reserve(
+    token: Any, request: schema.NodeReserveRequest, state: State, now_ns: int
+) -> Admin:
+    """Keep a node for one queue from a moment on, or end that."""
+    number = _node(request.node, state)
+    if request.until_ns is None:
+        return Admin(token, (records.NodeReserve(number),), ())
+    since = request.from_ns or now_ns
+    if not 0 <= since < request.until_ns:
+        raise BadRequest(f"a reservation from {since} to {request.until_ns} is no span of time")
+    if request.until_ns <= now_ns:
+        raise BadRequest("the reservation is over already")
+    queue = _there(request.queue, state, now_ns)
+    return Admin(token, (records.NodeReserve(number, queue, since, request.until_ns),), ())
+
+
+def node_drain(token: Any, request: schema.NodeDrainRequest, state: State, now_ns: int) -> Admin:
+    """No new jobs on a node, or as before."""
+    number = _node(request.node, state)
+    _check_reason(request.reason)
+    if request.drain:
+        why = request.reason or "on request"
+        down = records.NodeDown(number, reason=work.DRAINED)
+        return Admin(token, (down,), (DrainBlob(request.node, why),))
+    if request.node not in state.book.drained:
+        return Admin(token, (), ())
+    node = request.node
+
+    def up(later: State) -> tuple[records.Request, ...]:
+        report = later.book.nodes[node]
+        requests = work.node_requests(report, later)
+        if report.drain:  # the node itself still wants no jobs
+            requests.append(records.NodeDown(number, reason=work.DRAINED))
+        return tuple(requests)
+
+    return Admin(token, up(state), (DrainBlob(node, ""),), up)
+
+
+def device_cordon(
+    token: Any, request: schema.DeviceCordonRequest, state: State, now_ns: int
+) -> Admin:
+    """No new jobs on a device; what runs there goes on. Without a reason the given one stays."""
+    node, device = request.node, _device(request.node, request.device, state)
+    _check_reason(request.reason)
+    known = state.book.cordoned.get((node, device))
+    why = request.reason or known or "on request"
+    if known == why:
+        return Admin(token, (), ())
+    if known is None and len(state.book.cordoned) >= CORDONS_MAX:
+        raise Refused(f"{CORDONS_MAX} devices are cordoned, which is the limit")
+    return _cordon(token, CordonBlob(node, device, why), state)
+
+
+def device_uncordon(
+    token: Any, request: schema.DeviceUncordonRequest, state: State, now_ns: int
+) -> Admin:
+    """The end of that; a device that its node finds sick gets no jobs all the same."""
+    node = request.node
+    if (node, request.device) in state.book.cordoned:  # also one that is gone since
+        device = request.device
+    else:
+        device = _device(node, request.device, state)
+    if (node, device) not in state.book.cordoned:
+        return Admin(token, (), ())
+    return _cordon(token, CordonBlob(node, device, ""), state)
+
+
+def _cordon(token: Any, blob: CordonBlob, state: State) -> Admin:
+    def requests(later: State) -> tuple[records.Request, ...]:
+        report = later.book.nodes.get(blob.node)
+        ids = [device.id for device in report.devices] if report is not None else []
+        if report is None or blob.device not in ids:
+            return ()
+        return (work.device_set(report, ids.index(blob.device), not blob.why),)
+
+    return Admin(token, requests(state), (blob,), requests)
+
+
+def _device(node: str, name: str, state: State) -> str:
+    """The id of the device that is meant by id or index."""
+    _node(node, state)
+    ids = [device.id for device in state.book.nodes[node].devices]
+    if name in ids:
+        return name
+    if name.isascii() and name.isdigit() and len(name) < 4 and int(name) < len(ids):
+        return ids[int(name)]
+    hint = f"`stoker devices` names them: {', '.join(ids[:4]) or 'none'}"
+    raise NotFound(f"node {node} has no device {name[:80]!r}", hint=hint)
+
+
+def _check_reason(reason: str) -> None:
+    if len(reason) > REASON_CHARS_MAX or not reason.isprintable():
+        raise BadRequest(f"reason has at most {REASON_CHARS_MAX} printable characters")
+
+
+HANDLERS = {
+    ("queue", "set"): queue_set,
+    ("queue", "remove"): queue_remove,
+    ("queue", "quota"): queue_quota,
+    ("node", "label"): node_label,
+    ("node", "reserve"): node_reserve,
+    ("node", "drain"): node_drain,
+    ("device", "cordon"): device_cordon,
+    ("device", "uncordon"): device_uncordon,
+}
+"""(noun, verb) -> handler(token, request, state, now_ns), `now_ns` of CLOCK_REALTIME."""
+
+
+def known_name(name: str, state: State) -> int:
+    """The id of a queue that may be made; Refused where another name has the same."""
+    number = queue_id(check_name(name, "queue"))
+    if number and state.book.queues.get(number, name) != name:
+        raise Refused(f"{name!r} and {state.book.queues[number]!r} have one id: take another name")
+    return number
+
+
+def _there(name: str, state: State, now_ns: int) -> int:
+    number = known_name(name, state)
+    if state.core.queue(number, now_ns) is None:
+        raise NotFound(f"there is no queue {name!r}", hint="`stoker queue list` names them")
+    return number
+
+
+def _node(name: str, state: State) -> int:
+    if name not in state.book.nodes:
+        raise NotFound(f"there is no node {name[:80]!r}", hint="`stoker nodes` names them")
+    return name_id(name)
+
+
+def _order(name: str) -> int:
+    return Order[name.upper().replace("-", "_")]
+
+
+def _names(number: int, name: str) -> tuple[Setting, ...]:
+    return (QueueBlob(number, name),) if number else ()
+
+
+def _words(names: tuple[str, ...], state: State) -> NamesBlob:
+    if not state.book.room_for_names(names):
+        raise Refused(f"{NAMES_MAX} labels and models were named, which is the limit")
+    return NamesBlob(names)

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a JobRequest to a JobSpec: everything that can be wrong with a request by itself.
+
+Relied on by the job service. Owns the limits a user meets; what depends on the cluster (devices
+that do not exist, a full queue) is refused by the core. A refusal names the field.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from stoker.mesh.wire.schema import JobRequest
+from stoker.native.errors import BadRequest
+from stoker.scheduler.figures import Figure
+from stoker.scheduler.names import check_label, check_name
+from stoker.scheduler.nouns import (
+    ARGV_BYTES_MAX,
+    DEVICES_PER_JOB_MAX,
+    ENV_BYTES_MAX,
+    MILLI,
+    JobSpec,
+)
+from stoker.scheduler.submit import LABELS_PER_JOB_MAX, MODELS_PER_JOB_MAX
+
+ARGV_MAX = 4096
+ENV_MAX = 1024
+CWD_BYTES_MAX = 4095
+"""PATH_MAX without its NUL (limits.h)."""
+NAME_CHARS_MAX = 128
+KEY_CHARS_MAX = 128
+CPU_MILLI_MAX = 4096 * MILLI
+MEMORY_BYTES_MIN, MEMORY_BYTES_MAX = 1 << 20, 1 << 50
+PIDS_MAX = 4 << 20
+"""Kernel's PID_MAX_LIMIT."""
+TIME_LIMIT_S_MAX = 10 * 365 * 86400.0
+GRACE_S_MAX = 3600.0
+PRIORITY_MIN, PRIORITY_MAX = -100, 100
+OUTPUT_BYTES_MAX = 1 << 40
+MODEL_BYTES_MAX = 128
+ARRAY_MAX = 256
+"""Jobs of one array: they are committed together, in one log entry."""
+ARRAY_INDEX_MAX = (1 << 31) - 1
+RETRIES_MAX = 10
+BACKOFF_S_MAX = 300
+MIN_RUN_S_MAX = 7 * 86400
+
+
+def admit(request: JobRequest, after: int | None = None) -> JobSpec:
+    """The spec to log, or BadRequest naming the first wrong field; `after`: the job it means."""
+    _check_argv(request.argv)
+    _check_env(request.env)
+    _check_cwd(request.cwd)
+    _check_words(request)
+    _check_gpu(request.gpu_milli)
+    _check_sizes(request)
+    _check_names(request)
+    _check_array(request)
+    _check_again(request)
+    return JobSpec(
+        argv=request.argv,
+        cwd=request.cwd,
+        env=request.env,
+        name=request.name,
+        gpu_milli=request.gpu_milli,
+        cpu_milli=request.cpu_milli,
+        memory_bytes=request.memory_bytes,
+        pids=request.pids,
+        time_limit_s=request.time_limit_s,
+        grace_s=request.grace_s,
+        priority=request.priority,
+        trace=request.trace,
+        stdin=request.stdin,
+        umask=request.umask,
+        output_bytes_max=request.output_bytes_max,
+        queue=request.queue,
+        placement=request.placement,
+        models=request.models,
+        require=request.require,
+        avoid=request.avoid,
+        tolerate=request.tolerate,
+        group=request.group,
+        company=request.company,
+        estimate_s=request.estimate_s,
+        after=after,
+        after_any=request.after_any,
+        retries=request.retries,
+        backoff_s=request.backoff_s,
+        preemptible=request.preemptible,
+        preemptor=request.preemptor,
+        min_run_s=request.min_run_s,
+        same_link=request.same_link,
+        device_memory_bytes=request.device_memory_bytes,
+        device_kind=request.device_kind,
+        mix_vendors=request.mix_vendors,
+    )
+
+
+def key_bytes(key: str) -> bytes:
+    """An idempotency key as the core keeps it: 16 bytes, empty for none."""
+    return hashlib.blake2b(key.encode(), digest_size=16).digest() if key else b""
+
+
+def _check_argv(argv: tuple[str, ...]) -> None:
+    if not argv or not argv[0]:
+        raise BadRequest("argv is empty: there is no program to run")
+    if len(argv) > ARGV_MAX:
+        raise BadRequest(f"argv has {len(argv)} words, at most {ARGV_MAX}")
+    size = sum(_bytes(word, "argv") + 1 for word in argv)
+    if size > ARGV_BYTES_MAX:
+        raise BadRequest(f"argv has {size} bytes, at most {ARGV_BYTES_MAX}")
+
+
+def _check_env(env: dict[str, str]) -> None:
+    if len(env) > ENV_MAX:
+        raise BadRequest(f"env has {len(env)} variables, at most {ENV_MAX}")
+    size = 0
+    for name, value in env.items():
+        if not name or "=" in name:
+            raise BadRequest(f"not the name of an environment variable: {name[:40]!r}")
+        size += _bytes(name, "env") + _bytes(value, "env") + 2
+    if size > ENV_BYTES_MAX:
+        raise BadRequest(f"env has {size} bytes, at most {ENV_BYTES_MAX}")
+
+
+def _check_cwd(cwd: str) -> None:
+    if not cwd.startswith("/"):
+        raise BadRequest(f"cwd is not an absolute path: {cwd[:80]!r}")
+    if _bytes(cwd, "cwd") > CWD_BYTES_MAX:
+        raise BadRequest(f"cwd has more than {CWD_BYTES_MAX} bytes")
+
+
+def _check_words(request: JobRequest) -> None:
+    if len(request.name) > NAME_CHARS_MAX or not request.name.isprintable():
+        raise BadRequest(f"name has at most {NAME_CHARS_MAX} printable characters")
+    if len(request.idempotency_key) > KEY_CHARS_MAX:
+        raise BadRequest(f"idempotency_key has at most {KEY_CHARS_MAX} characters")
+    _bytes(request.name, "name")
+    _bytes(request.idempotency_key, "idempotency_key")
+
+
+def _check_gpu(gpu_milli: int) -> None:
+    if gpu_milli < 0:
+        raise BadRequest(f"gpu_milli is {gpu_milli}, at least 0")
+    if gpu_milli > MILLI and gpu_milli % MILLI:
+        raise BadRequest(
+            f"gpu_milli is {gpu_milli}: up to {MILLI} is a part of one device,"
+            f" more must be a multiple of {MILLI}"
+        )
+    if gpu_milli > DEVICES_PER_JOB_MAX * MILLI:
+        raise BadRequest(
+            f"gpu_milli asks for {gpu_milli // MILLI} devices, at most {DEVICES_PER_JOB_MAX}"
+        )
+
+
+def _check_sizes(request: JobRequest) -> None:
+    _within("cpu_milli", request.cpu_milli, 1, CPU_MILLI_MAX, "cpus")
+    _within("memory_bytes", request.memory_bytes, MEMORY_BYTES_MIN, MEMORY_BYTES_MAX, "bytes")
+    _within("pids", request.pids, 1, PIDS_MAX)
+    _within("time_limit_s", request.time_limit_s, 0.001, TIME_LIMIT_S_MAX)
+    _within("grace_s", request.grace_s, 0.0, GRACE_S_MAX)
+    _within("priority", request.priority, PRIORITY_MIN, PRIORITY_MAX)
+    _within("umask", request.umask, 0, 0o777)
+    _within("output_bytes_max", request.output_bytes_max, 0, OUTPUT_BYTES_MAX)
+
+
+def _check_names(request: JobRequest) -> None:
+    if request.queue:
+        check_name(request.queue, "queue")
+    if request.group:
+        check_name(request.group, "group")
+    if request.company and not request.group:
+        raise BadRequest(f"company is {request.company!r}, but no group is named")
+    if request.after_any and request.after is None:
+        raise BadRequest("after_any is set, but no job is named in after")
+    if request.placement == "custom":
+        raise BadRequest("placement custom needs a scoring function, which no request can give")
+    for field in ("require", "avoid", "tolerate"):
+        labels: tuple[str, ...] = getattr(request, field)
+        if len(labels) > LABELS_PER_JOB_MAX:
+            raise BadRequest(f"{field} has {len(labels)} labels, at most {LABELS_PER_JOB_MAX}")
+        for label in labels:
+            check_label(label, field)
+    if len(request.models) > MODELS_PER_JOB_MAX:
+        raise BadRequest(f"models has {len(request.models)} names, at most {MODELS_PER_JOB_MAX}")
+    for model in request.models:
+        if not 0 < _bytes(model, "models") <= MODEL_BYTES_MAX or not model.isprintable():
+            raise BadRequest(f"a device model has 1 to {MODEL_BYTES_MAX} bytes: {model[:80]!r}")
+
+
+def _check_array(request: JobRequest) -> None:
+    if request.tasks != 1:
+        raise BadRequest(f"tasks is {request.tasks}: nodes do not run gangs, 1 is all they take")
+    if len(request.array) > ARRAY_MAX:
+        raise BadRequest(f"array has {len(request.array)} jobs, at most {ARRAY_MAX}")
+    if len(set(request.array)) != len(request.array):
+        raise BadRequest("array names an index twice")
+    for index in request.array:
+        _within("array", index, 0, ARRAY_INDEX_MAX)
+    if request.array and request.stdin:
+        raise BadRequest("stdin with an array: input goes to one job")
+
+
+def _check_again(request: JobRequest) -> None:
+    """What concerns further attempts."""
+    _within("retries", request.retries, 0, RETRIES_MAX)
+    _within("backoff_s", request.backoff_s, 1, BACKOFF_S_MAX)
+    _within("estimate_s", request.estimate_s, 0.001, TIME_LIMIT_S_MAX)
+    _within("min_run_s", request.min_run_s, 0, MIN_RUN_S_MAX)
+    _within(
+        "device_memory_bytes",
+        request.device_memory_bytes,
+        MEMORY_BYTES_MIN,
+        MEMORY_BYTES_MAX,
+        "bytes",
+    )
+    if request.stdin and (request.retries or request.preemptible):
+        raise BadRequest(
+            "stdin with further attempts: input is given once; let the job read a file instead"
+        )
+    if (request.same_link or request.device_memory_bytes) and not request.gpu_milli:
+        raise BadRequest("same_link and device_memory_bytes speak of devices, but gpu_milli is 0")
+    if request.min_run_s and not request.preemptible:
+        raise BadRequest("min_run_s is set, but the job is not preemptible")
+
+
+def _within(field: str, value: float | None, low: float, high: float, unit: str = "") -> None:
+    """With a unit of `figures` what people read: "memory_bytes is 2 PiB, from 1 MiB to 1 PiB"."""
+    if value is not None and not low <= value <= high:  # false for NaN as well
+        if unit:
+            value, low, high = (Figure(number) for number in (value, low, high))
+        raise BadRequest(f"{field} is {value:{unit}}, from {low:{unit}} to {high:{unit}}")
+
+
+def _bytes(text: str, field: str) -> int:
+    if "\0" in text:
+        raise BadRequest(f"{field} holds a NUL character, which no program can be given")
+    try:
+        return len(text.encode())
+    except UnicodeEncodeError:
+        raise BadRequest(f"{field} is not valid Unicode: {ascii(text)[:80]}") from None

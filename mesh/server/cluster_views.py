@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the replicated state to what a user reads of the cluster: nodes, devices, queues.
+
+Relied on by the job service. Pure; owns the translation of the core's ids of labels, models and
+queues into names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stoker.mesh.replica.replica import Replica
+from stoker.mesh.wire import schema
+from stoker.scheduler.book import Book
+from stoker.scheduler.effects import NodeInfo, QueueInfo, QuotaInfo
+from stoker.scheduler.names import name_id
+from stoker.scheduler.nouns import DeviceSample, NodeReport
+from stoker.scheduler.policies import Order, Placement
+from stoker.scheduler.records import NO_LIMIT
+
+SILENT_NS = 5_000_000_000
+"""A node without a sample for so long is shown as silent."""
+
+
+def node_list(replica: Replica, now_ns: int) -> schema.NodeList:
+    """All nodes that ever said hello, by name."""
+    book = replica.state.book
+    return schema.NodeList(
+        nodes=tuple(_node(replica, book.nodes[name], now_ns) for name in sorted(book.nodes))
+    )
+
+
+def _node(replica: Replica, report: NodeReport, now_ns: int) -> schema.NodeView:
+    book, number = replica.state.book, name_id(report.node)
+    sample, heard_ns = replica.observations.get(report.node, (None, 0))
+    info = replica.state.core.node(number)
+    # An agent that has just started said hello, and that is a sign of life as well.
+    silent = now_ns - max(heard_ns, replica.greeted.get(report.node, 0)) >= SILENT_NS
+    drained = book.drained.get(report.node, "") or report.drain
+    labels = replica.state.core.labels(number)
+    return schema.NodeView(
+        node=report.node,
+        state="silent" if silent else "drained" if drained else "ready",
+        boot_id=report.boot_id,
+        cpu_milli=report.cpu_milli,
+        memory_bytes=report.memory_bytes,
+        devices=sum(not device.gone for device in report.devices),
+        jobs=info.tasks if info is not None else 0,
+        missing=report.missing,
+        observation=sample.id if sample is not None else None,
+        observed_ns=sample.t_ns if sample is not None else None,
+        load_milli=sample.load_milli if sample is not None else None,
+        memory_free_bytes=sample.memory_free_bytes if sample is not None else None,
+        labels=tuple(sorted(book.word(x.label) for x in labels if not x.taint and not x.cost)),
+        taints=tuple(sorted(book.word(x.label) for x in labels if x.taint)),
+        cost=next((x.value for x in labels if x.cost), None),
+        drained=drained,
+        reserved=_reserved(replica, info),
+    )
+
+
+def _reserved(replica: Replica, info: NodeInfo | None) -> schema.Reservation | None:
+    if info is None or not info.reserve_until_ns:
+        return None
+    return schema.Reservation(
+        queue=replica.state.book.queue_name(info.reserve_queue),
+        from_ns=info.reserve_from_ns,
+        until_ns=info.reserve_until_ns,
+    )
+
+
+# --- queues ---------------------------------------------------------------------------------------
+
+
+def queue_list(replica: Replica, real_ns: int) -> schema.QueueList:
+    """All queues, each after the one above it; usage decayed up to `real_ns`."""
+    core = replica.state.core
+    found = [core.queue(number, real_ns) for number in core.queues()]
+    by_parent: dict[int, list[QueueInfo]] = {}
+    for info in found:
+        if info is not None:
+            above = info.parent if info.queue else 0
+            by_parent.setdefault(above, []).append(info)
+    roots = by_parent.pop(0, [])
+    return schema.QueueList(
+        queues=tuple(_queue(replica, info) for info in _below(replica, roots, by_parent))
+    )
+
+
+def _below(
+    replica: Replica, infos: list[QueueInfo], by_parent: dict[int, list[QueueInfo]]
+) -> Iterator[QueueInfo]:
+    for info in sorted(infos, key=lambda i: (i.queue != 0, replica.state.book.queue_name(i.queue))):
+        yield info
+        yield from _below(replica, by_parent.get(info.queue, []) if info.queue else [], by_parent)
+
+
+def _queue(replica: Replica, info: QueueInfo) -> schema.QueueView:
+    book = replica.state.book
+    return schema.QueueView(
+        queue=book.queue_name(info.queue),
+        parent=book.queue_name(info.parent) if info.parent else "",
+        weight=info.weight,
+        order=Order(info.order).name.lower().replace("_", "-"),
+        placement=Placement(info.placement or Placement.BEST).name.lower().replace("_", "-"),
+        depth=info.depth,
+        used_milli=info.used_milli,
+        cpu_used_milli=info.cpu_used,
+        memory_used_bytes=info.memory_used,
+        device_ns=info.usage_ns,
+        pending=info.pending,
+        live=info.live,
+        quotas=tuple(_quota(replica, quota) for quota in info.quotas),
+    )
+
+
+def _quota(replica: Replica, quota: QuotaInfo) -> schema.QuotaView:
+    return schema.QuotaView(
+        model=replica.state.book.word(quota.model) if quota.model else "",
+        guaranteed_milli=quota.guaranteed_milli,
+        limit_milli=None if quota.limit_milli == NO_LIMIT else quota.limit_milli,
+        used_milli=quota.used_milli,
+    )
+
+
+# --- devices --------------------------------------------------------------------------------------
+
+
+def device_list(replica: Replica, user: str | None) -> schema.DeviceList:
+    """All devices, by node and index; jobs of `user` only, or of all with None."""
+    book = replica.state.book
+    rows: list[schema.DeviceView] = []
+    for name in sorted(book.nodes):
+        rows.extend(_devices(replica, book.nodes[name], user))
+    return schema.DeviceList(devices=tuple(rows))
+
+
+def _devices(replica: Replica, report: NodeReport, user: str | None) -> list[schema.DeviceView]:
+    ledger = replica.state.core.devices(name_id(report.node))
+    holders = _holders(replica, report.node, user)
+    sample, _ = replica.observations.get(report.node, (None, 0))
+    samples = {row.id: row for row in sample.devices} if sample is not None else {}
+    rows: list[schema.DeviceView] = []
+    for index, device in enumerate(report.devices):
+        if device.gone and index not in holders:
+            continue
+        seen = samples.get(device.id, DeviceSample(device.id, absent={"sample": "none yet"}))
+        rows.append(
+            schema.DeviceView(
+                id=device.id,
+                node=report.node,
+                index=index,
+                vendor=device.vendor,
+                model=device.model,
+                kind=device.kind,
+                memory_bytes=device.memory_bytes,
+                unavailable=device.unavailable,
+                sim=device.sim,
+                granted_milli=ledger[index].used_milli if index < len(ledger) else 0,
+                jobs=tuple(holders.get(index, ())),
+                busy_ratio=seen.busy_ratio,
+                power_w=seen.power_w,
+                temperature_c=seen.temperature_c,
+                absent=seen.absent,
+                cordoned=replica.state.book.cordoned.get((report.node, device.id), ""),
+                warning=device.warning,
+            )
+        )
+    return rows
+
+
+def why_unavailable(book: Book, node: str, index: int) -> str:
+    """ " (pocl-0: cordoned: a new fan)", or empty where nothing is known."""
+    report = book.nodes.get(node)
+    if report is None or index >= len(report.devices):
+        return ""
+    device = report.devices[index]
+    cordoned = book.cordoned.get((node, device.id), "")
+    reasons = [f"cordoned: {cordoned}"] if cordoned else []
+    if device.unavailable:
+        reasons.append(device.unavailable)
+    return f" ({device.id}: {'; '.join(reasons)})" if reasons else ""
+
+
+def _holders(replica: Replica, node: str, user: str | None) -> dict[int, list[int]]:
+    """Device index -> jobs that hold part of it, of one user or of all."""
+    holders: dict[int, list[int]] = {}
+    for task in replica.state.core.node_tasks(name_id(node)):
+        record = replica.state.book.live(task.job)
+        if record is None or user not in (None, record.owner.user):
+            continue
+        for share in task.shares:
+            holders.setdefault(share.index, []).append(task.job)
+    return holders

@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why a job is where it is, as a user reads it: what holds it or ended it, and what would help.
+
+Relied on by the job service. Pure. Owns what somebody is told of jobs that are not his: that they
+are in the way, and never that he could do something about them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from stoker.mesh.replica import reason_text
+from stoker.mesh.replica.replica import Replica
+from stoker.mesh.server import cluster_views, job_views
+from stoker.mesh.wire import schema
+from stoker.scheduler import figures
+from stoker.scheduler.book import Job
+from stoker.scheduler.effects import Explained
+from stoker.scheduler.nouns import ENDED
+from stoker.scheduler.policies import Order
+from stoker.scheduler.reasons import Reason, reason_of
+from stoker.scheduler.remedies import Remedy
+
+LINES_MAX = 64
+ACTIONS_MAX = 6
+_NOT_TOLD = frozenset({Reason.PLACED_ON, Reason.DECIDED_IN, Reason.OBSERVED, Reason.ENDED})
+"""Said by the summary, or by the decision that is shown with it."""
+_OF_A_JOB = frozenset({Reason.HOLDS, Reason.BEHIND, Reason.HELD_BY_ORDER, Reason.WAITS_FOR_JOB})
+"""`job` is somebody's."""
+_BESIDE = _OF_A_JOB | {Reason.EXPECTED_START, Reason.DEVICES_UNAVAILABLE}
+"""Not what a job in the way waits for, or said beside it."""
+_PLACED = frozenset(reason for reason in Reason if 200 <= reason < 300)
+"""Why a task is where it is."""
+_NO_HELP = frozenset(
+    {
+        (Remedy.WAIT, Reason.WAITS_FOR_JOB),
+        (Remedy.WAIT, Reason.WAITS_UNTIL),
+    }
+)
+"""What the reason says itself."""
+AT_ONCE_NS = 1_000_000
+_PLAIN = {"keeper killed": "the process that kept watch over it was killed, and it with that"}
+"""What a node reports, for people."""
+
+
+def explain_view(replica: Replica, job: Job, real_ns: int) -> schema.ExplainView:
+    """The core's ranked reasons, then what would help."""
+    return _Explanation(replica, job, real_ns).view()
+
+
+class _Explanation:
+    def __init__(self, replica: Replica, job: Job, real_ns: int) -> None:
+        self._replica, self._job, self._now_ns = replica, job, real_ns
+        self._book = replica.state.book
+        self._lines = replica.state.core.explain(job.job)[:LINES_MAX]
+        self._more: dict[int, Callable[[Explained, str], str]] = {
+            Reason.DEVICE_UNAVAILABLE: self._sick,
+            Reason.DEVICES_UNAVAILABLE: self._sick,
+            Reason.NODES_DOWN: self._down,
+            Reason.WAITS_UNTIL: self._paused,
+            Reason.HELD_BY_ORDER: self._held_by_order,
+            Reason.WAITS_FOR_JOB: self._waits_for,
+        }
+        self._own_words: dict[Remedy, Callable[[Explained], str]] = {
+            Remedy.CANCEL_HOLDER: self._cancel_holder,
+            Remedy.CHANGE_ORDER: self._change_order,
+            Remedy.SAY_ESTIMATE: self._say_estimate,
+            Remedy.BRING_NODES_UP: self._undrain,
+            Remedy.FREE_DEVICES: self._uncordon,
+            Remedy.CHANGE_KIND: self._change_kind,
+        }
+
+    def view(self) -> schema.ExplainView:
+        paused = any(line.reason == Reason.WAITS_UNTIL for line in self._lines)
+        hidden = _NOT_TOLD | ({Reason.EXPECTED_START} if paused else set())
+        told = [line for line in self._lines if line.reason not in hidden]
+        reasons = tuple(map(self._reason, told))
+        return schema.ExplainView(
+            job=self._job.job,
+            state=self._job.state,
+            summary=self._summary(reasons),
+            reasons=reasons,
+            actions=tuple(dict.fromkeys(self._actions(told)))[:ACTIONS_MAX],
+            decision=job_views.decision_view(self._replica, self._job.decision),
+        )
+
+    def _reason(self, line: Explained) -> schema.ReasonView:
+        code = reason_of(line.reason)
+        return schema.ReasonView(
+            code=code.name.lower() if isinstance(code, Reason) else str(code),
+            text=self._text(line),
+            node=self._replica.state.node_name(line.node) if line.node else "",
+            remedies=tuple(line.remedies),
+            data={"asked": line.asked, "have": line.have, "count": line.number, "job": line.job},
+        )
+
+    # --- what is so -------------------------------------------------------------------------------
+
+    def _text(self, line: Explained) -> str:
+        node = self._replica.state.node_name(line.node) if line.node else ""
+        said = reason_text.words(
+            self._book,
+            line.reason,
+            asked=line.asked,
+            have=line.have,
+            job=line.job,
+            node=node,
+            count=line.number,
+            detail=line.detail,
+            whose=self._whose(line) if line.reason in _OF_A_JOB else "",
+            now_ns=self._now_ns,
+        )
+        if line.reason in _PLACED:
+            return f"placed on node {node}: {said}"
+        if line.reason == Reason.WAITED and line.have < AT_ONCE_NS:
+            return "it did not have to wait"
+        more = self._more.get(line.reason)
+        return more(line, said) if more is not None else said
+
+    def _sick(self, line: Explained, said: str) -> str:
+        node = self._replica.state.node_name(line.node)
+        return said + cluster_views.why_unavailable(self._book, node, line.asked)
+
+    def _paused(self, line: Explained, said: str) -> str:
+        attempts = self._job.attempts
+        return f"{said}: the last one ended with {attempts[-1].reason}" if attempts else said
+
+    def _waits_for(self, line: Explained, said: str) -> str:
+        number = line.job
+        before = self._book.live(number)
+        now = f" (it is {before.state} now)" if before is not None else ""
+        if self._job.decoded_spec().after_any:
+            return f"waits until job {number} has ended{now}"
+        return f"waits until job {number} has succeeded{now}; if it fails, this one is cancelled"
+
+    def _held_by_order(self, line: Explained, said: str) -> str:
+        queue, order = self._book.queue_name(line.asked), _order(line.detail)
+        waits = self._what_it_waits_for(line.job)
+        return (
+            f"what it needs is free, but the order of queue {queue} ({order}) holds it behind"
+            f" job {line.job}{self._whose(line)}{waits}"
+        )
+
+    def _what_it_waits_for(self, job: int) -> str:
+        """Of the job in the way: ", which needs 4 free GPUs, node n1 has 2 free"."""
+        lines = self._replica.state.core.explain(job)
+        first = next((line for line in lines if line.reason not in _BESIDE), None)
+        broken = [line for line in lines if line.reason == Reason.DEVICES_UNAVAILABLE]
+        said = [self._text(line) for line in [first, *broken] if line is not None]
+        return f", which {'; '.join(said)}" if said else ""
+
+    def _whose(self, line: Explained) -> str:
+        return "" if self._is_own(line.job) else " of another user"
+
+    def _is_own(self, job: int) -> bool:
+        other = self._book.live(job)
+        return other is not None and other.owner.user == self._job.owner.user
+
+    def _down(self, line: Explained, said: str) -> str:
+        why = self._drained()
+        who = "; ".join(f"{name} is drained: {why[name]}" for name in sorted(why))
+        return f"{said} ({who})" if who else said
+
+    def _drained(self) -> dict[str, str]:
+        """Node -> why, for those that an administrator or the node itself has drained."""
+        own = {name: r.drain for name, r in self._book.nodes.items() if r.drain}
+        return dict(self._book.drained) | own
+
+    def _cordoned(self, line: Explained) -> str:
+        """NODE:DEVICE if the device that the line names is cordoned by an administrator."""
+        node = self._replica.state.node_name(line.node)
+        report = self._book.nodes.get(node)
+        if report is None or line.asked >= len(report.devices):
+            return ""
+        id = report.devices[line.asked].id
+        return f"{node}:{id}" if (node, id) in self._book.cordoned else ""
+
+    def _summary(self, reasons: tuple[schema.ReasonView, ...]) -> str:
+        job = self._job
+        if job.state == "pending":
+            first = reasons[0].text if reasons else "waits"
+            return first if first.startswith("waits") else f"waits: {first}"
+        where = f" on node {job.decision.node}" if job.decision is not None else ""
+        if job.state == "running":
+            return f"runs{where}{self._for(job.started_ns, self._now_ns)}"
+        if job.state in ENDED:
+            ran = f"; it ran{where}{self._ran()}" if job.started_ns else ""
+            return _PLAIN.get(job.reason, job.reason) + ran
+        return f"{job.state}{where}: {job.reason}"
+
+    def _ran(self) -> str:
+        return self._for(self._job.started_ns, self._job.ended_ns)
+
+    @staticmethod
+    def _for(since_ns: int | None, until_ns: int | None) -> str:
+        if since_ns is None or until_ns is None:
+            return ""
+        return f" for {figures.span(until_ns - since_ns)}"
+
+    # --- what would help --------------------------------------------------------------------------
+
+    def _actions(self, told: list[Explained]) -> Iterator[str]:
+        """What would help: first what the first reasons ask for."""
+        if self._job.state in ENDED:
+            yield from self._after_the_end()
+        elif self._job.state == "pending":
+            for line in told:
+                for remedy in line.remedies:
+                    yield from self._help(remedy, line)
+
+    def _help(self, remedy: Remedy, line: Explained) -> Iterator[str]:
+        if (remedy, line.reason) in _NO_HELP or (
+            remedy == Remedy.ASK_FOR_LESS and line.detail == Reason.NO_NODE_HAS_KIND
+        ):
+            return
+        make = self._own_words.get(remedy)
+        said = make(line) if make is not None else HELPS[remedy]
+        if said:
+            yield said
+
+    def _cancel_holder(self, line: Explained) -> str:
+        """Only what its user can see and do."""
+        if line.reason != Reason.HOLDS or not self._is_own(line.job):
+            return ""
+        return f"cancel your job {line.job}, which holds it: stoker cancel {line.job}"
+
+    def _change_order(self, line: Explained) -> str:
+        better = "backfill" if line.detail == Order.FIFO else "any"
+        name = self._book.queue_name(line.asked)
+        return f"an administrator can let others pass: stoker queue set {name} --order {better}"
+
+    def _say_estimate(self, line: Explained) -> str:
+        useless = self._job.decoded_spec().estimate_s or line.detail == Order.FIFO
+        return "" if useless else HELPS[Remedy.SAY_ESTIMATE]
+
+    def _undrain(self, line: Explained) -> str:
+        names = " ".join(sorted(self._drained())) or "NODE"
+        return f"an administrator can give a drained node back: stoker node undrain {names}"
+
+    def _uncordon(self, line: Explained) -> str:
+        place = self._cordoned(line)
+        given = f"an administrator can give it back: stoker uncordon {place}"
+        return given if place else HELPS[Remedy.FREE_DEVICES]
+
+    def _change_kind(self, line: Explained) -> str:
+        if line.detail != Reason.NO_NODE_HAS_KIND:
+            return HELPS[Remedy.CHANGE_KIND]
+        return f"cancel it and submit it anew: {self._hint(line)}"
+
+    def _hint(self, line: Explained) -> str:
+        return reason_text.hint(self._book, line.detail, line.asked, line.have)
+
+    def _after_the_end(self) -> Iterator[str]:
+        job = self._job
+        if job.reason.startswith("memory limit"):
+            yield "give it more memory than that: --mem"
+        elif job.state == "timeout":
+            yield "give it more time: --time"
+        elif job.state == "lost":
+            yield "submit it again, or let it be tried again by itself next time: --retries"
+        if job.state in ("failed", "timeout", "lost"):
+            yield f"read its output: stoker logs {job.job}"
+
+
+def _order(number: int) -> str:
+    return Order(number).name.lower().replace("_", "-")
+
+
+HELPS: dict[Remedy, str] = {
+    Remedy.WAIT: "wait: it starts by itself when there is room",
+    Remedy.ASK_FOR_LESS: "ask for less: fewer devices, a smaller share, less CPU or memory",
+    Remedy.RAISE_PRIORITY: "give it a higher priority: --priority",
+    Remedy.CANCEL_HOLDER: "cancel a job of yours that holds what it needs: stoker jobs",
+    Remedy.CHANGE_QUEUE: "use another queue: stoker queue list",
+    Remedy.RAISE_LIMIT: "have the queue's limit raised by an administrator: stoker queue quota",
+    Remedy.CHANGE_MODELS: "accept other device models: stoker devices shows which there are",
+    Remedy.CHANGE_LABELS: "ask for other labels: stoker nodes -o wide shows which there are",
+    Remedy.TOLERATE_TAINT: "tolerate the taint, if it is meant for such jobs: --tolerate",
+    Remedy.END_RESERVATION: "have the reservation ended by an administrator: stoker node reserve",
+    Remedy.CHANGE_GROUP: "do without --attract or --repel, or use another group",
+    Remedy.ALLOW_ANY_LINK: "do without --same-link, or ask for fewer devices",
+    Remedy.ADD_NODES: "start a node that has what it needs: stoker up",
+    Remedy.BRING_NODES_UP: "an administrator can give a drained node back: stoker node undrain",
+    Remedy.FREE_DEVICES: "see what is wrong with the devices: stoker devices",
+    Remedy.SAY_WHERE: "its placement is left to a scoring function, which must say where",
+    Remedy.CANCEL_IT: "cancel it: what it waits for will not come",
+    Remedy.CHANGE_KIND: "ask for what is there: --device-kind, --gpu-model; see stoker devices",
+    Remedy.MIX_VENDORS: "take devices of several vendors, if the program can: --mix-vendors",
+    Remedy.SAY_ESTIMATE: "say how long it runs, so that it may go first where it delays nobody:"
+    " --time-estimate",
+    Remedy.CHANGE_ORDER: "have an administrator let others pass: stoker queue set",
+    Remedy.FORBID_PREEMPTION: "submit it without --preemptible, or with --min-run",
+}
+"""In words; some are said otherwise where more is known of the job."""

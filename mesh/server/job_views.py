@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the replicated state to what a user reads: jobs and what was decided of them.
+
+Relied on by the job service. Pure; owns the translation of indexes and codes into ids and
+sentences, and that one reply stays below the broker's limit.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from stoker.mesh.replica.replica import Replica
+from stoker.mesh.wire import schema
+from stoker.scheduler.book import Attempt, Job
+from stoker.scheduler.names import DEFAULT_QUEUE
+from stoker.scheduler.nouns import Decision, DeviceShare, JobSpec, NodeReport
+
+SHORT_ARGV_CHARS = 400
+"""Of the command line in a list."""
+
+
+def job_view(replica: Replica, job: Job, *, short: bool = False) -> schema.JobView:
+    """One job; `short` leaves out the environment and most of a long command line."""
+    spec = job.decoded_spec()
+    return schema.JobView(
+        job=job.job,
+        user=job.owner.user,
+        uid=job.owner.uid,
+        name=spec.name,
+        state=job.state,
+        reason=job.reason,
+        attempt=job.attempt,
+        times=schema.Times(
+            submitted_ns=job.submitted_ns,
+            placed_ns=job.placed_ns,
+            started_ns=job.started_ns,
+            ended_ns=job.ended_ns,
+        ),
+        spec=_spec(spec, short),
+        decision=decision_view(replica, job.decision),
+        exit_code=job.exit_code,
+        signal=job.signal,
+        usage=None
+        if job.usage is None
+        else schema.UsageView(
+            cpu_ns=job.usage.cpu_ns,
+            memory_peak_bytes=job.usage.memory_peak_bytes,
+            output_bytes=job.usage.output_bytes,
+            output_dropped_bytes=job.usage.output_dropped_bytes,
+        ),
+        attempts=tuple(map(_attempt, job.attempts)),
+        array=_array(job.job, spec),
+        device_ns=_device_ns(replica, job.job),
+    )
+
+
+def shortened(view: schema.JobView) -> schema.JobView:
+    """The job without its environment and most of a long command line."""
+    argv, _ = short_argv(view.spec.argv)
+    spec = msgspec.structs.replace(view.spec, env=None, argv=argv, short=True)
+    return msgspec.structs.replace(view, spec=spec)
+
+
+def _attempt(attempt: Attempt) -> schema.AttemptView:
+    return schema.AttemptView(
+        attempt=attempt.attempt,
+        state=attempt.state,
+        reason=attempt.reason,
+        node=attempt.decision.node if attempt.decision is not None else None,
+        placed_ns=attempt.placed_ns,
+        started_ns=attempt.started_ns,
+        ended_ns=attempt.ended_ns,
+        exit_code=attempt.exit_code,
+        signal=attempt.signal,
+    )
+
+
+def _array(job: int, spec: JobSpec) -> schema.ArrayView | None:
+    if not spec.array_size:
+        return None
+    first = job - spec.array_place
+    return schema.ArrayView(first=first, size=spec.array_size, index=spec.array_index)
+
+
+def _device_ns(replica: Replica, job: int) -> int | None:
+    info = replica.state.core.job(job)
+    return info.attained_ns + max(info.charged_ns, info.spent_ns) if info is not None else None
+
+
+def _spec(spec: JobSpec, short: bool) -> schema.Spec:
+    argv, cut = short_argv(spec.argv) if short else (spec.argv, False)
+    return schema.Spec(
+        argv=argv,
+        cwd=spec.cwd,
+        env=None if short else spec.env,
+        gpu_milli=spec.gpu_milli,
+        cpu_milli=spec.cpu_milli,
+        memory_bytes=spec.memory_bytes,
+        pids=spec.pids,
+        time_limit_s=spec.time_limit_s,
+        grace_s=spec.grace_s,
+        priority=spec.priority,
+        trace=spec.trace,
+        stdin=spec.stdin,
+        output_bytes_max=spec.output_bytes_max,
+        short=cut,
+        queue=spec.queue or DEFAULT_QUEUE,
+        placement=spec.placement,
+        models=spec.models,
+        require=spec.require,
+        avoid=spec.avoid,
+        tolerate=spec.tolerate,
+        group=spec.group,
+        company=spec.company,
+        estimate_s=spec.estimate_s,
+        after=spec.after,
+        after_any=spec.after_any,
+        retries=spec.retries,
+        backoff_s=spec.backoff_s,
+        preemptible=spec.preemptible,
+        preemptor=spec.preemptor,
+        min_run_s=spec.min_run_s,
+        same_link=spec.same_link,
+        device_memory_bytes=spec.device_memory_bytes,
+        device_kind=spec.device_kind,
+        mix_vendors=spec.mix_vendors,
+    )
+
+
+def short_argv(argv: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
+    """The beginning of a command line, and whether it is not all of it."""
+    room = SHORT_ARGV_CHARS
+    words: list[str] = []
+    for word in argv:
+        words.append(word[:room])
+        room -= len(word) + 1
+        if room <= 0:
+            break
+    shortened = tuple(words)
+    return shortened, shortened != argv
+
+
+def decision_view(replica: Replica, decision: Decision | None) -> schema.DecisionView | None:
+    """Where it went and on what grounds, with the devices by their ids."""
+    if decision is None:
+        return None
+    report = replica.state.book.nodes.get(decision.node)
+    return schema.DecisionView(
+        id=decision.id,
+        node=decision.node,
+        devices=tuple(_share(report, share) for share in decision.devices),
+        reason=decision.reason,
+        latency_ns=decision.latency_ns,
+        observations=decision.observations,
+    )
+
+
+def _share(report: NodeReport | None, share: DeviceShare) -> schema.ShareView:
+    index, milli = share.index, share.milli
+    if report is None or index >= len(report.devices):
+        return schema.ShareView(id=f"device-{index}", index=index, milli=milli)
+    device = report.devices[index]
+    return schema.ShareView(id=device.id, index=index, milli=milli, sim=device.sim)

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the daemon does to log and snapshots for the replica: append, read, save, trim.
+
+Relied on by the daemon, whose `feed` takes the events that come of it. Owns the translation of
+every failure into the one event that the replica may conclude from it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from stoker.mesh.log.jetstream_log import Gap, Log, LogFull, WrongTail
+from stoker.mesh.replica import events
+from stoker.mesh.replica.snapshots import SnapshotFolder
+from stoker.native.errors import Corrupt, StokerError
+
+log = structlog.get_logger("scheduler")
+
+Feed = Callable[[events.Event], Awaitable[None]]
+
+
+class LogHands:
+    """Each method is one effect from its begin to the event that answers it."""
+
+    def __init__(self, engine: Log, folder: SnapshotFolder, feed: Feed) -> None:
+        self._log = engine
+        self._folder = folder
+        self._feed = feed
+
+    async def append(self, effect: events.Append) -> None:
+        event: events.Event
+        try:
+            event = events.AppendDone(
+                await self._log.append_at(effect.tail, effect.data, effect.name)
+            )
+        except LogFull as error:
+            event = events.AppendFull(error.message)
+        except Gap as error:
+            event = events.LogBroken(error.message)
+        except StokerError as error:
+            last = error.last if isinstance(error, WrongTail) else 0
+            event = events.LogFailed(error.message, last)
+            log.warning("append", why=error.message)
+        await self._feed(event)
+
+    async def read(self, effect: events.Read) -> None:
+        try:
+            async for batch in self._log.read_from(effect.seq):
+                await self._feed(events.LogEntries(batch))
+        except Gap as error:
+            await self._feed(events.LogBroken(error.message))
+        except StokerError as error:
+            await self._feed(events.LogFailed(error.message))
+        else:
+            await self._feed(events.LogEnd())
+
+    async def save(self, effect: events.SaveSnapshot) -> None:
+        event: events.Event
+        try:
+            saved = await asyncio.to_thread(self._folder.save, effect.snapshot)
+            event = events.SnapshotSaved(effect.snapshot.seq, saved.digest)
+            log.info("snapshot", seq=effect.snapshot.seq, bytes=len(saved.data))
+        except (OSError, Corrupt) as error:
+            event = events.SnapshotFailed(str(error))
+            log.error("snapshot failed", error=str(error))
+        await self._feed(event)
+
+    async def trim(self, effect: events.Trim) -> None:
+        event: events.Event = events.Trimmed(effect.seq)
+        try:
+            await self._log.trim(effect.seq)
+            log.info("log trimmed", seq=effect.seq)
+        except StokerError as error:
+            event = events.TrimFailed(error.message)
+            log.warning("trim failed", error=error.message)
+        await self._feed(event)

@@ -1,0 +1,371 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests that a job's node answers: output, stdin, traces, kernels; carried there and back.
+
+Relied on by the daemon, after the service has checked whose job it is. Owns the bound on how many
+are under way and the answers for a job that has not got a node yet, or never will.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from stoker.mesh.broker.budgets import PROXIED_MAX, Seats
+from stoker.mesh.replica.replica import Replica
+from stoker.mesh.server import job_views, node_proxy_devices
+from stoker.mesh.server.service import Caller, Proxied
+from stoker.mesh.wire import queries as asks
+from stoker.mesh.wire import schema, subjects
+from stoker.mesh.wire.queries import Ask, LogsReply, StdinReply, TraceReply
+from stoker.mesh.wire.schema import (
+    GetRequest,
+    KernelRow,
+    LogsRequest,
+    ReadingsRequest,
+    StdinRequest,
+    TopologyRequest,
+    TraceRequest,
+    TracingRequest,
+)
+from stoker.native.errors import BadRequest, NotFound, Refused, StokerError, Unavailable
+from stoker.scheduler.book import ATTEMPTS_KEPT, Job
+from stoker.scheduler.nouns import ENDED, Usage
+
+ANSWER_S = 3.0
+"""How long past its own wait a node may take."""
+KERNELS_S = 2.0
+TRACE_BYTES_MAX = 320 * 1024
+"""Largest summary put into a JobView; the timeline has its own request."""
+KERNEL_ROWS_MAX = 1000
+
+AskNode = Callable[[str, str, bytes, float], Awaitable[bytes]]
+"""(node, what, payload, timeout_s) -> reply, or Unavailable."""
+AwaitJob = Callable[[int, str, float], Awaitable[Job]]
+"""(job, until, wait_s) -> the job then."""
+
+R = TypeVar("R", LogsReply, StdinReply, TraceReply)
+_rows = msgspec.json.Decoder(list[KernelRow])
+
+
+class _Ran(NamedTuple):
+    """One attempt that was placed. `silent`: it ended without any output."""
+
+    attempt: int
+    node: str
+    over: bool
+    silent: bool
+
+
+class Proxy:
+    """Both ends are given as functions, so that it can be tested without either."""
+
+    def __init__(self, replica: Replica, ask_node: AskNode, await_job: AwaitJob) -> None:
+        self._replica = replica
+        self._ask_node = ask_node
+        self._await_job = await_job
+        each = replica.settings.budgets.proxied
+        self._seats = Seats("proxied", "requests that nodes answer", each, PROXIED_MAX)
+
+    async def answer(self, proxied: Proxied) -> bytes:
+        """The reply to the user; a StokerError is raised."""
+        user = proxied.caller.user
+        self._seats.take(user)
+        try:
+            return schema.encode(await self._answer(proxied))
+        finally:
+            self._seats.leave(user)
+
+    async def _answer(self, proxied: Proxied) -> schema.Message:
+        request, job = proxied.request, proxied.job
+        if isinstance(request, GetRequest):
+            return await self._get(request, job)
+        wait_s: float = request.wait_s  # type: ignore[attr-defined]  # all others have one
+        if not _ran(job) and job.state not in ENDED and wait_s > 0:
+            job = await self._await_job(job.job, "running", wait_s)
+        if isinstance(request, LogsRequest):
+            return await self._logs(request, job)
+        if isinstance(request, StdinRequest):
+            return await self._stdin(request, job)
+        if isinstance(request, TracingRequest):
+            return await self._tracing(request, job, proxied.caller.user)
+        assert isinstance(request, TraceRequest), type(request)
+        return await self._trace(request, job)
+
+    async def _logs(self, request: LogsRequest, job: Job) -> schema.LogsView:
+        limit = _limit(request.limit, request.offset)
+        ran = _chosen(job, request.attempt)
+        over = job.state in ENDED if ran is None else ran.over
+        nothing = schema.LogsView(
+            job=job.job,
+            stream=request.stream,
+            data=b"",
+            next_offset=request.offset,
+            eof=over,
+            waiting=not over,
+            attempt=ran.attempt if ran is not None else 0,
+            again=ran is not None and _goes_on(job, ran.attempt),
+        )
+        if ran is None or ran.silent:
+            return nothing
+        ask = asks.LogsAsk(
+            job.job, ran.attempt, request.stream, request.offset, limit, request.wait_s
+        )
+        reply = await self._ask(ran, "logs", ask, LogsReply)
+        if reply is None:
+            return nothing
+        return schema.LogsView(
+            job=job.job,
+            stream=request.stream,
+            data=reply.data,
+            next_offset=reply.next_offset,
+            eof=reply.eof,
+            dropped_bytes=reply.dropped,
+            attempt=ran.attempt,
+            again=_goes_on(job, ran.attempt),
+        )
+
+    async def _stdin(self, request: StdinRequest, job: Job) -> schema.StdinView:
+        if not job.decoded_spec().stdin:
+            raise BadRequest(f"job {job.job} was submitted without stdin")
+        if len(request.data) > asks.STDIN_BYTES_MAX or request.offset < 0:
+            raise BadRequest(f"at most {asks.STDIN_BYTES_MAX} bytes of stdin at once")
+        over = job.state in ENDED
+        waiting = schema.StdinView(
+            job=job.job, next_offset=request.offset, closed=over, waiting=not over
+        )
+        ran = _chosen(job)
+        if ran is None or over:
+            return waiting
+        ask = asks.StdinAsk(
+            job.job, ran.attempt, request.offset, request.data, request.eof, request.wait_s
+        )
+        reply = await self._ask(ran, "stdin", ask, StdinReply)
+        if reply is None:
+            return waiting
+        return schema.StdinView(job=job.job, next_offset=reply.next_offset, closed=reply.closed)
+
+    async def _trace(self, request: TraceRequest, job: Job) -> schema.TraceView:
+        limit = _limit(request.limit, request.offset)
+        ran = _chosen(job)
+        if ran is None:
+            raise NotFound(f"job {job.job} has not run, so there is no trace")
+        ask = asks.TraceAsk(
+            "perfetto",
+            job.job,
+            ran.attempt,
+            request.offset,
+            limit,
+            request.wait_s,
+            request.window,
+        )
+        reply = await self._ask(ran, "trace", ask, TraceReply)
+        if reply is None:
+            raise NotFound(f"job {job.job} has no trace yet")
+        return schema.TraceView(
+            job=job.job,
+            data=reply.data,
+            next_offset=reply.next_offset,
+            eof=reply.eof,
+            size_bytes=reply.size,
+        )
+
+    async def _tracing(self, request: TracingRequest, job: Job, user: str) -> schema.Message:
+        """Ask the node of a running job; what is wrong with the job itself is said here."""
+        if request.do == "open":
+            _check_window(request)
+        if job.decoded_spec().trace == "off":
+            raise BadRequest(f"job {job.job} was submitted with --trace off: it has no tracer")
+        ran = _chosen(job)
+        if ran is None:
+            raise NotFound(f"job {job.job} has not run, so nothing of it can be traced")
+        if ran.over and request.do in ("mode", "open"):
+            raise BadRequest(
+                f"job {job.job} is over: nothing of it can be traced any more",
+                hint=f"`stoker trace {job.job}` writes what was kept of it",
+            )
+        ask = asks.TracingAsk(
+            request.do,
+            job.job,
+            ran.attempt,
+            user,
+            request.mode,
+            request.seconds if request.do == "open" else 0.0,
+            request.window,
+            request.records,
+            request.wait_s,
+        )
+        reply = await self._ask(ran, "trace", ask, TraceReply)
+        if reply is None:
+            raise NotFound(
+                f"no process of job {job.job} has used a device through an API that is traced yet"
+            )
+        try:
+            view = schema.decode_reply("job", "tracing", reply.data)
+        except msgspec.MsgspecError as error:
+            raise Unavailable(f"the node's answer cannot be read: {error}") from None
+        return msgspec.structs.replace(view, subject=subjects.records(user, ran.node, job.job))
+
+    async def _get(self, request: GetRequest, job: Job) -> schema.JobView:
+        """The job with the node's trace summary, or with why there is none."""
+        if request.until:
+            job = await self._await_job(job.job, request.until, request.wait_s)
+        view = job_views.job_view(self._replica, job)
+        try:
+            data = await self._summary(job)
+        except StokerError as error:
+            return msgspec.structs.replace(view, trace_absent=error.message)
+        # It was checked to be JSON and goes through as it is.
+        return _fitted(msgspec.structs.replace(view, trace=msgspec.Raw(data)))
+
+    async def _summary(self, job: Job) -> bytes:
+        ran = _chosen(job)
+        if ran is None:
+            raise NotFound("it has not run")
+        data = b""
+        while len(data) <= TRACE_BYTES_MAX:
+            ask = asks.TraceAsk("summary", job.job, ran.attempt, len(data))
+            reply = await self._ask(ran, "trace", ask, TraceReply)
+            if reply is None:
+                raise NotFound("its node has no trace of it")
+            data += reply.data
+            if reply.eof or not reply.data:
+                return _as_json(data)
+        raise Refused(f"the summary has more than {TRACE_BYTES_MAX} bytes: stoker trace has it all")
+
+    async def _ask(self, ran: _Ran, what: str, ask: Ask, kind: type[R]) -> R | None:
+        """The node's reply; None while an attempt that is not over is not known there yet."""
+        payload = asks.encode(ask)
+        data = await self._ask_node(ran.node, what, payload, ask.wait_s + ANSWER_S)
+        try:
+            reply = asks.decode_reply(data)
+        except NotFound:
+            if ran.over:
+                raise
+            return None
+        if not isinstance(reply, kind):
+            raise Unavailable(f"the node answered with {type(reply).__name__}")
+        return reply
+
+    async def cluster(self, caller: Caller) -> bytes:
+        """The reply to a request that is of no job; a StokerError is raised."""
+        self._seats.take(caller.user)
+        try:
+            return await self._cluster(caller)
+        finally:
+            self._seats.leave(caller.user)
+
+    async def _cluster(self, caller: Caller) -> bytes:
+        request = caller.request
+        if isinstance(request, ReadingsRequest | TopologyRequest):
+            payload = asks.encode(node_proxy_devices.question(self._replica, request))
+            found = await self._ask_node(
+                request.node, "devices", payload, node_proxy_devices.ANSWER_S
+            )
+            return node_proxy_devices.answer(found, request, admin=caller.admin)
+        return await self.kernels(caller)
+
+    async def kernels(self, caller: Caller) -> bytes:
+        """Kernels of all nodes, those of the caller's jobs, by total time."""
+        request = caller.request
+        assert isinstance(request, schema.KernelRequest)
+        book = self._replica.state.book
+        only = None
+        if request.job is not None:
+            only = book.refer(request.job, caller.user, all_users=caller.admin).job
+        nodes = sorted(book.nodes)
+        payload = asks.encode(asks.TraceAsk("kernels", job=only or 0))
+        found = await asyncio.gather(*(self._node_kernels(node, payload) for node in nodes))
+        rows: list[KernelRow] = []
+        absent: dict[str, str] = {}
+        for node, answer in zip(nodes, found, strict=True):
+            if isinstance(answer, str):
+                absent[node] = answer
+            else:
+                rows += [row for row in answer if self._may_see(row, only, caller)]
+        rows.sort(key=lambda row: -row.total_ns)
+        return schema.encode(
+            schema.KernelList(kernels=tuple(rows[:KERNEL_ROWS_MAX]), absent=absent)
+        )
+
+    async def _node_kernels(self, node: str, payload: bytes) -> list[KernelRow] | str:
+        try:
+            reply = asks.decode_reply(await self._ask_node(node, "trace", payload, KERNELS_S))
+            return _rows.decode(reply.data) if isinstance(reply, TraceReply) else "no rows"
+        except StokerError as error:
+            return error.message
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            return f"unreadable: {error}"
+
+    def _may_see(self, row: KernelRow, only: int | None, caller: Caller) -> bool:
+        try:
+            self._replica.state.book.get(row.job, caller.scope)
+        except NotFound:
+            return False
+        return only in (None, row.job)
+
+
+def _ran(job: Job) -> bool:
+    """Whether any attempt of it was placed."""
+    return job.decision is not None or bool(job.attempts)
+
+
+def _chosen(job: Job, attempt: int = 0) -> _Ran | None:
+    """That attempt, 0: the last one that was placed; None where none was. NotFound if not kept."""
+    if attempt and job.decision is not None and attempt == job.attempt:
+        attempt = 0
+    if not attempt and job.decision is not None:
+        over = job.state in ENDED
+        return _Ran(job.attempt, job.decision.node, over, over and _silent(job.usage))
+    for each in reversed(job.attempts):
+        if attempt in (0, each.attempt) and each.decision is not None:
+            return _Ran(each.attempt, each.decision.node, True, _silent(each.usage))
+    if attempt:
+        raise NotFound(
+            f"there is nothing of attempt {attempt} of job {job.job}",
+            hint=f"It has had {job.attempt}; the newest {ATTEMPTS_KEPT + 1} are known",
+        )
+    return None
+
+
+def _goes_on(job: Job, attempt: int) -> bool:
+    """Whether another attempt has followed this one, or may."""
+    if job.attempt > attempt:
+        return True
+    return job.state not in ENDED and job.decoded_spec().may_run_again
+
+
+def _silent(usage: Usage | None) -> bool:
+    """Whether an attempt ended without output: then its node may have nothing of it."""
+    return usage is not None and not usage.output_bytes and not usage.output_dropped_bytes
+
+
+def _limit(limit: int, offset: int) -> int:
+    if offset < 0 or not 0 < limit <= schema.LOGS_BYTES_MAX:
+        raise BadRequest(f"offset {offset}, limit {limit}: from 1 to {schema.LOGS_BYTES_MAX} bytes")
+    return limit
+
+
+def _check_window(request: TracingRequest) -> None:
+    low, high = schema.WINDOW_S_MIN, schema.WINDOW_S_MAX
+    if not low <= request.seconds <= high:
+        raise BadRequest(f"a window has {low:g} to {high:g} s, not {request.seconds:g}")
+    if request.window < 1:
+        raise BadRequest("a window has a number of the caller's choice, from 1")
+
+
+def _fitted(view: schema.JobView) -> schema.JobView:
+    """A view with a trace, its request cut down where both do not fit into one reply."""
+    if len(schema.encode(view)) <= schema.REPLY_BYTES_MAX:
+        return view
+    return job_views.shortened(view)
+
+
+def _as_json(data: bytes) -> bytes:
+    try:
+        msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+        return data
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise Unavailable(f"the node's summary is not JSON: {error}") from None

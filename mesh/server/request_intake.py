@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The door through which users' requests come: taken one at a time, in turn between users.
+
+The daemon gives it every request and the replies to those that went on. Owns that every request is
+answered, also one that meets a defect, and that no request and no number of them ends the process
+or keeps what else runs in it waiting for longer than one request takes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, NamedTuple
+
+import nats.errors
+import structlog
+
+from stoker.mesh.broker.budgets import Budgets
+from stoker.mesh.replica.boot_clock import boot_ns
+from stoker.mesh.replica.events import Event, Get, Submit
+from stoker.mesh.replica.request_defects import Defects
+from stoker.mesh.server.fair_queue import NS, Turns
+from stoker.mesh.server.node_proxy import Proxy
+from stoker.mesh.server.service import Caller, Proxied, Service
+from stoker.mesh.wire import schema, subjects
+from stoker.mesh.wire.subjects import UserRequest
+from stoker.native.errors import Busy, Internal, Refused, StokerError
+
+OWN_WEIGHT = 4
+"""A byte of a reply that is made here, such as a list, costs as much time as four passed on."""
+
+TURNS_NS = 1_000_000
+"""Short requests are served together for so long; a long one is served alone."""
+
+_log = structlog.get_logger("scheduler")
+
+Count = Callable[[str], None]
+"""Adds one to a counter of that name."""
+
+
+class Arrival(NamedTuple):
+    """A request that waits for its user's turn."""
+
+    request: Any
+    address: UserRequest
+
+
+class Shell(NamedTuple):
+    """What the door has of the daemon."""
+
+    feed: Callable[[Event], Awaitable[None]]
+    spawn: Callable[[Coroutine[Any, Any, None]], None]
+    tally: Count
+
+
+async def respond(to: Any, data: bytes, count: Count) -> None:
+    """To whoever waits; a lost connection loses the reply, and they ask again."""
+    if len(data) > schema.PAYLOAD_BYTES_MAX:  # the broker would end the connection for it
+        count("reply_too_large")
+        most = schema.PAYLOAD_BYTES_MAX
+        data = schema.error_reply(Refused(f"the answer has {len(data)} bytes, at most {most}"))
+    try:
+        await to.respond(data)
+    except (nats.errors.Error, OSError, ValueError) as error:
+        count("reply_lost")
+        _log.info("a reply is lost", error=repr(error))
+
+
+class Door:
+    """`hear` takes a request, `run` serves for ever, `reply` answers those that the replica has."""
+
+    def __init__(self, service: Service, proxy: Proxy, shell: Shell, budgets: Budgets) -> None:
+        self._service = service
+        self._proxy = proxy
+        self._shell = shell
+        self._turns: Turns[Arrival] = Turns(budgets)
+        self._offered = asyncio.Event()
+        self.defects = Defects()
+
+    async def hear(self, request: Any) -> bool:
+        """Put a request into its user's queue; refused at once where that is full.
+
+        True: this user sends more than is even refused.
+        """
+        try:
+            address = subjects.parse_user_request(request.subject)
+            self._turns.offer(address.user, Arrival(request, address), len(request.data))
+        except Busy as error:
+            if not self._turns.answers_refusal(address.user, time.monotonic_ns()):
+                self._shell.tally("request_dropped")
+                return True
+            self._shell.tally("request_busy")
+            await respond(request, schema.error_reply(error), self._shell.tally)
+        except StokerError as error:
+            self._shell.tally(f"request_{error.code}")
+            await respond(request, schema.error_reply(error), self._shell.tally)
+        else:
+            self._offered.set()
+        return False
+
+    async def run(self) -> None:
+        """Serve requests in turn, and let everything else run after TURNS_NS of it."""
+        began_ns = 0
+        while True:
+            self._offered.clear()
+            now_ns = time.monotonic_ns()
+            if now_ns - began_ns > TURNS_NS:
+                await asyncio.sleep(0)
+                now_ns = began_ns = time.monotonic_ns()
+            following = self._turns.next(now_ns)
+            if following.item is not None:
+                await self._serve(following.item)
+            else:
+                await self._until(following.at_ns)
+                began_ns = time.monotonic_ns()
+
+    async def _until(self, at_ns: int) -> None:
+        """Until there may be something to serve."""
+        left_s = (at_ns - time.monotonic_ns()) / NS if at_ns else None
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(left_s):
+                await self._offered.wait()
+
+    async def _serve(self, arrival: Arrival) -> None:
+        request, address = arrival
+        try:
+            data, headers = request.data, request.headers
+            self._service.authenticate(address, headers, data, time.time_ns())
+            taken = self._service.take(address, request, data, boot_ns())
+        except StokerError as error:
+            await self._send(address.user, request, schema.error_reply(error))
+        except Exception as error:
+            await self._send(address.user, request, self._defect(error, request.subject))
+        else:
+            await self._pass_on(arrival, taken)
+
+    async def _pass_on(self, arrival: Arrival, taken: Any) -> None:
+        request, address = arrival
+        if isinstance(taken, bytes):
+            await self._send(address.user, request, taken, OWN_WEIGHT)
+        elif isinstance(taken, Proxied):
+            self._shell.spawn(self._asked(taken.caller, self._proxy.answer(taken)))
+        elif isinstance(taken, Caller):
+            self._shell.spawn(self._asked(taken, self._proxy.cluster(taken)))
+        else:
+            if not isinstance(taken, Get):
+                jobs = len(taken.array) if isinstance(taken, Submit) else 1
+                taken.token.weight = len(request.data) * max(jobs, 1)
+                self._turns.begin(address.user, taken.token.weight)
+            await self._shell.feed(taken)
+
+    async def _asked(self, caller: Caller, answer: Awaitable[bytes]) -> None:
+        """Whatever the answer meets is the answer: this task must not end in an exception."""
+        try:
+            data = await answer
+        except StokerError as error:
+            data = schema.error_reply(error)
+        except Exception as error:
+            data = self._defect(error, _title(caller))
+        await self._send(caller.user, caller.reply, data)
+
+    async def reply(self, caller: Caller, value: Any) -> None:
+        """What the replica answered."""
+        try:
+            data = self._service.encode(caller, value)
+            if isinstance(value, Internal) and value.__cause__ is not None:
+                data = self._defect(value.__cause__, _title(caller))
+        except Exception as error:
+            data = self._defect(error, _title(caller))
+        if caller.weight is not None:
+            self._turns.end(caller.user, caller.weight)
+            self._offered.set()
+        await self._send(caller.user, caller.reply, data)
+
+    async def _send(self, user: str, to: Any, data: bytes, weight: int = 1) -> None:
+        self._turns.replied(user, len(data) * weight, time.monotonic_ns())
+        await respond(to, data, self._shell.tally)
+
+    def _defect(self, error: BaseException, request: str) -> bytes:
+        self._shell.tally("request_defect")
+        return schema.error_reply(self.defects.met(error, request))
+
+
+def _title(caller: Caller) -> str:
+    return f"{caller.noun}.{caller.verb} of {caller.user}"

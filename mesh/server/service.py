@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The job service: a user's request as bytes in, an event for the replica or a reply as bytes out.
+
+Relied on by the daemon. Without I/O. Owns who may see what: a user their own jobs, an administrator
+all; and that a request that is wrong changes nothing and is answered with what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from stoker.mesh.broker import users as user_table
+from stoker.mesh.broker.users import User
+from stoker.mesh.replica.events import Cancel, Event, Get, Remove, Submit
+from stoker.mesh.replica.replica import Replica
+from stoker.mesh.replica.work import Removed, Settled
+from stoker.mesh.server import administration, admission, cluster_views, explanation, job_views
+from stoker.mesh.wire import request_signature, schema
+from stoker.mesh.wire.command import NodeReply
+from stoker.mesh.wire.request_signature import Requests
+from stoker.mesh.wire.schema import Message
+from stoker.mesh.wire.subjects import LOOKS, UserRequest
+from stoker.native.errors import BadRequest, Denied, Refused, StokerError, Unavailable
+from stoker.scheduler.book import Job
+from stoker.scheduler.nouns import Owner
+
+REASON_CHARS_MAX = 200
+ROWS_AT_ONCE = 200
+"""Jobs of one JobList, and JOBS_AT_ONCE looked at for it: what one turn of a user may take."""
+JOBS_AT_ONCE = 4096
+PROXY_ANSWERS = (("kernel", "list"), *LOOKS)
+"""What nodes are asked for beside what belongs to one job."""
+NS = 1_000_000_000
+_NO_DEMANDS = Requests()
+
+
+@dataclass(slots=True)
+class Caller:
+    """Who asks, and whatever the daemon needs to reply."""
+
+    reply: Any
+    user: str
+    noun: str
+    verb: str
+    admin: bool = False
+    request: Message | None = None
+    weight: int | None = None
+    """What it takes of its user's budget on the way into the log; None: it does not go there."""
+
+    @property
+    def scope(self) -> str | None:
+        """Whose jobs this caller sees; None: everybody's."""
+        return None if self.admin else self.user
+
+
+@dataclass(slots=True)
+class Proxied:
+    """A request that only the job's node can answer."""
+
+    caller: Caller
+    request: Message
+    job: Job
+
+
+class Owners:
+    """Unix identities of users, looked up at most once per OWNER_NS each."""
+
+    OWNER_NS = 10 * NS
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[int, Owner]] = {}
+
+    def of(self, name: str, user: User, now_ns: int) -> Owner:
+        """The owner of this user's jobs; Denied when there is none."""
+        until, owner = self._known.get(name, (0, None))
+        if owner is None or now_ns > until:
+            owner = user_table.owner(name, user)
+            self._known[name] = (now_ns + self.OWNER_NS, owner)
+        return owner
+
+    def clear(self) -> None:
+        """After the table changed."""
+        self._known.clear()
+
+
+class Service:
+    """One service over one replica. `users` is the table as the daemon last read it."""
+
+    def __init__(
+        self, replica: Replica, users: Mapping[str, User], requests: Requests = _NO_DEMANDS
+    ) -> None:
+        self.replica = replica
+        self.requests = requests
+        self.users = users
+        self.owners = Owners()
+        self._handlers: dict[tuple[str, str], Callable[[Caller, Any, int], Any]] = {
+            ("job", "submit"): self._submit,
+            ("job", "get"): self._get,
+            ("job", "list"): self._list,
+            ("job", "cancel"): self._cancel,
+            ("job", "remove"): self._remove,
+            ("job", "logs"): self._proxied,
+            ("job", "stdin"): self._proxied,
+            ("job", "trace"): self._proxied,
+            ("job", "tracing"): self._proxied,
+            ("job", "explain"): self._explain,
+            ("node", "list"): self._nodes,
+            ("device", "list"): self._devices,
+            ("queue", "list"): self._queues,
+        }
+
+    def authenticate(
+        self, address: UserRequest, headers: Mapping[str, str] | None, data: bytes, real_ns: int
+    ) -> None:
+        """Denied for a user who is not in the table, a signature that is wrong and one that is
+        missing where it is required. `real_ns`: CLOCK_REALTIME."""
+        user = self.users.get(address.user)
+        if user is None:
+            raise Denied(f"the scheduler does not know {address.user}")
+        request = (address.noun, address.verb)
+        required = self.requests.require_signature
+        request_signature.check(user.public_key, request, headers, data, real_ns, required=required)
+
+    def take(self, address: UserRequest, reply: Any, data: bytes, now_ns: int) -> Any:
+        """What an authenticated request comes to: an Event to feed, a Proxied or a Caller whom
+        nodes must answer, or a reply as bytes; a StokerError is raised."""
+        user = self.users[address.user]
+        request = schema.decode_request(address.noun, address.verb, data)
+        caller = Caller(reply, address.user, address.noun, address.verb, user.admin, request)
+        if not self.replica.has_led:
+            raise Unavailable("the scheduler is still reading its log")
+        if (address.noun, address.verb) in PROXY_ANSWERS:
+            return caller
+        if (address.noun, address.verb) in administration.HANDLERS:
+            return self._administer(caller, request)
+        return self._handlers[address.noun, address.verb](caller, request, now_ns)
+
+    def encode(self, caller: Caller, value: Any) -> bytes:
+        """The reply for what the replica answered."""
+        if isinstance(value, StokerError):
+            return schema.error_reply(value)
+        if isinstance(value, Job):
+            return _bounded(job_views.job_view(self.replica, value))
+        if isinstance(value, list) and caller.verb == "remove":
+            gone = (schema.RemovedJob(job=r.job, changed=r.changed) for r in value)
+            return schema.encode(schema.RemoveView(jobs=tuple(gone)))
+        if isinstance(value, list):
+            jobs = (schema.CancelledJob(job=c.job, state=c.state, changed=c.changed) for c in value)
+            return schema.encode(schema.CancelView(jobs=tuple(jobs)))
+        if isinstance(value, Settled):
+            return schema.encode(schema.Done(changed=value.changed))
+        assert isinstance(value, bytes | NodeReply), type(value)
+        return value if isinstance(value, bytes) else msgspec.msgpack.encode(value)
+
+    # --- one method per request -------------------------------------------------------------------
+
+    def _administer(self, caller: Caller, request: Message) -> Event:
+        if not caller.admin:
+            raise Denied("only an administrator changes queues, nodes and devices")
+        handler = administration.HANDLERS[caller.noun, caller.verb]
+        event: Event = handler(caller, request, self.replica.state, self.replica.real_ns)  # type: ignore[operator]
+        return event
+
+    def _submit(self, caller: Caller, request: schema.JobRequest, now_ns: int) -> Event:
+        before = self._refer(caller, request.after).job if request.after is not None else None
+        spec = admission.admit(request, before)
+        owner = self.owners.of(caller.user, self.users[caller.user], now_ns)
+        key = admission.key_bytes(request.idempotency_key)
+        return Submit(caller, owner, key, spec, request.array, request.idempotency_since_ns)
+
+    def _get(self, caller: Caller, request: schema.GetRequest, now_ns: int) -> Any:
+        job = self._refer(caller, request.job)
+        if request.trace:
+            return Proxied(caller, request, job)
+        deadline_ns = now_ns + int(request.wait_s * NS)
+        return Get(caller, job.job, request.until, deadline_ns, caller.user)
+
+    def _list(self, caller: Caller, request: schema.ListRequest, now_ns: int) -> bytes:
+        if not 0 < request.limit <= schema.LIST_MAX:
+            raise BadRequest(f"limit is {request.limit}, from 1 to {schema.LIST_MAX}")
+        scope = caller.scope
+        if request.user:
+            if not caller.admin and request.user != caller.user:
+                raise Denied("only an administrator sees the jobs of others")
+            scope = request.user
+        return _job_list(self.replica, request, scope, caller.user)
+
+    def _cancel(self, caller: Caller, request: schema.CancelRequest, now_ns: int) -> Event:
+        if len(request.reason) > REASON_CHARS_MAX or not request.reason.isprintable():
+            raise BadRequest(f"reason has at most {REASON_CHARS_MAX} printable characters")
+        book = self.replica.state.book
+        chosen = book.select(request.select, caller.scope, caller.user)
+        named = request.select != "all"
+        jobs = [
+            job
+            for job, _ in book.newest(caller.scope)
+            if chosen(job) and (named or book.live(job) is not None)
+        ]
+        return Cancel(caller, sorted(jobs), _signed_reason(caller, request.reason))
+
+    def _remove(self, caller: Caller, request: schema.RemoveRequest, now_ns: int) -> Event:
+        book = self.replica.state.book
+        chosen = book.select(request.select, caller.scope, caller.user, removed=True)
+        jobs = [job for job, _ in book.newest(caller.scope) if chosen(job)]
+        open_jobs = [job for job in jobs if book.live(job) is not None]
+        if open_jobs and request.select != "all":
+            first = min(open_jobs)
+            raise Refused(
+                f"job {first} is {book.get(first).state}, and only jobs that are over are removed",
+                hint=f"stop it first: stoker cancel {first}",
+            )
+        over = sorted(set(jobs).difference(open_jobs))
+        gone = [job for job in book.removed(caller.scope) if chosen(job)]
+        told = [Removed(job, True) for job in over]
+        if request.select != "all":
+            told += [Removed(job, False) for job in gone]
+        return Remove(caller, over, sorted(told), f"removed by {caller.user}")
+
+    def _explain(self, caller: Caller, request: schema.ExplainRequest, now_ns: int) -> bytes:
+        job = self._refer(caller, request.job)
+        return schema.encode(explanation.explain_view(self.replica, job, self.replica.real_ns))
+
+    def _proxied(self, caller: Caller, request: Any, now_ns: int) -> Proxied:
+        return Proxied(caller, request, self._refer(caller, request.job))
+
+    def _nodes(self, caller: Caller, request: schema.NodeRequest, now_ns: int) -> bytes:
+        return schema.encode(cluster_views.node_list(self.replica, now_ns))
+
+    def _queues(self, caller: Caller, request: schema.QueueRequest, now_ns: int) -> bytes:
+        return schema.encode(cluster_views.queue_list(self.replica, self.replica.real_ns))
+
+    def _devices(self, caller: Caller, request: schema.NodeRequest, now_ns: int) -> bytes:
+        return schema.encode(cluster_views.device_list(self.replica, caller.scope))
+
+    def _refer(self, caller: Caller, reference: int | str) -> Job:
+        book = self.replica.state.book
+        return book.refer(reference, caller.user, all_users=caller.admin)
+
+
+def _signed_reason(caller: Caller, reason: str) -> str:
+    by = f"by {caller.user}" if caller.admin else ""
+    return ", ".join(part for part in (reason, by) if part)
+
+
+def _job_list(replica: Replica, request: schema.ListRequest, scope: str | None, me: str) -> bytes:
+    """As many as asked for, as fit and as one turn may take; `next` says where to go on."""
+    book = replica.state.book
+    chosen = book.select(request.select, scope, me)
+    most = min(request.limit, ROWS_AT_ONCE)
+    rows: list[schema.JobView] = []
+    size, job, following = 0, 0, None
+    for looked, (number, state) in enumerate(book.newest(scope, request.before)):
+        if len(rows) == most or size > schema.REPLY_BYTES_MAX - 8192 or looked == JOBS_AT_ONCE:
+            following = job
+            break
+        job = number
+        if not chosen(job) or (request.states and state not in request.states):
+            continue
+        view = job_views.job_view(replica, book.get(job), short=True)
+        size += len(schema.encode(view))
+        rows.append(view)
+    return schema.encode(schema.JobList(jobs=tuple(rows), next=following))
+
+
+def _bounded(view: schema.JobView) -> bytes:
+    data = schema.encode(view)
+    return data if len(data) <= schema.REPLY_BYTES_MAX else schema.encode(job_views.shortened(view))

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What nodes send, decoded and checked before anything is made of it.
+
+Relied on by the daemon. Owns the ranges: a number that the core cannot hold, a name that is not the
+sender's, or more than a node may send is refused here, so no message can stop the scheduler.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TypeVar
+
+import msgspec
+
+from stoker.mesh.wire.command import HAVE_MAX, RangeAsk
+from stoker.native.errors import BadRequest
+from stoker.scheduler.names import check_label
+from stoker.scheduler.nouns import (
+    DEVICES_PER_NODE_MAX,
+    JOB_SAMPLES_MAX,
+    LABELS_PER_REPORT_MAX,
+    DeviceInfo,
+    DeviceSample,
+    NodeReport,
+    Observation,
+    Outcome,
+)
+from stoker.scheduler.records import BATCH_REQUESTS_MAX
+
+OUTCOMES_MAX = 512
+"""Outcomes of one message; an agent that has more sends several."""
+REPORT_BYTES_MAX = 128 * 1024
+OBSERVATION_BYTES_MAX = 64 * 1024
+REASON_BYTES_MAX = 512
+_U16, _U32, _U63 = 1 << 16, 1 << 32, 1 << 63
+_I32 = range(-(1 << 31), 1 << 31)
+
+_outcomes = msgspec.msgpack.Decoder(tuple[Outcome, ...])
+_reports = msgspec.msgpack.Decoder(NodeReport)
+_observations = msgspec.msgpack.Decoder(Observation)
+_ranges = msgspec.msgpack.Decoder(RangeAsk)
+
+T = TypeVar("T")
+
+
+def outcomes(data: bytes) -> tuple[Outcome, ...]:
+    """Outcomes whose numbers the core can hold; long reasons are cut."""
+    found = _decode(_outcomes, data, "outcomes")
+    if not 0 < len(found) <= min(OUTCOMES_MAX, BATCH_REQUESTS_MAX):
+        raise BadRequest(f"{len(found)} outcomes, from 1 to {OUTCOMES_MAX}")
+    return tuple(_checked(outcome) for outcome in found)
+
+
+def _checked(outcome: Outcome) -> Outcome:
+    good = (
+        0 < outcome.job < _U63
+        and 0 < outcome.attempt < _U32
+        and 0 <= outcome.t_ns < _U63
+        and (outcome.exit_code is None or outcome.exit_code in _I32)
+        and (outcome.signal is None or outcome.signal in _I32)
+        and (outcome.device_ns is None or 0 <= outcome.device_ns < _U63)
+    )
+    if not good:
+        raise BadRequest(f"an outcome of job {outcome.job} has a number out of range")
+    reason = outcome.reason.encode(errors="replace")
+    if len(reason) <= REASON_BYTES_MAX:
+        return outcome
+    cut = reason[:REASON_BYTES_MAX].decode(errors="ignore")
+    return msgspec.structs.replace(outcome, reason=cut)
+
+
+def report(data: bytes, node: str) -> NodeReport:
+    """A report of this very node."""
+    if len(data) > REPORT_BYTES_MAX:
+        raise BadRequest(f"a report of {len(data)} bytes, at most {REPORT_BYTES_MAX}")
+    found = _decode(_reports, data, "report")
+    if found.node != node:
+        raise BadRequest(f"{node} reports as {found.node[:80]}")
+    if len(found.devices) > DEVICES_PER_NODE_MAX:
+        raise BadRequest(f"{len(found.devices)} devices, at most {DEVICES_PER_NODE_MAX}")
+    if len(found.labels) > LABELS_PER_REPORT_MAX:
+        raise BadRequest(f"{len(found.labels)} labels, at most {LABELS_PER_REPORT_MAX}")
+    for label in found.labels:
+        check_label(label)
+    sizes = [found.memory_bytes, *(device.memory_bytes or 0 for device in found.devices)]
+    good = (
+        0 <= found.incarnation < _U63
+        and 0 <= found.cpu_milli < _U32
+        and all(0 <= size < _U63 for size in sizes)
+        and all(0 <= place < _U16 for device in found.devices for place in _places(device))
+    )
+    if not good:
+        raise BadRequest(f"the report of {node} has a number out of range")
+    return found
+
+
+def _places(device: DeviceInfo) -> tuple[int, int, int]:
+    return device.link, device.bus, 0 if device.numa is None else device.numa + 1
+
+
+def observation(data: bytes, node: str) -> Observation:
+    """A sample of this very node."""
+    if len(data) > OBSERVATION_BYTES_MAX:
+        raise BadRequest(f"a sample of {len(data)} bytes, at most {OBSERVATION_BYTES_MAX}")
+    found = _decode(_observations, data, "observation")
+    if found.node != node:
+        raise BadRequest(f"{node} observes as {found.node[:80]}")
+    if not (0 < found.id < _U63 and 0 <= found.load_milli < _U32):
+        raise BadRequest(f"the sample of {node} has a number out of range")
+    if len(found.jobs) > JOB_SAMPLES_MAX:
+        raise BadRequest(f"{len(found.jobs)} jobs in a sample, at most {JOB_SAMPLES_MAX}")
+    if not all(0 <= each.device_ns < _U63 for each in found.jobs):
+        raise BadRequest(f"the sample of {node} has a device time out of range")
+    if not all(map(_finite, found.devices)):
+        raise BadRequest(f"the sample of {node} has a reading that is no number")
+    return found
+
+
+def _finite(sample: DeviceSample) -> bool:
+    readings = (sample.busy_ratio, sample.power_w, sample.temperature_c)
+    return all(reading is None or math.isfinite(reading) for reading in readings)
+
+
+def range_ask(data: bytes) -> RangeAsk:
+    """Where a node is and what it has."""
+    found = _decode(_ranges, data, "range")
+    if len(found.have) > HAVE_MAX:
+        raise BadRequest(f"{len(found.have)} attempts, at most {HAVE_MAX}")
+    if not all(0 < job < _U63 and 0 < attempt < _U32 for job, attempt in found.have):
+        raise BadRequest("an attempt has a number out of range")
+    return found
+
+
+def _decode(decoder: msgspec.msgpack.Decoder[T], data: bytes, what: str) -> T:
+    try:
+        return decoder.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise BadRequest(f"{what}: {error}") from None

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`stoker bench trace`: what the tracer costs a launch, measured from outside of it.
+
+Relied on by the bench command. By the length of a launch, down to the shortest, and best against
+best: ns per launch, which any machine can repeat. What a job loses at a rate of launches, and
+whether that is within the budget, is for `stoker bench probes`, whose programs (bench_loops) are
+used here too: off and traced on one core in ABBA order, so that a machine that drifts drifts for
+both. Off means that the layer is not loaded. A figure is the best of many short batches;
+`noise_pct` is how far that of one half of the off runs lies from that of the other half.
+Benchmarks report, they do not gate. All but `_measure` knows no process.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from stoker.probes.bench.bench_probes import Slice
+from stoker.probes.bench.launch_loops import (
+    Device,
+    Loop,
+    calibrate,
+    fast_folder,
+    out_of_the_way,
+    shortest_ns,
+)
+from stoker.probes.kernels.job_trace import Mode, TraceSummary
+
+TARGETS_NS = (0, 10_000, 100_000, 1_000_000)
+"""Lengths of an untraced launch, ns; 0 is the shortest one that the driver can do."""
+
+BATCH_NS = 1_000_000
+"""Shorter than a time slice, so that some batches are never interrupted."""
+
+TARGET_NS_PER_LAUNCH = 250
+TARGET_SLOWDOWN_PCT = 3.0
+
+
+class Case(msgspec.Struct, frozen=True):
+    """One row to measure: a driver of PoCL, an untraced launch length, a mode."""
+
+    driver: Device
+    target_ns: int
+    mode: Mode
+
+
+class Run(msgspec.Struct, frozen=True):
+    """One turn: time per launch of its best and its median batch, ns; `cpu_ns` of the CPU."""
+
+    best_ns: float
+    median_ns: float
+    cpu_ns: float
+    launches: int
+    batches: int
+
+
+class Row(msgspec.Struct, frozen=True):
+    """What one case came to."""
+
+    driver: Device
+    target_ns: int
+    mode: Mode
+    off_ns: float
+    """Untraced time of a launch, waiting for it included."""
+    on_ns: float
+    ns_per_launch: float
+    slowdown_pct: float
+    noise_pct: float
+    cpu_ns_per_launch: float
+    """The same difference in CPU time of all threads, which others on the machine disturb less."""
+    timed_share: float
+    """Part of the launches that got a time."""
+    lost: int
+    tracer_ns_per_launch: float
+    """What the tracer itself says it took."""
+
+
+def plan() -> list[Case]:
+    """All rows. PoCL's `basic` driver runs kernels in the calling thread, so its shortest launch
+    is the worst case for a tracer and nothing but the launch is measured; with `pthread`, what
+    users get, two context switches are in every launch and their cost varies by itself."""
+    modes: tuple[Mode, ...] = ("governed", "full")
+    lengths: list[tuple[Device, int]] = [("basic", target) for target in TARGETS_NS]
+    lengths += [("pthread", target) for target in TARGETS_NS[::2]]
+    return [Case(driver, target, mode) for driver, target in lengths for mode in modes]
+
+
+def abba(rounds: int) -> list[bool]:
+    """Order of the runs, True for traced: off, on, on, off, and again."""
+    return [False, True, True, False] * rounds
+
+
+def row(case: Case, off: list[Run], on: list[Run], traced: TraceSummary | None) -> Row:
+    """Best against best."""
+    base, with_it = _best(off), _best(on)
+    noise = abs(_best(off[::2]) - _best(off[1::2])) if len(off) > 1 else 0.0
+    cpu = min(run.cpu_ns for run in on) - min(run.cpu_ns for run in off)
+    cost = traced.cost if traced is not None else None
+    counts = traced.records if traced is not None else None
+    launches = cost.launches if cost is not None else 0
+    waits = sum(each.count for each in traced.events) if traced is not None else 0
+    return Row(
+        case.driver,
+        case.target_ns,
+        case.mode,
+        round(base, 1),
+        round(with_it, 1),
+        round(with_it - base, 1),
+        round(100 * (with_it - base) / base, 2),
+        round(100 * noise / base, 2),
+        round(cpu, 1),
+        round((counts.made - waits) / launches, 4) if counts is not None and launches else 0.0,
+        counts.dropped if counts is not None else 0,
+        round(cost.ns_per_launch, 1) if cost is not None else 0.0,
+    )
+
+
+def _best(runs: list[Run]) -> float:
+    return min(run.best_ns for run in runs)
+
+
+def report(rows: list[Row]) -> dict[str, Any]:
+    """The whole result. The three figures on top are those of `governed` where it is worst among
+    launches that take about 10 us or more untraced; `worst` is the worst of all its rows."""
+    governed = [each for each in rows if each.mode == "governed"]
+    slow = [each for each in governed if each.off_ns >= 9_000] or governed
+    shown = max(slow, key=_slowdown, default=None)
+    worst = max(governed, key=_slowdown, default=None)
+    return {
+        "schema": "stoker/v1",
+        "ns_per_launch": shown.ns_per_launch if shown else None,
+        "slowdown_pct": shown.slowdown_pct if shown else None,
+        "noise_pct": shown.noise_pct if shown else None,
+        "worst": msgspec.to_builtins(worst) if worst else None,
+        "targets": {
+            "ns_per_launch": TARGET_NS_PER_LAUNCH,
+            "slowdown_pct": TARGET_SLOWDOWN_PCT,
+            "of_launches_longer_than_ns": 10_000,
+        },
+        "rows": [msgspec.to_builtins(each) for each in rows],
+    }
+
+
+def _slowdown(each: Row) -> float:
+    return each.slowdown_pct
+
+
+def run(json: bool = True, rounds: int = 3, seconds: float = 0.2) -> dict[str, Any]:
+    """Measure every case; about 2 x rounds x cases x `seconds`, plus the tracer's drains.
+
+    `json` False also prints a line per row as it comes. Raises NotSupported without PoCL.
+    """
+    rows = []
+    with tempfile.TemporaryDirectory(dir=fast_folder(), prefix="stoker-bench-") as folder:
+        for case in plan():
+            rows.append(_measure(case, Path(folder), rounds, seconds))
+            if not json:
+                print(line(rows[-1]), flush=True)
+    return report(rows)
+
+
+def line(each: Row) -> str:
+    """One row for a person."""
+    return (
+        f"{each.driver:8} {each.mode:9} untraced {each.off_ns / 1000:9.2f} us  "
+        f"tracing {each.ns_per_launch:+8.0f} ns ({each.slowdown_pct:+6.2f} %, noise "
+        f"{each.noise_pct:.2f} %)  cpu {each.cpu_ns_per_launch:+.0f} ns  "
+        f"timed {100 * each.timed_share:.1f} %  lost {each.lost}"
+    )
+
+
+def _measure(case: Case, folder: Path, rounds: int, seconds: float) -> Row:
+    with out_of_the_way(), Loop(case.driver, "off", folder) as off:
+        iterations = calibrate(off, case.target_ns)[0] if case.target_ns else 1
+        length_ns = shortest_ns(off, iterations, 100)
+        batch = max(1, int(BATCH_NS / length_ns))
+        batches = max(20, min(1000, int(seconds * 1e9 / (batch * length_ns))))
+        results: dict[bool, list[Run]] = {False: [], True: []}
+        with Loop(case.driver, case.mode, folder) as on:
+            for traced in abba(rounds):
+                slices = (on if traced else off).turn(iterations, batch, batches // 8, batches)
+                results[traced].append(_run(slices, batch))
+            return row(case, results[False], results[True], on.end())
+
+
+def _run(slices: list[Slice], launches: int) -> Run:
+    walls = [each.wall_ns / launches for each in slices]
+    cpu_ns = min(each.cpu_ns for each in slices) / launches
+    return Run(min(walls), statistics.median(walls), cpu_ns, launches, len(slices))

@@ -1,0 +1,497 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of jobs into GPU libraries: which sites are attached where, and what was counted.
+
+Relied on by the agent's tracing and by the doctor's report. Nothing that files or processes of jobs
+do raises out of here: each call has a state with a reason. Attaching waits for the kernel, so
+`look` belongs to a thread of its own (`probes.call_watch`); reading does not wait. What a process
+did is kept when it ends, so totals of a job only grow.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from stoker.native.errors import Refused, StokerError
+from stoker.probes.calls.call_records import CallLimits, CallState, CallTimes
+from stoker.probes.calls.call_targets import LIBRARIES, TARGETS, Target
+from stoker.probes.calls.call_windows import Windows
+from stoker.probes.calls.elf import ElfFile
+from stoker.probes.calls.library_copies import Copy, copies_of, opened, start_time
+from stoker.probes.calls.probe_sites import Call, Decision, choose, duty_step, find_calls
+from stoker.probes.calls.trap_cost import TrapCosts
+from stoker.probes.catalogue import ProbeState, State
+from stoker.probes.cost.cost_budget import PPM, Action, SiteReading
+
+if TYPE_CHECKING:
+    from stoker.native import _calls
+
+PROBE = "calls.uprobe"
+"""Stable id of the programs as a whole."""
+
+RETRY_NS = 10_000_000_000
+"""What could not be attached is tried again after this."""
+LOOK_NS = 500_000_000
+LOOK_MAX_NS = 8_000_000_000
+"""How often a process's mappings are read: this, and twice as long after each time without news."""
+LOOK_SHARE = 20
+"""A process with ten thousands of mappings is read again after so many times what reading took."""
+READS_MAX = 64
+"""Libraries of one job that are read in its life: a job may write new ones for ever."""
+LIBRARIES_MAX = 256
+"""Copies whose sites are remembered."""
+
+_STATES: tuple[State, ...] = ("attached", "refused", "unknown")
+_LOSSES = ("calls.key", "calls.frame", "calls.stray")
+_ANSWERS = {
+    errno.ESRCH: "the process is gone",
+    errno.EINVAL: "the place is no start of an instruction, or not in the file any more",
+    errno.ENOEXEC: "the kernel knows no such instruction",
+    errno.EOPNOTSUPP: "the kernel does not probe this instruction, or has no uprobes",
+    524: "the kernel does not probe this instruction",
+    errno.EPERM: "CAP_BPF and CAP_PERFMON, or root, are needed",
+    errno.EACCES: "CAP_BPF and CAP_PERFMON, or root, are needed",
+    errno.EMFILE: "too many open files",
+}
+"""What an errno of bpf(2) and perf_event_open(2) means for a probe; 524 is the kernel's ENOTSUPP,
+which has no name outside of it."""
+
+
+@dataclass(slots=True)
+class _Library:
+    """What is known of one copy; its key is the file and the state of its contents."""
+
+    calls: list[Call]
+    decisions: dict[str, Decision]
+
+
+@dataclass(slots=True)
+class _Group:
+    handle: int
+    ids: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Process:
+    pid: int
+    started: int
+    look_at: int = 0
+    wait_ns: int = LOOK_NS
+    copies: dict[tuple[str, int], tuple[Copy, tuple[object, ...]]] = field(default_factory=dict)
+    """File -> (the mapping, key of its library)."""
+    groups: dict[tuple[tuple[object, ...], int], _Group] = field(default_factory=dict)
+    """(library, duty) -> what is attached."""
+    failed: dict[tuple[tuple[object, ...], int], tuple[int, str]] = field(default_factory=dict)
+    """(library, duty) -> (when to try again, why not)."""
+    absent: str = ""
+
+
+@dataclass(slots=True)
+class _Job:
+    processes: dict[int, _Process] = field(default_factory=dict)
+    duties: dict[str, int] = field(default_factory=dict)
+    """What the governor said, by target id; else the decision of the library holds."""
+    reasons: dict[str, str] = field(default_factory=dict)
+    on_ns: dict[str, int] = field(default_factory=dict)
+    reads: int = 0
+    watched_ns: int = 0
+    """Time for which any process of it had a library mapped: what `on_ns` is a part of."""
+    ended: dict[str, CallTimes] = field(default_factory=dict)
+
+
+class CallProbes:
+    """The programs and what they are attached to. `look` is for one thread, the rest for any."""
+
+    def __init__(
+        self,
+        costs: TrapCosts,
+        limits: CallLimits | None = None,
+        *,
+        targets: Sequence[Target] = TARGETS,
+        one_by_one: bool = False,
+        seed: int | None = None,
+        clock_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        """`one_by_one`: as on kernels that have no links over many sites."""
+        self._costs, self._limits = costs, limits or CallLimits()
+        self._targets = {target.id: target for target in targets}
+        self._numbers = {target.id: number for number, target in enumerate(targets)}
+        self._ids = [target.id for target in targets]
+        self._prefixes = tuple(dict.fromkeys(t.library for t in targets)) or LIBRARIES
+        self._one_by_one = one_by_one
+        self._kernel: _calls.Calls | None = None
+        self._lock = threading.RLock()
+        self._jobs: dict[int, _Job] = {}
+        self._wanted: dict[int, tuple[int, ...]] = {}
+        self._libraries: dict[tuple[object, ...], _Library] = {}
+        self._windows = Windows(seed)
+        self._clock_ns = clock_ns
+        self._looked_ns = 0
+        self._refused = {"calls.process": 0, "calls.job": 0}
+        self.probe = ProbeState(PROBE, "unknown", "not loaded")
+
+    def load(self) -> ProbeState:
+        """Load the programs; never raises: what stands in the way is in the answer."""
+        try:
+            from stoker.native import _calls
+
+            kernel = _calls.Calls(self._one_by_one)
+            answer, why = kernel.load()
+        except (ImportError, OSError) as error:
+            self.probe = ProbeState(PROBE, "unknown", f"this build has no eBPF part ({error})")
+            return self.probe
+        self.probe = ProbeState(PROBE, _STATES[answer], why)
+        if self.probe.state == "attached":
+            self._kernel = kernel
+        return self.probe
+
+    # --- from any thread --------------------------------------------------------------------------
+
+    def want(self, jobs: Mapping[int, Iterable[int]]) -> None:
+        """The processes of each job, from the next look on; a job that is not named is over.
+
+        Pids are those of this process's namespace, which must be the initial one.
+        """
+        self._wanted = {job: tuple(pids) for job, pids in jobs.items()}
+
+    def obey(self, job: int, action: Action) -> None:
+        """Carry out what the governor said of a site: attach, sample or detach; others are not
+        for here."""
+        if action.target in self._targets:
+            self.set_duty(job, action.target, action.value, action.reason)
+
+    def set_duty(self, job: int, id: str, duty_ppm: int, reason: str) -> None:
+        """Attach a call's sites all the time (PPM), in windows, or not at all (0)."""
+        with self._lock:
+            known = self._jobs.setdefault(job, _Job())
+            known.duties[id] = duty_step(duty_ppm)
+            known.reasons[id] = reason
+
+    def read(self, job: int) -> dict[str, CallTimes]:
+        """What the job's processes called so far, ended ones included; by target id."""
+        with self._lock:
+            known = self._jobs.get(job)
+            if known is None:
+                return {}
+            found = dict(known.ended)
+            for pid, times in self._rows().items():
+                if pid in known.processes:
+                    _add(found, times)
+            return found
+
+    def read_processes(self, job: int) -> dict[int, dict[str, CallTimes]]:
+        """The same by living process."""
+        with self._lock:
+            known = self._jobs.get(job, _Job())
+            return {pid: each for pid, each in self._rows().items() if pid in known.processes}
+
+    def site_readings(self, job: int) -> tuple[SiteReading, ...]:
+        """For the governor: hits, their cost and how long the sites were attached."""
+        with self._lock:
+            known = self._jobs.get(job)
+            if known is None:
+                return ()
+            priced = self._priced(known)
+            called = self.read(job)
+            return tuple(
+                SiteReading(
+                    id,
+                    called[id].entered if id in called else 0,
+                    hit_ns,
+                    known.on_ns.get(id, 0),
+                )
+                for id, hit_ns in priced.items()
+            )
+
+    def seen(self, job: int) -> dict[str, float]:
+        """By target id: the part of the time with a library in which its sites were attached."""
+        with self._lock:
+            known = self._jobs.get(job)
+            if known is None or not known.watched_ns:
+                return {}
+            return {id: min(1.0, ns / known.watched_ns) for id, ns in known.on_ns.items()}
+
+    def states(self) -> list[CallState]:
+        """Every call of every copy that a job has mapped."""
+        with self._lock:
+            return [state for job in sorted(self._jobs) for state in self._states_of(job)]
+
+    def dropped(self) -> dict[str, int]:
+        """What was lost since loading, by name; every name is there from the start."""
+        with self._lock:
+            lost = self._kernel.losses() if self._kernel else dict.fromkeys(_LOSSES, 0)
+            return lost | self._refused
+
+    def close(self) -> None:
+        """Detach everything; waits for the kernel."""
+        with self._lock:
+            kernel, self._kernel = self._kernel, None
+            self._jobs.clear()
+        if kernel is not None:
+            kernel.close()
+        self.probe = ProbeState(PROBE, "unknown", "closed")
+
+    # --- in the watching thread -------------------------------------------------------------------
+
+    def look(self) -> int:
+        """Bring what is attached in line with what is wanted; returns when to look again."""
+        now_ns = self._clock_ns()
+        if self._kernel is None:
+            return now_ns + LOOK_MAX_NS
+        self._windows.begin(now_ns)
+        with self._lock:
+            self._count_time(now_ns)
+            gone = self._take_jobs()
+        for _, process in gone:
+            self._detach_all(process)
+        with self._lock:
+            self._forget(gone)
+            living = [(job, p) for job in self._jobs.values() for p in job.processes.values()]
+        for job, process in living:
+            if now_ns >= process.look_at:
+                self._scan(job, process, now_ns)
+            self._settle(job, process, now_ns)
+        self._looked_ns = self._clock_ns()
+        looks = (process.look_at for _, process in living)
+        return min((self._windows.next_edge(now_ns), now_ns + LOOK_NS, *looks))
+
+    def _take_jobs(self) -> list[tuple[_Job, _Process]]:
+        """Jobs and processes that come and go; returns those that are to be detached."""
+        wanted = dict(list(self._wanted.items())[: self._limits.jobs])
+        self._refused["calls.job"] = max(0, len(self._wanted) - self._limits.jobs)
+        gone = [
+            (job, process)
+            for id, job in self._jobs.items()
+            for pid, process in job.processes.items()
+            if id not in wanted or start_time(pid) != process.started
+        ]
+        room = self._limits.processes - sum(len(job.processes) for job in self._jobs.values())
+        new = [(id, pid) for id, pids in wanted.items() for pid in pids]
+        new = [(id, pid) for id, pid in new if pid not in self._jobs.get(id, _Job()).processes]
+        self._refused["calls.process"] = max(0, len(new) - room)
+        for id, pid in new[: max(0, room)]:
+            started = start_time(pid)
+            if started is not None:
+                self._jobs.setdefault(id, _Job()).processes[pid] = _Process(pid, started)
+        for id in wanted:
+            self._jobs.setdefault(id, _Job())
+        return gone
+
+    def _forget(self, gone: list[tuple[_Job, _Process]]) -> None:
+        """What processes did that ended goes into their job's total; jobs that are over go."""
+        rows = self._rows()
+        for job, process in gone:
+            _add(job.ended, rows.get(process.pid, {}))
+            del job.processes[process.pid]
+        for id in self._jobs.keys() - self._wanted.keys():
+            del self._jobs[id]
+        there = {pid for job in self._jobs.values() for pid in job.processes}
+        for pid in rows.keys() - there:
+            if self._kernel is not None:
+                self._kernel.forget(pid)
+
+    def _scan(self, job: _Job, process: _Process, now_ns: int) -> None:
+        """Which copies the process has mapped now."""
+        before, began_ns = process.copies, time.thread_time_ns()
+        try:
+            copies = copies_of(process.pid, self._prefixes)
+            process.absent = "" if copies else "no process of the job has such a library mapped"
+        except StokerError as error:
+            copies, process.absent = [], error.message
+        found = {}
+        for copy in copies:
+            try:
+                found[copy.key] = copy, self._library(job, process.pid, copy)
+            except (StokerError, OSError) as error:
+                process.absent = error.message if isinstance(error, StokerError) else str(error)
+        process.copies = found
+        changed = before.keys() != found.keys() or any(
+            before[key][1] != found[key][1] for key in found
+        )
+        process.wait_ns = LOOK_NS if changed else min(2 * process.wait_ns, LOOK_MAX_NS)
+        took_ns = time.thread_time_ns() - began_ns
+        process.look_at = now_ns + max(process.wait_ns, LOOK_SHARE * took_ns)
+
+    def _library(self, job: _Job, pid: int, copy: Copy) -> tuple[object, ...]:
+        """Key of the copy's library, which is read when it is new."""
+        with opened(pid, copy) as file:
+            key = (*copy.key, *file.version)
+            if key not in self._libraries:
+                job.reads += 1
+                if job.reads > READS_MAX:
+                    raise Refused(f"the job has mapped more than {READS_MAX} such libraries")
+                calls = self._read_library(file.fd, copy)
+                chosen = choose(calls, self._limits.budget_ppm, self._costs)
+                while len(self._libraries) >= LIBRARIES_MAX:
+                    del self._libraries[next(iter(self._libraries))]
+                self._libraries[key] = _Library(calls, {each.id: each for each in chosen})
+            return key
+
+    def _read_library(self, fd: int, copy: Copy) -> list[Call]:
+        name = copy.path.rpartition("/")[2]
+        mine = [t for t in self._targets.values() if name.startswith(t.library)]
+        try:
+            return find_calls(ElfFile(fd, copy.path), mine)
+        except (StokerError, OSError) as error:
+            why = error.message if isinstance(error, StokerError) else str(error)
+            return [Call(target, (), "unknown", why) for target in mine]
+
+    # --- what should be attached ------------------------------------------------------------------
+
+    def _duty(self, job: _Job, decision: Decision) -> int:
+        return job.duties.get(decision.id, decision.duty_ppm) if decision.trap else 0
+
+    def _settle(self, job: _Job, process: _Process, now_ns: int) -> None:
+        """Attach and detach so that the process has exactly the groups it should have now."""
+        wanted: dict[tuple[tuple[object, ...], int], tuple[str, ...]] = {}
+        for _, key in process.copies.values():
+            library = self._libraries.get(key)
+            for decision in library.decisions.values() if library else ():
+                duty = self._duty(job, decision)
+                if duty and self._windows.is_open(duty, now_ns):
+                    wanted[key, duty] = (*wanted.get((key, duty), ()), decision.id)
+        for place, group in list(process.groups.items()):
+            if wanted.get(place) != group.ids:
+                del process.groups[place]
+                self._detach(group)
+        for place in process.failed.keys() - wanted.keys():
+            del process.failed[place]
+        for place, ids in wanted.items():
+            if place not in process.groups and process.failed.get(place, (0, ""))[0] <= now_ns:
+                self._attach(process, place, ids, now_ns)
+
+    def _attach(
+        self,
+        process: _Process,
+        place: tuple[tuple[object, ...], int],
+        ids: tuple[str, ...],
+        now_ns: int,
+    ) -> None:
+        copy = next(copy for copy, key in process.copies.values() if key == place[0])
+        kernel = self._kernel
+        sites = [
+            (site.offset, site.semaphore, self._numbers[call.target.id], site.entry_only)
+            for call in self._libraries[place[0]].calls
+            if call.target.id in ids
+            for site in call.sites
+        ]
+        try:
+            with opened(process.pid, copy) as file:
+                same = (*copy.key, *file.version) == place[0]
+                why = "" if same else "the file was changed"
+                handle = kernel.attach(file.path, process.pid, sites) if kernel and same else 0
+        except (StokerError, OSError) as error:
+            handle, why = 0, error.message if isinstance(error, StokerError) else str(error)
+        if handle > 0:
+            process.groups[place] = _Group(handle, ids)
+            process.failed.pop(place, None)
+            return
+        process.look_at = now_ns + LOOK_NS
+        process.failed[place] = (now_ns + RETRY_NS, why or _why_not(handle))
+
+    def _detach(self, group: _Group) -> None:
+        if self._kernel is not None:
+            self._kernel.detach(group.handle)
+
+    def _detach_all(self, process: _Process) -> None:
+        for group in process.groups.values():
+            self._detach(group)
+        process.groups.clear()
+
+    # --- reports ----------------------------------------------------------------------------------
+
+    def _count_time(self, now_ns: int) -> None:
+        """Time since the end of the last look goes to what was attached meanwhile."""
+        passed = now_ns - self._looked_ns if self._looked_ns else 0
+        for job in self._jobs.values():
+            if any(process.copies for process in job.processes.values()):
+                job.watched_ns += passed
+            there = {id for p in job.processes.values() for g in p.groups.values() for id in g.ids}
+            for id in there:
+                job.on_ns[id] = job.on_ns.get(id, 0) + passed
+
+    # --- reports ----------------------------------------------------------------------------------
+
+    def _rows(self) -> dict[int, dict[str, CallTimes]]:
+        found: dict[int, dict[str, CallTimes]] = {}
+        for row in self._kernel.read() if self._kernel else ():
+            found.setdefault(row[0], {})[self._ids[row[1]]] = CallTimes(*row[2:])
+        return found
+
+    def _priced(self, job: _Job) -> dict[str, int]:
+        """The dearest hit of each call that has sites in any copy of the job."""
+        found: dict[str, int] = {}
+        for process in job.processes.values():
+            for _, key in process.copies.values():
+                library = self._libraries.get(key)
+                for id, decision in library.decisions.items() if library else ():
+                    if decision.trap is not None:
+                        found[id] = max(found.get(id, 0), decision.hit_ns or 0)
+        return found
+
+    def _states_of(self, id: int) -> list[CallState]:
+        job = self._jobs[id]
+        found: dict[tuple[tuple[object, ...], str], CallState] = {}
+        for process in job.processes.values():
+            for _, key in process.copies.values():
+                library = self._libraries.get(key)
+                for decision in library.decisions.values() if library else ():
+                    state = self._state(id, process, key, decision)
+                    other = found.get((key, decision.id))
+                    found[key, decision.id] = _together(other, state) if other else state
+        missing = {why: None for p in job.processes.values() if (why := p.absent) and not p.copies}
+        if not found and missing:
+            return [
+                CallState(target, id, "", "absent", next(iter(missing)), "", None, 0, 0)
+                for target in self._ids
+            ]
+        return list(found.values())
+
+    def _state(
+        self, id: int, process: _Process, key: tuple[object, ...], decision: Decision
+    ) -> CallState:
+        job = self._jobs[id]
+        copy = next(copy for copy, each in process.copies.values() if each == key)
+        duty = self._duty(job, decision)
+        attached = (key, duty) in process.groups
+        reason = job.reasons.get(decision.id, decision.reason)
+        state = decision.state
+        if decision.trap is not None:
+            state = "off" if not duty else "attached" if duty == PPM else "sampled"
+            failed = process.failed.get((key, duty))
+            if failed is not None:
+                state, reason = "refused", failed[1]
+        name = f"{copy.path} (deleted, still mapped)" if copy.deleted else copy.path
+        return CallState(
+            decision.id,
+            id,
+            name,
+            state,
+            reason,
+            decision.trap or "",
+            decision.hit_ns,
+            duty,
+            int(attached),
+        )
+
+
+def _add(totals: dict[str, CallTimes], more: Mapping[str, CallTimes]) -> None:
+    for id, times in more.items():
+        totals[id] = totals[id].plus(times) if id in totals else times
+
+
+def _together(one: CallState, other: CallState) -> CallState:
+    """The same call of the same library in two processes: attached in one is attached."""
+    worse = other if one.state != "refused" else one
+    return replace(worse, processes=one.processes + other.processes)
+
+
+def _why_not(negative: int) -> str:
+    """The kernel's answer to an attempt to attach, in words."""
+    meant = _ANSWERS.get(-negative, "")
+    return f"attaching: {os.strerror(-negative)}{f': {meant}' if meant else ''}"

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The thread that keeps the probes over calls attached where they should be.
+
+Relied on by the agent. Measuring costs, loading, attaching and detaching wait for the kernel, tens
+of milliseconds a time, so no thread that drains a ring does any of it. Owns the invariant that one
+look that fails costs that look.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import structlog
+
+from stoker.probes.calls.call_probes import CallProbes
+
+CLOSE_S = 5.0
+"""Longest wait for a look that goes on; what is attached then ends with the process."""
+PAUSE_S = (0.02, 0.5)
+"""Shortest and longest time between two looks."""
+AFTER_FAILURE_S = 1.0
+
+_log = structlog.get_logger("calls")
+
+
+class CallWatch:
+    """One thread, from `start` to `close`."""
+
+    def __init__(
+        self, make: Callable[[], CallProbes], before: Callable[[CallProbes], None]
+    ) -> None:
+        """`make` loads the probes; `before` is called before each look. Both in the thread."""
+        self._make, self._before = make, before
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="calls", daemon=True)
+        self.probes: CallProbes | None = None
+        """None until they are made."""
+        self.failures = 0
+
+    def start(self) -> None:
+        """Begin; returns at once."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop looking and detach; waits for a look that goes on, but not for ever."""
+        self._end.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=CLOSE_S)
+
+    def _run(self) -> None:
+        wait_s = 0.0
+        while not self._end.wait(wait_s):
+            try:
+                wait_s = self._look()
+            except Exception as error:
+                self.failures += 1
+                wait_s = AFTER_FAILURE_S
+                _log.exception("a look at calls failed", error=str(error))
+        if self.probes is not None:
+            self.probes.close()
+
+    def _look(self) -> float:
+        if self.probes is None:
+            self.probes = self._make()
+        self._before(self.probes)
+        left_s = (self.probes.look() - time.monotonic_ns()) / 1e9
+        return min(PAUSE_S[1], max(PAUSE_S[0], left_s))

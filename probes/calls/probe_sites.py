@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Probe sites of a library, and which of them are worth their cost.
+
+Relied on by the probes over calls and the doctor. Pure but for reading the library. A site's first
+instruction decides what a hit costs; what does not fit the budget at the expected rate is moved to
+an equivalent place, sampled in windows, or off. Every answer has a stable id and a reason, and no
+library, however damaged, raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from stoker.native.errors import StokerError
+from stoker.probes.calls.call_targets import Target
+from stoker.probes.calls.elf import ElfFile
+from stoker.probes.calls.prologue import ENDBR64, LONGEST, Trap, behind_endbr64, trap_of
+from stoker.probes.calls.trap_cost import TrapCosts
+from stoker.probes.cost.cost_budget import PPM
+
+SiteState = Literal["attached", "sampled", "off", "refused", "absent", "unknown"]
+"""off: for cost; refused: the kernel or the instruction says no; absent: not in this library;
+unknown: the library or the kernel could not be asked."""
+
+DUTY_STEPS_PPM = (500_000, 200_000, 100_000, 50_000, 20_000, 10_000)
+"""Parts of the time for which sites are attached in windows; few, so that they share links."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One place in a library's file where a call can be seen."""
+
+    symbol: str
+    offset: int
+    trap: Trap
+    code: str
+    """The instruction's bytes and what follows, in hex, as they were when the site was chosen."""
+    semaphore: int = 0
+    entry_only: bool = False
+    moved: str = ""
+    """Why it is not the first instruction of the function asked for; empty if it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One target in one library: its sites, or why there is none."""
+
+    target: Target
+    sites: tuple[Site, ...]
+    state: SiteState
+    """attached here means: can be."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What is to become of one call's sites. `reason` is never empty."""
+
+    id: str
+    state: SiteState
+    reason: str
+    trap: Trap | None = None
+    """The dearest of its sites."""
+    hit_ns: int | None = None
+    rate: float = 0.0
+    duty_ppm: int = 0
+
+
+# --- reading a library ----------------------------------------------------------------------------
+
+
+def find_calls(library: ElfFile, targets: Iterable[Target]) -> list[Call]:
+    """The sites of each target in a library; one that is damaged has an answer for each as well."""
+    return [_find(library, target) for target in targets]
+
+
+def _find(library: ElfFile, target: Target) -> Call:
+    try:
+        return _cheaper(library, target, _sites(library, target))
+    except StokerError as error:
+        return Call(target, (), "unknown", error.message)
+
+
+def _sites(library: ElfFile, target: Target) -> Call:
+    if target.usdt and (found := _usdt(library, target)):
+        return Call(target, found, "attached", "the library's own probe")
+    symbols = [symbol for name in target.symbols for symbol in library.symbols(name)]
+    if not symbols:
+        return Call(target, (), "absent", f"the library has no function {target.symbol}")
+    direct = {symbol.address: symbol for symbol in reversed(symbols) if symbol.kind != "ifunc"}
+    if not direct:
+        why = f"{target.symbol} is chosen at load time: its symbol is of the resolver (IFUNC)"
+        return Call(target, (), "refused", why)
+    sites = tuple(_site(library, each.name, each.address) for each in direct.values())
+    good = tuple(site for site in sites if site.trap != "refused")
+    if not good:
+        return Call(target, (), "refused", f"{target.symbol} begins with a breakpoint")
+    return Call(target, tuple(sorted(good, key=lambda s: s.symbol)), "attached", _named(good))
+
+
+def _site(library: ElfFile, symbol: str, address: int) -> Site:
+    code = library.code(address, len(ENDBR64) + LONGEST)
+    offset = library.offset_of(address, code=True)
+    trap = trap_of(code, library.machine)
+    behind = behind_endbr64(code, library.machine)
+    if behind is None:
+        return Site(symbol, offset, trap, code[:LONGEST].hex())
+    why = f"behind its endbr64, which every call passes on the way to a {behind}"
+    kept = code[len(ENDBR64) :].hex()
+    return Site(symbol, offset + len(ENDBR64), behind, kept, moved=why)
+
+
+def _usdt(library: ElfFile, target: Target) -> tuple[Site, ...]:
+    provider, _, name = target.usdt.partition(":")
+    notes = [note for note in library.usdt if (note.provider, note.name) == (provider, name)]
+    found = []
+    for note in notes:
+        site = _site(library, target.usdt, note.address)
+        semaphore = library.offset_of(note.semaphore) if note.semaphore else 0
+        found.append(replace(site, semaphore=semaphore, entry_only=True))
+    return tuple(site for site in found if site.trap != "refused")
+
+
+def _cheaper(library: ElfFile, target: Target, call: Call) -> Call:
+    """The inner function that stands in where a site would be stepped, if there is one."""
+    if not any(site.trap in ("endbr64", "other") for site in call.sites):
+        return call
+    for name in target.inner:
+        for symbol in library.inner(name):
+            site = _site(library, symbol.name, symbol.address)
+            if symbol.kind != "ifunc" and site.trap in ("nop5", "push", "nop1", "branch"):
+                why = f"inside of it, at {name}, which every such call passes"
+                return Call(target, (replace(site, moved=why),), "attached", why)
+    return call
+
+
+def _named(sites: Iterable[Site]) -> str:
+    return ", ".join(f"{s.symbol}{f' ({s.moved})' if s.moved else ''}" for s in sites)
+
+
+# --- choosing -------------------------------------------------------------------------------------
+
+
+def choose(
+    calls: Iterable[Call],
+    budget_ppm: int,
+    costs: TrapCosts,
+    rates: Mapping[str, float] | None = None,
+) -> list[Decision]:
+    """What to do about each call so that all together fit into `budget_ppm` of one thread's time.
+
+    `rates`: calls a second by target id, where known; else what the target plans for. The cheapest
+    come first.
+    """
+    weighed = [_weigh(call, costs, rates or {}) for call in calls]
+    room = float(budget_ppm)
+    order = sorted(range(len(weighed)), key=lambda i: share_ppm(weighed[i]))
+    for i in order:
+        if weighed[i].state == "attached":
+            weighed[i] = _fit(weighed[i], room, costs)
+            room -= share_ppm(weighed[i]) * weighed[i].duty_ppm / PPM
+    return weighed
+
+
+def share_ppm(decision: Decision) -> float:
+    """Part of a thread's time that the call's hits would take if always attached."""
+    return decision.rate * (decision.hit_ns or 0) / 1000
+
+
+def _weigh(call: Call, costs: TrapCosts, rates: Mapping[str, float]) -> Decision:
+    rate = rates.get(call.target.id, float(call.target.rate))
+    decision = Decision(call.target.id, call.state, call.reason, rate=rate)
+    if call.state != "attached":
+        return decision
+    priced = [(costs.hit_ns(site.trap, entry_only=site.entry_only), site) for site in call.sites]
+    dearest = max(priced, key=lambda each: each[0] or 0)
+    known = all(ns is not None for ns, _ in priced)
+    return replace(decision, trap=dearest[1].trap, hit_ns=dearest[0] if known else None)
+
+
+def _fit(decision: Decision, room: float, costs: TrapCosts) -> Decision:
+    if decision.hit_ns is None:
+        why = f"what a hit of a {decision.trap} costs is not known here: in the shortest windows"
+        return replace(decision, state="sampled", duty_ppm=DUTY_STEPS_PPM[-1], reason=why)
+    share = share_ppm(decision)
+    if share <= room:
+        return replace(decision, duty_ppm=PPM)
+    duty = duty_step(int(max(0.0, room) / share * PPM))
+    takes = (
+        f"{decision.trap}: {decision.hit_ns} ns a hit ({costs.source}), at {decision.rate:g} calls"
+        f" a second {share / 1e4:.3g} % of a thread"
+    )
+    if duty:
+        return replace(
+            decision, state="sampled", duty_ppm=duty, reason=f"{takes}: {duty / 1e4:g} % of it"
+        )
+    return replace(decision, state="off", reason=f"{takes}: off for cost")
+
+
+def duty_step(duty_ppm: int) -> int:
+    """The longest windows that take no more than this part of the time; 0: none do."""
+    if duty_ppm >= PPM:
+        return PPM
+    return next((step for step in DUTY_STEPS_PPM if step <= duty_ppm), 0)

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The states of all probe sites of a node, as the agent leaves them for whoever asks.
+
+Relied on by the agent, which writes them, and the doctor, which is another process. The file is
+replaced in one step and believed for a minute of the boot it was written in, so that the doctor
+never tells of sites that were detached with an agent's death.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from stoker.probes.calls.call_records import CallState
+from stoker.probes.calls.trap_cost import boot_id
+from stoker.probes.catalogue import ProbeState
+
+FILE = "sites.json"
+"""Its name in the agent's folder of the state."""
+BELIEVED_NS = 60_000_000_000
+RENEW_NS = 20_000_000_000
+"""How often the agent writes it anew, changed or not."""
+FILE_MAX = 64 << 20
+
+
+class SiteReport(msgspec.Struct, frozen=True):
+    """What the file holds; `told_ns` is CLOCK_MONOTONIC."""
+
+    boot_id: str
+    told_ns: int
+    probe: ProbeState
+    states: list[CallState]
+    dropped: dict[str, int]
+
+
+def save(
+    path: Path, probe: ProbeState, states: Iterable[CallState], dropped: dict[str, int]
+) -> None:
+    """Write the states of this moment; raises OSError."""
+    report = SiteReport(boot_id(), time.monotonic_ns(), probe, list(states), dropped)
+    made = path.with_name(f"{path.name}.new")
+    made.write_bytes(msgspec.json.encode(report))
+    made.replace(path)
+
+
+def load(path: Path) -> SiteReport | None:
+    """The states, if an agent wrote them within the last minute; else None."""
+    try:
+        with path.open("rb") as file:
+            report = msgspec.json.decode(file.read(FILE_MAX), type=SiteReport)
+    except (OSError, msgspec.DecodeError):
+        return None
+    age_ns = time.monotonic_ns() - report.told_ns
+    if report.boot_id != boot_id() or not 0 <= age_ns <= BELIEVED_NS:
+        return None
+    return report

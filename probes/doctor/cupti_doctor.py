@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether CUDA kernels can be traced on this node: the tracer, and NVIDIA's libcupti.
+
+Relied on by the doctor. The library is asked for its version in a process of its own, as it may
+crash or hang there. A job that brings a libcupti itself is traced with that one.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from stoker.native import paths
+from stoker.probes.doctor.check_report import Check
+from stoker.probes.kernels.tracer_environment import LIBRARIES, find_cupti
+
+VERSION_MIN = 17
+"""CUDA 11.6, as in probes/cupti/api.h."""
+
+ID = "probe.cupti"
+LIMIT_S = 2.5
+_HEADERS = "pip install nvidia-cuda-cupti nvidia-cuda-runtime nvidia-cuda-crt; make build"
+NO_DRIVER = 999
+"""CUPTI_ERROR_UNKNOWN: what libcupti 13 answers to anything where there is no libcuda."""
+
+_ASK = (
+    "import ctypes, sys; v = ctypes.c_uint32();"
+    "print(ctypes.CDLL(sys.argv[1]).cuptiGetVersion(ctypes.byref(v)), v.value)"
+)
+
+
+def cupti_checks() -> list[Check]:
+    """One line: with which library CUDA kernels are traced, or why not."""
+    try:
+        paths.library(LIBRARIES["cupti"])
+    except paths.NotBuilt as error:
+        return [Check(ID, "WARN", f"CUDA kernels are not traced: {error}", _HEADERS)]
+    library = find_cupti()
+    if library is None:
+        text = "no libcupti on this node: only CUDA jobs that bring their own are traced"
+        return [Check(ID, "WARN", text, "pip install nvidia-cuda-cupti")]
+    return list(version_checks(library))
+
+
+def version_checks(library: Path) -> Iterator[Check]:
+    """Whether this libcupti loads and is new enough."""
+    hint = "pip install -U nvidia-cuda-cupti"
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", _ASK, library],
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        yield Check(ID, "WARN", f"{library} did not load in time", hint)
+        return
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1]
+        yield Check(ID, "WARN", f"{library} cannot be used: {last}", hint)
+        return
+    error, version = map(int, done.stdout.split())
+    if error == NO_DRIVER:
+        yield Check(ID, "PASS", f"no CUDA driver answers on this node; {library} is there")
+    elif error:
+        yield Check(ID, "WARN", f"{library} cannot be used: CUPTI error {error}", hint)
+    elif version < VERSION_MIN:
+        yield Check(ID, "WARN", f"{library} is version {version}, older than CUDA 11.6", hint)
+    else:
+        text = f"CUDA kernels are traced with {library}, version {version}"
+        yield Check(ID, "PASS", text)

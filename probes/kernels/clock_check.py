@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How well a tracer's stamps lie on CLOCK_MONOTONIC, by a measure that does not use its clocks.
+
+Relied on by `stoker bench probes`. On an OpenCL device that works in the host's memory (PoCL) a
+kernel writes to memory that a thread of the host spins on; the thread reads CLOCK_MONOTONIC when
+it sees the write (probes/clockcheck/observe.c). What is left between that and the tracer's stamp is
+not the clocks' alone: see RESIDUAL. The pure part (figures) knows no process.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from stoker.native import errors, paths
+from stoker.probes.kernels.job_trace import ClockRow, JobTrace
+from stoker.probes.kernels.tracer_environment import layer_environment
+
+PROGRAM = "stoker-clock-observe"
+LAUNCHES = 500
+LOOPS = 2000
+"""Of the kernel between its two writes: about a microsecond."""
+TIMEOUT_S = 60.0
+
+RESIDUAL = (
+    "driver: it stamps the start before, and the end after, it runs the kernel's own code",
+    "cache: the line with the write has to come to the observer's core, about 0.1 us",
+    "clock reading: the observer reads CLOCK_MONOTONIC after it saw the write, about 0.03 us",
+    "scheduling: a thread of the driver that is put aside between its stamp and the kernel's code",
+)
+"""What a gap contains besides a misalignment of the clocks."""
+
+Observed = tuple[int, int, int, int, int, int]
+"""(start, end) as the tracer has them, (start, end) as the host saw them, CLOCK_MONOTONIC ns, and
+how long before each of these the observer had last looked."""
+
+LATE_NS = 1_000
+"""An observer that did not look for so long was not running: what it saw is left out. That is told
+by its own clock alone, so it does not choose among the tracer's stamps."""
+
+
+class Gaps(msgspec.Struct, frozen=True):
+    """Distances in ns, the least, the middle one, the 99th percentile and the largest."""
+
+    least: int
+    p50: int
+    p99: int
+    most: int
+
+
+class ClockCheck(msgspec.Struct, frozen=True):
+    """`start`: seen minus recorded start; `end`: recorded minus seen end. Both are at least 0 when
+    the clocks agree and nobody is late; `error_p99_ns` is the 99th percentile of |start|.
+
+    `too_late_ns`: the stamps are later than the host's clock by no more than this, whatever the
+    residual contains: nothing is seen before it begins. `agrees`: it is not below minus what the
+    tracer says its alignment error is, and the middle gaps of start and end are below 20 us.
+    """
+
+    launches: int
+    disturbed: int
+    """Launches beside them that the observer did not look at in time."""
+    start: Gaps
+    end: Gaps
+    error_p99_ns: int
+    too_late_ns: int
+    agrees: bool
+    claimed: ClockRow | None
+    residual: tuple[str, ...] = RESIDUAL
+
+
+FAR_NS = 20_000
+"""A middle gap beyond this is a misalignment and not what RESIDUAL says."""
+
+
+def figures(rows: Sequence[Observed], claimed: ClockRow | None = None) -> ClockCheck:
+    """What the observations come to; Unavailable without one that was in time."""
+    timely = [row for row in rows if max(row[4:]) <= LATE_NS]
+    if not timely:
+        raise errors.Unavailable(f"none of {len(rows)} launches was observed in time")
+    start = gaps([seen - recorded for recorded, _, seen, *_ in timely])
+    end = gaps([recorded - seen for _, recorded, _, seen, *_ in timely])
+    distances = sorted(abs(seen - recorded) for recorded, _, seen, *_ in timely)
+    error = claimed.error_ns if claimed else 0
+    return ClockCheck(
+        launches=len(timely),
+        disturbed=len(rows) - len(timely),
+        start=start,
+        end=end,
+        error_p99_ns=distances[_rank(len(distances), 0.99)],
+        too_late_ns=start.least,
+        agrees=start.least >= -error and abs(start.p50) < FAR_NS and abs(end.p50) < FAR_NS,
+        claimed=claimed,
+    )
+
+
+def gaps(values: Sequence[int]) -> Gaps:
+    """Nearest-rank figures."""
+    ranked = sorted(values)
+    count = len(ranked)
+    return Gaps(ranked[0], ranked[_rank(count, 0.5)], ranked[_rank(count, 0.99)], ranked[-1])
+
+
+def _rank(count: int, part: float) -> int:
+    return min(count - 1, int(count * part))
+
+
+def clock_check(launches: int = LAUNCHES) -> ClockCheck:
+    """Measure here; Unavailable where there is no such device, or no tracer."""
+    with tempfile.TemporaryDirectory(prefix="stoker-clock-") as name:
+        segments, store = Path(name, "segments"), Path(name, "store")
+        for folder in (segments, store):
+            folder.mkdir()
+        with JobTrace.open(segments, store, "full") as trace:
+            rows = _observe(segments, launches)
+            claimed = trace.finish().clock
+    return figures(rows, claimed)
+
+
+def _observe(segments: Path, launches: int) -> list[Observed]:
+    try:
+        library, program = paths.library("libstoker-opencl.so"), paths.program(PROGRAM)
+    except paths.NotBuilt as missing:
+        raise errors.Unavailable(str(missing)) from missing
+    # One worker, so that the observer has a processor of its own where there are two.
+    env = {**os.environ, "POCL_MAX_PTHREAD_COUNT": "1"}
+    try:
+        done = subprocess.run(
+            [program, str(launches), str(LOOPS)],
+            env=env | layer_environment(library, segments, "full"),
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as late:
+        raise errors.Unavailable(f"the clock check took more than {TIMEOUT_S:g} s") from late
+    if done.returncode:
+        raise errors.Unavailable(f"the clock check: {done.stderr.strip()[-200:]}")
+    return [parse(line) for line in done.stdout.splitlines()]
+
+
+def parse(line: str) -> Observed:
+    """A line of the program."""
+    start, end, seen_start, seen_end, late_start, late_end = map(int, line.split())
+    return start, end, seen_start, seen_end, late_start, late_end

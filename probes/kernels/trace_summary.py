@@ -1,0 +1,420 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The trace of a job as everybody reads it: rows, causes, coverage, and what tracers answer.
+
+Relied on by `probes/kernels/job_trace.py`, which makes them of the C fold, and by whoever reads a summary. The
+contract page spells the same as JSON. All times are CLOCK_MONOTONIC ns.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, NamedTuple, Self
+
+import msgspec
+
+from stoker.native import _trace
+from stoker.probes.calls.call_records import CallRow
+from stoker.probes.host.pressure import JobPressure
+from stoker.probes.host.wait_stacks import StackWait
+from stoker.probes.kernels.clock_table import ClockRow as TableRow
+from stoker.probes.kernels.clock_table import device_row
+
+Mode = Literal["off", "governed", "full", "dormant"]
+Phase = Literal["", "timed", "counted", "blind"]
+
+MODES: tuple[Mode, ...] = ("off", "governed", "full", "dormant")
+"""By their number in a segment."""
+BUDGET_PPM_MAX = (1 << 24) - 1
+HOLD_WHOLE = 1024
+"""SK_HOLD_WHOLE of native/trace/hold.h."""
+
+_TRACERS = {1: "opencl", 2: "cupti", 3: "rocprofiler", 4: "level_zero"}
+_SIMULATED = 0x80
+_THROTTLED = 7
+"""SK_CAUSE_THROTTLED of native/trace/causes.h."""
+_PHASES: tuple[Phase, ...] = ("", "timed", "counted", "blind")
+_TIMELINE = ("timeline_dropped", "timeline_spans_dropped")
+_NO_PEERS = "collective calls are not traced, so time spent waiting for a peer counts as host time"
+_NO_THROTTLE = (
+    "no throttle counter is read by the trace, so what a device runs slower counts as kernel time"
+)
+
+
+class Window(msgspec.Struct, frozen=True):
+    """The accounted time of a job."""
+
+    from_ns: int
+    to_ns: int
+
+
+class KernelRow(msgspec.Struct, frozen=True):
+    """All launches of one kernel name; `count` is what was counted: exact where `seen` is 1.
+
+    `seen`: part of the time of the job's processes in which launches were counted; below 1 there
+    were at least `count`. `unseen`: launches beside `count` that blind windows must have had.
+    `estimate`: not every launch was timed; `total_ns`, of both, then has a 95 % interval of plus or
+    minus `error_ns`. That takes in all of the time in which no tracer looked, in any case, as the
+    device may have worked for this one row then. Percentiles are within 1.1 %, and None where no
+    launch was timed. "(other)" holds names that had less device time than any that has a row; what
+    a row lacks of its own time for having been there before is in its `error_ns`.
+    """
+
+    name: str
+    count: int
+    total_ns: int
+    p50_ns: int | None
+    p99_ns: int | None
+    estimate: bool = False
+    error_ns: int = 0
+    unseen: int = 0
+    seen: float = 1.0
+
+
+class CopyRow(msgspec.Struct, frozen=True):
+    """All copies of one kind (read, write, copy, fill, map, ...), as a KernelRow says it."""
+
+    name: str
+    count: int
+    total_ns: int
+    p50_ns: int | None
+    p99_ns: int | None
+    bytes: int
+    estimate: bool = False
+    error_ns: int = 0
+    unseen: int = 0
+    seen: float = 1.0
+
+
+class EventRow(msgspec.Struct, frozen=True):
+    """Barriers, waits of the host, user events, a profiler's own time: they keep no device busy."""
+
+    name: str
+    count: int
+    total_ns: int
+
+
+class ProcessRow(msgspec.Struct, frozen=True):
+    """One process of the job, or "(other)" for all beyond 255.
+
+    `launches` and `copies` are counted, `unseen` is estimated beside them; `kernel_ns` and
+    `copy_ns` are of all three. Its life is `observed_ns` (launches timed or sampled), `counted_ns`
+    (counted alone), `blind_ns` (not seen by chance, estimated) and `dormant_ns` (not traced).
+    """
+
+    pid: int
+    name: str
+    tracer: str
+    launches: int
+    copies: int
+    kernel_ns: int
+    copy_ns: int
+    tracer_ns: int
+    observed_ns: int
+    counted_ns: int = 0
+    blind_ns: int = 0
+    dormant_ns: int = 0
+    unseen: int = 0
+    estimate: bool = False
+    error_ns: int = 0
+    simulated: bool = False
+
+
+class Causes(msgspec.Struct, frozen=True):
+    """Where a device's window went; the fields add up to `window_ns` exactly."""
+
+    kernel_ns: int = 0
+    copy_ns: int = 0
+    host_on_cpu_ns: int = 0
+    host_runnable_ns: int = 0
+    host_blocked_ns: int = 0
+    host_paging_ns: int = 0
+    peer_ns: int = 0
+    throttled_ns: int = 0
+    held_idle_ns: int = 0
+    not_observed_ns: int = 0
+
+
+class DeviceRow(msgspec.Struct, frozen=True):
+    """One granted or used device. `error_ns`: 95 % half width of its busy time where that is an
+    estimate; `observed_ns`: part of the window in which launches were timed or sampled."""
+
+    id: str
+    window_ns: int
+    causes: Causes
+    estimate: bool = False
+    error_ns: int = 0
+    observed_ns: int = 0
+
+
+class ClockRow(msgspec.Struct, frozen=True):
+    """How device stamps were put on CLOCK_MONOTONIC; `error_ns` bounds the alignment."""
+
+    source: str
+    offset_ns: int
+    drift_ppb: int
+    error_ns: int
+
+
+class CostRow(msgspec.Struct, frozen=True):
+    """What tracing cost the job's threads, by the tracer's own clock; share is of their time.
+    `profiler_ns`: what the vendor's own profiler says it took beside that."""
+
+    launches: int
+    tracer_ns: int
+    ns_per_launch: float
+    share: float
+    profiler_ns: int = 0
+
+
+class TraceSummary(msgspec.Struct, frozen=True):
+    """The trace of one job as the contract page spells it. `absent`: what has no value, and why."""
+
+    mode: Mode
+    window: Window
+    kernels: tuple[KernelRow, ...] = ()
+    copies: tuple[CopyRow, ...] = ()
+    devices: tuple[DeviceRow, ...] = ()
+    loss: dict[str, int] = {}
+    """Every counter by name, zeros included."""
+    clock: ClockRow | None = None
+    cost: CostRow | None = None
+    absent: dict[str, str] = {}
+    records: RecordCounts | None = None
+    timeline: TimelineCounts | None = None
+    processes: tuple[ProcessRow, ...] = ()
+    events: tuple[EventRow, ...] = ()
+    coverage: Coverage | None = None
+    calls: tuple[CallRow, ...] = ()
+    """Into GPU libraries, as the kernel saw them; the agent puts them in."""
+    clocks: tuple[TableRow, ...] = ()
+    """Of every device that was used; the agent puts those of the node before them."""
+    pressure: JobPressure | None = None
+    """What held the job's threads up besides each other; the agent puts it in at the end."""
+    waits: tuple[StackWait, ...] = ()
+    """Where its threads waited longest, of a job submitted with a full trace; likewise."""
+
+
+class Coverage(msgspec.Struct, frozen=True):
+    """Time of all processes together, by what was seen of it; they add up to their lives."""
+
+    observed_ns: int
+    counted_ns: int
+    blind_ns: int
+    dormant_ns: int
+    windows: int
+
+    @property
+    def seen(self) -> float:
+        """The part of it in which launches were counted, rounded so that 1 means all of it."""
+        unseen = self.blind_ns + self.dormant_ns
+        life = self.observed_ns + self.counted_ns + unseen
+        return 1 - max(math.ceil(unseen / life * 1e4), 1) / 1e4 if unseen and life else 1.0
+
+
+class TracerAnswer(msgspec.Struct, frozen=True):
+    """What the tracer of one living process says of itself, and what it was told.
+
+    `settled`: what was last told is in force. `switches_late`: times that a switch was put off
+    because a call was under way; `pinned`: queues that cannot be moved and stay as they were.
+    """
+
+    pid: int
+    name: str
+    tracer: str
+    mode: Mode
+    settled: bool
+    wanted: Mode | None = None
+    """None where nothing was told."""
+    budget_ppm: int = 0
+    phase: Phase = ""
+    since_ns: int = 0
+    switches: int = 0
+    switches_late: int = 0
+    pinned: int = 0
+    stepped_aside: bool = False
+    holder: str = ""
+    lease_ns: int = 0
+    """CLOCK_MONOTONIC ns until when it believes what it was told."""
+    simulated: bool = False
+    holds: bool = False
+    """Whether it can hold launches back."""
+    hold_share: int = 0
+    """In which part of the time, of HOLD_WHOLE, launches begin, by the word in its segment; 0: they
+    are not held."""
+    hold_until_ns: int = 0
+    """CLOCK_MONOTONIC ns until when."""
+    held: int = 0
+    """Launches and copies that have waited for it."""
+    held_ns: int = 0
+    """How long, added up over threads."""
+
+
+class RecordCounts(msgspec.Struct, frozen=True):
+    """made = folded + dropped + in flight between ring and fold; the last is 0 after `finish`."""
+
+    made: int
+    folded: int
+    dropped: int
+
+
+class TimelineCounts(msgspec.Struct, frozen=True):
+    """What a timeline written now would hold; what it no longer holds was folded all the same."""
+
+    records: int
+    records_dropped: int
+    spans: int
+    spans_dropped: int
+
+
+def summarized(found: _trace.Summary) -> TraceSummary:
+    """The C fold's answer as the contract page spells it."""
+    launches, tracer_ns, thread_ns = found["cost"]
+    devices = tuple(_device(each) for each in found["devices"])
+    coverage = _coverage(found)
+    bounds = _Bounds.of(coverage, len(devices))
+    clocks = [(each[0], _clock(each)) for each in found["devices"] if each[3] and each[6]]
+    return TraceSummary(
+        mode=MODES[found["mode"]],
+        window=Window(*found["window"]),
+        kernels=tuple(sorted((_kernel(row, bounds) for row in found["kernels"]), key=_by_total)),
+        copies=tuple(sorted((_copy(row, bounds) for row in found["copies"]), key=_by_total)),
+        devices=devices,
+        loss={name: count for name, count in found["loss"].items() if name not in _TIMELINE},
+        clock=clocks[0][1] if clocks else None,
+        clocks=tuple(device_row(id, clock) for id, clock in clocks),
+        cost=CostRow(
+            launches,
+            tracer_ns,
+            tracer_ns / launches if launches else 0.0,
+            tracer_ns / thread_ns if thread_ns else 0.0,
+            found["profiler_ns"],
+        )
+        if found["segments"]
+        else None,
+        absent=_absent(found),
+        records=RecordCounts(
+            found["made"],
+            found["records"],
+            found["loss"]["ring_full"] + found["loss"]["records_damaged"],
+        ),
+        timeline=timeline_counts(found),
+        processes=tuple(_process(row) for row in found["processes"]),
+        events=tuple(EventRow(*row) for row in found["events"]),
+        coverage=coverage,
+    )
+
+
+def _coverage(found: _trace.Summary) -> Coverage | None:
+    covers = [row[10] for row in found["processes"]]
+    observed, counted, blind, dormant = (sum(cover[i] for cover in covers) for i in range(4))
+    return Coverage(observed, counted, blind, dormant, found["windows"]) if covers else None
+
+
+def timeline_counts(found: _trace.Summary) -> TimelineCounts:
+    lost, spans_lost = (found["loss"][name] for name in _TIMELINE)
+    return TimelineCounts(found["records"] - lost, lost, found["spans"] - spans_lost, spans_lost)
+
+
+class _Bounds(NamedTuple):
+    """What was not seen of a job, as each of its rows has to tell it."""
+
+    seen: float = 1.0
+    hidden_ns: int = 0
+    """Device time that any one row may have had while no tracer looked."""
+
+    @classmethod
+    def of(cls, coverage: Coverage | None, devices: int) -> Self:
+        if coverage is None:
+            return cls()
+        return cls(coverage.seen, coverage.dormant_ns * max(devices, 1))
+
+
+def _kernel(row: _trace.Row, bounds: _Bounds) -> KernelRow:
+    name, count, total_ns, p50_ns, p99_ns, _bytes, estimate, error_ns, _timed, unseen = row
+    error_ns += bounds.hidden_ns
+    return KernelRow(name, count, total_ns, p50_ns, p99_ns, estimate, error_ns, unseen, bounds.seen)
+
+
+def _copy(row: _trace.Row, bounds: _Bounds) -> CopyRow:
+    name, count, total_ns, p50_ns, p99_ns, size, estimate, error_ns, _timed, unseen = row
+    error_ns += bounds.hidden_ns
+    return CopyRow(
+        name, count, total_ns, p50_ns, p99_ns, size, estimate, error_ns, unseen, bounds.seen
+    )
+
+
+def _tracer(number: int) -> tuple[str, bool]:
+    kind = number & ~_SIMULATED
+    return _TRACERS.get(kind, str(kind)), bool(number & _SIMULATED)
+
+
+def _process(row: _trace.Process) -> ProcessRow:
+    pid, name, number, launches, copies, unseen, kernel_ns, copy_ns = row[:8]
+    estimate, tracer_ns, cover, error = row[8:]
+    tracer, simulated = _tracer(number)
+    error_ns = int(error * (kernel_ns + copy_ns)) if estimate else 0
+    return ProcessRow(pid, name, tracer, launches, copies, kernel_ns, copy_ns, tracer_ns, *cover,
+                      unseen, estimate, error_ns, simulated)  # fmt: skip
+
+
+# A tracer's words are the job's: what they cannot mean becomes what is nearest.
+def answered(row: _trace.Answer) -> TracerAnswer:
+    pid, name, number, wanted, applied, mode, phase, since_ns, switches, late, pinned = row[:11]
+    stepped_aside, holder, lease_ns, holds, hold, held, held_ns = row[11:]
+    tracer, simulated = _tracer(number)
+    return TracerAnswer(
+        pid,
+        name,
+        tracer,
+        MODES[mode] if mode < len(MODES) else "off",
+        wanted == applied or stepped_aside,
+        MODES[wanted & 3] if wanted else None,
+        wanted >> 8 & BUDGET_PPM_MAX,
+        _PHASES[phase] if phase < len(_PHASES) else "",
+        since_ns,
+        switches,
+        late,
+        pinned,
+        stepped_aside,
+        holder,
+        lease_ns,
+        simulated,
+        holds,
+        hold % HOLD_WHOLE,
+        hold - hold % HOLD_WHOLE,
+        held,
+        held_ns,
+    )
+
+
+def _by_total(row: KernelRow | CopyRow) -> tuple[int, str]:
+    return -row.total_ns, row.name
+
+
+def _device(row: _trace.Device) -> DeviceRow:
+    causes, estimate = row[4], row[5]
+    return DeviceRow(row[0], sum(causes), Causes(*causes), estimate, row[10], row[11])
+
+
+def _clock(row: _trace.Device) -> ClockRow:
+    return ClockRow(*row[6:10])
+
+
+# Which parts of the summary have no value, and why.
+def _absent(found: _trace.Summary) -> dict[str, str]:
+    held = any(row[4][_THROTTLED] for row in found["devices"])
+    # Of launches that were held back it is known, of what a device does itself it is not.
+    throttled = "clocks_lowered" if held else "causes.throttled_ns"
+    absent = {"causes.peer_ns": _NO_PEERS, throttled: _NO_THROTTLE}
+    if not found["segments"]:
+        absent["kernels"] = absent["copies"] = absent["cost"] = absent["clock"] = (
+            "no process of the job has called a GPU runtime that stoker traces"
+        )
+    if not found["spans_seen"]:
+        absent["spans"] = "no thread spans were given, so host causes are estimates or not observed"
+    untimed = [row[0] for row in found["kernels"] + found["copies"] if not row[8]]
+    if untimed:
+        absent["total_ns"] = f"no launch was timed of: {', '.join(untimed[:8])}"
+    if found["command_buffers"]:
+        absent["command_buffers"] = "launches inside of command buffers are not seen by the layer"
+    return absent

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every metric this product exports: its name, unit and kind. The one mapping, with a version.
+
+Relied on by the exporter and by the operator's page, which a test holds against it. `hw.*` are
+OpenTelemetry's semantic conventions for hardware (1.44, in development); what they have no name
+for is `stoker.*`, with UCUM units. `stoker.lower_bound` is true where launches were not counted
+all the time, `stoker.estimate` where a value is computed from a part. A name never changes its
+meaning; VERSION grows with every change of this table.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from stoker.probes.otlp.otlp_encoder import Kind
+
+VERSION = "2"
+SCOPE = "stoker.agent"
+
+
+class Name(NamedTuple):
+    """One metric. `attributes`: what tells its series apart, beside those of the resource."""
+
+    name: str
+    unit: str
+    kind: Kind
+    description: str
+    attributes: tuple[str, ...]
+
+
+_JOB = ("stoker.job.id", "stoker.job.attempt", "stoker.job.name", "stoker.job.user")
+_DEVICE = ("hw.id", "hw.type", "hw.name", "hw.vendor")
+
+NAMES: tuple[Name, ...] = (
+    Name("hw.gpu.utilization", "1", "gauge", "Share of time in which the device worked", _DEVICE),
+    Name("hw.gpu.memory.limit", "By", "updown", "Memory of the device", _DEVICE),
+    Name("hw.power", "W", "gauge", "Power that the device draws", _DEVICE),
+    Name("hw.temperature", "Cel", "gauge", "Temperature of the device", _DEVICE),
+    Name("hw.status", "1", "updown", "1 for the state it is in", (*_DEVICE, "hw.state")),
+    Name(
+        "stoker.job.kernel.duration",
+        "ns",
+        "histogram",
+        "Device time of the kernel's timed launches",
+        (*_JOB, "stoker.kernel.name"),
+    ),
+    Name(
+        "stoker.job.kernel.launches",
+        "{launch}",
+        "sum",
+        "Launches that were counted; there were at least so many where that is a lower bound",
+        (*_JOB, "stoker.kernel.name", "stoker.lower_bound"),
+    ),
+    Name(
+        "stoker.job.kernel.time",
+        "ns",
+        "updown",
+        "Device time of all launches; an estimate where not all were timed or seen",
+        (*_JOB, "stoker.kernel.name", "stoker.estimate"),
+    ),
+    Name(
+        "stoker.job.copies",
+        "{copy}",
+        "sum",
+        "Copies that were counted",
+        (*_JOB, "stoker.copy.kind", "stoker.lower_bound"),
+    ),
+    Name(
+        "stoker.job.copy.io",
+        "By",
+        "sum",
+        "Bytes that those copied",
+        (*_JOB, "stoker.copy.kind", "stoker.lower_bound"),
+    ),
+    Name(
+        "stoker.job.device.time",
+        "ns",
+        "updown",
+        "Where the device's time went; the causes add up to the window",
+        (*_JOB, "hw.id", "stoker.cause", "stoker.estimate"),
+    ),
+    Name(
+        "stoker.job.tracing",
+        "1",
+        "updown",
+        "1 for the mode wanted of the job's tracers",
+        (*_JOB, "stoker.trace.mode"),
+    ),
+    Name("stoker.job.tracing.budget", "1", "gauge", "Share of its time tracing may cost", _JOB),
+    Name("stoker.job.tracing.cost", "1", "gauge", "Share of its time tracing has cost", _JOB),
+    Name(
+        "stoker.job.tracing.governed_cost",
+        "1",
+        "gauge",
+        "What the governor measured in its last period",
+        (*_JOB, "stoker.part"),
+    ),
+    Name("stoker.job.records.made", "{record}", "sum", "Records the tracers made", _JOB),
+    Name("stoker.job.records.folded", "{record}", "sum", "Records folded", _JOB),
+    Name(
+        "stoker.job.lost",
+        "{event}",
+        "updown",
+        "What was lost, by the counter that counted it",
+        (*_JOB, "stoker.counter"),
+    ),
+    Name("stoker.clock.error", "ns", "gauge", "Error of the alignment", (*_JOB, "stoker.clock")),
+    Name("stoker.agent.events", "{event}", "sum", "The agent's counters", ("stoker.counter",)),
+    Name("stoker.export.failed", "{point}", "sum", "Points that reached no collector", ()),
+    Name(
+        "stoker.export.refused",
+        "{point}",
+        "sum",
+        "Points beyond the limit of series, by metric",
+        ("stoker.metric",),
+    ),
+)
+
+BY_NAME = {name.name: name for name in NAMES}

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The doctor: stable ids, honest statuses, and nothing on the machine changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from stoker.agent.commands import doctor
+from stoker.agent.commands.doctor import Check, exit_code, report
+from stoker.agent.state import state_folder
+from stoker.agent.state.state_folder import State
+from stoker.agent.supervise import startup
+
+STOKER = Path(sys.executable).with_name("stoker")
+ALWAYS = {
+    "install.links", "install.python", "build.core", "build.trace", "build.bpf", "build.tracer",
+    "build.spawner", "build.watchdog", "broker.version", "state.folder", "node.running",
+    "disk.state", "disk.shm", "rights.root", "limits.nofile", "cgroup.v2", "opencl.loader",
+}  # fmt: skip
+"""Ids that scripts may ask for on every machine. Adding is free, renaming is not."""
+
+
+@pytest.fixture
+def where(tmp_path: Path) -> State:
+    return state_folder.locate(tmp_path / "state")
+
+
+def find(checks: list[Check], id: str) -> Check:
+    return next(check for check in checks if check.id == id)
+
+
+def test_the_ids_are_there_on_every_machine(where: State) -> None:
+    checks = report(where)
+    assert {check.id for check in checks} >= ALWAYS
+    for check in checks:
+        assert re.fullmatch(r"[a-z]+(\.[A-Za-z0-9_-]+)+", check.id), check
+        assert check.text
+    assert not where.root.exists()
+
+
+def test_what_is_not_set_up_is_no_failure(where: State) -> None:
+    assert find(report(where), "state.folder").status == "PASS"
+
+
+def test_a_corrupt_state_folder_is_a_failure(where: State) -> None:
+    state_folder.prepare(where)
+    startup.load_or_create(where)
+    assert find(report(where), "state.folder").status == "PASS"
+    where.key("agent").unlink()
+    found = find(report(where), "state.folder")
+    assert found.status == "FAIL"
+    assert "agent.nk is missing" in found.text
+    assert found.hint
+
+
+def test_an_old_broker_is_a_failure(
+    where: State, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = tmp_path / "nats-server"
+    old.write_text("#!/bin/sh\necho nats-server: v2.9.10\n")
+    old.chmod(0o755)
+    monkeypatch.setenv("STOKER_NATS_SERVER", str(old))
+    found = find(report(where), "broker.version")
+    assert found.status == "FAIL"
+    assert "2.9.10" in found.text
+
+
+def test_lost_links_are_a_failure(
+    where: State, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "src/stoker"
+    package.mkdir(parents=True)
+    for name in doctor.FOLDERS:
+        (package / name).write_text(f"../../{name}")
+    monkeypatch.setattr(doctor, "__file__", str(tmp_path / "agent/commands/doctor.py"))
+    found = find(report(where), "install.links")
+    assert found.status == "FAIL"
+    assert "core.symlinks" in found.hint
+
+
+def test_a_check_that_breaks_is_a_failure_of_its_own(
+    where: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaks(_: State) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setitem(doctor._CHECKS, "limits.nofile", breaks)  # type: ignore[arg-type]
+    checks = report(where)
+    assert find(checks, "limits.nofile").status == "FAIL"
+    assert {check.id for check in checks} >= ALWAYS
+
+
+@pytest.mark.parametrize(
+    ("statuses", "code"), [("PASS PASS", 0), ("PASS WARN", 1), ("WARN FAIL PASS", 2), ("", 0)]
+)
+def test_exit_codes(statuses: str, code: int) -> None:
+    checks = [Check("x.y", status, "t") for status in statuses.split()]  # type: ignore[arg-type]
+    assert exit_code(checks) == code
+
+
+def test_the_verb(where: State) -> None:
+    done = subprocess.run(
+        [STOKER, "doctor", "--state", str(where.root), "-o", "json"],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    found = json.loads(done.stdout)
+    assert found["schema"] == "stoker/v1"
+    assert {tuple(sorted(row)) for row in found["checks"]} == {("hint", "id", "status", "text")}
+    statuses = {row["status"] for row in found["checks"]}
+    assert done.returncode == (2 if "FAIL" in statuses else 1 if "WARN" in statuses else 0)
+
+
+@pytest.mark.needs_root
+def test_root_can_drop_what_broker_and_scheduler_do_not_need(where: State) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("without root there is nothing to drop")
+    assert find(report(where), "rights.drop").status == "PASS"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="without root every job is the caller's own")
+@pytest.mark.parametrize(("held", "status"), [(True, "PASS"), (False, "WARN")])
+def test_jobs_that_can_leave_the_order_of_victims_are_named(
+    where: State, monkeypatch: pytest.MonkeyPatch, held: bool, status: str
+) -> None:
+    monkeypatch.setattr(
+        doctor.confine, "holds", lambda number: number != doctor.confine.CAP_SYS_RESOURCE or held
+    )
+    (found,) = doctor.checks_of("memory.order", where)
+    assert (found.id, found.status) == ("memory.order", status)
+    assert ("memory_per_job" in found.hint) != held

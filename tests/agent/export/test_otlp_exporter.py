@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Metrics over HTTP to a collector of the test's own: taken, refused, tried again, gone."""
+
+from __future__ import annotations
+
+import gzip
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from fakes.one_node import OneNode
+from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
+
+from stoker.agent.export import otlp_exporter
+from stoker.agent.export.node_metrics import JobReading, NodeReading
+from stoker.agent.export.otlp_exporter import Exporter
+from stoker.agent.jobs.attempt_folders import folder_name
+from stoker.agent.jobs.steps import Key
+from stoker.agent.state.otlp_config import OtlpConfig, target
+from stoker.native import paths
+from stoker.native.errors import BadRequest
+from stoker.probes.kernels.job_trace import TraceSummary, Window
+from stoker.scheduler.nouns import DeviceShare, JobSpec
+
+
+class Collector:
+    """Answers with the statuses it is given, then with 200, and keeps what it was sent."""
+
+    def __init__(self) -> None:
+        self.answers: list[int] = []
+        self.taken: list[Any] = []
+        self.headers: list[Any] = []
+        self.asked = 0
+        collector = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                collector.hear(self)
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.05,))
+        self.thread.start()
+
+    def hear(self, handler: BaseHTTPRequestHandler) -> None:
+        self.asked += 1
+        data = handler.rfile.read(int(handler.headers["Content-Length"]))
+        status = self.answers.pop(0) if self.answers else 200
+        if status == 200:
+            if handler.headers.get("Content-Encoding") == "gzip":
+                data = gzip.decompress(data)
+            message = metrics_service_pb2.ExportMetricsServiceRequest()
+            message.ParseFromString(data)
+            self.taken.append(message)
+            self.headers.append((handler.path, dict(handler.headers)))
+        handler.send_response(status)
+        if status == 301:
+            handler.send_header("Location", self.url)
+        handler.end_headers()
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
+
+
+@pytest.fixture
+def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
+    monkeypatch.setattr(otlp_exporter, "PAUSE_S", (0.01, 0.02))
+    made = Collector()
+    yield made
+    made.close()
+
+
+async def read() -> NodeReading:
+    return NodeReading(1, (), (), (), {"connect_failed": 3})
+
+
+def exporter_to(url: str, **fields: Any) -> Exporter:
+    return Exporter(OtlpConfig(url, **fields), {"host.name": "n"}, read, "0.1")
+
+
+def values(message: Any) -> dict[str, int]:
+    (resource,) = message.resource_metrics
+    metrics = resource.scope_metrics[0].metrics
+    return {each.name: each.sum.data_points[0].as_int for each in metrics}
+
+
+@pytest.mark.parametrize("compression", ["gzip", "none"])
+async def test_a_push_arrives(collector: Collector, compression: Any) -> None:
+    made = exporter_to(collector.url, compression=compression, headers={"X-Key": "k"})
+    assert await made.once()
+    assert values(collector.taken[0])["stoker.agent.events"] == 3
+    ((path, headers),) = collector.headers
+    assert path == "/v1/metrics" and headers["X-Key"] == "k"
+    assert headers["Content-Type"] == "application/x-protobuf"
+    made.close()
+
+
+async def test_what_may_pass_is_tried_again_and_what_may_not_is_not(collector: Collector) -> None:
+    made = exporter_to(collector.url)
+    collector.answers = [503, 429]
+    assert await made.once() and collector.asked == 3
+    collector.answers = [400]
+    assert not await made.once() and collector.asked == 4
+    collector.answers = [301]  # not followed
+    assert not await made.once() and collector.asked == 5
+    collector.answers = [503] * 3
+    assert not await made.once() and collector.asked == 8
+    assert made.counters["otlp_push_failed"] == 3
+    assert await made.once()
+    assert values(collector.taken[-1])["stoker.export.failed"] == made.counters["otlp_points_lost"]
+    made.close()
+
+
+async def test_a_collector_that_is_gone_costs_points_and_nothing_else(
+    collector: Collector,
+) -> None:
+    made = exporter_to(collector.url)
+    collector.server.server_close()
+    assert not await made.once()
+    assert made.counters["otlp_points_lost"] > 0
+    made.close()
+
+
+async def test_deltas_tell_each_event_once(collector: Collector) -> None:
+    made = exporter_to(collector.url, temporality="delta")
+    assert await made.once()
+    collector.answers = [400]
+    assert not await made.once()
+    assert await made.once()
+    told = [values(message)["stoker.agent.events"] for message in collector.taken]
+    assert told == [3, 0]
+    made.close()
+
+
+async def test_an_agent_pushes_what_a_job_does(collector: Collector, tmp_path: Path) -> None:
+    """From a kernel on a device to a collector's histogram, through everything between."""
+    config = f'[otlp]\nendpoint = "{collector.url}"\ninterval_s = 0.3\n'
+    async with OneNode(tmp_path, config) as node:
+        await node.scheduler.until(lambda: bool(node.scheduler.reports))
+        program = str(paths.program("stoker-demo-opencl"))
+        spec = JobSpec((program, "--rounds", "1000000"), gpu_milli=1000, trace="full", name="demo")
+        (key,) = await node.scheduler.submit(spec, owner=node.owner, shares=(DeviceShare(0, 1000),))
+        await node.scheduler.until(lambda: timed(collector) > 0)
+        await node.scheduler.stop(key)
+        await node.scheduler.until_ended(key)
+        message = collector.taken[-1]
+        names = {
+            each.key: each.value.string_value
+            for each in message.resource_metrics[0].resource.attributes
+        }
+        assert names["service.name"] == "stoker-agent" and names["host.name"] == "node1"
+    found = histograms(collector)
+    assert set(found) <= {"smooth", "norm", "saxpy"}
+    for point in found.values():
+        assert point.count == sum(point.positive.bucket_counts) + point.zero_count
+        assert point.scale == 5 and point.time_unix_nano > point.start_time_unix_nano
+
+
+async def ran(node: OneNode, *argv: str) -> tuple[Key, TraceSummary]:
+    """One traced job to its end, and what `job.get` says of it."""
+    spec = JobSpec(argv, gpu_milli=1000, trace="full", name="short")
+    (key,) = await node.scheduler.submit(spec, owner=node.owner, shares=(DeviceShare(0, 1000),))
+    await node.scheduler.until_ended(key)
+    stored = node.state.root / "agent" / "jobs" / folder_name(*key) / "trace.json"
+    return key, msgspec.json.decode(stored.read_bytes(), type=TraceSummary)
+
+
+def newest(collector: Collector, metric: str) -> dict[tuple[int, str], Any]:
+    """(job, its last attribute that is a name) -> the newest point of that metric."""
+    found: dict[tuple[int, str], Any] = {}
+    for message in list(collector.taken):
+        for each in message.resource_metrics[0].scope_metrics[0].metrics:
+            for point in each.sum.data_points if each.name == metric else ():
+                at = {each.key: each.value for each in point.attributes}
+                name = at["stoker.kernel.name"].string_value
+                found[at["stoker.job.id"].int_value, name] = point
+    return found
+
+
+async def test_the_final_values_of_a_job_are_pushed_at_its_end(
+    collector: Collector, tmp_path: Path
+) -> None:
+    """Of one that is over long before the next interval, and of the job after it."""
+    config = f'[otlp]\nendpoint = "{collector.url}"\ninterval_s = 3600\n'
+    program = str(paths.program("stoker-demo-opencl"))
+    async with OneNode(tmp_path, config) as node:
+        await node.scheduler.until(lambda: bool(node.scheduler.reports))
+        for rounds in ("3", "40"):
+            key, summary = await ran(node, program, "--rounds", rounds)
+            said = {(key[0], row.name): row.count for row in summary.kernels}
+            assert said and all(said.values())
+
+            def told(said: dict[tuple[int, str], int] = said) -> bool:
+                return said.keys() <= newest(collector, "stoker.job.kernel.launches").keys()
+
+            await node.scheduler.until(told)
+            points = newest(collector, "stoker.job.kernel.launches")
+            assert {at: points[at].as_int for at in said} == said
+            attributes = {
+                each.key: each.value for at in said for each in points[at].attributes
+            }  # fmt: skip
+            assert attributes["stoker.job.user"].string_value == node.owner.user
+            assert attributes["stoker.lower_bound"].bool_value is False
+
+
+def final(number: int) -> JobReading:
+    return JobReading(number, 1, "n", 1, "full", 0, TraceSummary("full", Window(0, 1)))
+
+
+async def test_final_values_wait_for_a_collector_and_are_bounded(collector: Collector) -> None:
+    made = exporter_to(collector.url)
+    for number in range(otlp_exporter.FINALS_MAX + 3):
+        made.ended(final(number))
+    assert made.counters["otlp_jobs_lost"] == 3
+    collector.answers = [400]
+    assert not await made.once()
+    while len(jobs := jobs_of(collector)) < otlp_exporter.FINALS_MAX:
+        assert await made.once()
+    assert jobs == set(range(3, otlp_exporter.FINALS_MAX + 3))
+    told = len(collector.taken)
+    assert await made.once()
+    assert told == otlp_exporter.FINALS_MAX // otlp_exporter.FINALS_A_PUSH
+    assert jobs_of_one(collector.taken[-1]) == set(), "told once"
+    made.close()
+
+
+def jobs_of(collector: Collector) -> set[int]:
+    return {job for message in collector.taken for job in jobs_of_one(message)}
+
+
+def jobs_of_one(message: Any) -> set[int]:
+    return {
+        attribute.value.int_value
+        for metric in message.resource_metrics[0].scope_metrics[0].metrics
+        for point in metric.sum.data_points
+        for attribute in point.attributes
+        if attribute.key == "stoker.job.id"
+    }
+
+
+def timed(collector: Collector) -> int:
+    """Launches in the newest points; a kernel may have a point before the first was timed."""
+    return sum(point.count for point in histograms(collector).values())
+
+
+def histograms(collector: Collector) -> dict[str, Any]:
+    """Kernel -> its newest histogram point."""
+    found: dict[str, Any] = {}
+    for message in collector.taken:
+        for metric in message.resource_metrics[0].scope_metrics[0].metrics:
+            for point in metric.exponential_histogram.data_points:
+                at = {each.key: each.value.string_value for each in point.attributes}
+                found[at["stoker.kernel.name"]] = point
+    return found
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"endpoint": "localhost:4318"},
+        {"endpoint": "ftp://x"},
+        {"endpoint": "http://x/?a=b"},
+        {"endpoint": "http://x", "interval_s": 0.0},
+        {"endpoint": "http://x", "headers": {str(i): "" for i in range(17)}},
+    ],
+)
+def test_a_place_that_is_none_is_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(BadRequest, match="otlp"):
+        target(OtlpConfig(**fields))
+
+
+def test_a_path_of_the_collectors_own_is_kept() -> None:
+    assert target(OtlpConfig("https://c:1/api/otlp/v1/metrics")).path == "/api/otlp/v1/metrics"

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Folders of finished jobs at the start of an agent and while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from stoker.agent.jobs import folder_owners
+from stoker.agent.jobs.job_folders import Keeping
+from stoker.agent.jobs.retention import Keep
+from stoker.agent.jobs.spawner_messages import Exited
+from stoker.scheduler.nouns import Usage
+
+
+def exited(job: int, out: int = 10, dropped: int = 0) -> Exited:
+    usage = Usage(output_bytes=out, output_dropped_bytes=dropped)
+    return Exited(job, 1, "exited", 0, None, "", 1, 2, 3, 4, usage, out, 0)
+
+
+def folder(tmp_path: Path, job: int) -> Path:
+    path = tmp_path / "jobs" / str(job)
+    path.mkdir(parents=True)
+    (path / "out").write_text("x" * 10)
+    return path
+
+
+async def until(done: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not done():  # noqa: ASYNC110  # another thread does it
+            await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+def segments(tmp_path: Path) -> Path:
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "shm").mkdir()
+    return tmp_path / "shm"
+
+
+async def test_segments_of_jobs_long_over_go_and_nothing_that_comes_later(
+    tmp_path: Path, segments: Path
+) -> None:
+    for job in (1, 2):
+        (segments / str(job)).mkdir()
+    (segments / "cache").mkdir()
+    keeping = Keeping(tmp_path / "jobs", Keep())
+    keeping.begin(segments, {(2, 1)})
+    (segments / "3").mkdir()  # a job that starts while stock is taken
+    await until(lambda: keeping.counters["segments_removed"] == 1)
+    keeping.close()
+    assert sorted(entry.name for entry in segments.iterdir()) == ["2", "3", "cache"]
+
+
+async def test_old_folders_count_and_the_oldest_go_first(tmp_path: Path, segments: Path) -> None:
+    for job in (1, 2, 3):
+        folder(tmp_path, job)
+    keeping = Keeping(tmp_path / "jobs", Keep(jobs=2))
+    keeping.begin(segments, {(3, 1)})
+    folder(tmp_path, 4)
+    keeping.keep(exited(4), traced=False)
+    await until(lambda: keeping.counters["folders_deleted"] == 1)
+    keeping.close()
+    left = {entry.name for entry in (tmp_path / "jobs").iterdir()}
+    assert len(left) == 3
+    assert {"3", "4"} <= left  # one runs, one is the newest
+
+
+async def test_what_was_dropped_is_known_after_the_spawner_forgot(
+    tmp_path: Path, segments: Path
+) -> None:
+    folder(tmp_path, 1)
+    keeping = Keeping(tmp_path / "jobs", Keep())
+    assert keeping.dropped((1, 1), exited(1, dropped=7)) == 7
+    keeping.keep(exited(1, dropped=7), traced=False)
+    assert Keeping(tmp_path / "jobs", Keep()).dropped((1, 1), None) == 7
+    assert keeping.dropped((2, 1), None) == 0
+    keeping.close()
+
+
+async def test_a_forgotten_job_goes_with_all_its_attempts(tmp_path: Path, segments: Path) -> None:
+    paths = [folder(tmp_path, 1), *(tmp_path / "jobs" / name for name in ("1.2", "1.3", "10.2"))]
+    for path in paths[1:]:
+        path.mkdir()
+        (path / "out").write_text("x")
+    keeping = Keeping(tmp_path / "jobs", Keep())
+    keeping.begin(segments, set())
+    await until(lambda: len(keeping._shelf) == 4)
+    keeping.forget(1)
+    await until(lambda: keeping.counters["folders_deleted"] == 3)
+    keeping.close()
+    assert [path.exists() for path in paths] == [False, False, False, True]
+
+
+async def test_a_forgotten_job_is_deleted(tmp_path: Path, segments: Path) -> None:
+    path = folder(tmp_path, 1)
+    keeping = Keeping(tmp_path / "jobs", Keep())
+    keeping.begin(segments, set())
+    keeping.forget(1)
+    await until(lambda: not path.exists())
+    keeping.close()
+
+
+async def test_a_job_that_said_nothing_has_no_folder_and_is_known_for_it(
+    tmp_path: Path, segments: Path
+) -> None:
+    keeping = Keeping(tmp_path / "jobs", Keep())
+    keeping.keep(exited(5, out=0), traced=False)
+    keeping.keep(exited(6), traced=False)
+    assert keeping.silent((5, 1))
+    assert not keeping.silent((6, 1))
+    keeping.forget(5)
+    assert not keeping.silent((5, 1))
+    keeping.close()
+    assert keeping.counters["folders_deleted"] == 0
+
+
+async def test_whose_a_folder_is_outlives_the_agent(tmp_path: Path, segments: Path) -> None:
+    """One user's new output makes room among that user's own, also of an earlier agent."""
+    for job in (1, 2, 3):
+        path = folder(tmp_path, job)
+        (path / "out").write_bytes(b"x" * 8192)
+        os.utime(path, (1000 + job, 1000 + job))
+    before = Keeping(tmp_path / "jobs", Keep())
+    before.begin(segments, {(1, 1), (2, 1), (3, 1)})
+    await until(lambda: before._early is None)
+    for job, uid in ((1, 1000), (2, 1001), (3, 1000)):
+        before.keep(exited(job, out=8192), traced=False, uid=uid)
+    await until(lambda: len(folder_owners.read(tmp_path / "owners")) == 3)
+    before.close()
+    keeping = Keeping(tmp_path / "jobs", Keep(user_bytes=20_000))
+    keeping.begin(segments, set())
+    await until(lambda: len(keeping._shelf) == 3)
+    folder(tmp_path, 4)
+    keeping.keep(exited(4, out=8192), traced=False, uid=1000)
+    await until(lambda: keeping.counters["folders_deleted"] == 1)
+    assert {entry.name for entry in (tmp_path / "jobs").iterdir()} == {"2", "3", "4"}
+    keeping.close()
+
+
+async def test_what_runs_takes_room_from_what_is_over(tmp_path: Path, segments: Path) -> None:
+    keeping = Keeping(tmp_path / "jobs", Keep(user_bytes=20_000))
+    keeping.begin(segments, set())
+    await until(lambda: keeping._early is None)
+    for job in (1, 2, 3):
+        (folder(tmp_path, job) / "out").write_bytes(b"x" * 8192)
+    keeping.keep(exited(1, out=8192), traced=False, uid=1000)
+    keeping.keep(exited(2, out=8192), traced=False, uid=1000)
+    keeping.weigh({(3, 1): 1000, (9, 1): 1001})
+    await until(lambda: keeping.counters["folders_deleted"] == 1)
+    assert {entry.name for entry in (tmp_path / "jobs").iterdir()} == {"2", "3"}
+    keeping.close()
+
+
+async def test_a_job_forgotten_while_stock_is_taken_takes_no_room(
+    tmp_path: Path, segments: Path
+) -> None:
+    path = folder(tmp_path, 1)
+    keeping = Keeping(tmp_path / "jobs", Keep())
+    keeping.begin(segments, set())
+    keeping.forget(1)
+    await until(lambda: keeping._early is None and not path.exists())
+    assert (len(keeping._shelf), keeping._shelf.total_bytes) == (0, 0)
+    keeping.close()

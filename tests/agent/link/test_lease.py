@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lease file, and the watchdog that freezes jobs when nobody renews it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from spawned import Node, alive, running, until
+
+from stoker.agent.link.lease import (
+    _FREEZE_EPOCH,
+    _FROZEN_SINCE,
+    FREEZE_FAILED,
+    LEASE_BYTES,
+    NO_CGROUP,
+    Lease,
+)
+from stoker.native.errors import Corrupt
+from stoker.native.paths import program
+
+SECOND = 1_000_000_000
+
+
+def boot_ns() -> int:
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+
+@contextmanager
+def watching(lease: Path, *flags: str) -> Iterator[subprocess.Popen[str]]:
+    command = [str(program("stoker-watchdog")), "--lease", str(lease), *flags]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        assert process.stderr is not None
+        process.stderr.close()
+
+
+@pytest.fixture
+async def node() -> AsyncIterator[Node]:
+    async with running() as node:
+        yield node
+
+
+def frozen(node: Node) -> bool:
+    assert node.spawner.jobs_cgroup is not None
+    return "frozen 1" in (node.spawner.jobs_cgroup / "cgroup.events").read_text()
+
+
+def test_a_new_file_has_no_rule_and_keeps_what_is_renewed(tmp_path: Path) -> None:
+    with Lease.open(tmp_path / "lease") as lease:
+        assert (lease.expiry_boottime_ns, lease.frozen_since(), lease.freezes) == (0, None, 0)
+        assert lease.watchdog_seen_ns is None
+        lease.renew(12345)
+    info = (tmp_path / "lease").stat()
+    assert (info.st_size, info.st_mode & 0o777) == (LEASE_BYTES, 0o600)
+    with Lease.open(tmp_path / "lease") as lease:
+        assert lease.expiry_boottime_ns == 12345
+
+
+@pytest.mark.parametrize("content", [b"x" * LEASE_BYTES, b"x" * 5, b"stklease" + b"\x09" * 120])
+def test_another_file_is_refused_and_left_alone(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "lease"
+    path.write_bytes(content)
+    with pytest.raises(Corrupt, match="lease"):
+        Lease.open(path)
+    assert path.read_bytes() == content
+    with watching(path) as process:
+        assert process.wait(10) == 1
+
+
+async def test_without_cgroups_the_watchdog_reports_only(tmp_path: Path) -> None:
+    with Lease.open(tmp_path / "lease") as lease, watching(tmp_path / "lease"):
+        await until(lambda: lease.watchdog_seen_ns)
+        assert lease.watchdog_flags == NO_CGROUP
+        lease.renew(boot_ns() - 1)
+        await until(lease.frozen_since)
+        lease.renew(boot_ns() + 60 * SECOND)
+        lease.thaw()
+        await until(lambda: lease.frozen_since() is None)
+        assert not lease.watchdog_flags & FREEZE_FAILED or lease.watchdog_flags & NO_CGROUP
+
+
+@pytest.mark.needs_root
+@pytest.mark.skipif(os.geteuid() != 0, reason="freezes jobs of other users")
+async def test_an_expired_lease_freezes_and_only_a_thaw_of_it_undoes_that(node: Node) -> None:
+    launch = node.launch("sh", "-c", "while :; do echo tick; sleep 0.01; done")
+    await node.start(launch)
+    await node.begun(launch)
+    path = node.folder / "lease"
+    with Lease.open(path) as lease, watching(path, "--cgroup", node.name) as process:
+        before = boot_ns()
+        lease.renew(before + SECOND // 5)
+        await until(lambda: frozen(node))
+        since = lease.frozen_since()
+        assert since is not None
+        assert since >= before + SECOND // 5
+        lease.renew(boot_ns() + 60 * SECOND)  # a lease alone thaws nothing
+        process.kill()  # and neither does another watchdog
+        with watching(path, "--cgroup", node.name) as second:
+            await until(lambda: lease._view[11] == second.pid)
+            seen = lease.watchdog_seen_ns
+            await until(lambda: lease.watchdog_seen_ns != seen)
+            size = len(node.out(launch))
+            assert frozen(node)
+            lease.thaw()
+            await until(lambda: not frozen(node))
+            await until(lambda: len(node.out(launch)) > size)
+            await until(lambda: lease.frozen_since() is None)  # said once the job runs
+            assert (lease.freezes, lease.watchdog_flags) == (1, 0)
+            lease.renew(boot_ns() - 1)  # the thaw of the first freeze is not one of the second
+            await until(lambda: frozen(node))
+            lease.renew(boot_ns() + 60 * SECOND)
+            seen = lease.watchdog_seen_ns
+            await until(lambda: lease.watchdog_seen_ns != seen)
+            assert frozen(node)
+    # A frozen job can be stopped all the same.
+    await node.spawner.stop(launch.job, 1, "evicted", 0.1)
+    assert (await node.ended(launch)).reason == "evicted"
+
+
+@pytest.mark.needs_root
+@pytest.mark.skipif(os.geteuid() != 0, reason="freezes jobs of other users")
+@pytest.mark.parametrize("recorded", [False, True])
+async def test_a_freeze_that_the_watchdog_died_in_is_found_and_can_be_undone(
+    node: Node, recorded: bool
+) -> None:
+    """Killed between the freeze and its record, in either order; the lease is renewed before its
+    successor looks."""
+    jobs = node.spawner.jobs_cgroup
+    assert jobs is not None
+    path = node.folder / "lease"
+    with Lease.open(path) as lease:
+        lease.renew(boot_ns() + 60 * SECOND)
+        if recorded:
+            lease._view[_FREEZE_EPOCH], lease._view[_FROZEN_SINCE] = 1, boot_ns()
+        else:
+            (jobs / "cgroup.freeze").write_text("1")
+        with watching(path, "--cgroup", node.name):
+            await until(lambda: lease.watchdog_seen_ns)
+            assert frozen(node) and lease.frozen_since() is not None
+            lease.thaw()  # as the agent does when it has read the log
+            await until(lambda: lease.frozen_since() is None)
+            assert not frozen(node)
+
+
+@pytest.mark.needs_root
+@pytest.mark.skipif(os.geteuid() != 0, reason="freezes jobs of other users")
+async def test_where_configured_frozen_jobs_are_killed(node: Node) -> None:
+    launch = node.launch("sleep", "1000")
+    await node.start(launch)
+    pid = (await node.begun(launch)).pid
+    path = node.folder / "lease"
+    with (
+        Lease.open(path) as lease,
+        watching(path, "--cgroup", node.name, "--fence-kill-s", "0.2"),
+    ):
+        lease.renew(boot_ns())
+        ended = await node.ended(launch)
+        assert (ended.cause, ended.signal) == ("signalled", 9)
+        assert not alive(pid)
+
+
+async def test_wrong_flags_are_refused_and_the_log_is_json(tmp_path: Path) -> None:
+    for flags in (["--what"], ["--fence-kill-s", "-1"]):
+        with watching(tmp_path / "lease", *flags) as process:
+            assert process.wait(10) == 2
+    with (
+        Lease.open(tmp_path / "lease") as lease,
+        watching(tmp_path / "lease", "--cgroup", "no/such/place") as process,
+    ):
+        await until(lambda: lease.watchdog_seen_ns)
+        process.terminate()
+        assert process.wait(10) == 0
+        assert process.stderr is not None
+        assert json.loads(process.stderr.readline())["event"] == "ready"

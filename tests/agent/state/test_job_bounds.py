@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a job and a user may take of the node without asking."""
+
+from __future__ import annotations
+
+import pytest
+
+from stoker.agent.state.job_bounds import Bounds, Given, Limit
+
+
+def test_without_a_word_a_user_has_a_quarter_and_a_job_leaves_room() -> None:
+    assert Bounds().resolve(8000, 1000) == Given(2000, Limit(1000), Limit(900))
+
+
+def test_what_the_file_names_holds_and_zero_is_no_bound() -> None:
+    named = Bounds(processes_per_user=5, processes_per_job=0, memory_per_job=70)
+    assert named.resolve(8000, 1000) == Given(5, Limit(0, named=True), Limit(70, named=True))
+    assert Bounds(processes_per_user=0).resolve(8000, 1000).user == 0
+
+
+@pytest.mark.parametrize(
+    ("limit", "asked", "enforced", "default"),
+    [
+        (Limit(), None, None, None),
+        (Limit(), 7, 7, None),
+        (Limit(100), None, None, 100),  # where it is free
+        (Limit(100), 7, 7, 100),
+        (Limit(100), 700, 700, 100),  # nobody forbade it
+        (Limit(100, named=True), None, 100, 100),  # everywhere
+        (Limit(100, named=True), 700, 100, 100),
+        (Limit(0, named=True), 700, 700, None),
+    ],
+)
+def test_a_job_may_ask_for_less_and_for_more_than_a_default(
+    limit: Limit, asked: int | None, enforced: int | None, default: int | None
+) -> None:
+    assert (limit.ask(asked), limit.default) == (enforced, default)

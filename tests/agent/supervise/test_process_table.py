@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the processes of a node are called with and may know."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from stoker.agent.state import state_folder
+from stoker.agent.state.state_folder import State
+from stoker.agent.supervise import confine, process_table, startup
+from stoker.agent.supervise.processes import Tree
+from stoker.native.errors import NotSupported
+
+
+@pytest.fixture
+def where(tmp_path: Path) -> State:
+    made = state_folder.locate(tmp_path / "state")
+    state_folder.prepare(made)
+    startup.load_or_create(made)
+    return made
+
+
+def test_the_table_is_a_tree_in_start_order(where: State) -> None:
+    table = process_table.programs(where, allow_root=False)
+    assert tuple(program.spec.name for program in table) == process_table.ORDER
+    Tree.of(program.spec for program in table)
+
+
+def test_no_argument_holds_a_secret(where: State) -> None:
+    seeds = [path.read_text().strip() for path in where.keys.iterdir()]
+    for program in process_table.programs(where, allow_root=True):
+        assert not any(seed in argument for seed in seeds for argument in program.argv)
+
+
+def test_jobs_as_root_are_allowed_only_when_asked_for(where: State) -> None:
+    spawner = {
+        allow: process_table.programs(where, allow_root=allow)[1].argv for allow in (True, False)
+    }
+    assert set(spawner[True]) - set(spawner[False]) == {"--allow-root"}
+
+
+def test_broker_and_scheduler_have_no_capabilities(where: State) -> None:
+    table = process_table.programs(where, allow_root=False)
+    assert {p.spec.name for p in table if p.capless} == {"nats-server", "scheduler"}
+
+
+def test_a_broker_that_is_named_is_the_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "broker").touch()
+    monkeypatch.setenv("STOKER_NATS_SERVER", str(tmp_path / "broker"))
+    assert process_table.broker_program() == tmp_path / "broker"
+    monkeypatch.setenv("STOKER_NATS_SERVER", str(tmp_path / "missing"))
+    with pytest.raises(NotSupported):
+        process_table.broker_program()
+
+
+def test_a_broker_on_the_path_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("STOKER_NATS_SERVER", raising=False)
+    monkeypatch.setattr(process_table.sys, "prefix", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(NotSupported, match=r"2\.15\.1"):
+        process_table.broker_program()
+    (tmp_path / "nats-server").touch(mode=0o755)
+    assert process_table.broker_program() == tmp_path / "nats-server"
+
+
+def test_the_environment_is_a_list_of_names(where: State, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "x")
+    monkeypatch.setenv("NOTIFY_SOCKET", "/run/systemd/notify")
+    monkeypatch.setenv("POCL_DEVICES", "pthread")
+    found = process_table.environment(where)
+    assert found["STOKER_STATE"] == str(where.root)
+    assert found["POCL_DEVICES"] == "pthread"
+    assert not {"AWS_SECRET_ACCESS_KEY", "NOTIFY_SOCKET"} & set(found)
+
+
+def test_files_of_compilers_are_the_nodes_own(
+    where: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service of the system has no home: they would else be below /tmp, where anybody writes."""
+    for name in ("HOME", "POCL_CACHE_DIR", "CUDA_CACHE_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    found = process_table.environment(where)
+    assert found["POCL_CACHE_DIR"] == str(where.agent / "cache" / "pocl")
+    assert found["CUDA_CACHE_PATH"] == str(where.agent / "cache" / "cuda")
+    monkeypatch.setenv("POCL_CACHE_DIR", "/scratch/pocl")
+    assert process_table.environment(where)["POCL_CACHE_DIR"] == "/scratch/pocl"
+
+
+def test_a_library_is_preloaded_on_simulated_cards_alone(
+    where: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("STOKER_SIM_NODE", raising=False)
+    monkeypatch.setenv("LD_PRELOAD", "/x.so")
+    monkeypatch.setenv("ZES_ENABLE_SYSMAN", "1")
+    assert "LD_PRELOAD" not in process_table.environment(where)
+    monkeypatch.setenv("STOKER_SIM_NODE", "/node")
+    found = process_table.environment(where)
+    assert (found["LD_PRELOAD"], found["ZES_ENABLE_SYSMAN"]) == ("/x.so", "1")
+
+
+@pytest.mark.needs_root
+def test_what_a_capless_root_can_reach(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("without root there is nothing to keep")
+    program = tmp_path / "program"
+    program.touch(mode=0o700)
+    assert confine.needed_to_read([program]) == frozenset()
+    os.chown(program, 65534, 65534)
+    assert confine.needed_to_read([program]) == {confine.CAP_DAC_READ_SEARCH}
+    program.chmod(0o755)
+    assert confine.needed_to_read([program]) == frozenset()
+    os.chown(tmp_path, 65534, 65534)
+    assert confine.needed_to_read([program]) == {confine.CAP_DAC_READ_SEARCH}

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is said of a job's tracers at its start, and starts that the spawner has no process for;
+other starts and stops are tested on whole nodes."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from stoker.agent import job_executor
+from stoker.agent.job_executor import Actuator, gone
+from stoker.agent.jobs import steps
+from stoker.agent.jobs.job_launch import Place
+from stoker.agent.jobs.spawner_messages import Launch, Refusal
+from stoker.agent.jobs.start_records import Starts
+from stoker.native.errors import NotFound
+
+
+class Full:
+    """A spawner that has no process for the first `refusals` requests."""
+
+    def __init__(self, refusals: int, error: int = errno.EAGAIN) -> None:
+        self.left, self.error = refusals, error
+        self.taken: list[int] = []
+        self.asked = asyncio.Event()
+
+    async def start(self, launches: list[Launch]) -> list[Refusal]:
+        self.asked.set()
+        self.left -= 1
+        if self.left >= 0:
+            return [Refusal(each.job, each.attempt, self.error, "none") for each in launches]
+        self.taken += [each.job for each in launches]
+        return []
+
+    async def stop(self, job: int, attempt: int, reason: str, grace_s: float) -> None:
+        raise NotFound("no such job here")
+
+
+def launch_of(job: int) -> Launch:
+    return Launch(job, 1, ("true",), {}, "/", 1, 1, "/jobs")
+
+
+def hands(spawner: Full, tmp_path: Path, told: list[steps.Event]) -> Actuator:
+    none = cast(Any, None)
+    return Actuator(
+        cast(Any, spawner),
+        starts=Starts.open(tmp_path / "starts"),
+        place=Place("n", "/jobs", "/segments"),
+        tracer=none,
+        devices=lambda: (),
+        post=told.append,
+    )
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[steps.Event]:
+    monkeypatch.setattr(job_executor, "SHORT_S", (0.0,) * 5)
+    return []
+
+
+async def test_a_start_without_a_process_for_it_is_given_again(
+    tmp_path: Path, told: list[steps.Event]
+) -> None:
+    spawner = Full(3)
+    given = hands(spawner, tmp_path, told)
+    await given._give([launch_of(1), launch_of(2)])
+    assert spawner.taken == [1, 2]
+    assert [event for event in told if event != steps.Taken(())] == [steps.Taken(((1, 1), (2, 1)))]
+    assert given.counters["spawner_short"] == 3
+
+
+async def test_one_that_finds_none_for_long_has_never_started_and_has_not_failed(
+    tmp_path: Path, told: list[steps.Event]
+) -> None:
+    spawner = Full(10_000, errno.ENOMEM)
+    await hands(spawner, tmp_path, told)._give([launch_of(1)])
+    (last,) = [event for event in told if not isinstance(event, steps.Taken)]
+    assert isinstance(last, steps.NeverStarted) and last.key == (1, 1)
+    assert spawner.taken == []
+
+
+async def test_one_that_is_stopped_meanwhile_is_not_given_again(
+    tmp_path: Path, told: list[steps.Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spawner = Full(2)
+    given = hands(spawner, tmp_path, told)
+    giving = asyncio.ensure_future(given._give([launch_of(1), launch_of(2)]))
+    await spawner.asked.wait()
+    await asyncio.sleep(0)
+    given.stop((1, 1), "cancelled")
+    await giving
+    assert spawner.taken == [2]
+    (never,) = [event for event in told if isinstance(event, steps.NeverStarted)]
+    assert never.key == (1, 1)
+
+
+async def test_another_refusal_is_final(tmp_path: Path, told: list[steps.Event]) -> None:
+    await hands(Full(1, errno.EINVAL), tmp_path, told)._give([launch_of(1)])
+    (final,) = [event for event in told if isinstance(event, steps.NotTaken)]
+    assert (final.key, final.reason) == ((1, 1), "none")
+
+
+def test_a_tracer_whose_library_is_gone_is_named(tmp_path: Path) -> None:
+    library = tmp_path / "libstoker-opencl.so"
+    library.touch()
+    place = Place("n", "/jobs", "/segments", str(library), {"cupti": str(tmp_path / "none.so")})
+    assert list(gone(place)) == ["cupti"]
+    library.unlink()
+    assert str(library) in gone(place)["opencl"]
+    assert gone(Place("n", "/jobs", "/segments")) == {}

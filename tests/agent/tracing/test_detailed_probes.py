@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is attached for one job alone: asked for once, and what is missing is said if it matters."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+from stoker.agent.tracing.detailed_probes import CloserLook
+from stoker.native.errors import Refused
+from stoker.probes.catalogue import ProbeState, State
+from stoker.probes.host.host_probes import HostProbes
+from stoker.probes.host.host_records import Times
+
+SECOND = 1_000_000_000
+
+
+class Kernel:
+    """Answers as told, and keeps what it was asked."""
+
+    def __init__(self, state: State = "attached", refusal: str = "") -> None:
+        self.states = [
+            ProbeState("host.memory.handling", state, "" if state == "attached" else "no")
+        ]
+        self.asked: list[tuple[bool, bool]] = []
+        self._refusal = refusal
+
+    def ask(self, job: int, *, stacks: bool, faults: bool) -> None:
+        self.asked.append((stacks, faults))
+        if self._refusal:
+            raise Refused(self._refusal)
+
+
+def look_at(kernel: Any) -> CloserLook:
+    return CloserLook(cast(HostProbes, kernel), 7)
+
+
+def times(**counts: int) -> Times:
+    zero = dict.fromkeys(("minor_faults", "major_faults", "user_faults", "kernel_faults"), 0)
+    return cast(Times, SimpleNamespace(**{**zero, **counts}))
+
+
+def test_the_kernel_is_asked_when_something_changes() -> None:
+    kernel = Kernel()
+    look = look_at(kernel)
+    for faults in (False, True, True, False, False):
+        look.want(stacks=False, faults=faults)
+    assert kernel.asked == [(False, True), (False, False)]
+    assert look.absent(SECOND) == {}
+
+
+def test_without_probes_nothing_is_asked() -> None:
+    look = CloserLook(None, 0)
+    look.want(stacks=True, faults=True)
+    assert look.absent(SECOND) == {}
+
+
+def test_faults_that_were_not_timed_are_said_where_they_are_many() -> None:
+    look = look_at(Kernel())
+    look.read(times(minor_faults=50_000, user_faults=1_000, kernel_faults=500))
+    assert look.absent(100 * SECOND) == {}
+    said = look.absent(SECOND)["page faults"]
+    assert said.startswith("48500 were not timed, what they took is host on CPU: ")
+    look.read(times(minor_faults=50_000, user_faults=50_000))
+    assert look.absent(SECOND) == {}
+
+
+def test_what_the_kernel_refuses_is_the_reason() -> None:
+    look = look_at(Kernel("refused"))
+    look.want(stacks=False, faults=True)
+    look.read(times(major_faults=100_000))
+    assert look.absent(SECOND)["page faults"].endswith(": host.memory.handling: no")
+    look = look_at(Kernel(refusal="too many jobs ask"))
+    look.want(stacks=True, faults=True)
+    assert look.absent(SECOND) == {"waits": "too many jobs ask"}
+    look.read(times(minor_faults=100_000))
+    assert look.absent(SECOND)["page faults"].endswith(": too many jobs ask")

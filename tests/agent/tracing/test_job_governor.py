@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The governor's decisions reach the tracers of a job, and windows are nobody's fault."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stoker.agent.tracing.job_governor import Governing, HostCost
+from stoker.agent.tracing.trace_mode import Steering
+from stoker.mesh.wire.queries import TracingAsk
+from stoker.probes.cost.cost_governor import Action
+from stoker.probes.kernels.job_trace import CostRow
+
+S = 1_000_000_000
+
+
+class Job:
+    """A job of one thread, whose tracer takes `share` of its time while it is told to trace."""
+
+    def __init__(self, mode: Any = "governed") -> None:
+        self.steering = Steering(mode)
+        self.governing = Governing(self.steering)
+        self.seconds, self.tracer_ns = 0, 0
+        self.host = HostCost()
+
+    def second(self, share: float) -> list[Action]:
+        self.seconds += 1
+        self.tracer_ns += int(share * S)
+        whole = self.seconds * S
+        cost = CostRow(1, self.tracer_ns, 0.0, self.tracer_ns / whole)
+        return self.governing.step(cost, self.host, whole)
+
+    def run(self, seconds: int, share: float) -> list[Action]:
+        return [action for _ in range(seconds) for action in self.second(share)]
+
+
+def test_a_cheap_tracer_is_left_alone() -> None:
+    job = Job()
+    assert job.run(20, 0.001) == []
+    assert (job.steering.wanted, job.steering.budget_ppm) == ("governed", 10_000)
+    assert job.governing.record.state == "kept"
+
+
+def test_a_dear_tracer_is_given_less_and_the_reason_is_told() -> None:
+    job = Job()
+    job.run(3, 0.05)
+    assert job.steering.budget_ppm < 10_000
+    assert "%" in job.steering.reason
+    assert job.governing.record.cost_ppm > 40_000
+
+
+def test_one_that_cannot_be_made_cheap_is_dormant_until_it_is_quiet() -> None:
+    job = Job()
+    job.run(12, 0.5)
+    assert job.steering.wanted == "dormant"
+    job.run(40, 0.0)
+    assert job.steering.wanted == "governed"
+
+
+def test_a_window_is_not_counted_against_the_budget() -> None:
+    job = Job()
+    job.run(5, 0.001)
+    job.steering.take(TracingAsk("open", 1, 1, "alice", "full", 60.0, 5), 5 * S)
+    assert job.run(10, 0.3) == []
+    job.steering.end(15 * S)
+    assert job.steering.window is not None
+    job.steering.written(0, 0)
+    job.run(5, 0.001)
+    assert (job.steering.wanted, job.steering.budget_ppm) == ("governed", 10_000)
+
+
+def test_full_was_asked_for() -> None:
+    job = Job("full")
+    job.run(10, 0.3)
+    assert (job.steering.wanted, job.steering.budget_ppm) == ("full", 10_000)
+
+
+def test_another_mode_begins_anew() -> None:
+    job = Job()
+    job.run(12, 0.5)
+    job.steering.take(TracingAsk("mode", 1, 1, "alice", "full"), 0)
+    job.run(2, 0.0)
+    assert (job.steering.held, job.steering.reason) == (None, "")
+
+
+def test_what_the_hosts_programs_take_is_for_the_host() -> None:
+    job = Job()
+    job.run(2, 0.001)
+    job.host = HostCost(run_ns=S // 20, window_ns=S)
+    actions = job.run(2, 0.001)
+    assert [(action.target, action.kind) for action in actions][:1] == [("host.spans", "fall_back")]

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes without a tracer: how long they count, and what a trace then claims no more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from stoker.agent.tracing import untraced_processes
+from stoker.agent.tracing.untraced_processes import Hidden, HiddenUse, without
+from stoker.probes.kernels.job_trace import (
+    Causes,
+    CopyRow,
+    DeviceRow,
+    KernelRow,
+    TraceSummary,
+    Window,
+)
+
+S = 1_000_000_000
+
+
+class Machine:
+    """What processes there are, by pid, and what each of them is."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.kinds: dict[int, untraced_processes.Kind | None] = {}
+        self.asked = 0
+        self.use = HiddenUse(0, Path("/segments"))
+        monkeypatch.setattr(
+            untraced_processes, "start_time", lambda pid: 1 if pid in self.kinds else None
+        )
+        monkeypatch.setattr(untraced_processes, "_kind", self._kind)
+
+    def _kind(self, pid: int, told: bytes) -> untraced_processes.Kind | None:
+        self.asked += 1
+        return self.kinds[pid]
+
+    def look(self, at_s: float, **kinds: untraced_processes.Kind | None) -> None:
+        self.kinds = {int(name[1:]): kind for name, kind in kinds.items()}
+        self.use.look(self.kinds, int(at_s * S))
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    return Machine(monkeypatch)
+
+
+def test_it_counts_from_before_it_was_seen_until_it_was_seen_gone(machine: Machine) -> None:
+    machine.look(1)
+    machine.look(2, p7="hidden")
+    assert machine.use.until(3 * S) == Hidden(2 * S, 1), "it still lives"
+    machine.look(4, p7="hidden")
+    machine.look(5)
+    assert machine.use.until(9 * S) == Hidden(4 * S, 1)
+
+
+def test_processes_at_the_same_time_count_once(machine: Machine) -> None:
+    machine.look(1, p7="hidden", p8="hidden", p9="none")
+    machine.look(3, p7="hidden", p9="traced")
+    machine.look(4, p9="traced")
+    assert machine.use.until(4 * S) == Hidden(4 * S, 2)
+
+
+def test_who_gets_its_tracer_later_was_about_to_begin(machine: Machine) -> None:
+    machine.look(1, p7="hidden")
+    machine.look(2, p7="traced")
+    assert machine.use.until(2 * S) == Hidden()
+
+
+def test_who_gets_its_tracer_much_later_has_hidden(machine: Machine) -> None:
+    """As a process that executes a traced program in the end."""
+    machine.look(1, p7="hidden")
+    machine.look(4, p7="hidden")
+    machine.look(8, p7="traced")
+    assert machine.use.until(9 * S) == Hidden(9 * S, 1)
+
+
+def test_one_that_nobody_may_look_at_is_asked_again(machine: Machine) -> None:
+    machine.look(1, p7=None)
+    machine.look(1.1, p7="hidden")
+    assert machine.use.until(2 * S) == Hidden(2 * S, 1)
+
+
+def test_mappings_are_read_ever_more_rarely(machine: Machine) -> None:
+    for tenth in range(600):
+        machine.look(tenth / 10, p7="none")
+    assert 15 <= machine.asked <= 25
+
+
+def test_processes_are_bounded(machine: Machine) -> None:
+    machine.look(
+        1, **{f"p{pid}": "hidden" for pid in range(1, untraced_processes.PROCESSES_MAX + 9)}
+    )
+    assert machine.use.until(S).processes == untraced_processes.PROCESSES_MAX
+
+
+def test_this_process_has_neither_driver_nor_tracer() -> None:
+    use = HiddenUse(0, Path("/segments"))
+    use.look([1 << 22], S)  # beyond the largest process id
+    assert use.until(S) == Hidden()
+
+
+def summary() -> TraceSummary:
+    causes = Causes(kernel_ns=3 * S, copy_ns=S, host_on_cpu_ns=2 * S, held_idle_ns=4 * S)
+    return TraceSummary(
+        "full",
+        Window(0, 10 * S),
+        (KernelRow("k", 5, 3 * S, 1, 1),),
+        (CopyRow("read", 5, S, 1, 1, 64),),
+        (DeviceRow("a", 10 * S, causes), DeviceRow("b", 10 * S, Causes(not_observed_ns=10 * S))),
+    )
+
+
+@pytest.mark.parametrize(("hidden_s", "claimed_s"), [(1, 9), (5, 5), (60, 4)])
+def test_what_was_seen_stands_and_the_rest_is_not_claimed(hidden_s: int, claimed_s: int) -> None:
+    found = without(summary(), Hidden(hidden_s * S, 1))
+    first, second = found.devices
+    assert first.causes.not_observed_ns == (10 - claimed_s) * S
+    assert (first.causes.kernel_ns, first.causes.copy_ns) == (3 * S, S)
+    for device in found.devices:
+        assert sum(msgspec.structs.astuple(device.causes)) == device.window_ns
+    assert second.causes.not_observed_ns == 10 * S
+    for row in (*found.kernels, *found.copies):
+        assert row.seen == pytest.approx(max(0.0, 1 - hidden_s / 10))
+        assert row.error_ns == hidden_s * S * 2
+    assert "charged as held" in found.absent["tracer"]
+
+
+def test_nothing_hidden_changes_nothing() -> None:
+    assert without(summary(), Hidden()) == summary()

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Connections within a host: the kernel's word on who holds the other end."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+import nats.errors
+import pytest
+
+from stoker.mesh.connection import local_connection
+from stoker.mesh.connection.local_connection import LocalConnection
+from tests.fakes import squatter as squatting
+from tests.fakes.squatter import squatter
+from tests.mesh.nats_server import Server, free_port
+
+
+def connected(
+    port: int,
+) -> tuple[socket.socket, local_connection.Address, local_connection.Address]:
+    near = socket.create_connection(("127.0.0.1", port), 5)
+    return near, near.getsockname(), near.getpeername()
+
+
+def test_the_owner_of_the_far_end_is_known_once_it_was_accepted() -> None:
+    """Before that the kernel names root, whoever listens: nobody is to be believed for it."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        near, *ends = connected(listener.getsockname()[1])
+        with near:
+            assert local_connection.owner(*ends) is None
+            far, _ = listener.accept()
+            assert local_connection.owner(*ends) == os.geteuid()
+            far.close()
+            assert local_connection.owner(*ends) is None
+
+
+def test_an_end_that_is_not_on_this_host_has_no_owner() -> None:
+    assert local_connection.owner(("127.0.0.1", 1), ("192.0.2.1", 4222)) is None
+
+
+async def test_the_broker_of_this_user_is_believed(server: Server) -> None:
+    nc = LocalConnection()
+    await nc.connect(server.url, nkeys_seed=str(server.folder / "alice.nk"))
+    nc.check_proven()
+    await nc.flush()
+    await nc.close()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+async def test_a_stranger_who_greets_hears_nothing(server: Server) -> None:
+    port = free_port()
+    with squatter(port) as stranger:
+        stranger.wait_bound()
+        near, *ends = connected(port)
+        near.recv(4)
+        assert local_connection.owner(*ends) == squatting.UID
+        near.close()
+        with pytest.raises((nats.errors.Error, OSError), match="belongs to uid 4242, not to uid 0"):
+            await LocalConnection().connect(
+                f"nats://127.0.0.1:{port}",
+                nkeys_seed=str(server.folder / "alice.nk"),
+                allow_reconnect=False,
+            )
+        assert set(stranger.heard()) == {b""}

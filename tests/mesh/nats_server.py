@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real nats-server on a free loopback port, with the configuration that the product writes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import nats
+from nats.aio.client import Client as Connection
+
+from stoker.mesh.broker import broker_config
+from stoker.mesh.identity import certificate, identity
+from stoker.mesh.identity.identity import Identity
+from stoker.mesh.wire import subjects
+
+SERVER = Path(sys.executable).with_name("nats-server")
+CLUSTER = "3f8c0a52-test"
+
+
+def free_port() -> int:
+    """A port nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@dataclass
+class Server:
+    """One nats-server, its keys, and how to make it worse."""
+
+    folder: Path
+    settings: broker_config.Settings
+    keys: broker_config.Keys
+    identities: dict[str, Identity]
+    process: subprocess.Popen[bytes] | None = None
+    connections: list[Connection] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        return f"tls://127.0.0.1:{self.settings.port}"
+
+    @property
+    def secured(self) -> dict[str, Any]:
+        """What `nats.connect` needs beside the address."""
+        return certificate.connecting(Path(self.settings.certificate_file))
+
+    @property
+    def config(self) -> Path:
+        return self.folder / "nats-server.conf"
+
+    def write(self) -> None:
+        self.config.write_text(broker_config.render(self.settings, self.keys))
+
+    def start(self) -> None:
+        self.write()
+        log = (self.folder / "server.log").open("ab")
+        self.process = subprocess.Popen(
+            [str(SERVER), "-c", str(self.config)], stdout=log, stderr=log
+        )
+        log.close()
+        self.wait_listening()
+
+    def wait_listening(self) -> None:
+        for _ in range(500):
+            with (
+                contextlib.suppress(OSError),
+                socket.create_connection(("127.0.0.1", self.settings.port), 1),
+            ):
+                return
+            os.sched_yield()
+            assert self.process is not None and self.process.poll() is None, self.log()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(0.02)
+        raise AssertionError(self.log())
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+        self.process = None
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.terminate()
+            self.process.wait()
+            self.process = None
+
+    def log(self) -> str:
+        return (self.folder / "server.log").read_text()[-4000:]
+
+    def hangup(self) -> None:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGHUP)
+
+    def grant(self, name: str) -> None:
+        """A key and an account for one more user."""
+        self.identities[name] = identity.create(self.folder / f"{name}.nk")
+        users = {**self.keys.users, name: self.identities[name].public}
+        admins = self.keys.admins | ({name} if name == "admin" else set())
+        self.keys = replace(self.keys, users=users, admins=admins)
+
+    async def close_connections(self) -> None:
+        for nc in self.connections:
+            with contextlib.suppress(Exception):
+                await asyncio.wait_for(nc.close(), 2)
+
+    async def add_user(self, name: str) -> None:
+        """What the `user` verb does: write, reload twice."""
+        self.grant(name)
+        self.write()
+        assert self.process is not None
+        await broker_reload(self, name)
+
+    async def connect(self, who: str, **options: Any) -> Connection:
+        """A connection as one identity; violations end up in `errors`."""
+
+        async def on_error(error: Exception) -> None:
+            self.errors.append(str(error))
+
+        nc = await nats.connect(
+            self.url,
+            **self.secured,
+            error_cb=options.pop("error_cb", on_error),
+            nkeys_seed=str(self.folder / f"{who}.nk"),
+            inbox_prefix=options.pop("inbox_prefix", _inbox(who)),
+            pending_size=-1,
+            connect_timeout=1,
+            reconnect_time_wait=0.05,
+            max_reconnect_attempts=-1,
+            **options,
+        )
+        self.connections.append(nc)
+        return nc
+
+
+async def settle(nc: Connection) -> None:
+    """Until the server has taken in all subscriptions of this connection.
+
+    nats-py writes the PING of `flush` past what is still buffered, so one flush may be answered
+    before a SUB that was sent first (nats-py 2.16 `_send_ping`).
+    """
+    await nc.flush()
+    await nc.flush()
+
+
+async def broker_reload(server: Server, user: str) -> None:
+    from stoker.mesh.broker import broker_reload
+
+    assert server.process is not None
+    await broker_reload.add_account(
+        server.process.pid,
+        server.url,
+        server.folder / f"{user}.nk",
+        Path(server.settings.certificate_file),
+    )
+
+
+def _inbox(who: str) -> bytes:
+    if who == "scheduler":
+        return subjects.inbox("scheduler").encode()
+    if who.startswith("node"):
+        return subjects.inbox(f"agent.{who}").encode()
+    return b"_INBOX"

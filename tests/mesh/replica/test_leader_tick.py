@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a leader does as time passes, and how often."""
+
+from __future__ import annotations
+
+import pytest
+
+from stoker.mesh.replica import leader_tick
+from stoker.mesh.replica.leader_tick import Pulse
+from stoker.mesh.replica.state import State
+from stoker.scheduler.core import Limits
+from stoker.scheduler.names import name_id
+from stoker.scheduler.nouns import DeviceShare, JobSample, NodeReport, Observation
+from stoker.scheduler.records import DeviceSet, NodeUp, Outcome, QueueSet, Submit, Term
+
+S = 1_000_000_000
+
+
+@pytest.fixture
+def state() -> State:
+    """Two running jobs that hold half a device each since second 1, and one that waits."""
+    state = State("c", Limits(4, 8, 16, 16, 16, 16, 16))
+    node = name_id("n1")
+    state.book.join(NodeReport("n1", "b", 1, 8000, 1 << 30))
+    for requests in (
+        [Term(1, 1)],
+        [QueueSet(7), NodeUp(node, 1, 1, 8000, 1 << 30, 1), DeviceSet(node, 0)],
+        [Submit(1, gpu_milli=500), Submit(1, gpu_milli=500), Submit(1, gpu_milli=500)],
+        [Outcome(1, 1, node, 3), Outcome(2, 1, node, 3)],
+    ):
+        commands = state.core.propose(requests, S).commands
+        state.core.apply(commands, S)
+    assert state.core.node_tasks(node)[0].shares == (DeviceShare(0, 500),)
+    return state
+
+
+def test_what_waits_is_looked_at_once_a_second(state: State) -> None:
+    made = Pulse()
+    assert [made.decide_again(state, S, n * S // 4) for n in range(4, 12)] == [
+        True, False, False, False, True, False, False, False,
+    ]  # fmt: skip
+
+
+def test_an_idle_core_is_left_alone() -> None:
+    idle = State("c", Limits(4, 8, 16, 16, 16, 16, 16))
+    assert not Pulse().decide_again(idle, S, 5 * S)
+
+
+def test_running_jobs_are_charged_by_measure_or_by_what_they_hold(state: State) -> None:
+    made = Pulse()
+    sample = Observation(1, "n1", 1, 0, 0, jobs=(JobSample(1, 1, 3), JobSample(9, 1, 99)))
+    assert made.charges(state, {"n1": sample}, 11 * S, S) == []
+    charged = made.charges(state, {"n1": sample}, 11 * S, 11 * S)
+    assert [(each.job, each.device_ns) for each in charged] == [(1, 3), (2, 5 * S)]
+    assert made.charges(state, {"n1": sample}, 12 * S, 12 * S) == []
+
+
+def test_more_jobs_than_one_round_holds_take_turns(
+    state: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leader_tick, "USAGES_MAX", 1)
+    made = Pulse()
+    made.charges(state, {}, S, 0)
+    rounds = [made.charges(state, {}, 20 * S, n * 10 * S) for n in range(1, 4)]
+    assert [[each.job for each in found] for found in rounds] == [[1], [2], []]
+
+
+def test_nobody_is_charged_where_nothing_is_decided_by_it(state: State) -> None:
+    commands = state.core.propose([QueueSet(7, remove=True)], S).commands
+    state.core.apply(commands, S)
+    made = Pulse()
+    made.charges(state, {}, S, 0)
+    assert made.charges(state, {}, 20 * S, 20 * S) == []

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Snapshot files: whole under their name or not there; a damaged one gives way to an older one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from stoker.mesh.replica import snapshots
+from stoker.mesh.replica.snapshots import Snapshot, SnapshotFolder
+from stoker.native.errors import Corrupt
+
+PLAIN = Snapshot(snapshots.FORMAT, "c1", 7, 6, b"h" * 32, 2, 3, 1, b"core", b"book")
+
+
+def at(seq: int, **changes: object) -> Snapshot:
+    return msgspec.structs.replace(PLAIN, seq=seq, **changes)
+
+
+def test_the_newest_is_found_and_two_are_kept(tmp_path: Path) -> None:
+    folder = SnapshotFolder(tmp_path / "s")
+    assert folder.newest("c1").snapshot is None
+    for seq in (7, 9, 120):
+        folder.save(at(seq))
+    assert folder.newest("c1").snapshot == at(120)
+    assert len(list(folder.path.iterdir())) == snapshots.KEPT
+    assert folder.path.stat().st_mode & 0o777 == 0o700
+    assert all(file.stat().st_mode & 0o777 == 0o600 for file in folder.path.iterdir())
+
+
+def test_a_cut_at_any_byte_falls_back(tmp_path: Path) -> None:
+    folder = SnapshotFolder(tmp_path)
+    folder.save(at(7))
+    encoded = folder.save(at(9))
+    newest = max(tmp_path.iterdir())
+    for length in range(len(encoded.data)):
+        newest.write_bytes(encoded.data[:length])
+        found = folder.newest("c1")
+        assert found.snapshot == at(7)
+        assert len(found.damaged) == 1
+    newest.write_bytes(encoded.data)
+    assert folder.newest("c1").snapshot == at(9)
+
+
+def test_a_flipped_bit_falls_back(tmp_path: Path) -> None:
+    folder = SnapshotFolder(tmp_path)
+    folder.save(at(7))
+    encoded = folder.save(at(9))
+    newest = max(tmp_path.iterdir())
+    for bit in range(0, len(encoded.data) * 8, 5):
+        broken = bytearray(encoded.data)
+        broken[bit // 8] ^= 1 << bit % 8
+        newest.write_bytes(broken)
+        assert folder.newest("c1").snapshot == at(7)
+
+
+def test_all_damaged_is_said_and_not_taken_for_none(tmp_path: Path) -> None:
+    folder = SnapshotFolder(tmp_path)
+    folder.save(at(7))
+    max(tmp_path.iterdir()).write_bytes(b"")
+    found = folder.newest("c1")
+    assert (found.snapshot, len(found.damaged)) == (None, 1)
+
+
+def test_a_failed_write_leaves_what_was_there(tmp_path: Path) -> None:
+    folder = SnapshotFolder(tmp_path)
+    folder.save(at(7))
+    (tmp_path / ".9.partial").mkdir()  # in the way: the write fails
+    with pytest.raises(OSError, match="partial"):
+        folder.save(at(9))
+    assert folder.newest("c1").snapshot == at(7)
+
+
+def test_partial_files_of_a_crash_are_not_snapshots(tmp_path: Path) -> None:
+    folder = SnapshotFolder(tmp_path)
+    (tmp_path / ".9.partial").write_bytes(snapshots.encode(at(9)).data)
+    assert folder.newest("c1").snapshot is None
+
+
+def test_another_cluster_or_format_is_refused(tmp_path: Path) -> None:
+    folder = SnapshotFolder(tmp_path)
+    folder.save(at(7))
+    with pytest.raises(Corrupt, match="belongs to cluster c1, this is c2"):
+        folder.newest("c2")
+    with pytest.raises(Corrupt, match="format 9"):
+        snapshots.decode(snapshots.encode(at(7, format=9)).data)

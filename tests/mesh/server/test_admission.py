@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a request can have wrong by itself: refused by field, and whatever passes fits the log."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stoker.mesh.replica.work import BATCH_BYTES_MAX, SubmitWork
+from stoker.mesh.server import admission
+from stoker.mesh.wire import schema
+from stoker.mesh.wire.schema import JobRequest
+from stoker.native.errors import BadRequest
+from stoker.scheduler.nouns import Owner
+
+
+def test_what_is_asked_is_what_is_logged() -> None:
+    request = JobRequest(
+        argv=("a", "b"),
+        cwd="/x",
+        env={"K": "v"},
+        name="n",
+        gpu_milli=2000,
+        cpu_milli=500,
+        memory_bytes=1 << 30,
+        pids=9,
+        time_limit_s=1.5,
+        grace_s=2.0,
+        priority=-3,
+        trace="full",
+        stdin=True,
+        umask=0o77,
+        output_bytes_max=0,
+    )
+    spec = admission.admit(request)
+    for field in set(spec.__struct_fields__) - {"array_size", "array_index", "array_place"}:
+        assert getattr(spec, field) == getattr(request, field), field
+
+
+@pytest.mark.parametrize("again", [{"retries": 1}, {"preemptible": True}, {"array": (1, 2)}])
+def test_input_is_given_once_to_one_job(again: dict[str, Any]) -> None:
+    with pytest.raises(BadRequest, match="stdin with"):
+        admission.admit(JobRequest(argv=("cat",), stdin=True, **again))
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "says"),
+    [
+        ("queue", "A b", "queue 'A b' is no name"),
+        ("group", "-", "group '-' is no name"),
+        ("company", "repel", "no group is named"),
+        ("after_any", True, "no job is named"),
+        ("placement", "custom", "scoring function"),
+        ("require", ("a",), "require 'a' is not KEY=VALUE"),
+        ("avoid", tuple(f"k{n}=v" for n in range(5)), "avoid has 5 labels, at most 4"),
+        ("models", ("",), "a device model has 1 to"),
+        ("models", ("m",) * 9, "models has 9 names, at most 8"),
+        ("tasks", 2, "nodes do not run gangs"),
+        ("array", tuple(range(257)), "array has 257 jobs, at most 256"),
+        ("array", (1, 1), "an index twice"),
+        ("array", (-1,), "array is -1"),
+        ("retries", 11, "retries is 11, from 0 to 10"),
+        ("backoff_s", 0, "backoff_s is 0"),
+        ("estimate_s", 0.0, "estimate_s is 0"),
+        ("min_run_s", 5, "not preemptible"),
+        ("same_link", True, "gpu_milli is 0"),
+        ("device_memory_bytes", 1 << 30, "gpu_milli is 0"),
+        ("argv", (), "argv is empty"),
+        ("argv", ("",), "argv is empty"),
+        ("argv", ("a\0b",), "argv holds a NUL"),
+        ("argv", ("x" * 131_072,), "argv has 131073 bytes"),
+        ("argv", ("x",) * 4097, "argv has 4097 words"),
+        ("argv", ("\ud800",), "not valid Unicode"),
+        ("env", {"A=B": "c"}, "environment variable"),
+        ("env", {"": "c"}, "environment variable"),
+        ("env", {"A": "x\0"}, "env holds a NUL"),
+        ("env", {"A": "x" * 65_536}, "env has 65539 bytes"),
+        ("env", {str(n): "" for n in range(1025)}, "env has 1025 variables"),
+        ("cwd", "tmp", "not an absolute path"),
+        ("cwd", "/" + "x" * 5000, "cwd has more than"),
+        ("name", "a\nb", "printable"),
+        ("name", "x" * 129, "name has at most"),
+        ("idempotency_key", "x" * 129, "idempotency_key has at most"),
+        ("gpu_milli", -1, "gpu_milli is -1"),
+        ("gpu_milli", 1500, "must be a multiple of 1000"),
+        ("gpu_milli", 17_000, "asks for 17 devices, at most 16"),
+        ("cpu_milli", 0, "cpu_milli is 0"),
+        ("memory_bytes", 1, "memory_bytes is 1 byte, from 1 MiB to 1 PiB"),
+        ("memory_bytes", 1_073_740_750_258_176 << 1, "memory_bytes is 1.907 PiB, from 1 MiB"),
+        ("pids", 0, "pids is 0"),
+        ("time_limit_s", 0.0, "time_limit_s is 0"),
+        ("time_limit_s", math.nan, "time_limit_s is nan"),
+        ("time_limit_s", math.inf, "time_limit_s is inf"),
+        ("grace_s", -1.0, "grace_s is -1"),
+        ("priority", 101, "priority is 101"),
+        ("umask", 0o1000, "umask is 512"),
+        ("output_bytes_max", -1, "output_bytes_max is -1"),
+        ("output_bytes_max", 1 << 41, "output_bytes_max is"),
+    ],
+)
+def test_each_wrong_field_is_named(field: str, value: Any, says: str) -> None:
+    fields: dict[str, Any] = {"argv": ("true",), field: value}
+    with pytest.raises(BadRequest) as caught:
+        admission.admit(JobRequest(**fields))
+    assert says in caught.value.message
+
+
+TEXT = st.text(max_size=40)
+
+
+@given(
+    st.builds(
+        JobRequest,
+        argv=st.tuples(TEXT, TEXT),
+        cwd=TEXT.map(lambda text: "/" + text),
+        env=st.dictionaries(TEXT, TEXT, max_size=3),
+        name=TEXT,
+        idempotency_key=TEXT,
+        gpu_milli=st.integers(-5, 20_000),
+        cpu_milli=st.none() | st.integers(),
+        memory_bytes=st.none() | st.integers(),
+        pids=st.none() | st.integers(),
+        time_limit_s=st.none() | st.floats(),
+        grace_s=st.floats(),
+        priority=st.integers(),
+        umask=st.integers(),
+        output_bytes_max=st.integers(),
+    )
+)
+def test_whatever_is_admitted_can_be_packed(request: JobRequest) -> None:
+    try:
+        spec = admission.admit(request)
+    except BadRequest:
+        return
+    key = admission.key_bytes(request.idempotency_key)
+    work = SubmitWork(None, Owner("u", 1, 1), key, spec)
+    assert work.size <= BATCH_BYTES_MAX
+    assert len(key) in (0, 16)
+
+
+def test_the_largest_job_fits_into_one_entry() -> None:
+    request = JobRequest(
+        argv=("x" * 131_071,), env={"A": "y" * 65_533}, cwd="/" + "z" * 4094, name="n" * 128
+    )
+    owner = Owner("u" * 64, 2**31, 2**31, tuple(range(2**31, 2**31 + 64)))
+    work = SubmitWork(None, owner, b"k" * 16, admission.admit(request))
+    assert work.size <= BATCH_BYTES_MAX
+    assert len(schema.encode(request)) < 512_000

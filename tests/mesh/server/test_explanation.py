@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`stoker explain` of every kind of job as golden text, for a reader who knows nothing of the code.
+
+Each scene is a replica with one node and one job that is asked about. `make golden` rewrites the
+texts under tests/golden/explain: read them before they are committed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from stoker.mesh.identity import identity
+from stoker.mesh.identity.identity import Identity
+from stoker.mesh.replica import events
+from stoker.mesh.server import administration, explanation
+from stoker.mesh.wire import schema
+from stoker.mesh.wire.schema import encode
+from stoker.scheduler.nouns import DeviceInfo, NodeReport
+from stoker.tui import explain
+from tests.mesh.bench import ALICE, BOB, Bench
+
+GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "explain"
+GIB = 1 << 30
+CARDS = (
+    DeviceInfo("GPU-a", "nvidia", "L40S", memory_bytes=48 * GIB),
+    DeviceInfo("GPU-b", "nvidia", "L40S", memory_bytes=48 * GIB),
+    DeviceInfo("pocl-0", "pocl", "cpu", kind="cpu"),
+)
+SCENES: dict[str, Callable[[Bench], int]] = {}
+"""Name -> what makes it so and returns the job to explain."""
+
+
+@pytest.fixture(scope="module")
+def signer(tmp_path_factory: pytest.TempPathFactory) -> Identity:
+    return identity.create(tmp_path_factory.mktemp("k") / "s")
+
+
+@pytest.fixture
+def bench(signer: Identity) -> Bench:
+    made = Bench(signer).lead()
+    return report(made, CARDS)
+
+
+def scene(make: Callable[[Bench], int]) -> Callable[[Bench], int]:
+    SCENES[make.__name__] = make
+    return make
+
+
+def report(bench: Bench, devices: tuple[DeviceInfo, ...], **more: Any) -> Bench:
+    node = NodeReport("n1", "boot-1", 1, 8000, 16 * GIB, devices, **more)
+    bench.feed(events.Hello(("hello", bench.now, len(bench.replies)), node))
+    return bench
+
+
+def submit(bench: Bench, **spec: Any) -> int:
+    token = ("submit", len(bench.replies))
+    bench.submit(token, **spec)
+    made = bench.replies[token]
+    assert not isinstance(made, Exception), made
+    return int(made.job)
+
+
+def settle(bench: Bench, work: Callable[[Any], Any]) -> None:
+    """An administrator's request, committed."""
+    token = ("admin", len(bench.replies))
+    bench.feed(work(token))
+    assert not isinstance(bench.replies[token], Exception), bench.replies[token]
+
+
+def queue_set(bench: Bench, name: str, order: str) -> None:
+    request = schema.QueueSetRequest(name, order=order)  # type: ignore[arg-type]
+    settle(bench, lambda t: administration.queue_set(t, request, bench.replica.state, bench.now))
+
+
+def text_of(bench: Bench, job: int) -> str:
+    record = bench.replica.state.book.get(job)
+    view = explanation.explain_view(bench.replica, record, bench.now)
+    return explain.render(msgspec.json.decode(encode(view))) + "\n"
+
+
+# --- waiting --------------------------------------------------------------------------------------
+
+
+@scene
+def behind_the_order(bench: Bench) -> int:
+    """One GPU is free, but the next in line needs two and would be overtaken."""
+    submit(bench, gpu_milli=1000)
+    submit(bench, owner=BOB, gpu_milli=2000)
+    return submit(bench, gpu_milli=1000)
+
+
+@scene
+def behind_a_job_that_cannot_start_in_strict_order(bench: Bench) -> int:
+    queue_set(bench, "default", "fifo")
+    submit(bench, owner=BOB, gpu_milli=2000)
+    report(bench, (CARDS[0], gone_bad(CARDS[1]), CARDS[2]))
+    bench.outcome(1, "failed", exit_code=1)
+    submit(bench, owner=BOB, gpu_milli=2000)
+    return submit(bench, gpu_milli=1000)
+
+
+@scene
+def no_device_of_its_kind_any_more(bench: Bench) -> int:
+    submit(bench, gpu_milli=2000)
+    waits = submit(bench, gpu_milli=1000)
+    gone = tuple(msgspec.structs.replace(card, gone=True) for card in CARDS[:2])
+    report(bench, (*gone, CARDS[2]))
+    bench.outcome(1, "failed", exit_code=1)
+    return waits
+
+
+@scene
+def at_its_queues_limit(bench: Bench) -> int:
+    queue_set(bench, "small", "backfill")
+    request = schema.QueueQuotaRequest("small", limit_milli=1000)
+    settle(bench, lambda t: administration.queue_quota(t, request, bench.replica.state, bench.now))
+    submit(bench, queue="small", gpu_milli=1000)
+    return submit(bench, queue="small", gpu_milli=500)
+
+
+@scene
+def after_another_job(bench: Bench) -> int:
+    return submit(bench, after=submit(bench))
+
+
+@scene
+def between_two_attempts(bench: Bench) -> int:
+    job = submit(bench, retries=2, backoff_s=30)
+    bench.outcome(job, "running")
+    bench.outcome(job, "failed", exit_code=3)
+    return job
+
+
+def gone_bad(card: DeviceInfo) -> DeviceInfo:
+    why = "lost: the driver does not find it on its bus (Xid 79)"
+    return msgspec.structs.replace(card, unavailable=why)
+
+
+@scene
+def a_card_is_sick(bench: Bench) -> int:
+    report(bench, (CARDS[0], gone_bad(CARDS[1]), CARDS[2]))
+    return submit(bench, gpu_milli=2000)
+
+
+@scene
+def a_card_is_cordoned(bench: Bench) -> int:
+    request = schema.DeviceCordonRequest(node="n1", device="GPU-b", reason="a new fan")
+    settle(
+        bench, lambda t: administration.device_cordon(t, request, bench.replica.state, bench.now)
+    )
+    return submit(bench, gpu_milli=2000)
+
+
+@scene
+def the_node_is_drained(bench: Bench) -> int:
+    request = schema.NodeDrainRequest("n1", reason="the disk is changed at 9")
+    settle(bench, lambda t: administration.node_drain(t, request, bench.replica.state, bench.now))
+    return submit(bench, gpu_milli=1000)
+
+
+@scene
+def short_of_memory(bench: Bench) -> int:
+    submit(bench, owner=BOB, memory_bytes=12 * GIB)
+    return submit(bench, memory_bytes=6 * GIB + GIB // 2)
+
+
+@scene
+def short_of_a_share(bench: Bench) -> int:
+    submit(bench, gpu_milli=700)
+    submit(bench, owner=BOB, gpu_milli=800)
+    return submit(bench, gpu_milli=500)
+
+
+# --- running and ended ----------------------------------------------------------------------------
+
+
+def running(bench: Bench, **spec: Any) -> int:
+    job = submit(bench, gpu_milli=1000, **spec)
+    bench.tick(2)
+    bench.outcome(job, "running")
+    bench.now += 238_266_506_497
+    return job
+
+
+@scene
+def runs(bench: Bench) -> int:
+    return running(bench, placement="thermal")
+
+
+@scene
+def ended_well(bench: Bench) -> int:
+    job = running(bench)
+    bench.outcome(job, "succeeded", exit_code=0)
+    return job
+
+
+@scene
+def ended_by_its_exit_code(bench: Bench) -> int:
+    job = running(bench)
+    bench.outcome(job, "failed", exit_code=3)
+    return job
+
+
+@scene
+def ended_out_of_memory(bench: Bench) -> int:
+    job = running(bench)
+    bench.outcome(job, "failed", signal=9, reason="memory limit 20 MiB reached")
+    return job
+
+
+@scene
+def cancelled(bench: Bench) -> int:
+    job = running(bench)
+    bench.feed(events.Cancel("cancel", (job,), "wrong data"))
+    bench.outcome(job, "cancelled", signal=15)
+    return job
+
+
+@scene
+def lost(bench: Bench) -> int:
+    job = running(bench)
+    bench.outcome(job, "lost", reason="keeper killed")
+    return job
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_golden(bench: Bench, name: str) -> None:
+    text = text_of(bench, SCENES[name](bench))
+    path = GOLDEN / f"{name}.txt"
+    if os.environ.get("STOKER_GOLDEN") == "rewrite":
+        path.write_text(text)
+    assert text == path.read_text(), f"{path} is not what is said now: see `make golden`"
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_no_wire_unit_and_no_word_of_the_core_is_told(bench: Bench, name: str) -> None:
+    text = text_of(bench, SCENES[name](bench))
+    assert not re.search(r"\d{7,}|\bmilli|\bj\d|[0-9] bytes|_ns\b", text), text
+    holders = re.findall(r"stoker cancel (\d+)", text)
+    owners = [bench.replica.state.book.get(int(job)).owner for job in holders]
+    assert all(owner == ALICE for owner in owners), text
+
+
+def test_every_golden_text_has_its_scene() -> None:
+    assert {path.stem for path in GOLDEN.glob("*.txt")} == set(SCENES)

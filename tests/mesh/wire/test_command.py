@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands at the node: only the next one, of this cluster, node and term, and signed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from stoker.mesh.identity import identity
+from stoker.mesh.identity.identity import Identity
+from stoker.mesh.wire import command
+from stoker.mesh.wire.command import (
+    Accepted,
+    Beat,
+    CommandChain,
+    DesiredState,
+    Gap,
+    Heartbeat,
+    NodeCommand,
+    Position,
+    Refused,
+    Repeat,
+)
+from stoker.native.errors import BadRequest, Denied
+from stoker.scheduler.nouns import ForgetJob, StopJob
+
+AT = Position(3, 100, b"h" * 32)
+
+
+@pytest.fixture(scope="module")
+def signer(tmp_path_factory: pytest.TempPathFactory) -> Identity:
+    return identity.create(tmp_path_factory.mktemp("k") / "s")
+
+
+@pytest.fixture
+def chain(signer: Identity) -> CommandChain:
+    return CommandChain("c1", "n1", signer.verifier, AT)
+
+
+def next_command(at: Position = AT, seq: int = 101, **changes: object) -> NodeCommand:
+    made = NodeCommand(
+        command.FORMAT, "c1", "n1", at.term, seq, at.seq, at.hash, 5, (ForgetJob(7),)
+    )
+    return msgspec.structs.replace(made, **changes)
+
+
+def beat(number: int, at: Position = AT, **changes: object) -> Heartbeat:
+    made = Heartbeat(command.FORMAT, "c1", "n1", at.term, at.seq, at.hash, number, 3000, 5)
+    return msgspec.structs.replace(made, **changes)
+
+
+def test_the_next_command_is_obeyed_once(chain: CommandChain, signer: Identity) -> None:
+    data = command.seal(next_command(), signer)
+    verdict = chain.offer(data)
+    assert isinstance(verdict, Accepted)
+    assert verdict.command.actions == (ForgetJob(7),)
+    assert chain.position.seq == 101
+    assert chain.offer(data) == Repeat()
+    following = next_command(chain.position, 105, actions=(StopJob(1, 1, "r"),))
+    assert isinstance(chain.offer(command.seal(following, signer)), Accepted)
+    assert chain.offer(data) == Repeat()
+
+
+def test_parts_of_one_entry_follow_each_other(chain: CommandChain, signer: Identity) -> None:
+    first = command.seal(next_command(), signer)
+    chain.offer(first)
+    second = command.seal(next_command(chain.position, 101), signer)
+    assert isinstance(chain.offer(second), Accepted)
+    assert chain.offer(second) == Repeat()
+
+
+@pytest.mark.parametrize(
+    ("changes", "counter"),
+    [
+        ({"cluster": "c2"}, "command_cluster"),
+        ({"node": "n2"}, "command_node"),
+        ({"term": 2}, "command_term"),
+        ({"format": 2}, "command_format"),
+    ],
+)
+def test_foreign_commands_are_refused(
+    chain: CommandChain, signer: Identity, changes: dict[str, object], counter: str
+) -> None:
+    verdict = chain.offer(command.seal(next_command(**changes), signer))  # type: ignore[arg-type]
+    assert isinstance(verdict, Refused)
+    assert verdict.counter == counter
+    assert chain.position == AT
+
+
+def test_gaps_are_told_and_not_jumped(chain: CommandChain, signer: Identity) -> None:
+    for changes in ({"prev_seq": 99}, {"prev_hash": b"x" * 32}, {"term": 4}, {"prev_seq": 104}):
+        assert isinstance(chain.offer(command.seal(next_command(**changes), signer)), Gap)  # type: ignore[arg-type]
+    assert chain.position == AT
+
+
+def test_a_stolen_broker_cannot_command(
+    chain: CommandChain, signer: Identity, tmp_path: Path
+) -> None:
+    data = command.seal(next_command(), signer)
+    thief = identity.create(tmp_path / "t")
+    for forged in (
+        command.seal(next_command(), thief),
+        data[:-1],
+        data[:64],
+        b"",
+        data[:70] + bytes([data[70] ^ 1]) + data[71:],
+        signer.sign(data[64:]) + data[64:],  # a signature without the domain in front
+    ):
+        verdict = chain.offer(forged)
+        assert isinstance(verdict, Refused)
+        assert verdict.counter in ("command_signature", "command_format")
+    assert chain.position == AT
+
+
+def test_records_do_not_pass_for_each_other(chain: CommandChain, signer: Identity) -> None:
+    heartbeat = command.seal(beat(1), signer)
+    verdict = chain.offer(heartbeat)
+    assert isinstance(verdict, Refused)
+    assert isinstance(chain.beat(command.seal(next_command(), signer)), Refused)
+    with pytest.raises(BadRequest, match="a Heartbeat where a NodeCommand belongs"):
+        command.open_command(heartbeat, signer.verifier)
+    with pytest.raises(Denied):
+        command.open_heartbeat(heartbeat[:-1] + b"\x00", signer.verifier)
+
+
+def test_a_heartbeat_renews_once(chain: CommandChain, signer: Identity) -> None:
+    assert isinstance(chain.beat(command.seal(beat(1), signer)), Beat)
+    assert isinstance(chain.beat(command.seal(beat(1), signer)), Refused)
+    assert isinstance(chain.beat(command.seal(beat(3), signer)), Beat)
+    late = chain.beat(command.seal(beat(2), signer))
+    assert isinstance(late, Refused)
+    assert late.counter == "heartbeat_old"
+
+
+def test_a_heartbeat_shows_what_was_missed(chain: CommandChain, signer: Identity) -> None:
+    assert isinstance(chain.beat(command.seal(beat(1, seq=101), signer)), Gap)
+    assert isinstance(chain.beat(command.seal(beat(1, hash=b"p" * 32), signer)), Gap)
+    assert isinstance(chain.beat(command.seal(beat(1, term=4), signer)), Gap)
+    assert isinstance(chain.beat(command.seal(beat(1), signer)), Beat)
+
+
+def desired(chain: CommandChain, **changes: object) -> DesiredState:
+    nonce = chain.ask(()).nonce
+    made = DesiredState(command.FORMAT, "c1", "n1", 4, 200, b"n" * 32, nonce, 5)
+    return msgspec.structs.replace(made, **changes)
+
+
+def test_catching_up_moves_to_the_given_place(chain: CommandChain, signer: Identity) -> None:
+    verdict = chain.reconcile(command.seal(desired(chain), signer))
+    assert isinstance(verdict, DesiredState)
+    assert chain.position == Position(4, 200, b"n" * 32)
+    following = command.seal(next_command(chain.position, 201), signer)
+    assert isinstance(chain.offer(following), Accepted)
+
+
+def test_a_part_of_the_answer_moves_nothing(chain: CommandChain, signer: Identity) -> None:
+    verdict = chain.reconcile(command.seal(desired(chain, more=True), signer))
+    assert isinstance(verdict, DesiredState)
+    assert chain.position == AT
+
+
+def test_old_answers_are_refused(chain: CommandChain, signer: Identity) -> None:
+    recorded = command.seal(desired(chain), signer)
+    chain.ask(())
+    for data in (
+        recorded,
+        command.seal(desired(chain, term=2), signer),
+        command.seal(desired(chain, term=3, seq=99), signer),
+        command.seal(desired(chain, node="n2"), signer),
+    ):
+        assert isinstance(chain.reconcile(data), Refused)
+    assert chain.position == AT
+
+
+def test_the_ask_names_a_bounded_number_of_attempts(chain: CommandChain) -> None:
+    ask = chain.ask(tuple((job, 1) for job in range(1, command.HAVE_MAX + 10)))
+    assert len(ask.have) == command.HAVE_MAX
+    assert ask.position == AT

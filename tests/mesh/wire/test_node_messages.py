@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever a node sends: refused, or it fits the core."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stoker.mesh.replica.state import State
+from stoker.mesh.replica.work import HelloWork, OutcomeWork
+from stoker.mesh.wire import node_messages
+from stoker.mesh.wire.command import HAVE_MAX, Position, RangeAsk
+from stoker.native.errors import BadRequest
+from stoker.scheduler.core import Limits
+from stoker.scheduler.nouns import DeviceInfo, DeviceSample, NodeReport, Observation, Outcome
+
+encode = msgspec.msgpack.encode
+ANY = st.integers(-(2**63), 2**64 - 1)
+
+
+STATE = State("c", Limits(1, 1, 1, 1, 1, 1, 1))
+
+
+@given(
+    st.builds(
+        Outcome,
+        job=ANY,
+        attempt=ANY,
+        decision=ANY,
+        state=st.sampled_from(["running", "succeeded", "failed", "lost"]),
+        t_ns=ANY,
+        exit_code=st.none() | ANY,
+        signal=st.none() | ANY,
+        reason=st.text(max_size=2000),
+    )
+)
+def test_outcomes_are_refused_or_fit(outcome: Outcome) -> None:
+    try:
+        found = node_messages.outcomes(encode((outcome,)))
+    except BadRequest:
+        return
+    assert OutcomeWork(None, "n1", found).count == 1
+    assert len(found[0].reason.encode()) <= node_messages.REASON_BYTES_MAX
+
+
+@given(
+    st.builds(
+        NodeReport,
+        node=st.sampled_from(["n1", "n2"]),
+        boot_id=st.text(max_size=50),
+        incarnation=ANY,
+        cpu_milli=ANY,
+        memory_bytes=ANY,
+        devices=st.lists(
+            st.builds(
+                DeviceInfo,
+                id=st.text(max_size=9),
+                vendor=st.text(max_size=9),
+                model=st.text(max_size=9),
+                memory_bytes=st.none() | ANY,
+                unavailable=st.text(max_size=9),
+            ),
+            max_size=3,
+        ).map(tuple),
+    )
+)
+def test_reports_are_refused_or_fit(report: NodeReport) -> None:
+    try:
+        found = node_messages.report(encode(report), "n1")
+    except BadRequest:
+        return
+    assert HelloWork(None, found, STATE).count == 1 + len(found.devices) + len(found.labels)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_refused_or_decoded(data: bytes) -> None:
+    for decode in (
+        node_messages.outcomes,
+        node_messages.range_ask,
+        lambda d: node_messages.report(d, "n1"),
+        lambda d: node_messages.observation(d, "n1"),
+    ):
+        try:
+            decode(data)  # type: ignore[operator]
+        except BadRequest:
+            continue
+
+
+@pytest.mark.parametrize("data", [b"\xdc" + b"\x91" * 5000, b"\x91" * 100_000, b"\xc1"])
+def test_deep_nesting_is_refused(data: bytes) -> None:
+    with pytest.raises(BadRequest):
+        node_messages.outcomes(data)
+
+
+@pytest.mark.parametrize("reading", [float("nan"), float("inf"), -float("inf")])
+def test_a_reading_that_is_no_number_is_refused(reading: float) -> None:
+    for fields in ({"power_w": reading}, {"temperature_c": reading}, {"busy_ratio": reading}):
+        sample = Observation(1, "n1", 1, 0, 0, (DeviceSample("gpu", **fields),))
+        refused(lambda data: node_messages.observation(data, "n1"), sample, "no number")
+
+
+def refused(decode: Any, message: Any, says: str) -> None:
+    with pytest.raises(BadRequest, match=says):
+        decode(encode(message))
+
+
+def test_numbers_of_things_are_bounded() -> None:
+    one = Outcome(1, 1, 1, "lost", 1)
+    refused(node_messages.outcomes, (one,) * 513, "513 outcomes")
+    refused(node_messages.outcomes, (), "0 outcomes")
+    have = ((1, 1),) * (HAVE_MAX + 1)
+    refused(node_messages.range_ask, RangeAsk(1, Position(), have), "attempts, at most")
+    refused(node_messages.range_ask, RangeAsk(1, Position(), ((0, 1),)), "out of range")
+    devices = (DeviceInfo("d", "v", "m"),) * 65
+    report = NodeReport("n1", "b", 1, 1, 1, devices)
+    refused(lambda data: node_messages.report(data, "n1"), report, "65 devices")
+    large = NodeReport("n1", "b" * 200_000, 1, 1, 1)
+    refused(lambda data: node_messages.report(data, "n1"), large, "bytes, at most")
+
+
+def test_a_node_speaks_for_itself() -> None:
+    report = NodeReport("n2", "b", 1, 1, 1)
+    refused(lambda data: node_messages.report(data, "n1"), report, "n1 reports as n2")
+    sample = Observation(1, "n2", 1, 1, 1)
+    refused(lambda data: node_messages.observation(data, "n1"), sample, "n1 observes as n2")
+    late = Observation(0, "n1", 1, 1, 1)
+    refused(lambda data: node_messages.observation(data, "n1"), late, "out of range")

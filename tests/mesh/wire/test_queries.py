@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Questions to nodes: limits are kept on the asking wire, errors cross as their kind."""
+
+from __future__ import annotations
+
+import pytest
+
+from stoker.mesh.wire import queries
+from stoker.mesh.wire.queries import (
+    DevicesAsk,
+    LogsAsk,
+    LogsReply,
+    StdinAsk,
+    StdinReply,
+    TraceAsk,
+    TraceReply,
+)
+from stoker.native.errors import BadRequest, NotFound, StokerError, Unavailable
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        LogsAsk(1, 1, "out", 5),
+        LogsAsk(1, 2, "err", 0, 10, 30.0),
+        StdinAsk(3, 1, 0, b"\xff\x00", eof=True),
+        TraceAsk("perfetto", 4, 1, 100, 200),
+        DevicesAsk("readings", "pocl-0", ("power_w",), 5),
+    ],
+)
+def test_asks_come_back(message: queries.Ask) -> None:
+    assert queries.decode_ask(queries.encode(message)) == message
+
+
+@pytest.mark.parametrize(
+    "message",
+    [LogsReply(b"\xff", 1, True, 9), StdinReply(4, True), TraceReply(b"{}", 2, True, 2)],
+)
+def test_replies_come_back(
+    message: queries.LogsReply | queries.StdinReply | queries.TraceReply,
+) -> None:
+    assert queries.decode_reply(queries.encode(message)) == message
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        LogsAsk(1, 1, "out", -1),
+        LogsAsk(1, 1, "out", 0, 0),
+        LogsAsk(1, 1, "out", 0, queries.CHUNK_BYTES_MAX + 1),
+        LogsAsk(1, 1, "out", 0, 1, 31.0),
+        LogsAsk(1, 1, "out", 0, 1, -0.1),
+        StdinAsk(1, 1, 0, b"x" * (queries.STDIN_BYTES_MAX + 1)),
+        LogsAsk(1, 1, "both", 0),  # type: ignore[arg-type]
+    ],
+)
+def test_asks_past_the_limits_are_refused(message: queries.Ask) -> None:
+    with pytest.raises(BadRequest):
+        queries.decode_ask(queries.encode(message))
+
+
+@pytest.mark.parametrize("data", [b"", b"\xc1", b"\x93\xa4logs", b"{}"])
+def test_other_bytes_are_refused(data: bytes) -> None:
+    with pytest.raises(BadRequest):
+        queries.decode_ask(data)
+    with pytest.raises(Unavailable):
+        queries.decode_reply(data)
+
+
+@pytest.mark.parametrize("kind", [NotFound, BadRequest, StokerError])
+def test_errors_cross_as_their_kind(kind: type[StokerError]) -> None:
+    with pytest.raises(kind) as caught:
+        queries.decode_reply(queries.encode_error(kind("m", hint="h")))
+    assert type(caught.value) is kind
+    assert (caught.value.message, caught.value.hint) == ("m", "h")

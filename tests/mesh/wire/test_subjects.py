@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Subjects: whatever a name is, it is one token, and comes back as it was."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stoker.mesh.wire import subjects
+from stoker.native.errors import BadRequest
+
+NAMES = st.text(min_size=1, max_size=16).filter(
+    lambda name: (
+        0 < len(name.encode(errors="replace")) <= subjects.NAME_BYTES_MAX
+        and name.encode(errors="ignore").decode() == name
+    )
+)
+TOKEN = re.compile(r"[a-z0-9_-]+", re.ASCII)
+
+
+@given(NAMES)
+def test_a_name_is_one_plain_token_and_comes_back(name: str) -> None:
+    token = subjects.token(name)
+    assert TOKEN.fullmatch(token)
+    assert subjects.name_of(token) == name
+
+
+@given(NAMES, NAMES)
+def test_two_names_never_share_a_token(one: str, other: str) -> None:
+    assert (subjects.token(one) == subjects.token(other)) == (one == other)
+
+
+@given(NAMES, st.sampled_from(subjects.REQUESTS))
+def test_user_requests(name: str, request: tuple[str, str]) -> None:
+    subject = subjects.user_request(name, *request)
+    assert subjects.parse_user_request(subject) == (name, *request)
+    assert subject.count(".") == 5
+
+
+@given(NAMES, st.sampled_from(subjects.ASKS))
+def test_node_subjects(name: str, what: str) -> None:
+    assert subjects.parse_ask(subjects.ask(name, what)) == (name, what)
+    assert subjects.parse_observation(subjects.observation(name)) == name
+    builders = {
+        "hello": subjects.hello,
+        "outcome": subjects.outcome,
+        "range": subjects.log_range,
+    }
+    assert tuple(builders) == subjects.NODE_REQUESTS
+    for kind, build in builders.items():
+        assert subjects.parse_node_request(build(name)) == (name, kind)
+
+
+@given(st.text(max_size=80))
+def test_any_other_text_is_refused_or_parsed_back(text: str) -> None:
+    for parse in (subjects.parse_user_request, subjects.parse_node_request, subjects.parse_ask):
+        with pytest.raises(BadRequest):
+            parse(text)
+    try:
+        name = subjects.name_of(text)
+    except BadRequest:
+        return
+    assert subjects.token(name) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "token"),
+    [
+        ("alice", "alice"),
+        ("www-data", "www-data"),
+        ("_apt", "_apt"),
+        ("Alice", "x--416c696365"),
+        ("a.b", "x--612e62"),
+        ("*", "x--2a"),
+        (">", "x--3e"),
+        ("x--61", "x--782d2d3631"),
+        ("-a", "x--2d61"),
+    ],
+)
+def test_tokens(name: str, token: str) -> None:
+    assert subjects.token(name) == token
+
+
+@pytest.mark.parametrize("token", ["x--61", "x--zz", "x--C3A9", "A", "", "x--", "x--c3", "a b"])
+def test_tokens_that_no_name_has(token: str) -> None:
+    with pytest.raises(BadRequest):
+        subjects.name_of(token)
+
+
+@pytest.mark.parametrize("name", ["", "a" * 65, "é" * 33])
+def test_names_have_a_size(name: str) -> None:
+    with pytest.raises(BadRequest, match="1 to 64 bytes"):
+        subjects.token(name)
+
+
+def test_inboxes_are_apart() -> None:
+    names = ["scheduler", "agent.n1", "agent.n1.b", "agent.n2"]
+    assert len({subjects.inbox(name) for name in names}) == len(names)
+    assert subjects.inbox("agent.n1.b") == "_INBOX.agent.x--6e312e62"

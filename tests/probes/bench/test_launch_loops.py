@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The probe bench, once, for a moment; and the simulated driver against what it was told to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stoker.native import errors
+from stoker.probes.bench import launch_loops
+from stoker.probes.bench.bench_probes import MODES, STEADY, Counts
+from stoker.probes.bench.launch_loops import Loop, measure
+
+DRIVERS = ("pocl", "SIM")
+
+
+def test_the_simulated_driver_works_for_as_long_as_it_is_told(tmp_path: Path) -> None:
+    with Loop("SIM", "full", tmp_path) as loop:
+        told = [*loop.turn(20_000, 50, 1, 3), *loop.turn(20_000, 50, vary=True)]
+        summary = loop.end()
+    assert summary is not None
+    (row,) = summary.kernels
+    assert row.count == (6 + 50 + 150) + (6 + 50)
+    assert len(told) == 4
+    assert row.total_ns == sum(each.iterations for each in told)
+    assert not row.estimate
+    assert summary.devices[0].id == "sim-0"
+    assert all(each.wall_ns >= 50 * 5_000 for each in told)
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_every_mode_at_one_rate(
+    driver: launch_loops.Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launch_loops, "QUADS_MAX_FACTOR", 1)
+    cell = measure(5_000, driver, tmp_path, 2)
+    assert cell is not None
+    assert {mode: len(quads) for mode, quads in cell.quads.items()} == dict.fromkeys(MODES, 2)
+    assert len(cell.quads["governed"][0].on) == 2 * STEADY["governed"][1]
+    assert set(cell.records) == {"dormant", "governed", "full"}
+    assert all(each.equal for each in cell.records.values())
+    full = cell.records["full"]
+    assert full.made >= full.launches > 0  # waits of the host are records as well
+    assert cell.records["dormant"] == Counts()
+
+
+def test_a_rate_beyond_the_driver_is_no_row(tmp_path: Path) -> None:
+    assert measure(5_000_000, "pocl", tmp_path, 2) is None
+
+
+def test_an_estimate_is_held_against_what_was_done(tmp_path: Path) -> None:
+    error = launch_loops.estimate(20_000, tmp_path, 0.3)
+    assert error is None or error < 100
+
+
+def test_a_program_that_ends_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch_loops, "driver_environment", lambda _: {"OCL_ICD_VENDORS": "/none"})
+    with Loop("pocl", "off", tmp_path) as loop, pytest.raises(errors.NotSupported, match="ended"):
+        loop.turn(1, 1)
