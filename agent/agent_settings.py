@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an agent is told when it starts: its state folder, the node it is, the operator's settings.
 
-Relied on by the daemon and its parts. Everything is read once and checked before anything is
-served; a wrong `config.toml` is refused by name and changes nothing.
+Everything is read once and checked before anything is served; a wrong `config.toml` is refused by
+name and changes nothing.
 """
 
 from __future__ import annotations
@@ -20,15 +20,13 @@ from typing import Any
 
 import msgspec
 
-from stoker.agent.jobs.job_launch import LOADER_PATH, Place
+from stoker.agent.jobs.job_launch import LOADER_PATH, JobPlace
 from stoker.agent.jobs.retention import Keep
-from stoker.agent.power.rules import Rules
-from stoker.agent.state import host_facts, incarnation
-from stoker.agent.state import node_labels as labels
-from stoker.agent.state import state_folder as state
+from stoker.agent.power.rules import PowerRules
+from stoker.agent.state import host_facts, incarnation, node_labels, state_folder
 from stoker.agent.state.job_bounds import Bounds
 from stoker.agent.state.otlp_config import OtlpConfig, target
-from stoker.agent.state.state_folder import Cluster, State
+from stoker.agent.state.state_folder import ClusterFile, StateFolder
 from stoker.mesh.connection.context import own_broker
 from stoker.native import paths
 from stoker.native.errors import BadRequest
@@ -53,20 +51,20 @@ class Config(msgspec.Struct, frozen=True):
     jobs: Bounds = msgspec.field(default_factory=Bounds)
     node: NodeConfig = msgspec.field(default_factory=NodeConfig)
     otlp: OtlpConfig = msgspec.field(default_factory=OtlpConfig)
-    power: Rules = msgspec.field(default_factory=Rules)
+    power: PowerRules = msgspec.field(default_factory=PowerRules)
 
 
 @dataclass(frozen=True)
-class Setting:
+class AgentSettings:
     """One agent's place in the world."""
 
-    state: State
-    cluster: Cluster
+    state: StateFolder
+    cluster: ClusterFile
     config: Config
     boot_id: str
     incarnation: int
     """Grows with every start: `agent/state/incarnation.py`."""
-    place: Place
+    place: JobPlace
     missing: tuple[str, ...] = ()
     """What was found missing while starting, one sentence each."""
     labels: tuple[str, ...] = ()
@@ -93,22 +91,22 @@ class Setting:
         return own_broker(self.state.root)
 
 
-def load(option: str | None) -> Setting:
+def load(option: str | None) -> AgentSettings:
     """Read and prepare everything; raises StokerError by name."""
-    where = state.locate(option)
-    cluster = state.load(where)
+    where = state_folder.locate(option)
+    cluster = state_folder.load(where)
     config = read_config(where.root / "config.toml")
     jobs = where.agent / "jobs"
     jobs.mkdir(mode=0o700, exist_ok=True)
     layer, why = place_layer(where.run / "lib")
     tracers = place_tracers(where.run / "lib")
-    return Setting(
+    return AgentSettings(
         state=where,
         cluster=cluster,
         config=config,
         boot_id=host_facts.boot_id(),
         incarnation=incarnation.begin(where.agent / "incarnation", time.time_ns()),
-        place=Place(
+        place=JobPlace(
             cluster.node,
             str(jobs),
             str(where.shm),
@@ -118,7 +116,7 @@ def load(option: str | None) -> Setting:
             config.jobs.resolve(host_facts.processes_max(), host_facts.jobs_memory_bytes()),
         ),
         missing=(why,) if why else (),
-        labels=labels.of_node(config.node.labels, where),
+        labels=node_labels.of_node(config.node.labels, where),
     )
 
 

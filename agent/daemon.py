@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The node agent: `python -m stoker.agent.daemon --state FOLDER`.
 
-Relied on by the supervisor. A thin shell around `agent/jobs/node_core.py`: it turns messages, the spawner's
-events and time into the core's events and carries the effects out. It never forks for a job, no
-message can end it, and SIGTERM ends it within a second while jobs go on.
+A thin shell around `agent/jobs/node_core.py`: it turns messages, the spawner's events and time into
+the core's events and carries the effects out. It never forks for a job, no message can end it, and
+SIGTERM ends it within a second while jobs go on.
 """
 
 from __future__ import annotations
@@ -27,49 +27,48 @@ import structlog
 from nats.aio.msg import Msg
 
 from stoker import __version__
-from stoker.agent.agent_settings import Setting, load
+from stoker.agent.agent_settings import AgentSettings, load
 from stoker.agent.devices.readings import Absent
 from stoker.agent.export.node_metrics import NodeReading
 from stoker.agent.health import sources
 from stoker.agent.health.sources import Source
-from stoker.agent.health.watch import Watch
-from stoker.agent.health.watch import World as HealthWorld
-from stoker.agent.job_executor import Actuator
+from stoker.agent.health.watch import HealthInputs, HealthWatch
+from stoker.agent.job_executor import JobExecutor
 from stoker.agent.jobs import steps
 from stoker.agent.jobs.attempts import OVER
-from stoker.agent.jobs.job_folders import Keeping
-from stoker.agent.jobs.job_output import Known, Logs, Watches
-from stoker.agent.jobs.job_waiters import Waiting
-from stoker.agent.jobs.node_core import Node
+from stoker.agent.jobs.job_folders import JobFolders
+from stoker.agent.jobs.job_output import AttemptLookup, JobOutput, Watches
+from stoker.agent.jobs.job_waiters import JobWaiters
+from stoker.agent.jobs.node_core import NodeCore
 from stoker.agent.jobs.retention import cap
 from stoker.agent.jobs.spawner import Spawner
 from stoker.agent.jobs.start_records import Starts
 from stoker.agent.jobs.steps import Effect, Event, Key
-from stoker.agent.link.agent_connection import Hear, Link
+from stoker.agent.link.agent_connection import AgentConnection, Hear
 from stoker.agent.link.lease import Lease
 from stoker.agent.link.lease_thread import LeaseThread
-from stoker.agent.link.node_telemetry import Telemetry
-from stoker.agent.link.query_answers import Asks
-from stoker.agent.link.scheduler_requests import Talking
-from stoker.agent.link.status_reporter import Saying
-from stoker.agent.power.actuators import Actuator as PowerActuator
+from stoker.agent.link.node_telemetry import NodeTelemetry
+from stoker.agent.link.query_answers import QueryAnswers
+from stoker.agent.link.scheduler_requests import SchedulerRequests
+from stoker.agent.link.status_reporter import StatusReporter
+from stoker.agent.power.actuators import Actuator
 from stoker.agent.power.cpu_limit_v1 import cpu_hold
-from stoker.agent.power.launch_limit import LaunchHold, on_device
-from stoker.agent.power.power_loop import Shell, World
+from stoker.agent.power.launch_limit import LaunchLimit, on_device
+from stoker.agent.power.power_loop import PowerInputs, PowerLoop
 from stoker.agent.power.user_names import named
 from stoker.agent.state.command_position import PositionFile
 from stoker.agent.state.otlp_config import resource
-from stoker.agent.tracing.trace_thread import Tracer
+from stoker.agent.tracing.trace_thread import TraceThread
 from stoker.mesh.identity.identity import Verifier
 from stoker.mesh.server import notify
 from stoker.mesh.server.log_output import configure_logging
 from stoker.mesh.wire import subjects
-from stoker.mesh.wire.command import BeatJudge, CommandChain
+from stoker.mesh.wire.command import CommandChain, HeartbeatJudge
 from stoker.native.errors import StokerError, Unavailable
 from stoker.scheduler.nouns import NodeReport, StartJob
 
 if TYPE_CHECKING:
-    from stoker.agent.export.otlp_exporter import Exporter
+    from stoker.agent.export.otlp_exporter import OtlpExporter
 
 COMPARE_EVERY_S = 30.0
 """How often what the core believes is compared with what the spawner has."""
@@ -84,10 +83,10 @@ _log = structlog.get_logger("agent")
 _encoder = msgspec.msgpack.Encoder()
 
 
-class Daemon:
+class AgentDaemon:
     """One agent process; `run` ends when `stop` was called."""
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: AgentSettings) -> None:
         loop = asyncio.get_running_loop()
         self._setting = setting
         self._loop = loop
@@ -96,8 +95,8 @@ class Daemon:
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = asyncio.Event()
-        self._waiting = Waiting(loop)
-        self._saying = Saying()
+        self._waiting = JobWaiters(loop)
+        self._saying = StatusReporter()
         self.counters: Counter[str] = Counter()
         self.failed = False
         """Whether it ended by itself, because of something that must not be gone on with."""
@@ -111,22 +110,24 @@ class Daemon:
             self._position.position,
             nonce=setting.incarnation,
         )
-        self._node = Node(chain)
+        self._node = NodeCore(chain)
         self._lease_thread = self._make_lease_thread(chain)
-        self._tracer = Tracer(setting.jobs, setting.state.shm, self._from_thread, node=setting.node)
-        self._telemetry = Telemetry(setting, self._tracer)
+        self._tracer = TraceThread(
+            setting.jobs, setting.state.shm, self._from_thread, node=setting.node
+        )
+        self._telemetry = NodeTelemetry(setting, self._tracer)
         self._exporter = self._make_exporter()
         if self._exporter is not None:
             self._tracer.ended = self._exporter.ended
-        self._keeping = Keeping(setting.jobs, setting.config.retention)
+        self._keeping = JobFolders(setting.jobs, setting.config.retention)
         self._link = self._make_link()
         self._tracer.publish = self._link.publish
-        self._talking = Talking(setting.node, self._link, self._answered, self._spawn)
+        self._talking = SchedulerRequests(setting.node, self._link, self._answered, self._spawn)
         self._spawner: Spawner | None = None
-        self._actuator: Actuator | None = None
-        self._asks: Asks | None = None
-        self._power: Shell | None = None
-        self._health: Watch | None = None
+        self._actuator: JobExecutor | None = None
+        self._asks: QueryAnswers | None = None
+        self._power: PowerLoop | None = None
+        self._health: HealthWatch | None = None
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -155,7 +156,7 @@ class Daemon:
         self._spawner = await self._meet_spawner()
         self._telemetry.features = self._spawner.features
         await self._start_tracing()
-        self._actuator = Actuator(
+        self._actuator = JobExecutor(
             self._spawner,
             starts=self._starts,
             place=self._setting.place,
@@ -167,12 +168,12 @@ class Daemon:
         self._actuator.acknowledged = self._keeping.keep
         self._actuator.output_cap = partial(cap, self._setting.config.retention)
         watches = Watches(self._loop)
-        logs = Logs(
+        logs = JobOutput(
             self._setting.jobs,
             watches,
-            Known(self._live, self._ended, self._dropped, self._waiting.change),
+            AttemptLookup(self._live, self._ended, self._dropped, self._waiting.change),
         )
-        self._asks = Asks(
+        self._asks = QueryAnswers(
             self._setting.node,
             self._setting.jobs,
             node=self._node,
@@ -206,9 +207,9 @@ class Daemon:
         if self._exporter is not None:
             self._spawn(self._for_ever(self._exporter.run))
 
-    def _begin_power(self) -> Shell:
+    def _begin_power(self) -> PowerLoop:
         samplers = self._telemetry.devices.samplers
-        world = World(
+        world = PowerInputs(
             self._setting.agent,
             self._setting.state.run,
             self._setting.boot_id,
@@ -219,11 +220,11 @@ class Daemon:
             lease=self._lease,
             hold=self._hold,
         )
-        shell = Shell(world, self._setting.config.power)
+        shell = PowerLoop(world, self._setting.config.power)
         shell.start()
         return shell
 
-    def _hold(self, device: str, draws_w: float) -> PowerActuator | Absent:
+    def _hold(self, device: str, draws_w: float) -> Actuator | Absent:
         """What holds the jobs of a device that takes no limit: their CPU time where it runs on the
         host's CPUs, else their launches."""
         info = next((each for each in self._telemetry.devices.known if each.id == device), None)
@@ -233,7 +234,7 @@ class Daemon:
         if not isinstance(cpu, Absent):
             return cpu
         starts, readings = self._starts, self._telemetry.devices.samplers.readings
-        return LaunchHold(
+        return LaunchLimit(
             device,
             draws_w,
             self._tracer.holds,
@@ -241,7 +242,7 @@ class Daemon:
             power_w=lambda: found.number("power_w") if (found := readings().get(device)) else None,
         )
 
-    def _hold_cpus(self, device: str, draws_w: float) -> PowerActuator | Absent:
+    def _hold_cpus(self, device: str, draws_w: float) -> Actuator | Absent:
         folder = self._setting.jobs_cgroup()
         if folder is None:
             return Absent("jobs have no cgroups here")
@@ -252,10 +253,10 @@ class Daemon:
 
         return cpu_hold(device, self._setting.state.instance, draws_w, jobs, folder)
 
-    def _make_health(self) -> Watch:
+    def _make_health(self) -> HealthWatch:
         """What an earlier agent held against devices holds from the first report on."""
         devices = self._telemetry.devices
-        world = HealthWorld(
+        world = HealthInputs(
             self._setting.agent,
             self._setting.boot_id,
             devices.samplers,
@@ -264,7 +265,7 @@ class Daemon:
             self._judged,
             lambda keys, reason: self.post(steps.Faulted(keys, reason, time.time_ns())),
         )
-        watch = Watch(world)
+        watch = HealthWatch(world)
         self._tracer.xid = lambda notice: self._from_thread(watch.notice, notice)
         self._telemetry.xids = lambda: watch.sources(self._tracepoint())
         if sources.kernel_log(world.kernel_log).why:
@@ -377,7 +378,7 @@ class Daemon:
         due = self._node.deadline()
         if due is not None:
             wait_s = max(due - time.monotonic(), 0.001)
-            self._timer = self._loop.call_later(wait_s, self.post, steps.Tick())
+            self._timer = self._loop.call_later(wait_s, self.post, steps.NodeTick())
 
     def _carry_out(self, effects: list[Effect]) -> None:
         """In order, but the newest position first, and what may go together, together."""
@@ -389,11 +390,11 @@ class Daemon:
         done: list[Key] = []
         for effect in effects:
             match effect:
-                case steps.Start():
+                case steps.StartAttempts():
                     starts += effect.starts
                 case steps.Acknowledge():
                     done += effect.keys
-                case steps.Stop(key, reason):
+                case steps.StopAttempt(key, reason):
                     assert actuator is not None
                     actuator.start(starts)
                     starts = []
@@ -410,23 +411,23 @@ class Daemon:
 
     def _speak(self, effect: Effect) -> None:
         match effect:
-            case steps.Tell() | steps.Hello() | steps.Ask():
+            case steps.Tell() | steps.SayHello() | steps.RequestState():
                 self._talking.begin(effect)
-            case steps.Renew(lease_s, since_ns, thaw):
+            case steps.RenewLease(lease_s, since_ns, thaw):
                 now_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
                 begin_ns = now_ns if since_ns is None else since_ns
                 self._lease.extend(begin_ns + int(lease_s * 1e9))
                 if thaw:
                     self._lease.thaw()
                     _log.warning("frozen jobs go on: the log was read past the freeze")
-            case steps.Forget(job):
+            case steps.DropFolder(job):
                 self._keeping.forget(job)
-            case steps.Note(text):
+            case steps.LogNote(text):
                 self._saying.note(text)
 
     # --- what is heard ----------------------------------------------------------------------------
 
-    def _make_link(self) -> Link:
+    def _make_link(self) -> AgentConnection:
         name = self._setting.node
         link = self._link_of(
             name,
@@ -439,17 +440,19 @@ class Daemon:
         link.on_down = lambda: self.post(steps.MeshDown())
         return link
 
-    def _link_of(self, name: str, heard: Mapping[str, Hear]) -> Link:
+    def _link_of(self, name: str, heard: Mapping[str, Hear]) -> AgentConnection:
         to = self._setting
         inbox = subjects.inbox(f"agent.{to.node}")
-        return Link(name, to.broker, to.state.key("agent"), inbox, heard)
+        return AgentConnection(name, to.broker, to.state.key("agent"), inbox, heard)
 
     def _make_lease_thread(self, chain: CommandChain) -> LeaseThread:
         """Heartbeats wait behind nothing that this loop has to do."""
         name = self._setting.node
         return LeaseThread(
             lambda hear: self._link_of(f"{name} lease", {subjects.heartbeat(name): hear}),
-            BeatJudge(chain.cluster, name, Verifier(self._setting.cluster.scheduler_public_key)),
+            HeartbeatJudge(
+                chain.cluster, name, Verifier(self._setting.cluster.scheduler_public_key)
+            ),
             self._lease,
             lambda: chain.position,
             lambda beaten: self._from_thread(self.post, beaten),
@@ -502,15 +505,15 @@ class Daemon:
         made = (self._telemetry, self._actuator, self._asks, self._exporter, self._health)
         return [part.counters for part in (*parts, *made) if part is not None]
 
-    def _make_exporter(self) -> Exporter | None:
+    def _make_exporter(self) -> OtlpExporter | None:
         """Where config.toml names no collector there is none, and nothing of it costs anything."""
         config = self._setting.config.otlp
         if not config.endpoint:
             return None
-        from stoker.agent.export.otlp_exporter import Exporter
+        from stoker.agent.export.otlp_exporter import OtlpExporter
 
         said = resource(self._setting.cluster.cluster, self._setting.node)
-        return Exporter(config, said, self._reading, __version__)
+        return OtlpExporter(config, said, self._reading, __version__)
 
     async def _reading(self) -> NodeReading:
         counters: Counter[str] = Counter()
@@ -557,7 +560,7 @@ class Daemon:
 
 async def _serve(option: str | None) -> int:
     setting = load(option)
-    daemon = Daemon(setting)
+    daemon = AgentDaemon(setting)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, daemon.stop)

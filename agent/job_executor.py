@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The agent's hands: gives starts and stops to the spawner, and turns its events into the core's.
 
-Relied on by the daemon. Owns the order of a start (its record, then the spawner) and
-what must be kept of an attempt while it lives. Decides nothing: the core does.
+Owns the order of a start (its record, then the spawner) and what must be kept of an attempt while
+it lives. Decides nothing: the core does.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ import msgspec
 import structlog
 
 from stoker.agent.jobs import job_launch, steps
-from stoker.agent.jobs.job_launch import Place
+from stoker.agent.jobs.job_launch import JobPlace
 from stoker.agent.jobs.spawner import Spawner
 from stoker.agent.jobs.spawner_messages import Event as SpawnerEvent
-from stoker.agent.jobs.spawner_messages import Exited, Known, Launch, Refusal, Started
+from stoker.agent.jobs.spawner_messages import Exited, KnownAttempt, Launch, Refusal, Started
 from stoker.agent.jobs.start_records import Begun, Starts, begun
 from stoker.agent.jobs.steps import Event, Key
-from stoker.agent.jobs.user_homes import Homes
+from stoker.agent.jobs.user_homes import UserHomes
 from stoker.agent.link import node_observation
-from stoker.agent.tracing.trace_thread import Tracer
+from stoker.agent.tracing.trace_thread import TraceThread
 from stoker.native.errors import BadRequest, NotFound, StokerError, Unavailable
 from stoker.probes.kernels.job_trace import TraceSummary
 from stoker.scheduler.nouns import DeviceInfo, StartJob
@@ -47,7 +47,7 @@ Post = Callable[[Event], None]
 """Gives an event to the core."""
 
 
-class Actuator:
+class JobExecutor:
     """Carries out Start, Stop, Settle and Acknowledge; every answer goes through `post`."""
 
     def __init__(
@@ -55,8 +55,8 @@ class Actuator:
         spawner: Spawner,
         *,
         starts: Starts,
-        place: Place,
-        tracer: Tracer,
+        place: JobPlace,
+        tracer: TraceThread,
         devices: Callable[[], tuple[DeviceInfo, ...]],
         post: Post,
     ) -> None:
@@ -66,7 +66,7 @@ class Actuator:
         self._tracer = tracer
         self._devices = devices
         self._post = post
-        self._homes = Homes()
+        self._homes = UserHomes()
         self._exited: dict[Key, Exited] = {}
         self._traced: set[Key] = set()
         self._short: dict[Key, bool] = {}
@@ -121,7 +121,7 @@ class Actuator:
             if isinstance(result, TraceSummary):
                 spent = node_observation.device_ns(result, record.gpu_milli)
                 note = UNSEEN if "tracer" in result.absent else ""
-            self._post(steps.Settled(key, spent, note))
+            self._post(steps.TraceSettled(key, spent, note))
 
         self._tracer.end(record, self._exited[key], done)
 
@@ -156,7 +156,7 @@ class Actuator:
             return steps.NeverStarted(key, event.t_ns)
         lived_ns = event.t_ns - event.started_ns if event.started_ns else 0
         traced = record.trace != "off" and self._tracer.used(record, lived_ns)
-        return steps.Ended(outcome, stopped=event.cause == "stopped", traced=traced)
+        return steps.JobEnded(outcome, stopped=event.cause == "stopped", traced=traced)
 
     async def known(self, asked: frozenset[Key]) -> steps.SpawnerHas:
         """Everything the spawner has; `asked` is what it must have, taken before this call."""
@@ -174,10 +174,10 @@ class Actuator:
 
     # --- inside -----------------------------------------------------------------------------------
 
-    def _has(self, known: Known) -> steps.Has:
+    def _has(self, known: KnownAttempt) -> steps.Has:
         key = (known.job, known.attempt)
         news = self.heard(known.event) if known.event is not None else None
-        assert news is None or isinstance(news, steps.Ran | steps.Ended | steps.NeverStarted)
+        assert news is None or isinstance(news, steps.Ran | steps.JobEnded | steps.NeverStarted)
         return steps.Has(key, self._starts.get(key).decision, news)
 
     def _prepare(self, start: StartJob, promised: Counter[int]) -> tuple[Launch, Begun]:
@@ -288,7 +288,7 @@ def not_launched(error: Exception) -> str:
     return f"it could not be launched: {reason}"
 
 
-def gone(place: Place) -> dict[str, str]:
+def gone(place: JobPlace) -> dict[str, str]:
     """Tracers whose library somebody removed after the agent had put it there, and what to do."""
     libraries = {"opencl": place.layer, **place.tracers}
     return {

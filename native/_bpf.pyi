@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The BPF programs of one node and their maps; a handle over native/bpf/host.h.
 
-Relied on by stoker.probes.host.host_probes alone. The module is absent where clang, bpftool or libbpf were
+The module is absent where clang, bpftool or libbpf were
 missing at build time. Times are CLOCK_MONOTONIC ns.
 """
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Uprobes over calls into libraries, and what a hit of one costs; over native/bpf/calls.h.
 
-Relied on by stoker.probes.calls.call_probes and stoker.probes.calls.trap_cost alone. The module is absent where
+The module is absent where
 clang, bpftool or libbpf were missing at build time.
 """
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the build put its programs, libraries and BPF objects; the only place that knows.
 
-Relied on by the supervisor, the agent and the tests. Paths are absolute and checked.
+Paths are absolute and checked.
 """
 
 from __future__ import annotations

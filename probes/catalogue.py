@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The catalogue of kernel-side probes: stable ids, what each gives and what each needs.
 
-Relied on by the host probes, the doctor and whoever prints why a figure is missing. An id never
-changes its meaning; a probe that goes away keeps its id and says so.
+An id never changes its meaning; a probe that goes away keeps its id and says so.
 """
 
 from __future__ import annotations
@@ -208,7 +207,7 @@ HOST_PROBES: tuple[Probe, ...] = (
         "fault",
     ),
 )
-"""Every probe that `stoker.probes.host.host_probes` attaches, in the order in which states are reported."""
+"""Every probe that `probes/host/host_probes.py` attaches, in the order of its report."""
 
 
 SPAN_PROBES = (

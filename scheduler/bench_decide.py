@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How long one decision takes on a cluster that is nearly full, with jobs coming and going.
 
-Relied on by `stoker bench decide`. The loop that is timed is in C (`native/core/bench_decide.c`) or
-here, with the caller's clock, for `through_python`. Says what was measured beside every figure; the
-core decides exactly as on a node.
+The loop that is timed is in C (`native/core/bench_decide.c`) or here, with the caller's clock, for
+`through_python`. Says what was measured beside every figure; the core decides exactly as on a node.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from stoker.scheduler.records import (
 )
 from stoker.scheduler.sim.chance import Chance
 from stoker.scheduler.sim.classes import target_classes
-from stoker.scheduler.sim.openb import MIB, Machine, Task
+from stoker.scheduler.sim.openb import MIB, Machine, TraceTask
 from stoker.scheduler.submit import Submit
 
 BATCH: Final = 64
@@ -67,11 +66,11 @@ OPENB_TASKS: Final = (
 _MEMORY_PER_CPU = 4 * MIB  # bytes for each milli-CPU of a task that names no memory
 
 
-class Load(NamedTuple):
+class DecideLoad(NamedTuple):
     """What is decided on, and how often."""
 
     machines: Sequence[Machine]
-    tasks: Sequence[Task]
+    tasks: Sequence[TraceTask]
     fill_pct: float = 95.0
     seed: int = 1
     placement: Placement = Placement.BEST
@@ -101,16 +100,16 @@ def uniform_machines(nodes: int, gpus: int) -> list[Machine]:
     return [Machine(f"node-{at:05}", 18_000 * gpus, memory, gpus, "GPU") for at in range(nodes)]
 
 
-def openb_tasks() -> list[Task]:
+def openb_tasks() -> list[TraceTask]:
     """8,152 tasks in the trace's proportions: 1,088 without a GPU, 3,078 with a share of one."""
     return [
-        Task(cpu, cpu * _MEMORY_PER_CPU, gpus, milli)
+        TraceTask(cpu, cpu * _MEMORY_PER_CPU, gpus, milli)
         for gpus, milli, cpu, count in OPENB_TASKS
         for _ in range(count)
     ]
 
 
-def cluster(load: Load) -> Core:
+def cluster(load: DecideLoad) -> Core:
     """The machines, all up and empty, and the tasks as the workload to stay fit for."""
     devices = sum(machine.gpus for machine in load.machines)
     jobs = 4 * devices + 16_384
@@ -121,7 +120,7 @@ def cluster(load: Load) -> Core:
     return core
 
 
-def submits(tasks: Iterable[Task]) -> list[Submit]:
+def submits(tasks: Iterable[TraceTask]) -> list[Submit]:
     """What the tasks ask for."""
     return [
         Submit(
@@ -150,12 +149,12 @@ def _tell(core: Core, requests: Sequence[Request]) -> None:
         core.apply(proposal.commands, 1)
 
 
-def level_milli(load: Load) -> int:
+def level_milli(load: DecideLoad) -> int:
     """Where the cluster is kept, in thousandths of a device."""
     return int(sum(machine.gpus for machine in load.machines) * _WHOLE * load.fill_pct / 100)
 
 
-def measure(load: Load) -> dict[str, Any]:
+def measure(load: DecideLoad) -> dict[str, Any]:
     """Decisions one by one, in batches, of shapes never seen, and by a full rescan."""
     return _best([_measured(load) for _ in range(max(1, load.rounds))])
 
@@ -165,7 +164,7 @@ def _best(rounds: list[dict[str, Any]]) -> dict[str, Any]:
     return best | {"rounds_p99_us": [one["p99_us"] for one in rounds]}
 
 
-def _measured(load: Load) -> dict[str, Any]:
+def _measured(load: DecideLoad) -> dict[str, Any]:
     counts = (load.decisions, load.naive, load.unique)
     if max(counts) > TIMES_MAX or min(load.decisions, load.naive, load.unique, load.batches) < 1:
         raise BadRequest(f"1 to {TIMES_MAX} decisions of each sort, not {counts}")
@@ -214,7 +213,7 @@ MEASURED: Final = {
 }
 
 
-def _cluster_facts(load: Load, counted: dict[str, int]) -> dict[str, Any]:
+def _cluster_facts(load: DecideLoad, counted: dict[str, int]) -> dict[str, Any]:
     devices = sum(machine.gpus for machine in load.machines)
     return {
         "nodes": len(load.machines),
@@ -229,7 +228,7 @@ def _cluster_facts(load: Load, counted: dict[str, int]) -> dict[str, Any]:
 
 
 def _batch_rates(
-    load: Load, counted: dict[str, int], times: dict[str, list[int]]
+    load: DecideLoad, counted: dict[str, int], times: dict[str, list[int]]
 ) -> dict[str, Any]:
     return {
         "batch": BATCH,
@@ -259,7 +258,7 @@ class _Running(NamedTuple):
 class _Live:
     """Jobs that come and go, as objects."""
 
-    def __init__(self, load: Load) -> None:
+    def __init__(self, load: DecideLoad) -> None:
         self.core = cluster(load)
         self.asks = submits(load.tasks)
         self.level = level_milli(load)
@@ -308,12 +307,12 @@ class _Live:
         return took, placed
 
 
-def through_python(load: Load, clock_ns: Callable[[], int]) -> dict[str, Any]:
+def through_python(load: DecideLoad, clock_ns: Callable[[], int]) -> dict[str, Any]:
     """The same arrivals, each from a `Submit` object to a `Place` object."""
     return _best([_through(load, clock_ns) for _ in range(max(1, load.rounds))])
 
 
-def _through(load: Load, clock_ns: Callable[[], int]) -> dict[str, Any]:
+def _through(load: DecideLoad, clock_ns: Callable[[], int]) -> dict[str, Any]:
     if not 1 <= load.decisions <= TIMES_MAX:
         raise BadRequest(f"1 to {TIMES_MAX} decisions, not {load.decisions}")
     live = _Live(load)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The job book: what the core's numbers mean. Whose a job is, what it runs, how it went, where.
 
-Relied on by mesh, which applies every log entry to core and book together. Pure: the same entries
-give the same bytes. Bounded: the core's limits bound the jobs, and an ended one is kept encoded.
+Pure: the same entries give the same bytes. Bounded: the core's limits bound the jobs, and an ended
+one is kept encoded.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from stoker.scheduler.nouns import (
     Owner,
     Usage,
 )
-from stoker.scheduler.shares import Shares
+from stoker.scheduler.shares import UserShares
 
 FORMAT = 2
 ATTEMPTS_KEPT = 16
@@ -87,7 +87,7 @@ class Job(msgspec.Struct, array_like=True):
         self.exit_code = self.signal = None
 
 
-class Ended(NamedTuple):
+class EndedJob(NamedTuple):
     """A job that is over: never changed again, so kept as its encoded row of a snapshot."""
 
     user: str
@@ -125,10 +125,10 @@ class Book:
     """All jobs the log has not forgotten, by number, and all nodes that ever said hello."""
 
     def __init__(self) -> None:
-        self._jobs: dict[int, Job | Ended] = {}
+        self._jobs: dict[int, Job | EndedJob] = {}
         self._last: dict[str, int] = {}
         self.nodes: dict[str, NodeReport] = {}
-        self.shares = Shares()
+        self.shares = UserShares()
         """What each user's jobs take, for the limits on them."""
         self.queues: dict[int, str] = {}
         """The core's id of a queue -> its name; without the default queue."""
@@ -162,7 +162,7 @@ class Book:
         """Put away a record whose state is final."""
         assert record.state in ENDED
         row = _encode_row(record)
-        self._jobs[record.job] = Ended(record.owner.user, record.state, row)
+        self._jobs[record.job] = EndedJob(record.owner.user, record.state, row)
         self.shares.end(record.owner.user, record.job, len(row), len(record.spec))
 
     def forget(self, job: int, why: str = "") -> None:
@@ -171,7 +171,7 @@ class Book:
         if record is None:
             return
         user = self.user(record)
-        size = len(record.row if isinstance(record, Ended) else record.spec)
+        size = len(record.row if isinstance(record, EndedJob) else record.spec)
         self.shares.drop(user, job, size)
         if why:
             self._remember_removed(user, job, why)
@@ -200,11 +200,11 @@ class Book:
     # --- questions --------------------------------------------------------------------------------
 
     @staticmethod
-    def user(record: Job | Ended | None) -> str:
+    def user(record: Job | EndedJob | None) -> str:
         """Whose record it is; empty for none."""
         if record is None:
             return ""
-        return record.user if isinstance(record, Ended) else record.owner.user
+        return record.user if isinstance(record, EndedJob) else record.owner.user
 
     def get(self, job: int, user: str | None = None) -> Job:
         """The job, for its owner, or for anybody with `user` None; else it does not exist."""
@@ -225,7 +225,7 @@ class Book:
         record = self._jobs.get(job)
         if record is None:
             return []
-        if isinstance(record, Ended):
+        if isinstance(record, EndedJob):
             record = _jobs.decode(_rows.decode(record.row).raw)
         decisions = (record.decision, *(each.decision for each in record.attempts))
         return list(dict.fromkeys(d.node for d in decisions if d is not None))
@@ -301,7 +301,7 @@ class Book:
     def snapshot(self) -> bytes:
         """Canonical: equal books give equal bytes."""
         rows = [
-            record.row if isinstance(record, Ended) else _encode_row(record)
+            record.row if isinstance(record, EndedJob) else _encode_row(record)
             for record in self._jobs.values()
         ]
         joined = b"".join((_ARRAY32, len(rows).to_bytes(4, "big"), *rows))
@@ -338,7 +338,7 @@ class Book:
 
     def _put(self, row: _Row, raw: bytes, user: str, owners: dict[Owner, Owner]) -> None:
         if row.state in ENDED:
-            self._jobs[row.job] = Ended(user, row.state, raw)
+            self._jobs[row.job] = EndedJob(user, row.state, raw)
             self.shares.put(user, row.job, len(raw), ended=True)
             return
         record = _jobs.decode(row.raw)

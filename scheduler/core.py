@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The deterministic core, typed: propose on the leader, apply on every replica, ask at any time.
 
-Relied on by mesh. No decision is made here: bytes go to `_core` and come back as tuples. The same
-snapshot and commands give the same bytes on every machine; time and chance are arguments.
+No decision is made here: bytes go to `_core` and come back as tuples. The same snapshot and
+commands give the same bytes on every machine; time and chance are arguments.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Placements by a user's own function: it scores the nodes that fit, the core checks the rest.
 
-Relied on by whoever hosts a leader and has jobs with Placement.CUSTOM. The function never reaches
-the core: what it raises or says wrongly is counted and the job goes on waiting. What it chooses is
-proposed as Prefer and refused like any other placement that cannot be.
+The function never reaches the core: what it raises or says wrongly is counted and the job goes on
+waiting. What it chooses is proposed as Prefer and refused like any other placement that cannot be.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ FUNCTIONS_MAX = 64
 
 
 @dataclass
-class Counts:
+class CallCounts:
     """What became of the calls of one function."""
 
     calls: int = 0
@@ -42,7 +41,7 @@ class Counts:
 @dataclass
 class _Registered:
     function: Scoring
-    counts: Counts = field(default_factory=Counts)
+    counts: CallCounts = field(default_factory=CallCounts)
 
 
 class Functions:
@@ -60,7 +59,7 @@ class Functions:
     def names(self) -> list[str]:
         return sorted(self._by_name)
 
-    def counts(self, name: str) -> Counts:
+    def counts(self, name: str) -> CallCounts:
         """Raises NotFound for a name that nobody registered."""
         return self._of(name).counts
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the core hands out: effects of applied commands, rejections, explanations and views.
 
-Relied on by mesh, which acts on effects and answers clients with the rest. Fields are plain numbers
-or names of `nouns`; sentences are made on request and never stored. Mirrors `native/core/wire.h`.
+Fields are plain numbers or names of `nouns`; sentences are made on request and never stored.
+Mirrors `native/core/wire.h`.
 """
 
 from __future__ import annotations

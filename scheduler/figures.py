@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figures of the core as people read them: no wire unit ever reaches a sentence.
 
-Relied on by reasons and, for spans, by mesh. Pure.
+Pure.
 """
 
 from __future__ import annotations

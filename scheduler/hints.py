@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a leader tells its core besides the log, and where it says a task would fit.
 
-Relied on by core, custom and whoever feeds the placements: samples of devices, power tables,
-typical requests. None of it is part of the state. Mirrors structs of `native/core/core.h`; sizes
-are compared with the module's at import.
+None of it is part of the state. Mirrors structs of `native/core/core.h`; sizes are compared with
+the module's at import.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """From names to the core's numbers: the one place where a name is hashed.
 
-Relied on by mesh, which turns names of nodes, models, labels, groups and queues into what commands
-carry, and by the simulators. Hashes are stored in the log, so the functions never change. The way
-back is kept where the names are known: reports of nodes and the job book.
+Hashes are stored in the log, so the functions never change. The way back is kept where the names
+are known: reports of nodes and the job book.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The nouns of the decision: job, device, node, and what is said about them in log and commands.
 
-Relied on by mesh (log, commands, public schema), agent and tui. All are immutable and encode as
-msgpack arrays, so fields are only ever appended, each with a default. Units are in the names.
+All are immutable and encode as msgpack arrays, so fields are only ever appended, each with a
+default. Units are in the names.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Owner(Record, frozen=True):
 class JobSpec(Record, frozen=True):
     """What was asked for. `gpu_milli`: 0 none, 1-999 a part of one device, else devices x 1000.
 
-    Names are kept as they were given; `mesh/replica/core_request.py` turns them into what the core takes.
+    Names are kept as they were given; `mesh/replica/core_request.py` makes the core's ids of them.
     """
 
     argv: tuple[str, ...]

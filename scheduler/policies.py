@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The names of what a queue or a job may choose: placement, order, options.
 
-Relied on by records, mesh (schemas) and tui. Mirrors the enums of `native/core/wire.h`; numbers are
-stored in the log, so they are only ever added.
+Mirrors the enums of `native/core/wire.h`; numbers are stored in the log, so they are only ever
+added.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The core's reason codes and the one table that turns each into a sentence a person reads.
 
-Relied on by mesh (error replies, decisions) and tui (explain). Mirrors `native/core/reason.h`;
-codes are stored in the log, so they are only ever added. Codes from OUTER on are the caller's own.
+Mirrors `native/core/reason.h`; codes are stored in the log, so they are only ever added. Codes from
+OUTER on are the caller's own.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The core's commands as Python tuples: what a caller asks for and what the log stores.
 
-Relied on by mesh (requests, log) and by `scheduler.core`. Mirrors `native/core/wire.h` field by
-field; sizes are compared with the module's at import, so a drift stops the program there.
+Mirrors `native/core/wire.h` field by field; sizes are compared with the module's at import, so a
+drift stops the program there.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What would help a job that waits, by the reason the core gives for it.
 
-Relied on by effects, and through it by mesh and tui, which put a remedy into words. Owns
-the one table from reason to remedy; it names what can be done, never that it should be.
+Owns the one table from reason to remedy; it names what can be done, never that it should be.
 """
 
 from __future__ import annotations

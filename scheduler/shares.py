@@ -12,7 +12,7 @@ import heapq
 from collections.abc import Callable, Iterator
 
 
-class Share:
+class UserShare:
     """One user's jobs, in the order in which they were submitted."""
 
     __slots__ = ("ended", "ended_bytes", "jobs", "live_bytes")
@@ -34,22 +34,22 @@ class Share:
         return ((job, size) for job, size in self.jobs.items() if size >= 0)
 
 
-class Shares:
+class UserShares:
     """All users' shares, and their sums."""
 
     def __init__(self) -> None:
-        self._of: dict[str, Share] = {}
+        self._of: dict[str, UserShare] = {}
         self.ended = 0
         self.ended_bytes = 0
         self.live_bytes = 0
 
-    def of(self, user: str) -> Share:
+    def of(self, user: str) -> UserShare:
         """One user's; an empty one for somebody without jobs, which is not kept."""
-        return self._of.get(user) or Share()
+        return self._of.get(user) or UserShare()
 
     def put(self, user: str, job: int, size: int, *, ended: bool) -> None:
         """A job of `size` bytes is in the book from now on, or came there in another form."""
-        share = self._of.setdefault(user, Share())
+        share = self._of.setdefault(user, UserShare())
         share.jobs[job] = size if ended else -1
         self._add(share, size, 1 if ended else 0)
 
@@ -68,7 +68,7 @@ class Shares:
         if not share.jobs:
             del self._of[user]
 
-    def _add(self, share: Share, size: int, ended: int) -> None:
+    def _add(self, share: UserShare, size: int, ended: int) -> None:
         """`ended`: the number of ended jobs by which it changes; 0: bytes of a live one."""
         if ended:
             share.ended += ended
@@ -90,7 +90,7 @@ class Shares:
         )
 
     def _take(
-        self, excess: int, most: int, has: Callable[[Share], int], worth: Callable[[int], int]
+        self, excess: int, most: int, has: Callable[[UserShare], int], worth: Callable[[int], int]
     ) -> list[int]:
         if excess <= 0:
             return []

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a job asks for, as the core takes and keeps it.
 
-Relied on by records and effects. Mirrors `struct sk_submit` and `struct sk_ask` of
-`native/core/wire.h` field by field; sizes are compared with the module's at import.
+Mirrors `struct sk_submit` and `struct sk_ask` of `native/core/wire.h` field by field; sizes are
+compared with the module's at import.
 """
 
 from __future__ import annotations

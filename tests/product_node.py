@@ -21,7 +21,7 @@ import nats
 import pytest
 from nats.aio.client import Client as Connection
 
-from stoker.agent.state.state_folder import State, locate
+from stoker.agent.state.state_folder import StateFolder, locate
 from stoker.agent.supervise import leftover_cgroups, pids
 from stoker.mesh.client.client import Client
 from stoker.mesh.connection import context
@@ -41,7 +41,7 @@ class LiveNode:
         """`device_kind`: what its tests' jobs ask for; PoCL's CPU device where no card is there."""
         self.root = root
         self.device_kind = device_kind
-        self.state: State = locate(root)
+        self.state: StateFolder = locate(root)
         self.environment = {**os.environ, "STOKER_STATE": str(root), "NO_COLOR": "1"}
 
     def stoker(

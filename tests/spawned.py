@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A real spawner in a folder of its own, and jobs of other users below it.
 
-Relied on by the tests of the runner. Everything it makes, processes and cgroups included, is gone
-after `remove`.
+Everything it makes, processes and cgroups included, is gone after `remove`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`stoker bench`: what stoker costs, against a floor measured in the same run.
 
-Relied on by the table in `main.py`. Progress goes to stderr, so that `--json` is one object on
-stdout whatever happens in between.
+Progress goes to stderr, so that `--json` is one object on stdout whatever happens in between.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ import click
 from stoker.tui.job_commands import node_option
 
 if TYPE_CHECKING:
-    from stoker.mesh.client.bench_submit import Result
+    from stoker.mesh.client.bench_submit import SubmitResult
 
 Row = TypeVar("Row")
 
@@ -94,7 +93,7 @@ def bench_submit_command(as_json: bool, jobs: int, state: str | None) -> None:
     sys.exit(1 if failures else 0)
 
 
-async def _submit(state: str, work: Path, jobs: int) -> Result:
+async def _submit(state: str, work: Path, jobs: int) -> SubmitResult:
     from stoker.mesh.client import bench_submit
     from stoker.mesh.client.client import Client
     from stoker.native import paths
@@ -102,7 +101,7 @@ async def _submit(state: str, work: Path, jobs: int) -> Result:
     noop = work / "stoker-bench-noop"
     shutil.copyfile(paths.program("stoker-bench-noop"), noop)
     noop.chmod(0o755)
-    programs = bench_submit.Programs(str(noop), str(paths.program("stoker-bench-floor")))
+    programs = bench_submit.SubmitPrograms(str(noop), str(paths.program("stoker-bench-floor")))
     cpus = len(os.sched_getaffinity(0))
     async with Client.open(state) as client:
         return await bench_submit.measure(client, programs, jobs, cpus, _say)
@@ -112,7 +111,7 @@ def _say(words: str) -> None:
     click.echo(f"bench: {words}", err=True)
 
 
-def _text(result: Result) -> str:
+def _text(result: SubmitResult) -> str:
     lines = ["  GPUS   START P50   START P99      JOBS/S     FLOOR/S   RATIO"]
     for row in result.rows:
         lines.append(
@@ -229,7 +228,7 @@ def bench_decide_command(
         machines = bench.openb_machines()
     else:
         machines = bench.uniform_machines(nodes, gpus or 8)
-    load = bench.Load(machines, tasks, fill, seed, rounds=rounds, decisions=decisions)
+    load = bench.DecideLoad(machines, tasks, fill, seed, rounds=rounds, decisions=decisions)
     _say(f"{rounds} rounds of {decisions} decisions on {len(machines)} nodes")
     if through is not None:
         result = bench.through_python(load, time.perf_counter_ns)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `stoker bench decide` needs besides the measurement: instruction counts, the CPU, the text.
 
-Relied on by bench_commands. Builds and runs a program of the same loop under callgrind where its
-sources, cmake and valgrind are at hand; else the count is absent with a reason, never 0.
+Builds and runs a program of the same loop under callgrind where its sources, cmake and valgrind are
+at hand; else the count is absent with a reason, never 0.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Counted(NamedTuple):
     what: str = ""
 
 
-def instructions(load: bench_decide.Load) -> Counted:
+def instructions(load: bench_decide.DecideLoad) -> Counted:
     """By callgrind, on a build for MARCH of its own; takes up to a minute."""
     try:
         with tempfile.TemporaryDirectory(prefix="stoker-bench-") as folder:
@@ -73,7 +73,7 @@ def _built(folder: Path) -> Path:
     return build / "native" / "core" / _PROGRAM
 
 
-def _collected(folder: Path, program: Path, load: bench_decide.Load) -> int:
+def _collected(folder: Path, program: Path, load: bench_decide.DecideLoad) -> int:
     files = [folder / name for name in ("snapshot", "workload", "submits")]
     classes = target_classes(load.tasks)
     submits = bench_decide.submits(load.tasks)

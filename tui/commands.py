@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The verbs that show: top, demo.
 
-Relied on by the table in `main.py`. Everything heavy is imported inside the verb.
+Everything heavy is imported inside the verb.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def top_command(interval: float, once: bool, state: str | None) -> None:
 async def _top(state: str | None, interval: float, once: bool) -> None:
     from stoker.mesh.client.client import Client
     from stoker.mesh.wire.schema import ListRequest
-    from stoker.tui.top_model import Answers, Frame, frame, plain
+    from stoker.tui.top_model import ClusterAnswers, Frame, frame, plain
 
     async with Client.open(state, patience_s=1.0) as client:
 
@@ -45,7 +45,9 @@ async def _top(state: str | None, interval: float, once: bool) -> None:
                 client.kernels(),
             )
             return frame(
-                Answers(nodes.nodes, devices.devices, jobs.jobs, kernels.kernels, time.time_ns())
+                ClusterAnswers(
+                    nodes.nodes, devices.devices, jobs.jobs, kernels.kernels, time.time_ns()
+                )
             )
 
         if once:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The verbs `cordon` and `uncordon`: devices that administrators keep jobs away from.
 
-Relied on by the table in `main.py`. What may be asked and what it means lives in
-`mesh/server/administration.py`; here a device is only found by what a person calls it.
+What may be asked and what it means lives in `mesh/server/administration.py`; here a device is only
+found by what a person calls it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`stoker demo`: a node of its own, one traced job from submit to report, and nothing left behind.
 
-Relied on by `make run`. Owns the verdict: the job succeeded, and the tracer counted exactly the
-launches that the program says it made.
+Owns the verdict: the job succeeded, and the tracer counted exactly the launches that the program
+says it made.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Demo:
 
 
 @dataclass(frozen=True)
-class Work:
+class DemoWork:
     """What the job runs, and whether its launches can be counted by the tracer on this machine."""
 
     argv: tuple[str, ...]
@@ -94,7 +94,7 @@ async def _one_job(state: Path, folder: Path, trace: str, out: Path) -> Demo:
         return Demo(job, failures)
 
 
-def stage(folder: Path, devices: tuple[schema.DeviceView, ...]) -> Work:
+def stage(folder: Path, devices: tuple[schema.DeviceView, ...]) -> DemoWork:
     """Put a program where the job's user can read it; which one depends on the devices."""
     real = [d for d in devices if d.vendor.lower().startswith("nvidia") and not d.sim]
     if real and CUDA_PROGRAM.exists() and _has_cuda_python() and _open_to_jobs(sys.executable):
@@ -102,7 +102,7 @@ def stage(folder: Path, devices: tuple[schema.DeviceView, ...]) -> Work:
         shutil.copyfile(CUDA_PROGRAM, program)
         program.chmod(0o755)
         why = "kernels of CUDA programs: this version traces OpenCL; the program timed its own"
-        return Work((sys.executable, str(program)), why)
+        return DemoWork((sys.executable, str(program)), why)
     from stoker.native import paths
 
     program = folder / "stoker-demo-opencl"
@@ -110,9 +110,9 @@ def stage(folder: Path, devices: tuple[schema.DeviceView, ...]) -> Work:
     program.chmod(0o755)
     cpu = next((d.id for d in devices if d.kind == "cpu"), "")
     if not cpu:
-        return Work((str(program), "--json"))
+        return DemoWork((str(program), "--json"))
     said = f"no GPU is used: the program asks for the CPU device {cpu}, as --device-kind cpu does"
-    return Work((str(program), "--json"), kind="cpu", no_gpu=said)
+    return DemoWork((str(program), "--json"), kind="cpu", no_gpu=said)
 
 
 def _has_cuda_python() -> bool:
@@ -159,7 +159,7 @@ def _ended(view: schema.JobView, wrote: Mapping[str, Any]) -> Iterator[str]:
         yield f"the job {view.state}: {why}"
 
 
-def _counted(job: Mapping[str, Any], program: Mapping[str, Any], work: Work) -> Iterator[str]:
+def _counted(job: Mapping[str, Any], program: Mapping[str, Any], work: DemoWork) -> Iterator[str]:
     """Compares what the program launched with what the tracer counted."""
     if work.untraced:
         return

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the verbs of devices ask: lists, readings of each device, the topology of a node.
 
-Relied on by `tui/device_commands.py`. A node that does not answer costs its own devices their
-readings, with the reason in their place, and nothing else.
+A node that does not answer costs its own devices their readings, with the reason in their place,
+and nothing else.
 """
 
 from __future__ import annotations

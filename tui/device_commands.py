@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The verbs `devices` and `metrics`: what devices there are, and what is read of each.
 
-Relied on by the table in `main.py`. Prints; what is asked lives in `tui/device_calls.py`, how it is
-written in `tui/readings_view.py`.
+Prints; what is asked lives in `tui/device_calls.py`, how it is written in `tui/readings_view.py`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`stoker explain` as text: the answer first, then its reasons in order, then what would help.
 
-Relied on by the verb. Pure: the reply's object in, text out.
+Pure: the reply's object in, text out.
 """
 
 from __future__ import annotations

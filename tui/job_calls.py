@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the verbs of jobs ask the node: one coroutine per verb, from a selector to plain rows.
 
-Relied on by `tui/job_commands.py` and the demo. Owns how `run` ends: with the job's own exit code,
-or detached and saying how to return; a job is never stopped because somebody stopped watching it.
+Owns how `run` ends: with the job's own exit code, or detached and saying how to return; a job is
+never stopped because somebody stopped watching it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The verbs of jobs: run, submit, jobs, job, logs, cancel, rm, wait, explain.
 
-Relied on by the table in `main.py`. Reading options and printing live here; what is asked and what
-is shown lives in `job_options`, `job_calls`, `tables`, `report` and `explain`.
+Reading options and printing live here; what is asked and what is shown lives in `job_options`,
+`job_calls`, `tables`, `report` and `explain`.
 """
 
 from __future__ import annotations

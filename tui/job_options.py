@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The options of `run` and `submit`, and the request they make.
 
-Relied on by `tui/job_commands.py`. Everything wrong with an option is said before anything is sent.
+Everything wrong with an option is said before anything is sent.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The verbs `nodes` and `node`: what there is, and what administrators decide about a node.
 
-Relied on by the table in `main.py`. Prints; what is asked lives in `tui/job_calls.py`.
+Prints; what is asked lives in `tui/job_calls.py`.
 """
 
 from __future__ import annotations

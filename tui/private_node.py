@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A node of one's own for the length of a demo or a bench, started and stopped as a user would.
 
-Relied on by the demo and the benches. Drives only the verbs `up` and `down`, as processes. Owns the
-clean-up: it also runs after a failure, after Ctrl-C and after SIGTERM, and looks for what is left.
+Drives only the verbs `up` and `down`, as processes. Owns the clean-up: it also runs after a
+failure, after Ctrl-C and after SIGTERM, and looks for what is left.
 """
 
 from __future__ import annotations

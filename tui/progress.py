@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One progress bar on stderr, for commands that work for seconds; stdout stays the result's alone.
 
-Relied on by the `sim` commands. On anything but a terminal it draws nothing.
+On anything but a terminal it draws nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The verb `queue`: what there is, and for administrators what there shall be.
 
-Relied on by the table in `main.py`. Prints; what is asked lives in `tui/job_calls.py`. Everything
-that changes may be repeated: what is so already is said and is no error.
+Prints; what is asked lives in `tui/job_calls.py`. Everything that changes may be repeated: what is
+so already is said and is no error.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Readings of devices as a person reads them: values with units and errors, series, the topology.
 
-Relied on by `tui/device_commands.py`. Pure: replies of the mesh in, text out. Owns that whatever is
-simulated is said to be, in each of the forms.
+Pure: replies of the mesh in, text out. Owns that whatever is simulated is said to be, in each of
+the forms.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lines that are written over the ones before, in place: `metrics -w` on a terminal.
 
-Relied on by `tui/device_commands.py`. Pure. Owns that no mode of the terminal is changed, so that
-nothing has to be set back however the program ends, and that no line wraps, so that the cursor
-finds its way back.
+Pure. Owns that no mode of the terminal is changed, so that nothing has to be set back however the
+program ends, and that no line wraps, so that the cursor finds its way back.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One job on one screen: what ran, where and why, and where the device's time went.
 
-Relied on by `stoker demo` and `stoker job`. Pure: the object of `stoker job -o json` in, text of
-at most 100 columns out. What was not measured is shown with its reason, never as zero; the
-shares of a device's time are rounded so that they add up to 100.0 % exactly.
+Pure: the object of `stoker job -o json` in, text of at most 100 columns out. What was not measured
+is shown with its reason, never as zero; the shares of a device's time are rounded so that they add
+up to 100.0 % exactly.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which jobs a command means: `3`, `1,4-6`, `last`, `all`.
 
-Relied on by every verb that takes a SELECTOR. Parsing is pure; which numbers `last` and `all`
-stand for is known only by the node, so the caller supplies them.
+Parsing is pure; which numbers `last` and `all` stand for is known only by the node, so the caller
+supplies them.
 """
 
 from __future__ import annotations

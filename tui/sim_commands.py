@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`stoker sim`: what the scheduler's core would have done with a published trace.
 
-Relied on by the table in `main.py`. Only a table of simulators; each is loaded when it is called.
+Only a table of simulators; each is loaded when it is called.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`stoker sim jct`: a trace of jobs under one policy after another, as a table.
 
-Relied on by the table of simulators in `sim_commands.py`. Traces are the user's own files; nothing
-is fetched.
+Traces are the user's own files; nothing is fetched.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 if TYPE_CHECKING:
-    from stoker.scheduler.sim.jct import Replay, Settings
-    from stoker.scheduler.sim.jct_cluster import Cluster
+    from stoker.scheduler.sim.jct import ReplaySettings, TraceReplay
+    from stoker.scheduler.sim.jct_cluster import TraceCluster
     from stoker.scheduler.sim.jct_report import Figures
     from stoker.scheduler.sim.jct_trace import TraceJob
 
@@ -119,7 +118,7 @@ def sim_jct_command(
     policies = jct_policy.policies_of(policy_names)
     jobs, kind = _jobs(files, limit, load)
     cluster = cluster_from(kind, gpus, nodes, types)
-    settings = jct.Settings(restart_seconds, estimate_error, seed, estimates, stuck)
+    settings = jct.ReplaySettings(restart_seconds, estimate_error, seed, estimates, stuck)
     rows = [_row(policy, jobs, cluster, settings) for policy in policies]
     if plot:
         _plot(plot, files, rows)
@@ -134,7 +133,7 @@ def sim_jct_command(
 
 class _Row(NamedTuple):
     figures: Figures
-    replay: Replay
+    replay: TraceReplay
     wall_s: float
 
 
@@ -154,7 +153,7 @@ def _jobs(files: Sequence[Path], limit: int | None, load: float) -> tuple[list[T
     return jobs, jct_trace.format_of(traces[0])
 
 
-def cluster_from(kind: str, gpus: int | None, nodes: int | None, types: str | None) -> Cluster:
+def cluster_from(kind: str, gpus: int | None, nodes: int | None, types: str | None) -> TraceCluster:
     """The cluster that the options name; what they leave open is as the trace was published."""
     from stoker.native.errors import BadRequest
     from stoker.scheduler.sim import jct_cluster
@@ -172,7 +171,9 @@ def cluster_from(kind: str, gpus: int | None, nodes: int | None, types: str | No
     return jct_cluster.cluster_of(parts, node_gpus)
 
 
-def _row(policy: Any, jobs: list[TraceJob], cluster: Cluster, settings: Settings) -> _Row:
+def _row(
+    policy: Any, jobs: list[TraceJob], cluster: TraceCluster, settings: ReplaySettings
+) -> _Row:
     from stoker.scheduler.sim import jct, jct_report
     from stoker.tui.progress import progress
 
@@ -186,8 +187,8 @@ def _object(
     *,
     files: Sequence[Path],
     jobs: list[TraceJob],
-    cluster: Cluster,
-    settings: Settings,
+    cluster: TraceCluster,
+    settings: ReplaySettings,
     load: float,
     rows: list[_Row],
 ) -> dict[str, Any]:
@@ -252,7 +253,7 @@ def _tenant_columns(unit_s: int) -> Columns:
     )
 
 
-def _text(jobs: list[TraceJob], cluster: Cluster, rows: list[_Row], tenants: bool) -> str:
+def _text(jobs: list[TraceJob], cluster: TraceCluster, rows: list[_Row], tenants: bool) -> str:
     models = ", ".join(cluster.models)
     longest = max((row.figures.makespan_s or 0 for row in rows), default=0)
     unit_s, unit = (3600, "hours") if longest >= HOURS_FROM_S else (60, "minutes")

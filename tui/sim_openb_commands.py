@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`stoker sim openb`: a published GPU trace through the scheduler's core.
 
-Relied on by the table in `sim_commands.py` and by `sim_power_commands`. Reads the files, spreads
-the runs over processes and prints; what a run does is in `scheduler/sim`.
+Reads the files, spreads the runs over processes and prints; what a run does is in `scheduler/sim`.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from stoker.tui.progress import progress
 
 if TYPE_CHECKING:
     from stoker.scheduler.sim.openb import Machine
-    from stoker.scheduler.sim.openb_run import Result, Rules, Run, Workload
+    from stoker.scheduler.sim.openb_run import OpenbResult, OpenbRun, RunRules, Workload
 
 SEEDS_MAX = 1000
 FILE_BYTES_MAX = 256 << 20
 PREFIX = "openb_pod_list_"
 """Left out of a workload's name."""
-Runs = dict[tuple[str, str], list["Result"]]
+Runs = dict[tuple[str, str], list["OpenbResult"]]
 """(workload, policy) -> results by seed."""
 
 
@@ -94,7 +93,7 @@ def _lines(path: Path) -> list[str]:
         raise BadRequest(f"{path} is no text: {error.reason} at byte {error.start}") from error
 
 
-def simulate(runs: Sequence[Run], processes: int) -> Runs:
+def simulate(runs: Sequence[OpenbRun], processes: int) -> Runs:
     """Every run, on as many processes as asked for; results do not depend on how many."""
     found: Runs = {}
     with progress("simulating", len(runs)) as advance:
@@ -104,7 +103,7 @@ def simulate(runs: Sequence[Run], processes: int) -> Runs:
     return found
 
 
-def _results(runs: Sequence[Run], processes: int) -> Iterator[Result]:
+def _results(runs: Sequence[OpenbRun], processes: int) -> Iterator[OpenbResult]:
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
@@ -118,12 +117,12 @@ def _results(runs: Sequence[Run], processes: int) -> Iterator[Result]:
 
 
 def every_run(
-    workloads: Sequence[Workload], policies: Sequence[str], seeds: Sequence[int], rules: Rules
-) -> list[Run]:
-    from stoker.scheduler.sim.openb_run import Run
+    workloads: Sequence[Workload], policies: Sequence[str], seeds: Sequence[int], rules: RunRules
+) -> list[OpenbRun]:
+    from stoker.scheduler.sim.openb_run import OpenbRun
 
     return [
-        Run(workload, policy, seed, rules)
+        OpenbRun(workload, policy, seed, rules)
         for workload, policy, seed in itertools.product(workloads, policies, seeds)
     ]
 
@@ -197,13 +196,13 @@ def sim_openb_command(
 
     NODES and PODS are CSV files of the Alibaba 2023 GPU trace (alibaba/clusterdata).
     """
-    from stoker.scheduler.sim.openb_run import Rules, summary
+    from stoker.scheduler.sim.openb_run import RunRules, summary
 
     if departures and migrations:
         raise click.UsageError("--departures and --migrations do not go together")
     if departures and plot:
         raise click.UsageError("--departures has no curve to plot")
-    rules = Rules(arrivals, departures, migrations)
+    rules = RunRules(arrivals, departures, migrations)
     policies, numbers = parse_policies(policy), parse_seeds(seeds)
     started = time.monotonic()
     workloads = read_workloads(nodes, pods)

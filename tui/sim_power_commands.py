@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`stoker sim power`: what a cluster draws as a published GPU trace arrives, by placement.
 
-Relied on by the table in `sim_commands.py`. Files, runs and options are those of `sim openb`; the
-comparison is in `scheduler/sim/power_report.py`.
+Files, runs and options are those of `sim openb`; the comparison is in
+`scheduler/sim/power_report.py`.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def sim_power_command(
     NODES and PODS are CSV files of the Alibaba 2023 GPU trace (alibaba/clusterdata). Draw is
     that of PWR's table (CCGrid 2025): a GPU with any task on it counts as full.
     """
-    from stoker.scheduler.sim.openb_run import Rules
+    from stoker.scheduler.sim.openb_run import RunRules
     from stoker.scheduler.sim.power import check_models
     from stoker.scheduler.sim.power_report import comparison
 
@@ -72,7 +72,7 @@ def sim_power_command(
     workloads = read_workloads(nodes, pods)
     machines = workloads[0].machines
     check_models(machines, str(nodes))
-    rules = Rules(arrivals, measure_power=True)
+    rules = RunRules(arrivals, measure_power=True)
     found = simulate(every_run(workloads, policies, numbers, rules), processes or cpus())
     rows = [
         comparison(each.name, {name: found[each.name, name] for name in policies})

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`stoker sim thermal`: what each placement does to temperatures and to the work that is lost.
 
-Relied on by the table of simulators in `sim_commands.py`. The telemetry is the user's own file.
+The telemetry is the user's own file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from stoker.tui.sim_jct_commands import FiniteRange, table
 
 if TYPE_CHECKING:
     from stoker.scheduler.policies import Placement
-    from stoker.scheduler.sim.thermal import HeatFigures, Room
+    from stoker.scheduler.sim.thermal import HeatFigures, ThermalRoom
     from stoker.scheduler.sim.thermal_model import Fit
 
 PLACEMENTS = ("thermal", "best", "pack", "spread", "random")
@@ -96,12 +96,12 @@ def sim_thermal_command(
     """
     from stoker.scheduler.policies import Placement
     from stoker.scheduler.sim.telemetry import read_telemetry
-    from stoker.scheduler.sim.thermal import Room
+    from stoker.scheduler.sim.thermal import ThermalRoom
     from stoker.scheduler.sim.thermal_model import fit
     from stoker.tui import tables
 
     known = fit(read_telemetry(telemetry), cluster)
-    room = Room(node_gpus=gpus, **room_options)
+    room = ThermalRoom(node_gpus=gpus, **room_options)
     rows = [_run(known, room, Placement[name.upper()]) for name in names]
     if plot:
         _plot(plot, rows)
@@ -111,7 +111,7 @@ def sim_thermal_command(
         click.echo(_text(known, room, rows), nl=False)
 
 
-def _run(known: Fit, room: Room, placement: Placement) -> HeatFigures:
+def _run(known: Fit, room: ThermalRoom, placement: Placement) -> HeatFigures:
     from stoker.scheduler.sim.thermal import simulate
     from stoker.tui.progress import progress
 
@@ -120,7 +120,7 @@ def _run(known: Fit, room: Room, placement: Placement) -> HeatFigures:
         return simulate(known, room, placement, advance)
 
 
-def _object(known: Fit, room: Room, cluster: str, rows: list[HeatFigures]) -> dict[str, Any]:
+def _object(known: Fit, room: ThermalRoom, cluster: str, rows: list[HeatFigures]) -> dict[str, Any]:
     return {
         "cluster": cluster,
         "model": {
@@ -157,7 +157,7 @@ COLUMNS: tuple[tuple[str, Callable[[Any], str]], ...] = (
 )
 
 
-def _text(known: Fit, room: Room, rows: list[HeatFigures]) -> str:
+def _text(known: Fit, room: ThermalRoom, rows: list[HeatFigures]) -> str:
     lines = [
         f"{room.nodes} nodes of {room.node_gpus} devices, {room.hours:g} h, limit "
         f"{room.limit_c:g} C; {known.kelvin_per_w:.3f} K/W, {known.idle_w:.0f} W at rest",

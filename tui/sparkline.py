@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A series of values as one line of blocks, with its axes in words.
 
-Relied on by `stoker metrics`. Pure. What has no value is a gap, never a low bar, and a series that
-does not move is a flat line in the middle, not a full one.
+Pure. What has no value is a gap, never a low bar, and a series that does not move is a flat line in
+the middle, not a full one.
 """
 
 from __future__ import annotations

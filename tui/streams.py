@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A job's output to this process, and this process's input to a job, byte for byte.
 
-Relied on by `run`, `submit` and `logs`. Every piece is addressed by its offset, so whatever is
-restarted in between, no byte is lost and none is written twice.
+Every piece is addressed by its offset, so whatever is restarted in between, no byte is lost and
+none is written twice.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A table that paints only the lines on the screen, whatever the number of rows.
 
-Relied on by every live view. Textual's DataTable measures and stores each cell, which costs
-0.3 ms a row at every refill; here rows are plain tuples owned by the caller, and one frame of a
-160 x 50 terminal costs a few milliseconds with ten rows or a hundred thousand.
+Textual's DataTable measures and stores each cell, which costs 0.3 ms a row at every refill; here
+rows are plain tuples owned by the caller, and one frame of a 160 x 50 terminal costs a few
+milliseconds with ten rows or a hundred thousand.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 
-class Column(NamedTuple):
+class ViewColumn(NamedTuple):
     """One column: its heading, its width in cells, and on which side its text stands."""
 
     title: str
@@ -29,7 +29,7 @@ class Column(NamedTuple):
     right: bool = False
 
 
-class Row(NamedTuple):
+class ViewRow(NamedTuple):
     """One line: a key that stays the same while the row lives, and one text per column."""
 
     key: str
@@ -67,14 +67,14 @@ class TableView(ScrollView, can_focus=True):
 
     cursor: reactive[int] = reactive(0)
 
-    def __init__(self, columns: Sequence[Column], *, empty: str, id: str | None = None) -> None:
+    def __init__(self, columns: Sequence[ViewColumn], *, empty: str, id: str | None = None) -> None:
         super().__init__(id=id)
         self.columns = tuple(columns)
         self.empty = empty
-        self.rows: Sequence[Row] = ()
+        self.rows: Sequence[ViewRow] = ()
         self._width = sum(column.width for column in columns) + len(GAP) * (len(columns) - 1)
 
-    def show(self, rows: Sequence[Row]) -> None:
+    def show(self, rows: Sequence[ViewRow]) -> None:
         """Replace all rows; repaints only the screen lines whose row changed."""
         before, self.rows = self.rows, rows
         if before and self.cursor < len(before):
@@ -90,7 +90,7 @@ class TableView(ScrollView, can_focus=True):
                 self._refresh_row(index)
 
     @property
-    def selected(self) -> Row | None:
+    def selected(self) -> ViewRow | None:
         """The row under the cursor, or None when the table is empty."""
         return self.rows[self.cursor] if self.cursor < len(self.rows) else None
 
@@ -160,7 +160,7 @@ class TableView(ScrollView, can_focus=True):
         self.cursor = max(0, len(self.rows) - 1) if index < 0 else index
 
 
-def _fit(text: str, column: Column) -> str:
+def _fit(text: str, column: ViewColumn) -> str:
     # Control characters of a job's name must not reach the terminal.
     clean = "".join(char if char.isprintable() else "?" for char in text)
     if cell_len(clean) > column.width:

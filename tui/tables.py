@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows of every read verb in the six output forms: table, wide, json, jsonl, csv, name.
 
-Relied on by all verbs that list something. Pure: rows in, text out. `json`, `jsonl` and `csv`
-carry plain SI numbers under the schema's own names; only `table` and `wide` are for people.
+Pure: rows in, text out. `json`, `jsonl` and `csv` carry plain SI numbers under the schema's own
+names; only `table` and `wide` are for people.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Untrusted text on a terminal: cleaned of control characters, measured and cut in cells.
 
-Relied on by tables and the report. Names of jobs, kernels and files come from users; nothing
-that could move the cursor or change colours passes through here.
+Names of jobs, kernels and files come from users; nothing that could move the cursor or change
+colours passes through here.
 """
 
 from __future__ import annotations

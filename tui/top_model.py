@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the live view shows, as a function of the cluster's answers: replies in, texts out.
 
-Relied on by `tui.top` and its plain form. Pure: the time of the answers is an argument, and a
-missing value is shown as `-` here because its reason stands in the device's own view.
+Pure: the time of the answers is an argument, and a missing value is shown as `-` here because its
+reason stands in the device's own view.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import NamedTuple
 from stoker.mesh.wire.schema import DeviceView, JobView, KernelRow, NodeView
 from stoker.scheduler.nouns import ENDED
 from stoker.tui import units
-from stoker.tui.table_view import Column, Row
+from stoker.tui.table_view import ViewColumn, ViewRow
 
 
 class Layout(NamedTuple):
     """One table of the view: its columns, and what it says while it is empty."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[ViewColumn, ...]
     empty: str
 
 
-class Answers(NamedTuple):
+class ClusterAnswers(NamedTuple):
     """One reading of the cluster; `read_ns` is CLOCK_REALTIME."""
 
     nodes: Sequence[NodeView]
@@ -37,57 +37,57 @@ class Frame(NamedTuple):
     """What is on the screen: the headline and the rows of each table."""
 
     headline: str
-    tables: dict[str, list[Row]]
+    tables: dict[str, list[ViewRow]]
 
 
 TABLES: dict[str, Layout] = {
     "nodes": Layout(
         (
-            Column("NODE", 18),
-            Column("STATE", 7),
-            Column("JOBS", 6, right=True),
-            Column("DEVICES", 7, right=True),
-            Column("LOAD", 7, right=True),
-            Column("MEMORY FREE", 11, right=True),
-            Column("MISSING", 48),
+            ViewColumn("NODE", 18),
+            ViewColumn("STATE", 7),
+            ViewColumn("JOBS", 6, right=True),
+            ViewColumn("DEVICES", 7, right=True),
+            ViewColumn("LOAD", 7, right=True),
+            ViewColumn("MEMORY FREE", 11, right=True),
+            ViewColumn("MISSING", 48),
         ),
         "no node has reported",
     ),
     "devices": Layout(
         (
-            Column("DEVICE", 18),
-            Column("MODEL", 24),
-            Column("KIND", 11),
-            Column("GRANTED", 7, right=True),
-            Column("BUSY", 5, right=True),
-            Column("POWER", 7, right=True),
-            Column("TEMP", 5, right=True),
-            Column("JOBS", 10),
-            Column("HEALTH", 48),
+            ViewColumn("DEVICE", 18),
+            ViewColumn("MODEL", 24),
+            ViewColumn("KIND", 11),
+            ViewColumn("GRANTED", 7, right=True),
+            ViewColumn("BUSY", 5, right=True),
+            ViewColumn("POWER", 7, right=True),
+            ViewColumn("TEMP", 5, right=True),
+            ViewColumn("JOBS", 10),
+            ViewColumn("HEALTH", 48),
         ),
         "no node has a device",
     ),
     "jobs": Layout(
         (
-            Column("JOB", 7, right=True),
-            Column("NAME", 24),
-            Column("USER", 12),
-            Column("STATE", 10),
-            Column("GPUS", 6, right=True),
-            Column("NODE", 16),
-            Column("AGE", 9, right=True),
-            Column("REASON", 40),
+            ViewColumn("JOB", 7, right=True),
+            ViewColumn("NAME", 24),
+            ViewColumn("USER", 12),
+            ViewColumn("STATE", 10),
+            ViewColumn("GPUS", 6, right=True),
+            ViewColumn("NODE", 16),
+            ViewColumn("AGE", 9, right=True),
+            ViewColumn("REASON", 40),
         ),
         "no jobs",
     ),
     "kernels": Layout(
         (
-            Column("JOB", 7, right=True),
-            Column("KERNEL", 40),
-            Column("COUNT", 12, right=True),
-            Column("TOTAL", 12, right=True),
-            Column("P50", 9, right=True),
-            Column("P99", 9, right=True),
+            ViewColumn("JOB", 7, right=True),
+            ViewColumn("KERNEL", 40),
+            ViewColumn("COUNT", 12, right=True),
+            ViewColumn("TOTAL", 12, right=True),
+            ViewColumn("P50", 9, right=True),
+            ViewColumn("P99", 9, right=True),
         ),
         "no traced job is running",
     ),
@@ -96,7 +96,7 @@ TABLES: dict[str, Layout] = {
 _TONES = {"running": "good", "failed": "bad", "lost": "bad", "timeout": "bad", "succeeded": "dim"}
 
 
-def frame(answers: Answers) -> Frame:
+def frame(answers: ClusterAnswers) -> Frame:
     """The whole screen for one reading."""
     return Frame(
         _headline(answers),
@@ -119,7 +119,7 @@ def plain(shown: Frame) -> str:
     return "\n".join(lines)
 
 
-def _headline(answers: Answers) -> str:
+def _headline(answers: ClusterAnswers) -> str:
     active = [job for job in answers.jobs if job.state not in ENDED]
     running = sum(job.state in ("running", "stopping") for job in active)
     granted = sum(device.granted_milli for device in answers.devices)
@@ -134,7 +134,7 @@ def _headline(answers: Answers) -> str:
     return "stoker   " + "   ".join(parts)
 
 
-def _node(node: NodeView) -> Row:
+def _node(node: NodeView) -> ViewRow:
     load = None if node.load_milli is None else f"{node.load_milli / 1000:.2f}"
     cells = (
         node.node,
@@ -145,10 +145,10 @@ def _node(node: NodeView) -> Row:
         units.size(node.memory_free_bytes),
         "; ".join(node.missing) or "nothing",
     )
-    return Row(node.node, cells, "good" if node.state == "ready" else "bad")
+    return ViewRow(node.node, cells, "good" if node.state == "ready" else "bad")
 
 
-def _device(device: DeviceView) -> Row:
+def _device(device: DeviceView) -> ViewRow:
     kind = {"cpu": "CPU, no GPU"}.get(device.kind, device.kind)
     cells = (
         device.id,
@@ -162,7 +162,7 @@ def _device(device: DeviceView) -> Row:
         _health(device),
     )
     kept_from = device.unavailable or device.cordoned
-    return Row(f"{device.node}/{device.id}", cells, "bad" if kept_from else "")
+    return ViewRow(f"{device.node}/{device.id}", cells, "bad" if kept_from else "")
 
 
 def _health(device: DeviceView) -> str:
@@ -174,7 +174,7 @@ def _health(device: DeviceView) -> str:
     return "; ".join(told) or "ok"
 
 
-def _job(job: JobView, now_ns: int) -> Row:
+def _job(job: JobView, now_ns: int) -> ViewRow:
     since = job.times.ended_ns or job.times.started_ns or job.times.submitted_ns
     cells = (
         str(job.job),
@@ -186,10 +186,10 @@ def _job(job: JobView, now_ns: int) -> Row:
         units.age(since, now_ns),
         job.reason,
     )
-    return Row(str(job.job), cells, _TONES.get(job.state, ""))
+    return ViewRow(str(job.job), cells, _TONES.get(job.state, ""))
 
 
-def _kernel(kernel: KernelRow) -> Row:
+def _kernel(kernel: KernelRow) -> ViewRow:
     total = units.duration(kernel.total_ns)
     cells = (
         str(kernel.job),
@@ -201,4 +201,4 @@ def _kernel(kernel: KernelRow) -> Row:
         units.duration(kernel.p50_ns),
         units.duration(kernel.p99_ns),
     )
-    return Row(f"{kernel.job}/{kernel.name}", cells)
+    return ViewRow(f"{kernel.job}/{kernel.name}", cells)

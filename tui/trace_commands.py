@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The verb `trace`: a job's timeline as a file, a window of it, the mode of a running job.
 
-Relied on by the table in `main.py`. Everything heavy is imported inside the verb.
+Everything heavy is imported inside the verb.
 """
 
 from __future__ import annotations

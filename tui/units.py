@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quantities as a person types and reads them: shares, sizes, times.
 
-Relied on by every verb and table. Parsing is exact (decimal, never float) and refuses what it
-would have to round; formatting keeps three significant digits and always names the unit.
+Parsing is exact (decimal, never float) and refuses what it would have to round; formatting keeps
+three significant digits and always names the unit.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Replies of the schema as the plain objects that tables, report and `-o json` show.
 
-Relied on by every read verb and the demo. Pure. Owns the shape of `stoker job -o json`: the reply,
-with the kernels and copies of its trace at the top level and what is known of its devices.
+Pure. Owns the shape of `stoker job -o json`: the reply, with the kernels and copies of its trace at
+the top level and what is known of its devices.
 """
 
 from __future__ import annotations

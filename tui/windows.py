@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A window of full tracing in a running job: opened, waited for, ended early at a request.
 
-Relied on by `stoker trace JOB --for`. Owns that a window whose opener goes away is closed if that
-can still be said; where it cannot, it ends by itself when its time is over.
+Owns that a window whose opener goes away is closed if that can still be said; where it cannot, it
+ends by itself when its time is over.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What works on this machine, what does not, and what to do about it.
 
-Relied on by `stoker doctor` and read by scripts. Owns the check ids, which never change their
-meaning: PASS works, WARN means something named is missing and the rest works, FAIL means that
-`stoker up` or `stoker run` will not. A check changes nothing on the machine.
+Owns the check ids, which never change their meaning: PASS works, WARN means something named is
+missing and the rest works, FAIL means that `stoker up` or `stoker run` will not. A check changes
+nothing on the machine.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Literal
 import msgspec
 
 from stoker.agent.state import state_folder
-from stoker.agent.state.state_folder import State
+from stoker.agent.state.state_folder import StateFolder
 from stoker.agent.supervise import (
     broker_port,
     confine,
@@ -59,7 +59,7 @@ class Check(msgspec.Struct, frozen=True):
     hint: str = ""
 
 
-def report(where: State) -> list[Check]:
+def report(where: StateFolder) -> list[Check]:
     """Every check, in a stable order. A check that itself fails is a FAIL with its error."""
     checks: list[Check] = []
     for name, check in _CHECKS.items():
@@ -72,7 +72,7 @@ def report(where: State) -> list[Check]:
     return checks
 
 
-def checks_of(name: str, where: State) -> list[Check]:
+def checks_of(name: str, where: StateFolder) -> list[Check]:
     """Those of one entry of the table alone."""
     return list(_CHECKS[name](where))
 
@@ -83,7 +83,7 @@ def exit_code(checks: list[Check]) -> int:
     return 2 if "FAIL" in statuses else 1 if "WARN" in statuses else 0
 
 
-def _links(where: State) -> Iterator[Check]:
+def _links(where: StateFolder) -> Iterator[Check]:
     package = Path(__file__).resolve().parents[1] / "src/stoker"
     if not package.is_dir():
         yield Check("install.links", "PASS", "installed from a wheel, no links needed")
@@ -100,7 +100,7 @@ def _links(where: State) -> Iterator[Check]:
     yield Check("install.links", "PASS", f"{len(FOLDERS)} links in {package}")
 
 
-def _python(where: State) -> Iterator[Check]:
+def _python(where: StateFolder) -> Iterator[Check]:
     version = sys.version.split()[0]
     headers = Path(sysconfig.get_paths()["include"], "Python.h")
     if headers.exists():
@@ -114,7 +114,7 @@ def _python(where: State) -> Iterator[Check]:
     )
 
 
-def _modules(where: State) -> Iterator[Check]:
+def _modules(where: StateFolder) -> Iterator[Check]:
     for name, cost in MODULES.items():
         id = f"build.{name.strip('_')}"
         try:
@@ -125,14 +125,14 @@ def _modules(where: State) -> Iterator[Check]:
             yield Check(id, status, f"{cost}: {error}", "make build, and read build/build.log")
 
 
-def _programs(where: State) -> Iterator[Check]:
+def _programs(where: StateFolder) -> Iterator[Check]:
     from stoker.native import paths
 
     for name in PROGRAMS:
         yield Check(f"build.{name.removeprefix('stoker-')}", "PASS", str(paths.program(name)))
 
 
-def _tracer(where: State) -> Iterator[Check]:
+def _tracer(where: StateFolder) -> Iterator[Check]:
     from stoker.native import paths
 
     try:
@@ -142,12 +142,12 @@ def _tracer(where: State) -> Iterator[Check]:
         yield Check("build.tracer", "WARN", f"OpenCL kernels are not traced: {error}")
 
 
-def _broker(where: State) -> Iterator[Check]:
+def _broker(where: StateFolder) -> Iterator[Check]:
     version = startup.check_broker()
     yield Check("broker.version", "PASS", f"nats-server {version} at {broker_program()}")
 
 
-def _state(where: State) -> Iterator[Check]:
+def _state(where: StateFolder) -> Iterator[Check]:
     if not where.root.exists() or not state_folder.exists(where):
         yield Check("state.folder", "PASS", f"{where.root} is not set up yet: `stoker up` does")
         return
@@ -159,7 +159,7 @@ def _state(where: State) -> Iterator[Check]:
     )
 
 
-def _running(where: State) -> Iterator[Check]:
+def _running(where: StateFolder) -> Iterator[Check]:
     found, held = pids.find(where), lock.holder(where) if where.root.exists() else None
     trees = leftover_cgroups.trees(where.instance)
     if held is not None:
@@ -176,7 +176,7 @@ def _running(where: State) -> Iterator[Check]:
         yield Check("node.running", "PASS", "nothing runs")
 
 
-def _port(where: State) -> Iterator[Check]:
+def _port(where: StateFolder) -> Iterator[Check]:
     if lock.holder(where) is not None or not state_folder.exists(where):
         return
     port = state_folder.load(where).port
@@ -191,7 +191,7 @@ def _port(where: State) -> Iterator[Check]:
     yield Check("broker.port", "PASS", f"port {port} is free")
 
 
-def _space(where: State) -> Iterator[Check]:
+def _space(where: StateFolder) -> Iterator[Check]:
     folder = where.root
     while not folder.exists():
         folder = folder.parent
@@ -207,7 +207,7 @@ def _space(where: State) -> Iterator[Check]:
             yield Check(id, "PASS", text)
 
 
-def _root(where: State) -> Iterator[Check]:
+def _root(where: StateFolder) -> Iterator[Check]:
     if os.geteuid() != 0:
         yield Check(
             "rights.root",
@@ -227,7 +227,7 @@ def _root(where: State) -> Iterator[Check]:
         )
 
 
-def _memory_order(where: State) -> Iterator[Check]:
+def _memory_order(where: StateFolder) -> Iterator[Check]:
     """Without root every job is the caller's own."""
     if os.geteuid() != 0:
         return
@@ -244,7 +244,7 @@ def _memory_order(where: State) -> Iterator[Check]:
     )
 
 
-def _limits(where: State) -> Iterator[Check]:
+def _limits(where: StateFolder) -> Iterator[Check]:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     text = "unlimited" if hard == resource.RLIM_INFINITY else str(hard)
     few = hard != resource.RLIM_INFINITY and hard < NOFILE_MIN
@@ -252,7 +252,7 @@ def _limits(where: State) -> Iterator[Check]:
     yield Check("limits.nofile", "WARN" if few else "PASS", f"{text} open files", hint)
 
 
-def _cgroups(where: State) -> Iterator[Check]:
+def _cgroups(where: StateFolder) -> Iterator[Check]:
     mounted = leftover_cgroups.hierarchies(Path("/proc/self/mountinfo").read_text())
     second = next((path for path, names in mounted if names == {"cgroup2"}), None)
     if second is None:
@@ -277,7 +277,7 @@ def _cgroups(where: State) -> Iterator[Check]:
             yield Check(id, "WARN", f"no {name} controller: a job's {name} limit is refused")
 
 
-def _devices(where: State) -> Iterator[Check]:
+def _devices(where: StateFolder) -> Iterator[Check]:
     from stoker.agent.devices import registry  # noqa: F401  # it imports every vendor
     from stoker.agent.devices.vendor import VENDORS
 
@@ -296,7 +296,7 @@ def _devices(where: State) -> Iterator[Check]:
         yield Check("device.any", "WARN", "no device: jobs with --gpus wait for ever", hint)
 
 
-def _xids(where: State) -> Iterator[Check]:
+def _xids(where: StateFolder) -> Iterator[Check]:
     """Where errors of NVIDIA's driver would be heard from."""
     from stoker.agent.health import sources
 
@@ -314,7 +314,7 @@ def _xids(where: State) -> Iterator[Check]:
         yield Check("health.xids", "PASS", text)
 
 
-def _opencl(where: State) -> Iterator[Check]:
+def _opencl(where: StateFolder) -> Iterator[Check]:
     try:
         ctypes.CDLL("libOpenCL.so.1")
     except OSError as error:
@@ -340,7 +340,7 @@ def _reads_layers() -> bool:
     return False
 
 
-def _power(where: State) -> Iterator[Check]:
+def _power(where: StateFolder) -> Iterator[Check]:
     """A record says that cards are set by stoker; an agent that runs is in charge of them."""
     from stoker.agent.power import record
 
@@ -357,14 +357,14 @@ def _power(where: State) -> Iterator[Check]:
     yield Check("power.record", "WARN", f"limits that stoker set were left on {cards}", hint)
 
 
-def _probes(where: State) -> Iterator[Check]:
+def _probes(where: StateFolder) -> Iterator[Check]:
     from stoker.probes.doctor.probe_doctor import probe_report
 
     for row in probe_report(where.agent):
         yield Check(row.id, row.status, row.text, row.hint)
 
 
-_CHECKS: dict[str, Callable[[State], Iterator[Check]]] = {
+_CHECKS: dict[str, Callable[[StateFolder], Iterator[Check]]] = {
     "install.links": _links,
     "install.python": _python,
     "build.modules": _modules,

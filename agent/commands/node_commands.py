@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from stoker.agent.supervise.startup import Started
+    from stoker.agent.supervise.startup import StartedNode
 
 state_option = click.option(
     "--state",
@@ -69,18 +69,18 @@ def up_command(
     named by --state or STOKER_STATE.
     """
     from stoker.agent.supervise import other_nodes, target_node
-    from stoker.agent.supervise.startup import Options, start
+    from stoker.agent.supervise.startup import StartOptions, start
 
     where = target_node.to_start(state, beside=beside)
     others = other_nodes.check(where, wanted=beside or target_node.is_named(state))
     folder = str(where.root)
-    started = start(Options(folder, foreground, port, root_jobs_as, labels, log_max_bytes))
+    started = start(StartOptions(folder, foreground, port, root_jobs_as, labels, log_max_bytes))
     _print_started(started)
     for other in others:
         click.echo(f"beside it runs {other.text}\n  {other.way}")
 
 
-def _print_started(started: Started) -> None:
+def _print_started(started: StartedNode) -> None:
     from stoker.agent.supervise import target_node
 
     adopted = started.adopted

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`stoker power`: what the power loop of this node does, and the rules it goes by.
 
-Relied on by the table in `main.py`. Speaks of the node that this user's other commands speak of
-(`agent/supervise/target_node.py`); only its owner sets anything. Rules are checked here against the cards as the
-agent last listed them, and by the agent again.
+Speaks of the node that this user's other commands speak of (`agent/supervise/target_node.py`); only
+its owner sets anything. Rules are checked here against the cards as the agent last listed them, and
+by the agent again.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import msgspec
 from stoker.agent.agent_settings import read_config
 from stoker.agent.power import record, rules_file, status
 from stoker.agent.power.card import Card, PowerRange
-from stoker.agent.power.rules import CardRule, Rules, check
-from stoker.agent.state.state_folder import State
+from stoker.agent.power.rules import CardRule, PowerRules, check
+from stoker.agent.state.state_folder import StateFolder
 from stoker.agent.supervise.target_node import Foreign, call, node, own, require
 from stoker.native.errors import BadRequest, NotFound, Unavailable
 
@@ -146,9 +146,9 @@ def _watts(text: str) -> float:
     return value
 
 
-def _said(state: State | Foreign) -> status.Status:
+def _said(state: StateFolder | Foreign) -> status.Status:
     """What the node's agent says; of another user's node as everybody may read it."""
-    if isinstance(state, State):
+    if isinstance(state, StateFolder):
         require(state)
         return status.read(state.run, start=call(state, "up"))
     run = state.run()
@@ -160,7 +160,7 @@ def _said(state: State | Foreign) -> status.Status:
     return status.read(run, start=f"ask {state.whose}")
 
 
-def _rules(state: State) -> Rules:
+def _rules(state: StateFolder) -> PowerRules:
     """Those in force."""
     require(state)
     here = rules_file.read(state.agent / rules_file.NAME)
@@ -187,7 +187,7 @@ def _change(folder: str | None, **changes: Any) -> None:
         click.echo("stoker: decisions are written down and nothing is set (control observe)")
 
 
-def _cards(state: State) -> tuple[list[Card], float]:
+def _cards(state: StateFolder) -> tuple[list[Card], float]:
     """As the agent listed them, and what those draw that take no limit."""
     found = status.read(state.run)
     cards = [
@@ -198,7 +198,7 @@ def _cards(state: State) -> tuple[list[Card], float]:
     return cards, uncapped
 
 
-def _text(found: status.Status, state: State | Foreign) -> str:
+def _text(found: status.Status, state: StateFolder | Foreign) -> str:
     rules = found.rules
     budget = f"{rules.budget_w:g} W" if rules.budget_w else "none"
     lines = [f"control {found.control}, budget {budget}"]
@@ -243,7 +243,7 @@ def _held(found: status.Status) -> list[str]:
     return lines
 
 
-def _decision(each: status.Decided) -> str:
+def _decision(each: status.DecidedAction) -> str:
     at = time.strftime("%H:%M:%S", time.localtime(each.t_ns / 1e9))
     unit = "MHz" if each.what == "clocks" else "W"
     done = "" if each.done else " (observed)"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The verb `probe`: run an ad-hoc BCC probe on this machine and print what it says.
 
-Loaded by `stoker.main` alone. Owns what is printed; what is compiled against what, and what is
-refused, is in probes/adhoc/adhoc_source.py. Data goes to stdout, everything about the run to stderr.
+Loaded by `stoker.main` alone. Owns what is printed; `probes/adhoc/adhoc_source.py` decides what a
+source is compiled against and what is refused. Data goes to stdout, notes about the run to stderr.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from stoker.native.errors import BadRequest, NotFound, StokerError
 
 if TYPE_CHECKING:
     from stoker.probes.adhoc.adhoc_process import Line, Summary
-    from stoker.probes.adhoc.adhoc_source import Target
+    from stoker.probes.adhoc.adhoc_source import ProbeTarget
 
 _TIME = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -72,7 +72,7 @@ def run_command(
     of the running kernel: by its headers, or by its BTF.
     """
     from stoker.probes.adhoc import adhoc_source
-    from stoker.probes.adhoc.adhoc_process import Run
+    from stoker.probes.adhoc.adhoc_process import AdhocRun
 
     if sum((pid is not None, job is not None, bool(command))) > 1:
         raise BadRequest("--pid, --job and a command: one of them at most")
@@ -81,7 +81,7 @@ def run_command(
         held.enter_context(_terminated_by_exception())
         child = held.enter_context(_held_back(command)) if command else None
         target = _target(child.pid if child else pid, job, state)
-        run = Run(source, target, seconds=seconds)
+        run = AdhocRun(source, target, seconds=seconds)
         held.callback(run.close)
         run.start()
         click.echo(f"compiling against {_BASES[run.summary.basis]}", err=True)
@@ -100,13 +100,13 @@ _BASES = {
 }
 
 
-def _target(pid: int | None, job: int | None, state: str | None) -> Target:
-    from stoker.probes.adhoc.adhoc_source import Target
+def _target(pid: int | None, job: int | None, state: str | None) -> ProbeTarget:
+    from stoker.probes.adhoc.adhoc_source import ProbeTarget
 
     if pid is not None and not Path(f"/proc/{pid}").exists():
         raise NotFound(f"there is no process {pid}")
     if job is None:
-        return Target(pid=pid or 0)
+        return ProbeTarget(pid=pid or 0)
     from stoker.agent.state import host_facts
     from stoker.agent.state.state_folder import locate
     from stoker.probes.host.cgroups import cgroup_id, cgroup_level
@@ -115,7 +115,7 @@ def _target(pid: int | None, job: int | None, state: str | None) -> Target:
     attempts = sorted(jobs.glob(f"{job}.*"), key=_attempt) if jobs is not None else []
     if not attempts:
         raise NotFound(f"job {job} does not run on this machine, or its node has no cgroups")
-    return Target(cgroup=cgroup_id(attempts[-1]), level=cgroup_level(attempts[-1]))
+    return ProbeTarget(cgroup=cgroup_id(attempts[-1]), level=cgroup_level(attempts[-1]))
 
 
 def _attempt(cgroup: Path) -> int:

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`stoker sim driver`: run any command on a node of simulated cards.
 
-Relied on by the table of simulators in `tui/sim_commands.py`. The node is one file in a folder of
-its own, which is gone when the command has ended; the command loads the simulated libraries
-through its environment alone, so nothing of the machine changes. What a run that was killed left is
-removed, and told, by the next one.
+The node is one file in a folder of its own, which is gone when the command has ended; the command
+loads the simulated libraries through its environment alone, so nothing of the machine changes. What
+a run that was killed left is removed, and told, by the next one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Giving other local users a key, and taking it away again.
 
-Relied on by `stoker user`. Owns the order: the key is where its user can read it before the broker
-knows it, and the table is changed before the broker, so that what was cut off can be repeated.
+Owns the order: the key is where its user can read it before the broker knows it, and the table is
+changed before the broker, so that what was cut off can be repeated.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from stoker.agent.commands import user_credentials
 from stoker.agent.state import state_folder
-from stoker.agent.state.state_folder import Cluster, State
+from stoker.agent.state.state_folder import ClusterFile, StateFolder
 from stoker.agent.supervise import pids, startup
 from stoker.agent.supervise.process_table import BROKER
 from stoker.mesh.broker import users
@@ -43,7 +43,7 @@ class Added:
 
 
 @state_folder.disk_errors()
-def add(where: State, name: str, unix_user: str | None, key_out: Path | None) -> Added:
+def add(where: StateFolder, name: str, unix_user: str | None, key_out: Path | None) -> Added:
     """A new key for `name`, whose jobs run as `unix_user` (default: the user of that name)."""
     _check_name(name)
     cluster = state_folder.load(where)
@@ -68,7 +68,7 @@ def add(where: State, name: str, unix_user: str | None, key_out: Path | None) ->
 
 
 @state_folder.disk_errors()
-def remove(where: State, name: str) -> bool:
+def remove(where: StateFolder, name: str) -> bool:
     """Takes a user's access away; True when a running broker has dropped them already."""
     cluster = state_folder.load(where)
     with state_folder.edit_lock(where):
@@ -83,7 +83,7 @@ def remove(where: State, name: str) -> bool:
 
 
 @state_folder.disk_errors()
-def listed(where: State) -> list[dict[str, object]]:
+def listed(where: StateFolder) -> list[dict[str, object]]:
     """Every user as a row: name, unix_user, admin, public_key."""
     state_folder.load(where)
     return [
@@ -132,13 +132,13 @@ def _write_out(target: Path, entry: pwd.struct_passwd, seed: bytes) -> Path:
     return target
 
 
-def _change(where: State, cluster: Cluster, table: Users) -> None:
-    startup.broker_config(where, cluster, table)  # raises before anything is changed
+def _change(where: StateFolder, cluster: ClusterFile, table: Users) -> None:
+    startup.broker_text(where, cluster, table)  # raises before anything is changed
     users.save(where.users, table)
     startup.write_broker_config(where, cluster, table)
 
 
-def _reload(where: State, cluster: Cluster, seed_file: Path) -> bool:
+def _reload(where: StateFolder, cluster: ClusterFile, seed_file: Path) -> bool:
     running = pids.find(where).get(BROKER)
     if running is None:
         return False

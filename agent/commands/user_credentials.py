@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Puts a key and a context into another user's home, as that user and through no link.
 
-Relied on by `stoker user`. Owns the rule that root never follows a path another user controls:
-while the files are written this process has that user's ids, and each folder is opened from its
-parent with O_NOFOLLOW.
+Owns the rule that root never follows a path another user controls: while the files are written this
+process has that user's ids, and each folder is opened from its parent with O_NOFOLLOW.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from pathlib import Path
 
 import msgspec
 
-from stoker.agent.state.state_folder import Cluster, State
-from stoker.mesh.connection.context import CERTIFICATE, Saved
+from stoker.agent.state.state_folder import ClusterFile, StateFolder
+from stoker.mesh.connection.context import CERTIFICATE, SavedContext
 from stoker.mesh.identity import certificate
 from stoker.native.errors import Refused
 
@@ -50,7 +49,7 @@ def seed_name(user: str) -> str:
 
 
 def deliver(
-    entry: pwd.struct_passwd, user: str, where: State, cluster: Cluster, seed: bytes
+    entry: pwd.struct_passwd, user: str, where: StateFolder, cluster: ClusterFile, seed: bytes
 ) -> Path:
     """Writes the seed, the broker's certificate and the context that names both; returns the
     context's path.
@@ -60,7 +59,7 @@ def deliver(
     """
     folder = Path(entry.pw_dir).joinpath(*FOLDERS)
     pinned = certificate.read(where.broker_certificate)
-    context = Saved(
+    context = SavedContext(
         cluster.url,
         str(folder / seed_name(user)),
         user,

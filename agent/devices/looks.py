@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers to `DevicesAsk`: readings of one device with its history, or the node's topology.
+"""Answers to `DevicesQuery`: readings of one device with its history, or the node's topology.
 
-Relied on by `agent/link/query_answers.py`. Reads what the samplers hold, and sysfs; calls no driver, so that a
+Reads what the samplers hold, and sysfs; calls no driver, so that a
 card that hangs is answered for as quickly as any other. Owns the bound on one answer's size.
 """
 
@@ -15,11 +15,11 @@ from stoker.agent.devices.fields import KEPT
 from stoker.agent.devices.readings import plain
 from stoker.agent.devices.registry import Devices
 from stoker.mesh.wire import schema
-from stoker.mesh.wire.queries import CHUNK_BYTES_MAX, DevicesAsk
+from stoker.mesh.wire.queries import CHUNK_BYTES_MAX, DevicesQuery
 from stoker.native.errors import BadRequest, NotFound, Refused
 
 
-def data(devices: Devices, node: str, ask: DevicesAsk) -> bytes:
+def data(devices: Devices, node: str, ask: DevicesQuery) -> bytes:
     """The answer as JSON of `schema.ReadingsView` or `schema.TopologyView`."""
     made = _topology(devices, node) if ask.what == "topology" else _readings(devices, node, ask)
     encoded = msgspec.json.encode(made)
@@ -28,7 +28,7 @@ def data(devices: Devices, node: str, ask: DevicesAsk) -> bytes:
     return encoded
 
 
-def _readings(devices: Devices, node: str, ask: DevicesAsk) -> dict[str, Any]:
+def _readings(devices: Devices, node: str, ask: DevicesQuery) -> dict[str, Any]:
     sampled = devices.samplers.get(ask.device)
     if sampled is None:
         raise NotFound(f"node {node} reads nothing of device {ask.device}: it is not there now")

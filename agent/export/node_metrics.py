@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the node knows, as OTLP metrics: devices, jobs, their kernels, what tracing costs and loses.
 
-Relied on by agent/export/otlp_exporter.py. Pure. Owns the bounds: kernels of a job by device time, series in
-all; what is beyond is left out and counted by metric, never merged into another series. What has
-no value has no point.
+Pure. Owns the bounds: kernels of a job by device time, series in all; what is beyond is left out
+and counted by metric, never merged into another series. What has no value has no point.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import msgspec
 
 from stoker.mesh.wire.schema import Steered
 from stoker.probes.cost.cost_budget import GovernorRecord
-from stoker.probes.kernels.job_trace import KernelRow, TraceSummary
+from stoker.probes.kernels.job_trace import KernelSummary, TraceSummary
 from stoker.probes.otlp.metric_names import NAMES
 from stoker.probes.otlp.otlp_encoder import Attributes, Histogram, Kind, Metric, Number
 from stoker.scheduler.nouns import DeviceInfo, DeviceSample
@@ -177,7 +176,7 @@ def _job(job: JobReading) -> Iterator[Point]:
         yield "stoker.job.copy.io", Number(at, copy.bytes, start)
 
 
-def top(kernels: Iterable[KernelRow], most: int = KERNELS_MAX) -> list[KernelRow]:
+def top(kernels: Iterable[KernelSummary], most: int = KERNELS_MAX) -> list[KernelSummary]:
     """The kernels that took the most device time."""
     return sorted(kernels, key=lambda row: (-row.total_ns, row.name))[:most]
 

@@ -4,9 +4,9 @@
 The final values of a job are pushed soon after its end, not at the interval's: they wait in a queue
 of FINALS_MAX until a collector has taken them, and what that has no room for is counted.
 
-Relied on by the daemon. One worker thread encodes and sends, so that a collector that is slow or
-gone delays nothing else. Retries are bounded; what reaches no collector is counted and told with
-the next points that do. Redirects are not followed.
+One worker thread encodes and sends, so that a collector that is slow or gone delays nothing else.
+Retries are bounded; what reaches no collector is counted and told with the next points that do.
+Redirects are not followed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ AGAIN = frozenset({429, 502, 503, 504})
 _log = structlog.get_logger("exporter")
 
 
-class Exporter:
+class OtlpExporter:
     """`read` gives the node's readings; it runs in the daemon's loop."""
 
     def __init__(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One trouble of one card, from its first sign until it is over.
 
-Relied on by `verdict.py`. Pure. Owns hysteresis: what is counted within a window, how long a card
-has to be clean, and that a card which falls ill again and again has to be clean for longer.
+Pure. Owns hysteresis: what is counted within a window, how long a card has to be clean, and that a
+card which falls ill again and again has to be clean for longer.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DOUBLED_MAX = 5
 """Times that the clean period doubles."""
 
 
-class Saved(msgspec.Struct, array_like=True, frozen=True):
+class SavedCase(msgspec.Struct, array_like=True, frozen=True):
     """A case as it outlives the agent."""
 
     device: str
@@ -36,7 +36,7 @@ class Saved(msgspec.Struct, array_like=True, frozen=True):
     relapses: int = 0
 
 
-class Case:
+class HealthCase:
     """Times are CLOCK_BOOTTIME ns."""
 
     def __init__(self, signal: Signal, relapses: int = 0) -> None:
@@ -101,8 +101,8 @@ class Case:
             return f"Xid {self.number or self.text}: {self.rule.text}"
         return f"{self.rule.text} ({self.text})" if self.text else self.rule.text
 
-    def saved(self, device: str) -> Saved:
-        return Saved(
+    def saved(self, device: str) -> SavedCase:
+        return SavedCase(
             device,
             self.kind,
             self.number,
@@ -115,7 +115,7 @@ class Case:
         )
 
     @classmethod
-    def restored(cls, saved: Saved) -> Case:
+    def restored(cls, saved: SavedCase) -> HealthCase:
         """As it was; what its window held is not known any more."""
         signal = Signal(saved.device, saved.kind, saved.first_ns, saved.number, saved.text)
         case = cls(signal, saved.relapses)

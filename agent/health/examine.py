@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the readings of one card tell of its health, against those before.
 
-Relied on by `watch.py`. Pure: readings in, signals out; the same for every vendor, as fields are.
-Invariant: an absent field is no sign of anything, except that it was read before.
+Pure: readings in, signals out; the same for every vendor, as fields are. Invariant: an absent field
+is no sign of anything, except that it was read before.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What keeps jobs away from cards, on disk, so that a new agent knows it.
 
-Relied on by `watch.py`. Written when it changes, read once. After another boot nothing of it holds:
-every card was reset by that.
+Written when it changes, read once. After another boot nothing of it holds: every card was reset by
+that.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from stoker.agent.health.case import Saved
+from stoker.agent.health.case import SavedCase
 from stoker.mesh.identity import sealed_json
 
 NAME = "health.json"
@@ -21,7 +21,7 @@ FORMAT = 1
 class Kept(msgspec.Struct, frozen=True):
     """What one agent leaves to the next."""
 
-    cases: tuple[Saved, ...] = ()
+    cases: tuple[SavedCase, ...] = ()
     energy_j: dict[str, float] = {}
     """Of held cards: a counter that is lower later tells of a reset that nobody saw."""
 

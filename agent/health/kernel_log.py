@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lines of the kernel's log that tell of a card: Xids, and what amdgpu, i915 and xe say.
 
-Relied on by `kmsg.py`. Pure. Forms, by the drivers' sources: NVIDIA "NVRM: Xid (PCI:0000:3b:00):
-79, pid=..., ..." (its Xid documentation); amdgpu_device.c, amdgpu_ras.c, amdgpu_ring and gmc; i915
-intel_reset.c and i915_gpu_error.c; xe_device.c, xe_guc_submit.c. Invariant: only what a driver
-itself wrote counts: what programs write into the log has another facility, and names that they
-chose (of a file in a segfault's line, of a process) never begin one of the kernel's.
+Pure. Forms, by the drivers' sources: NVIDIA "NVRM: Xid (PCI:0000:3b:00): 79, pid=..., ..." (its Xid
+documentation); amdgpu_device.c, amdgpu_ras.c, amdgpu_ring and gmc; i915 intel_reset.c and
+i915_gpu_error.c; xe_device.c, xe_guc_submit.c. Invariant: only what a driver itself wrote counts:
+what programs write into the log has another facility, and names that they chose (of a file in a
+segfault's line, of a process) never begin one of the kernel's.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ KERNEL = 0
 TEXT_CHARS_MAX = 120
 
 
-class Line(NamedTuple):
+class KernelLogLine(NamedTuple):
     """What one line tells."""
 
     bus: str
@@ -52,7 +52,7 @@ class Line(NamedTuple):
     text: str
 
 
-def parse(record: str) -> Line | None:
+def parse(record: str) -> KernelLogLine | None:
     """One record of /dev/kmsg: "priority,sequence,microseconds,flags;text"; None for any other."""
     head, semicolon, text = record.partition(";")
     priority = head.partition(",")[0]
@@ -61,20 +61,20 @@ def parse(record: str) -> Line | None:
     return parse_text(text.partition("\n")[0])
 
 
-def parse_text(text: str) -> Line | None:
+def parse_text(text: str) -> KernelLogLine | None:
     """The text of a line that the kernel wrote."""
     found = _XID.match(text)
     if found:
         said = (found[3] or "")[:TEXT_CHARS_MAX]
-        return Line(bus_of(found[1]), "xid", int(found[2][:9]), said)
+        return KernelLogLine(bus_of(found[1]), "xid", int(found[2][:9]), said)
     found = _DRIVER.match(text)
     if found:
         driver, bus, said = found.groups()
         for name, pattern, kind in _SAYINGS:
             if name == driver and pattern.search(said):
-                return Line(bus_of(bus), kind, 0, said[:TEXT_CHARS_MAX])
+                return KernelLogLine(bus_of(bus), kind, 0, said[:TEXT_CHARS_MAX])
     found = _WEDGED.match(text)
-    return Line(bus_of(found[1]), "wedged", 0, text[:TEXT_CHARS_MAX]) if found else None
+    return KernelLogLine(bus_of(found[1]), "wedged", 0, text[:TEXT_CHARS_MAX]) if found else None
 
 
 def bus_of(address: str) -> str:

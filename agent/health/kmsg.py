@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kernel's log, followed from where the agent before left it, for lines about cards.
 
-Relied on by `watch.py`. Read in the agent's loop when there is something: never more than LINES_MAX
-records at once, so that a storm of lines leaves room for everything else. The first agent of a boot
-begins at the log's end. Invariant: no line is told twice by agents that end orderly; what the
-kernel wrote over before it was read is counted.
+Read in the agent's loop when there is something: never more than LINES_MAX records at once, so that
+a storm of lines leaves room for everything else. The first agent of a boot begins at the log's end.
+Invariant: no line is told twice by agents that end orderly; what the kernel wrote over before it
+was read is counted.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from stoker.agent.health.kernel_log import Line, parse
+from stoker.agent.health.kernel_log import KernelLogLine, parse
 from stoker.agent.health.log_place import LogPlace
 
 PATH = Path("/dev/kmsg")
@@ -36,7 +36,10 @@ class KernelLog:
     """`begin` to follow; each line that tells of a card goes to `take`."""
 
     def __init__(
-        self, take: Callable[[Line], None], path: Path = PATH, place: LogPlace | None = None
+        self,
+        take: Callable[[KernelLogLine], None],
+        path: Path = PATH,
+        place: LogPlace | None = None,
     ) -> None:
         self.counters: Counter[str] = Counter()
         self.why = "it was not opened yet"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How far the kernel's log was read, on disk, so that a new agent goes on from there.
 
-Relied on by `kmsg.py`. Sequence numbers count the records of one boot. Invariant: a record that is
-not known to have been read is read (again).
+Sequence numbers count the records of one boot. Invariant: a record that is not known to have been
+read is read (again).
 """
 
 from __future__ import annotations

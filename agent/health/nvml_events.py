@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Xids and other events as NVML's event sets give them, waited for by a thread of their own.
 
-Relied on by `watch.py`, beside the kernel's log: in a container without /dev/kmsg it is the only
-source. Events that came together are handed over together. Invariant: a card that cannot be
-registered, or a driver that goes away, costs its own events alone and is tried again.
+Events that came together are handed over together. Invariant: a card that cannot be registered, or
+a driver that goes away, costs its own events alone and is tried again.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ TIMEOUT, LOST = 10, 15
 """nvmlReturn_t."""
 
 
-class Event(NamedTuple):
+class NvmlEvent(NamedTuple):
     """So many equal ones of one card."""
 
     device: str
@@ -50,7 +49,7 @@ class Event(NamedTuple):
 class NvmlEvents:
     """`set` the cards; `take` is called in the thread with what came."""
 
-    def __init__(self, take: Callable[[list[Event]], None]) -> None:
+    def __init__(self, take: Callable[[list[NvmlEvent]], None]) -> None:
         self.counters: Counter[str] = Counter()
         self.why = NO_CARD
         """Why nothing is heard, if so."""
@@ -133,7 +132,7 @@ class NvmlEvents:
             while not code and time.monotonic_ns() < until:
                 code = self._wait(nvml, made, places, found, 0)
             if found and not stop.is_set():
-                self._take([Event(*key, count) for key, count in found.items()])
+                self._take([NvmlEvent(*key, count) for key, count in found.items()])
             if code == LOST:
                 stop.wait(LOST_S)
             elif code and code != TIMEOUT:

@@ -2,9 +2,9 @@
 """Plays the scenarios on a whole node whose cards are simulated (SIM), and notes what its agent
 makes of each, and when: read, decided, in the cluster's log.
 
-Relied on by `stoker sim faults`. The node is started as a person does it, so that nothing of what a
-fault has to pass is left out; it is followed by its log. Times are CLOCK_BOOTTIME ns. Invariant:
-what a wave leaves is healed before the next one, and the node is stopped whatever happens.
+The node is started as a person does it, so that nothing of what a fault has to pass is left out; it
+is followed by its log. Times are CLOCK_BOOTTIME ns. Invariant: what a wave leaves is healed before
+the next one, and the node is stopped whatever happens.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NS = 1_000_000_000
 LINE = '"device health: '
 
 
-class Found(NamedTuple):
+class LoggedFinding(NamedTuple):
     """One finding, as the agent's log has it."""
 
     device: str
@@ -55,7 +55,7 @@ class Follower:
     """What the agent says of health, by its log."""
 
     def __init__(self, path: Path) -> None:
-        self.found: list[Found] = []
+        self.found: list[LoggedFinding] = []
         self.lines = 0
         """About health in all."""
         self.untold = 0
@@ -83,9 +83,11 @@ class Follower:
             self.untold += said["count"]
         elif what == "raised":
             names = {"kind": "signal"}
-            self.found.append(Found(*[said[names.get(n, n)] for n in Found._fields]))
+            self.found.append(
+                LoggedFinding(*[said[names.get(n, n)] for n in LoggedFinding._fields])
+            )
 
-    def committed(self, found: Found) -> int | None:
+    def committed(self, found: LoggedFinding) -> int | None:
         """When it was in the cluster's log; None: not yet."""
         return next((at for until, at in self._commits if until >= found.decided_ns), None)
 
@@ -140,7 +142,7 @@ class Rehearsal:
         begins = {each.name: self._inject(each) for each in wave}
         until = time.monotonic() + PATIENCE_S
         ends = time.monotonic() + max(each.spread_s for each in wave)
-        seen: dict[str, Found] = {}
+        seen: dict[str, LoggedFinding] = {}
         while time.monotonic() < until and not self._is_over(wave, seen, ends):
             await asyncio.sleep(LOOK_S)
             self._follower.follow()
@@ -163,7 +165,9 @@ class Rehearsal:
             if each.events >= 1000
         ]
 
-    def _is_over(self, wave: list[Scenario], seen: Mapping[str, Found], ends: float) -> bool:
+    def _is_over(
+        self, wave: list[Scenario], seen: Mapping[str, LoggedFinding], ends: float
+    ) -> bool:
         waiting = [f for f in seen.values() if f.reported and self._follower.committed(f) is None]
         return len(seen) == len(wave) and not waiting and time.monotonic() >= ends
 
@@ -191,12 +195,12 @@ class Rehearsal:
         truth = self._node.truth(each.card)
         return bool(truth["now"]["die_c"] >= truth["model"]["shutdown_c"] - MARGIN_C)
 
-    def _match(self, each: Scenario, since: int) -> Found | None:
+    def _match(self, each: Scenario, since: int) -> LoggedFinding | None:
         wanted = (self._ids[each.card], each.expect, each.number, each.action)
         found = self._follower.found[since:]
         return next((f for f in found if (f.device, f.kind, f.number, f.action) == wanted), None)
 
-    def _row(self, each: Scenario, found: Found | None, begun_ns: int) -> dict[str, Any]:
+    def _row(self, each: Scenario, found: LoggedFinding | None, begun_ns: int) -> dict[str, Any]:
         held = found is not None and not found.reported
         committed = None if found is None or held else self._follower.committed(found)
         decided_ms = None if found is None else _ms(found.decided_ns - begun_ns)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Faults that are played on simulated cards (SIM), and what the table says they lead to.
 
-Relied on by `rehearsal.py` and the tests of a live node. Data alone; cards are those of the profile
-`mixed`: 0 and 1 H200, 2 and 3 L40S, 4 and 5 MI300X, 6 and 7 Max 1550. Faults of one wave are played
-together, each on a card of its own; those that begin the next wave find the cards healed.
+Data alone; cards are those of the profile `mixed`: 0 and 1 H200, 2 and 3 L40S, 4 and 5 MI300X, 6
+and 7 Max 1550. Faults of one wave are played together, each on a card of its own; those that begin
+the next wave find the cards healed.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What tells that a card may be sick: one occurrence of one kind.
 
-Relied on by everything in this folder. Sources make signals, the table says what each kind means,
-the verdict counts them. Invariant: a signal is a fact with its time and the driver's words; what
-follows from it is decided elsewhere.
+Sources make signals, the table says what each kind means, the verdict counts them. Invariant: a
+signal is a fact with its time and the driver's words; what follows from it is decided elsewhere.
 """
 
 from __future__ import annotations

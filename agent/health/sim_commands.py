@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`stoker sim faults`: what the health of cards makes of scripted faults (SIM).
 
-Relied on by the table of simulators in `tui/sim_commands.py`, which loads it by name. The faults
-are played on a node of its own, in a folder that is gone afterwards, whose environment has the
-simulated drivers; nothing of the machine changes.
+The faults are played on a node of its own, in a folder that is gone afterwards, whose environment
+has the simulated drivers; nothing of the machine changes.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where Xids are heard from on this machine, and why not from elsewhere, in words.
 
-Relied on by `watch.py`, whose node says it, and by `stoker doctor`. All that are there are heard at
-once, and the first that tells counts. The kernel's log stands for the printk tracepoint too: it has
-the same lines, with whose they are, and needs no program in the kernel.
+All that are there are heard at once, and the first that tells counts. The kernel's log stands for
+the printk tracepoint too: it has the same lines, with whose they are, and needs no program in the
+kernel.
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 """What each signal leads to: ignore, warn, restart the job, cordon the device, drain the node, or
 a card that needs a reset. One table, equal for every vendor.
 
-Relied on by `verdict.py` and the page about health, which is made of it. Sources: Xids as in
-`xids.py`; row remapping, page retirement and contained errors: NVIDIA's "GPU Memory Error
-Management" and "Dynamic Page Retirement"; recovery actions: nvml.h (nvmlDeviceGpuRecoveryAction_t);
-AMD and Intel: texts of the amdgpu, i915 and xe drivers, see `kernel_log.py`. Times and counts are
-stoker's own. Invariant: each kind has a rule, and the worst that applies holds.
+Sources: Xids as in `xids.py`; row remapping, page retirement and contained errors: NVIDIA's "GPU
+Memory Error Management" and "Dynamic Page Retirement"; recovery actions: nvml.h
+(nvmlDeviceGpuRecoveryAction_t); AMD and Intel: texts of the amdgpu, i915 and xe drivers, see
+`kernel_log.py`. Times and counts are stoker's own. Invariant: each kind has a rule, and the worst
+that applies holds.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The health of a node's cards: signals in, what is to be done out.
 
-Relied on by `watch.py` and tests. Pure: time comes with signals and ticks. Owns the invariants that
-a card is available again only after its proof, and that a storm costs no more than one finding for
-each kind of trouble: repeats are counted, the first is never lost.
+Pure: time comes with signals and ticks. Owns the invariants that a card is available again only
+after its proof, and that a storm costs no more than one finding for each kind of trouble: repeats
+are counted, the first is never lost.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections import Counter, deque
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
-from stoker.agent.health.case import Case, Saved
+from stoker.agent.health.case import HealthCase, SavedCase
 from stoker.agent.health.signals import Kind, Signal
 from stoker.agent.health.table import HOLDING, ORDER, S
 from stoker.agent.health.xids import LAST, Action
@@ -57,14 +57,14 @@ WELL = Standing("ignore", "", 0)
 class Verdict:
     """All cards of one node."""
 
-    def __init__(self, saved: Iterable[Saved] = (), now_ns: int = 0) -> None:
+    def __init__(self, saved: Iterable[SavedCase] = (), now_ns: int = 0) -> None:
         """With what an earlier agent held, whose proofs begin anew: nobody looked meanwhile."""
         self.counters: Counter[str] = Counter()
-        self._cases: dict[str, dict[Key, Case]] = {}
+        self._cases: dict[str, dict[Key, HealthCase]] = {}
         self._resets: dict[str, int] = {}
         self._raised: dict[tuple[str, Key], deque[int]] = {}
         for each in saved:
-            case = Case.restored(each)
+            case = HealthCase.restored(each)
             case.last_ns = max(case.last_ns, now_ns)
             self._cases.setdefault(each.device, {})[each.kind, each.number] = case
 
@@ -92,7 +92,7 @@ class Verdict:
         cases = self._cases.setdefault(signal.device, {})
         case = cases.get(key)
         if case is None:
-            case = cases[key] = Case(signal, self._relapses(signal.device, key, signal.t_ns))
+            case = cases[key] = HealthCase(signal, self._relapses(signal.device, key, signal.t_ns))
         if case.hear(signal):
             self._note_raise(signal.device, key, case, signal.t_ns)
             return [self._finding(signal.device, "raised", case, signal.t_ns)]
@@ -118,14 +118,14 @@ class Verdict:
         raised = self._raised.get((device, key), ())
         return sum(1 for t_ns in raised if now_ns - t_ns < RELAPSE_NS)
 
-    def _note_raise(self, device: str, key: Key, case: Case, now_ns: int) -> None:
+    def _note_raise(self, device: str, key: Key, case: HealthCase, now_ns: int) -> None:
         if case.action in HOLDING:
             kept = self._raised.setdefault((device, key), deque(maxlen=RELAPSES_KEPT))
             kept.append(now_ns)
 
     @staticmethod
     def _finding(
-        device: str, what: Literal["raised", "again", "over"], case: Case, now_ns: int
+        device: str, what: Literal["raised", "again", "over"], case: HealthCase, now_ns: int
     ) -> Finding:
         ends = case.rule.ends and what != "over"
         if ends:
@@ -174,7 +174,7 @@ class Verdict:
                     return f"device {device}: {case.words()}"[:REASON_CHARS_MAX]
         return ""
 
-    def saved(self) -> tuple[Saved, ...]:
+    def saved(self) -> tuple[SavedCase, ...]:
         """All that must outlive the agent: cases that keep jobs away."""
         return tuple(
             case.saved(device)

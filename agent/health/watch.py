@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The health of this node's cards, as the agent keeps it: sources in, what follows carried out.
 
-Relied on by the daemon; lives in its loop, calls no driver and waits for none. The threads that
-read cards ring when there is news of one, events come by themselves, and four times a second it is
-looked whether a card answers at all. Owns the order: a card that gets no more jobs is reported
-before attempts on it are ended, so that none is retried there.
+The threads that read cards ring when there is news of one, events come by themselves, and four
+times a second it is looked whether a card answers at all. Owns the order: a card that gets no more
+jobs is reported before attempts on it are ended, so that none is retried there.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ from stoker.agent.devices.nvidia_card import NvidiaCard
 from stoker.agent.devices.sampled import Sampled
 from stoker.agent.devices.sampler import Samplers
 from stoker.agent.health import journal, kmsg
-from stoker.agent.health.case import Saved
+from stoker.agent.health.case import SavedCase
 from stoker.agent.health.examine import Examiner
-from stoker.agent.health.kernel_log import Line, bus_of
+from stoker.agent.health.kernel_log import KernelLogLine, bus_of
 from stoker.agent.health.log_place import LogPlace
-from stoker.agent.health.nvml_events import Event, NvmlEvents
+from stoker.agent.health.nvml_events import NvmlEvent, NvmlEvents
 from stoker.agent.health.signals import Signal
 from stoker.agent.health.sources import NVML, Source, kernel_log, sentence
 from stoker.agent.health.verdict import Finding, Verdict
@@ -63,7 +62,7 @@ class Says(Protocol):
 
 
 @dataclass(frozen=True)
-class World:
+class HealthInputs:
     """What the watch is given by the daemon."""
 
     agent: Path
@@ -78,10 +77,10 @@ class World:
     kernel_log: Path = kmsg.PATH
 
 
-class Watch:
+class HealthWatch:
     """One node's health; `run` until cancelled."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: HealthInputs) -> None:
         self._world = world
         kept = journal.load(world.agent, world.boot_id)
         self.verdict = Verdict(kept.cases, now_ns())
@@ -215,7 +214,7 @@ class Watch:
         found = self._world.addresses()
         self._places |= {bus_of(address): id for id, address in found.items()}
 
-    def _line(self, line: Line) -> None:
+    def _line(self, line: KernelLogLine) -> None:
         """One line of the kernel's log."""
         device = self._places.get(line.bus)
         if device is None:
@@ -236,10 +235,10 @@ class Watch:
         at_ns = now_ns() - age_ns
         self._hear("tracepoint", Signal(device, "xid", at_ns, notice.xid, notice.text))
 
-    def _from_thread(self, events: list[Event]) -> None:
+    def _from_thread(self, events: list[NvmlEvent]) -> None:
         self._loop.call_soon_threadsafe(self._heard, events)
 
-    def _heard(self, events: Iterable[Event]) -> None:
+    def _heard(self, events: Iterable[NvmlEvent]) -> None:
         for each in events:
             signal = Signal(each.device, each.kind, now_ns(), each.number, times=each.times)
             self._hear("NVML", signal)
@@ -310,7 +309,7 @@ class Watch:
                 after_ms=after_ms,
             )
 
-    def _store(self, saved: tuple[Saved, ...]) -> None:
+    def _store(self, saved: tuple[SavedCase, ...]) -> None:
         seen = {each.device: self._examiners.get(each.device) for each in saved}
         energy = {id: e.energy_j for id, e in seen.items() if e is not None}
         kept = journal.Kept(saved, {id: j for id, j in energy.items() if j is not None})

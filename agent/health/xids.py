@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every Xid of NVIDIA's catalogue: what it says, what NVIDIA advises, what stoker does.
 
-Relied on by `table.py`. Source of numbers, meanings and advice: "Xid Catalog", sheet of
+Source of numbers, meanings and advice: "Xid Catalog", sheet of
 https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html (2025-10, 1 to 172); advice is
 its immediate resolution. Invariant: each number up to LAST has one row.
 

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the folders of attempts are called: `7` is the first attempt of job 7, `7.2` its second.
 
-Relied on by all parts of the agent that have files of a job: output and trace below the state
-folder, trace segments in shared memory. Owns that no two attempts share a folder, so that nothing
-of an earlier one is mixed with or lost to a later one.
+Owns that no two attempts share a folder, so that nothing of an earlier one is mixed with or lost to
+a later one.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every attempt at this node, from its start to the moment the log knows its end.
 
-Relied on by the core (`agent/jobs/node_core.py`) alone. Owns the invariants that one (job, attempt) is
-started at most once, also when the same start arrives again after its end, and that an outcome is
-told until the log has it. Grows to ATTEMPTS_MAX attempts and ENDED_KEPT names, no further.
+Owns the invariants that one (job, attempt) is started at most once, also when the same start
+arrives again after its end, and that an outcome is told until the log has it. Grows to ATTEMPTS_MAX
+attempts and ENDED_KEPT names, no further.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Literal
 import msgspec
 
 from stoker.agent.jobs import steps
-from stoker.agent.jobs.outcome_queue import Telling
+from stoker.agent.jobs.outcome_queue import OutcomeQueue
 from stoker.agent.jobs.steps import Effect, Key
 from stoker.mesh.wire.command import HAVE_MAX
 from stoker.scheduler.nouns import Action, Outcome, StartJob, StopJob
@@ -34,7 +34,7 @@ MISSING = "this node has no record of this attempt"
 VANISHED = "the spawner has no record of this attempt any more"
 
 
-class Phase(Enum):
+class AttemptPhase(Enum):
     SENT = "sent"  # given to the spawner, not yet taken
     TAKEN = "taken"  # the spawner has it durably
     RUNNING = "running"
@@ -42,13 +42,13 @@ class Phase(Enum):
     ENDED = "ended"  # over; its outcome is being told
 
 
-OVER = (Phase.SETTLING, Phase.ENDED)
+OVER = (AttemptPhase.SETTLING, AttemptPhase.ENDED)
 
 
 @dataclass(slots=True)
 class _Attempt:
     decision: int
-    phase: Phase = Phase.SENT
+    phase: AttemptPhase = AttemptPhase.SENT
     stop: StopJob | None = None
     outcome: Outcome | None = None
     settle_by: float = 0.0
@@ -64,7 +64,7 @@ class _Attempt:
 class Attempts:
     """The table. Every method that must act appends to `effects` and does nothing else."""
 
-    def __init__(self, counters: Counter[str], telling: Telling) -> None:
+    def __init__(self, counters: Counter[str], telling: OutcomeQueue) -> None:
         self._counters = counters
         self._telling = telling
         self._held: dict[Key, _Attempt] = {}
@@ -75,14 +75,14 @@ class Attempts:
         """Everything here, running or ended, in order of arrival."""
         return tuple(self._held)
 
-    def phase(self, key: Key) -> Phase | None:
+    def phase(self, key: Key) -> AttemptPhase | None:
         """None for one that is not here, or whose end is in the log."""
         attempt = self._held.get(key)
         return attempt.phase if attempt else None
 
     def taken(self) -> frozenset[Key]:
         """Attempts the spawner has durably and whose end it has not told."""
-        phases = (Phase.TAKEN, Phase.RUNNING)
+        phases = (AttemptPhase.TAKEN, AttemptPhase.RUNNING)
         return frozenset(key for key, held in self._held.items() if held.phase in phases)
 
     def settle_by(self) -> float | None:
@@ -101,13 +101,13 @@ class Attempts:
                     starts.append(action)
             elif isinstance(action, StopJob):
                 if starts:
-                    effects.append(steps.Start(tuple(starts)))
+                    effects.append(steps.StartAttempts(tuple(starts)))
                     starts = []
                 self.stop(action, now_ns, effects)
             else:
                 forgotten.append(action.job)
         if starts:
-            effects.append(steps.Start(tuple(starts)))
+            effects.append(steps.StartAttempts(tuple(starts)))
         if forgotten:
             self._forget(forgotten, effects)
 
@@ -120,7 +120,7 @@ class Attempts:
             for attempt in used.get(job, ()):
                 attempt.forget = True
             if job not in used:
-                effects.append(steps.Forget(job))
+                effects.append(steps.DropFolder(job))
 
     def _admit(self, start: StartJob, now_ns: int) -> bool:
         """Take a start in; False for one that is here already, was here, or cannot be held."""
@@ -148,7 +148,7 @@ class Attempts:
                 self._conclude(key, _Attempt(0), stop.state, stop.reason, now_ns)
         elif attempt.phase not in OVER and (attempt.stop is None or attempt.faulted):
             if attempt.stop is None:
-                effects.append(steps.Stop(key, stop.reason))
+                effects.append(steps.StopAttempt(key, stop.reason))
             attempt.stop = stop  # what the scheduler wants goes before a device's fault
 
     def fault(self, event: steps.Faulted, effects: list[Effect]) -> int:
@@ -158,7 +158,7 @@ class Attempts:
             attempt = self._held.get(key)
             if attempt is not None and attempt.phase not in OVER and attempt.stop is None:
                 attempt.stop = StopJob(*key, event.reason, "failed")
-                effects.append(steps.Stop(key, event.reason))
+                effects.append(steps.StopAttempt(key, event.reason))
                 ended += 1
         return ended
 
@@ -191,7 +191,7 @@ class Attempts:
                 lost |= self._adopt(has, now_s, effects)
         for key in event.asked - {has.key for has in event.has}:
             attempt = self._held.get(key)
-            if attempt is not None and attempt.phase in (Phase.TAKEN, Phase.RUNNING):
+            if attempt is not None and attempt.phase in (AttemptPhase.TAKEN, AttemptPhase.RUNNING):
                 # It was taken, so it may have run: it is never started again.
                 self._counters["attempt_vanished"] += 1
                 self._conclude(key, attempt, "lost", VANISHED, event.t_ns)
@@ -199,12 +199,12 @@ class Attempts:
 
     def _adopt(self, has: steps.Has, now_s: float, effects: list[Effect]) -> bool:
         attempt = self._held.setdefault(has.key, _Attempt(has.decision))
-        if attempt.phase is Phase.SENT:
-            attempt.phase = Phase.TAKEN
+        if attempt.phase is AttemptPhase.SENT:
+            attempt.phase = AttemptPhase.TAKEN
         match has.news:
             case steps.Ran():
                 self.ran(has.news)
-            case steps.Ended():
+            case steps.JobEnded():
                 self.ended(has.news, now_s, effects)
             case steps.NeverStarted():
                 return self.never_started(has.news, effects)
@@ -214,13 +214,13 @@ class Attempts:
         """The spawner has these durably."""
         for key in keys:
             attempt = self._held.get(key)
-            if attempt is not None and attempt.phase is Phase.SENT:
-                attempt.phase = Phase.TAKEN
+            if attempt is not None and attempt.phase is AttemptPhase.SENT:
+                attempt.phase = AttemptPhase.TAKEN
 
     def refused(self, event: steps.NotTaken) -> None:
         """This one cannot be started."""
         attempt = self._held.get(event.key)
-        if attempt is not None and attempt.phase is Phase.SENT:
+        if attempt is not None and attempt.phase is AttemptPhase.SENT:
             self._conclude(event.key, attempt, "failed", event.reason, event.t_ns)
 
     def never_started(self, event: steps.NeverStarted, effects: list[Effect]) -> bool:
@@ -241,11 +241,11 @@ class Attempts:
         if event.key in self._buried:
             return
         attempt = self._held.setdefault(event.key, _Attempt(event.decision))
-        if attempt.phase in (Phase.SENT, Phase.TAKEN):
-            attempt.phase = Phase.RUNNING
+        if attempt.phase in (AttemptPhase.SENT, AttemptPhase.TAKEN):
+            attempt.phase = AttemptPhase.RUNNING
             self._telling.put(Outcome(*event.key, event.decision, "running", event.t_ns))
 
-    def ended(self, event: steps.Ended, now_s: float, effects: list[Effect]) -> None:
+    def ended(self, event: steps.JobEnded, now_s: float, effects: list[Effect]) -> None:
         """It is over: tell it, after its trace is written if it has one."""
         key, outcome = event.key, event.outcome
         if key in self._buried:
@@ -260,7 +260,7 @@ class Attempts:
         elif attempt.faulted and outcome.state == "failed" and attempt.stop is not None:
             outcome = msgspec.structs.replace(outcome, reason=attempt.stop.reason)
         if event.traced:
-            attempt.phase, attempt.outcome = Phase.SETTLING, outcome
+            attempt.phase, attempt.outcome = AttemptPhase.SETTLING, outcome
             attempt.settle_by = now_s + SETTLE_S
             self._settling[key] = attempt
             effects.append(steps.Settle(key))
@@ -301,7 +301,7 @@ class Attempts:
             self._buried.popitem(last=False)
         if keys:
             effects.append(steps.Acknowledge(tuple(keys)))
-        effects += map(steps.Forget, forgotten)
+        effects += map(steps.DropFolder, forgotten)
 
     def _conclude(
         self,
@@ -316,5 +316,5 @@ class Attempts:
         self._over(key, attempt, Outcome(*key, attempt.decision, state, now_ns, reason=reason))
 
     def _over(self, key: Key, attempt: _Attempt, outcome: Outcome) -> None:
-        attempt.phase, attempt.outcome = Phase.ENDED, None
+        attempt.phase, attempt.outcome = AttemptPhase.ENDED, None
         self._telling.put(outcome)

@@ -30,7 +30,7 @@ def read(path: Path) -> dict[Key, int]:
     return {(job, attempt): uid for job, attempt, uid in _RECORD.iter_unpack(data[:whole])}
 
 
-class Owners:
+class FolderOwners:
     """The file, written by one thread."""
 
     def __init__(self, path: Path) -> None:

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Removing what a job left in a folder of its own: a few files, or whatever else it could think of.
 
-Relied on by the tracing thread, by keeping and by `stoker down`. The job is over, but its user may
-still have processes that swap what is in the folder while it goes. So no name is looked up twice:
-a folder is pinned by a descriptor that follows no link, and everything else is done to that; as
-root it is taken from the user first, who then can put nothing more into it.
-A tree of any depth goes with two open folders and no recursion, and what is more than a few files
-goes in a thread of its own, so that no other job's trace waits for it.
+The job is over, but its user may still have processes that swap what is in the folder while it
+goes. So no name is looked up twice: a folder is pinned by a descriptor that follows no link, and
+everything else is done to that; as root it is taken from the user first, who then can put nothing
+more into it. A tree of any depth goes with two open folders and no recursion, and what is more than
+a few files goes in a thread of its own, so that no other job's trace waits for it.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ def clear(folder: Path) -> list[str]:
     return left
 
 
-class Clearing:
+class FolderRemoval:
     """Folders of jobs that are over, removed one after the other. Its thread lives while there are
     any and ends with the process; what is left then is found when the next agent takes stock."""
 

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the kernel told of jobs that somebody should know: kills, refused devices, opens, Xids.
 
-Relied on by the tracer's thread, which hands over what the host probes saw. Critical notices are
-logged one by one; of device files each job's first open of each device is, and all are counted.
-Bounded: past `PAIRS_MAX` pairs of job and device the log begins anew.
+Critical notices are logged one by one; of device files each job's first open of each device is, and
+all are counted. Bounded: past `PAIRS_MAX` pairs of job and device the log begins anew.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The folders of finished jobs: kept as long as retention says, deleted off the agent's loop.
 
-Relied on by the daemon. `agent/jobs/retention.py` decides; this reads, deletes and counts. Also keeps
-the facts of an ended job that its files do not tell: how much output was cut off, and that it said
-nothing: a job without output, input and trace has no folder at all.
+`agent/jobs/retention.py` decides; this reads, deletes and counts. Also keeps the facts of an ended
+job that its files do not tell: how much output was cut off, and that it said nothing: a job without
+output, input and trace has no folder at all.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import structlog
 
 from stoker.agent.jobs import folder_owners, retention
 from stoker.agent.jobs.attempt_folders import folder_name, key_of
-from stoker.agent.jobs.folder_owners import Owners
+from stoker.agent.jobs.folder_owners import FolderOwners
 from stoker.agent.jobs.folder_removal import clear
 from stoker.agent.jobs.retention import NOBODY, Keep, Shelf
 from stoker.agent.jobs.spawner_messages import Exited
@@ -34,14 +34,14 @@ SILENT_MAX = 16_384
 _log = structlog.get_logger("keeping")
 
 
-class Keeping:
+class JobFolders:
     """One worker thread does what touches the disk; the shelf belongs to the loop."""
 
     def __init__(self, jobs: Path, keep: Keep) -> None:
         self._jobs = jobs
         self._shelf = Shelf(keep)
         self._early: list[tuple[Key, int, int]] | None = []
-        self._owners = Owners(jobs.parent / OWNERS_FILE)
+        self._owners = FolderOwners(jobs.parent / OWNERS_FILE)
         self._forgotten: set[int] = set()
         """Jobs that were forgotten while stock was taken: they are in it and gone."""
         self._running: dict[int, int] = {}

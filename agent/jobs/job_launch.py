@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How a job is launched: what was asked for and what was granted, as one order to the spawner.
 
-Relied on by the daemon. Pure. Owns the environment of a job: a clean base, then the user's, then
-what the grant makes visible, then what stoker says; a user's STOKER_* names are not passed on.
+Pure. Owns the environment of a job: a clean base, then the user's, then what the grant makes
+visible, then what stoker says; a user's STOKER_* names are not passed on.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Literal
 from stoker.agent.devices import visibility
 from stoker.agent.jobs.attempt_folders import folder_name
 from stoker.agent.jobs.spawner_messages import Exited, Launch
-from stoker.agent.state.job_bounds import Given
+from stoker.agent.state.job_bounds import NodeBounds
 from stoker.native.errors import BadRequest
 from stoker.probes.kernels.tracer_environment import Offer, offer
 from stoker.scheduler.nouns import (
@@ -43,7 +43,7 @@ class Home:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class JobPlace:
     """Where jobs live on this node. `layer`: the OpenCL layer, in a folder jobs can read; so are
     the other tracers, by the names of `probes.environment.LIBRARIES`. `simulated`: what leads a
     job to the simulated drivers (SIM), if it was granted a simulated card."""
@@ -54,11 +54,11 @@ class Place:
     layer: str = ""
     tracers: Mapping[str, str] = field(default_factory=dict)
     simulated: Mapping[str, str] = field(default_factory=dict)
-    bounds: Given = field(default_factory=Given)
+    bounds: NodeBounds = field(default_factory=NodeBounds)
 
 
 def launch(
-    start: StartJob, granted: Sequence[DeviceInfo], home: Home, place: Place, traced: bool
+    start: StartJob, granted: Sequence[DeviceInfo], home: Home, place: JobPlace, traced: bool
 ) -> Launch:
     """The order to start this attempt; its folder is made when it is needed."""
     spec, owner, bounds = start.spec, start.owner, place.bounds
@@ -91,7 +91,7 @@ def launch(
 
 
 def environment(
-    start: StartJob, granted: Sequence[DeviceInfo], home: Home, place: Place, segments: str
+    start: StartJob, granted: Sequence[DeviceInfo], home: Home, place: JobPlace, segments: str
 ) -> dict[str, str]:
     """Everything the job finds in its environment; TMPDIR is not set, so programs use /tmp."""
     spec = start.spec
@@ -130,7 +130,7 @@ def base(owner: Owner, home: Home) -> dict[str, str]:
     return variables
 
 
-def _simulated(place: Place, variables: Mapping[str, str]) -> dict[str, str]:
+def _simulated(place: JobPlace, variables: Mapping[str, str]) -> dict[str, str]:
     """Before the job's own libraries, as the real driver of a machine without one is none."""
     own = variables.get(LOADER_PATH, "")
     found = dict(place.simulated)
@@ -139,7 +139,7 @@ def _simulated(place: Place, variables: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def wants_trace(spec: JobSpec, place: Place) -> bool:
+def wants_trace(spec: JobSpec, place: JobPlace) -> bool:
     """Whether the tracer is offered to this job: unless it said no, or there is none to offer."""
     return spec.trace != "off" and bool(place.layer or place.tracers)
 
@@ -191,7 +191,7 @@ def _state(exited: Exited) -> State:
     return _STATE_OF[exited.cause]
 
 
-def aside(start: StartJob, granted: Sequence[DeviceInfo], place: Place) -> dict[str, str]:
+def aside(start: StartJob, granted: Sequence[DeviceInfo], place: JobPlace) -> dict[str, str]:
     """Tracers that this job is not offered because of what it has set itself, and why."""
     return _offer(start.spec, granted, place, "", start.spec.env).aside
 
@@ -199,7 +199,7 @@ def aside(start: StartJob, granted: Sequence[DeviceInfo], place: Place) -> dict[
 def _offer(
     spec: JobSpec,
     granted: Sequence[DeviceInfo],
-    place: Place,
+    place: JobPlace,
     segments: str,
     variables: Mapping[str, str],
 ) -> Offer:

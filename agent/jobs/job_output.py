@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A job's output as it lies on disk: any piece of it by offset, and waiting for more.
 
-Relied on by the daemon for `ask.logs`. Reads the files the job's keeper writes; waits by inotify
-on the job's folder, and by being told that the job's state changed. Readers are bounded: past
-READERS_MAX an ask is refused, not queued.
+Reads the files the job's keeper writes; waits by inotify on the job's folder, and by being told
+that the job's state changed. Readers are bounded: past READERS_MAX an ask is refused, not queued.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from typing import NamedTuple
 from stoker.agent.jobs.attempt_folders import folder_name
 from stoker.agent.jobs.steps import Key
 from stoker.mesh.broker.budgets import PROXIED_MAX
-from stoker.mesh.wire.queries import LogsAsk, LogsReply
+from stoker.mesh.wire.queries import LogsQuery, LogsReply
 from stoker.native.errors import NotFound, Refused, from_errno
 
 READERS_MAX = PROXIED_MAX
@@ -91,7 +90,7 @@ Changed = Callable[[int], "asyncio.Future[None]"]
 """A future that resolves when a job starts or ends here."""
 
 
-class Known(NamedTuple):
+class AttemptLookup(NamedTuple):
     """What the daemon knows of attempts."""
 
     live: Callable[[Key], bool]
@@ -107,16 +106,16 @@ COMING_S = 2.0
 """How long a job nobody knows here may still be on its way: asks travel beside commands."""
 
 
-class Logs:
+class JobOutput:
     """Answers asks for output."""
 
-    def __init__(self, folder: Path, watches: Watches, known: Known) -> None:
+    def __init__(self, folder: Path, watches: Watches, known: AttemptLookup) -> None:
         self._folder = folder
         self._watches = watches
         self._known = known
         self._readers = 0
 
-    async def answer(self, ask: LogsAsk) -> LogsReply:
+    async def answer(self, ask: LogsQuery) -> LogsReply:
         """The bytes at `ask.offset`; NotFound for a job this node has nothing of."""
         reply = self._read(ask)
         if reply is not None and (reply.data or reply.eof):
@@ -129,7 +128,7 @@ class Logs:
         finally:
             self._readers -= 1
 
-    def _read(self, ask: LogsAsk) -> LogsReply | None:
+    def _read(self, ask: LogsQuery) -> LogsReply | None:
         """What is there now; None for a job that is not known here and has no folder."""
         key = (ask.job, ask.attempt)
         live = self._known.live(key)  # before the read: what was written until then is seen by it
@@ -146,7 +145,7 @@ class Logs:
         over = not live and end >= size
         return LogsReply(data, end, eof=over, dropped=self._known.dropped(key) if over else 0)
 
-    async def _wait(self, ask: LogsAsk) -> LogsReply:
+    async def _wait(self, ask: LogsQuery) -> LogsReply:
         loop = asyncio.get_running_loop()
         now = loop.time()
         deadline, coming = now + ask.wait_s, now + min(COMING_S, max(ask.wait_s, 0.2))

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who waits for a job of this node to begin or end.
 
-Relied on by the daemon, which wakes, and by the answers to asks, which wait. A waiter that is done
-cancels its future and leaves nothing behind.
+A waiter that is done cancels its future and leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import asyncio
 
 
-class Waiting:
+class JobWaiters:
     """Futures by job."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The core of the node agent: what is wanted here against what is here, and nothing else.
 
-Relied on by the daemon and by its tests, which need neither network nor process. Owns the order
-of a start (hello, desired state, then commands) and the invariant that nothing is acted on before
-the position it came at is stored.
+Owns the order of a start (hello, desired state, then commands) and the invariant that nothing is
+acted on before the position it came at is stored.
 """
 
 from __future__ import annotations
@@ -13,18 +12,18 @@ from collections.abc import Callable
 from typing import Any
 
 from stoker.agent.jobs import steps
-from stoker.agent.jobs.attempts import Attempts, Phase
-from stoker.agent.jobs.outcome_queue import Telling
+from stoker.agent.jobs.attempts import AttemptPhase, Attempts
+from stoker.agent.jobs.outcome_queue import OutcomeQueue
 from stoker.agent.jobs.steps import Effect, Event, Key
 from stoker.mesh.wire.command import (
     HAVE_MAX,
-    Accepted,
-    Beat,
+    CommandAccepted,
     CommandChain,
+    CommandGap,
+    CommandRefused,
+    CommandRepeat,
     DesiredState,
-    Gap,
-    Refused,
-    Repeat,
+    LeaseRenewal,
 )
 from stoker.scheduler.nouns import NodeReport
 
@@ -70,14 +69,14 @@ class _Request:
         return True
 
 
-class Node:
+class NodeCore:
     """State of one agent. `step` is the only way to change it; `now_s` must never go back."""
 
     def __init__(self, chain: CommandChain) -> None:
         self.counters: Counter[str] = Counter()
         """Everything that was refused, repeated or given up, by name."""
         self._chain = chain
-        self._telling = Telling(RETRY_FIRST_S, RETRY_MAX_S)
+        self._telling = OutcomeQueue(RETRY_FIRST_S, RETRY_MAX_S)
         self._attempts = Attempts(self.counters, self._telling)
         self._report: NodeReport | None = None
         self._hello = _Request()
@@ -111,7 +110,7 @@ class Node:
         """Outcomes that the log does not have yet."""
         return len(self._telling)
 
-    def phase(self, key: Key) -> Phase | None:
+    def phase(self, key: Key) -> AttemptPhase | None:
         """Where an attempt is; None for one that is not here, or whose end is in the log."""
         return self._attempts.phase(key)
 
@@ -136,14 +135,14 @@ class Node:
         if not (self._connected and self._met_spawner):
             return
         if self._report is not None and self._hello.take(now_s):
-            effects.append(steps.Hello(self._report))
+            effects.append(steps.SayHello(self._report))
         if not self._greeted:  # a new boot must be in the log before anything refers to it
             return
         if self._ask.take(now_s):
             have = self._attempts.keys()[:HAVE_MAX]
             self._asked = frozenset(have)
             self._asked_frozen = self._frozen
-            effects.append(steps.Ask(self._chain.ask(have)))
+            effects.append(steps.RequestState(self._chain.ask(have)))
         if outcomes := self._telling.take(now_s):
             effects.append(steps.Tell(self._telling.number, outcomes))
 
@@ -171,7 +170,7 @@ class Node:
 
     def _not_greeted(self, event: steps.NotGreeted, now_s: float, effects: list[Effect]) -> None:
         self._hello.failed(now_s)
-        effects.append(steps.Note(f"hello was not answered: {event.why}"))
+        effects.append(steps.LogNote(f"hello was not answered: {event.why}"))
 
     # --- what is wanted ---------------------------------------------------------------------------
 
@@ -182,36 +181,36 @@ class Node:
             self.counters["command_before_desired"] += 1
             return
         match self._chain.offer(event.data):
-            case Accepted(command):
+            case CommandAccepted(command):
                 effects.append(steps.Persist(self._chain.position))
                 self._attempts.carry_out(command.actions, command.now_ns, effects)
-            case Repeat():
+            case CommandRepeat():
                 self.counters["command_repeat"] += 1
-            case Gap(why):
+            case CommandGap(why):
                 self.counters["command_gap"] += 1
-                effects.append(steps.Note(f"commands are missing: {why}"))
+                effects.append(steps.LogNote(f"commands are missing: {why}"))
                 self._ask.want(now_s)
-            case Refused(counter, why):
+            case CommandRefused(counter, why):
                 self._refuse(counter, why, effects)
 
     def _beaten(self, event: steps.Beaten, now_s: float, effects: list[Effect]) -> None:
         match self._chain.beat(event.data):
-            case Beat(heartbeat):
+            case LeaseRenewal(heartbeat):
                 self._frozen = event.frozen
                 if event.frozen:  # an eviction may have been decided meanwhile: read it first
                     self._ask.want(now_s)
                 else:
-                    effects.append(steps.Renew(heartbeat.lease_ms / 1000))
-            case Gap():
+                    effects.append(steps.RenewLease(heartbeat.lease_ms / 1000))
+            case CommandGap():
                 self._frozen = event.frozen
                 self.counters["heartbeat_gap"] += 1
                 self._ask.want(now_s)
-            case Refused(counter, why):
+            case CommandRefused(counter, why):
                 self._refuse(counter, why, effects)
 
     def _answered(self, event: steps.Answered, now_s: float, effects: list[Effect]) -> None:
         desired = self._chain.reconcile(event.data)
-        if isinstance(desired, Refused):
+        if isinstance(desired, CommandRefused):
             self._ask.failed(now_s)
             self._refuse(desired.counter, desired.why, effects)
             return
@@ -230,7 +229,7 @@ class Node:
         frozen jobs go on by one that is younger than the freeze."""
         thaw, self._asked_frozen = self._asked_frozen, False
         self._frozen = self._frozen and not thaw
-        effects.append(steps.Renew(desired.lease_ms / 1000, event.asked_ns, thaw))
+        effects.append(steps.RenewLease(desired.lease_ms / 1000, event.asked_ns, thaw))
 
     def _reconcile(self, desired: DesiredState, effects: list[Effect]) -> None:
         """Carry out the difference; what the log neither wants nor ends, it does not know, and
@@ -246,11 +245,11 @@ class Node:
 
     def _not_answered(self, event: steps.NotAnswered, now_s: float, effects: list[Effect]) -> None:
         self._ask.failed(now_s)
-        effects.append(steps.Note(f"the desired state was not answered: {event.why}"))
+        effects.append(steps.LogNote(f"the desired state was not answered: {event.why}"))
 
     def _refuse(self, counter: str, why: str, effects: list[Effect]) -> None:
         self.counters[counter] += 1
-        effects.append(steps.Note(f"refused ({counter}): {why}"))
+        effects.append(steps.LogNote(f"refused ({counter}): {why}"))
 
     # --- what is here -----------------------------------------------------------------------------
 
@@ -274,16 +273,16 @@ class Node:
     def _ran(self, event: steps.Ran, now_s: float, effects: list[Effect]) -> None:
         self._attempts.ran(event)
 
-    def _ended(self, event: steps.Ended, now_s: float, effects: list[Effect]) -> None:
+    def _ended(self, event: steps.JobEnded, now_s: float, effects: list[Effect]) -> None:
         self._attempts.ended(event, now_s, effects)
 
-    def _settled(self, event: steps.Settled, now_s: float, effects: list[Effect]) -> None:
+    def _settled(self, event: steps.TraceSettled, now_s: float, effects: list[Effect]) -> None:
         self._attempts.settled(event.key, event.device_ns, event.note)
 
     def _faulted(self, event: steps.Faulted, now_s: float, effects: list[Effect]) -> None:
         self.counters["attempt_faulted"] += self._attempts.fault(event, effects)
 
-    def _tick(self, event: steps.Tick, now_s: float, effects: list[Effect]) -> None:
+    def _tick(self, event: steps.NodeTick, now_s: float, effects: list[Effect]) -> None:
         self._attempts.settle_late(now_s)
 
     # --- what was told ----------------------------------------------------------------------------
@@ -294,31 +293,31 @@ class Node:
     def _not_committed(
         self, event: steps.NotCommitted, now_s: float, effects: list[Effect]
     ) -> None:
-        effects.append(steps.Note(f"outcomes were not committed: {event.why}"))
+        effects.append(steps.LogNote(f"outcomes were not committed: {event.why}"))
         if dropped := self._telling.refused(event.number, event.code, now_s):
             self.counters["outcome_refused"] += len(dropped)
             self._attempts.bury(dropped, effects)
 
 
-_HANDLERS: dict[type, Callable[[Node, Any, float, list[Effect]], None]] = {
-    steps.Reported: Node._reported,
-    steps.MeshUp: Node._mesh_up,
-    steps.MeshDown: Node._mesh_down,
-    steps.Greeted: Node._on_greeted,
-    steps.NotGreeted: Node._not_greeted,
-    steps.Offered: Node._offered,
-    steps.Beaten: Node._beaten,
-    steps.Answered: Node._answered,
-    steps.NotAnswered: Node._not_answered,
-    steps.SpawnerHas: Node._spawner_has,
-    steps.NeverStarted: Node._never_started,
-    steps.Taken: Node._taken,
-    steps.NotTaken: Node._not_taken,
-    steps.Ran: Node._ran,
-    steps.Ended: Node._ended,
-    steps.Settled: Node._settled,
-    steps.Faulted: Node._faulted,
-    steps.Tick: Node._tick,
-    steps.Committed: Node._committed,
-    steps.NotCommitted: Node._not_committed,
+_HANDLERS: dict[type, Callable[[NodeCore, Any, float, list[Effect]], None]] = {
+    steps.Reported: NodeCore._reported,
+    steps.MeshUp: NodeCore._mesh_up,
+    steps.MeshDown: NodeCore._mesh_down,
+    steps.Greeted: NodeCore._on_greeted,
+    steps.NotGreeted: NodeCore._not_greeted,
+    steps.Offered: NodeCore._offered,
+    steps.Beaten: NodeCore._beaten,
+    steps.Answered: NodeCore._answered,
+    steps.NotAnswered: NodeCore._not_answered,
+    steps.SpawnerHas: NodeCore._spawner_has,
+    steps.NeverStarted: NodeCore._never_started,
+    steps.Taken: NodeCore._taken,
+    steps.NotTaken: NodeCore._not_taken,
+    steps.Ran: NodeCore._ran,
+    steps.JobEnded: NodeCore._ended,
+    steps.TraceSettled: NodeCore._settled,
+    steps.Faulted: NodeCore._faulted,
+    steps.NodeTick: NodeCore._tick,
+    steps.Committed: NodeCore._committed,
+    steps.NotCommitted: NodeCore._not_committed,
 }

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The outcomes a node still has to tell: one batch on its way, the rest waits and merges.
 
-Relied on by the core of the agent. Bounded by the attempts the core holds: at most one outcome
-per attempt waits, because how it ended replaces that it runs. Never drops one on its own.
+Bounded by the attempts the core holds: at most one outcome per attempt waits, because how it ended
+replaces that it runs. Never drops one on its own.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ BATCH_MAX = 512
 """Outcomes of one request; with reasons of 200 bytes still far below the broker's max_payload."""
 
 
-class Telling:
+class OutcomeQueue:
     """Queue and retry; times are on the clock of the core."""
 
     def __init__(self, first_s: float, max_s: float) -> None:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which finished jobs keep their folder: so many and so many bytes of each user and of all.
 
-Relied on by keeping, which deletes. Deciding is pure (`Shelf`); reading the disk is for a worker
-thread. A folder whose job is still running is never on the shelf. A user's own oldest folder goes
-for what that user has too much of; what all have too much of goes from whoever has most.
+Deciding is pure (`Shelf`); reading the disk is for a worker thread. A folder whose job is still
+running is never on the shelf. A user's own oldest folder goes for what that user has too much of;
+what all have too much of goes from whoever has most.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Client of the C spawner: the agent starts, feeds and stops jobs through it and never forks.
 
-Relied on by the agent's loop. Owns one connection that comes back by itself: what was asked and not
-yet answered is asked again (every request may be repeated), and every event is told again until
-it was acknowledged. Nothing here blocks or polls.
+Owns one connection that comes back by itself: what was asked and not yet answered is asked again
+(every request may be repeated), and every event is told again until it was acknowledged. Nothing
+here blocks or polls.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from stoker.agent.jobs.spawner_messages import (
     Event,
     Exited,
     Feature,
-    Known,
+    KnownAttempt,
     Launch,
     Refusal,
     Started,
 )
 from stoker.native.errors import BadRequest, NotSupported, StokerError, Unavailable, from_errno
 
-__all__ = ["Event", "Exited", "Feature", "Known", "Launch", "Refusal", "Spawner", "Started"]
+__all__ = ["Event", "Exited", "Feature", "KnownAttempt", "Launch", "Refusal", "Spawner", "Started"]
 
 STDIN_BYTES_MAX = 256 * 1024
 """Bytes of input in one `write_stdin`."""
@@ -48,7 +48,7 @@ class _Pending:
     def __init__(self, frame: bytes, reply: asyncio.Future[tuple[int, int, bytes]]) -> None:
         self.frame = frame
         self.reply = reply
-        self.known: list[Known] = []
+        self.known: list[KnownAttempt] = []
 
 
 class Spawner(asyncio.Protocol):
@@ -166,7 +166,7 @@ class Spawner(asyncio.Protocol):
             payload = b"".join([wire.pack_acknowledge(event) for event in some])
             self._send(wire.pack_frame(wire.ACKNOWLEDGE, 0, payload, len(some)))
 
-    async def known(self, timeout_s: float = 30.0) -> list[Known]:
+    async def known(self, timeout_s: float = 30.0) -> list[KnownAttempt]:
         """Every attempt the spawner has: starting, running, or ended and not acknowledged."""
         number = next(self._numbers)
         pending = self._remember(number, wire.pack_frame(wire.KNOWN, number))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the spawner is asked to start and what it says became of it, with their wire form.
 
-Relied on by the spawner client and, through it, by the agent's loop. Pure: bytes in, bytes out.
-The layouts are those of native/runner/wire.h; `test_launch.py` holds both sides to one another.
+Pure: bytes in, bytes out. The layouts are those of native/runner/wire.h; `test_launch.py` holds
+both sides to one another.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class Exited(msgspec.Struct, frozen=True, gc=False):
 Event: TypeAlias = Started | Exited
 
 
-class Known(msgspec.Struct, frozen=True, gc=False):
+class KnownAttempt(msgspec.Struct, frozen=True, gc=False):
     """One attempt the spawner still has; an ended one stays until its Exited is acknowledged."""
 
     job: int
@@ -292,11 +292,11 @@ def unpack_events(payload: memoryview, count: int) -> Iterator[Event]:
             yield event
 
 
-def unpack_known(payload: memoryview) -> Known:
+def unpack_known(payload: memoryview) -> KnownAttempt:
     """The one attempt of a SLOT frame."""
     state, event, _ = _unpack(payload, 0)
     job, attempt = _ACKNOWLEDGE.unpack_from(payload)[:2]
-    return Known(job=job, attempt=attempt, state=_STATES[state - 1], event=event)
+    return KnownAttempt(job=job, attempt=attempt, state=_STATES[state - 1], event=event)
 
 
 def _unpack(payload: memoryview, at: int) -> tuple[int, Event | None, int]:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the agent must still know of a start after its own restart, and the spawner does not.
 
-Relied on by the daemon. A file of records, one write per batch before the spawner is told, so no
-attempt runs that is not in it. A torn last record is of a batch the spawner never saw. Rewritten
-with what is alive when it grows past FILE_BYTES_MAX and at every start of the agent.
+A file of records, one write per batch before the spawner is told, so no attempt runs that is not in
+it. A torn last record is of a batch the spawner never saw. Rewritten with what is alive when it
+grows past FILE_BYTES_MAX and at every start of the agent.
 """
 
 from __future__ import annotations

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What happens to a node (events) and what it must do about it (effects): plain values.
 
-Relied on by the core (`agent/jobs/node_core.py`), which maps the first to the second, and by the daemon,
-which turns the world into events and carries effects out. No value here can act.
+No value here can act.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stoker.mesh.wire.command import Position, RangeAsk
+from stoker.mesh.wire.command import Position, StateRequest
 from stoker.scheduler.nouns import NodeReport, Outcome, StartJob
 
 Key = tuple[int, int]
@@ -90,7 +89,7 @@ class Ran:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class JobEnded:
     """The job is over, with its outcome as the spawner saw it.
 
     `stopped`: it ended because it was told to, so a pending stop decides what it becomes.
@@ -119,7 +118,7 @@ class Has:
 
     key: Key
     decision: int
-    news: Ran | Ended | NeverStarted | None = None
+    news: Ran | JobEnded | NeverStarted | None = None
     """The newest of what became of it."""
 
 
@@ -153,7 +152,7 @@ class NotTaken:
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class TraceSettled:
     """The trace of this ended job is on disk, or never will be."""
 
     key: Key
@@ -189,7 +188,7 @@ class NotCommitted:
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
+class NodeTick:
     """Nothing but time passed."""
 
 
@@ -204,16 +203,16 @@ Event = (
     | Answered
     | NotAnswered
     | Ran
-    | Ended
+    | JobEnded
     | NeverStarted
     | SpawnerHas
     | Taken
     | NotTaken
-    | Settled
+    | TraceSettled
     | Faulted
     | Committed
     | NotCommitted
-    | Tick
+    | NodeTick
 )
 
 
@@ -221,17 +220,17 @@ Event = (
 
 
 @dataclass(frozen=True, slots=True)
-class Hello:
+class SayHello:
     """Tell the scheduler who this node is; answer with Greeted or NotGreeted."""
 
     report: NodeReport
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class RequestState:
     """Ask for the desired state; answer with Answered or NotAnswered."""
 
-    ask: RangeAsk
+    ask: StateRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,14 +241,14 @@ class Persist:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class StartAttempts:
     """Give these to the spawner; answer with Taken and NotTaken."""
 
     starts: tuple[StartJob, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class StopAttempt:
     """Tell the spawner to end this attempt."""
 
     key: Key
@@ -279,14 +278,14 @@ class Acknowledge:
 
 
 @dataclass(frozen=True, slots=True)
-class Forget:
+class DropFolder:
     """Delete the folder of this job."""
 
     job: int
 
 
 @dataclass(frozen=True, slots=True)
-class Renew:
+class RenewLease:
     """The lease holds for this long from `since_ns` (CLOCK_BOOTTIME) on; None: from now on.
     `thaw`: and frozen jobs may go on."""
 
@@ -296,10 +295,22 @@ class Renew:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class LogNote:
     """One line for the log."""
 
     text: str
 
 
-Effect = Hello | Ask | Persist | Start | Stop | Settle | Tell | Acknowledge | Forget | Renew | Note
+Effect = (
+    SayHello
+    | RequestState
+    | Persist
+    | StartAttempts
+    | StopAttempt
+    | Settle
+    | Tell
+    | Acknowledge
+    | DropFolder
+    | RenewLease
+    | LogNote
+)

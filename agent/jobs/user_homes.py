@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the user database says of the owners of jobs, and a cache folder for those without a home.
 
-Relied on by the actuator. Answers are kept for a minute, because a directory service may take long.
-An owner whose home cannot be written (nobody, a service user) gets a private folder below /tmp:
-GPU runtimes compile kernels at run time and find no device when they have nowhere to put them.
+Answers are kept for a minute, because a directory service may take long. An owner whose home cannot
+be written (nobody, a service user) gets a private folder below /tmp: GPU runtimes compile kernels
+at run time and find no device when they have nowhere to put them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ OWNERS_MAX = 1024
 """Owners remembered; past it all are asked for again."""
 
 
-class Homes:
+class UserHomes:
     """Homes by uid."""
 
     def __init__(self, below: Path = Path("/tmp")) -> None:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One connection of the agent to the broker, made again for ever.
 
-Relied on by the daemon. Owns the settings of a connection (anchored in nats-py's defaults, which
-replay timed-out publishes and notice a dead peer after minutes) and the rule that nothing that
-arrives can end the agent: a callback that fails is logged and counted.
+Owns the settings of a connection (anchored in nats-py's defaults, which replay timed-out publishes
+and notice a dead peer after minutes) and the rule that nothing that arrives can end the agent: a
+callback that fails is logged and counted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Hear = Callable[[Msg], None]
 """Called in the loop with each message of a subject; must return at once."""
 
 
-class Link:
+class AgentConnection:
     """A connection that comes back. `where` gives the broker's address anew for each try."""
 
     def __init__(

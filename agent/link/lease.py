@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The lease file: what the agent tells the watchdog, and what the watchdog did.
 
-Relied on by the agent's loop; read by native/runner/watchdog.c, whose `struct sk_lease` is this
-layout. One writer per field: the agent renews and thaws, the watchdog freezes. Every field is 8
-bytes and aligned, so a store is whole; the expiry has its complement beside it all the same.
+One writer per field: the agent renews and thaws, the watchdog freezes. Every field is 8 bytes and
+aligned, so a store is whole; the expiry has its complement beside it all the same.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The thread that hears heartbeats and renews the lease, on a connection and a loop of its own.
 
-Relied on by the daemon. However long logs, traces or readings keep the daemon's loop busy, the
-lease follows the scheduler. Owns the rule that this thread only ever lengthens a lease, by a
-heartbeat that is signed, new and not ahead of what the node has followed; whatever else a
-heartbeat means is for the core of the agent to decide.
+However long logs, traces or readings keep the daemon's loop busy, the lease follows the scheduler.
+Owns the rule that this thread only ever lengthens a lease, by a heartbeat that is signed, new and
+not ahead of what the node has followed; whatever else a heartbeat means is for the core of the
+agent to decide.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ import structlog
 from nats.aio.msg import Msg
 
 from stoker.agent.jobs import steps
-from stoker.agent.link.agent_connection import Hear, Link
+from stoker.agent.link.agent_connection import AgentConnection, Hear
 from stoker.agent.link.lease import Lease
-from stoker.mesh.wire.command import Beat, BeatJudge, Position
+from stoker.mesh.wire.command import HeartbeatJudge, LeaseRenewal, Position
 
 AGAIN_S = 0.5
 STOP_S, JOIN_S = 1.0, 0.05
@@ -35,8 +35,8 @@ class LeaseThread:
 
     def __init__(
         self,
-        make_link: Callable[[Hear], Link],
-        judge: BeatJudge,
+        make_link: Callable[[Hear], AgentConnection],
+        judge: HeartbeatJudge,
         lease: Lease,
         position: Callable[[], Position],
         post: Callable[[steps.Beaten], None],
@@ -70,7 +70,7 @@ class LeaseThread:
         """One heartbeat."""
         frozen = self._lease.frozen_since() is not None
         verdict = self._judge.judge(message.data, self._position())
-        if isinstance(verdict, Beat) and not frozen:
+        if isinstance(verdict, LeaseRenewal) and not frozen:
             self.counters["lease_renewed"] += 1
             now_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
             self._lease.extend(now_ns + verdict.heartbeat.lease_ms * 1_000_000)

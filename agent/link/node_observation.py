@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One sample of this node a second: load, memory, devices; what has no value says why.
 
-Relied on by the daemon. Ids grow by one and begin at the agent's start time, so that they grow over
-restarts too. Devices without a load counter get theirs from the traces of the jobs on them.
+Ids grow by one and begin at the agent's start time, so that they grow over restarts too. Devices
+without a load counter get theirs from the traces of the jobs on them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from stoker.scheduler.nouns import (
 NO_TRACED_JOB = "no traced job runs on it, and it has no counter of its own"
 
 
-class Busy:
+class DeviceLoad:
     """How busy devices are by the traces of running jobs, between two calls."""
 
     def __init__(self) -> None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the node says of itself: its report when that changes, and one observation a second.
 
-Relied on by the daemon. Drivers may block: each card is read by a thread of its own, devices are
-looked for in another one, and what is said here comes from what those have found.
+Drivers may block: each card is read by a thread of its own, devices are looked for in another one,
+and what is said here comes from what those have found.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import structlog
 
-from stoker.agent.agent_settings import Setting
+from stoker.agent.agent_settings import AgentSettings
 from stoker.agent.devices import holders
 from stoker.agent.devices.registry import Devices
 from stoker.agent.export.node_metrics import JobReading
@@ -25,7 +25,7 @@ from stoker.agent.jobs.start_records import Begun
 from stoker.agent.jobs.steps import Key
 from stoker.agent.link import node_observation
 from stoker.agent.state import host_facts
-from stoker.agent.tracing.trace_thread import Done, Tracer
+from stoker.agent.tracing.trace_thread import Done, TraceThread
 from stoker.native.errors import StokerError
 from stoker.probes.kernels.job_trace import TraceSummary
 from stoker.scheduler.nouns import DeviceSample, NodeReport, Observation
@@ -44,14 +44,14 @@ _T = TypeVar("_T")
 _log = structlog.get_logger("telemetry")
 
 
-class Telemetry:
+class NodeTelemetry:
     """Devices and facts of this node."""
 
-    def __init__(self, setting: Setting, tracer: Tracer) -> None:
+    def __init__(self, setting: AgentSettings, tracer: TraceThread) -> None:
         self._setting = setting
         self._tracer = tracer
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="devices")
-        self._busy = node_observation.Busy()
+        self._busy = node_observation.DeviceLoad()
         self._rescan = False
         self.features: Mapping[str, Feature] = {}
         """What the spawner can do here; set once it has answered."""

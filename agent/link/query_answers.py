@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Answers what the scheduler asks of this node for a user: output, input, traces.
 
-Relied on by the daemon, which gives it every message of the ask subjects. Owns the bound on asks in
-progress; an ask that fails is answered with its error, never with silence.
+Owns the bound on asks in progress; an ask that fails is answered with its error, never with
+silence.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from nats.aio.msg import Msg
 from stoker.agent.devices import looks
 from stoker.agent.devices.registry import Devices
 from stoker.agent.jobs.attempt_folders import folder_name
-from stoker.agent.jobs.attempts import Phase
-from stoker.agent.jobs.job_output import Changed, Logs
-from stoker.agent.jobs.node_core import Node
+from stoker.agent.jobs.attempts import AttemptPhase
+from stoker.agent.jobs.job_output import Changed, JobOutput
+from stoker.agent.jobs.node_core import NodeCore
 from stoker.agent.jobs.spawner import Spawner
 from stoker.agent.jobs.start_records import Begun
 from stoker.agent.jobs.steps import Key
 from stoker.agent.tracing.job_trace import NO_SEGMENT, SUMMARY_FILE, TIMELINE_FILE
-from stoker.agent.tracing.trace_thread import Tracer
+from stoker.agent.tracing.trace_thread import TraceThread
 from stoker.agent.tracing.trace_window import WINDOW_TIMELINE_FILE, stored_view
 from stoker.mesh.broker.budgets import PROXIED_MAX
 from stoker.mesh.wire import queries as wire
 from stoker.mesh.wire.queries import (
     Ask,
-    DevicesAsk,
+    DevicesQuery,
     DevicesReply,
-    LogsAsk,
+    LogsQuery,
     Reply,
-    StdinAsk,
+    StdinQuery,
     StdinReply,
-    TraceAsk,
+    TraceQuery,
     TraceReply,
-    TracingAsk,
+    TracingQuery,
 )
 from stoker.mesh.wire.schema import KernelRow, TracingView
 from stoker.native.errors import NotFound, Refused, StokerError
@@ -54,14 +54,14 @@ KERNEL_ROWS_MAX = 1000
 """Rows of one `kernels` answer, the busiest first; the rest is cut, which `size` cannot say."""
 LIVE_TIMELINE = ".live.perfetto"
 WINDOW_LOOK_S = 0.05
-WAITING = (Phase.SENT, Phase.TAKEN)
+WAITING = (AttemptPhase.SENT, AttemptPhase.TAKEN)
 
 _log = structlog.get_logger("asks")
 
 Summaries = dict[Key, tuple[Begun, TraceSummary]]
 
 
-class Asks:
+class QueryAnswers:
     """The answering side of `mesh/wire/queries.py`."""
 
     def __init__(
@@ -69,10 +69,10 @@ class Asks:
         name: str,
         jobs: Path,
         *,
-        node: Node,
-        logs: Logs,
+        node: NodeCore,
+        logs: JobOutput,
         spawner: Spawner,
-        tracer: Tracer,
+        tracer: TraceThread,
         changed: Changed,
         devices: Devices,
     ) -> None:
@@ -116,35 +116,35 @@ class Asks:
     async def answer(self, ask: Ask) -> Reply:
         """One ask, answered or refused with a StokerError."""
         match ask:
-            case LogsAsk():
+            case LogsQuery():
                 return await self._logs.answer(ask)
-            case StdinAsk():
+            case StdinQuery():
                 return await self._stdin(ask)
-            case TracingAsk():
+            case TracingQuery():
                 data = msgspec.json.encode(await self._tracing(ask))
                 return TraceReply(data, len(data), eof=True, size=len(data))
-            case DevicesAsk():
+            case DevicesQuery():
                 return DevicesReply(
                     await asyncio.to_thread(looks.data, self._devices, self._name, ask)
                 )
         return await self._trace(ask)
 
-    async def _trace(self, ask: TraceAsk) -> TraceReply:
+    async def _trace(self, ask: TraceQuery) -> TraceReply:
         match ask:
-            case TraceAsk(what="kernels"):
+            case TraceQuery(what="kernels"):
                 return _piece(await self._kernels(ask.job), ask, whole=True)
-            case TraceAsk(what="summary"):
+            case TraceQuery(what="summary"):
                 return _piece(await self._summary(ask), ask, whole=self._is_over(ask))
-            case TraceAsk() if ask.window:
+            case TraceQuery() if ask.window:
                 return await self._window(ask)
         return await self._timeline(ask)
 
     # --- input ------------------------------------------------------------------------------------
 
-    async def _stdin(self, ask: StdinAsk) -> StdinReply:
+    async def _stdin(self, ask: StdinQuery) -> StdinReply:
         key = (ask.job, ask.attempt)
         await self._arrived(key, ask.wait_s)
-        if self._node.phase(key) not in (*WAITING, Phase.RUNNING):
+        if self._node.phase(key) not in (*WAITING, AttemptPhase.RUNNING):
             return StdinReply(ask.offset, closed=True)
         try:
             taken = await self._spawner.write_stdin(*key, ask.offset, ask.data, ask.eof)
@@ -156,17 +156,17 @@ class Asks:
         """Until the spawner has this attempt, or the time is over."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + max(wait_s, 0.5)
-        while self._node.phase(key) in (None, Phase.SENT) and loop.time() < deadline:
+        while self._node.phase(key) in (None, AttemptPhase.SENT) and loop.time() < deadline:
             changed = self._changed(key[0])
             await asyncio.wait((changed,), timeout=min(0.05, deadline - loop.time()))
             changed.cancel()
 
     # --- traces -----------------------------------------------------------------------------------
 
-    def _is_over(self, ask: TraceAsk | TracingAsk) -> bool:
-        return self._node.phase((ask.job, ask.attempt)) in (None, Phase.ENDED)
+    def _is_over(self, ask: TraceQuery | TracingQuery) -> bool:
+        return self._node.phase((ask.job, ask.attempt)) in (None, AttemptPhase.ENDED)
 
-    async def _summary(self, ask: TraceAsk) -> bytes:
+    async def _summary(self, ask: TraceQuery) -> bytes:
         path = self._jobs / folder_name(ask.job, ask.attempt) / SUMMARY_FILE
         await self._settled(ask)
         try:
@@ -179,16 +179,16 @@ class Asks:
                 return msgspec.json.encode(summary)
         raise NotFound(f"job {ask.job} has no trace on node {self._name}: nothing of it was traced")
 
-    async def _settled(self, ask: TraceAsk) -> None:
+    async def _settled(self, ask: TraceQuery) -> None:
         """A job that is over soon has its summary on disk."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + ask.wait_s
-        while self._node.phase((ask.job, ask.attempt)) is Phase.SETTLING:
+        while self._node.phase((ask.job, ask.attempt)) is AttemptPhase.SETTLING:
             if loop.time() >= deadline:
                 return
             await asyncio.sleep(0.01)
 
-    async def _timeline(self, ask: TraceAsk) -> TraceReply:
+    async def _timeline(self, ask: TraceQuery) -> TraceReply:
         folder = self._jobs / folder_name(ask.job, ask.attempt)
         await self._settled(ask)
         path = folder / TIMELINE_FILE
@@ -200,7 +200,7 @@ class Asks:
                 await self._ask_tracer(self._tracer.timeline, (ask.job, ask.attempt), path)
         return _piece_of(path, ask)
 
-    async def _tracing(self, ask: TracingAsk) -> TracingView:
+    async def _tracing(self, ask: TracingQuery) -> TracingView:
         try:
             view: TracingView = await self._ask_tracer(self._tracer.tracing, ask)
         except NotFound:
@@ -209,11 +209,11 @@ class Asks:
             return stored_view(self._jobs / folder_name(ask.job, ask.attempt))
         return view
 
-    async def _window(self, ask: TraceAsk) -> TraceReply:
+    async def _window(self, ask: TraceQuery) -> TraceReply:
         """A piece of a window's file; nothing yet while it is open."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + ask.wait_s
-        look = TracingAsk("look", ask.job, ask.attempt, "")
+        look = TracingQuery("look", ask.job, ask.attempt, "")
         while True:
             window = (await self._tracing(look)).window
             if window is None or window.window != ask.window:
@@ -274,7 +274,7 @@ class Asks:
             return await answer
 
 
-def _piece_of(path: Path, ask: TraceAsk) -> TraceReply:
+def _piece_of(path: Path, ask: TraceQuery) -> TraceReply:
     with path.open("rb") as file:
         file.seek(ask.offset)
         data, size = file.read(ask.limit), path.stat().st_size
@@ -282,7 +282,7 @@ def _piece_of(path: Path, ask: TraceAsk) -> TraceReply:
     return TraceReply(data, end, eof=end >= size, size=size)
 
 
-def _piece(data: bytes, ask: TraceAsk, *, whole: bool) -> TraceReply:
+def _piece(data: bytes, ask: TraceQuery, *, whole: bool) -> TraceReply:
     """The asked part of `data`; `whole`: it will not grow."""
     part = data[ask.offset : ask.offset + ask.limit]
     end = ask.offset + len(part)

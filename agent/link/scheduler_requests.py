@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The agent's requests to the scheduler: hello, the desired state, outcomes.
 
-Relied on by the daemon. Each request is one task with one answer for the core, also when it fails;
-the core decides when to try again.
+Each request is one task with one answer for the core, also when it fails; the core decides when to
+try again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 
 from stoker.agent.jobs import steps
 from stoker.agent.jobs.steps import Event
-from stoker.agent.link.agent_connection import Link
+from stoker.agent.link.agent_connection import AgentConnection
 from stoker.mesh.wire import subjects
 from stoker.mesh.wire.command import NodeReply
 from stoker.native.errors import StokerError, Unavailable
@@ -30,26 +30,26 @@ Post = Callable[[Event], None]
 Spawn = Callable[[Coroutine[Any, Any, None]], object]
 
 
-class Talking:
+class SchedulerRequests:
     """`begin` starts a request; `post` gets its answer, `spawn` runs it."""
 
-    def __init__(self, node: str, link: Link, post: Post, spawn: Spawn) -> None:
+    def __init__(self, node: str, link: AgentConnection, post: Post, spawn: Spawn) -> None:
         self._node = node
         self._link = link
         self._post = post
         self._spawn = spawn
 
-    def begin(self, effect: steps.Hello | steps.Ask | steps.Tell) -> None:
+    def begin(self, effect: steps.SayHello | steps.RequestState | steps.Tell) -> None:
         """Send what the core wants said."""
         match effect:
             case steps.Tell():
                 self._spawn(self._tell(effect))
-            case steps.Hello():
+            case steps.SayHello():
                 self._spawn(self._hello(effect))
-            case steps.Ask():
+            case steps.RequestState():
                 self._spawn(self._ask(effect))
 
-    async def _hello(self, hello: steps.Hello) -> None:
+    async def _hello(self, hello: steps.SayHello) -> None:
         report = hello.report
         try:
             reply = await self._request(subjects.hello(self._node), report)
@@ -69,7 +69,7 @@ class Talking:
         else:
             self._post(steps.NotCommitted(tell.number, reply.message, reply.code))
 
-    async def _ask(self, ask: steps.Ask) -> None:
+    async def _ask(self, ask: steps.RequestState) -> None:
         subject = subjects.log_range(self._node)
         asked_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)  # before the answer can be made
         try:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the agent says of itself to the supervisor and to its log: status, beat, notes, counters.
 
-Relied on by the daemon. Owns the rule that nobody can fill the log from outside: one line is
-written once a second at most, and what is left out is counted.
+Owns the rule that nobody can fill the log from outside: one line is written once a second at most,
+and what is left out is counted.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Counters = Callable[[], Sequence[Mapping[str, int]]]
 """Every part's counters."""
 
 
-class Saying:
+class StatusReporter:
     """Status and notes of one agent."""
 
     def __init__(self) -> None:

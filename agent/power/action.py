@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One thing the power loop wants done to a card, why, and the readings that it rests on.
 
-Relied on by the controller, which makes them, and by the shell, which carries them out and writes
-them down. Invariant: an action is within the device's own range, whatever the rules said.
+Invariant: an action is within the device's own range, whatever the rules said.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from stoker.agent.power.card import Reading
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class PowerAction:
     """Set this card's limit, or hold its clocks down; exactly one of the two."""
 
     card: str

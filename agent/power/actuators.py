@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What can be set of a card, by vendor: power limits of all three, clocks of NVIDIA and Intel.
 
-Relied on by the hands of the shell, each in a thread of its own, since a driver may hang. Every
-call answers a value, or an Absent with the driver's words; a write that a driver refuses is one as
-well. Invariant: nothing is written that is out of the range which the device itself names.
+Every call answers a value, or an Absent with the driver's words; a write that a driver refuses is
+one as well. Invariant: nothing is written that is out of the range which the device itself names.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from stoker.agent.devices.nvidia_card import NvidiaCard
 from stoker.agent.devices.readings import Absent
 from stoker.agent.power.card import ClockRange, PowerRange
 from stoker.agent.power.intel_actuator import IntelActuator
-from stoker.agent.power.record import Found
+from stoker.agent.power.record import RecordedSetting
 
 SM = 1
 """nvmlClockType_t."""
@@ -51,7 +50,7 @@ class Actuator(Protocol):
     def reset_clocks(self) -> Absent | None:
         """Let clocks go."""
 
-    def found(self) -> list[Found] | Absent:
+    def found(self) -> list[RecordedSetting] | Absent:
         """Everything that this actuator may change, as it is now; the paths of files are those of
         the device's own folder, by its address."""
 
@@ -117,14 +116,14 @@ class NvidiaActuator:
         found = self._ask("nvmlDeviceResetGpuLockedClocks")
         return found if isinstance(found, Absent) else None
 
-    def found(self) -> list[Found] | Absent:
+    def found(self) -> list[RecordedSetting] | Absent:
         """NVML does not say whether clocks were locked: once held, they are let go."""
         limit = self._ask("nvmlDeviceGetPowerManagementLimit")
         if isinstance(limit, Absent):
             return limit
         return [
-            Found("nvidia", self._uuid, "limit_mw", limit),
-            Found("nvidia", self._uuid, "clocks", 0),
+            RecordedSetting("nvidia", self._uuid, "limit_mw", limit),
+            RecordedSetting("nvidia", self._uuid, "clocks", 0),
         ]
 
 
@@ -164,9 +163,13 @@ class AmdActuator:
     def reset_clocks(self) -> Absent | None:
         return None
 
-    def found(self) -> list[Found] | Absent:
+    def found(self) -> list[RecordedSetting] | Absent:
         cap = part(self._info(), "power_cap")
-        return cap if isinstance(cap, Absent) else [Found("amd", self._address, "cap_uw", int(cap))]
+        return (
+            cap
+            if isinstance(cap, Absent)
+            else [RecordedSetting("amd", self._address, "cap_uw", int(cap))]
+        )
 
 
 class SysfsActuator:
@@ -212,11 +215,15 @@ class SysfsActuator:
     def reset_clocks(self) -> Absent | None:
         return None
 
-    def found(self) -> list[Found] | Absent:
+    def found(self) -> list[RecordedSetting] | Absent:
         """By the PCI device's folder: the number of its hwmon is another when amdgpu was loaded
         again."""
         cap, device = self._read("power1_cap"), self._hwmon.parent.parent.resolve()
-        return cap if isinstance(cap, Absent) else [Found("hwmon", str(device), "cap_uw", cap)]
+        return (
+            cap
+            if isinstance(cap, Absent)
+            else [RecordedSetting("hwmon", str(device), "cap_uw", cap)]
+        )
 
 
 def _bounded(

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sharing a power budget out: the watt goes where it gets most done.
 
-Relied on by the controller. Pure: menus and bounds in, clocks and limits out. Every card begins at
-its lowest clock; steps up are taken in the order of work per watt, over all cards, until the budget
-is spent. That is water-filling: as long as each menu gives less for each further watt, no other
-division of the same watts gets more done. Then the last steps are taken back, the least useful
-first, as far as the rules let throughput go for energy, and never below what equal shares of the
-budget would get done. Invariant: the limits given out add up to no more than the budget.
+Pure: menus and bounds in, clocks and limits out. Every card begins at its lowest clock; steps up
+are taken in the order of work per watt, over all cards, until the budget is spent. That is
+water-filling: as long as each menu gives less for each further watt, no other division of the same
+watts gets more done. Then the last steps are taken back, the least useful first, as far as the
+rules let throughput go for energy, and never below what equal shares of the budget would get done.
+Invariant: the limits given out add up to no more than the budget.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from stoker.agent.power.model import Point
+from stoker.agent.power.model import ClockPoint
 
 MARGIN: Final = 0.005
 """Limits are so much above what the model says the clock will draw."""
@@ -27,12 +27,12 @@ HANDING_OVER: Final = 0.006
 class Want(NamedTuple):
     """What one card could do, and between which limits."""
 
-    menu: Sequence[Point]
+    menu: Sequence[ClockPoint]
     floor_w: float
     roof_w: float
 
 
-class Share(NamedTuple):
+class PowerShare(NamedTuple):
     """What one card is given."""
 
     clock_mhz: float
@@ -46,12 +46,12 @@ class Share(NamedTuple):
 class _Step(NamedTuple):
     gain: float
     card: str
-    upto: Point
+    upto: ClockPoint
     watts: float
     work: float
 
 
-def allocate(wants: Mapping[str, Want], budget_w: float, give_up: float) -> dict[str, Share]:
+def allocate(wants: Mapping[str, Want], budget_w: float, give_up: float) -> dict[str, PowerShare]:
     """Card -> share. `give_up` is the share of work that may go for energy; `budget_w` is at least
     the sum of the floors."""
     steps = sorted(
@@ -73,7 +73,7 @@ def equal_work(wants: Mapping[str, Want], budget_w: float) -> float:
     return sum(_under(want.menu, limit).work for want in wants.values())
 
 
-def _under(menu: Sequence[Point], limit_w: float) -> Point:
+def _under(menu: Sequence[ClockPoint], limit_w: float) -> ClockPoint:
     """The menu at this power, between its points."""
     last = menu[0]
     for point in menu[1:]:
@@ -83,11 +83,11 @@ def _under(menu: Sequence[Point], limit_w: float) -> Point:
     return last
 
 
-def _between(low: Point, high: Point, power_w: float) -> Point:
+def _between(low: ClockPoint, high: ClockPoint, power_w: float) -> ClockPoint:
     if high.power_w <= low.power_w:
         return high
     part = min(1.0, max(0.0, (power_w - low.power_w) / (high.power_w - low.power_w)))
-    return Point(*(a + part * (b - a) for a, b in zip(low, high, strict=True)))
+    return ClockPoint(*(a + part * (b - a) for a, b in zip(low, high, strict=True)))
 
 
 def _steps(card: str, want: Want) -> list[_Step]:
@@ -109,17 +109,17 @@ def _steps(card: str, want: Want) -> list[_Step]:
     return made
 
 
-def _cost(point: Point, want: Want) -> float:
+def _cost(point: ClockPoint, want: Want) -> float:
     return min(max(want.floor_w, point.power_w * (1 + MARGIN)), want.roof_w)
 
 
 def _filled(
-    begin: Mapping[str, Point],
+    begin: Mapping[str, ClockPoint],
     steps: Sequence[_Step],
     wants: Mapping[str, Want],
     budget_w: float,
     target: float | None,
-) -> dict[str, Point]:
+) -> dict[str, ClockPoint]:
     """Steps in order until budget or target are reached; the last one in part."""
     at = dict(begin)
     costs = {card: _cost(point, wants[card]) for card, point in at.items()}
@@ -161,11 +161,11 @@ def _within(
 
 
 def _limits(
-    chosen: Mapping[str, Point],
-    best: Mapping[str, Point],
+    chosen: Mapping[str, ClockPoint],
+    best: Mapping[str, ClockPoint],
     wants: Mapping[str, Want],
     budget_w: float,
-) -> dict[str, Share]:
+) -> dict[str, PowerShare]:
     """What is left over goes to all cards, as far as their roofs are away: whose load grows next
     then need not wait for another card to give way."""
     base = _within({card: _cost(p, wants[card]) for card, p in chosen.items()}, wants, budget_w)
@@ -174,7 +174,7 @@ def _limits(
     total = sum(away.values())
     part = min(1.0, left / total) if total > 0 else 0.0
     return {
-        card: Share(
+        card: PowerShare(
             point.clock_mhz,
             point.power_w,
             base[card] + part * away[card],

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Drivers of several cards asked at once, by a deadline.
 
-Relied on by the shell while it begins: its own thread calls no driver. Invariant: a card whose call
-has not returned is not asked again until it has, so that one that hangs costs the deadline once,
-and one thread.
+Invariant: a card whose call has not returned is not asked again until it has, so that one that
+hangs costs the deadline once, and one thread.
 """
 
 from __future__ import annotations

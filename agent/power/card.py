@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the power loop knows of a card: its ranges, once, and what its driver said of it, each tick.
 
-Relied on by everything in this folder. Nothing here is true power or true load: a value is what a
-vendor's call answered, and None where it answered nothing.
+Nothing here is true power or true load: a value is what a vendor's call answered, and None where it
+answered nothing.
 """
 
 from __future__ import annotations

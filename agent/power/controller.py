@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The power loop's decisions: readings in, actions out; no clock, no device, no file.
 
-Relied on by the shell (`power_loop.py`), which reads and writes devices, and by the simulation, which
-runs this same code. Each tick, in this order: take in what devices confirmed; heat first, as a hard
-rule; then the division of the budget; then falls at once, and rises only as far as the ledger has
-room, which it has only after falls were read back. Invariant: limits as confirmed, writes under way
-and what cannot be capped never add up to more than the budget through an action of this loop; no
-action leaves a device's own range.
+Each tick, in this order: take in what devices confirmed; heat first, as a hard rule; then the
+division of the budget; then falls at once, and rises only as far as the ledger has room, which it
+has only after falls were read back. Invariant: limits as confirmed, writes under way and what
+cannot be capped never add up to more than the budget through an action of this loop; no action
+leaves a device's own range.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from stoker.agent.power.action import Action
-from stoker.agent.power.allocate import Share, Want, allocate
+from stoker.agent.power.action import PowerAction
+from stoker.agent.power.allocate import PowerShare, Want, allocate
 from stoker.agent.power.card import Card, Reading
 from stoker.agent.power.guard import Guard
 from stoker.agent.power.ledger import Ledger
 from stoker.agent.power.model import CardModel
-from stoker.agent.power.rules import Rules, check, floor_w, roof_w, tenants_caps
+from stoker.agent.power.rules import PowerRules, check, floor_w, roof_w, tenants_caps
 
 AGAIN_NS: Final = 2_000_000_000
 """Without a reason to hurry the budget is divided anew so often."""
@@ -45,7 +44,7 @@ class _Slot:
         self.model = CardModel(card)
         self.guard = Guard(ceiling_c, card.power.max_w)
         self.reading: Reading | None = None
-        self.share: Share | None = None
+        self.share: PowerShare | None = None
         self.clock_mhz = card.clocks.max_mhz if card.clocks else 0.0
         """The highest clock it was told to use."""
         self.changed_ns = 0
@@ -57,7 +56,7 @@ class _Slot:
 class Controller:
     """One node's loop; `step` once a tick."""
 
-    def __init__(self, cards: Sequence[Card], rules: Rules, now_ns: int) -> None:
+    def __init__(self, cards: Sequence[Card], rules: PowerRules, now_ns: int) -> None:
         check(rules, cards)
         self.cards = tuple(cards)
         self.rules = rules
@@ -76,7 +75,7 @@ class Controller:
         self.unkept: dict[str, str] = {}
         """Tenants whose cap cannot be kept, as of the last division, and why."""
 
-    def set_rules(self, rules: Rules) -> None:
+    def set_rules(self, rules: PowerRules) -> None:
         """New rules from the next step on; BadRequest or NotFound leaves the old ones."""
         check(rules, self.cards)
         self.rules = rules
@@ -89,7 +88,7 @@ class Controller:
         readings: Sequence[Reading],
         now_ns: int,
         holders: Mapping[str, frozenset[str]] | None = None,
-    ) -> list[Action]:
+    ) -> list[PowerAction]:
         """What to do now. `holders`: card -> users whose jobs hold it."""
         for reading in readings:
             self._take_in(reading, now_ns)
@@ -137,7 +136,7 @@ class Controller:
         present = {id: slot for id, slot in self._slots.items() if id not in lost}
         for id in lost:  # tried again and again, at the least it can be asked for
             slot, floor = self._slots[id], floor_w(self._slots[id].card, self.rules)
-            slot.share = Share(slot.model.max_mhz, floor, floor, False)
+            slot.share = PowerShare(slot.model.max_mhz, floor, floor, False)
         if not present:
             return
         roofs = {
@@ -163,7 +162,7 @@ class Controller:
                 self._slots[id].share = share
 
     def _differ(
-        self, shares: Mapping[str, Share], wants: Mapping[str, Want], budget_w: float
+        self, shares: Mapping[str, PowerShare], wants: Mapping[str, Want], budget_w: float
     ) -> bool:
         """Whether a new division is worth it: what readings' noise makes of the same is not."""
         total = 0.0
@@ -201,7 +200,7 @@ class Controller:
 
     # --- actions ----------------------------------------------------------------------------------
 
-    def _limits(self, now_ns: int, caps: Mapping[str, float]) -> list[Action]:
+    def _limits(self, now_ns: int, caps: Mapping[str, float]) -> list[PowerAction]:
         wanted = {id: self._wanted(slot, caps) for id, slot in self._slots.items() if slot.share}
         now = {id: self.ledger.confirmed_w(id) for id in wanted}
         falls = {id: watts for id, watts in wanted.items() if watts < now[id] - 0.5}
@@ -249,9 +248,9 @@ class Controller:
 
     def _rise(
         self, rises: Mapping[str, float], now_ns: int, caps: Mapping[str, float]
-    ) -> list[Action]:
+    ) -> list[PowerAction]:
         """As far as there is room; who does most with it first."""
-        made: list[Action] = []
+        made: list[PowerAction] = []
         budget = self.rules.budget_w or float("inf")
         room = budget - self.ledger.committed_w(now_ns)
         slew = RISE_W_PER_S * (now_ns - self._stepped_ns) * 1e-9
@@ -273,7 +272,7 @@ class Controller:
         assert share is not None
         return share.power_w - self.ledger.confirmed_w(id)
 
-    def _limit(self, id: str, watts: float, now_ns: int, caps: Mapping[str, float]) -> Action:
+    def _limit(self, id: str, watts: float, now_ns: int, caps: Mapping[str, float]) -> PowerAction:
         self.ledger.wrote(id, watts, now_ns)
         return self._action(id, "limit", watts, self._reason(id, watts, caps))
 
@@ -288,7 +287,7 @@ class Controller:
         does = "gives way to" if watts < confirmed else "has more use for power than"
         return f"{does} other cards {budget}: needs {slot.share.power_w:.0f} W"
 
-    def _clocks(self, now_ns: int) -> list[Action]:
+    def _clocks(self, now_ns: int) -> list[PowerAction]:
         return [
             made
             for id, slot in self._slots.items()
@@ -296,7 +295,7 @@ class Controller:
             for made in self._clock(id, slot, now_ns)
         ]
 
-    def _clock(self, id: str, slot: _Slot, now_ns: int) -> list[Action]:
+    def _clock(self, id: str, slot: _Slot, now_ns: int) -> list[PowerAction]:
         assert slot.share is not None and slot.card.clocks is not None
         clocks = slot.card.clocks
         target = slot.share.clock_mhz if slot.share.held else clocks.max_mhz
@@ -314,7 +313,7 @@ class Controller:
         )
         return [self._action(id, "clocks", target, why)]
 
-    def _action(self, id: str, what: str, value: float, reason: str) -> Action:
+    def _action(self, id: str, what: str, value: float, reason: str) -> PowerAction:
         self.actions += 1
         kind = "limit" if what == "limit" else "clocks"
-        return Action(id, kind, value, reason, self.actions, self._slots[id].reading)  # type: ignore[arg-type]
+        return PowerAction(id, kind, value, reason, self.actions, self._slots[id].reading)  # type: ignore[arg-type]

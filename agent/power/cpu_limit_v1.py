@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A device without a power limit that runs on the host's CPUs: its jobs get a share of their time.
 
-Relied on by the shell, as the actuator of such a device, of which the rules declare what it draws
-at full load. The share of CPU time stands for the share of that power. The jobs' processes are in
-one group of the cgroup v1 cpu controller, made with the first limit and gone when it is given back;
-a job with a CPU limit of its own stays where it is, and its limit counts. Invariants: a process
-moved is one of a job that was granted the device; what is read back is what the kernel's files say.
+The share of CPU time stands for the share of that power. The jobs' processes are in one group of
+the cgroup v1 cpu controller, made with the first limit and gone when it is given back; a job with a
+CPU limit of its own stays where it is, and its limit counts. Invariants: a process moved is one of
+a job that was granted the device; what is read back is what the kernel's files say.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from typing import NamedTuple
 
 from stoker.agent.devices.readings import Absent
 from stoker.agent.power.card import ClockRange, PowerRange
-from stoker.agent.power.cpu_limit_v2 import CpuMax, enable
-from stoker.agent.power.record import Found
+from stoker.agent.power.cpu_limit_v2 import CpuLimitV2, enable
+from stoker.agent.power.record import RecordedSetting
 
 LEAST = 0.1
 """Of its power is what the device is left at least: jobs go on, however slowly."""
@@ -63,7 +62,7 @@ class Groups(NamedTuple):
     """Holds a group for each job with a CPU limit of its own."""
 
 
-class CpuHold:
+class CpuLimitV1:
     """One device."""
 
     def __init__(self, groups: Groups, draws_w: float, cpus: int, jobs: Jobs) -> None:
@@ -119,9 +118,9 @@ class CpuHold:
     def reset_clocks(self) -> Absent | None:
         return None
 
-    def found(self) -> list[Found] | Absent:
+    def found(self) -> list[RecordedSetting] | Absent:
         """All CPUs' time: whoever restores need not know which process was where."""
-        return [Found("file", str(self._quota), "quota", self._whole_us)]
+        return [RecordedSetting("file", str(self._quota), "quota", self._whole_us)]
 
     def _own_us(self) -> int:
         """What jobs with a CPU limit of their own may use."""
@@ -168,7 +167,7 @@ def _move(process: str, group: Path) -> None:
 
 def cpu_hold(
     device: str, instance: str, draws_w: float, jobs: Jobs, folder: Path
-) -> CpuHold | CpuMax | Absent:
+) -> CpuLimitV1 | CpuLimitV2 | Absent:
     """For a device of this instance, or why its jobs cannot be held; `folder`: groups of jobs."""
     if os.geteuid() != 0:
         return Absent("not root: jobs' CPU time cannot be held down")
@@ -182,12 +181,12 @@ def cpu_hold(
 
 def held_cpus(
     groups: Groups | Absent, folder: Path, draws_w: float, jobs: Jobs
-) -> CpuHold | CpuMax | Absent:
+) -> CpuLimitV1 | CpuLimitV2 | Absent:
     """By cgroup v1 where it has the cpu controller, which no other hierarchy then has; else v2."""
     cpus = len(os.sched_getaffinity(0))
     if not isinstance(groups, Absent):
-        return CpuHold(groups, draws_w, cpus, jobs)
+        return CpuLimitV1(groups, draws_w, cpus, jobs)
     refused = enable(folder)
     if refused is not None:
         return Absent(f"{groups.why}; {refused.why}")
-    return CpuMax(draws_w, cpus, lambda: list(jobs()))
+    return CpuLimitV2(draws_w, cpus, lambda: list(jobs()))

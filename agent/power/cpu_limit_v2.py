@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A device that runs on the host's CPUs, held on cgroup v2: `cpu.max` of each of its jobs' groups.
 
-Relied on by the shell, as the actuator of such a device where cgroup v1 has no cpu controller. The
-jobs' groups are stoker's own, so no process is moved; what the device is left is shared evenly by
-its jobs. A job with a CPU limit of its own keeps it, and that counts. Invariants: the limit of a
+The jobs' groups are stoker's own, so no process is moved; what the device is left is shared evenly
+by its jobs. A job with a CPU limit of its own keeps it, and that counts. Invariants: the limit of a
 group is changed only after it was noted on the durable record; what is read back is what the
 kernel's files say.
 """
@@ -16,7 +15,7 @@ from typing import Final
 
 from stoker.agent.devices.readings import Absent
 from stoker.agent.power.card import ClockRange, PowerRange
-from stoker.agent.power.record import Found
+from stoker.agent.power.record import RecordedSetting
 from stoker.native.errors import StokerError
 
 LEAST: Final = 0.1
@@ -30,7 +29,7 @@ NO_CLOCKS = "the clocks of CPUs are not held down"
 
 Jobs = Callable[[], Sequence[tuple[str, Path]]]
 """(name, group) of each job on a device."""
-Note = Callable[[Sequence[Found]], None]
+Note = Callable[[Sequence[RecordedSetting]], None]
 
 
 def enable(jobs: Path) -> Absent | None:
@@ -47,7 +46,7 @@ def enable(jobs: Path) -> Absent | None:
     return None
 
 
-class CpuMax:
+class CpuLimitV2:
     """One device."""
 
     def __init__(self, draws_w: float, cpus: int, jobs: Jobs) -> None:
@@ -94,7 +93,7 @@ class CpuMax:
     def reset_clocks(self) -> Absent | None:
         return None
 
-    def found(self) -> list[Found] | Absent:
+    def found(self) -> list[RecordedSetting] | Absent:
         """Of the jobs that are there now; those that come later are noted when they are held."""
         try:
             self._mine = {path for path in self._present() if not self._own_limit(path)}
@@ -148,8 +147,8 @@ class CpuMax:
         return None
 
 
-def _found(path: Path) -> Found:
-    return Found("file", str(path), "cpu_max", 0)
+def _found(path: Path) -> RecordedSetting:
+    return RecordedSetting("file", str(path), "cpu_max", 0)
 
 
 def _quota_us(path: Path) -> int:

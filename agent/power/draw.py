@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What one card's power is made of, learned over all of its loads: base, memory, kernels.
 
-Relied on by the model of a card (`model.py`). Power is linear in three shares that readings give:
-one (what it draws at rest), of the memory's bandwidth, of the kernels' clock and time. What belongs
-to the card is fitted to every settled reading since it was first seen, beginning with a guess that
-counts as a few of them; what is off for the present load (leakage of a warm die) is an offset.
-Sensors are off by up to 5 % of what they read (arXiv 2312.02741), limits are not off by anything
-that matters here, since they are what counts: readings of a card that its limit holds say how much
-the sensor is off. Invariant: a part is never negative.
+Power is linear in three shares that readings give: one (what it draws at rest), of the memory's
+bandwidth, of the kernels' clock and time. What belongs to the card is fitted to every settled
+reading since it was first seen, beginning with a guess that counts as a few of them; what is off
+for the present load (leakage of a warm die) is an offset. Sensors are off by up to 5 % of what they
+read (arXiv 2312.02741), limits are not off by anything that matters here, since they are what
+counts: readings of a card that its limit holds say how much the sensor is off. Invariant: a part is
+never negative.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ GUESS_ERROR: Final = (0.03, 0.05, 0.2)
 Shares = tuple[float, float, float]
 
 
-class Draw:
+class CardDraw:
     """One card; watts."""
 
     def __init__(self, base_w: float, memory_w: float, kernels_w: float, most_w: float) -> None:

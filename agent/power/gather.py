@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Snapshots of the samplers as the power loop takes them.
 
-Relied on by the shell. Absent fields stay absent; only the measure of work done, which every card
-needs, is made of what there is: traffic over PCIe, else time in which memory worked, else time in
-which kernels ran.
+Absent fields stay absent; only the measure of work done, which every card needs, is made of what
+there is: traffic over PCIe, else time in which memory worked, else time in which kernels ran.
 """
 
 from __future__ import annotations

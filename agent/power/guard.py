@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The thermal guard of one card: the most power at which its die stays below the ceiling.
 
-Relied on by the controller, which never allots more. It follows a first-order model, one heat
-capacity behind one resistance, whose inlet temperature absorbs everything the model does not know
-(other resistance, fans, neighbours): an observer with two gains, on whole degrees that come late.
-Invariant: without readings it allows less with time, never more.
+It follows a first-order model, one heat capacity behind one resistance, whose inlet temperature
+absorbs everything the model does not know (other resistance, fans, neighbours): an observer with
+two gains, on whole degrees that come late. Invariant: without readings it allows less with time,
+never more.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One card's settings in a thread of its own: written when asked for, read back all the time.
 
-Relied on by the shell. A driver that hangs holds up this thread and nobody else; the shell sees
-the age of what was read back. Invariant: only the newest wish is written, and after `give_back`
-nothing but what was found.
+A driver that hangs holds up this thread and nobody else; the shell sees the age of what was read
+back. Invariant: only the newest wish is written, and after `give_back` nothing but what was found.
 """
 
 from __future__ import annotations

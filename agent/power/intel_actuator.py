@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What can be set of an Intel card: its sustained power limit and its frequency range, by Sysman.
 
-Relied on by `actuators.py`. Domains are looked for once, when they are first needed: the limit of
-the whole card where there is one, else that of every tile, which then add up to the card's; and the
-clocks of every tile. Units are zes_api.h's: mW and MHz. Letting clocks go gives the ranges back
-that were found, which need not be the card's own.
+Domains are looked for once, when they are first needed: the limit of the whole card where there is
+one, else that of every tile, which then add up to the card's; and the clocks of every tile. Units
+are zes_api.h's: mW and MHz. Letting clocks go gives the ranges back that were found, which need not
+be the card's own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from stoker.agent.devices import zes
 from stoker.agent.devices.readings import Absent
 from stoker.agent.power.card import ClockRange, PowerRange
-from stoker.agent.power.record import Found
+from stoker.agent.power.record import RecordedSetting
 
 GPU: Final = 0
 """zes_freq_domain_t."""
@@ -215,18 +215,21 @@ class IntelActuator:
 
     # --- what was found ---------------------------------------------------------------------------
 
-    def found(self) -> list[Found] | Absent:
+    def found(self) -> list[RecordedSetting] | Absent:
         limits, tiles = self._in_force(), self._tiles()
         if isinstance(limits, Absent):
             return limits
-        made = [Found("intel", self._address, each.what, limit.limit) for each, limit in limits]
+        made = [
+            RecordedSetting("intel", self._address, each.what, limit.limit)
+            for each, limit in limits
+        ]
         for tile in () if isinstance(tiles, Absent) else tiles:
             span = self._span(tile)
             if not isinstance(span, Absent):
                 self._ranges[tile.number] = low, high = float(span.min), float(span.max)
                 ends = (("clock_max_mhz", high), ("clock_min_mhz", low))
                 made += [
-                    Found("intel", self._address, f"{name}/{tile.number}", round(mhz))
+                    RecordedSetting("intel", self._address, f"{name}/{tile.number}", round(mhz))
                     for name, mhz in ends
                 ]
         return made

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A device without a power limit whose jobs launch through a tracer: launches wait for their turn.
 
-Relied on by the shell, as the actuator of such a device, of which the rules declare what it draws
-at full load. Where the device has a power sensor, the share of the time in which launches begin
-follows what is measured; else that share stands for the share of the declared power. Invariants: a
-limit is read back only while every job on the device does as it is told and, where power is
-measured, the device draws no more than that; nothing is left behind, since a share that is no
-longer renewed ends by itself (native/trace/hold.h).
+Where the device has a power sensor, the share of the time in which launches begin follows what is
+measured; else that share stands for the share of the declared power. Invariants: a limit is read
+back only while every job on the device does as it is told and, where power is measured, the device
+draws no more than that; nothing is left behind, since a share that is no longer renewed ends by
+itself (native/trace/hold.h).
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from stoker.agent.devices.readings import Absent
 from stoker.agent.jobs.start_records import Begun
 from stoker.agent.jobs.steps import Key
 from stoker.agent.power.card import ClockRange, PowerRange
-from stoker.agent.power.record import Found
-from stoker.agent.tracing.launch_throttle import Told
+from stoker.agent.power.record import RecordedSetting
+from stoker.agent.tracing.launch_throttle import ThrottleAnswer
 from stoker.probes.kernels.job_trace import HOLD_WHOLE
 
 LEAST: Final = 0.1
@@ -57,10 +56,10 @@ class Gates(Protocol):
     """Where shares are told to tracers."""
 
     def want(self, device: str, share: int) -> None: ...
-    def told(self, key: Key) -> Told | None: ...
+    def told(self, key: Key) -> ThrottleAnswer | None: ...
 
 
-class LaunchHold:
+class LaunchLimit:
     """One device; called by one thread."""
 
     def __init__(
@@ -161,6 +160,6 @@ class LaunchHold:
     def reset_clocks(self) -> Absent | None:
         return None
 
-    def found(self) -> list[Found] | Absent:
+    def found(self) -> list[RecordedSetting] | Absent:
         """There is nothing to restore."""
         return []

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What may be drawn at this moment: limits as the devices confirmed them, and the uncapped rest.
 
-Relied on by the controller, which raises nothing that does not fit here. Invariant: `committed_w`
-is at least what the cards' limits add up to on the devices, whatever writes are under way, lost or
-late: a rise counts from before it is written, a fall only when it was read back and the card has
-had time to obey, or draws less anyway. A card that is off the bus draws nothing, and counts with
-what it needs to come back.
+Invariant: `committed_w` is at least what the cards' limits add up to on the devices, whatever
+writes are under way, lost or late: a rise counts from before it is written, a fall only when it was
+read back and the card has had time to obey, or draws less anyway. A card that is off the bus draws
+nothing, and counts with what it needs to come back.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What one card would draw and get done at other clocks, learned from its readings alone.
 
-Relied on by the controller, which allots by it. A step of a job takes time in kernels, of which a
-part goes with the clock, and time in which the card waits. With x = highest clock / clock - 1:
+A step of a job takes time in kernels, of which a part goes with the clock, and time in which the
+card waits. With x = highest clock / clock - 1:
 
     whole(x) = 1 + k x              how much longer a step takes; one unknown, k from 0 to 1
     work     = 1 / whole(x)         of what the highest clock would get done
@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from stoker.agent.power.card import Card, Reading
-from stoker.agent.power.draw import Draw, Shares
+from stoker.agent.power.draw import CardDraw, Shares
 
 UNREAD: Final = (0.8, 0.0, 0.3)
 """k, rest and memory of a card that was not read: it is thought to be busy, and its work to go with
@@ -52,7 +52,7 @@ and must not forget what it learned while the clock moved."""
 PAST_RATE: Final = 0.1
 
 
-class Point(NamedTuple):
+class ClockPoint(NamedTuple):
     """One clock of a menu."""
 
     clock_mhz: float
@@ -83,7 +83,7 @@ class CardModel:
         assert card.power is not None
         self.card = card
         self.max_mhz = card.clocks.max_mhz if card.clocks else UNKNOWN_MHZ
-        self.draw = Draw(
+        self.draw = CardDraw(
             card.idle_w + LEAKAGE * card.power.max_w,
             card.memory_w,
             0.8 * card.power.default_w,
@@ -266,7 +266,7 @@ class CardModel:
         busy = max(0.0, 1 - self.rest * less)
         return 1.0, self.memory * less, busy * float((1 + x) ** -self.exponent)
 
-    def menu(self) -> list[Point]:
+    def menu(self) -> list[ClockPoint]:
         """From the lowest clock that is worth considering to the highest; power and work grow."""
         k, rest = self.k, self.rest
         base_w, memory_w, kernels_w = self.draw.parts
@@ -276,5 +276,5 @@ class CardModel:
             less = 1 / (1 + k * x)
             busy = max(0.0, 1 - rest * less)
             power = base_w + memory_w * less + kernels_w * busy * dynamic
-            made.append(Point(clock, power, (1 - rest) * less))
+            made.append(ClockPoint(clock, power, (1 - rest) * less))
         return made

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The power loop on real cards: reads what the samplers have, decides, has hands carry it out.
 
-Relied on by the agent's daemon. One thread, which calls no driver: while it begins it has them
-asked by a deadline (`asking.py`); each card that can be set has a hand (`hand.py`) with a thread of
-its own. Invariants: nothing is set before a
-record of what was found is on disk; with `control = "observe"` nothing is set at all; while
-anything is set the power lease is renewed, so that whatever ends this thread, somebody restores.
+One thread, which calls no driver: while it begins it has them asked by a deadline (`asking.py`);
+each card that can be set has a hand (`hand.py`) with a thread of its own. Invariants: nothing is
+set before a record of what was found is on disk; with `control = "observe"` nothing is set at all;
+while anything is set the power lease is renewed, so that whatever ends this thread, somebody
+restores.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from stoker.agent.devices.card import Card as DeviceCard
 from stoker.agent.devices.readings import Absent, CardReadings
 from stoker.agent.link.lease import Lease
 from stoker.agent.power import record, status
-from stoker.agent.power.action import Action
+from stoker.agent.power.action import PowerAction
 from stoker.agent.power.actuators import Actuator, actuator_of
 from stoker.agent.power.asking import Asking
 from stoker.agent.power.card import Card, PowerRange, Reading
 from stoker.agent.power.controller import Controller
-from stoker.agent.power.cpu_limit_v2 import CpuMax
+from stoker.agent.power.cpu_limit_v2 import CpuLimitV2
 from stoker.agent.power.gather import CEILING_C, Gather, describe
 from stoker.agent.power.hand import Hand
-from stoker.agent.power.launch_limit import LaunchHold
+from stoker.agent.power.launch_limit import LaunchLimit
 from stoker.agent.power.model import IDLE_BUSY, UNKNOWN_MHZ
-from stoker.agent.power.rules import Rules
+from stoker.agent.power.rules import PowerRules
 from stoker.agent.power.rules_file import RulesFile
 from stoker.native.errors import Refused, StokerError, Unavailable
 
@@ -58,7 +58,7 @@ _log = structlog.get_logger("power")
 
 
 @dataclass(frozen=True)
-class World:
+class PowerInputs:
     """What the shell is given by the daemon."""
 
     agent: Path
@@ -73,10 +73,10 @@ class World:
     """What holds the jobs of a device without a limit, of which the rules say what it draws."""
 
 
-class Shell:
+class PowerLoop:
     """One node's loop; `start` and `stop` from the daemon."""
 
-    def __init__(self, world: World, configured: Rules) -> None:
+    def __init__(self, world: PowerInputs, configured: PowerRules) -> None:
         self._world = world
         self._file = RulesFile(world.agent, configured)
         self._record = record.path(world.agent)
@@ -86,7 +86,7 @@ class Shell:
         self._absent: dict[str, str] = {}
         self._actuators: dict[str, Actuator | Absent] = {}
         self._asking = Asking()
-        self._clocks: dict[str, list[record.Found]] = {}
+        self._clocks: dict[str, list[record.RecordedSetting]] = {}
         """What joins it before clocks of a card are held for the first time."""
         self._unkept: dict[str, str] = {}
         """Caps of tenants that cannot be kept, as they were last said."""
@@ -96,11 +96,11 @@ class Shell:
         self._assumed: dict[str, float] = {}
         self._declared: dict[str, float] = {}
         """Cards in trouble, and the power they count with: nobody asks their drivers."""
-        self._found: list[record.Found] = []
+        self._found: list[record.RecordedSetting] = []
         """What is on record for the hands that are at work."""
         self._noting = threading.Lock()
         """Held while the record is written: a hand may note more, in its own thread."""
-        self._owed: list[record.Found] = []
+        self._owed: list[record.RecordedSetting] = []
         """What such cards are still to be given back."""
         self._unrestored = ""
         """What could not be restored, in stoker-restore's words."""
@@ -111,7 +111,7 @@ class Shell:
         self._controller: Controller | None = None
         self._gather = Gather()
         self._shadow: dict[str, float] = {}
-        self._recent: deque[status.Decided] = deque(maxlen=RECENT)
+        self._recent: deque[status.DecidedAction] = deque(maxlen=RECENT)
         self._why = "it has not begun"
         self._refused = ""
         self._said_s = 0.0
@@ -184,7 +184,7 @@ class Shell:
         self._tick()
         return TICK_S
 
-    def _follow(self, rules: Rules) -> None:
+    def _follow(self, rules: PowerRules) -> None:
         """New rules, or, where these cards cannot keep them, those before."""
         assert self._controller is not None
         try:
@@ -261,7 +261,7 @@ class Shell:
             hold.set_power_limit(power.max_w)  # lets go whom an earlier agent held
         return Card(id, power, None, ceiling_c, idle_w=0.1 * draws_w, memory_w=0.0, most_w=draws_w)
 
-    def _of_present(self, rules: Rules) -> Rules:
+    def _of_present(self, rules: PowerRules) -> PowerRules:
         """Without bounds of cards that are not there, or in trouble: nobody can set those, and that
         is no reason to let the budget go."""
         here = {card.id for card in self._cards} - set(self._assumed)
@@ -305,9 +305,9 @@ class Shell:
         self._owed = [each for each in kept[1] if each.id in failed]
         return True
 
-    def _begin(self, rules: Rules) -> bool:
+    def _begin(self, rules: PowerRules) -> bool:
         self._renew(BEGIN_NS)
-        found: list[record.Found] = []
+        found: list[record.RecordedSetting] = []
         limits: dict[str, float] = {}
         hands: dict[str, Hand] = {}
         takes = {card.id: card for card in self._cards if card.power is not None}
@@ -326,7 +326,7 @@ class Shell:
             self._clocks[id] = [each for each in settings if each.what == LET_GO]
             found += [each for each in settings if each.what != LET_GO]
             hands[id] = Hand(id, asked[id], takes[id].clocks)
-            if isinstance(hold := asked[id], CpuMax):
+            if isinstance(hold := asked[id], CpuLimitV2):
                 hold.note = self._note
         if not self._cards:
             self._renew(0)
@@ -347,7 +347,7 @@ class Shell:
         _log.info("power loop begins", control=rules.control, cards=len(self._cards))
         return True
 
-    def _note(self, found: Sequence[record.Found]) -> None:
+    def _note(self, found: Sequence[record.RecordedSetting]) -> None:
         """More of what is about to be set, from any thread; Refused where the disk does not take
         it. Groups of jobs that are over are left out."""
         with self._noting:
@@ -443,7 +443,7 @@ class Shell:
             return self._shadow.get(card.id), now_ns
         return (hand.back.limit_w, hand.back.t_ns) if hand.back is not None else (None, now_ns)
 
-    def _record_clocks(self, actions: list[Action]) -> None:
+    def _record_clocks(self, actions: list[PowerAction]) -> None:
         """Of cards whose clocks are about to be held for the first time: an end that is not orderly
         lets clocks go only where stoker held any, for somebody else may have."""
         first = {
@@ -460,7 +460,7 @@ class Shell:
         for id in first:
             self._clocks[id] = []
 
-    def _carry_out(self, action: Action) -> None:
+    def _carry_out(self, action: PowerAction) -> None:
         hand = self._hands.get(action.card)
         if action.what == "clocks" and self._clocks.get(action.card):
             hand = None  # not on record, so not done
@@ -472,7 +472,7 @@ class Shell:
             self._shadow[action.card] = action.value
         self._decided(status.decided(action, time.time_ns(), done=hand is not None))
 
-    def _decided(self, decided: status.Decided) -> None:
+    def _decided(self, decided: status.DecidedAction) -> None:
         self._recent.append(decided)
         _log.info("power decision", **decided.fields())
 
@@ -484,7 +484,7 @@ class Shell:
             watts = self._file.rules.tenants.get(tenant, 0.0)
             number, now_ns = self._controller.actions, time.time_ns()
             self._decided(
-                status.Decided(now_ns, number, tenant, "cap", watts, unkept[tenant], self._on)
+                status.DecidedAction(now_ns, number, tenant, "cap", watts, unkept[tenant], self._on)
             )
         self._unkept = dict(unkept)
 
@@ -531,7 +531,7 @@ class Shell:
             ceiling_c=card.ceiling_c,
             refused=(hand.refused or hand.unread) if hand else "",
             sim=sim,
-            note=hand.actuator.said if hand and isinstance(hand.actuator, LaunchHold) else "",
+            note=hand.actuator.said if hand and isinstance(hand.actuator, LaunchLimit) else "",
         )
 
 
@@ -547,7 +547,7 @@ def _rests(reading: Reading | None) -> bool:
     return reading is not None and reading.busy is not None and reading.busy < IDLE_BUSY
 
 
-def _set_to(actuator: Actuator) -> tuple[float, list[record.Found]] | Absent:
+def _set_to(actuator: Actuator) -> tuple[float, list[record.RecordedSetting]] | Absent:
     """A card's limit, and all that may be changed of it."""
     limit = actuator.power_limit_w()
     if isinstance(limit, Absent):
@@ -556,7 +556,7 @@ def _set_to(actuator: Actuator) -> tuple[float, list[record.Found]] | Absent:
     return settings if isinstance(settings, Absent) else (limit, settings)
 
 
-def _wanted(rules: Rules) -> bool:
+def _wanted(rules: PowerRules) -> bool:
     """Whether there is anything to keep."""
     return bool(
         rules.budget_w or rules.ceiling_c or rules.cards or rules.tenants or rules.control == "on"

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the cards were set to before stoker's first write, kept where a crash cannot take it.
 
-Relied on by the shell, which writes it before it sets anything, and by stoker-restore
-(native/power), which reads it. Invariant: while a limit or clock of a card is stoker's, a whole
-record of what was found lies on disk, synced; a record that is there is never overwritten by values
-that stoker itself has set.
+Invariant: while a limit or clock of a card is stoker's, a whole record of what was found lies on
+disk, synced; a record that is there is never overwritten by values that stoker itself has set.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ RESTORE_S = 15.0
 NOT_RESTORED = "not restored"
 
 
-class Found(NamedTuple):
+class RecordedSetting(NamedTuple):
     """One setting of one card."""
 
     kind: str
@@ -43,7 +41,7 @@ def path(agent_folder: Path) -> Path:
     return agent_folder / NAME
 
 
-def store(where: Path, boot_id: str, found: Sequence[Found]) -> None:
+def store(where: Path, boot_id: str, found: Sequence[RecordedSetting]) -> None:
     """Write it whole and synced; Refused where the disk does not take it."""
     if len(found) > ENTRIES_MAX:
         raise Refused(f"{len(found)} settings of cards are more than {ENTRIES_MAX}")
@@ -66,7 +64,7 @@ def store(where: Path, boot_id: str, found: Sequence[Found]) -> None:
         raise Refused(f"{where}: {error.strerror}: no limit of a card is changed") from error
 
 
-def load(where: Path) -> tuple[str, list[Found]] | None:
+def load(where: Path) -> tuple[str, list[RecordedSetting]] | None:
     """(boot id, settings), or None where there is none; Corrupt for a damaged one."""
     try:
         lines = where.read_text().splitlines()
@@ -74,7 +72,10 @@ def load(where: Path) -> tuple[str, list[Found]] | None:
         return None
     try:
         word, version, boot_id = lines[0].split()
-        found = [Found(a, b, c, int(d)) for a, b, c, d in (line.split() for line in lines[1:-1])]
+        found = [
+            RecordedSetting(a, b, c, int(d))
+            for a, b, c, d in (line.split() for line in lines[1:-1])
+        ]
         whole = (word, version) == ("stoker-power", "1") and lines[-1] == f"end {len(found)}"
     except (ValueError, IndexError):
         whole = False

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an operator asks of the power loop, and what of it is refused.
 
-Relied on by the controller, the configuration (`[power]`) and `stoker power`. Invariant: rules that
-passed `check` can all be kept at once by the cards they were checked against; whatever cannot be
-kept is refused with the range that could.
+Invariant: rules that passed `check` can all be kept at once by the cards they were checked against;
+whatever cannot be kept is refused with the range that could.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class CardRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     at_least_w: float = 0.0
 
 
-class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class PowerRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`[power]` of config.toml."""
 
     control: Literal["observe", "on"] = "observe"
@@ -49,7 +48,7 @@ class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Device -> watts at full load, of one that has neither power sensor nor limit."""
 
 
-def check(rules: Rules, cards: Sequence[Card], uncapped_w: float = 0.0) -> None:
+def check(rules: PowerRules, cards: Sequence[Card], uncapped_w: float = 0.0) -> None:
     """BadRequest or NotFound for rules that contradict each other or these cards."""
     known = {card.id: card for card in cards}
     _check_numbers(rules)
@@ -63,7 +62,7 @@ def check(rules: Rules, cards: Sequence[Card], uncapped_w: float = 0.0) -> None:
     _check_budget(rules, cards, uncapped_w)
 
 
-def _check_numbers(rules: Rules) -> None:
+def _check_numbers(rules: PowerRules) -> None:
     if max(len(rules.cards), len(rules.tenants), len(rules.declared)) > RULES_MAX:
         raise BadRequest(f"power rules name more than {RULES_MAX} cards, tenants or devices")
     named = {"the power budget": rules.budget_w, "ceiling_c": rules.ceiling_c}
@@ -108,7 +107,7 @@ def _check_tenant(tenant: str, watts: float, cards: Sequence[Card]) -> None:
         )
 
 
-def _check_ceiling(rules: Rules, cards: Sequence[Card]) -> None:
+def _check_ceiling(rules: PowerRules, cards: Sequence[Card]) -> None:
     if not rules.ceiling_c:
         return
     for card in cards:
@@ -119,14 +118,14 @@ def _check_ceiling(rules: Rules, cards: Sequence[Card]) -> None:
             )
 
 
-def floor_w(card: Card, rules: Rules) -> float:
+def floor_w(card: Card, rules: PowerRules) -> float:
     """The lowest limit this card may have; 0 for one without limits."""
     if card.power is None:
         return 0.0
     return max(card.power.min_w, rules.cards.get(card.id, CardRule()).at_least_w)
 
 
-def roof_w(card: Card, rules: Rules) -> float:
+def roof_w(card: Card, rules: PowerRules) -> float:
     """The highest limit this card may have by the rules about it; 0 for one without limits."""
     if card.power is None:
         return 0.0
@@ -134,7 +133,7 @@ def roof_w(card: Card, rules: Rules) -> float:
     return min(card.power.max_w, most) if most else card.power.max_w
 
 
-def _check_budget(rules: Rules, cards: Sequence[Card], uncapped_w: float) -> None:
+def _check_budget(rules: PowerRules, cards: Sequence[Card], uncapped_w: float) -> None:
     if not rules.budget_w:
         return
     least = sum(floor_w(card, rules) for card in cards) + uncapped_w
@@ -151,7 +150,9 @@ def _with(uncapped_w: float) -> str:
     return f" and {uncapped_w:.0f} W of what cannot be capped" if uncapped_w else ""
 
 
-def tenants_caps(rules: Rules, holders: Mapping[str, frozenset[str]]) -> list[tuple[str, float]]:
+def tenants_caps(
+    rules: PowerRules, holders: Mapping[str, frozenset[str]]
+) -> list[tuple[str, float]]:
     """(tenant, watts) of the tenants that hold cards now."""
     present = frozenset[str]().union(*holders.values()) if holders else frozenset[str]()
     return [(name, watts) for name, watts in rules.tenants.items() if name in present]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rules in force: those of config.toml, or those that `stoker power` has put in their place.
 
-Relied on by the shell, which looks each tick, and by the command, which writes. Invariant: the file
-is whole or refused; refused rules leave those before them in force and are said.
+Invariant: the file is whole or refused; refused rules leave those before them in force and are
+said.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from stoker.agent.power.rules import Rules
+from stoker.agent.power.rules import PowerRules
 from stoker.mesh.identity import sealed_json
 from stoker.native.errors import BadRequest, Refused
 
@@ -22,7 +22,7 @@ NAME = "power-rules.json"
 class RulesFile:
     """`<state>/agent/power-rules.json`."""
 
-    def __init__(self, folder: Path, configured: Rules) -> None:
+    def __init__(self, folder: Path, configured: PowerRules) -> None:
         self._path = folder / NAME
         self._configured = configured
         self._stamp: tuple[int, int] | None = (-1, -1)
@@ -48,17 +48,17 @@ class RulesFile:
         return self.rules != before
 
 
-def read(path: Path) -> Rules | None:
+def read(path: Path) -> PowerRules | None:
     """The file's rules, or None without one; BadRequest where it is no such file."""
     try:
-        return sealed_json.decode(path.read_bytes(), Rules)
+        return sealed_json.decode(path.read_bytes(), PowerRules)
     except FileNotFoundError:
         return None
     except (OSError, msgspec.MsgspecError) as error:
         raise BadRequest(f"{path}: {error}") from None
 
 
-def write(folder: Path, rules: Rules) -> None:
+def write(folder: Path, rules: PowerRules) -> None:
     """Put these in force; `folder` is that of the agent's state."""
     path = folder / NAME
     partial = path.with_name(f".{NAME}.new")

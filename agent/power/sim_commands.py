@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`stoker sim power-loop`: the power loop on simulated cards, beside what could be done at most.
 
-Relied on by the table of simulators in `tui/sim_commands.py`, which loads it by name. Spreads runs
-over processes and prints; what a run does is in `sim_run.py`. Everything in it is SIM.
+Spreads runs over processes and prints; what a run does is in `sim_run.py`. Everything in it is SIM.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from typing import Any
 
 import click
 
-from stoker.agent.power.sim_report import Case, summary
-from stoker.agent.power.sim_run import Run, run
+from stoker.agent.power.sim_report import SimCase, summary
+from stoker.agent.power.sim_run import PowerRun, run
 from stoker.scheduler.sim import plant_ranges as ranges
 from stoker.scheduler.sim.plant_draw import draw_node
 from stoker.scheduler.sim.plot import line_chart
@@ -91,22 +90,22 @@ def _budgets(text: str) -> list[float]:
     return list(dict.fromkeys(made))
 
 
-def case(job: Job) -> Case:
+def case(job: Job) -> SimCase:
     """Everything about one seed at one budget."""
     seed, pct = job
     budget_w = pct / 100 * ranges.TDP_W * ranges.CARDS
     troubles = list(ranges.PERTURBATIONS)
     trouble = troubles[(seed + int(pct / 10)) % len(troubles)]
-    return Case(
+    return SimCase(
         seed,
         pct,
         bound(draw_node(seed), budget_w).work,
-        {name: run(Run(seed, pct, name)) for name in ("stoker", "static", "naive")},
-        run(Run(seed, pct, "stoker", trouble)),
+        {name: run(PowerRun(seed, pct, name)) for name in ("stoker", "static", "naive")},
+        run(PowerRun(seed, pct, "stoker", trouble)),
     )
 
 
-def _cases(jobs: Sequence[Job], processes: int) -> Iterator[Case]:
+def _cases(jobs: Sequence[Job], processes: int) -> Iterator[SimCase]:
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
@@ -131,7 +130,7 @@ def _plot(path: Path, job: Job) -> None:
     seed, pct = job
     lines: dict[str, list[tuple[float, float]]] = {}
     for policy in ("stoker", "static", "naive"):
-        curve = run(Run(seed, pct, policy), curve=True).curve
+        curve = run(PowerRun(seed, pct, policy), curve=True).curve
         lines[f"{policy}: power"] = [(t, watts / 1e3) for t, watts, _ in curve]
         if policy == "stoker":
             lines["stoker: limits"] = [(t, limits / 1e3) for t, _, limits in curve]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A drawn node as a simulated one, in virtual time: what acts on it and what is read of it.
 
-Relied on by the simulation of the power loop. Everything here is SIM. Invariant: what a policy sees
-of it is `readings`, which are the answers of the simulated driver; `truth` is for the report.
+Everything here is SIM. Invariant: what a policy sees of it is `readings`, which are the answers of
+the simulated driver; `truth` is for the report.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the power loop is compared with: equal limits that never change, and a proportional loop.
 
-Relied on by the simulation. Both see what the loop sees, and set limits through the same calls.
+Both see what the loop sees, and set limits through the same calls.
 """
 
 from __future__ import annotations
@@ -9,40 +9,40 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from stoker.agent.power.action import Action
+from stoker.agent.power.action import PowerAction
 from stoker.agent.power.card import Card, Reading
 from stoker.agent.power.controller import Controller
-from stoker.agent.power.rules import Rules
+from stoker.agent.power.rules import PowerRules
 
 NAMES: Final = ("stoker", "static", "naive")
 NAIVE_GAIN: Final = 0.5
 NAIVE_EVERY_NS: Final = 1_000_000_000
 
 
-class Policy(Protocol):
+class PowerPolicy(Protocol):
     """Called each tick, with readings where `looks` says so."""
 
     def looks(self, now_ns: int) -> bool: ...
 
-    def step(self, readings: Sequence[Reading], now_ns: int) -> list[Action]: ...
+    def step(self, readings: Sequence[Reading], now_ns: int) -> list[PowerAction]: ...
 
 
-def make(name: str, cards: Sequence[Card], rules: Rules) -> Policy:
+def make(name: str, cards: Sequence[Card], rules: PowerRules) -> PowerPolicy:
     """By its name."""
     if name == "static":
         return Static(cards, rules.budget_w)
     if name == "naive":
         return Naive(cards, rules.budget_w)
-    return Loop(cards, rules, 0)
+    return LoopPolicy(cards, rules, 0)
 
 
-def _limit(card: Card, watts: float, why: str) -> Action:
+def _limit(card: Card, watts: float, why: str) -> PowerAction:
     assert card.power is not None
     watts = min(max(watts, card.power.min_w), card.power.max_w)
-    return Action(card.id, "limit", watts, why, 0, None)
+    return PowerAction(card.id, "limit", watts, why, 0, None)
 
 
-class Loop(Controller):
+class LoopPolicy(Controller):
     """The product's own."""
 
     def looks(self, now_ns: int) -> bool:
@@ -58,7 +58,7 @@ class Static:
     def looks(self, now_ns: int) -> bool:
         return False
 
-    def step(self, readings: Sequence[Reading], now_ns: int) -> list[Action]:
+    def step(self, readings: Sequence[Reading], now_ns: int) -> list[PowerAction]:
         first, self._first = self._first, []
         return first
 
@@ -75,7 +75,7 @@ class Naive:
     def looks(self, now_ns: int) -> bool:
         return now_ns >= self._due_ns
 
-    def step(self, readings: Sequence[Reading], now_ns: int) -> list[Action]:
+    def step(self, readings: Sequence[Reading], now_ns: int) -> list[PowerAction]:
         for reading in readings:
             if reading.power_w is not None:
                 self._power[reading.card] = reading.power_w

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Many runs as one report: work and energy beside the bound and the equal limits, what was broken.
 
-Relied on by `stoker sim power-loop`. Pure. Every figure is of all runs it names, none is left out.
+Pure. Every figure is of all runs it names, none is left out.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from stoker.agent.power.sim_run import Result
+from stoker.agent.power.sim_run import PowerResult
 
 TARGETS: Final = {
     "work_of_bound_p5": 0.97,
@@ -22,19 +22,19 @@ TARGETS: Final = {
 """What the loop is to reach over all budgets together."""
 
 
-class Case(NamedTuple):
+class SimCase(NamedTuple):
     """One seed at one budget: the bound, and every policy's result."""
 
     seed: int
     budget_pct: float
     bound: float
-    results: dict[str, Result]
+    results: dict[str, PowerResult]
     """By policy, nothing disturbed."""
-    troubled: Result | None
+    troubled: PowerResult | None
     """Of the loop, with one perturbation."""
 
 
-def summary(cases: Sequence[Case]) -> dict[str, Any]:
+def summary(cases: Sequence[SimCase]) -> dict[str, Any]:
     """The report's figures."""
     budgets = sorted({case.budget_pct for case in cases})
     parts = {f"{pct:g}": [case for case in cases if case.budget_pct == pct] for pct in budgets}
@@ -43,12 +43,12 @@ def summary(cases: Sequence[Case]) -> dict[str, Any]:
     return {"budgets": rows, "perturbations": troubles, "targets": _targets(rows["all"], troubles)}
 
 
-def _rows(cases: Sequence[Case]) -> dict[str, dict[str, float]]:
+def _rows(cases: Sequence[SimCase]) -> dict[str, dict[str, float]]:
     names = list(dict.fromkeys(name for case in cases for name in case.results))
     return {name: _row(cases, name) for name in names}
 
 
-def _row(cases: Sequence[Case], policy: str) -> dict[str, float]:
+def _row(cases: Sequence[SimCase], policy: str) -> dict[str, float]:
     results = [case.results[policy] for case in cases]
     of_bound = np.array([r.work / case.bound for r, case in zip(results, cases, strict=True)])
     static = [case.results["static"] for case in cases]
@@ -69,7 +69,7 @@ def _row(cases: Sequence[Case], policy: str) -> dict[str, float]:
     }
 
 
-def _kept(results: Sequence[Result]) -> dict[str, float]:
+def _kept(results: Sequence[PowerResult]) -> dict[str, float]:
     """What was kept and what was broken."""
     return {
         "seconds_over_budget": sum(r.over_seconds for r in results),
@@ -81,15 +81,15 @@ def _kept(results: Sequence[Result]) -> dict[str, float]:
     }
 
 
-def _troubles(cases: Sequence[Case]) -> dict[str, dict[str, float]]:
-    found: dict[str, list[Case]] = {}
+def _troubles(cases: Sequence[SimCase]) -> dict[str, dict[str, float]]:
+    found: dict[str, list[SimCase]] = {}
     for case in cases:
         if case.troubled is not None:
             found.setdefault(case.troubled.run.trouble, []).append(case)
     return {name: _trouble(part) for name, part in sorted(found.items())}
 
 
-def _trouble(cases: Sequence[Case]) -> dict[str, float]:
+def _trouble(cases: Sequence[SimCase]) -> dict[str, float]:
     results = [case.troubled for case in cases if case.troubled is not None]
     work = np.array(
         [r.work / case.results["stoker"].work for r, case in zip(results, cases, strict=True)]

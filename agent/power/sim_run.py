@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """One run of one policy on one drawn node: what got done, what it took, what was broken.
 
-Relied on by `stoker sim power-loop`, which spreads runs over processes. Pure but for the simulated
-node, which is in this process and in virtual time: the same run gives the same result.
+Pure but for the simulated node, which is in this process and in virtual time: the same run gives
+the same result.
 """
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from stoker.agent.power.action import Action
-from stoker.agent.power.rules import Rules
+from stoker.agent.power.action import PowerAction
+from stoker.agent.power.rules import PowerRules
 from stoker.agent.power.sim_plant import Plant, S, Truth, cards
 from stoker.agent.power.sim_policies import make
 from stoker.scheduler.sim import plant_ranges as ranges
@@ -24,7 +24,7 @@ OVER_W: Final = 0.01
 """Sums of limits are exact but for rounding to milliwatts."""
 
 
-class Run(NamedTuple):
+class PowerRun(NamedTuple):
     """What is to be run."""
 
     seed: int
@@ -33,10 +33,10 @@ class Run(NamedTuple):
     trouble: str = ""
 
 
-class Result(NamedTuple):
+class PowerResult(NamedTuple):
     """From the end of the warm-up to the end of the run."""
 
-    run: Run
+    run: PowerRun
     work: float
     energy_j: float
     over_seconds: int
@@ -54,13 +54,13 @@ class Result(NamedTuple):
     """(second, true power, sum of limits); empty unless asked for."""
 
 
-def run(what: Run, curve: bool = False) -> Result:
+def run(what: PowerRun, curve: bool = False) -> PowerResult:
     """Do it."""
     drawn = draw_node(what.seed)
     trouble = draw_trouble(what.seed, what.trouble) if what.trouble else None
     plant = Plant(drawn, what.seed, trouble)
     budget = what.budget_pct / 100 * ranges.TDP_W * ranges.CARDS
-    policy = make(what.policy, cards(), Rules(control="on", budget_w=budget))
+    policy = make(what.policy, cards(), PowerRules(control="on", budget_w=budget))
     meter = _Meter(budget, curve)
     turns = _Turns()
     for now_ns in range(0, RUN_NS + 1, TICK_NS):
@@ -73,7 +73,7 @@ def run(what: Run, curve: bool = False) -> Result:
     return meter.result(what, turns)
 
 
-def _carry_out(plant: Plant, action: Action) -> None:
+def _carry_out(plant: Plant, action: PowerAction) -> None:
     index = int(action.card.removeprefix("sim-"))
     if action.what == "limit":
         plant.node.set_limit(index, int(action.value * 1000))
@@ -90,7 +90,7 @@ class _Turns:
         self.writes = self.reversals = 0
         self._last: dict[str, tuple[int, float, float]] = {}
 
-    def count(self, now_ns: int, action: Action) -> None:
+    def count(self, now_ns: int, action: PowerAction) -> None:
         if now_ns < WARM_NS:
             return
         self.writes += 1
@@ -133,9 +133,9 @@ class _Meter:
         if self._curve is not None:
             self._curve.append((now_ns / S, watts, truth.limits_w))
 
-    def result(self, what: Run, turns: _Turns) -> Result:
+    def result(self, what: PowerRun, turns: _Turns) -> PowerResult:
         assert self._begin is not None and self._second is not None
-        return Result(
+        return PowerResult(
             what,
             self._second.work - self._begin.work,
             self._second.energy_j - self._begin.energy_j,

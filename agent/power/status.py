@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the power loop says of itself, once a second, in a file that `stoker power` reads.
 
-Relied on by the shell and the command. Invariant: replaced whole; what is not known is null.
+Invariant: replaced whole; what is not known is null.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import Any
 
 import msgspec
 
-from stoker.agent.power.action import Action
-from stoker.agent.power.rules import Rules
+from stoker.agent.power.action import PowerAction
+from stoker.agent.power.rules import PowerRules
 from stoker.native.errors import Unavailable
 
 NAME = "power.json"
 
 
-class Decided(msgspec.Struct, frozen=True):
+class DecidedAction(msgspec.Struct, frozen=True):
     """One action, why, and what it rests on."""
 
     t_ns: int
@@ -69,18 +69,18 @@ class Status(msgspec.Struct, frozen=True):
     control: str
     why: str
     """Why it does nothing; empty while it works."""
-    rules: Rules
+    rules: PowerRules
     committed_w: float | None
     """Limits as confirmed, writes under way, and what cannot be capped: the sum of `holds_w`."""
     cards: tuple[CardStatus, ...] = ()
     absent: dict[str, str] = {}
-    decisions: tuple[Decided, ...] = ()
+    decisions: tuple[DecidedAction, ...] = ()
 
 
-def decided(action: Action, t_ns: int, *, done: bool) -> Decided:
+def decided(action: PowerAction, t_ns: int, *, done: bool) -> DecidedAction:
     """An action as it is told."""
     rests = action.rests_on
-    return Decided(
+    return DecidedAction(
         t_ns,
         action.number,
         action.card,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Users by the names that rules use.
 
-Relied on by the daemon, for the caps of tenants. A user id without a name is its number.
+A user id without a name is its number.
 """
 
 from __future__ import annotations

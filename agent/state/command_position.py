@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where this node is in its commands, in a file of two slots that are written in turn.
 
-Relied on by the daemon, which stores a position before it acts on the command that brought it.
 Survives kill -9 at any moment: one slot is always whole. Not synced to disk on purpose: after a
-power loss the boot id is a new one, and then nothing is obeyed before a signed desired state,
-which answers this agent's own nonce, has moved the position forward.
+power loss the boot id is a new one, and then nothing is obeyed before a signed desired state, which
+answers this agent's own nonce, has moved the position forward.
 """
 
 from __future__ import annotations

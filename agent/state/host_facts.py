@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the kernel says of this machine: boot id, processors, memory, load.
 
-Relied on by the agent's report and its observations. Every function reads one file under a given
-root (default `/proc`), so tests give their own; nothing is cached, nothing is guessed.
+Every function reads one file under a given root (default `/proc`), so tests give their own; nothing
+is cached, nothing is guessed.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The number of an agent's start: larger than that of every start before it, whatever the date is.
 
-Relied on by `agent/agent_settings.py`. The scheduler takes no report of an older start than it knows, and
-no answer to an earlier process fits an ask of this one, so the number is on disk before it is
-used. It begins with the date, so that an agent whose folder was lost still gets a larger one.
+The scheduler takes no report of an older start than it knows, and no answer to an earlier process
+fits an ask of this one, so the number is on disk before it is used. It begins with the date, so
+that an agent whose folder was lost still gets a larger one.
 """
 
 from __future__ import annotations

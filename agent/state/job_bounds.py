@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a job and a user may take of the node without asking: `[jobs]` of config.toml.
 
-Relied on by the agent's setting and by how a job is launched. Owns the defaults, parts of what all
-jobs together may have, so that one job or one user leaves room for others. What the file names is
-always enforced, and no job has more; a default is for those who ask for nothing, where it costs a
-start nothing (cgroup v2).
+Owns the defaults, parts of what all jobs together may have, so that one job or one user leaves room
+for others. What the file names is always enforced, and no job has more; a default is for those who
+ask for nothing, where it costs a start nothing (cgroup v2).
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ class Bounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     processes_per_job: _Processes | None = None
     memory_per_job: _Bytes | None = None
 
-    def resolve(self, processes: int, memory_bytes: int) -> Given:
+    def resolve(self, processes: int, memory_bytes: int) -> NodeBounds:
         """What holds where all jobs together may have so much; 0 is not known or not bounded."""
         user = self.processes_per_user
-        return Given(
+        return NodeBounds(
             user=processes // USER_PART if user is None else user,
             pids=Limit.of(self.processes_per_job, processes // JOB_PART),
             memory=Limit.of(self.memory_per_job, memory_bytes - memory_bytes // MEMORY_LEFT_PART),
@@ -62,7 +61,7 @@ class Limit(msgspec.Struct, frozen=True):
         return self.most or None
 
 
-class Given(msgspec.Struct, frozen=True):
+class NodeBounds(msgspec.Struct, frozen=True):
     """The bounds of one node."""
 
     user: int = 0

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where metrics are pushed to, as config.toml says it.
 
-Relied on by the agent's settings and its exporter, which is loaded only where an endpoint is named.
 Owns that a place nothing can be pushed to is refused at the start, by name.
 """
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The state folder of one node: where everything is, who may own it, and which format it has.
 
-Relied on by the supervisor, the verbs of `agent/commands/node_commands.py` and the agent. Owns the invariant that
-a folder is either complete, private and of a known format, or refused without a byte changed.
+Owns the invariant that a folder is either complete, private and of a known format, or refused
+without a byte changed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _JSON_BYTES_MAX = 4 << 20
 T = TypeVar("T")
 
 
-class Cluster(msgspec.Struct, frozen=True):
+class ClusterFile(msgspec.Struct, frozen=True):
     """`cluster.json`: who this node is. `port` is where its broker listened last."""
 
     cluster: str
@@ -57,7 +57,7 @@ class Cluster(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class StateFolder:
     """The names of everything a node keeps. `root` is a real, absolute path."""
 
     root: Path
@@ -138,11 +138,11 @@ class State:
         return self.keys / f"{identity}.nk"
 
 
-def locate(option: str | os.PathLike[str] | None) -> State:
+def locate(option: str | os.PathLike[str] | None) -> StateFolder:
     """The node meant by `--state`, else STOKER_STATE, else the default. Touches nothing."""
     chosen = option or os.environ.get("STOKER_STATE") or context.default_state()
     root = Path(os.path.realpath(chosen))
-    return State(root=root, run=run_folder(root))
+    return StateFolder(root=root, run=run_folder(root))
 
 
 def run_folder(root: Path) -> Path:
@@ -187,7 +187,7 @@ def check_private(folder: Path) -> None:
 
 
 @disk_errors()
-def require(state: State) -> None:
+def require(state: StateFolder) -> None:
     """NotFound, Denied or Refused by name where this user has no node in this folder."""
     try:
         there = state.agent.is_dir()
@@ -225,7 +225,7 @@ def user_name(uid: int) -> str:
         return f"uid {uid}"
 
 
-def prepare(state: State) -> None:
+def prepare(state: StateFolder) -> None:
     """Makes the folder and its subfolders, private from the first moment. Idempotent.
 
     A folder that holds anything stoker did not put there is refused: it was named by mistake.
@@ -239,12 +239,12 @@ def prepare(state: State) -> None:
         (state.root / name).mkdir(mode=0o700, exist_ok=True)
 
 
-def is_set_up(state: State) -> bool:
+def is_set_up(state: StateFolder) -> bool:
     """Whether a first start got as far as naming the node, even if `format` was lost since."""
     return exists(state) or state.cluster.exists()
 
 
-def check_first(state: State) -> None:
+def check_first(state: StateFolder) -> None:
     """Corrupt where `format` is missing although a node has run here: it was lost, and whoever
     took this for a first start would make another node of it."""
     ran = [state.nats / "jetstream", state.agent / "journal"]
@@ -256,17 +256,17 @@ def check_first(state: State) -> None:
         )
 
 
-def exists(state: State) -> bool:
+def exists(state: StateFolder) -> bool:
     """Whether a node was ever set up here completely. `format` is written last."""
     return (state.root / "format").exists()
 
 
-def seal_format(state: State) -> None:
+def seal_format(state: StateFolder) -> None:
     """Marks the folder complete. Everything else must be on disk before."""
     write_file(state.root / "format", f"{FORMAT}\n".encode())
 
 
-def check_format(state: State) -> None:
+def check_format(state: StateFolder) -> None:
     """Refuses a format of the future, migrates one of the past, accepts the present."""
     path = state.root / "format"
     text = path.read_bytes()[:32].strip()
@@ -289,11 +289,11 @@ def check_format(state: State) -> None:
         write_file(path, f"{step + 1}\n".encode())
 
 
-def load(state: State) -> Cluster:
+def load(state: StateFolder) -> ClusterFile:
     """Reads and checks a complete folder; raises Corrupt or Refused, changes nothing else."""
     check_private(state.root)
     check_format(state)
-    cluster = read_json(state.cluster, Cluster)
+    cluster = read_json(state.cluster, ClusterFile)
     check_folders(state)
     for identity in IDENTITIES:
         check_key(state.key(identity))
@@ -301,7 +301,7 @@ def load(state: State) -> Cluster:
     return cluster
 
 
-def check_folders(state: State) -> None:
+def check_folders(state: StateFolder) -> None:
     """Those of a node that was set up are never missing."""
     for folder in _FOLDERS:
         if not (state.root / folder).is_dir():
@@ -334,7 +334,7 @@ def read_json(path: Path, of: type[T]) -> T:
         raise Corrupt(f"{path} cannot be read: {error}", hint="Restore it from a backup") from None
 
 
-def write_cluster(state: State, cluster: Cluster) -> None:
+def write_cluster(state: StateFolder, cluster: ClusterFile) -> None:
     """Replaces `cluster.json`, sealed: a changed bit in it would make this another node."""
     write_file(state.cluster, sealed_json.encode(cluster))
 
@@ -368,7 +368,7 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def prepare_run(state: State) -> None:
+def prepare_run(state: StateFolder) -> None:
     """Makes the run folder and the shared-memory folder; refuses what somebody else planted."""
     state.run.parent.parent.mkdir(parents=True, exist_ok=True)
     _make_open(state.run.parent, state.run)
@@ -376,7 +376,7 @@ def prepare_run(state: State) -> None:
     _make_open(state.shm)
 
 
-def _settle_shm(state: State) -> None:
+def _settle_shm(state: StateFolder) -> None:
     """Takes another name where somebody else has the usual one, and keeps it while the node lives:
     jobs that run have it in their environment."""
     with contextlib.suppress(FileExistsError):
@@ -413,7 +413,7 @@ def _make_open(*folders: Path) -> None:
 
 
 @contextlib.contextmanager
-def edit_lock(state: State) -> Iterator[None]:
+def edit_lock(state: StateFolder) -> Iterator[None]:
     """Holds the folder while users or keys change; waits for another editor."""
     import fcntl
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The broker's port: one that stays the same from start to start, and who has it when it is taken.
 
-Relied on by `stoker up`. Ports are chosen below the kernel's ephemeral range, so that no outgoing
-connection of another program sits on ours when the node comes back.
+Ports are chosen below the kernel's ephemeral range, so that no outgoing connection of another
+program sits on ours when the node comes back.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a process of the node gives up before it runs its program: privileges and limits.
 
-Relied on by the supervisor, between fork and exec. Owns the rule that giving up happens in that
-order and that what could not be given up is said, not passed over. Source: capabilities(7),
-prctl(2).
+Owns the rule that giving up happens in that order and that what could not be given up is said, not
+passed over. Source: capabilities(7), prctl(2).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files as they were before a start wrote its options into them.
 
-Relied on by startup. Owns that a start which fails leaves nothing that a later start reads: what it
-wrote is put back byte for byte, and what it made is taken away.
+Owns that a start which fails leaves nothing that a later start reads: what it wrote is put back
+byte for byte, and what it made is taken away.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from stoker.agent.state import state_folder
 
 
 @dataclass(frozen=True, slots=True)
-class Undo:
+class FileBackup:
     """Contents by path; None: there was no such file."""
 
     before: dict[Path, bytes | None]
 
     @classmethod
-    def of(cls, *paths: Path) -> Undo:
+    def of(cls, *paths: Path) -> FileBackup:
         """What these hold now. They are small: options of a start."""
         return cls({path: path.read_bytes() if path.exists() else None for path in paths})
 

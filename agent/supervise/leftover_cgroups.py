@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cgroups of one node, found, emptied and removed: by `down`, and after a crash of anything.
 
-Relied on by teardown and the tests. Owns the rule that a cgroup is only touched when its folder is
-named `stoker-<instance>`. Source: Documentation/admin-guide/cgroup-v2.rst (cgroup.kill,
-cgroup.events) and cgroup-v1/freezer-subsystem.rst of the kernel.
+Owns the rule that a cgroup is only touched when its folder is named `stoker-<instance>`. Source:
+Documentation/admin-guide/cgroup-v2.rst (cgroup.kill, cgroup.events) and
+cgroup-v1/freezer-subsystem.rst of the kernel.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`<state>/lock`: one supervisor per state folder, whatever was killed.
 
-Relied on by `up`, the supervisor and `down`. The lock is flock(2) on an open file that `up` hands
-to the supervisor, so that there is no moment without a holder; it ends with the holder's last
-breath.
+The lock is flock(2) on an open file that `up` hands to the supervisor, so that there is no moment
+without a holder; it ends with the holder's last breath.
 """
 
 from __future__ import annotations
@@ -12,13 +11,13 @@ import fcntl
 import os
 import time
 
-from stoker.agent.state.state_folder import State
+from stoker.agent.state.state_folder import StateFolder
 
 RETRY_S = 0.2
 """`holder` and another `down` have the lock for moments only."""
 
 
-def take(state: State) -> int | None:
+def take(state: StateFolder) -> int | None:
     """The lock as a descriptor, with this pid in it; None when somebody else has it."""
     handle = os.open(state.lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     deadline = time.monotonic() + RETRY_S
@@ -41,7 +40,7 @@ def sign(handle: int) -> None:
     os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
 
 
-def holder(state: State) -> int | None:
+def holder(state: StateFolder) -> int | None:
     """Pid of whoever has the lock (0: it wrote none); None when it is free."""
     try:
         handle = os.open(state.lock, os.O_RDWR | os.O_NOFOLLOW)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keeps `<state>/log` within its limit: `x.log` and one older `x.log.1` per process.
 
-Relied on by the supervisor. Processes write to their log file directly and not through a pipe, so
-that they outlive the supervisor; a file is therefore emptied in place and never renamed. Bytes
-written between the copy and the cut are lost: the window is one fstat, and checked.
+Processes write to their log file directly and not through a pipe, so that they outlive the
+supervisor; a file is therefore emptied in place and never renamed. Bytes written between the copy
+and the cut are lost: the window is one fstat, and checked.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Other nodes that run on this host, as their run folders tell everybody.
 
-Relied on by `stoker up`, which starts no second node unasked, and by messages that say how to use
-the one that is there. Invariant: what others wrote is read as hostile input, and only a folder's
-owner is believed about the node in it, whose supervisor must run as that owner.
+Invariant: what others wrote is read as hostile input, and only a folder's owner is believed about
+the node in it, whose supervisor must run as that owner.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from typing import TypeVar
 import msgspec
 
 from stoker.agent.state.host_facts import boot_id
-from stoker.agent.state.state_folder import State, user_name
+from stoker.agent.state.state_folder import StateFolder, user_name
 from stoker.agent.supervise import pids
-from stoker.mesh.connection.context import FILE_BYTES_MAX, Endpoint
+from stoker.mesh.connection.context import FILE_BYTES_MAX, NodeEndpoint
 from stoker.native.errors import Refused
 
 FOLDERS_MAX = 256
@@ -36,7 +35,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbour:
+class OtherNode:
     """A node that runs."""
 
     uid: int
@@ -67,13 +66,13 @@ def _me() -> str:
     return str(os.geteuid())
 
 
-def running(but: State) -> list[Neighbour]:
+def running(but: StateFolder) -> list[OtherNode]:
     """All of them but the node of this folder; those of root first, then this user's."""
     found = [each for folder in _folders(but) if (each := _look(folder)) is not None]
     return sorted(found, key=lambda each: (each.uid != 0, not each.is_mine, each.root))
 
 
-def check(where: State, *, wanted: bool) -> list[Neighbour]:
+def check(where: StateFolder, *, wanted: bool) -> list[OtherNode]:
     """Those that a second node starts beside; Refused where nobody said that one is wanted and
     root's node or this user's runs. Nodes of other users forbid nobody anything."""
     found = running(where)
@@ -86,7 +85,7 @@ def check(where: State, *, wanted: bool) -> list[Neighbour]:
     )
 
 
-def _folders(but: State) -> Iterator[Path]:
+def _folders(but: StateFolder) -> Iterator[Path]:
     for root, pattern in _ROOTS:
         with contextlib.suppress(OSError):
             for folder in islice(Path(root).glob(pattern), FOLDERS_MAX):
@@ -94,15 +93,15 @@ def _folders(but: State) -> Iterator[Path]:
                     yield folder
 
 
-def _look(folder: Path) -> Neighbour | None:
-    endpoint = _read(folder / "endpoint.json", Endpoint)
+def _look(folder: Path) -> OtherNode | None:
+    endpoint = _read(folder / "endpoint.json", NodeEndpoint)
     known = _read(folder / "pids.json", pids.Pids)
     if endpoint is None or known is None or endpoint[1] != known[1]:
         return None
     if known[0].boot_id != boot_id() or not _runs(known[0], uid := known[1]):
         return None
     named = endpoint[0].url, endpoint[0].state
-    return Neighbour(uid, *named) if all(each.isprintable() for each in named) else None
+    return OtherNode(uid, *named) if all(each.isprintable() for each in named) else None
 
 
 def _runs(known: pids.Pids, uid: int) -> bool:

@@ -2,8 +2,8 @@
 """Which process is which: a pid together with its start time and boot, so that a reused pid is
 never mistaken for one of ours.
 
-Relied on by the supervisor (adoption), `down` and the tests. Owns `<run>/pids.json` and the rule
-that no signal is sent to a pid whose start time was not compared first.
+Owns `<run>/pids.json` and the rule that no signal is sent to a pid whose start time was not
+compared first.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from stoker.agent.state.host_facts import boot_id
-from stoker.agent.state.state_folder import State, read_json, write_json
+from stoker.agent.state.state_folder import StateFolder, read_json, write_json
 from stoker.native.errors import Corrupt
 
 MARK = "STOKER_PROCESS"
@@ -29,7 +29,7 @@ found even if pids.json is lost, and what it starts in turn is told apart by the
 SUPERVISOR = "supervisor"
 
 
-class Process(msgspec.Struct, frozen=True):
+class ProcessId(msgspec.Struct, frozen=True):
     """One process for good. `start`: field 22 of /proc/<pid>/stat, clock ticks since boot."""
 
     pid: int
@@ -41,7 +41,7 @@ class Pids(msgspec.Struct, frozen=True):
     """`pids.json`: what the supervisor started, and what it has heard of it."""
 
     boot_id: str
-    processes: dict[str, Process]
+    processes: dict[str, ProcessId]
 
 
 def start_ticks(pid: int) -> int | None:
@@ -53,18 +53,18 @@ def start_ticks(pid: int) -> int | None:
     return None if fields[0] in (b"Z", b"X") else int(fields[19])
 
 
-def identify(pid: int) -> Process | None:
+def identify(pid: int) -> ProcessId | None:
     """The living process of this pid."""
     start = start_ticks(pid)
-    return None if start is None else Process(pid, start)
+    return None if start is None else ProcessId(pid, start)
 
 
-def lives(process: Process) -> bool:
+def lives(process: ProcessId) -> bool:
     """Whether this very process still runs."""
     return start_ticks(process.pid) == process.start
 
 
-def arguments(process: Process) -> tuple[str, ...]:
+def arguments(process: ProcessId) -> tuple[str, ...]:
     """What it was called with; empty when it is gone."""
     try:
         data = Path(f"/proc/{process.pid}/cmdline").read_bytes()
@@ -73,11 +73,11 @@ def arguments(process: Process) -> tuple[str, ...]:
     return tuple(part.decode(errors="surrogateescape") for part in data.split(b"\0")[:-1])
 
 
-def write(state: State, processes: dict[str, Process]) -> None:
+def write(state: StateFolder, processes: dict[str, ProcessId]) -> None:
     write_json(state.pids, Pids(boot_id(), processes), mode=0o644)
 
 
-def recorded(state: State) -> dict[str, Process]:
+def recorded(state: StateFolder) -> dict[str, ProcessId]:
     """What pids.json says and is still true; empty without a file or after a reboot."""
     try:
         pids = read_json(state.pids, Pids)
@@ -93,7 +93,7 @@ def mark(instance: str, name: str, pid: int) -> str:
     return f"{instance}/{name}/{pid}"
 
 
-def marked(instance: str) -> Iterator[tuple[str, Process]]:
+def marked(instance: str) -> Iterator[tuple[str, ProcessId]]:
     """Every living process of this uid that carries the instance's mark, with its name. A process
     that one of ours started is named after it with a `+`, as in `spawner+`."""
     head = f"{MARK}={instance}/".encode()
@@ -111,7 +111,7 @@ def marked(instance: str) -> Iterator[tuple[str, Process]]:
                 yield (name if pid == entry.name else f"{name}+", process)
 
 
-def find(state: State) -> dict[str, Process]:
+def find(state: StateFolder) -> dict[str, ProcessId]:
     """The living processes of this node by name: pids.json first, then the environment marks."""
     found = recorded(state)
     known = {process.pid for process in found.values()}
@@ -121,7 +121,7 @@ def find(state: State) -> dict[str, Process]:
     return found
 
 
-def open_pidfd(process: Process) -> int | None:
+def open_pidfd(process: ProcessId) -> int | None:
     """A descriptor that stays with this very process, or None when it is gone."""
     try:
         handle = os.pidfd_open(process.pid)
@@ -133,7 +133,7 @@ def open_pidfd(process: Process) -> int | None:
     return None
 
 
-def send(process: Process, number: signal.Signals) -> bool:
+def send(process: ProcessId, number: signal.Signals) -> bool:
     """Signals this very process; False when it is gone."""
     handle = open_pidfd(process)
     if handle is None:
@@ -147,7 +147,7 @@ def send(process: Process, number: signal.Signals) -> bool:
     return True
 
 
-def wait(process: Process, timeout_s: float) -> bool:
+def wait(process: ProcessId, timeout_s: float) -> bool:
     """Waits until this process has ended; False when it has not within the time."""
     handle = open_pidfd(process)
     if handle is None:
@@ -164,7 +164,7 @@ def wait(process: Process, timeout_s: float) -> bool:
         os.close(handle)
 
 
-def end(process: Process, grace_s: float) -> bool:
+def end(process: ProcessId, grace_s: float) -> bool:
     """SIGTERM, then SIGKILL after `grace_s`; True once the process is gone."""
     if not send(process, signal.SIGTERM) or wait(process, grace_s):
         return True

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The processes of one node as a table: what each is called with, needs first and gives up.
 
-Relied on by the supervisor. Owns the rule that arguments carry paths and never secrets.
+Owns the rule that arguments carry paths and never secrets.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Literal
 
 from stoker.agent.power import record
 from stoker.agent.state.host_facts import jobs_memory_bytes, processes_max
-from stoker.agent.state.state_folder import State
-from stoker.agent.supervise.processes import Spec
+from stoker.agent.state.state_folder import StateFolder
+from stoker.agent.supervise.processes import ProcessSpec
 from stoker.native import paths
 from stoker.native.errors import NotSupported
 
@@ -38,7 +38,7 @@ class Program:
     """One process. `ready`: how it is known to serve: by a datagram of sd_notify, by the greeting
     of the broker, by a connection to its socket, or by being there."""
 
-    spec: Spec
+    spec: ProcessSpec
     argv: tuple[str, ...]
     ready: Literal["notify", "broker", "socket", "start"]
     capless: bool = False
@@ -57,7 +57,7 @@ def broker_program() -> Path:
     return Path(found)
 
 
-def environment(state: State) -> dict[str, str]:
+def environment(state: StateFolder) -> dict[str, str]:
     """What children inherit: names on a list, so that no secret of the caller's shell travels.
     Compilers of GPU runtimes would else keep their files below /tmp where there is no home."""
     names = (*_KEPT, *_KEPT_SIM) if "STOKER_SIM_NODE" in os.environ else _KEPT
@@ -67,7 +67,7 @@ def environment(state: State) -> dict[str, str]:
     return {**caches, **kept, "STOKER_STATE": str(state.root)}
 
 
-def programs(state: State, *, allow_root: bool) -> list[Program]:
+def programs(state: StateFolder, *, allow_root: bool) -> list[Program]:
     """Every process of the node, in start order. `allow_root`: some user's jobs run as root."""
     try:
         return [
@@ -83,19 +83,19 @@ def programs(state: State, *, allow_root: bool) -> list[Program]:
         raise NotSupported(str(error)) from None
 
 
-def _broker(state: State) -> Program:
+def _broker(state: StateFolder) -> Program:
     return Program(
-        Spec(BROKER),
+        ProcessSpec(BROKER),
         (str(broker_program()), "-c", str(state.nats / "nats-server.conf")),
         ready="broker",
         capless=True,
     )
 
 
-def _spawner(state: State, *, allow_root: bool) -> Program:
+def _spawner(state: StateFolder, *, allow_root: bool) -> Program:
     """It reads its socket's readiness from the socket: whoever can connect can be served."""
     return Program(
-        Spec("spawner"),
+        ProcessSpec("spawner"),
         (
             str(paths.program("stoker-spawner")),
             *("--socket", str(state.run / "spawner.sock")),
@@ -108,13 +108,13 @@ def _spawner(state: State, *, allow_root: bool) -> Program:
     )
 
 
-def kept_jobs(state: State) -> tuple[str, ...]:
+def kept_jobs(state: StateFolder) -> tuple[str, ...]:
     """Where the spawner remembers jobs and which cgroups are theirs; the same for its successor
     and for `--kill-all`."""
     return ("--journal", str(state.agent), *_cgroup(state))
 
 
-def _cgroup(state: State) -> tuple[str, ...]:
+def _cgroup(state: StateFolder) -> tuple[str, ...]:
     """Where cgroups can be made at all."""
     return ("--cgroup", f"stoker-{state.instance}") if os.geteuid() == 0 else ()
 
@@ -128,15 +128,15 @@ def _caps() -> tuple[str, ...]:
     return (*caps, "--memory-max-all", str(memory)) if memory > 0 else caps
 
 
-def _watchdog(state: State) -> Program:
+def _watchdog(state: StateFolder) -> Program:
     """Without --fence-kill-s: no other node can have been given this node's jobs, so frozen ones
     wait for the scheduler instead of being killed."""
     program = str(paths.program("stoker-watchdog"))
     argv = (program, "--lease", str(state.run / "lease"), *_cgroup(state), *_restore(state))
-    return Program(Spec("watchdog"), argv, ready="start")
+    return Program(ProcessSpec("watchdog"), argv, ready="start")
 
 
-def _restore(state: State) -> tuple[str, ...]:
+def _restore(state: StateFolder) -> tuple[str, ...]:
     """What gives cards back their limits when the agent cannot."""
     return (
         *("--restore", str(paths.program("stoker-restore"))),
@@ -145,7 +145,7 @@ def _restore(state: State) -> tuple[str, ...]:
 
 
 def _python(
-    state: State, name: str, module: str, after: tuple[str, ...], *, capless: bool = False
+    state: StateFolder, name: str, module: str, after: tuple[str, ...], *, capless: bool = False
 ) -> Program:
     argv = (sys.executable, "-P", "-m", module, "--state", str(state.root))
-    return Program(Spec(name, after), argv, ready="notify", capless=capless)
+    return Program(ProcessSpec(name, after), argv, ready="notify", capless=capless)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """When to start, restart and stop the processes of a node: decisions only, no process, no clock.
 
-Relied on by the supervisor, which carries the effects out, and by its tests, which need neither.
 Owns the invariants that a process starts only after those it needs were ready once, that a process
 that ended is started again unless the tree is stopping, and that stopping goes in reverse order.
 """
@@ -23,7 +22,7 @@ RESTART_GAP_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Spec:
+class ProcessSpec:
     """One process of the tree. `after`: names that must have been ready once before it starts."""
 
     name: str
@@ -51,14 +50,14 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True)
-class Beat:
+class WatchdogBeat:
     """The process says that its loop turns (WATCHDOG=1); from the first one on it must go on."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Exited:
+class ProcessExited:
     """The process is gone. `how` is for people: "exit code 1", "signal 9"."""
 
     name: str
@@ -83,14 +82,14 @@ class Tick:
     """Nothing but time passed."""
 
 
-Event = Adopted | Ready | Beat | Exited | RestartAsked | StopAsked | Tick
+Event = Adopted | Ready | WatchdogBeat | ProcessExited | RestartAsked | StopAsked | Tick
 
 
 # Effects: what to do.
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class StartProcess:
     name: str
 
 
@@ -105,7 +104,7 @@ class Kill:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class TreeNote:
     """One line for the log; `failures` is how often this process ended in a row."""
 
     name: str
@@ -123,10 +122,10 @@ class AllStopped:
     """Every process is gone and none will be started."""
 
 
-Effect = Start | Terminate | Kill | Note | AllReady | AllStopped
+Effect = StartProcess | Terminate | Kill | TreeNote | AllReady | AllStopped
 
 
-class Phase(Enum):
+class ProcessPhase(Enum):
     WAITING = "waiting"  # for those it needs
     STARTING = "starting"  # runs, not ready yet
     READY = "ready"
@@ -137,8 +136,8 @@ class Phase(Enum):
 
 @dataclass(slots=True)
 class _Child:
-    spec: Spec
-    phase: Phase = Phase.WAITING
+    spec: ProcessSpec
+    phase: ProcessPhase = ProcessPhase.WAITING
     served: bool = False
     failures: int = 0
     since: float = 0.0
@@ -147,7 +146,7 @@ class _Child:
 
     @property
     def runs(self) -> bool:
-        return self.phase in (Phase.STARTING, Phase.READY, Phase.LEAVING)
+        return self.phase in (ProcessPhase.STARTING, ProcessPhase.READY, ProcessPhase.LEAVING)
 
 
 def backoff_s(failures: int) -> float:
@@ -156,7 +155,7 @@ def backoff_s(failures: int) -> float:
 
 
 @dataclass(slots=True)
-class Tree:
+class ProcessTree:
     """The processes of one node and what each of them is doing.
 
     `step(event, now_s)` is the only way to change it; `now_s` must never go back.
@@ -167,7 +166,7 @@ class Tree:
     announced: bool = False
 
     @classmethod
-    def of(cls, specs: Iterable[Spec]) -> Tree:
+    def of(cls, specs: Iterable[ProcessSpec]) -> ProcessTree:
         """A tree of `specs`, in start order: every `after` must name an earlier one."""
         tree = cls()
         for spec in specs:
@@ -175,7 +174,7 @@ class Tree:
             tree.children[spec.name] = _Child(spec)
         return tree
 
-    def phase(self, name: str) -> Phase:
+    def phase(self, name: str) -> ProcessPhase:
         return self.children[name].phase
 
     def failures(self, name: str) -> int:
@@ -193,12 +192,12 @@ class Tree:
                 for name in names:
                     self._ready(self.children[name], now_s)
             case Ready(name):
-                if self.children[name].phase is Phase.STARTING:
+                if self.children[name].phase is ProcessPhase.STARTING:
                     self._ready(self.children[name], now_s)
-            case Beat(name):
-                if self.children[name].phase is Phase.READY:
+            case WatchdogBeat(name):
+                if self.children[name].phase is ProcessPhase.READY:
                     self.children[name].due = now_s + SILENT_S
-            case Exited(name, how):
+            case ProcessExited(name, how):
                 effects += self._exited(self.children[name], how, now_s)
             case RestartAsked(name, why):
                 effects += self._restart(self.children[name], why, now_s)
@@ -211,73 +210,78 @@ class Tree:
         return effects + self._announce()
 
     def _ready(self, child: _Child, now_s: float) -> None:
-        child.phase, child.served, child.since, child.due = Phase.READY, True, now_s, None
+        child.phase, child.served, child.since, child.due = ProcessPhase.READY, True, now_s, None
 
     def _exited(self, child: _Child, how: str, now_s: float) -> list[Effect]:
         if self.stopping:
-            child.phase, child.due = Phase.STOPPED, None
-            return [Note(child.spec.name, f"ended: {how}")]
-        if child.phase is Phase.LEAVING:  # its end was wanted: no failure, no wait
-            child.phase, child.due = Phase.WAITING, None
-            return [Note(child.spec.name, f"ended for a restart: {how}")]
-        if child.phase is Phase.READY and now_s - child.since >= HEALTHY_S:
+            child.phase, child.due = ProcessPhase.STOPPED, None
+            return [TreeNote(child.spec.name, f"ended: {how}")]
+        if child.phase is ProcessPhase.LEAVING:  # its end was wanted: no failure, no wait
+            child.phase, child.due = ProcessPhase.WAITING, None
+            return [TreeNote(child.spec.name, f"ended for a restart: {how}")]
+        if child.phase is ProcessPhase.READY and now_s - child.since >= HEALTHY_S:
             child.failures = 0
         child.failures += 1
         wait = backoff_s(child.failures)
-        child.phase, child.due = Phase.BACKOFF, now_s + wait
-        return [Note(child.spec.name, f"ended: {how}; starts in {wait:g} s", child.failures)]
+        child.phase, child.due = ProcessPhase.BACKOFF, now_s + wait
+        return [TreeNote(child.spec.name, f"ended: {how}; starts in {wait:g} s", child.failures)]
 
     def _restart(self, child: _Child, why: str, now_s: float) -> list[Effect]:
-        if self.stopping or child.phase is not Phase.READY:
+        if self.stopping or child.phase is not ProcessPhase.READY:
             return []
         if now_s - child.since < RESTART_GAP_S:
             return []
-        child.phase, child.due = Phase.LEAVING, now_s + child.spec.stop_s
-        return [Note(child.spec.name, f"restart: {why}"), Terminate(child.spec.name)]
+        child.phase, child.due = ProcessPhase.LEAVING, now_s + child.spec.stop_s
+        return [TreeNote(child.spec.name, f"restart: {why}"), Terminate(child.spec.name)]
 
     def _start_due(self, now_s: float) -> list[Effect]:
         effects: list[Effect] = []
         for child in self.children.values():
-            rested = child.phase is Phase.BACKOFF and child.due is not None and child.due <= now_s
-            if not rested and child.phase is not Phase.WAITING:
+            rested = (
+                child.phase is ProcessPhase.BACKOFF and child.due is not None and child.due <= now_s
+            )
+            if not rested and child.phase is not ProcessPhase.WAITING:
                 continue
             if all(self.children[name].served for name in child.spec.after):
-                child.phase, child.since, child.due = Phase.STARTING, now_s, None
-                effects.append(Start(child.spec.name))
+                child.phase, child.since, child.due = ProcessPhase.STARTING, now_s, None
+                effects.append(StartProcess(child.spec.name))
         return effects
 
     def _stop_next(self, now_s: float) -> list[Effect]:
         for child in reversed(self.children.values()):
-            if child.phase is Phase.LEAVING:
+            if child.phase is ProcessPhase.LEAVING:
                 return []
             if child.runs:
-                child.phase, child.due = Phase.LEAVING, now_s + child.spec.stop_s
+                child.phase, child.due = ProcessPhase.LEAVING, now_s + child.spec.stop_s
                 return [Terminate(child.spec.name)]
-            child.phase, child.due = Phase.STOPPED, None
+            child.phase, child.due = ProcessPhase.STOPPED, None
         return []
 
     def _hang_due(self, now_s: float) -> list[Effect]:
         effects: list[Effect] = []
         for child in self.children.values() if not self.stopping else ():
-            if child.phase is Phase.READY and child.due is not None and child.due <= now_s:
-                child.phase, child.due = Phase.LEAVING, now_s + child.spec.stop_s
+            if child.phase is ProcessPhase.READY and child.due is not None and child.due <= now_s:
+                child.phase, child.due = ProcessPhase.LEAVING, now_s + child.spec.stop_s
                 name = child.spec.name
-                effects += [Note(name, f"silent for {SILENT_S:g} s; ended"), Terminate(name)]
+                effects += [TreeNote(name, f"silent for {SILENT_S:g} s; ended"), Terminate(name)]
         return effects
 
     def _kill_due(self, now_s: float) -> list[Effect]:
         effects: list[Effect] = []
         for child in self.children.values():
-            if child.phase is Phase.LEAVING and child.due is not None and child.due <= now_s:
+            if child.phase is ProcessPhase.LEAVING and child.due is not None and child.due <= now_s:
                 child.due = now_s + child.spec.stop_s  # once more, should it survive
-                effects += [Note(child.spec.name, "does not end; killed"), Kill(child.spec.name)]
+                effects += [
+                    TreeNote(child.spec.name, "does not end; killed"),
+                    Kill(child.spec.name),
+                ]
         return effects
 
     def _announce(self) -> list[Effect]:
         phases = {child.phase for child in self.children.values()}
         if self.stopping:
-            return [AllStopped()] if phases <= {Phase.STOPPED} else []
-        if self.announced or phases != {Phase.READY}:
+            return [AllStopped()] if phases <= {ProcessPhase.STOPPED} else []
+        if self.announced or phases != {ProcessPhase.READY}:
             return []
         self.announced = True
         return [AllReady()]

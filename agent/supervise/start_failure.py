@@ -2,9 +2,8 @@
 """Why a start failed, in one line: what the supervisor reported of a process and what that process
 wrote last.
 
-Relied on by `stoker up`. Pure. Owns the exit code of a start that failed: a process that refused
-its stored state (3) or a setting (2) ends `up` with the same code, and so does a port that the
-broker could not have.
+Pure. Owns the exit code of a start that failed: a process that refused its stored state (3) or a
+setting (2) ends `up` with the same code, and so does a port that the broker could not have.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _KINDS: dict[int, type[StokerError]] = {kind.exit_code: kind for kind in (Refuse
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class FailedStart:
     """What is known of a start that does not get on: the process, what it did, its exit code (None:
     it has not ended), how often in a row, what each process says that is not ready, and what was
     done to it on purpose."""
@@ -37,7 +36,7 @@ class Ended:
     statuses: Mapping[str, str] = field(default_factory=dict)
     notes: Mapping[str, str] = field(default_factory=dict)
 
-    def heard(self, report: Mapping[str, Any]) -> Ended:
+    def heard(self, report: Mapping[str, Any]) -> FailedStart:
         """After one more report of the supervisor."""
         if report["event"] == "status":
             return replace(self, statuses={**self.statuses, report["name"]: report["text"]})
@@ -45,7 +44,9 @@ class Ended:
         if not report["failures"]:  # no end of its own: why it was restarted, or that it was
             kept = self.notes if text.startswith("ended") else {**self.notes, name: text}
             return replace(self, notes=kept)
-        return Ended(name, text, report["code"], report["failures"], self.statuses, self.notes)
+        return FailedStart(
+            name, text, report["code"], report["failures"], self.statuses, self.notes
+        )
 
     @property
     def is_corrupt(self) -> bool:
@@ -53,7 +54,7 @@ class Ended:
         return self.code == Corrupt.exit_code
 
 
-def cause(ended: Ended, lines: Sequence[str], *, hint: str) -> StokerError:
+def cause(ended: FailedStart, lines: Sequence[str], *, hint: str) -> StokerError:
     """The error that a person gets. `lines`: the last of that process's log."""
     if ended.code is None:
         waits = [f"{name} says {ended.statuses[name]}" for name in ORDER if _waits(ended, name)]
@@ -67,7 +68,7 @@ def cause(ended: Ended, lines: Sequence[str], *, hint: str) -> StokerError:
     return kind(f"{ended.name}: {said} ({how})" if said else f"{ended.name}: {how}", hint=hint)
 
 
-def _waits(ended: Ended, name: str) -> bool:
+def _waits(ended: FailedStart, name: str) -> bool:
     return not ended.statuses.get(name, "ok").startswith("ok")
 
 

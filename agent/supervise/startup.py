@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Starting a node: everything that can be checked is checked first, then one supervisor is started.
 
-Relied on by `stoker up`. Owns the order of the first start (keys, users, configuration, and the
-format mark last), so that a start that was cut off anywhere is simply repeated.
+Owns the order of the first start (keys, users, configuration, and the format mark last), so that a
+start that was cut off anywhere is simply repeated.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from stoker.agent.state import node_labels as labels
-from stoker.agent.state import state_folder as state
-from stoker.agent.state.state_folder import Cluster, State
+from stoker.agent.state import node_labels, state_folder
+from stoker.agent.state.state_folder import ClusterFile, StateFolder
 from stoker.agent.supervise import (
     broker_port,
     lock,
@@ -33,9 +32,9 @@ from stoker.agent.supervise import (
     target_node,
     teardown,
 )
-from stoker.agent.supervise.file_backup import Undo
+from stoker.agent.supervise.file_backup import FileBackup
 from stoker.agent.supervise.process_table import BROKER, broker_program, environment, programs
-from stoker.agent.supervise.start_failure import Ended, cause
+from stoker.agent.supervise.start_failure import FailedStart, cause
 from stoker.mesh.broker import broker_config, budgets, users
 from stoker.mesh.broker.users import User, Users
 from stoker.mesh.identity import certificate, identity
@@ -49,7 +48,7 @@ FAILURES_MAX = 4
 
 
 @dataclass(frozen=True)
-class Options:
+class StartOptions:
     """What `stoker up` was asked for."""
 
     state: str | None = None
@@ -61,17 +60,17 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Started:
+class StartedNode:
     """A node that serves."""
 
-    state: State
-    cluster: Cluster
+    state: StateFolder
+    cluster: ClusterFile
     pid: int
-    found: dict[str, pids.Process]
+    found: dict[str, pids.ProcessId]
     """What ran already: adopted, unless it was called otherwise than it would be now."""
     jobs_as: str
     """One sentence when the caller's jobs run as somebody else, or as root; else empty."""
-    undo: Undo = Undo({})  # noqa: RUF009  a value that nobody changes
+    undo: FileBackup = FileBackup({})  # noqa: RUF009  a value that nobody changes
     """What a start that fails puts back."""
 
     @property
@@ -84,19 +83,19 @@ class Started:
         return self.cluster.url
 
 
-@state.disk_errors()
-def start(options: Options) -> Started:
+@state_folder.disk_errors()
+def start(options: StartOptions) -> StartedNode:
     """Starts the node and waits until it serves; in the foreground it does not return."""
-    where = state.locate(options.state)
+    where = state_folder.locate(options.state)
     check_broker()
     programs(where, allow_root=False)  # raises by name when a part was not built
     check_options(options, where)
-    state.prepare(where)
+    state_folder.prepare(where)
     held = _lock(where)
-    undo = Undo({})
+    undo = FileBackup({})
     try:
         cluster = load_or_create(where)
-        undo = Undo.of(where.users, labels.file(where))
+        undo = FileBackup.of(where.users, node_labels.file(where))
         started = replace(_arrange(where, cluster, options), undo=undo)
         settings = {
             "state": str(where.root),
@@ -115,16 +114,16 @@ def start(options: Options) -> Started:
     return _detach(started, settings, held)
 
 
-def check_options(options: Options, where: State) -> None:
+def check_options(options: StartOptions, where: StateFolder) -> None:
     """Refuses what can be refused before a first start has made anything."""
-    labels.checked(label for label in options.labels if label)
+    node_labels.checked(label for label in options.labels if label)
     if options.root_jobs_as is not None:
         _user("", options.root_jobs_as)
     if options.port is not None and not where.root.exists():
         broker_port.check(options.port)
 
 
-def _arrange(where: State, cluster: Cluster, options: Options) -> Started:
+def _arrange(where: StateFolder, cluster: ClusterFile, options: StartOptions) -> StartedNode:
     """Everything on disk as these options want it; ends what must be called otherwise."""
     table = load_users(where)
     found = pids.find(where)
@@ -134,13 +133,13 @@ def _arrange(where: State, cluster: Cluster, options: Options) -> Started:
         if "scheduler" in found:  # its successor decides by the new table from the first job on
             pids.end(found.pop("scheduler"), 5.0)
     if options.labels:
-        labels.keep(options.labels, where)
+        node_labels.keep(options.labels, where)
         if "agent" in found:  # its successor says them; jobs go on
             pids.end(found.pop("agent"), 5.0)
     write_broker_config(where, cluster, table)
-    state.prepare_run(where)
+    state_folder.prepare_run(where)
     publish_certificate(where)
-    return Started(where, cluster, os.getpid(), found, _jobs_as(table))
+    return StartedNode(where, cluster, os.getpid(), found, _jobs_as(table))
 
 
 def check_broker() -> str:
@@ -158,7 +157,7 @@ def check_broker() -> str:
         raise NotSupported(f"{program}: {error.message}", hint=error.hint) from None
 
 
-def _lock(where: State) -> int:
+def _lock(where: StateFolder) -> int:
     held = lock.take(where)
     if held is None:
         pid = lock.holder(where)
@@ -169,32 +168,32 @@ def _lock(where: State) -> int:
     return held
 
 
-def _endpoint(where: State) -> str:
+def _endpoint(where: StateFolder) -> str:
     with contextlib.suppress(OSError, ValueError, KeyError):
         return f", {json.loads(where.endpoint.read_bytes())['url']}"
     return ", still starting"
 
 
-def load_or_create(where: State) -> Cluster:
+def load_or_create(where: StateFolder) -> ClusterFile:
     """The node of this folder; on the first start its identities and its table of users."""
-    if state.exists(where):
-        state.check_folders(where)
+    if state_folder.exists(where):
+        state_folder.check_folders(where)
         state_check.check_owners(where)
         make_certificate(where)
-        cluster = state.load(where)
+        cluster = state_folder.load(where)
         _check_seeds(where, cluster)
         state_check.check(where, load_users(where))
         return cluster
-    state.check_first(where)
+    state_folder.check_first(where)
     return complete(where)
 
 
-def complete(where: State) -> Cluster:
+def complete(where: StateFolder) -> ClusterFile:
     """A first start, from wherever an earlier one was cut off: each step is taken once, in this
     order, so what a later one made proves that those before it were complete."""
     if where.cluster.exists() or where.users.exists():
         state_check.check_keys(where, load_users(where))
-    keys = {name: identity.load_or_create(where.key(name)) for name in state.IDENTITIES}
+    keys = {name: identity.load_or_create(where.key(name)) for name in state_folder.IDENTITIES}
     caller = _caller()
     own = identity.load_or_create(where.key(f"user-{caller}"))
     make_certificate(where)
@@ -207,38 +206,40 @@ def complete(where: State) -> Cluster:
     if not where.cluster.exists():
         log_record.begin(where.scheduler)
         port = broker_port.choose(where.instance)
-        made = Cluster(str(uuid.uuid4()), _node_name(), keys["scheduler"].public, port)
-        state.write_cluster(where, made)
-    cluster = state.read_json(where.cluster, Cluster)
+        made = ClusterFile(str(uuid.uuid4()), _node_name(), keys["scheduler"].public, port)
+        state_folder.write_cluster(where, made)
+    cluster = state_folder.read_json(where.cluster, ClusterFile)
     _check_seeds(where, cluster)
-    state.seal_format(where)
+    state_folder.seal_format(where)
     return cluster
 
 
-def make_certificate(where: State) -> None:
+def make_certificate(where: StateFolder) -> None:
     """What the broker proves itself by. One file without the other was damaged and is left as it
     is; a folder with neither gets both anew, and copies on other machines are then out of date."""
-    if where.broker_key.exists() or (state.exists(where) and where.broker_certificate.exists()):
+    if where.broker_key.exists() or (
+        state_folder.exists(where) and where.broker_certificate.exists()
+    ):
         return
     key, pinned = certificate.make(f"stoker broker {where.instance}")
-    state.write_file(where.broker_key, key)
-    state.write_file(where.broker_certificate, pinned)
+    state_folder.write_file(where.broker_key, key)
+    state_folder.write_file(where.broker_certificate, pinned)
 
 
-def publish_certificate(where: State) -> None:
+def publish_certificate(where: StateFolder) -> None:
     """Puts the certificate where every user of this machine reads it and nobody else writes."""
-    state.write_file(where.certificate, certificate.read(where.broker_certificate), 0o644)
+    state_folder.write_file(where.certificate, certificate.read(where.broker_certificate), 0o644)
 
 
-def _check_seeds(where: State, cluster: Cluster) -> None:
+def _check_seeds(where: StateFolder, cluster: ClusterFile) -> None:
     """Every identity's key is one, and the scheduler's is that of this node; else Corrupt."""
-    keys = {name: identity.load(where.key(name)) for name in state.IDENTITIES}
+    keys = {name: identity.load(where.key(name)) for name in state_folder.IDENTITIES}
     if keys["scheduler"].public != cluster.scheduler_public_key:
         path = where.key("scheduler")
         raise Corrupt(f"{path} is not the key that {where.cluster} names", hint="Restore them")
 
 
-def load_users(where: State) -> Users:
+def load_users(where: StateFolder) -> Users:
     """The table of a complete folder: one that is missing there was lost."""
     try:
         return users.load(where.users)
@@ -276,7 +277,7 @@ def _user(public: str, unix_user: str, *, admin: bool = False) -> User:
     return User(public_key=public, unix_user=unix_user, admin=admin)
 
 
-def map_caller(where: State, root_jobs_as: str) -> Users:
+def map_caller(where: StateFolder, root_jobs_as: str) -> Users:
     """The table of users, after `--root-jobs-as` was written into it."""
     table = load_users(where)
     if os.geteuid() != 0:
@@ -305,10 +306,10 @@ def _is_root(user: User) -> bool:
 
 
 def settle_port(
-    where: State, cluster: Cluster, wanted: int | None, found: dict[str, pids.Process]
-) -> Cluster:
+    where: StateFolder, cluster: ClusterFile, wanted: int | None, found: dict[str, pids.ProcessId]
+) -> ClusterFile:
     """The node with the port that its broker will have; `cluster.json` gets it once the broker
-    listens there (`agent/supervise/supervisor.py`), so that a start that fails leaves no port behind."""
+    listens there (`supervisor.py`), so that a start that fails leaves no port behind."""
     if wanted is not None and not (wanted == cluster.port and BROKER in found):
         broker_port.check(wanted)  # before anything is ended for it
     port = wanted or cluster.port
@@ -322,21 +323,21 @@ def settle_port(
     return msgspec.structs.replace(cluster, port=port)
 
 
-def move_broker(where: State, cluster: Cluster) -> Cluster:
+def move_broker(where: StateFolder, cluster: ClusterFile) -> ClusterFile:
     """Gives the broker another free port, which the supervisor keeps once it listens there."""
     cluster = msgspec.structs.replace(cluster, port=broker_port.choose(where.instance))
     write_broker_config(where, cluster, load_users(where))
     return cluster
 
 
-def write_broker_config(where: State, cluster: Cluster, table: Users) -> None:
+def write_broker_config(where: StateFolder, cluster: ClusterFile, table: Users) -> None:
     """Replaces nats-server.conf by what these keys and users come to."""
-    state.write_file(where.nats / "nats-server.conf", broker_config(where, cluster, table))
+    state_folder.write_file(where.nats / "nats-server.conf", broker_text(where, cluster, table))
 
 
-def broker_config(where: State, cluster: Cluster, table: Users) -> bytes:
+def broker_text(where: StateFolder, cluster: ClusterFile, table: Users) -> bytes:
     """nats-server.conf of this folder; raises by name when it cannot be made."""
-    settings = broker_config.Settings(
+    settings = broker_config.BrokerSettings(
         server_name=cluster.node,
         port=cluster.port,
         store_dir=str(where.nats / "jetstream"),
@@ -344,7 +345,7 @@ def broker_config(where: State, cluster: Cluster, table: Users) -> bytes:
         certificate_file=str(where.broker_certificate),
         budgets=budgets.read(where.root / "config.toml"),
     )
-    keys = broker_config.Keys(
+    keys = broker_config.BrokerKeys(
         scheduler=cluster.scheduler_public_key,
         agents={cluster.node: identity.load(where.key("agent")).public},
         users={name: user.public_key for name, user in table.items()},
@@ -367,7 +368,7 @@ def _become_supervisor(settings: dict[str, object]) -> None:
     os.execv(command[0], command)
 
 
-def _detach(started: Started, settings: dict[str, object], held: int) -> Started:
+def _detach(started: StartedNode, settings: dict[str, object], held: int) -> StartedNode:
     """Starts the supervisor in a session of its own and follows its reports until it serves."""
     heard, said = os.pipe()
     log = log_rotation.open_log(started.state.log / "supervisor.log")
@@ -392,10 +393,10 @@ def _detach(started: Started, settings: dict[str, object], held: int) -> Started
     raise _failure(started, failed)
 
 
-def _follow(heard: int, timeout_s: float) -> Ended | None:
+def _follow(heard: int, timeout_s: float) -> FailedStart | None:
     """Reads reports until the node serves (None) or cannot."""
     deadline, data = time.monotonic() + timeout_s, b""
-    last = Ended("supervisor", f"not ready after {timeout_s:g} s")
+    last = FailedStart("supervisor", f"not ready after {timeout_s:g} s")
     while (left := deadline - time.monotonic()) > 0 and select.select([heard], [], [], left)[0]:
         piece = os.read(heard, 65536)
         if not piece:
@@ -411,7 +412,7 @@ def _follow(heard: int, timeout_s: float) -> Ended | None:
     return last
 
 
-def _failure(started: Started, ended: Ended) -> StokerError:
+def _failure(started: StartedNode, ended: FailedStart) -> StokerError:
     """Cleans up after a start that failed, unless jobs of an earlier one may be running."""
     log = started.state.log / f"{ended.name}.log"
     lines = log_rotation.tail(log)

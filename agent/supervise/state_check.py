@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether what a node keeps is whole, looked at before anything of it is started.
 
-Relied on by startup and `stoker doctor`. Owns the rule that a missing, damaged or foreign file is
-refused by name with nothing changed, unless the node loses nothing by making it anew: logs, caches
-of one boot, and files with two copies of what they hold. The command log is the scheduler's to
-judge, the journal the spawner's; both end with the same exit code.
+Owns the rule that a missing, damaged or foreign file is refused by name with nothing changed,
+unless the node loses nothing by making it anew: logs, caches of one boot, and files with two copies
+of what they hold. The command log is the scheduler's to judge, the journal the spawner's; both end
+with the same exit code.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from stoker.agent.devices import order
 from stoker.agent.health import journal as health
 from stoker.agent.power import rules_file
 from stoker.agent.state import node_labels
-from stoker.agent.state.state_folder import IDENTITIES, State, user_name
+from stoker.agent.state.state_folder import IDENTITIES, StateFolder, user_name
 from stoker.mesh.broker.users import Users
 from stoker.mesh.identity import identity, sealed_json
 from stoker.native.errors import BadRequest, Corrupt, NotFound
@@ -30,7 +30,7 @@ FILES_MAX = 100_000
 """Files of the command log and its snapshots that are looked at."""
 
 
-def check(where: State, users: Users) -> None:
+def check(where: StateFolder, users: Users) -> None:
     """Corrupt for the first file that is not whole. Before anything is read: `check_owners`."""
     check_keys(where, users)
     _check_certificate(where.broker_certificate)
@@ -40,7 +40,7 @@ def check(where: State, users: Users) -> None:
             _check_read(path, read)
 
 
-def check_keys(where: State, users: Users) -> None:
+def check_keys(where: StateFolder, users: Users) -> None:
     """Every key of the folder is one, and users' keys are those of the table."""
     for name in IDENTITIES:
         _seed(where.key(name))
@@ -68,7 +68,7 @@ def _seed(path: Path) -> identity.Identity:
         raise Corrupt(f"key file {path} is missing", hint=RESTORE) from None
 
 
-def check_owners(where: State) -> None:
+def check_owners(where: StateFolder) -> None:
     """What this user does not own could be changed by who does; the broker, which has no rights of
     root, could not even read it."""
     me = os.geteuid()
@@ -83,7 +83,7 @@ def check_owners(where: State) -> None:
             )
 
 
-def _kept(where: State) -> Iterator[Path]:
+def _kept(where: StateFolder) -> Iterator[Path]:
     """Everything but logs and what jobs wrote."""
     for folder in (where.root, where.keys, where.scheduler, where.agent):
         yield from folder.iterdir()
@@ -103,7 +103,7 @@ def _check_certificate(path: Path) -> None:
         raise Corrupt(f"{path} is not the certificate that was made: {why}", hint=RESTORE) from None
 
 
-def _check_journal(where: State) -> None:
+def _check_journal(where: StateFolder) -> None:
     """It is made with the locks of its slots, and never taken away."""
     journal, locks = where.agent / "journal", where.agent / "keepers.lock"
     if locks.exists() and not journal.exists():
@@ -113,11 +113,11 @@ def _check_journal(where: State) -> None:
         )
 
 
-def _readers(where: State) -> dict[Path, Callable[[Path], object]]:
+def _readers(where: StateFolder) -> dict[Path, Callable[[Path], object]]:
     """Files of the agent that nothing else would miss, and how each is read."""
     return {
         node_labels.file(where): lambda path: sealed_json.decode(
-            path.read_bytes(), node_labels.Given
+            path.read_bytes(), node_labels.GivenLabels
         ),
         where.agent / rules_file.NAME: rules_file.read,
         where.agent / health.NAME: lambda path: health.read(path.parent),

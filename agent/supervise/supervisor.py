@@ -2,9 +2,9 @@
 """The supervisor: starts the processes of a node, adopts those an earlier one left, restarts what
 ends, stops all in reverse order. A thin shell: `agent/supervise/processes.py` decides.
 
-Relied on by `stoker up` and systemd. Owns the lock of the state folder and the rule that a child
-never depends on this process: it may be killed at any moment and started again by `stoker up`.
-Run as `python -m stoker.agent.supervise.supervisor SETTINGS`, SETTINGS being JSON of `Settings`.
+Owns the lock of the state folder and the rule that a child never depends on this process: it may be
+killed at any moment and started again by `stoker up`. Run as `python -m
+stoker.agent.supervise.supervisor SETTINGS`, SETTINGS being JSON of `SupervisorSettings`.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from pathlib import Path
 
 import msgspec
 
-from stoker.agent.state.state_folder import State, load, locate, write_cluster, write_json
+from stoker.agent.state.state_folder import StateFolder, load, locate, write_cluster, write_json
 from stoker.agent.supervise import broker_port, confine, lock, log_rotation, pids, startup
 from stoker.agent.supervise.process_table import BROKER, Program, environment, programs
 from stoker.agent.supervise.processes import (
     Adopted,
     AllReady,
     AllStopped,
-    Beat,
     Effect,
     Event,
-    Exited,
     Kill,
-    Note,
+    ProcessExited,
+    ProcessTree,
     Ready,
     RestartAsked,
-    Start,
+    StartProcess,
     StopAsked,
     Terminate,
     Tick,
-    Tree,
+    TreeNote,
+    WatchdogBeat,
 )
-from stoker.mesh.connection.context import Endpoint
+from stoker.mesh.connection.context import NodeEndpoint
 from stoker.mesh.identity import certificate
 from stoker.native.errors import StokerError
 
@@ -55,7 +55,7 @@ NOTIFY_BYTES_MAX = 4096
 _CREDENTIALS = struct.Struct("iII")  # struct ucred, unix(7)
 
 
-class Settings(msgspec.Struct, frozen=True):
+class SupervisorSettings(msgspec.Struct, frozen=True):
     """How `stoker up` starts the supervisor. Descriptors are inherited; `report` may be closed."""
 
     state: str
@@ -71,7 +71,9 @@ class Settings(msgspec.Struct, frozen=True):
 class Supervisor:
     """One node's process tree. `run` returns when everything has been stopped."""
 
-    def __init__(self, settings: Settings, table: Sequence[Program] | None = None) -> None:
+    def __init__(
+        self, settings: SupervisorSettings, table: Sequence[Program] | None = None
+    ) -> None:
         self.settings = settings
         self.state = locate(settings.state)
         self.recorded = load(self.state)
@@ -81,8 +83,8 @@ class Supervisor:
         if table is None:
             table = programs(self.state, allow_root=settings.allow_root)
         self.programs = {program.spec.name: program for program in table}
-        self.tree = Tree.of(program.spec for program in table)
-        self.running: dict[str, pids.Process] = {}
+        self.tree = ProcessTree.of(program.spec for program in table)
+        self.running: dict[str, pids.ProcessId] = {}
         self.watched: dict[str, int] = {}
         self.own: set[str] = set()
         self.codes: dict[str, int] = {}
@@ -157,7 +159,7 @@ class Supervisor:
             if line == "READY=1":
                 self._ready(name)
             elif line == "WATCHDOG=1":
-                self._happened(Beat(name))
+                self._happened(WatchdogBeat(name))
             elif line.startswith("STATUS=broker-restart"):
                 self._happened(RestartAsked(BROKER, f"{name} asked: {line[7:]}"))
             elif line.startswith("STATUS=") and self.statuses.get(name) != line:
@@ -169,7 +171,7 @@ class Supervisor:
         if name == BROKER:
             self._keep_port()
         process = self.running[name]
-        self.running[name] = pids.Process(process.pid, process.start, ready=True)
+        self.running[name] = pids.ProcessId(process.pid, process.start, ready=True)
         self._save()
         if name == BROKER:
             self._tell_where()
@@ -193,7 +195,7 @@ class Supervisor:
             self.own.discard(name)
             how = self._ended_as(name, os.waitpid(process.pid, 0)[1])
         self._save()
-        self._happened(Exited(name, how))
+        self._happened(ProcessExited(name, how))
         self._reap()
 
     def _ended_as(self, name: str, status: int) -> str:
@@ -215,13 +217,13 @@ class Supervisor:
 
     def _do(self, effect: Effect) -> None:
         match effect:
-            case Start(name):
+            case StartProcess(name):
                 self._start(self.programs[name])
             case Terminate(name):
                 self._signal(name, signal.SIGTERM)
             case Kill(name):
                 self._signal(name, signal.SIGKILL)
-            case Note(name, text, failures):
+            case TreeNote(name, text, failures):
                 self._log(name, text)
                 code = self.codes.get(name) if failures else None
                 self._report(event="exited", name=name, text=text, failures=failures, code=code)
@@ -239,11 +241,11 @@ class Supervisor:
             pid = spawn(program, self.state)
         except (OSError, StokerError) as error:  # no memory, a full disk: the back-off tries again
             self.codes.pop(name, None)
-            self._happened(Exited(name, f"cannot be started: {error}"))
+            self._happened(ProcessExited(name, f"cannot be started: {error}"))
             return
         process = pids.identify(pid)
         if process is None:  # it ended at once; waitpid says how
-            self._happened(Exited(name, self._ended_as(name, os.waitpid(pid, 0)[1])))
+            self._happened(ProcessExited(name, self._ended_as(name, os.waitpid(pid, 0)[1])))
             return
         self._log(name, f"started as pid {pid}")
         self.own.add(name)
@@ -264,7 +266,7 @@ class Supervisor:
         held = f"port {port} was taken by {broker_port.holder(port)}"
         self._log(BROKER, f"{held}: the broker moves to {self.cluster.port}")
 
-    def _watch(self, name: str, process: pids.Process, handle: int) -> None:
+    def _watch(self, name: str, process: pids.ProcessId, handle: int) -> None:
         self.running[name] = process
         self.watched[name] = handle
         asyncio.get_running_loop().add_reader(handle, self._gone, name)
@@ -274,7 +276,7 @@ class Supervisor:
         if process is not None:
             pids.send(process, number)
 
-    async def _probe(self, program: Program, process: pids.Process) -> None:
+    async def _probe(self, program: Program, process: pids.ProcessId) -> None:
         """Asks a process that does not notify until it serves, or is another one by now."""
         name = program.spec.name
         while self.running.get(name) == process:
@@ -310,7 +312,7 @@ class Supervisor:
         """Says where the broker listens, once there is a node to find there."""
         if not self.tree.announced:
             return
-        record = Endpoint(
+        record = NodeEndpoint(
             self.cluster.url,
             self.cluster.cluster,
             self.cluster.node,
@@ -373,7 +375,7 @@ class Supervisor:
                 os.write(self.settings.report, json.dumps(fields).encode() + b"\n")
 
 
-def spawn(program: Program, state: State) -> int:
+def spawn(program: Program, state: StateFolder) -> int:
     """Starts one program in a session of its own, confined, with its log as output."""
     variables = environment(state)
     pid = os.fork()
@@ -402,11 +404,11 @@ def spawn(program: Program, state: State) -> int:
     os._exit(127)
 
 
-def notify_path(state: State) -> Path:
+def notify_path(state: StateFolder) -> Path:
     return state.run / "notify.sock"
 
 
-def open_notify_socket(state: State) -> socket.socket:
+def open_notify_socket(state: StateFolder) -> socket.socket:
     """Where children say READY=1; only this uid may write, and each datagram carries its pid."""
     path = notify_path(state)
     path.unlink(missing_ok=True)
@@ -447,7 +449,7 @@ def exit_text(status: int) -> str:
 
 def main(table: Sequence[Program] | None = None) -> None:
     """The process; `table` stands for the node's own programs in tests."""
-    settings = msgspec.json.decode(sys.argv[1], type=Settings)
+    settings = msgspec.json.decode(sys.argv[1], type=SupervisorSettings)
     os.set_inheritable(settings.lock, False)
     lock.sign(settings.lock)
     if settings.report >= 0:

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """systemd units: rendered for this installation, written disabled.
 
-Relied on by `stoker install-service`. Owns the rule that a unit somebody else wrote is not
-replaced.
+Owns the rule that a unit somebody else wrote is not replaced.
 """
 
 from __future__ import annotations

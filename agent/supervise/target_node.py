@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The node that a verb of a node's owner means: `up`, `down`, `user` and `power`.
 
-Relied on by their commands. Owns the rule that these verbs speak of the same node as every other
-command of this user: `--state`, STOKER_STATE, the user's context, the default folder, the first
-that is named; and that a node of somebody else is named as theirs, never taken for a missing one.
+Owns the rule that these verbs speak of the same node as every other command of this user:
+`--state`, STOKER_STATE, the user's context, the default folder, the first that is named; and that a
+node of somebody else is named as theirs, never taken for a missing one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stoker.agent.state import state_folder as states
-from stoker.agent.state.state_folder import State, read_json, user_name
+from stoker.agent.state.state_folder import StateFolder, read_json, user_name
 from stoker.agent.supervise import other_nodes
 from stoker.mesh.connection import context
 from stoker.native.errors import Corrupt, Denied, NotFound, Refused
@@ -52,12 +52,12 @@ def is_named(option: str | None) -> bool:
     return bool(option or os.environ.get("STOKER_STATE"))
 
 
-def node(option: str | None) -> State | Foreign:
+def node(option: str | None) -> StateFolder | Foreign:
     """The node meant; touches nothing. Corrupt for a context that cannot be read."""
     file = context.saved_path(os.environ)
     if is_named(option) or not os.path.exists(file):  # noqa: PTH110  a home out of reach has none
         return states.locate(option)
-    saved = read_json(file, context.Saved)
+    saved = read_json(file, context.SavedContext)
     root = Path(saved.state) if saved.state else None
     owner = _owner(root) if root else None
     if root is not None and owner == os.geteuid():
@@ -65,10 +65,10 @@ def node(option: str | None) -> State | Foreign:
     return Foreign(file, saved.url, root, owner)
 
 
-def own(option: str | None, verb: str) -> State:
+def own(option: str | None, verb: str) -> StateFolder:
     """The same, of a verb that only a node's owner may use; Denied by name for another's node."""
     found = node(option)
-    if isinstance(found, State):
+    if isinstance(found, StateFolder):
         return found
     raise Denied(
         f"`stoker {verb}` is for a node's owner, and your context ({found.file}) uses {found.text}",
@@ -76,7 +76,7 @@ def own(option: str | None, verb: str) -> State:
     )
 
 
-def require(state: State) -> None:
+def require(state: StateFolder) -> None:
     """NotFound, Denied or Refused by name where this user has no node in this folder; another that
     runs on this host is named, and how to reach it."""
     try:
@@ -89,11 +89,11 @@ def require(state: State) -> None:
         raise NotFound(error.message, hint=f"Here runs {first.text}: {first.way}") from None
 
 
-def to_start(option: str | None, *, beside: bool) -> State:
+def to_start(option: str | None, *, beside: bool) -> StateFolder:
     """The folder that `up` starts a node in; Refused where this user's context uses the node of
     somebody else and nobody said that another is wanted."""
     found = node(option)
-    if isinstance(found, State):
+    if isinstance(found, StateFolder):
         return found
     if beside:
         return states.locate(None)
@@ -103,7 +103,7 @@ def to_start(option: str | None, *, beside: bool) -> State:
     )
 
 
-def call(state: State, verb: str) -> str:
+def call(state: StateFolder, verb: str) -> str:
     """A command line that reaches this very node in the caller's shell."""
     if os.environ.get("STOKER_STATE"):
         usual = states.locate(None).root == state.root
@@ -112,13 +112,13 @@ def call(state: State, verb: str) -> str:
     return f"stoker {verb}" if usual else f"stoker {verb} --state {state.root}"
 
 
-def is_usual(state: State) -> bool:
+def is_usual(state: StateFolder) -> bool:
     """Whether commands of this user reach this node without a word in a new shell."""
     file = context.saved_path(os.environ)
     if not os.path.exists(file):  # noqa: PTH110
         return state.root == context.default_state().resolve()
     try:
-        saved = read_json(file, context.Saved)
+        saved = read_json(file, context.SavedContext)
     except Corrupt:
         return False
     return bool(saved.state) and Path(saved.state).resolve() == state.root

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ending a node so that nothing of it is left, whatever of it was killed before.
 
-Relied on by `stoker down`, by `up` after a failed start and by the tests. Owns the order: nobody
-restarts anything any more, then no new work, then the jobs, then what they stood on; and the
-check at the end, which looks at the machine and not at what was done.
+Owns the order: nobody restarts anything any more, then no new work, then the jobs, then what they
+stood on; and the check at the end, which looks at the machine and not at what was done.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from pathlib import Path
 
 from stoker.agent.jobs.folder_removal import clear
 from stoker.agent.power import record
-from stoker.agent.state.state_folder import State
+from stoker.agent.state.state_folder import StateFolder
 from stoker.agent.supervise import leftover_cgroups, lock, pids
 from stoker.agent.supervise.process_table import ORDER, kept_jobs
 from stoker.native import paths
@@ -34,7 +33,7 @@ KILL_ALL_S = 30.0
 
 
 @dataclass
-class Ended:
+class TeardownResult:
     """What there was and what is left of it."""
 
     processes: list[str] = field(default_factory=list)
@@ -46,9 +45,9 @@ class Ended:
         return bool(self.processes or self.jobs)
 
 
-def finish(state: State) -> Ended:
+def finish(state: StateFolder) -> TeardownResult:
     """Ends the node of this folder; raises Refused when another `up` holds it meanwhile."""
-    ended = Ended()
+    ended = TeardownResult()
     _end_supervisor(state, ended)
     with _held(state):
         _end_processes(state, ended)
@@ -65,7 +64,7 @@ def finish(state: State) -> Ended:
     return ended
 
 
-def _end_supervisor(state: State, ended: Ended) -> None:
+def _end_supervisor(state: StateFolder, ended: TeardownResult) -> None:
     pid = lock.holder(state)
     process = pids.identify(pid) if pid else None
     if process is None:
@@ -80,7 +79,7 @@ def _end_supervisor(state: State, ended: Ended) -> None:
 
 
 @contextlib.contextmanager
-def _held(state: State) -> Iterator[None]:
+def _held(state: StateFolder) -> Iterator[None]:
     """Nobody may start the node while it is being removed."""
     if not state.root.is_dir():
         yield
@@ -99,7 +98,7 @@ def _held(state: State) -> Iterator[None]:
         os.close(handle)
 
 
-def _end_processes(state: State, ended: Ended) -> None:
+def _end_processes(state: StateFolder, ended: TeardownResult) -> None:
     """Children whose supervisor is gone, last started first; then whatever else is marked."""
     found = pids.find(state)
     found.pop(pids.SUPERVISOR, None)
@@ -120,7 +119,7 @@ def _jobs_in(tree: Path) -> int:
     return 0
 
 
-def _ask_spawner(state: State) -> str:
+def _ask_spawner(state: StateFolder) -> str:
     """The spawner's own program knows every keeper and job from its journal, root or not, and lets
     it note how they ended; returns why it could not."""
     if not (state.agent / "journal").exists():
@@ -136,7 +135,7 @@ def _ask_spawner(state: State) -> str:
     return f"stoker-spawner --kill-all: {lines[-1] if lines else ''}" if done.returncode else ""
 
 
-def _end_jobs(state: State, trees: list[Path], ended: Ended) -> None:
+def _end_jobs(state: StateFolder, trees: list[Path], ended: TeardownResult) -> None:
     """What is left after that, by cgroup and by mark, journal or not."""
     for tree in trees:
         leftover_cgroups.kill(tree, JOBS_S)
@@ -148,14 +147,14 @@ def _end_jobs(state: State, trees: list[Path], ended: Ended) -> None:
             ended.left += leftover_cgroups.remove(tree)
 
 
-def _remove_files(state: State, ended: Ended) -> None:
+def _remove_files(state: StateFolder, ended: TeardownResult) -> None:
     for folder in (*state.shm_folders, state.run):
         _remove_folder(folder, ended)
     with contextlib.suppress(OSError):  # only when no other node of this user needs it
         state.run.parent.rmdir()
 
 
-def _remove_folder(folder: Path, ended: Ended) -> None:
+def _remove_folder(folder: Path, ended: TeardownResult) -> None:
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISDIR(folder.lstat().st_mode):
             ended.left.append(f"{folder}: not a folder, not touched")
@@ -163,7 +162,7 @@ def _remove_folder(folder: Path, ended: Ended) -> None:
         ended.left += clear(folder)
 
 
-def _still_there(state: State) -> list[str]:
+def _still_there(state: StateFolder) -> list[str]:
     """What the machine still shows of this node."""
     left = [f"process {p.pid} ({name})" for name, p in pids.marked(state.instance)]
     for tree in leftover_cgroups.trees(state.instance):

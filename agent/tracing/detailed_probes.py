@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What of the host's probes is attached for one job alone, because it is dear: stacks and faults.
 
-Relied on by agent/tracing/job_trace.py in the tracing thread. Owns that the kernel is asked only when
-something changes, and that page faults nobody timed are said where they are many.
+Owns that the kernel is asked only when something changes, and that page faults nobody timed are
+said where they are many.
 """
 
 from __future__ import annotations
 
 from stoker.native.errors import StokerError
 from stoker.probes.host.host_probes import HostProbes
-from stoker.probes.host.host_records import Times
+from stoker.probes.host.host_records import StateDurations
 
 FAULT_NS = 500
 """About the least that a page fault takes of a CPU."""
@@ -17,7 +17,7 @@ WORTH_SAYING = 0.01
 """Part of a job's time from which on faults that were not timed are said."""
 
 
-class CloserLook:
+class DetailedProbes:
     """Of one job."""
 
     def __init__(self, host: HostProbes | None, cgroup_id: int) -> None:
@@ -41,7 +41,7 @@ class CloserLook:
         if faults and handling.state != "attached":
             self._why["page faults"] = f"{handling.id}: {handling.reason}"
 
-    def read(self, totals: Times | None) -> None:
+    def read(self, totals: StateDurations | None) -> None:
         """Take in what is known of its threads: how many of their faults were not timed."""
         if totals is not None:
             seen = totals.user_faults + totals.kernel_faults

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """When it is measured what the host's programs take, in windows short enough to cost nothing.
 
-Relied on by the tracing thread, whose governors act on it. Calls no clock. Owns that nothing is
-told of programs that did something else when they were measured: that is 0, 0, not measured.
+Calls no clock. Owns that nothing is told of programs that did something else when they were
+measured: that is 0, 0, not measured.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LEAST_S: Final = 0.03
 """Length of a window. What a shorter one tells may be of a single burst."""
 
 
-class Programs(Protocol):
+class HostPrograms(Protocol):
     """Those of the host: `HostProbes`."""
 
     def begin_cost(self) -> None: ...
@@ -36,7 +36,7 @@ class HostMeter:
         """When the window that is open began."""
         self._spent = HostCost()
 
-    def newest(self, programs: Programs, now_s: float) -> HostCost:
+    def newest(self, programs: HostPrograms, now_s: float) -> HostCost:
         """What is known; opens a window when one is due."""
         if self._begun_s is None and (self._due_s is None or now_s >= self._due_s):
             self._due_s = now_s + EVERY_S
@@ -44,7 +44,7 @@ class HostMeter:
             programs.begin_cost()
         return self._spent
 
-    def look(self, programs: Programs, jobs: int, now_s: float) -> None:
+    def look(self, programs: HostPrograms, jobs: int, now_s: float) -> None:
         """Close a window that is long enough. All of it is put on the jobs, in equal parts: what
         programs take of other processes is paid because of the jobs as well."""
         if self._begun_s is None or now_s - self._begun_s < LEAST_S:

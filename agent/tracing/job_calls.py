@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the jobs of this node call in GPU libraries: the agent's end of the probes over calls.
 
-Relied on by the tracing thread. Which processes a job has is read from its cgroup, by a thread that
-also attaches; nothing here waits for it. The states of all sites are left in a file for the doctor.
-Without cgroups or BPF there are no rows, and `absent` says why.
+Which processes a job has is read from its cgroup, by a thread that also attaches; nothing here
+waits for it. The states of all sites are left in a file for the doctor. Without cgroups or BPF
+there are no rows, and `absent` says why.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import time
 from pathlib import Path
 
 from stoker.agent.jobs.steps import Key
-from stoker.agent.tracing.untraced_processes import Hidden, HiddenUse
+from stoker.agent.tracing.untraced_processes import HiddenUse, UntracedProcesses
 from stoker.probes.calls import site_report
 from stoker.probes.calls.call_probes import CallProbes
 from stoker.probes.calls.call_records import NONE, CallRow, CallState, call_row
 from stoker.probes.calls.call_watch import CallWatch
 from stoker.probes.calls.trap_cost import known_costs
-from stoker.probes.cost.cost_budget import Action, SiteReading
+from stoker.probes.cost.cost_budget import GovernorAction, SiteReading
 from stoker.probes.cost.cost_governor import Governor, Readings
 from stoker.probes.doctor.site_doctor import COSTS_FILE
 
@@ -79,7 +79,7 @@ class JobCalls:
         self._governors.pop(cgroup_id, None)
         self._hidden.pop(cgroup_id, None)
 
-    def hidden(self, cgroup_id: int, now_ns: int) -> Hidden | None:
+    def hidden(self, cgroup_id: int, now_ns: int) -> UntracedProcesses | None:
         """What its processes did without a tracer, until then; None: nobody has looked."""
         found = self._hidden.get(cgroup_id)
         return None if found is None else found.until(now_ns)
@@ -99,7 +99,7 @@ class JobCalls:
         probes = self._watch.probes
         return probes.site_readings(cgroup_id) if probes is not None else ()
 
-    def obey(self, cgroup_id: int, action: Action) -> None:
+    def obey(self, cgroup_id: int, action: GovernorAction) -> None:
         """Carry out what the governor said of one site."""
         if self._watch.probes is not None:
             self._watch.probes.obey(cgroup_id, action)

@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """One job's governor at work: what tracing cost is read, what it decides is put into the steering.
 
-Relied on by agent/tracing/job_trace.py, about once a second. Decides nothing: that is probes/cost/cost_governor.py.
-Owns that a window somebody asked for is not counted against the budget, and that a job whose mode
-was set to full is measured but not shortened.
+Decides nothing: that is probes/cost/cost_governor.py. Owns that a window somebody asked for is not
+counted against the budget, and that a job whose mode was set to full is measured but not shortened.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from stoker.agent.tracing.trace_mode import Steering
+from stoker.agent.tracing.tracing_plan import TracingPlan
 from stoker.probes.cost.cost_governor import (
-    Action,
     Governor,
+    GovernorAction,
     GovernorLimits,
     GovernorRecord,
     Readings,
@@ -59,10 +58,10 @@ class _Sites:
         return tuple(found)
 
 
-class Governing:
+class JobGovernor:
     """Of one job."""
 
-    def __init__(self, steering: Steering) -> None:
+    def __init__(self, steering: TracingPlan) -> None:
         self._steering = steering
         self._mode = steering.mode
         self._governor = _governor(steering)
@@ -82,7 +81,7 @@ class Governing:
         host: HostCost,
         now_ns: int,
         sites: tuple[SiteReading, ...] = (),
-    ) -> list[Action]:
+    ) -> list[GovernorAction]:
         """Take in what was spent; what is left to do is for the host's programs and for sites."""
         steering = self._steering
         if cost is None or not cost.share:
@@ -113,7 +112,7 @@ class Governing:
             action for action in self._governor.step(readings, now_ns) if not self._carry(action)
         ]
 
-    def _carry(self, action: Action) -> bool:
+    def _carry(self, action: GovernorAction) -> bool:
         """Whether it is done by telling the tracers something else."""
         if action.target != "tracer":
             return False
@@ -124,6 +123,6 @@ class Governing:
         return True
 
 
-def _governor(steering: Steering) -> Governor:
+def _governor(steering: TracingPlan) -> Governor:
     limits = GovernorLimits(budget_ppm=steering.budget_ppm)
     return Governor(limits, tracer_fixed=steering.mode == "full")

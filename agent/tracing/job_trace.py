@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The trace of one job, from its start to its summary on disk.
 
-Relied on by the tracing thread alone. Its fold is opened with the first segment, which a process
-makes when it loads a tracer: until then a job costs a few microseconds. Owns what only the
-agent can add to a fold: which host probes were missing or late, and what they lost meanwhile.
+Its fold is opened with the first segment, which a process makes when it loads a tracer: until then
+a job costs a few microseconds. Owns what only the agent can add to a fold: which host probes were
+missing or late, and what they lost meanwhile.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from typing import BinaryIO
 import msgspec
 
 from stoker.agent.export.node_metrics import Buckets, JobReading, top
-from stoker.agent.jobs.folder_removal import Clearing
+from stoker.agent.jobs.folder_removal import FolderRemoval
 from stoker.agent.jobs.start_records import Begun
-from stoker.agent.tracing.detailed_probes import CloserLook
+from stoker.agent.tracing.detailed_probes import DetailedProbes
 from stoker.agent.tracing.job_calls import JobCalls
-from stoker.agent.tracing.job_governor import Governing, HostCost
-from stoker.agent.tracing.trace_window import TraceWindow, Way
-from stoker.agent.tracing.untraced_processes import Hidden, said, without
-from stoker.mesh.wire.queries import TracingAsk
+from stoker.agent.tracing.job_governor import HostCost, JobGovernor
+from stoker.agent.tracing.trace_window import RecordSink, TraceWindow
+from stoker.agent.tracing.untraced_processes import UntracedProcesses, said, without
+from stoker.mesh.wire.queries import TracingQuery
 from stoker.mesh.wire.schema import TracingView
 from stoker.native.errors import BadRequest, NotFound, NotSupported, Refused
 from stoker.probes.calls.call_records import CallRow
@@ -41,9 +41,9 @@ from stoker.probes.kernels.job_trace import (
     DeviceRow,
     JobTrace,
     TimelineCounts,
+    TimeWindow,
     TracerAnswer,
     TraceSummary,
-    Window,
 )
 from stoker.scheduler.nouns import DeviceSample
 
@@ -77,20 +77,20 @@ class TracedJob:
         host: HostProbes | None,
         dropped: Mapping[str, int],
         feed: Callable[[], None],
-        way: Way,
+        way: RecordSink,
         calls: JobCalls | None = None,
-        clearing: Clearing | None = None,
+        clearing: FolderRemoval | None = None,
     ) -> None:
         """`feed` brings the spans that wait in the ring to the jobs they belong to."""
-        self._clearing = clearing or Clearing()
+        self._clearing = clearing or FolderRemoval()
         self.begun = begun
         self.window = TraceWindow(begun, store, way)
-        self._governing: Governing | None = None
+        self._governing: JobGovernor | None = None
         self.cgroup_id = cgroup_id
         self._segments, self._store = segments, store
         self._began_ns = began_ns
         self._host = host
-        self._look = CloserLook(host, cgroup_id)
+        self._look = DetailedProbes(host, cgroup_id)
         self._calls = calls
         self._trace: JobTrace | None = None
         self._followed = False
@@ -217,14 +217,14 @@ class TracedJob:
                     if value is not None:
                         self._trace.add_counter(sample.id, name, t_ns, float(value), unit)
 
-    def tracing(self, ask: TracingAsk) -> TracingView:
+    def tracing(self, ask: TracingQuery) -> TracingView:
         """Trace as a user asks from now on, and say how it is."""
         view = self.window.take(ask, time.monotonic_ns())
         self.follow()
         self._look_closer()
         return view
 
-    def _write_part(self, path: Path, part: Window, events: BinaryIO) -> TimelineCounts:
+    def _write_part(self, path: Path, part: TimeWindow, events: BinaryIO) -> TimelineCounts:
         assert self._trace is not None
         title = f"window of job {self.begun.job} {self.begun.name}".strip()
         return self._trace.write_timeline(path, title=title, part=part, events=events)
@@ -237,7 +237,7 @@ class TracedJob:
         """Once a second: keep what tracing costs this job under its budget. Whether what was
         measured of the host's programs holds no more."""
         if self._governing is None:
-            self._governing = Governing(self.window.steering)
+            self._governing = JobGovernor(self.window.steering)
         calls = self._calls
         sites = calls.readings(self.cgroup_id) if calls is not None else ()
         followed_otherwise = False
@@ -347,7 +347,7 @@ class TracedJob:
             absent["tracer"] = NO_TRACER
         return TraceSummary(
             self.begun.trace,
-            Window(self._began_ns, self._began_ns + window_ns),
+            TimeWindow(self._began_ns, self._began_ns + window_ns),
             devices=tuple(DeviceRow(id, window_ns, causes) for id in self.begun.devices),
             loss=self._lost_by_probes(),
             calls=self._call_rows(),
@@ -401,7 +401,7 @@ class TracedJob:
         self._waits()  # frames have names only as long as the process lives
         self._trace.set_host_times({thread.tid: thread.times for thread in times.threads})
 
-    def _hidden(self, now_ns: int) -> Hidden | None:
+    def _hidden(self, now_ns: int) -> UntracedProcesses | None:
         """What its processes did without a tracer; None: nobody could look."""
         return self._calls.hidden(self.cgroup_id, now_ns) if self._calls is not None else None
 
@@ -417,7 +417,7 @@ class TracedJob:
         whole = msgspec.structs.replace(
             summary, loss=loss, absent=absent, calls=rows, clocks=clocks
         )
-        return without(whole, self._hidden(now_ns or summary.window.to_ns) or Hidden())
+        return without(whole, self._hidden(now_ns or summary.window.to_ns) or UntracedProcesses())
 
     def _silent(self, summary: TraceSummary) -> dict[str, str]:
         """Counts are not whole where tracers were dormant; why, where it was not asked for."""

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """In which share of the time launches of a device's jobs may begin, and what tracers do about it.
 
-Relied on by the power loop, which wants shares, and by the tracing thread, which has tracers told
-and says what they answered. Owns what crosses between those two threads. Nothing here is kept: a
-share that is no longer renewed in the segments ends within a second by itself.
+Owns what crosses between those two threads. Nothing here is kept: a share that is no longer renewed
+in the segments ends within a second by itself.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ LATE_NS: Final = 1_000_000_000
 """For so long a process may still go by an older word, or a new one by none."""
 
 
-class Told(NamedTuple):
+class ThrottleAnswer(NamedTuple):
     """One job, as its latest drain found it."""
 
     t_ns: int
@@ -32,13 +31,13 @@ class Told(NamedTuple):
     held_ns: int
 
 
-class Holds:
+class LaunchThrottle:
     """Of a node."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._wanted: dict[str, int] = {}
-        self._told: dict[Key, Told] = {}
+        self._told: dict[Key, ThrottleAnswer] = {}
         self._obeyed_ns: dict[Key, dict[int, int]] = {}
         """Job -> process -> when it last did as it was told; of those that live."""
 
@@ -52,7 +51,7 @@ class Holds:
             else:
                 self._wanted.pop(device, None)
 
-    def told(self, key: Key) -> Told | None:
+    def told(self, key: Key) -> ThrottleAnswer | None:
         """What is known of a job; None while it is not traced."""
         with self._lock:
             return self._told.get(key)
@@ -74,7 +73,7 @@ class Holds:
             seen, here = self._obeyed_ns.get(key, {}), {each.pid for each in answers}
             self._obeyed_ns[key] = {pid: ns for pid, ns in seen.items() if pid in here}
             wrong = [each for each in answers if not self._obeys(key, each, share, now_ns)]
-            self._told[key] = Told(
+            self._told[key] = ThrottleAnswer(
                 now_ns,
                 lost or (_why(wrong[0]) if wrong else ""),
                 sum(each.held for each in answers),

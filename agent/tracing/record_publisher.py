@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Publishes what is recorded of a job while a window asks for it: batches of packed records.
 
-Relied on by agent/tracing/job_trace.py, in the tracing thread. Costs nothing while nobody asks. Owns the
-limit of the rate, for all jobs of the node together: records beyond it are counted, told in the
-next envelope and never sent late.
+Costs nothing while nobody asks. Owns the limit of the rate, for all jobs of the node together:
+records beyond it are counted, told in the next envelope and never sent late.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class Allowance:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RecordTarget:
     """What records are of. `user` is who asked: the broker carries them into that account alone."""
 
     node: str
@@ -56,7 +55,9 @@ class Place:
 class Publication:
     """One window of one job."""
 
-    def __init__(self, place: Place, trace: JobTrace, send: Send, allowance: Allowance) -> None:
+    def __init__(
+        self, place: RecordTarget, trace: JobTrace, send: Send, allowance: Allowance
+    ) -> None:
         self._place, self._trace = place, trace
         self._subject = subjects.records(place.user, place.node, place.job)
         self._send, self._allowance = send, allowance

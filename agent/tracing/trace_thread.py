@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Traces of the jobs of this node: one thread that drains them all, while the agent goes on.
 
-Relied on by the daemon, which gives orders from its loop and gets answers back there. Owns the
-invariants that the host probes and every open JobTrace belong to this one thread, and that a
-job's `trace.json` is on disk before its end is told. Draining releases the GIL (in C).
+Owns the invariants that the host probes and every open JobTrace belong to this one thread, and that
+a job's `trace.json` is on disk before its end is told. Draining releases the GIL (in C).
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ import structlog
 from stoker.agent.export.node_metrics import JobReading
 from stoker.agent.health import sources
 from stoker.agent.jobs.attempt_folders import folder_name
-from stoker.agent.jobs.folder_removal import Clearing
+from stoker.agent.jobs.folder_removal import FolderRemoval
 from stoker.agent.jobs.job_audit import Audit
 from stoker.agent.jobs.spawner_messages import Exited, Started
 from stoker.agent.jobs.start_records import Begun
@@ -32,10 +31,10 @@ from stoker.agent.tracing.host_cost import HostMeter
 from stoker.agent.tracing.job_calls import JobCalls
 from stoker.agent.tracing.job_governor import HostCost
 from stoker.agent.tracing.job_trace import FOLD_FILE, TracedJob
-from stoker.agent.tracing.launch_throttle import Holds
+from stoker.agent.tracing.launch_throttle import LaunchThrottle
 from stoker.agent.tracing.record_publisher import Allowance
-from stoker.agent.tracing.trace_window import Way
-from stoker.mesh.wire.queries import TracingAsk
+from stoker.agent.tracing.trace_window import RecordSink
+from stoker.mesh.wire.queries import TracingQuery
 from stoker.mesh.wire.schema import TracingView
 from stoker.native.errors import NotFound, Refused, StokerError
 from stoker.probes.catalogue import ProbeState
@@ -81,7 +80,7 @@ Done = Callable[[Any], None]
 """Called in the daemon's loop with the answer: a value, or the StokerError that came instead."""
 
 
-class Tracer:
+class TraceThread:
     """The thread, its orders and its jobs. `post` runs a call in the daemon's loop."""
 
     def __init__(
@@ -94,10 +93,10 @@ class Tracer:
         """Told of each Xid, in the tracer's thread; set by the daemon."""
         self.ended: Callable[[JobReading], object] | None = None
         """Told the final values of each traced job, in the daemon's loop; set by the daemon."""
-        self.holds = Holds()
+        self.holds = LaunchThrottle()
         """Shares of the time in which launches begin, which the power loop wants."""
         self._waited_for = False
-        self._way = Way(node, self._send, Allowance())
+        self._way = RecordSink(node, self._send, Allowance())
         self._segments = segments
         self._post = post
         self._orders: deque[Callable[[], None]] = deque()
@@ -117,7 +116,7 @@ class Tracer:
         """What the kernel answered for each host probe; set before `start` is done."""
         self.counters: dict[str, int] = {"trace_refused": 0, "trace_failed": 0}
         self._audit = Audit(self.counters, self._number_of)
-        self._clearing = Clearing()
+        self._clearing = FolderRemoval()
         self._thread = threading.Thread(target=self._run, name="tracing", daemon=True)
 
     # --- from the daemon's loop -------------------------------------------------------------------
@@ -183,7 +182,7 @@ class Tracer:
         """Write the Perfetto file of a job that is being traced, or was, to `path`."""
         self._order(lambda: self._answer(done, lambda: self._timeline(key, path)))
 
-    def tracing(self, ask: TracingAsk, done: Done) -> None:
+    def tracing(self, ask: TracingQuery, done: Done) -> None:
         """Trace a running job as a user asks from now on: a TracingView."""
         self._order(lambda: self._answer(done, lambda: self._tracing(ask)))
 
@@ -351,7 +350,7 @@ class Tracer:
         job.write_timeline(path)
         return path
 
-    def _tracing(self, ask: TracingAsk) -> TracingView:
+    def _tracing(self, ask: TracingQuery) -> TracingView:
         job = self._traced.get((ask.job, ask.attempt))
         if job is None:
             raise NotFound(f"no process of job {ask.job} has called a device yet")

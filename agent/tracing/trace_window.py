@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How one job is traced, carried out: tracers are told, records published, a window's file made.
 
-Relied on by agent/tracing/job_trace.py in the tracing thread; what is to be done is decided in
-agent/tracing/trace_mode.py. Owns the files `mode`, `window.json` and `window.perfetto` of a job's folder: the
-mode outlives the agent, and a window's file is there from the moment its state is `ready`.
+Owns the files `mode`, `window.json` and `window.perfetto` of a job's folder: the mode outlives the
+agent, and a window's file is there from the moment its state is `ready`.
 """
 
 from __future__ import annotations
@@ -16,25 +15,25 @@ from typing import BinaryIO
 import msgspec
 
 from stoker.agent.jobs.start_records import Begun
-from stoker.agent.tracing.record_publisher import Allowance, Place, Publication, Send
-from stoker.agent.tracing.trace_mode import Steering
+from stoker.agent.tracing.record_publisher import Allowance, Publication, RecordTarget, Send
 from stoker.agent.tracing.tracers import Tracers
-from stoker.agent.tracing.window_capture import Capture
-from stoker.mesh.wire.queries import TracingAsk
+from stoker.agent.tracing.tracing_plan import TracingPlan
+from stoker.agent.tracing.window_capture import WindowCapture
+from stoker.mesh.wire.queries import TracingQuery
 from stoker.mesh.wire.schema import Steered, TracingView
 from stoker.native.errors import NotFound, StokerError
-from stoker.probes.kernels.job_trace import JobTrace, TimelineCounts, Window
+from stoker.probes.kernels.job_trace import JobTrace, TimelineCounts, TimeWindow
 
 MODE_FILE = "mode"
 WINDOW_FILE = "window.json"
 WINDOW_TIMELINE_FILE = "window.perfetto"
 CAPTURE_FILE = "window.records"
 
-Write = Callable[[Path, Window, BinaryIO], TimelineCounts]
+Write = Callable[[Path, TimeWindow, BinaryIO], TimelineCounts]
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class RecordSink:
     """How records leave this node."""
 
     node: str
@@ -45,13 +44,13 @@ class Way:
 class TraceWindow:
     """Of one job. `attach` when there is a fold; before it, only what is wanted is kept."""
 
-    def __init__(self, begun: Begun, store: Path, way: Way) -> None:
+    def __init__(self, begun: Begun, store: Path, way: RecordSink) -> None:
         self._begun, self._store, self._way = begun, store, way
-        self.steering = Steering(begun.trace)
+        self.steering = TracingPlan(begun.trace)
         self._trace: JobTrace | None = None
         self._tracers: Tracers | None = None
         self._publication: Publication | None = None
-        self._capture: Capture | None = None
+        self._capture: WindowCapture | None = None
 
     def attach(self, trace: JobTrace) -> None:
         """There is a fold now, so there are tracers."""
@@ -59,7 +58,7 @@ class TraceWindow:
         self.steering.mode = _stored_mode(self._store) or self.steering.mode
         (self._store / CAPTURE_FILE).unlink(missing_ok=True)  # of a window the last agent died in
 
-    def take(self, ask: TracingAsk, now_ns: int) -> TracingView:
+    def take(self, ask: TracingQuery, now_ns: int) -> TracingView:
         """Do as a user asks and say how it is now."""
         if self._trace is None and ask.do == "open":
             raise NotFound(f"no process of job {ask.job} has called a device yet")
@@ -77,10 +76,10 @@ class TraceWindow:
         assert window is not None and self._trace is not None
         for name in (WINDOW_FILE, WINDOW_TIMELINE_FILE):
             (self._store / name).unlink(missing_ok=True)
-        self._capture = Capture(self._store / CAPTURE_FILE, self._trace)
+        self._capture = WindowCapture(self._store / CAPTURE_FILE, self._trace)
         if window.records:
             way, key = self._way, self._begun.key
-            place = Place(way.node, *key, window.number, window.by)
+            place = RecordTarget(way.node, *key, window.number, window.by)
             self._publication = Publication(place, self._trace, way.send, way.allowance)
 
     def tell(self) -> None:
@@ -121,7 +120,7 @@ class TraceWindow:
         if self._publication is not None:
             self._publish(lambda publication: publication.end(now_ns))
             self._publication = None
-        part = Window(window.from_ns, max(window.to_ns, window.from_ns))
+        part = TimeWindow(window.from_ns, max(window.to_ns, window.from_ns))
         capture, self._capture = self._capture, None
         assert capture is not None
         try:

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tracers inside one job's processes: told what to do, asked what they do.
 
-Relied on by agent/tracing/job_trace.py. The only place that knows how a fold speaks of its tracers. What is
-told is renewed by every drain, so that tracers fall silent soon after the agent's death.
+The only place that knows how a fold speaks of its tracers. What is told is renewed by every drain,
+so that tracers fall silent soon after the agent's death.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stoker.agent.tracing.trace_mode import LEASE_NS
+from stoker.agent.tracing.tracing_plan import LEASE_NS
 from stoker.mesh.wire.schema import Steered, TracerView
 from stoker.probes.kernels.job_trace import JobTrace
 

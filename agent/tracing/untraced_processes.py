@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Processes of jobs that use a device without stoker's tracer: what they do is not seen.
 
-Relied on by agent/tracing/job_calls.py, whose thread looks, and agent/tracing/job_trace.py, which takes the time of
-such processes out of what a trace claims to know. The evidence is what the kernel says of a living
-process: it has mapped the driver of a CPU device or has a GPU's device file open, and it has not
-mapped a tracer, or was begun without the folder for its segment. A process whose tracer is there
-soon after was only about to begin. What a process does to its own tracer from inside is not seen.
-Owns the bounds: processes that are remembered, and how often the mappings of one are read.
+The evidence is what the kernel says of a living process: it has mapped the driver of a CPU device
+or has a GPU's device file open, and it has not mapped a tracer, or was begun without the folder for
+its segment. A process whose tracer is there soon after was only about to begin. What a process does
+to its own tracer from inside is not seen. Owns the bounds: processes that are remembered, and how
+often the mappings of one are read.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ import msgspec
 
 from stoker.native.errors import StokerError
 from stoker.probes.calls.library_copies import PROC, copies_of, start_time
-from stoker.probes.kernels.job_trace import Causes, CopyRow, DeviceRow, KernelRow, TraceSummary
+from stoker.probes.kernels.job_trace import Causes, CopyRow, DeviceRow, KernelSummary, TraceSummary
 from stoker.probes.kernels.tracer_environment import LIBRARIES
 
 DRIVERS = ("libpocl",)
@@ -48,7 +47,7 @@ Kind = Literal["none", "traced", "hidden"]
 """Of one process: it uses no driver, or has its tracer, or uses one without."""
 
 _TRACERS = tuple(library.removesuffix(".so") for library in LIBRARIES.values())
-_Row = TypeVar("_Row", KernelRow, CopyRow)
+_Row = TypeVar("_Row", KernelSummary, CopyRow)
 _FREE = (
     "held_idle_ns",
     "host_blocked_ns",
@@ -62,7 +61,7 @@ _FREE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Hidden:
+class UntracedProcesses:
     """Of one job: for how long such processes lived, and how many there were."""
 
     ns: int = 0
@@ -119,7 +118,7 @@ class HiddenUse:
             process.look_at = now_ns + min(process.wait_ns, LOOK_MAX_NS)
             process.kind = kind
 
-    def until(self, now_ns: int) -> Hidden:
+    def until(self, now_ns: int) -> UntracedProcesses:
         """What is known; a process that lived at the last look is taken to live still."""
         with self._lock:
             spans = sorted(
@@ -131,7 +130,7 @@ class HiddenUse:
         for from_ns, to_ns in spans:
             covered += max(0, min(to_ns, now_ns) - max(from_ns, last))
             last = max(last, to_ns)
-        return Hidden(covered, len(spans))
+        return UntracedProcesses(covered, len(spans))
 
 
 def _kind(pid: int, told: bytes) -> Kind | None:
@@ -178,7 +177,7 @@ def _environment(pid: int) -> list[bytes]:
         return []
 
 
-def without(summary: TraceSummary, hidden: Hidden) -> TraceSummary:
+def without(summary: TraceSummary, hidden: UntracedProcesses) -> TraceSummary:
     """The same trace, claiming nothing of the time in which such a process lived."""
     if not hidden.ns:
         return summary
@@ -194,7 +193,7 @@ def without(summary: TraceSummary, hidden: Hidden) -> TraceSummary:
     )
 
 
-def said(hidden: Hidden) -> str:
+def said(hidden: UntracedProcesses) -> str:
     """Why the time is not observed, for a person."""
     some = "a process" if hidden.processes == 1 else f"{hidden.processes} processes"
     return (

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The records of one window as a file, so that its timeline has more than a fold keeps.
 
-Relied on by agent/tracing/trace_window.py, after every drain while a window is open. Owns the bound: the
-newest CAPTURE_MAX records of a window, since what is asked for is mostly what came last; those
-before them are counted.
+Owns the bound: the newest CAPTURE_MAX records of a window, since what is asked for is mostly what
+came last; those before them are counted.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ COPY_MAX = 1 << 16
 """Records copied at once; a fold keeps no more."""
 
 
-class Capture:
+class WindowCapture:
     """One window's records. A full disk costs records, which are counted."""
 
     def __init__(self, path: Path, trace: JobTrace) -> None:

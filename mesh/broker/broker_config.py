@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The embedded broker: nats-server's configuration as text, and the check of its version.
 
-Relied on by the supervisor, which writes the file, starts the server and sends SIGHUP after a
-change. Pure. Owns who may say what: allow-lists only, one account per user, no anonymous access.
-Settings and their reasons: DESIGN section 5 and NATS documentation of each option.
+Pure. Owns who may say what: allow-lists only, one account per user, no anonymous access. Settings
+and their reasons: DESIGN section 5 and NATS documentation of each option.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ SYSTEM = "SYS"
 
 
 @dataclass(frozen=True)
-class Settings:
+class BrokerSettings:
     """What differs from one state folder to the next."""
 
     server_name: str
@@ -69,7 +68,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Keys:
+class BrokerKeys:
     """Public nkeys of everyone who may connect; nobody else can."""
 
     scheduler: str
@@ -81,7 +80,7 @@ class Keys:
     """Users who may also change queues and nodes."""
 
 
-def render(settings: Settings, keys: Keys) -> str:
+def render(settings: BrokerSettings, keys: BrokerKeys) -> str:
     """The whole nats-server.conf; the same input gives the same bytes."""
     _check(settings, keys)
     return "\n".join(
@@ -121,7 +120,7 @@ def check_version(text: str) -> tuple[int, int, int]:
     return version
 
 
-def _check(settings: Settings, keys: Keys) -> None:
+def _check(settings: BrokerSettings, keys: BrokerKeys) -> None:
     everyone = [keys.scheduler, *keys.agents.values(), *keys.users.values()]
     for public in everyone:
         identity.Verifier(public)
@@ -132,7 +131,7 @@ def _check(settings: Settings, keys: Keys) -> None:
             raise BadRequest(f"{port} is not a port")
 
 
-def _server(settings: Settings) -> list[str]:
+def _server(settings: BrokerSettings) -> list[str]:
     lines = [
         f"server_name: {json.dumps(settings.server_name)}",
         f"host: {json.dumps(settings.host)}",
@@ -158,7 +157,7 @@ def _server(settings: Settings) -> list[str]:
     return lines
 
 
-def _tls(settings: Settings) -> list[str]:
+def _tls(settings: BrokerSettings) -> list[str]:
     """TLS from the first byte, which nobody can be talked out of. Processes of the node itself
     wait to be greeted in the clear and know the broker by its socket's owner instead,
     `mesh/connection/local_connection.py`."""
@@ -174,7 +173,7 @@ def _tls(settings: Settings) -> list[str]:
     ]
 
 
-def _jetstream(settings: Settings) -> list[str]:
+def _jetstream(settings: BrokerSettings) -> list[str]:
     return [
         "jetstream {",
         f"  store_dir: {json.dumps(settings.store_dir)}",
@@ -188,7 +187,7 @@ def _jetstream(settings: Settings) -> list[str]:
     ]
 
 
-def _control(keys: Keys, settings: Settings) -> list[str]:
+def _control(keys: BrokerKeys, settings: BrokerSettings) -> list[str]:
     users = [_identity(keys.scheduler, _scheduler_may_publish(), _scheduler_may_hear())]
     for node in sorted(keys.agents):
         users.append(
@@ -226,7 +225,7 @@ def _arriving(user: str, noun: str) -> str:
     return subjects.user_request(user, noun, "*")
 
 
-def _user(user: str, keys: Keys, budgets: Budgets) -> list[str]:
+def _user(user: str, keys: BrokerKeys, budgets: Budgets) -> list[str]:
     """An account of one: requests cross with the name written in, nothing else does."""
     imports = [
         f"{{ service: {{ account: {CONTROL}, subject: {json.dumps(_arriving(user, noun))} }},"

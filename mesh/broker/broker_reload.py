@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Make a running broker take a configuration that has a new user, without dropping anybody.
 
-Relied on by the `user` verb. Owns one fact of nats-server 2.15: an account that is new at a reload
-gets its imports only at the next one (configureAccounts starts them "only if not reloading"), so a
-new user needs two SIGHUPs, the second after the first is done.
+Owns one fact of nats-server 2.15: an account that is new at a reload gets its imports only at the
+next one (configureAccounts starts them "only if not reloading"), so a new user needs two SIGHUPs,
+the second after the first is done.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who may ask: `<state>/users.json`, a user's public key and the Unix identity their jobs run as.
 
-Relied on by broker (accounts), daemon (owners) and the `user` verb. Owns the rule that a job runs
-as root only where the table says so in as many words.
+Owns the rule that a job runs as root only where the table says so in as many words.
 """
 
 from __future__ import annotations

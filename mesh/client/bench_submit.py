@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """How long a job takes from the request to its own first statement, and how many fit in a second.
 
-Relied on by `stoker bench submit`. The job is a static program whose first statement reads
-CLOCK_MONOTONIC, the clock this side reads before the request; every job is a process of its own.
-The floor is posix_spawn and wait of the same program by a C parent, measured in the same run.
+The job is a static program whose first statement reads CLOCK_MONOTONIC, the clock this side reads
+before the request; every job is a process of its own. The floor is posix_spawn and wait of the same
+program by a C parent, measured in the same run.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ END_S = 120.0
 OPEN_STATES: tuple[JobState, ...] = ("pending", "starting", "running", "stopping")
 
 
-class Programs(msgspec.Struct, frozen=True):
+class SubmitPrograms(msgspec.Struct, frozen=True):
     """Absolute paths: the no-op where jobs can read it, and the C parent of the floor."""
 
     noop: str
     floor: str
 
 
-class Row(msgspec.Struct, frozen=True):
+class SubmitRow(msgspec.Struct, frozen=True):
     """One kind of job. Rates are the median of ROUNDS; `ratio` is jobs_per_s / floor_per_s."""
 
     gpu_milli: int
@@ -51,7 +51,7 @@ class Row(msgspec.Struct, frozen=True):
     ratio: float
 
 
-class Result(msgspec.Struct, frozen=True, kw_only=True):
+class SubmitResult(msgspec.Struct, frozen=True, kw_only=True):
     """The top-level figures are those of jobs without a GPU."""
 
     schema: str = schema.VERSION
@@ -63,19 +63,21 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     ratio: float
     floor_parallel_per_s: float
     """The floor with as many processes at once as there are CPUs."""
-    rows: tuple[Row, ...]
+    rows: tuple[SubmitRow, ...]
 
 
 Say = Callable[[str], None]
 
 
-async def measure(client: Client, programs: Programs, jobs: int, cpus: int, say: Say) -> Result:
+async def measure(
+    client: Client, programs: SubmitPrograms, jobs: int, cpus: int, say: Say
+) -> SubmitResult:
     """The whole bench: jobs without a GPU, then jobs with a thousandth of one if there is one."""
     shares = [0] + ([1] if (await client.devices()).devices else [])
     rows = [await _row(client, programs, jobs, milli, say) for milli in shares]
     parallel = await _floor(programs, jobs, cpus)
     first = rows[0]
-    return Result(
+    return SubmitResult(
         start_p50_ms=first.start_p50_ms,
         start_p99_ms=first.start_p99_ms,
         jobs_per_s=first.jobs_per_s,
@@ -86,7 +88,9 @@ async def measure(client: Client, programs: Programs, jobs: int, cpus: int, say:
     )
 
 
-async def _row(client: Client, programs: Programs, jobs: int, milli: int, say: Say) -> Row:
+async def _row(
+    client: Client, programs: SubmitPrograms, jobs: int, milli: int, say: Say
+) -> SubmitRow:
     request = schema.JobRequest(
         argv=(programs.noop,), cwd="/", gpu_milli=milli, device_kind="any", name="noop"
     )
@@ -100,7 +104,7 @@ async def _row(client: Client, programs: Programs, jobs: int, milli: int, say: S
         floors.append(await _floor(programs, jobs, 1))
         rates.append(await _rate(client, request, jobs))
     rate, floor = statistics.median(rates), statistics.median(floors)
-    return Row(
+    return SubmitRow(
         gpu_milli=milli,
         jobs=jobs,
         start_p50_ms=percentile(latencies, 50) / 1e6,
@@ -174,7 +178,7 @@ async def _all_succeeded(client: Client, numbers: Sequence[int]) -> None:
         raise StokerError(f"{len(wanted)} no-op jobs did not succeed, job {min(wanted)} first")
 
 
-async def _floor(programs: Programs, jobs: int, window: int) -> float:
+async def _floor(programs: SubmitPrograms, jobs: int, window: int) -> float:
     """Programs per second of the C parent with `window` of them at once."""
     command = [programs.floor, str(jobs), str(window), programs.noop]
     done = await asyncio.to_thread(

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The client library: every request of `mesh/wire/schema.py` as a typed call that survives restarts.
+"""The client library: every public request as a typed call that survives restarts.
 
-Relied on by the command line, the live view and the benches. Owns two promises: whatever goes wrong
-is one StokerError that says whether anything was changed, and a request is repeated only when
-repeating it is harmless (reads, cancels, offsets, and submits under their idempotency key). Where
-no more requests of this user are held back, it asks again and again instead.
+Owns two promises: whatever goes wrong is one StokerError that says whether anything was changed,
+and a request is repeated only when repeating it is harmless (reads, cancels, offsets, and submits
+under their idempotency key). Where no more requests of this user are held back, it asks again and
+again instead.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from stoker.mesh.connection import context as contexts
-from stoker.mesh.connection.client_connection import Link, connect
+from stoker.mesh.connection.client_connection import ClientConnection, connect
 from stoker.mesh.connection.context import Context
 from stoker.mesh.wire import schema, subjects
 from stoker.native.errors import (
@@ -61,7 +61,7 @@ class Client:
         self.patience_s = patience_s
         self.on_trouble: Callable[[StokerError], None] | None = None
         """Told once per outage that lasts NOTICE_S, so that a person knows why nothing happens."""
-        self._link: Link | None = None
+        self._link: ClientConnection | None = None
         self._connecting = asyncio.Lock()
         self._was_there = False
         self._signs = False
@@ -267,7 +267,7 @@ class Client:
             )
         return await link.ask(subject, data, timeout_s)
 
-    async def _live(self) -> Link:
+    async def _live(self) -> ClientConnection:
         if self._link is not None and self._link.connection.is_connected:
             return self._link
         async with self._connecting:

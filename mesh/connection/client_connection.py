@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One connection of a client: made with the user's key, lost at most once, never mended in place.
 
-Relied on by `mesh/client/client.py`, which makes the next one. Owns the settings of a connection and
-the translation of what nats-py hides in callbacks: a loss, and a subject the server refused.
+Owns the settings of a connection and the translation of what nats-py hides in callbacks: a loss,
+and a subject the server refused.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from stoker.native.errors import Busy, Denied, StokerError, Unavailable
 CONNECT_S = 2
 
 
-class Link:
+class ClientConnection:
     """One connection: its questions by number, each with a future that always comes to an end.
 
     nats-py's own `request` costs twice the time and does not notice that the connection was lost.
@@ -103,10 +103,12 @@ def _lost() -> Unavailable:
     return Unavailable("the connection to the node was lost before it answered")
 
 
-async def connect(where: Context) -> Link:
+async def connect(where: Context) -> ClientConnection:
     """A connection to this node as this user, or the reason there is none."""
     secured = certificate.connecting(where.certificate)
-    link = Link(identity.load(where.seed_file))  # nats-py reads the file once more by itself
+    link = ClientConnection(
+        identity.load(where.seed_file)
+    )  # nats-py reads the file once more by itself
     try:
         # Reconnecting is done here, request by request: the node may come back at another port.
         await link.connection.connect(

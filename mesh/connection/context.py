@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """How a client finds a node and the key to talk to it with.
 
-Relied on by the client library and every verb. Owns the order in which places are tried: `--state`,
-STOKER_STATE, `~/.config/stoker/context.json`, the default state folder; the first that is named is
-the only one used, so that a command never reaches another node than the one it was told.
+Owns the order in which places are tried: `--state`, STOKER_STATE, `~/.config/stoker/context.json`,
+the default state folder; the first that is named is the only one used, so that a command never
+reaches another node than the one it was told.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CERTIFICATE = "broker.crt"
 NO_NODE = "no stoker node found: start one with `stoker up` or pass --state"
 
 
-class Saved(msgspec.Struct, frozen=True):
+class SavedContext(msgspec.Struct, frozen=True):
     """`context.json`: what an administrator hands to another user of the machine."""
 
     url: str
@@ -39,7 +39,7 @@ class Saved(msgspec.Struct, frozen=True):
     """The broker's certificate, for who cannot look into the node's run folder."""
 
 
-class Endpoint(msgspec.Struct, frozen=True):
+class NodeEndpoint(msgspec.Struct, frozen=True):
     """`endpoint.json`, written by a running node."""
 
     url: str
@@ -141,7 +141,7 @@ def _of_state(state: Path) -> Context:
 
 
 def _of_saved(path: Path) -> Context:
-    saved = _read(path, Saved)
+    saved = _read(path, SavedContext)
     state = Path(saved.state) if saved.state else None
     seed_file = Path(saved.seed_file).expanduser()
     found = _endpoint(state) if state else None
@@ -156,13 +156,13 @@ def _of_saved(path: Path) -> Context:
     return Context(saved.url, seed_file, saved.user, certificate, state)
 
 
-def _endpoint(state: Path) -> Endpoint | None:
+def _endpoint(state: Path) -> NodeEndpoint | None:
     """What the node of this state folder says of itself."""
     for folder in run_folders(state):
         path = folder / "endpoint.json"
         # Only the node's owner may say where it is: a planted file would collect signatures.
         if path.is_file() and path.stat().st_uid in (0, os.geteuid()):
-            return _read(path, Endpoint)
+            return _read(path, NodeEndpoint)
     return None
 
 

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests on one connection: answered by callback, timed out, and ended at once when it is lost.
 
-Relied on by the log, whose appends must not wait for a timeout when the broker is known to be gone,
-and must cost little. Owns one inbox; every request has exactly one end.
+Owns one inbox; every request has exactly one end.
 """
 
 from __future__ import annotations

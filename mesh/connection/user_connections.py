@@ -36,7 +36,7 @@ Hear = Callable[[Any], Awaitable[bool]]
 """Takes a request; True where its user sends more than is even refused."""
 
 
-class Line:
+class UserConnection:
     """One user's connection. Where too much comes on it, it is deaf for SHUT_S: the broker then
     answers at once that nobody is there, and a flood costs the scheduler and its memory nothing."""
 
@@ -84,14 +84,14 @@ class Line:
             await asyncio.wait_for(self.connection.close(), CLOSE_S)
 
 
-class Lines:
+class UserConnections:
     """All users' connections."""
 
     def __init__(self, connect: Connect, hear: Hear, count: Callable[[str], None]) -> None:
         self._connect = connect
         self._hear = hear
         self._count = count
-        self._lines: dict[str, Line] = {}
+        self._lines: dict[str, UserConnection] = {}
 
     @property
     def connections(self) -> list[Connection]:
@@ -109,7 +109,7 @@ class Lines:
         await asyncio.gather(*(self._open(user, gate) for user in new))
 
     async def _open(self, user: str, gate: asyncio.Semaphore) -> None:
-        line = self._lines[user] = Line(user, self._hear, self._count)
+        line = self._lines[user] = UserConnection(user, self._hear, self._count)
         async with gate:
             await line.open(self._connect)
 

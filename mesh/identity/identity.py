@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Identities: one Ed25519 nkey each, its seed in a file only its owner can read.
 
-Relied on by broker (public keys), daemon, client and agent. Owns the rule that a seed leaves its
-file only into this process's memory: never into an argument, a log line, an exception or a repr.
+Owns the rule that a seed leaves its file only into this process's memory: never into an argument, a
+log line, an exception or a repr.
 """
 
 from __future__ import annotations

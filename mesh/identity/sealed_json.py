@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """JSON files that say themselves whether they are what stoker wrote.
 
-Relied on by the state folder's files that nothing else could check: the cluster, the users, labels,
-power rules, devices and what health holds against them. Owns the invariant that one changed bit is
-noticed: a file that decodes and has another meaning is worse than one that does not. A file without
-a seal is taken as it is; the seal guards against damage and proves nothing about who wrote.
+Owns the invariant that one changed bit is noticed: a file that decodes and has another meaning is
+worse than one that does not. A file without a seal is taken as it is; the seal guards against
+damage and proves nothing about who wrote.
 """
 
 from __future__ import annotations

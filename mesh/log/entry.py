@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One entry of the replicated log: commands of the core, the nouns that belong to them, the chain.
 
-Relied on by replica, which writes and judges entries. Owns what an entry proves about itself: whole
-(CRC-32), written by a scheduler (Ed25519), and the one that follows a named entry (blake2b-256).
-The log engine is trusted for none of these.
+Owns what an entry proves about itself: whole (CRC-32), written by a scheduler (Ed25519), and the
+one that follows a named entry (blake2b-256). The log engine is trusted for none of these.
 """
 
 from __future__ import annotations

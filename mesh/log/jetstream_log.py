@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The replicated log behind four calls over a JetStream stream: append_at, read_from, trim, seal.
 
-Relied on by the daemon; another engine may take its place. Owns the translation of everything the
-engine can answer into: done, WrongTail, LogFull, Denied, or OutcomeUnknown. Order, gaps and chain
-are checked by the reader (replica), never taken from the engine's own bookkeeping.
+Owns the translation of everything the engine can answer into: done, WrongTail, LogFull, Denied, or
+OutcomeUnknown. Order, gaps and chain are checked by the reader (replica), never taken from the
+engine's own bookkeeping.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ class LogFull(Refused):
     title, code = "log full", "refused"
 
 
-class Gap(Corrupt):
+class LogGap(Corrupt):
     """The log does not hold an entry that it must hold."""
 
     title = "gap in the log"
 
 
-class StreamGone(Gap):
+class StreamGone(LogGap):
     """There is no stream, though there was one."""
 
     title = "log vanished"
@@ -269,7 +269,7 @@ def _appended(tail: int, data: bytes) -> int:
     if number == _WRONG_LAST_SEQUENCE:
         last = text.rpartition(" ")[2]
         if last.isdecimal() and int(last) < tail:
-            raise Gap(f"the log ends at entry {last}, though it confirmed entry {tail}")
+            raise LogGap(f"the log ends at entry {last}, though it confirmed entry {tail}")
         raise WrongTail(f"append at {tail}: {text}", last=int(last) if last.isdecimal() else 0)
     if number in _NO_RESOURCES or (number == _STORE_FAILED and "maximum bytes" in text):
         raise LogFull(f"append at {tail}: {text}")

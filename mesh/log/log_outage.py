@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What stands between a replica and its log: since when, why, and when to try again.
 
-Relied on by replica. Without I/O: the moments of CLOCK_BOOTTIME come in as arguments. Owns the
-bounds after which those who ask are refused instead of kept waiting.
+Without I/O: the moments of CLOCK_BOOTTIME come in as arguments. Owns the bounds after which those
+who ask are refused instead of kept waiting.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ FULL_NS = 2_000_000_000
 """A full log makes room for itself in less; after that users are refused."""
 
 
-class Outage:
+class LogOutage:
     """`full` and `disk` say why no job is taken, or are empty."""
 
     def __init__(self, seed: int) -> None:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the state folder knows of the log: whether it was ever begun, and how far it surely reached.
 
-Relied on by the first `up`, which writes it, and by the scheduler, which makes the log's stream at
-its word alone and refuses a log that holds less. Owns the rule that losing any one thing (this
-file, the stream, a part of it) is noticed: jobs that were promised are never forgotten in silence.
+Owns the rule that losing any one thing (this file, the stream, a part of it) is noticed: jobs that
+were promised are never forgotten in silence.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _BYTES = len(_MADE) + 1 + _DIGITS + 1
 
 
 @dataclass(frozen=True)
-class Known:
+class LogRecord:
     """`is_new`: no stream was ever made. `tail`: this entry was acknowledged: it must be there."""
 
     is_new: bool
@@ -34,11 +33,11 @@ def begin(folder: Path) -> None:
     path = folder / NAME
     folder.mkdir(mode=0o700, exist_ok=True)
     if not path.exists():
-        _write(path, Known(is_new=True), create=True)
+        _write(path, LogRecord(is_new=True), create=True)
         _sync_folder(folder)
 
 
-def read(folder: Path) -> Known | None:
+def read(folder: Path) -> LogRecord | None:
     """None where the file is missing; Corrupt where it is not what was written."""
     path = folder / NAME
     try:
@@ -49,18 +48,18 @@ def read(folder: Path) -> Known | None:
     digits = number.strip()
     if len(text) != _BYTES or word not in (_NEW.strip(), _MADE) or not digits.isdigit():
         raise Corrupt(f"{path} holds {text!r}, which no scheduler wrote", hint=_remove(path))
-    return Known(word == _NEW.strip(), int(digits))
+    return LogRecord(word == _NEW.strip(), int(digits))
 
 
 def made(folder: Path, tail: int) -> None:
     """The stream is there and reaches `tail` for sure; on disk when this returns."""
-    _write(folder / NAME, Known(is_new=False, tail=tail), create=True)
+    _write(folder / NAME, LogRecord(is_new=False, tail=tail), create=True)
     _sync_folder(folder)
 
 
 def reached(folder: Path, tail: int) -> None:
     """The log grew; needs no room on the disk."""
-    _write(folder / NAME, Known(is_new=False, tail=tail), create=False)
+    _write(folder / NAME, LogRecord(is_new=False, tail=tail), create=False)
 
 
 def vanished(folder: Path) -> Corrupt:
@@ -72,7 +71,7 @@ def vanished(folder: Path) -> Corrupt:
 
 
 def remedy(folder: Path) -> str:
-    """What to do about a log that ends before `Known.tail`."""
+    """What to do about a log that ends before `LogRecord.tail`."""
     return f"Restore the folder {folder.parent} from a backup. {_remove(folder / NAME)}"
 
 
@@ -80,7 +79,7 @@ def _remove(path: Path) -> str:
     return f"To go on with what the log still holds, and forget the rest, remove {path}"
 
 
-def _write(path: Path, known: Known, *, create: bool) -> None:
+def _write(path: Path, known: LogRecord, *, create: bool) -> None:
     """In place and in one write: no crash of the process leaves anything between old and new."""
     word = _NEW if known.is_new else _MADE
     line = word.ljust(len(_MADE)) + b" %0*d\n" % (_DIGITS, known.tail)

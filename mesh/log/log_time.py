@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The time that goes into log entries: CLOCK_REALTIME without its steps.
 
-Relied on by replica. Pure: both clocks come in as arguments. Owns three promises. It never goes
-back: where the date was set back, it goes on at the pace of CLOCK_BOOTTIME until the date has
-caught up, so a pause of a second is a second. It never leaps while the scheduler runs: where the
-date was set forward, it follows at twice that pace, so what is due in an hour is due in half an
-hour at the soonest. And a new scheduler begins with the date, but not before the last entry.
+Pure: both clocks come in as arguments. Owns three promises. It never goes back: where the date was
+set back, it goes on at the pace of CLOCK_BOOTTIME until the date has caught up, so a pause of a
+second is a second. It never leaps while the scheduler runs: where the date was set forward, it
+follows at twice that pace, so what is due in an hour is due in half an hour at the soonest. And a
+new scheduler begins with the date, but not before the last entry.
 
 A step of the date by D is therefore seen in `times` of jobs for at most as long as D: entries made
 meanwhile carry a time that is ahead of the date, or behind it.

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """A log in memory with the four calls of `mesh.log`, for simulations and tests.
 
-Relied on by tests and the simulator. Owns the semantics that an engine must have: a place is taken
-once, sequences are never reused, a full log refuses before it stores.
+Owns the semantics that an engine must have: a place is taken once, sequences are never reused, a
+full log refuses before it stores.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from stoker.mesh.log.jetstream_log import Gap, LogFull, WrongTail
+from stoker.mesh.log.jetstream_log import LogFull, LogGap, WrongTail
 from stoker.native.errors import Denied
 
 BATCH = 64
@@ -34,7 +34,7 @@ class ModelLog:
         if self.sealed:
             raise Denied("the log is sealed")
         if tail > self.last:
-            raise Gap(f"the log ends at entry {self.last}, though it confirmed entry {tail}")
+            raise LogGap(f"the log ends at entry {self.last}, though it confirmed entry {tail}")
         if tail != self.last:
             raise WrongTail(f"append at {tail}, the log ends at {self.last}", last=self.last)
         if self.size + len(entry) > self.max_bytes:

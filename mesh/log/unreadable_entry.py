@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """An end of the log that the engine counts and nobody can read: when to go on behind it.
 
-Relied on by replica. A write that was cut off, as by a full disk, may leave a number without an
-entry: the engine then refuses every append before it, and a reading never comes to it. Owns the
-rule that HOLE_READS readings to the end must agree; that nothing was promised by what is missing
-is for the replica to know. An entry behind a hole is signed and names the last one that counted.
+A write that was cut off, as by a full disk, may leave a number without an entry: the engine then
+refuses every append before it, and a reading never comes to it. Owns the rule that HOLE_READS
+readings to the end must agree; that nothing was promised by what is missing is for the replica to
+know. An entry behind a hole is signed and names the last one that counted.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 HOLE_READS = 3
 
 
-class Hole:
+class UnreadableEntry:
     """What the engine says against what was read."""
 
     def __init__(self) -> None:

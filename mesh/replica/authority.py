@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What lets nodes go on: the right to renew their leases, and the heartbeats that renew them.
 
-Relied on by replica, which grants the right anew with every tick, and by the thread that sends the
-beats. Without I/O. Owns two bounds: a beat goes out once a second and at once in a new term, and
-none goes out when the replica itself has said nothing for SILENT_NS.
+Without I/O. Owns two bounds: a beat goes out once a second and at once in a new term, and none goes
+out when the replica itself has said nothing for SILENT_NS.
 """
 
 from __future__ import annotations
@@ -20,8 +19,9 @@ LEASE_MS = 5000
 a node within this time, or running jobs freeze: 1 s without a beat and 1.5 s for the restart leave
 half of it for a slow machine."""
 SILENT_NS = 30_000_000_000
-"""The supervisor restarts a scheduler whose loop has not turned for 30 s (`agent/supervise/processes.py`,
-SILENT_S). Until then its nodes are safe to go on: nobody else can have been given their work."""
+"""The supervisor restarts a scheduler whose loop has not turned for 30 s (SILENT_S of
+`agent/supervise/processes.py`). Until then its nodes are safe to go on: nobody else can have been
+given their work."""
 
 
 class Authority(NamedTuple):
@@ -32,7 +32,7 @@ class Authority(NamedTuple):
     places: tuple[tuple[str, Position], ...]
 
 
-class Beats:
+class Heartbeats:
     """Heartbeats of one process. `grant` may be called from another thread than `due`."""
 
     def __init__(self, signer: Signs) -> None:

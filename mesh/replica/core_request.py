@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a JobSpec to what the core takes: names become ids, wishes become options.
 
-Relied on by work. Pure. Owns the expansion of an array into jobs of their own, each with its own
-key, and what a device model's name may be shortened to.
+Pure. Owns the expansion of an array into jobs of their own, each with its own key, and what a
+device model's name may be shortened to.
 """
 
 from __future__ import annotations

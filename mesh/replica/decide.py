@@ -11,16 +11,16 @@ from typing import Any, NamedTuple
 
 from stoker.mesh.log.entry import Blob
 from stoker.mesh.replica import request_defects
-from stoker.mesh.replica.state import Applied, State
-from stoker.mesh.replica.work import Batch, Fate, SubmitWork, Work
+from stoker.mesh.replica.state import Applied, ReplicaState
+from stoker.mesh.replica.work import Fate, SubmitWork, Work, WorkBatch
 from stoker.native.errors import Refused, StokerError
 from stoker.scheduler.reasons import Reason
 
 
-class Decided(NamedTuple):
+class DecidedBatch(NamedTuple):
     """One entry's worth of decisions."""
 
-    batch: Batch
+    batch: WorkBatch
     blobs: tuple[Blob, ...]
     back: list[Work]
     """Arrays for which this entry has no room: they come first in the next one."""
@@ -28,7 +28,7 @@ class Decided(NamedTuple):
     """Arrays of which only a part could be taken, and why."""
 
 
-def decide(state: State, works: list[Work], now_ns: int, *, measure: bool) -> Decided:
+def decide(state: ReplicaState, works: list[Work], now_ns: int, *, measure: bool) -> DecidedBatch:
     """Decide on these works together; an array is taken whole or not at all."""
     back: list[Work] = []
     refused: dict[Work, StokerError] = {}
@@ -38,7 +38,7 @@ def decide(state: State, works: list[Work], now_ns: int, *, measure: bool) -> De
         batch = propose(state, works, now_ns, measure=measure)
         torn = batch.torn()
         if not torn:
-            return Decided(batch, batch.blobs(state), back, refused)
+            return DecidedBatch(batch, batch.blobs(state), back, refused)
         for work, why in torn.items():
             if why is None and len(works) > 1:  # the batch was full: into the next one
                 back.append(work)
@@ -47,21 +47,21 @@ def decide(state: State, works: list[Work], now_ns: int, *, measure: bool) -> De
         works = [work for work in works if work not in torn]
 
 
-def propose(state: State, works: list[Work], now_ns: int, *, measure: bool) -> Batch:
+def propose(state: ReplicaState, works: list[Work], now_ns: int, *, measure: bool) -> WorkBatch:
     """The works with what becomes of each of their requests."""
-    batch = Batch(works)
+    batch = WorkBatch(works)
     proposal = state.core.propose(batch.requests, now_ns, state.seen + 1, measure=measure)
     batch.decided(proposal)
     return batch
 
 
-def repeats(state: State, work: SubmitWork, now_ns: int, *, measure: bool) -> bool:
+def repeats(state: ReplicaState, work: SubmitWork, now_ns: int, *, measure: bool) -> bool:
     """Whether all of it was taken before under the same keys, so that it asks for nothing new."""
     (fates,) = propose(state, [work], now_ns, measure=measure).fates
     return all(f.rejected is not None and f.rejected.reason == Reason.DUPLICATE for f in fates)
 
 
-def answer_of(work: Work, fates: list[Fate], applied: Applied, state: State) -> Any:
+def answer_of(work: Work, fates: list[Fate], applied: Applied, state: ReplicaState) -> Any:
     """What a work's token is told once its entry is applied; a defect in saying so is told too."""
     try:
         return work.answer(fates, applied, state)

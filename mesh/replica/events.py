@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What can happen to a replica, and what it can want done: the whole of its contact with the world.
 
-Relied on by replica, daemon and simulator. Owns nothing but the names; a token is whatever the
-shell needs to find the one who waits for a reply, and comes back untouched.
+Owns nothing but the names; a token is whatever the shell needs to find the one who waits for a
+reply, and comes back untouched.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from stoker.mesh.log.entry import Setting
 from stoker.mesh.replica.authority import Authority
 from stoker.mesh.replica.snapshots import Snapshot
-from stoker.mesh.wire.command import RangeAsk
+from stoker.mesh.wire.command import StateRequest
 from stoker.scheduler.nouns import JobSpec, NodeReport, Observation, Outcome, Owner
 from stoker.scheduler.records import Request
 
 if TYPE_CHECKING:
-    from stoker.mesh.replica.state import State
+    from stoker.mesh.replica.state import ReplicaState
     from stoker.mesh.replica.work import Removed
 
 # --- events ---------------------------------------------------------------------------------------
 
 
-class Submit(NamedTuple):
+class JobSubmitted(NamedTuple):
     """A user's job, admitted."""
 
     token: Any
@@ -43,11 +43,11 @@ class Admin(NamedTuple):
     token: Any
     requests: tuple[Request, ...]
     settings: tuple[Setting, ...]
-    again: Callable[[State], tuple[Request, ...]] | None = None
+    again: Callable[[ReplicaState], tuple[Request, ...]] | None = None
     """The same requests of a later state, where they depend on it."""
 
 
-class Cancel(NamedTuple):
+class CancelRequested(NamedTuple):
     """Stop these jobs; the caller may."""
 
     token: Any
@@ -83,19 +83,19 @@ class Outcomes(NamedTuple):
     outcomes: tuple[Outcome, ...]
 
 
-class Hello(NamedTuple):
+class NodeReported(NamedTuple):
     """What a node says it is."""
 
     token: Any
     report: NodeReport
 
 
-class Range(NamedTuple):
+class StateRequested(NamedTuple):
     """A node asks for all that should be there."""
 
     token: Any
     node: str
-    ask: RangeAsk
+    ask: StateRequest
 
 
 class Observed(NamedTuple):
@@ -105,7 +105,7 @@ class Observed(NamedTuple):
     observation: Observation
 
 
-class Tick(NamedTuple):
+class TimePassed(NamedTuple):
     """Some time has passed; a tenth of a second is often enough."""
 
 
@@ -181,16 +181,16 @@ class Disk(NamedTuple):
 
 
 Event = (
-    Submit
+    JobSubmitted
     | Admin
-    | Cancel
+    | CancelRequested
     | Remove
     | Get
     | Outcomes
-    | Hello
-    | Range
+    | NodeReported
+    | StateRequested
     | Observed
-    | Tick
+    | TimePassed
     | LogEntries
     | LogEnd
     | LogFailed
@@ -237,7 +237,7 @@ class Send(NamedTuple):
     data: bytes
 
 
-class Renew(NamedTuple):
+class RenewLeases(NamedTuple):
     """Nodes may go on by this; heartbeats say so until the next one. None: no longer by us."""
 
     authority: Authority | None
@@ -267,4 +267,4 @@ class Halt(NamedTuple):
     reason: str
 
 
-Effect = Append | Read | Reply | Send | Renew | SaveSnapshot | Trim | Lead | Halt
+Effect = Append | Read | Reply | Send | RenewLeases | SaveSnapshot | Trim | Lead | Halt

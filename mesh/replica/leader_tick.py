@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a leader does as time passes: decide again, charge running jobs.
 
-Relied on by replica. Without I/O; remembers only when it last did what. Owns the bounds: a look at
-what waits each second, device time of at most USAGES_MAX jobs every ten.
+Without I/O; remembers only when it last did what. Owns the bounds: a look at what waits each
+second, device time of at most USAGES_MAX jobs every ten.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from stoker.mesh.replica.state import State
+from stoker.mesh.replica.state import ReplicaState
 from stoker.scheduler.names import name_id
 from stoker.scheduler.nouns import MILLI, JobSample, Observation
 from stoker.scheduler.policies import Order
@@ -22,7 +22,7 @@ USAGES_MAX = 256
 """Jobs charged at once; the rest in the next round."""
 
 
-class Pulse:
+class LeaderTick:
     """One leader's clockwork; `now_ns` is CLOCK_BOOTTIME, `real_ns` the time of the log."""
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Pulse:
         self._charged_ns: int | None = None
         self._after = 0
 
-    def decide_again(self, state: State, real_ns: int, now_ns: int) -> bool:
+    def decide_again(self, state: ReplicaState, real_ns: int, now_ns: int) -> bool:
         """Whether what waits may be placed now though nobody asked for anything."""
         due_ns = state.core.due_ns()
         if due_ns and due_ns <= real_ns:
@@ -42,7 +42,7 @@ class Pulse:
         return counters["pending_device"] + counters["pending_host"] > 0
 
     def charges(
-        self, state: State, observed: Mapping[str, Observation], real_ns: int, now_ns: int
+        self, state: ReplicaState, observed: Mapping[str, Observation], real_ns: int, now_ns: int
     ) -> list[Usage]:
         """Device time of running jobs that is not charged yet, now and then."""
         if self._charged_ns is None:
@@ -56,14 +56,16 @@ class Pulse:
         return chosen
 
 
-def _matters(state: State, real_ns: int) -> bool:
+def _matters(state: ReplicaState, real_ns: int) -> bool:
     """Whether anything is decided by device time: several queues, or an order that asks for it."""
     queues = state.core.queues()
     only = state.core.queue(0, real_ns)
     return len(queues) > 1 or (only is not None and only.order == Order.LEAST_ATTAINED)
 
 
-def _charges(state: State, observed: Mapping[str, Observation], real_ns: int) -> Iterator[Usage]:
+def _charges(
+    state: ReplicaState, observed: Mapping[str, Observation], real_ns: int
+) -> Iterator[Usage]:
     """Measured where the node measures it; else what a job holds times how long it held it."""
     for node in state.book.nodes:
         sample = observed.get(node)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The leader's side of a node's command chain: commands in parts, the wanted state.
 
-Relied on by replica. Owns the chain: what it seals names what it sealed before, and an answer to
-RangeAsk brings a node to exactly the place from which the next command follows.
+Owns the chain: what it seals names what it sealed before, and an answer to RangeAsk brings a node
+to exactly the place from which the next command follows.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import msgspec
 
 from stoker.mesh.identity.identity import Signs
 from stoker.mesh.replica.authority import LEASE_MS
-from stoker.mesh.replica.state import State
+from stoker.mesh.replica.state import ReplicaState
 from stoker.mesh.wire import command
 from stoker.mesh.wire.command import (
     COMMAND_BYTES_MAX,
     DesiredState,
     NodeCommand,
     Position,
-    RangeAsk,
+    StateRequest,
 )
 from stoker.scheduler.names import name_id
 from stoker.scheduler.nouns import Action, StartJob, StopJob
@@ -34,10 +34,10 @@ FORGETS_MAX = 4096
 _encoder = msgspec.msgpack.Encoder()
 
 
-class Link:
+class NodeChannel:
     """One node in one term."""
 
-    def __init__(self, state: State, node: str, signer: Signs, term: int, seq: int) -> None:
+    def __init__(self, state: ReplicaState, node: str, signer: Signs, term: int, seq: int) -> None:
         self.node = node
         self.position = Position(term, seq, command.NO_HASH)
         self._state = state
@@ -63,7 +63,7 @@ class Link:
             self.position = Position(at.term, seq, command.body_hash(body))
             yield command.seal_body(body, self._signer)
 
-    def desired(self, ask: RangeAsk, now_ns: int) -> bytes:
+    def desired(self, ask: StateRequest, now_ns: int) -> bytes:
         """All that should be at the node now, as far as it fits; sealed."""
         have = set(ask.have)
         tasks = self._state.core.node_tasks(name_id(self.node))

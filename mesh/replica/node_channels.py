@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The leader's side of all nodes: one chain of commands for each, in the present term.
 
-Relied on by replica. Owns the rule that chains begin anew with a term, and says which nodes may go
-on by them.
+Owns the rule that chains begin anew with a term, and says which nodes may go on by them.
 """
 
 from __future__ import annotations
@@ -12,23 +11,23 @@ from collections.abc import Iterator, Mapping
 from stoker.mesh.identity.identity import Signs
 from stoker.mesh.replica import events
 from stoker.mesh.replica.authority import Authority
-from stoker.mesh.replica.node_channel import Link
-from stoker.mesh.replica.state import State
-from stoker.mesh.wire.command import RangeAsk
+from stoker.mesh.replica.node_channel import NodeChannel
+from stoker.mesh.replica.state import ReplicaState
+from stoker.mesh.wire.command import StateRequest
 from stoker.scheduler.nouns import Action
 
 TERMS_LOST_MAX = 1 << 20
 """A node that claims to have followed more terms than the log holds is not believed."""
 
 
-class Links:
+class NodeChannels:
     """`term` is the one this replica took; 0: none yet."""
 
-    def __init__(self, state: State, signer: Signs) -> None:
+    def __init__(self, state: ReplicaState, signer: Signs) -> None:
         self.term = 0
         self._state = state
         self._signer = signer
-        self._links: dict[str, Link] = {}
+        self._links: dict[str, NodeChannel] = {}
 
     def begin(self, term: int) -> None:
         """Another term: what was said in the one before counts no more."""
@@ -44,7 +43,7 @@ class Links:
             for data in self._link(node).commands(seq, now_ns, todo):
                 yield events.Send(node, data)
 
-    def desired(self, node: str, ask: RangeAsk, now_ns: int) -> bytes:
+    def desired(self, node: str, ask: StateRequest, now_ns: int) -> bytes:
         """All that should be at a node now; sealed."""
         return self._link(node).desired(ask, now_ns)
 
@@ -54,9 +53,9 @@ class Links:
         places = tuple((node, self._link(node).position) for node in nodes)
         return Authority(self._state.cluster, self.term, places)
 
-    def _link(self, node: str) -> Link:
+    def _link(self, node: str) -> NodeChannel:
         link = self._links.get(node)
         if link is None:
-            link = Link(self._state, node, self._signer, self.term, self._state.seen)
+            link = NodeChannel(self._state, node, self._signer, self.term, self._state.seen)
             self._links[node] = link
         return link

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The core's reasons as sentences in which queues, jobs and moments have names people use.
 
-Relied on by work and views. Pure. Owns which figure of which reason is the id of a queue, of a
-label, or a moment; everything else is said by `scheduler/reasons.py`.
+Pure. Owns which figure of which reason is the id of a queue, of a label, or a moment; everything
+else is said by `scheduler/reasons.py`.
 """
 
 from __future__ import annotations

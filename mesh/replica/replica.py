@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The scheduler's replica without I/O: events in, effects out; the daemon only carries them.
 
-Relied on by the daemon and by the simulator, which runs this very code. Owns what makes the log
-safe: one append in flight, nothing appended after an unknown outcome before reading forward to an
-entry of our own, leadership as an entry in the log, and nothing answered before it is committed.
+Owns what makes the log safe: one append in flight, nothing appended after an unknown outcome before
+reading forward to an entry of our own, leadership as an entry in the log, and nothing answered
+before it is committed.
 """
 
 from __future__ import annotations
@@ -14,22 +14,21 @@ from typing import Any
 
 from stoker.mesh.identity.identity import Checks, Signs
 from stoker.mesh.log import entry as entries
-from stoker.mesh.log.log_outage import Outage
+from stoker.mesh.log.log_outage import LogOutage
 from stoker.mesh.log.log_time import LogTime
-from stoker.mesh.log.unreadable_entry import Hole
+from stoker.mesh.log.unreadable_entry import UnreadableEntry
 from stoker.mesh.replica import core_request, events, request_defects
 from stoker.mesh.replica.decide import answer_of, decide, repeats
-from stoker.mesh.replica.leader_tick import Pulse
-from stoker.mesh.replica.node_channels import TERMS_LOST_MAX, Links
-from stoker.mesh.replica.replica_settings import Role, Settings
+from stoker.mesh.replica.leader_tick import LeaderTick
+from stoker.mesh.replica.node_channels import TERMS_LOST_MAX, NodeChannels
+from stoker.mesh.replica.replica_settings import ReplicaSettings, Role
 from stoker.mesh.replica.snapshot_plan import SnapshotPlan
 from stoker.mesh.replica.snapshots import Snapshot
-from stoker.mesh.replica.state import Applied, State
-from stoker.mesh.replica.user_room import Room, to_forget
+from stoker.mesh.replica.state import Applied, ReplicaState
+from stoker.mesh.replica.user_room import UserRoom, to_forget
 from stoker.mesh.replica.waiters import Waiters, reached
 from stoker.mesh.replica.work import (
     AdminWork,
-    Batch,
     HelloWork,
     InFlight,
     OutcomeWork,
@@ -38,6 +37,7 @@ from stoker.mesh.replica.work import (
     TermWork,
     UsageWork,
     Work,
+    WorkBatch,
     cancel_works,
     remove_works,
 )
@@ -53,7 +53,7 @@ class Replica:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: ReplicaSettings,
         signer: Signs,
         verifiers: dict[int, Checks],
         snapshot: Snapshot | None = None,
@@ -61,9 +61,9 @@ class Replica:
     ) -> None:
         self.settings = settings
         self.state = (
-            State(settings.cluster, settings.limits)
+            ReplicaState(settings.cluster, settings.limits)
             if snapshot is None
-            else State.restore(snapshot)
+            else ReplicaState.restore(snapshot)
         )
         self.role: Role = "waiting"
         self.why = ""
@@ -71,10 +71,10 @@ class Replica:
         self.observations: dict[str, tuple[Observation, int]] = {}
         self.counters: dict[str, int] = {}
         self._signer = signer
-        self._links = Links(self.state, signer)
-        self._outage = Outage(settings.seed)
+        self._links = NodeChannels(self.state, signer)
+        self._outage = LogOutage(settings.seed)
         self._deposed = False
-        self._hole = Hole()
+        self._hole = UnreadableEntry()
         self._outrun = 0
         """The newest term that a node followed and the log does not hold the end of."""
         self._verifiers = verifiers
@@ -84,7 +84,7 @@ class Replica:
         self._in_flight: InFlight | None = None
         self._limbo: list[InFlight] = []
         self._waiters = Waiters(settings.budgets.waiters)
-        self._room = Room(settings.budgets)
+        self._room = UserRoom(settings.budgets)
         self._appends = 0
         self._more = False
         self._alone = 0  # works to come that are decided one by one: one of them has a defect
@@ -93,21 +93,21 @@ class Replica:
         self._time = LogTime()
         self.greeted: dict[str, int] = {}
         """Node -> when it last said hello, CLOCK_BOOTTIME."""
-        self._pulse = Pulse()
+        self._pulse = LeaderTick()
         self._plan = SnapshotPlan(
             settings.log_max_bytes, settings.snapshot_entries, self._loaded[0]
         )
         self._handlers: dict[type, Callable[[Any, int], None]] = {
-            events.Submit: partial(self._request, self._submit),
+            events.JobSubmitted: partial(self._request, self._submit),
             events.Admin: partial(self._request, self._admin),
-            events.Cancel: partial(self._request, self._cancel),
+            events.CancelRequested: partial(self._request, self._cancel),
             events.Remove: partial(self._request, self._remove),
             events.Get: partial(self._request, self._get),
             events.Outcomes: self._outcomes,
-            events.Hello: self._hello,
-            events.Range: self._range,
+            events.NodeReported: self._hello,
+            events.StateRequested: self._range,
             events.Observed: self._observed,
-            events.Tick: self._tick,
+            events.TimePassed: self._tick,
             events.LogEntries: self._log_entries,
             events.LogEnd: self._log_end,
             events.LogFailed: self._log_failed,
@@ -169,7 +169,7 @@ class Replica:
             for work in works:
                 self._enqueue(work, now_ns)
 
-    def _submit(self, event: events.Submit, now_ns: int) -> Iterator[Work]:
+    def _submit(self, event: events.JobSubmitted, now_ns: int) -> Iterator[Work]:
         refusal = self._outage.refusal(now_ns)
         if refusal:
             raise Refused(f"no job is taken now: {refusal}")
@@ -189,7 +189,7 @@ class Replica:
     def _admin(self, event: events.Admin, now_ns: int) -> Iterator[Work]:
         yield AdminWork(*event)
 
-    def _cancel(self, event: events.Cancel, now_ns: int) -> Iterator[Work]:
+    def _cancel(self, event: events.CancelRequested, now_ns: int) -> Iterator[Work]:
         live = [job for job in event.jobs if self.state.book.live(job) is not None]
         yield from cancel_works(event.token, live, event.jobs, event.reason)
 
@@ -207,11 +207,11 @@ class Replica:
     def _outcomes(self, event: events.Outcomes, now_ns: int) -> None:
         self._enqueue(OutcomeWork(event.token, event.node, event.outcomes), now_ns)
 
-    def _hello(self, event: events.Hello, now_ns: int) -> None:
+    def _hello(self, event: events.NodeReported, now_ns: int) -> None:
         self.greeted[event.report.node] = now_ns
         self._enqueue(HelloWork(event.token, event.report, self.state), now_ns)
 
-    def _range(self, event: events.Range, now_ns: int) -> None:
+    def _range(self, event: events.StateRequested, now_ns: int) -> None:
         if self.role != "leading" or event.node not in self.state.book.nodes:
             why = "the scheduler does not lead, or this node has not said hello"
             self._reply(event.token, Unavailable(why))
@@ -296,7 +296,7 @@ class Replica:
         self._alone = max(self._alone - 1, 0)
         self._answer(works[0], request_defects.answer(error))
 
-    def _append(self, batch: Batch, blobs: tuple[entries.Blob, ...], term: int) -> None:
+    def _append(self, batch: WorkBatch, blobs: tuple[entries.Blob, ...], term: int) -> None:
         leader = self.settings.leader
         entry = self.state.following(term, leader, self.real_ns, batch.commands, blobs)
         sealed = entries.seal(entry, self._signer)
@@ -359,7 +359,7 @@ class Replica:
 
     def _log_reachable(self, event: events.LogReachable, now_ns: int) -> None:
         self._outage.hurry()
-        self._tick(events.Tick(), now_ns)
+        self._tick(events.TimePassed(), now_ns)
 
     def _log_broken(self, event: events.LogBroken, now_ns: int) -> None:
         before = self._hole.withdrawn()
@@ -424,7 +424,7 @@ class Replica:
             return
         self.role = "electing"
         work = TermWork(max(self.state.term, self._outrun) + 1, self.settings.leader)
-        batch = Batch([work])
+        batch = WorkBatch([work])
         proposal = self.state.core.propose(
             work.requests, self.real_ns, self.state.seen + 1, measure=self.settings.measure
         )
@@ -445,7 +445,7 @@ class Replica:
         self._out.append(events.Lead(term))
         self.role, self.why = "leading", ""
         self._outage.over()
-        self._pulse = Pulse()
+        self._pulse = LeaderTick()
         self._renew()
         self._flush(now_ns)
 
@@ -472,7 +472,7 @@ class Replica:
             self._out += self._links.commands(seq, now_ns, applied.actions)
             self._trim(self._plan.trim(applied.trim_to))
 
-    def _finish(self, batch: Batch, applied: Applied) -> None:
+    def _finish(self, batch: WorkBatch, applied: Applied) -> None:
         repeat = batch.to_repeat()
         if not batch.commands and len(repeat) == len(batch.works):
             for work in repeat:
@@ -541,7 +541,7 @@ class Replica:
 
     # --- time -------------------------------------------------------------------------------------
 
-    def _tick(self, event: events.Tick, now_ns: int) -> None:
+    def _tick(self, event: events.TimePassed, now_ns: int) -> None:
         for waiter in self._waiters.expired(now_ns):
             record = self._find(waiter.job)
             self._reply(waiter.token, record or NotFound(f"there is no job {waiter.job}"))
@@ -574,9 +574,9 @@ class Replica:
         been given their work, so having led is enough, also for one that has halted since. With
         more replicas this is the place to ask for unexpired pledges of a majority."""
         if self._deposed:
-            self._out.append(events.Renew(None))
+            self._out.append(events.RenewLeases(None))
         elif self.has_led:
-            self._out.append(events.Renew(self._links.authority()))
+            self._out.append(events.RenewLeases(self._links.authority()))
 
     def _forget_if_due(self) -> None:
         """Before anything else is decided, so that the core, which knows no users, need not."""

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What differs between replicas of the scheduler.
-
-Relied on by replica, which is told, and by whoever makes one: the daemon and the simulator.
-"""
+"""What differs between replicas of the scheduler."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ Role = Literal["reading", "electing", "leading", "waiting", "halted"]
 
 
 @dataclass(frozen=True)
-class Settings:
+class ReplicaSettings:
     """Of one replica."""
 
     cluster: str

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """When to take a snapshot and how far the log may then be trimmed.
 
-Relied on by replica. Owns the bound on the log: a snapshot after so many entries or bytes, and the
-log kept since the one before, so that the newest file may turn out to be damaged.
+Owns the bound on the log: a snapshot after so many entries or bytes, and the log kept since the one
+before, so that the newest file may turn out to be damaged.
 """
 
 from __future__ import annotations

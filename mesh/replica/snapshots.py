@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Snapshot files: the whole state after one log entry, so that the entries before it may go.
 
-Relied on by replica (contents) and daemon (files). Owns two promises: a file under its final name
-was whole on disk when it got that name, and a file that is not whole is never taken for one.
+Owns two promises: a file under its final name was whole on disk when it got that name, and a file
+that is not whole is never taken for one.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Encoded(NamedTuple):
     digest: bytes
 
 
-class Found(NamedTuple):
+class FoundSnapshots(NamedTuple):
     """What a folder holds: the newest good snapshot, and what is wrong with newer ones."""
 
     snapshot: Snapshot | None
@@ -110,7 +110,7 @@ class SnapshotFolder:
         self._prune()
         return encoded
 
-    def newest(self, cluster: str) -> Found:
+    def newest(self, cluster: str) -> FoundSnapshots:
         """The newest file that is whole; one of another cluster is Corrupt, not merely damaged."""
         damaged: list[str] = []
         for file in reversed(self._files()):
@@ -121,8 +121,8 @@ class SnapshotFolder:
                 continue
             if snapshot.cluster != cluster:
                 raise Corrupt(f"{file} belongs to cluster {snapshot.cluster}, this is {cluster}")
-            return Found(snapshot, digest, damaged)
-        return Found(None, b"", damaged)
+            return FoundSnapshots(snapshot, digest, damaged)
+        return FoundSnapshots(None, b"", damaged)
 
     def _file(self, seq: int) -> Path:
         return self.path / f"{seq:020d}{_SUFFIX}"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The replicated state: core and job book after so many log entries, and what an entry changes.
 
-Relied on by replica. Pure and deterministic: the same entries give the same bytes on every machine.
-Owns the judgement of entries: a stale one is a counted no-op, a gap or a broken chain ends it all.
+Pure and deterministic: the same entries give the same bytes on every machine. Owns the judgement of
+entries: a stale one is a counted no-op, a gap or a broken chain ends it all.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from stoker.mesh.log.entry import (
     OutcomeBlob,
     SnapshotBlob,
 )
-from stoker.mesh.log.jetstream_log import Gap
+from stoker.mesh.log.jetstream_log import LogGap
 from stoker.mesh.replica import snapshots
 from stoker.mesh.replica.snapshots import Snapshot
 from stoker.native.errors import Corrupt
@@ -90,7 +90,7 @@ class Applied:
     """The log may be trimmed up to here; 0: nothing new."""
 
 
-class State:
+class ReplicaState:
     """Core, book, chain. `seen` is the last entry looked at, `accepted` the last that counted."""
 
     def __init__(self, cluster: str, limits: Limits) -> None:
@@ -136,7 +136,7 @@ class State:
         )
 
     @classmethod
-    def restore(cls, snapshot: Snapshot) -> State:
+    def restore(cls, snapshot: Snapshot) -> ReplicaState:
         """The state of a snapshot; Corrupt where core or book cannot be one."""
         state = cls(snapshot.cluster, Limits(*(1,) * len(Limits._fields)))
         state.core = Core.restore(snapshot.core)
@@ -169,7 +169,7 @@ class State:
         """
         entry = opened.entry
         if seq <= self.seen:
-            raise Gap(f"log entry {seq} came after {self.seen}")
+            raise LogGap(f"log entry {seq} came after {self.seen}")
         if entry.cluster != self.cluster:
             return "entry_cluster"
         if not signed:
@@ -178,7 +178,7 @@ class State:
             return "entry_stale"  # written on an older tail: another entry came first
         if (entry.prev_seq, entry.prev_hash) != (self.accepted_seq, self.accepted_hash):
             if seq != self.seen + 1:
-                raise Gap(f"log entry {self.seen + 1} is missing, {seq} came")
+                raise LogGap(f"log entry {self.seen + 1} is missing, {seq} came")
             raise Corrupt(
                 f"log entry {seq} follows {entry.prev_seq}, the last good one is"
                 f" {self.accepted_seq}: the chain is broken"

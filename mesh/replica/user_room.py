@@ -20,7 +20,7 @@ ENDED_BYTES_KEPT = 128 << 20
 """Past it ended jobs are forgotten before their number is up, of whoever has most."""
 
 
-class Room:
+class UserRoom:
     """Reads the book; what is on its way is told by `enter` and `leave`."""
 
     def __init__(self, budgets: Budgets) -> None:

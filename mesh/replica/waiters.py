@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Replies that are held back until a job runs or is over: the only push that clients need.
 
-Relied on by replica. Owns the bounds: so many at once of one user and of all, each until its
-deadline.
+Owns the bounds: so many at once of one user and of all, each until its deadline.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is asked of the log: kinds of work as requests to the core, and the nouns logged with them.
 
-Relied on by replica, which gathers work into batches. Owns the way there and back: which command
-came of which request, and what to answer when the batch is committed, refused or lost.
+Owns the way there and back: which command came of which request, and what to answer when the batch
+is committed, refused or lost.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from stoker.mesh.log.entry import (
     encoded_size,
 )
 from stoker.mesh.replica import core_request, reason_text
-from stoker.mesh.replica.state import Applied, State
+from stoker.mesh.replica.state import Applied, ReplicaState
 from stoker.mesh.wire.command import NodeReply
 from stoker.native.errors import BadRequest, NotFound, Refused, StokerError
 from stoker.scheduler import nouns, records
@@ -64,7 +64,7 @@ class Cancelled(NamedTuple):
     changed: bool
 
 
-class Settled(NamedTuple):
+class AdminApplied(NamedTuple):
     """An administrator's settings hold; `changed` false: they held already."""
 
     changed: bool
@@ -98,14 +98,14 @@ class Work:
         """The node whose availability this decides, if any: one such work an entry."""
         return ""
 
-    def refresh(self, state: State) -> None:
+    def refresh(self, state: ReplicaState) -> None:
         """Make the requests anew where they depend on the state, just before they are decided."""
 
-    def blobs(self, fates: list[Fate], state: State) -> list[Blob]:
+    def blobs(self, fates: list[Fate], state: ReplicaState) -> list[Blob]:
         """The nouns to log with the commands that came of this."""
         raise AssertionError(f"{type(self).__name__} logs nothing")
 
-    def answer(self, fates: list[Fate], applied: Applied, state: State) -> Any:
+    def answer(self, fates: list[Fate], applied: Applied, state: ReplicaState) -> Any:
         """The value or the StokerError for the token."""
         raise AssertionError(f"{type(self).__name__} answers nothing")
 
@@ -139,7 +139,7 @@ class SubmitWork(Work):
         each = 64 + 5 * len(owner.groups)
         super().__init__(token, requests, sum(len(raw) + each for raw in self.specs))
 
-    def blobs(self, fates: list[Fate], state: State) -> list[Blob]:
+    def blobs(self, fates: list[Fate], state: ReplicaState) -> list[Blob]:
         return [
             JobBlob(fate.command, self.owner, msgspec.Raw(raw))
             for fate, raw in zip(fates, self.specs, strict=True)
@@ -159,7 +159,7 @@ class SubmitWork(Work):
         counts = f"of {len(fates)} jobs {len(rejected)} cannot be taken"
         return Refused(f"{counts}: {rejected[0].text()}")
 
-    def answer(self, fates: list[Fate], applied: Applied, state: State) -> Any:
+    def answer(self, fates: list[Fate], applied: Applied, state: ReplicaState) -> Any:
         command, rejected = next(filter(_not_taken, fates), fates[0])
         if rejected is not None and rejected.reason == Reason.UNKNOWN_QUEUE:
             return NotFound(
@@ -186,7 +186,7 @@ class AdminWork(Work):
         token: Any,
         requests: Sequence[records.Request],
         settings: Sequence[Setting],
-        again: Callable[[State], Sequence[records.Request]] | None = None,
+        again: Callable[[ReplicaState], Sequence[records.Request]] | None = None,
     ) -> None:
         self.settings = settings
         self.again = again
@@ -198,20 +198,20 @@ class AdminWork(Work):
         kinds = (CordonBlob, DrainBlob)
         return next((each.node for each in self.settings if isinstance(each, kinds)), "")
 
-    def refresh(self, state: State) -> None:
+    def refresh(self, state: ReplicaState) -> None:
         if self.again is not None:
             self._pack(self.again(state), self.nouns_size)
 
-    def blobs(self, fates: list[Fate], state: State) -> list[Blob]:
+    def blobs(self, fates: list[Fate], state: ReplicaState) -> list[Blob]:
         refused = any(fate.rejected and not _no_matter(fate.rejected) for fate in fates)
         return [] if refused else list(self.settings)
 
-    def answer(self, fates: list[Fate], applied: Applied, state: State) -> Any:
+    def answer(self, fates: list[Fate], applied: Applied, state: ReplicaState) -> Any:
         for fate in fates:
             if fate.rejected is not None and not _no_matter(fate.rejected):
                 return _refusal(fate.rejected, state)
         cordons = any(isinstance(setting, CordonBlob) for setting in self.settings)
-        return Settled(cordons or any(fate.command >= 0 for fate in fates))
+        return AdminApplied(cordons or any(fate.command >= 0 for fate in fates))
 
 
 class CancelWork(Work):
@@ -226,12 +226,12 @@ class CancelWork(Work):
         requests = [records.Cancel(job) for job in jobs]
         super().__init__(token, requests, len(jobs) * (16 + len(reason.encode())))
 
-    def blobs(self, fates: list[Fate], state: State) -> list[Blob]:
+    def blobs(self, fates: list[Fate], state: ReplicaState) -> list[Blob]:
         if not self.reason:
             return []
         return [CancelBlob(fate.command, self.reason) for fate in fates if fate.command >= 0]
 
-    def answer(self, fates: list[Fate], applied: Applied, state: State) -> Any:
+    def answer(self, fates: list[Fate], applied: Applied, state: ReplicaState) -> Any:
         done = dict(zip(self.jobs, fates, strict=True))
         answers: list[Cancelled] = []
         for job in self.selected:
@@ -275,10 +275,10 @@ class RemoveWork(Work):
         requests = [records.Forget(job) for job in jobs]
         super().__init__(token, requests, len(jobs) * (16 + len(why.encode())))
 
-    def blobs(self, fates: list[Fate], state: State) -> list[Blob]:
+    def blobs(self, fates: list[Fate], state: ReplicaState) -> list[Blob]:
         return [CancelBlob(fate.command, self.why) for fate in fates if fate.command >= 0]
 
-    def answer(self, fates: list[Fate], applied: Applied, state: State) -> Any:
+    def answer(self, fates: list[Fate], applied: Applied, state: ReplicaState) -> Any:
         return self.selected  # what is over stays so, and one that is gone already is gone
 
 
@@ -315,14 +315,14 @@ class OutcomeWork(Work):
         ]
         super().__init__(token, requests, sum(96 + len(o.reason.encode()) for o in outcomes))
 
-    def blobs(self, fates: list[Fate], state: State) -> list[Blob]:
+    def blobs(self, fates: list[Fate], state: ReplicaState) -> list[Blob]:
         return [
             OutcomeBlob(fate.command, outcome)
             for fate, outcome in zip(fates, self.outcomes, strict=True)
             if fate.command >= 0
         ]
 
-    def answer(self, fates: list[Fate], applied: Applied, state: State) -> Any:
+    def answer(self, fates: list[Fate], applied: Applied, state: ReplicaState) -> Any:
         # What cannot be taken will not be taken later either, so the node must not send it again.
         wrong = [fate.rejected for fate in fates if fate.rejected and not fate.rejected.benign]
         return NodeReply(True, message="; ".join(r.text() for r in wrong[:8]))
@@ -334,7 +334,7 @@ class HelloWork(Work):
 
     __slots__ = ("nouns_size", "report")
 
-    def __init__(self, token: Any, report: NodeReport, state: State) -> None:
+    def __init__(self, token: Any, report: NodeReport, state: ReplicaState) -> None:
         self.report = report
         self.nouns_size = len(msgspec.msgpack.encode(report))
         super().__init__(token, hello_requests(report, state), self.nouns_size)
@@ -343,17 +343,17 @@ class HelloWork(Work):
     def of_node(self) -> str:
         return self.report.node
 
-    def refresh(self, state: State) -> None:
+    def refresh(self, state: ReplicaState) -> None:
         self._pack(hello_requests(self.report, state), self.nouns_size)
 
-    def blobs(self, fates: list[Fate], state: State) -> list[Blob]:
+    def blobs(self, fates: list[Fate], state: ReplicaState) -> list[Blob]:
         up = fates[0]
         taken = up.rejected is None or up.rejected.reason == Reason.UNCHANGED
         if not taken or state.book.nodes.get(self.report.node) == self.report:
             return []
         return [NodeBlob(self.report)]
 
-    def answer(self, fates: list[Fate], applied: Applied, state: State) -> Any:
+    def answer(self, fates: list[Fate], applied: Applied, state: ReplicaState) -> Any:
         up = fates[0].rejected
         if up is not None and up.reason == Reason.STALE_INCARNATION:
             return NodeReply(False, "stale", up.text())
@@ -371,7 +371,7 @@ class ForgetWork(Work):
     def __init__(self, jobs: list[int]) -> None:
         super().__init__(None, [records.Forget(job) for job in jobs], 0)
 
-    def blobs(self, fates: list[Fate], state: State) -> list[Blob]:
+    def blobs(self, fates: list[Fate], state: ReplicaState) -> list[Blob]:
         return []
 
 
@@ -383,7 +383,7 @@ class UsageWork(Work):
     def __init__(self, usages: Sequence[records.Usage]) -> None:
         super().__init__(None, usages, 0)
 
-    def blobs(self, fates: list[Fate], state: State) -> list[Blob]:
+    def blobs(self, fates: list[Fate], state: ReplicaState) -> list[Blob]:
         return []
 
 
@@ -397,7 +397,7 @@ class TermWork(Work):
         first = [records.QueueSet(0, order=FIRST_ORDER)] if term == 1 else []
         super().__init__(None, [records.Term(term, leader), *first], 0)
 
-    def blobs(self, fates: list[Fate], state: State) -> list[Blob]:
+    def blobs(self, fates: list[Fate], state: ReplicaState) -> list[Blob]:
         return []
 
 
@@ -410,11 +410,11 @@ class SnapshotWork(Work):
         self.blob = SnapshotBlob(seq, digest)
         super().__init__(None, (), 64)
 
-    def blobs(self, fates: list[Fate], state: State) -> list[Blob]:
+    def blobs(self, fates: list[Fate], state: ReplicaState) -> list[Blob]:
         return [self.blob]
 
 
-class Batch:
+class WorkBatch:
     """Works that share one entry, and the fate of their requests."""
 
     def __init__(self, works: list[Work]) -> None:
@@ -443,7 +443,7 @@ class Batch:
             self.fates.append(fates)
         self.commands, self.more = proposal.commands, proposal.more
 
-    def blobs(self, state: State) -> tuple[Blob, ...]:
+    def blobs(self, state: ReplicaState) -> tuple[Blob, ...]:
         """The nouns of all works."""
         pairs = zip(self.works, self.fates, strict=True)
         return tuple(blob for work, fates in pairs for blob in work.blobs(fates, state))
@@ -470,11 +470,11 @@ class InFlight(NamedTuple):
 
     entry: Entry
     hash: bytes
-    batch: Batch
+    batch: WorkBatch
     size: int
 
 
-def _refusal(rejected: Rejected, state: State) -> StokerError:
+def _refusal(rejected: Rejected, state: ReplicaState) -> StokerError:
     kind = Refused if rejected.reason in _FULL else BadRequest
     asked, have, job = rejected.asked, rejected.have, rejected.job
     text = reason_text.words(state.book, rejected.reason, asked=asked, have=have, job=job)
@@ -490,7 +490,7 @@ def _no_matter(rejected: Rejected) -> bool:
     return rejected.benign or rejected.reason in (Reason.UNKNOWN_LABEL, Reason.UNKNOWN_QUEUE)
 
 
-def hello_requests(report: NodeReport, state: State) -> list[records.Request]:
+def hello_requests(report: NodeReport, state: ReplicaState) -> list[records.Request]:
     """What a report means to the core in this state."""
     requests = node_requests(report, state, state.book.nodes.get(report.node))
     if report.node in state.book.drained or report.drain:
@@ -499,7 +499,7 @@ def hello_requests(report: NodeReport, state: State) -> list[records.Request]:
 
 
 def node_requests(
-    report: NodeReport, state: State, before: NodeReport | None = None
+    report: NodeReport, state: ReplicaState, before: NodeReport | None = None
 ) -> list[records.Request]:
     """The node is up; labels that `before` had and this one lacks are cleared. A device is
     available if neither its node nor an administrator has anything against it."""

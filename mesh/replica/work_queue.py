@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Work that waits for the next log entry, first come first served and bounded in number and bytes.
 
-Relied on by replica. Owns the order: what is put back comes before everything that came later.
+Owns the order: what is put back comes before everything that came later.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an administrator changes: queues, quotas, labels, reservations, drained nodes, cordons.
 
-Relied on by the job service. Pure: a request and the state in, requests for the core and the names
-that go with them out. Owns that each of them may be repeated: what is so already is no error.
+Pure: a request and the state in, requests for the core and the names that go with them out. Owns
+that each of them may be repeated: what is so already is no error.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from stoker.mesh.log.entry import CordonBlob, DrainBlob, NamesBlob, QueueBlob, Setting
 from stoker.mesh.replica import core_request, work
 from stoker.mesh.replica.events import Admin
-from stoker.mesh.replica.state import State
+from stoker.mesh.replica.state import ReplicaState
 from stoker.mesh.wire import schema
 from stoker.native.errors import BadRequest, NotFound, Refused
 from stoker.scheduler import records
@@ -36,7 +36,9 @@ CHANGES_MAX = 32
 """Labels, taints and removals of one request."""
 
 
-def queue_set(token: Any, request: schema.QueueSetRequest, state: State, now_ns: int) -> Admin:
+def queue_set(
+    token: Any, request: schema.QueueSetRequest, state: ReplicaState, now_ns: int
+) -> Admin:
     """Make or change a queue; what is not given stays as it is."""
     number = known_name(request.queue, state)
     old = state.core.queue(number, now_ns)
@@ -57,7 +59,7 @@ def queue_set(token: Any, request: schema.QueueSetRequest, state: State, now_ns:
 
 
 def queue_remove(
-    token: Any, request: schema.QueueRemoveRequest, state: State, now_ns: int
+    token: Any, request: schema.QueueRemoveRequest, state: ReplicaState, now_ns: int
 ) -> Admin:
     """Remove a queue; one that is not there is removed already."""
     number = known_name(request.queue, state)
@@ -66,7 +68,9 @@ def queue_remove(
     return Admin(token, (records.QueueSet(number, remove=True),), _names(number, request.queue))
 
 
-def queue_quota(token: Any, request: schema.QueueQuotaRequest, state: State, now_ns: int) -> Admin:
+def queue_quota(
+    token: Any, request: schema.QueueQuotaRequest, state: ReplicaState, now_ns: int
+) -> Admin:
     """What a queue is guaranteed and may hold of one device model, or of all."""
     number = _there(request.queue, state, now_ns)
     limit = records.NO_LIMIT if request.limit_milli is None else request.limit_milli
@@ -85,7 +89,9 @@ def queue_quota(token: Any, request: schema.QueueQuotaRequest, state: State, now
     return Admin(token, (quota,), settings)
 
 
-def node_label(token: Any, request: schema.NodeLabelRequest, state: State, now_ns: int) -> Admin:
+def node_label(
+    token: Any, request: schema.NodeLabelRequest, state: ReplicaState, now_ns: int
+) -> Admin:
     """Set labels and taints of a node; another value of the same key goes."""
     number = _node(request.node, state)
     if len(request.labels) + len(request.taints) + len(request.remove) > CHANGES_MAX:
@@ -110,7 +116,7 @@ def node_label(token: Any, request: schema.NodeLabelRequest, state: State, now_n
 
 
 def node_reserve(
-    token: Any, request: schema.NodeReserveRequest, state: State, now_ns: int
+    token: Any, request: schema.NodeReserveRequest, state: ReplicaState, now_ns: int
 ) -> Admin:
     """Keep a node for one queue from a moment on, or end that."""
     number = _node(request.node, state)
@@ -125,7 +131,9 @@ def node_reserve(
     return Admin(token, (records.NodeReserve(number, queue, since, request.until_ns),), ())
 
 
-def node_drain(token: Any, request: schema.NodeDrainRequest, state: State, now_ns: int) -> Admin:
+def node_drain(
+    token: Any, request: schema.NodeDrainRequest, state: ReplicaState, now_ns: int
+) -> Admin:
     """No new jobs on a node, or as before."""
     number = _node(request.node, state)
     _check_reason(request.reason)
@@ -137,7 +145,7 @@ def node_drain(token: Any, request: schema.NodeDrainRequest, state: State, now_n
         return Admin(token, (), ())
     node = request.node
 
-    def up(later: State) -> tuple[records.Request, ...]:
+    def up(later: ReplicaState) -> tuple[records.Request, ...]:
         report = later.book.nodes[node]
         requests = work.node_requests(report, later)
         if report.drain:  # the node itself still wants no jobs
@@ -148,7 +156,7 @@ def node_drain(token: Any, request: schema.NodeDrainRequest, state: State, now_n
 
 
 def device_cordon(
-    token: Any, request: schema.DeviceCordonRequest, state: State, now_ns: int
+    token: Any, request: schema.DeviceCordonRequest, state: ReplicaState, now_ns: int
 ) -> Admin:
     """No new jobs on a device; what runs there goes on. Without a reason the given one stays."""
     node, device = request.node, _device(request.node, request.device, state)
@@ -163,7 +171,7 @@ def device_cordon(
 
 
 def device_uncordon(
-    token: Any, request: schema.DeviceUncordonRequest, state: State, now_ns: int
+    token: Any, request: schema.DeviceUncordonRequest, state: ReplicaState, now_ns: int
 ) -> Admin:
     """The end of that; a device that its node finds sick gets no jobs all the same."""
     node = request.node
@@ -176,8 +184,8 @@ def device_uncordon(
     return _cordon(token, CordonBlob(node, device, ""), state)
 
 
-def _cordon(token: Any, blob: CordonBlob, state: State) -> Admin:
-    def requests(later: State) -> tuple[records.Request, ...]:
+def _cordon(token: Any, blob: CordonBlob, state: ReplicaState) -> Admin:
+    def requests(later: ReplicaState) -> tuple[records.Request, ...]:
         report = later.book.nodes.get(blob.node)
         ids = [device.id for device in report.devices] if report is not None else []
         if report is None or blob.device not in ids:
@@ -187,7 +195,7 @@ def _cordon(token: Any, blob: CordonBlob, state: State) -> Admin:
     return Admin(token, requests(state), (blob,), requests)
 
 
-def _device(node: str, name: str, state: State) -> str:
+def _device(node: str, name: str, state: ReplicaState) -> str:
     """The id of the device that is meant by id or index."""
     _node(node, state)
     ids = [device.id for device in state.book.nodes[node].devices]
@@ -217,7 +225,7 @@ HANDLERS = {
 """(noun, verb) -> handler(token, request, state, now_ns), `now_ns` of CLOCK_REALTIME."""
 
 
-def known_name(name: str, state: State) -> int:
+def known_name(name: str, state: ReplicaState) -> int:
     """The id of a queue that may be made; Refused where another name has the same."""
     number = queue_id(check_name(name, "queue"))
     if number and state.book.queues.get(number, name) != name:
@@ -225,14 +233,14 @@ def known_name(name: str, state: State) -> int:
     return number
 
 
-def _there(name: str, state: State, now_ns: int) -> int:
+def _there(name: str, state: ReplicaState, now_ns: int) -> int:
     number = known_name(name, state)
     if state.core.queue(number, now_ns) is None:
         raise NotFound(f"there is no queue {name!r}", hint="`stoker queue list` names them")
     return number
 
 
-def _node(name: str, state: State) -> int:
+def _node(name: str, state: ReplicaState) -> int:
     if name not in state.book.nodes:
         raise NotFound(f"there is no node {name[:80]!r}", hint="`stoker nodes` names them")
     return name_id(name)
@@ -246,7 +254,7 @@ def _names(number: int, name: str) -> tuple[Setting, ...]:
     return (QueueBlob(number, name),) if number else ()
 
 
-def _words(names: tuple[str, ...], state: State) -> NamesBlob:
+def _words(names: tuple[str, ...], state: ReplicaState) -> NamesBlob:
     if not state.book.room_for_names(names):
         raise Refused(f"{NAMES_MAX} labels and models were named, which is the limit")
     return NamesBlob(names)

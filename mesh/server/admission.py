@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a JobRequest to a JobSpec: everything that can be wrong with a request by itself.
 
-Relied on by the job service. Owns the limits a user meets; what depends on the cluster (devices
-that do not exist, a full queue) is refused by the core. A refusal names the field.
+Owns the limits a user meets; what depends on the cluster (devices that do not exist, a full queue)
+is refused by the core. A refusal names the field.
 """
 
 from __future__ import annotations

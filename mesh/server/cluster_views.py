@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From the replicated state to what a user reads of the cluster: nodes, devices, queues.
 
-Relied on by the job service. Pure; owns the translation of the core's ids of labels, models and
-queues into names.
+Pure; owns the translation of the core's ids of labels, models and queues into names.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Why a job is where it is, as a user reads it: what holds it or ended it, and what would help.
 
-Relied on by the job service. Pure. Owns what somebody is told of jobs that are not his: that they
-are in the way, and never that he could do something about them.
+Pure. Owns what somebody is told of jobs that are not his: that they are in the way, and never that
+he could do something about them.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class Next(NamedTuple, Generic[T]):
     at_ns: int = 0
 
 
-class Turns(Generic[T]):
+class FairQueue(Generic[T]):
     """All users' queues, in the order of their turns."""
 
     def __init__(self, budgets: Budgets) -> None:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The thread that sends heartbeats, on a connection and a loop of its own.
 
-Relied on by the daemon. However long users keep the daemon's loop busy, leases are renewed: all
-that this thread needs of it is the last `Authority`, and `mesh/replica/authority.py` bounds how old that
-may be.
+However long users keep the daemon's loop busy, leases are renewed: all that this thread needs of it
+is the last `Authority`, and `mesh/replica/authority.py` bounds how old that may be.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from stoker.mesh.connection import process_connection
 from stoker.mesh.connection.local_connection import LocalConnection
 from stoker.mesh.connection.process_connection import Heard
 from stoker.mesh.identity.identity import Signs
-from stoker.mesh.replica.authority import Authority, Beats
+from stoker.mesh.replica.authority import Authority, Heartbeats
 from stoker.mesh.wire import subjects
 
 LOOK_S = 0.05
@@ -30,13 +29,13 @@ JOIN_S = 2.0
 log = structlog.get_logger("scheduler")
 
 
-class BeatThread:
+class HeartbeatThread:
     """Of the scheduler whose state folder this is."""
 
     def __init__(self, signer: Signs, state: Path) -> None:
         self.lost = 0
         """Heartbeats that could not be sent."""
-        self._beats = Beats(signer)
+        self._beats = Heartbeats(signer)
         self._state = state
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="heartbeats", daemon=True)

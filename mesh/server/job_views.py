@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """From the replicated state to what a user reads: jobs and what was decided of them.
 
-Relied on by the job service. Pure; owns the translation of indexes and codes into ids and
-sentences, and that one reply stays below the broker's limit.
+Pure; owns the translation of indexes and codes into ids and sentences, and that one reply stays
+below the broker's limit.
 """
 
 from __future__ import annotations

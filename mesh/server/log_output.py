@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A daemon's log on its standard error, which may be a file on a full disk.
 
-Relied on by scheduler and agent. Owns the rule that a line which cannot be written is counted and
-never an error of the one who wanted to say something: a scheduler whose warning about the full
-disk raised an exception forgot the append that the warning was about, and never appended again.
+Owns the rule that a line which cannot be written is counted and never an error of the one who
+wanted to say something: a scheduler whose warning about the full disk raised an exception forgot
+the append that the warning was about, and never appended again.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the daemon does to log and snapshots for the replica: append, read, save, trim.
 
-Relied on by the daemon, whose `feed` takes the events that come of it. Owns the translation of
-every failure into the one event that the replica may conclude from it.
+Owns the translation of every failure into the one event that the replica may conclude from it.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
-from stoker.mesh.log.jetstream_log import Gap, Log, LogFull, WrongTail
+from stoker.mesh.log.jetstream_log import Log, LogFull, LogGap, WrongTail
 from stoker.mesh.replica import events
 from stoker.mesh.replica.snapshots import SnapshotFolder
 from stoker.native.errors import Corrupt, StokerError
@@ -22,7 +21,7 @@ log = structlog.get_logger("scheduler")
 Feed = Callable[[events.Event], Awaitable[None]]
 
 
-class LogHands:
+class LogWriter:
     """Each method is one effect from its begin to the event that answers it."""
 
     def __init__(self, engine: Log, folder: SnapshotFolder, feed: Feed) -> None:
@@ -38,7 +37,7 @@ class LogHands:
             )
         except LogFull as error:
             event = events.AppendFull(error.message)
-        except Gap as error:
+        except LogGap as error:
             event = events.LogBroken(error.message)
         except StokerError as error:
             last = error.last if isinstance(error, WrongTail) else 0
@@ -50,7 +49,7 @@ class LogHands:
         try:
             async for batch in self._log.read_from(effect.seq):
                 await self._feed(events.LogEntries(batch))
-        except Gap as error:
+        except LogGap as error:
             await self._feed(events.LogBroken(error.message))
         except StokerError as error:
             await self._feed(events.LogFailed(error.message))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests that a job's node answers: output, stdin, traces, kernels; carried there and back.
 
-Relied on by the daemon, after the service has checked whose job it is. Owns the bound on how many
-are under way and the answers for a job that has not got a node yet, or never will.
+Owns the bound on how many are under way and the answers for a job that has not got a node yet, or
+never will.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class _Ran(NamedTuple):
     silent: bool
 
 
-class Proxy:
+class NodeProxy:
     """Both ends are given as functions, so that it can be tested without either."""
 
     def __init__(self, replica: Replica, ask_node: AskNode, await_job: AwaitJob) -> None:
@@ -110,7 +110,7 @@ class Proxy:
         )
         if ran is None or ran.silent:
             return nothing
-        ask = asks.LogsAsk(
+        ask = asks.LogsQuery(
             job.job, ran.attempt, request.stream, request.offset, limit, request.wait_s
         )
         reply = await self._ask(ran, "logs", ask, LogsReply)
@@ -139,7 +139,7 @@ class Proxy:
         ran = _chosen(job)
         if ran is None or over:
             return waiting
-        ask = asks.StdinAsk(
+        ask = asks.StdinQuery(
             job.job, ran.attempt, request.offset, request.data, request.eof, request.wait_s
         )
         reply = await self._ask(ran, "stdin", ask, StdinReply)
@@ -152,7 +152,7 @@ class Proxy:
         ran = _chosen(job)
         if ran is None:
             raise NotFound(f"job {job.job} has not run, so there is no trace")
-        ask = asks.TraceAsk(
+        ask = asks.TraceQuery(
             "perfetto",
             job.job,
             ran.attempt,
@@ -186,7 +186,7 @@ class Proxy:
                 f"job {job.job} is over: nothing of it can be traced any more",
                 hint=f"`stoker trace {job.job}` writes what was kept of it",
             )
-        ask = asks.TracingAsk(
+        ask = asks.TracingQuery(
             request.do,
             job.job,
             ran.attempt,
@@ -226,7 +226,7 @@ class Proxy:
             raise NotFound("it has not run")
         data = b""
         while len(data) <= TRACE_BYTES_MAX:
-            ask = asks.TraceAsk("summary", job.job, ran.attempt, len(data))
+            ask = asks.TraceQuery("summary", job.job, ran.attempt, len(data))
             reply = await self._ask(ran, "trace", ask, TraceReply)
             if reply is None:
                 raise NotFound("its node has no trace of it")
@@ -276,7 +276,7 @@ class Proxy:
         if request.job is not None:
             only = book.refer(request.job, caller.user, all_users=caller.admin).job
         nodes = sorted(book.nodes)
-        payload = asks.encode(asks.TraceAsk("kernels", job=only or 0))
+        payload = asks.encode(asks.TraceQuery("kernels", job=only or 0))
         found = await asyncio.gather(*(self._node_kernels(node, payload) for node in nodes))
         rows: list[KernelRow] = []
         absent: dict[str, str] = {}

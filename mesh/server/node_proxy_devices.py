@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What users ask of devices that only the node knows: readings of one, and the topology.
 
-Relied on by `mesh/server/node_proxy.py`. Owns who may see what: anybody the readings of any device, but what
-processes on it are called only administrators.
+Owns who may see what: anybody the readings of any device, but what processes on it are called only
+administrators.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ import msgspec
 from stoker.mesh.replica.replica import Replica
 from stoker.mesh.wire import queries as asks
 from stoker.mesh.wire import schema
-from stoker.mesh.wire.queries import DevicesAsk, DevicesReply
+from stoker.mesh.wire.queries import DevicesQuery, DevicesReply
 from stoker.mesh.wire.schema import ReadingsRequest, ReadingsView, TopologyRequest, TopologyView
 from stoker.native.errors import BadRequest, NotFound, Unavailable
 
 ANSWER_S = 3.0
 
 
-def question(replica: Replica, request: ReadingsRequest | TopologyRequest) -> DevicesAsk:
+def question(replica: Replica, request: ReadingsRequest | TopologyRequest) -> DevicesQuery:
     """What the node is to be asked; BadRequest or NotFound for what cannot be."""
     report = replica.state.book.nodes.get(request.node)
     if report is None:
         raise NotFound(f"there is no node {request.node}")
     if isinstance(request, TopologyRequest):
-        return DevicesAsk("topology")
+        return DevicesQuery("topology")
     if request.device not in [device.id for device in report.devices]:
         raise NotFound(f"node {request.node} has no device {request.device}")
     if len(request.history) > schema.HISTORIES_MAX:
         raise BadRequest(f"at most {schema.HISTORIES_MAX} histories at once")
-    return DevicesAsk("readings", request.device, request.history, request.since_ns)
+    return DevicesQuery("readings", request.device, request.history, request.since_ns)
 
 
 def answer(data: bytes, request: ReadingsRequest | TopologyRequest, *, admin: bool) -> bytes:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tell whoever started this process that it is ready, and how it is: systemd's sd_notify protocol.
 
-Relied on by the replica's daemon and the agent's. Silent when NOTIFY_SOCKET is not set; a
-supervisor that does not listen never stops or delays the process that notifies.
+Silent when NOTIFY_SOCKET is not set; a supervisor that does not listen never stops or delays the
+process that notifies.
 """
 
 from __future__ import annotations

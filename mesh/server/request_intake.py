@@ -19,10 +19,10 @@ import structlog
 
 from stoker.mesh.broker.budgets import Budgets
 from stoker.mesh.replica.boot_clock import boot_ns
-from stoker.mesh.replica.events import Event, Get, Submit
+from stoker.mesh.replica.events import Event, Get, JobSubmitted
 from stoker.mesh.replica.request_defects import Defects
-from stoker.mesh.server.fair_queue import NS, Turns
-from stoker.mesh.server.node_proxy import Proxy
+from stoker.mesh.server.fair_queue import NS, FairQueue
+from stoker.mesh.server.node_proxy import NodeProxy
 from stoker.mesh.server.service import Caller, Proxied, Service
 from stoker.mesh.wire import schema, subjects
 from stoker.mesh.wire.subjects import UserRequest
@@ -47,7 +47,7 @@ class Arrival(NamedTuple):
     address: UserRequest
 
 
-class Shell(NamedTuple):
+class IntakeShell(NamedTuple):
     """What the door has of the daemon."""
 
     feed: Callable[[Event], Awaitable[None]]
@@ -68,14 +68,16 @@ async def respond(to: Any, data: bytes, count: Count) -> None:
         _log.info("a reply is lost", error=repr(error))
 
 
-class Door:
+class RequestIntake:
     """`hear` takes a request, `run` serves for ever, `reply` answers those that the replica has."""
 
-    def __init__(self, service: Service, proxy: Proxy, shell: Shell, budgets: Budgets) -> None:
+    def __init__(
+        self, service: Service, proxy: NodeProxy, shell: IntakeShell, budgets: Budgets
+    ) -> None:
         self._service = service
         self._proxy = proxy
         self._shell = shell
-        self._turns: Turns[Arrival] = Turns(budgets)
+        self._turns: FairQueue[Arrival] = FairQueue(budgets)
         self._offered = asyncio.Event()
         self.defects = Defects()
 
@@ -146,7 +148,7 @@ class Door:
             self._shell.spawn(self._asked(taken, self._proxy.cluster(taken)))
         else:
             if not isinstance(taken, Get):
-                jobs = len(taken.array) if isinstance(taken, Submit) else 1
+                jobs = len(taken.array) if isinstance(taken, JobSubmitted) else 1
                 taken.token.weight = len(request.data) * max(jobs, 1)
                 self._turns.begin(address.user, taken.token.weight)
             await self._shell.feed(taken)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The scheduler's process: `python -m stoker.mesh.server.scheduler_daemon --state FOLDER`.
 
-Relied on by the supervisor. A thin shell: messages become events of `Replica`, its effects become
-messages, files and log appends; no decision is made here. No message ends it; a defect in a step
-does, by name, and the log has all that was promised.
+A thin shell: messages become events of `Replica`, its effects become messages, files and log
+appends; no decision is made here. No message ends it; a defect in a step does, by name, and the log
+has all that was promised.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from stoker.mesh.connection import process_connection
 from stoker.mesh.connection.local_connection import LocalConnection
 from stoker.mesh.connection.process_connection import RECONNECT_S, Heard, key_file
 from stoker.mesh.connection.requests import Requests
-from stoker.mesh.connection.user_connections import Lines
+from stoker.mesh.connection.user_connections import UserConnections
 from stoker.mesh.identity import identity
 from stoker.mesh.identity.identity import Identity
 from stoker.mesh.log import log_record
@@ -42,14 +42,14 @@ from stoker.mesh.log.jetstream_log import JetStreamLog, StreamGone
 from stoker.mesh.replica import events
 from stoker.mesh.replica.boot_clock import boot_ns
 from stoker.mesh.replica.replica import Replica
-from stoker.mesh.replica.replica_settings import Settings
+from stoker.mesh.replica.replica_settings import ReplicaSettings
 from stoker.mesh.replica.snapshots import SnapshotFolder
 from stoker.mesh.server import notify
-from stoker.mesh.server.heartbeat_thread import BeatThread
+from stoker.mesh.server.heartbeat_thread import HeartbeatThread
 from stoker.mesh.server.log_output import configure_logging
-from stoker.mesh.server.log_writer import LogHands
-from stoker.mesh.server.node_proxy import Proxy
-from stoker.mesh.server.request_intake import Door, Shell, respond
+from stoker.mesh.server.log_writer import LogWriter
+from stoker.mesh.server.node_proxy import NodeProxy
+from stoker.mesh.server.request_intake import IntakeShell, RequestIntake, respond
 from stoker.mesh.server.service import Caller, Service
 from stoker.mesh.wire import node_messages, request_signature, subjects
 from stoker.mesh.wire.command import NodeReply
@@ -73,7 +73,7 @@ CRY_S = 60.0
 log = structlog.get_logger("scheduler")
 
 
-class Cluster(msgspec.Struct, frozen=True):
+class ClusterRecord(msgspec.Struct, frozen=True):
     """What of cluster.json is needed here."""
 
     cluster: str
@@ -83,7 +83,7 @@ class Cluster(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Options:
+class SchedulerOptions:
     """The command line."""
 
     state: Path
@@ -100,10 +100,10 @@ class NodeCaller:
         self.message = message
 
 
-class Daemon:
+class SchedulerDaemon:
     """One process. `run` returns after SIGTERM."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: SchedulerOptions) -> None:
         self.options = options
         self.cluster = _read_cluster(options.state)
         self.identity = _scheduler_key(options.state, self.cluster)
@@ -114,15 +114,15 @@ class Daemon:
         self.replica = self._replica()
         requests = request_signature.read(options.state / "config.toml")
         self.service = Service(self.replica, {}, requests)
-        self.proxy = Proxy(self.replica, self._ask_node, self._await_job)
-        shell = Shell(self._feed, self._spawn, self.replica.count)
-        self.door = Door(self.service, self.proxy, shell, self.replica.settings.budgets)
+        self.proxy = NodeProxy(self.replica, self._ask_node, self._await_job)
+        shell = IntakeShell(self._feed, self._spawn, self.replica.count)
+        self.door = RequestIntake(self.service, self.proxy, shell, self.replica.settings.budgets)
         self.nc = LocalConnection()
-        self.lines = Lines(self._connect_user, self.door.hear, self.replica.count)
+        self.lines = UserConnections(self._connect_user, self.door.hear, self.replica.count)
         self.log_nc = LocalConnection()
         self.log_requests = Requests(self.log_nc)
         self.log = JetStreamLog(self.log_requests, self.cluster.cluster, options.log_max_bytes)
-        self.beats = BeatThread(self.identity, options.state)
+        self.beats = HeartbeatThread(self.identity, options.state)
         self._effects: deque[events.Effect] = deque()
         self._carrying = False
         self._tasks: set[asyncio.Task[None]] = set()
@@ -135,7 +135,7 @@ class Daemon:
         self._young = 0
         """Idempotency keys forgotten too soon, as far as the log was told."""
         self._stuck_since_s: float | None = None
-        hands = LogHands(self.log, self.folder, self._feed)
+        hands = LogWriter(self.log, self.folder, self._feed)
         self._do: dict[type, Callable[[Any], Awaitable[None]]] = {
             events.Append: self._apart(hands.append),
             events.Read: self._apart(hands.read),
@@ -143,7 +143,7 @@ class Daemon:
             events.Trim: self._apart(hands.trim),
             events.Reply: self._reply,
             events.Send: self._send,
-            events.Renew: self._renew,
+            events.RenewLeases: self._renew,
             events.Lead: self._lead,
             events.Halt: self._halt,
         }
@@ -153,7 +153,7 @@ class Daemon:
         for what in found.damaged:
             log.error("snapshot damaged", what=what)
         leader = int.from_bytes(self.identity.public.encode()[1:9], "little")
-        settings = Settings(
+        settings = ReplicaSettings(
             self.cluster.cluster,
             leader,
             Limits(),
@@ -351,7 +351,7 @@ class Daemon:
         except (nats.errors.Error, OSError):
             self.replica.count("command_lost")
 
-    async def _renew(self, effect: events.Renew) -> None:
+    async def _renew(self, effect: events.RenewLeases) -> None:
         self.beats.grant(effect.authority)
 
     async def _reply(self, effect: events.Reply) -> None:
@@ -419,7 +419,7 @@ class Daemon:
     # --- time -------------------------------------------------------------------------------------
 
     async def _tick(self) -> None:
-        await self._feed(events.Tick())
+        await self._feed(events.TimePassed())
 
     async def _second(self) -> None:
         await self._feed(events.Disk(self._disk()))
@@ -498,34 +498,34 @@ def _node_event(message: Msg) -> events.Event:
     node, what = subjects.parse_node_request(message.subject)
     token = NodeCaller(message)
     if what == "hello":
-        return events.Hello(token, node_messages.report(message.data, node))
+        return events.NodeReported(token, node_messages.report(message.data, node))
     if what == "outcome":
         return events.Outcomes(token, node, node_messages.outcomes(message.data))
-    return events.Range(token, node, node_messages.range_ask(message.data))
+    return events.StateRequested(token, node, node_messages.range_ask(message.data))
 
 
-def _read_cluster(state: Path) -> Cluster:
+def _read_cluster(state: Path) -> ClusterRecord:
     file = state / "cluster.json"
     try:
-        return msgspec.json.decode(file.read_bytes(), type=Cluster)
+        return msgspec.json.decode(file.read_bytes(), type=ClusterRecord)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise Corrupt(f"{file}: {error}") from None
 
 
-def _scheduler_key(state: Path, cluster: Cluster) -> Identity:
+def _scheduler_key(state: Path, cluster: ClusterRecord) -> Identity:
     key = identity.load(key_file(state))
     if key.public != cluster.scheduler_public_key:
         raise Corrupt(f"{key_file(state)} is not the key that cluster.json names")
     return key
 
 
-def _options(arguments: list[str]) -> Options:
+def _options(arguments: list[str]) -> SchedulerOptions:
     parser = argparse.ArgumentParser(prog="stoker-scheduler", description=__doc__)
     parser.add_argument("--state", type=Path, required=True)
     limit = os.environ.get("STOKER_SCHEDULER_LOG_MAX_BYTES", str(broker_config.LOG_MAX_BYTES))
     parser.add_argument("--log-max-bytes", type=int, default=limit)
     parser.add_argument("--disk-reserve-bytes", type=int, default=DISK_RESERVE_BYTES)
-    return Options(**vars(parser.parse_args(arguments)))
+    return SchedulerOptions(**vars(parser.parse_args(arguments)))
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -546,8 +546,8 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-async def _run(options: Options) -> None:
-    await Daemon(options).run()
+async def _run(options: SchedulerOptions) -> None:
+    await SchedulerDaemon(options).run()
 
 
 if __name__ == "__main__":

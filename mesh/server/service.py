@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The job service: a user's request as bytes in, an event for the replica or a reply as bytes out.
 
-Relied on by the daemon. Without I/O. Owns who may see what: a user their own jobs, an administrator
-all; and that a request that is wrong changes nothing and is answered with what is wrong.
+Without I/O. Owns who may see what: a user their own jobs, an administrator all; and that a request
+that is wrong changes nothing and is answered with what is wrong.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import msgspec
 
 from stoker.mesh.broker import users as user_table
 from stoker.mesh.broker.users import User
-from stoker.mesh.replica.events import Cancel, Event, Get, Remove, Submit
+from stoker.mesh.replica.events import CancelRequested, Event, Get, JobSubmitted, Remove
 from stoker.mesh.replica.replica import Replica
-from stoker.mesh.replica.work import Removed, Settled
+from stoker.mesh.replica.work import AdminApplied, Removed
 from stoker.mesh.server import administration, admission, cluster_views, explanation, job_views
 from stoker.mesh.wire import request_signature, schema
 from stoker.mesh.wire.command import NodeReply
-from stoker.mesh.wire.request_signature import Requests
+from stoker.mesh.wire.request_signature import RequestPolicy
 from stoker.mesh.wire.schema import Message
 from stoker.mesh.wire.subjects import LOOKS, UserRequest
 from stoker.native.errors import BadRequest, Denied, Refused, StokerError, Unavailable
@@ -35,7 +35,7 @@ JOBS_AT_ONCE = 4096
 PROXY_ANSWERS = (("kernel", "list"), *LOOKS)
 """What nodes are asked for beside what belongs to one job."""
 NS = 1_000_000_000
-_NO_DEMANDS = Requests()
+_NO_DEMANDS = RequestPolicy()
 
 
 @dataclass(slots=True)
@@ -66,7 +66,7 @@ class Proxied:
     job: Job
 
 
-class Owners:
+class OwnerLookup:
     """Unix identities of users, looked up at most once per OWNER_NS each."""
 
     OWNER_NS = 10 * NS
@@ -91,12 +91,12 @@ class Service:
     """One service over one replica. `users` is the table as the daemon last read it."""
 
     def __init__(
-        self, replica: Replica, users: Mapping[str, User], requests: Requests = _NO_DEMANDS
+        self, replica: Replica, users: Mapping[str, User], requests: RequestPolicy = _NO_DEMANDS
     ) -> None:
         self.replica = replica
         self.requests = requests
         self.users = users
-        self.owners = Owners()
+        self.owners = OwnerLookup()
         self._handlers: dict[tuple[str, str], Callable[[Caller, Any, int], Any]] = {
             ("job", "submit"): self._submit,
             ("job", "get"): self._get,
@@ -151,7 +151,7 @@ class Service:
         if isinstance(value, list):
             jobs = (schema.CancelledJob(job=c.job, state=c.state, changed=c.changed) for c in value)
             return schema.encode(schema.CancelView(jobs=tuple(jobs)))
-        if isinstance(value, Settled):
+        if isinstance(value, AdminApplied):
             return schema.encode(schema.Done(changed=value.changed))
         assert isinstance(value, bytes | NodeReply), type(value)
         return value if isinstance(value, bytes) else msgspec.msgpack.encode(value)
@@ -170,7 +170,7 @@ class Service:
         spec = admission.admit(request, before)
         owner = self.owners.of(caller.user, self.users[caller.user], now_ns)
         key = admission.key_bytes(request.idempotency_key)
-        return Submit(caller, owner, key, spec, request.array, request.idempotency_since_ns)
+        return JobSubmitted(caller, owner, key, spec, request.array, request.idempotency_since_ns)
 
     def _get(self, caller: Caller, request: schema.GetRequest, now_ns: int) -> Any:
         job = self._refer(caller, request.job)
@@ -200,7 +200,7 @@ class Service:
             for job, _ in book.newest(caller.scope)
             if chosen(job) and (named or book.live(job) is not None)
         ]
-        return Cancel(caller, sorted(jobs), _signed_reason(caller, request.reason))
+        return CancelRequested(caller, sorted(jobs), _signed_reason(caller, request.reason))
 
     def _remove(self, caller: Caller, request: schema.RemoveRequest, now_ns: int) -> Event:
         book = self.replica.state.book

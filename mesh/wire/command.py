@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the scheduler tells a node: committed actions, the wanted state, the heartbeat; signed.
 
-Relied on by replica (writes them) and agent (obeys them). Owns the rule of `CommandChain`: a node
-acts on a command only if it is signed, for this cluster and node, of no older term, and the very
-next one.
+Owns the rule of `CommandChain`: a node acts on a command only if it is signed, for this cluster and
+node, of no older term, and the very next one.
 """
 
 from __future__ import annotations
@@ -96,7 +95,7 @@ class Heartbeat(Record, tag="heartbeat", frozen=True):
     now_ns: int
 
 
-class RangeAsk(Record, frozen=True):
+class StateRequest(Record, frozen=True):
     """Payload of `subjects.log_range`: where the agent is and what it has, running or ended."""
 
     nonce: int
@@ -183,26 +182,26 @@ def open_heartbeat(data: bytes, verifier: Checks) -> Heartbeat:
 
 
 @dataclass(frozen=True)
-class Accepted:
+class CommandAccepted:
     """The next command: carry out its actions, then store `CommandChain.position`."""
 
     command: NodeCommand
 
 
 @dataclass(frozen=True)
-class Repeat:
+class CommandRepeat:
     """A command already taken in; nothing to do."""
 
 
 @dataclass(frozen=True)
-class Gap:
+class CommandGap:
     """Commands are missing, or a new term began: ask `subjects.log_range`, then `reconcile`."""
 
     why: str
 
 
 @dataclass(frozen=True)
-class Refused:
+class CommandRefused:
     """Not obeyed and not a reason to ask; `counter` is its name in the loss counters."""
 
     counter: str
@@ -210,7 +209,7 @@ class Refused:
 
 
 @dataclass(frozen=True)
-class Beat:
+class LeaseRenewal:
     """A heartbeat that renews the lease."""
 
     heartbeat: Heartbeat
@@ -230,10 +229,10 @@ class CommandChain:
         self.node = node
         self.position = at
         self._verifier = verifier
-        self._beats = BeatJudge(cluster, node, verifier)
+        self._beats = HeartbeatJudge(cluster, node, verifier)
         self._nonce = nonce
 
-    def offer(self, data: bytes) -> Accepted | Repeat | Gap | Refused:
+    def offer(self, data: bytes) -> CommandAccepted | CommandRepeat | CommandGap | CommandRefused:
         """Judge one NodeCommand. Only Accepted moves the position."""
         try:
             command = open_command(data, self._verifier)
@@ -244,27 +243,27 @@ class CommandChain:
             return refused
         at = self.position
         if command.term > at.term:
-            return Gap(f"term {command.term} began, this node follows {at.term}")
+            return CommandGap(f"term {command.term} began, this node follows {at.term}")
         digest = body_hash(data[SIGNATURE_BYTES:])
         if command.seq < at.seq or digest == at.hash:
-            return Repeat()
+            return CommandRepeat()
         if (command.prev_seq, command.prev_hash) != (at.seq, at.hash):
-            return Gap(
+            return CommandGap(
                 f"command {command.seq} follows {command.prev_seq}, this node is at {at.seq}"
             )
         self.position = Position(command.term, command.seq, digest)
-        return Accepted(command)
+        return CommandAccepted(command)
 
-    def beat(self, data: bytes) -> Beat | Gap | Refused:
+    def beat(self, data: bytes) -> LeaseRenewal | CommandGap | CommandRefused:
         """Judge one Heartbeat. A Gap does not renew the lease: the node must catch up first."""
         return self._beats.judge(data, self.position)
 
-    def ask(self, have: tuple[tuple[int, int], ...]) -> RangeAsk:
+    def ask(self, have: tuple[tuple[int, int], ...]) -> StateRequest:
         """A new RangeAsk; only the answer to the latest one is taken by `reconcile`."""
         self._nonce += 1
-        return RangeAsk(self._nonce, self.position, have[:HAVE_MAX])
+        return StateRequest(self._nonce, self.position, have[:HAVE_MAX])
 
-    def reconcile(self, data: bytes) -> DesiredState | Refused:
+    def reconcile(self, data: bytes) -> DesiredState | CommandRefused:
         """Judge the answer to `ask`; the position moves only when nothing more is to come."""
         try:
             desired = open_desired(data, self._verifier)
@@ -275,15 +274,19 @@ class CommandChain:
             return refused
         at = self.position
         if desired.nonce != self._nonce:
-            return Refused("desired_stale", f"answers ask {desired.nonce}, not {self._nonce}")
+            return CommandRefused(
+                "desired_stale", f"answers ask {desired.nonce}, not {self._nonce}"
+            )
         if desired.term == at.term and desired.seq < at.seq:
-            return Refused("desired_stale", f"is of log {desired.seq}, this node is at {at.seq}")
+            return CommandRefused(
+                "desired_stale", f"is of log {desired.seq}, this node is at {at.seq}"
+            )
         if not desired.more:
             self.position = Position(desired.term, desired.seq, desired.hash)
         return desired
 
 
-class BeatJudge:
+class HeartbeatJudge:
     """Heartbeats alone: for a thread that hears nothing else, and so is never behind a request."""
 
     def __init__(self, cluster: str, node: str, verifier: Checks) -> None:
@@ -292,7 +295,7 @@ class BeatJudge:
         self._verifier = verifier
         self._last = (0, -1)
 
-    def judge(self, data: bytes, at: Position) -> Beat | Gap | Refused:
+    def judge(self, data: bytes, at: Position) -> LeaseRenewal | CommandGap | CommandRefused:
         """What a Heartbeat means for a node that has followed its commands up to `at`."""
         try:
             heartbeat = open_heartbeat(data, self._verifier)
@@ -302,25 +305,29 @@ class BeatJudge:
         if refused is not None:
             return refused
         if (heartbeat.term, heartbeat.beat) <= self._last:
-            return Refused("heartbeat_old", f"beat {heartbeat.beat} was seen before")
+            return CommandRefused("heartbeat_old", f"beat {heartbeat.beat} was seen before")
         if heartbeat.term > at.term or heartbeat.seq > at.seq:
-            return Gap(f"the log has commands up to {heartbeat.seq}, this node up to {at.seq}")
+            return CommandGap(
+                f"the log has commands up to {heartbeat.seq}, this node up to {at.seq}"
+            )
         if heartbeat.seq == at.seq and heartbeat.hash != at.hash:
-            return Gap(f"command {at.seq} has parts this node has not seen")
+            return CommandGap(f"command {at.seq} has parts this node has not seen")
         self._last = (heartbeat.term, heartbeat.beat)
-        return Beat(heartbeat)
+        return LeaseRenewal(heartbeat)
 
 
-def _foreign(judge: CommandChain | BeatJudge, record: Sealable, at: Position) -> Refused | None:
+def _foreign(
+    judge: CommandChain | HeartbeatJudge, record: Sealable, at: Position
+) -> CommandRefused | None:
     if record.cluster != judge.cluster:
-        return Refused("command_cluster", f"is for cluster {record.cluster}")
+        return CommandRefused("command_cluster", f"is for cluster {record.cluster}")
     if record.node != judge.node:
-        return Refused("command_node", f"is for node {record.node}")
+        return CommandRefused("command_node", f"is for node {record.node}")
     if record.term < at.term:
-        return Refused("command_term", f"is of term {record.term} < {at.term}")
+        return CommandRefused("command_term", f"is of term {record.term} < {at.term}")
     return None
 
 
-def _refusal(error: Denied | BadRequest) -> Refused:
+def _refusal(error: Denied | BadRequest) -> CommandRefused:
     counter = "command_signature" if isinstance(error, Denied) else "command_format"
-    return Refused(counter, error.message)
+    return CommandRefused(counter, error.message)

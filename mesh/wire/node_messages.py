@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What nodes send, decoded and checked before anything is made of it.
 
-Relied on by the daemon. Owns the ranges: a number that the core cannot hold, a name that is not the
-sender's, or more than a node may send is refused here, so no message can stop the scheduler.
+Owns the ranges: a number that the core cannot hold, a name that is not the sender's, or more than a
+node may send is refused here, so no message can stop the scheduler.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
-from stoker.mesh.wire.command import HAVE_MAX, RangeAsk
+from stoker.mesh.wire.command import HAVE_MAX, StateRequest
 from stoker.native.errors import BadRequest
 from stoker.scheduler.names import check_label
 from stoker.scheduler.nouns import (
@@ -38,7 +38,7 @@ _I32 = range(-(1 << 31), 1 << 31)
 _outcomes = msgspec.msgpack.Decoder(tuple[Outcome, ...])
 _reports = msgspec.msgpack.Decoder(NodeReport)
 _observations = msgspec.msgpack.Decoder(Observation)
-_ranges = msgspec.msgpack.Decoder(RangeAsk)
+_ranges = msgspec.msgpack.Decoder(StateRequest)
 
 T = TypeVar("T")
 
@@ -121,7 +121,7 @@ def _finite(sample: DeviceSample) -> bool:
     return all(reading is None or math.isfinite(reading) for reading in readings)
 
 
-def range_ask(data: bytes) -> RangeAsk:
+def range_ask(data: bytes) -> StateRequest:
     """Where a node is and what it has."""
     found = _decode(_ranges, data, "range")
     if len(found.have) > HAVE_MAX:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the scheduler asks a node for a user: output, stdin, traces; all in bounded pieces.
 
-Relied on by the daemon (asks, after checking whose job it is) and the agent (answers). Owns the
-limits of one piece; an offset is a byte position in the whole, so any piece may be asked for again.
+Owns the limits of one piece; an offset is a byte position in the whole, so any piece may be asked
+for again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ WAIT_S_MAX = 30.0
 """Longest an agent holds an ask back until there is something to say."""
 
 
-class LogsAsk(Record, tag="logs", frozen=True):
+class LogsQuery(Record, tag="logs", frozen=True):
     """Bytes of a job's output from `offset`; waits up to `wait_s` while there are none yet."""
 
     job: int
@@ -42,7 +42,7 @@ class LogsReply(Record, tag="logs", frozen=True):
     """Bytes past the output limit that were counted and not kept."""
 
 
-class StdinAsk(Record, tag="stdin", frozen=True):
+class StdinQuery(Record, tag="stdin", frozen=True):
     """Bytes for a job's stdin at `offset`; the same offset twice is one write."""
 
     job: int
@@ -62,7 +62,7 @@ class StdinReply(Record, tag="stdin", frozen=True):
     """The job reads no more."""
 
 
-class TraceAsk(Record, tag="trace", frozen=True):
+class TraceQuery(Record, tag="trace", frozen=True):
     """`summary`: trace summary JSON; `perfetto`: the timeline; `kernels`: rows of all jobs."""
 
     what: Literal["summary", "perfetto", "kernels"]
@@ -75,7 +75,7 @@ class TraceAsk(Record, tag="trace", frozen=True):
     """Of `perfetto`: the number of a window; 0: all that is kept."""
 
 
-class TracingAsk(Record, tag="tracing", frozen=True):
+class TracingQuery(Record, tag="tracing", frozen=True):
     """How a job is traced, or is to be; fields as in `schema_trace.TracingRequest`. The reply's
     data is a TracingView as JSON."""
 
@@ -91,7 +91,7 @@ class TracingAsk(Record, tag="tracing", frozen=True):
     wait_s: float = 0.0
 
 
-class DevicesAsk(Record, tag="devices", frozen=True):
+class DevicesQuery(Record, tag="devices", frozen=True):
     """`readings` of one device, with the history of some fields; or the node's `topology`."""
 
     what: Literal["readings", "topology"]
@@ -116,7 +116,7 @@ class TraceReply(Record, tag="trace", frozen=True):
     size: int | None = None
 
 
-class AskError(Record, tag="error", frozen=True):
+class QueryError(Record, tag="error", frozen=True):
     """The node's refusal; becomes the same error at the user."""
 
     code: str
@@ -124,8 +124,8 @@ class AskError(Record, tag="error", frozen=True):
     hint: str = ""
 
 
-Ask = LogsAsk | StdinAsk | TraceAsk | TracingAsk | DevicesAsk
-Reply = LogsReply | StdinReply | TraceReply | DevicesReply | AskError
+Ask = LogsQuery | StdinQuery | TraceQuery | TracingQuery | DevicesQuery
+Reply = LogsReply | StdinReply | TraceReply | DevicesReply | QueryError
 
 _encoder = msgspec.msgpack.Encoder()
 _asks: msgspec.msgpack.Decoder[Ask] = msgspec.msgpack.Decoder(Ask)
@@ -145,11 +145,11 @@ def decode_ask(data: bytes) -> Ask:
         raise errors.BadRequest(f"not an ask: {error}") from None
     if not 0 <= ask.wait_s <= WAIT_S_MAX:  # false for NaN as well
         raise errors.BadRequest(f"wait {ask.wait_s} s: out of range")
-    if isinstance(ask, TracingAsk | DevicesAsk):
+    if isinstance(ask, TracingQuery | DevicesQuery):
         return ask
     if ask.offset < 0:
         raise errors.BadRequest(f"offset {ask.offset}: out of range")
-    if isinstance(ask, StdinAsk):
+    if isinstance(ask, StdinQuery):
         if len(ask.data) > STDIN_BYTES_MAX:
             raise errors.BadRequest(f"{len(ask.data)} bytes of stdin, at most {STDIN_BYTES_MAX}")
     elif not 0 < ask.limit <= CHUNK_BYTES_MAX:
@@ -163,7 +163,7 @@ def decode_reply(data: bytes) -> LogsReply | StdinReply | TraceReply | DevicesRe
         reply = _replies.decode(data)
     except msgspec.MsgspecError as error:
         raise errors.Unavailable(f"the node's answer cannot be read: {error}") from None
-    if isinstance(reply, AskError):
+    if isinstance(reply, QueryError):
         kind = errors_by_code().get(reply.code, errors.StokerError)
         raise kind(reply.message, hint=reply.hint)
     return reply
@@ -171,7 +171,7 @@ def decode_reply(data: bytes) -> LogsReply | StdinReply | TraceReply | DevicesRe
 
 def encode_error(error: errors.StokerError) -> bytes:
     """An operating error as a reply."""
-    return _encoder.encode(AskError(error.code, error.message, error.hint))
+    return _encoder.encode(QueryError(error.code, error.message, error.hint))
 
 
 def errors_by_code() -> dict[str, type[errors.StokerError]]:

@@ -44,19 +44,19 @@ CHANGES = frozenset(
 _CHANGE_SUBJECTS = frozenset(subjects.request(noun, verb) for noun, verb in CHANGES)
 
 
-class Requests(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class RequestPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`[requests]` of config.toml."""
 
     require_signature: bool = False
     """Refuse what changes anything and is not signed by its user's key."""
 
 
-def read(path: Path) -> Requests:
+def read(path: Path) -> RequestPolicy:
     """The table of `config.toml`, or what holds without one; BadRequest names what is wrong."""
     try:
-        return msgspec.convert(tomllib.loads(path.read_text()).get("requests", {}), Requests)
+        return msgspec.convert(tomllib.loads(path.read_text()).get("requests", {}), RequestPolicy)
     except FileNotFoundError:
-        return Requests()
+        return RequestPolicy()
     except (OSError, ValueError) as error:
         raise BadRequest(f"{path}: {error}") from None
 

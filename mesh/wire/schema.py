@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The public requests and replies: JSON over NATS, one struct each; docs/schema/ is made from them.
 
-Relied on by the job service and by every client, ours and others'. Owns the promise to outsiders:
-unknown fields are refused, numbers are plain with the unit in the name, absence is null.
+Owns the promise to outsiders: unknown fields are refused, numbers are plain with the unit in the
+name, absence is null.
 """
 
 from __future__ import annotations

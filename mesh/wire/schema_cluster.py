@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The public messages about the cluster: nodes, devices, queues; and what all messages share.
-
-Relied on by `mesh/wire/schema.py`, under whose name everything here is used: a file of its own because
-of its size.
-"""
+"""The public messages about the cluster: nodes, devices, queues; and what all messages share."""
 
 from __future__ import annotations
 

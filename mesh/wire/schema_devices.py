@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The public messages about single devices: everything that is read of one, and who is near whom.
 
-Relied on by `mesh/wire/schema.py`, under whose name everything here is used: a file of its own because
-of its size. Names and units of fields are those of `agent/devices/fields.py`.
+Names and units of fields are those of `agent/devices/fields.py`.
 """
 
 from __future__ import annotations

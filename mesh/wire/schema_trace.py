@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The public messages about traces: a job's timeline, and how a running job is traced.
 
-Relied on by `mesh/wire/schema.py`, under whose name everything here is used: a file of its own because
-of its size. The agent builds a TracingView; the scheduler passes it on.
+The agent builds a TracingView; the scheduler passes it on.
 """
 
 from __future__ import annotations

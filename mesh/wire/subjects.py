@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every NATS subject of stoker, built and parsed; no other file spells one.
 
-Relied on by broker (allow-lists), daemon, client and agent. Owns the one rule that keeps a name
-from becoming a wildcard or a second token: names pass through `token`, which is injective into
-[a-z0-9_-].
+Owns the one rule that keeps a name from becoming a wildcard or a second token: names pass through
+`token`, which is injective into [a-z0-9_-].
 """
 
 from __future__ import annotations

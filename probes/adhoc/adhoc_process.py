@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs one ad-hoc probe in a process of its own and hands on what it says, line by line.
 
-Relied on by `stoker probe run`. Owns that the probe ends with its time, with its caller or at a
-request, whichever is first, that nothing of it stays attached, and that its output is bounded:
-what is not handed on is counted.
+Owns that the probe ends with its time, with its caller or at a request, whichever is first, that
+nothing of it stays attached, and that its output is bounded: what is not handed on is counted.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from typing import IO, Any
 
 from stoker.native.errors import Denied, NotSupported
 from stoker.probes.adhoc import adhoc_source
-from stoker.probes.adhoc.adhoc_source import Basis, Kernel, Target
+from stoker.probes.adhoc.adhoc_source import Basis, Kernel, ProbeTarget
 
 EVENTS_MAX = 100_000
 """Lines handed on of one run; the rest is counted."""
@@ -54,11 +53,16 @@ class Summary:
     messages: str = ""
 
 
-class Run:
+class AdhocRun:
     """One probe. `start`, then `serve` until it ends; `stop` may be called from anywhere."""
 
     def __init__(
-        self, source: str, target: Target, *, seconds: float = 0.0, kernel: Kernel | None = None
+        self,
+        source: str,
+        target: ProbeTarget,
+        *,
+        seconds: float = 0.0,
+        kernel: Kernel | None = None,
     ) -> None:
         """`seconds` 0: until `stop`. Raises BadRequest, Denied or NotSupported."""
         self._attaches = adhoc_source.attaches(source)

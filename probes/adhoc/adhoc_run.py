@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The process of one ad-hoc probe: run by the distribution's Python, which alone has BCC.
 
-Relied on by probes/adhoc/adhoc_process.py, which starts it with the order as JSON on stdin and reads JSON
-lines from its stdout. Imports nothing of stoker. Owns that it dies with who started it, that the
-kernel then detaches everything, and that what BCC or the kernel lost is told.
+Imports nothing of stoker. Owns that it dies with who started it, that the kernel then detaches
+everything, and that what BCC or the kernel lost is told.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ad-hoc BCC probes: what a probe's source asks of the kernel, and what it is compiled against.
 
-Relied on by `stoker probe run` (agent/commands/probe_commands.py), which runs the program with
-`probes/adhoc/adhoc_run.py`. Pure but for `find_kernel` and `headers_from_btf`. Owns the rule that a probe
-which looks into kernel structures is compiled against offsets of the running kernel or not at all:
-BCC takes whatever headers it finds, and with those of another kernel it returns garbage and no
-error. Headers whose release is the running kernel's are used as they are; elsewhere a tree is made
-of the kernel's own BTF; without either, only arguments of tracepoints, registers and user memory
-can be read, and a probe that does more is refused.
+Pure but for `find_kernel` and `headers_from_btf`. Owns the rule that a probe which looks into
+kernel structures is compiled against offsets of the running kernel or not at all: BCC takes
+whatever headers it finds, and with those of another kernel it returns garbage and no error. Headers
+whose release is the running kernel's are used as they are; elsewhere a tree is made of the kernel's
+own BTF; without either, only arguments of tracepoints, registers and user memory can be read, and a
+probe that does more is refused.
 """
 
 from __future__ import annotations
@@ -276,7 +275,7 @@ def write_tree(folder: Path, files: Iterator[tuple[str, str]]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ProbeTarget:
     """Of whom a probe is asked to tell; 0: no limit. `level` is the depth of the cgroup."""
 
     pid: int = 0
@@ -284,7 +283,7 @@ class Target:
     level: int = 0
 
 
-def preamble(target: Target) -> str:
+def preamble(target: ProbeTarget) -> str:
     """`stoker_wanted()`, which a probe calls to leave the others out."""
     test = "1"
     if target.cgroup:

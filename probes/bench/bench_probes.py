@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What tracing costs a job, by launch rate and mode: the plan, the figures and their noise.
 
-Relied on by `bench_loops`, which measures, and through it by `stoker bench probes`. Pure: slices
-come in, rows go out. A row compares one mode with off in quads (off, on, on, off) of short slices,
-so that a machine that drifts drifts for both; its noise is what the same comparison gives of two
-programs that are both off. Benchmarks report, they do not gate: targets stand beside the figures.
+Pure: slices come in, rows go out. A row compares one mode with off in quads (off, on, on, off) of
+short slices, so that a machine that drifts drifts for both; its noise is what the same comparison
+gives of two programs that are both off. Benchmarks report, they do not gate: targets stand beside
+the figures.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _mean(values: Iterable[int]) -> float:
     return statistics.fmean(values)
 
 
-class Counts(msgspec.Struct, frozen=True):
+class RecordTally(msgspec.Struct, frozen=True):
     """What became of the records of one traced program, after its end."""
 
     made: int = 0
@@ -127,7 +127,7 @@ class Counts(msgspec.Struct, frozen=True):
         return self.made == self.folded + self.dropped
 
 
-class Row(msgspec.Struct, frozen=True):
+class ProbeRow(msgspec.Struct, frozen=True):
     """One rate, mode and driver. `void`: the noise is too large for the figure to mean much."""
 
     launches_per_s: int
@@ -150,7 +150,7 @@ class Row(msgspec.Struct, frozen=True):
     quads: int
     disturbed: int
     """Quads left out because somebody else had the core."""
-    records: Counts | None = None
+    records: RecordTally | None = None
     estimate_error_pct: float | None = None
     """Of the device time, against the truth; None where nothing was estimated."""
     absent: str = ""
@@ -189,7 +189,7 @@ class Cell(msgspec.Struct):
     launches: int
     """Of one slice."""
     quads: dict[BenchMode, list[Quad]]
-    records: dict[BenchMode, Counts] = {}
+    records: dict[BenchMode, RecordTally] = {}
     estimate_error_pct: dict[BenchMode, float] = {}
 
     @property
@@ -198,7 +198,7 @@ class Cell(msgspec.Struct):
         return half_width_pct(clean(self.quads.get("off", [])))
 
 
-def rows(cell: Cell) -> list[Row]:
+def rows(cell: Cell) -> list[ProbeRow]:
     """One row per mode that was measured."""
     noise, base = cell.noise_pct, slowdown_pct(clean(cell.quads.get("off", [])))
     return [_row(cell, mode, quads, noise, base) for mode, quads in cell.quads.items()]
@@ -206,13 +206,13 @@ def rows(cell: Cell) -> list[Row]:
 
 def _row(
     cell: Cell, mode: BenchMode, every: Sequence[Quad], noise: float, off_against_off: float
-) -> Row:
+) -> ProbeRow:
     kept = clean(every)
     launches = cell.launches * len(kept)
     cpu_off, cpu_on = (sum(each.cpus[i] for each in kept) for i in (0, 1))
     cpu = cpu_on - cpu_off
     off_ns = sum(each.walls[0] for each in kept)
-    return Row(
+    return ProbeRow(
         cell.launches_per_s,
         mode,
         cell.driver,
@@ -236,10 +236,10 @@ def error_pct(estimate: float, truth: float) -> float:
     return round(100 * abs(estimate - truth) / truth, 3) if truth else 0.0
 
 
-def totals(found: Iterable[Row]) -> Counts:
+def totals(found: Iterable[ProbeRow]) -> RecordTally:
     """Records of all rows together."""
     counts = [row.records for row in found if row.records is not None]
-    return Counts(
+    return RecordTally(
         sum(each.made for each in counts),
         sum(each.folded for each in counts),
         sum(each.dropped for each in counts),
@@ -248,7 +248,7 @@ def totals(found: Iterable[Row]) -> Counts:
 
 
 def report(
-    found: Sequence[Row],
+    found: Sequence[ProbeRow],
     dormant_ns: float | None,
     rates: dict[str, float],
     absent: dict[str, str],
@@ -270,7 +270,7 @@ def report(
     }
 
 
-def line(row: Row) -> str:
+def line(row: ProbeRow) -> str:
     """One row for a person."""
     estimate = (
         "" if row.estimate_error_pct is None else f"  estimate {row.estimate_error_pct:.2f} %"

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """`stoker bench trace`: what the tracer costs a launch, measured from outside of it.
 
-Relied on by the bench command. By the length of a launch, down to the shortest, and best against
-best: ns per launch, which any machine can repeat. What a job loses at a rate of launches, and
-whether that is within the budget, is for `stoker bench probes`, whose programs (bench_loops) are
-used here too: off and traced on one core in ABBA order, so that a machine that drifts drifts for
-both. Off means that the layer is not loaded. A figure is the best of many short batches;
-`noise_pct` is how far that of one half of the off runs lies from that of the other half.
-Benchmarks report, they do not gate. All but `_measure` knows no process.
+By the length of a launch, down to the shortest, and best against best: ns per launch, which any
+machine can repeat. What a job loses at a rate of launches, and whether that is within the budget,
+is for `stoker bench probes`, whose programs (bench_loops) are used here too: off and traced on one
+core in ABBA order, so that a machine that drifts drifts for both. Off means that the layer is not
+loaded. A figure is the best of many short batches; `noise_pct` is how far that of one half of the
+off runs lies from that of the other half. Benchmarks report, they do not gate. All but `_measure`
+knows no process.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import msgspec
 from stoker.probes.bench.bench_probes import Slice
 from stoker.probes.bench.launch_loops import (
     Device,
-    Loop,
+    LaunchLoop,
     calibrate,
     fast_folder,
     out_of_the_way,
@@ -40,7 +40,7 @@ TARGET_NS_PER_LAUNCH = 250
 TARGET_SLOWDOWN_PCT = 3.0
 
 
-class Case(msgspec.Struct, frozen=True):
+class TraceCase(msgspec.Struct, frozen=True):
     """One row to measure: a driver of PoCL, an untraced launch length, a mode."""
 
     driver: Device
@@ -48,7 +48,7 @@ class Case(msgspec.Struct, frozen=True):
     mode: Mode
 
 
-class Run(msgspec.Struct, frozen=True):
+class TraceRun(msgspec.Struct, frozen=True):
     """One turn: time per launch of its best and its median batch, ns; `cpu_ns` of the CPU."""
 
     best_ns: float
@@ -58,7 +58,7 @@ class Run(msgspec.Struct, frozen=True):
     batches: int
 
 
-class Row(msgspec.Struct, frozen=True):
+class TraceRow(msgspec.Struct, frozen=True):
     """What one case came to."""
 
     driver: Device
@@ -79,14 +79,14 @@ class Row(msgspec.Struct, frozen=True):
     """What the tracer itself says it took."""
 
 
-def plan() -> list[Case]:
+def plan() -> list[TraceCase]:
     """All rows. PoCL's `basic` driver runs kernels in the calling thread, so its shortest launch
     is the worst case for a tracer and nothing but the launch is measured; with `pthread`, what
     users get, two context switches are in every launch and their cost varies by itself."""
     modes: tuple[Mode, ...] = ("governed", "full")
     lengths: list[tuple[Device, int]] = [("basic", target) for target in TARGETS_NS]
     lengths += [("pthread", target) for target in TARGETS_NS[::2]]
-    return [Case(driver, target, mode) for driver, target in lengths for mode in modes]
+    return [TraceCase(driver, target, mode) for driver, target in lengths for mode in modes]
 
 
 def abba(rounds: int) -> list[bool]:
@@ -94,7 +94,9 @@ def abba(rounds: int) -> list[bool]:
     return [False, True, True, False] * rounds
 
 
-def row(case: Case, off: list[Run], on: list[Run], traced: TraceSummary | None) -> Row:
+def row(
+    case: TraceCase, off: list[TraceRun], on: list[TraceRun], traced: TraceSummary | None
+) -> TraceRow:
     """Best against best."""
     base, with_it = _best(off), _best(on)
     noise = abs(_best(off[::2]) - _best(off[1::2])) if len(off) > 1 else 0.0
@@ -103,7 +105,7 @@ def row(case: Case, off: list[Run], on: list[Run], traced: TraceSummary | None) 
     counts = traced.records if traced is not None else None
     launches = cost.launches if cost is not None else 0
     waits = sum(each.count for each in traced.events) if traced is not None else 0
-    return Row(
+    return TraceRow(
         case.driver,
         case.target_ns,
         case.mode,
@@ -119,11 +121,11 @@ def row(case: Case, off: list[Run], on: list[Run], traced: TraceSummary | None) 
     )
 
 
-def _best(runs: list[Run]) -> float:
+def _best(runs: list[TraceRun]) -> float:
     return min(run.best_ns for run in runs)
 
 
-def report(rows: list[Row]) -> dict[str, Any]:
+def report(rows: list[TraceRow]) -> dict[str, Any]:
     """The whole result. The three figures on top are those of `governed` where it is worst among
     launches that take about 10 us or more untraced; `worst` is the worst of all its rows."""
     governed = [each for each in rows if each.mode == "governed"]
@@ -145,7 +147,7 @@ def report(rows: list[Row]) -> dict[str, Any]:
     }
 
 
-def _slowdown(each: Row) -> float:
+def _slowdown(each: TraceRow) -> float:
     return each.slowdown_pct
 
 
@@ -163,7 +165,7 @@ def run(json: bool = True, rounds: int = 3, seconds: float = 0.2) -> dict[str, A
     return report(rows)
 
 
-def line(each: Row) -> str:
+def line(each: TraceRow) -> str:
     """One row for a person."""
     return (
         f"{each.driver:8} {each.mode:9} untraced {each.off_ns / 1000:9.2f} us  "
@@ -173,21 +175,21 @@ def line(each: Row) -> str:
     )
 
 
-def _measure(case: Case, folder: Path, rounds: int, seconds: float) -> Row:
-    with out_of_the_way(), Loop(case.driver, "off", folder) as off:
+def _measure(case: TraceCase, folder: Path, rounds: int, seconds: float) -> TraceRow:
+    with out_of_the_way(), LaunchLoop(case.driver, "off", folder) as off:
         iterations = calibrate(off, case.target_ns)[0] if case.target_ns else 1
         length_ns = shortest_ns(off, iterations, 100)
         batch = max(1, int(BATCH_NS / length_ns))
         batches = max(20, min(1000, int(seconds * 1e9 / (batch * length_ns))))
-        results: dict[bool, list[Run]] = {False: [], True: []}
-        with Loop(case.driver, case.mode, folder) as on:
+        results: dict[bool, list[TraceRun]] = {False: [], True: []}
+        with LaunchLoop(case.driver, case.mode, folder) as on:
             for traced in abba(rounds):
                 slices = (on if traced else off).turn(iterations, batch, batches // 8, batches)
                 results[traced].append(_run(slices, batch))
             return row(case, results[False], results[True], on.end())
 
 
-def _run(slices: list[Slice], launches: int) -> Run:
+def _run(slices: list[Slice], launches: int) -> TraceRun:
     walls = [each.wall_ns / launches for each in slices]
     cpu_ns = min(each.cpu_ns for each in slices) / launches
-    return Run(min(walls), statistics.median(walls), cpu_ns, launches, len(slices))
+    return TraceRun(min(walls), statistics.median(walls), cpu_ns, launches, len(slices))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The measuring half of `stoker bench probes`: programs that launch, in turn, on one core.
 
-Relied on by the bench command. At each rate one program per mode is alive at the same time; the
-one whose turn it is has the last core to itself, the others and the drain of the traces have the
-first. `bench_probes` says what becomes of the slices.
+At each rate one program per mode is alive at the same time; the one whose turn it is has the last
+core to itself, the others and the drain of the traces have the first. `bench_probes` says what
+becomes of the slices.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from stoker.probes.bench.bench_probes import (
     STEADY,
     BenchMode,
     Cell,
-    Counts,
     Driver,
+    ProbeRow,
     Quad,
-    Row,
+    RecordTally,
     Slice,
     error_pct,
     report,
@@ -53,7 +53,7 @@ QUADS_MAX_FACTOR = 4
 """How often the quads of one rate are repeated at most, to bring the noise down."""
 
 
-class Loop:
+class LaunchLoop:
     """One program that launches when told to; its trace is drained meanwhile."""
 
     def __init__(self, driver: Device, mode: BenchMode, folder: Path) -> None:
@@ -165,7 +165,7 @@ def driver_environment(driver: Device) -> dict[str, str]:
     return env | {"POCL_DEVICES": name, "POCL_MAX_PTHREAD_COUNT": "1", "POCL_AFFINITY": "0"}
 
 
-def calibrate(loop: Loop, target_ns: float) -> tuple[int, float]:
+def calibrate(loop: LaunchLoop, target_ns: float) -> tuple[int, float]:
     """Iterations with which an untraced launch takes `target_ns`, and what it then takes."""
     shortest = shortest_ns(loop, 1, 2000)
     long = 1 << 12
@@ -177,12 +177,12 @@ def calibrate(loop: Loop, target_ns: float) -> tuple[int, float]:
     return iterations, shortest_ns(loop, iterations, max(10, int(2e6 / target_ns)))
 
 
-def shortest_ns(loop: Loop, iterations: int, launches: int) -> float:
+def shortest_ns(loop: LaunchLoop, iterations: int, launches: int) -> float:
     """Of one launch, in the best of a few slices."""
     return min(each.wall_ns for each in loop.turn(iterations, launches, 0, 7)) / launches
 
 
-def quad(off: Loop, on: Loop, iterations: int, launches: int) -> Quad:
+def quad(off: LaunchLoop, on: LaunchLoop, iterations: int, launches: int) -> Quad:
     """Four turns in ABBA order."""
     warm, slices = STEADY.get(on.mode, (0, 1))
     a1, b1, b2, a2 = (each.turn(iterations, launches, warm, slices) for each in (off, on, on, off))
@@ -201,12 +201,12 @@ def measure(
     """All modes at one rate; None when the driver cannot launch that often."""
     with ExitStack() as stack:
         stack.enter_context(out_of_the_way())
-        off = stack.enter_context(Loop(driver, "off", folder))
+        off = stack.enter_context(LaunchLoop(driver, "off", folder))
         iterations, took_ns = calibrate(off, 1e9 / rate)
         if took_ns > 1.1e9 / rate:
             return None
         launches = max(10, int(SLICE_NS / took_ns))
-        loops = {mode: stack.enter_context(Loop(driver, mode, folder)) for mode in modes}
+        loops = {mode: stack.enter_context(LaunchLoop(driver, mode, folder)) for mode in modes}
         cell = Cell(rate, driver, launches, {mode: [] for mode in modes}, {}, {})
         for _ in range(QUADS_MAX_FACTOR):
             for index in range(quads):
@@ -224,13 +224,13 @@ def measure(
         return cell
 
 
-def counted(summary: TraceSummary) -> Counts:
+def counted(summary: TraceSummary) -> RecordTally:
     """Records and launches of a finished trace."""
     launches = summary.cost.launches if summary.cost is not None else 0
     records = summary.records
     if records is None:
-        return Counts(launches=launches)
-    return Counts(records.made, records.folded, records.dropped, launches)
+        return RecordTally(launches=launches)
+    return RecordTally(records.made, records.folded, records.dropped, launches)
 
 
 def _ns_per_launch(summary: TraceSummary | None) -> float | None:
@@ -246,7 +246,7 @@ def estimate(rate: int, folder: Path, seconds: float) -> float | None:
     the simulated driver knows the truth; None when nothing was timed."""
     length = max(1, int(1e9 / rate) - 100)
     launches = max(10, int(SLICE_NS * rate / 1e9))
-    with out_of_the_way(), Loop("SIM", "governed", folder) as loop:
+    with out_of_the_way(), LaunchLoop("SIM", "governed", folder) as loop:
         slices = max(1, int(seconds * 1e9 / SLICE_NS))
         truth = sum(each.iterations for each in loop.turn(length, launches, 0, slices, vary=True))
         summary = loop.end()
@@ -260,7 +260,7 @@ def dormant_ns(folder: Path, rounds: int = 40) -> float:
     with ExitStack() as stack:
         stack.enter_context(out_of_the_way())
         off, dormant = (
-            stack.enter_context(Loop("SIM", mode, folder)) for mode in ("off", "dormant")
+            stack.enter_context(LaunchLoop("SIM", mode, folder)) for mode in ("off", "dormant")
         )
         took: dict[str, float] = {}
         for _ in range(rounds):
@@ -305,11 +305,11 @@ def run(
     rates: Sequence[int] = RATES,
     drivers: Sequence[Driver] = ("pocl", "SIM"),
     modes: Sequence[BenchMode] = MODES,
-    told: Callable[[Row], None] = lambda _: None,
+    told: Callable[[ProbeRow], None] = lambda _: None,
 ) -> dict[str, Any]:
     """Measure everything; `told` gets each row when it is there. Raises NotSupported without an
     OpenCL loader, NotBuilt without the programs."""
-    found: list[Row] = []
+    found: list[ProbeRow] = []
     absent: dict[str, str] = {}
     with tempfile.TemporaryDirectory(dir=fast_folder(), prefix="stoker-bench-") as name:
         folder = Path(name)

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls of jobs into GPU libraries: which sites are attached where, and what was counted.
 
-Relied on by the agent's tracing and by the doctor's report. Nothing that files or processes of jobs
-do raises out of here: each call has a state with a reason. Attaching waits for the kernel, so
-`look` belongs to a thread of its own (`probes.call_watch`); reading does not wait. What a process
-did is kept when it ends, so totals of a job only grow.
+Nothing that files or processes of jobs do raises out of here: each call has a state with a reason.
+Attaching waits for the kernel, so `look` belongs to a thread of its own (`probes.call_watch`);
+reading does not wait. What a process did is kept when it ends, so totals of a job only grow.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ from typing import TYPE_CHECKING
 
 from stoker.native.errors import Refused, StokerError
 from stoker.probes.calls.call_records import CallLimits, CallState, CallTimes
-from stoker.probes.calls.call_targets import LIBRARIES, TARGETS, Target
+from stoker.probes.calls.call_targets import LIBRARIES, TARGETS, CallTarget
 from stoker.probes.calls.call_windows import Windows
 from stoker.probes.calls.elf import ElfFile
 from stoker.probes.calls.library_copies import Copy, copies_of, opened, start_time
-from stoker.probes.calls.probe_sites import Call, Decision, choose, duty_step, find_calls
+from stoker.probes.calls.probe_sites import Call, SiteDecision, choose, duty_step, find_calls
 from stoker.probes.calls.trap_cost import TrapCosts
 from stoker.probes.catalogue import ProbeState, State
-from stoker.probes.cost.cost_budget import PPM, Action, SiteReading
+from stoker.probes.cost.cost_budget import PPM, GovernorAction, SiteReading
 
 if TYPE_CHECKING:
     from stoker.native import _calls
@@ -67,7 +66,7 @@ class _Library:
     """What is known of one copy; its key is the file and the state of its contents."""
 
     calls: list[Call]
-    decisions: dict[str, Decision]
+    decisions: dict[str, SiteDecision]
 
 
 @dataclass(slots=True)
@@ -112,7 +111,7 @@ class CallProbes:
         costs: TrapCosts,
         limits: CallLimits | None = None,
         *,
-        targets: Sequence[Target] = TARGETS,
+        targets: Sequence[CallTarget] = TARGETS,
         one_by_one: bool = False,
         seed: int | None = None,
         clock_ns: Callable[[], int] = time.monotonic_ns,
@@ -159,7 +158,7 @@ class CallProbes:
         """
         self._wanted = {job: tuple(pids) for job, pids in jobs.items()}
 
-    def obey(self, job: int, action: Action) -> None:
+    def obey(self, job: int, action: GovernorAction) -> None:
         """Carry out what the governor said of a site: attach, sample or detach; others are not
         for here."""
         if action.target in self._targets:
@@ -343,7 +342,7 @@ class CallProbes:
 
     # --- what should be attached ------------------------------------------------------------------
 
-    def _duty(self, job: _Job, decision: Decision) -> int:
+    def _duty(self, job: _Job, decision: SiteDecision) -> int:
         return job.duties.get(decision.id, decision.duty_ppm) if decision.trap else 0
 
     def _settle(self, job: _Job, process: _Process, now_ns: int) -> None:
@@ -453,7 +452,7 @@ class CallProbes:
         return list(found.values())
 
     def _state(
-        self, id: int, process: _Process, key: tuple[object, ...], decision: Decision
+        self, id: int, process: _Process, key: tuple[object, ...], decision: SiteDecision
     ) -> CallState:
         job = self._jobs[id]
         copy = next(copy for copy, each in process.copies.values() if each == key)

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the probes over calls report: counts and times of calls, and the state of their sites.
 
-Relied on by the agent's tracing, the report and the tests. Values alone. Times are CLOCK_MONOTONIC
-nanoseconds.
+Values alone. Times are CLOCK_MONOTONIC nanoseconds.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The calls of GPU libraries that are counted and timed, with ids that never change meaning.
 
-Relied on by the probes over calls, the governor's readers and the doctor. A call is one thing a
-program asks for; the symbols it goes by (`_v2`, `_ptsz`) are found in the library at hand. Pure.
-Names: cuda.h of CUDA 13 and nccl.h of NCCL 2.28.
+A call is one thing a program asks for; the symbols it goes by (`_v2`, `_ptsz`) are found in the
+library at hand. Pure. Names: cuda.h of CUDA 13 and nccl.h of NCCL 2.28.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ SUFFIXES = ("", "_v2", "_v3", "_v4", "_v5", "_v6", "_ptsz", "_v2_ptsz", "_v3_pts
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class CallTarget:
     """One call. `rate`: calls a second to plan for until the job's own rate is known; low ones, as
     the governor takes away within a second what turns out too dear, and gives back slowly."""
 
@@ -35,15 +34,15 @@ class Target:
         return tuple(self.symbol + suffix for suffix in SUFFIXES)
 
 
-def _cuda(rate: int, *symbols: str) -> list[Target]:
-    return [Target(f"cuda.{symbol}", "libcuda.so", symbol, rate) for symbol in symbols]
+def _cuda(rate: int, *symbols: str) -> list[CallTarget]:
+    return [CallTarget(f"cuda.{symbol}", "libcuda.so", symbol, rate) for symbol in symbols]
 
 
-def _nccl(rate: int, *symbols: str) -> list[Target]:
-    return [Target(f"nccl.{symbol}", "libnccl.so", symbol, rate) for symbol in symbols]
+def _nccl(rate: int, *symbols: str) -> list[CallTarget]:
+    return [CallTarget(f"nccl.{symbol}", "libnccl.so", symbol, rate) for symbol in symbols]
 
 
-TARGETS: tuple[Target, ...] = (
+TARGETS: tuple[CallTarget, ...] = (
     *_cuda(1_000, "cuLaunchKernel", "cuLaunchKernelEx"),
     *_cuda(200, "cuLaunchCooperativeKernel", "cuGraphLaunch"),
     *_cuda(100, "cuMemAlloc", "cuMemAllocAsync", "cuMemAllocManaged", "cuMemAllocHost"),

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The thread that keeps the probes over calls attached where they should be.
 
-Relied on by the agent. Measuring costs, loading, attaching and detaching wait for the kernel, tens
-of milliseconds a time, so no thread that drains a ring does any of it. Owns the invariant that one
-look that fails costs that look.
+Measuring costs, loading, attaching and detaching wait for the kernel, tens of milliseconds a time,
+so no thread that drains a ring does any of it. Owns the invariant that one look that fails costs
+that look.
 """
 
 from __future__ import annotations

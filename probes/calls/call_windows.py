@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """When sampled sites are attached: one window of each length in every cycle, at a random place.
 
-Relied on by the probes over calls. Pure. Windows are drawn anew for each cycle (stratified
-sampling), so that a job whose work repeats cannot be in step with them, and the part of the time
-they cover is exact over whole cycles.
+Pure. Windows are drawn anew for each cycle (stratified sampling), so that a job whose work repeats
+cannot be in step with them, and the part of the time they cover is exact over whole cycles.
 """
 
 from __future__ import annotations

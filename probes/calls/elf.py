@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Symbols, probe notes and code of a shared library, from its file alone.
 
-Relied on by the choice of probe sites. The file belongs to a job and may be damaged, hostile or
-replaced while it is read: every offset is checked, nothing is mapped, and whatever does not add up
-raises BadRequest (damaged) or NotSupported (not 64-bit little-endian). Dynamic symbols are found
-as the loader finds them, so a stripped library is as good as any. Format: System V gABI, chapters
-4 and 5; GNU versions: LSB core, 10.7; notes: systemtap's wiki, UserSpaceProbeImplementation.
+The file belongs to a job and may be damaged, hostile or replaced while it is read: every offset is
+checked, nothing is mapped, and whatever does not add up raises BadRequest (damaged) or NotSupported
+(not 64-bit little-endian). Dynamic symbols are found as the loader finds them, so a stripped
+library is as good as any. Format: System V gABI, chapters 4 and 5; GNU versions: LSB core, 10.7;
+notes: systemtap's wiki, UserSpaceProbeImplementation.
 """
 
 from __future__ import annotations

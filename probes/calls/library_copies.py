@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Copies of GPU libraries that processes have mapped, whatever their mount namespace.
 
-Relied on by the probes over calls. A copy is a file, not a name: two containers with libcuda.so.1
-have two, a library replaced on disk is another one, and one that was deleted is still what its
-processes run. Processes belong to jobs, so their files are opened without side effects and what
-cannot be is an answer with a reason.
+A copy is a file, not a name: two containers with libcuda.so.1 have two, a library replaced on disk
+is another one, and one that was deleted is still what its processes run. Processes belong to jobs,
+so their files are opened without side effects and what cannot be is an answer with a reason.
 """
 
 from __future__ import annotations

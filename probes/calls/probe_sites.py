@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Probe sites of a library, and which of them are worth their cost.
 
-Relied on by the probes over calls and the doctor. Pure but for reading the library. A site's first
-instruction decides what a hit costs; what does not fit the budget at the expected rate is moved to
-an equivalent place, sampled in windows, or off. Every answer has a stable id and a reason, and no
-library, however damaged, raises.
+Pure but for reading the library. A site's first instruction decides what a hit costs; what does not
+fit the budget at the expected rate is moved to an equivalent place, sampled in windows, or off.
+Every answer has a stable id and a reason, and no library, however damaged, raises.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from stoker.native.errors import StokerError
-from stoker.probes.calls.call_targets import Target
+from stoker.probes.calls.call_targets import CallTarget
 from stoker.probes.calls.elf import ElfFile
 from stoker.probes.calls.prologue import ENDBR64, LONGEST, Trap, behind_endbr64, trap_of
 from stoker.probes.calls.trap_cost import TrapCosts
@@ -47,7 +46,7 @@ class Site:
 class Call:
     """One target in one library: its sites, or why there is none."""
 
-    target: Target
+    target: CallTarget
     sites: tuple[Site, ...]
     state: SiteState
     """attached here means: can be."""
@@ -55,7 +54,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class SiteDecision:
     """What is to become of one call's sites. `reason` is never empty."""
 
     id: str
@@ -71,19 +70,19 @@ class Decision:
 # --- reading a library ----------------------------------------------------------------------------
 
 
-def find_calls(library: ElfFile, targets: Iterable[Target]) -> list[Call]:
+def find_calls(library: ElfFile, targets: Iterable[CallTarget]) -> list[Call]:
     """The sites of each target in a library; one that is damaged has an answer for each as well."""
     return [_find(library, target) for target in targets]
 
 
-def _find(library: ElfFile, target: Target) -> Call:
+def _find(library: ElfFile, target: CallTarget) -> Call:
     try:
         return _cheaper(library, target, _sites(library, target))
     except StokerError as error:
         return Call(target, (), "unknown", error.message)
 
 
-def _sites(library: ElfFile, target: Target) -> Call:
+def _sites(library: ElfFile, target: CallTarget) -> Call:
     if target.usdt and (found := _usdt(library, target)):
         return Call(target, found, "attached", "the library's own probe")
     symbols = [symbol for name in target.symbols for symbol in library.symbols(name)]
@@ -112,7 +111,7 @@ def _site(library: ElfFile, symbol: str, address: int) -> Site:
     return Site(symbol, offset + len(ENDBR64), behind, kept, moved=why)
 
 
-def _usdt(library: ElfFile, target: Target) -> tuple[Site, ...]:
+def _usdt(library: ElfFile, target: CallTarget) -> tuple[Site, ...]:
     provider, _, name = target.usdt.partition(":")
     notes = [note for note in library.usdt if (note.provider, note.name) == (provider, name)]
     found = []
@@ -123,7 +122,7 @@ def _usdt(library: ElfFile, target: Target) -> tuple[Site, ...]:
     return tuple(site for site in found if site.trap != "refused")
 
 
-def _cheaper(library: ElfFile, target: Target, call: Call) -> Call:
+def _cheaper(library: ElfFile, target: CallTarget, call: Call) -> Call:
     """The inner function that stands in where a site would be stepped, if there is one."""
     if not any(site.trap in ("endbr64", "other") for site in call.sites):
         return call
@@ -148,7 +147,7 @@ def choose(
     budget_ppm: int,
     costs: TrapCosts,
     rates: Mapping[str, float] | None = None,
-) -> list[Decision]:
+) -> list[SiteDecision]:
     """What to do about each call so that all together fit into `budget_ppm` of one thread's time.
 
     `rates`: calls a second by target id, where known; else what the target plans for. The cheapest
@@ -164,14 +163,14 @@ def choose(
     return weighed
 
 
-def share_ppm(decision: Decision) -> float:
+def share_ppm(decision: SiteDecision) -> float:
     """Part of a thread's time that the call's hits would take if always attached."""
     return decision.rate * (decision.hit_ns or 0) / 1000
 
 
-def _weigh(call: Call, costs: TrapCosts, rates: Mapping[str, float]) -> Decision:
+def _weigh(call: Call, costs: TrapCosts, rates: Mapping[str, float]) -> SiteDecision:
     rate = rates.get(call.target.id, float(call.target.rate))
-    decision = Decision(call.target.id, call.state, call.reason, rate=rate)
+    decision = SiteDecision(call.target.id, call.state, call.reason, rate=rate)
     if call.state != "attached":
         return decision
     priced = [(costs.hit_ns(site.trap, entry_only=site.entry_only), site) for site in call.sites]
@@ -180,7 +179,7 @@ def _weigh(call: Call, costs: TrapCosts, rates: Mapping[str, float]) -> Decision
     return replace(decision, trap=dearest[1].trap, hit_ns=dearest[0] if known else None)
 
 
-def _fit(decision: Decision, room: float, costs: TrapCosts) -> Decision:
+def _fit(decision: SiteDecision, room: float, costs: TrapCosts) -> SiteDecision:
     if decision.hit_ns is None:
         why = f"what a hit of a {decision.trap} costs is not known here: in the shortest windows"
         return replace(decision, state="sampled", duty_ppm=DUTY_STEPS_PPM[-1], reason=why)

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a uprobe's trap does with an instruction, and so what kind of cost it has.
 
-Relied on by the choice of probe sites. Pure. The kernel emulates few instructions, replaces one
-(the five-byte nop, Linux 6.18) by a call, and executes all others out of line by single steps,
-which costs twenty times as much: arch/x86/kernel/uprobes.c, push_setup_xol_ops,
-branch_setup_xol_ops and is_optimize.
+Pure. The kernel emulates few instructions, replaces one (the five-byte nop, Linux 6.18) by a call,
+and executes all others out of line by single steps, which costs twenty times as much:
+arch/x86/kernel/uprobes.c, push_setup_xol_ops, branch_setup_xol_ops and is_optimize.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The states of all probe sites of a node, as the agent leaves them for whoever asks.
 
-Relied on by the agent, which writes them, and the doctor, which is another process. The file is
-replaced in one step and believed for a minute of the boot it was written in, so that the doctor
-never tells of sites that were detached with an agent's death.
+The file is replaced in one step and believed for a minute of the boot it was written in, so that
+the doctor never tells of sites that were detached with an agent's death.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What one hit of a probe costs on this machine, by the site's first instruction.
 
-Relied on by the choice of probe sites and by the governor, which multiply it with counts. Measured
-once a boot and kept with the boot's id, since kernel and processor decide it; where it cannot be
-measured, figures of another machine stand in and say so.
+Measured once a boot and kept with the boot's id, since kernel and processor decide it; where it
+cannot be measured, figures of another machine stand in and say so.
 """
 
 from __future__ import annotations

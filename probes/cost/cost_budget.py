@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What goes into the governor of tracing's cost and what comes out of it.
 
-Relied on by the governor, by the agent that feeds and obeys it, and by whoever shows its state.
 Values alone. Shares are in ppm of the job's time: of the life of its threads that use devices.
 """
 
@@ -54,7 +53,7 @@ class Readings:
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class GovernorAction:
     """One change. `target`: "tracer", "host.spans" or the id of a site."""
 
     kind: Kind

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keeps what tracing costs one job under a budget: the host side of the overhead governor.
 
-Relied on by the agent's tracing thread, which brings readings once a period and carries out the
-actions. Pure: no clock, no file. Owns the invariants that what is too dear is made cheaper in the
-period after it was seen, and that what was made cheaper returns only after quiet, each time
-after a longer one, so that it does not oscillate. An empty answer means: keep all as it is.
+Pure: no clock, no file. Owns the invariants that what is too dear is made cheaper in the period
+after it was seen, and that what was made cheaper returns only after quiet, each time after a longer
+one, so that it does not oscillate. An empty answer means: keep all as it is.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from dataclasses import dataclass, field
 
 from stoker.probes.cost.cost_budget import (
     PPM,
-    Action,
+    GovernorAction,
     GovernorLimits,
     GovernorRecord,
     Kind,
@@ -23,7 +22,14 @@ from stoker.probes.cost.cost_budget import (
     State,
 )
 
-__all__ = ["Action", "Governor", "GovernorLimits", "GovernorRecord", "Readings", "SiteReading"]
+__all__ = [
+    "Governor",
+    "GovernorAction",
+    "GovernorLimits",
+    "GovernorRecord",
+    "Readings",
+    "SiteReading",
+]
 
 
 @dataclass(slots=True)
@@ -77,7 +83,7 @@ class Governor:
         """Budget of the tracers now; 0: launches are counted at most."""
         return self._granted
 
-    def step(self, readings: Readings, now_ns: int) -> list[Action]:
+    def step(self, readings: Readings, now_ns: int) -> list[GovernorAction]:
         """What to change after this period. Too early, or without job time: nothing."""
         before = self._last
         if before is None or readings.job_ns < before.job_ns:
@@ -181,7 +187,7 @@ class Governor:
 
     # --- deciding ---------------------------------------------------------------------------------
 
-    def _decide(self) -> list[Action]:
+    def _decide(self) -> list[GovernorAction]:
         budget = self._limits.budget_ppm
         if self._governed > budget:
             self._over += 1
@@ -190,14 +196,14 @@ class Governor:
         self._calm = self._calm + 1 if self._governed < budget * self._limits.calm else 0
         return self._restore() if self._calm >= self._limits.calm_periods else []
 
-    def _reduce(self) -> list[Action]:
+    def _reduce(self) -> list[GovernorAction]:
         actions = []
         bpf = self._shares["bpf"]
         if self._spans and self._spans_too_dear:
             self._spans = False
             self._spans_quiet.take(self._periods, self._limits)
             why = f"the host's programs take {_percent(bpf)}: thread times as totals only"
-            actions.append(Action("fall_back", "host.spans", 0, why))
+            actions.append(GovernorAction("fall_back", "host.spans", 0, why))
             bpf = 0.0  # what totals take is seen in the next period
             if self._governed - self._shares["bpf"] <= self._most:
                 return actions
@@ -212,7 +218,7 @@ class Governor:
     def _tracer_share(self) -> float:
         return sum(self._shares.get(part, 0.0) for part in ("tracer", "profiler"))
 
-    def _reduce_sites(self, room: float) -> list[Action]:
+    def _reduce_sites(self, room: float) -> list[GovernorAction]:
         """The cheapest stay; the first that does not fit is sampled, dearer ones go."""
         actions = []
         order = sorted(self._sites.items(), key=lambda item: (item[1].full_ppm, item[0]))
@@ -227,15 +233,17 @@ class Governor:
             actions.append(self._shorten(id, site, duty))
         return actions
 
-    def _shorten(self, id: str, site: _Site, duty_ppm: int) -> Action:
+    def _shorten(self, id: str, site: _Site, duty_ppm: int) -> GovernorAction:
         site.level, site.duty_ppm = ("sampled" if duty_ppm else "off"), duty_ppm
         site.quiet.take(self._periods, self._limits)
         takes = f"always attached it takes {_percent(site.full_ppm)} of the job's time"
         if duty_ppm:
-            return Action("sample", id, duty_ppm, f"{takes}: {_percent(duty_ppm)} of it fits")
-        return Action("detach", id, 0, f"{takes}: off for cost")
+            return GovernorAction(
+                "sample", id, duty_ppm, f"{takes}: {_percent(duty_ppm)} of it fits"
+            )
+        return GovernorAction("detach", id, 0, f"{takes}: off for cost")
 
-    def _reduce_tracer(self, room: float) -> list[Action]:
+    def _reduce_tracer(self, room: float) -> list[GovernorAction]:
         """Scale what was granted by what it came to; below the floor only counting is left."""
         spent, left = self._tracer_share, self._left(room)
         room = max(room, self._limits.tracer_least_ppm)
@@ -249,12 +257,16 @@ class Governor:
         took = f"the tracer took {_percent(spent)} of the job's time, and {left}"
         if wanted >= floor:
             self._granted = wanted
-            return [Action("budget", "tracer", wanted, f"{took}: its windows are shorter")]
+            return [GovernorAction("budget", "tracer", wanted, f"{took}: its windows are shorter")]
         if used > floor:
             self._granted = floor
-            return [Action("budget", "tracer", floor, f"{took}: it has the shortest windows")]
+            return [
+                GovernorAction("budget", "tracer", floor, f"{took}: it has the shortest windows")
+            ]
         self._granted = 0
-        return [Action("fall_back", "tracer", 0, f"{took}: it is off until that has changed")]
+        return [
+            GovernorAction("fall_back", "tracer", 0, f"{took}: it is off until that has changed")
+        ]
 
     def _left(self, room: float) -> str:
         """What the budget leaves for the tracer, in words."""
@@ -265,7 +277,7 @@ class Governor:
 
     # --- returning --------------------------------------------------------------------------------
 
-    def _restore(self) -> list[Action]:
+    def _restore(self) -> list[GovernorAction]:
         """One thing at a time, then quiet again: what its return costs must be seen first."""
         room = self._most - self._governed
         action = self._restore_tracer() or self._restore_site(room) or self._restore_spans()
@@ -274,14 +286,16 @@ class Governor:
         self._calm = 0
         return [action]
 
-    def _restore_tracer(self) -> Action | None:
+    def _restore_tracer(self) -> GovernorAction | None:
         if self._fixed or self._granted >= self._most or self._periods < self._tracer_quiet.due:
             return None
         kind: Kind = "budget" if self._granted else "restore"
         self._granted = max(self._limits.tracer_floor_ppm, min(self._most, self._granted * 3 // 2))
-        return Action(kind, "tracer", self._granted, "quiet for long enough: longer windows")
+        return GovernorAction(
+            kind, "tracer", self._granted, "quiet for long enough: longer windows"
+        )
 
-    def _restore_site(self, room: float) -> Action | None:
+    def _restore_site(self, room: float) -> GovernorAction | None:
         """A sampled site is known, so it returns when it fits twice; of one that is off nothing is
         known, so it is tried in the shortest windows."""
         for id, site in sorted(self._sites.items(), key=lambda each: each[1].full_ppm):
@@ -289,23 +303,27 @@ class Governor:
                 continue
             if site.level == "off":
                 site.level, site.duty_ppm = "sampled", self._limits.duty_floor_ppm
-                return Action("sample", id, site.duty_ppm, "quiet for long enough: tried again")
+                return GovernorAction(
+                    "sample", id, site.duty_ppm, "quiet for long enough: tried again"
+                )
             spare = room + site.spent_ppm
             if site.full_ppm * 2 <= spare:
                 site.level, site.duty_ppm = "attached", PPM
                 why = f"it would take {_percent(site.full_ppm)} of the job's time"
-                return Action("attach", id, PPM, f"{why}, which fits")
+                return GovernorAction("attach", id, PPM, f"{why}, which fits")
             duty = int(spare / 2 / site.full_ppm * PPM)
             if duty > site.duty_ppm * 3 // 2:
                 site.duty_ppm = duty
-                return Action("sample", id, duty, "quiet for long enough: longer windows")
+                return GovernorAction("sample", id, duty, "quiet for long enough: longer windows")
         return None
 
-    def _restore_spans(self) -> Action | None:
+    def _restore_spans(self) -> GovernorAction | None:
         if self._spans or self._periods < self._spans_quiet.due:
             return None
         self._spans = True
-        return Action("restore", "host.spans", 0, "quiet for long enough: thread timelines again")
+        return GovernorAction(
+            "restore", "host.spans", 0, "quiet for long enough: thread timelines again"
+        )
 
 
 def _measure_site(site: _Site, reading: SiteReading, scale: float, real_ns: int) -> float:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One line of the probes' report, and its status.
 
-Relied on by the doctor's parts. A value alone; ids never change their meaning.
+A value alone; ids never change their meaning.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ Status = Literal["PASS", "WARN", "FAIL"]
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class ProbeCheck:
     """One line of the report. `id` never changes its meaning; `hint` says what to do."""
 
     id: str

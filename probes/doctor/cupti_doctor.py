@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether CUDA kernels can be traced on this node: the tracer, and NVIDIA's libcupti.
 
-Relied on by the doctor. The library is asked for its version in a process of its own, as it may
-crash or hang there. A job that brings a libcupti itself is traced with that one.
+The library is asked for its version in a process of its own, as it may crash or hang there. A job
+that brings a libcupti itself is traced with that one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from stoker.native import paths
-from stoker.probes.doctor.check_report import Check
+from stoker.probes.doctor.check_report import ProbeCheck
 from stoker.probes.kernels.tracer_environment import LIBRARIES, find_cupti
 
 VERSION_MIN = 17
@@ -31,20 +31,20 @@ _ASK = (
 )
 
 
-def cupti_checks() -> list[Check]:
+def cupti_checks() -> list[ProbeCheck]:
     """One line: with which library CUDA kernels are traced, or why not."""
     try:
         paths.library(LIBRARIES["cupti"])
     except paths.NotBuilt as error:
-        return [Check(ID, "WARN", f"CUDA kernels are not traced: {error}", _HEADERS)]
+        return [ProbeCheck(ID, "WARN", f"CUDA kernels are not traced: {error}", _HEADERS)]
     library = find_cupti()
     if library is None:
         text = "no libcupti on this node: only CUDA jobs that bring their own are traced"
-        return [Check(ID, "WARN", text, "pip install nvidia-cuda-cupti")]
+        return [ProbeCheck(ID, "WARN", text, "pip install nvidia-cuda-cupti")]
     return list(version_checks(library))
 
 
-def version_checks(library: Path) -> Iterator[Check]:
+def version_checks(library: Path) -> Iterator[ProbeCheck]:
     """Whether this libcupti loads and is new enough."""
     hint = "pip install -U nvidia-cuda-cupti"
     try:
@@ -56,19 +56,19 @@ def version_checks(library: Path) -> Iterator[Check]:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        yield Check(ID, "WARN", f"{library} did not load in time", hint)
+        yield ProbeCheck(ID, "WARN", f"{library} did not load in time", hint)
         return
     if done.returncode:
         last = (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1]
-        yield Check(ID, "WARN", f"{library} cannot be used: {last}", hint)
+        yield ProbeCheck(ID, "WARN", f"{library} cannot be used: {last}", hint)
         return
     error, version = map(int, done.stdout.split())
     if error == NO_DRIVER:
-        yield Check(ID, "PASS", f"no CUDA driver answers on this node; {library} is there")
+        yield ProbeCheck(ID, "PASS", f"no CUDA driver answers on this node; {library} is there")
     elif error:
-        yield Check(ID, "WARN", f"{library} cannot be used: CUPTI error {error}", hint)
+        yield ProbeCheck(ID, "WARN", f"{library} cannot be used: CUPTI error {error}", hint)
     elif version < VERSION_MIN:
-        yield Check(ID, "WARN", f"{library} is version {version}, older than CUDA 11.6", hint)
+        yield ProbeCheck(ID, "WARN", f"{library} is version {version}, older than CUDA 11.6", hint)
     else:
         text = f"CUDA kernels are traced with {library}, version {version}"
-        yield Check(ID, "PASS", text)
+        yield ProbeCheck(ID, "PASS", text)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `make gpu-check` finds on a machine with an NVIDIA GPU: traces held against the truth.
 
-Relied on by `probes.gpu_runs`, which measures, and by its reader. Pure: runs come in, lines go
-out. A line that compares with a truth can FAIL; a figure beside a target says whether it was met,
-and misses fail too, except where the machine's noise is as large as the target.
+Pure: runs come in, lines go out. A line that compares with a truth can FAIL; a figure beside a
+target says whether it was met, and misses fail too, except where the machine's noise is as large as
+the target.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ DORMANT_NS = 20.0
 ESTIMATE_PCT = 2.0
 
 
-class Line(msgspec.Struct, frozen=True):
+class GpuLine(msgspec.Struct, frozen=True):
     """One line of the table."""
 
     name: str
@@ -43,7 +43,7 @@ class Line(msgspec.Struct, frozen=True):
     verdict: Verdict = "INFO"
 
 
-class Known(msgspec.Struct, frozen=True):
+class KnownRun(msgspec.Struct, frozen=True):
     """What `stoker-bench-cuda known` did; `batch_ns` by CUDA events."""
 
     spins: int
@@ -59,7 +59,7 @@ class Known(msgspec.Struct, frozen=True):
     value: int
 
 
-class Event(msgspec.Struct, frozen=True):
+class GpuEvent(msgspec.Struct, frozen=True):
     """One record of a trace."""
 
     name: str
@@ -70,7 +70,7 @@ class Event(msgspec.Struct, frozen=True):
     tid: int
 
 
-class Run(msgspec.Struct, frozen=True):
+class CurveRun(msgspec.Struct, frozen=True):
     """One run of `stoker-bench-cuda curve`; `estimate_ns` is the trace's kernel time."""
 
     rate: int
@@ -83,7 +83,7 @@ class Run(msgspec.Struct, frozen=True):
     dropped: int = 0
 
 
-class Point(msgspec.Struct, frozen=True):
+class CurvePoint(msgspec.Struct, frozen=True):
     """One rate and mode against off, in percent and ns of a launch."""
 
     launches_per_s: float
@@ -95,19 +95,21 @@ class Point(msgspec.Struct, frozen=True):
     estimate_error_pct: float | None = None
 
 
-def same(name: str, found: object, wanted: object) -> Line:
+def same(name: str, found: object, wanted: object) -> GpuLine:
     """A line that passes when both are equal."""
-    return Line(name, str(found), str(wanted), "PASS" if found == wanted else "FAIL")
+    return GpuLine(name, str(found), str(wanted), "PASS" if found == wanted else "FAIL")
 
 
-def below(name: str, found: float, limit: float, unit: str, *, noise: float = 0.0) -> Line:
+def below(name: str, found: float, limit: float, unit: str, *, noise: float = 0.0) -> GpuLine:
     """A line that passes up to a limit, or where the noise hides the answer."""
     met = found <= limit + noise
     text = f"{found:.3g} {unit}"
-    return Line(name, text, f"at most {limit:g} {unit}", "PASS" if met else "FAIL")
+    return GpuLine(name, text, f"at most {limit:g} {unit}", "PASS" if met else "FAIL")
 
 
-def known_lines(known: Known, summary: TraceSummary, events: Sequence[Event]) -> Iterator[Line]:
+def known_lines(
+    known: KnownRun, summary: TraceSummary, events: Sequence[GpuEvent]
+) -> Iterator[GpuLine]:
     """The program of known work: counts, times against CUDA events, threads, clock."""
     counts = {row.name: row.count for row in summary.kernels}
     yield same("kernels counted", counts.get(SPIN, 0), known.spins)
@@ -125,7 +127,7 @@ def known_lines(known: Known, summary: TraceSummary, events: Sequence[Event]) ->
     yield same("records lost", lost, 0)
     for what, why in summary.absent.items():
         if not what.startswith(("causes", "spans")):
-            yield Line(f"absent: {what}", why)
+            yield GpuLine(f"absent: {what}", why)
     if summary.clock is not None:
         yield below("clock error", summary.clock.error_ns, CLOCK_ERROR_MAX_NS, "ns")
 
@@ -134,7 +136,7 @@ def _is_simulated(summary: TraceSummary) -> bool:
     return any(process.simulated for process in summary.processes)
 
 
-def _times(known: Known, events: Sequence[Event]) -> Iterator[Line]:
+def _times(known: KnownRun, events: Sequence[GpuEvent]) -> Iterator[GpuLine]:
     spins = sorted((e for e in events if e.name == SPIN), key=lambda e: e.start_ns)
     yield same("kernels timed", len(spins), known.spins)
     if len(spins) != known.spins:
@@ -147,12 +149,12 @@ def _times(known: Known, events: Sequence[Event]) -> Iterator[Line]:
     off_by = abs(traced_ns - known.batch_ns)
     yield below("batch: trace against CUDA events", off_by, limit, "ns")
     shortest = min(e.end_ns - e.start_ns for e in batch)
-    yield Line("shortest spin", f"{shortest} ns", f"{known.spin_ns} ns at the highest clock")
+    yield GpuLine("shortest spin", f"{shortest} ns", f"{known.spin_ns} ns at the highest clock")
     overlap = sum(a.end_ns > b.start_ns for a, b in pairwise(batch))
     yield same("kernels of one stream that overlap", overlap, 0)
 
 
-def curve(runs: Sequence[Run]) -> list[Point]:
+def curve(runs: Sequence[CurveRun]) -> list[CurvePoint]:
     """Every rate and mode against the runs that are off at the same rate."""
     points = []
     for rate in sorted({run.rate for run in runs}):
@@ -177,23 +179,23 @@ class _Base(NamedTuple):
     true_ns: float | None
 
 
-def _cpu(run: Run) -> float:
+def _cpu(run: CurveRun) -> float:
     return run.cpu_ns / run.launches
 
 
-def _true_ns(runs: Sequence[Run]) -> float | None:
+def _true_ns(runs: Sequence[CurveRun]) -> float | None:
     """Device time of one launch, as full tracing has it."""
     full = [run for run in runs if run.mode == "full" and run.counted]
     return fmean(run.estimate_ns / run.counted for run in full) if full else None
 
 
-def _point(mode: BenchMode, runs: Sequence[Run], base: _Base) -> Point:
+def _point(mode: BenchMode, runs: Sequence[CurveRun], base: _Base) -> CurvePoint:
     mean = fmean(run.elapsed_ns / run.launches for run in runs)
     error = None
     if mode == "governed" and base.true_ns:
         estimate = fmean(run.estimate_ns / (run.launches + WARM_UP) for run in runs)
         error = abs(estimate / base.true_ns - 1) * 100
-    return Point(
+    return CurvePoint(
         launches_per_s=1e9 / base.elapsed_ns,
         mode=mode,
         slowdown_pct=(mean / base.elapsed_ns - 1) * 100,
@@ -208,27 +210,27 @@ WARM_UP = 200
 """Launches of a run before its clock begins; the trace has them too."""
 
 
-def curve_lines(points: Sequence[Point]) -> Iterator[Line]:
+def curve_lines(points: Sequence[CurvePoint]) -> Iterator[GpuLine]:
     """The curve against its targets: governed by time, dormant by launch; full is what it is."""
     for point in points:
         name = f"{point.launches_per_s:,.0f}/s {point.mode}"
         found = f"{point.slowdown_pct:+.2f} % (noise {point.noise_pct:.2f} %)"
         if point.mode == "governed":
             met = point.slowdown_pct <= GOVERNED_PCT + point.noise_pct
-            yield Line(name, found, f"at most {GOVERNED_PCT:g} %", "PASS" if met else "FAIL")
+            yield GpuLine(name, found, f"at most {GOVERNED_PCT:g} %", "PASS" if met else "FAIL")
         elif point.mode == "dormant":
             noise_ns = point.noise_pct / 100 * 1e9 / point.launches_per_s
             met = point.ns_per_launch <= DORMANT_NS + noise_ns
             text = f"{point.ns_per_launch:+.1f} ns a launch (noise {noise_ns:.1f} ns)"
-            yield Line(name, text, f"at most {DORMANT_NS:g} ns", "PASS" if met else "FAIL")
+            yield GpuLine(name, text, f"at most {DORMANT_NS:g} ns", "PASS" if met else "FAIL")
         else:
-            yield Line(name, f"{found}, {point.cpu_ns_per_launch:+.0f} CPU-ns a launch")
+            yield GpuLine(name, f"{found}, {point.cpu_ns_per_launch:+.0f} CPU-ns a launch")
         if point.estimate_error_pct is not None:
             label = f"{name}: busy time, estimate against full"
             yield below(label, point.estimate_error_pct, ESTIMATE_PCT, "%")
 
 
-def table(lines: Sequence[Line]) -> str:
+def table(lines: Sequence[GpuLine]) -> str:
     """The lines as one table."""
     rows = [(line.verdict, line.name, line.found, line.wanted) for line in lines]
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
@@ -238,7 +240,9 @@ def table(lines: Sequence[Line]) -> str:
     )
 
 
-def result(lines: Sequence[Line], points: Sequence[Point], **more: Any) -> Mapping[str, Any]:
+def result(
+    lines: Sequence[GpuLine], points: Sequence[CurvePoint], **more: Any
+) -> Mapping[str, Any]:
     """Everything as JSON; `passed` is what the exit status says."""
     return {
         "passed": not any(line.verdict == "FAIL" for line in lines),

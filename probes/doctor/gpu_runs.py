@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs traced CUDA programs on the GPU of this machine and says what came of it.
 
-`python -m stoker.probes.doctor.gpu_runs`, which `make gpu-check` runs: exit 0 when every check passed, 1
+`make gpu-check` runs `python -m stoker.probes.doctor.gpu_runs`: exit 0 when every check passed, 1
 when one failed, 2 where there is no GPU or no way to ask one. Nothing of a card is set: NVML is
 only read. Takes three to five minutes. On a simulated driver everything says SIM.
 """
@@ -28,7 +28,7 @@ import msgspec
 from stoker.native import paths
 from stoker.native.errors import StokerError, Unavailable
 from stoker.probes.doctor import gpu_check
-from stoker.probes.doctor.gpu_check import BenchMode, Event, Known, Line, Run
+from stoker.probes.doctor.gpu_check import BenchMode, CurveRun, GpuEvent, GpuLine, KnownRun
 from stoker.probes.kernels.clock_table import clock_table
 from stoker.probes.kernels.job_trace import JobTrace, Mode, TraceSummary
 from stoker.probes.kernels.tracer_environment import LIBCUPTI, LIBRARIES, find_cupti, offer
@@ -82,7 +82,9 @@ class Bench:
                 process.kill()
                 process.wait()
 
-    def trace(self, mode: BenchMode, *arguments: object) -> tuple[Any, TraceSummary, list[Event]]:
+    def trace(
+        self, mode: BenchMode, *arguments: object
+    ) -> tuple[Any, TraceSummary, list[GpuEvent]]:
         """A whole run: what the program says, and what its trace says."""
         with self.traced(mode, *arguments) as (process, trace):
             until = time.monotonic() + RUN_LIMIT_S
@@ -120,26 +122,26 @@ class Bench:
         return json.loads(out.splitlines()[-1])
 
 
-def events_of(trace: JobTrace) -> list[Event]:
+def events_of(trace: JobTrace) -> list[GpuEvent]:
     """Every record that is still kept, in the order it was folded."""
     names, events, first = trace.names(), [], 0
     while True:
         first, folded, data = trace.events(first, 4096)
         for row in _EVENT.iter_unpack(data):
             name = names[row[8]] if row[9] == KERNEL else ""
-            events.append(Event(name, row[9], row[1], row[2], row[5], row[7]))
+            events.append(GpuEvent(name, row[9], row[1], row[2], row[5], row[7]))
         first += len(data) // _EVENT.size
         if not data or first >= folded:
             return events
 
 
-def check_known(bench: Bench) -> Iterator[Line]:
+def check_known(bench: Bench) -> Iterator[GpuLine]:
     """A program of known work under full tracing."""
     said, summary, events = bench.trace("full", "known")
-    yield from gpu_check.known_lines(msgspec.convert(said, Known), summary, events)
+    yield from gpu_check.known_lines(msgspec.convert(said, KnownRun), summary, events)
 
 
-def check_switching(bench: Bench, switches: int) -> Iterator[Line]:
+def check_switching(bench: Bench, switches: int) -> Iterator[GpuLine]:
     """A running program, dormant at first, is looked at and left alone many times."""
     late = 0.0
     with bench.traced("dormant", "until", 20_000) as (process, trace):
@@ -156,7 +158,7 @@ def check_switching(bench: Bench, switches: int) -> Iterator[Line]:
     seen = sum(row.count for row in summary.kernels)
     yield gpu_check.same("switched on and off", f"{switches} times", f"{switches} times")
     yield gpu_check.below("slowest switch", late, 2.0, "s")
-    yield Line("launches seen while on", f"{seen} of {said['launches']}")
+    yield GpuLine("launches seen while on", f"{seen} of {said['launches']}")
     timed = summary.records.folded if summary.records else 0
     yield gpu_check.same("all that was seen was timed", timed >= seen > 0, True)
 
@@ -184,17 +186,17 @@ def kernel_ns_for(bench: Bench, rate: int) -> int:
     return int(length)
 
 
-def measure(bench: Bench, rate: int, seconds: float, rounds: int) -> Iterator[Run]:
+def measure(bench: Bench, rate: int, seconds: float, rounds: int) -> Iterator[CurveRun]:
     """Every mode at one rate, forwards and backwards, so that a drift is in all of them."""
     length = kernel_ns_for(bench, rate)
     launches = max(int(rate * seconds), 100)
     for mode in (gpu_check.MODES + gpu_check.MODES[::-1]) * rounds:
         if mode == "off":
             said = bench.plain("curve", launches, length)
-            yield Run(rate, mode, launches, said["elapsed_ns"], said["cpu_ns"])
+            yield CurveRun(rate, mode, launches, said["elapsed_ns"], said["cpu_ns"])
             continue
         said, summary, _ = bench.trace(mode, "curve", launches, length)
-        yield Run(
+        yield CurveRun(
             rate,
             mode,
             launches,
@@ -206,28 +208,28 @@ def measure(bench: Bench, rate: int, seconds: float, rounds: int) -> Iterator[Ru
         )
 
 
-def clock_lines() -> Iterator[Line]:
+def clock_lines() -> Iterator[GpuLine]:
     """The clocks of the system; that of the device is in the trace."""
     for row in clock_table():
         offset = "-" if row.offset_ns is None else f"{row.offset_ns:+d} ns"
-        yield Line(f"clock {row.clock}", f"{offset}, +-{row.error_ns} ns, {row.drift_ppb} ppb")
+        yield GpuLine(f"clock {row.clock}", f"{offset}, +-{row.error_ns} ns, {row.drift_ppb} ppb")
 
 
-def card_lines() -> Iterator[Line]:
+def card_lines() -> Iterator[GpuLine]:
     """What NVML says of the cards. Read only."""
     try:
         nvml: Any = importlib.import_module("pynvml")
         nvml.nvmlInit()
     except Exception as error:  # the binding raises classes of its own, made at run time
-        yield Line("NVML", f"not to be had: {error}")
+        yield GpuLine("NVML", f"not to be had: {error}")
         return
     for index in range(nvml.nvmlDeviceGetCount()):
         card = nvml.nvmlDeviceGetHandleByIndex(index)
         for name, ask in _ASKED.items():
             try:
-                yield Line(f"card {index} {name}", ask(nvml, card))
+                yield GpuLine(f"card {index} {name}", ask(nvml, card))
             except nvml.NVMLError as error:
-                yield Line(f"card {index} {name}", f"not to be had: {error}")
+                yield GpuLine(f"card {index} {name}", f"not to be had: {error}")
 
 
 _ASKED: Mapping[str, Callable[[Any, Any], str]] = {
@@ -238,7 +240,7 @@ _ASKED: Mapping[str, Callable[[Any, Any], str]] = {
 }
 
 
-def driver_line() -> Line:
+def driver_line() -> GpuLine:
     """The driver's version; NoGpu where there is none, or no device."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
@@ -249,7 +251,7 @@ def driver_line() -> Line:
         raise NoGpu("the NVIDIA driver finds no device")
     driver.cuDriverGetVersion(ctypes.byref(version))
     simulated = " (SIM)" if hasattr(driver, "stoker_sim_driver") else ""
-    return Line(f"CUDA driver{simulated}", f"{version.value}, {count.value} devices")
+    return GpuLine(f"CUDA driver{simulated}", f"{version.value}, {count.value} devices")
 
 
 def run(folder: Path, rates: Sequence[int], seconds: float, rounds: int, switches: int) -> Any:
@@ -257,13 +259,13 @@ def run(folder: Path, rates: Sequence[int], seconds: float, rounds: int, switche
     began = time.monotonic()
     lines = [driver_line(), *card_lines(), *clock_lines()]
     bench = Bench(folder)
-    lines.append(Line("libcupti", bench.cupti or "as the loader finds it"))
+    lines.append(GpuLine("libcupti", bench.cupti or "as the loader finds it"))
     lines += check_known(bench)
     lines += check_switching(bench, switches)
     runs = [run for rate in rates for run in measure(bench, rate, seconds, rounds)]
     points = gpu_check.curve(runs)
     lines += gpu_check.curve_lines(points)
-    lines.append(Line("took", f"{time.monotonic() - began:.0f} s"))
+    lines.append(GpuLine("took", f"{time.monotonic() - began:.0f} s"))
     return gpu_check.result(lines, points, runs=[msgspec.to_builtins(each) for each in runs])
 
 
@@ -286,7 +288,7 @@ def main() -> int:
     except paths.NotBuilt as error:
         print(f"gpu-check: {error}", file=sys.stderr)
         return 1
-    print(gpu_check.table([msgspec.convert(line, Line) for line in found["lines"]]))
+    print(gpu_check.table([msgspec.convert(line, GpuLine) for line in found["lines"]]))
     if asked.json:
         asked.json.write_text(json.dumps(found, indent=1) + "\n")
     return 0 if found["passed"] else 1

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What can be measured on this machine, and why not the rest.
 
-Relied on by `stoker doctor`, which prints it. Each question is put to the thing itself and never
-guessed from a version. Nothing is changed: BPF programs are attached for no cgroup and detached
-again, a driver is loaded in a process of its own. A question that is not answered within three
-seconds is a warning that says so.
+Each question is put to the thing itself and never guessed from a version. Nothing is changed: BPF
+programs are attached for no cgroup and detached again, a driver is loaded in a process of its own.
+A question that is not answered within three seconds is a warning that says so.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from pathlib import Path
 
 from stoker.native.errors import StokerError
 from stoker.probes.catalogue import HOST_PROBES, Payer, ProbeState
-from stoker.probes.doctor.check_report import Check
+from stoker.probes.doctor.check_report import ProbeCheck
 from stoker.probes.doctor.cupti_doctor import cupti_checks
 from stoker.probes.doctor.site_doctor import site_checks
 from stoker.probes.host.cgroups import cgroup_level
@@ -46,71 +45,73 @@ BUILD_TOOLS = {"clang": "clang", "bpftool": "bpftool", "pkg-config": "pkg-config
 """Program needed to build the eBPF part -> distribution packages."""
 
 
-def probe_report(agent_folder: Path | None = None) -> list[Check]:
+def probe_report(agent_folder: Path | None = None) -> list[ProbeCheck]:
     """Every check in a stable order; takes at most LIMIT_S for each and never raises for one.
 
     `agent_folder`: where a running agent leaves the states of its sites, if there is one.
     """
-    found: list[Check] = []
+    found: list[ProbeCheck] = []
     for id, check in _CHECKS.items():
         found += _bounded(id, check)
     return found + _bounded("probe.site", partial(site_checks, agent_folder))
 
 
-def _bounded(id: str, check: Callable[[], list[Check]]) -> list[Check]:
+def _bounded(id: str, check: Callable[[], list[ProbeCheck]]) -> list[ProbeCheck]:
     """The check's lines; one line that says so when it hangs or fails."""
-    answer: list[Check] = []
+    answer: list[ProbeCheck] = []
 
     def ask() -> None:
         try:
             answer.extend(check())
         except (StokerError, OSError, ValueError) as error:
-            answer.append(Check(id, "WARN", f"could not be asked: {error}"))
+            answer.append(ProbeCheck(id, "WARN", f"could not be asked: {error}"))
 
     thread = threading.Thread(target=ask, name=id, daemon=True)
     thread.start()
     thread.join(LIMIT_S)
     if thread.is_alive():
-        return [Check(id, "WARN", f"no answer within {LIMIT_S:g} s")]
+        return [ProbeCheck(id, "WARN", f"no answer within {LIMIT_S:g} s")]
     return answer
 
 
-def _build() -> list[Check]:
+def _build() -> list[ProbeCheck]:
     try:
         from stoker.native import _bpf  # noqa: F401  # asked whether it loads
     except ImportError as error:
         absent = [names for tool, names in BUILD_TOOLS.items() if not _which(tool)]
         hint = f"apt-get install {' '.join(absent)}; " if absent else ""
         text = f"the eBPF part is not in this build: {error}"
-        return [Check("probe.build", "WARN", text, f"{hint}make build")]
-    return [Check("probe.build", "PASS", "the eBPF part loads")]
+        return [ProbeCheck("probe.build", "WARN", text, f"{hint}make build")]
+    return [ProbeCheck("probe.build", "PASS", "the eBPF part loads")]
 
 
 def _which(tool: str) -> str | None:
     return shutil.which(tool) or shutil.which(tool, path="/usr/sbin:/sbin:/usr/local/sbin")
 
 
-def _btf() -> list[Check]:
+def _btf() -> list[ProbeCheck]:
     if not BTF.exists():
         hint = "Use a kernel built with CONFIG_DEBUG_INFO_BTF"
-        return [Check("probe.btf", "WARN", f"{BTF} is missing: no eBPF probes", hint)]
+        return [ProbeCheck("probe.btf", "WARN", f"{BTF} is missing: no eBPF probes", hint)]
     with BTF.open("rb") as file:
         known = file.read(2) in (b"\x9f\xeb", b"\xeb\x9f")
     if known:
-        return [Check("probe.btf", "PASS", f"{BTF}: {BTF.stat().st_size >> 10} KiB of types")]
-    return [Check("probe.btf", "WARN", f"{BTF} is no BTF: no eBPF probes")]
+        return [ProbeCheck("probe.btf", "PASS", f"{BTF}: {BTF.stat().st_size >> 10} KiB of types")]
+    return [ProbeCheck("probe.btf", "WARN", f"{BTF} is no BTF: no eBPF probes")]
 
 
-def _cgroup() -> list[Check]:
+def _cgroup() -> list[ProbeCheck]:
     mount = cgroup2_mount(Path("/proc/self/mountinfo").read_text())
     if mount is None:
         text = "no cgroup v2 is mounted: threads of jobs cannot be told apart"
-        return [Check("probe.cgroup", "WARN", text, "mount -t cgroup2 none /sys/fs/cgroup/unified")]
+        return [
+            ProbeCheck("probe.cgroup", "WARN", text, "mount -t cgroup2 none /sys/fs/cgroup/unified")
+        ]
     try:
         cgroup_level(mount / "any" / "jobs")
     except StokerError as error:
-        return [Check("probe.cgroup", "WARN", error.message, error.hint)]
-    return [Check("probe.cgroup", "PASS", f"jobs can be told apart below {mount}")]
+        return [ProbeCheck("probe.cgroup", "WARN", error.message, error.hint)]
+    return [ProbeCheck("probe.cgroup", "PASS", f"jobs can be told apart below {mount}")]
 
 
 def cgroup2_mount(mountinfo: str) -> Path | None:
@@ -122,22 +123,24 @@ def cgroup2_mount(mountinfo: str) -> Path | None:
     return None
 
 
-def _host() -> list[Check]:
+def _host() -> list[ProbeCheck]:
     states, cost = HostProbes.trial_measured(COST_WINDOW_S)
     return [host_check(state, cost) for state in states]
 
 
-def host_check(state: ProbeState, cost: Cost) -> Check:
+def host_check(state: ProbeState, cost: Cost) -> ProbeCheck:
     """A probe's state as a line: what it gives and costs, or why it does not."""
     probe = next(probe for probe in HOST_PROBES if probe.id == state.id)
     id = f"probe.{state.id}"
     if state.state == "attached":
-        return Check(id, "PASS", f"{probe.gives}; {PAYS[probe.payer]}{_measured(state.id, cost)}")
+        return ProbeCheck(
+            id, "PASS", f"{probe.gives}; {PAYS[probe.payer]}{_measured(state.id, cost)}"
+        )
     if state.state == "off":
-        return Check(id, "PASS", f"{probe.gives}: off for cost: {state.reason}")
+        return ProbeCheck(id, "PASS", f"{probe.gives}: off for cost: {state.reason}")
     said = "refused" if state.state == "refused" else "could not be asked"
     text = f"no {probe.gives}: {said}: {state.reason}"
-    return Check(id, "WARN", text, f"Needs {probe.needs}")
+    return ProbeCheck(id, "WARN", text, f"Needs {probe.needs}")
 
 
 def _measured(id: str, cost: Cost) -> str:
@@ -151,15 +154,17 @@ def _measured(id: str, cost: Cost) -> str:
     return f"; {run_ns / runs:.0f} ns a hit outside of jobs, {share:.2%} of a CPU just now"
 
 
-def _opencl() -> list[Check]:
+def _opencl() -> list[ProbeCheck]:
     files = sorted(VENDORS.glob("*.icd")) if VENDORS.is_dir() else []
     if not files:
         text = f"no OpenCL driver in {VENDORS}"
-        return [Check("probe.opencl", "WARN", text, "apt-get install pocl-opencl-icd, or a GPU's")]
+        return [
+            ProbeCheck("probe.opencl", "WARN", text, "apt-get install pocl-opencl-icd, or a GPU's")
+        ]
     return [_driver(file) for file in files]
 
 
-def _driver(file: Path) -> Check:
+def _driver(file: Path) -> ProbeCheck:
     """Load one OpenCL driver in a process that may hang or crash."""
     library = file.read_text().strip()
     program = "import ctypes, sys; ctypes.CDLL(sys.argv[1])"
@@ -173,28 +178,30 @@ def _driver(file: Path) -> Check:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return Check(id, "WARN", f"{library} did not load in time", f"Remove {file} or repair it")
+        return ProbeCheck(
+            id, "WARN", f"{library} did not load in time", f"Remove {file} or repair it"
+        )
     if done.returncode == 0:
-        return Check(id, "PASS", f"{library} loads")
+        return ProbeCheck(id, "PASS", f"{library} loads")
     last = (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1]
-    return Check(id, "WARN", f"{library} does not load: {last}", f"Remove {file} or repair it")
+    return ProbeCheck(id, "WARN", f"{library} does not load: {last}", f"Remove {file} or repair it")
 
 
-def _clocks() -> list[Check]:
+def _clocks() -> list[ProbeCheck]:
     return [_clock(row) for row in clock_table()]
 
 
-def _clock(row: ClockRow) -> Check:
+def _clock(row: ClockRow) -> ProbeCheck:
     """One clock of the table; one that is set while it is read is worth a warning."""
     id = f"probe.clock.{row.clock.lower()}"
     if row.offset_ns is None:
-        return Check(id, "WARN", f"{row.clock} is of no use: {row.method}")
+        return ProbeCheck(id, "WARN", f"{row.clock} is of no use: {row.method}")
     drift = "drift not known yet" if row.drift_ppb is None else f"drift {row.drift_ppb} ppb"
     text = f"{row.clock} {row.offset_ns:+d} ns to CLOCK_MONOTONIC, {drift}, +-{row.error_ns} ns"
-    return Check(id, "WARN" if row.steps else "PASS", text)
+    return ProbeCheck(id, "WARN" if row.steps else "PASS", text)
 
 
-_CHECKS: dict[str, Callable[[], list[Check]]] = {
+_CHECKS: dict[str, Callable[[], list[ProbeCheck]]] = {
     "probe.build": _build,
     "probe.btf": _btf,
     "probe.cgroup": _cgroup,

@@ -2,9 +2,8 @@
 """The doctor's lines about probe sites: what each call's site is, what a hit costs, what becomes
 of it.
 
-Relied on by `probes.doctor`. Where an agent runs, its own states are told; elsewhere what would be
-done with the libraries of this machine. Nothing is attached but to functions of our own, to measure
-what a hit costs.
+Where an agent runs, its own states are told; elsewhere what would be done with the libraries of
+this machine. Nothing is attached but to functions of our own, to measure what a hit costs.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from stoker.probes.calls.call_probes import CallProbes
 from stoker.probes.calls.call_records import CallLimits, CallState
 from stoker.probes.calls.call_targets import LIBRARIES, TARGETS
 from stoker.probes.calls.elf import ElfFile
-from stoker.probes.calls.probe_sites import Call, Decision, SiteState, choose, find_calls
+from stoker.probes.calls.probe_sites import Call, SiteDecision, SiteState, choose, find_calls
 from stoker.probes.calls.site_report import FILE, load
 from stoker.probes.calls.trap_cost import ELSEWHERE, TrapCosts, measure
 from stoker.probes.calls.trap_cost import load as load_costs
 from stoker.probes.catalogue import ProbeState
-from stoker.probes.doctor.check_report import Check, Status
+from stoker.probes.doctor.check_report import ProbeCheck, Status
 
 COSTS_FILE = "trap-costs.json"
 """Where the agent keeps the measured costs, in its folder of the state."""
@@ -44,7 +43,7 @@ AS_IT_SHOULD_BE: frozenset[SiteState] = frozenset({"attached", "sampled", "off",
 """States that are no fault of this machine; a site that is off for cost is as it should be."""
 
 
-def site_checks(agent_folder: Path | None) -> list[Check]:
+def site_checks(agent_folder: Path | None) -> list[ProbeCheck]:
     """The programs, the costs and one line for each call."""
     report = load(agent_folder / FILE) if agent_folder else None
     costs, unmeasured = _costs(agent_folder)
@@ -62,13 +61,13 @@ def _loaded() -> ProbeState:
         probes.close()
 
 
-def _programs(probe: ProbeState) -> Check:
+def _programs(probe: ProbeState) -> ProbeCheck:
     gives = "counts and times of calls into CUDA's driver and NCCL"
     if probe.state == "attached":
-        return Check(f"probe.{probe.id}", "PASS", f"{gives}: the programs load; jobs pay")
+        return ProbeCheck(f"probe.{probe.id}", "PASS", f"{gives}: the programs load; jobs pay")
     said = "refused" if probe.state == "refused" else "could not be asked"
     hint = "Needs uprobes, BTF, task storage (Linux 5.12), CAP_BPF and CAP_PERFMON"
-    return Check(f"probe.{probe.id}", "WARN", f"no {gives}: {said}: {probe.reason}", hint)
+    return ProbeCheck(f"probe.{probe.id}", "WARN", f"no {gives}: {said}: {probe.reason}", hint)
 
 
 def _costs(agent_folder: Path | None) -> tuple[TrapCosts, str]:
@@ -81,22 +80,22 @@ def _costs(agent_folder: Path | None) -> tuple[TrapCosts, str]:
         return ELSEWHERE, error.message
 
 
-def _cost_check(costs: TrapCosts, unmeasured: str) -> Check:
+def _cost_check(costs: TrapCosts, unmeasured: str) -> ProbeCheck:
     prices = ", ".join(f"{trap} {ns}" for trap, ns in costs.both_ns.items())
     text = f"ns of a hit at entry and return by first instruction, {costs.source}: {prices}"
-    return Check("probe.site.cost", "WARN" if unmeasured else "PASS", text, unmeasured)
+    return ProbeCheck("probe.site.cost", "WARN" if unmeasured else "PASS", text, unmeasured)
 
 
 # --- what an agent has attached -------------------------------------------------------------------
 
 
-def _attached(states: Iterable[CallState]) -> list[Check]:
+def _attached(states: Iterable[CallState]) -> list[ProbeCheck]:
     """One line a call; of its states in several jobs and copies, each that differs."""
     ordered = sorted(states, key=attrgetter("id"))
     return [_call(id, list(same)) for id, same in groupby(ordered, key=attrgetter("id"))]
 
 
-def _call(id: str, states: list[CallState]) -> Check:
+def _call(id: str, states: list[CallState]) -> ProbeCheck:
     said: dict[str, list[CallState]] = {}
     for state in states:
         where = f" in {state.library}" if state.library else ""
@@ -108,40 +107,40 @@ def _call(id: str, states: list[CallState]) -> Check:
         for what, same in said.items()
     )
     good = all(state.state in AS_IT_SHOULD_BE for state in states)
-    return Check(f"probe.site.{id}", "PASS" if good else "WARN", text)
+    return ProbeCheck(f"probe.site.{id}", "PASS" if good else "WARN", text)
 
 
 # --- what would be done here ----------------------------------------------------------------------
 
 
-def _planned(start: str, costs: TrapCosts) -> list[Check]:
+def _planned(start: str, costs: TrapCosts) -> list[ProbeCheck]:
     path = _installed(start)
     name = start.removeprefix("lib").removesuffix(".so")
     if path is None:
         text = f"no {start} in {', '.join(FOLDERS)}: its calls are found in the jobs that map it"
-        return [Check(f"probe.site.{name}", "PASS", text)]
+        return [ProbeCheck(f"probe.site.{name}", "PASS", text)]
     mine = [target for target in TARGETS if target.library == start]
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
-        return [Check(f"probe.site.{name}", "WARN", f"{path}: {error.strerror}")]
+        return [ProbeCheck(f"probe.site.{name}", "WARN", f"{path}: {error.strerror}")]
     try:
         calls = find_calls(ElfFile(fd, str(path)), mine)
     except StokerError as error:
-        return [Check(f"probe.site.{name}", "WARN", error.message)]
+        return [ProbeCheck(f"probe.site.{name}", "WARN", error.message)]
     finally:
         os.close(fd)
     decisions = choose(calls, CallLimits().budget_ppm, costs)
     return [_plan(call, each, path) for call, each in zip(calls, decisions, strict=True)]
 
 
-def _plan(call: Call, decision: Decision, path: Path) -> Check:
+def _plan(call: Call, decision: SiteDecision, path: Path) -> ProbeCheck:
     would = {"attached": "would be attached", "sampled": "would be sampled", "off": "would be off"}
     status: Status = "PASS" if decision.state in AS_IT_SHOULD_BE else "WARN"
     price = f"; {decision.trap}, {_price(decision.hit_ns)}" if decision.trap else ""
     said = would.get(decision.state, decision.state)
     text = f"{said} in {path}{price}, planned for {decision.rate:g} calls a second"
-    return Check(f"probe.site.{call.target.id}", status, f"{text}: {decision.reason}")
+    return ProbeCheck(f"probe.site.{call.target.id}", status, f"{text}: {decision.reason}")
 
 
 def _price(hit_ns: int | None) -> str:

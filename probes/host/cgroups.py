@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where a cgroup2 directory stands in the kernel's own tree: its id and its level.
 
-Relied on by the host probes, which tell a job's threads by the id found at one level. Pure over
-the text of /proc/self/mountinfo, so it is tested without a kernel; cgroup v1 is refused by name.
+Pure over the text of /proc/self/mountinfo, so it is tested without a kernel; cgroup v1 is refused
+by name.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Threads and processes of jobs as the kernel sees them, through BPF.
 
-Relied on by the agent's fold. Attaching never raises for what a machine lacks: each probe's state
-says what the kernel answered. Totals stay exact while threads come and go, and whatever had to be
-dropped is in `dropped()` under its own name. One instance belongs to one thread.
+Attaching never raises for what a machine lacks: each probe's state says what the kernel answered.
+Totals stay exact while threads come and go, and whatever had to be dropped is in `dropped()` under
+its own name. One instance belongs to one thread.
 """
 
 from __future__ import annotations
@@ -18,7 +18,13 @@ from typing import TYPE_CHECKING, Self
 from stoker.native.errors import StokerError, from_errno
 from stoker.probes.catalogue import ProbeState, State, all_states
 from stoker.probes.host.cgroups import cgroup_id, cgroup_level
-from stoker.probes.host.host_records import EventKind, HostTimes, ProcessEvent, ThreadTimes, Times
+from stoker.probes.host.host_records import (
+    EventKind,
+    HostTimes,
+    ProcessEvent,
+    StateDurations,
+    ThreadTimes,
+)
 from stoker.probes.host.notices import Notice, notice_of
 from stoker.probes.host.pressure import (
     ASK_CALLS,
@@ -305,8 +311,8 @@ class HostProbes:
                 id,
                 asked_ns,
                 t_ns,
-                Times(*totals),
-                tuple(ThreadTimes(*fixed, Times(*times)) for fixed, times in threads),
+                StateDurations(*totals),
+                tuple(ThreadTimes(*fixed, StateDurations(*times)) for fixed, times in threads),
                 ended,
                 unsettled,
             )

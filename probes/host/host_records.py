@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the host probes report: times of threads and jobs, and what processes did.
 
-Relied on by the agent's fold, the report and the tests. Times are CLOCK_MONOTONIC nanoseconds
-unless a name says otherwise; states are those of `probes/bpf/span.h`. A value that was not
-measured is None and the record says why.
+Times are CLOCK_MONOTONIC nanoseconds unless a name says otherwise; states are those of
+`probes/bpf/span.h`. A value that was not measured is None and the record says why.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ SPAN_BYTES = 24
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
+class StateDurations:
     """Time by state, with the interval that is open at the moment of reading included."""
 
     on_cpu_ns: int
@@ -79,7 +78,7 @@ class ThreadTimes:
     time since `since_ns` went into page faults, in parts of FAULTED_ALL; else DETAIL_UNKNOWN."""
     since_ns: int
     seen_ns: int
-    times: Times
+    times: StateDurations
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +89,7 @@ class HostTimes:
     asked_ns: int
     """Before the reading began: a thread in `state` since an earlier time was in it then."""
     t_ns: int
-    totals: Times | None
+    totals: StateDurations | None
     threads: tuple[ThreadTimes, ...] = ()
     ended: int = 0
     """Threads that exited; their times are in `totals` alone."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Notices of the host probes: one thing each that somebody should be told of.
 
-Relied on by the agent and the audit. Critical ones travel in a ring that nothing frequent can
-fill; opens of devices in one of their own. Layout and kinds are those of probes/bpf/notice.h.
+Critical ones travel in a ring that nothing frequent can fill; opens of devices in one of their own.
+Layout and kinds are those of probes/bpf/notice.h.
 """
 
 from __future__ import annotations

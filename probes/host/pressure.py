@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What held a job's threads up besides other threads: memory, disks, network, interrupts, drivers.
 
-Relied on by the agent's fold, the report and the tests. Pure: tallies and thread times in, records
-out. A figure is None when its probe is not attached, and `absent` says why; a figure that is there
-was counted from `attached_ns` of the probes on, so 0 means that it did not happen.
+Pure: tallies and thread times in, records out. A figure is None when its probe is not attached, and
+`absent` says why; a figure that is there was counted from `attached_ns` of the probes on, so 0
+means that it did not happen.
 """
 
 from __future__ import annotations

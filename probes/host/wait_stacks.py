@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names for the stacks of long waits: functions of the kernel, files and offsets of programs.
 
-Relied on by the host probes. Addresses of a program are told by its file and the offset in it,
-which any symbol tool understands; a process that is gone leaves bare addresses. Where the kernel
-hides its own addresses, so are they.
+Addresses of a program are told by its file and the offset in it, which any symbol tool understands;
+a process that is gone leaves bare addresses. Where the kernel hides its own addresses, so are they.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """How well a tracer's stamps lie on CLOCK_MONOTONIC, by a measure that does not use its clocks.
 
-Relied on by `stoker bench probes`. On an OpenCL device that works in the host's memory (PoCL) a
-kernel writes to memory that a thread of the host spins on; the thread reads CLOCK_MONOTONIC when
-it sees the write (probes/clockcheck/observe.c). What is left between that and the tracer's stamp is
-not the clocks' alone: see RESIDUAL. The pure part (figures) knows no process.
+On an OpenCL device that works in the host's memory (PoCL) a kernel writes to memory that a thread
+of the host spins on; the thread reads CLOCK_MONOTONIC when it sees the write
+(probes/clockcheck/observe.c). What is left between that and the tracer's stamp is not the clocks'
+alone: see RESIDUAL. The pure part (figures) knows no process.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from stoker.native import errors, paths
-from stoker.probes.kernels.job_trace import ClockRow, JobTrace
+from stoker.probes.kernels.job_trace import ClockAlignment, JobTrace
 from stoker.probes.kernels.tracer_environment import layer_environment
 
 PROGRAM = "stoker-clock-observe"
@@ -70,7 +70,7 @@ class ClockCheck(msgspec.Struct, frozen=True):
     error_p99_ns: int
     too_late_ns: int
     agrees: bool
-    claimed: ClockRow | None
+    claimed: ClockAlignment | None
     residual: tuple[str, ...] = RESIDUAL
 
 
@@ -78,7 +78,7 @@ FAR_NS = 20_000
 """A middle gap beyond this is a misalignment and not what RESIDUAL says."""
 
 
-def figures(rows: Sequence[Observed], claimed: ClockRow | None = None) -> ClockCheck:
+def figures(rows: Sequence[Observed], claimed: ClockAlignment | None = None) -> ClockCheck:
     """What the observations come to; Unavailable without one that was in time."""
     timely = [row for row in rows if max(row[4:]) <= LATE_NS]
     if not timely:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The clock table: how far every clock is from CLOCK_MONOTONIC, how it drifts, and how well known.
 
-Relied on by the trace summary, `stoker doctor` and the benches. Times of a trace are
-CLOCK_MONOTONIC ns; whoever has a stamp of another clock adds `offset_ns`. The clocks of the system
-are read here, between two readings of CLOCK_MONOTONIC; those of GPUs are read by the tracers inside
-of the jobs and come with their segments. What is not known is None, and `method` says why.
+Times of a trace are CLOCK_MONOTONIC ns; whoever has a stamp of another clock adds `offset_ns`. The
+clocks of the system are read here, between two readings of CLOCK_MONOTONIC; those of GPUs are read
+by the tracers inside of the jobs and come with their segments. What is not known is None, and
+`method` says why.
 """
 
 from __future__ import annotations

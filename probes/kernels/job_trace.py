@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a job did on its GPUs: its trace segments, folded into the summary that everybody reads.
 
-Relied on by the agent (one JobTrace per traced job) and by the report. The segments belong to the
-job and are read as hostile input; the fold is the agent's own file and is whole after kill -9 at
-any point: no record is lost or counted twice. All times are CLOCK_MONOTONIC ns.
+The segments belong to the job and are read as hostile input; the fold is the agent's own file and
+is whole after kill -9 at any point: no record is lost or counted twice. All times are
+CLOCK_MONOTONIC ns.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from stoker.probes.kernels.trace_summary import (
     HOLD_WHOLE,
     MODES,
     Causes,
-    ClockRow,
+    ClockAlignment,
     CopyRow,
     CostRow,
     Coverage,
     DeviceRow,
     EventRow,
-    KernelRow,
+    KernelSummary,
     Mode,
     Phase,
     ProcessRow,
     RecordCounts,
     TimelineCounts,
+    TimeWindow,
     TracerAnswer,
     TraceSummary,
-    Window,
     answered,
     summarized,
     timeline_counts,
@@ -50,7 +50,7 @@ __all__ = [
     "SPAN_BYTES",
     "STORE_FILES",
     "Causes",
-    "ClockRow",
+    "ClockAlignment",
     "CopyRow",
     "CostRow",
     "Coverage",
@@ -58,17 +58,17 @@ __all__ = [
     "DrainStats",
     "EventRow",
     "JobTrace",
-    "KernelRow",
+    "KernelSummary",
     "Mode",
     "OpenState",
     "Phase",
     "ProcessRow",
     "RecordCounts",
     "StateTimes",
+    "TimeWindow",
     "TimelineCounts",
     "TraceSummary",
     "TracerAnswer",
-    "Window",
     "merged",
     "summarized",
 ]
@@ -264,7 +264,7 @@ class JobTrace:
 
     def events(self, first: int, most: int) -> tuple[int, int, bytes]:
         """Kept records from number `first` on, at most `most`: the number of the first of them,
-        how many were ever folded, and the records packed as `probes/kernels/record_batches.py` says."""
+        how many were ever folded, and the records packed as `record_batches.py` says."""
         return self._job.events(first, most)
 
     def names(self) -> list[str]:
@@ -276,7 +276,7 @@ class JobTrace:
         path: Path,
         *,
         title: str = "",
-        part: Window | None = None,
+        part: TimeWindow | None = None,
         events: BinaryIO | None = None,
     ) -> TimelineCounts:
         """Write the newest 65,536 records and spans, or those that touch `part`, as a Perfetto

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Batches of what is recorded of a job: packed records in one envelope, and how they are read.
 
-Relied on by the agent, which packs, and by every subscriber of `stoker.v1.records.*`, who decodes
-with `decode` and has a NumPy array. The one place that spells the layout of a record outside of C:
-`struct sk_event` of native/trace/events.h, 64 bytes, little endian; a test holds them together.
-An envelope is a msgpack map; `data` is the packed rows, everything else describes them.
+The one place that spells the layout of a record outside of C: `struct sk_event` of
+native/trace/events.h, 64 bytes, little endian; a test holds them together. An envelope is a msgpack
+map; `data` is the packed rows, everything else describes them.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from stoker.native.errors import BadRequest
-from stoker.probes.kernels.job_trace import CopyRow, KernelRow, TraceSummary
+from stoker.probes.kernels.job_trace import CopyRow, KernelSummary, TraceSummary
 
 if TYPE_CHECKING:
     import numpy
@@ -133,7 +132,7 @@ def decode(message: bytes) -> tuple[Envelope, numpy.ndarray[Any, Any]]:
 
 def pack_rows(summary: TraceSummary) -> tuple[bytes, tuple[str, ...]]:
     """Kernels and copies of a summary as ROW records, and the names that they speak of."""
-    found: list[KernelRow | CopyRow] = [*summary.kernels, *summary.copies]
+    found: list[KernelSummary | CopyRow] = [*summary.kernels, *summary.copies]
     names: list[str] = []
     packed = bytearray()
     for row in found[:ROWS_MAX]:

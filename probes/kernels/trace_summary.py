@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The trace of a job as everybody reads it: rows, causes, coverage, and what tracers answer.
 
-Relied on by `probes/kernels/job_trace.py`, which makes them of the C fold, and by whoever reads a summary. The
-contract page spells the same as JSON. All times are CLOCK_MONOTONIC ns.
+The contract page spells the same as JSON. All times are CLOCK_MONOTONIC ns.
 """
 
 from __future__ import annotations
@@ -40,14 +39,14 @@ _NO_THROTTLE = (
 )
 
 
-class Window(msgspec.Struct, frozen=True):
+class TimeWindow(msgspec.Struct, frozen=True):
     """The accounted time of a job."""
 
     from_ns: int
     to_ns: int
 
 
-class KernelRow(msgspec.Struct, frozen=True):
+class KernelSummary(msgspec.Struct, frozen=True):
     """All launches of one kernel name; `count` is what was counted: exact where `seen` is 1.
 
     `seen`: part of the time of the job's processes in which launches were counted; below 1 there
@@ -146,7 +145,7 @@ class DeviceRow(msgspec.Struct, frozen=True):
     observed_ns: int = 0
 
 
-class ClockRow(msgspec.Struct, frozen=True):
+class ClockAlignment(msgspec.Struct, frozen=True):
     """How device stamps were put on CLOCK_MONOTONIC; `error_ns` bounds the alignment."""
 
     source: str
@@ -170,13 +169,13 @@ class TraceSummary(msgspec.Struct, frozen=True):
     """The trace of one job as the contract page spells it. `absent`: what has no value, and why."""
 
     mode: Mode
-    window: Window
-    kernels: tuple[KernelRow, ...] = ()
+    window: TimeWindow
+    kernels: tuple[KernelSummary, ...] = ()
     copies: tuple[CopyRow, ...] = ()
     devices: tuple[DeviceRow, ...] = ()
     loss: dict[str, int] = {}
     """Every counter by name, zeros included."""
-    clock: ClockRow | None = None
+    clock: ClockAlignment | None = None
     cost: CostRow | None = None
     absent: dict[str, str] = {}
     records: RecordCounts | None = None
@@ -275,7 +274,7 @@ def summarized(found: _trace.Summary) -> TraceSummary:
     clocks = [(each[0], _clock(each)) for each in found["devices"] if each[3] and each[6]]
     return TraceSummary(
         mode=MODES[found["mode"]],
-        window=Window(*found["window"]),
+        window=TimeWindow(*found["window"]),
         kernels=tuple(sorted((_kernel(row, bounds) for row in found["kernels"]), key=_by_total)),
         copies=tuple(sorted((_copy(row, bounds) for row in found["copies"]), key=_by_total)),
         devices=devices,
@@ -329,10 +328,12 @@ class _Bounds(NamedTuple):
         return cls(coverage.seen, coverage.dormant_ns * max(devices, 1))
 
 
-def _kernel(row: _trace.Row, bounds: _Bounds) -> KernelRow:
+def _kernel(row: _trace.Row, bounds: _Bounds) -> KernelSummary:
     name, count, total_ns, p50_ns, p99_ns, _bytes, estimate, error_ns, _timed, unseen = row
     error_ns += bounds.hidden_ns
-    return KernelRow(name, count, total_ns, p50_ns, p99_ns, estimate, error_ns, unseen, bounds.seen)
+    return KernelSummary(
+        name, count, total_ns, p50_ns, p99_ns, estimate, error_ns, unseen, bounds.seen
+    )
 
 
 def _copy(row: _trace.Row, bounds: _Bounds) -> CopyRow:
@@ -387,7 +388,7 @@ def answered(row: _trace.Answer) -> TracerAnswer:
     )
 
 
-def _by_total(row: KernelRow | CopyRow) -> tuple[int, str]:
+def _by_total(row: KernelSummary | CopyRow) -> tuple[int, str]:
     return -row.total_ns, row.name
 
 
@@ -396,8 +397,8 @@ def _device(row: _trace.Device) -> DeviceRow:
     return DeviceRow(row[0], sum(causes), Causes(*causes), estimate, row[10], row[11])
 
 
-def _clock(row: _trace.Device) -> ClockRow:
-    return ClockRow(*row[6:10])
+def _clock(row: _trace.Device) -> ClockAlignment:
+    return ClockAlignment(*row[6:10])
 
 
 # Which parts of the summary have no value, and why.

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a traced job finds in its environment, so that its GPU runtimes load stoker's tracers.
 
-Relied on by the launch of every job and by the benches. Each tracer takes its vendor's own way in,
-of which some have room for one alone: what the job has set there itself stays, and that stoker's
-tracer stepped aside is said. A tracer is offered to jobs that were granted a device of its vendor;
-the OpenCL layer to all.
+Each tracer takes its vendor's own way in, of which some have room for one alone: what the job has
+set there itself stays, and that stoker's tracer stepped aside is said. A tracer is offered to jobs
+that were granted a device of its vendor; the OpenCL layer to all.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every metric this product exports: its name, unit and kind. The one mapping, with a version.
 
-Relied on by the exporter and by the operator's page, which a test holds against it. `hw.*` are
-OpenTelemetry's semantic conventions for hardware (1.44, in development); what they have no name
-for is `stoker.*`, with UCUM units. `stoker.lower_bound` is true where launches were not counted
-all the time, `stoker.estimate` where a value is computed from a part. A name never changes its
-meaning; VERSION grows with every change of this table.
+`hw.*` are OpenTelemetry's semantic conventions for hardware (1.44, in development); what they have
+no name for is `stoker.*`, with UCUM units. `stoker.lower_bound` is true where launches were not
+counted all the time, `stoker.estimate` where a value is computed from a part. A name never changes
+its meaning; VERSION grows with every change of this table.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """OTLP metrics as bytes: numbers and exponential histograms, encoded without the OTel SDK.
 
-Relied on by the agent's exporter. Pure. The SDK's cost per record and its silent limit of 2,000
-series are why it is not used: what comes here is added up in C already, one point per series and
-interval. Field numbers are those of opentelemetry-proto 1.10, metrics/v1/metrics.proto,
-collector/metrics/v1/metrics_service.proto, common/v1/common.proto, resource/v1/resource.proto.
+Pure. The SDK's cost per record and its silent limit of 2,000 series are why it is not used: what
+comes here is added up in C already, one point per series and interval. Field numbers are those of
+opentelemetry-proto 1.10, metrics/v1/metrics.proto, collector/metrics/v1/metrics_service.proto,
+common/v1/common.proto, resource/v1/resource.proto.
 """
 
 from __future__ import annotations

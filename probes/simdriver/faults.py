@@ -10,7 +10,7 @@
     count = 10          # of events, spread evenly from at_s to until_s
     call = "PowerUsage" # functions with this in their name; all when left out
 
-Relied on by `stoker sim driver --fault` and tests. Pure but for `read` and `inject`.
+Pure but for `read` and `inject`.
 """
 
 from __future__ import annotations

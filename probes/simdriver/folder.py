@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The folder that holds a simulated node while a command runs on it, and what killed ones left.
 
-Relied on by `stoker sim driver`. A lock in the folder is held by whoever made it and by the command
-that runs there, for as long as either lives. Invariant: a folder whose lock is free is of nobody
-any more, and only such folders, and only the caller's own, are ever removed.
+A lock in the folder is held by whoever made it and by the command that runs there, for as long as
+either lives. Invariant: a folder whose lock is free is of nobody any more, and only such folders,
+and only the caller's own, are ever removed.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The binary `gpu_metrics` file of a simulated AMD card: formats 1.3, 1.7 and 1.8.
 
-Relied on by the tree writer (sysfs.py). Members, their order, widths and units are those of
-`struct gpu_metrics_v1_3`, `_v1_7` and `_v1_8` in the kernel's drivers/gpu/drm/amd/include/
-kgd_pp_interface.h, where all ones mean that a card does not have the value. Invariant: a table is
-as long as its header says, and members are aligned as the compiler aligns them there.
+Members, their order, widths and units are those of `struct gpu_metrics_v1_3`, `_v1_7` and `_v1_8`
+in the kernel's drivers/gpu/drm/amd/include/ kgd_pp_interface.h, where all ones mean that a card
+does not have the value. Invariant: a table is as long as its header says, and members are aligned
+as the compiler aligns them there.
 """
 
 from __future__ import annotations

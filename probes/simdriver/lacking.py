@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Copies of the simulated driver libraries that lack functions, as those of an older driver do.
 
-Relied on by `libraries.py`. In the copy's table of dynamic symbols a function that is to be missing
-is an undefined weak one: whoever looks it up is told that there is none, and everything else of the
-library is as it was. Format: System V gABI, chapters 4 (sections) and 5 (symbols).
+In the copy's table of dynamic symbols a function that is to be missing is an undefined weak one:
+whoever looks it up is told that there is none, and everything else of the library is as it was.
+Format: System V gABI, chapters 4 (sections) and 5 (symbols).
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the simulated driver libraries are, and the environment in which a process loads them.
 
-Relied on by `stoker sim driver` and by tests that start programs on simulated cards. Each vendor's
-binding is led to its library by the only way it knows: the loader's path, ROCM_PATH, or, for
-Level Zero, whose binding names an absolute path, a library preloaded under that name.
+Each vendor's binding is led to its library by the only way it knows: the loader's path, ROCM_PATH,
+or, for Level Zero, whose binding names an absolute path, a library preloaded under that name.
 """
 
 from __future__ import annotations

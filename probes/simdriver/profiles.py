@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Profiles of simulated nodes: which cards, with figures, as native/sim/profiles/*.toml say.
 
-Relied on by `stoker sim driver`, the power loop and every test that wants a node. A card becomes
-the dictionary that stoker.native._sim takes, with its own identity: serial number and UUID come
-from the seed, so that the same seed is the same node. Invariant: a figure that a profile lacks is
-an error here and never a default.
+A card becomes the dictionary that stoker.native._sim takes, with its own identity: serial number
+and UUID come from the seed, so that the same seed is the same node. Invariant: a figure that a
+profile lacks is an error here and never a default.
 """
 
 from __future__ import annotations

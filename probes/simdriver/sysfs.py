@@ -28,7 +28,7 @@ _GT_S = {1: "2.5", 2: "5.0", 3: "8.0", 4: "16.0", 5: "32.0", 6: "64.0"}
 _ECC = 1
 
 
-class Tree:
+class SysfsTree:
     """Files of a node's AMD cards below `root`. `content`: format of gpu_metrics, 1.`content`."""
 
     def __init__(self, root: Path, node: _sim.Node, content: gpu_metrics.Content = 7) -> None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which tasks arrive and in what order: the published inflation rule, and a steady state.
 
-Relied on by the openb and power simulators. Pure: positions in the list of tasks come out. The rule
-is that of FGD (Weng et al., USENIX ATC'23; hkust-adsl/kubernetes-scheduler-simulator).
+Pure: positions in the list of tasks come out. The rule is that of FGD (Weng et al., USENIX ATC'23;
+hkust-adsl/kubernetes-scheduler-simulator).
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ from typing import Final, NamedTuple
 
 from stoker.native.errors import BadRequest
 from stoker.scheduler.sim.chance import Chance
-from stoker.scheduler.sim.openb import Task
+from stoker.scheduler.sim.openb import TraceTask
 
 NS_PER_S: Final = 1_000_000_000
 ARRIVALS_MAX: Final = 2_000_000
 
 
-def inflated(tasks: Sequence[Task], capacity_milli: int, percent: float, seed: int) -> list[int]:
+def inflated(
+    tasks: Sequence[TraceTask], capacity_milli: int, percent: float, seed: int
+) -> list[int]:
     """The list in random order, then tasks drawn from it until GPU demand is `percent` of capacity.
 
     A list that asks for more than that loses tasks drawn by chance instead. The first draw that
@@ -53,7 +55,7 @@ class Stay(NamedTuple):
 
 
 def steady(
-    tasks: Sequence[Task], capacity_milli: int, percent: float, seed: int, count: int
+    tasks: Sequence[TraceTask], capacity_milli: int, percent: float, seed: int, count: int
 ) -> tuple[list[Stay], list[Stay]]:
     """(those there at the start, `count` later arrivals by time): each task stays as in the trace.
 
@@ -72,12 +74,14 @@ def steady(
     )
 
 
-def _life_s(task: Task) -> int:
+def _life_s(task: TraceTask) -> int:
     assert task.created_s is not None and task.deleted_s is not None, "see openb.check_times"
     return task.deleted_s - task.created_s
 
 
-def _there(tasks: Sequence[Task], lives: Sequence[int], mark: float, chance: Chance) -> list[Stay]:
+def _there(
+    tasks: Sequence[TraceTask], lives: Sequence[int], mark: float, chance: Chance
+) -> list[Stay]:
     weights = list(accumulate(lives))
     found: list[Stay] = []
     demand = 0

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Seeded chance for simulators: the same seed gives the same numbers on every machine.
 
-Relied on by whatever draws, shuffles or spaces events. A 64-bit counter through a mixing function
-(Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014), as the
-interpreter's own generator is kept out of the scheduler, where chance is an argument.
+A 64-bit counter through a mixing function (Steele, Lea, Flood: "Fast splittable pseudorandom number
+generators", OOPSLA 2014), as the interpreter's own generator is kept out of the scheduler, where
+chance is an argument.
 """
 
 from __future__ import annotations

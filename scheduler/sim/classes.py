@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The classes of tasks that a cluster is kept fit for: the shapes that most tasks have.
 
-Relied on by the openb and power simulators, which tell them to the core as its workload. The rule
-is that of FGD (Weng et al., USENIX ATC'23): the most frequent shapes that cover 95 % of all tasks,
-those without a GPU among them.
+The rule is that of FGD (Weng et al., USENIX ATC'23): the most frequent shapes that cover 95 % of
+all tasks, those without a GPU among them.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Final, NamedTuple
 
 from stoker.scheduler.hints import CLASSES_MAX, RequestClass
 from stoker.scheduler.names import name_id
-from stoker.scheduler.sim.openb import Task
+from stoker.scheduler.sim.openb import TraceTask
 
 COVER_PCT: Final = 95
 
@@ -40,7 +39,7 @@ class TaskClass(NamedTuple):
 _Shape = tuple[int, int, int, tuple[str, ...]]
 
 
-def target_classes(tasks: Iterable[Task], cover_pct: float = COVER_PCT) -> list[TaskClass]:
+def target_classes(tasks: Iterable[TraceTask], cover_pct: float = COVER_PCT) -> list[TaskClass]:
     """By count, the most frequent first; of equally frequent ones the smaller demand first."""
     counts: Counter[_Shape] = Counter()
     memory: Counter[_Shape] = Counter()

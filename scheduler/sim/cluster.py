@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A core that knows the machines of a trace, and the talk with it: offer tasks, let them leave.
 
-Relied on by the openb and power simulators. Every decision is the core's, made by `propose` exactly
-as on a node; this file only says what arrives. A task that is not placed at once is cancelled.
+Every decision is the core's, made by `propose` exactly as on a node; this file only says what
+arrives. A task that is not placed at once is cancelled.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from stoker.scheduler.records import (
     unpack_commands,
 )
 from stoker.scheduler.sim.classes import target_classes
-from stoker.scheduler.sim.openb import Machine, Task
+from stoker.scheduler.sim.openb import Machine, TraceTask
 from stoker.scheduler.submit import SUBMIT, Submit
 
 TOLD_AT_ONCE: Final = 256
@@ -48,7 +48,7 @@ class Placed(NamedTuple):
     attempt: int = 1
 
 
-def submit(task: Task, priority: int = 0) -> Submit:
+def submit(task: TraceTask, priority: int = 0) -> Submit:
     """What a task of the trace asks for."""
     return Submit(
         _CLIENT,
@@ -67,7 +67,7 @@ class Cluster:
     def __init__(
         self,
         machines: Sequence[Machine],
-        tasks: Sequence[Task],
+        tasks: Sequence[TraceTask],
         placement: Placement,
         seed: int,
         live_max: int,

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A trace of jobs replayed in virtual time: arrivals and ends here, every decision in the core.
 
-Relied on by `stoker sim jct`. The core is asked at every arrival and end and, for policies that
-say so, in rounds while jobs wait. Invariant: a job's progress is what it computed, without the
-seconds that a restart costs; the same trace and settings give the same figures on every machine.
+The core is asked at every arrival and end and, for policies that say so, in rounds while jobs wait.
+Invariant: a job's progress is what it computed, without the seconds that a restart costs; the same
+trace and settings give the same figures on every machine.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from stoker.scheduler.records import (
 )
 from stoker.scheduler.sim.chance import Chance
 from stoker.scheduler.sim.jct_bound import WaitBound
-from stoker.scheduler.sim.jct_cluster import Cluster, tasks_of
-from stoker.scheduler.sim.jct_policy import Policy
+from stoker.scheduler.sim.jct_cluster import TraceCluster, tasks_of
+from stoker.scheduler.sim.jct_policy import TracePolicy
 from stoker.scheduler.sim.jct_trace import SECOND, TraceJob
 from stoker.scheduler.submit import Submit
 
@@ -47,7 +47,7 @@ _EVERY: Final = 256
 """Jobs between two words of progress."""
 
 
-class Settings(NamedTuple):
+class ReplaySettings(NamedTuple):
     restart_s: float = RESTART_S
     estimate_error: float = 0.0
     """Estimates are true run times times (1 + error) ** u, u even over -1 to 1; 0: exact."""
@@ -100,11 +100,11 @@ class JobRun:
         return self.jct_ns - self.held_ns
 
 
-class Replay(NamedTuple):
+class TraceReplay(NamedTuple):
     """All that happened."""
 
-    policy: Policy
-    cluster: Cluster
+    policy: TracePolicy
+    cluster: TraceCluster
     runs: list[JobRun]
     """Those that ended, in the order of the trace."""
     refused: dict[str, int]
@@ -119,11 +119,11 @@ class Replay(NamedTuple):
 
 def replay(
     jobs: Sequence[TraceJob],
-    cluster: Cluster,
-    policy: Policy,
-    settings: Settings = Settings(),  # noqa: B008 (immutable)
+    cluster: TraceCluster,
+    policy: TracePolicy,
+    settings: ReplaySettings = ReplaySettings(),  # noqa: B008 (immutable)
     progress: Callable[[float], None] | None = None,
-) -> Replay:
+) -> TraceReplay:
     """Run the trace to its end. Raises BadRequest where the cluster cannot be what the trace needs.
 
     `progress` is told now and then how many more jobs have ended.
@@ -135,9 +135,9 @@ class _Simulation:
     def __init__(
         self,
         jobs: Sequence[TraceJob],
-        cluster: Cluster,
-        policy: Policy,
-        settings: Settings,
+        cluster: TraceCluster,
+        policy: TracePolicy,
+        settings: ReplaySettings,
         progress: Callable[[float], None] | None,
     ) -> None:
         self.cluster, self.policy, self.settings = cluster, policy, settings
@@ -200,7 +200,7 @@ class _Simulation:
         ranked = sorted(totals, key=lambda model: totals[model])
         return {model: rank for rank, model in enumerate(ranked, 1)}
 
-    def run(self) -> Replay:
+    def run(self) -> TraceReplay:
         at, now, runs = 0, 0, self.runs
         while at < len(runs) or self.ends:
             now = self._next(now, runs[at].job.submit_ns if at < len(runs) else None)
@@ -212,7 +212,7 @@ class _Simulation:
             self._decide(now, requests, arrived)
         done = [run for run in runs if run.end_ns is not None]
         missing = len(runs) - len(done) - sum(self.refused.values())
-        return Replay(
+        return TraceReplay(
             self.policy, self.cluster, done, self.refused, missing, self.decisions, self.core_ns,
             self.peak_waiting,
         )  # fmt: skip
@@ -352,7 +352,7 @@ class _Simulation:
         self.bound.stops(run, round(run.job.run_ns * worked))
 
 
-def _job_run(index: int, job: TraceJob, cluster: Cluster) -> JobRun:
+def _job_run(index: int, job: TraceJob, cluster: TraceCluster) -> JobRun:
     here = [run for model, run in job.by_model if model in cluster.models]
     if job.by_model and not here:
         known = ", ".join(sorted(model for model, _ in job.by_model))

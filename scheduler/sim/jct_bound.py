@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """How long a job can wait at most in strict order of arrival, known when it arrives.
 
-Relied on by the job simulator. A job waits only while too few nodes have room for it. With nodes of
-g devices, and tasks of d devices of which T are asked for, that takes g - d + 1 busy devices on all
-nodes but T - 1. In strict order of arrival only work that was there before keeps a job waiting, so
-it waits no longer than that work, in device time, takes with so few devices busy; the least such
-number of any job so far counts, as the one in front blocks. Orders that let later jobs go first
-promise nothing of the kind; for them this is the yardstick that shows whether anybody starves.
+A job waits only while too few nodes have room for it. With nodes of g devices, and tasks of d
+devices of which T are asked for, that takes g - d + 1 busy devices on all nodes but T - 1. In
+strict order of arrival only work that was there before keeps a job waiting, so it waits no longer
+than that work, in device time, takes with so few devices busy; the least such number of any job so
+far counts, as the one in front blocks. Orders that let later jobs go first promise nothing of the
+kind; for them this is the yardstick that shows whether anybody starves.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stoker.scheduler.sim.jct_cluster import Cluster
+from stoker.scheduler.sim.jct_cluster import TraceCluster
 
 if TYPE_CHECKING:
     from stoker.scheduler.sim.jct import JobRun
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class WaitBound:
     """Device time that is left of all jobs that are there, and the bound for the next one."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: TraceCluster) -> None:
         self.cluster = cluster
         self.left_ns = 0
         """Device time of all that is there, as if what runs had just begun."""

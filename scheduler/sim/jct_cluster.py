@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cluster that a trace of jobs is replayed on, and how a job's devices are cut into tasks.
 
-Relied on by the job simulator. Invariant: nodes are numbered from 1 and hold devices of one model;
-within a model every node but the last holds the same number.
+Invariant: nodes are numbered from 1 and hold devices of one model; within a model every node but
+the last holds the same number.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class SimNode(NamedTuple):
     gpus: int
 
 
-class Cluster(NamedTuple):
+class TraceCluster(NamedTuple):
     nodes: tuple[SimNode, ...]
 
     @property
@@ -56,7 +56,7 @@ class Cluster(NamedTuple):
         return made
 
 
-def cluster_of(parts: Sequence[tuple[str, int]], node_gpus: int) -> Cluster:
+def cluster_of(parts: Sequence[tuple[str, int]], node_gpus: int) -> TraceCluster:
     """So many devices of each model, `node_gpus` to a node, the last node of a model with the rest.
 
     Raises BadRequest for numbers that make no cluster.
@@ -72,7 +72,7 @@ def cluster_of(parts: Sequence[tuple[str, int]], node_gpus: int) -> Cluster:
         nodes += [SimNode(model, node_gpus)] * (gpus // node_gpus)
         if gpus % node_gpus:
             nodes.append(SimNode(model, gpus % node_gpus))
-    return Cluster(tuple(nodes))
+    return TraceCluster(tuple(nodes))
 
 
 def parse_types(text: str) -> list[tuple[str, int]]:

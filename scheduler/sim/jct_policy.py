@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The policies that traces of jobs are replayed under: settings of the core's queues, no more.
 
-Relied on by the job simulator and its command. A policy here decides nothing; it names the order
-and options that the core's own code goes by.
+A policy here decides nothing; it names the order and options that the core's own code goes by.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from stoker.native.errors import BadRequest
 from stoker.scheduler.policies import Option, Order
 
 
-class Policy(NamedTuple):
+class TracePolicy(NamedTuple):
     """One column of the table."""
 
     name: str
@@ -37,23 +36,25 @@ ROUND_S: Final = 360
 QUANTUM_S: Final = 3600
 
 _ALL: Final = (
-    Policy("fifo", Order.FIFO, "in the order of arrival; the first that does not fit blocks"),
-    Policy("any", Order.ANY, "in the order of arrival, whoever fits"),
-    Policy("backfill", Order.BACKFILL, "EASY: the first in line has a reservation"),
-    Policy("conservative", Order.CONSERVATIVE, "every waiting job has a reservation"),
-    Policy("sjf", Order.SHORTEST, "shortest estimate first, nobody is stopped"),
-    Policy("srtf", Order.SHORTEST, "least time left first, longer ones are stopped", preempts=True),
-    Policy("las", Order.LEAST_ATTAINED, "least device time so far first, others are stopped",
+    TracePolicy("fifo", Order.FIFO, "in the order of arrival; the first that does not fit blocks"),
+    TracePolicy("any", Order.ANY, "in the order of arrival, whoever fits"),
+    TracePolicy("backfill", Order.BACKFILL, "EASY: the first in line has a reservation"),
+    TracePolicy("conservative", Order.CONSERVATIVE, "every waiting job has a reservation"),
+    TracePolicy("sjf", Order.SHORTEST, "shortest estimate first, nobody is stopped"),
+    TracePolicy("srtf", Order.SHORTEST, "least time left first, longer ones are stopped",
+           preempts=True),
+    TracePolicy("las", Order.LEAST_ATTAINED, "least device time so far first, others are stopped",
            preempts=True, round_s=ROUND_S, min_run_s=ROUND_S),
-    Policy("fair", Order.BACKFILL, "EASY in a queue for each tenant", by_tenant=True),
-    Policy("default", Order.LEAST_ATTAINED, "least device time so far first, an hour at a time",
+    TracePolicy("fair", Order.BACKFILL, "EASY in a queue for each tenant", by_tenant=True),
+    TracePolicy("default", Order.LEAST_ATTAINED,
+           "least device time so far first, an hour at a time",
            preempts=True, round_s=QUANTUM_S, min_run_s=QUANTUM_S),
 )  # fmt: skip
 
-POLICIES: Final[dict[str, Policy]] = {policy.name: policy for policy in _ALL}
+POLICIES: Final[dict[str, TracePolicy]] = {policy.name: policy for policy in _ALL}
 
 
-def policies_of(text: str) -> list[Policy]:
+def policies_of(text: str) -> list[TracePolicy]:
     """The policies of "fifo,srtf", or of "all"; BadRequest names those there are."""
     names = list(POLICIES) if text == "all" else [word.strip() for word in text.split(",")]
     for name in names:

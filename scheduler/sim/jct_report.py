@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a replayed trace comes to: completion times, waiting, fairness, device hours.
 
-Relied on by `stoker sim jct`. Pure arithmetic over a finished replay; times come out in seconds.
-A figure that cannot be given is None, never 0.
+Pure arithmetic over a finished replay; times come out in seconds. A figure that cannot be given is
+None, never 0.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from stoker.scheduler.sim.jct import JobRun, Replay
+from stoker.scheduler.sim.jct import JobRun, TraceReplay
 from stoker.scheduler.sim.jct_trace import SECOND
 
 SHORT_S: Final = 10
@@ -72,7 +72,7 @@ class Figures(NamedTuple):
     tenants: list[TenantFigures]
 
 
-def figures(replay: Replay) -> Figures:
+def figures(replay: TraceReplay) -> Figures:
     """All figures of a finished replay."""
     runs = replay.runs
     tenants = tenant_figures(runs)

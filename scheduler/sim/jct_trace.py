@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Published job traces as one kind of row: who asked for how many devices when, and for how long.
 
-Relied on by the job simulator. Invariant: what is returned is sorted by submit time, begins at 0
-and has no row that was guessed; a row that cannot be read is refused with its file and line.
+Invariant: what is returned is sorted by submit time, begins at 0 and has no row that was guessed; a
+row that cannot be read is refused with its file and line.
 """
 
 from __future__ import annotations

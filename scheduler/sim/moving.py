@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bounded migrations: a task without room may send one running task elsewhere.
 
-Relied on by `sim openb --migrations`. GPUs that are free and yet of no use to who asks are what
-fragmentation is; a move is made only if the core places both tasks at once, and each is counted.
-This file picks whom to ask about; where both go is the core's decision.
+GPUs that are free and yet of no use to who asks are what fragmentation is; a move is made only if
+the core places both tasks at once, and each is counted. This file picks whom to ask about; where
+both go is the core's decision.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from stoker.scheduler.sim.cluster import Cluster, Placed
-from stoker.scheduler.sim.openb import Machine, Task
+from stoker.scheduler.sim.openb import Machine, TraceTask
 
 TRIES_MAX: Final = 8
 """Running tasks that the core is asked about for one task without room."""
@@ -25,22 +25,22 @@ class _Host:
         self.model = machine.model
         self.cpu, self.memory = machine.cpu_milli, machine.memory_bytes
         self.devices = [1000] * machine.gpus
-        self.running: dict[int, tuple[Task, Placed]] = {}
+        self.running: dict[int, tuple[TraceTask, Placed]] = {}
 
-    def take(self, task: Task, placed: Placed) -> None:
+    def take(self, task: TraceTask, placed: Placed) -> None:
         self._change(task, placed, -1)
         self.running[placed.job] = (task, placed)
 
     def give(self, job: int) -> None:
         self._change(*self.running.pop(job), 1)
 
-    def _change(self, task: Task, placed: Placed, sign: int) -> None:
+    def _change(self, task: TraceTask, placed: Placed, sign: int) -> None:
         self.cpu += sign * task.cpu_milli
         self.memory += sign * task.memory_bytes
         for share in placed.shares:
             self.devices[share.index] += sign * share.milli
 
-    def suits_without(self, task: Task, leaver: Task, placed: Placed) -> bool:
+    def suits_without(self, task: TraceTask, leaver: TraceTask, placed: Placed) -> bool:
         """Whether `task` fits once `leaver` is gone."""
         if self.cpu + leaver.cpu_milli < task.cpu_milli:
             return False
@@ -58,13 +58,13 @@ class Mover:
     def __init__(self, cluster: Cluster, machines: Sequence[Machine], most: int) -> None:
         self._cluster = cluster
         self._hosts = [_Host(machine) for machine in machines]
-        self._hopeless: set[Task] = set()
+        self._hopeless: set[TraceTask] = set()
         self.moves_left = most
 
-    def took(self, task: Task, placed: Placed) -> None:
+    def took(self, task: TraceTask, placed: Placed) -> None:
         self._hosts[placed.machine].take(task, placed)
 
-    def make_room(self, position: int, task: Task) -> Placed | None:
+    def make_room(self, position: int, task: TraceTask) -> Placed | None:
         """Where the task is now, or None: no single move that was tried helps."""
         shape = task._replace(created_s=None, deleted_s=None)
         if not self.moves_left or not task.gpus or shape in self._hopeless:
@@ -77,7 +77,7 @@ class Mover:
         return None
 
     def _settle(
-        self, task: Task, leaver: Task, victim: Placed, placed: Placed, moved: Placed
+        self, task: TraceTask, leaver: TraceTask, victim: Placed, placed: Placed, moved: Placed
     ) -> None:
         self._hosts[victim.machine].give(victim.job)
         self.took(leaver, moved)
@@ -85,7 +85,7 @@ class Mover:
         self.moves_left -= moved.machine != victim.machine or moved.shares != victim.shares
         self._hopeless.clear()
 
-    def _victims(self, task: Task) -> Iterator[tuple[Task, Placed]]:
+    def _victims(self, task: TraceTask) -> Iterator[tuple[TraceTask, Placed]]:
         """Those whose leaving would make room, the smallest first, a few."""
         found = [
             (leaver.demand_milli, leaver.cpu_milli, placed.job, leaver, placed)

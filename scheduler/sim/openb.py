@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Machines and tasks of the Alibaba 2023 GPU trace ("openb"), read from its CSV files.
 
-Relied on by the openb and power simulators. Pure: lines of text in, tuples out; a row that is wrong
-is one BadRequest with its file and line. Columns: alibaba/clusterdata, cluster-trace-gpu-v2023.
+Pure: lines of text in, tuples out; a row that is wrong is one BadRequest with its file and line.
+Columns: alibaba/clusterdata, cluster-trace-gpu-v2023.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Machine(NamedTuple):
     model: str
 
 
-class Task(NamedTuple):
+class TraceTask(NamedTuple):
     """One task of the trace; `gpu_milli` is of each of its GPUs."""
 
     cpu_milli: int
@@ -68,12 +68,12 @@ def read_machines(lines: Iterable[str], file: str) -> list[Machine]:
     return sorted(found)
 
 
-def read_tasks(lines: Iterable[str], file: str) -> list[Task]:
+def read_tasks(lines: Iterable[str], file: str) -> list[TraceTask]:
     """The tasks in the file's order; BadRequest for a bad row or none at all."""
     return [_task(row) for row in _rows(lines, file, TASK_COLUMNS, TASKS_MAX)]
 
 
-def check_times(tasks: Iterable[Task], file: str) -> None:
+def check_times(tasks: Iterable[TraceTask], file: str) -> None:
     """BadRequest where a task does not say when it came and left."""
     if any(task.created_s is None or task.deleted_s is None for task in tasks):
         raise BadRequest(
@@ -133,7 +133,7 @@ def _machine(row: _Row) -> Machine:
     )
 
 
-def _task(row: _Row) -> Task:
+def _task(row: _Row) -> TraceTask:
     gpus = row.number("num_gpu", GPUS_PER_TASK_MAX)
     milli = row.number("gpu_milli", 1000)
     if gpus and not milli:
@@ -143,7 +143,7 @@ def _task(row: _Row) -> Task:
     created, deleted = (_time(row, column) for column in TIME_COLUMNS)
     if created is not None and deleted is not None and deleted < created:
         raise BadRequest(f"{row.where}: deleted at {deleted}, before it was created at {created}")
-    return Task(
+    return TraceTask(
         row.number("cpu_milli", _CPU_MILLI_MAX),
         row.number("memory_mib", _MEMORY_MIB_MAX) * MIB,
         gpus,

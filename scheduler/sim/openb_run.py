@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One run of the openb simulator and the summary of many: what a worker process does.
 
-Relied on by `stoker sim openb` and `stoker sim power`. Pure: the same run gives the same result.
+Pure: the same run gives the same result.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from stoker.scheduler.sim.arrivals import inflated, steady
 from stoker.scheduler.sim.chance import Chance
 from stoker.scheduler.sim.cluster import Cluster, Placed
 from stoker.scheduler.sim.moving import Mover
-from stoker.scheduler.sim.openb import Machine, Task
+from stoker.scheduler.sim.openb import Machine, TraceTask
 from stoker.scheduler.sim.published import fgd_pct
 from stoker.scheduler.sim.replay import capacity_milli, replay
 from stoker.scheduler.sim.staying import replay_stays
@@ -37,10 +37,10 @@ class Workload(NamedTuple):
 
     name: str
     machines: Sequence[Machine]
-    tasks: Sequence[Task]
+    tasks: Sequence[TraceTask]
 
 
-class Rules(NamedTuple):
+class RunRules(NamedTuple):
     """How a run goes."""
 
     arrivals_pct: float = 130
@@ -49,16 +49,16 @@ class Rules(NamedTuple):
     measure_power: bool = False
 
 
-class Run(NamedTuple):
+class OpenbRun(NamedTuple):
     """One (workload, policy, seed)."""
 
     workload: Workload
     policy: str
     seed: int
-    rules: Rules = Rules()
+    rules: RunRules = RunRules()
 
 
-class Result(NamedTuple):
+class OpenbResult(NamedTuple):
     """What came of a run; percentages of the cluster's GPUs."""
 
     name: str
@@ -80,7 +80,7 @@ class Result(NamedTuple):
     """Watts below which no placement of the same tasks can go."""
 
 
-def run(what: Run) -> Result:
+def run(what: OpenbRun) -> OpenbResult:
     """Simulate."""
     what = what._replace(workload=_in_random_order(what.workload, what.seed))
     if what.rules.departures:
@@ -94,7 +94,7 @@ def run(what: Run) -> Result:
     watts: list[float] = []
     bound: list[float] = []
 
-    def took(task: Task, placed: Placed) -> None:
+    def took(task: TraceTask, placed: Placed) -> None:
         if mover:
             mover.took(task, placed)
         if meter:
@@ -115,7 +115,7 @@ def run(what: Run) -> Result:
         make_room=mover.make_room if mover else None,
     )
     moves = rules.migrations - mover.moves_left if mover else 0
-    return Result(
+    return OpenbResult(
         workload.name, what.policy, what.seed, done.allocated_pct, done.arrived, done.dropped,
         done.allocation_pct, moves, watts=watts or None, bound=bound or None,
     )  # fmt: skip
@@ -128,19 +128,19 @@ def _in_random_order(workload: Workload, seed: int) -> Workload:
     return workload._replace(machines=machines)
 
 
-def _run_staying(what: Run) -> Result:
+def _run_staying(what: OpenbRun) -> OpenbResult:
     tasks = what.workload.tasks
     capacity = capacity_milli(what.workload.machines)
     there, later = steady(tasks, capacity, what.rules.arrivals_pct, what.seed, len(tasks))
     cluster = _cluster(what, len(there) + len(later))
     done = replay_stays(cluster, tasks, there, later, capacity)
-    return Result(
+    return OpenbResult(
         what.workload.name, what.policy, what.seed, done.mean_pct, done.arrived, done.dropped, [],
         dropped_demand_pct=done.dropped_demand_pct, peak_pct=done.peak_pct,
     )  # fmt: skip
 
 
-def _cluster(what: Run, arrivals: int) -> Cluster:
+def _cluster(what: OpenbRun, arrivals: int) -> Cluster:
     machines, tasks = what.workload.machines, what.workload.tasks
     cluster = Cluster(machines, tasks, POLICIES[what.policy], what.seed, arrivals + 1)
     power.tell(cluster.core)
@@ -162,7 +162,7 @@ def mean_curve(curves: Sequence[Sequence[float]]) -> list[float]:
     return [mean(points) for points in zip(*curves, strict=False)]
 
 
-def summary(results: Sequence[Result], gpus: int, rules: Rules) -> dict[str, Any]:
+def summary(results: Sequence[OpenbResult], gpus: int, rules: RunRules) -> dict[str, Any]:
     """One row of the report: all seeds of one workload under one policy."""
     first = results[0]
     shares = [result.alloc_pct for result in results]
@@ -181,7 +181,7 @@ def summary(results: Sequence[Result], gpus: int, rules: Rules) -> dict[str, Any
     return row
 
 
-def _run_row(result: Result) -> dict[str, Any]:
+def _run_row(result: OpenbResult) -> dict[str, Any]:
     row: dict[str, Any] = {
         "seed": result.seed,
         "alloc_pct": round(result.alloc_pct, 4),

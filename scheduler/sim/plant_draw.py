@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A node drawn from the ranges: its cards, their sensors, their jobs over time, what goes wrong.
 
-Relied on by the power loop's simulation and by its oracle, which alone may look at what is drawn.
 The same seed gives the same node on every machine.
 """
 
@@ -16,7 +15,7 @@ from stoker.scheduler.sim.chance import Chance
 LOAD_CHANGES_MAX: Final = 10_000
 
 
-class Load(NamedTuple):
+class CardLoad(NamedTuple):
     """As `struct sk_sim_load`."""
 
     compute: float
@@ -24,14 +23,14 @@ class Load(NamedTuple):
     bound: float
 
 
-IDLE: Final = Load(0.0, 0.0, 0.0)
+IDLE: Final = CardLoad(0.0, 0.0, 0.0)
 
 
 class Change(NamedTuple):
     """From `at_s` on the card has this load."""
 
     at_s: float
-    load: Load
+    load: CardLoad
 
 
 class DrawnCard(NamedTuple):
@@ -92,7 +91,7 @@ def _draw_job(chance: Chance, at: float, changes: list[Change]) -> float:
     end = at + _in(chance, kind.length_s)
     while at < min(end, ranges.RUN_S):
         for phase in kind.phases:
-            load = Load(
+            load = CardLoad(
                 _in(chance, phase.compute), _in(chance, phase.memory), _in(chance, phase.bound)
             )
             if at < end:
@@ -101,7 +100,7 @@ def _draw_job(chance: Chance, at: float, changes: list[Change]) -> float:
     return end
 
 
-def _draw_kind(chance: Chance) -> ranges.Kind:
+def _draw_kind(chance: Chance) -> ranges.JobKind:
     left = chance.unit()
     for kind in ranges.KINDS:
         left -= kind.weight
@@ -124,7 +123,7 @@ def breaks(cards: Sequence[DrawnCard]) -> list[float]:
     return sorted(times | {0.0, ranges.RUN_S})
 
 
-def load_at(card: DrawnCard, at_s: float) -> Load:
+def load_at(card: DrawnCard, at_s: float) -> CardLoad:
     """The load that a card has at this moment."""
     found = IDLE
     for change in card.changes:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ranges that simulated cards, their sensors, their jobs and what goes wrong are drawn from.
 
-Relied on by the draw of a plant (plant_draw.py) and by the report, which prints them. Every range
-says where it is from, or that it is an assumption and why that one. Invariant: a controller never
-reads this file; what it is tuned on are seeds of it, and what it is judged on are other seeds.
+Every range says where it is from, or that it is an assumption and why that one. Invariant: a
+controller never reads this file; what it is tuned on are seeds of it, and what it is judged on are
+other seeds.
 """
 
 from __future__ import annotations
@@ -92,18 +92,18 @@ SENSOR: Final[dict[str, Range]] = {
 }
 
 
-class Kind(NamedTuple):
+class JobKind(NamedTuple):
     """A kind of job: how it loads a card, in which phases; ranges as in `struct sk_sim_load`."""
 
     weight: float
     """Share of jobs that are of this kind; assumed: a third each, so that none decides alone."""
     length_s: Range
     """Of the job."""
-    phases: tuple[Phase, ...]
+    phases: tuple[LoadPhase, ...]
     """One after the other, again and again."""
 
 
-class Phase(NamedTuple):
+class LoadPhase(NamedTuple):
     """A stretch of even load."""
 
     length_s: Range
@@ -123,11 +123,11 @@ _TRAIN = (
 _BURST = "assumed: load of a served model follows its users, in bursts of seconds (ibid.)"
 _PAUSE = "assumed: checkpoint, evaluation or input stall between stretches of steps"
 
-TRAINING: Final = Kind(
+TRAINING: Final = JobKind(
     0.34,
     Range(40, 240, "s", "assumed: longer than the run in part, so that some cards never change"),
     (
-        Phase(
+        LoadPhase(
             Range(20, 90, "s", "assumed: between two pauses"),
             Range(0.90, 1.0, "", _TRAIN),
             Range(
@@ -135,7 +135,7 @@ TRAINING: Final = Kind(
             ),
             Range(0.05, 0.30, "", "assumed: share in communication and in memory"),
         ),
-        Phase(
+        LoadPhase(
             Range(1, 4, "s", _PAUSE),
             Range(0.0, 0.15, "", _PAUSE),
             Range(0.0, 0.15, "", _PAUSE),
@@ -144,17 +144,17 @@ TRAINING: Final = Kind(
     ),
 )
 
-BURSTS: Final = Kind(
+BURSTS: Final = JobKind(
     0.33,
     Range(40, 240, "s", "assumed: as for training"),
     (
-        Phase(
+        LoadPhase(
             Range(6, 25, "s", _BURST),
             Range(0.55, 1.0, "", _BURST),
             Range(0.40, 0.80, "", "assumed: prefill mixed with decode"),
             Range(0.30, 0.70, "", "assumed: prefill mixed with decode"),
         ),
-        Phase(
+        LoadPhase(
             Range(6, 25, "s", _BURST),
             Range(0.10, 0.45, "", _BURST),
             Range(0.10, 0.40, "", _BURST),
@@ -163,11 +163,11 @@ BURSTS: Final = Kind(
     ),
 )
 
-MEMORY_BOUND: Final = Kind(
+MEMORY_BOUND: Final = JobKind(
     0.33,
     Range(40, 240, "s", "assumed: as for training"),
     (
-        Phase(
+        LoadPhase(
             Range(20, 90, "s", "assumed: batches of like requests"),
             Range(0.30, 0.75, "", _DECODE),
             Range(0.70, 1.0, "", _DECODE),

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Charts as SVG text: lines over numbers, bars over names; readable on light and dark ground.
 
-Relied on by the simulators' `--plot`. Pure but for the last step, the write; the same figures give
-the same bytes. Colours come from one style sheet inside the file, so no viewer needs anything else.
+Pure but for the last step, the write; the same figures give the same bytes. Colours come from one
+style sheet inside the file, so no viewer needs anything else.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a cluster draws: the wattage table and the model of PWR.
 
-Relied on by the power simulator, for measuring and for telling the core. Model and figures: Lettich
-et al., "Power- and Fragmentation-aware Online Scheduling for GPU Datacenters", CCGrid 2025, as in
-Fr4nz83/PWR-plugin-kubernetes (pkg/type/open-gpu-share/utils/const.go, pkg/type/resource.go). Their
-evaluation names no CPU models, so that every machine has the sockets that their code then assumes.
+Model and figures: Lettich et al., "Power- and Fragmentation-aware Online Scheduling for GPU
+Datacenters", CCGrid 2025, as in Fr4nz83/PWR-plugin-kubernetes
+(pkg/type/open-gpu-share/utils/const.go, pkg/type/resource.go). Their evaluation names no CPU
+models, so that every machine has the sockets that their code then assumes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from stoker.native.errors import BadRequest
 from stoker.scheduler.core import Core
 from stoker.scheduler.names import name_id
 from stoker.scheduler.sim.cluster import Placed
-from stoker.scheduler.sim.openb import Machine, Task
+from stoker.scheduler.sim.openb import Machine, TraceTask
 
 
 class Watts(NamedTuple):
@@ -91,7 +91,7 @@ class Meter:
         )
         self._cheapest = _cheapest(machines)
 
-    def took(self, task: Task, placed: Placed) -> None:
+    def took(self, task: TraceTask, placed: Placed) -> None:
         at = placed.machine
         self._given += task.demand_milli
         self._cpu += task.cpu_milli
@@ -128,7 +128,7 @@ def _cheapest(machines: Sequence[Machine]) -> list[tuple[int, int]]:
     return sorted(found.items())
 
 
-class Draw(NamedTuple):
+class MeanDraw(NamedTuple):
     """Mean draw of one placement at each whole percent of arrived demand."""
 
     allocation_pct: list[float]
@@ -144,7 +144,7 @@ class Draw(NamedTuple):
         return None
 
 
-def saving_pct(of: Draw, against: Draw, pct: float) -> float | None:
+def saving_pct(of: MeanDraw, against: MeanDraw, pct: float) -> float | None:
     """How much less `of` draws at equal allocation; None where one of them never gets there."""
     ours, theirs = of.at_allocation(pct), against.at_allocation(pct)
     return None if ours is None or theirs is None else 100 * (1 - ours / theirs)

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The most work that any way of sharing a power budget out could get done, knowing everything.
 
-Relied on by the power loop's simulation as what others are measured against. It is a bound from
-above, not a policy. For prices l(t) >= 0 of a watt at each moment, the work of any policy that
-keeps the budget B is at most
+It is a bound from above, not a policy. For prices l(t) >= 0 of a watt at each moment, the work of
+any policy that keeps the budget B is at most
 
     integral of l B + sum over cards of the integral of max over clocks (work - l x power)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cluster power by placement at equal allocation, as the report of `stoker sim power` has it.
 
-Relied on by that command. Pure. Two placements are compared where both have given out the same
-share of GPUs, so that drawing less by placing less is no saving.
+Pure. Two placements are compared where both have given out the same share of GPUs, so that drawing
+less by placing less is no saving.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from stoker.scheduler.sim.openb_run import Result, mean, mean_curve
-from stoker.scheduler.sim.power import Draw, saving_pct
+from stoker.scheduler.sim.openb_run import OpenbResult, mean, mean_curve
+from stoker.scheduler.sim.power import MeanDraw, saving_pct
 
 BASELINE: Final = "fgd"
 STEP_PCT: Final = 5
@@ -20,23 +20,23 @@ LOW_LOAD_PCT: Final = 50
 """Low load is up to this share of the GPUs given out."""
 
 
-def draw(results: Sequence[Result]) -> Draw:
+def draw(results: Sequence[OpenbResult]) -> MeanDraw:
     """The mean over seeds of one workload under one placement."""
-    return Draw(
+    return MeanDraw(
         mean_curve([result.curve for result in results]),
         mean_curve([result.watts or [] for result in results]),
     )
 
 
-def bound(results: Sequence[Result]) -> Draw:
+def bound(results: Sequence[OpenbResult]) -> MeanDraw:
     """What no placement of the tasks that this one placed can go below."""
-    return Draw(
+    return MeanDraw(
         mean_curve([result.curve for result in results]),
         mean_curve([result.bound or [] for result in results]),
     )
 
 
-def comparison(name: str, by_policy: Mapping[str, Sequence[Result]]) -> dict[str, Any]:
+def comparison(name: str, by_policy: Mapping[str, Sequence[OpenbResult]]) -> dict[str, Any]:
     """One workload: the baseline and, for each other placement, what it saves."""
     draws = {policy: draw(results) for policy, results in by_policy.items()}
     rows = [_row(policy, found, draws.get(BASELINE)) for policy, found in draws.items()]
@@ -46,7 +46,7 @@ def comparison(name: str, by_policy: Mapping[str, Sequence[Result]]) -> dict[str
     return {"name": name, "policies": rows}
 
 
-def _row(policy: str, found: Draw, baseline: Draw | None) -> dict[str, Any]:
+def _row(policy: str, found: MeanDraw, baseline: MeanDraw | None) -> dict[str, Any]:
     row: dict[str, Any] = {
         "policy": policy,
         "final_alloc_pct": round(found.allocation_pct[-1], 4),
@@ -62,7 +62,7 @@ def _row(policy: str, found: Draw, baseline: Draw | None) -> dict[str, Any]:
     return row
 
 
-def savings(found: Draw, baseline: Draw) -> dict[str, Any]:
+def savings(found: MeanDraw, baseline: MeanDraw) -> dict[str, Any]:
     """Against the baseline; null where no allocation is reached by both."""
     points = []
     for pct in range(STEP_PCT, 100, STEP_PCT):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Published allocation of FGD on the openb workloads, for comparison in the same table.
 
-Relied on by `sim openb`. Source: hkust-adsl/kubernetes-scheduler-simulator, experiments/analysis/
+Source: hkust-adsl/kubernetes-scheduler-simulator, experiments/analysis/
 expected_results/analysis_allo_discrete.csv, policy 06-FGD, column 130: mean of seeds 42 to 51, in
 percent of 6,212 GPUs. Their generator of chance is another one, so only means compare.
 """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One replay of a trace: tasks arrive, the core decides, and the share of GPUs given out is kept.
 
-Relied on by the openb and power simulators. Invariant: allocation is a count of thousandths of a
-GPU, taken before each arrival that would carry the arrived demand past a whole percent of capacity.
+Invariant: allocation is a count of thousandths of a GPU, taken before each arrival that would carry
+the arrived demand past a whole percent of capacity.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from stoker.scheduler.sim.cluster import Cluster, Placed
-from stoker.scheduler.sim.openb import Machine, Task
+from stoker.scheduler.sim.openb import Machine, TraceTask
 
 
 class Replay(NamedTuple):
@@ -40,9 +40,9 @@ def capacity_milli(machines: Sequence[Machine]) -> int:
 Watch = Callable[[int], None]
 """Called with each whole percent of arrived demand, before the arrival that would pass it, and at
 the end with the next one."""
-Took = Callable[[Task, Placed], None]
+Took = Callable[[TraceTask, Placed], None]
 """Called with each task that was placed at once."""
-MakeRoom = Callable[[int, Task], Placed | None]
+MakeRoom = Callable[[int, TraceTask], Placed | None]
 """Called with the position of each task that did not fit; where it is now after all."""
 
 
@@ -65,7 +65,7 @@ class _Marks:
 
 def replay(
     cluster: Cluster,
-    tasks: Sequence[Task],
+    tasks: Sequence[TraceTask],
     order: Sequence[int],
     capacity: int,
     *,

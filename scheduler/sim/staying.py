@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A replay in which tasks leave: each stays as long as in the trace, on a cluster in steady state.
 
-Relied on by `sim openb --departures`. Invariant: figures are means over time from the first arrival
-after the start to the last one, of what the core has given out; filling up is not counted.
+Invariant: figures are means over time from the first arrival after the start to the last one, of
+what the core has given out; filling up is not counted.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from stoker.scheduler.sim.arrivals import Stay
 from stoker.scheduler.sim.cluster import Cluster, Placed
-from stoker.scheduler.sim.openb import Task
+from stoker.scheduler.sim.openb import TraceTask
 
 
 class Staying(NamedTuple):
@@ -62,7 +62,7 @@ class _Leaving:
 
 def replay_stays(
     cluster: Cluster,
-    tasks: Sequence[Task],
+    tasks: Sequence[TraceTask],
     there: Sequence[Stay],
     later: Sequence[Stay],
     capacity: int,

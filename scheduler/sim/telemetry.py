@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Distributions of device telemetry as published: percentiles of power and temperature.
 
-Relied on by the thermal simulator. Reads `metric,cdf_pct,value` rows such as those made from the
-telemetry of AcmeTrace (Hu et al., NSDI'24); a row that cannot be read is told with its line.
+Reads `metric,cdf_pct,value` rows such as those made from the telemetry of AcmeTrace (Hu et al.,
+NSDI'24); a row that cannot be read is told with its line.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jobs come and go on devices that warm up: what a placement does to temperatures and to work.
 
-Relied on by `stoker sim thermal`. Where a job runs is the core's decision; this file makes jobs,
-heat and observations. Time goes in steps: what ends or arrives within one is told at its end.
-Invariant: the same seed gives every placement the same devices and the same jobs.
+Where a job runs is the core's decision; this file makes jobs, heat and observations. Time goes in
+steps: what ends or arrives within one is told at its end. Invariant: the same seed gives every
+placement the same devices and the same jobs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from stoker.scheduler.records import (
 )
 from stoker.scheduler.sim.chance import Chance
 from stoker.scheduler.sim.jct_cluster import cluster_of
-from stoker.scheduler.sim.thermal_model import Devices, Fit, Numbers
+from stoker.scheduler.sim.thermal_model import DeviceTemperatures, Fit, Numbers
 from stoker.scheduler.submit import Submit
 
 SECOND: Final = 1_000_000_000
@@ -43,7 +43,7 @@ Flags = NDArray[np.bool_]
 _SUCCEEDED: Final = STATE_CODES["succeeded"]
 
 
-class Room(NamedTuple):
+class ThermalRoom(NamedTuple):
     """The devices and what is asked of them."""
 
     nodes: int = 32
@@ -110,7 +110,7 @@ class _Seen:
     def power(self, watts: Numbers, seconds: float) -> None:
         self.joules += float(watts.sum()) * seconds
 
-    def heat(self, celsius: Numbers, held: Flags, faulty: Flags, room: Room) -> None:
+    def heat(self, celsius: Numbers, held: Flags, faulty: Flags, room: ThermalRoom) -> None:
         self.peak_c = max(self.peak_c, float(celsius.max()))
         self.held_s += float(held.sum()) * room.step_s
         self.faulty_s += float((held & faulty).sum()) * room.step_s
@@ -126,7 +126,7 @@ class _Seen:
         return float(np.searchsorted(self.degrees.cumsum(), part * self.held_s))
 
 
-def arrivals(known: Fit, room: Room) -> Iterator[_Job]:
+def arrivals(known: Fit, room: ThermalRoom) -> Iterator[_Job]:
     """Jobs without end, independent of each other, as many as make the room's load."""
     chance = Chance(room.seed + 1)
     sizes = [(gpus, often) for gpus, often in SIZES if gpus <= room.node_gpus]
@@ -151,7 +151,7 @@ def _submit(job: _Job) -> Submit:
 
 def simulate(
     known: Fit,
-    room: Room,
+    room: ThermalRoom,
     placement: Placement,
     progress: Callable[[float], None] | None = None,
 ) -> HeatFigures:
@@ -160,9 +160,9 @@ def simulate(
 
 
 class _Simulation:
-    def __init__(self, known: Fit, room: Room, placement: Placement) -> None:
+    def __init__(self, known: Fit, room: ThermalRoom, placement: Placement) -> None:
         self.known, self.room, self.placement = known, room, placement
-        self.devices = Devices(
+        self.devices = DeviceTemperatures(
             known, room.nodes, room.node_gpus, Chance(room.seed), warmer_c=room.warmer_c,
             faulty=room.faulty, neighbours=room.neighbours,
         )  # fmt: skip

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A lumped thermal model of devices, fitted to published telemetry.
 
-Relied on by the thermal simulator. Each device is one heat capacity behind one thermal resistance:
+Each device is one heat capacity behind one thermal resistance:
 
     T_end = inlet + R x P,    T(t + dt) = T_end + (T(t) - T_end) x exp(-dt / tau)
 
@@ -74,7 +74,7 @@ def fit(telemetry: dict[str, Distribution], cluster: str) -> Fit:
     return Fit(resting, idle_w, warmer / (busy_w - idle_w), power, temperature)
 
 
-class Devices:
+class DeviceTemperatures:
     """Temperatures of all devices, node by node; arrays have one entry for each."""
 
     def __init__(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line's root: a table of verbs, each loaded only when it is called.
 
-Relied on by the `stoker` script. Owns the error edge: a StokerError becomes one line on stderr
-and its exit code; anything else is a defect and shows its traceback.
+Owns the error edge: a StokerError becomes one line on stderr and its exit code; anything else is a
+defect and shows its traceback.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from fakes.one_node import NODE, OneNode
 
 from stoker.agent.state import host_facts
 from stoker.mesh.wire import queries as asks
-from stoker.mesh.wire.queries import LogsAsk, StdinAsk, TraceAsk
+from stoker.mesh.wire.queries import LogsQuery, StdinQuery, TraceQuery
 from stoker.native.errors import BadRequest, NotFound
 from stoker.scheduler.nouns import DeviceShare, ForgetJob, JobSpec
 from tests.fakes.squatter import squatter, told_nothing
@@ -87,12 +87,12 @@ async def test_what_cannot_be_launched_fails_by_name(node: OneNode) -> None:
 async def test_input_reaches_the_job_once_per_offset(node: OneNode) -> None:
     (key,) = await node.scheduler.submit(sh("cat", stdin=True), owner=node.owner)
     for offset, data in ((0, b"one "), (0, b"one "), (4, b"two\n")):
-        reply = await node.scheduler.ask("stdin", StdinAsk(*key, offset, data, wait_s=5.0))
+        reply = await node.scheduler.ask("stdin", StdinQuery(*key, offset, data, wait_s=5.0))
     assert reply.next_offset == 8
-    await node.scheduler.ask("stdin", StdinAsk(*key, 8, b"", eof=True))
+    await node.scheduler.ask("stdin", StdinQuery(*key, 8, b"", eof=True))
     await node.scheduler.until_ended(key)
     assert await node.scheduler.output(key) == b"one two\n"
-    assert (await node.scheduler.ask("stdin", StdinAsk(*key, 8, b"x"))).closed
+    assert (await node.scheduler.ask("stdin", StdinQuery(*key, 8, b"x"))).closed
 
 
 async def test_output_is_followed_while_the_job_writes(node: OneNode) -> None:
@@ -105,13 +105,13 @@ async def test_output_is_followed_while_the_job_writes(node: OneNode) -> None:
 
 async def test_asks_that_are_wrong_are_answered_by_name(node: OneNode) -> None:
     with pytest.raises(NotFound, match="job 77"):
-        await node.scheduler.ask("logs", LogsAsk(77, 1, "out", 0))
+        await node.scheduler.ask("logs", LogsQuery(77, 1, "out", 0))
     with pytest.raises(NotFound, match="job 77"):
-        await node.scheduler.ask("trace", TraceAsk("summary", 77, 1))
+        await node.scheduler.ask("trace", TraceQuery("summary", 77, 1))
     with pytest.raises(BadRequest, match="not an ask"):
         reply = await node.scheduler.connection.request(f"stoker.v1.ask.{NODE}.logs", b"\xc1")
         asks.decode_reply(reply.data)
-    kernels = await node.scheduler.ask("trace", TraceAsk("kernels"))
+    kernels = await node.scheduler.ask("trace", TraceQuery("kernels"))
     assert (kernels.data, kernels.eof) == (b"[]", True)
 
 
@@ -237,7 +237,7 @@ async def test_forgetting_a_job_deletes_its_folder(node: OneNode) -> None:
     await node.scheduler.command(ForgetJob(key[0]))
     await node.scheduler.until(lambda: not folder.exists())
     with pytest.raises(NotFound):
-        await node.scheduler.ask("logs", LogsAsk(*key, "out", 0))
+        await node.scheduler.ask("logs", LogsQuery(*key, "out", 0))
 
 
 async def test_observations_arrive_with_growing_ids(node: OneNode) -> None:

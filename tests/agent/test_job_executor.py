@@ -12,9 +12,9 @@ from typing import Any, cast
 import pytest
 
 from stoker.agent import job_executor
-from stoker.agent.job_executor import Actuator, gone
+from stoker.agent.job_executor import JobExecutor, gone
 from stoker.agent.jobs import steps
-from stoker.agent.jobs.job_launch import Place
+from stoker.agent.jobs.job_launch import JobPlace
 from stoker.agent.jobs.spawner_messages import Launch, Refusal
 from stoker.agent.jobs.start_records import Starts
 from stoker.native.errors import NotFound
@@ -44,12 +44,12 @@ def launch_of(job: int) -> Launch:
     return Launch(job, 1, ("true",), {}, "/", 1, 1, "/jobs")
 
 
-def hands(spawner: Full, tmp_path: Path, told: list[steps.Event]) -> Actuator:
+def hands(spawner: Full, tmp_path: Path, told: list[steps.Event]) -> JobExecutor:
     none = cast(Any, None)
-    return Actuator(
+    return JobExecutor(
         cast(Any, spawner),
         starts=Starts.open(tmp_path / "starts"),
-        place=Place("n", "/jobs", "/segments"),
+        place=JobPlace("n", "/jobs", "/segments"),
         tracer=none,
         devices=lambda: (),
         post=told.append,
@@ -107,8 +107,8 @@ async def test_another_refusal_is_final(tmp_path: Path, told: list[steps.Event])
 def test_a_tracer_whose_library_is_gone_is_named(tmp_path: Path) -> None:
     library = tmp_path / "libstoker-opencl.so"
     library.touch()
-    place = Place("n", "/jobs", "/segments", str(library), {"cupti": str(tmp_path / "none.so")})
+    place = JobPlace("n", "/jobs", "/segments", str(library), {"cupti": str(tmp_path / "none.so")})
     assert list(gone(place)) == ["cupti"]
     library.unlink()
     assert str(library) in gone(place)["opencl"]
-    assert gone(Place("n", "/jobs", "/segments")) == {}
+    assert gone(JobPlace("n", "/jobs", "/segments")) == {}

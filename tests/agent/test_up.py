@@ -18,10 +18,10 @@ import msgspec
 import pytest
 
 from stoker.agent.state import state_folder
-from stoker.agent.state.state_folder import State
+from stoker.agent.state.state_folder import StateFolder
 from stoker.agent.supervise import broker_port, lock, pids
 from stoker.agent.supervise.process_table import ORDER
-from stoker.mesh.connection.context import Saved
+from stoker.mesh.connection.context import SavedContext
 
 STOKER = Path(sys.executable).with_name("stoker")
 ROOT = os.geteuid() == 0
@@ -31,7 +31,7 @@ PATIENCE_S = 60.0
 class Node:
     """One state folder and the verbs over it."""
 
-    def __init__(self, where: State) -> None:
+    def __init__(self, where: StateFolder) -> None:
         self.where = where
 
     def stoker(self, *words: str, code: int | None = 0, **more: str) -> str:
@@ -121,12 +121,12 @@ def test_up_run_down(node: Node) -> None:
 def test_a_second_start_keeps_jobs_on_another_port_too(node: Node) -> None:
     node.stoker("up")
     node.stoker("run", "--", "true")
-    before = state_folder.read_json(node.where.cluster, state_folder.Cluster)
+    before = state_folder.read_json(node.where.cluster, state_folder.ClusterFile)
     node.kill(pids.SUPERVISOR)
     node.stoker("down")
     port = broker_port.choose("0badcafe")
     assert f"127.0.0.1:{port}" in node.stoker("up", "--port", str(port))
-    after = state_folder.read_json(node.where.cluster, state_folder.Cluster)
+    after = state_folder.read_json(node.where.cluster, state_folder.ClusterFile)
     assert after == msgspec.structs.replace(before, port=port)
     assert node.job("1")["state"] == "succeeded"
 
@@ -215,7 +215,7 @@ def test_a_second_local_user(node: Node, tmp_path: Path) -> None:
     context.parent.mkdir()
     url = json.loads(node.where.endpoint.read_bytes())["url"]
     pinned = str(node.where.certificate)
-    state_folder.write_json(context, Saved(url, str(out), "other", certificate_file=pinned))
+    state_folder.write_json(context, SavedContext(url, str(out), "other", certificate_file=pinned))
 
     def as_other(*words: str, code: int = 0) -> str:
         done = subprocess.run(

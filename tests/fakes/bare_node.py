@@ -12,6 +12,6 @@ from stoker.agent.supervise import supervisor
 from stoker.agent.supervise.process_table import programs
 
 if __name__ == "__main__":
-    settings = msgspec.json.decode(sys.argv[1], type=supervisor.Settings)
+    settings = msgspec.json.decode(sys.argv[1], type=supervisor.SupervisorSettings)
     table = programs(locate(settings.state), allow_root=False)
     supervisor.main([p for p in table if p.spec.name in ("spawner", "watchdog")])

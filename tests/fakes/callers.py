@@ -2,8 +2,7 @@
 """A process that has a vendor's binding loaded and evaluates expressions with it, one by one.
 
 Bindings find their library once and keep it, so a test never loads one in its own process. The
-child speaks JSON lines; what a call raises comes back as {"error": ...}. Relied on by the tests of
-simulated drivers.
+child speaks JSON lines; what a call raises comes back as {"error": ...}.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process that reads the cards of a simulated node (SIM) as the agent does, for tests to talk to.
-
-Relied on by tests of agent/devices; the program is `read_cards.py`.
-"""
+"""A process that reads the cards of a simulated node (SIM) as the agent does, for tests."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a reader of simulated cards must answer, field by field, from what the simulation holds.
 
-Relied on by the tests of the vendors' readers and of the verbs that show devices. Owns that every
-field of the table is in one of three places: `expected` here, `BY_DIFFERENCE` (which needs time to
-pass), `ROWS` (lists of things); whatever else a reader answers must be an absence with a reason.
+Owns that every field of the table is in one of three places: `expected` here, `BY_DIFFERENCE`
+(which needs time to pass), `ROWS` (lists of things); whatever else a reader answers must be an
+absence with a reason.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Holds C records against ctypes classes: every member's place and the whole size, by the compiler.
 
-Relied on by the tests of simulated drivers. A member is found by its name in both; padding that a
-binding spells out is passed over, arrays are entered by their first element.
+A member is found by its name in both; padding that a binding spells out is passed over, arrays are
+entered by their first element.
 """
 
 from __future__ import annotations

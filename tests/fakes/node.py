@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A node that answers requests as a test says: a real broker on loopback, a made-up scheduler.
 
-Relied on by the tests of client and command line, which load it by path. The broker knows one user
-by nkey and permits the subjects it is told to; what the scheduler answers is a function per verb.
+The broker knows one user by nkey and permits the subjects it is told to; what the scheduler answers
+is a function per verb.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 
 A program of its own: run as `python nvml_walk.py` with the simulated library on the loader's path.
 Arguments are found by the names of parameters; what a getter fills in itself is made of the class
-that pynvml has for it. Relied on by tests/native/sim/test_nvml.py.
+that pynvml has for it.
 """
 
 from __future__ import annotations

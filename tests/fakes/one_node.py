@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One node without its scheduler: real broker, spawner and agent, and a scripted scheduler.
 
-Relied on by the agent's integration tests. The scheduler is as simple as can be: it keeps which
-attempts are open in memory, signs commands with the node's real scheduler key and commits at once.
+The scheduler is as simple as can be: it keeps which attempts are open in memory, signs commands
+with the node's real scheduler key and commits at once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import nats
 
 from stoker.agent.state import host_facts
 from stoker.agent.state import state_folder as states
-from stoker.agent.state.state_folder import Cluster, State
+from stoker.agent.state.state_folder import ClusterFile, StateFolder
 from stoker.agent.supervise import process_table
 from stoker.mesh.broker import broker_config
 from stoker.mesh.identity import certificate, identity
@@ -38,7 +38,7 @@ from stoker.mesh.wire.command import (
     NodeCommand,
     NodeReply,
     Position,
-    RangeAsk,
+    StateRequest,
 )
 from stoker.native import paths
 from stoker.scheduler.nouns import (
@@ -157,7 +157,7 @@ class Scheduler:
     async def output(self, key: Key, stream: Any = "out") -> bytes:
         data = b""
         while True:
-            ask = asks.LogsAsk(*key, stream, len(data), wait_s=5.0)
+            ask = asks.LogsQuery(*key, stream, len(data), wait_s=5.0)
             reply = await self.ask("logs", ask)
             data += reply.data
             if reply.eof:
@@ -187,7 +187,7 @@ class Scheduler:
         what = subjects.parse_node_request(message.subject).what
         if what == "range":
             await message.respond(
-                self._desired(msgspec.msgpack.decode(message.data, type=RangeAsk))
+                self._desired(msgspec.msgpack.decode(message.data, type=StateRequest))
             )
             return
         if what == "hello":
@@ -208,7 +208,7 @@ class Scheduler:
             self.stops.pop(key, None)
             self.ended[key] = outcome
 
-    def _desired(self, ask: RangeAsk) -> bytes:
+    def _desired(self, ask: StateRequest) -> bytes:
         have = set(ask.have)
         starts = tuple(s for k, s in self.open.items() if k not in have and k not in self.stops)
         record = DesiredState(
@@ -226,7 +226,7 @@ class OneNode:
     """State folder and processes; use as an async context manager."""
 
     def __init__(self, folder: Path, config: str = "") -> None:
-        self.state: State = states.locate(folder / "state")
+        self.state: StateFolder = states.locate(folder / "state")
         self.folder = folder
         self.config = config
         self.cluster = str(uuid.uuid4())
@@ -238,13 +238,15 @@ class OneNode:
         where = self.state
         states.prepare(where)
         keys = {name: identity.create(where.key(name)) for name in ("scheduler", "agent", "admin")}
-        cluster = Cluster(self.cluster, NODE, keys["scheduler"].public, self.port)
+        cluster = ClusterFile(self.cluster, NODE, keys["scheduler"].public, self.port)
         states.write_json(where.root / "cluster.json", cluster)
         (where.root / "config.toml").write_text(self.config)
         states.seal_format(where)
         states.prepare_run(where)
-        public = broker_config.Keys(keys["scheduler"].public, {NODE: keys["agent"].public}, {})
-        settings = broker_config.Settings(
+        public = broker_config.BrokerKeys(
+            keys["scheduler"].public, {NODE: keys["agent"].public}, {}
+        )
+        settings = broker_config.BrokerSettings(
             "test", self.port, str(where.nats / "jetstream"), *pinned.pair(where.keys)
         )
         (where.nats / "nats-server.conf").write_text(broker_config.render(settings, public))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program that reads the cards of this machine as the agent does, and answers lines on stdin.
 
-Relied on by tests that start it on simulated drivers. `scan` finds the cards and waits until each
-was read, `turn` waits until each was read again, `read` prints all there is, as one line of JSON.
+`scan` finds the cards and waits until each was read, `turn` waits until each was read again, `read`
+prints all there is, as one line of JSON.
 """
 
 from __future__ import annotations

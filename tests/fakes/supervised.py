@@ -12,7 +12,7 @@ import sys
 
 from stoker.agent.supervise import processes, supervisor
 from stoker.agent.supervise.process_table import Program
-from stoker.agent.supervise.processes import Spec
+from stoker.agent.supervise.processes import ProcessSpec
 
 CHILD = """
 import os, pathlib, signal, socket, sys
@@ -32,7 +32,9 @@ while True:
 
 def program(name: str, after: tuple[str, ...] = (), *, capless: bool = False) -> Program:
     argv = (sys.executable, "-S", "-E", "-c", CHILD, name)
-    return Program(Spec(name, after, stop_s=3.0), argv, "notify", capless=capless, nofile=512)
+    return Program(
+        ProcessSpec(name, after, stop_s=3.0), argv, "notify", capless=capless, nofile=512
+    )
 
 
 TABLE = [

@@ -2,7 +2,7 @@
 """Public replies with harmless values for tests; name a field to override it."""
 
 from stoker.mesh.wire.schema import DeviceView, JobView, NodeView, Spec, Times
-from stoker.tui.top_model import Answers
+from stoker.tui.top_model import ClusterAnswers
 
 SECOND = 1_000_000_000
 
@@ -66,6 +66,6 @@ def job(number: int, state: str, **more: object) -> JobView:
     )
 
 
-def answers(**more: object) -> Answers:
+def answers(**more: object) -> ClusterAnswers:
     empty: dict[str, object] = {"nodes": [], "devices": [], "jobs": [], "kernels": [], "read_ns": 0}
-    return Answers(**(empty | more))  # type: ignore[arg-type]
+    return ClusterAnswers(**(empty | more))  # type: ignore[arg-type]

@@ -6,12 +6,12 @@ from __future__ import annotations
 from typing import Any
 
 from stoker.mesh.identity.identity import Identity
-from stoker.mesh.log.jetstream_log import Gap, LogFull, WrongTail
+from stoker.mesh.log.jetstream_log import LogFull, LogGap, WrongTail
 from stoker.mesh.log.model_log import ModelLog
 from stoker.mesh.replica import events
-from stoker.mesh.replica.authority import Beats
+from stoker.mesh.replica.authority import Heartbeats
 from stoker.mesh.replica.replica import Replica
-from stoker.mesh.replica.replica_settings import Settings
+from stoker.mesh.replica.replica_settings import ReplicaSettings
 from stoker.mesh.replica.snapshots import Snapshot
 from stoker.mesh.wire.command import CommandChain, NodeCommand, Position, open_command
 from stoker.scheduler.core import Limits
@@ -43,7 +43,7 @@ class Bench:
         self.answering = True
         self.replies: dict[Any, Any] = {}
         self.sent: list[events.Send] = []
-        self.beats = Beats(signer)
+        self.beats = Heartbeats(signer)
         self.beaten: list[tuple[str, bytes]] = []
         """Heartbeats, with the node of each."""
         self.log_is_down = False
@@ -54,7 +54,7 @@ class Bench:
         self.leads = 0
         chosen = {"limits": LIMITS, "log_max_bytes": 1 << 30, "snapshot_entries": 10**9, **settings}
         self.replica = Replica(
-            Settings(CLUSTER, LEADER, measure=False, **chosen),
+            ReplicaSettings(CLUSTER, LEADER, measure=False, **chosen),
             signer,
             {LEADER: signer.verifier},
             snapshot,
@@ -71,7 +71,7 @@ class Bench:
     def carry_out(self, effect: events.Effect) -> list[events.Event]:
         if self.log_is_down and isinstance(effect, events.Append | events.Read):
             return [events.LogFailed("nobody serves the log")]
-        if isinstance(effect, events.Renew):
+        if isinstance(effect, events.RenewLeases):
             self.beats.grant(effect.authority, self.now)
         elif isinstance(effect, events.Append):
             self.appends.append(effect)
@@ -100,7 +100,7 @@ class Bench:
         effect = self.appends.pop(0)
         try:
             return events.AppendDone(self.log.append(effect.tail, effect.data))
-        except Gap as error:
+        except LogGap as error:
             return events.LogBroken(error.message)
         except LogFull as error:
             return events.AppendFull(error.message)
@@ -109,7 +109,7 @@ class Bench:
 
     def tick(self, seconds: float = 0.1) -> None:
         self.now += int(seconds * 1e9)
-        self.feed(events.Tick())
+        self.feed(events.TimePassed())
 
     def lead(self) -> Bench:
         self.tick()
@@ -120,7 +120,7 @@ class Bench:
         report = NodeReport(
             node, boot, incarnation, 8000, 1 << 34, (DeviceInfo("gpu-0", "sim", "m"),)
         )
-        self.feed(events.Hello(("hello", node, boot, incarnation), report))
+        self.feed(events.NodeReported(("hello", node, boot, incarnation), report))
         return self
 
     def submit(
@@ -133,12 +133,12 @@ class Bench:
         **spec: Any,
     ) -> None:
         spec.setdefault("argv", ("true",))
-        self.feed(events.Submit(token, owner, key, JobSpec(**spec), since_ns=since_ns))
+        self.feed(events.JobSubmitted(token, owner, key, JobSpec(**spec), since_ns=since_ns))
 
     def submit_many(self, count: int) -> None:
         """So many at once, in as few entries as they fit in; tokens are 0, 1, ..."""
         spec = JobSpec(("true",))
-        self.feed(*(events.Submit(token, ALICE, b"", spec) for token in range(count)))
+        self.feed(*(events.JobSubmitted(token, ALICE, b"", spec) for token in range(count)))
 
     def outcome(self, job: int, state: Any, *, node: str = "n1", **fields: Any) -> Any:
         token = ("outcome", job, state, len(self.replies))

@@ -27,10 +27,10 @@ def stopped_server(tmp_path: Path, keyring: dict[str, Identity]) -> Iterator[Ser
     public = {name: key.public for name, key in keyring.items()}
     server = Server(
         tmp_path,
-        broker_config.Settings(
+        broker_config.BrokerSettings(
             "test", free_port(), str(tmp_path / "jetstream"), *pinned.pair(tmp_path)
         ),
-        broker_config.Keys(
+        broker_config.BrokerKeys(
             public["scheduler"],
             {name: public[name] for name in ("node1", "node2")},
             {name: public[name] for name in ("alice", "bob")},

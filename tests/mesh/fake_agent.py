@@ -16,7 +16,14 @@ from nats.aio.msg import Msg
 
 from stoker.mesh.identity.identity import Verifier
 from stoker.mesh.wire import queries, subjects
-from stoker.mesh.wire.command import Accepted, CommandChain, DesiredState, Gap, NodeReply, Position
+from stoker.mesh.wire.command import (
+    CommandAccepted,
+    CommandChain,
+    CommandGap,
+    DesiredState,
+    NodeReply,
+    Position,
+)
 from stoker.native.errors import NotFound, StokerError
 from stoker.scheduler.nouns import (
     DeviceInfo,
@@ -111,13 +118,13 @@ class FakeAgent:
 
     async def _command(self, message: Msg) -> None:
         verdict = self.chain.offer(message.data)
-        if isinstance(verdict, Accepted):
+        if isinstance(verdict, CommandAccepted):
             self._obey(verdict.command.actions)
-        elif isinstance(verdict, Gap):
+        elif isinstance(verdict, CommandGap):
             self._spawn(self.reconcile())
 
     async def _beat(self, message: Msg) -> None:
-        if isinstance(self.chain.beat(message.data), Gap):
+        if isinstance(self.chain.beat(message.data), CommandGap):
             self._spawn(self.reconcile())
 
     def _obey(self, actions: tuple[Any, ...]) -> None:
@@ -173,20 +180,20 @@ class FakeAgent:
         await self.nc.publish(message.reply, reply)
 
     def _answer(self, question: queries.Ask) -> queries.Reply:
-        if isinstance(question, queries.LogsAsk):
+        if isinstance(question, queries.LogsQuery):
             whole = self.output.get(question.job, b"")
             data = whole[question.offset : question.offset + question.limit]
             end = question.offset + len(data)
             return queries.LogsReply(data, end, end >= len(whole))
-        if isinstance(question, queries.StdinAsk):
+        if isinstance(question, queries.StdinQuery):
             taken = self.stdin.get(question.job, b"")[: question.offset] + question.data
             self.stdin[question.job] = taken
             return queries.StdinReply(len(taken), question.eof)
-        if isinstance(question, queries.DevicesAsk):
+        if isinstance(question, queries.DevicesQuery):
             return queries.DevicesReply(self.looks[question.what])
         return self._trace(question)
 
-    def _trace(self, question: queries.TraceAsk) -> queries.TraceReply:
+    def _trace(self, question: queries.TraceQuery) -> queries.TraceReply:
         if question.what == "kernels":
             return queries.TraceReply(self.kernels, len(self.kernels), True)
         whole = self.summary.get(question.job)

@@ -38,8 +38,8 @@ class Server:
     """One nats-server, its keys, and how to make it worse."""
 
     folder: Path
-    settings: broker_config.Settings
-    keys: broker_config.Keys
+    settings: broker_config.BrokerSettings
+    keys: broker_config.BrokerKeys
     identities: dict[str, Identity]
     process: subprocess.Popen[bytes] | None = None
     connections: list[Connection] = field(default_factory=list)

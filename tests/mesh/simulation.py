@@ -16,10 +16,17 @@ from stoker.mesh.identity.identity import Identity
 from stoker.mesh.log.jetstream_log import LogFull, WrongTail
 from stoker.mesh.log.model_log import ModelLog
 from stoker.mesh.replica import events, snapshots
-from stoker.mesh.replica.authority import Beats
+from stoker.mesh.replica.authority import Heartbeats
 from stoker.mesh.replica.replica import Replica
-from stoker.mesh.replica.replica_settings import Settings
-from stoker.mesh.wire.command import Accepted, CommandChain, DesiredState, Gap, NodeReply, Position
+from stoker.mesh.replica.replica_settings import ReplicaSettings
+from stoker.mesh.wire.command import (
+    CommandAccepted,
+    CommandChain,
+    CommandGap,
+    DesiredState,
+    NodeReply,
+    Position,
+)
 from stoker.native.errors import Corrupt, StokerError
 from stoker.scheduler.book import Job
 from stoker.scheduler.core import Limits
@@ -107,7 +114,7 @@ class World:
             name: Node(name, CommandChain(CLUSTER, name, signer.verifier, Position()))
             for name in ("n1", "n2")
         }
-        self.beats = Beats(signer)
+        self.beats = Heartbeats(signer)
         self.acknowledged = 0
         """The last entry that surely is in the log; the state folder knows it."""
         self.replica = self._boot()
@@ -124,7 +131,7 @@ class World:
             except Corrupt:
                 continue
         self.restarts += 1
-        settings = Settings(
+        settings = ReplicaSettings(
             CLUSTER,
             LEADER,
             LIMITS,
@@ -138,7 +145,7 @@ class World:
 
     def crash(self) -> None:
         self.pending.clear()
-        self.beats = Beats(self.signer)
+        self.beats = Heartbeats(self.signer)
         self.replica = self._boot()
         self.asked.clear()
         for node in self.nodes.values():
@@ -161,7 +168,7 @@ class World:
             self.reply(effect.token, effect.value)
         elif isinstance(effect, events.Send):
             self.post("command", effect.node, effect.data)
-        elif isinstance(effect, events.Renew):
+        elif isinstance(effect, events.RenewLeases):
             self.beats.grant(effect.authority, self.now)
         elif isinstance(effect, events.SaveSnapshot):
             self.save(effect)
@@ -258,7 +265,7 @@ class World:
             node = self.nodes[name]
             if what == "command":
                 verdict: Any = node.chain.offer(data)
-                if isinstance(verdict, Accepted):
+                if isinstance(verdict, CommandAccepted):
                     self.obey(node, verdict.command.actions)
             elif what == "desired":
                 verdict = node.chain.reconcile(data)
@@ -267,14 +274,14 @@ class World:
                     self.obey_desired(node, verdict)
             else:
                 verdict = node.chain.beat(data)
-            if isinstance(verdict, Gap):
+            if isinstance(verdict, CommandGap):
                 self.ask(node)
 
     def ask(self, node: Node) -> None:
         if not node.hello_done:
             return
         ask = node.chain.ask(tuple(node.started))
-        self.feed(events.Range(("range", node.name), node.name, ask))
+        self.feed(events.StateRequested(("range", node.name), node.name, ask))
 
     def obey_desired(self, node: Node, desired: DesiredState) -> None:
         self.obey(node, (*desired.starts, *desired.stops))
@@ -325,7 +332,7 @@ class World:
             node.hello_done = False
             node.incarnation += 1
         if not node.hello_done:
-            self.feed(events.Hello(("hello", node.name), self.report(node)))
+            self.feed(events.NodeReported(("hello", node.name), self.report(node)))
         for attempt, state in list(node.started.items()):
             if state == "running" and self.happens(0.2):
                 self.become(node, attempt, self.chance.choice(("succeeded", "failed")))
@@ -354,7 +361,7 @@ class World:
         spec = JobSpec(("job", user), gpu_milli=int(gpu_milli))
         self.asked[key] = self.now
         owner = Owner(user, 1000, 1000)
-        self.feed(events.Submit(("submit", key), owner, key.encode()[:16], spec))
+        self.feed(events.JobSubmitted(("submit", key), owner, key.encode()[:16], spec))
 
     def reply(self, token: Any, value: Any) -> None:
         if token[0] == "submit":
@@ -388,13 +395,13 @@ class World:
     def step(self, keys: list[str]) -> None:
         """Everybody does a little, then all effects are carried out."""
         self.now += STEP_NS
-        self.feed(events.Tick())
+        self.feed(events.TimePassed())
         for key in keys:
             if key not in self.jobs and key not in self.asked:
                 self.submit(key)
         if self.jobs and self.happens(0.1):
             job = self.chance.choice(list(self.jobs.values()))
-            self.feed(events.Cancel(("cancel",), [job], "why not"))
+            self.feed(events.CancelRequested(("cancel",), [job], "why not"))
         if self.jobs and self.happens(0.3):
             job = self.chance.choice(list(self.jobs.values()))
             self.feed(events.Get(("get",), job, "ended", self.now + 4 * STEP_NS))

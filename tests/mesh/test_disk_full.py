@@ -46,10 +46,10 @@ async def node(small_disk: Path) -> AsyncIterator[Node]:
     public = {name: key.public for name, key in keys.items()}
     server = Server(
         folder,
-        broker_config.Settings(
+        broker_config.BrokerSettings(
             "test", free_port(), str(folder / "js"), *pinned.pair(folder), log_max_bytes=8 << 20
         ),
-        broker_config.Keys(
+        broker_config.BrokerKeys(
             public["scheduler"],
             {"node1": public["node1"]},
             {name: public[name] for name in ("alice", "bob", "admin")},

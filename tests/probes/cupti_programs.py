@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """SIM: CUDA programs on a simulated driver that has graphs, and on stoker's simulated CUPTI.
 
-Relied on by the tests of the CUPTI tracer, of the environment of traced jobs and of `make
-gpu-check`. The driver is compiled for the tests against NVIDIA's own headers; without the headers
-there is no tracer either, and the tests say so.
+The driver is compiled for the tests against NVIDIA's own headers; without the headers there is no
+tracer either, and the tests say so.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """SIM: compiled stand-ins for GPU libraries, and processes that call them when told.
 
-Relied on by the tests of probe sites and of the probes over calls. Leaves no process behind.
+Leaves no process behind.
 """
 
 from __future__ import annotations

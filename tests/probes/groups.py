@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A jobs cgroup of a test's own, and known programs run in it.
 
-Relied on by the host probes' tests. Leaves no process and no directory behind. On a machine where
-the suite is root, cgroup v2 must be usable: a test that needs it then fails rather than skips.
+Leaves no process and no directory behind. On a machine where the suite is root, cgroup v2 must be
+usable: a test that needs it then fails rather than skips.
 """
 
 from __future__ import annotations

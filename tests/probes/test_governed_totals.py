@@ -17,7 +17,7 @@ import pytest
 
 from stoker.native import paths
 from stoker.probes.bench.bench_probes import SLICE_NS
-from stoker.probes.bench.launch_loops import Loop
+from stoker.probes.bench.launch_loops import LaunchLoop
 from stoker.probes.kernels.job_trace import JobTrace, TraceSummary
 from tests.probes import cupti_programs
 from tests.probes.simulated import Traced, compile_pair
@@ -114,7 +114,7 @@ def test_vendors(tmp_path: Path, vendor: str, budget_ppm: int) -> None:
 @pytest.mark.parametrize("rate", [100_000, 1_000_000])
 def test_opencl(tmp_path: Path, rate: int) -> None:
     length, launches = max(1, round(1e9 / rate) - 100), SLICE_NS * rate // 10**9
-    with Loop("SIM", "governed", tmp_path) as loop:
+    with LaunchLoop("SIM", "governed", tmp_path) as loop:
         slices = loop.turn(length, launches, 0, 70, vary=True)
         summary = loop.end()
     assert summary is not None

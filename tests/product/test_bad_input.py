@@ -27,7 +27,7 @@ from product_node import STOKER, LiveNode, live_node, wait_until
 
 from stoker.agent.state.state_folder import locate, write_json
 from stoker.mesh.client.client import Client
-from stoker.mesh.connection.context import Saved
+from stoker.mesh.connection.context import SavedContext
 from stoker.mesh.wire import schema
 from stoker.native.errors import BadRequest, StokerError
 
@@ -434,7 +434,7 @@ def test_a_users_context_decides_which_node_is_spoken_of(unchanged: LiveNode, fo
     context = home / ".config/stoker/context.json"
     context.parent.mkdir(parents=True)
     url = json.loads(unchanged.state.endpoint.read_bytes())["url"]
-    write_json(context, Saved(url, "none", "me", str(unchanged.root)), mode=0o644)
+    write_json(context, SavedContext(url, "none", "me", str(unchanged.root)), mode=0o644)
     for path in (home, *home.rglob("*")):
         os.chown(path, STRANGER, STRANGER)
 

@@ -27,7 +27,7 @@ from stoker.mesh.connection import context
 from stoker.mesh.connection.requests import Requests
 from stoker.mesh.log import entry as entries
 from stoker.mesh.log.jetstream_log import JetStreamLog
-from stoker.mesh.replica.state import StartRaw, State
+from stoker.mesh.replica.state import ReplicaState, StartRaw
 from stoker.mesh.wire import schema, subjects
 from stoker.native import _sim
 from stoker.native.errors import StokerError
@@ -319,7 +319,7 @@ async def replay(live: LiveNode) -> tuple[int, int, list[str]]:
     inbox = subjects.inbox("scheduler").encode()
     await requests.connection.connect(url, nkeys_seed=seed, inbox_prefix=inbox)
     cluster = load_cluster(live.state).cluster
-    state, starts, wrong = State(cluster, Limits()), 0, []
+    state, starts, wrong = ReplicaState(cluster, Limits()), 0, []
     held: set[str] = set()
     async for batch in JetStreamLog(requests, cluster).read_from(1):
         for seq, data in batch:
@@ -338,7 +338,7 @@ async def replay(live: LiveNode) -> tuple[int, int, list[str]]:
     return starts, len(held), wrong
 
 
-def _held(state: State, start: StartRaw) -> list[str]:
+def _held(state: ReplicaState, start: StartRaw) -> list[str]:
     devices = state.book.nodes[start.decision.node].devices
     chosen = [devices[share.index] for share in start.decision.devices]
     cordoned = state.book.cordoned

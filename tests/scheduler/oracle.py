@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A deliberately dumb scheduler to compare the core with: lists, full scans, copies, no index.
 
-Relied on by test_core_oracle and long_run. It states the rules of the core a second time, in the
-plainest way: propose is "copy everything, do it, look at what happened". This file puts commands,
-queue 0 in the order FIFO and placement PACK together; the rules are in the files beside it.
+It states the rules of the core a second time, in the plainest way: propose is "copy everything, do
+it, look at what happened". This file puts commands, queue 0 in the order FIFO and placement PACK
+together; the rules are in the files beside it.
 """
 
 from __future__ import annotations

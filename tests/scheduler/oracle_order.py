@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who is next, who overtakes and who is preempted, a second time and deliberately dumb.
 
-Relied on by test_core_order and test_core_order_promises. Everything is found by sorting all and
-trying all, on copies; the bounds of the core (256 tries, 64 victims, 256 ends) are out of reach of
-the streams it is compared on.
+Everything is found by sorting all and trying all, on copies; the bounds of the core (256 tries, 64
+victims, 256 ends) are out of reach of the streams it is compared on.
 """
 
 from __future__ import annotations

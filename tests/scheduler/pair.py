@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A core and an oracle kept in step. Relied on by test_core_oracle and long_run."""
+"""A core and an oracle kept in step."""
 
 from __future__ import annotations
 

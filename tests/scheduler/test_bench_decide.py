@@ -12,11 +12,12 @@ import pytest
 from stoker.native.errors import BadRequest
 from stoker.scheduler import bench_decide as bench
 from stoker.scheduler.records import SUBMIT, Place, unpack_commands, unpack_places
-from stoker.scheduler.sim.openb import Machine, Task
+from stoker.scheduler.sim.openb import Machine, TraceTask
 
-TINY = bench.Load(
+TINY = bench.DecideLoad(
     [Machine(f"n{at}", 32_000, 1 << 36, 4, "A" if at % 2 else "B") for at in range(12)],
-    [Task(1000, 1 << 30, 1, 1000), Task(900, 1 << 30, 1, 1000), Task(2000, 1 << 30, 0, 0)],
+    [TraceTask(1000, 1 << 30, 1, 1000), TraceTask(900, 1 << 30, 1, 1000),
+     TraceTask(2000, 1 << 30, 0, 0)],
     fill_pct=80.0, decisions=200, warm=20, batches=3, naive=20, unique=30, rounds=2,
 )  # fmt: skip
 
@@ -117,8 +118,8 @@ def test_a_live_arrival_is_committed() -> None:
 
 
 def test_what_does_not_fit_is_a_decision_and_does_not_stay() -> None:
-    whole = bench.Load(
-        [Machine("n", 8_000, 1 << 34, 2, "A")], [Task(5000, 0, 1, 1000)], 100.0, decisions=10,
+    whole = bench.DecideLoad(
+        [Machine("n", 8_000, 1 << 34, 2, "A")], [TraceTask(5000, 0, 1, 1000)], 100.0, decisions=10,
         warm=0, batches=1, naive=1, unique=1, rounds=1,
     )  # fmt: skip
     result = bench.measure(whole)

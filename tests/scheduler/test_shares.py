@@ -6,12 +6,12 @@ from __future__ import annotations
 import random
 from collections import Counter
 
-from stoker.scheduler.shares import Shares
+from stoker.scheduler.shares import UserShares
 
 
-def filled(**users: tuple[int, int]) -> Shares:
+def filled(**users: tuple[int, int]) -> UserShares:
     """Ended jobs by user as (number, bytes of each), submitted by turns."""
-    shares, job = Shares(), 0
+    shares, job = UserShares(), 0
     for place in range(max(number for number, _ in users.values())):
         for user, (number, size) in users.items():
             if place < number:
@@ -20,7 +20,7 @@ def filled(**users: tuple[int, int]) -> Shares:
     return shares
 
 
-def forget(shares: Shares, jobs_kept: int, bytes_kept: int = 1 << 60) -> Counter[str]:
+def forget(shares: UserShares, jobs_kept: int, bytes_kept: int = 1 << 60) -> Counter[str]:
     """Until nothing is in excess; who lost how many."""
     lost: Counter[str] = Counter()
     while found := shares.excess(jobs_kept, bytes_kept, 16):
@@ -72,7 +72,7 @@ def test_nobody_falls_below_an_equal_part() -> None:
 
 def test_sums_follow_every_change() -> None:
     chance = random.Random(9)
-    shares = Shares()
+    shares = UserShares()
     live: dict[int, tuple[str, int]] = {}
     ended: dict[int, tuple[str, int]] = {}
     for job in range(1, 2000):

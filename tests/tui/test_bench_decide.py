@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from stoker.scheduler import bench_decide as bench
-from stoker.scheduler.sim.openb import Machine, Task
+from stoker.scheduler.sim.openb import Machine, TraceTask
 from stoker.tui import bench_decide
 from stoker.tui.bench_commands import bench_command
 
@@ -65,8 +65,10 @@ def test_a_wrong_file_is_named(tmp_path: Path) -> None:
     assert "wrong.csv" in str(done.exception)
 
 
-def tiny() -> bench.Load:
-    return bench.Load([Machine("n", 32_000, 1 << 36, 4, "A")], [Task(100, 1 << 20, 1, 1000)], 75.0)
+def tiny() -> bench.DecideLoad:
+    return bench.DecideLoad(
+        [Machine("n", 32_000, 1 << 36, 4, "A")], [TraceTask(100, 1 << 20, 1, 1000)], 75.0
+    )
 
 
 def test_instructions_are_absent_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,12 +35,12 @@ def test_the_count_must_be_exact(
 ) -> None:
     kernels = [{"name": name, "count": count} for name, count in counts.items()]
     job = {"kernels": kernels, "trace_absent": "" if counts else "no segment"}
-    failures = list(demo._counted(job, said, demo.Work(("x",))))
+    failures = list(demo._counted(job, said, demo.DemoWork(("x",))))
     assert (failure in failures[0]) if failure else not failures
 
 
 def test_kernels_that_cannot_be_traced_are_not_counted() -> None:
-    assert not list(demo._counted({"kernels": []}, {}, demo.Work(("x",), untraced="no tracer")))
+    assert not list(demo._counted({"kernels": []}, {}, demo.DemoWork(("x",), untraced="no tracer")))
 
 
 def test_a_process_of_the_node_that_is_left_is_found(tmp_path: Path) -> None:

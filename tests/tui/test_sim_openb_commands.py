@@ -130,9 +130,9 @@ def test_seeds_and_policies() -> None:
 
 
 def test_processes_change_nothing() -> None:
-    from stoker.scheduler.sim.openb import Machine, Task
-    from stoker.scheduler.sim.openb_run import Run, Workload
+    from stoker.scheduler.sim.openb import Machine, TraceTask
+    from stoker.scheduler.sim.openb_run import OpenbRun, Workload
 
-    workload = Workload("w", [Machine("a", 8000, 1 << 30, 2, "T4")], [Task(1, 1, 1, 300)])
-    runs = [Run(workload, "pack", seed) for seed in (1, 2, 3)]
+    workload = Workload("w", [Machine("a", 8000, 1 << 30, 2, "T4")], [TraceTask(1, 1, 1, 300)])
+    runs = [OpenbRun(workload, "pack", seed) for seed in (1, 2, 3)]
     assert simulate(runs, 2) == simulate(runs, 1)

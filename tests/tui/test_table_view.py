@@ -3,9 +3,9 @@
 
 from textual.app import App, ComposeResult
 
-from stoker.tui.table_view import Column, Row, TableView
+from stoker.tui.table_view import TableView, ViewColumn, ViewRow
 
-COLUMNS = (Column("id", 6, right=True), Column("name", 10))
+COLUMNS = (ViewColumn("id", 6, right=True), ViewColumn("name", 10))
 
 
 class Harness(App[None]):
@@ -15,8 +15,8 @@ class Harness(App[None]):
         yield TableView(COLUMNS, empty="nothing yet")
 
 
-def rows(count: int, start: int = 0) -> list[Row]:
-    return [Row(str(i), (str(i), f"row {i}")) for i in range(start, start + count)]
+def rows(count: int, start: int = 0) -> list[ViewRow]:
+    return [ViewRow(str(i), (str(i), f"row {i}")) for i in range(start, start + count)]
 
 
 def lines(table: TableView) -> list[str]:
@@ -71,7 +71,7 @@ async def test_end_and_home_scroll_to_the_last_and_first_row() -> None:
 async def test_control_characters_and_long_names_cannot_break_the_line() -> None:
     async with Harness().run_test(size=(40, 8)) as pilot:
         table = pilot.app.query_one(TableView)
-        table.show([Row("1", ("1", "\x1b[31mred\nnext line of a name"))])
+        table.show([ViewRow("1", ("1", "\x1b[31mred\nnext line of a name"))])
         assert lines(table)[1] == "     1  ?[31mred?…"
 
 

@@ -15,7 +15,7 @@ import pytest
 from stoker.agent.commands import doctor
 from stoker.agent.commands.doctor import Check, exit_code, report
 from stoker.agent.state import state_folder
-from stoker.agent.state.state_folder import State
+from stoker.agent.state.state_folder import StateFolder
 from stoker.agent.supervise import startup
 
 STOKER = Path(sys.executable).with_name("stoker")
@@ -28,7 +28,7 @@ ALWAYS = {
 
 
 @pytest.fixture
-def where(tmp_path: Path) -> State:
+def where(tmp_path: Path) -> StateFolder:
     return state_folder.locate(tmp_path / "state")
 
 
@@ -36,7 +36,7 @@ def find(checks: list[Check], id: str) -> Check:
     return next(check for check in checks if check.id == id)
 
 
-def test_the_ids_are_there_on_every_machine(where: State) -> None:
+def test_the_ids_are_there_on_every_machine(where: StateFolder) -> None:
     checks = report(where)
     assert {check.id for check in checks} >= ALWAYS
     for check in checks:
@@ -45,11 +45,11 @@ def test_the_ids_are_there_on_every_machine(where: State) -> None:
     assert not where.root.exists()
 
 
-def test_what_is_not_set_up_is_no_failure(where: State) -> None:
+def test_what_is_not_set_up_is_no_failure(where: StateFolder) -> None:
     assert find(report(where), "state.folder").status == "PASS"
 
 
-def test_a_corrupt_state_folder_is_a_failure(where: State) -> None:
+def test_a_corrupt_state_folder_is_a_failure(where: StateFolder) -> None:
     state_folder.prepare(where)
     startup.load_or_create(where)
     assert find(report(where), "state.folder").status == "PASS"
@@ -61,7 +61,7 @@ def test_a_corrupt_state_folder_is_a_failure(where: State) -> None:
 
 
 def test_an_old_broker_is_a_failure(
-    where: State, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    where: StateFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = tmp_path / "nats-server"
     old.write_text("#!/bin/sh\necho nats-server: v2.9.10\n")
@@ -73,7 +73,7 @@ def test_an_old_broker_is_a_failure(
 
 
 def test_lost_links_are_a_failure(
-    where: State, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    where: StateFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package = tmp_path / "src/stoker"
     package.mkdir(parents=True)
@@ -86,9 +86,9 @@ def test_lost_links_are_a_failure(
 
 
 def test_a_check_that_breaks_is_a_failure_of_its_own(
-    where: State, monkeypatch: pytest.MonkeyPatch
+    where: StateFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def breaks(_: State) -> None:
+    def breaks(_: StateFolder) -> None:
         raise OSError(5, "Input/output error")
 
     monkeypatch.setitem(doctor._CHECKS, "limits.nofile", breaks)  # type: ignore[arg-type]
@@ -105,7 +105,7 @@ def test_exit_codes(statuses: str, code: int) -> None:
     assert exit_code(checks) == code
 
 
-def test_the_verb(where: State) -> None:
+def test_the_verb(where: StateFolder) -> None:
     done = subprocess.run(
         [STOKER, "doctor", "--state", str(where.root), "-o", "json"],
         capture_output=True, text=True, timeout=60, check=False,
@@ -118,7 +118,7 @@ def test_the_verb(where: State) -> None:
 
 
 @pytest.mark.needs_root
-def test_root_can_drop_what_broker_and_scheduler_do_not_need(where: State) -> None:
+def test_root_can_drop_what_broker_and_scheduler_do_not_need(where: StateFolder) -> None:
     if os.geteuid() != 0:
         pytest.skip("without root there is nothing to drop")
     assert find(report(where), "rights.drop").status == "PASS"
@@ -127,7 +127,7 @@ def test_root_can_drop_what_broker_and_scheduler_do_not_need(where: State) -> No
 @pytest.mark.skipif(os.geteuid() != 0, reason="without root every job is the caller's own")
 @pytest.mark.parametrize(("held", "status"), [(True, "PASS"), (False, "WARN")])
 def test_jobs_that_can_leave_the_order_of_victims_are_named(
-    where: State, monkeypatch: pytest.MonkeyPatch, held: bool, status: str
+    where: StateFolder, monkeypatch: pytest.MonkeyPatch, held: bool, status: str
 ) -> None:
     monkeypatch.setattr(
         doctor.confine, "holds", lambda number: number != doctor.confine.CAP_SYS_RESOURCE or held

@@ -17,7 +17,7 @@ import pytest
 
 from stoker.agent.commands.node_commands import parse_size
 from stoker.agent.state import node_labels, state_folder
-from stoker.agent.state.state_folder import State
+from stoker.agent.state.state_folder import StateFolder
 from stoker.agent.supervise import broker_port, lock, startup
 from stoker.mesh.identity import identity
 
@@ -40,7 +40,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def where(folder: Path) -> Iterator[State]:
+def where(folder: Path) -> Iterator[StateFolder]:
     """A complete state folder of a node that does not run."""
     made = state_folder.locate(folder)
     state_folder.prepare(made)
@@ -89,7 +89,7 @@ def test_up_with_something_else_as_nats_server(folder: Path, tmp_path: Path) -> 
     assert not folder.exists()
 
 
-def test_up_on_a_port_in_use_says_by_whom(where: State) -> None:
+def test_up_on_a_port_in_use_says_by_whom(where: StateFolder) -> None:
     before = contents(where.root)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -101,7 +101,9 @@ def test_up_on_a_port_in_use_says_by_whom(where: State) -> None:
     assert contents(where.root) == before | {str(where.lock): where.lock.read_bytes()}
 
 
-def test_up_on_a_port_of_root_says_so_and_leaves_nothing(where: State, tmp_path: Path) -> None:
+def test_up_on_a_port_of_root_says_so_and_leaves_nothing(
+    where: StateFolder, tmp_path: Path
+) -> None:
     port = broker_port.lowest_open() - 1
     if port < 1:
         pytest.skip("this machine keeps no port for root")
@@ -117,7 +119,7 @@ def test_up_on_a_port_of_root_says_so_and_leaves_nothing(where: State, tmp_path:
 
 
 @pytest.mark.needs_root
-def test_a_start_that_fails_puts_its_options_back(where: State, tmp_path: Path) -> None:
+def test_a_start_that_fails_puts_its_options_back(where: StateFolder, tmp_path: Path) -> None:
     if not ROOT:
         pytest.skip("--root-jobs-as is for root")
     says = "[7] 2026/01/01 00:00:00.000000 [FTL] Can't listen on 127.0.0.1:9: bind: no way"
@@ -145,7 +147,7 @@ def test_a_start_that_fails_puts_its_options_back(where: State, tmp_path: Path) 
         assert settings(where) == before
 
 
-def settings(where: State) -> dict[str, bytes]:
+def settings(where: StateFolder) -> dict[str, bytes]:
     """What a later start reads of the options of earlier ones."""
     paths = (where.cluster, where.users, node_labels.file(where))
     return {path.name: path.read_bytes() for path in paths if path.exists()}
@@ -177,7 +179,7 @@ def test_up_with_wrong_options_changes_nothing(folder: Path, words: tuple[str, s
     assert not folder.exists()
 
 
-def test_up_where_a_node_runs(where: State) -> None:
+def test_up_where_a_node_runs(where: StateFolder) -> None:
     held = lock.take(where)
     assert held is not None
     try:
@@ -192,7 +194,7 @@ def test_up_where_a_node_runs(where: State) -> None:
     ("name", "data"),
     [("cluster.json", b"{"), ("format", b"99\n"), ("users.json", b"7"), ("keys/agent.nk", b"")],
 )
-def test_up_with_a_corrupt_state_folder(where: State, name: str, data: bytes) -> None:
+def test_up_with_a_corrupt_state_folder(where: StateFolder, name: str, data: bytes) -> None:
     (where.root / name).write_bytes(data)
     before = contents(where.root)
     done = stoker("up", "--state", str(where.root))
@@ -204,14 +206,14 @@ def test_up_with_a_corrupt_state_folder(where: State, name: str, data: bytes) ->
     assert after == before
 
 
-def test_up_with_a_key_that_is_no_seed(where: State) -> None:
+def test_up_with_a_key_that_is_no_seed(where: StateFolder) -> None:
     where.key("agent").write_bytes(b"not a seed\n")
     done = stoker("up", "--state", str(where.root))
     assert done.returncode == 3
     assert "agent.nk" in done.stderr
 
 
-def test_up_in_a_folder_open_to_others(where: State) -> None:
+def test_up_in_a_folder_open_to_others(where: StateFolder) -> None:
     where.root.chmod(0o755)
     done = stoker("up", "--state", str(where.root))
     assert done.returncode == 2
@@ -257,7 +259,7 @@ def test_up_on_a_full_disk_changes_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.needs_root
-def test_root_jobs_need_a_user_that_exists(where: State) -> None:
+def test_root_jobs_need_a_user_that_exists(where: StateFolder) -> None:
     if not ROOT:
         pytest.skip("--root-jobs-as is for root")
     done = stoker("up", "--state", str(where.root), "--root-jobs-as", "no-such-user")
@@ -288,7 +290,7 @@ def test_roots_jobs_never_run_as_root_by_themselves(
 # --- down -----------------------------------------------------------------------------------------
 
 
-def test_down_where_nothing_runs(where: State) -> None:
+def test_down_where_nothing_runs(where: StateFolder) -> None:
     done = stoker("down", "--state", str(where.root))
     assert (done.returncode, done.stdout) == (0, f"nothing runs in {where.root}\n")
 
@@ -303,7 +305,7 @@ def test_down_where_nothing_ever_was(folder: Path) -> None:
 
 
 @pytest.mark.needs_root
-def test_a_key_into_a_file(where: State, tmp_path: Path) -> None:
+def test_a_key_into_a_file(where: StateFolder, tmp_path: Path) -> None:
     if not ROOT:
         pytest.skip("a node without root serves its own user alone")
     out = tmp_path / "bot.nk"
@@ -342,7 +344,7 @@ def test_a_key_into_a_file(where: State, tmp_path: Path) -> None:
     ],
 )
 def test_users_that_cannot_be_added(
-    where: State, words: tuple[str, ...], code: int, text: str
+    where: StateFolder, words: tuple[str, ...], code: int, text: str
 ) -> None:
     before = contents(where.root)
     done = stoker("user", "add", *words, "--state", str(where.root))
@@ -352,7 +354,7 @@ def test_users_that_cannot_be_added(
 
 
 @pytest.mark.needs_root
-def test_a_key_is_not_written_over_a_file(where: State, tmp_path: Path) -> None:
+def test_a_key_is_not_written_over_a_file(where: StateFolder, tmp_path: Path) -> None:
     if not ROOT:
         pytest.skip("a node without root serves its own user alone")
     out = tmp_path / "precious"
@@ -364,7 +366,7 @@ def test_a_key_is_not_written_over_a_file(where: State, tmp_path: Path) -> None:
     assert "bot" not in startup.load_users(where)
 
 
-def test_other_users_need_a_node_of_root(where: State) -> None:
+def test_other_users_need_a_node_of_root(where: StateFolder) -> None:
     if ROOT:
         pytest.skip("this is about a node without root")
     done = stoker("user", "add", "daemon", "--state", str(where.root))
@@ -372,7 +374,7 @@ def test_other_users_need_a_node_of_root(where: State) -> None:
 
 
 @pytest.mark.parametrize("name", ["admin", "nobody-knows"])
-def test_users_that_cannot_be_removed(where: State, name: str) -> None:
+def test_users_that_cannot_be_removed(where: StateFolder, name: str) -> None:
     before = contents(where.root)
     done = stoker("user", "remove", name, "--state", str(where.root))
     assert done.returncode in (1, 2)

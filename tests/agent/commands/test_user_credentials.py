@@ -14,17 +14,17 @@ from pathlib import Path
 import pytest
 
 from stoker.agent.commands import user_credentials
-from stoker.agent.state.state_folder import Cluster, State
+from stoker.agent.state.state_folder import ClusterFile, StateFolder
 from stoker.native.errors import Refused
 
 USER = pwd.getpwnam("daemon") if os.geteuid() == 0 else pwd.getpwuid(os.geteuid())
 STATE = Path("/var/lib/stoker")
-CLUSTER = Cluster("c", "n", "k", 4222)
+CLUSTER = ClusterFile("c", "n", "k", 4222)
 PINNED = b"-----BEGIN CERTIFICATE-----"
 
 
 @dataclass(frozen=True, slots=True)
-class Where(State):
+class Where(StateFolder):
     """A state folder of which nothing but the certificate is there."""
 
     pinned: Path

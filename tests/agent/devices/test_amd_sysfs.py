@@ -17,7 +17,7 @@ from stoker.agent.devices.readings import Absent, Reading
 from stoker.agent.devices.sampled import Sampled
 from stoker.native import _sim
 from stoker.probes.simdriver import profiles
-from stoker.probes.simdriver.sysfs import Tree
+from stoker.probes.simdriver.sysfs import SysfsTree
 
 
 class NoBinding:
@@ -40,7 +40,7 @@ def node() -> _sim.Node:
 
 @pytest.fixture(params=[3, 7, 8])
 def root(tmp_path: Path, node: _sim.Node, request: pytest.FixtureRequest) -> Path:
-    Tree(tmp_path, node, request.param).write()
+    SysfsTree(tmp_path, node, request.param).write()
     return tmp_path
 
 
@@ -77,7 +77,7 @@ def test_a_card_is_what_its_files_say(root: Path, node: _sim.Node) -> None:
 def test_a_card_off_the_bus_is_lost_or_absent_and_never_zero(
     tmp_path: Path, node: _sim.Node
 ) -> None:
-    tree = Tree(tmp_path, node)
+    tree = SysfsTree(tmp_path, node)
     tree.write()
     scan = Amd({}, NoBinding(), tmp_path).scan()
     sampled = Sampled(scan.cards[0])

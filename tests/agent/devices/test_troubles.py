@@ -22,7 +22,7 @@ from stoker.agent.devices.intel import Intel
 from stoker.agent.devices.opencl import OpenCL
 from stoker.agent.devices.sampled import Sampled
 from stoker.probes.simdriver import profiles
-from stoker.probes.simdriver.sysfs import Tree
+from stoker.probes.simdriver.sysfs import SysfsTree
 
 HANGS = {
     "8xH200": "nvmlDeviceGetTemperature",
@@ -124,7 +124,7 @@ def test_a_driver_of_another_version_is_a_state_of_all_its_cards(
 def test_files_that_are_refused_or_gone_are_states(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, state: str
 ) -> None:
-    Tree(tmp_path, profiles.node("8xMI300X", seed=3)).write()
+    SysfsTree(tmp_path, profiles.node("8xMI300X", seed=3)).write()
     (card, *_) = Amd({}, NoSmi(), tmp_path).scan().cards
     assert isinstance(card, SysfsCard)
 
@@ -166,7 +166,7 @@ class NoSysman:
 
 
 def test_amd_smi_that_refuses_is_a_sentence(tmp_path: Path) -> None:
-    Tree(tmp_path, profiles.node("8xMI300X", seed=3)).write()
+    SysfsTree(tmp_path, profiles.node("8xMI300X", seed=3)).write()
     scan = Amd({}, NoSmi(), tmp_path).scan()
     assert len(scan.devices) == 8
     assert "Permission Denied" in scan.missing[0]

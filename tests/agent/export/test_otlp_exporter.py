@@ -17,7 +17,7 @@ from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
 
 from stoker.agent.export import otlp_exporter
 from stoker.agent.export.node_metrics import JobReading, NodeReading
-from stoker.agent.export.otlp_exporter import Exporter
+from stoker.agent.export.otlp_exporter import OtlpExporter
 from stoker.agent.jobs.attempt_folders import folder_name
 from stoker.agent.jobs.steps import Key
 from stoker.agent.state.otlp_config import OtlpConfig, target
@@ -83,8 +83,8 @@ async def read() -> NodeReading:
     return NodeReading(1, (), (), (), {"connect_failed": 3})
 
 
-def exporter_to(url: str, **fields: Any) -> Exporter:
-    return Exporter(OtlpConfig(url, **fields), {"host.name": "n"}, read, "0.1")
+def exporter_to(url: str, **fields: Any) -> OtlpExporter:
+    return OtlpExporter(OtlpConfig(url, **fields), {"host.name": "n"}, read, "0.1")
 
 
 def values(message: Any) -> dict[str, int]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stoker.agent.health import kmsg
-from stoker.agent.health.kernel_log import Line, bus_of, parse, parse_text
+from stoker.agent.health.kernel_log import KernelLogLine, bus_of, parse, parse_text
 from stoker.agent.health.log_place import LogPlace
 
 XID = "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
@@ -98,7 +98,7 @@ def test_nothing_of_an_address_is_no_card() -> None:
 async def test_a_log_is_followed_record_by_record(tmp_path: Path) -> None:
     path = tmp_path / "kmsg"
     os.mkfifo(path)
-    lines: list[Line] = []
+    lines: list[KernelLogLine] = []
     keep = os.open(path, os.O_RDWR)
     log = kmsg.KernelLog(lines.append, path)
     log.begin()
@@ -115,7 +115,7 @@ async def test_a_log_is_followed_record_by_record(tmp_path: Path) -> None:
 
 
 async def test_the_real_log_is_followed_and_what_programs_write_there_is_not_believed() -> None:
-    lines: list[Line] = []
+    lines: list[KernelLogLine] = []
     log = kmsg.KernelLog(lines.append)
     log.begin()
     assert log.why == "" or os.geteuid() != 0
@@ -138,7 +138,7 @@ async def test_a_log_that_could_not_be_opened_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kmsg, "AGAIN_S", 0.01)
-    lines: list[Line] = []
+    lines: list[KernelLogLine] = []
     log = kmsg.KernelLog(lines.append, tmp_path / "kmsg")
     log.begin()
     assert "No such file" in log.why
@@ -158,9 +158,11 @@ async def test_what_the_log_said_between_two_agents_is_told_once(
 ) -> None:
     mark = f"stoker-test-{os.urandom(8).hex()}"
 
-    def ours(record: str) -> Line | None:
+    def ours(record: str) -> KernelLogLine | None:
         told = record.partition(";")[2].strip()
-        return Line("", "xid", 0, told.removeprefix(mark)) if told.startswith(mark) else None
+        return (
+            KernelLogLine("", "xid", 0, told.removeprefix(mark)) if told.startswith(mark) else None
+        )
 
     monkeypatch.setattr(kmsg, "parse", ours)
 
@@ -169,7 +171,7 @@ async def test_what_the_log_said_between_two_agents_is_told_once(
             out.write(f"<6>{mark}{what}\n")
 
     async def agent(boot_id: str, *while_it_runs: str) -> list[str]:
-        lines: list[Line] = []
+        lines: list[KernelLogLine] = []
         log = kmsg.KernelLog(lines.append, place=LogPlace(tmp_path, boot_id))
         log.begin()
         for each in while_it_runs:

@@ -14,7 +14,7 @@ import pytest
 from stoker.agent.devices.card import Silent
 from stoker.agent.devices.nvidia_card import NvidiaCard
 from stoker.agent.health import nvml_events
-from stoker.agent.health.nvml_events import DOUBLE_BIT, TIMEOUT, XID, Event, NvmlEvents
+from stoker.agent.health.nvml_events import DOUBLE_BIT, TIMEOUT, XID, NvmlEvent, NvmlEvents
 
 UNINITIALIZED = 1
 
@@ -76,62 +76,62 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_equal_events_come_together_and_foreign_ones_are_counted() -> None:
-    nvml, came = Nvml(), queue.Queue[list[Event]]()
+    nvml, came = Nvml(), queue.Queue[list[NvmlEvent]]()
     nvml.coming = [(16, XID, 31)] * 40 + [(32, XID, 79), (99, XID, 1), (16, DOUBLE_BIT, 0)]
     events = NvmlEvents(came.put)
     events.set([card(nvml, "a", 16), card(nvml, "b", 32), Silent("pocl-0", "no sensor")])
-    assert came.get(timeout=5) == [Event("a", "xid", 31, 40), Event("b", "xid", 79, 1)]
+    assert came.get(timeout=5) == [NvmlEvent("a", "xid", 31, 40), NvmlEvent("b", "xid", 79, 1)]
     events.close()
     assert sorted(nvml.registered) == [(16, XID | DOUBLE_BIT), (32, XID | DOUBLE_BIT)]
     assert (events.counters["nvml_events_foreign"], events.counters["nvml_double_bit"]) == (1, 1)
 
 
 def test_a_card_that_cannot_be_registered_costs_only_its_own_events() -> None:
-    nvml, came = Nvml(), queue.Queue[list[Event]]()
+    nvml, came = Nvml(), queue.Queue[list[NvmlEvent]]()
     nvml.refuses = 16
     nvml.coming = [(32, XID, 48)]
     events = NvmlEvents(came.put)
     events.set([card(nvml, "a", 16), card(nvml, "b", 32)])
-    assert came.get(timeout=5) == [Event("b", "xid", 48, 1)]
+    assert came.get(timeout=5) == [NvmlEvent("b", "xid", 48, 1)]
     events.close()
 
 
 def test_a_card_that_was_lost_meanwhile_is_registered_later() -> None:
-    nvml, came = Nvml(), queue.Queue[list[Event]]()
+    nvml, came = Nvml(), queue.Queue[list[NvmlEvent]]()
     nvml.refuses = 16
     events = NvmlEvents(came.put)
     events.set([card(nvml, "a", 16), card(nvml, "b", 32)])
     nvml.coming = [(32, XID, 48)]
-    assert came.get(timeout=5) == [Event("b", "xid", 48, 1)]
+    assert came.get(timeout=5) == [NvmlEvent("b", "xid", 48, 1)]
     nvml.refuses = 0
     end = time.monotonic() + 5
     while len(nvml.registered) < 2 and time.monotonic() < end:
         time.sleep(0.005)
     nvml.coming = [(16, XID, 79)]
-    assert came.get(timeout=5) == [Event("a", "xid", 79, 1)]
+    assert came.get(timeout=5) == [NvmlEvent("a", "xid", 79, 1)]
     events.close()
     assert nvml.sets == 1
 
 
 def test_a_driver_that_was_loaded_again_is_registered_with_again() -> None:
-    nvml, came = Nvml(), queue.Queue[list[Event]]()
+    nvml, came = Nvml(), queue.Queue[list[NvmlEvent]]()
     nvml.coming = [15, (16, XID, 13), UNINITIALIZED, (16, XID, 31)]
     events = NvmlEvents(came.put)
     events.set([card(nvml, "a", 16)])
-    assert came.get(timeout=5) == [Event("a", "xid", 13, 1)]
-    assert came.get(timeout=5) == [Event("a", "xid", 31, 1)]
+    assert came.get(timeout=5) == [NvmlEvent("a", "xid", 13, 1)]
+    assert came.get(timeout=5) == [NvmlEvent("a", "xid", 31, 1)]
     events.close()
     assert nvml.sets == 2
 
 
 def test_the_same_cards_found_anew_keep_their_set() -> None:
-    nvml, came = Nvml(), queue.Queue[list[Event]]()
+    nvml, came = Nvml(), queue.Queue[list[NvmlEvent]]()
     events = NvmlEvents(came.put)
     events.set([card(nvml, "a", 16)])
     nvml.coming = [(16, XID, 13)]
     assert came.get(timeout=5)
     events.set([card(nvml, "a", 16)])
     nvml.coming = [(16, XID, 31)]
-    assert came.get(timeout=5) == [Event("a", "xid", 31, 1)]
+    assert came.get(timeout=5) == [NvmlEvent("a", "xid", 31, 1)]
     events.close()
     assert nvml.sets == 1

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from stoker.agent.health.case import DOUBLED_MAX, Saved
+from stoker.agent.health.case import DOUBLED_MAX, SavedCase
 from stoker.agent.health.signals import KINDS, NODE, RESET, Kind, Signal
 from stoker.agent.health.table import HOLDING, RULES, S, rules
 from stoker.agent.health.verdict import END_AGAIN_NS, REASON_CHARS_MAX, WELL, Finding, Verdict
@@ -187,7 +187,7 @@ def test_a_reason_is_bounded_whatever_a_driver_says() -> None:
 
 
 def test_a_saved_case_of_a_rule_that_is_gone_still_holds() -> None:
-    saved = Saved("a", "hung", 0, 1, 1, 1, "", 7)
+    saved = SavedCase("a", "hung", 0, 1, 1, 1, "", 7)
     assert Verdict([saved]).holds() == {"a": "sick: a call into the driver does not return"}
 
 

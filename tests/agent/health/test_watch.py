@@ -16,9 +16,9 @@ from stoker.agent.devices.sampler import Samplers
 from stoker.agent.health import journal
 from stoker.agent.health.examine import Examiner
 from stoker.agent.health.kernel_log import parse_text
-from stoker.agent.health.nvml_events import Event
+from stoker.agent.health.nvml_events import NvmlEvent
 from stoker.agent.health.signals import Signal
-from stoker.agent.health.watch import LOGGED_MAX, UNCOMMITTED_MAX, Watch, World, now_ns
+from stoker.agent.health.watch import LOGGED_MAX, UNCOMMITTED_MAX, HealthInputs, HealthWatch, now_ns
 from stoker.probes.host.notices import Notice
 from stoker.scheduler.nouns import NodeReport
 
@@ -32,7 +32,7 @@ class Bench:
     def __init__(self, folder: Path, boot: str = "boot-1") -> None:
         self.told: list[Any] = []
         self.reports: list[NodeReport] = []
-        world = World(
+        world = HealthInputs(
             folder,
             boot,
             Samplers(),
@@ -42,7 +42,7 @@ class Bench:
             lambda keys, reason: self.told.append(("end", keys, reason)),
             folder / "no-kmsg",
         )
-        self.watch = Watch(world)
+        self.watch = HealthWatch(world)
         self.watch.look(now_ns())
 
     def says(
@@ -72,10 +72,10 @@ async def test_an_xid_that_three_sources_tell_is_one(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.line(LINE.format(31))
     bench.watch.notice(notice(31))
-    bench.watch._heard([Event("GPU-a", "xid", 31, 3)])
+    bench.watch._heard([NvmlEvent("GPU-a", "xid", 31, 3)])
     assert bench.watch.counters["health_told_twice"] == 4
     assert bench.watch.counters["health_signals"] == 1
-    bench.watch._heard([Event("GPU-b", "xid", 31, 2)])
+    bench.watch._heard([NvmlEvent("GPU-b", "xid", 31, 2)])
     assert bench.watch.counters["health_signals"] == 3
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from stoker.agent.jobs import folder_owners
-from stoker.agent.jobs.folder_owners import Owners
+from stoker.agent.jobs.folder_owners import FolderOwners
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
     path = tmp_path / "owners"
     assert folder_owners.read(path) == {}
-    file = Owners(path)
+    file = FolderOwners(path)
     file.begin({(1, 1): 1000})
     file.add((7, 2), 1001)
     file.add((7, 3), -1)
@@ -25,7 +25,7 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
 
 def test_a_torn_record_costs_itself_alone(tmp_path: Path) -> None:
     path = tmp_path / "owners"
-    file = Owners(path)
+    file = FolderOwners(path)
     file.begin({(1, 1): 1000, (2, 1): 1001})
     file.close()
     path.write_bytes(path.read_bytes()[:-3])
@@ -34,7 +34,7 @@ def test_a_torn_record_costs_itself_alone(tmp_path: Path) -> None:
 
 def test_it_says_when_it_has_grown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folder_owners, "RECORDS_MAX", 3)
-    file = Owners(tmp_path / "owners")
+    file = FolderOwners(tmp_path / "owners")
     file.begin({})
     assert [file.add((job, 1), 0) for job in range(1, 5)] == [True, True, False, False]
     file.begin({(4, 1): 0})

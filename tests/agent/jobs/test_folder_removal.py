@@ -15,7 +15,7 @@ import pytest
 from spawned import OWNER
 
 from stoker.agent.jobs import folder_removal
-from stoker.agent.jobs.folder_removal import FEW, Clearing, clear
+from stoker.agent.jobs.folder_removal import FEW, FolderRemoval, clear
 
 DEEPER_THAN_PYTHON = 1500
 RENAME_EXCHANGE = 2
@@ -194,7 +194,7 @@ def test_little_goes_at_once_and_much_while_others_work(
 ) -> None:
     for number in range(FEW):
         (folder / str(number)).touch()
-    removing, allowed = Clearing(), threading.Event()
+    removing, allowed = FolderRemoval(), threading.Event()
     really = folder_removal.clear
     monkeypatch.setattr(folder_removal, "clear", lambda path: allowed.wait(20) and really(path))
     removing.remove(folder)

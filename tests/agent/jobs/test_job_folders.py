@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from stoker.agent.jobs import folder_owners
-from stoker.agent.jobs.job_folders import Keeping
+from stoker.agent.jobs.job_folders import JobFolders
 from stoker.agent.jobs.retention import Keep
 from stoker.agent.jobs.spawner_messages import Exited
 from stoker.scheduler.nouns import Usage
@@ -48,7 +48,7 @@ async def test_segments_of_jobs_long_over_go_and_nothing_that_comes_later(
     for job in (1, 2):
         (segments / str(job)).mkdir()
     (segments / "cache").mkdir()
-    keeping = Keeping(tmp_path / "jobs", Keep())
+    keeping = JobFolders(tmp_path / "jobs", Keep())
     keeping.begin(segments, {(2, 1)})
     (segments / "3").mkdir()  # a job that starts while stock is taken
     await until(lambda: keeping.counters["segments_removed"] == 1)
@@ -59,7 +59,7 @@ async def test_segments_of_jobs_long_over_go_and_nothing_that_comes_later(
 async def test_old_folders_count_and_the_oldest_go_first(tmp_path: Path, segments: Path) -> None:
     for job in (1, 2, 3):
         folder(tmp_path, job)
-    keeping = Keeping(tmp_path / "jobs", Keep(jobs=2))
+    keeping = JobFolders(tmp_path / "jobs", Keep(jobs=2))
     keeping.begin(segments, {(3, 1)})
     folder(tmp_path, 4)
     keeping.keep(exited(4), traced=False)
@@ -74,10 +74,10 @@ async def test_what_was_dropped_is_known_after_the_spawner_forgot(
     tmp_path: Path, segments: Path
 ) -> None:
     folder(tmp_path, 1)
-    keeping = Keeping(tmp_path / "jobs", Keep())
+    keeping = JobFolders(tmp_path / "jobs", Keep())
     assert keeping.dropped((1, 1), exited(1, dropped=7)) == 7
     keeping.keep(exited(1, dropped=7), traced=False)
-    assert Keeping(tmp_path / "jobs", Keep()).dropped((1, 1), None) == 7
+    assert JobFolders(tmp_path / "jobs", Keep()).dropped((1, 1), None) == 7
     assert keeping.dropped((2, 1), None) == 0
     keeping.close()
 
@@ -87,7 +87,7 @@ async def test_a_forgotten_job_goes_with_all_its_attempts(tmp_path: Path, segmen
     for path in paths[1:]:
         path.mkdir()
         (path / "out").write_text("x")
-    keeping = Keeping(tmp_path / "jobs", Keep())
+    keeping = JobFolders(tmp_path / "jobs", Keep())
     keeping.begin(segments, set())
     await until(lambda: len(keeping._shelf) == 4)
     keeping.forget(1)
@@ -98,7 +98,7 @@ async def test_a_forgotten_job_goes_with_all_its_attempts(tmp_path: Path, segmen
 
 async def test_a_forgotten_job_is_deleted(tmp_path: Path, segments: Path) -> None:
     path = folder(tmp_path, 1)
-    keeping = Keeping(tmp_path / "jobs", Keep())
+    keeping = JobFolders(tmp_path / "jobs", Keep())
     keeping.begin(segments, set())
     keeping.forget(1)
     await until(lambda: not path.exists())
@@ -108,7 +108,7 @@ async def test_a_forgotten_job_is_deleted(tmp_path: Path, segments: Path) -> Non
 async def test_a_job_that_said_nothing_has_no_folder_and_is_known_for_it(
     tmp_path: Path, segments: Path
 ) -> None:
-    keeping = Keeping(tmp_path / "jobs", Keep())
+    keeping = JobFolders(tmp_path / "jobs", Keep())
     keeping.keep(exited(5, out=0), traced=False)
     keeping.keep(exited(6), traced=False)
     assert keeping.silent((5, 1))
@@ -125,14 +125,14 @@ async def test_whose_a_folder_is_outlives_the_agent(tmp_path: Path, segments: Pa
         path = folder(tmp_path, job)
         (path / "out").write_bytes(b"x" * 8192)
         os.utime(path, (1000 + job, 1000 + job))
-    before = Keeping(tmp_path / "jobs", Keep())
+    before = JobFolders(tmp_path / "jobs", Keep())
     before.begin(segments, {(1, 1), (2, 1), (3, 1)})
     await until(lambda: before._early is None)
     for job, uid in ((1, 1000), (2, 1001), (3, 1000)):
         before.keep(exited(job, out=8192), traced=False, uid=uid)
     await until(lambda: len(folder_owners.read(tmp_path / "owners")) == 3)
     before.close()
-    keeping = Keeping(tmp_path / "jobs", Keep(user_bytes=20_000))
+    keeping = JobFolders(tmp_path / "jobs", Keep(user_bytes=20_000))
     keeping.begin(segments, set())
     await until(lambda: len(keeping._shelf) == 3)
     folder(tmp_path, 4)
@@ -143,7 +143,7 @@ async def test_whose_a_folder_is_outlives_the_agent(tmp_path: Path, segments: Pa
 
 
 async def test_what_runs_takes_room_from_what_is_over(tmp_path: Path, segments: Path) -> None:
-    keeping = Keeping(tmp_path / "jobs", Keep(user_bytes=20_000))
+    keeping = JobFolders(tmp_path / "jobs", Keep(user_bytes=20_000))
     keeping.begin(segments, set())
     await until(lambda: keeping._early is None)
     for job in (1, 2, 3):
@@ -160,7 +160,7 @@ async def test_a_job_forgotten_while_stock_is_taken_takes_no_room(
     tmp_path: Path, segments: Path
 ) -> None:
     path = folder(tmp_path, 1)
-    keeping = Keeping(tmp_path / "jobs", Keep())
+    keeping = JobFolders(tmp_path / "jobs", Keep())
     keeping.begin(segments, set())
     keeping.forget(1)
     await until(lambda: keeping._early is None and not path.exists())

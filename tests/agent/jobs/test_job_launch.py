@@ -10,9 +10,9 @@ import pytest
 from fakes.orders import start_of
 
 from stoker.agent.jobs import job_launch
-from stoker.agent.jobs.job_launch import Home, Place
+from stoker.agent.jobs.job_launch import Home, JobPlace
 from stoker.agent.jobs.spawner_messages import Exited, pack_launch
-from stoker.agent.state.job_bounds import Given, Limit
+from stoker.agent.state.job_bounds import Limit, NodeBounds
 from stoker.native.errors import BadRequest
 from stoker.scheduler.nouns import (
     Decision,
@@ -24,7 +24,7 @@ from stoker.scheduler.nouns import (
     Usage,
 )
 
-PLACE = Place("n1", "/state/agent/jobs", "/dev/shm/stoker-0", "/run/lib/libstoker-opencl.so")
+PLACE = JobPlace("n1", "/state/agent/jobs", "/dev/shm/stoker-0", "/run/lib/libstoker-opencl.so")
 HOME = Home("/home/alice", "/bin/zsh")
 ALICE = Owner("alice", 1000, 1001, (1001, 44))
 GPU = DeviceInfo(
@@ -102,7 +102,7 @@ def test_the_layer_is_appended_to_the_users_layers() -> None:
 
 
 def test_a_granted_gpu_brings_its_vendors_tracer_unless_the_job_has_its_own() -> None:
-    place = Place("n1", "/j", "/s", tracers={"cupti": "/run/lib/libstoker-cupti.so"})
+    place = JobPlace("n1", "/j", "/s", tracers={"cupti": "/run/lib/libstoker-cupti.so"})
     spec = JobSpec(("true",), trace="full")
     found = job_launch.launch(start(spec), (GPU,), HOME, place, traced=True).env
     assert found["CUDA_INJECTION64_PATH"] == "/run/lib/libstoker-cupti.so"
@@ -115,7 +115,7 @@ def test_a_granted_gpu_brings_its_vendors_tracer_unless_the_job_has_its_own() ->
 
 def test_a_job_on_a_simulated_card_is_led_to_its_driver() -> None:
     simulated = {"STOKER_SIM_NODE": "/sim/node", "LD_LIBRARY_PATH": "/run/lib/sim"}
-    place = Place("n1", "/j", "/s", simulated=simulated)
+    place = JobPlace("n1", "/j", "/s", simulated=simulated)
     spec = JobSpec(("true",), env={"LD_LIBRARY_PATH": "/own", "STOKER_SIM_NODE": "/other"})
 
     def found(*granted: DeviceInfo) -> dict[str, str]:
@@ -134,7 +134,7 @@ def test_no_trace_means_no_layer_and_no_segment_folder() -> None:
     launch = job_launch.launch(start(off), (), HOME, PLACE, traced=False)
     assert launch.trace_folder == ""
     assert "OPENCL_LAYERS" not in launch.env
-    assert not job_launch.wants_trace(JobSpec(("true",)), Place("n1", "/j", "/s"))
+    assert not job_launch.wants_trace(JobSpec(("true",)), JobPlace("n1", "/j", "/s"))
 
 
 def test_limits_devices_and_identity_are_passed_on() -> None:
@@ -155,7 +155,7 @@ def test_limits_devices_and_identity_are_passed_on() -> None:
 
 
 def test_a_job_that_asks_for_nothing_has_the_nodes_bounds() -> None:
-    given = Given(900, Limit(300), Limit(1 << 30, named=True))
+    given = NodeBounds(900, Limit(300), Limit(1 << 30, named=True))
     place = dataclasses.replace(PLACE, bounds=given)
     launch = job_launch.launch(start(JobSpec(("true",))), (), HOME, place, traced=False)
     assert (launch.pids, launch.pids_default, launch.user_processes) == (None, 300, 900)

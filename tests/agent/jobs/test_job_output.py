@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from stoker.agent.jobs import job_output as module
-from stoker.agent.jobs.job_output import Known, Logs, Watches
-from stoker.agent.jobs.job_waiters import Waiting
-from stoker.mesh.wire.queries import LogsAsk, LogsReply
+from stoker.agent.jobs.job_output import AttemptLookup, JobOutput, Watches
+from stoker.agent.jobs.job_waiters import JobWaiters
+from stoker.mesh.wire.queries import LogsQuery, LogsReply
 from stoker.native.errors import NotFound, Refused
 
 
@@ -23,16 +23,16 @@ class Node:
         loop = asyncio.get_running_loop()
         self.folder = folder
         self.live: set[tuple[int, int]] = set()
-        self.waiting = Waiting(loop)
+        self.waiting = JobWaiters(loop)
         self.watches = Watches(loop)
         self.ended: set[tuple[int, int]] = set()
-        known = Known(
+        known = AttemptLookup(
             self.live.__contains__,
             self.ended.__contains__,
             lambda key: 7,
             self.waiting.change,
         )
-        self.logs = Logs(folder, self.watches, known)
+        self.logs = JobOutput(folder, self.watches, known)
 
     def begin(self, job: int) -> Path:
         (self.folder / str(job)).mkdir()
@@ -45,7 +45,7 @@ class Node:
         self.waiting.changed(job)
 
     async def ask(self, job: int, offset: int = 0, **more: object) -> LogsReply:
-        return await self.logs.answer(LogsAsk(job, 1, "out", offset, **more))  # type: ignore[arg-type]
+        return await self.logs.answer(LogsQuery(job, 1, "out", offset, **more))  # type: ignore[arg-type]
 
 
 @pytest.fixture

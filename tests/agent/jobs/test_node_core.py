@@ -14,7 +14,7 @@ import pytest
 from fakes.orders import CLUSTER, NODE, Seal, start_of
 
 from stoker.agent.jobs import steps
-from stoker.agent.jobs.node_core import Node
+from stoker.agent.jobs.node_core import NodeCore
 from stoker.agent.jobs.steps import Effect, Event, Key
 from stoker.mesh.replica.authority import LEASE_MS
 from stoker.mesh.wire import command as wire
@@ -66,12 +66,12 @@ class World:
         self.last = b""
         self.told: tuple[Outcome, ...] = ()
         self.report: NodeReport | None = None
-        self.node = Node(CommandChain(CLUSTER, NODE, Seal(), self.stored))
+        self.node = NodeCore(CommandChain(CLUSTER, NODE, Seal(), self.stored))
 
     def run(self, line: str) -> list[str]:  # noqa: PLR0911  # one branch per word
         words = line.split()
         if words[0] == "restart":
-            self.node = Node(CommandChain(CLUSTER, NODE, Seal(), self.stored))
+            self.node = NodeCore(CommandChain(CLUSTER, NODE, Seal(), self.stored))
             return []
         if words[0] == "term":
             self.at = Position(int(words[1]), self.at.seq, wire.NO_HASH)
@@ -96,7 +96,7 @@ class World:
         for effect in effects:
             if isinstance(effect, steps.Persist):
                 self.stored = effect.position
-            elif isinstance(effect, steps.Ask):
+            elif isinstance(effect, steps.RequestState):
                 self.nonce = effect.ask.nonce
             elif isinstance(effect, steps.Tell):
                 self.number, self.told = effect.number, effect.outcomes
@@ -138,7 +138,7 @@ class World:
             case ["fault", *keys]:
                 return steps.Faulted(tuple(map(key_of, keys)), "device g: Xid 31", 8)
             case ["settled", key]:
-                return steps.Settled(key_of(key))
+                return steps.TraceSettled(key_of(key))
             case ["spawner", *has]:
                 return self.spawner(has)
             case ["committed", *number]:
@@ -147,7 +147,7 @@ class World:
                 return steps.NotCommitted(self.number, "no", code[0] if code else "")
             case ["wait", seconds]:
                 self.now_s += float(seconds)
-                return steps.Tick()
+                return steps.NodeTick()
         raise AssertionError((what, words))
 
     def command(self, what: str, actions: tuple[Action, ...]) -> Event | None:
@@ -196,9 +196,9 @@ class World:
         record = Heartbeat(wire.FORMAT, CLUSTER, NODE, *self._position(), self.beat, LEASE_MS, 9)
         return wire.seal(record, Seal())
 
-    def ended(self, key: Key, state: str, how: list[str]) -> steps.Ended:
+    def ended(self, key: Key, state: str, how: list[str]) -> steps.JobEnded:
         outcome = Outcome(*key, key[0] * 65536, state, 8)  # type: ignore[arg-type]
-        return steps.Ended(outcome, stopped="stopped" in how, traced="traced" in how)
+        return steps.JobEnded(outcome, stopped="stopped" in how, traced="traced" in how)
 
     def spawner(self, has: list[str]) -> steps.SpawnerHas:
         asked = self.node.taken()
@@ -218,16 +218,16 @@ class World:
 
     def show(self, effect: Effect) -> str:  # noqa: PLR0911  # one branch per effect
         match effect:
-            case steps.Hello(report):
+            case steps.SayHello(report):
                 return f"hello boot={report.boot_id}"
-            case steps.Ask(ask):
+            case steps.RequestState(ask):
                 at = ask.position
                 return f"ask at={at.term}/{at.seq} have={names(ask.have)}"
             case steps.Persist(position):
                 return f"persist {position.term}/{position.seq}"
-            case steps.Start(starts):
+            case steps.StartAttempts(starts):
                 return f"start {names((s.job, s.attempt) for s in starts)}"
-            case steps.Stop(key, reason):
+            case steps.StopAttempt(key, reason):
                 return f"stop {names([key])} ({reason})"
             case steps.Settle(key):
                 return f"settle {names([key])}"
@@ -239,12 +239,12 @@ class World:
                 return f"tell #{number}: {told}"
             case steps.Acknowledge(keys):
                 return f"acknowledge {names(keys)}"
-            case steps.Forget(job):
+            case steps.DropFolder(job):
                 return f"forget {job}"
-            case steps.Renew(lease_s, since_ns, thaw):
+            case steps.RenewLease(lease_s, since_ns, thaw):
                 since = "" if since_ns is None else " since the ask"
                 return f"renew {lease_s:g} s{since}" + (" and thaw" if thaw else "")
-            case steps.Note(text):
+            case steps.LogNote(text):
                 return f"note: {text}"
 
 

@@ -14,7 +14,7 @@ import pytest
 from fakes.orders import CLUSTER, NODE, Seal, start_of
 
 from stoker.agent.jobs import steps
-from stoker.agent.jobs.node_core import Node
+from stoker.agent.jobs.node_core import NodeCore
 from stoker.agent.jobs.steps import Effect, Event, Key
 from stoker.mesh.wire import command as wire
 from stoker.mesh.wire.command import CommandChain, DesiredState, Heartbeat, NodeCommand, Position
@@ -52,7 +52,7 @@ class Scheduler:
         self.stops[key] = StopJob(*key, "cancelled")
         return self.command(self.stops[key])
 
-    def desired(self, ask: wire.RangeAsk) -> bytes:
+    def desired(self, ask: wire.StateRequest) -> bytes:
         have = set(ask.have)
         starts = [s for key, s in self.open.items() if key not in have and key not in self.stops]
         stops = tuple(stop for key, stop in self.stops.items() if key in self.open)
@@ -98,7 +98,7 @@ class Spawner:
             case "ended" | "stopped" as how:  # of a stop that a new agent may not know
                 state = "cancelled" if how == "stopped" else "succeeded"
                 outcome = Outcome(*key, decision, state, 8)
-                return steps.Has(key, decision, steps.Ended(outcome, stopped=how == "stopped"))
+                return steps.Has(key, decision, steps.JobEnded(outcome, stopped=how == "stopped"))
         return steps.Has(key, decision)
 
     def go_on(self, chance: random.Random) -> list[Event]:
@@ -133,7 +133,7 @@ class World:
     def begin(self) -> None:
         """A new agent process: only the position and the spawner are left of the old one."""
         self.inbox.clear()
-        self.node = Node(CommandChain(CLUSTER, NODE, Seal(), self.stored))
+        self.node = NodeCore(CommandChain(CLUSTER, NODE, Seal(), self.stored))
         report = NodeReport(NODE, "boot", 1, 1, 1)
         has = tuple(map(self.spawner.has, list(self.spawner.taken)))
         self.inbox += [
@@ -162,7 +162,7 @@ class World:
             self.tell(steps.Beaten(self.scheduler.heartbeat()))
             has = tuple(map(self.spawner.has, list(self.spawner.taken)))
             self.inbox.append(steps.SpawnerHas(has, self.node.taken(), 1))
-        self.inbox.append(steps.Tick())
+        self.inbox.append(steps.NodeTick())
         self.deliver()
 
     def deliver(self) -> None:
@@ -180,18 +180,18 @@ class World:
         match effect:
             case steps.Persist(position):
                 self.stored = position
-            case steps.Hello(report):
+            case steps.SayHello(report):
                 self.inbox.append(
                     steps.NotGreeted("lost") if self.lost() else steps.Greeted(report)
                 )
-            case steps.Ask(ask):
+            case steps.RequestState(ask):
                 answer = steps.Answered(self.scheduler.desired(ask))
                 self.inbox.append(steps.NotAnswered("lost") if self.lost() else answer)
-            case steps.Start(starts):
+            case steps.StartAttempts(starts):
                 for start in starts:
                     self.spawner.start((start.job, start.attempt))
                 self.tell(steps.Taken(tuple((s.job, s.attempt) for s in starts)))
-            case steps.Stop(key, _):
+            case steps.StopAttempt(key, _):
                 if self.spawner.taken.get(key) in ("taken", "running"):
                     self.spawner.taken[key] = "stopped"
             case steps.Tell(number, outcomes):

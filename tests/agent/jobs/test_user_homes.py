@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from stoker.agent.jobs.user_homes import Homes
+from stoker.agent.jobs.user_homes import UserHomes
 
 ME = os.geteuid()
 UID, GID = (61003, 61003) if ME == 0 else (ME, os.getegid())
@@ -23,7 +23,7 @@ def entry(monkeypatch: pytest.MonkeyPatch, folder: object, shell: str = "/bin/zs
 
 def test_a_user_with_a_home_needs_no_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     entry(monkeypatch, tmp_path)
-    home = Homes(tmp_path).of(ME, GID)
+    home = UserHomes(tmp_path).of(ME, GID)
     assert (home.folder, home.shell, home.cache) == (str(tmp_path), "/bin/zsh", "")
 
 
@@ -31,12 +31,12 @@ def test_a_user_without_one_gets_a_private_cache_and_keeps_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entry(monkeypatch, "/nonexistent")
-    home = Homes(tmp_path).of(UID, GID)
+    home = UserHomes(tmp_path).of(UID, GID)
     cache = Path(home.cache)
     assert home.folder == "/nonexistent"
     assert cache.stat().st_uid == UID
     assert cache.stat().st_mode & 0o777 == 0o700
-    assert Homes(tmp_path).of(UID, GID).cache == home.cache
+    assert UserHomes(tmp_path).of(UID, GID).cache == home.cache
 
 
 def test_a_planted_folder_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,14 +44,14 @@ def test_a_planted_folder_is_not_used(tmp_path: Path, monkeypatch: pytest.Monkey
     target = tmp_path / "elsewhere"
     target.mkdir(mode=0o700)
     (tmp_path / f"stoker-cache-{UID}").symlink_to(target)
-    cache = Path(Homes(tmp_path).of(UID, GID).cache)
+    cache = Path(UserHomes(tmp_path).of(UID, GID).cache)
     assert cache != tmp_path / f"stoker-cache-{UID}"
     assert cache.stat().st_uid == UID
     assert target.stat().st_uid == ME
 
 
 def test_an_owner_nobody_knows_has_a_shell_and_no_home(tmp_path: Path) -> None:
-    home = Homes(tmp_path).of(4_000_000_001, 1) if ME == 0 else None
+    home = UserHomes(tmp_path).of(4_000_000_001, 1) if ME == 0 else None
     if home is None:
         pytest.skip("only root can make a folder for somebody else")
     assert (home.folder, home.shell) == ("/", "/bin/sh")

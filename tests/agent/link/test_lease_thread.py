@@ -12,15 +12,15 @@ import pytest
 from nats.aio.msg import Msg
 
 from stoker.agent.jobs import steps
-from stoker.agent.link.agent_connection import Hear, Link
+from stoker.agent.link.agent_connection import AgentConnection, Hear
 from stoker.agent.link.lease import Lease
 from stoker.agent.link.lease_thread import LeaseThread
 from stoker.mesh.identity import identity
 from stoker.mesh.identity.identity import Identity
-from stoker.mesh.replica.authority import LEASE_MS, Authority, Beats
-from stoker.mesh.server.heartbeat_thread import BeatThread
+from stoker.mesh.replica.authority import LEASE_MS, Authority, Heartbeats
+from stoker.mesh.server.heartbeat_thread import HeartbeatThread
 from stoker.mesh.wire import subjects
-from stoker.mesh.wire.command import BeatJudge, Position
+from stoker.mesh.wire.command import HeartbeatJudge, Position
 from tests.mesh.conftest import keyring, stopped_server  # noqa: F401  # fixtures
 from tests.mesh.nats_server import Server
 from tests.mesh.node import write_state
@@ -38,16 +38,18 @@ class Ends:
         self.lease = lease
         self.posted: list[steps.Beaten] = []
         self.position = AT
-        self.beats = BeatThread(server.identities["scheduler"], write_state(server))
-        judge = BeatJudge(CLUSTER, NODE, server.identities["scheduler"].verifier)
+        self.beats = HeartbeatThread(server.identities["scheduler"], write_state(server))
+        judge = HeartbeatJudge(CLUSTER, NODE, server.identities["scheduler"].verifier)
         self.agent = LeaseThread(
             self._link, judge, lease, lambda: self.position, self.posted.append
         )
 
-    def _link(self, hear: Hear) -> Link:
+    def _link(self, hear: Hear) -> AgentConnection:
         seed = self.server.folder / f"{NODE}.nk"
         inbox = subjects.inbox(f"agent.{NODE}")
-        return Link(NODE, lambda: self.server.url, seed, inbox, {subjects.heartbeat(NODE): hear})
+        return AgentConnection(
+            NODE, lambda: self.server.url, seed, inbox, {subjects.heartbeat(NODE): hear}
+        )
 
     def grant(self) -> None:
         self.beats.grant(Authority(CLUSTER, 1, ((NODE, AT),)))
@@ -116,16 +118,16 @@ def message(data: bytes) -> Msg:
 
 
 def sealed(signer: Identity) -> bytes:
-    beats = Beats(signer)
+    beats = Heartbeats(signer)
     beats.grant(Authority(CLUSTER, 1, ((NODE, AT),)), 0)
     ((_, data),) = beats.due(1, 10**9)
     return data
 
 
 def quiet(lease: Lease, signer: Identity, posted: list[steps.Beaten]) -> LeaseThread:
-    judge = BeatJudge(CLUSTER, NODE, signer.verifier)
+    judge = HeartbeatJudge(CLUSTER, NODE, signer.verifier)
 
-    def nobody(hear: Hear) -> Link:
+    def nobody(hear: Hear) -> AgentConnection:
         raise AssertionError("this thread is not started")
 
     return LeaseThread(nobody, judge, lease, lambda: AT, posted.append)

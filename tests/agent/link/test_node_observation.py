@@ -21,7 +21,7 @@ def summary(busy_ns: int) -> TraceSummary:
 
 
 def test_a_device_is_as_busy_as_its_jobs_made_it_since_the_last_call() -> None:
-    busy = node_observation.Busy()
+    busy = node_observation.DeviceLoad()
     assert busy.ratios({(1, 1): summary(500)}, 1000) == {}
     assert busy.ratios({(1, 1): summary(900), (2, 1): summary(700)}, 2000) == {"pocl-0": 0.4}
     assert busy.ratios({(1, 1): summary(1000), (2, 1): summary(900)}, 3000) == {"pocl-0": 0.3}

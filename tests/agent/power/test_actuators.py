@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from stoker.agent.power.actuators import SysfsActuator
-from stoker.agent.power.record import Found
+from stoker.agent.power.record import RecordedSetting
 from stoker.native import _sim
 from stoker.probes.simdriver import libraries, profiles
 
@@ -184,4 +184,4 @@ def test_an_amdgpu_limit_goes_on_record_by_the_cards_own_folder(tmp_path: Path) 
     link = tmp_path / "card0"
     link.symlink_to(device)
     actuator = SysfsActuator(link / "hwmon" / "hwmon4")
-    assert actuator.found() == [Found("hwmon", str(device), "cap_uw", 220_000_000)]
+    assert actuator.found() == [RecordedSetting("hwmon", str(device), "cap_uw", 220_000_000)]

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stoker.agent.power.allocate import MARGIN, Want, allocate, equal_work
-from stoker.agent.power.model import Point
+from stoker.agent.power.model import ClockPoint
 
 
-def menu(k: float, dynamic_w: float, rest: float) -> list[Point]:
+def menu(k: float, dynamic_w: float, rest: float) -> list[ClockPoint]:
     """As a model makes one."""
     made = []
     for i in range(12):
@@ -21,7 +21,7 @@ def menu(k: float, dynamic_w: float, rest: float) -> list[Point]:
         x = 1900 / clock - 1
         whole = 1 + k * x
         busy = max(0.0, 1 - rest / whole)
-        made.append(Point(clock, 100 + dynamic_w * busy * (1 + x) ** -2.5, (1 - rest) / whole))
+        made.append(ClockPoint(clock, 100 + dynamic_w * busy * (1 + x) ** -2.5, (1 - rest) / whole))
     return made
 
 
@@ -30,7 +30,9 @@ menus = st.builds(menu, st.floats(0.02, 0.9), st.floats(100, 700), st.floats(0.0
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(menus, min_size=2, max_size=3), st.floats(0.3, 1.1))
-def test_no_other_division_gets_more_done(given_menus: list[list[Point]], share: float) -> None:
+def test_no_other_division_gets_more_done(
+    given_menus: list[list[ClockPoint]], share: float
+) -> None:
     wants = {str(i): Want(each, 50, 700) for i, each in enumerate(given_menus)}
     budget = max(share * 700 * len(wants), 105.0 * len(wants))
     shares = allocate(wants, budget, 0.0)
@@ -50,7 +52,7 @@ def test_no_other_division_gets_more_done(given_menus: list[list[Point]], share:
 @settings(max_examples=60, deadline=None)
 @given(st.lists(menus, min_size=2, max_size=8), st.floats(0.3, 1.0), st.floats(0, 0.05))
 def test_what_is_given_up_is_no_more_than_allowed_nor_below_equal_limits(
-    given_menus: list[list[Point]], share: float, give_up: float
+    given_menus: list[list[ClockPoint]], share: float, give_up: float
 ) -> None:
     wants = {str(i): Want(each, 50, 700) for i, each in enumerate(given_menus)}
     budget = max(share * 700 * len(wants), 105.0 * len(wants))
@@ -75,7 +77,7 @@ def test_what_is_given_up_is_no_more_than_allowed_nor_below_equal_limits(
 
 def test_floors_and_roofs_hold_and_the_rest_is_spread() -> None:
     wants = {
-        "idle": Want([Point(1000, 80, 0.0), Point(1900, 90, 0.0)], 200, 700),
+        "idle": Want([ClockPoint(1000, 80, 0.0), ClockPoint(1900, 90, 0.0)], 200, 700),
         "capped": Want(menu(0.9, 600, 0.0), 200, 300),
         "free": Want(menu(0.9, 600, 0.0), 200, 700),
     }
@@ -97,7 +99,9 @@ def test_limits_are_within_a_budget_that_the_lowest_clocks_are_not(
 ) -> None:
     """As of cards whose clocks cannot be held down, which have a menu of one point."""
     wants = {
-        str(i): Want([Point(1000, each, 1.0) for each in sorted({low, high})][: 1 + i % 2], 50, 700)
+        str(i): Want(
+            [ClockPoint(1000, each, 1.0) for each in sorted({low, high})][: 1 + i % 2], 50, 700
+        )
         for i, (low, high) in enumerate(powers)
     }
     budget = (50 + share * 650) * len(wants)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stoker.agent.power.card import RETURN_SHARE, Card, ClockRange, PowerRange, Reading
 from stoker.agent.power.controller import Controller
-from stoker.agent.power.rules import CardRule, Rules
+from stoker.agent.power.rules import CardRule, PowerRules
 from stoker.native.errors import BadRequest
 from stoker.scheduler.sim.chance import Chance
 
@@ -90,7 +90,7 @@ def limits(devices: list[Device]) -> float:
 
 def test_golden_the_busy_card_gets_what_the_idle_one_does_not_need() -> None:
     cards = [card("a"), card("b")]
-    controller = Controller(cards, Rules(budget_w=1000, give_up=0.0), 0)
+    controller = Controller(cards, PowerRules(budget_w=1000, give_up=0.0), 0)
     devices = [Device("a"), Device("b")]
     said = run(controller, devices, 40, load=lambda i, _: (1.0, 0.3) if i == 0 else (0.0, 0.0))
     # First both fall, at once; then what fell was read back, and only then the busy one rises.
@@ -104,7 +104,7 @@ def test_golden_the_busy_card_gets_what_the_idle_one_does_not_need() -> None:
 
 @pytest.mark.parametrize("busy", [0.0, 0.5])
 def test_a_card_whose_clock_stands_still_ends_nothing(busy: float) -> None:
-    controller = Controller([card("a"), card("b")], Rules(budget_w=900, give_up=0.0), 0)
+    controller = Controller([card("a"), card("b")], PowerRules(budget_w=900, give_up=0.0), 0)
     devices = [Device("a"), Device("b")]
     for tick in range(30):
         now_ns = (tick + 1) * TICK
@@ -122,7 +122,7 @@ def test_cards_whose_clocks_cannot_be_held_down_keep_the_budget_too(
     busy: tuple[float, float],
 ) -> None:
     cards = [card(id, clocks=None) for id in "ab"]
-    controller = Controller(cards, Rules(budget_w=900), 0)
+    controller = Controller(cards, PowerRules(budget_w=900), 0)
     devices = [Device("a"), Device("b")]
     run(controller, devices, 40, load=lambda i, _: (busy[i], 0.3))
     assert limits(devices) <= 900.5
@@ -131,7 +131,7 @@ def test_cards_whose_clocks_cannot_be_held_down_keep_the_budget_too(
 
 
 def test_nothing_rises_before_the_fall_of_another_was_read_back() -> None:
-    controller = Controller([card("a"), card("b")], Rules(budget_w=900, give_up=0.0), 0)
+    controller = Controller([card("a"), card("b")], PowerRules(budget_w=900, give_up=0.0), 0)
     devices = [Device("a"), Device("b", deaf=True)]
     said = run(controller, devices, 50)
     # b never falls: a may not rise, and has to go down to what b leaves of the budget.
@@ -142,7 +142,7 @@ def test_nothing_rises_before_the_fall_of_another_was_read_back() -> None:
 
 
 def test_a_limit_that_somebody_else_raised_is_taken_back() -> None:
-    controller = Controller([card("a"), card("b")], Rules(budget_w=900, give_up=0.0), 0)
+    controller = Controller([card("a"), card("b")], PowerRules(budget_w=900, give_up=0.0), 0)
     devices = [Device("a"), Device("b")]
     run(controller, devices, 30)
     assert limits(devices) <= 900.5
@@ -162,7 +162,7 @@ def test_a_limit_that_somebody_else_raised_is_taken_back() -> None:
 
 def test_a_card_that_says_nothing_counts_as_at_its_default_limit() -> None:
     cards = [card("a"), card("b"), card("c")]
-    controller = Controller(cards, Rules(budget_w=1500, give_up=0.0), 0)
+    controller = Controller(cards, PowerRules(budget_w=1500, give_up=0.0), 0)
     devices = [Device(id) for id in "abc"]
     run(controller, devices, 60, seen=lambda i, tick: i != 2 or tick < 20)
     # It may have been reset meanwhile: 700 W are kept for it.
@@ -171,7 +171,7 @@ def test_a_card_that_says_nothing_counts_as_at_its_default_limit() -> None:
 
 def test_a_card_off_the_bus_holds_only_what_its_return_needs() -> None:
     cards = [card("a"), card("b"), card("c")]
-    controller = Controller(cards, Rules(budget_w=1500, give_up=0.0), 0)
+    controller = Controller(cards, PowerRules(budget_w=1500, give_up=0.0), 0)
     devices = [Device(id) for id in "abc"]
     run(controller, devices, 30)
     assert limits(devices) <= 1500.5
@@ -199,7 +199,7 @@ def test_a_card_off_the_bus_holds_only_what_its_return_needs() -> None:
 
 def test_an_idle_card_that_says_nothing_of_its_memory_holds_its_lowest_limit() -> None:
     cards = [card("a"), card("b")]
-    controller = Controller(cards, Rules(budget_w=900, give_up=0.0), 0)
+    controller = Controller(cards, PowerRules(budget_w=900, give_up=0.0), 0)
     devices = [Device("a"), Device("b")]
     loads = {"a": (1.0, 0.3), "b": (0.0, 0.0)}
     for tick in range(1, 90):
@@ -219,7 +219,7 @@ def test_an_idle_card_that_says_nothing_of_its_memory_holds_its_lowest_limit() -
 
 
 def test_heat_goes_before_budget_and_below_a_floor_of_the_rules() -> None:
-    rules = Rules(budget_w=1400, cards={"a": CardRule(at_least_w=600)})
+    rules = PowerRules(budget_w=1400, cards={"a": CardRule(at_least_w=600)})
     controller = Controller([card("a"), card("b")], rules, 0)
     devices = [Device("a"), Device("b")]
     said = run(controller, devices, 150, heat=lambda i, tick: 84.0 + tick / 40 if i == 0 else 50.0)
@@ -228,7 +228,7 @@ def test_heat_goes_before_budget_and_below_a_floor_of_the_rules() -> None:
 
 
 def test_caps_of_cards_and_tenants_hold() -> None:
-    rules = Rules(cards={"a": CardRule(at_most_w=300)}, tenants={"eve": 500.0})
+    rules = PowerRules(cards={"a": CardRule(at_most_w=300)}, tenants={"eve": 500.0})
     controller = Controller([card(id) for id in "abc"], rules, 0)
     now_ns, devices = 0, [Device(id) for id in "abc"]
     holders = {"b": frozenset({"eve"}), "c": frozenset({"eve", "bob"})}
@@ -245,11 +245,16 @@ def test_caps_of_cards_and_tenants_hold() -> None:
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        (Rules(cards={"a": CardRule(at_most_w=350)}), Rules(cards={"a": CardRule(at_most_w=345)})),
-        (Rules(tenants={"eve": 350.0}), Rules(tenants={"eve": 345.0})),
+        (
+            PowerRules(cards={"a": CardRule(at_most_w=350)}),
+            PowerRules(cards={"a": CardRule(at_most_w=345)}),
+        ),
+        (PowerRules(tenants={"eve": 350.0}), PowerRules(tenants={"eve": 345.0})),
     ],
 )
-def test_a_cap_that_is_lowered_by_a_little_holds_as_well(before: Rules, after: Rules) -> None:
+def test_a_cap_that_is_lowered_by_a_little_holds_as_well(
+    before: PowerRules, after: PowerRules
+) -> None:
     controller = Controller([card("a"), card("b")], before, 0)
     devices = [Device("a"), Device("b")]
     for tick in range(60):
@@ -267,16 +272,16 @@ def test_a_cap_that_is_lowered_by_a_little_holds_as_well(before: Rules, after: R
 
 def test_what_cannot_be_capped_is_measured_and_taken_off() -> None:
     cards = [card("a"), card("b"), card("x", power=None, clocks=None)]
-    controller = Controller(cards, Rules(budget_w=1200, give_up=0.0), 0)
+    controller = Controller(cards, PowerRules(budget_w=1200, give_up=0.0), 0)
     devices = [Device("a"), Device("b"), Device("x", limit_w=400.0)]
     run(controller, devices, 40)
     assert devices[0].limit_w + devices[1].limit_w <= 1200 - 400 * 1.05
 
 
 def test_new_rules_that_cannot_be_kept_leave_the_old_ones() -> None:
-    controller = Controller([card("a")], Rules(budget_w=500), 0)
+    controller = Controller([card("a")], PowerRules(budget_w=500), 0)
     with pytest.raises(BadRequest, match="200 to 700 W can be kept"):
-        controller.set_rules(Rules(budget_w=100))
+        controller.set_rules(PowerRules(budget_w=100))
     assert controller.rules.budget_w == 500
 
 
@@ -295,7 +300,7 @@ def test_limits_never_add_up_to_more_than_the_budget(
     random = Chance(seed).unit
     devices = [Device(f"d{i}", lag=lag) for i, lag in enumerate(lags)]
     budget = max(share * 700, 205) * len(devices)
-    controller = Controller([card(d.id) for d in devices], Rules(budget_w=budget), 0)
+    controller = Controller([card(d.id) for d in devices], PowerRules(budget_w=budget), 0)
     kept = False
     state = [(random(), 0.3) for _ in devices]
     for tick in range(120):
@@ -322,7 +327,7 @@ def test_limits_never_add_up_to_more_than_the_budget(
 
 
 def test_a_tenants_cap_below_the_lowest_limits_of_its_cards_is_said_not_to_be_kept() -> None:
-    rules = Rules(budget_w=1400, tenants={"eve": 300})
+    rules = PowerRules(budget_w=1400, tenants={"eve": 300})
     controller = Controller([card("a"), card("b")], rules, 0)
     readings = [Device(id).reading(TICK, 1.0, 0.3) for id in "ab"]
     both = {"a": frozenset({"eve"}), "b": frozenset({"eve"})}

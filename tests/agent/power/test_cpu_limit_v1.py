@@ -12,7 +12,14 @@ from pathlib import Path
 import pytest
 
 from stoker.agent.devices.readings import Absent
-from stoker.agent.power.cpu_limit_v1 import PERIOD_US, CpuHold, Groups, cpu_hold, own_group, v1_cpu
+from stoker.agent.power.cpu_limit_v1 import (
+    PERIOD_US,
+    CpuLimitV1,
+    Groups,
+    cpu_hold,
+    own_group,
+    v1_cpu,
+)
 from stoker.agent.power.record import restore, store
 from stoker.agent.state.host_facts import boot_id
 
@@ -51,10 +58,10 @@ def job(tmp_path: Path) -> Iterator[Job]:
 
 
 @pytest.fixture
-def hold(mount: Path, job: Job, tmp_path: Path) -> Iterator[CpuHold]:
+def hold(mount: Path, job: Job, tmp_path: Path) -> Iterator[CpuLimitV1]:
     group = mount / f"stoker-test-{os.getpid()}"
     groups = Groups(group, own_group(mount), tmp_path / "limited")
-    made = CpuHold(groups, DRAWS_W, 4, lambda: [("7.1", job.folder)])
+    made = CpuLimitV1(groups, DRAWS_W, 4, lambda: [("7.1", job.folder)])
     yield made
     made.set_power_limit(DRAWS_W)
     assert not group.exists()
@@ -64,7 +71,7 @@ def quota(mount: Path) -> str:
     return (mount / f"stoker-test-{os.getpid()}" / "cpu.cfs_quota_us").read_text().strip()
 
 
-def test_a_job_is_held_to_its_share_and_let_go(hold: CpuHold, job: Job, mount: Path) -> None:
+def test_a_job_is_held_to_its_share_and_let_go(hold: CpuLimitV1, job: Job, mount: Path) -> None:
     before = job.group()
     assert hold.power_limit_w() == DRAWS_W
     assert hold.set_power_limit(25.0) is None
@@ -77,7 +84,7 @@ def test_a_job_is_held_to_its_share_and_let_go(hold: CpuHold, job: Job, mount: P
 
 
 def test_who_comes_later_is_taken_in_with_the_next_look(
-    hold: CpuHold, job: Job, mount: Path
+    hold: CpuLimitV1, job: Job, mount: Path
 ) -> None:
     hold.set_power_limit(50.0)
     late = subprocess.Popen(["sleep", "100"])
@@ -92,7 +99,7 @@ def test_who_comes_later_is_taken_in_with_the_next_look(
 
 
 def test_a_job_with_a_limit_of_its_own_stays_and_counts(
-    hold: CpuHold, job: Job, tmp_path: Path, mount: Path
+    hold: CpuLimitV1, job: Job, tmp_path: Path, mount: Path
 ) -> None:
     own = tmp_path / "limited" / "7.1"
     own.mkdir(parents=True)
@@ -104,14 +111,14 @@ def test_a_job_with_a_limit_of_its_own_stays_and_counts(
     assert hold.power_limit_w() == pytest.approx(75.0)
 
 
-def test_what_cannot_be_kept_is_refused_with_the_range(hold: CpuHold) -> None:
+def test_what_cannot_be_kept_is_refused_with_the_range(hold: CpuLimitV1) -> None:
     for watts in (5.0, 101.0, -1.0):
         refused = hold.set_power_limit(watts)
         assert refused is not None and "10 to 100 W" in refused.why
     assert hold.power_limit_w() == DRAWS_W
 
 
-def test_a_job_that_has_ended_is_no_matter(hold: CpuHold, job: Job) -> None:
+def test_a_job_that_has_ended_is_no_matter(hold: CpuLimitV1, job: Job) -> None:
     job.process.kill()
     job.process.wait()
     assert hold.set_power_limit(50.0) is None
@@ -119,7 +126,7 @@ def test_a_job_that_has_ended_is_no_matter(hold: CpuHold, job: Job) -> None:
 
 
 def test_whoever_restores_lets_held_jobs_run(
-    hold: CpuHold, job: Job, mount: Path, tmp_path: Path
+    hold: CpuLimitV1, job: Job, mount: Path, tmp_path: Path
 ) -> None:
     """As the watchdog does for an agent that was killed: the record is all it has."""
     found = hold.found()
@@ -131,7 +138,7 @@ def test_whoever_restores_lets_held_jobs_run(
     assert hold.power_limit_w() == DRAWS_W
 
 
-def test_a_group_that_is_gone_holds_nothing(hold: CpuHold, tmp_path: Path) -> None:
+def test_a_group_that_is_gone_holds_nothing(hold: CpuLimitV1, tmp_path: Path) -> None:
     found = hold.found()
     assert not isinstance(found, Absent)
     store(tmp_path / "power-record", boot_id(), found)
@@ -139,7 +146,9 @@ def test_a_group_that_is_gone_holds_nothing(hold: CpuHold, tmp_path: Path) -> No
     assert not (tmp_path / "power-record").exists()
 
 
-def test_held_processes_get_no_more_than_their_share(hold: CpuHold, job: Job, mount: Path) -> None:
+def test_held_processes_get_no_more_than_their_share(
+    hold: CpuLimitV1, job: Job, mount: Path
+) -> None:
     """The kernel counts the periods in which a held process had used up its share."""
     hold.set_power_limit(10.0)
     busy = subprocess.Popen(["sh", "-c", "while :; do :; done"])
@@ -158,7 +167,7 @@ def test_held_processes_get_no_more_than_their_share(hold: CpuHold, job: Job, mo
 
 def test_of_a_device_of_an_instance(mount: Path, tmp_path: Path) -> None:
     made = cpu_hold("pocl-0", "0123abcd", DRAWS_W, list, tmp_path)
-    assert isinstance(made, CpuHold)
+    assert isinstance(made, CpuLimitV1)
     found = made.found()
     assert not isinstance(found, Absent)
     assert found[0].id == f"{mount}/stoker-0123abcd/held-pocl-0/cpu.cfs_quota_us"

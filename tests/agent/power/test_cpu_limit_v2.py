@@ -10,8 +10,8 @@ import pytest
 
 from stoker.agent.devices.readings import Absent
 from stoker.agent.power.cpu_limit_v1 import Groups, held_cpus
-from stoker.agent.power.cpu_limit_v2 import JOBS_MAX, PERIOD_US, CpuMax, enable
-from stoker.agent.power.record import Found, restore, store
+from stoker.agent.power.cpu_limit_v2 import JOBS_MAX, PERIOD_US, CpuLimitV2, enable
+from stoker.agent.power.record import RecordedSetting, restore, store
 from stoker.agent.state.host_facts import boot_id
 from stoker.native.errors import Refused
 
@@ -45,10 +45,11 @@ def root(tmp_path: Path) -> Root:
     return Root(tmp_path / "cgroup")
 
 
-def made(root: Root) -> CpuMax:
-    hold = CpuMax(DRAWS_W, CPUS, root.present)
+def made(root: Root) -> CpuLimitV2:
+    hold = CpuLimitV2(DRAWS_W, CPUS, root.present)
     assert hold.found() == [
-        Found("file", str(root.jobs / name / "cpu.max"), "cpu_max", 0) for name in sorted(root.here)
+        RecordedSetting("file", str(root.jobs / name / "cpu.max"), "cpu_max", 0)
+        for name in sorted(root.here)
     ]
     return hold
 
@@ -75,7 +76,7 @@ def test_who_comes_later_is_noted_before_it_is_held(root: Root) -> None:
     hold.set_power_limit(50.0)
     late, noted = root.add("8.1"), list[str]()
 
-    def note(found: Sequence[Found]) -> None:
+    def note(found: Sequence[RecordedSetting]) -> None:
         assert quota(late) == "max"
         noted.extend(each.id for each in found)
 
@@ -92,7 +93,7 @@ def test_who_cannot_be_noted_is_not_held_and_counts(root: Root) -> None:
     hold.set_power_limit(50.0)
     late = root.add("8.1")
 
-    def note(found: Sequence[Found]) -> None:
+    def note(found: Sequence[RecordedSetting]) -> None:
         raise Refused("the disk is full")
 
     hold.note = note
@@ -104,8 +105,8 @@ def test_who_cannot_be_noted_is_not_held_and_counts(root: Root) -> None:
 def test_a_job_with_a_limit_of_its_own_keeps_it_and_it_counts(root: Root) -> None:
     held, own = root.add("7.1"), root.add("8.1")
     own.write_text(f"{PERIOD_US} {PERIOD_US}\n")
-    hold = CpuMax(DRAWS_W, CPUS, root.present)
-    assert hold.found() == [Found("file", str(held), "cpu_max", 0)]
+    hold = CpuLimitV2(DRAWS_W, CPUS, root.present)
+    assert hold.found() == [RecordedSetting("file", str(held), "cpu_max", 0)]
     assert hold.set_power_limit(75.0) is None
     assert (quota(held), quota(own)) == (str(2 * PERIOD_US), str(PERIOD_US))
     assert hold.power_limit_w() == pytest.approx(75.0)
@@ -132,7 +133,7 @@ def test_a_job_that_has_ended_is_no_matter(root: Root) -> None:
 def test_more_jobs_than_are_held_count_whole(root: Root) -> None:
     for number in range(JOBS_MAX + 1):
         root.add(f"{number}.1")
-    hold = CpuMax(DRAWS_W, CPUS, root.present)
+    hold = CpuLimitV2(DRAWS_W, CPUS, root.present)
     refused = hold.set_power_limit(50.0)
     assert refused is not None and f"more than {JOBS_MAX} jobs" in refused.why
 
@@ -171,9 +172,9 @@ def test_the_controller_is_had_from_the_mount_down(root: Root) -> None:
 
 def test_v1_is_taken_where_it_is_mounted_and_v2_else(root: Root, tmp_path: Path) -> None:
     groups = Groups(tmp_path / "held", tmp_path, tmp_path)
-    assert not isinstance(held_cpus(groups, root.jobs, DRAWS_W, root.present), CpuMax | Absent)
+    assert not isinstance(held_cpus(groups, root.jobs, DRAWS_W, root.present), CpuLimitV2 | Absent)
     on_v2 = held_cpus(Absent("no v1"), root.jobs, DRAWS_W, root.present)
-    assert isinstance(on_v2, CpuMax)
+    assert isinstance(on_v2, CpuLimitV2)
     (root.jobs / "cgroup.controllers").write_text("memory\n")
     refused = held_cpus(Absent("no v1"), root.jobs, DRAWS_W, root.present)
     assert isinstance(refused, Absent)

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from stoker.agent.power import record
-from stoker.agent.power.record import Found
+from stoker.agent.power.record import RecordedSetting
 from stoker.agent.state import host_facts
 from stoker.native.paths import program
 
@@ -69,7 +69,7 @@ def acted(loader: Path, state: Path) -> dict[str, Any]:
 
 def restored(loader: Path, state: Path, found: list[Any]) -> bytes:
     where = record.path(state.parent)
-    record.store(where, host_facts.boot_id(), [Found(*each) for each in found])
+    record.store(where, host_facts.boot_id(), [RecordedSetting(*each) for each in found])
     run(loader, state, program("stoker-restore"), "--record", where)
     assert not where.exists()
     return state.read_bytes()

@@ -9,8 +9,8 @@ import pytest
 
 from stoker.agent.devices.readings import Absent
 from stoker.agent.jobs.start_records import Begun
-from stoker.agent.power.launch_limit import LEAST_SHARE, LaunchHold, OnDevice, on_device
-from stoker.agent.tracing.launch_throttle import Holds
+from stoker.agent.power.launch_limit import LEAST_SHARE, LaunchLimit, OnDevice, on_device
+from stoker.agent.tracing.launch_throttle import LaunchThrottle
 from stoker.probes.kernels.job_trace import HOLD_WHOLE, TracerAnswer
 
 DRAWS_W = 200.0
@@ -21,7 +21,7 @@ TICK_S = 0.1
 class Plant:
     """A device whose power follows the share late; `ahead`: how far launches are sent ahead."""
 
-    def __init__(self, holds: Holds, idle_w: float = 40.0, ahead: float = 1.0) -> None:
+    def __init__(self, holds: LaunchThrottle, idle_w: float = 40.0, ahead: float = 1.0) -> None:
         self.now_s = 100.0
         self.measured_w: float | None = DRAWS_W
         self._holds, self._idle_w, self._ahead = holds, idle_w, ahead
@@ -35,12 +35,12 @@ class Plant:
 
 
 @pytest.fixture
-def holds() -> Holds:
-    return Holds()
+def holds() -> LaunchThrottle:
+    return LaunchThrottle()
 
 
-def made(holds: Holds, plant: Plant, *jobs: OnDevice) -> LaunchHold:
-    return LaunchHold(
+def made(holds: LaunchThrottle, plant: Plant, *jobs: OnDevice) -> LaunchLimit:
+    return LaunchLimit(
         "gpu-0",
         DRAWS_W,
         holds,
@@ -50,7 +50,7 @@ def made(holds: Holds, plant: Plant, *jobs: OnDevice) -> LaunchHold:
     )
 
 
-def run(hold: LaunchHold, plant: Plant, seconds: float) -> float | Absent:
+def run(hold: LaunchLimit, plant: Plant, seconds: float) -> float | Absent:
     found: float | Absent = DRAWS_W
     for _ in range(round(seconds / TICK_S)):
         plant.advance()
@@ -58,7 +58,7 @@ def run(hold: LaunchHold, plant: Plant, seconds: float) -> float | Absent:
     return found
 
 
-def told(gates: Holds, **answer: object) -> None:
+def told(gates: LaunchThrottle, **answer: object) -> None:
     """The tracing thread drains the job, of which one process runs."""
     share = gates.share(["gpu-0"])
     held = {"hold_share": share, "hold_until_ns": 1 << 62} if share < HOLD_WHOLE else {}
@@ -67,7 +67,7 @@ def told(gates: Holds, **answer: object) -> None:
 
 
 @pytest.mark.parametrize("ahead", [1.0, 4.0])
-def test_measured_power_comes_to_the_limit(holds: Holds, ahead: float) -> None:
+def test_measured_power_comes_to_the_limit(holds: LaunchThrottle, ahead: float) -> None:
     """Also of a program that sends four times as much in a window as the device can do in it."""
     plant = Plant(holds, ahead=ahead)
     hold = made(holds, plant, OnDevice(KEY, ""))
@@ -81,7 +81,7 @@ def test_measured_power_comes_to_the_limit(holds: Holds, ahead: float) -> None:
     assert plant.measured_w == pytest.approx(DRAWS_W, abs=1.0)
 
 
-def test_without_a_sensor_the_declared_power_goes_with_the_time(holds: Holds) -> None:
+def test_without_a_sensor_the_declared_power_goes_with_the_time(holds: LaunchThrottle) -> None:
     plant = Plant(holds)
     plant.measured_w = None
     hold = made(holds, plant, OnDevice(KEY, ""))
@@ -92,7 +92,7 @@ def test_without_a_sensor_the_declared_power_goes_with_the_time(holds: Holds) ->
     assert hold.power_limit_w() == 50.0
 
 
-def test_power_that_does_not_follow_counts_whole(holds: Holds) -> None:
+def test_power_that_does_not_follow_counts_whole(holds: LaunchThrottle) -> None:
     plant = Plant(holds, idle_w=120.0)
     hold = made(holds, plant, OnDevice(KEY, ""))
     assert hold.set_power_limit(60.0) is None
@@ -103,7 +103,7 @@ def test_power_that_does_not_follow_counts_whole(holds: Holds) -> None:
     assert run(hold, plant, 10.0) == 150.0
 
 
-def test_an_idle_device_winds_up_to_no_more_than_all(holds: Holds) -> None:
+def test_an_idle_device_winds_up_to_no_more_than_all(holds: LaunchThrottle) -> None:
     plant = Plant(holds, idle_w=10.0, ahead=0.0)
     hold = made(holds, plant, OnDevice(KEY, ""))
     hold.set_power_limit(60.0)
@@ -119,7 +119,7 @@ def test_an_idle_device_winds_up_to_no_more_than_all(holds: Holds) -> None:
     ],
 )
 def test_a_job_that_nobody_holds_counts_whole(
-    holds: Holds, job: OnDevice, answer: dict[str, object], words: str
+    holds: LaunchThrottle, job: OnDevice, answer: dict[str, object], words: str
 ) -> None:
     plant = Plant(holds)
     hold = made(holds, plant, job)
@@ -132,7 +132,7 @@ def test_a_job_that_nobody_holds_counts_whole(
 
 
 def test_a_word_that_the_job_has_changed_is_noticed(
-    holds: Holds, monkeypatch: pytest.MonkeyPatch
+    holds: LaunchThrottle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Within a second, which a process has that was just begun."""
     now = [1_000_000_000]
@@ -157,7 +157,7 @@ def test_a_word_that_the_job_has_changed_is_noticed(
         assert isinstance(found, Absent) and "process 1 has changed" in found.why
 
 
-def test_a_trace_that_was_given_up_holds_nobody(holds: Holds) -> None:
+def test_a_trace_that_was_given_up_holds_nobody(holds: LaunchThrottle) -> None:
     hold = made(holds, Plant(holds), OnDevice(KEY, ""))
     hold.set_power_limit(100.0)
     holds.answered(KEY, 512, (), "its trace was given up")
@@ -166,7 +166,7 @@ def test_a_trace_that_was_given_up_holds_nobody(holds: Holds) -> None:
 
 
 @pytest.mark.parametrize("watts", [-1.0, 0.0, 19.0, 201.0, float("nan")])
-def test_what_cannot_be_kept_is_refused_with_the_range(holds: Holds, watts: float) -> None:
+def test_what_cannot_be_kept_is_refused_with_the_range(holds: LaunchThrottle, watts: float) -> None:
     hold = made(holds, Plant(holds))
     refused = hold.set_power_limit(watts)
     assert refused is not None and "20 to 200 W" in refused.why

@@ -15,7 +15,7 @@ from product_node import LiveNode, live_node, wait_until
 from stoker.agent.commands import doctor
 from stoker.agent.commands.power_commands import power_command
 from stoker.agent.power import record, rules_file, status
-from stoker.agent.power.rules import Rules
+from stoker.agent.power.rules import PowerRules
 from stoker.agent.supervise import pids
 from stoker.native import _sim
 from stoker.native.errors import StokerError
@@ -95,7 +95,7 @@ def check_all_killed(node: LiveNode, sim: _sim.Node) -> None:
     assert kept(sim)
     (found,) = doctor.checks_of("power.record", node.state)
     assert found.status == "WARN" and "stoker up" in found.hint
-    rules_file.write(node.state.agent, Rules())
+    rules_file.write(node.state.agent, PowerRules())
     node.stoker("up")
     wait_until(lambda: given_back(sim), "the next start restores", 20)
     wait_until(lambda: not record.path(node.state.agent).exists(), "the record goes", 5)

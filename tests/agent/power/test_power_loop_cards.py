@@ -16,16 +16,16 @@ from stoker.agent.devices.readings import Absent, CardReadings, Reading, State
 from stoker.agent.link.lease import Lease
 from stoker.agent.power import asking, record, status
 from stoker.agent.power import power_loop as shells
-from stoker.agent.power.action import Action
+from stoker.agent.power.action import PowerAction
 from stoker.agent.power.actuators import Actuator
 from stoker.agent.power.card import RETURN_SHARE, ClockRange, PowerRange
-from stoker.agent.power.cpu_limit_v2 import CpuMax
-from stoker.agent.power.launch_limit import LaunchHold
-from stoker.agent.power.power_loop import Shell, World
-from stoker.agent.power.record import Found
-from stoker.agent.power.rules import CardRule, Rules
+from stoker.agent.power.cpu_limit_v2 import CpuLimitV2
+from stoker.agent.power.launch_limit import LaunchLimit
+from stoker.agent.power.power_loop import PowerInputs, PowerLoop
+from stoker.agent.power.record import RecordedSetting
+from stoker.agent.power.rules import CardRule, PowerRules
 from stoker.agent.power.rules_file import RulesFile
-from stoker.agent.tracing.launch_throttle import Holds
+from stoker.agent.tracing.launch_throttle import LaunchThrottle
 from stoker.native.errors import Refused, StokerError
 
 IDS = ("a", "b", "c")
@@ -87,24 +87,24 @@ class Device:
         self.held = ""
         return None
 
-    def found(self) -> list[Found] | Absent:
+    def found(self) -> list[RecordedSetting] | Absent:
         if not self._answers():
             return Absent("GPU is lost")
-        limit = Found("nvidia", self.id, "limit_mw", round(self.limit_w * 1000))
-        return [limit, Found("nvidia", self.id, "clocks", 0)]
+        limit = RecordedSetting("nvidia", self.id, "limit_mw", round(self.limit_w * 1000))
+        return [limit, RecordedSetting("nvidia", self.id, "clocks", 0)]
 
 
 class Node:
     """Three cards, and what restores them."""
 
-    def __init__(self, folder: Path, lease: Lease, rules: Rules) -> None:
+    def __init__(self, folder: Path, lease: Lease, rules: PowerRules) -> None:
         self.devices = {id: Device(id) for id in IDS}
         self.path = record.path(folder)
         self.holders: dict[str, frozenset[str]] = {}
-        self.shell = Shell(self._world(folder, lease), rules)
+        self.shell = PowerLoop(self._world(folder, lease), rules)
 
-    def _world(self, folder: Path, lease: Lease) -> World:
-        return World(
+    def _world(self, folder: Path, lease: Lease) -> PowerInputs:
+        return PowerInputs(
             folder,
             folder,
             "boot",
@@ -119,7 +119,9 @@ class Node:
         """This card takes no limit, and is held by something else."""
         self.devices[device].takes_limit = False
         world = replace(self.shell._world, hold=lambda _id, _watts: actuator)
-        self.shell = Shell(world, Rules(control="on", budget_w=1000, declared={device: DEFAULT_W}))
+        self.shell = PowerLoop(
+            world, PowerRules(control="on", budget_w=1000, declared={device: DEFAULT_W})
+        )
 
     def restore(self, where: Path) -> str:
         """As stoker-restore does it."""
@@ -162,7 +164,7 @@ class Node:
         return [entry.id for entry in found[1] if entry.what == "clocks"] if found else []
 
 
-RULES = Rules(control="on", budget_w=BUDGET_W, cards={"c": CardRule(at_most_w=650)})
+RULES = PowerRules(control="on", budget_w=BUDGET_W, cards={"c": CardRule(at_most_w=650)})
 
 
 @pytest.fixture
@@ -228,7 +230,7 @@ def test_it_takes_part_again_when_it_answers(node: Node) -> None:
 
 def test_what_is_owed_to_a_lost_card_keeps_nobody_else_from_the_budget(node: Node) -> None:
     """An earlier agent set all three, and the third was lost before it could be given back."""
-    found = [Found("nvidia", id, "limit_mw", 500_000) for id in IDS]
+    found = [RecordedSetting("nvidia", id, "limit_mw", 500_000) for id in IDS]
     record.store(node.path, "boot", found)
     node.devices["c"].state = "lost"
     node.turns(30)
@@ -249,7 +251,7 @@ def test_what_is_owed_to_a_lost_card_keeps_nobody_else_from_the_budget(node: Nod
 def test_a_card_that_answers_and_cannot_be_restored_keeps_everything_as_it_is(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    record.store(node.path, "boot", [Found("nvidia", "a", "limit_mw", 500_000)])
+    record.store(node.path, "boot", [RecordedSetting("nvidia", "a", "limit_mw", 500_000)])
     wrong = '{"event":"not restored","detail":"nvidia a limit_mw 500000: no permission"}'
     monkeypatch.setattr(record, "restore", lambda where: wrong)
     node.turns(5)
@@ -346,8 +348,8 @@ def test_clocks_are_on_record_only_when_stoker_holds_them(
     controller = node.shell._controller
     assert controller is not None
 
-    def step(*_: object) -> list[Action]:
-        return [Action("b", "clocks", 1200, "", 1, None)]
+    def step(*_: object) -> list[PowerAction]:
+        return [PowerAction("b", "clocks", 1200, "", 1, None)]
 
     monkeypatch.setattr(controller, "step", step)
     monkeypatch.setattr(record, "store", _full_disk)
@@ -382,9 +384,9 @@ def test_a_tenants_cap_that_cannot_be_kept_is_said_once_and_in_the_status(node: 
 
 def test_a_card_with_a_sensor_and_no_limit_has_its_launches_held(node: Node) -> None:
     """It takes part in the budget, and the status says how its jobs are held."""
-    holds = Holds()
+    holds = LaunchThrottle()
     measured = 400.0
-    node.hold("a", LaunchHold("a", DEFAULT_W, holds, jobs=list, power_w=lambda: measured))
+    node.hold("a", LaunchLimit("a", DEFAULT_W, holds, jobs=list, power_w=lambda: measured))
     node.turns(25)
     node.shell._say()
     said = {card.id: card for card in status.read(node.shell._world.run).cards}
@@ -400,7 +402,7 @@ def test_a_job_that_comes_later_is_on_the_record_before_its_group_is_set(
     node: Node, tmp_path: Path
 ) -> None:
     jobs: list[tuple[str, Path]] = []
-    node.hold("a", CpuMax(DEFAULT_W, 4, lambda: jobs))
+    node.hold("a", CpuLimitV2(DEFAULT_W, 4, lambda: jobs))
     node.turns(25)
     assert node.owed() == ["b", "c"]
     for name in ("7.1", "8.1"):

@@ -13,7 +13,7 @@ import pytest
 
 from stoker.agent.link.lease import Lease
 from stoker.agent.power import record
-from stoker.agent.power.record import Found
+from stoker.agent.power.record import RecordedSetting
 from stoker.agent.state import host_facts
 from stoker.native import _sim
 from stoker.native.errors import Corrupt, Refused
@@ -22,7 +22,10 @@ from stoker.probes.simdriver import libraries, profiles
 
 UNSUPPORTED = 0x78000003
 """ZE_RESULT_ERROR_UNSUPPORTED_FEATURE."""
-FOUND = [Found("nvidia", "GPU-1", "limit_mw", 350_000), Found("nvidia", "GPU-1", "clocks", 0)]
+FOUND = [
+    RecordedSetting("nvidia", "GPU-1", "limit_mw", 350_000),
+    RecordedSetting("nvidia", "GPU-1", "clocks", 0),
+]
 
 
 def test_what_is_stored_is_loaded(tmp_path: Path) -> None:
@@ -87,15 +90,20 @@ def test_limits_clocks_and_files_are_given_back(
     count = len(profiles.load("mixed", 1))
     nvidia, amd, intel = (cards(node, vendor, count) for vendor in (1, 2, 3))
     before = {i: limit(node, i) for i in (*nvidia, *amd, *intel)}
-    found = [Found("nvidia", c["uuid"], "limit_mw", before[i]) for i, c in nvidia.items()]
-    found += [Found("nvidia", c["uuid"], "clocks", 0) for c in nvidia.values()]
-    found += [Found("amd", c["bus_id"][-12:], "cap_uw", before[i] * 1000) for i, c in amd.items()]
+    found = [RecordedSetting("nvidia", c["uuid"], "limit_mw", before[i]) for i, c in nvidia.items()]
+    found += [RecordedSetting("nvidia", c["uuid"], "clocks", 0) for c in nvidia.values()]
+    found += [
+        RecordedSetting("amd", c["bus_id"][-12:], "cap_uw", before[i] * 1000)
+        for i, c in amd.items()
+    ]
     for i, card in intel.items():
-        found.append(Found("intel", card["bus_id"][-12:], "limit_mw", before[i]))
-        found.append(Found("intel", card["bus_id"][-12:], "clock_max_mhz", card["clock_max_mhz"]))
+        found.append(RecordedSetting("intel", card["bus_id"][-12:], "limit_mw", before[i]))
+        found.append(
+            RecordedSetting("intel", card["bus_id"][-12:], "clock_max_mhz", card["clock_max_mhz"])
+        )
     file = tmp_path / "power1_cap"
     file.write_text("1\n")
-    found.append(Found("file", str(file), "value", 220_000_000))
+    found.append(RecordedSetting("file", str(file), "value", 220_000_000))
     where = record.path(tmp_path)
     record.store(where, host_facts.boot_id(), found)
     for i in before:
@@ -118,7 +126,7 @@ def test_a_range_of_clocks_is_given_back_with_both_its_ends(
     address = card["bus_id"][-12:]
     ends = {"clock_max_mhz": 1200, "clock_min_mhz": 1000}
     where = record.path(tmp_path)
-    found = [Found("intel", address, name, mhz) for name, mhz in ends.items()]
+    found = [RecordedSetting("intel", address, name, mhz) for name, mhz in ends.items()]
     record.store(where, host_facts.boot_id(), found)
     node.lock_clocks(index, 900, 950)
     done = restore(where, node=path)
@@ -134,7 +142,9 @@ def test_a_card_whose_clocks_cannot_be_locked_has_none_to_give_back(
     index, card = next(iter(cards(node, 1, len(profiles.load("mixed", 1))).items()))
     node.inject("error", index, value=3, call="nvmlDeviceResetGpuLockedClocks")
     where = record.path(tmp_path)
-    record.store(where, host_facts.boot_id(), [Found("nvidia", card["uuid"], "clocks", 0)])
+    record.store(
+        where, host_facts.boot_id(), [RecordedSetting("nvidia", card["uuid"], "clocks", 0)]
+    )
     done = restore(where, node=path)
     assert done.returncode == 0, done.stderr
     assert not where.exists()
@@ -155,7 +165,7 @@ def test_what_was_not_read_back_is_not_taken_as_restored(
     path, node = mixed
     index, card = next(iter(cards(node, vendor, len(profiles.load("mixed", 1))).items()))
     kind, what, factor = entry
-    found = Found(kind, card["bus_id"][-12:], what, limit(node, index) * factor)
+    found = RecordedSetting(kind, card["bus_id"][-12:], what, limit(node, index) * factor)
     where = record.path(tmp_path)
     record.store(where, host_facts.boot_id(), [found])
     node.inject("error", index, value=2, call=call)
@@ -171,7 +181,7 @@ def test_an_intel_limit_is_given_back_by_older_calls_where_the_driver_has_only_t
     index, card = next(iter(cards(node, 3, len(profiles.load("mixed", 1))).items()))
     before = limit(node, index)
     where = record.path(tmp_path)
-    found = [Found("intel", card["bus_id"][-12:], "limit_mw", before)]
+    found = [RecordedSetting("intel", card["bus_id"][-12:], "limit_mw", before)]
     record.store(where, host_facts.boot_id(), found)
     node.set_limit(index, card["limit_min_mw"])  # type: ignore[arg-type]
     node.inject("error", index, value=UNSUPPORTED, call="zesPowerSetLimitsExt")
@@ -190,7 +200,7 @@ def test_an_amdgpu_limit_is_given_back_whatever_number_its_hwmon_has_by_now(
         file.parent.mkdir(parents=True)
         file.write_text("150000000\n")
     where = record.path(tmp_path)
-    found = [Found("hwmon", str(device), "cap_uw", 220_000_000)]
+    found = [RecordedSetting("hwmon", str(device), "cap_uw", 220_000_000)]
     record.store(where, host_facts.boot_id(), found)
     assert restore(where).returncode == 0
     assert (cap.read_text(), other.read_text()) == ("220000000\n", "150000000\n")
@@ -205,7 +215,9 @@ def test_what_cannot_be_restored_stays_on_record_and_is_named(
 ) -> None:
     path, node = mixed
     one, two = list(cards(node, 1, len(profiles.load("mixed", 1))).items())[:2]
-    found = [Found("nvidia", c["uuid"], "limit_mw", limit(node, i)) for i, c in (one, two)]
+    found = [
+        RecordedSetting("nvidia", c["uuid"], "limit_mw", limit(node, i)) for i, c in (one, two)
+    ]
     where = record.path(tmp_path)
     record.store(where, host_facts.boot_id(), found)
     lowest = {i: c["limit_min_mw"] for i, c in (one, two)}
@@ -229,7 +241,9 @@ def test_a_card_whose_driver_hangs_keeps_no_other_one_waiting(
 ) -> None:
     path, node = mixed
     one, two = list(cards(node, 1, len(profiles.load("mixed", 1))).items())[:2]
-    found = [Found("nvidia", c["uuid"], "limit_mw", limit(node, i)) for i, c in (one, two)]
+    found = [
+        RecordedSetting("nvidia", c["uuid"], "limit_mw", limit(node, i)) for i, c in (one, two)
+    ]
     where = record.path(tmp_path)
     record.store(where, host_facts.boot_id(), found)
     for i, c in (one, two):
@@ -263,7 +277,9 @@ def test_what_names_no_card_is_of_none(said: str) -> None:
 
 def test_an_agent_in_charge_is_left_alone(tmp_path: Path, mixed: tuple[Path, _sim.Node]) -> None:
     where = record.path(tmp_path)
-    record.store(where, host_facts.boot_id(), [Found("nvidia", "GPU-none", "limit_mw", 1)])
+    record.store(
+        where, host_facts.boot_id(), [RecordedSetting("nvidia", "GPU-none", "limit_mw", 1)]
+    )
     with Lease.open(tmp_path / "lease") as lease:
         lease.renew_power(time.clock_gettime_ns(time.CLOCK_BOOTTIME) + 60_000_000_000)
         assert restore(where, "--lease", str(tmp_path / "lease")).returncode == 0

@@ -10,13 +10,13 @@ import pytest
 from click.testing import CliRunner
 
 from stoker.agent.power.sim_commands import sim_power_loop_command
-from stoker.agent.power.sim_run import Result, Run, run
+from stoker.agent.power.sim_run import PowerResult, PowerRun, run
 from stoker.scheduler.sim.plant_draw import draw_node
 from stoker.scheduler.sim.power_oracle import bound
 
 
 def test_a_run_keeps_the_budget_beats_equal_limits_and_stays_below_the_bound() -> None:
-    ours, static = run(Run(2, 70, "stoker")), run(Run(2, 70, "static"))
+    ours, static = run(PowerRun(2, 70, "stoker")), run(PowerRun(2, 70, "static"))
     most = bound(draw_node(2), 0.7 * 5600).work
     assert static.work < ours.work < most
     assert ours.energy_j / ours.work < static.energy_j / static.work
@@ -24,19 +24,19 @@ def test_a_run_keeps_the_budget_beats_equal_limits_and_stays_below_the_bound() -
 
 
 @pytest.fixture(scope="module")
-def calm() -> Result:
-    return run(Run(5, 80, "stoker"))
+def calm() -> PowerResult:
+    return run(PowerRun(5, 80, "stoker"))
 
 
 def test_the_same_run_is_the_same_result() -> None:
-    assert run(Run(5, 80, "static")) == run(Run(5, 80, "static"))
+    assert run(PowerRun(5, 80, "static")) == run(PowerRun(5, 80, "static"))
 
 
 @pytest.mark.parametrize(
     "trouble", ["doubled_delay", "lost_samples", "stuck_sensor", "ambient_step"]
 )
-def test_what_goes_wrong_costs_little_and_breaks_nothing(trouble: str, calm: Result) -> None:
-    troubled = run(Run(5, 80, "stoker", trouble))
+def test_what_goes_wrong_costs_little_and_breaks_nothing(trouble: str, calm: PowerResult) -> None:
+    troubled = run(PowerRun(5, 80, "stoker", trouble))
     assert troubled.work > 0.98 * calm.work
     assert troubled.limits_over == 0
     assert troubled.overshoot_c < 3

@@ -5,16 +5,16 @@ from __future__ import annotations
 
 import pytest
 
-from stoker.agent.state.job_bounds import Bounds, Given, Limit
+from stoker.agent.state.job_bounds import Bounds, Limit, NodeBounds
 
 
 def test_without_a_word_a_user_has_a_quarter_and_a_job_leaves_room() -> None:
-    assert Bounds().resolve(8000, 1000) == Given(2000, Limit(1000), Limit(900))
+    assert Bounds().resolve(8000, 1000) == NodeBounds(2000, Limit(1000), Limit(900))
 
 
 def test_what_the_file_names_holds_and_zero_is_no_bound() -> None:
     named = Bounds(processes_per_user=5, processes_per_job=0, memory_per_job=70)
-    assert named.resolve(8000, 1000) == Given(5, Limit(0, named=True), Limit(70, named=True))
+    assert named.resolve(8000, 1000) == NodeBounds(5, Limit(0, named=True), Limit(70, named=True))
     assert Bounds(processes_per_user=0).resolve(8000, 1000).user == 0
 
 

@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 
 from stoker.agent.state import node_labels
-from stoker.agent.state.state_folder import State
+from stoker.agent.state.state_folder import StateFolder
 from stoker.native.errors import BadRequest, Corrupt
 
 
 @pytest.fixture
-def where(tmp_path: Path) -> State:
+def where(tmp_path: Path) -> StateFolder:
     (tmp_path / "agent").mkdir()
-    return State(tmp_path, tmp_path / "run")
+    return StateFolder(tmp_path, tmp_path / "run")
 
 
-def test_those_of_the_settings_and_those_of_up_once_each(where: State) -> None:
+def test_those_of_the_settings_and_those_of_up_once_each(where: StateFolder) -> None:
     assert node_labels.of_node(("a=b",), where) == ("a=b",)
     node_labels.keep(("c=d", "a=b"), where)
     assert node_labels.of_node(("a=b", "e=f"), where) == ("a=b", "e=f", "c=d")
@@ -26,7 +26,7 @@ def test_those_of_the_settings_and_those_of_up_once_each(where: State) -> None:
     assert node_labels.of_node((), where) == ()
 
 
-def test_what_is_no_label_is_refused_and_nothing_is_changed(where: State) -> None:
+def test_what_is_no_label_is_refused_and_nothing_is_changed(where: StateFolder) -> None:
     node_labels.keep(("a=b",), where)
     with pytest.raises(BadRequest, match="KEY=VALUE"):
         node_labels.keep(("nonsense",), where)
@@ -35,7 +35,7 @@ def test_what_is_no_label_is_refused_and_nothing_is_changed(where: State) -> Non
     assert node_labels.of_node((), where) == ("a=b",)
 
 
-def test_a_damaged_file_is_named(where: State) -> None:
+def test_a_damaged_file_is_named(where: StateFolder) -> None:
     node_labels.file(where).write_text("{")
     with pytest.raises(Corrupt, match=r"labels\.json"):
         node_labels.of_node((), where)

@@ -16,14 +16,14 @@ import pytest
 from spawned import OWNER
 
 from stoker.agent.state import state_folder
-from stoker.agent.state.state_folder import Cluster, State
+from stoker.agent.state.state_folder import ClusterFile, StateFolder
 from stoker.agent.supervise import startup, teardown
 from stoker.mesh.connection import context
 from stoker.native.errors import Corrupt, Refused, StokerError
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> State:
+def folder(tmp_path: Path) -> StateFolder:
     """A complete state folder, as the first `stoker up` leaves it."""
     where = state_folder.locate(tmp_path / "state")
     state_folder.prepare(where)
@@ -47,7 +47,7 @@ def test_a_new_folder_is_private_from_the_start(tmp_path: Path) -> None:
     assert {p.name for p in where.root.iterdir()} == {"keys", "nats", "scheduler", "agent", "log"}
 
 
-def test_what_the_first_start_leaves(folder: State) -> None:
+def test_what_the_first_start_leaves(folder: StateFolder) -> None:
     cluster = state_folder.load(folder)
     assert (folder.root / "format").read_text() == f"{state_folder.FORMAT}\n"
     assert {p.name for p in folder.keys.iterdir()} >= {"scheduler.nk", "agent.nk", "admin.nk"}
@@ -55,7 +55,7 @@ def test_what_the_first_start_leaves(folder: State) -> None:
     assert cluster.scheduler_public_key.startswith("U")
 
 
-def test_a_second_start_changes_no_identity(folder: State) -> None:
+def test_a_second_start_changes_no_identity(folder: StateFolder) -> None:
     before = contents(folder.root)
     state_folder.prepare(folder)
     startup.load_or_create(folder)
@@ -63,7 +63,7 @@ def test_a_second_start_changes_no_identity(folder: State) -> None:
 
 
 @pytest.mark.parametrize("made", [0, 1, 2])
-def test_a_first_start_that_was_cut_off_is_completed(folder: State, made: int) -> None:
+def test_a_first_start_that_was_cut_off_is_completed(folder: StateFolder, made: int) -> None:
     """After each of its steps: keys, the table of users, the cluster, and `format` last."""
     steps = [folder.users, folder.cluster, folder.root / "format"]
     for path in steps[made:]:
@@ -76,7 +76,7 @@ def test_a_first_start_that_was_cut_off_is_completed(folder: State, made: int) -
     assert state_folder.exists(folder)
 
 
-def test_a_first_start_is_not_completed_over_a_loss(folder: State) -> None:
+def test_a_first_start_is_not_completed_over_a_loss(folder: StateFolder) -> None:
     for path in (folder.root / "format", folder.users):  # the cluster was named after the users
         path.unlink()
     before = contents(folder.root)
@@ -94,14 +94,14 @@ def test_a_folder_with_other_things_in_it_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o710, 0o701])
-def test_a_folder_open_to_others_is_refused(folder: State, mode: int) -> None:
+def test_a_folder_open_to_others_is_refused(folder: StateFolder, mode: int) -> None:
     folder.root.chmod(mode)
     with pytest.raises(Refused, match="open to others"):
         state_folder.load(folder)
 
 
 @pytest.mark.needs_root
-def test_a_folder_of_somebody_else_is_refused(folder: State) -> None:
+def test_a_folder_of_somebody_else_is_refused(folder: StateFolder) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can give a folder away")
     os.chown(folder.root, 65534, 65534)
@@ -109,11 +109,11 @@ def test_a_folder_of_somebody_else_is_refused(folder: State) -> None:
         state_folder.load(folder)
 
 
-def _write(name: str, data: bytes) -> Callable[[State], object]:
+def _write(name: str, data: bytes) -> Callable[[StateFolder], object]:
     return lambda where: (where.root / name).write_bytes(data)
 
 
-CORRUPTIONS: dict[str, Callable[[State], object]] = {
+CORRUPTIONS: dict[str, Callable[[StateFolder], object]] = {
     "unreadable cluster": _write("cluster.json", b"{"),
     "cluster of other types": _write("cluster.json", b'{"cluster": 1}'),
     "cluster that is no UTF-8": _write("cluster.json", b'{"cluster": "\xff"}'),
@@ -131,7 +131,7 @@ CORRUPTIONS: dict[str, Callable[[State], object]] = {
 
 
 @pytest.mark.parametrize("name", CORRUPTIONS)
-def test_a_corrupt_folder_is_named_and_left_alone(folder: State, name: str) -> None:
+def test_a_corrupt_folder_is_named_and_left_alone(folder: StateFolder, name: str) -> None:
     CORRUPTIONS[name](folder)
     before = contents(folder.root)
     with pytest.raises(Corrupt) as caught:
@@ -143,14 +143,14 @@ def test_a_corrupt_folder_is_named_and_left_alone(folder: State, name: str) -> N
     assert contents(folder.root) == before
 
 
-def test_a_key_that_others_can_read_is_refused(folder: State) -> None:
+def test_a_key_that_others_can_read_is_refused(folder: StateFolder) -> None:
     folder.key("admin").chmod(0o640)
     with pytest.raises(Refused, match=r"admin\.nk"):
         state_folder.load(folder)
 
 
 def test_an_older_format_is_migrated_step_by_step(
-    folder: State, monkeypatch: pytest.MonkeyPatch
+    folder: StateFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[str] = []
     (folder.root / "format").write_text("1\n")
@@ -162,7 +162,7 @@ def test_an_older_format_is_migrated_step_by_step(
     assert (folder.root / "format").read_text() == "3\n"
 
 
-def test_a_format_without_a_way_up_is_refused_with_what_to_do(folder: State) -> None:
+def test_a_format_without_a_way_up_is_refused_with_what_to_do(folder: StateFolder) -> None:
     (folder.root / "format").write_text("2\n")
     with pytest.raises(Corrupt, match="state format 2, too old") as refused:
         state_folder.load(folder)
@@ -171,7 +171,7 @@ def test_a_format_without_a_way_up_is_refused_with_what_to_do(folder: State) -> 
 
 
 def test_a_migration_that_fails_is_tried_again(
-    folder: State, monkeypatch: pytest.MonkeyPatch
+    folder: StateFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(root: Path) -> None:
         raise Refused("the disk is full")
@@ -186,10 +186,10 @@ def test_a_migration_that_fails_is_tried_again(
 
 def test_files_are_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "cluster.json"
-    state_folder.write_json(path, Cluster("c", "n", "U", 1))
+    state_folder.write_json(path, ClusterFile("c", "n", "U", 1))
     with pytest.raises(TypeError):
         state_folder.write_json(path, object())
-    assert state_folder.read_json(path, Cluster) == Cluster("c", "n", "U", 1)
+    assert state_folder.read_json(path, ClusterFile) == ClusterFile("c", "n", "U", 1)
     assert [p.name for p in tmp_path.iterdir()] == ["cluster.json"]
 
 
@@ -197,10 +197,10 @@ def test_a_huge_file_is_not_read(tmp_path: Path) -> None:
     with (tmp_path / "cluster.json").open("wb") as file:
         file.truncate(1 << 40)
     with pytest.raises(Corrupt, match="larger"):
-        state_folder.read_json(tmp_path / "cluster.json", Cluster)
+        state_folder.read_json(tmp_path / "cluster.json", ClusterFile)
 
 
-def test_clients_look_where_the_node_writes(folder: State) -> None:
+def test_clients_look_where_the_node_writes(folder: StateFolder) -> None:
     assert folder.run in context.run_folders(folder.root)
     assert folder.shm == Path("/dev/shm") / f"stoker-{folder.instance}"
 
@@ -221,8 +221,8 @@ def test_the_state_is_named_by_option_then_environment(
     assert state_folder.locate(None).root == context.default_state().resolve()
 
 
-def test_a_planted_run_folder_is_refused(folder: State, tmp_path: Path) -> None:
-    planted = State(folder.root, tmp_path / "run" / "x")
+def test_a_planted_run_folder_is_refused(folder: StateFolder, tmp_path: Path) -> None:
+    planted = StateFolder(folder.root, tmp_path / "run" / "x")
     planted.run.parent.mkdir(mode=0o755)
     planted.run.symlink_to(tmp_path)
     with pytest.raises(StokerError, match="somebody else"):
@@ -233,7 +233,7 @@ def test_a_planted_run_folder_is_refused(folder: State, tmp_path: Path) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="acts as another user")
 @pytest.mark.parametrize("squat", [("mkdir", "-m", "777"), ("ln", "-s", "/etc"), ("touch",)])
 def test_who_has_the_name_in_shared_memory_first_does_not_keep_the_node_from_starting(
-    folder: State, squat: tuple[str, ...]
+    folder: StateFolder, squat: tuple[str, ...]
 ) -> None:
     usual = folder.shm
     subprocess.run([*squat, usual], check=True, user=OWNER, group=OWNER, extra_groups=[])
@@ -257,7 +257,7 @@ def test_who_has_the_name_in_shared_memory_first_does_not_keep_the_node_from_sta
             folder.run.parent.rmdir()
 
 
-def test_the_run_folder_is_open_whatever_the_umask(folder: State) -> None:
+def test_the_run_folder_is_open_whatever_the_umask(folder: StateFolder) -> None:
     former = os.umask(0o077)
     try:
         state_folder.prepare_run(folder)
@@ -270,7 +270,7 @@ def test_the_run_folder_is_open_whatever_the_umask(folder: State) -> None:
             folder.run.parent.rmdir()
 
 
-def test_two_editors_take_turns(folder: State) -> None:
+def test_two_editors_take_turns(folder: StateFolder) -> None:
     order: list[str] = []
     inside = threading.Event()
 

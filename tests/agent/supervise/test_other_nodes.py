@@ -12,16 +12,16 @@ import pytest
 
 from stoker.agent.state import state_folder
 from stoker.agent.state.host_facts import boot_id
-from stoker.agent.state.state_folder import State
+from stoker.agent.state.state_folder import StateFolder
 from stoker.agent.supervise import other_nodes, pids
-from stoker.mesh.connection.context import Endpoint
+from stoker.mesh.connection.context import NodeEndpoint
 from stoker.native.errors import Refused
 
 URL = "tls://127.0.0.1:20007"
 
 
 @pytest.fixture
-def where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> State:
+def where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StateFolder:
     """The node that is to start, on a host whose run folders lie in `tmp_path`."""
     monkeypatch.setattr(other_nodes, "_ROOTS", ((str(tmp_path / "run"), "*"),))
     return state_folder.locate(tmp_path / "state")
@@ -42,14 +42,14 @@ def say(folder: Path, pid: int, root: str = "/srv/a", url: str = URL) -> Path:
     folder.mkdir(parents=True)
     supervisor = pids.identify(pid)
     assert supervisor is not None
-    state_folder.write_json(folder / "endpoint.json", Endpoint(url, "c", "n", root, "crt"))
+    state_folder.write_json(folder / "endpoint.json", NodeEndpoint(url, "c", "n", root, "crt"))
     known = pids.Pids(boot_id(), {pids.SUPERVISOR: supervisor})
     state_folder.write_json(folder / "pids.json", known)
     return folder
 
 
 def test_a_second_node_is_started_only_when_it_is_wanted(
-    where: State, tmp_path: Path, process: subprocess.Popen[bytes]
+    where: StateFolder, tmp_path: Path, process: subprocess.Popen[bytes]
 ) -> None:
     assert other_nodes.check(where, wanted=False) == []
     say(tmp_path / "run/other", process.pid)
@@ -65,7 +65,7 @@ def test_a_second_node_is_started_only_when_it_is_wanted(
 
 
 @pytest.mark.needs_root
-def test_a_node_of_another_user_forbids_nothing(where: State, tmp_path: Path) -> None:
+def test_a_node_of_another_user_forbids_nothing(where: StateFolder, tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can start a process of somebody else")
     theirs = subprocess.Popen(["sleep", "600"], user=61001)
@@ -105,14 +105,14 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 @pytest.mark.parametrize("name", ["endpoint.json", "pids.json"])
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_what_others_planted_is_no_node(
-    where: State, tmp_path: Path, process: subprocess.Popen[bytes], name: str, damage: str
+    where: StateFolder, tmp_path: Path, process: subprocess.Popen[bytes], name: str, damage: str
 ) -> None:
     DAMAGES[damage](say(tmp_path / "run/other", process.pid) / name)
     assert other_nodes.running(where) == []
 
 
 def test_nothing_that_moves_a_terminal_is_printed(
-    where: State, tmp_path: Path, process: subprocess.Popen[bytes]
+    where: StateFolder, tmp_path: Path, process: subprocess.Popen[bytes]
 ) -> None:
     say(tmp_path / "run/other", process.pid, root="/srv/\x1b[2J")
     assert other_nodes.running(where) == []

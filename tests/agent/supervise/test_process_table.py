@@ -9,40 +9,40 @@ from pathlib import Path
 import pytest
 
 from stoker.agent.state import state_folder
-from stoker.agent.state.state_folder import State
+from stoker.agent.state.state_folder import StateFolder
 from stoker.agent.supervise import confine, process_table, startup
-from stoker.agent.supervise.processes import Tree
+from stoker.agent.supervise.processes import ProcessTree
 from stoker.native.errors import NotSupported
 
 
 @pytest.fixture
-def where(tmp_path: Path) -> State:
+def where(tmp_path: Path) -> StateFolder:
     made = state_folder.locate(tmp_path / "state")
     state_folder.prepare(made)
     startup.load_or_create(made)
     return made
 
 
-def test_the_table_is_a_tree_in_start_order(where: State) -> None:
+def test_the_table_is_a_tree_in_start_order(where: StateFolder) -> None:
     table = process_table.programs(where, allow_root=False)
     assert tuple(program.spec.name for program in table) == process_table.ORDER
-    Tree.of(program.spec for program in table)
+    ProcessTree.of(program.spec for program in table)
 
 
-def test_no_argument_holds_a_secret(where: State) -> None:
+def test_no_argument_holds_a_secret(where: StateFolder) -> None:
     seeds = [path.read_text().strip() for path in where.keys.iterdir()]
     for program in process_table.programs(where, allow_root=True):
         assert not any(seed in argument for seed in seeds for argument in program.argv)
 
 
-def test_jobs_as_root_are_allowed_only_when_asked_for(where: State) -> None:
+def test_jobs_as_root_are_allowed_only_when_asked_for(where: StateFolder) -> None:
     spawner = {
         allow: process_table.programs(where, allow_root=allow)[1].argv for allow in (True, False)
     }
     assert set(spawner[True]) - set(spawner[False]) == {"--allow-root"}
 
 
-def test_broker_and_scheduler_have_no_capabilities(where: State) -> None:
+def test_broker_and_scheduler_have_no_capabilities(where: StateFolder) -> None:
     table = process_table.programs(where, allow_root=False)
     assert {p.spec.name for p in table if p.capless} == {"nats-server", "scheduler"}
 
@@ -66,7 +66,9 @@ def test_a_broker_on_the_path_will_do(tmp_path: Path, monkeypatch: pytest.Monkey
     assert process_table.broker_program() == tmp_path / "nats-server"
 
 
-def test_the_environment_is_a_list_of_names(where: State, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_is_a_list_of_names(
+    where: StateFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "x")
     monkeypatch.setenv("NOTIFY_SOCKET", "/run/systemd/notify")
     monkeypatch.setenv("POCL_DEVICES", "pthread")
@@ -77,7 +79,7 @@ def test_the_environment_is_a_list_of_names(where: State, monkeypatch: pytest.Mo
 
 
 def test_files_of_compilers_are_the_nodes_own(
-    where: State, monkeypatch: pytest.MonkeyPatch
+    where: StateFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A service of the system has no home: they would else be below /tmp, where anybody writes."""
     for name in ("HOME", "POCL_CACHE_DIR", "CUDA_CACHE_PATH"):
@@ -90,7 +92,7 @@ def test_files_of_compilers_are_the_nodes_own(
 
 
 def test_a_library_is_preloaded_on_simulated_cards_alone(
-    where: State, monkeypatch: pytest.MonkeyPatch
+    where: StateFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("STOKER_SIM_NODE", raising=False)
     monkeypatch.setenv("LD_PRELOAD", "/x.so")

@@ -15,38 +15,42 @@ from stoker.agent.supervise.processes import (
     Adopted,
     AllReady,
     AllStopped,
-    Beat,
     Effect,
-    Exited,
     Kill,
-    Note,
-    Phase,
+    ProcessExited,
+    ProcessPhase,
+    ProcessSpec,
+    ProcessTree,
     Ready,
     RestartAsked,
-    Spec,
-    Start,
+    StartProcess,
     StopAsked,
     Terminate,
     Tick,
-    Tree,
+    TreeNote,
+    WatchdogBeat,
     backoff_s,
 )
 
 NAMES = ("broker", "spawner", "scheduler")
 
 
-def tree() -> Tree:
-    return Tree.of(
-        [Spec("broker"), Spec("spawner"), Spec("scheduler", after=("broker", "spawner"))]
+def tree() -> ProcessTree:
+    return ProcessTree.of(
+        [
+            ProcessSpec("broker"),
+            ProcessSpec("spawner"),
+            ProcessSpec("scheduler", after=("broker", "spawner")),
+        ]
     )
 
 
 def quiet(effects: list[Effect]) -> list[Effect]:
     """Effects without what is only for the log."""
-    return [effect for effect in effects if not isinstance(effect, Note)]
+    return [effect for effect in effects if not isinstance(effect, TreeNote)]
 
 
-def all_ready(now_s: float = 0.0) -> Tree:
+def all_ready(now_s: float = 0.0) -> ProcessTree:
     t = tree()
     t.step(Tick(), now_s)
     for name in NAMES:
@@ -56,36 +60,36 @@ def all_ready(now_s: float = 0.0) -> Tree:
 
 def test_a_process_starts_when_all_it_needs_were_ready() -> None:
     t = tree()
-    assert t.step(Tick(), 0) == [Start("broker"), Start("spawner")]
+    assert t.step(Tick(), 0) == [StartProcess("broker"), StartProcess("spawner")]
     assert t.step(Ready("broker"), 1) == []
-    assert t.step(Ready("spawner"), 2) == [Start("scheduler")]
+    assert t.step(Ready("spawner"), 2) == [StartProcess("scheduler")]
     assert t.step(Ready("scheduler"), 3) == [AllReady()]
     assert t.step(Tick(), 4) == []
 
 
 def test_ready_is_announced_once() -> None:
     t = all_ready()
-    t.step(Exited("broker", "signal 9"), 20)
+    t.step(ProcessExited("broker", "signal 9"), 20)
     t.step(Tick(), 21)
     assert t.step(Ready("broker"), 22) == []
 
 
 def test_an_end_while_those_it_needs_are_down_restarts_without_them() -> None:
     t = all_ready()
-    t.step(Exited("broker", "signal 9"), 20)
-    t.step(Exited("scheduler", "signal 9"), 20)
-    assert {Start("broker"), Start("scheduler")} <= set(t.step(Tick(), 21))
+    t.step(ProcessExited("broker", "signal 9"), 20)
+    t.step(ProcessExited("scheduler", "signal 9"), 20)
+    assert {StartProcess("broker"), StartProcess("scheduler")} <= set(t.step(Tick(), 21))
 
 
 def test_backoff_doubles_to_its_limit_and_never_gives_up() -> None:
     t, now, waits = all_ready(), 0.0, []
     for _ in range(12):
-        t.step(Exited("broker", "exit code 1"), now)
+        t.step(ProcessExited("broker", "exit code 1"), now)
         due = t.deadline()
         assert due is not None
         waits.append(round(due - now, 6))
-        assert Start("broker") not in t.step(Tick(), due - 0.001)
-        assert t.step(Tick(), due) == [Start("broker")]
+        assert StartProcess("broker") not in t.step(Tick(), due - 0.001)
+        assert t.step(Tick(), due) == [StartProcess("broker")]
         now = due
     assert waits[:8] == [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0]
     assert waits[-1] == BACKOFF_MAX_S
@@ -96,25 +100,27 @@ def test_backoff_doubles_to_its_limit_and_never_gives_up() -> None:
 def test_backoff_starts_over_after_healthy_time(up_s: float, failures: int) -> None:
     t = all_ready()
     for at in (0.0, 1.0):
-        t.step(Exited("broker", "signal 9"), at)
+        t.step(ProcessExited("broker", "signal 9"), at)
         t.step(Tick(), at + 0.5)
     t.step(Ready("broker"), 2.0)
-    t.step(Exited("broker", "signal 9"), 2.0 + up_s)
+    t.step(ProcessExited("broker", "signal 9"), 2.0 + up_s)
     assert t.failures("broker") == failures
 
 
 def test_running_without_ready_is_not_healthy() -> None:
     t = tree()
     t.step(Tick(), 0)
-    t.step(Exited("broker", "exit code 1"), 100)
+    t.step(ProcessExited("broker", "exit code 1"), 100)
     t.step(Tick(), 101)
-    t.step(Exited("broker", "exit code 1"), 300)
+    t.step(ProcessExited("broker", "exit code 1"), 300)
     assert t.failures("broker") == 2
 
 
 def test_the_failures_of_a_process_are_in_its_note() -> None:
     t = all_ready()
-    notes = [e for e in t.step(Exited("broker", "exit code 7"), 1) if isinstance(e, Note)]
+    notes = [
+        e for e in t.step(ProcessExited("broker", "exit code 7"), 1) if isinstance(e, TreeNote)
+    ]
     assert notes[0].name == "broker"
     assert "exit code 7" in notes[0].text
     assert notes[0].failures == 1
@@ -124,9 +130,9 @@ def test_stopping_goes_in_reverse_order_one_at_a_time() -> None:
     t = all_ready()
     assert quiet(t.step(StopAsked(), 1)) == [Terminate("scheduler")]
     assert quiet(t.step(Tick(), 2)) == []
-    assert quiet(t.step(Exited("scheduler", "exit code 0"), 2)) == [Terminate("spawner")]
-    assert quiet(t.step(Exited("spawner", "exit code 0"), 3)) == [Terminate("broker")]
-    assert quiet(t.step(Exited("broker", "exit code 0"), 4)) == [AllStopped()]
+    assert quiet(t.step(ProcessExited("scheduler", "exit code 0"), 2)) == [Terminate("spawner")]
+    assert quiet(t.step(ProcessExited("spawner", "exit code 0"), 3)) == [Terminate("broker")]
+    assert quiet(t.step(ProcessExited("broker", "exit code 0"), 4)) == [AllStopped()]
 
 
 def test_a_process_that_does_not_end_is_killed_and_killed_again() -> None:
@@ -139,10 +145,10 @@ def test_a_process_that_does_not_end_is_killed_and_killed_again() -> None:
 
 def test_stopping_starts_nothing() -> None:
     t = all_ready()
-    t.step(Exited("broker", "signal 9"), 1)
+    t.step(ProcessExited("broker", "signal 9"), 1)
     assert quiet(t.step(StopAsked(), 1)) == [Terminate("scheduler")]
-    t.step(Exited("scheduler", "exit code 0"), 2)
-    assert quiet(t.step(Exited("spawner", "exit code 0"), 60)) == [AllStopped()]
+    t.step(ProcessExited("scheduler", "exit code 0"), 2)
+    assert quiet(t.step(ProcessExited("spawner", "exit code 0"), 60)) == [AllStopped()]
 
 
 def test_stopping_before_anything_runs() -> None:
@@ -152,7 +158,7 @@ def test_stopping_before_anything_runs() -> None:
 def test_an_asked_restart_is_no_failure() -> None:
     t = all_ready()
     assert quiet(t.step(RestartAsked("broker", "disk full"), 60)) == [Terminate("broker")]
-    assert quiet(t.step(Exited("broker", "exit code 0"), 61)) == [Start("broker")]
+    assert quiet(t.step(ProcessExited("broker", "exit code 0"), 61)) == [StartProcess("broker")]
     assert t.failures("broker") == 0
 
 
@@ -171,19 +177,19 @@ def test_stop_during_a_restart() -> None:
     t = all_ready()
     t.step(RestartAsked("broker", "disk full"), 60)
     assert quiet(t.step(StopAsked(), 60)) == [Terminate("scheduler")]
-    assert quiet(t.step(Exited("broker", "exit code 0"), 61)) == []
-    assert t.phase("broker") is Phase.STOPPED
+    assert quiet(t.step(ProcessExited("broker", "exit code 0"), 61)) == []
+    assert t.phase("broker") is ProcessPhase.STOPPED
 
 
 def test_a_process_that_stops_beating_is_started_again() -> None:
     t = all_ready()
-    assert t.step(Beat("scheduler"), 1) == []
-    assert t.step(Beat("scheduler"), 20) == []
+    assert t.step(WatchdogBeat("scheduler"), 1) == []
+    assert t.step(WatchdogBeat("scheduler"), 20) == []
     assert quiet(t.step(Tick(), 19.9 + SILENT_S)) == []
     assert t.deadline() == 20 + SILENT_S
     assert quiet(t.step(Tick(), 20 + SILENT_S)) == [Terminate("scheduler")]
     assert quiet(t.step(Tick(), 25 + SILENT_S)) == [Kill("scheduler")]
-    assert quiet(t.step(Exited("scheduler", "signal 9"), 60)) == [Start("scheduler")]
+    assert quiet(t.step(ProcessExited("scheduler", "signal 9"), 60)) == [StartProcess("scheduler")]
 
 
 def test_a_process_that_never_beat_is_not_missed() -> None:
@@ -194,18 +200,18 @@ def test_a_process_that_never_beat_is_not_missed() -> None:
 
 def test_adopted_processes_are_not_started() -> None:
     t = tree()
-    assert t.step(Adopted(("broker", "scheduler")), 0) == [Start("spawner")]
+    assert t.step(Adopted(("broker", "scheduler")), 0) == [StartProcess("spawner")]
     assert t.step(Ready("spawner"), 1) == [AllReady()]
 
 
 def test_a_whole_adopted_tree_is_ready_at_once() -> None:
     assert tree().step(Adopted(NAMES), 0) == [AllReady()]
-    assert quiet(tree().step(Adopted(()), 0)) == [Start("broker"), Start("spawner")]
+    assert quiet(tree().step(Adopted(()), 0)) == [StartProcess("broker"), StartProcess("spawner")]
 
 
 def test_a_spec_out_of_order_is_a_defect() -> None:
     with pytest.raises(AssertionError, match="scheduler"):
-        Tree.of([Spec("scheduler", after=("broker",)), Spec("broker")])
+        ProcessTree.of([ProcessSpec("scheduler", after=("broker",)), ProcessSpec("broker")])
 
 
 @given(st.lists(st.sampled_from([*NAMES, "tick", "restart", "stop"]), max_size=60))
@@ -215,7 +221,7 @@ def test_whatever_happens_nothing_runs_twice_and_stop_ends(events: list[str]) ->
 
     def carry_out(effects: list[Effect]) -> None:
         for effect in effects:
-            if isinstance(effect, Start):
+            if isinstance(effect, StartProcess):
                 assert effect.name not in running, "started twice"
                 assert not t.stopping, "started while stopping"
                 running.add(effect.name)
@@ -232,11 +238,11 @@ def test_whatever_happens_nothing_runs_twice_and_stop_ends(events: list[str]) ->
                 carry_out(t.step(Ready(name), now))
         elif event in running:
             running.discard(event)
-            carry_out(t.step(Exited(event, "signal 9"), now))
+            carry_out(t.step(ProcessExited(event, "signal 9"), now))
     carry_out(t.step(StopAsked(), now))
     last: list[Effect] = t.step(Tick(), now)
     while running:
         name = next(n for n in reversed(NAMES) if n in running)
         running.discard(name)
-        last = t.step(Exited(name, "exit code 0"), now)
+        last = t.step(ProcessExited(name, "exit code 0"), now)
     assert AllStopped() in last or AllStopped() in t.step(Tick(), now)

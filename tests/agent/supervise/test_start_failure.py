@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from stoker.agent.supervise.start_failure import CHARS_MAX, Ended, cause, last_error
+from stoker.agent.supervise.start_failure import CHARS_MAX, FailedStart, cause, last_error
 from stoker.native.errors import Corrupt, Refused, StokerError
 
 NATS = "[7] 2026/01/01 00:00:00.000000 "
@@ -47,7 +47,7 @@ def test_the_exit_code_is_that_of_the_cause(
     name: str, code: int, line: str, kind: type[StokerError]
 ) -> None:
     heard = {"event": "exited", "name": name, "text": "ended: so; starts in 5 s", "failures": 4}
-    ended = Ended("supervisor", "not ready").heard({**heard, "code": code})
+    ended = FailedStart("supervisor", "not ready").heard({**heard, "code": code})
     error = cause(ended, [line], hint="Do this")
     assert type(error) is kind
     assert str(error).startswith(f"{name}: ")
@@ -56,7 +56,7 @@ def test_the_exit_code_is_that_of_the_cause(
 
 
 def test_who_does_not_get_ready_says_why() -> None:
-    ended = Ended("supervisor", "not ready after 60 s")
+    ended = FailedStart("supervisor", "not ready after 60 s")
     for name, text in [("agent", "waiting: x"), ("scheduler", "blocked: y"), ("spawner", "ok")]:
         ended = ended.heard({"event": "status", "name": name, "text": text})
     for text in ("restart: the log is silent", "ended for a restart: exit code 0"):

@@ -17,10 +17,10 @@ from stoker.agent.health import journal as health
 from stoker.agent.health.log_place import LogPlace
 from stoker.agent.jobs.start_records import Begun, Starts
 from stoker.agent.power import rules_file
-from stoker.agent.power.rules import Rules
+from stoker.agent.power.rules import PowerRules
 from stoker.agent.state import node_labels, state_folder
 from stoker.agent.state.command_position import PositionFile
-from stoker.agent.state.state_folder import State
+from stoker.agent.state.state_folder import StateFolder
 from stoker.agent.supervise import startup
 from stoker.mesh.identity import identity
 from stoker.mesh.wire.command import Position
@@ -34,13 +34,13 @@ STEP = 3
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> State:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> StateFolder:
     """A folder as a node leaves it that ran and was ended."""
     where = state_folder.locate(tmp_path_factory.mktemp("whole") / "state")
     state_folder.prepare(where)
     startup.load_or_create(where)
     node_labels.keep(("zone=a", "disk=nvme"), where)
-    rules_file.write(where.agent, Rules(control="on", budget_w=3900.0, tenants={"a": 500.0}))
+    rules_file.write(where.agent, PowerRules(control="on", budget_w=3900.0, tenants={"a": 500.0}))
     health.store(where.agent, BOOT, health.Kept(energy_j={"a": 1.5}))
     order.write(where.agent / order.NAME, order.Order(BOOT, ("a", "b")))
     for name in ("journal", "keepers.lock", "spawner.lock"):
@@ -50,7 +50,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> State:
     return where
 
 
-def meaning(where: State) -> dict[str, Any]:
+def meaning(where: StateFolder) -> dict[str, Any]:
     """What a start of this folder has."""
     cluster = startup.load_or_create(where)
     pem = where.broker_certificate.read_bytes()
@@ -88,7 +88,9 @@ def flips(data: bytes) -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_damaged_file_is_refused_by_name_or_nothing_is_lost(folder: State, name: str) -> None:
+def test_a_damaged_file_is_refused_by_name_or_nothing_is_lost(
+    folder: StateFolder, name: str
+) -> None:
     path = folder.root / name
     if name == "keys/user.nk":
         (path,) = folder.keys.glob("user-*.nk")
@@ -130,7 +132,7 @@ def test_a_damaged_file_is_refused_by_name_or_nothing_is_lost(folder: State, nam
         *("nats/jetstream", "keys", "scheduler"),
     ],
 )
-def test_what_belongs_to_somebody_else_is_refused_by_name(folder: State, name: str) -> None:
+def test_what_belongs_to_somebody_else_is_refused_by_name(folder: StateFolder, name: str) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can give a file away")
     path = folder.root / name
@@ -147,7 +149,7 @@ def test_what_belongs_to_somebody_else_is_refused_by_name(folder: State, name: s
 
 @pytest.mark.parametrize("name", ["nats", "scheduler", "agent", "keys", "log"])
 def test_a_lost_folder_is_named_and_lost_logs_are_no_loss(
-    folder: State, name: str, tmp_path: Path
+    folder: StateFolder, name: str, tmp_path: Path
 ) -> None:
     whole = meaning(folder)
     (folder.root / name).rename(tmp_path / name)
@@ -166,7 +168,7 @@ def test_a_lost_folder_is_named_and_lost_logs_are_no_loss(
         (tmp_path / name).rename(folder.root / name)
 
 
-def test_a_lost_journal_is_named(folder: State) -> None:
+def test_a_lost_journal_is_named(folder: StateFolder) -> None:
     journal = folder.agent / "journal"
     data = journal.read_bytes()
     journal.unlink()
@@ -180,7 +182,9 @@ def test_a_lost_journal_is_named(folder: State) -> None:
 @pytest.mark.parametrize(
     "lost", [("format",), ("format", "cluster.json"), ("format", "users.json")]
 )
-def test_a_node_that_ran_is_never_taken_for_a_new_one(folder: State, lost: tuple[str, ...]) -> None:
+def test_a_node_that_ran_is_never_taken_for_a_new_one(
+    folder: StateFolder, lost: tuple[str, ...]
+) -> None:
     kept = {folder.root / name: (folder.root / name).read_bytes() for name in lost}
     for path in kept:
         path.unlink()

@@ -18,9 +18,9 @@ import msgspec
 import pytest
 
 from stoker.agent.state import state_folder
-from stoker.agent.state.state_folder import State
+from stoker.agent.state.state_folder import StateFolder
 from stoker.agent.supervise import lock, pids, startup, teardown
-from stoker.agent.supervise.supervisor import Settings
+from stoker.agent.supervise.supervisor import SupervisorSettings
 
 SCRIPT = Path(__file__).resolve().parents[2] / "fakes/supervised.py"
 NAMES = ("nats-server", "spawner", "scheduler", "agent")
@@ -30,7 +30,7 @@ PATIENCE_S = 15.0
 class Node:
     """A state folder and the supervisors that were started for it."""
 
-    def __init__(self, where: State) -> None:
+    def __init__(self, where: StateFolder) -> None:
         self.where = where
         self.started: list[subprocess.Popen[bytes]] = []
         self.reports: list[dict[str, object]] = []
@@ -40,7 +40,7 @@ class Node:
         held = lock.take(self.where)
         assert held is not None
         heard, said = os.pipe()
-        settings = Settings(str(self.where.root), held, said)
+        settings = SupervisorSettings(str(self.where.root), held, said)
         process = subprocess.Popen(
             [sys.executable, SCRIPT, msgspec.json.encode(settings).decode()],
             pass_fds=(held, said),
@@ -188,7 +188,7 @@ def test_adoption_without_pids_file_ends_and_restarts(node: Node) -> None:
 def test_a_reused_pid_is_not_adopted(node: Node) -> None:
     stranger = subprocess.Popen(["sleep", "60"])
     try:
-        false = pids.Process(stranger.pid, 1, ready=True)
+        false = pids.ProcessId(stranger.pid, 1, ready=True)
         pids.write(node.where, {"agent": false})
         node.start()
         assert node.pid("agent") != stranger.pid
@@ -217,7 +217,7 @@ def test_a_process_of_another_version_is_not_adopted(node: Node) -> None:
         found = pids.recorded(node.where)
         identified = pids.identify(odd.pid)
         assert identified is not None
-        ready = pids.Process(identified.pid, identified.start, ready=True)
+        ready = pids.ProcessId(identified.pid, identified.start, ready=True)
         pids.end(found["agent"], 2.0)
         pids.write(node.where, {**found, "agent": ready})
         node.start()
@@ -252,7 +252,7 @@ def test_a_failing_child_is_reported_with_its_failures(node: Node) -> None:
     held = lock.take(node.where)
     assert held is not None
     heard, said = os.pipe()
-    settings = Settings(str(node.where.root), held, said)
+    settings = SupervisorSettings(str(node.where.root), held, said)
     node.started.append(
         subprocess.Popen(
             [sys.executable, SCRIPT, msgspec.json.encode(settings).decode()], pass_fds=(held, said)

@@ -11,9 +11,9 @@ import pytest
 
 from stoker.agent.state import state_folder
 from stoker.agent.supervise import other_nodes, target_node
-from stoker.agent.supervise.other_nodes import Neighbour
+from stoker.agent.supervise.other_nodes import OtherNode
 from stoker.agent.supervise.target_node import Foreign
-from stoker.mesh.connection.context import Saved
+from stoker.mesh.connection.context import SavedContext
 from stoker.native.errors import Corrupt, Denied, NotFound, Refused
 
 URL = "tls://127.0.0.1:20007"
@@ -29,7 +29,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def save(home: Path, root: str) -> None:
-    state_folder.write_json(home / "config/stoker/context.json", Saved(URL, "seed", "me", root))
+    state_folder.write_json(
+        home / "config/stoker/context.json", SavedContext(URL, "seed", "me", root)
+    )
 
 
 def foreign_folder(home: Path) -> Path:
@@ -96,7 +98,7 @@ def test_who_has_no_node_is_told_of_the_one_that_runs_here(
     monkeypatch.setattr(other_nodes, "running", lambda but: [])
     with pytest.raises(NotFound, match=rf"there is no node in {mine.root}\. stoker up"):
         target_node.require(mine)
-    other = Neighbour(0, URL, "/srv/a")
+    other = OtherNode(0, URL, "/srv/a")
     monkeypatch.setattr(other_nodes, "running", lambda but: [other])
     with pytest.raises(
         NotFound, match=rf"Here runs {re.escape(other.text)}: {re.escape(other.way)}"

@@ -19,9 +19,9 @@ import pytest
 from stoker.agent.jobs.spawner import Spawner
 from stoker.agent.jobs.spawner_messages import Launch, Started
 from stoker.agent.state import state_folder
-from stoker.agent.state.state_folder import State
+from stoker.agent.state.state_folder import StateFolder
 from stoker.agent.supervise import leftover_cgroups, lock, pids, startup, teardown
-from stoker.agent.supervise.supervisor import Settings
+from stoker.agent.supervise.supervisor import SupervisorSettings
 
 SCRIPT = Path(__file__).resolve().parents[2] / "fakes/bare_node.py"
 NOBODY = 65534 if os.geteuid() == 0 else os.geteuid()
@@ -30,7 +30,7 @@ JOBS = 3
 
 
 @pytest.fixture
-def where() -> Iterator[State]:
+def where() -> Iterator[StateFolder]:
     folder = Path(tempfile.mkdtemp(prefix="stoker-test-"))
     made = state_folder.locate(folder / "state")
     state_folder.prepare(made)
@@ -44,11 +44,11 @@ def where() -> Iterator[State]:
         assert left == []
 
 
-def start(where: State) -> subprocess.Popen[bytes]:
+def start(where: StateFolder) -> subprocess.Popen[bytes]:
     """A supervisor with spawner and watchdog; returns when both serve."""
     held = lock.take(where)
     assert held is not None
-    settings = Settings(str(where.root), held)
+    settings = SupervisorSettings(str(where.root), held)
     process = subprocess.Popen(
         [sys.executable, SCRIPT, msgspec.json.encode(settings).decode()], pass_fds=(held,)
     )
@@ -60,7 +60,7 @@ def start(where: State) -> subprocess.Popen[bytes]:
     return process
 
 
-async def start_jobs(where: State, script: str) -> list[int]:
+async def start_jobs(where: StateFolder, script: str) -> list[int]:
     """JOBS jobs of another user, all running; returns their pids."""
     spawner = await Spawner.connect(where.run / "spawner.sock")
     try:
@@ -84,7 +84,7 @@ async def start_jobs(where: State, script: str) -> list[int]:
         await spawner.close()
 
 
-def processes_of(where: State) -> set[int]:
+def processes_of(where: StateFolder) -> set[int]:
     """Every process that has to do with this node, found without the product's own search."""
     found = set()
     for entry in Path("/proc").iterdir():
@@ -99,7 +99,7 @@ def processes_of(where: State) -> set[int]:
     return found
 
 
-def assert_nothing_left(where: State, jobs: list[int]) -> None:
+def assert_nothing_left(where: StateFolder, jobs: list[int]) -> None:
     assert processes_of(where) == set()
     assert [pid for pid in jobs if pids.identify(pid)] == []
     assert not where.run.exists()
@@ -114,7 +114,7 @@ STUBBORN = "trap '' TERM HUP INT; (setsid sleep 600 &) ; while :; do sleep 1; do
 
 @pytest.mark.parametrize("killed", [*KILLS, ("everything",)], ids="+".join)
 async def test_down_ends_everything_whatever_was_killed(
-    where: State, killed: tuple[str, ...]
+    where: StateFolder, killed: tuple[str, ...]
 ) -> None:
     supervisor = start(where)
     jobs = await start_jobs(where, STUBBORN)
@@ -130,7 +130,7 @@ async def test_down_ends_everything_whatever_was_killed(
         assert ended.jobs == JOBS
 
 
-async def test_down_without_pids_journal_and_marks(where: State) -> None:
+async def test_down_without_pids_journal_and_marks(where: StateFolder) -> None:
     """Nothing but the cgroups says that there are jobs."""
     if os.geteuid() != 0:
         pytest.skip("without root there are no cgroups to find jobs by")
@@ -145,7 +145,7 @@ async def test_down_without_pids_journal_and_marks(where: State) -> None:
     assert_nothing_left(where, jobs)
 
 
-async def test_jobs_outlive_a_stop_of_the_supervisor(where: State) -> None:
+async def test_jobs_outlive_a_stop_of_the_supervisor(where: StateFolder) -> None:
     supervisor = start(where)
     jobs = await start_jobs(where, STUBBORN)
     supervisor.terminate()
@@ -155,7 +155,7 @@ async def test_jobs_outlive_a_stop_of_the_supervisor(where: State) -> None:
     assert_nothing_left(where, jobs)
 
 
-async def test_down_of_frozen_jobs(where: State) -> None:
+async def test_down_of_frozen_jobs(where: StateFolder) -> None:
     if os.geteuid() != 0:
         pytest.skip("without root there are no cgroups to freeze")
     start(where)
@@ -168,7 +168,7 @@ async def test_down_of_frozen_jobs(where: State) -> None:
     assert_nothing_left(where, jobs)
 
 
-def test_down_of_nothing(where: State, tmp_path: Path) -> None:
+def test_down_of_nothing(where: StateFolder, tmp_path: Path) -> None:
     where.run.rmdir()
     ended = teardown.finish(where)
     assert not ended.anything
@@ -177,7 +177,7 @@ def test_down_of_nothing(where: State, tmp_path: Path) -> None:
     assert not (tmp_path / "never").exists()
 
 
-def test_the_lock_ends_with_its_holder(where: State) -> None:
+def test_the_lock_ends_with_its_holder(where: StateFolder) -> None:
     """However it ends; and its pid can be told meanwhile."""
     script = (
         "import signal, sys, time; from stoker.agent import lock, state;"
@@ -199,7 +199,7 @@ def test_the_lock_ends_with_its_holder(where: State) -> None:
     assert lock.holder(where) is None
 
 
-def test_what_is_left_is_named(where: State, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_left_is_named(where: StateFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leftover_cgroups, "trees", lambda instance: [where.root / "cgroup"])
     group = where.root / "cgroup/inner"
     group.mkdir(parents=True)

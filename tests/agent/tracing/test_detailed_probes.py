@@ -6,11 +6,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-from stoker.agent.tracing.detailed_probes import CloserLook
+from stoker.agent.tracing.detailed_probes import DetailedProbes
 from stoker.native.errors import Refused
 from stoker.probes.catalogue import ProbeState, State
 from stoker.probes.host.host_probes import HostProbes
-from stoker.probes.host.host_records import Times
+from stoker.probes.host.host_records import StateDurations
 
 SECOND = 1_000_000_000
 
@@ -31,13 +31,13 @@ class Kernel:
             raise Refused(self._refusal)
 
 
-def look_at(kernel: Any) -> CloserLook:
-    return CloserLook(cast(HostProbes, kernel), 7)
+def look_at(kernel: Any) -> DetailedProbes:
+    return DetailedProbes(cast(HostProbes, kernel), 7)
 
 
-def times(**counts: int) -> Times:
+def times(**counts: int) -> StateDurations:
     zero = dict.fromkeys(("minor_faults", "major_faults", "user_faults", "kernel_faults"), 0)
-    return cast(Times, SimpleNamespace(**{**zero, **counts}))
+    return cast(StateDurations, SimpleNamespace(**{**zero, **counts}))
 
 
 def test_the_kernel_is_asked_when_something_changes() -> None:
@@ -50,7 +50,7 @@ def test_the_kernel_is_asked_when_something_changes() -> None:
 
 
 def test_without_probes_nothing_is_asked() -> None:
-    look = CloserLook(None, 0)
+    look = DetailedProbes(None, 0)
     look.want(stacks=True, faults=True)
     assert look.absent(SECOND) == {}
 

@@ -13,7 +13,7 @@ import pytest
 from stoker.agent.tracing.job_calls import JobCalls, processes_of
 from stoker.probes.calls import site_report
 from stoker.probes.calls.trap_cost import ELSEWHERE, TrapCosts, boot_id, save
-from stoker.probes.cost.cost_budget import Action
+from stoker.probes.cost.cost_budget import GovernorAction
 from stoker.probes.doctor.site_doctor import COSTS_FILE
 from stoker.probes.host.host_probes import cgroup_id
 from tests.probes.gpu_jobs import Caller, compile_caller, compile_library
@@ -59,9 +59,9 @@ def test_a_job_is_watched_from_its_beginning_to_its_end(jobs: Path, tmp_path: Pa
         assert (row.name, row.count, row.open) == (LAUNCH, 1_009, 0)
         assert row.seen > 0
         assert calls.absent == ""
-        calls.obey(job, Action("sample", GRAPH, 20_000, "dear"))
+        calls.obey(job, GovernorAction("sample", GRAPH, 20_000, "dear"))
         eventually(lambda: _told(tmp_path, GRAPH) == "sampled")
-        calls.obey(job, Action("detach", LAUNCH, 0, "too dear"))
+        calls.obey(job, GovernorAction("detach", LAUNCH, 0, "too dear"))
         eventually(lambda: _told(tmp_path, LAUNCH) == "off")
         caller.end()
         eventually(lambda: processes_of(jobs / "5.1") == [])

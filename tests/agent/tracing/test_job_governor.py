@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from stoker.agent.tracing.job_governor import Governing, HostCost
-from stoker.agent.tracing.trace_mode import Steering
-from stoker.mesh.wire.queries import TracingAsk
+from stoker.agent.tracing.job_governor import HostCost, JobGovernor
+from stoker.agent.tracing.tracing_plan import TracingPlan
+from stoker.mesh.wire.queries import TracingQuery
 from stoker.probes.cost.cost_governor import Action
 from stoker.probes.kernels.job_trace import CostRow
 
@@ -18,8 +18,8 @@ class Job:
     """A job of one thread, whose tracer takes `share` of its time while it is told to trace."""
 
     def __init__(self, mode: Any = "governed") -> None:
-        self.steering = Steering(mode)
-        self.governing = Governing(self.steering)
+        self.steering = TracingPlan(mode)
+        self.governing = JobGovernor(self.steering)
         self.seconds, self.tracer_ns = 0, 0
         self.host = HostCost()
 
@@ -60,7 +60,7 @@ def test_one_that_cannot_be_made_cheap_is_dormant_until_it_is_quiet() -> None:
 def test_a_window_is_not_counted_against_the_budget() -> None:
     job = Job()
     job.run(5, 0.001)
-    job.steering.take(TracingAsk("open", 1, 1, "alice", "full", 60.0, 5), 5 * S)
+    job.steering.take(TracingQuery("open", 1, 1, "alice", "full", 60.0, 5), 5 * S)
     assert job.run(10, 0.3) == []
     job.steering.end(15 * S)
     assert job.steering.window is not None
@@ -78,7 +78,7 @@ def test_full_was_asked_for() -> None:
 def test_another_mode_begins_anew() -> None:
     job = Job()
     job.run(12, 0.5)
-    job.steering.take(TracingAsk("mode", 1, 1, "alice", "full"), 0)
+    job.steering.take(TracingQuery("mode", 1, 1, "alice", "full"), 0)
     job.run(2, 0.0)
     assert (job.steering.held, job.steering.reason) == (None, "")
 

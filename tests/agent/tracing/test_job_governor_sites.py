@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from stoker.agent.tracing.job_governor import Governing, HostCost
-from stoker.agent.tracing.trace_mode import Steering
-from stoker.mesh.wire.queries import TracingAsk
+from stoker.agent.tracing.job_governor import HostCost, JobGovernor
+from stoker.agent.tracing.tracing_plan import TracingPlan
+from stoker.mesh.wire.queries import TracingQuery
 from stoker.probes.cost.cost_budget import SiteReading
 from stoker.probes.cost.cost_governor import Action
 from stoker.probes.kernels.job_trace import CostRow
@@ -18,8 +18,8 @@ class Job:
     """A job of one thread with a tracer that costs next to nothing and one probe site."""
 
     def __init__(self) -> None:
-        self.steering = Steering("governed")
-        self.governing = Governing(self.steering)
+        self.steering = TracingPlan("governed")
+        self.governing = JobGovernor(self.steering)
         self.seconds = self.hits = self.on_ns = 0
 
     def run(self, seconds: int, rate: int) -> list[Action]:
@@ -52,7 +52,7 @@ def test_a_dear_site_is_told_to_those_who_attach() -> None:
 def test_what_is_hit_in_a_window_does_not_count() -> None:
     job = Job()
     assert job.run(3, 2_000) == []
-    job.steering.take(TracingAsk("open", 1, 1, "alice", "full", 60.0, 5), 3 * S)
+    job.steering.take(TracingQuery("open", 1, 1, "alice", "full", 60.0, 5), 3 * S)
     assert job.run(5, 400_000) == []
     job.steering.end(8 * S)
     assert job.steering.window is not None

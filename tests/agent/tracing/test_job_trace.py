@@ -9,7 +9,7 @@ from typing import Any
 from stoker.agent.jobs.start_records import Begun
 from stoker.agent.tracing.job_trace import TracedJob
 from stoker.agent.tracing.record_publisher import Allowance
-from stoker.agent.tracing.trace_window import Way
+from stoker.agent.tracing.trace_window import RecordSink
 from stoker.scheduler.nouns import DeviceSample
 
 
@@ -34,7 +34,7 @@ def test_readings_of_the_jobs_devices_and_no_others(tmp_path: Path) -> None:
         host=None,
         dropped={},
         feed=lambda: None,
-        way=Way("n", lambda subject, data: None, Allowance()),
+        way=RecordSink("n", lambda subject, data: None, Allowance()),
     )
     samples = [
         DeviceSample("GPU-1", None, 300.5, 61.0, {"busy_ratio": "no counter"}),

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from stoker.agent.tracing import record_publisher
-from stoker.agent.tracing.record_publisher import Allowance, Place, Publication
+from stoker.agent.tracing.record_publisher import Allowance, Publication, RecordTarget
 from stoker.probes.kernels import record_batches
 from stoker.probes.kernels.job_trace import TraceSummary, Window
 from stoker.probes.kernels.record_batches import Envelope
@@ -44,7 +44,7 @@ def started(fold: Any, per_s: int = 10**9) -> tuple[Publication, list[Envelope]]
         assert len(data) <= record_batches.ENVELOPE_BYTES_MAX
         sent.append(record_batches.decode(data)[0])
 
-    place = Place("n", 7, 1, 5, "alice")
+    place = RecordTarget("n", 7, 1, 5, "alice")
     return Publication(place, fold, send, Allowance(per_s)), sent
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from fakes.one_node import OneNode
 
-from stoker.mesh.wire.queries import TraceAsk
+from stoker.mesh.wire.queries import TraceQuery
 from stoker.native import paths
 from stoker.native.errors import NotFound
 from stoker.scheduler.nouns import DeviceShare, JobSpec
@@ -39,7 +39,7 @@ async def start(node: OneNode, *arguments: str, gpu: int = 1000, trace: Any = "f
 
 
 async def summary(node: OneNode, key: Key) -> dict[str, Any]:
-    reply = await node.scheduler.ask("trace", TraceAsk("summary", *key))
+    reply = await node.scheduler.ask("trace", TraceQuery("summary", *key))
     return dict(json.loads(reply.data))
 
 
@@ -74,7 +74,7 @@ async def test_the_timeline_comes_in_pieces_and_is_whole(node: OneNode) -> None:
     await node.scheduler.until_ended(key)
     data, size = b"", None
     while size is None or len(data) < size:
-        ask = TraceAsk("perfetto", *key, offset=len(data), limit=50_000)
+        ask = TraceQuery("perfetto", *key, offset=len(data), limit=50_000)
         reply = await node.scheduler.ask("trace", ask)
         data, size = data + reply.data, reply.size
     assert reply.eof
@@ -90,13 +90,13 @@ async def test_a_job_without_a_grant_is_traced_from_its_first_call(node: OneNode
 async def test_running_kernels_and_the_busy_device_are_seen(node: OneNode) -> None:
     key = await start(node, "--rounds", "400")
     while True:
-        reply = await node.scheduler.ask("trace", TraceAsk("kernels"))
+        reply = await node.scheduler.ask("trace", TraceQuery("kernels"))
         rows = json.loads(reply.data)
         if rows:
             break
         await asyncio.sleep(0.05)
     assert {row["job"] for row in rows} == {key[0]}
-    live = await node.scheduler.ask("trace", TraceAsk("perfetto", *key))
+    live = await node.scheduler.ask("trace", TraceQuery("perfetto", *key))
     assert live.data
 
     def busy() -> bool:
@@ -169,4 +169,4 @@ async def test_a_long_one_without_opencl_accounts_for_its_device(node: OneNode) 
     if os.geteuid() == 0:
         assert found["pressure"]["minor_faults"] > 0
     with pytest.raises(NotFound, match="no timeline"):
-        await node.scheduler.ask("trace", TraceAsk("perfetto", *key))
+        await node.scheduler.ask("trace", TraceQuery("perfetto", *key))

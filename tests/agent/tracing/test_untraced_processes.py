@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from stoker.agent.tracing import untraced_processes
-from stoker.agent.tracing.untraced_processes import Hidden, HiddenUse, without
+from stoker.agent.tracing.untraced_processes import HiddenUse, UntracedProcesses, without
 from stoker.probes.kernels.job_trace import (
     Causes,
     CopyRow,
@@ -51,23 +51,23 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
 def test_it_counts_from_before_it_was_seen_until_it_was_seen_gone(machine: Machine) -> None:
     machine.look(1)
     machine.look(2, p7="hidden")
-    assert machine.use.until(3 * S) == Hidden(2 * S, 1), "it still lives"
+    assert machine.use.until(3 * S) == UntracedProcesses(2 * S, 1), "it still lives"
     machine.look(4, p7="hidden")
     machine.look(5)
-    assert machine.use.until(9 * S) == Hidden(4 * S, 1)
+    assert machine.use.until(9 * S) == UntracedProcesses(4 * S, 1)
 
 
 def test_processes_at_the_same_time_count_once(machine: Machine) -> None:
     machine.look(1, p7="hidden", p8="hidden", p9="none")
     machine.look(3, p7="hidden", p9="traced")
     machine.look(4, p9="traced")
-    assert machine.use.until(4 * S) == Hidden(4 * S, 2)
+    assert machine.use.until(4 * S) == UntracedProcesses(4 * S, 2)
 
 
 def test_who_gets_its_tracer_later_was_about_to_begin(machine: Machine) -> None:
     machine.look(1, p7="hidden")
     machine.look(2, p7="traced")
-    assert machine.use.until(2 * S) == Hidden()
+    assert machine.use.until(2 * S) == UntracedProcesses()
 
 
 def test_who_gets_its_tracer_much_later_has_hidden(machine: Machine) -> None:
@@ -75,13 +75,13 @@ def test_who_gets_its_tracer_much_later_has_hidden(machine: Machine) -> None:
     machine.look(1, p7="hidden")
     machine.look(4, p7="hidden")
     machine.look(8, p7="traced")
-    assert machine.use.until(9 * S) == Hidden(9 * S, 1)
+    assert machine.use.until(9 * S) == UntracedProcesses(9 * S, 1)
 
 
 def test_one_that_nobody_may_look_at_is_asked_again(machine: Machine) -> None:
     machine.look(1, p7=None)
     machine.look(1.1, p7="hidden")
-    assert machine.use.until(2 * S) == Hidden(2 * S, 1)
+    assert machine.use.until(2 * S) == UntracedProcesses(2 * S, 1)
 
 
 def test_mappings_are_read_ever_more_rarely(machine: Machine) -> None:
@@ -100,7 +100,7 @@ def test_processes_are_bounded(machine: Machine) -> None:
 def test_this_process_has_neither_driver_nor_tracer() -> None:
     use = HiddenUse(0, Path("/segments"))
     use.look([1 << 22], S)  # beyond the largest process id
-    assert use.until(S) == Hidden()
+    assert use.until(S) == UntracedProcesses()
 
 
 def summary() -> TraceSummary:
@@ -116,7 +116,7 @@ def summary() -> TraceSummary:
 
 @pytest.mark.parametrize(("hidden_s", "claimed_s"), [(1, 9), (5, 5), (60, 4)])
 def test_what_was_seen_stands_and_the_rest_is_not_claimed(hidden_s: int, claimed_s: int) -> None:
-    found = without(summary(), Hidden(hidden_s * S, 1))
+    found = without(summary(), UntracedProcesses(hidden_s * S, 1))
     first, second = found.devices
     assert first.causes.not_observed_ns == (10 - claimed_s) * S
     assert (first.causes.kernel_ns, first.causes.copy_ns) == (3 * S, S)
@@ -130,4 +130,4 @@ def test_what_was_seen_stands_and_the_rest_is_not_claimed(hidden_s: int, claimed
 
 
 def test_nothing_hidden_changes_nothing() -> None:
-    assert without(summary(), Hidden()) == summary()
+    assert without(summary(), UntracedProcesses()) == summary()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stoker.agent.tracing import window_capture
-from stoker.agent.tracing.window_capture import Capture
+from stoker.agent.tracing.window_capture import WindowCapture
 from stoker.native import _trace
 
 
@@ -25,7 +25,7 @@ class Fold:
         return first, self.total, b"".join(n.to_bytes(64, "little") for n in range(first, ends))
 
 
-def numbers(made: Capture) -> list[int]:
+def numbers(made: WindowCapture) -> list[int]:
     made.file.seek(0)
     data = made.file.read()
     return sorted(int.from_bytes(data[at : at + 64], "little") for at in range(0, len(data), 64))
@@ -37,7 +37,7 @@ def test_c_takes_as_many() -> None:
 
 def test_everything_since_the_windows_beginning(tmp_path: Path) -> None:
     fold: Any = Fold()
-    made = Capture(tmp_path / "records", fold)
+    made = WindowCapture(tmp_path / "records", fold)
     for more in (40, 0, 99, 1):
         fold.total += more
         made.drained()
@@ -50,7 +50,7 @@ def test_everything_since_the_windows_beginning(tmp_path: Path) -> None:
 def test_beyond_the_bound_the_newest_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(window_capture, "CAPTURE_MAX", 64)
     fold: Any = Fold()
-    made = Capture(tmp_path / "records", fold)
+    made = WindowCapture(tmp_path / "records", fold)
     for _ in range(7):
         fold.total += 43
         made.drained()
@@ -61,7 +61,7 @@ def test_beyond_the_bound_the_newest_stay(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_what_was_overwritten_meanwhile_is_counted(tmp_path: Path) -> None:
     fold: Any = Fold()
-    made = Capture(tmp_path / "records", fold)
+    made = WindowCapture(tmp_path / "records", fold)
     fold.total += 250
     made.drained()
     assert numbers(made) == list(range(fold.total - 100, fold.total))
@@ -71,7 +71,7 @@ def test_what_was_overwritten_meanwhile_is_counted(tmp_path: Path) -> None:
 
 def test_a_full_disk_costs_records(tmp_path: Path) -> None:
     fold: Any = Fold()
-    made = Capture(tmp_path / "records", fold)
+    made = WindowCapture(tmp_path / "records", fold)
     made.file.close()
     made._file = Path("/dev/full").open("w+b", buffering=0)  # noqa: SIM115  # closed by close()
     fold.total += 30

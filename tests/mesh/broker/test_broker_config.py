@@ -15,7 +15,7 @@ import pytest
 from nats.aio.msg import Msg
 
 from stoker.mesh.broker import broker_config
-from stoker.mesh.broker.broker_config import Keys, Settings
+from stoker.mesh.broker.broker_config import BrokerKeys, BrokerSettings
 from stoker.mesh.broker.budgets import Budgets
 from stoker.mesh.wire import subjects
 from stoker.native.errors import BadRequest, NotSupported
@@ -72,10 +72,12 @@ def test_version_floor() -> None:
 def test_two_identities_never_share_a_key(keyring: dict[str, Any]) -> None:
     one = keyring["alice"].public
     with pytest.raises(BadRequest, match="same key"):
-        broker_config.render(Settings("s", 1, "/x", "/k", "/c"), Keys(one, {}, {"alice": one}))
+        broker_config.render(
+            BrokerSettings("s", 1, "/x", "/k", "/c"), BrokerKeys(one, {}, {"alice": one})
+        )
     mistyped = one[:-1] + ("B" if one.endswith("A") else "A")
     with pytest.raises(BadRequest, match=r"checksum|not a public"):
-        broker_config.render(Settings("s", 1, "/x", "/k", "/c"), Keys(mistyped, {}, {}))
+        broker_config.render(BrokerSettings("s", 1, "/x", "/k", "/c"), BrokerKeys(mistyped, {}, {}))
 
 
 async def test_a_name_is_written_in_and_cannot_be_forged(server: Server) -> None:

@@ -10,7 +10,7 @@ import pytest
 from nats.aio.client import Client as Connection
 
 from stoker.mesh.connection.requests import Requests
-from stoker.mesh.log.jetstream_log import Gap, JetStreamLog, LogFull, OutcomeUnknown, WrongTail
+from stoker.mesh.log.jetstream_log import JetStreamLog, LogFull, LogGap, OutcomeUnknown, WrongTail
 from stoker.mesh.wire import subjects
 from stoker.native.errors import Corrupt, Denied, Unavailable
 from tests.mesh.nats_server import CLUSTER, Server
@@ -126,7 +126,7 @@ async def test_without_a_server_the_outcome_is_unknown(server: Server) -> None:
     server.stop()
     with pytest.raises(OutcomeUnknown):
         await log.append_at(0, b"x", "1-0")
-    with pytest.raises((Unavailable, Gap)):
+    with pytest.raises((Unavailable, LogGap)):
         await contents(log)
 
 

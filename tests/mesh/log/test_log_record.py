@@ -14,7 +14,7 @@ import pytest
 from stoker.mesh.identity import identity
 from stoker.mesh.identity.identity import Identity
 from stoker.mesh.log import log_record
-from stoker.mesh.log.log_record import Known
+from stoker.mesh.log.log_record import LogRecord
 from stoker.mesh.log.model_log import ModelLog
 from stoker.native.errors import Corrupt, StokerError
 from tests.mesh.bench import Bench
@@ -30,12 +30,12 @@ def signer(tmp_path: Path) -> Identity:
 def test_the_file_says_new_then_made_then_how_far(tmp_path: Path) -> None:
     assert log_record.read(tmp_path) is None
     log_record.begin(tmp_path)
-    assert log_record.read(tmp_path) == Known(is_new=True)
+    assert log_record.read(tmp_path) == LogRecord(is_new=True)
     log_record.made(tmp_path, 0)
     log_record.begin(tmp_path)  # a second first start changes nothing
-    assert log_record.read(tmp_path) == Known(is_new=False)
+    assert log_record.read(tmp_path) == LogRecord(is_new=False)
     log_record.reached(tmp_path, 1 << 60)
-    assert log_record.read(tmp_path) == Known(is_new=False, tail=1 << 60)
+    assert log_record.read(tmp_path) == LogRecord(is_new=False, tail=1 << 60)
 
 
 @pytest.mark.parametrize("text", [b"", b"made\n", b"new  0000", b"made " + b"x" * 20 + b"\n"])

@@ -121,7 +121,7 @@ def test_entries_never_go_back_in_time(bench: Bench) -> None:
 def test_an_older_start_of_an_agent_is_refused_and_the_newer_one_taken(bench: Bench) -> None:
     def hello(incarnation: int) -> NodeReply:
         report = NodeReport("n1", "boot-1", incarnation, 8000, incarnation << 30)
-        bench.feed(events.Hello(("start", incarnation), report))
+        bench.feed(events.NodeReported(("start", incarnation), report))
         reply: NodeReply = bench.replies["start", incarnation]
         return reply
 

@@ -8,15 +8,15 @@ import pytest
 from stoker.mesh.identity import identity
 from stoker.mesh.identity.identity import Identity
 from stoker.mesh.replica import events
-from stoker.mesh.replica.authority import BEAT_NS, LEASE_MS, SILENT_NS, Authority, Beats
+from stoker.mesh.replica.authority import BEAT_NS, LEASE_MS, SILENT_NS, Authority, Heartbeats
 from stoker.mesh.wire.command import (
-    Beat,
-    BeatJudge,
+    CommandGap,
     DesiredState,
-    Gap,
+    HeartbeatJudge,
+    LeaseRenewal,
     NodeReply,
     Position,
-    RangeAsk,
+    StateRequest,
 )
 from stoker.native.errors import Refused, Unavailable
 from tests.mesh.bench import CLUSTER, LEADER, Bench
@@ -42,7 +42,7 @@ class Lease:
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
         self.chain = bench.chain()
-        bench.feed(events.Range(("first", bench.now), "n1", self.chain.ask(())))
+        bench.feed(events.StateRequested(("first", bench.now), "n1", self.chain.ask(())))
         self.answer(("first", bench.now))
         self.heard_ns = bench.now
         self.freezes = 0
@@ -58,7 +58,7 @@ class Lease:
         for _ in range(round(seconds / STEP_S)):
             self.bench.tick(STEP_S)
             for _, data in self.bench.beaten:
-                if isinstance(self.chain.beat(data), Beat):
+                if isinstance(self.chain.beat(data), LeaseRenewal):
                     self.heard_ns = self.bench.now
             self.bench.beaten.clear()
             self.freezes += self.bench.now - self.heard_ns > LEASE_NS
@@ -121,8 +121,8 @@ def test_a_restart_beats_at_once_and_its_answer_renews(bench: Bench, signer: Ide
     again.lead()
     ((node, data),) = again.beaten
     assert node == "n1"
-    assert isinstance(lease.chain.beat(data), Gap)  # a new term: the node asks
-    again.feed(events.Range("r", "n1", lease.chain.ask(())))
+    assert isinstance(lease.chain.beat(data), CommandGap)  # a new term: the node asks
+    again.feed(events.StateRequested("r", "n1", lease.chain.ask(())))
     lease.bench = again
     lease.answer("r")
 
@@ -130,12 +130,12 @@ def test_a_restart_beats_at_once_and_its_answer_renews(bench: Bench, signer: Ide
 # --- the beats alone ------------------------------------------------------------------------------
 
 
-def granted(beats: Beats, term: int, now_ns: int) -> None:
+def granted(beats: Heartbeats, term: int, now_ns: int) -> None:
     beats.grant(Authority(CLUSTER, term, (("n1", Position(term, 3)),)), now_ns)
 
 
 def test_once_a_second_and_at_once_in_a_new_term(signer: Identity) -> None:
-    beats = Beats(signer)
+    beats = Heartbeats(signer)
     assert beats.due(1, BEAT_NS) == []
     granted(beats, 1, 0)
     rounds = [len(beats.due(1, BEAT_NS + n * BEAT_NS // 2)) for n in range(5)]
@@ -147,18 +147,18 @@ def test_once_a_second_and_at_once_in_a_new_term(signer: Identity) -> None:
 
 
 def test_each_beat_is_a_new_one(signer: Identity) -> None:
-    beats, judge = Beats(signer), BeatJudge(CLUSTER, "n1", signer.verifier)
+    beats, judge = Heartbeats(signer), HeartbeatJudge(CLUSTER, "n1", signer.verifier)
     granted(beats, LEADER, 0)
     for n in range(1, 4):
         ((_, data),) = beats.due(1, n * BEAT_NS)
         verdict = judge.judge(data, Position(LEADER, 3))
-        assert isinstance(verdict, Beat)
+        assert isinstance(verdict, LeaseRenewal)
         assert verdict.heartbeat.lease_ms == LEASE_MS
-        assert not isinstance(judge.judge(data, Position(LEADER, 3)), Beat)
+        assert not isinstance(judge.judge(data, Position(LEADER, 3)), LeaseRenewal)
 
 
 def test_a_replica_that_has_gone_silent_is_not_spoken_for(signer: Identity) -> None:
-    beats = Beats(signer)
+    beats = Heartbeats(signer)
     granted(beats, 1, 0)
     assert beats.due(1, SILENT_NS) != []
     assert beats.due(1, SILENT_NS + BEAT_NS) == []
@@ -178,19 +178,19 @@ def test_a_node_that_followed_what_the_log_lost_gets_a_newer_term(
     second = Bench(signer, bench.log).lead()
     second.submit("lost with the end of the log")
     chain = second.chain()
-    second.feed(events.Range("r", "n1", chain.ask(())))
+    second.feed(events.StateRequested("r", "n1", chain.ask(())))
     assert isinstance(chain.reconcile(second.replies["r"]), DesiredState)
     assert chain.position.term == 2
     bench.log.entries, bench.log.last = whole, max(whole)
     third = Bench(signer, bench.log).lead()
     assert third.replica.state.term == 2
-    absurd = RangeAsk(1, Position((1 << 64) - 1, 1))
-    third.feed(events.Range("absurd", "n1", absurd))
+    absurd = StateRequest(1, Position((1 << 64) - 1, 1))
+    third.feed(events.StateRequested("absurd", "n1", absurd))
     assert (third.replica.role, third.replica.state.term) == ("leading", 2)
-    third.feed(events.Range("before", "n1", chain.ask(())))
+    third.feed(events.StateRequested("before", "n1", chain.ask(())))
     assert isinstance(third.replies["before"], Unavailable)
     third.tick()
     assert (third.replica.role, third.replica.state.term) == ("leading", 3)
-    third.feed(events.Range("after", "n1", chain.ask(())))
+    third.feed(events.StateRequested("after", "n1", chain.ask(())))
     assert isinstance(chain.reconcile(third.replies["after"]), DesiredState)
     assert chain.position.term == 3

@@ -56,6 +56,6 @@ def test_a_defect_while_a_request_is_read_is_its_own_answer(
         raise ZeroDivisionError
 
     monkeypatch.setattr("stoker.mesh.replica.replica.cancel_works", broken)
-    bench.feed(events.Cancel("c", [1], ""))
+    bench.feed(events.CancelRequested("c", [1], ""))
     assert bench.replies["c"].code == "internal"
     assert bench.replica.role == "leading"

@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from stoker.mesh.replica import leader_tick
-from stoker.mesh.replica.leader_tick import Pulse
-from stoker.mesh.replica.state import State
+from stoker.mesh.replica.leader_tick import LeaderTick
+from stoker.mesh.replica.state import ReplicaState
 from stoker.scheduler.core import Limits
 from stoker.scheduler.names import name_id
 from stoker.scheduler.nouns import DeviceShare, JobSample, NodeReport, Observation
@@ -17,9 +17,9 @@ S = 1_000_000_000
 
 
 @pytest.fixture
-def state() -> State:
+def state() -> ReplicaState:
     """Two running jobs that hold half a device each since second 1, and one that waits."""
-    state = State("c", Limits(4, 8, 16, 16, 16, 16, 16))
+    state = ReplicaState("c", Limits(4, 8, 16, 16, 16, 16, 16))
     node = name_id("n1")
     state.book.join(NodeReport("n1", "b", 1, 8000, 1 << 30))
     for requests in (
@@ -34,20 +34,20 @@ def state() -> State:
     return state
 
 
-def test_what_waits_is_looked_at_once_a_second(state: State) -> None:
-    made = Pulse()
+def test_what_waits_is_looked_at_once_a_second(state: ReplicaState) -> None:
+    made = LeaderTick()
     assert [made.decide_again(state, S, n * S // 4) for n in range(4, 12)] == [
         True, False, False, False, True, False, False, False,
     ]  # fmt: skip
 
 
 def test_an_idle_core_is_left_alone() -> None:
-    idle = State("c", Limits(4, 8, 16, 16, 16, 16, 16))
-    assert not Pulse().decide_again(idle, S, 5 * S)
+    idle = ReplicaState("c", Limits(4, 8, 16, 16, 16, 16, 16))
+    assert not LeaderTick().decide_again(idle, S, 5 * S)
 
 
-def test_running_jobs_are_charged_by_measure_or_by_what_they_hold(state: State) -> None:
-    made = Pulse()
+def test_running_jobs_are_charged_by_measure_or_by_what_they_hold(state: ReplicaState) -> None:
+    made = LeaderTick()
     sample = Observation(1, "n1", 1, 0, 0, jobs=(JobSample(1, 1, 3), JobSample(9, 1, 99)))
     assert made.charges(state, {"n1": sample}, 11 * S, S) == []
     charged = made.charges(state, {"n1": sample}, 11 * S, 11 * S)
@@ -56,18 +56,18 @@ def test_running_jobs_are_charged_by_measure_or_by_what_they_hold(state: State) 
 
 
 def test_more_jobs_than_one_round_holds_take_turns(
-    state: State, monkeypatch: pytest.MonkeyPatch
+    state: ReplicaState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leader_tick, "USAGES_MAX", 1)
-    made = Pulse()
+    made = LeaderTick()
     made.charges(state, {}, S, 0)
     rounds = [made.charges(state, {}, 20 * S, n * 10 * S) for n in range(1, 4)]
     assert [[each.job for each in found] for found in rounds] == [[1], [2], []]
 
 
-def test_nobody_is_charged_where_nothing_is_decided_by_it(state: State) -> None:
+def test_nobody_is_charged_where_nothing_is_decided_by_it(state: ReplicaState) -> None:
     commands = state.core.propose([QueueSet(7, remove=True)], S).commands
     state.core.apply(commands, S)
-    made = Pulse()
+    made = LeaderTick()
     made.charges(state, {}, S, 0)
     assert made.charges(state, {}, 20 * S, 20 * S) == []

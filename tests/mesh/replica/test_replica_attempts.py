@@ -82,7 +82,7 @@ def test_a_failed_job_is_tried_again_after_its_pause_and_its_first_attempt_is_ke
 def test_a_cancelled_job_is_not_tried_again_and_shows_no_old_exit_code(bench: Bench) -> None:
     bench.submit("s", retries=3, backoff_s=5)
     says(bench, 1, 1, "failed", exit_code=3)
-    bench.feed(events.Cancel("c", [1], "enough"))
+    bench.feed(events.CancelRequested("c", [1], "enough"))
     ended = job(bench, 1)
     assert (ended.state, ended.exit_code) == ("cancelled", None)
     assert ended.reason == "cancelled on request: enough"
@@ -122,7 +122,7 @@ def test_a_job_after_one_that_failed_is_cancelled_unless_any_end_will_do(bench: 
 
 def array(bench: Bench, token: str, indexes: tuple[int, ...], key: bytes = b"", **spec: Any) -> Any:
     spec.setdefault("argv", ("true",))
-    bench.feed(events.Submit(token, ALICE, key, JobSpec(**spec), indexes))
+    bench.feed(events.JobSubmitted(token, ALICE, key, JobSpec(**spec), indexes))
     return bench.replies[token]
 
 
@@ -147,7 +147,7 @@ def test_an_array_that_does_not_fit_as_a_whole_is_refused_as_a_whole(bench: Benc
     assert array(bench, "s", tuple(range(limit - 2))).job == 1
     bench.answering = False
     bench.submit("in flight")
-    bench.feed(events.Submit("torn", ALICE, b"", JobSpec(("true",)), (0, 1, 2)))
+    bench.feed(events.JobSubmitted("torn", ALICE, b"", JobSpec(("true",)), (0, 1, 2)))
     bench.submit("last")
     bench.answering = True
     bench.feed(bench.land())
@@ -218,13 +218,13 @@ def test_a_label_of_the_nodes_own_decides_where_a_job_may_run(bench: Bench) -> N
     labelled = NodeReport(
         "n2", "b2", 2, 8000, 1 << 34, report.devices, labels=("zone=a", "disk=fast")
     )
-    bench.feed(events.Hello("h", labelled))
+    bench.feed(events.NodeReported("h", labelled))
     bench.submit("one", require=("zone=a",))
     assert bench.replies["one"].decision.node == "n2"
     bench.submit("two", avoid=("zone=a",))
     assert bench.replies["two"].decision.node == "n1"
     plain = NodeReport("n2", "b2", 3, 8000, 1 << 34, report.devices, labels=("disk=fast",))
-    bench.feed(events.Hello("h2", plain))
+    bench.feed(events.NodeReported("h2", plain))
     bench.submit("three", require=("zone=a",))
     assert isinstance(bench.replies["three"], BadRequest)
 
@@ -253,7 +253,7 @@ def test_running_jobs_are_charged_now_and_then_by_what_was_measured(bench: Bench
 
 
 def test_a_snapshot_knows_queues_labels_and_drained_nodes(bench: Bench, tmp_path: Path) -> None:
-    from stoker.mesh.replica.state import State
+    from stoker.mesh.replica.state import ReplicaState
     from stoker.mesh.server import administration
     from stoker.mesh.wire.schema import NodeLabelRequest, QueueSetRequest
 
@@ -262,7 +262,7 @@ def test_a_snapshot_knows_queues_labels_and_drained_nodes(bench: Bench, tmp_path
     label = NodeLabelRequest(node="n1", labels=("zone=b",), taints=("gpu=only",))
     bench.feed(administration.node_label("l", label, state, bench.now))
     bench.feed(drained("n1", bench))
-    restored = State.restore(state.snapshot())
+    restored = ReplicaState.restore(state.snapshot())
     assert restored.digest() == state.digest()
     assert list(restored.book.queues.values()) == ["a"]
     assert restored.book.drained == {"n1": "on request"}

@@ -15,7 +15,7 @@ from stoker.mesh.log import entry
 from stoker.mesh.replica import events
 from stoker.mesh.server import cluster_views
 from stoker.mesh.wire import command
-from stoker.mesh.wire.command import Accepted, DesiredState, NodeReply
+from stoker.mesh.wire.command import CommandAccepted, DesiredState, NodeReply
 from stoker.native.errors import BadRequest, KeyWindow, NotFound, Refused, Unavailable
 from stoker.scheduler.book import Job
 from stoker.scheduler.hints import Sample
@@ -139,7 +139,7 @@ def test_a_full_queue_refuses_and_takes_again(signer: Identity) -> None:
     for n in range(LIMITS.jobs + 1):
         bench.submit(n)
     assert isinstance(bench.replies[LIMITS.jobs], Refused)
-    bench.feed(events.Cancel("c", [1], ""))
+    bench.feed(events.CancelRequested("c", [1], ""))
     bench.submit("again")
     assert bench.replies["again"].job == LIMITS.jobs + 1
 
@@ -212,7 +212,7 @@ def test_cancel_pending_starting_running_and_ended(bench: Bench) -> None:
     bench.submit("gpu", gpu_milli=1000)
     bench.submit("wait", gpu_milli=1000)
     bench.outcome(1, "running")
-    bench.feed(events.Cancel("c", [1, 2, 3], "enough"))
+    bench.feed(events.CancelRequested("c", [1, 2, 3], "enough"))
     assert [tuple(row) for row in bench.replies["c"]] == [
         (1, "stopping", True),
         (2, "stopping", True),
@@ -224,7 +224,7 @@ def test_cancel_pending_starting_running_and_ended(bench: Bench) -> None:
     bench.outcome(1, "cancelled", signal=15, reason="ended by signal 15")
     ended = bench.replica.state.book.get(1)
     assert (ended.state, ended.reason) == ("cancelled", "cancelled on request: enough")
-    bench.feed(events.Cancel("d", [1, 3], ""))
+    bench.feed(events.CancelRequested("d", [1, 3], ""))
     assert [row.changed for row in bench.replies["d"]] == [False, False]
 
 
@@ -232,7 +232,7 @@ def test_cancelling_more_than_one_entry_holds(signer: Identity) -> None:
     limits = LIMITS._replace(jobs=3000, finished=4500)
     bench = Bench(signer, limits=limits).lead()
     bench.submit_many(2500)
-    bench.feed(events.Cancel("c", list(range(1, 2501)), "x" * 200))
+    bench.feed(events.CancelRequested("c", list(range(1, 2501)), "x" * 200))
     answer = bench.replies["c"]
     assert len(answer) == 2500
     assert all(row.state == "cancelled" for row in answer)
@@ -260,13 +260,13 @@ def test_get_waits_for_the_state_or_the_deadline(bench: Bench) -> None:
 
 def test_a_node_that_caught_up_follows_the_chain(bench: Bench) -> None:
     chain = bench.chain()
-    bench.feed(events.Range("r", "n1", chain.ask(())))
+    bench.feed(events.StateRequested("r", "n1", chain.ask(())))
     assert isinstance(chain.reconcile(bench.replies["r"]), DesiredState)
     for n in range(3):
         bench.submit(n)
     assert bench.sent
     for sent in bench.sent:
-        assert isinstance(chain.offer(sent.data), Accepted)
+        assert isinstance(chain.offer(sent.data), CommandAccepted)
 
 
 def test_the_wanted_state_after_everything_was_missed(bench: Bench) -> None:
@@ -275,9 +275,9 @@ def test_the_wanted_state_after_everything_was_missed(bench: Bench) -> None:
     bench.outcome(2, "running")
     bench.outcome(3, "running")
     bench.outcome(3, "succeeded")
-    bench.feed(events.Cancel("c", [4], ""))
+    bench.feed(events.CancelRequested("c", [4], ""))
     chain = bench.chain()
-    bench.feed(events.Range("r", "n1", chain.ask(((2, 1), (3, 1), (4, 1), (99, 1)))))
+    bench.feed(events.StateRequested("r", "n1", chain.ask(((2, 1), (3, 1), (4, 1), (99, 1)))))
     desired = chain.reconcile(bench.replies["r"])
     assert isinstance(desired, DesiredState)
     assert desired.wanted == ((1, 1), (2, 1), (4, 1))
@@ -291,7 +291,7 @@ def test_what_ran_is_never_started_again(bench: Bench) -> None:
     bench.submit("s")
     bench.outcome(1, "running")
     chain = bench.chain()
-    bench.feed(events.Range("r", "n1", chain.ask(())))
+    bench.feed(events.StateRequested("r", "n1", chain.ask(())))
     desired = chain.reconcile(bench.replies["r"])
     assert isinstance(desired, DesiredState)
     assert (desired.wanted, desired.starts) == (((1, 1),), ())
@@ -305,7 +305,7 @@ def test_large_starts_come_in_parts(signer: Identity) -> None:
     have: tuple[tuple[int, int], ...] = ()
     rounds = 0
     while True:
-        bench.feed(events.Range(("round", rounds), "n1", chain.ask(have)))
+        bench.feed(events.StateRequested(("round", rounds), "n1", chain.ask(have)))
         answer = bench.replies["round", rounds]
         assert len(answer) <= command.COMMAND_BYTES_MAX
         desired = chain.reconcile(answer)
@@ -322,10 +322,10 @@ def test_the_largest_answer_fits_into_one_message(signer: Identity) -> None:
     limits = LIMITS._replace(jobs=4096, tasks=4096, node_tasks=4096, finished=4096)
     bench = Bench(signer, limits=limits).lead().hello()
     bench.submit_many(3000)
-    bench.feed(events.Cancel("c", list(range(1, 2501)), "r" * 200))
+    bench.feed(events.CancelRequested("c", list(range(1, 2501)), "r" * 200))
     have = tuple((job, 2) for job in range(1, command.HAVE_MAX + 1))
     chain = bench.chain()
-    bench.feed(events.Range("r", "n1", chain.ask(have)))
+    bench.feed(events.StateRequested("r", "n1", chain.ask(have)))
     assert len(bench.replies["r"]) <= command.COMMAND_BYTES_MAX
     assert isinstance(chain.reconcile(bench.replies["r"]), DesiredState)
 
@@ -342,11 +342,11 @@ def test_many_large_actions_of_one_entry_are_several_commands(signer: Identity) 
 
 
 def test_a_date_set_back_stops_nothing(bench: Bench) -> None:
-    bench.replica.step(events.Tick(), bench.now, bench.now)
+    bench.replica.step(events.TimePassed(), bench.now, bench.now)
     bench.submit("late", gpu_milli=1000)
     bench.beaten.clear()
-    out = bench.replica.step(events.Tick(), bench.now - 10**15, bench.now + 2 * 10**9)
-    assert any(isinstance(effect, events.Renew) for effect in out)
+    out = bench.replica.step(events.TimePassed(), bench.now - 10**15, bench.now + 2 * 10**9)
+    assert any(isinstance(effect, events.RenewLeases) for effect in out)
 
 
 # --- what the log may do --------------------------------------------------------------------------
@@ -483,7 +483,7 @@ def test_a_dead_log_refuses_users_and_says_what_is_not_known(bench: Bench) -> No
     bench.appends.clear()
     for _ in range(60):
         bench.now += 10**8
-        for effect in bench.replica.step(events.Tick(), bench.now, bench.now):
+        for effect in bench.replica.step(events.TimePassed(), bench.now, bench.now):
             if isinstance(effect, events.Read):
                 bench.feed(events.LogFailed("disk full"))
             elif isinstance(effect, events.Reply):
@@ -518,7 +518,7 @@ def test_a_full_disk_refuses_submits_and_nothing_else(bench: Bench) -> None:
 
 def test_a_repeated_hello_appends_nothing(bench: Bench) -> None:
     last = bench.log.last
-    bench.feed(events.Hello("again", bench.replica.state.book.nodes["n1"]))
+    bench.feed(events.NodeReported("again", bench.replica.state.book.nodes["n1"]))
     assert bench.replies["again"] == NodeReply(True)
     assert bench.log.last == last
 
@@ -526,17 +526,17 @@ def test_a_repeated_hello_appends_nothing(bench: Bench) -> None:
 def test_a_report_that_differs_in_words_is_kept(bench: Bench) -> None:
     report = bench.replica.state.book.nodes["n1"]
     changed = msgspec.structs.replace(report, missing=("no BPF: not permitted",))
-    bench.feed(events.Hello("changed", changed))
+    bench.feed(events.NodeReported("changed", changed))
     assert bench.replica.state.book.nodes["n1"] == changed
 
 
 def test_an_unavailable_device_is_not_granted(bench: Bench) -> None:
     report = bench.replica.state.book.nodes["n1"]
     held = msgspec.structs.replace(report.devices[0], unavailable="held by pid 812 (python3)")
-    bench.feed(events.Hello("held", msgspec.structs.replace(report, devices=(held,))))
+    bench.feed(events.NodeReported("held", msgspec.structs.replace(report, devices=(held,))))
     bench.submit("s", gpu_milli=1)
     assert bench.replies["s"].state == "pending"
-    bench.feed(events.Hello("free", report))
+    bench.feed(events.NodeReported("free", report))
     assert bench.replica.state.book.get(1).state == "starting"
 
 
@@ -544,10 +544,12 @@ def test_a_device_that_is_gone_is_none_once_no_job_holds_it(bench: Bench) -> Non
     """Not for admission, not for errors, not for lists; it is one again when it is back."""
     report = bench.replica.state.book.nodes["n1"]
     cpu = DeviceInfo("pocl-0", "pocl", "cpu", kind="cpu")
-    bench.feed(events.Hello("two", msgspec.structs.replace(report, devices=(*report.devices, cpu))))
+    bench.feed(
+        events.NodeReported("two", msgspec.structs.replace(report, devices=(*report.devices, cpu)))
+    )
     bench.submit("held", gpu_milli=1000)
     ghost = msgspec.structs.replace(report.devices[0], gone=True)
-    bench.feed(events.Hello("gone", msgspec.structs.replace(report, devices=(ghost, cpu))))
+    bench.feed(events.NodeReported("gone", msgspec.structs.replace(report, devices=(ghost, cpu))))
 
     def listed() -> list[str]:
         return [d.id for d in cluster_views.device_list(bench.replica, None).devices]
@@ -562,7 +564,7 @@ def test_a_device_that_is_gone_is_none_once_no_job_holds_it(bench: Bench) -> Non
     assert "this node has no GPU. --device-kind cpu" in str(bench.replies["gpu"])
     assert "no device of model 'm' is known" in str(bench.replies["model"])
     bench.feed(
-        events.Hello("back", msgspec.structs.replace(report, devices=(*report.devices, cpu)))
+        events.NodeReported("back", msgspec.structs.replace(report, devices=(*report.devices, cpu)))
     )
     bench.submit("again", gpu_milli=1000, models=("m",))
     assert bench.replies["again"].state == "starting"
@@ -570,7 +572,7 @@ def test_a_device_that_is_gone_is_none_once_no_job_holds_it(bench: Bench) -> Non
 
 
 def test_an_unknown_node_has_no_wanted_state(bench: Bench) -> None:
-    bench.feed(events.Range("r", "n9", bench.chain("n9").ask(())))
+    bench.feed(events.StateRequested("r", "n9", bench.chain("n9").ask(())))
     assert isinstance(bench.replies["r"], Unavailable)
     bench.feed(events.Observed("n9", Observation(1, "n9", 1, 1, 1)))
     assert bench.replica.counters["observation_unknown_node"] == 1

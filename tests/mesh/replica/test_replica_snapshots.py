@@ -10,7 +10,7 @@ from stoker.mesh.identity.identity import Identity
 from stoker.mesh.log import entry
 from stoker.mesh.log.model_log import ModelLog
 from stoker.mesh.replica import events, snapshots
-from stoker.mesh.replica.state import State
+from stoker.mesh.replica.state import ReplicaState
 from stoker.native.errors import Refused
 from stoker.scheduler.book import Job
 from tests.mesh.bench import CLUSTER, LIMITS, Bench
@@ -41,8 +41,8 @@ def test_snapshot_and_tail_is_the_full_replay(signer: Identity) -> None:
             bench.outcome(n + 1, "failed", exit_code=n)
     assert bench.saves
     taken = bench.saves[0]
-    whole = State(CLUSTER, LIMITS)
-    part = State.restore(snapshots.decode(snapshots.encode(taken).data)[0])
+    whole = ReplicaState(CLUSTER, LIMITS)
+    part = ReplicaState.restore(snapshots.decode(snapshots.encode(taken).data)[0])
     for seq, data in bench.log.read(1):
         opened = entry.unseal(seq, data)
         for state in (whole, part):

@@ -61,7 +61,7 @@ def test_one_users_waiting_jobs_leave_room_for_others(signer: Identity) -> None:
     bench.submit("larger", owner=BOB, argv=("x" * 9_000,))
     assert bench.replies["large"].job == 5
     assert "budget spec_bytes" in str(bench.replies["larger"])
-    bench.feed(events.Cancel("c", [1], ""))
+    bench.feed(events.CancelRequested("c", [1], ""))
     bench.submit("after")
     assert bench.replies["after"].job == 6
     assert bench.replica.counters["budget_refused"] == 3
@@ -70,7 +70,7 @@ def test_one_users_waiting_jobs_leave_room_for_others(signer: Identity) -> None:
 def test_an_array_is_as_many_jobs_as_it_has(signer: Identity) -> None:
     bench = Bench(signer, budgets=Budgets(pending_jobs=5)).lead()
     spec = JobSpec(("true",))
-    bench.feed(events.Submit("six", ALICE, b"", spec, tuple(range(6))))
-    bench.feed(events.Submit("five", ALICE, b"", spec, tuple(range(5))))
+    bench.feed(events.JobSubmitted("six", ALICE, b"", spec, tuple(range(6))))
+    bench.feed(events.JobSubmitted("five", ALICE, b"", spec, tuple(range(5))))
     assert "budget pending_jobs" in str(bench.replies["six"])
     assert bench.replies["five"].job == 1

@@ -13,7 +13,7 @@ from stoker.mesh.broker.users import User
 from stoker.mesh.identity import identity
 from stoker.mesh.identity.identity import Identity
 from stoker.mesh.replica import events
-from stoker.mesh.replica.work import AdminWork, HelloWork, Settled
+from stoker.mesh.replica.work import AdminApplied, AdminWork, HelloWork
 from stoker.mesh.replica.work_queue import WorkQueue
 from stoker.mesh.server import administration, cluster_views, explanation
 from stoker.mesh.server.service import Service
@@ -61,7 +61,7 @@ def settle(bench: Bench, request: Any) -> Any:
     token = ("admin", len(bench.replies))
     bench.feed(handler(token, request, bench.replica.state, bench.now))
     reply = bench.replies[token]
-    return reply.changed if isinstance(reply, Settled) else reply
+    return reply.changed if isinstance(reply, AdminApplied) else reply
 
 
 def queue(bench: Bench, name: str) -> schema.QueueView | None:
@@ -167,7 +167,7 @@ def test_a_label_gives_way_to_another_value_of_its_key(bench: Bench) -> None:
 def test_a_label_of_the_nodes_own_is_shown_and_gives_way_as_well(bench: Bench) -> None:
     report = bench.replica.state.book.nodes["n1"]
     labelled = msgspec.structs.replace(report, incarnation=2, labels=("zone=a",))
-    bench.feed(events.Hello("h", labelled))
+    bench.feed(events.NodeReported("h", labelled))
     assert node(bench).labels == ("zone=a",)
     assert settle(bench, NodeLabelRequest(node="n1", labels=("zone=b",))) is True
     assert node(bench).labels == ("zone=b",)
@@ -237,15 +237,15 @@ def test_cordon_and_health_are_two_reasons(bench: Bench) -> None:
     report = bench.replica.state.book.nodes["n1"]
     sick = msgspec.structs.replace(report.devices[0], unavailable="sick: a link", warning="w")
     ill = msgspec.structs.replace(report, devices=(sick,))
-    bench.feed(events.Hello("h1", ill))
+    bench.feed(events.NodeReported("h1", ill))
     assert settle(bench, cordon()) is True  # though it is not available already
-    bench.feed(events.Hello("h2", report))
+    bench.feed(events.NodeReported("h2", report))
     assert not available(bench)
-    bench.feed(events.Hello("h3", ill))
+    bench.feed(events.NodeReported("h3", ill))
     assert settle(bench, uncordon()) is True
     assert not available(bench)
     assert (device(bench).unavailable, device(bench).warning) == ("sick: a link", "w")
-    bench.feed(events.Hello("h4", report))
+    bench.feed(events.NodeReported("h4", report))
     assert available(bench)
 
 
@@ -265,7 +265,7 @@ def test_a_cordon_by_index_and_what_cannot_be_cordoned(bench: Bench) -> None:
 def test_a_device_that_is_gone_can_be_uncordoned(bench: Bench) -> None:
     settle(bench, cordon())
     report = bench.replica.state.book.nodes["n1"]
-    bench.feed(events.Hello("h", msgspec.structs.replace(report, devices=())))
+    bench.feed(events.NodeReported("h", msgspec.structs.replace(report, devices=())))
     assert settle(bench, uncordon()) is True
     assert bench.replica.state.book.cordoned == {}
 
@@ -287,7 +287,7 @@ def test_a_cordon_and_a_hello_that_wait_together_do_not_undo_each_other(
 ) -> None:
     """Both are made of the same state; whichever comes second must know the first."""
     state = bench.replica.state
-    hello = events.Hello("h", msgspec.structs.replace(state.book.nodes["n1"], incarnation=9))
+    hello = events.NodeReported("h", msgspec.structs.replace(state.book.nodes["n1"], incarnation=9))
     admin = administration.device_cordon("c", cordon(), state, bench.now)
     bench.answering = False
     bench.submit("in flight")
@@ -311,14 +311,14 @@ def test_a_queue_takes_one_work_of_a_nodes_availability_an_entry(bench: Bench) -
 def test_a_node_that_wants_no_jobs_gets_none_until_it_wants_some(bench: Bench) -> None:
     report = bench.replica.state.book.nodes["n1"]
     ill = msgspec.structs.replace(report, drain="device gpu-0: restart the node")
-    bench.feed(events.Hello("h1", ill))
+    bench.feed(events.NodeReported("h1", ill))
     bench.submit("s")
     assert bench.replica.state.book.get(1).state == "pending"
     assert node(bench).drained == "device gpu-0: restart the node"
     settle(bench, NodeDrainRequest(node="n1", reason="x"))
     settle(bench, NodeDrainRequest(node="n1", drain=False))
     assert bench.replica.state.book.get(1).state == "pending"  # the node's own reason is left
-    bench.feed(events.Hello("h2", report))
+    bench.feed(events.NodeReported("h2", report))
     assert bench.replica.state.book.get(1).state == "starting"
 
 

@@ -55,7 +55,7 @@ def scene(make: Callable[[Bench], int]) -> Callable[[Bench], int]:
 
 def report(bench: Bench, devices: tuple[DeviceInfo, ...], **more: Any) -> Bench:
     node = NodeReport("n1", "boot-1", 1, 8000, 16 * GIB, devices, **more)
-    bench.feed(events.Hello(("hello", bench.now, len(bench.replies)), node))
+    bench.feed(events.NodeReported(("hello", bench.now, len(bench.replies)), node))
     return bench
 
 
@@ -218,7 +218,7 @@ def ended_out_of_memory(bench: Bench) -> int:
 @scene
 def cancelled(bench: Bench) -> int:
     job = running(bench)
-    bench.feed(events.Cancel("cancel", (job,), "wrong data"))
+    bench.feed(events.CancelRequested("cancel", (job,), "wrong data"))
     bench.outcome(job, "cancelled", signal=15)
     return job
 

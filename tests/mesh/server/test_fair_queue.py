@@ -6,11 +6,11 @@ from __future__ import annotations
 import pytest
 
 from stoker.mesh.broker.budgets import Budgets
-from stoker.mesh.server.fair_queue import NS, Turns
+from stoker.mesh.server.fair_queue import NS, FairQueue
 from stoker.native.errors import Busy
 
 
-def drained(turns: Turns[str], now_ns: int = 0) -> list[str]:
+def drained(turns: FairQueue[str], now_ns: int = 0) -> list[str]:
     found: list[str] = []
     while (following := turns.next(now_ns)).item is not None:
         found.append(following.item)
@@ -18,7 +18,7 @@ def drained(turns: Turns[str], now_ns: int = 0) -> list[str]:
 
 
 def test_one_users_flood_costs_another_one_request() -> None:
-    turns: Turns[str] = Turns(Budgets())
+    turns: FairQueue[str] = FairQueue(Budgets())
     for number in range(100):
         turns.offer("mallory", f"m{number}", 10)
     turns.offer("alice", "a0", 10)
@@ -28,21 +28,21 @@ def test_one_users_flood_costs_another_one_request() -> None:
 
 
 def test_so_many_refusals_a_second_and_no_others_are_told() -> None:
-    turns: Turns[str] = Turns(Budgets(refusals_per_s=10))
+    turns: FairQueue[str] = FairQueue(Budgets(refusals_per_s=10))
     assert sum(turns.answers_refusal("mallory", 0) for _ in range(100)) == 11
     assert turns.answers_refusal("alice", 0)
     assert sum(turns.answers_refusal("mallory", NS) for _ in range(100)) == 10
 
 
 def test_requests_of_one_user_keep_their_order() -> None:
-    turns: Turns[str] = Turns(Budgets())
+    turns: FairQueue[str] = FairQueue(Budgets())
     for number in range(50):
         turns.offer("alice", str(number), 1)
     assert drained(turns) == [str(number) for number in range(50)]
 
 
 def test_a_full_queue_refuses_its_own_user_alone() -> None:
-    turns: Turns[str] = Turns(Budgets(queued=3, queued_bytes=100))
+    turns: FairQueue[str] = FairQueue(Budgets(queued=3, queued_bytes=100))
     for _ in range(3):
         turns.offer("mallory", "m", 10)
     with pytest.raises(Busy, match=r"mallory has 3 requests waiting.*budget queued\)"):
@@ -55,7 +55,7 @@ def test_a_full_queue_refuses_its_own_user_alone() -> None:
 
 
 def test_a_rate_is_waited_for_and_is_no_others_trouble() -> None:
-    turns: Turns[str] = Turns(Budgets(requests_per_s=10))
+    turns: FairQueue[str] = FairQueue(Budgets(requests_per_s=10))
     for _ in range(30):
         turns.offer("mallory", "m", 1)
     assert len(drained(turns)) == 11  # a second's worth, and the one that uses it up
@@ -69,7 +69,7 @@ def test_a_rate_is_waited_for_and_is_no_others_trouble() -> None:
 
 
 def test_replies_are_paid_for_by_who_gets_them() -> None:
-    turns: Turns[str] = Turns(Budgets(reply_bytes_per_s=1000))
+    turns: FairQueue[str] = FairQueue(Budgets(reply_bytes_per_s=1000))
     turns.offer("mallory", "m", 1)
     turns.replied("mallory", 5000, 0)
     assert turns.next(0) == (None, 4 * NS)
@@ -79,7 +79,7 @@ def test_replies_are_paid_for_by_who_gets_them() -> None:
 
 
 def test_what_is_on_its_way_into_the_log_is_bounded_per_user() -> None:
-    turns: Turns[str] = Turns(Budgets(in_flight=2))
+    turns: FairQueue[str] = FairQueue(Budgets(in_flight=2))
     for user in ("mallory", "mallory", "alice"):
         turns.begin(user, 100)
     for user in ("mallory", "alice"):
@@ -90,7 +90,7 @@ def test_what_is_on_its_way_into_the_log_is_bounded_per_user() -> None:
 
 
 def test_users_who_are_gone_are_forgotten() -> None:
-    turns: Turns[str] = Turns(Budgets())
+    turns: FairQueue[str] = FairQueue(Budgets())
     for number in range(1000):
         turns.offer(f"u{number}", "x", 1)
     turns.begin("busy", 1)

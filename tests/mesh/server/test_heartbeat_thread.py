@@ -11,7 +11,7 @@ from nats.aio.msg import Msg
 
 from stoker.mesh.replica.authority import BEAT_NS, LEASE_MS
 from stoker.mesh.wire import subjects
-from stoker.mesh.wire.command import Beat, BeatJudge
+from stoker.mesh.wire.command import HeartbeatJudge, LeaseRenewal
 from tests.mesh.blocked_scheduler import BLOCK
 from tests.mesh.nats_server import Server
 from tests.mesh.node import Node
@@ -31,10 +31,10 @@ async def node(server_stopped_with_admin: Server) -> AsyncIterator[Node]:
 async def test_no_request_of_a_user_delays_a_heartbeat(node: Node) -> None:
     assert node.agent is not None
     chain, renewed = node.agent.chain, asyncio.Semaphore(0)
-    judge = BeatJudge(chain.cluster, chain.node, node.server.identities["scheduler"].verifier)
+    judge = HeartbeatJudge(chain.cluster, chain.node, node.server.identities["scheduler"].verifier)
 
     async def hear(message: Msg) -> None:
-        if isinstance(judge.judge(message.data, chain.position), Beat):
+        if isinstance(judge.judge(message.data, chain.position), LeaseRenewal):
             renewed.release()
 
     nc = await node.server.connect("node1")

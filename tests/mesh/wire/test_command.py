@@ -12,16 +12,16 @@ from stoker.mesh.identity import identity
 from stoker.mesh.identity.identity import Identity
 from stoker.mesh.wire import command
 from stoker.mesh.wire.command import (
-    Accepted,
-    Beat,
+    CommandAccepted,
     CommandChain,
+    CommandGap,
+    CommandRefused,
+    CommandRepeat,
     DesiredState,
-    Gap,
     Heartbeat,
+    LeaseRenewal,
     NodeCommand,
     Position,
-    Refused,
-    Repeat,
 )
 from stoker.native.errors import BadRequest, Denied
 from stoker.scheduler.nouns import ForgetJob, StopJob
@@ -54,21 +54,21 @@ def beat(number: int, at: Position = AT, **changes: object) -> Heartbeat:
 def test_the_next_command_is_obeyed_once(chain: CommandChain, signer: Identity) -> None:
     data = command.seal(next_command(), signer)
     verdict = chain.offer(data)
-    assert isinstance(verdict, Accepted)
+    assert isinstance(verdict, CommandAccepted)
     assert verdict.command.actions == (ForgetJob(7),)
     assert chain.position.seq == 101
-    assert chain.offer(data) == Repeat()
+    assert chain.offer(data) == CommandRepeat()
     following = next_command(chain.position, 105, actions=(StopJob(1, 1, "r"),))
-    assert isinstance(chain.offer(command.seal(following, signer)), Accepted)
-    assert chain.offer(data) == Repeat()
+    assert isinstance(chain.offer(command.seal(following, signer)), CommandAccepted)
+    assert chain.offer(data) == CommandRepeat()
 
 
 def test_parts_of_one_entry_follow_each_other(chain: CommandChain, signer: Identity) -> None:
     first = command.seal(next_command(), signer)
     chain.offer(first)
     second = command.seal(next_command(chain.position, 101), signer)
-    assert isinstance(chain.offer(second), Accepted)
-    assert chain.offer(second) == Repeat()
+    assert isinstance(chain.offer(second), CommandAccepted)
+    assert chain.offer(second) == CommandRepeat()
 
 
 @pytest.mark.parametrize(
@@ -84,14 +84,14 @@ def test_foreign_commands_are_refused(
     chain: CommandChain, signer: Identity, changes: dict[str, object], counter: str
 ) -> None:
     verdict = chain.offer(command.seal(next_command(**changes), signer))  # type: ignore[arg-type]
-    assert isinstance(verdict, Refused)
+    assert isinstance(verdict, CommandRefused)
     assert verdict.counter == counter
     assert chain.position == AT
 
 
 def test_gaps_are_told_and_not_jumped(chain: CommandChain, signer: Identity) -> None:
     for changes in ({"prev_seq": 99}, {"prev_hash": b"x" * 32}, {"term": 4}, {"prev_seq": 104}):
-        assert isinstance(chain.offer(command.seal(next_command(**changes), signer)), Gap)  # type: ignore[arg-type]
+        assert isinstance(chain.offer(command.seal(next_command(**changes), signer)), CommandGap)  # type: ignore[arg-type]
     assert chain.position == AT
 
 
@@ -109,7 +109,7 @@ def test_a_stolen_broker_cannot_command(
         signer.sign(data[64:]) + data[64:],  # a signature without the domain in front
     ):
         verdict = chain.offer(forged)
-        assert isinstance(verdict, Refused)
+        assert isinstance(verdict, CommandRefused)
         assert verdict.counter in ("command_signature", "command_format")
     assert chain.position == AT
 
@@ -117,8 +117,8 @@ def test_a_stolen_broker_cannot_command(
 def test_records_do_not_pass_for_each_other(chain: CommandChain, signer: Identity) -> None:
     heartbeat = command.seal(beat(1), signer)
     verdict = chain.offer(heartbeat)
-    assert isinstance(verdict, Refused)
-    assert isinstance(chain.beat(command.seal(next_command(), signer)), Refused)
+    assert isinstance(verdict, CommandRefused)
+    assert isinstance(chain.beat(command.seal(next_command(), signer)), CommandRefused)
     with pytest.raises(BadRequest, match="a Heartbeat where a NodeCommand belongs"):
         command.open_command(heartbeat, signer.verifier)
     with pytest.raises(Denied):
@@ -126,19 +126,19 @@ def test_records_do_not_pass_for_each_other(chain: CommandChain, signer: Identit
 
 
 def test_a_heartbeat_renews_once(chain: CommandChain, signer: Identity) -> None:
-    assert isinstance(chain.beat(command.seal(beat(1), signer)), Beat)
-    assert isinstance(chain.beat(command.seal(beat(1), signer)), Refused)
-    assert isinstance(chain.beat(command.seal(beat(3), signer)), Beat)
+    assert isinstance(chain.beat(command.seal(beat(1), signer)), LeaseRenewal)
+    assert isinstance(chain.beat(command.seal(beat(1), signer)), CommandRefused)
+    assert isinstance(chain.beat(command.seal(beat(3), signer)), LeaseRenewal)
     late = chain.beat(command.seal(beat(2), signer))
-    assert isinstance(late, Refused)
+    assert isinstance(late, CommandRefused)
     assert late.counter == "heartbeat_old"
 
 
 def test_a_heartbeat_shows_what_was_missed(chain: CommandChain, signer: Identity) -> None:
-    assert isinstance(chain.beat(command.seal(beat(1, seq=101), signer)), Gap)
-    assert isinstance(chain.beat(command.seal(beat(1, hash=b"p" * 32), signer)), Gap)
-    assert isinstance(chain.beat(command.seal(beat(1, term=4), signer)), Gap)
-    assert isinstance(chain.beat(command.seal(beat(1), signer)), Beat)
+    assert isinstance(chain.beat(command.seal(beat(1, seq=101), signer)), CommandGap)
+    assert isinstance(chain.beat(command.seal(beat(1, hash=b"p" * 32), signer)), CommandGap)
+    assert isinstance(chain.beat(command.seal(beat(1, term=4), signer)), CommandGap)
+    assert isinstance(chain.beat(command.seal(beat(1), signer)), LeaseRenewal)
 
 
 def desired(chain: CommandChain, **changes: object) -> DesiredState:
@@ -152,7 +152,7 @@ def test_catching_up_moves_to_the_given_place(chain: CommandChain, signer: Ident
     assert isinstance(verdict, DesiredState)
     assert chain.position == Position(4, 200, b"n" * 32)
     following = command.seal(next_command(chain.position, 201), signer)
-    assert isinstance(chain.offer(following), Accepted)
+    assert isinstance(chain.offer(following), CommandAccepted)
 
 
 def test_a_part_of_the_answer_moves_nothing(chain: CommandChain, signer: Identity) -> None:
@@ -170,7 +170,7 @@ def test_old_answers_are_refused(chain: CommandChain, signer: Identity) -> None:
         command.seal(desired(chain, term=3, seq=99), signer),
         command.seal(desired(chain, node="n2"), signer),
     ):
-        assert isinstance(chain.reconcile(data), Refused)
+        assert isinstance(chain.reconcile(data), CommandRefused)
     assert chain.position == AT
 
 

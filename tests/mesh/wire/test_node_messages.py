@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.mesh.replica.state import State
+from stoker.mesh.replica.state import ReplicaState
 from stoker.mesh.replica.work import HelloWork, OutcomeWork
 from stoker.mesh.wire import node_messages
-from stoker.mesh.wire.command import HAVE_MAX, Position, RangeAsk
+from stoker.mesh.wire.command import HAVE_MAX, Position, StateRequest
 from stoker.native.errors import BadRequest
 from stoker.scheduler.core import Limits
 from stoker.scheduler.nouns import DeviceInfo, DeviceSample, NodeReport, Observation, Outcome
@@ -22,7 +22,7 @@ encode = msgspec.msgpack.encode
 ANY = st.integers(-(2**63), 2**64 - 1)
 
 
-STATE = State("c", Limits(1, 1, 1, 1, 1, 1, 1))
+STATE = ReplicaState("c", Limits(1, 1, 1, 1, 1, 1, 1))
 
 
 @given(
@@ -113,8 +113,8 @@ def test_numbers_of_things_are_bounded() -> None:
     refused(node_messages.outcomes, (one,) * 513, "513 outcomes")
     refused(node_messages.outcomes, (), "0 outcomes")
     have = ((1, 1),) * (HAVE_MAX + 1)
-    refused(node_messages.range_ask, RangeAsk(1, Position(), have), "attempts, at most")
-    refused(node_messages.range_ask, RangeAsk(1, Position(), ((0, 1),)), "out of range")
+    refused(node_messages.range_ask, StateRequest(1, Position(), have), "attempts, at most")
+    refused(node_messages.range_ask, StateRequest(1, Position(), ((0, 1),)), "out of range")
     devices = (DeviceInfo("d", "v", "m"),) * 65
     report = NodeReport("n1", "b", 1, 1, 1, devices)
     refused(lambda data: node_messages.report(data, "n1"), report, "65 devices")

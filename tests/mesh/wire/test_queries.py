@@ -7,12 +7,12 @@ import pytest
 
 from stoker.mesh.wire import queries
 from stoker.mesh.wire.queries import (
-    DevicesAsk,
-    LogsAsk,
+    DevicesQuery,
+    LogsQuery,
     LogsReply,
-    StdinAsk,
+    StdinQuery,
     StdinReply,
-    TraceAsk,
+    TraceQuery,
     TraceReply,
 )
 from stoker.native.errors import BadRequest, NotFound, StokerError, Unavailable
@@ -21,11 +21,11 @@ from stoker.native.errors import BadRequest, NotFound, StokerError, Unavailable
 @pytest.mark.parametrize(
     "message",
     [
-        LogsAsk(1, 1, "out", 5),
-        LogsAsk(1, 2, "err", 0, 10, 30.0),
-        StdinAsk(3, 1, 0, b"\xff\x00", eof=True),
-        TraceAsk("perfetto", 4, 1, 100, 200),
-        DevicesAsk("readings", "pocl-0", ("power_w",), 5),
+        LogsQuery(1, 1, "out", 5),
+        LogsQuery(1, 2, "err", 0, 10, 30.0),
+        StdinQuery(3, 1, 0, b"\xff\x00", eof=True),
+        TraceQuery("perfetto", 4, 1, 100, 200),
+        DevicesQuery("readings", "pocl-0", ("power_w",), 5),
     ],
 )
 def test_asks_come_back(message: queries.Ask) -> None:
@@ -45,13 +45,13 @@ def test_replies_come_back(
 @pytest.mark.parametrize(
     "message",
     [
-        LogsAsk(1, 1, "out", -1),
-        LogsAsk(1, 1, "out", 0, 0),
-        LogsAsk(1, 1, "out", 0, queries.CHUNK_BYTES_MAX + 1),
-        LogsAsk(1, 1, "out", 0, 1, 31.0),
-        LogsAsk(1, 1, "out", 0, 1, -0.1),
-        StdinAsk(1, 1, 0, b"x" * (queries.STDIN_BYTES_MAX + 1)),
-        LogsAsk(1, 1, "both", 0),  # type: ignore[arg-type]
+        LogsQuery(1, 1, "out", -1),
+        LogsQuery(1, 1, "out", 0, 0),
+        LogsQuery(1, 1, "out", 0, queries.CHUNK_BYTES_MAX + 1),
+        LogsQuery(1, 1, "out", 0, 1, 31.0),
+        LogsQuery(1, 1, "out", 0, 1, -0.1),
+        StdinQuery(1, 1, 0, b"x" * (queries.STDIN_BYTES_MAX + 1)),
+        LogsQuery(1, 1, "both", 0),  # type: ignore[arg-type]
     ],
 )
 def test_asks_past_the_limits_are_refused(message: queries.Ask) -> None:

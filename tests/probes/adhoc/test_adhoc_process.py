@@ -16,8 +16,8 @@ import pytest
 
 from stoker.native.errors import Denied, NotSupported
 from stoker.probes.adhoc import adhoc_process, adhoc_source
-from stoker.probes.adhoc.adhoc_process import Line, Run, Summary
-from stoker.probes.adhoc.adhoc_source import Target
+from stoker.probes.adhoc.adhoc_process import AdhocRun, Line, Summary
+from stoker.probes.adhoc.adhoc_source import ProbeTarget
 
 pytestmark = [pytest.mark.needs_bpf, pytest.mark.needs_root]
 
@@ -73,7 +73,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return library, caller
 
 
-def served(run: Run, ready: Callable[[], None]) -> tuple[list[Line], Summary]:
+def served(run: AdhocRun, ready: Callable[[], None]) -> tuple[list[Line], Summary]:
     """Everything a run says; `ready` is called once it is attached."""
     lines: list[Line] = []
 
@@ -93,7 +93,7 @@ def caller_of(program: Path) -> subprocess.Popen[bytes]:
     return process
 
 
-def let_go(process: subprocess.Popen[bytes], run: Run) -> Callable[[], None]:
+def let_go(process: subprocess.Popen[bytes], run: AdhocRun) -> Callable[[], None]:
     def go() -> None:
         process.communicate(b"x")
         run.stop()
@@ -108,7 +108,9 @@ def test_calls_of_a_library_are_counted_to_the_last(program: tuple[Path, Path], 
     kernel = adhoc_source.find_kernel()
     if bare:
         kernel = replace(kernel, headers=None, btf=None, btf_absent="none here")
-    run = Run(COUNTS.format(library=library), Target(pid=process.pid), seconds=60, kernel=kernel)
+    run = AdhocRun(
+        COUNTS.format(library=library), ProbeTarget(pid=process.pid), seconds=60, kernel=kernel
+    )
     lines, summary = served(run, let_go(process, run))
     assert summary.failed == "", summary.messages
     assert summary.basis == ("types" if bare else "btf") or kernel.headers is not None
@@ -124,7 +126,7 @@ def test_kernel_structures_are_read_at_the_offsets_of_this_kernel(
     program: tuple[Path, Path],
 ) -> None:
     process = caller_of(program[1])
-    run = Run(PARENT, Target(pid=process.pid), seconds=60)
+    run = AdhocRun(PARENT, ProbeTarget(pid=process.pid), seconds=60)
     lines, summary = served(run, let_go(process, run))
     assert summary.failed == "", summary.messages
     (parents,) = [line["rows"] for line in lines if line["kind"] == "table"]
@@ -134,7 +136,7 @@ def test_kernel_structures_are_read_at_the_offsets_of_this_kernel(
 def test_what_cannot_be_read_rightly_is_refused_before_anything_is_loaded() -> None:
     kernel = replace(adhoc_source.find_kernel(), headers=None, btf=None, btf_absent="none here")
     with pytest.raises(NotSupported, match="task_struct"):
-        Run(PARENT, Target(), kernel=kernel)
+        AdhocRun(PARENT, ProbeTarget(), kernel=kernel)
 
 
 def test_a_full_buffer_tells_what_it_lost(program: tuple[Path, Path]) -> None:
@@ -153,7 +155,7 @@ def test_a_full_buffer_tells_what_it_lost(program: tuple[Path, Path]) -> None:
         return 0;
     }
     """.replace("LIBRARY", str(program[0]))
-    run = Run(flood, Target(pid=process.pid), seconds=60)
+    run = AdhocRun(flood, ProbeTarget(pid=process.pid), seconds=60)
 
     def go() -> None:
         assert process.stdin is not None
@@ -173,7 +175,7 @@ def test_a_full_buffer_tells_what_it_lost(program: tuple[Path, Path]) -> None:
 
 
 def test_a_source_that_does_not_compile_says_where() -> None:
-    run = Run("int f(void *ctx) { return undefined_here; }", Target())
+    run = AdhocRun("int f(void *ctx) { return undefined_here; }", ProbeTarget())
     _, summary = served(run, lambda: None)
     assert not summary.ready and "compile" in summary.failed
     assert "undefined_here" in summary.messages
@@ -181,7 +183,9 @@ def test_a_source_that_does_not_compile_says_where() -> None:
 
 def test_time_ends_it_and_nothing_is_left(tmp_path: Path) -> None:
     before = set(Path("/tmp").glob("stoker-probe-*"))
-    run = Run("BPF_ARRAY(seen, u64, 1);\nint f(void *ctx) { return 0; }", Target(), seconds=0.2)
+    run = AdhocRun(
+        "BPF_ARRAY(seen, u64, 1);\nint f(void *ctx) { return 0; }", ProbeTarget(), seconds=0.2
+    )
     lines, summary = served(run, lambda: None)
     assert summary.failed == "", summary.messages
     assert lines[-1]["kind"] == "end"
@@ -202,4 +206,4 @@ def test_output_beyond_its_limits_is_counted(monkeypatch: pytest.MonkeyPatch) ->
 def test_only_root_may(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(Denied, match="root"):
-        Run("int f(void *ctx) { return 0; }", Target())
+        AdhocRun("int f(void *ctx) { return 0; }", ProbeTarget())

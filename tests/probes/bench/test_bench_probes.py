@@ -9,7 +9,16 @@ import random
 import pytest
 
 from stoker.probes.bench import bench_probes
-from stoker.probes.bench.bench_probes import Cell, Counts, Quad, Slice, clean, line, report, rows
+from stoker.probes.bench.bench_probes import (
+    Cell,
+    Quad,
+    RecordTally,
+    Slice,
+    clean,
+    line,
+    report,
+    rows,
+)
 
 
 def piece(wall_ns: int, cpu_ns: int | None = None) -> Slice:
@@ -56,7 +65,7 @@ def test_the_half_width_covers_the_truth() -> None:
 def cell(noise: int) -> Cell:
     chance = random.Random(1)
     off = [quad(100_000, chance.randrange(100_000 - noise, 100_001 + noise)) for _ in range(50)]
-    made = Counts(100, 90, 10, 100)
+    made = RecordTally(100, 90, 10, 100)
     full = [quad(100_000, 103_000)] * 50
     return Cell(10_000, "SIM", 10, {"off": off, "full": full}, {"full": made}, {"full": 0.5})
 
@@ -88,9 +97,9 @@ def test_the_report_sums_up_and_says_what_is_not_there() -> None:
 
 
 def test_sums_that_differ_are_told() -> None:
-    assert not Counts(100, 90, 9).equal
+    assert not RecordTally(100, 90, 9).equal
     lost = cell(200)
-    lost.records["full"] = Counts(100, 90, 9)
+    lost.records["full"] = RecordTally(100, 90, 9)
     assert not report(rows(lost), None, {}, {})["sums_equal"]
 
 

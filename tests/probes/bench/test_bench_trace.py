@@ -10,11 +10,11 @@ import pytest
 
 from stoker.native import errors
 from stoker.probes.bench import bench_trace, launch_loops
-from stoker.probes.bench.bench_trace import Case, Run, abba, line, plan, report, row
+from stoker.probes.bench.bench_trace import TraceCase, TraceRun, abba, line, plan, report, row
 
 
-def run(best_ns: float, cpu_ns: float = 0) -> Run:
-    return Run(best_ns, best_ns * 1.1, cpu_ns or best_ns, 100, 10)
+def run(best_ns: float, cpu_ns: float = 0) -> TraceRun:
+    return TraceRun(best_ns, best_ns * 1.1, cpu_ns or best_ns, 100, 10)
 
 
 def test_off_and_on_take_turns_in_both_orders() -> None:
@@ -26,11 +26,11 @@ def test_every_length_is_measured_under_both_modes() -> None:
     assert len(set(cases)) == len(cases)
     assert {case.mode for case in cases} == {"governed", "full"}
     assert {case.target_ns for case in cases} == set(bench_trace.TARGETS_NS)
-    assert Case("basic", 0, "governed") in cases
+    assert TraceCase("basic", 0, "governed") in cases
 
 
 def test_a_row_compares_best_with_best() -> None:
-    case = Case("basic", 10_000, "full")
+    case = TraceCase("basic", 10_000, "full")
     made = row(case, [run(10_000), run(10_400)], [run(10_300), run(10_200)], None)
     assert (made.off_ns, made.on_ns, made.ns_per_launch) == (10_000, 10_200, 200)
     assert (made.slowdown_pct, made.noise_pct) == (2.0, 4.0)
@@ -39,8 +39,8 @@ def test_a_row_compares_best_with_best() -> None:
 
 
 def test_the_headline_is_the_worst_governed_row_of_ten_microseconds_or_more() -> None:
-    def made(target: int, mode: str, off: float, on: float) -> bench_trace.Row:
-        return row(Case("basic", target, mode), [run(off)], [run(on)], None)  # type: ignore[arg-type]
+    def made(target: int, mode: str, off: float, on: float) -> bench_trace.TraceRow:
+        return row(TraceCase("basic", target, mode), [run(off)], [run(on)], None)  # type: ignore[arg-type]
 
     found = report(
         [
@@ -62,7 +62,7 @@ def test_nothing_measured_is_no_figure() -> None:
 
 def test_the_whole_runs(tmp_path: Path) -> None:
     for mode in ("governed", "full"):
-        made = bench_trace._measure(Case("basic", 0, mode), tmp_path, 1, 0.02)
+        made = bench_trace._measure(TraceCase("basic", 0, mode), tmp_path, 1, 0.02)
         assert made.off_ns > 0
         assert made.lost == 0
         assert 0 < made.timed_share <= 1
@@ -74,7 +74,7 @@ def test_a_program_that_fails_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path:
         launch_loops, "driver_environment", lambda _: {"OCL_ICD_VENDORS": "/nowhere"}
     )
     with (
-        launch_loops.Loop("basic", "off", tmp_path) as loop,
+        launch_loops.LaunchLoop("basic", "off", tmp_path) as loop,
         pytest.raises(errors.NotSupported, match="the bench program ended: exit status"),
     ):
         loop.turn(1, 1)

@@ -9,14 +9,14 @@ import pytest
 
 from stoker.native import errors
 from stoker.probes.bench import launch_loops
-from stoker.probes.bench.bench_probes import MODES, STEADY, Counts
-from stoker.probes.bench.launch_loops import Loop, measure
+from stoker.probes.bench.bench_probes import MODES, STEADY, RecordTally
+from stoker.probes.bench.launch_loops import LaunchLoop, measure
 
 DRIVERS = ("pocl", "SIM")
 
 
 def test_the_simulated_driver_works_for_as_long_as_it_is_told(tmp_path: Path) -> None:
-    with Loop("SIM", "full", tmp_path) as loop:
+    with LaunchLoop("SIM", "full", tmp_path) as loop:
         told = [*loop.turn(20_000, 50, 1, 3), *loop.turn(20_000, 50, vary=True)]
         summary = loop.end()
     assert summary is not None
@@ -42,7 +42,7 @@ def test_every_mode_at_one_rate(
     assert all(each.equal for each in cell.records.values())
     full = cell.records["full"]
     assert full.made >= full.launches > 0  # waits of the host are records as well
-    assert cell.records["dormant"] == Counts()
+    assert cell.records["dormant"] == RecordTally()
 
 
 def test_a_rate_beyond_the_driver_is_no_row(tmp_path: Path) -> None:
@@ -56,5 +56,8 @@ def test_an_estimate_is_held_against_what_was_done(tmp_path: Path) -> None:
 
 def test_a_program_that_ends_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launch_loops, "driver_environment", lambda _: {"OCL_ICD_VENDORS": "/none"})
-    with Loop("pocl", "off", tmp_path) as loop, pytest.raises(errors.NotSupported, match="ended"):
+    with (
+        LaunchLoop("pocl", "off", tmp_path) as loop,
+        pytest.raises(errors.NotSupported, match="ended"),
+    ):
         loop.turn(1, 1)

@@ -21,7 +21,7 @@ from stoker.probes.calls.call_windows import CYCLE_NS
 from stoker.probes.calls.library_copies import Copy
 from stoker.probes.calls.prologue import Trap
 from stoker.probes.calls.trap_cost import ELSEWHERE, TrapCosts
-from stoker.probes.cost.cost_budget import Action
+from stoker.probes.cost.cost_budget import GovernorAction
 from tests.probes.gpu_jobs import DEARLY, Caller, compile_caller, compile_library
 from tests.probes.groups import require_root
 
@@ -374,7 +374,7 @@ def test_a_sampled_site_is_attached_in_its_windows_alone(
     now = [CYCLE_NS * 5]
     monkeypatch.setattr(probes, "_clock_ns", lambda: now[0])
     watch(probes, caller)
-    probes.obey(JOB, Action("sample", "cuda.cuLaunchKernel", 200_000, "too dear"))
+    probes.obey(JOB, GovernorAction("sample", "cuda.cuLaunchKernel", 200_000, "too dear"))
     counted = []
     for _ in range(20):  # half a second each, through one cycle
         watch(probes, caller)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from stoker.probes.calls.call_targets import TARGETS, Target
+from stoker.probes.calls.call_targets import TARGETS, CallTarget
 from stoker.probes.calls.elf import ElfFile
 from stoker.probes.calls.probe_sites import (
     DUTY_STEPS_PPM,
@@ -28,11 +28,11 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ElfFile:
     return ElfFile(os.open(path, os.O_RDONLY), str(path))
 
 
-def cuda(symbol: str, rate: int = 1000, inner: tuple[str, ...] = (), usdt: str = "") -> Target:
-    return Target(f"cuda.{symbol}", "libcuda.so", symbol, rate, inner, usdt)
+def cuda(symbol: str, rate: int = 1000, inner: tuple[str, ...] = (), usdt: str = "") -> CallTarget:
+    return CallTarget(f"cuda.{symbol}", "libcuda.so", symbol, rate, inner, usdt)
 
 
-def find(library: ElfFile, target: Target) -> Call:
+def find(library: ElfFile, target: CallTarget) -> Call:
     (call,) = find_calls(library, [target])
     assert call.reason
     return call

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from stoker.probes.doctor import gpu_check
-from stoker.probes.doctor.gpu_check import Event, Known, Line, Run
+from stoker.probes.doctor.gpu_check import CurveRun, GpuEvent, GpuLine, KnownRun
 from stoker.probes.kernels.job_trace import (
     ClockRow,
     CopyRow,
@@ -17,14 +17,14 @@ from stoker.probes.kernels.job_trace import (
     Window,
 )
 
-KNOWN = Known(
+KNOWN = KnownRun(
     spins=3, nodes=2, graphs=1, writes=1, reads=1, fills=1, copy_bytes=10, batch_ns=100_000.0,
     spin_ns=50_000, simulated=False, value=7,
 )  # fmt: skip
 EVENTS = [
-    Event(gpu_check.SPIN, 16, 0, 200_000, 5, 77),
-    Event(gpu_check.SPIN, 16, 200_000, 250_000, 5, 77),
-    Event(gpu_check.SPIN, 16, 250_000, 300_000, 5, 77),
+    GpuEvent(gpu_check.SPIN, 16, 0, 200_000, 5, 77),
+    GpuEvent(gpu_check.SPIN, 16, 200_000, 250_000, 5, 77),
+    GpuEvent(gpu_check.SPIN, 16, 250_000, 300_000, 5, 77),
 ]
 SUMMARY = TraceSummary(
     "full",
@@ -39,7 +39,7 @@ SUMMARY = TraceSummary(
 )
 
 
-def failed(known: Known, summary: TraceSummary, events: list[Event]) -> list[str]:
+def failed(known: KnownRun, summary: TraceSummary, events: list[GpuEvent]) -> list[str]:
     lines = gpu_check.known_lines(known, summary, events)
     return [line.name for line in lines if line.verdict == "FAIL"]
 
@@ -80,12 +80,12 @@ def test_an_event_that_is_wrong_fails_by_name(
     assert line in failed(KNOWN, SUMMARY, events)
 
 
-def runs(governed_ns: int, estimate_ns: int = 900_000) -> list[Run]:
+def runs(governed_ns: int, estimate_ns: int = 900_000) -> list[CurveRun]:
     return [
-        Run(1000, "off", 1000, 1_000_000_000, 5_000_000),
-        Run(1000, "off", 1000, 1_002_000_000, 5_000_000),
-        Run(1000, "full", 1000, 1_050_000_000, 9_000_000, 1200, 1_200_000),
-        Run(1000, "governed", 1000, governed_ns, 6_000_000, 1200, estimate_ns),
+        CurveRun(1000, "off", 1000, 1_000_000_000, 5_000_000),
+        CurveRun(1000, "off", 1000, 1_002_000_000, 5_000_000),
+        CurveRun(1000, "full", 1000, 1_050_000_000, 9_000_000, 1200, 1_200_000),
+        CurveRun(1000, "governed", 1000, governed_ns, 6_000_000, 1200, estimate_ns),
     ]
 
 
@@ -113,7 +113,7 @@ def test_a_missed_target_fails(governed_ns: int, estimate_ns: int, verdicts: lis
 
 
 def test_one_failure_fails_all() -> None:
-    lines = [Line("a", "1"), Line("b", "2", "3", "FAIL")]
+    lines = [GpuLine("a", "1"), GpuLine("b", "2", "3", "FAIL")]
     assert gpu_check.result(lines[:1], [])["passed"] is True
     assert gpu_check.result(lines, [])["passed"] is False
     assert gpu_check.table(lines).splitlines()[1] == "FAIL  b  2  3"

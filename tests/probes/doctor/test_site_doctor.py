@@ -15,7 +15,7 @@ from stoker.probes.calls.probe_sites import SiteState
 from stoker.probes.calls.trap_cost import ELSEWHERE, TrapCosts, boot_id, save
 from stoker.probes.catalogue import ProbeState
 from stoker.probes.doctor import site_doctor
-from stoker.probes.doctor.check_report import Check
+from stoker.probes.doctor.check_report import ProbeCheck
 from stoker.probes.doctor.site_doctor import COSTS_FILE, site_checks
 from tests.probes.gpu_jobs import compile_library
 
@@ -34,7 +34,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def lines(folder: Path) -> dict[str, Check]:
+def lines(folder: Path) -> dict[str, ProbeCheck]:
     found = site_checks(folder)
     assert len({check.id for check in found}) == len(found)
     assert all(check.text for check in found)

@@ -10,7 +10,7 @@ import pytest
 
 from stoker.native.errors import Refused
 from stoker.probes.host.host_probes import HostLimits, HostProbes, HostTimes
-from stoker.probes.host.host_records import BLOCKED, ON_CPU, Times
+from stoker.probes.host.host_records import BLOCKED, ON_CPU, StateDurations
 from tests.probes.groups import CLOCK_NANOSLEEP, Groups, Job, eventually
 
 pytestmark = pytest.mark.needs_bpf
@@ -19,7 +19,7 @@ Attach = Callable[..., HostProbes]
 MS = 1_000_000
 
 
-def totals_of(reading: HostTimes) -> Times:
+def totals_of(reading: HostTimes) -> StateDurations:
     assert reading.absent == ""
     assert reading.unsettled == 0
     assert reading.totals is not None
@@ -33,7 +33,7 @@ def timed(job: Job, verb: str, argument: int) -> int:
     return time.monotonic_ns() - began
 
 
-def least(asked: int, times: Times) -> int:
+def least(asked: int, times: StateDurations) -> int:
     """A wait is asked for just before the thread leaves the CPU: so much of it is not blocked."""
     return asked * MS - times.on_cpu_ns - times.runnable_ns
 

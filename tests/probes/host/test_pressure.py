@@ -24,7 +24,7 @@ from stoker.probes.host.host_records import (
     FAULTED_ALL,
     ON_CPU,
     HostTimes,
-    Times,
+    StateDurations,
 )
 from stoker.probes.host.pressure import (
     ASK_CALLS,
@@ -342,7 +342,7 @@ NO_TIME = (0,) * 32
 
 
 def times_of(**figures: int) -> HostTimes:
-    return HostTimes(7, 1, 2, Times(0, 0, 0, 0, 0, 0, 0, NO_TIME, **figures))
+    return HostTimes(7, 1, 2, StateDurations(0, 0, 0, 0, 0, 0, 0, NO_TIME, **figures))
 
 
 def test_what_is_attached_and_did_not_happen_is_zero(

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from stoker.native import _trace, errors
-from stoker.probes.host.host_records import FAULTED_ALL, ThreadTimes, Times
+from stoker.probes.host.host_records import FAULTED_ALL, StateDurations, ThreadTimes
 from stoker.probes.kernels import job_trace as trace_module
 from stoker.probes.kernels.job_trace import JobTrace
 from tests.probes.segment_file import AT, HELD, KERNEL, NO_DEVICE, RECORD, SegmentFile, record
@@ -468,8 +468,8 @@ def test_a_cpu_that_was_taken_away_is_no_time_on_it_without_spans(
     assert (causes.host_on_cpu_ns, causes.host_runnable_ns, causes.host_paging_ns) == (50, 300, 50)
 
 
-def times(on_cpu: int, runnable: int, blocked: int, io: int) -> Times:
-    return Times(on_cpu, runnable, blocked, io, 0, 0, 0, ())
+def times(on_cpu: int, runnable: int, blocked: int, io: int) -> StateDurations:
+    return StateDurations(on_cpu, runnable, blocked, io, 0, 0, 0, ())
 
 
 def state(tid: int, number: int, since_ns: int) -> ThreadTimes:

@@ -26,7 +26,7 @@ def values(path: Path) -> dict[str, int]:
 
 
 def test_devices_are_found_as_the_kernel_shows_them(tmp_path: Path, node: _sim.Node) -> None:
-    sysfs.Tree(tmp_path, node).write()
+    sysfs.SysfsTree(tmp_path, node).write()
     drm = tmp_path / "sys/class/drm"
     assert sorted(each.name for each in drm.iterdir() if each.name.startswith("card")) == [
         f"card{minor}" for minor in range(8)
@@ -48,7 +48,7 @@ def test_devices_are_found_as_the_kernel_shows_them(tmp_path: Path, node: _sim.N
 
 def test_sensors_are_what_the_card_answers(tmp_path: Path, node: _sim.Node) -> None:
     node.set_load(4, 0.7, 0.4, 0.2)
-    tree = sysfs.Tree(tmp_path, node)
+    tree = sysfs.SysfsTree(tmp_path, node)
     tree.write()
     node.advance(5_000_000_000)
     tree.refresh()
@@ -66,7 +66,7 @@ def test_sensors_are_what_the_card_answers(tmp_path: Path, node: _sim.Node) -> N
 
 
 def test_a_cap_is_taken_within_the_cards_range(tmp_path: Path, node: _sim.Node) -> None:
-    tree = sysfs.Tree(tmp_path, node)
+    tree = sysfs.SysfsTree(tmp_path, node)
     tree.write()
     cap = tmp_path / "sys/class/drm/card1/device/hwmon/hwmon1/power1_cap"
     cap.write_text("300000000")
@@ -85,7 +85,7 @@ def test_errors_and_pages_are_told(tmp_path: Path, node: _sim.Node) -> None:
     node.inject("ecc", 2, value=1, count=4)
     node.inject("pages", 2)
     node.advance(1)
-    sysfs.Tree(tmp_path, node).write()
+    sysfs.SysfsTree(tmp_path, node).write()
     ras = tmp_path / "sys/class/drm/card2/device/ras"
     assert text(ras / "umc_err_count") == "ue: 4\nce: 0"
     assert [line[-1] for line in (ras / "gpu_vram_bad_pages").read_text().split("\n")[:2]] == list(
@@ -95,7 +95,7 @@ def test_errors_and_pages_are_told(tmp_path: Path, node: _sim.Node) -> None:
 
 def test_kfd_has_the_cards_their_links_and_processes(tmp_path: Path, node: _sim.Node) -> None:
     node.add_process(3, os.getpid(), 7 << 30, 0.5, "trainer")
-    tree = sysfs.Tree(tmp_path, node)
+    tree = sysfs.SysfsTree(tmp_path, node)
     tree.write()
     kfd = tmp_path / "sys/class/kfd/kfd"
     nodes = sorted(int(each.name) for each in (kfd / "topology/nodes").iterdir())
@@ -115,7 +115,7 @@ def test_kfd_has_the_cards_their_links_and_processes(tmp_path: Path, node: _sim.
 
 
 def test_a_dead_card_has_empty_files_and_comes_back(tmp_path: Path, node: _sim.Node) -> None:
-    tree = sysfs.Tree(tmp_path, node)
+    tree = sysfs.SysfsTree(tmp_path, node)
     tree.write()
     node.inject("lost", 6, until_ns=2_000_000_000)
     node.advance(1_000_000_000)
@@ -131,10 +131,10 @@ def test_a_dead_card_has_empty_files_and_comes_back(tmp_path: Path, node: _sim.N
 
 
 def test_cards_of_other_vendors_are_not_there(tmp_path: Path) -> None:
-    sysfs.Tree(tmp_path, profiles.node("4xL40S")).write()
+    sysfs.SysfsTree(tmp_path, profiles.node("4xL40S")).write()
     assert not (tmp_path / "sys/class/drm").exists()
     mixed = profiles.node("mixed")
-    sysfs.Tree(tmp_path, mixed, 3).write()
+    sysfs.SysfsTree(tmp_path, mixed, 3).write()
     assert sorted(each.name for each in (tmp_path / "sys/class/drm").glob("card*")) == [
         "card0",
         "card1",

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 from stoker.scheduler.policies import Placement
 from stoker.scheduler.sim.cluster import Cluster
-from stoker.scheduler.sim.openb import Machine, Task
+from stoker.scheduler.sim.openb import Machine, TraceTask
 
 MIB = 1 << 20
-HALF = Task(1000, MIB, 1, 500)
-ONE = Task(1000, MIB, 1, 1000)
-TWO = Task(1000, MIB, 2, 1000)
-HOST = Task(4000, MIB, 0, 0)
+HALF = TraceTask(1000, MIB, 1, 500)
+ONE = TraceTask(1000, MIB, 1, 1000)
+TWO = TraceTask(1000, MIB, 2, 1000)
+HOST = TraceTask(4000, MIB, 0, 0)
 
 
 def machine(name: str, gpus: int, model: str = "T4", cpu_milli: int = 8000) -> Machine:
@@ -21,6 +21,6 @@ def machine(name: str, gpus: int, model: str = "T4", cpu_milli: int = 8000) -> M
 
 
 def cluster(
-    machines: Sequence[Machine], tasks: Sequence[Task], placement: Placement = Placement.PACK
+    machines: Sequence[Machine], tasks: Sequence[TraceTask], placement: Placement = Placement.PACK
 ) -> Cluster:
     return Cluster(machines, tasks, placement, 1, 100)

@@ -7,14 +7,14 @@ import pytest
 
 from stoker.native.errors import BadRequest
 from stoker.scheduler.sim.arrivals import NS_PER_S, inflated, steady
-from stoker.scheduler.sim.openb import Task
+from stoker.scheduler.sim.openb import TraceTask
 
-HOST = Task(1000, 0, 0, 0)
-ONE = Task(1000, 0, 1, 1000)
-EIGHT = Task(1000, 0, 8, 1000)
+HOST = TraceTask(1000, 0, 0, 0)
+ONE = TraceTask(1000, 0, 1, 1000)
+EIGHT = TraceTask(1000, 0, 8, 1000)
 
 
-def demand(tasks: list[Task], order: list[int]) -> int:
+def demand(tasks: list[TraceTask], order: list[int]) -> int:
     return sum(tasks[at].demand_milli for at in order)
 
 

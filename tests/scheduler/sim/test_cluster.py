@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from stoker.scheduler.nouns import DeviceShare
 from stoker.scheduler.sim.cluster import Placed
-from stoker.scheduler.sim.openb import Task
+from stoker.scheduler.sim.openb import TraceTask
 from tests.scheduler.sim.small import HALF, ONE, TWO, cluster, machine
 
 
@@ -21,7 +21,11 @@ def test_tasks_are_placed_until_one_does_not_fit_and_the_next_may() -> None:
 
 def test_cpu_memory_and_model_count() -> None:
     machines = [machine("a", 2, "T4", 8000), machine("b", 2, "G2", 2000)]
-    tasks = [Task(8000, 1, 1, 100), Task(1, 1, 1, 100, ("G2",)), Task(1, 1 << 41, 1, 100)]
+    tasks = [
+        TraceTask(8000, 1, 1, 100),
+        TraceTask(1, 1, 1, 100, ("G2",)),
+        TraceTask(1, 1 << 41, 1, 100),
+    ]
     at = cluster(machines, tasks)
     for position, there in ((0, 0), (0, None), (1, 1), (2, None)):
         placed = at.offer(position)

@@ -8,9 +8,9 @@ import pytest
 from stoker.native.errors import BadRequest
 from stoker.scheduler.policies import Order
 from stoker.scheduler.sim.chance import Chance
-from stoker.scheduler.sim.jct import Replay, Settings, replay
+from stoker.scheduler.sim.jct import ReplaySettings, TraceReplay, replay
 from stoker.scheduler.sim.jct_cluster import cluster_of
-from stoker.scheduler.sim.jct_policy import POLICIES, Policy, policies_of
+from stoker.scheduler.sim.jct_policy import POLICIES, TracePolicy, policies_of
 from stoker.scheduler.sim.jct_trace import SECOND, TraceJob
 
 ONE_NODE = cluster_of([("gpu", 2)], 2)
@@ -20,7 +20,7 @@ def job(at: int, gpus: int, runs: int, tenant: str = "a") -> TraceJob:
     return TraceJob("", tenant, at * SECOND, gpus, runs * SECOND)
 
 
-def ends(done: Replay) -> list[float]:
+def ends(done: TraceReplay) -> list[float]:
     """When each job ended, in seconds."""
     assert not done.refused and not done.unfinished
     return [(run.end_ns or 0) / SECOND for run in done.runs]
@@ -50,7 +50,7 @@ def test_who_goes_first_by_policy(policy: str, expected: list[float]) -> None:
 
 @pytest.mark.parametrize("policy", ["fifo", "any", "backfill", "conservative"])
 def test_a_job_that_can_never_start_stops_the_others_in_strict_order_alone(policy: str) -> None:
-    done = replay(LINE, ONE_NODE, POLICIES[policy], Settings(estimates=0.0, stuck=True))
+    done = replay(LINE, ONE_NODE, POLICIES[policy], ReplaySettings(estimates=0.0, stuck=True))
     assert done.unfinished == (3 if policy == "fifo" else 0)
 
 
@@ -62,7 +62,7 @@ def test_shortest_first_overtakes_in_line() -> None:
 def test_a_stopped_job_goes_on_where_it_was_and_pays_for_the_restart() -> None:
     """It works 10 s, waits 5 s, and needs 2 s to be what it was before its other 90 s."""
     jobs = [job(0, 2, 100), job(10, 2, 5)]
-    done = replay(jobs, ONE_NODE, POLICIES["srtf"], Settings(restart_s=2))
+    done = replay(jobs, ONE_NODE, POLICIES["srtf"], ReplaySettings(restart_s=2))
     assert ends(done) == [10 + 5 + 2 + 90, 15]
     assert [(run.preemptions, run.wait_ns // SECOND) for run in done.runs] == [(1, 5), (0, 0)]
 
@@ -129,7 +129,7 @@ def test_jobs_that_arrive_together_are_more_than_one_batch() -> None:
 def test_wrong_estimates_change_the_order_and_not_the_run_times() -> None:
     jobs = [job(0, 2, 100), *(job(1, 2, 10 + i) for i in range(8))]
     exact = replay(jobs, ONE_NODE, POLICIES["sjf"])
-    wrong = replay(jobs, ONE_NODE, POLICIES["sjf"], Settings(estimate_error=9.0, seed=3))
+    wrong = replay(jobs, ONE_NODE, POLICIES["sjf"], ReplaySettings(estimate_error=9.0, seed=3))
     assert ends(exact) != ends(wrong)
     assert (
         max(ends(exact)) == max(ends(wrong)) == sum(run.job.run_ns for run in exact.runs) / SECOND
@@ -151,9 +151,9 @@ CLUSTER = cluster_of([("gpu", 11)], 4)
 
 @pytest.mark.parametrize("policy", policies_of("all"), ids=lambda policy: policy.name)
 @pytest.mark.parametrize("seed", [1, 2])
-def test_what_holds_under_every_policy(policy: Policy, seed: int) -> None:
+def test_what_holds_under_every_policy(policy: TracePolicy, seed: int) -> None:
     jobs = random_jobs(seed, 150)
-    done = replay(jobs, CLUSTER, policy, Settings(restart_s=2))
+    done = replay(jobs, CLUSTER, policy, ReplaySettings(restart_s=2))
     assert len(done.runs) == len(jobs) and not done.refused and not done.unfinished
     for run in done.runs:
         assert run.held_ns >= run.job.run_ns
@@ -166,9 +166,9 @@ def test_what_holds_under_every_policy(policy: Policy, seed: int) -> None:
 
 
 @pytest.mark.parametrize("policy", policies_of("all"), ids=lambda policy: policy.name)
-def test_the_same_trace_gives_the_same_replay(policy: Policy) -> None:
+def test_the_same_trace_gives_the_same_replay(policy: TracePolicy) -> None:
     jobs = random_jobs(7, 80)
-    first, second = (replay(jobs, CLUSTER, policy, Settings(2, 0.5, 1)) for _ in range(2))
+    first, second = (replay(jobs, CLUSTER, policy, ReplaySettings(2, 0.5, 1)) for _ in range(2))
     assert ends(first) == ends(second)
 
 

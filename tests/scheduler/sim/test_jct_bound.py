@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from stoker.scheduler.sim.jct import Settings, replay
+from stoker.scheduler.sim.jct import ReplaySettings, replay
 from stoker.scheduler.sim.jct_cluster import cluster_of
 from stoker.scheduler.sim.jct_policy import POLICIES
 from stoker.scheduler.sim.jct_trace import SECOND, TraceJob
@@ -19,7 +19,7 @@ def job(at: int, gpus: int, runs: int) -> TraceJob:
 
 def bounds(jobs: list[TraceJob], policy: str = "fifo") -> list[int]:
     """In seconds, rounded up."""
-    done = replay(jobs, TWO_NODES, POLICIES[policy], Settings(restart_s=0))
+    done = replay(jobs, TWO_NODES, POLICIES[policy], ReplaySettings(restart_s=0))
     return [-(-run.bound_ns // SECOND) for run in done.runs]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from stoker.scheduler.sim.cluster import Cluster
 from stoker.scheduler.sim.moving import Mover
-from stoker.scheduler.sim.openb import Machine, Task
+from stoker.scheduler.sim.openb import Machine, TraceTask
 from tests.scheduler.sim.small import HALF, HOST, ONE, cluster, machine
 
 THERE = HALF._replace(models=("G2",))
@@ -13,7 +13,7 @@ MACHINES = [machine("a", 1), machine("b", 1, "G2"), machine("c", 1, "P100")]
 TASKS = [HALF, THERE, ONE]
 
 
-def offer(at: Cluster, mover: Mover, tasks: list[Task], position: int) -> bool:
+def offer(at: Cluster, mover: Mover, tasks: list[TraceTask], position: int) -> bool:
     placed = at.offer(position)
     if placed:
         mover.took(tasks[position], placed)

@@ -8,14 +8,14 @@ import re
 import pytest
 
 from stoker.native.errors import BadRequest
-from stoker.scheduler.sim.openb import Machine, Task, check_times, read_machines, read_tasks
+from stoker.scheduler.sim.openb import Machine, TraceTask, check_times, read_machines, read_tasks
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model"
 SHORT = "name,cpu_milli,memory_mib,num_gpu,gpu_milli"
 LONG = f"{SHORT},gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time"
 
 
-def tasks(*rows: str, header: str = LONG) -> list[Task]:
+def tasks(*rows: str, header: str = LONG) -> list[TraceTask]:
     return read_tasks([header, *rows], "pods.csv")
 
 
@@ -31,13 +31,13 @@ def test_machines_come_by_name() -> None:
 def test_a_task_with_all_columns() -> None:
     row = "p,6000,12288,1,460,V100M32|T4|V100M32,LS,Running,10,25,11"
     (task,) = tasks(row)
-    assert task == Task(6000, 12 << 30, 1, 460, ("T4", "V100M32"), 10, 25)
+    assert task == TraceTask(6000, 12 << 30, 1, 460, ("T4", "V100M32"), 10, 25)
     assert task.demand_milli == 460
 
 
 def test_a_task_of_five_columns_fits_any_model_and_has_no_times() -> None:
     (task,) = tasks("p,12000,16384,8,1000", header=SHORT)
-    assert task == Task(12_000, 16 << 30, 8, 1000)
+    assert task == TraceTask(12_000, 16 << 30, 8, 1000)
     assert task.demand_milli == 8000
 
 
@@ -48,7 +48,7 @@ def test_a_task_without_gpu_asks_for_no_model() -> None:
 
 def test_columns_are_found_by_name_after_a_mark_of_order() -> None:
     (task,) = read_tasks(["\ufeffgpu_milli,name,num_gpu,memory_mib,cpu_milli", "5,p,1,6,7"], "f")
-    assert task == Task(7, 6 << 20, 1, 5)
+    assert task == TraceTask(7, 6 << 20, 1, 5)
 
 
 def test_blank_lines_are_no_rows() -> None:
@@ -97,6 +97,6 @@ def test_bad_machines_are_refused_by_name(lines: list[str], says: str) -> None:
 
 
 def test_departures_need_times() -> None:
-    check_times([Task(1, 1, 0, 0, (), 1, 2)], "f")
+    check_times([TraceTask(1, 1, 0, 0, (), 1, 2)], "f")
     with pytest.raises(BadRequest, match="f: a task has no creation_time"):
-        check_times([Task(1, 1, 0, 0, (), 1, 2), Task(1, 1, 0, 0, (), 1)], "f")
+        check_times([TraceTask(1, 1, 0, 0, (), 1, 2), TraceTask(1, 1, 0, 0, (), 1)], "f")

@@ -9,9 +9,9 @@ import pytest
 
 from stoker.scheduler.sim.openb_run import (
     POLICIES,
-    Result,
-    Rules,
-    Run,
+    OpenbResult,
+    OpenbRun,
+    RunRules,
     Workload,
     _in_random_order,
     deviation,
@@ -28,7 +28,7 @@ WORKLOAD = Workload("mine", MACHINES, STAYING)
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_run_is_the_same_twice_and_fills_the_cluster(policy: str) -> None:
-    what = Run(WORKLOAD, policy, 42)
+    what = OpenbRun(WORKLOAD, policy, 42)
     result = run(what)
     assert result == run(pickle.loads(pickle.dumps(what)))
     assert result.alloc_pct >= 75
@@ -37,7 +37,7 @@ def test_a_run_is_the_same_twice_and_fills_the_cluster(policy: str) -> None:
 
 
 def test_departures_are_means_over_time() -> None:
-    result = run(Run(WORKLOAD, "pack", 42, Rules(50, departures=True)))
+    result = run(OpenbRun(WORKLOAD, "pack", 42, RunRules(50, departures=True)))
     assert result.arrived == len(STAYING)
     assert result.curve == []
     assert result.peak_pct is not None
@@ -48,15 +48,15 @@ def test_migrations_are_counted_and_place_more() -> None:
     """Halves of one model's machines are in the way of a task of two GPUs."""
     tasks = [HALF, TWO, ONE]
     most = Workload("mine", [machine(name, 2) for name in "abcd"], tasks)
-    still = [run(Run(most, "spread", seed)) for seed in range(20)]
-    moved = [run(Run(most, "spread", seed, Rules(migrations=50))) for seed in range(20)]
+    still = [run(OpenbRun(most, "spread", seed)) for seed in range(20)]
+    moved = [run(OpenbRun(most, "spread", seed, RunRules(migrations=50))) for seed in range(20)]
     assert sum(r.dropped for r in moved) <= sum(r.dropped for r in still)
     assert all(r.moves == 0 for r in still)
     assert all(r.moves <= 50 for r in moved)
 
 
 def test_power_has_a_point_for_each_percent() -> None:
-    result = run(Run(WORKLOAD, "pack", 42, Rules(measure_power=True)))
+    result = run(OpenbRun(WORKLOAD, "pack", 42, RunRules(measure_power=True)))
     assert result.watts is not None
     assert len(result.watts) == len(result.curve)
     assert result.watts == sorted(result.watts)
@@ -67,14 +67,15 @@ def test_power_has_a_point_for_each_percent() -> None:
 
 def test_a_summary_is_mean_and_population_deviation() -> None:
     results = [
-        Result("default", "fgd", seed, pct, 9, 2, [0.0, pct]) for seed, pct in ((1, 90), (2, 94))
+        OpenbResult("default", "fgd", seed, pct, 9, 2, [0.0, pct])
+        for seed, pct in ((1, 90), (2, 94))
     ]
-    row = summary(results, 6212, Rules())
+    row = summary(results, 6212, RunRules())
     assert (row["mean_alloc_pct"], row["sd_pct"]) == (92, 2)
     assert (row["published_fgd_pct"], row["above_published_pct"]) == (95.39, -3.39)
     assert row["curve_pct"] == [0, 92]
     assert [each["seed"] for each in row["runs"]] == [1, 2]
-    assert summary(results, 6212, Rules(migrations=1))["published_fgd_pct"] is None
+    assert summary(results, 6212, RunRules(migrations=1))["published_fgd_pct"] is None
 
 
 def test_deviation_and_curves() -> None:

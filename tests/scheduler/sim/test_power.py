@@ -8,8 +8,8 @@ import pytest
 from stoker.native.errors import BadRequest
 from stoker.scheduler.nouns import DeviceShare
 from stoker.scheduler.sim.cluster import Placed
-from stoker.scheduler.sim.openb import Machine, Task
-from stoker.scheduler.sim.power import Draw, Meter, check_models, cpu_watts, saving_pct
+from stoker.scheduler.sim.openb import Machine, TraceTask
+from stoker.scheduler.sim.power import MeanDraw, Meter, check_models, cpu_watts, saving_pct
 
 T4 = Machine("a", 104_000, 1 << 40, 2, "T4")
 """52 cores: 4 sockets of 16."""
@@ -33,11 +33,11 @@ def test_a_gpu_with_any_task_draws_all() -> None:
     meter = Meter([T4, Machine("b", 8000, 1, 1, "G3")])
     idle = 60 + 2 * 10 + 15 + 50
     assert meter.watts == idle
-    meter.took(Task(1000, 1, 1, 300), Placed(1, 0, (DeviceShare(1, 300),)))
+    meter.took(TraceTask(1000, 1, 1, 300), Placed(1, 0, (DeviceShare(1, 300),)))
     assert meter.watts == idle + (120 - 15) + (70 - 10)
-    meter.took(Task(1000, 1, 1, 300), Placed(2, 0, (DeviceShare(1, 300),)))
+    meter.took(TraceTask(1000, 1, 1, 300), Placed(2, 0, (DeviceShare(1, 300),)))
     assert meter.watts == idle + (120 - 15) + (70 - 10)
-    meter.took(Task(1000, 1, 1, 1000), Placed(3, 1, (DeviceShare(0, 1000),)))
+    meter.took(TraceTask(1000, 1, 1, 1000), Placed(3, 1, (DeviceShare(0, 1000),)))
     assert meter.watts == idle + (120 - 15) + (70 - 10) + (120 - 15) + (400 - 50)
 
 
@@ -45,10 +45,10 @@ def test_the_bound_fills_the_cheapest_gpus_and_sockets_first() -> None:
     meter = Meter([T4, Machine("b", 8000, 1, 1, "G3")])
     assert meter.bound() == meter.watts
     idle = meter.watts
-    meter.took(Task(16_000, 1, 1, 500), Placed(1, 1, (DeviceShare(0, 500),)))
+    meter.took(TraceTask(16_000, 1, 1, 500), Placed(1, 1, (DeviceShare(0, 500),)))
     assert meter.bound() == idle + 0.5 * 60 + 0.5 * 105
     for at in (0, 1):
-        meter.took(Task(0, 1, 1, 1000), Placed(2, 0, (DeviceShare(at, 1000),)))
+        meter.took(TraceTask(0, 1, 1, 1000), Placed(2, 0, (DeviceShare(at, 1000),)))
     assert meter.bound() == idle + 2 * 60 + 0.5 * 350 + 0.5 * 105
     assert meter.bound() <= meter.watts
 
@@ -62,8 +62,8 @@ def test_a_model_of_unknown_draw_is_refused() -> None:
 
 
 def test_savings_are_at_equal_allocation() -> None:
-    theirs = Draw([0.0, 10.0, 20.0], [100.0, 200.0, 300.0])
-    ours = Draw([0.0, 5.0, 20.0], [100.0, 100.0, 310.0])
+    theirs = MeanDraw([0.0, 10.0, 20.0], [100.0, 200.0, 300.0])
+    ours = MeanDraw([0.0, 5.0, 20.0], [100.0, 100.0, 310.0])
     assert saving_pct(ours, theirs, 5.0) == pytest.approx(100 * (1 - 100 / 150))
     assert saving_pct(ours, theirs, 20.0) == pytest.approx(100 * (1 - 310 / 300))
     assert saving_pct(ours, theirs, 21.0) is None

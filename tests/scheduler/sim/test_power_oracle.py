@@ -7,11 +7,11 @@ import pytest
 
 from stoker.native import _sim
 from stoker.scheduler.sim import plant_ranges as ranges
-from stoker.scheduler.sim.plant_draw import Change, DrawnCard, Load, draw_node
+from stoker.scheduler.sim.plant_draw import CardLoad, Change, DrawnCard, draw_node
 from stoker.scheduler.sim.power_oracle import bound, clocks
 
 TDP_W = ranges.TDP_W
-LOADS = (Load(1.0, 0.3, 0.1), Load(0.6, 0.9, 0.85), Load(0.9, 0.5, 0.4))
+LOADS = (CardLoad(1.0, 0.3, 0.1), CardLoad(0.6, 0.9, 0.85), CardLoad(0.9, 0.5, 0.4))
 
 
 def steady(seed: int) -> list[DrawnCard]:

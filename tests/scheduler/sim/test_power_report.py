@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from stoker.scheduler.sim.openb_run import Result
-from stoker.scheduler.sim.power import Draw
+from stoker.scheduler.sim.openb_run import OpenbResult
+from stoker.scheduler.sim.power import MeanDraw
 from stoker.scheduler.sim.power_report import comparison, savings
 
 
-def result(policy: str, seed: int, *points: tuple[float, float]) -> Result:
+def result(policy: str, seed: int, *points: tuple[float, float]) -> OpenbResult:
     curve, watts = [alloc for alloc, _ in points], [draw for _, draw in points]
-    return Result(
+    return OpenbResult(
         "w", policy, seed, curve[-1], 9, 0, curve, watts=watts, bound=[700.0] * len(watts)
     )
 
@@ -40,8 +40,8 @@ def test_seeds_are_averaged_before_they_are_compared() -> None:
 
 
 def test_low_load_ends_at_half_of_the_gpus() -> None:
-    theirs = Draw([0, 50, 100], [100, 200, 400])
-    ours = Draw([0, 50, 100], [100, 100, 420])
+    theirs = MeanDraw([0, 50, 100], [100, 200, 400])
+    ours = MeanDraw([0, 50, 100], [100, 100, 420])
     found = savings(ours, theirs)
     assert found["best_saving_pct"] == 50
     assert found["worst_saving_pct"] < 0
@@ -49,7 +49,7 @@ def test_low_load_ends_at_half_of_the_gpus() -> None:
 
 
 def test_nothing_in_common_is_no_saving() -> None:
-    found = savings(Draw([0, 1], [1, 2]), Draw([0, 1], [1, 2]))
+    found = savings(MeanDraw([0, 1], [1, 2]), MeanDraw([0, 1], [1, 2]))
     assert found["at_equal_allocation"] == []
     assert found["low_load_saving_pct"] is None
     assert found["best_saving_pct"] is None

@@ -10,7 +10,7 @@ import pytest
 from stoker.scheduler.policies import Placement
 from stoker.scheduler.sim import thermal
 from stoker.scheduler.sim.telemetry import Distribution
-from stoker.scheduler.sim.thermal import Room, simulate
+from stoker.scheduler.sim.thermal import ThermalRoom, simulate
 from stoker.scheduler.sim.thermal_model import Fit
 
 POWER = Distribution((0, 50, 51, 100), (50, 50, 250, 250))
@@ -18,7 +18,7 @@ FLAT = Fit(50, 50.0, 0.1, POWER, Distribution((0, 100), (25, 25)))
 """Every device at 25 degrees at rest, 45 at work."""
 VARIED = Fit(50, 50.0, 0.1, POWER, Distribution((0, 50, 100), (20, 40, 60)))
 """From 20 to 40 degrees at rest, from 40 to 60 at work."""
-SMALL = Room(nodes=4, node_gpus=4, hours=6, mean_job_s=900)
+SMALL = ThermalRoom(nodes=4, node_gpus=4, hours=6, mean_job_s=900)
 
 
 def test_the_end_temperature_of_work_is_the_peak() -> None:

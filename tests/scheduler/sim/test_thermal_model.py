@@ -9,7 +9,14 @@ import pytest
 from stoker.native.errors import BadRequest
 from stoker.scheduler.sim.chance import Chance
 from stoker.scheduler.sim.telemetry import Distribution
-from stoker.scheduler.sim.thermal_model import FAULTY_FACTOR, TAU_S, THROTTLED, Devices, Fit, fit
+from stoker.scheduler.sim.thermal_model import (
+    FAULTY_FACTOR,
+    TAU_S,
+    THROTTLED,
+    DeviceTemperatures,
+    Fit,
+    fit,
+)
 
 TELEMETRY = {
     "gpu_util_pct_x": Distribution((0, 50, 51, 100), (0, 0, 90, 100)),
@@ -21,8 +28,10 @@ STEADY = Fit(50, 50.0, 0.1, TELEMETRY["gpu_power_w_x"], Distribution((0, 100), (
 
 
 def devices(known: Fit = STEADY, *, warmer_c: float = 0.0, faulty: float = 0.0,
-            neighbours: float = 0.0) -> Devices:  # fmt: skip
-    return Devices(known, 1, 2, Chance(1), warmer_c=warmer_c, faulty=faulty, neighbours=neighbours)
+            neighbours: float = 0.0) -> DeviceTemperatures:  # fmt: skip
+    return DeviceTemperatures(
+        known, 1, 2, Chance(1), warmer_c=warmer_c, faulty=faulty, neighbours=neighbours
+    )
 
 
 def test_the_resistance_is_the_warmth_over_the_power_that_work_adds() -> None:

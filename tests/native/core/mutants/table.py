@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The planted faults: file, the text that is there once, what it becomes, and what that breaks.
 
-Relied on by hunt. A text that is no longer there exactly once is an error: mend the table.
+A text that is no longer there exactly once is an error: mend the table.
 """
 
 from __future__ import annotations

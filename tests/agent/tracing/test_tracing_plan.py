@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from stoker.agent.tracing.trace_mode import SETTLE_NS, Steering
-from stoker.mesh.wire.queries import TracingAsk
+from stoker.agent.tracing.tracing_plan import SETTLE_NS, TracingPlan
+from stoker.mesh.wire.queries import TracingQuery
 from stoker.native.errors import NotFound, Refused
 
 S = 1_000_000_000
 
 
-def ask(do: Any, **fields: Any) -> TracingAsk:
-    return TracingAsk(do, 7, 1, fields.pop("by", "alice"), **fields)
+def ask(do: Any, **fields: Any) -> TracingQuery:
+    return TracingQuery(do, 7, 1, fields.pop("by", "alice"), **fields)
 
 
-def opened(now_ns: int = 0, **fields: Any) -> Steering:
-    steering = Steering("governed")
+def opened(now_ns: int = 0, **fields: Any) -> TracingPlan:
+    steering = TracingPlan("governed")
     steering.take(ask("open", **{"window": 5, "seconds": 2.0, **fields}), now_ns)
     return steering
 
@@ -93,7 +93,7 @@ def test_a_mode_that_is_set_within_a_window_holds_after_it() -> None:
 
 
 def test_what_the_governor_holds_down_is_full_in_a_window_and_as_set_when_not_governed() -> None:
-    steering = Steering("governed")
+    steering = TracingPlan("governed")
     steering.held = "dormant"
     assert steering.wanted == "dormant"
     steering.take(ask("open", window=1, seconds=1.0), 0)

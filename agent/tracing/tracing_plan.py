@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tracers of one job are to do: the mode it has, and the window that is open now.
 
-Relied on by agent/tracing/job_trace.py, which tells the tracers and asks what is in force. Pure: time comes
-in as CLOCK_MONOTONIC ns. Owns that a job has one window at a time, that a window has an end
-whatever happens to who opened it, and that afterwards the job has its former mode again.
+Pure: time comes in as CLOCK_MONOTONIC ns. Owns that a job has one window at a time, that a window
+has an end whatever happens to who opened it, and that afterwards the job has its former mode again.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stoker.mesh.wire.queries import TracingAsk
+from stoker.mesh.wire.queries import TracingQuery
 from stoker.mesh.wire.schema import Steered, WindowView
 from stoker.native.errors import BadRequest, NotFound, Refused
 from stoker.scheduler.nouns import TraceMode
@@ -25,7 +24,7 @@ BUDGET_PPM = 10_000
 
 
 @dataclass(slots=True)
-class Window:
+class OpenWindow:
     """One window. `until_ns` and `to_ns` are None until they are known."""
 
     number: int
@@ -71,7 +70,7 @@ class Window:
         )
 
 
-class Steering:
+class TracingPlan:
     """One job. `mode` is what it has but for windows; `budget_ppm` is for `governed`."""
 
     def __init__(self, started: TraceMode, budget_ppm: int = BUDGET_PPM) -> None:
@@ -81,7 +80,7 @@ class Steering:
         """Why the governor changed the budget, or the mode of a governed job; empty: it did not."""
         self.held: Steered | None = None
         """The mode a governed job has until it costs less."""
-        self.window: Window | None = None
+        self.window: OpenWindow | None = None
         """The newest one, open or not."""
 
     @property
@@ -102,7 +101,7 @@ class Steering:
         """Whether somebody waits for records."""
         return self.active and self.window is not None and self.window.records
 
-    def take(self, ask: TracingAsk, now_ns: int) -> None:
+    def take(self, ask: TracingQuery, now_ns: int) -> None:
         """Do as a user asks; the same once more changes nothing."""
         match ask.do:
             case "mode":
@@ -112,7 +111,7 @@ class Steering:
             case "close":
                 self._close(ask.window, now_ns)
 
-    def _open(self, ask: TracingAsk, now_ns: int) -> None:
+    def _open(self, ask: TracingQuery, now_ns: int) -> None:
         window = self.window
         if window is not None and window.number == ask.window:
             return
@@ -123,7 +122,7 @@ class Steering:
             )
         if ask.window < 1 or ask.seconds <= 0:
             raise BadRequest("a window has a number from 1 and a length")
-        self.window = Window(
+        self.window = OpenWindow(
             ask.window,
             ask.mode,
             ask.seconds,
