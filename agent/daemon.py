@@ -45,7 +45,6 @@ from stoker.agent.jobs.spawner import Spawner
 from stoker.agent.jobs.start_records import Starts
 from stoker.agent.jobs.steps import Effect, Event, Key
 from stoker.agent.link.agent_connection import AgentConnection, Hear
-from stoker.agent.link.lease import Lease
 from stoker.agent.link.lease_thread import LeaseThread
 from stoker.agent.link.node_telemetry import NodeTelemetry
 from stoker.agent.link.query_answers import QueryAnswers
@@ -57,6 +56,7 @@ from stoker.agent.power.launch_limit import LaunchLimit, on_device
 from stoker.agent.power.power_loop import PowerInputs, PowerLoop
 from stoker.agent.power.user_names import named
 from stoker.agent.state.command_position import PositionFile
+from stoker.agent.state.lease import Lease
 from stoker.agent.state.otlp_config import resource
 from stoker.agent.tracing.trace_thread import TraceThread
 from stoker.mesh.identity.identity import Verifier

@@ -21,7 +21,7 @@ from nats.aio.msg import Msg
 
 from stoker.agent.jobs import steps
 from stoker.agent.link.agent_connection import AgentConnection, Hear
-from stoker.agent.link.lease import Lease
+from stoker.agent.state.lease import Lease
 from stoker.mesh.wire.command import HeartbeatJudge, LeaseRenewal, Position
 
 AGAIN_S = 0.5

@@ -24,7 +24,6 @@ import structlog
 
 from stoker.agent.devices.card import Card as DeviceCard
 from stoker.agent.devices.readings import Absent, CardReadings
-from stoker.agent.link.lease import Lease
 from stoker.agent.power import record, status
 from stoker.agent.power.action import PowerAction
 from stoker.agent.power.actuators import Actuator, actuator_of
@@ -38,6 +37,7 @@ from stoker.agent.power.launch_limit import LaunchLimit
 from stoker.agent.power.model import IDLE_BUSY, UNKNOWN_MHZ
 from stoker.agent.power.rules import PowerRules
 from stoker.agent.power.rules_file import RulesFile
+from stoker.agent.state.lease import Lease
 from stoker.native.errors import Refused, StokerError, Unavailable
 
 TICK_S: Final = 0.1

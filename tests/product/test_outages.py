@@ -13,7 +13,7 @@ from nats.aio.client import Client as Connection
 from product_node import LiveNode, live_node, wait_until
 
 from stoker.agent.jobs.attempts import MISSING
-from stoker.agent.link.lease import Lease
+from stoker.agent.state.lease import Lease
 from stoker.agent.state.state_folder import load
 from stoker.agent.supervise import pids
 from stoker.mesh.connection import context

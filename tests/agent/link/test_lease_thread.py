@@ -13,8 +13,8 @@ from nats.aio.msg import Msg
 
 from stoker.agent.jobs import steps
 from stoker.agent.link.agent_connection import AgentConnection, Hear
-from stoker.agent.link.lease import Lease
 from stoker.agent.link.lease_thread import LeaseThread
+from stoker.agent.state.lease import Lease
 from stoker.mesh.identity import identity
 from stoker.mesh.identity.identity import Identity
 from stoker.mesh.replica.authority import LEASE_MS, Authority, Heartbeats

@@ -13,7 +13,6 @@ import msgspec
 import pytest
 
 from stoker.agent.devices.readings import Absent, CardReadings, Reading, State
-from stoker.agent.link.lease import Lease
 from stoker.agent.power import asking, record, status
 from stoker.agent.power import power_loop as shells
 from stoker.agent.power.action import PowerAction
@@ -25,6 +24,7 @@ from stoker.agent.power.power_loop import PowerInputs, PowerLoop
 from stoker.agent.power.record import RecordedSetting
 from stoker.agent.power.rules import CardRule, PowerRules
 from stoker.agent.power.rules_file import RulesFile
+from stoker.agent.state.lease import Lease
 from stoker.agent.tracing.launch_throttle import LaunchThrottle
 from stoker.native.errors import Refused, StokerError
 

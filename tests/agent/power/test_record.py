@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from stoker.agent.link.lease import Lease
 from stoker.agent.power import record
 from stoker.agent.power.record import RecordedSetting
 from stoker.agent.state import host_facts
+from stoker.agent.state.lease import Lease
 from stoker.native import _sim
 from stoker.native.errors import Corrupt, Refused
 from stoker.native.paths import program

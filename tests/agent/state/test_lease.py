@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from spawned import Node, alive, running, until
 
-from stoker.agent.link.lease import (
+from stoker.agent.state.lease import (
     _FREEZE_EPOCH,
     _FROZEN_SINCE,
     FREEZE_FAILED,
