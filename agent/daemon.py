@@ -19,7 +19,6 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -28,7 +27,6 @@ from nats.aio.msg import Msg
 
 from stoker import __version__
 from stoker.agent.agent_settings import AgentSettings, load
-from stoker.agent.devices.readings import Absent
 from stoker.agent.export.node_metrics import NodeReading
 from stoker.agent.health import sources
 from stoker.agent.health.sources import Source
@@ -50,9 +48,7 @@ from stoker.agent.link.node_telemetry import NodeTelemetry
 from stoker.agent.link.query_answers import QueryAnswers
 from stoker.agent.link.scheduler_requests import SchedulerRequests
 from stoker.agent.link.status_reporter import StatusReporter
-from stoker.agent.power.actuators import Actuator
-from stoker.agent.power.cpu_limit_v1 import cpu_hold
-from stoker.agent.power.launch_limit import LaunchLimit, on_device
+from stoker.agent.power.job_limits import JobLimits
 from stoker.agent.power.power_loop import PowerInputs, PowerLoop
 from stoker.agent.power.user_names import named
 from stoker.agent.state.command_position import PositionFile
@@ -218,40 +214,22 @@ class AgentDaemon:
             holders=lambda: named(self._starts.holders()),
             connected=lambda: self._link.connected,
             lease=self._lease,
-            hold=self._hold,
+            hold=self._job_limits().of,
         )
         shell = PowerLoop(world, self._setting.config.power)
         shell.start()
         return shell
 
-    def _hold(self, device: str, draws_w: float) -> Actuator | Absent:
-        """What holds the jobs of a device that takes no limit: their CPU time where it runs on the
-        host's CPUs, else their launches."""
-        info = next((each for each in self._telemetry.devices.known if each.id == device), None)
-        if info is None:
-            return Absent("it is not there")
-        cpu = self._hold_cpus(device, draws_w) if info.kind == "cpu" else Absent("")
-        if not isinstance(cpu, Absent):
-            return cpu
-        starts, readings = self._starts, self._telemetry.devices.samplers.readings
-        return LaunchLimit(
-            device,
-            draws_w,
+    def _job_limits(self) -> JobLimits:
+        devices = self._telemetry.devices
+        return JobLimits(
+            self._setting.state.instance,
+            self._setting.jobs_cgroup,
+            lambda id: next((each.kind for each in devices.known if each.id == id), None),
+            self._starts,
             self._tracer.holds,
-            jobs=lambda: [on_device(starts.get(key)) for key in starts.on(device)],
-            power_w=lambda: found.number("power_w") if (found := readings().get(device)) else None,
+            devices.samplers.readings,
         )
-
-    def _hold_cpus(self, device: str, draws_w: float) -> Actuator | Absent:
-        folder = self._setting.jobs_cgroup()
-        if folder is None:
-            return Absent("jobs have no cgroups here")
-
-        def jobs() -> list[tuple[str, Path]]:
-            names = [f"{job}.{attempt}" for job, attempt in self._starts.on(device)]
-            return [(name, folder / name) for name in names]
-
-        return cpu_hold(device, self._setting.state.instance, draws_w, jobs, folder)
 
     def _make_health(self) -> HealthWatch:
         """What an earlier agent held against devices holds from the first report on."""

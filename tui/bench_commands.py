@@ -28,7 +28,7 @@ Row = TypeVar("Row")
 TRACE_BENCH = """
 import json, sys
 from stoker.native.errors import StokerError
-from stoker.probes import bench_trace
+from stoker.probes.bench import bench_trace
 try:
     result = bench_trace.run(sys.argv[1] == "1", int(sys.argv[2]), float(sys.argv[3]))
 except StokerError as error:
@@ -43,11 +43,11 @@ PROBES_BENCH = """
 import json, sys
 from stoker.native.errors import StokerError
 from stoker.native.paths import NotBuilt
-from stoker.probes import bench_loops, bench_probes
+from stoker.probes.bench import bench_probes, launch_loops
 asked = json.loads(sys.argv[1])
 say = sys.stderr if asked.pop("as_json") else sys.stdout
 try:
-    result = bench_loops.run(
+    result = launch_loops.run(
         **asked, told=lambda row: print(bench_probes.line(row), file=say, flush=True)
     )
 except (StokerError, NotBuilt) as error:

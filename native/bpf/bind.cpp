@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The Python face of the host probes: records to tuples and bytes. Relied on by probes/host/host_probes.py
+// The Python face of the host probes: records to tuples and bytes. Relied on by probes/host.py
 // alone. No logic: what a figure means is known to host.h and to that file. The interpreter's lock
 // is held throughout, which also keeps two threads out of one host; every call is short.
 

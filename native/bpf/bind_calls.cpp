@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The Python face of the probes over library calls. Relied on by probes/calls/call_probes.py and
-// probes/calls/trap_cost.py alone. Attaching and detaching wait for the kernel, so they release the
+// The Python face of the probes over library calls. Relied on by probes/calls.py and
+// probes/trapcost.py alone. Attaching and detaching wait for the kernel, so they release the
 // interpreter's lock; the caller keeps two threads from doing either at once.
 
 #include <atomic>

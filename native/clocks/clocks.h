@@ -2,7 +2,7 @@
 /** @file
  * The clocks of the system against CLOCK_MONOTONIC, which every time of a trace is on.
  *
- * Relied on by probes/kernels/clock_table.py and the tracers. A clock is read between two readings of
+ * Relied on by probes/clocks.py and the tracers. A clock is read between two readings of
  * CLOCK_MONOTONIC, the closest of several; what was read goes into fit.h.
  * Threads: one for a table. Cost: READINGS x 3 clock readings a clock, about a microsecond.
  */

@@ -2,8 +2,8 @@
 /** @file
  * Frames between the agent and the spawner, and the parser of launches.
  *
- * Relied on by the spawner, the keeper and agent/jobs/spawner_messages.py, which packs the same layouts with
- * `struct`; tests/agent/jobs/test_spawner_messages.py holds them to one another. Little endian, natural alignment.
+ * Relied on by the spawner, the keeper and agent/launch.py, which packs the same layouts with
+ * `struct`; tests/agent/test_launch.py holds them to one another. Little endian, natural alignment.
  * The parser is pure: it checks every length and keeps pointers into the caller's bytes.
  */
 #ifndef SK_WIRE_H

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Python's view of the trace fold: a thin handle per object, errors as negative errno, no logic.
-// Relied on by probes/kernels/job_trace.py. Long calls release the GIL; a Job belongs to one thread at a time.
+// Relied on by probes/trace.py. Long calls release the GIL; a Job belongs to one thread at a time.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>

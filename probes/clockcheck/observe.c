@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* When does a kernel really begin and end? A kernel that writes to memory the host shares, a thread
  * that spins on it and reads CLOCK_MONOTONIC when it sees the write, and what the tracer recorded
- * of the same launches. Relied on by probes/kernels/clock_check.py, which runs it under the tracer.
+ * of the same launches. Relied on by probes/clock_check.py, which runs it under the tracer.
  *
  * stoker-clock-observe LAUNCHES LOOPS: a line for each launch, the tracer's start and end, then the
  * host's: `start_ns end_ns seen_start_ns seen_end_ns late_start_ns late_end_ns`. The segment is

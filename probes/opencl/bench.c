@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stoker-bench-opencl: a closed loop of kernel launches, to be run with and without the tracer.
  *
- * Relied on by probes/bench/launch_loops.py. One launch at a time: enqueue, wait until it has finished,
+ * Relied on by probes/bench_loops.py. One launch at a time: enqueue, wait until it has finished,
  * again. The kernel spins for as many iterations as it is told; what counts is the time of short
  * slices of the whole loop.
  *

@@ -180,9 +180,11 @@ def test_down_of_nothing(where: StateFolder, tmp_path: Path) -> None:
 def test_the_lock_ends_with_its_holder(where: StateFolder) -> None:
     """However it ends; and its pid can be told meanwhile."""
     script = (
-        "import signal, sys, time; from stoker.agent import lock, state;"
+        "import signal, sys, time; from stoker.agent.state import state_folder;"
+        "from stoker.agent.supervise import lock;"
         "signal.signal(signal.SIGTERM, signal.SIG_IGN);"
-        "held = lock.take(state.locate(sys.argv[1])); print(held, flush=True); time.sleep(60)"
+        "held = lock.take(state_folder.locate(sys.argv[1])); print(held, flush=True);"
+        "time.sleep(60)"
     )
     other = subprocess.Popen(
         [sys.executable, "-c", script, str(where.root)], stdout=subprocess.PIPE

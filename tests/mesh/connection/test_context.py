@@ -135,7 +135,7 @@ def test_a_home_out_of_reach_has_no_context(tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can become somebody else")
     script = (
-        "import os, sys; sys.path.insert(0, 'src'); from stoker.mesh import context;"
+        "import os, sys; sys.path.insert(0, 'src'); from stoker.mesh.connection import context;"
         "os.setuid(61001)\n"
         "try: context.find(None, {'HOME': sys.argv[1]})\n"
         "except Exception as error: print(type(error).__name__)"
