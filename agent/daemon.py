@@ -121,7 +121,7 @@ class AgentDaemon:
         self._talking = SchedulerRequests(setting.node, self._link, self._answered, self._spawn)
         self._spawner: Spawner | None = None
         self._actuator: JobExecutor | None = None
-        self._asks: QueryAnswers | None = None
+        self._queries: QueryAnswers | None = None
         self._power: PowerLoop | None = None
         self._health: HealthWatch | None = None
 
@@ -169,7 +169,7 @@ class AgentDaemon:
             watches,
             AttemptLookup(self._live, self._ended, self._dropped, self._waiting.change),
         )
-        self._asks = QueryAnswers(
+        self._queries = QueryAnswers(
             self._setting.node,
             self._setting.jobs,
             node=self._node,
@@ -304,7 +304,7 @@ class AgentDaemon:
             self._power.leave()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(STOP_S):
-                for part in (self._asks, self._actuator, self._health):
+                for part in (self._queries, self._actuator, self._health):
                     if part is not None:
                         part.close()
                 for task in self._tasks:
@@ -331,9 +331,9 @@ class AgentDaemon:
         self._events.append(event)
         if not self._scheduled:
             self._scheduled = True
-            self._loop.call_soon(self._turn)
+            self._loop.call_soon(self._drain_events)
 
-    def _turn(self) -> None:
+    def _drain_events(self) -> None:
         """Everything that happened since the last turn, as one batch of effects."""
         self._scheduled = False
         effects: list[Effect] = []
@@ -411,7 +411,7 @@ class AgentDaemon:
             name,
             {
                 subjects.command(name): lambda message: self.post(steps.Offered(message.data)),
-                **{subjects.ask(name, what): self._asked for what in subjects.ASKS},
+                **{subjects.query(name, what): self._asked for what in subjects.QUERIES},
             },
         )
         link.on_up = lambda: self.post(steps.MeshUp())
@@ -437,8 +437,8 @@ class AgentDaemon:
         )
 
     def _asked(self, message: Msg) -> None:
-        assert self._asks is not None
-        self._asks.hear(message)
+        assert self._queries is not None
+        self._queries.hear(message)
 
     async def _listen(self) -> None:
         assert self._spawner is not None and self._actuator is not None
@@ -480,7 +480,7 @@ class AgentDaemon:
 
     def _counters(self) -> list[Mapping[str, int]]:
         parts = (self._node, self, self._link, self._lease_thread, self._tracer, self._keeping)
-        made = (self._telemetry, self._actuator, self._asks, self._exporter, self._health)
+        made = (self._telemetry, self._actuator, self._queries, self._exporter, self._health)
         return [part.counters for part in (*parts, *made) if part is not None]
 
     def _make_exporter(self) -> OtlpExporter | None:

@@ -196,7 +196,7 @@ class JobExecutor:
     async def _give(self, launches: list[Launch]) -> None:
         """Until the spawner has answered: asking again for the same attempt is safe."""
         for pause_s in SHORT_S:
-            launches = self._short_of(launches, await self._ask(launches))
+            launches = self._short_of(launches, await self._start_batch(launches))
             if not launches:
                 return
             self.counters["spawner_short"] += 1
@@ -206,7 +206,7 @@ class JobExecutor:
             _log.warning("the spawner had nothing for a start", job=launch.job)
             self._never_given((launch.job, launch.attempt))
 
-    async def _ask(self, launches: list[Launch]) -> list[Refusal]:
+    async def _start_batch(self, launches: list[Launch]) -> list[Refusal]:
         """What it refused; launches that cannot even be packed are refused here, by themselves."""
         while True:
             try:
@@ -217,7 +217,7 @@ class JobExecutor:
                     launch, number = launches[0], errno.E2BIG
                     return [Refusal(launch.job, launch.attempt, number, not_launched(error))]
                 # One of them is too long: find out which.
-                return [refusal for each in launches for refusal in await self._ask([each])]
+                return [refusal for each in launches for refusal in await self._start_batch([each])]
             except Unavailable as error:
                 self.counters["spawner_unavailable"] += 1
                 _log.warning("the spawner took no starts", error=str(error))

@@ -19,20 +19,20 @@ from stoker.mesh.wire.queries import CHUNK_BYTES_MAX, DevicesQuery
 from stoker.native.errors import BadRequest, NotFound, Refused
 
 
-def data(devices: Devices, node: str, ask: DevicesQuery) -> bytes:
+def data(devices: Devices, node: str, query: DevicesQuery) -> bytes:
     """The answer as JSON of `schema.ReadingsView` or `schema.TopologyView`."""
-    made = _topology(devices, node) if ask.what == "topology" else _readings(devices, node, ask)
+    made = _topology(devices, node) if query.what == "topology" else _readings(devices, node, query)
     encoded = msgspec.json.encode(made)
     if len(encoded) > CHUNK_BYTES_MAX:
         raise Refused(f"the answer has {len(encoded)} bytes, at most {CHUNK_BYTES_MAX}")
     return encoded
 
 
-def _readings(devices: Devices, node: str, ask: DevicesQuery) -> dict[str, Any]:
-    sampled = devices.samplers.get(ask.device)
+def _readings(devices: Devices, node: str, query: DevicesQuery) -> dict[str, Any]:
+    sampled = devices.samplers.get(query.device)
     if sampled is None:
-        raise NotFound(f"node {node} reads nothing of device {ask.device}: it is not there now")
-    if len(ask.history) > schema.HISTORIES_MAX:
+        raise NotFound(f"node {node} reads nothing of device {query.device}: it is not there now")
+    if len(query.history) > schema.HISTORIES_MAX:
         raise BadRequest(f"at most {schema.HISTORIES_MAX} histories at once")
     found = sampled.readings()
     return {
@@ -45,7 +45,7 @@ def _readings(devices: Devices, node: str, ask: DevicesQuery) -> dict[str, Any]:
         "sim": found.sim,
         "fields": {name: plain(field) for name, field in found.fields.items()},
         "history": {
-            name: sampled.points(name, ask.since_ns) for name in ask.history if name in KEPT
+            name: sampled.points(name, query.since_ns) for name in query.history if name in KEPT
         },
     }
 

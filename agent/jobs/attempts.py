@@ -286,7 +286,7 @@ class Attempts:
 
     # --- the end ----------------------------------------------------------------------------------
 
-    def bury(self, outcomes: Iterable[Outcome], effects: list[Effect]) -> None:
+    def reap(self, outcomes: Iterable[Outcome], effects: list[Effect]) -> None:
         """The log has these: the spawner may forget them, and only their names are kept."""
         keys, forgotten = [], []
         for outcome in outcomes:

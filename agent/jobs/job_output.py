@@ -2,7 +2,7 @@
 """A job's output as it lies on disk: any piece of it by offset, and waiting for more.
 
 Reads the files the job's keeper writes; waits by inotify on the job's folder, and by being told
-that the job's state changed. Readers are bounded: past READERS_MAX an ask is refused, not queued.
+that the job's state changed. Readers are bounded: past READERS_MAX a query is refused, not queued.
 """
 
 from __future__ import annotations
@@ -115,54 +115,54 @@ class JobOutput:
         self._known = known
         self._readers = 0
 
-    async def answer(self, ask: LogsQuery) -> LogsReply:
+    async def answer(self, query: LogsQuery) -> LogsReply:
         """The bytes at `ask.offset`; NotFound for a job this node has nothing of."""
-        reply = self._read(ask)
+        reply = self._read(query)
         if reply is not None and (reply.data or reply.eof):
             return reply
         if self._readers >= READERS_MAX:
             raise Refused(f"{READERS_MAX} readers wait for output already")
         self._readers += 1
         try:
-            return await self._wait(ask)
+            return await self._wait(query)
         finally:
             self._readers -= 1
 
-    def _read(self, ask: LogsQuery) -> LogsReply | None:
+    def _read(self, query: LogsQuery) -> LogsReply | None:
         """What is there now; None for a job that is not known here and has no folder."""
-        key = (ask.job, ask.attempt)
+        key = (query.job, query.attempt)
         live = self._known.live(key)  # before the read: what was written until then is seen by it
-        path = self._folder / folder_name(ask.job, ask.attempt) / ask.stream
+        path = self._folder / folder_name(query.job, query.attempt) / query.stream
         try:
             with path.open("rb") as file:
-                data = os.pread(file.fileno(), ask.limit, ask.offset)
+                data = os.pread(file.fileno(), query.limit, query.offset)
                 size = os.fstat(file.fileno()).st_size
         except FileNotFoundError:
             if not live and not self._known.ended(key) and not path.parent.is_dir():
                 return None
             data, size = b"", 0
-        end = ask.offset + len(data)
+        end = query.offset + len(data)
         over = not live and end >= size
         return LogsReply(data, end, eof=over, dropped=self._known.dropped(key) if over else 0)
 
-    async def _wait(self, ask: LogsQuery) -> LogsReply:
+    async def _wait(self, query: LogsQuery) -> LogsReply:
         loop = asyncio.get_running_loop()
         now = loop.time()
-        deadline, coming = now + ask.wait_s, now + min(COMING_S, max(ask.wait_s, 0.2))
+        deadline, coming = now + query.wait_s, now + min(COMING_S, max(query.wait_s, 0.2))
         while True:
             # The watch comes before the look, so that no write falls between the two.
-            changed = self._known.changed(ask.job)
+            changed = self._known.changed(query.job)
             written: asyncio.Future[None] = loop.create_future()
-            watch = self._watch((ask.job, ask.attempt), written)
+            watch = self._watch((query.job, query.attempt), written)
             try:
-                reply = self._read(ask)
+                reply = self._read(query)
                 until = deadline if reply is not None else coming
                 left = until - loop.time()
                 if reply is not None and (reply.data or reply.eof or left <= 0):
                     return reply
                 if left <= 0:
                     raise NotFound(
-                        f"this node has no output of job {ask.job}",
+                        f"this node has no output of job {query.job}",
                         hint="it wrote none, or its folder was removed: retention has passed",
                     )
                 await asyncio.wait(

@@ -80,7 +80,7 @@ class NodeCore:
         self._attempts = Attempts(self.counters, self._telling)
         self._report: NodeReport | None = None
         self._hello = _Request()
-        self._ask = _Request()
+        self._wanted = _Request()
         self._asked: frozenset[Key] = frozenset()
         self._connected = False
         self._met_spawner = False
@@ -120,7 +120,7 @@ class NodeCore:
 
     def deadline(self) -> float | None:
         """When the next Tick is due, on the clock of `step`."""
-        due = (self._hello.due, self._ask.due, self._telling.due, self._attempts.settle_by())
+        due = (self._hello.due, self._wanted.due, self._telling.due, self._attempts.settle_by())
         return min((at for at in due if at is not None), default=None)
 
     def step(self, event: Event, now_s: float) -> list[Effect]:
@@ -138,11 +138,11 @@ class NodeCore:
             effects.append(steps.SayHello(self._report))
         if not self._greeted:  # a new boot must be in the log before anything refers to it
             return
-        if self._ask.take(now_s):
+        if self._wanted.take(now_s):
             have = self._attempts.keys()[:HAVE_MAX]
             self._asked = frozenset(have)
             self._asked_frozen = self._frozen
-            effects.append(steps.RequestState(self._chain.ask(have)))
+            effects.append(steps.RequestState(self._chain.state_request(have)))
         if outcomes := self._telling.take(now_s):
             effects.append(steps.Tell(self._telling.number, outcomes))
 
@@ -156,7 +156,7 @@ class NodeCore:
         """Ask again what was on its way; hello first, another scheduler may answer."""
         self._connected = True
         self._hello.lost(now_s)
-        self._ask.lost(now_s)
+        self._wanted.lost(now_s)
         self._telling.retry(now_s)
         self._hello.want(now_s)
 
@@ -166,7 +166,7 @@ class NodeCore:
     def _on_greeted(self, event: steps.Greeted, now_s: float, effects: list[Effect]) -> None:
         self._hello.done(now_s)
         self._greeted = True
-        self._ask.want(now_s)
+        self._wanted.want(now_s)
 
     def _not_greeted(self, event: steps.NotGreeted, now_s: float, effects: list[Effect]) -> None:
         self._hello.failed(now_s)
@@ -189,7 +189,7 @@ class NodeCore:
             case CommandGap(why):
                 self.counters["command_gap"] += 1
                 effects.append(steps.LogNote(f"commands are missing: {why}"))
-                self._ask.want(now_s)
+                self._wanted.want(now_s)
             case CommandRefused(counter, why):
                 self._refuse(counter, why, effects)
 
@@ -198,25 +198,25 @@ class NodeCore:
             case LeaseRenewal(heartbeat):
                 self._frozen = event.frozen
                 if event.frozen:  # an eviction may have been decided meanwhile: read it first
-                    self._ask.want(now_s)
+                    self._wanted.want(now_s)
                 else:
                     effects.append(steps.RenewLease(heartbeat.lease_ms / 1000))
             case CommandGap():
                 self._frozen = event.frozen
                 self.counters["heartbeat_gap"] += 1
-                self._ask.want(now_s)
+                self._wanted.want(now_s)
             case CommandRefused(counter, why):
                 self._refuse(counter, why, effects)
 
     def _answered(self, event: steps.Answered, now_s: float, effects: list[Effect]) -> None:
         desired = self._chain.reconcile(event.data)
         if isinstance(desired, CommandRefused):
-            self._ask.failed(now_s)
+            self._wanted.failed(now_s)
             self._refuse(desired.counter, desired.why, effects)
             return
-        self._ask.done(now_s)
+        self._wanted.done(now_s)
         if desired.more:
-            self._ask.want(now_s)
+            self._wanted.want(now_s)
         else:
             self._caught_up = True
             effects.append(steps.Persist(self._chain.position))
@@ -244,7 +244,7 @@ class NodeCore:
             self._attempts.lose(sorted(missing), desired.now_ns)
 
     def _not_answered(self, event: steps.NotAnswered, now_s: float, effects: list[Effect]) -> None:
-        self._ask.failed(now_s)
+        self._wanted.failed(now_s)
         effects.append(steps.LogNote(f"the desired state was not answered: {event.why}"))
 
     def _refuse(self, counter: str, why: str, effects: list[Effect]) -> None:
@@ -256,13 +256,13 @@ class NodeCore:
     def _spawner_has(self, event: steps.SpawnerHas, now_s: float, effects: list[Effect]) -> None:
         self._met_spawner = True
         if self._attempts.compare(event, now_s, effects):
-            self._ask.want(now_s)
+            self._wanted.want(now_s)
 
     def _never_started(
         self, event: steps.NeverStarted, now_s: float, effects: list[Effect]
     ) -> None:
         if self._attempts.never_started(event, effects):
-            self._ask.want(now_s)
+            self._wanted.want(now_s)
 
     def _taken(self, event: steps.Taken, now_s: float, effects: list[Effect]) -> None:
         self._attempts.accepted(event.keys)
@@ -288,7 +288,7 @@ class NodeCore:
     # --- what was told ----------------------------------------------------------------------------
 
     def _committed(self, event: steps.Committed, now_s: float, effects: list[Effect]) -> None:
-        self._attempts.bury(self._telling.committed(event.number), effects)
+        self._attempts.reap(self._telling.committed(event.number), effects)
 
     def _not_committed(
         self, event: steps.NotCommitted, now_s: float, effects: list[Effect]
@@ -296,7 +296,7 @@ class NodeCore:
         effects.append(steps.LogNote(f"outcomes were not committed: {event.why}"))
         if dropped := self._telling.refused(event.number, event.code, now_s):
             self.counters["outcome_refused"] += len(dropped)
-            self._attempts.bury(dropped, effects)
+            self._attempts.reap(dropped, effects)
 
 
 _HANDLERS: dict[type, Callable[[NodeCore, Any, float, list[Effect]], None]] = {

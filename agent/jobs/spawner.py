@@ -114,7 +114,7 @@ class Spawner(asyncio.Protocol):
         refusals: list[Refusal] = []
         for batch in _batches(launches):
             payload = b"".join([packed for _, packed in batch])
-            count, _, reply = await self._ask(wire.START, payload, len(batch), timeout_s)
+            count, _, reply = await self._call(wire.START, payload, len(batch), timeout_s)
             for index, number, reason in wire.unpack_refusals(memoryview(reply), count):
                 refused = batch[index][0]
                 refusals.append(Refusal(refused.job, refused.attempt, number, reason))
@@ -128,7 +128,7 @@ class Spawner(asyncio.Protocol):
         `reason` comes back in its Exited event. An ended job is left as it is; NotFound if unknown.
         """
         payload = wire.pack_stop(job, attempt, reason, grace_s)
-        await self._ask_done(wire.STOP, payload, f"stop job {job}", timeout_s)
+        await self._call_done(wire.STOP, payload, f"stop job {job}", timeout_s)
 
     async def write_stdin(self, job: int, attempt: int, offset: int, data: bytes, eof: bool) -> int:
         """Put `data` at `offset` of the job's input; returns how many bytes the input has now.
@@ -139,7 +139,7 @@ class Spawner(asyncio.Protocol):
         if len(data) > STDIN_BYTES_MAX:
             raise BadRequest(f"job {job}: at most {STDIN_BYTES_MAX} bytes of input at once")
         payload = wire.pack_stdin(job, attempt, offset, data, eof)
-        return await self._ask_done(wire.STDIN, payload, f"input of job {job}", 30.0)
+        return await self._call_done(wire.STDIN, payload, f"input of job {job}", 30.0)
 
     async def events(self) -> AsyncIterator[Event]:
         """Every event that was not acknowledged, then new ones; one reader at a time."""
@@ -184,15 +184,15 @@ class Spawner(asyncio.Protocol):
             pending.reply.cancel()
 
     # --- requests ------------------------------------------------------------------------------
-    async def _ask(
+    async def _call(
         self, kind: int, payload: bytes, count: int, timeout_s: float
     ) -> tuple[int, int, bytes]:
         number = next(self._numbers)
         pending = self._remember(number, wire.pack_frame(kind, number, payload, count))
         return await self._wait(number, pending, timeout_s)
 
-    async def _ask_done(self, kind: int, payload: bytes, what: str, timeout_s: float) -> int:
-        _, _, reply = await self._ask(kind, payload, 0, timeout_s)
+    async def _call_done(self, kind: int, payload: bytes, what: str, timeout_s: float) -> int:
+        _, _, reply = await self._call(kind, payload, 0, timeout_s)
         status, value, text = wire.unpack_done(memoryview(reply))
         if status < 0:
             raise from_errno(status, f"{what}: {text}" if text else what)

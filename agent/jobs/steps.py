@@ -230,7 +230,7 @@ class SayHello:
 class RequestState:
     """Ask for the desired state; answer with Answered or NotAnswered."""
 
-    ask: StateRequest
+    request: StateRequest
 
 
 @dataclass(frozen=True, slots=True)

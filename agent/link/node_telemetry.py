@@ -74,7 +74,7 @@ class NodeTelemetry:
 
     async def report(self) -> NodeReport:
         """Look for devices anew and describe the node."""
-        await self._ask(self.devices.scan)
+        await self._in_thread(self.devices.scan)
         return self._report()
 
     def rescan(self) -> None:
@@ -94,7 +94,7 @@ class NodeTelemetry:
         while True:
             await self._until_check()
             again, self._rescan = self._rescan, False
-            changed = await self._ask(self.devices.scan if again else self.devices.check)
+            changed = await self._in_thread(self.devices.scan if again else self.devices.check)
             if changed or self.xids() != self._xids:
                 yield self._report()
 
@@ -199,7 +199,7 @@ class NodeTelemetry:
             lacking.append(xids)
         return lacking + [f"{', '.join(ids)}: {why}" for why, ids in reasons.items()]
 
-    async def _ask(self, call: Callable[[], _T]) -> _T:
+    async def _in_thread(self, call: Callable[[], _T]) -> _T:
         work = asyncio.get_running_loop().run_in_executor(self._worker, call)
         done, _ = await asyncio.wait((work,), timeout=SLOW_S)
         if not done:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Answers what the scheduler asks of this node for a user: output, input, traces.
 
-Owns the bound on asks in progress; an ask that fails is answered with its error, never with
+Owns the bound on queries in progress; a query that fails is answered with its error, never with
 silence.
 """
 
@@ -32,10 +32,10 @@ from stoker.agent.tracing.trace_window import WINDOW_TIMELINE_FILE, stored_view
 from stoker.mesh.broker.budgets import PROXIED_MAX
 from stoker.mesh.wire import queries as wire
 from stoker.mesh.wire.queries import (
-    Ask,
     DevicesQuery,
     DevicesReply,
     LogsQuery,
+    Query,
     Reply,
     StdinQuery,
     StdinReply,
@@ -47,7 +47,7 @@ from stoker.mesh.wire.schema import KernelRow, TracingView
 from stoker.native.errors import NotFound, Refused, StokerError
 from stoker.probes.kernels.job_trace import TraceSummary
 
-ASKS_MAX = PROXIED_MAX + 64
+QUERIES_MAX = PROXIED_MAX + 64
 """Asks in progress; one more is refused. The scheduler asks for so many users, and each of them
 for no more than a part of it (`mesh/broker/budgets.py`)."""
 KERNEL_ROWS_MAX = 1000
@@ -56,7 +56,7 @@ LIVE_TIMELINE = ".live.perfetto"
 WINDOW_LOOK_S = 0.05
 WAITING = (AttemptPhase.SENT, AttemptPhase.TAKEN)
 
-_log = structlog.get_logger("asks")
+_log = structlog.get_logger("queries")
 
 Summaries = dict[Key, tuple[Begun, TraceSummary]]
 
@@ -100,56 +100,56 @@ class QueryAnswers:
 
     async def _serve(self, message: Msg) -> None:
         try:
-            if len(self._tasks) > ASKS_MAX:
-                raise Refused(f"node {self._name} answers {ASKS_MAX} asks already")
-            reply = wire.encode(await self.answer(wire.decode_ask(message.data)))
+            if len(self._tasks) > QUERIES_MAX:
+                raise Refused(f"node {self._name} answers {QUERIES_MAX} queries already")
+            reply = wire.encode(await self.answer(wire.decode_query(message.data)))
         except StokerError as error:
             self.counters[f"ask_{error.code}"] += 1
             reply = wire.encode_error(error)
         except Exception as error:
             self.counters["ask_failed"] += 1
-            _log.exception("an ask failed", error=str(error))
+            _log.exception("a query failed", error=str(error))
             reply = wire.encode_error(StokerError(f"node {self._name} could not answer: {error}"))
         if message.reply:
             await message.respond(reply)
 
-    async def answer(self, ask: Ask) -> Reply:
+    async def answer(self, query: Query) -> Reply:
         """One ask, answered or refused with a StokerError."""
-        match ask:
+        match query:
             case LogsQuery():
-                return await self._logs.answer(ask)
+                return await self._logs.answer(query)
             case StdinQuery():
-                return await self._stdin(ask)
+                return await self._stdin(query)
             case TracingQuery():
-                data = msgspec.json.encode(await self._tracing(ask))
+                data = msgspec.json.encode(await self._tracing(query))
                 return TraceReply(data, len(data), eof=True, size=len(data))
             case DevicesQuery():
                 return DevicesReply(
-                    await asyncio.to_thread(looks.data, self._devices, self._name, ask)
+                    await asyncio.to_thread(looks.data, self._devices, self._name, query)
                 )
-        return await self._trace(ask)
+        return await self._trace(query)
 
-    async def _trace(self, ask: TraceQuery) -> TraceReply:
-        match ask:
+    async def _trace(self, query: TraceQuery) -> TraceReply:
+        match query:
             case TraceQuery(what="kernels"):
-                return _piece(await self._kernels(ask.job), ask, whole=True)
+                return _piece(await self._kernels(query.job), query, whole=True)
             case TraceQuery(what="summary"):
-                return _piece(await self._summary(ask), ask, whole=self._is_over(ask))
-            case TraceQuery() if ask.window:
-                return await self._window(ask)
-        return await self._timeline(ask)
+                return _piece(await self._summary(query), query, whole=self._is_over(query))
+            case TraceQuery() if query.window:
+                return await self._window(query)
+        return await self._timeline(query)
 
     # --- input ------------------------------------------------------------------------------------
 
-    async def _stdin(self, ask: StdinQuery) -> StdinReply:
-        key = (ask.job, ask.attempt)
-        await self._arrived(key, ask.wait_s)
+    async def _stdin(self, query: StdinQuery) -> StdinReply:
+        key = (query.job, query.attempt)
+        await self._arrived(key, query.wait_s)
         if self._node.phase(key) not in (*WAITING, AttemptPhase.RUNNING):
-            return StdinReply(ask.offset, closed=True)
+            return StdinReply(query.offset, closed=True)
         try:
-            taken = await self._spawner.write_stdin(*key, ask.offset, ask.data, ask.eof)
+            taken = await self._spawner.write_stdin(*key, query.offset, query.data, query.eof)
         except NotFound:  # it ended a moment ago
-            return StdinReply(ask.offset, closed=True)
+            return StdinReply(query.offset, closed=True)
         return StdinReply(taken)
 
     async def _arrived(self, key: Key, wait_s: float) -> None:
@@ -163,68 +163,70 @@ class QueryAnswers:
 
     # --- traces -----------------------------------------------------------------------------------
 
-    def _is_over(self, ask: TraceQuery | TracingQuery) -> bool:
-        return self._node.phase((ask.job, ask.attempt)) in (None, AttemptPhase.ENDED)
+    def _is_over(self, query: TraceQuery | TracingQuery) -> bool:
+        return self._node.phase((query.job, query.attempt)) in (None, AttemptPhase.ENDED)
 
-    async def _summary(self, ask: TraceQuery) -> bytes:
-        path = self._jobs / folder_name(ask.job, ask.attempt) / SUMMARY_FILE
-        await self._settled(ask)
+    async def _summary(self, query: TraceQuery) -> bytes:
+        path = self._jobs / folder_name(query.job, query.attempt) / SUMMARY_FILE
+        await self._settled(query)
         try:
             return path.read_bytes()
         except FileNotFoundError:
             pass
         running = await self._summaries()
         for key, (_, summary) in running.items():
-            if key == (ask.job, ask.attempt):
+            if key == (query.job, query.attempt):
                 return msgspec.json.encode(summary)
-        raise NotFound(f"job {ask.job} has no trace on node {self._name}: nothing of it was traced")
+        raise NotFound(
+            f"job {query.job} has no trace on node {self._name}: nothing of it was traced"
+        )
 
-    async def _settled(self, ask: TraceQuery) -> None:
+    async def _settled(self, query: TraceQuery) -> None:
         """A job that is over soon has its summary on disk."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + ask.wait_s
-        while self._node.phase((ask.job, ask.attempt)) is AttemptPhase.SETTLING:
+        deadline = loop.time() + query.wait_s
+        while self._node.phase((query.job, query.attempt)) is AttemptPhase.SETTLING:
             if loop.time() >= deadline:
                 return
             await asyncio.sleep(0.01)
 
-    async def _timeline(self, ask: TraceQuery) -> TraceReply:
-        folder = self._jobs / folder_name(ask.job, ask.attempt)
-        await self._settled(ask)
+    async def _timeline(self, query: TraceQuery) -> TraceReply:
+        folder = self._jobs / folder_name(query.job, query.attempt)
+        await self._settled(query)
         path = folder / TIMELINE_FILE
         if not path.exists():
             path = folder / LIVE_TIMELINE
             if (folder / SUMMARY_FILE).exists():
-                raise NotFound(f"job {ask.job} has no timeline: {NO_SEGMENT}")
-            if ask.offset == 0 or not path.exists():  # later pieces are of the same file
-                await self._ask_tracer(self._tracer.timeline, (ask.job, ask.attempt), path)
-        return _piece_of(path, ask)
+                raise NotFound(f"job {query.job} has no timeline: {NO_SEGMENT}")
+            if query.offset == 0 or not path.exists():  # later pieces are of the same file
+                await self._call_tracer(self._tracer.timeline, (query.job, query.attempt), path)
+        return _piece_of(path, query)
 
-    async def _tracing(self, ask: TracingQuery) -> TracingView:
+    async def _tracing(self, query: TracingQuery) -> TracingView:
         try:
-            view: TracingView = await self._ask_tracer(self._tracer.tracing, ask)
+            view: TracingView = await self._call_tracer(self._tracer.tracing, query)
         except NotFound:
-            if ask.do == "open" or not self._is_over(ask):
+            if query.do == "open" or not self._is_over(query):
                 raise
-            return stored_view(self._jobs / folder_name(ask.job, ask.attempt))
+            return stored_view(self._jobs / folder_name(query.job, query.attempt))
         return view
 
-    async def _window(self, ask: TraceQuery) -> TraceReply:
+    async def _window(self, query: TraceQuery) -> TraceReply:
         """A piece of a window's file; nothing yet while it is open."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + ask.wait_s
-        look = TracingQuery("look", ask.job, ask.attempt, "")
+        deadline = loop.time() + query.wait_s
+        look = TracingQuery("look", query.job, query.attempt, "")
         while True:
             window = (await self._tracing(look)).window
-            if window is None or window.window != ask.window:
-                raise NotFound(f"the newest window of job {ask.job} has another number")
+            if window is None or window.window != query.window:
+                raise NotFound(f"the newest window of job {query.job} has another number")
             if window.state == "ready":
-                folder = self._jobs / folder_name(ask.job, ask.attempt)
-                return _piece_of(folder / WINDOW_TIMELINE_FILE, ask)
+                folder = self._jobs / folder_name(query.job, query.attempt)
+                return _piece_of(folder / WINDOW_TIMELINE_FILE, query)
             if window.state == "failed":
                 raise StokerError(f"nothing was kept of the window: {window.reason}")
             if loop.time() >= deadline:
-                return TraceReply(b"", ask.offset, eof=False)
+                return TraceReply(b"", query.offset, eof=False)
             await asyncio.sleep(WINDOW_LOOK_S)
 
     async def _kernels(self, job: int) -> bytes:
@@ -254,10 +256,10 @@ class QueryAnswers:
         return data
 
     async def _summaries(self) -> Summaries:
-        found: Summaries = await self._ask_tracer(self._tracer.summaries)
+        found: Summaries = await self._call_tracer(self._tracer.summaries)
         return found
 
-    async def _ask_tracer(self, order: Callable[..., None], *arguments: Any) -> Any:
+    async def _call_tracer(self, order: Callable[..., None], *arguments: Any) -> Any:
         """Give the tracing thread an order and wait for what comes of it."""
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
@@ -274,16 +276,16 @@ class QueryAnswers:
             return await answer
 
 
-def _piece_of(path: Path, ask: TraceQuery) -> TraceReply:
+def _piece_of(path: Path, query: TraceQuery) -> TraceReply:
     with path.open("rb") as file:
-        file.seek(ask.offset)
-        data, size = file.read(ask.limit), path.stat().st_size
-    end = ask.offset + len(data)
+        file.seek(query.offset)
+        data, size = file.read(query.limit), path.stat().st_size
+    end = query.offset + len(data)
     return TraceReply(data, end, eof=end >= size, size=size)
 
 
-def _piece(data: bytes, ask: TraceQuery, *, whole: bool) -> TraceReply:
+def _piece(data: bytes, query: TraceQuery, *, whole: bool) -> TraceReply:
     """The asked part of `data`; `whole`: it will not grow."""
-    part = data[ask.offset : ask.offset + ask.limit]
-    end = ask.offset + len(part)
+    part = data[query.offset : query.offset + query.limit]
+    end = query.offset + len(part)
     return TraceReply(part, end, eof=end >= len(data), size=len(data) if whole else None)

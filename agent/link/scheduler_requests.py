@@ -47,7 +47,7 @@ class SchedulerRequests:
             case steps.SayHello():
                 self._spawn(self._hello(effect))
             case steps.RequestState():
-                self._spawn(self._ask(effect))
+                self._spawn(self._request_state(effect))
 
     async def _hello(self, hello: steps.SayHello) -> None:
         report = hello.report
@@ -69,11 +69,11 @@ class SchedulerRequests:
         else:
             self._post(steps.NotCommitted(tell.number, reply.message, reply.code))
 
-    async def _ask(self, ask: steps.RequestState) -> None:
+    async def _request_state(self, request: steps.RequestState) -> None:
         subject = subjects.log_range(self._node)
         asked_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)  # before the answer can be made
         try:
-            data = await self._link.request(subject, _encoder.encode(ask.ask), REQUEST_S)
+            data = await self._link.request(subject, _encoder.encode(request.request), REQUEST_S)
         except StokerError as error:
             self._post(steps.NotAnswered(error.message))
             return

@@ -138,7 +138,7 @@ class PowerLoop:
     def _main(self) -> None:
         while not self._stop.is_set():
             try:
-                pause = self._turn()
+                pause = self._pass()
             except StokerError as error:
                 self._end(error.message)
                 pause = IDLE_S
@@ -151,7 +151,7 @@ class PowerLoop:
             self._stop.wait(pause)
         self._end("the agent ends")
 
-    def _turn(self) -> float:
+    def _pass(self) -> float:
         changed = self._file.look()
         rules = self._file.rules
         if self._on and (self._world.lease.power_restored or not self._record.exists()):

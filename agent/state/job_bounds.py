@@ -49,7 +49,7 @@ class Limit(msgspec.Struct, frozen=True):
     def of(cls, named: int | None, default: int) -> Limit:
         return cls(default) if named is None else cls(named, named=True)
 
-    def ask(self, asked: int | None) -> int | None:
+    def enforced(self, asked: int | None) -> int | None:
         """What is to be enforced for a job that asks for so much, or for nothing."""
         if not self.named or not self.most:
             return asked

@@ -175,10 +175,10 @@ def check_private(folder: Path) -> None:
             f"{folder} belongs to {user_name(found.st_uid)}, not to {user_name(os.geteuid())}",
             hint=f"Run as its owner. {CHOOSE}",
         )
-    if strange := stranger(folder):
+    if strange := foreign_owner(folder):
         raise Refused(f"{folder} is not a stoker state folder: it holds {strange}", hint=CHOOSE)
     if stat.S_IMODE(found.st_mode) & 0o077:
-        own = any(folder.iterdir())  # and nothing in it is a stranger
+        own = any(folder.iterdir())  # and nothing in it is a foreign_owner
         mode = stat.S_IMODE(found.st_mode)
         raise Refused(
             f"{folder} is open to others (mode {mode:04o})",
@@ -208,7 +208,7 @@ def _owner_of(folder: Path) -> str:
         return "somebody else"
 
 
-def stranger(folder: Path) -> str:
+def foreign_owner(folder: Path) -> str:
     """The name of something that stoker did not put there; empty for a folder of its own, and for
     an empty one."""
     if (folder / "format").is_file() and (folder / "cluster.json").is_file():

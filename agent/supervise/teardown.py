@@ -53,7 +53,7 @@ def finish(state: StateFolder) -> TeardownResult:
         _end_processes(state, ended)
         trees = leftover_cgroups.trees(state.instance)
         ended.jobs = sum(_jobs_in(tree) for tree in trees)
-        why = _ask_spawner(state)
+        why = _call_spawner(state)
         _end_jobs(state, trees, ended)
         if wrong := record.restore(record.path(state.agent)):
             ended.left.append(f"power limits that stoker set: {wrong}")
@@ -119,7 +119,7 @@ def _jobs_in(tree: Path) -> int:
     return 0
 
 
-def _ask_spawner(state: StateFolder) -> str:
+def _call_spawner(state: StateFolder) -> str:
     """The spawner's own program knows every keeper and job from its journal, root or not, and lets
     it note how they ended; returns why it could not."""
     if not (state.agent / "journal").exists():

@@ -32,7 +32,7 @@ class DetailedProbes:
             return
         self._wanted = stacks, faults
         try:
-            self._host.ask(self._cgroup_id, stacks=stacks, faults=faults)
+            self._host.opt_in(self._cgroup_id, stacks=stacks, faults=faults)
         except StokerError as error:
             self._why |= {"waits": error.message} if stacks else {}
             self._why |= {"page faults": error.message} if faults else {}

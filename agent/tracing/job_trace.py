@@ -217,9 +217,9 @@ class TracedJob:
                     if value is not None:
                         self._trace.add_counter(sample.id, name, t_ns, float(value), unit)
 
-    def tracing(self, ask: TracingQuery) -> TracingView:
+    def tracing(self, query: TracingQuery) -> TracingView:
         """Trace as a user asks from now on, and say how it is."""
-        view = self.window.take(ask, time.monotonic_ns())
+        view = self.window.take(query, time.monotonic_ns())
         self.follow()
         self._look_closer()
         return view

@@ -182,9 +182,9 @@ class TraceThread:
         """Write the Perfetto file of a job that is being traced, or was, to `path`."""
         self._order(lambda: self._answer(done, lambda: self._timeline(key, path)))
 
-    def tracing(self, ask: TracingQuery, done: Done) -> None:
+    def tracing(self, query: TracingQuery, done: Done) -> None:
         """Trace a running job as a user asks from now on: a TracingView."""
-        self._order(lambda: self._answer(done, lambda: self._tracing(ask)))
+        self._order(lambda: self._answer(done, lambda: self._tracing(query)))
 
     @property
     def busy(self) -> bool:
@@ -350,11 +350,11 @@ class TraceThread:
         job.write_timeline(path)
         return path
 
-    def _tracing(self, ask: TracingQuery) -> TracingView:
-        job = self._traced.get((ask.job, ask.attempt))
+    def _tracing(self, query: TracingQuery) -> TracingView:
+        job = self._traced.get((query.job, query.attempt))
         if job is None:
-            raise NotFound(f"no process of job {ask.job} has called a device yet")
-        return job.tracing(ask)
+            raise NotFound(f"no process of job {query.job} has called a device yet")
+        return job.tracing(query)
 
     def _send(self, subject: str, data: bytes) -> None:
         self._post(self.publish, subject, data)

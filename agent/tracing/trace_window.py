@@ -58,14 +58,14 @@ class TraceWindow:
         self.steering.mode = _stored_mode(self._store) or self.steering.mode
         (self._store / CAPTURE_FILE).unlink(missing_ok=True)  # of a window the last agent died in
 
-    def take(self, ask: TracingQuery, now_ns: int) -> TracingView:
+    def take(self, query: TracingQuery, now_ns: int) -> TracingView:
         """Do as a user asks and say how it is now."""
-        if self._trace is None and ask.do == "open":
-            raise NotFound(f"no process of job {ask.job} has called a device yet")
+        if self._trace is None and query.do == "open":
+            raise NotFound(f"no process of job {query.job} has called a device yet")
         before = self.steering.window
-        self.steering.take(ask, now_ns)
-        if ask.do == "mode":
-            self._store_mode(ask.mode)
+        self.steering.take(query, now_ns)
+        if query.do == "mode":
+            self._store_mode(query.mode)
         if self.steering.window is not before:
             self._begin()
         self.tell()

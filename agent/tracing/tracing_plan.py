@@ -101,33 +101,33 @@ class TracingPlan:
         """Whether somebody waits for records."""
         return self.active and self.window is not None and self.window.records
 
-    def take(self, ask: TracingQuery, now_ns: int) -> None:
+    def take(self, query: TracingQuery, now_ns: int) -> None:
         """Do as a user asks; the same once more changes nothing."""
-        match ask.do:
+        match query.do:
             case "mode":
-                self.mode = ask.mode
+                self.mode = query.mode
             case "open":
-                self._open(ask, now_ns)
+                self._open(query, now_ns)
             case "close":
-                self._close(ask.window, now_ns)
+                self._close(query.window, now_ns)
 
-    def _open(self, ask: TracingQuery, now_ns: int) -> None:
+    def _open(self, query: TracingQuery, now_ns: int) -> None:
         window = self.window
-        if window is not None and window.number == ask.window:
+        if window is not None and window.number == query.window:
             return
         if self.active and window is not None:
             raise Refused(
-                f"job {ask.job} is in a window that {window.by} opened for {window.seconds:g} s",
+                f"job {query.job} is in a window that {window.by} opened for {window.seconds:g} s",
                 hint="a job has one window at a time",
             )
-        if ask.window < 1 or ask.seconds <= 0:
+        if query.window < 1 or query.seconds <= 0:
             raise BadRequest("a window has a number from 1 and a length")
         self.window = OpenWindow(
-            ask.window,
-            ask.mode,
-            ask.seconds,
-            ask.by,
-            ask.records,
+            query.window,
+            query.mode,
+            query.seconds,
+            query.by,
+            query.records,
             from_ns=now_ns,
             settle_ns=now_ns + SETTLE_NS,
         )

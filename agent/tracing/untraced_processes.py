@@ -104,9 +104,9 @@ class HiddenUse:
                 (k, p) for k, p in self._processes.items() if k in living and now_ns >= p.look_at
             ]
         for (pid, _), process in due:
-            self._ask(pid, process, now_ns)
+            self._examine(pid, process, now_ns)
 
-    def _ask(self, pid: int, process: _Process, now_ns: int) -> None:
+    def _examine(self, pid: int, process: _Process, now_ns: int) -> None:
         hidden_for = now_ns - process.hidden_at if process.kind == "hidden" else 0
         kind = _kind(pid, self._told) if hidden_for <= FORGIVEN_NS else "hidden"
         if kind is None:

@@ -283,7 +283,7 @@ def _agent_may_publish(node: str) -> list[str]:
 
 
 def _agent_may_hear(node: str) -> list[str]:
-    asks = [subjects.ask(node, what) for what in subjects.ASKS]
+    asks = [subjects.query(node, what) for what in subjects.QUERIES]
     inbox = f"{subjects.inbox(f'agent.{node}')}.>"
     return [subjects.command(node), subjects.heartbeat(node), *asks, inbox]
 

@@ -233,7 +233,7 @@ class Client:
         back_off = BACK_OFF_S[0]
         while True:
             try:
-                reply = await self._ask(subject, data, wait_s + REPLY_S)
+                reply = await self._request(subject, data, wait_s + REPLY_S)
                 return _decoded(noun, verb, reply, kind)
             except Unsigned:
                 if self._signs:
@@ -255,7 +255,7 @@ class Client:
             await asyncio.sleep(back_off * (0.5 + secrets.randbelow(1000) / 1000))
             back_off = min(back_off * 2, BACK_OFF_S[1])
 
-    async def _ask(self, subject: str, data: bytes, timeout_s: float) -> bytes:
+    async def _request(self, subject: str, data: bytes, timeout_s: float) -> bytes:
         """One request on a live connection; whatever may pass is Unavailable."""
         link = await self._live()
         link.signs = self._signs
@@ -265,7 +265,7 @@ class Client:
                 f"the request has {len(data)} bytes and the node takes {most}",
                 hint="put large data into a file that the job reads, or send it as stdin",
             )
-        return await link.ask(subject, data, timeout_s)
+        return await link.request(subject, data, timeout_s)
 
     async def _live(self) -> ClientConnection:
         if self._link is not None and self._link.connection.is_connected:

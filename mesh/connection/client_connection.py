@@ -45,7 +45,7 @@ class ClientConnection:
         """Take answers; before the first question."""
         await self.connection.subscribe(f"{self._inbox}.*", cb=self._on_answer)
 
-    async def ask(self, subject: str, data: bytes, timeout_s: float) -> bytes:
+    async def request(self, subject: str, data: bytes, timeout_s: float) -> bytes:
         """The answer to one request: Unavailable without one, Denied if it may not be asked."""
         loop = asyncio.get_running_loop()
         self._count += 1

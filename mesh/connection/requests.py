@@ -37,7 +37,7 @@ class Requests:
         """Nothing asked so far will be answered."""
         self._fail(Unavailable("the connection to the broker was lost"))
 
-    async def ask(
+    async def request(
         self, subject: str, data: bytes, timeout_s: float, headers: dict[str, str] | None = None
     ) -> bytes:
         """The answer; Unavailable when there is none, Denied when the broker refused to ask."""

@@ -186,7 +186,7 @@ class JetStreamLog:
             "Nats-Msg-Id": name,
         }
         try:
-            answer = await self._requests.ask(subjects.LOG, entry, APPEND_TIMEOUT_S, headers)
+            answer = await self._requests.request(subjects.LOG, entry, APPEND_TIMEOUT_S, headers)
         except Unavailable as error:
             raise OutcomeUnknown(f"append at {tail}: {error.message}") from None
         return _appended(tail, answer)
@@ -249,7 +249,7 @@ class JetStreamLog:
         return await self._api(f"STREAM.{call}.{subjects.LOG_STREAM}", body)
 
     async def _api(self, call: str, body: bytes) -> _Answer:
-        data = await self._requests.ask(f"$JS.API.{call}", body, API_TIMEOUT_S)
+        data = await self._requests.request(f"$JS.API.{call}", body, API_TIMEOUT_S)
         try:
             return _answers.decode(data)
         except msgspec.MsgspecError as error:

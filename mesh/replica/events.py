@@ -95,7 +95,7 @@ class StateRequested(NamedTuple):
 
     token: Any
     node: str
-    ask: StateRequest
+    request: StateRequest
 
 
 class Observed(NamedTuple):

@@ -63,9 +63,9 @@ class NodeChannel:
             self.position = Position(at.term, seq, command.body_hash(body))
             yield command.seal_body(body, self._signer)
 
-    def desired(self, ask: StateRequest, now_ns: int) -> bytes:
+    def desired(self, request: StateRequest, now_ns: int) -> bytes:
         """All that should be at the node now, as far as it fits; sealed."""
-        have = set(ask.have)
+        have = set(request.have)
         tasks = self._state.core.node_tasks(name_id(self.node))
         wanted = tuple((task.job, task.attempt) for task in tasks)
         stopping = {(t.job, t.attempt) for t in tasks if "stopping" in (t.state, t.job_state)}
@@ -81,7 +81,7 @@ class NodeChannel:
             self.position.term,
             self.position.seq,
             self.position.hash,
-            ask.nonce,
+            request.nonce,
             now_ns,
             wanted,
             starts,

@@ -43,9 +43,9 @@ class NodeChannels:
             for data in self._link(node).commands(seq, now_ns, todo):
                 yield events.Send(node, data)
 
-    def desired(self, node: str, ask: StateRequest, now_ns: int) -> bytes:
+    def desired(self, node: str, request: StateRequest, now_ns: int) -> bytes:
         """All that should be at a node now; sealed."""
-        return self._link(node).desired(ask, now_ns)
+        return self._link(node).desired(request, now_ns)
 
     def authority(self) -> Authority:
         """Every node, and how far it was told."""

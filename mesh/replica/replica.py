@@ -215,11 +215,11 @@ class Replica:
         if self.role != "leading" or event.node not in self.state.book.nodes:
             why = "the scheduler does not lead, or this node has not said hello"
             self._reply(event.token, Unavailable(why))
-        elif self._is_outrun(event.ask.position):
+        elif self._is_outrun(event.request.position):
             why = "this node has followed a term whose end the log lost; a newer one is taken"
             self._reply(event.token, Unavailable(why))
         else:
-            self._reply(event.token, self._links.desired(event.node, event.ask, self.real_ns))
+            self._reply(event.token, self._links.desired(event.node, event.request, self.real_ns))
 
     def _is_outrun(self, at: Position) -> bool:
         """Whether a node is ahead of the log. It would take no other term of that number, so the

@@ -17,9 +17,8 @@ from stoker.mesh.broker.budgets import PROXIED_MAX, Seats
 from stoker.mesh.replica.replica import Replica
 from stoker.mesh.server import job_views, node_proxy_devices
 from stoker.mesh.server.service import Caller, Proxied
-from stoker.mesh.wire import queries as asks
-from stoker.mesh.wire import schema, subjects
-from stoker.mesh.wire.queries import Ask, LogsReply, StdinReply, TraceReply
+from stoker.mesh.wire import queries, schema, subjects
+from stoker.mesh.wire.queries import LogsReply, Query, StdinReply, TraceReply
 from stoker.mesh.wire.schema import (
     GetRequest,
     KernelRow,
@@ -64,7 +63,7 @@ class NodeProxy:
 
     def __init__(self, replica: Replica, ask_node: AskNode, await_job: AwaitJob) -> None:
         self._replica = replica
-        self._ask_node = ask_node
+        self._query_node = ask_node
         self._await_job = await_job
         each = replica.settings.budgets.proxied
         self._seats = Seats("proxied", "requests that nodes answer", each, PROXIED_MAX)
@@ -110,10 +109,10 @@ class NodeProxy:
         )
         if ran is None or ran.silent:
             return nothing
-        ask = asks.LogsQuery(
+        query = queries.LogsQuery(
             job.job, ran.attempt, request.stream, request.offset, limit, request.wait_s
         )
-        reply = await self._ask(ran, "logs", ask, LogsReply)
+        reply = await self._query(ran, "logs", query, LogsReply)
         if reply is None:
             return nothing
         return schema.LogsView(
@@ -130,8 +129,8 @@ class NodeProxy:
     async def _stdin(self, request: StdinRequest, job: Job) -> schema.StdinView:
         if not job.decoded_spec().stdin:
             raise BadRequest(f"job {job.job} was submitted without stdin")
-        if len(request.data) > asks.STDIN_BYTES_MAX or request.offset < 0:
-            raise BadRequest(f"at most {asks.STDIN_BYTES_MAX} bytes of stdin at once")
+        if len(request.data) > queries.STDIN_BYTES_MAX or request.offset < 0:
+            raise BadRequest(f"at most {queries.STDIN_BYTES_MAX} bytes of stdin at once")
         over = job.state in ENDED
         waiting = schema.StdinView(
             job=job.job, next_offset=request.offset, closed=over, waiting=not over
@@ -139,10 +138,10 @@ class NodeProxy:
         ran = _chosen(job)
         if ran is None or over:
             return waiting
-        ask = asks.StdinQuery(
+        query = queries.StdinQuery(
             job.job, ran.attempt, request.offset, request.data, request.eof, request.wait_s
         )
-        reply = await self._ask(ran, "stdin", ask, StdinReply)
+        reply = await self._query(ran, "stdin", query, StdinReply)
         if reply is None:
             return waiting
         return schema.StdinView(job=job.job, next_offset=reply.next_offset, closed=reply.closed)
@@ -152,7 +151,7 @@ class NodeProxy:
         ran = _chosen(job)
         if ran is None:
             raise NotFound(f"job {job.job} has not run, so there is no trace")
-        ask = asks.TraceQuery(
+        query = queries.TraceQuery(
             "perfetto",
             job.job,
             ran.attempt,
@@ -161,7 +160,7 @@ class NodeProxy:
             request.wait_s,
             request.window,
         )
-        reply = await self._ask(ran, "trace", ask, TraceReply)
+        reply = await self._query(ran, "trace", query, TraceReply)
         if reply is None:
             raise NotFound(f"job {job.job} has no trace yet")
         return schema.TraceView(
@@ -186,7 +185,7 @@ class NodeProxy:
                 f"job {job.job} is over: nothing of it can be traced any more",
                 hint=f"`stoker trace {job.job}` writes what was kept of it",
             )
-        ask = asks.TracingQuery(
+        query = queries.TracingQuery(
             request.do,
             job.job,
             ran.attempt,
@@ -197,7 +196,7 @@ class NodeProxy:
             request.records,
             request.wait_s,
         )
-        reply = await self._ask(ran, "trace", ask, TraceReply)
+        reply = await self._query(ran, "trace", query, TraceReply)
         if reply is None:
             raise NotFound(
                 f"no process of job {job.job} has used a device through an API that is traced yet"
@@ -226,8 +225,8 @@ class NodeProxy:
             raise NotFound("it has not run")
         data = b""
         while len(data) <= TRACE_BYTES_MAX:
-            ask = asks.TraceQuery("summary", job.job, ran.attempt, len(data))
-            reply = await self._ask(ran, "trace", ask, TraceReply)
+            query = queries.TraceQuery("summary", job.job, ran.attempt, len(data))
+            reply = await self._query(ran, "trace", query, TraceReply)
             if reply is None:
                 raise NotFound("its node has no trace of it")
             data += reply.data
@@ -235,12 +234,12 @@ class NodeProxy:
                 return _as_json(data)
         raise Refused(f"the summary has more than {TRACE_BYTES_MAX} bytes: stoker trace has it all")
 
-    async def _ask(self, ran: _Ran, what: str, ask: Ask, kind: type[R]) -> R | None:
+    async def _query(self, ran: _Ran, what: str, query: Query, kind: type[R]) -> R | None:
         """The node's reply; None while an attempt that is not over is not known there yet."""
-        payload = asks.encode(ask)
-        data = await self._ask_node(ran.node, what, payload, ask.wait_s + ANSWER_S)
+        payload = queries.encode(query)
+        data = await self._query_node(ran.node, what, payload, query.wait_s + ANSWER_S)
         try:
-            reply = asks.decode_reply(data)
+            reply = queries.decode_reply(data)
         except NotFound:
             if ran.over:
                 raise
@@ -260,8 +259,8 @@ class NodeProxy:
     async def _cluster(self, caller: Caller) -> bytes:
         request = caller.request
         if isinstance(request, ReadingsRequest | TopologyRequest):
-            payload = asks.encode(node_proxy_devices.question(self._replica, request))
-            found = await self._ask_node(
+            payload = queries.encode(node_proxy_devices.question(self._replica, request))
+            found = await self._query_node(
                 request.node, "devices", payload, node_proxy_devices.ANSWER_S
             )
             return node_proxy_devices.answer(found, request, admin=caller.admin)
@@ -276,7 +275,7 @@ class NodeProxy:
         if request.job is not None:
             only = book.refer(request.job, caller.user, all_users=caller.admin).job
         nodes = sorted(book.nodes)
-        payload = asks.encode(asks.TraceQuery("kernels", job=only or 0))
+        payload = queries.encode(queries.TraceQuery("kernels", job=only or 0))
         found = await asyncio.gather(*(self._node_kernels(node, payload) for node in nodes))
         rows: list[KernelRow] = []
         absent: dict[str, str] = {}
@@ -292,7 +291,7 @@ class NodeProxy:
 
     async def _node_kernels(self, node: str, payload: bytes) -> list[KernelRow] | str:
         try:
-            reply = asks.decode_reply(await self._ask_node(node, "trace", payload, KERNELS_S))
+            reply = queries.decode_reply(await self._query_node(node, "trace", payload, KERNELS_S))
             return _rows.decode(reply.data) if isinstance(reply, TraceReply) else "no rows"
         except StokerError as error:
             return error.message

@@ -12,8 +12,7 @@ from typing import Any
 import msgspec
 
 from stoker.mesh.replica.replica import Replica
-from stoker.mesh.wire import queries as asks
-from stoker.mesh.wire import schema
+from stoker.mesh.wire import queries, schema
 from stoker.mesh.wire.queries import DevicesQuery, DevicesReply
 from stoker.mesh.wire.schema import ReadingsRequest, ReadingsView, TopologyRequest, TopologyView
 from stoker.native.errors import BadRequest, NotFound, Unavailable
@@ -37,7 +36,7 @@ def question(replica: Replica, request: ReadingsRequest | TopologyRequest) -> De
 
 def answer(data: bytes, request: ReadingsRequest | TopologyRequest, *, admin: bool) -> bytes:
     """The node's reply as the user's; Unavailable if it cannot be read."""
-    reply = asks.decode_reply(data)
+    reply = queries.decode_reply(data)
     if not isinstance(reply, DevicesReply):
         raise Unavailable(f"the node answered with {type(reply).__name__}")
     try:

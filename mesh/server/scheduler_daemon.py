@@ -114,7 +114,7 @@ class SchedulerDaemon:
         self.replica = self._replica()
         requests = request_signature.read(options.state / "config.toml")
         self.service = Service(self.replica, {}, requests)
-        self.proxy = NodeProxy(self.replica, self._ask_node, self._await_job)
+        self.proxy = NodeProxy(self.replica, self._query_node, self._await_job)
         shell = IntakeShell(self._feed, self._spawn, self.replica.count)
         self.door = RequestIntake(self.service, self.proxy, shell, self.replica.settings.budgets)
         self.nc = LocalConnection()
@@ -395,9 +395,9 @@ class SchedulerDaemon:
 
     # --- asking -----------------------------------------------------------------------------------
 
-    async def _ask_node(self, node: str, what: str, payload: bytes, timeout_s: float) -> bytes:
+    async def _query_node(self, node: str, what: str, payload: bytes, timeout_s: float) -> bytes:
         try:
-            reply = await self.nc.request(subjects.ask(node, what), payload, timeout=timeout_s)
+            reply = await self.nc.request(subjects.query(node, what), payload, timeout=timeout_s)
         except nats.errors.NoRespondersError:
             raise Unavailable(f"the agent of node {node} is not there now") from None
         except TimeoutError:
@@ -501,7 +501,7 @@ def _node_event(message: Msg) -> events.Event:
         return events.NodeReported(token, node_messages.report(message.data, node))
     if what == "outcome":
         return events.Outcomes(token, node, node_messages.outcomes(message.data))
-    return events.StateRequested(token, node, node_messages.range_ask(message.data))
+    return events.StateRequested(token, node, node_messages.state_request(message.data))
 
 
 def _read_cluster(state: Path) -> ClusterRecord:

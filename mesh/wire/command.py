@@ -54,10 +54,10 @@ class NodeCommand(Record, tag="command", frozen=True):
 class DesiredState(Record, tag="desired", frozen=True):
     """All that should be at a node now; the answer to RangeAsk. Acting on it twice is acting once.
 
-    `wanted` names every attempt the node should have; `starts` holds those of them that the ask
+    `wanted` names every attempt the node should have; `starts` holds those of them that the request
     did not name; what the node has beyond `wanted` is in `stops`, with the reason, or the log does
     not know it.
-    `more`: the starts did not fit, take these and ask again; only the last answer has a position.
+    `more`: the starts did not fit, take these and request again; the last answer has a position.
     """
 
     format: int
@@ -218,7 +218,7 @@ class LeaseRenewal:
 class CommandChain:
     """The agent's side: pure, fed with bytes from the network and with the stored Position.
 
-    `nonce`: where its asks begin to count; the agent's start time, so that an answer once given
+    `nonce`: where its requests begin to count; the agent's start time, so that an answer once given
     to an earlier process of it fits none of them.
     """
 
@@ -258,13 +258,13 @@ class CommandChain:
         """Judge one Heartbeat. A Gap does not renew the lease: the node must catch up first."""
         return self._beats.judge(data, self.position)
 
-    def ask(self, have: tuple[tuple[int, int], ...]) -> StateRequest:
-        """A new RangeAsk; only the answer to the latest one is taken by `reconcile`."""
+    def state_request(self, have: tuple[tuple[int, int], ...]) -> StateRequest:
+        """A new StateRequest; only the answer to the latest one is taken by `reconcile`."""
         self._nonce += 1
         return StateRequest(self._nonce, self.position, have[:HAVE_MAX])
 
     def reconcile(self, data: bytes) -> DesiredState | CommandRefused:
-        """Judge the answer to `ask`; the position moves only when nothing more is to come."""
+        """Judge the answer to the newest request; the position moves with its last part only."""
         try:
             desired = open_desired(data, self._verifier)
         except (Denied, BadRequest) as error:
@@ -275,7 +275,7 @@ class CommandChain:
         at = self.position
         if desired.nonce != self._nonce:
             return CommandRefused(
-                "desired_stale", f"answers ask {desired.nonce}, not {self._nonce}"
+                "desired_stale", f"answers request {desired.nonce}, not {self._nonce}"
             )
         if desired.term == at.term and desired.seq < at.seq:
             return CommandRefused(

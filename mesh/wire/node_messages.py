@@ -121,7 +121,7 @@ def _finite(sample: DeviceSample) -> bool:
     return all(reading is None or math.isfinite(reading) for reading in readings)
 
 
-def range_ask(data: bytes) -> StateRequest:
+def state_request(data: bytes) -> StateRequest:
     """Where a node is and what it has."""
     found = _decode(_ranges, data, "range")
     if len(found.have) > HAVE_MAX:

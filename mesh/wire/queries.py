@@ -124,37 +124,37 @@ class QueryError(Record, tag="error", frozen=True):
     hint: str = ""
 
 
-Ask = LogsQuery | StdinQuery | TraceQuery | TracingQuery | DevicesQuery
+Query = LogsQuery | StdinQuery | TraceQuery | TracingQuery | DevicesQuery
 Reply = LogsReply | StdinReply | TraceReply | DevicesReply | QueryError
 
 _encoder = msgspec.msgpack.Encoder()
-_asks: msgspec.msgpack.Decoder[Ask] = msgspec.msgpack.Decoder(Ask)
+_decoder: msgspec.msgpack.Decoder[Query] = msgspec.msgpack.Decoder(Query)
 _replies: msgspec.msgpack.Decoder[Reply] = msgspec.msgpack.Decoder(Reply)
 
 
-def encode(message: Ask | Reply) -> bytes:
-    """One ask or reply on the wire."""
+def encode(message: Query | Reply) -> bytes:
+    """One query or reply on the wire."""
     return _encoder.encode(message)
 
 
-def decode_ask(data: bytes) -> Ask:
-    """An ask within its limits; BadRequest otherwise."""
+def decode_query(data: bytes) -> Query:
+    """An query within its limits; BadRequest otherwise."""
     try:
-        ask = _asks.decode(data)
+        query = _decoder.decode(data)
     except msgspec.MsgspecError as error:
-        raise errors.BadRequest(f"not an ask: {error}") from None
-    if not 0 <= ask.wait_s <= WAIT_S_MAX:  # false for NaN as well
-        raise errors.BadRequest(f"wait {ask.wait_s} s: out of range")
-    if isinstance(ask, TracingQuery | DevicesQuery):
-        return ask
-    if ask.offset < 0:
-        raise errors.BadRequest(f"offset {ask.offset}: out of range")
-    if isinstance(ask, StdinQuery):
-        if len(ask.data) > STDIN_BYTES_MAX:
-            raise errors.BadRequest(f"{len(ask.data)} bytes of stdin, at most {STDIN_BYTES_MAX}")
-    elif not 0 < ask.limit <= CHUNK_BYTES_MAX:
-        raise errors.BadRequest(f"limit {ask.limit}, at most {CHUNK_BYTES_MAX}")
-    return ask
+        raise errors.BadRequest(f"not an query: {error}") from None
+    if not 0 <= query.wait_s <= WAIT_S_MAX:  # false for NaN as well
+        raise errors.BadRequest(f"wait {query.wait_s} s: out of range")
+    if isinstance(query, TracingQuery | DevicesQuery):
+        return query
+    if query.offset < 0:
+        raise errors.BadRequest(f"offset {query.offset}: out of range")
+    if isinstance(query, StdinQuery):
+        if len(query.data) > STDIN_BYTES_MAX:
+            raise errors.BadRequest(f"{len(query.data)} bytes of stdin, at most {STDIN_BYTES_MAX}")
+    elif not 0 < query.limit <= CHUNK_BYTES_MAX:
+        raise errors.BadRequest(f"limit {query.limit}, at most {CHUNK_BYTES_MAX}")
+    return query
 
 
 def decode_reply(data: bytes) -> LogsReply | StdinReply | TraceReply | DevicesReply:

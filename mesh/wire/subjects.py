@@ -44,7 +44,7 @@ USER_REQUESTS: tuple[tuple[str, str], ...] = (
 )
 """Every (noun, verb) any user may ask for."""
 REQUESTS = (*USER_REQUESTS, *ADMIN_REQUESTS)
-ASKS = ("logs", "stdin", "trace", "devices")
+QUERIES = ("logs", "stdin", "trace", "devices")
 """What the scheduler asks of a node on behalf of a user."""
 
 LOG_STREAM = "SCHED_LOG"
@@ -134,15 +134,15 @@ def heartbeat(node: str) -> str:
     return f"{PREFIX}.hb.{token(node)}"
 
 
-def ask(node: str, what: str) -> str:
-    """A question to one node: `what` is one of ASKS."""
+def query(node: str, what: str) -> str:
+    """A question to one node: `what` is one of QUERIES."""
     return f"{PREFIX}.ask.{token(node)}.{what}"
 
 
-def parse_ask(subject: str) -> NodeMessage:
+def parse_query(subject: str) -> NodeMessage:
     """The reverse of `ask`."""
     parts = _fields(subject, "ask", 2)
-    if parts[1] not in ASKS:
+    if parts[1] not in QUERIES:
         raise BadRequest(f"no such question: {parts[1][:40]}")
     return NodeMessage(name_of(parts[0]), parts[1])
 

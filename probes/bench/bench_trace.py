@@ -184,7 +184,9 @@ def _measure(case: TraceCase, folder: Path, rounds: int, seconds: float) -> Trac
         results: dict[bool, list[TraceRun]] = {False: [], True: []}
         with LaunchLoop(case.driver, case.mode, folder) as on:
             for traced in abba(rounds):
-                slices = (on if traced else off).turn(iterations, batch, batches // 8, batches)
+                slices = (on if traced else off).launch_slices(
+                    iterations, batch, batches // 8, batches
+                )
                 results[traced].append(_run(slices, batch))
             return row(case, results[False], results[True], on.end())
 

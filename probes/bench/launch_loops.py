@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The measuring half of `stoker bench probes`: programs that launch, in turn, on one core.
+"""The measuring half of `stoker bench probes`: programs that launch, by turns on one core.
 
-At each rate one program per mode is alive at the same time; the one whose turn it is has the last
+At each rate one program per mode is alive at the same time; the one that launches has the last
 core to itself, the others and the drain of the traces have the first. `bench_probes` says what
 becomes of the slices.
 """
@@ -76,7 +76,7 @@ class LaunchLoop:
         if self._trace is not None:
             self._drains.start()
 
-    def turn(
+    def launch_slices(
         self, iterations: int, launches: int, warm: int = 0, slices: int = 1, *, vary: bool = False
     ) -> list[Slice]:
         """Slices in a row, on the measuring core."""
@@ -179,13 +179,15 @@ def calibrate(loop: LaunchLoop, target_ns: float) -> tuple[int, float]:
 
 def shortest_ns(loop: LaunchLoop, iterations: int, launches: int) -> float:
     """Of one launch, in the best of a few slices."""
-    return min(each.wall_ns for each in loop.turn(iterations, launches, 0, 7)) / launches
+    return min(each.wall_ns for each in loop.launch_slices(iterations, launches, 0, 7)) / launches
 
 
 def quad(off: LaunchLoop, on: LaunchLoop, iterations: int, launches: int) -> Quad:
     """Four turns in ABBA order."""
     warm, slices = STEADY.get(on.mode, (0, 1))
-    a1, b1, b2, a2 = (each.turn(iterations, launches, warm, slices) for each in (off, on, on, off))
+    a1, b1, b2, a2 = (
+        each.launch_slices(iterations, launches, warm, slices) for each in (off, on, on, off)
+    )
     return Quad((*a1, *a2), (*b1, *b2))
 
 
@@ -248,7 +250,9 @@ def estimate(rate: int, folder: Path, seconds: float) -> float | None:
     launches = max(10, int(SLICE_NS * rate / 1e9))
     with out_of_the_way(), LaunchLoop("SIM", "governed", folder) as loop:
         slices = max(1, int(seconds * 1e9 / SLICE_NS))
-        truth = sum(each.iterations for each in loop.turn(length, launches, 0, slices, vary=True))
+        truth = sum(
+            each.iterations for each in loop.launch_slices(length, launches, 0, slices, vary=True)
+        )
         summary = loop.end()
     if summary is None or not summary.kernels or summary.kernels[0].p50_ns is None:
         return None
@@ -265,7 +269,7 @@ def dormant_ns(folder: Path, rounds: int = 40) -> float:
         took: dict[str, float] = {}
         for _ in range(rounds):
             for loop in (off, dormant, dormant, off):
-                ns = loop.turn(0, 20_000)[0].wall_ns / 20_000
+                ns = loop.launch_slices(0, 20_000)[0].wall_ns / 20_000
                 took[loop.mode] = min(ns, took.get(loop.mode, ns))
     return round(took["dormant"] - took["off"], 2)
 

@@ -22,7 +22,7 @@ from stoker.probes.calls.call_targets import LIBRARIES, TARGETS, CallTarget
 from stoker.probes.calls.call_windows import Windows
 from stoker.probes.calls.elf import ElfFile
 from stoker.probes.calls.library_copies import Copy, copies_of, opened, start_time
-from stoker.probes.calls.probe_sites import Call, SiteDecision, choose, duty_step, find_calls
+from stoker.probes.calls.probe_sites import Call, SiteDecision, choose, find_calls, share_step
 from stoker.probes.calls.trap_cost import TrapCosts
 from stoker.probes.catalogue import ProbeState, State
 from stoker.probes.cost.cost_budget import PPM, GovernorAction, SiteReading
@@ -162,13 +162,13 @@ class CallProbes:
         """Carry out what the governor said of a site: attach, sample or detach; others are not
         for here."""
         if action.target in self._targets:
-            self.set_duty(job, action.target, action.value, action.reason)
+            self.set_share(job, action.target, action.value, action.reason)
 
-    def set_duty(self, job: int, id: str, duty_ppm: int, reason: str) -> None:
+    def set_share(self, job: int, id: str, duty_ppm: int, reason: str) -> None:
         """Attach a call's sites all the time (PPM), in windows, or not at all (0)."""
         with self._lock:
             known = self._jobs.setdefault(job, _Job())
-            known.duties[id] = duty_step(duty_ppm)
+            known.duties[id] = share_step(duty_ppm)
             known.reasons[id] = reason
 
     def read(self, job: int) -> dict[str, CallTimes]:
@@ -342,7 +342,7 @@ class CallProbes:
 
     # --- what should be attached ------------------------------------------------------------------
 
-    def _duty(self, job: _Job, decision: SiteDecision) -> int:
+    def _share(self, job: _Job, decision: SiteDecision) -> int:
         return job.duties.get(decision.id, decision.duty_ppm) if decision.trap else 0
 
     def _settle(self, job: _Job, process: _Process, now_ns: int) -> None:
@@ -351,7 +351,7 @@ class CallProbes:
         for _, key in process.copies.values():
             library = self._libraries.get(key)
             for decision in library.decisions.values() if library else ():
-                duty = self._duty(job, decision)
+                duty = self._share(job, decision)
                 if duty and self._windows.is_open(duty, now_ns):
                     wanted[key, duty] = (*wanted.get((key, duty), ()), decision.id)
         for place, group in list(process.groups.items()):
@@ -456,7 +456,7 @@ class CallProbes:
     ) -> CallState:
         job = self._jobs[id]
         copy = next(copy for copy, each in process.copies.values() if each == key)
-        duty = self._duty(job, decision)
+        duty = self._share(job, decision)
         attached = (key, duty) in process.groups
         reason = job.reasons.get(decision.id, decision.reason)
         state = decision.state

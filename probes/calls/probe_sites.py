@@ -186,7 +186,7 @@ def _fit(decision: SiteDecision, room: float, costs: TrapCosts) -> SiteDecision:
     share = share_ppm(decision)
     if share <= room:
         return replace(decision, duty_ppm=PPM)
-    duty = duty_step(int(max(0.0, room) / share * PPM))
+    duty = share_step(int(max(0.0, room) / share * PPM))
     takes = (
         f"{decision.trap}: {decision.hit_ns} ns a hit ({costs.source}), at {decision.rate:g} calls"
         f" a second {share / 1e4:.3g} % of a thread"
@@ -198,7 +198,7 @@ def _fit(decision: SiteDecision, room: float, costs: TrapCosts) -> SiteDecision:
     return replace(decision, state="off", reason=f"{takes}: off for cost")
 
 
-def duty_step(duty_ppm: int) -> int:
+def share_step(duty_ppm: int) -> int:
     """The longest windows that take no more than this part of the time; 0: none do."""
     if duty_ppm >= PPM:
         return PPM

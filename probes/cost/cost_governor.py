@@ -131,7 +131,7 @@ class Governor:
 
     def _can_reduce(self) -> bool:
         tracer = not self._fixed and self._granted > 0
-        spans = self._spans and self._spans_too_dear
+        spans = self._spans and self._spans_over_budget
         return tracer or spans or any(s.level != "off" for s in self._sites.values())
 
     # --- measuring --------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ class Governor:
         return self._total - self._tracer_share if self._fixed else self._total
 
     @property
-    def _spans_too_dear(self) -> bool:
+    def _spans_over_budget(self) -> bool:
         return self._shares["bpf"] > self._limits.budget_ppm / 2
 
     def _begin(self, readings: Readings, now_ns: int) -> None:
@@ -199,7 +199,7 @@ class Governor:
     def _reduce(self) -> list[GovernorAction]:
         actions = []
         bpf = self._shares["bpf"]
-        if self._spans and self._spans_too_dear:
+        if self._spans and self._spans_over_budget:
             self._spans = False
             self._spans_quiet.take(self._periods, self._limits)
             why = f"the host's programs take {_percent(bpf)}: thread times as totals only"

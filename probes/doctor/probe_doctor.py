@@ -60,13 +60,13 @@ def _bounded(id: str, check: Callable[[], list[ProbeCheck]]) -> list[ProbeCheck]
     """The check's lines; one line that says so when it hangs or fails."""
     answer: list[ProbeCheck] = []
 
-    def ask() -> None:
+    def try_each() -> None:
         try:
             answer.extend(check())
         except (StokerError, OSError, ValueError) as error:
             answer.append(ProbeCheck(id, "WARN", f"could not be asked: {error}"))
 
-    thread = threading.Thread(target=ask, name=id, daemon=True)
+    thread = threading.Thread(target=try_each, name=id, daemon=True)
     thread.start()
     thread.join(LIMIT_S)
     if thread.is_alive():

@@ -212,7 +212,7 @@ class HostProbes:
             return []
         return [ProcessEvent(_KINDS[event[0]], *event[1:]) for event in self._kernel.events()]
 
-    def ask(
+    def opt_in(
         self, job: int, *, calls: bool = False, stacks: bool = False, faults: bool = False
     ) -> None:
         """What is to be seen of a job at a cost: device calls, stacks of waits, page faults by

@@ -63,7 +63,7 @@ class Symbols:
             weight,
             ns,
             longest,
-            waiting([self.of_kernel(address) for address in stack(kernel_id)]),
+            wait_path([self.of_kernel(address) for address in stack(kernel_id)]),
             tuple(self.of_process(pid, address) for address in stack(user_id)),
         )
 
@@ -95,7 +95,7 @@ class Symbols:
         return self._known(pid, address)
 
 
-def waiting(frames: list[str]) -> tuple[str, ...]:
+def wait_path(frames: list[str]) -> tuple[str, ...]:
     """The frames from the scheduler's own on: what is inside of those is the probe itself."""
     inner = next((at for at, name in enumerate(frames) if name.startswith(SCHEDULER)), 0)
     return tuple(frames[inner:])

@@ -35,7 +35,7 @@ class WaitBound:
     def arrives(self, run: JobRun, now: int) -> int:
         """The longest it waits if nobody behind it goes first."""
         ahead = self.left_ns - (self.running * now - self.begun_ns)
-        busy = self._busy_while_waiting(run)
+        busy = self._busy_before(run)
         self.least_busy = busy if self.least_busy is None else min(busy, self.least_busy)
         self.left_ns += run.job.gpus * run.job.run_ns
         return -(-ahead // self.least_busy)
@@ -54,7 +54,7 @@ class WaitBound:
         """It never starts."""
         self.left_ns -= run.job.gpus * run.job.run_ns
 
-    def _busy_while_waiting(self, run: JobRun) -> int:
+    def _busy_before(self, run: JobRun) -> int:
         """Devices that must be busy for this job to wait."""
         models = tuple(model for model, _ in run.job.by_model)
         key = (run.tasks, run.gpus, models)

@@ -139,7 +139,7 @@ class Scheduler:
             await self._publish(subjects.command(NODE), wire.seal_body(body, self.key))
 
     async def ask(self, what: str, ask: asks.Ask, timeout: float = 10.0) -> Any:
-        subject = subjects.ask(NODE, what)
+        subject = subjects.query(NODE, what)
         reply = await self.connection.request(subject, asks.encode(ask), timeout=timeout)
         return asks.decode_reply(reply.data)
 

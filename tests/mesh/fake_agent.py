@@ -70,8 +70,8 @@ class FakeAgent:
     async def start(self) -> FakeAgent:
         await self.nc.subscribe(subjects.command(self.node), cb=self._command)
         await self.nc.subscribe(subjects.heartbeat(self.node), cb=self._beat)
-        for what in subjects.ASKS:
-            await self.nc.subscribe(subjects.ask(self.node, what), cb=self._asked)
+        for what in subjects.QUERIES:
+            await self.nc.subscribe(subjects.query(self.node, what), cb=self._asked)
         await self.hello()
         await self.reconcile()
         return self
@@ -105,7 +105,7 @@ class FakeAgent:
                 done = await self._reconciled()
 
     async def _reconciled(self) -> bool:
-        payload = encode(self.chain.ask(tuple(self.held)))
+        payload = encode(self.chain.state_request(tuple(self.held)))
         try:
             reply = await self.nc.request(subjects.log_range(self.node), payload, timeout=3)
         except (nats.errors.Error, TimeoutError):
@@ -174,7 +174,7 @@ class FakeAgent:
 
     async def _asked(self, message: Msg) -> None:
         try:
-            reply = queries.encode(self._answer(queries.decode_ask(message.data)))
+            reply = queries.encode(self._answer(queries.decode_query(message.data)))
         except StokerError as error:
             reply = queries.encode_error(error)
         await self.nc.publish(message.reply, reply)

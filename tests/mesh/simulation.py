@@ -280,7 +280,7 @@ class World:
     def ask(self, node: Node) -> None:
         if not node.hello_done:
             return
-        ask = node.chain.ask(tuple(node.started))
+        ask = node.chain.state_request(tuple(node.started))
         self.feed(events.StateRequested(("range", node.name), node.name, ask))
 
     def obey_desired(self, node: Node, desired: DesiredState) -> None:

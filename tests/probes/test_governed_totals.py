@@ -115,7 +115,7 @@ def test_vendors(tmp_path: Path, vendor: str, budget_ppm: int) -> None:
 def test_opencl(tmp_path: Path, rate: int) -> None:
     length, launches = max(1, round(1e9 / rate) - 100), SLICE_NS * rate // 10**9
     with LaunchLoop("SIM", "governed", tmp_path) as loop:
-        slices = loop.turn(length, launches, 0, 70, vary=True)
+        slices = loop.launch_slices(length, launches, 0, 70, vary=True)
         summary = loop.end()
     assert summary is not None
     agrees(summary, 70 * launches, sum(each.iterations for each in slices))

@@ -191,7 +191,7 @@ def test_a_users_key_reaches_no_subject_of_the_node(
     name = json.loads(node.state.cluster.read_bytes())["node"]
     refused = (
         subjects.command(name), subjects.heartbeat(name), subjects.outcome(name),
-        subjects.hello(name), subjects.ask(name, "logs"), subjects.LOG,
+        subjects.hello(name), subjects.query(name, "logs"), subjects.LOG,
         subjects.user_request("bob", "job", "list"), subjects.user_request("root", "job", "list"),
         f"$JS.API.STREAM.INFO.{subjects.LOG_STREAM}", f"$JS.API.STREAM.PURGE.{subjects.LOG_STREAM}",
     )  # fmt: skip

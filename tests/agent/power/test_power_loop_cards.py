@@ -146,7 +146,7 @@ class Node:
         """As its thread makes them, but sooner after one another."""
         for _ in range(count):
             try:
-                self.shell._turn()
+                self.shell._pass()
             except StokerError as error:
                 self.shell._end(error.message)
             time.sleep(0.03)

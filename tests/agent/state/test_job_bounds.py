@@ -34,4 +34,4 @@ def test_what_the_file_names_holds_and_zero_is_no_bound() -> None:
 def test_a_job_may_ask_for_less_and_for_more_than_a_default(
     limit: Limit, asked: int | None, enforced: int | None, default: int | None
 ) -> None:
-    assert (limit.ask(asked), limit.default) == (enforced, default)
+    assert (limit.enforced(asked), limit.default) == (enforced, default)

@@ -25,7 +25,7 @@ class Kernel:
         self.asked: list[tuple[bool, bool]] = []
         self._refusal = refusal
 
-    def ask(self, job: int, *, stacks: bool, faults: bool) -> None:
+    def opt_in(self, job: int, *, stacks: bool, faults: bool) -> None:
         self.asked.append((stacks, faults))
         if self._refusal:
             raise Refused(self._refusal)

@@ -150,7 +150,7 @@ async def test_an_agent_speaks_for_its_own_node_only(server: Server) -> None:
         await settle(node)
         assert await violations(server, "publish", 1), subject
     server.errors.clear()
-    for subject in (subjects.command("node2"), subjects.ask("node2", "logs"), "_INBOX.>", ">"):
+    for subject in (subjects.command("node2"), subjects.query("node2", "logs"), "_INBOX.>", ">"):
         await node.subscribe(subject)
     await settle(node)
     assert await violations(server, "subscription", 4)
@@ -188,9 +188,9 @@ async def test_an_agent_may_answer_what_it_was_asked(server: Server) -> None:
     async def answer(message: Msg) -> None:
         await node.publish(message.reply, b"here")
 
-    await node.subscribe(subjects.ask("node1", "logs"), cb=answer)
+    await node.subscribe(subjects.query("node1", "logs"), cb=answer)
     await settle(node)
-    reply = await scheduler.request(subjects.ask("node1", "logs"), b"", timeout=1)
+    reply = await scheduler.request(subjects.query("node1", "logs"), b"", timeout=1)
     assert reply.data == b"here"
 
 

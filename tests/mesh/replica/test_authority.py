@@ -42,7 +42,7 @@ class Lease:
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
         self.chain = bench.chain()
-        bench.feed(events.StateRequested(("first", bench.now), "n1", self.chain.ask(())))
+        bench.feed(events.StateRequested(("first", bench.now), "n1", self.chain.state_request(())))
         self.answer(("first", bench.now))
         self.heard_ns = bench.now
         self.freezes = 0
@@ -122,7 +122,7 @@ def test_a_restart_beats_at_once_and_its_answer_renews(bench: Bench, signer: Ide
     ((node, data),) = again.beaten
     assert node == "n1"
     assert isinstance(lease.chain.beat(data), CommandGap)  # a new term: the node asks
-    again.feed(events.StateRequested("r", "n1", lease.chain.ask(())))
+    again.feed(events.StateRequested("r", "n1", lease.chain.state_request(())))
     lease.bench = again
     lease.answer("r")
 
@@ -178,7 +178,7 @@ def test_a_node_that_followed_what_the_log_lost_gets_a_newer_term(
     second = Bench(signer, bench.log).lead()
     second.submit("lost with the end of the log")
     chain = second.chain()
-    second.feed(events.StateRequested("r", "n1", chain.ask(())))
+    second.feed(events.StateRequested("r", "n1", chain.state_request(())))
     assert isinstance(chain.reconcile(second.replies["r"]), DesiredState)
     assert chain.position.term == 2
     bench.log.entries, bench.log.last = whole, max(whole)
@@ -187,10 +187,10 @@ def test_a_node_that_followed_what_the_log_lost_gets_a_newer_term(
     absurd = StateRequest(1, Position((1 << 64) - 1, 1))
     third.feed(events.StateRequested("absurd", "n1", absurd))
     assert (third.replica.role, third.replica.state.term) == ("leading", 2)
-    third.feed(events.StateRequested("before", "n1", chain.ask(())))
+    third.feed(events.StateRequested("before", "n1", chain.state_request(())))
     assert isinstance(third.replies["before"], Unavailable)
     third.tick()
     assert (third.replica.role, third.replica.state.term) == ("leading", 3)
-    third.feed(events.StateRequested("after", "n1", chain.ask(())))
+    third.feed(events.StateRequested("after", "n1", chain.state_request(())))
     assert isinstance(chain.reconcile(third.replies["after"]), DesiredState)
     assert chain.position.term == 3

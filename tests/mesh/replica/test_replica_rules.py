@@ -260,7 +260,7 @@ def test_get_waits_for_the_state_or_the_deadline(bench: Bench) -> None:
 
 def test_a_node_that_caught_up_follows_the_chain(bench: Bench) -> None:
     chain = bench.chain()
-    bench.feed(events.StateRequested("r", "n1", chain.ask(())))
+    bench.feed(events.StateRequested("r", "n1", chain.state_request(())))
     assert isinstance(chain.reconcile(bench.replies["r"]), DesiredState)
     for n in range(3):
         bench.submit(n)
@@ -277,7 +277,9 @@ def test_the_wanted_state_after_everything_was_missed(bench: Bench) -> None:
     bench.outcome(3, "succeeded")
     bench.feed(events.CancelRequested("c", [4], ""))
     chain = bench.chain()
-    bench.feed(events.StateRequested("r", "n1", chain.ask(((2, 1), (3, 1), (4, 1), (99, 1)))))
+    bench.feed(
+        events.StateRequested("r", "n1", chain.state_request(((2, 1), (3, 1), (4, 1), (99, 1))))
+    )
     desired = chain.reconcile(bench.replies["r"])
     assert isinstance(desired, DesiredState)
     assert desired.wanted == ((1, 1), (2, 1), (4, 1))
@@ -291,7 +293,7 @@ def test_what_ran_is_never_started_again(bench: Bench) -> None:
     bench.submit("s")
     bench.outcome(1, "running")
     chain = bench.chain()
-    bench.feed(events.StateRequested("r", "n1", chain.ask(())))
+    bench.feed(events.StateRequested("r", "n1", chain.state_request(())))
     desired = chain.reconcile(bench.replies["r"])
     assert isinstance(desired, DesiredState)
     assert (desired.wanted, desired.starts) == (((1, 1),), ())
@@ -305,7 +307,7 @@ def test_large_starts_come_in_parts(signer: Identity) -> None:
     have: tuple[tuple[int, int], ...] = ()
     rounds = 0
     while True:
-        bench.feed(events.StateRequested(("round", rounds), "n1", chain.ask(have)))
+        bench.feed(events.StateRequested(("round", rounds), "n1", chain.state_request(have)))
         answer = bench.replies["round", rounds]
         assert len(answer) <= command.COMMAND_BYTES_MAX
         desired = chain.reconcile(answer)
@@ -325,7 +327,7 @@ def test_the_largest_answer_fits_into_one_message(signer: Identity) -> None:
     bench.feed(events.CancelRequested("c", list(range(1, 2501)), "r" * 200))
     have = tuple((job, 2) for job in range(1, command.HAVE_MAX + 1))
     chain = bench.chain()
-    bench.feed(events.StateRequested("r", "n1", chain.ask(have)))
+    bench.feed(events.StateRequested("r", "n1", chain.state_request(have)))
     assert len(bench.replies["r"]) <= command.COMMAND_BYTES_MAX
     assert isinstance(chain.reconcile(bench.replies["r"]), DesiredState)
 

@@ -142,7 +142,7 @@ def test_a_heartbeat_shows_what_was_missed(chain: CommandChain, signer: Identity
 
 
 def desired(chain: CommandChain, **changes: object) -> DesiredState:
-    nonce = chain.ask(()).nonce
+    nonce = chain.state_request(()).nonce
     made = DesiredState(command.FORMAT, "c1", "n1", 4, 200, b"n" * 32, nonce, 5)
     return msgspec.structs.replace(made, **changes)
 
@@ -163,7 +163,7 @@ def test_a_part_of_the_answer_moves_nothing(chain: CommandChain, signer: Identit
 
 def test_old_answers_are_refused(chain: CommandChain, signer: Identity) -> None:
     recorded = command.seal(desired(chain), signer)
-    chain.ask(())
+    chain.state_request(())
     for data in (
         recorded,
         command.seal(desired(chain, term=2), signer),
@@ -175,6 +175,6 @@ def test_old_answers_are_refused(chain: CommandChain, signer: Identity) -> None:
 
 
 def test_the_ask_names_a_bounded_number_of_attempts(chain: CommandChain) -> None:
-    ask = chain.ask(tuple((job, 1) for job in range(1, command.HAVE_MAX + 10)))
+    ask = chain.state_request(tuple((job, 1) for job in range(1, command.HAVE_MAX + 10)))
     assert len(ask.have) == command.HAVE_MAX
     assert ask.position == AT

@@ -80,7 +80,7 @@ def test_reports_are_refused_or_fit(report: NodeReport) -> None:
 def test_any_bytes_are_refused_or_decoded(data: bytes) -> None:
     for decode in (
         node_messages.outcomes,
-        node_messages.range_ask,
+        node_messages.state_request,
         lambda d: node_messages.report(d, "n1"),
         lambda d: node_messages.observation(d, "n1"),
     ):
@@ -113,8 +113,8 @@ def test_numbers_of_things_are_bounded() -> None:
     refused(node_messages.outcomes, (one,) * 513, "513 outcomes")
     refused(node_messages.outcomes, (), "0 outcomes")
     have = ((1, 1),) * (HAVE_MAX + 1)
-    refused(node_messages.range_ask, StateRequest(1, Position(), have), "attempts, at most")
-    refused(node_messages.range_ask, StateRequest(1, Position(), ((0, 1),)), "out of range")
+    refused(node_messages.state_request, StateRequest(1, Position(), have), "attempts, at most")
+    refused(node_messages.state_request, StateRequest(1, Position(), ((0, 1),)), "out of range")
     devices = (DeviceInfo("d", "v", "m"),) * 65
     report = NodeReport("n1", "b", 1, 1, 1, devices)
     refused(lambda data: node_messages.report(data, "n1"), report, "65 devices")

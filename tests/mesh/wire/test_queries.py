@@ -29,7 +29,7 @@ from stoker.native.errors import BadRequest, NotFound, StokerError, Unavailable
     ],
 )
 def test_asks_come_back(message: queries.Ask) -> None:
-    assert queries.decode_ask(queries.encode(message)) == message
+    assert queries.decode_query(queries.encode(message)) == message
 
 
 @pytest.mark.parametrize(
@@ -56,13 +56,13 @@ def test_replies_come_back(
 )
 def test_asks_past_the_limits_are_refused(message: queries.Ask) -> None:
     with pytest.raises(BadRequest):
-        queries.decode_ask(queries.encode(message))
+        queries.decode_query(queries.encode(message))
 
 
 @pytest.mark.parametrize("data", [b"", b"\xc1", b"\x93\xa4logs", b"{}"])
 def test_other_bytes_are_refused(data: bytes) -> None:
     with pytest.raises(BadRequest):
-        queries.decode_ask(data)
+        queries.decode_query(data)
     with pytest.raises(Unavailable):
         queries.decode_reply(data)
 

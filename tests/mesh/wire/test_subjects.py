@@ -40,9 +40,9 @@ def test_user_requests(name: str, request: tuple[str, str]) -> None:
     assert subject.count(".") == 5
 
 
-@given(NAMES, st.sampled_from(subjects.ASKS))
+@given(NAMES, st.sampled_from(subjects.QUERIES))
 def test_node_subjects(name: str, what: str) -> None:
-    assert subjects.parse_ask(subjects.ask(name, what)) == (name, what)
+    assert subjects.parse_query(subjects.query(name, what)) == (name, what)
     assert subjects.parse_observation(subjects.observation(name)) == name
     builders = {
         "hello": subjects.hello,
@@ -56,7 +56,7 @@ def test_node_subjects(name: str, what: str) -> None:
 
 @given(st.text(max_size=80))
 def test_any_other_text_is_refused_or_parsed_back(text: str) -> None:
-    for parse in (subjects.parse_user_request, subjects.parse_node_request, subjects.parse_ask):
+    for parse in (subjects.parse_user_request, subjects.parse_node_request, subjects.parse_query):
         with pytest.raises(BadRequest):
             parse(text)
     try:

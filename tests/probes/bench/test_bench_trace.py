@@ -77,4 +77,4 @@ def test_a_program_that_fails_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path:
         launch_loops.LaunchLoop("basic", "off", tmp_path) as loop,
         pytest.raises(errors.NotSupported, match="the bench program ended: exit status"),
     ):
-        loop.turn(1, 1)
+        loop.launch_slices(1, 1)

@@ -17,7 +17,7 @@ DRIVERS = ("pocl", "SIM")
 
 def test_the_simulated_driver_works_for_as_long_as_it_is_told(tmp_path: Path) -> None:
     with LaunchLoop("SIM", "full", tmp_path) as loop:
-        told = [*loop.turn(20_000, 50, 1, 3), *loop.turn(20_000, 50, vary=True)]
+        told = [*loop.launch_slices(20_000, 50, 1, 3), *loop.launch_slices(20_000, 50, vary=True)]
         summary = loop.end()
     assert summary is not None
     (row,) = summary.kernels
@@ -60,4 +60,4 @@ def test_a_program_that_ends_is_named(tmp_path: Path, monkeypatch: pytest.Monkey
         LaunchLoop("pocl", "off", tmp_path) as loop,
         pytest.raises(errors.NotSupported, match="ended"),
     ):
-        loop.turn(1, 1)
+        loop.launch_slices(1, 1)

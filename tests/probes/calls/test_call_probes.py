@@ -354,14 +354,14 @@ def test_what_the_governor_takes_away_is_not_counted(
     probes, caller = open_grouped(), start(library)
     watch(probes, caller)
     caller.tell("call", "cuLaunchKernel", 11)
-    probes.set_duty(JOB, "cuda.cuLaunchKernel", 0, "too dear")
+    probes.set_share(JOB, "cuda.cuLaunchKernel", 0, "too dear")
     watch(probes, caller)
     caller.tell("call", "cuLaunchKernel", 100)
     caller.tell("call", "cuGraphLaunch", 13)  # others go on
     assert entered(probes) == {"cuda.cuLaunchKernel": 11, "cuda.cuGraphLaunch": 13}
     state = states(probes)["cuda.cuLaunchKernel"]
     assert (state.state, state.reason, state.processes) == ("off", "too dear", 0)
-    probes.set_duty(JOB, "cuda.cuLaunchKernel", 1_000_000, "it fits")
+    probes.set_share(JOB, "cuda.cuLaunchKernel", 1_000_000, "it fits")
     watch(probes, caller)
     caller.tell("call", "cuLaunchKernel", 1)
     assert entered(probes)["cuda.cuLaunchKernel"] == 12

@@ -14,9 +14,9 @@ from stoker.probes.calls.probe_sites import (
     DUTY_STEPS_PPM,
     Call,
     choose,
-    duty_step,
     find_calls,
     share_ppm,
+    share_step,
 )
 from stoker.probes.calls.trap_cost import ELSEWHERE, TrapCosts
 from tests.probes.gpu_jobs import compile_library
@@ -135,7 +135,7 @@ def test_an_unknown_price_is_sampled_shortly(library: ElfFile) -> None:
 
 def test_windows_have_few_lengths() -> None:
     assert [
-        duty_step(each) for each in (2_000_000, 1_000_000, 999_999, 60_000, 10_000, 9_999, 0)
+        share_step(each) for each in (2_000_000, 1_000_000, 999_999, 60_000, 10_000, 9_999, 0)
     ] == [
         1_000_000,
         1_000_000,

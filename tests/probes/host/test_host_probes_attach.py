@@ -185,7 +185,7 @@ def test_a_kernel_without_btf_is_said(groups: Groups, tmp_path: Path) -> None:
         assert {state.state for state in probes.states} == {"refused"}
         assert {state.reason for state in probes.states} == {"this kernel was built without BTF"}
         assert probes.pressure(7).absent["minor_faults"] == "this kernel was built without BTF"
-        probes.ask(7, calls=True)
+        probes.opt_in(7, calls=True)
         assert (probes.critical(), probes.device_opens(), probes.stack_waits(7)) == ([], [], [])
         assert set(probes.node_signals().absent) == {
             "cpu_khz",

@@ -107,7 +107,7 @@ def holds(spread: Spread | None) -> Spread:
 def test_every_page_fault_is_counted(groups: Groups, attach: Attach, verb: str, field: str) -> None:
     probes, job = attach(), groups.job()
     assert getattr(probes.pressure(job.id), field) is None
-    probes.ask(job.id, faults=True)
+    probes.opt_in(job.id, faults=True)
     before, after = between_stops(probes, job, verb, 1009)
     assert getattr(after, field) - getattr(before, field) == 1009
     assert field not in after.absent
@@ -123,7 +123,7 @@ def test_what_page_faults_take_is_a_part_of_the_time_on_cpu(
     probes, job = attach(), groups.job()
     probes.follow(job.id, full=True)
     assert "handling_ns" in probes.pressure(job.id).absent
-    probes.ask(job.id, faults=True)
+    probes.opt_in(job.id, faults=True)
     before, after = between_stops(probes, job, verb, 1009)
     handled = (after.handling_ns or 0) - (before.handling_ns or 0)
     assert handled >= 1009 * 100  # of any processor
@@ -199,7 +199,7 @@ def test_every_call_into_a_device_is_counted(groups: Groups, attach: Attach) -> 
     probes, job, silent = attach(), groups.job("1.1"), groups.job("2.1")
     assert probes.pressure(job.id).device_calls is None
     assert "while a job asks" in probes.pressure(job.id).absent["device_calls"]
-    probes.ask(job.id, calls=True)
+    probes.opt_in(job.id, calls=True)
     assert state_of(probes, "host.device.ioctl") == "attached"
     assert job.run("call", 1013) == 0
     assert silent.run("call", 11) == 0
@@ -211,7 +211,7 @@ def test_every_call_into_a_device_is_counted(groups: Groups, attach: Attach) -> 
     assert len({each.pid for each in calls}) == 1
     assert probes.pressure(silent.id).device_calls is None
     assert probes.pressure(silent.id).absent["device_calls"] == "this job did not ask for it"
-    probes.ask(job.id)
+    probes.opt_in(job.id)
     assert state_of(probes, "host.device.ioctl") == "off"
     kept = probes.pressure(job.id).device_calls
     assert kept == calls  # what was seen is kept until the job is unfollowed
@@ -226,15 +226,15 @@ def state_of(probes: HostProbes, id: str) -> str:
 @needs_bpf
 def test_asking_twice_and_unfollowing_detaches(groups: Groups, attach: Attach) -> None:
     probes, one, two = attach(), groups.job("1.1"), groups.job("2.1")
-    probes.ask(one.id, calls=True, stacks=True)
-    probes.ask(one.id, calls=True)
-    probes.ask(two.id, calls=True)
+    probes.opt_in(one.id, calls=True, stacks=True)
+    probes.opt_in(one.id, calls=True)
+    probes.opt_in(two.id, calls=True)
     assert state_of(probes, "host.sched.stack") == "off"
     probes.unfollow(one.id)
     assert state_of(probes, "host.device.ioctl") == "attached"
     probes.unfollow(two.id)
     assert state_of(probes, "host.device.ioctl") == "off"
-    probes.ask(two.id)  # nobody asks: nothing to end
+    probes.opt_in(two.id)  # nobody asks: nothing to end
     assert state_of(probes, "host.device.ioctl") == "off"
 
 
@@ -242,15 +242,15 @@ def test_asking_twice_and_unfollowing_detaches(groups: Groups, attach: Attach) -
 def test_more_jobs_than_can_ask_are_refused(groups: Groups, attach: Attach) -> None:
     probes = attach()
     for job in range(1, 1025):
-        probes.ask(job, calls=True)
+        probes.opt_in(job, calls=True)
     with pytest.raises(Refused):
-        probes.ask(2000, calls=True)
+        probes.opt_in(2000, calls=True)
 
 
 @needs_bpf
 def test_a_full_table_of_tallies_counts_what_it_lost(groups: Groups, attach: Attach) -> None:
     probes, job = attach(HostLimits(tallies=1)), groups.job()
-    probes.ask(job.id, calls=True)
+    probes.opt_in(job.id, calls=True)
     assert job.run("call", 53) == 0
     calls = probes.pressure(job.id).device_calls
     assert calls is not None

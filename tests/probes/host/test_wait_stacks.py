@@ -30,7 +30,7 @@ def test_every_long_wait_is_found_where_it_was(groups: Groups, attach: Attach) -
     assert probes.stack_waits(job.id) == []
     running = job.start("nap-each", 23)
     pid = pid_of(job)
-    probes.ask(job.id, stacks=True)
+    probes.opt_in(job.id, stacks=True)
     assert state_of(probes, "host.sched.stack") == "attached"
     assert silent.run("nap", 20) == 0
     before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_nivcsw
@@ -50,7 +50,7 @@ def test_every_long_wait_is_found_where_it_was(groups: Groups, attach: Attach) -
     assert len(naps[0].user) >= 1
     assert probes.stack_waits(silent.id) == []
     assert probes.dropped()["host.stack"] == 0
-    probes.ask(job.id)
+    probes.opt_in(job.id)
     assert probes.stack_waits(job.id) == []
 
 
@@ -59,7 +59,7 @@ def test_frames_of_a_living_program_are_told_by_file(groups: Groups, attach: Att
     probes, job = attach(), groups.job()
     job.start("nap-each", 100_000)
     pid = pid_of(job)
-    probes.ask(job.id, stacks=True)
+    probes.opt_in(job.id, stacks=True)
     os.kill(pid, signal.SIGCONT)
     eventually(lambda: probes.stack_waits(job.id) != [])
     frames = probes.stack_waits(job.id)[0].user
@@ -69,7 +69,7 @@ def test_frames_of_a_living_program_are_told_by_file(groups: Groups, attach: Att
 @needs_bpf
 def test_a_busy_waiters_draw_stands_for_all(groups: Groups, attach: Attach) -> None:
     probes, job = attach(HostLimits(stack_ns=0)), groups.job()
-    probes.ask(job.id, stacks=True)
+    probes.opt_in(job.id, stacks=True)
     assert job.run("pingpong", 20_000) == 0
     waits = probes.stack_waits(job.id, 4096)
     seen, stood_for = sum(w.seen for w in waits), sum(w.count for w in waits)
