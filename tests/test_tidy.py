@@ -26,6 +26,8 @@ LINK = re.compile(r"\]\(([^)\s#]+)(?:#[^)\s]*)?\)")
 
 ACROSS = {
     "tests/test_tidy.py": "every tracked file",
+    "tests/test_words.py": "docs/developer/glossary.md and every name",
+    "tests/test_prose.py": "every comment",
     "tests/test_imports.py": "what importing a folder loads",
     "tests/test_examples.py": "examples/",
     "tests/test_readme.py": "README.md and the commands that it names",
