@@ -48,9 +48,9 @@ def files() -> list[Path]:
 def python_comments(text: str) -> Iterator[tuple[int, str]]:
     """(line, text) of every block of comments and every string that stands as a statement."""
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            if isinstance(node.value.value, str):
-                yield node.lineno, node.value.value.strip()
+        value = getattr(node, "value", None) if isinstance(node, ast.Expr) else None
+        if isinstance(value, ast.Constant) and isinstance(value.value, str):
+            yield node.lineno, value.value.strip()
     last = -1
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:

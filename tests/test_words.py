@@ -62,7 +62,7 @@ def test_no_name_carries_a_retired_word() -> None:
         f"{path.relative_to(ROOT)}: {name}"
         for path in MODULES
         for name in named(path)
-        if words(name) & RETIRED 
+        if words(name) & RETIRED
     ]
     assert found == []
 
