@@ -84,7 +84,7 @@ def exit_code(checks: list[Check]) -> int:
 
 
 def _links(where: StateFolder) -> Iterator[Check]:
-    package = Path(__file__).resolve().parents[1] / "src/stoker"
+    package = Path(__file__).resolve().parents[2] / "src/stoker"
     if not package.is_dir():
         yield Check("install.links", "PASS", "installed from a wheel, no links needed")
         return

@@ -97,7 +97,7 @@ class World:
             if isinstance(effect, steps.Persist):
                 self.stored = effect.position
             elif isinstance(effect, steps.RequestState):
-                self.nonce = effect.ask.nonce
+                self.nonce = effect.request.nonce
             elif isinstance(effect, steps.Tell):
                 self.number, self.told = effect.number, effect.outcomes
 

@@ -574,7 +574,7 @@ def test_a_device_that_is_gone_is_none_once_no_job_holds_it(bench: Bench) -> Non
 
 
 def test_an_unknown_node_has_no_wanted_state(bench: Bench) -> None:
-    bench.feed(events.StateRequested("r", "n9", bench.chain("n9").ask(())))
+    bench.feed(events.StateRequested("r", "n9", bench.chain("n9").state_request(())))
     assert isinstance(bench.replies["r"], Unavailable)
     bench.feed(events.Observed("n9", Observation(1, "n9", 1, 1, 1)))
     assert bench.replica.counters["observation_unknown_node"] == 1
