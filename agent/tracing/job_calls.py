@@ -12,6 +12,7 @@ import contextlib
 import itertools
 import os
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from stoker.agent.jobs.steps import Key
@@ -24,6 +25,7 @@ from stoker.probes.calls.trap_cost import known_costs
 from stoker.probes.cost.cost_budget import GovernorAction, SiteReading
 from stoker.probes.cost.cost_governor import Governor, Readings
 from stoker.probes.doctor.site_doctor import COSTS_FILE
+from stoker.probes.kernels.job_trace import FoundSegment
 
 PIDS_MAX = 512
 """Processes of one job that are looked at."""
@@ -83,6 +85,11 @@ class JobCalls:
         """What its processes did without a tracer, until then; None: nobody has looked."""
         found = self._hidden.get(cgroup_id)
         return None if found is None else found.until(now_ns)
+
+    def found(self, cgroup_id: int, segments: Iterable[FoundSegment], now_ns: int) -> None:
+        """Processes of this job have made these segments by now, so they have a tracer."""
+        if (use := self._hidden.get(cgroup_id)) is not None:
+            use.found(segments, now_ns)
 
     def rows(self, cgroup_id: int) -> tuple[CallRow, ...]:
         """What the job called so far, by name; and what it may have called unseen."""

@@ -183,6 +183,7 @@ class TracedJob:
         self.window.tell()
         self._look_closer()
         stats = self._trace.drain(fed_ns)
+        self._tell_found()
         if read and stats.threads:
             self._read_host()
         self.window.drained(time.monotonic_ns(), self._write_part)
@@ -287,7 +288,9 @@ class TracedJob:
                 assert self._trace is not None
                 self.drain(read=False)
                 self._read_host()
-                summary = self._complete(self._trace.finish(ended_ns), ended_ns)
+                folded = self._trace.finish(ended_ns)
+                self._tell_found()
+                summary = self._complete(folded, ended_ns)
                 summary = msgspec.structs.replace(
                     summary, pressure=self._pressure(), waits=self._waits()
                 )
@@ -400,6 +403,12 @@ class TracedJob:
         self._trace.add_open_states(times.threads, times.asked_ns)
         self._waits()  # frames have names only as long as the process lives
         self._trace.set_host_times({thread.tid: thread.times for thread in times.threads})
+
+    def _tell_found(self) -> None:
+        """A look for processes without a tracer may have come too soon: segments set it right."""
+        found = () if self._trace is None else self._trace.found()
+        if found and self._calls is not None:
+            self._calls.found(self.cgroup_id, found, time.monotonic_ns())
 
     def _hidden(self, now_ns: int) -> UntracedProcesses | None:
         """What its processes did without a tracer; None: nobody could look."""

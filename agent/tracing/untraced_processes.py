@@ -3,9 +3,11 @@
 
 The evidence is what the kernel says of a living process: it has mapped the driver of a CPU device
 or has a GPU's device file open, and it has not mapped a tracer, or was begun without the folder for
-its segment. A process whose tracer is there soon after was only about to begin. What a process does
-to its own tracer from inside is not seen. Owns the bounds: processes that are remembered, and how
-often the mappings of one are read.
+its segment. A process whose tracer is there soon after was only about to begin: a later look finds
+the tracer or, of a process that is over before that, the segment that it has made since. One that
+ends before it has loaded its tracer counts. What a process does to its own tracer from inside is
+not seen. Owns the bounds: processes that are remembered, and how often the mappings of one are
+read.
 """
 
 from __future__ import annotations
@@ -22,7 +24,14 @@ import msgspec
 
 from stoker.native.errors import StokerError
 from stoker.probes.calls.library_copies import PROC, copies_of, start_time
-from stoker.probes.kernels.job_trace import Causes, CopyRow, DeviceRow, KernelSummary, TraceSummary
+from stoker.probes.kernels.job_trace import (
+    Causes,
+    CopyRow,
+    DeviceRow,
+    FoundSegment,
+    KernelSummary,
+    TraceSummary,
+)
 from stoker.probes.kernels.tracer_environment import LIBRARIES
 
 DRIVERS = ("libpocl",)
@@ -74,12 +83,24 @@ class _Process:
     to_ns: int
     kind: Kind = "none"
     hidden_at: int = 0
+    """The first of the newest looks found it hidden then, and so did all after it."""
+    missed_at: int = 0
+    """The newest look that found it hidden was then."""
+    traced_at: int = 0
+    """It made its newest segment then; 0: it has made none since it is known."""
     look_at: int = 0
     wait_ns: int = LOOK_NS
 
+    @property
+    def hidden(self) -> bool:
+        """It uses a driver without a tracer. A segment from before a look that found no tracer is
+        one of a program that the process executes no more."""
+        began = self.missed_at <= self.traced_at <= self.hidden_at + FORGIVEN_NS
+        return self.kind == "hidden" and not began
+
 
 class HiddenUse:
-    """One job. `look` is for one thread, `until` for any."""
+    """One job. `look` is for one thread, `found` and `until` for any."""
 
     def __init__(self, begun_ns: int, segments: Path) -> None:
         """`segments`: where the tracers of its processes have been told to write."""
@@ -106,14 +127,24 @@ class HiddenUse:
         for (pid, _), process in due:
             self._examine(pid, process, now_ns)
 
+    def found(self, segments: Iterable[FoundSegment], now_ns: int) -> None:
+        """Processes have made these segments, by `now_ns` whatever they say. A process that was
+        not looked at before needs none: a later look finds the tracer itself."""
+        with self._lock:
+            for each in segments:
+                process = self._processes.get((each.pid, each.start_time))
+                if process is not None:
+                    process.traced_at = max(process.traced_at, min(each.made_ns, now_ns))
+
     def _examine(self, pid: int, process: _Process, now_ns: int) -> None:
-        hidden_for = now_ns - process.hidden_at if process.kind == "hidden" else 0
+        hidden_for = now_ns - process.hidden_at if process.hidden else 0
         kind = _kind(pid, self._told) if hidden_for <= FORGIVEN_NS else "hidden"
         if kind is None:
             return
         with self._lock:
-            if process.kind != "hidden":
-                process.hidden_at = now_ns
+            if kind == "hidden":
+                process.hidden_at = process.hidden_at if process.hidden else now_ns
+                process.missed_at = now_ns
             process.wait_ns = LOOK_NS if kind != process.kind else process.wait_ns * 2
             process.look_at = now_ns + min(process.wait_ns, LOOK_MAX_NS)
             process.kind = kind
@@ -124,7 +155,7 @@ class HiddenUse:
             spans = sorted(
                 (process.from_ns, now_ns if key in self._living else process.to_ns)
                 for key, process in self._processes.items()
-                if process.kind == "hidden"
+                if process.hidden
             )
         covered, last = 0, 0
         for from_ns, to_ns in spans:

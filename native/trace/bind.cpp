@@ -245,6 +245,19 @@ public:
 		return all;
 	}
 
+	/// Drains have found these since the last call: (pid, start time, made_ns).
+	nb::list found()
+	{
+		sk_job_found segments[SK_FOLD_SEGMENTS];
+		unsigned count = sk_job_take_found(job_, segments);
+		nb::list all;
+
+		for (unsigned i = 0; i < count; i++)
+			all.append(nb::make_tuple(segments[i].pid, segments[i].starttime,
+						  segments[i].made_ns));
+		return all;
+	}
+
 	void fed(uint64_t ns) { sk_job_fed(job_, ns); }
 	nb::tuple drain(uint64_t now_ns) { return drained(now_ns, sk_job_drain); }
 	nb::tuple finish(uint64_t to_ns) { return drained(to_ns, sk_job_finish); }
@@ -566,6 +579,7 @@ NB_MODULE(_trace, module)
 		.def("control", &Job::control)
 		.def("hold", &Job::hold)
 		.def("answers", &Job::answers)
+		.def("found", &Job::found)
 		.def("add_counter", &Job::add_counter)
 		.def("fed", &Job::fed)
 		.def("drain", &Job::drain)

@@ -81,6 +81,25 @@ static int open_new(struct sk_job *job, const struct dirent *entry, struct sk_re
 	return error;
 }
 
+/* The header of the segment is in the view. */
+static void note_found(struct sk_job *job, const struct sk_fold_segment *segment)
+{
+	if (job->found_used < SK_FOLD_SEGMENTS)
+		job->found[job->found_used++] =
+			(struct sk_job_found){.pid = segment->pid,
+					      .starttime = segment->starttime,
+					      .made_ns = job->view->header.created_ns};
+}
+
+unsigned sk_job_take_found(struct sk_job *job, struct sk_job_found *ret)
+{
+	unsigned count = job->found_used;
+
+	memcpy(ret, job->found, count * sizeof(*ret));
+	job->found_used = 0;
+	return count;
+}
+
 /* A file that is not known yet. */
 static void admit(struct sk_job *job, const struct dirent *entry,
 		  const struct sk_fold_segment *found)
@@ -97,6 +116,7 @@ static void admit(struct sk_job *job, const struct dirent *entry,
 		job->readers[segment - state->segments] = reader;
 		job->dirty = true;
 		note_process(job, segment);
+		note_found(job, segment);
 		return;
 	}
 	if (reader)

@@ -25,6 +25,13 @@ enum {
 		20, /* a long scan is followed by so many times its length without one */
 };
 
+/** A drain has found a segment of this process, made at `made_ns`, as its tracer says. */
+struct sk_job_found {
+	uint32_t pid;
+	uint64_t starttime; /* clock ticks since boot */
+	uint64_t made_ns;
+};
+
 /** One traced job. Fields are for the files of trace/ only. */
 struct sk_job {
 	int folder_fd;
@@ -57,6 +64,8 @@ struct sk_job {
 	uint64_t nameless[SK_SEGMENT_NAMES]; /* device time of a segment's names without a row */
 	ino_t bad[SK_JOB_BAD];
 	unsigned bad_used;
+	struct sk_job_found found[SK_FOLD_SEGMENTS]; /* nobody has asked for them yet */
+	unsigned found_used;
 };
 
 struct sk_job_drained {
@@ -97,6 +106,11 @@ int sk_job_set_host_times(struct sk_job *job, uint32_t tid, const uint64_t ns[4]
 
 /** Fold what is published. On an error nothing is lost: the rings keep it. */
 int sk_job_drain(struct sk_job *job, uint64_t now_ns, struct sk_job_drained *ret);
+
+/** Take the segments that drains have found since the last call, those included that are folded and
+ * removed by now; `ret` has room for SK_FOLD_SEGMENTS. A caller that asks after every drain misses
+ * none, since rows become free at the end of a drain; for any other the latest are left out. */
+unsigned sk_job_take_found(struct sk_job *job, struct sk_job_found *ret);
 
 /** The last drain: every process is gone, the window ends at `to_ns`, segments are removed. */
 int sk_job_finish(struct sk_job *job, uint64_t to_ns, struct sk_job_drained *ret);

@@ -57,6 +57,7 @@ __all__ = [
     "DeviceRow",
     "DrainStats",
     "EventRow",
+    "FoundSegment",
     "JobTrace",
     "KernelSummary",
     "Mode",
@@ -94,6 +95,16 @@ class DrainStats(msgspec.Struct, frozen=True):
     """Processes with a segment that is still read."""
     fill: float
     """Fullest ring seen, 0 to 1; above 0.25 drain again at once."""
+
+
+class FoundSegment(msgspec.Struct, frozen=True):
+    """A process of the job has made a segment: its tracer is there."""
+
+    pid: int
+    start_time: int
+    """Clock ticks from boot to the start of the process."""
+    made_ns: int
+    """CLOCK_MONOTONIC, as the tracer says."""
 
 
 class StateTimes(Protocol):
@@ -244,6 +255,11 @@ class JobTrace:
     def answer(self) -> tuple[TracerAnswer, ...]:
         """What is in force in each living process, as the last drain found it."""
         return tuple(answered(each) for each in self._job.answers())
+
+    def found(self) -> tuple[FoundSegment, ...]:
+        """Drains have found these segments since the last call, also of processes that are over
+        by now. Asked after every drain, and after `finish`, it misses none that is folded."""
+        return tuple(FoundSegment(*each) for each in self._job.found())
 
     def summary(self) -> TraceSummary:
         """What is known since the last drain."""

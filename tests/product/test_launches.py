@@ -41,7 +41,7 @@ class Told:
     def check(self) -> dict[str, int]:
         """Every cause has what it should have at the least, and the device what it worked."""
         causes: dict[str, int] = self.device["causes"]
-        said = f"{causes} of {self.truth}, {self.trace['loss']}"
+        said = f"{causes} of {self.truth}, {self.trace['loss']}, {self.trace['absent']}"
         assert causes["host_on_cpu_ns"] >= NAMED * self.truth["worked_ns"], said
         assert causes["host_blocked_ns"] >= NAMED * self.truth["slept_ns"], said
         assert causes["not_observed_ns"] <= NOT_OBSERVED * self.device["window_ns"], said

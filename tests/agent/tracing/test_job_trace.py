@@ -3,14 +3,22 @@
 
 from __future__ import annotations
 
+import os
+import struct
+import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from stoker.agent.jobs.start_records import Begun
+from stoker.agent.tracing import untraced_processes
+from stoker.agent.tracing.job_calls import JobCalls
 from stoker.agent.tracing.job_trace import TracedJob
 from stoker.agent.tracing.record_publisher import Allowance
 from stoker.agent.tracing.trace_window import RecordSink
 from stoker.scheduler.nouns import DeviceSample
+from tests.probes.segment_file import SegmentFile, process_start, record
 
 
 class Fold:
@@ -21,6 +29,54 @@ class Fold:
 
     def add_counter(self, *counter: Any) -> None:
         self.counters.append(counter)
+
+
+CGROUP, MADE_AT = 5, 24
+"""Any cgroup; where a segment says when it was made."""
+
+
+def traced_job(folder: Path, **more: Any) -> TracedJob:
+    begun = Begun(7, 1, os.getuid(), 0, 5.0, "full", 1000, ("pocl-0",))
+    return TracedJob(
+        begun,
+        folder / "segments",
+        folder / "store",
+        host=None,
+        dropped={},
+        feed=lambda: None,
+        way=RecordSink("n", lambda subject, data: None, Allowance()),
+        **more,
+    )
+
+
+@pytest.mark.parametrize("drained", [True, False], ids=["drained", "found at the end"])
+def test_a_process_that_was_looked_at_as_it_loaded_its_tracer_hides_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drained: bool
+) -> None:
+    """It is over before anybody looks again, so that its segment alone tells of its tracer."""
+    began = time.monotonic_ns()
+    (tmp_path / "segments").mkdir()
+    calls = JobCalls(tmp_path / "cgroups", tmp_path)
+    job = traced_job(tmp_path, began_ns=began, cgroup_id=CGROUP, calls=calls)
+    job.follow()
+    monkeypatch.setattr(untraced_processes, "_kind", lambda pid, told: "hidden")
+    calls._hidden[CGROUP].look([os.getpid()], time.monotonic_ns())
+    assert calls.hidden(CGROUP, time.monotonic_ns()) != untraced_processes.UntracedProcesses()
+    made = time.monotonic_ns()
+    (tmp_path / "store").mkdir()
+    segment = SegmentFile(tmp_path / "segments", os.getpid(), process_start(os.getpid()))
+    segment.put(MADE_AT, struct.pack("<Q", made))
+    segment.publish(record(made + 100, made + 200))
+    if drained:
+        assert job.open()
+        job.drain(read=False)
+        assert calls.hidden(CGROUP, time.monotonic_ns()) == untraced_processes.UntracedProcesses()
+    else:  # as after a long look at the folder of segments, before the next is due
+        monkeypatch.setattr(job, "drain", lambda read: 0.0)
+    calls._hidden[CGROUP].look([], time.monotonic_ns())
+    summary = job.finish(time.monotonic_ns())
+    assert summary.kernels and "tracer" not in summary.absent
+    job.close()
 
 
 def test_readings_of_the_jobs_devices_and_no_others(tmp_path: Path) -> None:

@@ -14,9 +14,10 @@ from stoker.probes.kernels.job_trace import (
     Causes,
     CopyRow,
     DeviceRow,
-    KernelRow,
+    FoundSegment,
+    KernelSummary,
+    TimeWindow,
     TraceSummary,
-    Window,
 )
 
 S = 1_000_000_000
@@ -41,6 +42,9 @@ class Machine:
     def look(self, at_s: float, **kinds: untraced_processes.Kind | None) -> None:
         self.kinds = {int(name[1:]): kind for name, kind in kinds.items()}
         self.use.look(self.kinds, int(at_s * S))
+
+    def found(self, pid: int, made_s: float, *, start: int = 1, now_s: float = 99) -> None:
+        self.use.found([FoundSegment(pid, start, int(made_s * S))], int(now_s * S))
 
 
 @pytest.fixture
@@ -68,6 +72,63 @@ def test_who_gets_its_tracer_later_was_about_to_begin(machine: Machine) -> None:
     machine.look(1, p7="hidden")
     machine.look(2, p7="traced")
     assert machine.use.until(2 * S) == UntracedProcesses()
+
+
+def test_who_was_over_before_the_next_look_had_its_tracer_by_its_segment(machine: Machine) -> None:
+    machine.look(1, p7="hidden")  # its driver is mapped, its tracer not yet
+    assert machine.use.until(int(1.2 * S)) == UntracedProcesses(int(1.2 * S), 1)
+    machine.found(7, 1.1)
+    assert machine.use.until(int(1.2 * S)) == UntracedProcesses(), "while it still lives"
+    machine.look(2)
+    assert machine.use.until(2 * S) == UntracedProcesses()
+
+
+def test_a_segment_that_is_found_while_it_is_looked_at_counts(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def kind(pid: int, told: bytes) -> untraced_processes.Kind:
+        machine.found(pid, 1.001)
+        return "hidden"
+
+    monkeypatch.setattr(untraced_processes, "_kind", kind)
+    machine.look(1, p7="hidden")
+    machine.look(1.5)
+    assert machine.use.until(2 * S) == UntracedProcesses()
+
+
+@pytest.mark.parametrize(
+    ("pid", "start", "made_s"),
+    [(7, 1, 0.9), (7, 2, 1.1), (8, 1, 1.1), (7, 1, 3.5)],
+    ids=["of a program before", "of its pid before", "of another", "much later"],
+)
+def test_no_other_segment_shows_a_tracer(
+    machine: Machine, pid: int, start: int, made_s: float
+) -> None:
+    machine.look(1, p7="hidden")
+    machine.found(pid, made_s, start=start)
+    machine.look(2)
+    assert machine.use.until(2 * S) == UntracedProcesses(2 * S, 1)
+
+
+def test_a_segment_is_not_made_after_it_was_found(machine: Machine) -> None:
+    machine.look(1, p7="hidden")
+    machine.found(7, 2.5, now_s=1.1)
+    machine.look(2, p7="hidden")
+    assert machine.use.until(2 * S) == UntracedProcesses(2 * S, 1)
+
+
+def test_who_executes_a_program_without_a_tracer_hides_from_then_on(machine: Machine) -> None:
+    machine.look(1, p7="hidden")
+    machine.found(7, 1.1)
+    machine.look(2, p7="hidden")
+    assert machine.use.until(2 * S) == UntracedProcesses(2 * S, 1)
+
+
+def test_who_has_made_a_segment_is_asked_however_late(machine: Machine) -> None:
+    machine.look(1, p7="hidden")
+    machine.found(7, 1.1)
+    machine.look(8, p7="traced")
+    assert machine.use.until(9 * S) == UntracedProcesses()
 
 
 def test_who_gets_its_tracer_much_later_has_hidden(machine: Machine) -> None:
@@ -107,8 +168,8 @@ def summary() -> TraceSummary:
     causes = Causes(kernel_ns=3 * S, copy_ns=S, host_on_cpu_ns=2 * S, held_idle_ns=4 * S)
     return TraceSummary(
         "full",
-        Window(0, 10 * S),
-        (KernelRow("k", 5, 3 * S, 1, 1),),
+        TimeWindow(0, 10 * S),
+        (KernelSummary("k", 5, 3 * S, 1, 1),),
         (CopyRow("read", 5, S, 1, 1, 64),),
         (DeviceRow("a", 10 * S, causes), DeviceRow("b", 10 * S, Causes(not_observed_ns=10 * S))),
     )

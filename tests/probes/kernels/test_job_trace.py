@@ -76,6 +76,23 @@ def test_records_become_rows(trace: JobTrace, folder: Path) -> None:
     check_records(trace)
 
 
+def test_each_segment_is_found_once_also_of_a_process_that_is_over(
+    trace: JobTrace, folder: Path
+) -> None:
+    living, over = SegmentFile(folder), SegmentFile(folder, pid=1 << 22, starttime=9, number=3)
+    over.put(24, struct.pack("<Q", 1234))
+    trace.drain()
+    assert living.path.exists() and not over.path.exists()
+    key = (living.pid, living.starttime)
+    told = {(each.pid, each.start_time): each.made_ns for each in trace.found()}
+    assert told == {key: 1, (1 << 22, 9): 1234}
+    trace.drain()
+    assert trace.found() == ()
+    SegmentFile(folder, pid=1 << 22, starttime=10)
+    trace.finish()
+    assert [each.start_time for each in trace.found()] == [10]
+
+
 def test_causes_add_up_and_explain_gaps(trace: JobTrace, folder: Path) -> None:
     start = now()
     trace.set_window(start)
