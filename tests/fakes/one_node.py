@@ -138,7 +138,7 @@ class Scheduler:
         if not lost:
             await self._publish(subjects.command(NODE), wire.seal_body(body, self.key))
 
-    async def ask(self, what: str, ask: asks.Ask, timeout: float = 10.0) -> Any:
+    async def ask(self, what: str, ask: asks.Query, timeout: float = 10.0) -> Any:
         subject = subjects.query(NODE, what)
         reply = await self.connection.request(subject, asks.encode(ask), timeout=timeout)
         return asks.decode_reply(reply.data)

@@ -179,7 +179,7 @@ class FakeAgent:
             reply = queries.encode_error(error)
         await self.nc.publish(message.reply, reply)
 
-    def _answer(self, question: queries.Ask) -> queries.Reply:
+    def _answer(self, question: queries.Query) -> queries.Reply:
         if isinstance(question, queries.LogsQuery):
             whole = self.output.get(question.job, b"")
             data = whole[question.offset : question.offset + question.limit]

@@ -18,14 +18,14 @@ from stoker.agent.export.node_metrics import (
 )
 from stoker.probes.kernels.job_trace import (
     Causes,
-    ClockRow,
+    ClockAlignment,
     CopyRow,
     CostRow,
     DeviceRow,
-    KernelRow,
+    KernelSummary,
     RecordCounts,
+    TimeWindow,
     TraceSummary,
-    Window,
 )
 from stoker.probes.otlp import metric_names
 from stoker.probes.otlp.otlp_encoder import Histogram, Metric, Number
@@ -37,12 +37,12 @@ CAUSES = Causes(kernel_ns=600, copy_ns=100, held_idle_ns=250, not_observed_ns=50
 def summary(kernels: int = 2) -> TraceSummary:
     return TraceSummary(
         "governed",
-        Window(0, 1000),
-        tuple(KernelRow(f"k{i}", 10 + i, 100 - i, 5, 9, estimate=True) for i in range(kernels)),
+        TimeWindow(0, 1000),
+        tuple(KernelSummary(f"k{i}", 10 + i, 100 - i, 5, 9, estimate=True) for i in range(kernels)),
         (CopyRow("read", 3, 30, None, None, 4096),),
         (DeviceRow("GPU-1", 1000, CAUSES),),
         {"ring_full": 7, "late": 0},
-        ClockRow("CLOCK_MONOTONIC_RAW", 1, 2, 33),
+        ClockAlignment("CLOCK_MONOTONIC_RAW", 1, 2, 33),
         CostRow(10, 20, 2.0, 0.008),
         records=RecordCounts(100, 93, 7),
     )

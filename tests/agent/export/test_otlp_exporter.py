@@ -23,7 +23,7 @@ from stoker.agent.jobs.steps import Key
 from stoker.agent.state.otlp_config import OtlpConfig, target
 from stoker.native import paths
 from stoker.native.errors import BadRequest
-from stoker.probes.kernels.job_trace import TraceSummary, Window
+from stoker.probes.kernels.job_trace import TimeWindow, TraceSummary
 from stoker.scheduler.nouns import DeviceShare, JobSpec
 
 
@@ -213,7 +213,7 @@ async def test_the_final_values_of_a_job_are_pushed_at_its_end(
 
 
 def final(number: int) -> JobReading:
-    return JobReading(number, 1, "n", 1, "full", 0, TraceSummary("full", Window(0, 1)))
+    return JobReading(number, 1, "n", 1, "full", 0, TraceSummary("full", TimeWindow(0, 1)))
 
 
 async def test_final_values_wait_for_a_collector_and_are_bounded(collector: Collector) -> None:

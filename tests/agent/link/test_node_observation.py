@@ -11,13 +11,13 @@ from stoker.agent.jobs.start_records import Begun
 from stoker.agent.link import node_observation
 from stoker.agent.state import host_facts
 from stoker.native.errors import NotSupported
-from stoker.probes.kernels.job_trace import Causes, DeviceRow, TraceSummary, Window
+from stoker.probes.kernels.job_trace import Causes, DeviceRow, TimeWindow, TraceSummary
 from stoker.scheduler.nouns import DeviceSample, JobSample
 
 
 def summary(busy_ns: int) -> TraceSummary:
     device = DeviceRow("pocl-0", 10_000, Causes(kernel_ns=busy_ns - 100, copy_ns=100))
-    return TraceSummary("full", Window(0, 10_000), devices=(device,))
+    return TraceSummary("full", TimeWindow(0, 10_000), devices=(device,))
 
 
 def test_a_device_is_as_busy_as_its_jobs_made_it_since_the_last_call() -> None:
@@ -70,7 +70,7 @@ def test_the_jobs_cgroup_is_the_spawners(tmp_path: Path) -> None:
 
 
 def row(**causes: int) -> TraceSummary:
-    return TraceSummary("full", Window(0, 10), devices=(DeviceRow("d", 10, Causes(**causes)),))
+    return TraceSummary("full", TimeWindow(0, 10), devices=(DeviceRow("d", 10, Causes(**causes)),))
 
 
 def test_device_time_is_work_and_the_jobs_share_of_what_was_not_seen() -> None:

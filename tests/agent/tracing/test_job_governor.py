@@ -8,7 +8,7 @@ from typing import Any
 from stoker.agent.tracing.job_governor import HostCost, JobGovernor
 from stoker.agent.tracing.tracing_plan import TracingPlan
 from stoker.mesh.wire.queries import TracingQuery
-from stoker.probes.cost.cost_governor import Action
+from stoker.probes.cost.cost_governor import GovernorAction
 from stoker.probes.kernels.job_trace import CostRow
 
 S = 1_000_000_000
@@ -23,14 +23,14 @@ class Job:
         self.seconds, self.tracer_ns = 0, 0
         self.host = HostCost()
 
-    def second(self, share: float) -> list[Action]:
+    def second(self, share: float) -> list[GovernorAction]:
         self.seconds += 1
         self.tracer_ns += int(share * S)
         whole = self.seconds * S
         cost = CostRow(1, self.tracer_ns, 0.0, self.tracer_ns / whole)
         return self.governing.step(cost, self.host, whole)
 
-    def run(self, seconds: int, share: float) -> list[Action]:
+    def run(self, seconds: int, share: float) -> list[GovernorAction]:
         return [action for _ in range(seconds) for action in self.second(share)]
 
 

@@ -7,7 +7,7 @@ from stoker.agent.tracing.job_governor import HostCost, JobGovernor
 from stoker.agent.tracing.tracing_plan import TracingPlan
 from stoker.mesh.wire.queries import TracingQuery
 from stoker.probes.cost.cost_budget import SiteReading
-from stoker.probes.cost.cost_governor import Action
+from stoker.probes.cost.cost_governor import GovernorAction
 from stoker.probes.kernels.job_trace import CostRow
 
 S = 1_000_000_000
@@ -22,7 +22,7 @@ class Job:
         self.governing = JobGovernor(self.steering)
         self.seconds = self.hits = self.on_ns = 0
 
-    def run(self, seconds: int, rate: int) -> list[Action]:
+    def run(self, seconds: int, rate: int) -> list[GovernorAction]:
         found = []
         for _ in range(seconds):
             self.seconds += 1

@@ -8,7 +8,7 @@ from typing import Any
 from stoker.agent.tracing import record_publisher
 from stoker.agent.tracing.record_publisher import Allowance, Publication, RecordTarget
 from stoker.probes.kernels import record_batches
-from stoker.probes.kernels.job_trace import TraceSummary, Window
+from stoker.probes.kernels.job_trace import TimeWindow, TraceSummary
 from stoker.probes.kernels.record_batches import Envelope
 
 S = 1_000_000_000
@@ -33,7 +33,7 @@ class Fold:
         return ["(other)", "k"]
 
     def summary(self) -> TraceSummary:
-        return TraceSummary("full", Window(0, 1))
+        return TraceSummary("full", TimeWindow(0, 1))
 
 
 def started(fold: Any, per_s: int = 10**9) -> tuple[Publication, list[Envelope]]:

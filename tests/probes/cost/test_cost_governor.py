@@ -12,7 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stoker.probes.cost.cost_governor import Action, Governor, GovernorLimits, Readings, SiteReading
+from stoker.probes.cost.cost_governor import (
+    Governor,
+    GovernorAction,
+    GovernorLimits,
+    Readings,
+    SiteReading,
+)
 
 S = 1_000_000_000
 BUDGET = 10_000
@@ -36,7 +42,7 @@ class Plant:
     spans: bool = True
     duty: dict[str, float] = field(default_factory=dict)
     readings: Readings = field(default_factory=lambda: Readings(0))
-    actions: list[Action] = field(default_factory=list)
+    actions: list[GovernorAction] = field(default_factory=list)
 
     THREADS = 4
 
@@ -67,7 +73,7 @@ class Plant:
         )
         return spent
 
-    def obey(self, actions: list[Action]) -> None:
+    def obey(self, actions: list[GovernorAction]) -> None:
         self.actions += actions
         for action in actions:
             assert action.reason

@@ -9,12 +9,12 @@ import pytest
 from stoker.probes.doctor import gpu_check
 from stoker.probes.doctor.gpu_check import CurveRun, GpuEvent, GpuLine, KnownRun
 from stoker.probes.kernels.job_trace import (
-    ClockRow,
+    ClockAlignment,
     CopyRow,
-    KernelRow,
+    KernelSummary,
     RecordCounts,
+    TimeWindow,
     TraceSummary,
-    Window,
 )
 
 KNOWN = KnownRun(
@@ -28,13 +28,13 @@ EVENTS = [
 ]
 SUMMARY = TraceSummary(
     "full",
-    Window(0, 1),
+    TimeWindow(0, 1),
     kernels=(
-        KernelRow(gpu_check.SPIN, 3, 300_000, 1, 1),
-        KernelRow(gpu_check.NODE, 2, 300_000, 1, 1),
+        KernelSummary(gpu_check.SPIN, 3, 300_000, 1, 1),
+        KernelSummary(gpu_check.NODE, 2, 300_000, 1, 1),
     ),
     copies=tuple(CopyRow(name, 1, 5, 1, 1, 10) for name in ("write", "read", "fill")),
-    clock=ClockRow("MONOTONIC by CUPTI", 0, 0, 9000),
+    clock=ClockAlignment("MONOTONIC by CUPTI", 0, 0, 9000),
     records=RecordCounts(8, 8, 0),
 )
 
@@ -55,7 +55,7 @@ def test_a_trace_that_agrees_passes() -> None:
         ({"copies": ()}, "copies: read (count, bytes)"),
         ({"loss": {"ring_full": 1}}, "records lost"),
         ({"records": RecordCounts(9, 8, 0)}, "records made = folded + dropped"),
-        ({"clock": ClockRow("MONOTONIC by CUPTI", 0, 0, 200_000)}, "clock error"),
+        ({"clock": ClockAlignment("MONOTONIC by CUPTI", 0, 0, 200_000)}, "clock error"),
     ],
 )
 def test_a_trace_that_differs_fails_by_name(change: dict[str, object], line: str) -> None:

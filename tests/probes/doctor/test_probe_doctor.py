@@ -10,7 +10,7 @@ import pytest
 
 from stoker.probes.catalogue import HOST_PROBES, ProbeState, all_states
 from stoker.probes.doctor import probe_doctor
-from stoker.probes.doctor.probe_doctor import Check, cgroup2_mount, host_check, probe_report
+from stoker.probes.doctor.probe_doctor import ProbeCheck, cgroup2_mount, host_check, probe_report
 from stoker.probes.host.host_probes import Cost, HostProbes
 from tests.probes.groups import require_root
 
@@ -74,11 +74,11 @@ def test_what_could_not_be_asked_is_told_apart(monkeypatch: pytest.MonkeyPatch) 
 def test_a_check_that_hangs_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     release = threading.Event()
 
-    def hang() -> list[Check]:
+    def hang() -> list[ProbeCheck]:
         release.wait(30)
         return []
 
-    def fail() -> list[Check]:
+    def fail() -> list[ProbeCheck]:
         raise OSError("broken")
 
     monkeypatch.setattr(probe_doctor, "LIMIT_S", 0.05)

@@ -15,9 +15,9 @@ from stoker.probes.kernels.clock_check import (
     figures,
     gaps,
 )
-from stoker.probes.kernels.job_trace import ClockRow
+from stoker.probes.kernels.job_trace import ClockAlignment
 
-CLAIMED = ClockRow("CLOCK_MONOTONIC_RAW", 5, 0, 40)
+CLAIMED = ClockAlignment("CLOCK_MONOTONIC_RAW", 5, 0, 40)
 
 
 def observed(shift_ns: int, count: int = 100) -> list[Observed]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from stoker.native import _clocks
 from stoker.probes.kernels.clock_table import ClockRow, Clocks, clock_table
-from stoker.probes.kernels.job_trace import ClockRow as DeviceClock
+from stoker.probes.kernels.job_trace import ClockAlignment as DeviceClock
 
 START = 10**15
 STEP = 100_000_000

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from stoker.native import errors
-from stoker.probes.kernels.job_trace import JobTrace, Window
+from stoker.probes.kernels.job_trace import JobTrace, TimeWindow
 from tests.probes.segment_file import (
     NO_DEVICE,
     RECORD,
@@ -242,7 +242,7 @@ def test_readings_of_devices(opened: tuple[JobTrace, Path], tmp_path: Path) -> N
             for each in found.events[power]] == [(0, 70.5), (100, 71.5), (200, 72.5)]  # fmt: skip
     assert all(each.track_event.type == 4 for each in found.events[power])
     assert len(found.events[found.track("GPU-1 clock")]) == 1
-    part = Window(BASE + 100, BASE + 200)
+    part = TimeWindow(BASE + 100, BASE + 200)
     trace.write_timeline(tmp_path / "part", part=part)
     assert len(Parsed(tmp_path / "part").events[power]) == 1
 

@@ -13,7 +13,7 @@ import pytest
 from stoker.native import _trace
 from stoker.native.errors import BadRequest
 from stoker.probes.kernels import record_batches
-from stoker.probes.kernels.job_trace import CopyRow, KernelRow, TraceSummary, Window
+from stoker.probes.kernels.job_trace import CopyRow, KernelSummary, TimeWindow, TraceSummary
 from stoker.probes.kernels.record_batches import Envelope
 
 
@@ -53,11 +53,11 @@ def test_the_envelope_alone_is_enough_to_read_it() -> None:
 
 def test_rows_say_what_a_summary_says() -> None:
     kernels = (
-        KernelRow("k", 10, 100, 9, 12, estimate=True, error_ns=4),
-        KernelRow("l", 1, 0, None, None),
+        KernelSummary("k", 10, 100, 9, 12, estimate=True, error_ns=4),
+        KernelSummary("l", 1, 0, None, None),
     )
     copies = (CopyRow("read", 3, 30, 8, 11, 4096),)
-    data, names = record_batches.pack_rows(TraceSummary("full", Window(0, 1), kernels, copies))
+    data, names = record_batches.pack_rows(TraceSummary("full", TimeWindow(0, 1), kernels, copies))
     rows = numpy.frombuffer(data, numpy.dtype(list(record_batches.ROW)))
     assert names == ("k", "l", "read")
     assert [names[row["name"]] for row in rows] == ["k", "l", "read"]
