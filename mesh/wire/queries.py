@@ -142,7 +142,7 @@ def decode_query(data: bytes) -> Query:
     try:
         query = _decoder.decode(data)
     except msgspec.MsgspecError as error:
-        raise errors.BadRequest(f"not an query: {error}") from None
+        raise errors.BadRequest(f"not a query: {error}") from None
     if not 0 <= query.wait_s <= WAIT_S_MAX:  # false for NaN as well
         raise errors.BadRequest(f"wait {query.wait_s} s: out of range")
     if isinstance(query, TracingQuery | DevicesQuery):

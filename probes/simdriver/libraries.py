@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from stoker.native import _sim, paths
-from stoker.probes.simdriver import lacking
+from stoker.probes.simdriver import older_library
 from stoker.probes.simdriver.profiles import INTEL
 
 FOLDER: Final = paths.ROOT / "lib" / "sim"
@@ -56,7 +56,7 @@ def environment(
 def _lacking(folder: Path, missing: Sequence[str]) -> Path:
     all_of_them = [NVML, CUDA, AMDSMI, ZE_LOADER, ZE_DRIVER]
     all_of_them += [CUPTI] if CUPTI.exists() else []
-    lacking.copy({each: folder / each.relative_to(FOLDER) for each in all_of_them}, missing)
+    older_library.copy({each: folder / each.relative_to(FOLDER) for each in all_of_them}, missing)
     return folder
 
 

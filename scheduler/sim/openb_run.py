@@ -15,11 +15,11 @@ from stoker.scheduler.sim import power
 from stoker.scheduler.sim.arrivals import inflated, steady
 from stoker.scheduler.sim.chance import Chance
 from stoker.scheduler.sim.cluster import Cluster, Placed
-from stoker.scheduler.sim.moving import Mover
+from stoker.scheduler.sim.migration import Mover
 from stoker.scheduler.sim.openb import Machine, TraceTask
 from stoker.scheduler.sim.published import fgd_pct
 from stoker.scheduler.sim.replay import capacity_milli, replay
-from stoker.scheduler.sim.staying import replay_stays
+from stoker.scheduler.sim.steady_state import replay_stays
 
 POLICIES: Final[dict[str, Placement]] = {
     "default": Placement.BEST,

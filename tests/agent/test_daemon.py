@@ -108,7 +108,7 @@ async def test_asks_that_are_wrong_are_answered_by_name(node: OneNode) -> None:
         await node.scheduler.ask("logs", LogsQuery(77, 1, "out", 0))
     with pytest.raises(NotFound, match="job 77"):
         await node.scheduler.ask("trace", TraceQuery("summary", 77, 1))
-    with pytest.raises(BadRequest, match="not an ask"):
+    with pytest.raises(BadRequest, match="not a query"):
         reply = await node.scheduler.connection.request(f"stoker.v1.ask.{NODE}.logs", b"\xc1")
         asks.decode_reply(reply.data)
     kernels = await node.scheduler.ask("trace", TraceQuery("kernels"))

@@ -46,7 +46,7 @@ def test_every_request_is_on_the_page() -> None:
 
 def test_every_metric_is_on_the_page() -> None:
     """Read as text: what shows may not import what measures."""
-    names = (DOCS.parent / "probes" / "metric_names.py").read_text()
+    names = (DOCS.parent / "probes/otlp/metric_names.py").read_text()
     page = (DOCS / "operator" / "tracing.md").read_text()
     found = re.findall(
         r'"((?:hw|stoker)\.[a-z._]+)",\s*"[^"]+",\s*"(?:gauge|sum|updown|histogram)"', names

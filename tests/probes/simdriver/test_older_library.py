@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from stoker.native.errors import BadRequest
-from stoker.probes.simdriver import lacking, libraries, profiles
+from stoker.probes.simdriver import libraries, older_library, profiles
 
 READER = Path(__file__).parents[2] / "fakes" / "read_cards.py"
 
@@ -28,7 +28,7 @@ def symbols(library: Path) -> set[str]:
 
 def test_what_is_named_is_not_found_and_all_else_is(tmp_path: Path) -> None:
     to = tmp_path / "deep" / "libnvidia-ml.so.1"
-    removed = lacking.copy({libraries.NVML: to}, ["MemoryInfo"])
+    removed = older_library.copy({libraries.NVML: to}, ["MemoryInfo"])
     assert sorted(removed) == [
         "nvmlDeviceGetBAR1MemoryInfo",
         "nvmlDeviceGetMemoryInfo",
@@ -88,5 +88,5 @@ def test_a_function_that_a_driver_lacks_costs_stoker_its_own_fields_alone(tmp_pa
 
 def test_what_no_library_has_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadRequest, match="'nvmlNothing'"):
-        lacking.copy({libraries.NVML: tmp_path / "lib"}, ["nvmlInit", "nvmlNothing"])
+        older_library.copy({libraries.NVML: tmp_path / "lib"}, ["nvmlInit", "nvmlNothing"])
     assert list(tmp_path.iterdir()) == []

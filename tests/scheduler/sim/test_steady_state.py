@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from stoker.scheduler.sim.arrivals import Stay
-from stoker.scheduler.sim.staying import replay_stays
+from stoker.scheduler.sim.steady_state import replay_stays
 from tests.scheduler.sim.small import HALF, ONE, cluster, machine
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from stoker.scheduler.sim.cluster import Cluster
-from stoker.scheduler.sim.moving import Mover
+from stoker.scheduler.sim.migration import Mover
 from stoker.scheduler.sim.openb import Machine, TraceTask
 from tests.scheduler.sim.small import HALF, HOST, ONE, cluster, machine
 
