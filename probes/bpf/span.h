@@ -3,7 +3,7 @@
  * The span: one interval that one thread spent in one state; and the header of every other record.
  *
  * Relied on by sched.bpf.c, by the loader and by the fold that reads the spans' bytes; the layout
- * is the contract between them and is stated in docs/developer/architecture.md. Compiles for BPF
+ * is the contract between them and is stated in docs/developer/reference.md. Compiles for BPF
  * and for the host. Times are CLOCK_MONOTONIC nanoseconds, little endian.
  */
 #ifndef STOKER_SPAN_H
