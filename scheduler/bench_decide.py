@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """How long one decision takes on a cluster that is nearly full, with jobs coming and going.
 
-The loop that is timed is in C (`native/core/bench_decide.c`) or here, with the caller's clock, for
-`through_python`. Says what was measured beside every figure; the core decides exactly as on a node.
+The loop that is timed is in C (`native/core/bench/bench_decide.c`) or here, with the caller's
+clock, for `through_python`. Every figure says what was measured; the core decides exactly as on a
+node.
 """
 
 from __future__ import annotations

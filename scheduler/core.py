@@ -244,7 +244,7 @@ class Core:
         naive: int = 0,
         unique: int = 0,
     ) -> tuple[dict[str, bytes], dict[str, int]]:
-        """Fill and measure, `native/core/bench_decide.h`: ns as uint32 by what was timed, and
+        """Fill and measure, `native/core/bench/bench_decide.h`: ns as uint32 by what was timed, and
         counts. Only `bench_decide` calls it; the jobs stay."""
         try:
             return self._core.bench_decide(

@@ -59,7 +59,7 @@ def instructions(load: bench_decide.DecideLoad) -> Counted:
 def _built(folder: Path) -> Path:
     package = Path(stoker.__file__).resolve().parent
     root = package.parents[1]
-    if not (package / "native" / "core" / "bench_decide_main.c").exists():
+    if not (package / "native" / "core" / "bench" / "bench_decide_main.c").exists():
         raise Missing("the sources are not installed")
     if platform.machine() != "x86_64":
         raise Missing(f"this machine is a {platform.machine()}, not an x86_64")

@@ -19,7 +19,7 @@
 #include <nanobind/stl/vector.h>
 
 extern "C" {
-#include "core/bench_decide.h"
+#include "core/bench/bench_decide.h"
 #include "core/core.h"
 }
 

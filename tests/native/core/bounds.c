@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/command.h"
+#include "core/command/command.h"
 #include "core/core.h"
-#include "core/hold.h"
-#include "core/journal.h"
-#include "core/memory.h"
+#include "core/ledger/hold.h"
+#include "core/state/journal.h"
+#include "core/state/journal_bound.h"
 
 #define DEPTH SK_QUEUE_DEPTH_MAX
 #define DELAYED 4000u

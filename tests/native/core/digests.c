@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/digest.h"
+#include "core/state/digest.h"
 #include "stream.h"
 
 #define EVERY 50u

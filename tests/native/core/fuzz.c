@@ -9,13 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/batch.h"
-#include "core/command.h"
-#include "core/digest.h"
-#include "core/journal.h"
-#include "core/memory.h"
-#include "core/saved.h"
-#include "core/state.h"
+#include "core/command/batch.h"
+#include "core/command/command.h"
+#include "core/state/digest.h"
+#include "core/state/journal.h"
+#include "core/state/journal_bound.h"
+#include "core/snapshot/saved.h"
+#include "core/state/state.h"
 #include "stream.h"
 
 #define CHECK(condition)                                                                           \

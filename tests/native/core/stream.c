@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/device.h"
-#include "core/digest.h"
-#include "core/job.h"
+#include "core/ledger/device.h"
+#include "core/state/digest.h"
+#include "core/ledger/job.h"
 #include "stream.h"
 
 #define SECOND 1000000000ull

@@ -7,7 +7,7 @@
 #ifndef STOKER_TESTS_CORE_STREAM_H
 #define STOKER_TESTS_CORE_STREAM_H
 
-#include "core/state.h"
+#include "core/state/state.h"
 
 #define STREAM_LIMITS                                                                              \
 	{                                                                                          \

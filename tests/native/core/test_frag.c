@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/frag.h"
+#include "core/policy/frag.h"
 
 #define CHECK(condition)                                                                           \
 	do {                                                                                       \

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-SOURCES = [ROOT / "native/core/frag.c", Path(__file__).with_suffix(".c")]
+SOURCES = [ROOT / "native/core/policy/frag.c", Path(__file__).with_suffix(".c")]
 FLAGS = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'native'}"]
 SANITIZERS = "-fsanitize=address,undefined"
 BUILDS = {

@@ -61,19 +61,19 @@ class Builder:
             raise ValueError(f"{mutant.name}: its text is not in {mutant.file} exactly once")
         folder = MADE / mutant.name
         folder.mkdir(parents=True, exist_ok=True)
-        source = folder / mutant.file
+        source = folder / Path(mutant.file).name
         source.write_text(text.replace(mutant.before, mutant.after))
-        entry = self.commands[mutant.file]
+        entry = self.commands[source.name]
         words = shlex.split(entry["command"])
-        words[words.index("-o") + 1] = str(folder / f"{mutant.file}.o")
+        words[words.index("-o") + 1] = str(folder / f"{source.name}.o")
         words[words.index("-c") + 1] = str(source)
         call(*words, "-Wno-error", folder=self.folder)
-        return self.linked(mutant, folder)
+        return self.linked(folder / f"{source.name}.o", folder)
 
-    def linked(self, mutant: Mutant, folder: Path) -> Path:
+    def linked(self, compiled: Path, folder: Path) -> Path:
         archive = folder / "core.a"
         shutil.copy(self.folder / "native" / "core" / "libstoker_core.a", archive)
-        call("ar", "r", str(archive), str(folder / f"{mutant.file}.o"))
+        call("ar", "r", str(archive), str(compiled))
         module = folder / self.plain.name
         link = self.link.replace("native/core/libstoker_core.a", str(archive))
         link = link.replace(f"-o native/core/{self.plain.name}", f"-o {module}")

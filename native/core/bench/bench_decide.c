@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Arrivals and departures: before each arrival, jobs drawn by chance leave until it would not raise
+ * the load above the level. An arrival that does not fit is a decision as well; it is cancelled.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/bench/bench_decide.h"
+#include "core/ledger/job.h"
+#include "core/ledger/node.h"
+#include "core/policy/policy.h"
+#include "core/policy/rate.h"
+#include "core/state/table.h"
+
+#define SK_BENCH_STEP_NS 1000000u
+#define SK_BENCH_MISSES_MAX 200u /* draws in a row that did not fit: it is full */
+#define SK_BENCH_EFFECTS (8u * SK_BENCH_BATCH)
+
+struct sk_bench_job {
+	uint64_t job;
+	uint64_t node;
+	uint64_t milli;
+};
+
+/* Running jobs, those with devices and those without apart. */
+struct sk_bench_jobs {
+	struct sk_bench_job *at;
+	uint32_t count;
+	uint32_t level; /* of those without devices: no more than this */
+};
+
+struct sk_bench {
+	struct sk_core *core;
+	const struct sk_bench_plan *plan;
+	struct sk_bench_jobs jobs[2];
+	struct sk_proposal proposal;
+	struct sk_effects effects;
+	struct sk_submit asked[SK_BENCH_BATCH];
+	uint64_t used_milli;
+	uint64_t now_ns;
+	uint64_t chance;
+	uint64_t uniques;
+	uint64_t propose_ns; /* of the last step */
+	uint64_t apply_ns;
+	uint32_t placed; /* in the last step */
+	int error;
+};
+
+static uint64_t sk_bench_clock(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static uint64_t sk_bench_draw(struct sk_bench *bench, uint64_t below)
+{
+	return sk_mix(++bench->chance) % below;
+}
+
+static uint32_t sk_bench_ns(uint64_t ns)
+{
+	return ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
+}
+
+__attribute__((noinline)) int sk_bench_decision(struct sk_core *core, const void *requests,
+						size_t size, uint64_t now_ns, uint64_t seed,
+						struct sk_proposal *proposal)
+{
+	return sk_core_propose(core, requests, size, now_ns, seed, proposal);
+}
+
+/* With what the scheduler does after every apply. */
+static void sk_bench_apply(struct sk_bench *bench, const void *commands, size_t size)
+{
+	size_t consumed;
+
+	bench->effects.count = 0;
+	if (!bench->error)
+		bench->error = sk_core_apply(bench->core, commands, size, 0, bench->now_ns,
+					     &bench->effects, &consumed);
+	if (!bench->error)
+		sk_core_settle(bench->core, SK_SETTLE_EACH);
+}
+
+static void sk_bench_leave(struct sk_bench *bench, bool devices)
+{
+	struct sk_bench_jobs *jobs = &bench->jobs[devices];
+	struct sk_bench_job *gone = &jobs->at[sk_bench_draw(bench, jobs->count)];
+	struct sk_outcome outcome = {
+		.header = {sizeof outcome, SK_OUTCOME, 0, sk_core_term(bench->core)},
+		.job = gone->job,
+		.node = gone->node,
+		.attempt = 1,
+		.state = SK_SUCCEEDED,
+	};
+
+	sk_bench_apply(bench, &outcome, sizeof outcome);
+	bench->used_milli -= gone->milli;
+	*gone = jobs->at[--jobs->count];
+}
+
+/* Make room for so many devices and jobs without any that will arrive. */
+static void sk_bench_room(struct sk_bench *bench, uint64_t milli, uint32_t hosts)
+{
+	const struct sk_bench_jobs *host = &bench->jobs[0], *device = &bench->jobs[1];
+
+	while (hosts && host->count && host->count + hosts > host->level)
+		sk_bench_leave(bench, false);
+	while (milli && device->count && bench->used_milli + milli > bench->plan->fill_milli)
+		sk_bench_leave(bench, true);
+}
+
+static void sk_bench_came(struct sk_bench *bench, const struct sk_place *place)
+{
+	struct sk_bench_jobs *jobs = &bench->jobs[place->shares_n != 0];
+	uint64_t milli = 0;
+
+	for (uint32_t i = 0; i < place->shares_n; i++)
+		milli += place->shares[i].milli;
+	jobs->at[jobs->count++] = (struct sk_bench_job){place->job, place->node, milli};
+	bench->used_milli += milli;
+	bench->placed++;
+}
+
+/* Jobs of the last batch that wait leave at once. */
+static void sk_bench_withdraw(struct sk_bench *bench)
+{
+	uint64_t waiting[SK_BENCH_BATCH];
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < bench->effects.count; i++) {
+		const struct sk_effect *effect = &bench->effects.records[i];
+
+		if (effect->kind != SK_EFFECT_STATE)
+			continue;
+		if (effect->state == SK_PENDING && count < SK_BENCH_BATCH)
+			waiting[count++] = effect->job;
+		for (uint32_t j = 0; effect->state == SK_STARTING && j < count; j++)
+			waiting[j] = waiting[j] == effect->job ? 0 : waiting[j];
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		struct sk_cancel cancel = {
+			.header = {sizeof cancel, SK_CANCEL, 0, sk_core_term(bench->core)},
+			.job = waiting[i],
+		};
+
+		if (waiting[i])
+			sk_bench_apply(bench, &cancel, sizeof cancel);
+	}
+}
+
+/* Decide on what arrived and commit it, both timed. */
+static void sk_bench_step(struct sk_bench *bench, uint32_t count, bool counted)
+{
+	struct sk_proposal *out = &bench->proposal;
+	int (*decide)(struct sk_core *, const void *, size_t, uint64_t, uint64_t,
+		      struct sk_proposal *) = counted ? sk_bench_decision : sk_core_propose;
+	uint64_t from, decided, done;
+	struct sk_header header;
+
+	bench->now_ns += SK_BENCH_STEP_NS;
+	bench->placed = 0;
+	from = sk_bench_clock();
+	bench->error = decide(bench->core, bench->asked, count * sizeof bench->asked[0],
+			      bench->now_ns, bench->chance, out);
+	decided = sk_bench_clock();
+	sk_bench_apply(bench, out->commands, out->commands_size);
+	done = sk_bench_clock();
+	bench->propose_ns = decided - from;
+	bench->apply_ns = done - decided;
+	for (size_t at = 0; !bench->error && at < out->commands_size; at += header.size) {
+		memcpy(&header, out->commands + at, sizeof header);
+		if (header.kind == SK_PLACE) {
+			struct sk_place place;
+
+			memcpy(&place, out->commands + at, sizeof place);
+			sk_bench_came(bench, &place);
+		}
+	}
+	if (bench->placed < count)
+		sk_bench_withdraw(bench);
+}
+
+static const struct sk_ask *sk_bench_ask(struct sk_bench *bench, uint32_t at)
+{
+	uint64_t drawn = sk_bench_draw(bench, bench->plan->submits_n);
+
+	memcpy(&bench->asked[at], &bench->plan->submits[drawn], sizeof bench->asked[at]);
+	return &bench->asked[at].ask;
+}
+
+/* As many arrivals, with room for them. */
+static void sk_bench_asks(struct sk_bench *bench, uint32_t count)
+{
+	uint64_t milli = 0;
+	uint32_t hosts = 0;
+
+	for (uint32_t at = 0; at < count; at++) {
+		const struct sk_ask *ask = sk_bench_ask(bench, at);
+
+		milli += ask->gpu_milli;
+		hosts += !ask->gpu_milli;
+	}
+	sk_bench_room(bench, milli, hosts);
+}
+
+static void sk_bench_fill(struct sk_bench *bench)
+{
+	uint32_t misses = 0;
+
+	while (!bench->error && misses < SK_BENCH_MISSES_MAX &&
+	       bench->used_milli < bench->plan->fill_milli) {
+		const struct sk_ask *ask = sk_bench_ask(bench, 0);
+
+		if (bench->used_milli + ask->gpu_milli > bench->plan->fill_milli) {
+			misses++;
+			continue;
+		}
+		sk_bench_step(bench, 1, false);
+		if (!bench->placed || ask->gpu_milli) /* one without devices fills nothing */
+			misses = bench->placed ? 0 : misses + 1;
+	}
+	bench->jobs[0].level = bench->jobs[0].count;
+}
+
+static void sk_bench_live(struct sk_bench *bench, uint32_t count, struct sk_bench_times *times)
+{
+	for (uint32_t i = 0; i < count && !bench->error; i++) {
+		sk_bench_asks(bench, 1);
+		sk_bench_step(bench, 1, times != NULL);
+		if (!times)
+			continue;
+		times->propose[i] = sk_bench_ns(bench->propose_ns);
+		times->apply[i] = sk_bench_ns(bench->apply_ns);
+		times->placed += bench->placed;
+	}
+}
+
+static void sk_bench_batches(struct sk_bench *bench, struct sk_bench_times *times)
+{
+	for (uint32_t i = 0; i < bench->plan->batches && !bench->error; i++) {
+		sk_bench_asks(bench, SK_BENCH_BATCH);
+		sk_bench_step(bench, SK_BENCH_BATCH, false);
+		times->batch_propose[i] = sk_bench_ns(bench->propose_ns);
+		times->batch_both[i] = sk_bench_ns(bench->propose_ns + bench->apply_ns);
+		times->batches_placed += bench->placed;
+	}
+}
+
+/* The same request with an amount of memory that nobody asked for before. */
+static void sk_bench_unique(struct sk_bench *bench, struct sk_bench_times *times)
+{
+	for (uint32_t i = 0; i < bench->plan->unique && !bench->error; i++) {
+		struct sk_ask *ask = &bench->asked[0].ask;
+
+		sk_bench_asks(bench, 1);
+		bench->uniques++;
+		ask->memory_bytes += bench->uniques << 12;
+		ask->cpu_milli += (uint32_t)(bench->uniques % 16);
+		sk_bench_step(bench, 1, false);
+		times->unique[i] = sk_bench_ns(bench->propose_ns);
+		times->unique_placed += bench->placed;
+	}
+}
+
+/* What a search without anything kept finds: every node rated for this job. */
+static uint64_t sk_bench_rescan(struct sk_core *core, uint32_t slot)
+{
+	const struct sk_job *job = &core->jobs[slot];
+	enum sk_placement how = sk_policy_placement(core, job);
+	uint32_t least = SK_SCORE_NONE, best = 0;
+
+	memset(core->soft->prepared_as, 0, core->soft->stride);
+	for (uint32_t node = sk_node_next(core, 1); node; node = sk_node_next(core, node + 1)) {
+		uint32_t rating = sk_rate(core, job, how, node);
+
+		if (rating < least) {
+			least = rating;
+			best = node;
+		}
+	}
+	return best ? core->nodes[best].id : 0;
+}
+
+static void sk_bench_naive(struct sk_bench *bench, struct sk_bench_times *times)
+{
+	for (uint32_t i = 0; i < bench->plan->naive && !bench->error; i++) {
+		struct sk_submit *asked = &bench->asked[0];
+		uint64_t from, found;
+		uint32_t last;
+
+		sk_bench_asks(bench, 1);
+		asked->header.term = sk_core_term(bench->core);
+		sk_bench_apply(bench, asked, sizeof *asked);
+		if (bench->error || !bench->effects.count)
+			return;
+		last = sk_job_find(bench->core, bench->effects.records[0].job);
+		from = sk_bench_clock();
+		found = sk_bench_rescan(bench->core, last);
+		times->naive[i] = sk_bench_ns(sk_bench_clock() - from);
+		sk_bench_withdraw(bench);
+		sk_bench_step(bench, 1, false);
+		if (bench->placed)
+			for (int kind = 0; kind < 2; kind++) {
+				const struct sk_bench_jobs *jobs = &bench->jobs[kind];
+
+				times->naive_agrees += kind == (asked->ask.gpu_milli != 0) &&
+						       jobs->at[jobs->count - 1].node == found;
+			}
+		else
+			times->naive_agrees += !found;
+	}
+}
+
+static uint64_t sk_bench_clock_cost(void)
+{
+	uint64_t from = sk_bench_clock();
+
+	for (int i = 0; i < 1000; i++)
+		sk_bench_clock();
+	return (sk_bench_clock() - from) / 1000;
+}
+
+static bool sk_bench_allocate(struct sk_bench *bench)
+{
+	size_t requests = sizeof bench->asked;
+	struct sk_limits limits;
+
+	sk_core_limits(bench->core, &limits);
+	for (int kind = 0; kind < 2; kind++)
+		bench->jobs[kind].at =
+			malloc((limits.jobs + (size_t)1) * sizeof bench->jobs[kind].at[0]);
+	bench->proposal.commands_capacity = requests + SK_DECISIONS_BYTES_MAX;
+	bench->proposal.commands = malloc(bench->proposal.commands_capacity);
+	bench->proposal.rejected_capacity = SK_BENCH_BATCH;
+	bench->proposal.rejected = malloc(SK_BENCH_BATCH * sizeof *bench->proposal.rejected);
+	bench->effects.capacity = SK_BENCH_EFFECTS;
+	bench->effects.records = malloc(SK_BENCH_EFFECTS * sizeof *bench->effects.records);
+	return bench->jobs[0].at && bench->jobs[1].at && bench->proposal.commands &&
+	       bench->proposal.rejected && bench->effects.records;
+}
+
+static void sk_bench_free(struct sk_bench *bench)
+{
+	free(bench->jobs[0].at);
+	free(bench->jobs[1].at);
+	free(bench->proposal.commands);
+	free(bench->proposal.rejected);
+	free(bench->effects.records);
+}
+
+static void sk_bench_run(struct sk_bench *bench, struct sk_bench_times *times)
+{
+	times->clock_ns = sk_bench_clock_cost();
+	sk_bench_fill(bench);
+	sk_bench_live(bench, bench->plan->warm, NULL);
+	times->used_milli = bench->used_milli;
+	times->jobs = bench->jobs[0].count + bench->jobs[1].count;
+	sk_bench_live(bench, bench->plan->decisions, times);
+	sk_bench_batches(bench, times);
+	sk_bench_naive(bench, times);
+	sk_bench_unique(bench, times);
+}
+
+int sk_bench_decide(struct sk_core *core, const struct sk_bench_plan *plan,
+		    struct sk_bench_times *times)
+{
+	struct sk_bench *bench = calloc(1, sizeof *bench);
+	int error = -ENOMEM;
+
+	if (!bench)
+		return -ENOMEM;
+	bench->core = core;
+	bench->plan = plan;
+	bench->chance = plan->seed;
+	if (!plan->submits_n)
+		error = -EINVAL;
+	else if (sk_bench_allocate(bench)) {
+		sk_bench_run(bench, times);
+		error = bench->error;
+	}
+	sk_bench_free(bench);
+	free(bench);
+	return error;
+}

@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * SUBMIT, PLACE, OUTCOME, CANCEL and FORGET: the life of jobs as commands.
+ */
+#include <string.h>
+
+#include "core/command/command.h"
+#include "core/ledger/fit.h"
+#include "core/state/journal.h"
+#include "core/ledger/key.h"
+#include "core/ledger/node.h"
+#include "core/ledger/queue.h"
+#include "core/policy/workload.h"
+
+static uint16_t sk_options_ok(const struct sk_ask *ask, struct sk_why *why)
+{
+	uint32_t options = ask->options;
+	bool apart = options & SK_SPREAD_TASKS && options & SK_PACK_TASKS;
+	bool torn = options & SK_ATTRACT && options & SK_REPEL;
+
+	if (options & ~SK_OPTIONS || apart || torn)
+		return sk_because(why, SK_BAD_OPTIONS, options, SK_OPTIONS);
+	if (options & (SK_ATTRACT | SK_REPEL) && !ask->group)
+		return sk_because(why, SK_BAD_OPTIONS, options, 0);
+	if (!ask->kinds || ask->kinds & ~SK_DEVICE_KINDS)
+		return sk_because(why, SK_BAD_DEVICE_KIND, ask->kinds, 0);
+	if (ask->placement >= SK_PLACEMENT_END)
+		return sk_because(why, SK_BAD_PLACEMENT, ask->placement, SK_PLACEMENT_END - 1);
+	if (ask->retries > SK_RETRIES_MAX)
+		return sk_because(why, SK_BAD_RETRIES, ask->retries, SK_RETRIES_MAX);
+	if (ask->backoff_s > SK_BACKOFF_MAX_S)
+		return sk_because(why, SK_BAD_RETRIES, ask->backoff_s, SK_BACKOFF_MAX_S);
+	return SK_REASON_NONE;
+}
+
+uint16_t sk_submit_ok(const struct sk_submit *submit, struct sk_why *why)
+{
+	uint32_t gpu = submit->ask.gpu_milli;
+
+	if (submit->ask.priority < SK_PRIORITY_MIN || submit->ask.priority > SK_PRIORITY_MAX)
+		return SK_BAD_PRIORITY;
+	if (gpu > SK_MILLI && gpu % SK_MILLI)
+		return sk_because(why, SK_BAD_GPU_MILLI, gpu, 0);
+	if (gpu > SK_MILLI * SK_TASK_DEVICES_MAX)
+		return sk_because(why, SK_TOO_MANY_DEVICES, gpu / SK_MILLI, SK_TASK_DEVICES_MAX);
+	if (!submit->ask.tasks || submit->ask.tasks > SK_TASKS_MAX)
+		return sk_because(why, SK_BAD_TASKS, submit->ask.tasks, SK_TASKS_MAX);
+	return sk_options_ok(&submit->ask, why);
+}
+
+static uint16_t sk_after_ok(const struct sk_core *core, const struct sk_ask *ask,
+			    struct sk_why *why)
+{
+	const struct sk_job *before;
+	uint32_t slot;
+
+	if (!ask->after)
+		return SK_REASON_NONE;
+	why->job = ask->after;
+	slot = sk_job_find(core, ask->after);
+	before = &core->jobs[slot];
+	if (!slot)
+		return SK_BAD_AFTER;
+	if (sk_state_final(before->state) && before->state != SK_SUCCEEDED &&
+	    !(ask->options & SK_AFTER_ANY))
+		return SK_BAD_AFTER;
+	if (before->afters_n == SK_AFTERS_MAX)
+		return sk_because(why, SK_AFTERS_FULL, 1, SK_AFTERS_MAX);
+	return SK_REASON_NONE;
+}
+
+/* What the ask names must be there. */
+static uint16_t sk_names_ok(const struct sk_core *core, const struct sk_ask *ask,
+			    struct sk_why *why)
+{
+	uint32_t queue = sk_queue_find(core, ask->queue);
+
+	if (!queue)
+		return sk_because(why, SK_UNKNOWN_QUEUE, ask->queue, 0);
+	if (core->queues[queue].children)
+		return sk_because(why, SK_QUEUE_NOT_LEAF, ask->queue, core->queues[queue].children);
+	for (uint32_t i = 0; i < SK_JOB_MODELS_MAX && ask->models[i]; i++)
+		if (!sk_model_find(core, ask->models[i]))
+			return sk_because(why, SK_NO_NODE_HAS_MODEL, ask->models[i], 0);
+	return sk_after_ok(core, ask, why);
+}
+
+uint16_t sk_submit_do(const struct sk_act *act, const struct sk_submit *command, struct sk_why *why)
+{
+	struct sk_core *core = act->core;
+	uint32_t key = sk_key_find(core, command->client, command->key);
+	uint16_t reason;
+	uint32_t slot;
+
+	if (key) {
+		why->job = core->keys[key].job;
+		return core->keys[key].spec_hash == command->spec_hash ? SK_DUPLICATE
+								       : SK_KEY_REUSED;
+	}
+	reason = sk_submit_ok(command, why);
+	if (!reason)
+		reason = sk_names_ok(core, &command->ask, why);
+	if (reason)
+		return reason;
+	if (core->live_count == core->limits.jobs)
+		return sk_because(why, SK_JOBS_FULL, 1, core->limits.jobs);
+	slot = sk_job_create(act, command);
+	if (!core->journal.on)
+		sk_workload_count(core, &core->jobs[slot]);
+	why->job = core->jobs[slot].id;
+	sk_key_add(core, command, why->job, act->now_ns);
+	return SK_REASON_NONE;
+}
+
+uint16_t sk_place_task(const struct sk_act *act, uint32_t job, const struct sk_place *place,
+		       struct sk_why *why)
+{
+	struct sk_core *core = act->core;
+	uint32_t node = sk_node_find(core, place->node);
+	uint16_t reason;
+
+	if (!node)
+		return SK_UNKNOWN_NODE;
+	reason = sk_task_room(core, job, node, act->now_ns, why);
+	if (!reason)
+		reason = sk_task_shares_ok(core, &core->jobs[job], node, place, why);
+	if (!reason)
+		sk_task_take(core, job, node, place);
+	return reason;
+}
+
+static void sk_start_tell(const struct sk_act *act, const struct sk_place *place)
+{
+	struct sk_effect *effect = sk_effect_add(act, SK_EFFECT_START, place->job);
+
+	if (!effect)
+		return;
+	effect->command += place->task;
+	effect->state = SK_STARTING;
+	effect->reason = place->reason;
+	effect->attempt = place->attempt;
+	effect->task = place->task;
+	effect->tasks = place->tasks;
+	effect->node = place->node;
+	effect->latency_ns = place->latency_ns;
+	memcpy(effect->observations, place->observations, sizeof effect->observations);
+	effect->shares_n = place->shares_n;
+	memcpy(effect->shares, place->shares, sizeof effect->shares);
+}
+
+void sk_place_finish(const struct sk_act *act, uint32_t slot, const struct sk_place *first)
+{
+	struct sk_core *core = act->core;
+	struct sk_job *job = &core->jobs[slot];
+
+	sk_journal_note(core, job, sizeof *job);
+	job->attempt = first->attempt;
+	job->place_ns = act->now_ns;
+	job->latency_ns = first->latency_ns;
+	memcpy(job->observations, first->observations, sizeof job->observations);
+	job->node = first->node;
+	job->place_reason = first->reason;
+	job->candidates = first->candidates;
+	job->not_before_ns = 0;
+	job->exit_code = 0; /* of the attempt before */
+	job->signal = 0;
+	job->flags = 0;
+	SK_ADD(core, core->counters.placed, job->ask.tasks);
+	sk_job_move(act, slot, SK_STARTING, SK_PLACED, first->node);
+	for (uint32_t i = 0; i < job->ask.tasks; i++)
+		sk_start_tell(act, &first[i]);
+}
+
+static uint16_t sk_place_ok(const struct sk_core *core, uint32_t slot, const struct sk_place *first,
+			    struct sk_why *why)
+{
+	const struct sk_job *job = &core->jobs[slot];
+
+	if (!slot)
+		return SK_UNKNOWN_JOB;
+	if (job->state != SK_PENDING)
+		return SK_NOT_PENDING;
+	if (first->attempt != job->attempt + 1)
+		return sk_because(why, SK_WRONG_ATTEMPT, first->attempt, job->attempt);
+	if (first->tasks != job->ask.tasks)
+		return sk_because(why, SK_BAD_TASKS, first->tasks, job->ask.tasks);
+	if (job->hold)
+		return sk_because(why, SK_HELD, job->hold, 0);
+	return SK_REASON_NONE;
+}
+
+/* All tasks or none: what the first ones took is taken back if a later one does not fit. */
+uint16_t sk_place_do(const struct sk_act *act, const struct sk_place *group, struct sk_why *why)
+{
+	struct sk_core *core = act->core;
+	uint32_t slot = sk_job_find(core, group->job);
+	uint16_t reason = sk_place_ok(core, slot, group, why);
+	bool outer = core->journal.on;
+	uint64_t mark;
+
+	why->job = group->job;
+	if (reason)
+		return reason;
+	if (!outer)
+		sk_journal_begin(core);
+	mark = sk_journal_mark(core);
+	for (uint32_t i = 0; i < group->tasks && !reason; i++)
+		reason = sk_place_task(act, slot, &group[i], why);
+	if (reason)
+		sk_journal_undo(core, mark);
+	else
+		sk_place_finish(act, slot, group);
+	if (!outer)
+		sk_journal_end(core, true);
+	return reason;
+}
+
+static uint16_t sk_outcome_ok(const struct sk_core *core, uint32_t slot,
+			      const struct sk_outcome *command, struct sk_why *why)
+{
+	const struct sk_job *job = &core->jobs[slot];
+	uint32_t task;
+
+	if (!slot)
+		return SK_UNKNOWN_JOB;
+	if (command->attempt != job->attempt)
+		return sk_because(
+			why, command->attempt < job->attempt ? SK_STALE_ATTEMPT : SK_WRONG_ATTEMPT,
+			command->attempt, job->attempt);
+	if (sk_state_final(job->state))
+		return SK_ALREADY_ENDED;
+	if (command->task >= job->ask.tasks)
+		return sk_because(why, SK_BAD_TASKS, command->task, job->ask.tasks);
+	task = sk_task_find(core, slot, command->task);
+	if (!task) /* it ended, and perhaps the job waits for its next attempt already */
+		return job->attempt ? SK_DUPLICATE_OUTCOME : SK_WRONG_ATTEMPT;
+	if (core->nodes[core->tasks[task].node].id != command->node)
+		return SK_NOT_OWNER;
+	if (command->state == SK_RUNNING && core->tasks[task].state == SK_RUNNING)
+		return SK_DUPLICATE_OUTCOME;
+	return SK_REASON_NONE;
+}
+
+static void sk_task_running(const struct sk_act *act, uint32_t slot,
+			    const struct sk_outcome *command)
+{
+	struct sk_core *core = act->core;
+	uint32_t task = sk_task_find(core, slot, command->task);
+
+	SK_SET(core, core->tasks[task].state, SK_RUNNING);
+	if (core->jobs[slot].state == SK_STARTING)
+		sk_job_move(act, slot, SK_RUNNING, command->reason ? command->reason : SK_REPORTED,
+			    command->node);
+}
+
+/* A job that was told to stop and did so keeps the reason it was told. */
+static uint16_t sk_outcome_reason(const struct sk_job *job, const struct sk_outcome *command)
+{
+	if (command->reason)
+		return command->reason;
+	if (job->state == SK_STOPPING && command->state == SK_CANCELLED)
+		return job->reason;
+	return SK_REPORTED;
+}
+
+/* A preempted job that ended on its own before it was stopped has ended. */
+static bool sk_ended_anyway(const struct sk_job *job, const struct sk_outcome *command)
+{
+	return command->state == SK_FAILED || command->state == SK_TIMEOUT ||
+	       (command->state == SK_SUCCEEDED && job->ask.tasks == 1);
+}
+
+/* The first task that does not succeed decides what becomes of the job. */
+static void sk_job_judge(struct sk_core *core, struct sk_job *job, const struct sk_outcome *command)
+{
+	if (job->verdict == SK_PENDING ? !sk_ended_anyway(job, command) : job->verdict)
+		return;
+	if (command->state == SK_SUCCEEDED && job->tasks_live)
+		return;
+	SK_SET(core, job->verdict, (uint8_t)command->state);
+	SK_SET(core, job->reason, sk_outcome_reason(job, command));
+	SK_SET(core, job->exit_code, command->exit_code);
+	SK_SET(core, job->signal, command->signal);
+	SK_SET(core, job->flags, command->header.flags & (SK_HAS_EXIT_CODE | SK_HAS_SIGNAL));
+}
+
+static void sk_task_ended(const struct sk_act *act, uint32_t slot, const struct sk_outcome *command)
+{
+	struct sk_core *core = act->core;
+	struct sk_job *job = &core->jobs[slot];
+	uint32_t task = sk_task_find(core, slot, command->task);
+	uint64_t spent = command->header.flags & SK_HAS_DEVICE_TIME
+				 ? command->device_ns
+				 : sk_task_held_ns(&core->tasks[task], job, act->now_ns);
+
+	SK_SET(core, job->spent_ns, sk_time_add(job->spent_ns, spent));
+	sk_task_give(core, task);
+	sk_job_judge(core, job, command);
+	if (!job->tasks_live) {
+		sk_job_end(act, slot, command->node);
+	} else if (job->verdict && job->state != SK_STOPPING) {
+		sk_job_move(act, slot, SK_STOPPING, job->reason, command->node);
+		sk_job_stop_tasks(act, slot, SK_PEER_ENDED);
+	}
+}
+
+uint16_t sk_outcome_do(const struct sk_act *act, const struct sk_outcome *command,
+		       struct sk_why *why)
+{
+	uint32_t slot = sk_job_find(act->core, command->job);
+	uint16_t reason = sk_outcome_ok(act->core, slot, command, why);
+
+	why->job = command->job;
+	if (reason)
+		return reason;
+	if (command->state == SK_RUNNING)
+		sk_task_running(act, slot, command);
+	else
+		sk_task_ended(act, slot, command);
+	return SK_REASON_NONE;
+}
+
+/* One that was preempted, or failed and would be tried again, does not come back. */
+static uint16_t sk_cancel_stopping(const struct sk_act *act, uint32_t slot, uint16_t reason)
+{
+	struct sk_core *core = act->core;
+	struct sk_job *job = &core->jobs[slot];
+
+	if (!sk_job_returns(job))
+		return SK_ALREADY_STOPPING;
+	SK_SET(core, job->last, 1);
+	if (job->verdict == SK_PENDING)
+		SK_SET(core, job->verdict, SK_CANCELLED);
+	else
+		reason = job->reason;
+	sk_job_move(act, slot, SK_STOPPING, reason, 0);
+	return SK_REASON_NONE;
+}
+
+uint16_t sk_cancel_do(const struct sk_act *act, const struct sk_cancel *command, struct sk_why *why)
+{
+	struct sk_core *core = act->core;
+	uint32_t slot = sk_job_find(core, command->job);
+	uint16_t reason = command->reason ? command->reason : SK_CANCEL_REQUESTED;
+	struct sk_job *job = &core->jobs[slot];
+
+	why->job = command->job;
+	if (!slot)
+		return SK_UNKNOWN_JOB;
+	if (sk_state_final(job->state))
+		return SK_ALREADY_ENDED;
+	if (job->state == SK_STOPPING)
+		return sk_cancel_stopping(act, slot, reason);
+	if (job->state == SK_PENDING) {
+		SK_SET(core, job->reason, reason);
+		sk_job_finish(act, slot, SK_CANCELLED, 0);
+		return SK_REASON_NONE;
+	}
+	SK_SET(core, job->last, 1);
+	sk_job_move(act, slot, SK_STOPPING, reason, 0);
+	sk_job_stop_tasks(act, slot, reason);
+	return SK_REASON_NONE;
+}
+
+uint16_t sk_forget_do(const struct sk_act *act, const struct sk_forget *command, struct sk_why *why)
+{
+	uint32_t slot = sk_job_find(act->core, command->job);
+
+	why->job = command->job;
+	if (!slot)
+		return SK_UNKNOWN_JOB;
+	if (!sk_state_final(act->core->jobs[slot].state))
+		return SK_NOT_ENDED;
+	sk_job_forget(act, slot, SK_FORGET_REQUESTED);
+	return SK_REASON_NONE;
+}
+
+uint16_t sk_usage_do(const struct sk_act *act, const struct sk_usage *command, struct sk_why *why)
+{
+	struct sk_core *core = act->core;
+	uint32_t slot = sk_job_find(core, command->job);
+	struct sk_job *job = &core->jobs[slot];
+
+	why->job = command->job;
+	if (!slot)
+		return SK_UNKNOWN_JOB;
+	if (!job->tasks_live)
+		return SK_NOT_RUNNING;
+	if (command->attempt != job->attempt)
+		return sk_because(why, SK_WRONG_ATTEMPT, command->attempt, job->attempt);
+	if (command->device_ns <= job->charged_ns)
+		return sk_because(why, SK_STALE_USAGE, command->device_ns, job->charged_ns);
+	sk_queue_use(core, job->queue, command->device_ns - job->charged_ns, act->now_ns);
+	SK_SET(core, job->charged_ns, command->device_ns);
+	return SK_REASON_NONE;
+}
+
+static uint16_t sk_preempt_ok(const struct sk_core *core, uint32_t slot,
+			      const struct sk_preempt *command, uint64_t now_ns, struct sk_why *why)
+{
+	const struct sk_job *job = &core->jobs[slot];
+	uint64_t ran = now_ns > job->place_ns ? now_ns - job->place_ns : 0;
+
+	if (!slot)
+		return SK_UNKNOWN_JOB;
+	if (job->state == SK_STOPPING)
+		return SK_ALREADY_STOPPING;
+	if (!job->tasks_live)
+		return SK_NOT_RUNNING;
+	if (command->attempt != job->attempt)
+		return sk_because(why, SK_WRONG_ATTEMPT, command->attempt, job->attempt);
+	if (!(job->ask.options & SK_PREEMPTIBLE))
+		return SK_NOT_PREEMPTIBLE;
+	if (ran < job->ask.min_run_s * (uint64_t)1000000000)
+		return sk_because(why, SK_RUNS_TOO_SHORT, ran, job->ask.min_run_s);
+	return SK_REASON_NONE;
+}
+
+uint16_t sk_preempt_do(const struct sk_act *act, const struct sk_preempt *command,
+		       struct sk_why *why)
+{
+	struct sk_core *core = act->core;
+	uint32_t slot = sk_job_find(core, command->job);
+	uint16_t reason = sk_preempt_ok(core, slot, command, act->now_ns, why);
+
+	why->job = command->job;
+	if (reason)
+		return reason;
+	reason = command->reason ? command->reason : SK_PREEMPTED;
+	SK_SET(core, core->jobs[slot].verdict, SK_PENDING);
+	sk_job_move(act, slot, SK_STOPPING, reason, 0);
+	sk_job_stop_tasks(act, slot, reason);
+	return SK_REASON_NONE;
+}

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A plan is made by doing it on trial: jobs end in order of their estimates, the blocked ones take
+ * what they need as soon as it is there, and all of it is taken back.
+ */
+#include <string.h>
+
+#include "core/decide/backfill.h"
+#include "core/state/journal.h"
+#include "core/ledger/node.h"
+
+#define SK_NEVER_NS (UINT64_MAX - 1)	/* before the end of what never ends */
+#define SK_SOME_DAY_NS (UINT64_MAX - 2) /* the end of what ends, nobody knows when */
+
+struct sk_plan_end {
+	uint64_t at_ns;
+	uint32_t job;
+};
+
+/* By time, those at the same time as they came; `beyond` is the first that was left out. */
+struct sk_plan_ends {
+	struct sk_plan_end at[SK_PLAN_ENDS_MAX + 1];
+	uint32_t count;
+	uint64_t beyond_ns;
+};
+
+/* Not known: not before `at_ns`, that is all there is to say. */
+struct sk_planned {
+	uint64_t at_ns;
+	bool known;
+};
+
+struct sk_plan {
+	struct sk_trial *trial;
+	struct sk_plan_ends ends;
+	uint32_t jobs[SK_PLAN_JOBS_MAX];
+	struct sk_planned starts[SK_PLAN_JOBS_MAX];
+	uint32_t count;
+	uint32_t most; /* reservations that the order grants */
+	uint32_t head; /* the first that did not fit */
+	uint32_t checks;
+	bool gathered;
+	bool made; /* `starts` are those of these jobs as things are */
+	bool cut;  /* the last one could not be made to its end */
+};
+
+static void sk_plan_end_add(struct sk_plan_ends *ends, uint64_t at_ns, uint32_t job)
+{
+	uint32_t at = ends->count;
+
+	if (at_ns >= SK_NEVER_NS)
+		return;
+	while (at && ends->at[at - 1].at_ns > at_ns)
+		at--;
+	memmove(&ends->at[at + 1], &ends->at[at], (ends->count - at) * sizeof ends->at[0]);
+	ends->at[at] = (struct sk_plan_end){at_ns, job};
+	if (++ends->count <= SK_PLAN_ENDS_MAX)
+		return;
+	ends->count--;
+	if (ends->at[SK_PLAN_ENDS_MAX].at_ns < ends->beyond_ns)
+		ends->beyond_ns = ends->at[SK_PLAN_ENDS_MAX].at_ns;
+}
+
+/* Whether it has overtaken the head: it stands behind it and was placed while that waited. */
+static bool sk_plan_passed(const struct sk_core *core, const struct sk_job *job,
+			   const struct sk_job *head)
+{
+	if (job->queue != head->queue || sk_queue_kind(job) != sk_queue_kind(head) ||
+	    job->place_ns < head->submit_ns)
+		return false;
+	if (job->ask.priority != head->ask.priority)
+		return job->ask.priority < head->ask.priority;
+	return job->id > head->id;
+}
+
+/* Overdue and stopping jobs may end at any moment: after now, but not before anything else. One
+ * without an estimate ends some day; but one that overtook the head is taken never to end, so that
+ * those who overtake never take more than the head can do without. */
+static uint64_t sk_plan_end_of(const struct sk_core *core, const struct sk_job *job,
+			       const struct sk_job *head, uint64_t now_ns)
+{
+	uint64_t never = sk_plan_passed(core, job, head) ? UINT64_MAX : SK_SOME_DAY_NS;
+	uint64_t end =
+		job->ask.estimate_ns ? sk_time_add(job->place_ns, job->ask.estimate_ns) : never;
+
+	if (job->state == SK_STOPPING || end <= now_ns)
+		return now_ns + 1;
+	return end;
+}
+
+static void sk_plan_gather(struct sk_plan *plan)
+{
+	const struct sk_core *core = plan->trial->act.core;
+	uint32_t nodes = 0;
+
+	plan->ends.count = 0;
+	plan->ends.beyond_ns = SK_NEVER_NS;
+	for (uint32_t node = sk_node_next(core, 1); node; node = sk_node_next(core, node + 1)) {
+		if (nodes++ == SK_PLAN_NODES_MAX)
+			return;
+		for (uint32_t at = core->nodes[node].tasks.first; at;
+		     at = core->tasks[at].on_node.next) {
+			uint32_t slot = core->tasks[at].job;
+			const struct sk_job *job = &core->jobs[slot];
+
+			if (job->tasks_first == at)
+				sk_plan_end_add(&plan->ends,
+						sk_plan_end_of(core, job, &core->jobs[plan->head],
+							       plan->trial->act.now_ns),
+						slot);
+		}
+	}
+}
+
+/* All jobs that end next, at once; false where nothing more is known to end. */
+static bool sk_plan_advance(struct sk_plan *plan, const struct sk_plan_ends *ends, uint32_t *next,
+			    uint64_t *at_ns)
+{
+	if (*next == ends->count)
+		return false;
+	*at_ns = ends->at[*next].at_ns;
+	while (*next < ends->count && ends->at[*next].at_ns == *at_ns)
+		if (!sk_trial_end(plan->trial, ends->at[(*next)++].job)) {
+			plan->cut = true;
+			return false;
+		}
+	return true;
+}
+
+/* The job takes what it needs as soon as that is there; false where no such time is known. */
+static bool sk_plan_start(struct sk_plan *plan, struct sk_plan_ends *ends, uint32_t job,
+			  uint64_t *at_ns)
+{
+	const struct sk_core *core = plan->trial->act.core;
+	struct sk_place places[SK_TASKS_MAX];
+	uint32_t next = 0;
+
+	for (;;) {
+		plan->cut |= !sk_trial_can(plan->trial, core->jobs[job].ask.tasks);
+		if (plan->cut)
+			return false;
+		if (sk_trial_take(plan->trial, job, *at_ns, places))
+			break;
+		if (!sk_plan_advance(plan, ends, &next, at_ns))
+			return false;
+	}
+	ends->count -= next;
+	memmove(&ends->at[0], &ends->at[next], ends->count * sizeof ends->at[0]);
+	return true;
+}
+
+static void sk_plan_rest(const struct sk_plan *plan, struct sk_planned *starts, uint32_t from,
+			 uint64_t at_ns)
+{
+	for (; from < plan->count; from++)
+		starts[from] = (struct sk_planned){at_ns, false};
+}
+
+/* When each planned job starts, one after the other. */
+static void sk_plan_make(struct sk_plan *plan, struct sk_planned *starts)
+{
+	struct sk_core *core = plan->trial->act.core;
+	struct sk_plan_ends ends = plan->ends;
+	uint64_t mark = sk_journal_mark(core), now_ns = plan->trial->act.now_ns, at_ns = now_ns;
+
+	plan->cut = false;
+	for (uint32_t i = 0; i < plan->count; i++) {
+		uint64_t estimate = core->jobs[plan->jobs[i]].ask.estimate_ns;
+
+		if (!sk_plan_start(plan, &ends, plan->jobs[i], &at_ns)) {
+			sk_plan_rest(plan, starts, i, plan->cut ? now_ns : ends.beyond_ns);
+			break;
+		}
+		starts[i] = (struct sk_planned){at_ns, true};
+		sk_plan_end_add(&ends,
+				estimate && at_ns < SK_SOME_DAY_NS ? sk_time_add(at_ns, estimate)
+								   : SK_SOME_DAY_NS,
+				plan->jobs[i]);
+	}
+	sk_journal_undo(core, mark);
+}
+
+/* Whether a job that ends then, and holds what it takes, leaves all starts as they are. */
+static bool sk_plan_keeps(struct sk_plan *plan, uint32_t job, uint64_t end_ns)
+{
+	struct sk_planned starts[SK_PLAN_JOBS_MAX];
+	struct sk_plan_ends ends = plan->ends;
+
+	if (end_ns <= plan->starts[0].at_ns)
+		return true;
+	if (plan->checks++ >= SK_PLAN_CHECKS_MAX)
+		return false;
+	sk_plan_end_add(&plan->ends, end_ns, job);
+	sk_plan_make(plan, starts);
+	plan->ends = ends;
+	for (uint32_t i = 0; i < plan->count; i++) {
+		bool later = !starts[i].known || starts[i].at_ns > plan->starts[i].at_ns;
+
+		if (plan->starts[i].known ? later : end_ns > plan->starts[i].at_ns)
+			return false;
+	}
+	return true;
+}
+
+static void sk_plan_reserve(struct sk_plan *plan, uint32_t job)
+{
+	if (plan->count == plan->most)
+		return;
+	plan->jobs[plan->count++] = job;
+	plan->made = false;
+}
+
+/* Only where somebody fits is a plan needed at all. */
+static void sk_plan_ready(struct sk_plan *plan)
+{
+	if (!plan->gathered)
+		sk_plan_gather(plan);
+	if (!plan->made)
+		sk_plan_make(plan, plan->starts);
+	plan->gathered = plan->made = true;
+}
+
+static bool sk_backfill_one(struct sk_plan *plan, uint32_t slot)
+{
+	struct sk_trial *trial = plan->trial;
+	struct sk_core *core = trial->act.core;
+	const struct sk_job *job = &core->jobs[slot];
+	struct sk_place places[SK_TASKS_MAX];
+	uint64_t mark = sk_journal_mark(core), now_ns = trial->act.now_ns;
+	uint64_t end_ns =
+		job->ask.estimate_ns ? sk_time_add(now_ns, job->ask.estimate_ns) : UINT64_MAX;
+
+	if (!sk_trial_fits(trial, slot, now_ns))
+		return false;
+	sk_plan_ready(plan);
+	if (!sk_trial_take(trial, slot, now_ns, places))
+		return false;
+	if (!sk_plan_keeps(plan, slot, end_ns)) {
+		sk_journal_undo(core, mark);
+		return false;
+	}
+	for (uint32_t task = 0; task < job->ask.tasks; task++)
+		places[task].reason = SK_BACKFILLED;
+	sk_plan_end_add(&plan->ends, end_ns, slot);
+	sk_trial_start(trial, slot, places);
+	plan->made = false;
+	return true;
+}
+
+void sk_backfill(struct sk_trial *trial, const struct sk_line *line)
+{
+	const struct sk_core *core = trial->act.core;
+	uint16_t order = core->queues[core->jobs[line->head].queue].order;
+	struct sk_plan plan = {.trial = trial};
+	uint32_t slot = sk_line_settle(core, sk_pending_next(core, line->head));
+	uint32_t tries = 0;
+
+	if (!slot || order == SK_ORDER_FIFO)
+		return;
+	plan.most = order == SK_ORDER_CONSERVATIVE ? SK_PLAN_JOBS_MAX : 1;
+	plan.head = line->head;
+	sk_plan_reserve(&plan, line->head);
+	while (slot && tries < SK_TURN_TRIES_MAX) {
+		uint32_t next = sk_line_settle(core, sk_pending_next(core, slot));
+
+		if (!sk_trial_room(trial, core->jobs[slot].ask.tasks)) {
+			trial->out->more = true;
+			return;
+		}
+		if (!sk_backfill_one(&plan, slot)) {
+			tries++;
+			sk_plan_reserve(&plan, slot);
+		}
+		slot = next;
+	}
+}

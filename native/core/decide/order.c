@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One pass over the waiting queues for each pick; a queue is compared with the best so far where
+ * their paths from the root part.
+ */
+#include "core/decide/order.h"
+#include "core/policy/policy.h"
+#include "core/ledger/queue.h"
+
+#define SK_SHARE_ONE (1ull << 30)
+/* What a device in use all the time leaves in the decayed sum: SK_HALF_LIFE_NS / ln 2. */
+#define SK_USAGE_FULL_US 124648851532ull
+
+static uint64_t sk_ratio(uint64_t part, uint64_t whole)
+{
+	__extension__ typedef unsigned __int128 wide;
+	uint64_t least = part < whole ? part : whole;
+
+	return whole ? (uint64_t)((wide)least * SK_SHARE_ONE / whole) : 0;
+}
+
+static uint64_t sk_larger(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+uint64_t sk_queue_share(const struct sk_core *core, uint32_t slot, uint64_t now_ns)
+{
+	const struct sk_queue *queue = &core->queues[slot];
+	uint64_t held = sk_ratio(queue->used_milli, core->devices_count * SK_MILLI);
+	uint64_t used_us = queue->usage_ns ? sk_queue_usage(queue, now_ns) / 1000 : 0;
+
+	held = sk_larger(held, sk_ratio(queue->cpu_used, core->cpu_all));
+	held = sk_larger(held, sk_ratio(queue->memory_used, core->memory_all));
+	return held + sk_ratio(used_us, core->devices_count * SK_USAGE_FULL_US);
+}
+
+static bool sk_queue_covers(const struct sk_core *core, uint32_t slot, const struct sk_job *job)
+{
+	const struct sk_queue *queue = &core->queues[slot];
+	uint64_t asked = (uint64_t)job->ask.gpu_milli * job->ask.tasks;
+
+	for (uint32_t i = 0; asked && i < queue->quotas_n; i++) {
+		const struct sk_quota *quota = &queue->quotas[i];
+		bool named = !quota->model;
+
+		for (uint32_t at = 0; job->wish.models && !named && at < core->models_n; at++)
+			named = job->wish.models >> at & 1 && core->models[at] == quota->model;
+		if ((named || !job->wish.models) &&
+		    sk_time_add(quota->used_milli, asked) <= quota->guaranteed_milli)
+			return true;
+	}
+	return false;
+}
+
+uint32_t sk_covered_depth(const struct sk_core *core, const struct sk_job *job)
+{
+	for (uint32_t slot = job->queue; slot != SK_QUEUE_ROOT; slot = core->queues[slot].parent)
+		if (sk_queue_covers(core, slot, job))
+			return core->queues[slot].depth;
+	return 0;
+}
+
+uint32_t sk_line_settle(const struct sk_core *core, uint32_t slot)
+{
+	for (uint32_t i = 0; slot && i < SK_TURN_TRIES_MAX; i++) {
+		if (sk_policy_placement(core, &core->jobs[slot]) != SK_PLACEMENT_CUSTOM)
+			return slot;
+		slot = sk_pending_next(core, slot);
+	}
+	return 0;
+}
+
+void sk_turns_begin(const struct sk_core *core, struct sk_turns *turns)
+{
+	turns->count = 0;
+	for (uint32_t slot = SK_QUEUE_DEFAULT; slot < core->queues_end; slot++) {
+		struct sk_turn *turn = &turns->at[turns->count];
+
+		if (!core->queues[slot].pending_all || core->queues[slot].children)
+			continue;
+		turn->queue = slot;
+		for (int kind = 0; kind < SK_QUEUE_KINDS; kind++)
+			turn->line[kind] = (struct sk_line){
+				.job = sk_line_settle(
+					core,
+					sk_pending_first(core, slot, (enum sk_queue_kind)kind))};
+		turns->count++;
+	}
+}
+
+/* The line of this queue whose job goes first, or NULL. */
+static struct sk_line *sk_turn_line(const struct sk_core *core, struct sk_turn *turn)
+{
+	struct sk_line *host = &turn->line[SK_QUEUE_HOST], *device = &turn->line[SK_QUEUE_DEVICE];
+	const struct sk_job *a = &core->jobs[host->job], *b = &core->jobs[device->job];
+
+	if (!host->job || !device->job)
+		return host->job ? host : device->job ? device : NULL;
+	if (a->level != b->level)
+		return a->level < b->level ? host : device;
+	return a->id < b->id ? host : device;
+}
+
+struct sk_claim {
+	uint32_t queue;
+	uint32_t covered; /* depth of the lowest queue whose guarantee covers the job; 0: none */
+};
+
+/* From the root down, as far as both have the same queues above them and one level more: whose
+ * job is covered there or below; then, where they part, the share for the weight. */
+static bool sk_claim_before(const struct sk_core *core, struct sk_claim a, struct sk_claim b,
+			    uint64_t now_ns)
+{
+	const struct sk_queue *queues = core->queues;
+	uint32_t depth;
+	uint64_t left, right;
+
+	while (queues[a.queue].depth > queues[b.queue].depth)
+		a.queue = queues[a.queue].parent;
+	while (queues[b.queue].depth > queues[a.queue].depth)
+		b.queue = queues[b.queue].parent;
+	while (queues[a.queue].parent != queues[b.queue].parent) {
+		a.queue = queues[a.queue].parent;
+		b.queue = queues[b.queue].parent;
+	}
+	depth = queues[a.queue].depth;
+	a.covered = a.covered < depth ? a.covered : depth;
+	b.covered = b.covered < depth ? b.covered : depth;
+	if (a.covered != b.covered)
+		return a.covered > b.covered;
+	left = sk_queue_share(core, a.queue, now_ns) * queues[b.queue].weight;
+	right = sk_queue_share(core, b.queue, now_ns) * queues[a.queue].weight;
+	return left != right ? left < right : a.queue < b.queue;
+}
+
+uint32_t sk_turns_next(const struct sk_core *core, struct sk_turns *turns, uint64_t now_ns,
+		       struct sk_line **ret)
+{
+	struct sk_claim best = {0};
+
+	for (uint32_t i = 0; i < turns->count; i++) {
+		struct sk_line *line = sk_turn_line(core, &turns->at[i]);
+		struct sk_claim claim = {.queue = turns->at[i].queue};
+
+		if (!line)
+			continue;
+		if (turns->count > 1)
+			claim.covered = sk_covered_depth(core, &core->jobs[line->job]);
+		if (best.queue && !sk_claim_before(core, claim, best, now_ns))
+			continue;
+		best = claim;
+		*ret = line;
+	}
+	return best.queue ? (*ret)->job : 0;
+}
+
+bool sk_line_blocks(const struct sk_core *core, uint32_t job)
+{
+	uint16_t order = core->queues[core->jobs[job].queue].order;
+
+	return sk_pending_blocks(order) &&
+	       (order == SK_ORDER_FIFO || !sk_policy_hopeless(core, &core->jobs[job].ask));
+}
+
+uint32_t sk_line_head(const struct sk_core *core, uint32_t job)
+{
+	uint32_t at =
+		sk_pending_first(core, core->jobs[job].queue, sk_queue_kind(&core->jobs[job]));
+
+	if (core->jobs[job].hold || !sk_pending_blocks(core->queues[core->jobs[job].queue].order))
+		return 0;
+	for (uint32_t i = 0; at != job && i < SK_TURN_TRIES_MAX; i++) {
+		at = sk_line_settle(core, at);
+		if (at == job || !at || sk_line_blocks(core, at))
+			break;
+		at = sk_pending_next(core, at);
+	}
+	return at == job ? 0 : at;
+}

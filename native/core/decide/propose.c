@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The leader's half: try the requests on the state, place what waits, write down what to commit,
+ * and take everything back. All requests first, then the waiting jobs as order.h says who is next,
+ * then those that may start behind a blocked one. What a job that does not fit means for those
+ * behind it is its queue's order: jobs with and without devices never wait for each other.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "core/decide/backfill.h"
+#include "core/command/batch.h"
+#include "core/command/command.h"
+#include "core/ledger/hold.h"
+#include "core/state/journal.h"
+#include "core/ledger/key.h"
+#include "core/decide/order.h"
+#include "core/policy/policy.h"
+#include "core/decide/preempt.h"
+#include "core/decide/trial.h"
+
+#define SK_DOOMED_AT_ONCE 64u
+#define SK_PREEMPT_TRIES_MAX 4u /* jobs of one queue and kind that room is sought for */
+
+static void sk_reject(struct sk_trial *trial, uint32_t request, const struct sk_header *header,
+		      uint16_t reason, const struct sk_why *why)
+{
+	struct sk_rejected *at = &trial->out->rejected[trial->out->rejected_count++];
+
+	at->request = request;
+	at->kind = header->kind;
+	at->reason = reason;
+	at->job = why->job;
+	at->asked = why->asked;
+	at->have = why->have;
+}
+
+/* What propose asks beyond apply: that a job could ever run. A repeated key comes first. */
+static uint16_t sk_trial_allows(const struct sk_trial *trial, const union sk_record *record,
+				struct sk_why *why)
+{
+	const struct sk_core *core = trial->act.core;
+	const struct sk_submit *submit = (const void *)record;
+	uint64_t journal = sk_command_journal_max(core, &record->header);
+
+	*why = (struct sk_why){0};
+	if (!sk_journal_room(core, journal))
+		return SK_BATCH_FULL;
+	if (record->header.kind != SK_SUBMIT || sk_key_find(core, submit->client, submit->key))
+		return SK_REASON_NONE;
+	if (sk_submit_ok(submit, why))
+		return SK_REASON_NONE; /* the command itself says so */
+	return sk_policy_feasible(core, &submit->ask, why);
+}
+
+/* A placement from outside, for a job that leaves it to outside. */
+static void sk_try_prefer(struct sk_trial *trial, uint32_t request, union sk_record *record)
+{
+	struct sk_core *core = trial->act.core;
+	struct sk_place *places = record->places;
+	uint32_t slot = sk_job_find(core, places[0].job), tasks = places[0].tasks;
+	uint64_t mark = sk_journal_mark(core);
+	struct sk_why why = {.job = places[0].job};
+	uint16_t reason = SK_REASON_NONE;
+
+	if (slot && sk_policy_placement(core, &core->jobs[slot]) != SK_PLACEMENT_CUSTOM)
+		reason = SK_NOT_CUSTOM;
+	if (!reason && !sk_trial_room(trial, tasks))
+		reason = SK_BATCH_FULL;
+	for (uint32_t i = 0; i < tasks; i++) {
+		places[i].header.kind = SK_PLACE;
+		places[i].header.term = core->term;
+		places[i].reason = SK_AS_PREFERRED;
+	}
+	if (!reason)
+		reason = sk_command_do(&trial->act, &record->header, &why);
+	if (reason) {
+		sk_journal_undo(core, mark);
+		record->header.kind = SK_PREFER;
+		sk_reject(trial, request, &record->header, reason, &why);
+		return;
+	}
+	sk_trial_emit(trial, places, tasks * sizeof places[0]);
+	trial->places += tasks;
+}
+
+static void sk_try_request(struct sk_trial *trial, uint32_t request, union sk_record *record)
+{
+	struct sk_why why;
+	uint16_t reason = sk_trial_allows(trial, record, &why);
+	uint64_t mark = sk_journal_mark(trial->act.core);
+
+	if (record->header.kind == SK_PREFER) {
+		sk_try_prefer(trial, request, record);
+		return;
+	}
+	if (record->header.kind != SK_TERM)
+		record->header.term = trial->act.core->term;
+	if (reason == SK_REASON_NONE)
+		reason = sk_command_do(&trial->act, &record->header, &why);
+	if (reason) {
+		sk_journal_undo(trial->act.core, mark);
+		sk_reject(trial, request, &record->header, reason, &why);
+	} else {
+		sk_trial_emit(trial, record, record->header.size);
+	}
+}
+
+/* Those that wait for a job which ended badly can never start. */
+static void sk_cancel_doomed(struct sk_trial *trial)
+{
+	struct sk_core *core = trial->act.core;
+
+	for (uint32_t i = 0; i < SK_DOOMED_AT_ONCE && core->doomed.first; i++) {
+		struct sk_cancel cancel = {
+			.header = {sizeof cancel, SK_CANCEL, 0, core->term},
+			.job = core->jobs[core->doomed.first].id,
+			.reason = SK_AFTER_FAILED,
+		};
+		struct sk_why why;
+
+		if (!sk_journal_room(core, sk_command_journal_max(core, &cancel.header)) ||
+		    sk_command_do(&trial->act, &cancel.header, &why)) {
+			trial->out->more = true;
+			return;
+		}
+		sk_trial_emit(trial, &cancel, sizeof cancel);
+	}
+	trial->out->more |= core->doomed.first != 0;
+}
+
+/* A job does not fit: room may be made for it, and those behind it go on by the queue's order. */
+static void sk_pass_over(struct sk_trial *trial, struct sk_line *line, uint32_t next)
+{
+	bool blocks = sk_line_blocks(trial->act.core, line->job);
+
+	if (line->tries++ < SK_PREEMPT_TRIES_MAX)
+		sk_preempt_for(trial, line->job);
+	if (blocks)
+		line->head = line->job;
+	line->job = blocks || line->tries == SK_TURN_TRIES_MAX ? 0 : next;
+}
+
+static void sk_place_behind(struct sk_trial *trial, const struct sk_turns *turns)
+{
+	for (uint32_t i = 0; i < turns->count; i++)
+		for (int kind = 0; kind < SK_QUEUE_KINDS; kind++)
+			if (turns->at[i].line[kind].head)
+				sk_backfill(trial, &turns->at[i].line[kind]);
+}
+
+static void sk_place_waiting(struct sk_trial *trial)
+{
+	struct sk_core *core = trial->act.core;
+	struct sk_place places[SK_TASKS_MAX];
+	struct sk_turns turns;
+	struct sk_line *line;
+	uint32_t slot;
+
+	sk_turns_begin(core, &turns);
+	while ((slot = sk_turns_next(core, &turns, trial->act.now_ns, &line))) {
+		uint32_t next = sk_line_settle(core, sk_pending_next(core, slot));
+
+		if (!sk_trial_room(trial, core->jobs[slot].ask.tasks)) {
+			trial->out->more = true;
+			return;
+		}
+		if (sk_trial_take(trial, slot, trial->act.now_ns, places)) {
+			sk_trial_start(trial, slot, places);
+			line->job = next;
+		} else {
+			sk_pass_over(trial, line, next);
+		}
+	}
+	sk_place_behind(trial, &turns);
+}
+
+int sk_core_propose(struct sk_core *core, const void *requests, size_t size, uint64_t now_ns,
+		    uint64_t seed, struct sk_proposal *proposal)
+{
+	struct sk_trial trial = {
+		.act = {.core = core, .now_ns = now_ns}, .out = proposal, .seed = seed};
+	union sk_record record;
+	uint32_t count;
+	int error = sk_batch_check(requests, size, true, &count);
+
+	if (error)
+		return error;
+	if (count > SK_BATCH_REQUESTS_MAX)
+		return -E2BIG;
+	if (proposal->rejected_capacity < count ||
+	    proposal->commands_capacity < size + SK_DECISIONS_BYTES_MAX)
+		return -ENOBUFS;
+	proposal->commands_size = 0;
+	proposal->rejected_count = 0;
+	proposal->more = false;
+	sk_journal_begin(core);
+	sk_hold_promote(core, now_ns);
+	for (size_t at = 0, request = 0; at < size; request++) {
+		at += sk_batch_read((const uint8_t *)requests + at, &record);
+		sk_try_request(&trial, (uint32_t)request, &record);
+	}
+	sk_cancel_doomed(&trial);
+	sk_place_waiting(&trial);
+	proposal->more |= core->journal.cut;
+	sk_journal_end(core, false);
+	return 0;
+}
+
+void sk_core_stamp(void *commands, size_t size, uint64_t latency_ns)
+{
+	uint8_t *bytes = commands;
+	struct sk_header header;
+
+	for (size_t at = 0; at + sizeof header <= size; at += header.size) {
+		memcpy(&header, bytes + at, sizeof header);
+		if (header.kind == SK_PLACE)
+			memcpy(bytes + at + offsetof(struct sk_place, latency_ns), &latency_ns,
+			       sizeof latency_ns);
+		if (!header.size)
+			return;
+	}
+}

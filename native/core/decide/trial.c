@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Taking and ending on trial; every step first makes sure that it can be undone.
+ */
+#include <string.h>
+
+#include "core/command/command.h"
+#include "core/ledger/fit.h"
+#include "core/state/journal.h"
+#include "core/state/journal_bound.h"
+#include "core/policy/policy.h"
+#include "core/decide/trial.h"
+
+#define SK_TRIAL_TASK (SK_JOURNAL_TASK + SK_JOURNAL_SHARE * SK_TASK_DEVICES_MAX)
+
+void sk_trial_emit(struct sk_trial *trial, const void *record, size_t size)
+{
+	memcpy(trial->out->commands + trial->out->commands_size, record, size);
+	trial->out->commands_size += size;
+}
+
+bool sk_trial_can(const struct sk_trial *trial, uint64_t tasks)
+{
+	return sk_journal_room(trial->act.core, tasks * SK_TRIAL_TASK);
+}
+
+bool sk_trial_room(const struct sk_trial *trial, uint64_t tasks)
+{
+	return trial->places + tasks <= SK_BATCH_PLACES_MAX && sk_trial_can(trial, tasks);
+}
+
+static void sk_place_fill(const struct sk_core *core, uint32_t slot, uint32_t task,
+			  struct sk_place *place)
+{
+	const struct sk_job *job = &core->jobs[slot];
+
+	memset(place, 0, sizeof *place);
+	place->header.size = sizeof *place;
+	place->header.kind = SK_PLACE;
+	place->header.term = core->term;
+	place->job = job->id;
+	place->attempt = job->attempt + 1;
+	place->task = (uint16_t)task;
+	place->tasks = job->ask.tasks;
+}
+
+static bool sk_trial_gang(struct sk_trial *trial, uint32_t slot, uint64_t at_ns,
+			  struct sk_place *places)
+{
+	struct sk_core *core = trial->act.core;
+	struct sk_act act = trial->act;
+	uint64_t mark = sk_journal_mark(core);
+	uint32_t tasks = core->jobs[slot].ask.tasks;
+	struct sk_why why;
+
+	act.now_ns = at_ns;
+	for (uint32_t task = 0; task < tasks; task++) {
+		sk_place_fill(core, slot, task, &places[task]);
+		if (!sk_policy_choose(core, slot, at_ns, trial->seed, &places[task]) ||
+		    sk_place_task(&act, slot, &places[task], &why)) {
+			sk_journal_undo(core, mark);
+			return false;
+		}
+	}
+	return true;
+}
+
+/* Where devices of one family are wanted, a gang tries one family after the other, whole. */
+bool sk_trial_take(struct sk_trial *trial, uint32_t slot, uint64_t at_ns, struct sk_place *places)
+{
+	struct sk_job *job = &trial->act.core->jobs[slot];
+	uint32_t families = job->wish.families, known;
+	bool taken = false;
+
+	if (job->ask.tasks == 1 || !sk_fit_one_family(&job->ask))
+		return sk_trial_gang(trial, slot, at_ns, places);
+	known = sk_families_known(trial->act.core, families);
+	for (; known && !taken; known &= known - 1) {
+		job->wish.families = known & -known;
+		taken = sk_trial_gang(trial, slot, at_ns, places);
+	}
+	job->wish.families = families;
+	return taken;
+}
+
+bool sk_trial_fits(struct sk_trial *trial, uint32_t slot, uint64_t at_ns)
+{
+	struct sk_core *core = trial->act.core;
+	struct sk_place places[SK_TASKS_MAX];
+	uint64_t mark = sk_journal_mark(core);
+
+	if (!sk_trial_can(trial, core->jobs[slot].ask.tasks) ||
+	    !sk_trial_take(trial, slot, at_ns, places))
+		return false;
+	sk_journal_undo(core, mark);
+	return true;
+}
+
+bool sk_trial_end(struct sk_trial *trial, uint32_t slot)
+{
+	struct sk_core *core = trial->act.core;
+	const struct sk_job *job = &core->jobs[slot];
+
+	if (!sk_trial_can(trial, job->tasks_live))
+		return false;
+	while (job->tasks_first)
+		sk_task_give(core, job->tasks_first);
+	return true;
+}
+
+void sk_trial_start(struct sk_trial *trial, uint32_t slot, const struct sk_place *places)
+{
+	uint32_t tasks = trial->act.core->jobs[slot].ask.tasks;
+
+	sk_place_finish(&trial->act, slot, places);
+	sk_trial_emit(trial, places, tasks * sizeof places[0]);
+	trial->places += tasks;
+}

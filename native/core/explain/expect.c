@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Two bounds, the later of which counts. By place: the first end of a running job after which every
+ * task has a node that takes it and no limit is passed; asked of the first in the queue and of this
+ * job. By amount: those in between take what they ask for, in turn, as it comes free on nodes that
+ * take this job, whatever node it is on.
+ */
+#include <string.h>
+
+#include "core/ledger/device.h"
+#include "core/explain/expect.h"
+#include "core/ledger/fit.h"
+#include "core/ledger/job.h"
+#include "core/explain/lacks.h"
+#include "core/ledger/node.h"
+#include "core/decide/order.h"
+#include "core/ledger/pending.h"
+
+struct sk_end {
+	uint64_t at_ns;
+	uint64_t amount; /* milli of devices, or of CPU for jobs without devices */
+};
+
+/* Sorted by time. */
+struct sk_ends {
+	struct sk_end at[SK_EXPECT_ENDS_MAX];
+	uint32_t count;
+};
+
+static uint64_t sk_amount(const struct sk_job *job, bool devices)
+{
+	return (uint64_t)(devices ? job->ask.gpu_milli : job->ask.cpu_milli) * job->ask.tasks;
+}
+
+static void sk_end_add(struct sk_ends *ends, struct sk_end end)
+{
+	uint32_t low = 0, high = ends->count;
+
+	while (low < high) {
+		uint32_t middle = (low + high) / 2;
+
+		if (ends->at[middle].at_ns <= end.at_ns)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == SK_EXPECT_ENDS_MAX)
+		return;
+	if (ends->count < SK_EXPECT_ENDS_MAX)
+		ends->count++;
+	memmove(&ends->at[low + 1], &ends->at[low], (ends->count - 1 - low) * sizeof ends->at[0]);
+	ends->at[low] = end;
+}
+
+static bool sk_takes_kind(const struct sk_core *core, const struct sk_job *job, uint32_t node)
+{
+	return core->nodes[node].up && !sk_fit_kind(core, &job->ask, &job->wish, node);
+}
+
+/* Ends of placed jobs whose first task is on a node that takes this job; those unknown are last. */
+static void sk_ends_gather(const struct sk_core *core, const struct sk_job *job, bool devices,
+			   struct sk_ends *ends)
+{
+	ends->count = 0;
+	for (uint32_t slot = core->live.first; slot; slot = core->jobs[slot].order.next) {
+		const struct sk_job *other = &core->jobs[slot];
+		uint64_t at_ns = other->tasks_first ? sk_job_end_ns(core, slot) : UINT64_MAX;
+
+		if (at_ns == UINT64_MAX ||
+		    !sk_takes_kind(core, job, core->tasks[other->tasks_first].node))
+			continue;
+		sk_end_add(ends, (struct sk_end){at_ns, sk_amount(other, devices)});
+	}
+}
+
+static uint64_t sk_amount_free(const struct sk_core *core, const struct sk_job *job, bool devices)
+{
+	uint64_t amount = 0;
+
+	for (uint32_t node = sk_node_next(core, 1); node; node = sk_node_next(core, node + 1)) {
+		if (!sk_takes_kind(core, job, node))
+			continue;
+		if (!devices)
+			amount += sk_node_cpu_free(&core->nodes[node]);
+		for (uint32_t i = 0; devices && i < core->nodes[node].devices; i++) {
+			const struct sk_device *device = sk_device_at(core, node, i);
+
+			amount += sk_fit_wish(&job->wish, device) ? sk_device_free(device) : 0;
+		}
+	}
+	return amount;
+}
+
+struct sk_flow {
+	struct sk_ends *ends;
+	uint32_t next;
+	uint64_t free;
+	uint64_t at_ns;
+};
+
+/* Time goes on until this much is free, which is then taken. */
+static bool sk_flow_take(struct sk_flow *flow, uint64_t amount)
+{
+	while (flow->free < amount) {
+		const struct sk_end *end = &flow->ends->at[flow->next];
+
+		if (flow->next == flow->ends->count)
+			return false;
+		flow->free += end->amount;
+		flow->at_ns = end->at_ns > flow->at_ns ? end->at_ns : flow->at_ns;
+		flow->next++;
+	}
+	flow->free -= amount;
+	return true;
+}
+
+static bool sk_places_at(const struct sk_core *core, uint32_t slot, uint64_t at_ns)
+{
+	uint64_t tasks = core->jobs[slot].ask.tasks;
+	uint32_t count;
+	struct sk_blocked blocked = sk_limits_block(core, slot, at_ns, NULL, 0, &count);
+
+	return sk_lacks_all(core, slot, at_ns, blocked, tasks, NULL) >= tasks;
+}
+
+/* More fits the more has ended, so the first end that suffices is found by halving. */
+static bool sk_expect_place(const struct sk_core *core, uint32_t slot, const struct sk_ends *ends,
+			    uint64_t *at_ns)
+{
+	uint32_t low = 0, high = ends->count;
+
+	if (sk_places_at(core, slot, *at_ns))
+		return true;
+	while (low < high) {
+		uint32_t middle = (low + high) / 2;
+
+		if (ends->at[middle].at_ns > *at_ns &&
+		    sk_places_at(core, slot, ends->at[middle].at_ns))
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	if (low == ends->count)
+		return false;
+	*at_ns = ends->at[low].at_ns;
+	return true;
+}
+
+static bool sk_expect_amount(const struct sk_core *core, uint32_t slot, struct sk_ends *ends,
+			     uint64_t *at_ns)
+{
+	const struct sk_job *job = &core->jobs[slot];
+	enum sk_queue_kind kind = sk_queue_kind(job);
+	bool devices = kind == SK_QUEUE_DEVICE;
+	struct sk_flow flow = {ends, 0, sk_amount_free(core, job, devices), *at_ns};
+	uint32_t ahead = 0, at = slot;
+
+	at = sk_line_head(core, slot);
+	at = at ? at : slot;
+	if (at != slot && !sk_expect_place(core, at, ends, &flow.at_ns))
+		return false;
+	while (flow.next < ends->count && ends->at[flow.next].at_ns <= flow.at_ns)
+		flow.free += ends->at[flow.next++].amount;
+	for (; at != slot; at = sk_pending_next(core, at)) {
+		const struct sk_job *other = &core->jobs[at];
+
+		if (ahead++ == SK_EXPECT_AHEAD_MAX ||
+		    !sk_flow_take(&flow, sk_amount(other, devices)))
+			return false;
+		if (other->ask.estimate_ns)
+			sk_end_add(ends,
+				   (struct sk_end){sk_time_add(flow.at_ns, other->ask.estimate_ns),
+						   sk_amount(other, devices)});
+	}
+	if (!sk_flow_take(&flow, sk_amount(job, devices)))
+		return false;
+	*at_ns = flow.at_ns;
+	return true;
+}
+
+/* When what holds the job lets go. */
+static bool sk_expect_held(const struct sk_core *core, const struct sk_job *job, uint64_t *at_ns)
+{
+	uint32_t before = job->hold == SK_HOLD_AFTER ? sk_job_find(core, job->ask.after) : 0;
+	uint64_t until = job->hold == SK_HOLD_TIME ? job->not_before_ns : core->now_ns;
+
+	if (job->hold == SK_HOLD_DOOMED || (before && !core->jobs[before].tasks_first))
+		return false;
+	if (before)
+		until = sk_job_end_ns(core, before);
+	*at_ns = until > core->now_ns ? until : core->now_ns;
+	return until != UINT64_MAX;
+}
+
+bool sk_expect_start(const struct sk_core *core, uint32_t slot, uint64_t *ret)
+{
+	const struct sk_job *job = &core->jobs[slot];
+	struct sk_ends ends;
+
+	if (!sk_expect_held(core, job, ret))
+		return false;
+	sk_ends_gather(core, job, job->ask.gpu_milli != 0, &ends);
+	return sk_expect_amount(core, slot, &ends, ret) && sk_expect_place(core, slot, &ends, ret);
+}

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Why a job is where it is, as data. A waiting job: what holds it, who is ahead, what the nodes
+ * lack and who has it, ranked by how many nodes say so, and when it should start. A placed one:
+ * where, why, and the inputs that mattered. Reads only; costs a few passes over the nodes and, for
+ * the place in the queue, a bounded walk.
+ */
+#include "core/explain/expect.h"
+#include "core/ledger/fit.h"
+#include "core/ledger/job.h"
+#include "core/explain/lacks.h"
+#include "core/ledger/node.h"
+#include "core/decide/order.h"
+#include "core/ledger/pending.h"
+#include "core/policy/policy.h"
+#include "core/ledger/queue.h"
+
+#define SK_EXPLAIN_WALK_MAX 65536u /* jobs ahead are counted up to here */
+#define SK_EXPLAIN_HOLDERS 4u
+#define SK_EXPLAIN_LIMITS 4u
+
+struct sk_lines {
+	struct sk_explain *at;
+	uint32_t capacity;
+	uint32_t count;
+};
+
+/* What is known of a waiting job when its lines are written. */
+struct sk_waiting {
+	uint32_t slot;
+	const struct sk_job *job;
+	struct sk_blocked blocked;
+	struct sk_explain limits[SK_EXPLAIN_LIMITS];
+	uint32_t limits_n;
+	struct sk_lacks lacks;
+	bool fits; /* all tasks at once, now, by itself */
+	bool free; /* fits, is not held and nobody is ahead of it in its queue */
+};
+
+static void sk_line(struct sk_lines *lines, struct sk_explain line)
+{
+	if (lines->count < lines->capacity)
+		lines->at[lines->count++] = line;
+}
+
+static void sk_explain_holders(const struct sk_core *core, uint64_t node, struct sk_lines *lines)
+{
+	uint32_t slot = sk_node_find(core, node);
+	uint32_t shown = 0;
+
+	for (uint32_t at = core->nodes[slot].tasks.first; at && shown < SK_EXPLAIN_HOLDERS;
+	     at = core->tasks[at].on_node.next) {
+		const struct sk_task *task = &core->tasks[at];
+		uint64_t milli = 0;
+
+		for (uint32_t i = 0; i < task->shares_n; i++)
+			milli += task->shares[i].milli;
+		if (!milli)
+			continue;
+		sk_line(lines, (struct sk_explain){.reason = SK_HOLDS,
+						   .node = node,
+						   .job = core->jobs[task->job].id,
+						   .have = milli});
+		shown++;
+	}
+}
+
+/* Lacks by how many nodes have them, most first. */
+static void sk_explain_lacks(const struct sk_core *core, struct sk_lacks *lacks,
+			     struct sk_lines *lines)
+{
+	for (;;) {
+		struct sk_explain *most = &lacks->need[0];
+
+		for (int i = 1; i < SK_NEEDS; i++)
+			if (lacks->need[i].count > most->count)
+				most = &lacks->need[i];
+		if (!most->count)
+			break;
+		sk_line(lines, *most);
+		if (most == &lacks->need[SK_NEED_DEVICES])
+			sk_explain_holders(core, most->node, lines);
+		most->count = 0;
+	}
+	if (lacks->unavailable.count)
+		sk_line(lines, lacks->unavailable);
+}
+
+static void sk_explain_hold(const struct sk_job *job, struct sk_lines *lines)
+{
+	switch (job->hold) {
+	case SK_HOLD_TIME:
+		sk_line(lines, (struct sk_explain){.reason = SK_WAITS_UNTIL,
+						   .count = job->retried,
+						   .have = job->not_before_ns});
+		break;
+	case SK_HOLD_AFTER:
+		sk_line(lines,
+			(struct sk_explain){.reason = SK_WAITS_FOR_JOB, .job = job->ask.after});
+		break;
+	case SK_HOLD_DOOMED:
+		sk_line(lines,
+			(struct sk_explain){.reason = SK_AFTER_FAILED, .job = job->ask.after});
+		break;
+	default:
+		break;
+	}
+}
+
+/* Jobs that were preempted and still stop on nodes that this job accepts. */
+static void sk_explain_room(const struct sk_core *core, const struct sk_job *job,
+			    struct sk_lines *lines)
+{
+	struct sk_explain line = {.reason = SK_ROOM_BEING_MADE};
+
+	for (uint32_t slot = core->live.first; slot; slot = core->jobs[slot].order.next) {
+		const struct sk_job *victim = &core->jobs[slot];
+		uint32_t node = victim->tasks_first ? core->tasks[victim->tasks_first].node : 0;
+
+		if (victim->state != SK_STOPPING || victim->verdict != SK_PENDING || !node ||
+		    sk_fit_kind(core, &job->ask, &job->wish, node))
+			continue;
+		if (!line.count++) {
+			line.job = victim->id;
+			line.node = core->nodes[node].id;
+		}
+	}
+	if (line.count)
+		sk_line(lines, line);
+}
+
+/* `job` is the first that holds it up, where one does, else the first ahead. */
+static struct sk_explain sk_ahead(const struct sk_core *core, uint32_t slot, uint32_t head)
+{
+	uint32_t at =
+		sk_pending_first(core, core->jobs[slot].queue, sk_queue_kind(&core->jobs[slot]));
+	struct sk_explain line = {.reason = SK_BEHIND, .job = core->jobs[head ? head : at].id};
+
+	if (core->jobs[slot].hold)
+		return line;
+	for (; at != slot && line.count < SK_EXPLAIN_WALK_MAX; at = sk_pending_next(core, at))
+		line.count++;
+	return line;
+}
+
+/* The job of another queue that the order looks at before this one, which itself could start. */
+static void sk_explain_turn(const struct sk_core *core, const struct sk_job *job,
+			    struct sk_lines *lines)
+{
+	struct sk_turns turns;
+	struct sk_line *line;
+	uint32_t next;
+
+	sk_turns_begin(core, &turns);
+	next = sk_turns_next(core, &turns, core->now_ns, &line);
+	if (next && core->jobs[next].queue != job->queue &&
+	    sk_queue_kind(&core->jobs[next]) == sk_queue_kind(job))
+		sk_line(lines, (struct sk_explain){.reason = SK_QUEUE_TURN,
+						   .job = core->queues[core->jobs[next].queue].id,
+						   .asked = core->jobs[next].id});
+}
+
+static void sk_explain_nodes(const struct sk_core *core, struct sk_waiting *waiting,
+			     struct sk_lines *lines)
+{
+	uint32_t down = core->nodes_count - core->nodes_up;
+	uint32_t tasks = waiting->job->ask.tasks;
+
+	if (!core->nodes_count)
+		sk_line(lines, (struct sk_explain){.reason = SK_NO_NODES});
+	else if (waiting->lacks.places < tasks && tasks > 1)
+		sk_line(lines, (struct sk_explain){.reason = SK_GANG_SHORT,
+						   .asked = tasks,
+						   .have = waiting->lacks.places});
+	if (waiting->lacks.places < tasks)
+		sk_explain_lacks(core, &waiting->lacks, lines);
+	if (down)
+		sk_line(lines, (struct sk_explain){.reason = SK_NODES_DOWN,
+						   .count = down,
+						   .have = core->nodes_count});
+}
+
+static void sk_explain_start(const struct sk_core *core, const struct sk_waiting *waiting,
+			     struct sk_lines *lines)
+{
+	uint64_t at_ns;
+
+	if (waiting->free || !core->nodes_up ||
+	    sk_policy_placement(core, waiting->job) == SK_PLACEMENT_CUSTOM)
+		return;
+	if (sk_expect_start(core, waiting->slot, &at_ns))
+		sk_line(lines, (struct sk_explain){.reason = SK_EXPECTED_START, .have = at_ns});
+}
+
+/* What is neither a place nor an order: holds, limits and choices made elsewhere. */
+static void sk_explain_rules(const struct sk_core *core, const struct sk_waiting *waiting,
+			     struct sk_lines *lines)
+{
+	sk_explain_hold(waiting->job, lines);
+	for (uint32_t i = 0; i < waiting->limits_n && !waiting->fits; i++)
+		sk_line(lines, waiting->limits[i]);
+	if (!waiting->fits && !waiting->job->hold)
+		sk_explain_room(core, waiting->job, lines);
+}
+
+/* What no node that is known could ever run comes first, whatever else it waits for. */
+static void sk_explain_never(const struct sk_core *core, const struct sk_job *job,
+			     struct sk_lines *lines)
+{
+	struct sk_why why = {0};
+	uint16_t reason = sk_policy_feasible(core, &job->ask, &why);
+
+	if (reason)
+		sk_line(lines, (struct sk_explain){.reason = SK_NEVER_AS_IT_IS,
+						   .detail = reason,
+						   .asked = why.asked,
+						   .have = why.have});
+}
+
+static void sk_explain_waiting(const struct sk_core *core, uint32_t slot, struct sk_lines *lines)
+{
+	struct sk_waiting waiting = {.slot = slot, .job = &core->jobs[slot]};
+	uint32_t head = sk_line_head(core, slot);
+	struct sk_explain ahead = sk_ahead(core, slot, head);
+	bool custom = sk_policy_placement(core, waiting.job) == SK_PLACEMENT_CUSTOM;
+
+	waiting.blocked = sk_limits_block(core, slot, core->now_ns, waiting.limits,
+					  SK_EXPLAIN_LIMITS, &waiting.limits_n);
+	/* A device that a limit forbids is not one that a node lacks. */
+	sk_lacks_all(core, slot, core->now_ns, (struct sk_blocked){0}, 0, &waiting.lacks);
+	waiting.fits = waiting.lacks.places >= waiting.job->ask.tasks &&
+		       (!waiting.limits_n ||
+			sk_lacks_all(core, slot, core->now_ns, waiting.blocked,
+				     waiting.job->ask.tasks, NULL) >= waiting.job->ask.tasks);
+	waiting.free = waiting.fits && !waiting.job->hold && !head;
+	if (waiting.fits && head)
+		ahead.reason = SK_HELD_BY_ORDER;
+	ahead.detail = core->queues[waiting.job->queue].order;
+	ahead.asked = core->queues[waiting.job->queue].id;
+	sk_explain_never(core, waiting.job, lines);
+	sk_explain_rules(core, &waiting, lines);
+	if (head)
+		sk_line(lines, ahead);
+	if (waiting.free && !custom)
+		sk_explain_turn(core, waiting.job, lines);
+	if (custom && !waiting.job->hold)
+		sk_line(lines, (struct sk_explain){.reason = SK_NEEDS_CHOICE});
+	else if (waiting.free && !lines->count)
+		sk_line(lines,
+			(struct sk_explain){.reason = SK_READY, .node = waiting.lacks.first});
+	sk_explain_nodes(core, &waiting, lines);
+	if (ahead.count && !head)
+		sk_line(lines, ahead);
+	sk_explain_start(core, &waiting, lines);
+}
+
+static void sk_explain_placed(const struct sk_core *core, const struct sk_job *job,
+			      struct sk_lines *lines)
+{
+	uint64_t waited = job->place_ns > job->submit_ns ? job->place_ns - job->submit_ns : 0;
+
+	sk_line(lines, (struct sk_explain){.reason = SK_PLACED_ON,
+					   .detail = job->place_reason,
+					   .count = job->candidates,
+					   .node = job->node});
+	sk_line(lines, (struct sk_explain){.reason = job->place_reason,
+					   .detail = (uint16_t)sk_policy_placement(core, job),
+					   .count = job->candidates,
+					   .node = job->node,
+					   .asked = job->ask.gpu_milli});
+	sk_line(lines, (struct sk_explain){.reason = SK_WAITED, .have = waited});
+	sk_line(lines, (struct sk_explain){.reason = SK_DECIDED_IN, .have = job->latency_ns});
+	for (uint32_t i = 0; i < SK_OBSERVATIONS_MAX; i++)
+		if (job->observations[i])
+			sk_line(lines, (struct sk_explain){.reason = SK_OBSERVED,
+							   .have = job->observations[i]});
+}
+
+uint32_t sk_core_explain(const struct sk_core *core, uint64_t id, struct sk_explain *at,
+			 uint32_t capacity)
+{
+	struct sk_lines lines = {at, capacity, 0};
+	uint32_t slot = sk_job_find(core, id);
+	const struct sk_job *job = &core->jobs[slot];
+
+	if (!slot)
+		return 0;
+	if (sk_state_final(job->state))
+		sk_line(&lines, (struct sk_explain){.reason = SK_ENDED, .detail = job->state});
+	if (job->state == SK_PENDING)
+		sk_explain_waiting(core, slot, &lines);
+	else if (job->attempt)
+		sk_explain_placed(core, job, &lines);
+	if (job->preemptions)
+		sk_line(&lines,
+			(struct sk_explain){.reason = SK_WAS_PREEMPTED, .count = job->preemptions});
+	return lines.count;
+}

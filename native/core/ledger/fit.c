@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Checks that cost what the job names, not what there is; only the company of a group walks the
+ * tasks of the one node.
+ */
+#include "core/ledger/device.h"
+#include "core/ledger/fit.h"
+#include "core/state/journal.h"
+#include "core/state/pool.h"
+#include "core/ledger/queue.h"
+#include "core/state/table.h"
+
+uint32_t sk_model_find(const struct sk_core *core, uint64_t model)
+{
+	for (uint32_t i = 0; i < core->models_n; i++)
+		if (core->models[i] == model)
+			return i + 1;
+	return 0;
+}
+
+uint32_t sk_model_add(struct sk_core *core, uint64_t model)
+{
+	uint32_t at = sk_model_find(core, model);
+
+	if (at || core->models_n == SK_MODELS_MAX)
+		return at;
+	SK_SET(core, core->models[core->models_n], model);
+	SK_ADD(core, core->models_n, 1);
+	return core->models_n;
+}
+
+uint64_t sk_model_mask(const struct sk_core *core, const struct sk_ask *ask)
+{
+	uint64_t mask = 0;
+
+	for (uint32_t i = 0; i < SK_JOB_MODELS_MAX && ask->models[i]; i++) {
+		uint32_t at = sk_model_find(core, ask->models[i]);
+
+		mask |= at ? (uint64_t)1 << (at - 1) : 0;
+	}
+	return mask;
+}
+
+struct sk_wish sk_wish_of(const struct sk_core *core, const struct sk_ask *ask)
+{
+	return (struct sk_wish){.models = sk_model_mask(core, ask),
+				.families = sk_families_of(ask->kinds)};
+}
+
+const struct sk_label *sk_label_find(const struct sk_node *node, uint64_t label)
+{
+	for (uint32_t i = 0; i < node->labels_n; i++)
+		if (node->labels[i].label == label)
+			return &node->labels[i];
+	return NULL;
+}
+
+static bool sk_tolerates(const struct sk_ask *ask, uint64_t taint)
+{
+	for (uint32_t i = 0; i < SK_JOB_LABELS_MAX && ask->tolerate[i]; i++)
+		if (ask->tolerate[i] == taint)
+			return true;
+	return false;
+}
+
+uint16_t sk_fit_labels(const struct sk_ask *ask, const struct sk_node *node)
+{
+	for (uint32_t i = 0; i < SK_JOB_LABELS_MAX && ask->require[i]; i++)
+		if (!sk_label_find(node, ask->require[i]))
+			return SK_LABEL_MISSING;
+	for (uint32_t i = 0; i < SK_JOB_LABELS_MAX && ask->avoid[i]; i++)
+		if (sk_label_find(node, ask->avoid[i]))
+			return SK_LABEL_AVOIDED;
+	return SK_REASON_NONE;
+}
+
+uint16_t sk_fit_lasting(const struct sk_core *core, const struct sk_ask *ask,
+			const struct sk_wish *wish, uint32_t slot)
+{
+	const struct sk_node *node = &core->nodes[slot];
+
+	if (ask->gpu_milli && !(node->families & wish->families))
+		return SK_WRONG_KIND;
+	if (ask->gpu_milli && wish->models && !(node->models & wish->models))
+		return SK_WRONG_MODEL;
+	return sk_fit_labels(ask, node);
+}
+
+static uint16_t sk_fit_taints(const struct sk_ask *ask, const struct sk_node *node)
+{
+	for (uint32_t i = 0; i < node->labels_n; i++)
+		if (node->labels[i].flags & SK_LABEL_TAINT &&
+		    !sk_tolerates(ask, node->labels[i].label))
+			return SK_NOT_TOLERATED;
+	return SK_REASON_NONE;
+}
+
+uint16_t sk_fit_kind(const struct sk_core *core, const struct sk_ask *ask,
+		     const struct sk_wish *wish, uint32_t slot)
+{
+	uint16_t reason = sk_fit_lasting(core, ask, wish, slot);
+
+	return reason ? reason : sk_fit_taints(ask, &core->nodes[slot]);
+}
+
+/* Others may use a reserved node until its time comes, if they are gone by then. */
+static bool sk_fit_reserved(const struct sk_core *core, const struct sk_job *job,
+			    const struct sk_node *node, uint64_t now_ns)
+{
+	uint32_t queue = sk_queue_find(core, node->reserve_queue);
+
+	if (node->reserve_until_ns <= now_ns || sk_queue_within(core, job->queue, queue))
+		return true;
+	return job->ask.estimate_ns && node->reserve_from_ns > now_ns &&
+	       job->ask.estimate_ns <= node->reserve_from_ns - now_ns;
+}
+
+static bool sk_group_on(const struct sk_core *core, const struct sk_node *node, uint64_t group)
+{
+	for (uint32_t at = node->tasks.first; at; at = core->tasks[at].on_node.next)
+		if (core->jobs[core->tasks[at].job].ask.group == group)
+			return true;
+	return false;
+}
+
+static uint16_t sk_fit_company(const struct sk_core *core, uint32_t slot, uint32_t node)
+{
+	const struct sk_job *job = &core->jobs[slot];
+	uint32_t options = job->ask.options;
+	bool together;
+
+	for (uint32_t at = job->tasks_first; at; at = core->tasks[at].job_next) {
+		if (options & SK_SPREAD_TASKS && core->tasks[at].node == node)
+			return SK_GANG_SPREAD;
+		if (options & SK_PACK_TASKS && core->tasks[at].node != node)
+			return SK_GANG_PACKED;
+	}
+	if (!(options & (SK_ATTRACT | SK_REPEL)))
+		return SK_REASON_NONE;
+	together = sk_group_on(core, &core->nodes[node], job->ask.group);
+	if (options & SK_REPEL && together)
+		return SK_REPELLED;
+	if (options & SK_ATTRACT && !together && sk_group_tasks(core, job->ask.group))
+		return SK_NOT_ATTRACTED;
+	return SK_REASON_NONE;
+}
+
+uint16_t sk_fit_node(const struct sk_core *core, uint32_t slot, uint32_t node, uint64_t now_ns)
+{
+	const struct sk_job *job = &core->jobs[slot];
+	uint16_t reason = sk_fit_kind(core, &job->ask, &job->wish, node);
+
+	if (reason)
+		return reason;
+	if (!sk_fit_reserved(core, job, &core->nodes[node], now_ns))
+		return SK_NODE_RESERVED;
+	return sk_fit_company(core, slot, node);
+}
+
+bool sk_fit_wish(const struct sk_wish *wish, const struct sk_device *device)
+{
+	if (!(wish->families >> device->family & 1))
+		return false;
+	return !wish->models || (device->model && wish->models >> (device->model - 1) & 1);
+}
+
+bool sk_fit_one_family(const struct sk_ask *ask)
+{
+	return ask->gpu_milli && (ask->gpu_milli > SK_MILLI || ask->tasks > 1) &&
+	       !(ask->options & SK_MIX_VENDORS);
+}
+
+uint32_t sk_families_known(const struct sk_core *core, uint32_t families)
+{
+	uint32_t known = 0;
+
+	for (uint32_t left = families; left; left &= left - 1) {
+		uint32_t family = (uint32_t)__builtin_ctz(left);
+
+		known |= (uint32_t)(core->nodes_of[family] != 0) << family;
+	}
+	return known;
+}
+
+uint16_t sk_fit_device(const struct sk_job *job, const struct sk_device *device)
+{
+	if (!(job->wish.families >> device->family & 1))
+		return SK_WRONG_KIND;
+	if (!sk_fit_wish(&job->wish, device))
+		return SK_WRONG_MODEL;
+	if (job->ask.device_memory_bytes > sk_device_memory_free(device))
+		return SK_DEVICE_MEMORY_FULL;
+	return SK_REASON_NONE;
+}
+
+static uint32_t sk_group_find(const struct sk_core *core, uint64_t group)
+{
+	uint32_t slot = sk_table_first(&core->group_table, sk_mix(group));
+
+	while (slot && core->groups[slot].id != group)
+		slot = core->groups[slot].hash_next;
+	return slot;
+}
+
+uint32_t sk_group_tasks(const struct sk_core *core, uint64_t group)
+{
+	uint32_t slot = sk_group_find(core, group);
+
+	return slot ? core->groups[slot].tasks : 0;
+}
+
+/* There are never more groups than tasks, so the pool of their number suffices. */
+void sk_group_count(struct sk_core *core, const struct sk_job *job, bool give)
+{
+	uint32_t slot;
+
+	if (!job->ask.group)
+		return;
+	slot = sk_group_find(core, job->ask.group);
+	if (!slot) {
+		slot = sk_pool_take(core, &core->group_pool, SK_CHAIN(core->groups, free_next));
+		core->groups[slot].id = job->ask.group;
+		sk_table_insert(core, &core->group_table, SK_CHAIN(core->groups, hash_next),
+				sk_mix(job->ask.group), slot);
+	}
+	SK_ADD(core, core->groups[slot].tasks, give ? -1u : 1u);
+	if (core->groups[slot].tasks)
+		return;
+	sk_table_remove(core, &core->group_table, SK_CHAIN(core->groups, hash_next),
+			sk_mix(job->ask.group), slot);
+	sk_pool_give(core, &core->group_pool, SK_CHAIN(core->groups, free_next), slot);
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Keys by hash of (client, key) and in order of age, of all clients and of each.
+ */
+#include "core/state/journal.h"
+#include "core/ledger/key.h"
+#include "core/state/pool.h"
+#include "core/state/table.h"
+
+static uint64_t sk_key_hash(uint64_t client, const uint64_t key[2])
+{
+	return sk_mix(key[1] ^ sk_mix(key[0] ^ sk_mix(client)));
+}
+
+uint32_t sk_key_find(const struct sk_core *core, uint64_t client, const uint64_t key[2])
+{
+	uint32_t slot;
+
+	if (!key[0] && !key[1])
+		return 0;
+	slot = sk_table_first(&core->key_table, sk_key_hash(client, key));
+	for (; slot; slot = core->keys[slot].hash_next) {
+		const struct sk_key *at = &core->keys[slot];
+
+		if (at->client == client && at->key[0] == key[0] && at->key[1] == key[1])
+			return slot;
+	}
+	return 0;
+}
+
+static uint32_t sk_keeper_find(const struct sk_core *core, uint64_t client)
+{
+	uint32_t slot = sk_table_first(&core->keeper_table, sk_mix(client));
+
+	while (slot && core->keepers[slot].client != client)
+		slot = core->keepers[slot].hash_next;
+	return slot;
+}
+
+static uint32_t sk_keeper_of(struct sk_core *core, uint64_t client)
+{
+	uint32_t slot = sk_keeper_find(core, client);
+
+	if (slot)
+		return slot;
+	slot = sk_pool_take(core, &core->keeper_pool, SK_CHAIN(core->keepers, free_next));
+	core->keepers[slot].client = client;
+	sk_table_insert(core, &core->keeper_table, SK_CHAIN(core->keepers, hash_next),
+			sk_mix(client), slot);
+	sk_list_append(core, &core->keepers_order, SK_CHAIN(core->keepers, order), slot);
+	return slot;
+}
+
+static void sk_keeper_leave(struct sk_core *core, uint32_t slot)
+{
+	sk_table_remove(core, &core->keeper_table, SK_CHAIN(core->keepers, hash_next),
+			sk_mix(core->keepers[slot].client), slot);
+	sk_list_remove(core, &core->keepers_order, SK_CHAIN(core->keepers, order), slot);
+	sk_pool_give(core, &core->keeper_pool, SK_CHAIN(core->keepers, free_next), slot);
+}
+
+/* Whose oldest key goes for a new one of `client`: of those with most, the client itself, else
+ * the one with the lowest id. Looks at every client that has keys, and only in a full table. */
+static uint32_t sk_keeper_heaviest(const struct sk_core *core, uint64_t client)
+{
+	uint32_t best = core->keepers_order.first;
+
+	for (uint32_t slot = best; slot; slot = core->keepers[slot].order.next) {
+		const struct sk_keeper *at = &core->keepers[slot], *than = &core->keepers[best];
+
+		if (at->count < than->count)
+			continue;
+		if (at->count > than->count || at->client == client ||
+		    (than->client != client && at->client < than->client))
+			best = slot;
+	}
+	return best;
+}
+
+static void sk_key_forget(struct sk_core *core, uint32_t slot, uint64_t now_ns)
+{
+	const struct sk_key *key = &core->keys[slot];
+	struct sk_keeper *keeper = &core->keepers[key->keeper];
+
+	sk_table_remove(core, &core->key_table, SK_CHAIN(core->keys, hash_next),
+			sk_key_hash(key->client, key->key), slot);
+	sk_list_remove(core, &core->keys_order, SK_CHAIN(core->keys, order), slot);
+	sk_list_remove(core, &keeper->keys, SK_CHAIN(core->keys, own), slot);
+	SK_ADD(core, keeper->count, -1u);
+	if (now_ns < sk_time_add(key->at_ns, SK_KEY_YOUNG_NS))
+		SK_ADD(core, core->counters.keys_forgotten_young, 1);
+	if (!keeper->count)
+		sk_keeper_leave(core, key->keeper);
+	sk_pool_give(core, &core->key_pool, SK_CHAIN(core->keys, free_next), slot);
+	SK_ADD(core, core->counters.keys_forgotten, 1);
+}
+
+void sk_key_add(struct sk_core *core, const struct sk_submit *submit, uint64_t job, uint64_t now_ns)
+{
+	struct sk_key *key;
+	uint32_t slot, keeper;
+
+	if (!submit->key[0] && !submit->key[1])
+		return;
+	if (core->key_pool.used == core->limits.keys) {
+		keeper = sk_keeper_heaviest(core, submit->client);
+		sk_key_forget(core, core->keepers[keeper].keys.first, now_ns);
+	}
+	keeper = sk_keeper_of(core, submit->client);
+	slot = sk_pool_take(core, &core->key_pool, SK_CHAIN(core->keys, free_next));
+	key = &core->keys[slot];
+	key->client = submit->client;
+	key->key[0] = submit->key[0];
+	key->key[1] = submit->key[1];
+	key->spec_hash = submit->spec_hash;
+	key->job = job;
+	key->at_ns = now_ns;
+	key->keeper = keeper;
+	sk_table_insert(core, &core->key_table, SK_CHAIN(core->keys, hash_next),
+			sk_key_hash(key->client, key->key), slot);
+	sk_list_append(core, &core->keys_order, SK_CHAIN(core->keys, order), slot);
+	sk_list_append(core, &core->keepers[keeper].keys, SK_CHAIN(core->keys, own), slot);
+	SK_ADD(core, core->keepers[keeper].count, 1);
+}
+
+/* Whoever lost a key had most then, so at least an equal share of all; it lost its oldest. */
+uint64_t sk_core_key_window(const struct sk_core *core, uint64_t client, const uint64_t key[2])
+{
+	uint32_t slot = sk_keeper_find(core, client);
+	const struct sk_keeper *keeper = &core->keepers[slot];
+
+	if (!slot || !core->counters.keys_forgotten || sk_key_find(core, client, key))
+		return 0;
+	if ((keeper->count + 1ull) * core->keeper_pool.used < core->limits.keys)
+		return 0;
+	return core->keys[keeper->keys.first].at_ns;
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One list per level and a bitmap of the levels in use, so the first job is the first bit.
+ */
+#include "core/state/index.h"
+#include "core/state/journal.h"
+#include "core/ledger/pending.h"
+
+#define SK_PENDING_WORDS (SK_LEVELS / 64)
+
+bool sk_pending_same_levels(uint16_t a, uint16_t b)
+{
+	bool timed_a = a == SK_ORDER_SHORTEST || a == SK_ORDER_LEAST_ATTAINED;
+	bool timed_b = b == SK_ORDER_SHORTEST || b == SK_ORDER_LEAST_ATTAINED;
+
+	return a == b || (!timed_a && !timed_b);
+}
+
+/* Four levels to each factor of two: 0 for 0, at most 255. */
+uint16_t sk_pending_time_level(uint64_t ns)
+{
+	uint32_t log;
+
+	if (ns < 4)
+		return (uint16_t)ns;
+	log = 63 - (uint32_t)__builtin_clzll(ns);
+	return (uint16_t)(log * 4 + (ns >> (log - 2) & 3) - 4);
+}
+
+uint16_t sk_pending_level(const struct sk_core *core, const struct sk_job *job)
+{
+	uint64_t estimate = job->ask.estimate_ns;
+
+	switch (core->queues[job->queue].order) {
+	case SK_ORDER_SHORTEST: /* what is not known goes last */
+		return estimate ? sk_pending_time_level(estimate) : SK_LEVELS - 1;
+	case SK_ORDER_LEAST_ATTAINED:
+		return sk_pending_time_level(job->attained_ns);
+	default:
+		return (uint16_t)(SK_PRIORITY_MAX - job->ask.priority);
+	}
+}
+
+static void sk_pending_count(struct sk_core *core, const struct sk_job *job, uint64_t change)
+{
+	enum sk_queue_kind kind = sk_queue_kind(job);
+
+	SK_ADD(core, sk_pending_of(core, job->queue, kind)->count, change);
+	SK_ADD(core, core->queued[kind], change);
+	for (uint32_t queue = job->queue; queue; queue = core->queues[queue].parent)
+		SK_ADD(core, core->queues[queue].pending_all, change);
+}
+
+/* The list's last job with a smaller id, or 0. Jobs that wait again are older than most. */
+static uint32_t sk_pending_before(const struct sk_core *core, const struct sk_list *list,
+				  uint64_t id)
+{
+	uint32_t at = list->last;
+
+	while (at && core->jobs[at].id > id)
+		at = core->jobs[at].queued.prev;
+	return at;
+}
+
+void sk_pending_append(struct sk_core *core, uint32_t slot)
+{
+	struct sk_job *job = &core->jobs[slot];
+	struct sk_pending *pending = sk_pending_of(core, job->queue, sk_queue_kind(job));
+	uint32_t level = sk_pending_level(core, job);
+	struct sk_list *list = &pending->levels[level];
+
+	SK_SET(core, job->level, (uint16_t)level);
+	sk_list_insert(core, list, SK_CHAIN(core->jobs, queued),
+		       sk_pending_before(core, list, job->id), slot);
+	SK_SET(core, pending->used[level / 64],
+	       pending->used[level / 64] | (uint64_t)1 << (level % 64));
+	sk_pending_count(core, job, 1);
+}
+
+void sk_pending_remove(struct sk_core *core, uint32_t slot)
+{
+	struct sk_job *job = &core->jobs[slot];
+	struct sk_pending *pending = sk_pending_of(core, job->queue, sk_queue_kind(job));
+	uint32_t level = job->level;
+
+	sk_list_remove(core, &pending->levels[level], SK_CHAIN(core->jobs, queued), slot);
+	if (!pending->levels[level].first)
+		SK_SET(core, pending->used[level / 64],
+		       pending->used[level / 64] & ~((uint64_t)1 << (level % 64)));
+	sk_pending_count(core, job, -1ull);
+}
+
+static uint32_t sk_pending_from(const struct sk_pending *pending, uint32_t level)
+{
+	level = sk_bits_next(pending->used, SK_PENDING_WORDS, level);
+	return level < SK_LEVELS ? pending->levels[level].first : 0;
+}
+
+uint32_t sk_pending_first(const struct sk_core *core, uint32_t queue, enum sk_queue_kind kind)
+{
+	return sk_pending_from(sk_pending_of(core, queue, kind), 0);
+}
+
+uint32_t sk_pending_next(const struct sk_core *core, uint32_t slot)
+{
+	const struct sk_job *job = &core->jobs[slot];
+
+	if (job->queued.next)
+		return job->queued.next;
+	return sk_pending_from(sk_pending_of(core, job->queue, sk_queue_kind(job)),
+			       job->level + 1u);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Pending jobs of each queue by level and id. Two lists per queue, one for jobs that ask for
+ * devices and one for those that ask for none, so that the latter never wait for a device. Relied
+ * on by job.c, hold.c and the order. A job's level is fixed while it is queued: its priority, or
+ * for the orders by time a logarithmic class of that time, four to a factor of two.
+ */
+#ifndef STOKER_CORE_PENDING_H
+#define STOKER_CORE_PENDING_H
+
+#include "core/state/state.h"
+
+static inline enum sk_queue_kind sk_queue_kind(const struct sk_job *job)
+{
+	return job->ask.gpu_milli ? SK_QUEUE_DEVICE : SK_QUEUE_HOST;
+}
+
+static inline struct sk_pending *sk_pending_of(const struct sk_core *core, uint32_t queue,
+					       enum sk_queue_kind kind)
+{
+	return &core->pending[(size_t)queue * SK_QUEUE_KINDS + kind];
+}
+
+/* Whether two orders use the same levels, so that jobs may stay where they are. */
+bool sk_pending_same_levels(uint16_t a, uint16_t b);
+/* Whether a job that does not fit holds up all behind it; elsewhere some of them may overtake. */
+static inline bool sk_pending_blocks(uint16_t order)
+{
+	return order == SK_ORDER_FIFO || order == SK_ORDER_BACKFILL ||
+	       order == SK_ORDER_CONSERVATIVE;
+}
+
+/* The level that this job has in its queue now; 0 goes first. */
+uint16_t sk_pending_level(const struct sk_core *core, const struct sk_job *job);
+/* The level of a time. */
+uint16_t sk_pending_time_level(uint64_t ns);
+
+/* Among those of its level behind all with smaller ids. */
+void sk_pending_append(struct sk_core *core, uint32_t job);
+void sk_pending_remove(struct sk_core *core, uint32_t job);
+/* The first job of a queue, or 0. */
+uint32_t sk_pending_first(const struct sk_core *core, uint32_t queue, enum sk_queue_kind kind);
+/* The job of the same queue and kind that comes after this one, or 0. */
+uint32_t sk_pending_next(const struct sk_core *core, uint32_t job);
+
+#endif

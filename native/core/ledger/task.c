@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Taking and giving back; each touches the node's ledger, its devices and two lists.
+ */
+#include <string.h>
+
+#include "core/ledger/device.h"
+#include "core/ledger/fit.h"
+#include "core/state/journal.h"
+#include "core/ledger/node.h"
+#include "core/state/pool.h"
+#include "core/ledger/queue.h"
+#include "core/ledger/task.h"
+
+static uint16_t sk_short(struct sk_why *why, uint16_t reason, uint64_t asked, uint64_t have)
+{
+	why->asked = asked;
+	why->have = have;
+	return reason;
+}
+
+uint16_t sk_task_room(const struct sk_core *core, uint32_t slot, uint32_t node, uint64_t now_ns,
+		      struct sk_why *why)
+{
+	const struct sk_job *job = &core->jobs[slot];
+	const struct sk_node *at = &core->nodes[node];
+
+	if (!at->up)
+		return SK_NODE_NOT_UP;
+	if (core->task_pool.used >= core->limits.tasks)
+		return sk_short(why, SK_TASKS_FULL, 1, core->limits.tasks);
+	if (at->tasks_count >= core->limits.node_tasks)
+		return sk_short(why, SK_NODE_FULL, 1, at->tasks_count);
+	if (job->ask.cpu_milli > sk_node_cpu_free(at))
+		return sk_short(why, SK_CPU_FULL, job->ask.cpu_milli, sk_node_cpu_free(at));
+	if (job->ask.memory_bytes > sk_node_memory_free(at))
+		return sk_short(why, SK_MEMORY_FULL, job->ask.memory_bytes,
+				sk_node_memory_free(at));
+	return sk_fit_node(core, slot, node, now_ns);
+}
+
+static uint16_t sk_share_ok(const struct sk_core *core, const struct sk_job *job, uint32_t node,
+			    struct sk_share share, struct sk_why *why)
+{
+	const struct sk_device *device;
+	uint16_t reason;
+
+	if (share.index >= core->nodes[node].devices)
+		return sk_short(why, SK_BAD_DEVICE_INDEX, share.index, core->nodes[node].devices);
+	device = sk_device_at(core, node, share.index);
+	if (!device->available)
+		return sk_short(why, SK_DEVICE_UNAVAILABLE, share.index, 0);
+	if (share.milli > sk_device_free(device))
+		return sk_short(why, SK_DEVICE_FULL, share.milli, sk_device_free(device));
+	reason = sk_fit_device(job, device);
+	if (reason == SK_DEVICE_MEMORY_FULL)
+		sk_short(why, reason, job->ask.device_memory_bytes, sk_device_memory_free(device));
+	return reason;
+}
+
+static bool sk_linked(const struct sk_core *core, uint32_t node, const struct sk_place *place)
+{
+	uint16_t link = sk_device_at(core, node, place->shares[0].index)->link;
+
+	for (uint32_t i = 1; i < place->shares_n; i++)
+		if (!link || sk_device_at(core, node, place->shares[i].index)->link != link)
+			return false;
+	return true;
+}
+
+/* With those of the tasks placed before it. */
+static bool sk_one_family(const struct sk_core *core, const struct sk_job *job, uint32_t node,
+			  const struct sk_place *place)
+{
+	const struct sk_task *first = &core->tasks[job->tasks_first];
+	uint8_t family;
+
+	if (!sk_fit_one_family(&job->ask))
+		return true;
+	family = job->tasks_first ? sk_device_at(core, first->node, first->shares[0].index)->family
+				  : sk_device_at(core, node, place->shares[0].index)->family;
+	for (uint32_t i = 0; i < place->shares_n; i++)
+		if (sk_device_at(core, node, place->shares[i].index)->family != family)
+			return false;
+	return true;
+}
+
+uint16_t sk_task_shares_ok(const struct sk_core *core, const struct sk_job *job, uint32_t node,
+			   const struct sk_place *place, struct sk_why *why)
+{
+	uint32_t each = job->ask.gpu_milli < SK_MILLI ? job->ask.gpu_milli : SK_MILLI;
+	uint32_t wanted = each ? job->ask.gpu_milli / each : 0;
+	uint64_t seen = 0;
+
+	if (place->shares_n != wanted)
+		return sk_short(why, SK_BAD_SHARES, wanted, place->shares_n);
+	for (uint32_t i = 0; i < wanted; i++) {
+		uint16_t reason = sk_share_ok(core, job, node, place->shares[i], why);
+
+		if (reason)
+			return reason;
+		if (place->shares[i].milli != each || seen >> place->shares[i].index & 1)
+			return sk_short(why, SK_BAD_SHARES, each, place->shares[i].milli);
+		seen |= (uint64_t)1 << place->shares[i].index;
+	}
+	if (!sk_one_family(core, job, node, place))
+		return sk_short(why, SK_VENDORS_MIXED, wanted, 0);
+	if (job->ask.options & SK_SAME_LINK && !sk_linked(core, node, place))
+		return sk_short(why, SK_LINK_BROKEN, wanted, 0);
+	return sk_queue_admits(core, job->queue, node, place->shares, place->shares_n, why);
+}
+
+static void sk_shares_add(struct sk_core *core, const struct sk_task *task, bool give)
+{
+	uint64_t memory = core->jobs[task->job].ask.device_memory_bytes;
+
+	for (uint32_t i = 0; i < task->shares_n; i++) {
+		struct sk_share share = task->shares[i];
+		struct sk_device device = *sk_device_at(core, task->node, share.index);
+
+		device.used =
+			(uint16_t)(give ? device.used - share.milli : device.used + share.milli);
+		device.memory_used += give ? -memory : memory;
+		sk_device_put(core, task->node, share.index, device);
+	}
+}
+
+static void sk_reserve(struct sk_core *core, const struct sk_task *task, bool give)
+{
+	const struct sk_job *job = &core->jobs[task->job];
+	struct sk_node *node = &core->nodes[task->node];
+
+	SK_ADD(core, node->tasks_count, give ? -1u : 1u);
+	SK_ADD(core, node->cpu_used, give ? -(uint64_t)job->ask.cpu_milli : job->ask.cpu_milli);
+	SK_ADD(core, node->memory_used, give ? -job->ask.memory_bytes : job->ask.memory_bytes);
+	sk_shares_add(core, task, give);
+	sk_queue_charge(core, task, give);
+	sk_group_count(core, job, give);
+}
+
+uint64_t sk_task_held_ns(const struct sk_task *task, const struct sk_job *job, uint64_t now_ns)
+{
+	uint64_t wall = now_ns > job->place_ns ? now_ns - job->place_ns : 0;
+	uint64_t milli = 0, held;
+
+	for (uint32_t i = 0; i < task->shares_n; i++)
+		milli += task->shares[i].milli;
+	if (__builtin_mul_overflow(wall / SK_MILLI, milli, &held))
+		return UINT64_MAX;
+	return sk_time_add(held, wall % SK_MILLI * milli / SK_MILLI);
+}
+
+/* The cell that links the task of this number, or the one it would follow. */
+static uint32_t *sk_task_cell(const struct sk_core *core, uint32_t job, uint16_t number)
+{
+	uint32_t *cell = &core->jobs[job].tasks_first;
+
+	while (*cell && core->tasks[*cell].task < number)
+		cell = &core->tasks[*cell].job_next;
+	return cell;
+}
+
+uint32_t sk_task_find(const struct sk_core *core, uint32_t job, uint16_t number)
+{
+	uint32_t slot = *sk_task_cell(core, job, number);
+
+	return slot && core->tasks[slot].task == number ? slot : 0;
+}
+
+uint32_t sk_task_take(struct sk_core *core, uint32_t job, uint32_t node,
+		      const struct sk_place *place)
+{
+	uint32_t slot = sk_pool_take(core, &core->task_pool, SK_CHAIN(core->tasks, free_next));
+	struct sk_task *task = &core->tasks[slot];
+	uint32_t *cell = sk_task_cell(core, job, place->task);
+
+	task->job = job;
+	task->node = node;
+	task->task = place->task;
+	task->state = SK_STARTING;
+	task->shares_n = place->shares_n;
+	memcpy(task->shares, place->shares, sizeof task->shares);
+	task->job_next = *cell;
+	SK_SET(core, *cell, slot);
+	sk_list_append(core, &core->nodes[node].tasks, SK_CHAIN(core->tasks, on_node), slot);
+	SK_ADD(core, core->jobs[job].tasks_live, 1);
+	sk_reserve(core, task, false);
+	return slot;
+}
+
+void sk_task_give(struct sk_core *core, uint32_t slot)
+{
+	struct sk_task *task = &core->tasks[slot];
+	uint32_t *cell = sk_task_cell(core, task->job, task->task);
+
+	sk_reserve(core, task, true);
+	for (uint32_t i = 0; i < task->shares_n; i++)
+		sk_device_forget(core, task->node, task->shares[i].index);
+	SK_SET(core, *cell, task->job_next);
+	sk_list_remove(core, &core->nodes[task->node].tasks, SK_CHAIN(core->tasks, on_node), slot);
+	SK_ADD(core, core->jobs[task->job].tasks_live, -1);
+	sk_pool_give(core, &core->task_pool, SK_CHAIN(core->tasks, free_next), slot);
+}

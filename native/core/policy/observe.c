@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the leader is told about nodes, devices and power besides the log. A
+ * node whose ratings may depend on it is rated anew.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "core/ledger/node.h"
+#include "core/policy/score.h"
+
+int sk_core_observe(struct sk_core *core, uint64_t node, uint64_t observation, uint32_t load_milli)
+{
+	uint32_t slot = node ? sk_node_find(core, node) : 0;
+	struct sk_observed *at = &core->observed[slot];
+
+	if (!slot)
+		return -ENOENT;
+	if (!at->id != !observation || at->load_milli != load_milli)
+		sk_score_touch(core->soft, slot);
+	at->id = observation;
+	at->load_milli = load_milli;
+	return 0;
+}
+
+int sk_core_observe_device(struct sk_core *core, uint64_t node, uint32_t index,
+			   const struct sk_sample *sample)
+{
+	uint32_t slot = node ? sk_node_find(core, node) : 0;
+	struct sk_sampled *at;
+
+	if (!slot || index >= core->nodes[slot].devices)
+		return -ENOENT;
+	if (sample->known & ~SK_SAMPLE_ALL)
+		return -EINVAL;
+	at = &core->soft->samples[(size_t)core->nodes[slot].chunks[index / SK_CHUNK_DEVICES] *
+					  SK_CHUNK_DEVICES +
+				  index % SK_CHUNK_DEVICES];
+	*at = (struct sk_sampled){.sample = *sample, .node = node, .index = index};
+	sk_score_touch(core->soft, slot);
+	return 0;
+}
+
+int sk_core_model_power(struct sk_core *core, uint64_t model, uint32_t idle_mw, uint32_t full_mw)
+{
+	struct sk_soft *soft = core->soft;
+	uint32_t at = 0;
+
+	if (!model || full_mw < idle_mw || !full_mw)
+		return -EINVAL;
+	while (at < soft->power_n && soft->power[at].model != model)
+		at++;
+	if (at == SK_MODELS_MAX)
+		return -ENOSPC;
+	if (at == soft->power_n)
+		soft->power_n++;
+	soft->power[at] = (struct sk_power){model, idle_mw, full_mw};
+	soft->models_n = UINT32_MAX; /* the tables are made anew at the next decision */
+	return 0;
+}
+
+int sk_core_cpu_power(struct sk_core *core, uint32_t socket_milli, uint32_t idle_mw,
+		      uint32_t full_mw)
+{
+	if (full_mw < idle_mw)
+		return -EINVAL;
+	core->soft->socket_milli = socket_milli;
+	core->soft->socket = (struct sk_power){0, idle_mw, full_mw};
+	sk_score_reset(core->soft);
+	return 0;
+}

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * PACK by the two indexes: the first node of the lowest class that suffices. All others by the
+ * ratings of score.c; a job's own conditions are asked of the best node only, and of all in turn
+ * where that one does not do.
+ */
+#include "core/ledger/device.h"
+#include "core/state/index.h"
+#include "core/ledger/node.h"
+#include "core/policy/policy.h"
+#include "core/ledger/queue.h"
+#include "core/policy/rate.h"
+#include "core/policy/score.h"
+#include "core/policy/subset.h"
+#include "core/state/table.h"
+#include "core/policy/workload.h"
+
+struct sk_search {
+	const struct sk_core *core;
+	uint32_t job;
+	enum sk_placement how;
+	uint64_t now_ns;
+	uint64_t seed;
+	struct sk_place *place;
+};
+
+static void sk_search_take(const struct sk_search *search, uint32_t node, uint16_t reason)
+{
+	search->place->node = search->core->nodes[node].id;
+	search->place->reason = reason;
+}
+
+/* Whether the task goes there; its shares are filled in. */
+static bool sk_search_try(const struct sk_search *search, uint32_t node)
+{
+	const struct sk_core *core = search->core;
+	const struct sk_job *job = &core->jobs[search->job];
+	struct sk_why why;
+
+	search->place->candidates++;
+	return sk_task_room(core, search->job, node, search->now_ns, &why) == SK_REASON_NONE &&
+	       sk_rate_shares(core, job, search->how, node, search->place) &&
+	       sk_queue_admits(core, job->queue, node, search->place->shares,
+			       search->place->shares_n, &why) == SK_REASON_NONE;
+}
+
+/* The amount that the index knows may be of a device that this job does not accept. */
+static bool sk_partly_used(const struct sk_search *search, uint32_t node)
+{
+	return sk_device_at(search->core, node, search->place->shares[0].index)->used != 0;
+}
+
+/* The first node of the index from this class on that does. */
+static bool sk_pack(const struct sk_search *search, const struct sk_index *index, uint32_t class,
+		    uint16_t reason)
+{
+	uint32_t slot = 0;
+
+	for (; sk_index_next(index, &class, &slot); slot++) {
+		if (!sk_search_try(search, slot) ||
+		    (reason == SK_PACKED_SHARE && !sk_partly_used(search, slot)))
+			continue;
+		sk_search_take(search, slot, reason);
+		return true;
+	}
+	return false;
+}
+
+static bool sk_policy_pack(const struct sk_search *search)
+{
+	const struct sk_core *core = search->core;
+	uint32_t gpu = core->jobs[search->job].ask.gpu_milli;
+
+	if (gpu >= SK_MILLI)
+		return sk_pack(search, &core->free_whole, gpu / SK_MILLI, SK_FREE_DEVICES);
+	return sk_pack(search, &core->free_part, gpu, SK_PACKED_SHARE) ||
+	       sk_pack(search, &core->free_whole, 1, SK_OPENED_DEVICE);
+}
+
+/* The load of a node is read only where two have equally many tasks. */
+static bool sk_same_tasks(const struct sk_core *core, uint32_t a, uint32_t b)
+{
+	return core->nodes[a].tasks_count == core->nodes[b].tasks_count;
+}
+
+/* Fewest tasks, then the least load seen, then the lowest slot. */
+static bool sk_less_busy(const struct sk_core *core, uint32_t a, uint32_t b)
+{
+	if (!sk_same_tasks(core, a, b))
+		return core->nodes[a].tasks_count < core->nodes[b].tasks_count;
+	if (core->observed[a].load_milli != core->observed[b].load_milli)
+		return core->observed[a].load_milli < core->observed[b].load_milli;
+	return a < b;
+}
+
+/* By the seed, the job and the task, so that every one is another draw. */
+static uint64_t sk_chance(const struct sk_search *search)
+{
+	return sk_mix((search->seed + search->place->task) ^ sk_mix(search->place->job));
+}
+
+/* The first few nodes that have room, from a place in the ring of nodes given by chance. */
+static uint32_t sk_policy_sample(const struct sk_search *search, uint32_t start,
+				 uint32_t sample[SK_POLICY_SAMPLE])
+{
+	const struct sk_core *core = search->core;
+	uint32_t seen = 0;
+
+	for (uint32_t lap = 0; lap < 2; lap++) {
+		uint32_t slot = sk_node_next(core, lap ? 1 : start);
+
+		for (; slot && (!lap || slot < start); slot = sk_node_next(core, slot + 1)) {
+			if (!sk_search_try(search, slot))
+				continue;
+			sample[seen++] = slot;
+			if (seen == SK_POLICY_SAMPLE)
+				return seen;
+		}
+	}
+	return seen;
+}
+
+/* The least busy of a sample, so that a thousand such tasks do not pile up on the first node. */
+static bool sk_policy_host(const struct sk_search *search)
+{
+	const struct sk_core *core = search->core;
+	struct sk_place *place = search->place;
+	uint32_t nodes = core->nodes_count ? core->nodes_count : 1;
+	uint32_t start = (uint32_t)(sk_chance(search) % nodes) + 1;
+	uint32_t sample[SK_POLICY_SAMPLE];
+	uint32_t seen = sk_policy_sample(search, start, sample), best = 0, read = 0;
+
+	if (!seen)
+		return false;
+	for (uint32_t i = 1; i < seen; i++) {
+		if (sk_same_tasks(core, sample[i], sample[best]))
+			read |= 1u << i | 1u << best;
+		if (sk_less_busy(core, sample[i], sample[best]))
+			best = i;
+	}
+	sk_search_take(search, sample[best], SK_LEAST_BUSY);
+	for (uint32_t i = 0; i < seen; i++)
+		if (read >> i & 1)
+			sk_rate_note(place, core->observed[sample[i]].id);
+	return true;
+}
+
+static bool sk_policy_took(const struct sk_search *search, uint32_t node)
+{
+	sk_search_take(search, node, sk_rate_why(search->core, search->how, node, search->place));
+	return true;
+}
+
+/* Tasks of the same job in the node's failure domain, or on the node itself where it has none. */
+static uint32_t sk_company(const struct sk_search *search, uint32_t node)
+{
+	const struct sk_core *core = search->core;
+	uint64_t domain = core->nodes[node].domain;
+	uint32_t count = 0;
+
+	for (uint32_t at = core->jobs[search->job].tasks_first; at; at = core->tasks[at].job_next)
+		count += domain ? core->nodes[core->tasks[at].node].domain == domain
+				: core->tasks[at].node == node;
+	return count;
+}
+
+struct sk_best {
+	uint32_t node;
+	uint32_t company;
+	uint32_t first;
+	uint32_t second;
+};
+
+static bool sk_better(const struct sk_best *a, const struct sk_best *b)
+{
+	if (!b->node || a->company != b->company)
+		return !b->node || a->company < b->company;
+	if (a->first != b->first)
+		return a->first < b->first;
+	return a->second < b->second;
+}
+
+/* The best of all nodes that the job's own conditions allow. */
+static bool sk_policy_walk(const struct sk_search *search, const uint32_t *first,
+			   const uint32_t *second)
+{
+	bool gang =
+		search->how == SK_PLACEMENT_SPREAD && search->core->jobs[search->job].tasks_first;
+	struct sk_place *place = search->place, taken = *place;
+	struct sk_best best = {0};
+
+	for (uint32_t node = 0; node < search->core->soft->end; node++) {
+		struct sk_best at = {node, 0, first[node], second ? second[node] : 0};
+
+		if (at.first == SK_SCORE_NONE)
+			continue;
+		at.company = gang ? sk_company(search, node) : 0;
+		if (!sk_better(&at, &best) || !sk_search_try(search, node))
+			continue;
+		best = at;
+		taken = *place;
+	}
+	*place = taken;
+	return best.node && sk_policy_took(search, best.node);
+}
+
+/* The one that chance names among those that fit, or the next that does. */
+static bool sk_policy_random(const struct sk_search *search, const uint32_t *scores)
+{
+	const struct sk_soft *soft = search->core->soft;
+	uint32_t count = sk_score_count(soft, scores);
+	uint32_t skip = count ? (uint32_t)(sk_chance(search) % count) : 0;
+
+	for (uint32_t lap = 0; count && lap < 2; lap++, skip = 0)
+		for (uint32_t node = 0; node < soft->end; node++) {
+			if (scores[node] == SK_SCORE_NONE)
+				continue;
+			if (skip) {
+				skip--;
+				continue;
+			}
+			if (sk_search_try(search, node))
+				return sk_policy_took(search, node);
+		}
+	return false;
+}
+
+static bool sk_policy_best(const struct sk_search *search, const uint32_t *first)
+{
+	const struct sk_core *core = search->core;
+	const struct sk_job *job = &core->jobs[search->job];
+	const uint32_t *second = NULL;
+	uint32_t node;
+
+	if (sk_rate_twice(search->how))
+		second = sk_score_all(core, job, SK_PLACEMENT_BEST);
+	if (search->how == SK_PLACEMENT_SPREAD && job->tasks_first)
+		return sk_policy_walk(search, first, second);
+	node = sk_score_least(core->soft, first, second);
+	if (!node)
+		return false;
+	if (sk_search_try(search, node))
+		return sk_policy_took(search, node);
+	return sk_policy_walk(search, first, second);
+}
+
+/* Candidates are the nodes that fit: all of them were compared. */
+static bool sk_policy_rated(const struct sk_search *search)
+{
+	const struct sk_core *core = search->core;
+	const uint32_t *scores = sk_score_all(core, &core->jobs[search->job], search->how);
+	bool found = search->how == SK_PLACEMENT_RANDOM ? sk_policy_random(search, scores)
+							: sk_policy_best(search, scores);
+
+	search->place->candidates = sk_score_count(core->soft, scores);
+	return found;
+}
+
+enum sk_placement sk_policy_placement(const struct sk_core *core, const struct sk_job *job)
+{
+	uint32_t placement = job->ask.placement;
+
+	for (uint32_t queue = job->queue; queue && !placement; queue = core->queues[queue].parent)
+		placement = core->queues[queue].placement;
+	return placement ? (enum sk_placement)placement : SK_PLACEMENT_BEST;
+}
+
+/* Without typical requests nothing is known of fragmentation. */
+static bool sk_packs(const struct sk_core *core, enum sk_placement how)
+{
+	if (how == SK_PLACEMENT_PACK)
+		return true;
+	sk_workload_look(core);
+	return (how == SK_PLACEMENT_BEST || how == SK_PLACEMENT_FGD) && !sk_workload_known(core);
+}
+
+bool sk_policy_choose(const struct sk_core *core, uint32_t slot, uint64_t now_ns, uint64_t seed,
+		      struct sk_place *place)
+{
+	struct sk_search search = {core,   slot, sk_policy_placement(core, &core->jobs[slot]),
+				   now_ns, seed, place};
+
+	if (search.how == SK_PLACEMENT_CUSTOM)
+		return false;
+	if (!sk_packs(core, search.how))
+		return sk_policy_rated(&search);
+	search.how = SK_PLACEMENT_PACK;
+	if (!core->jobs[slot].ask.gpu_milli)
+		return sk_policy_host(&search);
+	return sk_policy_pack(&search);
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which node, which devices: the only choices in the core. Relied on by propose.c and explain.c,
+ * never by apply. Each placement is a rating of nodes (rate.h), of which the lowest wins; ties go
+ * to the lowest node slot and device index. SK_PLACEMENT_PACK goes by the indexes of free amounts:
+ * fractions onto the most used device that still fits, whole devices from the node with the fewest
+ * free ones that suffice, tasks without devices to the least busy of a few nodes.
+ */
+#ifndef STOKER_CORE_POLICY_H
+#define STOKER_CORE_POLICY_H
+
+#include "core/ledger/task.h"
+
+#define SK_POLICY_SAMPLE SK_OBSERVATIONS_MAX /* nodes compared for a task without devices */
+
+/* The placement that applies to this job: its own, its queue's or that of a queue above. */
+enum sk_placement sk_policy_placement(const struct sk_core *core, const struct sk_job *job);
+
+/* Fill node, shares, reason, candidates and observations for one task of this job; false where it
+ * fits nowhere now. */
+bool sk_policy_choose(const struct sk_core *core, uint32_t job, uint64_t now_ns, uint64_t seed,
+		      struct sk_place *place);
+
+/* Whether this could not run as nodes and devices are now, even if nothing else did. */
+bool sk_policy_hopeless(const struct sk_core *core, const struct sk_ask *ask);
+
+/* SK_REASON_NONE, or why this could not run even if every node were empty and available. */
+uint16_t sk_policy_feasible(const struct sk_core *core, const struct sk_ask *ask,
+			    struct sk_why *why);
+
+#endif

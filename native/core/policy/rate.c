@@ -1,0 +1,597 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One function per placement. Formulas, units, ties and what is not known:
+ * docs/developer/ placement.md. Everything is whole numbers.
+ */
+#include "core/policy/rate.h"
+#include "core/ledger/device.h"
+#include "core/ledger/fit.h"
+#include "core/ledger/node.h"
+#include "core/policy/subset.h"
+#include "core/policy/workload.h"
+
+#define SK_RATE_MAX (SK_SCORE_NONE - 1u)
+#define SK_COST_HALF (INT64_C(1) << 30)
+#define SK_COSTS_MAX ((1u << 24) - 1u)	     /* larger costs count as this */
+#define SK_LOADS_MAX ((1u << 21) - 1u)	     /* larger loads count as this */
+#define SK_TASKS_COUNT_MAX ((1u << 10) - 1u) /* more tasks count as these */
+#define SK_DEGREE 1000
+#define SK_DEGREES_MAX 1000
+
+static uint32_t sk_under(uint64_t value, uint32_t most)
+{
+	return value < most ? (uint32_t)value : most;
+}
+
+static uint32_t sk_each(const struct sk_job *job)
+{
+	return job->ask.gpu_milli < SK_MILLI ? job->ask.gpu_milli : SK_MILLI;
+}
+
+static uint32_t sk_wanted(const struct sk_job *job)
+{
+	return job->ask.gpu_milli < SK_MILLI ? job->ask.gpu_milli != 0
+					     : job->ask.gpu_milli / SK_MILLI;
+}
+
+/* Devices that a task of this job may use now. */
+static uint64_t sk_suited(const struct sk_core *core, const struct sk_job *job, uint32_t node)
+{
+	uint32_t each = sk_each(job);
+	uint64_t mask = 0;
+
+	for (uint32_t index = 0; index < core->nodes[node].devices; index++) {
+		const struct sk_device *device = sk_device_at(core, node, index);
+
+		if (sk_device_free(device) >= each && !sk_fit_device(job, device))
+			mask |= (uint64_t)1 << index;
+	}
+	return mask;
+}
+
+const struct sk_sample *sk_sample_of(const struct sk_core *core, uint32_t node, uint32_t index)
+{
+	const struct sk_sampled *at =
+		&core->soft->samples[(size_t)core->nodes[node].chunks[index / SK_CHUNK_DEVICES] *
+					     SK_CHUNK_DEVICES +
+				     index % SK_CHUNK_DEVICES];
+
+	return at->node == core->nodes[node].id && at->index == index ? &at->sample : NULL;
+}
+
+/* ---- fragmentation ---- */
+
+/* `suited`: the others are left out, as if the node did not have them. */
+static void sk_frag_fill(const struct sk_core *core, uint32_t node, uint64_t suited,
+			 struct sk_frag_node *ret)
+{
+	const struct sk_node *at = &core->nodes[node];
+
+	ret->cpu_free = sk_node_cpu_free(at);
+	ret->memory_free = sk_node_memory_free(at);
+	ret->models = at->models;
+	ret->devices = at->devices;
+	for (uint32_t index = 0; index < at->devices; index++)
+		ret->free[index] =
+			suited >> index & 1
+				? (uint16_t)sk_device_free(sk_device_at(core, node, index))
+				: 0;
+}
+
+/* Whether its devices are not all of one model. */
+static bool sk_mixed(const struct sk_core *core, uint32_t node)
+{
+	for (uint32_t index = 1; index < core->nodes[node].devices; index++)
+		if (sk_device_at(core, node, index)->model != sk_device_at(core, node, 0)->model)
+			return true;
+	return false;
+}
+
+/* The node as it is for all requests, kept until it changes. */
+static const struct sk_frag_node *sk_prepared(const struct sk_core *core, uint32_t node,
+					      enum sk_frag_policy policy)
+{
+	struct sk_soft *soft = core->soft;
+
+	if (soft->prepared_as[node] != policy + 1) {
+		sk_frag_fill(core, node, UINT64_MAX, &soft->prepared[node]);
+		sk_frag_node_prepare(&soft->tables[policy], &soft->prepared[node]);
+		soft->prepared_as[node] = (uint8_t)(policy + 1);
+		soft->mixed[node] = sk_mixed(core, node);
+	}
+	return &soft->prepared[node];
+}
+
+static bool sk_several_families(const struct sk_core *core, uint32_t node)
+{
+	uint32_t families = core->nodes[node].families;
+
+	return (families & (families - 1)) != 0;
+}
+
+/* Of those, the family that its devices would be taken from; all of them where that is free. */
+static uint64_t sk_suited_together(const struct sk_core *core, const struct sk_job *job,
+				   uint32_t node, uint64_t suited)
+{
+	struct sk_place place = {0};
+	uint64_t mask = 0;
+	uint8_t family;
+
+	if (job->ask.gpu_milli <= SK_MILLI || !sk_fit_one_family(&job->ask) ||
+	    !sk_several_families(core, node))
+		return suited;
+	if (!sk_subset_choose_among(core, job, node, suited, &place))
+		return 0;
+	family = sk_device_at(core, node, place.shares[0].index)->family;
+	for (uint32_t index = 0; index < core->nodes[node].devices; index++)
+		if (sk_device_at(core, node, index)->family == family)
+			mask |= (uint64_t)1 << index;
+	return suited & mask;
+}
+
+static bool sk_frag_on(const struct sk_core *core, const struct sk_job *job, uint32_t node,
+		       enum sk_frag_policy policy, struct sk_frag_place *ret)
+{
+	const struct sk_frag_table *table = &core->soft->tables[policy];
+	const struct sk_frag_node *kept = sk_prepared(core, node, policy);
+	const struct sk_frag_request request = {
+		.cpu_milli = job->ask.cpu_milli,
+		.memory_bytes = job->ask.memory_bytes,
+		.models = job->ask.gpu_milli ? job->wish.models : 0,
+		.gpu_milli = (uint16_t)sk_each(job),
+		.count = (uint16_t)sk_wanted(job),
+	};
+	struct sk_frag_node own;
+
+	if (!job->ask.gpu_milli ||
+	    !(job->ask.device_memory_bytes || sk_several_families(core, node) ||
+	      (core->soft->mixed[node] && job->wish.models)))
+		return sk_frag_place(table, kept, &request, ret);
+	sk_frag_fill(core, node, sk_suited_together(core, job, node, sk_suited(core, job, node)),
+		     &own);
+	sk_frag_node_prepare(table, &own);
+	return sk_frag_place(table, &own, &request, ret);
+}
+
+static enum sk_frag_policy sk_frag_policy(enum sk_placement how)
+{
+	return how == SK_PLACEMENT_FGD ? SK_FRAG_FGD : SK_FRAG_DEFAULT;
+}
+
+/* What it costs the requests to come. */
+static uint32_t sk_rate_frag(const struct sk_core *core, const struct sk_job *job,
+			     enum sk_frag_policy policy, uint32_t node)
+{
+	struct sk_frag_place place;
+
+	if (!sk_frag_on(core, job, node, policy, &place))
+		return SK_SCORE_NONE;
+	if (place.cost < -SK_COST_HALF)
+		return 0;
+	return (uint32_t)(place.cost < SK_COST_HALF ? place.cost + SK_COST_HALF : 2 * SK_COST_HALF);
+}
+
+/* ---- best fit ---- */
+
+/* The least that is left over: of a device, of whole devices, of processors. */
+static uint32_t sk_rate_fit(const struct sk_core *core, const struct sk_job *job, uint32_t node,
+			    uint64_t suited)
+{
+	const struct sk_node *at = &core->nodes[node];
+	uint32_t least = SK_MILLI;
+
+	if (!job->ask.gpu_milli)
+		return sk_under(sk_node_cpu_free(at), SK_RATE_MAX);
+	if (job->ask.gpu_milli >= SK_MILLI)
+		return at->devices_free;
+	for (; suited; suited &= suited - 1) {
+		uint32_t free =
+			sk_device_free(sk_device_at(core, node, (uint32_t)__builtin_ctzll(suited)));
+
+		least = free < least ? free : least;
+	}
+	return least < SK_MILLI ? least : SK_MILLI + at->devices_free;
+}
+
+/* ---- spread and load ---- */
+
+static uint32_t sk_used_milli(const struct sk_core *core, uint32_t node)
+{
+	uint32_t used = 0;
+
+	for (uint32_t index = 0; index < core->nodes[node].devices; index++)
+		used += sk_device_at(core, node, index)->used;
+	return used;
+}
+
+static uint32_t sk_tasks_count(const struct sk_core *core, uint32_t node)
+{
+	return sk_under(core->nodes[node].tasks_count, SK_TASKS_COUNT_MAX);
+}
+
+/* Least device milli in use (processors for a job without devices), then fewest
+ * tasks. */
+static uint32_t sk_rate_spread(const struct sk_core *core, const struct sk_job *job, uint32_t node)
+{
+	uint64_t used = job->ask.gpu_milli ? sk_used_milli(core, node)
+					   : sk_under(core->nodes[node].cpu_used, SK_LOADS_MAX);
+
+	return (uint32_t)used << 10 | sk_tasks_count(core, node);
+}
+
+/* Least observed load, then fewest tasks; nodes that were never observed come
+ * last. */
+static uint32_t sk_rate_load(const struct sk_core *core, uint32_t node)
+{
+	const struct sk_observed *observed = &core->observed[node];
+	uint32_t load =
+		observed->id ? sk_under(observed->load_milli, SK_LOADS_MAX - 1) : SK_LOADS_MAX;
+
+	return load << 10 | sk_tasks_count(core, node);
+}
+
+/* ---- cost ---- */
+
+static const struct sk_label *sk_cheapest_label(const struct sk_node *node)
+{
+	const struct sk_label *cheapest = NULL;
+
+	for (uint32_t i = 0; i < node->labels_n; i++)
+		if (node->labels[i].flags & SK_LABEL_COST &&
+		    (!cheapest || node->labels[i].value < cheapest->value))
+			cheapest = &node->labels[i];
+	return cheapest;
+}
+
+/* The cheapest, then most free devices; those without a cost come last, least
+ * loaded first. */
+static uint32_t sk_rate_cost(const struct sk_core *core, uint32_t node)
+{
+	const struct sk_node *at = &core->nodes[node];
+	const struct sk_label *label = sk_cheapest_label(at);
+
+	if (!label)
+		return 1u << 31 | sk_rate_load(core, node) >> 1;
+	return sk_under(label->value, SK_COSTS_MAX) << 7 |
+	       (uint32_t)(SK_NODE_DEVICES_MAX - at->devices_free);
+}
+
+/* ---- power ---- */
+
+/* A device with any task counts as full (PWR, CCGrid'25); so does one that
+ * draws more than a quarter of the way from idle to full without a task of
+ * ours. */
+uint32_t sk_device_adds_mw(const struct sk_core *core, uint32_t node, uint32_t index)
+{
+	const struct sk_device *device = sk_device_at(core, node, index);
+	const struct sk_power *watts = &core->soft->watts[device->model];
+	const struct sk_sample *sample = sk_sample_of(core, node, index);
+	uint32_t span = watts->full_mw - watts->idle_mw, drawn;
+
+	if (device->used)
+		return 0;
+	if (!watts->full_mw)
+		return core->soft->worst_mw;
+	if (!sample || !(sample->known & SK_SAMPLE_POWER) || sample->power_mw <= watts->idle_mw)
+		return span;
+	drawn = sample->power_mw - watts->idle_mw;
+	if (drawn <= span / 4)
+		return span;
+	return drawn < span ? span - drawn : 0;
+}
+
+/* Sockets with any processor in use count as full. */
+static uint64_t sk_sockets_add_mw(const struct sk_core *core, const struct sk_job *job,
+				  uint32_t node)
+{
+	const struct sk_soft *soft = core->soft;
+	uint64_t used = core->nodes[node].cpu_used, size = soft->socket_milli;
+
+	if (!size)
+		return 0;
+	return ((used + job->ask.cpu_milli + size - 1) / size - (used + size - 1) / size) *
+	       (soft->socket.full_mw - soft->socket.idle_mw);
+}
+
+/* Those of `suited` that add least; all of them for whole devices, which have
+ * to be taken. */
+static uint64_t sk_least_power(const struct sk_core *core, const struct sk_job *job, uint32_t node,
+			       uint64_t suited)
+{
+	uint32_t least = UINT32_MAX;
+	uint64_t mask = 0;
+
+	if (job->ask.gpu_milli >= SK_MILLI)
+		return suited;
+	for (; suited; suited &= suited - 1) {
+		uint32_t index = (uint32_t)__builtin_ctzll(suited);
+		uint32_t adds = sk_device_adds_mw(core, node, index);
+
+		if (adds > least)
+			continue;
+		mask = adds < least ? 0 : mask;
+		mask |= (uint64_t)1 << index;
+		least = adds;
+	}
+	return mask;
+}
+
+/* Watts added: by the devices that would be taken and by the sockets. */
+static uint32_t sk_rate_power(const struct sk_core *core, const struct sk_job *job, uint32_t node)
+{
+	struct sk_place place = {0};
+	uint64_t adds = sk_sockets_add_mw(core, job, node);
+
+	if (!sk_rate_shares(core, job, SK_PLACEMENT_POWER, node, &place))
+		return SK_SCORE_NONE;
+	for (uint32_t i = 0; i < place.shares_n; i++)
+		adds += sk_device_adds_mw(core, node, place.shares[i].index);
+	return sk_under(adds / 1000, SK_RATE_MAX);
+}
+
+/* ---- heat ---- */
+
+/* Whole degrees below its limit; 0 where that is not known, -1 at the limit or
+ * above. */
+static int32_t sk_headroom(const struct sk_core *core, uint32_t node, uint32_t index)
+{
+	const struct sk_sample *sample = sk_sample_of(core, node, index);
+	uint32_t needed = SK_SAMPLE_TEMPERATURE | SK_SAMPLE_LIMIT;
+	int64_t left;
+
+	if (!sample || (sample->known & needed) != needed)
+		return 0;
+	left = (int64_t)sample->limit_mc - sample->temperature_mc;
+	if (left <= 0)
+		return -1;
+	left /= SK_DEGREE;
+	return (int32_t)(left < SK_DEGREES_MAX ? left : SK_DEGREES_MAX);
+}
+
+/* Not those at their limit; for a share the coolest of the others. */
+static uint64_t sk_coolest(const struct sk_core *core, const struct sk_job *job, uint32_t node,
+			   uint64_t suited)
+{
+	bool share = job->ask.gpu_milli < SK_MILLI;
+	int32_t most = 0;
+	uint64_t mask = 0;
+
+	for (; suited; suited &= suited - 1) {
+		uint32_t index = (uint32_t)__builtin_ctzll(suited);
+		int32_t headroom = sk_headroom(core, node, index);
+
+		if (headroom < (share ? most : 0))
+			continue;
+		mask = share && headroom > most ? 0 : mask;
+		mask |= (uint64_t)1 << index;
+		most = headroom > most ? headroom : most;
+	}
+	return mask;
+}
+
+/* The headroom of the hottest device that would be taken. */
+static uint32_t sk_rate_heat(const struct sk_core *core, const struct sk_job *job, uint32_t node)
+{
+	struct sk_place place = {0};
+	int32_t least = SK_DEGREES_MAX;
+
+	if (!sk_rate_shares(core, job, SK_PLACEMENT_THERMAL, node, &place))
+		return SK_SCORE_NONE;
+	for (uint32_t i = 0; i < place.shares_n; i++) {
+		int32_t headroom = sk_headroom(core, node, place.shares[i].index);
+
+		least = headroom < least ? headroom : least;
+	}
+	return (uint32_t)(SK_DEGREES_MAX - least);
+}
+
+/* ---- which devices ---- */
+
+/* The least used ones, so that shares of one node spread as well. */
+static uint64_t sk_emptiest(const struct sk_core *core, const struct sk_job *job, uint32_t node,
+			    uint64_t suited)
+{
+	uint32_t most = 0;
+	uint64_t mask = 0;
+
+	if (job->ask.gpu_milli >= SK_MILLI)
+		return suited;
+	for (; suited; suited &= suited - 1) {
+		uint32_t index = (uint32_t)__builtin_ctzll(suited);
+		uint32_t free = sk_device_free(sk_device_at(core, node, index));
+
+		if (free < most)
+			continue;
+		mask = free > most ? 0 : mask;
+		mask |= (uint64_t)1 << index;
+		most = free;
+	}
+	return mask;
+}
+
+static uint64_t sk_allowed(const struct sk_core *core, const struct sk_job *job,
+			   enum sk_placement how, uint32_t node)
+{
+	uint64_t suited = sk_suited(core, job, node);
+
+	switch (how) {
+	case SK_PLACEMENT_SPREAD:
+		return sk_emptiest(core, job, node, suited);
+	case SK_PLACEMENT_POWER:
+		return sk_least_power(core, job, node, suited);
+	case SK_PLACEMENT_THERMAL:
+		return sk_coolest(core, job, node, suited);
+	default:
+		return suited;
+	}
+}
+
+bool sk_rate_shares(const struct sk_core *core, const struct sk_job *job, enum sk_placement how,
+		    uint32_t node, struct sk_place *place)
+{
+	bool frag = how == SK_PLACEMENT_BEST || how == SK_PLACEMENT_FGD;
+	struct sk_frag_place at;
+
+	place->shares_n = 0;
+	if (!job->ask.gpu_milli)
+		return true;
+	if (!frag || job->ask.gpu_milli >= SK_MILLI || !sk_workload_known(core))
+		return sk_subset_choose_among(core, job, node, sk_allowed(core, job, how, node),
+					      place);
+	if (!sk_frag_on(core, job, node, sk_frag_policy(how), &at))
+		return false;
+	place->shares[0].index = (uint16_t)__builtin_ctzll(at.devices);
+	place->shares[0].milli = (uint16_t)job->ask.gpu_milli;
+	place->shares_n = 1;
+	return true;
+}
+
+/* ---- the rating ---- */
+
+static bool sk_room(const struct sk_core *core, const struct sk_job *job, uint32_t node)
+{
+	const struct sk_node *at = &core->nodes[node];
+
+	return at->up && at->tasks_count < core->limits.node_tasks &&
+	       job->ask.cpu_milli <= sk_node_cpu_free(at) &&
+	       job->ask.memory_bytes <= sk_node_memory_free(at) &&
+	       sk_fit_kind(core, &job->ask, &job->wish, node) == SK_REASON_NONE;
+}
+
+/* Whether the devices that suit are enough, and linked where that is asked for.
+ */
+static bool sk_devices_do(const struct sk_core *core, const struct sk_job *job, uint32_t node,
+			  uint64_t suited)
+{
+	struct sk_place place = {0};
+
+	if ((uint32_t)__builtin_popcountll(suited) < sk_wanted(job))
+		return false;
+	if (job->ask.gpu_milli <= SK_MILLI)
+		return true;
+	return (!(job->ask.options & SK_SAME_LINK) &&
+		(!sk_fit_one_family(&job->ask) || !sk_several_families(core, node))) ||
+	       sk_subset_choose_among(core, job, node, suited, &place);
+}
+
+uint32_t sk_rate(const struct sk_core *core, const struct sk_job *job, enum sk_placement how,
+		 uint32_t node)
+{
+	bool frag = how == SK_PLACEMENT_BEST || how == SK_PLACEMENT_FGD;
+	uint64_t suited;
+
+	if (job->ask.gpu_milli && !(core->nodes[node].families & job->wish.families))
+		return SK_SCORE_NONE;
+	if (frag && core->soft->summary.plain[node] && !job->ask.require[0] &&
+	    sk_workload_known(core) && !(job->ask.options & SK_SAME_LINK))
+		return sk_rate_frag(core, job, sk_frag_policy(how), node); /* all is asked there */
+	if (!sk_room(core, job, node))
+		return SK_SCORE_NONE;
+	if (frag && sk_workload_known(core) && !(job->ask.options & SK_SAME_LINK))
+		return sk_rate_frag(core, job, sk_frag_policy(how), node);
+	suited = job->ask.gpu_milli ? sk_suited(core, job, node) : 0;
+	if (!sk_devices_do(core, job, node, suited))
+		return SK_SCORE_NONE;
+	switch (how) {
+	case SK_PLACEMENT_SPREAD:
+		return sk_rate_spread(core, job, node);
+	case SK_PLACEMENT_LEAST_LOADED:
+		return sk_rate_load(core, node);
+	case SK_PLACEMENT_RANDOM:
+	case SK_PLACEMENT_CUSTOM:
+		return 0;
+	case SK_PLACEMENT_COST:
+		return sk_rate_cost(core, node);
+	case SK_PLACEMENT_POWER:
+		return sk_rate_power(core, job, node);
+	case SK_PLACEMENT_THERMAL:
+		return sk_rate_heat(core, job, node);
+	case SK_PLACEMENT_BEST:
+	case SK_PLACEMENT_FGD:
+		if (sk_workload_known(core))
+			return sk_rate_frag(core, job, sk_frag_policy(how), node);
+		return sk_rate_fit(core, job, node, suited);
+	default:
+		return sk_rate_fit(core, job, node, suited);
+	}
+}
+
+/* ---- what was read ---- */
+
+void sk_rate_note(struct sk_place *place, uint64_t observation)
+{
+	for (uint32_t i = 0; observation && i < SK_OBSERVATIONS_MAX; i++) {
+		if (place->observations[i] == observation)
+			return;
+		if (!place->observations[i]) {
+			place->observations[i] = observation;
+			return;
+		}
+	}
+}
+
+static uint16_t sk_why_load(const struct sk_core *core, uint32_t node, struct sk_place *place)
+{
+	sk_rate_note(place, core->observed[node].id);
+	return core->observed[node].id ? SK_LEAST_LOADED : SK_LOAD_UNKNOWN;
+}
+
+/* A device that has a task already adds nothing, which no table says and no sample. */
+static uint16_t sk_why_power(const struct sk_core *core, uint32_t node, struct sk_place *place)
+{
+	bool known = place->shares_n || core->soft->socket_milli;
+
+	for (uint32_t i = 0; i < place->shares_n; i++) {
+		uint32_t index = place->shares[i].index;
+		const struct sk_device *device = sk_device_at(core, node, index);
+		const struct sk_sample *sample = sk_sample_of(core, node, index);
+
+		if (device->used)
+			continue;
+		if (!core->soft->watts[device->model].full_mw)
+			known = false;
+		else if (sample && sample->known & SK_SAMPLE_POWER)
+			sk_rate_note(place, sample->id);
+	}
+	return known ? SK_LEAST_POWER : SK_POWER_UNKNOWN;
+}
+
+static uint16_t sk_why_heat(const struct sk_core *core, uint32_t node, struct sk_place *place)
+{
+	uint32_t needed = SK_SAMPLE_TEMPERATURE | SK_SAMPLE_LIMIT;
+	bool known = place->shares_n != 0;
+
+	for (uint32_t i = 0; i < place->shares_n; i++) {
+		const struct sk_sample *sample = sk_sample_of(core, node, place->shares[i].index);
+
+		if (sample && (sample->known & needed) == needed)
+			sk_rate_note(place, sample->id);
+		else
+			known = false;
+	}
+	return known ? SK_COOLEST : SK_HEAT_UNKNOWN;
+}
+
+uint16_t sk_rate_why(const struct sk_core *core, enum sk_placement how, uint32_t node,
+		     struct sk_place *place)
+{
+	switch (how) {
+	case SK_PLACEMENT_SPREAD:
+		return SK_SPREAD_OUT;
+	case SK_PLACEMENT_LEAST_LOADED:
+		return sk_why_load(core, node, place);
+	case SK_PLACEMENT_RANDOM:
+		return SK_BY_CHANCE;
+	case SK_PLACEMENT_COST:
+		if (sk_cheapest_label(&core->nodes[node]))
+			return SK_CHEAPEST;
+		sk_why_load(core, node, place);
+		return SK_COST_UNKNOWN;
+	case SK_PLACEMENT_POWER:
+		return sk_why_power(core, node, place);
+	case SK_PLACEMENT_THERMAL:
+		return sk_why_heat(core, node, place);
+	default:
+		return SK_LEAST_FRAGMENTED;
+	}
+}

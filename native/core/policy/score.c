@@ -1,0 +1,552 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A known shape rates anew what changed since it was last asked for; a new one,
+ * or one that missed too much, rates the nodes that pass a look at their free
+ * amounts. Vectors are of eight slots and are broken down where the machine has
+ * narrower ones; the results are the same everywhere.
+ */
+#include <string.h>
+
+#include "core/ledger/device.h"
+#include "core/ledger/node.h"
+#include "core/policy/rate.h"
+#include "core/policy/score.h"
+#include "core/state/table.h"
+#include "core/policy/workload.h"
+
+#define SK_LANES 8u
+#define SK_INLINE static inline __attribute__((always_inline))
+
+_Static_assert(SK_BLOCK % SK_LANES == 0, "blocks are whole vectors");
+_Static_assert((SK_BUCKETS & (SK_BUCKETS - 1)) == 0, "a mask of the hash");
+
+#if defined(__x86_64__)
+#define SK_TWO_VARIANTS
+#define SK_WIDE __attribute__((target("avx2")))
+#endif
+
+#pragma GCC diagnostic ignored "-Wpsabi"
+
+typedef uint32_t sk_vector __attribute__((vector_size(SK_LANES * 4)));
+typedef int32_t sk_signed_vector __attribute__((vector_size(SK_LANES * 4)));
+typedef uint64_t sk_wide_vector __attribute__((vector_size(SK_LANES * 4)));
+
+SK_INLINE sk_vector sk_load(const uint32_t *from)
+{
+	sk_vector vector;
+
+	memcpy(&vector, from, sizeof vector);
+	return vector;
+}
+
+SK_INLINE sk_vector sk_all(uint32_t value)
+{
+	return (sk_vector){0} + value;
+}
+
+SK_INLINE bool sk_any(const sk_vector *mask)
+{
+	sk_wide_vector wide = (sk_wide_vector)*mask;
+
+	return (wide[0] | wide[1] | wide[2] | wide[3]) != 0;
+}
+
+#define SK_LESS(a, b) ((sk_vector)((a) < (b)))
+#define SK_LESS_SIGNED(a, b) ((sk_vector)((sk_signed_vector)(a) < (sk_signed_vector)(b)))
+#define SK_CHOOSE(mask, a, b) (((mask) & (a)) | (~(mask) & (b)))
+
+/* ---- what changed ---- */
+
+void sk_score_reset(struct sk_soft *soft)
+{
+	soft->generation++;
+	memset(soft->prepared_as, 0, soft->stride);
+}
+
+static uint32_t sk_clamped(uint64_t value)
+{
+	return value < INT32_MAX ? (uint32_t)value : INT32_MAX;
+}
+
+static void sk_summarise(const struct sk_core *core, uint32_t slot)
+{
+	const struct sk_node *node = &core->nodes[slot];
+	struct sk_summary *summary = &core->soft->summary;
+	uint32_t part = 0;
+
+	core->soft->prepared_as[slot] = 0;
+	summary->cpu[slot] = node->up ? sk_clamped(sk_node_cpu_free(node) + 1) : 0;
+	summary->memory[slot] = node->up ? sk_clamped(sk_node_memory_free(node) >> 20) : 0;
+	summary->whole[slot] = node->up ? node->devices_free : 0;
+	for (uint32_t index = 0; node->up && index < node->devices; index++) {
+		uint32_t free = sk_device_free(sk_device_at(core, slot, index));
+
+		part = free > part ? free : part;
+	}
+	summary->part[slot] = part;
+	summary->plain[slot] =
+		node->up && !node->labels_n && node->tasks_count < core->limits.node_tasks;
+}
+
+/* Slots past the last node ever seen are not rated; once there are more,
+ * everything is. */
+static void sk_reach(struct sk_soft *soft, uint32_t slot)
+{
+	if (slot < soft->end)
+		return;
+	soft->end = (slot / SK_BLOCK + 1) * SK_BLOCK;
+	soft->generation++;
+}
+
+static void sk_look(const struct sk_core *core)
+{
+	struct sk_soft *soft = core->soft;
+
+	if (soft->changes - soft->looked_at > SK_CHANGED_MAX) {
+		soft->looked_at = soft->changes;
+		for (uint32_t slot = 1; slot <= core->limits.nodes; slot++) {
+			if (core->nodes[slot].id)
+				sk_reach(soft, slot);
+			sk_summarise(core, slot);
+			soft->changed_at[slot] = soft->changes;
+		}
+	}
+	for (; soft->looked_at < soft->changes; soft->looked_at++) {
+		uint32_t slot = soft->changed[soft->looked_at % SK_CHANGED_MAX];
+
+		soft->changed_at[slot] = soft->looked_at;
+		sk_reach(soft, slot);
+		sk_summarise(core, slot);
+	}
+}
+
+/* ---- shapes ---- */
+
+static void sk_shape_key(const struct sk_job *job, enum sk_placement how, struct sk_shape_key *ret)
+{
+	const struct sk_ask *ask = &job->ask;
+
+	memset(ret, 0, sizeof *ret);
+	ret->memory_bytes = ask->memory_bytes;
+	ret->device_memory_bytes = ask->device_memory_bytes;
+	ret->models = job->wish.models;
+	ret->families = ask->gpu_milli ? job->wish.families : 0;
+	memcpy(ret->require, ask->require, sizeof ret->require);
+	memcpy(ret->avoid, ask->avoid, sizeof ret->avoid);
+	memcpy(ret->tolerate, ask->tolerate, sizeof ret->tolerate);
+	ret->gpu_milli = ask->gpu_milli;
+	ret->cpu_milli = ask->cpu_milli;
+	ret->how = how;
+	ret->options = ask->options & (SK_SAME_LINK | SK_MIX_VENDORS);
+}
+
+/* The job of nobody that asks for this and nothing else. */
+static void sk_shape_job(const struct sk_shape_key *key, struct sk_job *ret)
+{
+	memset(ret, 0, sizeof *ret);
+	ret->wish.models = key->models;
+	ret->wish.families = key->families;
+	ret->ask.memory_bytes = key->memory_bytes;
+	ret->ask.device_memory_bytes = key->device_memory_bytes;
+	memcpy(ret->ask.require, key->require, sizeof key->require);
+	memcpy(ret->ask.avoid, key->avoid, sizeof key->avoid);
+	memcpy(ret->ask.tolerate, key->tolerate, sizeof key->tolerate);
+	ret->ask.gpu_milli = key->gpu_milli;
+	ret->ask.cpu_milli = key->cpu_milli;
+	ret->ask.options = (uint16_t)key->options;
+}
+
+static uint32_t sk_shape_hash(const struct sk_shape_key *key)
+{
+	const uint64_t *words = (const uint64_t *)key;
+	uint64_t hash = 0;
+
+	_Static_assert(sizeof *key % sizeof *words == 0, "no holes");
+	for (uint32_t i = 0; i < sizeof *key / sizeof *words; i++)
+		hash = (hash ^ words[i]) * 0x9e3779b97f4a7c15u + (hash >> 29);
+	return (uint32_t)sk_mix(hash);
+}
+
+static uint32_t sk_shape_find(const struct sk_soft *soft, const struct sk_shape_key *key,
+			      uint32_t hash)
+{
+	uint32_t at = soft->buckets[hash % SK_BUCKETS];
+
+	while (at && (soft->shapes[at - 1].hash != hash ||
+		      memcmp(&soft->shapes[at - 1].key, key, sizeof *key)))
+		at = soft->shapes[at - 1].next;
+	return at;
+}
+
+static void sk_shape_drop(struct sk_soft *soft, uint32_t at)
+{
+	uint16_t *cell = &soft->buckets[soft->shapes[at - 1].hash % SK_BUCKETS];
+
+	while (*cell != at)
+		cell = &soft->shapes[*cell - 1].next;
+	*cell = soft->shapes[at - 1].next;
+}
+
+/* The one that was not asked for the longest makes room; those never used come
+ * first. */
+static uint32_t sk_shape_add(struct sk_soft *soft, const struct sk_shape_key *key, uint32_t hash)
+{
+	struct sk_shape *shape;
+	uint32_t at = 0;
+
+	for (uint32_t i = 1; i < SK_SHAPES_MAX; i++)
+		if (soft->used_at[i] < soft->used_at[at])
+			at = i;
+	shape = &soft->shapes[at++];
+	if (shape->generation)
+		sk_shape_drop(soft, at);
+	*shape = (struct sk_shape){.key = *key, .generation = UINT64_MAX, .hash = hash};
+	shape->next = soft->buckets[hash % SK_BUCKETS];
+	soft->buckets[hash % SK_BUCKETS] = (uint16_t)at;
+	return at;
+}
+
+/* ---- ratings ---- */
+
+struct sk_least_free {
+	uint32_t cpu;
+	uint32_t memory;
+	uint32_t devices;
+	const uint32_t *has; /* devices, in the same measure */
+};
+
+static struct sk_least_free sk_least_free(const struct sk_soft *soft, const struct sk_job *job)
+{
+	bool whole = job->ask.gpu_milli >= SK_MILLI;
+
+	return (struct sk_least_free){
+		.cpu = sk_clamped((uint64_t)job->ask.cpu_milli + 1),
+		.memory = sk_clamped(job->ask.memory_bytes >> 20),
+		.devices = whole ? job->ask.gpu_milli / SK_MILLI : job->ask.gpu_milli,
+		.has = whole ? soft->summary.whole : soft->summary.part,
+	};
+}
+
+/* Nobody fits, but for the slots in `todo`, whose free amounts may suffice; returns how many. */
+SK_INLINE uint32_t sk_sift_lanes(const struct sk_soft *soft, const struct sk_least_free *least,
+				 uint32_t *scores, uint32_t *todo)
+{
+	uint32_t count = 0;
+
+	for (uint32_t slot = 0; slot < soft->end; slot += SK_LANES) {
+		sk_vector few =
+			SK_LESS_SIGNED(sk_load(soft->summary.cpu + slot), sk_all(least->cpu)) |
+			SK_LESS_SIGNED(sk_load(soft->summary.memory + slot),
+				       sk_all(least->memory)) |
+			SK_LESS_SIGNED(sk_load(least->has + slot), sk_all(least->devices));
+		sk_vector none = sk_all(SK_SCORE_NONE), enough = ~few;
+
+		memcpy(scores + slot, &none, sizeof none);
+		if (!sk_any(&enough))
+			continue;
+		for (uint32_t i = 0; i < SK_LANES; i++) {
+			todo[count] = slot + i;
+			count += enough[i] & 1;
+		}
+	}
+	return count;
+}
+
+/* The first slot at or after this one with that score, or `end`. */
+SK_INLINE uint32_t sk_next_lanes(const uint32_t *scores, uint32_t slot, uint32_t end,
+				 uint32_t score)
+{
+	for (; slot % SK_LANES && slot < end; slot++)
+		if (scores[slot] == score)
+			return slot;
+	for (; slot < end; slot += SK_LANES) {
+		sk_vector same = (sk_vector)(sk_load(scores + slot) == sk_all(score));
+
+		if (!sk_any(&same))
+			continue;
+		while (scores[slot] != score)
+			slot++;
+		return slot;
+	}
+	return end;
+}
+
+SK_INLINE uint32_t sk_min_lanes(const sk_vector *lanes)
+{
+	uint32_t least = (*lanes)[0];
+
+	for (uint32_t i = 1; i < SK_LANES; i++)
+		least = (*lanes)[i] < least ? (*lanes)[i] : least;
+	return least;
+}
+
+SK_INLINE uint32_t sk_lowest_lanes(const uint32_t *scores, uint32_t end)
+{
+	sk_vector a = sk_all(SK_SCORE_NONE), b = a;
+
+	for (uint32_t slot = 0; slot < end; slot += 2 * SK_LANES) {
+		sk_vector left = sk_load(scores + slot);
+		sk_vector right = sk_load(scores + slot + SK_LANES);
+
+		a = SK_CHOOSE(SK_LESS(left, a), left, a);
+		b = SK_CHOOSE(SK_LESS(right, b), right, b);
+	}
+	a = SK_CHOOSE(SK_LESS(b, a), b, a);
+	return sk_min_lanes(&a);
+}
+
+/* The lowest second rating where the first one is this. */
+SK_INLINE uint32_t sk_lowest_of_lanes(const uint32_t *scores, const uint32_t *second, uint32_t end,
+				      uint32_t score)
+{
+	sk_vector least = sk_all(SK_SCORE_NONE);
+
+	for (uint32_t slot = 0; slot < end; slot += SK_LANES) {
+		sk_vector same = (sk_vector)(sk_load(scores + slot) == sk_all(score));
+		sk_vector other = sk_load(second + slot) | ~same;
+
+		least = SK_CHOOSE(SK_LESS(other, least), other, least);
+	}
+	return sk_min_lanes(&least);
+}
+
+SK_INLINE uint32_t sk_least_lanes(const struct sk_soft *soft, const uint32_t *first,
+				  const uint32_t *second)
+{
+	uint32_t score = sk_lowest_lanes(first, soft->end), least, slot;
+
+	if (score == SK_SCORE_NONE)
+		return 0;
+	slot = sk_next_lanes(first, 0, soft->end, score);
+	if (!second)
+		return slot;
+	least = sk_lowest_of_lanes(first, second, soft->end, score);
+	while (second[slot] != least)
+		slot = sk_next_lanes(first, slot + 1, soft->end, score);
+	return slot;
+}
+
+SK_INLINE uint32_t sk_count_lanes(const struct sk_soft *soft, const uint32_t *scores)
+{
+	sk_vector fit = sk_all(0);
+	uint32_t count = 0;
+
+	for (uint32_t slot = 0; slot < soft->end; slot += SK_LANES)
+		fit -= (sk_vector)(sk_load(scores + slot) != sk_all(SK_SCORE_NONE));
+	for (uint32_t i = 0; i < SK_LANES; i++)
+		count += fit[i];
+	return count;
+}
+
+#if defined(SK_TWO_VARIANTS)
+static SK_WIDE uint32_t sk_count_wide(const struct sk_soft *soft, const uint32_t *scores)
+{
+	return sk_count_lanes(soft, scores);
+}
+
+static SK_WIDE uint32_t sk_sift_wide(const struct sk_soft *soft, const struct sk_least_free *least,
+				     uint32_t *scores, uint32_t *todo)
+{
+	return sk_sift_lanes(soft, least, scores, todo);
+}
+
+static SK_WIDE uint32_t sk_least_wide(const struct sk_soft *soft, const uint32_t *first,
+				      const uint32_t *second)
+{
+	return sk_least_lanes(soft, first, second);
+}
+#endif
+
+static uint32_t sk_sift(const struct sk_soft *soft, const struct sk_least_free *least,
+			uint32_t *scores, uint32_t *todo)
+{
+#if defined(SK_TWO_VARIANTS)
+	if (__builtin_cpu_supports("avx2"))
+		return sk_sift_wide(soft, least, scores, todo);
+#endif
+	return sk_sift_lanes(soft, least, scores, todo);
+}
+
+uint32_t sk_score_least(const struct sk_soft *soft, const uint32_t *first, const uint32_t *second)
+{
+#if defined(SK_TWO_VARIANTS)
+	if (__builtin_cpu_supports("avx2"))
+		return sk_least_wide(soft, first, second);
+#endif
+	return sk_least_lanes(soft, first, second);
+}
+
+uint32_t sk_score_count(const struct sk_soft *soft, const uint32_t *scores)
+{
+#if defined(SK_TWO_VARIANTS)
+	if (__builtin_cpu_supports("avx2"))
+		return sk_count_wide(soft, scores);
+#endif
+	return sk_count_lanes(soft, scores);
+}
+
+/* What a rating reads of a node is asked for before the node's turn. */
+static void sk_fetch(const struct sk_soft *soft, uint32_t slot)
+{
+	const struct sk_frag_node *node = &soft->prepared[slot];
+
+	__builtin_prefetch(node);
+	__builtin_prefetch(&node->kinds);
+	__builtin_prefetch(&node->kind_many);
+	__builtin_prefetch(&node->idle);
+	__builtin_prefetch(node->takes);
+	__builtin_prefetch(node->takes + 16);
+	__builtin_prefetch(node->takes + 32);
+}
+
+#define SK_AHEAD 4u /* nodes asked for before their turn */
+
+static void sk_rate_every(const struct sk_core *core, const struct sk_job *job,
+			  enum sk_placement how, uint32_t *scores)
+{
+	const struct sk_soft *soft = core->soft;
+	struct sk_least_free least = sk_least_free(soft, job);
+	uint32_t count = sk_sift(soft, &least, scores, soft->todo);
+
+	for (uint32_t i = 0; i < count; i++) {
+		if (i + SK_AHEAD < count)
+			sk_fetch(soft, soft->todo[i + SK_AHEAD]);
+		scores[soft->todo[i]] = sk_rate(core, job, how, soft->todo[i]);
+	}
+}
+
+static void sk_rate_one(const struct sk_core *core, const struct sk_job *job, enum sk_placement how,
+			const struct sk_least_free *least, uint32_t slot, uint32_t *scores)
+{
+	const struct sk_summary *summary = &core->soft->summary;
+	bool few = summary->cpu[slot] < least->cpu || summary->memory[slot] < least->memory ||
+		   least->has[slot] < least->devices;
+
+	scores[slot] = few ? SK_SCORE_NONE : sk_rate(core, job, how, slot);
+}
+
+/* At most `budget` of the nodes that changed since, and only those that did not change again. */
+static uint32_t sk_rate_changed(const struct sk_core *core, const struct sk_job *job,
+				struct sk_shape *shape, uint32_t *scores, uint32_t budget)
+{
+	const struct sk_soft *soft = core->soft;
+	struct sk_least_free least = sk_least_free(soft, job);
+	uint32_t rated = 0;
+
+	for (; shape->seen < soft->changes && rated < budget; shape->seen++) {
+		uint32_t slot = soft->changed[shape->seen % SK_CHANGED_MAX];
+
+		if (soft->changed_at[slot] != shape->seen)
+			continue;
+		rated++;
+		sk_rate_one(core, job, (enum sk_placement)shape->key.how, &least, slot, scores);
+	}
+	return rated;
+}
+
+/* The same for one that missed so much that it is quicker to ask every node when it changed. */
+static void sk_rate_missed(const struct sk_core *core, const struct sk_job *job,
+			   const struct sk_shape *shape, uint32_t *scores)
+{
+	const struct sk_soft *soft = core->soft;
+	struct sk_least_free least = sk_least_free(soft, job);
+	uint32_t count = 0;
+
+	for (uint32_t slot = 0; slot < soft->end; slot++) {
+		soft->todo[count] = slot;
+		count += soft->changed_at[slot] >= shape->seen;
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		if (i + SK_AHEAD < count)
+			sk_fetch(soft, soft->todo[i + SK_AHEAD]);
+		sk_rate_one(core, job, (enum sk_placement)shape->key.how, &least, soft->todo[i],
+			    scores);
+	}
+}
+
+static bool sk_shape_near(const struct sk_soft *soft, const struct sk_shape *shape)
+{
+	return shape->generation == soft->generation &&
+	       soft->changes - shape->seen <= SK_CHANGED_MAX;
+}
+
+static void sk_shape_rate(const struct sk_core *core, const struct sk_job *job,
+			  struct sk_shape *shape, uint32_t *scores)
+{
+	const struct sk_soft *soft = core->soft;
+
+	if (shape->generation != soft->generation)
+		sk_rate_every(core, job, (enum sk_placement)shape->key.how, scores);
+	else if (sk_shape_near(soft, shape) && soft->changes - shape->seen < soft->end / 2)
+		sk_rate_changed(core, job, shape, scores, UINT32_MAX);
+	else
+		sk_rate_missed(core, job, shape, scores);
+	shape->generation = soft->generation;
+	shape->seen = soft->changes;
+}
+
+const uint32_t *sk_score_all(const struct sk_core *core, const struct sk_job *job,
+			     enum sk_placement how)
+{
+	struct sk_soft *soft = core->soft;
+	struct sk_shape_key key;
+	struct sk_shape *shape;
+	uint32_t hash, at, *scores;
+
+	sk_workload_look(core);
+	sk_look(core);
+	sk_shape_key(job, how, &key);
+	hash = sk_shape_hash(&key);
+	at = sk_shape_find(soft, &key, hash);
+	if (!at)
+		at = sk_shape_add(soft, &key, hash);
+	shape = &soft->shapes[at - 1];
+	scores = &soft->scores[(size_t)(at - 1) * soft->stride];
+	soft->used_at[at - 1] = ++soft->clock;
+	sk_shape_rate(core, job, shape, scores);
+	return scores;
+}
+
+/* One shape after the other, so that none falls far behind. */
+void sk_core_settle(struct sk_core *core, uint32_t budget)
+{
+	struct sk_soft *soft = core->soft;
+	struct sk_job job;
+
+	sk_workload_look(core);
+	sk_look(core);
+	for (uint32_t i = 0; i < SK_SHAPES_MAX && budget; i++) {
+		uint32_t at = soft->settling % SK_SHAPES_MAX;
+		struct sk_shape *shape = &soft->shapes[at];
+		uint32_t *scores = &soft->scores[(size_t)at * soft->stride];
+
+		if (soft->used_at[at] && soft->clock - soft->used_at[at] <= SK_SETTLED_LATELY &&
+		    sk_shape_near(soft, shape)) {
+			sk_shape_job(&shape->key, &job);
+			budget -= sk_rate_changed(core, &job, shape, scores, budget);
+		}
+		if (budget)
+			soft->settling++;
+	}
+}
+
+bool sk_core_scores_check(struct sk_core *core)
+{
+	struct sk_soft *soft = core->soft;
+	struct sk_job job;
+
+	for (uint32_t at = 0; at < SK_SHAPES_MAX; at++) {
+		const struct sk_shape *shape = &soft->shapes[at];
+		const uint32_t *scores;
+
+		if (!shape->generation)
+			continue;
+		sk_shape_job(&shape->key, &job);
+		scores = sk_score_all(core, &job, (enum sk_placement)shape->key.how);
+		for (uint32_t slot = 0; slot <= core->limits.nodes; slot++)
+			if (sk_rate(core, &job, (enum sk_placement)shape->key.how, slot) !=
+			    (slot < soft->end ? scores[slot] : SK_SCORE_NONE))
+				return false;
+	}
+	return true;
+}

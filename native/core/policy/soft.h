@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the leader's choices use beyond the state: what was observed and
+ * configured, what is known of typical requests, and ratings of nodes kept from
+ * one decision to the next. Relied on by score.c, rate.c, workload.c and
+ * observe.c. Invariant: no part of the state, its digest or its snapshots; a
+ * replica without any of it applies the same commands and makes sound choices.
+ */
+#ifndef STOKER_CORE_SOFT_H
+#define STOKER_CORE_SOFT_H
+
+#include "core/policy/frag.h"
+#include "core/state/state.h"
+
+#define SK_SHAPES_MAX 512u     /* shapes of requests with ratings kept */
+#define SK_BUCKETS 1024u       /* of their hash, a power of two */
+#define SK_CHANGED_MAX 4096u   /* changed nodes remembered, a power of two */
+#define SK_BLOCK 64u	       /* node slots are looked at in blocks of this */
+#define SK_COUNTED_MAX 512u    /* different requests counted to find the typical ones */
+#define SK_CLASSES_EVERY 1024u /* submits between two looks at these counts */
+
+#define SK_SETTLED_LATELY 4096u /* uses of shapes after which one is no longer kept current */
+
+#define SK_SCORE_NONE UINT32_MAX
+
+/* What a rating of nodes depends on, of a request; compared byte by byte. */
+struct sk_shape_key {
+	uint64_t memory_bytes;
+	uint64_t device_memory_bytes;
+	uint64_t models;
+	uint32_t families;
+	uint32_t zero;
+	uint64_t require[SK_JOB_LABELS_MAX];
+	uint64_t avoid[SK_JOB_LABELS_MAX];
+	uint64_t tolerate[SK_JOB_LABELS_MAX];
+	uint32_t gpu_milli;
+	uint32_t cpu_milli;
+	uint32_t how;	  /* enum sk_placement */
+	uint32_t options; /* SK_SAME_LINK, SK_MIX_VENDORS */
+};
+
+struct sk_shape {
+	struct sk_shape_key key;
+	uint64_t seen;	     /* changes that its ratings take into account */
+	uint64_t generation; /* other than the present: nothing is rated; 0: not in use */
+	uint32_t hash;
+	uint16_t next; /* of the same bucket, from 1 */
+};
+
+/* Free amounts of each node as one array each: which nodes may fit at all is a
+ * pass over them. All below 2^31; 0 for a node that is not up. */
+struct sk_summary {
+	uint32_t *cpu;	  /* milli, plus 1 */
+	uint32_t *memory; /* MiB, rounded down */
+	uint32_t *part;	  /* most free milli of a device */
+	uint32_t *whole;  /* entirely free whole devices */
+	uint8_t *plain;	  /* 1: up, without labels, and may have another task */
+};
+
+struct sk_sampled {
+	struct sk_sample sample;
+	uint64_t node; /* its id; another than the node's: not of this device */
+	uint32_t index;
+	uint32_t zero;
+};
+
+struct sk_power {
+	uint64_t model;
+	uint32_t idle_mw;
+	uint32_t full_mw;
+};
+
+/* Requests that differ in memory alone are one; its memory is their mean. */
+struct sk_counted {
+	uint64_t models;
+	uint64_t memory_mib; /* of all of them together */
+	uint32_t cpu_milli;
+	uint32_t gpu_milli;
+	uint32_t times;
+	uint32_t zero;
+};
+
+struct sk_soft {
+	uint64_t changes;     /* of nodes so far; `changed` holds the last of them */
+	uint64_t looked_at;   /* changes that `summary` and `prepared` take into account */
+	uint64_t generation;  /* raised when all ratings are void */
+	uint64_t clock;	      /* uses of shapes */
+	uint32_t end;	      /* node slots below this are rated, a multiple of SK_BLOCK */
+	uint32_t stride;      /* node slots in each array */
+	uint32_t *changed;    /* SK_CHANGED_MAX */
+	uint64_t *changed_at; /* of each node slot, the change that was its last */
+	uint32_t *todo;	      /* of one rating of all nodes, `stride` and some */
+	uint32_t settling;    /* the shape that is brought up to date next */
+	struct sk_summary summary;
+	struct sk_shape *shapes; /* SK_SHAPES_MAX */
+	uint64_t *used_at;	 /* of each shape */
+	uint16_t *buckets;	 /* SK_BUCKETS */
+	uint32_t *scores;	 /* `stride` of each shape */
+
+	struct sk_frag_node *prepared; /* of each node slot */
+	uint8_t *prepared_as;	       /* 0: not; else 1 + policy */
+	uint8_t *mixed;		       /* prepared node has devices of several models */
+	struct sk_frag_table *tables;  /* by policy */
+	uint32_t models_n;	       /* that the tables and `watts` were made with */
+	uint32_t given;		       /* classes that were given; 0: they are counted */
+	struct sk_class *classes;      /* SK_CLASSES_MAX given ones */
+	struct sk_counted *counted;    /* SK_COUNTED_MAX */
+	uint32_t counted_n;
+	uint32_t submits;	    /* since the last look at the counts */
+	struct sk_counted *typical; /* SK_CLASSES_MAX found by counting */
+	uint32_t typical_n;
+
+	struct sk_sampled *samples; /* SK_CHUNK_DEVICES of each chunk */
+	struct sk_power power[SK_MODELS_MAX];
+	uint32_t power_n;
+	struct sk_power watts[SK_MODELS_MAX + 1]; /* by a device's model; model 0: not known */
+	uint32_t worst_mw;	/* most that a known device adds; stands for those not known */
+	struct sk_power socket; /* processors: idle and full of one socket */
+	uint32_t socket_milli;
+};
+
+#endif

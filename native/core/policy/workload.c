@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Counts halve at every look, so that what was typical long ago is forgotten.
+ * The classes are the most frequent requests that make up 95 of 100, as the
+ * published fragmentation measure has it.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "core/ledger/fit.h"
+#include "core/policy/score.h"
+#include "core/policy/workload.h"
+
+#define SK_ONE_TIME 256u /* of one submit in a count, so that halving is fine-grained */
+#define SK_COVERED 95u	 /* of 100 requests */
+
+/* ---- the tables ---- */
+
+static uint16_t sk_class_count(uint32_t gpu_milli)
+{
+	return (uint16_t)(gpu_milli < SK_MILLI ? gpu_milli != 0 : gpu_milli / SK_MILLI);
+}
+
+static void sk_class_fill(uint32_t cpu_milli, uint32_t gpu_milli, uint32_t weight, uint64_t memory,
+			  uint64_t models, struct sk_frag_class *ret)
+{
+	*ret = (struct sk_frag_class){
+		.memory_bytes = memory,
+		.models = gpu_milli ? models : 0,
+		.cpu_milli = cpu_milli,
+		.weight = weight,
+		.gpu_milli = (uint16_t)(gpu_milli < SK_MILLI ? gpu_milli : SK_MILLI),
+		.count = sk_class_count(gpu_milli),
+	};
+}
+
+/* One that names only models that are nowhere is left out. */
+static uint32_t sk_classes_given(const struct sk_core *core, struct sk_frag_class *classes)
+{
+	const struct sk_soft *soft = core->soft;
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < soft->given; i++) {
+		const struct sk_class *given = &soft->classes[i];
+		struct sk_ask ask = {0};
+		uint64_t models;
+
+		memcpy(ask.models, given->models, sizeof ask.models);
+		models = sk_model_mask(core, &ask);
+		if (given->models[0] && !models)
+			continue;
+		sk_class_fill(given->cpu_milli, given->gpu_milli, given->weight,
+			      given->memory_bytes, models, &classes[count++]);
+	}
+	return count;
+}
+
+static uint32_t sk_classes_counted(const struct sk_core *core, struct sk_frag_class *classes)
+{
+	const struct sk_soft *soft = core->soft;
+
+	for (uint32_t i = 0; i < soft->typical_n; i++) {
+		const struct sk_counted *at = &soft->typical[i];
+
+		sk_class_fill(at->cpu_milli, at->gpu_milli, at->times,
+			      at->memory_mib / at->times << 20, at->models, &classes[i]);
+	}
+	return soft->typical_n;
+}
+
+/* Watts by the core's numbers of models. */
+static void sk_watts_make(const struct sk_core *core)
+{
+	struct sk_soft *soft = core->soft;
+
+	memset(soft->watts, 0, sizeof soft->watts);
+	soft->worst_mw = 0;
+	for (uint32_t i = 0; i < soft->power_n; i++) {
+		const struct sk_power *power = &soft->power[i];
+		uint32_t span = power->full_mw - power->idle_mw;
+
+		soft->watts[sk_model_find(core, power->model)] = *power;
+		soft->worst_mw = span > soft->worst_mw ? span : soft->worst_mw;
+	}
+	soft->watts[0] = (struct sk_power){0};
+}
+
+static void sk_tables_make(const struct sk_core *core)
+{
+	struct sk_frag_class classes[SK_CLASSES_MAX] = {{0}};
+	struct sk_soft *soft = core->soft;
+	uint32_t count =
+		soft->given ? sk_classes_given(core, classes) : sk_classes_counted(core, classes);
+
+	sk_frag_table_init(&soft->tables[SK_FRAG_DEFAULT], SK_FRAG_DEFAULT, classes, count);
+	for (uint32_t i = 0; i < count; i++)
+		classes[i].memory_bytes = 0;
+	sk_frag_table_init(&soft->tables[SK_FRAG_FGD], SK_FRAG_FGD, classes, count);
+	sk_watts_make(core);
+	soft->models_n = core->models_n;
+	sk_score_reset(soft);
+}
+
+void sk_workload_look(const struct sk_core *core)
+{
+	if (core->soft->models_n != core->models_n)
+		sk_tables_make(core);
+}
+
+/* ---- given ---- */
+
+static bool sk_class_ok(const struct sk_class *class)
+{
+	uint32_t gpu = class->gpu_milli;
+
+	return !class->zero && class->weight && (gpu <= SK_MILLI || gpu % SK_MILLI == 0) &&
+	       gpu <= SK_TASK_DEVICES_MAX * SK_MILLI;
+}
+
+int sk_core_workload(struct sk_core *core, const struct sk_class *classes, uint32_t count)
+{
+	if (count > SK_CLASSES_MAX)
+		return -E2BIG;
+	for (uint32_t i = 0; i < count; i++)
+		if (!sk_class_ok(&classes[i]))
+			return -EINVAL;
+	if (count)
+		memcpy(core->soft->classes, classes, count * sizeof *classes);
+	core->soft->given = count;
+	sk_tables_make(core);
+	return 0;
+}
+
+/* ---- counted ---- */
+
+static struct sk_counted *sk_counted_find(struct sk_soft *soft, const struct sk_counted *key)
+{
+	for (uint32_t i = 0; i < soft->counted_n; i++) {
+		struct sk_counted *at = &soft->counted[i];
+
+		if (at->models == key->models && at->cpu_milli == key->cpu_milli &&
+		    at->gpu_milli == key->gpu_milli)
+			return at;
+	}
+	return NULL;
+}
+
+/* A new one; where all are in use the rarest makes room. */
+static struct sk_counted *sk_counted_add(struct sk_soft *soft, const struct sk_counted *key)
+{
+	struct sk_counted *rarest = soft->counted;
+
+	if (soft->counted_n < SK_COUNTED_MAX) {
+		rarest = &soft->counted[soft->counted_n++];
+	} else {
+		for (uint32_t i = 1; i < SK_COUNTED_MAX; i++)
+			if (soft->counted[i].times < rarest->times)
+				rarest = &soft->counted[i];
+	}
+	*rarest = *key;
+	return rarest;
+}
+
+static bool sk_more_often(const struct sk_counted *a, const struct sk_counted *b)
+{
+	if (a->times != b->times)
+		return a->times > b->times;
+	if (a->gpu_milli != b->gpu_milli)
+		return a->gpu_milli > b->gpu_milli;
+	if (a->cpu_milli != b->cpu_milli)
+		return a->cpu_milli > b->cpu_milli;
+	return a->models < b->models;
+}
+
+/* By insertion: there are few, and they hardly move from one look to the next.
+ */
+static void sk_counted_sort(struct sk_soft *soft)
+{
+	for (uint32_t i = 1; i < soft->counted_n; i++) {
+		struct sk_counted moved = soft->counted[i];
+		uint32_t at = i;
+
+		for (; at && sk_more_often(&moved, &soft->counted[at - 1]); at--)
+			soft->counted[at] = soft->counted[at - 1];
+		soft->counted[at] = moved;
+	}
+}
+
+static void sk_counted_halve(struct sk_soft *soft)
+{
+	uint32_t left = 0;
+
+	for (uint32_t i = 0; i < soft->counted_n; i++) {
+		struct sk_counted at = soft->counted[i];
+
+		at.times /= 2;
+		at.memory_mib /= 2;
+		if (at.times)
+			soft->counted[left++] = at;
+	}
+	soft->counted_n = left;
+}
+
+static void sk_typical_find(struct sk_soft *soft)
+{
+	uint64_t all = 0, covered = 0;
+
+	sk_counted_sort(soft);
+	for (uint32_t i = 0; i < soft->counted_n; i++)
+		all += soft->counted[i].times;
+	soft->typical_n = 0;
+	while (soft->typical_n < soft->counted_n && soft->typical_n < SK_CLASSES_MAX &&
+	       covered * 100 < all * SK_COVERED) {
+		soft->typical[soft->typical_n] = soft->counted[soft->typical_n];
+		covered += soft->typical[soft->typical_n++].times;
+	}
+}
+
+void sk_workload_count(const struct sk_core *core, const struct sk_job *job)
+{
+	struct sk_soft *soft = core->soft;
+	struct sk_counted key = {.models = job->ask.gpu_milli ? job->wish.models : 0,
+				 .cpu_milli = job->ask.cpu_milli,
+				 .gpu_milli = job->ask.gpu_milli};
+	struct sk_counted *at = sk_counted_find(soft, &key);
+	uint64_t mib = job->ask.memory_bytes >> 20;
+
+	if (!at)
+		at = sk_counted_add(soft, &key);
+	at->times += SK_ONE_TIME * job->ask.tasks;
+	at->memory_mib += (mib < 1u << 30 ? mib : 1u << 30) * SK_ONE_TIME * job->ask.tasks;
+	if (++soft->submits < SK_CLASSES_EVERY)
+		return;
+	soft->submits = 0;
+	sk_typical_find(soft);
+	sk_counted_halve(soft);
+	if (!soft->given)
+		sk_tables_make(core);
+}

@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Every invariant of the ledger, looked at from scratch. Used by restore on bytes from outside and
+ * by the tests after every command; a pass over the whole state.
+ */
+#include "core/ledger/device.h"
+#include "core/state/digest.h"
+#include "core/state/index.h"
+#include "core/ledger/job.h"
+#include "core/ledger/node.h"
+#include "core/ledger/hold.h"
+#include "core/ledger/queue.h"
+#include "core/ledger/task.h"
+
+struct sk_sums {
+	uint64_t devices;
+	uint64_t chunks;
+	uint64_t tasks;
+	uint64_t classes;
+	uint32_t nodes;
+	uint32_t up;
+	uint32_t with[SK_NODE_DEVICES_MAX + 1];
+	uint32_t of[SK_FAMILIES];
+};
+
+/* What the tasks of a node hold of one device. */
+static uint64_t sk_held_milli(const struct sk_core *core, uint32_t node, uint32_t index)
+{
+	uint64_t held = 0;
+
+	for (uint32_t task = core->nodes[node].tasks.first; task;
+	     task = core->tasks[task].on_node.next)
+		for (uint32_t i = 0; i < core->tasks[task].shares_n; i++)
+			if (core->tasks[task].shares[i].index == index)
+				held += core->tasks[task].shares[i].milli;
+	return held;
+}
+
+static uint64_t sk_held_memory(const struct sk_core *core, uint32_t node, uint32_t index)
+{
+	uint64_t held = 0;
+
+	for (uint32_t task = core->nodes[node].tasks.first; task;
+	     task = core->tasks[task].on_node.next)
+		for (uint32_t i = 0; i < core->tasks[task].shares_n; i++)
+			if (core->tasks[task].shares[i].index == index)
+				held += core->jobs[core->tasks[task].job].ask.device_memory_bytes;
+	return held;
+}
+
+static const char *sk_check_devices(const struct sk_core *core, uint32_t slot)
+{
+	const struct sk_node *node = &core->nodes[slot];
+	uint32_t whole = 0, free = 0, families = 0;
+	uint64_t models = 0;
+
+	for (uint32_t index = 0; index < node->devices; index++) {
+		const struct sk_device *device = sk_device_at(core, slot, index);
+		uint32_t milli = sk_device_free(device);
+
+		if (device->capacity > SK_MILLI || device->used > device->capacity)
+			return "a device gives more than it has";
+		if (device->used != sk_held_milli(core, slot, index) ||
+		    device->memory_used != sk_held_memory(core, slot, index))
+			return "a device's use is not the sum of its tasks";
+		models |= device->model ? (uint64_t)1 << (device->model - 1) : 0;
+		families |= device->capacity ? 1u << device->family : 0;
+		whole += device->capacity == SK_MILLI;
+		free += milli == SK_MILLI;
+		if (milli > 0 && milli < SK_MILLI &&
+		    sk_index_has(&core->free_part, milli, slot) != node->up)
+			return "a partly free device is not indexed as it is";
+	}
+	if (whole != node->devices_whole || free != node->devices_free || models != node->models ||
+	    families != node->families)
+		return "a node miscounts its devices";
+	return NULL;
+}
+
+/* Every class that the index has for this node must be true of a device. */
+static const char *sk_check_index(const struct sk_core *core, uint32_t slot, struct sk_sums *sums)
+{
+	const struct sk_node *node = &core->nodes[slot];
+
+	for (uint32_t class = 0; class <= SK_NODE_DEVICES_MAX; class ++)
+		if (sk_index_has(&core->free_whole, class, slot) !=
+		    (node->up && class == node->devices_free))
+			return "a node is indexed under a wrong count of free devices";
+	for (uint32_t class = 0; class < SK_MILLI; class ++) {
+		if (!sk_index_has(&core->free_part, class, slot))
+			continue;
+		sums->classes++;
+		if (!class || sk_device_with_free(core, slot, class, 0) == SK_NODE_DEVICES_MAX)
+			return "a node is indexed under milli that no device has free";
+	}
+	return NULL;
+}
+
+static const char *sk_check_node_tasks(const struct sk_core *core, uint32_t slot,
+				       struct sk_sums *sums)
+{
+	const struct sk_node *node = &core->nodes[slot];
+	uint64_t cpu = 0, memory = 0;
+	uint32_t count = 0, before = 0;
+
+	for (uint32_t task = node->tasks.first; task; task = core->tasks[task].on_node.next) {
+		const struct sk_job *job = &core->jobs[core->tasks[task].job];
+
+		if (core->tasks[task].node != slot || core->tasks[task].on_node.prev != before)
+			return "a task is on another node's list";
+		if (sk_task_find(core, core->tasks[task].job, core->tasks[task].task) != task)
+			return "a task is not on its job's list";
+		cpu += job->ask.cpu_milli;
+		memory += job->ask.memory_bytes;
+		before = task;
+		count++;
+	}
+	if (node->tasks.last != before || node->tasks_count != count)
+		return "a node miscounts its tasks";
+	if (node->cpu_used != cpu || node->memory_used != memory)
+		return "a node's reservations are not the sum of its tasks";
+	if (count > core->limits.node_tasks)
+		return "a node holds more tasks than its limit";
+	sums->tasks += count;
+	return NULL;
+}
+
+static const char *sk_check_node(const struct sk_core *core, uint32_t slot, struct sk_sums *sums)
+{
+	const struct sk_node *node = &core->nodes[slot];
+	const char *broken;
+
+	if (!node->id || sk_node_find(core, node->id) != slot)
+		return "a node is not found by its id";
+	sums->nodes++;
+	sums->up += node->up;
+	sums->devices += node->devices;
+	sums->chunks += (node->devices + SK_CHUNK_DEVICES - 1) / SK_CHUNK_DEVICES;
+	sums->with[node->devices_whole]++;
+	for (uint32_t family = 0; family < SK_FAMILIES; family++)
+		sums->of[family] += node->families >> family & 1;
+	broken = sk_check_devices(core, slot);
+	if (!broken)
+		broken = sk_check_index(core, slot, sums);
+	return broken ? broken : sk_check_node_tasks(core, slot, sums);
+}
+
+static uint64_t sk_index_sum(const struct sk_index *index)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t class = 0; class < index->classes; class ++)
+		sum += index->counts[class];
+	return sum;
+}
+
+static const char *sk_check_nodes(const struct sk_core *core, struct sk_sums *sums)
+{
+	for (uint32_t slot = sk_node_next(core, 1); slot; slot = sk_node_next(core, slot + 1)) {
+		const char *broken = sk_check_node(core, slot, sums);
+
+		if (broken)
+			return broken;
+	}
+	if (sums->nodes != core->nodes_count || sums->up != core->nodes_up)
+		return "nodes are miscounted";
+	if (sums->devices != core->devices_count || sums->devices > core->limits.devices)
+		return "devices are miscounted";
+	if (sums->chunks != core->chunk_pool.used || sums->tasks != core->task_pool.used)
+		return "a device chunk or a task has no owner";
+	if (sk_index_sum(&core->free_whole) != sums->up ||
+	    sk_index_sum(&core->free_part) != sums->classes)
+		return "an index counts nodes that are not there";
+	for (uint32_t family = 0; family < SK_FAMILIES; family++)
+		if (core->nodes_of[family] != sums->of[family])
+			return "nodes by kinds of devices are miscounted";
+	for (uint32_t count = 0; count <= SK_NODE_DEVICES_MAX; count++)
+		if (core->nodes_with[count] != sums->with[count])
+			return "nodes by devices are miscounted";
+	return NULL;
+}
+
+static const char *sk_check_state(const struct sk_core *core, const struct sk_job *job, bool live)
+{
+	uint32_t tasks = 0;
+
+	for (uint32_t task = job->tasks_first; task; task = core->tasks[task].job_next)
+		tasks++;
+	if (tasks != job->tasks_live || tasks > job->ask.tasks)
+		return "a job miscounts its tasks";
+	if (sk_state_final(job->state) == live)
+		return "a job is in the wrong list for its state";
+	if ((job->state >= SK_STARTING && job->state <= SK_STOPPING) != (tasks > 0))
+		return "a job holds tasks in a state that has none, or has none";
+	if (live && job->verdict && job->state != SK_STOPPING)
+		return "a judged job goes on";
+	if (!live && job->afters_n)
+		return "a job waits for one that has ended";
+	if (job->afters_n > SK_AFTERS_MAX)
+		return "more jobs wait for one than may";
+	return NULL;
+}
+
+static const char *sk_check_list(const struct sk_core *core, const struct sk_list *list, bool live,
+				 uint32_t expected)
+{
+	uint32_t count = 0, before = 0;
+
+	for (uint32_t slot = list->first; slot; slot = core->jobs[slot].order.next) {
+		const struct sk_job *job = &core->jobs[slot];
+		const char *broken = sk_check_state(core, job, live);
+
+		if (broken)
+			return broken;
+		if (job->order.prev != before ||
+		    (live && before && core->jobs[before].id >= job->id))
+			return "jobs are out of order";
+		if (sk_job_find(core, job->id) != slot || job->id >= core->next_job)
+			return "a job is not found by its id";
+		before = slot;
+		if (++count > expected)
+			break;
+	}
+	return list->last == before && count == expected ? NULL : "jobs are miscounted";
+}
+
+/* Counts and order of the jobs that wait in one queue. */
+static const char *sk_check_pending(const struct sk_core *core, uint32_t queue, uint64_t *queued)
+{
+	for (int kind = 0; kind < SK_QUEUE_KINDS; kind++) {
+		uint32_t slot = sk_pending_first(core, queue, (enum sk_queue_kind)kind), before = 0;
+		uint64_t count = 0;
+
+		for (; slot; before = slot, slot = sk_pending_next(core, slot), count++) {
+			const struct sk_job *job = &core->jobs[slot];
+
+			if (job->state != SK_PENDING || job->hold || job->queue != queue ||
+			    (int)sk_queue_kind(job) != kind)
+				return "a job waits in the wrong queue";
+			if (job->level != sk_pending_level(core, job))
+				return "a job waits on the wrong level";
+			if (before && core->jobs[before].level == job->level &&
+			    core->jobs[before].id >= job->id)
+				return "waiting jobs are out of order";
+		}
+		if (count != sk_pending_of(core, queue, (enum sk_queue_kind)kind)->count)
+			return "a queue is miscounted";
+		queued[kind] += count;
+	}
+	return NULL;
+}
+
+static const char *sk_check_queue(const struct sk_core *core, uint32_t slot)
+{
+	const struct sk_queue *queue = &core->queues[slot];
+	uint64_t live = 0, pending = 0, cpu = 0, memory = 0;
+	uint32_t children = 0;
+
+	for (uint32_t job = core->live.first; job; job = core->jobs[job].order.next) {
+		const struct sk_job *at = &core->jobs[job];
+
+		live += at->queue == slot;
+		if (!sk_queue_within(core, at->queue, slot))
+			continue;
+		pending += at->state == SK_PENDING && !at->hold;
+		cpu += (uint64_t)at->ask.cpu_milli * at->tasks_live;
+		memory += at->ask.memory_bytes * at->tasks_live;
+	}
+	for (uint32_t i = sk_queue_at(core, 1); i; i = sk_queue_at(core, i + 1))
+		children += core->queues[i].parent == slot;
+	if (children != queue->children || (children && live) || live != queue->live)
+		return "a queue miscounts its jobs or children";
+	if (pending != queue->pending_all || cpu != queue->cpu_used ||
+	    memory != queue->memory_used || queue->used_milli != sk_queue_holds(core, slot, 0))
+		return "a queue's use is not the sum of its tasks";
+	for (uint32_t i = 0; i < queue->quotas_n; i++)
+		if (queue->quotas[i].used_milli !=
+		    sk_queue_holds(core, slot, queue->quotas[i].model))
+			return "a quota's use is not the sum of its tasks";
+	return NULL;
+}
+
+/* A held job is where its hold says. */
+static const char *sk_check_hold(const struct sk_core *core, uint32_t slot)
+{
+	const struct sk_job *job = &core->jobs[slot];
+
+	if (job->hold && job->state != SK_PENDING)
+		return "a job is held that is not pending";
+	if ((job->hold == SK_HOLD_TIME) != (job->delayed_at != 0) ||
+	    (job->delayed_at &&
+	     (job->delayed_at > core->delayed_n || core->delayed[job->delayed_at] != slot)))
+		return "a delayed job is not where it should be";
+	return NULL;
+}
+
+static const char *sk_check_afters(const struct sk_core *core, uint32_t slot, uint64_t *held)
+{
+	uint32_t count = 0;
+
+	for (uint32_t at = core->jobs[slot].afters.first; at; at = core->jobs[at].queued.next) {
+		if (core->jobs[at].hold != SK_HOLD_AFTER ||
+		    core->jobs[at].ask.after != core->jobs[slot].id)
+			return "a job waits for the wrong one";
+		count++;
+	}
+	*held += count;
+	return count == core->jobs[slot].afters_n ? NULL : "waiting jobs are miscounted";
+}
+
+static const char *sk_check_queues(const struct sk_core *core)
+{
+	uint64_t queued[SK_QUEUE_KINDS] = {0}, held = core->delayed_n, pending = 0;
+	const char *broken = NULL;
+
+	for (uint32_t slot = sk_queue_at(core, 1); slot && !broken;
+	     slot = sk_queue_at(core, slot + 1)) {
+		broken = sk_check_queue(core, slot);
+		if (!broken)
+			broken = sk_check_pending(core, slot, queued);
+	}
+	for (uint32_t slot = core->doomed.first; slot; slot = core->jobs[slot].queued.next)
+		held += core->jobs[slot].hold == SK_HOLD_DOOMED;
+	for (uint32_t slot = core->live.first; slot && !broken;
+	     slot = core->jobs[slot].order.next) {
+		pending += core->jobs[slot].state == SK_PENDING;
+		broken = sk_check_hold(core, slot);
+		if (!broken)
+			broken = sk_check_afters(core, slot, &held);
+	}
+	if (broken)
+		return broken;
+	if (queued[0] != core->queued[0] || queued[1] != core->queued[1])
+		return "the queues are miscounted";
+	return queued[0] + queued[1] + held == pending ? NULL : "a pending job waits nowhere";
+}
+
+static const char *sk_check_keys(const struct sk_core *core)
+{
+	uint32_t count = 0, before = 0;
+
+	for (uint32_t slot = core->keys_order.first; slot; slot = core->keys[slot].order.next) {
+		if (core->keys[slot].order.prev != before || core->keys[slot].job >= core->next_job)
+			return "keys are out of order";
+		before = slot;
+		count++;
+	}
+	return count == core->key_pool.used && count <= core->limits.keys ? NULL
+									  : "keys are miscounted";
+}
+
+static const char *sk_check_keepers(const struct sk_core *core)
+{
+	uint32_t keys = 0, keepers = 0;
+
+	for (uint32_t at = core->keepers_order.first; at; at = core->keepers[at].order.next) {
+		const struct sk_keeper *keeper = &core->keepers[at];
+		uint32_t own = 0;
+
+		for (uint32_t slot = keeper->keys.first; slot; slot = core->keys[slot].own.next) {
+			if (core->keys[slot].keeper != at ||
+			    core->keys[slot].client != keeper->client)
+				return "a key is with another's";
+			own++;
+		}
+		if (!own || own != keeper->count)
+			return "a client's keys are miscounted";
+		keys += own;
+		keepers++;
+	}
+	return keys == core->key_pool.used && keepers == core->keeper_pool.used
+		       ? NULL
+		       : "clients with keys are miscounted";
+}
+
+const char *sk_core_check(const struct sk_core *core)
+{
+	struct sk_sums sums = {0};
+	const char *broken = sk_check_nodes(core, &sums);
+
+	if (!broken)
+		broken = sk_check_list(core, &core->live, true, core->live_count);
+	if (!broken)
+		broken = sk_check_list(core, &core->finished, false, core->finished_count);
+	if (!broken && core->finished_count > core->limits.finished)
+		broken = "more ended jobs than retention";
+	if (!broken && core->job_pool.used != core->live_count + core->finished_count)
+		broken = "a job is in no list";
+	if (!broken)
+		broken = sk_check_queues(core);
+	if (!broken)
+		broken = sk_check_keys(core);
+	return broken ? broken : sk_check_keepers(core);
+}
+
+uint64_t sk_core_memory_digest(const struct sk_core *core)
+{
+	size_t head = offsetof(struct sk_core, journal) & ~(size_t)7;
+	size_t from = sizeof *core;
+	size_t to = (size_t)(core->journal.bytes - (const uint8_t *)core);
+	uint64_t digest = sk_digest(0, core, head);
+
+	return sk_digest_end(sk_digest(digest, (const uint8_t *)core + from, to - from));
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One block of the caller's memory, divided up: the core first, then every array, the journal, and
+ * what is no part of the state.
+ * The same walk computes the size and the places, so the two cannot disagree.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "core/state/journal_bound.h"
+#include "core/ledger/queue.h"
+#include "core/policy/soft.h"
+
+/* Measured bounds of what one operation notes; journal_bound in propose.c reserves by them. */
+#define SK_JOURNAL_BYTES                                                                           \
+	(SK_JOURNAL_REQUEST * SK_BATCH_REQUESTS_MAX + SK_JOURNAL_TASK * SK_BATCH_PLACES_MAX +      \
+	 SK_JOURNAL_SHARE * SK_BATCH_PLACES_MAX * SK_TASK_DEVICES_MAX +                            \
+	 SK_JOURNAL_AFTER * SK_AFTERS_MAX + SK_JOURNAL_PROMOTE * SK_PROMOTE_MAX)
+
+/* A node's tasks hold a share each, but for those that hold whole devices. */
+static uint64_t sk_journal_reserve(const struct sk_limits *limits)
+{
+	return SK_JOURNAL_REQUEST + SK_JOURNAL_SHARE * 2 * SK_NODE_DEVICES_MAX +
+	       (SK_JOURNAL_TASK + SK_JOURNAL_SHARE) * (uint64_t)limits->node_tasks;
+}
+
+struct sk_carve {
+	uint8_t *base; /* NULL: only measure */
+	uint64_t at;
+};
+
+static void *sk_carve(struct sk_carve *carve, uint64_t count, uint64_t size)
+{
+	uint64_t at = carve->at;
+
+	carve->at = (at + count * size + 63) & ~(uint64_t)63;
+	return carve->base ? carve->base + at : NULL;
+}
+
+/* The slot arrays start as nobody; only what is looked at before it is written must be cleared. */
+static void *sk_carve_zeroed(struct sk_carve *carve, uint64_t count, uint64_t size)
+{
+	void *at = sk_carve(carve, count, size);
+
+	if (at)
+		memset(at, 0, count * size);
+	return at;
+}
+
+static uint32_t sk_power_of_two(uint32_t at_least)
+{
+	uint32_t power = 16;
+
+	while (power < at_least)
+		power *= 2;
+	return power;
+}
+
+static void sk_table_carve(struct sk_table *table, struct sk_carve *carve, uint32_t slots)
+{
+	uint32_t buckets = sk_power_of_two(slots);
+
+	table->mask = buckets - 1;
+	table->buckets = sk_carve_zeroed(carve, buckets, sizeof *table->buckets);
+}
+
+static void sk_index_carve(struct sk_index *index, struct sk_carve *carve, uint32_t classes,
+			   uint32_t slots)
+{
+	index->classes = classes;
+	index->words = (slots + 63) / 64;
+	index->bits = sk_carve_zeroed(carve, (uint64_t)classes * index->words, sizeof(uint64_t));
+	index->counts = sk_carve_zeroed(carve, classes, sizeof(uint32_t));
+	index->classes_used = sk_carve_zeroed(carve, (classes + 63) / 64, sizeof(uint64_t));
+}
+
+static void sk_pool_set(struct sk_pool *pool, uint32_t slots)
+{
+	pool->fresh = 1;
+	pool->end = slots + 1;
+}
+
+static void sk_carve_ledger(struct sk_core *core, struct sk_carve *carve)
+{
+	const struct sk_limits *limits = &core->limits;
+	uint32_t chunks = limits->nodes + limits->devices / SK_CHUNK_DEVICES;
+	uint32_t nodes = limits->nodes + 1;
+
+	core->nodes = sk_carve_zeroed(carve, nodes, sizeof *core->nodes);
+	core->node_slots = sk_carve_zeroed(carve, (nodes + 63) / 64, sizeof(uint64_t));
+	core->observed = sk_carve_zeroed(carve, nodes, sizeof *core->observed);
+	core->chunks = sk_carve(carve, chunks + 1u, sizeof *core->chunks);
+	core->tasks = sk_carve(carve, limits->tasks + 1u, sizeof *core->tasks);
+	sk_table_carve(&core->node_table, carve, nodes);
+	sk_index_carve(&core->free_whole, carve, SK_NODE_DEVICES_MAX + 1, nodes);
+	sk_index_carve(&core->free_part, carve, SK_MILLI, nodes);
+	sk_pool_set(&core->chunk_pool, chunks);
+	sk_pool_set(&core->task_pool, limits->tasks);
+}
+
+static void sk_carve_jobs(struct sk_core *core, struct sk_carve *carve)
+{
+	const struct sk_limits *limits = &core->limits;
+	uint32_t jobs =
+		limits->jobs + limits->finished + 1; /* one ends before another is forgotten */
+	uint32_t queues = limits->queues + 2;
+
+	core->jobs = sk_carve(carve, jobs + 1u, sizeof *core->jobs);
+	core->keys = sk_carve(carve, limits->keys + 1u, sizeof *core->keys);
+	sk_table_carve(&core->job_table, carve, jobs);
+	core->keepers = sk_carve(carve, limits->keys + 1u, sizeof *core->keepers);
+	sk_table_carve(&core->key_table, carve, limits->keys);
+	sk_table_carve(&core->keeper_table, carve, limits->keys);
+	core->delayed = sk_carve(carve, limits->jobs + 1u, sizeof *core->delayed);
+	core->queues = sk_carve_zeroed(carve, queues + 1u, sizeof *core->queues);
+	core->pending =
+		sk_carve_zeroed(carve, (queues + 1ull) * SK_QUEUE_KINDS, sizeof *core->pending);
+	core->groups = sk_carve(carve, limits->tasks + 1u, sizeof *core->groups);
+	sk_table_carve(&core->queue_table, carve, queues);
+	sk_table_carve(&core->group_table, carve, limits->tasks);
+	sk_pool_set(&core->group_pool, limits->tasks);
+	sk_pool_set(&core->job_pool, jobs);
+	sk_pool_set(&core->key_pool, limits->keys);
+	sk_pool_set(&core->keeper_pool, limits->keys);
+}
+
+static void sk_carve_summary(struct sk_summary *summary, struct sk_carve *carve, uint32_t stride)
+{
+	summary->cpu = sk_carve_zeroed(carve, stride, sizeof *summary->cpu);
+	summary->memory = sk_carve_zeroed(carve, stride, sizeof *summary->memory);
+	summary->part = sk_carve_zeroed(carve, stride, sizeof *summary->part);
+	summary->whole = sk_carve_zeroed(carve, stride, sizeof *summary->whole);
+	summary->plain = sk_carve_zeroed(carve, stride, sizeof *summary->plain);
+}
+
+/* Behind the journal, where no digest of memory looks. */
+static void sk_carve_soft(struct sk_core *core, struct sk_carve *carve)
+{
+	const struct sk_limits *limits = &core->limits;
+	uint32_t chunks = limits->nodes + limits->devices / SK_CHUNK_DEVICES + 1;
+	struct sk_soft measured, *soft;
+
+	core->soft = sk_carve_zeroed(carve, 1, sizeof *core->soft);
+	soft = core->soft ? core->soft : &measured;
+	soft->stride = (limits->nodes / SK_BLOCK + 1) * SK_BLOCK;
+	soft->generation = 1;
+	soft->changed = sk_carve(carve, SK_CHANGED_MAX, sizeof *soft->changed);
+	soft->changed_at = sk_carve_zeroed(carve, soft->stride, sizeof *soft->changed_at);
+	sk_carve_summary(&soft->summary, carve, soft->stride);
+	soft->shapes = sk_carve_zeroed(carve, SK_SHAPES_MAX, sizeof *soft->shapes);
+	soft->todo = sk_carve(carve, soft->stride + 8u, sizeof *soft->todo);
+	soft->used_at = sk_carve_zeroed(carve, SK_SHAPES_MAX, sizeof *soft->used_at);
+	soft->buckets = sk_carve_zeroed(carve, SK_BUCKETS, sizeof *soft->buckets);
+	soft->scores = sk_carve(carve, (uint64_t)soft->stride * SK_SHAPES_MAX, sizeof(uint32_t));
+	soft->prepared = sk_carve(carve, soft->stride, sizeof *soft->prepared);
+	soft->prepared_as = sk_carve_zeroed(carve, soft->stride, 1);
+	soft->mixed = sk_carve_zeroed(carve, soft->stride, 1);
+	soft->tables = sk_carve_zeroed(carve, 2, sizeof *soft->tables);
+	soft->classes = sk_carve_zeroed(carve, SK_CLASSES_MAX, sizeof *soft->classes);
+	soft->counted = sk_carve(carve, SK_COUNTED_MAX, sizeof *soft->counted);
+	soft->typical = sk_carve(carve, SK_CLASSES_MAX, sizeof *soft->typical);
+	soft->samples =
+		sk_carve_zeroed(carve, (uint64_t)chunks * SK_CHUNK_DEVICES, sizeof *soft->samples);
+}
+
+static bool sk_limit_ok(uint32_t value, uint32_t max)
+{
+	return value && value <= max;
+}
+
+static bool sk_limits_ok(const struct sk_limits *limits)
+{
+	return sk_limit_ok(limits->nodes, SK_NODES_LIMIT_MAX) &&
+	       sk_limit_ok(limits->devices, SK_DEVICES_LIMIT_MAX) &&
+	       sk_limit_ok(limits->jobs, SK_JOBS_LIMIT_MAX) &&
+	       sk_limit_ok(limits->finished, SK_JOBS_LIMIT_MAX) &&
+	       sk_limit_ok(limits->tasks, SK_TASKS_LIMIT_MAX) &&
+	       sk_limit_ok(limits->node_tasks, SK_TASKS_LIMIT_MAX) &&
+	       sk_limit_ok(limits->keys, SK_KEYS_LIMIT_MAX) &&
+	       sk_limit_ok(limits->queues, SK_QUEUES_LIMIT_MAX);
+}
+
+static void sk_carve_all(struct sk_core *core, struct sk_carve *carve)
+{
+	sk_carve(carve, 1, sizeof *core);
+	sk_carve_ledger(core, carve);
+	sk_carve_jobs(core, carve);
+	core->journal.reserve = sk_journal_reserve(&core->limits);
+	core->journal.capacity = SK_JOURNAL_BYTES + core->journal.reserve;
+	core->journal.bytes = sk_carve(carve, core->journal.capacity, 1);
+	sk_carve_soft(core, carve);
+	core->size = carve->at;
+}
+
+size_t sk_core_memsize(const struct sk_limits *limits)
+{
+	struct sk_core core = {.limits = *limits};
+	struct sk_carve carve = {0};
+
+	if (!sk_limits_ok(limits))
+		return 0;
+	sk_carve_all(&core, &carve);
+	return core.size;
+}
+
+int sk_core_init(void *memory, size_t size, const struct sk_limits *limits, struct sk_core **ret)
+{
+	struct sk_carve carve = {.base = memory};
+	struct sk_core *core = memory;
+	size_t needed = sk_core_memsize(limits);
+
+	if (!needed || size < needed || (uintptr_t)memory % 64)
+		return -EINVAL;
+	memset(core, 0, sizeof *core);
+	core->limits = *limits;
+	core->next_job = 1;
+	sk_carve_all(core, &carve);
+	sk_queue_first(core);
+	*ret = core;
+	return 0;
+}

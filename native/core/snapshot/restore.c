@@ -1,0 +1,541 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reading a state back. Nothing in the bytes is believed: each record is checked alone and against
+ * what was read before, reservations are made anew by the same code that makes them in apply,
+ * and at the end the whole ledger is checked and digested again: what a state
+ * cannot say of itself is not accepted.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "core/command/batch.h"
+#include "core/command/command.h"
+#include "core/ledger/device.h"
+#include "core/state/digest.h"
+#include "core/ledger/fit.h"
+#include "core/ledger/hold.h"
+#include "core/state/journal.h"
+#include "core/ledger/key.h"
+#include "core/ledger/node.h"
+#include "core/state/pool.h"
+#include "core/ledger/queue.h"
+#include "core/snapshot/saved.h"
+#include "core/state/table.h"
+
+struct sk_reader {
+	const uint8_t *bytes;
+	size_t left;
+};
+
+static bool sk_read(struct sk_reader *reader, void *record, size_t size)
+{
+	if (reader->left < size)
+		return false;
+	memcpy(record, reader->bytes, size);
+	reader->bytes += size;
+	reader->left -= size;
+	return true;
+}
+
+static bool sk_read_device(struct sk_core *core, struct sk_reader *reader, uint32_t slot,
+			   uint32_t index)
+{
+	struct sk_saved_device saved;
+
+	if (!sk_read(reader, &saved, sizeof saved) || saved.capacity > SK_MILLI ||
+	    saved.available > 1 || saved.family >= SK_FAMILIES || saved.zero ||
+	    saved.model > core->models_n)
+		return false;
+	sk_device_put(core, slot, index,
+		      (struct sk_device){.memory_bytes = saved.memory_bytes,
+					 .owner = saved.owner,
+					 .capacity = saved.capacity,
+					 .available = (uint8_t)saved.available,
+					 .family = saved.family,
+					 .reason = saved.reason,
+					 .link = saved.link,
+					 .bus = saved.bus,
+					 .numa = saved.numa,
+					 .model = saved.model});
+	return true;
+}
+
+/* Ascending, and nothing behind the last. */
+static bool sk_saved_labels_ok(const struct sk_saved_node *saved)
+{
+	if (saved->labels > SK_NODE_LABELS_MAX)
+		return false;
+	for (uint32_t i = 0; i < SK_NODE_LABELS_MAX; i++) {
+		const struct sk_label *label = &saved->label[i];
+
+		if (i >= saved->labels
+			    ? label->label || label->value || label->flags
+			    : !label->label ||
+				      label->flags & ~(uint64_t)(SK_LABEL_TAINT | SK_LABEL_COST))
+			return false;
+		if (i && i < saved->labels && label->label <= label[-1].label)
+			return false;
+	}
+	return true;
+}
+
+/* As NODE_RESERVE would take it; the queue may have been dropped since. */
+static bool sk_saved_reserve_ok(const struct sk_saved_node *saved)
+{
+	return saved->reserve_until_ns ? saved->reserve_from_ns < saved->reserve_until_ns
+				       : !saved->reserve_from_ns && !saved->reserve_queue;
+}
+
+/* Nodes come by slot; those between are free, so the slot is claimed by name. */
+static bool sk_read_node(struct sk_core *core, struct sk_reader *reader, uint32_t *last)
+{
+	struct sk_saved_node saved;
+	struct sk_node *node;
+
+	if (!sk_read(reader, &saved, sizeof saved) || saved.zero || saved.up > 1 || !saved.id ||
+	    saved.slot <= *last || saved.slot > core->limits.nodes ||
+	    saved.devices > SK_NODE_DEVICES_MAX || sk_node_find(core, saved.id) ||
+	    !sk_saved_labels_ok(&saved) || !sk_saved_reserve_ok(&saved))
+		return false;
+	*last = saved.slot;
+	sk_node_create_at(core, saved.slot, saved.id);
+	node = &core->nodes[saved.slot];
+	node->boot = saved.boot;
+	node->boot_before = saved.boot_before;
+	node->incarnation = saved.incarnation;
+	node->memory = saved.memory;
+	node->cpu = saved.cpu;
+	core->memory_all += saved.memory;
+	core->cpu_all += saved.cpu;
+	node->domain = saved.domain;
+	node->reserve_from_ns = saved.reserve_from_ns;
+	node->reserve_until_ns = saved.reserve_until_ns;
+	node->reserve_queue = saved.reserve_queue;
+	node->labels_n = saved.labels;
+	memcpy(node->labels, saved.label, sizeof node->labels);
+	if (!sk_node_grow(core, saved.slot, saved.devices))
+		return false;
+	for (uint32_t index = 0; index < saved.devices; index++)
+		if (!sk_read_device(core, reader, saved.slot, index))
+			return false;
+	sk_devices_sum(core, saved.slot);
+	sk_node_set_up(core, saved.slot, saved.up, saved.reason);
+	return true;
+}
+
+static bool sk_saved_hold_ok(const struct sk_core *core, const struct sk_job_view *view)
+{
+	uint32_t before = view->ask.after ? sk_job_find(core, view->ask.after) : 0;
+	bool waits = before && !sk_state_final(core->jobs[before].state);
+
+	if (view->ask.after >= view->job || (view->hold && view->state != SK_PENDING))
+		return false;
+	if (!sk_state_final(view->state) && waits != (view->hold == SK_HOLD_AFTER))
+		return false;
+	if (view->hold == SK_HOLD_TIME && !view->retried)
+		return false;
+	return view->hold != SK_HOLD_DOOMED || (view->ask.after && !view->attempt);
+}
+
+/* Only what ran may have been judged, cancelled or retried. */
+static bool sk_saved_course_ok(const struct sk_saved_job *saved)
+{
+	const struct sk_job_view *view = &saved->view;
+	bool final = sk_state_final(view->state), ran = view->state > SK_PENDING && !final;
+
+	if (saved->verdict && !final && view->state != SK_STOPPING)
+		return false;
+	if (saved->last && !final && view->state != SK_STOPPING)
+		return false;
+	if (view->preemptions > view->retried || view->retried > view->attempt ||
+	    view->retried - view->preemptions > view->ask.retries)
+		return false;
+	if (ran ? !view->attempt : view->charged_ns || view->spent_ns)
+		return false;
+	return !(view->flags & ~(SK_HAS_EXIT_CODE | SK_HAS_SIGNAL)) &&
+	       (view->flags & SK_HAS_EXIT_CODE || !view->exit_code) &&
+	       (view->flags & SK_HAS_SIGNAL || !view->signal);
+}
+
+static bool sk_saved_models_ok(const struct sk_core *core, const struct sk_ask *ask)
+{
+	for (uint32_t i = 0; i < SK_JOB_MODELS_MAX && ask->models[i]; i++)
+		if (!sk_model_find(core, ask->models[i]))
+			return false;
+	return true;
+}
+
+static bool sk_saved_job_ok(const struct sk_core *core, const struct sk_saved_job *saved)
+{
+	const struct sk_job_view *view = &saved->view;
+	struct sk_submit submit = {.ask = view->ask};
+	uint32_t queue = sk_queue_find(core, view->ask.queue);
+	struct sk_why why;
+
+	if (saved->zero[0] || saved->zero[1] || saved->last > 1 || view->zero[0] || view->zero[1] ||
+	    view->zero[2] || !view->job || view->job >= core->next_job ||
+	    sk_job_find(core, view->job))
+		return false;
+	if (!view->state || view->state >= SK_STATE_END || sk_submit_ok(&submit, &why) ||
+	    !sk_ask_shape(&view->ask) || !sk_saved_models_ok(core, &view->ask))
+		return false;
+	if (!sk_state_final(view->state) && (!queue || core->queues[queue].children))
+		return false;
+	if (saved->verdict >= SK_STATE_END ||
+	    (saved->verdict > SK_PENDING && saved->verdict < SK_SUCCEEDED))
+		return false;
+	return view->tasks_live <= view->ask.tasks && sk_saved_course_ok(saved) &&
+	       sk_saved_hold_ok(core, view);
+}
+
+static void sk_job_unpack(const struct sk_core *core, struct sk_job *job,
+			  const struct sk_saved_job *saved)
+{
+	const struct sk_job_view *view = &saved->view;
+
+	job->id = view->job;
+	job->client = view->client;
+	job->spec_hash = view->spec_hash;
+	job->submit_ns = view->submit_ns;
+	job->place_ns = view->place_ns;
+	job->end_ns = view->end_ns;
+	job->latency_ns = view->latency_ns;
+	memcpy(job->observations, view->observations, sizeof job->observations);
+	job->node = view->node;
+	job->attained_ns = view->attained_ns;
+	job->charged_ns = view->charged_ns;
+	job->spent_ns = view->spent_ns;
+	job->not_before_ns = view->not_before_ns;
+	job->ask = view->ask;
+	job->queue = sk_state_final(view->state) ? 0 : sk_queue_find(core, view->ask.queue);
+	job->wish = sk_wish_of(core, &view->ask);
+	job->uid = view->uid;
+	job->tenant = view->tenant;
+	job->attempt = view->attempt;
+	job->candidates = view->candidates;
+	job->exit_code = view->exit_code;
+	job->signal = view->signal;
+	job->reason = view->reason;
+	job->place_reason = view->place_reason;
+	job->retried = view->retried;
+	job->preemptions = view->preemptions;
+	job->state = (uint8_t)view->state;
+	job->verdict = (uint8_t)saved->verdict;
+	job->last = (uint8_t)saved->last;
+	job->flags = view->flags;
+}
+
+/* Where a pending job waits. */
+static void sk_job_wait(struct sk_core *core, uint32_t slot, uint16_t hold)
+{
+	switch (hold) {
+	case SK_HOLD_TIME:
+		sk_hold_time(core, slot);
+		break;
+	case SK_HOLD_AFTER:
+		sk_hold_after(core, slot, sk_job_find(core, core->jobs[slot].ask.after));
+		break;
+	case SK_HOLD_DOOMED:
+		sk_hold_doom(core, slot);
+		break;
+	default:
+		sk_pending_append(core, slot);
+	}
+}
+
+/* A job and its place in its list; its tasks come later. */
+static bool sk_read_job(struct sk_core *core, struct sk_reader *reader, bool live, uint64_t *last)
+{
+	struct sk_saved_job saved;
+	uint32_t slot;
+
+	if (!sk_read(reader, &saved, sizeof saved) || !sk_saved_job_ok(core, &saved) ||
+	    sk_state_final(saved.view.state) == live || (live && saved.view.job <= *last))
+		return false;
+	*last = saved.view.job;
+	slot = sk_pool_take(core, &core->job_pool, SK_CHAIN(core->jobs, free_next));
+	if (!slot)
+		return false;
+	sk_job_unpack(core, &core->jobs[slot], &saved);
+	sk_table_insert(core, &core->job_table, SK_CHAIN(core->jobs, hash_next),
+			sk_mix(saved.view.job), slot);
+	sk_list_append(core, live ? &core->live : &core->finished, SK_CHAIN(core->jobs, order),
+		       slot);
+	*(live ? &core->live_count : &core->finished_count) += 1;
+	if (live)
+		core->queues[core->jobs[slot].queue].live++;
+	if (saved.view.state == SK_PENDING)
+		sk_job_wait(core, slot, saved.view.hold);
+	return true;
+}
+
+static bool sk_saved_task_ok(const struct sk_core *core, const struct sk_saved_task *saved,
+			     uint32_t last, uint32_t job)
+{
+	if (!job || core->jobs[job].state < SK_STARTING || core->jobs[job].state > SK_STOPPING ||
+	    saved->task >= core->jobs[job].ask.tasks || sk_task_find(core, job, saved->task))
+		return false;
+	if (!saved->node_slot || saved->node_slot < last || saved->node_slot > core->limits.nodes ||
+	    !core->nodes[saved->node_slot].id)
+		return false;
+	return (saved->state == SK_STARTING || saved->state == SK_RUNNING) &&
+	       saved->shares_n <= SK_TASK_DEVICES_MAX && !saved->zero[0] && !saved->zero[1] &&
+	       !saved->zero[2];
+}
+
+/* Shares are held also on devices that are unavailable by now, so only the sums are checked. */
+static bool sk_saved_shares_ok(const struct sk_core *core, const struct sk_saved_task *saved,
+			       uint32_t job)
+{
+	uint32_t gpu = core->jobs[job].ask.gpu_milli;
+	uint32_t each = gpu < SK_MILLI ? gpu : SK_MILLI;
+	uint64_t seen = 0;
+
+	if (saved->shares_n != (each ? gpu / each : 0))
+		return false;
+	for (uint32_t i = 0; i < SK_TASK_DEVICES_MAX; i++) {
+		struct sk_share share = saved->shares[i];
+		const struct sk_device *device;
+
+		if (i >= saved->shares_n) {
+			if (share.index || share.milli)
+				return false;
+			continue;
+		}
+		if (share.index >= core->nodes[saved->node_slot].devices || share.milli != each ||
+		    seen >> share.index & 1)
+			return false;
+		seen |= (uint64_t)1 << share.index;
+		device = sk_device_at(core, saved->node_slot, share.index);
+		if (device->used + each > device->capacity)
+			return false;
+	}
+	return true;
+}
+
+static bool sk_read_task(struct sk_core *core, struct sk_reader *reader, uint32_t *last)
+{
+	struct sk_saved_task saved;
+	struct sk_place place = {0};
+	uint32_t job, task;
+
+	if (!sk_read(reader, &saved, sizeof saved))
+		return false;
+	job = sk_job_find(core, saved.job);
+	if (!sk_saved_task_ok(core, &saved, *last, job) || !sk_saved_shares_ok(core, &saved, job) ||
+	    core->task_pool.used == core->limits.tasks ||
+	    core->nodes[saved.node_slot].tasks_count == core->limits.node_tasks)
+		return false;
+	*last = saved.node_slot;
+	place.task = saved.task;
+	place.shares_n = saved.shares_n;
+	memcpy(place.shares, saved.shares, sizeof place.shares);
+	task = sk_task_take(core, job, saved.node_slot, &place);
+	core->tasks[task].state = saved.state;
+	return true;
+}
+
+static bool sk_saved_quotas_ok(const struct sk_core *core, const struct sk_saved_queue *saved)
+{
+	if (saved->quotas > SK_QUEUE_QUOTAS_MAX)
+		return false;
+	for (uint32_t i = 0; i < SK_QUEUE_QUOTAS_MAX; i++) {
+		const struct sk_quota_view *quota = &saved->quota[i];
+
+		if (quota->used_milli || quota->guaranteed_milli > quota->limit_milli ||
+		    (quota->limit_milli == SK_NO_LIMIT && !quota->guaranteed_milli) ||
+		    (quota->model && !sk_model_find(core, quota->model)))
+			return false;
+		if (i >= saved->quotas && (quota->model || quota->limit_milli))
+			return false;
+		if (i && i < saved->quotas && quota->model <= quota[-1].model)
+			return false;
+	}
+	return true;
+}
+
+static bool sk_saved_queue_ok(const struct sk_core *core, const struct sk_saved_queue *saved)
+{
+	bool fixed = saved->slot == SK_QUEUE_ROOT || saved->slot == SK_QUEUE_DEFAULT;
+
+	if (!saved->slot || saved->slot > core->limits.queues + 2 || !saved->weight ||
+	    !saved->order || saved->order >= SK_ORDER_END || saved->placement >= SK_PLACEMENT_END ||
+	    !sk_saved_quotas_ok(core, saved))
+		return false;
+	if (fixed)
+		return !saved->id && saved->parent == saved->slot - 1;
+	return saved->id && saved->parent && saved->parent != SK_QUEUE_DEFAULT &&
+	       saved->parent <= core->limits.queues + 2;
+}
+
+static void sk_queue_unpack(struct sk_queue *queue, const struct sk_saved_queue *saved)
+{
+	queue->usage_ns = saved->usage_ns;
+	queue->usage_at_ns = saved->usage_at_ns;
+	queue->weight = saved->weight;
+	queue->order = saved->order;
+	queue->placement = saved->placement;
+	queue->quotas_n = saved->quotas;
+	for (uint32_t i = 0; i < saved->quotas; i++)
+		queue->quotas[i] =
+			(struct sk_quota){saved->quota[i].model, saved->quota[i].guaranteed_milli,
+					  saved->quota[i].limit_milli, 0};
+}
+
+/* Create those whose parents are there by now; how many, or -1 for one that cannot be. */
+static int sk_read_queues_once(struct sk_core *core, const struct sk_reader *reader, uint32_t count)
+{
+	int made = 0;
+
+	for (uint32_t i = 0, last = 0; i < count; i++) {
+		struct sk_saved_queue saved;
+		struct sk_reader one = {reader->bytes + i * sizeof saved, sizeof saved};
+		bool fixed;
+
+		sk_read(&one, &saved, sizeof saved);
+		fixed = saved.slot <= SK_QUEUE_DEFAULT;
+		if (saved.slot <= last || !sk_saved_queue_ok(core, &saved))
+			return -1;
+		last = saved.slot;
+		if (fixed) {
+			sk_queue_unpack(&core->queues[saved.slot], &saved);
+			continue;
+		}
+		if (core->queues[saved.slot].in_use || !core->queues[saved.parent].in_use)
+			continue;
+		if (sk_queue_find(core, saved.id) ||
+		    core->queues[saved.parent].depth >= SK_QUEUE_DEPTH_MAX)
+			return -1;
+		sk_queue_create_at(core, saved.slot, saved.id, saved.parent);
+		sk_queue_unpack(&core->queues[saved.slot], &saved);
+		made++;
+	}
+	return made;
+}
+
+static bool sk_read_queues(struct sk_core *core, struct sk_reader *reader, uint32_t count)
+{
+	size_t size = count * sizeof(struct sk_saved_queue);
+	int made;
+
+	if (count < 2 || count > core->limits.queues + 2 || reader->left < size)
+		return false;
+	while ((made = sk_read_queues_once(core, reader, count)) > 0)
+		;
+	reader->bytes += size;
+	reader->left -= size;
+	return made == 0 && core->queues_n == count;
+}
+
+static bool sk_read_models(struct sk_core *core, const struct sk_saved_head *head)
+{
+	if (head->models > SK_MODELS_MAX)
+		return false;
+	for (uint32_t i = 0; i < SK_MODELS_MAX; i++) {
+		uint64_t model = head->model[i];
+
+		if (i >= head->models ? model != 0 : !model || sk_model_find(core, model))
+			return false;
+		if (model)
+			sk_model_add(core, model);
+	}
+	return true;
+}
+
+static bool sk_read_key(struct sk_core *core, struct sk_reader *reader)
+{
+	struct sk_saved_key saved;
+	struct sk_submit submit = {0};
+
+	if (!sk_read(reader, &saved, sizeof saved) || (!saved.key[0] && !saved.key[1]) ||
+	    !saved.job || saved.job >= core->next_job || core->key_pool.used == core->limits.keys ||
+	    sk_key_find(core, saved.client, saved.key))
+		return false;
+	submit.client = saved.client;
+	submit.key[0] = saved.key[0];
+	submit.key[1] = saved.key[1];
+	submit.spec_hash = saved.spec_hash;
+	sk_key_add(core, &submit, saved.job, saved.at_ns);
+	return true;
+}
+
+static bool sk_read_all(struct sk_core *core, struct sk_reader *reader,
+			const struct sk_saved_head *head)
+{
+	uint32_t node = 0, task_node = 0;
+	uint64_t job = 0;
+
+	if (!sk_read_models(core, head) || !sk_read_queues(core, reader, head->queues))
+		return false;
+	for (uint32_t i = 0; i < head->nodes; i++)
+		if (!sk_read_node(core, reader, &node))
+			return false;
+	for (uint32_t i = 0; i < head->live; i++)
+		if (!sk_read_job(core, reader, true, &job))
+			return false;
+	for (uint32_t i = 0; i < head->finished; i++)
+		if (!sk_read_job(core, reader, false, &job))
+			return false;
+	for (uint32_t i = 0; i < head->tasks; i++)
+		if (!sk_read_task(core, reader, &task_node))
+			return false;
+	for (uint32_t i = 0; i < head->keys; i++)
+		if (!sk_read_key(core, reader))
+			return false;
+	return !reader->left;
+}
+
+static bool sk_head_ok(const struct sk_saved_head *head, size_t size)
+{
+	return head->magic == SK_SAVED_MAGIC && head->version == SK_SAVED_VERSION && !head->zero &&
+	       !head->zero_too && head->size == size && head->next_job &&
+	       sk_core_memsize(&head->limits) && head->live <= head->limits.jobs &&
+	       head->finished <= head->limits.finished;
+}
+
+static bool sk_digest_ok(const uint8_t *bytes, size_t size, uint64_t expected)
+{
+	size_t skip = offsetof(struct sk_saved_head, size);
+
+	return (size - skip) % 8 == 0 &&
+	       sk_digest_end(sk_digest(0, bytes + skip, size - skip)) == expected;
+}
+
+int sk_core_snapshot_limits(const void *bytes, size_t size, struct sk_limits *ret)
+{
+	struct sk_saved_head head;
+
+	if (size < sizeof head)
+		return -EBADMSG;
+	memcpy(&head, bytes, sizeof head);
+	if (!sk_head_ok(&head, size))
+		return -EBADMSG;
+	*ret = head.limits;
+	return 0;
+}
+
+int sk_core_restore(void *memory, size_t memory_size, const void *bytes, size_t size,
+		    struct sk_core **ret)
+{
+	struct sk_reader reader = {bytes, size};
+	struct sk_saved_head head;
+	struct sk_core *core;
+	int error;
+
+	if (!sk_read(&reader, &head, sizeof head) || !sk_head_ok(&head, size) ||
+	    !sk_digest_ok(bytes, size, head.digest))
+		return -EBADMSG;
+	error = sk_core_init(memory, memory_size, &head.limits, &core);
+	if (error)
+		return error;
+	core->term = head.term;
+	core->leader = head.leader;
+	core->next_job = head.next_job;
+	core->now_ns = head.now_ns;
+	core->counters = head.counters;
+	if (!sk_read_all(core, &reader, &head) || sk_core_check(core) ||
+	    sk_core_digest(core) != head.digest)
+		return -EBADMSG;
+	*ret = core;
+	return 0;
+}

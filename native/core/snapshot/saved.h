@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The state as bytes. Relied on by snapshot.c and restore.c. Layout: sk_saved_head, then queues by
+ * slot, nodes by slot each with its devices, live jobs by id, ended jobs by end, tasks by node slot
+ * in order of placing, keys from the oldest. Lists are saved in their order and indexes not at all,
+ * so equal states give equal bytes whatever their history. Another layout is another
+ * SK_SAVED_VERSION.
+ */
+#ifndef STOKER_CORE_SAVED_H
+#define STOKER_CORE_SAVED_H
+
+#include "core/state/state.h"
+
+#define SK_SAVED_MAGIC 0x3165726f63726b73ull /* "skrcore1" */
+#define SK_SAVED_VERSION 3u
+
+struct sk_saved_head {
+	uint64_t magic;
+	uint64_t digest; /* of all bytes after this field */
+	uint64_t size;
+	uint32_t version;
+	uint32_t zero;
+	struct sk_limits limits;
+	uint32_t nodes;
+	uint32_t queues; /* the root and queue 0 among them */
+	uint64_t term;
+	uint64_t leader;
+	uint64_t next_job;
+	uint64_t now_ns;
+	uint32_t live;
+	uint32_t finished;
+	uint32_t tasks;
+	uint32_t keys;
+	uint32_t models;
+	uint32_t zero_too;
+	struct sk_counters counters;
+	uint64_t model[SK_MODELS_MAX];
+};
+_Static_assert(sizeof(struct sk_saved_head) == 128 + sizeof(struct sk_counters) + 8 * SK_MODELS_MAX,
+	       "stored layout");
+_Static_assert(sizeof(struct sk_counters) == 8 * (10 + 10 + 87), "stored layout");
+
+/* By slot. A queue is never moved, but its slot may be lower than its parent's. */
+struct sk_saved_queue {
+	uint64_t usage_ns;
+	uint64_t usage_at_ns;
+	uint32_t slot;
+	uint32_t parent; /* slot */
+	uint32_t id;
+	uint32_t weight;
+	uint16_t order;
+	uint16_t placement;
+	uint32_t quotas;
+	struct sk_quota_view quota[SK_QUEUE_QUOTAS_MAX]; /* used_milli is 0: it is summed anew */
+};
+_Static_assert(sizeof(struct sk_saved_queue) == 40 + 32 * SK_QUEUE_QUOTAS_MAX, "stored layout");
+
+struct sk_saved_node {
+	uint64_t id;
+	uint64_t boot;
+	uint64_t boot_before;
+	uint64_t incarnation;
+	uint64_t memory;
+	uint64_t domain;
+	uint64_t reserve_from_ns;
+	uint64_t reserve_until_ns;
+	uint32_t reserve_queue;
+	uint32_t labels;
+	uint32_t cpu;
+	uint32_t slot;
+	uint16_t up;
+	uint16_t reason;
+	uint16_t devices;
+	uint16_t zero;
+	struct sk_label label[SK_NODE_LABELS_MAX];
+};
+_Static_assert(sizeof(struct sk_saved_node) == 88 + 24 * SK_NODE_LABELS_MAX, "stored layout");
+
+struct sk_saved_device {
+	uint64_t memory_bytes;
+	uint64_t owner;
+	uint16_t capacity;
+	uint16_t available;
+	uint16_t reason;
+	uint16_t link;
+	uint16_t bus;
+	uint16_t numa;
+	uint16_t model;
+	uint8_t family;
+	uint8_t zero;
+};
+_Static_assert(sizeof(struct sk_saved_device) == 32, "stored layout");
+
+struct sk_saved_job {
+	struct sk_job_view view;
+	uint16_t verdict;
+	uint16_t last;
+	uint16_t zero[2];
+};
+_Static_assert(sizeof(struct sk_saved_job) == 424, "stored layout");
+
+struct sk_saved_task {
+	uint64_t job;
+	uint32_t node_slot;
+	uint16_t task;
+	uint16_t state;
+	uint16_t shares_n;
+	uint16_t zero[3];
+	struct sk_share shares[SK_TASK_DEVICES_MAX];
+};
+_Static_assert(sizeof(struct sk_saved_task) == 88, "stored layout");
+
+struct sk_saved_key {
+	uint64_t client;
+	uint64_t key[2];
+	uint64_t spec_hash;
+	uint64_t job;
+	uint64_t at_ns;
+};
+_Static_assert(sizeof(struct sk_saved_key) == 48, "stored layout");
+
+void sk_job_view_fill(const struct sk_job *job, struct sk_job_view *ret);
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Nodes by class (how many free devices, how many free milli): one bitmap of node slots per class,
+ * so that best fit is "the first bit of the lowest class that suffices" and the order does not
+ * depend on history. Relied on by device.c, which keeps it, and policy.c, which reads it.
+ */
+#ifndef STOKER_CORE_INDEX_H
+#define STOKER_CORE_INDEX_H
+
+#include "core/state/state.h"
+
+void sk_index_add(struct sk_core *core, struct sk_index *index, uint32_t class, uint32_t slot);
+void sk_index_remove(struct sk_core *core, struct sk_index *index, uint32_t class, uint32_t slot);
+bool sk_index_has(const struct sk_index *index, uint32_t class, uint32_t slot);
+
+/* The next (class, slot) at or after the given one in order; false at the end. */
+bool sk_index_next(const struct sk_index *index, uint32_t *class, uint32_t *slot);
+
+/* The lowest bit at or after `from` among `words` words, or words * 64. */
+uint32_t sk_bits_next(const uint64_t *bits, uint32_t words, uint32_t from);
+
+#endif

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Bounds of what one operation notes in the journal, bytes. Relied on by memory.c, which provides
+ * the room, and propose.c, which turns a request away before it could exceed it.
+ */
+#ifndef STOKER_CORE_MEMORY_H
+#define STOKER_CORE_MEMORY_H
+
+#include "core/state/state.h"
+
+#define SK_JOURNAL_REQUEST 4096ull /* any request, without the tasks that it ends */
+#define SK_JOURNAL_TASK 4608ull	   /* one task placed, ended or lost, with its job */
+#define SK_JOURNAL_SHARE 768ull	   /* one device share given or taken back */
+
+#define SK_JOURNAL_AFTER 1024ull   /* one job that waited for another is released */
+#define SK_JOURNAL_PROMOTE 2048ull /* one job whose time has come */
+
+#endif

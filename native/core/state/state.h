@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The state: what every file of the core works on. Relied on by the core alone, never installed.
+ * Invariants: slot 0 of every array is nobody, so 0 is "none" in each link; job and task slots
+ * never leave the core; node slots are the lowest free one at joining, so they are the same on all
+ * replicas. Everything above `journal` is replicated or derived from it; sk_core_check verifies it.
+ */
+#ifndef STOKER_CORE_STATE_H
+#define STOKER_CORE_STATE_H
+
+#include "core/core.h"
+#include "core/state/list.h"
+
+struct sk_soft;
+
+#define SK_NODES_LIMIT_MAX (1u << 16)
+#define SK_DEVICES_LIMIT_MAX (1u << 20)
+#define SK_JOBS_LIMIT_MAX (1u << 24)
+#define SK_TASKS_LIMIT_MAX (1u << 24)
+#define SK_KEYS_LIMIT_MAX (1u << 24)
+
+#define SK_CHUNK_DEVICES 8u
+#define SK_NODE_CHUNKS (SK_NODE_DEVICES_MAX / SK_CHUNK_DEVICES)
+#define SK_LEVELS 256u
+
+/* Times are summed up to the largest, not around it: they may be what a node claims. */
+static inline uint64_t sk_time_add(uint64_t a, uint64_t b)
+{
+	return a + b < a ? UINT64_MAX : a + b;
+}
+
+#define SK_QUEUES_LIMIT_MAX (1u << 12)
+#define SK_QUEUE_ROOT 1u    /* slot of the root, which takes no jobs */
+#define SK_QUEUE_DEFAULT 2u /* slot of queue 0 */
+
+/* Devices that one job may have together: a vendor's of one kind. A number from 0 to 31, so that a
+ * set of them is a mask; CPU devices have the upper half. */
+#define SK_FAMILIES (2u * SK_VENDORS_MAX)
+
+static inline uint8_t sk_family(uint32_t kind, uint32_t vendor)
+{
+	return (uint8_t)((kind == SK_DEVICE_CPU ? SK_VENDORS_MAX : 0) + vendor);
+}
+
+static inline uint32_t sk_families_of(uint32_t kinds)
+{
+	return (kinds & SK_DEVICE_GPU ? 0xffffu : 0) | (kinds & SK_DEVICE_CPU ? 0xffff0000u : 0);
+}
+
+/* Which devices will do for a job, as masks. */
+struct sk_wish {
+	uint64_t models; /* 0: any */
+	uint32_t families;
+	uint32_t available; /* 1: only available devices of nodes that are up, as they are now */
+};
+
+struct sk_device {
+	uint64_t memory_bytes;
+	uint64_t memory_used;
+	uint64_t owner;
+	uint16_t capacity;
+	uint16_t used;
+	uint8_t available;
+	uint8_t family; /* see sk_family */
+	uint16_t reason;
+	uint16_t link;
+	uint16_t bus;
+	uint16_t numa;
+	uint16_t model; /* 1 + its place among the models; 0 none */
+};
+
+struct sk_label {
+	uint64_t label; /* 0: free, and so are those after it */
+	uint64_t value;
+	uint64_t flags;
+};
+
+/* Devices of a node come in chunks, so that 10,000 nodes do not each reserve the maximum. */
+struct sk_chunk {
+	struct sk_device devices[SK_CHUNK_DEVICES];
+	uint32_t free_next;
+	uint32_t zero;
+};
+
+struct sk_node {
+	uint64_t id; /* 0: the slot is free */
+	uint64_t boot;
+	uint64_t boot_before;
+	uint64_t incarnation;
+	uint64_t memory;
+	uint64_t memory_used;
+	uint64_t cpu_used;
+	uint64_t domain;
+	uint64_t models;   /* bit n: a device of model n + 1 is there, available or not */
+	uint32_t families; /* of its devices, available or not */
+	uint32_t zero_families;
+	uint64_t reserve_from_ns;
+	uint64_t reserve_until_ns; /* 0: not reserved */
+	uint32_t reserve_queue;	   /* its id */
+	uint32_t labels_n;
+	struct sk_label labels[SK_NODE_LABELS_MAX]; /* by label, ascending */
+	uint32_t cpu;
+	uint32_t hash_next;
+	struct sk_list tasks;
+	uint32_t tasks_count;
+	uint16_t up;
+	uint16_t reason;
+	uint16_t devices;	/* indexes in use, from 0 */
+	uint16_t devices_whole; /* those with a capacity of one whole device */
+	uint16_t devices_free;	/* available, whole and unused */
+	uint16_t zero;
+	uint32_t chunks[SK_NODE_CHUNKS];
+};
+
+/* One placed task that has not ended: the holder of its shares and reservations. */
+struct sk_task {
+	uint32_t job;
+	uint32_t node;
+	struct sk_link on_node;
+	uint32_t job_next; /* the job's tasks, by task number */
+	uint32_t free_next;
+	uint16_t task;
+	uint16_t state;
+	uint16_t shares_n;
+	uint16_t zero;
+	struct sk_share shares[SK_TASK_DEVICES_MAX];
+};
+
+struct sk_job {
+	uint64_t id; /* 0: the slot is free */
+	uint64_t client;
+	uint64_t spec_hash;
+	uint64_t submit_ns;
+	uint64_t place_ns;
+	uint64_t end_ns;
+	uint64_t latency_ns;
+	uint64_t observations[SK_OBSERVATIONS_MAX];
+	uint64_t node;	      /* id of task 0's node in the last attempt */
+	uint64_t attained_ns; /* device time of the attempts that ended */
+	uint64_t charged_ns;  /* of this attempt, as reported while it runs */
+	uint64_t spent_ns;    /* of this attempt, by its tasks that ended */
+	uint64_t not_before_ns;
+	struct sk_wish wish; /* what ask.models and ask.kinds mean */
+	struct sk_ask ask;
+	uint32_t uid;
+	uint32_t tenant;
+	uint32_t queue; /* slot */
+	uint32_t attempt;
+	uint32_t candidates;
+	int32_t exit_code;
+	int32_t signal;
+	uint32_t hash_next;
+	struct sk_link order;  /* among live jobs by id, or among ended ones by end */
+	struct sk_link queued; /* while pending and not held, in its queue; while held by `after`,
+				  among those that wait for the same job */
+	uint32_t tasks_first;
+	uint32_t free_next;
+	uint32_t delayed_at;   /* its place in `delayed` while held by time, from 1 */
+	struct sk_list afters; /* jobs that wait for this one's end */
+	uint32_t afters_n;
+	uint16_t level; /* of its queue's pending list, while queued */
+	uint16_t tasks_live;
+	uint16_t reason;
+	uint16_t place_reason;
+	uint16_t retried;
+	uint16_t preemptions;
+	uint8_t state;
+	uint8_t verdict; /* state it will end in once its other tasks have ended; 0 none yet. With
+			    SK_PENDING it was preempted and will wait again */
+	uint8_t hold;	 /* enum sk_hold */
+	uint8_t last;	 /* cancelled while it held tasks: it does not come back, however it ends */
+	uint32_t flags;
+};
+
+struct sk_key {
+	uint64_t client;
+	uint64_t key[2];
+	uint64_t spec_hash;
+	uint64_t job; /* 0: the slot is free */
+	uint64_t at_ns;
+	uint32_t hash_next;
+	uint32_t keeper;
+	struct sk_link order; /* oldest first, of all clients */
+	struct sk_link own;   /* the same of its client */
+	uint32_t free_next;
+};
+
+/* A client that has keys. */
+struct sk_keeper {
+	uint64_t client;
+	struct sk_list keys; /* oldest first */
+	uint32_t count;
+	uint32_t hash_next;
+	struct sk_link order;
+	uint32_t free_next;
+};
+
+/* Unused slots: given back ones first, then those never used. */
+struct sk_pool {
+	uint32_t free_first;
+	uint32_t fresh;
+	uint32_t end;
+	uint32_t used;
+};
+
+/* Chains of slots by hash of a 64-bit id. */
+struct sk_table {
+	uint32_t *buckets;
+	uint32_t mask;
+};
+
+/* For each class the set of node slots in it; ordered by class, then slot. */
+struct sk_index {
+	uint64_t *bits;
+	uint32_t *counts;
+	uint64_t *classes_used;
+	uint32_t classes;
+	uint32_t words;
+};
+
+/* Pending jobs of one kind in one queue, by level (0 goes first) and by id within one. */
+struct sk_pending {
+	struct sk_list levels[SK_LEVELS];
+	uint64_t used[SK_LEVELS / 64];
+	uint64_t count;
+};
+
+enum sk_queue_kind { SK_QUEUE_HOST, SK_QUEUE_DEVICE, SK_QUEUE_KINDS };
+
+struct sk_quota {
+	uint64_t model; /* 0: all devices */
+	uint64_t guaranteed_milli;
+	uint64_t limit_milli;
+	uint64_t used_milli; /* by the queue and all below it */
+};
+
+/* Slots 1 and 2 are always there; `parent` is a slot, 0 only for the root. */
+struct sk_queue {
+	uint32_t id;
+	uint32_t in_use;
+	uint32_t parent;
+	uint32_t depth;
+	uint32_t children;
+	uint32_t hash_next;
+	uint32_t weight;
+	uint16_t order;
+	uint16_t placement;
+	uint32_t quotas_n;
+	uint32_t zero;
+	uint64_t live;	      /* its own jobs, pending or placed */
+	uint64_t pending_all; /* queued jobs of it and all below */
+	uint64_t used_milli;  /* what placed tasks of it and all below hold */
+	uint64_t cpu_used;
+	uint64_t memory_used;
+	uint64_t usage_ns; /* device time, decayed as of usage_at_ns */
+	uint64_t usage_at_ns;
+	struct sk_quota quotas[SK_QUEUE_QUOTAS_MAX];
+};
+
+/* Placed tasks of one group, for SK_ATTRACT and SK_REPEL. */
+struct sk_group {
+	uint64_t id;
+	uint32_t tasks;
+	uint32_t hash_next;
+	uint32_t free_next;
+	uint32_t zero;
+};
+
+struct sk_counters {
+	uint64_t commands;
+	uint64_t submitted;
+	uint64_t duplicates;
+	uint64_t placed;
+	uint64_t forgotten;
+	uint64_t keys_forgotten;
+	uint64_t keys_forgotten_young;
+	uint64_t refused;
+	uint64_t retried;
+	uint64_t preempted;
+	uint64_t ended[SK_STATE_END];
+	uint64_t ignored[SK_REFUSAL_END];
+};
+
+struct sk_observed {
+	uint64_t id;
+	uint64_t load_milli;
+};
+
+struct sk_journal {
+	uint8_t *bytes;
+	uint64_t capacity;
+	uint64_t used;
+	uint64_t used_max;
+	uint64_t reserve; /* for the loss of the fullest node */
+	bool on;
+	bool cut; /* something that a command would do was left out on trial, for want of room */
+};
+
+struct sk_core {
+	struct sk_limits limits;
+	uint64_t term;
+	uint64_t leader;
+	uint64_t next_job;
+	uint64_t now_ns;
+	struct sk_counters counters;
+
+	struct sk_node *nodes;
+	uint64_t *node_slots; /* bitmap of slots in use */
+	struct sk_table node_table;
+	uint32_t nodes_count;
+	uint32_t nodes_up;
+	uint32_t nodes_with[SK_NODE_DEVICES_MAX + 1]; /* nodes by devices_whole */
+	uint32_t nodes_of[SK_FAMILIES];		      /* nodes with such a device */
+	uint64_t devices_count;
+	uint64_t cpu_all; /* of all known nodes, as are the devices */
+	uint64_t memory_all;
+
+	struct sk_chunk *chunks;
+	struct sk_pool chunk_pool;
+
+	struct sk_index free_whole; /* up nodes by devices_free */
+	struct sk_index free_part;  /* up nodes by free milli of their partly free devices */
+
+	struct sk_task *tasks;
+	struct sk_pool task_pool;
+
+	struct sk_job *jobs;
+	struct sk_pool job_pool;
+	struct sk_table job_table;
+	struct sk_list live;	 /* pending and placed, by id */
+	struct sk_list finished; /* by end, the first to be forgotten first */
+	uint32_t live_count;
+	uint32_t finished_count;
+
+	uint64_t models[SK_MODELS_MAX]; /* by first appearance; they are never forgotten */
+	uint32_t models_n;
+	uint32_t delayed_n;
+	uint32_t *delayed; /* binary heap of job slots by (not_before_ns, id), from 1 */
+	struct sk_queue *queues;
+	struct sk_pending *pending; /* SK_QUEUE_KINDS for each queue slot */
+	struct sk_table queue_table;
+	uint32_t queues_n;		 /* in use, the root and queue 0 among them */
+	uint32_t queues_end;		 /* past the last slot in use */
+	uint64_t queued[SK_QUEUE_KINDS]; /* jobs in all queues */
+	struct sk_list doomed;		 /* pending jobs whose `after` ended badly */
+	struct sk_group *groups;
+	struct sk_pool group_pool;
+	struct sk_table group_table;
+
+	struct sk_key *keys;
+	struct sk_pool key_pool;
+	struct sk_table key_table;
+	struct sk_list keys_order;
+	struct sk_keeper *keepers;
+	struct sk_pool keeper_pool;
+	struct sk_table keeper_table;
+	struct sk_list keepers_order;
+
+	struct sk_observed *observed; /* by node slot; not replicated */
+	struct sk_journal journal;
+	uint64_t size;
+	struct sk_soft *soft; /* what choices use besides: neither replicated nor undone */
+};
+
+#endif

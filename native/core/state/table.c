@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Hash chains: insertion at the head, removal by relinking the one cell that points here.
+ */
+#include "core/state/journal.h"
+#include "core/state/table.h"
+
+static uint32_t *sk_hash_link(struct sk_chain chain, uint32_t slot)
+{
+	return (uint32_t *)((char *)chain.base + slot * chain.stride + chain.offset);
+}
+
+void sk_table_insert(struct sk_core *core, struct sk_table *table, struct sk_chain chain,
+		     uint64_t hash, uint32_t slot)
+{
+	uint32_t *bucket = &table->buckets[hash & table->mask];
+
+	SK_SET(core, *sk_hash_link(chain, slot), *bucket);
+	SK_SET(core, *bucket, slot);
+}
+
+void sk_table_remove(struct sk_core *core, struct sk_table *table, struct sk_chain chain,
+		     uint64_t hash, uint32_t slot)
+{
+	uint32_t *cell = &table->buckets[hash & table->mask];
+
+	while (*cell != slot)
+		cell = sk_hash_link(chain, *cell);
+	SK_SET(core, *cell, *sk_hash_link(chain, slot));
+}
