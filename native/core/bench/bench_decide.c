@@ -275,7 +275,7 @@ static uint64_t sk_bench_rescan(struct sk_core *core, uint32_t slot)
 	enum sk_placement how = sk_policy_placement(core, job);
 	uint32_t least = SK_SCORE_NONE, best = 0;
 
-	memset(core->soft->prepared_as, 0, core->soft->stride);
+	memset(core->hints->prepared_as, 0, core->hints->stride);
 	for (uint32_t node = sk_node_next(core, 1); node; node = sk_node_next(core, node + 1)) {
 		uint32_t rating = sk_rate(core, job, how, node);
 

@@ -7,10 +7,11 @@
 
 #include "core/command/batch.h"
 #include "core/command/command.h"
+#include "core/ledger/effect.h"
 #include "core/ledger/hold.h"
 #include "core/state/journal.h"
 
-static uint64_t sk_record_job(const union sk_record *record)
+static uint64_t sk_record_job(const union sk_command_record *record)
 {
 	const void *at = record;
 
@@ -32,8 +33,8 @@ static uint64_t sk_record_job(const union sk_record *record)
 	}
 }
 
-static void sk_ignore(const struct sk_act *act, const union sk_record *record, uint16_t reason,
-		      const struct sk_why *why)
+static void sk_ignore(const struct sk_act *act, const union sk_command_record *record,
+		      uint16_t reason, const struct sk_why *why)
 {
 	bool duplicate = reason == SK_DUPLICATE;
 	struct sk_effect *effect =
@@ -46,7 +47,7 @@ static void sk_ignore(const struct sk_act *act, const union sk_record *record, u
 	act->core->counters.duplicates += duplicate;
 }
 
-static void sk_apply_one(const struct sk_act *act, const union sk_record *record)
+static void sk_apply_one(const struct sk_act *act, const union sk_command_record *record)
 {
 	struct sk_why why;
 	uint16_t reason = sk_command_do(act, &record->header, &why);
@@ -60,7 +61,7 @@ int sk_core_apply(struct sk_core *core, const void *commands, size_t size, uint3
 		  uint64_t now_ns, struct sk_effects *effects, size_t *consumed)
 {
 	struct sk_act act = {.core = core, .effects = effects, .now_ns = now_ns, .command = first};
-	union sk_record record;
+	union sk_command_record record;
 	uint32_t count;
 	int error = sk_batch_check(commands, size, false, &count);
 

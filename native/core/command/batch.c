@@ -85,7 +85,7 @@ bool sk_ask_shape(const struct sk_ask *ask)
 	       sk_list_shape(ask->tolerate, SK_JOB_LABELS_MAX);
 }
 
-static bool sk_shape(const union sk_record *record)
+static bool sk_shape(const union sk_command_record *record)
 {
 	const void *at = record;
 
@@ -153,7 +153,7 @@ static bool sk_gang_open(const struct sk_place *before)
 int sk_batch_check(const uint8_t *bytes, size_t size, bool requests, uint32_t *ret)
 {
 	struct sk_place before = {0};
-	union sk_record record;
+	union sk_command_record record;
 	uint32_t count = 0;
 
 	for (size_t at = 0; at < size; at += record.header.size, count++) {
@@ -175,7 +175,7 @@ int sk_batch_check(const uint8_t *bytes, size_t size, bool requests, uint32_t *r
 	return sk_gang_open(&before) ? -EBADMSG : 0;
 }
 
-size_t sk_batch_read(const uint8_t *bytes, union sk_record *ret)
+size_t sk_batch_read(const uint8_t *bytes, union sk_command_record *ret)
 {
 	size_t size;
 

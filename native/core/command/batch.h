@@ -10,7 +10,7 @@
 #include "core/state/state.h"
 
 /* The largest unit of a batch: a gang's PLACEs, which are one. */
-union sk_record {
+union sk_command_record {
 	struct sk_header header;
 	struct sk_place places[SK_TASKS_MAX];
 	uint64_t align;
@@ -25,6 +25,6 @@ int sk_batch_check(const uint8_t *bytes, size_t size, bool requests, uint32_t *r
 bool sk_ask_shape(const struct sk_ask *ask);
 
 /* Copy the unit at the start of a checked buffer; returns its bytes. */
-size_t sk_batch_read(const uint8_t *bytes, union sk_record *ret);
+size_t sk_batch_read(const uint8_t *bytes, union sk_command_record *ret);
 
 #endif

@@ -3,9 +3,12 @@
  * The table of kinds, the term, and how much a command can cause at most.
  */
 #include "core/command/command.h"
+#include "core/command/job_command.h"
+#include "core/command/node_command.h"
+#include "core/command/queue_command.h"
+#include "core/ledger/node.h"
 #include "core/state/journal.h"
 #include "core/state/journal_bound.h"
-#include "core/ledger/node.h"
 
 static uint16_t sk_term_do(const struct sk_act *act, const struct sk_term *command,
 			   struct sk_why *why)

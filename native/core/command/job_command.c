@@ -4,13 +4,16 @@
  */
 #include <string.h>
 
-#include "core/command/command.h"
+#include "core/command/job_command.h"
 #include "core/ledger/fit.h"
-#include "core/state/journal.h"
+#include "core/ledger/job.h"
+#include "core/ledger/job_life.h"
 #include "core/ledger/key.h"
 #include "core/ledger/node.h"
 #include "core/ledger/queue.h"
+#include "core/ledger/task.h"
 #include "core/policy/workload.h"
+#include "core/state/journal.h"
 
 static uint16_t sk_options_ok(const struct sk_ask *ask, struct sk_why *why)
 {

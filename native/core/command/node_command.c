@@ -3,12 +3,15 @@
  * NODE_UP, NODE_DOWN, NODE_LABEL, NODE_RESERVE and DEVICE_SET: what nodes are, and what their loss
  * means for jobs.
  */
-#include "core/command/command.h"
+#include "core/command/node_command.h"
 #include "core/ledger/device.h"
 #include "core/ledger/fit.h"
-#include "core/state/journal.h"
+#include "core/ledger/job.h"
+#include "core/ledger/job_life.h"
 #include "core/ledger/node.h"
 #include "core/ledger/queue.h"
+#include "core/ledger/task.h"
+#include "core/state/journal.h"
 
 static void sk_job_lose(const struct sk_act *act, uint32_t slot, uint32_t node, uint16_t reason)
 {

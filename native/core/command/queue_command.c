@@ -2,10 +2,10 @@
  *
  * QUEUE_SET and QUOTA_SET: the tree of queues and what each may hold.
  */
-#include "core/command/command.h"
+#include "core/command/queue_command.h"
 #include "core/ledger/fit.h"
-#include "core/state/journal.h"
 #include "core/ledger/queue.h"
+#include "core/state/journal.h"
 
 static uint16_t sk_queue_drop_do(struct sk_core *core, uint32_t slot, uint32_t id,
 				 struct sk_why *why)

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "core/decide/backfill.h"
-#include "core/state/journal.h"
 #include "core/ledger/node.h"
+#include "core/state/journal.h"
 
 #define SK_NEVER_NS (UINT64_MAX - 1)	/* before the end of what never ends */
 #define SK_SOME_DAY_NS (UINT64_MAX - 2) /* the end of what ends, nobody knows when */

@@ -6,14 +6,15 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/command/command.h"
+#include "core/command/job_command.h"
 #include "core/ledger/job.h"
-#include "core/state/journal.h"
-#include "core/state/journal_bound.h"
 #include "core/ledger/node.h"
 #include "core/ledger/queue.h"
+#include "core/ledger/task.h"
 #include "core/policy/rate.h"
 #include "core/policy/score.h"
+#include "core/state/journal.h"
+#include "core/state/journal_bound.h"
 #include "core/state/table.h"
 
 /* The same watts that SK_PLACEMENT_POWER counts for devices. */
@@ -75,7 +76,7 @@ static uint32_t sk_candidates_list(const struct sk_core *core, uint32_t job, uin
 				   uint64_t seed, struct sk_candidate *ret, uint32_t capacity)
 {
 	const uint32_t *scores = sk_score_all(core, &core->jobs[job], SK_PLACEMENT_BEST);
-	uint32_t end = core->soft->end, count = 0;
+	uint32_t end = core->hints->end, count = 0;
 	uint32_t from = end ? (uint32_t)(sk_mix(seed ^ sk_mix(core->jobs[job].id)) % end) : 0;
 	struct sk_place place;
 

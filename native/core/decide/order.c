@@ -4,8 +4,9 @@
  * their paths from the root part.
  */
 #include "core/decide/order.h"
-#include "core/policy/policy.h"
 #include "core/ledger/queue.h"
+#include "core/policy/feasible.h"
+#include "core/policy/policy.h"
 
 #define SK_SHARE_ONE (1ull << 30)
 /* What a device in use all the time leaves in the decayed sum: SK_HALF_LIFE_NS / ln 2. */
@@ -160,7 +161,7 @@ bool sk_line_blocks(const struct sk_core *core, uint32_t job)
 	uint16_t order = core->queues[core->jobs[job].queue].order;
 
 	return sk_pending_blocks(order) &&
-	       (order == SK_ORDER_FIFO || !sk_policy_hopeless(core, &core->jobs[job].ask));
+	       (order == SK_ORDER_FIFO || !sk_feasible_hopeless(core, &core->jobs[job].ask));
 }
 
 uint32_t sk_line_head(const struct sk_core *core, uint32_t job)

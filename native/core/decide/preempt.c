@@ -6,13 +6,15 @@
 #include <string.h>
 
 #include "core/command/command.h"
+#include "core/decide/preempt.h"
 #include "core/ledger/device.h"
 #include "core/ledger/fit.h"
+#include "core/ledger/job.h"
+#include "core/ledger/node.h"
+#include "core/ledger/queue.h"
+#include "core/ledger/task.h"
 #include "core/state/journal.h"
 #include "core/state/journal_bound.h"
-#include "core/ledger/node.h"
-#include "core/decide/preempt.h"
-#include "core/ledger/queue.h"
 
 struct sk_victim {
 	uint64_t cost; /* device time since it was placed, which is lost */

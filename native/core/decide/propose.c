@@ -8,16 +8,19 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/decide/backfill.h"
 #include "core/command/batch.h"
 #include "core/command/command.h"
-#include "core/ledger/hold.h"
-#include "core/state/journal.h"
-#include "core/ledger/key.h"
+#include "core/command/job_command.h"
+#include "core/decide/backfill.h"
 #include "core/decide/order.h"
-#include "core/policy/policy.h"
 #include "core/decide/preempt.h"
 #include "core/decide/trial.h"
+#include "core/ledger/hold.h"
+#include "core/ledger/job.h"
+#include "core/ledger/key.h"
+#include "core/policy/feasible.h"
+#include "core/policy/policy.h"
+#include "core/state/journal.h"
 
 #define SK_DOOMED_AT_ONCE 64u
 #define SK_PREEMPT_TRIES_MAX 4u /* jobs of one queue and kind that room is sought for */
@@ -36,7 +39,7 @@ static void sk_reject(struct sk_trial *trial, uint32_t request, const struct sk_
 }
 
 /* What propose asks beyond apply: that a job could ever run. A repeated key comes first. */
-static uint16_t sk_trial_allows(const struct sk_trial *trial, const union sk_record *record,
+static uint16_t sk_trial_allows(const struct sk_trial *trial, const union sk_command_record *record,
 				struct sk_why *why)
 {
 	const struct sk_core *core = trial->act.core;
@@ -50,11 +53,11 @@ static uint16_t sk_trial_allows(const struct sk_trial *trial, const union sk_rec
 		return SK_REASON_NONE;
 	if (sk_submit_ok(submit, why))
 		return SK_REASON_NONE; /* the command itself says so */
-	return sk_policy_feasible(core, &submit->ask, why);
+	return sk_feasible_reason(core, &submit->ask, why);
 }
 
 /* A placement from outside, for a job that leaves it to outside. */
-static void sk_try_prefer(struct sk_trial *trial, uint32_t request, union sk_record *record)
+static void sk_try_prefer(struct sk_trial *trial, uint32_t request, union sk_command_record *record)
 {
 	struct sk_core *core = trial->act.core;
 	struct sk_place *places = record->places;
@@ -84,7 +87,8 @@ static void sk_try_prefer(struct sk_trial *trial, uint32_t request, union sk_rec
 	trial->places += tasks;
 }
 
-static void sk_try_request(struct sk_trial *trial, uint32_t request, union sk_record *record)
+static void sk_try_request(struct sk_trial *trial, uint32_t request,
+			   union sk_command_record *record)
 {
 	struct sk_why why;
 	uint16_t reason = sk_trial_allows(trial, record, &why);
@@ -180,7 +184,7 @@ int sk_core_propose(struct sk_core *core, const void *requests, size_t size, uin
 {
 	struct sk_trial trial = {
 		.act = {.core = core, .now_ns = now_ns}, .out = proposal, .seed = seed};
-	union sk_record record;
+	union sk_command_record record;
 	uint32_t count;
 	int error = sk_batch_check(requests, size, true, &count);
 

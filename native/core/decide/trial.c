@@ -4,12 +4,13 @@
  */
 #include <string.h>
 
-#include "core/command/command.h"
+#include "core/command/job_command.h"
+#include "core/decide/trial.h"
 #include "core/ledger/fit.h"
+#include "core/ledger/task.h"
+#include "core/policy/policy.h"
 #include "core/state/journal.h"
 #include "core/state/journal_bound.h"
-#include "core/policy/policy.h"
-#include "core/decide/trial.h"
 
 #define SK_TRIAL_TASK (SK_JOURNAL_TASK + SK_JOURNAL_SHARE * SK_TASK_DEVICES_MAX)
 

@@ -7,7 +7,7 @@
 #ifndef STOKER_CORE_TRIAL_H
 #define STOKER_CORE_TRIAL_H
 
-#include "core/ledger/job.h"
+#include "core/ledger/effect.h"
 
 struct sk_trial {
 	struct sk_act act;

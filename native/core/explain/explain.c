@@ -5,15 +5,17 @@
  * where, why, and the inputs that mattered. Reads only; costs a few passes over the nodes and, for
  * the place in the queue, a bounded walk.
  */
-#include "core/explain/expect.h"
+#include "core/decide/order.h"
+#include "core/explain/eta.h"
+#include "core/explain/limits.h"
+#include "core/explain/shortfall.h"
 #include "core/ledger/fit.h"
 #include "core/ledger/job.h"
-#include "core/explain/lacks.h"
 #include "core/ledger/node.h"
-#include "core/decide/order.h"
 #include "core/ledger/pending.h"
-#include "core/policy/policy.h"
 #include "core/ledger/queue.h"
+#include "core/policy/feasible.h"
+#include "core/policy/policy.h"
 
 #define SK_EXPLAIN_WALK_MAX 65536u /* jobs ahead are counted up to here */
 #define SK_EXPLAIN_HOLDERS 4u
@@ -26,7 +28,7 @@ struct sk_lines {
 };
 
 /* What is known of a waiting job when its lines are written. */
-struct sk_waiting {
+struct sk_waiting_job {
 	uint32_t slot;
 	const struct sk_job *job;
 	struct sk_blocked blocked;
@@ -160,7 +162,7 @@ static void sk_explain_turn(const struct sk_core *core, const struct sk_job *job
 						   .asked = core->jobs[next].id});
 }
 
-static void sk_explain_nodes(const struct sk_core *core, struct sk_waiting *waiting,
+static void sk_explain_nodes(const struct sk_core *core, struct sk_waiting_job *waiting,
 			     struct sk_lines *lines)
 {
 	uint32_t down = core->nodes_count - core->nodes_up;
@@ -180,7 +182,7 @@ static void sk_explain_nodes(const struct sk_core *core, struct sk_waiting *wait
 						   .have = core->nodes_count});
 }
 
-static void sk_explain_start(const struct sk_core *core, const struct sk_waiting *waiting,
+static void sk_explain_start(const struct sk_core *core, const struct sk_waiting_job *waiting,
 			     struct sk_lines *lines)
 {
 	uint64_t at_ns;
@@ -193,7 +195,7 @@ static void sk_explain_start(const struct sk_core *core, const struct sk_waiting
 }
 
 /* What is neither a place nor an order: holds, limits and choices made elsewhere. */
-static void sk_explain_rules(const struct sk_core *core, const struct sk_waiting *waiting,
+static void sk_explain_rules(const struct sk_core *core, const struct sk_waiting_job *waiting,
 			     struct sk_lines *lines)
 {
 	sk_explain_hold(waiting->job, lines);
@@ -208,7 +210,7 @@ static void sk_explain_never(const struct sk_core *core, const struct sk_job *jo
 			     struct sk_lines *lines)
 {
 	struct sk_why why = {0};
-	uint16_t reason = sk_policy_feasible(core, &job->ask, &why);
+	uint16_t reason = sk_feasible_reason(core, &job->ask, &why);
 
 	if (reason)
 		sk_line(lines, (struct sk_explain){.reason = SK_NEVER_AS_IT_IS,
@@ -219,7 +221,7 @@ static void sk_explain_never(const struct sk_core *core, const struct sk_job *jo
 
 static void sk_explain_waiting(const struct sk_core *core, uint32_t slot, struct sk_lines *lines)
 {
-	struct sk_waiting waiting = {.slot = slot, .job = &core->jobs[slot]};
+	struct sk_waiting_job waiting = {.slot = slot, .job = &core->jobs[slot]};
 	uint32_t head = sk_line_head(core, slot);
 	struct sk_explain ahead = sk_ahead(core, slot, head);
 	bool custom = sk_policy_placement(core, waiting.job) == SK_PLACEMENT_CUSTOM;

@@ -4,9 +4,10 @@
  * have ended as estimated. Part of lacks.h. A quota of one model concerns a job that accepts that
  * model, and all of its tasks where it accepts no other.
  */
+#include "core/explain/limits.h"
 #include "core/ledger/device.h"
 #include "core/ledger/fit.h"
-#include "core/explain/lacks.h"
+#include "core/ledger/job.h"
 #include "core/ledger/queue.h"
 
 static uint64_t sk_task_milli_of(const struct sk_core *core, const struct sk_task *task,

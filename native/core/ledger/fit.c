@@ -5,9 +5,9 @@
  */
 #include "core/ledger/device.h"
 #include "core/ledger/fit.h"
+#include "core/ledger/queue.h"
 #include "core/state/journal.h"
 #include "core/state/pool.h"
-#include "core/ledger/queue.h"
 #include "core/state/table.h"
 
 uint32_t sk_model_find(const struct sk_core *core, uint64_t model)

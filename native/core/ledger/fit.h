@@ -7,7 +7,7 @@
 #ifndef STOKER_CORE_FIT_H
 #define STOKER_CORE_FIT_H
 
-#include "core/ledger/task.h"
+#include "core/state/state.h"
 
 /* Its place in the state's list from 1, or 0 where there is no such model. */
 uint32_t sk_model_find(const struct sk_core *core, uint64_t model);

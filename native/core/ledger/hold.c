@@ -4,9 +4,10 @@
  */
 #include "core/ledger/hold.h"
 #include "core/ledger/job.h"
+#include "core/ledger/pending.h"
 #include "core/state/journal.h"
 #include "core/state/journal_bound.h"
-#include "core/ledger/pending.h"
+#include "core/state/list.h"
 
 static bool sk_sooner(const struct sk_core *core, uint32_t a, uint32_t b)
 {

@@ -1,46 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Jobs from submit to forgotten, and the effects that tell of it. Relied on by command.c, which
- * decides what happens, and policy.c. Invariants: a job is in `live` (by id) until it ends and in
- * `finished` (by end) after; it is queued or held exactly while pending; it ends once; ids only
- * grow.
+ * Reading the record of one job. Invariant: nothing here writes; job_life.h does.
  */
 #ifndef STOKER_CORE_JOB_H
 #define STOKER_CORE_JOB_H
 
 #include "core/state/state.h"
 
-/* One command being carried out. `effects` is NULL in propose, which tells nobody. */
-struct sk_act {
-	struct sk_core *core;
-	struct sk_effects *effects;
-	uint64_t now_ns;
-	uint32_t command;
-};
-
-/* The next effect of this job, zeroed but for what every effect carries, or NULL. */
-struct sk_effect *sk_effect_add(const struct sk_act *act, enum sk_effect_kind kind, uint64_t job);
-
-/* The slot, or 0. */
+/* The slot of this id, or 0. */
 uint32_t sk_job_find(const struct sk_core *core, uint64_t id);
-/* There is room. Takes the next id; pending and queued. */
-uint32_t sk_job_create(const struct sk_act *act, const struct sk_submit *submit);
-/* Move between states that are not final, and tell. `node` is the cause's id or 0. */
-void sk_job_move(const struct sk_act *act, uint32_t job, enum sk_state state, uint16_t reason,
-		 uint64_t node);
-/* End a job that holds no task; the oldest ended job beyond the limit is forgotten. */
-void sk_job_finish(const struct sk_act *act, uint32_t job, enum sk_state state, uint64_t node);
-/* The attempt's device time goes to the job and its queue. */
-void sk_job_account(const struct sk_act *act, uint32_t job);
-/* Pending once more: after a pause because it failed, or at once because it was preempted. */
-void sk_job_again(const struct sk_act *act, uint32_t job, bool pause, uint64_t node);
-/* Whether it will wait again, by its verdict so far, when its last task has ended. */
+/* Whether the job will wait again, by its verdict so far, when its last task has ended. */
 bool sk_job_returns(const struct sk_job *job);
-/* The attempt's last task has ended and there is a verdict: finish, or again. */
-void sk_job_end(const struct sk_act *act, uint32_t job, uint64_t node);
-void sk_job_forget(const struct sk_act *act, uint32_t job, uint16_t reason);
-/* Tell the nodes of all tasks of this job to stop them. */
-void sk_job_stop_tasks(const struct sk_act *act, uint32_t job, uint16_t reason);
+
+/* When a placed job should have ended: UINT64_MAX where nobody said; at once, which is
+ * after now, where it is overdue or being stopped. */
+uint64_t sk_job_end_ns(const struct sk_core *core, uint32_t job);
 
 static inline bool sk_state_final(uint32_t state)
 {

@@ -2,8 +2,9 @@
  *
  * Keys by hash of (client, key) and in order of age, of all clients and of each.
  */
-#include "core/state/journal.h"
 #include "core/ledger/key.h"
+#include "core/state/journal.h"
+#include "core/state/list.h"
 #include "core/state/pool.h"
 #include "core/state/table.h"
 

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "core/ledger/device.h"
+#include "core/ledger/node.h"
 #include "core/state/index.h"
 #include "core/state/journal.h"
-#include "core/ledger/node.h"
 #include "core/state/pool.h"
 #include "core/state/table.h"
 

@@ -2,9 +2,10 @@
  *
  * One list per level and a bitmap of the levels in use, so the first job is the first bit.
  */
+#include "core/ledger/pending.h"
 #include "core/state/index.h"
 #include "core/state/journal.h"
-#include "core/ledger/pending.h"
+#include "core/state/list.h"
 
 #define SK_PENDING_WORDS (SK_LEVELS / 64)
 

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "core/ledger/device.h"
-#include "core/state/journal.h"
 #include "core/ledger/queue.h"
+#include "core/state/journal.h"
 #include "core/state/table.h"
 
 uint32_t sk_queue_find(const struct sk_core *core, uint32_t id)

@@ -9,7 +9,7 @@
 #define STOKER_CORE_QUEUE_H
 
 #include "core/ledger/pending.h"
-#include "core/ledger/task.h"
+#include "core/ledger/why.h"
 
 #define SK_HALF_LIFE_NS (24ull * 3600 * 1000000000) /* of the memory of past use */
 

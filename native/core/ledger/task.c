@@ -6,18 +6,12 @@
 
 #include "core/ledger/device.h"
 #include "core/ledger/fit.h"
-#include "core/state/journal.h"
 #include "core/ledger/node.h"
-#include "core/state/pool.h"
 #include "core/ledger/queue.h"
 #include "core/ledger/task.h"
-
-static uint16_t sk_short(struct sk_why *why, uint16_t reason, uint64_t asked, uint64_t have)
-{
-	why->asked = asked;
-	why->have = have;
-	return reason;
-}
+#include "core/state/journal.h"
+#include "core/state/list.h"
+#include "core/state/pool.h"
 
 uint16_t sk_task_room(const struct sk_core *core, uint32_t slot, uint32_t node, uint64_t now_ns,
 		      struct sk_why *why)
@@ -28,14 +22,14 @@ uint16_t sk_task_room(const struct sk_core *core, uint32_t slot, uint32_t node, 
 	if (!at->up)
 		return SK_NODE_NOT_UP;
 	if (core->task_pool.used >= core->limits.tasks)
-		return sk_short(why, SK_TASKS_FULL, 1, core->limits.tasks);
+		return sk_because(why, SK_TASKS_FULL, 1, core->limits.tasks);
 	if (at->tasks_count >= core->limits.node_tasks)
-		return sk_short(why, SK_NODE_FULL, 1, at->tasks_count);
+		return sk_because(why, SK_NODE_FULL, 1, at->tasks_count);
 	if (job->ask.cpu_milli > sk_node_cpu_free(at))
-		return sk_short(why, SK_CPU_FULL, job->ask.cpu_milli, sk_node_cpu_free(at));
+		return sk_because(why, SK_CPU_FULL, job->ask.cpu_milli, sk_node_cpu_free(at));
 	if (job->ask.memory_bytes > sk_node_memory_free(at))
-		return sk_short(why, SK_MEMORY_FULL, job->ask.memory_bytes,
-				sk_node_memory_free(at));
+		return sk_because(why, SK_MEMORY_FULL, job->ask.memory_bytes,
+				  sk_node_memory_free(at));
 	return sk_fit_node(core, slot, node, now_ns);
 }
 
@@ -46,15 +40,16 @@ static uint16_t sk_share_ok(const struct sk_core *core, const struct sk_job *job
 	uint16_t reason;
 
 	if (share.index >= core->nodes[node].devices)
-		return sk_short(why, SK_BAD_DEVICE_INDEX, share.index, core->nodes[node].devices);
+		return sk_because(why, SK_BAD_DEVICE_INDEX, share.index, core->nodes[node].devices);
 	device = sk_device_at(core, node, share.index);
 	if (!device->available)
-		return sk_short(why, SK_DEVICE_UNAVAILABLE, share.index, 0);
+		return sk_because(why, SK_DEVICE_UNAVAILABLE, share.index, 0);
 	if (share.milli > sk_device_free(device))
-		return sk_short(why, SK_DEVICE_FULL, share.milli, sk_device_free(device));
+		return sk_because(why, SK_DEVICE_FULL, share.milli, sk_device_free(device));
 	reason = sk_fit_device(job, device);
 	if (reason == SK_DEVICE_MEMORY_FULL)
-		sk_short(why, reason, job->ask.device_memory_bytes, sk_device_memory_free(device));
+		sk_because(why, reason, job->ask.device_memory_bytes,
+			   sk_device_memory_free(device));
 	return reason;
 }
 
@@ -93,20 +88,20 @@ uint16_t sk_task_shares_ok(const struct sk_core *core, const struct sk_job *job,
 	uint64_t seen = 0;
 
 	if (place->shares_n != wanted)
-		return sk_short(why, SK_BAD_SHARES, wanted, place->shares_n);
+		return sk_because(why, SK_BAD_SHARES, wanted, place->shares_n);
 	for (uint32_t i = 0; i < wanted; i++) {
 		uint16_t reason = sk_share_ok(core, job, node, place->shares[i], why);
 
 		if (reason)
 			return reason;
 		if (place->shares[i].milli != each || seen >> place->shares[i].index & 1)
-			return sk_short(why, SK_BAD_SHARES, each, place->shares[i].milli);
+			return sk_because(why, SK_BAD_SHARES, each, place->shares[i].milli);
 		seen |= (uint64_t)1 << place->shares[i].index;
 	}
 	if (!sk_one_family(core, job, node, place))
-		return sk_short(why, SK_VENDORS_MIXED, wanted, 0);
+		return sk_because(why, SK_VENDORS_MIXED, wanted, 0);
 	if (job->ask.options & SK_SAME_LINK && !sk_linked(core, node, place))
-		return sk_short(why, SK_LINK_BROKEN, wanted, 0);
+		return sk_because(why, SK_LINK_BROKEN, wanted, 0);
 	return sk_queue_admits(core, job->queue, node, place->shares, place->shares_n, why);
 }
 

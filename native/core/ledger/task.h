@@ -7,14 +7,8 @@
 #ifndef STOKER_CORE_TASK_H
 #define STOKER_CORE_TASK_H
 
+#include "core/ledger/why.h"
 #include "core/state/state.h"
-
-/* The figures that go with a reason. */
-struct sk_why {
-	uint64_t job;
-	uint64_t asked;
-	uint64_t have;
-};
 
 /* SK_REASON_NONE, or why a task of this job is not for this node, or does not fit on its CPU,
  * memory and tasks. */

@@ -10,7 +10,7 @@
 #include "core/ledger/job.h"
 #include "core/ledger/node.h"
 #include "core/ledger/queue.h"
-#include "core/snapshot/saved.h"
+#include "core/ledger/view.h"
 
 void sk_job_view_fill(const struct sk_job *job, struct sk_job_view *ret)
 {

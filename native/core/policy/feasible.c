@@ -4,12 +4,12 @@
  * of its queue: asked once at submit, so that what can never run is refused with figures and does
  * not wait for ever. While no node is known nothing is refused.
  */
-#include "core/command/command.h"
 #include "core/ledger/device.h"
 #include "core/ledger/fit.h"
 #include "core/ledger/node.h"
-#include "core/policy/policy.h"
 #include "core/ledger/queue.h"
+#include "core/ledger/why.h"
+#include "core/policy/feasible.h"
 
 static uint64_t sk_least(uint64_t a, uint64_t b)
 {
@@ -330,7 +330,7 @@ static uint64_t sk_gang_holds(const struct sk_core *core, const struct sk_ask *a
 	return most;
 }
 
-bool sk_policy_hopeless(const struct sk_core *core, const struct sk_ask *ask)
+bool sk_feasible_hopeless(const struct sk_core *core, const struct sk_ask *ask)
 {
 	struct sk_wish wish = sk_wish_of(core, ask);
 
@@ -338,7 +338,7 @@ bool sk_policy_hopeless(const struct sk_core *core, const struct sk_ask *ask)
 	return sk_gang_holds(core, ask, &wish) < ask->tasks;
 }
 
-uint16_t sk_policy_feasible(const struct sk_core *core, const struct sk_ask *ask,
+uint16_t sk_feasible_reason(const struct sk_core *core, const struct sk_ask *ask,
 			    struct sk_why *why)
 {
 	struct sk_wish wish = sk_wish_of(core, ask);

@@ -5,15 +5,16 @@
  * where that one does not do.
  */
 #include "core/ledger/device.h"
-#include "core/state/index.h"
 #include "core/ledger/node.h"
-#include "core/policy/policy.h"
 #include "core/ledger/queue.h"
+#include "core/ledger/task.h"
+#include "core/policy/policy.h"
 #include "core/policy/rate.h"
 #include "core/policy/score.h"
 #include "core/policy/subset.h"
-#include "core/state/table.h"
 #include "core/policy/workload.h"
+#include "core/state/index.h"
+#include "core/state/table.h"
 
 struct sk_search {
 	const struct sk_core *core;
@@ -189,7 +190,7 @@ static bool sk_policy_walk(const struct sk_search *search, const uint32_t *first
 	struct sk_place *place = search->place, taken = *place;
 	struct sk_best best = {0};
 
-	for (uint32_t node = 0; node < search->core->soft->end; node++) {
+	for (uint32_t node = 0; node < search->core->hints->end; node++) {
 		struct sk_best at = {node, 0, first[node], second ? second[node] : 0};
 
 		if (at.first == SK_SCORE_NONE)
@@ -207,12 +208,12 @@ static bool sk_policy_walk(const struct sk_search *search, const uint32_t *first
 /* The one that chance names among those that fit, or the next that does. */
 static bool sk_policy_random(const struct sk_search *search, const uint32_t *scores)
 {
-	const struct sk_soft *soft = search->core->soft;
-	uint32_t count = sk_score_count(soft, scores);
+	const struct sk_hints *hints = search->core->hints;
+	uint32_t count = sk_score_count(hints, scores);
 	uint32_t skip = count ? (uint32_t)(sk_chance(search) % count) : 0;
 
 	for (uint32_t lap = 0; count && lap < 2; lap++, skip = 0)
-		for (uint32_t node = 0; node < soft->end; node++) {
+		for (uint32_t node = 0; node < hints->end; node++) {
 			if (scores[node] == SK_SCORE_NONE)
 				continue;
 			if (skip) {
@@ -236,7 +237,7 @@ static bool sk_policy_best(const struct sk_search *search, const uint32_t *first
 		second = sk_score_all(core, job, SK_PLACEMENT_BEST);
 	if (search->how == SK_PLACEMENT_SPREAD && job->tasks_first)
 		return sk_policy_walk(search, first, second);
-	node = sk_score_least(core->soft, first, second);
+	node = sk_score_least(core->hints, first, second);
 	if (!node)
 		return false;
 	if (sk_search_try(search, node))
@@ -252,7 +253,7 @@ static bool sk_policy_rated(const struct sk_search *search)
 	bool found = search->how == SK_PLACEMENT_RANDOM ? sk_policy_random(search, scores)
 							: sk_policy_best(search, scores);
 
-	search->place->candidates = sk_score_count(core->soft, scores);
+	search->place->candidates = sk_score_count(core->hints, scores);
 	return found;
 }
 

@@ -21,11 +21,4 @@ enum sk_placement sk_policy_placement(const struct sk_core *core, const struct s
 bool sk_policy_choose(const struct sk_core *core, uint32_t job, uint64_t now_ns, uint64_t seed,
 		      struct sk_place *place);
 
-/* Whether this could not run as nodes and devices are now, even if nothing else did. */
-bool sk_policy_hopeless(const struct sk_core *core, const struct sk_ask *ask);
-
-/* SK_REASON_NONE, or why this could not run even if every node were empty and available. */
-uint16_t sk_policy_feasible(const struct sk_core *core, const struct sk_ask *ask,
-			    struct sk_why *why);
-
 #endif

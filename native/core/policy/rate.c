@@ -3,10 +3,10 @@
  * One function per placement. Formulas, units, ties and what is not known:
  * docs/developer/ placement.md. Everything is whole numbers.
  */
-#include "core/policy/rate.h"
 #include "core/ledger/device.h"
 #include "core/ledger/fit.h"
 #include "core/ledger/node.h"
+#include "core/policy/rate.h"
 #include "core/policy/subset.h"
 #include "core/policy/workload.h"
 
@@ -52,9 +52,9 @@ static uint64_t sk_suited(const struct sk_core *core, const struct sk_job *job, 
 const struct sk_sample *sk_sample_of(const struct sk_core *core, uint32_t node, uint32_t index)
 {
 	const struct sk_sampled *at =
-		&core->soft->samples[(size_t)core->nodes[node].chunks[index / SK_CHUNK_DEVICES] *
-					     SK_CHUNK_DEVICES +
-				     index % SK_CHUNK_DEVICES];
+		&core->hints->samples[(size_t)core->nodes[node].chunks[index / SK_CHUNK_DEVICES] *
+					      SK_CHUNK_DEVICES +
+				      index % SK_CHUNK_DEVICES];
 
 	return at->node == core->nodes[node].id && at->index == index ? &at->sample : NULL;
 }
@@ -91,15 +91,15 @@ static bool sk_mixed(const struct sk_core *core, uint32_t node)
 static const struct sk_frag_node *sk_prepared(const struct sk_core *core, uint32_t node,
 					      enum sk_frag_policy policy)
 {
-	struct sk_soft *soft = core->soft;
+	struct sk_hints *hints = core->hints;
 
-	if (soft->prepared_as[node] != policy + 1) {
-		sk_frag_fill(core, node, UINT64_MAX, &soft->prepared[node]);
-		sk_frag_node_prepare(&soft->tables[policy], &soft->prepared[node]);
-		soft->prepared_as[node] = (uint8_t)(policy + 1);
-		soft->mixed[node] = sk_mixed(core, node);
+	if (hints->prepared_as[node] != policy + 1) {
+		sk_frag_fill(core, node, UINT64_MAX, &hints->prepared[node]);
+		sk_frag_node_prepare(&hints->tables[policy], &hints->prepared[node]);
+		hints->prepared_as[node] = (uint8_t)(policy + 1);
+		hints->mixed[node] = sk_mixed(core, node);
 	}
-	return &soft->prepared[node];
+	return &hints->prepared[node];
 }
 
 static bool sk_several_families(const struct sk_core *core, uint32_t node)
@@ -132,7 +132,7 @@ static uint64_t sk_suited_together(const struct sk_core *core, const struct sk_j
 static bool sk_frag_on(const struct sk_core *core, const struct sk_job *job, uint32_t node,
 		       enum sk_frag_policy policy, struct sk_frag_place *ret)
 {
-	const struct sk_frag_table *table = &core->soft->tables[policy];
+	const struct sk_frag_table *table = &core->hints->tables[policy];
 	const struct sk_frag_node *kept = sk_prepared(core, node, policy);
 	const struct sk_frag_request request = {
 		.cpu_milli = job->ask.cpu_milli,
@@ -145,7 +145,7 @@ static bool sk_frag_on(const struct sk_core *core, const struct sk_job *job, uin
 
 	if (!job->ask.gpu_milli ||
 	    !(job->ask.device_memory_bytes || sk_several_families(core, node) ||
-	      (core->soft->mixed[node] && job->wish.models)))
+	      (core->hints->mixed[node] && job->wish.models)))
 		return sk_frag_place(table, kept, &request, ret);
 	sk_frag_fill(core, node, sk_suited_together(core, job, node, sk_suited(core, job, node)),
 		     &own);
@@ -264,14 +264,14 @@ static uint32_t sk_rate_cost(const struct sk_core *core, uint32_t node)
 uint32_t sk_device_adds_mw(const struct sk_core *core, uint32_t node, uint32_t index)
 {
 	const struct sk_device *device = sk_device_at(core, node, index);
-	const struct sk_power *watts = &core->soft->watts[device->model];
+	const struct sk_power *watts = &core->hints->watts[device->model];
 	const struct sk_sample *sample = sk_sample_of(core, node, index);
 	uint32_t span = watts->full_mw - watts->idle_mw, drawn;
 
 	if (device->used)
 		return 0;
 	if (!watts->full_mw)
-		return core->soft->worst_mw;
+		return core->hints->worst_mw;
 	if (!sample || !(sample->known & SK_SAMPLE_POWER) || sample->power_mw <= watts->idle_mw)
 		return span;
 	drawn = sample->power_mw - watts->idle_mw;
@@ -284,13 +284,13 @@ uint32_t sk_device_adds_mw(const struct sk_core *core, uint32_t node, uint32_t i
 static uint64_t sk_sockets_add_mw(const struct sk_core *core, const struct sk_job *job,
 				  uint32_t node)
 {
-	const struct sk_soft *soft = core->soft;
-	uint64_t used = core->nodes[node].cpu_used, size = soft->socket_milli;
+	const struct sk_hints *hints = core->hints;
+	uint64_t used = core->nodes[node].cpu_used, size = hints->socket_milli;
 
 	if (!size)
 		return 0;
 	return ((used + job->ask.cpu_milli + size - 1) / size - (used + size - 1) / size) *
-	       (soft->socket.full_mw - soft->socket.idle_mw);
+	       (hints->socket.full_mw - hints->socket.idle_mw);
 }
 
 /* Those of `suited` that add least; all of them for whole devices, which have
@@ -482,7 +482,7 @@ uint32_t sk_rate(const struct sk_core *core, const struct sk_job *job, enum sk_p
 
 	if (job->ask.gpu_milli && !(core->nodes[node].families & job->wish.families))
 		return SK_SCORE_NONE;
-	if (frag && core->soft->summary.plain[node] && !job->ask.require[0] &&
+	if (frag && core->hints->summary.plain[node] && !job->ask.require[0] &&
 	    sk_workload_known(core) && !(job->ask.options & SK_SAME_LINK))
 		return sk_rate_frag(core, job, sk_frag_policy(how), node); /* all is asked there */
 	if (!sk_room(core, job, node))
@@ -539,7 +539,7 @@ static uint16_t sk_why_load(const struct sk_core *core, uint32_t node, struct sk
 /* A device that has a task already adds nothing, which no table says and no sample. */
 static uint16_t sk_why_power(const struct sk_core *core, uint32_t node, struct sk_place *place)
 {
-	bool known = place->shares_n || core->soft->socket_milli;
+	bool known = place->shares_n || core->hints->socket_milli;
 
 	for (uint32_t i = 0; i < place->shares_n; i++) {
 		uint32_t index = place->shares[i].index;
@@ -548,7 +548,7 @@ static uint16_t sk_why_power(const struct sk_core *core, uint32_t node, struct s
 
 		if (device->used)
 			continue;
-		if (!core->soft->watts[device->model].full_mw)
+		if (!core->hints->watts[device->model].full_mw)
 			known = false;
 		else if (sample && sample->known & SK_SAMPLE_POWER)
 			sk_rate_note(place, sample->id);

@@ -8,7 +8,7 @@
 #ifndef STOKER_CORE_RATE_H
 #define STOKER_CORE_RATE_H
 
-#include "core/policy/soft.h"
+#include "core/policy/hints.h"
 
 /* The lowest is best; SK_SCORE_NONE where it does not fit now. Not looked at:
  * reservations, the company of groups and gangs, limits of queues. */

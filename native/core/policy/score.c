@@ -11,8 +11,9 @@
 #include "core/ledger/node.h"
 #include "core/policy/rate.h"
 #include "core/policy/score.h"
-#include "core/state/table.h"
 #include "core/policy/workload.h"
+#include "core/state/changes.h"
+#include "core/state/table.h"
 
 #define SK_LANES 8u
 #define SK_INLINE static inline __attribute__((always_inline))
@@ -57,12 +58,6 @@ SK_INLINE bool sk_any(const sk_vector *mask)
 
 /* ---- what changed ---- */
 
-void sk_score_reset(struct sk_soft *soft)
-{
-	soft->generation++;
-	memset(soft->prepared_as, 0, soft->stride);
-}
-
 static uint32_t sk_clamped(uint64_t value)
 {
 	return value < INT32_MAX ? (uint32_t)value : INT32_MAX;
@@ -71,10 +66,10 @@ static uint32_t sk_clamped(uint64_t value)
 static void sk_summarise(const struct sk_core *core, uint32_t slot)
 {
 	const struct sk_node *node = &core->nodes[slot];
-	struct sk_summary *summary = &core->soft->summary;
+	struct sk_summary *summary = &core->hints->summary;
 	uint32_t part = 0;
 
-	core->soft->prepared_as[slot] = 0;
+	core->hints->prepared_as[slot] = 0;
 	summary->cpu[slot] = node->up ? sk_clamped(sk_node_cpu_free(node) + 1) : 0;
 	summary->memory[slot] = node->up ? sk_clamped(sk_node_memory_free(node) >> 20) : 0;
 	summary->whole[slot] = node->up ? node->devices_free : 0;
@@ -90,32 +85,33 @@ static void sk_summarise(const struct sk_core *core, uint32_t slot)
 
 /* Slots past the last node ever seen are not rated; once there are more,
  * everything is. */
-static void sk_reach(struct sk_soft *soft, uint32_t slot)
+static void sk_reach(struct sk_hints *hints, uint32_t slot)
 {
-	if (slot < soft->end)
+	if (slot < hints->end)
 		return;
-	soft->end = (slot / SK_BLOCK + 1) * SK_BLOCK;
-	soft->generation++;
+	hints->end = (slot / SK_BLOCK + 1) * SK_BLOCK;
+	hints->generation++;
 }
 
 static void sk_look(const struct sk_core *core)
 {
-	struct sk_soft *soft = core->soft;
+	struct sk_hints *hints = core->hints;
+	struct sk_changes *changes = core->changes;
 
-	if (soft->changes - soft->looked_at > SK_CHANGED_MAX) {
-		soft->looked_at = soft->changes;
+	if (changes->count - changes->read > SK_CHANGED_MAX) {
+		changes->read = changes->count;
 		for (uint32_t slot = 1; slot <= core->limits.nodes; slot++) {
 			if (core->nodes[slot].id)
-				sk_reach(soft, slot);
+				sk_reach(hints, slot);
 			sk_summarise(core, slot);
-			soft->changed_at[slot] = soft->changes;
+			hints->changed_at[slot] = changes->count;
 		}
 	}
-	for (; soft->looked_at < soft->changes; soft->looked_at++) {
-		uint32_t slot = soft->changed[soft->looked_at % SK_CHANGED_MAX];
+	for (; changes->read < changes->count; changes->read++) {
+		uint32_t slot = changes->nodes[changes->read % SK_CHANGED_MAX];
 
-		soft->changed_at[slot] = soft->looked_at;
-		sk_reach(soft, slot);
+		hints->changed_at[slot] = changes->read;
+		sk_reach(hints, slot);
 		sk_summarise(core, slot);
 	}
 }
@@ -167,42 +163,42 @@ static uint32_t sk_shape_hash(const struct sk_shape_key *key)
 	return (uint32_t)sk_mix(hash);
 }
 
-static uint32_t sk_shape_find(const struct sk_soft *soft, const struct sk_shape_key *key,
+static uint32_t sk_shape_find(const struct sk_hints *hints, const struct sk_shape_key *key,
 			      uint32_t hash)
 {
-	uint32_t at = soft->buckets[hash % SK_BUCKETS];
+	uint32_t at = hints->buckets[hash % SK_BUCKETS];
 
-	while (at && (soft->shapes[at - 1].hash != hash ||
-		      memcmp(&soft->shapes[at - 1].key, key, sizeof *key)))
-		at = soft->shapes[at - 1].next;
+	while (at && (hints->shapes[at - 1].hash != hash ||
+		      memcmp(&hints->shapes[at - 1].key, key, sizeof *key)))
+		at = hints->shapes[at - 1].next;
 	return at;
 }
 
-static void sk_shape_drop(struct sk_soft *soft, uint32_t at)
+static void sk_shape_drop(struct sk_hints *hints, uint32_t at)
 {
-	uint16_t *cell = &soft->buckets[soft->shapes[at - 1].hash % SK_BUCKETS];
+	uint16_t *cell = &hints->buckets[hints->shapes[at - 1].hash % SK_BUCKETS];
 
 	while (*cell != at)
-		cell = &soft->shapes[*cell - 1].next;
-	*cell = soft->shapes[at - 1].next;
+		cell = &hints->shapes[*cell - 1].next;
+	*cell = hints->shapes[at - 1].next;
 }
 
 /* The one that was not asked for the longest makes room; those never used come
  * first. */
-static uint32_t sk_shape_add(struct sk_soft *soft, const struct sk_shape_key *key, uint32_t hash)
+static uint32_t sk_shape_add(struct sk_hints *hints, const struct sk_shape_key *key, uint32_t hash)
 {
 	struct sk_shape *shape;
 	uint32_t at = 0;
 
 	for (uint32_t i = 1; i < SK_SHAPES_MAX; i++)
-		if (soft->used_at[i] < soft->used_at[at])
+		if (hints->used_at[i] < hints->used_at[at])
 			at = i;
-	shape = &soft->shapes[at++];
+	shape = &hints->shapes[at++];
 	if (shape->generation)
-		sk_shape_drop(soft, at);
+		sk_shape_drop(hints, at);
 	*shape = (struct sk_shape){.key = *key, .generation = UINT64_MAX, .hash = hash};
-	shape->next = soft->buckets[hash % SK_BUCKETS];
-	soft->buckets[hash % SK_BUCKETS] = (uint16_t)at;
+	shape->next = hints->buckets[hash % SK_BUCKETS];
+	hints->buckets[hash % SK_BUCKETS] = (uint16_t)at;
 	return at;
 }
 
@@ -215,7 +211,7 @@ struct sk_least_free {
 	const uint32_t *has; /* devices, in the same measure */
 };
 
-static struct sk_least_free sk_least_free(const struct sk_soft *soft, const struct sk_job *job)
+static struct sk_least_free sk_least_free(const struct sk_hints *hints, const struct sk_job *job)
 {
 	bool whole = job->ask.gpu_milli >= SK_MILLI;
 
@@ -223,20 +219,20 @@ static struct sk_least_free sk_least_free(const struct sk_soft *soft, const stru
 		.cpu = sk_clamped((uint64_t)job->ask.cpu_milli + 1),
 		.memory = sk_clamped(job->ask.memory_bytes >> 20),
 		.devices = whole ? job->ask.gpu_milli / SK_MILLI : job->ask.gpu_milli,
-		.has = whole ? soft->summary.whole : soft->summary.part,
+		.has = whole ? hints->summary.whole : hints->summary.part,
 	};
 }
 
 /* Nobody fits, but for the slots in `todo`, whose free amounts may suffice; returns how many. */
-SK_INLINE uint32_t sk_sift_lanes(const struct sk_soft *soft, const struct sk_least_free *least,
+SK_INLINE uint32_t sk_sift_lanes(const struct sk_hints *hints, const struct sk_least_free *least,
 				 uint32_t *scores, uint32_t *todo)
 {
 	uint32_t count = 0;
 
-	for (uint32_t slot = 0; slot < soft->end; slot += SK_LANES) {
+	for (uint32_t slot = 0; slot < hints->end; slot += SK_LANES) {
 		sk_vector few =
-			SK_LESS_SIGNED(sk_load(soft->summary.cpu + slot), sk_all(least->cpu)) |
-			SK_LESS_SIGNED(sk_load(soft->summary.memory + slot),
+			SK_LESS_SIGNED(sk_load(hints->summary.cpu + slot), sk_all(least->cpu)) |
+			SK_LESS_SIGNED(sk_load(hints->summary.memory + slot),
 				       sk_all(least->memory)) |
 			SK_LESS_SIGNED(sk_load(least->has + slot), sk_all(least->devices));
 		sk_vector none = sk_all(SK_SCORE_NONE), enough = ~few;
@@ -310,28 +306,28 @@ SK_INLINE uint32_t sk_lowest_of_lanes(const uint32_t *scores, const uint32_t *se
 	return sk_min_lanes(&least);
 }
 
-SK_INLINE uint32_t sk_least_lanes(const struct sk_soft *soft, const uint32_t *first,
+SK_INLINE uint32_t sk_least_lanes(const struct sk_hints *hints, const uint32_t *first,
 				  const uint32_t *second)
 {
-	uint32_t score = sk_lowest_lanes(first, soft->end), least, slot;
+	uint32_t score = sk_lowest_lanes(first, hints->end), least, slot;
 
 	if (score == SK_SCORE_NONE)
 		return 0;
-	slot = sk_next_lanes(first, 0, soft->end, score);
+	slot = sk_next_lanes(first, 0, hints->end, score);
 	if (!second)
 		return slot;
-	least = sk_lowest_of_lanes(first, second, soft->end, score);
+	least = sk_lowest_of_lanes(first, second, hints->end, score);
 	while (second[slot] != least)
-		slot = sk_next_lanes(first, slot + 1, soft->end, score);
+		slot = sk_next_lanes(first, slot + 1, hints->end, score);
 	return slot;
 }
 
-SK_INLINE uint32_t sk_count_lanes(const struct sk_soft *soft, const uint32_t *scores)
+SK_INLINE uint32_t sk_count_lanes(const struct sk_hints *hints, const uint32_t *scores)
 {
 	sk_vector fit = sk_all(0);
 	uint32_t count = 0;
 
-	for (uint32_t slot = 0; slot < soft->end; slot += SK_LANES)
+	for (uint32_t slot = 0; slot < hints->end; slot += SK_LANES)
 		fit -= (sk_vector)(sk_load(scores + slot) != sk_all(SK_SCORE_NONE));
 	for (uint32_t i = 0; i < SK_LANES; i++)
 		count += fit[i];
@@ -339,56 +335,57 @@ SK_INLINE uint32_t sk_count_lanes(const struct sk_soft *soft, const uint32_t *sc
 }
 
 #if defined(SK_TWO_VARIANTS)
-static SK_WIDE uint32_t sk_count_wide(const struct sk_soft *soft, const uint32_t *scores)
+static SK_WIDE uint32_t sk_count_wide(const struct sk_hints *hints, const uint32_t *scores)
 {
-	return sk_count_lanes(soft, scores);
+	return sk_count_lanes(hints, scores);
 }
 
-static SK_WIDE uint32_t sk_sift_wide(const struct sk_soft *soft, const struct sk_least_free *least,
-				     uint32_t *scores, uint32_t *todo)
+static SK_WIDE uint32_t sk_sift_wide(const struct sk_hints *hints,
+				     const struct sk_least_free *least, uint32_t *scores,
+				     uint32_t *todo)
 {
-	return sk_sift_lanes(soft, least, scores, todo);
+	return sk_sift_lanes(hints, least, scores, todo);
 }
 
-static SK_WIDE uint32_t sk_least_wide(const struct sk_soft *soft, const uint32_t *first,
+static SK_WIDE uint32_t sk_least_wide(const struct sk_hints *hints, const uint32_t *first,
 				      const uint32_t *second)
 {
-	return sk_least_lanes(soft, first, second);
+	return sk_least_lanes(hints, first, second);
 }
 #endif
 
-static uint32_t sk_sift(const struct sk_soft *soft, const struct sk_least_free *least,
+static uint32_t sk_sift(const struct sk_hints *hints, const struct sk_least_free *least,
 			uint32_t *scores, uint32_t *todo)
 {
 #if defined(SK_TWO_VARIANTS)
 	if (__builtin_cpu_supports("avx2"))
-		return sk_sift_wide(soft, least, scores, todo);
+		return sk_sift_wide(hints, least, scores, todo);
 #endif
-	return sk_sift_lanes(soft, least, scores, todo);
+	return sk_sift_lanes(hints, least, scores, todo);
 }
 
-uint32_t sk_score_least(const struct sk_soft *soft, const uint32_t *first, const uint32_t *second)
+uint32_t sk_score_least(const struct sk_hints *hints, const uint32_t *first, const uint32_t *second)
 {
 #if defined(SK_TWO_VARIANTS)
 	if (__builtin_cpu_supports("avx2"))
-		return sk_least_wide(soft, first, second);
+		return sk_least_wide(hints, first, second);
 #endif
-	return sk_least_lanes(soft, first, second);
+	return sk_least_lanes(hints, first, second);
 }
 
-uint32_t sk_score_count(const struct sk_soft *soft, const uint32_t *scores)
+uint32_t sk_score_count(const struct sk_hints *hints, const uint32_t *scores)
 {
 #if defined(SK_TWO_VARIANTS)
 	if (__builtin_cpu_supports("avx2"))
-		return sk_count_wide(soft, scores);
+		return sk_count_wide(hints, scores);
 #endif
-	return sk_count_lanes(soft, scores);
+	return sk_count_lanes(hints, scores);
 }
 
 /* What a rating reads of a node is asked for before the node's turn. */
-static void sk_fetch(const struct sk_soft *soft, uint32_t slot)
+static void sk_fetch(const struct sk_hints *hints, uint32_t slot)
 {
-	const struct sk_frag_node *node = &soft->prepared[slot];
+	const struct sk_frag_node *node = &hints->prepared[slot];
 
 	__builtin_prefetch(node);
 	__builtin_prefetch(&node->kinds);
@@ -404,21 +401,21 @@ static void sk_fetch(const struct sk_soft *soft, uint32_t slot)
 static void sk_rate_every(const struct sk_core *core, const struct sk_job *job,
 			  enum sk_placement how, uint32_t *scores)
 {
-	const struct sk_soft *soft = core->soft;
-	struct sk_least_free least = sk_least_free(soft, job);
-	uint32_t count = sk_sift(soft, &least, scores, soft->todo);
+	const struct sk_hints *hints = core->hints;
+	struct sk_least_free least = sk_least_free(hints, job);
+	uint32_t count = sk_sift(hints, &least, scores, hints->todo);
 
 	for (uint32_t i = 0; i < count; i++) {
 		if (i + SK_AHEAD < count)
-			sk_fetch(soft, soft->todo[i + SK_AHEAD]);
-		scores[soft->todo[i]] = sk_rate(core, job, how, soft->todo[i]);
+			sk_fetch(hints, hints->todo[i + SK_AHEAD]);
+		scores[hints->todo[i]] = sk_rate(core, job, how, hints->todo[i]);
 	}
 }
 
 static void sk_rate_one(const struct sk_core *core, const struct sk_job *job, enum sk_placement how,
 			const struct sk_least_free *least, uint32_t slot, uint32_t *scores)
 {
-	const struct sk_summary *summary = &core->soft->summary;
+	const struct sk_summary *summary = &core->hints->summary;
 	bool few = summary->cpu[slot] < least->cpu || summary->memory[slot] < least->memory ||
 		   least->has[slot] < least->devices;
 
@@ -429,14 +426,15 @@ static void sk_rate_one(const struct sk_core *core, const struct sk_job *job, en
 static uint32_t sk_rate_changed(const struct sk_core *core, const struct sk_job *job,
 				struct sk_shape *shape, uint32_t *scores, uint32_t budget)
 {
-	const struct sk_soft *soft = core->soft;
-	struct sk_least_free least = sk_least_free(soft, job);
+	const struct sk_hints *hints = core->hints;
+	const struct sk_changes *changes = core->changes;
+	struct sk_least_free least = sk_least_free(hints, job);
 	uint32_t rated = 0;
 
-	for (; shape->seen < soft->changes && rated < budget; shape->seen++) {
-		uint32_t slot = soft->changed[shape->seen % SK_CHANGED_MAX];
+	for (; shape->seen < changes->count && rated < budget; shape->seen++) {
+		uint32_t slot = changes->nodes[shape->seen % SK_CHANGED_MAX];
 
-		if (soft->changed_at[slot] != shape->seen)
+		if (hints->changed_at[slot] != shape->seen)
 			continue;
 		rated++;
 		sk_rate_one(core, job, (enum sk_placement)shape->key.how, &least, slot, scores);
@@ -448,47 +446,47 @@ static uint32_t sk_rate_changed(const struct sk_core *core, const struct sk_job 
 static void sk_rate_missed(const struct sk_core *core, const struct sk_job *job,
 			   const struct sk_shape *shape, uint32_t *scores)
 {
-	const struct sk_soft *soft = core->soft;
-	struct sk_least_free least = sk_least_free(soft, job);
+	const struct sk_hints *hints = core->hints;
+	struct sk_least_free least = sk_least_free(hints, job);
 	uint32_t count = 0;
 
-	for (uint32_t slot = 0; slot < soft->end; slot++) {
-		soft->todo[count] = slot;
-		count += soft->changed_at[slot] >= shape->seen;
+	for (uint32_t slot = 0; slot < hints->end; slot++) {
+		hints->todo[count] = slot;
+		count += hints->changed_at[slot] >= shape->seen;
 	}
 	for (uint32_t i = 0; i < count; i++) {
 		if (i + SK_AHEAD < count)
-			sk_fetch(soft, soft->todo[i + SK_AHEAD]);
-		sk_rate_one(core, job, (enum sk_placement)shape->key.how, &least, soft->todo[i],
+			sk_fetch(hints, hints->todo[i + SK_AHEAD]);
+		sk_rate_one(core, job, (enum sk_placement)shape->key.how, &least, hints->todo[i],
 			    scores);
 	}
 }
 
-static bool sk_shape_near(const struct sk_soft *soft, const struct sk_shape *shape)
+static bool sk_shape_near(const struct sk_core *core, const struct sk_shape *shape)
 {
-	return shape->generation == soft->generation &&
-	       soft->changes - shape->seen <= SK_CHANGED_MAX;
+	return shape->generation == core->hints->generation &&
+	       core->changes->count - shape->seen <= SK_CHANGED_MAX;
 }
 
 static void sk_shape_rate(const struct sk_core *core, const struct sk_job *job,
 			  struct sk_shape *shape, uint32_t *scores)
 {
-	const struct sk_soft *soft = core->soft;
+	const struct sk_hints *hints = core->hints;
 
-	if (shape->generation != soft->generation)
+	if (shape->generation != hints->generation)
 		sk_rate_every(core, job, (enum sk_placement)shape->key.how, scores);
-	else if (sk_shape_near(soft, shape) && soft->changes - shape->seen < soft->end / 2)
+	else if (sk_shape_near(core, shape) && core->changes->count - shape->seen < hints->end / 2)
 		sk_rate_changed(core, job, shape, scores, UINT32_MAX);
 	else
 		sk_rate_missed(core, job, shape, scores);
-	shape->generation = soft->generation;
-	shape->seen = soft->changes;
+	shape->generation = hints->generation;
+	shape->seen = core->changes->count;
 }
 
 const uint32_t *sk_score_all(const struct sk_core *core, const struct sk_job *job,
 			     enum sk_placement how)
 {
-	struct sk_soft *soft = core->soft;
+	struct sk_hints *hints = core->hints;
 	struct sk_shape_key key;
 	struct sk_shape *shape;
 	uint32_t hash, at, *scores;
@@ -497,12 +495,12 @@ const uint32_t *sk_score_all(const struct sk_core *core, const struct sk_job *jo
 	sk_look(core);
 	sk_shape_key(job, how, &key);
 	hash = sk_shape_hash(&key);
-	at = sk_shape_find(soft, &key, hash);
+	at = sk_shape_find(hints, &key, hash);
 	if (!at)
-		at = sk_shape_add(soft, &key, hash);
-	shape = &soft->shapes[at - 1];
-	scores = &soft->scores[(size_t)(at - 1) * soft->stride];
-	soft->used_at[at - 1] = ++soft->clock;
+		at = sk_shape_add(hints, &key, hash);
+	shape = &hints->shapes[at - 1];
+	scores = &hints->scores[(size_t)(at - 1) * hints->stride];
+	hints->used_at[at - 1] = ++hints->clock;
 	sk_shape_rate(core, job, shape, scores);
 	return scores;
 }
@@ -510,33 +508,33 @@ const uint32_t *sk_score_all(const struct sk_core *core, const struct sk_job *jo
 /* One shape after the other, so that none falls far behind. */
 void sk_core_settle(struct sk_core *core, uint32_t budget)
 {
-	struct sk_soft *soft = core->soft;
+	struct sk_hints *hints = core->hints;
 	struct sk_job job;
 
 	sk_workload_look(core);
 	sk_look(core);
 	for (uint32_t i = 0; i < SK_SHAPES_MAX && budget; i++) {
-		uint32_t at = soft->settling % SK_SHAPES_MAX;
-		struct sk_shape *shape = &soft->shapes[at];
-		uint32_t *scores = &soft->scores[(size_t)at * soft->stride];
+		uint32_t at = hints->settling % SK_SHAPES_MAX;
+		struct sk_shape *shape = &hints->shapes[at];
+		uint32_t *scores = &hints->scores[(size_t)at * hints->stride];
 
-		if (soft->used_at[at] && soft->clock - soft->used_at[at] <= SK_SETTLED_LATELY &&
-		    sk_shape_near(soft, shape)) {
+		if (hints->used_at[at] && hints->clock - hints->used_at[at] <= SK_SETTLED_LATELY &&
+		    sk_shape_near(core, shape)) {
 			sk_shape_job(&shape->key, &job);
 			budget -= sk_rate_changed(core, &job, shape, scores, budget);
 		}
 		if (budget)
-			soft->settling++;
+			hints->settling++;
 	}
 }
 
 bool sk_core_scores_check(struct sk_core *core)
 {
-	struct sk_soft *soft = core->soft;
+	struct sk_hints *hints = core->hints;
 	struct sk_job job;
 
 	for (uint32_t at = 0; at < SK_SHAPES_MAX; at++) {
-		const struct sk_shape *shape = &soft->shapes[at];
+		const struct sk_shape *shape = &hints->shapes[at];
 		const uint32_t *scores;
 
 		if (!shape->generation)
@@ -545,7 +543,7 @@ bool sk_core_scores_check(struct sk_core *core)
 		scores = sk_score_all(core, &job, (enum sk_placement)shape->key.how);
 		for (uint32_t slot = 0; slot <= core->limits.nodes; slot++)
 			if (sk_rate(core, &job, (enum sk_placement)shape->key.how, slot) !=
-			    (slot < soft->end ? scores[slot] : SK_SCORE_NONE))
+			    (slot < hints->end ? scores[slot] : SK_SCORE_NONE))
 				return false;
 	}
 	return true;

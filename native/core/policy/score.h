@@ -8,32 +8,20 @@
 #ifndef STOKER_CORE_SCORE_H
 #define STOKER_CORE_SCORE_H
 
-#include "core/policy/soft.h"
-
-/* Something of this node changed, or was changed back. Twice in a row is once, unless somebody has
- * looked in between. */
-static inline void sk_score_touch(struct sk_soft *soft, uint32_t node)
-{
-	if (soft->changes > soft->looked_at &&
-	    soft->changed[(soft->changes - 1) % SK_CHANGED_MAX] == node)
-		return;
-	soft->changed[soft->changes++ % SK_CHANGED_MAX] = node;
-}
-
-/* All ratings are void: what they depend on besides the nodes has changed. */
-void sk_score_reset(struct sk_soft *soft);
+#include "core/policy/hints.h"
 
 /* The ratings by node slot of this placement for such jobs as they are now,
- * `soft->end` of them; the lowest is best, SK_SCORE_NONE where it does not fit.
+ * `hints->end` of them; the lowest is best, SK_SCORE_NONE where it does not fit.
  * Good until something changes or two other shapes were asked for. */
 const uint32_t *sk_score_all(const struct sk_core *core, const struct sk_job *job,
 			     enum sk_placement how);
 
 /* The slot with the lowest rating, of equals the one with the lowest second
  * rating, of equals the first; 0 where no node fits. `second` may be NULL. */
-uint32_t sk_score_least(const struct sk_soft *soft, const uint32_t *first, const uint32_t *second);
+uint32_t sk_score_least(const struct sk_hints *hints, const uint32_t *first,
+			const uint32_t *second);
 
 /* Nodes that fit. */
-uint32_t sk_score_count(const struct sk_soft *soft, const uint32_t *scores);
+uint32_t sk_score_count(const struct sk_hints *hints, const uint32_t *scores);
 
 #endif

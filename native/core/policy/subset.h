@@ -8,7 +8,7 @@
 #ifndef STOKER_CORE_SUBSET_H
 #define STOKER_CORE_SUBSET_H
 
-#include "core/ledger/task.h"
+#include "core/state/state.h"
 
 /* Fill shares of a task of this job on this node; false where its devices do not do now. */
 bool sk_subset_choose(const struct sk_core *core, const struct sk_job *job, uint32_t node,

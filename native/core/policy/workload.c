@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "core/ledger/fit.h"
-#include "core/policy/score.h"
 #include "core/policy/workload.h"
 
 #define SK_ONE_TIME 256u /* of one submit in a count, so that halving is fine-grained */
@@ -37,11 +36,11 @@ static void sk_class_fill(uint32_t cpu_milli, uint32_t gpu_milli, uint32_t weigh
 /* One that names only models that are nowhere is left out. */
 static uint32_t sk_classes_given(const struct sk_core *core, struct sk_frag_class *classes)
 {
-	const struct sk_soft *soft = core->soft;
+	const struct sk_hints *hints = core->hints;
 	uint32_t count = 0;
 
-	for (uint32_t i = 0; i < soft->given; i++) {
-		const struct sk_class *given = &soft->classes[i];
+	for (uint32_t i = 0; i < hints->given; i++) {
+		const struct sk_class *given = &hints->classes[i];
 		struct sk_ask ask = {0};
 		uint64_t models;
 
@@ -57,53 +56,53 @@ static uint32_t sk_classes_given(const struct sk_core *core, struct sk_frag_clas
 
 static uint32_t sk_classes_counted(const struct sk_core *core, struct sk_frag_class *classes)
 {
-	const struct sk_soft *soft = core->soft;
+	const struct sk_hints *hints = core->hints;
 
-	for (uint32_t i = 0; i < soft->typical_n; i++) {
-		const struct sk_counted *at = &soft->typical[i];
+	for (uint32_t i = 0; i < hints->typical_n; i++) {
+		const struct sk_counted *at = &hints->typical[i];
 
 		sk_class_fill(at->cpu_milli, at->gpu_milli, at->times,
 			      at->memory_mib / at->times << 20, at->models, &classes[i]);
 	}
-	return soft->typical_n;
+	return hints->typical_n;
 }
 
 /* Watts by the core's numbers of models. */
 static void sk_watts_make(const struct sk_core *core)
 {
-	struct sk_soft *soft = core->soft;
+	struct sk_hints *hints = core->hints;
 
-	memset(soft->watts, 0, sizeof soft->watts);
-	soft->worst_mw = 0;
-	for (uint32_t i = 0; i < soft->power_n; i++) {
-		const struct sk_power *power = &soft->power[i];
+	memset(hints->watts, 0, sizeof hints->watts);
+	hints->worst_mw = 0;
+	for (uint32_t i = 0; i < hints->power_n; i++) {
+		const struct sk_power *power = &hints->power[i];
 		uint32_t span = power->full_mw - power->idle_mw;
 
-		soft->watts[sk_model_find(core, power->model)] = *power;
-		soft->worst_mw = span > soft->worst_mw ? span : soft->worst_mw;
+		hints->watts[sk_model_find(core, power->model)] = *power;
+		hints->worst_mw = span > hints->worst_mw ? span : hints->worst_mw;
 	}
-	soft->watts[0] = (struct sk_power){0};
+	hints->watts[0] = (struct sk_power){0};
 }
 
 static void sk_tables_make(const struct sk_core *core)
 {
 	struct sk_frag_class classes[SK_CLASSES_MAX] = {{0}};
-	struct sk_soft *soft = core->soft;
+	struct sk_hints *hints = core->hints;
 	uint32_t count =
-		soft->given ? sk_classes_given(core, classes) : sk_classes_counted(core, classes);
+		hints->given ? sk_classes_given(core, classes) : sk_classes_counted(core, classes);
 
-	sk_frag_table_init(&soft->tables[SK_FRAG_DEFAULT], SK_FRAG_DEFAULT, classes, count);
+	sk_frag_table_init(&hints->tables[SK_FRAG_DEFAULT], SK_FRAG_DEFAULT, classes, count);
 	for (uint32_t i = 0; i < count; i++)
 		classes[i].memory_bytes = 0;
-	sk_frag_table_init(&soft->tables[SK_FRAG_FGD], SK_FRAG_FGD, classes, count);
+	sk_frag_table_init(&hints->tables[SK_FRAG_FGD], SK_FRAG_FGD, classes, count);
 	sk_watts_make(core);
-	soft->models_n = core->models_n;
-	sk_score_reset(soft);
+	hints->models_n = core->models_n;
+	sk_hints_reset(hints);
 }
 
 void sk_workload_look(const struct sk_core *core)
 {
-	if (core->soft->models_n != core->models_n)
+	if (core->hints->models_n != core->models_n)
 		sk_tables_make(core);
 }
 
@@ -125,18 +124,18 @@ int sk_core_workload(struct sk_core *core, const struct sk_class *classes, uint3
 		if (!sk_class_ok(&classes[i]))
 			return -EINVAL;
 	if (count)
-		memcpy(core->soft->classes, classes, count * sizeof *classes);
-	core->soft->given = count;
+		memcpy(core->hints->classes, classes, count * sizeof *classes);
+	core->hints->given = count;
 	sk_tables_make(core);
 	return 0;
 }
 
 /* ---- counted ---- */
 
-static struct sk_counted *sk_counted_find(struct sk_soft *soft, const struct sk_counted *key)
+static struct sk_counted *sk_counted_find(struct sk_hints *hints, const struct sk_counted *key)
 {
-	for (uint32_t i = 0; i < soft->counted_n; i++) {
-		struct sk_counted *at = &soft->counted[i];
+	for (uint32_t i = 0; i < hints->counted_n; i++) {
+		struct sk_counted *at = &hints->counted[i];
 
 		if (at->models == key->models && at->cpu_milli == key->cpu_milli &&
 		    at->gpu_milli == key->gpu_milli)
@@ -146,16 +145,16 @@ static struct sk_counted *sk_counted_find(struct sk_soft *soft, const struct sk_
 }
 
 /* A new one; where all are in use the rarest makes room. */
-static struct sk_counted *sk_counted_add(struct sk_soft *soft, const struct sk_counted *key)
+static struct sk_counted *sk_counted_add(struct sk_hints *hints, const struct sk_counted *key)
 {
-	struct sk_counted *rarest = soft->counted;
+	struct sk_counted *rarest = hints->counted;
 
-	if (soft->counted_n < SK_COUNTED_MAX) {
-		rarest = &soft->counted[soft->counted_n++];
+	if (hints->counted_n < SK_COUNTED_MAX) {
+		rarest = &hints->counted[hints->counted_n++];
 	} else {
 		for (uint32_t i = 1; i < SK_COUNTED_MAX; i++)
-			if (soft->counted[i].times < rarest->times)
-				rarest = &soft->counted[i];
+			if (hints->counted[i].times < rarest->times)
+				rarest = &hints->counted[i];
 	}
 	*rarest = *key;
 	return rarest;
@@ -174,66 +173,66 @@ static bool sk_more_often(const struct sk_counted *a, const struct sk_counted *b
 
 /* By insertion: there are few, and they hardly move from one look to the next.
  */
-static void sk_counted_sort(struct sk_soft *soft)
+static void sk_counted_sort(struct sk_hints *hints)
 {
-	for (uint32_t i = 1; i < soft->counted_n; i++) {
-		struct sk_counted moved = soft->counted[i];
+	for (uint32_t i = 1; i < hints->counted_n; i++) {
+		struct sk_counted moved = hints->counted[i];
 		uint32_t at = i;
 
-		for (; at && sk_more_often(&moved, &soft->counted[at - 1]); at--)
-			soft->counted[at] = soft->counted[at - 1];
-		soft->counted[at] = moved;
+		for (; at && sk_more_often(&moved, &hints->counted[at - 1]); at--)
+			hints->counted[at] = hints->counted[at - 1];
+		hints->counted[at] = moved;
 	}
 }
 
-static void sk_counted_halve(struct sk_soft *soft)
+static void sk_counted_halve(struct sk_hints *hints)
 {
 	uint32_t left = 0;
 
-	for (uint32_t i = 0; i < soft->counted_n; i++) {
-		struct sk_counted at = soft->counted[i];
+	for (uint32_t i = 0; i < hints->counted_n; i++) {
+		struct sk_counted at = hints->counted[i];
 
 		at.times /= 2;
 		at.memory_mib /= 2;
 		if (at.times)
-			soft->counted[left++] = at;
+			hints->counted[left++] = at;
 	}
-	soft->counted_n = left;
+	hints->counted_n = left;
 }
 
-static void sk_typical_find(struct sk_soft *soft)
+static void sk_typical_find(struct sk_hints *hints)
 {
 	uint64_t all = 0, covered = 0;
 
-	sk_counted_sort(soft);
-	for (uint32_t i = 0; i < soft->counted_n; i++)
-		all += soft->counted[i].times;
-	soft->typical_n = 0;
-	while (soft->typical_n < soft->counted_n && soft->typical_n < SK_CLASSES_MAX &&
+	sk_counted_sort(hints);
+	for (uint32_t i = 0; i < hints->counted_n; i++)
+		all += hints->counted[i].times;
+	hints->typical_n = 0;
+	while (hints->typical_n < hints->counted_n && hints->typical_n < SK_CLASSES_MAX &&
 	       covered * 100 < all * SK_COVERED) {
-		soft->typical[soft->typical_n] = soft->counted[soft->typical_n];
-		covered += soft->typical[soft->typical_n++].times;
+		hints->typical[hints->typical_n] = hints->counted[hints->typical_n];
+		covered += hints->typical[hints->typical_n++].times;
 	}
 }
 
 void sk_workload_count(const struct sk_core *core, const struct sk_job *job)
 {
-	struct sk_soft *soft = core->soft;
+	struct sk_hints *hints = core->hints;
 	struct sk_counted key = {.models = job->ask.gpu_milli ? job->wish.models : 0,
 				 .cpu_milli = job->ask.cpu_milli,
 				 .gpu_milli = job->ask.gpu_milli};
-	struct sk_counted *at = sk_counted_find(soft, &key);
+	struct sk_counted *at = sk_counted_find(hints, &key);
 	uint64_t mib = job->ask.memory_bytes >> 20;
 
 	if (!at)
-		at = sk_counted_add(soft, &key);
+		at = sk_counted_add(hints, &key);
 	at->times += SK_ONE_TIME * job->ask.tasks;
 	at->memory_mib += (mib < 1u << 30 ? mib : 1u << 30) * SK_ONE_TIME * job->ask.tasks;
-	if (++soft->submits < SK_CLASSES_EVERY)
+	if (++hints->submits < SK_CLASSES_EVERY)
 		return;
-	soft->submits = 0;
-	sk_typical_find(soft);
-	sk_counted_halve(soft);
-	if (!soft->given)
+	hints->submits = 0;
+	sk_typical_find(hints);
+	sk_counted_halve(hints);
+	if (!hints->given)
 		sk_tables_make(core);
 }

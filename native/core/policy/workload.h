@@ -8,7 +8,7 @@
 #ifndef STOKER_CORE_WORKLOAD_H
 #define STOKER_CORE_WORKLOAD_H
 
-#include "core/policy/soft.h"
+#include "core/policy/hints.h"
 
 /* A job was submitted for good. */
 void sk_workload_count(const struct sk_core *core, const struct sk_job *job);
@@ -19,7 +19,7 @@ void sk_workload_look(const struct sk_core *core);
 /* Whether any typical request for devices is known. */
 static inline bool sk_workload_known(const struct sk_core *core)
 {
-	return core->soft->tables[SK_FRAG_DEFAULT].lanes != 0;
+	return core->hints->tables[SK_FRAG_DEFAULT].lanes != 0;
 }
 
 #endif

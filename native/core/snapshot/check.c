@@ -4,13 +4,13 @@
  * by the tests after every command; a pass over the whole state.
  */
 #include "core/ledger/device.h"
-#include "core/state/digest.h"
-#include "core/state/index.h"
+#include "core/ledger/hold.h"
 #include "core/ledger/job.h"
 #include "core/ledger/node.h"
-#include "core/ledger/hold.h"
 #include "core/ledger/queue.h"
 #include "core/ledger/task.h"
+#include "core/state/digest.h"
+#include "core/state/index.h"
 
 struct sk_sums {
 	uint64_t devices;

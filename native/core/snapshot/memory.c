@@ -7,9 +7,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/state/journal_bound.h"
 #include "core/ledger/queue.h"
-#include "core/policy/soft.h"
+#include "core/policy/hints.h"
+#include "core/state/journal_bound.h"
 
 /* Measured bounds of what one operation notes; journal_bound in propose.c reserves by them. */
 #define SK_JOURNAL_BYTES                                                                           \
@@ -134,33 +134,42 @@ static void sk_carve_summary(struct sk_summary *summary, struct sk_carve *carve,
 }
 
 /* Behind the journal, where no digest of memory looks. */
-static void sk_carve_soft(struct sk_core *core, struct sk_carve *carve)
+static void sk_carve_hints(struct sk_core *core, struct sk_carve *carve)
 {
 	const struct sk_limits *limits = &core->limits;
 	uint32_t chunks = limits->nodes + limits->devices / SK_CHUNK_DEVICES + 1;
-	struct sk_soft measured, *soft;
+	struct sk_hints measured, *hints;
 
-	core->soft = sk_carve_zeroed(carve, 1, sizeof *core->soft);
-	soft = core->soft ? core->soft : &measured;
-	soft->stride = (limits->nodes / SK_BLOCK + 1) * SK_BLOCK;
-	soft->generation = 1;
-	soft->changed = sk_carve(carve, SK_CHANGED_MAX, sizeof *soft->changed);
-	soft->changed_at = sk_carve_zeroed(carve, soft->stride, sizeof *soft->changed_at);
-	sk_carve_summary(&soft->summary, carve, soft->stride);
-	soft->shapes = sk_carve_zeroed(carve, SK_SHAPES_MAX, sizeof *soft->shapes);
-	soft->todo = sk_carve(carve, soft->stride + 8u, sizeof *soft->todo);
-	soft->used_at = sk_carve_zeroed(carve, SK_SHAPES_MAX, sizeof *soft->used_at);
-	soft->buckets = sk_carve_zeroed(carve, SK_BUCKETS, sizeof *soft->buckets);
-	soft->scores = sk_carve(carve, (uint64_t)soft->stride * SK_SHAPES_MAX, sizeof(uint32_t));
-	soft->prepared = sk_carve(carve, soft->stride, sizeof *soft->prepared);
-	soft->prepared_as = sk_carve_zeroed(carve, soft->stride, 1);
-	soft->mixed = sk_carve_zeroed(carve, soft->stride, 1);
-	soft->tables = sk_carve_zeroed(carve, 2, sizeof *soft->tables);
-	soft->classes = sk_carve_zeroed(carve, SK_CLASSES_MAX, sizeof *soft->classes);
-	soft->counted = sk_carve(carve, SK_COUNTED_MAX, sizeof *soft->counted);
-	soft->typical = sk_carve(carve, SK_CLASSES_MAX, sizeof *soft->typical);
-	soft->samples =
-		sk_carve_zeroed(carve, (uint64_t)chunks * SK_CHUNK_DEVICES, sizeof *soft->samples);
+	core->hints = sk_carve_zeroed(carve, 1, sizeof *core->hints);
+	hints = core->hints ? core->hints : &measured;
+	hints->stride = (limits->nodes / SK_BLOCK + 1) * SK_BLOCK;
+	hints->generation = 1;
+	hints->changed_at = sk_carve_zeroed(carve, hints->stride, sizeof *hints->changed_at);
+	sk_carve_summary(&hints->summary, carve, hints->stride);
+	hints->shapes = sk_carve_zeroed(carve, SK_SHAPES_MAX, sizeof *hints->shapes);
+	hints->todo = sk_carve(carve, hints->stride + 8u, sizeof *hints->todo);
+	hints->used_at = sk_carve_zeroed(carve, SK_SHAPES_MAX, sizeof *hints->used_at);
+	hints->buckets = sk_carve_zeroed(carve, SK_BUCKETS, sizeof *hints->buckets);
+	hints->scores = sk_carve(carve, (uint64_t)hints->stride * SK_SHAPES_MAX, sizeof(uint32_t));
+	hints->prepared = sk_carve(carve, hints->stride, sizeof *hints->prepared);
+	hints->prepared_as = sk_carve_zeroed(carve, hints->stride, 1);
+	hints->mixed = sk_carve_zeroed(carve, hints->stride, 1);
+	hints->tables = sk_carve_zeroed(carve, 2, sizeof *hints->tables);
+	hints->classes = sk_carve_zeroed(carve, SK_CLASSES_MAX, sizeof *hints->classes);
+	hints->counted = sk_carve(carve, SK_COUNTED_MAX, sizeof *hints->counted);
+	hints->typical = sk_carve(carve, SK_CLASSES_MAX, sizeof *hints->typical);
+	hints->samples =
+		sk_carve_zeroed(carve, (uint64_t)chunks * SK_CHUNK_DEVICES, sizeof *hints->samples);
+}
+
+/* Behind the journal as well. */
+static void sk_carve_changes(struct sk_core *core, struct sk_carve *carve)
+{
+	struct sk_changes measured, *changes;
+
+	core->changes = sk_carve_zeroed(carve, 1, sizeof *core->changes);
+	changes = core->changes ? core->changes : &measured;
+	changes->nodes = sk_carve(carve, SK_CHANGED_MAX, sizeof *changes->nodes);
 }
 
 static bool sk_limit_ok(uint32_t value, uint32_t max)
@@ -188,7 +197,8 @@ static void sk_carve_all(struct sk_core *core, struct sk_carve *carve)
 	core->journal.reserve = sk_journal_reserve(&core->limits);
 	core->journal.capacity = SK_JOURNAL_BYTES + core->journal.reserve;
 	core->journal.bytes = sk_carve(carve, core->journal.capacity, 1);
-	sk_carve_soft(core, carve);
+	sk_carve_changes(core, carve);
+	sk_carve_hints(core, carve);
 	core->size = carve->at;
 }
 

@@ -9,25 +9,28 @@
 #include <string.h>
 
 #include "core/command/batch.h"
-#include "core/command/command.h"
+#include "core/command/job_command.h"
 #include "core/ledger/device.h"
-#include "core/state/digest.h"
 #include "core/ledger/fit.h"
 #include "core/ledger/hold.h"
-#include "core/state/journal.h"
+#include "core/ledger/job.h"
 #include "core/ledger/key.h"
 #include "core/ledger/node.h"
-#include "core/state/pool.h"
 #include "core/ledger/queue.h"
+#include "core/ledger/task.h"
 #include "core/snapshot/saved.h"
+#include "core/state/digest.h"
+#include "core/state/journal.h"
+#include "core/state/list.h"
+#include "core/state/pool.h"
 #include "core/state/table.h"
 
-struct sk_reader {
+struct sk_snapshot_reader {
 	const uint8_t *bytes;
 	size_t left;
 };
 
-static bool sk_read(struct sk_reader *reader, void *record, size_t size)
+static bool sk_read(struct sk_snapshot_reader *reader, void *record, size_t size)
 {
 	if (reader->left < size)
 		return false;
@@ -37,7 +40,7 @@ static bool sk_read(struct sk_reader *reader, void *record, size_t size)
 	return true;
 }
 
-static bool sk_read_device(struct sk_core *core, struct sk_reader *reader, uint32_t slot,
+static bool sk_read_device(struct sk_core *core, struct sk_snapshot_reader *reader, uint32_t slot,
 			   uint32_t index)
 {
 	struct sk_saved_device saved;
@@ -87,7 +90,7 @@ static bool sk_saved_reserve_ok(const struct sk_saved_node *saved)
 }
 
 /* Nodes come by slot; those between are free, so the slot is claimed by name. */
-static bool sk_read_node(struct sk_core *core, struct sk_reader *reader, uint32_t *last)
+static bool sk_read_node(struct sk_core *core, struct sk_snapshot_reader *reader, uint32_t *last)
 {
 	struct sk_saved_node saved;
 	struct sk_node *node;
@@ -244,7 +247,8 @@ static void sk_job_wait(struct sk_core *core, uint32_t slot, uint16_t hold)
 }
 
 /* A job and its place in its list; its tasks come later. */
-static bool sk_read_job(struct sk_core *core, struct sk_reader *reader, bool live, uint64_t *last)
+static bool sk_read_job(struct sk_core *core, struct sk_snapshot_reader *reader, bool live,
+			uint64_t *last)
 {
 	struct sk_saved_job saved;
 	uint32_t slot;
@@ -313,7 +317,7 @@ static bool sk_saved_shares_ok(const struct sk_core *core, const struct sk_saved
 	return true;
 }
 
-static bool sk_read_task(struct sk_core *core, struct sk_reader *reader, uint32_t *last)
+static bool sk_read_task(struct sk_core *core, struct sk_snapshot_reader *reader, uint32_t *last)
 {
 	struct sk_saved_task saved;
 	struct sk_place place = {0};
@@ -383,13 +387,14 @@ static void sk_queue_unpack(struct sk_queue *queue, const struct sk_saved_queue 
 }
 
 /* Create those whose parents are there by now; how many, or -1 for one that cannot be. */
-static int sk_read_queues_once(struct sk_core *core, const struct sk_reader *reader, uint32_t count)
+static int sk_read_queues_once(struct sk_core *core, const struct sk_snapshot_reader *reader,
+			       uint32_t count)
 {
 	int made = 0;
 
 	for (uint32_t i = 0, last = 0; i < count; i++) {
 		struct sk_saved_queue saved;
-		struct sk_reader one = {reader->bytes + i * sizeof saved, sizeof saved};
+		struct sk_snapshot_reader one = {reader->bytes + i * sizeof saved, sizeof saved};
 		bool fixed;
 
 		sk_read(&one, &saved, sizeof saved);
@@ -413,7 +418,7 @@ static int sk_read_queues_once(struct sk_core *core, const struct sk_reader *rea
 	return made;
 }
 
-static bool sk_read_queues(struct sk_core *core, struct sk_reader *reader, uint32_t count)
+static bool sk_read_queues(struct sk_core *core, struct sk_snapshot_reader *reader, uint32_t count)
 {
 	size_t size = count * sizeof(struct sk_saved_queue);
 	int made;
@@ -442,7 +447,7 @@ static bool sk_read_models(struct sk_core *core, const struct sk_saved_head *hea
 	return true;
 }
 
-static bool sk_read_key(struct sk_core *core, struct sk_reader *reader)
+static bool sk_read_key(struct sk_core *core, struct sk_snapshot_reader *reader)
 {
 	struct sk_saved_key saved;
 	struct sk_submit submit = {0};
@@ -459,7 +464,7 @@ static bool sk_read_key(struct sk_core *core, struct sk_reader *reader)
 	return true;
 }
 
-static bool sk_read_all(struct sk_core *core, struct sk_reader *reader,
+static bool sk_read_all(struct sk_core *core, struct sk_snapshot_reader *reader,
 			const struct sk_saved_head *head)
 {
 	uint32_t node = 0, task_node = 0;
@@ -517,7 +522,7 @@ int sk_core_snapshot_limits(const void *bytes, size_t size, struct sk_limits *re
 int sk_core_restore(void *memory, size_t memory_size, const void *bytes, size_t size,
 		    struct sk_core **ret)
 {
-	struct sk_reader reader = {bytes, size};
+	struct sk_snapshot_reader reader = {bytes, size};
 	struct sk_saved_head head;
 	struct sk_core *core;
 	int error;

@@ -119,6 +119,4 @@ struct sk_saved_key {
 };
 _Static_assert(sizeof(struct sk_saved_key) == 48, "stored layout");
 
-void sk_job_view_fill(const struct sk_job *job, struct sk_job_view *ret);
-
 #endif

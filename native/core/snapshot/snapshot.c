@@ -6,10 +6,11 @@
 #include <string.h>
 
 #include "core/ledger/device.h"
-#include "core/state/digest.h"
 #include "core/ledger/node.h"
 #include "core/ledger/queue.h"
+#include "core/ledger/view.h"
 #include "core/snapshot/saved.h"
+#include "core/state/digest.h"
 
 struct sk_writer {
 	uint8_t *bytes; /* NULL: digest only */

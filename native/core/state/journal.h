@@ -9,7 +9,7 @@
 #ifndef STOKER_CORE_JOURNAL_H
 #define STOKER_CORE_JOURNAL_H
 
-#include "core/policy/score.h"
+#include "core/state/changes.h"
 
 /* Note `size` bytes at `at`, which lie in the core's memory. */
 void sk_journal_note_slow(struct sk_core *core, const void *at, size_t size);
@@ -20,7 +20,7 @@ static inline void sk_journal_touch(struct sk_core *core, const void *at)
 	uint64_t offset = (uint64_t)((uintptr_t)at - (uintptr_t)core->nodes);
 
 	if (offset < (core->limits.nodes + 1ull) * sizeof *core->nodes)
-		sk_score_touch(core->soft, (uint32_t)(offset / sizeof *core->nodes));
+		sk_changes_add(core->changes, (uint32_t)(offset / sizeof *core->nodes));
 }
 
 static inline void sk_journal_note(struct sk_core *core, const void *at, size_t size)

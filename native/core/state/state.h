@@ -9,9 +9,9 @@
 #define STOKER_CORE_STATE_H
 
 #include "core/core.h"
-#include "core/state/list.h"
+#include "core/state/chain.h"
 
-struct sk_soft;
+struct sk_hints;
 
 #define SK_NODES_LIMIT_MAX (1u << 16)
 #define SK_DEVICES_LIMIT_MAX (1u << 20)
@@ -296,6 +296,15 @@ struct sk_journal {
 	bool cut; /* something that a command would do was left out on trial, for want of room */
 };
 
+#define SK_CHANGED_MAX 4096u /* changed nodes remembered, a power of two */
+
+/* See changes.h. */
+struct sk_changes {
+	uint64_t count;	 /* changes so far; `nodes` holds the last SK_CHANGED_MAX of them */
+	uint64_t read;	 /* changes that the reader has taken into account */
+	uint32_t *nodes; /* node slots, a ring */
+};
+
 struct sk_core {
 	struct sk_limits limits;
 	uint64_t term;
@@ -359,7 +368,8 @@ struct sk_core {
 	struct sk_observed *observed; /* by node slot; not replicated */
 	struct sk_journal journal;
 	uint64_t size;
-	struct sk_soft *soft; /* what choices use besides: neither replicated nor undone */
+	struct sk_changes *changes; /* neither replicated nor undone */
+	struct sk_hints *hints;	    /* what choices use besides: neither replicated nor undone */
 };
 
 #endif

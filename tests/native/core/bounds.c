@@ -11,6 +11,8 @@
 #include "core/command/command.h"
 #include "core/core.h"
 #include "core/ledger/hold.h"
+#include "core/ledger/job.h"
+#include "core/ledger/task.h"
 #include "core/state/journal.h"
 #include "core/state/journal_bound.h"
 

@@ -11,10 +11,10 @@
 
 #include "core/command/batch.h"
 #include "core/command/command.h"
+#include "core/snapshot/saved.h"
 #include "core/state/digest.h"
 #include "core/state/journal.h"
 #include "core/state/journal_bound.h"
-#include "core/snapshot/saved.h"
 #include "core/state/state.h"
 #include "stream.h"
 
@@ -72,7 +72,7 @@ static void measure(struct sk_core *core, const struct batch *batch)
 {
 	struct sk_act act = {.core = core, .now_ns = stream.now_ns};
 	uint64_t before = sk_core_memory_digest(core), bound;
-	union sk_record record;
+	union sk_command_record record;
 	struct sk_why why;
 
 	for (size_t at = 0; at < batch->size;) {

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/state/digest.h"
 #include "core/snapshot/saved.h"
+#include "core/state/digest.h"
 #include "stream.h"
 
 static const struct sk_limits limits = STREAM_LIMITS;

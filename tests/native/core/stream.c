@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "core/ledger/device.h"
-#include "core/state/digest.h"
 #include "core/ledger/job.h"
+#include "core/state/digest.h"
 #include "stream.h"
 
 #define SECOND 1000000000ull

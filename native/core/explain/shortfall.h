@@ -7,6 +7,7 @@
 #ifndef STOKER_CORE_LACKS_H
 #define STOKER_CORE_LACKS_H
 
+#include "core/explain/limits.h"
 #include "core/state/state.h"
 
 /* First what is not free, then what keeps the job off a node whatever is free there. */
@@ -26,16 +27,6 @@ enum sk_need {
 	SK_NEEDS
 };
 
-/* What the job's queue and those above it may not give now: all devices, or those of models; of one
- * more, the scarcest, only so many tasks. */
-struct sk_blocked {
-	bool all;
-	uint64_t models;
-	uint32_t families; /* of devices that do not count, each a bit */
-	uint64_t capped;   /* its bit; 0: none */
-	uint64_t cap;
-};
-
 /* What the up nodes lack, each need with the node that lacks least. */
 struct sk_lacks {
 	struct sk_explain need[SK_NEEDS];
@@ -44,15 +35,6 @@ struct sk_lacks {
 	uint64_t first;	 /* the node of the first of them */
 	bool looked;
 };
-
-/* When a placed job should have ended: UINT64_MAX where nobody said; at once, which is
- * after now, where it is overdue or being stopped. */
-uint64_t sk_job_end_ns(const struct sk_core *core, uint32_t job);
-
-/* Limits that this job would pass at that time. With `lines` one for each that blocks, at most
- * `capacity` of them; `*count` are written. */
-struct sk_blocked sk_limits_block(const struct sk_core *core, uint32_t job, uint64_t at_ns,
-				  struct sk_explain *lines, uint32_t capacity, uint32_t *count);
 
 /* Tasks of this job that a node can take at that time; `lacks` may be NULL. */
 uint64_t sk_node_lacks(const struct sk_core *core, uint32_t job, uint32_t node, uint64_t at_ns,

@@ -6,15 +6,14 @@
  * observe.c. Invariant: no part of the state, its digest or its snapshots; a
  * replica without any of it applies the same commands and makes sound choices.
  */
-#ifndef STOKER_CORE_SOFT_H
-#define STOKER_CORE_SOFT_H
+#ifndef STOKER_CORE_HINTS_H
+#define STOKER_CORE_HINTS_H
 
 #include "core/policy/frag.h"
 #include "core/state/state.h"
 
 #define SK_SHAPES_MAX 512u     /* shapes of requests with ratings kept */
 #define SK_BUCKETS 1024u       /* of their hash, a power of two */
-#define SK_CHANGED_MAX 4096u   /* changed nodes remembered, a power of two */
 #define SK_BLOCK 64u	       /* node slots are looked at in blocks of this */
 #define SK_COUNTED_MAX 512u    /* different requests counted to find the typical ones */
 #define SK_CLASSES_EVERY 1024u /* submits between two looks at these counts */
@@ -80,14 +79,11 @@ struct sk_counted {
 	uint32_t zero;
 };
 
-struct sk_soft {
-	uint64_t changes;     /* of nodes so far; `changed` holds the last of them */
-	uint64_t looked_at;   /* changes that `summary` and `prepared` take into account */
+struct sk_hints {
 	uint64_t generation;  /* raised when all ratings are void */
 	uint64_t clock;	      /* uses of shapes */
 	uint32_t end;	      /* node slots below this are rated, a multiple of SK_BLOCK */
 	uint32_t stride;      /* node slots in each array */
-	uint32_t *changed;    /* SK_CHANGED_MAX */
 	uint64_t *changed_at; /* of each node slot, the change that was its last */
 	uint32_t *todo;	      /* of one rating of all nodes, `stride` and some */
 	uint32_t settling;    /* the shape that is brought up to date next */
@@ -118,5 +114,8 @@ struct sk_soft {
 	struct sk_power socket; /* processors: idle and full of one socket */
 	uint32_t socket_milli;
 };
+
+/* All ratings are void: something other than the nodes that they depend on has changed. */
+void sk_hints_reset(struct sk_hints *hints);
 
 #endif

@@ -3,9 +3,10 @@
  * A node's room is copied, what ends until then is added, and what the job does not accept is left
  * out; so one function answers for now and for later.
  */
+#include "core/explain/shortfall.h"
 #include "core/ledger/device.h"
 #include "core/ledger/fit.h"
-#include "core/explain/lacks.h"
+#include "core/ledger/job.h"
 #include "core/ledger/node.h"
 #include "core/ledger/queue.h"
 
@@ -27,18 +28,6 @@ struct sk_room {
 static uint64_t sk_lower(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
-}
-
-uint64_t sk_job_end_ns(const struct sk_core *core, uint32_t slot)
-{
-	const struct sk_job *job = &core->jobs[slot];
-	uint64_t end = sk_time_add(job->place_ns, job->ask.estimate_ns);
-
-	if (job->state == SK_STOPPING)
-		return core->now_ns + 1;
-	if (!job->ask.estimate_ns)
-		return UINT64_MAX;
-	return end > core->now_ns ? end : core->now_ns + 1;
 }
 
 static void sk_room_release(const struct sk_core *core, const struct sk_task *task,

@@ -7,13 +7,14 @@
  */
 #include <string.h>
 
+#include "core/decide/order.h"
+#include "core/explain/eta.h"
+#include "core/explain/limits.h"
+#include "core/explain/shortfall.h"
 #include "core/ledger/device.h"
-#include "core/explain/expect.h"
 #include "core/ledger/fit.h"
 #include "core/ledger/job.h"
-#include "core/explain/lacks.h"
 #include "core/ledger/node.h"
-#include "core/decide/order.h"
 #include "core/ledger/pending.h"
 
 struct sk_end {

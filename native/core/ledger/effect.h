@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One command being carried out, and the effects that tell of it. Invariant: a trial writes no
+ * effect; apply provides room for all effects of a command before it begins.
+ */
+#ifndef STOKER_CORE_EFFECT_H
+#define STOKER_CORE_EFFECT_H
+
+#include "core/state/state.h"
+
+/* One command being carried out. `effects` is NULL on trial, when nobody is told. */
+struct sk_act {
+	struct sk_core *core;
+	struct sk_effects *effects;
+	uint64_t now_ns;
+	uint32_t command;
+};
+
+/* The next effect of this job, zeroed but for what every effect carries, or NULL. */
+struct sk_effect *sk_effect_add(const struct sk_act *act, enum sk_effect_kind kind, uint64_t job);
+
+#endif

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Voiding what was derived from hints that have changed.
+ */
+#include <string.h>
+
+#include "core/policy/hints.h"
+
+void sk_hints_reset(struct sk_hints *hints)
+{
+	hints->generation++;
+	memset(hints->prepared_as, 0, hints->stride);
+}

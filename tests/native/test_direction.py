@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""C includes point down: which folder may include which, and no circle between files.
+
+A header and the source of the same name are one file here. `ALLOWED` names for each folder (or
+file) the folders that it may include besides itself; `UNCOVERED` names the folders that are not
+held to this yet, and only ever shrinks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from tests.test_tidy import ROOT, C
+
+CORE = "native/core"
+LEDGER = (CORE, "native/core/state")
+POLICY = (*LEDGER, "native/core/ledger")
+COMMAND = (*POLICY, "native/core/policy")
+DECIDE = (*COMMAND, "native/core/command")
+
+ALLOWED: dict[str, tuple[str, ...]] = {
+    CORE: (),
+    "native/core/state": (CORE,),
+    "native/core/ledger": LEDGER,
+    "native/core/policy": POLICY,
+    "native/core/command": COMMAND,
+    "native/core/decide": DECIDE,
+    "native/core/snapshot": DECIDE,
+    "native/core/explain": (*DECIDE, "native/core/decide"),
+    "native/core/bench": (*DECIDE, "native/core/decide"),
+    "native/core/bind.cpp": (CORE, "native/core/bench"),
+}
+
+UNCOVERED = {
+    "native/bpf",
+    "native/clocks",
+    "native/devices",
+    "native/power",
+    "native/runner",
+    "native/sim",
+    "native/trace",
+    "probes/bpf",
+    "probes/clockcheck",
+    "probes/cupti",
+    "probes/governed",
+    "probes/levelzero",
+    "probes/opencl",
+    "probes/rocprofiler",
+    "probes/simcl",
+    "probes/tracer",
+}
+"""Folders whose files may include anything for now, with all below them."""
+
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+ROOTS = ("native", "probes", "")
+
+
+def sources() -> list[Path]:
+    """The product's own C files; the kernel's generated type headers are none."""
+    return [
+        path for path in C if path.parts[0] in ("native", "probes") and "vmlinux" not in path.parts
+    ]
+
+
+def uncovered(path: Path) -> bool:
+    return any(str(parent) in UNCOVERED for parent in path.parents)
+
+
+def included(path: Path) -> list[Path]:
+    """Files of the checkout that this one includes; what a build generates is not among them."""
+    found = []
+    for name in INCLUDE.findall((ROOT / path).read_text()):
+        places = [path.parent / name, *(Path(root) / name for root in ROOTS)]
+        found += [place for place in places if (ROOT / place).is_file()][:1]
+    return found
+
+
+def refusals(path: Path, targets: Iterable[Path]) -> list[str]:
+    """Each include that the table does not allow, as one line."""
+    folder = str(path.parent)
+    allowed = {folder, *ALLOWED.get(str(path), ALLOWED.get(folder, ()))}
+    return [f"{path} includes {to}" for to in targets if str(to.parent) not in allowed]
+
+
+def circle(graph: Mapping[str, set[str]]) -> list[str]:
+    """The nodes of one circle, in order, or an empty list."""
+    done: set[str] = set()
+
+    def walk(node: str, way: list[str]) -> list[str]:
+        if node in way:
+            return [*way[way.index(node) :], node]
+        if node in done:
+            return []
+        for to in sorted(graph.get(node, ())):
+            if found := walk(to, [*way, node]):
+                return found
+        done.add(node)
+        return []
+
+    for node in sorted(graph):
+        if found := walk(node, []):
+            return found
+    return []
+
+
+def test_every_folder_has_a_direction_or_is_named_as_uncovered() -> None:
+    files = sources()
+    folders = {str(path.parent) for path in files if not uncovered(path)}
+    assert folders - ALLOWED.keys() == set()
+    assert {name for name in ALLOWED if not (ROOT / name).exists()} == set()
+    assert {
+        name for name in UNCOVERED if not any(Path(name) in path.parents for path in files)
+    } == set()
+
+
+def test_includes_point_down() -> None:
+    lines = [
+        line for path in sources() if not uncovered(path) for line in refusals(path, included(path))
+    ]
+    assert lines == []
+
+
+def test_no_files_include_each_other_in_a_circle() -> None:
+    graph: dict[str, set[str]] = {}
+    for path in sources():
+        if not uncovered(path):
+            unit = str(path.with_suffix(""))
+            units = {str(to.with_suffix("")) for to in included(path)}
+            graph.setdefault(unit, set()).update(units - {unit})
+    assert len(graph) > 30
+    assert circle(graph) == []
+
+
+def test_folders_allow_each_other_in_no_circle() -> None:
+    assert circle({name: set(allowed) for name, allowed in ALLOWED.items()}) == []
+
+
+def test_an_upward_include_is_refused() -> None:
+    journal, score = Path("native/core/state/journal.h"), Path("native/core/policy/score.h")
+    assert refusals(journal, [score]) == [f"{journal} includes {score}"]
+    assert refusals(score, [journal]) == []
+
+
+def test_a_circle_of_files_is_found() -> None:
+    assert circle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c", "b"]
+    assert circle({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
