@@ -17,8 +17,8 @@
  *   bench_decide.h                             how long decisions take; no part of the core
  *   snapshot.c restore.c check.c                   the state as bytes, and whether it is sound
  */
-#ifndef STOKER_CORE_CORE_H
-#define STOKER_CORE_CORE_H
+#ifndef SK_CORE_CORE_H
+#define SK_CORE_CORE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,8 +4,8 @@
  * wait. Relied on by every file here and by scheduler/reasons.py, which turns codes into sentences.
  * Numbers are stored in logs and snapshots, so they are only ever added, never renumbered.
  */
-#ifndef STOKER_CORE_REASON_H
-#define STOKER_CORE_REASON_H
+#ifndef SK_CORE_REASON_H
+#define SK_CORE_REASON_H
 
 enum sk_reason {
 	SK_REASON_NONE = 0,

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
-from tests.native.test_direction import sources
+from tests.native.test_direction import sources, uncovered
 from tests.test_tidy import ROOT
 
 TAG = re.compile(r"\b(?:struct|enum|union)\s+(\w+)\s*\{")
@@ -49,6 +49,10 @@ KNOWN_NAMES = {
     "sk_list_remove",
 }
 """External functions that two libraries define still."""
+
+
+OTHER_GUARDS = {"native/core/wire.h", "native/core/policy/frag_lanes.h"}
+"""Guarded by another name still, or included several times on purpose."""
 
 
 def defined(pattern: re.Pattern[str], text: str) -> set[str]:
@@ -90,6 +94,15 @@ def test_no_external_name_is_in_two_libraries() -> None:
     found.pop("main")
     assert {name: found[name] for name in found.keys() - KNOWN_NAMES} == {}
     assert KNOWN_NAMES - found.keys() == set()
+
+
+def test_every_guard_is_the_path_of_its_header() -> None:
+    for path in sources():
+        if path.suffix == ".h" and not uncovered(path) and str(path) not in OTHER_GUARDS:
+            words = [*path.parts[1:-1], path.stem]
+            guard = "_".join(["SK", *(word.upper() for word in words), "H"])
+            text = (ROOT / path).read_text()
+            assert f"#ifndef {guard}\n#define {guard}\n" in text, path
 
 
 def test_duplicates_are_found() -> None:

@@ -49,7 +49,7 @@ struct sk_bench {
 	int error;
 };
 
-static uint64_t sk_bench_clock(void)
+static uint64_t bench_clock(void)
 {
 	struct timespec now;
 
@@ -57,12 +57,12 @@ static uint64_t sk_bench_clock(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-static uint64_t sk_bench_draw(struct sk_bench *bench, uint64_t below)
+static uint64_t bench_draw(struct sk_bench *bench, uint64_t below)
 {
 	return sk_mix(++bench->chance) % below;
 }
 
-static uint32_t sk_bench_ns(uint64_t ns)
+static uint32_t bench_ns(uint64_t ns)
 {
 	return ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
 }
@@ -75,7 +75,7 @@ __attribute__((noinline)) int sk_bench_decision(struct sk_core *core, const void
 }
 
 /* With what the scheduler does after every apply. */
-static void sk_bench_apply(struct sk_bench *bench, const void *commands, size_t size)
+static void bench_apply(struct sk_bench *bench, const void *commands, size_t size)
 {
 	size_t consumed;
 
@@ -87,10 +87,10 @@ static void sk_bench_apply(struct sk_bench *bench, const void *commands, size_t 
 		sk_core_settle(bench->core, SK_SETTLE_EACH);
 }
 
-static void sk_bench_leave(struct sk_bench *bench, bool devices)
+static void bench_leave(struct sk_bench *bench, bool devices)
 {
 	struct sk_bench_jobs *jobs = &bench->jobs[devices];
-	struct sk_bench_job *gone = &jobs->at[sk_bench_draw(bench, jobs->count)];
+	struct sk_bench_job *gone = &jobs->at[bench_draw(bench, jobs->count)];
 	struct sk_outcome outcome = {
 		.header = {sizeof outcome, SK_OUTCOME, 0, sk_core_term(bench->core)},
 		.job = gone->job,
@@ -99,23 +99,23 @@ static void sk_bench_leave(struct sk_bench *bench, bool devices)
 		.state = SK_SUCCEEDED,
 	};
 
-	sk_bench_apply(bench, &outcome, sizeof outcome);
+	bench_apply(bench, &outcome, sizeof outcome);
 	bench->used_milli -= gone->milli;
 	*gone = jobs->at[--jobs->count];
 }
 
 /* Make room for so many devices and jobs without any that will arrive. */
-static void sk_bench_room(struct sk_bench *bench, uint64_t milli, uint32_t hosts)
+static void bench_room(struct sk_bench *bench, uint64_t milli, uint32_t hosts)
 {
 	const struct sk_bench_jobs *host = &bench->jobs[0], *device = &bench->jobs[1];
 
 	while (hosts && host->count && host->count + hosts > host->level)
-		sk_bench_leave(bench, false);
+		bench_leave(bench, false);
 	while (milli && device->count && bench->used_milli + milli > bench->plan->fill_milli)
-		sk_bench_leave(bench, true);
+		bench_leave(bench, true);
 }
 
-static void sk_bench_came(struct sk_bench *bench, const struct sk_place *place)
+static void bench_came(struct sk_bench *bench, const struct sk_place *place)
 {
 	struct sk_bench_jobs *jobs = &bench->jobs[place->shares_n != 0];
 	uint64_t milli = 0;
@@ -128,7 +128,7 @@ static void sk_bench_came(struct sk_bench *bench, const struct sk_place *place)
 }
 
 /* Jobs of the last batch that wait leave at once. */
-static void sk_bench_withdraw(struct sk_bench *bench)
+static void bench_withdraw(struct sk_bench *bench)
 {
 	uint64_t waiting[SK_BENCH_BATCH];
 	uint32_t count = 0;
@@ -150,12 +150,12 @@ static void sk_bench_withdraw(struct sk_bench *bench)
 		};
 
 		if (waiting[i])
-			sk_bench_apply(bench, &cancel, sizeof cancel);
+			bench_apply(bench, &cancel, sizeof cancel);
 	}
 }
 
 /* Decide on what arrived and commit it, both timed. */
-static void sk_bench_step(struct sk_bench *bench, uint32_t count, bool counted)
+static void bench_step(struct sk_bench *bench, uint32_t count, bool counted)
 {
 	struct sk_proposal *out = &bench->proposal;
 	int (*decide)(struct sk_core *, const void *, size_t, uint64_t, uint64_t,
@@ -165,12 +165,12 @@ static void sk_bench_step(struct sk_bench *bench, uint32_t count, bool counted)
 
 	bench->now_ns += SK_BENCH_STEP_NS;
 	bench->placed = 0;
-	from = sk_bench_clock();
+	from = bench_clock();
 	bench->error = decide(bench->core, bench->asked, count * sizeof bench->asked[0],
 			      bench->now_ns, bench->chance, out);
-	decided = sk_bench_clock();
-	sk_bench_apply(bench, out->commands, out->commands_size);
-	done = sk_bench_clock();
+	decided = bench_clock();
+	bench_apply(bench, out->commands, out->commands_size);
+	done = bench_clock();
 	bench->propose_ns = decided - from;
 	bench->apply_ns = done - decided;
 	for (size_t at = 0; !bench->error && at < out->commands_size; at += header.size) {
@@ -179,97 +179,97 @@ static void sk_bench_step(struct sk_bench *bench, uint32_t count, bool counted)
 			struct sk_place place;
 
 			memcpy(&place, out->commands + at, sizeof place);
-			sk_bench_came(bench, &place);
+			bench_came(bench, &place);
 		}
 	}
 	if (bench->placed < count)
-		sk_bench_withdraw(bench);
+		bench_withdraw(bench);
 }
 
-static const struct sk_ask *sk_bench_ask(struct sk_bench *bench, uint32_t at)
+static const struct sk_ask *bench_ask(struct sk_bench *bench, uint32_t at)
 {
-	uint64_t drawn = sk_bench_draw(bench, bench->plan->submits_n);
+	uint64_t drawn = bench_draw(bench, bench->plan->submits_n);
 
 	memcpy(&bench->asked[at], &bench->plan->submits[drawn], sizeof bench->asked[at]);
 	return &bench->asked[at].ask;
 }
 
 /* As many arrivals, with room for them. */
-static void sk_bench_asks(struct sk_bench *bench, uint32_t count)
+static void bench_asks(struct sk_bench *bench, uint32_t count)
 {
 	uint64_t milli = 0;
 	uint32_t hosts = 0;
 
 	for (uint32_t at = 0; at < count; at++) {
-		const struct sk_ask *ask = sk_bench_ask(bench, at);
+		const struct sk_ask *ask = bench_ask(bench, at);
 
 		milli += ask->gpu_milli;
 		hosts += !ask->gpu_milli;
 	}
-	sk_bench_room(bench, milli, hosts);
+	bench_room(bench, milli, hosts);
 }
 
-static void sk_bench_fill(struct sk_bench *bench)
+static void bench_fill(struct sk_bench *bench)
 {
 	uint32_t misses = 0;
 
 	while (!bench->error && misses < SK_BENCH_MISSES_MAX &&
 	       bench->used_milli < bench->plan->fill_milli) {
-		const struct sk_ask *ask = sk_bench_ask(bench, 0);
+		const struct sk_ask *ask = bench_ask(bench, 0);
 
 		if (bench->used_milli + ask->gpu_milli > bench->plan->fill_milli) {
 			misses++;
 			continue;
 		}
-		sk_bench_step(bench, 1, false);
+		bench_step(bench, 1, false);
 		if (!bench->placed || ask->gpu_milli) /* one without devices fills nothing */
 			misses = bench->placed ? 0 : misses + 1;
 	}
 	bench->jobs[0].level = bench->jobs[0].count;
 }
 
-static void sk_bench_live(struct sk_bench *bench, uint32_t count, struct sk_bench_times *times)
+static void bench_live(struct sk_bench *bench, uint32_t count, struct sk_bench_times *times)
 {
 	for (uint32_t i = 0; i < count && !bench->error; i++) {
-		sk_bench_asks(bench, 1);
-		sk_bench_step(bench, 1, times != NULL);
+		bench_asks(bench, 1);
+		bench_step(bench, 1, times != NULL);
 		if (!times)
 			continue;
-		times->propose[i] = sk_bench_ns(bench->propose_ns);
-		times->apply[i] = sk_bench_ns(bench->apply_ns);
+		times->propose[i] = bench_ns(bench->propose_ns);
+		times->apply[i] = bench_ns(bench->apply_ns);
 		times->placed += bench->placed;
 	}
 }
 
-static void sk_bench_batches(struct sk_bench *bench, struct sk_bench_times *times)
+static void bench_batches(struct sk_bench *bench, struct sk_bench_times *times)
 {
 	for (uint32_t i = 0; i < bench->plan->batches && !bench->error; i++) {
-		sk_bench_asks(bench, SK_BENCH_BATCH);
-		sk_bench_step(bench, SK_BENCH_BATCH, false);
-		times->batch_propose[i] = sk_bench_ns(bench->propose_ns);
-		times->batch_both[i] = sk_bench_ns(bench->propose_ns + bench->apply_ns);
+		bench_asks(bench, SK_BENCH_BATCH);
+		bench_step(bench, SK_BENCH_BATCH, false);
+		times->batch_propose[i] = bench_ns(bench->propose_ns);
+		times->batch_both[i] = bench_ns(bench->propose_ns + bench->apply_ns);
 		times->batches_placed += bench->placed;
 	}
 }
 
 /* The same request with an amount of memory that nobody asked for before. */
-static void sk_bench_unique(struct sk_bench *bench, struct sk_bench_times *times)
+static void bench_unique(struct sk_bench *bench, struct sk_bench_times *times)
 {
 	for (uint32_t i = 0; i < bench->plan->unique && !bench->error; i++) {
 		struct sk_ask *ask = &bench->asked[0].ask;
 
-		sk_bench_asks(bench, 1);
+		bench_asks(bench, 1);
 		bench->uniques++;
 		ask->memory_bytes += bench->uniques << 12;
 		ask->cpu_milli += (uint32_t)(bench->uniques % 16);
-		sk_bench_step(bench, 1, false);
-		times->unique[i] = sk_bench_ns(bench->propose_ns);
+		bench_step(bench, 1, false);
+		times->unique[i] = bench_ns(bench->propose_ns);
 		times->unique_placed += bench->placed;
 	}
 }
 
 /* What a search without anything kept finds: every node rated for this job. */
-static uint64_t sk_bench_rescan(struct sk_core *core, uint32_t slot)
+static uint64_t bench_rescan(struct sk_core *core, uint32_t slot)
 {
 	const struct sk_job *job = &core->jobs[slot];
 	enum sk_placement how = sk_policy_placement(core, job);
@@ -287,24 +287,24 @@ static uint64_t sk_bench_rescan(struct sk_core *core, uint32_t slot)
 	return best ? core->nodes[best].id : 0;
 }
 
-static void sk_bench_naive(struct sk_bench *bench, struct sk_bench_times *times)
+static void bench_naive(struct sk_bench *bench, struct sk_bench_times *times)
 {
 	for (uint32_t i = 0; i < bench->plan->naive && !bench->error; i++) {
 		struct sk_submit *asked = &bench->asked[0];
 		uint64_t from, found;
 		uint32_t last;
 
-		sk_bench_asks(bench, 1);
+		bench_asks(bench, 1);
 		asked->header.term = sk_core_term(bench->core);
-		sk_bench_apply(bench, asked, sizeof *asked);
+		bench_apply(bench, asked, sizeof *asked);
 		if (bench->error || !bench->effects.count)
 			return;
 		last = sk_job_find(bench->core, bench->effects.records[0].job);
-		from = sk_bench_clock();
-		found = sk_bench_rescan(bench->core, last);
-		times->naive[i] = sk_bench_ns(sk_bench_clock() - from);
-		sk_bench_withdraw(bench);
-		sk_bench_step(bench, 1, false);
+		from = bench_clock();
+		found = bench_rescan(bench->core, last);
+		times->naive[i] = bench_ns(bench_clock() - from);
+		bench_withdraw(bench);
+		bench_step(bench, 1, false);
 		if (bench->placed)
 			for (int kind = 0; kind < 2; kind++) {
 				const struct sk_bench_jobs *jobs = &bench->jobs[kind];
@@ -317,16 +317,16 @@ static void sk_bench_naive(struct sk_bench *bench, struct sk_bench_times *times)
 	}
 }
 
-static uint64_t sk_bench_clock_cost(void)
+static uint64_t bench_clock_cost(void)
 {
-	uint64_t from = sk_bench_clock();
+	uint64_t from = bench_clock();
 
 	for (int i = 0; i < 1000; i++)
-		sk_bench_clock();
-	return (sk_bench_clock() - from) / 1000;
+		bench_clock();
+	return (bench_clock() - from) / 1000;
 }
 
-static bool sk_bench_allocate(struct sk_bench *bench)
+static bool bench_allocate(struct sk_bench *bench)
 {
 	size_t requests = sizeof bench->asked;
 	struct sk_limits limits;
@@ -345,7 +345,7 @@ static bool sk_bench_allocate(struct sk_bench *bench)
 	       bench->proposal.rejected && bench->effects.records;
 }
 
-static void sk_bench_free(struct sk_bench *bench)
+static void bench_free(struct sk_bench *bench)
 {
 	free(bench->jobs[0].at);
 	free(bench->jobs[1].at);
@@ -354,17 +354,17 @@ static void sk_bench_free(struct sk_bench *bench)
 	free(bench->effects.records);
 }
 
-static void sk_bench_run(struct sk_bench *bench, struct sk_bench_times *times)
+static void bench_run(struct sk_bench *bench, struct sk_bench_times *times)
 {
-	times->clock_ns = sk_bench_clock_cost();
-	sk_bench_fill(bench);
-	sk_bench_live(bench, bench->plan->warm, NULL);
+	times->clock_ns = bench_clock_cost();
+	bench_fill(bench);
+	bench_live(bench, bench->plan->warm, NULL);
 	times->used_milli = bench->used_milli;
 	times->jobs = bench->jobs[0].count + bench->jobs[1].count;
-	sk_bench_live(bench, bench->plan->decisions, times);
-	sk_bench_batches(bench, times);
-	sk_bench_naive(bench, times);
-	sk_bench_unique(bench, times);
+	bench_live(bench, bench->plan->decisions, times);
+	bench_batches(bench, times);
+	bench_naive(bench, times);
+	bench_unique(bench, times);
 }
 
 int sk_bench_decide(struct sk_core *core, const struct sk_bench_plan *plan,
@@ -380,11 +380,11 @@ int sk_bench_decide(struct sk_core *core, const struct sk_bench_plan *plan,
 	bench->chance = plan->seed;
 	if (!plan->submits_n)
 		error = -EINVAL;
-	else if (sk_bench_allocate(bench)) {
-		sk_bench_run(bench, times);
+	else if (bench_allocate(bench)) {
+		bench_run(bench, times);
 		error = bench->error;
 	}
-	sk_bench_free(bench);
+	bench_free(bench);
 	free(bench);
 	return error;
 }

@@ -5,8 +5,8 @@
  * core: it reads a clock. Invariant: what is timed is sk_core_propose and sk_core_apply as a
  * scheduler calls them, on a cluster whose load stays at the level to which it was filled.
  */
-#ifndef STOKER_CORE_BENCH_DECIDE_H
-#define STOKER_CORE_BENCH_DECIDE_H
+#ifndef SK_CORE_BENCH_BENCH_DECIDE_H
+#define SK_CORE_BENCH_BENCH_DECIDE_H
 
 #include "core/core.h"
 

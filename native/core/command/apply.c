@@ -11,7 +11,7 @@
 #include "core/ledger/hold.h"
 #include "core/state/journal.h"
 
-static uint64_t sk_record_job(const union sk_command_record *record)
+static uint64_t record_job(const union sk_command_record *record)
 {
 	const void *at = record;
 
@@ -33,13 +33,13 @@ static uint64_t sk_record_job(const union sk_command_record *record)
 	}
 }
 
-static void sk_ignore(const struct sk_act *act, const union sk_command_record *record,
-		      uint16_t reason, const struct sk_why *why)
+static void ignore(const struct sk_act *act, const union sk_command_record *record, uint16_t reason,
+		   const struct sk_why *why)
 {
 	bool duplicate = reason == SK_DUPLICATE;
 	struct sk_effect *effect =
 		sk_effect_add(act, duplicate ? SK_EFFECT_DUPLICATE : SK_EFFECT_IGNORED,
-			      why->job ? why->job : sk_record_job(record));
+			      why->job ? why->job : record_job(record));
 
 	effect->reason = reason;
 	effect->state = record->header.kind;
@@ -47,14 +47,14 @@ static void sk_ignore(const struct sk_act *act, const union sk_command_record *r
 	act->core->counters.duplicates += duplicate;
 }
 
-static void sk_apply_one(const struct sk_act *act, const union sk_command_record *record)
+static void apply_one(const struct sk_act *act, const union sk_command_record *record)
 {
 	struct sk_why why;
 	uint16_t reason = sk_command_do(act, &record->header, &why);
 
 	act->core->counters.commands++;
 	if (reason)
-		sk_ignore(act, record, reason, &why);
+		ignore(act, record, reason, &why);
 }
 
 int sk_core_apply(struct sk_core *core, const void *commands, size_t size, uint32_t first,
@@ -81,7 +81,7 @@ int sk_core_apply(struct sk_core *core, const void *commands, size_t size, uint3
 		}
 		if (!act.command) /* once for an entry, in however many calls it is carried out */
 			sk_hold_promote(core, now_ns);
-		sk_apply_one(&act, &record);
+		apply_one(&act, &record);
 		act.command += (uint32_t)(unit / record.header.size);
 		*consumed += unit;
 	}

@@ -7,7 +7,7 @@
 
 #include "core/command/batch.h"
 
-static const uint16_t sk_sizes[SK_KIND_END] = {
+static const uint16_t sizes[SK_KIND_END] = {
 	[SK_TERM] = sizeof(struct sk_term),
 	[SK_NODE_UP] = sizeof(struct sk_node_up),
 	[SK_NODE_DOWN] = sizeof(struct sk_node_down),
@@ -27,14 +27,14 @@ static const uint16_t sk_sizes[SK_KIND_END] = {
 	[SK_PREFER] = sizeof(struct sk_place),
 };
 
-static const uint32_t sk_flags[SK_KIND_END] = {
+static const uint32_t flags[SK_KIND_END] = {
 	[SK_NODE_DOWN] = SK_NODE_EVICT | SK_NODE_REMOVE,
 	[SK_OUTCOME] = SK_HAS_EXIT_CODE | SK_HAS_SIGNAL | SK_HAS_DEVICE_TIME,
 	[SK_NODE_LABEL] = SK_LABEL_CLEAR | SK_LABEL_TAINT | SK_LABEL_COST,
 	[SK_QUEUE_SET] = SK_QUEUE_REMOVE,
 };
 
-static bool sk_outcome_shape(const struct sk_outcome *outcome)
+static bool outcome_shape(const struct sk_outcome *outcome)
 {
 	bool final = outcome->state >= SK_SUCCEEDED && outcome->state < SK_STATE_END;
 
@@ -48,7 +48,7 @@ static bool sk_outcome_shape(const struct sk_outcome *outcome)
 	       !outcome->zero[2];
 }
 
-static bool sk_place_shape(const struct sk_place *place)
+static bool place_shape(const struct sk_place *place)
 {
 	if (place->shares_n > SK_TASK_DEVICES_MAX || !place->tasks || place->tasks > SK_TASKS_MAX ||
 	    place->task >= place->tasks)
@@ -63,13 +63,13 @@ static bool sk_place_shape(const struct sk_place *place)
 	return true;
 }
 
-static bool sk_zeros(const uint16_t zero[3])
+static bool zeros(const uint16_t zero[3])
 {
 	return !zero[0] && !zero[1] && !zero[2];
 }
 
 /* What lies behind the end of a list is 0. */
-static bool sk_list_shape(const uint64_t *list, uint32_t count)
+static bool list_shape(const uint64_t *list, uint32_t count)
 {
 	for (uint32_t i = 1; i < count; i++)
 		if (list[i] && !list[i - 1])
@@ -79,13 +79,13 @@ static bool sk_list_shape(const uint64_t *list, uint32_t count)
 
 bool sk_ask_shape(const struct sk_ask *ask)
 {
-	return sk_list_shape(ask->models, SK_JOB_MODELS_MAX) &&
-	       sk_list_shape(ask->require, SK_JOB_LABELS_MAX) &&
-	       sk_list_shape(ask->avoid, SK_JOB_LABELS_MAX) &&
-	       sk_list_shape(ask->tolerate, SK_JOB_LABELS_MAX);
+	return list_shape(ask->models, SK_JOB_MODELS_MAX) &&
+	       list_shape(ask->require, SK_JOB_LABELS_MAX) &&
+	       list_shape(ask->avoid, SK_JOB_LABELS_MAX) &&
+	       list_shape(ask->tolerate, SK_JOB_LABELS_MAX);
 }
 
-static bool sk_shape(const union sk_command_record *record)
+static bool shape(const union sk_command_record *record)
 {
 	const void *at = record;
 
@@ -93,7 +93,7 @@ static bool sk_shape(const union sk_command_record *record)
 	case SK_NODE_UP:
 		return !((const struct sk_node_up *)at)->zero;
 	case SK_NODE_DOWN:
-		return sk_zeros(((const struct sk_node_down *)at)->zero);
+		return zeros(((const struct sk_node_down *)at)->zero);
 	case SK_DEVICE_SET:
 		return ((const struct sk_device_set *)at)->available <= 1;
 	case SK_SUBMIT:
@@ -108,11 +108,11 @@ static bool sk_shape(const union sk_command_record *record)
 		return !((const struct sk_preempt *)at)->zero;
 	case SK_PLACE:
 	case SK_PREFER:
-		return sk_place_shape(at);
+		return place_shape(at);
 	case SK_OUTCOME:
-		return sk_outcome_shape(at);
+		return outcome_shape(at);
 	case SK_CANCEL:
-		return sk_zeros(((const struct sk_cancel *)at)->zero);
+		return zeros(((const struct sk_cancel *)at)->zero);
 	case SK_REFUSED:
 		return !((const struct sk_refused *)at)->zero;
 	default:
@@ -121,17 +121,17 @@ static bool sk_shape(const union sk_command_record *record)
 }
 
 /* Size, kind and flags of the record at the start of `left` bytes. */
-static bool sk_header_ok(const uint8_t *bytes, size_t left, struct sk_header *ret)
+static bool header_ok(const uint8_t *bytes, size_t left, struct sk_header *ret)
 {
 	if (left < sizeof *ret)
 		return false;
 	memcpy(ret, bytes, sizeof *ret);
-	return ret->kind && ret->kind < SK_KIND_END && ret->size == sk_sizes[ret->kind] &&
-	       ret->size <= left && !(ret->flags & ~sk_flags[ret->kind]);
+	return ret->kind && ret->kind < SK_KIND_END && ret->size == sizes[ret->kind] &&
+	       ret->size <= left && !(ret->flags & ~flags[ret->kind]);
 }
 
 /* A gang's records follow each other with the same job, attempt, size and term. */
-static bool sk_follows(const struct sk_place *before, const struct sk_place *place)
+static bool follows(const struct sk_place *before, const struct sk_place *place)
 {
 	if (!before->tasks || before->task + 1u == before->tasks)
 		return place->task == 0;
@@ -140,12 +140,12 @@ static bool sk_follows(const struct sk_place *before, const struct sk_place *pla
 	       place->header.term == before->header.term;
 }
 
-static bool sk_is_place(const struct sk_header *header)
+static bool is_place(const struct sk_header *header)
 {
 	return header->kind == SK_PLACE || header->kind == SK_PREFER;
 }
 
-static bool sk_gang_open(const struct sk_place *before)
+static bool gang_open(const struct sk_place *before)
 {
 	return before->tasks && before->task + 1u < before->tasks;
 }
@@ -157,22 +157,22 @@ int sk_batch_check(const uint8_t *bytes, size_t size, bool requests, uint32_t *r
 	uint32_t count = 0;
 
 	for (size_t at = 0; at < size; at += record.header.size, count++) {
-		if (!sk_header_ok(bytes + at, size - at, &record.header))
+		if (!header_ok(bytes + at, size - at, &record.header))
 			return -EBADMSG;
 		memcpy(&record, bytes + at, record.header.size);
-		if (!sk_shape(&record))
+		if (!shape(&record))
 			return -EBADMSG;
-		if (!sk_is_place(&record.header) && sk_gang_open(&before))
+		if (!is_place(&record.header) && gang_open(&before))
 			return -EBADMSG;
-		if (!sk_is_place(&record.header))
+		if (!is_place(&record.header))
 			continue;
 		if (record.header.kind != (requests ? SK_PREFER : SK_PLACE) ||
-		    !sk_follows(&before, &record.places[0]))
+		    !follows(&before, &record.places[0]))
 			return -EBADMSG;
 		before = record.places[0];
 	}
 	*ret = count;
-	return sk_gang_open(&before) ? -EBADMSG : 0;
+	return gang_open(&before) ? -EBADMSG : 0;
 }
 
 size_t sk_batch_read(const uint8_t *bytes, union sk_command_record *ret)
@@ -181,7 +181,7 @@ size_t sk_batch_read(const uint8_t *bytes, union sk_command_record *ret)
 
 	memcpy(&ret->header, bytes, sizeof ret->header);
 	size = ret->header.size;
-	if (sk_is_place(&ret->header)) {
+	if (is_place(&ret->header)) {
 		memcpy(ret, bytes, sizeof(struct sk_place));
 		size *= ret->places[0].tasks;
 	}

@@ -4,8 +4,8 @@
  * at no record before the whole buffer has passed. Stored bytes have no alignment promise, so
  * records are copied out before they are read.
  */
-#ifndef STOKER_CORE_BATCH_H
-#define STOKER_CORE_BATCH_H
+#ifndef SK_CORE_COMMAND_BATCH_H
+#define SK_CORE_COMMAND_BATCH_H
 
 #include "core/state/state.h"
 

@@ -10,8 +10,7 @@
 #include "core/state/journal.h"
 #include "core/state/journal_bound.h"
 
-static uint16_t sk_term_do(const struct sk_act *act, const struct sk_term *command,
-			   struct sk_why *why)
+static uint16_t term_do(const struct sk_act *act, const struct sk_term *command, struct sk_why *why)
 {
 	struct sk_core *core = act->core;
 
@@ -22,7 +21,7 @@ static uint16_t sk_term_do(const struct sk_act *act, const struct sk_term *comma
 	return SK_REASON_NONE;
 }
 
-static uint16_t sk_refused_do(const struct sk_act *act, const struct sk_refused *command)
+static uint16_t refused_do(const struct sk_act *act, const struct sk_refused *command)
 {
 	SK_ADD(act->core, act->core->counters.refused, command->count);
 	return SK_REASON_NONE;
@@ -38,7 +37,7 @@ uint16_t sk_command_do(const struct sk_act *act, const struct sk_header *command
 		return sk_because(why, SK_STALE_TERM, command->term, act->core->term);
 	switch (command->kind) {
 	case SK_TERM:
-		return sk_term_do(act, record, why);
+		return term_do(act, record, why);
 	case SK_NODE_UP:
 		return sk_node_up_do(act, record, why);
 	case SK_NODE_DOWN:
@@ -68,12 +67,12 @@ uint16_t sk_command_do(const struct sk_act *act, const struct sk_header *command
 	case SK_PREEMPT:
 		return sk_preempt_do(act, record, why);
 	default:
-		return sk_refused_do(act, record);
+		return refused_do(act, record);
 	}
 }
 
 /* The node whose loss this command may mean, or 0. */
-static uint32_t sk_command_loses(const struct sk_core *core, const struct sk_header *command)
+static uint32_t command_loses(const struct sk_core *core, const struct sk_header *command)
 {
 	const void *record = command;
 
@@ -86,7 +85,7 @@ static uint32_t sk_command_loses(const struct sk_core *core, const struct sk_hea
 
 uint64_t sk_command_effects_max(const struct sk_core *core, const struct sk_header *command)
 {
-	uint32_t node = sk_command_loses(core, command);
+	uint32_t node = command_loses(core, command);
 	uint64_t effects = SK_TASKS_MAX + 3;
 
 	for (uint32_t task = core->nodes[node].tasks.first; task;
@@ -97,7 +96,7 @@ uint64_t sk_command_effects_max(const struct sk_core *core, const struct sk_head
 
 uint64_t sk_command_journal_max(const struct sk_core *core, const struct sk_header *command)
 {
-	uint32_t node = sk_command_loses(core, command);
+	uint32_t node = command_loses(core, command);
 	uint64_t bytes = SK_JOURNAL_REQUEST;
 
 	if (command->kind == SK_OUTCOME)

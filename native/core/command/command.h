@@ -4,8 +4,8 @@
  * that both validate by the same lines. Invariant: a function that returns a reason has changed
  * nothing.
  */
-#ifndef STOKER_CORE_COMMAND_H
-#define STOKER_CORE_COMMAND_H
+#ifndef SK_CORE_COMMAND_COMMAND_H
+#define SK_CORE_COMMAND_COMMAND_H
 
 #include "core/ledger/effect.h"
 #include "core/ledger/why.h"

@@ -15,7 +15,7 @@
 #include "core/policy/workload.h"
 #include "core/state/journal.h"
 
-static uint16_t sk_options_ok(const struct sk_ask *ask, struct sk_why *why)
+static uint16_t options_ok(const struct sk_ask *ask, struct sk_why *why)
 {
 	uint32_t options = ask->options;
 	bool apart = options & SK_SPREAD_TASKS && options & SK_PACK_TASKS;
@@ -48,11 +48,10 @@ uint16_t sk_submit_ok(const struct sk_submit *submit, struct sk_why *why)
 		return sk_because(why, SK_TOO_MANY_DEVICES, gpu / SK_MILLI, SK_TASK_DEVICES_MAX);
 	if (!submit->ask.tasks || submit->ask.tasks > SK_TASKS_MAX)
 		return sk_because(why, SK_BAD_TASKS, submit->ask.tasks, SK_TASKS_MAX);
-	return sk_options_ok(&submit->ask, why);
+	return options_ok(&submit->ask, why);
 }
 
-static uint16_t sk_after_ok(const struct sk_core *core, const struct sk_ask *ask,
-			    struct sk_why *why)
+static uint16_t after_ok(const struct sk_core *core, const struct sk_ask *ask, struct sk_why *why)
 {
 	const struct sk_job *before;
 	uint32_t slot;
@@ -73,8 +72,7 @@ static uint16_t sk_after_ok(const struct sk_core *core, const struct sk_ask *ask
 }
 
 /* What the ask names must be there. */
-static uint16_t sk_names_ok(const struct sk_core *core, const struct sk_ask *ask,
-			    struct sk_why *why)
+static uint16_t names_ok(const struct sk_core *core, const struct sk_ask *ask, struct sk_why *why)
 {
 	uint32_t queue = sk_queue_find(core, ask->queue);
 
@@ -85,7 +83,7 @@ static uint16_t sk_names_ok(const struct sk_core *core, const struct sk_ask *ask
 	for (uint32_t i = 0; i < SK_JOB_MODELS_MAX && ask->models[i]; i++)
 		if (!sk_model_find(core, ask->models[i]))
 			return sk_because(why, SK_NO_NODE_HAS_MODEL, ask->models[i], 0);
-	return sk_after_ok(core, ask, why);
+	return after_ok(core, ask, why);
 }
 
 uint16_t sk_submit_do(const struct sk_act *act, const struct sk_submit *command, struct sk_why *why)
@@ -102,7 +100,7 @@ uint16_t sk_submit_do(const struct sk_act *act, const struct sk_submit *command,
 	}
 	reason = sk_submit_ok(command, why);
 	if (!reason)
-		reason = sk_names_ok(core, &command->ask, why);
+		reason = names_ok(core, &command->ask, why);
 	if (reason)
 		return reason;
 	if (core->live_count == core->limits.jobs)
@@ -132,7 +130,7 @@ uint16_t sk_place_task(const struct sk_act *act, uint32_t job, const struct sk_p
 	return reason;
 }
 
-static void sk_start_tell(const struct sk_act *act, const struct sk_place *place)
+static void start_tell(const struct sk_act *act, const struct sk_place *place)
 {
 	struct sk_effect *effect = sk_effect_add(act, SK_EFFECT_START, place->job);
 
@@ -171,11 +169,11 @@ void sk_place_finish(const struct sk_act *act, uint32_t slot, const struct sk_pl
 	SK_ADD(core, core->counters.placed, job->ask.tasks);
 	sk_job_move(act, slot, SK_STARTING, SK_PLACED, first->node);
 	for (uint32_t i = 0; i < job->ask.tasks; i++)
-		sk_start_tell(act, &first[i]);
+		start_tell(act, &first[i]);
 }
 
-static uint16_t sk_place_ok(const struct sk_core *core, uint32_t slot, const struct sk_place *first,
-			    struct sk_why *why)
+static uint16_t place_ok(const struct sk_core *core, uint32_t slot, const struct sk_place *first,
+			 struct sk_why *why)
 {
 	const struct sk_job *job = &core->jobs[slot];
 
@@ -197,7 +195,7 @@ uint16_t sk_place_do(const struct sk_act *act, const struct sk_place *group, str
 {
 	struct sk_core *core = act->core;
 	uint32_t slot = sk_job_find(core, group->job);
-	uint16_t reason = sk_place_ok(core, slot, group, why);
+	uint16_t reason = place_ok(core, slot, group, why);
 	bool outer = core->journal.on;
 	uint64_t mark;
 
@@ -218,8 +216,8 @@ uint16_t sk_place_do(const struct sk_act *act, const struct sk_place *group, str
 	return reason;
 }
 
-static uint16_t sk_outcome_ok(const struct sk_core *core, uint32_t slot,
-			      const struct sk_outcome *command, struct sk_why *why)
+static uint16_t outcome_ok(const struct sk_core *core, uint32_t slot,
+			   const struct sk_outcome *command, struct sk_why *why)
 {
 	const struct sk_job *job = &core->jobs[slot];
 	uint32_t task;
@@ -244,8 +242,7 @@ static uint16_t sk_outcome_ok(const struct sk_core *core, uint32_t slot,
 	return SK_REASON_NONE;
 }
 
-static void sk_task_running(const struct sk_act *act, uint32_t slot,
-			    const struct sk_outcome *command)
+static void task_running(const struct sk_act *act, uint32_t slot, const struct sk_outcome *command)
 {
 	struct sk_core *core = act->core;
 	uint32_t task = sk_task_find(core, slot, command->task);
@@ -257,7 +254,7 @@ static void sk_task_running(const struct sk_act *act, uint32_t slot,
 }
 
 /* A job that was told to stop and did so keeps the reason it was told. */
-static uint16_t sk_outcome_reason(const struct sk_job *job, const struct sk_outcome *command)
+static uint16_t outcome_reason(const struct sk_job *job, const struct sk_outcome *command)
 {
 	if (command->reason)
 		return command->reason;
@@ -267,27 +264,27 @@ static uint16_t sk_outcome_reason(const struct sk_job *job, const struct sk_outc
 }
 
 /* A preempted job that ended on its own before it was stopped has ended. */
-static bool sk_ended_anyway(const struct sk_job *job, const struct sk_outcome *command)
+static bool ended_anyway(const struct sk_job *job, const struct sk_outcome *command)
 {
 	return command->state == SK_FAILED || command->state == SK_TIMEOUT ||
 	       (command->state == SK_SUCCEEDED && job->ask.tasks == 1);
 }
 
 /* The first task that does not succeed decides what becomes of the job. */
-static void sk_job_judge(struct sk_core *core, struct sk_job *job, const struct sk_outcome *command)
+static void job_judge(struct sk_core *core, struct sk_job *job, const struct sk_outcome *command)
 {
-	if (job->verdict == SK_PENDING ? !sk_ended_anyway(job, command) : job->verdict)
+	if (job->verdict == SK_PENDING ? !ended_anyway(job, command) : job->verdict)
 		return;
 	if (command->state == SK_SUCCEEDED && job->tasks_live)
 		return;
 	SK_SET(core, job->verdict, (uint8_t)command->state);
-	SK_SET(core, job->reason, sk_outcome_reason(job, command));
+	SK_SET(core, job->reason, outcome_reason(job, command));
 	SK_SET(core, job->exit_code, command->exit_code);
 	SK_SET(core, job->signal, command->signal);
 	SK_SET(core, job->flags, command->header.flags & (SK_HAS_EXIT_CODE | SK_HAS_SIGNAL));
 }
 
-static void sk_task_ended(const struct sk_act *act, uint32_t slot, const struct sk_outcome *command)
+static void task_ended(const struct sk_act *act, uint32_t slot, const struct sk_outcome *command)
 {
 	struct sk_core *core = act->core;
 	struct sk_job *job = &core->jobs[slot];
@@ -298,7 +295,7 @@ static void sk_task_ended(const struct sk_act *act, uint32_t slot, const struct 
 
 	SK_SET(core, job->spent_ns, sk_time_add(job->spent_ns, spent));
 	sk_task_give(core, task);
-	sk_job_judge(core, job, command);
+	job_judge(core, job, command);
 	if (!job->tasks_live) {
 		sk_job_end(act, slot, command->node);
 	} else if (job->verdict && job->state != SK_STOPPING) {
@@ -311,20 +308,20 @@ uint16_t sk_outcome_do(const struct sk_act *act, const struct sk_outcome *comman
 		       struct sk_why *why)
 {
 	uint32_t slot = sk_job_find(act->core, command->job);
-	uint16_t reason = sk_outcome_ok(act->core, slot, command, why);
+	uint16_t reason = outcome_ok(act->core, slot, command, why);
 
 	why->job = command->job;
 	if (reason)
 		return reason;
 	if (command->state == SK_RUNNING)
-		sk_task_running(act, slot, command);
+		task_running(act, slot, command);
 	else
-		sk_task_ended(act, slot, command);
+		task_ended(act, slot, command);
 	return SK_REASON_NONE;
 }
 
 /* One that was preempted, or failed and would be tried again, does not come back. */
-static uint16_t sk_cancel_stopping(const struct sk_act *act, uint32_t slot, uint16_t reason)
+static uint16_t cancel_stopping(const struct sk_act *act, uint32_t slot, uint16_t reason)
 {
 	struct sk_core *core = act->core;
 	struct sk_job *job = &core->jobs[slot];
@@ -353,7 +350,7 @@ uint16_t sk_cancel_do(const struct sk_act *act, const struct sk_cancel *command,
 	if (sk_state_final(job->state))
 		return SK_ALREADY_ENDED;
 	if (job->state == SK_STOPPING)
-		return sk_cancel_stopping(act, slot, reason);
+		return cancel_stopping(act, slot, reason);
 	if (job->state == SK_PENDING) {
 		SK_SET(core, job->reason, reason);
 		sk_job_finish(act, slot, SK_CANCELLED, 0);
@@ -398,8 +395,8 @@ uint16_t sk_usage_do(const struct sk_act *act, const struct sk_usage *command, s
 	return SK_REASON_NONE;
 }
 
-static uint16_t sk_preempt_ok(const struct sk_core *core, uint32_t slot,
-			      const struct sk_preempt *command, uint64_t now_ns, struct sk_why *why)
+static uint16_t preempt_ok(const struct sk_core *core, uint32_t slot,
+			   const struct sk_preempt *command, uint64_t now_ns, struct sk_why *why)
 {
 	const struct sk_job *job = &core->jobs[slot];
 	uint64_t ran = now_ns > job->place_ns ? now_ns - job->place_ns : 0;
@@ -424,7 +421,7 @@ uint16_t sk_preempt_do(const struct sk_act *act, const struct sk_preempt *comman
 {
 	struct sk_core *core = act->core;
 	uint32_t slot = sk_job_find(core, command->job);
-	uint16_t reason = sk_preempt_ok(core, slot, command, act->now_ns, why);
+	uint16_t reason = preempt_ok(core, slot, command, act->now_ns, why);
 
 	why->job = command->job;
 	if (reason)

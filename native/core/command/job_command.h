@@ -2,8 +2,8 @@
  *
  * Commands about jobs. Invariant: a function that returns a reason has changed nothing.
  */
-#ifndef STOKER_CORE_JOB_COMMAND_H
-#define STOKER_CORE_JOB_COMMAND_H
+#ifndef SK_CORE_COMMAND_JOB_COMMAND_H
+#define SK_CORE_COMMAND_JOB_COMMAND_H
 
 #include "core/ledger/effect.h"
 #include "core/ledger/why.h"

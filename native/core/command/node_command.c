@@ -13,7 +13,7 @@
 #include "core/ledger/task.h"
 #include "core/state/journal.h"
 
-static void sk_job_lose(const struct sk_act *act, uint32_t slot, uint32_t node, uint16_t reason)
+static void job_lose(const struct sk_act *act, uint32_t slot, uint32_t node, uint16_t reason)
 {
 	struct sk_core *core = act->core;
 	struct sk_job *job = &core->jobs[slot];
@@ -41,15 +41,15 @@ static void sk_job_lose(const struct sk_act *act, uint32_t slot, uint32_t node, 
 }
 
 /* Nothing runs on this node any more, and that is committed. */
-static void sk_node_lose(const struct sk_act *act, uint32_t node, uint16_t reason)
+static void node_lose(const struct sk_act *act, uint32_t node, uint16_t reason)
 {
 	struct sk_core *core = act->core;
 
 	while (core->nodes[node].tasks.first)
-		sk_job_lose(act, core->tasks[core->nodes[node].tasks.first].job, node, reason);
+		job_lose(act, core->tasks[core->nodes[node].tasks.first].job, node, reason);
 }
 
-static bool sk_node_same(const struct sk_node *node, const struct sk_node_up *command)
+static bool node_same(const struct sk_node *node, const struct sk_node_up *command)
 {
 	return node->up && node->boot == command->boot &&
 	       node->incarnation == command->incarnation && node->cpu == command->cpu_milli &&
@@ -57,8 +57,8 @@ static bool sk_node_same(const struct sk_node *node, const struct sk_node_up *co
 	       node->devices == command->devices;
 }
 
-static uint16_t sk_node_up_ok(const struct sk_core *core, uint32_t slot,
-			      const struct sk_node_up *command, struct sk_why *why)
+static uint16_t node_up_ok(const struct sk_core *core, uint32_t slot,
+			   const struct sk_node_up *command, struct sk_why *why)
 {
 	const struct sk_node *node = &core->nodes[slot];
 	uint32_t have = slot ? node->devices : 0;
@@ -74,7 +74,7 @@ static uint16_t sk_node_up_ok(const struct sk_core *core, uint32_t slot,
 		return sk_because(why, SK_DEVICES_FULL, command->devices, core->limits.devices);
 	if (!slot)
 		return SK_REASON_NONE;
-	if (sk_node_same(node, command))
+	if (node_same(node, command))
 		return SK_UNCHANGED;
 	if (node->boot == command->boot && command->incarnation < node->incarnation)
 		return SK_STALE_INCARNATION;
@@ -83,7 +83,7 @@ static uint16_t sk_node_up_ok(const struct sk_core *core, uint32_t slot,
 	return SK_REASON_NONE;
 }
 
-static void sk_node_trim(struct sk_core *core, uint32_t slot, uint16_t devices)
+static void node_trim(struct sk_core *core, uint32_t slot, uint16_t devices)
 {
 	for (uint32_t index = devices; index < core->nodes[slot].devices; index++) {
 		struct sk_device device = *sk_device_at(core, slot, index);
@@ -96,11 +96,11 @@ static void sk_node_trim(struct sk_core *core, uint32_t slot, uint16_t devices)
 	}
 }
 
-static void sk_node_reboot(const struct sk_act *act, uint32_t slot, uint64_t boot)
+static void node_reboot(const struct sk_act *act, uint32_t slot, uint64_t boot)
 {
 	struct sk_node *node = &act->core->nodes[slot];
 
-	sk_node_lose(act, slot, SK_NODE_REBOOTED);
+	node_lose(act, slot, SK_NODE_REBOOTED);
 	SK_SET(act->core, node->boot_before, node->boot);
 	SK_SET(act->core, node->boot, boot);
 }
@@ -110,7 +110,7 @@ uint16_t sk_node_up_do(const struct sk_act *act, const struct sk_node_up *comman
 {
 	struct sk_core *core = act->core;
 	uint32_t slot = command->node ? sk_node_find(core, command->node) : 0;
-	uint16_t reason = sk_node_up_ok(core, slot, command, why);
+	uint16_t reason = node_up_ok(core, slot, command, why);
 	struct sk_node *node;
 
 	if (reason)
@@ -121,7 +121,7 @@ uint16_t sk_node_up_do(const struct sk_act *act, const struct sk_node_up *comman
 	}
 	node = &core->nodes[slot];
 	if (node->boot != command->boot)
-		sk_node_reboot(act, slot, command->boot);
+		node_reboot(act, slot, command->boot);
 	SK_SET(core, node->incarnation, command->incarnation);
 	SK_ADD(core, core->cpu_all, command->cpu_milli - (uint64_t)node->cpu);
 	SK_ADD(core, core->memory_all, command->memory_bytes - node->memory);
@@ -129,13 +129,13 @@ uint16_t sk_node_up_do(const struct sk_act *act, const struct sk_node_up *comman
 	SK_SET(core, node->memory, command->memory_bytes);
 	SK_SET(core, node->domain, command->domain);
 	sk_node_grow(core, slot, command->devices);
-	sk_node_trim(core, slot, command->devices);
+	node_trim(core, slot, command->devices);
 	sk_node_set_up(core, slot, true, 0);
 	return SK_REASON_NONE;
 }
 
-static uint16_t sk_node_down_ok(const struct sk_core *core, uint32_t slot,
-				const struct sk_node_down *command, struct sk_why *why)
+static uint16_t node_down_ok(const struct sk_core *core, uint32_t slot,
+			     const struct sk_node_down *command, struct sk_why *why)
 {
 	const struct sk_node *node = &core->nodes[slot];
 	uint32_t flags = command->header.flags;
@@ -156,19 +156,19 @@ uint16_t sk_node_down_do(const struct sk_act *act, const struct sk_node_down *co
 			 struct sk_why *why)
 {
 	uint32_t slot = sk_node_find(act->core, command->node);
-	uint16_t reason = sk_node_down_ok(act->core, slot, command, why);
+	uint16_t reason = node_down_ok(act->core, slot, command, why);
 
 	if (reason)
 		return reason;
 	sk_node_set_up(act->core, slot, false, command->reason);
 	if (command->header.flags & SK_NODE_EVICT)
-		sk_node_lose(act, slot, SK_NODE_EVICTED);
+		node_lose(act, slot, SK_NODE_EVICTED);
 	if (command->header.flags & SK_NODE_REMOVE)
 		sk_node_remove(act->core, slot);
 	return SK_REASON_NONE;
 }
 
-static bool sk_device_same(const struct sk_device *a, const struct sk_device *b)
+static bool device_same(const struct sk_device *a, const struct sk_device *b)
 {
 	return a->memory_bytes == b->memory_bytes && a->owner == b->owner &&
 	       a->capacity == b->capacity && a->available == b->available &&
@@ -176,8 +176,8 @@ static bool sk_device_same(const struct sk_device *a, const struct sk_device *b)
 	       a->numa == b->numa && a->model == b->model && a->family == b->family;
 }
 
-static uint16_t sk_device_set_ok(const struct sk_core *core, uint32_t slot,
-				 const struct sk_device_set *command, struct sk_why *why)
+static uint16_t device_set_ok(const struct sk_core *core, uint32_t slot,
+			      const struct sk_device_set *command, struct sk_why *why)
 {
 	const struct sk_node *node = &core->nodes[slot];
 	const struct sk_device *device;
@@ -208,7 +208,7 @@ uint16_t sk_device_set_do(const struct sk_act *act, const struct sk_device_set *
 {
 	struct sk_core *core = act->core;
 	uint32_t slot = sk_node_find(core, command->node);
-	uint16_t reason = sk_device_set_ok(core, slot, command, why);
+	uint16_t reason = device_set_ok(core, slot, command, why);
 	struct sk_device device;
 
 	if (reason)
@@ -224,7 +224,7 @@ uint16_t sk_device_set_do(const struct sk_act *act, const struct sk_device_set *
 	device.bus = command->bus;
 	device.numa = command->numa;
 	device.model = command->model ? (uint16_t)sk_model_add(core, command->model) : 0;
-	if (sk_device_same(&device, sk_device_at(core, slot, command->index)))
+	if (device_same(&device, sk_device_at(core, slot, command->index)))
 		return SK_UNCHANGED;
 	sk_device_put(core, slot, command->index, device);
 	sk_devices_sum(core, slot);
@@ -232,7 +232,7 @@ uint16_t sk_device_set_do(const struct sk_act *act, const struct sk_device_set *
 	return SK_REASON_NONE;
 }
 
-static uint16_t sk_label_clear(struct sk_core *core, struct sk_node *node, uint64_t label)
+static uint16_t label_clear(struct sk_core *core, struct sk_node *node, uint64_t label)
 {
 	uint32_t at = 0;
 
@@ -249,7 +249,7 @@ static uint16_t sk_label_clear(struct sk_core *core, struct sk_node *node, uint6
 }
 
 /* Sorted, so that equal sets of labels are equal states. */
-static void sk_label_insert(struct sk_core *core, struct sk_node *node, struct sk_label label)
+static void label_insert(struct sk_core *core, struct sk_node *node, struct sk_label label)
 {
 	uint32_t at = node->labels_n;
 
@@ -274,7 +274,7 @@ uint16_t sk_node_label_do(const struct sk_act *act, const struct sk_node_label *
 	if (!command->label)
 		return SK_UNKNOWN_LABEL;
 	if (command->header.flags & SK_LABEL_CLEAR)
-		return sk_label_clear(core, node, command->label);
+		return label_clear(core, node, command->label);
 	at = (struct sk_label *)sk_label_find(node, command->label);
 	if (at && at->value == label.value && at->flags == label.flags)
 		return SK_UNCHANGED;
@@ -283,7 +283,7 @@ uint16_t sk_node_label_do(const struct sk_act *act, const struct sk_node_label *
 	if (at)
 		SK_SET(core, *at, label);
 	else
-		sk_label_insert(core, node, label);
+		label_insert(core, node, label);
 	return SK_REASON_NONE;
 }
 

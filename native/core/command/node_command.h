@@ -3,8 +3,8 @@
  * Commands about nodes and devices. Invariant: a function that returns a reason has changed
  * nothing.
  */
-#ifndef STOKER_CORE_NODE_COMMAND_H
-#define STOKER_CORE_NODE_COMMAND_H
+#ifndef SK_CORE_COMMAND_NODE_COMMAND_H
+#define SK_CORE_COMMAND_NODE_COMMAND_H
 
 #include "core/ledger/effect.h"
 #include "core/ledger/why.h"

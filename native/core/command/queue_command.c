@@ -7,8 +7,7 @@
 #include "core/ledger/queue.h"
 #include "core/state/journal.h"
 
-static uint16_t sk_queue_drop_do(struct sk_core *core, uint32_t slot, uint32_t id,
-				 struct sk_why *why)
+static uint16_t queue_drop_do(struct sk_core *core, uint32_t slot, uint32_t id, struct sk_why *why)
 {
 	const struct sk_queue *queue = &core->queues[slot];
 
@@ -20,7 +19,7 @@ static uint16_t sk_queue_drop_do(struct sk_core *core, uint32_t slot, uint32_t i
 	return SK_REASON_NONE;
 }
 
-static uint16_t sk_queue_fields_ok(const struct sk_queue_set *command, struct sk_why *why)
+static uint16_t queue_fields_ok(const struct sk_queue_set *command, struct sk_why *why)
 {
 	if (!command->weight)
 		return SK_BAD_WEIGHT;
@@ -34,12 +33,12 @@ static uint16_t sk_queue_fields_ok(const struct sk_queue_set *command, struct sk
 }
 
 /* The slot of the parent, which may be the root, or 0. */
-static uint32_t sk_queue_parent(const struct sk_core *core, const struct sk_queue_set *command)
+static uint32_t queue_parent(const struct sk_core *core, const struct sk_queue_set *command)
 {
 	return command->parent ? sk_queue_find(core, command->parent) : SK_QUEUE_ROOT;
 }
 
-static uint16_t sk_queue_new_ok(const struct sk_core *core, uint32_t parent, struct sk_why *why)
+static uint16_t queue_new_ok(const struct sk_core *core, uint32_t parent, struct sk_why *why)
 {
 	if (core->queues[parent].live)
 		return sk_because(why, SK_QUEUE_IN_USE, 0, core->queues[parent].live);
@@ -52,8 +51,8 @@ static uint16_t sk_queue_new_ok(const struct sk_core *core, uint32_t parent, str
 }
 
 /* A queue stays where it is; its order may change while that moves no job. */
-static uint16_t sk_queue_change_ok(const struct sk_core *core, uint32_t slot, uint32_t parent,
-				   const struct sk_queue_set *command, struct sk_why *why)
+static uint16_t queue_change_ok(const struct sk_core *core, uint32_t slot, uint32_t parent,
+				const struct sk_queue_set *command, struct sk_why *why)
 {
 	const struct sk_queue *queue = &core->queues[slot];
 
@@ -73,18 +72,18 @@ uint16_t sk_queue_set_do(const struct sk_act *act, const struct sk_queue_set *co
 {
 	struct sk_core *core = act->core;
 	uint32_t slot = sk_queue_find(core, command->queue);
-	uint32_t parent = sk_queue_parent(core, command);
+	uint32_t parent = queue_parent(core, command);
 	uint16_t reason;
 
 	if (command->header.flags & SK_QUEUE_REMOVE)
-		return sk_queue_drop_do(core, slot, command->queue, why);
-	reason = sk_queue_fields_ok(command, why);
+		return queue_drop_do(core, slot, command->queue, why);
+	reason = queue_fields_ok(command, why);
 	if (reason)
 		return reason;
 	if (!parent)
 		return sk_because(why, SK_UNKNOWN_QUEUE, command->parent, 0);
-	reason = slot ? sk_queue_change_ok(core, slot, parent, command, why)
-		      : sk_queue_new_ok(core, parent, why);
+	reason = slot ? queue_change_ok(core, slot, parent, command, why)
+		      : queue_new_ok(core, parent, why);
 	if (reason)
 		return reason;
 	if (!slot)
@@ -95,7 +94,7 @@ uint16_t sk_queue_set_do(const struct sk_act *act, const struct sk_queue_set *co
 	return SK_REASON_NONE;
 }
 
-static uint16_t sk_quota_drop(struct sk_core *core, struct sk_queue *queue, uint32_t at)
+static uint16_t quota_drop(struct sk_core *core, struct sk_queue *queue, uint32_t at)
 {
 	if (at == queue->quotas_n)
 		return SK_UNCHANGED;
@@ -108,7 +107,7 @@ static uint16_t sk_quota_drop(struct sk_core *core, struct sk_queue *queue, uint
 }
 
 /* Sorted by model, so that equal quotas are equal states. */
-static void sk_quota_insert(struct sk_core *core, uint32_t slot, struct sk_quota quota)
+static void quota_insert(struct sk_core *core, uint32_t slot, struct sk_quota quota)
 {
 	struct sk_queue *queue = &core->queues[slot];
 	uint32_t at = queue->quotas_n;
@@ -135,16 +134,16 @@ uint16_t sk_quota_set_do(const struct sk_act *act, const struct sk_quota_set *co
 		return sk_because(why, SK_BAD_QUOTA, command->guaranteed_milli,
 				  command->limit_milli);
 	if (drop)
-		return sk_quota_drop(core, queue, at);
+		return quota_drop(core, queue, at);
 	if (command->model && !sk_model_find(core, command->model))
 		return sk_because(why, SK_NO_NODE_HAS_MODEL, command->model, 0);
 	if (at == SK_QUEUE_QUOTAS_MAX)
 		return sk_because(why, SK_QUOTAS_FULL, 1, SK_QUEUE_QUOTAS_MAX);
 	if (at == queue->quotas_n) {
-		sk_quota_insert(core, slot,
-				(struct sk_quota){command->model, command->guaranteed_milli,
-						  command->limit_milli,
-						  sk_queue_holds(core, slot, command->model)});
+		quota_insert(core, slot,
+			     (struct sk_quota){command->model, command->guaranteed_milli,
+					       command->limit_milli,
+					       sk_queue_holds(core, slot, command->model)});
 		return SK_REASON_NONE;
 	}
 	if (queue->quotas[at].guaranteed_milli == command->guaranteed_milli &&

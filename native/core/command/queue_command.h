@@ -3,8 +3,8 @@
  * Commands about queues and quotas. Invariant: a function that returns a reason has changed
  * nothing.
  */
-#ifndef STOKER_CORE_QUEUE_COMMAND_H
-#define STOKER_CORE_QUEUE_COMMAND_H
+#ifndef SK_CORE_COMMAND_QUEUE_COMMAND_H
+#define SK_CORE_COMMAND_QUEUE_COMMAND_H
 
 #include "core/ledger/effect.h"
 #include "core/ledger/why.h"

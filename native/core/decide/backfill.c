@@ -44,7 +44,7 @@ struct sk_plan {
 	bool cut;  /* the last one could not be made to its end */
 };
 
-static void sk_plan_end_add(struct sk_plan_ends *ends, uint64_t at_ns, uint32_t job)
+static void plan_end_add(struct sk_plan_ends *ends, uint64_t at_ns, uint32_t job)
 {
 	uint32_t at = ends->count;
 
@@ -62,8 +62,8 @@ static void sk_plan_end_add(struct sk_plan_ends *ends, uint64_t at_ns, uint32_t 
 }
 
 /* Whether it has overtaken the head: it stands behind it and was placed while that waited. */
-static bool sk_plan_passed(const struct sk_core *core, const struct sk_job *job,
-			   const struct sk_job *head)
+static bool plan_passed(const struct sk_core *core, const struct sk_job *job,
+			const struct sk_job *head)
 {
 	if (job->queue != head->queue || sk_queue_kind(job) != sk_queue_kind(head) ||
 	    job->place_ns < head->submit_ns)
@@ -76,10 +76,10 @@ static bool sk_plan_passed(const struct sk_core *core, const struct sk_job *job,
 /* Overdue and stopping jobs may end at any moment: after now, but not before anything else. One
  * without an estimate ends some day; but one that overtook the head is taken never to end, so that
  * those who overtake never take more than the head can do without. */
-static uint64_t sk_plan_end_of(const struct sk_core *core, const struct sk_job *job,
-			       const struct sk_job *head, uint64_t now_ns)
+static uint64_t plan_end_of(const struct sk_core *core, const struct sk_job *job,
+			    const struct sk_job *head, uint64_t now_ns)
 {
-	uint64_t never = sk_plan_passed(core, job, head) ? UINT64_MAX : SK_SOME_DAY_NS;
+	uint64_t never = plan_passed(core, job, head) ? UINT64_MAX : SK_SOME_DAY_NS;
 	uint64_t end =
 		job->ask.estimate_ns ? sk_time_add(job->place_ns, job->ask.estimate_ns) : never;
 
@@ -88,7 +88,7 @@ static uint64_t sk_plan_end_of(const struct sk_core *core, const struct sk_job *
 	return end;
 }
 
-static void sk_plan_gather(struct sk_plan *plan)
+static void plan_gather(struct sk_plan *plan)
 {
 	const struct sk_core *core = plan->trial->act.core;
 	uint32_t nodes = 0;
@@ -104,17 +104,17 @@ static void sk_plan_gather(struct sk_plan *plan)
 			const struct sk_job *job = &core->jobs[slot];
 
 			if (job->tasks_first == at)
-				sk_plan_end_add(&plan->ends,
-						sk_plan_end_of(core, job, &core->jobs[plan->head],
-							       plan->trial->act.now_ns),
-						slot);
+				plan_end_add(&plan->ends,
+					     plan_end_of(core, job, &core->jobs[plan->head],
+							 plan->trial->act.now_ns),
+					     slot);
 		}
 	}
 }
 
 /* All jobs that end next, at once; false where nothing more is known to end. */
-static bool sk_plan_advance(struct sk_plan *plan, const struct sk_plan_ends *ends, uint32_t *next,
-			    uint64_t *at_ns)
+static bool plan_advance(struct sk_plan *plan, const struct sk_plan_ends *ends, uint32_t *next,
+			 uint64_t *at_ns)
 {
 	if (*next == ends->count)
 		return false;
@@ -128,8 +128,8 @@ static bool sk_plan_advance(struct sk_plan *plan, const struct sk_plan_ends *end
 }
 
 /* The job takes what it needs as soon as that is there; false where no such time is known. */
-static bool sk_plan_start(struct sk_plan *plan, struct sk_plan_ends *ends, uint32_t job,
-			  uint64_t *at_ns)
+static bool plan_start(struct sk_plan *plan, struct sk_plan_ends *ends, uint32_t job,
+		       uint64_t *at_ns)
 {
 	const struct sk_core *core = plan->trial->act.core;
 	struct sk_place places[SK_TASKS_MAX];
@@ -141,7 +141,7 @@ static bool sk_plan_start(struct sk_plan *plan, struct sk_plan_ends *ends, uint3
 			return false;
 		if (sk_trial_take(plan->trial, job, *at_ns, places))
 			break;
-		if (!sk_plan_advance(plan, ends, &next, at_ns))
+		if (!plan_advance(plan, ends, &next, at_ns))
 			return false;
 	}
 	ends->count -= next;
@@ -149,15 +149,15 @@ static bool sk_plan_start(struct sk_plan *plan, struct sk_plan_ends *ends, uint3
 	return true;
 }
 
-static void sk_plan_rest(const struct sk_plan *plan, struct sk_planned *starts, uint32_t from,
-			 uint64_t at_ns)
+static void plan_rest(const struct sk_plan *plan, struct sk_planned *starts, uint32_t from,
+		      uint64_t at_ns)
 {
 	for (; from < plan->count; from++)
 		starts[from] = (struct sk_planned){at_ns, false};
 }
 
 /* When each planned job starts, one after the other. */
-static void sk_plan_make(struct sk_plan *plan, struct sk_planned *starts)
+static void plan_make(struct sk_plan *plan, struct sk_planned *starts)
 {
 	struct sk_core *core = plan->trial->act.core;
 	struct sk_plan_ends ends = plan->ends;
@@ -167,21 +167,21 @@ static void sk_plan_make(struct sk_plan *plan, struct sk_planned *starts)
 	for (uint32_t i = 0; i < plan->count; i++) {
 		uint64_t estimate = core->jobs[plan->jobs[i]].ask.estimate_ns;
 
-		if (!sk_plan_start(plan, &ends, plan->jobs[i], &at_ns)) {
-			sk_plan_rest(plan, starts, i, plan->cut ? now_ns : ends.beyond_ns);
+		if (!plan_start(plan, &ends, plan->jobs[i], &at_ns)) {
+			plan_rest(plan, starts, i, plan->cut ? now_ns : ends.beyond_ns);
 			break;
 		}
 		starts[i] = (struct sk_planned){at_ns, true};
-		sk_plan_end_add(&ends,
-				estimate && at_ns < SK_SOME_DAY_NS ? sk_time_add(at_ns, estimate)
-								   : SK_SOME_DAY_NS,
-				plan->jobs[i]);
+		plan_end_add(&ends,
+			     estimate && at_ns < SK_SOME_DAY_NS ? sk_time_add(at_ns, estimate)
+								: SK_SOME_DAY_NS,
+			     plan->jobs[i]);
 	}
 	sk_journal_undo(core, mark);
 }
 
 /* Whether a job that ends then, and holds what it takes, leaves all starts as they are. */
-static bool sk_plan_keeps(struct sk_plan *plan, uint32_t job, uint64_t end_ns)
+static bool plan_keeps(struct sk_plan *plan, uint32_t job, uint64_t end_ns)
 {
 	struct sk_planned starts[SK_PLAN_JOBS_MAX];
 	struct sk_plan_ends ends = plan->ends;
@@ -190,8 +190,8 @@ static bool sk_plan_keeps(struct sk_plan *plan, uint32_t job, uint64_t end_ns)
 		return true;
 	if (plan->checks++ >= SK_PLAN_CHECKS_MAX)
 		return false;
-	sk_plan_end_add(&plan->ends, end_ns, job);
-	sk_plan_make(plan, starts);
+	plan_end_add(&plan->ends, end_ns, job);
+	plan_make(plan, starts);
 	plan->ends = ends;
 	for (uint32_t i = 0; i < plan->count; i++) {
 		bool later = !starts[i].known || starts[i].at_ns > plan->starts[i].at_ns;
@@ -202,7 +202,7 @@ static bool sk_plan_keeps(struct sk_plan *plan, uint32_t job, uint64_t end_ns)
 	return true;
 }
 
-static void sk_plan_reserve(struct sk_plan *plan, uint32_t job)
+static void plan_reserve(struct sk_plan *plan, uint32_t job)
 {
 	if (plan->count == plan->most)
 		return;
@@ -211,16 +211,16 @@ static void sk_plan_reserve(struct sk_plan *plan, uint32_t job)
 }
 
 /* Only where somebody fits is a plan needed at all. */
-static void sk_plan_ready(struct sk_plan *plan)
+static void plan_ready(struct sk_plan *plan)
 {
 	if (!plan->gathered)
-		sk_plan_gather(plan);
+		plan_gather(plan);
 	if (!plan->made)
-		sk_plan_make(plan, plan->starts);
+		plan_make(plan, plan->starts);
 	plan->gathered = plan->made = true;
 }
 
-static bool sk_backfill_one(struct sk_plan *plan, uint32_t slot)
+static bool backfill_one(struct sk_plan *plan, uint32_t slot)
 {
 	struct sk_trial *trial = plan->trial;
 	struct sk_core *core = trial->act.core;
@@ -232,16 +232,16 @@ static bool sk_backfill_one(struct sk_plan *plan, uint32_t slot)
 
 	if (!sk_trial_fits(trial, slot, now_ns))
 		return false;
-	sk_plan_ready(plan);
+	plan_ready(plan);
 	if (!sk_trial_take(trial, slot, now_ns, places))
 		return false;
-	if (!sk_plan_keeps(plan, slot, end_ns)) {
+	if (!plan_keeps(plan, slot, end_ns)) {
 		sk_journal_undo(core, mark);
 		return false;
 	}
 	for (uint32_t task = 0; task < job->ask.tasks; task++)
 		places[task].reason = SK_BACKFILLED;
-	sk_plan_end_add(&plan->ends, end_ns, slot);
+	plan_end_add(&plan->ends, end_ns, slot);
 	sk_trial_start(trial, slot, places);
 	plan->made = false;
 	return true;
@@ -259,7 +259,7 @@ void sk_backfill(struct sk_trial *trial, const struct sk_line *line)
 		return;
 	plan.most = order == SK_ORDER_CONSERVATIVE ? SK_PLAN_JOBS_MAX : 1;
 	plan.head = line->head;
-	sk_plan_reserve(&plan, line->head);
+	plan_reserve(&plan, line->head);
 	while (slot && tries < SK_TURN_TRIES_MAX) {
 		uint32_t next = sk_line_settle(core, sk_pending_next(core, slot));
 
@@ -267,9 +267,9 @@ void sk_backfill(struct sk_trial *trial, const struct sk_line *line)
 			trial->out->more = true;
 			return;
 		}
-		if (!sk_backfill_one(&plan, slot)) {
+		if (!backfill_one(&plan, slot)) {
 			tries++;
-			sk_plan_reserve(&plan, slot);
+			plan_reserve(&plan, slot);
 		}
 		slot = next;
 	}

@@ -7,8 +7,8 @@
  * the same queue delays a planned start; without any, who overtakes holds no more than what the
  * first can do without, so it starts once those have ended that did not overtake it.
  */
-#ifndef STOKER_CORE_BACKFILL_H
-#define STOKER_CORE_BACKFILL_H
+#ifndef SK_CORE_DECIDE_BACKFILL_H
+#define SK_CORE_DECIDE_BACKFILL_H
 
 #include "core/decide/order.h"
 #include "core/decide/trial.h"

@@ -18,8 +18,8 @@
 #include "core/state/table.h"
 
 /* The same watts that SK_PLACEMENT_POWER counts for devices. */
-static uint32_t sk_candidate_adds(const struct sk_core *core, uint32_t slot,
-				  const struct sk_place *place)
+static uint32_t candidate_adds(const struct sk_core *core, uint32_t slot,
+			       const struct sk_place *place)
 {
 	uint32_t adds = 0;
 
@@ -28,7 +28,7 @@ static uint32_t sk_candidate_adds(const struct sk_core *core, uint32_t slot,
 	return adds;
 }
 
-static uint64_t sk_candidate_cost(const struct sk_node *node)
+static uint64_t candidate_cost(const struct sk_node *node)
 {
 	uint64_t cost = UINT64_MAX;
 
@@ -38,30 +38,29 @@ static uint64_t sk_candidate_cost(const struct sk_node *node)
 	return cost;
 }
 
-static void sk_candidate_fill(const struct sk_core *core, uint32_t slot,
-			      const struct sk_place *place, uint32_t rating,
-			      struct sk_candidate *ret)
+static void candidate_fill(const struct sk_core *core, uint32_t slot, const struct sk_place *place,
+			   uint32_t rating, struct sk_candidate *ret)
 {
 	const struct sk_node *node = &core->nodes[slot];
 
 	*ret = (struct sk_candidate){
 		.node = node->id,
 		.observation = core->observed[slot].id,
-		.cost = sk_candidate_cost(node),
+		.cost = candidate_cost(node),
 		.cpu_free = sk_node_cpu_free(node),
 		.memory_free = sk_node_memory_free(node),
 		.load_milli = (uint32_t)core->observed[slot].load_milli,
 		.tasks = node->tasks_count,
 		.rating = rating,
-		.adds_mw = sk_candidate_adds(core, slot, place),
+		.adds_mw = candidate_adds(core, slot, place),
 		.devices_free = node->devices_free,
 		.shares_n = place->shares_n,
 	};
 	memcpy(ret->shares, place->shares, place->shares_n * sizeof ret->shares[0]);
 }
 
-static bool sk_candidate_ok(const struct sk_core *core, uint32_t job, uint32_t node,
-			    uint64_t now_ns, struct sk_place *place)
+static bool candidate_ok(const struct sk_core *core, uint32_t job, uint32_t node, uint64_t now_ns,
+			 struct sk_place *place)
 {
 	struct sk_why why;
 
@@ -72,8 +71,8 @@ static bool sk_candidate_ok(const struct sk_core *core, uint32_t job, uint32_t n
 			       &why) == SK_REASON_NONE;
 }
 
-static uint32_t sk_candidates_list(const struct sk_core *core, uint32_t job, uint64_t now_ns,
-				   uint64_t seed, struct sk_candidate *ret, uint32_t capacity)
+static uint32_t candidates_list(const struct sk_core *core, uint32_t job, uint64_t now_ns,
+				uint64_t seed, struct sk_candidate *ret, uint32_t capacity)
 {
 	const uint32_t *scores = sk_score_all(core, &core->jobs[job], SK_PLACEMENT_BEST);
 	uint32_t end = core->hints->end, count = 0;
@@ -83,9 +82,8 @@ static uint32_t sk_candidates_list(const struct sk_core *core, uint32_t job, uin
 	for (uint32_t i = 0; i < end && count < capacity; i++) {
 		uint32_t slot = (from + i) % end;
 
-		if (scores[slot] != SK_SCORE_NONE &&
-		    sk_candidate_ok(core, job, slot, now_ns, &place))
-			sk_candidate_fill(core, slot, &place, scores[slot], &ret[count++]);
+		if (scores[slot] != SK_SCORE_NONE && candidate_ok(core, job, slot, now_ns, &place))
+			candidate_fill(core, slot, &place, scores[slot], &ret[count++]);
 	}
 	return count;
 }
@@ -109,7 +107,7 @@ int sk_core_candidates(struct sk_core *core, uint64_t job, const struct sk_place
 		    sk_place_task(&act, slot, &places[i], &why))
 			ret = -EINVAL;
 	if (!ret)
-		ret = (int)sk_candidates_list(core, slot, now_ns, seed, candidates, capacity);
+		ret = (int)candidates_list(core, slot, now_ns, seed, candidates, capacity);
 	sk_journal_end(core, false);
 	return ret;
 }

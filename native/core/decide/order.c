@@ -12,7 +12,7 @@
 /* What a device in use all the time leaves in the decayed sum: SK_HALF_LIFE_NS / ln 2. */
 #define SK_USAGE_FULL_US 124648851532ull
 
-static uint64_t sk_ratio(uint64_t part, uint64_t whole)
+static uint64_t ratio(uint64_t part, uint64_t whole)
 {
 	__extension__ typedef unsigned __int128 wide;
 	uint64_t least = part < whole ? part : whole;
@@ -20,7 +20,7 @@ static uint64_t sk_ratio(uint64_t part, uint64_t whole)
 	return whole ? (uint64_t)((wide)least * SK_SHARE_ONE / whole) : 0;
 }
 
-static uint64_t sk_larger(uint64_t a, uint64_t b)
+static uint64_t larger(uint64_t a, uint64_t b)
 {
 	return a > b ? a : b;
 }
@@ -28,15 +28,15 @@ static uint64_t sk_larger(uint64_t a, uint64_t b)
 uint64_t sk_queue_share(const struct sk_core *core, uint32_t slot, uint64_t now_ns)
 {
 	const struct sk_queue *queue = &core->queues[slot];
-	uint64_t held = sk_ratio(queue->used_milli, core->devices_count * SK_MILLI);
+	uint64_t held = ratio(queue->used_milli, core->devices_count * SK_MILLI);
 	uint64_t used_us = queue->usage_ns ? sk_queue_usage(queue, now_ns) / 1000 : 0;
 
-	held = sk_larger(held, sk_ratio(queue->cpu_used, core->cpu_all));
-	held = sk_larger(held, sk_ratio(queue->memory_used, core->memory_all));
-	return held + sk_ratio(used_us, core->devices_count * SK_USAGE_FULL_US);
+	held = larger(held, ratio(queue->cpu_used, core->cpu_all));
+	held = larger(held, ratio(queue->memory_used, core->memory_all));
+	return held + ratio(used_us, core->devices_count * SK_USAGE_FULL_US);
 }
 
-static bool sk_queue_covers(const struct sk_core *core, uint32_t slot, const struct sk_job *job)
+static bool queue_covers(const struct sk_core *core, uint32_t slot, const struct sk_job *job)
 {
 	const struct sk_queue *queue = &core->queues[slot];
 	uint64_t asked = (uint64_t)job->ask.gpu_milli * job->ask.tasks;
@@ -57,7 +57,7 @@ static bool sk_queue_covers(const struct sk_core *core, uint32_t slot, const str
 uint32_t sk_covered_depth(const struct sk_core *core, const struct sk_job *job)
 {
 	for (uint32_t slot = job->queue; slot != SK_QUEUE_ROOT; slot = core->queues[slot].parent)
-		if (sk_queue_covers(core, slot, job))
+		if (queue_covers(core, slot, job))
 			return core->queues[slot].depth;
 	return 0;
 }
@@ -91,7 +91,7 @@ void sk_turns_begin(const struct sk_core *core, struct sk_turns *turns)
 }
 
 /* The line of this queue whose job goes first, or NULL. */
-static struct sk_line *sk_turn_line(const struct sk_core *core, struct sk_turn *turn)
+static struct sk_line *turn_line(const struct sk_core *core, struct sk_turn *turn)
 {
 	struct sk_line *host = &turn->line[SK_QUEUE_HOST], *device = &turn->line[SK_QUEUE_DEVICE];
 	const struct sk_job *a = &core->jobs[host->job], *b = &core->jobs[device->job];
@@ -110,8 +110,8 @@ struct sk_claim {
 
 /* From the root down, as far as both have the same queues above them and one level more: whose
  * job is covered there or below; then, where they part, the share for the weight. */
-static bool sk_claim_before(const struct sk_core *core, struct sk_claim a, struct sk_claim b,
-			    uint64_t now_ns)
+static bool claim_before(const struct sk_core *core, struct sk_claim a, struct sk_claim b,
+			 uint64_t now_ns)
 {
 	const struct sk_queue *queues = core->queues;
 	uint32_t depth;
@@ -141,14 +141,14 @@ uint32_t sk_turns_next(const struct sk_core *core, struct sk_turns *turns, uint6
 	struct sk_claim best = {0};
 
 	for (uint32_t i = 0; i < turns->count; i++) {
-		struct sk_line *line = sk_turn_line(core, &turns->at[i]);
+		struct sk_line *line = turn_line(core, &turns->at[i]);
 		struct sk_claim claim = {.queue = turns->at[i].queue};
 
 		if (!line)
 			continue;
 		if (turns->count > 1)
 			claim.covered = sk_covered_depth(core, &core->jobs[line->job]);
-		if (best.queue && !sk_claim_before(core, claim, best, now_ns))
+		if (best.queue && !claim_before(core, claim, best, now_ns))
 			continue;
 		best = claim;
 		*ret = line;

@@ -5,8 +5,8 @@
  * least share for its weight, compared level by level from the root; then the lowest slot. Within
  * a queue it is the pending list's order. Integers only.
  */
-#ifndef STOKER_CORE_ORDER_H
-#define STOKER_CORE_ORDER_H
+#ifndef SK_CORE_DECIDE_ORDER_H
+#define SK_CORE_DECIDE_ORDER_H
 
 #include "core/ledger/pending.h"
 

@@ -35,8 +35,7 @@ struct sk_search_room {
 };
 
 /* Time by which a running job is worse than a waiting one, as its queue sees it. */
-static uint32_t sk_victim_level(const struct sk_core *core, const struct sk_job *job,
-				uint64_t now_ns)
+static uint32_t victim_level(const struct sk_core *core, const struct sk_job *job, uint64_t now_ns)
 {
 	uint64_t ran = now_ns - job->place_ns, held = 0;
 
@@ -56,7 +55,7 @@ static uint32_t sk_victim_level(const struct sk_core *core, const struct sk_job 
 }
 
 /* The model of a job's first device; 0: none. */
-static uint64_t sk_victim_model(const struct sk_core *core, const struct sk_job *job)
+static uint64_t victim_model(const struct sk_core *core, const struct sk_job *job)
 {
 	const struct sk_task *task = &core->tasks[job->tasks_first];
 	uint32_t model;
@@ -68,10 +67,10 @@ static uint64_t sk_victim_model(const struct sk_core *core, const struct sk_job 
 }
 
 /* Whether no guarantee keeps this job, up to the queue that both have in common. */
-static bool sk_borrows(const struct sk_core *core, const struct sk_job *victim,
-		       const struct sk_job *job)
+static bool borrows(const struct sk_core *core, const struct sk_job *victim,
+		    const struct sk_job *job)
 {
-	uint64_t model = sk_victim_model(core, victim);
+	uint64_t model = victim_model(core, victim);
 
 	for (uint32_t slot = victim->queue; !sk_queue_within(core, job->queue, slot);
 	     slot = core->queues[slot].parent) {
@@ -86,7 +85,7 @@ static bool sk_borrows(const struct sk_core *core, const struct sk_job *victim,
 	return true;
 }
 
-static bool sk_may_go(const struct sk_search_room *search, const struct sk_job *victim)
+static bool may_go(const struct sk_search_room *search, const struct sk_job *victim)
 {
 	const struct sk_core *core = search->trial->act.core;
 	const struct sk_job *job = &core->jobs[search->job];
@@ -100,14 +99,12 @@ static bool sk_may_go(const struct sk_search_room *search, const struct sk_job *
 	    now_ns - victim->place_ns < victim->ask.min_run_s * 1000000000ull)
 		return false;
 	if (victim->queue != job->queue)
-		return search->entitled && victim->ask.gpu_milli && sk_borrows(core, victim, job);
-	return job->ask.options & SK_PREEMPTOR &&
-	       sk_victim_level(core, victim, now_ns) > job->level;
+		return search->entitled && victim->ask.gpu_milli && borrows(core, victim, job);
+	return job->ask.options & SK_PREEMPTOR && victim_level(core, victim, now_ns) > job->level;
 }
 
 /* Device time since the placing; plain time for a job without devices. */
-static uint64_t sk_victim_cost(const struct sk_core *core, const struct sk_job *job,
-			       uint64_t now_ns)
+static uint64_t victim_cost(const struct sk_core *core, const struct sk_job *job, uint64_t now_ns)
 {
 	uint64_t cost = 0;
 
@@ -119,8 +116,8 @@ static uint64_t sk_victim_cost(const struct sk_core *core, const struct sk_job *
 }
 
 /* Sorted by cost, then id; of too many the dearest is left out. */
-static void sk_victim_add(const struct sk_core *core, struct sk_victims *victims,
-			  struct sk_victim victim)
+static void victim_add(const struct sk_core *core, struct sk_victims *victims,
+		       struct sk_victim victim)
 {
 	uint32_t at = victims->count;
 
@@ -140,7 +137,7 @@ static void sk_victim_add(const struct sk_core *core, struct sk_victims *victims
 	victims->at[at] = victim;
 }
 
-static bool sk_node_serves(const struct sk_search_room *search, uint32_t node)
+static bool node_serves(const struct sk_search_room *search, uint32_t node)
 {
 	const struct sk_core *core = search->trial->act.core;
 	const struct sk_job *job = &core->jobs[search->job];
@@ -149,8 +146,8 @@ static bool sk_node_serves(const struct sk_search_room *search, uint32_t node)
 	       !sk_fit_kind(core, &job->ask, &job->wish, node);
 }
 
-static void sk_victims_on(const struct sk_search_room *search, uint32_t node,
-			  struct sk_victims *victims)
+static void victims_on(const struct sk_search_room *search, uint32_t node,
+		       struct sk_victims *victims)
 {
 	const struct sk_core *core = search->trial->act.core;
 	uint64_t now_ns = search->trial->act.now_ns;
@@ -159,15 +156,15 @@ static void sk_victims_on(const struct sk_search_room *search, uint32_t node,
 		uint32_t slot = core->tasks[at].job;
 		const struct sk_job *job = &core->jobs[slot];
 
-		if (sk_may_go(search, job))
-			sk_victim_add(core, victims,
-				      (struct sk_victim){sk_victim_cost(core, job, now_ns), slot});
+		if (may_go(search, job))
+			victim_add(core, victims,
+				   (struct sk_victim){victim_cost(core, job, now_ns), slot});
 	}
 }
 
 /* Whether the job fits once the first `count` of these, but for one, have gone. */
-static bool sk_victims_suffice(const struct sk_search_room *search,
-			       const struct sk_victims *victims, uint32_t count, uint32_t but)
+static bool victims_suffice(const struct sk_search_room *search, const struct sk_victims *victims,
+			    uint32_t count, uint32_t but)
 {
 	struct sk_core *core = search->trial->act.core;
 	uint64_t mark = sk_journal_mark(core);
@@ -181,23 +178,23 @@ static bool sk_victims_suffice(const struct sk_search_room *search,
 }
 
 /* Only those that must go remain; false where all of them are not enough. */
-static bool sk_victims_settle(const struct sk_search_room *search, struct sk_victims *victims)
+static bool victims_settle(const struct sk_search_room *search, struct sk_victims *victims)
 {
 	uint32_t low = 1, high = victims->count;
 
-	if (!high || !sk_victims_suffice(search, victims, high, high))
+	if (!high || !victims_suffice(search, victims, high, high))
 		return false;
 	while (low < high) {
 		uint32_t middle = (low + high) / 2;
 
-		if (sk_victims_suffice(search, victims, middle, middle))
+		if (victims_suffice(search, victims, middle, middle))
 			high = middle;
 		else
 			low = middle + 1;
 	}
 	victims->count = high;
 	for (uint32_t i = high; i-- > 0;) {
-		if (!sk_victims_suffice(search, victims, victims->count, i))
+		if (!victims_suffice(search, victims, victims->count, i))
 			continue;
 		victims->count--;
 		memmove(&victims->at[i], &victims->at[i + 1],
@@ -209,13 +206,13 @@ static bool sk_victims_settle(const struct sk_search_room *search, struct sk_vic
 	return true;
 }
 
-static bool sk_cheaper(const struct sk_victims *a, const struct sk_victims *b)
+static bool cheaper(const struct sk_victims *a, const struct sk_victims *b)
 {
 	return a->cost != b->cost ? a->cost < b->cost : a->count < b->count;
 }
 
 /* The victims on the cheapest node, or of all nodes together for a gang. */
-static void sk_victims_find(const struct sk_search_room *search, struct sk_victims *best)
+static void victims_find(const struct sk_search_room *search, struct sk_victims *best)
 {
 	const struct sk_core *core = search->trial->act.core;
 	bool gang = core->jobs[search->job].ask.tasks > 1;
@@ -225,22 +222,22 @@ static void sk_victims_find(const struct sk_search_room *search, struct sk_victi
 	best->count = 0;
 	for (uint32_t node = sk_node_next(core, 1); node && nodes < SK_PREEMPT_NODES_MAX;
 	     node = sk_node_next(core, node + 1)) {
-		if (!sk_node_serves(search, node))
+		if (!node_serves(search, node))
 			continue;
-		sk_victims_on(search, node, &here);
+		victims_on(search, node, &here);
 		if (gang || !here.count)
 			continue;
 		nodes++;
-		if (sk_victims_settle(search, &here) && (!best->count || sk_cheaper(&here, best)))
+		if (victims_settle(search, &here) && (!best->count || cheaper(&here, best)))
 			*best = here;
 		here.count = 0;
 	}
-	if (gang && sk_victims_settle(search, &here))
+	if (gang && victims_settle(search, &here))
 		*best = here;
 }
 
 /* What was preempted and still stops is as good as free. */
-static bool sk_stopping_end(struct sk_trial *trial)
+static bool stopping_end(struct sk_trial *trial)
 {
 	struct sk_core *core = trial->act.core;
 
@@ -258,7 +255,7 @@ static bool sk_stopping_end(struct sk_trial *trial)
 	return true;
 }
 
-static void sk_preempt_one(struct sk_trial *trial, uint32_t slot, uint32_t victim)
+static void preempt_one(struct sk_trial *trial, uint32_t slot, uint32_t victim)
 {
 	struct sk_core *core = trial->act.core;
 	const struct sk_job *job = &core->jobs[victim];
@@ -287,12 +284,12 @@ void sk_preempt_for(struct sk_trial *trial, uint32_t slot)
 
 	if (!search.entitled && !(job->ask.options & SK_PREEMPTOR))
 		return;
-	if (sk_stopping_end(trial) && !sk_trial_fits(trial, slot, trial->act.now_ns))
-		sk_victims_find(&search, &victims);
+	if (stopping_end(trial) && !sk_trial_fits(trial, slot, trial->act.now_ns))
+		victims_find(&search, &victims);
 	sk_journal_undo(core, mark);
 	if (trial->preempts + victims.count > SK_PREEMPT_BATCH_MAX ||
 	    !sk_journal_room(core, victims.count * SK_JOURNAL_REQUEST))
 		return;
 	for (uint32_t i = 0; i < victims.count; i++)
-		sk_preempt_one(trial, slot, victims.at[i].job);
+		preempt_one(trial, slot, victims.at[i].job);
 }

@@ -6,8 +6,8 @@
  * afterwards; a job is stopped at most SK_PREEMPTIONS_MAX times; what already stops counts as free,
  * so that no more are stopped meanwhile.
  */
-#ifndef STOKER_CORE_PREEMPT_H
-#define STOKER_CORE_PREEMPT_H
+#ifndef SK_CORE_DECIDE_PREEMPT_H
+#define SK_CORE_DECIDE_PREEMPT_H
 
 #include "core/decide/order.h"
 #include "core/decide/trial.h"

@@ -25,8 +25,8 @@
 #define SK_DOOMED_AT_ONCE 64u
 #define SK_PREEMPT_TRIES_MAX 4u /* jobs of one queue and kind that room is sought for */
 
-static void sk_reject(struct sk_trial *trial, uint32_t request, const struct sk_header *header,
-		      uint16_t reason, const struct sk_why *why)
+static void reject(struct sk_trial *trial, uint32_t request, const struct sk_header *header,
+		   uint16_t reason, const struct sk_why *why)
 {
 	struct sk_rejected *at = &trial->out->rejected[trial->out->rejected_count++];
 
@@ -39,8 +39,8 @@ static void sk_reject(struct sk_trial *trial, uint32_t request, const struct sk_
 }
 
 /* What propose asks beyond apply: that a job could ever run. A repeated key comes first. */
-static uint16_t sk_trial_allows(const struct sk_trial *trial, const union sk_command_record *record,
-				struct sk_why *why)
+static uint16_t trial_allows(const struct sk_trial *trial, const union sk_command_record *record,
+			     struct sk_why *why)
 {
 	const struct sk_core *core = trial->act.core;
 	const struct sk_submit *submit = (const void *)record;
@@ -57,7 +57,7 @@ static uint16_t sk_trial_allows(const struct sk_trial *trial, const union sk_com
 }
 
 /* A placement from outside, for a job that leaves it to outside. */
-static void sk_try_prefer(struct sk_trial *trial, uint32_t request, union sk_command_record *record)
+static void try_prefer(struct sk_trial *trial, uint32_t request, union sk_command_record *record)
 {
 	struct sk_core *core = trial->act.core;
 	struct sk_place *places = record->places;
@@ -80,22 +80,21 @@ static void sk_try_prefer(struct sk_trial *trial, uint32_t request, union sk_com
 	if (reason) {
 		sk_journal_undo(core, mark);
 		record->header.kind = SK_PREFER;
-		sk_reject(trial, request, &record->header, reason, &why);
+		reject(trial, request, &record->header, reason, &why);
 		return;
 	}
 	sk_trial_emit(trial, places, tasks * sizeof places[0]);
 	trial->places += tasks;
 }
 
-static void sk_try_request(struct sk_trial *trial, uint32_t request,
-			   union sk_command_record *record)
+static void try_request(struct sk_trial *trial, uint32_t request, union sk_command_record *record)
 {
 	struct sk_why why;
-	uint16_t reason = sk_trial_allows(trial, record, &why);
+	uint16_t reason = trial_allows(trial, record, &why);
 	uint64_t mark = sk_journal_mark(trial->act.core);
 
 	if (record->header.kind == SK_PREFER) {
-		sk_try_prefer(trial, request, record);
+		try_prefer(trial, request, record);
 		return;
 	}
 	if (record->header.kind != SK_TERM)
@@ -104,14 +103,14 @@ static void sk_try_request(struct sk_trial *trial, uint32_t request,
 		reason = sk_command_do(&trial->act, &record->header, &why);
 	if (reason) {
 		sk_journal_undo(trial->act.core, mark);
-		sk_reject(trial, request, &record->header, reason, &why);
+		reject(trial, request, &record->header, reason, &why);
 	} else {
 		sk_trial_emit(trial, record, record->header.size);
 	}
 }
 
 /* Those that wait for a job which ended badly can never start. */
-static void sk_cancel_doomed(struct sk_trial *trial)
+static void cancel_doomed(struct sk_trial *trial)
 {
 	struct sk_core *core = trial->act.core;
 
@@ -134,7 +133,7 @@ static void sk_cancel_doomed(struct sk_trial *trial)
 }
 
 /* A job does not fit: room may be made for it, and those behind it go on by the queue's order. */
-static void sk_pass_over(struct sk_trial *trial, struct sk_line *line, uint32_t next)
+static void pass_over(struct sk_trial *trial, struct sk_line *line, uint32_t next)
 {
 	bool blocks = sk_line_blocks(trial->act.core, line->job);
 
@@ -145,7 +144,7 @@ static void sk_pass_over(struct sk_trial *trial, struct sk_line *line, uint32_t 
 	line->job = blocks || line->tries == SK_TURN_TRIES_MAX ? 0 : next;
 }
 
-static void sk_place_behind(struct sk_trial *trial, const struct sk_turns *turns)
+static void place_behind(struct sk_trial *trial, const struct sk_turns *turns)
 {
 	for (uint32_t i = 0; i < turns->count; i++)
 		for (int kind = 0; kind < SK_QUEUE_KINDS; kind++)
@@ -153,7 +152,7 @@ static void sk_place_behind(struct sk_trial *trial, const struct sk_turns *turns
 				sk_backfill(trial, &turns->at[i].line[kind]);
 }
 
-static void sk_place_waiting(struct sk_trial *trial)
+static void place_waiting(struct sk_trial *trial)
 {
 	struct sk_core *core = trial->act.core;
 	struct sk_place places[SK_TASKS_MAX];
@@ -173,10 +172,10 @@ static void sk_place_waiting(struct sk_trial *trial)
 			sk_trial_start(trial, slot, places);
 			line->job = next;
 		} else {
-			sk_pass_over(trial, line, next);
+			pass_over(trial, line, next);
 		}
 	}
-	sk_place_behind(trial, &turns);
+	place_behind(trial, &turns);
 }
 
 int sk_core_propose(struct sk_core *core, const void *requests, size_t size, uint64_t now_ns,
@@ -202,10 +201,10 @@ int sk_core_propose(struct sk_core *core, const void *requests, size_t size, uin
 	sk_hold_promote(core, now_ns);
 	for (size_t at = 0, request = 0; at < size; request++) {
 		at += sk_batch_read((const uint8_t *)requests + at, &record);
-		sk_try_request(&trial, (uint32_t)request, &record);
+		try_request(&trial, (uint32_t)request, &record);
 	}
-	sk_cancel_doomed(&trial);
-	sk_place_waiting(&trial);
+	cancel_doomed(&trial);
+	place_waiting(&trial);
 	proposal->more |= core->journal.cut;
 	sk_journal_end(core, false);
 	return 0;

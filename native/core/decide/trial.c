@@ -30,8 +30,8 @@ bool sk_trial_room(const struct sk_trial *trial, uint64_t tasks)
 	return trial->places + tasks <= SK_BATCH_PLACES_MAX && sk_trial_can(trial, tasks);
 }
 
-static void sk_place_fill(const struct sk_core *core, uint32_t slot, uint32_t task,
-			  struct sk_place *place)
+static void place_fill(const struct sk_core *core, uint32_t slot, uint32_t task,
+		       struct sk_place *place)
 {
 	const struct sk_job *job = &core->jobs[slot];
 
@@ -45,8 +45,8 @@ static void sk_place_fill(const struct sk_core *core, uint32_t slot, uint32_t ta
 	place->tasks = job->ask.tasks;
 }
 
-static bool sk_trial_gang(struct sk_trial *trial, uint32_t slot, uint64_t at_ns,
-			  struct sk_place *places)
+static bool trial_gang(struct sk_trial *trial, uint32_t slot, uint64_t at_ns,
+		       struct sk_place *places)
 {
 	struct sk_core *core = trial->act.core;
 	struct sk_act act = trial->act;
@@ -56,7 +56,7 @@ static bool sk_trial_gang(struct sk_trial *trial, uint32_t slot, uint64_t at_ns,
 
 	act.now_ns = at_ns;
 	for (uint32_t task = 0; task < tasks; task++) {
-		sk_place_fill(core, slot, task, &places[task]);
+		place_fill(core, slot, task, &places[task]);
 		if (!sk_policy_choose(core, slot, at_ns, trial->seed, &places[task]) ||
 		    sk_place_task(&act, slot, &places[task], &why)) {
 			sk_journal_undo(core, mark);
@@ -74,11 +74,11 @@ bool sk_trial_take(struct sk_trial *trial, uint32_t slot, uint64_t at_ns, struct
 	bool taken = false;
 
 	if (job->ask.tasks == 1 || !sk_fit_one_family(&job->ask))
-		return sk_trial_gang(trial, slot, at_ns, places);
+		return trial_gang(trial, slot, at_ns, places);
 	known = sk_families_known(trial->act.core, families);
 	for (; known && !taken; known &= known - 1) {
 		job->wish.families = known & -known;
-		taken = sk_trial_gang(trial, slot, at_ns, places);
+		taken = trial_gang(trial, slot, at_ns, places);
 	}
 	job->wish.families = families;
 	return taken;

@@ -4,8 +4,8 @@
  * backfill.c and preempt.c. Invariant: what is written down was carried out on trial in that order,
  * so that apply does not refuse it.
  */
-#ifndef STOKER_CORE_TRIAL_H
-#define STOKER_CORE_TRIAL_H
+#ifndef SK_CORE_DECIDE_TRIAL_H
+#define SK_CORE_DECIDE_TRIAL_H
 
 #include "core/ledger/effect.h"
 

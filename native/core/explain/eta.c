@@ -28,12 +28,12 @@ struct sk_ends {
 	uint32_t count;
 };
 
-static uint64_t sk_amount(const struct sk_job *job, bool devices)
+static uint64_t amount_of(const struct sk_job *job, bool devices)
 {
 	return (uint64_t)(devices ? job->ask.gpu_milli : job->ask.cpu_milli) * job->ask.tasks;
 }
 
-static void sk_end_add(struct sk_ends *ends, struct sk_end end)
+static void end_add(struct sk_ends *ends, struct sk_end end)
 {
 	uint32_t low = 0, high = ends->count;
 
@@ -53,14 +53,14 @@ static void sk_end_add(struct sk_ends *ends, struct sk_end end)
 	ends->at[low] = end;
 }
 
-static bool sk_takes_kind(const struct sk_core *core, const struct sk_job *job, uint32_t node)
+static bool takes_kind(const struct sk_core *core, const struct sk_job *job, uint32_t node)
 {
 	return core->nodes[node].up && !sk_fit_kind(core, &job->ask, &job->wish, node);
 }
 
 /* Ends of placed jobs whose first task is on a node that takes this job; those unknown are last. */
-static void sk_ends_gather(const struct sk_core *core, const struct sk_job *job, bool devices,
-			   struct sk_ends *ends)
+static void ends_gather(const struct sk_core *core, const struct sk_job *job, bool devices,
+			struct sk_ends *ends)
 {
 	ends->count = 0;
 	for (uint32_t slot = core->live.first; slot; slot = core->jobs[slot].order.next) {
@@ -68,18 +68,18 @@ static void sk_ends_gather(const struct sk_core *core, const struct sk_job *job,
 		uint64_t at_ns = other->tasks_first ? sk_job_end_ns(core, slot) : UINT64_MAX;
 
 		if (at_ns == UINT64_MAX ||
-		    !sk_takes_kind(core, job, core->tasks[other->tasks_first].node))
+		    !takes_kind(core, job, core->tasks[other->tasks_first].node))
 			continue;
-		sk_end_add(ends, (struct sk_end){at_ns, sk_amount(other, devices)});
+		end_add(ends, (struct sk_end){at_ns, amount_of(other, devices)});
 	}
 }
 
-static uint64_t sk_amount_free(const struct sk_core *core, const struct sk_job *job, bool devices)
+static uint64_t amount_free(const struct sk_core *core, const struct sk_job *job, bool devices)
 {
 	uint64_t amount = 0;
 
 	for (uint32_t node = sk_node_next(core, 1); node; node = sk_node_next(core, node + 1)) {
-		if (!sk_takes_kind(core, job, node))
+		if (!takes_kind(core, job, node))
 			continue;
 		if (!devices)
 			amount += sk_node_cpu_free(&core->nodes[node]);
@@ -100,7 +100,7 @@ struct sk_flow {
 };
 
 /* Time goes on until this much is free, which is then taken. */
-static bool sk_flow_take(struct sk_flow *flow, uint64_t amount)
+static bool flow_take(struct sk_flow *flow, uint64_t amount)
 {
 	while (flow->free < amount) {
 		const struct sk_end *end = &flow->ends->at[flow->next];
@@ -115,7 +115,7 @@ static bool sk_flow_take(struct sk_flow *flow, uint64_t amount)
 	return true;
 }
 
-static bool sk_places_at(const struct sk_core *core, uint32_t slot, uint64_t at_ns)
+static bool places_at(const struct sk_core *core, uint32_t slot, uint64_t at_ns)
 {
 	uint64_t tasks = core->jobs[slot].ask.tasks;
 	uint32_t count;
@@ -125,18 +125,18 @@ static bool sk_places_at(const struct sk_core *core, uint32_t slot, uint64_t at_
 }
 
 /* More fits the more has ended, so the first end that suffices is found by halving. */
-static bool sk_expect_place(const struct sk_core *core, uint32_t slot, const struct sk_ends *ends,
-			    uint64_t *at_ns)
+static bool expect_place(const struct sk_core *core, uint32_t slot, const struct sk_ends *ends,
+			 uint64_t *at_ns)
 {
 	uint32_t low = 0, high = ends->count;
 
-	if (sk_places_at(core, slot, *at_ns))
+	if (places_at(core, slot, *at_ns))
 		return true;
 	while (low < high) {
 		uint32_t middle = (low + high) / 2;
 
 		if (ends->at[middle].at_ns > *at_ns &&
-		    sk_places_at(core, slot, ends->at[middle].at_ns))
+		    places_at(core, slot, ends->at[middle].at_ns))
 			high = middle;
 		else
 			low = middle + 1;
@@ -147,40 +147,39 @@ static bool sk_expect_place(const struct sk_core *core, uint32_t slot, const str
 	return true;
 }
 
-static bool sk_expect_amount(const struct sk_core *core, uint32_t slot, struct sk_ends *ends,
-			     uint64_t *at_ns)
+static bool expect_amount(const struct sk_core *core, uint32_t slot, struct sk_ends *ends,
+			  uint64_t *at_ns)
 {
 	const struct sk_job *job = &core->jobs[slot];
 	enum sk_queue_kind kind = sk_queue_kind(job);
 	bool devices = kind == SK_QUEUE_DEVICE;
-	struct sk_flow flow = {ends, 0, sk_amount_free(core, job, devices), *at_ns};
+	struct sk_flow flow = {ends, 0, amount_free(core, job, devices), *at_ns};
 	uint32_t ahead = 0, at = slot;
 
 	at = sk_line_head(core, slot);
 	at = at ? at : slot;
-	if (at != slot && !sk_expect_place(core, at, ends, &flow.at_ns))
+	if (at != slot && !expect_place(core, at, ends, &flow.at_ns))
 		return false;
 	while (flow.next < ends->count && ends->at[flow.next].at_ns <= flow.at_ns)
 		flow.free += ends->at[flow.next++].amount;
 	for (; at != slot; at = sk_pending_next(core, at)) {
 		const struct sk_job *other = &core->jobs[at];
 
-		if (ahead++ == SK_EXPECT_AHEAD_MAX ||
-		    !sk_flow_take(&flow, sk_amount(other, devices)))
+		if (ahead++ == SK_EXPECT_AHEAD_MAX || !flow_take(&flow, amount_of(other, devices)))
 			return false;
 		if (other->ask.estimate_ns)
-			sk_end_add(ends,
-				   (struct sk_end){sk_time_add(flow.at_ns, other->ask.estimate_ns),
-						   sk_amount(other, devices)});
+			end_add(ends,
+				(struct sk_end){sk_time_add(flow.at_ns, other->ask.estimate_ns),
+						amount_of(other, devices)});
 	}
-	if (!sk_flow_take(&flow, sk_amount(job, devices)))
+	if (!flow_take(&flow, amount_of(job, devices)))
 		return false;
 	*at_ns = flow.at_ns;
 	return true;
 }
 
 /* When what holds the job lets go. */
-static bool sk_expect_held(const struct sk_core *core, const struct sk_job *job, uint64_t *at_ns)
+static bool expect_held(const struct sk_core *core, const struct sk_job *job, uint64_t *at_ns)
 {
 	uint32_t before = job->hold == SK_HOLD_AFTER ? sk_job_find(core, job->ask.after) : 0;
 	uint64_t until = job->hold == SK_HOLD_TIME ? job->not_before_ns : core->now_ns;
@@ -198,8 +197,8 @@ bool sk_expect_start(const struct sk_core *core, uint32_t slot, uint64_t *ret)
 	const struct sk_job *job = &core->jobs[slot];
 	struct sk_ends ends;
 
-	if (!sk_expect_held(core, job, ret))
+	if (!expect_held(core, job, ret))
 		return false;
-	sk_ends_gather(core, job, job->ask.gpu_milli != 0, &ends);
-	return sk_expect_amount(core, slot, &ends, ret) && sk_expect_place(core, slot, &ends, ret);
+	ends_gather(core, job, job->ask.gpu_milli != 0, &ends);
+	return expect_amount(core, slot, &ends, ret) && expect_place(core, slot, &ends, ret);
 }

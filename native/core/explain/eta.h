@@ -3,8 +3,8 @@
  * When a waiting job should start, from the estimates of those that run and of those ahead of it.
  * Relied on by explain.c. Reads only; an estimate of an estimate, never used for a decision.
  */
-#ifndef STOKER_CORE_EXPECT_H
-#define STOKER_CORE_EXPECT_H
+#ifndef SK_CORE_EXPLAIN_ETA_H
+#define SK_CORE_EXPLAIN_ETA_H
 
 #include "core/state/state.h"
 

@@ -39,13 +39,13 @@ struct sk_waiting_job {
 	bool free; /* fits, is not held and nobody is ahead of it in its queue */
 };
 
-static void sk_line(struct sk_lines *lines, struct sk_explain line)
+static void add_line(struct sk_lines *lines, struct sk_explain line)
 {
 	if (lines->count < lines->capacity)
 		lines->at[lines->count++] = line;
 }
 
-static void sk_explain_holders(const struct sk_core *core, uint64_t node, struct sk_lines *lines)
+static void explain_holders(const struct sk_core *core, uint64_t node, struct sk_lines *lines)
 {
 	uint32_t slot = sk_node_find(core, node);
 	uint32_t shown = 0;
@@ -59,17 +59,17 @@ static void sk_explain_holders(const struct sk_core *core, uint64_t node, struct
 			milli += task->shares[i].milli;
 		if (!milli)
 			continue;
-		sk_line(lines, (struct sk_explain){.reason = SK_HOLDS,
-						   .node = node,
-						   .job = core->jobs[task->job].id,
-						   .have = milli});
+		add_line(lines, (struct sk_explain){.reason = SK_HOLDS,
+						    .node = node,
+						    .job = core->jobs[task->job].id,
+						    .have = milli});
 		shown++;
 	}
 }
 
 /* Lacks by how many nodes have them, most first. */
-static void sk_explain_lacks(const struct sk_core *core, struct sk_lacks *lacks,
-			     struct sk_lines *lines)
+static void explain_lacks(const struct sk_core *core, struct sk_lacks *lacks,
+			  struct sk_lines *lines)
 {
 	for (;;) {
 		struct sk_explain *most = &lacks->need[0];
@@ -79,30 +79,30 @@ static void sk_explain_lacks(const struct sk_core *core, struct sk_lacks *lacks,
 				most = &lacks->need[i];
 		if (!most->count)
 			break;
-		sk_line(lines, *most);
+		add_line(lines, *most);
 		if (most == &lacks->need[SK_NEED_DEVICES])
-			sk_explain_holders(core, most->node, lines);
+			explain_holders(core, most->node, lines);
 		most->count = 0;
 	}
 	if (lacks->unavailable.count)
-		sk_line(lines, lacks->unavailable);
+		add_line(lines, lacks->unavailable);
 }
 
-static void sk_explain_hold(const struct sk_job *job, struct sk_lines *lines)
+static void explain_hold(const struct sk_job *job, struct sk_lines *lines)
 {
 	switch (job->hold) {
 	case SK_HOLD_TIME:
-		sk_line(lines, (struct sk_explain){.reason = SK_WAITS_UNTIL,
-						   .count = job->retried,
-						   .have = job->not_before_ns});
+		add_line(lines, (struct sk_explain){.reason = SK_WAITS_UNTIL,
+						    .count = job->retried,
+						    .have = job->not_before_ns});
 		break;
 	case SK_HOLD_AFTER:
-		sk_line(lines,
-			(struct sk_explain){.reason = SK_WAITS_FOR_JOB, .job = job->ask.after});
+		add_line(lines,
+			 (struct sk_explain){.reason = SK_WAITS_FOR_JOB, .job = job->ask.after});
 		break;
 	case SK_HOLD_DOOMED:
-		sk_line(lines,
-			(struct sk_explain){.reason = SK_AFTER_FAILED, .job = job->ask.after});
+		add_line(lines,
+			 (struct sk_explain){.reason = SK_AFTER_FAILED, .job = job->ask.after});
 		break;
 	default:
 		break;
@@ -110,8 +110,8 @@ static void sk_explain_hold(const struct sk_job *job, struct sk_lines *lines)
 }
 
 /* Jobs that were preempted and still stop on nodes that this job accepts. */
-static void sk_explain_room(const struct sk_core *core, const struct sk_job *job,
-			    struct sk_lines *lines)
+static void explain_room(const struct sk_core *core, const struct sk_job *job,
+			 struct sk_lines *lines)
 {
 	struct sk_explain line = {.reason = SK_ROOM_BEING_MADE};
 
@@ -128,11 +128,11 @@ static void sk_explain_room(const struct sk_core *core, const struct sk_job *job
 		}
 	}
 	if (line.count)
-		sk_line(lines, line);
+		add_line(lines, line);
 }
 
 /* `job` is the first that holds it up, where one does, else the first ahead. */
-static struct sk_explain sk_ahead(const struct sk_core *core, uint32_t slot, uint32_t head)
+static struct sk_explain line_ahead(const struct sk_core *core, uint32_t slot, uint32_t head)
 {
 	uint32_t at =
 		sk_pending_first(core, core->jobs[slot].queue, sk_queue_kind(&core->jobs[slot]));
@@ -146,8 +146,8 @@ static struct sk_explain sk_ahead(const struct sk_core *core, uint32_t slot, uin
 }
 
 /* The job of another queue that the order looks at before this one, which itself could start. */
-static void sk_explain_turn(const struct sk_core *core, const struct sk_job *job,
-			    struct sk_lines *lines)
+static void explain_turn(const struct sk_core *core, const struct sk_job *job,
+			 struct sk_lines *lines)
 {
 	struct sk_turns turns;
 	struct sk_line *line;
@@ -157,33 +157,33 @@ static void sk_explain_turn(const struct sk_core *core, const struct sk_job *job
 	next = sk_turns_next(core, &turns, core->now_ns, &line);
 	if (next && core->jobs[next].queue != job->queue &&
 	    sk_queue_kind(&core->jobs[next]) == sk_queue_kind(job))
-		sk_line(lines, (struct sk_explain){.reason = SK_QUEUE_TURN,
-						   .job = core->queues[core->jobs[next].queue].id,
-						   .asked = core->jobs[next].id});
+		add_line(lines, (struct sk_explain){.reason = SK_QUEUE_TURN,
+						    .job = core->queues[core->jobs[next].queue].id,
+						    .asked = core->jobs[next].id});
 }
 
-static void sk_explain_nodes(const struct sk_core *core, struct sk_waiting_job *waiting,
-			     struct sk_lines *lines)
+static void explain_nodes(const struct sk_core *core, struct sk_waiting_job *waiting,
+			  struct sk_lines *lines)
 {
 	uint32_t down = core->nodes_count - core->nodes_up;
 	uint32_t tasks = waiting->job->ask.tasks;
 
 	if (!core->nodes_count)
-		sk_line(lines, (struct sk_explain){.reason = SK_NO_NODES});
+		add_line(lines, (struct sk_explain){.reason = SK_NO_NODES});
 	else if (waiting->lacks.places < tasks && tasks > 1)
-		sk_line(lines, (struct sk_explain){.reason = SK_GANG_SHORT,
-						   .asked = tasks,
-						   .have = waiting->lacks.places});
+		add_line(lines, (struct sk_explain){.reason = SK_GANG_SHORT,
+						    .asked = tasks,
+						    .have = waiting->lacks.places});
 	if (waiting->lacks.places < tasks)
-		sk_explain_lacks(core, &waiting->lacks, lines);
+		explain_lacks(core, &waiting->lacks, lines);
 	if (down)
-		sk_line(lines, (struct sk_explain){.reason = SK_NODES_DOWN,
-						   .count = down,
-						   .have = core->nodes_count});
+		add_line(lines, (struct sk_explain){.reason = SK_NODES_DOWN,
+						    .count = down,
+						    .have = core->nodes_count});
 }
 
-static void sk_explain_start(const struct sk_core *core, const struct sk_waiting_job *waiting,
-			     struct sk_lines *lines)
+static void explain_start(const struct sk_core *core, const struct sk_waiting_job *waiting,
+			  struct sk_lines *lines)
 {
 	uint64_t at_ns;
 
@@ -191,39 +191,39 @@ static void sk_explain_start(const struct sk_core *core, const struct sk_waiting
 	    sk_policy_placement(core, waiting->job) == SK_PLACEMENT_CUSTOM)
 		return;
 	if (sk_expect_start(core, waiting->slot, &at_ns))
-		sk_line(lines, (struct sk_explain){.reason = SK_EXPECTED_START, .have = at_ns});
+		add_line(lines, (struct sk_explain){.reason = SK_EXPECTED_START, .have = at_ns});
 }
 
 /* What is neither a place nor an order: holds, limits and choices made elsewhere. */
-static void sk_explain_rules(const struct sk_core *core, const struct sk_waiting_job *waiting,
-			     struct sk_lines *lines)
+static void explain_rules(const struct sk_core *core, const struct sk_waiting_job *waiting,
+			  struct sk_lines *lines)
 {
-	sk_explain_hold(waiting->job, lines);
+	explain_hold(waiting->job, lines);
 	for (uint32_t i = 0; i < waiting->limits_n && !waiting->fits; i++)
-		sk_line(lines, waiting->limits[i]);
+		add_line(lines, waiting->limits[i]);
 	if (!waiting->fits && !waiting->job->hold)
-		sk_explain_room(core, waiting->job, lines);
+		explain_room(core, waiting->job, lines);
 }
 
 /* What no node that is known could ever run comes first, whatever else it waits for. */
-static void sk_explain_never(const struct sk_core *core, const struct sk_job *job,
-			     struct sk_lines *lines)
+static void explain_never(const struct sk_core *core, const struct sk_job *job,
+			  struct sk_lines *lines)
 {
 	struct sk_why why = {0};
 	uint16_t reason = sk_feasible_reason(core, &job->ask, &why);
 
 	if (reason)
-		sk_line(lines, (struct sk_explain){.reason = SK_NEVER_AS_IT_IS,
-						   .detail = reason,
-						   .asked = why.asked,
-						   .have = why.have});
+		add_line(lines, (struct sk_explain){.reason = SK_NEVER_AS_IT_IS,
+						    .detail = reason,
+						    .asked = why.asked,
+						    .have = why.have});
 }
 
-static void sk_explain_waiting(const struct sk_core *core, uint32_t slot, struct sk_lines *lines)
+static void explain_waiting(const struct sk_core *core, uint32_t slot, struct sk_lines *lines)
 {
 	struct sk_waiting_job waiting = {.slot = slot, .job = &core->jobs[slot]};
 	uint32_t head = sk_line_head(core, slot);
-	struct sk_explain ahead = sk_ahead(core, slot, head);
+	struct sk_explain ahead = line_ahead(core, slot, head);
 	bool custom = sk_policy_placement(core, waiting.job) == SK_PLACEMENT_CUSTOM;
 
 	waiting.blocked = sk_limits_block(core, slot, core->now_ns, waiting.limits,
@@ -239,43 +239,43 @@ static void sk_explain_waiting(const struct sk_core *core, uint32_t slot, struct
 		ahead.reason = SK_HELD_BY_ORDER;
 	ahead.detail = core->queues[waiting.job->queue].order;
 	ahead.asked = core->queues[waiting.job->queue].id;
-	sk_explain_never(core, waiting.job, lines);
-	sk_explain_rules(core, &waiting, lines);
+	explain_never(core, waiting.job, lines);
+	explain_rules(core, &waiting, lines);
 	if (head)
-		sk_line(lines, ahead);
+		add_line(lines, ahead);
 	if (waiting.free && !custom)
-		sk_explain_turn(core, waiting.job, lines);
+		explain_turn(core, waiting.job, lines);
 	if (custom && !waiting.job->hold)
-		sk_line(lines, (struct sk_explain){.reason = SK_NEEDS_CHOICE});
+		add_line(lines, (struct sk_explain){.reason = SK_NEEDS_CHOICE});
 	else if (waiting.free && !lines->count)
-		sk_line(lines,
-			(struct sk_explain){.reason = SK_READY, .node = waiting.lacks.first});
-	sk_explain_nodes(core, &waiting, lines);
+		add_line(lines,
+			 (struct sk_explain){.reason = SK_READY, .node = waiting.lacks.first});
+	explain_nodes(core, &waiting, lines);
 	if (ahead.count && !head)
-		sk_line(lines, ahead);
-	sk_explain_start(core, &waiting, lines);
+		add_line(lines, ahead);
+	explain_start(core, &waiting, lines);
 }
 
-static void sk_explain_placed(const struct sk_core *core, const struct sk_job *job,
-			      struct sk_lines *lines)
+static void explain_placed(const struct sk_core *core, const struct sk_job *job,
+			   struct sk_lines *lines)
 {
 	uint64_t waited = job->place_ns > job->submit_ns ? job->place_ns - job->submit_ns : 0;
 
-	sk_line(lines, (struct sk_explain){.reason = SK_PLACED_ON,
-					   .detail = job->place_reason,
-					   .count = job->candidates,
-					   .node = job->node});
-	sk_line(lines, (struct sk_explain){.reason = job->place_reason,
-					   .detail = (uint16_t)sk_policy_placement(core, job),
-					   .count = job->candidates,
-					   .node = job->node,
-					   .asked = job->ask.gpu_milli});
-	sk_line(lines, (struct sk_explain){.reason = SK_WAITED, .have = waited});
-	sk_line(lines, (struct sk_explain){.reason = SK_DECIDED_IN, .have = job->latency_ns});
+	add_line(lines, (struct sk_explain){.reason = SK_PLACED_ON,
+					    .detail = job->place_reason,
+					    .count = job->candidates,
+					    .node = job->node});
+	add_line(lines, (struct sk_explain){.reason = job->place_reason,
+					    .detail = (uint16_t)sk_policy_placement(core, job),
+					    .count = job->candidates,
+					    .node = job->node,
+					    .asked = job->ask.gpu_milli});
+	add_line(lines, (struct sk_explain){.reason = SK_WAITED, .have = waited});
+	add_line(lines, (struct sk_explain){.reason = SK_DECIDED_IN, .have = job->latency_ns});
 	for (uint32_t i = 0; i < SK_OBSERVATIONS_MAX; i++)
 		if (job->observations[i])
-			sk_line(lines, (struct sk_explain){.reason = SK_OBSERVED,
-							   .have = job->observations[i]});
+			add_line(lines, (struct sk_explain){.reason = SK_OBSERVED,
+							    .have = job->observations[i]});
 }
 
 uint32_t sk_core_explain(const struct sk_core *core, uint64_t id, struct sk_explain *at,
@@ -288,13 +288,13 @@ uint32_t sk_core_explain(const struct sk_core *core, uint64_t id, struct sk_expl
 	if (!slot)
 		return 0;
 	if (sk_state_final(job->state))
-		sk_line(&lines, (struct sk_explain){.reason = SK_ENDED, .detail = job->state});
+		add_line(&lines, (struct sk_explain){.reason = SK_ENDED, .detail = job->state});
 	if (job->state == SK_PENDING)
-		sk_explain_waiting(core, slot, &lines);
+		explain_waiting(core, slot, &lines);
 	else if (job->attempt)
-		sk_explain_placed(core, job, &lines);
+		explain_placed(core, job, &lines);
 	if (job->preemptions)
-		sk_line(&lines,
-			(struct sk_explain){.reason = SK_WAS_PREEMPTED, .count = job->preemptions});
+		add_line(&lines, (struct sk_explain){.reason = SK_WAS_PREEMPTED,
+						     .count = job->preemptions});
 	return lines.count;
 }

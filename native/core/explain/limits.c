@@ -10,8 +10,8 @@
 #include "core/ledger/job.h"
 #include "core/ledger/queue.h"
 
-static uint64_t sk_task_milli_of(const struct sk_core *core, const struct sk_task *task,
-				 uint64_t model)
+static uint64_t task_milli_of(const struct sk_core *core, const struct sk_task *task,
+			      uint64_t model)
 {
 	uint64_t milli = 0;
 
@@ -25,8 +25,7 @@ static uint64_t sk_task_milli_of(const struct sk_core *core, const struct sk_tas
 }
 
 /* Milli of the model (0: of all) that tasks of the queue and those below give back until then. */
-static uint64_t sk_released(const struct sk_core *core, uint32_t queue, uint64_t model,
-			    uint64_t at_ns)
+static uint64_t released(const struct sk_core *core, uint32_t queue, uint64_t model, uint64_t at_ns)
 {
 	uint64_t milli = 0;
 
@@ -37,14 +36,14 @@ static uint64_t sk_released(const struct sk_core *core, uint32_t queue, uint64_t
 		    sk_job_end_ns(core, slot) > at_ns)
 			continue;
 		for (uint32_t at = job->tasks_first; at; at = core->tasks[at].job_next)
-			milli += sk_task_milli_of(core, &core->tasks[at], model);
+			milli += task_milli_of(core, &core->tasks[at], model);
 	}
 	return milli;
 }
 
 /* The bit of the quota's model where this job may use such devices; all bits for the quota of all
  * devices. */
-static uint64_t sk_concerns(const struct sk_core *core, const struct sk_job *job, uint64_t model)
+static uint64_t concerns(const struct sk_core *core, const struct sk_job *job, uint64_t model)
 {
 	uint32_t at = sk_model_find(core, model);
 	uint64_t bit = at ? (uint64_t)1 << (at - 1) : 0;
@@ -52,14 +51,14 @@ static uint64_t sk_concerns(const struct sk_core *core, const struct sk_job *job
 	return !model ? UINT64_MAX : !job->wish.models || job->wish.models & bit ? bit : 0;
 }
 
-static uint64_t sk_left(uint64_t limit, uint64_t used)
+static uint64_t left_of(uint64_t limit, uint64_t used)
 {
 	return limit > used ? limit - used : 0;
 }
 
 /* One limit with so much left: some or all of the job's tasks would pass it. */
-static void sk_limit_block(const struct sk_job *job, uint64_t bits, uint64_t left,
-			   struct sk_blocked *blocked)
+static void limit_block(const struct sk_job *job, uint64_t bits, uint64_t left,
+			struct sk_blocked *blocked)
 {
 	uint64_t tasks = left / job->ask.gpu_milli;
 
@@ -84,17 +83,17 @@ struct sk_blocked sk_limits_block(const struct sk_core *core, uint32_t slot, uin
 	for (uint32_t queue = job->queue; queue; queue = core->queues[queue].parent)
 		for (uint32_t i = 0; i < core->queues[queue].quotas_n; i++) {
 			const struct sk_quota *quota = &core->queues[queue].quotas[i];
-			uint64_t bits = sk_concerns(core, job, quota->model);
+			uint64_t bits = concerns(core, job, quota->model);
 			uint64_t asked = sk_time_add(quota->used_milli, milli);
 
 			if (!milli || !bits || asked <= quota->limit_milli)
 				continue;
 			if (at_ns > core->now_ns)
-				asked -= sk_released(core, queue, quota->model, at_ns);
+				asked -= released(core, queue, quota->model, at_ns);
 			if (asked <= quota->limit_milli)
 				continue;
-			sk_limit_block(job, bits, sk_left(quota->limit_milli, asked - milli),
-				       &blocked);
+			limit_block(job, bits, left_of(quota->limit_milli, asked - milli),
+				    &blocked);
 			if (*count < capacity)
 				lines[(*count)++] =
 					(struct sk_explain){SK_QUEUE_AT_LIMIT,

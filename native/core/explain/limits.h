@@ -3,8 +3,8 @@
  * Which limits of its queue, and of the queues above it, a waiting job would pass, now or once
  * running jobs have ended as estimated. Invariant: nothing here writes.
  */
-#ifndef STOKER_CORE_LIMITS_H
-#define STOKER_CORE_LIMITS_H
+#ifndef SK_CORE_EXPLAIN_LIMITS_H
+#define SK_CORE_EXPLAIN_LIMITS_H
 
 #include "core/state/state.h"
 

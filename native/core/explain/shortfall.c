@@ -25,13 +25,13 @@ struct sk_room {
 
 #define SK_ANY_FAMILY UINT8_MAX
 
-static uint64_t sk_lower(uint64_t a, uint64_t b)
+static uint64_t lower(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
 }
 
-static void sk_room_release(const struct sk_core *core, const struct sk_task *task,
-			    struct sk_room *room)
+static void room_release(const struct sk_core *core, const struct sk_task *task,
+			 struct sk_room *room)
 {
 	const struct sk_ask *ask = &core->jobs[task->job].ask;
 
@@ -48,8 +48,8 @@ static void sk_room_release(const struct sk_core *core, const struct sk_task *ta
 	}
 }
 
-static bool sk_accepts(const struct sk_job *job, const struct sk_device *device,
-		       struct sk_blocked blocked)
+static bool accepts(const struct sk_job *job, const struct sk_device *device,
+		    struct sk_blocked blocked)
 {
 	if (blocked.all || blocked.families >> device->family & 1 ||
 	    !sk_fit_wish(&job->wish, device))
@@ -57,12 +57,12 @@ static bool sk_accepts(const struct sk_job *job, const struct sk_device *device,
 	return !device->model || !(blocked.models >> (device->model - 1) & 1);
 }
 
-static void sk_room_at(const struct sk_core *core, uint32_t slot, uint32_t node, uint64_t at_ns,
-		       struct sk_blocked blocked, struct sk_room *room)
+static void room_at(const struct sk_core *core, uint32_t slot, uint32_t node, uint64_t at_ns,
+		    struct sk_blocked blocked, struct sk_room *room)
 {
 	const struct sk_node *at = &core->nodes[node];
 
-	room->places = core->limits.node_tasks - sk_lower(at->tasks_count, core->limits.node_tasks);
+	room->places = core->limits.node_tasks - lower(at->tasks_count, core->limits.node_tasks);
 	room->cpu = sk_node_cpu_free(at);
 	room->memory = sk_node_memory_free(at);
 	room->devices = at->devices;
@@ -78,27 +78,27 @@ static void sk_room_at(const struct sk_core *core, uint32_t slot, uint32_t node,
 	if (at_ns > core->now_ns)
 		for (uint32_t task = at->tasks.first; task; task = core->tasks[task].on_node.next)
 			if (sk_job_end_ns(core, core->tasks[task].job) <= at_ns)
-				sk_room_release(core, &core->tasks[task], room);
+				room_release(core, &core->tasks[task], room);
 	for (uint32_t index = 0; index < at->devices; index++)
-		if (!sk_accepts(&core->jobs[slot], sk_device_at(core, node, index), blocked))
+		if (!accepts(&core->jobs[slot], sk_device_at(core, node, index), blocked))
 			room->milli[index] = 0;
 		else
 			room->families |= 1u << room->family[index];
 }
 
-static uint64_t sk_share_tasks(const struct sk_ask *ask, const struct sk_room *room, uint32_t index,
-			       bool memory)
+static uint64_t share_tasks(const struct sk_ask *ask, const struct sk_room *room, uint32_t index,
+			    bool memory)
 {
 	uint64_t tasks = room->milli[index] / ask->gpu_milli;
 
 	if (memory && ask->device_memory_bytes)
-		tasks = sk_lower(tasks, room->device_memory[index] / ask->device_memory_bytes);
+		tasks = lower(tasks, room->device_memory[index] / ask->device_memory_bytes);
 	return tasks;
 }
 
 /* Devices of a family that are entirely free, those of `link` only where it is not 0. */
-static uint64_t sk_whole_free(const struct sk_ask *ask, const struct sk_room *room, uint8_t family,
-			      bool memory, uint16_t link)
+static uint64_t whole_free(const struct sk_ask *ask, const struct sk_room *room, uint8_t family,
+			   bool memory, uint16_t link)
 {
 	uint64_t free = 0;
 
@@ -110,8 +110,8 @@ static uint64_t sk_whole_free(const struct sk_ask *ask, const struct sk_room *ro
 }
 
 /* Tasks whose devices share a link, and the most free devices that one link has. */
-static uint64_t sk_linked_tasks(const struct sk_ask *ask, const struct sk_room *room,
-				uint8_t family, uint64_t *most)
+static uint64_t linked_tasks(const struct sk_ask *ask, const struct sk_room *room, uint8_t family,
+			     uint64_t *most)
 {
 	uint64_t tasks = 0;
 
@@ -122,7 +122,7 @@ static uint64_t sk_linked_tasks(const struct sk_ask *ask, const struct sk_room *
 
 		for (uint32_t before = 0; before < index && first; before++)
 			first = room->link[before] != room->link[index];
-		free = first ? sk_whole_free(ask, room, family, true, room->link[index]) : 0;
+		free = first ? whole_free(ask, room, family, true, room->link[index]) : 0;
 		tasks += free / (ask->gpu_milli / SK_MILLI);
 		*most = free > *most ? free : *most;
 	}
@@ -130,7 +130,7 @@ static uint64_t sk_linked_tasks(const struct sk_ask *ask, const struct sk_room *
 }
 
 /* Note that a node lacks something; the line keeps the node that lacks least. */
-static void sk_lack(struct sk_lacks *lacks, enum sk_need need, struct sk_explain line)
+static void lack(struct sk_lacks *lacks, enum sk_need need, struct sk_explain line)
 {
 	struct sk_explain *at = lacks ? &lacks->need[need] : NULL;
 	uint32_t count;
@@ -143,29 +143,29 @@ static void sk_lack(struct sk_lacks *lacks, enum sk_need need, struct sk_explain
 	at->count = count;
 }
 
-static uint64_t sk_shares_lack(const struct sk_ask *ask, const struct sk_room *room, uint64_t node,
-			       struct sk_lacks *lacks)
+static uint64_t shares_lack(const struct sk_ask *ask, const struct sk_room *room, uint64_t node,
+			    struct sk_lacks *lacks)
 {
 	uint64_t tasks = 0, milli = 0, bytes = 0;
 
 	for (uint32_t index = 0; index < room->devices; index++) {
-		tasks += sk_share_tasks(ask, room, index, true);
+		tasks += share_tasks(ask, room, index, true);
 		milli = room->milli[index] > milli ? room->milli[index] : milli;
 		if (room->milli[index] >= ask->gpu_milli && room->device_memory[index] > bytes)
 			bytes = room->device_memory[index];
 	}
 	if (!tasks && milli < ask->gpu_milli)
-		sk_lack(lacks, SK_NEED_DEVICES,
-			(struct sk_explain){SK_NEEDS_SHARE, (uint16_t)ask->kinds, 0, node, 0,
-					    ask->gpu_milli, milli});
+		lack(lacks, SK_NEED_DEVICES,
+		     (struct sk_explain){SK_NEEDS_SHARE, (uint16_t)ask->kinds, 0, node, 0,
+					 ask->gpu_milli, milli});
 	else if (!tasks)
-		sk_lack(lacks, SK_NEED_DEVICE_MEMORY,
-			(struct sk_explain){SK_NEEDS_DEVICE_MEMORY, 0, 0, node, 0,
-					    ask->device_memory_bytes, bytes});
+		lack(lacks, SK_NEED_DEVICE_MEMORY,
+		     (struct sk_explain){SK_NEEDS_DEVICE_MEMORY, 0, 0, node, 0,
+					 ask->device_memory_bytes, bytes});
 	return tasks;
 }
 
-static uint64_t sk_most_memory(const struct sk_room *room)
+static uint64_t most_memory(const struct sk_room *room)
 {
 	uint64_t bytes = 0;
 
@@ -183,56 +183,55 @@ struct sk_whole {
 	uint64_t linked; /* of one link */
 };
 
-static void sk_whole_add(const struct sk_ask *ask, const struct sk_room *room, uint8_t family,
-			 struct sk_whole *whole)
+static void whole_add(const struct sk_ask *ask, const struct sk_room *room, uint8_t family,
+		      struct sk_whole *whole)
 {
 	uint64_t wanted = ask->gpu_milli / SK_MILLI;
-	uint64_t free = sk_whole_free(ask, room, family, false, 0);
-	uint64_t roomy = sk_whole_free(ask, room, family, true, 0);
+	uint64_t free = whole_free(ask, room, family, false, 0);
+	uint64_t roomy = whole_free(ask, room, family, true, 0);
 	uint64_t linked = roomy, tasks = roomy / wanted;
 
 	if (ask->options & SK_SAME_LINK && wanted > 1)
-		tasks = sk_linked_tasks(ask, room, family, &linked);
+		tasks = linked_tasks(ask, room, family, &linked);
 	whole->tasks += tasks;
 	whole->free = free > whole->free ? free : whole->free;
 	whole->roomy = roomy > whole->roomy ? roomy : whole->roomy;
 	whole->linked = linked > whole->linked ? linked : whole->linked;
 }
 
-static uint64_t sk_whole_lack(const struct sk_ask *ask, const struct sk_room *room, uint64_t node,
-			      struct sk_lacks *lacks)
+static uint64_t whole_lack(const struct sk_ask *ask, const struct sk_room *room, uint64_t node,
+			   struct sk_lacks *lacks)
 {
 	uint64_t wanted = ask->gpu_milli / SK_MILLI, all;
 	struct sk_whole whole = {0};
 
 	if (!sk_fit_one_family(ask))
-		sk_whole_add(ask, room, SK_ANY_FAMILY, &whole);
+		whole_add(ask, room, SK_ANY_FAMILY, &whole);
 	else
 		for (uint32_t left = room->families; left; left &= left - 1)
-			sk_whole_add(ask, room, (uint8_t)__builtin_ctz(left), &whole);
-	all = sk_whole_free(ask, room, SK_ANY_FAMILY, false, 0);
+			whole_add(ask, room, (uint8_t)__builtin_ctz(left), &whole);
+	all = whole_free(ask, room, SK_ANY_FAMILY, false, 0);
 	if (whole.tasks)
 		return whole.tasks;
 	if (all >= wanted && whole.free < wanted)
-		sk_lack(lacks, SK_NEED_ONE_VENDOR,
-			(struct sk_explain){SK_NEEDS_ONE_VENDOR, 0, 0, node, 0, wanted,
-					    whole.free});
+		lack(lacks, SK_NEED_ONE_VENDOR,
+		     (struct sk_explain){SK_NEEDS_ONE_VENDOR, 0, 0, node, 0, wanted, whole.free});
 	else if (whole.free < wanted)
-		sk_lack(lacks, SK_NEED_DEVICES,
-			(struct sk_explain){SK_NEEDS_DEVICES, (uint16_t)ask->kinds, 0, node, 0,
-					    wanted, whole.free});
+		lack(lacks, SK_NEED_DEVICES,
+		     (struct sk_explain){SK_NEEDS_DEVICES, (uint16_t)ask->kinds, 0, node, 0, wanted,
+					 whole.free});
 	else if (whole.roomy < wanted)
-		sk_lack(lacks, SK_NEED_DEVICE_MEMORY,
-			(struct sk_explain){SK_NEEDS_DEVICE_MEMORY, 0, 0, node, 0,
-					    ask->device_memory_bytes, sk_most_memory(room)});
+		lack(lacks, SK_NEED_DEVICE_MEMORY,
+		     (struct sk_explain){SK_NEEDS_DEVICE_MEMORY, 0, 0, node, 0,
+					 ask->device_memory_bytes, most_memory(room)});
 	else
-		sk_lack(lacks, SK_NEED_LINK,
-			(struct sk_explain){SK_NEEDS_LINK, 0, 0, node, 0, wanted, whole.linked});
+		lack(lacks, SK_NEED_LINK,
+		     (struct sk_explain){SK_NEEDS_LINK, 0, 0, node, 0, wanted, whole.linked});
 	return 0;
 }
 
-static void sk_unavailable(const struct sk_core *core, const struct sk_job *job, uint32_t node,
-			   struct sk_lacks *lacks)
+static void unavailable(const struct sk_core *core, const struct sk_job *job, uint32_t node,
+			struct sk_lacks *lacks)
 {
 	for (uint32_t index = 0; index < core->nodes[node].devices; index++) {
 		const struct sk_device *device = sk_device_at(core, node, index);
@@ -253,8 +252,8 @@ static void sk_unavailable(const struct sk_core *core, const struct sk_job *job,
 }
 
 /* The label or taint that keeps the job off, for what sk_fit_node said. */
-static uint64_t sk_label_at_fault(const struct sk_ask *ask, const struct sk_node *node,
-				  uint16_t reason)
+static uint64_t label_at_fault(const struct sk_ask *ask, const struct sk_node *node,
+			       uint16_t reason)
 {
 	if (reason == SK_LABEL_MISSING)
 		for (uint32_t i = 0; i < SK_JOB_LABELS_MAX && ask->require[i]; i++)
@@ -275,8 +274,8 @@ static uint64_t sk_label_at_fault(const struct sk_ask *ask, const struct sk_node
 	return 0;
 }
 
-static void sk_kept_out(const struct sk_core *core, const struct sk_job *job, uint32_t slot,
-			uint16_t reason, struct sk_lacks *lacks)
+static void kept_out(const struct sk_core *core, const struct sk_job *job, uint32_t slot,
+		     uint16_t reason, struct sk_lacks *lacks)
 {
 	const struct sk_node *node = &core->nodes[slot];
 	const struct sk_ask *ask = &job->ask;
@@ -294,7 +293,7 @@ static void sk_kept_out(const struct sk_core *core, const struct sk_job *job, ui
 	case SK_LABEL_AVOIDED:
 		need = reason == SK_NOT_TOLERATED ? SK_NEED_TOLERATION : SK_NEED_LABELS;
 		line.reason = reason == SK_NOT_TOLERATED ? SK_NEEDS_TOLERATION : SK_NEEDS_LABELS;
-		line.asked = sk_label_at_fault(ask, node, reason);
+		line.asked = label_at_fault(ask, node, reason);
 		break;
 	case SK_NODE_RESERVED:
 		need = SK_NEED_RESERVATION;
@@ -306,30 +305,29 @@ static void sk_kept_out(const struct sk_core *core, const struct sk_job *job, ui
 		line.reason = SK_NEEDS_GROUP;
 		line.asked = ask->group;
 	}
-	sk_lack(lacks, need, line);
+	lack(lacks, need, line);
 }
 
-static uint64_t sk_host_lacks(const struct sk_core *core, const struct sk_ask *ask,
-			      const struct sk_room *room, uint64_t node, struct sk_lacks *lacks)
+static uint64_t host_lacks(const struct sk_core *core, const struct sk_ask *ask,
+			   const struct sk_room *room, uint64_t node, struct sk_lacks *lacks)
 {
 	uint64_t fit = room->places;
 
 	if (!room->places)
-		sk_lack(lacks, SK_NEED_PLACE,
-			(struct sk_explain){SK_NODE_JOBS_FULL, 0, 0, node, 0, 1,
-					    core->limits.node_tasks});
+		lack(lacks, SK_NEED_PLACE,
+		     (struct sk_explain){SK_NODE_JOBS_FULL, 0, 0, node, 0, 1,
+					 core->limits.node_tasks});
 	if (ask->cpu_milli > room->cpu)
-		sk_lack(lacks, SK_NEED_CPU,
-			(struct sk_explain){SK_NEEDS_CPU, 0, 0, node, 0, ask->cpu_milli,
-					    room->cpu});
+		lack(lacks, SK_NEED_CPU,
+		     (struct sk_explain){SK_NEEDS_CPU, 0, 0, node, 0, ask->cpu_milli, room->cpu});
 	if (ask->memory_bytes > room->memory)
-		sk_lack(lacks, SK_NEED_MEMORY,
-			(struct sk_explain){SK_NEEDS_MEMORY, 0, 0, node, 0, ask->memory_bytes,
-					    room->memory});
+		lack(lacks, SK_NEED_MEMORY,
+		     (struct sk_explain){SK_NEEDS_MEMORY, 0, 0, node, 0, ask->memory_bytes,
+					 room->memory});
 	if (ask->cpu_milli)
-		fit = sk_lower(fit, room->cpu / ask->cpu_milli);
+		fit = lower(fit, room->cpu / ask->cpu_milli);
 	if (ask->memory_bytes)
-		fit = sk_lower(fit, room->memory / ask->memory_bytes);
+		fit = lower(fit, room->memory / ask->memory_bytes);
 	return fit;
 }
 
@@ -344,22 +342,22 @@ uint64_t sk_node_lacks(const struct sk_core *core, uint32_t slot, uint32_t node,
 	if (reason == SK_WRONG_KIND)
 		return 0; /* nothing is short there */
 	if (reason) {
-		sk_kept_out(core, job, node, reason, lacks);
+		kept_out(core, job, node, reason, lacks);
 		return 0;
 	}
-	sk_room_at(core, slot, node, at_ns, blocked, &room);
-	fit = sk_host_lacks(core, &job->ask, &room, id, lacks);
+	room_at(core, slot, node, at_ns, blocked, &room);
+	fit = host_lacks(core, &job->ask, &room, id, lacks);
 	if (!job->ask.gpu_milli)
 		return fit;
 	if (lacks)
-		sk_unavailable(core, job, node, lacks);
+		unavailable(core, job, node, lacks);
 	if (job->ask.gpu_milli < SK_MILLI)
-		return sk_lower(fit, sk_shares_lack(&job->ask, &room, id, lacks));
-	return sk_lower(fit, sk_whole_lack(&job->ask, &room, id, lacks));
+		return lower(fit, shares_lack(&job->ask, &room, id, lacks));
+	return lower(fit, whole_lack(&job->ask, &room, id, lacks));
 }
 
 /* How the tasks of a gang want to be, which is their group's company as well. */
-static uint32_t sk_gang_options(const struct sk_core *core, const struct sk_ask *ask)
+static uint32_t gang_options(const struct sk_core *core, const struct sk_ask *ask)
 {
 	uint32_t options = ask->options & (SK_PACK_TASKS | SK_SPREAD_TASKS);
 
@@ -370,10 +368,10 @@ static uint32_t sk_gang_options(const struct sk_core *core, const struct sk_ask 
 	return options;
 }
 
-static uint64_t sk_lacks_of(const struct sk_core *core, uint32_t slot, uint64_t at_ns,
-			    struct sk_blocked blocked, uint64_t enough, struct sk_lacks *lacks)
+static uint64_t lacks_of(const struct sk_core *core, uint32_t slot, uint64_t at_ns,
+			 struct sk_blocked blocked, uint64_t enough, struct sk_lacks *lacks)
 {
-	uint32_t options = sk_gang_options(core, &core->jobs[slot].ask);
+	uint32_t options = gang_options(core, &core->jobs[slot].ask);
 	struct sk_blocked rest = blocked;
 	uint64_t places = 0, capped = 0;
 
@@ -386,7 +384,7 @@ static uint64_t sk_lacks_of(const struct sk_core *core, uint32_t slot, uint64_t 
 
 		if (fit && blocked.capped) {
 			uint64_t without = sk_node_lacks(core, slot, node, at_ns, rest, NULL);
-			uint64_t of_model = sk_lower(fit - without, blocked.cap - capped);
+			uint64_t of_model = lower(fit - without, blocked.cap - capped);
 
 			capped += options & SK_PACK_TASKS ? 0 : of_model;
 			fit = without + of_model;
@@ -414,13 +412,13 @@ uint64_t sk_lacks_all(const struct sk_core *core, uint32_t slot, uint64_t at_ns,
 	uint64_t most = 0;
 
 	if (job->ask.tasks == 1 || !sk_fit_one_family(&job->ask) || !(families & (families - 1)))
-		return sk_lacks_of(core, slot, at_ns, blocked, enough, lacks);
+		return lacks_of(core, slot, at_ns, blocked, enough, lacks);
 	for (; families; families &= families - 1) {
 		struct sk_lacks these = {0};
 		uint64_t places;
 
 		blocked.families = ~(families & -families);
-		places = sk_lacks_of(core, slot, at_ns, blocked, enough, lacks ? &these : NULL);
+		places = lacks_of(core, slot, at_ns, blocked, enough, lacks ? &these : NULL);
 		if (lacks && (places > most || !lacks->looked))
 			*lacks = these;
 		if (lacks)

@@ -4,8 +4,8 @@
  * Relied on by explain.c and expect.c. Reads only. Invariant: as of now, a task that fits by this
  * count is one that task.c would take.
  */
-#ifndef STOKER_CORE_LACKS_H
-#define STOKER_CORE_LACKS_H
+#ifndef SK_CORE_EXPLAIN_SHORTFALL_H
+#define SK_CORE_EXPLAIN_SHORTFALL_H
 
 #include "core/explain/limits.h"
 #include "core/state/state.h"

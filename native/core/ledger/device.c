@@ -22,13 +22,13 @@ uint32_t sk_device_with_free(const struct sk_core *core, uint32_t node, uint32_t
 	return SK_NODE_DEVICES_MAX;
 }
 
-static bool sk_part(uint32_t free)
+static bool part(uint32_t free)
 {
 	return free > 0 && free < SK_MILLI;
 }
 
 /* devices_free of an indexed node moves to another class. */
-static void sk_devices_free_set(struct sk_core *core, uint32_t node, uint16_t count)
+static void devices_free_set(struct sk_core *core, uint32_t node, uint16_t count)
 {
 	struct sk_node *at = &core->nodes[node];
 
@@ -39,7 +39,7 @@ static void sk_devices_free_set(struct sk_core *core, uint32_t node, uint16_t co
 	SK_SET(core, at->devices_free, count);
 }
 
-static void sk_devices_whole_set(struct sk_core *core, uint32_t node, uint16_t count)
+static void devices_whole_set(struct sk_core *core, uint32_t node, uint16_t count)
 {
 	struct sk_node *at = &core->nodes[node];
 
@@ -60,18 +60,18 @@ void sk_device_put(struct sk_core *core, uint32_t node, uint32_t index, struct s
 	sk_journal_note(core, &owner->devices_free, sizeof owner->devices_free);
 	*at = device;
 	if (whole)
-		sk_devices_whole_set(core, node, (uint16_t)(owner->devices_whole + whole));
+		devices_whole_set(core, node, (uint16_t)(owner->devices_whole + whole));
 	if (free)
-		sk_devices_free_set(core, node, (uint16_t)(owner->devices_free + free));
+		devices_free_set(core, node, (uint16_t)(owner->devices_free + free));
 	if (before == after || !owner->up)
 		return;
-	if (sk_part(before) && sk_device_with_free(core, node, before, 0) == SK_NODE_DEVICES_MAX)
+	if (part(before) && sk_device_with_free(core, node, before, 0) == SK_NODE_DEVICES_MAX)
 		sk_index_remove(core, &core->free_part, before, node);
-	if (sk_part(after))
+	if (part(after))
 		sk_index_add(core, &core->free_part, after, node);
 }
 
-static void sk_families_set(struct sk_core *core, uint32_t node, uint32_t families)
+static void families_set(struct sk_core *core, uint32_t node, uint32_t families)
 {
 	uint32_t before = core->nodes[node].families;
 
@@ -97,7 +97,7 @@ void sk_devices_sum(struct sk_core *core, uint32_t node)
 	if (models != core->nodes[node].models)
 		SK_SET(core, core->nodes[node].models, models);
 	if (families != core->nodes[node].families)
-		sk_families_set(core, node, families);
+		families_set(core, node, families);
 }
 
 void sk_device_forget(struct sk_core *core, uint32_t node, uint32_t index)
@@ -116,7 +116,7 @@ void sk_devices_index(struct sk_core *core, uint32_t node)
 	for (uint32_t index = 0; index < core->nodes[node].devices; index++) {
 		uint32_t free = sk_device_free(sk_device_at(core, node, index));
 
-		if (sk_part(free))
+		if (part(free))
 			sk_index_add(core, &core->free_part, free, node);
 	}
 }
@@ -127,7 +127,7 @@ void sk_devices_unindex(struct sk_core *core, uint32_t node)
 	for (uint32_t index = 0; index < core->nodes[node].devices; index++) {
 		uint32_t free = sk_device_free(sk_device_at(core, node, index));
 
-		if (sk_part(free))
+		if (part(free))
 			sk_index_remove(core, &core->free_part, free, node);
 	}
 }

@@ -5,8 +5,8 @@
  * capacity; an up node is in free_whole under its devices_free and in free_part under every
  * amount from 1 to 999 that one of its available devices has free. A down node is in neither.
  */
-#ifndef STOKER_CORE_DEVICE_H
-#define STOKER_CORE_DEVICE_H
+#ifndef SK_CORE_LEDGER_DEVICE_H
+#define SK_CORE_LEDGER_DEVICE_H
 
 #include "core/state/state.h"
 

@@ -3,8 +3,8 @@
  * One command being carried out, and the effects that tell of it. Invariant: a trial writes no
  * effect; apply provides room for all effects of a command before it begins.
  */
-#ifndef STOKER_CORE_EFFECT_H
-#define STOKER_CORE_EFFECT_H
+#ifndef SK_CORE_LEDGER_EFFECT_H
+#define SK_CORE_LEDGER_EFFECT_H
 
 #include "core/state/state.h"
 

@@ -55,7 +55,7 @@ const struct sk_label *sk_label_find(const struct sk_node *node, uint64_t label)
 	return NULL;
 }
 
-static bool sk_tolerates(const struct sk_ask *ask, uint64_t taint)
+static bool tolerates(const struct sk_ask *ask, uint64_t taint)
 {
 	for (uint32_t i = 0; i < SK_JOB_LABELS_MAX && ask->tolerate[i]; i++)
 		if (ask->tolerate[i] == taint)
@@ -86,11 +86,11 @@ uint16_t sk_fit_lasting(const struct sk_core *core, const struct sk_ask *ask,
 	return sk_fit_labels(ask, node);
 }
 
-static uint16_t sk_fit_taints(const struct sk_ask *ask, const struct sk_node *node)
+static uint16_t fit_taints(const struct sk_ask *ask, const struct sk_node *node)
 {
 	for (uint32_t i = 0; i < node->labels_n; i++)
 		if (node->labels[i].flags & SK_LABEL_TAINT &&
-		    !sk_tolerates(ask, node->labels[i].label))
+		    !tolerates(ask, node->labels[i].label))
 			return SK_NOT_TOLERATED;
 	return SK_REASON_NONE;
 }
@@ -100,12 +100,12 @@ uint16_t sk_fit_kind(const struct sk_core *core, const struct sk_ask *ask,
 {
 	uint16_t reason = sk_fit_lasting(core, ask, wish, slot);
 
-	return reason ? reason : sk_fit_taints(ask, &core->nodes[slot]);
+	return reason ? reason : fit_taints(ask, &core->nodes[slot]);
 }
 
 /* Others may use a reserved node until its time comes, if they are gone by then. */
-static bool sk_fit_reserved(const struct sk_core *core, const struct sk_job *job,
-			    const struct sk_node *node, uint64_t now_ns)
+static bool fit_reserved(const struct sk_core *core, const struct sk_job *job,
+			 const struct sk_node *node, uint64_t now_ns)
 {
 	uint32_t queue = sk_queue_find(core, node->reserve_queue);
 
@@ -115,7 +115,7 @@ static bool sk_fit_reserved(const struct sk_core *core, const struct sk_job *job
 	       job->ask.estimate_ns <= node->reserve_from_ns - now_ns;
 }
 
-static bool sk_group_on(const struct sk_core *core, const struct sk_node *node, uint64_t group)
+static bool group_on(const struct sk_core *core, const struct sk_node *node, uint64_t group)
 {
 	for (uint32_t at = node->tasks.first; at; at = core->tasks[at].on_node.next)
 		if (core->jobs[core->tasks[at].job].ask.group == group)
@@ -123,7 +123,7 @@ static bool sk_group_on(const struct sk_core *core, const struct sk_node *node, 
 	return false;
 }
 
-static uint16_t sk_fit_company(const struct sk_core *core, uint32_t slot, uint32_t node)
+static uint16_t fit_affinity(const struct sk_core *core, uint32_t slot, uint32_t node)
 {
 	const struct sk_job *job = &core->jobs[slot];
 	uint32_t options = job->ask.options;
@@ -137,7 +137,7 @@ static uint16_t sk_fit_company(const struct sk_core *core, uint32_t slot, uint32
 	}
 	if (!(options & (SK_ATTRACT | SK_REPEL)))
 		return SK_REASON_NONE;
-	together = sk_group_on(core, &core->nodes[node], job->ask.group);
+	together = group_on(core, &core->nodes[node], job->ask.group);
 	if (options & SK_REPEL && together)
 		return SK_REPELLED;
 	if (options & SK_ATTRACT && !together && sk_group_tasks(core, job->ask.group))
@@ -152,9 +152,9 @@ uint16_t sk_fit_node(const struct sk_core *core, uint32_t slot, uint32_t node, u
 
 	if (reason)
 		return reason;
-	if (!sk_fit_reserved(core, job, &core->nodes[node], now_ns))
+	if (!fit_reserved(core, job, &core->nodes[node], now_ns))
 		return SK_NODE_RESERVED;
-	return sk_fit_company(core, slot, node);
+	return fit_affinity(core, slot, node);
 }
 
 bool sk_fit_wish(const struct sk_wish *wish, const struct sk_device *device)
@@ -193,7 +193,7 @@ uint16_t sk_fit_device(const struct sk_job *job, const struct sk_device *device)
 	return SK_REASON_NONE;
 }
 
-static uint32_t sk_group_find(const struct sk_core *core, uint64_t group)
+static uint32_t group_find(const struct sk_core *core, uint64_t group)
 {
 	uint32_t slot = sk_table_first(&core->group_table, sk_mix(group));
 
@@ -204,7 +204,7 @@ static uint32_t sk_group_find(const struct sk_core *core, uint64_t group)
 
 uint32_t sk_group_tasks(const struct sk_core *core, uint64_t group)
 {
-	uint32_t slot = sk_group_find(core, group);
+	uint32_t slot = group_find(core, group);
 
 	return slot ? core->groups[slot].tasks : 0;
 }
@@ -216,7 +216,7 @@ void sk_group_count(struct sk_core *core, const struct sk_job *job, bool give)
 
 	if (!job->ask.group)
 		return;
-	slot = sk_group_find(core, job->ask.group);
+	slot = group_find(core, job->ask.group);
 	if (!slot) {
 		slot = sk_pool_take(core, &core->group_pool, SK_CHAIN(core->groups, free_next));
 		core->groups[slot].id = job->ask.group;

@@ -4,8 +4,8 @@
  * models, reservations, the company of its group and of its own tasks. Relied on by task.c, which
  * refuses what does not fit at apply, and by the policies, which do not propose it.
  */
-#ifndef STOKER_CORE_FIT_H
-#define STOKER_CORE_FIT_H
+#ifndef SK_CORE_LEDGER_FIT_H
+#define SK_CORE_LEDGER_FIT_H
 
 #include "core/state/state.h"
 

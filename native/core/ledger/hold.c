@@ -9,7 +9,7 @@
 #include "core/state/journal_bound.h"
 #include "core/state/list.h"
 
-static bool sk_sooner(const struct sk_core *core, uint32_t a, uint32_t b)
+static bool sooner(const struct sk_core *core, uint32_t a, uint32_t b)
 {
 	const struct sk_job *left = &core->jobs[a], *right = &core->jobs[b];
 
@@ -18,41 +18,41 @@ static bool sk_sooner(const struct sk_core *core, uint32_t a, uint32_t b)
 	return left->id < right->id;
 }
 
-static void sk_heap_put(struct sk_core *core, uint32_t at, uint32_t slot)
+static void heap_put(struct sk_core *core, uint32_t at, uint32_t slot)
 {
 	SK_SET(core, core->delayed[at], slot);
 	SK_SET(core, core->jobs[slot].delayed_at, at);
 }
 
-static void sk_heap_up(struct sk_core *core, uint32_t at, uint32_t slot)
+static void heap_up(struct sk_core *core, uint32_t at, uint32_t slot)
 {
-	for (; at > 1 && sk_sooner(core, slot, core->delayed[at / 2]); at /= 2)
-		sk_heap_put(core, at, core->delayed[at / 2]);
-	sk_heap_put(core, at, slot);
+	for (; at > 1 && sooner(core, slot, core->delayed[at / 2]); at /= 2)
+		heap_put(core, at, core->delayed[at / 2]);
+	heap_put(core, at, slot);
 }
 
-static void sk_heap_down(struct sk_core *core, uint32_t at, uint32_t slot)
+static void heap_down(struct sk_core *core, uint32_t at, uint32_t slot)
 {
 	for (uint32_t child = at * 2; child <= core->delayed_n; child = at * 2) {
 		if (child < core->delayed_n &&
-		    sk_sooner(core, core->delayed[child + 1], core->delayed[child]))
+		    sooner(core, core->delayed[child + 1], core->delayed[child]))
 			child++;
-		if (!sk_sooner(core, core->delayed[child], slot))
+		if (!sooner(core, core->delayed[child], slot))
 			break;
-		sk_heap_put(core, at, core->delayed[child]);
+		heap_put(core, at, core->delayed[child]);
 		at = child;
 	}
-	sk_heap_put(core, at, slot);
+	heap_put(core, at, slot);
 }
 
 void sk_hold_time(struct sk_core *core, uint32_t slot)
 {
 	SK_SET(core, core->jobs[slot].hold, SK_HOLD_TIME);
 	SK_ADD(core, core->delayed_n, 1);
-	sk_heap_up(core, core->delayed_n, slot);
+	heap_up(core, core->delayed_n, slot);
 }
 
-static void sk_heap_remove(struct sk_core *core, uint32_t slot)
+static void heap_remove(struct sk_core *core, uint32_t slot)
 {
 	uint32_t at = core->jobs[slot].delayed_at, last = core->delayed[core->delayed_n];
 
@@ -60,10 +60,10 @@ static void sk_heap_remove(struct sk_core *core, uint32_t slot)
 	SK_ADD(core, core->delayed_n, -1u);
 	if (last == slot)
 		return;
-	if (at > 1 && sk_sooner(core, last, core->delayed[at / 2]))
-		sk_heap_up(core, at, last);
+	if (at > 1 && sooner(core, last, core->delayed[at / 2]))
+		heap_up(core, at, last);
 	else
-		sk_heap_down(core, at, last);
+		heap_down(core, at, last);
 }
 
 void sk_hold_after(struct sk_core *core, uint32_t slot, uint32_t before)
@@ -84,7 +84,7 @@ void sk_hold_doom(struct sk_core *core, uint32_t slot)
 	sk_list_insert(core, &core->doomed, SK_CHAIN(core->jobs, queued), before, slot);
 }
 
-static void sk_after_remove(struct sk_core *core, uint32_t slot)
+static void after_remove(struct sk_core *core, uint32_t slot)
 {
 	struct sk_job *before = &core->jobs[sk_job_find(core, core->jobs[slot].ask.after)];
 
@@ -98,10 +98,10 @@ void sk_hold_end(struct sk_core *core, uint32_t slot)
 
 	switch (job->hold) {
 	case SK_HOLD_TIME:
-		sk_heap_remove(core, slot);
+		heap_remove(core, slot);
 		break;
 	case SK_HOLD_AFTER:
-		sk_after_remove(core, slot);
+		after_remove(core, slot);
 		break;
 	case SK_HOLD_DOOMED:
 		sk_list_remove(core, &core->doomed, SK_CHAIN(core->jobs, queued), slot);
@@ -114,7 +114,7 @@ void sk_hold_end(struct sk_core *core, uint32_t slot)
 
 /* On trial releasing is left out where it would take the room that the rest needs: who is not
  * released yet is not placed yet, and the proposal says that there is more. */
-static bool sk_release_room(struct sk_core *core, uint32_t before)
+static bool release_room(struct sk_core *core, uint32_t before)
 {
 	uint64_t bytes = core->jobs[before].afters_n * SK_JOURNAL_AFTER + core->journal.reserve;
 
@@ -128,12 +128,12 @@ void sk_hold_release(struct sk_core *core, uint32_t before)
 {
 	bool well = core->jobs[before].state == SK_SUCCEEDED;
 
-	if (!sk_release_room(core, before))
+	if (!release_room(core, before))
 		return;
 	for (uint32_t slot; (slot = core->jobs[before].afters.first);) {
 		struct sk_job *job = &core->jobs[slot];
 
-		sk_after_remove(core, slot);
+		after_remove(core, slot);
 		if (well || job->ask.options & SK_AFTER_ANY) {
 			SK_SET(core, job->hold, SK_HOLD_NONE);
 			sk_pending_append(core, slot);
@@ -150,7 +150,7 @@ void sk_hold_promote(struct sk_core *core, uint64_t now_ns)
 
 		if (!slot || core->jobs[slot].not_before_ns > now_ns)
 			return;
-		sk_heap_remove(core, slot);
+		heap_remove(core, slot);
 		SK_SET(core, core->jobs[slot].hold, SK_HOLD_NONE);
 		sk_pending_append(core, slot);
 	}

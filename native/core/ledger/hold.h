@@ -5,8 +5,8 @@
  * pending job is in exactly one of a queue, the heap of delayed ones, the list of a job it waits
  * for, or the list of the doomed.
  */
-#ifndef STOKER_CORE_HOLD_H
-#define STOKER_CORE_HOLD_H
+#ifndef SK_CORE_LEDGER_HOLD_H
+#define SK_CORE_LEDGER_HOLD_H
 
 #include "core/state/state.h"
 

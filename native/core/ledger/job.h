@@ -2,8 +2,8 @@
  *
  * Reading the record of one job. Invariant: nothing here writes; job_life.h does.
  */
-#ifndef STOKER_CORE_JOB_H
-#define STOKER_CORE_JOB_H
+#ifndef SK_CORE_LEDGER_JOB_H
+#define SK_CORE_LEDGER_JOB_H
 
 #include "core/state/state.h"
 

@@ -14,7 +14,7 @@
 #include "core/state/pool.h"
 #include "core/state/table.h"
 
-static void sk_job_tell(const struct sk_act *act, const struct sk_job *job, uint64_t node)
+static void job_tell(const struct sk_act *act, const struct sk_job *job, uint64_t node)
 {
 	struct sk_effect *effect = sk_effect_add(act, SK_EFFECT_STATE, job->id);
 
@@ -30,8 +30,7 @@ static void sk_job_tell(const struct sk_act *act, const struct sk_job *job, uint
 	effect->tasks = job->ask.tasks;
 }
 
-static void sk_job_fill(const struct sk_core *core, struct sk_job *job,
-			const struct sk_submit *submit)
+static void job_fill(const struct sk_core *core, struct sk_job *job, const struct sk_submit *submit)
 {
 	job->client = submit->client;
 	job->spec_hash = submit->spec_hash;
@@ -43,7 +42,7 @@ static void sk_job_fill(const struct sk_core *core, struct sk_job *job,
 }
 
 /* A new job waits for another one, or at once in its queue. */
-static void sk_job_enter(struct sk_core *core, uint32_t slot)
+static void job_enter(struct sk_core *core, uint32_t slot)
 {
 	uint64_t after = core->jobs[slot].ask.after;
 	uint32_t before = after ? sk_job_find(core, after) : 0;
@@ -60,7 +59,7 @@ uint32_t sk_job_create(const struct sk_act *act, const struct sk_submit *submit)
 	uint32_t slot = sk_pool_take(core, &core->job_pool, SK_CHAIN(core->jobs, free_next));
 	struct sk_job *job = &core->jobs[slot];
 
-	sk_job_fill(core, job, submit);
+	job_fill(core, job, submit);
 	job->id = core->next_job;
 	job->submit_ns = act->now_ns;
 	job->state = SK_PENDING;
@@ -72,8 +71,8 @@ uint32_t sk_job_create(const struct sk_act *act, const struct sk_submit *submit)
 			slot);
 	sk_list_append(core, &core->live, SK_CHAIN(core->jobs, order), slot);
 	SK_ADD(core, core->queues[job->queue].live, 1);
-	sk_job_enter(core, slot);
-	sk_job_tell(act, job, 0);
+	job_enter(core, slot);
+	job_tell(act, job, 0);
 	return slot;
 }
 
@@ -86,7 +85,7 @@ void sk_job_move(const struct sk_act *act, uint32_t slot, enum sk_state state, u
 		sk_hold_end(act->core, slot);
 	SK_SET(act->core, job->state, (uint8_t)state);
 	SK_SET(act->core, job->reason, reason);
-	sk_job_tell(act, job, node);
+	job_tell(act, job, node);
 }
 
 void sk_job_finish(const struct sk_act *act, uint32_t slot, enum sk_state state, uint64_t node)
@@ -106,7 +105,7 @@ void sk_job_finish(const struct sk_act *act, uint32_t slot, enum sk_state state,
 	SK_ADD(core, core->queues[job->queue].live, -1ull);
 	SK_SET(core, job->queue, 0); /* which may be dropped and its slot be another's */
 	sk_hold_release(core, slot);
-	sk_job_tell(act, job, node);
+	job_tell(act, job, node);
 	if (core->finished_count > core->limits.finished)
 		sk_job_forget(act, core->finished.first, SK_RETENTION);
 }
@@ -127,7 +126,7 @@ void sk_job_account(const struct sk_act *act, uint32_t slot)
 /* Doubling from the base and up to a tenth more by the job's own chance, at most five minutes in
  * all. At the cap the chance takes up to a tenth off instead, so that jobs which failed together
  * never all come back together. */
-static uint64_t sk_job_pause(const struct sk_job *job)
+static uint64_t job_pause(const struct sk_job *job)
 {
 	uint64_t failed = job->retried - job->preemptions;
 	uint64_t base = job->ask.backoff_s ? job->ask.backoff_s : 1;
@@ -140,7 +139,7 @@ static uint64_t sk_job_pause(const struct sk_job *job)
 }
 
 /* Preemptions are counted as long as the failures to come can be counted as well. */
-static void sk_job_count_again(struct sk_job *job, bool pause)
+static void job_count_again(struct sk_job *job, bool pause)
 {
 	if (!pause && job->retried >= UINT16_MAX - SK_RETRIES_MAX)
 		return;
@@ -154,8 +153,8 @@ void sk_job_again(const struct sk_act *act, uint32_t slot, bool pause, uint64_t 
 	struct sk_job *job = &core->jobs[slot];
 
 	sk_journal_note(core, job, sizeof *job);
-	job->not_before_ns = pause ? sk_time_add(act->now_ns, sk_job_pause(job)) : 0;
-	sk_job_count_again(job, pause);
+	job->not_before_ns = pause ? sk_time_add(act->now_ns, job_pause(job)) : 0;
+	job_count_again(job, pause);
 	job->state = SK_PENDING;
 	job->verdict = 0;
 	if (pause)
@@ -165,7 +164,7 @@ void sk_job_again(const struct sk_act *act, uint32_t slot, bool pause, uint64_t 
 		sk_hold_time(core, slot);
 	else
 		sk_pending_append(core, slot);
-	sk_job_tell(act, job, node);
+	job_tell(act, job, node);
 }
 
 void sk_job_end(const struct sk_act *act, uint32_t slot, uint64_t node)

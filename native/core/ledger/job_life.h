@@ -5,8 +5,8 @@
  * `finished` (by end) after; it is queued or held exactly while pending; it ends once; ids only
  * grow.
  */
-#ifndef STOKER_CORE_JOB_LIFE_H
-#define STOKER_CORE_JOB_LIFE_H
+#ifndef SK_CORE_LEDGER_JOB_LIFE_H
+#define SK_CORE_LEDGER_JOB_LIFE_H
 
 #include "core/ledger/effect.h"
 

@@ -8,7 +8,7 @@
 #include "core/state/pool.h"
 #include "core/state/table.h"
 
-static uint64_t sk_key_hash(uint64_t client, const uint64_t key[2])
+static uint64_t key_hash(uint64_t client, const uint64_t key[2])
 {
 	return sk_mix(key[1] ^ sk_mix(key[0] ^ sk_mix(client)));
 }
@@ -19,7 +19,7 @@ uint32_t sk_key_find(const struct sk_core *core, uint64_t client, const uint64_t
 
 	if (!key[0] && !key[1])
 		return 0;
-	slot = sk_table_first(&core->key_table, sk_key_hash(client, key));
+	slot = sk_table_first(&core->key_table, key_hash(client, key));
 	for (; slot; slot = core->keys[slot].hash_next) {
 		const struct sk_key *at = &core->keys[slot];
 
@@ -29,7 +29,7 @@ uint32_t sk_key_find(const struct sk_core *core, uint64_t client, const uint64_t
 	return 0;
 }
 
-static uint32_t sk_keeper_find(const struct sk_core *core, uint64_t client)
+static uint32_t keeper_find(const struct sk_core *core, uint64_t client)
 {
 	uint32_t slot = sk_table_first(&core->keeper_table, sk_mix(client));
 
@@ -38,9 +38,9 @@ static uint32_t sk_keeper_find(const struct sk_core *core, uint64_t client)
 	return slot;
 }
 
-static uint32_t sk_keeper_of(struct sk_core *core, uint64_t client)
+static uint32_t keeper_of(struct sk_core *core, uint64_t client)
 {
-	uint32_t slot = sk_keeper_find(core, client);
+	uint32_t slot = keeper_find(core, client);
 
 	if (slot)
 		return slot;
@@ -52,7 +52,7 @@ static uint32_t sk_keeper_of(struct sk_core *core, uint64_t client)
 	return slot;
 }
 
-static void sk_keeper_leave(struct sk_core *core, uint32_t slot)
+static void keeper_leave(struct sk_core *core, uint32_t slot)
 {
 	sk_table_remove(core, &core->keeper_table, SK_CHAIN(core->keepers, hash_next),
 			sk_mix(core->keepers[slot].client), slot);
@@ -62,7 +62,7 @@ static void sk_keeper_leave(struct sk_core *core, uint32_t slot)
 
 /* Whose oldest key goes for a new one of `client`: of those with most, the client itself, else
  * the one with the lowest id. Looks at every client that has keys, and only in a full table. */
-static uint32_t sk_keeper_heaviest(const struct sk_core *core, uint64_t client)
+static uint32_t keeper_heaviest(const struct sk_core *core, uint64_t client)
 {
 	uint32_t best = core->keepers_order.first;
 
@@ -78,20 +78,20 @@ static uint32_t sk_keeper_heaviest(const struct sk_core *core, uint64_t client)
 	return best;
 }
 
-static void sk_key_forget(struct sk_core *core, uint32_t slot, uint64_t now_ns)
+static void key_forget(struct sk_core *core, uint32_t slot, uint64_t now_ns)
 {
 	const struct sk_key *key = &core->keys[slot];
 	struct sk_keeper *keeper = &core->keepers[key->keeper];
 
 	sk_table_remove(core, &core->key_table, SK_CHAIN(core->keys, hash_next),
-			sk_key_hash(key->client, key->key), slot);
+			key_hash(key->client, key->key), slot);
 	sk_list_remove(core, &core->keys_order, SK_CHAIN(core->keys, order), slot);
 	sk_list_remove(core, &keeper->keys, SK_CHAIN(core->keys, own), slot);
 	SK_ADD(core, keeper->count, -1u);
 	if (now_ns < sk_time_add(key->at_ns, SK_KEY_YOUNG_NS))
 		SK_ADD(core, core->counters.keys_forgotten_young, 1);
 	if (!keeper->count)
-		sk_keeper_leave(core, key->keeper);
+		keeper_leave(core, key->keeper);
 	sk_pool_give(core, &core->key_pool, SK_CHAIN(core->keys, free_next), slot);
 	SK_ADD(core, core->counters.keys_forgotten, 1);
 }
@@ -104,10 +104,10 @@ void sk_key_add(struct sk_core *core, const struct sk_submit *submit, uint64_t j
 	if (!submit->key[0] && !submit->key[1])
 		return;
 	if (core->key_pool.used == core->limits.keys) {
-		keeper = sk_keeper_heaviest(core, submit->client);
-		sk_key_forget(core, core->keepers[keeper].keys.first, now_ns);
+		keeper = keeper_heaviest(core, submit->client);
+		key_forget(core, core->keepers[keeper].keys.first, now_ns);
 	}
-	keeper = sk_keeper_of(core, submit->client);
+	keeper = keeper_of(core, submit->client);
 	slot = sk_pool_take(core, &core->key_pool, SK_CHAIN(core->keys, free_next));
 	key = &core->keys[slot];
 	key->client = submit->client;
@@ -118,7 +118,7 @@ void sk_key_add(struct sk_core *core, const struct sk_submit *submit, uint64_t j
 	key->at_ns = now_ns;
 	key->keeper = keeper;
 	sk_table_insert(core, &core->key_table, SK_CHAIN(core->keys, hash_next),
-			sk_key_hash(key->client, key->key), slot);
+			key_hash(key->client, key->key), slot);
 	sk_list_append(core, &core->keys_order, SK_CHAIN(core->keys, order), slot);
 	sk_list_append(core, &core->keepers[keeper].keys, SK_CHAIN(core->keys, own), slot);
 	SK_ADD(core, core->keepers[keeper].count, 1);
@@ -127,7 +127,7 @@ void sk_key_add(struct sk_core *core, const struct sk_submit *submit, uint64_t j
 /* Whoever lost a key had most then, so at least an equal share of all; it lost its oldest. */
 uint64_t sk_core_key_window(const struct sk_core *core, uint64_t client, const uint64_t key[2])
 {
-	uint32_t slot = sk_keeper_find(core, client);
+	uint32_t slot = keeper_find(core, client);
 	const struct sk_keeper *keeper = &core->keepers[slot];
 
 	if (!slot || !core->counters.keys_forgotten || sk_key_find(core, client, key))

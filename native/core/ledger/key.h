@@ -5,8 +5,8 @@
  * by one that has more; a key outlives its job, because a late repeat must not start it a second
  * time.
  */
-#ifndef STOKER_CORE_KEY_H
-#define STOKER_CORE_KEY_H
+#ifndef SK_CORE_LEDGER_KEY_H
+#define SK_CORE_LEDGER_KEY_H
 
 #include "core/state/state.h"
 

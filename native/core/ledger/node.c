@@ -11,7 +11,7 @@
 #include "core/state/pool.h"
 #include "core/state/table.h"
 
-static uint32_t sk_node_words(const struct sk_core *core)
+static uint32_t node_words(const struct sk_core *core)
 {
 	return (core->limits.nodes + 1 + 63) / 64;
 }
@@ -27,14 +27,14 @@ uint32_t sk_node_find(const struct sk_core *core, uint64_t id)
 
 uint32_t sk_node_next(const struct sk_core *core, uint32_t slot)
 {
-	slot = sk_bits_next(core->node_slots, sk_node_words(core), slot ? slot : 1);
+	slot = sk_bits_next(core->node_slots, node_words(core), slot ? slot : 1);
 	return slot <= core->limits.nodes ? slot : 0;
 }
 
 /* Slot 0 is nobody and never free. */
-static uint32_t sk_node_free_slot(const struct sk_core *core)
+static uint32_t node_free_slot(const struct sk_core *core)
 {
-	for (uint32_t word = 0; word < sk_node_words(core); word++) {
+	for (uint32_t word = 0; word < node_words(core); word++) {
 		uint64_t used = core->node_slots[word] | (word == 0 ? 1u : 0u);
 		uint32_t slot;
 
@@ -46,7 +46,7 @@ static uint32_t sk_node_free_slot(const struct sk_core *core)
 	return 0;
 }
 
-static void sk_node_slot_set(struct sk_core *core, uint32_t slot, bool used)
+static void node_slot_set(struct sk_core *core, uint32_t slot, bool used)
 {
 	uint64_t *word = &core->node_slots[slot / 64];
 	uint64_t bit = (uint64_t)1 << (slot % 64);
@@ -58,7 +58,7 @@ static void sk_node_slot_set(struct sk_core *core, uint32_t slot, bool used)
 
 uint32_t sk_node_create(struct sk_core *core, uint64_t id)
 {
-	uint32_t slot = sk_node_free_slot(core);
+	uint32_t slot = node_free_slot(core);
 
 	if (slot)
 		sk_node_create_at(core, slot, id);
@@ -70,7 +70,7 @@ void sk_node_create_at(struct sk_core *core, uint32_t slot, uint64_t id)
 	sk_journal_note(core, &core->nodes[slot], sizeof core->nodes[slot]);
 	memset(&core->nodes[slot], 0, sizeof core->nodes[slot]);
 	core->nodes[slot].id = id;
-	sk_node_slot_set(core, slot, true);
+	node_slot_set(core, slot, true);
 	sk_table_insert(core, &core->node_table, SK_CHAIN(core->nodes, hash_next), sk_mix(id),
 			slot);
 }
@@ -92,7 +92,7 @@ void sk_node_remove(struct sk_core *core, uint32_t slot)
 	SK_ADD(core, core->memory_all, -node->memory);
 	sk_table_remove(core, &core->node_table, SK_CHAIN(core->nodes, hash_next), sk_mix(node->id),
 			slot);
-	sk_node_slot_set(core, slot, false);
+	node_slot_set(core, slot, false);
 	sk_journal_note(core, node, sizeof *node);
 	memset(node, 0, sizeof *node);
 	sk_journal_note(core, &core->observed[slot], sizeof core->observed[slot]);

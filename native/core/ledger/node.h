@@ -3,8 +3,8 @@
  * Nodes: identity, totals and whether anything may be placed there. Relied on by command.c and
  * policy.c. Invariants: a slot is in use exactly if its bit is set; an up node is indexed.
  */
-#ifndef STOKER_CORE_NODE_H
-#define STOKER_CORE_NODE_H
+#ifndef SK_CORE_LEDGER_NODE_H
+#define SK_CORE_LEDGER_NODE_H
 
 #include "core/state/state.h"
 

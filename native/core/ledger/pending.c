@@ -42,7 +42,7 @@ uint16_t sk_pending_level(const struct sk_core *core, const struct sk_job *job)
 	}
 }
 
-static void sk_pending_count(struct sk_core *core, const struct sk_job *job, uint64_t change)
+static void pending_count(struct sk_core *core, const struct sk_job *job, uint64_t change)
 {
 	enum sk_queue_kind kind = sk_queue_kind(job);
 
@@ -53,8 +53,7 @@ static void sk_pending_count(struct sk_core *core, const struct sk_job *job, uin
 }
 
 /* The list's last job with a smaller id, or 0. Jobs that wait again are older than most. */
-static uint32_t sk_pending_before(const struct sk_core *core, const struct sk_list *list,
-				  uint64_t id)
+static uint32_t pending_before(const struct sk_core *core, const struct sk_list *list, uint64_t id)
 {
 	uint32_t at = list->last;
 
@@ -72,10 +71,10 @@ void sk_pending_append(struct sk_core *core, uint32_t slot)
 
 	SK_SET(core, job->level, (uint16_t)level);
 	sk_list_insert(core, list, SK_CHAIN(core->jobs, queued),
-		       sk_pending_before(core, list, job->id), slot);
+		       pending_before(core, list, job->id), slot);
 	SK_SET(core, pending->used[level / 64],
 	       pending->used[level / 64] | (uint64_t)1 << (level % 64));
-	sk_pending_count(core, job, 1);
+	pending_count(core, job, 1);
 }
 
 void sk_pending_remove(struct sk_core *core, uint32_t slot)
@@ -88,10 +87,10 @@ void sk_pending_remove(struct sk_core *core, uint32_t slot)
 	if (!pending->levels[level].first)
 		SK_SET(core, pending->used[level / 64],
 		       pending->used[level / 64] & ~((uint64_t)1 << (level % 64)));
-	sk_pending_count(core, job, -1ull);
+	pending_count(core, job, -1ull);
 }
 
-static uint32_t sk_pending_from(const struct sk_pending *pending, uint32_t level)
+static uint32_t pending_from(const struct sk_pending *pending, uint32_t level)
 {
 	level = sk_bits_next(pending->used, SK_PENDING_WORDS, level);
 	return level < SK_LEVELS ? pending->levels[level].first : 0;
@@ -99,7 +98,7 @@ static uint32_t sk_pending_from(const struct sk_pending *pending, uint32_t level
 
 uint32_t sk_pending_first(const struct sk_core *core, uint32_t queue, enum sk_queue_kind kind)
 {
-	return sk_pending_from(sk_pending_of(core, queue, kind), 0);
+	return pending_from(sk_pending_of(core, queue, kind), 0);
 }
 
 uint32_t sk_pending_next(const struct sk_core *core, uint32_t slot)
@@ -108,6 +107,5 @@ uint32_t sk_pending_next(const struct sk_core *core, uint32_t slot)
 
 	if (job->queued.next)
 		return job->queued.next;
-	return sk_pending_from(sk_pending_of(core, job->queue, sk_queue_kind(job)),
-			       job->level + 1u);
+	return pending_from(sk_pending_of(core, job->queue, sk_queue_kind(job)), job->level + 1u);
 }

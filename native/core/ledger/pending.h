@@ -5,8 +5,8 @@
  * on by job.c, hold.c and the order. A job's level is fixed while it is queued: its priority, or
  * for the orders by time a logarithmic class of that time, four to a factor of two.
  */
-#ifndef STOKER_CORE_PENDING_H
-#define STOKER_CORE_PENDING_H
+#ifndef SK_CORE_LEDGER_PENDING_H
+#define SK_CORE_LEDGER_PENDING_H
 
 #include "core/state/state.h"
 

@@ -29,7 +29,7 @@ uint32_t sk_queue_at(const struct sk_core *core, uint32_t slot)
 }
 
 /* Slots are the lowest free ones, so that they are the same on all replicas. */
-static uint32_t sk_queue_free_slot(const struct sk_core *core)
+static uint32_t queue_free_slot(const struct sk_core *core)
 {
 	for (uint32_t slot = SK_QUEUE_ROOT; slot <= core->limits.queues + 2; slot++)
 		if (!core->queues[slot].in_use)
@@ -61,7 +61,7 @@ void sk_queue_create_at(struct sk_core *core, uint32_t slot, uint32_t id, uint32
 
 uint32_t sk_queue_create(struct sk_core *core, uint32_t id, uint32_t parent)
 {
-	uint32_t slot = sk_queue_free_slot(core);
+	uint32_t slot = queue_free_slot(core);
 
 	if (slot)
 		sk_queue_create_at(core, slot, id, parent);
@@ -105,8 +105,8 @@ uint32_t sk_quota_find(const struct sk_queue *queue, uint64_t model)
 }
 
 /* Milli of these shares on devices of the model, 0: on all. */
-static uint64_t sk_shares_of(const struct sk_core *core, uint32_t node,
-			     const struct sk_share *shares, uint32_t shares_n, uint64_t model)
+static uint64_t shares_of(const struct sk_core *core, uint32_t node, const struct sk_share *shares,
+			  uint32_t shares_n, uint64_t model)
 {
 	uint64_t milli = 0;
 
@@ -127,24 +127,24 @@ uint64_t sk_queue_holds(const struct sk_core *core, uint32_t slot, uint64_t mode
 		if (!sk_queue_within(core, core->jobs[job].queue, slot))
 			continue;
 		for (uint32_t at = core->jobs[job].tasks_first; at; at = core->tasks[at].job_next)
-			milli += sk_shares_of(core, core->tasks[at].node, core->tasks[at].shares,
-					      core->tasks[at].shares_n, model);
+			milli += shares_of(core, core->tasks[at].node, core->tasks[at].shares,
+					   core->tasks[at].shares_n, model);
 	}
 	return milli;
 }
 
-static void sk_queue_charge_one(struct sk_core *core, struct sk_queue *queue,
-				const struct sk_task *task, bool give)
+static void queue_charge_one(struct sk_core *core, struct sk_queue *queue,
+			     const struct sk_task *task, bool give)
 {
 	const struct sk_ask *ask = &core->jobs[task->job].ask;
-	uint64_t milli = sk_shares_of(core, task->node, task->shares, task->shares_n, 0);
+	uint64_t milli = shares_of(core, task->node, task->shares, task->shares_n, 0);
 
 	SK_ADD(core, queue->used_milli, give ? -milli : milli);
 	SK_ADD(core, queue->cpu_used, give ? -(uint64_t)ask->cpu_milli : ask->cpu_milli);
 	SK_ADD(core, queue->memory_used, give ? -ask->memory_bytes : ask->memory_bytes);
 	for (uint32_t i = 0; i < queue->quotas_n; i++) {
-		milli = sk_shares_of(core, task->node, task->shares, task->shares_n,
-				     queue->quotas[i].model);
+		milli = shares_of(core, task->node, task->shares, task->shares_n,
+				  queue->quotas[i].model);
 		SK_ADD(core, queue->quotas[i].used_milli, give ? -milli : milli);
 	}
 }
@@ -154,7 +154,7 @@ void sk_queue_charge(struct sk_core *core, const struct sk_task *task, bool give
 	uint32_t slot = core->jobs[task->job].queue;
 
 	for (; slot; slot = core->queues[slot].parent)
-		sk_queue_charge_one(core, &core->queues[slot], task, give);
+		queue_charge_one(core, &core->queues[slot], task, give);
 }
 
 uint16_t sk_queue_admits(const struct sk_core *core, uint32_t slot, uint32_t node,
@@ -165,7 +165,7 @@ uint16_t sk_queue_admits(const struct sk_core *core, uint32_t slot, uint32_t nod
 
 		for (uint32_t i = 0; i < queue->quotas_n; i++) {
 			const struct sk_quota *quota = &queue->quotas[i];
-			uint64_t milli = sk_shares_of(core, node, shares, shares_n, quota->model);
+			uint64_t milli = shares_of(core, node, shares, shares_n, quota->model);
 
 			if (!milli || quota->used_milli + milli <= quota->limit_milli)
 				continue;
@@ -181,7 +181,7 @@ uint16_t sk_queue_admits(const struct sk_core *core, uint32_t slot, uint32_t nod
 #define SK_DECAY_STEP_NS (SK_HALF_LIFE_NS / 16)
 
 /* 2^32 / 2^(n/16), rounded down. */
-static const uint64_t sk_decay[16] = {
+static const uint64_t decay[16] = {
 	4294967296, 4112874773, 3938502375, 3771522796, 3611622602, 3458501653,
 	3311872529, 3171459999, 3037000499, 2908241642, 2784941737, 2666869344,
 	2553802833, 2445529971, 2341847523, 2242560871,
@@ -194,7 +194,7 @@ uint64_t sk_queue_usage(const struct sk_queue *queue, uint64_t now_ns)
 	uint64_t part = age % SK_HALF_LIFE_NS / SK_DECAY_STEP_NS;
 	uint64_t usage = halves < 64 ? queue->usage_ns >> halves : 0;
 
-	return (usage >> 32) * sk_decay[part] + (((usage & UINT32_MAX) * sk_decay[part]) >> 32);
+	return (usage >> 32) * decay[part] + (((usage & UINT32_MAX) * decay[part]) >> 32);
 }
 
 /* Only whole steps are taken off, so that frequent use decays as well. */

@@ -5,8 +5,8 @@
  * holds is the sum over its placed tasks and the queues below it; jobs are only in leaves; a limit
  * was not passed when a task was placed (it may be lowered later).
  */
-#ifndef STOKER_CORE_QUEUE_H
-#define STOKER_CORE_QUEUE_H
+#ifndef SK_CORE_LEDGER_QUEUE_H
+#define SK_CORE_LEDGER_QUEUE_H
 
 #include "core/ledger/pending.h"
 #include "core/ledger/why.h"

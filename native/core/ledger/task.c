@@ -33,8 +33,8 @@ uint16_t sk_task_room(const struct sk_core *core, uint32_t slot, uint32_t node, 
 	return sk_fit_node(core, slot, node, now_ns);
 }
 
-static uint16_t sk_share_ok(const struct sk_core *core, const struct sk_job *job, uint32_t node,
-			    struct sk_share share, struct sk_why *why)
+static uint16_t share_ok(const struct sk_core *core, const struct sk_job *job, uint32_t node,
+			 struct sk_share share, struct sk_why *why)
 {
 	const struct sk_device *device;
 	uint16_t reason;
@@ -53,7 +53,7 @@ static uint16_t sk_share_ok(const struct sk_core *core, const struct sk_job *job
 	return reason;
 }
 
-static bool sk_linked(const struct sk_core *core, uint32_t node, const struct sk_place *place)
+static bool linked(const struct sk_core *core, uint32_t node, const struct sk_place *place)
 {
 	uint16_t link = sk_device_at(core, node, place->shares[0].index)->link;
 
@@ -64,8 +64,8 @@ static bool sk_linked(const struct sk_core *core, uint32_t node, const struct sk
 }
 
 /* With those of the tasks placed before it. */
-static bool sk_one_family(const struct sk_core *core, const struct sk_job *job, uint32_t node,
-			  const struct sk_place *place)
+static bool one_family(const struct sk_core *core, const struct sk_job *job, uint32_t node,
+		       const struct sk_place *place)
 {
 	const struct sk_task *first = &core->tasks[job->tasks_first];
 	uint8_t family;
@@ -90,7 +90,7 @@ uint16_t sk_task_shares_ok(const struct sk_core *core, const struct sk_job *job,
 	if (place->shares_n != wanted)
 		return sk_because(why, SK_BAD_SHARES, wanted, place->shares_n);
 	for (uint32_t i = 0; i < wanted; i++) {
-		uint16_t reason = sk_share_ok(core, job, node, place->shares[i], why);
+		uint16_t reason = share_ok(core, job, node, place->shares[i], why);
 
 		if (reason)
 			return reason;
@@ -98,14 +98,14 @@ uint16_t sk_task_shares_ok(const struct sk_core *core, const struct sk_job *job,
 			return sk_because(why, SK_BAD_SHARES, each, place->shares[i].milli);
 		seen |= (uint64_t)1 << place->shares[i].index;
 	}
-	if (!sk_one_family(core, job, node, place))
+	if (!one_family(core, job, node, place))
 		return sk_because(why, SK_VENDORS_MIXED, wanted, 0);
-	if (job->ask.options & SK_SAME_LINK && !sk_linked(core, node, place))
+	if (job->ask.options & SK_SAME_LINK && !linked(core, node, place))
 		return sk_because(why, SK_LINK_BROKEN, wanted, 0);
 	return sk_queue_admits(core, job->queue, node, place->shares, place->shares_n, why);
 }
 
-static void sk_shares_add(struct sk_core *core, const struct sk_task *task, bool give)
+static void shares_add(struct sk_core *core, const struct sk_task *task, bool give)
 {
 	uint64_t memory = core->jobs[task->job].ask.device_memory_bytes;
 
@@ -120,7 +120,7 @@ static void sk_shares_add(struct sk_core *core, const struct sk_task *task, bool
 	}
 }
 
-static void sk_reserve(struct sk_core *core, const struct sk_task *task, bool give)
+static void reserve(struct sk_core *core, const struct sk_task *task, bool give)
 {
 	const struct sk_job *job = &core->jobs[task->job];
 	struct sk_node *node = &core->nodes[task->node];
@@ -128,7 +128,7 @@ static void sk_reserve(struct sk_core *core, const struct sk_task *task, bool gi
 	SK_ADD(core, node->tasks_count, give ? -1u : 1u);
 	SK_ADD(core, node->cpu_used, give ? -(uint64_t)job->ask.cpu_milli : job->ask.cpu_milli);
 	SK_ADD(core, node->memory_used, give ? -job->ask.memory_bytes : job->ask.memory_bytes);
-	sk_shares_add(core, task, give);
+	shares_add(core, task, give);
 	sk_queue_charge(core, task, give);
 	sk_group_count(core, job, give);
 }
@@ -146,7 +146,7 @@ uint64_t sk_task_held_ns(const struct sk_task *task, const struct sk_job *job, u
 }
 
 /* The cell that links the task of this number, or the one it would follow. */
-static uint32_t *sk_task_cell(const struct sk_core *core, uint32_t job, uint16_t number)
+static uint32_t *task_cell(const struct sk_core *core, uint32_t job, uint16_t number)
 {
 	uint32_t *cell = &core->jobs[job].tasks_first;
 
@@ -157,7 +157,7 @@ static uint32_t *sk_task_cell(const struct sk_core *core, uint32_t job, uint16_t
 
 uint32_t sk_task_find(const struct sk_core *core, uint32_t job, uint16_t number)
 {
-	uint32_t slot = *sk_task_cell(core, job, number);
+	uint32_t slot = *task_cell(core, job, number);
 
 	return slot && core->tasks[slot].task == number ? slot : 0;
 }
@@ -167,7 +167,7 @@ uint32_t sk_task_take(struct sk_core *core, uint32_t job, uint32_t node,
 {
 	uint32_t slot = sk_pool_take(core, &core->task_pool, SK_CHAIN(core->tasks, free_next));
 	struct sk_task *task = &core->tasks[slot];
-	uint32_t *cell = sk_task_cell(core, job, place->task);
+	uint32_t *cell = task_cell(core, job, place->task);
 
 	task->job = job;
 	task->node = node;
@@ -179,16 +179,16 @@ uint32_t sk_task_take(struct sk_core *core, uint32_t job, uint32_t node,
 	SK_SET(core, *cell, slot);
 	sk_list_append(core, &core->nodes[node].tasks, SK_CHAIN(core->tasks, on_node), slot);
 	SK_ADD(core, core->jobs[job].tasks_live, 1);
-	sk_reserve(core, task, false);
+	reserve(core, task, false);
 	return slot;
 }
 
 void sk_task_give(struct sk_core *core, uint32_t slot)
 {
 	struct sk_task *task = &core->tasks[slot];
-	uint32_t *cell = sk_task_cell(core, task->job, task->task);
+	uint32_t *cell = task_cell(core, task->job, task->task);
 
-	sk_reserve(core, task, true);
+	reserve(core, task, true);
 	for (uint32_t i = 0; i < task->shares_n; i++)
 		sk_device_forget(core, task->node, task->shares[i].index);
 	SK_SET(core, *cell, task->job_next);

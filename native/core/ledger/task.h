@@ -4,8 +4,8 @@
  * a device, a CPU ledger or a memory ledger says is used is the sum over the tasks that hold it;
  * a task is taken exactly at its placing and given back exactly at its end or the node's loss.
  */
-#ifndef STOKER_CORE_TASK_H
-#define STOKER_CORE_TASK_H
+#ifndef SK_CORE_LEDGER_TASK_H
+#define SK_CORE_LEDGER_TASK_H
 
 #include "core/ledger/why.h"
 #include "core/state/state.h"

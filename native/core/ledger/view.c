@@ -124,8 +124,8 @@ uint32_t sk_core_devices(const struct sk_core *core, uint64_t id, struct sk_devi
 	return count;
 }
 
-static void sk_task_view_fill(const struct sk_core *core, const struct sk_task *task,
-			      struct sk_task_view *ret)
+static void task_view_fill(const struct sk_core *core, const struct sk_task *task,
+			   struct sk_task_view *ret)
 {
 	const struct sk_job *job = &core->jobs[task->job];
 
@@ -149,7 +149,7 @@ uint32_t sk_core_node_tasks(const struct sk_core *core, uint64_t id, struct sk_t
 
 	for (uint32_t task = core->nodes[slot].tasks.first; task && count < capacity;
 	     task = core->tasks[task].on_node.next)
-		sk_task_view_fill(core, &core->tasks[task], &views[count++]);
+		task_view_fill(core, &core->tasks[task], &views[count++]);
 	return count;
 }
 
@@ -161,7 +161,7 @@ uint32_t sk_core_job_tasks(const struct sk_core *core, uint64_t id, struct sk_ta
 
 	for (uint32_t task = slot ? core->jobs[slot].tasks_first : 0; task && count < capacity;
 	     task = core->tasks[task].job_next)
-		sk_task_view_fill(core, &core->tasks[task], &views[count++]);
+		task_view_fill(core, &core->tasks[task], &views[count++]);
 	return count;
 }
 

@@ -2,8 +2,8 @@
  *
  * The record of a job as callers and snapshots see it.
  */
-#ifndef STOKER_CORE_VIEW_H
-#define STOKER_CORE_VIEW_H
+#ifndef SK_CORE_LEDGER_VIEW_H
+#define SK_CORE_LEDGER_VIEW_H
 
 #include "core/state/state.h"
 

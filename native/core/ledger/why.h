@@ -3,8 +3,8 @@
  * The figures that go with a reason. Invariant: a function that returns a reason has set the
  * figures that reason.h names for it.
  */
-#ifndef STOKER_CORE_WHY_H
-#define STOKER_CORE_WHY_H
+#ifndef SK_CORE_LEDGER_WHY_H
+#define SK_CORE_LEDGER_WHY_H
 
 #include <stdint.h>
 

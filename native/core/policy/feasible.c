@@ -11,45 +11,45 @@
 #include "core/ledger/why.h"
 #include "core/policy/feasible.h"
 
-static uint64_t sk_least(uint64_t a, uint64_t b)
+static uint64_t smaller(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
 }
 
-static uint64_t sk_most(uint64_t a, uint64_t b)
+static uint64_t larger(uint64_t a, uint64_t b)
 {
 	return a > b ? a : b;
 }
 
-static bool sk_wants_link(const struct sk_ask *ask)
+static bool wants_link(const struct sk_ask *ask)
 {
 	return ask->options & SK_SAME_LINK && ask->gpu_milli > SK_MILLI;
 }
 
 /* Whether tasks may ever use this device, as far as it alone decides. */
-static bool sk_device_serves(const struct sk_ask *ask, const struct sk_wish *wish,
-			     const struct sk_device *device)
+static bool device_serves(const struct sk_ask *ask, const struct sk_wish *wish,
+			  const struct sk_device *device)
 {
 	return sk_fit_wish(wish, device) && (!wish->available || device->available) &&
 	       device->memory_bytes >= ask->device_memory_bytes &&
-	       device->capacity >= sk_least(ask->gpu_milli, SK_MILLI);
+	       device->capacity >= smaller(ask->gpu_milli, SK_MILLI);
 }
 
 /* Whole devices of the node that serve, those of one link only where `link` is not 0. */
-static uint64_t sk_serving(const struct sk_core *core, uint32_t slot, const struct sk_ask *ask,
-			   const struct sk_wish *wish, uint16_t link)
+static uint64_t serving(const struct sk_core *core, uint32_t slot, const struct sk_ask *ask,
+			const struct sk_wish *wish, uint16_t link)
 {
 	uint64_t count = 0;
 
 	for (uint32_t index = 0; index < core->nodes[slot].devices; index++) {
 		const struct sk_device *device = sk_device_at(core, slot, index);
 
-		count += (!link || device->link == link) && sk_device_serves(ask, wish, device);
+		count += (!link || device->link == link) && device_serves(ask, wish, device);
 	}
 	return count;
 }
 
-static bool sk_link_is_new(const struct sk_core *core, uint32_t slot, uint32_t index)
+static bool link_is_new(const struct sk_core *core, uint32_t slot, uint32_t index)
 {
 	uint16_t link = sk_device_at(core, slot, index)->link;
 
@@ -60,50 +60,49 @@ static bool sk_link_is_new(const struct sk_core *core, uint32_t slot, uint32_t i
 }
 
 /* Tasks whose devices share a link; `most` is the most devices of one link. */
-static uint64_t sk_linked(const struct sk_core *core, uint32_t slot, const struct sk_ask *ask,
-			  const struct sk_wish *wish, uint64_t *most)
+static uint64_t linked_tasks(const struct sk_core *core, uint32_t slot, const struct sk_ask *ask,
+			     const struct sk_wish *wish, uint64_t *most)
 {
 	uint64_t tasks = 0;
 
 	*most = 0;
 	for (uint32_t index = 0; index < core->nodes[slot].devices; index++) {
 		uint16_t link = sk_device_at(core, slot, index)->link;
-		uint64_t count = sk_link_is_new(core, slot, index)
-					 ? sk_serving(core, slot, ask, wish, link)
-					 : 0;
+		uint64_t count =
+			link_is_new(core, slot, index) ? serving(core, slot, ask, wish, link) : 0;
 
 		tasks += count / (ask->gpu_milli / SK_MILLI);
-		*most = sk_most(*most, count);
+		*most = larger(*most, count);
 	}
 	return tasks;
 }
 
 /* Tasks whose device request fits the accepted devices of the node when they are all unused. */
-static uint64_t sk_family_holds(const struct sk_core *core, uint32_t slot, const struct sk_ask *ask,
-				const struct sk_wish *wish)
+static uint64_t family_holds(const struct sk_core *core, uint32_t slot, const struct sk_ask *ask,
+			     const struct sk_wish *wish)
 {
 	uint64_t tasks = 0, each, most;
 
-	if (sk_wants_link(ask))
-		return sk_linked(core, slot, ask, wish, &most);
+	if (wants_link(ask))
+		return linked_tasks(core, slot, ask, wish, &most);
 	if (ask->gpu_milli >= SK_MILLI)
-		return sk_serving(core, slot, ask, wish, 0) / (ask->gpu_milli / SK_MILLI);
+		return serving(core, slot, ask, wish, 0) / (ask->gpu_milli / SK_MILLI);
 	for (uint32_t index = 0; index < core->nodes[slot].devices; index++) {
 		const struct sk_device *device = sk_device_at(core, slot, index);
 
-		if (!sk_device_serves(ask, wish, device))
+		if (!device_serves(ask, wish, device))
 			continue;
 		each = device->capacity / ask->gpu_milli;
 		if (ask->device_memory_bytes)
-			each = sk_least(each, device->memory_bytes / ask->device_memory_bytes);
+			each = smaller(each, device->memory_bytes / ask->device_memory_bytes);
 		tasks += each;
 	}
 	return tasks;
 }
 
 /* The next of these families alone, where devices of a task have to be of one; else all of them. */
-static struct sk_wish sk_next_family(const struct sk_ask *ask, const struct sk_wish *wish,
-				     uint32_t *families)
+static struct sk_wish next_family(const struct sk_ask *ask, const struct sk_wish *wish,
+				  uint32_t *families)
 {
 	struct sk_wish one = *wish;
 
@@ -114,23 +113,23 @@ static struct sk_wish sk_next_family(const struct sk_ask *ask, const struct sk_w
 }
 
 /* The same for all its devices, where those of a task may have to be of one family. */
-static uint64_t sk_node_holds_devices(const struct sk_core *core, uint32_t slot,
-				      const struct sk_ask *ask, const struct sk_wish *wish)
+static uint64_t node_holds_devices(const struct sk_core *core, uint32_t slot,
+				   const struct sk_ask *ask, const struct sk_wish *wish)
 {
 	uint32_t families = core->nodes[slot].families & wish->families;
 	uint64_t tasks = 0;
 
 	while (families) {
-		struct sk_wish one = sk_next_family(ask, wish, &families);
+		struct sk_wish one = next_family(ask, wish, &families);
 
-		tasks += sk_family_holds(core, slot, ask, &one);
+		tasks += family_holds(core, slot, ask, &one);
 	}
 	return tasks;
 }
 
 /* Tasks of this kind that the node can hold when it is empty. */
-static uint64_t sk_node_holds(const struct sk_core *core, uint32_t slot, const struct sk_ask *ask,
-			      const struct sk_wish *wish)
+static uint64_t node_holds(const struct sk_core *core, uint32_t slot, const struct sk_ask *ask,
+			   const struct sk_wish *wish)
 {
 	const struct sk_node *node = &core->nodes[slot];
 	uint64_t tasks = core->limits.node_tasks;
@@ -140,11 +139,11 @@ static uint64_t sk_node_holds(const struct sk_core *core, uint32_t slot, const s
 	if (wish->available && (!node->up || sk_fit_kind(core, ask, wish, slot)))
 		return 0;
 	if (ask->gpu_milli)
-		tasks = sk_least(tasks, sk_node_holds_devices(core, slot, ask, wish));
+		tasks = smaller(tasks, node_holds_devices(core, slot, ask, wish));
 	if (ask->cpu_milli)
-		tasks = sk_least(tasks, node->cpu / ask->cpu_milli);
+		tasks = smaller(tasks, node->cpu / ask->cpu_milli);
 	if (ask->memory_bytes)
-		tasks = sk_least(tasks, node->memory / ask->memory_bytes);
+		tasks = smaller(tasks, node->memory / ask->memory_bytes);
 	return tasks;
 }
 
@@ -163,8 +162,8 @@ struct sk_largest {
 	uint64_t memory;
 };
 
-static void sk_largest_devices(const struct sk_core *core, uint32_t slot, const struct sk_ask *ask,
-			       const struct sk_wish *wish, struct sk_largest *largest)
+static void largest_devices(const struct sk_core *core, uint32_t slot, const struct sk_ask *ask,
+			    const struct sk_wish *wish, struct sk_largest *largest)
 {
 	uint64_t linked = 0;
 
@@ -174,23 +173,23 @@ static void sk_largest_devices(const struct sk_core *core, uint32_t slot, const 
 		if (!device->capacity || !sk_fit_wish(wish, device))
 			continue;
 		largest->any++;
-		largest->milli = sk_most(largest->milli, device->capacity);
-		largest->device_memory = sk_most(largest->device_memory, device->memory_bytes);
+		largest->milli = larger(largest->milli, device->capacity);
+		largest->device_memory = larger(largest->device_memory, device->memory_bytes);
 	}
-	largest->devices = sk_most(largest->devices, sk_serving(core, slot, ask, wish, 0));
-	if (sk_wants_link(ask))
-		sk_linked(core, slot, ask, wish, &linked);
-	largest->linked = sk_most(largest->linked, linked);
+	largest->devices = larger(largest->devices, serving(core, slot, ask, wish, 0));
+	if (wants_link(ask))
+		linked_tasks(core, slot, ask, wish, &linked);
+	largest->linked = larger(largest->linked, linked);
 }
 
-static uint32_t sk_kinds_of(uint32_t families)
+static uint32_t kinds_of(uint32_t families)
 {
 	return (families & sk_families_of(SK_DEVICE_GPU) ? SK_DEVICE_GPU : 0) |
 	       (families & sk_families_of(SK_DEVICE_CPU) ? SK_DEVICE_CPU : 0);
 }
 
-static struct sk_largest sk_largest_of(const struct sk_core *core, const struct sk_ask *ask,
-				       const struct sk_wish *wish)
+static struct sk_largest largest_of(const struct sk_core *core, const struct sk_ask *ask,
+				    const struct sk_wish *wish)
 {
 	struct sk_largest largest = {0};
 
@@ -200,24 +199,24 @@ static struct sk_largest sk_largest_of(const struct sk_core *core, const struct 
 		if (sk_fit_labels(ask, &core->nodes[slot]))
 			continue;
 		largest.nodes++;
-		largest.kinds |= sk_kinds_of(core->nodes[slot].families);
+		largest.kinds |= kinds_of(core->nodes[slot].families);
 		largest.of_kind += families != 0 || !ask->gpu_milli;
 		if (sk_fit_lasting(core, ask, wish, slot))
 			continue;
 		largest.of_model++;
-		largest.cpu = sk_most(largest.cpu, core->nodes[slot].cpu);
-		largest.memory = sk_most(largest.memory, core->nodes[slot].memory);
+		largest.cpu = larger(largest.cpu, core->nodes[slot].cpu);
+		largest.memory = larger(largest.memory, core->nodes[slot].memory);
 		while (ask->gpu_milli && families) {
-			struct sk_wish one = sk_next_family(ask, wish, &families);
+			struct sk_wish one = next_family(ask, wish, &families);
 
-			sk_largest_devices(core, slot, ask, &one, &largest);
+			largest_devices(core, slot, ask, &one, &largest);
 		}
 	}
 	return largest;
 }
 
-static uint16_t sk_devices_lack(const struct sk_ask *ask, const struct sk_largest *largest,
-				struct sk_why *why)
+static uint16_t devices_lack(const struct sk_ask *ask, const struct sk_largest *largest,
+			     struct sk_why *why)
 {
 	uint64_t asked = ask->gpu_milli / SK_MILLI;
 
@@ -230,15 +229,15 @@ static uint16_t sk_devices_lack(const struct sk_ask *ask, const struct sk_larges
 						       : SK_REASON_NONE;
 	if (asked > largest->devices)
 		return sk_because(why, SK_NO_NODE_HAS_DEVICES, asked, largest->devices);
-	if (sk_wants_link(ask) && asked > largest->linked)
+	if (wants_link(ask) && asked > largest->linked)
 		return sk_because(why, SK_LINK_BROKEN, asked, largest->linked);
 	return SK_REASON_NONE;
 }
 
-static uint16_t sk_infeasible(const struct sk_core *core, const struct sk_ask *ask,
-			      const struct sk_wish *wish, struct sk_why *why)
+static uint16_t infeasible(const struct sk_core *core, const struct sk_ask *ask,
+			   const struct sk_wish *wish, struct sk_why *why)
 {
-	struct sk_largest largest = sk_largest_of(core, ask, wish);
+	struct sk_largest largest = largest_of(core, ask, wish);
 	uint16_t reason;
 
 	if (!largest.nodes)
@@ -247,7 +246,7 @@ static uint16_t sk_infeasible(const struct sk_core *core, const struct sk_ask *a
 		return sk_because(why, SK_NO_NODE_HAS_KIND, ask->kinds, largest.kinds);
 	if (!largest.of_model)
 		return sk_because(why, SK_NO_NODE_HAS_MODEL, ask->models[0], largest.nodes);
-	reason = ask->gpu_milli ? sk_devices_lack(ask, &largest, why) : SK_REASON_NONE;
+	reason = ask->gpu_milli ? devices_lack(ask, &largest, why) : SK_REASON_NONE;
 	if (reason)
 		return reason;
 	if (ask->cpu_milli > largest.cpu)
@@ -258,8 +257,8 @@ static uint16_t sk_infeasible(const struct sk_core *core, const struct sk_ask *a
 }
 
 /* Milli of these models that the queue may ever hold; SK_NO_LIMIT where one has no limit. */
-static uint64_t sk_queue_ever(const struct sk_core *core, const struct sk_queue *queue,
-			      uint64_t models, uint32_t each)
+static uint64_t queue_ever(const struct sk_core *core, const struct sk_queue *queue,
+			   uint64_t models, uint32_t each)
 {
 	uint64_t milli = 0, all = sk_quota_find(queue, 0);
 
@@ -270,24 +269,24 @@ static uint64_t sk_queue_ever(const struct sk_core *core, const struct sk_queue 
 		if (models >> model & 1)
 			milli = limit == SK_NO_LIMIT
 					? limit
-					: sk_least(sk_time_add(milli, limit / each * each),
-						   SK_NO_LIMIT - 1);
+					: smaller(sk_time_add(milli, limit / each * each),
+						  SK_NO_LIMIT - 1);
 	}
 	if (!models)
 		milli = SK_NO_LIMIT;
-	return all < queue->quotas_n ? sk_least(milli, queue->quotas[all].limit_milli) : milli;
+	return all < queue->quotas_n ? smaller(milli, queue->quotas[all].limit_milli) : milli;
 }
 
 /* Whether the limits of its queue and those above it could ever let the whole job in. */
-static uint16_t sk_limits_allow(const struct sk_core *core, const struct sk_ask *ask,
-				uint64_t models, struct sk_why *why)
+static uint16_t limits_allow(const struct sk_core *core, const struct sk_ask *ask, uint64_t models,
+			     struct sk_why *why)
 {
 	uint64_t asked = (uint64_t)ask->gpu_milli * ask->tasks;
-	uint32_t each = (uint32_t)sk_least(ask->gpu_milli, SK_MILLI);
+	uint32_t each = (uint32_t)smaller(ask->gpu_milli, SK_MILLI);
 	uint32_t queue = asked ? sk_queue_find(core, ask->queue) : 0;
 
 	for (; queue; queue = core->queues[queue].parent) {
-		uint64_t ever = sk_queue_ever(core, &core->queues[queue], models, each);
+		uint64_t ever = queue_ever(core, &core->queues[queue], models, each);
 
 		if (asked > ever)
 			return sk_because(why, SK_OVER_ANY_LIMIT, asked, ever);
@@ -296,17 +295,17 @@ static uint16_t sk_limits_allow(const struct sk_core *core, const struct sk_ask 
 }
 
 /* Tasks that all nodes together hold, up to as many as are asked for. */
-static uint64_t sk_nodes_hold(const struct sk_core *core, const struct sk_ask *ask,
-			      const struct sk_wish *wish)
+static uint64_t nodes_hold(const struct sk_core *core, const struct sk_ask *ask,
+			   const struct sk_wish *wish)
 {
 	uint64_t tasks = 0;
 
 	for (uint32_t slot = sk_node_next(core, 1); slot && tasks < ask->tasks;
 	     slot = sk_node_next(core, slot + 1)) {
-		uint64_t here = sk_node_holds(core, slot, ask, wish);
+		uint64_t here = node_holds(core, slot, ask, wish);
 
 		if (ask->options & SK_PACK_TASKS)
-			tasks = sk_most(tasks, here);
+			tasks = larger(tasks, here);
 		else
 			tasks += ask->options & (SK_SPREAD_TASKS | SK_REPEL) ? here != 0 : here;
 	}
@@ -314,18 +313,18 @@ static uint64_t sk_nodes_hold(const struct sk_core *core, const struct sk_ask *a
 }
 
 /* The same, where all tasks of a gang may have to have devices of one family. */
-static uint64_t sk_gang_holds(const struct sk_core *core, const struct sk_ask *ask,
-			      const struct sk_wish *wish)
+static uint64_t gang_holds(const struct sk_core *core, const struct sk_ask *ask,
+			   const struct sk_wish *wish)
 {
 	uint32_t families = sk_families_known(core, wish->families);
 	uint64_t most = 0;
 
 	if (ask->tasks == 1 || !sk_fit_one_family(ask))
-		return sk_nodes_hold(core, ask, wish);
+		return nodes_hold(core, ask, wish);
 	while (families) {
-		struct sk_wish one = sk_next_family(ask, wish, &families);
+		struct sk_wish one = next_family(ask, wish, &families);
 
-		most = sk_most(most, sk_nodes_hold(core, ask, &one));
+		most = larger(most, nodes_hold(core, ask, &one));
 	}
 	return most;
 }
@@ -335,7 +334,7 @@ bool sk_feasible_hopeless(const struct sk_core *core, const struct sk_ask *ask)
 	struct sk_wish wish = sk_wish_of(core, ask);
 
 	wish.available = 1;
-	return sk_gang_holds(core, ask, &wish) < ask->tasks;
+	return gang_holds(core, ask, &wish) < ask->tasks;
 }
 
 uint16_t sk_feasible_reason(const struct sk_core *core, const struct sk_ask *ask,
@@ -346,10 +345,10 @@ uint16_t sk_feasible_reason(const struct sk_core *core, const struct sk_ask *ask
 
 	if (!core->nodes_count || (ask->models[0] && !wish.models))
 		return SK_REASON_NONE; /* of unknown models the command itself says so */
-	tasks = sk_gang_holds(core, ask, &wish);
+	tasks = gang_holds(core, ask, &wish);
 	if (!tasks)
-		return sk_infeasible(core, ask, &wish, why);
+		return infeasible(core, ask, &wish, why);
 	if (tasks < ask->tasks)
 		return sk_because(why, SK_GANG_TOO_LARGE, ask->tasks, tasks);
-	return sk_limits_allow(core, ask, wish.models, why);
+	return limits_allow(core, ask, wish.models, why);
 }

@@ -3,8 +3,8 @@
  * Whether a request could run at all on the nodes that are known. Invariant: both answers look at
  * what nodes have, never at what is free, and write nothing.
  */
-#ifndef STOKER_CORE_FEASIBLE_H
-#define STOKER_CORE_FEASIBLE_H
+#ifndef SK_CORE_POLICY_FEASIBLE_H
+#define SK_CORE_POLICY_FEASIBLE_H
 
 #include "core/ledger/why.h"
 #include "core/state/state.h"

@@ -29,34 +29,34 @@ struct sk_frag_swap {
 
 /* ---- the table ---- */
 
-static uint32_t sk_frag_small(uint64_t value)
+static uint32_t small(uint64_t value)
 {
 	return value < INT32_MAX ? (uint32_t)value : INT32_MAX;
 }
 
-static bool sk_frag_needs_devices(const struct sk_frag_class *each)
+static bool needs_devices(const struct sk_frag_class *each)
 {
 	return each->count && each->gpu_milli;
 }
 
-static uint32_t sk_frag_share(const struct sk_frag_class *each, uint64_t weights)
+static uint32_t class_share(const struct sk_frag_class *each, uint64_t weights)
 {
 	return (uint32_t)((uint64_t)each->weight * SK_FRAG_PART / weights);
 }
 
-static uint64_t sk_frag_size(const struct sk_frag_class *each)
+static uint64_t class_size(const struct sk_frag_class *each)
 {
 	return (uint64_t)each->gpu_milli * each->count;
 }
 
-static void sk_frag_table_add(struct sk_frag_table *table, uint32_t lane,
-			      const struct sk_frag_class *each, uint32_t share)
+static void table_add(struct sk_frag_table *table, uint32_t lane, const struct sk_frag_class *each,
+		      uint32_t share)
 {
 	bool several = each->count > 1;
 
-	table->cpu[lane] = sk_frag_small(each->cpu_milli);
+	table->cpu[lane] = small(each->cpu_milli);
 	table->memory[lane] =
-		sk_frag_small((each->memory_bytes >> 20) + ((each->memory_bytes & 0xfffff) != 0));
+		small((each->memory_bytes >> 20) + ((each->memory_bytes & 0xfffff) != 0));
 	table->milli[lane] = each->gpu_milli;
 	table->count[lane] = each->count;
 	table->inverse[lane] = several ? 0 : ((1u << 20) + each->gpu_milli - 1) / each->gpu_milli;
@@ -68,8 +68,7 @@ static void sk_frag_table_add(struct sk_frag_table *table, uint32_t lane,
 	table->models_any[lane] = !each->models;
 }
 
-static int sk_frag_classes_check(const struct sk_frag_class *classes, uint32_t count,
-				 uint64_t *weights)
+static int classes_check(const struct sk_frag_class *classes, uint32_t count, uint64_t *weights)
 {
 	if (count > SK_FRAG_CLASSES_MAX)
 		return -E2BIG;
@@ -84,7 +83,7 @@ static int sk_frag_classes_check(const struct sk_frag_class *classes, uint32_t c
 
 /* Worths are such that together the classes are worth what they ask for: the weights' unit and the
  * classes left out do not matter. */
-static void sk_frag_table_weigh(struct sk_frag_table *table, const uint64_t *sizes, uint32_t count)
+static void table_weigh(struct sk_frag_table *table, const uint64_t *sizes, uint32_t count)
 {
 	uint64_t cpu = 0, milli = 0, copies = 0;
 
@@ -106,7 +105,7 @@ int sk_frag_table_init(struct sk_frag_table *table, enum sk_frag_policy policy,
 {
 	uint64_t sizes[SK_FRAG_CLASSES_MAX], weights = 0;
 	uint32_t lane = 0;
-	int error = sk_frag_classes_check(classes, count, &weights);
+	int error = classes_check(classes, count, &weights);
 
 	if (error)
 		return error;
@@ -115,20 +114,19 @@ int sk_frag_table_init(struct sk_frag_table *table, enum sk_frag_policy policy,
 	memset(table, 0, sizeof *table);
 	table->policy = policy;
 	for (uint32_t at = 0; at < count; at++) {
-		if (!sk_frag_needs_devices(&classes[at]) || !classes[at].weight)
+		if (!needs_devices(&classes[at]) || !classes[at].weight)
 			continue;
-		sizes[lane] = sk_frag_size(&classes[at]);
-		sk_frag_table_add(table, lane++, &classes[at],
-				  sk_frag_share(&classes[at], weights));
+		sizes[lane] = class_size(&classes[at]);
+		table_add(table, lane++, &classes[at], class_share(&classes[at], weights));
 	}
-	sk_frag_table_weigh(table, sizes, lane);
+	table_weigh(table, sizes, lane);
 	table->lanes = (lane + SK_FRAG_LANES - 1) / SK_FRAG_LANES * SK_FRAG_LANES;
 	return 0;
 }
 
 /* ---- one node ---- */
 
-static void sk_frag_node_kinds(struct sk_frag_node *node)
+static void node_kinds(struct sk_frag_node *node)
 {
 	node->kinds = 0;
 	node->idle = 0;
@@ -151,7 +149,7 @@ static void sk_frag_node_kinds(struct sk_frag_node *node)
 }
 
 /* Processors as the device milli that they usually come with, half as many again. */
-static int64_t sk_frag_cpu_equals(const struct sk_frag_table *table, uint64_t cpu)
+static int64_t cpu_equals(const struct sk_frag_table *table, uint64_t cpu)
 {
 	uint64_t most = UINT64_C(1) << 28;
 
@@ -159,9 +157,9 @@ static int64_t sk_frag_cpu_equals(const struct sk_frag_table *table, uint64_t cp
 }
 
 /* (1 - processors / devices) * 1024, kept within -1024. */
-static int32_t sk_frag_node_lack(const struct sk_frag_table *table, const struct sk_frag_node *node)
+static int32_t node_lack(const struct sk_frag_table *table, const struct sk_frag_node *node)
 {
-	int64_t equals = sk_frag_cpu_equals(table, node->cpu_free);
+	int64_t equals = cpu_equals(table, node->cpu_free);
 
 	if (equals >= 2 * (int64_t)node->idle)
 		return -1024;
@@ -172,7 +170,7 @@ static int32_t sk_frag_node_lack(const struct sk_frag_table *table, const struct
 
 /* 65536000 ln((100 - s) / s) for s = 1..49, rounded down: where the published score
  * int(100 / (1 + exp(waste / 1000))) steps, in milli times 2^16. */
-static const int32_t sk_frag_steps[] = {
+static const int32_t score_steps[] = {
 	301145774, 255054335, 227809603, 208276935, 192966752, 180324618, 169521272,
 	160061655, 151626378, 143997309, 137018808, 130575903, 124581233, 118966843,
 	113678814, 108673635, 103915668, 99375349,  95027866,  90852187,  86830311,
@@ -183,22 +181,22 @@ static const int32_t sk_frag_steps[] = {
 };
 
 /* The largest added waste that still scores `score`. */
-static int64_t sk_frag_step(uint32_t score)
+static int64_t step(uint32_t score)
 {
 	if (score < 50)
-		return sk_frag_steps[score - 1];
-	return score > 50 ? -(int64_t)sk_frag_steps[99 - score] - 1 : 0;
+		return score_steps[score - 1];
+	return score > 50 ? -(int64_t)score_steps[99 - score] - 1 : 0;
 }
 
 /* 0 (everything got usable) to 100, from added waste in milli times 2^16. */
-static uint32_t sk_frag_score(int64_t added)
+static uint32_t score_of(int64_t added)
 {
 	uint32_t low = 0, high = 99;
 
 	while (low < high) {
 		uint32_t middle = (low + high + 1) / 2;
 
-		if (added <= sk_frag_step(middle))
+		if (added <= step(middle))
 			low = middle;
 		else
 			high = middle - 1;
@@ -207,11 +205,11 @@ static uint32_t sk_frag_score(int64_t added)
 }
 
 /* What of a cost does not depend on which devices of the node are taken. */
-static int64_t sk_frag_node_cost(const struct sk_frag_table *table, const struct sk_frag_node *node,
-				 const struct sk_frag_request *request)
+static int64_t node_cost_of(const struct sk_frag_table *table, const struct sk_frag_node *node,
+			    const struct sk_frag_request *request)
 {
 	int64_t size = (int64_t)request->gpu_milli * request->count;
-	int64_t excess = sk_frag_cpu_equals(table, request->cpu_milli);
+	int64_t excess = cpu_equals(table, request->cpu_milli);
 
 	if (table->policy == SK_FRAG_FGD)
 		return ((int64_t)node->idle - size) * SK_FRAG_PART - node->before;
@@ -220,8 +218,8 @@ static int64_t sk_frag_node_cost(const struct sk_frag_table *table, const struct
 }
 
 /* The `count` devices with the least free milli that suffice, lowest first; 0: too few. */
-static uint64_t sk_frag_devices(const struct sk_frag_node *node, uint32_t milli, uint32_t count,
-				struct sk_frag_swap *swaps, uint32_t *swapped)
+static uint64_t devices_of(const struct sk_frag_node *node, uint32_t milli, uint32_t count,
+			   struct sk_frag_swap *swaps, uint32_t *swapped)
 {
 	uint64_t taken = 0;
 
@@ -245,7 +243,7 @@ static uint64_t sk_frag_devices(const struct sk_frag_node *node, uint32_t milli,
 	return taken;
 }
 
-static bool sk_frag_fits(const struct sk_frag_node *node, const struct sk_frag_request *request)
+static bool fits_of(const struct sk_frag_node *node, const struct sk_frag_request *request)
 {
 	return request->cpu_milli <= node->cpu_free && request->memory_bytes <= node->memory_free &&
 	       (!request->models || (request->models & node->models)) &&
@@ -254,7 +252,7 @@ static bool sk_frag_fits(const struct sk_frag_node *node, const struct sk_frag_r
 
 /* ---- the classes, for each kind of machine ---- */
 
-#define SK_LANES(name) sk_frag_##name##_plain
+#define SK_LANES(name) name##_plain
 #define SK_LANES_WIDTH 4
 #define SK_LANES_INLINE static inline __attribute__((always_inline))
 #include "core/policy/frag_lanes.h"
@@ -263,22 +261,23 @@ static bool sk_frag_fits(const struct sk_frag_node *node, const struct sk_frag_r
 #undef SK_LANES_INLINE
 
 #if defined(SK_FRAG_TWO_VARIANTS)
-#define SK_LANES(name) sk_frag_##name##_wide
+#define SK_LANES(name) name##_wide
 #define SK_LANES_WIDTH 8
 #define SK_LANES_INLINE static inline __attribute__((always_inline, target("avx2")))
 #include "core/policy/frag_lanes.h"
 
-static __attribute__((target("avx2"))) void sk_frag_prepare_avx2(const struct sk_frag_table *table,
-								 struct sk_frag_node *node)
+static __attribute__((target("avx2"))) void prepare_avx2(const struct sk_frag_table *table,
+							 struct sk_frag_node *node)
 {
-	sk_frag_prepare_wide(table, node);
+	prepare_wide(table, node);
 }
 
-static __attribute__((target("avx2"))) bool
-sk_frag_place_avx2(const struct sk_frag_table *table, const struct sk_frag_node *node,
-		   const struct sk_frag_request *request, struct sk_frag_place *ret)
+static __attribute__((target("avx2"))) bool place_avx2(const struct sk_frag_table *table,
+						       const struct sk_frag_node *node,
+						       const struct sk_frag_request *request,
+						       struct sk_frag_place *ret)
 {
-	return sk_frag_place_wide(table, node, request, ret);
+	return place_wide(table, node, request, ret);
 }
 #endif
 
@@ -286,21 +285,21 @@ void sk_frag_node_prepare(const struct sk_frag_table *table, struct sk_frag_node
 {
 #if defined(SK_FRAG_TWO_VARIANTS)
 	if (__builtin_cpu_supports("avx2")) {
-		sk_frag_prepare_avx2(table, node);
+		prepare_avx2(table, node);
 		return;
 	}
 #endif
-	sk_frag_prepare_plain(table, node);
+	prepare_plain(table, node);
 }
 
 bool sk_frag_place(const struct sk_frag_table *table, const struct sk_frag_node *node,
 		   const struct sk_frag_request *request, struct sk_frag_place *ret)
 {
-	if (!sk_frag_fits(node, request))
+	if (!fits_of(node, request))
 		return false;
 #if defined(SK_FRAG_TWO_VARIANTS)
 	if (__builtin_cpu_supports("avx2"))
-		return sk_frag_place_avx2(table, node, request, ret);
+		return place_avx2(table, node, request, ret);
 #endif
-	return sk_frag_place_plain(table, node, request, ret);
+	return place_plain(table, node, request, ret);
 }

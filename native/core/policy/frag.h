@@ -5,8 +5,8 @@
  * node: no state, allocation, float or clock, and the same numbers on every machine. Formulas, why
  * they are so and what they reach: docs/developer/placement.md.
  */
-#ifndef STOKER_CORE_FRAG_H
-#define STOKER_CORE_FRAG_H
+#ifndef SK_CORE_POLICY_FRAG_H
+#define SK_CORE_POLICY_FRAG_H
 
 #include <stdbool.h>
 #include <stdint.h>

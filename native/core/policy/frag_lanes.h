@@ -160,10 +160,10 @@ SK_LANES_INLINE void SK_LANES(node_uses)(const struct sk_frag_table *table,
 
 SK_LANES_INLINE void SK_LANES(prepare)(const struct sk_frag_table *table, struct sk_frag_node *node)
 {
-	uint32_t suited[SK_FRAG_CLASSES_MAX], cpu = sk_frag_small(node->cpu_free), memory;
+	uint32_t suited[SK_FRAG_CLASSES_MAX], cpu = small(node->cpu_free), memory;
 
-	sk_frag_node_kinds(node);
-	node->lack = sk_frag_node_lack(table, node);
+	node_kinds(node);
+	node->lack = node_lack(table, node);
 	if (table->policy == SK_FRAG_FGD) {
 		SK_LANES(node_uses)(table, node);
 		SK_LANES(suited)(table, table->share, cpu, INT32_MAX, node->models, suited);
@@ -172,7 +172,7 @@ SK_LANES_INLINE void SK_LANES(prepare)(const struct sk_frag_table *table, struct
 		return;
 	}
 	SK_LANES(node_takes)(table, node);
-	memory = sk_frag_small(node->memory_free >> 20);
+	memory = small(node->memory_free >> 20);
 	SK_LANES(suited)(table, table->worth, cpu, memory, node->models, suited);
 	node->before = SK_LANES(worth)(table, node, suited, NULL, 0);
 }
@@ -187,7 +187,7 @@ SK_LANES_INLINE int64_t SK_LANES(cost)(const struct sk_frag_table *table,
 	if (table->policy != SK_FRAG_FGD)
 		return node_cost - SK_LANES(worth)(table, node, suited, swaps, count);
 	added = node_cost - SK_LANES(used)(table, node, suited, swaps, count);
-	return 100 - (int64_t)sk_frag_score(added);
+	return 100 - (int64_t)score_of(added);
 }
 
 /* One device: each kind that suffices is tried, the first of equals stays. */
@@ -226,7 +226,7 @@ SK_LANES_INLINE bool SK_LANES(place_several)(const struct sk_frag_table *table,
 	struct sk_frag_swap swaps[SK_FRAG_DEVICES_MAX];
 	uint32_t count;
 
-	ret->devices = sk_frag_devices(node, request->gpu_milli, request->count, swaps, &count);
+	ret->devices = devices_of(node, request->gpu_milli, request->count, swaps, &count);
 	if (!ret->devices)
 		return false;
 	ret->cost = SK_LANES(cost)(table, node, node_cost, suited, swaps, count);
@@ -239,12 +239,12 @@ SK_LANES_INLINE bool SK_LANES(place)(const struct sk_frag_table *table,
 				     struct sk_frag_place *ret)
 {
 	uint32_t suited[SK_FRAG_CLASSES_MAX], memory = INT32_MAX;
-	uint32_t cpu = sk_frag_small(node->cpu_free - request->cpu_milli);
+	uint32_t cpu = small(node->cpu_free - request->cpu_milli);
 	const uint32_t *values = table->share;
-	int64_t node_cost = sk_frag_node_cost(table, node, request);
+	int64_t node_cost = node_cost_of(table, node, request);
 
 	if (table->policy == SK_FRAG_DEFAULT) {
-		memory = sk_frag_small((node->memory_free - request->memory_bytes) >> 20);
+		memory = small((node->memory_free - request->memory_bytes) >> 20);
 		values = table->worth;
 	}
 	SK_LANES(suited)(table, values, cpu, memory, node->models, suited);

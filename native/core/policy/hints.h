@@ -6,8 +6,8 @@
  * observe.c. Invariant: no part of the state, its digest or its snapshots; a
  * replica without any of it applies the same commands and makes sound choices.
  */
-#ifndef STOKER_CORE_HINTS_H
-#define STOKER_CORE_HINTS_H
+#ifndef SK_CORE_POLICY_HINTS_H
+#define SK_CORE_POLICY_HINTS_H
 
 #include "core/policy/frag.h"
 #include "core/state/state.h"
@@ -80,13 +80,14 @@ struct sk_counted {
 };
 
 struct sk_hints {
-	uint64_t generation;  /* raised when all ratings are void */
-	uint64_t clock;	      /* uses of shapes */
-	uint32_t end;	      /* node slots below this are rated, a multiple of SK_BLOCK */
-	uint32_t stride;      /* node slots in each array */
-	uint64_t *changed_at; /* of each node slot, the change that was its last */
-	uint32_t *todo;	      /* of one rating of all nodes, `stride` and some */
-	uint32_t settling;    /* the shape that is brought up to date next */
+	struct sk_changes changes; /* nodes that `summary` and `prepared` must follow */
+	uint64_t generation;	   /* raised when all ratings are void */
+	uint64_t clock;		   /* uses of shapes */
+	uint32_t end;		   /* node slots below this are rated, a multiple of SK_BLOCK */
+	uint32_t stride;	   /* node slots in each array */
+	uint64_t *changed_at;	   /* of each node slot, the change that was its last */
+	uint32_t *todo;		   /* of one rating of all nodes, `stride` and some */
+	uint32_t settling;	   /* the shape that is brought up to date next */
 	struct sk_summary summary;
 	struct sk_shape *shapes; /* SK_SHAPES_MAX */
 	uint64_t *used_at;	 /* of each shape */

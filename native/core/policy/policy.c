@@ -25,14 +25,14 @@ struct sk_search {
 	struct sk_place *place;
 };
 
-static void sk_search_take(const struct sk_search *search, uint32_t node, uint16_t reason)
+static void search_take(const struct sk_search *search, uint32_t node, uint16_t reason)
 {
 	search->place->node = search->core->nodes[node].id;
 	search->place->reason = reason;
 }
 
 /* Whether the task goes there; its shares are filled in. */
-static bool sk_search_try(const struct sk_search *search, uint32_t node)
+static bool search_try(const struct sk_search *search, uint32_t node)
 {
 	const struct sk_core *core = search->core;
 	const struct sk_job *job = &core->jobs[search->job];
@@ -46,48 +46,48 @@ static bool sk_search_try(const struct sk_search *search, uint32_t node)
 }
 
 /* The amount that the index knows may be of a device that this job does not accept. */
-static bool sk_partly_used(const struct sk_search *search, uint32_t node)
+static bool partly_used(const struct sk_search *search, uint32_t node)
 {
 	return sk_device_at(search->core, node, search->place->shares[0].index)->used != 0;
 }
 
 /* The first node of the index from this class on that does. */
-static bool sk_pack(const struct sk_search *search, const struct sk_index *index, uint32_t class,
-		    uint16_t reason)
+static bool pack(const struct sk_search *search, const struct sk_index *index, uint32_t class,
+		 uint16_t reason)
 {
 	uint32_t slot = 0;
 
 	for (; sk_index_next(index, &class, &slot); slot++) {
-		if (!sk_search_try(search, slot) ||
-		    (reason == SK_PACKED_SHARE && !sk_partly_used(search, slot)))
+		if (!search_try(search, slot) ||
+		    (reason == SK_PACKED_SHARE && !partly_used(search, slot)))
 			continue;
-		sk_search_take(search, slot, reason);
+		search_take(search, slot, reason);
 		return true;
 	}
 	return false;
 }
 
-static bool sk_policy_pack(const struct sk_search *search)
+static bool policy_pack(const struct sk_search *search)
 {
 	const struct sk_core *core = search->core;
 	uint32_t gpu = core->jobs[search->job].ask.gpu_milli;
 
 	if (gpu >= SK_MILLI)
-		return sk_pack(search, &core->free_whole, gpu / SK_MILLI, SK_FREE_DEVICES);
-	return sk_pack(search, &core->free_part, gpu, SK_PACKED_SHARE) ||
-	       sk_pack(search, &core->free_whole, 1, SK_OPENED_DEVICE);
+		return pack(search, &core->free_whole, gpu / SK_MILLI, SK_FREE_DEVICES);
+	return pack(search, &core->free_part, gpu, SK_PACKED_SHARE) ||
+	       pack(search, &core->free_whole, 1, SK_OPENED_DEVICE);
 }
 
 /* The load of a node is read only where two have equally many tasks. */
-static bool sk_same_tasks(const struct sk_core *core, uint32_t a, uint32_t b)
+static bool same_tasks(const struct sk_core *core, uint32_t a, uint32_t b)
 {
 	return core->nodes[a].tasks_count == core->nodes[b].tasks_count;
 }
 
 /* Fewest tasks, then the least load seen, then the lowest slot. */
-static bool sk_less_busy(const struct sk_core *core, uint32_t a, uint32_t b)
+static bool less_busy(const struct sk_core *core, uint32_t a, uint32_t b)
 {
-	if (!sk_same_tasks(core, a, b))
+	if (!same_tasks(core, a, b))
 		return core->nodes[a].tasks_count < core->nodes[b].tasks_count;
 	if (core->observed[a].load_milli != core->observed[b].load_milli)
 		return core->observed[a].load_milli < core->observed[b].load_milli;
@@ -95,14 +95,14 @@ static bool sk_less_busy(const struct sk_core *core, uint32_t a, uint32_t b)
 }
 
 /* By the seed, the job and the task, so that every one is another draw. */
-static uint64_t sk_chance(const struct sk_search *search)
+static uint64_t chance(const struct sk_search *search)
 {
 	return sk_mix((search->seed + search->place->task) ^ sk_mix(search->place->job));
 }
 
 /* The first few nodes that have room, from a place in the ring of nodes given by chance. */
-static uint32_t sk_policy_sample(const struct sk_search *search, uint32_t start,
-				 uint32_t sample[SK_POLICY_SAMPLE])
+static uint32_t policy_sample(const struct sk_search *search, uint32_t start,
+			      uint32_t sample[SK_POLICY_SAMPLE])
 {
 	const struct sk_core *core = search->core;
 	uint32_t seen = 0;
@@ -111,7 +111,7 @@ static uint32_t sk_policy_sample(const struct sk_search *search, uint32_t start,
 		uint32_t slot = sk_node_next(core, lap ? 1 : start);
 
 		for (; slot && (!lap || slot < start); slot = sk_node_next(core, slot + 1)) {
-			if (!sk_search_try(search, slot))
+			if (!search_try(search, slot))
 				continue;
 			sample[seen++] = slot;
 			if (seen == SK_POLICY_SAMPLE)
@@ -122,38 +122,38 @@ static uint32_t sk_policy_sample(const struct sk_search *search, uint32_t start,
 }
 
 /* The least busy of a sample, so that a thousand such tasks do not pile up on the first node. */
-static bool sk_policy_host(const struct sk_search *search)
+static bool policy_host(const struct sk_search *search)
 {
 	const struct sk_core *core = search->core;
 	struct sk_place *place = search->place;
 	uint32_t nodes = core->nodes_count ? core->nodes_count : 1;
-	uint32_t start = (uint32_t)(sk_chance(search) % nodes) + 1;
+	uint32_t start = (uint32_t)(chance(search) % nodes) + 1;
 	uint32_t sample[SK_POLICY_SAMPLE];
-	uint32_t seen = sk_policy_sample(search, start, sample), best = 0, read = 0;
+	uint32_t seen = policy_sample(search, start, sample), best = 0, read = 0;
 
 	if (!seen)
 		return false;
 	for (uint32_t i = 1; i < seen; i++) {
-		if (sk_same_tasks(core, sample[i], sample[best]))
+		if (same_tasks(core, sample[i], sample[best]))
 			read |= 1u << i | 1u << best;
-		if (sk_less_busy(core, sample[i], sample[best]))
+		if (less_busy(core, sample[i], sample[best]))
 			best = i;
 	}
-	sk_search_take(search, sample[best], SK_LEAST_BUSY);
+	search_take(search, sample[best], SK_LEAST_BUSY);
 	for (uint32_t i = 0; i < seen; i++)
 		if (read >> i & 1)
 			sk_rate_note(place, core->observed[sample[i]].id);
 	return true;
 }
 
-static bool sk_policy_took(const struct sk_search *search, uint32_t node)
+static bool policy_took(const struct sk_search *search, uint32_t node)
 {
-	sk_search_take(search, node, sk_rate_why(search->core, search->how, node, search->place));
+	search_take(search, node, sk_rate_why(search->core, search->how, node, search->place));
 	return true;
 }
 
 /* Tasks of the same job in the node's failure domain, or on the node itself where it has none. */
-static uint32_t sk_company(const struct sk_search *search, uint32_t node)
+static uint32_t affinity_of(const struct sk_search *search, uint32_t node)
 {
 	const struct sk_core *core = search->core;
 	uint64_t domain = core->nodes[node].domain;
@@ -172,7 +172,7 @@ struct sk_best {
 	uint32_t second;
 };
 
-static bool sk_better(const struct sk_best *a, const struct sk_best *b)
+static bool better(const struct sk_best *a, const struct sk_best *b)
 {
 	if (!b->node || a->company != b->company)
 		return !b->node || a->company < b->company;
@@ -182,8 +182,8 @@ static bool sk_better(const struct sk_best *a, const struct sk_best *b)
 }
 
 /* The best of all nodes that the job's own conditions allow. */
-static bool sk_policy_walk(const struct sk_search *search, const uint32_t *first,
-			   const uint32_t *second)
+static bool policy_walk(const struct sk_search *search, const uint32_t *first,
+			const uint32_t *second)
 {
 	bool gang =
 		search->how == SK_PLACEMENT_SPREAD && search->core->jobs[search->job].tasks_first;
@@ -195,22 +195,22 @@ static bool sk_policy_walk(const struct sk_search *search, const uint32_t *first
 
 		if (at.first == SK_SCORE_NONE)
 			continue;
-		at.company = gang ? sk_company(search, node) : 0;
-		if (!sk_better(&at, &best) || !sk_search_try(search, node))
+		at.company = gang ? affinity_of(search, node) : 0;
+		if (!better(&at, &best) || !search_try(search, node))
 			continue;
 		best = at;
 		taken = *place;
 	}
 	*place = taken;
-	return best.node && sk_policy_took(search, best.node);
+	return best.node && policy_took(search, best.node);
 }
 
 /* The one that chance names among those that fit, or the next that does. */
-static bool sk_policy_random(const struct sk_search *search, const uint32_t *scores)
+static bool policy_random(const struct sk_search *search, const uint32_t *scores)
 {
 	const struct sk_hints *hints = search->core->hints;
 	uint32_t count = sk_score_count(hints, scores);
-	uint32_t skip = count ? (uint32_t)(sk_chance(search) % count) : 0;
+	uint32_t skip = count ? (uint32_t)(chance(search) % count) : 0;
 
 	for (uint32_t lap = 0; count && lap < 2; lap++, skip = 0)
 		for (uint32_t node = 0; node < hints->end; node++) {
@@ -220,13 +220,13 @@ static bool sk_policy_random(const struct sk_search *search, const uint32_t *sco
 				skip--;
 				continue;
 			}
-			if (sk_search_try(search, node))
-				return sk_policy_took(search, node);
+			if (search_try(search, node))
+				return policy_took(search, node);
 		}
 	return false;
 }
 
-static bool sk_policy_best(const struct sk_search *search, const uint32_t *first)
+static bool policy_best(const struct sk_search *search, const uint32_t *first)
 {
 	const struct sk_core *core = search->core;
 	const struct sk_job *job = &core->jobs[search->job];
@@ -236,22 +236,22 @@ static bool sk_policy_best(const struct sk_search *search, const uint32_t *first
 	if (sk_rate_twice(search->how))
 		second = sk_score_all(core, job, SK_PLACEMENT_BEST);
 	if (search->how == SK_PLACEMENT_SPREAD && job->tasks_first)
-		return sk_policy_walk(search, first, second);
+		return policy_walk(search, first, second);
 	node = sk_score_least(core->hints, first, second);
 	if (!node)
 		return false;
-	if (sk_search_try(search, node))
-		return sk_policy_took(search, node);
-	return sk_policy_walk(search, first, second);
+	if (search_try(search, node))
+		return policy_took(search, node);
+	return policy_walk(search, first, second);
 }
 
 /* Candidates are the nodes that fit: all of them were compared. */
-static bool sk_policy_rated(const struct sk_search *search)
+static bool policy_rated(const struct sk_search *search)
 {
 	const struct sk_core *core = search->core;
 	const uint32_t *scores = sk_score_all(core, &core->jobs[search->job], search->how);
-	bool found = search->how == SK_PLACEMENT_RANDOM ? sk_policy_random(search, scores)
-							: sk_policy_best(search, scores);
+	bool found = search->how == SK_PLACEMENT_RANDOM ? policy_random(search, scores)
+							: policy_best(search, scores);
 
 	search->place->candidates = sk_score_count(core->hints, scores);
 	return found;
@@ -267,7 +267,7 @@ enum sk_placement sk_policy_placement(const struct sk_core *core, const struct s
 }
 
 /* Without typical requests nothing is known of fragmentation. */
-static bool sk_packs(const struct sk_core *core, enum sk_placement how)
+static bool packs(const struct sk_core *core, enum sk_placement how)
 {
 	if (how == SK_PLACEMENT_PACK)
 		return true;
@@ -283,10 +283,10 @@ bool sk_policy_choose(const struct sk_core *core, uint32_t slot, uint64_t now_ns
 
 	if (search.how == SK_PLACEMENT_CUSTOM)
 		return false;
-	if (!sk_packs(core, search.how))
-		return sk_policy_rated(&search);
+	if (!packs(core, search.how))
+		return policy_rated(&search);
 	search.how = SK_PLACEMENT_PACK;
 	if (!core->jobs[slot].ask.gpu_milli)
-		return sk_policy_host(&search);
-	return sk_policy_pack(&search);
+		return policy_host(&search);
+	return policy_pack(&search);
 }

@@ -6,8 +6,8 @@
  * fractions onto the most used device that still fits, whole devices from the node with the fewest
  * free ones that suffice, tasks without devices to the least busy of a few nodes.
  */
-#ifndef STOKER_CORE_POLICY_H
-#define STOKER_CORE_POLICY_H
+#ifndef SK_CORE_POLICY_POLICY_H
+#define SK_CORE_POLICY_POLICY_H
 
 #include "core/ledger/task.h"
 

@@ -18,26 +18,26 @@
 #define SK_DEGREE 1000
 #define SK_DEGREES_MAX 1000
 
-static uint32_t sk_under(uint64_t value, uint32_t most)
+static uint32_t under(uint64_t value, uint32_t most)
 {
 	return value < most ? (uint32_t)value : most;
 }
 
-static uint32_t sk_each(const struct sk_job *job)
+static uint32_t each_milli(const struct sk_job *job)
 {
 	return job->ask.gpu_milli < SK_MILLI ? job->ask.gpu_milli : SK_MILLI;
 }
 
-static uint32_t sk_wanted(const struct sk_job *job)
+static uint32_t wanted(const struct sk_job *job)
 {
 	return job->ask.gpu_milli < SK_MILLI ? job->ask.gpu_milli != 0
 					     : job->ask.gpu_milli / SK_MILLI;
 }
 
 /* Devices that a task of this job may use now. */
-static uint64_t sk_suited(const struct sk_core *core, const struct sk_job *job, uint32_t node)
+static uint64_t suited_devices(const struct sk_core *core, const struct sk_job *job, uint32_t node)
 {
-	uint32_t each = sk_each(job);
+	uint32_t each = each_milli(job);
 	uint64_t mask = 0;
 
 	for (uint32_t index = 0; index < core->nodes[node].devices; index++) {
@@ -62,8 +62,8 @@ const struct sk_sample *sk_sample_of(const struct sk_core *core, uint32_t node, 
 /* ---- fragmentation ---- */
 
 /* `suited`: the others are left out, as if the node did not have them. */
-static void sk_frag_fill(const struct sk_core *core, uint32_t node, uint64_t suited,
-			 struct sk_frag_node *ret)
+static void frag_fill(const struct sk_core *core, uint32_t node, uint64_t suited,
+		      struct sk_frag_node *ret)
 {
 	const struct sk_node *at = &core->nodes[node];
 
@@ -79,7 +79,7 @@ static void sk_frag_fill(const struct sk_core *core, uint32_t node, uint64_t sui
 }
 
 /* Whether its devices are not all of one model. */
-static bool sk_mixed(const struct sk_core *core, uint32_t node)
+static bool mixed(const struct sk_core *core, uint32_t node)
 {
 	for (uint32_t index = 1; index < core->nodes[node].devices; index++)
 		if (sk_device_at(core, node, index)->model != sk_device_at(core, node, 0)->model)
@@ -88,21 +88,21 @@ static bool sk_mixed(const struct sk_core *core, uint32_t node)
 }
 
 /* The node as it is for all requests, kept until it changes. */
-static const struct sk_frag_node *sk_prepared(const struct sk_core *core, uint32_t node,
-					      enum sk_frag_policy policy)
+static const struct sk_frag_node *prepared(const struct sk_core *core, uint32_t node,
+					   enum sk_frag_policy policy)
 {
 	struct sk_hints *hints = core->hints;
 
 	if (hints->prepared_as[node] != policy + 1) {
-		sk_frag_fill(core, node, UINT64_MAX, &hints->prepared[node]);
+		frag_fill(core, node, UINT64_MAX, &hints->prepared[node]);
 		sk_frag_node_prepare(&hints->tables[policy], &hints->prepared[node]);
 		hints->prepared_as[node] = (uint8_t)(policy + 1);
-		hints->mixed[node] = sk_mixed(core, node);
+		hints->mixed[node] = mixed(core, node);
 	}
 	return &hints->prepared[node];
 }
 
-static bool sk_several_families(const struct sk_core *core, uint32_t node)
+static bool several_families(const struct sk_core *core, uint32_t node)
 {
 	uint32_t families = core->nodes[node].families;
 
@@ -110,15 +110,15 @@ static bool sk_several_families(const struct sk_core *core, uint32_t node)
 }
 
 /* Of those, the family that its devices would be taken from; all of them where that is free. */
-static uint64_t sk_suited_together(const struct sk_core *core, const struct sk_job *job,
-				   uint32_t node, uint64_t suited)
+static uint64_t suited_together(const struct sk_core *core, const struct sk_job *job, uint32_t node,
+				uint64_t suited)
 {
 	struct sk_place place = {0};
 	uint64_t mask = 0;
 	uint8_t family;
 
 	if (job->ask.gpu_milli <= SK_MILLI || !sk_fit_one_family(&job->ask) ||
-	    !sk_several_families(core, node))
+	    !several_families(core, node))
 		return suited;
 	if (!sk_subset_choose_among(core, job, node, suited, &place))
 		return 0;
@@ -129,42 +129,41 @@ static uint64_t sk_suited_together(const struct sk_core *core, const struct sk_j
 	return suited & mask;
 }
 
-static bool sk_frag_on(const struct sk_core *core, const struct sk_job *job, uint32_t node,
-		       enum sk_frag_policy policy, struct sk_frag_place *ret)
+static bool frag_on(const struct sk_core *core, const struct sk_job *job, uint32_t node,
+		    enum sk_frag_policy policy, struct sk_frag_place *ret)
 {
 	const struct sk_frag_table *table = &core->hints->tables[policy];
-	const struct sk_frag_node *kept = sk_prepared(core, node, policy);
+	const struct sk_frag_node *kept = prepared(core, node, policy);
 	const struct sk_frag_request request = {
 		.cpu_milli = job->ask.cpu_milli,
 		.memory_bytes = job->ask.memory_bytes,
 		.models = job->ask.gpu_milli ? job->wish.models : 0,
-		.gpu_milli = (uint16_t)sk_each(job),
-		.count = (uint16_t)sk_wanted(job),
+		.gpu_milli = (uint16_t)each_milli(job),
+		.count = (uint16_t)wanted(job),
 	};
 	struct sk_frag_node own;
 
-	if (!job->ask.gpu_milli ||
-	    !(job->ask.device_memory_bytes || sk_several_families(core, node) ||
-	      (core->hints->mixed[node] && job->wish.models)))
+	if (!job->ask.gpu_milli || !(job->ask.device_memory_bytes || several_families(core, node) ||
+				     (core->hints->mixed[node] && job->wish.models)))
 		return sk_frag_place(table, kept, &request, ret);
-	sk_frag_fill(core, node, sk_suited_together(core, job, node, sk_suited(core, job, node)),
-		     &own);
+	frag_fill(core, node, suited_together(core, job, node, suited_devices(core, job, node)),
+		  &own);
 	sk_frag_node_prepare(table, &own);
 	return sk_frag_place(table, &own, &request, ret);
 }
 
-static enum sk_frag_policy sk_frag_policy(enum sk_placement how)
+static enum sk_frag_policy frag_policy(enum sk_placement how)
 {
 	return how == SK_PLACEMENT_FGD ? SK_FRAG_FGD : SK_FRAG_DEFAULT;
 }
 
 /* What it costs the requests to come. */
-static uint32_t sk_rate_frag(const struct sk_core *core, const struct sk_job *job,
-			     enum sk_frag_policy policy, uint32_t node)
+static uint32_t rate_frag(const struct sk_core *core, const struct sk_job *job,
+			  enum sk_frag_policy policy, uint32_t node)
 {
 	struct sk_frag_place place;
 
-	if (!sk_frag_on(core, job, node, policy, &place))
+	if (!frag_on(core, job, node, policy, &place))
 		return SK_SCORE_NONE;
 	if (place.cost < -SK_COST_HALF)
 		return 0;
@@ -174,14 +173,14 @@ static uint32_t sk_rate_frag(const struct sk_core *core, const struct sk_job *jo
 /* ---- best fit ---- */
 
 /* The least that is left over: of a device, of whole devices, of processors. */
-static uint32_t sk_rate_fit(const struct sk_core *core, const struct sk_job *job, uint32_t node,
-			    uint64_t suited)
+static uint32_t rate_fit(const struct sk_core *core, const struct sk_job *job, uint32_t node,
+			 uint64_t suited)
 {
 	const struct sk_node *at = &core->nodes[node];
 	uint32_t least = SK_MILLI;
 
 	if (!job->ask.gpu_milli)
-		return sk_under(sk_node_cpu_free(at), SK_RATE_MAX);
+		return under(sk_node_cpu_free(at), SK_RATE_MAX);
 	if (job->ask.gpu_milli >= SK_MILLI)
 		return at->devices_free;
 	for (; suited; suited &= suited - 1) {
@@ -195,7 +194,7 @@ static uint32_t sk_rate_fit(const struct sk_core *core, const struct sk_job *job
 
 /* ---- spread and load ---- */
 
-static uint32_t sk_used_milli(const struct sk_core *core, uint32_t node)
+static uint32_t used_milli(const struct sk_core *core, uint32_t node)
 {
 	uint32_t used = 0;
 
@@ -204,35 +203,34 @@ static uint32_t sk_used_milli(const struct sk_core *core, uint32_t node)
 	return used;
 }
 
-static uint32_t sk_tasks_count(const struct sk_core *core, uint32_t node)
+static uint32_t tasks_count(const struct sk_core *core, uint32_t node)
 {
-	return sk_under(core->nodes[node].tasks_count, SK_TASKS_COUNT_MAX);
+	return under(core->nodes[node].tasks_count, SK_TASKS_COUNT_MAX);
 }
 
 /* Least device milli in use (processors for a job without devices), then fewest
  * tasks. */
-static uint32_t sk_rate_spread(const struct sk_core *core, const struct sk_job *job, uint32_t node)
+static uint32_t rate_spread(const struct sk_core *core, const struct sk_job *job, uint32_t node)
 {
-	uint64_t used = job->ask.gpu_milli ? sk_used_milli(core, node)
-					   : sk_under(core->nodes[node].cpu_used, SK_LOADS_MAX);
+	uint64_t used = job->ask.gpu_milli ? used_milli(core, node)
+					   : under(core->nodes[node].cpu_used, SK_LOADS_MAX);
 
-	return (uint32_t)used << 10 | sk_tasks_count(core, node);
+	return (uint32_t)used << 10 | tasks_count(core, node);
 }
 
 /* Least observed load, then fewest tasks; nodes that were never observed come
  * last. */
-static uint32_t sk_rate_load(const struct sk_core *core, uint32_t node)
+static uint32_t rate_load(const struct sk_core *core, uint32_t node)
 {
 	const struct sk_observed *observed = &core->observed[node];
-	uint32_t load =
-		observed->id ? sk_under(observed->load_milli, SK_LOADS_MAX - 1) : SK_LOADS_MAX;
+	uint32_t load = observed->id ? under(observed->load_milli, SK_LOADS_MAX - 1) : SK_LOADS_MAX;
 
-	return load << 10 | sk_tasks_count(core, node);
+	return load << 10 | tasks_count(core, node);
 }
 
 /* ---- cost ---- */
 
-static const struct sk_label *sk_cheapest_label(const struct sk_node *node)
+static const struct sk_label *cheapest_label(const struct sk_node *node)
 {
 	const struct sk_label *cheapest = NULL;
 
@@ -245,14 +243,14 @@ static const struct sk_label *sk_cheapest_label(const struct sk_node *node)
 
 /* The cheapest, then most free devices; those without a cost come last, least
  * loaded first. */
-static uint32_t sk_rate_cost(const struct sk_core *core, uint32_t node)
+static uint32_t rate_cost(const struct sk_core *core, uint32_t node)
 {
 	const struct sk_node *at = &core->nodes[node];
-	const struct sk_label *label = sk_cheapest_label(at);
+	const struct sk_label *label = cheapest_label(at);
 
 	if (!label)
-		return 1u << 31 | sk_rate_load(core, node) >> 1;
-	return sk_under(label->value, SK_COSTS_MAX) << 7 |
+		return 1u << 31 | rate_load(core, node) >> 1;
+	return under(label->value, SK_COSTS_MAX) << 7 |
 	       (uint32_t)(SK_NODE_DEVICES_MAX - at->devices_free);
 }
 
@@ -281,8 +279,7 @@ uint32_t sk_device_adds_mw(const struct sk_core *core, uint32_t node, uint32_t i
 }
 
 /* Sockets with any processor in use count as full. */
-static uint64_t sk_sockets_add_mw(const struct sk_core *core, const struct sk_job *job,
-				  uint32_t node)
+static uint64_t sockets_add_mw(const struct sk_core *core, const struct sk_job *job, uint32_t node)
 {
 	const struct sk_hints *hints = core->hints;
 	uint64_t used = core->nodes[node].cpu_used, size = hints->socket_milli;
@@ -295,8 +292,8 @@ static uint64_t sk_sockets_add_mw(const struct sk_core *core, const struct sk_jo
 
 /* Those of `suited` that add least; all of them for whole devices, which have
  * to be taken. */
-static uint64_t sk_least_power(const struct sk_core *core, const struct sk_job *job, uint32_t node,
-			       uint64_t suited)
+static uint64_t least_power(const struct sk_core *core, const struct sk_job *job, uint32_t node,
+			    uint64_t suited)
 {
 	uint32_t least = UINT32_MAX;
 	uint64_t mask = 0;
@@ -317,23 +314,23 @@ static uint64_t sk_least_power(const struct sk_core *core, const struct sk_job *
 }
 
 /* Watts added: by the devices that would be taken and by the sockets. */
-static uint32_t sk_rate_power(const struct sk_core *core, const struct sk_job *job, uint32_t node)
+static uint32_t rate_power(const struct sk_core *core, const struct sk_job *job, uint32_t node)
 {
 	struct sk_place place = {0};
-	uint64_t adds = sk_sockets_add_mw(core, job, node);
+	uint64_t adds = sockets_add_mw(core, job, node);
 
 	if (!sk_rate_shares(core, job, SK_PLACEMENT_POWER, node, &place))
 		return SK_SCORE_NONE;
 	for (uint32_t i = 0; i < place.shares_n; i++)
 		adds += sk_device_adds_mw(core, node, place.shares[i].index);
-	return sk_under(adds / 1000, SK_RATE_MAX);
+	return under(adds / 1000, SK_RATE_MAX);
 }
 
 /* ---- heat ---- */
 
 /* Whole degrees below its limit; 0 where that is not known, -1 at the limit or
  * above. */
-static int32_t sk_headroom(const struct sk_core *core, uint32_t node, uint32_t index)
+static int32_t headroom_of(const struct sk_core *core, uint32_t node, uint32_t index)
 {
 	const struct sk_sample *sample = sk_sample_of(core, node, index);
 	uint32_t needed = SK_SAMPLE_TEMPERATURE | SK_SAMPLE_LIMIT;
@@ -349,8 +346,8 @@ static int32_t sk_headroom(const struct sk_core *core, uint32_t node, uint32_t i
 }
 
 /* Not those at their limit; for a share the coolest of the others. */
-static uint64_t sk_coolest(const struct sk_core *core, const struct sk_job *job, uint32_t node,
-			   uint64_t suited)
+static uint64_t coolest(const struct sk_core *core, const struct sk_job *job, uint32_t node,
+			uint64_t suited)
 {
 	bool share = job->ask.gpu_milli < SK_MILLI;
 	int32_t most = 0;
@@ -358,7 +355,7 @@ static uint64_t sk_coolest(const struct sk_core *core, const struct sk_job *job,
 
 	for (; suited; suited &= suited - 1) {
 		uint32_t index = (uint32_t)__builtin_ctzll(suited);
-		int32_t headroom = sk_headroom(core, node, index);
+		int32_t headroom = headroom_of(core, node, index);
 
 		if (headroom < (share ? most : 0))
 			continue;
@@ -370,7 +367,7 @@ static uint64_t sk_coolest(const struct sk_core *core, const struct sk_job *job,
 }
 
 /* The headroom of the hottest device that would be taken. */
-static uint32_t sk_rate_heat(const struct sk_core *core, const struct sk_job *job, uint32_t node)
+static uint32_t rate_heat(const struct sk_core *core, const struct sk_job *job, uint32_t node)
 {
 	struct sk_place place = {0};
 	int32_t least = SK_DEGREES_MAX;
@@ -378,7 +375,7 @@ static uint32_t sk_rate_heat(const struct sk_core *core, const struct sk_job *jo
 	if (!sk_rate_shares(core, job, SK_PLACEMENT_THERMAL, node, &place))
 		return SK_SCORE_NONE;
 	for (uint32_t i = 0; i < place.shares_n; i++) {
-		int32_t headroom = sk_headroom(core, node, place.shares[i].index);
+		int32_t headroom = headroom_of(core, node, place.shares[i].index);
 
 		least = headroom < least ? headroom : least;
 	}
@@ -388,8 +385,8 @@ static uint32_t sk_rate_heat(const struct sk_core *core, const struct sk_job *jo
 /* ---- which devices ---- */
 
 /* The least used ones, so that shares of one node spread as well. */
-static uint64_t sk_emptiest(const struct sk_core *core, const struct sk_job *job, uint32_t node,
-			    uint64_t suited)
+static uint64_t emptiest(const struct sk_core *core, const struct sk_job *job, uint32_t node,
+			 uint64_t suited)
 {
 	uint32_t most = 0;
 	uint64_t mask = 0;
@@ -409,18 +406,18 @@ static uint64_t sk_emptiest(const struct sk_core *core, const struct sk_job *job
 	return mask;
 }
 
-static uint64_t sk_allowed(const struct sk_core *core, const struct sk_job *job,
-			   enum sk_placement how, uint32_t node)
+static uint64_t allowed(const struct sk_core *core, const struct sk_job *job, enum sk_placement how,
+			uint32_t node)
 {
-	uint64_t suited = sk_suited(core, job, node);
+	uint64_t suited = suited_devices(core, job, node);
 
 	switch (how) {
 	case SK_PLACEMENT_SPREAD:
-		return sk_emptiest(core, job, node, suited);
+		return emptiest(core, job, node, suited);
 	case SK_PLACEMENT_POWER:
-		return sk_least_power(core, job, node, suited);
+		return least_power(core, job, node, suited);
 	case SK_PLACEMENT_THERMAL:
-		return sk_coolest(core, job, node, suited);
+		return coolest(core, job, node, suited);
 	default:
 		return suited;
 	}
@@ -436,9 +433,9 @@ bool sk_rate_shares(const struct sk_core *core, const struct sk_job *job, enum s
 	if (!job->ask.gpu_milli)
 		return true;
 	if (!frag || job->ask.gpu_milli >= SK_MILLI || !sk_workload_known(core))
-		return sk_subset_choose_among(core, job, node, sk_allowed(core, job, how, node),
+		return sk_subset_choose_among(core, job, node, allowed(core, job, how, node),
 					      place);
-	if (!sk_frag_on(core, job, node, sk_frag_policy(how), &at))
+	if (!frag_on(core, job, node, frag_policy(how), &at))
 		return false;
 	place->shares[0].index = (uint16_t)__builtin_ctzll(at.devices);
 	place->shares[0].milli = (uint16_t)job->ask.gpu_milli;
@@ -448,7 +445,7 @@ bool sk_rate_shares(const struct sk_core *core, const struct sk_job *job, enum s
 
 /* ---- the rating ---- */
 
-static bool sk_room(const struct sk_core *core, const struct sk_job *job, uint32_t node)
+static bool room(const struct sk_core *core, const struct sk_job *job, uint32_t node)
 {
 	const struct sk_node *at = &core->nodes[node];
 
@@ -460,17 +457,17 @@ static bool sk_room(const struct sk_core *core, const struct sk_job *job, uint32
 
 /* Whether the devices that suit are enough, and linked where that is asked for.
  */
-static bool sk_devices_do(const struct sk_core *core, const struct sk_job *job, uint32_t node,
-			  uint64_t suited)
+static bool devices_do(const struct sk_core *core, const struct sk_job *job, uint32_t node,
+		       uint64_t suited)
 {
 	struct sk_place place = {0};
 
-	if ((uint32_t)__builtin_popcountll(suited) < sk_wanted(job))
+	if ((uint32_t)__builtin_popcountll(suited) < wanted(job))
 		return false;
 	if (job->ask.gpu_milli <= SK_MILLI)
 		return true;
 	return (!(job->ask.options & SK_SAME_LINK) &&
-		(!sk_fit_one_family(&job->ask) || !sk_several_families(core, node))) ||
+		(!sk_fit_one_family(&job->ask) || !several_families(core, node))) ||
 	       sk_subset_choose_among(core, job, node, suited, &place);
 }
 
@@ -484,35 +481,35 @@ uint32_t sk_rate(const struct sk_core *core, const struct sk_job *job, enum sk_p
 		return SK_SCORE_NONE;
 	if (frag && core->hints->summary.plain[node] && !job->ask.require[0] &&
 	    sk_workload_known(core) && !(job->ask.options & SK_SAME_LINK))
-		return sk_rate_frag(core, job, sk_frag_policy(how), node); /* all is asked there */
-	if (!sk_room(core, job, node))
+		return rate_frag(core, job, frag_policy(how), node); /* all is asked there */
+	if (!room(core, job, node))
 		return SK_SCORE_NONE;
 	if (frag && sk_workload_known(core) && !(job->ask.options & SK_SAME_LINK))
-		return sk_rate_frag(core, job, sk_frag_policy(how), node);
-	suited = job->ask.gpu_milli ? sk_suited(core, job, node) : 0;
-	if (!sk_devices_do(core, job, node, suited))
+		return rate_frag(core, job, frag_policy(how), node);
+	suited = job->ask.gpu_milli ? suited_devices(core, job, node) : 0;
+	if (!devices_do(core, job, node, suited))
 		return SK_SCORE_NONE;
 	switch (how) {
 	case SK_PLACEMENT_SPREAD:
-		return sk_rate_spread(core, job, node);
+		return rate_spread(core, job, node);
 	case SK_PLACEMENT_LEAST_LOADED:
-		return sk_rate_load(core, node);
+		return rate_load(core, node);
 	case SK_PLACEMENT_RANDOM:
 	case SK_PLACEMENT_CUSTOM:
 		return 0;
 	case SK_PLACEMENT_COST:
-		return sk_rate_cost(core, node);
+		return rate_cost(core, node);
 	case SK_PLACEMENT_POWER:
-		return sk_rate_power(core, job, node);
+		return rate_power(core, job, node);
 	case SK_PLACEMENT_THERMAL:
-		return sk_rate_heat(core, job, node);
+		return rate_heat(core, job, node);
 	case SK_PLACEMENT_BEST:
 	case SK_PLACEMENT_FGD:
 		if (sk_workload_known(core))
-			return sk_rate_frag(core, job, sk_frag_policy(how), node);
-		return sk_rate_fit(core, job, node, suited);
+			return rate_frag(core, job, frag_policy(how), node);
+		return rate_fit(core, job, node, suited);
 	default:
-		return sk_rate_fit(core, job, node, suited);
+		return rate_fit(core, job, node, suited);
 	}
 }
 
@@ -530,14 +527,14 @@ void sk_rate_note(struct sk_place *place, uint64_t observation)
 	}
 }
 
-static uint16_t sk_why_load(const struct sk_core *core, uint32_t node, struct sk_place *place)
+static uint16_t why_load(const struct sk_core *core, uint32_t node, struct sk_place *place)
 {
 	sk_rate_note(place, core->observed[node].id);
 	return core->observed[node].id ? SK_LEAST_LOADED : SK_LOAD_UNKNOWN;
 }
 
 /* A device that has a task already adds nothing, which no table says and no sample. */
-static uint16_t sk_why_power(const struct sk_core *core, uint32_t node, struct sk_place *place)
+static uint16_t why_power(const struct sk_core *core, uint32_t node, struct sk_place *place)
 {
 	bool known = place->shares_n || core->hints->socket_milli;
 
@@ -556,7 +553,7 @@ static uint16_t sk_why_power(const struct sk_core *core, uint32_t node, struct s
 	return known ? SK_LEAST_POWER : SK_POWER_UNKNOWN;
 }
 
-static uint16_t sk_why_heat(const struct sk_core *core, uint32_t node, struct sk_place *place)
+static uint16_t why_heat(const struct sk_core *core, uint32_t node, struct sk_place *place)
 {
 	uint32_t needed = SK_SAMPLE_TEMPERATURE | SK_SAMPLE_LIMIT;
 	bool known = place->shares_n != 0;
@@ -579,18 +576,18 @@ uint16_t sk_rate_why(const struct sk_core *core, enum sk_placement how, uint32_t
 	case SK_PLACEMENT_SPREAD:
 		return SK_SPREAD_OUT;
 	case SK_PLACEMENT_LEAST_LOADED:
-		return sk_why_load(core, node, place);
+		return why_load(core, node, place);
 	case SK_PLACEMENT_RANDOM:
 		return SK_BY_CHANCE;
 	case SK_PLACEMENT_COST:
-		if (sk_cheapest_label(&core->nodes[node]))
+		if (cheapest_label(&core->nodes[node]))
 			return SK_CHEAPEST;
-		sk_why_load(core, node, place);
+		why_load(core, node, place);
 		return SK_COST_UNKNOWN;
 	case SK_PLACEMENT_POWER:
-		return sk_why_power(core, node, place);
+		return why_power(core, node, place);
 	case SK_PLACEMENT_THERMAL:
-		return sk_why_heat(core, node, place);
+		return why_heat(core, node, place);
 	default:
 		return SK_LEAST_FRAGMENTED;
 	}

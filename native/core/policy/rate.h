@@ -5,8 +5,8 @@
  * Invariant: a rating depends on the job's shape, the node and what is
  * configured and observed, never on other nodes or on what was rated before.
  */
-#ifndef STOKER_CORE_RATE_H
-#define STOKER_CORE_RATE_H
+#ifndef SK_CORE_POLICY_RATE_H
+#define SK_CORE_POLICY_RATE_H
 
 #include "core/policy/hints.h"
 

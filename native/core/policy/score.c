@@ -32,7 +32,7 @@ typedef uint32_t sk_vector __attribute__((vector_size(SK_LANES * 4)));
 typedef int32_t sk_signed_vector __attribute__((vector_size(SK_LANES * 4)));
 typedef uint64_t sk_wide_vector __attribute__((vector_size(SK_LANES * 4)));
 
-SK_INLINE sk_vector sk_load(const uint32_t *from)
+SK_INLINE sk_vector load(const uint32_t *from)
 {
 	sk_vector vector;
 
@@ -40,12 +40,12 @@ SK_INLINE sk_vector sk_load(const uint32_t *from)
 	return vector;
 }
 
-SK_INLINE sk_vector sk_all(uint32_t value)
+SK_INLINE sk_vector all(uint32_t value)
 {
 	return (sk_vector){0} + value;
 }
 
-SK_INLINE bool sk_any(const sk_vector *mask)
+SK_INLINE bool any(const sk_vector *mask)
 {
 	sk_wide_vector wide = (sk_wide_vector)*mask;
 
@@ -58,20 +58,20 @@ SK_INLINE bool sk_any(const sk_vector *mask)
 
 /* ---- what changed ---- */
 
-static uint32_t sk_clamped(uint64_t value)
+static uint32_t clamped(uint64_t value)
 {
 	return value < INT32_MAX ? (uint32_t)value : INT32_MAX;
 }
 
-static void sk_summarise(const struct sk_core *core, uint32_t slot)
+static void summarise(const struct sk_core *core, uint32_t slot)
 {
 	const struct sk_node *node = &core->nodes[slot];
 	struct sk_summary *summary = &core->hints->summary;
 	uint32_t part = 0;
 
 	core->hints->prepared_as[slot] = 0;
-	summary->cpu[slot] = node->up ? sk_clamped(sk_node_cpu_free(node) + 1) : 0;
-	summary->memory[slot] = node->up ? sk_clamped(sk_node_memory_free(node) >> 20) : 0;
+	summary->cpu[slot] = node->up ? clamped(sk_node_cpu_free(node) + 1) : 0;
+	summary->memory[slot] = node->up ? clamped(sk_node_memory_free(node) >> 20) : 0;
 	summary->whole[slot] = node->up ? node->devices_free : 0;
 	for (uint32_t index = 0; node->up && index < node->devices; index++) {
 		uint32_t free = sk_device_free(sk_device_at(core, slot, index));
@@ -85,7 +85,7 @@ static void sk_summarise(const struct sk_core *core, uint32_t slot)
 
 /* Slots past the last node ever seen are not rated; once there are more,
  * everything is. */
-static void sk_reach(struct sk_hints *hints, uint32_t slot)
+static void reach(struct sk_hints *hints, uint32_t slot)
 {
 	if (slot < hints->end)
 		return;
@@ -93,17 +93,17 @@ static void sk_reach(struct sk_hints *hints, uint32_t slot)
 	hints->generation++;
 }
 
-static void sk_look(const struct sk_core *core)
+static void look(const struct sk_core *core)
 {
 	struct sk_hints *hints = core->hints;
-	struct sk_changes *changes = core->changes;
+	struct sk_changes *changes = &hints->changes;
 
 	if (changes->count - changes->read > SK_CHANGED_MAX) {
 		changes->read = changes->count;
 		for (uint32_t slot = 1; slot <= core->limits.nodes; slot++) {
 			if (core->nodes[slot].id)
-				sk_reach(hints, slot);
-			sk_summarise(core, slot);
+				reach(hints, slot);
+			summarise(core, slot);
 			hints->changed_at[slot] = changes->count;
 		}
 	}
@@ -111,14 +111,14 @@ static void sk_look(const struct sk_core *core)
 		uint32_t slot = changes->nodes[changes->read % SK_CHANGED_MAX];
 
 		hints->changed_at[slot] = changes->read;
-		sk_reach(hints, slot);
-		sk_summarise(core, slot);
+		reach(hints, slot);
+		summarise(core, slot);
 	}
 }
 
 /* ---- shapes ---- */
 
-static void sk_shape_key(const struct sk_job *job, enum sk_placement how, struct sk_shape_key *ret)
+static void shape_key(const struct sk_job *job, enum sk_placement how, struct sk_shape_key *ret)
 {
 	const struct sk_ask *ask = &job->ask;
 
@@ -137,7 +137,7 @@ static void sk_shape_key(const struct sk_job *job, enum sk_placement how, struct
 }
 
 /* The job of nobody that asks for this and nothing else. */
-static void sk_shape_job(const struct sk_shape_key *key, struct sk_job *ret)
+static void shape_job(const struct sk_shape_key *key, struct sk_job *ret)
 {
 	memset(ret, 0, sizeof *ret);
 	ret->wish.models = key->models;
@@ -152,7 +152,7 @@ static void sk_shape_job(const struct sk_shape_key *key, struct sk_job *ret)
 	ret->ask.options = (uint16_t)key->options;
 }
 
-static uint32_t sk_shape_hash(const struct sk_shape_key *key)
+static uint32_t shape_hash(const struct sk_shape_key *key)
 {
 	const uint64_t *words = (const uint64_t *)key;
 	uint64_t hash = 0;
@@ -163,8 +163,8 @@ static uint32_t sk_shape_hash(const struct sk_shape_key *key)
 	return (uint32_t)sk_mix(hash);
 }
 
-static uint32_t sk_shape_find(const struct sk_hints *hints, const struct sk_shape_key *key,
-			      uint32_t hash)
+static uint32_t shape_find(const struct sk_hints *hints, const struct sk_shape_key *key,
+			   uint32_t hash)
 {
 	uint32_t at = hints->buckets[hash % SK_BUCKETS];
 
@@ -174,7 +174,7 @@ static uint32_t sk_shape_find(const struct sk_hints *hints, const struct sk_shap
 	return at;
 }
 
-static void sk_shape_drop(struct sk_hints *hints, uint32_t at)
+static void shape_drop(struct sk_hints *hints, uint32_t at)
 {
 	uint16_t *cell = &hints->buckets[hints->shapes[at - 1].hash % SK_BUCKETS];
 
@@ -185,7 +185,7 @@ static void sk_shape_drop(struct sk_hints *hints, uint32_t at)
 
 /* The one that was not asked for the longest makes room; those never used come
  * first. */
-static uint32_t sk_shape_add(struct sk_hints *hints, const struct sk_shape_key *key, uint32_t hash)
+static uint32_t shape_add(struct sk_hints *hints, const struct sk_shape_key *key, uint32_t hash)
 {
 	struct sk_shape *shape;
 	uint32_t at = 0;
@@ -195,7 +195,7 @@ static uint32_t sk_shape_add(struct sk_hints *hints, const struct sk_shape_key *
 			at = i;
 	shape = &hints->shapes[at++];
 	if (shape->generation)
-		sk_shape_drop(hints, at);
+		shape_drop(hints, at);
 	*shape = (struct sk_shape){.key = *key, .generation = UINT64_MAX, .hash = hash};
 	shape->next = hints->buckets[hash % SK_BUCKETS];
 	hints->buckets[hash % SK_BUCKETS] = (uint16_t)at;
@@ -211,34 +211,33 @@ struct sk_least_free {
 	const uint32_t *has; /* devices, in the same measure */
 };
 
-static struct sk_least_free sk_least_free(const struct sk_hints *hints, const struct sk_job *job)
+static struct sk_least_free least_free(const struct sk_hints *hints, const struct sk_job *job)
 {
 	bool whole = job->ask.gpu_milli >= SK_MILLI;
 
 	return (struct sk_least_free){
-		.cpu = sk_clamped((uint64_t)job->ask.cpu_milli + 1),
-		.memory = sk_clamped(job->ask.memory_bytes >> 20),
+		.cpu = clamped((uint64_t)job->ask.cpu_milli + 1),
+		.memory = clamped(job->ask.memory_bytes >> 20),
 		.devices = whole ? job->ask.gpu_milli / SK_MILLI : job->ask.gpu_milli,
 		.has = whole ? hints->summary.whole : hints->summary.part,
 	};
 }
 
 /* Nobody fits, but for the slots in `todo`, whose free amounts may suffice; returns how many. */
-SK_INLINE uint32_t sk_sift_lanes(const struct sk_hints *hints, const struct sk_least_free *least,
-				 uint32_t *scores, uint32_t *todo)
+SK_INLINE uint32_t sift_lanes(const struct sk_hints *hints, const struct sk_least_free *least,
+			      uint32_t *scores, uint32_t *todo)
 {
 	uint32_t count = 0;
 
 	for (uint32_t slot = 0; slot < hints->end; slot += SK_LANES) {
 		sk_vector few =
-			SK_LESS_SIGNED(sk_load(hints->summary.cpu + slot), sk_all(least->cpu)) |
-			SK_LESS_SIGNED(sk_load(hints->summary.memory + slot),
-				       sk_all(least->memory)) |
-			SK_LESS_SIGNED(sk_load(least->has + slot), sk_all(least->devices));
-		sk_vector none = sk_all(SK_SCORE_NONE), enough = ~few;
+			SK_LESS_SIGNED(load(hints->summary.cpu + slot), all(least->cpu)) |
+			SK_LESS_SIGNED(load(hints->summary.memory + slot), all(least->memory)) |
+			SK_LESS_SIGNED(load(least->has + slot), all(least->devices));
+		sk_vector none = all(SK_SCORE_NONE), enough = ~few;
 
 		memcpy(scores + slot, &none, sizeof none);
-		if (!sk_any(&enough))
+		if (!any(&enough))
 			continue;
 		for (uint32_t i = 0; i < SK_LANES; i++) {
 			todo[count] = slot + i;
@@ -249,16 +248,15 @@ SK_INLINE uint32_t sk_sift_lanes(const struct sk_hints *hints, const struct sk_l
 }
 
 /* The first slot at or after this one with that score, or `end`. */
-SK_INLINE uint32_t sk_next_lanes(const uint32_t *scores, uint32_t slot, uint32_t end,
-				 uint32_t score)
+SK_INLINE uint32_t next_lanes(const uint32_t *scores, uint32_t slot, uint32_t end, uint32_t score)
 {
 	for (; slot % SK_LANES && slot < end; slot++)
 		if (scores[slot] == score)
 			return slot;
 	for (; slot < end; slot += SK_LANES) {
-		sk_vector same = (sk_vector)(sk_load(scores + slot) == sk_all(score));
+		sk_vector same = (sk_vector)(load(scores + slot) == all(score));
 
-		if (!sk_any(&same))
+		if (!any(&same))
 			continue;
 		while (scores[slot] != score)
 			slot++;
@@ -267,7 +265,7 @@ SK_INLINE uint32_t sk_next_lanes(const uint32_t *scores, uint32_t slot, uint32_t
 	return end;
 }
 
-SK_INLINE uint32_t sk_min_lanes(const sk_vector *lanes)
+SK_INLINE uint32_t min_lanes(const sk_vector *lanes)
 {
 	uint32_t least = (*lanes)[0];
 
@@ -276,114 +274,113 @@ SK_INLINE uint32_t sk_min_lanes(const sk_vector *lanes)
 	return least;
 }
 
-SK_INLINE uint32_t sk_lowest_lanes(const uint32_t *scores, uint32_t end)
+SK_INLINE uint32_t lowest_lanes(const uint32_t *scores, uint32_t end)
 {
-	sk_vector a = sk_all(SK_SCORE_NONE), b = a;
+	sk_vector a = all(SK_SCORE_NONE), b = a;
 
 	for (uint32_t slot = 0; slot < end; slot += 2 * SK_LANES) {
-		sk_vector left = sk_load(scores + slot);
-		sk_vector right = sk_load(scores + slot + SK_LANES);
+		sk_vector left = load(scores + slot);
+		sk_vector right = load(scores + slot + SK_LANES);
 
 		a = SK_CHOOSE(SK_LESS(left, a), left, a);
 		b = SK_CHOOSE(SK_LESS(right, b), right, b);
 	}
 	a = SK_CHOOSE(SK_LESS(b, a), b, a);
-	return sk_min_lanes(&a);
+	return min_lanes(&a);
 }
 
 /* The lowest second rating where the first one is this. */
-SK_INLINE uint32_t sk_lowest_of_lanes(const uint32_t *scores, const uint32_t *second, uint32_t end,
-				      uint32_t score)
+SK_INLINE uint32_t lowest_of_lanes(const uint32_t *scores, const uint32_t *second, uint32_t end,
+				   uint32_t score)
 {
-	sk_vector least = sk_all(SK_SCORE_NONE);
+	sk_vector least = all(SK_SCORE_NONE);
 
 	for (uint32_t slot = 0; slot < end; slot += SK_LANES) {
-		sk_vector same = (sk_vector)(sk_load(scores + slot) == sk_all(score));
-		sk_vector other = sk_load(second + slot) | ~same;
+		sk_vector same = (sk_vector)(load(scores + slot) == all(score));
+		sk_vector other = load(second + slot) | ~same;
 
 		least = SK_CHOOSE(SK_LESS(other, least), other, least);
 	}
-	return sk_min_lanes(&least);
+	return min_lanes(&least);
 }
 
-SK_INLINE uint32_t sk_least_lanes(const struct sk_hints *hints, const uint32_t *first,
-				  const uint32_t *second)
+SK_INLINE uint32_t least_lanes(const struct sk_hints *hints, const uint32_t *first,
+			       const uint32_t *second)
 {
-	uint32_t score = sk_lowest_lanes(first, hints->end), least, slot;
+	uint32_t score = lowest_lanes(first, hints->end), least, slot;
 
 	if (score == SK_SCORE_NONE)
 		return 0;
-	slot = sk_next_lanes(first, 0, hints->end, score);
+	slot = next_lanes(first, 0, hints->end, score);
 	if (!second)
 		return slot;
-	least = sk_lowest_of_lanes(first, second, hints->end, score);
+	least = lowest_of_lanes(first, second, hints->end, score);
 	while (second[slot] != least)
-		slot = sk_next_lanes(first, slot + 1, hints->end, score);
+		slot = next_lanes(first, slot + 1, hints->end, score);
 	return slot;
 }
 
-SK_INLINE uint32_t sk_count_lanes(const struct sk_hints *hints, const uint32_t *scores)
+SK_INLINE uint32_t count_lanes(const struct sk_hints *hints, const uint32_t *scores)
 {
-	sk_vector fit = sk_all(0);
+	sk_vector fit = all(0);
 	uint32_t count = 0;
 
 	for (uint32_t slot = 0; slot < hints->end; slot += SK_LANES)
-		fit -= (sk_vector)(sk_load(scores + slot) != sk_all(SK_SCORE_NONE));
+		fit -= (sk_vector)(load(scores + slot) != all(SK_SCORE_NONE));
 	for (uint32_t i = 0; i < SK_LANES; i++)
 		count += fit[i];
 	return count;
 }
 
 #if defined(SK_TWO_VARIANTS)
-static SK_WIDE uint32_t sk_count_wide(const struct sk_hints *hints, const uint32_t *scores)
+static SK_WIDE uint32_t count_wide(const struct sk_hints *hints, const uint32_t *scores)
 {
-	return sk_count_lanes(hints, scores);
+	return count_lanes(hints, scores);
 }
 
-static SK_WIDE uint32_t sk_sift_wide(const struct sk_hints *hints,
-				     const struct sk_least_free *least, uint32_t *scores,
-				     uint32_t *todo)
+static SK_WIDE uint32_t sift_wide(const struct sk_hints *hints, const struct sk_least_free *least,
+				  uint32_t *scores, uint32_t *todo)
 {
-	return sk_sift_lanes(hints, least, scores, todo);
+	return sift_lanes(hints, least, scores, todo);
 }
 
-static SK_WIDE uint32_t sk_least_wide(const struct sk_hints *hints, const uint32_t *first,
-				      const uint32_t *second)
+static SK_WIDE uint32_t least_wide(const struct sk_hints *hints, const uint32_t *first,
+				   const uint32_t *second)
 {
-	return sk_least_lanes(hints, first, second);
+	return least_lanes(hints, first, second);
 }
 #endif
 
-static uint32_t sk_sift(const struct sk_hints *hints, const struct sk_least_free *least,
-			uint32_t *scores, uint32_t *todo)
+static uint32_t sift(const struct sk_hints *hints, const struct sk_least_free *least,
+		     uint32_t *scores, uint32_t *todo)
 {
 #if defined(SK_TWO_VARIANTS)
 	if (__builtin_cpu_supports("avx2"))
-		return sk_sift_wide(hints, least, scores, todo);
+		return sift_wide(hints, least, scores, todo);
 #endif
-	return sk_sift_lanes(hints, least, scores, todo);
+	return sift_lanes(hints, least, scores, todo);
 }
 
 uint32_t sk_score_least(const struct sk_hints *hints, const uint32_t *first, const uint32_t *second)
 {
 #if defined(SK_TWO_VARIANTS)
 	if (__builtin_cpu_supports("avx2"))
-		return sk_least_wide(hints, first, second);
+		return least_wide(hints, first, second);
 #endif
-	return sk_least_lanes(hints, first, second);
+	return least_lanes(hints, first, second);
 }
 
 uint32_t sk_score_count(const struct sk_hints *hints, const uint32_t *scores)
 {
 #if defined(SK_TWO_VARIANTS)
 	if (__builtin_cpu_supports("avx2"))
-		return sk_count_wide(hints, scores);
+		return count_wide(hints, scores);
 #endif
-	return sk_count_lanes(hints, scores);
+	return count_lanes(hints, scores);
 }
 
 /* What a rating reads of a node is asked for before the node's turn. */
-static void sk_fetch(const struct sk_hints *hints, uint32_t slot)
+static void fetch(const struct sk_hints *hints, uint32_t slot)
 {
 	const struct sk_frag_node *node = &hints->prepared[slot];
 
@@ -398,22 +395,22 @@ static void sk_fetch(const struct sk_hints *hints, uint32_t slot)
 
 #define SK_AHEAD 4u /* nodes asked for before their turn */
 
-static void sk_rate_every(const struct sk_core *core, const struct sk_job *job,
-			  enum sk_placement how, uint32_t *scores)
+static void rate_every(const struct sk_core *core, const struct sk_job *job, enum sk_placement how,
+		       uint32_t *scores)
 {
 	const struct sk_hints *hints = core->hints;
-	struct sk_least_free least = sk_least_free(hints, job);
-	uint32_t count = sk_sift(hints, &least, scores, hints->todo);
+	struct sk_least_free least = least_free(hints, job);
+	uint32_t count = sift(hints, &least, scores, hints->todo);
 
 	for (uint32_t i = 0; i < count; i++) {
 		if (i + SK_AHEAD < count)
-			sk_fetch(hints, hints->todo[i + SK_AHEAD]);
+			fetch(hints, hints->todo[i + SK_AHEAD]);
 		scores[hints->todo[i]] = sk_rate(core, job, how, hints->todo[i]);
 	}
 }
 
-static void sk_rate_one(const struct sk_core *core, const struct sk_job *job, enum sk_placement how,
-			const struct sk_least_free *least, uint32_t slot, uint32_t *scores)
+static void rate_one(const struct sk_core *core, const struct sk_job *job, enum sk_placement how,
+		     const struct sk_least_free *least, uint32_t slot, uint32_t *scores)
 {
 	const struct sk_summary *summary = &core->hints->summary;
 	bool few = summary->cpu[slot] < least->cpu || summary->memory[slot] < least->memory ||
@@ -423,12 +420,12 @@ static void sk_rate_one(const struct sk_core *core, const struct sk_job *job, en
 }
 
 /* At most `budget` of the nodes that changed since, and only those that did not change again. */
-static uint32_t sk_rate_changed(const struct sk_core *core, const struct sk_job *job,
-				struct sk_shape *shape, uint32_t *scores, uint32_t budget)
+static uint32_t rate_changed(const struct sk_core *core, const struct sk_job *job,
+			     struct sk_shape *shape, uint32_t *scores, uint32_t budget)
 {
 	const struct sk_hints *hints = core->hints;
-	const struct sk_changes *changes = core->changes;
-	struct sk_least_free least = sk_least_free(hints, job);
+	const struct sk_changes *changes = &hints->changes;
+	struct sk_least_free least = least_free(hints, job);
 	uint32_t rated = 0;
 
 	for (; shape->seen < changes->count && rated < budget; shape->seen++) {
@@ -437,17 +434,17 @@ static uint32_t sk_rate_changed(const struct sk_core *core, const struct sk_job 
 		if (hints->changed_at[slot] != shape->seen)
 			continue;
 		rated++;
-		sk_rate_one(core, job, (enum sk_placement)shape->key.how, &least, slot, scores);
+		rate_one(core, job, (enum sk_placement)shape->key.how, &least, slot, scores);
 	}
 	return rated;
 }
 
 /* The same for one that missed so much that it is quicker to ask every node when it changed. */
-static void sk_rate_missed(const struct sk_core *core, const struct sk_job *job,
-			   const struct sk_shape *shape, uint32_t *scores)
+static void rate_missed(const struct sk_core *core, const struct sk_job *job,
+			const struct sk_shape *shape, uint32_t *scores)
 {
 	const struct sk_hints *hints = core->hints;
-	struct sk_least_free least = sk_least_free(hints, job);
+	struct sk_least_free least = least_free(hints, job);
 	uint32_t count = 0;
 
 	for (uint32_t slot = 0; slot < hints->end; slot++) {
@@ -456,31 +453,31 @@ static void sk_rate_missed(const struct sk_core *core, const struct sk_job *job,
 	}
 	for (uint32_t i = 0; i < count; i++) {
 		if (i + SK_AHEAD < count)
-			sk_fetch(hints, hints->todo[i + SK_AHEAD]);
-		sk_rate_one(core, job, (enum sk_placement)shape->key.how, &least, hints->todo[i],
-			    scores);
+			fetch(hints, hints->todo[i + SK_AHEAD]);
+		rate_one(core, job, (enum sk_placement)shape->key.how, &least, hints->todo[i],
+			 scores);
 	}
 }
 
-static bool sk_shape_near(const struct sk_core *core, const struct sk_shape *shape)
+static bool shape_near(const struct sk_hints *hints, const struct sk_shape *shape)
 {
-	return shape->generation == core->hints->generation &&
-	       core->changes->count - shape->seen <= SK_CHANGED_MAX;
+	return shape->generation == hints->generation &&
+	       hints->changes.count - shape->seen <= SK_CHANGED_MAX;
 }
 
-static void sk_shape_rate(const struct sk_core *core, const struct sk_job *job,
-			  struct sk_shape *shape, uint32_t *scores)
+static void shape_rate(const struct sk_core *core, const struct sk_job *job, struct sk_shape *shape,
+		       uint32_t *scores)
 {
 	const struct sk_hints *hints = core->hints;
 
 	if (shape->generation != hints->generation)
-		sk_rate_every(core, job, (enum sk_placement)shape->key.how, scores);
-	else if (sk_shape_near(core, shape) && core->changes->count - shape->seen < hints->end / 2)
-		sk_rate_changed(core, job, shape, scores, UINT32_MAX);
+		rate_every(core, job, (enum sk_placement)shape->key.how, scores);
+	else if (shape_near(hints, shape) && hints->changes.count - shape->seen < hints->end / 2)
+		rate_changed(core, job, shape, scores, UINT32_MAX);
 	else
-		sk_rate_missed(core, job, shape, scores);
+		rate_missed(core, job, shape, scores);
 	shape->generation = hints->generation;
-	shape->seen = core->changes->count;
+	shape->seen = hints->changes.count;
 }
 
 const uint32_t *sk_score_all(const struct sk_core *core, const struct sk_job *job,
@@ -492,16 +489,16 @@ const uint32_t *sk_score_all(const struct sk_core *core, const struct sk_job *jo
 	uint32_t hash, at, *scores;
 
 	sk_workload_look(core);
-	sk_look(core);
-	sk_shape_key(job, how, &key);
-	hash = sk_shape_hash(&key);
-	at = sk_shape_find(hints, &key, hash);
+	look(core);
+	shape_key(job, how, &key);
+	hash = shape_hash(&key);
+	at = shape_find(hints, &key, hash);
 	if (!at)
-		at = sk_shape_add(hints, &key, hash);
+		at = shape_add(hints, &key, hash);
 	shape = &hints->shapes[at - 1];
 	scores = &hints->scores[(size_t)(at - 1) * hints->stride];
 	hints->used_at[at - 1] = ++hints->clock;
-	sk_shape_rate(core, job, shape, scores);
+	shape_rate(core, job, shape, scores);
 	return scores;
 }
 
@@ -512,16 +509,16 @@ void sk_core_settle(struct sk_core *core, uint32_t budget)
 	struct sk_job job;
 
 	sk_workload_look(core);
-	sk_look(core);
+	look(core);
 	for (uint32_t i = 0; i < SK_SHAPES_MAX && budget; i++) {
 		uint32_t at = hints->settling % SK_SHAPES_MAX;
 		struct sk_shape *shape = &hints->shapes[at];
 		uint32_t *scores = &hints->scores[(size_t)at * hints->stride];
 
 		if (hints->used_at[at] && hints->clock - hints->used_at[at] <= SK_SETTLED_LATELY &&
-		    sk_shape_near(core, shape)) {
-			sk_shape_job(&shape->key, &job);
-			budget -= sk_rate_changed(core, &job, shape, scores, budget);
+		    shape_near(hints, shape)) {
+			shape_job(&shape->key, &job);
+			budget -= rate_changed(core, &job, shape, scores, budget);
 		}
 		if (budget)
 			hints->settling++;
@@ -539,7 +536,7 @@ bool sk_core_scores_check(struct sk_core *core)
 
 		if (!shape->generation)
 			continue;
-		sk_shape_job(&shape->key, &job);
+		shape_job(&shape->key, &job);
 		scores = sk_score_all(core, &job, (enum sk_placement)shape->key.how);
 		for (uint32_t slot = 0; slot <= core->limits.nodes; slot++)
 			if (sk_rate(core, &job, (enum sk_placement)shape->key.how, slot) !=

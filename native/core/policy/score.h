@@ -5,8 +5,8 @@
  * and device.c. Invariant: what is answered equals a rating of every node from
  * scratch; sk_core_scores_check compares the two.
  */
-#ifndef STOKER_CORE_SCORE_H
-#define STOKER_CORE_SCORE_H
+#ifndef SK_CORE_POLICY_SCORE_H
+#define SK_CORE_POLICY_SCORE_H
 
 #include "core/policy/hints.h"
 

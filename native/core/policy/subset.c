@@ -14,23 +14,23 @@
 #define SK_PLACE_BUS UINT64_C(0xffff)
 
 /* From the closest to the loosest. */
-static const uint64_t sk_levels[] = {
+static const uint64_t levels[] = {
 	SK_PLACE_LINK | SK_PLACE_NUMA | SK_PLACE_BUS,
 	SK_PLACE_LINK | SK_PLACE_NUMA,
 	SK_PLACE_LINK,
 	SK_PLACE_NUMA,
 	0,
 };
-#define SK_LEVELS_COUNT (sizeof sk_levels / sizeof sk_levels[0])
+#define SK_LEVELS_COUNT (sizeof levels / sizeof levels[0])
 
-static uint64_t sk_place_of(const struct sk_device *device)
+static uint64_t place_of(const struct sk_device *device)
 {
 	return (uint64_t)device->family << 48 | (uint64_t)device->link << 32 |
 	       (uint64_t)device->numa << 16 | device->bus;
 }
 
-static bool sk_takes_whole(const struct sk_core *core, const struct sk_job *job, uint32_t node,
-			   uint32_t index)
+static bool takes_whole(const struct sk_core *core, const struct sk_job *job, uint32_t node,
+			uint32_t index)
 {
 	const struct sk_device *device = sk_device_at(core, node, index);
 
@@ -38,7 +38,7 @@ static bool sk_takes_whole(const struct sk_core *core, const struct sk_job *job,
 }
 
 /* The candidates that are together with the first of them. */
-static uint64_t sk_group_mask(const uint64_t *places, uint64_t candidates, uint64_t level)
+static uint64_t group_mask(const uint64_t *places, uint64_t candidates, uint64_t level)
 {
 	uint64_t first = places[__builtin_ctzll(candidates)], mask = 0;
 
@@ -51,14 +51,14 @@ static uint64_t sk_group_mask(const uint64_t *places, uint64_t candidates, uint6
 }
 
 /* The smallest group of this level that has `count`, or 0. */
-static uint64_t sk_group_best(const uint64_t *places, uint64_t candidates, uint32_t count,
-			      uint64_t level)
+static uint64_t group_best(const uint64_t *places, uint64_t candidates, uint32_t count,
+			   uint64_t level)
 {
 	uint32_t least = UINT32_MAX;
 	uint64_t best = 0;
 
 	for (uint64_t left = candidates; left;) {
-		uint64_t mask = sk_group_mask(places, left, level);
+		uint64_t mask = group_mask(places, left, level);
 		uint32_t size = (uint32_t)__builtin_popcountll(mask);
 
 		left &= ~mask;
@@ -70,32 +70,32 @@ static uint64_t sk_group_best(const uint64_t *places, uint64_t candidates, uint3
 	return best;
 }
 
-static bool sk_link_allowed(const struct sk_job *job, const uint64_t *places, uint64_t group,
-			    uint64_t level)
+static bool link_allowed(const struct sk_job *job, const uint64_t *places, uint64_t group,
+			 uint64_t level)
 {
 	if (!(job->ask.options & SK_SAME_LINK) || job->ask.gpu_milli <= SK_MILLI)
 		return true;
 	return level & SK_PLACE_LINK && places[__builtin_ctzll(group)] & SK_PLACE_LINK;
 }
 
-static bool sk_subset_whole(const struct sk_core *core, const struct sk_job *job, uint32_t node,
-			    uint64_t among, struct sk_place *place)
+static bool subset_whole(const struct sk_core *core, const struct sk_job *job, uint32_t node,
+			 uint64_t among, struct sk_place *place)
 {
 	uint32_t count = job->ask.gpu_milli / SK_MILLI, found = 0;
 	uint64_t places[SK_NODE_DEVICES_MAX], candidates = 0, group = 0;
 	uint64_t together = job->ask.options & SK_MIX_VENDORS ? 0 : SK_PLACE_FAMILY;
 
 	for (uint32_t index = 0; index < core->nodes[node].devices; index++)
-		if (among >> index & 1 && sk_takes_whole(core, job, node, index)) {
-			places[index] = sk_place_of(sk_device_at(core, node, index));
+		if (among >> index & 1 && takes_whole(core, job, node, index)) {
+			places[index] = place_of(sk_device_at(core, node, index));
 			candidates |= (uint64_t)1 << index;
 			found++;
 		}
 	if (found < count)
 		return false;
 	for (uint32_t i = 0; i < SK_LEVELS_COUNT && !group; i++) {
-		group = sk_group_best(places, candidates, count, sk_levels[i] | together);
-		if (group && !sk_link_allowed(job, places, group, sk_levels[i]))
+		group = group_best(places, candidates, count, levels[i] | together);
+		if (group && !link_allowed(job, places, group, levels[i]))
 			group = 0;
 	}
 	if (!group)
@@ -106,8 +106,8 @@ static bool sk_subset_whole(const struct sk_core *core, const struct sk_job *job
 	return true;
 }
 
-static bool sk_subset_share(const struct sk_core *core, const struct sk_job *job, uint32_t node,
-			    uint64_t among, struct sk_place *place)
+static bool subset_share(const struct sk_core *core, const struct sk_job *job, uint32_t node,
+			 uint64_t among, struct sk_place *place)
 {
 	uint32_t best = SK_NODE_DEVICES_MAX, least = SK_MILLI + 1;
 
@@ -136,8 +136,8 @@ bool sk_subset_choose_among(const struct sk_core *core, const struct sk_job *job
 		return true;
 	}
 	if (job->ask.gpu_milli < SK_MILLI)
-		return sk_subset_share(core, job, node, among, place);
-	return sk_subset_whole(core, job, node, among, place);
+		return subset_share(core, job, node, among, place);
+	return subset_whole(core, job, node, among, place);
 }
 
 bool sk_subset_choose(const struct sk_core *core, const struct sk_job *job, uint32_t node,

@@ -5,8 +5,8 @@
  * that has enough, and among such groups from the one with the fewest free, so that large groups
  * stay whole; ties go to the lowest index.
  */
-#ifndef STOKER_CORE_SUBSET_H
-#define STOKER_CORE_SUBSET_H
+#ifndef SK_CORE_POLICY_SUBSET_H
+#define SK_CORE_POLICY_SUBSET_H
 
 #include "core/state/state.h"
 

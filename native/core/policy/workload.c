@@ -15,13 +15,13 @@
 
 /* ---- the tables ---- */
 
-static uint16_t sk_class_count(uint32_t gpu_milli)
+static uint16_t class_count(uint32_t gpu_milli)
 {
 	return (uint16_t)(gpu_milli < SK_MILLI ? gpu_milli != 0 : gpu_milli / SK_MILLI);
 }
 
-static void sk_class_fill(uint32_t cpu_milli, uint32_t gpu_milli, uint32_t weight, uint64_t memory,
-			  uint64_t models, struct sk_frag_class *ret)
+static void class_fill(uint32_t cpu_milli, uint32_t gpu_milli, uint32_t weight, uint64_t memory,
+		       uint64_t models, struct sk_frag_class *ret)
 {
 	*ret = (struct sk_frag_class){
 		.memory_bytes = memory,
@@ -29,12 +29,12 @@ static void sk_class_fill(uint32_t cpu_milli, uint32_t gpu_milli, uint32_t weigh
 		.cpu_milli = cpu_milli,
 		.weight = weight,
 		.gpu_milli = (uint16_t)(gpu_milli < SK_MILLI ? gpu_milli : SK_MILLI),
-		.count = sk_class_count(gpu_milli),
+		.count = class_count(gpu_milli),
 	};
 }
 
 /* One that names only models that are nowhere is left out. */
-static uint32_t sk_classes_given(const struct sk_core *core, struct sk_frag_class *classes)
+static uint32_t classes_given(const struct sk_core *core, struct sk_frag_class *classes)
 {
 	const struct sk_hints *hints = core->hints;
 	uint32_t count = 0;
@@ -48,27 +48,27 @@ static uint32_t sk_classes_given(const struct sk_core *core, struct sk_frag_clas
 		models = sk_model_mask(core, &ask);
 		if (given->models[0] && !models)
 			continue;
-		sk_class_fill(given->cpu_milli, given->gpu_milli, given->weight,
-			      given->memory_bytes, models, &classes[count++]);
+		class_fill(given->cpu_milli, given->gpu_milli, given->weight, given->memory_bytes,
+			   models, &classes[count++]);
 	}
 	return count;
 }
 
-static uint32_t sk_classes_counted(const struct sk_core *core, struct sk_frag_class *classes)
+static uint32_t classes_counted(const struct sk_core *core, struct sk_frag_class *classes)
 {
 	const struct sk_hints *hints = core->hints;
 
 	for (uint32_t i = 0; i < hints->typical_n; i++) {
 		const struct sk_counted *at = &hints->typical[i];
 
-		sk_class_fill(at->cpu_milli, at->gpu_milli, at->times,
-			      at->memory_mib / at->times << 20, at->models, &classes[i]);
+		class_fill(at->cpu_milli, at->gpu_milli, at->times,
+			   at->memory_mib / at->times << 20, at->models, &classes[i]);
 	}
 	return hints->typical_n;
 }
 
 /* Watts by the core's numbers of models. */
-static void sk_watts_make(const struct sk_core *core)
+static void watts_make(const struct sk_core *core)
 {
 	struct sk_hints *hints = core->hints;
 
@@ -84,18 +84,18 @@ static void sk_watts_make(const struct sk_core *core)
 	hints->watts[0] = (struct sk_power){0};
 }
 
-static void sk_tables_make(const struct sk_core *core)
+static void tables_make(const struct sk_core *core)
 {
 	struct sk_frag_class classes[SK_CLASSES_MAX] = {{0}};
 	struct sk_hints *hints = core->hints;
 	uint32_t count =
-		hints->given ? sk_classes_given(core, classes) : sk_classes_counted(core, classes);
+		hints->given ? classes_given(core, classes) : classes_counted(core, classes);
 
 	sk_frag_table_init(&hints->tables[SK_FRAG_DEFAULT], SK_FRAG_DEFAULT, classes, count);
 	for (uint32_t i = 0; i < count; i++)
 		classes[i].memory_bytes = 0;
 	sk_frag_table_init(&hints->tables[SK_FRAG_FGD], SK_FRAG_FGD, classes, count);
-	sk_watts_make(core);
+	watts_make(core);
 	hints->models_n = core->models_n;
 	sk_hints_reset(hints);
 }
@@ -103,12 +103,12 @@ static void sk_tables_make(const struct sk_core *core)
 void sk_workload_look(const struct sk_core *core)
 {
 	if (core->hints->models_n != core->models_n)
-		sk_tables_make(core);
+		tables_make(core);
 }
 
 /* ---- given ---- */
 
-static bool sk_class_ok(const struct sk_class *class)
+static bool class_ok(const struct sk_class *class)
 {
 	uint32_t gpu = class->gpu_milli;
 
@@ -121,18 +121,18 @@ int sk_core_workload(struct sk_core *core, const struct sk_class *classes, uint3
 	if (count > SK_CLASSES_MAX)
 		return -E2BIG;
 	for (uint32_t i = 0; i < count; i++)
-		if (!sk_class_ok(&classes[i]))
+		if (!class_ok(&classes[i]))
 			return -EINVAL;
 	if (count)
 		memcpy(core->hints->classes, classes, count * sizeof *classes);
 	core->hints->given = count;
-	sk_tables_make(core);
+	tables_make(core);
 	return 0;
 }
 
 /* ---- counted ---- */
 
-static struct sk_counted *sk_counted_find(struct sk_hints *hints, const struct sk_counted *key)
+static struct sk_counted *counted_find(struct sk_hints *hints, const struct sk_counted *key)
 {
 	for (uint32_t i = 0; i < hints->counted_n; i++) {
 		struct sk_counted *at = &hints->counted[i];
@@ -145,7 +145,7 @@ static struct sk_counted *sk_counted_find(struct sk_hints *hints, const struct s
 }
 
 /* A new one; where all are in use the rarest makes room. */
-static struct sk_counted *sk_counted_add(struct sk_hints *hints, const struct sk_counted *key)
+static struct sk_counted *counted_add(struct sk_hints *hints, const struct sk_counted *key)
 {
 	struct sk_counted *rarest = hints->counted;
 
@@ -160,7 +160,7 @@ static struct sk_counted *sk_counted_add(struct sk_hints *hints, const struct sk
 	return rarest;
 }
 
-static bool sk_more_often(const struct sk_counted *a, const struct sk_counted *b)
+static bool more_often(const struct sk_counted *a, const struct sk_counted *b)
 {
 	if (a->times != b->times)
 		return a->times > b->times;
@@ -173,19 +173,19 @@ static bool sk_more_often(const struct sk_counted *a, const struct sk_counted *b
 
 /* By insertion: there are few, and they hardly move from one look to the next.
  */
-static void sk_counted_sort(struct sk_hints *hints)
+static void counted_sort(struct sk_hints *hints)
 {
 	for (uint32_t i = 1; i < hints->counted_n; i++) {
 		struct sk_counted moved = hints->counted[i];
 		uint32_t at = i;
 
-		for (; at && sk_more_often(&moved, &hints->counted[at - 1]); at--)
+		for (; at && more_often(&moved, &hints->counted[at - 1]); at--)
 			hints->counted[at] = hints->counted[at - 1];
 		hints->counted[at] = moved;
 	}
 }
 
-static void sk_counted_halve(struct sk_hints *hints)
+static void counted_halve(struct sk_hints *hints)
 {
 	uint32_t left = 0;
 
@@ -200,11 +200,11 @@ static void sk_counted_halve(struct sk_hints *hints)
 	hints->counted_n = left;
 }
 
-static void sk_typical_find(struct sk_hints *hints)
+static void typical_find(struct sk_hints *hints)
 {
 	uint64_t all = 0, covered = 0;
 
-	sk_counted_sort(hints);
+	counted_sort(hints);
 	for (uint32_t i = 0; i < hints->counted_n; i++)
 		all += hints->counted[i].times;
 	hints->typical_n = 0;
@@ -221,18 +221,18 @@ void sk_workload_count(const struct sk_core *core, const struct sk_job *job)
 	struct sk_counted key = {.models = job->ask.gpu_milli ? job->wish.models : 0,
 				 .cpu_milli = job->ask.cpu_milli,
 				 .gpu_milli = job->ask.gpu_milli};
-	struct sk_counted *at = sk_counted_find(hints, &key);
+	struct sk_counted *at = counted_find(hints, &key);
 	uint64_t mib = job->ask.memory_bytes >> 20;
 
 	if (!at)
-		at = sk_counted_add(hints, &key);
+		at = counted_add(hints, &key);
 	at->times += SK_ONE_TIME * job->ask.tasks;
 	at->memory_mib += (mib < 1u << 30 ? mib : 1u << 30) * SK_ONE_TIME * job->ask.tasks;
 	if (++hints->submits < SK_CLASSES_EVERY)
 		return;
 	hints->submits = 0;
-	sk_typical_find(hints);
-	sk_counted_halve(hints);
+	typical_find(hints);
+	counted_halve(hints);
 	if (!hints->given)
-		sk_tables_make(core);
+		tables_make(core);
 }

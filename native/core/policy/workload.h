@@ -5,8 +5,8 @@
  * them. Invariant: they change only by sk_core_workload or after every
  * SK_CLASSES_EVERY submits, since a change voids all ratings.
  */
-#ifndef STOKER_CORE_WORKLOAD_H
-#define STOKER_CORE_WORKLOAD_H
+#ifndef SK_CORE_POLICY_WORKLOAD_H
+#define SK_CORE_POLICY_WORKLOAD_H
 
 #include "core/policy/hints.h"
 

@@ -24,7 +24,7 @@ struct sk_sums {
 };
 
 /* What the tasks of a node hold of one device. */
-static uint64_t sk_held_milli(const struct sk_core *core, uint32_t node, uint32_t index)
+static uint64_t held_milli(const struct sk_core *core, uint32_t node, uint32_t index)
 {
 	uint64_t held = 0;
 
@@ -36,7 +36,7 @@ static uint64_t sk_held_milli(const struct sk_core *core, uint32_t node, uint32_
 	return held;
 }
 
-static uint64_t sk_held_memory(const struct sk_core *core, uint32_t node, uint32_t index)
+static uint64_t held_memory(const struct sk_core *core, uint32_t node, uint32_t index)
 {
 	uint64_t held = 0;
 
@@ -48,7 +48,7 @@ static uint64_t sk_held_memory(const struct sk_core *core, uint32_t node, uint32
 	return held;
 }
 
-static const char *sk_check_devices(const struct sk_core *core, uint32_t slot)
+static const char *check_devices(const struct sk_core *core, uint32_t slot)
 {
 	const struct sk_node *node = &core->nodes[slot];
 	uint32_t whole = 0, free = 0, families = 0;
@@ -60,8 +60,8 @@ static const char *sk_check_devices(const struct sk_core *core, uint32_t slot)
 
 		if (device->capacity > SK_MILLI || device->used > device->capacity)
 			return "a device gives more than it has";
-		if (device->used != sk_held_milli(core, slot, index) ||
-		    device->memory_used != sk_held_memory(core, slot, index))
+		if (device->used != held_milli(core, slot, index) ||
+		    device->memory_used != held_memory(core, slot, index))
 			return "a device's use is not the sum of its tasks";
 		models |= device->model ? (uint64_t)1 << (device->model - 1) : 0;
 		families |= device->capacity ? 1u << device->family : 0;
@@ -78,7 +78,7 @@ static const char *sk_check_devices(const struct sk_core *core, uint32_t slot)
 }
 
 /* Every class that the index has for this node must be true of a device. */
-static const char *sk_check_index(const struct sk_core *core, uint32_t slot, struct sk_sums *sums)
+static const char *check_index(const struct sk_core *core, uint32_t slot, struct sk_sums *sums)
 {
 	const struct sk_node *node = &core->nodes[slot];
 
@@ -96,8 +96,7 @@ static const char *sk_check_index(const struct sk_core *core, uint32_t slot, str
 	return NULL;
 }
 
-static const char *sk_check_node_tasks(const struct sk_core *core, uint32_t slot,
-				       struct sk_sums *sums)
+static const char *check_node_tasks(const struct sk_core *core, uint32_t slot, struct sk_sums *sums)
 {
 	const struct sk_node *node = &core->nodes[slot];
 	uint64_t cpu = 0, memory = 0;
@@ -125,7 +124,7 @@ static const char *sk_check_node_tasks(const struct sk_core *core, uint32_t slot
 	return NULL;
 }
 
-static const char *sk_check_node(const struct sk_core *core, uint32_t slot, struct sk_sums *sums)
+static const char *check_node(const struct sk_core *core, uint32_t slot, struct sk_sums *sums)
 {
 	const struct sk_node *node = &core->nodes[slot];
 	const char *broken;
@@ -139,13 +138,13 @@ static const char *sk_check_node(const struct sk_core *core, uint32_t slot, stru
 	sums->with[node->devices_whole]++;
 	for (uint32_t family = 0; family < SK_FAMILIES; family++)
 		sums->of[family] += node->families >> family & 1;
-	broken = sk_check_devices(core, slot);
+	broken = check_devices(core, slot);
 	if (!broken)
-		broken = sk_check_index(core, slot, sums);
-	return broken ? broken : sk_check_node_tasks(core, slot, sums);
+		broken = check_index(core, slot, sums);
+	return broken ? broken : check_node_tasks(core, slot, sums);
 }
 
-static uint64_t sk_index_sum(const struct sk_index *index)
+static uint64_t index_sum(const struct sk_index *index)
 {
 	uint64_t sum = 0;
 
@@ -154,10 +153,10 @@ static uint64_t sk_index_sum(const struct sk_index *index)
 	return sum;
 }
 
-static const char *sk_check_nodes(const struct sk_core *core, struct sk_sums *sums)
+static const char *check_nodes(const struct sk_core *core, struct sk_sums *sums)
 {
 	for (uint32_t slot = sk_node_next(core, 1); slot; slot = sk_node_next(core, slot + 1)) {
-		const char *broken = sk_check_node(core, slot, sums);
+		const char *broken = check_node(core, slot, sums);
 
 		if (broken)
 			return broken;
@@ -168,8 +167,8 @@ static const char *sk_check_nodes(const struct sk_core *core, struct sk_sums *su
 		return "devices are miscounted";
 	if (sums->chunks != core->chunk_pool.used || sums->tasks != core->task_pool.used)
 		return "a device chunk or a task has no owner";
-	if (sk_index_sum(&core->free_whole) != sums->up ||
-	    sk_index_sum(&core->free_part) != sums->classes)
+	if (index_sum(&core->free_whole) != sums->up ||
+	    index_sum(&core->free_part) != sums->classes)
 		return "an index counts nodes that are not there";
 	for (uint32_t family = 0; family < SK_FAMILIES; family++)
 		if (core->nodes_of[family] != sums->of[family])
@@ -180,7 +179,7 @@ static const char *sk_check_nodes(const struct sk_core *core, struct sk_sums *su
 	return NULL;
 }
 
-static const char *sk_check_state(const struct sk_core *core, const struct sk_job *job, bool live)
+static const char *check_state(const struct sk_core *core, const struct sk_job *job, bool live)
 {
 	uint32_t tasks = 0;
 
@@ -201,14 +200,14 @@ static const char *sk_check_state(const struct sk_core *core, const struct sk_jo
 	return NULL;
 }
 
-static const char *sk_check_list(const struct sk_core *core, const struct sk_list *list, bool live,
-				 uint32_t expected)
+static const char *check_list(const struct sk_core *core, const struct sk_list *list, bool live,
+			      uint32_t expected)
 {
 	uint32_t count = 0, before = 0;
 
 	for (uint32_t slot = list->first; slot; slot = core->jobs[slot].order.next) {
 		const struct sk_job *job = &core->jobs[slot];
-		const char *broken = sk_check_state(core, job, live);
+		const char *broken = check_state(core, job, live);
 
 		if (broken)
 			return broken;
@@ -225,7 +224,7 @@ static const char *sk_check_list(const struct sk_core *core, const struct sk_lis
 }
 
 /* Counts and order of the jobs that wait in one queue. */
-static const char *sk_check_pending(const struct sk_core *core, uint32_t queue, uint64_t *queued)
+static const char *check_pending(const struct sk_core *core, uint32_t queue, uint64_t *queued)
 {
 	for (int kind = 0; kind < SK_QUEUE_KINDS; kind++) {
 		uint32_t slot = sk_pending_first(core, queue, (enum sk_queue_kind)kind), before = 0;
@@ -250,7 +249,7 @@ static const char *sk_check_pending(const struct sk_core *core, uint32_t queue, 
 	return NULL;
 }
 
-static const char *sk_check_queue(const struct sk_core *core, uint32_t slot)
+static const char *check_queue(const struct sk_core *core, uint32_t slot)
 {
 	const struct sk_queue *queue = &core->queues[slot];
 	uint64_t live = 0, pending = 0, cpu = 0, memory = 0;
@@ -281,7 +280,7 @@ static const char *sk_check_queue(const struct sk_core *core, uint32_t slot)
 }
 
 /* A held job is where its hold says. */
-static const char *sk_check_hold(const struct sk_core *core, uint32_t slot)
+static const char *check_hold(const struct sk_core *core, uint32_t slot)
 {
 	const struct sk_job *job = &core->jobs[slot];
 
@@ -294,7 +293,7 @@ static const char *sk_check_hold(const struct sk_core *core, uint32_t slot)
 	return NULL;
 }
 
-static const char *sk_check_afters(const struct sk_core *core, uint32_t slot, uint64_t *held)
+static const char *check_afters(const struct sk_core *core, uint32_t slot, uint64_t *held)
 {
 	uint32_t count = 0;
 
@@ -308,25 +307,25 @@ static const char *sk_check_afters(const struct sk_core *core, uint32_t slot, ui
 	return count == core->jobs[slot].afters_n ? NULL : "waiting jobs are miscounted";
 }
 
-static const char *sk_check_queues(const struct sk_core *core)
+static const char *check_queues(const struct sk_core *core)
 {
 	uint64_t queued[SK_QUEUE_KINDS] = {0}, held = core->delayed_n, pending = 0;
 	const char *broken = NULL;
 
 	for (uint32_t slot = sk_queue_at(core, 1); slot && !broken;
 	     slot = sk_queue_at(core, slot + 1)) {
-		broken = sk_check_queue(core, slot);
+		broken = check_queue(core, slot);
 		if (!broken)
-			broken = sk_check_pending(core, slot, queued);
+			broken = check_pending(core, slot, queued);
 	}
 	for (uint32_t slot = core->doomed.first; slot; slot = core->jobs[slot].queued.next)
 		held += core->jobs[slot].hold == SK_HOLD_DOOMED;
 	for (uint32_t slot = core->live.first; slot && !broken;
 	     slot = core->jobs[slot].order.next) {
 		pending += core->jobs[slot].state == SK_PENDING;
-		broken = sk_check_hold(core, slot);
+		broken = check_hold(core, slot);
 		if (!broken)
-			broken = sk_check_afters(core, slot, &held);
+			broken = check_afters(core, slot, &held);
 	}
 	if (broken)
 		return broken;
@@ -335,7 +334,7 @@ static const char *sk_check_queues(const struct sk_core *core)
 	return queued[0] + queued[1] + held == pending ? NULL : "a pending job waits nowhere";
 }
 
-static const char *sk_check_keys(const struct sk_core *core)
+static const char *check_keys(const struct sk_core *core)
 {
 	uint32_t count = 0, before = 0;
 
@@ -349,7 +348,7 @@ static const char *sk_check_keys(const struct sk_core *core)
 									  : "keys are miscounted";
 }
 
-static const char *sk_check_keepers(const struct sk_core *core)
+static const char *check_keepers(const struct sk_core *core)
 {
 	uint32_t keys = 0, keepers = 0;
 
@@ -376,21 +375,21 @@ static const char *sk_check_keepers(const struct sk_core *core)
 const char *sk_core_check(const struct sk_core *core)
 {
 	struct sk_sums sums = {0};
-	const char *broken = sk_check_nodes(core, &sums);
+	const char *broken = check_nodes(core, &sums);
 
 	if (!broken)
-		broken = sk_check_list(core, &core->live, true, core->live_count);
+		broken = check_list(core, &core->live, true, core->live_count);
 	if (!broken)
-		broken = sk_check_list(core, &core->finished, false, core->finished_count);
+		broken = check_list(core, &core->finished, false, core->finished_count);
 	if (!broken && core->finished_count > core->limits.finished)
 		broken = "more ended jobs than retention";
 	if (!broken && core->job_pool.used != core->live_count + core->finished_count)
 		broken = "a job is in no list";
 	if (!broken)
-		broken = sk_check_queues(core);
+		broken = check_queues(core);
 	if (!broken)
-		broken = sk_check_keys(core);
-	return broken ? broken : sk_check_keepers(core);
+		broken = check_keys(core);
+	return broken ? broken : check_keepers(core);
 }
 
 uint64_t sk_core_memory_digest(const struct sk_core *core)

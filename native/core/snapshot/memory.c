@@ -18,7 +18,7 @@
 	 SK_JOURNAL_AFTER * SK_AFTERS_MAX + SK_JOURNAL_PROMOTE * SK_PROMOTE_MAX)
 
 /* A node's tasks hold a share each, but for those that hold whole devices. */
-static uint64_t sk_journal_reserve(const struct sk_limits *limits)
+static uint64_t journal_reserve(const struct sk_limits *limits)
 {
 	return SK_JOURNAL_REQUEST + SK_JOURNAL_SHARE * 2 * SK_NODE_DEVICES_MAX +
 	       (SK_JOURNAL_TASK + SK_JOURNAL_SHARE) * (uint64_t)limits->node_tasks;
@@ -29,7 +29,7 @@ struct sk_carve {
 	uint64_t at;
 };
 
-static void *sk_carve(struct sk_carve *carve, uint64_t count, uint64_t size)
+static void *carve_array(struct sk_carve *carve, uint64_t count, uint64_t size)
 {
 	uint64_t at = carve->at;
 
@@ -38,16 +38,16 @@ static void *sk_carve(struct sk_carve *carve, uint64_t count, uint64_t size)
 }
 
 /* The slot arrays start as nobody; only what is looked at before it is written must be cleared. */
-static void *sk_carve_zeroed(struct sk_carve *carve, uint64_t count, uint64_t size)
+static void *carve_zeroed(struct sk_carve *carve, uint64_t count, uint64_t size)
 {
-	void *at = sk_carve(carve, count, size);
+	void *at = carve_array(carve, count, size);
 
 	if (at)
 		memset(at, 0, count * size);
 	return at;
 }
 
-static uint32_t sk_power_of_two(uint32_t at_least)
+static uint32_t power_of_two(uint32_t at_least)
 {
 	uint32_t power = 16;
 
@@ -56,149 +56,141 @@ static uint32_t sk_power_of_two(uint32_t at_least)
 	return power;
 }
 
-static void sk_table_carve(struct sk_table *table, struct sk_carve *carve, uint32_t slots)
+static void table_carve(struct sk_table *table, struct sk_carve *carve, uint32_t slots)
 {
-	uint32_t buckets = sk_power_of_two(slots);
+	uint32_t buckets = power_of_two(slots);
 
 	table->mask = buckets - 1;
-	table->buckets = sk_carve_zeroed(carve, buckets, sizeof *table->buckets);
+	table->buckets = carve_zeroed(carve, buckets, sizeof *table->buckets);
 }
 
-static void sk_index_carve(struct sk_index *index, struct sk_carve *carve, uint32_t classes,
-			   uint32_t slots)
+static void index_carve(struct sk_index *index, struct sk_carve *carve, uint32_t classes,
+			uint32_t slots)
 {
 	index->classes = classes;
 	index->words = (slots + 63) / 64;
-	index->bits = sk_carve_zeroed(carve, (uint64_t)classes * index->words, sizeof(uint64_t));
-	index->counts = sk_carve_zeroed(carve, classes, sizeof(uint32_t));
-	index->classes_used = sk_carve_zeroed(carve, (classes + 63) / 64, sizeof(uint64_t));
+	index->bits = carve_zeroed(carve, (uint64_t)classes * index->words, sizeof(uint64_t));
+	index->counts = carve_zeroed(carve, classes, sizeof(uint32_t));
+	index->classes_used = carve_zeroed(carve, (classes + 63) / 64, sizeof(uint64_t));
 }
 
-static void sk_pool_set(struct sk_pool *pool, uint32_t slots)
+static void pool_set(struct sk_pool *pool, uint32_t slots)
 {
 	pool->fresh = 1;
 	pool->end = slots + 1;
 }
 
-static void sk_carve_ledger(struct sk_core *core, struct sk_carve *carve)
+static void carve_ledger(struct sk_core *core, struct sk_carve *carve)
 {
 	const struct sk_limits *limits = &core->limits;
 	uint32_t chunks = limits->nodes + limits->devices / SK_CHUNK_DEVICES;
 	uint32_t nodes = limits->nodes + 1;
 
-	core->nodes = sk_carve_zeroed(carve, nodes, sizeof *core->nodes);
-	core->node_slots = sk_carve_zeroed(carve, (nodes + 63) / 64, sizeof(uint64_t));
-	core->observed = sk_carve_zeroed(carve, nodes, sizeof *core->observed);
-	core->chunks = sk_carve(carve, chunks + 1u, sizeof *core->chunks);
-	core->tasks = sk_carve(carve, limits->tasks + 1u, sizeof *core->tasks);
-	sk_table_carve(&core->node_table, carve, nodes);
-	sk_index_carve(&core->free_whole, carve, SK_NODE_DEVICES_MAX + 1, nodes);
-	sk_index_carve(&core->free_part, carve, SK_MILLI, nodes);
-	sk_pool_set(&core->chunk_pool, chunks);
-	sk_pool_set(&core->task_pool, limits->tasks);
+	core->nodes = carve_zeroed(carve, nodes, sizeof *core->nodes);
+	core->node_slots = carve_zeroed(carve, (nodes + 63) / 64, sizeof(uint64_t));
+	core->observed = carve_zeroed(carve, nodes, sizeof *core->observed);
+	core->chunks = carve_array(carve, chunks + 1u, sizeof *core->chunks);
+	core->tasks = carve_array(carve, limits->tasks + 1u, sizeof *core->tasks);
+	table_carve(&core->node_table, carve, nodes);
+	index_carve(&core->free_whole, carve, SK_NODE_DEVICES_MAX + 1, nodes);
+	index_carve(&core->free_part, carve, SK_MILLI, nodes);
+	pool_set(&core->chunk_pool, chunks);
+	pool_set(&core->task_pool, limits->tasks);
 }
 
-static void sk_carve_jobs(struct sk_core *core, struct sk_carve *carve)
+static void carve_jobs(struct sk_core *core, struct sk_carve *carve)
 {
 	const struct sk_limits *limits = &core->limits;
 	uint32_t jobs =
 		limits->jobs + limits->finished + 1; /* one ends before another is forgotten */
 	uint32_t queues = limits->queues + 2;
 
-	core->jobs = sk_carve(carve, jobs + 1u, sizeof *core->jobs);
-	core->keys = sk_carve(carve, limits->keys + 1u, sizeof *core->keys);
-	sk_table_carve(&core->job_table, carve, jobs);
-	core->keepers = sk_carve(carve, limits->keys + 1u, sizeof *core->keepers);
-	sk_table_carve(&core->key_table, carve, limits->keys);
-	sk_table_carve(&core->keeper_table, carve, limits->keys);
-	core->delayed = sk_carve(carve, limits->jobs + 1u, sizeof *core->delayed);
-	core->queues = sk_carve_zeroed(carve, queues + 1u, sizeof *core->queues);
+	core->jobs = carve_array(carve, jobs + 1u, sizeof *core->jobs);
+	core->keys = carve_array(carve, limits->keys + 1u, sizeof *core->keys);
+	table_carve(&core->job_table, carve, jobs);
+	core->keepers = carve_array(carve, limits->keys + 1u, sizeof *core->keepers);
+	table_carve(&core->key_table, carve, limits->keys);
+	table_carve(&core->keeper_table, carve, limits->keys);
+	core->delayed = carve_array(carve, limits->jobs + 1u, sizeof *core->delayed);
+	core->queues = carve_zeroed(carve, queues + 1u, sizeof *core->queues);
 	core->pending =
-		sk_carve_zeroed(carve, (queues + 1ull) * SK_QUEUE_KINDS, sizeof *core->pending);
-	core->groups = sk_carve(carve, limits->tasks + 1u, sizeof *core->groups);
-	sk_table_carve(&core->queue_table, carve, queues);
-	sk_table_carve(&core->group_table, carve, limits->tasks);
-	sk_pool_set(&core->group_pool, limits->tasks);
-	sk_pool_set(&core->job_pool, jobs);
-	sk_pool_set(&core->key_pool, limits->keys);
-	sk_pool_set(&core->keeper_pool, limits->keys);
+		carve_zeroed(carve, (queues + 1ull) * SK_QUEUE_KINDS, sizeof *core->pending);
+	core->groups = carve_array(carve, limits->tasks + 1u, sizeof *core->groups);
+	table_carve(&core->queue_table, carve, queues);
+	table_carve(&core->group_table, carve, limits->tasks);
+	pool_set(&core->group_pool, limits->tasks);
+	pool_set(&core->job_pool, jobs);
+	pool_set(&core->key_pool, limits->keys);
+	pool_set(&core->keeper_pool, limits->keys);
 }
 
-static void sk_carve_summary(struct sk_summary *summary, struct sk_carve *carve, uint32_t stride)
+static void carve_summary(struct sk_summary *summary, struct sk_carve *carve, uint32_t stride)
 {
-	summary->cpu = sk_carve_zeroed(carve, stride, sizeof *summary->cpu);
-	summary->memory = sk_carve_zeroed(carve, stride, sizeof *summary->memory);
-	summary->part = sk_carve_zeroed(carve, stride, sizeof *summary->part);
-	summary->whole = sk_carve_zeroed(carve, stride, sizeof *summary->whole);
-	summary->plain = sk_carve_zeroed(carve, stride, sizeof *summary->plain);
+	summary->cpu = carve_zeroed(carve, stride, sizeof *summary->cpu);
+	summary->memory = carve_zeroed(carve, stride, sizeof *summary->memory);
+	summary->part = carve_zeroed(carve, stride, sizeof *summary->part);
+	summary->whole = carve_zeroed(carve, stride, sizeof *summary->whole);
+	summary->plain = carve_zeroed(carve, stride, sizeof *summary->plain);
 }
 
 /* Behind the journal, where no digest of memory looks. */
-static void sk_carve_hints(struct sk_core *core, struct sk_carve *carve)
+static void carve_hints(struct sk_core *core, struct sk_carve *carve)
 {
 	const struct sk_limits *limits = &core->limits;
 	uint32_t chunks = limits->nodes + limits->devices / SK_CHUNK_DEVICES + 1;
 	struct sk_hints measured, *hints;
 
-	core->hints = sk_carve_zeroed(carve, 1, sizeof *core->hints);
+	core->hints = carve_zeroed(carve, 1, sizeof *core->hints);
 	hints = core->hints ? core->hints : &measured;
+	core->changes = core->hints ? &hints->changes : NULL;
+	hints->changes.nodes = carve_array(carve, SK_CHANGED_MAX, sizeof *hints->changes.nodes);
 	hints->stride = (limits->nodes / SK_BLOCK + 1) * SK_BLOCK;
 	hints->generation = 1;
-	hints->changed_at = sk_carve_zeroed(carve, hints->stride, sizeof *hints->changed_at);
-	sk_carve_summary(&hints->summary, carve, hints->stride);
-	hints->shapes = sk_carve_zeroed(carve, SK_SHAPES_MAX, sizeof *hints->shapes);
-	hints->todo = sk_carve(carve, hints->stride + 8u, sizeof *hints->todo);
-	hints->used_at = sk_carve_zeroed(carve, SK_SHAPES_MAX, sizeof *hints->used_at);
-	hints->buckets = sk_carve_zeroed(carve, SK_BUCKETS, sizeof *hints->buckets);
-	hints->scores = sk_carve(carve, (uint64_t)hints->stride * SK_SHAPES_MAX, sizeof(uint32_t));
-	hints->prepared = sk_carve(carve, hints->stride, sizeof *hints->prepared);
-	hints->prepared_as = sk_carve_zeroed(carve, hints->stride, 1);
-	hints->mixed = sk_carve_zeroed(carve, hints->stride, 1);
-	hints->tables = sk_carve_zeroed(carve, 2, sizeof *hints->tables);
-	hints->classes = sk_carve_zeroed(carve, SK_CLASSES_MAX, sizeof *hints->classes);
-	hints->counted = sk_carve(carve, SK_COUNTED_MAX, sizeof *hints->counted);
-	hints->typical = sk_carve(carve, SK_CLASSES_MAX, sizeof *hints->typical);
+	hints->changed_at = carve_zeroed(carve, hints->stride, sizeof *hints->changed_at);
+	carve_summary(&hints->summary, carve, hints->stride);
+	hints->shapes = carve_zeroed(carve, SK_SHAPES_MAX, sizeof *hints->shapes);
+	hints->todo = carve_array(carve, hints->stride + 8u, sizeof *hints->todo);
+	hints->used_at = carve_zeroed(carve, SK_SHAPES_MAX, sizeof *hints->used_at);
+	hints->buckets = carve_zeroed(carve, SK_BUCKETS, sizeof *hints->buckets);
+	hints->scores =
+		carve_array(carve, (uint64_t)hints->stride * SK_SHAPES_MAX, sizeof(uint32_t));
+	hints->prepared = carve_array(carve, hints->stride, sizeof *hints->prepared);
+	hints->prepared_as = carve_zeroed(carve, hints->stride, 1);
+	hints->mixed = carve_zeroed(carve, hints->stride, 1);
+	hints->tables = carve_zeroed(carve, 2, sizeof *hints->tables);
+	hints->classes = carve_zeroed(carve, SK_CLASSES_MAX, sizeof *hints->classes);
+	hints->counted = carve_array(carve, SK_COUNTED_MAX, sizeof *hints->counted);
+	hints->typical = carve_array(carve, SK_CLASSES_MAX, sizeof *hints->typical);
 	hints->samples =
-		sk_carve_zeroed(carve, (uint64_t)chunks * SK_CHUNK_DEVICES, sizeof *hints->samples);
+		carve_zeroed(carve, (uint64_t)chunks * SK_CHUNK_DEVICES, sizeof *hints->samples);
 }
 
-/* Behind the journal as well. */
-static void sk_carve_changes(struct sk_core *core, struct sk_carve *carve)
-{
-	struct sk_changes measured, *changes;
-
-	core->changes = sk_carve_zeroed(carve, 1, sizeof *core->changes);
-	changes = core->changes ? core->changes : &measured;
-	changes->nodes = sk_carve(carve, SK_CHANGED_MAX, sizeof *changes->nodes);
-}
-
-static bool sk_limit_ok(uint32_t value, uint32_t max)
+static bool limit_ok(uint32_t value, uint32_t max)
 {
 	return value && value <= max;
 }
 
-static bool sk_limits_ok(const struct sk_limits *limits)
+static bool limits_ok(const struct sk_limits *limits)
 {
-	return sk_limit_ok(limits->nodes, SK_NODES_LIMIT_MAX) &&
-	       sk_limit_ok(limits->devices, SK_DEVICES_LIMIT_MAX) &&
-	       sk_limit_ok(limits->jobs, SK_JOBS_LIMIT_MAX) &&
-	       sk_limit_ok(limits->finished, SK_JOBS_LIMIT_MAX) &&
-	       sk_limit_ok(limits->tasks, SK_TASKS_LIMIT_MAX) &&
-	       sk_limit_ok(limits->node_tasks, SK_TASKS_LIMIT_MAX) &&
-	       sk_limit_ok(limits->keys, SK_KEYS_LIMIT_MAX) &&
-	       sk_limit_ok(limits->queues, SK_QUEUES_LIMIT_MAX);
+	return limit_ok(limits->nodes, SK_NODES_LIMIT_MAX) &&
+	       limit_ok(limits->devices, SK_DEVICES_LIMIT_MAX) &&
+	       limit_ok(limits->jobs, SK_JOBS_LIMIT_MAX) &&
+	       limit_ok(limits->finished, SK_JOBS_LIMIT_MAX) &&
+	       limit_ok(limits->tasks, SK_TASKS_LIMIT_MAX) &&
+	       limit_ok(limits->node_tasks, SK_TASKS_LIMIT_MAX) &&
+	       limit_ok(limits->keys, SK_KEYS_LIMIT_MAX) &&
+	       limit_ok(limits->queues, SK_QUEUES_LIMIT_MAX);
 }
 
-static void sk_carve_all(struct sk_core *core, struct sk_carve *carve)
+static void carve_all(struct sk_core *core, struct sk_carve *carve)
 {
-	sk_carve(carve, 1, sizeof *core);
-	sk_carve_ledger(core, carve);
-	sk_carve_jobs(core, carve);
-	core->journal.reserve = sk_journal_reserve(&core->limits);
+	carve_array(carve, 1, sizeof *core);
+	carve_ledger(core, carve);
+	carve_jobs(core, carve);
+	core->journal.reserve = journal_reserve(&core->limits);
 	core->journal.capacity = SK_JOURNAL_BYTES + core->journal.reserve;
-	core->journal.bytes = sk_carve(carve, core->journal.capacity, 1);
-	sk_carve_changes(core, carve);
-	sk_carve_hints(core, carve);
+	core->journal.bytes = carve_array(carve, core->journal.capacity, 1);
+	carve_hints(core, carve);
 	core->size = carve->at;
 }
 
@@ -207,9 +199,9 @@ size_t sk_core_memsize(const struct sk_limits *limits)
 	struct sk_core core = {.limits = *limits};
 	struct sk_carve carve = {0};
 
-	if (!sk_limits_ok(limits))
+	if (!limits_ok(limits))
 		return 0;
-	sk_carve_all(&core, &carve);
+	carve_all(&core, &carve);
 	return core.size;
 }
 
@@ -224,7 +216,7 @@ int sk_core_init(void *memory, size_t size, const struct sk_limits *limits, stru
 	memset(core, 0, sizeof *core);
 	core->limits = *limits;
 	core->next_job = 1;
-	sk_carve_all(core, &carve);
+	carve_all(core, &carve);
 	sk_queue_first(core);
 	*ret = core;
 	return 0;

@@ -30,7 +30,7 @@ struct sk_snapshot_reader {
 	size_t left;
 };
 
-static bool sk_read(struct sk_snapshot_reader *reader, void *record, size_t size)
+static bool read_record(struct sk_snapshot_reader *reader, void *record, size_t size)
 {
 	if (reader->left < size)
 		return false;
@@ -40,12 +40,12 @@ static bool sk_read(struct sk_snapshot_reader *reader, void *record, size_t size
 	return true;
 }
 
-static bool sk_read_device(struct sk_core *core, struct sk_snapshot_reader *reader, uint32_t slot,
-			   uint32_t index)
+static bool read_device(struct sk_core *core, struct sk_snapshot_reader *reader, uint32_t slot,
+			uint32_t index)
 {
 	struct sk_saved_device saved;
 
-	if (!sk_read(reader, &saved, sizeof saved) || saved.capacity > SK_MILLI ||
+	if (!read_record(reader, &saved, sizeof saved) || saved.capacity > SK_MILLI ||
 	    saved.available > 1 || saved.family >= SK_FAMILIES || saved.zero ||
 	    saved.model > core->models_n)
 		return false;
@@ -64,7 +64,7 @@ static bool sk_read_device(struct sk_core *core, struct sk_snapshot_reader *read
 }
 
 /* Ascending, and nothing behind the last. */
-static bool sk_saved_labels_ok(const struct sk_saved_node *saved)
+static bool saved_labels_ok(const struct sk_saved_node *saved)
 {
 	if (saved->labels > SK_NODE_LABELS_MAX)
 		return false;
@@ -83,22 +83,22 @@ static bool sk_saved_labels_ok(const struct sk_saved_node *saved)
 }
 
 /* As NODE_RESERVE would take it; the queue may have been dropped since. */
-static bool sk_saved_reserve_ok(const struct sk_saved_node *saved)
+static bool saved_reserve_ok(const struct sk_saved_node *saved)
 {
 	return saved->reserve_until_ns ? saved->reserve_from_ns < saved->reserve_until_ns
 				       : !saved->reserve_from_ns && !saved->reserve_queue;
 }
 
 /* Nodes come by slot; those between are free, so the slot is claimed by name. */
-static bool sk_read_node(struct sk_core *core, struct sk_snapshot_reader *reader, uint32_t *last)
+static bool read_node(struct sk_core *core, struct sk_snapshot_reader *reader, uint32_t *last)
 {
 	struct sk_saved_node saved;
 	struct sk_node *node;
 
-	if (!sk_read(reader, &saved, sizeof saved) || saved.zero || saved.up > 1 || !saved.id ||
+	if (!read_record(reader, &saved, sizeof saved) || saved.zero || saved.up > 1 || !saved.id ||
 	    saved.slot <= *last || saved.slot > core->limits.nodes ||
 	    saved.devices > SK_NODE_DEVICES_MAX || sk_node_find(core, saved.id) ||
-	    !sk_saved_labels_ok(&saved) || !sk_saved_reserve_ok(&saved))
+	    !saved_labels_ok(&saved) || !saved_reserve_ok(&saved))
 		return false;
 	*last = saved.slot;
 	sk_node_create_at(core, saved.slot, saved.id);
@@ -119,14 +119,14 @@ static bool sk_read_node(struct sk_core *core, struct sk_snapshot_reader *reader
 	if (!sk_node_grow(core, saved.slot, saved.devices))
 		return false;
 	for (uint32_t index = 0; index < saved.devices; index++)
-		if (!sk_read_device(core, reader, saved.slot, index))
+		if (!read_device(core, reader, saved.slot, index))
 			return false;
 	sk_devices_sum(core, saved.slot);
 	sk_node_set_up(core, saved.slot, saved.up, saved.reason);
 	return true;
 }
 
-static bool sk_saved_hold_ok(const struct sk_core *core, const struct sk_job_view *view)
+static bool saved_hold_ok(const struct sk_core *core, const struct sk_job_view *view)
 {
 	uint32_t before = view->ask.after ? sk_job_find(core, view->ask.after) : 0;
 	bool waits = before && !sk_state_final(core->jobs[before].state);
@@ -141,7 +141,7 @@ static bool sk_saved_hold_ok(const struct sk_core *core, const struct sk_job_vie
 }
 
 /* Only what ran may have been judged, cancelled or retried. */
-static bool sk_saved_course_ok(const struct sk_saved_job *saved)
+static bool saved_course_ok(const struct sk_saved_job *saved)
 {
 	const struct sk_job_view *view = &saved->view;
 	bool final = sk_state_final(view->state), ran = view->state > SK_PENDING && !final;
@@ -160,7 +160,7 @@ static bool sk_saved_course_ok(const struct sk_saved_job *saved)
 	       (view->flags & SK_HAS_SIGNAL || !view->signal);
 }
 
-static bool sk_saved_models_ok(const struct sk_core *core, const struct sk_ask *ask)
+static bool saved_models_ok(const struct sk_core *core, const struct sk_ask *ask)
 {
 	for (uint32_t i = 0; i < SK_JOB_MODELS_MAX && ask->models[i]; i++)
 		if (!sk_model_find(core, ask->models[i]))
@@ -168,7 +168,7 @@ static bool sk_saved_models_ok(const struct sk_core *core, const struct sk_ask *
 	return true;
 }
 
-static bool sk_saved_job_ok(const struct sk_core *core, const struct sk_saved_job *saved)
+static bool saved_job_ok(const struct sk_core *core, const struct sk_saved_job *saved)
 {
 	const struct sk_job_view *view = &saved->view;
 	struct sk_submit submit = {.ask = view->ask};
@@ -180,19 +180,19 @@ static bool sk_saved_job_ok(const struct sk_core *core, const struct sk_saved_jo
 	    sk_job_find(core, view->job))
 		return false;
 	if (!view->state || view->state >= SK_STATE_END || sk_submit_ok(&submit, &why) ||
-	    !sk_ask_shape(&view->ask) || !sk_saved_models_ok(core, &view->ask))
+	    !sk_ask_shape(&view->ask) || !saved_models_ok(core, &view->ask))
 		return false;
 	if (!sk_state_final(view->state) && (!queue || core->queues[queue].children))
 		return false;
 	if (saved->verdict >= SK_STATE_END ||
 	    (saved->verdict > SK_PENDING && saved->verdict < SK_SUCCEEDED))
 		return false;
-	return view->tasks_live <= view->ask.tasks && sk_saved_course_ok(saved) &&
-	       sk_saved_hold_ok(core, view);
+	return view->tasks_live <= view->ask.tasks && saved_course_ok(saved) &&
+	       saved_hold_ok(core, view);
 }
 
-static void sk_job_unpack(const struct sk_core *core, struct sk_job *job,
-			  const struct sk_saved_job *saved)
+static void job_unpack(const struct sk_core *core, struct sk_job *job,
+		       const struct sk_saved_job *saved)
 {
 	const struct sk_job_view *view = &saved->view;
 
@@ -229,7 +229,7 @@ static void sk_job_unpack(const struct sk_core *core, struct sk_job *job,
 }
 
 /* Where a pending job waits. */
-static void sk_job_wait(struct sk_core *core, uint32_t slot, uint16_t hold)
+static void job_wait(struct sk_core *core, uint32_t slot, uint16_t hold)
 {
 	switch (hold) {
 	case SK_HOLD_TIME:
@@ -247,20 +247,20 @@ static void sk_job_wait(struct sk_core *core, uint32_t slot, uint16_t hold)
 }
 
 /* A job and its place in its list; its tasks come later. */
-static bool sk_read_job(struct sk_core *core, struct sk_snapshot_reader *reader, bool live,
-			uint64_t *last)
+static bool read_job(struct sk_core *core, struct sk_snapshot_reader *reader, bool live,
+		     uint64_t *last)
 {
 	struct sk_saved_job saved;
 	uint32_t slot;
 
-	if (!sk_read(reader, &saved, sizeof saved) || !sk_saved_job_ok(core, &saved) ||
+	if (!read_record(reader, &saved, sizeof saved) || !saved_job_ok(core, &saved) ||
 	    sk_state_final(saved.view.state) == live || (live && saved.view.job <= *last))
 		return false;
 	*last = saved.view.job;
 	slot = sk_pool_take(core, &core->job_pool, SK_CHAIN(core->jobs, free_next));
 	if (!slot)
 		return false;
-	sk_job_unpack(core, &core->jobs[slot], &saved);
+	job_unpack(core, &core->jobs[slot], &saved);
 	sk_table_insert(core, &core->job_table, SK_CHAIN(core->jobs, hash_next),
 			sk_mix(saved.view.job), slot);
 	sk_list_append(core, live ? &core->live : &core->finished, SK_CHAIN(core->jobs, order),
@@ -269,12 +269,12 @@ static bool sk_read_job(struct sk_core *core, struct sk_snapshot_reader *reader,
 	if (live)
 		core->queues[core->jobs[slot].queue].live++;
 	if (saved.view.state == SK_PENDING)
-		sk_job_wait(core, slot, saved.view.hold);
+		job_wait(core, slot, saved.view.hold);
 	return true;
 }
 
-static bool sk_saved_task_ok(const struct sk_core *core, const struct sk_saved_task *saved,
-			     uint32_t last, uint32_t job)
+static bool saved_task_ok(const struct sk_core *core, const struct sk_saved_task *saved,
+			  uint32_t last, uint32_t job)
 {
 	if (!job || core->jobs[job].state < SK_STARTING || core->jobs[job].state > SK_STOPPING ||
 	    saved->task >= core->jobs[job].ask.tasks || sk_task_find(core, job, saved->task))
@@ -288,8 +288,8 @@ static bool sk_saved_task_ok(const struct sk_core *core, const struct sk_saved_t
 }
 
 /* Shares are held also on devices that are unavailable by now, so only the sums are checked. */
-static bool sk_saved_shares_ok(const struct sk_core *core, const struct sk_saved_task *saved,
-			       uint32_t job)
+static bool saved_shares_ok(const struct sk_core *core, const struct sk_saved_task *saved,
+			    uint32_t job)
 {
 	uint32_t gpu = core->jobs[job].ask.gpu_milli;
 	uint32_t each = gpu < SK_MILLI ? gpu : SK_MILLI;
@@ -317,16 +317,16 @@ static bool sk_saved_shares_ok(const struct sk_core *core, const struct sk_saved
 	return true;
 }
 
-static bool sk_read_task(struct sk_core *core, struct sk_snapshot_reader *reader, uint32_t *last)
+static bool read_task(struct sk_core *core, struct sk_snapshot_reader *reader, uint32_t *last)
 {
 	struct sk_saved_task saved;
 	struct sk_place place = {0};
 	uint32_t job, task;
 
-	if (!sk_read(reader, &saved, sizeof saved))
+	if (!read_record(reader, &saved, sizeof saved))
 		return false;
 	job = sk_job_find(core, saved.job);
-	if (!sk_saved_task_ok(core, &saved, *last, job) || !sk_saved_shares_ok(core, &saved, job) ||
+	if (!saved_task_ok(core, &saved, *last, job) || !saved_shares_ok(core, &saved, job) ||
 	    core->task_pool.used == core->limits.tasks ||
 	    core->nodes[saved.node_slot].tasks_count == core->limits.node_tasks)
 		return false;
@@ -339,7 +339,7 @@ static bool sk_read_task(struct sk_core *core, struct sk_snapshot_reader *reader
 	return true;
 }
 
-static bool sk_saved_quotas_ok(const struct sk_core *core, const struct sk_saved_queue *saved)
+static bool saved_quotas_ok(const struct sk_core *core, const struct sk_saved_queue *saved)
 {
 	if (saved->quotas > SK_QUEUE_QUOTAS_MAX)
 		return false;
@@ -358,13 +358,13 @@ static bool sk_saved_quotas_ok(const struct sk_core *core, const struct sk_saved
 	return true;
 }
 
-static bool sk_saved_queue_ok(const struct sk_core *core, const struct sk_saved_queue *saved)
+static bool saved_queue_ok(const struct sk_core *core, const struct sk_saved_queue *saved)
 {
 	bool fixed = saved->slot == SK_QUEUE_ROOT || saved->slot == SK_QUEUE_DEFAULT;
 
 	if (!saved->slot || saved->slot > core->limits.queues + 2 || !saved->weight ||
 	    !saved->order || saved->order >= SK_ORDER_END || saved->placement >= SK_PLACEMENT_END ||
-	    !sk_saved_quotas_ok(core, saved))
+	    !saved_quotas_ok(core, saved))
 		return false;
 	if (fixed)
 		return !saved->id && saved->parent == saved->slot - 1;
@@ -372,7 +372,7 @@ static bool sk_saved_queue_ok(const struct sk_core *core, const struct sk_saved_
 	       saved->parent <= core->limits.queues + 2;
 }
 
-static void sk_queue_unpack(struct sk_queue *queue, const struct sk_saved_queue *saved)
+static void queue_unpack(struct sk_queue *queue, const struct sk_saved_queue *saved)
 {
 	queue->usage_ns = saved->usage_ns;
 	queue->usage_at_ns = saved->usage_at_ns;
@@ -387,8 +387,8 @@ static void sk_queue_unpack(struct sk_queue *queue, const struct sk_saved_queue 
 }
 
 /* Create those whose parents are there by now; how many, or -1 for one that cannot be. */
-static int sk_read_queues_once(struct sk_core *core, const struct sk_snapshot_reader *reader,
-			       uint32_t count)
+static int read_queues_once(struct sk_core *core, const struct sk_snapshot_reader *reader,
+			    uint32_t count)
 {
 	int made = 0;
 
@@ -397,13 +397,13 @@ static int sk_read_queues_once(struct sk_core *core, const struct sk_snapshot_re
 		struct sk_snapshot_reader one = {reader->bytes + i * sizeof saved, sizeof saved};
 		bool fixed;
 
-		sk_read(&one, &saved, sizeof saved);
+		read_record(&one, &saved, sizeof saved);
 		fixed = saved.slot <= SK_QUEUE_DEFAULT;
-		if (saved.slot <= last || !sk_saved_queue_ok(core, &saved))
+		if (saved.slot <= last || !saved_queue_ok(core, &saved))
 			return -1;
 		last = saved.slot;
 		if (fixed) {
-			sk_queue_unpack(&core->queues[saved.slot], &saved);
+			queue_unpack(&core->queues[saved.slot], &saved);
 			continue;
 		}
 		if (core->queues[saved.slot].in_use || !core->queues[saved.parent].in_use)
@@ -412,27 +412,27 @@ static int sk_read_queues_once(struct sk_core *core, const struct sk_snapshot_re
 		    core->queues[saved.parent].depth >= SK_QUEUE_DEPTH_MAX)
 			return -1;
 		sk_queue_create_at(core, saved.slot, saved.id, saved.parent);
-		sk_queue_unpack(&core->queues[saved.slot], &saved);
+		queue_unpack(&core->queues[saved.slot], &saved);
 		made++;
 	}
 	return made;
 }
 
-static bool sk_read_queues(struct sk_core *core, struct sk_snapshot_reader *reader, uint32_t count)
+static bool read_queues(struct sk_core *core, struct sk_snapshot_reader *reader, uint32_t count)
 {
 	size_t size = count * sizeof(struct sk_saved_queue);
 	int made;
 
 	if (count < 2 || count > core->limits.queues + 2 || reader->left < size)
 		return false;
-	while ((made = sk_read_queues_once(core, reader, count)) > 0)
+	while ((made = read_queues_once(core, reader, count)) > 0)
 		;
 	reader->bytes += size;
 	reader->left -= size;
 	return made == 0 && core->queues_n == count;
 }
 
-static bool sk_read_models(struct sk_core *core, const struct sk_saved_head *head)
+static bool read_models(struct sk_core *core, const struct sk_saved_head *head)
 {
 	if (head->models > SK_MODELS_MAX)
 		return false;
@@ -447,12 +447,12 @@ static bool sk_read_models(struct sk_core *core, const struct sk_saved_head *hea
 	return true;
 }
 
-static bool sk_read_key(struct sk_core *core, struct sk_snapshot_reader *reader)
+static bool read_key(struct sk_core *core, struct sk_snapshot_reader *reader)
 {
 	struct sk_saved_key saved;
 	struct sk_submit submit = {0};
 
-	if (!sk_read(reader, &saved, sizeof saved) || (!saved.key[0] && !saved.key[1]) ||
+	if (!read_record(reader, &saved, sizeof saved) || (!saved.key[0] && !saved.key[1]) ||
 	    !saved.job || saved.job >= core->next_job || core->key_pool.used == core->limits.keys ||
 	    sk_key_find(core, saved.client, saved.key))
 		return false;
@@ -464,33 +464,33 @@ static bool sk_read_key(struct sk_core *core, struct sk_snapshot_reader *reader)
 	return true;
 }
 
-static bool sk_read_all(struct sk_core *core, struct sk_snapshot_reader *reader,
-			const struct sk_saved_head *head)
+static bool read_all(struct sk_core *core, struct sk_snapshot_reader *reader,
+		     const struct sk_saved_head *head)
 {
 	uint32_t node = 0, task_node = 0;
 	uint64_t job = 0;
 
-	if (!sk_read_models(core, head) || !sk_read_queues(core, reader, head->queues))
+	if (!read_models(core, head) || !read_queues(core, reader, head->queues))
 		return false;
 	for (uint32_t i = 0; i < head->nodes; i++)
-		if (!sk_read_node(core, reader, &node))
+		if (!read_node(core, reader, &node))
 			return false;
 	for (uint32_t i = 0; i < head->live; i++)
-		if (!sk_read_job(core, reader, true, &job))
+		if (!read_job(core, reader, true, &job))
 			return false;
 	for (uint32_t i = 0; i < head->finished; i++)
-		if (!sk_read_job(core, reader, false, &job))
+		if (!read_job(core, reader, false, &job))
 			return false;
 	for (uint32_t i = 0; i < head->tasks; i++)
-		if (!sk_read_task(core, reader, &task_node))
+		if (!read_task(core, reader, &task_node))
 			return false;
 	for (uint32_t i = 0; i < head->keys; i++)
-		if (!sk_read_key(core, reader))
+		if (!read_key(core, reader))
 			return false;
 	return !reader->left;
 }
 
-static bool sk_head_ok(const struct sk_saved_head *head, size_t size)
+static bool head_ok(const struct sk_saved_head *head, size_t size)
 {
 	return head->magic == SK_SAVED_MAGIC && head->version == SK_SAVED_VERSION && !head->zero &&
 	       !head->zero_too && head->size == size && head->next_job &&
@@ -498,7 +498,7 @@ static bool sk_head_ok(const struct sk_saved_head *head, size_t size)
 	       head->finished <= head->limits.finished;
 }
 
-static bool sk_digest_ok(const uint8_t *bytes, size_t size, uint64_t expected)
+static bool digest_ok(const uint8_t *bytes, size_t size, uint64_t expected)
 {
 	size_t skip = offsetof(struct sk_saved_head, size);
 
@@ -513,7 +513,7 @@ int sk_core_snapshot_limits(const void *bytes, size_t size, struct sk_limits *re
 	if (size < sizeof head)
 		return -EBADMSG;
 	memcpy(&head, bytes, sizeof head);
-	if (!sk_head_ok(&head, size))
+	if (!head_ok(&head, size))
 		return -EBADMSG;
 	*ret = head.limits;
 	return 0;
@@ -527,8 +527,8 @@ int sk_core_restore(void *memory, size_t memory_size, const void *bytes, size_t 
 	struct sk_core *core;
 	int error;
 
-	if (!sk_read(&reader, &head, sizeof head) || !sk_head_ok(&head, size) ||
-	    !sk_digest_ok(bytes, size, head.digest))
+	if (!read_record(&reader, &head, sizeof head) || !head_ok(&head, size) ||
+	    !digest_ok(bytes, size, head.digest))
 		return -EBADMSG;
 	error = sk_core_init(memory, memory_size, &head.limits, &core);
 	if (error)
@@ -538,7 +538,7 @@ int sk_core_restore(void *memory, size_t memory_size, const void *bytes, size_t 
 	core->next_job = head.next_job;
 	core->now_ns = head.now_ns;
 	core->counters = head.counters;
-	if (!sk_read_all(core, &reader, &head) || sk_core_check(core) ||
+	if (!read_all(core, &reader, &head) || sk_core_check(core) ||
 	    sk_core_digest(core) != head.digest)
 		return -EBADMSG;
 	*ret = core;

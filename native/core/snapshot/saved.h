@@ -6,8 +6,8 @@
  * so equal states give equal bytes whatever their history. Another layout is another
  * SK_SAVED_VERSION.
  */
-#ifndef STOKER_CORE_SAVED_H
-#define STOKER_CORE_SAVED_H
+#ifndef SK_CORE_SNAPSHOT_SAVED_H
+#define SK_CORE_SNAPSHOT_SAVED_H
 
 #include "core/state/state.h"
 

@@ -18,7 +18,7 @@ struct sk_writer {
 	uint64_t digest;
 };
 
-static void sk_write(struct sk_writer *writer, const void *record, size_t size)
+static void write_record(struct sk_writer *writer, const void *record, size_t size)
 {
 	if (writer->bytes)
 		memcpy(writer->bytes + writer->at, record, size);
@@ -26,7 +26,7 @@ static void sk_write(struct sk_writer *writer, const void *record, size_t size)
 	writer->digest = sk_digest(writer->digest, record, size);
 }
 
-static void sk_save_node(struct sk_writer *writer, const struct sk_core *core, uint32_t slot)
+static void save_node(struct sk_writer *writer, const struct sk_core *core, uint32_t slot)
 {
 	const struct sk_node *node = &core->nodes[slot];
 	struct sk_saved_node saved = {
@@ -48,7 +48,7 @@ static void sk_save_node(struct sk_writer *writer, const struct sk_core *core, u
 	};
 
 	memcpy(saved.label, node->labels, sizeof saved.label);
-	sk_write(writer, &saved, sizeof saved);
+	write_record(writer, &saved, sizeof saved);
 	for (uint32_t index = 0; index < node->devices; index++) {
 		const struct sk_device *device = sk_device_at(core, slot, index);
 		struct sk_saved_device one = {
@@ -64,11 +64,11 @@ static void sk_save_node(struct sk_writer *writer, const struct sk_core *core, u
 			.family = device->family,
 		};
 
-		sk_write(writer, &one, sizeof one);
+		write_record(writer, &one, sizeof one);
 	}
 }
 
-static void sk_save_queue(struct sk_writer *writer, const struct sk_core *core, uint32_t slot)
+static void save_queue(struct sk_writer *writer, const struct sk_core *core, uint32_t slot)
 {
 	const struct sk_queue *queue = &core->queues[slot];
 	struct sk_saved_queue saved = {
@@ -89,21 +89,21 @@ static void sk_save_queue(struct sk_writer *writer, const struct sk_core *core, 
 			.guaranteed_milli = queue->quotas[i].guaranteed_milli,
 			.limit_milli = queue->quotas[i].limit_milli,
 		};
-	sk_write(writer, &saved, sizeof saved);
+	write_record(writer, &saved, sizeof saved);
 }
 
-static void sk_save_jobs(struct sk_writer *writer, const struct sk_core *core, uint32_t first)
+static void save_jobs(struct sk_writer *writer, const struct sk_core *core, uint32_t first)
 {
 	for (uint32_t slot = first; slot; slot = core->jobs[slot].order.next) {
 		struct sk_saved_job saved = {.verdict = core->jobs[slot].verdict,
 					     .last = core->jobs[slot].last};
 
 		sk_job_view_fill(&core->jobs[slot], &saved.view);
-		sk_write(writer, &saved, sizeof saved);
+		write_record(writer, &saved, sizeof saved);
 	}
 }
 
-static void sk_save_tasks(struct sk_writer *writer, const struct sk_core *core, uint32_t node)
+static void save_tasks(struct sk_writer *writer, const struct sk_core *core, uint32_t node)
 {
 	uint32_t slot = core->nodes[node].tasks.first;
 
@@ -118,11 +118,11 @@ static void sk_save_tasks(struct sk_writer *writer, const struct sk_core *core, 
 		};
 
 		memcpy(saved.shares, task->shares, sizeof saved.shares);
-		sk_write(writer, &saved, sizeof saved);
+		write_record(writer, &saved, sizeof saved);
 	}
 }
 
-static void sk_save_keys(struct sk_writer *writer, const struct sk_core *core)
+static void save_keys(struct sk_writer *writer, const struct sk_core *core)
 {
 	for (uint32_t slot = core->keys_order.first; slot; slot = core->keys[slot].order.next) {
 		const struct sk_key *key = &core->keys[slot];
@@ -132,11 +132,11 @@ static void sk_save_keys(struct sk_writer *writer, const struct sk_core *core)
 					     key->job,
 					     key->at_ns};
 
-		sk_write(writer, &saved, sizeof saved);
+		write_record(writer, &saved, sizeof saved);
 	}
 }
 
-static struct sk_saved_head sk_saved_head(const struct sk_core *core)
+static struct sk_saved_head saved_head(const struct sk_core *core)
 {
 	struct sk_saved_head head = {
 		.magic = SK_SAVED_MAGIC,
@@ -162,23 +162,23 @@ static struct sk_saved_head sk_saved_head(const struct sk_core *core)
 }
 
 /* Everything after the digest field; returns the digest. */
-static uint64_t sk_save(const struct sk_core *core, uint8_t *bytes)
+static uint64_t save(const struct sk_core *core, uint8_t *bytes)
 {
-	struct sk_saved_head head = sk_saved_head(core);
+	struct sk_saved_head head = saved_head(core);
 	size_t skip = offsetof(struct sk_saved_head, size);
 	struct sk_writer writer = {.bytes = bytes, .at = skip};
 
-	sk_write(&writer, (const uint8_t *)&head + skip, sizeof head - skip);
+	write_record(&writer, (const uint8_t *)&head + skip, sizeof head - skip);
 	for (uint32_t slot = sk_queue_at(core, SK_QUEUE_ROOT); slot;
 	     slot = sk_queue_at(core, slot + 1))
-		sk_save_queue(&writer, core, slot);
+		save_queue(&writer, core, slot);
 	for (uint32_t slot = sk_node_next(core, 1); slot; slot = sk_node_next(core, slot + 1))
-		sk_save_node(&writer, core, slot);
-	sk_save_jobs(&writer, core, core->live.first);
-	sk_save_jobs(&writer, core, core->finished.first);
+		save_node(&writer, core, slot);
+	save_jobs(&writer, core, core->live.first);
+	save_jobs(&writer, core, core->finished.first);
 	for (uint32_t slot = sk_node_next(core, 1); slot; slot = sk_node_next(core, slot + 1))
-		sk_save_tasks(&writer, core, slot);
-	sk_save_keys(&writer, core);
+		save_tasks(&writer, core, slot);
+	save_keys(&writer, core);
 	return sk_digest_end(writer.digest);
 }
 
@@ -196,7 +196,7 @@ size_t sk_core_snapshot_size(const struct sk_core *core)
 
 uint64_t sk_core_digest(const struct sk_core *core)
 {
-	return sk_save(core, NULL);
+	return save(core, NULL);
 }
 
 int sk_core_snapshot(const struct sk_core *core, void *bytes, size_t size)
@@ -205,7 +205,7 @@ int sk_core_snapshot(const struct sk_core *core, void *bytes, size_t size)
 
 	if (size != sk_core_snapshot_size(core))
 		return -EINVAL;
-	head.digest = sk_save(core, bytes);
+	head.digest = save(core, bytes);
 	memcpy(bytes, &head, offsetof(struct sk_saved_head, size));
 	return 0;
 }

@@ -2,8 +2,8 @@
  *
  * Links between slots of an array: the types of intrusive lists, and where an array keeps them.
  */
-#ifndef STOKER_CORE_CHAIN_H
-#define STOKER_CORE_CHAIN_H
+#ifndef SK_CORE_STATE_CHAIN_H
+#define SK_CORE_STATE_CHAIN_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -4,8 +4,8 @@
  * add to it; the ratings of policy/ read it to learn what to rate anew. Invariant: every write to
  * a node's record, and every undo of one, is here afterwards. It is no part of the state.
  */
-#ifndef STOKER_CORE_CHANGES_H
-#define STOKER_CORE_CHANGES_H
+#ifndef SK_CORE_STATE_CHANGES_H
+#define SK_CORE_STATE_CHANGES_H
 
 #include "core/state/state.h"
 

@@ -6,13 +6,13 @@
 #include "core/core.h"
 #include "core/state/state.h"
 
-static const char *const sk_ended_names[SK_STATE_END] = {
+static const char *const ended_names[SK_STATE_END] = {
 	[SK_SUCCEEDED] = "ended_succeeded", [SK_FAILED] = "ended_failed",
 	[SK_CANCELLED] = "ended_cancelled", [SK_TIMEOUT] = "ended_timeout",
 	[SK_LOST] = "ended_lost",
 };
 
-static uint64_t sk_ignored_all(const struct sk_core *core)
+static uint64_t ignored_all(const struct sk_core *core)
 {
 	uint64_t sum = 0;
 
@@ -23,7 +23,7 @@ static uint64_t sk_ignored_all(const struct sk_core *core)
 
 #define SK_PLAIN_COUNTERS 20u
 
-static const char *sk_plain_counter(const struct sk_core *core, uint32_t position, uint64_t *ret)
+static const char *plain_counter(const struct sk_core *core, uint32_t position, uint64_t *ret)
 {
 	const struct {
 		const char *name;
@@ -37,7 +37,7 @@ static const char *sk_plain_counter(const struct sk_core *core, uint32_t positio
 		{"keys_forgotten", core->counters.keys_forgotten},
 		{"keys_forgotten_young", core->counters.keys_forgotten_young},
 		{"refused", core->counters.refused},
-		{"ignored", sk_ignored_all(core)},
+		{"ignored", ignored_all(core)},
 		{"nodes", core->nodes_count},
 		{"nodes_up", core->nodes_up},
 		{"devices", core->devices_count},
@@ -58,10 +58,10 @@ static const char *sk_plain_counter(const struct sk_core *core, uint32_t positio
 const char *sk_core_counter(const struct sk_core *core, uint32_t position, uint64_t *ret)
 {
 	if (position < SK_PLAIN_COUNTERS)
-		return sk_plain_counter(core, position, ret);
+		return plain_counter(core, position, ret);
 	position = position - SK_PLAIN_COUNTERS + SK_SUCCEEDED;
 	if (position >= SK_STATE_END)
 		return NULL;
 	*ret = core->counters.ended[position];
-	return sk_ended_names[position];
+	return ended_names[position];
 }

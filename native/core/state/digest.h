@@ -3,8 +3,8 @@
  * A 64-bit digest over words: against differing replicas and torn files, not against an enemy (log
  * entries and snapshots are signed outside). Relied on by snapshot.c, restore.c and check.c.
  */
-#ifndef STOKER_CORE_DIGEST_H
-#define STOKER_CORE_DIGEST_H
+#ifndef SK_CORE_STATE_DIGEST_H
+#define SK_CORE_STATE_DIGEST_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -5,19 +5,19 @@
 #include "core/state/index.h"
 #include "core/state/journal.h"
 
-static uint64_t *sk_index_word(const struct sk_index *index, uint32_t class, uint32_t slot)
+static uint64_t *index_word(const struct sk_index *index, uint32_t class, uint32_t slot)
 {
 	return &index->bits[(size_t) class * index->words + slot / 64];
 }
 
 bool sk_index_has(const struct sk_index *index, uint32_t class, uint32_t slot)
 {
-	return *sk_index_word(index, class, slot) >> (slot % 64) & 1;
+	return *index_word(index, class, slot) >> (slot % 64) & 1;
 }
 
 void sk_index_add(struct sk_core *core, struct sk_index *index, uint32_t class, uint32_t slot)
 {
-	uint64_t *word = sk_index_word(index, class, slot);
+	uint64_t *word = index_word(index, class, slot);
 
 	if (*word >> (slot % 64) & 1)
 		return;
@@ -29,7 +29,7 @@ void sk_index_add(struct sk_core *core, struct sk_index *index, uint32_t class, 
 
 void sk_index_remove(struct sk_core *core, struct sk_index *index, uint32_t class, uint32_t slot)
 {
-	uint64_t *word = sk_index_word(index, class, slot);
+	uint64_t *word = index_word(index, class, slot);
 
 	if (!(*word >> (slot % 64) & 1))
 		return;

@@ -4,8 +4,8 @@
  * so that best fit is "the first bit of the lowest class that suffices" and the order does not
  * depend on history. Relied on by device.c, which keeps it, and policy.c, which reads it.
  */
-#ifndef STOKER_CORE_INDEX_H
-#define STOKER_CORE_INDEX_H
+#ifndef SK_CORE_STATE_INDEX_H
+#define SK_CORE_STATE_INDEX_H
 
 #include "core/state/state.h"
 

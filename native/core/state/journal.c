@@ -12,7 +12,7 @@ struct sk_noted {
 	uint64_t size;
 };
 
-static uint64_t sk_padded(uint64_t size)
+static uint64_t padded_size(uint64_t size)
 {
 	return (size + 7) & ~(uint64_t)7;
 }
@@ -20,7 +20,7 @@ static uint64_t sk_padded(uint64_t size)
 void sk_journal_note_slow(struct sk_core *core, const void *at, size_t size)
 {
 	struct sk_journal *journal = &core->journal;
-	uint64_t padded = sk_padded(size);
+	uint64_t padded = padded_size(size);
 	struct sk_noted noted = {(uint64_t)((const uint8_t *)at - (const uint8_t *)core), size};
 
 	if (!sk_journal_room(core, padded + sizeof noted))
@@ -51,7 +51,7 @@ void sk_journal_undo(struct sk_core *core, uint64_t mark)
 
 	while (journal->used > mark) {
 		memcpy(&noted, journal->bytes + journal->used - sizeof noted, sizeof noted);
-		journal->used -= sizeof noted + sk_padded(noted.size);
+		journal->used -= sizeof noted + padded_size(noted.size);
 		memcpy((uint8_t *)core + noted.offset, journal->bytes + journal->used, noted.size);
 		sk_journal_touch(core, (const uint8_t *)core + noted.offset);
 	}

@@ -6,8 +6,8 @@
  * callers make sure of room beforehand (sk_journal_room), because an undo that is cut short would
  * corrupt the state: that is a programmer's error and stops the process.
  */
-#ifndef STOKER_CORE_JOURNAL_H
-#define STOKER_CORE_JOURNAL_H
+#ifndef SK_CORE_STATE_JOURNAL_H
+#define SK_CORE_STATE_JOURNAL_H
 
 #include "core/state/changes.h"
 

@@ -3,8 +3,8 @@
  * Bounds of what one operation notes in the journal, bytes. Relied on by memory.c, which provides
  * the room, and propose.c, which turns a request away before it could exceed it.
  */
-#ifndef STOKER_CORE_MEMORY_H
-#define STOKER_CORE_MEMORY_H
+#ifndef SK_CORE_STATE_JOURNAL_BOUND_H
+#define SK_CORE_STATE_JOURNAL_BOUND_H
 
 #include "core/state/state.h"
 

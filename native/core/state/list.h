@@ -3,8 +3,8 @@
  * Intrusive doubly linked lists of slots. Relied on by jobs, tasks, keys and queues. Invariant:
  * every write goes through the journal, so that a list is as before after an undo.
  */
-#ifndef STOKER_CORE_LIST_H
-#define STOKER_CORE_LIST_H
+#ifndef SK_CORE_STATE_LIST_H
+#define SK_CORE_STATE_LIST_H
 
 #include "core/state/state.h"
 

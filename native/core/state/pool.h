@@ -3,8 +3,8 @@
  * Slots of an array, given and taken back. Relied on by jobs, tasks, keys and device chunks.
  * Slots never used are counted, not listed, so that init touches no element's memory.
  */
-#ifndef STOKER_CORE_POOL_H
-#define STOKER_CORE_POOL_H
+#ifndef SK_CORE_STATE_POOL_H
+#define SK_CORE_STATE_POOL_H
 
 #include "core/state/state.h"
 

@@ -5,8 +5,8 @@
  * never leave the core; node slots are the lowest free one at joining, so they are the same on all
  * replicas. Everything above `journal` is replicated or derived from it; sk_core_check verifies it.
  */
-#ifndef STOKER_CORE_STATE_H
-#define STOKER_CORE_STATE_H
+#ifndef SK_CORE_STATE_STATE_H
+#define SK_CORE_STATE_STATE_H
 
 #include "core/core.h"
 #include "core/state/chain.h"

@@ -5,7 +5,7 @@
 #include "core/state/journal.h"
 #include "core/state/table.h"
 
-static uint32_t *sk_hash_link(struct sk_chain chain, uint32_t slot)
+static uint32_t *hash_link(struct sk_chain chain, uint32_t slot)
 {
 	return (uint32_t *)((char *)chain.base + slot * chain.stride + chain.offset);
 }
@@ -15,7 +15,7 @@ void sk_table_insert(struct sk_core *core, struct sk_table *table, struct sk_cha
 {
 	uint32_t *bucket = &table->buckets[hash & table->mask];
 
-	SK_SET(core, *sk_hash_link(chain, slot), *bucket);
+	SK_SET(core, *hash_link(chain, slot), *bucket);
 	SK_SET(core, *bucket, slot);
 }
 
@@ -25,6 +25,6 @@ void sk_table_remove(struct sk_core *core, struct sk_table *table, struct sk_cha
 	uint32_t *cell = &table->buckets[hash & table->mask];
 
 	while (*cell != slot)
-		cell = sk_hash_link(chain, *cell);
-	SK_SET(core, *cell, *sk_hash_link(chain, slot));
+		cell = hash_link(chain, *cell);
+	SK_SET(core, *cell, *hash_link(chain, slot));
 }

@@ -4,8 +4,8 @@
  * nothing is ever rehashed. Relied on by nodes, jobs and keys. The bucket count is fixed at init,
  * a power of two of at least the slots.
  */
-#ifndef STOKER_CORE_TABLE_H
-#define STOKER_CORE_TABLE_H
+#ifndef SK_CORE_STATE_TABLE_H
+#define SK_CORE_STATE_TABLE_H
 
 #include "core/state/state.h"
 

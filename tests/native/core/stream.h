@@ -4,8 +4,8 @@
  * Relied on by fuzz.c and digests.c. Invariant: the same seed and the same state give the same
  * bytes on every machine.
  */
-#ifndef STOKER_TESTS_CORE_STREAM_H
-#define STOKER_TESTS_CORE_STREAM_H
+#ifndef SK_TESTS_NATIVE_CORE_STREAM_H
+#define SK_TESTS_NATIVE_CORE_STREAM_H
 
 #include "core/state/state.h"
 
