@@ -89,7 +89,7 @@ class Core
 
 	nb::tuple propose(nb::bytes requests, uint64_t now_ns, uint64_t seed, bool measure)
 	{
-		Turn turn(busy_);
+		BusyGuard guard(busy_);
 		sk_proposal proposal = {};
 		uint64_t latency_ns = 0;
 		int error;
@@ -119,7 +119,7 @@ class Core
 
 	nb::bytes apply(nb::bytes commands, uint64_t now_ns)
 	{
-		Turn turn(busy_);
+		BusyGuard guard(busy_);
 		std::vector<sk_effect> told;
 		const char *bytes = commands.c_str();
 		size_t left = commands.size();
@@ -154,7 +154,7 @@ class Core
 
 	nb::bytes snapshot()
 	{
-		Turn turn(busy_);
+		BusyGuard guard(busy_);
 		std::vector<uint8_t> bytes(sk_core_snapshot_size(core_));
 
 		{
@@ -217,7 +217,7 @@ class Core
 
 	nb::bytes candidates(uint64_t job, nb::bytes chosen, uint64_t now_ns, uint64_t seed)
 	{
-		Turn turn(busy_);
+		BusyGuard guard(busy_);
 		std::vector<sk_place> places(chosen.size() / sizeof(sk_place));
 		std::vector<sk_candidate> found(SK_CANDIDATES_MAX);
 
@@ -367,7 +367,7 @@ class Core
 			       uint32_t decisions, uint32_t batches, uint32_t naive,
 			       uint32_t unique, uint64_t seed)
 	{
-		Turn turn(busy_);
+		BusyGuard guard(busy_);
 		std::vector<sk_submit> asked(submits.size() / sizeof(sk_submit));
 		sk_bench_plan plan = {asked.data(), uint32_t(asked.size()),
 				      decisions,    warm,
@@ -424,15 +424,15 @@ class Core
 
       private:
 	// One call at a time; the second one is a programmer's error and says so.
-	class Turn
+	class BusyGuard
 	{
 	      public:
-		explicit Turn(std::atomic<bool> &busy) : busy_(busy)
+		explicit BusyGuard(std::atomic<bool> &busy) : busy_(busy)
 		{
 			if (busy_.exchange(true))
 				throw std::runtime_error("the core is in use by another thread");
 		}
-		~Turn()
+		~BusyGuard()
 		{
 			busy_.store(false);
 		}

@@ -291,7 +291,7 @@ static void task_ended(const struct sk_act *act, uint32_t slot, const struct sk_
 	uint32_t task = sk_task_find(core, slot, command->task);
 	uint64_t spent = command->header.flags & SK_HAS_DEVICE_TIME
 				 ? command->device_ns
-				 : sk_task_held_ns(&core->tasks[task], job, act->now_ns);
+				 : sk_task_used_ns(&core->tasks[task], job, act->now_ns);
 
 	SK_SET(core, job->spent_ns, sk_time_add(job->spent_ns, spent));
 	sk_task_give(core, task);

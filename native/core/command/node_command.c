@@ -20,7 +20,7 @@ static void job_lose(const struct sk_act *act, uint32_t slot, uint32_t node, uin
 	uint64_t id = core->nodes[node].id;
 
 	for (uint32_t task = job->tasks_first, next; task; task = next) {
-		uint64_t held = sk_task_held_ns(&core->tasks[task], job, act->now_ns);
+		uint64_t held = sk_task_used_ns(&core->tasks[task], job, act->now_ns);
 
 		next = core->tasks[task].job_next;
 		if (core->tasks[task].node != node)

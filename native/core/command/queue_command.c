@@ -143,7 +143,7 @@ uint16_t sk_quota_set_do(const struct sk_act *act, const struct sk_quota_set *co
 		quota_insert(core, slot,
 			     (struct sk_quota){command->model, command->guaranteed_milli,
 					       command->limit_milli,
-					       sk_queue_holds(core, slot, command->model)});
+					       sk_queue_in_use(core, slot, command->model)});
 		return SK_REASON_NONE;
 	}
 	if (queue->quotas[at].guaranteed_milli == command->guaranteed_milli &&

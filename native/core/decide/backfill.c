@@ -260,7 +260,7 @@ void sk_backfill(struct sk_trial *trial, const struct sk_line *line)
 	plan.most = order == SK_ORDER_CONSERVATIVE ? SK_PLAN_JOBS_MAX : 1;
 	plan.head = line->head;
 	plan_reserve(&plan, line->head);
-	while (slot && tries < SK_TURN_TRIES_MAX) {
+	while (slot && tries < SK_LINE_TRIES_MAX) {
 		uint32_t next = sk_line_settle(core, sk_pending_next(core, slot));
 
 		if (!sk_trial_room(trial, core->jobs[slot].ask.tasks)) {

@@ -64,7 +64,7 @@ uint32_t sk_covered_depth(const struct sk_core *core, const struct sk_job *job)
 
 uint32_t sk_line_settle(const struct sk_core *core, uint32_t slot)
 {
-	for (uint32_t i = 0; slot && i < SK_TURN_TRIES_MAX; i++) {
+	for (uint32_t i = 0; slot && i < SK_LINE_TRIES_MAX; i++) {
 		if (sk_policy_placement(core, &core->jobs[slot]) != SK_PLACEMENT_CUSTOM)
 			return slot;
 		slot = sk_pending_next(core, slot);
@@ -72,28 +72,28 @@ uint32_t sk_line_settle(const struct sk_core *core, uint32_t slot)
 	return 0;
 }
 
-void sk_turns_begin(const struct sk_core *core, struct sk_turns *turns)
+void sk_order_begin(const struct sk_core *core, struct sk_waiting_queues *waiting)
 {
-	turns->count = 0;
+	waiting->count = 0;
 	for (uint32_t slot = SK_QUEUE_DEFAULT; slot < core->queues_end; slot++) {
-		struct sk_turn *turn = &turns->at[turns->count];
+		struct sk_waiting_queue *next = &waiting->at[waiting->count];
 
 		if (!core->queues[slot].pending_all || core->queues[slot].children)
 			continue;
-		turn->queue = slot;
+		next->queue = slot;
 		for (int kind = 0; kind < SK_QUEUE_KINDS; kind++)
-			turn->line[kind] = (struct sk_line){
+			next->line[kind] = (struct sk_line){
 				.job = sk_line_settle(
 					core,
 					sk_pending_first(core, slot, (enum sk_queue_kind)kind))};
-		turns->count++;
+		waiting->count++;
 	}
 }
 
 /* The line of this queue whose job goes first, or NULL. */
-static struct sk_line *turn_line(const struct sk_core *core, struct sk_turn *turn)
+static struct sk_line *queue_line(const struct sk_core *core, struct sk_waiting_queue *next)
 {
-	struct sk_line *host = &turn->line[SK_QUEUE_HOST], *device = &turn->line[SK_QUEUE_DEVICE];
+	struct sk_line *host = &next->line[SK_QUEUE_HOST], *device = &next->line[SK_QUEUE_DEVICE];
 	const struct sk_job *a = &core->jobs[host->job], *b = &core->jobs[device->job];
 
 	if (!host->job || !device->job)
@@ -135,18 +135,18 @@ static bool claim_before(const struct sk_core *core, struct sk_claim a, struct s
 	return left != right ? left < right : a.queue < b.queue;
 }
 
-uint32_t sk_turns_next(const struct sk_core *core, struct sk_turns *turns, uint64_t now_ns,
-		       struct sk_line **ret)
+uint32_t sk_order_next(const struct sk_core *core, struct sk_waiting_queues *waiting,
+		       uint64_t now_ns, struct sk_line **ret)
 {
 	struct sk_claim best = {0};
 
-	for (uint32_t i = 0; i < turns->count; i++) {
-		struct sk_line *line = turn_line(core, &turns->at[i]);
-		struct sk_claim claim = {.queue = turns->at[i].queue};
+	for (uint32_t i = 0; i < waiting->count; i++) {
+		struct sk_line *line = queue_line(core, &waiting->at[i]);
+		struct sk_claim claim = {.queue = waiting->at[i].queue};
 
 		if (!line)
 			continue;
-		if (turns->count > 1)
+		if (waiting->count > 1)
 			claim.covered = sk_covered_depth(core, &core->jobs[line->job]);
 		if (best.queue && !claim_before(core, claim, best, now_ns))
 			continue;
@@ -171,7 +171,7 @@ uint32_t sk_line_head(const struct sk_core *core, uint32_t job)
 
 	if (core->jobs[job].hold || !sk_pending_blocks(core->queues[core->jobs[job].queue].order))
 		return 0;
-	for (uint32_t i = 0; at != job && i < SK_TURN_TRIES_MAX; i++) {
+	for (uint32_t i = 0; at != job && i < SK_LINE_TRIES_MAX; i++) {
 		at = sk_line_settle(core, at);
 		if (at == job || !at || sk_line_blocks(core, at))
 			break;

@@ -10,7 +10,7 @@
 
 #include "core/ledger/pending.h"
 
-#define SK_TURN_TRIES_MAX 256u /* jobs of one queue and kind that are looked at in vain */
+#define SK_LINE_TRIES_MAX 256u /* jobs of one queue and kind that are looked at in vain */
 
 /* The jobs of one queue and kind from `job` on are still to be looked at; 0: none. */
 struct sk_line {
@@ -19,21 +19,21 @@ struct sk_line {
 	uint32_t head; /* the first that did not fit */
 };
 
-struct sk_turn {
+struct sk_waiting_queue {
 	uint32_t queue;
 	struct sk_line line[SK_QUEUE_KINDS];
 };
 
 /* The queues that have anybody waiting, by slot. */
-struct sk_turns {
+struct sk_waiting_queues {
 	uint32_t count;
-	struct sk_turn at[SK_QUEUES_LIMIT_MAX + 2];
+	struct sk_waiting_queue at[SK_QUEUES_LIMIT_MAX + 2];
 };
 
-void sk_turns_begin(const struct sk_core *core, struct sk_turns *turns);
+void sk_order_begin(const struct sk_core *core, struct sk_waiting_queues *waiting);
 /* The next job to look at and its line, or 0. */
-uint32_t sk_turns_next(const struct sk_core *core, struct sk_turns *turns, uint64_t now_ns,
-		       struct sk_line **line);
+uint32_t sk_order_next(const struct sk_core *core, struct sk_waiting_queues *waiting,
+		       uint64_t now_ns, struct sk_line **line);
 /* Whether a job that does not fit holds up those behind it. Where others may be backfilled, one
  * that could not start as things are, whoever ended, does not. */
 bool sk_line_blocks(const struct sk_core *core, uint32_t job);

@@ -47,7 +47,7 @@ static uint32_t victim_level(const struct sk_core *core, const struct sk_job *jo
 									: 0);
 	case SK_ORDER_LEAST_ATTAINED:
 		for (uint32_t at = job->tasks_first; at; at = core->tasks[at].job_next)
-			held = sk_time_add(held, sk_task_held_ns(&core->tasks[at], job, now_ns));
+			held = sk_time_add(held, sk_task_used_ns(&core->tasks[at], job, now_ns));
 		return sk_pending_time_level(sk_time_add(job->attained_ns, held));
 	default:
 		return (uint32_t)(SK_PRIORITY_MAX - job->ask.priority);
@@ -111,7 +111,7 @@ static uint64_t victim_cost(const struct sk_core *core, const struct sk_job *job
 	if (!job->ask.gpu_milli)
 		return now_ns - job->place_ns;
 	for (uint32_t at = job->tasks_first; at; at = core->tasks[at].job_next)
-		cost = sk_time_add(cost, sk_task_held_ns(&core->tasks[at], job, now_ns));
+		cost = sk_time_add(cost, sk_task_used_ns(&core->tasks[at], job, now_ns));
 	return cost;
 }
 

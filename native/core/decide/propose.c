@@ -141,27 +141,27 @@ static void pass_over(struct sk_trial *trial, struct sk_line *line, uint32_t nex
 		sk_preempt_for(trial, line->job);
 	if (blocks)
 		line->head = line->job;
-	line->job = blocks || line->tries == SK_TURN_TRIES_MAX ? 0 : next;
+	line->job = blocks || line->tries == SK_LINE_TRIES_MAX ? 0 : next;
 }
 
-static void place_behind(struct sk_trial *trial, const struct sk_turns *turns)
+static void place_behind(struct sk_trial *trial, const struct sk_waiting_queues *waiting)
 {
-	for (uint32_t i = 0; i < turns->count; i++)
+	for (uint32_t i = 0; i < waiting->count; i++)
 		for (int kind = 0; kind < SK_QUEUE_KINDS; kind++)
-			if (turns->at[i].line[kind].head)
-				sk_backfill(trial, &turns->at[i].line[kind]);
+			if (waiting->at[i].line[kind].head)
+				sk_backfill(trial, &waiting->at[i].line[kind]);
 }
 
 static void place_waiting(struct sk_trial *trial)
 {
 	struct sk_core *core = trial->act.core;
 	struct sk_place places[SK_TASKS_MAX];
-	struct sk_turns turns;
+	struct sk_waiting_queues waiting;
 	struct sk_line *line;
 	uint32_t slot;
 
-	sk_turns_begin(core, &turns);
-	while ((slot = sk_turns_next(core, &turns, trial->act.now_ns, &line))) {
+	sk_order_begin(core, &waiting);
+	while ((slot = sk_order_next(core, &waiting, trial->act.now_ns, &line))) {
 		uint32_t next = sk_line_settle(core, sk_pending_next(core, slot));
 
 		if (!sk_trial_room(trial, core->jobs[slot].ask.tasks)) {
@@ -175,7 +175,7 @@ static void place_waiting(struct sk_trial *trial)
 			pass_over(trial, line, next);
 		}
 	}
-	place_behind(trial, &turns);
+	place_behind(trial, &waiting);
 }
 
 int sk_core_propose(struct sk_core *core, const void *requests, size_t size, uint64_t now_ns,

@@ -24,7 +24,7 @@ struct sk_end {
 
 /* Sorted by time. */
 struct sk_ends {
-	struct sk_end at[SK_EXPECT_ENDS_MAX];
+	struct sk_end at[SK_ETA_ENDS_MAX];
 	uint32_t count;
 };
 
@@ -45,9 +45,9 @@ static void end_add(struct sk_ends *ends, struct sk_end end)
 		else
 			high = middle;
 	}
-	if (low == SK_EXPECT_ENDS_MAX)
+	if (low == SK_ETA_ENDS_MAX)
 		return;
-	if (ends->count < SK_EXPECT_ENDS_MAX)
+	if (ends->count < SK_ETA_ENDS_MAX)
 		ends->count++;
 	memmove(&ends->at[low + 1], &ends->at[low], (ends->count - 1 - low) * sizeof ends->at[0]);
 	ends->at[low] = end;
@@ -121,12 +121,12 @@ static bool places_at(const struct sk_core *core, uint32_t slot, uint64_t at_ns)
 	uint32_t count;
 	struct sk_blocked blocked = sk_limits_block(core, slot, at_ns, NULL, 0, &count);
 
-	return sk_lacks_all(core, slot, at_ns, blocked, tasks, NULL) >= tasks;
+	return sk_shortfall_all(core, slot, at_ns, blocked, tasks, NULL) >= tasks;
 }
 
 /* More fits the more has ended, so the first end that suffices is found by halving. */
-static bool expect_place(const struct sk_core *core, uint32_t slot, const struct sk_ends *ends,
-			 uint64_t *at_ns)
+static bool eta_place(const struct sk_core *core, uint32_t slot, const struct sk_ends *ends,
+		      uint64_t *at_ns)
 {
 	uint32_t low = 0, high = ends->count;
 
@@ -147,8 +147,8 @@ static bool expect_place(const struct sk_core *core, uint32_t slot, const struct
 	return true;
 }
 
-static bool expect_amount(const struct sk_core *core, uint32_t slot, struct sk_ends *ends,
-			  uint64_t *at_ns)
+static bool eta_amount(const struct sk_core *core, uint32_t slot, struct sk_ends *ends,
+		       uint64_t *at_ns)
 {
 	const struct sk_job *job = &core->jobs[slot];
 	enum sk_queue_kind kind = sk_queue_kind(job);
@@ -158,14 +158,14 @@ static bool expect_amount(const struct sk_core *core, uint32_t slot, struct sk_e
 
 	at = sk_line_head(core, slot);
 	at = at ? at : slot;
-	if (at != slot && !expect_place(core, at, ends, &flow.at_ns))
+	if (at != slot && !eta_place(core, at, ends, &flow.at_ns))
 		return false;
 	while (flow.next < ends->count && ends->at[flow.next].at_ns <= flow.at_ns)
 		flow.free += ends->at[flow.next++].amount;
 	for (; at != slot; at = sk_pending_next(core, at)) {
 		const struct sk_job *other = &core->jobs[at];
 
-		if (ahead++ == SK_EXPECT_AHEAD_MAX || !flow_take(&flow, amount_of(other, devices)))
+		if (ahead++ == SK_ETA_AHEAD_MAX || !flow_take(&flow, amount_of(other, devices)))
 			return false;
 		if (other->ask.estimate_ns)
 			end_add(ends,
@@ -179,7 +179,7 @@ static bool expect_amount(const struct sk_core *core, uint32_t slot, struct sk_e
 }
 
 /* When what holds the job lets go. */
-static bool expect_held(const struct sk_core *core, const struct sk_job *job, uint64_t *at_ns)
+static bool eta_held(const struct sk_core *core, const struct sk_job *job, uint64_t *at_ns)
 {
 	uint32_t before = job->hold == SK_HOLD_AFTER ? sk_job_find(core, job->ask.after) : 0;
 	uint64_t until = job->hold == SK_HOLD_TIME ? job->not_before_ns : core->now_ns;
@@ -192,13 +192,13 @@ static bool expect_held(const struct sk_core *core, const struct sk_job *job, ui
 	return until != UINT64_MAX;
 }
 
-bool sk_expect_start(const struct sk_core *core, uint32_t slot, uint64_t *ret)
+bool sk_eta_start(const struct sk_core *core, uint32_t slot, uint64_t *ret)
 {
 	const struct sk_job *job = &core->jobs[slot];
 	struct sk_ends ends;
 
-	if (!expect_held(core, job, ret))
+	if (!eta_held(core, job, ret))
 		return false;
 	ends_gather(core, job, job->ask.gpu_milli != 0, &ends);
-	return expect_amount(core, slot, &ends, ret) && expect_place(core, slot, &ends, ret);
+	return eta_amount(core, slot, &ends, ret) && eta_place(core, slot, &ends, ret);
 }

@@ -8,10 +8,10 @@
 
 #include "core/state/state.h"
 
-#define SK_EXPECT_ENDS_MAX 512u	 /* the ends that come first are looked at */
-#define SK_EXPECT_AHEAD_MAX 256u /* jobs ahead that are reckoned with */
+#define SK_ETA_ENDS_MAX 512u  /* the ends that come first are looked at */
+#define SK_ETA_AHEAD_MAX 256u /* jobs ahead that are reckoned with */
 
 /* The entry time; false where an estimate that decides is not known, or past the bounds above. */
-bool sk_expect_start(const struct sk_core *core, uint32_t job, uint64_t *ret);
+bool sk_eta_start(const struct sk_core *core, uint32_t job, uint64_t *ret);
 
 #endif

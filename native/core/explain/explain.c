@@ -18,7 +18,7 @@
 #include "core/policy/policy.h"
 
 #define SK_EXPLAIN_WALK_MAX 65536u /* jobs ahead are counted up to here */
-#define SK_EXPLAIN_HOLDERS 4u
+#define SK_EXPLAIN_USERS 4u
 #define SK_EXPLAIN_LIMITS 4u
 
 struct sk_lines {
@@ -34,7 +34,7 @@ struct sk_waiting_job {
 	struct sk_blocked blocked;
 	struct sk_explain limits[SK_EXPLAIN_LIMITS];
 	uint32_t limits_n;
-	struct sk_lacks lacks;
+	struct sk_shortfall shortfall;
 	bool fits; /* all tasks at once, now, by itself */
 	bool free; /* fits, is not held and nobody is ahead of it in its queue */
 };
@@ -45,12 +45,12 @@ static void add_line(struct sk_lines *lines, struct sk_explain line)
 		lines->at[lines->count++] = line;
 }
 
-static void explain_holders(const struct sk_core *core, uint64_t node, struct sk_lines *lines)
+static void explain_users(const struct sk_core *core, uint64_t node, struct sk_lines *lines)
 {
 	uint32_t slot = sk_node_find(core, node);
 	uint32_t shown = 0;
 
-	for (uint32_t at = core->nodes[slot].tasks.first; at && shown < SK_EXPLAIN_HOLDERS;
+	for (uint32_t at = core->nodes[slot].tasks.first; at && shown < SK_EXPLAIN_USERS;
 	     at = core->tasks[at].on_node.next) {
 		const struct sk_task *task = &core->tasks[at];
 		uint64_t milli = 0;
@@ -68,24 +68,24 @@ static void explain_holders(const struct sk_core *core, uint64_t node, struct sk
 }
 
 /* Lacks by how many nodes have them, most first. */
-static void explain_lacks(const struct sk_core *core, struct sk_lacks *lacks,
-			  struct sk_lines *lines)
+static void explain_shortfall(const struct sk_core *core, struct sk_shortfall *shortfall,
+			      struct sk_lines *lines)
 {
 	for (;;) {
-		struct sk_explain *most = &lacks->need[0];
+		struct sk_explain *most = &shortfall->need[0];
 
 		for (int i = 1; i < SK_NEEDS; i++)
-			if (lacks->need[i].count > most->count)
-				most = &lacks->need[i];
+			if (shortfall->need[i].count > most->count)
+				most = &shortfall->need[i];
 		if (!most->count)
 			break;
 		add_line(lines, *most);
-		if (most == &lacks->need[SK_NEED_DEVICES])
-			explain_holders(core, most->node, lines);
+		if (most == &shortfall->need[SK_NEED_DEVICES])
+			explain_users(core, most->node, lines);
 		most->count = 0;
 	}
-	if (lacks->unavailable.count)
-		add_line(lines, lacks->unavailable);
+	if (shortfall->unavailable.count)
+		add_line(lines, shortfall->unavailable);
 }
 
 static void explain_hold(const struct sk_job *job, struct sk_lines *lines)
@@ -146,15 +146,15 @@ static struct sk_explain line_ahead(const struct sk_core *core, uint32_t slot, u
 }
 
 /* The job of another queue that the order looks at before this one, which itself could start. */
-static void explain_turn(const struct sk_core *core, const struct sk_job *job,
-			 struct sk_lines *lines)
+static void explain_other_queue(const struct sk_core *core, const struct sk_job *job,
+				struct sk_lines *lines)
 {
-	struct sk_turns turns;
+	struct sk_waiting_queues waiting;
 	struct sk_line *line;
 	uint32_t next;
 
-	sk_turns_begin(core, &turns);
-	next = sk_turns_next(core, &turns, core->now_ns, &line);
+	sk_order_begin(core, &waiting);
+	next = sk_order_next(core, &waiting, core->now_ns, &line);
 	if (next && core->jobs[next].queue != job->queue &&
 	    sk_queue_kind(&core->jobs[next]) == sk_queue_kind(job))
 		add_line(lines, (struct sk_explain){.reason = SK_QUEUE_TURN,
@@ -170,12 +170,12 @@ static void explain_nodes(const struct sk_core *core, struct sk_waiting_job *wai
 
 	if (!core->nodes_count)
 		add_line(lines, (struct sk_explain){.reason = SK_NO_NODES});
-	else if (waiting->lacks.places < tasks && tasks > 1)
+	else if (waiting->shortfall.places < tasks && tasks > 1)
 		add_line(lines, (struct sk_explain){.reason = SK_GANG_SHORT,
 						    .asked = tasks,
-						    .have = waiting->lacks.places});
-	if (waiting->lacks.places < tasks)
-		explain_lacks(core, &waiting->lacks, lines);
+						    .have = waiting->shortfall.places});
+	if (waiting->shortfall.places < tasks)
+		explain_shortfall(core, &waiting->shortfall, lines);
 	if (down)
 		add_line(lines, (struct sk_explain){.reason = SK_NODES_DOWN,
 						    .count = down,
@@ -190,7 +190,7 @@ static void explain_start(const struct sk_core *core, const struct sk_waiting_jo
 	if (waiting->free || !core->nodes_up ||
 	    sk_policy_placement(core, waiting->job) == SK_PLACEMENT_CUSTOM)
 		return;
-	if (sk_expect_start(core, waiting->slot, &at_ns))
+	if (sk_eta_start(core, waiting->slot, &at_ns))
 		add_line(lines, (struct sk_explain){.reason = SK_EXPECTED_START, .have = at_ns});
 }
 
@@ -229,11 +229,11 @@ static void explain_waiting(const struct sk_core *core, uint32_t slot, struct sk
 	waiting.blocked = sk_limits_block(core, slot, core->now_ns, waiting.limits,
 					  SK_EXPLAIN_LIMITS, &waiting.limits_n);
 	/* A device that a limit forbids is not one that a node lacks. */
-	sk_lacks_all(core, slot, core->now_ns, (struct sk_blocked){0}, 0, &waiting.lacks);
-	waiting.fits = waiting.lacks.places >= waiting.job->ask.tasks &&
+	sk_shortfall_all(core, slot, core->now_ns, (struct sk_blocked){0}, 0, &waiting.shortfall);
+	waiting.fits = waiting.shortfall.places >= waiting.job->ask.tasks &&
 		       (!waiting.limits_n ||
-			sk_lacks_all(core, slot, core->now_ns, waiting.blocked,
-				     waiting.job->ask.tasks, NULL) >= waiting.job->ask.tasks);
+			sk_shortfall_all(core, slot, core->now_ns, waiting.blocked,
+					 waiting.job->ask.tasks, NULL) >= waiting.job->ask.tasks);
 	waiting.free = waiting.fits && !waiting.job->hold && !head;
 	if (waiting.fits && head)
 		ahead.reason = SK_HELD_BY_ORDER;
@@ -244,12 +244,12 @@ static void explain_waiting(const struct sk_core *core, uint32_t slot, struct sk
 	if (head)
 		add_line(lines, ahead);
 	if (waiting.free && !custom)
-		explain_turn(core, waiting.job, lines);
+		explain_other_queue(core, waiting.job, lines);
 	if (custom && !waiting.job->hold)
 		add_line(lines, (struct sk_explain){.reason = SK_NEEDS_CHOICE});
 	else if (waiting.free && !lines->count)
 		add_line(lines,
-			 (struct sk_explain){.reason = SK_READY, .node = waiting.lacks.first});
+			 (struct sk_explain){.reason = SK_READY, .node = waiting.shortfall.first});
 	explain_nodes(core, &waiting, lines);
 	if (ahead.count && !head)
 		add_line(lines, ahead);

@@ -130,9 +130,9 @@ static uint64_t linked_tasks(const struct sk_ask *ask, const struct sk_room *roo
 }
 
 /* Note that a node lacks something; the line keeps the node that lacks least. */
-static void lack(struct sk_lacks *lacks, enum sk_need need, struct sk_explain line)
+static void add_shortfall(struct sk_shortfall *shortfall, enum sk_need need, struct sk_explain line)
 {
-	struct sk_explain *at = lacks ? &lacks->need[need] : NULL;
+	struct sk_explain *at = shortfall ? &shortfall->need[need] : NULL;
 	uint32_t count;
 
 	if (!at)
@@ -143,8 +143,8 @@ static void lack(struct sk_lacks *lacks, enum sk_need need, struct sk_explain li
 	at->count = count;
 }
 
-static uint64_t shares_lack(const struct sk_ask *ask, const struct sk_room *room, uint64_t node,
-			    struct sk_lacks *lacks)
+static uint64_t shares_shortfall(const struct sk_ask *ask, const struct sk_room *room,
+				 uint64_t node, struct sk_shortfall *shortfall)
 {
 	uint64_t tasks = 0, milli = 0, bytes = 0;
 
@@ -155,13 +155,13 @@ static uint64_t shares_lack(const struct sk_ask *ask, const struct sk_room *room
 			bytes = room->device_memory[index];
 	}
 	if (!tasks && milli < ask->gpu_milli)
-		lack(lacks, SK_NEED_DEVICES,
-		     (struct sk_explain){SK_NEEDS_SHARE, (uint16_t)ask->kinds, 0, node, 0,
-					 ask->gpu_milli, milli});
+		add_shortfall(shortfall, SK_NEED_DEVICES,
+			      (struct sk_explain){SK_NEEDS_SHARE, (uint16_t)ask->kinds, 0, node, 0,
+						  ask->gpu_milli, milli});
 	else if (!tasks)
-		lack(lacks, SK_NEED_DEVICE_MEMORY,
-		     (struct sk_explain){SK_NEEDS_DEVICE_MEMORY, 0, 0, node, 0,
-					 ask->device_memory_bytes, bytes});
+		add_shortfall(shortfall, SK_NEED_DEVICE_MEMORY,
+			      (struct sk_explain){SK_NEEDS_DEVICE_MEMORY, 0, 0, node, 0,
+						  ask->device_memory_bytes, bytes});
 	return tasks;
 }
 
@@ -199,8 +199,8 @@ static void whole_add(const struct sk_ask *ask, const struct sk_room *room, uint
 	whole->linked = linked > whole->linked ? linked : whole->linked;
 }
 
-static uint64_t whole_lack(const struct sk_ask *ask, const struct sk_room *room, uint64_t node,
-			   struct sk_lacks *lacks)
+static uint64_t whole_shortfall(const struct sk_ask *ask, const struct sk_room *room, uint64_t node,
+				struct sk_shortfall *shortfall)
 {
 	uint64_t wanted = ask->gpu_milli / SK_MILLI, all;
 	struct sk_whole whole = {0};
@@ -214,32 +214,34 @@ static uint64_t whole_lack(const struct sk_ask *ask, const struct sk_room *room,
 	if (whole.tasks)
 		return whole.tasks;
 	if (all >= wanted && whole.free < wanted)
-		lack(lacks, SK_NEED_ONE_VENDOR,
-		     (struct sk_explain){SK_NEEDS_ONE_VENDOR, 0, 0, node, 0, wanted, whole.free});
+		add_shortfall(shortfall, SK_NEED_ONE_VENDOR,
+			      (struct sk_explain){SK_NEEDS_ONE_VENDOR, 0, 0, node, 0, wanted,
+						  whole.free});
 	else if (whole.free < wanted)
-		lack(lacks, SK_NEED_DEVICES,
-		     (struct sk_explain){SK_NEEDS_DEVICES, (uint16_t)ask->kinds, 0, node, 0, wanted,
-					 whole.free});
+		add_shortfall(shortfall, SK_NEED_DEVICES,
+			      (struct sk_explain){SK_NEEDS_DEVICES, (uint16_t)ask->kinds, 0, node,
+						  0, wanted, whole.free});
 	else if (whole.roomy < wanted)
-		lack(lacks, SK_NEED_DEVICE_MEMORY,
-		     (struct sk_explain){SK_NEEDS_DEVICE_MEMORY, 0, 0, node, 0,
-					 ask->device_memory_bytes, most_memory(room)});
+		add_shortfall(shortfall, SK_NEED_DEVICE_MEMORY,
+			      (struct sk_explain){SK_NEEDS_DEVICE_MEMORY, 0, 0, node, 0,
+						  ask->device_memory_bytes, most_memory(room)});
 	else
-		lack(lacks, SK_NEED_LINK,
-		     (struct sk_explain){SK_NEEDS_LINK, 0, 0, node, 0, wanted, whole.linked});
+		add_shortfall(
+			shortfall, SK_NEED_LINK,
+			(struct sk_explain){SK_NEEDS_LINK, 0, 0, node, 0, wanted, whole.linked});
 	return 0;
 }
 
 static void unavailable(const struct sk_core *core, const struct sk_job *job, uint32_t node,
-			struct sk_lacks *lacks)
+			struct sk_shortfall *shortfall)
 {
 	for (uint32_t index = 0; index < core->nodes[node].devices; index++) {
 		const struct sk_device *device = sk_device_at(core, node, index);
 
 		if (device->available || !device->capacity || !sk_fit_wish(&job->wish, device))
 			continue;
-		if (!lacks->unavailable.count++)
-			lacks->unavailable = (struct sk_explain){
+		if (!shortfall->unavailable.count++)
+			shortfall->unavailable = (struct sk_explain){
 				SK_DEVICES_UNAVAILABLE,
 				device->reason,
 				1,
@@ -275,7 +277,7 @@ static uint64_t label_at_fault(const struct sk_ask *ask, const struct sk_node *n
 }
 
 static void kept_out(const struct sk_core *core, const struct sk_job *job, uint32_t slot,
-		     uint16_t reason, struct sk_lacks *lacks)
+		     uint16_t reason, struct sk_shortfall *shortfall)
 {
 	const struct sk_node *node = &core->nodes[slot];
 	const struct sk_ask *ask = &job->ask;
@@ -305,25 +307,27 @@ static void kept_out(const struct sk_core *core, const struct sk_job *job, uint3
 		line.reason = SK_NEEDS_GROUP;
 		line.asked = ask->group;
 	}
-	lack(lacks, need, line);
+	add_shortfall(shortfall, need, line);
 }
 
-static uint64_t host_lacks(const struct sk_core *core, const struct sk_ask *ask,
-			   const struct sk_room *room, uint64_t node, struct sk_lacks *lacks)
+static uint64_t host_shortfall(const struct sk_core *core, const struct sk_ask *ask,
+			       const struct sk_room *room, uint64_t node,
+			       struct sk_shortfall *shortfall)
 {
 	uint64_t fit = room->places;
 
 	if (!room->places)
-		lack(lacks, SK_NEED_PLACE,
-		     (struct sk_explain){SK_NODE_JOBS_FULL, 0, 0, node, 0, 1,
-					 core->limits.node_tasks});
+		add_shortfall(shortfall, SK_NEED_PLACE,
+			      (struct sk_explain){SK_NODE_JOBS_FULL, 0, 0, node, 0, 1,
+						  core->limits.node_tasks});
 	if (ask->cpu_milli > room->cpu)
-		lack(lacks, SK_NEED_CPU,
-		     (struct sk_explain){SK_NEEDS_CPU, 0, 0, node, 0, ask->cpu_milli, room->cpu});
+		add_shortfall(shortfall, SK_NEED_CPU,
+			      (struct sk_explain){SK_NEEDS_CPU, 0, 0, node, 0, ask->cpu_milli,
+						  room->cpu});
 	if (ask->memory_bytes > room->memory)
-		lack(lacks, SK_NEED_MEMORY,
-		     (struct sk_explain){SK_NEEDS_MEMORY, 0, 0, node, 0, ask->memory_bytes,
-					 room->memory});
+		add_shortfall(shortfall, SK_NEED_MEMORY,
+			      (struct sk_explain){SK_NEEDS_MEMORY, 0, 0, node, 0, ask->memory_bytes,
+						  room->memory});
 	if (ask->cpu_milli)
 		fit = lower(fit, room->cpu / ask->cpu_milli);
 	if (ask->memory_bytes)
@@ -331,8 +335,8 @@ static uint64_t host_lacks(const struct sk_core *core, const struct sk_ask *ask,
 	return fit;
 }
 
-uint64_t sk_node_lacks(const struct sk_core *core, uint32_t slot, uint32_t node, uint64_t at_ns,
-		       struct sk_blocked blocked, struct sk_lacks *lacks)
+uint64_t sk_shortfall_node(const struct sk_core *core, uint32_t slot, uint32_t node, uint64_t at_ns,
+			   struct sk_blocked blocked, struct sk_shortfall *shortfall)
 {
 	const struct sk_job *job = &core->jobs[slot];
 	uint16_t reason = sk_fit_node(core, slot, node, at_ns);
@@ -342,18 +346,18 @@ uint64_t sk_node_lacks(const struct sk_core *core, uint32_t slot, uint32_t node,
 	if (reason == SK_WRONG_KIND)
 		return 0; /* nothing is short there */
 	if (reason) {
-		kept_out(core, job, node, reason, lacks);
+		kept_out(core, job, node, reason, shortfall);
 		return 0;
 	}
 	room_at(core, slot, node, at_ns, blocked, &room);
-	fit = host_lacks(core, &job->ask, &room, id, lacks);
+	fit = host_shortfall(core, &job->ask, &room, id, shortfall);
 	if (!job->ask.gpu_milli)
 		return fit;
-	if (lacks)
-		unavailable(core, job, node, lacks);
+	if (shortfall)
+		unavailable(core, job, node, shortfall);
 	if (job->ask.gpu_milli < SK_MILLI)
-		return lower(fit, shares_lack(&job->ask, &room, id, lacks));
-	return lower(fit, whole_lack(&job->ask, &room, id, lacks));
+		return lower(fit, shares_shortfall(&job->ask, &room, id, shortfall));
+	return lower(fit, whole_shortfall(&job->ask, &room, id, shortfall));
 }
 
 /* How the tasks of a gang want to be, which is their group's company as well. */
@@ -368,8 +372,9 @@ static uint32_t gang_options(const struct sk_core *core, const struct sk_ask *as
 	return options;
 }
 
-static uint64_t lacks_of(const struct sk_core *core, uint32_t slot, uint64_t at_ns,
-			 struct sk_blocked blocked, uint64_t enough, struct sk_lacks *lacks)
+static uint64_t shortfall_of(const struct sk_core *core, uint32_t slot, uint64_t at_ns,
+			     struct sk_blocked blocked, uint64_t enough,
+			     struct sk_shortfall *shortfall)
 {
 	uint32_t options = gang_options(core, &core->jobs[slot].ask);
 	struct sk_blocked rest = blocked;
@@ -378,25 +383,25 @@ static uint64_t lacks_of(const struct sk_core *core, uint32_t slot, uint64_t at_
 	rest.models |= blocked.capped;
 
 	for (uint32_t node = sk_node_next(core, 1); node; node = sk_node_next(core, node + 1)) {
-		uint64_t fit = core->nodes[node].up
-				       ? sk_node_lacks(core, slot, node, at_ns, blocked, lacks)
-				       : 0;
+		uint64_t fit = core->nodes[node].up ? sk_shortfall_node(core, slot, node, at_ns,
+									blocked, shortfall)
+						    : 0;
 
 		if (fit && blocked.capped) {
-			uint64_t without = sk_node_lacks(core, slot, node, at_ns, rest, NULL);
+			uint64_t without = sk_shortfall_node(core, slot, node, at_ns, rest, NULL);
 			uint64_t of_model = lower(fit - without, blocked.cap - capped);
 
 			capped += options & SK_PACK_TASKS ? 0 : of_model;
 			fit = without + of_model;
 		}
-		if (lacks && fit && !lacks->places)
-			lacks->first = core->nodes[node].id;
+		if (shortfall && fit && !shortfall->places)
+			shortfall->first = core->nodes[node].id;
 		if (options & SK_PACK_TASKS)
 			places = fit > places ? fit : places;
 		else
 			places += options & SK_SPREAD_TASKS ? fit != 0 : fit;
-		if (lacks)
-			lacks->places = places;
+		if (shortfall)
+			shortfall->places = places;
 		else if (places >= enough)
 			break;
 	}
@@ -404,25 +409,27 @@ static uint64_t lacks_of(const struct sk_core *core, uint32_t slot, uint64_t at_
 }
 
 /* A gang whose devices are to be of one family has what the family with most places has. */
-uint64_t sk_lacks_all(const struct sk_core *core, uint32_t slot, uint64_t at_ns,
-		      struct sk_blocked blocked, uint64_t enough, struct sk_lacks *lacks)
+uint64_t sk_shortfall_all(const struct sk_core *core, uint32_t slot, uint64_t at_ns,
+			  struct sk_blocked blocked, uint64_t enough,
+			  struct sk_shortfall *shortfall)
 {
 	const struct sk_job *job = &core->jobs[slot];
 	uint32_t families = sk_families_known(core, job->wish.families);
 	uint64_t most = 0;
 
 	if (job->ask.tasks == 1 || !sk_fit_one_family(&job->ask) || !(families & (families - 1)))
-		return lacks_of(core, slot, at_ns, blocked, enough, lacks);
+		return shortfall_of(core, slot, at_ns, blocked, enough, shortfall);
 	for (; families; families &= families - 1) {
-		struct sk_lacks these = {0};
+		struct sk_shortfall these = {0};
 		uint64_t places;
 
 		blocked.families = ~(families & -families);
-		places = lacks_of(core, slot, at_ns, blocked, enough, lacks ? &these : NULL);
-		if (lacks && (places > most || !lacks->looked))
-			*lacks = these;
-		if (lacks)
-			lacks->looked = true;
+		places =
+			shortfall_of(core, slot, at_ns, blocked, enough, shortfall ? &these : NULL);
+		if (shortfall && (places > most || !shortfall->looked))
+			*shortfall = these;
+		if (shortfall)
+			shortfall->looked = true;
 		most = places > most ? places : most;
 	}
 	return most;

@@ -28,7 +28,7 @@ enum sk_need {
 };
 
 /* What the up nodes lack, each need with the node that lacks least. */
-struct sk_lacks {
+struct sk_shortfall {
 	struct sk_explain need[SK_NEEDS];
 	struct sk_explain unavailable;
 	uint64_t places; /* tasks of this kind that fit together */
@@ -37,12 +37,13 @@ struct sk_lacks {
 };
 
 /* Tasks of this job that a node can take at that time; `lacks` may be NULL. */
-uint64_t sk_node_lacks(const struct sk_core *core, uint32_t job, uint32_t node, uint64_t at_ns,
-		       struct sk_blocked blocked, struct sk_lacks *lacks);
+uint64_t sk_shortfall_node(const struct sk_core *core, uint32_t job, uint32_t node, uint64_t at_ns,
+			   struct sk_blocked blocked, struct sk_shortfall *shortfall);
 
 /* The same over all up nodes, counted as the job's options want its tasks: anywhere, each on a
  * node of its own, or all on one. Ends early at `enough` places where `lacks` is NULL. */
-uint64_t sk_lacks_all(const struct sk_core *core, uint32_t job, uint64_t at_ns,
-		      struct sk_blocked blocked, uint64_t enough, struct sk_lacks *lacks);
+uint64_t sk_shortfall_all(const struct sk_core *core, uint32_t job, uint64_t at_ns,
+			  struct sk_blocked blocked, uint64_t enough,
+			  struct sk_shortfall *shortfall);
 
 #endif

@@ -29,45 +29,46 @@ uint32_t sk_key_find(const struct sk_core *core, uint64_t client, const uint64_t
 	return 0;
 }
 
-static uint32_t keeper_find(const struct sk_core *core, uint64_t client)
+static uint32_t owner_find(const struct sk_core *core, uint64_t client)
 {
-	uint32_t slot = sk_table_first(&core->keeper_table, sk_mix(client));
+	uint32_t slot = sk_table_first(&core->key_owner_table, sk_mix(client));
 
-	while (slot && core->keepers[slot].client != client)
-		slot = core->keepers[slot].hash_next;
+	while (slot && core->key_owners[slot].client != client)
+		slot = core->key_owners[slot].hash_next;
 	return slot;
 }
 
-static uint32_t keeper_of(struct sk_core *core, uint64_t client)
+static uint32_t owner_of(struct sk_core *core, uint64_t client)
 {
-	uint32_t slot = keeper_find(core, client);
+	uint32_t slot = owner_find(core, client);
 
 	if (slot)
 		return slot;
-	slot = sk_pool_take(core, &core->keeper_pool, SK_CHAIN(core->keepers, free_next));
-	core->keepers[slot].client = client;
-	sk_table_insert(core, &core->keeper_table, SK_CHAIN(core->keepers, hash_next),
+	slot = sk_pool_take(core, &core->key_owner_pool, SK_CHAIN(core->key_owners, free_next));
+	core->key_owners[slot].client = client;
+	sk_table_insert(core, &core->key_owner_table, SK_CHAIN(core->key_owners, hash_next),
 			sk_mix(client), slot);
-	sk_list_append(core, &core->keepers_order, SK_CHAIN(core->keepers, order), slot);
+	sk_list_append(core, &core->key_owners_order, SK_CHAIN(core->key_owners, order), slot);
 	return slot;
 }
 
-static void keeper_leave(struct sk_core *core, uint32_t slot)
+static void owner_leave(struct sk_core *core, uint32_t slot)
 {
-	sk_table_remove(core, &core->keeper_table, SK_CHAIN(core->keepers, hash_next),
-			sk_mix(core->keepers[slot].client), slot);
-	sk_list_remove(core, &core->keepers_order, SK_CHAIN(core->keepers, order), slot);
-	sk_pool_give(core, &core->keeper_pool, SK_CHAIN(core->keepers, free_next), slot);
+	sk_table_remove(core, &core->key_owner_table, SK_CHAIN(core->key_owners, hash_next),
+			sk_mix(core->key_owners[slot].client), slot);
+	sk_list_remove(core, &core->key_owners_order, SK_CHAIN(core->key_owners, order), slot);
+	sk_pool_give(core, &core->key_owner_pool, SK_CHAIN(core->key_owners, free_next), slot);
 }
 
 /* Whose oldest key goes for a new one of `client`: of those with most, the client itself, else
  * the one with the lowest id. Looks at every client that has keys, and only in a full table. */
-static uint32_t keeper_heaviest(const struct sk_core *core, uint64_t client)
+static uint32_t owner_heaviest(const struct sk_core *core, uint64_t client)
 {
-	uint32_t best = core->keepers_order.first;
+	uint32_t best = core->key_owners_order.first;
 
-	for (uint32_t slot = best; slot; slot = core->keepers[slot].order.next) {
-		const struct sk_keeper *at = &core->keepers[slot], *than = &core->keepers[best];
+	for (uint32_t slot = best; slot; slot = core->key_owners[slot].order.next) {
+		const struct sk_key_owner *at = &core->key_owners[slot],
+					  *than = &core->key_owners[best];
 
 		if (at->count < than->count)
 			continue;
@@ -81,17 +82,17 @@ static uint32_t keeper_heaviest(const struct sk_core *core, uint64_t client)
 static void key_forget(struct sk_core *core, uint32_t slot, uint64_t now_ns)
 {
 	const struct sk_key *key = &core->keys[slot];
-	struct sk_keeper *keeper = &core->keepers[key->keeper];
+	struct sk_key_owner *owner = &core->key_owners[key->owner];
 
 	sk_table_remove(core, &core->key_table, SK_CHAIN(core->keys, hash_next),
 			key_hash(key->client, key->key), slot);
 	sk_list_remove(core, &core->keys_order, SK_CHAIN(core->keys, order), slot);
-	sk_list_remove(core, &keeper->keys, SK_CHAIN(core->keys, own), slot);
-	SK_ADD(core, keeper->count, -1u);
+	sk_list_remove(core, &owner->keys, SK_CHAIN(core->keys, own), slot);
+	SK_ADD(core, owner->count, -1u);
 	if (now_ns < sk_time_add(key->at_ns, SK_KEY_YOUNG_NS))
 		SK_ADD(core, core->counters.keys_forgotten_young, 1);
-	if (!keeper->count)
-		keeper_leave(core, key->keeper);
+	if (!owner->count)
+		owner_leave(core, key->owner);
 	sk_pool_give(core, &core->key_pool, SK_CHAIN(core->keys, free_next), slot);
 	SK_ADD(core, core->counters.keys_forgotten, 1);
 }
@@ -99,15 +100,15 @@ static void key_forget(struct sk_core *core, uint32_t slot, uint64_t now_ns)
 void sk_key_add(struct sk_core *core, const struct sk_submit *submit, uint64_t job, uint64_t now_ns)
 {
 	struct sk_key *key;
-	uint32_t slot, keeper;
+	uint32_t slot, owner;
 
 	if (!submit->key[0] && !submit->key[1])
 		return;
 	if (core->key_pool.used == core->limits.keys) {
-		keeper = keeper_heaviest(core, submit->client);
-		key_forget(core, core->keepers[keeper].keys.first, now_ns);
+		owner = owner_heaviest(core, submit->client);
+		key_forget(core, core->key_owners[owner].keys.first, now_ns);
 	}
-	keeper = keeper_of(core, submit->client);
+	owner = owner_of(core, submit->client);
 	slot = sk_pool_take(core, &core->key_pool, SK_CHAIN(core->keys, free_next));
 	key = &core->keys[slot];
 	key->client = submit->client;
@@ -116,23 +117,23 @@ void sk_key_add(struct sk_core *core, const struct sk_submit *submit, uint64_t j
 	key->spec_hash = submit->spec_hash;
 	key->job = job;
 	key->at_ns = now_ns;
-	key->keeper = keeper;
+	key->owner = owner;
 	sk_table_insert(core, &core->key_table, SK_CHAIN(core->keys, hash_next),
 			key_hash(key->client, key->key), slot);
 	sk_list_append(core, &core->keys_order, SK_CHAIN(core->keys, order), slot);
-	sk_list_append(core, &core->keepers[keeper].keys, SK_CHAIN(core->keys, own), slot);
-	SK_ADD(core, core->keepers[keeper].count, 1);
+	sk_list_append(core, &core->key_owners[owner].keys, SK_CHAIN(core->keys, own), slot);
+	SK_ADD(core, core->key_owners[owner].count, 1);
 }
 
 /* Whoever lost a key had most then, so at least an equal share of all; it lost its oldest. */
 uint64_t sk_core_key_window(const struct sk_core *core, uint64_t client, const uint64_t key[2])
 {
-	uint32_t slot = keeper_find(core, client);
-	const struct sk_keeper *keeper = &core->keepers[slot];
+	uint32_t slot = owner_find(core, client);
+	const struct sk_key_owner *owner = &core->key_owners[slot];
 
 	if (!slot || !core->counters.keys_forgotten || sk_key_find(core, client, key))
 		return 0;
-	if ((keeper->count + 1ull) * core->keeper_pool.used < core->limits.keys)
+	if ((owner->count + 1ull) * core->key_owner_pool.used < core->limits.keys)
 		return 0;
-	return core->keys[keeper->keys.first].at_ns;
+	return core->keys[owner->keys.first].at_ns;
 }

@@ -119,7 +119,7 @@ static uint64_t shares_of(const struct sk_core *core, uint32_t node, const struc
 	return milli;
 }
 
-uint64_t sk_queue_holds(const struct sk_core *core, uint32_t slot, uint64_t model)
+uint64_t sk_queue_in_use(const struct sk_core *core, uint32_t slot, uint64_t model)
 {
 	uint64_t milli = 0;
 

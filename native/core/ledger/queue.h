@@ -30,7 +30,7 @@ bool sk_queue_within(const struct sk_core *core, uint32_t slot, uint32_t above);
 /* The position of this model's quota, or `quotas_n`. */
 uint32_t sk_quota_find(const struct sk_queue *queue, uint64_t model);
 /* What the tasks of the queue and those below hold of a model (0: of all), looked at one by one. */
-uint64_t sk_queue_holds(const struct sk_core *core, uint32_t slot, uint64_t model);
+uint64_t sk_queue_in_use(const struct sk_core *core, uint32_t slot, uint64_t model);
 
 /* A task was taken or given back. */
 void sk_queue_charge(struct sk_core *core, const struct sk_task *task, bool give);

@@ -133,7 +133,7 @@ static void reserve(struct sk_core *core, const struct sk_task *task, bool give)
 	sk_group_count(core, job, give);
 }
 
-uint64_t sk_task_held_ns(const struct sk_task *task, const struct sk_job *job, uint64_t now_ns)
+uint64_t sk_task_used_ns(const struct sk_task *task, const struct sk_job *job, uint64_t now_ns)
 {
 	uint64_t wall = now_ns > job->place_ns ? now_ns - job->place_ns : 0;
 	uint64_t milli = 0, held;

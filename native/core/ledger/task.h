@@ -19,7 +19,7 @@ uint16_t sk_task_shares_ok(const struct sk_core *core, const struct sk_job *job,
 			   const struct sk_place *place, struct sk_why *why);
 
 /* Device time by shares and wall time since the job was placed. */
-uint64_t sk_task_held_ns(const struct sk_task *task, const struct sk_job *job, uint64_t now_ns);
+uint64_t sk_task_used_ns(const struct sk_task *task, const struct sk_job *job, uint64_t now_ns);
 
 /* Reserve; all was checked. The job's tasks must be taken in the order of their numbers. */
 uint32_t sk_task_take(struct sk_core *core, uint32_t job, uint32_t node,

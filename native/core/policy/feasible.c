@@ -78,8 +78,8 @@ static uint64_t linked_tasks(const struct sk_core *core, uint32_t slot, const st
 }
 
 /* Tasks whose device request fits the accepted devices of the node when they are all unused. */
-static uint64_t family_holds(const struct sk_core *core, uint32_t slot, const struct sk_ask *ask,
-			     const struct sk_wish *wish)
+static uint64_t family_capacity(const struct sk_core *core, uint32_t slot, const struct sk_ask *ask,
+				const struct sk_wish *wish)
 {
 	uint64_t tasks = 0, each, most;
 
@@ -113,8 +113,8 @@ static struct sk_wish next_family(const struct sk_ask *ask, const struct sk_wish
 }
 
 /* The same for all its devices, where those of a task may have to be of one family. */
-static uint64_t node_holds_devices(const struct sk_core *core, uint32_t slot,
-				   const struct sk_ask *ask, const struct sk_wish *wish)
+static uint64_t node_capacity_devices(const struct sk_core *core, uint32_t slot,
+				      const struct sk_ask *ask, const struct sk_wish *wish)
 {
 	uint32_t families = core->nodes[slot].families & wish->families;
 	uint64_t tasks = 0;
@@ -122,14 +122,14 @@ static uint64_t node_holds_devices(const struct sk_core *core, uint32_t slot,
 	while (families) {
 		struct sk_wish one = next_family(ask, wish, &families);
 
-		tasks += family_holds(core, slot, ask, &one);
+		tasks += family_capacity(core, slot, ask, &one);
 	}
 	return tasks;
 }
 
 /* Tasks of this kind that the node can hold when it is empty. */
-static uint64_t node_holds(const struct sk_core *core, uint32_t slot, const struct sk_ask *ask,
-			   const struct sk_wish *wish)
+static uint64_t node_capacity(const struct sk_core *core, uint32_t slot, const struct sk_ask *ask,
+			      const struct sk_wish *wish)
 {
 	const struct sk_node *node = &core->nodes[slot];
 	uint64_t tasks = core->limits.node_tasks;
@@ -139,7 +139,7 @@ static uint64_t node_holds(const struct sk_core *core, uint32_t slot, const stru
 	if (wish->available && (!node->up || sk_fit_kind(core, ask, wish, slot)))
 		return 0;
 	if (ask->gpu_milli)
-		tasks = smaller(tasks, node_holds_devices(core, slot, ask, wish));
+		tasks = smaller(tasks, node_capacity_devices(core, slot, ask, wish));
 	if (ask->cpu_milli)
 		tasks = smaller(tasks, node->cpu / ask->cpu_milli);
 	if (ask->memory_bytes)
@@ -295,14 +295,14 @@ static uint16_t limits_allow(const struct sk_core *core, const struct sk_ask *as
 }
 
 /* Tasks that all nodes together hold, up to as many as are asked for. */
-static uint64_t nodes_hold(const struct sk_core *core, const struct sk_ask *ask,
-			   const struct sk_wish *wish)
+static uint64_t nodes_capacity(const struct sk_core *core, const struct sk_ask *ask,
+			       const struct sk_wish *wish)
 {
 	uint64_t tasks = 0;
 
 	for (uint32_t slot = sk_node_next(core, 1); slot && tasks < ask->tasks;
 	     slot = sk_node_next(core, slot + 1)) {
-		uint64_t here = node_holds(core, slot, ask, wish);
+		uint64_t here = node_capacity(core, slot, ask, wish);
 
 		if (ask->options & SK_PACK_TASKS)
 			tasks = larger(tasks, here);
@@ -313,18 +313,18 @@ static uint64_t nodes_hold(const struct sk_core *core, const struct sk_ask *ask,
 }
 
 /* The same, where all tasks of a gang may have to have devices of one family. */
-static uint64_t gang_holds(const struct sk_core *core, const struct sk_ask *ask,
-			   const struct sk_wish *wish)
+static uint64_t gang_capacity(const struct sk_core *core, const struct sk_ask *ask,
+			      const struct sk_wish *wish)
 {
 	uint32_t families = sk_families_known(core, wish->families);
 	uint64_t most = 0;
 
 	if (ask->tasks == 1 || !sk_fit_one_family(ask))
-		return nodes_hold(core, ask, wish);
+		return nodes_capacity(core, ask, wish);
 	while (families) {
 		struct sk_wish one = next_family(ask, wish, &families);
 
-		most = larger(most, nodes_hold(core, ask, &one));
+		most = larger(most, nodes_capacity(core, ask, &one));
 	}
 	return most;
 }
@@ -334,7 +334,7 @@ bool sk_feasible_hopeless(const struct sk_core *core, const struct sk_ask *ask)
 	struct sk_wish wish = sk_wish_of(core, ask);
 
 	wish.available = 1;
-	return gang_holds(core, ask, &wish) < ask->tasks;
+	return gang_capacity(core, ask, &wish) < ask->tasks;
 }
 
 uint16_t sk_feasible_reason(const struct sk_core *core, const struct sk_ask *ask,
@@ -345,7 +345,7 @@ uint16_t sk_feasible_reason(const struct sk_core *core, const struct sk_ask *ask
 
 	if (!core->nodes_count || (ask->models[0] && !wish.models))
 		return SK_REASON_NONE; /* of unknown models the command itself says so */
-	tasks = gang_holds(core, ask, &wish);
+	tasks = gang_capacity(core, ask, &wish);
 	if (!tasks)
 		return infeasible(core, ask, &wish, why);
 	if (tasks < ask->tasks)

@@ -157,7 +157,7 @@ static int64_t cpu_equals(const struct sk_frag_table *table, uint64_t cpu)
 }
 
 /* (1 - processors / devices) * 1024, kept within -1024. */
-static int32_t node_lack(const struct sk_frag_table *table, const struct sk_frag_node *node)
+static int32_t node_shortfall(const struct sk_frag_table *table, const struct sk_frag_node *node)
 {
 	int64_t equals = cpu_equals(table, node->cpu_free);
 
@@ -214,7 +214,7 @@ static int64_t node_cost_of(const struct sk_frag_table *table, const struct sk_f
 	if (table->policy == SK_FRAG_FGD)
 		return ((int64_t)node->idle - size) * SK_FRAG_PART - node->before;
 	excess = (excess < 1 << 20 ? excess : 1 << 20) - size;
-	return node->before + excess * node->lack / 32 + node->idle / 4;
+	return node->before + excess * node->shortfall / 32 + node->idle / 4;
 }
 
 /* The `count` devices with the least free milli that suffice, lowest first; 0: too few. */

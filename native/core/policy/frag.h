@@ -73,9 +73,9 @@ struct sk_frag_node {
 	uint16_t kind_free[SK_FRAG_DEVICES_MAX];
 	uint16_t kind_many[SK_FRAG_DEVICES_MAX];
 	uint8_t kind_first[SK_FRAG_DEVICES_MAX];
-	uint32_t idle;	/* free milli of all devices */
-	int32_t lack;	/* of processors for these, -1024 (plenty) to 1024 (none) */
-	int64_t before; /* its score as it is: waste (FGD) or worth (default), see prepare */
+	uint32_t idle;	   /* free milli of all devices */
+	int32_t shortfall; /* of processors for these, -1024 (plenty) to 1024 (none) */
+	int64_t before;	   /* its score as it is: waste (FGD) or worth (default), see prepare */
 	uint32_t takes[SK_FRAG_CLASSES_MAX]; /* default: requests, FGD: devices, of each class */
 	uint32_t milli[SK_FRAG_CLASSES_MAX]; /* FGD: of devices that each class can use */
 };

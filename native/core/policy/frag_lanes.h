@@ -163,7 +163,7 @@ SK_LANES_INLINE void SK_LANES(prepare)(const struct sk_frag_table *table, struct
 	uint32_t suited[SK_FRAG_CLASSES_MAX], cpu = small(node->cpu_free), memory;
 
 	node_kinds(node);
-	node->lack = node_lack(table, node);
+	node->shortfall = node_shortfall(table, node);
 	if (table->policy == SK_FRAG_FGD) {
 		SK_LANES(node_uses)(table, node);
 		SK_LANES(suited)(table, table->share, cpu, INT32_MAX, node->models, suited);

@@ -167,15 +167,15 @@ static uint32_t affinity_of(const struct sk_search *search, uint32_t node)
 
 struct sk_best {
 	uint32_t node;
-	uint32_t company;
+	uint32_t affinity;
 	uint32_t first;
 	uint32_t second;
 };
 
 static bool better(const struct sk_best *a, const struct sk_best *b)
 {
-	if (!b->node || a->company != b->company)
-		return !b->node || a->company < b->company;
+	if (!b->node || a->affinity != b->affinity)
+		return !b->node || a->affinity < b->affinity;
 	if (a->first != b->first)
 		return a->first < b->first;
 	return a->second < b->second;
@@ -195,7 +195,7 @@ static bool policy_walk(const struct sk_search *search, const uint32_t *first,
 
 		if (at.first == SK_SCORE_NONE)
 			continue;
-		at.company = gang ? affinity_of(search, node) : 0;
+		at.affinity = gang ? affinity_of(search, node) : 0;
 		if (!better(&at, &best) || !search_try(search, node))
 			continue;
 		best = at;

@@ -270,11 +270,11 @@ static const char *check_queue(const struct sk_core *core, uint32_t slot)
 	if (children != queue->children || (children && live) || live != queue->live)
 		return "a queue miscounts its jobs or children";
 	if (pending != queue->pending_all || cpu != queue->cpu_used ||
-	    memory != queue->memory_used || queue->used_milli != sk_queue_holds(core, slot, 0))
+	    memory != queue->memory_used || queue->used_milli != sk_queue_in_use(core, slot, 0))
 		return "a queue's use is not the sum of its tasks";
 	for (uint32_t i = 0; i < queue->quotas_n; i++)
 		if (queue->quotas[i].used_milli !=
-		    sk_queue_holds(core, slot, queue->quotas[i].model))
+		    sk_queue_in_use(core, slot, queue->quotas[i].model))
 			return "a quota's use is not the sum of its tasks";
 	return NULL;
 }
@@ -348,26 +348,26 @@ static const char *check_keys(const struct sk_core *core)
 									  : "keys are miscounted";
 }
 
-static const char *check_keepers(const struct sk_core *core)
+static const char *check_key_owners(const struct sk_core *core)
 {
-	uint32_t keys = 0, keepers = 0;
+	uint32_t keys = 0, key_owners = 0;
 
-	for (uint32_t at = core->keepers_order.first; at; at = core->keepers[at].order.next) {
-		const struct sk_keeper *keeper = &core->keepers[at];
+	for (uint32_t at = core->key_owners_order.first; at; at = core->key_owners[at].order.next) {
+		const struct sk_key_owner *owner = &core->key_owners[at];
 		uint32_t own = 0;
 
-		for (uint32_t slot = keeper->keys.first; slot; slot = core->keys[slot].own.next) {
-			if (core->keys[slot].keeper != at ||
-			    core->keys[slot].client != keeper->client)
+		for (uint32_t slot = owner->keys.first; slot; slot = core->keys[slot].own.next) {
+			if (core->keys[slot].owner != at ||
+			    core->keys[slot].client != owner->client)
 				return "a key is with another's";
 			own++;
 		}
-		if (!own || own != keeper->count)
+		if (!own || own != owner->count)
 			return "a client's keys are miscounted";
 		keys += own;
-		keepers++;
+		key_owners++;
 	}
-	return keys == core->key_pool.used && keepers == core->keeper_pool.used
+	return keys == core->key_pool.used && key_owners == core->key_owner_pool.used
 		       ? NULL
 		       : "clients with keys are miscounted";
 }
@@ -389,7 +389,7 @@ const char *sk_core_check(const struct sk_core *core)
 		broken = check_queues(core);
 	if (!broken)
 		broken = check_keys(core);
-	return broken ? broken : check_keepers(core);
+	return broken ? broken : check_key_owners(core);
 }
 
 uint64_t sk_core_memory_digest(const struct sk_core *core)

@@ -108,9 +108,9 @@ static void carve_jobs(struct sk_core *core, struct sk_carve *carve)
 	core->jobs = carve_array(carve, jobs + 1u, sizeof *core->jobs);
 	core->keys = carve_array(carve, limits->keys + 1u, sizeof *core->keys);
 	table_carve(&core->job_table, carve, jobs);
-	core->keepers = carve_array(carve, limits->keys + 1u, sizeof *core->keepers);
+	core->key_owners = carve_array(carve, limits->keys + 1u, sizeof *core->key_owners);
 	table_carve(&core->key_table, carve, limits->keys);
-	table_carve(&core->keeper_table, carve, limits->keys);
+	table_carve(&core->key_owner_table, carve, limits->keys);
 	core->delayed = carve_array(carve, limits->jobs + 1u, sizeof *core->delayed);
 	core->queues = carve_zeroed(carve, queues + 1u, sizeof *core->queues);
 	core->pending =
@@ -121,7 +121,7 @@ static void carve_jobs(struct sk_core *core, struct sk_carve *carve)
 	pool_set(&core->group_pool, limits->tasks);
 	pool_set(&core->job_pool, jobs);
 	pool_set(&core->key_pool, limits->keys);
-	pool_set(&core->keeper_pool, limits->keys);
+	pool_set(&core->key_owner_pool, limits->keys);
 }
 
 static void carve_summary(struct sk_summary *summary, struct sk_carve *carve, uint32_t stride)

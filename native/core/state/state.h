@@ -179,14 +179,14 @@ struct sk_key {
 	uint64_t job; /* 0: the slot is free */
 	uint64_t at_ns;
 	uint32_t hash_next;
-	uint32_t keeper;
+	uint32_t owner;
 	struct sk_link order; /* oldest first, of all clients */
 	struct sk_link own;   /* the same of its client */
 	uint32_t free_next;
 };
 
 /* A client that has keys. */
-struct sk_keeper {
+struct sk_key_owner {
 	uint64_t client;
 	struct sk_list keys; /* oldest first */
 	uint32_t count;
@@ -360,10 +360,10 @@ struct sk_core {
 	struct sk_pool key_pool;
 	struct sk_table key_table;
 	struct sk_list keys_order;
-	struct sk_keeper *keepers;
-	struct sk_pool keeper_pool;
-	struct sk_table keeper_table;
-	struct sk_list keepers_order;
+	struct sk_key_owner *key_owners;
+	struct sk_pool key_owner_pool;
+	struct sk_table key_owner_table;
+	struct sk_list key_owners_order;
 
 	struct sk_observed *observed; /* by node slot; not replicated */
 	struct sk_journal journal;

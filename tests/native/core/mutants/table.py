@@ -47,7 +47,7 @@ MUTANTS = (
            "for (; slot; slot = 0)\n\t\tqueue_charge_one", "parents are not charged"),
     Mutant("no-decay", "ledger/queue.c", "usage = halves < 64 ? queue->usage_ns >> halves : 0",
            "usage = halves < 64 ? queue->usage_ns : 0", "use is never forgotten"),
-    Mutant("quota-blind", "command/queue_command.c", "sk_queue_holds(core, slot, command->model)}",
+    Mutant("quota-blind", "command/queue_command.c", "sk_queue_in_use(core, slot, command->model)}",
            "0}", "a new quota does not see what is held"),
     Mutant("queue-in-use", "command/queue_command.c", "|| queue->children || queue->live)",
            "|| queue->children)", "a queue with jobs is dropped"),
