@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The Python face of the core: bytes in, bytes out, memory owned here. Relied on by
-// scheduler/core.py alone. No logic: what a record means is known to the core and to that file.
-// The lock of the interpreter is given up during propose, apply, snapshot and restore; a second
-// thread that comes in meanwhile is told so, since the core is for one thread.
+// The Python binding of the core: bytes in, bytes out, with memory owned here and no logic. The
+// interpreter lock is released during propose, apply, snapshot and restore; a second thread that
+// calls meanwhile gets an error, since the core is for one thread.
 
 #include <algorithm>
 #include <atomic>
@@ -362,7 +361,7 @@ class Core
 				      at.node_tasks, at.keys, at.queues);
 	}
 
-	// Times in ns as arrays of uint32 by what was timed, and what was counted meanwhile.
+	// Returns times in ns, as arrays of uint32 by name, and counts of the same run.
 	nb::tuple bench_decide(nb::bytes submits, uint64_t fill_milli, uint32_t warm,
 			       uint32_t decisions, uint32_t batches, uint32_t naive,
 			       uint32_t unique, uint64_t seed)
@@ -423,7 +422,7 @@ class Core
 	}
 
       private:
-	// One call at a time; the second one is a programmer's error and says so.
+	// Allows one call at a time; a second one is a programming error and raises.
 	class BusyGuard
 	{
 	      public:
@@ -441,7 +440,7 @@ class Core
 		std::atomic<bool> &busy_;
 	};
 
-	// Reading while another thread decides would read a state that is no state.
+	// Refuses to read while another thread decides, when the state is inconsistent.
 	sk_core *idle() const
 	{
 		if (busy_.load())

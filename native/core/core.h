@@ -1,21 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The scheduler core, table of contents: a deterministic state machine in caller-owned memory.
- * Relied on by the binding and by C tests. Invariants: nothing here allocates, locks, calls the
- * system, reads a clock or compares floats; the same memory image and the same inputs give the
- * same bytes; every call either takes full effect or none.
- *
- *   wire.h     records that go in and out          reason.h   why, as numbers
- *   state.h    nodes, devices, jobs, tasks, keys   memory.c   their layout in one block
- *   journal.h  undo, so that propose leaves no trace
- *   table.h    hash index by 64-bit id             index.h    nodes by free capacity
- *   queue.h    pending jobs by priority            list.h     intrusive lists
- *   node.h device.h task.h job.h key.h             the ledger, one noun each
- *   command.h  what each command does              batch.h    is this buffer a batch at all
- *   policy.h   which node                          propose.c apply.c explain.c view.c
- *   lacks.h expect.h                           why a job waits, and until when
- *   bench_decide.h                             how long decisions take; no part of the core
- *   snapshot.c restore.c check.c                   the state as bytes, and whether it is sound
+ * The scheduler core: a deterministic state machine in memory of the caller. Invariants: nothing
+ * here allocates, locks, calls the system, reads a clock or compares floats; the same memory image
+ * and the same inputs give the same bytes; every call either takes full effect or none. README.md
+ * lists the folders.
  */
 #ifndef SK_CORE_CORE_H
 #define SK_CORE_CORE_H
@@ -28,7 +16,7 @@
 
 struct sk_core;
 
-/* Named maxima; all at least 1. They are part of the state and of its digest. */
+/* Named maxima, each at least 1. They are part of the state and of its digest. */
 struct sk_limits {
 	uint32_t nodes;
 	uint32_t devices;
@@ -40,13 +28,14 @@ struct sk_limits {
 	uint32_t queues;     /* besides the root and queue 0 */
 };
 
-/* Bytes for these limits, or 0 where a limit is 0 or too large (SK_*_LIMIT_MAX in state.h). */
+/* The bytes that these limits need, or 0 if a limit is 0 or too large (SK_*_LIMIT_MAX in
+ * state.h). */
 size_t sk_core_memsize(const struct sk_limits *limits);
 
-/* `memory` is 64-byte aligned, `size` at least sk_core_memsize. -EINVAL otherwise. */
+/* `memory` is aligned to 64 bytes and `size` is at least sk_core_memsize; otherwise -EINVAL. */
 int sk_core_init(void *memory, size_t size, const struct sk_limits *limits, struct sk_core **ret);
 
-/* What propose writes; the arrays are the caller's. */
+/* The output of propose; the arrays belong to the caller. */
 struct sk_proposal {
 	uint8_t *commands;
 	size_t commands_capacity; /* at least the requests' size + SK_DECISIONS_BYTES_MAX */
@@ -57,12 +46,12 @@ struct sk_proposal {
 	bool more; /* a bound was reached, not the end of the queue */
 };
 
-/* Places, and as much again for what makes room for them. */
+/* Room for all placements and for as many preemptions. */
 #define SK_DECISIONS_BYTES_MAX (2 * SK_BATCH_PLACES_MAX * sizeof(struct sk_place))
 
-/* Decide on these requests and on what waits. The state is as before when this returns.
- * -EBADMSG: not a batch of requests. -E2BIG: more than SK_BATCH_REQUESTS_MAX. -ENOBUFS: an output
- * array is smaller than named above. */
+/* Decide on these requests and on the waiting jobs. The state is unchanged when this returns.
+ * -EBADMSG: the bytes are no batch of requests. -E2BIG: more than SK_BATCH_REQUESTS_MAX. -ENOBUFS:
+ * an output array is smaller than stated in sk_proposal. */
 int sk_core_propose(struct sk_core *core, const void *requests, size_t size, uint64_t now_ns,
 		    uint64_t seed, struct sk_proposal *proposal);
 
@@ -76,15 +65,16 @@ struct sk_effects {
 	uint32_t needed; /* after -ENOBUFS: the capacity that the next command needs */
 };
 
-/* Carry out a batch. The whole buffer is checked first: -EBADMSG changes nothing. Then command
- * by command (a gang's PLACEs are one), each fully or not at all. Where the effects of the next
- * command may not fit it stops with -ENOBUFS and `*consumed` short of size: hand the effects on
- * and call again with the rest and `first` raised by the records consumed. */
+/* Carry out a batch. The whole buffer is checked first, and -EBADMSG changes nothing. Each command
+ * (the PLACEs of a gang are one) takes full effect or none. If the effects of the next command may
+ * not fit, this stops with -ENOBUFS and `*consumed` is less than `size`: the caller takes the
+ * effects and calls again with the rest and with `first` raised by the records consumed. */
 int sk_core_apply(struct sk_core *core, const void *commands, size_t size, uint32_t first,
 		  uint64_t now_ns, struct sk_effects *effects, size_t *consumed);
 
-/* What the policies of this replica use besides: no part of the state, its digest or snapshots.
- * -ENOENT: unknown node or device. A load of a node in milli, any scale; `observation` names it. */
+/* The functions from here to sk_core_workload feed the hints of this replica, which are no part of
+ * the state, its digest or its snapshots. -ENOENT: unknown node or device. The load of a node is in
+ * milli of any scale; `observation` is the id that decisions name. */
 int sk_core_observe(struct sk_core *core, uint64_t node, uint64_t observation, uint32_t load_milli);
 
 #define SK_SAMPLE_POWER 1u
@@ -92,12 +82,12 @@ int sk_core_observe(struct sk_core *core, uint64_t node, uint64_t observation, u
 #define SK_SAMPLE_LIMIT 4u
 #define SK_SAMPLE_BUSY 8u
 #define SK_SAMPLE_ALL 15u
-/* What was seen of a device; a figure without its bit in `known` is not known. */
+/* One observation of a device. A figure is unknown unless its bit in `known` is set. */
 struct sk_sample {
-	uint64_t id; /* of the observation */
+	uint64_t id; /* id of the observation */
 	uint32_t power_mw;
 	int32_t temperature_mc; /* thousandths of a degree Celsius */
-	int32_t limit_mc;	/* where it begins to slow down */
+	int32_t limit_mc;	/* temperature at which it begins to slow down */
 	uint32_t busy_ppm;
 	uint32_t known;
 	uint32_t zero;
@@ -106,14 +96,14 @@ static_assert(sizeof(struct sk_sample) == 32, "binding layout");
 int sk_core_observe_device(struct sk_core *core, uint64_t node, uint32_t index,
 			   const struct sk_sample *sample);
 
-/* Power of an unused and a fully used device of this model; of one socket of `socket_milli`
- * processors (0: not known). -EINVAL: full below idle; -ENOSPC: too many models. */
+/* Power of an unused and of a fully used device of this model, and of one socket of `socket_milli`
+ * processors (0: unknown). -EINVAL: full is below idle. -ENOSPC: too many models. */
 int sk_core_model_power(struct sk_core *core, uint64_t model, uint32_t idle_mw, uint32_t full_mw);
 int sk_core_cpu_power(struct sk_core *core, uint32_t socket_milli, uint32_t idle_mw,
 		      uint32_t full_mw);
 
 #define SK_CLASSES_MAX 128u
-/* A typical request; `weight` is how often it comes, in any unit. */
+/* A typical request; `weight` is its frequency in any unit. */
 struct sk_class {
 	uint64_t memory_bytes;
 	uint64_t models[SK_JOB_MODELS_MAX]; /* as in an ask */
@@ -123,20 +113,21 @@ struct sk_class {
 	uint32_t zero;
 };
 static_assert(sizeof(struct sk_class) == 88, "binding layout");
-/* What is to be expected; 0 classes: what was submitted lately tells. -E2BIG, -EINVAL. */
+/* Set the expected requests; with 0 classes they are counted from recent submits. -E2BIG,
+ * -EINVAL. */
 int sk_core_workload(struct sk_core *core, const struct sk_class *classes, uint32_t count);
 
 #define SK_CANDIDATES_MAX 256u
-/* Where a task would fit, and on which devices. */
+/* A node on which a task would fit, and the devices it would take. */
 struct sk_candidate {
 	uint64_t node;
 	uint64_t observation; /* 0: never observed */
-	uint64_t cost;	      /* of its label; UINT64_MAX: it has none */
+	uint64_t cost;	      /* cost label of the node; UINT64_MAX: it has none */
 	uint64_t cpu_free;
 	uint64_t memory_free;
 	uint32_t load_milli;
 	uint32_t tasks;
-	uint32_t rating; /* by SK_PLACEMENT_BEST, lower is better */
+	uint32_t rating; /* rating by SK_PLACEMENT_BEST, lower is better */
 	uint32_t adds_mw;
 	uint16_t devices_free;
 	uint16_t shares_n;
@@ -144,40 +135,42 @@ struct sk_candidate {
 	struct sk_share shares[SK_TASK_DEVICES_MAX];
 };
 static_assert(sizeof(struct sk_candidate) == 128, "binding layout");
-/* Nodes for the next task of a pending job whose first `count` tasks would go to `places`, from a
- * node given by chance on, at most `capacity` of them. Returns how many; -ENOENT: no such pending
- * job; -EINVAL: those places cannot be. The state is as before when this returns. */
+/* List nodes for the next task of a pending job whose first `count` tasks would go to `places`, at
+ * most `capacity` of them, beginning at a node chosen by `seed`. Returns their number. -ENOENT: no
+ * pending job has this id. -EINVAL: those places are impossible. The state is unchanged when this
+ * returns. */
 int sk_core_candidates(struct sk_core *core, uint64_t job, const struct sk_place *places,
 		       uint32_t count, uint64_t now_ns, uint64_t seed,
 		       struct sk_candidate *candidates, uint32_t capacity);
 
-/* Bring ratings up to date ahead of the next decisions, at most `budget` of them: what is done here
- * is not to be done there. For a leader that has nothing to decide just now. */
-#define SK_SETTLE_EACH 256u /* budget after each apply: some 10 us at most */
+/* Bring at most `budget` stale ratings up to date, so that the next decisions need not. A leader
+ * calls this when it has nothing to decide. */
+#define SK_SETTLE_EACH 256u /* budget after each apply, some 10 us at most */
 void sk_core_settle(struct sk_core *core, uint32_t budget);
-/* Whether all ratings that are kept equal ratings from scratch. */
+/* True if every kept rating equals a rating computed from scratch. */
 bool sk_core_scores_check(struct sk_core *core);
 
 uint64_t sk_core_digest(const struct sk_core *core);
 size_t sk_core_snapshot_size(const struct sk_core *core);
-/* Exactly sk_core_snapshot_size bytes. */
+/* `size` is exactly sk_core_snapshot_size. */
 int sk_core_snapshot(const struct sk_core *core, void *bytes, size_t size);
-/* The limits a snapshot was made with, so that memory can be provided. */
+/* The limits that a snapshot was made with, so that the caller can provide the memory. */
 int sk_core_snapshot_limits(const void *bytes, size_t size, struct sk_limits *ret);
-/* -EBADMSG where the bytes are no sound state; the memory then holds nothing usable. */
+/* -EBADMSG: the bytes are no sound state; the memory is unusable then. */
 int sk_core_restore(void *memory, size_t memory_size, const void *bytes, size_t size,
 		    struct sk_core **ret);
 
-/* NULL, or the name of the first broken invariant. */
+/* Returns NULL, or the name of the first broken invariant. */
 const char *sk_core_check(const struct sk_core *core);
-/* Digest of the raw memory but the journal: equal before and after propose. */
+/* Digest of the raw memory without the journal; it is equal before and after propose. */
 uint64_t sk_core_memory_digest(const struct sk_core *core);
 
-/* Up to `capacity` lines, most telling first; returns how many, 0 for an unknown job. */
+/* Write up to `capacity` lines, the most important first; returns their number, 0 for an unknown
+ * job. */
 uint32_t sk_core_explain(const struct sk_core *core, uint64_t job, struct sk_explain *lines,
 			 uint32_t capacity);
 
-/* Views return -ENOENT for unknown ids; counts are what was written. */
+/* Views return -ENOENT for unknown ids; counts are the number of records written. */
 int sk_core_job(const struct sk_core *core, uint64_t job, struct sk_job_view *ret);
 int sk_core_node(const struct sk_core *core, uint64_t node, struct sk_node_view *ret);
 uint32_t sk_core_nodes(const struct sk_core *core, uint64_t *ids, uint32_t capacity);
@@ -191,19 +184,19 @@ uint32_t sk_core_labels(const struct sk_core *core, uint64_t node, struct sk_lab
 			uint32_t capacity);
 int sk_core_queue(const struct sk_core *core, uint32_t queue, uint64_t now_ns,
 		  struct sk_queue_view *ret);
-/* Ids of all queues but the root, by slot. */
+/* Write the ids of all queues except the root, by slot. */
 uint32_t sk_core_queues(const struct sk_core *core, uint32_t *ids, uint32_t capacity);
-/* When propose has something to do though nothing happens: the entry time at which the first held
- * job may start, 0 for never. */
+/* Returns the entry time at which the first held job may start, 0 if there is none. Until then
+ * propose has nothing to do unless something happens. */
 uint64_t sk_core_due(const struct sk_core *core);
-/* A key of this client that is not known and was first used before this entry time may have been
- * forgotten; 0: none was. */
+/* Returns the entry time before which an unknown key of this client may have been forgotten; 0:
+ * none was. */
 uint64_t sk_core_key_window(const struct sk_core *core, uint64_t client, const uint64_t key[2]);
 uint64_t sk_core_term(const struct sk_core *core);
 uint64_t sk_core_leader(const struct sk_core *core);
 void sk_core_limits(const struct sk_core *core, struct sk_limits *ret);
 
-/* One counter by position; the name is NULL past the last one. */
+/* Read one counter by position; returns NULL past the last one. */
 const char *sk_core_counter(const struct sk_core *core, uint32_t position, uint64_t *ret);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Why: one number space for everything the core says about a refusal, a state, a placement or a
- * wait. Relied on by every file here and by scheduler/reasons.py, which turns codes into sentences.
- * Numbers are stored in logs and snapshots, so they are only ever added, never renumbered.
+ * One number space for every reason that the core gives: refusals, states, placements and waits.
+ * scheduler/reasons.py turns the codes into sentences. Invariant: numbers are stored in logs and
+ * snapshots, so they are only ever added, never renumbered.
  */
 #ifndef SK_CORE_REASON_H
 #define SK_CORE_REASON_H
@@ -10,7 +10,7 @@
 enum sk_reason {
 	SK_REASON_NONE = 0,
 
-	/* A request or command that changes nothing. */
+	/* Reasons why a request or command changes nothing. */
 	SK_STALE_TERM = 1,
 	SK_UNKNOWN_NODE = 2,
 	SK_UNKNOWN_JOB = 3,
@@ -99,7 +99,7 @@ enum sk_reason {
 	SK_NO_NODE_HAS_KIND = 86,
 	SK_REFUSAL_END,
 
-	/* Why a job is in its state. */
+	/* Reasons for the state of a job. */
 	SK_SUBMITTED = 100,
 	SK_PLACED = 101,
 	SK_NODE_REBOOTED = 102,
@@ -115,7 +115,7 @@ enum sk_reason {
 	SK_AFTER_FAILED = 112, /* the job it waited for did not end well */
 	SK_RECLAIMED = 113,    /* preempted because another queue was short of its guarantee */
 
-	/* Why a task was placed where it is. */
+	/* Reasons for the place of a task. */
 	SK_PACKED_SHARE = 200,
 	SK_OPENED_DEVICE = 201,
 	SK_FREE_DEVICES = 202,
@@ -134,7 +134,7 @@ enum sk_reason {
 	SK_LOAD_UNKNOWN = 215,
 	SK_COST_UNKNOWN = 216,
 
-	/* Why a job waits, and what mattered for one that does not. */
+	/* Reasons why a job waits, and inputs that mattered for one that does not. */
 	SK_NO_NODES = 300,
 	SK_NODES_DOWN = 301,
 	SK_BEHIND = 302,
@@ -169,9 +169,10 @@ enum sk_reason {
 	SK_WAS_PREEMPTED = 331,	   /* count: times */
 	SK_NEEDS_ONE_VENDOR = 332, /* free devices suffice, but not those of one vendor */
 	SK_NEVER_AS_IT_IS = 333,   /* detail: what submit would say, with its figures */
-	SK_HELD_BY_ORDER = 334,	   /* it fits; detail: order, asked: queue, job: who holds it up */
+	SK_HELD_BY_ORDER = 334,	   /* it fits; detail: order, asked: queue, job: the one that
+				      holds it up */
 
-	/* From here on codes belong to the outer layers and pass through unread. */
+	/* Codes from here on belong to the outer layers and pass through unread. */
 	SK_REASON_OUTER = 1000,
 };
 

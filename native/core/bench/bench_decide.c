@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Arrivals and departures: before each arrival, jobs drawn by chance leave until it would not raise
- * the load above the level. An arrival that does not fit is a decision as well; it is cancelled.
+ * Arrivals and departures. Before each arrival, jobs drawn by chance leave until the arrival would
+ * not raise the load above the level. An arrival that does not fit is a decision as well; it is
+ * cancelled.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@
 #include "core/state/table.h"
 
 #define SK_BENCH_STEP_NS 1000000u
-#define SK_BENCH_MISSES_MAX 200u /* draws in a row that did not fit: it is full */
+#define SK_BENCH_MISSES_MAX 200u /* draws in a row that did not fit: the cluster is full */
 #define SK_BENCH_EFFECTS (8u * SK_BENCH_BATCH)
 
 struct sk_bench_job {
@@ -25,11 +26,11 @@ struct sk_bench_job {
 	uint64_t milli;
 };
 
-/* Running jobs, those with devices and those without apart. */
+/* Running jobs, in two lists: with devices and without. */
 struct sk_bench_jobs {
 	struct sk_bench_job *at;
 	uint32_t count;
-	uint32_t level; /* of those without devices: no more than this */
+	uint32_t level; /* most jobs without devices */
 };
 
 struct sk_bench {
@@ -43,9 +44,9 @@ struct sk_bench {
 	uint64_t now_ns;
 	uint64_t chance;
 	uint64_t uniques;
-	uint64_t propose_ns; /* of the last step */
+	uint64_t propose_ns; /* effects of the last step */
 	uint64_t apply_ns;
-	uint32_t placed; /* in the last step */
+	uint32_t placed; /* jobs placed in the last step */
 	int error;
 };
 
@@ -74,7 +75,7 @@ __attribute__((noinline)) int sk_bench_decision(struct sk_core *core, const void
 	return sk_core_propose(core, requests, size, now_ns, seed, proposal);
 }
 
-/* With what the scheduler does after every apply. */
+/* Apply, and do what the scheduler does after every apply. */
 static void bench_apply(struct sk_bench *bench, const void *commands, size_t size)
 {
 	size_t consumed;
@@ -104,7 +105,7 @@ static void bench_leave(struct sk_bench *bench, bool devices)
 	*gone = jobs->at[--jobs->count];
 }
 
-/* Make room for so many devices and jobs without any that will arrive. */
+/* Make room for so many devices and for jobs without devices that will arrive. */
 static void bench_room(struct sk_bench *bench, uint64_t milli, uint32_t hosts)
 {
 	const struct sk_bench_jobs *host = &bench->jobs[0], *device = &bench->jobs[1];
@@ -127,7 +128,7 @@ static void bench_came(struct sk_bench *bench, const struct sk_place *place)
 	bench->placed++;
 }
 
-/* Jobs of the last batch that wait leave at once. */
+/* Waiting jobs of the last batch leave at once. */
 static void bench_withdraw(struct sk_bench *bench)
 {
 	uint64_t waiting[SK_BENCH_BATCH];
@@ -154,7 +155,7 @@ static void bench_withdraw(struct sk_bench *bench)
 	}
 }
 
-/* Decide on what arrived and commit it, both timed. */
+/* Decide on the arrivals and commit them, both timed. */
 static void bench_step(struct sk_bench *bench, uint32_t count, bool counted)
 {
 	struct sk_proposal *out = &bench->proposal;
@@ -194,7 +195,7 @@ static const struct sk_ask *bench_ask(struct sk_bench *bench, uint32_t at)
 	return &bench->asked[at].ask;
 }
 
-/* As many arrivals, with room for them. */
+/* Draw so many arrivals, with room for them. */
 static void bench_asks(struct sk_bench *bench, uint32_t count)
 {
 	uint64_t milli = 0;
@@ -222,7 +223,7 @@ static void bench_fill(struct sk_bench *bench)
 			continue;
 		}
 		bench_step(bench, 1, false);
-		if (!bench->placed || ask->gpu_milli) /* one without devices fills nothing */
+		if (!bench->placed || ask->gpu_milli) /* a job without devices fills nothing */
 			misses = bench->placed ? 0 : misses + 1;
 	}
 	bench->jobs[0].level = bench->jobs[0].count;
@@ -252,7 +253,7 @@ static void bench_batches(struct sk_bench *bench, struct sk_bench_times *times)
 	}
 }
 
-/* The same request with an amount of memory that nobody asked for before. */
+/* Change the memory of a request to an amount that no other had. */
 static void bench_unique(struct sk_bench *bench, struct sk_bench_times *times)
 {
 	for (uint32_t i = 0; i < bench->plan->unique && !bench->error; i++) {
@@ -268,7 +269,7 @@ static void bench_unique(struct sk_bench *bench, struct sk_bench_times *times)
 	}
 }
 
-/* What a search without anything kept finds: every node rated for this job. */
+/* Search without anything kept: every node is rated for this job. */
 static uint64_t bench_rescan(struct sk_core *core, uint32_t slot)
 {
 	const struct sk_job *job = &core->jobs[slot];

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * stoker_bench_decide SNAPSHOT WORKLOAD SUBMITS FILL_MILLI WARM DECISIONS SEED: the same live
- * arrivals as `stoker bench decide`, for a tool that counts the instructions of sk_bench_decision.
- * Relied on by tui/bench_decide.py, which writes the three files. Prints decisions and placed.
+ * stoker_bench_decide SNAPSHOT WORKLOAD SUBMITS FILL_MILLI WARM DECISIONS SEED: the same arrivals
+ * as `stoker bench decide`, for a tool that counts the instructions of sk_bench_decision.
+ * tui/bench_decide.py writes the three files. The output is the number of decisions and of placed
+ * jobs.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every replica's half: carry out what was committed, in order, trusting nothing but the log's
- * order. No policy is run here. A command that does not fit the state is counted and told.
+ * The half of every replica: committed commands are carried out in order, and nothing but their
+ * order is trusted. No policy runs here. A command that does not fit the state is counted and
+ * reported as an effect.
  */
 #include <errno.h>
 

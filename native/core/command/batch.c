@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The shape of records: everything that can be judged without the state.
+ * The form of records: everything that can be judged without the state.
  */
 #include <errno.h>
 #include <string.h>
@@ -68,7 +68,7 @@ static bool zeros(const uint16_t zero[3])
 	return !zero[0] && !zero[1] && !zero[2];
 }
 
-/* What lies behind the end of a list is 0. */
+/* True if only zeros follow the first zero of the list. */
 static bool list_shape(const uint64_t *list, uint32_t count)
 {
 	for (uint32_t i = 1; i < count; i++)
@@ -120,7 +120,7 @@ static bool shape(const union sk_command_record *record)
 	}
 }
 
-/* Size, kind and flags of the record at the start of `left` bytes. */
+/* True if size, kind and flags of the record at the start of `left` bytes are valid. */
 static bool header_ok(const uint8_t *bytes, size_t left, struct sk_header *ret)
 {
 	if (left < sizeof *ret)
@@ -130,7 +130,7 @@ static bool header_ok(const uint8_t *bytes, size_t left, struct sk_header *ret)
 	       ret->size <= left && !(ret->flags & ~flags[ret->kind]);
 }
 
-/* A gang's records follow each other with the same job, attempt, size and term. */
+/* True if the records of a gang follow each other with the same job, attempt, size and term. */
 static bool follows(const struct sk_place *before, const struct sk_place *place)
 {
 	if (!before->tasks || before->task + 1u == before->tasks)

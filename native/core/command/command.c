@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of kinds, the term, and how much a command can cause at most.
+ * The table of kinds, the term, and the most that a command can cause.
  */
 #include "core/command/command.h"
 #include "core/command/job_command.h"

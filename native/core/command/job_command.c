@@ -71,7 +71,7 @@ static uint16_t after_ok(const struct sk_core *core, const struct sk_ask *ask, s
 	return SK_REASON_NONE;
 }
 
-/* What the ask names must be there. */
+/* Returns SK_REASON_NONE, or why a queue, model or job that the request names will not do. */
 static uint16_t names_ok(const struct sk_core *core, const struct sk_ask *ask, struct sk_why *why)
 {
 	uint32_t queue = sk_queue_find(core, ask->queue);
@@ -163,7 +163,7 @@ void sk_place_finish(const struct sk_act *act, uint32_t slot, const struct sk_pl
 	job->place_reason = first->reason;
 	job->candidates = first->candidates;
 	job->not_before_ns = 0;
-	job->exit_code = 0; /* of the attempt before */
+	job->exit_code = 0; /* outcome of the attempt before */
 	job->signal = 0;
 	job->flags = 0;
 	SK_ADD(core, core->counters.placed, job->ask.tasks);
@@ -190,7 +190,7 @@ static uint16_t place_ok(const struct sk_core *core, uint32_t slot, const struct
 	return SK_REASON_NONE;
 }
 
-/* All tasks or none: what the first ones took is taken back if a later one does not fit. */
+/* All tasks are placed or none: the first ones are reverted if a later one does not fit. */
 uint16_t sk_place_do(const struct sk_act *act, const struct sk_place *group, struct sk_why *why)
 {
 	struct sk_core *core = act->core;
@@ -233,7 +233,7 @@ static uint16_t outcome_ok(const struct sk_core *core, uint32_t slot,
 	if (command->task >= job->ask.tasks)
 		return sk_because(why, SK_BAD_TASKS, command->task, job->ask.tasks);
 	task = sk_task_find(core, slot, command->task);
-	if (!task) /* it ended, and perhaps the job waits for its next attempt already */
+	if (!task) /* it has ended, and the job may wait for its next attempt already */
 		return job->attempt ? SK_DUPLICATE_OUTCOME : SK_WRONG_ATTEMPT;
 	if (core->nodes[core->tasks[task].node].id != command->node)
 		return SK_NOT_OWNER;
@@ -253,7 +253,7 @@ static void task_running(const struct sk_act *act, uint32_t slot, const struct s
 			    command->node);
 }
 
-/* A job that was told to stop and did so keeps the reason it was told. */
+/* A job that was stopped keeps the reason for which it was stopped. */
 static uint16_t outcome_reason(const struct sk_job *job, const struct sk_outcome *command)
 {
 	if (command->reason)
@@ -263,14 +263,14 @@ static uint16_t outcome_reason(const struct sk_job *job, const struct sk_outcome
 	return SK_REPORTED;
 }
 
-/* A preempted job that ended on its own before it was stopped has ended. */
+/* A preempted job that ended by itself before it was stopped has ended. */
 static bool ended_anyway(const struct sk_job *job, const struct sk_outcome *command)
 {
 	return command->state == SK_FAILED || command->state == SK_TIMEOUT ||
 	       (command->state == SK_SUCCEEDED && job->ask.tasks == 1);
 }
 
-/* The first task that does not succeed decides what becomes of the job. */
+/* The first task that does not succeed decides how the job ends. */
 static void job_judge(struct sk_core *core, struct sk_job *job, const struct sk_outcome *command)
 {
 	if (job->verdict == SK_PENDING ? !ended_anyway(job, command) : job->verdict)
@@ -320,7 +320,7 @@ uint16_t sk_outcome_do(const struct sk_act *act, const struct sk_outcome *comman
 	return SK_REASON_NONE;
 }
 
-/* One that was preempted, or failed and would be tried again, does not come back. */
+/* A job that is cancelled does not wait again, even if it was preempted or would be retried. */
 static uint16_t cancel_stopping(const struct sk_act *act, uint32_t slot, uint16_t reason)
 {
 	struct sk_core *core = act->core;

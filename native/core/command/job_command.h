@@ -8,14 +8,14 @@
 #include "core/ledger/effect.h"
 #include "core/ledger/why.h"
 
-/* What a SUBMIT must be, apart from the state. */
+/* Returns SK_REASON_NONE, or why a SUBMIT is invalid whatever the state is. */
 uint16_t sk_submit_ok(const struct sk_submit *submit, struct sk_why *why);
 uint16_t sk_submit_do(const struct sk_act *act, const struct sk_submit *command,
 		      struct sk_why *why);
-/* One task of the job goes there; room and shares are checked here. */
+/* Place one task of the job; room and shares are checked here. */
 uint16_t sk_place_task(const struct sk_act *act, uint32_t job, const struct sk_place *place,
 		       struct sk_why *why);
-/* All tasks of the group have their places: the job starts. */
+/* Start the job: all tasks of the gang have their places. */
 void sk_place_finish(const struct sk_act *act, uint32_t job, const struct sk_place *first);
 uint16_t sk_place_do(const struct sk_act *act, const struct sk_place *group, struct sk_why *why);
 uint16_t sk_outcome_do(const struct sk_act *act, const struct sk_outcome *command,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * NODE_UP, NODE_DOWN, NODE_LABEL, NODE_RESERVE and DEVICE_SET: what nodes are, and what their loss
- * means for jobs.
+ * NODE_UP, NODE_DOWN, NODE_LABEL, NODE_RESERVE and DEVICE_SET: the nodes, and what their loss means
+ * for jobs.
  */
 #include "core/command/node_command.h"
 #include "core/ledger/device.h"
@@ -40,7 +40,7 @@ static void job_lose(const struct sk_act *act, uint32_t slot, uint32_t node, uin
 	}
 }
 
-/* Nothing runs on this node any more, and that is committed. */
+/* Commit that nothing runs on this node any more. */
 static void node_lose(const struct sk_act *act, uint32_t node, uint16_t reason)
 {
 	struct sk_core *core = act->core;
@@ -79,7 +79,7 @@ static uint16_t node_up_ok(const struct sk_core *core, uint32_t slot,
 	if (node->boot == command->boot && command->incarnation < node->incarnation)
 		return SK_STALE_INCARNATION;
 	if (node->boot_before && node->boot_before == command->boot)
-		return SK_STALE_INCARNATION; /* said before the last reboot, arrived after it */
+		return SK_STALE_INCARNATION; /* sent before the last reboot and received after it */
 	return SK_REASON_NONE;
 }
 
@@ -248,7 +248,7 @@ static uint16_t label_clear(struct sk_core *core, struct sk_node *node, uint64_t
 	return SK_REASON_NONE;
 }
 
-/* Sorted, so that equal sets of labels are equal states. */
+/* Labels are sorted, so that equal sets of labels are equal states. */
 static void label_insert(struct sk_core *core, struct sk_node *node, struct sk_label label)
 {
 	uint32_t at = node->labels_n;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * QUEUE_SET and QUOTA_SET: the tree of queues and what each may hold.
+ * QUEUE_SET and QUOTA_SET: the tree of queues and their quotas.
  */
 #include "core/command/queue_command.h"
 #include "core/ledger/fit.h"
@@ -50,7 +50,7 @@ static uint16_t queue_new_ok(const struct sk_core *core, uint32_t parent, struct
 	return SK_REASON_NONE;
 }
 
-/* A queue stays where it is; its order may change while that moves no job. */
+/* A queue stays where it is; its order may change if that moves no job. */
 static uint16_t queue_change_ok(const struct sk_core *core, uint32_t slot, uint32_t parent,
 				const struct sk_queue_set *command, struct sk_why *why)
 {
@@ -106,7 +106,7 @@ static uint16_t quota_drop(struct sk_core *core, struct sk_queue *queue, uint32_
 	return SK_REASON_NONE;
 }
 
-/* Sorted by model, so that equal quotas are equal states. */
+/* Quotas are sorted by model, so that equal quotas are equal states. */
 static void quota_insert(struct sk_core *core, uint32_t slot, struct sk_quota quota)
 {
 	struct sk_queue *queue = &core->queues[slot];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A plan is made by doing it on trial: jobs end in order of their estimates, the blocked ones take
- * what they need as soon as it is there, and all of it is taken back.
+ * A plan is made by carrying it out on trial: jobs end in order of their estimates, each blocked
+ * job takes what it needs as soon as it is free, and all of it is reverted.
  */
 #include <string.h>
 
@@ -9,22 +9,22 @@
 #include "core/ledger/node.h"
 #include "core/state/journal.h"
 
-#define SK_NEVER_NS (UINT64_MAX - 1)	/* before the end of what never ends */
-#define SK_SOME_DAY_NS (UINT64_MAX - 2) /* the end of what ends, nobody knows when */
+#define SK_NEVER_NS (UINT64_MAX - 1)	/* before the end of a job that never ends */
+#define SK_SOME_DAY_NS (UINT64_MAX - 2) /* end of a job that ends at an unknown time */
 
 struct sk_plan_end {
 	uint64_t at_ns;
 	uint32_t job;
 };
 
-/* By time, those at the same time as they came; `beyond` is the first that was left out. */
+/* Ends by time, equal times in order of arrival; `beyond_ns` is the first that was left out. */
 struct sk_plan_ends {
 	struct sk_plan_end at[SK_PLAN_ENDS_MAX + 1];
 	uint32_t count;
 	uint64_t beyond_ns;
 };
 
-/* Not known: not before `at_ns`, that is all there is to say. */
+/* A planned start. If it is unknown, it is not before `at_ns`. */
 struct sk_planned {
 	uint64_t at_ns;
 	bool known;
@@ -40,8 +40,8 @@ struct sk_plan {
 	uint32_t head; /* the first that did not fit */
 	uint32_t checks;
 	bool gathered;
-	bool made; /* `starts` are those of these jobs as things are */
-	bool cut;  /* the last one could not be made to its end */
+	bool made; /* `starts` are those of these jobs as the state is now */
+	bool cut;  /* the last plan was not completed */
 };
 
 static void plan_end_add(struct sk_plan_ends *ends, uint64_t at_ns, uint32_t job)
@@ -61,7 +61,8 @@ static void plan_end_add(struct sk_plan_ends *ends, uint64_t at_ns, uint32_t job
 		ends->beyond_ns = ends->at[SK_PLAN_ENDS_MAX].at_ns;
 }
 
-/* Whether it has overtaken the head: it stands behind it and was placed while that waited. */
+/* True if the job has overtaken the head: it stands behind it and was placed while the head
+ * waited. */
 static bool plan_passed(const struct sk_core *core, const struct sk_job *job,
 			const struct sk_job *head)
 {
@@ -73,9 +74,9 @@ static bool plan_passed(const struct sk_core *core, const struct sk_job *job,
 	return job->id > head->id;
 }
 
-/* Overdue and stopping jobs may end at any moment: after now, but not before anything else. One
- * without an estimate ends some day; but one that overtook the head is taken never to end, so that
- * those who overtake never take more than the head can do without. */
+/* Overdue and stopping jobs may end at any moment: after now, but before everything else. A job
+ * without an estimate ends at an unknown time; but one that overtook the head is assumed never to
+ * end, so that overtaking jobs never take more than the head can do without. */
 static uint64_t plan_end_of(const struct sk_core *core, const struct sk_job *job,
 			    const struct sk_job *head, uint64_t now_ns)
 {
@@ -112,7 +113,7 @@ static void plan_gather(struct sk_plan *plan)
 	}
 }
 
-/* All jobs that end next, at once; false where nothing more is known to end. */
+/* End the jobs that end next, all at once; false if no further end is known. */
 static bool plan_advance(struct sk_plan *plan, const struct sk_plan_ends *ends, uint32_t *next,
 			 uint64_t *at_ns)
 {
@@ -127,7 +128,7 @@ static bool plan_advance(struct sk_plan *plan, const struct sk_plan_ends *ends, 
 	return true;
 }
 
-/* The job takes what it needs as soon as that is there; false where no such time is known. */
+/* Let the job take what it needs as soon as that is free; false if no such time is known. */
 static bool plan_start(struct sk_plan *plan, struct sk_plan_ends *ends, uint32_t job,
 		       uint64_t *at_ns)
 {
@@ -156,7 +157,7 @@ static void plan_rest(const struct sk_plan *plan, struct sk_planned *starts, uin
 		starts[from] = (struct sk_planned){at_ns, false};
 }
 
-/* When each planned job starts, one after the other. */
+/* Compute when each planned job starts, one after the other. */
 static void plan_make(struct sk_plan *plan, struct sk_planned *starts)
 {
 	struct sk_core *core = plan->trial->act.core;
@@ -180,7 +181,7 @@ static void plan_make(struct sk_plan *plan, struct sk_planned *starts)
 	sk_journal_undo(core, mark);
 }
 
-/* Whether a job that ends then, and holds what it takes, leaves all starts as they are. */
+/* True if a job that ends then, with what it takes, delays no planned start. */
 static bool plan_keeps(struct sk_plan *plan, uint32_t job, uint64_t end_ns)
 {
 	struct sk_planned starts[SK_PLAN_JOBS_MAX];
@@ -210,7 +211,7 @@ static void plan_reserve(struct sk_plan *plan, uint32_t job)
 	plan->made = false;
 }
 
-/* Only where somebody fits is a plan needed at all. */
+/* Make the plan; it is needed only once a job fits. */
 static void plan_ready(struct sk_plan *plan)
 {
 	if (!plan->gathered)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Jobs that start ahead of a blocked one without delaying it. Relied on by propose.c. The blocked
- * jobs get a plan: when each would start if running jobs end as estimated and nobody overtakes; one
- * without an estimate ends some day, or never if it has overtaken the first of them. Another job
- * starts only if the plan stays as it is or gets better. Invariants: by exact estimates, nothing of
- * the same queue delays a planned start; without any, who overtakes holds no more than what the
- * first can do without, so it starts once those have ended that did not overtake it.
+ * Backfilling: jobs that start ahead of a blocked one without delaying it. A plan says when each
+ * blocked job would start if running jobs end as estimated and no job overtakes. A job without an
+ * estimate ends at an unknown time, or never if it has overtaken the first blocked one. Another job
+ * starts only if the plan does not get worse. Invariants: with exact estimates, no job of the same
+ * queue delays a planned start; without estimates, overtaking jobs hold no more than the first
+ * blocked one can do without, so it starts once those have ended that did not overtake it.
  */
 #ifndef SK_CORE_DECIDE_BACKFILL_H
 #define SK_CORE_DECIDE_BACKFILL_H
@@ -18,7 +18,7 @@
 #define SK_PLAN_CHECKS_MAX 16u	 /* plans made anew to see whether a job would delay one */
 #define SK_PLAN_NODES_MAX 16384u /* nodes whose jobs a plan looks at */
 
-/* Start what may start behind the first job of this line that did not fit. */
+/* Start the jobs that may start behind the first job of this line that did not fit. */
 void sk_backfill(struct sk_trial *trial, const struct sk_line *line);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where the next task of a job would fit, for a choice from outside. The tasks chosen so far are
- * tried on the state and taken back.
+ * Nodes for the next task of a job, for a choice made outside. The tasks chosen so far are carried
+ * out on trial and reverted.
  */
 #include <errno.h>
 #include <string.h>
@@ -17,7 +17,7 @@
 #include "core/state/journal_bound.h"
 #include "core/state/table.h"
 
-/* The same watts that SK_PLACEMENT_POWER counts for devices. */
+/* The watts that SK_PLACEMENT_POWER counts for devices. */
 static uint32_t candidate_adds(const struct sk_core *core, uint32_t slot,
 			       const struct sk_place *place)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One pass over the waiting queues for each pick; a queue is compared with the best so far where
- * their paths from the root part.
+ * Each pick is one pass over the waiting queues; a queue is compared with the best so far at the
+ * level where their paths from the root part.
  */
 #include "core/decide/order.h"
 #include "core/ledger/queue.h"
@@ -9,7 +9,7 @@
 #include "core/policy/policy.h"
 
 #define SK_SHARE_ONE (1ull << 30)
-/* What a device in use all the time leaves in the decayed sum: SK_HALF_LIFE_NS / ln 2. */
+/* The decayed sum that a device in use all the time leaves: SK_HALF_LIFE_NS / ln 2. */
 #define SK_USAGE_FULL_US 124648851532ull
 
 static uint64_t ratio(uint64_t part, uint64_t whole)
@@ -108,8 +108,8 @@ struct sk_claim {
 	uint32_t covered; /* depth of the lowest queue whose guarantee covers the job; 0: none */
 };
 
-/* From the root down, as far as both have the same queues above them and one level more: whose
- * job is covered there or below; then, where they part, the share for the weight. */
+/* Two queues are compared from the root down to one level below their last common queue: first by
+ * whether a guarantee at that level or below covers the job, then by the share for the weight. */
 static bool claim_before(const struct sk_core *core, struct sk_claim a, struct sk_claim b,
 			 uint64_t now_ns)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The cheapest victims are taken until the job fits, then those that need not go are left alone,
- * the dearest first. A job of one task compares nodes; a gang's victims may be anywhere.
+ * The cheapest victims are taken until the job fits; then those that need not go are spared, the
+ * most expensive first. A job of one task compares nodes; the victims of a gang may be anywhere.
  */
 #include <string.h>
 
@@ -21,7 +21,7 @@ struct sk_victim {
 	uint32_t job;
 };
 
-/* By cost, then slot of no meaning but its id. */
+/* Victims sorted by cost, then id. */
 struct sk_victims {
 	struct sk_victim at[SK_VICTIMS_MAX];
 	uint32_t count;
@@ -34,7 +34,7 @@ struct sk_search_room {
 	bool entitled; /* a guarantee covers it */
 };
 
-/* Time by which a running job is worse than a waiting one, as its queue sees it. */
+/* The level of a running job, as its queue would order it among waiting ones. */
 static uint32_t victim_level(const struct sk_core *core, const struct sk_job *job, uint64_t now_ns)
 {
 	uint64_t ran = now_ns - job->place_ns, held = 0;
@@ -66,7 +66,7 @@ static uint64_t victim_model(const struct sk_core *core, const struct sk_job *jo
 	return model ? core->models[model - 1] : 0;
 }
 
-/* Whether no guarantee keeps this job, up to the queue that both have in common. */
+/* True if no guarantee protects this job, up to the queue that both have in common. */
 static bool borrows(const struct sk_core *core, const struct sk_job *victim,
 		    const struct sk_job *job)
 {
@@ -103,7 +103,7 @@ static bool may_go(const struct sk_search_room *search, const struct sk_job *vic
 	return job->ask.options & SK_PREEMPTOR && victim_level(core, victim, now_ns) > job->level;
 }
 
-/* Device time since the placing; plain time for a job without devices. */
+/* Device time since the job was placed; plain time for a job without devices. */
 static uint64_t victim_cost(const struct sk_core *core, const struct sk_job *job, uint64_t now_ns)
 {
 	uint64_t cost = 0;
@@ -115,7 +115,7 @@ static uint64_t victim_cost(const struct sk_core *core, const struct sk_job *job
 	return cost;
 }
 
-/* Sorted by cost, then id; of too many the dearest is left out. */
+/* Insert by cost, then id; beyond the limit the most expensive is left out. */
 static void victim_add(const struct sk_core *core, struct sk_victims *victims,
 		       struct sk_victim victim)
 {
@@ -162,7 +162,7 @@ static void victims_on(const struct sk_search_room *search, uint32_t node,
 	}
 }
 
-/* Whether the job fits once the first `count` of these, but for one, have gone. */
+/* True if the job fits once the first `count` of these except one have gone. */
 static bool victims_suffice(const struct sk_search_room *search, const struct sk_victims *victims,
 			    uint32_t count, uint32_t but)
 {
@@ -177,7 +177,7 @@ static bool victims_suffice(const struct sk_search_room *search, const struct sk
 	return suffice;
 }
 
-/* Only those that must go remain; false where all of them are not enough. */
+/* Keep only those that must go; false if all of them are not enough. */
 static bool victims_settle(const struct sk_search_room *search, struct sk_victims *victims)
 {
 	uint32_t low = 1, high = victims->count;
@@ -211,7 +211,7 @@ static bool cheaper(const struct sk_victims *a, const struct sk_victims *b)
 	return a->cost != b->cost ? a->cost < b->cost : a->count < b->count;
 }
 
-/* The victims on the cheapest node, or of all nodes together for a gang. */
+/* The victims on the cheapest node; for a gang those of all nodes together. */
 static void victims_find(const struct sk_search_room *search, struct sk_victims *best)
 {
 	const struct sk_core *core = search->trial->act.core;
@@ -236,7 +236,7 @@ static void victims_find(const struct sk_search_room *search, struct sk_victims 
 		*best = here;
 }
 
-/* What was preempted and still stops is as good as free. */
+/* A preempted job that still stops counts as free. */
 static bool stopping_end(struct sk_trial *trial)
 {
 	struct sk_core *core = trial->act.core;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The leader's half: try the requests on the state, place what waits, write down what to commit,
- * and take everything back. All requests first, then the waiting jobs as order.h says who is next,
- * then those that may start behind a blocked one. What a job that does not fit means for those
- * behind it is its queue's order: jobs with and without devices never wait for each other.
+ * The half of the leader: the requests are carried out on trial, waiting jobs are placed, the
+ * commands to commit are written, and everything is reverted. The requests come first, then the
+ * waiting jobs as order.h sorts them, then those that may start behind a blocked one. The order of
+ * a queue decides whether a job that does not fit holds up those behind it; jobs with and without
+ * devices never wait for each other.
  */
 #include <errno.h>
 #include <string.h>
@@ -23,7 +24,7 @@
 #include "core/state/journal.h"
 
 #define SK_DOOMED_AT_ONCE 64u
-#define SK_PREEMPT_TRIES_MAX 4u /* jobs of one queue and kind that room is sought for */
+#define SK_PREEMPT_TRIES_MAX 4u /* jobs of one queue and kind for which room is sought */
 
 static void reject(struct sk_trial *trial, uint32_t request, const struct sk_header *header,
 		   uint16_t reason, const struct sk_why *why)
@@ -38,7 +39,8 @@ static void reject(struct sk_trial *trial, uint32_t request, const struct sk_hea
 	at->have = why->have;
 }
 
-/* What propose asks beyond apply: that a job could ever run. A repeated key comes first. */
+/* Check what propose requires beyond apply: that the job could run at all. A repeated key is
+ * checked first. */
 static uint16_t trial_allows(const struct sk_trial *trial, const union sk_command_record *record,
 			     struct sk_why *why)
 {
@@ -56,7 +58,7 @@ static uint16_t trial_allows(const struct sk_trial *trial, const union sk_comman
 	return sk_feasible_reason(core, &submit->ask, why);
 }
 
-/* A placement from outside, for a job that leaves it to outside. */
+/* Try a placement chosen outside, for a job that leaves the choice to the outside. */
 static void try_prefer(struct sk_trial *trial, uint32_t request, union sk_command_record *record)
 {
 	struct sk_core *core = trial->act.core;
@@ -109,7 +111,7 @@ static void try_request(struct sk_trial *trial, uint32_t request, union sk_comma
 	}
 }
 
-/* Those that wait for a job which ended badly can never start. */
+/* Cancel jobs that waited for a job which ended badly: they can never start. */
 static void cancel_doomed(struct sk_trial *trial)
 {
 	struct sk_core *core = trial->act.core;
@@ -132,7 +134,8 @@ static void cancel_doomed(struct sk_trial *trial)
 	trial->out->more |= core->doomed.first != 0;
 }
 
-/* A job does not fit: room may be made for it, and those behind it go on by the queue's order. */
+/* Go on after a job that does not fit: room may be made for it, and the order of the queue decides
+ * about those behind it. */
 static void pass_over(struct sk_trial *trial, struct sk_line *line, uint32_t next)
 {
 	bool blocks = sk_line_blocks(trial->act.core, line->job);

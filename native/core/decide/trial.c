@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Taking and ending on trial; every step first makes sure that it can be undone.
+ * Tasks are taken and ended on trial; every step first makes sure that it can be reverted.
  */
 #include <string.h>
 
@@ -66,7 +66,7 @@ static bool trial_gang(struct sk_trial *trial, uint32_t slot, uint64_t at_ns,
 	return true;
 }
 
-/* Where devices of one family are wanted, a gang tries one family after the other, whole. */
+/* A gang whose devices must be of one family tries one family after the other, as a whole. */
 bool sk_trial_take(struct sk_trial *trial, uint32_t slot, uint64_t at_ns, struct sk_place *places)
 {
 	struct sk_job *job = &trial->act.core->jobs[slot];

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One propose in progress: commands carried out on trial and written down. Relied on by propose.c,
- * backfill.c and preempt.c. Invariant: what is written down was carried out on trial in that order,
- * so that apply does not refuse it.
+ * One propose in progress: commands are carried out on trial and written down. Invariant: what is
+ * written down was carried out on trial in that order, so that apply does not refuse it.
  */
 #ifndef SK_CORE_DECIDE_TRIAL_H
 #define SK_CORE_DECIDE_TRIAL_H
@@ -18,17 +17,19 @@ struct sk_trial {
 };
 
 void sk_trial_emit(struct sk_trial *trial, const void *record, size_t size);
-/* Whether so many more tasks may be placed, by the batch's bound and the journal's room. */
+/* True if so many more tasks may be placed, by the bound of the batch and the room of the
+ * journal. */
 bool sk_trial_room(const struct sk_trial *trial, uint64_t tasks);
-/* Whether so many tasks can be taken or ended on trial, by the journal's room alone. */
+/* True if so many tasks can be taken or ended on trial, by the room of the journal alone. */
 bool sk_trial_can(const struct sk_trial *trial, uint64_t tasks);
-/* All tasks of the job take what they need as of `at_ns`, or none; `places` says where. */
+/* Let all tasks of the job take what they need as of `at_ns`, or none; `places` receives where. */
 bool sk_trial_take(struct sk_trial *trial, uint32_t job, uint64_t at_ns, struct sk_place *places);
-/* The same, taken back at once: whether the job would fit. False also for want of room to try. */
+/* True if the job would fit: its tasks are taken and reverted at once. False also if there is no
+ * room to try. */
 bool sk_trial_fits(struct sk_trial *trial, uint32_t job, uint64_t at_ns);
-/* The tasks of a placed job end, for the sake of the trial; false for want of room to undo it. */
+/* End the tasks of a placed job on trial; false if there is no room to revert it. */
 bool sk_trial_end(struct sk_trial *trial, uint32_t job);
-/* The job, whose tasks were taken now, starts. */
+/* Start the job, whose tasks were taken now. */
 void sk_trial_start(struct sk_trial *trial, uint32_t job, const struct sk_place *places);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Two bounds, the later of which counts. By place: the first end of a running job after which every
- * task has a node that takes it and no limit is passed; asked of the first in the queue and of this
- * job. By amount: those in between take what they ask for, in turn, as it comes free on nodes that
- * take this job, whatever node it is on.
+ * The later of two bounds counts. By place: the first end of a running job after which every task
+ * has a node that takes it and no limit is exceeded; computed for the first job of the queue and
+ * for this one. By amount: the jobs between take what they request, in order, as it comes free on
+ * any node that takes this job.
  */
 #include <string.h>
 
@@ -58,7 +58,8 @@ static bool takes_kind(const struct sk_core *core, const struct sk_job *job, uin
 	return core->nodes[node].up && !sk_fit_kind(core, &job->ask, &job->wish, node);
 }
 
-/* Ends of placed jobs whose first task is on a node that takes this job; those unknown are last. */
+/* Gather the ends of placed jobs whose first task is on a node that takes this job; unknown ends
+ * are left out. */
 static void ends_gather(const struct sk_core *core, const struct sk_job *job, bool devices,
 			struct sk_ends *ends)
 {
@@ -99,7 +100,7 @@ struct sk_flow {
 	uint64_t at_ns;
 };
 
-/* Time goes on until this much is free, which is then taken. */
+/* Advance the time until this much is free, which is then taken. */
 static bool flow_take(struct sk_flow *flow, uint64_t amount)
 {
 	while (flow->free < amount) {
@@ -124,7 +125,7 @@ static bool places_at(const struct sk_core *core, uint32_t slot, uint64_t at_ns)
 	return sk_shortfall_all(core, slot, at_ns, blocked, tasks, NULL) >= tasks;
 }
 
-/* More fits the more has ended, so the first end that suffices is found by halving. */
+/* More fits the more has ended, so the first end that suffices is found by bisection. */
 static bool eta_place(const struct sk_core *core, uint32_t slot, const struct sk_ends *ends,
 		      uint64_t *at_ns)
 {
@@ -178,7 +179,7 @@ static bool eta_amount(const struct sk_core *core, uint32_t slot, struct sk_ends
 	return true;
 }
 
-/* When what holds the job lets go. */
+/* The time at which the job is no longer held. */
 static bool eta_held(const struct sk_core *core, const struct sk_job *job, uint64_t *at_ns)
 {
 	uint32_t before = job->hold == SK_HOLD_AFTER ? sk_job_find(core, job->ask.after) : 0;

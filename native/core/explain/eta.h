@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * When a waiting job should start, from the estimates of those that run and of those ahead of it.
- * Relied on by explain.c. Reads only; an estimate of an estimate, never used for a decision.
+ * The expected start of a waiting job, from the estimates of running jobs and of those ahead of it.
+ * Invariant: nothing here writes; the result is an estimate from estimates and no decision uses it.
  */
 #ifndef SK_CORE_EXPLAIN_ETA_H
 #define SK_CORE_EXPLAIN_ETA_H
 
 #include "core/state/state.h"
 
-#define SK_ETA_ENDS_MAX 512u  /* the ends that come first are looked at */
-#define SK_ETA_AHEAD_MAX 256u /* jobs ahead that are reckoned with */
+#define SK_ETA_ENDS_MAX 512u  /* ends that are considered, the earliest */
+#define SK_ETA_AHEAD_MAX 256u /* jobs ahead that are considered */
 
-/* The entry time; false where an estimate that decides is not known, or past the bounds above. */
+/* The entry time; false if an estimate that matters is unknown, or a bound of this file is
+ * exceeded. */
 bool sk_eta_start(const struct sk_core *core, uint32_t job, uint64_t *ret);
 
 #endif

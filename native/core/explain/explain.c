@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Why a job is where it is, as data. A waiting job: what holds it, who is ahead, what the nodes
- * lack and who has it, ranked by how many nodes say so, and when it should start. A placed one:
- * where, why, and the inputs that mattered. Reads only; costs a few passes over the nodes and, for
- * the place in the queue, a bounded walk.
+ * Explanations of a job as data. For a waiting job: what holds it, which jobs are ahead, the
+ * shortfall of nodes and the jobs that use what it needs, ranked by the number of nodes concerned,
+ * and its expected start. For a placed job: where, why, and the inputs that mattered. Invariant:
+ * nothing here writes; the cost is a few passes over the nodes and a bounded walk of the queue.
  */
 #include "core/decide/order.h"
 #include "core/explain/eta.h"
@@ -27,7 +27,7 @@ struct sk_lines {
 	uint32_t count;
 };
 
-/* What is known of a waiting job when its lines are written. */
+/* The facts about a waiting job from which its lines are written. */
 struct sk_waiting_job {
 	uint32_t slot;
 	const struct sk_job *job;
@@ -67,7 +67,7 @@ static void explain_users(const struct sk_core *core, uint64_t node, struct sk_l
 	}
 }
 
-/* Lacks by how many nodes have them, most first. */
+/* Write shortfalls by the number of nodes that have them, most first. */
 static void explain_shortfall(const struct sk_core *core, struct sk_shortfall *shortfall,
 			      struct sk_lines *lines)
 {
@@ -109,7 +109,7 @@ static void explain_hold(const struct sk_job *job, struct sk_lines *lines)
 	}
 }
 
-/* Jobs that were preempted and still stop on nodes that this job accepts. */
+/* Report jobs that were preempted and still stop on nodes that this job accepts. */
 static void explain_room(const struct sk_core *core, const struct sk_job *job,
 			 struct sk_lines *lines)
 {
@@ -131,7 +131,7 @@ static void explain_room(const struct sk_core *core, const struct sk_job *job,
 		add_line(lines, line);
 }
 
-/* `job` is the first that holds it up, where one does, else the first ahead. */
+/* `job` of the line is the first one that holds this job up, else the first ahead. */
 static struct sk_explain line_ahead(const struct sk_core *core, uint32_t slot, uint32_t head)
 {
 	uint32_t at =
@@ -145,7 +145,8 @@ static struct sk_explain line_ahead(const struct sk_core *core, uint32_t slot, u
 	return line;
 }
 
-/* The job of another queue that the order looks at before this one, which itself could start. */
+/* Report the job of another queue that the order tries before this one, which itself could
+ * start. */
 static void explain_other_queue(const struct sk_core *core, const struct sk_job *job,
 				struct sk_lines *lines)
 {
@@ -194,7 +195,7 @@ static void explain_start(const struct sk_core *core, const struct sk_waiting_jo
 		add_line(lines, (struct sk_explain){.reason = SK_EXPECTED_START, .have = at_ns});
 }
 
-/* What is neither a place nor an order: holds, limits and choices made elsewhere. */
+/* Report holds, limits and choices made elsewhere, which concern neither nodes nor the order. */
 static void explain_rules(const struct sk_core *core, const struct sk_waiting_job *waiting,
 			  struct sk_lines *lines)
 {
@@ -205,7 +206,7 @@ static void explain_rules(const struct sk_core *core, const struct sk_waiting_jo
 		explain_room(core, waiting->job, lines);
 }
 
-/* What no node that is known could ever run comes first, whatever else it waits for. */
+/* Report first that no known node could ever run the job, whatever else it waits for. */
 static void explain_never(const struct sk_core *core, const struct sk_job *job,
 			  struct sk_lines *lines)
 {
@@ -228,7 +229,7 @@ static void explain_waiting(const struct sk_core *core, uint32_t slot, struct sk
 
 	waiting.blocked = sk_limits_block(core, slot, core->now_ns, waiting.limits,
 					  SK_EXPLAIN_LIMITS, &waiting.limits_n);
-	/* A device that a limit forbids is not one that a node lacks. */
+	/* A device that a limit forbids is no shortfall of a node. */
 	sk_shortfall_all(core, slot, core->now_ns, (struct sk_blocked){0}, 0, &waiting.shortfall);
 	waiting.fits = waiting.shortfall.places >= waiting.job->ask.tasks &&
 		       (!waiting.limits_n ||

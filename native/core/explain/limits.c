@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which limits of its queue and those above it a waiting job would pass, now or once running jobs
- * have ended as estimated. Part of lacks.h. A quota of one model concerns a job that accepts that
- * model, and all of its tasks where it accepts no other.
+ * A quota of one model concerns a job that accepts that model, and all of its tasks if it accepts
+ * no other.
  */
 #include "core/explain/limits.h"
 #include "core/ledger/device.h"
@@ -41,7 +40,7 @@ static uint64_t released(const struct sk_core *core, uint32_t queue, uint64_t mo
 	return milli;
 }
 
-/* The bit of the quota's model where this job may use such devices; all bits for the quota of all
+/* The bit of the model of the quota if this job may use such devices; all bits for the quota of all
  * devices. */
 static uint64_t concerns(const struct sk_core *core, const struct sk_job *job, uint64_t model)
 {
@@ -56,7 +55,7 @@ static uint64_t left_of(uint64_t limit, uint64_t used)
 	return limit > used ? limit - used : 0;
 }
 
-/* One limit with so much left: some or all of the job's tasks would pass it. */
+/* Apply one limit with so much left: some or all tasks of the job would exceed it. */
 static void limit_block(const struct sk_job *job, uint64_t bits, uint64_t left,
 			struct sk_blocked *blocked)
 {

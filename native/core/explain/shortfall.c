@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A node's room is copied, what ends until then is added, and what the job does not accept is left
- * out; so one function answers for now and for later.
+ * The room of a node is copied, what ends until then is added, and what the job does not accept is
+ * left out, so that one function answers for now and for later.
  */
 #include "core/explain/shortfall.h"
 #include "core/ledger/device.h"
@@ -10,7 +10,7 @@
 #include "core/ledger/node.h"
 #include "core/ledger/queue.h"
 
-/* Free amounts of one node at some time; of devices only those that the job accepts. */
+/* Free amounts of one node at some time; only devices that the job accepts count. */
 struct sk_room {
 	uint64_t cpu;
 	uint64_t memory;
@@ -20,7 +20,7 @@ struct sk_room {
 	uint64_t device_memory[SK_NODE_DEVICES_MAX];
 	uint16_t link[SK_NODE_DEVICES_MAX];
 	uint8_t family[SK_NODE_DEVICES_MAX];
-	uint32_t families; /* of devices that the job accepts, each a bit */
+	uint32_t families; /* families of devices that the job accepts, each a bit */
 };
 
 #define SK_ANY_FAMILY UINT8_MAX
@@ -96,7 +96,7 @@ static uint64_t share_tasks(const struct sk_ask *ask, const struct sk_room *room
 	return tasks;
 }
 
-/* Devices of a family that are entirely free, those of `link` only where it is not 0. */
+/* Devices of a family that are entirely free; if `link` is not 0 only those of that link. */
 static uint64_t whole_free(const struct sk_ask *ask, const struct sk_room *room, uint8_t family,
 			   bool memory, uint16_t link)
 {
@@ -129,7 +129,7 @@ static uint64_t linked_tasks(const struct sk_ask *ask, const struct sk_room *roo
 	return tasks;
 }
 
-/* Note that a node lacks something; the line keeps the node that lacks least. */
+/* Record a shortfall of a node; the line keeps the node with the smallest one. */
 static void add_shortfall(struct sk_shortfall *shortfall, enum sk_need need, struct sk_explain line)
 {
 	struct sk_explain *at = shortfall ? &shortfall->need[need] : NULL;
@@ -175,7 +175,7 @@ static uint64_t most_memory(const struct sk_room *room)
 	return bytes;
 }
 
-/* Free devices of the family that has most, and tasks that those of all families have room for. */
+/* Free devices of the family that has most, and the tasks for which all families have room. */
 struct sk_whole {
 	uint64_t tasks;
 	uint64_t free;
@@ -253,7 +253,7 @@ static void unavailable(const struct sk_core *core, const struct sk_job *job, ui
 	}
 }
 
-/* The label or taint that keeps the job off, for what sk_fit_node said. */
+/* The label or taint because of which sk_fit_node refused the job. */
 static uint64_t label_at_fault(const struct sk_ask *ask, const struct sk_node *node,
 			       uint16_t reason)
 {
@@ -344,7 +344,7 @@ uint64_t sk_shortfall_node(const struct sk_core *core, uint32_t slot, uint32_t n
 	struct sk_room room;
 
 	if (reason == SK_WRONG_KIND)
-		return 0; /* nothing is short there */
+		return 0; /* this is no shortfall */
 	if (reason) {
 		kept_out(core, job, node, reason, shortfall);
 		return 0;
@@ -360,7 +360,7 @@ uint64_t sk_shortfall_node(const struct sk_core *core, uint32_t slot, uint32_t n
 	return lower(fit, whole_shortfall(&job->ask, &room, id, shortfall));
 }
 
-/* How the tasks of a gang want to be, which is their group's company as well. */
+/* The options by which the tasks of a gang are placed, including the affinity of their group. */
 static uint32_t gang_options(const struct sk_core *core, const struct sk_ask *ask)
 {
 	uint32_t options = ask->options & (SK_PACK_TASKS | SK_SPREAD_TASKS);
@@ -408,7 +408,7 @@ static uint64_t shortfall_of(const struct sk_core *core, uint32_t slot, uint64_t
 	return places;
 }
 
-/* A gang whose devices are to be of one family has what the family with most places has. */
+/* A gang whose devices must be of one family has the places of the family that has most. */
 uint64_t sk_shortfall_all(const struct sk_core *core, uint32_t slot, uint64_t at_ns,
 			  struct sk_blocked blocked, uint64_t enough,
 			  struct sk_shortfall *shortfall)

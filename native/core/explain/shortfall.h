@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What nodes and queues lack for a waiting job, now or once running jobs have ended as estimated.
- * Relied on by explain.c and expect.c. Reads only. Invariant: as of now, a task that fits by this
- * count is one that task.c would take.
+ * The shortfall of nodes and queues for a waiting job, now or once running jobs have ended as
+ * estimated. Invariants: nothing here writes; for the present, a task fits by this count exactly if
+ * task.c would take it.
  */
 #ifndef SK_CORE_EXPLAIN_SHORTFALL_H
 #define SK_CORE_EXPLAIN_SHORTFALL_H
@@ -10,7 +10,7 @@
 #include "core/explain/limits.h"
 #include "core/state/state.h"
 
-/* First what is not free, then what keeps the job off a node whatever is free there. */
+/* The needs of a job: first amounts that are not free, then conditions that keep it off a node. */
 enum sk_need {
 	SK_NEED_DEVICES,
 	SK_NEED_DEVICE_MEMORY,
@@ -27,21 +27,22 @@ enum sk_need {
 	SK_NEEDS
 };
 
-/* What the up nodes lack, each need with the node that lacks least. */
+/* The shortfalls of the up nodes, each with the node where it is smallest. */
 struct sk_shortfall {
 	struct sk_explain need[SK_NEEDS];
 	struct sk_explain unavailable;
 	uint64_t places; /* tasks of this kind that fit together */
-	uint64_t first;	 /* the node of the first of them */
+	uint64_t first;	 /* node of the first of them */
 	bool looked;
 };
 
-/* Tasks of this job that a node can take at that time; `lacks` may be NULL. */
+/* Tasks of this job that a node can take at that time; `shortfall` may be NULL. */
 uint64_t sk_shortfall_node(const struct sk_core *core, uint32_t job, uint32_t node, uint64_t at_ns,
 			   struct sk_blocked blocked, struct sk_shortfall *shortfall);
 
-/* The same over all up nodes, counted as the job's options want its tasks: anywhere, each on a
- * node of its own, or all on one. Ends early at `enough` places where `lacks` is NULL. */
+/* Tasks of this job that all up nodes can take at that time, counted as its options place them:
+ * anywhere, each on a node of its own, or all on one. The count ends at `enough` if `shortfall` is
+ * NULL. */
 uint64_t sk_shortfall_all(const struct sk_core *core, uint32_t job, uint64_t at_ns,
 			  struct sk_blocked blocked, uint64_t enough,
 			  struct sk_shortfall *shortfall);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One function changes a device; everything derived from devices is kept there.
+ * Changes of one device. One function writes a device and keeps all that is derived from devices.
  */
 #include "core/ledger/device.h"
 #include "core/state/index.h"
@@ -27,7 +27,7 @@ static bool part(uint32_t free)
 	return free > 0 && free < SK_MILLI;
 }
 
-/* devices_free of an indexed node moves to another class. */
+/* Move an indexed node to the class of its new devices_free. */
 static void devices_free_set(struct sk_core *core, uint32_t node, uint16_t count)
 {
 	struct sk_node *at = &core->nodes[node];

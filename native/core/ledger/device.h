@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The ledger of one device, in milli-shares, and the two indexes that follow it. Relied on by
- * node.c, task.c and policy.c. Invariants: used <= capacity <= 1000; free + used + unavailable =
- * capacity; an up node is in free_whole under its devices_free and in free_part under every
- * amount from 1 to 999 that one of its available devices has free. A down node is in neither.
+ * The ledger of one device, in milli-shares, and the two indexes that follow it. Invariants: used
+ * <= capacity <= 1000; free + used + unavailable = capacity; an up node is in free_whole under its
+ * devices_free and in free_part under every amount from 1 to 999 that one of its available devices
+ * has free. A down node is in neither.
  */
 #ifndef SK_CORE_LEDGER_DEVICE_H
 #define SK_CORE_LEDGER_DEVICE_H
@@ -12,7 +12,7 @@
 
 struct sk_device *sk_device_at(const struct sk_core *core, uint32_t node, uint32_t index);
 
-/* What may still be given: 0 while unavailable. */
+/* Milli that may still be given; 0 while the device is unavailable. */
 static inline uint32_t sk_device_free(const struct sk_device *device)
 {
 	return device->available ? (uint32_t)(device->capacity - device->used) : 0;
@@ -25,19 +25,19 @@ static inline uint64_t sk_device_memory_free(const struct sk_device *device)
 		       : 0;
 }
 
-/* Replace the record; keeps counts and indexes. */
+/* Replace the record, and keep counts and indexes. */
 void sk_device_put(struct sk_core *core, uint32_t node, uint32_t index, struct sk_device device);
 
 /* The lowest index with exactly this much free, or SK_NODE_DEVICES_MAX. */
 uint32_t sk_device_with_free(const struct sk_core *core, uint32_t node, uint32_t milli,
 			     uint32_t from);
 
-/* What the node's devices are, summed anew: after a change of what one of them is. */
+/* Sum what the devices of the node are, after one of them changed. */
 void sk_devices_sum(struct sk_core *core, uint32_t node);
-/* A device that its node does not report any more goes as soon as no task holds it. */
+/* Drop a device that its node no longer reports, if no task holds it. */
 void sk_device_forget(struct sk_core *core, uint32_t node, uint32_t index);
 
-/* Enter or leave both indexes, when the node goes up or down. */
+/* Enter or leave both indexes when the node goes up or down. */
 void sk_devices_index(struct sk_core *core, uint32_t node);
 void sk_devices_unindex(struct sk_core *core, uint32_t node);
 

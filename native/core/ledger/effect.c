@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writing down effects.
+ * Effects are appended to the array of the caller.
  */
 #include <string.h>
 

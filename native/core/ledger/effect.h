@@ -8,7 +8,7 @@
 
 #include "core/state/state.h"
 
-/* One command being carried out. `effects` is NULL on trial, when nobody is told. */
+/* A command being carried out. `effects` is NULL on trial, when no effect is written. */
 struct sk_act {
 	struct sk_core *core;
 	struct sk_effects *effects;
@@ -16,7 +16,7 @@ struct sk_act {
 	uint32_t command;
 };
 
-/* The next effect of this job, zeroed but for what every effect carries, or NULL. */
+/* Append an effect of this job, zeroed except for what every effect carries; NULL on trial. */
 struct sk_effect *sk_effect_add(const struct sk_act *act, enum sk_effect_kind kind, uint64_t job);
 
 #endif

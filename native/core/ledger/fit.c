@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checks that cost what the job names, not what there is; only the company of a group walks the
- * tasks of the one node.
+ * Checks whose cost depends on what the job names, not on the size of the state; only group
+ * affinity walks the tasks of the node.
  */
 #include "core/ledger/device.h"
 #include "core/ledger/fit.h"
@@ -103,7 +103,7 @@ uint16_t sk_fit_kind(const struct sk_core *core, const struct sk_ask *ask,
 	return reason ? reason : fit_taints(ask, &core->nodes[slot]);
 }
 
-/* Others may use a reserved node until its time comes, if they are gone by then. */
+/* Other queues may use a reserved node until its time comes, by jobs that end before. */
 static bool fit_reserved(const struct sk_core *core, const struct sk_job *job,
 			 const struct sk_node *node, uint64_t now_ns)
 {
@@ -209,7 +209,7 @@ uint32_t sk_group_tasks(const struct sk_core *core, uint64_t group)
 	return slot ? core->groups[slot].tasks : 0;
 }
 
-/* There are never more groups than tasks, so the pool of their number suffices. */
+/* There are never more groups than tasks, so a pool of that size suffices. */
 void sk_group_count(struct sk_core *core, const struct sk_job *job, bool give)
 {
 	uint32_t slot;

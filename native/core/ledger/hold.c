@@ -73,7 +73,7 @@ void sk_hold_after(struct sk_core *core, uint32_t slot, uint32_t before)
 	sk_list_append(core, &core->jobs[before].afters, SK_CHAIN(core->jobs, queued), slot);
 }
 
-/* By id, so that the list does not depend on its history. */
+/* Insert by id, so that the list does not depend on its history. */
 void sk_hold_doom(struct sk_core *core, uint32_t slot)
 {
 	uint32_t before = core->doomed.last;
@@ -112,8 +112,8 @@ void sk_hold_end(struct sk_core *core, uint32_t slot)
 	SK_SET(core, job->hold, SK_HOLD_NONE);
 }
 
-/* On trial releasing is left out where it would take the room that the rest needs: who is not
- * released yet is not placed yet, and the proposal says that there is more. */
+/* On trial, releasing is left out if it would take the journal room that the rest needs: a job that
+ * is not released is not placed, and the proposal says that there is more. */
 static bool release_room(struct sk_core *core, uint32_t before)
 {
 	uint64_t bytes = core->jobs[before].afters_n * SK_JOURNAL_AFTER + core->journal.reserve;

@@ -1,28 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pending jobs that may not start yet: until a time, or until another job has ended. Relied on by
- * job.c and by propose.c and apply.c, which release by time before anything else. Invariant: a
- * pending job is in exactly one of a queue, the heap of delayed ones, the list of a job it waits
- * for, or the list of the doomed.
+ * Held jobs: pending jobs that may not start until a time, or until another job has ended. propose
+ * and apply release by time before anything else. Invariant: a pending job is in exactly one of a
+ * queue, the heap of delayed ones, the list of the job it waits for, or the list of the doomed.
  */
 #ifndef SK_CORE_LEDGER_HOLD_H
 #define SK_CORE_LEDGER_HOLD_H
 
 #include "core/state/state.h"
 
-/* The job waits until `not_before_ns`, which is set. */
+/* Hold the job until its `not_before_ns`. */
 void sk_hold_time(struct sk_core *core, uint32_t job);
-/* The job waits for the end of another, live one. */
+/* Hold the job until another, live one has ended. */
 void sk_hold_after(struct sk_core *core, uint32_t job, uint32_t before);
-/* The job it waited for ended badly: propose will cancel it. */
+/* Mark a job that can never start because the job it waited for ended badly; propose cancels it. */
 void sk_hold_doom(struct sk_core *core, uint32_t job);
-/* Out of whatever holds it, or of its queue. */
+/* Take a job out of its queue or out of whatever holds it. */
 void sk_hold_end(struct sk_core *core, uint32_t job);
-/* Those that waited for this job, which has ended: they queue, or are doomed. */
+/* Release the jobs that waited for this one, which has ended: they queue, or are doomed. */
 void sk_hold_release(struct sk_core *core, uint32_t before);
-/* At most SK_PROMOTE_MAX jobs whose time has come queue. */
+/* Queue at most SK_PROMOTE_MAX jobs whose time has come. */
 void sk_hold_promote(struct sk_core *core, uint64_t now_ns);
-/* The first job that is held by time, or 0. */
+/* The job that is held until the earliest time, or 0. */
 static inline uint32_t sk_hold_next(const struct sk_core *core)
 {
 	return core->delayed_n ? core->delayed[1] : 0;

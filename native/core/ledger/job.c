@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Looking up jobs by id, and judging how one ends.
+ * Looking up jobs by id, and judging how an attempt ends.
  */
 #include "core/ledger/job.h"
 #include "core/state/table.h"

@@ -9,11 +9,11 @@
 
 /* The slot of this id, or 0. */
 uint32_t sk_job_find(const struct sk_core *core, uint64_t id);
-/* Whether the job will wait again, by its verdict so far, when its last task has ended. */
+/* True if, by its verdict so far, the job will wait again once its last task has ended. */
 bool sk_job_returns(const struct sk_job *job);
 
-/* When a placed job should have ended: UINT64_MAX where nobody said; at once, which is
- * after now, where it is overdue or being stopped. */
+/* The entry time at which a placed job should have ended: UINT64_MAX without an estimate, one ns
+ * after now if it is overdue or being stopped. */
 uint64_t sk_job_end_ns(const struct sk_core *core, uint32_t job);
 
 static inline bool sk_state_final(uint32_t state)

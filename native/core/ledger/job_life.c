@@ -41,7 +41,7 @@ static void job_fill(const struct sk_core *core, struct sk_job *job, const struc
 	job->wish = sk_wish_of(core, &submit->ask);
 }
 
-/* A new job waits for another one, or at once in its queue. */
+/* Let a new job wait for another one, or queue it at once. */
 static void job_enter(struct sk_core *core, uint32_t slot)
 {
 	uint64_t after = core->jobs[slot].ask.after;
@@ -103,7 +103,7 @@ void sk_job_finish(const struct sk_act *act, uint32_t slot, enum sk_state state,
 	sk_list_append(core, &core->finished, SK_CHAIN(core->jobs, order), slot);
 	SK_ADD(core, core->finished_count, 1);
 	SK_ADD(core, core->queues[job->queue].live, -1ull);
-	SK_SET(core, job->queue, 0); /* which may be dropped and its slot be another's */
+	SK_SET(core, job->queue, 0); /* the queue may be dropped and its slot reused */
 	sk_hold_release(core, slot);
 	job_tell(act, job, node);
 	if (core->finished_count > core->limits.finished)
@@ -123,9 +123,9 @@ void sk_job_account(const struct sk_act *act, uint32_t slot)
 	SK_SET(core, job->charged_ns, 0);
 }
 
-/* Doubling from the base and up to a tenth more by the job's own chance, at most five minutes in
- * all. At the cap the chance takes up to a tenth off instead, so that jobs which failed together
- * never all come back together. */
+/* The pause doubles from the base, plus up to a tenth by a chance that only this job has, and is
+ * five minutes at most. At that limit the chance takes up to a tenth off instead, so that jobs
+ * which failed together never all come back together. */
 static uint64_t job_pause(const struct sk_job *job)
 {
 	uint64_t failed = job->retried - job->preemptions;
@@ -138,7 +138,8 @@ static uint64_t job_pause(const struct sk_job *job)
 	return pause * 100000 * (10000 + chance);
 }
 
-/* Preemptions are counted as long as the failures to come can be counted as well. */
+/* Count an attempt. Preemptions are counted only while the failures to come can be counted as
+ * well. */
 static void job_count_again(struct sk_job *job, bool pause)
 {
 	if (!pause && job->retried >= UINT16_MAX - SK_RETRIES_MAX)

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Jobs from submit to forgotten, and the effects that tell of it. Relied on by command.c, which
- * decides what happens, and policy.c. Invariants: a job is in `live` (by id) until it ends and in
- * `finished` (by end) after; it is queued or held exactly while pending; it ends once; ids only
- * grow.
+ * Jobs from submit until they are forgotten, with the effects that report it. Invariants: a job is
+ * in `live` (by id) until it ends and in `finished` (by end) after; it is queued or held exactly
+ * while pending; it ends once; ids only grow.
  */
 #ifndef SK_CORE_LEDGER_JOB_LIFE_H
 #define SK_CORE_LEDGER_JOB_LIFE_H
 
 #include "core/ledger/effect.h"
 
-/* There is room. Takes the next id; pending and queued. */
+/* Create a pending, queued job with the next id. The caller made sure of room. */
 uint32_t sk_job_create(const struct sk_act *act, const struct sk_submit *submit);
-/* Move between states that are not final, and tell. `node` is the cause's id or 0. */
+/* Move between states that are not final, with an effect. `node` is the id of the cause or 0. */
 void sk_job_move(const struct sk_act *act, uint32_t job, enum sk_state state, uint16_t reason,
 		 uint64_t node);
 /* End a job that holds no task; the oldest ended job beyond the limit is forgotten. */
 void sk_job_finish(const struct sk_act *act, uint32_t job, enum sk_state state, uint64_t node);
-/* The attempt's device time goes to the job and its queue. */
+/* Charge the device time of the attempt to the job and its queue. */
 void sk_job_account(const struct sk_act *act, uint32_t job);
-/* Pending once more: after a pause because it failed, or at once because it was preempted. */
+/* Make a job pending once more: after a pause because it failed, or at once because it was
+ * preempted. */
 void sk_job_again(const struct sk_act *act, uint32_t job, bool pause, uint64_t node);
-/* The attempt's last task has ended and there is a verdict: finish, or again. */
+/* End an attempt whose last task has ended with a verdict: the job finishes or waits again. */
 void sk_job_end(const struct sk_act *act, uint32_t job, uint64_t node);
 void sk_job_forget(const struct sk_act *act, uint32_t job, uint16_t reason);
 /* Tell the nodes of all tasks of this job to stop them. */

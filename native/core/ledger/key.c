@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Keys by hash of (client, key) and in order of age, of all clients and of each.
+ * Keys are found by the hash of (client, key), and listed by age over all clients and for each.
  */
 #include "core/ledger/key.h"
 #include "core/state/journal.h"
@@ -60,8 +60,9 @@ static void owner_leave(struct sk_core *core, uint32_t slot)
 	sk_pool_give(core, &core->key_owner_pool, SK_CHAIN(core->key_owners, free_next), slot);
 }
 
-/* Whose oldest key goes for a new one of `client`: of those with most, the client itself, else
- * the one with the lowest id. Looks at every client that has keys, and only in a full table. */
+/* The client whose oldest key makes room for a new one of `client`. Among those with most keys it
+ * is the client itself, else the one with the lowest id. This looks at every client that has keys,
+ * and only when the table is full. */
 static uint32_t owner_heaviest(const struct sk_core *core, uint64_t client)
 {
 	uint32_t best = core->key_owners_order.first;
@@ -125,7 +126,8 @@ void sk_key_add(struct sk_core *core, const struct sk_submit *submit, uint64_t j
 	SK_ADD(core, core->key_owners[owner].count, 1);
 }
 
-/* Whoever lost a key had most then, so at least an equal share of all; it lost its oldest. */
+/* A client that lost a key had most of them then, so at least an equal share of all, and lost its
+ * oldest. */
 uint64_t sk_core_key_window(const struct sk_core *core, uint64_t client, const uint64_t key[2])
 {
 	uint32_t slot = owner_find(core, client);

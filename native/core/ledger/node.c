@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Joining, leaving, growing. A removed node gives its device chunks back.
+ * Nodes join, leave and grow. A removed node gives its device chunks back.
  */
 #include <string.h>
 

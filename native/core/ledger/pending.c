@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One list per level and a bitmap of the levels in use, so the first job is the first bit.
+ * One list per level and a bitmap of the levels in use, so that the first job is found by the first
+ * bit.
  */
 #include "core/ledger/pending.h"
 #include "core/state/index.h"
@@ -33,7 +34,7 @@ uint16_t sk_pending_level(const struct sk_core *core, const struct sk_job *job)
 	uint64_t estimate = job->ask.estimate_ns;
 
 	switch (core->queues[job->queue].order) {
-	case SK_ORDER_SHORTEST: /* what is not known goes last */
+	case SK_ORDER_SHORTEST: /* an unknown time goes last */
 		return estimate ? sk_pending_time_level(estimate) : SK_LEVELS - 1;
 	case SK_ORDER_LEAST_ATTAINED:
 		return sk_pending_time_level(job->attained_ns);
@@ -52,7 +53,7 @@ static void pending_count(struct sk_core *core, const struct sk_job *job, uint64
 		SK_ADD(core, core->queues[queue].pending_all, change);
 }
 
-/* The list's last job with a smaller id, or 0. Jobs that wait again are older than most. */
+/* The last job of the list with a smaller id, or 0. Jobs that wait again are older than most. */
 static uint32_t pending_before(const struct sk_core *core, const struct sk_list *list, uint64_t id)
 {
 	uint32_t at = list->last;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pending jobs of each queue by level and id. Two lists per queue, one for jobs that ask for
- * devices and one for those that ask for none, so that the latter never wait for a device. Relied
- * on by job.c, hold.c and the order. A job's level is fixed while it is queued: its priority, or
- * for the orders by time a logarithmic class of that time, four to a factor of two.
+ * Pending jobs of each queue by level and id. A queue has two lists, one for jobs that request
+ * devices and one for the others, so that the latter never wait for a device. Invariant: the level
+ * of a job is fixed while it is queued. It is its priority, or, for the orders by time, a
+ * logarithmic class of that time, four to a factor of two.
  */
 #ifndef SK_CORE_LEDGER_PENDING_H
 #define SK_CORE_LEDGER_PENDING_H
@@ -21,9 +21,9 @@ static inline struct sk_pending *sk_pending_of(const struct sk_core *core, uint3
 	return &core->pending[(size_t)queue * SK_QUEUE_KINDS + kind];
 }
 
-/* Whether two orders use the same levels, so that jobs may stay where they are. */
+/* True if two orders use the same levels, so that jobs may stay where they are. */
 bool sk_pending_same_levels(uint16_t a, uint16_t b);
-/* Whether a job that does not fit holds up all behind it; elsewhere some of them may overtake. */
+/* True if a job that does not fit holds up all behind it; in other orders some may overtake. */
 static inline bool sk_pending_blocks(uint16_t order)
 {
 	return order == SK_ORDER_FIFO || order == SK_ORDER_BACKFILL ||
@@ -35,7 +35,7 @@ uint16_t sk_pending_level(const struct sk_core *core, const struct sk_job *job);
 /* The level of a time. */
 uint16_t sk_pending_time_level(uint64_t ns);
 
-/* Among those of its level behind all with smaller ids. */
+/* Insert behind all jobs of its level that have smaller ids. */
 void sk_pending_append(struct sk_core *core, uint32_t job);
 void sk_pending_remove(struct sk_core *core, uint32_t job);
 /* The first job of a queue, or 0. */

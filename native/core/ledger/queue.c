@@ -28,7 +28,7 @@ uint32_t sk_queue_at(const struct sk_core *core, uint32_t slot)
 	return 0;
 }
 
-/* Slots are the lowest free ones, so that they are the same on all replicas. */
+/* New slots are the lowest free ones, so that they are equal on all replicas. */
 static uint32_t queue_free_slot(const struct sk_core *core)
 {
 	for (uint32_t slot = SK_QUEUE_ROOT; slot <= core->limits.queues + 2; slot++)
@@ -104,7 +104,7 @@ uint32_t sk_quota_find(const struct sk_queue *queue, uint64_t model)
 	return at;
 }
 
-/* Milli of these shares on devices of the model, 0: on all. */
+/* Milli of these shares on devices of the model (0: on all devices). */
 static uint64_t shares_of(const struct sk_core *core, uint32_t node, const struct sk_share *shares,
 			  uint32_t shares_n, uint64_t model)
 {
@@ -180,7 +180,7 @@ uint16_t sk_queue_admits(const struct sk_core *core, uint32_t slot, uint32_t nod
 
 #define SK_DECAY_STEP_NS (SK_HALF_LIFE_NS / 16)
 
-/* 2^32 / 2^(n/16), rounded down. */
+/* Entry n is 2^32 / 2^(n/16), rounded down. */
 static const uint64_t decay[16] = {
 	4294967296, 4112874773, 3938502375, 3771522796, 3611622602, 3458501653,
 	3311872529, 3171459999, 3037000499, 2908241642, 2784941737, 2666869344,

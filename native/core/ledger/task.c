@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Taking and giving back; each touches the node's ledger, its devices and two lists.
+ * A task is taken and given back; each touches the ledger of the node, its devices and two lists.
  */
 #include <string.h>
 
@@ -63,7 +63,7 @@ static bool linked(const struct sk_core *core, uint32_t node, const struct sk_pl
 	return true;
 }
 
-/* With those of the tasks placed before it. */
+/* True if the shares are of one family together with those of the tasks placed before. */
 static bool one_family(const struct sk_core *core, const struct sk_job *job, uint32_t node,
 		       const struct sk_place *place)
 {
@@ -145,7 +145,7 @@ uint64_t sk_task_used_ns(const struct sk_task *task, const struct sk_job *job, u
 	return sk_time_add(held, wall % SK_MILLI * milli / SK_MILLI);
 }
 
-/* The cell that links the task of this number, or the one it would follow. */
+/* The cell that links the task of this number, or the cell where it would be inserted. */
 static uint32_t *task_cell(const struct sk_core *core, uint32_t job, uint16_t number)
 {
 	uint32_t *cell = &core->jobs[job].tasks_first;

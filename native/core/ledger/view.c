@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reading the state: copies of what is asked for, never pointers into it.
+ * Views of the state: copies of what a caller requests, never pointers into it.
  */
 #include <errno.h>
 #include <string.h>

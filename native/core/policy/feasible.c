@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Whether a request could ever run on the nodes that are known, up or down, and within the limits
- * of its queue: asked once at submit, so that what can never run is refused with figures and does
- * not wait for ever. While no node is known nothing is refused.
+ * A request is checked once, at submit, against all known nodes, up or down, and the limits of its
+ * queue, so that a job that can never run is refused with figures and does not wait for ever. While
+ * no node is known nothing is refused.
  */
 #include "core/ledger/device.h"
 #include "core/ledger/fit.h"
@@ -26,7 +26,7 @@ static bool wants_link(const struct sk_ask *ask)
 	return ask->options & SK_SAME_LINK && ask->gpu_milli > SK_MILLI;
 }
 
-/* Whether tasks may ever use this device, as far as it alone decides. */
+/* True if tasks may ever use this device, as far as it alone decides. */
 static bool device_serves(const struct sk_ask *ask, const struct sk_wish *wish,
 			  const struct sk_device *device)
 {
@@ -35,7 +35,7 @@ static bool device_serves(const struct sk_ask *ask, const struct sk_wish *wish,
 	       device->capacity >= smaller(ask->gpu_milli, SK_MILLI);
 }
 
-/* Whole devices of the node that serve, those of one link only where `link` is not 0. */
+/* Whole devices of the node that serve; if `link` is not 0 only those of that link. */
 static uint64_t serving(const struct sk_core *core, uint32_t slot, const struct sk_ask *ask,
 			const struct sk_wish *wish, uint16_t link)
 {
@@ -77,7 +77,7 @@ static uint64_t linked_tasks(const struct sk_core *core, uint32_t slot, const st
 	return tasks;
 }
 
-/* Tasks whose device request fits the accepted devices of the node when they are all unused. */
+/* Tasks whose devices fit the accepted devices of the node when all are unused. */
 static uint64_t family_capacity(const struct sk_core *core, uint32_t slot, const struct sk_ask *ask,
 				const struct sk_wish *wish)
 {
@@ -100,7 +100,7 @@ static uint64_t family_capacity(const struct sk_core *core, uint32_t slot, const
 	return tasks;
 }
 
-/* The next of these families alone, where devices of a task have to be of one; else all of them. */
+/* Take the next family if the devices of a task must be of one; otherwise all of them. */
 static struct sk_wish next_family(const struct sk_ask *ask, const struct sk_wish *wish,
 				  uint32_t *families)
 {
@@ -112,7 +112,7 @@ static struct sk_wish next_family(const struct sk_ask *ask, const struct sk_wish
 	return one;
 }
 
-/* The same for all its devices, where those of a task may have to be of one family. */
+/* Tasks whose devices fit the node, each within one family if that is required. */
 static uint64_t node_capacity_devices(const struct sk_core *core, uint32_t slot,
 				      const struct sk_ask *ask, const struct sk_wish *wish)
 {
@@ -127,7 +127,7 @@ static uint64_t node_capacity_devices(const struct sk_core *core, uint32_t slot,
 	return tasks;
 }
 
-/* Tasks of this kind that the node can hold when it is empty. */
+/* Tasks of this kind that the empty node has room for. */
 static uint64_t node_capacity(const struct sk_core *core, uint32_t slot, const struct sk_ask *ask,
 			      const struct sk_wish *wish)
 {
@@ -147,13 +147,13 @@ static uint64_t node_capacity(const struct sk_core *core, uint32_t slot, const s
 	return tasks;
 }
 
-/* The most that one node has, among those whose labels do. */
+/* The largest amounts that one node has, among nodes whose labels are accepted. */
 struct sk_largest {
 	uint64_t nodes;
 	uint64_t of_kind;
 	uint64_t kinds; /* that some node has */
 	uint64_t of_model;
-	uint64_t any; /* devices, of whatever capacity and memory */
+	uint64_t any; /* devices of any capacity and memory */
 	uint64_t devices;
 	uint64_t milli;
 	uint64_t device_memory;
@@ -256,7 +256,7 @@ static uint16_t infeasible(const struct sk_core *core, const struct sk_ask *ask,
 	return sk_because(why, SK_NO_NODE_FITS, 0, 0);
 }
 
-/* Milli of these models that the queue may ever hold; SK_NO_LIMIT where one has no limit. */
+/* Milli of these models that the queue may ever use; SK_NO_LIMIT if one has no limit. */
 static uint64_t queue_ever(const struct sk_core *core, const struct sk_queue *queue,
 			   uint64_t models, uint32_t each)
 {
@@ -277,7 +277,8 @@ static uint64_t queue_ever(const struct sk_core *core, const struct sk_queue *qu
 	return all < queue->quotas_n ? smaller(milli, queue->quotas[all].limit_milli) : milli;
 }
 
-/* Whether the limits of its queue and those above it could ever let the whole job in. */
+/* Returns SK_REASON_NONE, or why the limits of its queue and those above could never admit the
+ * whole job. */
 static uint16_t limits_allow(const struct sk_core *core, const struct sk_ask *ask, uint64_t models,
 			     struct sk_why *why)
 {
@@ -294,7 +295,7 @@ static uint16_t limits_allow(const struct sk_core *core, const struct sk_ask *as
 	return SK_REASON_NONE;
 }
 
-/* Tasks that all nodes together hold, up to as many as are asked for. */
+/* Tasks that all nodes together have room for, up to the number requested. */
 static uint64_t nodes_capacity(const struct sk_core *core, const struct sk_ask *ask,
 			       const struct sk_wish *wish)
 {
@@ -312,7 +313,7 @@ static uint64_t nodes_capacity(const struct sk_core *core, const struct sk_ask *
 	return tasks;
 }
 
-/* The same, where all tasks of a gang may have to have devices of one family. */
+/* As nodes_capacity, with all tasks of a gang in one family if that is required. */
 static uint64_t gang_capacity(const struct sk_core *core, const struct sk_ask *ask,
 			      const struct sk_wish *wish)
 {
@@ -344,7 +345,7 @@ uint16_t sk_feasible_reason(const struct sk_core *core, const struct sk_ask *ask
 	uint64_t tasks;
 
 	if (!core->nodes_count || (ask->models[0] && !wish.models))
-		return SK_REASON_NONE; /* of unknown models the command itself says so */
+		return SK_REASON_NONE; /* the command itself refuses unknown models */
 	tasks = gang_capacity(core, ask, &wish);
 	if (!tasks)
 		return infeasible(core, ask, &wish, why);

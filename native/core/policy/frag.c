@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The arithmetic over classes is in frag_lanes.h, built for each kind of machine; here is the rest.
+ * The arithmetic over classes is in frag_lanes.h, built for each kind of machine; this file has the
+ * rest.
  */
 #include "core/policy/frag.h"
 
@@ -8,19 +9,19 @@
 #include <stddef.h>
 #include <string.h>
 
-#define SK_FRAG_LANES 8	   /* at most, in one vector; the lanes in use are a multiple */
+#define SK_FRAG_LANES 8	   /* most lanes of one vector; tables use a multiple of it */
 #define SK_FRAG_PART 65536 /* shares are parts of this */
 
 _Static_assert(SK_FRAG_CLASSES_MAX % SK_FRAG_LANES == 0, "lanes are used in whole vectors");
 _Static_assert((uint64_t)SK_FRAG_PART *SK_FRAG_DEVICES_MAX *SK_FRAG_MILLI <= UINT32_MAX,
 	       "a node's waste fits 32 bits");
 
-/* The same code for two machines; which one this is, is asked at every call: a load and a test. */
+/* The code is compiled for two kinds of machine. Each call chooses by a load and a test. */
 #if defined(__x86_64__) && !defined(SK_FRAG_ONE_VARIANT)
 #define SK_FRAG_TWO_VARIANTS
 #endif
 
-/* `many` devices go from `from` free milli to `to`. */
+/* `many` devices change from `from` free milli to `to`. */
 struct sk_frag_swap {
 	uint32_t from;
 	uint32_t to;
@@ -81,8 +82,8 @@ static int classes_check(const struct sk_frag_class *classes, uint32_t count, ui
 	return 0;
 }
 
-/* Worths are such that together the classes are worth what they ask for: the weights' unit and the
- * classes left out do not matter. */
+/* The classes together are worth what they request, so the unit of the weights and the classes left
+ * out do not matter. */
 static void table_weigh(struct sk_frag_table *table, const uint64_t *sizes, uint32_t count)
 {
 	uint64_t cpu = 0, milli = 0, copies = 0;
@@ -148,7 +149,7 @@ static void node_kinds(struct sk_frag_node *node)
 	}
 }
 
-/* Processors as the device milli that they usually come with, half as many again. */
+/* The device milli that so many processors usually come with, times 1.5. */
 static int64_t cpu_equals(const struct sk_frag_table *table, uint64_t cpu)
 {
 	uint64_t most = UINT64_C(1) << 28;
@@ -156,7 +157,7 @@ static int64_t cpu_equals(const struct sk_frag_table *table, uint64_t cpu)
 	return (int64_t)(((cpu < most ? cpu : most) * table->equals) >> 24);
 }
 
-/* (1 - processors / devices) * 1024, kept within -1024. */
+/* (1 - processors / devices) * 1024, not below -1024. */
 static int32_t node_shortfall(const struct sk_frag_table *table, const struct sk_frag_node *node)
 {
 	int64_t equals = cpu_equals(table, node->cpu_free);
@@ -204,7 +205,7 @@ static uint32_t score_of(int64_t added)
 	return low;
 }
 
-/* What of a cost does not depend on which devices of the node are taken. */
+/* The part of a cost that does not depend on which devices of the node are taken. */
 static int64_t node_cost_of(const struct sk_frag_table *table, const struct sk_frag_node *node,
 			    const struct sk_frag_request *request)
 {
@@ -217,7 +218,8 @@ static int64_t node_cost_of(const struct sk_frag_table *table, const struct sk_f
 	return node->before + excess * node->shortfall / 32 + node->idle / 4;
 }
 
-/* The `count` devices with the least free milli that suffice, lowest first; 0: too few. */
+/* The `count` devices with the least free milli that suffice, lowest first; 0 if there are too
+ * few. */
 static uint64_t devices_of(const struct sk_frag_node *node, uint32_t milli, uint32_t count,
 			   struct sk_frag_swap *swaps, uint32_t *swapped)
 {

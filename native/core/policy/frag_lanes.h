@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What frag.c computes for several classes at a time, one in each lane of a vector. Included by
- * frag.c alone, once for every machine it is built for: SK_LANES(name) makes the names differ,
- * SK_LANES_INLINE says for which machine. Everything is whole numbers modulo 2^32 with bounds that
+ * The arithmetic of frag.c for several classes at a time, one in each lane of a vector. frag.c
+ * alone includes this file, once for every machine it is built for: SK_LANES(name) makes the names
+ * differ, SK_LANES_INLINE names the machine. Invariant: whole numbers modulo 2^32 with bounds that
  * keep below it, so that every variant gives the same.
  */
 #define sk_lanes SK_LANES(vector)
@@ -26,7 +26,7 @@ SK_LANES_INLINE sk_lanes SK_LANES(all)(uint32_t value)
 	return (sk_lanes){0} + value;
 }
 
-/* All bits where a > b; both below 2^31. */
+/* All bits if a > b; both are below 2^31. */
 SK_LANES_INLINE sk_lanes SK_LANES(more)(sk_lanes a, sk_lanes b)
 {
 	return (sk_lanes)((sk_signed_lanes)a > (sk_signed_lanes)b);
@@ -43,7 +43,7 @@ SK_LANES_INLINE uint32_t SK_LANES(sum)(sk_lanes lanes)
 	return (uint32_t)sum;
 }
 
-/* `values` of the classes that the processors, memory and model left suit, 0 for the others. */
+/* `values` of the classes that fit the free processors, memory and model, 0 for the others. */
 SK_LANES_INLINE void SK_LANES(suited)(const struct sk_frag_table *table, const uint32_t *values,
 				      uint32_t cpu, uint32_t memory, uint64_t models, uint32_t *ret)
 {
@@ -64,7 +64,8 @@ SK_LANES_INLINE void SK_LANES(suited)(const struct sk_frag_table *table, const u
 	}
 }
 
-/* Default: how many of each class one device takes; of a class of several: whether it is one. */
+/* Default: how many requests of each class fit one device; for a class of several devices, whether
+ * it is usable. */
 SK_LANES_INLINE sk_lanes SK_LANES(takes)(const struct sk_frag_table *table, uint32_t lane,
 					 uint32_t free)
 {
@@ -74,7 +75,7 @@ SK_LANES_INLINE sk_lanes SK_LANES(takes)(const struct sk_frag_table *table, uint
 	return many + (SK_LANES(load)(table->several + lane) & ~more);
 }
 
-/* FGD: whether each class can use one device, as all bits or none. */
+/* FGD: all bits if a class can use one device, otherwise none. */
 SK_LANES_INLINE sk_lanes SK_LANES(uses)(const struct sk_frag_table *table, uint32_t lane,
 					uint32_t free)
 {
@@ -100,7 +101,8 @@ SK_LANES_INLINE uint32_t SK_LANES(worth)(const struct sk_frag_table *table,
 	return SK_LANES(sum)(sum);
 }
 
-/* Milli that each class can use times its share, of all classes: one of no device uses none. */
+/* The sum over all classes of the milli that each can use times its share; a class without devices
+ * uses none. */
 SK_LANES_INLINE uint32_t SK_LANES(used)(const struct sk_frag_table *table,
 					const struct sk_frag_node *node, const uint32_t *share,
 					const struct sk_frag_swap *swaps, uint32_t count)
@@ -190,7 +192,7 @@ SK_LANES_INLINE int64_t SK_LANES(cost)(const struct sk_frag_table *table,
 	return 100 - (int64_t)score_of(added);
 }
 
-/* One device: each kind that suffices is tried, the first of equals stays. */
+/* For one device, each kind that suffices is tried; the first of equals stays. */
 SK_LANES_INLINE bool SK_LANES(place_one)(const struct sk_frag_table *table,
 					 const struct sk_frag_node *node, uint32_t milli,
 					 int64_t node_cost, const uint32_t *suited,
@@ -216,7 +218,7 @@ SK_LANES_INLINE bool SK_LANES(place_one)(const struct sk_frag_table *table,
 	return found;
 }
 
-/* As many devices as are asked for, or none. */
+/* Take as many devices as requested, or none. */
 SK_LANES_INLINE bool SK_LANES(place_several)(const struct sk_frag_table *table,
 					     const struct sk_frag_node *node,
 					     const struct sk_frag_request *request,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Voiding what was derived from hints that have changed.
+ * Ratings and prepared nodes are void after hints have changed.
  */
 #include <string.h>
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the leader's choices use beyond the state: what was observed and
- * configured, what is known of typical requests, and ratings of nodes kept from
- * one decision to the next. Relied on by score.c, rate.c, workload.c and
- * observe.c. Invariant: no part of the state, its digest or its snapshots; a
- * replica without any of it applies the same commands and makes sound choices.
+ * Hints: the inputs of choices beyond the state. They are observations, configuration, typical
+ * requests, and ratings of nodes kept from one decision to the next. Invariant: they are no part of
+ * the state, its digest or its snapshots; a replica without any of them applies the same commands
+ * and makes sound choices.
  */
 #ifndef SK_CORE_POLICY_HINTS_H
 #define SK_CORE_POLICY_HINTS_H
@@ -13,7 +12,7 @@
 #include "core/state/state.h"
 
 #define SK_SHAPES_MAX 512u     /* shapes of requests with ratings kept */
-#define SK_BUCKETS 1024u       /* of their hash, a power of two */
+#define SK_BUCKETS 1024u       /* buckets of the hash of shapes, a power of two */
 #define SK_BLOCK 64u	       /* node slots are looked at in blocks of this */
 #define SK_COUNTED_MAX 512u    /* different requests counted to find the typical ones */
 #define SK_CLASSES_EVERY 1024u /* submits between two looks at these counts */
@@ -22,7 +21,7 @@
 
 #define SK_SCORE_NONE UINT32_MAX
 
-/* What a rating of nodes depends on, of a request; compared byte by byte. */
+/* The parts of a request on which a rating of nodes depends; compared byte by byte. */
 struct sk_shape_key {
 	uint64_t memory_bytes;
 	uint64_t device_memory_bytes;
@@ -41,13 +40,13 @@ struct sk_shape_key {
 struct sk_shape {
 	struct sk_shape_key key;
 	uint64_t seen;	     /* changes that its ratings take into account */
-	uint64_t generation; /* other than the present: nothing is rated; 0: not in use */
+	uint64_t generation; /* if not the present one, nothing is rated; 0: not in use */
 	uint32_t hash;
-	uint16_t next; /* of the same bucket, from 1 */
+	uint16_t next; /* next shape of the bucket, from 1 */
 };
 
-/* Free amounts of each node as one array each: which nodes may fit at all is a
- * pass over them. All below 2^31; 0 for a node that is not up. */
+/* Free amounts of each node as one array each, so that one pass finds the nodes that may fit. All
+ * are below 2^31, and 0 for a node that is not up. */
 struct sk_summary {
 	uint32_t *cpu;	  /* milli, plus 1 */
 	uint32_t *memory; /* MiB, rounded down */
@@ -58,7 +57,7 @@ struct sk_summary {
 
 struct sk_sampled {
 	struct sk_sample sample;
-	uint64_t node; /* its id; another than the node's: not of this device */
+	uint64_t node; /* id of its node; another id: the sample is of another device */
 	uint32_t index;
 	uint32_t zero;
 };
@@ -69,10 +68,11 @@ struct sk_power {
 	uint32_t full_mw;
 };
 
-/* Requests that differ in memory alone are one; its memory is their mean. */
+/* A request and its frequency. Requests that differ in memory alone are one; its memory is their
+ * mean. */
 struct sk_counted {
 	uint64_t models;
-	uint64_t memory_mib; /* of all of them together */
+	uint64_t memory_mib; /* sum over all of them */
 	uint32_t cpu_milli;
 	uint32_t gpu_milli;
 	uint32_t times;
@@ -85,38 +85,39 @@ struct sk_hints {
 	uint64_t clock;		   /* uses of shapes */
 	uint32_t end;		   /* node slots below this are rated, a multiple of SK_BLOCK */
 	uint32_t stride;	   /* node slots in each array */
-	uint64_t *changed_at;	   /* of each node slot, the change that was its last */
-	uint32_t *todo;		   /* of one rating of all nodes, `stride` and some */
+	uint64_t *changed_at;	   /* last change of each node slot */
+	uint32_t *todo;		   /* slots to rate in one pass, `stride` and some */
 	uint32_t settling;	   /* the shape that is brought up to date next */
 	struct sk_summary summary;
 	struct sk_shape *shapes; /* SK_SHAPES_MAX */
 	uint64_t *used_at;	 /* of each shape */
 	uint16_t *buckets;	 /* SK_BUCKETS */
-	uint32_t *scores;	 /* `stride` of each shape */
+	uint32_t *scores;	 /* `stride` for each shape */
 
-	struct sk_frag_node *prepared; /* of each node slot */
+	struct sk_frag_node *prepared; /* one for each node slot */
 	uint8_t *prepared_as;	       /* 0: not; else 1 + policy */
 	uint8_t *mixed;		       /* prepared node has devices of several models */
 	struct sk_frag_table *tables;  /* by policy */
-	uint32_t models_n;	       /* that the tables and `watts` were made with */
+	uint32_t models_n;	       /* number of models with which the tables and `watts` were
+					  made */
 	uint32_t given;		       /* classes that were given; 0: they are counted */
 	struct sk_class *classes;      /* SK_CLASSES_MAX given ones */
 	struct sk_counted *counted;    /* SK_COUNTED_MAX */
 	uint32_t counted_n;
 	uint32_t submits;	    /* since the last look at the counts */
-	struct sk_counted *typical; /* SK_CLASSES_MAX found by counting */
+	struct sk_counted *typical; /* SK_CLASSES_MAX classes found by counting */
 	uint32_t typical_n;
 
-	struct sk_sampled *samples; /* SK_CHUNK_DEVICES of each chunk */
+	struct sk_sampled *samples; /* SK_CHUNK_DEVICES for each chunk */
 	struct sk_power power[SK_MODELS_MAX];
 	uint32_t power_n;
 	struct sk_power watts[SK_MODELS_MAX + 1]; /* by a device's model; model 0: not known */
-	uint32_t worst_mw;	/* most that a known device adds; stands for those not known */
+	uint32_t worst_mw;	/* most that a known device adds; used for unknown ones */
 	struct sk_power socket; /* processors: idle and full of one socket */
 	uint32_t socket_milli;
 };
 
-/* All ratings are void: something other than the nodes that they depend on has changed. */
+/* Void all ratings, because something besides the nodes has changed on which they depend. */
 void sk_hints_reset(struct sk_hints *hints);
 
 #endif

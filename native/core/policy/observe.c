@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the leader is told about nodes, devices and power besides the log. A
- * node whose ratings may depend on it is rated anew.
+ * Observations of nodes, devices and power, which the log does not contain. A node whose ratings
+ * may depend on one is rated anew.
  */
 #include <errno.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * PACK by the two indexes: the first node of the lowest class that suffices. All others by the
- * ratings of score.c; a job's own conditions are asked of the best node only, and of all in turn
- * where that one does not do.
+ * PACK takes the first node of the lowest sufficient class of an index. All other placements use
+ * the ratings of score.c; the conditions of the job itself are checked for the best node only, and
+ * for all in order if that one fails.
  */
 #include "core/ledger/device.h"
 #include "core/ledger/node.h"
@@ -31,7 +31,7 @@ static void search_take(const struct sk_search *search, uint32_t node, uint16_t 
 	search->place->reason = reason;
 }
 
-/* Whether the task goes there; its shares are filled in. */
+/* True if the task fits the node; its shares are filled in. */
 static bool search_try(const struct sk_search *search, uint32_t node)
 {
 	const struct sk_core *core = search->core;
@@ -45,13 +45,14 @@ static bool search_try(const struct sk_search *search, uint32_t node)
 			       search->place->shares_n, &why) == SK_REASON_NONE;
 }
 
-/* The amount that the index knows may be of a device that this job does not accept. */
+/* True if the device taken is partly used; the amount in the index may belong to a device that this
+ * job does not accept. */
 static bool partly_used(const struct sk_search *search, uint32_t node)
 {
 	return sk_device_at(search->core, node, search->place->shares[0].index)->used != 0;
 }
 
-/* The first node of the index from this class on that does. */
+/* Take the first node of the index, from this class on, that fits. */
 static bool pack(const struct sk_search *search, const struct sk_index *index, uint32_t class,
 		 uint16_t reason)
 {
@@ -94,13 +95,13 @@ static bool less_busy(const struct sk_core *core, uint32_t a, uint32_t b)
 	return a < b;
 }
 
-/* By the seed, the job and the task, so that every one is another draw. */
+/* The draw depends on the seed, the job and the task, so that each has its own. */
 static uint64_t chance(const struct sk_search *search)
 {
 	return sk_mix((search->seed + search->place->task) ^ sk_mix(search->place->job));
 }
 
-/* The first few nodes that have room, from a place in the ring of nodes given by chance. */
+/* The first few nodes that have room, beginning at a random place in the ring of nodes. */
 static uint32_t policy_sample(const struct sk_search *search, uint32_t start,
 			      uint32_t sample[SK_POLICY_SAMPLE])
 {
@@ -121,7 +122,8 @@ static uint32_t policy_sample(const struct sk_search *search, uint32_t start,
 	return seen;
 }
 
-/* The least busy of a sample, so that a thousand such tasks do not pile up on the first node. */
+/* Take the least busy node of a sample, so that a thousand such tasks do not pile up on the first
+ * node. */
 static bool policy_host(const struct sk_search *search)
 {
 	const struct sk_core *core = search->core;
@@ -152,7 +154,7 @@ static bool policy_took(const struct sk_search *search, uint32_t node)
 	return true;
 }
 
-/* Tasks of the same job in the node's failure domain, or on the node itself where it has none. */
+/* Tasks of the same job in the failure domain of the node, or on the node itself if it has none. */
 static uint32_t affinity_of(const struct sk_search *search, uint32_t node)
 {
 	const struct sk_core *core = search->core;
@@ -181,7 +183,7 @@ static bool better(const struct sk_best *a, const struct sk_best *b)
 	return a->second < b->second;
 }
 
-/* The best of all nodes that the job's own conditions allow. */
+/* Take the best of all nodes that the conditions of the job allow. */
 static bool policy_walk(const struct sk_search *search, const uint32_t *first,
 			const uint32_t *second)
 {
@@ -205,7 +207,7 @@ static bool policy_walk(const struct sk_search *search, const uint32_t *first,
 	return best.node && policy_took(search, best.node);
 }
 
-/* The one that chance names among those that fit, or the next that does. */
+/* Take a random node among those that fit, or the next one that the job accepts. */
 static bool policy_random(const struct sk_search *search, const uint32_t *scores)
 {
 	const struct sk_hints *hints = search->core->hints;
@@ -266,7 +268,7 @@ enum sk_placement sk_policy_placement(const struct sk_core *core, const struct s
 	return placement ? (enum sk_placement)placement : SK_PLACEMENT_BEST;
 }
 
-/* Without typical requests nothing is known of fragmentation. */
+/* Without typical requests nothing is known about fragmentation. */
 static bool packs(const struct sk_core *core, enum sk_placement how)
 {
 	if (how == SK_PLACEMENT_PACK)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which node, which devices: the only choices in the core. Relied on by propose.c and explain.c,
- * never by apply. Each placement is a rating of nodes (rate.h), of which the lowest wins; ties go
- * to the lowest node slot and device index. SK_PLACEMENT_PACK goes by the indexes of free amounts:
- * fractions onto the most used device that still fits, whole devices from the node with the fewest
- * free ones that suffice, tasks without devices to the least busy of a few nodes.
+ * The choice of a node and of devices: the only choices in the core. Each placement is a rating of
+ * nodes (rate.h), of which the lowest wins; ties go to the lowest node slot and device index.
+ * SK_PLACEMENT_PACK uses the indexes of free amounts: fractions go onto the most used device that
+ * still fits, whole devices to the node with the fewest free ones that suffice, tasks without
+ * devices to the least busy of a few nodes. Invariant: apply never chooses.
  */
 #ifndef SK_CORE_POLICY_POLICY_H
 #define SK_CORE_POLICY_POLICY_H
@@ -16,8 +16,8 @@
 /* The placement that applies to this job: its own, its queue's or that of a queue above. */
 enum sk_placement sk_policy_placement(const struct sk_core *core, const struct sk_job *job);
 
-/* Fill node, shares, reason, candidates and observations for one task of this job; false where it
- * fits nowhere now. */
+/* Fill node, shares, reason, candidates and observations for one task of this job; false if it fits
+ * nowhere now. */
 bool sk_policy_choose(const struct sk_core *core, uint32_t job, uint64_t now_ns, uint64_t seed,
 		      struct sk_place *place);
 

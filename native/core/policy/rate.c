@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One function per placement. Formulas, units, ties and what is not known:
- * docs/developer/ placement.md. Everything is whole numbers.
+ * One function per placement. docs/developer/placement.md has formulas, units, ties and the
+ * treatment of unknown values. Invariant: all arithmetic is in whole numbers.
  */
 #include "core/ledger/device.h"
 #include "core/ledger/fit.h"
@@ -34,7 +34,7 @@ static uint32_t wanted(const struct sk_job *job)
 					     : job->ask.gpu_milli / SK_MILLI;
 }
 
-/* Devices that a task of this job may use now. */
+/* Devices that a task of this job may use now, as a mask. */
 static uint64_t suited_devices(const struct sk_core *core, const struct sk_job *job, uint32_t node)
 {
 	uint32_t each = each_milli(job);
@@ -61,7 +61,7 @@ const struct sk_sample *sk_sample_of(const struct sk_core *core, uint32_t node, 
 
 /* ---- fragmentation ---- */
 
-/* `suited`: the others are left out, as if the node did not have them. */
+/* Devices that are not in `suited` are left out, as if the node did not have them. */
 static void frag_fill(const struct sk_core *core, uint32_t node, uint64_t suited,
 		      struct sk_frag_node *ret)
 {
@@ -78,7 +78,7 @@ static void frag_fill(const struct sk_core *core, uint32_t node, uint64_t suited
 				: 0;
 }
 
-/* Whether its devices are not all of one model. */
+/* True if its devices are of several models. */
 static bool mixed(const struct sk_core *core, uint32_t node)
 {
 	for (uint32_t index = 1; index < core->nodes[node].devices; index++)
@@ -87,7 +87,7 @@ static bool mixed(const struct sk_core *core, uint32_t node)
 	return false;
 }
 
-/* The node as it is for all requests, kept until it changes. */
+/* The node prepared for all requests, kept until it changes. */
 static const struct sk_frag_node *prepared(const struct sk_core *core, uint32_t node,
 					   enum sk_frag_policy policy)
 {
@@ -109,7 +109,8 @@ static bool several_families(const struct sk_core *core, uint32_t node)
 	return (families & (families - 1)) != 0;
 }
 
-/* Of those, the family that its devices would be taken from; all of them where that is free. */
+/* The devices of the family from which the task would take its devices; all of them if families may
+ * be mixed. */
 static uint64_t suited_together(const struct sk_core *core, const struct sk_job *job, uint32_t node,
 				uint64_t suited)
 {
@@ -157,7 +158,7 @@ static enum sk_frag_policy frag_policy(enum sk_placement how)
 	return how == SK_PLACEMENT_FGD ? SK_FRAG_FGD : SK_FRAG_DEFAULT;
 }
 
-/* What it costs the requests to come. */
+/* The cost of the placement for the requests to come. */
 static uint32_t rate_frag(const struct sk_core *core, const struct sk_job *job,
 			  enum sk_frag_policy policy, uint32_t node)
 {
@@ -172,7 +173,7 @@ static uint32_t rate_frag(const struct sk_core *core, const struct sk_job *job,
 
 /* ---- best fit ---- */
 
-/* The least that is left over: of a device, of whole devices, of processors. */
+/* The least that is left over on a device, in whole devices, or in processors. */
 static uint32_t rate_fit(const struct sk_core *core, const struct sk_job *job, uint32_t node,
 			 uint64_t suited)
 {
@@ -208,8 +209,7 @@ static uint32_t tasks_count(const struct sk_core *core, uint32_t node)
 	return under(core->nodes[node].tasks_count, SK_TASKS_COUNT_MAX);
 }
 
-/* Least device milli in use (processors for a job without devices), then fewest
- * tasks. */
+/* Least device milli in use (processors for a job without devices), then fewest tasks. */
 static uint32_t rate_spread(const struct sk_core *core, const struct sk_job *job, uint32_t node)
 {
 	uint64_t used = job->ask.gpu_milli ? used_milli(core, node)
@@ -218,8 +218,7 @@ static uint32_t rate_spread(const struct sk_core *core, const struct sk_job *job
 	return (uint32_t)used << 10 | tasks_count(core, node);
 }
 
-/* Least observed load, then fewest tasks; nodes that were never observed come
- * last. */
+/* Least observed load, then fewest tasks; nodes that were never observed come last. */
 static uint32_t rate_load(const struct sk_core *core, uint32_t node)
 {
 	const struct sk_observed *observed = &core->observed[node];
@@ -241,8 +240,7 @@ static const struct sk_label *cheapest_label(const struct sk_node *node)
 	return cheapest;
 }
 
-/* The cheapest, then most free devices; those without a cost come last, least
- * loaded first. */
+/* Lowest cost, then most free devices; nodes without a cost come last, least loaded first. */
 static uint32_t rate_cost(const struct sk_core *core, uint32_t node)
 {
 	const struct sk_node *at = &core->nodes[node];
@@ -256,9 +254,8 @@ static uint32_t rate_cost(const struct sk_core *core, uint32_t node)
 
 /* ---- power ---- */
 
-/* A device with any task counts as full (PWR, CCGrid'25); so does one that
- * draws more than a quarter of the way from idle to full without a task of
- * ours. */
+/* A device with any task counts as full (PWR, CCGrid'25). So does one without a task of ours that
+ * draws more than a quarter of the way from idle to full. */
 uint32_t sk_device_adds_mw(const struct sk_core *core, uint32_t node, uint32_t index)
 {
 	const struct sk_device *device = sk_device_at(core, node, index);
@@ -290,8 +287,8 @@ static uint64_t sockets_add_mw(const struct sk_core *core, const struct sk_job *
 	       (hints->socket.full_mw - hints->socket.idle_mw);
 }
 
-/* Those of `suited` that add least; all of them for whole devices, which have
- * to be taken. */
+/* The devices of `suited` that add least; for whole devices all of them, since they have to be
+ * taken. */
 static uint64_t least_power(const struct sk_core *core, const struct sk_job *job, uint32_t node,
 			    uint64_t suited)
 {
@@ -313,7 +310,7 @@ static uint64_t least_power(const struct sk_core *core, const struct sk_job *job
 	return mask;
 }
 
-/* Watts added: by the devices that would be taken and by the sockets. */
+/* Watts added by the devices that would be taken and by the sockets. */
 static uint32_t rate_power(const struct sk_core *core, const struct sk_job *job, uint32_t node)
 {
 	struct sk_place place = {0};
@@ -328,8 +325,7 @@ static uint32_t rate_power(const struct sk_core *core, const struct sk_job *job,
 
 /* ---- heat ---- */
 
-/* Whole degrees below its limit; 0 where that is not known, -1 at the limit or
- * above. */
+/* Whole degrees below the limit; 0 if unknown, -1 at the limit or above. */
 static int32_t headroom_of(const struct sk_core *core, uint32_t node, uint32_t index)
 {
 	const struct sk_sample *sample = sk_sample_of(core, node, index);
@@ -345,7 +341,7 @@ static int32_t headroom_of(const struct sk_core *core, uint32_t node, uint32_t i
 	return (int32_t)(left < SK_DEGREES_MAX ? left : SK_DEGREES_MAX);
 }
 
-/* Not those at their limit; for a share the coolest of the others. */
+/* The devices below their limit; for a share only the coolest of them. */
 static uint64_t coolest(const struct sk_core *core, const struct sk_job *job, uint32_t node,
 			uint64_t suited)
 {
@@ -384,7 +380,7 @@ static uint32_t rate_heat(const struct sk_core *core, const struct sk_job *job, 
 
 /* ---- which devices ---- */
 
-/* The least used ones, so that shares of one node spread as well. */
+/* The least used devices, so that shares of one node spread as well. */
 static uint64_t emptiest(const struct sk_core *core, const struct sk_job *job, uint32_t node,
 			 uint64_t suited)
 {
@@ -455,8 +451,7 @@ static bool room(const struct sk_core *core, const struct sk_job *job, uint32_t 
 	       sk_fit_kind(core, &job->ask, &job->wish, node) == SK_REASON_NONE;
 }
 
-/* Whether the devices that suit are enough, and linked where that is asked for.
- */
+/* True if enough devices suit, and are linked if that is requested. */
 static bool devices_do(const struct sk_core *core, const struct sk_job *job, uint32_t node,
 		       uint64_t suited)
 {
@@ -481,7 +476,8 @@ uint32_t sk_rate(const struct sk_core *core, const struct sk_job *job, enum sk_p
 		return SK_SCORE_NONE;
 	if (frag && core->hints->summary.plain[node] && !job->ask.require[0] &&
 	    sk_workload_known(core) && !(job->ask.options & SK_SAME_LINK))
-		return rate_frag(core, job, frag_policy(how), node); /* all is asked there */
+		return rate_frag(core, job, frag_policy(how), node); /* the command checks this as
+									well */
 	if (!room(core, job, node))
 		return SK_SCORE_NONE;
 	if (frag && sk_workload_known(core) && !(job->ask.options & SK_SAME_LINK))
@@ -533,7 +529,7 @@ static uint16_t why_load(const struct sk_core *core, uint32_t node, struct sk_pl
 	return core->observed[node].id ? SK_LEAST_LOADED : SK_LOAD_UNKNOWN;
 }
 
-/* A device that has a task already adds nothing, which no table says and no sample. */
+/* A device that has a task already adds nothing, so neither table nor sample is named. */
 static uint16_t why_power(const struct sk_core *core, uint32_t node, struct sk_place *place)
 {
 	bool known = place->shares_n || core->hints->socket_milli;

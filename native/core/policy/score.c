@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A known shape rates anew what changed since it was last asked for; a new one,
- * or one that missed too much, rates the nodes that pass a look at their free
- * amounts. Vectors are of eight slots and are broken down where the machine has
- * narrower ones; the results are the same everywhere.
+ * A known shape rates only the nodes that changed since it was last used. A new one, or one that
+ * missed too many changes, rates the nodes whose free amounts may suffice. Vectors have eight slots
+ * and are split where the machine has narrower ones; the results are the same everywhere.
  */
 #include <string.h>
 
@@ -83,8 +82,8 @@ static void summarise(const struct sk_core *core, uint32_t slot)
 		node->up && !node->labels_n && node->tasks_count < core->limits.node_tasks;
 }
 
-/* Slots past the last node ever seen are not rated; once there are more,
- * everything is. */
+/* Slots past the last node ever seen are not rated. When a node joins there, all ratings are
+ * void. */
 static void reach(struct sk_hints *hints, uint32_t slot)
 {
 	if (slot < hints->end)
@@ -136,7 +135,7 @@ static void shape_key(const struct sk_job *job, enum sk_placement how, struct sk
 	ret->options = ask->options & (SK_SAME_LINK | SK_MIX_VENDORS);
 }
 
-/* The job of nobody that asks for this and nothing else. */
+/* A job with this shape and nothing else. */
 static void shape_job(const struct sk_shape_key *key, struct sk_job *ret)
 {
 	memset(ret, 0, sizeof *ret);
@@ -183,8 +182,7 @@ static void shape_drop(struct sk_hints *hints, uint32_t at)
 	*cell = hints->shapes[at - 1].next;
 }
 
-/* The one that was not asked for the longest makes room; those never used come
- * first. */
+/* Add a shape in place of an unused one, or of the one that was not used for the longest time. */
 static uint32_t shape_add(struct sk_hints *hints, const struct sk_shape_key *key, uint32_t hash)
 {
 	struct sk_shape *shape;
@@ -208,7 +206,7 @@ struct sk_least_free {
 	uint32_t cpu;
 	uint32_t memory;
 	uint32_t devices;
-	const uint32_t *has; /* devices, in the same measure */
+	const uint32_t *has; /* free devices, in the same unit */
 };
 
 static struct sk_least_free least_free(const struct sk_hints *hints, const struct sk_job *job)
@@ -223,7 +221,8 @@ static struct sk_least_free least_free(const struct sk_hints *hints, const struc
 	};
 }
 
-/* Nobody fits, but for the slots in `todo`, whose free amounts may suffice; returns how many. */
+/* Mark all slots as unfit except those in `todo`, whose free amounts may suffice; returns their
+ * number. */
 SK_INLINE uint32_t sift_lanes(const struct sk_hints *hints, const struct sk_least_free *least,
 			      uint32_t *scores, uint32_t *todo)
 {
@@ -289,7 +288,7 @@ SK_INLINE uint32_t lowest_lanes(const uint32_t *scores, uint32_t end)
 	return min_lanes(&a);
 }
 
-/* The lowest second rating where the first one is this. */
+/* The lowest second rating among the slots with this first rating. */
 SK_INLINE uint32_t lowest_of_lanes(const uint32_t *scores, const uint32_t *second, uint32_t end,
 				   uint32_t score)
 {
@@ -379,7 +378,7 @@ uint32_t sk_score_count(const struct sk_hints *hints, const uint32_t *scores)
 	return count_lanes(hints, scores);
 }
 
-/* What a rating reads of a node is asked for before the node's turn. */
+/* Prefetch the parts of a node that a rating reads. */
 static void fetch(const struct sk_hints *hints, uint32_t slot)
 {
 	const struct sk_frag_node *node = &hints->prepared[slot];
@@ -393,7 +392,7 @@ static void fetch(const struct sk_hints *hints, uint32_t slot)
 	__builtin_prefetch(node->takes + 32);
 }
 
-#define SK_AHEAD 4u /* nodes asked for before their turn */
+#define SK_AHEAD 4u /* nodes prefetched ahead */
 
 static void rate_every(const struct sk_core *core, const struct sk_job *job, enum sk_placement how,
 		       uint32_t *scores)
@@ -419,7 +418,8 @@ static void rate_one(const struct sk_core *core, const struct sk_job *job, enum 
 	scores[slot] = few ? SK_SCORE_NONE : sk_rate(core, job, how, slot);
 }
 
-/* At most `budget` of the nodes that changed since, and only those that did not change again. */
+/* Rate at most `budget` of the nodes that changed since, skipping those that changed again
+ * later. */
 static uint32_t rate_changed(const struct sk_core *core, const struct sk_job *job,
 			     struct sk_shape *shape, uint32_t *scores, uint32_t budget)
 {
@@ -439,7 +439,8 @@ static uint32_t rate_changed(const struct sk_core *core, const struct sk_job *jo
 	return rated;
 }
 
-/* The same for one that missed so much that it is quicker to ask every node when it changed. */
+/* Rate the changed nodes for a shape that missed so many changes that it is quicker to check every
+ * node for its last change. */
 static void rate_missed(const struct sk_core *core, const struct sk_job *job,
 			const struct sk_shape *shape, uint32_t *scores)
 {
@@ -502,7 +503,7 @@ const uint32_t *sk_score_all(const struct sk_core *core, const struct sk_job *jo
 	return scores;
 }
 
-/* One shape after the other, so that none falls far behind. */
+/* Shapes take turns in order, so that none falls far behind. */
 void sk_core_settle(struct sk_core *core, uint32_t budget)
 {
 	struct sk_hints *hints = core->hints;

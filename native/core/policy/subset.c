@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A pass over the node's devices for each level of closeness until one has a group that suffices.
+ * Each level of closeness is one pass over the devices of the node, until a level has a group that
+ * suffices.
  */
 #include "core/ledger/device.h"
 #include "core/ledger/fit.h"
 #include "core/policy/subset.h"
 
-/* Where a device is, as one number; devices are together at a level if they agree in its bits. */
-/* Levels of which a family is a part keep to one. */
+/* The place of a device as one number; devices are together at a level if they agree in its
+ * bits. */
+/* Levels that include this part stay within one family. */
 #define SK_PLACE_FAMILY (UINT64_C(0xff) << 48)
 #define SK_PLACE_LINK (UINT64_C(0xffff) << 32)
 #define SK_PLACE_NUMA (UINT64_C(0xffff) << 16)
 #define SK_PLACE_BUS UINT64_C(0xffff)
 
-/* From the closest to the loosest. */
+/* Levels from the closest to the loosest. */
 static const uint64_t levels[] = {
 	SK_PLACE_LINK | SK_PLACE_NUMA | SK_PLACE_BUS,
 	SK_PLACE_LINK | SK_PLACE_NUMA,
@@ -50,7 +52,7 @@ static uint64_t group_mask(const uint64_t *places, uint64_t candidates, uint64_t
 	return mask;
 }
 
-/* The smallest group of this level that has `count`, or 0. */
+/* The smallest group of this level that has at least `count`, or 0. */
 static uint64_t group_best(const uint64_t *places, uint64_t candidates, uint32_t count,
 			   uint64_t level)
 {

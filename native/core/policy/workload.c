@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Counts halve at every look, so that what was typical long ago is forgotten.
- * The classes are the most frequent requests that make up 95 of 100, as the
- * published fragmentation measure has it.
+ * Counts halve at every look, so that old requests are forgotten. The classes are the most frequent
+ * requests that make up 95 of 100, as in the published fragmentation measure.
  */
 #include <errno.h>
 #include <string.h>
@@ -10,7 +9,7 @@
 #include "core/ledger/fit.h"
 #include "core/policy/workload.h"
 
-#define SK_ONE_TIME 256u /* of one submit in a count, so that halving is fine-grained */
+#define SK_ONE_TIME 256u /* count of one submit, so that halving is fine-grained */
 #define SK_COVERED 95u	 /* of 100 requests */
 
 /* ---- the tables ---- */
@@ -33,7 +32,7 @@ static void class_fill(uint32_t cpu_milli, uint32_t gpu_milli, uint32_t weight, 
 	};
 }
 
-/* One that names only models that are nowhere is left out. */
+/* A class that names only unknown models is left out. */
 static uint32_t classes_given(const struct sk_core *core, struct sk_frag_class *classes)
 {
 	const struct sk_hints *hints = core->hints;
@@ -67,7 +66,7 @@ static uint32_t classes_counted(const struct sk_core *core, struct sk_frag_class
 	return hints->typical_n;
 }
 
-/* Watts by the core's numbers of models. */
+/* Fill watts by the numbers of models in this state. */
 static void watts_make(const struct sk_core *core)
 {
 	struct sk_hints *hints = core->hints;
@@ -144,7 +143,7 @@ static struct sk_counted *counted_find(struct sk_hints *hints, const struct sk_c
 	return NULL;
 }
 
-/* A new one; where all are in use the rarest makes room. */
+/* Add a request; if all counts are in use the rarest makes room. */
 static struct sk_counted *counted_add(struct sk_hints *hints, const struct sk_counted *key)
 {
 	struct sk_counted *rarest = hints->counted;
@@ -171,8 +170,7 @@ static bool more_often(const struct sk_counted *a, const struct sk_counted *b)
 	return a->models < b->models;
 }
 
-/* By insertion: there are few, and they hardly move from one look to the next.
- */
+/* Insertion sort: there are few, and they hardly move from one look to the next. */
 static void counted_sort(struct sk_hints *hints)
 {
 	for (uint32_t i = 1; i < hints->counted_n; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every invariant of the ledger, looked at from scratch. Used by restore on bytes from outside and
- * by the tests after every command; a pass over the whole state.
+ * Every invariant of the ledger, checked from scratch in a pass over the whole state. restore
+ * checks bytes from outside with it, and the tests check the state after every command.
  */
 #include "core/ledger/device.h"
 #include "core/ledger/hold.h"
@@ -23,7 +23,7 @@ struct sk_sums {
 	uint32_t of[SK_FAMILIES];
 };
 
-/* What the tasks of a node hold of one device. */
+/* Milli that the tasks of a node use of one device. */
 static uint64_t held_milli(const struct sk_core *core, uint32_t node, uint32_t index)
 {
 	uint64_t held = 0;
@@ -77,7 +77,7 @@ static const char *check_devices(const struct sk_core *core, uint32_t slot)
 	return NULL;
 }
 
-/* Every class that the index has for this node must be true of a device. */
+/* True if every class of the index for this node is true of one of its devices. */
 static const char *check_index(const struct sk_core *core, uint32_t slot, struct sk_sums *sums)
 {
 	const struct sk_node *node = &core->nodes[slot];
@@ -223,7 +223,7 @@ static const char *check_list(const struct sk_core *core, const struct sk_list *
 	return list->last == before && count == expected ? NULL : "jobs are miscounted";
 }
 
-/* Counts and order of the jobs that wait in one queue. */
+/* Check the counts and the order of the jobs that wait in one queue. */
 static const char *check_pending(const struct sk_core *core, uint32_t queue, uint64_t *queued)
 {
 	for (int kind = 0; kind < SK_QUEUE_KINDS; kind++) {
@@ -279,7 +279,7 @@ static const char *check_queue(const struct sk_core *core, uint32_t slot)
 	return NULL;
 }
 
-/* A held job is where its hold says. */
+/* Check that a held job is where its hold says. */
 static const char *check_hold(const struct sk_core *core, uint32_t slot)
 {
 	const struct sk_job *job = &core->jobs[slot];

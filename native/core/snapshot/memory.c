@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One block of the caller's memory, divided up: the core first, then every array, the journal, and
- * what is no part of the state.
- * The same walk computes the size and the places, so the two cannot disagree.
+ * The layout of the block of memory: the core first, then every array, the journal, and the hints,
+ * which are no part of the state. Invariant: the same walk computes the size and the places, so
+ * that the two cannot disagree.
  */
 #include <errno.h>
 #include <string.h>
@@ -11,13 +11,13 @@
 #include "core/policy/hints.h"
 #include "core/state/journal_bound.h"
 
-/* Measured bounds of what one operation notes; journal_bound in propose.c reserves by them. */
+/* Measured bounds of what one operation records; sk_command_journal_max reserves by them. */
 #define SK_JOURNAL_BYTES                                                                           \
 	(SK_JOURNAL_REQUEST * SK_BATCH_REQUESTS_MAX + SK_JOURNAL_TASK * SK_BATCH_PLACES_MAX +      \
 	 SK_JOURNAL_SHARE * SK_BATCH_PLACES_MAX * SK_TASK_DEVICES_MAX +                            \
 	 SK_JOURNAL_AFTER * SK_AFTERS_MAX + SK_JOURNAL_PROMOTE * SK_PROMOTE_MAX)
 
-/* A node's tasks hold a share each, but for those that hold whole devices. */
+/* Each task of a node has one share, except those with whole devices. */
 static uint64_t journal_reserve(const struct sk_limits *limits)
 {
 	return SK_JOURNAL_REQUEST + SK_JOURNAL_SHARE * 2 * SK_NODE_DEVICES_MAX +
@@ -25,7 +25,7 @@ static uint64_t journal_reserve(const struct sk_limits *limits)
 }
 
 struct sk_carve {
-	uint8_t *base; /* NULL: only measure */
+	uint8_t *base; /* NULL: measure only */
 	uint64_t at;
 };
 
@@ -37,7 +37,8 @@ static void *carve_array(struct sk_carve *carve, uint64_t count, uint64_t size)
 	return carve->base ? carve->base + at : NULL;
 }
 
-/* The slot arrays start as nobody; only what is looked at before it is written must be cleared. */
+/* The slot arrays start as nobody; only memory that is read before it is written must be
+ * cleared. */
 static void *carve_zeroed(struct sk_carve *carve, uint64_t count, uint64_t size)
 {
 	void *at = carve_array(carve, count, size);
@@ -133,7 +134,7 @@ static void carve_summary(struct sk_summary *summary, struct sk_carve *carve, ui
 	summary->plain = carve_zeroed(carve, stride, sizeof *summary->plain);
 }
 
-/* Behind the journal, where no digest of memory looks. */
+/* The hints are behind the journal, where no digest of memory reads. */
 static void carve_hints(struct sk_core *core, struct sk_carve *carve)
 {
 	const struct sk_limits *limits = &core->limits;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reading a state back. Nothing in the bytes is believed: each record is checked alone and against
- * what was read before, reservations are made anew by the same code that makes them in apply,
- * and at the end the whole ledger is checked and digested again: what a state
- * cannot say of itself is not accepted.
+ * Restoring a state. The bytes are not trusted: each record is checked alone and against the
+ * records before it, reservations are made by the code that makes them in apply, and at the end the
+ * whole ledger is checked and digested again.
  */
 #include <errno.h>
 #include <string.h>
@@ -63,7 +62,7 @@ static bool read_device(struct sk_core *core, struct sk_snapshot_reader *reader,
 	return true;
 }
 
-/* Ascending, and nothing behind the last. */
+/* True if labels are ascending and zeros follow the last. */
 static bool saved_labels_ok(const struct sk_saved_node *saved)
 {
 	if (saved->labels > SK_NODE_LABELS_MAX)
@@ -82,14 +81,14 @@ static bool saved_labels_ok(const struct sk_saved_node *saved)
 	return true;
 }
 
-/* As NODE_RESERVE would take it; the queue may have been dropped since. */
+/* True if NODE_RESERVE would accept it; the queue may have been dropped since. */
 static bool saved_reserve_ok(const struct sk_saved_node *saved)
 {
 	return saved->reserve_until_ns ? saved->reserve_from_ns < saved->reserve_until_ns
 				       : !saved->reserve_from_ns && !saved->reserve_queue;
 }
 
-/* Nodes come by slot; those between are free, so the slot is claimed by name. */
+/* Nodes are saved by slot; slots between are free, so a slot is claimed by its number. */
 static bool read_node(struct sk_core *core, struct sk_snapshot_reader *reader, uint32_t *last)
 {
 	struct sk_saved_node saved;
@@ -140,7 +139,7 @@ static bool saved_hold_ok(const struct sk_core *core, const struct sk_job_view *
 	return view->hold != SK_HOLD_DOOMED || (view->ask.after && !view->attempt);
 }
 
-/* Only what ran may have been judged, cancelled or retried. */
+/* True if only jobs that ran have been judged, cancelled or retried. */
 static bool saved_course_ok(const struct sk_saved_job *saved)
 {
 	const struct sk_job_view *view = &saved->view;
@@ -228,7 +227,7 @@ static void job_unpack(const struct sk_core *core, struct sk_job *job,
 	job->flags = view->flags;
 }
 
-/* Where a pending job waits. */
+/* Put a pending job where it waits. */
 static void job_wait(struct sk_core *core, uint32_t slot, uint16_t hold)
 {
 	switch (hold) {
@@ -246,7 +245,7 @@ static void job_wait(struct sk_core *core, uint32_t slot, uint16_t hold)
 	}
 }
 
-/* A job and its place in its list; its tasks come later. */
+/* Read a job and insert it into its list; its tasks are read later. */
 static bool read_job(struct sk_core *core, struct sk_snapshot_reader *reader, bool live,
 		     uint64_t *last)
 {
@@ -287,7 +286,7 @@ static bool saved_task_ok(const struct sk_core *core, const struct sk_saved_task
 	       !saved->zero[2];
 }
 
-/* Shares are held also on devices that are unavailable by now, so only the sums are checked. */
+/* Shares may be on devices that are unavailable by now, so only the sums are checked. */
 static bool saved_shares_ok(const struct sk_core *core, const struct sk_saved_task *saved,
 			    uint32_t job)
 {
@@ -386,7 +385,7 @@ static void queue_unpack(struct sk_queue *queue, const struct sk_saved_queue *sa
 					  saved->quota[i].limit_milli, 0};
 }
 
-/* Create those whose parents are there by now; how many, or -1 for one that cannot be. */
+/* Create the queues whose parents exist by now; returns how many, or -1 for an invalid one. */
 static int read_queues_once(struct sk_core *core, const struct sk_snapshot_reader *reader,
 			    uint32_t count)
 {

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The state as bytes. Relied on by snapshot.c and restore.c. Layout: sk_saved_head, then queues by
- * slot, nodes by slot each with its devices, live jobs by id, ended jobs by end, tasks by node slot
- * in order of placing, keys from the oldest. Lists are saved in their order and indexes not at all,
- * so equal states give equal bytes whatever their history. Another layout is another
- * SK_SAVED_VERSION.
+ * The state as bytes. Layout: sk_saved_head, then queues by slot, nodes by slot each with its
+ * devices, live jobs by id, ended jobs by end, tasks by node slot in order of placing, keys from
+ * the oldest. Invariants: lists are saved in their order and indexes not at all, so that equal
+ * states give equal bytes whatever their history; another layout is another SK_SAVED_VERSION.
  */
 #ifndef SK_CORE_SNAPSHOT_SAVED_H
 #define SK_CORE_SNAPSHOT_SAVED_H
@@ -16,7 +15,7 @@
 
 struct sk_saved_head {
 	uint64_t magic;
-	uint64_t digest; /* of all bytes after this field */
+	uint64_t digest; /* digest of all bytes after this field */
 	uint64_t size;
 	uint32_t version;
 	uint32_t zero;
@@ -40,7 +39,8 @@ _Static_assert(sizeof(struct sk_saved_head) == 128 + sizeof(struct sk_counters) 
 	       "stored layout");
 _Static_assert(sizeof(struct sk_counters) == 8 * (10 + 10 + 87), "stored layout");
 
-/* By slot. A queue is never moved, but its slot may be lower than its parent's. */
+/* Queues are saved by slot. A queue is never moved, but its slot may be lower than that of its
+ * parent. */
 struct sk_saved_queue {
 	uint64_t usage_ns;
 	uint64_t usage_at_ns;
@@ -51,7 +51,8 @@ struct sk_saved_queue {
 	uint16_t order;
 	uint16_t placement;
 	uint32_t quotas;
-	struct sk_quota_view quota[SK_QUEUE_QUOTAS_MAX]; /* used_milli is 0: it is summed anew */
+	struct sk_quota_view quota[SK_QUEUE_QUOTAS_MAX]; /* used_milli is 0: it is summed on
+							    restore */
 };
 _Static_assert(sizeof(struct sk_saved_queue) == 40 + 32 * SK_QUEUE_QUOTAS_MAX, "stored layout");
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writing the state: one walk, which stores the bytes, digests them, or both.
+ * Saving the state: one walk that stores the bytes, digests them, or both.
  */
 #include <errno.h>
 #include <string.h>
@@ -161,7 +161,7 @@ static struct sk_saved_head saved_head(const struct sk_core *core)
 	return head;
 }
 
-/* Everything after the digest field; returns the digest. */
+/* Save everything after the digest field; returns the digest. */
 static uint64_t save(const struct sk_core *core, uint8_t *bytes)
 {
 	struct sk_saved_head head = saved_head(core);

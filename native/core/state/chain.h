@@ -18,7 +18,8 @@ struct sk_list {
 	uint32_t last;
 };
 
-/* Where the links of a list live: `base` is the array, `stride` its element, `offset` the link. */
+/* The place of the links of a list: `base` is the array, `stride` the size of an element, `offset`
+ * the link in it. */
 struct sk_chain {
 	void *base;
 	size_t stride;

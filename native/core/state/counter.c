@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Counters by name: what happened since the first entry, and how much there is. The order is that
- * of the table below; what is ignored is counted under the number of its reason.
+ * Counters by name: events since the first entry, and current totals. The table below gives their
+ * order; an ignored command is counted under the number of its reason.
  */
 #include "core/core.h"
 #include "core/state/state.h"

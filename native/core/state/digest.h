@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A 64-bit digest over words: against differing replicas and torn files, not against an enemy (log
- * entries and snapshots are signed outside). Relied on by snapshot.c, restore.c and check.c.
+ * A 64-bit digest over words. It detects replicas that differ and torn files, not an attacker: log
+ * entries and snapshots are signed outside.
  */
 #ifndef SK_CORE_STATE_DIGEST_H
 #define SK_CORE_STATE_DIGEST_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bitmaps with a count per class and a bitmap of the classes that have anybody.
+ * Each class has a bitmap and a count; one more bitmap has the classes that are not empty.
  */
 #include "core/state/index.h"
 #include "core/state/journal.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Nodes by class (how many free devices, how many free milli): one bitmap of node slots per class,
- * so that best fit is "the first bit of the lowest class that suffices" and the order does not
- * depend on history. Relied on by device.c, which keeps it, and policy.c, which reads it.
+ * Nodes by class (number of free devices, amount of free milli): one bitmap of node slots per
+ * class. Best fit is the first bit of the lowest class that suffices, so the order does not depend
+ * on history. device.c keeps the index and policy.c reads it.
  */
 #ifndef SK_CORE_STATE_INDEX_H
 #define SK_CORE_STATE_INDEX_H
@@ -13,7 +13,7 @@ void sk_index_add(struct sk_core *core, struct sk_index *index, uint32_t class, 
 void sk_index_remove(struct sk_core *core, struct sk_index *index, uint32_t class, uint32_t slot);
 bool sk_index_has(const struct sk_index *index, uint32_t class, uint32_t slot);
 
-/* The next (class, slot) at or after the given one in order; false at the end. */
+/* The next (class, slot) at or after the given one; false at the end. */
 bool sk_index_next(const struct sk_index *index, uint32_t *class, uint32_t *slot);
 
 /* The lowest bit at or after `from` among `words` words, or words * 64. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The journal is a stack of {old bytes, padded to 8; u64 offset; u64 size}; undo walks it down.
+ * The journal is a stack of {old bytes, padded to 8; u64 offset; u64 size}. Undo walks it down.
  */
 #include <stdlib.h>
 #include <string.h>

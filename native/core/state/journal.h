@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Undo: propose runs the real commands on the real state and then takes every write back, which
- * costs what was changed and not what there is. Relied on by every writer of the state.
- * Invariant: while the journal is on, memory is written only after its old bytes were noted;
- * callers make sure of room beforehand (sk_journal_room), because an undo that is cut short would
- * corrupt the state: that is a programmer's error and stops the process.
+ * Undo: propose runs the real commands on the real state and then reverts every write, at a cost
+ * that depends on what was changed. Invariants: while the journal is on, memory is written only
+ * after its old bytes were recorded; a caller checks sk_journal_room first, because an undo that is
+ * cut short would corrupt the state. Running out of room is a programming error and aborts the
+ * process.
  */
 #ifndef SK_CORE_STATE_JOURNAL_H
 #define SK_CORE_STATE_JOURNAL_H
 
 #include "core/state/changes.h"
 
-/* Note `size` bytes at `at`, which lie in the core's memory. */
+/* Record `size` bytes at `at`, which lie in the memory of the core. */
 void sk_journal_note_slow(struct sk_core *core, const void *at, size_t size);
 
-/* Whoever writes or undoes within a node's record has it rated anew; device.c notes one there. */
+/* Add a node whose record is written or reverted to the change log; device.c calls this for
+ * devices, which lie elsewhere. */
 static inline void sk_journal_touch(struct sk_core *core, const void *at)
 {
 	uint64_t offset = (uint64_t)((uintptr_t)at - (uintptr_t)core->nodes);
@@ -40,9 +41,9 @@ static inline void sk_journal_note(struct sk_core *core, const void *at, size_t 
 
 void sk_journal_begin(struct sk_core *core);
 uint64_t sk_journal_mark(const struct sk_core *core);
-/* Take back everything since the mark. */
+/* Revert every write since the mark. */
 void sk_journal_undo(struct sk_core *core, uint64_t mark);
-/* Undo everything (`keep` false) or let it stand, and switch the journal off. */
+/* Revert all writes (`keep` false) or keep them, and switch the journal off. */
 void sk_journal_end(struct sk_core *core, bool keep);
 bool sk_journal_room(const struct sk_core *core, uint64_t bytes);
 

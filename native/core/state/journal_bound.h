@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bounds of what one operation notes in the journal, bytes. Relied on by memory.c, which provides
- * the room, and propose.c, which turns a request away before it could exceed it.
+ * Bounds of what one operation records in the journal, in bytes. Invariant: memory.c provides this
+ * room, and propose refuses a request before it could need more.
  */
 #ifndef SK_CORE_STATE_JOURNAL_BOUND_H
 #define SK_CORE_STATE_JOURNAL_BOUND_H

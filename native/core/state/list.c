@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Appending to and removing from an intrusive list, both in constant time.
+ * Insertion and removal take constant time.
  */
 #include "core/state/journal.h"
 #include "core/state/list.h"

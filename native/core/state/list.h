@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Intrusive doubly linked lists of slots. Relied on by jobs, tasks, keys and queues. Invariant:
- * every write goes through the journal, so that a list is as before after an undo.
+ * Intrusive doubly linked lists of slots. Invariant: every write goes through the journal, so that
+ * an undo restores a list.
  */
 #ifndef SK_CORE_STATE_LIST_H
 #define SK_CORE_STATE_LIST_H
@@ -10,7 +10,7 @@
 
 void sk_list_append(struct sk_core *core, struct sk_list *list, struct sk_chain chain,
 		    uint32_t slot);
-/* After `before`, or first where that is 0. */
+/* Insert after `before`, or first if that is 0. */
 void sk_list_insert(struct sk_core *core, struct sk_list *list, struct sk_chain chain,
 		    uint32_t before, uint32_t slot);
 void sk_list_remove(struct sk_core *core, struct sk_list *list, struct sk_chain chain,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A slot is noted whole when it is taken and again when it is given back, because within one
- * propose a slot given back may be taken by somebody else.
+ * A slot is recorded whole when it is taken and again when it is given back, because a slot given
+ * back may be taken by another owner within one propose.
  */
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The state: what every file of the core works on. Relied on by the core alone, never installed.
- * Invariants: slot 0 of every array is nobody, so 0 is "none" in each link; job and task slots
- * never leave the core; node slots are the lowest free one at joining, so they are the same on all
- * replicas. Everything above `journal` is replicated or derived from it; sk_core_check verifies it.
+ * The state that every file of the core works on. Invariants: slot 0 of every array is nobody, so 0
+ * is "none" in each link; job and task slots never leave the core; a joining node gets the lowest
+ * free slot, so node slots are equal on all replicas. Every member before `journal` is replicated
+ * or derived from replicated ones; sk_core_check verifies it.
  */
 #ifndef SK_CORE_STATE_STATE_H
 #define SK_CORE_STATE_STATE_H
@@ -23,7 +23,7 @@ struct sk_hints;
 #define SK_NODE_CHUNKS (SK_NODE_DEVICES_MAX / SK_CHUNK_DEVICES)
 #define SK_LEVELS 256u
 
-/* Times are summed up to the largest, not around it: they may be what a node claims. */
+/* Add times up to the largest, without overflow: a node may claim any time. */
 static inline uint64_t sk_time_add(uint64_t a, uint64_t b)
 {
 	return a + b < a ? UINT64_MAX : a + b;
@@ -33,8 +33,8 @@ static inline uint64_t sk_time_add(uint64_t a, uint64_t b)
 #define SK_QUEUE_ROOT 1u    /* slot of the root, which takes no jobs */
 #define SK_QUEUE_DEFAULT 2u /* slot of queue 0 */
 
-/* Devices that one job may have together: a vendor's of one kind. A number from 0 to 31, so that a
- * set of them is a mask; CPU devices have the upper half. */
+/* A family is a vendor and a kind of device; a job has devices of one family by default. It is a
+ * number from 0 to 31, so that a set of them is a mask; CPU devices have the upper half. */
 #define SK_FAMILIES (2u * SK_VENDORS_MAX)
 
 static inline uint8_t sk_family(uint32_t kind, uint32_t vendor)
@@ -47,11 +47,11 @@ static inline uint32_t sk_families_of(uint32_t kinds)
 	return (kinds & SK_DEVICE_GPU ? 0xffffu : 0) | (kinds & SK_DEVICE_CPU ? 0xffff0000u : 0);
 }
 
-/* Which devices will do for a job, as masks. */
+/* The devices that a job accepts, as masks. */
 struct sk_wish {
 	uint64_t models; /* 0: any */
 	uint32_t families;
-	uint32_t available; /* 1: only available devices of nodes that are up, as they are now */
+	uint32_t available; /* 1: only available devices of nodes that are up now */
 };
 
 struct sk_device {
@@ -66,7 +66,7 @@ struct sk_device {
 	uint16_t link;
 	uint16_t bus;
 	uint16_t numa;
-	uint16_t model; /* 1 + its place among the models; 0 none */
+	uint16_t model; /* position among the models, from 1; 0 none */
 };
 
 struct sk_label {
@@ -92,7 +92,7 @@ struct sk_node {
 	uint64_t cpu_used;
 	uint64_t domain;
 	uint64_t models;   /* bit n: a device of model n + 1 is there, available or not */
-	uint32_t families; /* of its devices, available or not */
+	uint32_t families; /* families of its devices, available or not */
 	uint32_t zero_families;
 	uint64_t reserve_from_ns;
 	uint64_t reserve_until_ns; /* 0: not reserved */
@@ -112,7 +112,7 @@ struct sk_node {
 	uint32_t chunks[SK_NODE_CHUNKS];
 };
 
-/* One placed task that has not ended: the holder of its shares and reservations. */
+/* One placed task that has not ended, with its shares. */
 struct sk_task {
 	uint32_t job;
 	uint32_t node;
@@ -137,10 +137,10 @@ struct sk_job {
 	uint64_t observations[SK_OBSERVATIONS_MAX];
 	uint64_t node;	      /* id of task 0's node in the last attempt */
 	uint64_t attained_ns; /* device time of the attempts that ended */
-	uint64_t charged_ns;  /* of this attempt, as reported while it runs */
-	uint64_t spent_ns;    /* of this attempt, by its tasks that ended */
+	uint64_t charged_ns;  /* device time of this attempt, as reported while it runs */
+	uint64_t spent_ns;    /* device time of this attempt, by its tasks that ended */
 	uint64_t not_before_ns;
-	struct sk_wish wish; /* what ask.models and ask.kinds mean */
+	struct sk_wish wish; /* the devices that request.models and request.kinds mean */
 	struct sk_ask ask;
 	uint32_t uid;
 	uint32_t tenant;
@@ -158,17 +158,17 @@ struct sk_job {
 	uint32_t delayed_at;   /* its place in `delayed` while held by time, from 1 */
 	struct sk_list afters; /* jobs that wait for this one's end */
 	uint32_t afters_n;
-	uint16_t level; /* of its queue's pending list, while queued */
+	uint16_t level; /* level in the pending list of its queue, while queued */
 	uint16_t tasks_live;
 	uint16_t reason;
 	uint16_t place_reason;
 	uint16_t retried;
 	uint16_t preemptions;
 	uint8_t state;
-	uint8_t verdict; /* state it will end in once its other tasks have ended; 0 none yet. With
-			    SK_PENDING it was preempted and will wait again */
+	uint8_t verdict; /* state in which it will end once its other tasks have ended; 0 none
+			    yet. SK_PENDING: it was preempted and will wait again */
 	uint8_t hold;	 /* enum sk_hold */
-	uint8_t last;	 /* cancelled while it held tasks: it does not come back, however it ends */
+	uint8_t last;	 /* cancelled while it had tasks: it does not wait again, however it ends */
 	uint32_t flags;
 };
 
@@ -181,7 +181,7 @@ struct sk_key {
 	uint32_t hash_next;
 	uint32_t owner;
 	struct sk_link order; /* oldest first, of all clients */
-	struct sk_link own;   /* the same of its client */
+	struct sk_link own;   /* oldest first, of its client */
 	uint32_t free_next;
 };
 
@@ -195,7 +195,7 @@ struct sk_key_owner {
 	uint32_t free_next;
 };
 
-/* Unused slots: given back ones first, then those never used. */
+/* Unused slots: those given back come first, then those never used. */
 struct sk_pool {
 	uint32_t free_first;
 	uint32_t fresh;
@@ -209,7 +209,7 @@ struct sk_table {
 	uint32_t mask;
 };
 
-/* For each class the set of node slots in it; ordered by class, then slot. */
+/* For each class the set of its node slots, ordered by class, then slot. */
 struct sk_index {
 	uint64_t *bits;
 	uint32_t *counts;
@@ -234,7 +234,7 @@ struct sk_quota {
 	uint64_t used_milli; /* by the queue and all below it */
 };
 
-/* Slots 1 and 2 are always there; `parent` is a slot, 0 only for the root. */
+/* Slots 1 and 2 are always in use; `parent` is a slot, 0 only for the root. */
 struct sk_queue {
 	uint32_t id;
 	uint32_t in_use;
@@ -249,7 +249,7 @@ struct sk_queue {
 	uint32_t zero;
 	uint64_t live;	      /* its own jobs, pending or placed */
 	uint64_t pending_all; /* queued jobs of it and all below */
-	uint64_t used_milli;  /* what placed tasks of it and all below hold */
+	uint64_t used_milli;  /* milli in use by placed tasks of it and all below */
 	uint64_t cpu_used;
 	uint64_t memory_used;
 	uint64_t usage_ns; /* device time, decayed as of usage_at_ns */
@@ -291,17 +291,17 @@ struct sk_journal {
 	uint64_t capacity;
 	uint64_t used;
 	uint64_t used_max;
-	uint64_t reserve; /* for the loss of the fullest node */
+	uint64_t reserve; /* bytes kept for the loss of the fullest node */
 	bool on;
-	bool cut; /* something that a command would do was left out on trial, for want of room */
+	bool cut; /* part of a command was left out on trial for want of room */
 };
 
 #define SK_CHANGED_MAX 4096u /* changed nodes remembered, a power of two */
 
-/* See changes.h. */
+/* The change log, see changes.h. */
 struct sk_changes {
-	uint64_t count;	 /* changes so far; `nodes` holds the last SK_CHANGED_MAX of them */
-	uint64_t read;	 /* changes that the reader has taken into account */
+	uint64_t count;	 /* changes so far; `nodes` has the last SK_CHANGED_MAX of them */
+	uint64_t read;	 /* changes that the reader has seen */
 	uint32_t *nodes; /* node slots, a ring */
 };
 
@@ -369,7 +369,8 @@ struct sk_core {
 	struct sk_journal journal;
 	uint64_t size;
 	struct sk_changes *changes; /* neither replicated nor undone */
-	struct sk_hints *hints;	    /* what choices use besides: neither replicated nor undone */
+	struct sk_hints *hints;	    /* inputs of choices beyond the state: neither replicated nor
+				       undone */
 };
 
 #endif

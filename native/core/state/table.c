@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Hash chains: insertion at the head, removal by relinking the one cell that points here.
+ * Hash chains: insertion is at the head, removal relinks the one cell that points to the element.
  */
 #include "core/state/journal.h"
 #include "core/state/table.h"

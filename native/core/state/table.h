@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Slots by hash: chains through the elements themselves, so that removal touches one cell and
- * nothing is ever rehashed. Relied on by nodes, jobs and keys. The bucket count is fixed at init,
- * a power of two of at least the slots.
+ * Slots by hash. Chains go through the elements themselves, so that removal touches one cell and
+ * nothing is ever rehashed. Invariant: the number of buckets is fixed at init, a power of two not
+ * less than the slots.
  */
 #ifndef SK_CORE_STATE_TABLE_H
 #define SK_CORE_STATE_TABLE_H
@@ -22,7 +22,7 @@ static inline uint32_t sk_table_first(const struct sk_table *table, uint64_t has
 	return table->buckets[hash & table->mask];
 }
 
-/* `chain` names the elements' uint32_t hash link. */
+/* `chain` names the uint32_t hash link of the elements. */
 void sk_table_insert(struct sk_core *core, struct sk_table *table, struct sk_chain chain,
 		     uint64_t hash, uint32_t slot);
 void sk_table_remove(struct sk_core *core, struct sk_table *table, struct sk_chain chain,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The dearest case of every command against what is reserved for it in the undo journal: jobs of a
- * full gang with sixteen devices a task, in the deepest queue, with every quota on the way, a
- * group, a full heap of delayed jobs. Prints bytes noted and bytes reserved; exit 0 is good.
+ * The most expensive case of every command against what is reserved for it in the undo journal:
+ * jobs of a full gang with sixteen devices a task, in the deepest queue, with every quota on the
+ * way, a group, and a full heap of delayed jobs. The output is bytes recorded and bytes reserved;
+ * exit 0 is good.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -169,7 +170,8 @@ static uint64_t evict(uint64_t node)
 	return used;
 }
 
-/* Many that failed and wait, the sooner ones last, so that each new one rises through the heap. */
+/* Fill the heap with jobs that failed and wait, the sooner ones last, so that each new one rises
+ * through it. */
 static void fill_heap(void)
 {
 	now_ns = 1ull << 60;
@@ -206,7 +208,7 @@ static void end_with_afters(void)
 			SK_AFTERS_MAX * SK_JOURNAL_AFTER);
 }
 
-/* Devices that their node no longer reports go with the task that held them last. */
+/* Devices that their node no longer reports go with the last task that uses them. */
 static void lose_devices(void)
 {
 	uint64_t task = SK_JOURNAL_TASK + SK_TASK_DEVICES_MAX * SK_JOURNAL_SHARE;

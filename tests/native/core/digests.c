@@ -47,7 +47,7 @@ static void apply(struct sk_core *core, const struct batch *batch)
 	free(effects.records);
 }
 
-/* What was decided, with what places from outside ride along. */
+/* Decide on the requests; some places from outside are added. */
 static struct batch decide(struct sk_core *core, const struct batch *requests)
 {
 	size_t capacity = requests->size + SK_DECISIONS_BYTES_MAX;

@@ -57,7 +57,7 @@ static uint32_t records_in(const struct batch *batch, size_t until)
 	return count;
 }
 
-/* Jobs that wait for others: what releasing all of them may note. */
+/* The most that releasing all jobs which wait for others may record. */
 static uint64_t release_bound(const struct sk_core *core)
 {
 	uint64_t held = 0;
@@ -67,7 +67,7 @@ static uint64_t release_bound(const struct sk_core *core)
 	return held * SK_JOURNAL_AFTER;
 }
 
-/* Each request alone, on trial: it notes no more than is reserved for it, and leaves no trace. */
+/* Try each request alone: it records no more than is reserved for it, and leaves no trace. */
 static void measure(struct sk_core *core, const struct batch *batch)
 {
 	struct sk_act act = {.core = core, .now_ns = stream.now_ns};
@@ -94,7 +94,7 @@ static void measure(struct sk_core *core, const struct batch *batch)
 	}
 }
 
-/* The proposal's commands in an exact buffer; the state must be as before. */
+/* Copy the commands of the proposal into an exact buffer; the state must be unchanged. */
 static struct batch propose(struct sk_core *core, const struct batch *requests, int *error)
 {
 	size_t capacity = requests->size + SK_DECISIONS_BYTES_MAX;
@@ -119,7 +119,7 @@ static struct batch propose(struct sk_core *core, const struct batch *requests, 
 
 #define SMALL (SK_TASKS_MAX + 3)
 
-/* In effect buffers of this capacity, or of what a command needs. */
+/* Apply with effect buffers of this capacity, or of the size that a command needs. */
 static int apply(struct sk_core *core, const struct batch *batch, uint32_t capacity)
 {
 	size_t done = 0, consumed;
@@ -169,8 +169,8 @@ static void mutate(struct batch *batch)
 	batch->bytes = copy;
 }
 
-/* Exact blocks of the usual size are used again, dirty as they are: nothing may rely on cleared
- * memory, and a block of some megabytes is slow to get from a sanitizer. */
+/* Exact blocks of the usual size are reused without clearing: nothing may rely on cleared memory,
+ * and a block of some megabytes is slow to get from a sanitizer. */
 static void *spare[4];
 static unsigned spares;
 
@@ -231,7 +231,7 @@ static struct sk_core *restore(const struct batch *bytes)
 	return core;
 }
 
-/* An enemy can compute the digest too. */
+/* An attacker can compute the digest too. */
 static void seal(struct batch *bytes)
 {
 	size_t skip = offsetof(struct sk_saved_head, size);
@@ -244,7 +244,7 @@ static void seal(struct batch *bytes)
 	memcpy(bytes->bytes + offsetof(struct sk_saved_head, digest), &digest, sizeof digest);
 }
 
-/* A state that restore accepts must be a state: sound, canonical, and able to go on. */
+/* A state that restore accepts must be sound, canonical, and able to go on. */
 static void try_torn_snapshot(const struct sk_core *core)
 {
 	struct batch bytes = snapshot(core), again, requests = {0}, commands;
@@ -285,7 +285,7 @@ static struct sk_core *restarted(struct sk_core *core)
 	return other;
 }
 
-/* A replica that was restored and carries the batch out in one call ends up the same. */
+/* A replica that was restored and applies the batch in one call ends up with the same state. */
 static void apply_as_twin(struct sk_core *core, const struct batch *commands)
 {
 	struct batch bytes = snapshot(core);

@@ -38,7 +38,7 @@ static void apply(const void *bytes, size_t size)
 	free(effects.records);
 }
 
-/* The commands that were decided, in the caller's buffer; their size. */
+/* Decide, and write the commands to the buffer of the caller; returns their size. */
 static size_t decide(const uint8_t *bytes, size_t size, uint8_t *commands, size_t capacity)
 {
 	struct sk_proposal proposal = {
@@ -87,7 +87,7 @@ static void restore(uint8_t *bytes, size_t size)
 
 	if (size < sizeof(struct sk_saved_head))
 		return;
-	memcpy(bytes + skip, &whole, sizeof whole); /* an enemy can do so too */
+	memcpy(bytes + skip, &whole, sizeof whole); /* an attacker can do so too */
 	digest = sk_digest_end(sk_digest(0, bytes + skip, (size - skip) & ~7ull));
 	memcpy(bytes + offsetof(struct sk_saved_head, digest), &digest, sizeof digest);
 	if (sk_core_snapshot_limits(bytes, size, &wanted) ||

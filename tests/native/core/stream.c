@@ -91,7 +91,7 @@ static void add_label(struct stream *s, struct batch *batch)
 				      .value = stream_chance(s, 3)};
 
 	if (stream_chance(s, 3) == 0)
-		label.label = 100 + stream_chance(s, 30); /* so that a node runs out of them */
+		label.label = 100 + stream_chance(s, 30); /* few, so that a node runs out of them */
 	add(batch, &label, SK_NODE_LABEL, sizeof label);
 }
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A seeded stream of requests of every kind, for a small cluster that runs into every limit.
- * Relied on by fuzz.c and digests.c. Invariant: the same seed and the same state give the same
- * bytes on every machine.
+ * Invariant: the same seed and the same state give the same bytes on every machine.
  */
 #ifndef SK_TESTS_NATIVE_CORE_STREAM_H
 #define SK_TESTS_NATIVE_CORE_STREAM_H

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same commands give the same bytes whoever compiled the core and wherever it runs."""
+"""Equal commands give equal bytes by every compiler and on every machine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BUILDS = {
 
 
 def core_sources() -> list[Path]:
-    """What the library is made of, by its own list."""
+    """Return the sources of the library, by its own list."""
     folder = ROOT / "native" / "core"
     named = re.search(
         r"set\(STOKER_CORE_SOURCES(.*?)\)", (folder / "CMakeLists.txt").read_text(), re.S
@@ -65,7 +65,7 @@ def flags() -> set[str]:
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """What the core says that `make build` compiled, by the machine's own compiler."""
+    """Return the output of the core that `make build` compiled."""
     program = tmp_path_factory.mktemp("cc") / "digests"
     core = Builder().folder / "native" / "core" / "libstoker_core.a"
     call("cc", "-O2", "-std=gnu11", *INCLUDES, *map(str, STREAM), str(core), "-o", str(program))

@@ -37,7 +37,7 @@ def test_torn_input_neither_crashes_nor_corrupts(harness: Path, seed: int) -> No
     assert "placed" in run(str(harness / "stoker_core_fuzz"), str(seed), "3000")
 
 
-def test_the_undo_journal_has_room_for_the_dearest_case_of_every_command(harness: Path) -> None:
+def test_the_undo_journal_has_room_for_the_worst_case_of_every_command(harness: Path) -> None:
     lines = run(str(harness / "stoker_core_bounds")).splitlines()
     assert {" ".join(line.split()[:-3]) for line in lines} >= {"node evicted", "gang of 16 placed"}
 

@@ -50,7 +50,8 @@ static int64_t size_of(const struct sk_frag_class *each)
 	return (int64_t)each->gpu_milli * each->count;
 }
 
-/* Shares, worths and what a processor stands for, as docs/developer/placement.md has them. */
+/* Compute shares, worths and what a processor stands for, as docs/developer/placement.md defines
+ * them. */
 static void weigh(struct world *world)
 {
 	uint64_t total = 0, copies = 0, cpu = 0, milli = 0;
@@ -370,7 +371,7 @@ static int64_t cost_on(const struct sk_frag_table *table, struct sk_frag_node *n
 	return place.cost;
 }
 
-/* The choices that the default is made for. */
+/* The default must make these choices. */
 static void check_choices(struct sk_frag_table *table, struct sk_frag_node *node)
 {
 	const struct sk_frag_class usual[] = {
@@ -404,8 +405,8 @@ static int64_t published(double added)
 	return 100 - (int64_t)(100 / (1 + exp(added / 1000)));
 }
 
-/* Every step of the published score to one milli: waste added by the last processor that the only
- * class needs, and waste taken away by a request that the only class could not have used. */
+/* Check every step of the published score to one milli: waste added by the last processor that the
+ * only class needs, and waste removed by a request that the only class could not have used. */
 static void check_steps(struct sk_frag_table *table, struct sk_frag_node *node)
 {
 	const struct sk_frag_class only = {

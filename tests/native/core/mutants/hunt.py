@@ -55,7 +55,7 @@ class Builder:
         self.plain = next((self.folder / "native" / "core").glob("_core*.so"))
 
     def build(self, mutant: Mutant) -> Path:
-        """The module with this fault."""
+        """Compile the module with this fault."""
         text = (ROOT / "native" / "core" / mutant.file).read_text()
         if text.count(mutant.before) != 1:
             raise ValueError(f"{mutant.name}: its text is not in {mutant.file} exactly once")
@@ -82,7 +82,7 @@ class Builder:
 
 
 def detect(module: Path, *options: str) -> str:
-    """What noticed it, or nothing."""
+    """Return what noticed the fault, or an empty string."""
     command = [sys.executable, "-m", "tests.native.core.mutants.detector", str(module), *options]
     try:
         done = subprocess.run(
@@ -98,7 +98,7 @@ def detect(module: Path, *options: str) -> str:
 
 
 def hunt(names: set[str]) -> list[str]:
-    """Names of the mutants that nothing noticed; `names` empty: of all."""
+    """Return the names of mutants that nothing noticed; empty `names` tries all."""
     builder = Builder()
     known = detect(builder.plain, "--names")
     free = detect(builder.plain, "--without", known)
