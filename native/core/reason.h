@@ -91,7 +91,7 @@ enum sk_reason {
 	SK_NO_NODE_HAS_LABELS = 78,
 	SK_NO_NODE_HAS_MODEL = 79,
 	SK_NO_NODE_HAS_DEVICE_MEMORY = 80,
-	SK_OVER_ANY_LIMIT = 81, /* asks for more than its queue may ever hold */
+	SK_OVER_ANY_LIMIT = 81, /* requests more than its queue may ever give */
 	SK_AFTERS_FULL = 82,
 	SK_BAD_DEVICE_KIND = 83,
 	SK_WRONG_KIND = 84,

@@ -202,10 +202,10 @@ static void bench_asks(struct sk_bench *bench, uint32_t count)
 	uint32_t hosts = 0;
 
 	for (uint32_t at = 0; at < count; at++) {
-		const struct sk_ask *ask = bench_ask(bench, at);
+		const struct sk_ask *request = bench_ask(bench, at);
 
-		milli += ask->gpu_milli;
-		hosts += !ask->gpu_milli;
+		milli += request->gpu_milli;
+		hosts += !request->gpu_milli;
 	}
 	bench_room(bench, milli, hosts);
 }
@@ -216,14 +216,14 @@ static void bench_fill(struct sk_bench *bench)
 
 	while (!bench->error && misses < SK_BENCH_MISSES_MAX &&
 	       bench->used_milli < bench->plan->fill_milli) {
-		const struct sk_ask *ask = bench_ask(bench, 0);
+		const struct sk_ask *request = bench_ask(bench, 0);
 
-		if (bench->used_milli + ask->gpu_milli > bench->plan->fill_milli) {
+		if (bench->used_milli + request->gpu_milli > bench->plan->fill_milli) {
 			misses++;
 			continue;
 		}
 		bench_step(bench, 1, false);
-		if (!bench->placed || ask->gpu_milli) /* a job without devices fills nothing */
+		if (!bench->placed || request->gpu_milli) /* a job without devices fills nothing */
 			misses = bench->placed ? 0 : misses + 1;
 	}
 	bench->jobs[0].level = bench->jobs[0].count;
@@ -257,12 +257,12 @@ static void bench_batches(struct sk_bench *bench, struct sk_bench_times *times)
 static void bench_unique(struct sk_bench *bench, struct sk_bench_times *times)
 {
 	for (uint32_t i = 0; i < bench->plan->unique && !bench->error; i++) {
-		struct sk_ask *ask = &bench->asked[0].ask;
+		struct sk_ask *request = &bench->asked[0].ask;
 
 		bench_asks(bench, 1);
 		bench->uniques++;
-		ask->memory_bytes += bench->uniques << 12;
-		ask->cpu_milli += (uint32_t)(bench->uniques % 16);
+		request->memory_bytes += bench->uniques << 12;
+		request->cpu_milli += (uint32_t)(bench->uniques % 16);
 		bench_step(bench, 1, false);
 		times->unique[i] = bench_ns(bench->propose_ns);
 		times->unique_placed += bench->placed;

@@ -90,7 +90,7 @@ uint64_t sk_command_effects_max(const struct sk_core *core, const struct sk_head
 
 	for (uint32_t task = core->nodes[node].tasks.first; task;
 	     task = core->tasks[task].on_node.next)
-		effects += core->jobs[core->tasks[task].job].ask.tasks + 2u;
+		effects += core->jobs[core->tasks[task].job].request.tasks + 2u;
 	return effects;
 }
 

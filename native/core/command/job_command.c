@@ -15,24 +15,24 @@
 #include "core/policy/workload.h"
 #include "core/state/journal.h"
 
-static uint16_t options_ok(const struct sk_ask *ask, struct sk_why *why)
+static uint16_t options_ok(const struct sk_ask *request, struct sk_why *why)
 {
-	uint32_t options = ask->options;
+	uint32_t options = request->options;
 	bool apart = options & SK_SPREAD_TASKS && options & SK_PACK_TASKS;
 	bool torn = options & SK_ATTRACT && options & SK_REPEL;
 
 	if (options & ~SK_OPTIONS || apart || torn)
 		return sk_because(why, SK_BAD_OPTIONS, options, SK_OPTIONS);
-	if (options & (SK_ATTRACT | SK_REPEL) && !ask->group)
+	if (options & (SK_ATTRACT | SK_REPEL) && !request->group)
 		return sk_because(why, SK_BAD_OPTIONS, options, 0);
-	if (!ask->kinds || ask->kinds & ~SK_DEVICE_KINDS)
-		return sk_because(why, SK_BAD_DEVICE_KIND, ask->kinds, 0);
-	if (ask->placement >= SK_PLACEMENT_END)
-		return sk_because(why, SK_BAD_PLACEMENT, ask->placement, SK_PLACEMENT_END - 1);
-	if (ask->retries > SK_RETRIES_MAX)
-		return sk_because(why, SK_BAD_RETRIES, ask->retries, SK_RETRIES_MAX);
-	if (ask->backoff_s > SK_BACKOFF_MAX_S)
-		return sk_because(why, SK_BAD_RETRIES, ask->backoff_s, SK_BACKOFF_MAX_S);
+	if (!request->kinds || request->kinds & ~SK_DEVICE_KINDS)
+		return sk_because(why, SK_BAD_DEVICE_KIND, request->kinds, 0);
+	if (request->placement >= SK_PLACEMENT_END)
+		return sk_because(why, SK_BAD_PLACEMENT, request->placement, SK_PLACEMENT_END - 1);
+	if (request->retries > SK_RETRIES_MAX)
+		return sk_because(why, SK_BAD_RETRIES, request->retries, SK_RETRIES_MAX);
+	if (request->backoff_s > SK_BACKOFF_MAX_S)
+		return sk_because(why, SK_BAD_RETRIES, request->backoff_s, SK_BACKOFF_MAX_S);
 	return SK_REASON_NONE;
 }
 
@@ -51,20 +51,21 @@ uint16_t sk_submit_ok(const struct sk_submit *submit, struct sk_why *why)
 	return options_ok(&submit->ask, why);
 }
 
-static uint16_t after_ok(const struct sk_core *core, const struct sk_ask *ask, struct sk_why *why)
+static uint16_t after_ok(const struct sk_core *core, const struct sk_ask *request,
+			 struct sk_why *why)
 {
 	const struct sk_job *before;
 	uint32_t slot;
 
-	if (!ask->after)
+	if (!request->after)
 		return SK_REASON_NONE;
-	why->job = ask->after;
-	slot = sk_job_find(core, ask->after);
+	why->job = request->after;
+	slot = sk_job_find(core, request->after);
 	before = &core->jobs[slot];
 	if (!slot)
 		return SK_BAD_AFTER;
 	if (sk_state_final(before->state) && before->state != SK_SUCCEEDED &&
-	    !(ask->options & SK_AFTER_ANY))
+	    !(request->options & SK_AFTER_ANY))
 		return SK_BAD_AFTER;
 	if (before->afters_n == SK_AFTERS_MAX)
 		return sk_because(why, SK_AFTERS_FULL, 1, SK_AFTERS_MAX);
@@ -72,18 +73,20 @@ static uint16_t after_ok(const struct sk_core *core, const struct sk_ask *ask, s
 }
 
 /* Returns SK_REASON_NONE, or why a queue, model or job that the request names will not do. */
-static uint16_t names_ok(const struct sk_core *core, const struct sk_ask *ask, struct sk_why *why)
+static uint16_t names_ok(const struct sk_core *core, const struct sk_ask *request,
+			 struct sk_why *why)
 {
-	uint32_t queue = sk_queue_find(core, ask->queue);
+	uint32_t queue = sk_queue_find(core, request->queue);
 
 	if (!queue)
-		return sk_because(why, SK_UNKNOWN_QUEUE, ask->queue, 0);
+		return sk_because(why, SK_UNKNOWN_QUEUE, request->queue, 0);
 	if (core->queues[queue].children)
-		return sk_because(why, SK_QUEUE_NOT_LEAF, ask->queue, core->queues[queue].children);
-	for (uint32_t i = 0; i < SK_JOB_MODELS_MAX && ask->models[i]; i++)
-		if (!sk_model_find(core, ask->models[i]))
-			return sk_because(why, SK_NO_NODE_HAS_MODEL, ask->models[i], 0);
-	return after_ok(core, ask, why);
+		return sk_because(why, SK_QUEUE_NOT_LEAF, request->queue,
+				  core->queues[queue].children);
+	for (uint32_t i = 0; i < SK_JOB_MODELS_MAX && request->models[i]; i++)
+		if (!sk_model_find(core, request->models[i]))
+			return sk_because(why, SK_NO_NODE_HAS_MODEL, request->models[i], 0);
+	return after_ok(core, request, why);
 }
 
 uint16_t sk_submit_do(const struct sk_act *act, const struct sk_submit *command, struct sk_why *why)
@@ -166,9 +169,9 @@ void sk_place_finish(const struct sk_act *act, uint32_t slot, const struct sk_pl
 	job->exit_code = 0; /* outcome of the attempt before */
 	job->signal = 0;
 	job->flags = 0;
-	SK_ADD(core, core->counters.placed, job->ask.tasks);
+	SK_ADD(core, core->counters.placed, job->request.tasks);
 	sk_job_move(act, slot, SK_STARTING, SK_PLACED, first->node);
-	for (uint32_t i = 0; i < job->ask.tasks; i++)
+	for (uint32_t i = 0; i < job->request.tasks; i++)
 		start_tell(act, &first[i]);
 }
 
@@ -183,8 +186,8 @@ static uint16_t place_ok(const struct sk_core *core, uint32_t slot, const struct
 		return SK_NOT_PENDING;
 	if (first->attempt != job->attempt + 1)
 		return sk_because(why, SK_WRONG_ATTEMPT, first->attempt, job->attempt);
-	if (first->tasks != job->ask.tasks)
-		return sk_because(why, SK_BAD_TASKS, first->tasks, job->ask.tasks);
+	if (first->tasks != job->request.tasks)
+		return sk_because(why, SK_BAD_TASKS, first->tasks, job->request.tasks);
 	if (job->hold)
 		return sk_because(why, SK_HELD, job->hold, 0);
 	return SK_REASON_NONE;
@@ -230,8 +233,8 @@ static uint16_t outcome_ok(const struct sk_core *core, uint32_t slot,
 			command->attempt, job->attempt);
 	if (sk_state_final(job->state))
 		return SK_ALREADY_ENDED;
-	if (command->task >= job->ask.tasks)
-		return sk_because(why, SK_BAD_TASKS, command->task, job->ask.tasks);
+	if (command->task >= job->request.tasks)
+		return sk_because(why, SK_BAD_TASKS, command->task, job->request.tasks);
 	task = sk_task_find(core, slot, command->task);
 	if (!task) /* it has ended, and the job may wait for its next attempt already */
 		return job->attempt ? SK_DUPLICATE_OUTCOME : SK_WRONG_ATTEMPT;
@@ -267,7 +270,7 @@ static uint16_t outcome_reason(const struct sk_job *job, const struct sk_outcome
 static bool ended_anyway(const struct sk_job *job, const struct sk_outcome *command)
 {
 	return command->state == SK_FAILED || command->state == SK_TIMEOUT ||
-	       (command->state == SK_SUCCEEDED && job->ask.tasks == 1);
+	       (command->state == SK_SUCCEEDED && job->request.tasks == 1);
 }
 
 /* The first task that does not succeed decides how the job ends. */
@@ -409,10 +412,10 @@ static uint16_t preempt_ok(const struct sk_core *core, uint32_t slot,
 		return SK_NOT_RUNNING;
 	if (command->attempt != job->attempt)
 		return sk_because(why, SK_WRONG_ATTEMPT, command->attempt, job->attempt);
-	if (!(job->ask.options & SK_PREEMPTIBLE))
+	if (!(job->request.options & SK_PREEMPTIBLE))
 		return SK_NOT_PREEMPTIBLE;
-	if (ran < job->ask.min_run_s * (uint64_t)1000000000)
-		return sk_because(why, SK_RUNS_TOO_SHORT, ran, job->ask.min_run_s);
+	if (ran < job->request.min_run_s * (uint64_t)1000000000)
+		return sk_because(why, SK_RUNS_TOO_SHORT, ran, job->request.min_run_s);
 	return SK_REASON_NONE;
 }
 

@@ -69,8 +69,8 @@ static bool plan_passed(const struct sk_core *core, const struct sk_job *job,
 	if (job->queue != head->queue || sk_queue_kind(job) != sk_queue_kind(head) ||
 	    job->place_ns < head->submit_ns)
 		return false;
-	if (job->ask.priority != head->ask.priority)
-		return job->ask.priority < head->ask.priority;
+	if (job->request.priority != head->request.priority)
+		return job->request.priority < head->request.priority;
 	return job->id > head->id;
 }
 
@@ -81,8 +81,9 @@ static uint64_t plan_end_of(const struct sk_core *core, const struct sk_job *job
 			    const struct sk_job *head, uint64_t now_ns)
 {
 	uint64_t never = plan_passed(core, job, head) ? UINT64_MAX : SK_SOME_DAY_NS;
-	uint64_t end =
-		job->ask.estimate_ns ? sk_time_add(job->place_ns, job->ask.estimate_ns) : never;
+	uint64_t end = job->request.estimate_ns
+			       ? sk_time_add(job->place_ns, job->request.estimate_ns)
+			       : never;
 
 	if (job->state == SK_STOPPING || end <= now_ns)
 		return now_ns + 1;
@@ -137,7 +138,7 @@ static bool plan_start(struct sk_plan *plan, struct sk_plan_ends *ends, uint32_t
 	uint32_t next = 0;
 
 	for (;;) {
-		plan->cut |= !sk_trial_can(plan->trial, core->jobs[job].ask.tasks);
+		plan->cut |= !sk_trial_can(plan->trial, core->jobs[job].request.tasks);
 		if (plan->cut)
 			return false;
 		if (sk_trial_take(plan->trial, job, *at_ns, places))
@@ -166,7 +167,7 @@ static void plan_make(struct sk_plan *plan, struct sk_planned *starts)
 
 	plan->cut = false;
 	for (uint32_t i = 0; i < plan->count; i++) {
-		uint64_t estimate = core->jobs[plan->jobs[i]].ask.estimate_ns;
+		uint64_t estimate = core->jobs[plan->jobs[i]].request.estimate_ns;
 
 		if (!plan_start(plan, &ends, plan->jobs[i], &at_ns)) {
 			plan_rest(plan, starts, i, plan->cut ? now_ns : ends.beyond_ns);
@@ -228,8 +229,8 @@ static bool backfill_one(struct sk_plan *plan, uint32_t slot)
 	const struct sk_job *job = &core->jobs[slot];
 	struct sk_place places[SK_TASKS_MAX];
 	uint64_t mark = sk_journal_mark(core), now_ns = trial->act.now_ns;
-	uint64_t end_ns =
-		job->ask.estimate_ns ? sk_time_add(now_ns, job->ask.estimate_ns) : UINT64_MAX;
+	uint64_t end_ns = job->request.estimate_ns ? sk_time_add(now_ns, job->request.estimate_ns)
+						   : UINT64_MAX;
 
 	if (!sk_trial_fits(trial, slot, now_ns))
 		return false;
@@ -240,7 +241,7 @@ static bool backfill_one(struct sk_plan *plan, uint32_t slot)
 		sk_journal_undo(core, mark);
 		return false;
 	}
-	for (uint32_t task = 0; task < job->ask.tasks; task++)
+	for (uint32_t task = 0; task < job->request.tasks; task++)
 		places[task].reason = SK_BACKFILLED;
 	plan_end_add(&plan->ends, end_ns, slot);
 	sk_trial_start(trial, slot, places);
@@ -264,7 +265,7 @@ void sk_backfill(struct sk_trial *trial, const struct sk_line *line)
 	while (slot && tries < SK_LINE_TRIES_MAX) {
 		uint32_t next = sk_line_settle(core, sk_pending_next(core, slot));
 
-		if (!sk_trial_room(trial, core->jobs[slot].ask.tasks)) {
+		if (!sk_trial_room(trial, core->jobs[slot].request.tasks)) {
 			trial->out->more = true;
 			return;
 		}

@@ -99,7 +99,7 @@ int sk_core_candidates(struct sk_core *core, uint64_t job, const struct sk_place
 
 	if (!slot || core->jobs[slot].state != SK_PENDING)
 		return -ENOENT;
-	if (count >= core->jobs[slot].ask.tasks)
+	if (count >= core->jobs[slot].request.tasks)
 		return -EINVAL;
 	sk_journal_begin(core);
 	for (uint32_t i = 0; i < count && !ret; i++)

@@ -39,7 +39,7 @@ uint64_t sk_queue_share(const struct sk_core *core, uint32_t slot, uint64_t now_
 static bool queue_covers(const struct sk_core *core, uint32_t slot, const struct sk_job *job)
 {
 	const struct sk_queue *queue = &core->queues[slot];
-	uint64_t asked = (uint64_t)job->ask.gpu_milli * job->ask.tasks;
+	uint64_t asked = (uint64_t)job->request.gpu_milli * job->request.tasks;
 
 	for (uint32_t i = 0; asked && i < queue->quotas_n; i++) {
 		const struct sk_quota *quota = &queue->quotas[i];
@@ -161,7 +161,7 @@ bool sk_line_blocks(const struct sk_core *core, uint32_t job)
 	uint16_t order = core->queues[core->jobs[job].queue].order;
 
 	return sk_pending_blocks(order) &&
-	       (order == SK_ORDER_FIFO || !sk_feasible_hopeless(core, &core->jobs[job].ask));
+	       (order == SK_ORDER_FIFO || !sk_feasible_hopeless(core, &core->jobs[job].request));
 }
 
 uint32_t sk_line_head(const struct sk_core *core, uint32_t job)

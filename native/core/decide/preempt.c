@@ -41,16 +41,16 @@ static uint32_t victim_level(const struct sk_core *core, const struct sk_job *jo
 
 	switch (core->queues[job->queue].order) {
 	case SK_ORDER_SHORTEST:
-		if (!job->ask.estimate_ns)
+		if (!job->request.estimate_ns)
 			return SK_LEVELS - 1;
-		return sk_pending_time_level(job->ask.estimate_ns > ran ? job->ask.estimate_ns - ran
-									: 0);
+		return sk_pending_time_level(
+			job->request.estimate_ns > ran ? job->request.estimate_ns - ran : 0);
 	case SK_ORDER_LEAST_ATTAINED:
 		for (uint32_t at = job->tasks_first; at; at = core->tasks[at].job_next)
 			held = sk_time_add(held, sk_task_used_ns(&core->tasks[at], job, now_ns));
 		return sk_pending_time_level(sk_time_add(job->attained_ns, held));
 	default:
-		return (uint32_t)(SK_PRIORITY_MAX - job->ask.priority);
+		return (uint32_t)(SK_PRIORITY_MAX - job->request.priority);
 	}
 }
 
@@ -93,14 +93,16 @@ static bool may_go(const struct sk_search_room *search, const struct sk_job *vic
 
 	if (victim->state != SK_STARTING && victim->state != SK_RUNNING)
 		return false;
-	if (!(victim->ask.options & SK_PREEMPTIBLE) || victim->preemptions >= SK_PREEMPTIONS_MAX)
+	if (!(victim->request.options & SK_PREEMPTIBLE) ||
+	    victim->preemptions >= SK_PREEMPTIONS_MAX)
 		return false;
 	if (now_ns <= victim->place_ns ||
-	    now_ns - victim->place_ns < victim->ask.min_run_s * 1000000000ull)
+	    now_ns - victim->place_ns < victim->request.min_run_s * 1000000000ull)
 		return false;
 	if (victim->queue != job->queue)
-		return search->entitled && victim->ask.gpu_milli && borrows(core, victim, job);
-	return job->ask.options & SK_PREEMPTOR && victim_level(core, victim, now_ns) > job->level;
+		return search->entitled && victim->request.gpu_milli && borrows(core, victim, job);
+	return job->request.options & SK_PREEMPTOR &&
+	       victim_level(core, victim, now_ns) > job->level;
 }
 
 /* Device time since the job was placed; plain time for a job without devices. */
@@ -108,7 +110,7 @@ static uint64_t victim_cost(const struct sk_core *core, const struct sk_job *job
 {
 	uint64_t cost = 0;
 
-	if (!job->ask.gpu_milli)
+	if (!job->request.gpu_milli)
 		return now_ns - job->place_ns;
 	for (uint32_t at = job->tasks_first; at; at = core->tasks[at].job_next)
 		cost = sk_time_add(cost, sk_task_used_ns(&core->tasks[at], job, now_ns));
@@ -143,7 +145,7 @@ static bool node_serves(const struct sk_search_room *search, uint32_t node)
 	const struct sk_job *job = &core->jobs[search->job];
 
 	return core->nodes[node].up && core->nodes[node].tasks_count &&
-	       !sk_fit_kind(core, &job->ask, &job->wish, node);
+	       !sk_fit_kind(core, &job->request, &job->wish, node);
 }
 
 static void victims_on(const struct sk_search_room *search, uint32_t node,
@@ -215,7 +217,7 @@ static bool cheaper(const struct sk_victims *a, const struct sk_victims *b)
 static void victims_find(const struct sk_search_room *search, struct sk_victims *best)
 {
 	const struct sk_core *core = search->trial->act.core;
-	bool gang = core->jobs[search->job].ask.tasks > 1;
+	bool gang = core->jobs[search->job].request.tasks > 1;
 	struct sk_victims here = {0};
 	uint32_t nodes = 0;
 
@@ -282,7 +284,7 @@ void sk_preempt_for(struct sk_trial *trial, uint32_t slot)
 	uint64_t mark = sk_journal_mark(core);
 	struct sk_victims victims = {0};
 
-	if (!search.entitled && !(job->ask.options & SK_PREEMPTOR))
+	if (!search.entitled && !(job->request.options & SK_PREEMPTOR))
 		return;
 	if (stopping_end(trial) && !sk_trial_fits(trial, slot, trial->act.now_ns))
 		victims_find(&search, &victims);

@@ -167,7 +167,7 @@ static void place_waiting(struct sk_trial *trial)
 	while ((slot = sk_order_next(core, &waiting, trial->act.now_ns, &line))) {
 		uint32_t next = sk_line_settle(core, sk_pending_next(core, slot));
 
-		if (!sk_trial_room(trial, core->jobs[slot].ask.tasks)) {
+		if (!sk_trial_room(trial, core->jobs[slot].request.tasks)) {
 			trial->out->more = true;
 			return;
 		}

@@ -42,7 +42,7 @@ static void place_fill(const struct sk_core *core, uint32_t slot, uint32_t task,
 	place->job = job->id;
 	place->attempt = job->attempt + 1;
 	place->task = (uint16_t)task;
-	place->tasks = job->ask.tasks;
+	place->tasks = job->request.tasks;
 }
 
 static bool trial_gang(struct sk_trial *trial, uint32_t slot, uint64_t at_ns,
@@ -51,7 +51,7 @@ static bool trial_gang(struct sk_trial *trial, uint32_t slot, uint64_t at_ns,
 	struct sk_core *core = trial->act.core;
 	struct sk_act act = trial->act;
 	uint64_t mark = sk_journal_mark(core);
-	uint32_t tasks = core->jobs[slot].ask.tasks;
+	uint32_t tasks = core->jobs[slot].request.tasks;
 	struct sk_why why;
 
 	act.now_ns = at_ns;
@@ -73,7 +73,7 @@ bool sk_trial_take(struct sk_trial *trial, uint32_t slot, uint64_t at_ns, struct
 	uint32_t families = job->wish.families, known;
 	bool taken = false;
 
-	if (job->ask.tasks == 1 || !sk_fit_one_family(&job->ask))
+	if (job->request.tasks == 1 || !sk_fit_one_family(&job->request))
 		return trial_gang(trial, slot, at_ns, places);
 	known = sk_families_known(trial->act.core, families);
 	for (; known && !taken; known &= known - 1) {
@@ -90,7 +90,7 @@ bool sk_trial_fits(struct sk_trial *trial, uint32_t slot, uint64_t at_ns)
 	struct sk_place places[SK_TASKS_MAX];
 	uint64_t mark = sk_journal_mark(core);
 
-	if (!sk_trial_can(trial, core->jobs[slot].ask.tasks) ||
+	if (!sk_trial_can(trial, core->jobs[slot].request.tasks) ||
 	    !sk_trial_take(trial, slot, at_ns, places))
 		return false;
 	sk_journal_undo(core, mark);
@@ -111,7 +111,7 @@ bool sk_trial_end(struct sk_trial *trial, uint32_t slot)
 
 void sk_trial_start(struct sk_trial *trial, uint32_t slot, const struct sk_place *places)
 {
-	uint32_t tasks = trial->act.core->jobs[slot].ask.tasks;
+	uint32_t tasks = trial->act.core->jobs[slot].request.tasks;
 
 	sk_place_finish(&trial->act, slot, places);
 	sk_trial_emit(trial, places, tasks * sizeof places[0]);

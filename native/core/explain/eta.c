@@ -30,7 +30,8 @@ struct sk_ends {
 
 static uint64_t amount_of(const struct sk_job *job, bool devices)
 {
-	return (uint64_t)(devices ? job->ask.gpu_milli : job->ask.cpu_milli) * job->ask.tasks;
+	return (uint64_t)(devices ? job->request.gpu_milli : job->request.cpu_milli) *
+	       job->request.tasks;
 }
 
 static void end_add(struct sk_ends *ends, struct sk_end end)
@@ -55,7 +56,7 @@ static void end_add(struct sk_ends *ends, struct sk_end end)
 
 static bool takes_kind(const struct sk_core *core, const struct sk_job *job, uint32_t node)
 {
-	return core->nodes[node].up && !sk_fit_kind(core, &job->ask, &job->wish, node);
+	return core->nodes[node].up && !sk_fit_kind(core, &job->request, &job->wish, node);
 }
 
 /* Gather the ends of placed jobs whose first task is on a node that takes this job; unknown ends
@@ -118,7 +119,7 @@ static bool flow_take(struct sk_flow *flow, uint64_t amount)
 
 static bool places_at(const struct sk_core *core, uint32_t slot, uint64_t at_ns)
 {
-	uint64_t tasks = core->jobs[slot].ask.tasks;
+	uint64_t tasks = core->jobs[slot].request.tasks;
 	uint32_t count;
 	struct sk_blocked blocked = sk_limits_block(core, slot, at_ns, NULL, 0, &count);
 
@@ -168,9 +169,9 @@ static bool eta_amount(const struct sk_core *core, uint32_t slot, struct sk_ends
 
 		if (ahead++ == SK_ETA_AHEAD_MAX || !flow_take(&flow, amount_of(other, devices)))
 			return false;
-		if (other->ask.estimate_ns)
+		if (other->request.estimate_ns)
 			end_add(ends,
-				(struct sk_end){sk_time_add(flow.at_ns, other->ask.estimate_ns),
+				(struct sk_end){sk_time_add(flow.at_ns, other->request.estimate_ns),
 						amount_of(other, devices)});
 	}
 	if (!flow_take(&flow, amount_of(job, devices)))
@@ -182,7 +183,7 @@ static bool eta_amount(const struct sk_core *core, uint32_t slot, struct sk_ends
 /* The time at which the job is no longer held. */
 static bool eta_held(const struct sk_core *core, const struct sk_job *job, uint64_t *at_ns)
 {
-	uint32_t before = job->hold == SK_HOLD_AFTER ? sk_job_find(core, job->ask.after) : 0;
+	uint32_t before = job->hold == SK_HOLD_AFTER ? sk_job_find(core, job->request.after) : 0;
 	uint64_t until = job->hold == SK_HOLD_TIME ? job->not_before_ns : core->now_ns;
 
 	if (job->hold == SK_HOLD_DOOMED || (before && !core->jobs[before].tasks_first))
@@ -200,6 +201,6 @@ bool sk_eta_start(const struct sk_core *core, uint32_t slot, uint64_t *ret)
 
 	if (!eta_held(core, job, ret))
 		return false;
-	ends_gather(core, job, job->ask.gpu_milli != 0, &ends);
+	ends_gather(core, job, job->request.gpu_milli != 0, &ends);
 	return eta_amount(core, slot, &ends, ret) && eta_place(core, slot, &ends, ret);
 }

@@ -97,12 +97,12 @@ static void explain_hold(const struct sk_job *job, struct sk_lines *lines)
 						    .have = job->not_before_ns});
 		break;
 	case SK_HOLD_AFTER:
-		add_line(lines,
-			 (struct sk_explain){.reason = SK_WAITS_FOR_JOB, .job = job->ask.after});
+		add_line(lines, (struct sk_explain){.reason = SK_WAITS_FOR_JOB,
+						    .job = job->request.after});
 		break;
 	case SK_HOLD_DOOMED:
 		add_line(lines,
-			 (struct sk_explain){.reason = SK_AFTER_FAILED, .job = job->ask.after});
+			 (struct sk_explain){.reason = SK_AFTER_FAILED, .job = job->request.after});
 		break;
 	default:
 		break;
@@ -120,7 +120,7 @@ static void explain_room(const struct sk_core *core, const struct sk_job *job,
 		uint32_t node = victim->tasks_first ? core->tasks[victim->tasks_first].node : 0;
 
 		if (victim->state != SK_STOPPING || victim->verdict != SK_PENDING || !node ||
-		    sk_fit_kind(core, &job->ask, &job->wish, node))
+		    sk_fit_kind(core, &job->request, &job->wish, node))
 			continue;
 		if (!line.count++) {
 			line.job = victim->id;
@@ -167,7 +167,7 @@ static void explain_nodes(const struct sk_core *core, struct sk_waiting_job *wai
 			  struct sk_lines *lines)
 {
 	uint32_t down = core->nodes_count - core->nodes_up;
-	uint32_t tasks = waiting->job->ask.tasks;
+	uint32_t tasks = waiting->job->request.tasks;
 
 	if (!core->nodes_count)
 		add_line(lines, (struct sk_explain){.reason = SK_NO_NODES});
@@ -211,7 +211,7 @@ static void explain_never(const struct sk_core *core, const struct sk_job *job,
 			  struct sk_lines *lines)
 {
 	struct sk_why why = {0};
-	uint16_t reason = sk_feasible_reason(core, &job->ask, &why);
+	uint16_t reason = sk_feasible_reason(core, &job->request, &why);
 
 	if (reason)
 		add_line(lines, (struct sk_explain){.reason = SK_NEVER_AS_IT_IS,
@@ -231,10 +231,11 @@ static void explain_waiting(const struct sk_core *core, uint32_t slot, struct sk
 					  SK_EXPLAIN_LIMITS, &waiting.limits_n);
 	/* A device that a limit forbids is no shortfall of a node. */
 	sk_shortfall_all(core, slot, core->now_ns, (struct sk_blocked){0}, 0, &waiting.shortfall);
-	waiting.fits = waiting.shortfall.places >= waiting.job->ask.tasks &&
-		       (!waiting.limits_n ||
-			sk_shortfall_all(core, slot, core->now_ns, waiting.blocked,
-					 waiting.job->ask.tasks, NULL) >= waiting.job->ask.tasks);
+	waiting.fits =
+		waiting.shortfall.places >= waiting.job->request.tasks &&
+		(!waiting.limits_n ||
+		 sk_shortfall_all(core, slot, core->now_ns, waiting.blocked,
+				  waiting.job->request.tasks, NULL) >= waiting.job->request.tasks);
 	waiting.free = waiting.fits && !waiting.job->hold && !head;
 	if (waiting.fits && head)
 		ahead.reason = SK_HELD_BY_ORDER;
@@ -270,7 +271,7 @@ static void explain_placed(const struct sk_core *core, const struct sk_job *job,
 					    .detail = (uint16_t)sk_policy_placement(core, job),
 					    .count = job->candidates,
 					    .node = job->node,
-					    .asked = job->ask.gpu_milli});
+					    .asked = job->request.gpu_milli});
 	add_line(lines, (struct sk_explain){.reason = SK_WAITED, .have = waited});
 	add_line(lines, (struct sk_explain){.reason = SK_DECIDED_IN, .have = job->latency_ns});
 	for (uint32_t i = 0; i < SK_OBSERVATIONS_MAX; i++)

@@ -59,7 +59,7 @@ static uint64_t left_of(uint64_t limit, uint64_t used)
 static void limit_block(const struct sk_job *job, uint64_t bits, uint64_t left,
 			struct sk_blocked *blocked)
 {
-	uint64_t tasks = left / job->ask.gpu_milli;
+	uint64_t tasks = left / job->request.gpu_milli;
 
 	if (bits == UINT64_MAX)
 		blocked->all = true;
@@ -75,7 +75,7 @@ struct sk_blocked sk_limits_block(const struct sk_core *core, uint32_t slot, uin
 				  struct sk_explain *lines, uint32_t capacity, uint32_t *count)
 {
 	const struct sk_job *job = &core->jobs[slot];
-	uint64_t milli = (uint64_t)job->ask.gpu_milli * job->ask.tasks;
+	uint64_t milli = (uint64_t)job->request.gpu_milli * job->request.tasks;
 	struct sk_blocked blocked = {0};
 
 	*count = 0;

@@ -33,18 +33,18 @@ static uint64_t lower(uint64_t a, uint64_t b)
 static void room_release(const struct sk_core *core, const struct sk_task *task,
 			 struct sk_room *room)
 {
-	const struct sk_ask *ask = &core->jobs[task->job].ask;
+	const struct sk_ask *request = &core->jobs[task->job].request;
 
 	room->places++;
-	room->cpu += ask->cpu_milli;
-	room->memory += ask->memory_bytes;
+	room->cpu += request->cpu_milli;
+	room->memory += request->memory_bytes;
 	for (uint32_t i = 0; i < task->shares_n; i++) {
 		uint32_t index = task->shares[i].index;
 
 		if (!sk_device_at(core, task->node, index)->available)
 			continue;
 		room->milli[index] += task->shares[i].milli;
-		room->device_memory[index] += ask->device_memory_bytes;
+		room->device_memory[index] += request->device_memory_bytes;
 	}
 }
 
@@ -86,18 +86,18 @@ static void room_at(const struct sk_core *core, uint32_t slot, uint32_t node, ui
 			room->families |= 1u << room->family[index];
 }
 
-static uint64_t share_tasks(const struct sk_ask *ask, const struct sk_room *room, uint32_t index,
-			    bool memory)
+static uint64_t share_tasks(const struct sk_ask *request, const struct sk_room *room,
+			    uint32_t index, bool memory)
 {
-	uint64_t tasks = room->milli[index] / ask->gpu_milli;
+	uint64_t tasks = room->milli[index] / request->gpu_milli;
 
-	if (memory && ask->device_memory_bytes)
-		tasks = lower(tasks, room->device_memory[index] / ask->device_memory_bytes);
+	if (memory && request->device_memory_bytes)
+		tasks = lower(tasks, room->device_memory[index] / request->device_memory_bytes);
 	return tasks;
 }
 
 /* Devices of a family that are entirely free; if `link` is not 0 only those of that link. */
-static uint64_t whole_free(const struct sk_ask *ask, const struct sk_room *room, uint8_t family,
+static uint64_t whole_free(const struct sk_ask *request, const struct sk_room *room, uint8_t family,
 			   bool memory, uint16_t link)
 {
 	uint64_t free = 0;
@@ -105,13 +105,13 @@ static uint64_t whole_free(const struct sk_ask *ask, const struct sk_room *room,
 	for (uint32_t index = 0; index < room->devices; index++)
 		free += room->milli[index] == SK_MILLI && (!link || room->link[index] == link) &&
 			(family == SK_ANY_FAMILY || room->family[index] == family) &&
-			!(memory && room->device_memory[index] < ask->device_memory_bytes);
+			!(memory && room->device_memory[index] < request->device_memory_bytes);
 	return free;
 }
 
 /* Tasks whose devices share a link, and the most free devices that one link has. */
-static uint64_t linked_tasks(const struct sk_ask *ask, const struct sk_room *room, uint8_t family,
-			     uint64_t *most)
+static uint64_t linked_tasks(const struct sk_ask *request, const struct sk_room *room,
+			     uint8_t family, uint64_t *most)
 {
 	uint64_t tasks = 0;
 
@@ -122,8 +122,8 @@ static uint64_t linked_tasks(const struct sk_ask *ask, const struct sk_room *roo
 
 		for (uint32_t before = 0; before < index && first; before++)
 			first = room->link[before] != room->link[index];
-		free = first ? whole_free(ask, room, family, true, room->link[index]) : 0;
-		tasks += free / (ask->gpu_milli / SK_MILLI);
+		free = first ? whole_free(request, room, family, true, room->link[index]) : 0;
+		tasks += free / (request->gpu_milli / SK_MILLI);
 		*most = free > *most ? free : *most;
 	}
 	return tasks;
@@ -143,25 +143,25 @@ static void add_shortfall(struct sk_shortfall *shortfall, enum sk_need need, str
 	at->count = count;
 }
 
-static uint64_t shares_shortfall(const struct sk_ask *ask, const struct sk_room *room,
+static uint64_t shares_shortfall(const struct sk_ask *request, const struct sk_room *room,
 				 uint64_t node, struct sk_shortfall *shortfall)
 {
 	uint64_t tasks = 0, milli = 0, bytes = 0;
 
 	for (uint32_t index = 0; index < room->devices; index++) {
-		tasks += share_tasks(ask, room, index, true);
+		tasks += share_tasks(request, room, index, true);
 		milli = room->milli[index] > milli ? room->milli[index] : milli;
-		if (room->milli[index] >= ask->gpu_milli && room->device_memory[index] > bytes)
+		if (room->milli[index] >= request->gpu_milli && room->device_memory[index] > bytes)
 			bytes = room->device_memory[index];
 	}
-	if (!tasks && milli < ask->gpu_milli)
+	if (!tasks && milli < request->gpu_milli)
 		add_shortfall(shortfall, SK_NEED_DEVICES,
-			      (struct sk_explain){SK_NEEDS_SHARE, (uint16_t)ask->kinds, 0, node, 0,
-						  ask->gpu_milli, milli});
+			      (struct sk_explain){SK_NEEDS_SHARE, (uint16_t)request->kinds, 0, node,
+						  0, request->gpu_milli, milli});
 	else if (!tasks)
 		add_shortfall(shortfall, SK_NEED_DEVICE_MEMORY,
 			      (struct sk_explain){SK_NEEDS_DEVICE_MEMORY, 0, 0, node, 0,
-						  ask->device_memory_bytes, bytes});
+						  request->device_memory_bytes, bytes});
 	return tasks;
 }
 
@@ -183,34 +183,34 @@ struct sk_whole {
 	uint64_t linked; /* of one link */
 };
 
-static void whole_add(const struct sk_ask *ask, const struct sk_room *room, uint8_t family,
+static void whole_add(const struct sk_ask *request, const struct sk_room *room, uint8_t family,
 		      struct sk_whole *whole)
 {
-	uint64_t wanted = ask->gpu_milli / SK_MILLI;
-	uint64_t free = whole_free(ask, room, family, false, 0);
-	uint64_t roomy = whole_free(ask, room, family, true, 0);
+	uint64_t wanted = request->gpu_milli / SK_MILLI;
+	uint64_t free = whole_free(request, room, family, false, 0);
+	uint64_t roomy = whole_free(request, room, family, true, 0);
 	uint64_t linked = roomy, tasks = roomy / wanted;
 
-	if (ask->options & SK_SAME_LINK && wanted > 1)
-		tasks = linked_tasks(ask, room, family, &linked);
+	if (request->options & SK_SAME_LINK && wanted > 1)
+		tasks = linked_tasks(request, room, family, &linked);
 	whole->tasks += tasks;
 	whole->free = free > whole->free ? free : whole->free;
 	whole->roomy = roomy > whole->roomy ? roomy : whole->roomy;
 	whole->linked = linked > whole->linked ? linked : whole->linked;
 }
 
-static uint64_t whole_shortfall(const struct sk_ask *ask, const struct sk_room *room, uint64_t node,
-				struct sk_shortfall *shortfall)
+static uint64_t whole_shortfall(const struct sk_ask *request, const struct sk_room *room,
+				uint64_t node, struct sk_shortfall *shortfall)
 {
-	uint64_t wanted = ask->gpu_milli / SK_MILLI, all;
+	uint64_t wanted = request->gpu_milli / SK_MILLI, all;
 	struct sk_whole whole = {0};
 
-	if (!sk_fit_one_family(ask))
-		whole_add(ask, room, SK_ANY_FAMILY, &whole);
+	if (!sk_fit_one_family(request))
+		whole_add(request, room, SK_ANY_FAMILY, &whole);
 	else
 		for (uint32_t left = room->families; left; left &= left - 1)
-			whole_add(ask, room, (uint8_t)__builtin_ctz(left), &whole);
-	all = whole_free(ask, room, SK_ANY_FAMILY, false, 0);
+			whole_add(request, room, (uint8_t)__builtin_ctz(left), &whole);
+	all = whole_free(request, room, SK_ANY_FAMILY, false, 0);
 	if (whole.tasks)
 		return whole.tasks;
 	if (all >= wanted && whole.free < wanted)
@@ -219,12 +219,12 @@ static uint64_t whole_shortfall(const struct sk_ask *ask, const struct sk_room *
 						  whole.free});
 	else if (whole.free < wanted)
 		add_shortfall(shortfall, SK_NEED_DEVICES,
-			      (struct sk_explain){SK_NEEDS_DEVICES, (uint16_t)ask->kinds, 0, node,
-						  0, wanted, whole.free});
+			      (struct sk_explain){SK_NEEDS_DEVICES, (uint16_t)request->kinds, 0,
+						  node, 0, wanted, whole.free});
 	else if (whole.roomy < wanted)
 		add_shortfall(shortfall, SK_NEED_DEVICE_MEMORY,
 			      (struct sk_explain){SK_NEEDS_DEVICE_MEMORY, 0, 0, node, 0,
-						  ask->device_memory_bytes, most_memory(room)});
+						  request->device_memory_bytes, most_memory(room)});
 	else
 		add_shortfall(
 			shortfall, SK_NEED_LINK,
@@ -254,22 +254,22 @@ static void unavailable(const struct sk_core *core, const struct sk_job *job, ui
 }
 
 /* The label or taint because of which sk_fit_node refused the job. */
-static uint64_t label_at_fault(const struct sk_ask *ask, const struct sk_node *node,
+static uint64_t label_at_fault(const struct sk_ask *request, const struct sk_node *node,
 			       uint16_t reason)
 {
 	if (reason == SK_LABEL_MISSING)
-		for (uint32_t i = 0; i < SK_JOB_LABELS_MAX && ask->require[i]; i++)
-			if (!sk_label_find(node, ask->require[i]))
-				return ask->require[i];
+		for (uint32_t i = 0; i < SK_JOB_LABELS_MAX && request->require[i]; i++)
+			if (!sk_label_find(node, request->require[i]))
+				return request->require[i];
 	if (reason == SK_LABEL_AVOIDED)
-		for (uint32_t i = 0; i < SK_JOB_LABELS_MAX && ask->avoid[i]; i++)
-			if (sk_label_find(node, ask->avoid[i]))
-				return ask->avoid[i];
+		for (uint32_t i = 0; i < SK_JOB_LABELS_MAX && request->avoid[i]; i++)
+			if (sk_label_find(node, request->avoid[i]))
+				return request->avoid[i];
 	for (uint32_t i = 0; i < node->labels_n; i++) {
 		bool tolerated = !(node->labels[i].flags & SK_LABEL_TAINT);
 
 		for (uint32_t j = 0; j < SK_JOB_LABELS_MAX && !tolerated; j++)
-			tolerated = ask->tolerate[j] == node->labels[i].label;
+			tolerated = request->tolerate[j] == node->labels[i].label;
 		if (!tolerated)
 			return node->labels[i].label;
 	}
@@ -280,7 +280,7 @@ static void kept_out(const struct sk_core *core, const struct sk_job *job, uint3
 		     uint16_t reason, struct sk_shortfall *shortfall)
 {
 	const struct sk_node *node = &core->nodes[slot];
-	const struct sk_ask *ask = &job->ask;
+	const struct sk_ask *request = &job->request;
 	struct sk_explain line = {.detail = reason, .node = node->id};
 	enum sk_need need = SK_NEED_GROUP;
 
@@ -288,14 +288,14 @@ static void kept_out(const struct sk_core *core, const struct sk_job *job, uint3
 	case SK_WRONG_MODEL:
 		need = SK_NEED_MODEL;
 		line.reason = SK_NEEDS_MODEL;
-		line.asked = ask->models[0];
+		line.asked = request->models[0];
 		break;
 	case SK_NOT_TOLERATED:
 	case SK_LABEL_MISSING:
 	case SK_LABEL_AVOIDED:
 		need = reason == SK_NOT_TOLERATED ? SK_NEED_TOLERATION : SK_NEED_LABELS;
 		line.reason = reason == SK_NOT_TOLERATED ? SK_NEEDS_TOLERATION : SK_NEEDS_LABELS;
-		line.asked = label_at_fault(ask, node, reason);
+		line.asked = label_at_fault(request, node, reason);
 		break;
 	case SK_NODE_RESERVED:
 		need = SK_NEED_RESERVATION;
@@ -305,12 +305,12 @@ static void kept_out(const struct sk_core *core, const struct sk_job *job, uint3
 		break;
 	default:
 		line.reason = SK_NEEDS_GROUP;
-		line.asked = ask->group;
+		line.asked = request->group;
 	}
 	add_shortfall(shortfall, need, line);
 }
 
-static uint64_t host_shortfall(const struct sk_core *core, const struct sk_ask *ask,
+static uint64_t host_shortfall(const struct sk_core *core, const struct sk_ask *request,
 			       const struct sk_room *room, uint64_t node,
 			       struct sk_shortfall *shortfall)
 {
@@ -320,18 +320,18 @@ static uint64_t host_shortfall(const struct sk_core *core, const struct sk_ask *
 		add_shortfall(shortfall, SK_NEED_PLACE,
 			      (struct sk_explain){SK_NODE_JOBS_FULL, 0, 0, node, 0, 1,
 						  core->limits.node_tasks});
-	if (ask->cpu_milli > room->cpu)
+	if (request->cpu_milli > room->cpu)
 		add_shortfall(shortfall, SK_NEED_CPU,
-			      (struct sk_explain){SK_NEEDS_CPU, 0, 0, node, 0, ask->cpu_milli,
+			      (struct sk_explain){SK_NEEDS_CPU, 0, 0, node, 0, request->cpu_milli,
 						  room->cpu});
-	if (ask->memory_bytes > room->memory)
+	if (request->memory_bytes > room->memory)
 		add_shortfall(shortfall, SK_NEED_MEMORY,
-			      (struct sk_explain){SK_NEEDS_MEMORY, 0, 0, node, 0, ask->memory_bytes,
-						  room->memory});
-	if (ask->cpu_milli)
-		fit = lower(fit, room->cpu / ask->cpu_milli);
-	if (ask->memory_bytes)
-		fit = lower(fit, room->memory / ask->memory_bytes);
+			      (struct sk_explain){SK_NEEDS_MEMORY, 0, 0, node, 0,
+						  request->memory_bytes, room->memory});
+	if (request->cpu_milli)
+		fit = lower(fit, room->cpu / request->cpu_milli);
+	if (request->memory_bytes)
+		fit = lower(fit, room->memory / request->memory_bytes);
 	return fit;
 }
 
@@ -350,24 +350,24 @@ uint64_t sk_shortfall_node(const struct sk_core *core, uint32_t slot, uint32_t n
 		return 0;
 	}
 	room_at(core, slot, node, at_ns, blocked, &room);
-	fit = host_shortfall(core, &job->ask, &room, id, shortfall);
-	if (!job->ask.gpu_milli)
+	fit = host_shortfall(core, &job->request, &room, id, shortfall);
+	if (!job->request.gpu_milli)
 		return fit;
 	if (shortfall)
 		unavailable(core, job, node, shortfall);
-	if (job->ask.gpu_milli < SK_MILLI)
-		return lower(fit, shares_shortfall(&job->ask, &room, id, shortfall));
-	return lower(fit, whole_shortfall(&job->ask, &room, id, shortfall));
+	if (job->request.gpu_milli < SK_MILLI)
+		return lower(fit, shares_shortfall(&job->request, &room, id, shortfall));
+	return lower(fit, whole_shortfall(&job->request, &room, id, shortfall));
 }
 
 /* The options by which the tasks of a gang are placed, including the affinity of their group. */
-static uint32_t gang_options(const struct sk_core *core, const struct sk_ask *ask)
+static uint32_t gang_options(const struct sk_core *core, const struct sk_ask *request)
 {
-	uint32_t options = ask->options & (SK_PACK_TASKS | SK_SPREAD_TASKS);
+	uint32_t options = request->options & (SK_PACK_TASKS | SK_SPREAD_TASKS);
 
-	if (ask->options & SK_REPEL)
+	if (request->options & SK_REPEL)
 		options |= SK_SPREAD_TASKS;
-	if (ask->options & SK_ATTRACT && !sk_group_tasks(core, ask->group))
+	if (request->options & SK_ATTRACT && !sk_group_tasks(core, request->group))
 		options |= SK_PACK_TASKS;
 	return options;
 }
@@ -376,7 +376,7 @@ static uint64_t shortfall_of(const struct sk_core *core, uint32_t slot, uint64_t
 			     struct sk_blocked blocked, uint64_t enough,
 			     struct sk_shortfall *shortfall)
 {
-	uint32_t options = gang_options(core, &core->jobs[slot].ask);
+	uint32_t options = gang_options(core, &core->jobs[slot].request);
 	struct sk_blocked rest = blocked;
 	uint64_t places = 0, capped = 0;
 
@@ -417,7 +417,8 @@ uint64_t sk_shortfall_all(const struct sk_core *core, uint32_t slot, uint64_t at
 	uint32_t families = sk_families_known(core, job->wish.families);
 	uint64_t most = 0;
 
-	if (job->ask.tasks == 1 || !sk_fit_one_family(&job->ask) || !(families & (families - 1)))
+	if (job->request.tasks == 1 || !sk_fit_one_family(&job->request) ||
+	    !(families & (families - 1)))
 		return shortfall_of(core, slot, at_ns, blocked, enough, shortfall);
 	for (; families; families &= families - 1) {
 		struct sk_shortfall these = {0};

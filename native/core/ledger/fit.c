@@ -29,22 +29,22 @@ uint32_t sk_model_add(struct sk_core *core, uint64_t model)
 	return core->models_n;
 }
 
-uint64_t sk_model_mask(const struct sk_core *core, const struct sk_ask *ask)
+uint64_t sk_model_mask(const struct sk_core *core, const struct sk_ask *request)
 {
 	uint64_t mask = 0;
 
-	for (uint32_t i = 0; i < SK_JOB_MODELS_MAX && ask->models[i]; i++) {
-		uint32_t at = sk_model_find(core, ask->models[i]);
+	for (uint32_t i = 0; i < SK_JOB_MODELS_MAX && request->models[i]; i++) {
+		uint32_t at = sk_model_find(core, request->models[i]);
 
 		mask |= at ? (uint64_t)1 << (at - 1) : 0;
 	}
 	return mask;
 }
 
-struct sk_wish sk_wish_of(const struct sk_core *core, const struct sk_ask *ask)
+struct sk_wish sk_wish_of(const struct sk_core *core, const struct sk_ask *request)
 {
-	return (struct sk_wish){.models = sk_model_mask(core, ask),
-				.families = sk_families_of(ask->kinds)};
+	return (struct sk_wish){.models = sk_model_mask(core, request),
+				.families = sk_families_of(request->kinds)};
 }
 
 const struct sk_label *sk_label_find(const struct sk_node *node, uint64_t label)
@@ -55,52 +55,52 @@ const struct sk_label *sk_label_find(const struct sk_node *node, uint64_t label)
 	return NULL;
 }
 
-static bool tolerates(const struct sk_ask *ask, uint64_t taint)
+static bool tolerates(const struct sk_ask *request, uint64_t taint)
 {
-	for (uint32_t i = 0; i < SK_JOB_LABELS_MAX && ask->tolerate[i]; i++)
-		if (ask->tolerate[i] == taint)
+	for (uint32_t i = 0; i < SK_JOB_LABELS_MAX && request->tolerate[i]; i++)
+		if (request->tolerate[i] == taint)
 			return true;
 	return false;
 }
 
-uint16_t sk_fit_labels(const struct sk_ask *ask, const struct sk_node *node)
+uint16_t sk_fit_labels(const struct sk_ask *request, const struct sk_node *node)
 {
-	for (uint32_t i = 0; i < SK_JOB_LABELS_MAX && ask->require[i]; i++)
-		if (!sk_label_find(node, ask->require[i]))
+	for (uint32_t i = 0; i < SK_JOB_LABELS_MAX && request->require[i]; i++)
+		if (!sk_label_find(node, request->require[i]))
 			return SK_LABEL_MISSING;
-	for (uint32_t i = 0; i < SK_JOB_LABELS_MAX && ask->avoid[i]; i++)
-		if (sk_label_find(node, ask->avoid[i]))
+	for (uint32_t i = 0; i < SK_JOB_LABELS_MAX && request->avoid[i]; i++)
+		if (sk_label_find(node, request->avoid[i]))
 			return SK_LABEL_AVOIDED;
 	return SK_REASON_NONE;
 }
 
-uint16_t sk_fit_lasting(const struct sk_core *core, const struct sk_ask *ask,
+uint16_t sk_fit_lasting(const struct sk_core *core, const struct sk_ask *request,
 			const struct sk_wish *wish, uint32_t slot)
 {
 	const struct sk_node *node = &core->nodes[slot];
 
-	if (ask->gpu_milli && !(node->families & wish->families))
+	if (request->gpu_milli && !(node->families & wish->families))
 		return SK_WRONG_KIND;
-	if (ask->gpu_milli && wish->models && !(node->models & wish->models))
+	if (request->gpu_milli && wish->models && !(node->models & wish->models))
 		return SK_WRONG_MODEL;
-	return sk_fit_labels(ask, node);
+	return sk_fit_labels(request, node);
 }
 
-static uint16_t fit_taints(const struct sk_ask *ask, const struct sk_node *node)
+static uint16_t fit_taints(const struct sk_ask *request, const struct sk_node *node)
 {
 	for (uint32_t i = 0; i < node->labels_n; i++)
 		if (node->labels[i].flags & SK_LABEL_TAINT &&
-		    !tolerates(ask, node->labels[i].label))
+		    !tolerates(request, node->labels[i].label))
 			return SK_NOT_TOLERATED;
 	return SK_REASON_NONE;
 }
 
-uint16_t sk_fit_kind(const struct sk_core *core, const struct sk_ask *ask,
+uint16_t sk_fit_kind(const struct sk_core *core, const struct sk_ask *request,
 		     const struct sk_wish *wish, uint32_t slot)
 {
-	uint16_t reason = sk_fit_lasting(core, ask, wish, slot);
+	uint16_t reason = sk_fit_lasting(core, request, wish, slot);
 
-	return reason ? reason : fit_taints(ask, &core->nodes[slot]);
+	return reason ? reason : fit_taints(request, &core->nodes[slot]);
 }
 
 /* Other queues may use a reserved node until its time comes, by jobs that end before. */
@@ -111,14 +111,14 @@ static bool fit_reserved(const struct sk_core *core, const struct sk_job *job,
 
 	if (node->reserve_until_ns <= now_ns || sk_queue_within(core, job->queue, queue))
 		return true;
-	return job->ask.estimate_ns && node->reserve_from_ns > now_ns &&
-	       job->ask.estimate_ns <= node->reserve_from_ns - now_ns;
+	return job->request.estimate_ns && node->reserve_from_ns > now_ns &&
+	       job->request.estimate_ns <= node->reserve_from_ns - now_ns;
 }
 
 static bool group_on(const struct sk_core *core, const struct sk_node *node, uint64_t group)
 {
 	for (uint32_t at = node->tasks.first; at; at = core->tasks[at].on_node.next)
-		if (core->jobs[core->tasks[at].job].ask.group == group)
+		if (core->jobs[core->tasks[at].job].request.group == group)
 			return true;
 	return false;
 }
@@ -126,7 +126,7 @@ static bool group_on(const struct sk_core *core, const struct sk_node *node, uin
 static uint16_t fit_affinity(const struct sk_core *core, uint32_t slot, uint32_t node)
 {
 	const struct sk_job *job = &core->jobs[slot];
-	uint32_t options = job->ask.options;
+	uint32_t options = job->request.options;
 	bool together;
 
 	for (uint32_t at = job->tasks_first; at; at = core->tasks[at].job_next) {
@@ -137,10 +137,10 @@ static uint16_t fit_affinity(const struct sk_core *core, uint32_t slot, uint32_t
 	}
 	if (!(options & (SK_ATTRACT | SK_REPEL)))
 		return SK_REASON_NONE;
-	together = group_on(core, &core->nodes[node], job->ask.group);
+	together = group_on(core, &core->nodes[node], job->request.group);
 	if (options & SK_REPEL && together)
 		return SK_REPELLED;
-	if (options & SK_ATTRACT && !together && sk_group_tasks(core, job->ask.group))
+	if (options & SK_ATTRACT && !together && sk_group_tasks(core, job->request.group))
 		return SK_NOT_ATTRACTED;
 	return SK_REASON_NONE;
 }
@@ -148,7 +148,7 @@ static uint16_t fit_affinity(const struct sk_core *core, uint32_t slot, uint32_t
 uint16_t sk_fit_node(const struct sk_core *core, uint32_t slot, uint32_t node, uint64_t now_ns)
 {
 	const struct sk_job *job = &core->jobs[slot];
-	uint16_t reason = sk_fit_kind(core, &job->ask, &job->wish, node);
+	uint16_t reason = sk_fit_kind(core, &job->request, &job->wish, node);
 
 	if (reason)
 		return reason;
@@ -164,10 +164,10 @@ bool sk_fit_wish(const struct sk_wish *wish, const struct sk_device *device)
 	return !wish->models || (device->model && wish->models >> (device->model - 1) & 1);
 }
 
-bool sk_fit_one_family(const struct sk_ask *ask)
+bool sk_fit_one_family(const struct sk_ask *request)
 {
-	return ask->gpu_milli && (ask->gpu_milli > SK_MILLI || ask->tasks > 1) &&
-	       !(ask->options & SK_MIX_VENDORS);
+	return request->gpu_milli && (request->gpu_milli > SK_MILLI || request->tasks > 1) &&
+	       !(request->options & SK_MIX_VENDORS);
 }
 
 uint32_t sk_families_known(const struct sk_core *core, uint32_t families)
@@ -188,7 +188,7 @@ uint16_t sk_fit_device(const struct sk_job *job, const struct sk_device *device)
 		return SK_WRONG_KIND;
 	if (!sk_fit_wish(&job->wish, device))
 		return SK_WRONG_MODEL;
-	if (job->ask.device_memory_bytes > sk_device_memory_free(device))
+	if (job->request.device_memory_bytes > sk_device_memory_free(device))
 		return SK_DEVICE_MEMORY_FULL;
 	return SK_REASON_NONE;
 }
@@ -214,19 +214,19 @@ void sk_group_count(struct sk_core *core, const struct sk_job *job, bool give)
 {
 	uint32_t slot;
 
-	if (!job->ask.group)
+	if (!job->request.group)
 		return;
-	slot = group_find(core, job->ask.group);
+	slot = group_find(core, job->request.group);
 	if (!slot) {
 		slot = sk_pool_take(core, &core->group_pool, SK_CHAIN(core->groups, free_next));
-		core->groups[slot].id = job->ask.group;
+		core->groups[slot].id = job->request.group;
 		sk_table_insert(core, &core->group_table, SK_CHAIN(core->groups, hash_next),
-				sk_mix(job->ask.group), slot);
+				sk_mix(job->request.group), slot);
 	}
 	SK_ADD(core, core->groups[slot].tasks, give ? -1u : 1u);
 	if (core->groups[slot].tasks)
 		return;
 	sk_table_remove(core, &core->group_table, SK_CHAIN(core->groups, hash_next),
-			sk_mix(job->ask.group), slot);
+			sk_mix(job->request.group), slot);
 	sk_pool_give(core, &core->group_pool, SK_CHAIN(core->groups, free_next), slot);
 }

@@ -86,7 +86,7 @@ void sk_hold_doom(struct sk_core *core, uint32_t slot)
 
 static void after_remove(struct sk_core *core, uint32_t slot)
 {
-	struct sk_job *before = &core->jobs[sk_job_find(core, core->jobs[slot].ask.after)];
+	struct sk_job *before = &core->jobs[sk_job_find(core, core->jobs[slot].request.after)];
 
 	SK_ADD(core, before->afters_n, -1u);
 	sk_list_remove(core, &before->afters, SK_CHAIN(core->jobs, queued), slot);
@@ -134,7 +134,7 @@ void sk_hold_release(struct sk_core *core, uint32_t before)
 		struct sk_job *job = &core->jobs[slot];
 
 		after_remove(core, slot);
-		if (well || job->ask.options & SK_AFTER_ANY) {
+		if (well || job->request.options & SK_AFTER_ANY) {
 			SK_SET(core, job->hold, SK_HOLD_NONE);
 			sk_pending_append(core, slot);
 		} else {

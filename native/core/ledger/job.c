@@ -21,17 +21,17 @@ bool sk_job_returns(const struct sk_job *job)
 	if (job->last)
 		return false;
 	return job->verdict == SK_PENDING ||
-	       (failed && job->retried - job->preemptions < job->ask.retries);
+	       (failed && job->retried - job->preemptions < job->request.retries);
 }
 
 uint64_t sk_job_end_ns(const struct sk_core *core, uint32_t slot)
 {
 	const struct sk_job *job = &core->jobs[slot];
-	uint64_t end = sk_time_add(job->place_ns, job->ask.estimate_ns);
+	uint64_t end = sk_time_add(job->place_ns, job->request.estimate_ns);
 
 	if (job->state == SK_STOPPING)
 		return core->now_ns + 1;
-	if (!job->ask.estimate_ns)
+	if (!job->request.estimate_ns)
 		return UINT64_MAX;
 	return end > core->now_ns ? end : core->now_ns + 1;
 }

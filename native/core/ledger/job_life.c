@@ -27,7 +27,7 @@ static void job_tell(const struct sk_act *act, const struct sk_job *job, uint64_
 	effect->exit_code = job->exit_code;
 	effect->signal = job->signal;
 	effect->flags = job->flags;
-	effect->tasks = job->ask.tasks;
+	effect->tasks = job->request.tasks;
 }
 
 static void job_fill(const struct sk_core *core, struct sk_job *job, const struct sk_submit *submit)
@@ -36,7 +36,7 @@ static void job_fill(const struct sk_core *core, struct sk_job *job, const struc
 	job->spec_hash = submit->spec_hash;
 	job->uid = submit->uid;
 	job->tenant = submit->tenant;
-	job->ask = submit->ask;
+	job->request = submit->ask;
 	job->queue = sk_queue_find(core, submit->ask.queue);
 	job->wish = sk_wish_of(core, &submit->ask);
 }
@@ -44,7 +44,7 @@ static void job_fill(const struct sk_core *core, struct sk_job *job, const struc
 /* Let a new job wait for another one, or queue it at once. */
 static void job_enter(struct sk_core *core, uint32_t slot)
 {
-	uint64_t after = core->jobs[slot].ask.after;
+	uint64_t after = core->jobs[slot].request.after;
 	uint32_t before = after ? sk_job_find(core, after) : 0;
 
 	if (before && !sk_state_final(core->jobs[before].state))
@@ -129,7 +129,7 @@ void sk_job_account(const struct sk_act *act, uint32_t slot)
 static uint64_t job_pause(const struct sk_job *job)
 {
 	uint64_t failed = job->retried - job->preemptions;
-	uint64_t base = job->ask.backoff_s ? job->ask.backoff_s : 1;
+	uint64_t base = job->request.backoff_s ? job->request.backoff_s : 1;
 	uint64_t pause = failed < 16 ? base << failed : SK_BACKOFF_MAX_S;
 	uint64_t chance = sk_mix(job->id ^ sk_mix(job->attempt)) % 1001;
 
@@ -212,7 +212,7 @@ void sk_job_stop_tasks(const struct sk_act *act, uint32_t slot, uint16_t reason)
 		effect->reason = reason;
 		effect->attempt = job->attempt;
 		effect->task = core->tasks[at].task;
-		effect->tasks = job->ask.tasks;
+		effect->tasks = job->request.tasks;
 		effect->node = core->nodes[core->tasks[at].node].id;
 	}
 }

@@ -31,7 +31,7 @@ uint16_t sk_pending_time_level(uint64_t ns)
 
 uint16_t sk_pending_level(const struct sk_core *core, const struct sk_job *job)
 {
-	uint64_t estimate = job->ask.estimate_ns;
+	uint64_t estimate = job->request.estimate_ns;
 
 	switch (core->queues[job->queue].order) {
 	case SK_ORDER_SHORTEST: /* an unknown time goes last */
@@ -39,7 +39,7 @@ uint16_t sk_pending_level(const struct sk_core *core, const struct sk_job *job)
 	case SK_ORDER_LEAST_ATTAINED:
 		return sk_pending_time_level(job->attained_ns);
 	default:
-		return (uint16_t)(SK_PRIORITY_MAX - job->ask.priority);
+		return (uint16_t)(SK_PRIORITY_MAX - job->request.priority);
 	}
 }
 

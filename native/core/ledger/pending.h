@@ -12,7 +12,7 @@
 
 static inline enum sk_queue_kind sk_queue_kind(const struct sk_job *job)
 {
-	return job->ask.gpu_milli ? SK_QUEUE_DEVICE : SK_QUEUE_HOST;
+	return job->request.gpu_milli ? SK_QUEUE_DEVICE : SK_QUEUE_HOST;
 }
 
 static inline struct sk_pending *sk_pending_of(const struct sk_core *core, uint32_t queue,

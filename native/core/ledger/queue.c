@@ -136,12 +136,12 @@ uint64_t sk_queue_in_use(const struct sk_core *core, uint32_t slot, uint64_t mod
 static void queue_charge_one(struct sk_core *core, struct sk_queue *queue,
 			     const struct sk_task *task, bool give)
 {
-	const struct sk_ask *ask = &core->jobs[task->job].ask;
+	const struct sk_ask *request = &core->jobs[task->job].request;
 	uint64_t milli = shares_of(core, task->node, task->shares, task->shares_n, 0);
 
 	SK_ADD(core, queue->used_milli, give ? -milli : milli);
-	SK_ADD(core, queue->cpu_used, give ? -(uint64_t)ask->cpu_milli : ask->cpu_milli);
-	SK_ADD(core, queue->memory_used, give ? -ask->memory_bytes : ask->memory_bytes);
+	SK_ADD(core, queue->cpu_used, give ? -(uint64_t)request->cpu_milli : request->cpu_milli);
+	SK_ADD(core, queue->memory_used, give ? -request->memory_bytes : request->memory_bytes);
 	for (uint32_t i = 0; i < queue->quotas_n; i++) {
 		milli = shares_of(core, task->node, task->shares, task->shares_n,
 				  queue->quotas[i].model);

@@ -25,10 +25,10 @@ uint16_t sk_task_room(const struct sk_core *core, uint32_t slot, uint32_t node, 
 		return sk_because(why, SK_TASKS_FULL, 1, core->limits.tasks);
 	if (at->tasks_count >= core->limits.node_tasks)
 		return sk_because(why, SK_NODE_FULL, 1, at->tasks_count);
-	if (job->ask.cpu_milli > sk_node_cpu_free(at))
-		return sk_because(why, SK_CPU_FULL, job->ask.cpu_milli, sk_node_cpu_free(at));
-	if (job->ask.memory_bytes > sk_node_memory_free(at))
-		return sk_because(why, SK_MEMORY_FULL, job->ask.memory_bytes,
+	if (job->request.cpu_milli > sk_node_cpu_free(at))
+		return sk_because(why, SK_CPU_FULL, job->request.cpu_milli, sk_node_cpu_free(at));
+	if (job->request.memory_bytes > sk_node_memory_free(at))
+		return sk_because(why, SK_MEMORY_FULL, job->request.memory_bytes,
 				  sk_node_memory_free(at));
 	return sk_fit_node(core, slot, node, now_ns);
 }
@@ -48,7 +48,7 @@ static uint16_t share_ok(const struct sk_core *core, const struct sk_job *job, u
 		return sk_because(why, SK_DEVICE_FULL, share.milli, sk_device_free(device));
 	reason = sk_fit_device(job, device);
 	if (reason == SK_DEVICE_MEMORY_FULL)
-		sk_because(why, reason, job->ask.device_memory_bytes,
+		sk_because(why, reason, job->request.device_memory_bytes,
 			   sk_device_memory_free(device));
 	return reason;
 }
@@ -70,7 +70,7 @@ static bool one_family(const struct sk_core *core, const struct sk_job *job, uin
 	const struct sk_task *first = &core->tasks[job->tasks_first];
 	uint8_t family;
 
-	if (!sk_fit_one_family(&job->ask))
+	if (!sk_fit_one_family(&job->request))
 		return true;
 	family = job->tasks_first ? sk_device_at(core, first->node, first->shares[0].index)->family
 				  : sk_device_at(core, node, place->shares[0].index)->family;
@@ -83,8 +83,8 @@ static bool one_family(const struct sk_core *core, const struct sk_job *job, uin
 uint16_t sk_task_shares_ok(const struct sk_core *core, const struct sk_job *job, uint32_t node,
 			   const struct sk_place *place, struct sk_why *why)
 {
-	uint32_t each = job->ask.gpu_milli < SK_MILLI ? job->ask.gpu_milli : SK_MILLI;
-	uint32_t wanted = each ? job->ask.gpu_milli / each : 0;
+	uint32_t each = job->request.gpu_milli < SK_MILLI ? job->request.gpu_milli : SK_MILLI;
+	uint32_t wanted = each ? job->request.gpu_milli / each : 0;
 	uint64_t seen = 0;
 
 	if (place->shares_n != wanted)
@@ -100,14 +100,14 @@ uint16_t sk_task_shares_ok(const struct sk_core *core, const struct sk_job *job,
 	}
 	if (!one_family(core, job, node, place))
 		return sk_because(why, SK_VENDORS_MIXED, wanted, 0);
-	if (job->ask.options & SK_SAME_LINK && !linked(core, node, place))
+	if (job->request.options & SK_SAME_LINK && !linked(core, node, place))
 		return sk_because(why, SK_LINK_BROKEN, wanted, 0);
 	return sk_queue_admits(core, job->queue, node, place->shares, place->shares_n, why);
 }
 
 static void shares_add(struct sk_core *core, const struct sk_task *task, bool give)
 {
-	uint64_t memory = core->jobs[task->job].ask.device_memory_bytes;
+	uint64_t memory = core->jobs[task->job].request.device_memory_bytes;
 
 	for (uint32_t i = 0; i < task->shares_n; i++) {
 		struct sk_share share = task->shares[i];
@@ -126,8 +126,10 @@ static void reserve(struct sk_core *core, const struct sk_task *task, bool give)
 	struct sk_node *node = &core->nodes[task->node];
 
 	SK_ADD(core, node->tasks_count, give ? -1u : 1u);
-	SK_ADD(core, node->cpu_used, give ? -(uint64_t)job->ask.cpu_milli : job->ask.cpu_milli);
-	SK_ADD(core, node->memory_used, give ? -job->ask.memory_bytes : job->ask.memory_bytes);
+	SK_ADD(core, node->cpu_used,
+	       give ? -(uint64_t)job->request.cpu_milli : job->request.cpu_milli);
+	SK_ADD(core, node->memory_used,
+	       give ? -job->request.memory_bytes : job->request.memory_bytes);
 	shares_add(core, task, give);
 	sk_queue_charge(core, task, give);
 	sk_group_count(core, job, give);

@@ -21,22 +21,22 @@ static uint64_t larger(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-static bool wants_link(const struct sk_ask *ask)
+static bool wants_link(const struct sk_ask *request)
 {
-	return ask->options & SK_SAME_LINK && ask->gpu_milli > SK_MILLI;
+	return request->options & SK_SAME_LINK && request->gpu_milli > SK_MILLI;
 }
 
 /* True if tasks may ever use this device, as far as it alone decides. */
-static bool device_serves(const struct sk_ask *ask, const struct sk_wish *wish,
+static bool device_serves(const struct sk_ask *request, const struct sk_wish *wish,
 			  const struct sk_device *device)
 {
 	return sk_fit_wish(wish, device) && (!wish->available || device->available) &&
-	       device->memory_bytes >= ask->device_memory_bytes &&
-	       device->capacity >= smaller(ask->gpu_milli, SK_MILLI);
+	       device->memory_bytes >= request->device_memory_bytes &&
+	       device->capacity >= smaller(request->gpu_milli, SK_MILLI);
 }
 
 /* Whole devices of the node that serve; if `link` is not 0 only those of that link. */
-static uint64_t serving(const struct sk_core *core, uint32_t slot, const struct sk_ask *ask,
+static uint64_t serving(const struct sk_core *core, uint32_t slot, const struct sk_ask *request,
 			const struct sk_wish *wish, uint16_t link)
 {
 	uint64_t count = 0;
@@ -44,7 +44,7 @@ static uint64_t serving(const struct sk_core *core, uint32_t slot, const struct 
 	for (uint32_t index = 0; index < core->nodes[slot].devices; index++) {
 		const struct sk_device *device = sk_device_at(core, slot, index);
 
-		count += (!link || device->link == link) && device_serves(ask, wish, device);
+		count += (!link || device->link == link) && device_serves(request, wish, device);
 	}
 	return count;
 }
@@ -60,53 +60,55 @@ static bool link_is_new(const struct sk_core *core, uint32_t slot, uint32_t inde
 }
 
 /* Tasks whose devices share a link; `most` is the most devices of one link. */
-static uint64_t linked_tasks(const struct sk_core *core, uint32_t slot, const struct sk_ask *ask,
-			     const struct sk_wish *wish, uint64_t *most)
+static uint64_t linked_tasks(const struct sk_core *core, uint32_t slot,
+			     const struct sk_ask *request, const struct sk_wish *wish,
+			     uint64_t *most)
 {
 	uint64_t tasks = 0;
 
 	*most = 0;
 	for (uint32_t index = 0; index < core->nodes[slot].devices; index++) {
 		uint16_t link = sk_device_at(core, slot, index)->link;
-		uint64_t count =
-			link_is_new(core, slot, index) ? serving(core, slot, ask, wish, link) : 0;
+		uint64_t count = link_is_new(core, slot, index)
+					 ? serving(core, slot, request, wish, link)
+					 : 0;
 
-		tasks += count / (ask->gpu_milli / SK_MILLI);
+		tasks += count / (request->gpu_milli / SK_MILLI);
 		*most = larger(*most, count);
 	}
 	return tasks;
 }
 
 /* Tasks whose devices fit the accepted devices of the node when all are unused. */
-static uint64_t family_capacity(const struct sk_core *core, uint32_t slot, const struct sk_ask *ask,
-				const struct sk_wish *wish)
+static uint64_t family_capacity(const struct sk_core *core, uint32_t slot,
+				const struct sk_ask *request, const struct sk_wish *wish)
 {
 	uint64_t tasks = 0, each, most;
 
-	if (wants_link(ask))
-		return linked_tasks(core, slot, ask, wish, &most);
-	if (ask->gpu_milli >= SK_MILLI)
-		return serving(core, slot, ask, wish, 0) / (ask->gpu_milli / SK_MILLI);
+	if (wants_link(request))
+		return linked_tasks(core, slot, request, wish, &most);
+	if (request->gpu_milli >= SK_MILLI)
+		return serving(core, slot, request, wish, 0) / (request->gpu_milli / SK_MILLI);
 	for (uint32_t index = 0; index < core->nodes[slot].devices; index++) {
 		const struct sk_device *device = sk_device_at(core, slot, index);
 
-		if (!device_serves(ask, wish, device))
+		if (!device_serves(request, wish, device))
 			continue;
-		each = device->capacity / ask->gpu_milli;
-		if (ask->device_memory_bytes)
-			each = smaller(each, device->memory_bytes / ask->device_memory_bytes);
+		each = device->capacity / request->gpu_milli;
+		if (request->device_memory_bytes)
+			each = smaller(each, device->memory_bytes / request->device_memory_bytes);
 		tasks += each;
 	}
 	return tasks;
 }
 
 /* Take the next family if the devices of a task must be of one; otherwise all of them. */
-static struct sk_wish next_family(const struct sk_ask *ask, const struct sk_wish *wish,
+static struct sk_wish next_family(const struct sk_ask *request, const struct sk_wish *wish,
 				  uint32_t *families)
 {
 	struct sk_wish one = *wish;
 
-	if (sk_fit_one_family(ask))
+	if (sk_fit_one_family(request))
 		one.families = *families & -*families;
 	*families &= ~one.families;
 	return one;
@@ -114,36 +116,36 @@ static struct sk_wish next_family(const struct sk_ask *ask, const struct sk_wish
 
 /* Tasks whose devices fit the node, each within one family if that is required. */
 static uint64_t node_capacity_devices(const struct sk_core *core, uint32_t slot,
-				      const struct sk_ask *ask, const struct sk_wish *wish)
+				      const struct sk_ask *request, const struct sk_wish *wish)
 {
 	uint32_t families = core->nodes[slot].families & wish->families;
 	uint64_t tasks = 0;
 
 	while (families) {
-		struct sk_wish one = next_family(ask, wish, &families);
+		struct sk_wish one = next_family(request, wish, &families);
 
-		tasks += family_capacity(core, slot, ask, &one);
+		tasks += family_capacity(core, slot, request, &one);
 	}
 	return tasks;
 }
 
 /* Tasks of this kind that the empty node has room for. */
-static uint64_t node_capacity(const struct sk_core *core, uint32_t slot, const struct sk_ask *ask,
-			      const struct sk_wish *wish)
+static uint64_t node_capacity(const struct sk_core *core, uint32_t slot,
+			      const struct sk_ask *request, const struct sk_wish *wish)
 {
 	const struct sk_node *node = &core->nodes[slot];
 	uint64_t tasks = core->limits.node_tasks;
 
-	if (sk_fit_lasting(core, ask, wish, slot))
+	if (sk_fit_lasting(core, request, wish, slot))
 		return 0;
-	if (wish->available && (!node->up || sk_fit_kind(core, ask, wish, slot)))
+	if (wish->available && (!node->up || sk_fit_kind(core, request, wish, slot)))
 		return 0;
-	if (ask->gpu_milli)
-		tasks = smaller(tasks, node_capacity_devices(core, slot, ask, wish));
-	if (ask->cpu_milli)
-		tasks = smaller(tasks, node->cpu / ask->cpu_milli);
-	if (ask->memory_bytes)
-		tasks = smaller(tasks, node->memory / ask->memory_bytes);
+	if (request->gpu_milli)
+		tasks = smaller(tasks, node_capacity_devices(core, slot, request, wish));
+	if (request->cpu_milli)
+		tasks = smaller(tasks, node->cpu / request->cpu_milli);
+	if (request->memory_bytes)
+		tasks = smaller(tasks, node->memory / request->memory_bytes);
 	return tasks;
 }
 
@@ -162,7 +164,7 @@ struct sk_largest {
 	uint64_t memory;
 };
 
-static void largest_devices(const struct sk_core *core, uint32_t slot, const struct sk_ask *ask,
+static void largest_devices(const struct sk_core *core, uint32_t slot, const struct sk_ask *request,
 			    const struct sk_wish *wish, struct sk_largest *largest)
 {
 	uint64_t linked = 0;
@@ -176,9 +178,9 @@ static void largest_devices(const struct sk_core *core, uint32_t slot, const str
 		largest->milli = larger(largest->milli, device->capacity);
 		largest->device_memory = larger(largest->device_memory, device->memory_bytes);
 	}
-	largest->devices = larger(largest->devices, serving(core, slot, ask, wish, 0));
-	if (wants_link(ask))
-		linked_tasks(core, slot, ask, wish, &linked);
+	largest->devices = larger(largest->devices, serving(core, slot, request, wish, 0));
+	if (wants_link(request))
+		linked_tasks(core, slot, request, wish, &linked);
 	largest->linked = larger(largest->linked, linked);
 }
 
@@ -188,7 +190,7 @@ static uint32_t kinds_of(uint32_t families)
 	       (families & sk_families_of(SK_DEVICE_CPU) ? SK_DEVICE_CPU : 0);
 }
 
-static struct sk_largest largest_of(const struct sk_core *core, const struct sk_ask *ask,
+static struct sk_largest largest_of(const struct sk_core *core, const struct sk_ask *request,
 				    const struct sk_wish *wish)
 {
 	struct sk_largest largest = {0};
@@ -196,63 +198,66 @@ static struct sk_largest largest_of(const struct sk_core *core, const struct sk_
 	for (uint32_t slot = sk_node_next(core, 1); slot; slot = sk_node_next(core, slot + 1)) {
 		uint32_t families = core->nodes[slot].families & wish->families;
 
-		if (sk_fit_labels(ask, &core->nodes[slot]))
+		if (sk_fit_labels(request, &core->nodes[slot]))
 			continue;
 		largest.nodes++;
 		largest.kinds |= kinds_of(core->nodes[slot].families);
-		largest.of_kind += families != 0 || !ask->gpu_milli;
-		if (sk_fit_lasting(core, ask, wish, slot))
+		largest.of_kind += families != 0 || !request->gpu_milli;
+		if (sk_fit_lasting(core, request, wish, slot))
 			continue;
 		largest.of_model++;
 		largest.cpu = larger(largest.cpu, core->nodes[slot].cpu);
 		largest.memory = larger(largest.memory, core->nodes[slot].memory);
-		while (ask->gpu_milli && families) {
-			struct sk_wish one = next_family(ask, wish, &families);
+		while (request->gpu_milli && families) {
+			struct sk_wish one = next_family(request, wish, &families);
 
-			largest_devices(core, slot, ask, &one, &largest);
+			largest_devices(core, slot, request, &one, &largest);
 		}
 	}
 	return largest;
 }
 
-static uint16_t devices_lack(const struct sk_ask *ask, const struct sk_largest *largest,
+static uint16_t devices_lack(const struct sk_ask *request, const struct sk_largest *largest,
 			     struct sk_why *why)
 {
-	uint64_t asked = ask->gpu_milli / SK_MILLI;
+	uint64_t asked = request->gpu_milli / SK_MILLI;
 
-	if (largest->any && ask->device_memory_bytes > largest->device_memory)
-		return sk_because(why, SK_NO_NODE_HAS_DEVICE_MEMORY, ask->device_memory_bytes,
+	if (largest->any && request->device_memory_bytes > largest->device_memory)
+		return sk_because(why, SK_NO_NODE_HAS_DEVICE_MEMORY, request->device_memory_bytes,
 				  largest->device_memory);
-	if (ask->gpu_milli < SK_MILLI)
-		return ask->gpu_milli > largest->milli ? sk_because(why, SK_NO_DEVICE_HAS_SHARE,
-								    ask->gpu_milli, largest->milli)
-						       : SK_REASON_NONE;
+	if (request->gpu_milli < SK_MILLI)
+		return request->gpu_milli > largest->milli
+			       ? sk_because(why, SK_NO_DEVICE_HAS_SHARE, request->gpu_milli,
+					    largest->milli)
+			       : SK_REASON_NONE;
 	if (asked > largest->devices)
 		return sk_because(why, SK_NO_NODE_HAS_DEVICES, asked, largest->devices);
-	if (wants_link(ask) && asked > largest->linked)
+	if (wants_link(request) && asked > largest->linked)
 		return sk_because(why, SK_LINK_BROKEN, asked, largest->linked);
 	return SK_REASON_NONE;
 }
 
-static uint16_t infeasible(const struct sk_core *core, const struct sk_ask *ask,
+static uint16_t infeasible(const struct sk_core *core, const struct sk_ask *request,
 			   const struct sk_wish *wish, struct sk_why *why)
 {
-	struct sk_largest largest = largest_of(core, ask, wish);
+	struct sk_largest largest = largest_of(core, request, wish);
 	uint16_t reason;
 
 	if (!largest.nodes)
-		return sk_because(why, SK_NO_NODE_HAS_LABELS, ask->require[0], core->nodes_count);
+		return sk_because(why, SK_NO_NODE_HAS_LABELS, request->require[0],
+				  core->nodes_count);
 	if (!largest.of_kind)
-		return sk_because(why, SK_NO_NODE_HAS_KIND, ask->kinds, largest.kinds);
+		return sk_because(why, SK_NO_NODE_HAS_KIND, request->kinds, largest.kinds);
 	if (!largest.of_model)
-		return sk_because(why, SK_NO_NODE_HAS_MODEL, ask->models[0], largest.nodes);
-	reason = ask->gpu_milli ? devices_lack(ask, &largest, why) : SK_REASON_NONE;
+		return sk_because(why, SK_NO_NODE_HAS_MODEL, request->models[0], largest.nodes);
+	reason = request->gpu_milli ? devices_lack(request, &largest, why) : SK_REASON_NONE;
 	if (reason)
 		return reason;
-	if (ask->cpu_milli > largest.cpu)
-		return sk_because(why, SK_NO_NODE_HAS_CPU, ask->cpu_milli, largest.cpu);
-	if (ask->memory_bytes > largest.memory)
-		return sk_because(why, SK_NO_NODE_HAS_MEMORY, ask->memory_bytes, largest.memory);
+	if (request->cpu_milli > largest.cpu)
+		return sk_because(why, SK_NO_NODE_HAS_CPU, request->cpu_milli, largest.cpu);
+	if (request->memory_bytes > largest.memory)
+		return sk_because(why, SK_NO_NODE_HAS_MEMORY, request->memory_bytes,
+				  largest.memory);
 	return sk_because(why, SK_NO_NODE_FITS, 0, 0);
 }
 
@@ -279,12 +284,12 @@ static uint64_t queue_ever(const struct sk_core *core, const struct sk_queue *qu
 
 /* Returns SK_REASON_NONE, or why the limits of its queue and those above could never admit the
  * whole job. */
-static uint16_t limits_allow(const struct sk_core *core, const struct sk_ask *ask, uint64_t models,
-			     struct sk_why *why)
+static uint16_t limits_allow(const struct sk_core *core, const struct sk_ask *request,
+			     uint64_t models, struct sk_why *why)
 {
-	uint64_t asked = (uint64_t)ask->gpu_milli * ask->tasks;
-	uint32_t each = (uint32_t)smaller(ask->gpu_milli, SK_MILLI);
-	uint32_t queue = asked ? sk_queue_find(core, ask->queue) : 0;
+	uint64_t asked = (uint64_t)request->gpu_milli * request->tasks;
+	uint32_t each = (uint32_t)smaller(request->gpu_milli, SK_MILLI);
+	uint32_t queue = asked ? sk_queue_find(core, request->queue) : 0;
 
 	for (; queue; queue = core->queues[queue].parent) {
 		uint64_t ever = queue_ever(core, &core->queues[queue], models, each);
@@ -296,60 +301,60 @@ static uint16_t limits_allow(const struct sk_core *core, const struct sk_ask *as
 }
 
 /* Tasks that all nodes together have room for, up to the number requested. */
-static uint64_t nodes_capacity(const struct sk_core *core, const struct sk_ask *ask,
+static uint64_t nodes_capacity(const struct sk_core *core, const struct sk_ask *request,
 			       const struct sk_wish *wish)
 {
 	uint64_t tasks = 0;
 
-	for (uint32_t slot = sk_node_next(core, 1); slot && tasks < ask->tasks;
+	for (uint32_t slot = sk_node_next(core, 1); slot && tasks < request->tasks;
 	     slot = sk_node_next(core, slot + 1)) {
-		uint64_t here = node_capacity(core, slot, ask, wish);
+		uint64_t here = node_capacity(core, slot, request, wish);
 
-		if (ask->options & SK_PACK_TASKS)
+		if (request->options & SK_PACK_TASKS)
 			tasks = larger(tasks, here);
 		else
-			tasks += ask->options & (SK_SPREAD_TASKS | SK_REPEL) ? here != 0 : here;
+			tasks += request->options & (SK_SPREAD_TASKS | SK_REPEL) ? here != 0 : here;
 	}
 	return tasks;
 }
 
 /* As nodes_capacity, with all tasks of a gang in one family if that is required. */
-static uint64_t gang_capacity(const struct sk_core *core, const struct sk_ask *ask,
+static uint64_t gang_capacity(const struct sk_core *core, const struct sk_ask *request,
 			      const struct sk_wish *wish)
 {
 	uint32_t families = sk_families_known(core, wish->families);
 	uint64_t most = 0;
 
-	if (ask->tasks == 1 || !sk_fit_one_family(ask))
-		return nodes_capacity(core, ask, wish);
+	if (request->tasks == 1 || !sk_fit_one_family(request))
+		return nodes_capacity(core, request, wish);
 	while (families) {
-		struct sk_wish one = next_family(ask, wish, &families);
+		struct sk_wish one = next_family(request, wish, &families);
 
-		most = larger(most, nodes_capacity(core, ask, &one));
+		most = larger(most, nodes_capacity(core, request, &one));
 	}
 	return most;
 }
 
-bool sk_feasible_hopeless(const struct sk_core *core, const struct sk_ask *ask)
+bool sk_feasible_hopeless(const struct sk_core *core, const struct sk_ask *request)
 {
-	struct sk_wish wish = sk_wish_of(core, ask);
+	struct sk_wish wish = sk_wish_of(core, request);
 
 	wish.available = 1;
-	return gang_capacity(core, ask, &wish) < ask->tasks;
+	return gang_capacity(core, request, &wish) < request->tasks;
 }
 
-uint16_t sk_feasible_reason(const struct sk_core *core, const struct sk_ask *ask,
+uint16_t sk_feasible_reason(const struct sk_core *core, const struct sk_ask *request,
 			    struct sk_why *why)
 {
-	struct sk_wish wish = sk_wish_of(core, ask);
+	struct sk_wish wish = sk_wish_of(core, request);
 	uint64_t tasks;
 
-	if (!core->nodes_count || (ask->models[0] && !wish.models))
+	if (!core->nodes_count || (request->models[0] && !wish.models))
 		return SK_REASON_NONE; /* the command itself refuses unknown models */
-	tasks = gang_capacity(core, ask, &wish);
+	tasks = gang_capacity(core, request, &wish);
 	if (!tasks)
-		return infeasible(core, ask, &wish, why);
-	if (tasks < ask->tasks)
-		return sk_because(why, SK_GANG_TOO_LARGE, ask->tasks, tasks);
-	return limits_allow(core, ask, wish.models, why);
+		return infeasible(core, request, &wish, why);
+	if (tasks < request->tasks)
+		return sk_because(why, SK_GANG_TOO_LARGE, request->tasks, tasks);
+	return limits_allow(core, request, wish.models, why);
 }

@@ -11,11 +11,11 @@
 
 /* True if the request could not run on the nodes and devices that are available now, even if they
  * were unused. */
-bool sk_feasible_hopeless(const struct sk_core *core, const struct sk_ask *ask);
+bool sk_feasible_hopeless(const struct sk_core *core, const struct sk_ask *request);
 
 /* Returns SK_REASON_NONE, or why the request could not run even if every node were empty and
  * available. */
-uint16_t sk_feasible_reason(const struct sk_core *core, const struct sk_ask *ask,
+uint16_t sk_feasible_reason(const struct sk_core *core, const struct sk_ask *request,
 			    struct sk_why *why);
 
 #endif

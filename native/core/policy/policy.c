@@ -71,7 +71,7 @@ static bool pack(const struct sk_search *search, const struct sk_index *index, u
 static bool policy_pack(const struct sk_search *search)
 {
 	const struct sk_core *core = search->core;
-	uint32_t gpu = core->jobs[search->job].ask.gpu_milli;
+	uint32_t gpu = core->jobs[search->job].request.gpu_milli;
 
 	if (gpu >= SK_MILLI)
 		return pack(search, &core->free_whole, gpu / SK_MILLI, SK_FREE_DEVICES);
@@ -261,7 +261,7 @@ static bool policy_rated(const struct sk_search *search)
 
 enum sk_placement sk_policy_placement(const struct sk_core *core, const struct sk_job *job)
 {
-	uint32_t placement = job->ask.placement;
+	uint32_t placement = job->request.placement;
 
 	for (uint32_t queue = job->queue; queue && !placement; queue = core->queues[queue].parent)
 		placement = core->queues[queue].placement;
@@ -288,7 +288,7 @@ bool sk_policy_choose(const struct sk_core *core, uint32_t slot, uint64_t now_ns
 	if (!packs(core, search.how))
 		return policy_rated(&search);
 	search.how = SK_PLACEMENT_PACK;
-	if (!core->jobs[slot].ask.gpu_milli)
+	if (!core->jobs[slot].request.gpu_milli)
 		return policy_host(&search);
 	return policy_pack(&search);
 }

@@ -25,13 +25,13 @@ static uint32_t under(uint64_t value, uint32_t most)
 
 static uint32_t each_milli(const struct sk_job *job)
 {
-	return job->ask.gpu_milli < SK_MILLI ? job->ask.gpu_milli : SK_MILLI;
+	return job->request.gpu_milli < SK_MILLI ? job->request.gpu_milli : SK_MILLI;
 }
 
 static uint32_t wanted(const struct sk_job *job)
 {
-	return job->ask.gpu_milli < SK_MILLI ? job->ask.gpu_milli != 0
-					     : job->ask.gpu_milli / SK_MILLI;
+	return job->request.gpu_milli < SK_MILLI ? job->request.gpu_milli != 0
+						 : job->request.gpu_milli / SK_MILLI;
 }
 
 /* Devices that a task of this job may use now, as a mask. */
@@ -118,7 +118,7 @@ static uint64_t suited_together(const struct sk_core *core, const struct sk_job 
 	uint64_t mask = 0;
 	uint8_t family;
 
-	if (job->ask.gpu_milli <= SK_MILLI || !sk_fit_one_family(&job->ask) ||
+	if (job->request.gpu_milli <= SK_MILLI || !sk_fit_one_family(&job->request) ||
 	    !several_families(core, node))
 		return suited;
 	if (!sk_subset_choose_among(core, job, node, suited, &place))
@@ -136,16 +136,17 @@ static bool frag_on(const struct sk_core *core, const struct sk_job *job, uint32
 	const struct sk_frag_table *table = &core->hints->tables[policy];
 	const struct sk_frag_node *kept = prepared(core, node, policy);
 	const struct sk_frag_request request = {
-		.cpu_milli = job->ask.cpu_milli,
-		.memory_bytes = job->ask.memory_bytes,
-		.models = job->ask.gpu_milli ? job->wish.models : 0,
+		.cpu_milli = job->request.cpu_milli,
+		.memory_bytes = job->request.memory_bytes,
+		.models = job->request.gpu_milli ? job->wish.models : 0,
 		.gpu_milli = (uint16_t)each_milli(job),
 		.count = (uint16_t)wanted(job),
 	};
 	struct sk_frag_node own;
 
-	if (!job->ask.gpu_milli || !(job->ask.device_memory_bytes || several_families(core, node) ||
-				     (core->hints->mixed[node] && job->wish.models)))
+	if (!job->request.gpu_milli ||
+	    !(job->request.device_memory_bytes || several_families(core, node) ||
+	      (core->hints->mixed[node] && job->wish.models)))
 		return sk_frag_place(table, kept, &request, ret);
 	frag_fill(core, node, suited_together(core, job, node, suited_devices(core, job, node)),
 		  &own);
@@ -180,9 +181,9 @@ static uint32_t rate_fit(const struct sk_core *core, const struct sk_job *job, u
 	const struct sk_node *at = &core->nodes[node];
 	uint32_t least = SK_MILLI;
 
-	if (!job->ask.gpu_milli)
+	if (!job->request.gpu_milli)
 		return under(sk_node_cpu_free(at), SK_RATE_MAX);
-	if (job->ask.gpu_milli >= SK_MILLI)
+	if (job->request.gpu_milli >= SK_MILLI)
 		return at->devices_free;
 	for (; suited; suited &= suited - 1) {
 		uint32_t free =
@@ -212,8 +213,8 @@ static uint32_t tasks_count(const struct sk_core *core, uint32_t node)
 /* Least device milli in use (processors for a job without devices), then fewest tasks. */
 static uint32_t rate_spread(const struct sk_core *core, const struct sk_job *job, uint32_t node)
 {
-	uint64_t used = job->ask.gpu_milli ? used_milli(core, node)
-					   : under(core->nodes[node].cpu_used, SK_LOADS_MAX);
+	uint64_t used = job->request.gpu_milli ? used_milli(core, node)
+					       : under(core->nodes[node].cpu_used, SK_LOADS_MAX);
 
 	return (uint32_t)used << 10 | tasks_count(core, node);
 }
@@ -283,7 +284,7 @@ static uint64_t sockets_add_mw(const struct sk_core *core, const struct sk_job *
 
 	if (!size)
 		return 0;
-	return ((used + job->ask.cpu_milli + size - 1) / size - (used + size - 1) / size) *
+	return ((used + job->request.cpu_milli + size - 1) / size - (used + size - 1) / size) *
 	       (hints->socket.full_mw - hints->socket.idle_mw);
 }
 
@@ -295,7 +296,7 @@ static uint64_t least_power(const struct sk_core *core, const struct sk_job *job
 	uint32_t least = UINT32_MAX;
 	uint64_t mask = 0;
 
-	if (job->ask.gpu_milli >= SK_MILLI)
+	if (job->request.gpu_milli >= SK_MILLI)
 		return suited;
 	for (; suited; suited &= suited - 1) {
 		uint32_t index = (uint32_t)__builtin_ctzll(suited);
@@ -345,7 +346,7 @@ static int32_t headroom_of(const struct sk_core *core, uint32_t node, uint32_t i
 static uint64_t coolest(const struct sk_core *core, const struct sk_job *job, uint32_t node,
 			uint64_t suited)
 {
-	bool share = job->ask.gpu_milli < SK_MILLI;
+	bool share = job->request.gpu_milli < SK_MILLI;
 	int32_t most = 0;
 	uint64_t mask = 0;
 
@@ -387,7 +388,7 @@ static uint64_t emptiest(const struct sk_core *core, const struct sk_job *job, u
 	uint32_t most = 0;
 	uint64_t mask = 0;
 
-	if (job->ask.gpu_milli >= SK_MILLI)
+	if (job->request.gpu_milli >= SK_MILLI)
 		return suited;
 	for (; suited; suited &= suited - 1) {
 		uint32_t index = (uint32_t)__builtin_ctzll(suited);
@@ -426,15 +427,15 @@ bool sk_rate_shares(const struct sk_core *core, const struct sk_job *job, enum s
 	struct sk_frag_place at;
 
 	place->shares_n = 0;
-	if (!job->ask.gpu_milli)
+	if (!job->request.gpu_milli)
 		return true;
-	if (!frag || job->ask.gpu_milli >= SK_MILLI || !sk_workload_known(core))
+	if (!frag || job->request.gpu_milli >= SK_MILLI || !sk_workload_known(core))
 		return sk_subset_choose_among(core, job, node, allowed(core, job, how, node),
 					      place);
 	if (!frag_on(core, job, node, frag_policy(how), &at))
 		return false;
 	place->shares[0].index = (uint16_t)__builtin_ctzll(at.devices);
-	place->shares[0].milli = (uint16_t)job->ask.gpu_milli;
+	place->shares[0].milli = (uint16_t)job->request.gpu_milli;
 	place->shares_n = 1;
 	return true;
 }
@@ -446,9 +447,9 @@ static bool room(const struct sk_core *core, const struct sk_job *job, uint32_t 
 	const struct sk_node *at = &core->nodes[node];
 
 	return at->up && at->tasks_count < core->limits.node_tasks &&
-	       job->ask.cpu_milli <= sk_node_cpu_free(at) &&
-	       job->ask.memory_bytes <= sk_node_memory_free(at) &&
-	       sk_fit_kind(core, &job->ask, &job->wish, node) == SK_REASON_NONE;
+	       job->request.cpu_milli <= sk_node_cpu_free(at) &&
+	       job->request.memory_bytes <= sk_node_memory_free(at) &&
+	       sk_fit_kind(core, &job->request, &job->wish, node) == SK_REASON_NONE;
 }
 
 /* True if enough devices suit, and are linked if that is requested. */
@@ -459,10 +460,10 @@ static bool devices_do(const struct sk_core *core, const struct sk_job *job, uin
 
 	if ((uint32_t)__builtin_popcountll(suited) < wanted(job))
 		return false;
-	if (job->ask.gpu_milli <= SK_MILLI)
+	if (job->request.gpu_milli <= SK_MILLI)
 		return true;
-	return (!(job->ask.options & SK_SAME_LINK) &&
-		(!sk_fit_one_family(&job->ask) || !several_families(core, node))) ||
+	return (!(job->request.options & SK_SAME_LINK) &&
+		(!sk_fit_one_family(&job->request) || !several_families(core, node))) ||
 	       sk_subset_choose_among(core, job, node, suited, &place);
 }
 
@@ -472,17 +473,17 @@ uint32_t sk_rate(const struct sk_core *core, const struct sk_job *job, enum sk_p
 	bool frag = how == SK_PLACEMENT_BEST || how == SK_PLACEMENT_FGD;
 	uint64_t suited;
 
-	if (job->ask.gpu_milli && !(core->nodes[node].families & job->wish.families))
+	if (job->request.gpu_milli && !(core->nodes[node].families & job->wish.families))
 		return SK_SCORE_NONE;
-	if (frag && core->hints->summary.plain[node] && !job->ask.require[0] &&
-	    sk_workload_known(core) && !(job->ask.options & SK_SAME_LINK))
+	if (frag && core->hints->summary.plain[node] && !job->request.require[0] &&
+	    sk_workload_known(core) && !(job->request.options & SK_SAME_LINK))
 		return rate_frag(core, job, frag_policy(how), node); /* the command checks this as
 									well */
 	if (!room(core, job, node))
 		return SK_SCORE_NONE;
-	if (frag && sk_workload_known(core) && !(job->ask.options & SK_SAME_LINK))
+	if (frag && sk_workload_known(core) && !(job->request.options & SK_SAME_LINK))
 		return rate_frag(core, job, frag_policy(how), node);
-	suited = job->ask.gpu_milli ? suited_devices(core, job, node) : 0;
+	suited = job->request.gpu_milli ? suited_devices(core, job, node) : 0;
 	if (!devices_do(core, job, node, suited))
 		return SK_SCORE_NONE;
 	switch (how) {

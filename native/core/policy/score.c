@@ -119,20 +119,20 @@ static void look(const struct sk_core *core)
 
 static void shape_key(const struct sk_job *job, enum sk_placement how, struct sk_shape_key *ret)
 {
-	const struct sk_ask *ask = &job->ask;
+	const struct sk_ask *request = &job->request;
 
 	memset(ret, 0, sizeof *ret);
-	ret->memory_bytes = ask->memory_bytes;
-	ret->device_memory_bytes = ask->device_memory_bytes;
+	ret->memory_bytes = request->memory_bytes;
+	ret->device_memory_bytes = request->device_memory_bytes;
 	ret->models = job->wish.models;
-	ret->families = ask->gpu_milli ? job->wish.families : 0;
-	memcpy(ret->require, ask->require, sizeof ret->require);
-	memcpy(ret->avoid, ask->avoid, sizeof ret->avoid);
-	memcpy(ret->tolerate, ask->tolerate, sizeof ret->tolerate);
-	ret->gpu_milli = ask->gpu_milli;
-	ret->cpu_milli = ask->cpu_milli;
+	ret->families = request->gpu_milli ? job->wish.families : 0;
+	memcpy(ret->require, request->require, sizeof ret->require);
+	memcpy(ret->avoid, request->avoid, sizeof ret->avoid);
+	memcpy(ret->tolerate, request->tolerate, sizeof ret->tolerate);
+	ret->gpu_milli = request->gpu_milli;
+	ret->cpu_milli = request->cpu_milli;
 	ret->how = how;
-	ret->options = ask->options & (SK_SAME_LINK | SK_MIX_VENDORS);
+	ret->options = request->options & (SK_SAME_LINK | SK_MIX_VENDORS);
 }
 
 /* A job with this shape and nothing else. */
@@ -141,14 +141,14 @@ static void shape_job(const struct sk_shape_key *key, struct sk_job *ret)
 	memset(ret, 0, sizeof *ret);
 	ret->wish.models = key->models;
 	ret->wish.families = key->families;
-	ret->ask.memory_bytes = key->memory_bytes;
-	ret->ask.device_memory_bytes = key->device_memory_bytes;
-	memcpy(ret->ask.require, key->require, sizeof key->require);
-	memcpy(ret->ask.avoid, key->avoid, sizeof key->avoid);
-	memcpy(ret->ask.tolerate, key->tolerate, sizeof key->tolerate);
-	ret->ask.gpu_milli = key->gpu_milli;
-	ret->ask.cpu_milli = key->cpu_milli;
-	ret->ask.options = (uint16_t)key->options;
+	ret->request.memory_bytes = key->memory_bytes;
+	ret->request.device_memory_bytes = key->device_memory_bytes;
+	memcpy(ret->request.require, key->require, sizeof key->require);
+	memcpy(ret->request.avoid, key->avoid, sizeof key->avoid);
+	memcpy(ret->request.tolerate, key->tolerate, sizeof key->tolerate);
+	ret->request.gpu_milli = key->gpu_milli;
+	ret->request.cpu_milli = key->cpu_milli;
+	ret->request.options = (uint16_t)key->options;
 }
 
 static uint32_t shape_hash(const struct sk_shape_key *key)
@@ -211,12 +211,12 @@ struct sk_least_free {
 
 static struct sk_least_free least_free(const struct sk_hints *hints, const struct sk_job *job)
 {
-	bool whole = job->ask.gpu_milli >= SK_MILLI;
+	bool whole = job->request.gpu_milli >= SK_MILLI;
 
 	return (struct sk_least_free){
-		.cpu = clamped((uint64_t)job->ask.cpu_milli + 1),
-		.memory = clamped(job->ask.memory_bytes >> 20),
-		.devices = whole ? job->ask.gpu_milli / SK_MILLI : job->ask.gpu_milli,
+		.cpu = clamped((uint64_t)job->request.cpu_milli + 1),
+		.memory = clamped(job->request.memory_bytes >> 20),
+		.devices = whole ? job->request.gpu_milli / SK_MILLI : job->request.gpu_milli,
 		.has = whole ? hints->summary.whole : hints->summary.part,
 	};
 }

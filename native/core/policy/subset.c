@@ -75,7 +75,7 @@ static uint64_t group_best(const uint64_t *places, uint64_t candidates, uint32_t
 static bool link_allowed(const struct sk_job *job, const uint64_t *places, uint64_t group,
 			 uint64_t level)
 {
-	if (!(job->ask.options & SK_SAME_LINK) || job->ask.gpu_milli <= SK_MILLI)
+	if (!(job->request.options & SK_SAME_LINK) || job->request.gpu_milli <= SK_MILLI)
 		return true;
 	return level & SK_PLACE_LINK && places[__builtin_ctzll(group)] & SK_PLACE_LINK;
 }
@@ -83,9 +83,9 @@ static bool link_allowed(const struct sk_job *job, const uint64_t *places, uint6
 static bool subset_whole(const struct sk_core *core, const struct sk_job *job, uint32_t node,
 			 uint64_t among, struct sk_place *place)
 {
-	uint32_t count = job->ask.gpu_milli / SK_MILLI, found = 0;
+	uint32_t count = job->request.gpu_milli / SK_MILLI, found = 0;
 	uint64_t places[SK_NODE_DEVICES_MAX], candidates = 0, group = 0;
-	uint64_t together = job->ask.options & SK_MIX_VENDORS ? 0 : SK_PLACE_FAMILY;
+	uint64_t together = job->request.options & SK_MIX_VENDORS ? 0 : SK_PLACE_FAMILY;
 
 	for (uint32_t index = 0; index < core->nodes[node].devices; index++)
 		if (among >> index & 1 && takes_whole(core, job, node, index)) {
@@ -117,7 +117,7 @@ static bool subset_share(const struct sk_core *core, const struct sk_job *job, u
 		const struct sk_device *device = sk_device_at(core, node, index);
 		uint32_t free = sk_device_free(device);
 
-		if (!(among >> index & 1) || free < job->ask.gpu_milli || free >= least ||
+		if (!(among >> index & 1) || free < job->request.gpu_milli || free >= least ||
 		    sk_fit_device(job, device))
 			continue;
 		best = index;
@@ -125,7 +125,7 @@ static bool subset_share(const struct sk_core *core, const struct sk_job *job, u
 	}
 	if (best == SK_NODE_DEVICES_MAX)
 		return false;
-	place->shares[0] = (struct sk_share){(uint16_t)best, (uint16_t)job->ask.gpu_milli};
+	place->shares[0] = (struct sk_share){(uint16_t)best, (uint16_t)job->request.gpu_milli};
 	place->shares_n = 1;
 	return true;
 }
@@ -133,11 +133,11 @@ static bool subset_share(const struct sk_core *core, const struct sk_job *job, u
 bool sk_subset_choose_among(const struct sk_core *core, const struct sk_job *job, uint32_t node,
 			    uint64_t among, struct sk_place *place)
 {
-	if (!job->ask.gpu_milli) {
+	if (!job->request.gpu_milli) {
 		place->shares_n = 0;
 		return true;
 	}
-	if (job->ask.gpu_milli < SK_MILLI)
+	if (job->request.gpu_milli < SK_MILLI)
 		return subset_share(core, job, node, among, place);
 	return subset_whole(core, job, node, among, place);
 }

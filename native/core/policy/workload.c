@@ -40,11 +40,11 @@ static uint32_t classes_given(const struct sk_core *core, struct sk_frag_class *
 
 	for (uint32_t i = 0; i < hints->given; i++) {
 		const struct sk_class *given = &hints->classes[i];
-		struct sk_ask ask = {0};
+		struct sk_ask request = {0};
 		uint64_t models;
 
-		memcpy(ask.models, given->models, sizeof ask.models);
-		models = sk_model_mask(core, &ask);
+		memcpy(request.models, given->models, sizeof request.models);
+		models = sk_model_mask(core, &request);
 		if (given->models[0] && !models)
 			continue;
 		class_fill(given->cpu_milli, given->gpu_milli, given->weight, given->memory_bytes,
@@ -216,16 +216,16 @@ static void typical_find(struct sk_hints *hints)
 void sk_workload_count(const struct sk_core *core, const struct sk_job *job)
 {
 	struct sk_hints *hints = core->hints;
-	struct sk_counted key = {.models = job->ask.gpu_milli ? job->wish.models : 0,
-				 .cpu_milli = job->ask.cpu_milli,
-				 .gpu_milli = job->ask.gpu_milli};
+	struct sk_counted key = {.models = job->request.gpu_milli ? job->wish.models : 0,
+				 .cpu_milli = job->request.cpu_milli,
+				 .gpu_milli = job->request.gpu_milli};
 	struct sk_counted *at = counted_find(hints, &key);
-	uint64_t mib = job->ask.memory_bytes >> 20;
+	uint64_t mib = job->request.memory_bytes >> 20;
 
 	if (!at)
 		at = counted_add(hints, &key);
-	at->times += SK_ONE_TIME * job->ask.tasks;
-	at->memory_mib += (mib < 1u << 30 ? mib : 1u << 30) * SK_ONE_TIME * job->ask.tasks;
+	at->times += SK_ONE_TIME * job->request.tasks;
+	at->memory_mib += (mib < 1u << 30 ? mib : 1u << 30) * SK_ONE_TIME * job->request.tasks;
 	if (++hints->submits < SK_CLASSES_EVERY)
 		return;
 	hints->submits = 0;

@@ -44,7 +44,8 @@ static uint64_t held_memory(const struct sk_core *core, uint32_t node, uint32_t 
 	     task = core->tasks[task].on_node.next)
 		for (uint32_t i = 0; i < core->tasks[task].shares_n; i++)
 			if (core->tasks[task].shares[i].index == index)
-				held += core->jobs[core->tasks[task].job].ask.device_memory_bytes;
+				held += core->jobs[core->tasks[task].job]
+						.request.device_memory_bytes;
 	return held;
 }
 
@@ -109,8 +110,8 @@ static const char *check_node_tasks(const struct sk_core *core, uint32_t slot, s
 			return "a task is on another node's list";
 		if (sk_task_find(core, core->tasks[task].job, core->tasks[task].task) != task)
 			return "a task is not on its job's list";
-		cpu += job->ask.cpu_milli;
-		memory += job->ask.memory_bytes;
+		cpu += job->request.cpu_milli;
+		memory += job->request.memory_bytes;
 		before = task;
 		count++;
 	}
@@ -185,7 +186,7 @@ static const char *check_state(const struct sk_core *core, const struct sk_job *
 
 	for (uint32_t task = job->tasks_first; task; task = core->tasks[task].job_next)
 		tasks++;
-	if (tasks != job->tasks_live || tasks > job->ask.tasks)
+	if (tasks != job->tasks_live || tasks > job->request.tasks)
 		return "a job miscounts its tasks";
 	if (sk_state_final(job->state) == live)
 		return "a job is in the wrong list for its state";
@@ -262,8 +263,8 @@ static const char *check_queue(const struct sk_core *core, uint32_t slot)
 		if (!sk_queue_within(core, at->queue, slot))
 			continue;
 		pending += at->state == SK_PENDING && !at->hold;
-		cpu += (uint64_t)at->ask.cpu_milli * at->tasks_live;
-		memory += at->ask.memory_bytes * at->tasks_live;
+		cpu += (uint64_t)at->request.cpu_milli * at->tasks_live;
+		memory += at->request.memory_bytes * at->tasks_live;
 	}
 	for (uint32_t i = sk_queue_at(core, 1); i; i = sk_queue_at(core, i + 1))
 		children += core->queues[i].parent == slot;
@@ -299,7 +300,7 @@ static const char *check_afters(const struct sk_core *core, uint32_t slot, uint6
 
 	for (uint32_t at = core->jobs[slot].afters.first; at; at = core->jobs[at].queued.next) {
 		if (core->jobs[at].hold != SK_HOLD_AFTER ||
-		    core->jobs[at].ask.after != core->jobs[slot].id)
+		    core->jobs[at].request.after != core->jobs[slot].id)
 			return "a job waits for the wrong one";
 		count++;
 	}

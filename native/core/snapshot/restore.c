@@ -159,10 +159,10 @@ static bool saved_course_ok(const struct sk_saved_job *saved)
 	       (view->flags & SK_HAS_SIGNAL || !view->signal);
 }
 
-static bool saved_models_ok(const struct sk_core *core, const struct sk_ask *ask)
+static bool saved_models_ok(const struct sk_core *core, const struct sk_ask *request)
 {
-	for (uint32_t i = 0; i < SK_JOB_MODELS_MAX && ask->models[i]; i++)
-		if (!sk_model_find(core, ask->models[i]))
+	for (uint32_t i = 0; i < SK_JOB_MODELS_MAX && request->models[i]; i++)
+		if (!sk_model_find(core, request->models[i]))
 			return false;
 	return true;
 }
@@ -179,7 +179,7 @@ static bool saved_job_ok(const struct sk_core *core, const struct sk_saved_job *
 	    sk_job_find(core, view->job))
 		return false;
 	if (!view->state || view->state >= SK_STATE_END || sk_submit_ok(&submit, &why) ||
-	    !sk_ask_shape(&view->ask) || !saved_models_ok(core, &view->ask))
+	    !sk_request_shape(&view->ask) || !saved_models_ok(core, &view->ask))
 		return false;
 	if (!sk_state_final(view->state) && (!queue || core->queues[queue].children))
 		return false;
@@ -208,7 +208,7 @@ static void job_unpack(const struct sk_core *core, struct sk_job *job,
 	job->charged_ns = view->charged_ns;
 	job->spent_ns = view->spent_ns;
 	job->not_before_ns = view->not_before_ns;
-	job->ask = view->ask;
+	job->request = view->ask;
 	job->queue = sk_state_final(view->state) ? 0 : sk_queue_find(core, view->ask.queue);
 	job->wish = sk_wish_of(core, &view->ask);
 	job->uid = view->uid;
@@ -235,7 +235,7 @@ static void job_wait(struct sk_core *core, uint32_t slot, uint16_t hold)
 		sk_hold_time(core, slot);
 		break;
 	case SK_HOLD_AFTER:
-		sk_hold_after(core, slot, sk_job_find(core, core->jobs[slot].ask.after));
+		sk_hold_after(core, slot, sk_job_find(core, core->jobs[slot].request.after));
 		break;
 	case SK_HOLD_DOOMED:
 		sk_hold_doom(core, slot);
@@ -276,7 +276,7 @@ static bool saved_task_ok(const struct sk_core *core, const struct sk_saved_task
 			  uint32_t last, uint32_t job)
 {
 	if (!job || core->jobs[job].state < SK_STARTING || core->jobs[job].state > SK_STOPPING ||
-	    saved->task >= core->jobs[job].ask.tasks || sk_task_find(core, job, saved->task))
+	    saved->task >= core->jobs[job].request.tasks || sk_task_find(core, job, saved->task))
 		return false;
 	if (!saved->node_slot || saved->node_slot < last || saved->node_slot > core->limits.nodes ||
 	    !core->nodes[saved->node_slot].id)
@@ -290,7 +290,7 @@ static bool saved_task_ok(const struct sk_core *core, const struct sk_saved_task
 static bool saved_shares_ok(const struct sk_core *core, const struct sk_saved_task *saved,
 			    uint32_t job)
 {
-	uint32_t gpu = core->jobs[job].ask.gpu_milli;
+	uint32_t gpu = core->jobs[job].request.gpu_milli;
 	uint32_t each = gpu < SK_MILLI ? gpu : SK_MILLI;
 	uint64_t seen = 0;
 

@@ -220,7 +220,7 @@ static struct sk_core *restore(const struct batch *bytes)
 	if (sk_core_snapshot_limits(bytes->bytes, bytes->size, &wanted))
 		return NULL;
 	size = sk_core_memsize(&wanted);
-	if (size > 64u << 20) /* a torn limit may ask for much; the caller says no first */
+	if (size > 64u << 20) /* a torn limit may be huge; the caller says no first */
 		return NULL;
 	memory = block(size);
 	if (sk_core_restore(memory, size, bytes->bytes, bytes->size, &core)) {
@@ -340,7 +340,7 @@ static void torn_requests(struct sk_core *core)
 	free(commands.bytes);
 }
 
-static void ask(const struct sk_core *core)
+static void request(const struct sk_core *core)
 {
 	struct sk_explain lines[SK_EXPLAIN_MAX];
 	struct sk_task_view tasks[SK_TASKS_MAX];
@@ -370,7 +370,7 @@ int main(int argc, char **argv)
 		if (chance(8) == 0)
 			core = restarted(core);
 		if (chance(8) == 0)
-			ask(core);
+			request(core);
 	}
 	printf("%llu submitted, %llu placed, %llu lost, %u of %u torn snapshots were sound\n",
 	       (unsigned long long)core->counters.submitted,

@@ -139,43 +139,44 @@ static uint64_t some_job(struct stream *s, const struct sk_core *core)
 	return core->next_job > back ? core->next_job - back : stream_chance(s, 12);
 }
 
-static void fill_ask(struct stream *s, struct sk_ask *ask, const struct sk_core *core)
+static void fill_ask(struct stream *s, struct sk_ask *request, const struct sk_core *core)
 {
 	bool odd = stream_chance(s, 6) == 0;
 
-	ask->gpu_milli = (uint32_t)ONE_OF(s, 0, 0, 0, 1, 300, 500, 500, 999, 1000, 2000);
-	ask->memory_bytes = stream_chance(s, 4) ? 0 : stream_chance(s, 700);
-	ask->cpu_milli = stream_chance(s, 3) ? 0 : (uint32_t)stream_chance(s, 5000);
-	ask->priority = (int16_t)stream_chance(s, 3);
-	ask->tasks = (uint16_t)(stream_chance(s, 4) ? 1 : 1 + stream_chance(s, 4));
-	ask->estimate_ns = stream_chance(s, 3) * 10 * SECOND;
-	ask->after = stream_chance(s, 5) ? 0 : some_job(s, core);
-	ask->group = 1 + stream_chance(s, 2);
-	ask->tolerate[0] = stream_chance(s, 4);
-	ask->queue = (uint32_t)(stream_chance(s, 3) ? 0 : stream_chance(s, 4));
-	ask->min_run_s = stream_chance(s, 4) ? 0 : (uint32_t)stream_chance(s, 5);
-	ask->backoff_s = (uint32_t)ONE_OF(s, 0, 1, 5, 300);
-	ask->placement = (uint16_t)(stream_chance(s, 3) ? 0 : stream_chance(s, SK_PLACEMENT_END));
-	ask->options = (uint16_t)ONE_OF(s, 0, 1, 1, 1, 3, 5, 9, 17, 32, 64, 65, 129, 256);
-	ask->retries = (uint16_t)ONE_OF(s, 0, 0, 1, 3, 10);
-	ask->kinds = (uint16_t)ONE_OF(s, 1, 1, 1, 2, 3);
+	request->gpu_milli = (uint32_t)ONE_OF(s, 0, 0, 0, 1, 300, 500, 500, 999, 1000, 2000);
+	request->memory_bytes = stream_chance(s, 4) ? 0 : stream_chance(s, 700);
+	request->cpu_milli = stream_chance(s, 3) ? 0 : (uint32_t)stream_chance(s, 5000);
+	request->priority = (int16_t)stream_chance(s, 3);
+	request->tasks = (uint16_t)(stream_chance(s, 4) ? 1 : 1 + stream_chance(s, 4));
+	request->estimate_ns = stream_chance(s, 3) * 10 * SECOND;
+	request->after = stream_chance(s, 5) ? 0 : some_job(s, core);
+	request->group = 1 + stream_chance(s, 2);
+	request->tolerate[0] = stream_chance(s, 4);
+	request->queue = (uint32_t)(stream_chance(s, 3) ? 0 : stream_chance(s, 4));
+	request->min_run_s = stream_chance(s, 4) ? 0 : (uint32_t)stream_chance(s, 5);
+	request->backoff_s = (uint32_t)ONE_OF(s, 0, 1, 5, 300);
+	request->placement =
+		(uint16_t)(stream_chance(s, 3) ? 0 : stream_chance(s, SK_PLACEMENT_END));
+	request->options = (uint16_t)ONE_OF(s, 0, 1, 1, 1, 3, 5, 9, 17, 32, 64, 65, 129, 256);
+	request->retries = (uint16_t)ONE_OF(s, 0, 0, 1, 3, 10);
+	request->kinds = (uint16_t)ONE_OF(s, 1, 1, 1, 2, 3);
 	if (!odd)
 		return;
-	ask->gpu_milli = (uint32_t)ONE_OF(s, 1500, 8000, 16000, 17000, 1000);
-	ask->priority = (int16_t)(stream_chance(s, 300) - 150);
-	ask->tasks = (uint16_t)ONE_OF(s, 0, 1, 7, 64, 65);
-	ask->device_memory_bytes = ONE_OF(s, 0, 30, 90);
-	ask->models[0] = ONE_OF(s, 0, 7, 8, 9);
-	ask->models[1] = ask->models[0] ? ONE_OF(s, 0, 7) : 0;
-	ask->require[0] = stream_chance(s, 5);
-	ask->avoid[0] = stream_chance(s, 5);
-	ask->queue = (uint32_t)stream_chance(s, 7);
-	ask->group = stream_chance(s, 3);
-	ask->options = (uint16_t)stream_chance(s, 600);
-	ask->kinds = (uint16_t)stream_chance(s, 5);
-	ask->backoff_s = (uint32_t)ONE_OF(s, 1, 301);
-	ask->retries = (uint16_t)ONE_OF(s, 1, 11);
-	ask->placement = (uint16_t)stream_chance(s, 12);
+	request->gpu_milli = (uint32_t)ONE_OF(s, 1500, 8000, 16000, 17000, 1000);
+	request->priority = (int16_t)(stream_chance(s, 300) - 150);
+	request->tasks = (uint16_t)ONE_OF(s, 0, 1, 7, 64, 65);
+	request->device_memory_bytes = ONE_OF(s, 0, 30, 90);
+	request->models[0] = ONE_OF(s, 0, 7, 8, 9);
+	request->models[1] = request->models[0] ? ONE_OF(s, 0, 7) : 0;
+	request->require[0] = stream_chance(s, 5);
+	request->avoid[0] = stream_chance(s, 5);
+	request->queue = (uint32_t)stream_chance(s, 7);
+	request->group = stream_chance(s, 3);
+	request->options = (uint16_t)stream_chance(s, 600);
+	request->kinds = (uint16_t)stream_chance(s, 5);
+	request->backoff_s = (uint32_t)ONE_OF(s, 1, 301);
+	request->retries = (uint16_t)ONE_OF(s, 1, 11);
+	request->placement = (uint16_t)stream_chance(s, 12);
 }
 
 static void add_submit(struct stream *s, struct batch *batch, const struct sk_core *core)
@@ -276,10 +277,11 @@ static void add_rare(struct stream *s, struct batch *batch, const struct sk_core
 
 /* Free devices of the node, from a random one on. */
 static void fill_shares(struct stream *s, struct sk_place *place, const struct sk_core *core,
-			const struct sk_ask *ask)
+			const struct sk_ask *request)
 {
-	uint32_t each = ask->gpu_milli < SK_MILLI ? ask->gpu_milli : SK_MILLI;
-	uint32_t wanted = each ? ask->gpu_milli / each : 0, first = (uint32_t)stream_chance(s, 8);
+	uint32_t each = request->gpu_milli < SK_MILLI ? request->gpu_milli : SK_MILLI;
+	uint32_t wanted = each ? request->gpu_milli / each : 0,
+		 first = (uint32_t)stream_chance(s, 8);
 
 	if (stream_chance(s, 12) == 0)
 		wanted = (uint32_t)stream_chance(s, 4);
@@ -298,7 +300,7 @@ static void add_group(struct stream *s, struct batch *batch, const struct sk_cor
 		slot = core->jobs[slot].order.next;
 	if (!slot)
 		return;
-	tasks = stream_chance(s, 12) ? core->jobs[slot].ask.tasks : 2;
+	tasks = stream_chance(s, 12) ? core->jobs[slot].request.tasks : 2;
 	for (uint16_t task = 0; task < tasks; task++) {
 		struct sk_place place = {.header.term = core->term,
 					 .job = core->jobs[slot].id,
@@ -307,7 +309,7 @@ static void add_group(struct stream *s, struct batch *batch, const struct sk_cor
 					 .task = task,
 					 .tasks = tasks};
 
-		fill_shares(s, &place, core, &core->jobs[slot].ask);
+		fill_shares(s, &place, core, &core->jobs[slot].request);
 		add(batch, &place, kind, sizeof place);
 	}
 }
