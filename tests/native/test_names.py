@@ -19,6 +19,7 @@ TAG = re.compile(r"\b(?:struct|enum|union)\s+(\w+)\s*\{")
 FUNCTION = re.compile(
     r"^(?!static\b|typedef\b)([A-Za-z_][\w \t*]*?[ *])(\w+)\([^;{}]*\)[^;{}]*\n\{", re.MULTILINE
 )
+STATIC = re.compile(r"^static\b[^;{}()=]*?\b(sk_\w+)\s*[\[(]", re.MULTILINE)
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 
 KNOWN_TAGS = {
@@ -107,6 +108,17 @@ def test_every_guard_is_the_path_of_its_header() -> None:
             guard = "_".join(["SK", *(word.upper() for word in words), "H"])
             text = (ROOT / path).read_text()
             assert f"#ifndef {guard}\n#define {guard}\n" in text, path
+
+
+def test_names_of_one_source_file_have_no_prefix() -> None:
+    prefixed = {
+        f"{path}: {name}"
+        for path in sources()
+        if path.suffix == ".c" and not uncovered(path)
+        for name in STATIC.findall(COMMENT.sub("", (ROOT / path).read_text()))
+    }
+    assert prefixed == set()
+    assert STATIC.findall("static const struct sk_a *sk_b(int c)\n") == ["sk_b"]
 
 
 def test_duplicates_are_found() -> None:

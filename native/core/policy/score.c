@@ -503,7 +503,7 @@ const uint32_t *sk_score_all(const struct sk_core *core, const struct sk_job *jo
 	return scores;
 }
 
-/* Shapes take turns in order, so that none falls far behind. */
+/* Shapes are settled in order, so that none falls far behind. */
 void sk_core_settle(struct sk_core *core, uint32_t budget)
 {
 	struct sk_hints *hints = core->hints;
