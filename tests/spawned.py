@@ -25,8 +25,18 @@ from stoker.native.paths import program
 OWNER, OTHER = 61001, 61002
 """Users without an entry in the password file."""
 SOURCES = Path(__file__).parent / "native" / "runner"
-RUNNER = Path(__file__).parent.parent / "native" / "runner"
-VALIDATED = ("wire", "table", "index", "lease", "limit", "site")
+NATIVE = Path(__file__).parent.parent / "native"
+VALIDATED = [
+    NATIVE / "runner" / f"{name}.c"
+    for name in (
+        "wire/wire",
+        "journal/table",
+        "journal/index",
+        "watchdog/lease",
+        "cgroup/limit",
+        "site/site",
+    )
+]
 """Parts of the runner that `validate.c` is built with."""
 
 

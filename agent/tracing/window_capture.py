@@ -14,7 +14,7 @@ from stoker.probes.kernels.job_trace import JobTrace
 from stoker.probes.kernels.record_batches import EVENT_BYTES
 
 CAPTURE_MAX = 1 << 18
-"""Records of one window's timeline, 16 MiB: what `native/trace/timeline.h` takes."""
+"""Records of one window's timeline, 16 MiB: what `native/trace/timeline/timeline.h` takes."""
 COPY_MAX = 1 << 16
 """Records copied at once; a fold keeps no more."""
 

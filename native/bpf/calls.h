@@ -9,7 +9,7 @@
 #ifndef STOKER_BPF_CALLS_H
 #define STOKER_BPF_CALLS_H
 
-#include "call.h"
+#include "records/call.h"
 #include "host.h"
 
 #define SK_CALL_SITES_MAX 256 /* of one group */

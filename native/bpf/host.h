@@ -13,12 +13,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "asked.h"
-#include "counter.h"
-#include "notice.h"
-#include "process.h"
-#include "tally.h"
-#include "thread.h"
+#include "records/opt_in.h"
+#include "records/counter.h"
+#include "records/notice.h"
+#include "records/process.h"
+#include "records/tally.h"
+#include "records/thread.h"
 
 #define SK_REASON_BYTES 256
 #define SK_FULL_JOBS_MAX 4096 /* jobs followed in full at once */

@@ -17,7 +17,7 @@
 #include "slots.h"
 
 struct sk_host_bpf;
-struct sk_asked_bpf;
+struct sk_opt_in_bpf;
 
 struct sk_batch {
 	void *keys;
@@ -49,7 +49,7 @@ struct sk_host {
 	struct sk_probe_state states[SK_PROBES];
 	bool system_calls; /* threads are asked which one they block in */
 	struct sk_host_bpf *bpf;
-	struct sk_asked_bpf *asked;
+	struct sk_opt_in_bpf *asked;
 	const struct bpf_program *programs[SK_PROBES][SK_HOOKS]; /* that are attached */
 	struct bpf_link *links[SK_PROBES][SK_HOOKS];
 	int threads_fd, jobs_fd, modes_fd, spans_fd, tallies_fd, counters_fd; /* of bpf, or -1 */

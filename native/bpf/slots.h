@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "span.h"
+#include "records/span.h"
 
 #define SK_SLOT_NONE UINT32_MAX
 

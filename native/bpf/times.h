@@ -6,7 +6,7 @@
 #ifndef STOKER_BPF_TIMES_H
 #define STOKER_BPF_TIMES_H
 
-#include "thread.h"
+#include "records/thread.h"
 
 void sk_times_add(struct sk_times *total, const struct sk_times *part);
 /* The time since the thread entered its state counts to that state; on a CPU, what part of it went

@@ -27,8 +27,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "lease.h"
-#include "log.h"
+#include "runner/watchdog/lease.h"
+#include "runner/site/log.h"
 #include "record.h"
 #include "vendors.h"
 

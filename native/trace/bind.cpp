@@ -10,7 +10,7 @@
 #include <vector>
 
 extern "C" {
-#include "trace/timeline.h"
+#include "trace/timeline/timeline.h"
 }
 
 namespace nb = nanobind;

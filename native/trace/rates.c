@@ -4,15 +4,15 @@
  *     stoker-bench-fold [SECONDS [FOLDER]]
  *
  * Relied on by the bench of the probes, which prints its one line of JSON. Everything measured is
- * the product's own code: a segment as tracers make it, read through trace/reader.c, folded and
- * committed by trace/drain.c; only the records are made up here (64 names, 4 threads, lengths that
- * vary, one copy in 16). Of decode and fold, and of the bare drain, the best of several rounds by
- * the time of this thread's CPU is told, since a rate per core is asked for. Through the ring a
- * second thread publishes: as fast as it can, and at 2.5 million a second. Every record is in
- * folded or dropped, else the program fails.
+ * the product's own code: a segment as tracers make it, read through trace/fold/reader.c, folded
+ * and committed by trace/job/drain.c; only the records are made up here (64 names, 4 threads,
+ * lengths that vary, one copy in 16). Of decode and fold, and of the bare drain, the best of
+ * several rounds by the time of this thread's CPU is told, since a rate per core is asked for.
+ * Through the ring a second thread publishes: as fast as it can, and at 2.5 million a second. Every
+ * record is in folded or dropped, else the program fails.
  */
-#include "trace/job_parts.h"
-#include "trace/ring.h"
+#include "trace/job/job_parts.h"
+#include "records/ring.h"
 
 #include <assert.h>
 #include <errno.h>

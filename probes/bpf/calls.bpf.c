@@ -9,7 +9,7 @@
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
-#include "call.h"
+#include "records/call.h"
 
 char LICENSE[] SEC("license") = "GPL";
 

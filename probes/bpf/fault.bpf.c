@@ -15,7 +15,7 @@
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
-#include "asked.bpf.h"
+#include "opt_in.bpf.h"
 #include "turn.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";

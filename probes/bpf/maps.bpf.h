@@ -9,7 +9,7 @@
 #ifndef STOKER_MAPS_BPF_H
 #define STOKER_MAPS_BPF_H
 
-#include "counter.h"
+#include "records/counter.h"
 
 /* The cgroup whose children are jobs, and its depth below the root. Set before loading. */
 __weak const volatile __u64 jobs_cgroup = 0;

@@ -9,7 +9,7 @@
 #define STOKER_NOTICE_BPF_H
 
 #include "maps.bpf.h"
-#include "notice.h"
+#include "records/notice.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);

@@ -9,7 +9,7 @@
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
-#include "process.h"
+#include "records/process.h"
 #include "exit.bpf.h"
 #include "job.bpf.h"
 

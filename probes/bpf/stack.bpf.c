@@ -10,8 +10,8 @@
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
-#include "asked.bpf.h"
-#include "span.h"
+#include "opt_in.bpf.h"
+#include "records/span.h"
 
 char LICENSE[] SEC("license") = "GPL";
 

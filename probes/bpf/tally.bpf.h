@@ -9,7 +9,7 @@
 #define STOKER_TALLY_BPF_H
 
 #include "maps.bpf.h"
-#include "tally.h"
+#include "records/tally.h"
 
 #define UNTIMED (~0ULL)
 

@@ -9,7 +9,7 @@
 #define STOKER_THREADS_BPF_H
 
 #include "job.bpf.h"
-#include "thread.h"
+#include "records/thread.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

@@ -12,7 +12,7 @@
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 
-#include "trace/segment.h"
+#include "records/segment.h"
 
 #include <dirent.h>
 #include <fcntl.h>

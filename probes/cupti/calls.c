@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "calls.h"
 
-#include "trace/segment.h"
+#include "records/segment.h"
 
 #include <stddef.h>
 

@@ -39,7 +39,7 @@ SWITCHES = 50
 LEASE_NS = 1_500_000_000
 CALIBRATIONS = 3
 KERNEL = 16
-"""SK_KIND_KERNEL of native/trace/segment.h."""
+"""SK_KIND_KERNEL of native/records/segment.h."""
 _EVENT = struct.Struct("<QQQQIIIIHBBHBBIB3x")
 
 

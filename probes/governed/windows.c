@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "governed/windows.h"
 
-#include "trace/segment.h"
+#include "records/segment.h"
 
 /* Parts of the budget: what counting alone may take; what a timed part gets at least; and what it
  * gets of a window that begins with a lead. */

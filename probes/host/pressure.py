@@ -17,7 +17,7 @@ from stoker.probes.host.host_records import HostTimes
 
 RECLAIM, GROUP_RECLAIM, RECLAIM_SLEEP, BLOCK, RETRANSMIT, FENCE = 1, 2, 3, 4, 5, 6
 GPU_QUEUED, GPU_RUN, IOCTL, FREQUENCY, TEMPERATURE, TRIP, COOLING = 7, 8, 9, 10, 11, 12, 13
-"""What was tallied, as in `enum sk_tally_what` of probes/bpf/tally.h."""
+"""What was tallied, as in `enum sk_tally_what` of native/records/tally.h."""
 
 MINOR_BITS = 20
 """Of a device number in one word, include/linux/kdev_t.h."""
@@ -31,7 +31,7 @@ TRIPS = ("active", "passive", "hot", "critical")
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """One entry of the kernel's table, see probes/bpf/tally.h."""
+    """One entry of the kernel's table, see native/records/tally.h."""
 
     job: int
     what: int
@@ -126,7 +126,7 @@ class NodeSignals:
 
 
 ASK_CALLS, ASK_STACKS, ASK_FAULTS = 1, 2, 4
-"""What a job may ask for, as in probes/bpf/asked.h."""
+"""What a job may ask for, as in native/records/opt_in.h."""
 
 NOT_ASKED = "this job did not ask for it"
 

@@ -25,12 +25,12 @@ MODES: tuple[Mode, ...] = ("off", "governed", "full", "dormant")
 """By their number in a segment."""
 BUDGET_PPM_MAX = (1 << 24) - 1
 HOLD_WHOLE = 1024
-"""SK_HOLD_WHOLE of native/trace/hold.h."""
+"""SK_HOLD_WHOLE of native/records/throttle.h."""
 
 _TRACERS = {1: "opencl", 2: "cupti", 3: "rocprofiler", 4: "level_zero"}
 _SIMULATED = 0x80
 _THROTTLED = 7
-"""SK_CAUSE_THROTTLED of native/trace/causes.h."""
+"""SK_CAUSE_THROTTLED of native/trace/causes/causes.h."""
 _PHASES: tuple[Phase, ...] = ("", "timed", "counted", "blind")
 _TIMELINE = ("timeline_dropped", "timeline_spans_dropped")
 _NO_PEERS = "collective calls are not traced, so time spent waiting for a peer counts as host time"

@@ -18,7 +18,7 @@
 #define CL_USE_DEPRECATED_OPENCL_2_0_APIS
 #define CL_USE_DEPRECATED_OPENCL_2_1_APIS
 #define CL_USE_DEPRECATED_OPENCL_2_2_APIS
-#include "trace/segment.h"
+#include "records/segment.h"
 
 #include <CL/cl.h>
 #include <CL/cl_icd.h>

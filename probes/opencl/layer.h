@@ -6,7 +6,7 @@
  * has its queues as it asked for them. While launches are timed, their commands go to a twin of the
  * queue that has profiling (twin.c); the layer keeps a reference to the event of each launch it
  * times, and later turns the event's stamps into a record in the process's trace segment
- * (native/trace/segment.h). It never waits, never blocks a call, and never fails one: where it
+ * (native/records/segment.h). It never waits, never blocks a call, and never fails one: where it
  * cannot trace it steps aside.
  *
  * Memory: `layer` lies in pages that the kernel wipes in a forked child, so a child starts anew

@@ -23,9 +23,9 @@
 #ifndef SK_TRACER_H
 #define SK_TRACER_H
 
-#include "trace/hold.h"
-#include "trace/ring.h"
-#include "trace/segment.h"
+#include "records/throttle.h"
+#include "records/ring.h"
+#include "records/segment.h"
 
 #include <pthread.h>
 #include <stdbool.h>

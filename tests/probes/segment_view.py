@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A tracer's segment as tests look at it: every field by its place in native/trace/segment.h.
+"""A tracer's segment as tests look at it: every field by its place in native/records/segment.h.
 
 Nothing is folded here: what a tracer wrote is compared with what a simulated runtime did.
 """

@@ -18,7 +18,9 @@ import pytest
 
 from tests.probes.groups import require_root
 
-BPF = Path(__file__).parents[2] / "probes/bpf"
+ROOT = Path(__file__).parents[2]
+BPF = ROOT / "probes/bpf"
+SHARED = ROOT / "native/records"
 RECORDS = (
     "span.h",
     "process.h",
@@ -26,7 +28,7 @@ RECORDS = (
     "counter.h",
     "tally.h",
     "notice.h",
-    "asked.h",
+    "opt_in.h",
     "call.h",
 )
 PROGRAMS = {
@@ -53,7 +55,7 @@ PROGRAMS = {
     "stack": {"on_block", "on_unblock"},
 }
 """Every program of every noun, in all its forms."""
-INCLUDES = [f"-I{BPF}", f"-I{BPF}/vmlinux/x86_64"]
+INCLUDES = [f"-I{ROOT / 'native'}", f"-I{BPF}", f"-I{BPF}/vmlinux/x86_64"]
 STRICT = ["-std=gnu11", "-Wall", "-Wextra", "-Wpadded", "-Werror"]
 
 
@@ -67,16 +69,16 @@ def needs(tool: str) -> str:
 @pytest.mark.parametrize("record", RECORDS)
 def test_a_record_has_no_hidden_padding_on_either_side(record: str, tmp_path: Path) -> None:
     source = tmp_path / "record.c"
-    source.write_text(f'#include "{record}"\nint used;\n')
+    source.write_text(f'#include "records/{record}"\nint used;\n')
     for_host = ["cc", *STRICT, *INCLUDES, "-c", source, "-o", tmp_path / "host.o"]
     subprocess.run(for_host, check=True)
-    source.write_text(f'#include "vmlinux.h"\n#include "{record}"\nint used;\n')
+    source.write_text(f'#include "vmlinux.h"\n#include "records/{record}"\nint used;\n')
     for_bpf = [needs("clang"), "-target", "bpf", *STRICT, *INCLUDES, "-c", source]
     subprocess.run([*for_bpf, "-o", tmp_path / "bpf.o"], check=True)
 
 
 def test_a_lost_field_is_caught(tmp_path: Path) -> None:
-    without = re.sub(r"\t__u16 detail;.*\n", "", (BPF / "span.h").read_text())
+    without = re.sub(r"\t__u16 detail;.*\n", "", (SHARED / "span.h").read_text())
     (tmp_path / "span.h").write_text(without)
     source = tmp_path / "record.c"
     source.write_text('#include "span.h"\n')

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from spawned import RUNNER, SOURCES, VALIDATED, compile_c
+from spawned import NATIVE, SOURCES, VALIDATED, compile_c
 
 from stoker.agent.jobs import spawner as client
 from stoker.agent.jobs import spawner_messages as wire
@@ -19,9 +19,9 @@ from stoker.native.errors import BadRequest
 
 @pytest.fixture(scope="module")
 def validate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    sources = [str(RUNNER / f"{name}.c") for name in VALIDATED]
+    sources = [str(path) for path in VALIDATED]
     target = tmp_path_factory.mktemp("validate") / "validate"
-    return compile_c(target, f"-I{RUNNER}", str(SOURCES / "validate.c"), *sources)
+    return compile_c(target, f"-I{NATIVE}", str(SOURCES / "validate.c"), *sources)
 
 
 def parse(validate: Path, packed: bytes) -> str:
@@ -77,7 +77,7 @@ def test_sizes_are_those_of_c(validate: Path) -> None:
 
 
 def test_frame_kinds_and_causes_are_those_of_c() -> None:
-    header = (RUNNER / "wire.h").read_text()
+    header = (NATIVE / "runner/wire/wire.h").read_text()
     causes = re.findall(r"SK_CAUSE_(\w+) = (\d+)", header)
     assert [name.lower() for name, _ in causes] == list(wire.CAUSES)
     assert [int(number) for _, number in causes] == list(range(1, len(wire.CAUSES) + 1))

@@ -7,16 +7,16 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from spawned import RUNNER, SOURCES, VALIDATED, compile_c
+from spawned import NATIVE, SOURCES, VALIDATED, compile_c
 
 SANITIZE = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
 @pytest.fixture(scope="module")
 def validate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    sources = [str(RUNNER / f"{name}.c") for name in VALIDATED]
+    sources = [str(path) for path in VALIDATED]
     target = tmp_path_factory.mktemp("validate") / "validate"
-    return compile_c(target, *SANITIZE, f"-I{RUNNER}", str(SOURCES / "validate.c"), *sources)
+    return compile_c(target, *SANITIZE, f"-I{NATIVE}", str(SOURCES / "validate.c"), *sources)
 
 
 def check(validate: Path, *arguments: object) -> str:

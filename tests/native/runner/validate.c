@@ -21,12 +21,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "index.h"
-#include "lease.h"
-#include "limit.h"
-#include "table.h"
-#include "wire.h"
+#include "runner/site/clock.h"
+#include "runner/journal/index.h"
+#include "runner/watchdog/lease.h"
+#include "runner/cgroup/limit.h"
+#include "runner/journal/table.h"
+#include "runner/wire/wire.h"
 
 static uint64_t state = 1;
 

@@ -5,8 +5,8 @@
  *     check killed SEED      a producer killed anywhere: what is published is whole
  *     check fuzz FOLDER SEED ROUNDS   segments of random bytes: no bad access, causes add up
  */
-#include "trace/job.h"
-#include "trace/ring.h"
+#include "trace/job/job.h"
+#include "records/ring.h"
 
 #include <assert.h>
 #include <fcntl.h>

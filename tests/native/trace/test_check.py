@@ -16,8 +16,8 @@ SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 def check(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """check.c with the whole of native/trace, assertions on."""
     made = tmp_path_factory.mktemp("trace") / "check"
-    parts = sorted((ROOT / "native/trace").glob("*.c"))
-    sources = [str(path) for path in parts if path.name != "rates.c"]
+    parts = sorted((ROOT / "native/trace").glob("*/*.c"))
+    sources = [str(path) for path in parts]
     sources.append(str(Path(__file__).with_name("check.c")))
     flags = ["-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter"]
     flags += ["-D_GNU_SOURCE", f"-I{ROOT / 'native'}", "-pthread"]

@@ -10,8 +10,8 @@
  * looking costs makes the host's part of each step longer, as far as the host sets the pace.
  */
 #include "governed/windows.h"
-#include "trace/segment.h"
-#include "trace/windows.h"
+#include "records/segment.h"
+#include "trace/statistics/windows.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ways of launching. Each says what its gaps wait for, by the rules of native/trace/causes.h.
+// The ways of launching. Each says what its gaps wait for, by the rules of
+// native/trace/causes/causes.h.
 #define _GNU_SOURCE
 #include "launches.h"
 

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runner/shim/feed.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+enum { CHUNK = 64 * 1024 };
+
+static char chunk[CHUNK];
+
+static uint64_t published(const struct sk_feed *feed)
+{
+	/* Paired with the spawner's release store after its pwrite. */
+	return atomic_load_explicit(&feed->control->stdin_bytes, memory_order_acquire);
+}
+
+static bool open_file(struct sk_feed *feed)
+{
+	int folder;
+
+	if (feed->file >= 0)
+		return true;
+	folder = open(feed->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	feed->file = folder < 0 ? -1 : openat(folder, "in", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (folder >= 0)
+		close(folder);
+	return feed->file >= 0;
+}
+
+/** One chunk; false when the pipe is full, closed or there is nothing to send. */
+static bool pump_chunk(struct sk_feed *feed)
+{
+	uint64_t waiting = published(feed) - feed->sent;
+	ssize_t got, wrote;
+
+	if (!waiting || !open_file(feed))
+		return false;
+	got = pread(feed->file, chunk, waiting < CHUNK ? (size_t)waiting : CHUNK,
+		    (off_t)feed->sent);
+	if (got <= 0)
+		return false;
+	wrote = write(feed->pipe, chunk, (size_t)got);
+	if (wrote < 0 && errno != EAGAIN && errno != EINTR)
+		sk_feed_close(feed);
+	if (wrote <= 0)
+		return false;
+	feed->sent += (uint64_t)wrote;
+	return true;
+}
+
+void sk_feed_pump(struct sk_feed *feed)
+{
+	uint32_t eof;
+
+	if (feed->pipe < 0)
+		return;
+	/* Read before the length: when it is set, no byte is published any more. */
+	eof = atomic_load_explicit(&feed->control->stdin_eof, memory_order_acquire);
+	while (feed->pipe >= 0 && pump_chunk(feed))
+		;
+	if (eof && feed->pipe >= 0 && published(feed) == feed->sent)
+		sk_feed_close(feed);
+}
+
+bool sk_feed_waits(const struct sk_feed *feed)
+{
+	return feed->pipe >= 0 && published(feed) > feed->sent;
+}
+
+void sk_feed_close(struct sk_feed *feed)
+{
+	if (feed->pipe >= 0)
+		close(feed->pipe);
+	if (feed->file >= 0)
+		close(feed->file);
+	feed->pipe = feed->file = -1;
+}

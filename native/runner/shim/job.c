@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runner/shim/job_parts.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runner/cgroup/cap.h"
+#include "runner/site/clock.h"
+#include "runner/gate/gate.h"
+
+enum {
+	RECHECK_MS = 1, /* first look whether processes are left, doubled up to */
+	RECHECK_MAX_MS = 50,
+	EXACT_CPU_MS = 50, /* runs longer than this have their CPU time read from the cgroup */
+	LAST_DRAINS = 8,   /* 1 MiB each, more than an unprivileged pipe holds */
+	REMOVE_TRIES = 100,
+};
+
+static volatile sig_atomic_t child_ended;
+static sigset_t while_waiting;
+
+static void on_signal(int number)
+{
+	if (number == SIGCHLD)
+		child_ended = 1;
+}
+
+void sk_job_signals(void)
+{
+	struct sigaction action = {.sa_handler = on_signal};
+	sigset_t all;
+
+	sigfillset(&all);
+	action.sa_mask = all;
+	sigprocmask(SIG_SETMASK, &all, &while_waiting);
+	sigaction(SIGCHLD, &action, NULL);
+	sigaction(SIGUSR1, &action, NULL);
+	/* Everything else stays blocked for ever: who ends the node must not end a keeper first. */
+	while_waiting = all;
+	sigdelset(&while_waiting, SIGCHLD);
+	sigdelset(&while_waiting, SIGUSR1);
+}
+
+int sk_job_wait(struct pollfd *fds, nfds_t count, uint64_t ns)
+{
+	struct timespec left = sk_timespec(ns);
+
+	return ppoll(fds, count, ns == UINT64_MAX ? NULL : &left, &while_waiting);
+}
+
+void sk_job_say(struct sk_job *job, const char *format, ...)
+{
+	struct sk_ended *ended = &job->ended;
+	size_t room = sizeof(ended->text) - ended->text_bytes;
+	va_list arguments;
+	int length;
+
+	if (ended->text_bytes && room > 3) {
+		memcpy(ended->text + ended->text_bytes, "; ", 2);
+		ended->text_bytes += 2;
+		room -= 2;
+	}
+	va_start(arguments, format);
+	length = vsnprintf(ended->text + ended->text_bytes, room, format, arguments);
+	va_end(arguments);
+	if (length > 0)
+		ended->text_bytes += (size_t)length < room ? (uint32_t)length : (uint32_t)room - 1;
+}
+
+/* --- run ------------------------------------------------------------------------------------- */
+
+static void account(struct sk_job *job, const struct rusage *usage)
+{
+	uint64_t peak = (uint64_t)usage->ru_maxrss * 1024;
+
+	job->cpu_ns += (uint64_t)(usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) * SK_SECOND +
+		       (uint64_t)(usage->ru_utime.tv_usec + usage->ru_stime.tv_usec) * 1000;
+	if (peak > job->memory_peak)
+		job->memory_peak = peak;
+}
+
+/** Collect ended children: the leader, and orphans of the job that came to us as subreaper. */
+static void reap(struct sk_job *job)
+{
+	struct rusage usage;
+	int status;
+	pid_t pid;
+
+	child_ended = 0;
+	while ((pid = wait4(-1, &status, WNOHANG, &usage)) > 0) {
+		account(job, &usage);
+		if (pid != job->leader)
+			continue;
+		job->leader_gone = true;
+		job->status = status;
+	}
+	job->childless = pid < 0 && errno == ECHILD;
+}
+
+static bool nothing_left(struct sk_job *job, uint64_t now)
+{
+	if (!job->leader_gone)
+		return false;
+	sk_limits_sample(&job->limits);
+	if (!job->site->cgroups)
+		return job->childless || sk_tree_remove(&job->tree) == 0;
+	if (sk_since(now, job->begun_ns) > EXACT_CPU_MS * SK_MS)
+		job->cpu_ns = sk_tree_cpu_ns(&job->tree, job->cpu_ns);
+	return sk_tree_remove(&job->tree) == 0;
+}
+
+static void begin_ending(struct sk_job *job, uint64_t now, uint64_t grace_ns)
+{
+	int count = sk_tree_signal(&job->tree, SIGTERM, &job->asked);
+
+	if (job->leader_gone)
+		job->left_behind = count;
+	job->phase = SK_ENDING;
+	job->deadline_ns = sk_after(now, grace_ns);
+	job->recheck_ns = RECHECK_MS * SK_MS;
+}
+
+/** Who was forked while the first round of signals went out has had none. */
+static void keep_ending(struct sk_job *job)
+{
+	if (job->phase == SK_ENDING)
+		sk_tree_signal(&job->tree, SIGTERM, &job->asked);
+	if (job->recheck_ns < RECHECK_MAX_MS * SK_MS)
+		job->recheck_ns *= 2;
+}
+
+static void begin_killing(struct sk_job *job, uint64_t now)
+{
+	sk_tree_kill(&job->tree);
+	job->phase = SK_KILLING;
+	job->deadline_ns = sk_after(now, 100 * SK_MS);
+	job->recheck_ns = RECHECK_MS * SK_MS;
+}
+
+/** A stop request that was not seen yet. */
+static void look_at_control(struct sk_job *job, uint64_t now)
+{
+	uint32_t stops = atomic_load_explicit(&job->slot->control.stops, memory_order_acquire);
+	uint64_t grace_ns;
+
+	if (stops == job->stops)
+		return;
+	job->stops = stops;
+	grace_ns = atomic_load_explicit(&job->slot->control.grace_ns, memory_order_relaxed);
+	if (!job->leader_gone && !job->cause)
+		job->cause = SK_CAUSE_STOPPED;
+	if (job->phase == SK_RUNNING)
+		begin_ending(job, now, grace_ns);
+	else if (job->phase == SK_ENDING && sk_after(now, grace_ns) < job->deadline_ns)
+		job->deadline_ns = sk_after(now, grace_ns);
+}
+
+static void look_at_clock(struct sk_job *job, uint64_t now)
+{
+	if (job->phase == SK_RUNNING && now >= job->time_limit_ns) {
+		job->cause = SK_CAUSE_TIMEOUT;
+		begin_ending(job, now, job->launch.fixed->grace_ns);
+	} else if (job->phase != SK_RUNNING && now >= job->deadline_ns) {
+		begin_killing(job, now);
+	}
+}
+
+static uint64_t next_wake(const struct sk_job *job, uint64_t now)
+{
+	if (job->phase == SK_RUNNING)
+		return job->time_limit_ns;
+	return sk_after(now, job->recheck_ns) < job->deadline_ns ? sk_after(now, job->recheck_ns)
+								 : job->deadline_ns;
+}
+
+static void wait_for_event(struct sk_job *job, uint64_t now)
+{
+	uint64_t wake = next_wake(job, now);
+	struct pollfd fds[3] = {
+		{.fd = job->out.pipe, .events = POLLIN},
+		{.fd = job->err.pipe, .events = POLLIN},
+		{.fd = job->feed.pipe, .events = sk_feed_waits(&job->feed) ? POLLOUT : 0},
+	};
+
+	if (sk_job_wait(fds, 3, wake == UINT64_MAX ? wake : sk_until(now, wake)) <= 0)
+		return;
+	if (fds[0].revents)
+		sk_sink_drain(&job->out, &job->budget);
+	if (fds[1].revents)
+		sk_sink_drain(&job->err, &job->budget);
+	if (fds[2].revents & (POLLERR | POLLNVAL))
+		sk_feed_close(&job->feed);
+}
+
+static void step(struct sk_job *job)
+{
+	uint64_t now = sk_clock_ns(CLOCK_MONOTONIC);
+
+	wait_for_event(job, now);
+	/* With both streams ended its end is near or here: look without waiting for the signal. */
+	if (child_ended || job->phase != SK_RUNNING || (job->out.pipe < 0 && job->err.pipe < 0))
+		reap(job);
+	now = sk_clock_ns(CLOCK_MONOTONIC);
+	sk_feed_pump(&job->feed);
+	look_at_control(job, now);
+	look_at_clock(job, now);
+	if (nothing_left(job, now)) {
+		job->phase = SK_OVER;
+		return;
+	}
+	if (job->phase == SK_RUNNING && job->leader_gone)
+		begin_ending(job, now, job->launch.fixed->grace_ns);
+	else if (job->phase != SK_RUNNING)
+		keep_ending(job);
+}
+
+/* --- end ------------------------------------------------------------------------------------- */
+
+static void say_outcome(struct sk_job *job)
+{
+	const struct sk_control *control = &job->slot->control;
+	struct sk_ended *ended = &job->ended;
+
+	if (WIFEXITED(job->status)) {
+		ended->bits |= SK_EVENT_CODE;
+		ended->code = WEXITSTATUS(job->status);
+	} else {
+		ended->bits |= SK_EVENT_SIGNAL;
+		ended->signal = WTERMSIG(job->status);
+	}
+	ended->cause = job->cause		? job->cause
+		       : WIFEXITED(job->status) ? SK_CAUSE_EXITED
+						: SK_CAUSE_SIGNALLED;
+	if (job->cause == SK_CAUSE_STOPPED)
+		sk_job_say(job, "%.95s", control->reason[0] ? control->reason : "stopped");
+	if (job->cause == SK_CAUSE_TIMEOUT)
+		sk_job_say(job, "time limit %g s reached",
+			   (double)job->launch.fixed->time_limit_ns / 1e9);
+	if (!job->cause && ended->signal == SIGKILL &&
+	    atomic_load_explicit(&control->overdue, memory_order_relaxed)) {
+		ended->cause = SK_CAUSE_START_FAILED;
+		sk_job_say(job,
+			   "its start was ended: its folder or program did not answer for seconds");
+	}
+}
+
+/** What the kernel refused or took, in words; costs reads only where limits were set. */
+static void say_refusals(struct sk_job *job)
+{
+	bool killed = !job->cause && job->ended.signal == SIGKILL;
+	char text[SK_TEXT_MAX + 1];
+
+	sk_limits_verdict(&job->limits, killed, text, sizeof(text));
+	killed &= text[0] == 0;
+	if (text[0])
+		sk_job_say(job, "%s", text);
+	sk_cap_verdict(job->site, &job->caps, killed, text, sizeof(text));
+	if (text[0])
+		sk_job_say(job, "%s", text);
+	if (job->site->gate) {
+		sk_gate_denied(job->tree.id, text, sizeof(text));
+		if (text[0])
+			sk_job_say(job, "%s", text);
+	}
+	if (job->left_behind)
+		sk_job_say(job, "%d processes it left behind were ended", job->left_behind);
+}
+
+static void say_losses(struct sk_job *job)
+{
+	const struct sk_sink_budget *budget = &job->budget;
+	char most[32];
+
+	if (budget->refused)
+		sk_job_say(job, "%" PRIu64 " bytes of output were lost: %s", budget->refused,
+			   strerror(-budget->error));
+	if (!budget->over)
+		return;
+	sk_bytes_text(job->launch.fixed->output_bytes_max, most, sizeof(most));
+	sk_job_say(job, "%" PRIu64 " bytes of output above %s were dropped", budget->over, most);
+}
+
+static void measure(struct sk_job *job)
+{
+	struct sk_ended *ended = &job->ended;
+	uint64_t peak = job->limits.memory_peak;
+
+	ended->bits |= SK_EVENT_USAGE;
+	ended->cpu_ns = job->cpu_ns;
+	/* The largest process is the next best thing where no controller counts them together. */
+	ended->memory_peak = peak ? peak : job->memory_peak;
+	ended->out_bytes = job->out.written;
+	ended->err_bytes = job->err.written;
+	ended->dropped_bytes = job->budget.over + job->budget.refused;
+}
+
+/** Everything the attempt held; the tree is empty. */
+static void release(struct sk_job *job)
+{
+	sk_feed_close(&job->feed);
+	sk_sink_close(&job->out);
+	sk_sink_close(&job->err);
+	sk_job_close_child_ends(job);
+	if (job->site->gate && job->tree.id)
+		sk_gate_revoke(job->tree.id, job->launch.devices, job->launch.fixed->devices);
+	if (job->limits.site)
+		sk_limits_remove(&job->limits);
+	job->ended.t_ns = sk_clock_ns(CLOCK_REALTIME);
+}
+
+static void begin(struct sk_job *job)
+{
+	const struct sk_launch *fixed = job->launch.fixed;
+
+	job->out = (struct sk_sink){-1, -1, job->launch.folder, "out", 0};
+	job->err = (struct sk_sink){-1, -1, job->launch.folder, "err", 0};
+	job->feed = (struct sk_feed){-1, -1, job->launch.folder, &job->slot->control, 0};
+	job->budget.left = fixed->output_bytes_max;
+	job->tree.dir = -1;
+	job->start.launch = &job->launch;
+	job->start.limits = &job->limits;
+	job->start.tree = &job->tree;
+	job->start.root = job->site->root;
+	job->start.keeper = getpid();
+	job->start.input = SK_FD_NULL;
+	job->start.output = job->start.error = -1;
+}
+
+static void run(struct sk_job *job)
+{
+	const struct sk_launch *fixed = job->launch.fixed;
+
+	sk_slot_start(job->slot, (uint32_t)job->leader, job->tree.id, sk_clock_ns(CLOCK_REALTIME));
+	job->begun_ns = sk_clock_ns(CLOCK_MONOTONIC);
+	job->time_limit_ns = UINT64_MAX;
+	if (fixed->flags & SK_LAUNCH_TIME)
+		job->time_limit_ns = sk_after(job->begun_ns, fixed->time_limit_ns);
+	sk_feed_pump(&job->feed);
+	look_at_control(job, job->begun_ns);
+	while (job->phase != SK_OVER)
+		step(job);
+	/* Writers are gone, or hold an end that was passed out of the job: take what is there now.
+	 */
+	for (int i = 0; i < LAST_DRAINS && sk_sink_drain(&job->out, &job->budget); i++)
+		;
+	for (int i = 0; i < LAST_DRAINS && sk_sink_drain(&job->err, &job->budget); i++)
+		;
+	say_outcome(job);
+	say_refusals(job);
+	say_losses(job);
+	measure(job);
+}
+
+/** The empty tree of a job that did not start. */
+static void abandon(struct sk_job *job)
+{
+	const struct timespec pause = {.tv_nsec = 1000000};
+
+	for (int i = 0; i < REMOVE_TRIES && sk_tree_remove(&job->tree); i++)
+		nanosleep(&pause, NULL);
+}
+
+/** Nobody of a job is left, but the last of its kin may still be on its way to us. */
+static void collect_orphans(void)
+{
+	child_ended = 0;
+	while (waitpid(-1, NULL, WNOHANG) > 0)
+		;
+}
+
+void sk_job_idle(int fd)
+{
+	struct pollfd poll = {.fd = fd, .events = POLLIN};
+
+	while (sk_job_wait(&poll, 1, UINT64_MAX) < 0 && errno == EINTR)
+		collect_orphans();
+}
+
+void sk_job_run(struct sk_job *job, const struct sk_site *site, struct sk_slot *slot,
+		const void *bytes, size_t size)
+{
+	const char *why;
+
+	memset(job, 0, sizeof(*job));
+	job->site = site;
+	job->slot = slot;
+	job->ended.cause = SK_CAUSE_START_FAILED;
+	if (sk_launch_parse(bytes, size, &job->launch, &why)) {
+		sk_job_say(job, "%s", why);
+		return;
+	}
+	begin(job);
+	if (!sk_job_stopped_before_start(job) && !sk_job_prepare(job) && sk_job_launch(job))
+		run(job);
+	else
+		abandon(job);
+	release(job);
+	collect_orphans();
+}

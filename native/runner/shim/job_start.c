@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file
+ * The beginning of an attempt: its cgroup, limits, devices and streams, then its first process.
+ *
+ * Relied on by job.c. Owns that a start for which the machine has no process just now is tried
+ * again, and that one which never came about is told as never started, not as failed.
+ */
+#include "runner/shim/job_parts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runner/site/clock.h"
+#include "runner/gate/gate.h"
+
+enum {
+	START_AGAIN_MS = 10, /* pause before a start that found no process, doubled up to */
+	START_AGAIN_MAX_MS = 1000,
+};
+
+static char *vectors[SK_ARGUMENTS_MAX + 2];
+
+static int make_trace_folder(struct sk_job *job)
+{
+	const char *path = job->launch.trace_folder;
+	const struct sk_launch *fixed = job->launch.fixed;
+	struct stat info;
+	int fd, error = 0;
+
+	if (!path[0])
+		return 0;
+	if (mkdir(path, 0700) && errno != EEXIST)
+		return -errno;
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return -errno;
+	/* One that exists must be of an earlier attempt of the same owner, or ours. */
+	if (fstat(fd, &info))
+		error = -errno;
+	else if (info.st_uid != fixed->uid && info.st_uid != geteuid())
+		error = -EPERM;
+	else if (fchmod(fd, 0700) || (job->site->root && fchown(fd, fixed->uid, fixed->gid)))
+		error = -errno;
+	close(fd);
+	return error;
+}
+
+/** A pipe of the job: our end does not block, both ends belong to the owner, so that it may open
+ *  /dev/stdout again by name. */
+static int make_pipe(struct sk_job *job, int ours, int *ret_ours, int *ret_theirs)
+{
+	const struct sk_launch *fixed = job->launch.fixed;
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC))
+		return -errno;
+	*ret_ours = ends[ours];
+	*ret_theirs = ends[!ours];
+	if (fcntl(ends[ours], F_SETFL, O_NONBLOCK) ||
+	    (job->site->root && fchown(ends[0], fixed->uid, fixed->gid)))
+		return -errno;
+	return 0;
+}
+
+static int make_streams(struct sk_job *job)
+{
+	int error = make_pipe(job, 0, &job->out.pipe, &job->start.output);
+
+	if (!error)
+		error = make_pipe(job, 0, &job->err.pipe, &job->start.error);
+	if (error || !(job->launch.fixed->flags & SK_LAUNCH_STDIN))
+		return error;
+	return make_pipe(job, 1, &job->feed.pipe, &job->start.input);
+}
+
+void sk_job_close_child_ends(struct sk_job *job)
+{
+	if (job->start.output >= 0)
+		close(job->start.output);
+	if (job->start.error >= 0)
+		close(job->start.error);
+	if (job->start.input > SK_FD_NULL)
+		close(job->start.input);
+	job->start.output = job->start.error = job->start.input = -1;
+}
+
+/** 0, or an errno after a clause was said. */
+static int check_owner(struct sk_job *job)
+{
+	const struct sk_launch *fixed = job->launch.fixed;
+
+	if (fixed->uid == 0 && geteuid() == 0 && !job->site->allow_root) {
+		sk_job_say(job,
+			   "a job of uid 0 was refused: the spawner runs without --allow-root");
+		return -EPERM;
+	}
+	if (!job->site->root && fixed->uid != geteuid()) {
+		sk_job_say(job, "cannot become uid %" PRIu32 ": the spawner runs as uid %u",
+			   fixed->uid, geteuid());
+		return -EPERM;
+	}
+	return 0;
+}
+
+static int prepare_tree(struct sk_job *job)
+{
+	const struct sk_launch *fixed = job->launch.fixed;
+	char why[SK_TEXT_MAX + 1];
+	int error = sk_tree_make(&job->tree, job->site, fixed->job, fixed->attempt);
+
+	if (error) {
+		sk_job_say(job, "cannot make its cgroup: %s", strerror(-error));
+		return error;
+	}
+	error = sk_limits_set(&job->limits, job->site, &job->tree, fixed, why);
+	if (error) {
+		sk_job_say(job, "%s", why);
+		return error;
+	}
+	if (job->site->gate && fixed->devices) {
+		error = sk_gate_grant(job->tree.id, job->launch.devices, fixed->devices);
+		if (error)
+			sk_job_say(job, "cannot grant its devices: %s", strerror(-error));
+	}
+	return error;
+}
+
+int sk_job_prepare(struct sk_job *job)
+{
+	int error = check_owner(job);
+
+	if (!error)
+		error = prepare_tree(job);
+	if (error)
+		return error;
+	error = make_trace_folder(job);
+	if (error) {
+		sk_job_say(job, "cannot make its trace folder %.120s: %s", job->launch.trace_folder,
+			   strerror(-error));
+		return error;
+	}
+	error = make_streams(job);
+	if (error)
+		sk_job_say(job, "cannot make its pipes: %s", strerror(-error));
+	return error;
+}
+
+bool sk_job_stopped_before_start(struct sk_job *job)
+{
+	const struct sk_control *control = &job->slot->control;
+
+	if (!atomic_load_explicit(&control->stops, memory_order_acquire))
+		return false;
+	job->ended.cause = SK_CAUSE_STOPPED;
+	sk_job_say(job, "%.95s", control->reason[0] ? control->reason : "stopped");
+	return true;
+}
+
+/** One try: true if the job runs. */
+static bool start_once(struct sk_job *job)
+{
+	job->leader = sk_start_run(&job->start);
+	if (!job->start.failure)
+		return true;
+	if (job->leader > 0)
+		waitpid(job->leader, NULL, 0);
+	return false;
+}
+
+/** Wait before the next try; a stop request ends the wait. */
+static void pause_start(uint64_t ms)
+{
+	sk_job_wait(NULL, 0, ms * SK_MS);
+}
+
+/** Try until it runs, fails for good, is stopped, or has been tried for long enough. */
+static bool start_patiently(struct sk_job *job)
+{
+	uint64_t begun = sk_clock_ns(CLOCK_MONOTONIC), pause = START_AGAIN_MS;
+
+	while (!start_once(job)) {
+		if (!sk_start_may_pass(&job->start))
+			return false;
+		if (sk_since(sk_clock_ns(CLOCK_MONOTONIC), begun) >= job->site->start_retry_ns) {
+			job->ended.cause = SK_CAUSE_NEVER_STARTED;
+			return false;
+		}
+		if (sk_job_stopped_before_start(job))
+			return false;
+		pause_start(pause);
+		pause = pause * 2 < START_AGAIN_MAX_MS ? pause * 2 : START_AGAIN_MAX_MS;
+	}
+	return true;
+}
+
+bool sk_job_launch(struct sk_job *job)
+{
+	char why[SK_TEXT_MAX + 1];
+	bool runs;
+
+	sk_launch_vectors(&job->launch, vectors, &job->start.envp);
+	job->start.argv = vectors;
+	sk_cap_look(job->site, &job->caps);
+	sk_slot_launch(job->slot);
+	runs = start_patiently(job);
+	sk_job_close_child_ends(job);
+	if (runs || job->ended.cause == SK_CAUSE_STOPPED)
+		return runs;
+	sk_start_text(&job->start, why, sizeof(why));
+	sk_job_say(job, "%s", why);
+	return false;
+}

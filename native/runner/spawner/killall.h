@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file
+ * The end of a node: every job, keeper and cgroup of it, whether or not a spawner runs.
+ */
+#ifndef SK_KILLALL_H
+#define SK_KILLALL_H
+
+#include "runner/spawner/spawner.h"
+
+/** Exit status: 0 nothing is left; 1 something is; 2 a spawner still owns the journal. */
+int sk_killall_run(struct sk_site *site, const struct sk_spawner_options *options);
+
+#endif

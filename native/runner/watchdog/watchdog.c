@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file
+ * stoker-watchdog: freezes the jobs of a node whose lease has run out, and has the cards' limits
+ * restored when the agent's power lease has.
+ *
+ *     stoker-watchdog --lease PATH [--cgroup NAME] [--fence-kill-s SECONDS]
+ *                     [--restore PROGRAM --power-record PATH]
+ *
+ * --lease PATH     the agent's lease file (agent/lease.py); made if there is none
+ * --cgroup NAME    the jobs are in <cgroup2 mount>/NAME/jobs; without it only reports
+ * --fence-kill-s   kill jobs that were frozen for so long; without it they stay frozen
+ * --restore        stoker-restore, run with --power-record when the power lease runs out, and again
+ *                  every 2 s until it has restored everything
+ *
+ * A process of its own, because an agent that is stopped or dead cannot fence. It keeps no state:
+ * all is in the lease file and the cgroup, so it may be killed and started again at any time.
+ * SIGTERM ends it and leaves jobs as they are. Log: JSON lines on standard error.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runner/site/clock.h"
+#include "runner/watchdog/lease.h"
+#include "runner/site/log.h"
+#include "runner/site/site.h"
+
+static const struct option LONG[] = {
+	{"lease", required_argument, NULL, 'l'},	{"cgroup", required_argument, NULL, 'c'},
+	{"fence-kill-s", required_argument, NULL, 'f'}, {"restore", required_argument, NULL, 'r'},
+	{"power-record", required_argument, NULL, 'p'}, {NULL, 0, NULL, 0},
+};
+
+enum { RESTORE_AGAIN_S = 2, RESTORE_MOST_S = 20 };
+
+/* What restores cards' limits, and the run of it that is under way. */
+struct restorer {
+	const char *program, *record, *lease;
+	pid_t pid;
+	uint64_t begun_ns, expiry_ns;
+};
+
+static const char EXPIRED[] = "the lease ran out: jobs are frozen";
+
+extern char **environ;
+static volatile sig_atomic_t leaving;
+
+static void on_signal(int number)
+{
+	leaving = 1;
+}
+
+static struct sk_lease *open_lease(const char *path)
+{
+	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	struct sk_lease *lease = MAP_FAILED;
+	struct stat info;
+
+	if (fd >= 0 && fstat(fd, &info) == 0 &&
+	    (info.st_size == sizeof(*lease) ||
+	     (info.st_size == 0 && ftruncate(fd, sizeof(*lease)) == 0)))
+		lease = mmap(NULL, sizeof(*lease), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (fd >= 0)
+		close(fd);
+	if (lease == MAP_FAILED)
+		return NULL;
+	if (lease->magic == 0) {
+		lease->version = SK_LEASE_VERSION;
+		atomic_store(&lease->expiry_check, ~(uint64_t)0);
+		lease->magic = SK_LEASE_MAGIC;
+	}
+	return lease->magic == SK_LEASE_MAGIC && lease->version == SK_LEASE_VERSION ? lease : NULL;
+}
+
+/** Write to a file of the jobs cgroup and say in the flags whether that worked. */
+static bool act(struct sk_lease *lease, const char *file, const char *value, const char *event)
+{
+	uint64_t flags = atomic_load(&lease->flags);
+	int error = flags & SK_LEASE_NO_CGROUP ? -ENOENT : sk_file_write(SK_FD_JOBS, file, value);
+	uint64_t next =
+		error ? flags | SK_LEASE_FREEZE_FAILED : flags & ~(uint64_t)SK_LEASE_FREEZE_FAILED;
+
+	if (error && next != flags)
+		sk_log("error", event, "%s cannot be written: %s", file, strerror(-error));
+	else if (!error)
+		sk_log("warning", event, "freeze %" PRIu64, atomic_load(&lease->freeze_epoch));
+	atomic_store(&lease->flags, next);
+	return error == 0;
+}
+
+/**
+ * A freeze is on record before it is made: killed in between, the next watchdog makes it, and none
+ * ever lacks the record by which it is undone. The epoch is first of all: a thaw that was written
+ * before it can then undo nothing.
+ */
+static void record(struct sk_lease *lease, uint64_t now)
+{
+	atomic_fetch_add(&lease->freeze_epoch, 1);
+	atomic_store(&lease->frozen_since_ns, now);
+}
+
+static void look(struct sk_lease *lease, uint64_t now, uint64_t fence_kill_ns)
+{
+	atomic_store(&lease->seen_ns, now);
+	switch (sk_lease_decide(lease, now, fence_kill_ns)) {
+	case SK_LEASE_FREEZE:
+		record(lease, now);
+		act(lease, "cgroup.freeze", "1", EXPIRED);
+		return;
+	case SK_LEASE_THAW:
+		if (act(lease, "cgroup.freeze", "0", "jobs go on") ||
+		    (atomic_load(&lease->flags) & SK_LEASE_NO_CGROUP))
+			atomic_store(&lease->frozen_since_ns, 0);
+		return;
+	case SK_LEASE_KILL:
+		act(lease, "cgroup.kill", "1", "frozen for too long: jobs are killed");
+		return;
+	case SK_LEASE_RECORD:
+	case SK_LEASE_NOTHING:
+		break;
+	}
+	/* A freeze that was refused is tried again for as long as it is due. */
+	if (atomic_load(&lease->frozen_since_ns) &&
+	    (atomic_load(&lease->flags) & (SK_LEASE_FREEZE_FAILED | SK_LEASE_NO_CGROUP)) ==
+		    SK_LEASE_FREEZE_FAILED)
+		act(lease, "cgroup.freeze", "1", EXPIRED);
+}
+
+/** Bring record and cgroup together where the last watchdog was killed between the two. */
+static void take_up(struct sk_lease *lease, uint64_t now)
+{
+	char text[8] = "";
+	bool frozen = !(atomic_load(&lease->flags) & SK_LEASE_NO_CGROUP) &&
+		      sk_file_read(SK_FD_JOBS, "cgroup.freeze", text, sizeof(text)) > 0 &&
+		      text[0] == '1';
+
+	switch (sk_lease_take_up(lease, now, frozen)) {
+	case SK_LEASE_RECORD:
+		record(lease, now);
+		sk_log("warning", "jobs were frozen without a record", "the agent may thaw them");
+		return;
+	case SK_LEASE_FREEZE:
+		act(lease, "cgroup.freeze", "1", EXPIRED);
+		return;
+	default:
+		return;
+	}
+}
+
+static void restore_begin(struct restorer *restorer, uint64_t now, uint64_t expiry)
+{
+	char *argv[] = {(char *)restorer->program, "--record", (char *)restorer->record, "--lease",
+			(char *)restorer->lease,   NULL};
+	int error = posix_spawn(&restorer->pid, restorer->program, NULL, NULL, argv, environ);
+
+	restorer->begun_ns = now;
+	restorer->expiry_ns = expiry;
+	if (error) {
+		restorer->pid = 0;
+		sk_log("error", "limits of cards are not restored", "%s: %s", restorer->program,
+		       strerror(error));
+		return;
+	}
+	sk_log("warning", "the power lease ran out: limits of cards are restored", "pid %d",
+	       (int)restorer->pid);
+}
+
+/* A driver may hang: the restorer is killed then, and begun anew. */
+static void restore_follow(struct restorer *restorer, struct sk_lease *lease, uint64_t now)
+{
+	int status = -1;
+
+	if (waitpid(restorer->pid, &status, WNOHANG) == 0) {
+		if (sk_since(now, restorer->begun_ns) > RESTORE_MOST_S * SK_SECOND)
+			kill(restorer->pid, SIGKILL);
+		return;
+	}
+	restorer->pid = 0;
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		atomic_store(&lease->power_done_ns, restorer->expiry_ns);
+	else
+		sk_log("error", "limits of cards are not restored", "status %d", status);
+}
+
+static void look_at_power(struct restorer *restorer, struct sk_lease *lease, uint64_t now)
+{
+	uint64_t expiry = sk_lease_power_expiry(lease);
+
+	if (restorer->pid) {
+		restore_follow(restorer, lease, now);
+		return;
+	}
+	if (!restorer->program || !expiry || now < expiry ||
+	    atomic_load(&lease->power_done_ns) == expiry)
+		return;
+	if (!restorer->begun_ns || sk_since(now, restorer->begun_ns) > RESTORE_AGAIN_S * SK_SECOND)
+		restore_begin(restorer, now, expiry);
+}
+
+static int watch(struct sk_lease *lease, struct restorer *restorer, uint64_t fence_kill_ns)
+{
+	struct sigaction action = {.sa_handler = on_signal};
+
+	sigaction(SIGTERM, &action, NULL);
+	sigaction(SIGINT, &action, NULL);
+	signal(SIGCHLD, SIG_DFL); /* ignored, a restorer's end could not be told */
+	atomic_store(&lease->pid, (uint64_t)getpid());
+	take_up(lease, sk_clock_ns(CLOCK_BOOTTIME));
+	while (!leaving) {
+		uint64_t now = sk_clock_ns(CLOCK_BOOTTIME);
+		struct timespec left;
+
+		look(lease, now, fence_kill_ns);
+		look_at_power(restorer, lease, now);
+		left = sk_timespec(sk_lease_pause(lease, now));
+		nanosleep(&left, NULL);
+	}
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct sk_site_wish wish = {0};
+	struct restorer restorer = {0};
+	const char *path = NULL;
+	static struct sk_site site;
+	struct sk_lease *lease;
+	double fence_kill_s = 0;
+	bool bad = false;
+	int letter;
+
+	while ((letter = getopt_long(argc, argv, "", LONG, NULL)) >= 0) {
+		if (letter == 'l')
+			path = optarg;
+		else if (letter == 'c')
+			wish.name = optarg[0] ? optarg : NULL;
+		else if (letter == 'f')
+			fence_kill_s = strtod(optarg, NULL);
+		else if (letter == 'r')
+			restorer.program = optarg;
+		else if (letter == 'p')
+			restorer.record = optarg;
+		else
+			bad = true;
+	}
+	if (bad || !path || optind < argc || fence_kill_s < 0 ||
+	    !restorer.program != !restorer.record) {
+		fprintf(stderr, "usage: stoker-watchdog --lease PATH [--cgroup NAME] "
+				"[--fence-kill-s SECONDS] "
+				"[--restore PROGRAM --power-record PATH]\n");
+		return 2;
+	}
+	/* Keep the number free for the jobs cgroup. */
+	for (int fd = 3; fd < SK_FD_FIRST; fd++)
+		dup3(STDERR_FILENO, fd, O_CLOEXEC);
+	sk_site_open(&site, &wish);
+	lease = open_lease(path);
+	if (!lease) {
+		sk_log("error", "no lease file", "%s: %s", path,
+		       errno ? strerror(errno) : "it has another layout");
+		return 1;
+	}
+	atomic_store(&lease->flags, site.cgroups ? 0 : SK_LEASE_NO_CGROUP);
+	sk_log("info", "ready", "%s; cgroup: %s", path, site.cgroup_why);
+	restorer.lease = path;
+	return watch(lease, &restorer, (uint64_t)(fence_kill_s * 1e9));
+}

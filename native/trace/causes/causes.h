@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file
+ * Where the time of each device went: every nanosecond of the window gets exactly one cause.
+ *
+ * Relied on by trace/fold/fold.c. One sweep over one timeline: intervals in which a device worked,
+ * and spans of what the job's threads did. A moment is, in this order, kernel        a kernel ran,
+ *   copy          a copy ran and no kernel,
+ *   not observed  a launch was in flight whose end was never seen (the job was killed),
+ *   a gap         otherwise. A whole gap is put down to the thread whose call ended it, since that
+ *                 is the thread the device waited for, and is split by that thread's states: on a
+ *                 CPU, runnable, blocked, in I/O or paging. Before it existed, and after it ended,
+ *                 the thread that made it stands for it; where none is known of, that time is held
+ *                 idle. What its spans do not cover is not observed.
+ *                 A gap that no call has ended goes to the thread that called last; a device that
+ *                 was never called is held idle. A thread that sleeps keeps nothing waiting where
+ *                 no call is on its way: blocked in a gap that no call has ended, or before the job
+ *                 first called any device (sk_causes_called), is held idle. What part of its time
+ *                 on a CPU a thread spent in page faults is told by its spans, and is paging.
+ *                 A thread that is blocked because its launch is held back is throttled, whether
+ *                 a call has ended the gap or not: the call is on its way.
+ *                 A driver whose device is the CPU has threads that do the work: what such a thread
+ *                 does after the end of a command, while the caller is blocked, and from when a
+ *                 call wakes it to the start of the command, is what the device waits for then.
+ * Time that a tracer was not looking on purpose is a gap's end as well: the part before it goes to
+ * the thread that called last. Such time is in no cause until it is estimated (unseen_ns).
+ * Invariant: the causes and the unseen time of a device add up to frontier - origin, always
+ * (sk_causes_check).
+ * Spans may be late: the open state of a thread counts as not observed until its span comes, and
+ * is then moved to where it belongs, exactly, if it joins the thread's previous span.
+ * Memory: the caller's fixed block; plain data, so that a copy is a snapshot. Threads: one.
+ */
+#ifndef SK_TRACE_CAUSES_H
+#define SK_TRACE_CAUSES_H
+
+#include <stdbool.h>
+#include <assert.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum sk_cause {
+	SK_CAUSE_KERNEL,
+	SK_CAUSE_COPY,
+	SK_CAUSE_ON_CPU,
+	SK_CAUSE_RUNNABLE,
+	SK_CAUSE_BLOCKED,
+	SK_CAUSE_PAGING,
+	SK_CAUSE_PEER,
+	SK_CAUSE_THROTTLED,
+	SK_CAUSE_HELD_IDLE,
+	SK_CAUSE_NOT_OBSERVED,
+	SK_CAUSES,
+};
+
+enum {
+	SK_CAUSES_DEVICES = 16,
+	SK_CAUSES_ROWS = 17, /* the devices, and one that is never used: see sk_causes_device */
+	SK_CAUSES_THREADS = 512,
+	SK_CAUSES_HINTS = 1024, /* a power of two */
+	SK_NO_THREAD = 0xffff,
+};
+
+/** Each takes over the time of those behind it. Unseen: left to an estimate by who asks. */
+enum sk_busy { SK_BUSY_KERNEL, SK_BUSY_COPY, SK_BUSY_UNKNOWN, SK_BUSY_UNSEEN, SK_BUSY_KINDS };
+
+enum {
+	SK_INTERVAL_CONTINUED = 1, /* the rest of one whose start is settled */
+	SK_INTERVAL_COVER = 2,	   /* nobody's call: time in which the device was not seen */
+	SK_INTERVAL_UNENDED = 4,   /* its end was not seen: its process's end is the latest */
+	SK_INTERVAL_FLAGS = 15,
+	SK_INTERVAL_CALLER_SHIFT = 4, /* during a sweep: the caller's row, or SK_INTERVAL_NOBODY */
+	SK_INTERVAL_NOBODY = 0xfff,
+};
+
+/** A device at work. */
+struct sk_interval {
+	uint64_t from_ns;
+	uint64_t to_ns;
+	uint32_t tid; /* who called */
+	uint8_t device;
+	uint8_t busy; /* enum sk_busy */
+	uint16_t flags;
+	union {
+		uint64_t called_ns; /* entry of the call, where threads of the host do the work */
+		uint64_t process;   /* unended: its id, which is that of its first thread */
+	};
+};
+static_assert(sizeof(struct sk_interval) == 32, "intervals have no padding");
+
+/** Of a span's `state`, beside the four in which a thread can be. */
+enum {
+	SK_THREAD_MADE = 5, /* at `from_ns`, by the thread whose id is in `to_ns` */
+	SK_THREAD_GONE = 6, /* at `from_ns` */
+	SK_THREAD_HELD = 7, /* its launch was held back; of input spans, from sk_causes_add_held */
+};
+
+enum { SK_FAULTED_ALL = 0xfffe }; /* SK_SPAN_FAULTED_ALL */
+
+/** A thread in one state; the layout of native/records/span.h. */
+struct sk_thread_span {
+	uint64_t from_ns;
+	uint64_t to_ns;
+	uint32_t tid;
+	uint16_t state; /* 1 on CPU, 2 runnable, 3 blocked, 4 blocked in I/O or paging; see above */
+	uint16_t detail; /* on a CPU: in page faults, in parts of SK_FAULTED_ALL; above: not told */
+};
+static_assert(sizeof(struct sk_thread_span) == 24, "contract page: a span is 24 bytes");
+
+/** Parts of one gap as one thread saw it; the first four are span states 1 to 4. */
+enum sk_part {
+	SK_PART_OPEN = 4,
+	SK_PART_LOST = 5,
+	SK_PART_HELD = 6,
+	SK_PART_THROTTLED = 7,
+	SK_PARTS = 8,
+};
+
+struct sk_causes_thread {
+	uint32_t tid;
+	uint16_t launched; /* has called a device */
+	uint16_t heard;	   /* has had a span */
+	uint64_t first_ns; /* start of its first span */
+	uint64_t known_ns; /* states are known up to here, at most the frontier */
+	uint64_t added_ns; /* end of its newest span */
+	uint64_t open_ns;  /* start of the newest state taken in while it went on */
+	uint64_t gone_ns;  /* when it ended; 0: not known of */
+	uint64_t held_ns;  /* end of the newest time in which its launch was held */
+	uint32_t maker;	   /* who made it, and stands for it while it is not there; 0: nobody */
+	uint16_t maker_row;
+	uint16_t made;	  /* its beginning was told of */
+	uint64_t seen[4]; /* what its spans add up to, by state */
+};
+
+struct sk_causes_device {
+	uint64_t ns[SK_CAUSES];		/* settled */
+	uint64_t hidden_ns;		/* of not observed: unknown for want of a tracer */
+	uint64_t unended_ns;		/* of not observed: launches whose end was never seen */
+	uint64_t unseen_ns;		/* settled, and in no cause */
+	uint64_t end_ns[SK_BUSY_KINDS]; /* end of kernels; of kernels and copies; ... of all */
+	uint64_t gap_ns;		/* start of the gap that is open at the frontier */
+	uint8_t idle;			/* a gap is open */
+	uint8_t fresh;			/* and `gap` has not been cleared for it yet */
+	uint16_t last;			/* thread that called last, or SK_NO_THREAD */
+	uint32_t used;
+	uint64_t gap[SK_CAUSES_THREADS][SK_PARTS]; /* the open gap, as each thread saw it */
+	uint64_t open[SK_CAUSES_THREADS]; /* settled as not observed, until the span comes */
+};
+
+struct sk_causes {
+	uint64_t origin_ns;
+	uint64_t frontier_ns; /* settled up to here */
+	uint64_t called_ns;   /* a process first called a device; 0: none has */
+	uint32_t threads;
+	uint32_t spans_seen;
+	uint64_t late_intervals; /* came after their time was settled */
+	uint64_t late_ns;
+	uint64_t broken_spans;	    /* did not join the thread's previous one: time was lost */
+	uint64_t threads_untracked; /* spans or calls of threads beyond the table */
+	uint32_t device_known[SK_CAUSES_ROWS];
+	uint16_t hint[SK_CAUSES_HINTS]; /* by a thread's id: where it may have its row */
+	struct sk_causes_thread thread[SK_CAUSES_THREADS];
+	struct sk_causes_device device[SK_CAUSES_ROWS];
+};
+
+/** What is to be settled next; both arrays belong to the caller and are reordered. */
+struct sk_causes_input {
+	struct sk_interval *intervals;
+	size_t interval_count;
+	struct sk_thread_span *spans; /* only what sk_causes_add_span left to be settled */
+	size_t span_count;
+	struct sk_interval *scratch; /* room for as many intervals, or NULL */
+};
+
+/** Nothing known, all time from `origin_ns` on to be settled. */
+void sk_causes_init(struct sk_causes *causes, uint64_t origin_ns);
+
+/** Make `device` known; its gap reaches back to the origin. Knowing it again changes nothing. */
+void sk_causes_know(struct sk_causes *causes, unsigned device);
+
+/** A process of the job called a device for the first time at `at_ns`; only the first call counts.
+ * Who was blocked before it kept no device waiting. */
+void sk_causes_called(struct sk_causes *causes, uint64_t at_ns);
+
+/** Take in a span, or what tells of a thread's beginning or end. It is cut to what was not known
+ * yet; false when nothing remains. `ret` is the part that lies beyond the frontier, which belongs
+ * into the input; empty when its ends meet. */
+bool sk_causes_add_span(struct sk_causes *causes, struct sk_thread_span *span,
+			struct sk_thread_span *ret);
+
+/** A launch of thread `held->tid` was held back from `from_ns` to `to_ns`; what of it the thread
+ * was blocked is throttled. It is cut to what is neither settled nor told of before and becomes a
+ * span of the input; false when nothing remains. Nothing is lost of one that is late: it is
+ * blocked. */
+bool sk_causes_add_held(struct sk_causes *causes, struct sk_thread_span *held);
+
+/** Whether a state that goes on joins what is known of its thread, or is the one that went on
+ * before. Any other is stale, or spans before it are still on their way: it would bar them. */
+bool sk_causes_joins(const struct sk_causes *causes, const struct sk_thread_span *open);
+
+/** Remember that the state of an open span goes on, after it was taken in. */
+void sk_causes_goes_on(struct sk_causes *causes, const struct sk_thread_span *open);
+
+/** Order intervals by their start, those that start together as they were. Cheap where they nearly
+ * are in order. `scratch` has room for as many, or is NULL. */
+void sk_causes_sort(struct sk_interval *intervals, size_t count, struct sk_interval *scratch);
+
+/** Order spans by thread, and those of one thread by start; those of state SK_THREAD_HELD,
+ * likewise, behind all others. */
+void sk_causes_sort_spans(struct sk_thread_span *spans, size_t count);
+
+/** Settle everything up to `frontier_ns`; the input keeps what reaches beyond it. No interval
+ * that starts earlier may come later, else it is cut and counted. */
+void sk_causes_sweep(struct sk_causes *causes, uint64_t frontier_ns, struct sk_causes_input *input);
+
+/** The causes of a device up to the frontier, its open gap included. `ended`: no process of the
+ * job remains, so a thread with no further span is gone. */
+void sk_causes_read(const struct sk_causes *causes, unsigned device, bool ended,
+		    uint64_t ret[SK_CAUSES]);
+
+/** True when the settled causes and the open gap of every device add up. */
+bool sk_causes_check(const struct sk_causes *causes);
+
+/** What an estimate starts from; times in ns. */
+struct sk_causes_estimate {
+	uint64_t kernel_ns; /* estimated device time, before it is cut to the window */
+	uint64_t copy_ns;
+	bool has_host; /* host[] has aggregates of the feeding threads, summed */
+	uint64_t host[4];
+	uint64_t host_longest_ns; /* observed life of the longest-lived of them */
+	uint64_t held_ns;	  /* of their blocked time: launches were held back */
+	uint64_t unseen_ns;	  /* in no cause yet: to be divided as the rest is */
+	uint64_t hidden_ns;	  /* of not observed: stays so */
+	bool by_window;		  /* what was not seen is all in `unseen_ns` and `missed_ns` */
+	uint64_t missed_ns;	  /* of busy time, in the time that is in a cause */
+};
+
+/** Replace exact causes by estimated ones where not every launch was timed, or split the gaps by
+ * aggregates where there are no spans. The sum becomes what it was and the unseen time. */
+void sk_causes_estimate(const struct sk_causes_estimate *estimate, uint64_t causes[SK_CAUSES]);
+
+#endif

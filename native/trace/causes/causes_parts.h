@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file
+ * What the files that sweep time share among themselves; everybody else uses causes.h.
+ */
+#ifndef SK_TRACE_CAUSES_PARTS_H
+#define SK_TRACE_CAUSES_PARTS_H
+
+#include "trace/causes/causes.h"
+
+static inline uint64_t later(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static inline uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static inline uint64_t overlap(uint64_t from, uint64_t to, uint64_t a, uint64_t b)
+{
+	from = later(from, a);
+	to = earlier(to, b);
+	return to > from ? to - from : 0;
+}
+
+/** The spans of one thread, and how far a walk along them has come. */
+struct sk_lane {
+	const struct sk_thread_span *spans;
+	size_t count;
+	size_t next;
+	const struct sk_thread_span *held; /* when its launches were held */
+	size_t helds;
+	size_t held_next;
+};
+
+/** A gap, and who stands in for its caller at the ends of it: SK_NO_THREAD where nobody does. */
+struct sk_runners {
+	uint64_t from_ns;
+	uint64_t to_ns;
+	unsigned caller;
+	unsigned before; /* ran the command before it, and goes on up to `done_ns` */
+	unsigned after;	 /* runs the command after it, and was woken at `woken_ns` */
+	uint64_t done_ns;
+	uint64_t woken_ns;
+};
+
+/** Fill in the rest. `called_ns`: entry of the call that ended the gap; `hint`: who was found last.
+ */
+void sk_runners_find(const struct sk_lane *lanes, unsigned threads, uint64_t called_ns,
+		     unsigned *hint, struct sk_runners *ret);
+
+enum { SK_MAKERS_DEEP = 8 /* how many makers one behind the other are looked for */ };
+
+/** Of `ns` of this span: on a CPU, inside of page faults. */
+static inline uint64_t faulted(const struct sk_thread_span *span, uint64_t ns)
+{
+	if (span->state != 1 || span->detail > SK_FAULTED_ALL)
+		return 0;
+	return (uint64_t)((unsigned __int128)ns * span->detail / SK_FAULTED_ALL);
+}
+
+/** Row of a thread, or SK_NO_THREAD. */
+unsigned sk_causes_find(const struct sk_causes *causes, uint32_t tid);
+
+/** The same, made when new; SK_NO_THREAD, counted, where there is no room. */
+unsigned sk_causes_meet(struct sk_causes *causes, uint32_t tid);
+
+/** Row of the thread that made thread `t`, or SK_NO_THREAD. */
+unsigned sk_causes_maker(const struct sk_causes *causes, unsigned t);
+
+#endif

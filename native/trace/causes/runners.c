@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The threads of a driver whose device is the CPU, told by their spans: one that runs a command is
+ * on a CPU when the command ends, or when it begins, having been woken since the call. Where such a
+ * thread gets no CPU it is what the device waits for, while the caller sleeps for that very
+ * command.
+ */
+#include "trace/causes/causes_parts.h"
+
+enum { ON_CPU = 1, RUNNABLE = 2, FEW_THREADS = 64, LONG_NS = 100000 };
+
+/* The first span that ends behind `at`, or the lane's count. */
+static size_t span_at(const struct sk_lane *lane, uint64_t at)
+{
+	size_t low = 0, high = lane->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (lane->spans[middle].to_ns <= at)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static bool is_in(const struct sk_lane *lane, size_t i, uint64_t at)
+{
+	return i < lane->count && lane->spans[i].from_ns <= at;
+}
+
+/* When a thread that is on a CPU at `at` was woken for that, if not before `since`; else 0. */
+static uint64_t woken(const struct sk_lane *lane, uint64_t since, uint64_t at)
+{
+	size_t i = span_at(lane, at);
+
+	if (!is_in(lane, i, at) || lane->spans[i].state != ON_CPU)
+		return 0;
+	while (i && lane->spans[i - 1].state <= RUNNABLE &&
+	       lane->spans[i - 1].to_ns == lane->spans[i].from_ns)
+		i--;
+	return i && lane->spans[i - 1].to_ns == lane->spans[i].from_ns &&
+			       lane->spans[i].state == RUNNABLE && lane->spans[i].from_ns >= since
+		       ? lane->spans[i].from_ns
+		       : 0;
+}
+
+/* Until when a thread that is on a CPU at `at` goes on without blocking, at most `until`. */
+static uint64_t goes_on(const struct sk_lane *lane, uint64_t at, uint64_t until)
+{
+	size_t i = span_at(lane, at);
+	uint64_t end = at;
+
+	if (!is_in(lane, i, at) || lane->spans[i].state != ON_CPU)
+		return at;
+	for (; i < lane->count && lane->spans[i].state <= RUNNABLE && end < until; i++)
+		end = lane->spans[i].to_ns;
+	return earlier(end, until);
+}
+
+/* Until when a thread that is blocked at `at` is that. */
+static uint64_t blocked_until(const struct sk_lane *lane, uint64_t at)
+{
+	size_t i = span_at(lane, at);
+
+	return is_in(lane, i, at) && lane->spans[i].state > RUNNABLE ? lane->spans[i].to_ns : at;
+}
+
+static void try_after(const struct sk_lane *lanes, unsigned t, uint64_t called_ns,
+		      struct sk_runners *ret)
+{
+	uint64_t at = t == ret->caller ? 0 : woken(&lanes[t], called_ns, ret->to_ns);
+
+	if (!at || ret->after != SK_NO_THREAD)
+		return;
+	ret->after = t;
+	ret->woken_ns = later(at, ret->done_ns);
+}
+
+static void try_before(const struct sk_lane *lanes, unsigned t, uint64_t until,
+		       struct sk_runners *ret)
+{
+	uint64_t end;
+
+	if (t == ret->caller)
+		return;
+	end = goes_on(&lanes[t], ret->from_ns, until);
+	if (end <= ret->from_ns)
+		return;
+	ret->before = t;
+	ret->done_ns = end;
+}
+
+/* Of very many threads all are looked at for long gaps alone. */
+static bool is_worth_it(unsigned threads, const struct sk_runners *ends)
+{
+	return threads <= FEW_THREADS || ends->to_ns - ends->from_ns >= LONG_NS;
+}
+
+void sk_runners_find(const struct sk_lane *lanes, unsigned threads, uint64_t called_ns,
+		     unsigned *hint, struct sk_runners *ret)
+{
+	uint64_t until = earlier(blocked_until(&lanes[ret->caller], ret->from_ns), ret->to_ns);
+	unsigned all = is_worth_it(threads, ret) ? threads : 0;
+
+	ret->before = ret->after = SK_NO_THREAD;
+	ret->done_ns = ret->from_ns;
+	ret->woken_ns = ret->to_ns;
+	if (*hint < threads)
+		try_before(lanes, *hint, until, ret);
+	if (*hint < threads)
+		try_after(lanes, *hint, called_ns, ret);
+	for (unsigned t = 0; t < all && ret->after == SK_NO_THREAD; t++)
+		try_after(lanes, t, called_ns, ret);
+	if (ret->after != SK_NO_THREAD)
+		*hint = ret->after;
+}
