@@ -209,7 +209,7 @@ class Node:
 
     def remove(self) -> None:
         done = self.kill_all()
-        left = keepers_of(self.journal)
+        left = shims_of(self.journal)
         shutil.rmtree(self.folder)
         assert done.returncode == 0, done.stderr
         assert left == []
@@ -240,7 +240,7 @@ def call(*command: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def keepers_of(journal: Path) -> list[int]:
+def shims_of(journal: Path) -> list[int]:
     """Processes that have this journal's slots mapped."""
     found = []
     for maps in Path("/proc").glob("[0-9]*/maps"):
@@ -252,7 +252,7 @@ def keepers_of(journal: Path) -> list[int]:
     return found
 
 
-def keeper_of(pid: int) -> int:
+def shim_of(pid: int) -> int:
     """The parent of a job's first process."""
     return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
 

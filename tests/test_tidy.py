@@ -47,7 +47,7 @@ ACROSS = {
     "tests/ci/test_setup.py": ".ci/setup",
     "tests/agent/devices/test_troubles.py": "states of sick cards through the vendors' bindings",
     "tests/agent/devices/test_simulated.py": "cards of every profile through the vendors' bindings",
-    "tests/agent/test_hostile_job.py": "a job that means harm, against spawner, keeper and gate",
+    "tests/agent/test_hostile_job.py": "a job that means harm, against spawner, shim and gate",
     "tests/mesh/test_disk_full.py": "broker, log and scheduler on a full disk",
     "tests/probes/test_tracer_modes.py": "modes of the tracers inside of running programs",
     "tests/product/test_accounting.py": "causes of waiting, against programs that wait",

@@ -174,7 +174,7 @@ class Spawner(asyncio.Protocol):
         return pending.known
 
     async def close(self) -> None:
-        """End the connection; jobs and their keepers go on."""
+        """End the connection; jobs and their shims go on."""
         self._closed = True
         if self._reconnecting is not None:
             self._reconnecting.cancel()

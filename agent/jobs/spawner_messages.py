@@ -39,7 +39,7 @@ Cause: TypeAlias = Literal[
     "stopped",  # stopped on request; reason repeats the request's
     "start_failed",  # it never ran a statement; reason says which step failed
     "never_started",  # taken, but nothing was begun: the same attempt may be started again
-    "lost",  # its keeper was killed or the node rebooted; its processes are gone
+    "lost",  # its shim was killed or the node rebooted; its processes are gone
 ]
 CAUSES: tuple[Cause, ...] = (
     "exited",
@@ -50,7 +50,7 @@ CAUSES: tuple[Cause, ...] = (
     "never_started",
     "lost",
 )
-"""Position + 1 is the number on the wire (`enum sk_cause`)."""
+"""Position + 1 is the number on the wire (`enum sk_runner_cause`)."""
 
 State: TypeAlias = Literal["starting", "running", "ended"]
 
@@ -176,7 +176,7 @@ def pack_frame(kind: int, request: int, payload: bytes = b"", count: int = 0) ->
 
 
 def pack_launch(launch: Launch) -> bytes:
-    """A Launch as `struct sk_launch` with its arrays and strings, padded to 8 bytes."""
+    """A Launch as `struct sk_runner_launch` with its arrays and strings, padded to 8 bytes."""
     try:
         return _pack(launch)
     except (struct.error, OverflowError, UnicodeEncodeError) as error:
@@ -300,7 +300,7 @@ def unpack_known(payload: memoryview) -> KnownAttempt:
 
 
 def _unpack(payload: memoryview, at: int) -> tuple[int, Event | None, int]:
-    """(state, event, bytes used) of one `struct sk_event`."""
+    """(state, event, bytes used) of one `struct sk_runner_event`."""
     (job, attempt, pid, bits, cause, code, signal, state, *numbers, length, _) = _EVENT.unpack_from(
         payload, at
     )

@@ -39,8 +39,9 @@ _NO_HELP = frozenset(
 )
 """What the reason says itself."""
 AT_ONCE_NS = 1_000_000
-_PLAIN = {"keeper killed": "the process that kept watch over it was killed, and it with that"}
-"""What a node reports, for people."""
+_SHIM_KILLED = "the process that kept watch over it was killed, and it with that"
+_PLAIN = {"shim killed": _SHIM_KILLED, "keeper killed": _SHIM_KILLED}
+"""Reasons that nodes report, as a person reads them. Logs of earlier versions say keeper."""
 
 
 def explain_view(replica: Replica, job: Job, real_ns: int) -> schema.ExplainView:

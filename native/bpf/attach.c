@@ -15,21 +15,21 @@
 #include "table.h"
 
 /* Whoever is not refused yet is refused for the reason that stops the whole object. */
-static void refuse_rest(struct sk_host *host, const char *what, int negative_errno)
+static void refuse_rest(struct sk_bpf_host *host, const char *what, int negative_errno)
 {
 	for (int i = 0; i < SK_PROBES; i++)
 		if (host->states[i].answer != SK_ANSWER_REFUSED)
-			sk_state_refuse(&host->states[i], what, negative_errno);
+			sk_bpf_state_refuse(&host->states[i], what, negative_errno);
 }
 
 static bool has_system_calls(const struct btf *btf)
 {
-	return sk_btf_has_enumerator(btf, "bpf_func_id", "BPF_FUNC_task_pt_regs") &&
-	       (sk_btf_has_member(btf, "pt_regs", "orig_ax") ||
-		sk_btf_has_member(btf, "pt_regs", "syscallno"));
+	return sk_bpf_btf_has_enumerator(btf, "bpf_func_id", "BPF_FUNC_task_pt_regs") &&
+	       (sk_bpf_btf_has_member(btf, "pt_regs", "orig_ax") ||
+		sk_bpf_btf_has_member(btf, "pt_regs", "syscallno"));
 }
 
-static void set_sizes(struct sk_host_bpf *bpf, const struct sk_host_options *options)
+static void set_sizes(struct sk_host_bpf *bpf, const struct sk_bpf_host_options *options)
 {
 	bpf_map__set_max_entries(bpf->maps.threads, options->threads);
 	bpf_map__set_max_entries(bpf->maps.jobs, options->jobs);
@@ -41,7 +41,7 @@ static void set_sizes(struct sk_host_bpf *bpf, const struct sk_host_options *opt
 	bpf_map__set_max_entries(bpf->maps.open_notices, options->notice_ring_bytes);
 }
 
-static int load_once(struct sk_host *host, const struct sk_btf_tracepoints *known)
+static int load_once(struct sk_bpf_host *host, const struct sk_bpf_btf_tracepoints *known)
 {
 	struct sk_host_bpf *bpf = sk_host_bpf__open();
 	int error;
@@ -50,12 +50,12 @@ static int load_once(struct sk_host *host, const struct sk_btf_tracepoints *know
 		return -errno;
 	bpf->rodata->jobs_cgroup = host->options.jobs_cgroup;
 	bpf->rodata->jobs_level = host->options.jobs_level;
-	bpf->rodata->switch_says_state = sk_btf_arguments(known, "sched_switch") >= 4;
-	bpf->rodata->exit_says_last = sk_btf_arguments(known, "sched_process_exit") >= 2;
-	bpf->rodata->victim_is_task = sk_btf_arguments(known, "mark_victim") >= 2;
+	bpf->rodata->switch_says_state = sk_bpf_btf_arguments(known, "sched_switch") >= 4;
+	bpf->rodata->exit_says_last = sk_bpf_btf_arguments(known, "sched_process_exit") >= 2;
+	bpf->rodata->victim_is_task = sk_bpf_btf_arguments(known, "mark_victim") >= 2;
 	bpf->rodata->read_system_call = host->system_calls;
 	set_sizes(bpf, &host->options);
-	sk_load_choose(host, bpf->obj, SK_OBJECT_HOST, known);
+	sk_bpf_load_choose(host, bpf->obj, SK_OBJECT_HOST, known);
 	error = sk_host_bpf__load(bpf);
 	if (error) {
 		sk_host_bpf__destroy(bpf);
@@ -66,9 +66,9 @@ static int load_once(struct sk_host *host, const struct sk_btf_tracepoints *know
 }
 
 /* Takes the program that would not load out of the plan; false: it was not one program's fault. */
-static bool give_up_one(struct sk_host *host, int error)
+static bool give_up_one(struct sk_bpf_host *host, int error)
 {
-	enum sk_probe probe = sk_row_with(sk_reason_program());
+	enum sk_bpf_probe probe = sk_bpf_row_with(sk_bpf_reason_program());
 
 	if (probe == SK_PROBES || error == -EPERM)
 		return false;
@@ -76,12 +76,12 @@ static bool give_up_one(struct sk_host *host, int error)
 		host->system_calls = false;
 		probe = SK_PROBE_SYSCALL;
 	}
-	sk_state_refuse(&host->states[probe], "loading", error);
-	sk_reason_forget();
+	sk_bpf_state_refuse(&host->states[probe], "loading", error);
+	sk_bpf_reason_forget();
 	return true;
 }
 
-static int load(struct sk_host *host, const struct sk_btf_tracepoints *known)
+static int load(struct sk_bpf_host *host, const struct sk_bpf_btf_tracepoints *known)
 {
 	int error = load_once(host, known);
 
@@ -90,7 +90,7 @@ static int load(struct sk_host *host, const struct sk_btf_tracepoints *known)
 	return error;
 }
 
-static int open_tables(struct sk_host *host)
+static int open_tables(struct sk_bpf_host *host)
 {
 	const struct sk_host_bpf *bpf = host->bpf;
 	int error;
@@ -101,24 +101,25 @@ static int open_tables(struct sk_host *host)
 	host->spans_fd = bpf_map__fd(bpf->maps.spans);
 	host->tallies_fd = bpf_map__fd(bpf->maps.tallies);
 	host->counters_fd = bpf_map__fd(bpf->maps.counters);
-	error = sk_drain_open(&host->spans, bpf_map__fd(bpf->maps.spans));
-	error = error ? error : sk_drain_open(&host->events, bpf_map__fd(bpf->maps.process_events));
+	error = sk_bpf_drain_open(&host->spans, bpf_map__fd(bpf->maps.spans));
 	error = error ? error
-		      : sk_drain_open(&host->critical, bpf_map__fd(bpf->maps.critical_notices));
-	return error ? error : sk_drain_open(&host->opens, bpf_map__fd(bpf->maps.open_notices));
+		      : sk_bpf_drain_open(&host->events, bpf_map__fd(bpf->maps.process_events));
+	error = error ? error
+		      : sk_bpf_drain_open(&host->critical, bpf_map__fd(bpf->maps.critical_notices));
+	return error ? error : sk_bpf_drain_open(&host->opens, bpf_map__fd(bpf->maps.open_notices));
 }
 
 /* Without the switches no thread has an entry, so nothing that adds to one is attached either. */
-static void refuse_threads(struct sk_host *host)
+static void refuse_threads(struct sk_bpf_host *host)
 {
 	char reason[SK_REASON_BYTES + 32];
 
 	snprintf(reason, sizeof(reason), "without host.sched.switch (%s)",
 		 host->states[SK_PROBE_SWITCH].reason);
-	for (enum sk_probe i = 0; i < SK_PROBES; i++) {
-		struct sk_probe_state *state = &host->states[i];
+	for (enum sk_bpf_probe i = 0; i < SK_PROBES; i++) {
+		struct sk_bpf_probe_state *state = &host->states[i];
 
-		if (!sk_row_of(i)->needs_threads || state->answer == SK_ANSWER_REFUSED)
+		if (!sk_bpf_row_of(i)->needs_threads || state->answer == SK_ANSWER_REFUSED)
 			continue;
 		state->answer = SK_ANSWER_REFUSED;
 		snprintf(state->reason, sizeof(state->reason), "%.*s", SK_REASON_BYTES - 1, reason);
@@ -126,30 +127,30 @@ static void refuse_threads(struct sk_host *host)
 }
 
 /* Processes first, then the switches, then a new thread's wakeup before any other. */
-static void attach_all(struct sk_host *host)
+static void attach_all(struct sk_bpf_host *host)
 {
-	static const enum sk_probe first[] = {SK_PROBE_EXEC,	   SK_PROBE_FORK,
-					      SK_PROBE_EXIT,	   SK_PROBE_SWITCH,
-					      SK_PROBE_WAKEUP_NEW, SK_PROBE_WAKEUP};
+	static const enum sk_bpf_probe first[] = {SK_PROBE_EXEC,       SK_PROBE_FORK,
+						  SK_PROBE_EXIT,       SK_PROBE_SWITCH,
+						  SK_PROBE_WAKEUP_NEW, SK_PROBE_WAKEUP};
 	const size_t count = sizeof(first) / sizeof(*first);
 
 	for (size_t i = 0; i < count; i++) {
-		sk_probe_attach(host, host->bpf->obj, first[i]);
+		sk_bpf_probe_attach(host, host->bpf->obj, first[i]);
 		if (first[i] == SK_PROBE_SWITCH && host->states[SK_PROBE_SWITCH].answer)
 			refuse_threads(host);
 	}
-	for (enum sk_probe i = SK_PROBE_USER_FAULT; i < SK_PROBES; i++)
-		if (sk_row_of(i)->object == SK_OBJECT_HOST)
-			sk_probe_attach(host, host->bpf->obj, i);
+	for (enum sk_bpf_probe i = SK_PROBE_USER_FAULT; i < SK_PROBES; i++)
+		if (sk_bpf_row_of(i)->object == SK_OBJECT_HOST)
+			sk_bpf_probe_attach(host, host->bpf->obj, i);
 }
 
-static void no_btf(struct sk_host *host, int negative_errno)
+static void no_btf(struct sk_bpf_host *host, int negative_errno)
 {
 	const char *path = host->options.btf_path;
 	bool missing = access(path[0] ? path : "/sys/kernel/btf/vmlinux", F_OK) && errno == ENOENT;
 
 	for (int i = 0; i < SK_PROBES; i++) {
-		struct sk_probe_state *state = &host->states[i];
+		struct sk_bpf_probe_state *state = &host->states[i];
 
 		state->answer = missing ? SK_ANSWER_REFUSED : SK_ANSWER_UNKNOWN;
 		if (missing)
@@ -162,13 +163,13 @@ static void no_btf(struct sk_host *host, int negative_errno)
 	}
 }
 
-static void attach_with(struct sk_host *host, const struct btf *btf)
+static void attach_with(struct sk_bpf_host *host, const struct btf *btf)
 {
-	struct sk_btf_tracepoints known;
+	struct sk_bpf_btf_tracepoints known;
 	int error;
 
-	sk_load_tracepoints(btf, &known);
-	sk_load_expect(host, &known);
+	sk_bpf_load_tracepoints(btf, &known);
+	sk_bpf_load_expect(host, &known);
 	host->system_calls = has_system_calls(btf);
 	if (!host->system_calls) {
 		host->states[SK_PROBE_SYSCALL].answer = SK_ANSWER_REFUSED;
@@ -183,43 +184,43 @@ static void attach_with(struct sk_host *host, const struct btf *btf)
 		attach_all(host);
 }
 
-void sk_host_attach(struct sk_host *host)
+void sk_bpf_host_attach(struct sk_bpf_host *host)
 {
 	struct btf *btf;
 
-	sk_reason_listen();
-	btf = sk_load_btf(host);
+	sk_bpf_reason_listen();
+	btf = sk_bpf_load_btf(host);
 	if (btf)
 		attach_with(host, btf);
 	else
 		no_btf(host, -errno);
 	btf__free(btf);
-	sk_reason_restore();
+	sk_bpf_reason_restore();
 }
 
-const struct sk_probe_state *sk_host_states(const struct sk_host *host)
+const struct sk_bpf_probe_state *sk_bpf_host_states(const struct sk_bpf_host *host)
 {
 	return host->states;
 }
 
-void sk_host_publish_full(struct sk_host *host)
+void sk_bpf_host_publish_full(struct sk_bpf_host *host)
 {
 	if (host->bpf)
 		host->bpf->bss->full_jobs = host->full_jobs;
 }
 
-void sk_host_detach(struct sk_host *host)
+void sk_bpf_host_detach(struct sk_bpf_host *host)
 {
-	struct sk_drain *const drains[] = {&host->spans, &host->events, &host->critical,
-					   &host->opens};
+	struct sk_bpf_drain *const drains[] = {&host->spans, &host->events, &host->critical,
+					       &host->opens};
 
-	sk_asked_unload(host);
+	sk_bpf_opt_in_unload(host);
 	for (size_t i = 0; i < sizeof(drains) / sizeof(*drains); i++) {
 		ring_buffer__free(drains[i]->ring);
 		drains[i]->ring = NULL;
 	}
-	for (enum sk_probe i = 0; i < SK_PROBES; i++)
-		sk_probe_detach(host, i);
+	for (enum sk_bpf_probe i = 0; i < SK_PROBES; i++)
+		sk_bpf_probe_detach(host, i);
 	sk_host_bpf__destroy(host->bpf);
 	host->bpf = NULL;
 	if (host->stats_fd >= 0)

@@ -52,14 +52,14 @@ nb::tuple to_tuple(const sk_times &times)
 			      times.kernel_faults, times.handling_ns, times.stolen_ns);
 }
 
-nb::tuple to_tuple(const sk_thread &thread)
+nb::tuple to_tuple(const sk_thread_row &thread)
 {
 	return nb::make_tuple(nb::make_tuple(thread.tid, thread.state, thread.detail,
 					     thread.since_ns, thread.seen_ns),
 			      to_tuple(thread.times));
 }
 
-nb::tuple to_tuple(const sk_reading &reading, const sk_job_reading &job)
+nb::tuple to_tuple(const sk_bpf_reading &reading, const sk_bpf_job_reading &job)
 {
 	nb::list threads;
 
@@ -126,9 +126,9 @@ nb::tuple to_tuple(const sk_tally_key &key, const sk_tally &value)
 class Host
 {
       public:
-	explicit Host(const sk_host_options &options)
+	explicit Host(const sk_bpf_host_options &options)
 	{
-		int error = sk_host_new(&options, &host_);
+		int error = sk_bpf_host_new(&options, &host_);
 
 		if (error)
 			raise_errno(error, "sizes of the host probes");
@@ -147,30 +147,31 @@ class Host
 
 	nb::list attach()
 	{
-		sk_host_attach(open());
+		sk_bpf_host_attach(open());
 		return states();
 	}
 
 	nb::list states()
 	{
-		const sk_probe_state *all = sk_host_states(open());
+		const sk_bpf_probe_state *all = sk_bpf_host_states(open());
 		nb::list answers;
 
 		for (int i = 0; i < SK_PROBES; i++)
-			answers.append(nb::make_tuple(sk_probe_id(sk_probe(i)), int(all[i].answer),
+			answers.append(nb::make_tuple(sk_bpf_probe_id(sk_bpf_probe(i)),
+						      int(all[i].answer),
 						      to_text(all[i].reason, SK_REASON_BYTES)));
 		return answers;
 	}
 
 	int ask(uint64_t job, uint32_t what)
 	{
-		return sk_host_ask(open(), job, what);
+		return sk_bpf_host_opt_in(open(), job, what);
 	}
 
 	nb::list critical()
 	{
 		const sk_notice *notices;
-		size_t count = sk_host_critical(open(), &notices);
+		size_t count = sk_bpf_host_critical(open(), &notices);
 
 		return to_list(notices, count);
 	}
@@ -178,15 +179,15 @@ class Host
 	nb::list opens()
 	{
 		const sk_notice *notices;
-		size_t count = sk_host_opens(open(), &notices);
+		size_t count = sk_bpf_host_opens(open(), &notices);
 
 		return to_list(notices, count);
 	}
 
 	nb::list tallies()
 	{
-		sk_tallies all;
-		int error = sk_host_tallies(open(), &all);
+		sk_bpf_tallies all;
+		int error = sk_bpf_host_tallies(open(), &all);
 		nb::list found;
 
 		if (error)
@@ -198,8 +199,8 @@ class Host
 
 	nb::list stack_waits(uint64_t job)
 	{
-		sk_stack_waits all;
-		int error = sk_host_stack_waits(open(), &all);
+		sk_bpf_stack_waits all;
+		int error = sk_bpf_host_stack_waits(open(), &all);
 		nb::list found;
 
 		if (error)
@@ -219,7 +220,7 @@ class Host
 	nb::list stack(int32_t id)
 	{
 		uint64_t addresses[SK_STACK_DEPTH];
-		size_t depth = sk_host_stack(open(), id, addresses);
+		size_t depth = sk_bpf_host_stack(open(), id, addresses);
 		nb::list found;
 
 		for (size_t i = 0; i < depth; i++)
@@ -229,12 +230,12 @@ class Host
 
 	int follow(uint64_t job, bool full)
 	{
-		return sk_host_follow(open(), job, full);
+		return sk_bpf_host_follow(open(), job, full);
 	}
 
 	void unfollow(uint64_t job)
 	{
-		int error = sk_host_unfollow(open(), job);
+		int error = sk_bpf_host_unfollow(open(), job);
 
 		if (error)
 			raise_errno(error, "forgetting the threads of a job");
@@ -242,8 +243,8 @@ class Host
 
 	nb::tuple read(uint64_t job)
 	{
-		sk_reading reading;
-		int error = sk_host_read(open(), job, &reading);
+		sk_bpf_reading reading;
+		int error = sk_bpf_host_read(open(), job, &reading);
 		nb::list jobs;
 
 		if (error)
@@ -256,10 +257,10 @@ class Host
 	nb::dict spans()
 	{
 		const sk_job_span *records;
-		size_t count = sk_host_spans(open(), &records);
+		size_t count = sk_bpf_host_spans(open(), &records);
 		nb::dict by_job;
 
-		homeless_ += sk_spans_count(records, count, &slots_, groups_.data());
+		homeless_ += sk_bpf_spans_count(records, count, &slots_, groups_.data());
 		for (uint32_t i = 0; i < slots_.count; i++) {
 			PyObject *bytes = PyBytes_FromStringAndSize(
 				nullptr, Py_ssize_t(groups_[i].count * sizeof(sk_span)));
@@ -269,14 +270,14 @@ class Host
 			groups_[i].spans = reinterpret_cast<sk_span *>(PyBytes_AsString(bytes));
 			by_job[nb::int_(groups_[i].job)] = nb::steal<nb::bytes>(bytes);
 		}
-		sk_spans_scatter(records, count, &slots_, groups_.data());
+		sk_bpf_spans_scatter(records, count, &slots_, groups_.data());
 		return by_job;
 	}
 
 	nb::list events()
 	{
 		const sk_process_event *records;
-		size_t count = sk_host_events(open(), &records);
+		size_t count = sk_bpf_host_events(open(), &records);
 		nb::list events;
 
 		for (size_t i = 0; i < count; i++)
@@ -308,33 +309,33 @@ class Host
 
 	void begin_cost()
 	{
-		why_no_cost_ = sk_host_cost_begin(open());
+		why_no_cost_ = sk_bpf_host_cost_begin(open());
 	}
 
 	nb::tuple end_cost()
 	{
-		sk_program_cost costs[SK_PROBES];
+		sk_bpf_program_cost costs[SK_PROBES];
 		uint64_t window_ns = 0;
 		size_t count = 0;
 		nb::list programs;
-		int error = sk_host_cost_end(open(), &window_ns, costs, &count);
+		int error = sk_bpf_host_cost_end(open(), &window_ns, costs, &count);
 
 		if (error)
 			return nb::make_tuple(0, programs, why_not(error));
 		for (size_t i = 0; i < count; i++)
-			programs.append(nb::make_tuple(sk_probe_id(costs[i].probe), costs[i].run_ns,
-						       costs[i].runs));
+			programs.append(nb::make_tuple(sk_bpf_probe_id(costs[i].probe),
+						       costs[i].run_ns, costs[i].runs));
 		return nb::make_tuple(window_ns, programs, nb::str(""));
 	}
 
 	void close()
 	{
-		sk_host_free(host_);
+		sk_bpf_host_free(host_);
 		host_ = nullptr;
 	}
 
       private:
-	sk_host *open() const
+	sk_bpf_host *open() const
 	{
 		if (!host_)
 			throw nb::value_error("the host probes are closed");
@@ -343,7 +344,7 @@ class Host
 
 	void look()
 	{
-		sk_host_counters(open(), counters_, &expired_);
+		sk_bpf_host_counters(open(), counters_, &expired_);
 	}
 
 	std::string why_not(int error) const
@@ -353,10 +354,10 @@ class Host
 		return error == -ENODATA ? "no measuring window was opened" : strerror(-error);
 	}
 
-	sk_host *host_ = nullptr;
-	std::vector<sk_span_group> groups_;
-	std::vector<sk_slot> slot_table_;
-	sk_slots slots_ = {};
+	sk_bpf_host *host_ = nullptr;
+	std::vector<sk_bpf_span_group> groups_;
+	std::vector<sk_bpf_slot> slot_table_;
+	sk_bpf_slots slots_ = {};
 	sk_counter counters_[SK_PRODUCERS] = {};
 	uint64_t expired_ = 0;
 	uint64_t homeless_ = 0;

@@ -49,7 +49,7 @@ class Calls
       public:
 	explicit Calls(bool one_by_one)
 	{
-		int error = sk_calls_new(one_by_one, &calls_);
+		int error = sk_bpf_calls_new(one_by_one, &calls_);
 
 		if (error)
 			raise_errno(error, "memory for calls");
@@ -65,22 +65,22 @@ class Calls
 
 	nb::tuple load()
 	{
-		sk_probe_state state = {};
+		sk_bpf_probe_state state = {};
 
-		sk_calls_load(open(), &state);
+		sk_bpf_calls_load(open(), &state);
 		return nb::make_tuple(int(state.answer), std::string(state.reason));
 	}
 
 	bool grouped() const
 	{
-		return sk_calls_grouped(open());
+		return sk_bpf_calls_grouped(open());
 	}
 
 	int attach(const std::string &path, uint32_t pid, const std::vector<Site> &sites)
 	{
-		std::vector<sk_call_site> list;
-		sk_call_group *group = nullptr;
-		sk_calls *calls = open();
+		std::vector<sk_bpf_call_site> list;
+		sk_bpf_call_group *group = nullptr;
+		sk_bpf_calls *calls = open();
 		int error;
 
 		for (const Site &site : sites)
@@ -88,7 +88,7 @@ class Calls
 					std::get<3>(site)});
 		{
 			nb::gil_scoped_release unlocked;
-			error = sk_calls_attach(calls, path.c_str(), pid, list.data(),
+			error = sk_bpf_calls_attach(calls, path.c_str(), pid, list.data(),
 						uint32_t(list.size()), &group);
 		}
 		if (error)
@@ -100,21 +100,21 @@ class Calls
 	void detach(int group)
 	{
 		auto found = groups_.find(group);
-		sk_call_group *gone;
+		sk_bpf_call_group *gone;
 
 		if (found == groups_.end())
 			return;
 		gone = found->second;
 		groups_.erase(found);
 		nb::gil_scoped_release unlocked;
-		sk_calls_detach(gone);
+		sk_bpf_calls_detach(gone);
 	}
 
 	nb::list read()
 	{
-		const sk_call_reading *readings;
+		const sk_bpf_call_reading *readings;
 		uint32_t count;
-		int error = sk_calls_read(open(), &readings, &count);
+		int error = sk_bpf_calls_read(open(), &readings, &count);
 		nb::list rows;
 
 		if (error)
@@ -134,7 +134,7 @@ class Calls
 
 	void forget(uint32_t pid)
 	{
-		int error = sk_calls_forget(open(), pid);
+		int error = sk_bpf_calls_forget(open(), pid);
 
 		if (error)
 			raise_errno(error, "forgetting the calls of a process");
@@ -145,7 +145,7 @@ class Calls
 		uint64_t lost[SK_CALL_LOSSES];
 		nb::dict named;
 
-		sk_calls_losses(open(), lost);
+		sk_bpf_calls_losses(open(), lost);
 		named["calls.key"] = lost[SK_CALL_LOST_KEY];
 		named["calls.frame"] = lost[SK_CALL_LOST_FRAME];
 		named["calls.stray"] = lost[SK_CALL_STRAY];
@@ -155,10 +155,10 @@ class Calls
 	// The kernel takes its time for each link; waits of several threads overlap.
 	void close()
 	{
-		std::vector<sk_call_group *> groups;
+		std::vector<sk_bpf_call_group *> groups;
 		std::atomic<size_t> next = 0;
 		std::vector<std::thread> closers;
-		sk_calls *calls = calls_;
+		sk_bpf_calls *calls = calls_;
 
 		for (auto &each : groups_)
 			groups.push_back(each.second);
@@ -167,7 +167,7 @@ class Calls
 		nb::gil_scoped_release unlocked;
 		auto detach = [&] {
 			for (size_t i; (i = next++) < groups.size();)
-				sk_calls_detach(groups[i]);
+				sk_bpf_calls_detach(groups[i]);
 		};
 		try {
 			for (size_t i = 1; i < groups.size() && i < CLOSERS; i++)
@@ -178,38 +178,38 @@ class Calls
 		detach();
 		for (std::thread &closer : closers)
 			closer.join();
-		sk_calls_free(calls);
+		sk_bpf_calls_free(calls);
 	}
 
       private:
-	sk_calls *open() const
+	sk_bpf_calls *open() const
 	{
 		if (!calls_)
 			throw nb::value_error("the probes over calls are closed");
 		return calls_;
 	}
 
-	sk_calls *calls_ = nullptr;
-	std::map<int, sk_call_group *> groups_;
+	sk_bpf_calls *calls_ = nullptr;
+	std::map<int, sk_bpf_call_group *> groups_;
 	int last_ = 0;
 };
 
 nb::tuple trap_costs()
 {
-	sk_trap_cost costs[SK_TRAPS] = {};
-	sk_probe_state state = {};
-	sk_calls *calls = nullptr;
+	sk_bpf_trap_cost costs[SK_TRAPS] = {};
+	sk_bpf_probe_state state = {};
+	sk_bpf_calls *calls = nullptr;
 	nb::dict named;
-	int error = sk_calls_new(false, &calls);
+	int error = sk_bpf_calls_new(false, &calls);
 
 	if (error)
 		raise_errno(error, "memory for calls");
-	sk_calls_load(calls, &state);
+	sk_bpf_calls_load(calls, &state);
 	if (state.answer == SK_ANSWER_ATTACHED) {
 		nb::gil_scoped_release unlocked;
-		error = sk_trap_costs(calls, costs);
+		error = sk_bpf_trap_costs(calls, costs);
 	}
-	sk_calls_free(calls);
+	sk_bpf_calls_free(calls);
 	if (state.answer != SK_ANSWER_ATTACHED)
 		return nb::make_tuple(named, std::string(state.reason));
 	if (error)

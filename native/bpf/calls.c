@@ -16,25 +16,25 @@
 
 enum { BATCH = 128 };
 
-struct sk_calls {
+struct sk_bpf_calls {
 	struct sk_calls_bpf *object; /* NULL until loaded */
 	bool one_by_one;
 	bool grouped;
 	int processors;
-	struct sk_call_reading *readings; /* SK_CALL_KEYS_MAX */
-	struct sk_call_key *keys;	  /* BATCH */
-	struct sk_call_times *values;	  /* BATCH, for each processor */
+	struct sk_bpf_call_reading *readings; /* SK_CALL_KEYS_MAX */
+	struct sk_call_key *keys;	      /* BATCH */
+	struct sk_call_times *values;	      /* BATCH, for each processor */
 };
 
 /* Descriptors of its links: one or two, or as many for each site. */
-struct sk_call_group {
+struct sk_bpf_call_group {
 	uint32_t links;
 	int fds[];
 };
 
-int sk_calls_new(bool one_by_one, struct sk_calls **ret)
+int sk_bpf_calls_new(bool one_by_one, struct sk_bpf_calls **ret)
 {
-	struct sk_calls *calls = calloc(1, sizeof(*calls));
+	struct sk_bpf_calls *calls = calloc(1, sizeof(*calls));
 
 	if (!calls)
 		return -ENOMEM;
@@ -47,14 +47,14 @@ int sk_calls_new(bool one_by_one, struct sk_calls **ret)
 			calloc((size_t)BATCH * (size_t)calls->processors, sizeof(*calls->values));
 	}
 	if (!calls->readings || !calls->keys || !calls->values) {
-		sk_calls_free(calls);
+		sk_bpf_calls_free(calls);
 		return -ENOMEM;
 	}
 	*ret = calls;
 	return 0;
 }
 
-void sk_calls_free(struct sk_calls *calls)
+void sk_bpf_calls_free(struct sk_bpf_calls *calls)
 {
 	if (!calls)
 		return;
@@ -65,7 +65,7 @@ void sk_calls_free(struct sk_calls *calls)
 	free(calls);
 }
 
-static int load(struct sk_calls *calls, bool grouped)
+static int load(struct sk_bpf_calls *calls, bool grouped)
 {
 	struct sk_calls_bpf *object = sk_calls_bpf__open();
 	int error;
@@ -94,17 +94,18 @@ static int load(struct sk_calls *calls, bool grouped)
 
 /* An empty link is refused with EINVAL by a kernel that knows the kind, and a file that is none
  * with EBADF and the like; older kernels load the program all the same, so this is what tells. */
-static bool links_many(const struct sk_calls *calls)
+static bool links_many(const struct sk_bpf_calls *calls)
 {
 	const uint64_t nothing = 0;
-	const struct sk_uprobes probe = {
+	const struct sk_bpf_uprobes probe = {
 		.path = "/",
 		.offsets = &nothing,
 		.semaphores = &nothing,
 		.cookies = &nothing,
 		.count = 1,
 	};
-	int fd = sk_uprobe_link_many(bpf_program__fd(calls->object->progs.on_entry_multi), &probe);
+	int fd = sk_bpf_uprobe_link_many(bpf_program__fd(calls->object->progs.on_entry_multi),
+					 &probe);
 
 	if (fd >= 0)
 		close(fd);
@@ -112,7 +113,7 @@ static bool links_many(const struct sk_calls *calls)
 	       -EBADF; /* "/" is no regular file: the answer of bpf_uprobe_multi_link_attach */
 }
 
-void sk_calls_load(struct sk_calls *calls, struct sk_probe_state *ret)
+void sk_bpf_calls_load(struct sk_bpf_calls *calls, struct sk_bpf_probe_state *ret)
 {
 	int error = 0;
 
@@ -120,36 +121,36 @@ void sk_calls_load(struct sk_calls *calls, struct sk_probe_state *ret)
 	ret->reason[0] = 0;
 	if (calls->object)
 		return;
-	sk_reason_listen();
+	sk_bpf_reason_listen();
 	if (!calls->one_by_one && !load(calls, true) && !links_many(calls)) {
 		sk_calls_bpf__destroy(calls->object);
 		calls->object = NULL;
 	}
 	if (!calls->object) {
-		sk_reason_forget();
+		sk_bpf_reason_forget();
 		error = load(calls, false);
 	}
 	if (error) {
 		ret->answer = SK_ANSWER_REFUSED;
-		sk_reason_write(ret->reason, sizeof(ret->reason), "loading", error);
+		sk_bpf_reason_write(ret->reason, sizeof(ret->reason), "loading", error);
 	}
-	sk_reason_restore();
+	sk_bpf_reason_restore();
 }
 
-bool sk_calls_grouped(const struct sk_calls *calls)
+bool sk_bpf_calls_grouped(const struct sk_bpf_calls *calls)
 {
 	return calls->grouped;
 }
 
-struct sk_list {
+struct sk_bpf_list {
 	uint64_t offsets[SK_CALL_SITES_MAX];
 	uint64_t semaphores[SK_CALL_SITES_MAX];
 	uint64_t cookies[SK_CALL_SITES_MAX];
 	uint32_t count;
 };
 
-static void fill(const struct sk_call_site *sites, uint32_t count, bool on_return,
-		 struct sk_list *ret)
+static void fill(const struct sk_bpf_call_site *sites, uint32_t count, bool on_return,
+		 struct sk_bpf_list *ret)
 {
 	ret->count = 0;
 	for (uint32_t i = 0; i < count; i++) {
@@ -163,7 +164,7 @@ static void fill(const struct sk_call_site *sites, uint32_t count, bool on_retur
 	}
 }
 
-static int keep(struct sk_call_group *group, int fd)
+static int keep(struct sk_bpf_call_group *group, int fd)
 {
 	if (fd < 0)
 		return fd;
@@ -171,8 +172,8 @@ static int keep(struct sk_call_group *group, int fd)
 	return 0;
 }
 
-static int link_all(const struct sk_calls *calls, struct sk_uprobes *uprobes,
-		    struct sk_call_group *group)
+static int link_all(const struct sk_bpf_calls *calls, struct sk_bpf_uprobes *uprobes,
+		    struct sk_bpf_call_group *group)
 {
 	const struct sk_calls_bpf *object = calls->object;
 	bool on_return = uprobes->on_return;
@@ -181,19 +182,20 @@ static int link_all(const struct sk_calls *calls, struct sk_uprobes *uprobes,
 
 	if (calls->grouped) {
 		program = on_return ? object->progs.on_return_multi : object->progs.on_entry_multi;
-		return keep(group, sk_uprobe_link_many(bpf_program__fd(program), uprobes));
+		return keep(group, sk_bpf_uprobe_link_many(bpf_program__fd(program), uprobes));
 	}
 	program = on_return ? object->progs.on_return : object->progs.on_entry;
 	for (uint32_t i = 0; i < uprobes->count && !error; i++)
-		error = keep(group, sk_uprobe_link_one(bpf_program__fd(program), uprobes, i));
+		error = keep(group, sk_bpf_uprobe_link_one(bpf_program__fd(program), uprobes, i));
 	return error;
 }
 
 /* Returns first: an entry whose return is not seen would look like a call that goes on. */
-static int attach(const struct sk_calls *calls, struct sk_uprobes *uprobes,
-		  const struct sk_call_site *sites, uint32_t count, struct sk_call_group *group)
+static int attach(const struct sk_bpf_calls *calls, struct sk_bpf_uprobes *uprobes,
+		  const struct sk_bpf_call_site *sites, uint32_t count,
+		  struct sk_bpf_call_group *group)
 {
-	struct sk_list list;
+	struct sk_bpf_list list;
 	int error = 0;
 
 	uprobes->offsets = list.offsets;
@@ -209,11 +211,12 @@ static int attach(const struct sk_calls *calls, struct sk_uprobes *uprobes,
 	return error;
 }
 
-int sk_calls_attach(struct sk_calls *calls, const char *path, uint32_t pid,
-		    const struct sk_call_site *sites, uint32_t count, struct sk_call_group **ret)
+int sk_bpf_calls_attach(struct sk_bpf_calls *calls, const char *path, uint32_t pid,
+			const struct sk_bpf_call_site *sites, uint32_t count,
+			struct sk_bpf_call_group **ret)
 {
-	struct sk_uprobes uprobes = {.path = path, .pid = pid};
-	struct sk_call_group *group;
+	struct sk_bpf_uprobes uprobes = {.path = path, .pid = pid};
+	struct sk_bpf_call_group *group;
 	int error;
 
 	if (!calls->object)
@@ -225,7 +228,7 @@ int sk_calls_attach(struct sk_calls *calls, const char *path, uint32_t pid,
 		return -ENOMEM;
 	error = attach(calls, &uprobes, sites, count, group);
 	if (error) {
-		sk_calls_detach(group);
+		sk_bpf_calls_detach(group);
 		return error;
 	}
 	*ret = group;
@@ -233,7 +236,7 @@ int sk_calls_attach(struct sk_calls *calls, const char *path, uint32_t pid,
 }
 
 /* Entries first, for the same reason: they were linked last. */
-void sk_calls_detach(struct sk_call_group *group)
+void sk_bpf_calls_detach(struct sk_bpf_call_group *group)
 {
 	if (!group)
 		return;
@@ -253,9 +256,9 @@ static void add(struct sk_call_times *sum, const struct sk_call_times *more)
 		sum->log2[i] += more->log2[i];
 }
 
-static void take(struct sk_calls *calls, uint32_t from, uint32_t row)
+static void take(struct sk_bpf_calls *calls, uint32_t from, uint32_t row)
 {
-	struct sk_call_reading *reading = &calls->readings[row];
+	struct sk_bpf_call_reading *reading = &calls->readings[row];
 
 	memset(reading, 0, sizeof(*reading));
 	reading->key = calls->keys[from];
@@ -264,7 +267,8 @@ static void take(struct sk_calls *calls, uint32_t from, uint32_t row)
 		    &calls->values[(size_t)from * (size_t)calls->processors + (size_t)i]);
 }
 
-int sk_calls_read(struct sk_calls *calls, const struct sk_call_reading **ret, uint32_t *ret_count)
+int sk_bpf_calls_read(struct sk_bpf_calls *calls, const struct sk_bpf_call_reading **ret,
+		      uint32_t *ret_count)
 {
 	uint32_t rows = 0, count, place = 0;
 	bool first = true;
@@ -287,11 +291,11 @@ int sk_calls_read(struct sk_calls *calls, const struct sk_call_reading **ret, ui
 	return 0;
 }
 
-int sk_calls_forget(struct sk_calls *calls, uint32_t pid)
+int sk_bpf_calls_forget(struct sk_bpf_calls *calls, uint32_t pid)
 {
-	const struct sk_call_reading *readings;
+	const struct sk_bpf_call_reading *readings;
 	uint32_t count;
-	int error = sk_calls_read(calls, &readings, &count);
+	int error = sk_bpf_calls_read(calls, &readings, &count);
 
 	for (uint32_t i = 0; i < count && !error; i++)
 		if (readings[i].key.pid == pid)
@@ -300,7 +304,7 @@ int sk_calls_forget(struct sk_calls *calls, uint32_t pid)
 	return error;
 }
 
-void sk_calls_losses(struct sk_calls *calls, uint64_t ret[SK_CALL_LOSSES])
+void sk_bpf_calls_losses(struct sk_bpf_calls *calls, uint64_t ret[SK_CALL_LOSSES])
 {
 	uint64_t *each = (uint64_t *)calls->values; /* room for more than one number a CPU */
 

@@ -8,10 +8,10 @@
 #include "host_state.h"
 
 /* Adds up the run figures of each probe's programs, in the order of the enum. */
-static void look(const struct sk_host *host, struct sk_program_cost *ret)
+static void look(const struct sk_bpf_host *host, struct sk_bpf_program_cost *ret)
 {
-	for (enum sk_probe probe = 0; probe < SK_PROBES; probe++) {
-		ret[probe] = (struct sk_program_cost){.probe = probe};
+	for (enum sk_bpf_probe probe = 0; probe < SK_PROBES; probe++) {
+		ret[probe] = (struct sk_bpf_program_cost){.probe = probe};
 		for (int i = 0; i < SK_HOOKS; i++) {
 			const struct bpf_program *program = host->programs[probe][i];
 			struct bpf_prog_info info = {0};
@@ -32,7 +32,7 @@ static uint64_t grown(uint64_t now, uint64_t before)
 	return now > before ? now - before : 0;
 }
 
-int sk_host_cost_begin(struct sk_host *host)
+int sk_bpf_host_cost_begin(struct sk_bpf_host *host)
 {
 	if (host->stats_fd >= 0)
 		return 0;
@@ -42,21 +42,21 @@ int sk_host_cost_begin(struct sk_host *host)
 		return -errno;
 	}
 	look(host, host->base);
-	host->window_from_ns = sk_now_ns();
+	host->window_from_ns = sk_bpf_now_ns();
 	return 0;
 }
 
-int sk_host_cost_end(struct sk_host *host, uint64_t *ret_window_ns, struct sk_program_cost *ret,
-		     size_t *ret_count)
+int sk_bpf_host_cost_end(struct sk_bpf_host *host, uint64_t *ret_window_ns,
+			 struct sk_bpf_program_cost *ret, size_t *ret_count)
 {
 	if (host->stats_fd < 0)
 		return -ENODATA;
-	*ret_window_ns = sk_now_ns() - host->window_from_ns;
+	*ret_window_ns = sk_bpf_now_ns() - host->window_from_ns;
 	look(host, ret);
 	*ret_count = 0;
 	close(host->stats_fd);
 	host->stats_fd = -1;
-	for (enum sk_probe i = 0; i < SK_PROBES; i++) {
+	for (enum sk_bpf_probe i = 0; i < SK_PROBES; i++) {
 		if (!host->programs[i][0])
 			continue;
 		ret[*ret_count].probe = i;

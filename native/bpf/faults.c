@@ -34,7 +34,7 @@ static int open_event(int cpu, uint64_t kind, int program)
 	return fd;
 }
 
-int sk_fault_events_open(struct sk_host *host, const struct bpf_program *program)
+int sk_bpf_fault_events_open(struct sk_bpf_host *host, const struct bpf_program *program)
 {
 	static const uint64_t KINDS[] = {PERF_COUNT_SW_PAGE_FAULTS_MIN,
 					 PERF_COUNT_SW_PAGE_FAULTS_MAJ};
@@ -48,7 +48,7 @@ int sk_fault_events_open(struct sk_host *host, const struct bpf_program *program
 		if (fd < 0) {
 			int error = -errno;
 
-			sk_fault_events_close(host);
+			sk_bpf_fault_events_close(host);
 			return error;
 		}
 		host->fault_events[host->fault_event_count++] = fd;
@@ -56,7 +56,7 @@ int sk_fault_events_open(struct sk_host *host, const struct bpf_program *program
 	return 0;
 }
 
-void sk_fault_events_close(struct sk_host *host)
+void sk_bpf_fault_events_close(struct sk_bpf_host *host)
 {
 	while (host->fault_event_count)
 		close(host->fault_events[--host->fault_event_count]);
@@ -91,7 +91,7 @@ static int by_size(const void *left, const void *right)
 }
 
 /* Of one fault, in a round in which every page faulted once; 0: another kind of round. */
-static uint64_t round_ns(const struct sk_fault_meter *meter, const char *pages)
+static uint64_t round_ns(const struct sk_bpf_fault_meter *meter, const char *pages)
 {
 	uint64_t inside = *meter->inside_ns, faults = *meter->faults, whole;
 
@@ -107,7 +107,7 @@ static uint64_t middle(uint64_t *rounds, int count)
 	return rounds[count / 2];
 }
 
-struct sk_fault_outside sk_fault_measure(const struct sk_fault_meter *meter, bool again)
+struct sk_bpf_fault_outside sk_bpf_fault_measure(const struct sk_bpf_fault_meter *meter, bool again)
 {
 	const int count = again ? ROUNDS_AGAIN : ROUNDS;
 	const size_t round = (size_t)PAGES * PAGE, bytes = (size_t)count * round;
@@ -115,7 +115,7 @@ struct sk_fault_outside sk_fault_measure(const struct sk_fault_meter *meter, boo
 	char *pages = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (pages == MAP_FAILED)
-		return (struct sk_fault_outside){0};
+		return (struct sk_bpf_fault_outside){0};
 	madvise(pages, bytes, MADV_NOHUGEPAGE);
 	*meter->tid = (uint32_t)gettid();
 	for (int i = 0; i < count; i++) {
@@ -124,6 +124,6 @@ struct sk_fault_outside sk_fault_measure(const struct sk_fault_meter *meter, boo
 	}
 	*meter->tid = 0;
 	munmap(pages, bytes);
-	return (struct sk_fault_outside){.ns = middle(rounds, count),
-					 .gauge_ns = middle(gauges, count)};
+	return (struct sk_bpf_fault_outside){.ns = middle(rounds, count),
+					     .gauge_ns = middle(gauges, count)};
 }

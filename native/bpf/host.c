@@ -11,12 +11,12 @@
 #include <string.h>
 #include <time.h>
 
-const char *sk_probe_id(enum sk_probe probe)
+const char *sk_bpf_probe_id(enum sk_bpf_probe probe)
 {
-	return sk_row_of(probe)->id;
+	return sk_bpf_row_of(probe)->id;
 }
 
-uint64_t sk_now_ns(void)
+uint64_t sk_bpf_now_ns(void)
 {
 	struct timespec now;
 
@@ -29,7 +29,7 @@ static bool ring_size_fits(uint32_t bytes)
 	return bytes >= 4096 && bytes <= (1u << 30) && !(bytes & (bytes - 1));
 }
 
-static bool options_fit(const struct sk_host_options *options)
+static bool options_fit(const struct sk_bpf_host_options *options)
 {
 	return options->threads >= 1 && options->threads <= (1u << 22) && options->jobs >= 1 &&
 	       options->jobs <= (1u << 20) && options->tallies >= 1 &&
@@ -38,7 +38,7 @@ static bool options_fit(const struct sk_host_options *options)
 	       ring_size_fits(options->notice_ring_bytes) && strlen(options->btf_path) < PATH_MAX;
 }
 
-static bool batch_new(struct sk_batch *batch, uint32_t entries, size_t key_bytes,
+static bool batch_new(struct sk_bpf_batch *batch, uint32_t entries, size_t key_bytes,
 		      size_t value_bytes)
 {
 	batch->room = entries + entries / 4 + 64; /* entries that come while others go */
@@ -50,7 +50,7 @@ static bool batch_new(struct sk_batch *batch, uint32_t entries, size_t key_bytes
 }
 
 /* 8 bytes before each record are the ring's own. */
-static bool drain_new(struct sk_drain *drain, uint32_t ring_bytes, size_t record_bytes)
+static bool drain_new(struct sk_bpf_drain *drain, uint32_t ring_bytes, size_t record_bytes)
 {
 	drain->record_bytes = record_bytes;
 	drain->room = ring_bytes / (record_bytes + 8);
@@ -58,7 +58,7 @@ static bool drain_new(struct sk_drain *drain, uint32_t ring_bytes, size_t record
 	return drain->records;
 }
 
-static bool slots_new(struct sk_slots *slots, uint32_t jobs)
+static bool slots_new(struct sk_bpf_slots *slots, uint32_t jobs)
 {
 	uint32_t size = 2 * SK_FULL_JOBS_MAX;
 
@@ -69,12 +69,12 @@ static bool slots_new(struct sk_slots *slots, uint32_t jobs)
 	return slots->table;
 }
 
-static bool allocate(struct sk_host *host)
+static bool allocate(struct sk_bpf_host *host)
 {
-	const struct sk_host_options *options = &host->options;
+	const struct sk_bpf_host_options *options = &host->options;
 
-	if (!batch_new(&host->thread_batch, options->threads, 8, sizeof(struct sk_thread)) ||
-	    !batch_new(&host->job_batch, options->jobs, 8, sizeof(struct sk_job)) ||
+	if (!batch_new(&host->thread_batch, options->threads, 8, sizeof(struct sk_thread_row)) ||
+	    !batch_new(&host->job_batch, options->jobs, 8, sizeof(struct sk_job_row)) ||
 	    !batch_new(&host->tally_batch, options->tallies, sizeof(struct sk_tally_key),
 		       sizeof(struct sk_tally)) ||
 	    !batch_new(&host->wait_batch, SK_STACK_WAITS, sizeof(struct sk_stack_key),
@@ -93,9 +93,9 @@ static bool allocate(struct sk_host *host)
 	return host->fault_events && host->entries && host->order && host->readings;
 }
 
-int sk_host_new(const struct sk_host_options *options, struct sk_host **ret)
+int sk_bpf_host_new(const struct sk_bpf_host_options *options, struct sk_bpf_host **ret)
 {
-	struct sk_host *host;
+	struct sk_bpf_host *host;
 
 	if (!options_fit(options))
 		return -EINVAL;
@@ -105,28 +105,28 @@ int sk_host_new(const struct sk_host_options *options, struct sk_host **ret)
 	host->options = *options;
 	host->threads_fd = host->jobs_fd = host->modes_fd = host->spans_fd = -1;
 	host->tallies_fd = host->counters_fd = host->stats_fd = -1;
-	host->asked_fd = host->stack_waits_fd = host->stacks_fd = -1;
+	host->opt_ins_fd = host->stack_waits_fd = host->stacks_fd = -1;
 	snprintf(host->btf_path, sizeof(host->btf_path), "%s", options->btf_path);
 	host->options.btf_path = host->btf_path;
 	if (!allocate(host)) {
-		sk_host_free(host);
+		sk_bpf_host_free(host);
 		return -ENOMEM;
 	}
 	*ret = host;
 	return 0;
 }
 
-static void batch_free(struct sk_batch *batch)
+static void batch_free(struct sk_bpf_batch *batch)
 {
 	free(batch->keys);
 	free(batch->values);
 }
 
-void sk_host_free(struct sk_host *host)
+void sk_bpf_host_free(struct sk_bpf_host *host)
 {
 	if (!host)
 		return;
-	sk_host_detach(host);
+	sk_bpf_host_detach(host);
 	batch_free(&host->thread_batch);
 	batch_free(&host->job_batch);
 	batch_free(&host->tally_batch);

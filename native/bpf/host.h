@@ -6,8 +6,8 @@
  * valid until the next call; nothing here blocks, and whatever the kernel denied is an answer with
  * a reason, not an error.
  */
-#ifndef STOKER_BPF_HOST_H
-#define STOKER_BPF_HOST_H
+#ifndef SK_BPF_HOST_H
+#define SK_BPF_HOST_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,7 +23,7 @@
 #define SK_REASON_BYTES 256
 #define SK_FULL_JOBS_MAX 4096 /* jobs followed in full at once */
 
-enum sk_probe {
+enum sk_bpf_probe {
 	SK_PROBE_SWITCH,
 	SK_PROBE_WAKEUP,
 	SK_PROBE_WAKEUP_NEW,
@@ -60,19 +60,19 @@ enum sk_probe {
 #define SK_PROBES 31
 #define SK_HOOKS 3 /* most tracepoints of one probe */
 
-enum sk_answer {
+enum sk_bpf_answer {
 	SK_ANSWER_ATTACHED = 0,
 	SK_ANSWER_REFUSED = 1, /* the kernel said no */
 	SK_ANSWER_UNKNOWN = 2, /* the kernel could not be asked */
 	SK_ANSWER_OFF = 3,     /* not attached because of what it costs, until somebody asks */
 };
 
-struct sk_probe_state {
-	enum sk_answer answer;
+struct sk_bpf_probe_state {
+	enum sk_bpf_answer answer;
 	char reason[SK_REASON_BYTES]; /* empty only when attached */
 };
 
-struct sk_host_options {
+struct sk_bpf_host_options {
 	uint64_t jobs_cgroup; /* id of the cgroup whose children are jobs */
 	uint32_t jobs_level;
 	int jobs_directory; /* a descriptor of it while attaching, or -1: nothing is attached to it
@@ -87,96 +87,96 @@ struct sk_host_options {
 	const char *btf_path;	    /* "": the running kernel's; a file that is not there: none */
 };
 
-struct sk_thread_entry {
+struct sk_bpf_thread_entry {
 	uint64_t key;
-	struct sk_thread thread;
+	struct sk_thread_row thread;
 };
 
 /* One job; `value.times` has the living threads and their open intervals added. */
-struct sk_job_reading {
+struct sk_bpf_job_reading {
 	uint64_t job;
-	struct sk_job value;
+	struct sk_job_row value;
 	uint64_t unsettled; /* threads that changed too often while they were read */
 	uint32_t first;	    /* its threads: `threads[order[first]]` and following */
 	uint32_t count;
 };
 
-struct sk_reading {
+struct sk_bpf_reading {
 	uint64_t asked_ns; /* before the first look: what is open since then went on at it */
 	uint64_t now_ns;
-	const struct sk_job_reading *jobs;
+	const struct sk_bpf_job_reading *jobs;
 	uint32_t job_count;
-	const struct sk_thread_entry *threads;
+	const struct sk_bpf_thread_entry *threads;
 	const uint32_t *order;
 };
 
-struct sk_program_cost {
-	enum sk_probe probe;
+struct sk_bpf_program_cost {
+	enum sk_bpf_probe probe;
 	uint64_t run_ns;
 	uint64_t runs;
 };
 
 /* Everything tallied, in no order. */
-struct sk_tallies {
+struct sk_bpf_tallies {
 	const struct sk_tally_key *keys;
 	const struct sk_tally *values;
 	uint32_t count;
 };
 
-struct sk_stack_waits {
+struct sk_bpf_stack_waits {
 	const struct sk_stack_key *keys;
 	const struct sk_stack_wait *values;
 	uint32_t count;
 };
 
-struct sk_host;
+struct sk_bpf_host;
 
 /* The stable id of a probe, as in probes/catalogue.py. */
-const char *sk_probe_id(enum sk_probe probe);
+const char *sk_bpf_probe_id(enum sk_bpf_probe probe);
 
 /* 0, -EINVAL for sizes out of range, -ENOMEM. Attaches nothing yet. */
-int sk_host_new(const struct sk_host_options *options, struct sk_host **ret);
-void sk_host_free(struct sk_host *host);
+int sk_bpf_host_new(const struct sk_bpf_host_options *options, struct sk_bpf_host **ret);
+void sk_bpf_host_free(struct sk_bpf_host *host);
 
 /* Attach what the kernel allows. */
-void sk_host_attach(struct sk_host *host);
+void sk_bpf_host_attach(struct sk_bpf_host *host);
 /* SK_PROBES states in the order of the enum; asking changes them. */
-const struct sk_probe_state *sk_host_states(const struct sk_host *host);
+const struct sk_bpf_probe_state *sk_bpf_host_states(const struct sk_bpf_host *host);
 
 /*
- * What of SK_ASK_* is wanted of a job from now on; 0 forgets it. The first to ask attaches, the
+ * What of SK_OPT_IN_* is wanted of a job from now on; 0 forgets it. The first to ask attaches, the
  * last detaches. 0, -ENOSPC when too many jobs ask, or what the kernel said (states have more).
  */
-int sk_host_ask(struct sk_host *host, uint64_t job, uint32_t what);
+int sk_bpf_host_opt_in(struct sk_bpf_host *host, uint64_t job, uint32_t what);
 
 /* 0; -ENOSPC when too many jobs are followed. 0 as well when nothing is attached. */
-int sk_host_follow(struct sk_host *host, uint64_t job, bool full);
-int sk_host_unfollow(struct sk_host *host, uint64_t job);
+int sk_bpf_host_follow(struct sk_bpf_host *host, uint64_t job, bool full);
+int sk_bpf_host_unfollow(struct sk_bpf_host *host, uint64_t job);
 
 /* Times of one job, or of all for job 0. 0 or a negative errno of bpf(2). */
-int sk_host_read(struct sk_host *host, uint64_t job, struct sk_reading *ret);
+int sk_bpf_host_read(struct sk_bpf_host *host, uint64_t job, struct sk_bpf_reading *ret);
 
 /* Records since the last call, at most one ring full of them. Returns their number. */
-size_t sk_host_spans(struct sk_host *host, const struct sk_job_span **ret);
-size_t sk_host_events(struct sk_host *host, const struct sk_process_event **ret);
-size_t sk_host_critical(struct sk_host *host, const struct sk_notice **ret);
-size_t sk_host_opens(struct sk_host *host, const struct sk_notice **ret);
+size_t sk_bpf_host_spans(struct sk_bpf_host *host, const struct sk_job_span **ret);
+size_t sk_bpf_host_events(struct sk_bpf_host *host, const struct sk_process_event **ret);
+size_t sk_bpf_host_critical(struct sk_bpf_host *host, const struct sk_notice **ret);
+size_t sk_bpf_host_opens(struct sk_bpf_host *host, const struct sk_notice **ret);
 
 /* All tallies; 0 or a negative errno of bpf(2). */
-int sk_host_tallies(struct sk_host *host, struct sk_tallies *ret);
+int sk_bpf_host_tallies(struct sk_bpf_host *host, struct sk_bpf_tallies *ret);
 /* All waits by stack; none while nobody asks for stacks. */
-int sk_host_stack_waits(struct sk_host *host, struct sk_stack_waits *ret);
+int sk_bpf_host_stack_waits(struct sk_bpf_host *host, struct sk_bpf_stack_waits *ret);
 /* Addresses of one stack, innermost first; returns how many, 0 when it is not there. */
-size_t sk_host_stack(struct sk_host *host, int32_t id, uint64_t ret[SK_STACK_DEPTH]);
+size_t sk_bpf_host_stack(struct sk_bpf_host *host, int32_t id, uint64_t ret[SK_STACK_DEPTH]);
 
 /* Sums over CPUs of both objects, and the jobs that expired. */
-void sk_host_counters(struct sk_host *host, struct sk_counter ret[SK_PRODUCERS],
-		      uint64_t *ret_expired);
+void sk_bpf_host_counters(struct sk_bpf_host *host, struct sk_counter ret[SK_PRODUCERS],
+			  uint64_t *ret_expired);
 
 /* A window in which the kernel measures its BPF programs. -EPERM and so on from bpf(2). */
-int sk_host_cost_begin(struct sk_host *host);
+int sk_bpf_host_cost_begin(struct sk_bpf_host *host);
 /* Closes it; `ret` has room for SK_PROBES programs. -ENODATA when none was open. */
-int sk_host_cost_end(struct sk_host *host, uint64_t *ret_window_ns, struct sk_program_cost *ret,
-		     size_t *ret_count);
+int sk_bpf_host_cost_end(struct sk_bpf_host *host, uint64_t *ret_window_ns,
+			 struct sk_bpf_program_cost *ret, size_t *ret_count);
 
 #endif

@@ -5,8 +5,8 @@
  * Relied on by its .c files. All that is drained or read is put into memory allocated when the host
  * is made; a skeleton is NULL where its object could not be loaded.
  */
-#ifndef STOKER_BPF_HOST_STATE_H
-#define STOKER_BPF_HOST_STATE_H
+#ifndef SK_BPF_HOST_STATE_H
+#define SK_BPF_HOST_STATE_H
 
 #include <limits.h>
 
@@ -19,7 +19,7 @@
 struct sk_host_bpf;
 struct sk_opt_in_bpf;
 
-struct sk_batch {
+struct sk_bpf_batch {
 	void *keys;
 	void *values;
 	size_t key_bytes, value_bytes;
@@ -28,7 +28,7 @@ struct sk_batch {
 };
 
 /* Drained records of one ring, in memory of one ring's size. */
-struct sk_drain {
+struct sk_bpf_drain {
 	struct ring_buffer *ring;
 	unsigned char *records;
 	size_t record_bytes;
@@ -38,34 +38,34 @@ struct sk_drain {
 
 /* What a page fault takes of a CPU before its begin and after its end, probes included, and the
  * gauge meanwhile; ns. Zeroes: not measured. */
-struct sk_fault_outside {
+struct sk_bpf_fault_outside {
 	uint64_t ns;
 	uint64_t gauge_ns;
 };
 
-struct sk_host {
-	struct sk_host_options options;
+struct sk_bpf_host {
+	struct sk_bpf_host_options options;
 	char btf_path[PATH_MAX];
-	struct sk_probe_state states[SK_PROBES];
+	struct sk_bpf_probe_state states[SK_PROBES];
 	bool system_calls; /* threads are asked which one they block in */
 	struct sk_host_bpf *bpf;
-	struct sk_opt_in_bpf *asked;
+	struct sk_opt_in_bpf *opt_in;
 	const struct bpf_program *programs[SK_PROBES][SK_HOOKS]; /* that are attached */
 	struct bpf_link *links[SK_PROBES][SK_HOOKS];
 	int threads_fd, jobs_fd, modes_fd, spans_fd, tallies_fd, counters_fd; /* of bpf, or -1 */
-	int asked_fd, stack_waits_fd, stacks_fd;			      /* of asked, or -1 */
+	int opt_ins_fd, stack_waits_fd, stacks_fd;			      /* of asked, or -1 */
 	int *fault_events; /* descriptors of events of handled page faults */
 	uint32_t fault_event_count, fault_event_room;
-	struct sk_fault_outside outside;
+	struct sk_bpf_fault_outside outside;
 	uint64_t outside_at_ns; /* when it was measured */
-	uint32_t asking[3];	/* jobs, by bit of SK_ASK_* */
-	struct sk_drain spans, events, critical, opens;
+	uint32_t asking[3];	/* jobs, by bit of SK_OPT_IN_* */
+	struct sk_bpf_drain spans, events, critical, opens;
 
-	struct sk_batch thread_batch, job_batch, tally_batch, wait_batch;
-	struct sk_thread_entry *entries;
-	struct sk_job_reading *readings;
+	struct sk_bpf_batch thread_batch, job_batch, tally_batch, wait_batch;
+	struct sk_bpf_thread_entry *entries;
+	struct sk_bpf_job_reading *readings;
 	uint32_t *order;
-	struct sk_slots slots;
+	struct sk_bpf_slots slots;
 
 	uint64_t full_jobs;
 	uint64_t expired;
@@ -75,40 +75,41 @@ struct sk_host {
 
 	int stats_fd; /* the open measuring window, or -1 */
 	uint64_t window_from_ns;
-	struct sk_program_cost base[SK_PROBES];
+	struct sk_bpf_program_cost base[SK_PROBES];
 };
 
-uint64_t sk_now_ns(void);
+uint64_t sk_bpf_now_ns(void);
 
 /* Tells the programs whether any job is followed in full. */
-void sk_host_publish_full(struct sk_host *host);
+void sk_bpf_host_publish_full(struct sk_bpf_host *host);
 
 /* Detaches and unloads everything; rings are freed. */
-void sk_host_detach(struct sk_host *host);
+void sk_bpf_host_detach(struct sk_bpf_host *host);
 
 /* Loads and attaches what is off until asked for; 0 or what the kernel said. */
-int sk_asked_load(struct sk_host *host);
-void sk_asked_unload(struct sk_host *host);
+int sk_bpf_opt_in_load(struct sk_bpf_host *host);
+void sk_bpf_opt_in_unload(struct sk_bpf_host *host);
 
-struct sk_btf_tracepoints;
+struct sk_bpf_btf_tracepoints;
 
 /* Shared by both objects: states before loading, the programs to load, and attaching one probe. */
-struct btf *sk_load_btf(const struct sk_host *host);
-void sk_load_expect(struct sk_host *host, const struct sk_btf_tracepoints *known);
-void sk_load_choose(struct sk_host *host, struct bpf_object *object, int which,
-		    const struct sk_btf_tracepoints *known);
-void sk_load_tracepoints(const struct btf *btf, struct sk_btf_tracepoints *ret);
-void sk_state_refuse(struct sk_probe_state *state, const char *what, int negative_errno);
-void sk_state_off(struct sk_probe_state *state, int cost);
-void sk_probe_attach(struct sk_host *host, struct bpf_object *object, enum sk_probe probe);
-void sk_probe_detach(struct sk_host *host, enum sk_probe probe);
+struct btf *sk_bpf_load_btf(const struct sk_bpf_host *host);
+void sk_bpf_load_expect(struct sk_bpf_host *host, const struct sk_bpf_btf_tracepoints *known);
+void sk_bpf_load_choose(struct sk_bpf_host *host, struct bpf_object *object, int which,
+			const struct sk_bpf_btf_tracepoints *known);
+void sk_bpf_load_tracepoints(const struct btf *btf, struct sk_bpf_btf_tracepoints *ret);
+void sk_bpf_state_refuse(struct sk_bpf_probe_state *state, const char *what, int negative_errno);
+void sk_bpf_state_off(struct sk_bpf_probe_state *state, int cost);
+void sk_bpf_probe_attach(struct sk_bpf_host *host, struct bpf_object *object,
+			 enum sk_bpf_probe probe);
+void sk_bpf_probe_detach(struct sk_bpf_host *host, enum sk_bpf_probe probe);
 
 /* One event per CPU and kind of handled fault; 0 or what the kernel said. */
-int sk_fault_events_open(struct sk_host *host, const struct bpf_program *program);
-void sk_fault_events_close(struct sk_host *host);
+int sk_bpf_fault_events_open(struct sk_bpf_host *host, const struct bpf_program *program);
+void sk_bpf_fault_events_close(struct sk_bpf_host *host);
 
 /* What the programs say of the faults of one thread. */
-struct sk_fault_meter {
+struct sk_bpf_fault_meter {
 	volatile __u32 *tid;
 	const volatile __u64 *inside_ns;
 	const volatile __u64 *faults;
@@ -116,21 +117,22 @@ struct sk_fault_meter {
 };
 
 /* By faults of the calling thread, while begin and end are attached; fewer `again`. */
-struct sk_fault_outside sk_fault_measure(const struct sk_fault_meter *meter, bool again);
+struct sk_bpf_fault_outside sk_bpf_fault_measure(const struct sk_bpf_fault_meter *meter,
+						 bool again);
 
 /* Measures anew what faults take while some job asks for it, at most once a second: whatever else
  * is attached to faults by now counts as well. */
-void sk_asked_look(struct sk_host *host);
+void sk_bpf_opt_in_look(struct sk_bpf_host *host);
 
 /* Entries of a map, at most `room` of them; 0 or a negative errno. */
-int sk_batch_read(int map, struct sk_batch *batch);
+int sk_bpf_batch_read(int map, struct sk_bpf_batch *batch);
 
 /* Forgets the tallies of jobs that are in no table any more. */
-void sk_host_sweep_tallies(struct sk_host *host);
+void sk_bpf_host_sweep_tallies(struct sk_bpf_host *host);
 
-int sk_drain_open(struct sk_drain *drain, int ring_fd);
+int sk_bpf_drain_open(struct sk_bpf_drain *drain, int ring_fd);
 
 /* Forgets ended jobs that nobody follows once the table is three quarters full. */
-void sk_host_expire(struct sk_host *host);
+void sk_bpf_host_expire(struct sk_bpf_host *host);
 
 #endif

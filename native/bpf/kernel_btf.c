@@ -11,16 +11,16 @@
 
 #define PREFIX "btf_trace_"
 
-static struct sk_btf_tracepoint *find(const struct sk_btf_tracepoints *tracepoints,
-				      const char *name)
+static struct sk_bpf_btf_tracepoint *find(const struct sk_bpf_btf_tracepoints *tracepoints,
+					  const char *name)
 {
 	for (int i = 0; i < tracepoints->count; i++)
 		if (!strcmp(tracepoints->entries[i].name, name))
-			return (struct sk_btf_tracepoint *)&tracepoints->entries[i];
+			return (struct sk_bpf_btf_tracepoint *)&tracepoints->entries[i];
 	return NULL;
 }
 
-void sk_btf_ask(struct sk_btf_tracepoints *tracepoints, const char *name)
+void sk_bpf_btf_request(struct sk_bpf_btf_tracepoints *tracepoints, const char *name)
 {
 	if (find(tracepoints, name) || tracepoints->count == SK_BTF_TRACEPOINTS)
 		return;
@@ -40,11 +40,11 @@ static int arguments_of(const struct btf *btf, const struct btf_type *alias)
 	return btf_vlen(type) - 1;
 }
 
-void sk_btf_look(const struct btf *btf, struct sk_btf_tracepoints *tracepoints)
+void sk_bpf_btf_look(const struct btf *btf, struct sk_bpf_btf_tracepoints *tracepoints)
 {
 	for (uint32_t id = 1; id < btf__type_cnt(btf); id++) {
 		const struct btf_type *type = btf__type_by_id(btf, id);
-		struct sk_btf_tracepoint *asked;
+		struct sk_bpf_btf_tracepoint *wanted;
 		const char *name;
 
 		if (!btf_is_typedef(type))
@@ -52,20 +52,20 @@ void sk_btf_look(const struct btf *btf, struct sk_btf_tracepoints *tracepoints)
 		name = btf__name_by_offset(btf, type->name_off);
 		if (!name || strncmp(name, PREFIX, strlen(PREFIX)))
 			continue;
-		asked = find(tracepoints, name + strlen(PREFIX));
-		if (asked)
-			asked->arguments = arguments_of(btf, type);
+		wanted = find(tracepoints, name + strlen(PREFIX));
+		if (wanted)
+			wanted->arguments = arguments_of(btf, type);
 	}
 }
 
-int sk_btf_arguments(const struct sk_btf_tracepoints *tracepoints, const char *name)
+int sk_bpf_btf_arguments(const struct sk_bpf_btf_tracepoints *tracepoints, const char *name)
 {
-	const struct sk_btf_tracepoint *found = find(tracepoints, name);
+	const struct sk_bpf_btf_tracepoint *found = find(tracepoints, name);
 
 	return found ? found->arguments : -ENOENT;
 }
 
-bool sk_btf_has_enumerator(const struct btf *btf, const char *type, const char *enumerator)
+bool sk_bpf_btf_has_enumerator(const struct btf *btf, const char *type, const char *enumerator)
 {
 	int id = btf__find_by_name_kind(btf, type, BTF_KIND_ENUM);
 	const struct btf_type *found = id < 0 ? NULL : btf__type_by_id(btf, (uint32_t)id);
@@ -76,7 +76,7 @@ bool sk_btf_has_enumerator(const struct btf *btf, const char *type, const char *
 	return false;
 }
 
-bool sk_btf_has_member(const struct btf *btf, const char *type, const char *member)
+bool sk_bpf_btf_has_member(const struct btf *btf, const char *type, const char *member)
 {
 	int id = btf__find_by_name_kind(btf, type, BTF_KIND_STRUCT);
 	const struct btf_type *found = id < 0 ? NULL : btf__type_by_id(btf, (uint32_t)id);

@@ -4,8 +4,8 @@
  *
  * Relied on by the attaching of host probes, which asks for the feature and never for a version.
  */
-#ifndef STOKER_BPF_KERNEL_BTF_H
-#define STOKER_BPF_KERNEL_BTF_H
+#ifndef SK_BPF_KERNEL_BTF_H
+#define SK_BPF_KERNEL_BTF_H
 
 #include <stdbool.h>
 
@@ -13,23 +13,23 @@ struct btf;
 
 #define SK_BTF_TRACEPOINTS 64
 
-struct sk_btf_tracepoint {
+struct sk_bpf_btf_tracepoint {
 	const char *name;
 	int arguments; /* of its typed form; negative: this kernel has none of that name */
 };
 
 /* The tracepoints that are asked for by name; the look through all types is dear, so it is one. */
-struct sk_btf_tracepoints {
-	struct sk_btf_tracepoint entries[SK_BTF_TRACEPOINTS];
+struct sk_bpf_btf_tracepoints {
+	struct sk_bpf_btf_tracepoint entries[SK_BTF_TRACEPOINTS];
 	int count;
 };
 
 /* Adds a name, once. */
-void sk_btf_ask(struct sk_btf_tracepoints *tracepoints, const char *name);
-void sk_btf_look(const struct btf *btf, struct sk_btf_tracepoints *tracepoints);
+void sk_bpf_btf_request(struct sk_bpf_btf_tracepoints *tracepoints, const char *name);
+void sk_bpf_btf_look(const struct btf *btf, struct sk_bpf_btf_tracepoints *tracepoints);
 /* Arguments of one that was asked for; negative when it is not there. */
-int sk_btf_arguments(const struct sk_btf_tracepoints *tracepoints, const char *name);
-bool sk_btf_has_enumerator(const struct btf *btf, const char *type, const char *enumerator);
-bool sk_btf_has_member(const struct btf *btf, const char *type, const char *member);
+int sk_bpf_btf_arguments(const struct sk_bpf_btf_tracepoints *tracepoints, const char *name);
+bool sk_bpf_btf_has_enumerator(const struct btf *btf, const char *type, const char *enumerator);
+bool sk_bpf_btf_has_member(const struct btf *btf, const char *type, const char *member);
 
 #endif

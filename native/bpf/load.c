@@ -13,19 +13,19 @@
 #include "reason.h"
 #include "table.h"
 
-static void answer(struct sk_probe_state *state, enum sk_answer said, const char *reason)
+static void answer(struct sk_bpf_probe_state *state, enum sk_bpf_answer said, const char *reason)
 {
 	state->answer = said;
 	snprintf(state->reason, sizeof(state->reason), "%s", reason);
 }
 
-void sk_state_refuse(struct sk_probe_state *state, const char *what, int negative_errno)
+void sk_bpf_state_refuse(struct sk_bpf_probe_state *state, const char *what, int negative_errno)
 {
 	state->answer = SK_ANSWER_REFUSED;
-	sk_reason_write(state->reason, sizeof(state->reason), what, negative_errno);
+	sk_bpf_reason_write(state->reason, sizeof(state->reason), what, negative_errno);
 }
 
-void sk_state_off(struct sk_probe_state *state, int cost)
+void sk_bpf_state_off(struct sk_bpf_probe_state *state, int cost)
 {
 	const char *who = cost == SK_COST_CALL	  ? "every system call of this machine"
 			  : cost == SK_COST_FAULT ? "every page fault of this machine"
@@ -36,7 +36,7 @@ void sk_state_off(struct sk_probe_state *state, int cost)
 		 who);
 }
 
-static void no_tracepoint(struct sk_probe_state *state, const struct sk_hook *hook)
+static void no_tracepoint(struct sk_bpf_probe_state *state, const struct sk_bpf_hook *hook)
 {
 	const char *other = hook->other_tracepoint;
 
@@ -45,41 +45,42 @@ static void no_tracepoint(struct sk_probe_state *state, const struct sk_hook *ho
 		 hook->tracepoint, other ? " nor " : "", other ? other : "");
 }
 
-struct btf *sk_load_btf(const struct sk_host *host)
+struct btf *sk_bpf_load_btf(const struct sk_bpf_host *host)
 {
 	const char *path = host->options.btf_path;
 
 	return path[0] ? btf__parse(path, NULL) : btf__load_vmlinux_btf();
 }
 
-void sk_load_tracepoints(const struct btf *btf, struct sk_btf_tracepoints *ret)
+void sk_bpf_load_tracepoints(const struct btf *btf, struct sk_bpf_btf_tracepoints *ret)
 {
 	ret->count = 0;
-	for (enum sk_probe probe = 0; probe < SK_PROBES; probe++) {
+	for (enum sk_bpf_probe probe = 0; probe < SK_PROBES; probe++) {
 		for (int i = 0; i < SK_HOOKS; i++) {
-			const struct sk_hook *hook = &sk_row_of(probe)->hooks[i];
+			const struct sk_bpf_hook *hook = &sk_bpf_row_of(probe)->hooks[i];
 
 			if (hook->tracepoint)
-				sk_btf_ask(ret, hook->tracepoint);
+				sk_bpf_btf_request(ret, hook->tracepoint);
 			if (hook->other_tracepoint)
-				sk_btf_ask(ret, hook->other_tracepoint);
+				sk_bpf_btf_request(ret, hook->other_tracepoint);
 		}
 	}
-	sk_btf_look(btf, ret);
+	sk_bpf_btf_look(btf, ret);
 }
 
 /* The form that this kernel takes; NULL: none. */
-static const char *form_of(const struct sk_btf_tracepoints *known, const struct sk_hook *hook)
+static const char *form_of(const struct sk_bpf_btf_tracepoints *known,
+			   const struct sk_bpf_hook *hook)
 {
-	if (!hook->tracepoint || sk_btf_arguments(known, hook->tracepoint) >= 0)
+	if (!hook->tracepoint || sk_bpf_btf_arguments(known, hook->tracepoint) >= 0)
 		return hook->program;
-	if (hook->other_tracepoint && sk_btf_arguments(known, hook->other_tracepoint) < 0)
+	if (hook->other_tracepoint && sk_bpf_btf_arguments(known, hook->other_tracepoint) < 0)
 		return NULL;
 	return hook->other_program;
 }
 
-static void expect_row(struct sk_probe_state *state, const struct sk_row *row,
-		       const struct sk_btf_tracepoints *known)
+static void expect_row(struct sk_bpf_probe_state *state, const struct sk_bpf_row *row,
+		       const struct sk_bpf_btf_tracepoints *known)
 {
 	answer(state, SK_ANSWER_ATTACHED, "");
 	for (int i = 0; i < SK_HOOKS && !row->untyped; i++)
@@ -87,23 +88,23 @@ static void expect_row(struct sk_probe_state *state, const struct sk_row *row,
 			no_tracepoint(state, &row->hooks[i]);
 			return;
 		}
-	if (row->object == SK_OBJECT_ASKED)
-		sk_state_off(state, row->cost);
+	if (row->object == SK_OBJECT_OPT_IN)
+		sk_bpf_state_off(state, row->cost);
 }
 
 /* Without its begin a fault's end says nothing. */
-static void refuse_ends(struct sk_host *host)
+static void refuse_ends(struct sk_bpf_host *host)
 {
-	const struct sk_probe_state *begins = &host->states[SK_PROBE_USER_FAULT];
+	const struct sk_bpf_probe_state *begins = &host->states[SK_PROBE_USER_FAULT];
 
 	if (begins->answer == SK_ANSWER_REFUSED)
 		host->states[SK_PROBE_HANDLING] = *begins;
 }
 
-void sk_load_expect(struct sk_host *host, const struct sk_btf_tracepoints *known)
+void sk_bpf_load_expect(struct sk_bpf_host *host, const struct sk_bpf_btf_tracepoints *known)
 {
-	for (enum sk_probe probe = 0; probe < SK_PROBES; probe++)
-		expect_row(&host->states[probe], sk_row_of(probe), known);
+	for (enum sk_bpf_probe probe = 0; probe < SK_PROBES; probe++)
+		expect_row(&host->states[probe], sk_bpf_row_of(probe), known);
 	refuse_ends(host);
 }
 
@@ -115,11 +116,11 @@ static void load_one(struct bpf_object *object, const char *name)
 		bpf_program__set_autoload(program, true);
 }
 
-static void choose_row(struct bpf_object *object, const struct sk_row *row,
-		       const struct sk_btf_tracepoints *known)
+static void choose_row(struct bpf_object *object, const struct sk_bpf_row *row,
+		       const struct sk_bpf_btf_tracepoints *known)
 {
 	for (int i = 0; i < SK_HOOKS; i++) {
-		const struct sk_hook *hook = &row->hooks[i];
+		const struct sk_bpf_hook *hook = &row->hooks[i];
 
 		if (!hook->program)
 			continue;
@@ -132,22 +133,23 @@ static void choose_row(struct bpf_object *object, const struct sk_row *row,
 	}
 }
 
-void sk_load_choose(struct sk_host *host, struct bpf_object *object, int which,
-		    const struct sk_btf_tracepoints *known)
+void sk_bpf_load_choose(struct sk_bpf_host *host, struct bpf_object *object, int which,
+			const struct sk_bpf_btf_tracepoints *known)
 {
 	struct bpf_program *program;
 
 	bpf_object__for_each_program(program, object) bpf_program__set_autoload(program, false);
-	for (enum sk_probe probe = 0; probe < SK_PROBES; probe++)
-		if ((int)sk_row_of(probe)->object == which &&
+	for (enum sk_bpf_probe probe = 0; probe < SK_PROBES; probe++)
+		if ((int)sk_bpf_row_of(probe)->object == which &&
 		    host->states[probe].answer != SK_ANSWER_REFUSED)
-			choose_row(object, sk_row_of(probe), known);
+			choose_row(object, sk_bpf_row_of(probe), known);
 }
 
-static int attach_program(struct sk_host *host, struct bpf_program *program, struct bpf_link **ret)
+static int attach_program(struct sk_bpf_host *host, struct bpf_program *program,
+			  struct bpf_link **ret)
 {
 	if (bpf_program__type(program) == BPF_PROG_TYPE_PERF_EVENT)
-		return sk_fault_events_open(host, program);
+		return sk_bpf_fault_events_open(host, program);
 	*ret = bpf_program__type(program) == BPF_PROG_TYPE_CGROUP_DEVICE
 		       ? bpf_program__attach_cgroup(program, host->options.jobs_directory)
 		       : bpf_program__attach(program);
@@ -155,9 +157,10 @@ static int attach_program(struct sk_host *host, struct bpf_program *program, str
 }
 
 /* Attaches the form that was loaded; of two untyped ones the first that the kernel has. */
-static int attach_hook(struct sk_host *host, struct bpf_object *object, enum sk_probe probe, int at)
+static int attach_hook(struct sk_bpf_host *host, struct bpf_object *object, enum sk_bpf_probe probe,
+		       int at)
 {
-	const struct sk_hook *hook = &sk_row_of(probe)->hooks[at];
+	const struct sk_bpf_hook *hook = &sk_bpf_row_of(probe)->hooks[at];
 	const char *const names[] = {hook->program, hook->other_program};
 	int error = -ENOENT;
 
@@ -173,10 +176,11 @@ static int attach_hook(struct sk_host *host, struct bpf_object *object, enum sk_
 	return error;
 }
 
-void sk_probe_attach(struct sk_host *host, struct bpf_object *object, enum sk_probe probe)
+void sk_bpf_probe_attach(struct sk_bpf_host *host, struct bpf_object *object,
+			 enum sk_bpf_probe probe)
 {
-	struct sk_probe_state *state = &host->states[probe];
-	const struct sk_row *row = sk_row_of(probe);
+	struct sk_bpf_probe_state *state = &host->states[probe];
+	const struct sk_bpf_row *row = sk_bpf_row_of(probe);
 	int error = 0;
 
 	if (state->answer == SK_ANSWER_REFUSED)
@@ -191,16 +195,16 @@ void sk_probe_attach(struct sk_host *host, struct bpf_object *object, enum sk_pr
 		if (error == -ENOENT)
 			no_tracepoint(state, &row->hooks[i]);
 		else if (error)
-			sk_state_refuse(state, "attaching", error);
+			sk_bpf_state_refuse(state, "attaching", error);
 	}
 	if (error)
-		sk_probe_detach(host, probe);
+		sk_bpf_probe_detach(host, probe);
 }
 
-void sk_probe_detach(struct sk_host *host, enum sk_probe probe)
+void sk_bpf_probe_detach(struct sk_bpf_host *host, enum sk_bpf_probe probe)
 {
 	if (probe == SK_PROBE_HANDLING)
-		sk_fault_events_close(host);
+		sk_bpf_fault_events_close(host);
 	for (int i = 0; i < SK_HOOKS; i++) {
 		bpf_link__destroy(host->links[probe][i]);
 		host->links[probe][i] = NULL;

@@ -33,7 +33,7 @@ static int says_something(const char *line, size_t length)
 	return length > 0;
 }
 
-void sk_reason_verifier_line(const char *log, char *ret, size_t size)
+void sk_bpf_reason_verifier_line(const char *log, char *ret, size_t size)
 {
 	ret[0] = 0;
 	while (*log) {
@@ -45,7 +45,7 @@ void sk_reason_verifier_line(const char *log, char *ret, size_t size)
 	}
 }
 
-void sk_reason_program_of(const char *message, char *ret, size_t size)
+void sk_bpf_reason_program_of(const char *message, char *ret, size_t size)
 {
 	static const char prefix[] = "libbpf: prog '";
 	const char *name = message + sizeof(prefix) - 1;
@@ -55,7 +55,7 @@ void sk_reason_program_of(const char *message, char *ret, size_t size)
 		snprintf(ret, size, "%.*s", (int)strcspn(name, "'"), name);
 }
 
-const char *sk_reason_program(void)
+const char *sk_bpf_reason_program(void)
 {
 	return heard_program;
 }
@@ -66,10 +66,10 @@ static void hear(const char *message)
 	const char *log = strstr(message, "BEGIN PROG LOAD LOG --\n");
 
 	if (!heard_program[0])
-		sk_reason_program_of(message, heard_program, sizeof(heard_program));
+		sk_bpf_reason_program_of(message, heard_program, sizeof(heard_program));
 	if (log && !heard_verifier) {
-		sk_reason_verifier_line(log + strlen("BEGIN PROG LOAD LOG --\n"), heard,
-					sizeof(heard));
+		sk_bpf_reason_verifier_line(log + strlen("BEGIN PROG LOAD LOG --\n"), heard,
+					    sizeof(heard));
 		heard_verifier = 1;
 	} else if (!heard[0]) {
 		snprintf(heard, sizeof(heard), "%.*s", (int)line_length(message), message);
@@ -89,24 +89,24 @@ static int listener(enum libbpf_print_level level, const char *format, va_list a
 	return 0;
 }
 
-void sk_reason_forget(void)
+void sk_bpf_reason_forget(void)
 {
 	heard[0] = heard_program[0] = 0;
 	heard_verifier = 0;
 }
 
-void sk_reason_listen(void)
+void sk_bpf_reason_listen(void)
 {
-	sk_reason_forget();
+	sk_bpf_reason_forget();
 	told_before = libbpf_set_print(listener);
 }
 
-void sk_reason_restore(void)
+void sk_bpf_reason_restore(void)
 {
 	libbpf_set_print(told_before);
 }
 
-void sk_reason_write(char *ret, size_t size, const char *what, int negative_errno)
+void sk_bpf_reason_write(char *ret, size_t size, const char *what, int negative_errno)
 {
 	int denied = negative_errno == -EPERM || negative_errno == -EACCES;
 

@@ -9,7 +9,7 @@
 /* A negative answer stops libbpf after this record, which is then consumed. */
 static int take(void *context, void *record, size_t size)
 {
-	struct sk_drain *drain = context;
+	struct sk_bpf_drain *drain = context;
 
 	if (size < drain->record_bytes)
 		return 0;
@@ -17,13 +17,13 @@ static int take(void *context, void *record, size_t size)
 	return ++drain->count < drain->room ? 0 : -ENOBUFS;
 }
 
-int sk_drain_open(struct sk_drain *drain, int ring_fd)
+int sk_bpf_drain_open(struct sk_bpf_drain *drain, int ring_fd)
 {
 	drain->ring = ring_buffer__new(ring_fd, take, drain, NULL);
 	return drain->ring ? 0 : -errno;
 }
 
-static size_t drain(struct sk_drain *from)
+static size_t drain(struct sk_bpf_drain *from)
 {
 	from->count = 0;
 	if (from->ring)
@@ -31,31 +31,31 @@ static size_t drain(struct sk_drain *from)
 	return from->count;
 }
 
-size_t sk_host_spans(struct sk_host *host, const struct sk_job_span **ret)
+size_t sk_bpf_host_spans(struct sk_bpf_host *host, const struct sk_job_span **ret)
 {
 	size_t count = drain(&host->spans);
 
-	sk_host_expire(host);
+	sk_bpf_host_expire(host);
 	*ret = (const struct sk_job_span *)host->spans.records;
 	return count;
 }
 
-size_t sk_host_events(struct sk_host *host, const struct sk_process_event **ret)
+size_t sk_bpf_host_events(struct sk_bpf_host *host, const struct sk_process_event **ret)
 {
 	size_t count = drain(&host->events);
 
-	sk_host_expire(host);
+	sk_bpf_host_expire(host);
 	*ret = (const struct sk_process_event *)host->events.records;
 	return count;
 }
 
-size_t sk_host_critical(struct sk_host *host, const struct sk_notice **ret)
+size_t sk_bpf_host_critical(struct sk_bpf_host *host, const struct sk_notice **ret)
 {
 	*ret = (const struct sk_notice *)host->critical.records;
 	return drain(&host->critical);
 }
 
-size_t sk_host_opens(struct sk_host *host, const struct sk_notice **ret)
+size_t sk_bpf_host_opens(struct sk_bpf_host *host, const struct sk_notice **ret)
 {
 	*ret = (const struct sk_notice *)host->opens.records;
 	return drain(&host->opens);
@@ -76,8 +76,8 @@ static void add_counters(int map, struct sk_counter *ret)
 	}
 }
 
-void sk_host_counters(struct sk_host *host, struct sk_counter ret[SK_PRODUCERS],
-		      uint64_t *ret_expired)
+void sk_bpf_host_counters(struct sk_bpf_host *host, struct sk_counter ret[SK_PRODUCERS],
+			  uint64_t *ret_expired)
 {
 	memset(ret, 0, SK_PRODUCERS * sizeof(*ret));
 	add_counters(host->counters_fd, ret);

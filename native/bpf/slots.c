@@ -5,19 +5,19 @@
 
 #include <string.h>
 
-static uint32_t home_of(const struct sk_slots *slots, uint64_t job)
+static uint32_t home_of(const struct sk_bpf_slots *slots, uint64_t job)
 {
 	return (uint32_t)((job * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & slots->mask;
 }
 
-void sk_slots_clear(struct sk_slots *slots)
+void sk_bpf_slots_clear(struct sk_bpf_slots *slots)
 {
 	memset(slots->table, 0, ((size_t)slots->mask + 1) * sizeof(*slots->table));
 	slots->count = 0;
 }
 
 /* The job's slot, or the free one where it belongs: the table is never full. */
-static struct sk_slot *probe(const struct sk_slots *slots, uint64_t job)
+static struct sk_bpf_slot *probe(const struct sk_bpf_slots *slots, uint64_t job)
 {
 	uint32_t at = home_of(slots, job);
 
@@ -26,16 +26,16 @@ static struct sk_slot *probe(const struct sk_slots *slots, uint64_t job)
 	return &slots->table[at];
 }
 
-uint32_t sk_slots_find(const struct sk_slots *slots, uint64_t job)
+uint32_t sk_bpf_slots_find(const struct sk_bpf_slots *slots, uint64_t job)
 {
-	const struct sk_slot *slot = probe(slots, job);
+	const struct sk_bpf_slot *slot = probe(slots, job);
 
 	return slot->job ? slot->position : SK_SLOT_NONE;
 }
 
-uint32_t sk_slots_add(struct sk_slots *slots, uint64_t job)
+uint32_t sk_bpf_slots_add(struct sk_bpf_slots *slots, uint64_t job)
 {
-	struct sk_slot *slot = probe(slots, job);
+	struct sk_bpf_slot *slot = probe(slots, job);
 
 	if (slot->job)
 		return slot->position;
@@ -46,34 +46,34 @@ uint32_t sk_slots_add(struct sk_slots *slots, uint64_t job)
 	return slot->position;
 }
 
-size_t sk_spans_count(const struct sk_job_span *spans, size_t count, struct sk_slots *slots,
-		      struct sk_span_group *groups)
+size_t sk_bpf_spans_count(const struct sk_job_span *spans, size_t count, struct sk_bpf_slots *slots,
+			  struct sk_bpf_span_group *groups)
 {
 	size_t homeless = 0;
 
-	sk_slots_clear(slots);
+	sk_bpf_slots_clear(slots);
 	for (size_t i = 0; i < count; i++) {
 		uint32_t before = slots->count;
-		uint32_t at = spans[i].job ? sk_slots_add(slots, spans[i].job) : SK_SLOT_NONE;
+		uint32_t at = spans[i].job ? sk_bpf_slots_add(slots, spans[i].job) : SK_SLOT_NONE;
 
 		if (at == SK_SLOT_NONE) {
 			homeless++;
 			continue;
 		}
 		if (slots->count != before)
-			groups[at] = (struct sk_span_group){.job = spans[i].job};
+			groups[at] = (struct sk_bpf_span_group){.job = spans[i].job};
 		groups[at].count++;
 	}
 	return homeless;
 }
 
-void sk_spans_scatter(const struct sk_job_span *spans, size_t count, const struct sk_slots *slots,
-		      struct sk_span_group *groups)
+void sk_bpf_spans_scatter(const struct sk_job_span *spans, size_t count,
+			  const struct sk_bpf_slots *slots, struct sk_bpf_span_group *groups)
 {
 	for (uint32_t i = 0; i < slots->count; i++)
 		groups[i].count = 0;
 	for (size_t i = 0; i < count; i++) {
-		uint32_t at = spans[i].job ? sk_slots_find(slots, spans[i].job) : SK_SLOT_NONE;
+		uint32_t at = spans[i].job ? sk_bpf_slots_find(slots, spans[i].job) : SK_SLOT_NONE;
 
 		if (at != SK_SLOT_NONE)
 			groups[at].spans[groups[at].count++] = spans[i].span;

@@ -5,8 +5,8 @@
  * Relied on by the reading of tables and the draining of spans. Pure: no clock, no system call.
  * Full is an answer (SK_SLOT_NONE), never growth.
  */
-#ifndef STOKER_BPF_SLOTS_H
-#define STOKER_BPF_SLOTS_H
+#ifndef SK_BPF_SLOTS_H
+#define SK_BPF_SLOTS_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -15,36 +15,36 @@
 
 #define SK_SLOT_NONE UINT32_MAX
 
-struct sk_slot {
+struct sk_bpf_slot {
 	uint64_t job; /* 0: free */
 	uint32_t position;
 	uint32_t padding;
 };
 
-struct sk_slots {
-	struct sk_slot *table; /* a power of two of them, twice the most jobs expected */
+struct sk_bpf_slots {
+	struct sk_bpf_slot *table; /* a power of two of them, twice the most jobs expected */
 	uint32_t mask;
 	uint32_t count;
 };
 
-void sk_slots_clear(struct sk_slots *slots);
+void sk_bpf_slots_clear(struct sk_bpf_slots *slots);
 /* Position of a job, in order of first appearance; SK_SLOT_NONE when it is not there. */
-uint32_t sk_slots_find(const struct sk_slots *slots, uint64_t job);
+uint32_t sk_bpf_slots_find(const struct sk_bpf_slots *slots, uint64_t job);
 /* The same, adding it; SK_SLOT_NONE when the table is half full. */
-uint32_t sk_slots_add(struct sk_slots *slots, uint64_t job);
+uint32_t sk_bpf_slots_add(struct sk_bpf_slots *slots, uint64_t job);
 
 /* The spans of one job among drained ones. */
-struct sk_span_group {
+struct sk_bpf_span_group {
 	uint64_t job;
 	size_t count;
 	struct sk_span *spans; /* where to write them; set by the caller between the two calls */
 };
 
 /* Counts spans by job into `groups` (of slots' size); returns the spans that found no group. */
-size_t sk_spans_count(const struct sk_job_span *spans, size_t count, struct sk_slots *slots,
-		      struct sk_span_group *groups);
+size_t sk_bpf_spans_count(const struct sk_job_span *spans, size_t count, struct sk_bpf_slots *slots,
+			  struct sk_bpf_span_group *groups);
 /* Writes each span to its group in the order given; `count` of each group starts at 0 again. */
-void sk_spans_scatter(const struct sk_job_span *spans, size_t count, const struct sk_slots *slots,
-		      struct sk_span_group *groups);
+void sk_bpf_spans_scatter(const struct sk_job_span *spans, size_t count,
+			  const struct sk_bpf_slots *slots, struct sk_bpf_span_group *groups);
 
 #endif

@@ -18,7 +18,7 @@
 		.other_program = (other_name)                                                      \
 	}
 
-static const struct sk_row rows[SK_PROBES] = {
+static const struct sk_bpf_row rows[SK_PROBES] = {
 	[SK_PROBE_SWITCH] = {.id = "host.sched.switch", .hooks = {ON("sched_switch", "on_switch")}},
 	[SK_PROBE_WAKEUP] = {.id = "host.sched.wakeup",
 			     .needs_threads = true,
@@ -34,16 +34,16 @@ static const struct sk_row rows[SK_PROBES] = {
 	[SK_PROBE_EXIT] = {.id = "host.process.exit",
 			   .hooks = {EITHER_FORM("sched_process_exit", "on_exit")}},
 	[SK_PROBE_USER_FAULT] = {.id = "host.memory.user_fault",
-				 .object = SK_OBJECT_ASKED,
+				 .object = SK_OBJECT_OPT_IN,
 				 .cost = SK_COST_FAULT,
 				 .needs_threads = true,
-				 .asked = SK_ASK_FAULTS,
+				 .opt_in = SK_OPT_IN_FAULTS,
 				 .hooks = {ON("page_fault_user", "on_user_fault")}},
 	[SK_PROBE_KERNEL_FAULT] = {.id = "host.memory.kernel_fault",
-				   .object = SK_OBJECT_ASKED,
+				   .object = SK_OBJECT_OPT_IN,
 				   .cost = SK_COST_FAULT,
 				   .needs_threads = true,
-				   .asked = SK_ASK_FAULTS,
+				   .opt_in = SK_OPT_IN_FAULTS,
 				   .hooks = {ON("page_fault_kernel", "on_kernel_fault")}},
 	[SK_PROBE_RECLAIM] = {.id = "host.memory.reclaim",
 			      .needs_threads = true,
@@ -113,38 +113,38 @@ static const struct sk_row rows[SK_PROBES] = {
 					       "drm_sched_process_job",
 					       "on_gpu_done_before_6_17")}},
 	[SK_PROBE_IOCTL] = {.id = "host.device.ioctl",
-			    .object = SK_OBJECT_ASKED,
+			    .object = SK_OBJECT_OPT_IN,
 			    .cost = SK_COST_CALL,
-			    .asked = SK_ASK_CALLS,
+			    .opt_in = SK_OPT_IN_CALLS,
 			    .hooks = {ON("sys_enter", "on_call"), ON("sys_exit", "on_return")}},
 	[SK_PROBE_STACK] = {.id = "host.sched.stack",
-			    .object = SK_OBJECT_ASKED,
+			    .object = SK_OBJECT_OPT_IN,
 			    .cost = SK_COST_STACK,
-			    .asked = SK_ASK_STACKS,
+			    .opt_in = SK_OPT_IN_STACKS,
 			    .hooks = {ON("sched_switch", "on_block"),
 				      ON("sched_wakeup", "on_unblock")}},
 	[SK_PROBE_HANDLING] = {.id = "host.memory.handling",
-			       .object = SK_OBJECT_ASKED,
+			       .object = SK_OBJECT_OPT_IN,
 			       .cost = SK_COST_FAULT,
 			       .needs_threads = true,
-			       .asked = SK_ASK_FAULTS,
+			       .opt_in = SK_OPT_IN_FAULTS,
 			       .hooks = {{.program = "on_fault_handled"}}},
 };
 
-const struct sk_row *sk_row_of(enum sk_probe probe)
+const struct sk_bpf_row *sk_bpf_row_of(enum sk_bpf_probe probe)
 {
 	return &rows[probe];
 }
 
-static bool names(const struct sk_hook *hook, const char *program)
+static bool names(const struct sk_bpf_hook *hook, const char *program)
 {
 	return (hook->program && !strcmp(hook->program, program)) ||
 	       (hook->other_program && !strcmp(hook->other_program, program));
 }
 
-enum sk_probe sk_row_with(const char *program)
+enum sk_bpf_probe sk_bpf_row_with(const char *program)
 {
-	for (enum sk_probe probe = 0; probe < SK_PROBES; probe++)
+	for (enum sk_bpf_probe probe = 0; probe < SK_PROBES; probe++)
 		for (int i = 0; i < SK_HOOKS; i++)
 			if (names(&rows[probe].hooks[i], program))
 				return probe;

@@ -5,18 +5,18 @@
  * Relied on by the loader alone, which knows nothing of a probe but its row. Ids and order are
  * those of probes/catalogue.py.
  */
-#ifndef STOKER_BPF_TABLE_H
-#define STOKER_BPF_TABLE_H
+#ifndef SK_BPF_TABLE_H
+#define SK_BPF_TABLE_H
 
 #include "host.h"
 
-enum sk_object {
-	SK_OBJECT_HOST,	 /* loaded when the host is attached */
-	SK_OBJECT_ASKED, /* loaded for the first job that asks */
+enum sk_bpf_object {
+	SK_OBJECT_HOST,	  /* loaded when the host is attached */
+	SK_OBJECT_OPT_IN, /* loaded for the first job that asks */
 };
 
 /* Who pays for it. */
-enum sk_cost {
+enum sk_bpf_cost {
 	SK_COST_JOB,   /* jobs alone: others never come here, or leave after a few plain loads */
 	SK_COST_RARE,  /* the machine, but seldom */
 	SK_COST_CALL,  /* every system call of the machine: only while somebody asks */
@@ -29,26 +29,26 @@ enum sk_cost {
  * tracepoint the other program is the untyped form for the same one; without any tracepoint the
  * program is one of cgroups, or of the kernel's events of handled page faults.
  */
-struct sk_hook {
+struct sk_bpf_hook {
 	const char *tracepoint;
 	const char *program;
 	const char *other_tracepoint;
 	const char *other_program;
 };
 
-struct sk_row {
+struct sk_bpf_row {
 	const char *id;
-	enum sk_object object;
-	enum sk_cost cost;
+	enum sk_bpf_object object;
+	enum sk_bpf_cost cost;
 	bool untyped;	    /* of a module: whether it is there shows when attaching */
 	bool needs_threads; /* writes into entries that host.sched.switch makes */
-	uint32_t asked;	    /* SK_ASK_* that attaches it */
-	struct sk_hook hooks[SK_HOOKS];
+	uint32_t opt_in;    /* SK_OPT_IN_* that attaches it */
+	struct sk_bpf_hook hooks[SK_HOOKS];
 };
 
 /* The row of a probe; without hooks it is a part of another one's program. */
-const struct sk_row *sk_row_of(enum sk_probe probe);
+const struct sk_bpf_row *sk_bpf_row_of(enum sk_bpf_probe probe);
 /* The probe whose row names this program, or SK_PROBES. */
-enum sk_probe sk_row_with(const char *program);
+enum sk_bpf_probe sk_bpf_row_with(const char *program);
 
 #endif

@@ -16,7 +16,7 @@
 #define EXPIRE_AFTER_NS UINT64_C(1000000000)
 #define EXPIRE_LOOK_NS UINT64_C(250000000)
 
-int sk_batch_read(int map, struct sk_batch *batch)
+int sk_bpf_batch_read(int map, struct sk_bpf_batch *batch)
 {
 	uint32_t token = 0;
 	bool first = true;
@@ -40,12 +40,12 @@ int sk_batch_read(int map, struct sk_batch *batch)
 }
 
 /* Interrupts and faults are counted one by one, each by itself: they may move on meanwhile. */
-#define SETTLES offsetof(struct sk_thread, times.irq_ns)
+#define SETTLES offsetof(struct sk_thread_row, times.irq_ns)
 
 /* True when `entry` is what the thread was at one moment; false when it is gone by now. */
-static bool settle(int map, struct sk_thread_entry *entry, uint64_t *unsettled)
+static bool settle(int map, struct sk_bpf_thread_entry *entry, uint64_t *unsettled)
 {
-	struct sk_thread again;
+	struct sk_thread_row again;
 
 	for (int i = 0; i < TRIES; i++) {
 		if (bpf_map_lookup_elem(map, &entry->key, &again))
@@ -58,42 +58,42 @@ static bool settle(int map, struct sk_thread_entry *entry, uint64_t *unsettled)
 	return entry->thread.state != 0;
 }
 
-static struct sk_job_reading *reading_of(struct sk_host *host, uint64_t job)
+static struct sk_bpf_job_reading *reading_of(struct sk_bpf_host *host, uint64_t job)
 {
-	uint32_t before = host->slots.count, at = sk_slots_add(&host->slots, job);
+	uint32_t before = host->slots.count, at = sk_bpf_slots_add(&host->slots, job);
 
 	if (at == SK_SLOT_NONE)
 		return NULL;
 	if (host->slots.count != before)
-		host->readings[at] = (struct sk_job_reading){.job = job};
+		host->readings[at] = (struct sk_bpf_job_reading){.job = job};
 	return &host->readings[at];
 }
 
-static int read_jobs(struct sk_host *host, uint64_t job)
+static int read_jobs(struct sk_bpf_host *host, uint64_t job)
 {
-	struct sk_job *values = host->job_batch.values;
+	struct sk_job_row *values = host->job_batch.values;
 
 	if (job) {
 		*(uint64_t *)host->job_batch.keys = job;
 		host->job_batch.count = 1;
 		return bpf_map_lookup_elem(host->jobs_fd, &job, values) ? -errno : 0;
 	}
-	return sk_batch_read(host->jobs_fd, &host->job_batch);
+	return sk_bpf_batch_read(host->jobs_fd, &host->job_batch);
 }
 
-static int start_reading(struct sk_host *host, uint64_t job)
+static int start_reading(struct sk_bpf_host *host, uint64_t job)
 {
-	const struct sk_job *values = host->job_batch.values;
+	const struct sk_job_row *values = host->job_batch.values;
 	const uint64_t *keys = host->job_batch.keys;
 	int error = read_jobs(host, job);
 
-	sk_slots_clear(&host->slots);
+	sk_bpf_slots_clear(&host->slots);
 	if (error == -ENOENT && job)
 		host->job_batch.count = 0;
 	else if (error)
 		return error;
 	for (uint32_t i = 0; i < host->job_batch.count; i++) {
-		struct sk_job_reading *reading = reading_of(host, keys[i]);
+		struct sk_bpf_job_reading *reading = reading_of(host, keys[i]);
 
 		if (reading)
 			reading->value = values[i];
@@ -102,18 +102,18 @@ static int start_reading(struct sk_host *host, uint64_t job)
 }
 
 /* Copies the threads asked for into `entries`; a thread that cannot be held still counts. */
-static int read_threads(struct sk_host *host, uint64_t job, uint32_t *ret)
+static int read_threads(struct sk_bpf_host *host, uint64_t job, uint32_t *ret)
 {
-	const struct sk_thread *values = host->thread_batch.values;
+	const struct sk_thread_row *values = host->thread_batch.values;
 	const uint64_t *keys = host->thread_batch.keys;
-	int error = sk_batch_read(host->threads_fd, &host->thread_batch);
+	int error = sk_bpf_batch_read(host->threads_fd, &host->thread_batch);
 
 	*ret = 0;
 	if (error)
 		return error;
 	for (uint32_t i = 0; i < host->thread_batch.count; i++) {
-		struct sk_thread_entry *entry = &host->entries[*ret];
-		struct sk_job_reading *reading;
+		struct sk_bpf_thread_entry *entry = &host->entries[*ret];
+		struct sk_bpf_job_reading *reading;
 		uint64_t unsettled = 0;
 
 		if (job && values[i].job != job)
@@ -134,9 +134,9 @@ static int read_threads(struct sk_host *host, uint64_t job, uint32_t *ret)
 
 /* Threads that were ending during the reading, by job; they may be missing from it, or be in it
  * twice in part: their job's sum is not made in one step. */
-static int compare_ended(struct sk_host *host, uint64_t job, bool *ret_settled)
+static int compare_ended(struct sk_bpf_host *host, uint64_t job, bool *ret_settled)
 {
-	const struct sk_job *values = host->job_batch.values;
+	const struct sk_job_row *values = host->job_batch.values;
 	const uint64_t *keys = host->job_batch.keys;
 	int error = read_jobs(host, job);
 
@@ -144,7 +144,7 @@ static int compare_ended(struct sk_host *host, uint64_t job, bool *ret_settled)
 	if (error)
 		return error == -ENOENT ? 0 : error;
 	for (uint32_t i = 0; i < host->job_batch.count; i++) {
-		struct sk_job_reading *reading = reading_of(host, keys[i]);
+		struct sk_bpf_job_reading *reading = reading_of(host, keys[i]);
 
 		if (!reading || values[i].begun <= reading->value.ended)
 			continue;
@@ -155,7 +155,7 @@ static int compare_ended(struct sk_host *host, uint64_t job, bool *ret_settled)
 }
 
 /* Orders threads by job and adds them, with what each has open, to their job. */
-static void add_up(struct sk_host *host, uint32_t threads, uint64_t now_ns)
+static void add_up(struct sk_bpf_host *host, uint32_t threads, uint64_t now_ns)
 {
 	uint32_t first = 0;
 
@@ -165,22 +165,22 @@ static void add_up(struct sk_host *host, uint32_t threads, uint64_t now_ns)
 		host->readings[i].count = 0;
 	}
 	for (uint32_t i = 0; i < threads; i++) {
-		struct sk_thread *thread = &host->entries[i].thread;
-		struct sk_job_reading *reading = reading_of(host, thread->job);
+		struct sk_thread_row *thread = &host->entries[i].thread;
+		struct sk_bpf_job_reading *reading = reading_of(host, thread->job);
 
-		sk_thread_close(thread, now_ns);
-		sk_times_add(&reading->value.times, &thread->times);
+		sk_bpf_thread_close(thread, now_ns);
+		sk_bpf_times_add(&reading->value.times, &thread->times);
 		host->order[reading->first + reading->count++] = i;
 	}
 }
 
-int sk_host_read(struct sk_host *host, uint64_t job, struct sk_reading *ret)
+int sk_bpf_host_read(struct sk_bpf_host *host, uint64_t job, struct sk_bpf_reading *ret)
 {
 	bool settled = false;
 	uint32_t threads = 0;
 
-	sk_asked_look(host);
-	*ret = (struct sk_reading){.asked_ns = sk_now_ns()};
+	sk_bpf_opt_in_look(host);
+	*ret = (struct sk_bpf_reading){.asked_ns = sk_bpf_now_ns()};
 	ret->now_ns = ret->asked_ns;
 	if (host->threads_fd < 0)
 		return 0;
@@ -189,7 +189,7 @@ int sk_host_read(struct sk_host *host, uint64_t job, struct sk_reading *ret)
 
 		error = error ? error : read_threads(host, job, &threads);
 		/* Before the comparison: who ends after it was there until now, as is assumed. */
-		ret->now_ns = sk_now_ns();
+		ret->now_ns = sk_bpf_now_ns();
 		error = error ? error : compare_ended(host, job, &settled);
 		if (error)
 			return error;
@@ -202,20 +202,20 @@ int sk_host_read(struct sk_host *host, uint64_t job, struct sk_reading *ret)
 	return 0;
 }
 
-static uint32_t mode_of(const struct sk_host *host, uint64_t job)
+static uint32_t mode_of(const struct sk_bpf_host *host, uint64_t job)
 {
 	uint32_t mode;
 
 	return bpf_map_lookup_elem(host->modes_fd, &job, &mode) ? 0 : mode;
 }
 
-static void count_full(struct sk_host *host, uint32_t before, uint32_t after)
+static void count_full(struct sk_bpf_host *host, uint32_t before, uint32_t after)
 {
 	host->full_jobs += (after == SK_JOB_FULL) - (uint64_t)(before == SK_JOB_FULL);
-	sk_host_publish_full(host);
+	sk_bpf_host_publish_full(host);
 }
 
-int sk_host_follow(struct sk_host *host, uint64_t job, bool full)
+int sk_bpf_host_follow(struct sk_bpf_host *host, uint64_t job, bool full)
 {
 	uint32_t mode = full ? SK_JOB_FULL : SK_JOB_KEPT, before;
 
@@ -230,11 +230,11 @@ int sk_host_follow(struct sk_host *host, uint64_t job, bool full)
 	return 0;
 }
 
-static int forget_threads(struct sk_host *host, uint64_t job)
+static int forget_threads(struct sk_bpf_host *host, uint64_t job)
 {
-	const struct sk_thread *values = host->thread_batch.values;
+	const struct sk_thread_row *values = host->thread_batch.values;
 	const uint64_t *keys = host->thread_batch.keys;
-	int error = sk_batch_read(host->threads_fd, &host->thread_batch);
+	int error = sk_bpf_batch_read(host->threads_fd, &host->thread_batch);
 
 	for (uint32_t i = 0; !error && i < host->thread_batch.count; i++)
 		if (values[i].job == job)
@@ -242,47 +242,47 @@ static int forget_threads(struct sk_host *host, uint64_t job)
 	return error;
 }
 
-int sk_host_unfollow(struct sk_host *host, uint64_t job)
+int sk_bpf_host_unfollow(struct sk_bpf_host *host, uint64_t job)
 {
-	struct sk_job value;
+	struct sk_job_row value;
 	int error = 0;
 
 	if (host->modes_fd < 0)
 		return 0;
 	count_full(host, mode_of(host, job), 0);
 	bpf_map_delete_elem(host->modes_fd, &job);
-	sk_host_ask(host, job, 0);
+	sk_bpf_host_opt_in(host, job, 0);
 	if (bpf_map_lookup_elem(host->jobs_fd, &job, &value))
 		return 0;
 	if (value.alive)
 		error = forget_threads(host, job);
 	bpf_map_delete_elem(host->jobs_fd, &job);
 	host->jobs_at_scan -= host->jobs_at_scan > 0;
-	sk_host_sweep_tallies(host);
+	sk_bpf_host_sweep_tallies(host);
 	return error;
 }
 
-static bool expirable(const struct sk_host *host, uint64_t key, const struct sk_job *job,
+static bool expirable(const struct sk_bpf_host *host, uint64_t key, const struct sk_job_row *job,
 		      uint64_t now_ns)
 {
 	return !job->alive && now_ns > job->last_ns + EXPIRE_AFTER_NS && !mode_of(host, key);
 }
 
-void sk_host_expire(struct sk_host *host)
+void sk_bpf_host_expire(struct sk_bpf_host *host)
 {
-	const struct sk_job *values = host->job_batch.values;
+	const struct sk_job_row *values = host->job_batch.values;
 	const uint64_t *keys = host->job_batch.keys;
 	struct sk_counter counters[SK_PRODUCERS];
-	uint64_t now = sk_now_ns(), before = host->expired, ignored, made;
+	uint64_t now = sk_bpf_now_ns(), before = host->expired, ignored, made;
 
 	if (host->jobs_fd < 0 || now < host->looked_ns + EXPIRE_LOOK_NS)
 		return;
 	host->looked_ns = now;
-	sk_host_counters(host, counters, &ignored);
+	sk_bpf_host_counters(host, counters, &ignored);
 	made = counters[SK_PRODUCER_JOB].made;
 	if (host->jobs_at_scan + (made - host->made_at_scan) < host->options.jobs / 4 * 3)
 		return;
-	if (sk_batch_read(host->jobs_fd, &host->job_batch))
+	if (sk_bpf_batch_read(host->jobs_fd, &host->job_batch))
 		return;
 	host->jobs_at_scan = host->job_batch.count;
 	host->made_at_scan = made;
@@ -295,5 +295,5 @@ void sk_host_expire(struct sk_host *host)
 		host->jobs_at_scan--;
 	}
 	if (host->expired != before)
-		sk_host_sweep_tallies(host);
+		sk_bpf_host_sweep_tallies(host);
 }

@@ -4,36 +4,36 @@
 
 #include "host_state.h"
 
-int sk_host_tallies(struct sk_host *host, struct sk_tallies *ret)
+int sk_bpf_host_tallies(struct sk_bpf_host *host, struct sk_bpf_tallies *ret)
 {
 	int error;
 
-	*ret = (struct sk_tallies){0};
+	*ret = (struct sk_bpf_tallies){0};
 	if (host->tallies_fd < 0)
 		return 0;
-	error = sk_batch_read(host->tallies_fd, &host->tally_batch);
+	error = sk_bpf_batch_read(host->tallies_fd, &host->tally_batch);
 	ret->keys = host->tally_batch.keys;
 	ret->values = host->tally_batch.values;
 	ret->count = host->tally_batch.count;
 	return error;
 }
 
-static bool known(const struct sk_host *host, uint64_t job)
+static bool known(const struct sk_bpf_host *host, uint64_t job)
 {
-	struct sk_job value;
+	struct sk_job_row value;
 	uint32_t mode;
 
 	return !bpf_map_lookup_elem(host->jobs_fd, &job, &value) ||
 	       !bpf_map_lookup_elem(host->modes_fd, &job, &mode);
 }
 
-void sk_host_sweep_tallies(struct sk_host *host)
+void sk_bpf_host_sweep_tallies(struct sk_bpf_host *host)
 {
 	const struct sk_tally_key *keys = host->tally_batch.keys;
 	uint64_t last = 0;
 	bool keep = true;
 
-	if (host->tallies_fd < 0 || sk_batch_read(host->tallies_fd, &host->tally_batch))
+	if (host->tallies_fd < 0 || sk_bpf_batch_read(host->tallies_fd, &host->tally_batch))
 		return;
 	for (uint32_t i = 0; i < host->tally_batch.count; i++) {
 		if (!keys[i].job)

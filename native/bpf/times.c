@@ -2,7 +2,7 @@
 // Sums of thread times; see times.h.
 #include "times.h"
 
-void sk_times_add(struct sk_times *total, const struct sk_times *part)
+void sk_bpf_times_add(struct sk_times *total, const struct sk_times *part)
 {
 	for (int i = 0; i < SK_SPAN_STATES; i++)
 		total->ns[i] += part->ns[i];
@@ -29,7 +29,7 @@ static __u64 less_of(__u64 a, __u64 b)
 	return a < b ? a : b;
 }
 
-void sk_thread_close(struct sk_thread *thread, __u64 now_ns)
+void sk_bpf_thread_close(struct sk_thread_row *thread, __u64 now_ns)
 {
 	__u64 open_ns;
 

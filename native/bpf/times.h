@@ -3,14 +3,14 @@
  * Adding up times of threads. Pure. Relied on by the reading of tables: a job's total is the sum
  * of its ended threads, its living ones and what each living one has open at the moment.
  */
-#ifndef STOKER_BPF_TIMES_H
-#define STOKER_BPF_TIMES_H
+#ifndef SK_BPF_TIMES_H
+#define SK_BPF_TIMES_H
 
 #include "records/thread.h"
 
-void sk_times_add(struct sk_times *total, const struct sk_times *part);
+void sk_bpf_times_add(struct sk_times *total, const struct sk_times *part);
 /* The time since the thread entered its state counts to that state; on a CPU, what part of it went
  * into page faults becomes its detail. */
-void sk_thread_close(struct sk_thread *thread, __u64 now_ns);
+void sk_bpf_thread_close(struct sk_thread_row *thread, __u64 now_ns);
 
 #endif

@@ -78,13 +78,13 @@ static int find(struct dl_phdr_info *info, size_t size, void *wanted)
 	return 0;
 }
 
-static int site_of(void (*function)(void), bool entry_only, struct sk_call_site *ret)
+static int site_of(void (*function)(void), bool entry_only, struct sk_bpf_call_site *ret)
 {
 	struct place place = {.at = (uintptr_t)function};
 
 	if (!dl_iterate_phdr(find, &place))
 		return -ENOENT;
-	*ret = (struct sk_call_site){.offset = place.offset, .entry_only = entry_only};
+	*ret = (struct sk_bpf_call_site){.offset = place.offset, .entry_only = entry_only};
 	return 0;
 }
 
@@ -93,19 +93,19 @@ static uint32_t best_of(void (*function)(void), unsigned calls)
 	uint64_t best = UINT64_MAX;
 
 	for (int round = 0; round < ROUNDS; round++) {
-		uint64_t from = sk_now_ns(), took;
+		uint64_t from = sk_bpf_now_ns(), took;
 
 		for (unsigned i = 0; i < calls; i++)
 			function();
-		took = sk_now_ns() - from;
+		took = sk_bpf_now_ns() - from;
 		best = took < best ? took : best;
 	}
 	return (uint32_t)(best / calls);
 }
 
-static int attach_here(struct sk_calls *calls, struct sk_call_group **ret)
+static int attach_here(struct sk_bpf_calls *calls, struct sk_bpf_call_group **ret)
 {
-	struct sk_call_site sites[2 * SK_TRAPS];
+	struct sk_bpf_call_site sites[2 * SK_TRAPS];
 	Dl_info self;
 	int error = 0;
 
@@ -116,13 +116,13 @@ static int attach_here(struct sk_calls *calls, struct sk_call_group **ret)
 	if (!error && !dladdr((void *)traps[0].both, &self))
 		error = -ENOENT;
 	return error ? error
-		     : sk_calls_attach(calls, self.dli_fname, (uint32_t)getpid(), sites,
-				       2 * SK_TRAPS, ret);
+		     : sk_bpf_calls_attach(calls, self.dli_fname, (uint32_t)getpid(), sites,
+					   2 * SK_TRAPS, ret);
 }
 
-int sk_trap_costs(struct sk_calls *calls, struct sk_trap_cost ret[SK_TRAPS])
+int sk_bpf_trap_costs(struct sk_bpf_calls *calls, struct sk_bpf_trap_cost ret[SK_TRAPS])
 {
-	struct sk_call_group *group;
+	struct sk_bpf_call_group *group;
 	int error = attach_here(calls, &group);
 
 	if (error)
@@ -131,13 +131,13 @@ int sk_trap_costs(struct sk_calls *calls, struct sk_trap_cost ret[SK_TRAPS])
 		ret[i].both_ns = best_of(traps[i].both, traps[i].calls);
 		ret[i].entry_ns = best_of(traps[i].entry, traps[i].calls);
 	}
-	sk_calls_detach(group);
+	sk_bpf_calls_detach(group);
 	return 0;
 }
 
 #else
 
-int sk_trap_costs(struct sk_calls *calls, struct sk_trap_cost ret[SK_TRAPS])
+int sk_bpf_trap_costs(struct sk_bpf_calls *calls, struct sk_bpf_trap_cost ret[SK_TRAPS])
 {
 	(void)calls;
 	memset(ret, 0, sizeof(*ret) * SK_TRAPS);

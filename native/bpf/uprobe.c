@@ -46,7 +46,7 @@ static int create(struct link_create *attr)
 	return fd < 0 ? -errno : (int)fd;
 }
 
-int sk_uprobe_link_many(int program_fd, const struct sk_uprobes *uprobes)
+int sk_bpf_uprobe_link_many(int program_fd, const struct sk_bpf_uprobes *uprobes)
 {
 	struct link_create attr;
 
@@ -77,7 +77,7 @@ static int event_type(void)
 	return type;
 }
 
-static int open_event(const struct sk_uprobes *uprobes, uint32_t index)
+static int open_event(const struct sk_bpf_uprobes *uprobes, uint32_t index)
 {
 	struct perf_event_attr attr;
 	int type = event_type();
@@ -95,7 +95,7 @@ static int open_event(const struct sk_uprobes *uprobes, uint32_t index)
 	return fd < 0 ? -errno : (int)fd;
 }
 
-int sk_uprobe_link_one(int program_fd, const struct sk_uprobes *uprobes, uint32_t index)
+int sk_bpf_uprobe_link_one(int program_fd, const struct sk_bpf_uprobes *uprobes, uint32_t index)
 {
 	struct link_create attr;
 	int event, link;

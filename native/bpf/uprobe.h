@@ -6,8 +6,8 @@
  * fails; here every failure is an errno. Attaching and detaching wait for the kernel (tens of
  * milliseconds for a link, whatever the number of its sites), so neither belongs on a hot path.
  */
-#ifndef STOKER_BPF_UPROBE_H
-#define STOKER_BPF_UPROBE_H
+#ifndef SK_BPF_UPROBE_H
+#define SK_BPF_UPROBE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@
 #define SK_TRACE_UPROBE_MULTI 48
 
 /* Sites of one file; the arrays have `count` entries each. */
-struct sk_uprobes {
+struct sk_bpf_uprobes {
 	const char *path;
 	uint32_t pid; /* thread group */
 	bool on_return;
@@ -28,9 +28,9 @@ struct sk_uprobes {
 };
 
 /* One link for all of them (Linux 6.6). A descriptor, or a negative errno. */
-int sk_uprobe_link_many(int program_fd, const struct sk_uprobes *uprobes);
+int sk_bpf_uprobe_link_many(int program_fd, const struct sk_bpf_uprobes *uprobes);
 
 /* A link for the one at `index`; closing it detaches. A descriptor, or a negative errno. */
-int sk_uprobe_link_one(int program_fd, const struct sk_uprobes *uprobes, uint32_t index);
+int sk_bpf_uprobe_link_one(int program_fd, const struct sk_bpf_uprobes *uprobes, uint32_t index);
 
 #endif

@@ -71,7 +71,7 @@ struct Table {
 
 	nb::tuple ticks() const
 	{
-		const sk_ticks &found = table.ticks;
+		const sk_clock_ticks &found = table.ticks;
 
 		return nb::make_tuple(found.hz, found.measured, found.why ? found.why : "");
 	}

@@ -80,7 +80,7 @@ static bool read_ticks(void *state, uint64_t *ret)
 	return true;
 }
 
-bool sk_clock_read(enum sk_clock_source source, const struct sk_ticks *ticks, unsigned tries,
+bool sk_clock_read(enum sk_clock_source source, const struct sk_clock_ticks *ticks, unsigned tries,
 		   struct sk_clock_pair *ret)
 {
 	static const clockid_t IDS[] = {CLOCK_REALTIME, CLOCK_MONOTONIC_RAW, CLOCK_BOOTTIME};
@@ -167,9 +167,9 @@ static uint64_t measured_hz(void)
 			  (to.at_ns - from.at_ns));
 }
 
-void sk_ticks_find(struct sk_ticks *ret)
+void sk_clock_ticks_find(struct sk_clock_ticks *ret)
 {
-	*ret = (struct sk_ticks){.name = NAME};
+	*ret = (struct sk_clock_ticks){.name = NAME};
 	if (!is_invariant()) {
 		ret->why = "the processor's counter does not run at one rate (not invariant)";
 		return;
@@ -185,7 +185,7 @@ void sk_ticks_find(struct sk_ticks *ret)
 void sk_clock_table_refresh(struct sk_clock_table *table)
 {
 	if (!table->ticks.name)
-		sk_ticks_find(&table->ticks);
+		sk_clock_ticks_find(&table->ticks);
 	for (unsigned source = 0; source < SK_CLOCK_SOURCES; source++) {
 		struct sk_clock_pair pair;
 

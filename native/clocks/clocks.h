@@ -6,8 +6,8 @@
  * CLOCK_MONOTONIC, the closest of several; what was read goes into fit.h.
  * Threads: one for a table. Cost: READINGS x 3 clock readings a clock, about a microsecond.
  */
-#ifndef SK_CLOCKS_H
-#define SK_CLOCKS_H
+#ifndef SK_CLOCKS_CLOCKS_H
+#define SK_CLOCKS_CLOCKS_H
 
 #include "clocks/fit.h"
 
@@ -20,7 +20,7 @@ enum sk_clock_source {
 };
 
 /** How the processor's counter can be used. */
-struct sk_ticks {
+struct sk_clock_ticks {
 	uint64_t hz;	  /* 0: not usable, `why` says so */
 	bool measured;	  /* else the processor or the hypervisor says it */
 	const char *name; /* "TSC" or "CNTVCT" */
@@ -28,7 +28,7 @@ struct sk_ticks {
 };
 
 struct sk_clock_table {
-	struct sk_ticks ticks;
+	struct sk_clock_ticks ticks;
 	struct sk_clock_fit fits[SK_CLOCK_SOURCES];
 };
 
@@ -36,7 +36,7 @@ struct sk_clock_table {
 uint64_t sk_clock_monotonic(void);
 
 /** The closest of `tries` bracketed readings. False where the source cannot be read. */
-bool sk_clock_read(enum sk_clock_source source, const struct sk_ticks *ticks, unsigned tries,
+bool sk_clock_read(enum sk_clock_source source, const struct sk_clock_ticks *ticks, unsigned tries,
 		   struct sk_clock_pair *ret);
 
 /** The same for a reading by `read`, which gives ns of any clock; false where `read` fails. */
@@ -44,7 +44,7 @@ bool sk_clock_bracket(bool (*read)(void *state, uint64_t *ret), void *state, uns
 		      struct sk_clock_pair *ret);
 
 /** What the counter is; measures its rate for 20 ms where nobody says it. */
-void sk_ticks_find(struct sk_ticks *ret);
+void sk_clock_ticks_find(struct sk_clock_ticks *ret);
 
 /** One pair more for every source. */
 void sk_clock_table_refresh(struct sk_clock_table *table);

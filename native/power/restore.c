@@ -54,7 +54,7 @@ static uint64_t boot_ns(void)
 static bool renewed(const char *path)
 {
 	int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
-	struct sk_lease *lease = MAP_FAILED;
+	struct sk_runner_lease *lease = MAP_FAILED;
 	struct stat info;
 	bool valid = false;
 
@@ -65,10 +65,10 @@ static bool renewed(const char *path)
 	if (lease != MAP_FAILED) {
 		struct timespec pause = {0, 1000000};
 
-		valid = sk_lease_power_expiry(lease) > boot_ns();
+		valid = sk_runner_lease_power_expiry(lease) > boot_ns();
 		if (!valid) { /* it may have been in the middle of a store */
 			nanosleep(&pause, NULL);
-			valid = sk_lease_power_expiry(lease) > boot_ns();
+			valid = sk_runner_lease_power_expiry(lease) > boot_ns();
 		}
 		munmap(lease, sizeof(*lease));
 	}
@@ -118,8 +118,8 @@ static bool is_later(const struct sk_power_record *record, uint32_t number)
 static void say(const char *level, const char *event, const struct sk_power_entry *entry,
 		const char *why)
 {
-	sk_log(level, event, "%s %s %s %llu%s%s", entry->kind, entry->id, entry->what,
-	       (unsigned long long)entry->value, why[0] ? ": " : "", why);
+	sk_runner_log(level, event, "%s %s %s %llu%s%s", entry->kind, entry->id, entry->what,
+		      (unsigned long long)entry->value, why[0] ? ": " : "", why);
 }
 
 /* Every setting of the card that entry `first` is about; how many could not be restored. */
@@ -208,23 +208,23 @@ static int run(const char *path, const char *lease)
 
 	held = lock(path);
 	if (held < 0 && held != -ENOENT) {
-		sk_log("error", "no lock", "%s: %s", path, strerror(-held));
+		sk_runner_log("error", "no lock", "%s: %s", path, strerror(-held));
 		return 1;
 	}
 	signal(SIGCHLD, SIG_DFL); /* one that is ignored would leave nothing to wait for */
 	if (renewed(lease)) {
-		sk_log("info", "nothing restored", "an agent is in charge again");
+		sk_runner_log("info", "nothing restored", "an agent is in charge again");
 		return 0;
 	}
 	error = sk_power_record_read(path, &record);
 	if (error == -ENOENT)
 		return 0;
 	if (error) {
-		sk_log("error", "the record is damaged", "%s", path);
+		sk_runner_log("error", "the record is damaged", "%s", path);
 		return 3;
 	}
 	if (rebooted(&record))
-		sk_log("info", "nothing restored", "the machine has booted since");
+		sk_runner_log("info", "nothing restored", "the machine has booted since");
 	else if (restore(&record))
 		return 1;
 	return unlink(path) && errno != ENOENT ? 1 : 0;

@@ -5,8 +5,8 @@
  * Relied on by calls.bpf.c and by the reader that sums the CPUs. A call is entered once and returns
  * once; what is entered and has not returned is going on, or its thread ended inside of it.
  */
-#ifndef STOKER_CALL_H
-#define STOKER_CALL_H
+#ifndef SK_RECORDS_CALL_H
+#define SK_RECORDS_CALL_H
 
 #ifndef STOKER_VMLINUX_H
 #include <linux/types.h>

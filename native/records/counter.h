@@ -5,8 +5,8 @@
  * Relied on by every BPF program that can lose something and by the loader that names the sums.
  * made = delivered + lost + still queued.
  */
-#ifndef STOKER_COUNTER_H
-#define STOKER_COUNTER_H
+#ifndef SK_RECORDS_COUNTER_H
+#define SK_RECORDS_COUNTER_H
 
 #ifndef STOKER_VMLINUX_H
 #include <linux/types.h>

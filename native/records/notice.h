@@ -5,8 +5,8 @@
  * Relied on by device.bpf.c, critical.bpf.c and the loader. All but opens of devices go through a
  * ring of their own that nothing frequent can fill.
  */
-#ifndef STOKER_NOTICE_H
-#define STOKER_NOTICE_H
+#ifndef SK_RECORDS_NOTICE_H
+#define SK_RECORDS_NOTICE_H
 
 #include "records/span.h"
 

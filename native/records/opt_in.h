@@ -5,17 +5,17 @@
  * Relied on by ioctl.bpf.c, stack.bpf.c, fault.bpf.c and the loader, which attaches them for the
  * first job that asks and detaches them after the last.
  */
-#ifndef STOKER_ASKED_H
-#define STOKER_ASKED_H
+#ifndef SK_RECORDS_OPT_IN_H
+#define SK_RECORDS_OPT_IN_H
 
 #ifndef STOKER_VMLINUX_H
 #include <linux/types.h>
 #endif
 
-#define SK_ASK_CALLS 1u
-#define SK_ASK_STACKS 2u
-#define SK_ASK_FAULTS 4u
-#define SK_ASKED_JOBS 1024
+#define SK_OPT_IN_CALLS 1u
+#define SK_OPT_IN_STACKS 2u
+#define SK_OPT_IN_FAULTS 4u
+#define SK_OPT_IN_JOBS 1024
 #define SK_STACK_DEPTH 48
 #define SK_STACKS 2048	    /* stacks kept at once, user and kernel together */
 #define SK_STACK_WAITS 4096 /* different waits kept at once */

@@ -5,8 +5,8 @@
  * Relied on by process.bpf.c and the loader. `head.pid` is the process (thread group); a process
  * is identified by it and the start time of its first thread.
  */
-#ifndef STOKER_PROCESS_H
-#define STOKER_PROCESS_H
+#ifndef SK_RECORDS_PROCESS_H
+#define SK_RECORDS_PROCESS_H
 
 #include "records/span.h"
 

@@ -8,8 +8,8 @@
  * either the whole record or nothing.
  * Memory: the caller's. Threads: one producer. Cost: no allocation, lock or system call.
  */
-#ifndef SK_TRACE_RING_H
-#define SK_TRACE_RING_H
+#ifndef SK_RECORDS_RING_H
+#define SK_RECORDS_RING_H
 
 #include "records/segment.h"
 

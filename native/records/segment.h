@@ -11,8 +11,8 @@
  * holds the slot's harvest flag); `tail` alone is written by the reader.
  * Times: CLOCK_MONOTONIC ns unless a name says otherwise.
  */
-#ifndef SK_TRACE_SEGMENT_H
-#define SK_TRACE_SEGMENT_H
+#ifndef SK_RECORDS_SEGMENT_H
+#define SK_RECORDS_SEGMENT_H
 
 #include <assert.h>
 #include <stdalign.h>

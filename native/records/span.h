@@ -6,8 +6,8 @@
  * is the contract between them and is stated in docs/developer/reference.md. Compiles for BPF
  * and for the host. Times are CLOCK_MONOTONIC nanoseconds, little endian.
  */
-#ifndef STOKER_SPAN_H
-#define STOKER_SPAN_H
+#ifndef SK_RECORDS_SPAN_H
+#define SK_RECORDS_SPAN_H
 
 #ifndef STOKER_VMLINUX_H
 #include <linux/types.h>

@@ -5,8 +5,8 @@
  * Relied on by every *.bpf.c that adds up rarer things than switches and faults, and by the loader.
  * Every figure only grows, but `last`.
  */
-#ifndef STOKER_TALLY_H
-#define STOKER_TALLY_H
+#ifndef SK_RECORDS_TALLY_H
+#define SK_RECORDS_TALLY_H
 
 #ifndef STOKER_VMLINUX_H
 #include <linux/types.h>

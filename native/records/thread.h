@@ -5,8 +5,8 @@
  * Relied on by sched.bpf.c, which writes them, and the loader, which adds them up. A thread's
  * times are written under its run queue's lock, so by one CPU at a time; a job's by atomics.
  */
-#ifndef STOKER_THREAD_H
-#define STOKER_THREAD_H
+#ifndef SK_RECORDS_THREAD_H
+#define SK_RECORDS_THREAD_H
 
 #include "records/span.h"
 
@@ -37,7 +37,7 @@ struct sk_times {
 #define SK_WAIT_MEMORY 2u
 
 /* Keyed by the task's address: a thread that execs takes its leader's tid, the task stays. */
-struct sk_thread {
+struct sk_thread_row {
 	__u64 job;
 	__u64 seen_ns;
 	__u64 since_ns;
@@ -66,7 +66,7 @@ enum sk_job_mode {
 
 /* Keyed by the id of the job's cgroup. The modes stand in a table of their own: the loader can
  * only replace whole values, and must not undo what the kernel adds meanwhile. */
-struct sk_job {
+struct sk_job_row {
 	__u64 alive; /* threads in the thread table */
 	__u64 begun; /* threads whose adding to `times` has begun */
 	__u64 ended; /* and ended: they are in `times` and in the thread table no more */
@@ -75,7 +75,8 @@ struct sk_job {
 };
 
 _Static_assert(sizeof(struct sk_times) == 136 + 8 * SK_DELAY_BUCKETS, "no padding in times");
-_Static_assert(sizeof(struct sk_thread) == 112 + sizeof(struct sk_times), "no padding in thread");
-_Static_assert(sizeof(struct sk_job) == 32 + sizeof(struct sk_times), "no padding in job");
+_Static_assert(sizeof(struct sk_thread_row) == 112 + sizeof(struct sk_times),
+	       "no padding in thread");
+_Static_assert(sizeof(struct sk_job_row) == 32 + sizeof(struct sk_times), "no padding in job");
 
 #endif

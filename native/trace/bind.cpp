@@ -17,20 +17,20 @@ namespace nb = nanobind;
 
 namespace {
 
-nb::object quantile(const sk_histogram &histogram, unsigned permille)
+nb::object quantile(const sk_trace_histogram &histogram, unsigned permille)
 {
 	uint64_t value;
 
-	if (sk_histogram_quantile(&histogram, permille, &value))
+	if (sk_trace_histogram_quantile(&histogram, permille, &value))
 		return nb::none();
 	return nb::cast(value);
 }
 
 struct Histogram {
-	sk_histogram body{};
+	sk_trace_histogram body{};
 
-	void add(uint64_t value, uint64_t weight) { sk_histogram_add(&body, value, weight); }
-	void merge(const Histogram &other) { sk_histogram_merge(&body, &other.body); }
+	void add(uint64_t value, uint64_t weight) { sk_trace_histogram_add(&body, value, weight); }
+	void merge(const Histogram &other) { sk_trace_histogram_merge(&body, &other.body); }
 	nb::object at(unsigned permille) const { return quantile(body, permille); }
 
 	nb::tuple totals() const
@@ -52,28 +52,28 @@ struct Histogram {
 };
 
 struct Stat {
-	sk_stat body{};
+	sk_trace_stat body{};
 
-	void add(uint64_t ns, unsigned shift) { sk_stat_add(&body, ns, shift); }
+	void add(uint64_t ns, unsigned shift) { sk_trace_stat_add(&body, ns, shift); }
 
 	nb::tuple total(uint64_t count) const
 	{
-		struct sk_stat_total total;
+		struct sk_trace_stat_total total;
 
-		sk_stat_total(&body, count, &total);
+		sk_trace_stat_total(&body, count, &total);
 		return nb::make_tuple(total.timed, total.total_ns, total.error_ns, total.estimate);
 	}
 };
 
 struct Causes {
-	std::unique_ptr<sk_causes> body = std::make_unique<sk_causes>();
-	std::vector<sk_interval> intervals;
-	std::vector<sk_thread_span> spans;
+	std::unique_ptr<sk_trace_causes> body = std::make_unique<sk_trace_causes>();
+	std::vector<sk_trace_interval> intervals;
+	std::vector<sk_trace_thread_span> spans;
 
-	explicit Causes(uint64_t origin_ns) { sk_causes_init(body.get(), origin_ns); }
+	explicit Causes(uint64_t origin_ns) { sk_trace_causes_init(body.get(), origin_ns); }
 
-	void know(unsigned device) { sk_causes_know(body.get(), device); }
-	void called(uint64_t at_ns) { sk_causes_called(body.get(), at_ns); }
+	void know(unsigned device) { sk_trace_causes_know(body.get(), device); }
+	void called(uint64_t at_ns) { sk_trace_causes_called(body.get(), at_ns); }
 
 	void busy(uint64_t from, uint64_t to, uint32_t tid, uint8_t device, uint8_t kind,
 		  bool cover, uint64_t called_ns)
@@ -93,27 +93,27 @@ struct Causes {
 
 	void span(uint64_t from, uint64_t to, uint32_t tid, uint16_t state, uint16_t detail)
 	{
-		sk_thread_span span{from, to, tid, state, detail}, rest;
+		sk_trace_thread_span span{from, to, tid, state, detail}, rest;
 
-		if (sk_causes_add_span(body.get(), &span, &rest) && rest.to_ns > rest.from_ns)
+		if (sk_trace_causes_add_span(body.get(), &span, &rest) && rest.to_ns > rest.from_ns)
 			spans.push_back(rest);
 	}
 
 	void held(uint64_t from, uint64_t to, uint32_t tid)
 	{
-		sk_thread_span span{from, to, tid, 0, 0};
+		sk_trace_thread_span span{from, to, tid, 0, 0};
 
-		if (sk_causes_add_held(body.get(), &span))
+		if (sk_trace_causes_add_held(body.get(), &span))
 			spans.push_back(span);
 	}
 
 	void sweep(uint64_t frontier)
 	{
-		std::vector<sk_interval> scratch(intervals.size());
-		sk_causes_input input{intervals.data(), intervals.size(), spans.data(),
+		std::vector<sk_trace_interval> scratch(intervals.size());
+		sk_trace_causes_input input{intervals.data(), intervals.size(), spans.data(),
 				      spans.size(), scratch.data()};
 
-		sk_causes_sweep(body.get(), frontier, &input);
+		sk_trace_causes_sweep(body.get(), frontier, &input);
 		intervals.resize(input.interval_count);
 		spans.resize(input.span_count);
 	}
@@ -122,12 +122,12 @@ struct Causes {
 	{
 		uint64_t ns[SK_CAUSES];
 
-		sk_causes_read(body.get(), device, ended, ns);
+		sk_trace_causes_read(body.get(), device, ended, ns);
 		return nb::make_tuple(ns[0], ns[1], ns[2], ns[3], ns[4], ns[5], ns[6], ns[7], ns[8],
 				      ns[9]);
 	}
 
-	bool check() const { return sk_causes_check(body.get()); }
+	bool check() const { return sk_trace_causes_check(body.get()); }
 
 	nb::tuple losses() const
 	{
@@ -140,7 +140,7 @@ struct Causes {
 nb::tuple estimated(std::vector<uint64_t> causes, uint64_t kernel_ns, uint64_t copy_ns,
 		    const std::vector<uint64_t> &host, uint64_t held_ns)
 {
-	struct sk_causes_estimate estimate{};
+	struct sk_trace_causes_estimate estimate{};
 
 	if (causes.size() != SK_CAUSES || (!host.empty() && host.size() != 5))
 		throw nb::value_error("causes are ten numbers, host none or five");
@@ -151,7 +151,7 @@ nb::tuple estimated(std::vector<uint64_t> causes, uint64_t kernel_ns, uint64_t c
 	for (size_t part = 0; part < 4 && !host.empty(); part++)
 		estimate.host[part] = host[part];
 	estimate.host_longest_ns = host.empty() ? 0 : host[4];
-	::sk_causes_estimate(&estimate, causes.data());
+	::sk_trace_causes_estimate(&estimate, causes.data());
 	nb::list all;
 
 	for (uint64_t each : causes)
@@ -168,29 +168,31 @@ public:
 	int open(const std::string &folder, const std::string &store, uint32_t mode, uint32_t owner,
 		 uint64_t now_ns)
 	{
-		return sk_job_open(&job_, folder.c_str(), store.c_str(), mode, owner, now_ns);
+		return sk_trace_job_open(&job_, folder.c_str(), store.c_str(), mode, owner, now_ns);
 	}
 
 	void close()
 	{
-		sk_job_close(job_);
+		sk_trace_job_close(job_);
 		job_ = nullptr;
 	}
 
-	int set_window_from(uint64_t ns) { return sk_job_set_window_from(job_, ns); }
-	void set_window_to(uint64_t ns) { sk_job_set_window_to(job_, ns); }
-	int grant(const std::string &id) { return sk_job_grant(job_, id.c_str()); }
+	int set_window_from(uint64_t ns) { return sk_trace_job_set_window_from(job_, ns); }
+	void set_window_to(uint64_t ns) { sk_trace_job_set_window_to(job_, ns); }
+	int grant(const std::string &id) { return sk_trace_job_grant(job_, id.c_str()); }
 
 	void add_spans(const nb::bytes &spans)
 	{
-		sk_job_add_spans(job_, reinterpret_cast<const sk_thread_span *>(spans.c_str()),
-				 spans.size() / sizeof(sk_thread_span));
+		sk_trace_job_add_spans(
+			job_, reinterpret_cast<const sk_trace_thread_span *>(spans.c_str()),
+			spans.size() / sizeof(sk_trace_thread_span));
 	}
 
 	void add_open(const nb::bytes &open)
 	{
-		sk_job_add_open(job_, reinterpret_cast<const sk_thread_span *>(open.c_str()),
-				open.size() / sizeof(sk_thread_span));
+		sk_trace_job_add_open(job_,
+				      reinterpret_cast<const sk_trace_thread_span *>(open.c_str()),
+				      open.size() / sizeof(sk_trace_thread_span));
 	}
 
 	int set_host_times(uint32_t tid, uint64_t on_cpu, uint64_t runnable, uint64_t blocked,
@@ -198,41 +200,41 @@ public:
 	{
 		const uint64_t ns[4] = {on_cpu, runnable, blocked, io};
 
-		return sk_job_set_host_times(job_, tid, ns);
+		return sk_trace_job_set_host_times(job_, tid, ns);
 	}
 
 	void control(uint32_t mode, uint32_t budget_ppm, uint64_t lease_ns, uint64_t now_ns)
 	{
-		sk_job_control(job_, mode, budget_ppm, lease_ns, now_ns);
+		sk_trace_job_control(job_, mode, budget_ppm, lease_ns, now_ns);
 	}
 
-	void hold(uint32_t share, uint64_t now_ns) { sk_job_hold(job_, share, now_ns); }
+	void hold(uint32_t share, uint64_t now_ns) { sk_trace_job_throttle(job_, share, now_ns); }
 
 	/// A reading of a device for the timeline.
 	void add_counter(const std::string &device, const std::string &name, uint64_t t_ns,
 			 double value, const std::string &unit)
 	{
-		sk_history_track track{};
+		sk_trace_history_track track{};
 
 		strncpy(track.device, device.c_str(), sizeof(track.device) - 1);
 		strncpy(track.name, name.c_str(), sizeof(track.name) - 1);
 		strncpy(track.unit, unit.c_str(), sizeof(track.unit) - 1);
 		job_->fold.state->retired.loss[SK_LOSS_timeline_counters_dropped] +=
-			sk_history_read(&job_->history, &track, t_ns, value);
+			sk_trace_history_read(&job_->history, &track, t_ns, value);
 	}
 
 	/// What each tracer that is still heard of says of itself, and what it was told.
 	nb::list answers() const
 	{
-		const sk_fold_state *state = job_->fold.state;
+		const sk_trace_fold_state *state = job_->fold.state;
 		nb::list all;
 
 		for (unsigned row = 0; row < state->segments_used; row++) {
-			const sk_reader *reader = job_->readers[row];
+			const sk_trace_reader *reader = job_->readers[row];
 
 			if (!reader)
 				continue;
-			const sk_reader_answer &said = reader->answer;
+			const sk_trace_reader_answer &said = reader->answer;
 
 			all.append(nb::make_tuple(
 				state->segments[row].pid,
@@ -248,8 +250,8 @@ public:
 	/// Drains have found these since the last call: (pid, start time, made_ns).
 	nb::list found()
 	{
-		sk_job_found segments[SK_FOLD_SEGMENTS];
-		unsigned count = sk_job_take_found(job_, segments);
+		sk_trace_job_found segments[SK_FOLD_SEGMENTS];
+		unsigned count = sk_trace_job_take_found(job_, segments);
 		nb::list all;
 
 		for (unsigned i = 0; i < count; i++)
@@ -258,20 +260,20 @@ public:
 		return all;
 	}
 
-	void fed(uint64_t ns) { sk_job_fed(job_, ns); }
-	nb::tuple drain(uint64_t now_ns) { return drained(now_ns, sk_job_drain); }
-	nb::tuple finish(uint64_t to_ns) { return drained(to_ns, sk_job_finish); }
+	void fed(uint64_t ns) { sk_trace_job_fed(job_, ns); }
+	nb::tuple drain(uint64_t now_ns) { return drained(now_ns, sk_trace_job_drain); }
+	nb::tuple finish(uint64_t to_ns) { return drained(to_ns, sk_trace_job_finish); }
 
 	nb::dict summary() const
 	{
-		const sk_fold_state *state = job_->fold.state;
-		sk_fold_counters sum;
+		const sk_trace_fold_state *state = job_->fold.state;
+		sk_trace_fold_counters sum;
 		nb::dict all;
 
-		auto sums = std::make_unique<struct sk_job_sums>();
+		auto sums = std::make_unique<struct sk_trace_job_sums>();
 
-		sk_job_counters(job_, &sum);
-		sk_job_sums(job_, sums.get());
+		sk_trace_job_counters(job_, &sum);
+		sk_trace_job_sums(job_, sums.get());
 		all["mode"] = state->mode;
 		all["window"] = nb::make_tuple(state->causes.origin_ns, state->causes.frontier_ns);
 		add_rows(all, *sums);
@@ -297,7 +299,7 @@ public:
 	/// Histogram of a kernel's device times, for exporters; None where the name is not known.
 	nb::object histogram(const std::string &name) const
 	{
-		const sk_fold_state *state = job_->fold.state;
+		const sk_trace_fold_state *state = job_->fold.state;
 
 		for (unsigned row = 0; row < state->names_used; row++)
 			if (name == state->names[row]) {
@@ -318,16 +320,17 @@ public:
 
 		first = first < oldest ? oldest : first > total ? total : first;
 		uint64_t count = total - first < most ? total - first : most;
-		std::vector<sk_event> found(count);
-		int got = sk_events_copy(&job_->events, job_->store_fd, first, count, found.data());
+		std::vector<sk_trace_event> found(count);
+		int got = sk_trace_events_copy(&job_->events, job_->store_fd, first, count,
+					       found.data());
 
 		for (int i = 0; i < got; i++) /* a row that has another name by now */
 			if (found[i].name < SK_FOLD_NAMES &&
 			    found[i].turn != job_->fold.state->turns[found[i].name])
 				found[i].name = 0;
-		size_t bytes = got > 0 ? (size_t)got * sizeof(sk_event) : 0;
+		size_t bytes = got > 0 ? (size_t)got * sizeof(sk_trace_event) : 0;
 
-		for (sk_event &event : found) /* another name may have its row by now */
+		for (sk_trace_event &event : found) /* another name may have its row by now */
 			if (event.name < SK_FOLD_NAMES &&
 			    event.turn != job_->fold.state->turns[event.name])
 				event.name = 0;
@@ -340,7 +343,7 @@ public:
 	/// Kernel names by row, as records speak of them.
 	nb::list names() const
 	{
-		const sk_fold_state *state = job_->fold.state;
+		const sk_trace_fold_state *state = job_->fold.state;
 		nb::list all;
 
 		for (unsigned row = 0; row < state->names_used; row++)
@@ -352,11 +355,11 @@ public:
 				  uint64_t realtime_ns, uint64_t from_ns, uint64_t to_ns,
 				  int events_fd)
 	{
-		sk_timeline_stats stats;
+		sk_trace_timeline_stats stats;
 		int error;
 		{
 			nb::gil_scoped_release release;
-			error = sk_timeline_write(job_, fd, title.c_str(),
+			error = sk_trace_timeline_write(job_, fd, title.c_str(),
 						  {from_ns, to_ns, events_fd}, now_ns, realtime_ns,
 						  &stats);
 		}
@@ -364,11 +367,11 @@ public:
 	}
 
 private:
-	sk_job *job_ = nullptr;
+	sk_trace_job *job_ = nullptr;
 
 	template <typename Call> nb::tuple drained(uint64_t ns, Call call)
 	{
-		sk_job_drained found;
+		sk_trace_job_drained found;
 		nb::list tids;
 		int error;
 		{
@@ -381,8 +384,8 @@ private:
 				      found.segments, found.fill);
 	}
 
-	static nb::tuple row(const char *name, const sk_stat &stat, const struct sk_job_row &found,
-			     uint64_t bytes)
+	static nb::tuple row(const char *name, const sk_trace_stat &stat,
+			     const struct sk_trace_job_row &found, uint64_t bytes)
 	{
 		return nb::make_tuple(text(name), found.count, found.total_ns,
 				      quantile(stat.histogram, 500), quantile(stat.histogram, 990),
@@ -396,26 +399,26 @@ private:
 		return nb::steal(PyUnicode_DecodeUTF8(bytes, (Py_ssize_t)strlen(bytes), "replace"));
 	}
 
-	void add_rows(nb::dict &all, const struct sk_job_sums &sums) const
+	void add_rows(nb::dict &all, const struct sk_trace_job_sums &sums) const
 	{
-		const sk_fold_state *state = job_->fold.state;
-		const struct sk_job_counts &counts = sums.counts;
+		const sk_trace_fold_state *state = job_->fold.state;
+		const struct sk_trace_job_counts &counts = sums.counts;
 		nb::list kernel_rows, copy_rows;
-		struct sk_job_row found;
+		struct sk_trace_job_row found;
 
 		for (unsigned i = 0; i < state->names_used; i++) {
-			sk_job_row(&sums, &state->kernels[i], counts.kernels[i],
+			sk_trace_job_row(&sums, &state->kernels[i], counts.kernels[i],
 				   counts.kernels_unseen[i], &found);
 			if (found.count)
 				kernel_rows.append(
 					row(state->names[i], state->kernels[i], found, 0));
 		}
 		for (unsigned i = 0; i < SK_COPY_KINDS; i++) {
-			sk_job_row(&sums, &state->copies[i], counts.copies[i],
+			sk_trace_job_row(&sums, &state->copies[i], counts.copies[i],
 				   counts.copies_unseen[i], &found);
 			if (found.count)
-				copy_rows.append(row(sk_timeline_kind_name(i), state->copies[i],
-						     found, counts.bytes[i]));
+				copy_rows.append(row(sk_trace_timeline_kind_name(i),
+						     state->copies[i], found, counts.bytes[i]));
 		}
 		all["kernels"] = kernel_rows;
 		all["copies"] = copy_rows;
@@ -423,15 +426,15 @@ private:
 
 	nb::list devices() const
 	{
-		const sk_fold_state *state = job_->fold.state;
+		const sk_trace_fold_state *state = job_->fold.state;
 		nb::list rows;
 
 		for (unsigned i = 0; i < state->devices_used; i++) {
-			const struct sk_fold_device &from = state->devices[i];
-			struct sk_job_causes found;
+			const struct sk_trace_fold_device &from = state->devices[i];
+			struct sk_trace_job_causes found;
 			nb::list causes;
 
-			sk_job_causes(job_, i, &found);
+			sk_trace_job_causes(job_, i, &found);
 			for (uint64_t each : found.ns)
 				causes.append(each);
 			rows.append(nb::make_tuple(
@@ -443,17 +446,17 @@ private:
 		return rows;
 	}
 
-	nb::list processes(const struct sk_job_sums &sums) const
+	nb::list processes(const struct sk_trace_job_sums &sums) const
 	{
-		const sk_fold_state *state = job_->fold.state;
+		const sk_trace_fold_state *state = job_->fold.state;
 		nb::list rows;
 
 		for (unsigned i = 0; i < state->processes_used; i++) {
-			const struct sk_fold_process &from = state->processes[i];
-			struct sk_job_process found;
+			const struct sk_trace_fold_process &from = state->processes[i];
+			struct sk_trace_job_process found;
 			nb::list cover;
 
-			sk_job_process(job_, i, &found);
+			sk_trace_job_process(job_, i, &found);
 			for (uint64_t each : from.cover_ns)
 				cover.append(each);
 			rows.append(nb::make_tuple(from.pid, text(from.comm), from.tracer,
@@ -471,22 +474,22 @@ private:
 		nb::list rows;
 
 		for (unsigned i = 0; i < SK_FOLD_HOST_KINDS; i++) {
-			const struct sk_fold_event_sum &sum = job_->fold.state->events[i];
+			const struct sk_trace_fold_event_sum &sum = job_->fold.state->events[i];
 
 			if (sum.count)
 				rows.append(nb::make_tuple(
-					sk_timeline_kind_name(SK_KIND_BARRIER + i), sum.count,
+					sk_trace_timeline_kind_name(SK_KIND_BARRIER + i), sum.count,
 					sum.ns));
 		}
 		return rows;
 	}
 
-	static nb::dict losses(const sk_fold_counters &sum)
+	static nb::dict losses(const sk_trace_fold_counters &sum)
 	{
 		nb::dict named;
 
 		for (int loss = 0; loss < SK_LOSS_COUNT; loss++)
-			named[sk_loss_name((sk_loss)loss)] = sum.loss[loss];
+			named[sk_trace_loss_name((sk_trace_loss)loss)] = sum.loss[loss];
 		return named;
 	}
 };
@@ -517,12 +520,12 @@ nb::dict layout()
 	at["copies"] = offsetof(sk_segment, copies);
 	at["counts"] = offsetof(sk_segment, counts);
 	at["record"] = sizeof(sk_record);
-	at["event"] = sizeof(sk_event);
+	at["event"] = sizeof(sk_trace_event);
 	at["timeline_file_max"] = (int)SK_TIMELINE_RECORDS;
-	at["event_name"] = offsetof(sk_event, name);
-	at["event_queue"] = offsetof(sk_event, queue);
-	at["event_shift"] = offsetof(sk_event, shift);
-	at["event_correlation"] = offsetof(sk_event, correlation);
+	at["event_name"] = offsetof(sk_trace_event, name);
+	at["event_queue"] = offsetof(sk_trace_event, queue);
+	at["event_shift"] = offsetof(sk_trace_event, shift);
+	at["event_correlation"] = offsetof(sk_trace_event, correlation);
 	at["version"] = (int)SK_SEGMENT_VERSION;
 	at["segments_max"] = (int)SK_FOLD_SEGMENTS;
 	at["timeline_max"] = (int)SK_EVENTS_CAPACITY;
@@ -544,8 +547,8 @@ NB_MODULE(_trace, module)
 		.def("quantile", &Histogram::at)
 		.def("totals", &Histogram::totals)
 		.def("buckets", &Histogram::buckets)
-		.def_static("index", &sk_histogram_index)
-		.def_static("lower", &sk_histogram_lower);
+		.def_static("index", &sk_trace_histogram_index)
+		.def_static("lower", &sk_trace_histogram_lower);
 	nb::class_<Stat>(module, "Stat")
 		.def(nb::init<>())
 		.def("add", &Stat::add)

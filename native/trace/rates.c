@@ -42,7 +42,7 @@ struct bench {
 	struct sk_ring ring;
 	uint64_t clock_ns; /* start of the next record */
 	uint64_t chance;
-	struct sk_job *job;
+	struct sk_trace_job *job;
 	uint64_t published;
 	uint64_t refused;
 	uint64_t paced_ns; /* 0: as fast as it can */
@@ -110,7 +110,7 @@ static void make_segment(struct bench *bench)
 {
 	char name[64];
 
-	sk_reader_name((uint32_t)getpid(), start_time(), 0, name);
+	sk_trace_reader_name((uint32_t)getpid(), start_time(), 0, name);
 	snprintf(bench->path, sizeof(bench->path), "%s/%s", bench->folder, name);
 	bench->bytes = sizeof(struct sk_segment) + RING * sizeof(struct sk_record);
 	int fd = open(bench->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -136,8 +136,8 @@ static void begin(struct bench *bench, const char *parent)
 	make_segment(bench);
 	bench->chance = 88172645463325252;
 	bench->clock_ns = now(CLOCK_MONOTONIC);
-	errno = -sk_job_open(&bench->job, bench->folder, bench->store, SK_MODE_FULL, getuid(),
-			     bench->clock_ns);
+	errno = -sk_trace_job_open(&bench->job, bench->folder, bench->store, SK_MODE_FULL, getuid(),
+				   bench->clock_ns);
 	check(!errno, "open the trace");
 }
 
@@ -219,9 +219,9 @@ static void keep_best(struct rate *best, uint64_t events, uint64_t ns)
 
 static uint64_t drain(struct bench *bench)
 {
-	struct sk_job_drained drained;
+	struct sk_trace_job_drained drained;
 
-	errno = -sk_job_drain(bench->job, bench->clock_ns + 1, &drained);
+	errno = -sk_trace_job_drain(bench->job, bench->clock_ns + 1, &drained);
 	check(!errno, "drain");
 	return drained.records;
 }
@@ -245,17 +245,17 @@ static struct rate measure_fold(struct bench *bench, uint64_t until, bool timeli
 /* The copy out of the ring alone. */
 static struct rate measure_drain(struct bench *bench, uint64_t until)
 {
-	struct sk_reader *reader = bench->job->readers[0];
-	struct sk_job *job = bench->job;
+	struct sk_trace_reader *reader = bench->job->readers[0];
+	struct sk_trace_job *job = bench->job;
 	struct rate best = {0};
 
-	check(!sk_reader_load(reader, job->view), "read the segment");
+	check(!sk_trace_reader_load(reader, job->view), "read the segment");
 	do {
 		uint64_t from = now(CLOCK_THREAD_CPUTIME_ID), tail = bench->ring.head - RING;
 
 		for (int count = 1; tail != bench->ring.head; tail += (uint64_t)count) {
-			count = sk_reader_records(reader, job->view, 0, tail, job->records,
-						  SK_JOB_BATCH);
+			count = sk_trace_reader_records(reader, job->view, 0, tail, job->records,
+							SK_JOB_BATCH);
 			check(count > 0, "copy records");
 		}
 		keep_best(&best, RING, now(CLOCK_THREAD_CPUTIME_ID) - from);
@@ -312,14 +312,14 @@ static void tell(struct bench *bench, double seconds)
 {
 	uint64_t share = (uint64_t)(seconds * 1e9), ring_refused, paced_refused;
 	struct rate fold, kept, copied, ring, paced;
-	struct sk_fold_counters sum;
+	struct sk_trace_fold_counters sum;
 
 	fold = measure_fold(bench, now(CLOCK_MONOTONIC) + share, false);
 	kept = measure_fold(bench, now(CLOCK_MONOTONIC) + share, true);
 	copied = measure_drain(bench, now(CLOCK_MONOTONIC) + share);
 	ring = measure_ring(bench, seconds, 0, &ring_refused);
 	paced = measure_ring(bench, seconds, 400, &paced_refused);
-	sk_job_counters(bench->job, &sum);
+	sk_trace_job_counters(bench->job, &sum);
 	uint64_t dropped = sum.loss[SK_LOSS_ring_full] + sum.loss[SK_LOSS_records_damaged];
 
 	printf("{\"fold_events_per_s\": %.0f, \"fold_with_timeline_events_per_s\": %.0f, "
@@ -331,7 +331,7 @@ static void tell(struct bench *bench, double seconds)
 	       dropped);
 	errno = 0;
 	check(sum.made == bench->job->fold.state->records + dropped, "records are unaccounted for");
-	check(sk_causes_check(&bench->job->fold.state->causes), "causes do not add up");
+	check(sk_trace_causes_check(&bench->job->fold.state->causes), "causes do not add up");
 }
 
 int main(int argc, char **argv)
@@ -343,7 +343,7 @@ int main(int argc, char **argv)
 	check(bench && seconds > 0 && seconds <= 60, "SECONDS is from 0 to 60");
 	begin(bench, folder);
 	tell(bench, seconds);
-	sk_job_close(bench->job);
+	sk_trace_job_close(bench->job);
 	end(bench);
 	free(bench);
 	return 0;

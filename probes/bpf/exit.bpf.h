@@ -4,8 +4,8 @@
  *
  * Relied on by process.bpf.c and critical.bpf.c, which must agree on it.
  */
-#ifndef STOKER_EXIT_BPF_H
-#define STOKER_EXIT_BPF_H
+#ifndef SK_BPF_EXIT_BPF_H
+#define SK_BPF_EXIT_BPF_H
 
 #include "kernel_compat.bpf.h"
 

@@ -99,12 +99,12 @@ static __always_inline struct gauge *gauge_here(void)
 }
 
 /* The running thread's entry if its job, which is not 0, asked. */
-static __always_inline struct sk_thread *asking_thread(__u64 job)
+static __always_inline struct sk_thread_row *asking_thread(__u64 job)
 {
-	__u32 *wanted = bpf_map_lookup_elem(&asked, &job);
+	__u32 *wanted = bpf_map_lookup_elem(&opt_ins, &job);
 	__u64 key = bpf_get_current_task();
 
-	return wanted && (*wanted & SK_ASK_FAULTS) ? bpf_map_lookup_elem(&threads, &key) : NULL;
+	return wanted && (*wanted & SK_OPT_IN_FAULTS) ? bpf_map_lookup_elem(&threads, &key) : NULL;
 }
 
 static __always_inline bool measured(struct task_struct *task)
@@ -112,7 +112,7 @@ static __always_inline bool measured(struct task_struct *task)
 	return measured_tid && task->pid == (int)measured_tid;
 }
 
-static __always_inline __u64 time_on_cpu(const struct sk_thread *thread, __u64 now)
+static __always_inline __u64 time_on_cpu(const struct sk_thread_row *thread, __u64 now)
 {
 	__u64 open = now > thread->since_ns ? now - thread->since_ns : 0;
 
@@ -120,7 +120,7 @@ static __always_inline __u64 time_on_cpu(const struct sk_thread *thread, __u64 n
 }
 
 /* What the thread did without faults, if it was long, is not mixed with those that begin now. */
-static __always_inline void begin_fault(struct sk_thread *thread, __u64 now)
+static __always_inline void begin_fault(struct sk_thread_row *thread, __u64 now)
 {
 	__u64 quiet = thread->handled_to_ns;
 
@@ -143,7 +143,7 @@ int on_user_fault(__u64 *ctx)
 	__u64 now = bpf_ktime_get_ns();
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u64 job = job_of_typed_task(task);
-	struct sk_thread *thread = job || measured(task) ? asking_thread(job) : NULL;
+	struct sk_thread_row *thread = job || measured(task) ? asking_thread(job) : NULL;
 
 	if (thread) {
 		thread->times.user_faults++;
@@ -158,7 +158,7 @@ SEC("tp_btf/page_fault_kernel")
 int on_kernel_fault(__u64 *ctx)
 {
 	__u64 now = bpf_ktime_get_ns(), job = job_of_typed_task(bpf_get_current_task_btf());
-	struct sk_thread *thread = job ? asking_thread(job) : NULL;
+	struct sk_thread_row *thread = job ? asking_thread(job) : NULL;
 
 	if (thread) {
 		thread->times.kernel_faults++;
@@ -167,7 +167,7 @@ int on_kernel_fault(__u64 *ctx)
 	return 0;
 }
 
-static __always_inline void end_fault(struct sk_thread *thread)
+static __always_inline void end_fault(struct sk_thread_row *thread)
 {
 	__u64 now = bpf_ktime_get_ns(), ns = time_on_cpu(thread, now);
 	struct gauge *gauge = gauge_here();
@@ -197,7 +197,7 @@ int on_fault_handled(void *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u64 job = job_of_typed_task(task);
-	struct sk_thread *thread = job || measured(task) ? asking_thread(job) : NULL;
+	struct sk_thread_row *thread = job || measured(task) ? asking_thread(job) : NULL;
 
 	if (thread && thread->fault_since_ns)
 		end_fault(thread);

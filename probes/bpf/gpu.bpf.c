@@ -18,7 +18,7 @@ char LICENSE[] SEC("license") = "GPL";
 SEC("raw_tp/dma_fence_wait_start")
 int on_fence_wait(__u64 *ctx)
 {
-	struct sk_thread *thread = running_thread_seldom();
+	struct sk_thread_row *thread = running_thread_seldom();
 
 	if (thread)
 		thread->fence_since_ns = bpf_ktime_get_ns();
@@ -28,7 +28,7 @@ int on_fence_wait(__u64 *ctx)
 SEC("raw_tp/dma_fence_wait_end")
 int on_fence_waited(__u64 *ctx)
 {
-	struct sk_thread *thread = running_thread_seldom();
+	struct sk_thread_row *thread = running_thread_seldom();
 	struct sk_tally_key key = {.what = SK_TALLY_FENCE};
 
 	if (!thread || !thread->fence_since_ns)

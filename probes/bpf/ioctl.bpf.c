@@ -64,7 +64,7 @@ int on_call(__u64 *ctx)
 	if (ctx[1] != ioctl_number)
 		return 0;
 	task = bpf_get_current_task_btf();
-	call.job = asking_job(task, SK_ASK_CALLS);
+	call.job = opted_in_job(task, SK_OPT_IN_CALLS);
 	if (!call.job ||
 	    !device_behind(task, compat_argument((struct pt_regs *)ctx[0], 1), &call.device))
 		return 0;

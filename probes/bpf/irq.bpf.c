@@ -53,7 +53,7 @@ int on_handler_entry(__u64 *ctx)
 SEC("tp_btf/irq_handler_exit")
 int on_handler_exit(__u64 *ctx)
 {
-	struct sk_thread *thread = running_thread();
+	struct sk_thread_row *thread = running_thread();
 	struct stolen *stolen = thread ? this_cpu() : NULL;
 	__u64 ns;
 
@@ -81,7 +81,7 @@ int on_softirq_entry(__u64 *ctx)
 SEC("tp_btf/softirq_exit")
 int on_softirq_exit(__u64 *ctx)
 {
-	struct sk_thread *thread = running_thread();
+	struct sk_thread_row *thread = running_thread();
 	struct stolen *stolen = thread ? this_cpu() : NULL;
 	__u64 ns;
 

@@ -5,8 +5,8 @@
  * Relied on by every *.bpf.c that looks at tasks. Two ways to one answer: by plain loads from a
  * typed pointer, for the hot path, and by probed reads, which serve untyped hooks as well.
  */
-#ifndef STOKER_JOB_BPF_H
-#define STOKER_JOB_BPF_H
+#ifndef SK_BPF_JOB_BPF_H
+#define SK_BPF_JOB_BPF_H
 
 #include "kernel_compat.bpf.h"
 #include "maps.bpf.h"

@@ -5,8 +5,8 @@
  * Relied on by every *.bpf.c. Each asks the running kernel's BTF for the field, never for a
  * version; the branch that does not apply is removed when the program is loaded.
  */
-#ifndef STOKER_KERNEL_COMPAT_BPF_H
-#define STOKER_KERNEL_COMPAT_BPF_H
+#ifndef SK_BPF_KERNEL_COMPAT_BPF_H
+#define SK_BPF_KERNEL_COMPAT_BPF_H
 
 /* include/linux/sched.h; stable since 2.6 except where noted */
 #define TASK_UNINTERRUPTIBLE 0x0002

@@ -6,8 +6,8 @@
  * share it. A producer counts `made` before it tries and `lost` when it fails; nothing is dropped
  * without passing here.
  */
-#ifndef STOKER_MAPS_BPF_H
-#define STOKER_MAPS_BPF_H
+#ifndef SK_BPF_MAPS_BPF_H
+#define SK_BPF_MAPS_BPF_H
 
 #include "records/counter.h"
 

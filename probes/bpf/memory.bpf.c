@@ -14,7 +14,7 @@ char LICENSE[] SEC("license") = "GPL";
 
 static __always_inline int reclaim_began(void)
 {
-	struct sk_thread *thread = running_thread_seldom();
+	struct sk_thread_row *thread = running_thread_seldom();
 
 	if (thread)
 		thread->reclaim_since_ns = bpf_ktime_get_ns();
@@ -23,7 +23,7 @@ static __always_inline int reclaim_began(void)
 
 static __always_inline int reclaim_ended(__u32 what)
 {
-	struct sk_thread *thread = running_thread_seldom();
+	struct sk_thread_row *thread = running_thread_seldom();
 	struct sk_tally_key key = {.what = what};
 
 	if (!thread || !thread->reclaim_since_ns)

@@ -5,8 +5,8 @@
  * Relied on by device.bpf.c and critical.bpf.c. Readers come by on their own clock: hooks run where
  * nothing may be woken.
  */
-#ifndef STOKER_NOTICE_BPF_H
-#define STOKER_NOTICE_BPF_H
+#ifndef SK_BPF_NOTICE_BPF_H
+#define SK_BPF_NOTICE_BPF_H
 
 #include "maps.bpf.h"
 #include "records/notice.h"

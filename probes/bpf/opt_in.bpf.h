@@ -4,24 +4,24 @@
  *
  * Relied on by ioctl.bpf.c, stack.bpf.c and fault.bpf.c; written by the loader alone.
  */
-#ifndef STOKER_ASKED_BPF_H
-#define STOKER_ASKED_BPF_H
+#ifndef SK_BPF_OPT_IN_BPF_H
+#define SK_BPF_OPT_IN_BPF_H
 
 #include "records/opt_in.h"
 #include "job.bpf.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, SK_ASKED_JOBS);
+	__uint(max_entries, SK_OPT_IN_JOBS);
 	__type(key, __u64);
 	__type(value, __u32);
-} asked __weak SEC(".maps");
+} opt_ins __weak SEC(".maps");
 
 /* The task's job if it asked for this, else 0. */
-static __always_inline __u64 asking_job(struct task_struct *task, __u32 what)
+static __always_inline __u64 opted_in_job(struct task_struct *task, __u32 what)
 {
 	__u64 job = job_of_typed_task(task);
-	__u32 *wanted = job ? bpf_map_lookup_elem(&asked, &job) : NULL;
+	__u32 *wanted = job ? bpf_map_lookup_elem(&opt_ins, &job) : NULL;
 
 	return wanted && (*wanted & what) ? job : 0;
 }

@@ -26,18 +26,18 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 8192);
 	__type(key, __u64);
-	__type(value, struct sk_job);
+	__type(value, struct sk_job_row);
 } jobs SEC(".maps");
 
 /* New entries are copied from these: both are larger than a program's stack would bear. */
-static const struct sk_thread no_thread;
-static const struct sk_job no_job;
+static const struct sk_thread_row no_thread;
+static const struct sk_job_row no_job;
 
 /* Adds an ended thread to its job. Not static: the verifier then looks at it once, not on every
  * path that leads here. */
-__noinline int fold(struct sk_thread *thread)
+__noinline int fold(struct sk_thread_row *thread)
 {
-	struct sk_job *job;
+	struct sk_job_row *job;
 
 	if (!thread)
 		return 0;
@@ -72,10 +72,10 @@ __noinline int fold(struct sk_thread *thread)
 
 /* Moves an ended thread from the table into its job, so that totals stay exact. Who reads both
  * meanwhile sees that this has begun and not ended. */
-static __always_inline void move_to_job(struct sk_thread *thread, __u64 key)
+static __always_inline void move_to_job(struct sk_thread_row *thread, __u64 key)
 {
 	__u64 id = thread->job;
-	struct sk_job *job;
+	struct sk_job_row *job;
 
 	fold(thread);
 	bpf_map_delete_elem(&threads, &key);
@@ -88,7 +88,7 @@ static __always_inline void move_to_job(struct sk_thread *thread, __u64 key)
 
 static __always_inline bool join_job(__u64 id, __u64 now)
 {
-	struct sk_job *job = bpf_map_lookup_elem(&jobs, &id);
+	struct sk_job_row *job = bpf_map_lookup_elem(&jobs, &id);
 
 	if (!job) {
 		count_made(SK_PRODUCER_JOB);
@@ -106,15 +106,15 @@ static __always_inline bool join_job(__u64 id, __u64 now)
 
 static __always_inline void leave_job(__u64 id)
 {
-	struct sk_job *job = bpf_map_lookup_elem(&jobs, &id);
+	struct sk_job_row *job = bpf_map_lookup_elem(&jobs, &id);
 
 	if (job)
 		__sync_fetch_and_add(&job->alive, -1);
 }
 
 /* Makes the entry of a thread seen for the first time, or for the first time in this job. */
-static __noinline struct sk_thread *enter(struct sk_thread *thread, struct task_struct *task,
-					  __u64 job, __u64 now, __u16 state)
+static __noinline struct sk_thread_row *
+enter(struct sk_thread_row *thread, struct task_struct *task, __u64 job, __u64 now, __u16 state)
 {
 	__u64 key = (__u64)task;
 
@@ -144,11 +144,11 @@ static __noinline struct sk_thread *enter(struct sk_thread *thread, struct task_
 }
 
 /* The entry of a job's task, made in `state` if there is none yet; NULL: no room, and counted. */
-static __always_inline struct sk_thread *thread_of(struct task_struct *task, __u64 job, __u64 now,
-						   __u16 state)
+static __always_inline struct sk_thread_row *thread_of(struct task_struct *task, __u64 job,
+						       __u64 now, __u16 state)
 {
 	__u64 key = (__u64)task;
-	struct sk_thread *thread = bpf_map_lookup_elem(&threads, &key);
+	struct sk_thread_row *thread = bpf_map_lookup_elem(&threads, &key);
 
 	if (thread && thread->job == job)
 		return thread;
@@ -201,7 +201,7 @@ static __always_inline __u32 waits_of(struct task_struct *task, __u16 state, lon
 }
 
 /* The kernel counts every fault; adding them up as the thread leaves costs the fault nothing. */
-static __always_inline void add_faults(struct sk_thread *thread, struct task_struct *task)
+static __always_inline void add_faults(struct sk_thread_row *thread, struct task_struct *task)
 {
 	__u64 minor = task->min_flt, major = task->maj_flt;
 
@@ -215,7 +215,7 @@ static __always_inline void add_faults(struct sk_thread *thread, struct task_str
 static __noinline int bury(struct task_struct *task, __u64 job, __u64 now)
 {
 	__u64 key = (__u64)task;
-	struct sk_thread *thread = bpf_map_lookup_elem(&threads, &key);
+	struct sk_thread_row *thread = bpf_map_lookup_elem(&threads, &key);
 
 	if (!thread)
 		return 0;
@@ -232,7 +232,7 @@ static __noinline int bury(struct task_struct *task, __u64 job, __u64 now)
 
 static __always_inline void leave_cpu(struct task_struct *task, __u64 job, __u64 now, __u32 left)
 {
-	struct sk_thread *thread = thread_of(task, job, now, SK_SPAN_ON_CPU);
+	struct sk_thread_row *thread = thread_of(task, job, now, SK_SPAN_ON_CPU);
 	__u16 state = state_left_in(task, left);
 	long call = call_of(task, state);
 
@@ -248,7 +248,7 @@ static __always_inline void leave_cpu(struct task_struct *task, __u64 job, __u64
 
 static __always_inline void take_cpu(struct task_struct *task, __u64 job, __u64 now)
 {
-	struct sk_thread *thread = thread_of(task, job, now, SK_SPAN_ON_CPU);
+	struct sk_thread_row *thread = thread_of(task, job, now, SK_SPAN_ON_CPU);
 	__u64 delay;
 
 	if (!thread)
@@ -290,7 +290,7 @@ static __always_inline int seen_wakeup(struct task_struct *task)
 {
 	bool running = (__u64)task == bpf_get_current_task();
 	__u64 job = job_of_typed_task(task), now;
-	struct sk_thread *thread;
+	struct sk_thread_row *thread;
 
 	if (!job)
 		return 0;
@@ -316,7 +316,7 @@ int on_wakeup_new(__u64 *ctx)
 {
 	struct task_struct *task = (struct task_struct *)ctx[0];
 	__u64 key = (__u64)task;
-	struct sk_thread *thread;
+	struct sk_thread_row *thread;
 
 	seen_wakeup(task);
 	thread = full_jobs && job_of_typed_task(task) ? bpf_map_lookup_elem(&threads, &key) : NULL;

@@ -142,7 +142,7 @@ int on_block(__u64 *ctx)
 		bpf_map_delete_elem(&sleepers, &key); /* whatever group it ends in */
 		return 0;
 	}
-	job = asking_job(task, SK_ASK_STACKS);
+	job = opted_in_job(task, SK_OPT_IN_STACKS);
 	if (job)
 		blocks(ctx, task, job);
 	return 0;
@@ -170,7 +170,7 @@ int on_unblock(__u64 *ctx)
 	struct sk_stack_wait *wait;
 	struct sleeper *sleeper;
 
-	if (!asking_job(task, SK_ASK_STACKS))
+	if (!opted_in_job(task, SK_OPT_IN_STACKS))
 		return 0;
 	sleeper = bpf_map_lookup_elem(&sleepers, &key);
 	if (!sleeper || !sleeper->since_ns)

@@ -5,8 +5,8 @@
  * Relied on by every *.bpf.c that tallies. Additions are atomic: threads of one job share an entry.
  * Entries take memory only while they exist; the loader removes those of a job it forgets.
  */
-#ifndef STOKER_TALLY_BPF_H
-#define STOKER_TALLY_BPF_H
+#ifndef SK_BPF_TALLY_BPF_H
+#define SK_BPF_TALLY_BPF_H
 
 #include "maps.bpf.h"
 #include "records/tally.h"

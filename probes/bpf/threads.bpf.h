@@ -5,8 +5,8 @@
  * Relied on by sched.bpf.c, which makes and ends entries, and by those that add to the entry of the
  * running thread: only its own CPU does that, so plain additions are exact.
  */
-#ifndef STOKER_THREADS_BPF_H
-#define STOKER_THREADS_BPF_H
+#ifndef SK_BPF_THREADS_BPF_H
+#define SK_BPF_THREADS_BPF_H
 
 #include "job.bpf.h"
 #include "records/thread.h"
@@ -15,11 +15,11 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384);
 	__type(key, __u64);
-	__type(value, struct sk_thread);
+	__type(value, struct sk_thread_row);
 } threads __weak SEC(".maps");
 
 /* NULL for a task of no job, after a few plain loads, and for one that was never switched in. */
-static __always_inline struct sk_thread *running_thread(void)
+static __always_inline struct sk_thread_row *running_thread(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u64 key = (__u64)task;
@@ -28,7 +28,7 @@ static __always_inline struct sk_thread *running_thread(void)
 }
 
 /* The same by probed reads, for hooks that come seldom: they load faster and run slower. */
-static __always_inline struct sk_thread *running_thread_seldom(void)
+static __always_inline struct sk_thread_row *running_thread_seldom(void)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
 	__u64 key = (__u64)task;

@@ -6,8 +6,8 @@
  * which parts the running thread's time where its page faults begin. Only the CPU that runs a
  * thread, or holds its run queue, turns it: so plain stores are exact.
  */
-#ifndef STOKER_TURN_BPF_H
-#define STOKER_TURN_BPF_H
+#ifndef SK_BPF_TURN_BPF_H
+#define SK_BPF_TURN_BPF_H
 
 #include "threads.bpf.h"
 
@@ -35,7 +35,7 @@ struct {
 
 /* A span of `state`, or what is told in its place. Not static: the verifier then looks at it once,
  * not on every path that leads here. */
-__noinline int write_span(struct sk_thread *thread, __u64 now, __u32 state)
+__noinline int write_span(struct sk_thread_row *thread, __u64 now, __u32 state)
 {
 	struct sk_job_span *record;
 	__u32 *mode;
@@ -61,7 +61,7 @@ __noinline int write_span(struct sk_thread *thread, __u64 now, __u32 state)
 	return 0;
 }
 
-static __always_inline void close_wait(struct sk_thread *thread, __u64 ns)
+static __always_inline void close_wait(struct sk_thread_row *thread, __u64 ns)
 {
 	if (thread->waits & SK_WAIT_FAULT)
 		thread->times.fault_ns += ns;
@@ -72,7 +72,7 @@ static __always_inline void close_wait(struct sk_thread *thread, __u64 ns)
 
 /* What part of `ns` on a CPU went into page faults. One that was preempted is counted at its end:
  * what is more than there was time belongs to the next time on a CPU. */
-static __always_inline __u16 take_faulted(struct sk_thread *thread, __u64 ns)
+static __always_inline __u16 take_faulted(struct sk_thread_row *thread, __u64 ns)
 {
 	__u64 taken = thread->handled_ns < ns ? thread->handled_ns : ns;
 
@@ -81,7 +81,7 @@ static __always_inline __u16 take_faulted(struct sk_thread *thread, __u64 ns)
 }
 
 /* What is told of an interval: a thread whose CPU was taken away under it is runnable. */
-static __always_inline __u16 state_told(const struct sk_thread *thread)
+static __always_inline __u16 state_told(const struct sk_thread_row *thread)
 {
 	bool stolen = thread->state == SK_SPAN_ON_CPU && thread->detail == SK_SPAN_DETAIL_STOLEN;
 
@@ -89,7 +89,7 @@ static __always_inline __u16 state_told(const struct sk_thread *thread)
 }
 
 /* Closes the open interval at `now` and opens one in `state`. Clocks of two CPUs may differ. */
-static __always_inline void turn(struct sk_thread *thread, __u32 tid, __u64 now, __u16 state,
+static __always_inline void turn(struct sk_thread_row *thread, __u32 tid, __u64 now, __u16 state,
 				 __u16 detail, bool tell)
 {
 	__u16 told = state_told(thread);
@@ -116,7 +116,7 @@ static __always_inline void turn(struct sk_thread *thread, __u32 tid, __u64 now,
 }
 
 /* Faults on one side, what the thread did on a CPU since on the other. */
-static __always_inline void part_from_faults(struct sk_thread *thread, __u64 now, bool tell)
+static __always_inline void part_from_faults(struct sk_thread_row *thread, __u64 now, bool tell)
 {
 	__u64 to = thread->handled_to_ns;
 
@@ -127,7 +127,7 @@ static __always_inline void part_from_faults(struct sk_thread *thread, __u64 now
 /* A machine that is a guest loses its CPUs to others, and the kernel does not count that as the
  * thread's, nor interrupts where it times those: `ran` grew less than the time on the CPU. When it
  * was is not known: of a span the last part is told as that. Totals keep it on the CPU as well. */
-static __always_inline void part_from_stolen(struct sk_thread *thread, __u64 ran, __u64 now,
+static __always_inline void part_from_stolen(struct sk_thread_row *thread, __u64 ran, __u64 now,
 					     bool tell)
 {
 	__u64 at = thread->taken_ns + (ran - thread->ran_ns);

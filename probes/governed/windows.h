@@ -9,7 +9,7 @@
  * Outside of windows launches are counted where that is cheap enough, else nothing is seen; then a
  * window begins with a lead in which they are only counted, which slows the job less: that is where
  * the rate of launches is known from. Counted and timed parts side by side also tell how much the
- * looking itself slows the job (sk_cover_unseen in native/trace/statistics/windows.h).
+ * looking itself slows the job (sk_trace_cover_unseen in native/trace/statistics/windows.h).
  * Invariant: what is planned depends on the past alone, so what a window shows has no bias.
  * Pure: time, costs and the seed come in as arguments. Memory: the caller's. Threads: one.
  */

@@ -25,7 +25,7 @@ MODES: tuple[Mode, ...] = ("off", "governed", "full", "dormant")
 """By their number in a segment."""
 BUDGET_PPM_MAX = (1 << 24) - 1
 HOLD_WHOLE = 1024
-"""SK_HOLD_WHOLE of native/records/throttle.h."""
+"""SK_THROTTLE_WHOLE of native/records/throttle.h."""
 
 _TRACERS = {1: "opencl", 2: "cupti", 3: "rocprofiler", 4: "level_zero"}
 _SIMULATED = 0x80

@@ -54,7 +54,7 @@ void sk_tracer_wait_for_turn(void)
 	struct sk_segment_header *header = &sk_tracer->segment->header;
 	uint64_t from = sk_tracer_now(), now;
 	uint64_t opens =
-		sk_hold_opens(atomic_load_explicit(&header->hold, memory_order_relaxed), from);
+		sk_throttle_opens(atomic_load_explicit(&header->hold, memory_order_relaxed), from);
 	int before = errno;
 
 	if (!opens)

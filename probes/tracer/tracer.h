@@ -144,7 +144,7 @@ static inline uint32_t sk_tracer_mode(void)
 void sk_tracer_wait_for_turn(void);
 
 /** Before a launch, and before anything that others could have to wait for: sleeps while the agent
- * holds launches, at most SK_HOLD_PERIOD_NS. Two loads, and no clock is read, where nothing is
+ * holds launches, at most SK_THROTTLE_PERIOD_NS. Two loads, and no clock is read, where nothing is
  * held.
  */
 static inline void sk_tracer_hold(void)

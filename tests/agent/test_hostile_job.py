@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from spawned import OTHER, OWNER, Node, alive, call, job_program_built, keeper_of, running, until
+from spawned import OTHER, OWNER, Node, alive, call, job_program_built, running, shim_of, until
 
 from stoker.agent.jobs.spawner_messages import Exited
 from stoker.agent.supervise import confine
@@ -228,12 +228,12 @@ async def test_grants_outlive_the_spawner(node: Node, hostile: str) -> None:
     assert attached.count("device_gate") == 1
 
 
-async def test_a_killed_keepers_grants_are_taken_back(node: Node) -> None:
+async def test_a_killed_shims_grants_are_taken_back(node: Node) -> None:
     launch = node.launch("sleep", "1000", devices=((195, 3), (226, 1)))
     await node.start(launch)
     started = await node.begun(launch)
-    keeper = keeper_of(started.pid)
-    os.kill(keeper, signal.SIGKILL)
+    shim = shim_of(started.pid)
+    os.kill(shim, signal.SIGKILL)
     assert (await node.ended(launch)).cause == "lost"
     keys = call("bpftool", "map", "dump", "name", "stoker_grants").stdout
     assert f'"cgroup_id": {started.cgroup_id}' not in keys

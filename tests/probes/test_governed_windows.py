@@ -24,7 +24,8 @@ or ends in, and those that still cost something after it."""
 @pytest.fixture(scope="module")
 def windows(tmp_path_factory: pytest.TempPathFactory) -> Path:
     program = tmp_path_factory.mktemp("windows") / "windows"
-    estimator = [NATIVE / "trace" / f"{name}.c" for name in ("windows", "stat", "histogram")]
+    statistics = NATIVE / "trace/statistics"
+    estimator = [statistics / f"{name}.c" for name in ("windows", "stat", "histogram")]
     sources = [HERE / "governed" / "windows.c", PROBES / "governed" / "windows.c", *estimator]
     flags = ["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-fsanitize=undefined"]
     argv = ["cc", *flags, f"-I{PROBES}", f"-I{NATIVE}", "-o", program, *sources, "-lm"]

@@ -11,7 +11,7 @@
 #include "runner/cgroup/limit.h"
 
 /** Keep the file of counters at hand: it is read for every job. */
-static int watch_counter(int dir, enum sk_controller controller, bool v2)
+static int watch_counter(int dir, enum sk_runner_controller controller, bool v2)
 {
 	const char *name = controller == SK_PIDS ? "pids.events"
 			   : v2			 ? "memory.events"
@@ -20,26 +20,28 @@ static int watch_counter(int dir, enum sk_controller controller, bool v2)
 
 	if (fd < 0)
 		return -errno;
-	sk_site_place(fd, controller == SK_PIDS ? SK_FD_NODE_PIDS : SK_FD_NODE_MEMORY);
+	sk_runner_site_place(fd, controller == SK_PIDS ? SK_FD_NODE_PIDS : SK_FD_NODE_MEMORY);
 	return 0;
 }
 
-static int cap_v2(struct sk_site *site, enum sk_controller controller, const char *limit)
+static int cap_v2(struct sk_runner_site *site, enum sk_runner_controller controller,
+		  const char *limit)
 {
 	char path[SK_SITE_PATH + 32], word[16];
 	int error;
 
-	snprintf(word, sizeof(word), "+%s", SK_CONTROLLER_NAME[controller]);
+	snprintf(word, sizeof(word), "+%s", sk_runner_controller_name[controller]);
 	snprintf(path, sizeof(path), "%s/cgroup.subtree_control", site->mount);
-	sk_file_write(AT_FDCWD, path, word);
+	sk_runner_file_write(AT_FDCWD, path, word);
 	snprintf(path, sizeof(path), "%s/../cgroup.subtree_control", site->jobs);
-	sk_file_write(AT_FDCWD, path, word);
-	error = sk_file_write(SK_FD_JOBS, controller == SK_MEMORY ? "memory.max" : "pids.max",
-			      limit);
+	sk_runner_file_write(AT_FDCWD, path, word);
+	error = sk_runner_file_write(SK_FD_JOBS,
+				     controller == SK_MEMORY ? "memory.max" : "pids.max", limit);
 	return error ? error : watch_counter(SK_FD_JOBS, controller, true);
 }
 
-static int cap_v1(struct sk_site *site, enum sk_controller controller, const char *limit)
+static int cap_v1(struct sk_runner_site *site, enum sk_runner_controller controller,
+		  const char *limit)
 {
 	const char *group = site->controller[controller].group;
 	int dir, error;
@@ -49,19 +51,19 @@ static int cap_v1(struct sk_site *site, enum sk_controller controller, const cha
 	dir = open(group, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0)
 		return -errno;
-	error = sk_file_write(dir, controller == SK_MEMORY ? "memory.limit_in_bytes" : "pids.max",
-			      limit);
+	error = sk_runner_file_write(
+		dir, controller == SK_MEMORY ? "memory.limit_in_bytes" : "pids.max", limit);
 	if (!error)
 		error = watch_counter(dir, controller, false);
 	if (!error)
-		error = sk_file_write(dir, "cgroup.procs", "0");
+		error = sk_runner_file_write(dir, "cgroup.procs", "0");
 	close(dir);
 	return error;
 }
 
-static void cap(struct sk_site *site, enum sk_controller controller, uint64_t limit)
+static void cap(struct sk_runner_site *site, enum sk_runner_controller controller, uint64_t limit)
 {
-	struct sk_controller_site *where = &site->controller[controller];
+	struct sk_runner_controller_site *where = &site->controller[controller];
 	char text[24];
 	int error;
 
@@ -70,7 +72,7 @@ static void cap(struct sk_site *site, enum sk_controller controller, uint64_t li
 	snprintf(text, sizeof(text), "%" PRIu64, limit);
 	if (where->where == SK_NOWHERE) {
 		snprintf(site->node_cap_why, SK_SITE_TEXT, "%s: %.200s",
-			 SK_CONTROLLER_NAME[controller], where->why);
+			 sk_runner_controller_name[controller], where->why);
 		site->node_cap = false;
 		return;
 	}
@@ -81,11 +83,11 @@ static void cap(struct sk_site *site, enum sk_controller controller, uint64_t li
 		return;
 	}
 	snprintf(site->node_cap_why, SK_SITE_TEXT, "%s limit of all jobs together: %s",
-		 SK_CONTROLLER_NAME[controller], strerror(-error));
+		 sk_runner_controller_name[controller], strerror(-error));
 	site->node_cap = false;
 }
 
-void sk_cap_set(struct sk_site *site, const struct sk_site_wish *wish)
+void sk_runner_cap_set(struct sk_runner_site *site, const struct sk_runner_site_wish *wish)
 {
 	if (!wish->pids_max_all && !wish->memory_max_all)
 		return;
@@ -103,26 +105,27 @@ static uint64_t read_counter(int fd, const char *key)
 	ssize_t got = pread(fd, text, sizeof(text) - 1, 0);
 
 	text[got < 0 ? 0 : got] = 0;
-	return sk_text_value(text, key, 0);
+	return sk_runner_text_value(text, key, 0);
 }
 
-void sk_cap_look(const struct sk_site *site, struct sk_cap_seen *ret)
+void sk_runner_cap_look(const struct sk_runner_site *site, struct sk_runner_cap_seen *ret)
 {
 	ret->memory = site->memory_max_all ? read_counter(SK_FD_NODE_MEMORY, "oom_kill") : 0;
 	ret->pids = site->pids_max_all ? read_counter(SK_FD_NODE_PIDS, "max") : 0;
 }
 
-void sk_cap_verdict(const struct sk_site *site, const struct sk_cap_seen *before, bool killed,
-		    char *ret, int size)
+void sk_runner_cap_verdict(const struct sk_runner_site *site,
+			   const struct sk_runner_cap_seen *before, bool killed, char *ret,
+			   int size)
 {
-	struct sk_cap_seen now;
+	struct sk_runner_cap_seen now;
 	char most[32];
 	int used = 0;
 
 	ret[0] = 0;
-	sk_cap_look(site, &now);
+	sk_runner_cap_look(site, &now);
 	if (killed && now.memory > before->memory) {
-		sk_bytes_text(site->memory_max_all, most, sizeof(most));
+		sk_runner_bytes_text(site->memory_max_all, most, sizeof(most));
 		used = snprintf(ret, (size_t)size,
 				"killed by the kernel: all jobs together reached the node's memory "
 				"limit %s",

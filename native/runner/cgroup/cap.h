@@ -2,12 +2,12 @@
 /** @file
  * Caps of all jobs together, so that the node survives what its jobs do.
  *
- * Relied on by the spawner at its start and by keepers, which tell what a cap did to their job.
- * v2: limits of the jobs cgroup. v1: a group that the spawner enters, and with it every keeper and
+ * Relied on by the spawner at its start and by shims, which tell what a cap did to their job.
+ * v2: limits of the jobs cgroup. v1: a group that the spawner enters, and with it every shim and
  * job it forks; so a cap costs nothing per job but two short reads of counters.
  */
-#ifndef SK_CAP_H
-#define SK_CAP_H
+#ifndef SK_RUNNER_CGROUP_CAP_H
+#define SK_RUNNER_CGROUP_CAP_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,19 +15,20 @@
 #include "runner/site/site.h"
 
 /** Set the caps of `wish`; fills `node_cap`, `node_cap_why` and the enforced values of `site`. */
-void sk_cap_set(struct sk_site *site, const struct sk_site_wish *wish);
+void sk_runner_cap_set(struct sk_runner_site *site, const struct sk_runner_site_wish *wish);
 
 /** How often each cap was met so far. */
-struct sk_cap_seen {
+struct sk_runner_cap_seen {
 	uint64_t memory;
 	uint64_t pids;
 };
 
-void sk_cap_look(const struct sk_site *site, struct sk_cap_seen *ret);
+void sk_runner_cap_look(const struct sk_runner_site *site, struct sk_runner_cap_seen *ret);
 
 /** What the caps did since `before`, as a sentence, "" if nothing; `killed` says that the job's
  *  first process died of SIGKILL that nobody here sent. */
-void sk_cap_verdict(const struct sk_site *site, const struct sk_cap_seen *before, bool killed,
-		    char *ret, int size);
+void sk_runner_cap_verdict(const struct sk_runner_site *site,
+			   const struct sk_runner_cap_seen *before, bool killed, char *ret,
+			   int size);
 
 #endif

@@ -11,7 +11,7 @@
 
 enum { CPU_PERIOD_US = 100000 };
 
-void sk_bytes_text(uint64_t bytes, char *ret, int size)
+void sk_runner_bytes_text(uint64_t bytes, char *ret, int size)
 {
 	static const char *const unit[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
 	double value = (double)bytes;
@@ -31,10 +31,10 @@ static int set_cpu(int dir, bool v2, uint32_t milli)
 
 	if (v2) {
 		snprintf(text, sizeof(text), "%" PRIu64 " %d", quota, CPU_PERIOD_US);
-		return sk_file_write(dir, "cpu.max", text);
+		return sk_runner_file_write(dir, "cpu.max", text);
 	}
 	snprintf(text, sizeof(text), "%" PRIu64, quota);
-	return sk_file_write(dir, "cpu.cfs_quota_us", text);
+	return sk_runner_file_write(dir, "cpu.cfs_quota_us", text);
 }
 
 static int set_memory(int dir, bool v2, uint64_t bytes)
@@ -43,12 +43,12 @@ static int set_memory(int dir, bool v2, uint64_t bytes)
 	int error;
 
 	snprintf(text, sizeof(text), "%" PRIu64, bytes);
-	error = sk_file_write(dir, v2 ? "memory.max" : "memory.limit_in_bytes", text);
+	error = sk_runner_file_write(dir, v2 ? "memory.max" : "memory.limit_in_bytes", text);
 	if (error)
 		return error;
 	/* Swap counts as memory where the kernel counts it at all. */
-	error = v2 ? sk_file_write(dir, "memory.swap.max", "0")
-		   : sk_file_write(dir, "memory.memsw.limit_in_bytes", text);
+	error = v2 ? sk_runner_file_write(dir, "memory.swap.max", "0")
+		   : sk_runner_file_write(dir, "memory.memsw.limit_in_bytes", text);
 	return error == -ENOENT ? 0 : error;
 }
 
@@ -57,18 +57,18 @@ static int set_pids(int dir, uint32_t pids)
 	char text[16];
 
 	snprintf(text, sizeof(text), "%" PRIu32, pids);
-	return sk_file_write(dir, "pids.max", text);
+	return sk_runner_file_write(dir, "pids.max", text);
 }
 
 /** Open the group that carries the limit, making it on v1. */
-static int open_group(struct sk_limits *limits, enum sk_controller i)
+static int open_group(struct sk_runner_limits *limits, enum sk_runner_controller i)
 {
-	const struct sk_controller_site *where = &limits->site->controller[i];
-	static bool enabled[SK_CONTROLLERS]; /* once per keeper is enough */
+	const struct sk_runner_controller_site *where = &limits->site->controller[i];
+	static bool enabled[SK_CONTROLLERS]; /* once per shim is enough */
 	char path[SK_SITE_PATH + SK_JOB_NAME + 1];
 
 	if (where->where == SK_V2) {
-		enabled[i] = enabled[i] || sk_site_enable(limits->site, i) == 0;
+		enabled[i] = enabled[i] || sk_runner_site_enable(limits->site, i) == 0;
 		limits->dir[i] = openat(limits->tree->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		return limits->dir[i] < 0 ? -errno : 0;
 	}
@@ -84,15 +84,15 @@ static int open_group(struct sk_limits *limits, enum sk_controller i)
 	return limits->entry[i] < 0 ? -errno : 0;
 }
 
-static int set_one(struct sk_limits *limits, enum sk_controller i, char *ret_why)
+static int set_one(struct sk_runner_limits *limits, enum sk_runner_controller i, char *ret_why)
 {
-	const struct sk_controller_site *where = &limits->site->controller[i];
+	const struct sk_runner_controller_site *where = &limits->site->controller[i];
 	bool v2 = where->where == SK_V2;
 	int error;
 
 	if (where->where == SK_NOWHERE) {
 		snprintf(ret_why, SK_TEXT_MAX, "a %s limit cannot be enforced here: %s",
-			 SK_CONTROLLER_NAME[i], where->why);
+			 sk_runner_controller_name[i], where->why);
 		return -EOPNOTSUPP;
 	}
 	error = open_group(limits, i);
@@ -102,13 +102,13 @@ static int set_one(struct sk_limits *limits, enum sk_controller i, char *ret_why
 					 : set_pids(limits->dir[i], limits->pids);
 	if (error)
 		snprintf(ret_why, SK_TEXT_MAX, "the %s limit could not be set (%.100s): %s",
-			 SK_CONTROLLER_NAME[i], where->why, strerror(-error));
+			 sk_runner_controller_name[i], where->why, strerror(-error));
 	return error;
 }
 
 /** A limit that the job did not ask for. A file of its own cgroup costs its start nothing; moving
  *  into a v1 group waits for RCU, a fifth of the rate of a burst, so there it has none. */
-static void set_default(struct sk_limits *limits, enum sk_controller i)
+static void set_default(struct sk_runner_limits *limits, enum sk_runner_controller i)
 {
 	char why[SK_TEXT_MAX + 1];
 
@@ -121,10 +121,11 @@ static void set_default(struct sk_limits *limits, enum sk_controller i)
 	limits->dir[i] = -1;
 }
 
-int sk_limits_set(struct sk_limits *limits, const struct sk_site *site, const struct sk_tree *tree,
-		  const struct sk_launch *launch, char *ret_why)
+int sk_runner_limits_set(struct sk_runner_limits *limits, const struct sk_runner_site *site,
+			 const struct sk_runner_tree *tree, const struct sk_runner_launch *launch,
+			 char *ret_why)
 {
-	*limits = (struct sk_limits){
+	*limits = (struct sk_runner_limits){
 		.site = site,
 		.tree = tree,
 		.memory_bytes = launch->memory_bytes,
@@ -150,7 +151,7 @@ int sk_limits_set(struct sk_limits *limits, const struct sk_site *site, const st
 	return 0;
 }
 
-int sk_limits_enter(const struct sk_limits *limits)
+int sk_runner_limits_enter(const struct sk_runner_limits *limits)
 {
 	for (int i = 0; i < SK_CONTROLLERS; i++)
 		if (limits->entry[i] >= 0 && write(limits->entry[i], "0", 1) < 0)
@@ -162,29 +163,30 @@ static uint64_t read_number(int dir, const char *name)
 {
 	char text[32];
 
-	return sk_file_read(dir, name, text, sizeof(text)) > 0 ? strtoull(text, NULL, 10) : 0;
+	return sk_runner_file_read(dir, name, text, sizeof(text)) > 0 ? strtoull(text, NULL, 10)
+								      : 0;
 }
 
 /** Processes of this group that the kernel killed for its memory limit. */
-static uint64_t memory_kills(const struct sk_limits *limits)
+static uint64_t memory_kills(const struct sk_runner_limits *limits)
 {
 	bool v2 = limits->site->controller[SK_MEMORY].where == SK_V2;
 	char text[512];
 
-	sk_file_read(limits->dir[SK_MEMORY], v2 ? "memory.events" : "memory.oom_control", text,
-		     sizeof(text));
-	return sk_text_value(text, "oom_kill", 0);
+	sk_runner_file_read(limits->dir[SK_MEMORY], v2 ? "memory.events" : "memory.oom_control",
+			    text, sizeof(text));
+	return sk_runner_text_value(text, "oom_kill", 0);
 }
 
-static uint64_t pids_refusals(const struct sk_limits *limits)
+static uint64_t pids_refusals(const struct sk_runner_limits *limits)
 {
 	char text[256];
 
-	sk_file_read(limits->dir[SK_PIDS], "pids.events", text, sizeof(text));
-	return sk_text_value(text, "max", 0);
+	sk_runner_file_read(limits->dir[SK_PIDS], "pids.events", text, sizeof(text));
+	return sk_runner_text_value(text, "max", 0);
 }
 
-void sk_limits_sample(struct sk_limits *limits)
+void sk_runner_limits_sample(struct sk_runner_limits *limits)
 {
 	bool v2 = limits->site->controller[SK_MEMORY].where == SK_V2;
 
@@ -197,14 +199,15 @@ void sk_limits_sample(struct sk_limits *limits)
 		limits->pids_refusals = pids_refusals(limits);
 }
 
-void sk_limits_verdict(const struct sk_limits *limits, bool killed, char *ret, int size)
+void sk_runner_limits_verdict(const struct sk_runner_limits *limits, bool killed, char *ret,
+			      int size)
 {
 	uint64_t kills = limits->memory_kills, refusals = limits->pids_refusals;
 	int used = 0;
 	char bytes[32];
 
 	ret[0] = 0;
-	sk_bytes_text(limits->memory_bytes, bytes, sizeof(bytes));
+	sk_runner_bytes_text(limits->memory_bytes, bytes, sizeof(bytes));
 	if (kills && killed)
 		used = snprintf(ret, (size_t)size, "killed by the kernel: memory limit %s reached",
 				bytes);
@@ -219,7 +222,7 @@ void sk_limits_verdict(const struct sk_limits *limits, bool killed, char *ret, i
 			 limits->pids, refusals);
 }
 
-void sk_limits_remove(struct sk_limits *limits)
+void sk_runner_limits_remove(struct sk_runner_limits *limits)
 {
 	char path[SK_SITE_PATH + SK_JOB_NAME + 1];
 

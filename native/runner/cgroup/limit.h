@@ -2,13 +2,13 @@
 /** @file
  * CPU, memory and process limits of one job, on cgroup v2 or v1 controllers.
  *
- * Relied on by the keeper. A limit that cannot be enforced is refused by name, never ignored.
+ * Relied on by the shim. A limit that cannot be enforced is refused by name, never ignored.
  * v2 limits are files of the job's own cgroup; v1 limits are groups of their own that the child
  * enters before it becomes its owner. Moving into a v1 group waits for RCU, some milliseconds:
  * jobs without limits do none of this.
  */
-#ifndef SK_LIMIT_H
-#define SK_LIMIT_H
+#ifndef SK_RUNNER_CGROUP_LIMIT_H
+#define SK_RUNNER_CGROUP_LIMIT_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,9 +17,9 @@
 #include "runner/cgroup/tree.h"
 #include "runner/wire/wire.h"
 
-struct sk_limits {
-	const struct sk_site *site;
-	const struct sk_tree *tree;
+struct sk_runner_limits {
+	const struct sk_runner_site *site;
+	const struct sk_runner_tree *tree;
 	uint64_t memory_bytes;
 	uint32_t pids;
 	uint32_t cpu_milli;
@@ -33,23 +33,25 @@ struct sk_limits {
 };
 
 /** Set the limits of a launch; 0 or negative errno with a sentence in `ret_why` (SK_TEXT_MAX). */
-int sk_limits_set(struct sk_limits *limits, const struct sk_site *site, const struct sk_tree *tree,
-		  const struct sk_launch *launch, char *ret_why);
+int sk_runner_limits_set(struct sk_runner_limits *limits, const struct sk_runner_site *site,
+			 const struct sk_runner_tree *tree, const struct sk_runner_launch *launch,
+			 char *ret_why);
 
 /** In the child, still privileged: enter the v1 groups; 0 or negative errno. */
-int sk_limits_enter(const struct sk_limits *limits);
+int sk_runner_limits_enter(const struct sk_runner_limits *limits);
 
 /** Read the counters; to be called before the job's cgroup is removed, on v2 they go with it. */
-void sk_limits_sample(struct sk_limits *limits);
+void sk_runner_limits_sample(struct sk_runner_limits *limits);
 
 /** What the limits did to the job by the last sample, as a sentence of at most `size`, "" if
  * nothing; `killed` says that its first process died of SIGKILL that nobody here sent. */
-void sk_limits_verdict(const struct sk_limits *limits, bool killed, char *ret, int size);
+void sk_runner_limits_verdict(const struct sk_runner_limits *limits, bool killed, char *ret,
+			      int size);
 
 /** Remove the v1 groups and close everything; the job's processes are gone. */
-void sk_limits_remove(struct sk_limits *limits);
+void sk_runner_limits_remove(struct sk_runner_limits *limits);
 
 /** "64 MiB", "1.5 GiB", "1000 bytes". */
-void sk_bytes_text(uint64_t bytes, char *ret, int size);
+void sk_runner_bytes_text(uint64_t bytes, char *ret, int size);
 
 #endif

@@ -26,10 +26,10 @@ static bool set(int score)
 	char text[16];
 
 	snprintf(text, sizeof(text), "%d", score);
-	return sk_file_write(AT_FDCWD, FILE_NAME, text) == 0;
+	return sk_runner_file_write(AT_FDCWD, FILE_NAME, text) == 0;
 }
 
-void sk_oom_find(struct sk_site *site)
+void sk_runner_oom_find(struct sk_runner_site *site)
 {
 	char text[16];
 	int own, floor;
@@ -40,7 +40,7 @@ void sk_oom_find(struct sk_site *site)
 		 "jobs are ended before the node's processes when memory runs out");
 	if (site->oom_held)
 		return;
-	if (sk_file_read(AT_FDCWD, FILE_NAME, text, sizeof(text)) <= 0) {
+	if (sk_runner_file_read(AT_FDCWD, FILE_NAME, text, sizeof(text)) <= 0) {
 		snprintf(site->oom_why, SK_SITE_TEXT, "%s cannot be read", FILE_NAME);
 		return;
 	}
@@ -61,7 +61,7 @@ void sk_oom_find(struct sk_site *site)
 		 "runs out, and none after another");
 }
 
-void sk_oom_enter(const struct sk_site *site)
+void sk_runner_oom_enter(const struct sk_runner_site *site)
 {
 	set(site->oom_score);
 }

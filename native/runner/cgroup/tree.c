@@ -23,7 +23,7 @@ static struct process {
 	bool member;
 } processes[PROCESSES_MAX];
 
-static void name_tree(struct sk_tree *tree, const struct sk_site *site, uint64_t job,
+static void name_tree(struct sk_runner_tree *tree, const struct sk_runner_site *site, uint64_t job,
 		      uint32_t attempt)
 {
 	memset(tree, 0, sizeof(*tree));
@@ -32,7 +32,7 @@ static void name_tree(struct sk_tree *tree, const struct sk_site *site, uint64_t
 	snprintf(tree->name, sizeof(tree->name), "%" PRIu64 ".%" PRIu32, job, attempt);
 }
 
-static int open_tree(struct sk_tree *tree)
+static int open_tree(struct sk_runner_tree *tree)
 {
 	struct stat info;
 
@@ -45,7 +45,8 @@ static int open_tree(struct sk_tree *tree)
 	return 0;
 }
 
-int sk_tree_make(struct sk_tree *tree, const struct sk_site *site, uint64_t job, uint32_t attempt)
+int sk_runner_tree_make(struct sk_runner_tree *tree, const struct sk_runner_site *site,
+			uint64_t job, uint32_t attempt)
 {
 	name_tree(tree, site, job, attempt);
 	tree->root = getpid();
@@ -60,8 +61,8 @@ int sk_tree_make(struct sk_tree *tree, const struct sk_site *site, uint64_t job,
 	return open_tree(tree);
 }
 
-void sk_tree_find(struct sk_tree *tree, const struct sk_site *site, uint64_t job, uint32_t attempt,
-		  pid_t session)
+void sk_runner_tree_find(struct sk_runner_tree *tree, const struct sk_runner_site *site,
+			 uint64_t job, uint32_t attempt, pid_t session)
 {
 	name_tree(tree, site, job, attempt);
 	tree->session = session;
@@ -78,7 +79,7 @@ static bool read_process(pid_t pid, struct process *ret)
 	int group;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	if (sk_file_read(AT_FDCWD, path, text, sizeof(text)) <= 0)
+	if (sk_runner_file_read(AT_FDCWD, path, text, sizeof(text)) <= 0)
 		return false;
 	rest = strrchr(text, ')');
 	ret->pid = pid;
@@ -104,7 +105,7 @@ static int read_processes(void)
 	return count;
 }
 
-static bool is_member(const struct sk_tree *tree, const struct process *process, int count)
+static bool is_member(const struct sk_runner_tree *tree, const struct process *process, int count)
 {
 	if (tree->session && process->session == tree->session)
 		return true;
@@ -119,7 +120,7 @@ static bool is_member(const struct sk_tree *tree, const struct process *process,
 }
 
 /** Mark members until a pass finds no more; returns how many rows there are. */
-static int mark_members(const struct sk_tree *tree, int *ret_members)
+static int mark_members(const struct sk_runner_tree *tree, int *ret_members)
 {
 	int count = read_processes(), members = 0;
 	bool found = true;
@@ -161,7 +162,7 @@ static bool same_process(pid_t pid, const void *context)
 }
 
 /** Whether the process is still to be signalled; notes it if so. */
-static bool note(struct sk_seen *seen, pid_t pid)
+static bool note(struct sk_runner_seen *seen, pid_t pid)
 {
 	if (!seen)
 		return true;
@@ -174,7 +175,8 @@ static bool note(struct sk_seen *seen, pid_t pid)
 	return true;
 }
 
-static int signal_processes(const struct sk_tree *tree, int signal, struct sk_seen *seen)
+static int signal_processes(const struct sk_runner_tree *tree, int signal,
+			    struct sk_runner_seen *seen)
 {
 	int members, count = mark_members(tree, &members), sent = 0;
 
@@ -189,15 +191,15 @@ static int signal_processes(const struct sk_tree *tree, int signal, struct sk_se
 
 static bool in_cgroup(pid_t pid, const void *context)
 {
-	const struct sk_tree *tree = context;
+	const struct sk_runner_tree *tree = context;
 	char path[32], text[4096], part[SK_JOB_NAME + 2];
 
 	snprintf(path, sizeof(path), "/proc/%d/cgroup", pid);
 	snprintf(part, sizeof(part), "/%s", tree->name);
-	return sk_file_read(AT_FDCWD, path, text, sizeof(text)) > 0 && strstr(text, part);
+	return sk_runner_file_read(AT_FDCWD, path, text, sizeof(text)) > 0 && strstr(text, part);
 }
 
-static int signal_cgroup(const struct sk_tree *tree, int signal, struct sk_seen *seen)
+static int signal_cgroup(const struct sk_runner_tree *tree, int signal, struct sk_runner_seen *seen)
 {
 	int count = 0, fd = openat(tree->dir, "cgroup.procs", O_RDONLY | O_CLOEXEC);
 	FILE *file = fd < 0 ? NULL : fdopen(fd, "re");
@@ -215,18 +217,19 @@ static int signal_cgroup(const struct sk_tree *tree, int signal, struct sk_seen 
 	return count;
 }
 
-int sk_tree_signal(const struct sk_tree *tree, int signal, struct sk_seen *seen)
+int sk_runner_tree_signal(const struct sk_runner_tree *tree, int signal,
+			  struct sk_runner_seen *seen)
 {
 	return tree->dir >= 0 ? signal_cgroup(tree, signal, seen)
 			      : signal_processes(tree, signal, seen);
 }
 
-void sk_tree_kill(const struct sk_tree *tree)
+void sk_runner_tree_kill(const struct sk_runner_tree *tree)
 {
-	if (tree->dir >= 0 && sk_file_write(tree->dir, "cgroup.kill", "1") == 0)
+	if (tree->dir >= 0 && sk_runner_file_write(tree->dir, "cgroup.kill", "1") == 0)
 		return;
 	/* Each pass may meet children forked during it; a fork bomb is outrun, not outwaited. */
-	for (int pass = 0; pass < 64 && sk_tree_signal(tree, SIGKILL, NULL); pass++)
+	for (int pass = 0; pass < 64 && sk_runner_tree_signal(tree, SIGKILL, NULL); pass++)
 		;
 }
 
@@ -254,7 +257,7 @@ static void remove_nested(int dir, int depth)
 	closedir(stream);
 }
 
-int sk_tree_remove(struct sk_tree *tree)
+int sk_runner_tree_remove(struct sk_runner_tree *tree)
 {
 	int members;
 
@@ -279,21 +282,22 @@ int sk_tree_remove(struct sk_tree *tree)
 	return 0;
 }
 
-uint64_t sk_tree_cpu_ns(const struct sk_tree *tree, uint64_t fallback)
+uint64_t sk_runner_tree_cpu_ns(const struct sk_runner_tree *tree, uint64_t fallback)
 {
 	char text[1024];
 
-	if (tree->dir < 0 || sk_file_read(tree->dir, "cpu.stat", text, sizeof(text)) <= 0)
+	if (tree->dir < 0 || sk_runner_file_read(tree->dir, "cpu.stat", text, sizeof(text)) <= 0)
 		return fallback;
-	return sk_text_value(text, "usage_usec", fallback / 1000) * 1000;
+	return sk_runner_text_value(text, "usage_usec", fallback / 1000) * 1000;
 }
 
-bool sk_site_frozen(const struct sk_site *site)
+bool sk_runner_site_frozen(const struct sk_runner_site *site)
 {
 	char text[256];
 
-	return site->cgroups && sk_file_read(SK_FD_JOBS, "cgroup.events", text, sizeof(text)) > 0 &&
-	       sk_text_value(text, "frozen", 0) == 1;
+	return site->cgroups &&
+	       sk_runner_file_read(SK_FD_JOBS, "cgroup.events", text, sizeof(text)) > 0 &&
+	       sk_runner_text_value(text, "frozen", 0) == 1;
 }
 
 static int remove_group(const char *path)
@@ -307,7 +311,7 @@ static int remove_group(const char *path)
 	return rmdir(path) ? -errno : 0;
 }
 
-int sk_site_remove(const struct sk_site *site)
+int sk_runner_site_remove(const struct sk_runner_site *site)
 {
 	char parent[SK_SITE_PATH];
 	int error = 0, first = 0;

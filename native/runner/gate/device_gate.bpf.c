@@ -21,7 +21,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, SK_GRANTS_MAX);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct sk_grant_key);
+	__type(key, struct sk_runner_grant_key);
 	__type(value, __u32);
 } stoker_grants SEC(".maps");
 
@@ -29,7 +29,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, SK_DENIED_MAX);
 	__type(key, __u64);
-	__type(value, struct sk_denied);
+	__type(value, struct sk_runner_denied);
 } stoker_denied SEC(".maps");
 
 /* Numbers: Documentation/admin-guide/devices.txt. */
@@ -44,7 +44,7 @@ static __always_inline bool is_harmless(__u32 major, __u32 minor)
 
 static __always_inline bool is_granted(__u32 major, __u32 minor, __u32 access)
 {
-	struct sk_grant_key key = {.major = major, .minor = minor};
+	struct sk_runner_grant_key key = {.major = major, .minor = minor};
 
 	/* The job's cgroup is some ancestor: its depth depends on where the mount begins. */
 	for (int level = 1; level < SK_GATE_LEVELS; level++) {
@@ -63,8 +63,8 @@ static __always_inline bool is_granted(__u32 major, __u32 minor, __u32 access)
 static __always_inline void count_denied(__u32 major, __u32 minor)
 {
 	__u64 cgroup_id = bpf_get_current_cgroup_id();
-	struct sk_denied first = {.count = 1, .major = major, .minor = minor};
-	struct sk_denied *seen = bpf_map_lookup_elem(&stoker_denied, &cgroup_id);
+	struct sk_runner_denied first = {.count = 1, .major = major, .minor = minor};
+	struct sk_runner_denied *seen = bpf_map_lookup_elem(&stoker_denied, &cgroup_id);
 
 	if (!seen) {
 		bpf_map_update_elem(&stoker_denied, &cgroup_id, &first, BPF_NOEXIST);

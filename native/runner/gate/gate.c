@@ -84,13 +84,13 @@ static bool place_map(uint32_t id)
 		return false;
 	if (!read_info(fd, &info, sizeof(info))) {
 		if (!strcmp(info.name, "stoker_grants") &&
-		    info.key_size == sizeof(struct sk_grant_key) && info.value_size == 4) {
-			sk_site_place(fd, SK_FD_GRANTS);
+		    info.key_size == sizeof(struct sk_runner_grant_key) && info.value_size == 4) {
+			sk_runner_site_place(fd, SK_FD_GRANTS);
 			return true;
 		}
 		if (!strcmp(info.name, "stoker_denied") &&
-		    info.value_size == sizeof(struct sk_denied)) {
-			sk_site_place(fd, SK_FD_DENIED);
+		    info.value_size == sizeof(struct sk_runner_denied)) {
+			sk_runner_site_place(fd, SK_FD_DENIED);
 			return true;
 		}
 	}
@@ -154,7 +154,7 @@ static int load_gate(const char *jobs, char *ret_why)
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EIO;
 }
 
-void sk_gate_open(struct sk_site *site)
+void sk_runner_gate_open(struct sk_runner_site *site)
 {
 	int error;
 
@@ -192,12 +192,12 @@ static int map_call(enum bpf_cmd command, int map, const void *key, const void *
 	return bpf(command, &attributes);
 }
 
-int sk_gate_grant(uint64_t cgroup_id, const struct sk_device *devices, int count)
+int sk_runner_gate_grant(uint64_t cgroup_id, const struct sk_runner_device *devices, int count)
 {
 	const uint32_t access = BPF_DEVCG_ACC_READ | BPF_DEVCG_ACC_WRITE;
 
 	for (int i = 0; i < count; i++) {
-		struct sk_grant_key key = {cgroup_id, devices[i].major, devices[i].minor};
+		struct sk_runner_grant_key key = {cgroup_id, devices[i].major, devices[i].minor};
 		int error = map_call(BPF_MAP_UPDATE_ELEM, SK_FD_GRANTS, &key, &access);
 
 		if (error)
@@ -206,18 +206,18 @@ int sk_gate_grant(uint64_t cgroup_id, const struct sk_device *devices, int count
 	return 0;
 }
 
-void sk_gate_revoke(uint64_t cgroup_id, const struct sk_device *devices, int count)
+void sk_runner_gate_revoke(uint64_t cgroup_id, const struct sk_runner_device *devices, int count)
 {
 	for (int i = 0; i < count; i++) {
-		struct sk_grant_key key = {cgroup_id, devices[i].major, devices[i].minor};
+		struct sk_runner_grant_key key = {cgroup_id, devices[i].major, devices[i].minor};
 
 		map_call(BPF_MAP_DELETE_ELEM, SK_FD_GRANTS, &key, NULL);
 	}
 }
 
-void sk_gate_revoke_all(uint64_t cgroup_id)
+void sk_runner_gate_revoke_all(uint64_t cgroup_id)
 {
-	struct sk_grant_key key, next = {0};
+	struct sk_runner_grant_key key, next = {0};
 	int error = map_call(BPF_MAP_GET_NEXT_KEY, SK_FD_GRANTS, NULL, &next);
 
 	/* A key deleted under the walk restarts it: bounded, because every pass may only shrink. */
@@ -229,9 +229,9 @@ void sk_gate_revoke_all(uint64_t cgroup_id)
 	}
 }
 
-void sk_gate_denied(uint64_t cgroup_id, char *ret, int size)
+void sk_runner_gate_denied(uint64_t cgroup_id, char *ret, int size)
 {
-	struct sk_denied denied;
+	struct sk_runner_denied denied;
 
 	ret[0] = 0;
 	if (map_call(BPF_MAP_LOOKUP_ELEM, SK_FD_DENIED, &cgroup_id, &denied))
@@ -243,7 +243,7 @@ void sk_gate_denied(uint64_t cgroup_id, char *ret, int size)
 	map_call(BPF_MAP_DELETE_ELEM, SK_FD_DENIED, &cgroup_id, NULL);
 }
 
-void sk_gate_close(void)
+void sk_runner_gate_close(void)
 {
 	uint32_t maps[MAPS_MAX], count;
 	int fd;

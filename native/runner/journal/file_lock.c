@@ -5,7 +5,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-int sk_hold_make(const char *path)
+int sk_runner_file_lock_make(const char *path)
 {
 	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 
@@ -25,7 +25,7 @@ static struct flock lock_of(uint32_t slot)
 	};
 }
 
-bool sk_hold_is_held(const char *path, uint32_t slot)
+bool sk_runner_file_lock_is_held(const char *path, uint32_t slot)
 {
 	struct flock lock = lock_of(slot);
 	int fd = open(path, O_RDWR | O_CLOEXEC);
@@ -36,7 +36,7 @@ bool sk_hold_is_held(const char *path, uint32_t slot)
 	return held;
 }
 
-int sk_hold_take(const char *path, uint32_t slot)
+int sk_runner_file_lock_take(const char *path, uint32_t slot)
 {
 	struct flock lock = lock_of(slot);
 	int fd = open(path, O_RDWR | O_CLOEXEC);
@@ -50,7 +50,7 @@ int sk_hold_take(const char *path, uint32_t slot)
 	return fd;
 }
 
-int sk_hold_any(const char *path)
+int sk_runner_file_lock_any(const char *path)
 {
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 	int fd = open(path, O_RDWR | O_CLOEXEC), slot = -1;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-void sk_list_add(struct sk_slot_list *list, uint32_t slot)
+void sk_runner_list_add(struct sk_runner_slot_list *list, uint32_t slot)
 {
 	if (list->place[slot])
 		return;
@@ -11,7 +11,7 @@ void sk_list_add(struct sk_slot_list *list, uint32_t slot)
 	list->place[slot] = (uint16_t)list->count;
 }
 
-void sk_list_remove(struct sk_slot_list *list, uint32_t slot)
+void sk_runner_list_remove(struct sk_runner_slot_list *list, uint32_t slot)
 {
 	uint32_t place = list->place[slot];
 	uint16_t last;
@@ -31,14 +31,14 @@ static uint32_t bucket_of(uint64_t job, uint32_t attempt)
 	return (uint32_t)(hash >> 40) % SK_BUCKETS;
 }
 
-static uint32_t bucket_of_slot(const struct sk_index *index, uint32_t slot)
+static uint32_t bucket_of_slot(const struct sk_runner_index *index, uint32_t slot)
 {
-	const struct sk_taken *taken = &index->table->slot[slot].taken;
+	const struct sk_runner_taken *taken = &index->table->slot[slot].taken;
 
 	return bucket_of(taken->job, taken->attempt);
 }
 
-void sk_index_add(struct sk_index *index, uint32_t slot)
+void sk_runner_index_add(struct sk_runner_index *index, uint32_t slot)
 {
 	uint32_t bucket = bucket_of_slot(index, slot);
 
@@ -47,7 +47,7 @@ void sk_index_add(struct sk_index *index, uint32_t slot)
 	index->used++;
 }
 
-static void remove_slot(struct sk_index *index, uint32_t slot)
+static void remove_slot(struct sk_runner_index *index, uint32_t slot)
 {
 	int16_t *at = &index->bucket[bucket_of_slot(index, slot)];
 
@@ -57,12 +57,12 @@ static void remove_slot(struct sk_index *index, uint32_t slot)
 	index->used--;
 }
 
-int sk_index_find(const struct sk_index *index, uint64_t job, uint32_t attempt)
+int sk_runner_index_find(const struct sk_runner_index *index, uint64_t job, uint32_t attempt)
 {
 	int16_t slot = index->bucket[bucket_of(job, attempt)];
 
 	for (; slot >= 0; slot = index->next[slot]) {
-		const struct sk_taken *taken = &index->table->slot[slot].taken;
+		const struct sk_runner_taken *taken = &index->table->slot[slot].taken;
 
 		if (taken->job == job && taken->attempt == attempt)
 			break;
@@ -71,18 +71,18 @@ int sk_index_find(const struct sk_index *index, uint64_t job, uint32_t attempt)
 }
 
 /** Chain entry `place` of the ring of acknowledged attempts. */
-static void forgotten_add(struct sk_index *index, uint32_t place)
+static void forgotten_add(struct sk_runner_index *index, uint32_t place)
 {
-	const struct sk_forgotten *entry = &index->table->forgotten[place];
+	const struct sk_runner_forgotten *entry = &index->table->forgotten[place];
 	int32_t *bucket = &index->forgotten_bucket[bucket_of(entry->job, entry->attempt)];
 
 	index->forgotten_next[place] = *bucket;
 	*bucket = (int32_t)place;
 }
 
-static void forgotten_remove(struct sk_index *index, uint32_t place)
+static void forgotten_remove(struct sk_runner_index *index, uint32_t place)
 {
-	const struct sk_forgotten *entry = &index->table->forgotten[place];
+	const struct sk_runner_forgotten *entry = &index->table->forgotten[place];
 	int32_t *at = &index->forgotten_bucket[bucket_of(entry->job, entry->attempt)];
 
 	while (*at >= 0 && *at != (int32_t)place)
@@ -91,12 +91,13 @@ static void forgotten_remove(struct sk_index *index, uint32_t place)
 		*at = index->forgotten_next[place];
 }
 
-bool sk_index_is_forgotten(const struct sk_index *index, uint64_t job, uint32_t attempt)
+bool sk_runner_index_is_forgotten(const struct sk_runner_index *index, uint64_t job,
+				  uint32_t attempt)
 {
 	int32_t place = index->forgotten_bucket[bucket_of(job, attempt)];
 
 	for (; place >= 0; place = index->forgotten_next[place]) {
-		const struct sk_forgotten *entry = &index->table->forgotten[place];
+		const struct sk_runner_forgotten *entry = &index->table->forgotten[place];
 
 		if (entry->job == job && entry->attempt == attempt)
 			return true;
@@ -104,7 +105,7 @@ bool sk_index_is_forgotten(const struct sk_index *index, uint64_t job, uint32_t 
 	return false;
 }
 
-void sk_index_init(struct sk_index *index, struct sk_table *table)
+void sk_runner_index_init(struct sk_runner_index *index, struct sk_runner_table *table)
 {
 	uint64_t count = atomic_load_explicit(&table->forgotten_count, memory_order_acquire);
 	uint32_t filled = count < SK_FORGOTTEN ? (uint32_t)count : SK_FORGOTTEN;
@@ -117,16 +118,16 @@ void sk_index_init(struct sk_index *index, struct sk_table *table)
 		forgotten_add(index, i);
 }
 
-void sk_index_forget(struct sk_index *index, uint32_t slot)
+void sk_runner_index_forget(struct sk_runner_index *index, uint32_t slot)
 {
-	struct sk_table *table = index->table;
+	struct sk_runner_table *table = index->table;
 	uint64_t count = atomic_load_explicit(&table->forgotten_count, memory_order_relaxed);
 	bool remembered = table->slot[slot].ended.cause != SK_CAUSE_NEVER_STARTED;
 
 	remove_slot(index, slot);
 	if (remembered && count >= SK_FORGOTTEN)
 		forgotten_remove(index, (uint32_t)(count % SK_FORGOTTEN));
-	sk_slot_forget(table, slot);
+	sk_runner_slot_forget(table, slot);
 	if (remembered)
 		forgotten_add(index, (uint32_t)(count % SK_FORGOTTEN));
 }

@@ -18,7 +18,7 @@ static const uint32_t CRC_NIBBLE[16] = {
 	0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75,
 };
 
-uint32_t sk_crc32c(const void *bytes, size_t size)
+uint32_t sk_runner_crc32c(const void *bytes, size_t size)
 {
 	const unsigned char *at = bytes;
 	uint32_t crc = UINT32_MAX;
@@ -31,36 +31,37 @@ uint32_t sk_crc32c(const void *bytes, size_t size)
 	return ~crc;
 }
 
-static uint32_t header_crc(const struct sk_table *table)
+static uint32_t header_crc(const struct sk_runner_table *table)
 {
-	return sk_crc32c(table, offsetof(struct sk_table, crc));
+	return sk_runner_crc32c(table, offsetof(struct sk_runner_table, crc));
 }
 
 /* Texts are covered as far as they are used: the CRC is on the path of every job. */
-static uint32_t taken_crc(const struct sk_taken *taken)
+static uint32_t taken_crc(const struct sk_runner_taken *taken)
 {
 	if (taken->folder_bytes > SK_PATH_MAX)
 		return ~taken->crc;
-	return sk_crc32c(taken, offsetof(struct sk_taken, folder) + taken->folder_bytes);
+	return sk_runner_crc32c(taken,
+				offsetof(struct sk_runner_taken, folder) + taken->folder_bytes);
 }
 
-static uint32_t ended_crc(const struct sk_ended *ended)
+static uint32_t ended_crc(const struct sk_runner_ended *ended)
 {
 	if (ended->text_bytes > SK_TEXT_MAX)
 		return ~ended->crc;
-	return sk_crc32c(ended, offsetof(struct sk_ended, text) + ended->text_bytes);
+	return sk_runner_crc32c(ended, offsetof(struct sk_runner_ended, text) + ended->text_bytes);
 }
 
-static uint32_t started_crc(const struct sk_started *started)
+static uint32_t started_crc(const struct sk_runner_started *started)
 {
-	return sk_crc32c(started, offsetof(struct sk_started, crc));
+	return sk_runner_crc32c(started, offsetof(struct sk_runner_started, crc));
 }
 
 /** Blocks are written, not only reserved, so that no later store meets a full disk. */
 static int fill(int fd)
 {
 	static const char zeros[65536];
-	size_t left = sizeof(struct sk_table);
+	size_t left = sizeof(struct sk_runner_table);
 
 	while (left) {
 		ssize_t wrote = write(fd, zeros, left < sizeof(zeros) ? left : sizeof(zeros));
@@ -94,7 +95,7 @@ static int create(const char *path)
 	return fd;
 }
 
-static int check_header(const struct sk_table *table, char *ret_why)
+static int check_header(const struct sk_runner_table *table, char *ret_why)
 {
 	static const char no_boot[SK_BOOT_ID];
 
@@ -103,28 +104,29 @@ static int check_header(const struct sk_table *table, char *ret_why)
 	else if (table->version != SK_TABLE_VERSION)
 		snprintf(ret_why, SK_TEXT_MAX, "it has version %u, this program reads version %u",
 			 table->version, SK_TABLE_VERSION);
-	else if (table->slot_bytes != sizeof(struct sk_slot) || table->slots != SK_SLOTS_MAX ||
-		 table->forgotten_slots != SK_FORGOTTEN || !memcmp(table->boot_id, no_boot, 1))
+	else if (table->slot_bytes != sizeof(struct sk_runner_slot) ||
+		 table->slots != SK_SLOTS_MAX || table->forgotten_slots != SK_FORGOTTEN ||
+		 !memcmp(table->boot_id, no_boot, 1))
 		snprintf(ret_why, SK_TEXT_MAX, "its geometry is not this program's");
 	else
 		return 0;
 	return -EBADMSG;
 }
 
-static void initialise(struct sk_table *table, const char *boot_id)
+static void initialise(struct sk_runner_table *table, const char *boot_id)
 {
 	memcpy(table->magic, MAGIC, sizeof(MAGIC));
 	table->version = SK_TABLE_VERSION;
-	table->slot_bytes = sizeof(struct sk_slot);
+	table->slot_bytes = sizeof(struct sk_runner_slot);
 	table->slots = SK_SLOTS_MAX;
 	table->forgotten_slots = SK_FORGOTTEN;
 	snprintf(table->boot_id, sizeof(table->boot_id), "%s", boot_id);
 	table->crc = header_crc(table);
 }
 
-int sk_table_open(const char *path, struct sk_table **ret, char *ret_why)
+int sk_runner_table_open(const char *path, struct sk_runner_table **ret, char *ret_why)
 {
-	struct sk_table *table;
+	struct sk_runner_table *table;
 	struct stat info;
 	bool fresh = false;
 	int error = 0;
@@ -167,20 +169,20 @@ out:
 	return error;
 }
 
-bool sk_table_same_boot(const struct sk_table *table, const char *boot_id)
+bool sk_runner_table_same_boot(const struct sk_runner_table *table, const char *boot_id)
 {
 	return strncmp(table->boot_id, boot_id, sizeof(table->boot_id)) == 0;
 }
 
-void sk_table_stamp(struct sk_table *table, const char *boot_id)
+void sk_runner_table_stamp(struct sk_runner_table *table, const char *boot_id)
 {
 	initialise(table, boot_id);
 }
 
-int sk_slot_check(const struct sk_table *table, uint32_t index, char *ret_why)
+int sk_runner_slot_check(const struct sk_runner_table *table, uint32_t index, char *ret_why)
 {
-	const struct sk_slot *slot = &table->slot[index];
-	enum sk_slot_state state = sk_slot_state(slot);
+	const struct sk_runner_slot *slot = &table->slot[index];
+	enum sk_runner_slot_state state = sk_runner_slot_state(slot);
 	const char *part = NULL;
 
 	if (state > SK_SLOT_ENDED)
@@ -201,23 +203,24 @@ int sk_slot_check(const struct sk_table *table, uint32_t index, char *ret_why)
 	return -EBADMSG;
 }
 
-enum sk_slot_state sk_slot_state(const struct sk_slot *slot)
+enum sk_runner_slot_state sk_runner_slot_state(const struct sk_runner_slot *slot)
 {
-	return (enum sk_slot_state)atomic_load_explicit(&slot->state, memory_order_acquire);
+	return (enum sk_runner_slot_state)atomic_load_explicit(&slot->state, memory_order_acquire);
 }
 
-static void publish(struct sk_slot *slot, enum sk_slot_state state)
+static void publish(struct sk_runner_slot *slot, enum sk_runner_slot_state state)
 {
 	atomic_store_explicit(&slot->state, state, memory_order_release);
 }
 
-void sk_slot_take(struct sk_slot *slot, const struct sk_launch_view *launch, uint64_t t_ns)
+void sk_runner_slot_take(struct sk_runner_slot *slot, const struct sk_runner_launch_view *launch,
+			 uint64_t t_ns)
 {
-	struct sk_taken *taken = &slot->taken;
+	struct sk_runner_taken *taken = &slot->taken;
 
 	memset(&slot->started, 0, sizeof(slot->started));
 	memset(&slot->control, 0, sizeof(slot->control));
-	memset(&slot->ended, 0, offsetof(struct sk_ended, text));
+	memset(&slot->ended, 0, offsetof(struct sk_runner_ended, text));
 	taken->job = launch->fixed->job;
 	taken->attempt = launch->fixed->attempt;
 	taken->uid = launch->fixed->uid;
@@ -229,12 +232,13 @@ void sk_slot_take(struct sk_slot *slot, const struct sk_launch_view *launch, uin
 	publish(slot, SK_SLOT_TAKEN);
 }
 
-void sk_slot_launch(struct sk_slot *slot)
+void sk_runner_slot_launch(struct sk_runner_slot *slot)
 {
 	publish(slot, SK_SLOT_LAUNCHING);
 }
 
-void sk_slot_start(struct sk_slot *slot, uint32_t pid, uint64_t cgroup_id, uint64_t t_ns)
+void sk_runner_slot_start(struct sk_runner_slot *slot, uint32_t pid, uint64_t cgroup_id,
+			  uint64_t t_ns)
 {
 	slot->started.pid = pid;
 	slot->started.cgroup_id = cgroup_id;
@@ -243,11 +247,12 @@ void sk_slot_start(struct sk_slot *slot, uint32_t pid, uint64_t cgroup_id, uint6
 	publish(slot, SK_SLOT_STARTED);
 }
 
-void sk_slot_end(struct sk_table *table, uint32_t index, const struct sk_ended *ended)
+void sk_runner_slot_end(struct sk_runner_table *table, uint32_t index,
+			const struct sk_runner_ended *ended)
 {
-	struct sk_slot *slot = &table->slot[index];
+	struct sk_runner_slot *slot = &table->slot[index];
 
-	memcpy(&slot->ended, ended, offsetof(struct sk_ended, text) + ended->text_bytes);
+	memcpy(&slot->ended, ended, offsetof(struct sk_runner_ended, text) + ended->text_bytes);
 	slot->ended.text[ended->text_bytes] = 0;
 	slot->ended.crc = ended_crc(&slot->ended);
 	publish(slot, SK_SLOT_ENDED);
@@ -256,14 +261,14 @@ void sk_slot_end(struct sk_table *table, uint32_t index, const struct sk_ended *
 				 memory_order_release);
 }
 
-void sk_slot_forget(struct sk_table *table, uint32_t index)
+void sk_runner_slot_forget(struct sk_runner_table *table, uint32_t index)
 {
-	struct sk_slot *slot = &table->slot[index];
+	struct sk_runner_slot *slot = &table->slot[index];
 
 	if (slot->ended.cause != SK_CAUSE_NEVER_STARTED) {
 		uint64_t count =
 			atomic_load_explicit(&table->forgotten_count, memory_order_relaxed);
-		struct sk_forgotten *entry = &table->forgotten[count % SK_FORGOTTEN];
+		struct sk_runner_forgotten *entry = &table->forgotten[count % SK_FORGOTTEN];
 
 		entry->job = slot->taken.job;
 		entry->attempt = slot->taken.attempt;
@@ -272,9 +277,9 @@ void sk_slot_forget(struct sk_table *table, uint32_t index)
 	publish(slot, SK_SLOT_FREE);
 }
 
-void sk_slot_event(const struct sk_slot *slot, struct sk_event *ret)
+void sk_runner_slot_event(const struct sk_runner_slot *slot, struct sk_runner_event *ret)
 {
-	enum sk_slot_state state = sk_slot_state(slot);
+	enum sk_runner_slot_state state = sk_runner_slot_state(slot);
 
 	memset(ret, 0, sizeof(*ret));
 	ret->job = slot->taken.job;

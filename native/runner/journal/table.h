@@ -3,7 +3,7 @@
  * The journal of the runner: one mapped file of fixed slots, one slot per attempt that is not yet
  * acknowledged.
  *
- * Relied on by the spawner, its keepers and the next spawner after a restart. A slot goes through
+ * Relied on by the spawner, its shims and the next spawner after a restart. A slot goes through
  * TAKEN -> LAUNCHING -> STARTED -> ENDED -> FREE; each step writes its part, then its CRC, then
  * publishes the state, so a process killed at any instruction leaves either the old step or the new
  * one. Stores reach the page cache at once and survive every process. They need not survive the
@@ -13,11 +13,11 @@
  * an exit status from being recorded (blocks are written at creation), and no step is a system
  * call.
  *
- * Threads: TAKEN and FREE are published by the spawner, the rest by the slot's keeper, or by the
- * spawner once that keeper is known to be dead. `state` is release/acquire.
+ * Threads: TAKEN and FREE are published by the spawner, the rest by the slot's shim, or by the
+ * spawner once that shim is known to be dead. `state` is release/acquire.
  */
-#ifndef SK_TABLE_H
-#define SK_TABLE_H
+#ifndef SK_RUNNER_JOURNAL_TABLE_H
+#define SK_RUNNER_JOURNAL_TABLE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -34,7 +34,7 @@ enum {
 	SK_BOOT_ID = 40,
 };
 
-enum sk_slot_state {
+enum sk_runner_slot_state {
 	SK_SLOT_FREE = 0,
 	SK_SLOT_TAKEN = 1,     /* recorded; nothing was begun that could run a statement */
 	SK_SLOT_LAUNCHING = 2, /* the process is about to exist, or does */
@@ -43,11 +43,11 @@ enum sk_slot_state {
 };
 
 /** What was asked. */
-struct sk_taken {
+struct sk_runner_taken {
 	uint64_t job;
 	uint32_t attempt;
 	uint32_t uid;
-	uint32_t flags; /* enum sk_launch_flag */
+	uint32_t flags; /* enum sk_runner_launch_flag */
 	uint32_t folder_bytes;
 	uint64_t t_ns;
 	char folder[SK_PATH_MAX + 1];
@@ -56,7 +56,7 @@ struct sk_taken {
 };
 
 /** That it runs. */
-struct sk_started {
+struct sk_runner_started {
 	uint64_t cgroup_id;
 	uint64_t t_ns;
 	uint32_t pid;
@@ -64,7 +64,7 @@ struct sk_started {
 };
 
 /** How it ended. */
-struct sk_ended {
+struct sk_runner_ended {
 	uint64_t t_ns;
 	uint64_t cpu_ns;
 	uint64_t memory_peak;
@@ -81,36 +81,36 @@ struct sk_ended {
 	uint32_t crc;
 };
 
-/** What the spawner wants of a running keeper; it is woken by SIGUSR1 after a change. */
-struct sk_control {
+/** What the spawner wants of a running shim; it is woken by SIGUSR1 after a change. */
+struct sk_runner_control {
 	_Atomic uint32_t stops; /* grows by one per stop request */
 	_Atomic uint32_t stdin_eof;
 	_Atomic uint64_t stdin_bytes;
 	_Atomic uint64_t grace_ns;
 	_Atomic uint32_t overdue; /* its start was ended from outside */
-	uint32_t announced;	  /* enum sk_event_bit: events that the agent acknowledged */
+	uint32_t announced;	  /* enum sk_runner_event_bit: events that the agent acknowledged */
 	char reason[SK_REASON_MAX + 1];
 };
 
-struct sk_slot {
+struct sk_runner_slot {
 	_Atomic uint32_t state;
-	_Atomic uint32_t keeper; /* its process id, trusted only while the slot's lock is held */
-	struct sk_taken taken;
-	struct sk_started started;
-	struct sk_ended ended;
-	struct sk_control control;
-	char spare[1024 - 8 - sizeof(struct sk_taken) - sizeof(struct sk_started) -
-		   sizeof(struct sk_ended) - sizeof(struct sk_control)];
+	_Atomic uint32_t shim; /* its process id, trusted only while the slot's lock is held */
+	struct sk_runner_taken taken;
+	struct sk_runner_started started;
+	struct sk_runner_ended ended;
+	struct sk_runner_control control;
+	char spare[1024 - 8 - sizeof(struct sk_runner_taken) - sizeof(struct sk_runner_started) -
+		   sizeof(struct sk_runner_ended) - sizeof(struct sk_runner_control)];
 };
-_Static_assert(sizeof(struct sk_slot) == 1024, "slot");
+_Static_assert(sizeof(struct sk_runner_slot) == 1024, "slot");
 
-struct sk_forgotten {
+struct sk_runner_forgotten {
 	uint64_t job;
 	uint32_t attempt;
 	uint32_t spare;
 };
 
-struct sk_table {
+struct sk_runner_table {
 	char magic[8];
 	uint32_t version;
 	uint32_t slot_bytes;
@@ -125,49 +125,52 @@ struct sk_table {
 	 */
 	_Atomic uint64_t ended[SK_SLOTS_MAX / 64];
 	char pad2[4096 - 1024];
-	struct sk_forgotten forgotten[SK_FORGOTTEN];
-	struct sk_slot slot[SK_SLOTS_MAX];
+	struct sk_runner_forgotten forgotten[SK_FORGOTTEN];
+	struct sk_runner_slot slot[SK_SLOTS_MAX];
 };
-_Static_assert(offsetof(struct sk_table, forgotten) == 4096, "table");
-_Static_assert(offsetof(struct sk_table, slot) % 4096 == 0, "table");
+_Static_assert(offsetof(struct sk_runner_table, forgotten) == 4096, "table");
+_Static_assert(offsetof(struct sk_runner_table, slot) % 4096 == 0, "table");
 
 /**
  * Map `path`, making it where there is none. `ret_why` has room for SK_TEXT_MAX + 1.
  * @return 0; -EBADMSG if what is stored contradicts itself (then *ret_why names it and nothing was
  *         changed); another negative errno of a system call.
  */
-int sk_table_open(const char *path, struct sk_table **ret, char *ret_why);
+int sk_runner_table_open(const char *path, struct sk_runner_table **ret, char *ret_why);
 
 /** Whether the stored slots are of this boot of the machine. */
-bool sk_table_same_boot(const struct sk_table *table, const char *boot_id);
+bool sk_runner_table_same_boot(const struct sk_runner_table *table, const char *boot_id);
 
 /** From now on they are. */
-void sk_table_stamp(struct sk_table *table, const char *boot_id);
+void sk_runner_table_stamp(struct sk_runner_table *table, const char *boot_id);
 
 /** -EBADMSG and a sentence if a published part of slot `index` contradicts its CRC. */
-int sk_slot_check(const struct sk_table *table, uint32_t index, char *ret_why);
+int sk_runner_slot_check(const struct sk_runner_table *table, uint32_t index, char *ret_why);
 
-enum sk_slot_state sk_slot_state(const struct sk_slot *slot);
+enum sk_runner_slot_state sk_runner_slot_state(const struct sk_runner_slot *slot);
 
 /** FREE -> TAKEN; also clears what the last attempt left. */
-void sk_slot_take(struct sk_slot *slot, const struct sk_launch_view *launch, uint64_t t_ns);
+void sk_runner_slot_take(struct sk_runner_slot *slot, const struct sk_runner_launch_view *launch,
+			 uint64_t t_ns);
 
-/** TAKEN -> LAUNCHING: from here on a dead keeper means `lost`, never `never started`. */
-void sk_slot_launch(struct sk_slot *slot);
+/** TAKEN -> LAUNCHING: from here on a dead shim means `lost`, never `never started`. */
+void sk_runner_slot_launch(struct sk_runner_slot *slot);
 
 /** LAUNCHING -> STARTED. */
-void sk_slot_start(struct sk_slot *slot, uint32_t pid, uint64_t cgroup_id, uint64_t t_ns);
+void sk_runner_slot_start(struct sk_runner_slot *slot, uint32_t pid, uint64_t cgroup_id,
+			  uint64_t t_ns);
 
 /** Any -> ENDED; `ended->crc` is filled in. */
-void sk_slot_end(struct sk_table *table, uint32_t index, const struct sk_ended *ended);
+void sk_runner_slot_end(struct sk_runner_table *table, uint32_t index,
+			const struct sk_runner_ended *ended);
 
 /** ENDED -> FREE, remembering the attempt unless it never started. */
-void sk_slot_forget(struct sk_table *table, uint32_t index);
+void sk_runner_slot_forget(struct sk_runner_table *table, uint32_t index);
 
 /** The slot as the agent is told of it; text is `slot->ended.text`. */
-void sk_slot_event(const struct sk_slot *slot, struct sk_event *ret);
+void sk_runner_slot_event(const struct sk_runner_slot *slot, struct sk_runner_event *ret);
 
 /** CRC-32C of `size` bytes. */
-uint32_t sk_crc32c(const void *bytes, size_t size);
+uint32_t sk_runner_crc32c(const void *bytes, size_t size);
 
 #endif

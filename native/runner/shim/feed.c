@@ -9,13 +9,13 @@ enum { CHUNK = 64 * 1024 };
 
 static char chunk[CHUNK];
 
-static uint64_t published(const struct sk_feed *feed)
+static uint64_t published(const struct sk_runner_feed *feed)
 {
 	/* Paired with the spawner's release store after its pwrite. */
 	return atomic_load_explicit(&feed->control->stdin_bytes, memory_order_acquire);
 }
 
-static bool open_file(struct sk_feed *feed)
+static bool open_file(struct sk_runner_feed *feed)
 {
 	int folder;
 
@@ -29,7 +29,7 @@ static bool open_file(struct sk_feed *feed)
 }
 
 /** One chunk; false when the pipe is full, closed or there is nothing to send. */
-static bool pump_chunk(struct sk_feed *feed)
+static bool pump_chunk(struct sk_runner_feed *feed)
 {
 	uint64_t waiting = published(feed) - feed->sent;
 	ssize_t got, wrote;
@@ -42,14 +42,14 @@ static bool pump_chunk(struct sk_feed *feed)
 		return false;
 	wrote = write(feed->pipe, chunk, (size_t)got);
 	if (wrote < 0 && errno != EAGAIN && errno != EINTR)
-		sk_feed_close(feed);
+		sk_runner_feed_close(feed);
 	if (wrote <= 0)
 		return false;
 	feed->sent += (uint64_t)wrote;
 	return true;
 }
 
-void sk_feed_pump(struct sk_feed *feed)
+void sk_runner_feed_pump(struct sk_runner_feed *feed)
 {
 	uint32_t eof;
 
@@ -60,15 +60,15 @@ void sk_feed_pump(struct sk_feed *feed)
 	while (feed->pipe >= 0 && pump_chunk(feed))
 		;
 	if (eof && feed->pipe >= 0 && published(feed) == feed->sent)
-		sk_feed_close(feed);
+		sk_runner_feed_close(feed);
 }
 
-bool sk_feed_waits(const struct sk_feed *feed)
+bool sk_runner_feed_waits(const struct sk_runner_feed *feed)
 {
 	return feed->pipe >= 0 && published(feed) > feed->sent;
 }
 
-void sk_feed_close(struct sk_feed *feed)
+void sk_runner_feed_close(struct sk_runner_feed *feed)
 {
 	if (feed->pipe >= 0)
 		close(feed->pipe);

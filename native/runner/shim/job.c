@@ -32,7 +32,7 @@ static void on_signal(int number)
 		child_ended = 1;
 }
 
-void sk_job_signals(void)
+void sk_runner_job_signals(void)
 {
 	struct sigaction action = {.sa_handler = on_signal};
 	sigset_t all;
@@ -42,22 +42,22 @@ void sk_job_signals(void)
 	sigprocmask(SIG_SETMASK, &all, &while_waiting);
 	sigaction(SIGCHLD, &action, NULL);
 	sigaction(SIGUSR1, &action, NULL);
-	/* Everything else stays blocked for ever: who ends the node must not end a keeper first. */
+	/* Everything else stays blocked for ever: who ends the node must not end a shim first. */
 	while_waiting = all;
 	sigdelset(&while_waiting, SIGCHLD);
 	sigdelset(&while_waiting, SIGUSR1);
 }
 
-int sk_job_wait(struct pollfd *fds, nfds_t count, uint64_t ns)
+int sk_runner_job_wait(struct pollfd *fds, nfds_t count, uint64_t ns)
 {
-	struct timespec left = sk_timespec(ns);
+	struct timespec left = sk_runner_timespec(ns);
 
 	return ppoll(fds, count, ns == UINT64_MAX ? NULL : &left, &while_waiting);
 }
 
-void sk_job_say(struct sk_job *job, const char *format, ...)
+void sk_runner_job_say(struct sk_runner_job *job, const char *format, ...)
 {
-	struct sk_ended *ended = &job->ended;
+	struct sk_runner_ended *ended = &job->ended;
 	size_t room = sizeof(ended->text) - ended->text_bytes;
 	va_list arguments;
 	int length;
@@ -76,7 +76,7 @@ void sk_job_say(struct sk_job *job, const char *format, ...)
 
 /* --- run ------------------------------------------------------------------------------------- */
 
-static void account(struct sk_job *job, const struct rusage *usage)
+static void account(struct sk_runner_job *job, const struct rusage *usage)
 {
 	uint64_t peak = (uint64_t)usage->ru_maxrss * 1024;
 
@@ -87,7 +87,7 @@ static void account(struct sk_job *job, const struct rusage *usage)
 }
 
 /** Collect ended children: the leader, and orphans of the job that came to us as subreaper. */
-static void reap(struct sk_job *job)
+static void reap(struct sk_runner_job *job)
 {
 	struct rusage usage;
 	int status;
@@ -104,48 +104,48 @@ static void reap(struct sk_job *job)
 	job->childless = pid < 0 && errno == ECHILD;
 }
 
-static bool nothing_left(struct sk_job *job, uint64_t now)
+static bool nothing_left(struct sk_runner_job *job, uint64_t now)
 {
 	if (!job->leader_gone)
 		return false;
-	sk_limits_sample(&job->limits);
+	sk_runner_limits_sample(&job->limits);
 	if (!job->site->cgroups)
-		return job->childless || sk_tree_remove(&job->tree) == 0;
-	if (sk_since(now, job->begun_ns) > EXACT_CPU_MS * SK_MS)
-		job->cpu_ns = sk_tree_cpu_ns(&job->tree, job->cpu_ns);
-	return sk_tree_remove(&job->tree) == 0;
+		return job->childless || sk_runner_tree_remove(&job->tree) == 0;
+	if (sk_runner_since(now, job->begun_ns) > EXACT_CPU_MS * SK_MS)
+		job->cpu_ns = sk_runner_tree_cpu_ns(&job->tree, job->cpu_ns);
+	return sk_runner_tree_remove(&job->tree) == 0;
 }
 
-static void begin_ending(struct sk_job *job, uint64_t now, uint64_t grace_ns)
+static void begin_ending(struct sk_runner_job *job, uint64_t now, uint64_t grace_ns)
 {
-	int count = sk_tree_signal(&job->tree, SIGTERM, &job->asked);
+	int count = sk_runner_tree_signal(&job->tree, SIGTERM, &job->asked);
 
 	if (job->leader_gone)
 		job->left_behind = count;
 	job->phase = SK_ENDING;
-	job->deadline_ns = sk_after(now, grace_ns);
+	job->deadline_ns = sk_runner_after(now, grace_ns);
 	job->recheck_ns = RECHECK_MS * SK_MS;
 }
 
 /** Who was forked while the first round of signals went out has had none. */
-static void keep_ending(struct sk_job *job)
+static void keep_ending(struct sk_runner_job *job)
 {
 	if (job->phase == SK_ENDING)
-		sk_tree_signal(&job->tree, SIGTERM, &job->asked);
+		sk_runner_tree_signal(&job->tree, SIGTERM, &job->asked);
 	if (job->recheck_ns < RECHECK_MAX_MS * SK_MS)
 		job->recheck_ns *= 2;
 }
 
-static void begin_killing(struct sk_job *job, uint64_t now)
+static void begin_killing(struct sk_runner_job *job, uint64_t now)
 {
-	sk_tree_kill(&job->tree);
+	sk_runner_tree_kill(&job->tree);
 	job->phase = SK_KILLING;
-	job->deadline_ns = sk_after(now, 100 * SK_MS);
+	job->deadline_ns = sk_runner_after(now, 100 * SK_MS);
 	job->recheck_ns = RECHECK_MS * SK_MS;
 }
 
 /** A stop request that was not seen yet. */
-static void look_at_control(struct sk_job *job, uint64_t now)
+static void look_at_control(struct sk_runner_job *job, uint64_t now)
 {
 	uint32_t stops = atomic_load_explicit(&job->slot->control.stops, memory_order_acquire);
 	uint64_t grace_ns;
@@ -158,11 +158,11 @@ static void look_at_control(struct sk_job *job, uint64_t now)
 		job->cause = SK_CAUSE_STOPPED;
 	if (job->phase == SK_RUNNING)
 		begin_ending(job, now, grace_ns);
-	else if (job->phase == SK_ENDING && sk_after(now, grace_ns) < job->deadline_ns)
-		job->deadline_ns = sk_after(now, grace_ns);
+	else if (job->phase == SK_ENDING && sk_runner_after(now, grace_ns) < job->deadline_ns)
+		job->deadline_ns = sk_runner_after(now, grace_ns);
 }
 
-static void look_at_clock(struct sk_job *job, uint64_t now)
+static void look_at_clock(struct sk_runner_job *job, uint64_t now)
 {
 	if (job->phase == SK_RUNNING && now >= job->time_limit_ns) {
 		job->cause = SK_CAUSE_TIMEOUT;
@@ -172,43 +172,44 @@ static void look_at_clock(struct sk_job *job, uint64_t now)
 	}
 }
 
-static uint64_t next_wake(const struct sk_job *job, uint64_t now)
+static uint64_t next_wake(const struct sk_runner_job *job, uint64_t now)
 {
 	if (job->phase == SK_RUNNING)
 		return job->time_limit_ns;
-	return sk_after(now, job->recheck_ns) < job->deadline_ns ? sk_after(now, job->recheck_ns)
-								 : job->deadline_ns;
+	return sk_runner_after(now, job->recheck_ns) < job->deadline_ns
+		       ? sk_runner_after(now, job->recheck_ns)
+		       : job->deadline_ns;
 }
 
-static void wait_for_event(struct sk_job *job, uint64_t now)
+static void wait_for_event(struct sk_runner_job *job, uint64_t now)
 {
 	uint64_t wake = next_wake(job, now);
 	struct pollfd fds[3] = {
 		{.fd = job->out.pipe, .events = POLLIN},
 		{.fd = job->err.pipe, .events = POLLIN},
-		{.fd = job->feed.pipe, .events = sk_feed_waits(&job->feed) ? POLLOUT : 0},
+		{.fd = job->feed.pipe, .events = sk_runner_feed_waits(&job->feed) ? POLLOUT : 0},
 	};
 
-	if (sk_job_wait(fds, 3, wake == UINT64_MAX ? wake : sk_until(now, wake)) <= 0)
+	if (sk_runner_job_wait(fds, 3, wake == UINT64_MAX ? wake : sk_runner_until(now, wake)) <= 0)
 		return;
 	if (fds[0].revents)
-		sk_sink_drain(&job->out, &job->budget);
+		sk_runner_sink_drain(&job->out, &job->budget);
 	if (fds[1].revents)
-		sk_sink_drain(&job->err, &job->budget);
+		sk_runner_sink_drain(&job->err, &job->budget);
 	if (fds[2].revents & (POLLERR | POLLNVAL))
-		sk_feed_close(&job->feed);
+		sk_runner_feed_close(&job->feed);
 }
 
-static void step(struct sk_job *job)
+static void step(struct sk_runner_job *job)
 {
-	uint64_t now = sk_clock_ns(CLOCK_MONOTONIC);
+	uint64_t now = sk_runner_clock_ns(CLOCK_MONOTONIC);
 
 	wait_for_event(job, now);
 	/* With both streams ended its end is near or here: look without waiting for the signal. */
 	if (child_ended || job->phase != SK_RUNNING || (job->out.pipe < 0 && job->err.pipe < 0))
 		reap(job);
-	now = sk_clock_ns(CLOCK_MONOTONIC);
-	sk_feed_pump(&job->feed);
+	now = sk_runner_clock_ns(CLOCK_MONOTONIC);
+	sk_runner_feed_pump(&job->feed);
 	look_at_control(job, now);
 	look_at_clock(job, now);
 	if (nothing_left(job, now)) {
@@ -223,10 +224,10 @@ static void step(struct sk_job *job)
 
 /* --- end ------------------------------------------------------------------------------------- */
 
-static void say_outcome(struct sk_job *job)
+static void say_outcome(struct sk_runner_job *job)
 {
-	const struct sk_control *control = &job->slot->control;
-	struct sk_ended *ended = &job->ended;
+	const struct sk_runner_control *control = &job->slot->control;
+	struct sk_runner_ended *ended = &job->ended;
 
 	if (WIFEXITED(job->status)) {
 		ended->bits |= SK_EVENT_CODE;
@@ -239,57 +240,59 @@ static void say_outcome(struct sk_job *job)
 		       : WIFEXITED(job->status) ? SK_CAUSE_EXITED
 						: SK_CAUSE_SIGNALLED;
 	if (job->cause == SK_CAUSE_STOPPED)
-		sk_job_say(job, "%.95s", control->reason[0] ? control->reason : "stopped");
+		sk_runner_job_say(job, "%.95s", control->reason[0] ? control->reason : "stopped");
 	if (job->cause == SK_CAUSE_TIMEOUT)
-		sk_job_say(job, "time limit %g s reached",
-			   (double)job->launch.fixed->time_limit_ns / 1e9);
+		sk_runner_job_say(job, "time limit %g s reached",
+				  (double)job->launch.fixed->time_limit_ns / 1e9);
 	if (!job->cause && ended->signal == SIGKILL &&
 	    atomic_load_explicit(&control->overdue, memory_order_relaxed)) {
 		ended->cause = SK_CAUSE_START_FAILED;
-		sk_job_say(job,
-			   "its start was ended: its folder or program did not answer for seconds");
+		sk_runner_job_say(
+			job,
+			"its start was ended: its folder or program did not answer for seconds");
 	}
 }
 
 /** What the kernel refused or took, in words; costs reads only where limits were set. */
-static void say_refusals(struct sk_job *job)
+static void say_refusals(struct sk_runner_job *job)
 {
 	bool killed = !job->cause && job->ended.signal == SIGKILL;
 	char text[SK_TEXT_MAX + 1];
 
-	sk_limits_verdict(&job->limits, killed, text, sizeof(text));
+	sk_runner_limits_verdict(&job->limits, killed, text, sizeof(text));
 	killed &= text[0] == 0;
 	if (text[0])
-		sk_job_say(job, "%s", text);
-	sk_cap_verdict(job->site, &job->caps, killed, text, sizeof(text));
+		sk_runner_job_say(job, "%s", text);
+	sk_runner_cap_verdict(job->site, &job->caps, killed, text, sizeof(text));
 	if (text[0])
-		sk_job_say(job, "%s", text);
+		sk_runner_job_say(job, "%s", text);
 	if (job->site->gate) {
-		sk_gate_denied(job->tree.id, text, sizeof(text));
+		sk_runner_gate_denied(job->tree.id, text, sizeof(text));
 		if (text[0])
-			sk_job_say(job, "%s", text);
+			sk_runner_job_say(job, "%s", text);
 	}
 	if (job->left_behind)
-		sk_job_say(job, "%d processes it left behind were ended", job->left_behind);
+		sk_runner_job_say(job, "%d processes it left behind were ended", job->left_behind);
 }
 
-static void say_losses(struct sk_job *job)
+static void say_losses(struct sk_runner_job *job)
 {
-	const struct sk_sink_budget *budget = &job->budget;
+	const struct sk_runner_sink_budget *budget = &job->budget;
 	char most[32];
 
 	if (budget->refused)
-		sk_job_say(job, "%" PRIu64 " bytes of output were lost: %s", budget->refused,
-			   strerror(-budget->error));
+		sk_runner_job_say(job, "%" PRIu64 " bytes of output were lost: %s", budget->refused,
+				  strerror(-budget->error));
 	if (!budget->over)
 		return;
-	sk_bytes_text(job->launch.fixed->output_bytes_max, most, sizeof(most));
-	sk_job_say(job, "%" PRIu64 " bytes of output above %s were dropped", budget->over, most);
+	sk_runner_bytes_text(job->launch.fixed->output_bytes_max, most, sizeof(most));
+	sk_runner_job_say(job, "%" PRIu64 " bytes of output above %s were dropped", budget->over,
+			  most);
 }
 
-static void measure(struct sk_job *job)
+static void measure(struct sk_runner_job *job)
 {
-	struct sk_ended *ended = &job->ended;
+	struct sk_runner_ended *ended = &job->ended;
 	uint64_t peak = job->limits.memory_peak;
 
 	ended->bits |= SK_EVENT_USAGE;
@@ -302,55 +305,57 @@ static void measure(struct sk_job *job)
 }
 
 /** Everything the attempt held; the tree is empty. */
-static void release(struct sk_job *job)
+static void release(struct sk_runner_job *job)
 {
-	sk_feed_close(&job->feed);
-	sk_sink_close(&job->out);
-	sk_sink_close(&job->err);
-	sk_job_close_child_ends(job);
+	sk_runner_feed_close(&job->feed);
+	sk_runner_sink_close(&job->out);
+	sk_runner_sink_close(&job->err);
+	sk_runner_job_close_child_ends(job);
 	if (job->site->gate && job->tree.id)
-		sk_gate_revoke(job->tree.id, job->launch.devices, job->launch.fixed->devices);
+		sk_runner_gate_revoke(job->tree.id, job->launch.devices,
+				      job->launch.fixed->devices);
 	if (job->limits.site)
-		sk_limits_remove(&job->limits);
-	job->ended.t_ns = sk_clock_ns(CLOCK_REALTIME);
+		sk_runner_limits_remove(&job->limits);
+	job->ended.t_ns = sk_runner_clock_ns(CLOCK_REALTIME);
 }
 
-static void begin(struct sk_job *job)
+static void begin(struct sk_runner_job *job)
 {
-	const struct sk_launch *fixed = job->launch.fixed;
+	const struct sk_runner_launch *fixed = job->launch.fixed;
 
-	job->out = (struct sk_sink){-1, -1, job->launch.folder, "out", 0};
-	job->err = (struct sk_sink){-1, -1, job->launch.folder, "err", 0};
-	job->feed = (struct sk_feed){-1, -1, job->launch.folder, &job->slot->control, 0};
+	job->out = (struct sk_runner_sink){-1, -1, job->launch.folder, "out", 0};
+	job->err = (struct sk_runner_sink){-1, -1, job->launch.folder, "err", 0};
+	job->feed = (struct sk_runner_feed){-1, -1, job->launch.folder, &job->slot->control, 0};
 	job->budget.left = fixed->output_bytes_max;
 	job->tree.dir = -1;
 	job->start.launch = &job->launch;
 	job->start.limits = &job->limits;
 	job->start.tree = &job->tree;
 	job->start.root = job->site->root;
-	job->start.keeper = getpid();
+	job->start.shim = getpid();
 	job->start.input = SK_FD_NULL;
 	job->start.output = job->start.error = -1;
 }
 
-static void run(struct sk_job *job)
+static void run(struct sk_runner_job *job)
 {
-	const struct sk_launch *fixed = job->launch.fixed;
+	const struct sk_runner_launch *fixed = job->launch.fixed;
 
-	sk_slot_start(job->slot, (uint32_t)job->leader, job->tree.id, sk_clock_ns(CLOCK_REALTIME));
-	job->begun_ns = sk_clock_ns(CLOCK_MONOTONIC);
+	sk_runner_slot_start(job->slot, (uint32_t)job->leader, job->tree.id,
+			     sk_runner_clock_ns(CLOCK_REALTIME));
+	job->begun_ns = sk_runner_clock_ns(CLOCK_MONOTONIC);
 	job->time_limit_ns = UINT64_MAX;
 	if (fixed->flags & SK_LAUNCH_TIME)
-		job->time_limit_ns = sk_after(job->begun_ns, fixed->time_limit_ns);
-	sk_feed_pump(&job->feed);
+		job->time_limit_ns = sk_runner_after(job->begun_ns, fixed->time_limit_ns);
+	sk_runner_feed_pump(&job->feed);
 	look_at_control(job, job->begun_ns);
 	while (job->phase != SK_OVER)
 		step(job);
 	/* Writers are gone, or hold an end that was passed out of the job: take what is there now.
 	 */
-	for (int i = 0; i < LAST_DRAINS && sk_sink_drain(&job->out, &job->budget); i++)
+	for (int i = 0; i < LAST_DRAINS && sk_runner_sink_drain(&job->out, &job->budget); i++)
 		;
-	for (int i = 0; i < LAST_DRAINS && sk_sink_drain(&job->err, &job->budget); i++)
+	for (int i = 0; i < LAST_DRAINS && sk_runner_sink_drain(&job->err, &job->budget); i++)
 		;
 	say_outcome(job);
 	say_refusals(job);
@@ -359,11 +364,11 @@ static void run(struct sk_job *job)
 }
 
 /** The empty tree of a job that did not start. */
-static void abandon(struct sk_job *job)
+static void abandon(struct sk_runner_job *job)
 {
 	const struct timespec pause = {.tv_nsec = 1000000};
 
-	for (int i = 0; i < REMOVE_TRIES && sk_tree_remove(&job->tree); i++)
+	for (int i = 0; i < REMOVE_TRIES && sk_runner_tree_remove(&job->tree); i++)
 		nanosleep(&pause, NULL);
 }
 
@@ -375,16 +380,16 @@ static void collect_orphans(void)
 		;
 }
 
-void sk_job_idle(int fd)
+void sk_runner_job_idle(int fd)
 {
 	struct pollfd poll = {.fd = fd, .events = POLLIN};
 
-	while (sk_job_wait(&poll, 1, UINT64_MAX) < 0 && errno == EINTR)
+	while (sk_runner_job_wait(&poll, 1, UINT64_MAX) < 0 && errno == EINTR)
 		collect_orphans();
 }
 
-void sk_job_run(struct sk_job *job, const struct sk_site *site, struct sk_slot *slot,
-		const void *bytes, size_t size)
+void sk_runner_job_run(struct sk_runner_job *job, const struct sk_runner_site *site,
+		       struct sk_runner_slot *slot, const void *bytes, size_t size)
 {
 	const char *why;
 
@@ -392,12 +397,13 @@ void sk_job_run(struct sk_job *job, const struct sk_site *site, struct sk_slot *
 	job->site = site;
 	job->slot = slot;
 	job->ended.cause = SK_CAUSE_START_FAILED;
-	if (sk_launch_parse(bytes, size, &job->launch, &why)) {
-		sk_job_say(job, "%s", why);
+	if (sk_runner_launch_parse(bytes, size, &job->launch, &why)) {
+		sk_runner_job_say(job, "%s", why);
 		return;
 	}
 	begin(job);
-	if (!sk_job_stopped_before_start(job) && !sk_job_prepare(job) && sk_job_launch(job))
+	if (!sk_runner_job_stopped_before_start(job) && !sk_runner_job_prepare(job) &&
+	    sk_runner_job_launch(job))
 		run(job);
 	else
 		abandon(job);

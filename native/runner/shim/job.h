@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * One attempt of one job, from its launch to its recorded end, inside a keeper.
+ * One attempt of one job, from its launch to its recorded end, inside a shim.
  *
- * Relied on by keeper.c. Phases: RUNNING until the first process ends or somebody wants an end;
+ * Relied on by shim.c. Phases: RUNNING until the first process ends or somebody wants an end;
  * ENDING after SIGTERM to what is left; KILLING after the grace. It is over when no process is
  * left.
  */
-#ifndef SK_JOB_H
-#define SK_JOB_H
+#ifndef SK_RUNNER_SHIM_JOB_H
+#define SK_RUNNER_SHIM_JOB_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,51 +21,51 @@
 #include "runner/journal/table.h"
 #include "runner/cgroup/tree.h"
 
-enum sk_phase {
+enum sk_runner_phase {
 	SK_RUNNING,
 	SK_ENDING,
 	SK_KILLING,
 	SK_OVER,
 };
 
-struct sk_job {
-	const struct sk_site *site;
-	struct sk_slot *slot;
-	struct sk_launch_view launch;
-	struct sk_tree tree;
-	struct sk_limits limits;
-	struct sk_cap_seen caps; /* before it ran */
-	struct sk_start start;
-	struct sk_sink out;
-	struct sk_sink err;
-	struct sk_sink_budget budget;
-	struct sk_feed feed;
-	enum sk_phase phase;
-	enum sk_cause cause; /* 0 until something other than its own end decides */
+struct sk_runner_job {
+	const struct sk_runner_site *site;
+	struct sk_runner_slot *slot;
+	struct sk_runner_launch_view launch;
+	struct sk_runner_tree tree;
+	struct sk_runner_limits limits;
+	struct sk_runner_cap_seen caps; /* before it ran */
+	struct sk_runner_start start;
+	struct sk_runner_sink out;
+	struct sk_runner_sink err;
+	struct sk_runner_sink_budget budget;
+	struct sk_runner_feed feed;
+	enum sk_runner_phase phase;
+	enum sk_runner_cause cause; /* 0 until something other than its own end decides */
 	pid_t leader;
 	bool leader_gone;
-	bool childless;		/* no child of the keeper is left */
-	int status;		/* of the leader, as wait(2) tells it */
-	int left_behind;	/* processes that outlived the leader */
-	struct sk_seen asked;	/* processes that had their SIGTERM */
-	uint32_t stops;		/* stop requests that were seen */
-	uint64_t begun_ns;	/* CLOCK_MONOTONIC */
-	uint64_t time_limit_ns; /* CLOCK_MONOTONIC, UINT64_MAX for none */
-	uint64_t deadline_ns;	/* of the present phase */
-	uint64_t recheck_ns;	/* interval of looking whether processes are left */
+	bool childless;		     /* no child of the shim is left */
+	int status;		     /* of the leader, as wait(2) tells it */
+	int left_behind;	     /* processes that outlived the leader */
+	struct sk_runner_seen asked; /* processes that had their SIGTERM */
+	uint32_t stops;		     /* stop requests that were seen */
+	uint64_t begun_ns;	     /* CLOCK_MONOTONIC */
+	uint64_t time_limit_ns;	     /* CLOCK_MONOTONIC, UINT64_MAX for none */
+	uint64_t deadline_ns;	     /* of the present phase */
+	uint64_t recheck_ns;	     /* interval of looking whether processes are left */
 	uint64_t cpu_ns;
 	uint64_t memory_peak;
-	struct sk_ended ended;
+	struct sk_runner_ended ended;
 };
 
 /** Carry out the launch at `bytes`; returns when `ret` says how it ended. */
-void sk_job_run(struct sk_job *job, const struct sk_site *site, struct sk_slot *slot,
-		const void *bytes, size_t size);
+void sk_runner_job_run(struct sk_runner_job *job, const struct sk_runner_site *site,
+		       struct sk_runner_slot *slot, const void *bytes, size_t size);
 
-/** Handlers and mask under which sk_job_run works; once per process. */
-void sk_job_signals(void);
+/** Handlers and mask under which sk_runner_job_run works; once per process. */
+void sk_runner_job_signals(void);
 
 /** Wait until `fd` can be read; what the last job's kin leaves to its subreaper is collected. */
-void sk_job_idle(int fd);
+void sk_runner_job_idle(int fd);
 
 #endif

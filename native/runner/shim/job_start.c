@@ -25,10 +25,10 @@ enum {
 
 static char *vectors[SK_ARGUMENTS_MAX + 2];
 
-static int make_trace_folder(struct sk_job *job)
+static int make_trace_folder(struct sk_runner_job *job)
 {
 	const char *path = job->launch.trace_folder;
-	const struct sk_launch *fixed = job->launch.fixed;
+	const struct sk_runner_launch *fixed = job->launch.fixed;
 	struct stat info;
 	int fd, error = 0;
 
@@ -52,9 +52,9 @@ static int make_trace_folder(struct sk_job *job)
 
 /** A pipe of the job: our end does not block, both ends belong to the owner, so that it may open
  *  /dev/stdout again by name. */
-static int make_pipe(struct sk_job *job, int ours, int *ret_ours, int *ret_theirs)
+static int make_pipe(struct sk_runner_job *job, int ours, int *ret_ours, int *ret_theirs)
 {
-	const struct sk_launch *fixed = job->launch.fixed;
+	const struct sk_runner_launch *fixed = job->launch.fixed;
 	int ends[2];
 
 	if (pipe2(ends, O_CLOEXEC))
@@ -67,7 +67,7 @@ static int make_pipe(struct sk_job *job, int ours, int *ret_ours, int *ret_their
 	return 0;
 }
 
-static int make_streams(struct sk_job *job)
+static int make_streams(struct sk_runner_job *job)
 {
 	int error = make_pipe(job, 0, &job->out.pipe, &job->start.output);
 
@@ -78,7 +78,7 @@ static int make_streams(struct sk_job *job)
 	return make_pipe(job, 1, &job->feed.pipe, &job->start.input);
 }
 
-void sk_job_close_child_ends(struct sk_job *job)
+void sk_runner_job_close_child_ends(struct sk_runner_job *job)
 {
 	if (job->start.output >= 0)
 		close(job->start.output);
@@ -90,47 +90,47 @@ void sk_job_close_child_ends(struct sk_job *job)
 }
 
 /** 0, or an errno after a clause was said. */
-static int check_owner(struct sk_job *job)
+static int check_owner(struct sk_runner_job *job)
 {
-	const struct sk_launch *fixed = job->launch.fixed;
+	const struct sk_runner_launch *fixed = job->launch.fixed;
 
 	if (fixed->uid == 0 && geteuid() == 0 && !job->site->allow_root) {
-		sk_job_say(job,
-			   "a job of uid 0 was refused: the spawner runs without --allow-root");
+		sk_runner_job_say(
+			job, "a job of uid 0 was refused: the spawner runs without --allow-root");
 		return -EPERM;
 	}
 	if (!job->site->root && fixed->uid != geteuid()) {
-		sk_job_say(job, "cannot become uid %" PRIu32 ": the spawner runs as uid %u",
-			   fixed->uid, geteuid());
+		sk_runner_job_say(job, "cannot become uid %" PRIu32 ": the spawner runs as uid %u",
+				  fixed->uid, geteuid());
 		return -EPERM;
 	}
 	return 0;
 }
 
-static int prepare_tree(struct sk_job *job)
+static int prepare_tree(struct sk_runner_job *job)
 {
-	const struct sk_launch *fixed = job->launch.fixed;
+	const struct sk_runner_launch *fixed = job->launch.fixed;
 	char why[SK_TEXT_MAX + 1];
-	int error = sk_tree_make(&job->tree, job->site, fixed->job, fixed->attempt);
+	int error = sk_runner_tree_make(&job->tree, job->site, fixed->job, fixed->attempt);
 
 	if (error) {
-		sk_job_say(job, "cannot make its cgroup: %s", strerror(-error));
+		sk_runner_job_say(job, "cannot make its cgroup: %s", strerror(-error));
 		return error;
 	}
-	error = sk_limits_set(&job->limits, job->site, &job->tree, fixed, why);
+	error = sk_runner_limits_set(&job->limits, job->site, &job->tree, fixed, why);
 	if (error) {
-		sk_job_say(job, "%s", why);
+		sk_runner_job_say(job, "%s", why);
 		return error;
 	}
 	if (job->site->gate && fixed->devices) {
-		error = sk_gate_grant(job->tree.id, job->launch.devices, fixed->devices);
+		error = sk_runner_gate_grant(job->tree.id, job->launch.devices, fixed->devices);
 		if (error)
-			sk_job_say(job, "cannot grant its devices: %s", strerror(-error));
+			sk_runner_job_say(job, "cannot grant its devices: %s", strerror(-error));
 	}
 	return error;
 }
 
-int sk_job_prepare(struct sk_job *job)
+int sk_runner_job_prepare(struct sk_runner_job *job)
 {
 	int error = check_owner(job);
 
@@ -140,31 +140,31 @@ int sk_job_prepare(struct sk_job *job)
 		return error;
 	error = make_trace_folder(job);
 	if (error) {
-		sk_job_say(job, "cannot make its trace folder %.120s: %s", job->launch.trace_folder,
-			   strerror(-error));
+		sk_runner_job_say(job, "cannot make its trace folder %.120s: %s",
+				  job->launch.trace_folder, strerror(-error));
 		return error;
 	}
 	error = make_streams(job);
 	if (error)
-		sk_job_say(job, "cannot make its pipes: %s", strerror(-error));
+		sk_runner_job_say(job, "cannot make its pipes: %s", strerror(-error));
 	return error;
 }
 
-bool sk_job_stopped_before_start(struct sk_job *job)
+bool sk_runner_job_stopped_before_start(struct sk_runner_job *job)
 {
-	const struct sk_control *control = &job->slot->control;
+	const struct sk_runner_control *control = &job->slot->control;
 
 	if (!atomic_load_explicit(&control->stops, memory_order_acquire))
 		return false;
 	job->ended.cause = SK_CAUSE_STOPPED;
-	sk_job_say(job, "%.95s", control->reason[0] ? control->reason : "stopped");
+	sk_runner_job_say(job, "%.95s", control->reason[0] ? control->reason : "stopped");
 	return true;
 }
 
 /** One try: true if the job runs. */
-static bool start_once(struct sk_job *job)
+static bool start_once(struct sk_runner_job *job)
 {
-	job->leader = sk_start_run(&job->start);
+	job->leader = sk_runner_start_run(&job->start);
 	if (!job->start.failure)
 		return true;
 	if (job->leader > 0)
@@ -175,22 +175,23 @@ static bool start_once(struct sk_job *job)
 /** Wait before the next try; a stop request ends the wait. */
 static void pause_start(uint64_t ms)
 {
-	sk_job_wait(NULL, 0, ms * SK_MS);
+	sk_runner_job_wait(NULL, 0, ms * SK_MS);
 }
 
 /** Try until it runs, fails for good, is stopped, or has been tried for long enough. */
-static bool start_patiently(struct sk_job *job)
+static bool start_patiently(struct sk_runner_job *job)
 {
-	uint64_t begun = sk_clock_ns(CLOCK_MONOTONIC), pause = START_AGAIN_MS;
+	uint64_t begun = sk_runner_clock_ns(CLOCK_MONOTONIC), pause = START_AGAIN_MS;
 
 	while (!start_once(job)) {
-		if (!sk_start_may_pass(&job->start))
+		if (!sk_runner_start_may_pass(&job->start))
 			return false;
-		if (sk_since(sk_clock_ns(CLOCK_MONOTONIC), begun) >= job->site->start_retry_ns) {
+		if (sk_runner_since(sk_runner_clock_ns(CLOCK_MONOTONIC), begun) >=
+		    job->site->start_retry_ns) {
 			job->ended.cause = SK_CAUSE_NEVER_STARTED;
 			return false;
 		}
-		if (sk_job_stopped_before_start(job))
+		if (sk_runner_job_stopped_before_start(job))
 			return false;
 		pause_start(pause);
 		pause = pause * 2 < START_AGAIN_MAX_MS ? pause * 2 : START_AGAIN_MAX_MS;
@@ -198,20 +199,20 @@ static bool start_patiently(struct sk_job *job)
 	return true;
 }
 
-bool sk_job_launch(struct sk_job *job)
+bool sk_runner_job_launch(struct sk_runner_job *job)
 {
 	char why[SK_TEXT_MAX + 1];
 	bool runs;
 
-	sk_launch_vectors(&job->launch, vectors, &job->start.envp);
+	sk_runner_launch_vectors(&job->launch, vectors, &job->start.envp);
 	job->start.argv = vectors;
-	sk_cap_look(job->site, &job->caps);
-	sk_slot_launch(job->slot);
+	sk_runner_cap_look(job->site, &job->caps);
+	sk_runner_slot_launch(job->slot);
 	runs = start_patiently(job);
-	sk_job_close_child_ends(job);
+	sk_runner_job_close_child_ends(job);
 	if (runs || job->ended.cause == SK_CAUSE_STOPPED)
 		return runs;
-	sk_start_text(&job->start, why, sizeof(why));
-	sk_job_say(job, "%s", why);
+	sk_runner_start_text(&job->start, why, sizeof(why));
+	sk_runner_job_say(job, "%s", why);
 	return false;
 }

@@ -14,12 +14,12 @@
 enum { DESCRIPTORS = 1024 };
 
 static char launch_bytes[SK_LAUNCH_MAX] __attribute__((aligned(8)));
-static struct sk_job job;
+static struct sk_runner_job job;
 
 static char *title;
 static size_t title_size;
 
-void sk_keeper_title(char *arguments, size_t size)
+void sk_runner_shim_title(char *arguments, size_t size)
 {
 	title = arguments;
 	title_size = size;
@@ -27,11 +27,11 @@ void sk_keeper_title(char *arguments, size_t size)
 
 static void set_title(void)
 {
-	prctl(PR_SET_NAME, "stoker-keeper");
+	prctl(PR_SET_NAME, "stoker-shim");
 	if (!title_size)
 		return;
 	memset(title, 0, title_size);
-	strncpy(title, "stoker-keeper", title_size - 1);
+	strncpy(title, "stoker-shim", title_size - 1);
 }
 
 /** Jobs begin with the customary soft limit (select(2) cannot count further) and may raise it. */
@@ -47,7 +47,7 @@ static void lower_descriptors(void)
 
 static void set_up(void)
 {
-	sk_job_signals();
+	sk_runner_job_signals();
 	setsid();
 	set_title();
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -64,11 +64,12 @@ static size_t read_launch(void)
 {
 	size_t filled = 0, size = sizeof(uint32_t);
 
-	sk_job_idle(SK_FD_LAUNCH);
+	sk_runner_job_idle(SK_FD_LAUNCH);
 	while (filled < size) {
 		ssize_t got = read(
 			SK_FD_LAUNCH, launch_bytes + filled,
-			(filled < sizeof(struct sk_launch) ? sizeof(launch_bytes) : size) - filled);
+			(filled < sizeof(struct sk_runner_launch) ? sizeof(launch_bytes) : size) -
+				filled);
 
 		if (got < 0 && errno == EINTR)
 			continue;
@@ -83,17 +84,18 @@ static size_t read_launch(void)
 	return filled;
 }
 
-_Noreturn void sk_keeper_main(const struct sk_site *site, struct sk_table *table, uint32_t index)
+_Noreturn void sk_runner_shim_main(const struct sk_runner_site *site, struct sk_runner_table *table,
+				   uint32_t index)
 {
-	struct sk_slot *slot = &table->slot[index];
+	struct sk_runner_slot *slot = &table->slot[index];
 	uint64_t one = 1;
 	size_t size;
 
 	set_up();
-	atomic_store_explicit(&slot->keeper, (uint32_t)getpid(), memory_order_release);
+	atomic_store_explicit(&slot->shim, (uint32_t)getpid(), memory_order_release);
 	while ((size = read_launch())) {
-		sk_job_run(&job, site, slot, launch_bytes, size);
-		sk_slot_end(table, index, &job.ended);
+		sk_runner_job_run(&job, site, slot, launch_bytes, size);
+		sk_runner_slot_end(table, index, &job.ended);
 		/* A spawner that is gone hears nothing; the next one reads the slots. */
 		if (write(SK_FD_BELL, &one, sizeof(one)) < 0)
 			continue;

@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * The keeper: one small process per running job, which owns its pipes, limits and exit status.
+ * The shim: one small process per running job, which owns its pipes, limits and exit status.
  *
  * Relied on by the spawner, which forks it, hands it one launch after another through a pipe and
- * otherwise speaks to it through the slot in shared memory and SIGUSR1. A keeper outlives the
+ * otherwise speaks to it through the slot in shared memory and SIGUSR1. A shim outlives the
  * spawner: it finishes its job, records the end in its slot, and leaves when the pipe has no
  * writer any more. An end is recorded only when no process of the job is left.
  */
-#ifndef SK_KEEPER_H
-#define SK_KEEPER_H
+#ifndef SK_RUNNER_SHIM_SHIM_H
+#define SK_RUNNER_SHIM_SHIM_H
 
 #include <stddef.h>
 
 #include "runner/site/site.h"
 #include "runner/journal/table.h"
 
-/** Where this program's arguments lie: keepers write their own name over them, so that nobody takes
+/** Where this program's arguments lie: shims write their own name over them, so that nobody takes
  *  one for a spawner. */
-void sk_keeper_title(char *arguments, size_t size);
+void sk_runner_shim_title(char *arguments, size_t size);
 
-/** Life of a keeper for slot `index`; SK_FD_LAUNCH and SK_FD_LOCK are in place. */
-_Noreturn void sk_keeper_main(const struct sk_site *site, struct sk_table *table, uint32_t index);
+/** Life of a shim for slot `index`; SK_FD_LAUNCH and SK_FD_LOCK are in place. */
+_Noreturn void sk_runner_shim_main(const struct sk_runner_site *site, struct sk_runner_table *table,
+				   uint32_t index);
 
 #endif

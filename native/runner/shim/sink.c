@@ -11,9 +11,9 @@ enum { CHUNK = 64 * 1024, CHUNKS_PER_CALL = 16 };
 
 static char chunk[CHUNK];
 
-static int open_file(struct sk_sink *sink)
+static int open_file(struct sk_runner_sink *sink)
 {
-	int folder = sk_folder_open(sink->folder);
+	int folder = sk_runner_folder_open(sink->folder);
 
 	if (folder < 0)
 		return folder;
@@ -25,7 +25,8 @@ static int open_file(struct sk_sink *sink)
 }
 
 /** Write all of it or tell how much the file system took. */
-static size_t write_file(struct sk_sink *sink, const char *bytes, size_t size, int *ret_error)
+static size_t write_file(struct sk_runner_sink *sink, const char *bytes, size_t size,
+			 int *ret_error)
 {
 	size_t done = 0;
 
@@ -45,7 +46,7 @@ static size_t write_file(struct sk_sink *sink, const char *bytes, size_t size, i
 	return done;
 }
 
-static void store(struct sk_sink *sink, struct sk_sink_budget *budget, size_t size)
+static void store(struct sk_runner_sink *sink, struct sk_runner_sink_budget *budget, size_t size)
 {
 	size_t take = size < budget->left ? size : (size_t)budget->left, done = 0;
 	int error = 0;
@@ -60,7 +61,7 @@ static void store(struct sk_sink *sink, struct sk_sink_budget *budget, size_t si
 		budget->error = error;
 }
 
-bool sk_sink_drain(struct sk_sink *sink, struct sk_sink_budget *budget)
+bool sk_runner_sink_drain(struct sk_runner_sink *sink, struct sk_runner_sink_budget *budget)
 {
 	for (int i = 0; i < CHUNKS_PER_CALL && sink->pipe >= 0; i++) {
 		ssize_t got = read(sink->pipe, chunk, sizeof(chunk));
@@ -79,7 +80,7 @@ bool sk_sink_drain(struct sk_sink *sink, struct sk_sink_budget *budget)
 	return sink->pipe >= 0;
 }
 
-void sk_sink_close(struct sk_sink *sink)
+void sk_runner_sink_close(struct sk_runner_sink *sink)
 {
 	if (sink->pipe >= 0)
 		close(sink->pipe);

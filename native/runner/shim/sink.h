@@ -2,25 +2,25 @@
 /** @file
  * One output stream of a job: from its pipe into a file of the job's folder.
  *
- * Relied on by the keeper. The file is made with the first byte. Bytes are never dropped below the
+ * Relied on by the shim. The file is made with the first byte. Bytes are never dropped below the
  * job's maximum while the disk takes them; what is dropped is counted and the job never blocks
- * on it. Memory: one static buffer for all streams of a keeper.
+ * on it. Memory: one static buffer for all streams of a shim.
  */
-#ifndef SK_SINK_H
-#define SK_SINK_H
+#ifndef SK_RUNNER_SHIM_SINK_H
+#define SK_RUNNER_SHIM_SINK_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 /** Shared by the two streams of a job. */
-struct sk_sink_budget {
+struct sk_runner_sink_budget {
 	uint64_t left;	  /* bytes that may still be written */
 	uint64_t over;	  /* bytes dropped past the maximum */
 	uint64_t refused; /* bytes the file system refused */
 	int error;	  /* why: the first negative errno */
 };
 
-struct sk_sink {
+struct sk_runner_sink {
 	int pipe; /* read end, non-blocking; -1 after its end */
 	int file; /* -1 until the first byte */
 	const char *folder;
@@ -29,9 +29,9 @@ struct sk_sink {
 };
 
 /** Move what the pipe holds, a bounded amount a call; true if more may be waiting. */
-bool sk_sink_drain(struct sk_sink *sink, struct sk_sink_budget *budget);
+bool sk_runner_sink_drain(struct sk_runner_sink *sink, struct sk_runner_sink_budget *budget);
 
 /** Close pipe and file. */
-void sk_sink_close(struct sk_sink *sink);
+void sk_runner_sink_close(struct sk_runner_sink *sink);
 
 #endif

@@ -23,16 +23,16 @@
 enum { STACK_BYTES = 64 * 1024 };
 
 static char child_stack[STACK_BYTES] __attribute__((aligned(64)));
-static struct sk_start *child_start;
+static struct sk_runner_start *child_start;
 
-static _Noreturn void give_up(struct sk_start *start, enum sk_stage stage, int error)
+static _Noreturn void give_up(struct sk_runner_start *start, enum sk_runner_stage stage, int error)
 {
 	start->stage = stage;
 	start->failure = error;
 	_exit(127);
 }
 
-static void set_streams(struct sk_start *start)
+static void set_streams(struct sk_runner_start *start)
 {
 	if (dup2(start->input, STDIN_FILENO) < 0 || dup2(start->output, STDOUT_FILENO) < 0 ||
 	    dup2(start->error, STDERR_FILENO) < 0 ||
@@ -59,9 +59,9 @@ static int leave_keyring(void)
 }
 
 /* Raw calls: the C library's would run a handshake among threads that do not exist here. */
-static void become_owner(struct sk_start *start)
+static void become_owner(struct sk_runner_start *start)
 {
-	const struct sk_launch *fixed = start->launch->fixed;
+	const struct sk_runner_launch *fixed = start->launch->fixed;
 
 	if (!start->root)
 		return;
@@ -75,7 +75,7 @@ static void become_owner(struct sk_start *start)
  * What the owner's processes may be in all, over all of his jobs: the kernel counts them by user.
  * Set once the job is its owner, so that a full count stops his forks and not this start.
  */
-static void bound_processes(struct sk_start *start)
+static void bound_processes(struct sk_runner_start *start)
 {
 	rlim_t most = start->launch->fixed->user_processes;
 	struct rlimit limit;
@@ -97,7 +97,7 @@ static const char *search_path(char **envp)
 }
 
 /** execvpe(3) without its fallback to a shell; returns the errno to tell. */
-static int exec_search(struct sk_start *start)
+static int exec_search(struct sk_runner_start *start)
 {
 	const char *file = start->argv[0], *at = search_path(start->envp);
 	size_t length = strlen(file);
@@ -125,7 +125,7 @@ static int exec_search(struct sk_start *start)
 
 static _Noreturn void child_main(void)
 {
-	struct sk_start *start = child_start;
+	struct sk_runner_start *start = child_start;
 	sigset_t none;
 	int error;
 
@@ -134,17 +134,17 @@ static _Noreturn void child_main(void)
 	error = leave_keyring();
 	if (error)
 		give_up(start, SK_STAGE_KEYRING, error);
-	error = sk_limits_enter(start->limits);
+	error = sk_runner_limits_enter(start->limits);
 	if (error)
 		give_up(start, SK_STAGE_LIMITS, -error);
-	sk_oom_enter(start->limits->site);
+	sk_runner_oom_enter(start->limits->site);
 	set_streams(start);
 	umask(start->launch->fixed->umask);
 	become_owner(start);
 	bound_processes(start);
-	/* After the change of owner, which clears it: a killed keeper takes the job with it. */
+	/* After the change of owner, which clears it: a killed shim takes the job with it. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != start->keeper)
+	if (getppid() != start->shim)
 		_exit(127);
 	if (chdir(start->launch->cwd))
 		give_up(start, SK_STAGE_CWD, errno);
@@ -205,7 +205,7 @@ static long clone_child(struct clone_args *arguments)
 #endif
 }
 
-pid_t sk_start_run(struct sk_start *start)
+pid_t sk_runner_start_run(struct sk_runner_start *start)
 {
 	struct clone_args arguments = {
 		.flags = CLONE_VM | CLONE_VFORK | CLONE_CLEAR_SIGHAND,
@@ -230,7 +230,7 @@ pid_t sk_start_run(struct sk_start *start)
 	return (pid_t)result;
 }
 
-bool sk_start_may_pass(const struct sk_start *start)
+bool sk_runner_start_may_pass(const struct sk_runner_start *start)
 {
 	if (start->stage == SK_STAGE_CLONE)
 		return start->failure == EAGAIN || start->failure == ENOMEM;
@@ -238,9 +238,9 @@ bool sk_start_may_pass(const struct sk_start *start)
 	return start->stage == SK_STAGE_EXEC && start->failure == EAGAIN;
 }
 
-void sk_start_text(const struct sk_start *start, char *ret, int size)
+void sk_runner_start_text(const struct sk_runner_start *start, char *ret, int size)
 {
-	const struct sk_launch *fixed = start->launch->fixed;
+	const struct sk_runner_launch *fixed = start->launch->fixed;
 	const char *why = strerror(start->failure);
 
 	switch (start->stage) {

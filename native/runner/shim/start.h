@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * The start of a job's first process: from the keeper to execve, as the owner.
+ * The start of a job's first process: from the shim to execve, as the owner.
  *
- * Relied on by the keeper. The child shares the keeper's memory until execve (CLONE_VM), so no page
- * is copied and a failed step is told by a store; the keeper sleeps meanwhile (CLONE_VFORK), so
- * that the child's oom_score_adj does not become the keeper's. It is born inside its cgroup.
+ * Relied on by the shim. The child shares the shim's memory until execve (CLONE_VM), so no page
+ * is copied and a failed step is told by a store; the shim sleeps meanwhile (CLONE_VFORK), so
+ * that the child's oom_score_adj does not become the shim's. It is born inside its cgroup.
  * Its session keyring is a new one. Empty capability bounding set and no_new_privs are the
  * spawner's own and inherited.
  */
-#ifndef SK_START_H
-#define SK_START_H
+#ifndef SK_RUNNER_SHIM_START_H
+#define SK_RUNNER_SHIM_START_H
 
 #include <stdint.h>
 #include <sys/types.h>
@@ -18,7 +18,7 @@
 #include "runner/cgroup/tree.h"
 #include "runner/wire/wire.h"
 
-enum sk_stage {
+enum sk_runner_stage {
 	SK_STAGE_NONE,
 	SK_STAGE_CLONE,
 	SK_STAGE_SESSION,
@@ -30,29 +30,29 @@ enum sk_stage {
 	SK_STAGE_EXEC,
 };
 
-struct sk_start {
-	const struct sk_launch_view *launch;
-	const struct sk_limits *limits;
-	const struct sk_tree *tree;
+struct sk_runner_start {
+	const struct sk_runner_launch_view *launch;
+	const struct sk_runner_limits *limits;
+	const struct sk_runner_tree *tree;
 	char **argv;
 	char **envp;
 	int input;
 	int output;
 	int error;
-	bool root;    /* may become the owner; else it already is */
-	pid_t keeper; /* whose death is the job's */
+	bool root;  /* may become the owner; else it already is */
+	pid_t shim; /* whose death is the job's */
 	/* Told by the child. */
-	volatile enum sk_stage stage;
+	volatile enum sk_runner_stage stage;
 	volatile int failure; /* positive errno */
 };
 
 /** Start it; the process id, or negative errno with `stage` set. Returns after execve. */
-pid_t sk_start_run(struct sk_start *start);
+pid_t sk_runner_start_run(struct sk_runner_start *start);
 
 /** Whether the failure was of the moment: nothing was begun, and the same start may work later. */
-bool sk_start_may_pass(const struct sk_start *start);
+bool sk_runner_start_may_pass(const struct sk_runner_start *start);
 
 /** What went wrong as a sentence. */
-void sk_start_text(const struct sk_start *start, char *ret, int size);
+void sk_runner_start_text(const struct sk_runner_start *start, char *ret, int size);
 
 #endif

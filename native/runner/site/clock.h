@@ -6,8 +6,8 @@
  * taken in different places, so the one that is called `now` may be the older: what lies ahead of
  * it has lasted no time. An unsigned difference without this would make it centuries.
  */
-#ifndef SK_CLOCK_H
-#define SK_CLOCK_H
+#ifndef SK_RUNNER_SITE_CLOCK_H
+#define SK_RUNNER_SITE_CLOCK_H
 
 #include <stdint.h>
 #include <time.h>
@@ -15,7 +15,7 @@
 #define SK_MS ((uint64_t)1000000)
 #define SK_SECOND ((uint64_t)1000000000)
 
-static inline uint64_t sk_clock_ns(clockid_t clock)
+static inline uint64_t sk_runner_clock_ns(clockid_t clock)
 {
 	struct timespec now;
 
@@ -24,25 +24,25 @@ static inline uint64_t sk_clock_ns(clockid_t clock)
 }
 
 /** How long ago `then` was; 0 for an instant that is ahead of `now`. */
-static inline uint64_t sk_since(uint64_t now, uint64_t then)
+static inline uint64_t sk_runner_since(uint64_t now, uint64_t then)
 {
 	return now > then ? now - then : 0;
 }
 
 /** How long it is until `then`; 0 for an instant that has passed. */
-static inline uint64_t sk_until(uint64_t now, uint64_t then)
+static inline uint64_t sk_runner_until(uint64_t now, uint64_t then)
 {
-	return sk_since(then, now);
+	return sk_runner_since(then, now);
 }
 
 /** The instant `duration` after `from`; UINT64_MAX, which never comes, where it lies past that. */
-static inline uint64_t sk_after(uint64_t from, uint64_t duration)
+static inline uint64_t sk_runner_after(uint64_t from, uint64_t duration)
 {
 	return duration < UINT64_MAX - from ? from + duration : UINT64_MAX;
 }
 
 /** A duration as nanosleep(2) and ppoll(2) take it. */
-static inline struct timespec sk_timespec(uint64_t ns)
+static inline struct timespec sk_runner_timespec(uint64_t ns)
 {
 	return (struct timespec){
 		.tv_sec = (time_t)(ns / SK_SECOND),

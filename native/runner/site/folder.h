@@ -5,15 +5,15 @@
  * Relied on by the sinks and the spool of input: most jobs of a burst say nothing, and making a
  * folder costs more than starting them.
  */
-#ifndef SK_FOLDER_H
-#define SK_FOLDER_H
+#ifndef SK_RUNNER_SITE_FOLDER_H
+#define SK_RUNNER_SITE_FOLDER_H
 
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 
 /** A descriptor of the folder, made 0700 if it is not there; negative errno. */
-static inline int sk_folder_open(const char *path)
+static inline int sk_runner_folder_open(const char *path)
 {
 	int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <time.h>
 
-void sk_json_escape(const char *text, char *ret, size_t size)
+void sk_runner_json_escape(const char *text, char *ret, size_t size)
 {
 	size_t filled = 0;
 
@@ -22,7 +22,7 @@ void sk_json_escape(const char *text, char *ret, size_t size)
 	ret[filled] = 0;
 }
 
-void sk_log(const char *level, const char *event, const char *format, ...)
+void sk_runner_log(const char *level, const char *event, const char *format, ...)
 {
 	char detail[301], escaped[6 * sizeof(detail)];
 	struct timespec now;
@@ -31,7 +31,7 @@ void sk_log(const char *level, const char *event, const char *format, ...)
 	va_start(arguments, format);
 	vsnprintf(detail, sizeof(detail), format, arguments);
 	va_end(arguments);
-	sk_json_escape(detail, escaped, sizeof(escaped));
+	sk_runner_json_escape(detail, escaped, sizeof(escaped));
 	clock_gettime(CLOCK_REALTIME, &now);
 	fprintf(stderr, "{\"t\":%lld.%06ld,\"level\":\"%s\",\"event\":\"%s\",\"detail\":\"%s\"}\n",
 		(long long)now.tv_sec, now.tv_nsec / 1000, level, event, escaped);

@@ -2,16 +2,16 @@
 /** @file
  * One JSON line per event on standard error, where the supervisor collects it.
  */
-#ifndef SK_LOG_H
-#define SK_LOG_H
+#ifndef SK_RUNNER_SITE_LOG_H
+#define SK_RUNNER_SITE_LOG_H
 
 #include <stddef.h>
 
 /** `{"t":..., "level":..., "event":..., "detail":...}`; the detail is cut to 300 bytes. */
-__attribute__((format(printf, 3, 4))) void sk_log(const char *level, const char *event,
-						  const char *format, ...);
+__attribute__((format(printf, 3, 4))) void sk_runner_log(const char *level, const char *event,
+							 const char *format, ...);
 
 /** `text` as the inside of a JSON string. */
-void sk_json_escape(const char *text, char *ret, size_t size);
+void sk_runner_json_escape(const char *text, char *ret, size_t size);
 
 #endif

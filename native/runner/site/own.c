@@ -8,7 +8,7 @@
 
 #include "runner/site/site.h"
 
-int sk_own(const char *journal)
+int sk_runner_own(const char *journal)
 {
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 	char path[SK_SITE_PATH];

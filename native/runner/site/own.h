@@ -2,11 +2,11 @@
 /** @file
  * One spawner, or one `--kill-all`, owns a journal at a time.
  */
-#ifndef SK_OWN_H
-#define SK_OWN_H
+#ifndef SK_RUNNER_SITE_OWN_H
+#define SK_RUNNER_SITE_OWN_H
 
 /** Take the journal folder for this process (a process lock: children do not have it);
  *  -EBUSY if another process has it. */
-int sk_own(const char *journal);
+int sk_runner_own(const char *journal);
 
 #endif

@@ -11,9 +11,9 @@
 
 #include "runner/site/clock.h"
 
-const char *const SK_CONTROLLER_NAME[SK_CONTROLLERS] = {"cpu", "memory", "pids"};
+const char *const sk_runner_controller_name[SK_CONTROLLERS] = {"cpu", "memory", "pids"};
 
-void sk_site_place(int fd, int to)
+void sk_runner_site_place(int fd, int to)
 {
 	if (fd == to)
 		return;
@@ -22,7 +22,7 @@ void sk_site_place(int fd, int to)
 	close(fd);
 }
 
-int sk_file_write(int dir, const char *name, const char *text)
+int sk_runner_file_write(int dir, const char *name, const char *text)
 {
 	int fd = openat(dir, name, O_WRONLY | O_CLOEXEC);
 	ssize_t wrote;
@@ -36,7 +36,7 @@ int sk_file_write(int dir, const char *name, const char *text)
 	return error;
 }
 
-ssize_t sk_file_read(int dir, const char *name, char *ret, size_t size)
+ssize_t sk_runner_file_read(int dir, const char *name, char *ret, size_t size)
 {
 	size_t filled = 0;
 	int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
@@ -56,7 +56,7 @@ ssize_t sk_file_read(int dir, const char *name, char *ret, size_t size)
 	return (ssize_t)filled;
 }
 
-uint64_t sk_text_value(const char *text, const char *key, uint64_t fallback)
+uint64_t sk_runner_text_value(const char *text, const char *key, uint64_t fallback)
 {
 	size_t length = strlen(key);
 
@@ -88,7 +88,7 @@ static bool has_word(const char *text, const char *word, const char *separators)
  * One line of mountinfo: "... mountpoint options - type source superoptions".
  * Proc writes a blank in a path as \040; such mounts are not looked for.
  */
-static void read_mount(struct sk_site *site, const char *name, char *line)
+static void read_mount(struct sk_runner_site *site, const char *name, char *line)
 {
 	char *rest = strstr(line, " - ");
 	char mountpoint[SK_SITE_PATH], type[32], source[64], options[256] = "";
@@ -99,9 +99,10 @@ static void read_mount(struct sk_site *site, const char *name, char *line)
 	if (!strcmp(type, "cgroup2") && !site->mount[0])
 		snprintf(site->mount, sizeof(site->mount), "%s", mountpoint);
 	for (int i = 0; !strcmp(type, "cgroup") && i < SK_CONTROLLERS; i++) {
-		struct sk_controller_site *found = &site->controller[i];
+		struct sk_runner_controller_site *found = &site->controller[i];
 
-		if (found->where != SK_NOWHERE || !has_word(options, SK_CONTROLLER_NAME[i], ","))
+		if (found->where != SK_NOWHERE ||
+		    !has_word(options, sk_runner_controller_name[i], ","))
 			continue;
 		if (access(mountpoint, W_OK)) {
 			snprintf(found->why, sizeof(found->why), "%.200s cannot be written: %s",
@@ -116,7 +117,7 @@ static void read_mount(struct sk_site *site, const char *name, char *line)
 	}
 }
 
-static void read_mounts(struct sk_site *site, const char *name)
+static void read_mounts(struct sk_runner_site *site, const char *name)
 {
 	char line[4096];
 	FILE *file = fopen("/proc/self/mountinfo", "re");
@@ -128,21 +129,21 @@ static void read_mounts(struct sk_site *site, const char *name)
 	fclose(file);
 }
 
-static void find_v2_controllers(struct sk_site *site)
+static void find_v2_controllers(struct sk_runner_site *site)
 {
 	char path[SK_SITE_PATH + 32], text[512];
 
 	snprintf(path, sizeof(path), "%s/cgroup.controllers", site->mount);
-	sk_file_read(AT_FDCWD, path, text, sizeof(text));
+	sk_runner_file_read(AT_FDCWD, path, text, sizeof(text));
 	for (int i = 0; i < SK_CONTROLLERS; i++) {
-		if (!has_word(text, SK_CONTROLLER_NAME[i], " \n"))
+		if (!has_word(text, sk_runner_controller_name[i], " \n"))
 			continue;
 		site->controller[i].where = SK_V2;
 		snprintf(site->controller[i].why, SK_SITE_TEXT, "cgroup v2");
 	}
 }
 
-static void open_jobs(struct sk_site *site, const char *name)
+static void open_jobs(struct sk_runner_site *site, const char *name)
 {
 	char path[SK_SITE_PATH];
 	int fd;
@@ -168,16 +169,16 @@ static void open_jobs(struct sk_site *site, const char *name)
 			 strerror(errno));
 		return;
 	}
-	sk_site_place(fd, SK_FD_JOBS);
+	sk_runner_site_place(fd, SK_FD_JOBS);
 	site->cgroups = true;
 	site->kill_file = faccessat(SK_FD_JOBS, "cgroup.kill", W_OK, 0) == 0;
 	snprintf(site->cgroup_why, SK_SITE_TEXT, "%.250s", site->jobs);
 }
 
-static void say_missing(struct sk_site *site)
+static void say_missing(struct sk_runner_site *site)
 {
 	for (int i = 0; i < SK_CONTROLLERS; i++) {
-		struct sk_controller_site *controller = &site->controller[i];
+		struct sk_runner_controller_site *controller = &site->controller[i];
 
 		if (!site->cgroups) {
 			controller->where = SK_NOWHERE;
@@ -186,12 +187,12 @@ static void say_missing(struct sk_site *site)
 		} else if (controller->where == SK_NOWHERE && !controller->why[0]) {
 			snprintf(controller->why, SK_SITE_TEXT,
 				 "no %s controller is mounted, neither cgroup v2 nor v1",
-				 SK_CONTROLLER_NAME[i]);
+				 sk_runner_controller_name[i]);
 		}
 	}
 }
 
-void sk_site_open(struct sk_site *site, const struct sk_site_wish *wish)
+void sk_runner_site_open(struct sk_runner_site *site, const struct sk_runner_site_wish *wish)
 {
 	memset(site, 0, sizeof(*site));
 	site->root = geteuid() == 0;
@@ -215,16 +216,16 @@ void sk_site_open(struct sk_site *site, const struct sk_site_wish *wish)
 }
 
 /** "+memory" to the subtree_control of each directory from the mount down to `jobs`. */
-int sk_site_enable(const struct sk_site *site, enum sk_controller controller)
+int sk_runner_site_enable(const struct sk_runner_site *site, enum sk_runner_controller controller)
 {
 	char path[SK_SITE_PATH + 32], word[16];
 	size_t root = strlen(site->mount), end = root;
 	int error = 0;
 
-	snprintf(word, sizeof(word), "+%s", SK_CONTROLLER_NAME[controller]);
+	snprintf(word, sizeof(word), "+%s", sk_runner_controller_name[controller]);
 	for (;;) {
 		snprintf(path, sizeof(path), "%.*s/cgroup.subtree_control", (int)end, site->jobs);
-		error = sk_file_write(AT_FDCWD, path, word);
+		error = sk_runner_file_write(AT_FDCWD, path, word);
 		if (!site->jobs[end])
 			return error;
 		end += 1 + strcspn(site->jobs + end + 1, "/");

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
  * Where jobs run on this machine: the cgroups and controllers that were found, with reasons where
- * something is missing, and the file descriptors every keeper inherits.
+ * something is missing, and the file descriptors every shim inherits.
  *
- * Relied on by the spawner, which fills it once, and by keepers, which only read it.
+ * Relied on by the spawner, which fills it once, and by shims, which only read it.
  * Layout: `<cgroup2 mount>/<name>/jobs/<job>.<attempt>`; limits of one job on a v1 controller:
  * `<v1 mount>/<name>/<job>.<attempt>`.
  */
-#ifndef SK_SITE_H
-#define SK_SITE_H
+#ifndef SK_RUNNER_SITE_SITE_H
+#define SK_RUNNER_SITE_SITE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/types.h>
 
-/** Descriptors with a fixed number, so that a keeper can close all others with one call. */
-enum sk_site_fd {
+/** Descriptors with a fixed number, so that a shim can close all others with one call. */
+enum sk_runner_site_fd {
 	SK_FD_NULL = 3,		/* /dev/null */
 	SK_FD_JOBS = 4,		/* the jobs cgroup's directory */
 	SK_FD_GRANTS = 5,	/* gate: map of granted devices */
 	SK_FD_DENIED = 6,	/* gate: map of refused opens */
 	SK_FD_BELL = 7,		/* eventfd: a slot ended */
-	SK_FD_LAUNCH = 8,	/* a keeper's end of the pipe that brings its launches */
-	SK_FD_LOCK = 9,		/* a keeper's lock of its slot */
+	SK_FD_LAUNCH = 8,	/* a shim's end of the pipe that brings its launches */
+	SK_FD_LOCK = 9,		/* a shim's lock of its slot */
 	SK_FD_NODE_MEMORY = 10, /* memory events of all jobs together */
 	SK_FD_NODE_PIDS = 11,	/* pids events of all jobs together */
 	SK_FD_FIRST = 12,	/* everything from here on is private to one process */
@@ -35,26 +35,26 @@ enum {
 	SK_JOB_NAME = 40, /* "<job>.<attempt>" */
 };
 
-enum sk_controller {
+enum sk_runner_controller {
 	SK_CPU,
 	SK_MEMORY,
 	SK_PIDS,
 	SK_CONTROLLERS,
 };
 
-enum sk_hierarchy {
+enum sk_runner_hierarchy {
 	SK_NOWHERE,
 	SK_V1,
 	SK_V2,
 };
 
-struct sk_controller_site {
-	enum sk_hierarchy where;
+struct sk_runner_controller_site {
+	enum sk_runner_hierarchy where;
 	char group[SK_SITE_PATH]; /* v1: `<mount>/<name>`, made when first needed */
 	char why[SK_SITE_TEXT];	  /* how it is enforced, or why not */
 };
 
-struct sk_site {
+struct sk_runner_site {
 	bool cgroups;
 	bool kill_file; /* the jobs cgroup has cgroup.kill (Linux 5.14) */
 	bool gate;
@@ -72,11 +72,11 @@ struct sk_site {
 	char gate_why[SK_SITE_TEXT];
 	char node_cap_why[SK_SITE_TEXT];
 	char oom_why[SK_SITE_TEXT];
-	struct sk_controller_site controller[SK_CONTROLLERS];
+	struct sk_runner_controller_site controller[SK_CONTROLLERS];
 };
 
 /** What the command line asks of the site. */
-struct sk_site_wish {
+struct sk_runner_site_wish {
 	const char *name; /* NULL: no cgroups */
 	bool allow_root;
 	uint64_t pids_max_all;	 /* 0: none */
@@ -84,28 +84,28 @@ struct sk_site_wish {
 	uint64_t start_retry_s;
 };
 
-extern const char *const SK_CONTROLLER_NAME[SK_CONTROLLERS];
+extern const char *const sk_runner_controller_name[SK_CONTROLLERS];
 
 /** Find mounts and controllers; make the jobs cgroup and open it as SK_FD_JOBS. Never fails:
  *  what does not work is said in the `why` texts. */
-void sk_site_open(struct sk_site *site, const struct sk_site_wish *wish);
+void sk_runner_site_open(struct sk_runner_site *site, const struct sk_runner_site_wish *wish);
 
 /** Have v2 give its children the controller; 0 or negative errno. */
-int sk_site_enable(const struct sk_site *site, enum sk_controller controller);
+int sk_runner_site_enable(const struct sk_runner_site *site, enum sk_runner_controller controller);
 
 /** Remove every cgroup of the site; 0, or -EBUSY where processes are left. */
-int sk_site_remove(const struct sk_site *site);
+int sk_runner_site_remove(const struct sk_runner_site *site);
 
 /** Descriptor `fd`, by now under the fixed number `to`, close-on-exec. */
-void sk_site_place(int fd, int to);
+void sk_runner_site_place(int fd, int to);
 
 /** Write `text` to `name` below `dir`; 0 or negative errno. */
-int sk_file_write(int dir, const char *name, const char *text);
+int sk_runner_file_write(int dir, const char *name, const char *text);
 
 /** Read all of `name` below `dir` as text; bytes read or negative errno. */
-ssize_t sk_file_read(int dir, const char *name, char *ret, size_t size);
+ssize_t sk_runner_file_read(int dir, const char *name, char *ret, size_t size);
 
 /** The number after `key ` at the start of a line of `text`; `fallback` if there is none. */
-uint64_t sk_text_value(const char *text, const char *key, uint64_t fallback);
+uint64_t sk_runner_text_value(const char *text, const char *key, uint64_t fallback);
 
 #endif

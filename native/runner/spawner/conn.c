@@ -7,25 +7,25 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { EVENTS_PER_FRAME = 1024, EVENT_BYTES_MAX = sizeof(struct sk_event) + SK_TEXT_MAX };
+enum { EVENTS_PER_FRAME = 1024, EVENT_BYTES_MAX = sizeof(struct sk_runner_event) + SK_TEXT_MAX };
 
-void sk_conn_open(struct sk_conn *conn, int fd)
+void sk_runner_conn_open(struct sk_runner_conn *conn, int fd)
 {
-	memset(conn, 0, offsetof(struct sk_conn, in));
+	memset(conn, 0, offsetof(struct sk_runner_conn, in));
 	conn->fd = fd;
 }
 
-static uint32_t room(const struct sk_conn *conn)
+static uint32_t room(const struct sk_runner_conn *conn)
 {
 	return SK_CONN_OUT - conn->out_filled;
 }
 
-bool sk_conn_ready(const struct sk_conn *conn)
+bool sk_runner_conn_ready(const struct sk_runner_conn *conn)
 {
 	return room(conn) >= SK_REPLY_ROOM && !conn->telling_known;
 }
 
-bool sk_conn_receive(struct sk_conn *conn)
+bool sk_runner_conn_receive(struct sk_runner_conn *conn)
 {
 	ssize_t got;
 
@@ -44,9 +44,9 @@ bool sk_conn_receive(struct sk_conn *conn)
 	return got > 0;
 }
 
-const struct sk_frame *sk_conn_next(struct sk_conn *conn, bool *ret_bad)
+const struct sk_runner_frame *sk_runner_conn_next(struct sk_runner_conn *conn, bool *ret_bad)
 {
-	struct sk_frame *frame;
+	struct sk_runner_frame *frame;
 	uint32_t have;
 
 	/* Every frame of ours is a multiple of 8 but for stdin's: put the next one on its place. */
@@ -56,7 +56,7 @@ const struct sk_frame *sk_conn_next(struct sk_conn *conn, bool *ret_bad)
 		conn->in_used = 0;
 	}
 	have = conn->in_filled - conn->in_used;
-	frame = (struct sk_frame *)(void *)(conn->in + conn->in_used);
+	frame = (struct sk_runner_frame *)(void *)(conn->in + conn->in_used);
 	*ret_bad = have >= sizeof(*frame) &&
 		   (frame->size < sizeof(*frame) || frame->size > SK_FRAME_MAX);
 	if (*ret_bad || have < sizeof(*frame) || have < frame->size)
@@ -65,17 +65,18 @@ const struct sk_frame *sk_conn_next(struct sk_conn *conn, bool *ret_bad)
 	return frame;
 }
 
-static void append(struct sk_conn *conn, const void *bytes, uint32_t size)
+static void append(struct sk_runner_conn *conn, const void *bytes, uint32_t size)
 {
 	if (size)
 		memcpy(conn->out + conn->out_filled, bytes, size);
 	conn->out_filled += size;
 }
 
-void sk_conn_reply(struct sk_conn *conn, enum sk_frame_kind kind, uint64_t request, uint16_t count,
-		   const void *head, uint32_t head_size, const void *body, uint32_t body_size)
+void sk_runner_conn_reply(struct sk_runner_conn *conn, enum sk_runner_frame_kind kind,
+			  uint64_t request, uint16_t count, const void *head, uint32_t head_size,
+			  const void *body, uint32_t body_size)
 {
-	struct sk_frame frame = {
+	struct sk_runner_frame frame = {
 		.size = (uint32_t)sizeof(frame) + head_size + body_size,
 		.kind = (uint16_t)kind,
 		.count = count,
@@ -87,30 +88,31 @@ void sk_conn_reply(struct sk_conn *conn, enum sk_frame_kind kind, uint64_t reque
 	append(conn, body, body_size);
 }
 
-static void append_event(struct sk_conn *conn, const struct sk_slot *slot,
-			 const struct sk_event *event)
+static void append_event(struct sk_runner_conn *conn, const struct sk_runner_slot *slot,
+			 const struct sk_runner_event *event)
 {
 	append(conn, event, sizeof(*event));
 	append(conn, slot->ended.text, event->text_bytes);
 }
 
 /** The start of a slot that may already have ended. */
-static void append_start(struct sk_conn *conn, const struct sk_slot *slot)
+static void append_start(struct sk_runner_conn *conn, const struct sk_runner_slot *slot)
 {
-	struct sk_event event;
+	struct sk_runner_event event;
 
-	sk_slot_event(slot, &event);
+	sk_runner_slot_event(slot, &event);
 	event.bits &= SK_EVENT_STARTED;
 	event.text_bytes = 0;
 	append_event(conn, slot, &event);
 }
 
 /** Events of one slot, start before end; returns how many. */
-static uint32_t tell(struct sk_conn *conn, const struct sk_table *table, uint32_t index)
+static uint32_t tell(struct sk_runner_conn *conn, const struct sk_runner_table *table,
+		     uint32_t index)
 {
-	const struct sk_slot *slot = &table->slot[index];
+	const struct sk_runner_slot *slot = &table->slot[index];
 	uint64_t bit = (uint64_t)1 << (index % 64);
-	struct sk_event event;
+	struct sk_runner_event event;
 	uint32_t count = 0;
 
 	if (conn->started[index / 64] & bit) {
@@ -118,7 +120,7 @@ static uint32_t tell(struct sk_conn *conn, const struct sk_table *table, uint32_
 		count++;
 	}
 	if (conn->ended[index / 64] & bit) {
-		sk_slot_event(slot, &event);
+		sk_runner_slot_event(slot, &event);
 		append_event(conn, slot, &event);
 		count++;
 	}
@@ -127,10 +129,10 @@ static uint32_t tell(struct sk_conn *conn, const struct sk_table *table, uint32_
 	return count;
 }
 
-static void fill_events(struct sk_conn *conn, const struct sk_table *table)
+static void fill_events(struct sk_runner_conn *conn, const struct sk_runner_table *table)
 {
 	uint32_t at = conn->out_filled, count = 0;
-	struct sk_frame frame = {.kind = SK_EVENT};
+	struct sk_runner_frame frame = {.kind = SK_EVENT};
 
 	if (room(conn) < sizeof(frame) + 2 * EVENT_BYTES_MAX)
 		return;
@@ -154,29 +156,29 @@ out:
 	memcpy(conn->out + at, &frame, sizeof(frame));
 }
 
-static void fill_known(struct sk_conn *conn, const struct sk_table *table)
+static void fill_known(struct sk_runner_conn *conn, const struct sk_runner_table *table)
 {
 	for (uint32_t word = 0; word < SK_WORDS; word++) {
 		for (uint64_t set = conn->known[word]; set; set &= set - 1) {
 			uint32_t index = word * 64 + (uint32_t)__builtin_ctzll(set);
-			const struct sk_slot *slot = &table->slot[index];
-			struct sk_event event;
+			const struct sk_runner_slot *slot = &table->slot[index];
+			struct sk_runner_event event;
 
 			if (room(conn) < 2 * EVENT_BYTES_MAX)
 				return;
 			conn->known[word] &= ~((uint64_t)1 << (index % 64));
-			if (sk_slot_state(slot) == SK_SLOT_FREE)
+			if (sk_runner_slot_state(slot) == SK_SLOT_FREE)
 				continue;
-			sk_slot_event(slot, &event);
-			sk_conn_reply(conn, SK_SLOT, conn->known_request, 1, &event, sizeof(event),
-				      slot->ended.text, event.text_bytes);
+			sk_runner_slot_event(slot, &event);
+			sk_runner_conn_reply(conn, SK_SLOT, conn->known_request, 1, &event,
+					     sizeof(event), slot->ended.text, event.text_bytes);
 		}
 	}
-	sk_conn_reply(conn, SK_SLOTS_END, conn->known_request, 0, NULL, 0, NULL, 0);
+	sk_runner_conn_reply(conn, SK_SLOTS_END, conn->known_request, 0, NULL, 0, NULL, 0);
 	conn->telling_known = false;
 }
 
-void sk_conn_fill(struct sk_conn *conn, const struct sk_table *table)
+void sk_runner_conn_fill(struct sk_runner_conn *conn, const struct sk_runner_table *table)
 {
 	if (!conn->greeted)
 		return;
@@ -185,7 +187,7 @@ void sk_conn_fill(struct sk_conn *conn, const struct sk_table *table)
 		fill_known(conn, table);
 }
 
-bool sk_conn_flush(struct sk_conn *conn)
+bool sk_runner_conn_flush(struct sk_runner_conn *conn)
 {
 	while (conn->out_sent < conn->out_filled) {
 		ssize_t sent = send(conn->fd, conn->out + conn->out_sent,

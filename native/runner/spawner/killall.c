@@ -16,9 +16,9 @@
 #include "runner/site/own.h"
 #include "runner/cgroup/tree.h"
 
-enum { PAUSE_MS = 10, OWN_TRIES = 200, END_TRIES = 300, BURY_TRIES = 500 };
+enum { PAUSE_MS = 10, OWN_TRIES = 200, END_TRIES = 300, REAP_TRIES = 500 };
 
-static struct sk_fleet fleet;
+static struct sk_runner_pool pool;
 
 static void pause_briefly(void)
 {
@@ -27,22 +27,23 @@ static void pause_briefly(void)
 	nanosleep(&pause, NULL);
 }
 
-/** Signal the keeper of a slot; the lock is looked at after its process was pinned. */
-static void signal_keeper(const struct sk_table *table, const char *lock, uint32_t slot, int signal)
+/** Signal the shim of a slot; the lock is looked at after its process was pinned. */
+static void signal_shim(const struct sk_runner_table *table, const char *lock, uint32_t slot,
+			int signal)
 {
-	pid_t pid = (pid_t)atomic_load_explicit(&table->slot[slot].keeper, memory_order_acquire);
+	pid_t pid = (pid_t)atomic_load_explicit(&table->slot[slot].shim, memory_order_acquire);
 	int fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
 
 	if (fd < 0)
 		return;
-	if (sk_hold_is_held(lock, slot))
+	if (sk_runner_file_lock_is_held(lock, slot))
 		syscall(SYS_pidfd_send_signal, fd, signal, NULL, 0);
 	close(fd);
 }
 
-static void ask_to_stop(struct sk_slot *slot)
+static void ask_to_stop(struct sk_runner_slot *slot)
 {
-	struct sk_control *control = &slot->control;
+	struct sk_runner_control *control = &slot->control;
 
 	if (atomic_load_explicit(&control->stops, memory_order_relaxed) == 0)
 		snprintf(control->reason, sizeof(control->reason), "the node was taken down");
@@ -50,86 +51,87 @@ static void ask_to_stop(struct sk_slot *slot)
 	atomic_fetch_add_explicit(&control->stops, 1, memory_order_release);
 }
 
-/** Let keepers end their jobs and record it; those that do not are killed. */
-static void end_keepers(struct sk_table *table, const char *lock)
+/** Let shims end their jobs and record it; those that do not are killed. */
+static void end_shims(struct sk_runner_table *table, const char *lock)
 {
 	for (uint32_t slot = 0; slot < SK_SLOTS_MAX; slot++) {
-		enum sk_slot_state state = sk_slot_state(&table->slot[slot]);
+		enum sk_runner_slot_state state = sk_runner_slot_state(&table->slot[slot]);
 
 		if (state == SK_SLOT_FREE || state == SK_SLOT_ENDED)
 			continue;
 		ask_to_stop(&table->slot[slot]);
-		signal_keeper(table, lock, slot, SIGUSR1);
+		signal_shim(table, lock, slot, SIGUSR1);
 	}
-	for (int i = 0; i < END_TRIES && sk_hold_any(lock) >= 0; i++)
+	for (int i = 0; i < END_TRIES && sk_runner_file_lock_any(lock) >= 0; i++)
 		pause_briefly();
 	for (int i = 0; i < SK_SLOTS_MAX; i++) {
-		int slot = sk_hold_any(lock);
+		int slot = sk_runner_file_lock_any(lock);
 
 		if (slot < 0)
 			return;
-		signal_keeper(table, lock, (uint32_t)slot, SIGKILL);
+		signal_shim(table, lock, (uint32_t)slot, SIGKILL);
 		pause_briefly();
 	}
 }
 
-/** Record what no keeper recorded and end what is left in cgroups; false if that takes too long. */
-static bool bury_rest(const struct sk_site *site, const char *journal)
+/** Record what no shim recorded and end what is left in cgroups; false if that takes too long. */
+static bool reap_rest(const struct sk_runner_site *site, const char *journal)
 {
 	char why[SK_TEXT_MAX + 1];
-	int error = sk_fleet_open(&fleet, site, journal, -1, 0, why);
+	int error = sk_runner_pool_open(&pool, site, journal, -1, 0, why);
 
 	if (error) {
-		sk_log("error", "the journal cannot be used", "%s", why);
+		sk_runner_log("error", "the journal cannot be used", "%s", why);
 		return false;
 	}
-	for (int i = 0; i < BURY_TRIES && fleet.dying.count; i++) {
-		sk_fleet_tick(&fleet, 0);
+	for (int i = 0; i < REAP_TRIES && pool.dying.count; i++) {
+		sk_runner_pool_tick(&pool, 0);
 		pause_briefly();
 	}
-	return fleet.dying.count == 0;
+	return pool.dying.count == 0;
 }
 
-static bool remove_site(const struct sk_site *site)
+static bool remove_site(const struct sk_runner_site *site)
 {
 	if (!site->cgroups)
 		return true;
-	sk_file_write(SK_FD_JOBS, "cgroup.freeze", "0");
-	sk_file_write(SK_FD_JOBS, "cgroup.kill", "1");
-	sk_gate_close();
-	for (int i = 0; i < BURY_TRIES; i++) {
-		if (sk_site_remove(site) == 0)
+	sk_runner_file_write(SK_FD_JOBS, "cgroup.freeze", "0");
+	sk_runner_file_write(SK_FD_JOBS, "cgroup.kill", "1");
+	sk_runner_gate_close();
+	for (int i = 0; i < REAP_TRIES; i++) {
+		if (sk_runner_site_remove(site) == 0)
 			return true;
 		pause_briefly();
 	}
-	sk_log("error", "cgroups are left", "%s", site->jobs);
+	sk_runner_log("error", "cgroups are left", "%s", site->jobs);
 	return false;
 }
 
-int sk_killall_run(struct sk_site *site, const struct sk_spawner_options *options)
+int sk_runner_killall_run(struct sk_runner_site *site,
+			  const struct sk_runner_spawner_options *options)
 {
 	char path[SK_SITE_PATH], lock[SK_SITE_PATH], why[SK_TEXT_MAX + 1];
-	struct sk_table *table;
+	struct sk_runner_table *table;
 	bool clean = true;
-	int error = sk_own(options->journal);
+	int error = sk_runner_own(options->journal);
 
 	for (int i = 0; i < OWN_TRIES && error == -EBUSY; i++) {
 		pause_briefly();
-		error = sk_own(options->journal);
+		error = sk_runner_own(options->journal);
 	}
 	if (error == -EBUSY) {
-		sk_log("error", "a spawner still runs", "%s", options->journal);
+		sk_runner_log("error", "a spawner still runs", "%s", options->journal);
 		return 2;
 	}
 	snprintf(path, sizeof(path), "%s/journal", options->journal);
 	snprintf(lock, sizeof(lock), "%s/keepers.lock", options->journal);
 	if (!error && access(path, F_OK) == 0) {
-		error = sk_table_open(path, &table, why);
+		error = sk_runner_table_open(path, &table, why);
 		if (error)
-			sk_log("error", "the journal cannot be read", "%s", why);
+			sk_runner_log("error", "the journal cannot be read", "%s", why);
 		else
-			end_keepers(table, lock);
-		clean = bury_rest(site, options->journal);
+			end_shims(table, lock);
+		clean = reap_rest(site, options->journal);
 	}
 	return remove_site(site) && clean ? 0 : 1;
 }

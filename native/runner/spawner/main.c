@@ -15,9 +15,9 @@
  * --allow-root         jobs whose owner is uid 0 are accepted (they have no capabilities)
  * --pids-max-all N, --memory-max-all BYTES   caps of all jobs together, where controllers exist
  * --start-retry-s N    how long a start is tried again that finds no process or memory (45)
- * --kill-all           end every job and keeper, remove the cgroups and the gate, exit
+ * --kill-all           end every job and shim, remove the cgroups and the gate, exit
  *
- * SIGTERM ends the spawner alone; jobs and keepers go on and the next spawner takes them up.
+ * SIGTERM ends the spawner alone; jobs and shims go on and the next spawner takes them up.
  * Exit status: 0; 1 a failure; 2 usage, or another spawner owns the journal; 3 corrupt journal.
  * Log: JSON lines on standard error. Readiness: the socket accepts connections.
  */
@@ -66,7 +66,7 @@ static const struct option LONG[] = {
 };
 
 struct flags {
-	struct sk_spawner_options options;
+	struct sk_runner_spawner_options options;
 	bool gate;
 	bool kill_all;
 	bool bad;
@@ -89,7 +89,7 @@ static uint64_t parse_number(struct flags *flags, const char *text, uint64_t mos
 
 static void take_flag(struct flags *flags, int letter)
 {
-	struct sk_spawner_options *options = &flags->options;
+	struct sk_runner_spawner_options *options = &flags->options;
 
 	switch (letter) {
 	case 's':
@@ -152,14 +152,14 @@ static void forget_inheritance(void)
 		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0)
 			_exit(1);
 	null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	sk_site_place(null, SK_FD_NULL);
+	sk_runner_site_place(null, SK_FD_NULL);
 	/* Reserve the fixed numbers, so that nothing private is opened under one of them. */
 	for (int fd = SK_FD_JOBS; fd < SK_FD_FIRST; fd++)
 		dup3(SK_FD_NULL, fd, O_CLOEXEC);
 	umask(022);
 }
 
-/** Two descriptors per keeper are held; keepers lower it again for their jobs. */
+/** Two descriptors per shim are held; shims lower it again for their jobs. */
 static void raise_descriptors(void)
 {
 	struct rlimit files;
@@ -172,7 +172,7 @@ static void raise_descriptors(void)
 
 /**
  * What every job must not have is given up here, once, and inherited: the capability bounding set
- * (what execve could bring back), no_new_privs, core files. The spawner and its keepers keep their
+ * (what execve could bring back), no_new_privs, core files. The spawner and its shims keep their
  * own capabilities, as they never call execve.
  */
 static void give_up_privileges(void)
@@ -201,7 +201,7 @@ int main(int argc, char **argv)
 		.gate = true,
 		.options = {.jobs_max = SK_SLOTS_MAX, .wish.start_retry_s = START_RETRY_S},
 	};
-	static struct sk_site site;
+	static struct sk_runner_site site;
 	int letter;
 
 	while ((letter = getopt_long(argc, argv, "", LONG, NULL)) >= 0)
@@ -215,17 +215,18 @@ int main(int argc, char **argv)
 			"[--cgroup NAME]\n");
 		return 2;
 	}
-	sk_keeper_title(argv[0], (size_t)(argv[argc - 1] + strlen(argv[argc - 1]) + 1 - argv[0]));
+	sk_runner_shim_title(argv[0],
+			     (size_t)(argv[argc - 1] + strlen(argv[argc - 1]) + 1 - argv[0]));
 	forget_inheritance();
-	sk_site_open(&site, &flags.options.wish);
+	sk_runner_site_open(&site, &flags.options.wish);
 	if (flags.kill_all)
-		return sk_killall_run(&site, &flags.options);
+		return sk_runner_killall_run(&site, &flags.options);
 	if (flags.gate)
-		sk_gate_open(&site);
+		sk_runner_gate_open(&site);
 	else
 		snprintf(site.gate_why, sizeof(site.gate_why), "started with --no-gate");
-	sk_cap_set(&site, &flags.options.wish);
-	sk_oom_find(&site);
+	sk_runner_cap_set(&site, &flags.options.wish);
+	sk_runner_oom_find(&site);
 	give_up_privileges();
-	return sk_spawner_run(&site, &flags.options);
+	return sk_runner_spawner_run(&site, &flags.options);
 }

@@ -2,7 +2,7 @@
 /** @file
  * A spawner's beginning: what the journal says against what still lives.
  *
- * A slot whose keeper holds its lock is adopted as it is. Without a keeper nothing is guessed: an
+ * A slot whose shim holds its lock is adopted as it is. Without a shim nothing is guessed: an
  * attempt that began is ended and `lost`, one that did not has never started. After a reboot
  * nothing runs, whatever the slots say.
  */
@@ -21,36 +21,37 @@
 
 static void read_boot_id(char *ret, size_t size)
 {
-	if (sk_file_read(AT_FDCWD, "/proc/sys/kernel/random/boot_id", ret, size) <= 0)
+	if (sk_runner_file_read(AT_FDCWD, "/proc/sys/kernel/random/boot_id", ret, size) <= 0)
 		snprintf(ret, size, "unknown");
 	ret[strcspn(ret, "\n")] = 0;
 }
 
 /** The machine went down: nothing of an earlier boot runs, whatever its slots say. */
-static void end_all_of_last_boot(struct sk_fleet *fleet)
+static void end_all_of_last_boot(struct sk_runner_pool *pool)
 {
 	char why[SK_TEXT_MAX + 1];
 
 	for (uint32_t slot = 0; slot < SK_SLOTS_MAX; slot++) {
-		struct sk_slot *record = &fleet->table->slot[slot];
-		enum sk_slot_state state = sk_slot_state(record);
+		struct sk_runner_slot *record = &pool->table->slot[slot];
+		enum sk_runner_slot_state state = sk_runner_slot_state(record);
 
-		if (sk_slot_check(fleet->table, slot, why)) {
+		if (sk_runner_slot_check(pool->table, slot, why)) {
 			/* Written while power went: whose it was cannot be told, the agent asks. */
-			sk_log("warning", "a slot torn by the reboot was dropped", "%s", why);
+			sk_runner_log("warning", "a slot torn by the reboot was dropped", "%s",
+				      why);
 			memset(record, 0, sizeof(*record));
 		} else if (state == SK_SLOT_TAKEN) {
-			sk_fleet_end(fleet, slot, SK_CAUSE_NEVER_STARTED, "node rebooted");
+			sk_runner_pool_end(pool, slot, SK_CAUSE_NEVER_STARTED, "node rebooted");
 		} else if (state == SK_SLOT_LAUNCHING || state == SK_SLOT_STARTED) {
-			sk_fleet_end(fleet, slot, SK_CAUSE_LOST, "node rebooted");
+			sk_runner_pool_end(pool, slot, SK_CAUSE_LOST, "node rebooted");
 		}
 	}
 }
 
-static int check_all(const struct sk_fleet *fleet, char *ret_why)
+static int check_all(const struct sk_runner_pool *pool, char *ret_why)
 {
 	for (uint32_t slot = 0; slot < SK_SLOTS_MAX; slot++) {
-		int error = sk_slot_check(fleet->table, slot, ret_why);
+		int error = sk_runner_slot_check(pool->table, slot, ret_why);
 
 		if (error)
 			return error;
@@ -58,52 +59,51 @@ static int check_all(const struct sk_fleet *fleet, char *ret_why)
 	return 0;
 }
 
-static void adopt(struct sk_fleet *fleet, uint32_t slot)
+static void adopt(struct sk_runner_pool *pool, uint32_t slot)
 {
 	const struct timespec pause = {.tv_nsec = 1000000};
 
 	/* Its number is written by itself right after the fork; its lock says that it lives. */
-	for (int i = 0; i < 2000 && sk_hold_is_held(fleet->lock_path, slot); i++) {
-		uint32_t pid = atomic_load_explicit(&fleet->table->slot[slot].keeper,
-						    memory_order_acquire);
+	for (int i = 0; i < 2000 && sk_runner_file_lock_is_held(pool->lock_path, slot); i++) {
+		uint32_t pid =
+			atomic_load_explicit(&pool->table->slot[slot].shim, memory_order_acquire);
 
-		if (pid && !sk_fleet_watch(fleet, slot, (pid_t)pid, -1) &&
-		    sk_hold_is_held(fleet->lock_path, slot))
+		if (pid && !sk_runner_pool_watch(pool, slot, (pid_t)pid, -1) &&
+		    sk_runner_file_lock_is_held(pool->lock_path, slot))
 			return;
-		sk_fleet_unwatch(fleet, slot);
+		sk_runner_pool_unwatch(pool, slot);
 		nanosleep(&pause, NULL);
 	}
-	sk_list_add(&fleet->dying, slot);
+	sk_runner_list_add(&pool->dying, slot);
 }
 
-static void take_up(struct sk_fleet *fleet, uint32_t slot, uint64_t now)
+static void take_up(struct sk_runner_pool *pool, uint32_t slot, uint64_t now)
 {
-	enum sk_slot_state state = sk_slot_state(&fleet->table->slot[slot]);
+	enum sk_runner_slot_state state = sk_runner_slot_state(&pool->table->slot[slot]);
 
 	if (state == SK_SLOT_FREE) {
-		sk_list_add(&fleet->bare, slot);
+		sk_runner_list_add(&pool->bare, slot);
 		return;
 	}
-	sk_index_add(&fleet->index, slot);
+	sk_runner_index_add(&pool->index, slot);
 	if (state == SK_SLOT_ENDED)
 		return;
 	if (state != SK_SLOT_STARTED) {
 		/* How long it has been starting is not known: it gets all of its time again. */
-		fleet->taken_ns[slot] = now;
-		sk_list_add(&fleet->starting, slot);
+		pool->taken_ns[slot] = now;
+		sk_runner_list_add(&pool->starting, slot);
 	}
-	if (sk_hold_is_held(fleet->lock_path, slot))
-		adopt(fleet, slot);
+	if (sk_runner_file_lock_is_held(pool->lock_path, slot))
+		adopt(pool, slot);
 	else
-		sk_list_add(&fleet->dying, slot);
+		sk_runner_list_add(&pool->dying, slot);
 }
 
 /** cgroups below `jobs` that no slot knows: nobody could ever account for what runs there. */
-static void remove_unknown(struct sk_fleet *fleet)
+static void remove_unknown(struct sk_runner_pool *pool)
 {
-	int copy = fleet->site->cgroups
-			   ? openat(SK_FD_JOBS, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-			   : -1;
+	int copy = pool->site->cgroups ? openat(SK_FD_JOBS, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+				       : -1;
 	DIR *stream = copy < 0 ? NULL : fdopendir(copy);
 	struct dirent *entry;
 
@@ -112,55 +112,56 @@ static void remove_unknown(struct sk_fleet *fleet)
 	while ((entry = readdir(stream))) {
 		uint64_t job;
 		uint32_t attempt;
-		struct sk_tree tree;
+		struct sk_runner_tree tree;
 
 		if (entry->d_type != DT_DIR ||
 		    sscanf(entry->d_name, "%" SCNu64 ".%" SCNu32, &job, &attempt) != 2 ||
-		    sk_index_find(&fleet->index, job, attempt) >= 0)
+		    sk_runner_index_find(&pool->index, job, attempt) >= 0)
 			continue;
-		sk_log("warning", "a cgroup that no record knows was ended", "%s", entry->d_name);
-		sk_tree_find(&tree, fleet->site, job, attempt, 0);
-		sk_tree_kill(&tree);
-		if (sk_tree_remove(&tree) && tree.dir >= 0)
+		sk_runner_log("warning", "a cgroup that no record knows was ended", "%s",
+			      entry->d_name);
+		sk_runner_tree_find(&tree, pool->site, job, attempt, 0);
+		sk_runner_tree_kill(&tree);
+		if (sk_runner_tree_remove(&tree) && tree.dir >= 0)
 			close(tree.dir);
 	}
 	closedir(stream);
 }
 
-int sk_fleet_open(struct sk_fleet *fleet, const struct sk_site *site, const char *directory,
-		  int epoll, uint32_t jobs_max, char *ret_why)
+int sk_runner_pool_open(struct sk_runner_pool *pool, const struct sk_runner_site *site,
+			const char *directory, int epoll, uint32_t jobs_max, char *ret_why)
 {
 	char path[SK_SITE_PATH], boot_id[SK_BOOT_ID];
-	uint64_t now = sk_clock_ns(CLOCK_MONOTONIC);
+	uint64_t now = sk_runner_clock_ns(CLOCK_MONOTONIC);
 	int error;
 
-	fleet->site = site;
-	fleet->epoll = epoll;
-	fleet->jobs_max = jobs_max;
+	pool->site = site;
+	pool->epoll = epoll;
+	pool->jobs_max = jobs_max;
 	for (uint32_t slot = 0; slot < SK_SLOTS_MAX; slot++)
-		fleet->keeper[slot] = (struct sk_keeper_handle){-1, -1};
-	snprintf(fleet->lock_path, sizeof(fleet->lock_path), "%s/keepers.lock", directory);
+		pool->shim[slot] = (struct sk_runner_shim_handle){-1, -1};
+	snprintf(pool->lock_path, sizeof(pool->lock_path), "%s/keepers.lock", directory);
 	snprintf(path, sizeof(path), "%s/journal", directory);
-	error = sk_hold_make(fleet->lock_path);
+	error = sk_runner_file_lock_make(pool->lock_path);
 	snprintf(ret_why, SK_TEXT_MAX, "its folder cannot be written");
 	if (error)
 		return error;
-	error = sk_table_open(path, &fleet->table, ret_why);
+	error = sk_runner_table_open(path, &pool->table, ret_why);
 	if (error)
 		return error;
 	read_boot_id(boot_id, sizeof(boot_id));
-	if (sk_table_same_boot(fleet->table, boot_id)) {
-		error = check_all(fleet, ret_why);
+	if (sk_runner_table_same_boot(pool->table, boot_id)) {
+		error = check_all(pool, ret_why);
 		if (error)
 			return error;
 	} else {
-		end_all_of_last_boot(fleet);
-		sk_table_stamp(fleet->table, boot_id);
+		end_all_of_last_boot(pool);
+		sk_runner_table_stamp(pool->table, boot_id);
 	}
-	sk_index_init(&fleet->index, fleet->table);
+	sk_runner_index_init(&pool->index, pool->table);
 	/* Backwards, so that low slots are used first: the pages of the journal stay few. */
 	for (uint32_t slot = SK_SLOTS_MAX; slot-- > 0;)
-		take_up(fleet, slot, now);
-	remove_unknown(fleet);
+		take_up(pool, slot, now);
+	remove_unknown(pool);
 	return 0;
 }

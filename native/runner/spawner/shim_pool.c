@@ -24,31 +24,31 @@ enum {
 	START_OVERDUE_S = 60, /* a start that takes longer is ended */
 	PIPE_BYTES = 65536,   /* what a pipe holds by default */
 	STOP_OVERDUE_S = 1,   /* the same once its stop was asked for */
-	BURST_OVER_S = 10,    /* without a start so long, keepers beyond the idle ones leave */
+	BURST_OVER_S = 10,    /* without a start so long, shims beyond the idle ones leave */
 	LEAVE_AT_ONCE = 16,   /* of them on one tick */
 };
 
-/* --- keepers --------------------------------------------------------------------------------- */
+/* --- shims --------------------------------------------------------------------------------- */
 
-int sk_fleet_watch(struct sk_fleet *fleet, uint32_t slot, pid_t pid, int launch)
+int sk_runner_pool_watch(struct sk_runner_pool *pool, uint32_t slot, pid_t pid, int launch)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.u64 = slot};
 	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
 
 	if (fd < 0)
 		return -errno;
-	if (epoll_ctl(fleet->epoll, EPOLL_CTL_ADD, fd, &event)) {
+	if (epoll_ctl(pool->epoll, EPOLL_CTL_ADD, fd, &event)) {
 		close(fd);
 		return -errno;
 	}
-	fleet->keeper[slot] = (struct sk_keeper_handle){fd, launch};
-	fleet->adopted += launch < 0;
+	pool->shim[slot] = (struct sk_runner_shim_handle){fd, launch};
+	pool->adopted += launch < 0;
 	return 0;
 }
 
-static int fork_keeper(struct sk_fleet *fleet, uint32_t slot)
+static int fork_shim(struct sk_runner_pool *pool, uint32_t slot)
 {
-	int ends[2], error, lock = sk_hold_take(fleet->lock_path, slot);
+	int ends[2], error, lock = sk_runner_file_lock_take(pool->lock_path, slot);
 	pid_t pid;
 
 	if (lock < 0)
@@ -61,175 +61,179 @@ static int fork_keeper(struct sk_fleet *fleet, uint32_t slot)
 	if (pid == 0) {
 		dup3(ends[0], SK_FD_LAUNCH, O_CLOEXEC);
 		dup3(lock, SK_FD_LOCK, O_CLOEXEC);
-		sk_keeper_main(fleet->site, fleet->table, slot);
+		sk_runner_shim_main(pool->site, pool->table, slot);
 	}
 	error = pid < 0 ? -errno : 0;
 	close(ends[0]);
 	close(lock);
 	if (!error) {
-		atomic_store_explicit(&fleet->table->slot[slot].keeper, (uint32_t)pid,
+		atomic_store_explicit(&pool->table->slot[slot].shim, (uint32_t)pid,
 				      memory_order_release);
-		error = sk_fleet_watch(fleet, slot, pid, ends[1]);
+		error = sk_runner_pool_watch(pool, slot, pid, ends[1]);
 	}
-	if (error) /* a keeper that is not watched sees the end of its pipe and leaves */
+	if (error) /* a shim that is not watched sees the end of its pipe and leaves */
 		close(ends[1]);
 	return error;
 }
 
-static void signal_keeper(const struct sk_fleet *fleet, uint32_t slot, int signal)
+static void signal_shim(const struct sk_runner_pool *pool, uint32_t slot, int signal)
 {
-	if (fleet->keeper[slot].pidfd >= 0)
-		syscall(SYS_pidfd_send_signal, fleet->keeper[slot].pidfd, signal, NULL, 0);
+	if (pool->shim[slot].pidfd >= 0)
+		syscall(SYS_pidfd_send_signal, pool->shim[slot].pidfd, signal, NULL, 0);
 }
 
-void sk_fleet_unwatch(struct sk_fleet *fleet, uint32_t slot)
+void sk_runner_pool_unwatch(struct sk_runner_pool *pool, uint32_t slot)
 {
-	struct sk_keeper_handle *keeper = &fleet->keeper[slot];
+	struct sk_runner_shim_handle *shim = &pool->shim[slot];
 
-	if (keeper->pidfd >= 0) {
+	if (shim->pidfd >= 0) {
 		/* Ours is collected here, or its number stays taken; an adopted one is not ours. */
-		waitid(P_PIDFD, (id_t)keeper->pidfd, NULL, WEXITED | WNOHANG);
-		close(keeper->pidfd);
-		fleet->adopted -= keeper->launch < 0;
+		waitid(P_PIDFD, (id_t)shim->pidfd, NULL, WEXITED | WNOHANG);
+		close(shim->pidfd);
+		pool->adopted -= shim->launch < 0;
 	}
-	if (keeper->launch >= 0)
-		close(keeper->launch);
-	*keeper = (struct sk_keeper_handle){-1, -1};
+	if (shim->launch >= 0)
+		close(shim->launch);
+	*shim = (struct sk_runner_shim_handle){-1, -1};
 }
 
-/** Fork a keeper for a bare slot; the slot, or negative errno. */
-static int acquire_bare(struct sk_fleet *fleet)
+/** Fork a shim for a bare slot; the slot, or negative errno. */
+static int acquire_bare(struct sk_runner_pool *pool)
 {
 	int error = -EBUSY;
 
-	/* A lock can still be held by a keeper of the last spawner that is about to leave. */
-	for (uint32_t i = fleet->bare.count; i-- > 0;) {
-		uint32_t slot = fleet->bare.slot[i];
+	/* A lock can still be held by a shim of the last spawner that is about to leave. */
+	for (uint32_t i = pool->bare.count; i-- > 0;) {
+		uint32_t slot = pool->bare.slot[i];
 
-		error = fork_keeper(fleet, slot);
-		if (error == -EAGAIN && sk_hold_is_held(fleet->lock_path, slot))
+		error = fork_shim(pool, slot);
+		if (error == -EAGAIN && sk_runner_file_lock_is_held(pool->lock_path, slot))
 			continue;
 		if (error)
 			return error;
-		sk_list_remove(&fleet->bare, slot);
+		sk_runner_list_remove(&pool->bare, slot);
 		return (int)slot;
 	}
 	return error;
 }
 
-/** A free slot with a living keeper; negative errno if none can be had. */
-static int acquire(struct sk_fleet *fleet)
+/** A free slot with a living shim; negative errno if none can be had. */
+static int acquire(struct sk_runner_pool *pool)
 {
 	uint32_t slot;
 
-	if (fleet->index.used >= fleet->jobs_max)
+	if (pool->index.used >= pool->jobs_max)
 		return -EBUSY;
-	if (!fleet->idle.count)
-		return acquire_bare(fleet);
-	slot = fleet->idle.slot[fleet->idle.count - 1];
-	sk_list_remove(&fleet->idle, slot);
+	if (!pool->idle.count)
+		return acquire_bare(pool);
+	slot = pool->idle.slot[pool->idle.count - 1];
+	sk_runner_list_remove(&pool->idle, slot);
 	return (int)slot;
 }
 
-static void make_spares(struct sk_fleet *fleet)
+static void make_spares(struct sk_runner_pool *pool)
 {
-	while (fleet->idle.count < SK_SPARE_KEEPERS &&
-	       fleet->index.used + fleet->idle.count < fleet->jobs_max) {
-		int slot = acquire_bare(fleet);
+	while (pool->idle.count < SK_SPARE_SHIMS &&
+	       pool->index.used + pool->idle.count < pool->jobs_max) {
+		int slot = acquire_bare(pool);
 
 		if (slot < 0)
 			return;
-		sk_list_add(&fleet->idle, (uint32_t)slot);
+		sk_runner_list_add(&pool->idle, (uint32_t)slot);
 	}
 }
 
-/* --- ends that no keeper can record ---------------------------------------------------------- */
+/* --- ends that no shim can record ---------------------------------------------------------- */
 
-void sk_fleet_end(struct sk_fleet *fleet, uint32_t slot, enum sk_cause cause, const char *text)
+void sk_runner_pool_end(struct sk_runner_pool *pool, uint32_t slot, enum sk_runner_cause cause,
+			const char *text)
 {
-	struct sk_ended ended = {.cause = (uint16_t)cause, .t_ns = sk_clock_ns(CLOCK_REALTIME)};
+	struct sk_runner_ended ended = {.cause = (uint16_t)cause,
+					.t_ns = sk_runner_clock_ns(CLOCK_REALTIME)};
 
 	ended.text_bytes = (uint32_t)strlen(text);
 	memcpy(ended.text, text, ended.text_bytes + 1);
-	sk_slot_end(fleet->table, slot, &ended);
-	fleet->rung = true;
+	sk_runner_slot_end(pool->table, slot, &ended);
+	pool->rung = true;
 }
 
-/** Without its keeper: end its processes; true when it is over. */
-static bool bury(struct sk_fleet *fleet, uint32_t slot)
+/** Without its shim: end its processes; true when it is over. */
+static bool reap_lost_job(struct sk_runner_pool *pool, uint32_t slot)
 {
-	struct sk_slot *record = &fleet->table->slot[slot];
-	enum sk_slot_state state = sk_slot_state(record);
+	struct sk_runner_slot *record = &pool->table->slot[slot];
+	enum sk_runner_slot_state state = sk_runner_slot_state(record);
 	bool began = state != SK_SLOT_TAKEN;
-	struct sk_tree tree;
+	struct sk_runner_tree tree;
 
-	if (state == SK_SLOT_ENDED) /* its keeper was quicker than our look */
+	if (state == SK_SLOT_ENDED) /* its shim was quicker than our look */
 		return true;
-	sk_tree_find(&tree, fleet->site, record->taken.job, record->taken.attempt,
-		     (pid_t)record->started.pid);
+	sk_runner_tree_find(&tree, pool->site, record->taken.job, record->taken.attempt,
+			    (pid_t)record->started.pid);
 	if (began)
-		sk_tree_kill(&tree);
-	if (sk_tree_remove(&tree)) {
+		sk_runner_tree_kill(&tree);
+	if (sk_runner_tree_remove(&tree)) {
 		if (tree.dir >= 0)
 			close(tree.dir);
 		return false;
 	}
-	if (fleet->site->gate && tree.id)
-		sk_gate_revoke_all(tree.id);
+	if (pool->site->gate && tree.id)
+		sk_runner_gate_revoke_all(tree.id);
 	for (int i = 0; i < SK_CONTROLLERS; i++) {
 		char path[SK_SITE_PATH + SK_JOB_NAME + 1];
 
-		if (fleet->site->controller[i].where != SK_V1)
+		if (pool->site->controller[i].where != SK_V1)
 			continue;
-		snprintf(path, sizeof(path), "%s/%s", fleet->site->controller[i].group, tree.name);
+		snprintf(path, sizeof(path), "%s/%s", pool->site->controller[i].group, tree.name);
 		rmdir(path);
 	}
 	if (began)
-		sk_fleet_end(fleet, slot, SK_CAUSE_LOST, "keeper killed");
+		sk_runner_pool_end(pool, slot, SK_CAUSE_LOST, "shim killed");
 	else
-		sk_fleet_end(fleet, slot, SK_CAUSE_NEVER_STARTED,
-			     "its keeper ended before the start");
+		sk_runner_pool_end(pool, slot, SK_CAUSE_NEVER_STARTED,
+				   "its shim ended before the start");
 	return true;
 }
 
-void sk_fleet_keeper_gone(struct sk_fleet *fleet, uint32_t slot)
+void sk_runner_pool_shim_gone(struct sk_runner_pool *pool, uint32_t slot)
 {
-	enum sk_slot_state state = sk_slot_state(&fleet->table->slot[slot]);
+	enum sk_runner_slot_state state = sk_runner_slot_state(&pool->table->slot[slot]);
 
-	sk_fleet_unwatch(fleet, slot);
-	fleet->rung = true;
+	sk_runner_pool_unwatch(pool, slot);
+	pool->rung = true;
 	if (state == SK_SLOT_FREE) {
-		sk_list_remove(&fleet->idle, slot);
-		sk_list_add(&fleet->bare, slot);
+		sk_runner_list_remove(&pool->idle, slot);
+		sk_runner_list_add(&pool->bare, slot);
 	} else if (state != SK_SLOT_ENDED) {
-		sk_log("warning", "keeper died", "job %" PRIu64 " attempt %" PRIu32,
-		       fleet->table->slot[slot].taken.job, fleet->table->slot[slot].taken.attempt);
-		sk_list_add(&fleet->dying, slot);
+		sk_runner_log("warning", "shim died", "job %" PRIu64 " attempt %" PRIu32,
+			      pool->table->slot[slot].taken.job,
+			      pool->table->slot[slot].taken.attempt);
+		sk_runner_list_add(&pool->dying, slot);
 	}
 }
 
 /* --- requests -------------------------------------------------------------------------------- */
 
 /** Close its pipe: it leaves when it has read what is in it and has ended its job. */
-static void dismiss(struct sk_keeper_handle *keeper, uint32_t *adopted)
+static void dismiss(struct sk_runner_shim_handle *shim, uint32_t *adopted)
 {
-	if (keeper->launch < 0)
+	if (shim->launch < 0)
 		return;
-	close(keeper->launch);
-	keeper->launch = -1;
+	close(shim->launch);
+	shim->launch = -1;
 	(*adopted)++;
 }
 
-static int hand_over(struct sk_fleet *fleet, uint32_t slot, const struct sk_launch *launch)
+static int hand_over(struct sk_runner_pool *pool, uint32_t slot,
+		     const struct sk_runner_launch *launch)
 {
 	const char *at = (const char *)launch;
 	size_t left = launch->size;
 
-	/* The pipe is empty and has room for all of it: this must never wait for a keeper. */
-	if (left > PIPE_BYTES && fcntl(fleet->keeper[slot].launch, F_SETPIPE_SZ, SK_LAUNCH_MAX) < 0)
+	/* The pipe is empty and has room for all of it: this must never wait for a shim. */
+	if (left > PIPE_BYTES && fcntl(pool->shim[slot].launch, F_SETPIPE_SZ, SK_LAUNCH_MAX) < 0)
 		return -errno;
 	while (left) {
-		ssize_t wrote = write(fleet->keeper[slot].launch, at, left);
+		ssize_t wrote = write(pool->shim[slot].launch, at, left);
 
 		if (wrote < 0 && errno == EINTR)
 			continue;
@@ -241,58 +245,60 @@ static int hand_over(struct sk_fleet *fleet, uint32_t slot, const struct sk_laun
 	return 0;
 }
 
-int sk_fleet_take(struct sk_fleet *fleet, const struct sk_launch_view *launch, uint64_t now,
-		  const char **ret_why)
+int sk_runner_pool_take(struct sk_runner_pool *pool, const struct sk_runner_launch_view *launch,
+			uint64_t now, const char **ret_why)
 {
-	const struct sk_launch *fixed = launch->fixed;
+	const struct sk_runner_launch *fixed = launch->fixed;
 	int slot;
 
-	if (sk_index_find(&fleet->index, fixed->job, fixed->attempt) >= 0)
+	if (sk_runner_index_find(&pool->index, fixed->job, fixed->attempt) >= 0)
 		return 0;
 	*ret_why = "this attempt has ended and was acknowledged";
-	if (sk_index_is_forgotten(&fleet->index, fixed->job, fixed->attempt))
+	if (sk_runner_index_is_forgotten(&pool->index, fixed->job, fixed->attempt))
 		return -EALREADY;
-	slot = acquire(fleet);
+	slot = acquire(pool);
 	*ret_why = slot == -EBUSY
 			   ? "as many jobs as this node keeps at once are running or wait for "
 			     "their end to be acknowledged"
-			   : "no keeper could be started";
+			   : "no shim could be started";
 	if (slot < 0)
 		return slot;
-	sk_slot_take(&fleet->table->slot[slot], launch, sk_clock_ns(CLOCK_REALTIME));
-	sk_index_add(&fleet->index, (uint32_t)slot);
-	sk_list_add(&fleet->starting, (uint32_t)slot);
-	fleet->taken_ns[slot] = fleet->last_start_ns = now;
-	/* A keeper that died just now is noticed by its descriptor: the job becomes never started.
+	sk_runner_slot_take(&pool->table->slot[slot], launch, sk_runner_clock_ns(CLOCK_REALTIME));
+	sk_runner_index_add(&pool->index, (uint32_t)slot);
+	sk_runner_list_add(&pool->starting, (uint32_t)slot);
+	pool->taken_ns[slot] = pool->last_start_ns = now;
+	/* A shim that died just now is noticed by its descriptor: the job becomes never started.
 	 */
-	hand_over(fleet, (uint32_t)slot, fixed);
+	hand_over(pool, (uint32_t)slot, fixed);
 	return 0;
 }
 
-int sk_fleet_stop(struct sk_fleet *fleet, const struct sk_stop *stop, const char *reason)
+int sk_runner_pool_stop(struct sk_runner_pool *pool, const struct sk_runner_stop *stop,
+			const char *reason)
 {
-	int slot = sk_index_find(&fleet->index, stop->job, stop->attempt);
-	struct sk_control *control;
+	int slot = sk_runner_index_find(&pool->index, stop->job, stop->attempt);
+	struct sk_runner_control *control;
 	uint32_t size = stop->reason_bytes < SK_REASON_MAX ? stop->reason_bytes : SK_REASON_MAX;
 
 	if (slot < 0)
 		return -ENOENT;
-	control = &fleet->table->slot[slot].control;
-	/* The first reason stands: the keeper may be reading it. */
+	control = &pool->table->slot[slot].control;
+	/* The first reason stands: the shim may be reading it. */
 	if (atomic_load_explicit(&control->stops, memory_order_relaxed) == 0) {
 		memcpy(control->reason, reason, size);
 		control->reason[size] = 0;
 	}
 	atomic_store_explicit(&control->grace_ns, stop->grace_ns, memory_order_relaxed);
 	atomic_fetch_add_explicit(&control->stops, 1, memory_order_release);
-	signal_keeper(fleet, (uint32_t)slot, SIGUSR1);
+	signal_shim(pool, (uint32_t)slot, SIGUSR1);
 	return 0;
 }
 
-static int write_spool(const struct sk_slot *slot, uint64_t offset, const char *bytes, size_t size)
+static int write_spool(const struct sk_runner_slot *slot, uint64_t offset, const char *bytes,
+		       size_t size)
 {
 	int file, error = 0;
-	int folder = sk_folder_open(slot->taken.folder);
+	int folder = sk_runner_folder_open(slot->taken.folder);
 
 	if (folder < 0)
 		return folder;
@@ -316,10 +322,10 @@ static int write_spool(const struct sk_slot *slot, uint64_t offset, const char *
 }
 
 /** 0 if input may be put there, with what of it is new in `*ret_skip`. */
-static int check_feed(const struct sk_slot *slot, const struct sk_stdin *head, uint32_t size,
-		      const char **ret_why)
+static int check_feed(const struct sk_runner_slot *slot, const struct sk_runner_stdin *head,
+		      uint32_t size, const char **ret_why)
 {
-	const struct sk_control *control = &slot->control;
+	const struct sk_runner_control *control = &slot->control;
 	uint64_t have = atomic_load_explicit(&control->stdin_bytes, memory_order_relaxed);
 	bool ended = atomic_load_explicit(&control->stdin_eof, memory_order_relaxed);
 
@@ -338,23 +344,23 @@ static int check_feed(const struct sk_slot *slot, const struct sk_stdin *head, u
 	return 0;
 }
 
-int sk_fleet_feed(struct sk_fleet *fleet, const struct sk_stdin *head, const char *bytes,
-		  uint32_t size, uint64_t *ret, const char **ret_why)
+int sk_runner_pool_feed(struct sk_runner_pool *pool, const struct sk_runner_stdin *head,
+			const char *bytes, uint32_t size, uint64_t *ret, const char **ret_why)
 {
-	int index = sk_index_find(&fleet->index, head->job, head->attempt), error;
-	struct sk_slot *slot;
+	int index = sk_runner_index_find(&pool->index, head->job, head->attempt), error;
+	struct sk_runner_slot *slot;
 	uint64_t have;
 
 	*ret_why = "no such job here";
 	if (index < 0)
 		return -ENOENT;
-	slot = &fleet->table->slot[index];
+	slot = &pool->table->slot[index];
 	error = check_feed(slot, head, size, ret_why);
 	if (error)
 		return error;
 	have = atomic_load_explicit(&slot->control.stdin_bytes, memory_order_relaxed);
 	*ret_why = "the job has ended";
-	if (head->offset + size > have && sk_slot_state(slot) == SK_SLOT_ENDED)
+	if (head->offset + size > have && sk_runner_slot_state(slot) == SK_SLOT_ENDED)
 		return -ENOENT;
 	if (head->offset + size > have) {
 		uint64_t skip = have - head->offset;
@@ -370,49 +376,50 @@ int sk_fleet_feed(struct sk_fleet *fleet, const struct sk_stdin *head, const cha
 	if (head->eof && head->offset + size == have)
 		atomic_store_explicit(&slot->control.stdin_eof, 1, memory_order_release);
 	*ret = have;
-	signal_keeper(fleet, (uint32_t)index, SIGUSR1);
+	signal_shim(pool, (uint32_t)index, SIGUSR1);
 	return 0;
 }
 
-/** The slot's last use is over: its keeper waits for the next, or leaves. */
-static void free_slot(struct sk_fleet *fleet, uint32_t slot)
+/** The slot's last use is over: its shim waits for the next, or leaves. */
+static void free_slot(struct sk_runner_pool *pool, uint32_t slot)
 {
-	struct sk_keeper_handle *keeper = &fleet->keeper[slot];
+	struct sk_runner_shim_handle *shim = &pool->shim[slot];
 
-	if (keeper->pidfd < 0) {
-		sk_list_add(&fleet->bare, slot);
+	if (shim->pidfd < 0) {
+		sk_runner_list_add(&pool->bare, slot);
 		return;
 	}
-	if (keeper->launch >= 0 && fleet->idle.count < SK_BURST_KEEPERS) {
-		sk_list_add(&fleet->idle, slot);
+	if (shim->launch >= 0 && pool->idle.count < SK_BURST_SHIMS) {
+		sk_runner_list_add(&pool->idle, slot);
 		return;
 	}
-	/* `keeper_gone` then puts the slot among the bare. */
-	dismiss(keeper, &fleet->adopted);
+	/* `shim_gone` then puts the slot among the bare. */
+	dismiss(shim, &pool->adopted);
 }
 
-void sk_fleet_acknowledge(struct sk_fleet *fleet, const struct sk_acknowledge *what)
+void sk_runner_pool_acknowledge(struct sk_runner_pool *pool,
+				const struct sk_runner_acknowledge *what)
 {
-	int slot = sk_index_find(&fleet->index, what->job, what->attempt);
+	int slot = sk_runner_index_find(&pool->index, what->job, what->attempt);
 
 	if (slot < 0)
 		return;
-	fleet->table->slot[slot].control.announced |= what->bits;
+	pool->table->slot[slot].control.announced |= what->bits;
 	if (!(what->bits & SK_EVENT_ENDED) ||
-	    sk_slot_state(&fleet->table->slot[slot]) != SK_SLOT_ENDED)
+	    sk_runner_slot_state(&pool->table->slot[slot]) != SK_SLOT_ENDED)
 		return;
-	sk_list_remove(&fleet->starting, (uint32_t)slot);
-	sk_index_forget(&fleet->index, (uint32_t)slot);
-	free_slot(fleet, (uint32_t)slot);
+	sk_runner_list_remove(&pool->starting, (uint32_t)slot);
+	sk_runner_index_forget(&pool->index, (uint32_t)slot);
+	free_slot(pool, (uint32_t)slot);
 }
 
 /* --- what happened --------------------------------------------------------------------------- */
 
-static void scan_ended(struct sk_fleet *fleet, sk_fleet_report *started, sk_fleet_report *ended,
-		       void *context)
+static void scan_ended(struct sk_runner_pool *pool, sk_runner_pool_report *started,
+		       sk_runner_pool_report *ended, void *context)
 {
 	for (uint32_t word = 0; word < SK_SLOTS_MAX / 64; word++) {
-		_Atomic uint64_t *bits = &fleet->table->ended[word];
+		_Atomic uint64_t *bits = &pool->table->ended[word];
 		uint64_t set;
 
 		if (!atomic_load_explicit(bits, memory_order_relaxed))
@@ -421,104 +428,104 @@ static void scan_ended(struct sk_fleet *fleet, sk_fleet_report *started, sk_flee
 		for (; set; set &= set - 1) {
 			uint32_t slot = word * 64 + (uint32_t)__builtin_ctzll(set);
 
-			if (sk_slot_state(&fleet->table->slot[slot]) != SK_SLOT_ENDED)
+			if (sk_runner_slot_state(&pool->table->slot[slot]) != SK_SLOT_ENDED)
 				continue;
-			if (fleet->starting.place[slot] && fleet->table->slot[slot].started.pid)
+			if (pool->starting.place[slot] && pool->table->slot[slot].started.pid)
 				started(context, slot);
-			sk_list_remove(&fleet->starting, slot);
+			sk_runner_list_remove(&pool->starting, slot);
 			ended(context, slot);
 		}
 	}
 }
 
-void sk_fleet_scan(struct sk_fleet *fleet, sk_fleet_report *started, sk_fleet_report *ended,
-		   void *context)
+void sk_runner_pool_scan(struct sk_runner_pool *pool, sk_runner_pool_report *started,
+			 sk_runner_pool_report *ended, void *context)
 {
-	fleet->rung = false;
-	scan_ended(fleet, started, ended, context);
-	for (uint32_t i = fleet->starting.count; i-- > 0;) {
-		uint32_t slot = fleet->starting.slot[i];
+	pool->rung = false;
+	scan_ended(pool, started, ended, context);
+	for (uint32_t i = pool->starting.count; i-- > 0;) {
+		uint32_t slot = pool->starting.slot[i];
 
-		if (sk_slot_state(&fleet->table->slot[slot]) != SK_SLOT_STARTED)
+		if (sk_runner_slot_state(&pool->table->slot[slot]) != SK_SLOT_STARTED)
 			continue;
-		sk_list_remove(&fleet->starting, slot);
+		sk_runner_list_remove(&pool->starting, slot);
 		started(context, slot);
 	}
 }
 
-/** A start that hangs, say on a dead file system: its keeper waits for it and cannot act. */
-static void look_at_start(struct sk_fleet *fleet, uint32_t slot, uint64_t now)
+/** A start that hangs, say on a dead file system: its shim waits for it and cannot act. */
+static void look_at_start(struct sk_runner_pool *pool, uint32_t slot, uint64_t now)
 {
-	struct sk_slot *record = &fleet->table->slot[slot];
-	uint64_t age = sk_since(now, fleet->taken_ns[slot]);
+	struct sk_runner_slot *record = &pool->table->slot[slot];
+	uint64_t age = sk_runner_since(now, pool->taken_ns[slot]);
 	bool stop = atomic_load_explicit(&record->control.stops, memory_order_relaxed) > 0;
-	struct sk_tree tree;
+	struct sk_runner_tree tree;
 
-	if (sk_slot_state(record) != SK_SLOT_LAUNCHING ||
+	if (sk_runner_slot_state(record) != SK_SLOT_LAUNCHING ||
 	    age < (stop ? STOP_OVERDUE_S : START_OVERDUE_S) * SK_SECOND)
 		return;
 	/* Frozen jobs start when they thaw; one that is to be stopped need not wait for that. */
-	if (!stop && sk_site_frozen(fleet->site))
+	if (!stop && sk_runner_site_frozen(pool->site))
 		return;
 	atomic_store_explicit(&record->control.overdue, 1, memory_order_release);
-	sk_tree_find(&tree, fleet->site, record->taken.job, record->taken.attempt, 0);
-	if (tree.dir < 0) { /* without a cgroup the child is found below its keeper */
-		tree.root = (pid_t)atomic_load_explicit(&record->keeper, memory_order_acquire);
-		sk_tree_kill(&tree);
+	sk_runner_tree_find(&tree, pool->site, record->taken.job, record->taken.attempt, 0);
+	if (tree.dir < 0) { /* without a cgroup the child is found below its shim */
+		tree.root = (pid_t)atomic_load_explicit(&record->shim, memory_order_acquire);
+		sk_runner_tree_kill(&tree);
 		return;
 	}
-	sk_tree_kill(&tree);
+	sk_runner_tree_kill(&tree);
 	close(tree.dir);
 }
 
-static bool is_overstaffed(const struct sk_fleet *fleet)
+static bool is_overstaffed(const struct sk_runner_pool *pool)
 {
-	return fleet->idle.count > SK_IDLE_KEEPERS;
+	return pool->idle.count > SK_IDLE_SHIMS;
 }
 
-static void end_burst(struct sk_fleet *fleet, uint64_t now)
+static void end_burst(struct sk_runner_pool *pool, uint64_t now)
 {
-	if (sk_since(now, fleet->last_start_ns) < BURST_OVER_S * SK_SECOND)
+	if (sk_runner_since(now, pool->last_start_ns) < BURST_OVER_S * SK_SECOND)
 		return;
-	for (int i = 0; i < LEAVE_AT_ONCE && is_overstaffed(fleet); i++) {
-		uint32_t slot = fleet->idle.slot[fleet->idle.count - 1];
+	for (int i = 0; i < LEAVE_AT_ONCE && is_overstaffed(pool); i++) {
+		uint32_t slot = pool->idle.slot[pool->idle.count - 1];
 
-		sk_list_remove(&fleet->idle, slot);
-		/* `keeper_gone` then puts the slot among the bare. */
-		dismiss(&fleet->keeper[slot], &fleet->adopted);
+		sk_runner_list_remove(&pool->idle, slot);
+		/* `shim_gone` then puts the slot among the bare. */
+		dismiss(&pool->shim[slot], &pool->adopted);
 	}
 }
 
-void sk_fleet_tick(struct sk_fleet *fleet, uint64_t now)
+void sk_runner_pool_tick(struct sk_runner_pool *pool, uint64_t now)
 {
-	for (uint32_t i = fleet->dying.count; i-- > 0;) {
-		uint32_t slot = fleet->dying.slot[i];
+	for (uint32_t i = pool->dying.count; i-- > 0;) {
+		uint32_t slot = pool->dying.slot[i];
 
-		if (bury(fleet, slot))
-			sk_list_remove(&fleet->dying, slot);
+		if (reap_lost_job(pool, slot))
+			sk_runner_list_remove(&pool->dying, slot);
 	}
-	for (uint32_t i = fleet->starting.count; i-- > 0;)
-		if (sk_since(now, fleet->taken_ns[fleet->starting.slot[i]]) > SK_SECOND)
-			look_at_start(fleet, fleet->starting.slot[i], now);
-	end_burst(fleet, now);
-	make_spares(fleet);
+	for (uint32_t i = pool->starting.count; i-- > 0;)
+		if (sk_runner_since(now, pool->taken_ns[pool->starting.slot[i]]) > SK_SECOND)
+			look_at_start(pool, pool->starting.slot[i], now);
+	end_burst(pool, now);
+	make_spares(pool);
 }
 
-int sk_fleet_timeout(const struct sk_fleet *fleet, uint64_t now)
+int sk_runner_pool_timeout(const struct sk_runner_pool *pool, uint64_t now)
 {
 	uint64_t youngest = 0;
 
-	if (fleet->rung)
+	if (pool->rung)
 		return 0;
-	for (uint32_t i = 0; i < fleet->starting.count; i++)
-		if (fleet->taken_ns[fleet->starting.slot[i]] > youngest)
-			youngest = fleet->taken_ns[fleet->starting.slot[i]];
+	for (uint32_t i = 0; i < pool->starting.count; i++)
+		if (pool->taken_ns[pool->starting.slot[i]] > youngest)
+			youngest = pool->taken_ns[pool->starting.slot[i]];
 	/* A start is told after at most 2 ms; those that take long are not worth so many looks. */
-	if (fleet->starting.count && sk_since(now, youngest) < 100 * SK_MS)
+	if (pool->starting.count && sk_runner_since(now, youngest) < 100 * SK_MS)
 		return 2;
-	if (fleet->dying.count)
+	if (pool->dying.count)
 		return 10;
-	if (fleet->starting.count || fleet->adopted)
+	if (pool->starting.count || pool->adopted)
 		return 50;
-	return is_overstaffed(fleet) ? 1000 : -1;
+	return is_overstaffed(pool) ? 1000 : -1;
 }

@@ -27,7 +27,7 @@ enum {
 	REFUSAL_TEXT = 120,
 	LAUNCHES_PER_FRAME = 1024,
 	SCAN_MS = 2,
-	/* What an epoll event is about: keepers have their slot's number. */
+	/* What an epoll event is about: shims have their slot's number. */
 	TAG_LISTEN = SK_SLOTS_MAX,
 	TAG_SIGNAL,
 	TAG_BELL,
@@ -38,9 +38,9 @@ enum {
 };
 
 static struct {
-	struct sk_site *site;
-	struct sk_fleet fleet;
-	struct sk_conn conn[SK_CONNS_MAX];
+	struct sk_runner_site *site;
+	struct sk_runner_pool pool;
+	struct sk_runner_conn conn[SK_CONNS_MAX];
 	int epoll;
 	int listener;
 	int signals;
@@ -53,31 +53,31 @@ static void report_started(void *context, uint32_t slot)
 {
 	for (uint32_t i = 0; i < SK_CONNS_MAX; i++)
 		if (spawner.conn[i].fd >= 0)
-			sk_bit_set(spawner.conn[i].started, slot);
+			sk_runner_bit_set(spawner.conn[i].started, slot);
 }
 
 static void report_ended(void *context, uint32_t slot)
 {
 	for (uint32_t i = 0; i < SK_CONNS_MAX; i++)
 		if (spawner.conn[i].fd >= 0)
-			sk_bit_set(spawner.conn[i].ended, slot);
+			sk_runner_bit_set(spawner.conn[i].ended, slot);
 }
 
 /* --- requests -------------------------------------------------------------------------------- */
 
-static void mark_all(struct sk_conn *conn)
+static void mark_all(struct sk_runner_conn *conn)
 {
-	const struct sk_table *table = spawner.fleet.table;
+	const struct sk_runner_table *table = spawner.pool.table;
 
 	for (uint32_t i = 0; i < SK_SLOTS_MAX; i++) {
-		enum sk_slot_state state = sk_slot_state(&table->slot[i]);
+		enum sk_runner_slot_state state = sk_runner_slot_state(&table->slot[i]);
 
 		if (state >= SK_SLOT_STARTED && table->slot[i].started.pid &&
-		    !spawner.fleet.starting.place[i] &&
+		    !spawner.pool.starting.place[i] &&
 		    !(table->slot[i].control.announced & SK_EVENT_STARTED))
-			sk_bit_set(conn->started, i);
+			sk_runner_bit_set(conn->started, i);
 		if (state == SK_SLOT_ENDED)
-			sk_bit_set(conn->ended, i);
+			sk_runner_bit_set(conn->ended, i);
 	}
 }
 
@@ -86,28 +86,28 @@ static uint32_t add_feature(char *text, uint32_t at, uint32_t size, const char *
 {
 	char escaped[6 * SK_SITE_TEXT];
 
-	sk_json_escape(why, escaped, sizeof(escaped));
+	sk_runner_json_escape(why, escaped, sizeof(escaped));
 	return at + (uint32_t)snprintf(text + at, size - at, "%s\"%s\":[%s,\"%s\"]",
 				       text[at - 1] == '{' ? "" : ",", name,
 				       works ? "true" : "false", escaped);
 }
 
-static void greet(struct sk_conn *conn, const struct sk_frame *frame)
+static void greet(struct sk_runner_conn *conn, const struct sk_runner_frame *frame)
 {
 	static char text[16384];
-	const struct sk_site *site = spawner.site;
+	const struct sk_runner_site *site = spawner.site;
 	char jobs[6 * SK_SITE_PATH];
 	uint32_t at;
 
-	sk_json_escape(site->cgroups ? site->jobs : "", jobs, sizeof(jobs));
+	sk_runner_json_escape(site->cgroups ? site->jobs : "", jobs, sizeof(jobs));
 	at = (uint32_t)snprintf(text, sizeof(text),
 				"{\"wire\":%d,\"pid\":%d,\"jobs_max\":%" PRIu32
 				",\"cgroup\":\"%s\",\"features\":{",
-				SK_WIRE_VERSION, getpid(), spawner.fleet.jobs_max, jobs);
+				SK_WIRE_VERSION, getpid(), spawner.pool.jobs_max, jobs);
 	at = add_feature(text, at, sizeof(text), "cgroup", site->cgroups, site->cgroup_why);
 	at = add_feature(text, at, sizeof(text), "gate", site->gate, site->gate_why);
 	for (int i = 0; i < SK_CONTROLLERS; i++)
-		at = add_feature(text, at, sizeof(text), SK_CONTROLLER_NAME[i],
+		at = add_feature(text, at, sizeof(text), sk_runner_controller_name[i],
 				 site->controller[i].where != SK_NOWHERE, site->controller[i].why);
 	at = add_feature(text, at, sizeof(text), "node_cap", site->node_cap, site->node_cap_why);
 	at = add_feature(text, at, sizeof(text), "oom", site->oom_held, site->oom_why);
@@ -115,9 +115,9 @@ static void greet(struct sk_conn *conn, const struct sk_frame *frame)
 			 site->root ? "jobs run as their owners"
 				    : "not root: jobs run as this user");
 	at += (uint32_t)snprintf(text + at, sizeof(text) - at, "}}");
-	sk_conn_reply(conn, SK_FEATURES, frame->request, 0, text, at, NULL, 0);
+	sk_runner_conn_reply(conn, SK_FEATURES, frame->request, 0, text, at, NULL, 0);
 	/* What the others are still to be told is told first, or it would come here twice. */
-	sk_fleet_scan(&spawner.fleet, report_started, report_ended, NULL);
+	sk_runner_pool_scan(&spawner.pool, report_started, report_ended, NULL);
 	memset(conn->started, 0, sizeof(conn->started));
 	memset(conn->ended, 0, sizeof(conn->ended));
 	conn->greeted = true;
@@ -128,16 +128,16 @@ static void greet(struct sk_conn *conn, const struct sk_frame *frame)
 static uint32_t start_one(const char *at, uint32_t left, uint32_t index, uint64_t now,
 			  char *refusals, uint32_t *filled)
 {
-	const struct sk_launch *launch = (const struct sk_launch *)(const void *)at;
-	struct sk_refusal refusal = {.index = index};
-	struct sk_launch_view view;
+	const struct sk_runner_launch *launch = (const struct sk_runner_launch *)(const void *)at;
+	struct sk_runner_refusal refusal = {.index = index};
+	struct sk_runner_launch_view view;
 	const char *why = "";
-	int error = sk_launch_parse(at, left, &view, &why);
+	int error = sk_runner_launch_parse(at, left, &view, &why);
 
 	if (error == -EBADMSG)
 		return 0;
 	if (!error)
-		error = sk_fleet_take(&spawner.fleet, &view, now, &why);
+		error = sk_runner_pool_take(&spawner.pool, &view, now, &why);
 	if (error) {
 		refusal.error = -error;
 		refusal.text_bytes = (uint32_t)strnlen(why, REFUSAL_TEXT);
@@ -148,12 +148,13 @@ static uint32_t start_one(const char *at, uint32_t left, uint32_t index, uint64_
 	return launch->size;
 }
 
-static bool start_all(struct sk_conn *conn, const struct sk_frame *frame)
+static bool start_all(struct sk_runner_conn *conn, const struct sk_runner_frame *frame)
 {
-	static char refusals[LAUNCHES_PER_FRAME * (sizeof(struct sk_refusal) + REFUSAL_TEXT)];
+	static char
+		refusals[LAUNCHES_PER_FRAME * (sizeof(struct sk_runner_refusal) + REFUSAL_TEXT)];
 	uint32_t filled = 0, refused = 0, left = frame->size - (uint32_t)sizeof(*frame);
 	const char *at = (const char *)(frame + 1);
-	uint64_t now = sk_clock_ns(CLOCK_MONOTONIC);
+	uint64_t now = sk_runner_clock_ns(CLOCK_MONOTONIC);
 
 	_Static_assert(sizeof(refusals) < SK_REPLY_ROOM, "a reply fits");
 	if (frame->count > LAUNCHES_PER_FRAME)
@@ -168,37 +169,41 @@ static bool start_all(struct sk_conn *conn, const struct sk_frame *frame)
 		at += used;
 		left -= used;
 	}
-	sk_conn_reply(conn, SK_TAKEN, frame->request, (uint16_t)refused, refusals, filled, NULL, 0);
+	sk_runner_conn_reply(conn, SK_TAKEN, frame->request, (uint16_t)refused, refusals, filled,
+			     NULL, 0);
 	return true;
 }
 
-static void reply_done(struct sk_conn *conn, const struct sk_frame *frame, int status,
+static void reply_done(struct sk_runner_conn *conn, const struct sk_runner_frame *frame, int status,
 		       uint64_t value, const char *text)
 {
-	struct sk_done done = {
+	struct sk_runner_done done = {
 		.status = status,
 		.text_bytes = (uint32_t)(status ? strlen(text) : 0),
 		.value = value,
 	};
 
-	sk_conn_reply(conn, SK_DONE, frame->request, 0, &done, sizeof(done), text, done.text_bytes);
+	sk_runner_conn_reply(conn, SK_DONE, frame->request, 0, &done, sizeof(done), text,
+			     done.text_bytes);
 }
 
-static bool stop_one(struct sk_conn *conn, const struct sk_frame *frame)
+static bool stop_one(struct sk_runner_conn *conn, const struct sk_runner_frame *frame)
 {
-	const struct sk_stop *stop = (const struct sk_stop *)(const void *)(frame + 1);
+	const struct sk_runner_stop *stop =
+		(const struct sk_runner_stop *)(const void *)(frame + 1);
 	uint32_t size = frame->size - (uint32_t)sizeof(*frame);
 
 	if (size < sizeof(*stop) || stop->reason_bytes > size - sizeof(*stop))
 		return false;
-	reply_done(conn, frame, sk_fleet_stop(&spawner.fleet, stop, (const char *)(stop + 1)), 0,
-		   "no such job here");
+	reply_done(conn, frame, sk_runner_pool_stop(&spawner.pool, stop, (const char *)(stop + 1)),
+		   0, "no such job here");
 	return true;
 }
 
-static bool feed_one(struct sk_conn *conn, const struct sk_frame *frame)
+static bool feed_one(struct sk_runner_conn *conn, const struct sk_runner_frame *frame)
 {
-	const struct sk_stdin *head = (const struct sk_stdin *)(const void *)(frame + 1);
+	const struct sk_runner_stdin *head =
+		(const struct sk_runner_stdin *)(const void *)(frame + 1);
 	uint32_t size = frame->size - (uint32_t)sizeof(*frame);
 	const char *why = "";
 	uint64_t have = 0;
@@ -206,36 +211,36 @@ static bool feed_one(struct sk_conn *conn, const struct sk_frame *frame)
 
 	if (size < sizeof(*head) || size - sizeof(*head) > SK_STDIN_MAX)
 		return false;
-	status = sk_fleet_feed(&spawner.fleet, head, (const char *)(head + 1),
-			       size - (uint32_t)sizeof(*head), &have, &why);
+	status = sk_runner_pool_feed(&spawner.pool, head, (const char *)(head + 1),
+				     size - (uint32_t)sizeof(*head), &have, &why);
 	reply_done(conn, frame, status, have, why);
 	return true;
 }
 
-static bool acknowledge_all(const struct sk_frame *frame)
+static bool acknowledge_all(const struct sk_runner_frame *frame)
 {
-	const struct sk_acknowledge *what =
-		(const struct sk_acknowledge *)(const void *)(frame + 1);
+	const struct sk_runner_acknowledge *what =
+		(const struct sk_runner_acknowledge *)(const void *)(frame + 1);
 
 	if (frame->size - sizeof(*frame) != frame->count * sizeof(*what))
 		return false;
 	for (uint32_t i = 0; i < frame->count; i++)
-		sk_fleet_acknowledge(&spawner.fleet, &what[i]);
+		sk_runner_pool_acknowledge(&spawner.pool, &what[i]);
 	return true;
 }
 
-static bool tell_known(struct sk_conn *conn, const struct sk_frame *frame)
+static bool tell_known(struct sk_runner_conn *conn, const struct sk_runner_frame *frame)
 {
 	for (uint32_t i = 0; i < SK_SLOTS_MAX; i++)
-		if (sk_slot_state(&spawner.fleet.table->slot[i]) != SK_SLOT_FREE)
-			sk_bit_set(conn->known, i);
+		if (sk_runner_slot_state(&spawner.pool.table->slot[i]) != SK_SLOT_FREE)
+			sk_runner_bit_set(conn->known, i);
 	conn->telling_known = true;
 	conn->known_request = frame->request;
 	return true;
 }
 
 /** False if the frame makes no sense: the connection is then closed. */
-static bool handle(struct sk_conn *conn, const struct sk_frame *frame)
+static bool handle(struct sk_runner_conn *conn, const struct sk_runner_frame *frame)
 {
 	if (!conn->greeted && frame->kind != SK_HELLO)
 		return false;
@@ -260,20 +265,20 @@ static bool handle(struct sk_conn *conn, const struct sk_frame *frame)
 
 /* --- connections ----------------------------------------------------------------------------- */
 
-static void close_conn(struct sk_conn *conn, const char *why)
+static void close_conn(struct sk_runner_conn *conn, const char *why)
 {
-	sk_log("info", "agent left", "%s", why);
+	sk_runner_log("info", "agent left", "%s", why);
 	close(conn->fd);
 	conn->fd = -1;
 }
 
 /** Handle the whole frames that are there, while answers have room; false if none was. */
-static bool serve(struct sk_conn *conn)
+static bool serve(struct sk_runner_conn *conn)
 {
-	const struct sk_frame *frame;
+	const struct sk_runner_frame *frame;
 	bool bad = false, any = false;
 
-	while (sk_conn_ready(conn) && (frame = sk_conn_next(conn, &bad))) {
+	while (sk_runner_conn_ready(conn) && (frame = sk_runner_conn_next(conn, &bad))) {
 		any = true;
 		if (!handle(conn, frame)) {
 			close_conn(conn, "a frame makes no sense");
@@ -296,30 +301,30 @@ static void accept_conn(void)
 		return;
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) ||
 	    (peer.uid != geteuid() && peer.uid != 0)) {
-		sk_log("warning", "a stranger was turned away", "uid %u", peer.uid);
+		sk_runner_log("warning", "a stranger was turned away", "uid %u", peer.uid);
 		close(fd);
 		return;
 	}
 	for (uint32_t i = 0; i < SK_CONNS_MAX; i++) {
 		if (spawner.conn[i].fd >= 0)
 			continue;
-		sk_conn_open(&spawner.conn[i], fd);
+		sk_runner_conn_open(&spawner.conn[i], fd);
 		spawner.conn[i].interest = EPOLLIN;
 		event.data.u64 = TAG_CONN + i;
 		epoll_ctl(spawner.epoll, EPOLL_CTL_ADD, fd, &event);
 		return;
 	}
-	sk_log("warning", "too many connections", "at most %d", SK_CONNS_MAX);
+	sk_runner_log("warning", "too many connections", "at most %d", SK_CONNS_MAX);
 	close(fd);
 }
 
 /** Wait for what this connection can use now: input while answers have room, room if need be. */
 static void set_interest(uint32_t index)
 {
-	struct sk_conn *conn = &spawner.conn[index];
+	struct sk_runner_conn *conn = &spawner.conn[index];
 	struct epoll_event event = {.data.u64 = TAG_CONN + index};
 
-	event.events = sk_conn_ready(conn) ? EPOLLIN : 0;
+	event.events = sk_runner_conn_ready(conn) ? EPOLLIN : 0;
 	event.events |= conn->out_filled || conn->telling_known ? EPOLLOUT : 0;
 	if (event.events == conn->interest)
 		return;
@@ -330,11 +335,11 @@ static void set_interest(uint32_t index)
 /** Make frames and send; requests that waited for the room are handled then. */
 static void flush(uint32_t index)
 {
-	struct sk_conn *conn = &spawner.conn[index];
+	struct sk_runner_conn *conn = &spawner.conn[index];
 
 	do {
-		sk_conn_fill(conn, spawner.fleet.table);
-		if (!sk_conn_flush(conn)) {
+		sk_runner_conn_fill(conn, spawner.pool.table);
+		if (!sk_runner_conn_flush(conn)) {
 			close_conn(conn, "the connection was closed");
 			return;
 		}
@@ -345,12 +350,12 @@ static void flush(uint32_t index)
 
 static void on_conn(uint32_t index, uint32_t events)
 {
-	struct sk_conn *conn = &spawner.conn[index];
+	struct sk_runner_conn *conn = &spawner.conn[index];
 
 	if (conn->fd < 0)
 		return;
-	if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) && sk_conn_ready(conn) &&
-	    !sk_conn_receive(conn)) {
+	if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) && sk_runner_conn_ready(conn) &&
+	    !sk_runner_conn_receive(conn)) {
 		close_conn(conn, "the connection was closed");
 		return;
 	}
@@ -364,7 +369,7 @@ static bool dispatch(const struct epoll_event *event)
 	uint64_t tag = event->data.u64;
 
 	if (tag < SK_SLOTS_MAX)
-		sk_fleet_keeper_gone(&spawner.fleet, (uint32_t)tag);
+		sk_runner_pool_shim_gone(&spawner.pool, (uint32_t)tag);
 	else if (tag == TAG_LISTEN)
 		accept_conn();
 	else if (tag == TAG_SIGNAL)
@@ -382,23 +387,23 @@ static void loop(void)
 	uint64_t scan_at = 0;
 
 	while (!spawner.leaving) {
-		uint64_t now = sk_clock_ns(CLOCK_MONOTONIC);
-		int timeout = sk_fleet_timeout(&spawner.fleet, now);
+		uint64_t now = sk_runner_clock_ns(CLOCK_MONOTONIC);
+		int timeout = sk_runner_pool_timeout(&spawner.pool, now);
 		int count = epoll_wait(spawner.epoll, events, EVENTS, timeout);
 		bool rung = count <= 0;
 
 		for (int i = 0; i < count; i++)
 			rung |= dispatch(&events[i]);
-		now = sk_clock_ns(CLOCK_MONOTONIC);
-		if (rung || spawner.fleet.rung || now >= scan_at) {
-			sk_fleet_scan(&spawner.fleet, report_started, report_ended, NULL);
-			scan_at = sk_after(now, SCAN_MS * SK_MS);
+		now = sk_runner_clock_ns(CLOCK_MONOTONIC);
+		if (rung || spawner.pool.rung || now >= scan_at) {
+			sk_runner_pool_scan(&spawner.pool, report_started, report_ended, NULL);
+			scan_at = sk_runner_after(now, SCAN_MS * SK_MS);
 		}
 		for (uint32_t i = 0; i < SK_CONNS_MAX; i++)
 			if (spawner.conn[i].fd >= 0)
 				flush(i);
 		/* What `flush` took is younger than `now`: it has been starting for no time. */
-		sk_fleet_tick(&spawner.fleet, now);
+		sk_runner_pool_tick(&spawner.pool, now);
 	}
 }
 
@@ -435,7 +440,7 @@ static int listen_at(const char *path)
 
 static int fail(const char *event, const char *what, int error)
 {
-	sk_log("error", event, "%s: %s", what, strerror(-error));
+	sk_runner_log("error", event, "%s: %s", what, strerror(-error));
 	return error == -EBUSY ? EXIT_REFUSED : error == -EBADMSG ? EXIT_CORRUPT : EXIT_OTHER;
 }
 
@@ -450,15 +455,16 @@ static int open_loop(void)
 	spawner.epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (spawner.epoll < 0 || watch(spawner.signals, TAG_SIGNAL, 0))
 		return -errno;
-	sk_site_place(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), SK_FD_BELL);
+	sk_runner_site_place(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), SK_FD_BELL);
 	/* Edge-triggered: every ring is one event, and nobody needs to read it. */
 	return watch(SK_FD_BELL, TAG_BELL, EPOLLET);
 }
 
-int sk_spawner_run(struct sk_site *site, const struct sk_spawner_options *options)
+int sk_runner_spawner_run(struct sk_runner_site *site,
+			  const struct sk_runner_spawner_options *options)
 {
 	char why[SK_TEXT_MAX + 1];
-	int error = sk_own(options->journal);
+	int error = sk_runner_own(options->journal);
 
 	if (error)
 		return fail(error == -EBUSY ? "another spawner owns this journal"
@@ -470,8 +476,8 @@ int sk_spawner_run(struct sk_site *site, const struct sk_spawner_options *option
 	error = open_loop();
 	if (error)
 		return fail("no event loop", "epoll or signalfd", error);
-	error = sk_fleet_open(&spawner.fleet, site, options->journal, spawner.epoll,
-			      options->jobs_max, why);
+	error = sk_runner_pool_open(&spawner.pool, site, options->journal, spawner.epoll,
+				    options->jobs_max, why);
 	if (error)
 		return fail(error == -EBADMSG ? "the journal is corrupt"
 					      : "the journal cannot be used",
@@ -482,8 +488,8 @@ int sk_spawner_run(struct sk_site *site, const struct sk_spawner_options *option
 	error = watch(spawner.listener, TAG_LISTEN, 0);
 	if (error)
 		return fail("no event loop", "epoll", error);
-	sk_log("info", "ready", "%s; cgroup: %s; gate: %s", options->socket, site->cgroup_why,
-	       site->gate_why);
+	sk_runner_log("info", "ready", "%s; cgroup: %s; gate: %s", options->socket,
+		      site->cgroup_why, site->gate_why);
 	loop();
 	unlink(options->socket);
 	return 0;

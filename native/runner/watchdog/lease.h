@@ -5,8 +5,8 @@
  * One writer per field, each 8 bytes and aligned, so that a store is whole. Times are
  * CLOCK_BOOTTIME ns: a suspended machine's lease runs out as well.
  */
-#ifndef SK_LEASE_H
-#define SK_LEASE_H
+#ifndef SK_RUNNER_WATCHDOG_LEASE_H
+#define SK_RUNNER_WATCHDOG_LEASE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -16,12 +16,12 @@
 #define SK_LEASE_MAGIC 0x657361656c6b7473u /* "stklease", little endian */
 enum { SK_LEASE_VERSION = 1 };
 
-enum sk_lease_flag {
+enum sk_runner_lease_flag {
 	SK_LEASE_NO_CGROUP = 1,	    /* nothing can be frozen here: reported only */
 	SK_LEASE_FREEZE_FAILED = 2, /* the last freeze or thaw was refused */
 };
 
-struct sk_lease {
+struct sk_runner_lease {
 	uint64_t magic;
 	uint64_t version;
 	/* Written by the agent. */
@@ -40,14 +40,14 @@ struct sk_lease {
 	_Atomic uint64_t power_done_ns; /* the power expiry after which all was restored */
 	uint64_t watchdog_spare[2];
 };
-_Static_assert(sizeof(struct sk_lease) == 128, "lease");
-_Static_assert(offsetof(struct sk_lease, thaw_epoch) == 32, "lease");
-_Static_assert(offsetof(struct sk_lease, power_expiry_ns) == 40, "lease");
-_Static_assert(offsetof(struct sk_lease, freeze_epoch) == 64, "lease");
-_Static_assert(offsetof(struct sk_lease, flags) == 96, "lease");
-_Static_assert(offsetof(struct sk_lease, power_done_ns) == 104, "lease");
+_Static_assert(sizeof(struct sk_runner_lease) == 128, "lease");
+_Static_assert(offsetof(struct sk_runner_lease, thaw_epoch) == 32, "lease");
+_Static_assert(offsetof(struct sk_runner_lease, power_expiry_ns) == 40, "lease");
+_Static_assert(offsetof(struct sk_runner_lease, freeze_epoch) == 64, "lease");
+_Static_assert(offsetof(struct sk_runner_lease, flags) == 96, "lease");
+_Static_assert(offsetof(struct sk_runner_lease, power_done_ns) == 104, "lease");
 
-enum sk_lease_action {
+enum sk_runner_lease_action {
 	SK_LEASE_NOTHING,
 	SK_LEASE_FREEZE,
 	SK_LEASE_THAW,
@@ -59,8 +59,8 @@ enum sk_lease_action {
  * What is to be done at `now`. Pure. `fence_kill_ns` 0: never kill.
  * Frozen jobs thaw only when the agent has thawed this very freeze and the lease is valid again.
  */
-enum sk_lease_action sk_lease_decide(const struct sk_lease *lease, uint64_t now,
-				     uint64_t fence_kill_ns);
+enum sk_runner_lease_action sk_runner_lease_decide(const struct sk_runner_lease *lease,
+						   uint64_t now, uint64_t fence_kill_ns);
 
 /**
  * What a new watchdog is to do before its first look, where the last may have been killed at any
@@ -68,11 +68,12 @@ enum sk_lease_action sk_lease_decide(const struct sk_lease *lease, uint64_t now,
  * A freeze without a record, which nobody would ever thaw, is recorded; a record without its freeze
  * is carried out, unless it may be undone by now.
  */
-enum sk_lease_action sk_lease_take_up(const struct sk_lease *lease, uint64_t now, bool frozen);
+enum sk_runner_lease_action sk_runner_lease_take_up(const struct sk_runner_lease *lease,
+						    uint64_t now, bool frozen);
 
 /** Until when the agent is in charge of the cards' limits; 0: it has set none, or a store is not
  * complete yet. */
-static inline uint64_t sk_lease_power_expiry(const struct sk_lease *lease)
+static inline uint64_t sk_runner_lease_power_expiry(const struct sk_runner_lease *lease)
 {
 	uint64_t expiry = atomic_load_explicit(&lease->power_expiry_ns, memory_order_acquire);
 	uint64_t check = atomic_load_explicit(&lease->power_check, memory_order_acquire);
@@ -81,6 +82,6 @@ static inline uint64_t sk_lease_power_expiry(const struct sk_lease *lease)
 }
 
 /** When to look again, in ns from now: soon before an expiry, seldom else. */
-uint64_t sk_lease_pause(const struct sk_lease *lease, uint64_t now);
+uint64_t sk_runner_lease_pause(const struct sk_runner_lease *lease, uint64_t now);
 
 #endif

@@ -60,10 +60,10 @@ static void on_signal(int number)
 	leaving = 1;
 }
 
-static struct sk_lease *open_lease(const char *path)
+static struct sk_runner_lease *open_lease(const char *path)
 {
 	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	struct sk_lease *lease = MAP_FAILED;
+	struct sk_runner_lease *lease = MAP_FAILED;
 	struct stat info;
 
 	if (fd >= 0 && fstat(fd, &info) == 0 &&
@@ -83,17 +83,20 @@ static struct sk_lease *open_lease(const char *path)
 }
 
 /** Write to a file of the jobs cgroup and say in the flags whether that worked. */
-static bool act(struct sk_lease *lease, const char *file, const char *value, const char *event)
+static bool act(struct sk_runner_lease *lease, const char *file, const char *value,
+		const char *event)
 {
 	uint64_t flags = atomic_load(&lease->flags);
-	int error = flags & SK_LEASE_NO_CGROUP ? -ENOENT : sk_file_write(SK_FD_JOBS, file, value);
+	int error = flags & SK_LEASE_NO_CGROUP ? -ENOENT
+					       : sk_runner_file_write(SK_FD_JOBS, file, value);
 	uint64_t next =
 		error ? flags | SK_LEASE_FREEZE_FAILED : flags & ~(uint64_t)SK_LEASE_FREEZE_FAILED;
 
 	if (error && next != flags)
-		sk_log("error", event, "%s cannot be written: %s", file, strerror(-error));
+		sk_runner_log("error", event, "%s cannot be written: %s", file, strerror(-error));
 	else if (!error)
-		sk_log("warning", event, "freeze %" PRIu64, atomic_load(&lease->freeze_epoch));
+		sk_runner_log("warning", event, "freeze %" PRIu64,
+			      atomic_load(&lease->freeze_epoch));
 	atomic_store(&lease->flags, next);
 	return error == 0;
 }
@@ -103,16 +106,16 @@ static bool act(struct sk_lease *lease, const char *file, const char *value, con
  * ever lacks the record by which it is undone. The epoch is first of all: a thaw that was written
  * before it can then undo nothing.
  */
-static void record(struct sk_lease *lease, uint64_t now)
+static void record(struct sk_runner_lease *lease, uint64_t now)
 {
 	atomic_fetch_add(&lease->freeze_epoch, 1);
 	atomic_store(&lease->frozen_since_ns, now);
 }
 
-static void look(struct sk_lease *lease, uint64_t now, uint64_t fence_kill_ns)
+static void look(struct sk_runner_lease *lease, uint64_t now, uint64_t fence_kill_ns)
 {
 	atomic_store(&lease->seen_ns, now);
-	switch (sk_lease_decide(lease, now, fence_kill_ns)) {
+	switch (sk_runner_lease_decide(lease, now, fence_kill_ns)) {
 	case SK_LEASE_FREEZE:
 		record(lease, now);
 		act(lease, "cgroup.freeze", "1", EXPIRED);
@@ -137,17 +140,18 @@ static void look(struct sk_lease *lease, uint64_t now, uint64_t fence_kill_ns)
 }
 
 /** Bring record and cgroup together where the last watchdog was killed between the two. */
-static void take_up(struct sk_lease *lease, uint64_t now)
+static void take_up(struct sk_runner_lease *lease, uint64_t now)
 {
 	char text[8] = "";
 	bool frozen = !(atomic_load(&lease->flags) & SK_LEASE_NO_CGROUP) &&
-		      sk_file_read(SK_FD_JOBS, "cgroup.freeze", text, sizeof(text)) > 0 &&
+		      sk_runner_file_read(SK_FD_JOBS, "cgroup.freeze", text, sizeof(text)) > 0 &&
 		      text[0] == '1';
 
-	switch (sk_lease_take_up(lease, now, frozen)) {
+	switch (sk_runner_lease_take_up(lease, now, frozen)) {
 	case SK_LEASE_RECORD:
 		record(lease, now);
-		sk_log("warning", "jobs were frozen without a record", "the agent may thaw them");
+		sk_runner_log("warning", "jobs were frozen without a record",
+			      "the agent may thaw them");
 		return;
 	case SK_LEASE_FREEZE:
 		act(lease, "cgroup.freeze", "1", EXPIRED);
@@ -167,21 +171,21 @@ static void restore_begin(struct restorer *restorer, uint64_t now, uint64_t expi
 	restorer->expiry_ns = expiry;
 	if (error) {
 		restorer->pid = 0;
-		sk_log("error", "limits of cards are not restored", "%s: %s", restorer->program,
-		       strerror(error));
+		sk_runner_log("error", "limits of cards are not restored", "%s: %s",
+			      restorer->program, strerror(error));
 		return;
 	}
-	sk_log("warning", "the power lease ran out: limits of cards are restored", "pid %d",
-	       (int)restorer->pid);
+	sk_runner_log("warning", "the power lease ran out: limits of cards are restored", "pid %d",
+		      (int)restorer->pid);
 }
 
 /* A driver may hang: the restorer is killed then, and begun anew. */
-static void restore_follow(struct restorer *restorer, struct sk_lease *lease, uint64_t now)
+static void restore_follow(struct restorer *restorer, struct sk_runner_lease *lease, uint64_t now)
 {
 	int status = -1;
 
 	if (waitpid(restorer->pid, &status, WNOHANG) == 0) {
-		if (sk_since(now, restorer->begun_ns) > RESTORE_MOST_S * SK_SECOND)
+		if (sk_runner_since(now, restorer->begun_ns) > RESTORE_MOST_S * SK_SECOND)
 			kill(restorer->pid, SIGKILL);
 		return;
 	}
@@ -189,12 +193,12 @@ static void restore_follow(struct restorer *restorer, struct sk_lease *lease, ui
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		atomic_store(&lease->power_done_ns, restorer->expiry_ns);
 	else
-		sk_log("error", "limits of cards are not restored", "status %d", status);
+		sk_runner_log("error", "limits of cards are not restored", "status %d", status);
 }
 
-static void look_at_power(struct restorer *restorer, struct sk_lease *lease, uint64_t now)
+static void look_at_power(struct restorer *restorer, struct sk_runner_lease *lease, uint64_t now)
 {
-	uint64_t expiry = sk_lease_power_expiry(lease);
+	uint64_t expiry = sk_runner_lease_power_expiry(lease);
 
 	if (restorer->pid) {
 		restore_follow(restorer, lease, now);
@@ -203,11 +207,12 @@ static void look_at_power(struct restorer *restorer, struct sk_lease *lease, uin
 	if (!restorer->program || !expiry || now < expiry ||
 	    atomic_load(&lease->power_done_ns) == expiry)
 		return;
-	if (!restorer->begun_ns || sk_since(now, restorer->begun_ns) > RESTORE_AGAIN_S * SK_SECOND)
+	if (!restorer->begun_ns ||
+	    sk_runner_since(now, restorer->begun_ns) > RESTORE_AGAIN_S * SK_SECOND)
 		restore_begin(restorer, now, expiry);
 }
 
-static int watch(struct sk_lease *lease, struct restorer *restorer, uint64_t fence_kill_ns)
+static int watch(struct sk_runner_lease *lease, struct restorer *restorer, uint64_t fence_kill_ns)
 {
 	struct sigaction action = {.sa_handler = on_signal};
 
@@ -215,14 +220,14 @@ static int watch(struct sk_lease *lease, struct restorer *restorer, uint64_t fen
 	sigaction(SIGINT, &action, NULL);
 	signal(SIGCHLD, SIG_DFL); /* ignored, a restorer's end could not be told */
 	atomic_store(&lease->pid, (uint64_t)getpid());
-	take_up(lease, sk_clock_ns(CLOCK_BOOTTIME));
+	take_up(lease, sk_runner_clock_ns(CLOCK_BOOTTIME));
 	while (!leaving) {
-		uint64_t now = sk_clock_ns(CLOCK_BOOTTIME);
+		uint64_t now = sk_runner_clock_ns(CLOCK_BOOTTIME);
 		struct timespec left;
 
 		look(lease, now, fence_kill_ns);
 		look_at_power(restorer, lease, now);
-		left = sk_timespec(sk_lease_pause(lease, now));
+		left = sk_runner_timespec(sk_runner_lease_pause(lease, now));
 		nanosleep(&left, NULL);
 	}
 	return 0;
@@ -230,11 +235,11 @@ static int watch(struct sk_lease *lease, struct restorer *restorer, uint64_t fen
 
 int main(int argc, char **argv)
 {
-	struct sk_site_wish wish = {0};
+	struct sk_runner_site_wish wish = {0};
 	struct restorer restorer = {0};
 	const char *path = NULL;
-	static struct sk_site site;
-	struct sk_lease *lease;
+	static struct sk_runner_site site;
+	struct sk_runner_lease *lease;
 	double fence_kill_s = 0;
 	bool bad = false;
 	int letter;
@@ -263,15 +268,15 @@ int main(int argc, char **argv)
 	/* Keep the number free for the jobs cgroup. */
 	for (int fd = 3; fd < SK_FD_FIRST; fd++)
 		dup3(STDERR_FILENO, fd, O_CLOEXEC);
-	sk_site_open(&site, &wish);
+	sk_runner_site_open(&site, &wish);
 	lease = open_lease(path);
 	if (!lease) {
-		sk_log("error", "no lease file", "%s: %s", path,
-		       errno ? strerror(errno) : "it has another layout");
+		sk_runner_log("error", "no lease file", "%s: %s", path,
+			      errno ? strerror(errno) : "it has another layout");
 		return 1;
 	}
 	atomic_store(&lease->flags, site.cgroups ? 0 : SK_LEASE_NO_CGROUP);
-	sk_log("info", "ready", "%s; cgroup: %s", path, site.cgroup_why);
+	sk_runner_log("info", "ready", "%s; cgroup: %s", path, site.cgroup_why);
 	restorer.lease = path;
 	return watch(lease, &restorer, (uint64_t)(fence_kill_s * 1e9));
 }

@@ -17,7 +17,7 @@ static const char *take_string(const char **at, const char *end)
 	return text;
 }
 
-static int check_counts(const struct sk_launch *fixed, const char **ret_why)
+static int check_counts(const struct sk_runner_launch *fixed, const char **ret_why)
 {
 	*ret_why = "too many arguments and variables";
 	if (fixed->arguments > SK_ARGUMENTS_MAX || fixed->variables > SK_ARGUMENTS_MAX ||
@@ -32,7 +32,7 @@ static int check_counts(const struct sk_launch *fixed, const char **ret_why)
 	return 0;
 }
 
-static int check_values(const struct sk_launch *fixed, const char **ret_why)
+static int check_values(const struct sk_runner_launch *fixed, const char **ret_why)
 {
 	*ret_why = "no program was given";
 	if (fixed->arguments == 0)
@@ -61,7 +61,7 @@ static int check_values(const struct sk_launch *fixed, const char **ret_why)
 	return 0;
 }
 
-static int take_paths(struct sk_launch_view *view, const char **at, const char **ret_why)
+static int take_paths(struct sk_runner_launch_view *view, const char **at, const char **ret_why)
 {
 	view->cwd = take_string(at, view->end);
 	view->folder = take_string(at, view->end);
@@ -79,11 +79,11 @@ static int take_paths(struct sk_launch_view *view, const char **at, const char *
 	return view->cwd[0] == '/' ? 0 : -EINVAL;
 }
 
-int sk_launch_parse(const void *bytes, size_t size, struct sk_launch_view *ret,
-		    const char **ret_why)
+int sk_runner_launch_parse(const void *bytes, size_t size, struct sk_runner_launch_view *ret,
+			   const char **ret_why)
 {
-	const struct sk_launch *fixed = bytes;
-	struct sk_launch_view view = {.fixed = fixed};
+	const struct sk_runner_launch *fixed = bytes;
+	struct sk_runner_launch_view view = {.fixed = fixed};
 	const char *at;
 	size_t arrays;
 	int error;
@@ -99,11 +99,12 @@ int sk_launch_parse(const void *bytes, size_t size, struct sk_launch_view *ret,
 	if (error)
 		return error;
 	*ret_why = "the launch is shorter than it says";
-	arrays = fixed->groups * sizeof(uint32_t) + fixed->devices * sizeof(struct sk_device);
+	arrays =
+		fixed->groups * sizeof(uint32_t) + fixed->devices * sizeof(struct sk_runner_device);
 	if (arrays > fixed->size - sizeof(*fixed))
 		return -EBADMSG;
 	view.groups = (const uint32_t *)(fixed + 1);
-	view.devices = (const struct sk_device *)(view.groups + fixed->groups);
+	view.devices = (const struct sk_runner_device *)(view.groups + fixed->groups);
 	view.end = (const char *)bytes + fixed->size;
 	at = (const char *)(view.devices + fixed->devices);
 	error = take_paths(&view, &at, ret_why);
@@ -120,7 +121,8 @@ int sk_launch_parse(const void *bytes, size_t size, struct sk_launch_view *ret,
 	return error;
 }
 
-void sk_launch_vectors(const struct sk_launch_view *view, char **ret_argv, char ***ret_envp)
+void sk_runner_launch_vectors(const struct sk_runner_launch_view *view, char **ret_argv,
+			      char ***ret_envp)
 {
 	const char *at = view->arguments;
 	uint32_t filled = 0;

@@ -2,12 +2,12 @@
 /** @file
  * Frames between the agent and the spawner, and the parser of launches.
  *
- * Relied on by the spawner, the keeper and agent/launch.py, which packs the same layouts with
+ * Relied on by the spawner, the shim and agent/launch.py, which packs the same layouts with
  * `struct`; tests/agent/test_launch.py holds them to one another. Little endian, natural alignment.
  * The parser is pure: it checks every length and keeps pointers into the caller's bytes.
  */
-#ifndef SK_WIRE_H
-#define SK_WIRE_H
+#ifndef SK_RUNNER_WIRE_WIRE_H
+#define SK_RUNNER_WIRE_WIRE_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -28,7 +28,7 @@ enum {
 /** Total bytes of input one job can be given. */
 #define SK_STDIN_TOTAL_MAX ((uint64_t)1 << 40)
 
-enum sk_frame_kind {
+enum sk_runner_frame_kind {
 	SK_HELLO = 1,
 	SK_START = 2,
 	SK_STOP = 3,
@@ -43,15 +43,15 @@ enum sk_frame_kind {
 	SK_EVENT = 32,
 };
 
-struct sk_frame {
+struct sk_runner_frame {
 	uint32_t size; /* with this header */
 	uint16_t kind;
 	uint16_t count; /* entries in the payload */
 	uint64_t request;
 };
-_Static_assert(sizeof(struct sk_frame) == 16, "frame header");
+_Static_assert(sizeof(struct sk_runner_frame) == 16, "frame header");
 
-enum sk_launch_flag {
+enum sk_runner_launch_flag {
 	SK_LAUNCH_STDIN = 1,
 	SK_LAUNCH_MEMORY = 2,
 	SK_LAUNCH_PIDS = 4,
@@ -62,9 +62,9 @@ enum sk_launch_flag {
 	SK_LAUNCH_FLAGS = 127,
 };
 
-/** Followed by u32 groups[], struct sk_device devices[], then NUL-terminated strings: cwd, folder,
- *  trace folder, argv, env; padded to 8. */
-struct sk_launch {
+/** Followed by u32 groups[], struct sk_runner_device devices[], then NUL-terminated strings: cwd,
+ * folder, trace folder, argv, env; padded to 8. */
+struct sk_runner_launch {
 	uint32_t size;
 	uint32_t flags;
 	uint64_t job;
@@ -84,15 +84,15 @@ struct sk_launch {
 	uint32_t variables;
 	uint32_t user_processes; /* processes and threads of `uid` in all, 0: no bound */
 };
-_Static_assert(sizeof(struct sk_launch) == 88, "launch");
-_Static_assert(offsetof(struct sk_launch, memory_bytes) == 40, "launch");
+_Static_assert(sizeof(struct sk_runner_launch) == 88, "launch");
+_Static_assert(offsetof(struct sk_runner_launch, memory_bytes) == 40, "launch");
 
-struct sk_device {
+struct sk_runner_device {
 	uint32_t major;
 	uint32_t minor;
 };
 
-enum sk_cause {
+enum sk_runner_cause {
 	SK_CAUSE_EXITED = 1,
 	SK_CAUSE_SIGNALLED = 2,
 	SK_CAUSE_TIMEOUT = 3,
@@ -102,7 +102,7 @@ enum sk_cause {
 	SK_CAUSE_LOST = 7,
 };
 
-enum sk_event_bit {
+enum sk_runner_event_bit {
 	SK_EVENT_STARTED = 1,
 	SK_EVENT_ENDED = 2,
 	SK_EVENT_CODE = 4,
@@ -111,7 +111,7 @@ enum sk_event_bit {
 };
 
 /** Followed by text_bytes of text. */
-struct sk_event {
+struct sk_runner_event {
 	uint64_t job;
 	uint32_t attempt;
 	uint32_t pid;
@@ -131,50 +131,50 @@ struct sk_event {
 	uint32_t text_bytes;
 	uint32_t spare;
 };
-_Static_assert(sizeof(struct sk_event) == 104, "event");
+_Static_assert(sizeof(struct sk_runner_event) == 104, "event");
 
-struct sk_stop {
+struct sk_runner_stop {
 	uint64_t job;
 	uint32_t attempt;
 	uint32_t reason_bytes;
 	uint64_t grace_ns;
 };
-_Static_assert(sizeof(struct sk_stop) == 24, "stop");
+_Static_assert(sizeof(struct sk_runner_stop) == 24, "stop");
 
-struct sk_stdin {
+struct sk_runner_stdin {
 	uint64_t job;
 	uint32_t attempt;
 	uint32_t eof;
 	uint64_t offset;
 };
-_Static_assert(sizeof(struct sk_stdin) == 24, "stdin");
+_Static_assert(sizeof(struct sk_runner_stdin) == 24, "stdin");
 
-struct sk_acknowledge {
+struct sk_runner_acknowledge {
 	uint64_t job;
 	uint32_t attempt;
-	uint32_t bits; /* enum sk_event_bit: STARTED or ENDED */
+	uint32_t bits; /* enum sk_runner_event_bit: STARTED or ENDED */
 };
-_Static_assert(sizeof(struct sk_acknowledge) == 16, "acknowledge");
+_Static_assert(sizeof(struct sk_runner_acknowledge) == 16, "acknowledge");
 
-struct sk_refusal {
+struct sk_runner_refusal {
 	uint32_t index;
 	int32_t error;
 	uint32_t text_bytes;
 };
-_Static_assert(sizeof(struct sk_refusal) == 12, "refusal");
+_Static_assert(sizeof(struct sk_runner_refusal) == 12, "refusal");
 
-struct sk_done {
+struct sk_runner_done {
 	int32_t status; /* 0 or negative errno */
 	uint32_t text_bytes;
 	uint64_t value;
 };
-_Static_assert(sizeof(struct sk_done) == 16, "done");
+_Static_assert(sizeof(struct sk_runner_done) == 16, "done");
 
 /** A launch taken apart. Pointers lead into the parsed bytes. */
-struct sk_launch_view {
-	const struct sk_launch *fixed;
+struct sk_runner_launch_view {
+	const struct sk_runner_launch *fixed;
 	const uint32_t *groups;
-	const struct sk_device *devices;
+	const struct sk_runner_device *devices;
 	const char *cwd;
 	const char *folder;
 	const char *trace_folder;
@@ -187,10 +187,11 @@ struct sk_launch_view {
  * @return 0, or -EBADMSG where lengths contradict one another, -E2BIG past a named maximum,
  *         -EINVAL for a value out of range; *ret_why then says what, else it is left alone.
  */
-int sk_launch_parse(const void *bytes, size_t size, struct sk_launch_view *ret,
-		    const char **ret_why);
+int sk_runner_launch_parse(const void *bytes, size_t size, struct sk_runner_launch_view *ret,
+			   const char **ret_why);
 
 /** Fill argv and envp, each NULL-terminated; `ret_argv` has room for SK_ARGUMENTS_MAX + 2. */
-void sk_launch_vectors(const struct sk_launch_view *view, char **ret_argv, char ***ret_envp);
+void sk_runner_launch_vectors(const struct sk_runner_launch_view *view, char **ret_argv,
+			      char ***ret_envp);
 
 #endif

@@ -70,7 +70,7 @@ struct sk_ze_device_uuid {
 	uint8_t id[16];
 };
 
-struct sk_ze_device_properties {
+struct sk_zes_core_properties {
 	uint32_t stype;
 	void *pNext;
 	uint32_t type;
@@ -122,7 +122,7 @@ struct sk_ze_device_compute_properties {
 struct sk_zes_device_properties {
 	uint32_t stype;
 	void *pNext;
-	struct sk_ze_device_properties core;
+	struct sk_zes_core_properties core;
 	uint32_t numSubdevices;
 	char serialNumber[64];
 	char boardNumber[64];

@@ -8,7 +8,7 @@
 
 enum { CALLERS = 64 };
 
-static void become_idle(const struct sk_causes *causes, struct sk_causes_device *device,
+static void become_idle(const struct sk_trace_causes *causes, struct sk_trace_causes_device *device,
 			uint64_t from)
 {
 	device->idle = device->fresh = 1;
@@ -16,7 +16,7 @@ static void become_idle(const struct sk_causes *causes, struct sk_causes_device 
 }
 
 /* Most gaps are over before anybody asks what all threads did in them. */
-static void clear_gap(const struct sk_causes *causes, struct sk_causes_device *device)
+static void clear_gap(const struct sk_trace_causes *causes, struct sk_trace_causes_device *device)
 {
 	/* Rows beyond the known threads have never been written. */
 	if (device->fresh)
@@ -24,7 +24,7 @@ static void clear_gap(const struct sk_causes *causes, struct sk_causes_device *d
 	device->fresh = 0;
 }
 
-void sk_causes_init(struct sk_causes *causes, uint64_t origin_ns)
+void sk_trace_causes_init(struct sk_trace_causes *causes, uint64_t origin_ns)
 {
 	memset(causes, 0, sizeof(*causes));
 	causes->origin_ns = causes->frontier_ns = origin_ns;
@@ -33,7 +33,7 @@ void sk_causes_init(struct sk_causes *causes, uint64_t origin_ns)
 	become_idle(causes, &causes->device[SK_CAUSES_DEVICES], origin_ns);
 }
 
-void sk_causes_know(struct sk_causes *causes, unsigned device)
+void sk_trace_causes_know(struct sk_trace_causes *causes, unsigned device)
 {
 	if (causes->device_known[device])
 		return;
@@ -50,10 +50,10 @@ static void hold_sleep(uint64_t parts[SK_PARTS])
 }
 
 /* What every thread slept so far in a gap of a device that was never used becomes held idle. */
-static void set_sleep_apart(struct sk_causes *causes)
+static void set_sleep_apart(struct sk_trace_causes *causes)
 {
 	for (unsigned d = 0; d < SK_CAUSES_ROWS; d++) {
-		struct sk_causes_device *device = &causes->device[d];
+		struct sk_trace_causes_device *device = &causes->device[d];
 
 		if (!causes->device_known[d] || !device->idle || device->used)
 			continue;
@@ -62,7 +62,7 @@ static void set_sleep_apart(struct sk_causes *causes)
 	}
 }
 
-void sk_causes_called(struct sk_causes *causes, uint64_t at_ns)
+void sk_trace_causes_called(struct sk_trace_causes *causes, uint64_t at_ns)
 {
 	bool passed = causes->called_ns && causes->called_ns <= causes->frontier_ns;
 
@@ -74,24 +74,24 @@ void sk_causes_called(struct sk_causes *causes, uint64_t at_ns)
 }
 
 struct sweep {
-	struct sk_causes *causes;
+	struct sk_trace_causes *causes;
 	uint64_t from;
 	uint64_t to;
 	bool present[SK_CAUSES_ROWS]; /* devices that have intervals */
-	struct sk_lane lanes[SK_CAUSES_THREADS];
+	struct sk_trace_lane lanes[SK_CAUSES_THREADS];
 	unsigned runner; /* of the driver's threads, the one that ran last */
 };
 
-static void index_spans(struct sweep *sweep, const struct sk_causes_input *input)
+static void index_spans(struct sweep *sweep, const struct sk_trace_causes_input *input)
 {
-	const struct sk_thread_span *before = NULL;
-	struct sk_lane *lane = NULL;
+	const struct sk_trace_thread_span *before = NULL;
+	struct sk_trace_lane *lane = NULL;
 
 	for (size_t i = 0; i < input->span_count; i++) {
-		const struct sk_thread_span *span = &input->spans[i];
+		const struct sk_trace_thread_span *span = &input->spans[i];
 
 		if (!before || before->tid != span->tid) {
-			unsigned t = sk_causes_find(sweep->causes, span->tid);
+			unsigned t = sk_trace_causes_find(sweep->causes, span->tid);
 
 			lane = t == SK_NO_THREAD ? NULL : &sweep->lanes[t];
 		}
@@ -106,7 +106,7 @@ static void index_spans(struct sweep *sweep, const struct sk_causes_input *input
 }
 
 /* Of [from, to), in which the thread was blocked, what its launch was held. */
-static uint64_t held_in(struct sk_lane *lane, uint64_t from, uint64_t to)
+static uint64_t held_in(struct sk_trace_lane *lane, uint64_t from, uint64_t to)
 {
 	uint64_t ns = 0;
 
@@ -119,8 +119,8 @@ static uint64_t held_in(struct sk_lane *lane, uint64_t from, uint64_t to)
 	return ns;
 }
 
-static void add_state(struct sk_lane *lane, const struct sk_thread_span *span, uint64_t from,
-		      uint64_t to, uint64_t parts[SK_PARTS])
+static void add_state(struct sk_trace_lane *lane, const struct sk_trace_thread_span *span,
+		      uint64_t from, uint64_t to, uint64_t parts[SK_PARTS])
 {
 	uint64_t paging = faulted(span, to - from), held = 0;
 
@@ -135,8 +135,8 @@ static void add_state(struct sk_lane *lane, const struct sk_thread_span *span, u
 static void add_parts(struct sweep *sweep, unsigned t, uint64_t from, uint64_t to,
 		      uint64_t parts[SK_PARTS])
 {
-	const struct sk_causes_thread *thread = &sweep->causes->thread[t];
-	struct sk_lane *lane = &sweep->lanes[t];
+	const struct sk_trace_causes_thread *thread = &sweep->causes->thread[t];
+	struct sk_trace_lane *lane = &sweep->lanes[t];
 
 	if (!thread->heard || thread->first_ns >= to)
 		return;
@@ -144,7 +144,7 @@ static void add_parts(struct sweep *sweep, unsigned t, uint64_t from, uint64_t t
 	while (lane->next < lane->count && lane->spans[lane->next].to_ns <= from)
 		lane->next++;
 	for (size_t i = lane->next; from < to && i < lane->count; i++) {
-		const struct sk_thread_span *span = &lane->spans[i];
+		const struct sk_trace_thread_span *span = &lane->spans[i];
 		uint64_t start = earlier(later(span->from_ns, from), to);
 		uint64_t end = earlier(span->to_ns, to);
 
@@ -161,8 +161,8 @@ static void add_parts(struct sweep *sweep, unsigned t, uint64_t from, uint64_t t
 static void add_path(struct sweep *sweep, unsigned t, uint64_t from, uint64_t to,
 		     uint64_t parts[SK_PARTS], unsigned deep)
 {
-	const struct sk_causes_thread *thread = &sweep->causes->thread[t];
-	unsigned maker = deep ? sk_causes_maker(sweep->causes, t) : SK_NO_THREAD;
+	const struct sk_trace_causes_thread *thread = &sweep->causes->thread[t];
+	unsigned maker = deep ? sk_trace_causes_maker(sweep->causes, t) : SK_NO_THREAD;
 	uint64_t born = later(from, earlier(thread->first_ns, to));
 	uint64_t gone = thread->gone_ns ? later(born, earlier(thread->gone_ns, to)) : to;
 
@@ -185,12 +185,12 @@ static void rewind_path(struct sweep *sweep, unsigned t)
 {
 	for (unsigned deep = 0; t != SK_NO_THREAD && deep <= SK_MAKERS_DEEP; deep++) {
 		sweep->lanes[t].next = sweep->lanes[t].held_next = 0;
-		t = sk_causes_maker(sweep->causes, t);
+		t = sk_trace_causes_maker(sweep->causes, t);
 	}
 }
 
 /* Put a whole gap down to thread `t`, which saw it as `parts`. */
-static void charge(const struct sk_causes *causes, uint64_t gap, unsigned t,
+static void charge(const struct sk_trace_causes *causes, uint64_t gap, unsigned t,
 		   const uint64_t parts[SK_PARTS], bool ended, uint64_t ns[SK_CAUSES])
 {
 	uint64_t seen = 0;
@@ -215,13 +215,14 @@ static void charge(const struct sk_causes *causes, uint64_t gap, unsigned t,
 static void add_gap(struct sweep *sweep, unsigned t, uint64_t from, uint64_t to, uint64_t called_ns,
 		    uint64_t parts[SK_PARTS])
 {
-	struct sk_runners ends = {.from_ns = from, .to_ns = to, .caller = t};
+	struct sk_trace_runners ends = {.from_ns = from, .to_ns = to, .caller = t};
 
 	if (!called_ns || from >= to) {
 		add_path(sweep, t, from, to, parts, SK_MAKERS_DEEP);
 		return;
 	}
-	sk_runners_find(sweep->lanes, sweep->causes->threads, called_ns, &sweep->runner, &ends);
+	sk_trace_runners_find(sweep->lanes, sweep->causes->threads, called_ns, &sweep->runner,
+			      &ends);
 	if (ends.before != SK_NO_THREAD)
 		add_parts(sweep, ends.before, from, ends.done_ns, parts);
 	add_path(sweep, t, ends.done_ns, ends.woken_ns, parts, SK_MAKERS_DEEP);
@@ -230,8 +231,8 @@ static void add_gap(struct sweep *sweep, unsigned t, uint64_t from, uint64_t to,
 }
 
 /* The gap that ends at `to` was ended by thread `t`. */
-static void close_gap(struct sweep *sweep, struct sk_causes_device *device, unsigned t, uint64_t to,
-		      uint64_t called_ns, bool called)
+static void close_gap(struct sweep *sweep, struct sk_trace_causes_device *device, unsigned t,
+		      uint64_t to, uint64_t called_ns, bool called)
 {
 	static const uint64_t none[SK_PARTS];
 	const uint64_t *parts = none;
@@ -262,18 +263,18 @@ static uint64_t extend(uint64_t *end, uint64_t from, uint64_t to)
 }
 
 /* Who called; for time in which nobody was watched, who called last. */
-static unsigned caller_of(const struct sweep *sweep, const struct sk_causes_device *device,
-			  const struct sk_interval *interval)
+static unsigned caller_of(const struct sweep *sweep, const struct sk_trace_causes_device *device,
+			  const struct sk_trace_interval *interval)
 {
 	if (!(interval->flags & SK_INTERVAL_COVER))
 		return interval->flags >> SK_INTERVAL_CALLER_SHIFT;
 	if (device->last != SK_NO_THREAD)
 		return device->last;
-	return sk_causes_find(sweep->causes, interval->tid);
+	return sk_trace_causes_find(sweep->causes, interval->tid);
 }
 
 /* Work after all that was before it, as most is: what `overlay` does, the short way. */
-static bool append(struct sk_causes_device *device, const struct sk_interval *interval,
+static bool append(struct sk_trace_causes_device *device, const struct sk_trace_interval *interval,
 		   uint64_t from, uint64_t to)
 {
 	static const uint8_t CAUSE[] = {SK_CAUSE_KERNEL, SK_CAUSE_COPY};
@@ -287,7 +288,7 @@ static bool append(struct sk_causes_device *device, const struct sk_interval *in
 }
 
 /* A kernel over what was taken for copy or unknown time takes that time over. */
-static void overlay(struct sk_causes_device *device, const struct sk_interval *interval,
+static void overlay(struct sk_trace_causes_device *device, const struct sk_trace_interval *interval,
 		    uint64_t from, uint64_t to)
 {
 	uint64_t *end = device->end_ns, kernel = 0, copy = 0, known = 0, all;
@@ -310,8 +311,8 @@ static void overlay(struct sk_causes_device *device, const struct sk_interval *i
 }
 
 /* One interval, in order of starts, cut to the sweep. */
-static void settle(struct sweep *sweep, struct sk_causes_device *device,
-		   const struct sk_interval *interval, uint64_t from, uint64_t to)
+static void settle(struct sweep *sweep, struct sk_trace_causes_device *device,
+		   const struct sk_trace_interval *interval, uint64_t from, uint64_t to)
 {
 	bool cover = interval->flags & SK_INTERVAL_COVER;
 	unsigned t = caller_of(sweep, device, interval);
@@ -332,7 +333,7 @@ static void settle(struct sweep *sweep, struct sk_causes_device *device,
 }
 
 /* After the last interval: what follows it, up to the frontier, is an open gap. */
-static void leave_open(struct sweep *sweep, struct sk_causes_device *device)
+static void leave_open(struct sweep *sweep, struct sk_trace_causes_device *device)
 {
 	if (!device->idle && device->end_ns[SK_BUSY_UNSEEN] < sweep->to)
 		become_idle(sweep->causes, device, device->end_ns[SK_BUSY_UNSEEN]);
@@ -346,16 +347,16 @@ static void leave_open(struct sweep *sweep, struct sk_causes_device *device)
 	}
 }
 
-static void sweep_device(struct sweep *sweep, unsigned d, const struct sk_causes_input *input)
+static void sweep_device(struct sweep *sweep, unsigned d, const struct sk_trace_causes_input *input)
 {
-	struct sk_causes_device *device = &sweep->causes->device[d];
+	struct sk_trace_causes_device *device = &sweep->causes->device[d];
 
 	for (unsigned t = 0; t < SK_CAUSES_THREADS; t++)
 		sweep->lanes[t].next = sweep->lanes[t].held_next = 0;
 	for (int kind = 0; kind < SK_BUSY_KINDS; kind++)
 		device->end_ns[kind] = later(device->end_ns[kind], sweep->from);
 	for (size_t i = 0; sweep->present[d] && i < input->interval_count; i++) {
-		const struct sk_interval *interval = &input->intervals[i];
+		const struct sk_trace_interval *interval = &input->intervals[i];
 		uint64_t from = later(interval->from_ns, sweep->from);
 		uint64_t to = earlier(interval->to_ns, sweep->to);
 
@@ -369,7 +370,7 @@ static void sweep_device(struct sweep *sweep, unsigned d, const struct sk_causes
 static void advance_threads(struct sweep *sweep)
 {
 	for (unsigned t = 0; t < sweep->causes->threads; t++) {
-		struct sk_causes_thread *thread = &sweep->causes->thread[t];
+		struct sk_trace_causes_thread *thread = &sweep->causes->thread[t];
 
 		if (thread->heard && thread->added_ns > sweep->from)
 			thread->known_ns = earlier(thread->added_ns, sweep->to);
@@ -377,12 +378,12 @@ static void advance_threads(struct sweep *sweep)
 }
 
 /* What has been settled leaves the input. */
-static void keep_intervals(struct sk_causes_input *input, uint64_t frontier)
+static void keep_intervals(struct sk_trace_causes_input *input, uint64_t frontier)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < input->interval_count; i++) {
-		struct sk_interval interval = input->intervals[i];
+		struct sk_trace_interval interval = input->intervals[i];
 
 		if (interval.to_ns <= frontier)
 			continue;
@@ -395,12 +396,12 @@ static void keep_intervals(struct sk_causes_input *input, uint64_t frontier)
 	input->interval_count = kept;
 }
 
-static void keep_spans(struct sk_causes_input *input, uint64_t frontier)
+static void keep_spans(struct sk_trace_causes_input *input, uint64_t frontier)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < input->span_count; i++) {
-		struct sk_thread_span span = input->spans[i];
+		struct sk_trace_thread_span span = input->spans[i];
 
 		if (span.to_ns <= frontier)
 			continue;
@@ -411,13 +412,13 @@ static void keep_spans(struct sk_causes_input *input, uint64_t frontier)
 }
 
 /* The row of a caller, made when new; mostly a few threads take turns. */
-static unsigned know_caller(struct sk_causes *causes, uint32_t tid, uint16_t cache[CALLERS])
+static unsigned know_caller(struct sk_trace_causes *causes, uint32_t tid, uint16_t cache[CALLERS])
 {
 	unsigned at = tid % CALLERS, t = cache[at];
 
 	if (t < SK_CAUSES_THREADS && causes->thread[t].tid == tid)
 		return t;
-	t = sk_causes_meet(causes, tid);
+	t = sk_trace_causes_meet(causes, tid);
 	cache[at] = (uint16_t)t;
 	if (t == SK_NO_THREAD)
 		return SK_INTERVAL_NOBODY;
@@ -425,16 +426,17 @@ static unsigned know_caller(struct sk_causes *causes, uint32_t tid, uint16_t cac
 	return t;
 }
 
-static uint64_t gone_ns(const struct sk_causes *causes, uint32_t tid)
+static uint64_t gone_ns(const struct sk_trace_causes *causes, uint32_t tid)
 {
-	unsigned t = sk_causes_find(causes, tid);
+	unsigned t = sk_trace_causes_find(causes, tid);
 
 	return t == SK_NO_THREAD ? 0 : causes->thread[t].gone_ns;
 }
 
 /* Work of a process that has ended went on until nobody was left of those known to have been there:
  * its first thread and who called. It was found to be gone a while later, which is no such work. */
-static void end_with_process(const struct sk_causes *causes, struct sk_interval *interval)
+static void end_with_process(const struct sk_trace_causes *causes,
+			     struct sk_trace_interval *interval)
 {
 	uint64_t first = gone_ns(causes, (uint32_t)interval->process);
 	uint64_t caller = gone_ns(causes, interval->tid);
@@ -444,13 +446,14 @@ static void end_with_process(const struct sk_causes *causes, struct sk_interval 
 		interval->to_ns = earlier(interval->to_ns, later(first, caller));
 }
 
-static void cut_late(struct sk_causes *causes, struct sk_causes_input *input, bool *present)
+static void cut_late(struct sk_trace_causes *causes, struct sk_trace_causes_input *input,
+		     bool *present)
 {
 	uint16_t cache[CALLERS];
 
 	memset(cache, 0xff, sizeof(cache));
 	for (size_t i = 0; i < input->interval_count; i++) {
-		struct sk_interval *interval = &input->intervals[i];
+		struct sk_trace_interval *interval = &input->intervals[i];
 
 		present[interval->device] = true;
 		if (interval->flags & SK_INTERVAL_COVER) {
@@ -471,11 +474,12 @@ static void cut_late(struct sk_causes *causes, struct sk_causes_input *input, bo
 		causes->late_ns += late;
 		interval->from_ns = later(from, causes->frontier_ns);
 		if (interval->device < SK_CAUSES_DEVICES)
-			sk_causes_know(causes, interval->device);
+			sk_trace_causes_know(causes, interval->device);
 	}
 }
 
-static void sweep_to(struct sk_causes *causes, uint64_t frontier_ns, struct sk_causes_input *input)
+static void sweep_to(struct sk_trace_causes *causes, uint64_t frontier_ns,
+		     struct sk_trace_causes_input *input)
 {
 	struct sweep sweep = {.causes = causes,
 			      .from = causes->frontier_ns,
@@ -485,8 +489,8 @@ static void sweep_to(struct sk_causes *causes, uint64_t frontier_ns, struct sk_c
 	if (frontier_ns <= causes->frontier_ns)
 		return;
 	cut_late(causes, input, sweep.present);
-	sk_causes_sort(input->intervals, input->interval_count, input->scratch);
-	sk_causes_sort_spans(input->spans, input->span_count);
+	sk_trace_causes_sort(input->intervals, input->interval_count, input->scratch);
+	sk_trace_causes_sort_spans(input->spans, input->span_count);
 	index_spans(&sweep, input);
 	for (unsigned d = 0; d < SK_CAUSES_ROWS; d++)
 		if (causes->device_known[d])
@@ -497,7 +501,8 @@ static void sweep_to(struct sk_causes *causes, uint64_t frontier_ns, struct sk_c
 	keep_spans(input, frontier_ns);
 }
 
-void sk_causes_sweep(struct sk_causes *causes, uint64_t frontier_ns, struct sk_causes_input *input)
+void sk_trace_causes_sweep(struct sk_trace_causes *causes, uint64_t frontier_ns,
+			   struct sk_trace_causes_input *input)
 {
 	if (causes->called_ns > causes->frontier_ns && causes->called_ns <= frontier_ns) {
 		sweep_to(causes, causes->called_ns, input);
@@ -506,9 +511,10 @@ void sk_causes_sweep(struct sk_causes *causes, uint64_t frontier_ns, struct sk_c
 	sweep_to(causes, frontier_ns, input);
 }
 
-void sk_causes_read(const struct sk_causes *causes, unsigned d, bool ended, uint64_t ret[SK_CAUSES])
+void sk_trace_causes_read(const struct sk_trace_causes *causes, unsigned d, bool ended,
+			  uint64_t ret[SK_CAUSES])
 {
-	const struct sk_causes_device *device = &causes->device[d];
+	const struct sk_trace_causes_device *device = &causes->device[d];
 	uint64_t gap = causes->frontier_ns - device->gap_ns, parts[SK_PARTS];
 
 	memcpy(ret, device->ns, sizeof(device->ns));
@@ -530,14 +536,14 @@ void sk_causes_read(const struct sk_causes *causes, unsigned d, bool ended, uint
 	charge(causes, gap, device->last, parts, ended, ret);
 }
 
-bool sk_causes_check(const struct sk_causes *causes)
+bool sk_trace_causes_check(const struct sk_trace_causes *causes)
 {
 	for (unsigned d = 0; d < SK_CAUSES_ROWS; d++) {
 		uint64_t ns[SK_CAUSES], sum = causes->device[d].unseen_ns;
 
 		if (!causes->device_known[d])
 			continue;
-		sk_causes_read(causes, d, false, ns);
+		sk_trace_causes_read(causes, d, false, ns);
 		for (int cause = 0; cause < SK_CAUSES; cause++)
 			sum += ns[cause];
 		if (sum != causes->frontier_ns - causes->origin_ns)

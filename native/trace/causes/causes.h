@@ -14,30 +14,28 @@
  *                 A gap that no call has ended goes to the thread that called last; a device that
  *                 was never called is held idle. A thread that sleeps keeps nothing waiting where
  *                 no call is on its way: blocked in a gap that no call has ended, or before the job
- *                 first called any device (sk_causes_called), is held idle. What part of its time
- *                 on a CPU a thread spent in page faults is told by its spans, and is paging.
- *                 A thread that is blocked because its launch is held back is throttled, whether
- *                 a call has ended the gap or not: the call is on its way.
- *                 A driver whose device is the CPU has threads that do the work: what such a thread
- *                 does after the end of a command, while the caller is blocked, and from when a
- *                 call wakes it to the start of the command, is what the device waits for then.
- * Time that a tracer was not looking on purpose is a gap's end as well: the part before it goes to
- * the thread that called last. Such time is in no cause until it is estimated (unseen_ns).
- * Invariant: the causes and the unseen time of a device add up to frontier - origin, always
- * (sk_causes_check).
- * Spans may be late: the open state of a thread counts as not observed until its span comes, and
- * is then moved to where it belongs, exactly, if it joins the thread's previous span.
- * Memory: the caller's fixed block; plain data, so that a copy is a snapshot. Threads: one.
+ *                 first called any device (sk_trace_causes_called), is held idle. What part of its
+ * time on a CPU a thread spent in page faults is told by its spans, and is paging. A thread that is
+ * blocked because its launch is held back is throttled, whether a call has ended the gap or not:
+ * the call is on its way. A driver whose device is the CPU has threads that do the work: what such
+ * a thread does after the end of a command, while the caller is blocked, and from when a call wakes
+ * it to the start of the command, is what the device waits for then. Time that a tracer was not
+ * looking on purpose is a gap's end as well: the part before it goes to the thread that called
+ * last. Such time is in no cause until it is estimated (unseen_ns). Invariant: the causes and the
+ * unseen time of a device add up to frontier - origin, always (sk_trace_causes_check). Spans may be
+ * late: the open state of a thread counts as not observed until its span comes, and is then moved
+ * to where it belongs, exactly, if it joins the thread's previous span. Memory: the caller's fixed
+ * block; plain data, so that a copy is a snapshot. Threads: one.
  */
-#ifndef SK_TRACE_CAUSES_H
-#define SK_TRACE_CAUSES_H
+#ifndef SK_TRACE_CAUSES_CAUSES_H
+#define SK_TRACE_CAUSES_CAUSES_H
 
 #include <stdbool.h>
 #include <assert.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum sk_cause {
+enum sk_trace_cause {
 	SK_CAUSE_KERNEL,
 	SK_CAUSE_COPY,
 	SK_CAUSE_ON_CPU,
@@ -53,14 +51,15 @@ enum sk_cause {
 
 enum {
 	SK_CAUSES_DEVICES = 16,
-	SK_CAUSES_ROWS = 17, /* the devices, and one that is never used: see sk_causes_device */
+	SK_CAUSES_ROWS =
+		17, /* the devices, and one that is never used: see sk_trace_causes_device */
 	SK_CAUSES_THREADS = 512,
 	SK_CAUSES_HINTS = 1024, /* a power of two */
 	SK_NO_THREAD = 0xffff,
 };
 
 /** Each takes over the time of those behind it. Unseen: left to an estimate by who asks. */
-enum sk_busy { SK_BUSY_KERNEL, SK_BUSY_COPY, SK_BUSY_UNKNOWN, SK_BUSY_UNSEEN, SK_BUSY_KINDS };
+enum sk_trace_busy { SK_BUSY_KERNEL, SK_BUSY_COPY, SK_BUSY_UNKNOWN, SK_BUSY_UNSEEN, SK_BUSY_KINDS };
 
 enum {
 	SK_INTERVAL_CONTINUED = 1, /* the rest of one whose start is settled */
@@ -72,41 +71,42 @@ enum {
 };
 
 /** A device at work. */
-struct sk_interval {
+struct sk_trace_interval {
 	uint64_t from_ns;
 	uint64_t to_ns;
 	uint32_t tid; /* who called */
 	uint8_t device;
-	uint8_t busy; /* enum sk_busy */
+	uint8_t busy; /* enum sk_trace_busy */
 	uint16_t flags;
 	union {
 		uint64_t called_ns; /* entry of the call, where threads of the host do the work */
 		uint64_t process;   /* unended: its id, which is that of its first thread */
 	};
 };
-static_assert(sizeof(struct sk_interval) == 32, "intervals have no padding");
+static_assert(sizeof(struct sk_trace_interval) == 32, "intervals have no padding");
 
 /** Of a span's `state`, beside the four in which a thread can be. */
 enum {
 	SK_THREAD_MADE = 5, /* at `from_ns`, by the thread whose id is in `to_ns` */
 	SK_THREAD_GONE = 6, /* at `from_ns` */
-	SK_THREAD_HELD = 7, /* its launch was held back; of input spans, from sk_causes_add_held */
+	SK_THREAD_HELD =
+		7, /* its launch was held back; of input spans, from sk_trace_causes_add_held */
 };
 
 enum { SK_FAULTED_ALL = 0xfffe }; /* SK_SPAN_FAULTED_ALL */
 
 /** A thread in one state; the layout of native/records/span.h. */
-struct sk_thread_span {
+struct sk_trace_thread_span {
 	uint64_t from_ns;
 	uint64_t to_ns;
 	uint32_t tid;
 	uint16_t state; /* 1 on CPU, 2 runnable, 3 blocked, 4 blocked in I/O or paging; see above */
 	uint16_t detail; /* on a CPU: in page faults, in parts of SK_FAULTED_ALL; above: not told */
 };
-static_assert(sizeof(struct sk_thread_span) == 24, "contract page: a span is 24 bytes");
+static_assert(sizeof(struct sk_trace_thread_span) == 24, "contract page: a span is 24 bytes");
 
 /** Parts of one gap as one thread saw it; the first four are span states 1 to 4. */
-enum sk_part {
+enum sk_trace_part {
 	SK_PART_OPEN = 4,
 	SK_PART_LOST = 5,
 	SK_PART_HELD = 6,
@@ -114,7 +114,7 @@ enum sk_part {
 	SK_PARTS = 8,
 };
 
-struct sk_causes_thread {
+struct sk_trace_causes_thread {
 	uint32_t tid;
 	uint16_t launched; /* has called a device */
 	uint16_t heard;	   /* has had a span */
@@ -130,7 +130,7 @@ struct sk_causes_thread {
 	uint64_t seen[4]; /* what its spans add up to, by state */
 };
 
-struct sk_causes_device {
+struct sk_trace_causes_device {
 	uint64_t ns[SK_CAUSES];		/* settled */
 	uint64_t hidden_ns;		/* of not observed: unknown for want of a tracer */
 	uint64_t unended_ns;		/* of not observed: launches whose end was never seen */
@@ -145,7 +145,7 @@ struct sk_causes_device {
 	uint64_t open[SK_CAUSES_THREADS]; /* settled as not observed, until the span comes */
 };
 
-struct sk_causes {
+struct sk_trace_causes {
 	uint64_t origin_ns;
 	uint64_t frontier_ns; /* settled up to here */
 	uint64_t called_ns;   /* a process first called a device; 0: none has */
@@ -157,70 +157,75 @@ struct sk_causes {
 	uint64_t threads_untracked; /* spans or calls of threads beyond the table */
 	uint32_t device_known[SK_CAUSES_ROWS];
 	uint16_t hint[SK_CAUSES_HINTS]; /* by a thread's id: where it may have its row */
-	struct sk_causes_thread thread[SK_CAUSES_THREADS];
-	struct sk_causes_device device[SK_CAUSES_ROWS];
+	struct sk_trace_causes_thread thread[SK_CAUSES_THREADS];
+	struct sk_trace_causes_device device[SK_CAUSES_ROWS];
 };
 
 /** What is to be settled next; both arrays belong to the caller and are reordered. */
-struct sk_causes_input {
-	struct sk_interval *intervals;
+struct sk_trace_causes_input {
+	struct sk_trace_interval *intervals;
 	size_t interval_count;
-	struct sk_thread_span *spans; /* only what sk_causes_add_span left to be settled */
+	struct sk_trace_thread_span
+		*spans; /* only what sk_trace_causes_add_span left to be settled */
 	size_t span_count;
-	struct sk_interval *scratch; /* room for as many intervals, or NULL */
+	struct sk_trace_interval *scratch; /* room for as many intervals, or NULL */
 };
 
 /** Nothing known, all time from `origin_ns` on to be settled. */
-void sk_causes_init(struct sk_causes *causes, uint64_t origin_ns);
+void sk_trace_causes_init(struct sk_trace_causes *causes, uint64_t origin_ns);
 
 /** Make `device` known; its gap reaches back to the origin. Knowing it again changes nothing. */
-void sk_causes_know(struct sk_causes *causes, unsigned device);
+void sk_trace_causes_know(struct sk_trace_causes *causes, unsigned device);
 
 /** A process of the job called a device for the first time at `at_ns`; only the first call counts.
  * Who was blocked before it kept no device waiting. */
-void sk_causes_called(struct sk_causes *causes, uint64_t at_ns);
+void sk_trace_causes_called(struct sk_trace_causes *causes, uint64_t at_ns);
 
 /** Take in a span, or what tells of a thread's beginning or end. It is cut to what was not known
  * yet; false when nothing remains. `ret` is the part that lies beyond the frontier, which belongs
  * into the input; empty when its ends meet. */
-bool sk_causes_add_span(struct sk_causes *causes, struct sk_thread_span *span,
-			struct sk_thread_span *ret);
+bool sk_trace_causes_add_span(struct sk_trace_causes *causes, struct sk_trace_thread_span *span,
+			      struct sk_trace_thread_span *ret);
 
 /** A launch of thread `held->tid` was held back from `from_ns` to `to_ns`; what of it the thread
  * was blocked is throttled. It is cut to what is neither settled nor told of before and becomes a
  * span of the input; false when nothing remains. Nothing is lost of one that is late: it is
  * blocked. */
-bool sk_causes_add_held(struct sk_causes *causes, struct sk_thread_span *held);
+bool sk_trace_causes_add_held(struct sk_trace_causes *causes, struct sk_trace_thread_span *held);
 
 /** Whether a state that goes on joins what is known of its thread, or is the one that went on
  * before. Any other is stale, or spans before it are still on their way: it would bar them. */
-bool sk_causes_joins(const struct sk_causes *causes, const struct sk_thread_span *open);
+bool sk_trace_causes_joins(const struct sk_trace_causes *causes,
+			   const struct sk_trace_thread_span *open);
 
 /** Remember that the state of an open span goes on, after it was taken in. */
-void sk_causes_goes_on(struct sk_causes *causes, const struct sk_thread_span *open);
+void sk_trace_causes_goes_on(struct sk_trace_causes *causes,
+			     const struct sk_trace_thread_span *open);
 
 /** Order intervals by their start, those that start together as they were. Cheap where they nearly
  * are in order. `scratch` has room for as many, or is NULL. */
-void sk_causes_sort(struct sk_interval *intervals, size_t count, struct sk_interval *scratch);
+void sk_trace_causes_sort(struct sk_trace_interval *intervals, size_t count,
+			  struct sk_trace_interval *scratch);
 
 /** Order spans by thread, and those of one thread by start; those of state SK_THREAD_HELD,
  * likewise, behind all others. */
-void sk_causes_sort_spans(struct sk_thread_span *spans, size_t count);
+void sk_trace_causes_sort_spans(struct sk_trace_thread_span *spans, size_t count);
 
 /** Settle everything up to `frontier_ns`; the input keeps what reaches beyond it. No interval
  * that starts earlier may come later, else it is cut and counted. */
-void sk_causes_sweep(struct sk_causes *causes, uint64_t frontier_ns, struct sk_causes_input *input);
+void sk_trace_causes_sweep(struct sk_trace_causes *causes, uint64_t frontier_ns,
+			   struct sk_trace_causes_input *input);
 
 /** The causes of a device up to the frontier, its open gap included. `ended`: no process of the
  * job remains, so a thread with no further span is gone. */
-void sk_causes_read(const struct sk_causes *causes, unsigned device, bool ended,
-		    uint64_t ret[SK_CAUSES]);
+void sk_trace_causes_read(const struct sk_trace_causes *causes, unsigned device, bool ended,
+			  uint64_t ret[SK_CAUSES]);
 
 /** True when the settled causes and the open gap of every device add up. */
-bool sk_causes_check(const struct sk_causes *causes);
+bool sk_trace_causes_check(const struct sk_trace_causes *causes);
 
 /** What an estimate starts from; times in ns. */
-struct sk_causes_estimate {
+struct sk_trace_causes_estimate {
 	uint64_t kernel_ns; /* estimated device time, before it is cut to the window */
 	uint64_t copy_ns;
 	bool has_host; /* host[] has aggregates of the feeding threads, summed */
@@ -235,6 +240,7 @@ struct sk_causes_estimate {
 
 /** Replace exact causes by estimated ones where not every launch was timed, or split the gaps by
  * aggregates where there are no spans. The sum becomes what it was and the unseen time. */
-void sk_causes_estimate(const struct sk_causes_estimate *estimate, uint64_t causes[SK_CAUSES]);
+void sk_trace_causes_estimate(const struct sk_trace_causes_estimate *estimate,
+			      uint64_t causes[SK_CAUSES]);
 
 #endif

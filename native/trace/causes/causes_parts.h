@@ -2,8 +2,8 @@
 /** @file
  * What the files that sweep time share among themselves; everybody else uses causes.h.
  */
-#ifndef SK_TRACE_CAUSES_PARTS_H
-#define SK_TRACE_CAUSES_PARTS_H
+#ifndef SK_TRACE_CAUSES_CAUSES_PARTS_H
+#define SK_TRACE_CAUSES_CAUSES_PARTS_H
 
 #include "trace/causes/causes.h"
 
@@ -25,17 +25,17 @@ static inline uint64_t overlap(uint64_t from, uint64_t to, uint64_t a, uint64_t 
 }
 
 /** The spans of one thread, and how far a walk along them has come. */
-struct sk_lane {
-	const struct sk_thread_span *spans;
+struct sk_trace_lane {
+	const struct sk_trace_thread_span *spans;
 	size_t count;
 	size_t next;
-	const struct sk_thread_span *held; /* when its launches were held */
+	const struct sk_trace_thread_span *held; /* when its launches were held */
 	size_t helds;
 	size_t held_next;
 };
 
 /** A gap, and who stands in for its caller at the ends of it: SK_NO_THREAD where nobody does. */
-struct sk_runners {
+struct sk_trace_runners {
 	uint64_t from_ns;
 	uint64_t to_ns;
 	unsigned caller;
@@ -47,13 +47,13 @@ struct sk_runners {
 
 /** Fill in the rest. `called_ns`: entry of the call that ended the gap; `hint`: who was found last.
  */
-void sk_runners_find(const struct sk_lane *lanes, unsigned threads, uint64_t called_ns,
-		     unsigned *hint, struct sk_runners *ret);
+void sk_trace_runners_find(const struct sk_trace_lane *lanes, unsigned threads, uint64_t called_ns,
+			   unsigned *hint, struct sk_trace_runners *ret);
 
 enum { SK_MAKERS_DEEP = 8 /* how many makers one behind the other are looked for */ };
 
 /** Of `ns` of this span: on a CPU, inside of page faults. */
-static inline uint64_t faulted(const struct sk_thread_span *span, uint64_t ns)
+static inline uint64_t faulted(const struct sk_trace_thread_span *span, uint64_t ns)
 {
 	if (span->state != 1 || span->detail > SK_FAULTED_ALL)
 		return 0;
@@ -61,12 +61,12 @@ static inline uint64_t faulted(const struct sk_thread_span *span, uint64_t ns)
 }
 
 /** Row of a thread, or SK_NO_THREAD. */
-unsigned sk_causes_find(const struct sk_causes *causes, uint32_t tid);
+unsigned sk_trace_causes_find(const struct sk_trace_causes *causes, uint32_t tid);
 
 /** The same, made when new; SK_NO_THREAD, counted, where there is no room. */
-unsigned sk_causes_meet(struct sk_causes *causes, uint32_t tid);
+unsigned sk_trace_causes_meet(struct sk_trace_causes *causes, uint32_t tid);
 
 /** Row of the thread that made thread `t`, or SK_NO_THREAD. */
-unsigned sk_causes_maker(const struct sk_causes *causes, unsigned t);
+unsigned sk_trace_causes_maker(const struct sk_trace_causes *causes, unsigned t);
 
 #endif

@@ -18,8 +18,8 @@ static uint64_t lessened(uint64_t value, uint64_t by)
 
 /* How the gaps divide, by what is known of the host. A thread that feeds a busy device waits for
  * it, so blocked time is first taken to be that wait and does not explain gaps. */
-static void weigh_gaps(const struct sk_causes_estimate *estimate, uint64_t window, uint64_t busy,
-		       const uint64_t causes[SK_CAUSES], uint64_t weights[GAPS])
+static void weigh_gaps(const struct sk_trace_causes_estimate *estimate, uint64_t window,
+		       uint64_t busy, const uint64_t causes[SK_CAUSES], uint64_t weights[GAPS])
 {
 	uint64_t seen_busy = causes[SK_CAUSE_KERNEL] + causes[SK_CAUSE_COPY];
 	uint64_t *blocked = &weights[SK_CAUSE_BLOCKED - SK_CAUSE_ON_CPU], held;
@@ -56,7 +56,8 @@ static void split_gaps(uint64_t gap_ns, const uint64_t weights[GAPS], uint64_t c
 	causes[SK_CAUSE_ON_CPU + largest] += gap_ns - given;
 }
 
-void sk_causes_estimate(const struct sk_causes_estimate *estimate, uint64_t causes[SK_CAUSES])
+void sk_trace_causes_estimate(const struct sk_trace_causes_estimate *estimate,
+			      uint64_t causes[SK_CAUSES])
 {
 	uint64_t window = 0, weights[GAPS], sum = 0;
 	uint64_t kernel = estimate->kernel_ns, copy = estimate->copy_ns, busy;

@@ -8,7 +8,7 @@
 
 enum { RUN = 16 };
 
-static bool in_order(const struct sk_interval *intervals, size_t count)
+static bool in_order(const struct sk_trace_interval *intervals, size_t count)
 {
 	for (size_t i = 1; i < count; i++)
 		if (intervals[i - 1].from_ns > intervals[i].from_ns)
@@ -16,10 +16,10 @@ static bool in_order(const struct sk_interval *intervals, size_t count)
 	return true;
 }
 
-static void insert_run(struct sk_interval *run, size_t count)
+static void insert_run(struct sk_trace_interval *run, size_t count)
 {
 	for (size_t i = 1; i < count; i++) {
-		struct sk_interval interval = run[i];
+		struct sk_trace_interval interval = run[i];
 		size_t at = i;
 
 		for (; at && run[at - 1].from_ns > interval.from_ns; at--)
@@ -28,8 +28,9 @@ static void insert_run(struct sk_interval *run, size_t count)
 	}
 }
 
-static void merge(const struct sk_interval *left, size_t lefts, const struct sk_interval *right,
-		  size_t rights, struct sk_interval *ret)
+static void merge(const struct sk_trace_interval *left, size_t lefts,
+		  const struct sk_trace_interval *right, size_t rights,
+		  struct sk_trace_interval *ret)
 {
 	if (!rights || left[lefts - 1].from_ns <= right[0].from_ns) { /* in order as they are */
 		memcpy(ret, left, lefts * sizeof(*left));
@@ -49,8 +50,8 @@ static void merge(const struct sk_interval *left, size_t lefts, const struct sk_
 	memcpy(ret + lefts, right, rights * sizeof(*right));
 }
 
-static void merge_runs(const struct sk_interval *from, size_t count, size_t run,
-		       struct sk_interval *to)
+static void merge_runs(const struct sk_trace_interval *from, size_t count, size_t run,
+		       struct sk_trace_interval *to)
 {
 	for (size_t at = 0; at < count; at += 2 * run) {
 		size_t lefts = count - at < run ? count - at : run;
@@ -62,14 +63,15 @@ static void merge_runs(const struct sk_interval *from, size_t count, size_t run,
 
 static int by_start(const void *left, const void *right)
 {
-	const struct sk_interval *a = left, *b = right;
+	const struct sk_trace_interval *a = left, *b = right;
 
 	return (a->from_ns > b->from_ns) - (a->from_ns < b->from_ns);
 }
 
-void sk_causes_sort(struct sk_interval *intervals, size_t count, struct sk_interval *scratch)
+void sk_trace_causes_sort(struct sk_trace_interval *intervals, size_t count,
+			  struct sk_trace_interval *scratch)
 {
-	struct sk_interval *from = intervals, *to = scratch;
+	struct sk_trace_interval *from = intervals, *to = scratch;
 
 	if (in_order(intervals, count))
 		return;
@@ -81,7 +83,7 @@ void sk_causes_sort(struct sk_interval *intervals, size_t count, struct sk_inter
 		insert_run(intervals + at, count - at < RUN ? count - at : RUN);
 	for (size_t run = RUN; run < count && !in_order(from, count); run *= 2) {
 		merge_runs(from, count, run, to);
-		struct sk_interval *done = to;
+		struct sk_trace_interval *done = to;
 
 		to = from;
 		from = done;
@@ -92,7 +94,7 @@ void sk_causes_sort(struct sk_interval *intervals, size_t count, struct sk_inter
 
 static int by_thread(const void *left, const void *right)
 {
-	const struct sk_thread_span *a = left, *b = right;
+	const struct sk_trace_thread_span *a = left, *b = right;
 	bool held = a->state == SK_THREAD_HELD;
 
 	if (held != (b->state == SK_THREAD_HELD))
@@ -102,7 +104,7 @@ static int by_thread(const void *left, const void *right)
 	return (a->from_ns > b->from_ns) - (a->from_ns < b->from_ns);
 }
 
-void sk_causes_sort_spans(struct sk_thread_span *spans, size_t count)
+void sk_trace_causes_sort_spans(struct sk_trace_thread_span *spans, size_t count)
 {
 	for (size_t i = 1; i < count; i++)
 		if (by_thread(&spans[i - 1], &spans[i]) > 0) {

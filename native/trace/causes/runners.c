@@ -9,7 +9,7 @@
 enum { ON_CPU = 1, RUNNABLE = 2, FEW_THREADS = 64, LONG_NS = 100000 };
 
 /* The first span that ends behind `at`, or the lane's count. */
-static size_t span_at(const struct sk_lane *lane, uint64_t at)
+static size_t span_at(const struct sk_trace_lane *lane, uint64_t at)
 {
 	size_t low = 0, high = lane->count;
 
@@ -24,13 +24,13 @@ static size_t span_at(const struct sk_lane *lane, uint64_t at)
 	return low;
 }
 
-static bool is_in(const struct sk_lane *lane, size_t i, uint64_t at)
+static bool is_in(const struct sk_trace_lane *lane, size_t i, uint64_t at)
 {
 	return i < lane->count && lane->spans[i].from_ns <= at;
 }
 
 /* When a thread that is on a CPU at `at` was woken for that, if not before `since`; else 0. */
-static uint64_t woken(const struct sk_lane *lane, uint64_t since, uint64_t at)
+static uint64_t woken(const struct sk_trace_lane *lane, uint64_t since, uint64_t at)
 {
 	size_t i = span_at(lane, at);
 
@@ -46,7 +46,7 @@ static uint64_t woken(const struct sk_lane *lane, uint64_t since, uint64_t at)
 }
 
 /* Until when a thread that is on a CPU at `at` goes on without blocking, at most `until`. */
-static uint64_t goes_on(const struct sk_lane *lane, uint64_t at, uint64_t until)
+static uint64_t goes_on(const struct sk_trace_lane *lane, uint64_t at, uint64_t until)
 {
 	size_t i = span_at(lane, at);
 	uint64_t end = at;
@@ -59,15 +59,15 @@ static uint64_t goes_on(const struct sk_lane *lane, uint64_t at, uint64_t until)
 }
 
 /* Until when a thread that is blocked at `at` is that. */
-static uint64_t blocked_until(const struct sk_lane *lane, uint64_t at)
+static uint64_t blocked_until(const struct sk_trace_lane *lane, uint64_t at)
 {
 	size_t i = span_at(lane, at);
 
 	return is_in(lane, i, at) && lane->spans[i].state > RUNNABLE ? lane->spans[i].to_ns : at;
 }
 
-static void try_after(const struct sk_lane *lanes, unsigned t, uint64_t called_ns,
-		      struct sk_runners *ret)
+static void try_after(const struct sk_trace_lane *lanes, unsigned t, uint64_t called_ns,
+		      struct sk_trace_runners *ret)
 {
 	uint64_t at = t == ret->caller ? 0 : woken(&lanes[t], called_ns, ret->to_ns);
 
@@ -77,8 +77,8 @@ static void try_after(const struct sk_lane *lanes, unsigned t, uint64_t called_n
 	ret->woken_ns = later(at, ret->done_ns);
 }
 
-static void try_before(const struct sk_lane *lanes, unsigned t, uint64_t until,
-		       struct sk_runners *ret)
+static void try_before(const struct sk_trace_lane *lanes, unsigned t, uint64_t until,
+		       struct sk_trace_runners *ret)
 {
 	uint64_t end;
 
@@ -92,13 +92,13 @@ static void try_before(const struct sk_lane *lanes, unsigned t, uint64_t until,
 }
 
 /* Of very many threads all are looked at for long gaps alone. */
-static bool is_worth_it(unsigned threads, const struct sk_runners *ends)
+static bool is_worth_it(unsigned threads, const struct sk_trace_runners *ends)
 {
 	return threads <= FEW_THREADS || ends->to_ns - ends->from_ns >= LONG_NS;
 }
 
-void sk_runners_find(const struct sk_lane *lanes, unsigned threads, uint64_t called_ns,
-		     unsigned *hint, struct sk_runners *ret)
+void sk_trace_runners_find(const struct sk_trace_lane *lanes, unsigned threads, uint64_t called_ns,
+			   unsigned *hint, struct sk_trace_runners *ret)
 {
 	uint64_t until = earlier(blocked_until(&lanes[ret->caller], ret->from_ns), ret->to_ns);
 	unsigned all = is_worth_it(threads, ret) ? threads : 0;

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static void clear_row(struct sk_causes *causes, unsigned t)
+static void clear_row(struct sk_trace_causes *causes, unsigned t)
 {
 	for (unsigned d = 0; d < SK_CAUSES_ROWS; d++) {
 		memset(causes->device[d].gap[t], 0, sizeof(causes->device[d].gap[t]));
@@ -13,7 +13,7 @@ static void clear_row(struct sk_causes *causes, unsigned t)
 }
 
 /* Does the gap of a device go to this thread, as long as nobody calls? */
-static bool called_last(const struct sk_causes *causes, unsigned t)
+static bool called_last(const struct sk_trace_causes *causes, unsigned t)
 {
 	for (unsigned d = 0; d < SK_CAUSES_DEVICES; d++)
 		if (causes->device_known[d] && causes->device[d].last == t)
@@ -22,7 +22,7 @@ static bool called_last(const struct sk_causes *causes, unsigned t)
 }
 
 /* The thread that ended first, behind the frontier: what it called is settled. */
-static unsigned first_gone(const struct sk_causes *causes)
+static unsigned first_gone(const struct sk_trace_causes *causes)
 {
 	unsigned victim = SK_NO_THREAD;
 
@@ -37,7 +37,7 @@ static unsigned first_gone(const struct sk_causes *causes)
 	return victim;
 }
 
-static unsigned longest_silent(const struct sk_causes *causes)
+static unsigned longest_silent(const struct sk_trace_causes *causes)
 {
 	unsigned victim = SK_NO_THREAD;
 
@@ -51,7 +51,7 @@ static unsigned longest_silent(const struct sk_causes *causes)
 
 /* A row for one more thread: a new one, that of the one longest gone, or of the one longest silent
  * that is no caller. */
-static unsigned vacate(struct sk_causes *causes)
+static unsigned vacate(struct sk_trace_causes *causes)
 {
 	unsigned victim;
 
@@ -67,7 +67,7 @@ static unsigned vacate(struct sk_causes *causes)
 	return victim;
 }
 
-unsigned sk_causes_find(const struct sk_causes *causes, uint32_t tid)
+unsigned sk_trace_causes_find(const struct sk_trace_causes *causes, uint32_t tid)
 {
 	for (unsigned t = 0; t < causes->threads; t++)
 		if (causes->thread[t].tid == tid)
@@ -75,25 +75,25 @@ unsigned sk_causes_find(const struct sk_causes *causes, uint32_t tid)
 	return SK_NO_THREAD;
 }
 
-unsigned sk_causes_meet(struct sk_causes *causes, uint32_t tid)
+unsigned sk_trace_causes_meet(struct sk_trace_causes *causes, uint32_t tid)
 {
 	uint16_t *hint = &causes->hint[tid % SK_CAUSES_HINTS];
 	unsigned t = *hint;
 
 	if (t < causes->threads && causes->thread[t].tid == tid)
 		return t;
-	t = sk_causes_find(causes, tid);
+	t = sk_trace_causes_find(causes, tid);
 	if (t == SK_NO_THREAD) {
 		t = vacate(causes);
 		if (t == SK_NO_THREAD)
 			return t;
-		causes->thread[t] = (struct sk_causes_thread){.tid = tid};
+		causes->thread[t] = (struct sk_trace_causes_thread){.tid = tid};
 	}
 	*hint = (uint16_t)t;
 	return t;
 }
 
-unsigned sk_causes_maker(const struct sk_causes *causes, unsigned t)
+unsigned sk_trace_causes_maker(const struct sk_trace_causes *causes, unsigned t)
 {
 	uint32_t maker = causes->thread[t].maker;
 	unsigned row = causes->thread[t].maker_row;
@@ -105,10 +105,10 @@ unsigned sk_causes_maker(const struct sk_causes *causes, unsigned t)
 }
 
 /* The thread that stands for thread `t` now: itself, or its nearest maker that is there. */
-static unsigned stand_in(const struct sk_causes *causes, unsigned t)
+static unsigned stand_in(const struct sk_trace_causes *causes, unsigned t)
 {
 	for (int deep = 0; deep < SK_MAKERS_DEEP && causes->thread[t].gone_ns; deep++) {
-		unsigned maker = sk_causes_maker(causes, t);
+		unsigned maker = sk_trace_causes_maker(causes, t);
 
 		if (maker == SK_NO_THREAD)
 			break;
@@ -119,8 +119,9 @@ static unsigned stand_in(const struct sk_causes *causes, unsigned t)
 
 /* Part of what was open in the gap of thread `last`, which called last and is gone, is known now
  * that thread `t` stands for it. */
-static void place_for(struct sk_causes *causes, struct sk_causes_device *device, unsigned t,
-		      uint64_t from, uint64_t to, const struct sk_thread_span *span)
+static void place_for(struct sk_trace_causes *causes, struct sk_trace_causes_device *device,
+		      unsigned t, uint64_t from, uint64_t to,
+		      const struct sk_trace_thread_span *span)
 {
 	unsigned last = device->last;
 
@@ -137,13 +138,13 @@ static void place_for(struct sk_causes *causes, struct sk_causes_device *device,
 
 /* The thread did as `span` says in [from, to), which the sweep has passed as open. In the gap that
  * is still open this is placed exactly. */
-static void place_late(struct sk_causes *causes, unsigned t, uint64_t from, uint64_t to,
-		       const struct sk_thread_span *span)
+static void place_late(struct sk_trace_causes *causes, unsigned t, uint64_t from, uint64_t to,
+		       const struct sk_trace_thread_span *span)
 {
 	int part = span->state - 1;
 
 	for (unsigned d = 0; d < SK_CAUSES_ROWS; d++) {
-		struct sk_causes_device *device = &causes->device[d];
+		struct sk_trace_causes_device *device = &causes->device[d];
 
 		if (!causes->device_known[d] || !device->idle)
 			continue;
@@ -163,11 +164,11 @@ static void place_late(struct sk_causes *causes, unsigned t, uint64_t from, uint
 
 /* What closed gaps hold as open was all of this span, or, when it was not all one state, stays
  * lost. */
-static void place_closed(struct sk_causes *causes, unsigned t, bool whole,
-			 const struct sk_thread_span *span)
+static void place_closed(struct sk_trace_causes *causes, unsigned t, bool whole,
+			 const struct sk_trace_thread_span *span)
 {
 	for (unsigned d = 0; d < SK_CAUSES_DEVICES; d++) {
-		struct sk_causes_device *device = &causes->device[d];
+		struct sk_trace_causes_device *device = &causes->device[d];
 		uint64_t ns = device->open[t], paging = faulted(span, ns);
 
 		device->open[t] = 0;
@@ -180,14 +181,14 @@ static void place_closed(struct sk_causes *causes, unsigned t, bool whole,
 }
 
 /* A thread is first heard of: from here on, and not before, its time is open. */
-static void become_known(struct sk_causes *causes, unsigned t, uint64_t from)
+static void become_known(struct sk_trace_causes *causes, unsigned t, uint64_t from)
 {
-	struct sk_causes_thread *thread = &causes->thread[t];
+	struct sk_trace_causes_thread *thread = &causes->thread[t];
 
 	thread->heard = 1;
 	thread->first_ns = thread->known_ns = from;
 	for (unsigned d = 0; d < SK_CAUSES_ROWS; d++) {
-		struct sk_causes_device *device = &causes->device[d];
+		struct sk_trace_causes_device *device = &causes->device[d];
 
 		if (causes->device_known[d] && device->idle)
 			device->gap[t][SK_PART_OPEN] += overlap(
@@ -197,12 +198,12 @@ static void become_known(struct sk_causes *causes, unsigned t, uint64_t from)
 
 /* What its maker did in open gaps is what stands for a new thread. The maker is on a CPU now, so
  * what is open of it is that. */
-static void inherit(struct sk_causes *causes, unsigned t, unsigned maker)
+static void inherit(struct sk_trace_causes *causes, unsigned t, unsigned maker)
 {
 	causes->thread[t].maker = causes->thread[maker].tid;
 	causes->thread[t].maker_row = (uint16_t)maker;
 	for (unsigned d = 0; d < SK_CAUSES_ROWS; d++) {
-		struct sk_causes_device *device = &causes->device[d];
+		struct sk_trace_causes_device *device = &causes->device[d];
 
 		if (!causes->device_known[d] || !device->idle || device->fresh)
 			continue;
@@ -212,42 +213,43 @@ static void inherit(struct sk_causes *causes, unsigned t, unsigned maker)
 	}
 }
 
-static void make(struct sk_causes *causes, const struct sk_thread_span *span)
+static void make(struct sk_trace_causes *causes, const struct sk_trace_thread_span *span)
 {
 	uint64_t at = later(span->from_ns, causes->origin_ns);
-	unsigned t = sk_causes_meet(causes, span->tid), maker;
+	unsigned t = sk_trace_causes_meet(causes, span->tid), maker;
 
 	if (t == SK_NO_THREAD)
 		return;
 	if (causes->thread[t].gone_ns) { /* its id is used again */
 		clear_row(causes, t);
-		causes->thread[t] = (struct sk_causes_thread){.tid = span->tid};
+		causes->thread[t] = (struct sk_trace_causes_thread){.tid = span->tid};
 	}
 	if (causes->thread[t].heard)
 		return;
 	become_known(causes, t, at);
 	causes->thread[t].made = 1;
-	maker = sk_causes_find(causes, (uint32_t)span->to_ns);
+	maker = sk_trace_causes_find(causes, (uint32_t)span->to_ns);
 	/* Of a maker whose time has been settled already it is not known what it did when. */
 	if (at >= causes->frontier_ns && maker != SK_NO_THREAD && maker != t &&
 	    causes->thread[maker].heard)
 		inherit(causes, t, maker);
 }
 
-static void end(struct sk_causes *causes, const struct sk_thread_span *span)
+static void end(struct sk_trace_causes *causes, const struct sk_trace_thread_span *span)
 {
-	unsigned t = sk_causes_find(causes, span->tid);
+	unsigned t = sk_trace_causes_find(causes, span->tid);
 
 	if (t != SK_NO_THREAD && causes->thread[t].heard)
 		causes->thread[t].gone_ns = later(span->from_ns, causes->origin_ns);
 }
 
-static const struct sk_thread_span LOST = {.state = SK_PART_LOST + 1};
+static const struct sk_trace_thread_span LOST = {.state = SK_PART_LOST + 1};
 
 /* The part of a span that lies before the frontier. */
-static void add_late(struct sk_causes *causes, unsigned t, const struct sk_thread_span *span)
+static void add_late(struct sk_trace_causes *causes, unsigned t,
+		     const struct sk_trace_thread_span *span)
 {
-	struct sk_causes_thread *thread = &causes->thread[t];
+	struct sk_trace_causes_thread *thread = &causes->thread[t];
 	uint64_t frontier = causes->frontier_ns, to = earlier(span->to_ns, frontier);
 	bool joins = span->from_ns == thread->known_ns;
 
@@ -260,7 +262,8 @@ static void add_late(struct sk_causes *causes, unsigned t, const struct sk_threa
 	thread->known_ns = to;
 }
 
-static void count_seen(struct sk_causes_thread *thread, const struct sk_thread_span *span)
+static void count_seen(struct sk_trace_causes_thread *thread,
+		       const struct sk_trace_thread_span *span)
 {
 	uint64_t ns = span->to_ns - span->from_ns, handling = faulted(span, ns);
 
@@ -268,8 +271,8 @@ static void count_seen(struct sk_causes_thread *thread, const struct sk_thread_s
 	thread->seen[3] += handling;
 }
 
-bool sk_causes_add_span(struct sk_causes *causes, struct sk_thread_span *span,
-			struct sk_thread_span *ret)
+bool sk_trace_causes_add_span(struct sk_trace_causes *causes, struct sk_trace_thread_span *span,
+			      struct sk_trace_thread_span *ret)
 {
 	if (span->state == SK_THREAD_MADE)
 		make(causes, span);
@@ -277,11 +280,11 @@ bool sk_causes_add_span(struct sk_causes *causes, struct sk_thread_span *span,
 		end(causes, span);
 	if (span->state < 1 || span->state > 4 || span->to_ns <= span->from_ns)
 		return false;
-	unsigned t = sk_causes_meet(causes, span->tid);
+	unsigned t = sk_trace_causes_meet(causes, span->tid);
 
 	if (t == SK_NO_THREAD)
 		return false;
-	struct sk_causes_thread *thread = &causes->thread[t];
+	struct sk_trace_causes_thread *thread = &causes->thread[t];
 
 	span->from_ns = later(later(span->from_ns, thread->added_ns), causes->origin_ns);
 	if (span->to_ns <= span->from_ns)
@@ -300,9 +303,9 @@ bool sk_causes_add_span(struct sk_causes *causes, struct sk_thread_span *span,
 	return true;
 }
 
-bool sk_causes_add_held(struct sk_causes *causes, struct sk_thread_span *held)
+bool sk_trace_causes_add_held(struct sk_trace_causes *causes, struct sk_trace_thread_span *held)
 {
-	unsigned t = sk_causes_meet(causes, held->tid);
+	unsigned t = sk_trace_causes_meet(causes, held->tid);
 
 	if (t == SK_NO_THREAD)
 		return false;
@@ -314,18 +317,20 @@ bool sk_causes_add_held(struct sk_causes *causes, struct sk_thread_span *held)
 	return true;
 }
 
-bool sk_causes_joins(const struct sk_causes *causes, const struct sk_thread_span *open)
+bool sk_trace_causes_joins(const struct sk_trace_causes *causes,
+			   const struct sk_trace_thread_span *open)
 {
-	unsigned t = sk_causes_find(causes, open->tid);
+	unsigned t = sk_trace_causes_find(causes, open->tid);
 
 	return t == SK_NO_THREAD || !causes->thread[t].heard ||
 	       causes->thread[t].added_ns == open->from_ns ||
 	       causes->thread[t].open_ns == open->from_ns;
 }
 
-void sk_causes_goes_on(struct sk_causes *causes, const struct sk_thread_span *open)
+void sk_trace_causes_goes_on(struct sk_trace_causes *causes,
+			     const struct sk_trace_thread_span *open)
 {
-	unsigned t = sk_causes_find(causes, open->tid);
+	unsigned t = sk_trace_causes_find(causes, open->tid);
 
 	if (t != SK_NO_THREAD)
 		causes->thread[t].open_ns = open->from_ns;

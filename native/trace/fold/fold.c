@@ -23,7 +23,8 @@ enum { HEADER_BYTES = 4096 };
 static off_t copy_offset(uint64_t serial)
 {
 	return HEADER_BYTES +
-	       (off_t)(serial % 2) * (off_t)((sizeof(struct sk_fold_state) + 4095) / 4096 * 4096);
+	       (off_t)(serial % 2) *
+		       (off_t)((sizeof(struct sk_trace_fold_state) + 4095) / 4096 * 4096);
 }
 
 static int read_all(int fd, void *into, size_t bytes, off_t offset)
@@ -62,33 +63,33 @@ static int write_all(int fd, const void *from, size_t bytes, off_t offset)
 	return 0;
 }
 
-static bool sensible(const struct sk_fold_state *state, const struct file_header *header)
+static bool sensible(const struct sk_trace_fold_state *state, const struct file_header *header)
 {
 	return state->serial == header->serial && state->mode <= SK_MODE_DORMANT &&
 	       state->segments_used <= SK_FOLD_SEGMENTS &&
 	       state->devices_used <= SK_CAUSES_DEVICES && state->names_used <= SK_FOLD_NAMES &&
 	       state->processes_used <= SK_FOLD_PROCESSES && state->host_used <= SK_FOLD_HOST &&
 	       state->intervals_used <= SK_FOLD_INTERVALS && state->spans_used <= SK_FOLD_SPANS &&
-	       state->causes.threads <= SK_CAUSES_THREADS && sk_causes_check(&state->causes);
+	       state->causes.threads <= SK_CAUSES_THREADS && sk_trace_causes_check(&state->causes);
 }
 
 static off_t device_offset(unsigned device)
 {
-	return (off_t)(offsetof(struct sk_causes, device) +
-		       device * sizeof(struct sk_causes_device));
+	return (off_t)(offsetof(struct sk_trace_causes, device) +
+		       device * sizeof(struct sk_trace_causes_device));
 }
 
 /* One part at a time, so that pages of unused parts are never touched. */
-static int read_state(struct sk_fold *fold, off_t base)
+static int read_state(struct sk_trace_fold *fold, off_t base)
 {
-	struct sk_fold_state *state = fold->state;
-	size_t fixed = offsetof(struct sk_fold_state, segments);
+	struct sk_trace_fold_state *state = fold->state;
+	size_t fixed = offsetof(struct sk_trace_fold_state, segments);
 	int error = read_all(fold->fd, state, fixed, base);
 
 #define PART(field, count)                                                                         \
 	if (!error && (count) <= sizeof(state->field) / sizeof(state->field[0]))                   \
 	error = read_all(fold->fd, state->field, (count) * sizeof(state->field[0]),                \
-			 base + (off_t)offsetof(struct sk_fold_state, field))
+			 base + (off_t)offsetof(struct sk_trace_fold_state, field))
 	PART(segments, state->segments_used);
 	PART(names, state->names_used);
 	PART(kernels, state->names_used);
@@ -96,18 +97,19 @@ static int read_state(struct sk_fold *fold, off_t base)
 	PART(intervals, state->intervals_used);
 	PART(waiting, state->spans_used);
 #undef PART
-	base += (off_t)offsetof(struct sk_fold_state, causes);
+	base += (off_t)offsetof(struct sk_trace_fold_state, causes);
 	if (!error)
-		error = read_all(fold->fd, &state->causes, offsetof(struct sk_causes, device),
+		error = read_all(fold->fd, &state->causes, offsetof(struct sk_trace_causes, device),
 				 base);
 	for (unsigned d = 0; d < SK_CAUSES_ROWS && !error; d++)
 		if (state->causes.device_known[d])
 			error = read_all(fold->fd, &state->causes.device[d],
-					 sizeof(struct sk_causes_device), base + device_offset(d));
+					 sizeof(struct sk_trace_causes_device),
+					 base + device_offset(d));
 	return error;
 }
 
-static int load(struct sk_fold *fold)
+static int load(struct sk_trace_fold *fold)
 {
 	struct file_header header;
 	int error = read_all(fold->fd, &header, sizeof(header), 0);
@@ -117,7 +119,7 @@ static int load(struct sk_fold *fold)
 	if (!header.magic && !header.serial)
 		return -ENODATA; /* killed before the first commit */
 	if (header.magic != FOLD_MAGIC || header.version != SK_FOLD_VERSION ||
-	    header.state_bytes != sizeof(struct sk_fold_state))
+	    header.state_bytes != sizeof(struct sk_trace_fold_state))
 		return -EBADMSG;
 	error = read_state(fold, copy_offset(header.serial));
 	if (error)
@@ -125,16 +127,16 @@ static int load(struct sk_fold *fold)
 	return sensible(fold->state, &header) ? 0 : -EBADMSG;
 }
 
-static void start(struct sk_fold_state *state, uint32_t mode, uint64_t now_ns)
+static void start(struct sk_trace_fold_state *state, uint32_t mode, uint64_t now_ns)
 {
-	memset(state, 0, offsetof(struct sk_fold_state, segments));
+	memset(state, 0, offsetof(struct sk_trace_fold_state, segments));
 	state->mode = mode;
 	state->names_used = 1;
 	strcpy(state->names[0], "(other)");
-	sk_causes_init(&state->causes, now_ns);
+	sk_trace_causes_init(&state->causes, now_ns);
 }
 
-int sk_fold_open(struct sk_fold *fold, int store_fd, uint32_t mode, uint64_t now_ns)
+int sk_trace_fold_open(struct sk_trace_fold *fold, int store_fd, uint32_t mode, uint64_t now_ns)
 {
 	int error = -ENODATA;
 
@@ -152,12 +154,13 @@ int sk_fold_open(struct sk_fold *fold, int store_fd, uint32_t mode, uint64_t now
 		error = 0;
 	}
 	if (error)
-		sk_fold_close(fold);
+		sk_trace_fold_close(fold);
 	return error;
 }
 
-static int write_stats(struct sk_fold *fold, uint64_t serial, const struct sk_stat *stats,
-		       unsigned count, unsigned first, off_t offset)
+static int write_stats(struct sk_trace_fold *fold, uint64_t serial,
+		       const struct sk_trace_stat *stats, unsigned count, unsigned first,
+		       off_t offset)
 {
 	uint64_t *written = fold->written[serial % 2] + first;
 	int error = 0;
@@ -173,10 +176,10 @@ static int write_stats(struct sk_fold *fold, uint64_t serial, const struct sk_st
 	return error;
 }
 
-static int write_causes(struct sk_fold *fold, off_t base)
+static int write_causes(struct sk_trace_fold *fold, off_t base)
 {
-	const struct sk_causes *causes = &fold->state->causes;
-	int error = write_all(fold->fd, causes, offsetof(struct sk_causes, device), base);
+	const struct sk_trace_causes *causes = &fold->state->causes;
+	int error = write_all(fold->fd, causes, offsetof(struct sk_trace_causes, device), base);
 
 	for (unsigned d = 0; d < SK_CAUSES_ROWS && !error; d++)
 		if (causes->device_known[d])
@@ -185,38 +188,40 @@ static int write_causes(struct sk_fold *fold, off_t base)
 	return error;
 }
 
-static int write_state(struct sk_fold *fold)
+static int write_state(struct sk_trace_fold *fold)
 {
-	const struct sk_fold_state *state = fold->state;
+	const struct sk_trace_fold_state *state = fold->state;
 	off_t base = copy_offset(state->serial);
-	int error = write_all(fold->fd, state, offsetof(struct sk_fold_state, segments), base);
+	int error =
+		write_all(fold->fd, state, offsetof(struct sk_trace_fold_state, segments), base);
 
 #define PART(field, count)                                                                         \
 	if (!error)                                                                                \
 	error = write_all(fold->fd, state->field, (count) * sizeof(state->field[0]),               \
-			  base + (off_t)offsetof(struct sk_fold_state, field))
+			  base + (off_t)offsetof(struct sk_trace_fold_state, field))
 	PART(segments, state->segments_used);
 	PART(names, state->names_used);
 	PART(intervals, state->intervals_used);
 	PART(waiting, state->spans_used);
 #undef PART
 	if (!error)
-		error = write_causes(fold, base + (off_t)offsetof(struct sk_fold_state, causes));
+		error = write_causes(fold,
+				     base + (off_t)offsetof(struct sk_trace_fold_state, causes));
 	if (!error)
 		error = write_stats(fold, state->serial, state->kernels, state->names_used, 0,
-				    base + (off_t)offsetof(struct sk_fold_state, kernels));
+				    base + (off_t)offsetof(struct sk_trace_fold_state, kernels));
 	if (!error)
 		error = write_stats(fold, state->serial, state->copies, SK_COPY_KINDS,
 				    SK_FOLD_NAMES,
-				    base + (off_t)offsetof(struct sk_fold_state, copies));
+				    base + (off_t)offsetof(struct sk_trace_fold_state, copies));
 	return error;
 }
 
-int sk_fold_commit(struct sk_fold *fold, int store_fd)
+int sk_trace_fold_commit(struct sk_trace_fold *fold, int store_fd)
 {
 	struct file_header header = {.magic = FOLD_MAGIC,
 				     .version = SK_FOLD_VERSION,
-				     .state_bytes = sizeof(struct sk_fold_state)};
+				     .state_bytes = sizeof(struct sk_trace_fold_state)};
 
 	if (fold->fd < 0)
 		fold->fd =
@@ -237,7 +242,8 @@ int sk_fold_commit(struct sk_fold *fold, int store_fd)
 	return error;
 }
 
-void sk_fold_counters_add(struct sk_fold_counters *sum, const struct sk_fold_counters *more)
+void sk_trace_fold_counters_add(struct sk_trace_fold_counters *sum,
+				const struct sk_trace_fold_counters *more)
 {
 	uint64_t *to = (uint64_t *)sum;
 	const uint64_t *from = (const uint64_t *)more;
@@ -247,17 +253,18 @@ void sk_fold_counters_add(struct sk_fold_counters *sum, const struct sk_fold_cou
 		to[i] += from[i];
 }
 
-struct sk_stat *sk_fold_touch(struct sk_fold *fold, bool kernel, unsigned row)
+struct sk_trace_stat *sk_trace_fold_touch(struct sk_trace_fold *fold, bool kernel, unsigned row)
 {
-	struct sk_stat *stat = kernel ? &fold->state->kernels[row] : &fold->state->copies[row];
+	struct sk_trace_stat *stat =
+		kernel ? &fold->state->kernels[row] : &fold->state->copies[row];
 
 	stat->changed = fold->state->serial + 1;
 	return stat;
 }
 
-unsigned sk_fold_name(struct sk_fold *fold, const char *text)
+unsigned sk_trace_fold_name(struct sk_trace_fold *fold, const char *text)
 {
-	struct sk_fold_state *state = fold->state;
+	struct sk_trace_fold_state *state = fold->state;
 
 	for (unsigned row = 1; row < state->names_used; row++)
 		if (!strcmp(state->names[row], text))
@@ -269,14 +276,14 @@ unsigned sk_fold_name(struct sk_fold *fold, const char *text)
 }
 
 /* The row whose name has had the least device time, what it may be missing included. */
-static unsigned least_row(const struct sk_fold_state *state, uint64_t *ret)
+static unsigned least_row(const struct sk_trace_fold_state *state, uint64_t *ret)
 {
 	unsigned least = 0;
 
 	*ret = UINT64_MAX;
 	for (unsigned row = 1; row < state->names_used; row++) {
-		const struct sk_stat *stat = &state->kernels[row];
-		uint64_t ns = sk_stat_weighted_ns(stat) + stat->missing_ns;
+		const struct sk_trace_stat *stat = &state->kernels[row];
+		uint64_t ns = sk_trace_stat_weighted_ns(stat) + stat->missing_ns;
 
 		if (ns < *ret) {
 			least = row;
@@ -287,7 +294,7 @@ static unsigned least_row(const struct sk_fold_state *state, uint64_t *ret)
 }
 
 /* Every name of every process that had `row` now counts as "(other)". */
-static void forget_row(struct sk_fold_state *state, unsigned row)
+static void forget_row(struct sk_trace_fold_state *state, unsigned row)
 {
 	for (unsigned s = 0; s < state->segments_used; s++)
 		for (unsigned name = 0; name < SK_SEGMENT_NAMES; name++)
@@ -298,20 +305,20 @@ static void forget_row(struct sk_fold_state *state, unsigned row)
 /* Space-saving (Metwally, Agrawal, El Abbadi, 2005), by device time: the newcomer may have had as
  * much before as the one it replaces. So a name with more than a 255th of all device time has a
  * row, and what a row shows lacks at most `missing_ns`. */
-unsigned sk_fold_contend(struct sk_fold *fold, const char *text, uint64_t ns)
+unsigned sk_trace_fold_contend(struct sk_trace_fold *fold, const char *text, uint64_t ns)
 {
-	struct sk_fold_state *state = fold->state;
-	unsigned row = sk_fold_name(fold, text);
+	struct sk_trace_fold_state *state = fold->state;
+	unsigned row = sk_trace_fold_name(fold, text);
 	uint64_t least_ns;
 
 	if (row || !ns)
 		return row;
 	row = least_row(state, &least_ns);
-	struct sk_stat *stat = sk_fold_touch(fold, true, row);
-	struct sk_stat *other = sk_fold_touch(fold, true, 0);
+	struct sk_trace_stat *stat = sk_trace_fold_touch(fold, true, row);
+	struct sk_trace_stat *other = sk_trace_fold_touch(fold, true, 0);
 	uint64_t changed = stat->changed;
 
-	sk_stat_merge(other, stat);
+	sk_trace_stat_merge(other, stat);
 	forget_row(state, row);
 	memset(stat, 0, sizeof(*stat));
 	stat->changed = changed;
@@ -323,9 +330,10 @@ unsigned sk_fold_contend(struct sk_fold *fold, const char *text, uint64_t ns)
 	return row;
 }
 
-unsigned sk_fold_process(struct sk_fold *fold, uint32_t pid, uint64_t starttime, const char *comm)
+unsigned sk_trace_fold_process(struct sk_trace_fold *fold, uint32_t pid, uint64_t starttime,
+			       const char *comm)
 {
-	struct sk_fold_state *state = fold->state;
+	struct sk_trace_fold_state *state = fold->state;
 	unsigned row = 0;
 
 	while (row < state->processes_used && row < SK_FOLD_PROCESSES - 1 &&
@@ -333,7 +341,7 @@ unsigned sk_fold_process(struct sk_fold *fold, uint32_t pid, uint64_t starttime,
 		row++;
 	if (row == state->processes_used)
 		state->processes_used++;
-	struct sk_fold_process *process = &state->processes[row];
+	struct sk_trace_fold_process *process = &state->processes[row];
 
 	if (row == SK_FOLD_PROCESSES - 1) {
 		strcpy(process->comm, "(other)");
@@ -345,9 +353,9 @@ unsigned sk_fold_process(struct sk_fold *fold, uint32_t pid, uint64_t starttime,
 	return row;
 }
 
-unsigned sk_fold_device(struct sk_fold *fold, const char *id)
+unsigned sk_trace_fold_device(struct sk_trace_fold *fold, const char *id)
 {
-	struct sk_fold_state *state = fold->state;
+	struct sk_trace_fold_state *state = fold->state;
 
 	for (unsigned row = 0; row < state->devices_used; row++)
 		if (!strcmp(state->devices[row].id, id))
@@ -355,11 +363,11 @@ unsigned sk_fold_device(struct sk_fold *fold, const char *id)
 	if (state->devices_used == SK_CAUSES_DEVICES)
 		return SK_NO_DEVICE;
 	strncpy(state->devices[state->devices_used].id, id, sizeof(state->devices[0].id) - 1);
-	sk_causes_know(&state->causes, state->devices_used);
+	sk_trace_causes_know(&state->causes, state->devices_used);
 	return state->devices_used++;
 }
 
-void sk_fold_close(struct sk_fold *fold)
+void sk_trace_fold_close(struct sk_trace_fold *fold)
 {
 	if (fold->fd >= 0)
 		close(fold->fd);

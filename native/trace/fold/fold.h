@@ -10,8 +10,8 @@
  * mapped, so a full disk is -ENOSPC and not a signal. Memory: the state is about 5 MB of address
  * space, of which only what is used becomes resident. Threads: one.
  */
-#ifndef SK_TRACE_FOLD_H
-#define SK_TRACE_FOLD_H
+#ifndef SK_TRACE_FOLD_FOLD_H
+#define SK_TRACE_FOLD_FOLD_H
 
 #include "trace/causes/causes.h"
 #include "trace/fold/loss.h"
@@ -30,14 +30,14 @@ enum {
 	SK_FOLD_HOST_KINDS = SK_KINDS - SK_KIND_BARRIER,
 };
 
-enum sk_segment_state {
+enum sk_trace_segment_state {
 	SK_SEGMENT_FREE,
 	SK_SEGMENT_LIVE,
 	SK_SEGMENT_RETIRED, /* its counts are in the fold; the file is to be removed */
 };
 
 /** One segment file: how far it is consumed and what its indices mean in the job. */
-struct sk_fold_segment {
+struct sk_trace_fold_segment {
 	uint32_t state;
 	uint32_t pid;
 	uint64_t starttime; /* of the process, clock ticks since boot */
@@ -54,16 +54,16 @@ struct sk_fold_segment {
 	uint64_t counted_before; /* of those, before the open stretch */
 	uint64_t stretch_ns;	 /* seen since it was blind */
 	uint64_t tail_ns;	 /* blind since anything was seen */
-	struct sk_stretch stretch_before;
-	uint64_t drawn;				       /* windows ever in `window` */
-	struct sk_window_sums window[SK_WINDOWS_KEPT]; /* the newest that were drawn */
-	struct sk_window_sums before;		       /* the one before those */
+	struct sk_trace_stretch stretch_before;
+	uint64_t drawn;					     /* windows ever in `window` */
+	struct sk_trace_window_sums window[SK_WINDOWS_KEPT]; /* the newest that were drawn */
+	struct sk_trace_window_sums before;		     /* the one before those */
 	uint64_t tails[SK_SEGMENT_SLOTS];
 	uint8_t devices[SK_SEGMENT_DEVICES]; /* row in the job + 1; 0 not seen yet */
 	uint16_t names[SK_SEGMENT_NAMES];
 };
 
-struct sk_fold_device {
+struct sk_trace_fold_device {
 	char id[64];
 	char name[128];
 	char clock[24];
@@ -77,7 +77,7 @@ struct sk_fold_device {
 };
 
 /** One process of the job, whatever programs it executed; the last row is for all beyond. */
-struct sk_fold_process {
+struct sk_trace_fold_process {
 	uint32_t pid;
 	uint32_t tracer; /* enum sk_tracer_kind of its newest segment */
 	uint64_t starttime;
@@ -92,13 +92,13 @@ struct sk_fold_process {
 };
 
 /** Events that keep no device busy. */
-struct sk_fold_event_sum {
+struct sk_trace_fold_event_sum {
 	uint64_t count;
 	uint64_t ns;
 };
 
 /** What a thread did, in total, in the order of span states. */
-struct sk_fold_host {
+struct sk_trace_fold_host {
 	uint32_t tid;
 	uint32_t based;
 	uint64_t ns[4];
@@ -107,7 +107,7 @@ struct sk_fold_host {
 };
 
 /** Sums over what the segments count themselves. */
-struct sk_fold_counters {
+struct sk_trace_fold_counters {
 	uint64_t launches;
 	uint64_t copies;
 	uint64_t timed;
@@ -122,7 +122,7 @@ struct sk_fold_counters {
 	uint64_t loss[SK_LOSS_COUNT];
 };
 
-struct sk_fold_state {
+struct sk_trace_fold_state {
 	uint64_t serial; /* batches committed */
 	uint32_t mode;
 	uint32_t finished;
@@ -138,54 +138,57 @@ struct sk_fold_state {
 	uint32_t spans_used;
 	uint32_t host_used;
 	uint32_t reserved;
-	struct sk_fold_counters retired; /* of processes that are gone; loss: also the agent's */
-	struct sk_fold_event_sum events[SK_FOLD_HOST_KINDS]; /* from SK_KIND_BARRIER on */
-	struct sk_clusters clusters;
+	struct sk_trace_fold_counters
+		retired; /* of processes that are gone; loss: also the agent's */
+	struct sk_trace_fold_event_sum events[SK_FOLD_HOST_KINDS]; /* from SK_KIND_BARRIER on */
+	struct sk_trace_clusters clusters;
 	uint8_t turns[SK_FOLD_NAMES]; /* names a row has had before; kept records are told by it */
-	struct sk_fold_host host[SK_FOLD_HOST];
-	struct sk_fold_process processes[SK_FOLD_PROCESSES];
-	struct sk_fold_device devices[SK_CAUSES_DEVICES];
-	struct sk_fold_segment segments[SK_FOLD_SEGMENTS];
+	struct sk_trace_fold_host host[SK_FOLD_HOST];
+	struct sk_trace_fold_process processes[SK_FOLD_PROCESSES];
+	struct sk_trace_fold_device devices[SK_CAUSES_DEVICES];
+	struct sk_trace_fold_segment segments[SK_FOLD_SEGMENTS];
 	char names[SK_FOLD_NAMES][SK_SEGMENT_NAME_BYTES];
-	struct sk_stat kernels[SK_FOLD_NAMES];
-	struct sk_stat copies[SK_COPY_KINDS];
-	struct sk_causes causes;
-	struct sk_interval intervals[SK_FOLD_INTERVALS];
-	struct sk_thread_span waiting[SK_FOLD_SPANS];
+	struct sk_trace_stat kernels[SK_FOLD_NAMES];
+	struct sk_trace_stat copies[SK_COPY_KINDS];
+	struct sk_trace_causes causes;
+	struct sk_trace_interval intervals[SK_FOLD_INTERVALS];
+	struct sk_trace_thread_span waiting[SK_FOLD_SPANS];
 };
 
-struct sk_fold {
-	struct sk_fold_state *state;
+struct sk_trace_fold {
+	struct sk_trace_fold_state *state;
 	int fd;
 	uint64_t written[2][SK_FOLD_NAMES + SK_COPY_KINDS]; /* stat serial in either copy + 1 */
 };
 
 /** Read the fold in `store_fd`, a folder, or start an empty one whose window opens at `now_ns`.
  * The file itself is made by the first commit. -EBADMSG: it contradicts itself. */
-int sk_fold_open(struct sk_fold *fold, int store_fd, uint32_t mode, uint64_t now_ns);
+int sk_trace_fold_open(struct sk_trace_fold *fold, int store_fd, uint32_t mode, uint64_t now_ns);
 
 /** Make the state as it is now the one that counts. On an error the old one still counts. */
-int sk_fold_commit(struct sk_fold *fold, int store_fd);
+int sk_trace_fold_commit(struct sk_trace_fold *fold, int store_fd);
 
 /** Add all counters of `more`. */
-void sk_fold_counters_add(struct sk_fold_counters *sum, const struct sk_fold_counters *more);
+void sk_trace_fold_counters_add(struct sk_trace_fold_counters *sum,
+				const struct sk_trace_fold_counters *more);
 
 /** The stat of a kernel name or copy kind, marked as changed by the batch under way. */
-struct sk_stat *sk_fold_touch(struct sk_fold *fold, bool kernel, unsigned row);
+struct sk_trace_stat *sk_trace_fold_touch(struct sk_trace_fold *fold, bool kernel, unsigned row);
 
 /** Row of a kernel name, 0 when the table is full. `text` is taken as it is, ended by a zero. */
-unsigned sk_fold_name(struct sk_fold *fold, const char *text);
+unsigned sk_trace_fold_name(struct sk_trace_fold *fold, const char *text);
 
 /** A name without a row has had `ns` of device time: it takes the place of the name that had the
  * least, whose sums go to "(other)". The row, or 0 when it is to have none. */
-unsigned sk_fold_contend(struct sk_fold *fold, const char *text, uint64_t ns);
+unsigned sk_trace_fold_contend(struct sk_trace_fold *fold, const char *text, uint64_t ns);
 
 /** Row of a process; the last one stands for all that have none. */
-unsigned sk_fold_process(struct sk_fold *fold, uint32_t pid, uint64_t starttime, const char *comm);
+unsigned sk_trace_fold_process(struct sk_trace_fold *fold, uint32_t pid, uint64_t starttime,
+			       const char *comm);
 
 /** Row of a device by id, or SK_NO_DEVICE when the table is full. */
-unsigned sk_fold_device(struct sk_fold *fold, const char *id);
+unsigned sk_trace_fold_device(struct sk_trace_fold *fold, const char *id);
 
-void sk_fold_close(struct sk_fold *fold);
+void sk_trace_fold_close(struct sk_trace_fold *fold);
 
 #endif

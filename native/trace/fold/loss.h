@@ -4,8 +4,8 @@
  *
  * Relied on by the fold, which counts, and the binding, which names. One list makes both.
  */
-#ifndef SK_TRACE_LOSS_H
-#define SK_TRACE_LOSS_H
+#ifndef SK_TRACE_FOLD_LOSS_H
+#define SK_TRACE_FOLD_LOSS_H
 
 /* Counted in the job, in launches and copies: */
 #define SK_LOSSES_IN_SEGMENT(X)                                                                    \
@@ -44,7 +44,7 @@
 
 #define SK_LOSSES(X) SK_LOSSES_IN_SEGMENT(X) SK_LOSSES_IN_FOLD(X)
 
-enum sk_loss {
+enum sk_trace_loss {
 #define SK_LOSS_ENUM(name) SK_LOSS_##name,
 	SK_LOSSES(SK_LOSS_ENUM)
 #undef SK_LOSS_ENUM
@@ -52,7 +52,7 @@ enum sk_loss {
 };
 
 /** Name of a counter as the summary spells it. */
-static inline const char *sk_loss_name(enum sk_loss loss)
+static inline const char *sk_trace_loss_name(enum sk_trace_loss loss)
 {
 	static const char *const NAMES[] = {
 #define SK_LOSS_NAME(name) #name,

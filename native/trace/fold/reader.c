@@ -13,23 +13,23 @@
 
 enum { SEGMENT_BYTES_MAX = 1 << 30 };
 
-bool sk_reader_parse(const char *name, uint32_t *pid, uint64_t *starttime, uint32_t *number)
+bool sk_trace_reader_parse(const char *name, uint32_t *pid, uint64_t *starttime, uint32_t *number)
 {
 	char again[64];
 
 	if (strlen(name) >= sizeof(again) - 1 ||
 	    sscanf(name, "%" SCNu32 "-%" SCNu64 "-%" SCNu32, pid, starttime, number) != 3)
 		return false;
-	sk_reader_name(*pid, *starttime, *number, again);
+	sk_trace_reader_name(*pid, *starttime, *number, again);
 	return !strcmp(name, again); /* one spelling per segment */
 }
 
-void sk_reader_name(uint32_t pid, uint64_t starttime, uint32_t number, char *ret)
+void sk_trace_reader_name(uint32_t pid, uint64_t starttime, uint32_t number, char *ret)
 {
 	snprintf(ret, 64, "%" PRIu32 "-%" PRIu64 "-%" PRIu32 ".seg", pid, starttime, number);
 }
 
-static int copy(struct sk_reader *reader, void *into, size_t bytes, uint64_t offset)
+static int copy(struct sk_trace_reader *reader, void *into, size_t bytes, uint64_t offset)
 {
 	ssize_t got = pread(reader->fd, into, bytes, (off_t)offset);
 
@@ -38,7 +38,8 @@ static int copy(struct sk_reader *reader, void *into, size_t bytes, uint64_t off
 	return got < 0 && errno != EINTR ? -errno : -EBADMSG;
 }
 
-static int copy_part(struct sk_reader *reader, struct sk_segment *view, size_t from, size_t to)
+static int copy_part(struct sk_trace_reader *reader, struct sk_segment *view, size_t from,
+		     size_t to)
 {
 	return copy(reader, (char *)view + from, to - from, from);
 }
@@ -49,7 +50,8 @@ static void fence(void)
 	atomic_thread_fence(memory_order_acquire);
 }
 
-static bool header_sensible(const struct sk_reader *reader, const struct sk_segment_header *header)
+static bool header_sensible(const struct sk_trace_reader *reader,
+			    const struct sk_segment_header *header)
 {
 	return header->version == SK_SEGMENT_VERSION && header->segment_bytes <= reader->bytes &&
 	       header->segment_bytes >= sizeof(struct sk_segment) && header->slots >= 1 &&
@@ -58,13 +60,13 @@ static bool header_sensible(const struct sk_reader *reader, const struct sk_segm
 }
 
 /* Rows [0, count) of a table of the segment. */
-static int copy_rows(struct sk_reader *reader, struct sk_segment *view, size_t table, size_t row,
-		     uint32_t count)
+static int copy_rows(struct sk_trace_reader *reader, struct sk_segment *view, size_t table,
+		     size_t row, uint32_t count)
 {
 	return count ? copy_part(reader, view, table, table + count * row) : 0;
 }
 
-int sk_reader_load(struct sk_reader *reader, struct sk_segment *view)
+int sk_trace_reader_load(struct sk_trace_reader *reader, struct sk_segment *view)
 {
 	const struct sk_segment_header *header = &view->header;
 	int error = copy_part(reader, view, 0, offsetof(struct sk_segment_header, reserved));
@@ -78,10 +80,10 @@ int sk_reader_load(struct sk_reader *reader, struct sk_segment *view)
 	fence();
 	error = copy_rows(reader, view, offsetof(struct sk_segment, devices),
 			  sizeof(view->devices[0]), header->devices);
-	return error ? error : sk_reader_load_slots(reader, view);
+	return error ? error : sk_trace_reader_load_slots(reader, view);
 }
 
-int sk_reader_load_slots(struct sk_reader *reader, struct sk_segment *view)
+int sk_trace_reader_load_slots(struct sk_trace_reader *reader, struct sk_segment *view)
 {
 	int error = copy_rows(reader, view, offsetof(struct sk_segment, slots),
 			      sizeof(view->slots[0]), view->header.slots_used);
@@ -90,8 +92,8 @@ int sk_reader_load_slots(struct sk_reader *reader, struct sk_segment *view)
 	return error;
 }
 
-int sk_reader_load_names(struct sk_reader *reader, struct sk_segment *view, uint32_t from,
-			 uint32_t to)
+int sk_trace_reader_load_names(struct sk_trace_reader *reader, struct sk_segment *view,
+			       uint32_t from, uint32_t to)
 {
 	size_t base = offsetof(struct sk_segment, names);
 
@@ -99,19 +101,19 @@ int sk_reader_load_names(struct sk_reader *reader, struct sk_segment *view, uint
 			 base + to * sizeof(view->names[0]));
 }
 
-int sk_reader_load_windows(struct sk_reader *reader, struct sk_segment *view)
+int sk_trace_reader_load_windows(struct sk_trace_reader *reader, struct sk_segment *view)
 {
 	size_t base = offsetof(struct sk_segment, window);
 
 	return copy_part(reader, view, base, base + sizeof(view->window));
 }
 
-static int put(struct sk_reader *reader, uint64_t value, size_t at)
+static int put(struct sk_trace_reader *reader, uint64_t value, size_t at)
 {
 	return pwrite(reader->fd, &value, sizeof(value), (off_t)at) == sizeof(value) ? 0 : -EBADMSG;
 }
 
-int sk_reader_control(struct sk_reader *reader, uint64_t wanted, uint64_t lease_ns)
+int sk_trace_reader_control(struct sk_trace_reader *reader, uint64_t wanted, uint64_t lease_ns)
 {
 	/* The lease first: what is wanted is never seen under one that has expired. */
 	int error = put(reader, lease_ns, offsetof(struct sk_segment_header, control.lease_ns));
@@ -125,16 +127,17 @@ int sk_reader_control(struct sk_reader *reader, uint64_t wanted, uint64_t lease_
 	return 0;
 }
 
-int sk_reader_hold(struct sk_reader *reader, uint64_t word)
+int sk_trace_reader_throttle(struct sk_trace_reader *reader, uint64_t word)
 {
 	int error = put(reader, word, offsetof(struct sk_segment_header, hold));
 
 	if (!error)
-		reader->hold = word;
+		reader->throttle = word;
 	return error;
 }
 
-static int open_checked(struct sk_reader *reader, int folder_fd, const char *name, uid_t owner)
+static int open_checked(struct sk_trace_reader *reader, int folder_fd, const char *name,
+			uid_t owner)
 {
 	struct stat status;
 
@@ -155,20 +158,20 @@ static int open_checked(struct sk_reader *reader, int folder_fd, const char *nam
 	return 0;
 }
 
-int sk_reader_open(struct sk_reader *reader, int folder_fd, const char *name, uid_t owner,
-		   struct sk_segment *view)
+int sk_trace_reader_open(struct sk_trace_reader *reader, int folder_fd, const char *name,
+			 uid_t owner, struct sk_segment *view)
 {
-	memset(reader, 0, offsetof(struct sk_reader, counts));
+	memset(reader, 0, offsetof(struct sk_trace_reader, counts));
 	int error = open_checked(reader, folder_fd, name, owner);
 
 	if (!error)
-		error = sk_reader_load(reader, view);
+		error = sk_trace_reader_load(reader, view);
 	if (error)
-		sk_reader_close(reader);
+		sk_trace_reader_close(reader);
 	return error;
 }
 
-static void add_slot(struct sk_fold_counters *sum, uint64_t head,
+static void add_slot(struct sk_trace_fold_counters *sum, uint64_t head,
 		     const struct sk_slot_counters *slot)
 {
 	sum->launches += slot->launches;
@@ -188,28 +191,28 @@ static void add_slot(struct sk_fold_counters *sum, uint64_t head,
 	sum->loss[SK_LOSS_untimed] += slot->untimed;
 }
 
-static void load_answer(struct sk_reader *reader, const struct sk_segment_header *header)
+static void load_answer(struct sk_trace_reader *reader, const struct sk_segment_header *header)
 {
-	struct sk_reader_answer *to = &reader->answer;
+	struct sk_trace_reader_answer *to = &reader->answer;
 
-	*to = (struct sk_reader_answer){.applied = header->answer.applied,
-					.since_ns = header->answer.since_ns,
-					.switches = header->answer.switches,
-					.switches_late = header->answer.switches_late,
-					.pinned = header->answer.pinned,
-					.mode = header->answer.mode,
-					.phase = header->answer.phase,
-					.tracer = header->tracer,
-					.stepped_aside = header->stepped_aside,
-					.holds = header->holds == 1,
-					.hold = header->hold,
-					.held = header->held,
-					.held_ns = header->held_ns};
+	*to = (struct sk_trace_reader_answer){.applied = header->answer.applied,
+					      .since_ns = header->answer.since_ns,
+					      .switches = header->answer.switches,
+					      .switches_late = header->answer.switches_late,
+					      .pinned = header->answer.pinned,
+					      .mode = header->answer.mode,
+					      .phase = header->answer.phase,
+					      .tracer = header->tracer,
+					      .stepped_aside = header->stepped_aside,
+					      .holds = header->holds == 1,
+					      .hold = header->hold,
+					      .held = header->held,
+					      .held_ns = header->held_ns};
 	memcpy(to->holder, header->holder, sizeof(to->holder));
 	to->holder[sizeof(to->holder) - 1] = 0;
 }
 
-static int load_row(struct sk_reader *reader, struct sk_segment *view, unsigned row)
+static int load_row(struct sk_trace_reader *reader, struct sk_segment *view, unsigned row)
 {
 	size_t counts = offsetof(struct sk_segment, counts) + row * sizeof(view->counts[0]);
 	size_t copies = offsetof(struct sk_segment, copies) + row * sizeof(view->copies[0]);
@@ -219,7 +222,7 @@ static int load_row(struct sk_reader *reader, struct sk_segment *view, unsigned 
 }
 
 /* Launches of threads that found no slot. */
-static void add_shared(struct sk_fold_counters *sum, const struct sk_reader *reader)
+static void add_shared(struct sk_trace_fold_counters *sum, const struct sk_trace_reader *reader)
 {
 	for (unsigned name = 0; name < SK_SEGMENT_NAMES; name++)
 		sum->launches += reader->counts[SK_SEGMENT_SLOTS][name];
@@ -227,9 +230,9 @@ static void add_shared(struct sk_fold_counters *sum, const struct sk_reader *rea
 		sum->copies += reader->copies[SK_SEGMENT_SLOTS][kind][0];
 }
 
-int sk_reader_load_counts(struct sk_reader *reader, struct sk_segment *view)
+int sk_trace_reader_load_counts(struct sk_trace_reader *reader, struct sk_segment *view)
 {
-	struct sk_fold_counters *sum = &reader->counters;
+	struct sk_trace_fold_counters *sum = &reader->counters;
 	const struct sk_segment_header *header = &view->header;
 	int error = 0;
 
@@ -263,7 +266,7 @@ int sk_reader_load_counts(struct sk_reader *reader, struct sk_segment *view)
 	return error;
 }
 
-static bool ring_sensible(const struct sk_reader *reader, const struct sk_slot *slot)
+static bool ring_sensible(const struct sk_trace_reader *reader, const struct sk_slot *slot)
 {
 	uint64_t records = slot->ring_records, bytes = records * sizeof(struct sk_record);
 
@@ -272,8 +275,8 @@ static bool ring_sensible(const struct sk_reader *reader, const struct sk_slot *
 	       slot->ring_offset <= reader->bytes && bytes <= reader->bytes - slot->ring_offset;
 }
 
-int sk_reader_records(struct sk_reader *reader, const struct sk_segment *view, unsigned index,
-		      uint64_t tail, struct sk_record *ret, unsigned max)
+int sk_trace_reader_records(struct sk_trace_reader *reader, const struct sk_segment *view,
+			    unsigned index, uint64_t tail, struct sk_record *ret, unsigned max)
 {
 	const struct sk_slot *slot = &view->slots[index];
 	uint64_t waiting = slot->head - tail, cell;
@@ -293,7 +296,7 @@ int sk_reader_records(struct sk_reader *reader, const struct sk_segment *view, u
 	return error ? error : (int)waiting;
 }
 
-int sk_reader_consume(struct sk_reader *reader, unsigned slot, uint64_t tail)
+int sk_trace_reader_consume(struct sk_trace_reader *reader, unsigned slot, uint64_t tail)
 {
 	off_t offset = (off_t)(offsetof(struct sk_segment, slots) + slot * sizeof(struct sk_slot) +
 			       offsetof(struct sk_slot, tail));
@@ -304,7 +307,7 @@ int sk_reader_consume(struct sk_reader *reader, unsigned slot, uint64_t tail)
 	return pwrite(reader->fd, &tail, sizeof(tail), offset) == sizeof(tail) ? 0 : -EBADMSG;
 }
 
-bool sk_reader_process_runs(uint32_t pid, uint64_t starttime)
+bool sk_trace_reader_process_runs(uint32_t pid, uint64_t starttime)
 {
 	char path[32], text[1024];
 	char state;
@@ -330,7 +333,7 @@ bool sk_reader_process_runs(uint32_t pid, uint64_t starttime)
 	return started == starttime && (threads > 1 || (state != 'Z' && state != 'X'));
 }
 
-void sk_reader_close(struct sk_reader *reader)
+void sk_trace_reader_close(struct sk_trace_reader *reader)
 {
 	if (reader->fd >= 0)
 		close(reader->fd);

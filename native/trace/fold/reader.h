@@ -7,8 +7,8 @@
  * and not a signal. Every index taken from it is checked against the tables before it is used.
  * Memory: the view is the caller's scratch, one for all segments. Threads: one.
  */
-#ifndef SK_TRACE_READER_H
-#define SK_TRACE_READER_H
+#ifndef SK_TRACE_FOLD_READER_H
+#define SK_TRACE_FOLD_READER_H
 
 #include "trace/fold/fold.h"
 #include "records/segment.h"
@@ -16,7 +16,7 @@
 #include <sys/types.h>
 
 /** The open window of a segment, and when it was looked at. */
-struct sk_reader_open {
+struct sk_trace_reader_open {
 	uint64_t windows;
 	uint64_t from_ns;
 	uint32_t mode;
@@ -25,7 +25,7 @@ struct sk_reader_open {
 };
 
 /** What a tracer says of itself. */
-struct sk_reader_answer {
+struct sk_trace_reader_answer {
 	uint64_t applied;
 	uint64_t since_ns;
 	uint64_t switches;
@@ -43,20 +43,20 @@ struct sk_reader_answer {
 };
 
 /** An open segment and its latest counts. */
-struct sk_reader {
+struct sk_trace_reader {
 	int fd;
 	ino_t inode;
 	uint64_t bytes;
 	uint64_t checked_ns; /* when its process was last seen alive */
 	bool dead;
 	bool holds_back; /* a launch in flight keeps the reader from settling */
-	struct sk_fold_counters counters;
-	struct sk_reader_open open;
-	struct sk_reader_answer answer;
-	struct sk_launch_costs costs;
+	struct sk_trace_fold_counters counters;
+	struct sk_trace_reader_open open;
+	struct sk_trace_reader_answer answer;
+	struct sk_trace_launch_costs costs;
 	uint64_t wanted;		     /* as it was last written */
 	uint64_t lease_ns;		     /* the same */
-	uint64_t hold;			     /* the same */
+	uint64_t throttle;		     /* the same */
 	uint64_t told[SK_SEGMENT_SLOTS];     /* tails as the producers know them */
 	uint64_t rows_seen[SK_SEGMENT_ROWS]; /* what `counts` and `copies` were read at */
 	uint64_t counts[SK_SEGMENT_ROWS][SK_SEGMENT_NAMES];
@@ -64,50 +64,50 @@ struct sk_reader {
 };
 
 /** Pid, start time and number of a segment's file name; false when it is none. */
-bool sk_reader_parse(const char *name, uint32_t *pid, uint64_t *starttime, uint32_t *number);
+bool sk_trace_reader_parse(const char *name, uint32_t *pid, uint64_t *starttime, uint32_t *number);
 
 /** Write that file name into `ret`, at least 64 bytes. */
-void sk_reader_name(uint32_t pid, uint64_t starttime, uint32_t number, char *ret);
+void sk_trace_reader_name(uint32_t pid, uint64_t starttime, uint32_t number, char *ret);
 
 /** Open `name` in `folder_fd`. -EBADMSG: no segment, or not of `owner`; -EAGAIN: still being made;
  * else what open says. */
-int sk_reader_open(struct sk_reader *reader, int folder_fd, const char *name, uid_t owner,
-		   struct sk_segment *view);
+int sk_trace_reader_open(struct sk_trace_reader *reader, int folder_fd, const char *name,
+			 uid_t owner, struct sk_segment *view);
 
 /** Take the header, the used slots and the devices. -EBADMSG when they are no longer what they
  * were. */
-int sk_reader_load(struct sk_reader *reader, struct sk_segment *view);
+int sk_trace_reader_load(struct sk_trace_reader *reader, struct sk_segment *view);
 
 /** Take the slots once more: heads that are at least as new as anything loaded before. */
-int sk_reader_load_slots(struct sk_reader *reader, struct sk_segment *view);
+int sk_trace_reader_load_slots(struct sk_trace_reader *reader, struct sk_segment *view);
 
 /** Take names [from, to). */
-int sk_reader_load_names(struct sk_reader *reader, struct sk_segment *view, uint32_t from,
-			 uint32_t to);
+int sk_trace_reader_load_names(struct sk_trace_reader *reader, struct sk_segment *view,
+			       uint32_t from, uint32_t to);
 
 /** Take the ring of windows. */
-int sk_reader_load_windows(struct sk_reader *reader, struct sk_segment *view);
+int sk_trace_reader_load_windows(struct sk_trace_reader *reader, struct sk_segment *view);
 
 /** Write the control block: what is wanted, believed until `lease_ns`. */
-int sk_reader_control(struct sk_reader *reader, uint64_t wanted, uint64_t lease_ns);
+int sk_trace_reader_control(struct sk_trace_reader *reader, uint64_t wanted, uint64_t lease_ns);
 
 /** Write the word by which launches are held. */
-int sk_reader_hold(struct sk_reader *reader, uint64_t word);
+int sk_trace_reader_throttle(struct sk_trace_reader *reader, uint64_t word);
 
 /** Bring `counters`, `counts` and `copies` up to the loaded slots. */
-int sk_reader_load_counts(struct sk_reader *reader, struct sk_segment *view);
+int sk_trace_reader_load_counts(struct sk_trace_reader *reader, struct sk_segment *view);
 
 /** Copy up to `max` records from index `tail` on, `head` being the loaded head; stops at the end
  * of the ring. The number copied, or -EBADMSG for a ring that cannot be. */
-int sk_reader_records(struct sk_reader *reader, const struct sk_segment *view, unsigned slot,
-		      uint64_t tail, struct sk_record *ret, unsigned max);
+int sk_trace_reader_records(struct sk_trace_reader *reader, const struct sk_segment *view,
+			    unsigned slot, uint64_t tail, struct sk_record *ret, unsigned max);
 
 /** Tell the producer of `slot` that everything before `tail` is consumed. */
-int sk_reader_consume(struct sk_reader *reader, unsigned slot, uint64_t tail);
+int sk_trace_reader_consume(struct sk_trace_reader *reader, unsigned slot, uint64_t tail);
 
 /** True while the process with this pid and start time runs. */
-bool sk_reader_process_runs(uint32_t pid, uint64_t starttime);
+bool sk_trace_reader_process_runs(uint32_t pid, uint64_t starttime);
 
-void sk_reader_close(struct sk_reader *reader);
+void sk_trace_reader_close(struct sk_trace_reader *reader);
 
 #endif

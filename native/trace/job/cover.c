@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static enum sk_cover cover_of(uint32_t mode, uint32_t phase)
+static enum sk_trace_cover cover_of(uint32_t mode, uint32_t phase)
 {
 	if (mode != SK_MODE_GOVERNED && mode != SK_MODE_FULL)
 		return SK_COVER_DORMANT;
@@ -13,10 +13,10 @@ static enum sk_cover cover_of(uint32_t mode, uint32_t phase)
 	return phase == SK_PHASE_COUNTED ? SK_COVER_COUNTED : SK_COVER_BLIND;
 }
 
-static void hide_device(struct sk_job *job, const struct sk_fold_segment *segment, unsigned device,
-			uint64_t from, enum sk_cover cover)
+static void hide_device(struct sk_trace_job *job, const struct sk_trace_fold_segment *segment,
+			unsigned device, uint64_t from, enum sk_trace_cover cover)
 {
-	struct sk_interval interval = {
+	struct sk_trace_interval interval = {
 		.from_ns = from,
 		.to_ns = segment->covered_ns,
 		.tid = segment->pid, /* its first thread */
@@ -25,13 +25,13 @@ static void hide_device(struct sk_job *job, const struct sk_fold_segment *segmen
 		.flags = SK_INTERVAL_COVER,
 	};
 
-	sk_job_add_interval(job, &interval);
+	sk_trace_job_add_interval(job, &interval);
 }
 
 /* What the process's devices did from `from_ns` on was not seen. Before it had called any, that
  * is so of every device of the job, those to come included. */
-static void hide(struct sk_job *job, const struct sk_fold_segment *segment, uint64_t from,
-		 enum sk_cover cover)
+static void hide(struct sk_trace_job *job, const struct sk_trace_fold_segment *segment,
+		 uint64_t from, enum sk_trace_cover cover)
 {
 	bool any = false;
 
@@ -46,21 +46,22 @@ static void hide(struct sk_job *job, const struct sk_fold_segment *segment, uint
 		hide_device(job, segment, SK_CAUSES_DEVICES, from, cover);
 }
 
-static void finish_stretch(struct sk_clusters *clusters, const struct sk_fold_segment *segment,
-			   struct sk_stretch stretch)
+static void finish_stretch(struct sk_trace_clusters *clusters,
+			   const struct sk_trace_fold_segment *segment,
+			   struct sk_trace_stretch stretch)
 {
-	const struct sk_stretch *before = &segment->stretch_before;
+	const struct sk_trace_stretch *before = &segment->stretch_before;
 
 	if (stretch.ns)
-		sk_clusters_add_stretch(clusters, before->ns ? before : NULL, &stretch);
+		sk_trace_clusters_add_stretch(clusters, before->ns ? before : NULL, &stretch);
 }
 
 /* Time that was seen goes on by `ns`, or ends here: then all its windows are known. */
-static void stretch_by(struct sk_job *job, struct sk_fold_segment *segment, uint64_t ns,
-		       enum sk_cover cover)
+static void stretch_by(struct sk_trace_job *job, struct sk_trace_fold_segment *segment, uint64_t ns,
+		       enum sk_trace_cover cover)
 {
-	struct sk_stretch stretch = {segment->stretch_ns,
-				     segment->counted - segment->counted_before};
+	struct sk_trace_stretch stretch = {segment->stretch_ns,
+					   segment->counted - segment->counted_before};
 
 	segment->tail_ns = cover == SK_COVER_BLIND ? segment->tail_ns + ns : 0;
 	if (cover == SK_COVER_TIMED || cover == SK_COVER_COUNTED) {
@@ -75,8 +76,8 @@ static void stretch_by(struct sk_job *job, struct sk_fold_segment *segment, uint
 }
 
 /* All that is not known yet, up to `to_ns`, was seen as `cover` says. */
-static void cover_to(struct sk_job *job, struct sk_fold_segment *segment, uint64_t to,
-		     enum sk_cover cover)
+static void cover_to(struct sk_trace_job *job, struct sk_trace_fold_segment *segment, uint64_t to,
+		     enum sk_trace_cover cover)
 {
 	uint64_t from = segment->covered_ns;
 
@@ -88,42 +89,42 @@ static void cover_to(struct sk_job *job, struct sk_fold_segment *segment, uint64
 	state_of(job)->processes[segment->process].cover_ns[cover] += to - from;
 	/* That all was seen so far is found out again after a crash: a quiet job writes nothing. */
 	job->dirty = job->dirty || cover != SK_COVER_TIMED;
-	sk_history_covered(&job->history, &(struct sk_history_cover){.from_ns = from,
-								     .to_ns = to,
-								     .pid = segment->pid,
-								     .cover = cover});
+	sk_trace_history_covered(
+		&job->history,
+		&(struct sk_trace_history_cover){
+			.from_ns = from, .to_ns = to, .pid = segment->pid, .cover = cover});
 	if (cover != SK_COVER_TIMED)
 		hide(job, segment, from, cover);
 }
 
 /* No window tells of the time before `to_ns`: of a tracer's start it is known, of a window that was
  * lost it is not. */
-static void cover_hole(struct sk_job *job, struct sk_fold_segment *segment, uint64_t to)
+static void cover_hole(struct sk_trace_job *job, struct sk_trace_fold_segment *segment, uint64_t to)
 {
 	cover_to(job, segment, to,
 		 segment->windows_read ? SK_COVER_DORMANT
 				       : cover_of(segment->window_mode, SK_PHASE_TIMED));
 }
 
-static void finish_window(struct sk_clusters *clusters, struct sk_window_sums *before,
-			  const struct sk_window_sums *window)
+static void finish_window(struct sk_trace_clusters *clusters, struct sk_trace_window_sums *before,
+			  const struct sk_trace_window_sums *window)
 {
 	if (!window->to_ns || window->to_ns == UINT64_MAX)
 		return;
-	sk_clusters_add(clusters, before->to_ns ? before : NULL, window);
+	sk_trace_clusters_add(clusters, before->to_ns ? before : NULL, window);
 	*before = *window;
 }
 
-static struct sk_window_sums *newest(struct sk_fold_segment *segment)
+static struct sk_trace_window_sums *newest(struct sk_trace_fold_segment *segment)
 {
 	return segment->drawn ? &segment->window[(segment->drawn - 1) % SK_WINDOWS_KEPT] : NULL;
 }
 
 /* A window that was drawn, closed or (`to_ns` UINT64_MAX) open. */
-static void draw_window(struct sk_job *job, struct sk_fold_segment *segment, uint64_t from,
-			uint64_t to)
+static void draw_window(struct sk_trace_job *job, struct sk_trace_fold_segment *segment,
+			uint64_t from, uint64_t to)
 {
-	struct sk_window_sums *window = newest(segment);
+	struct sk_trace_window_sums *window = newest(segment);
 
 	if (window && window->from_ns == from) {
 		window->to_ns = to;
@@ -131,31 +132,32 @@ static void draw_window(struct sk_job *job, struct sk_fold_segment *segment, uin
 	}
 	window = &segment->window[segment->drawn++ % SK_WINDOWS_KEPT];
 	finish_window(&state_of(job)->clusters, &segment->before, window);
-	*window = (struct sk_window_sums){.from_ns = from, .to_ns = to};
+	*window = (struct sk_trace_window_sums){.from_ns = from, .to_ns = to};
 }
 
-void sk_job_clusters(const struct sk_job *job, struct sk_clusters *ret)
+void sk_trace_job_clusters(const struct sk_trace_job *job, struct sk_trace_clusters *ret)
 {
-	const struct sk_fold_state *state = job->fold.state;
+	const struct sk_trace_fold_state *state = job->fold.state;
 
 	*ret = state->clusters;
 	for (unsigned row = 0; row < state->segments_used; row++)
 		if (job->readers[row])
-			sk_job_finish_windows(&state->segments[row], job->readers[row], ret);
+			sk_trace_job_finish_windows(&state->segments[row], job->readers[row], ret);
 }
 
-void sk_job_finish_windows(const struct sk_fold_segment *segment, const struct sk_reader *reader,
-			   struct sk_clusters *ret)
+void sk_trace_job_finish_windows(const struct sk_trace_fold_segment *segment,
+				 const struct sk_trace_reader *reader,
+				 struct sk_trace_clusters *ret)
 {
 	uint64_t calls = reader->counters.launches + reader->counters.copies;
-	struct sk_stretch open = {segment->stretch_ns, calls - segment->counted_before};
-	struct sk_window_sums before = segment->before;
+	struct sk_trace_stretch open = {segment->stretch_ns, calls - segment->counted_before};
+	struct sk_trace_window_sums before = segment->before;
 
 	for (unsigned i = 0; i < SK_WINDOWS_KEPT; i++)
 		finish_window(ret, &before,
 			      &segment->window[(segment->drawn + i) % SK_WINDOWS_KEPT]);
 	finish_stretch(ret, segment, open);
-	sk_clusters_add_tail(ret, segment->tail_ns);
+	sk_trace_clusters_add_tail(ret, segment->tail_ns);
 }
 
 static bool window_sensible(const struct sk_window *window, uint64_t index, uint64_t now_ns)
@@ -165,7 +167,7 @@ static bool window_sensible(const struct sk_window *window, uint64_t index, uint
 	       window->to_ns <= now_ns + 1000 * MS;
 }
 
-static void take_window(struct sk_job *job, struct sk_fold_segment *segment,
+static void take_window(struct sk_trace_job *job, struct sk_trace_fold_segment *segment,
 			const struct sk_window *window)
 {
 	bool drawn = window->chosen_ns != 0;
@@ -180,12 +182,12 @@ static void take_window(struct sk_job *job, struct sk_fold_segment *segment,
 	state_of(job)->retired.windows++;
 }
 
-static void take_windows(struct sk_job *job, struct sk_reader *reader,
-			 struct sk_fold_segment *segment)
+static void take_windows(struct sk_trace_job *job, struct sk_trace_reader *reader,
+			 struct sk_trace_fold_segment *segment)
 {
 	uint64_t made = job->view->header.windows;
 
-	if (made < segment->windows_read || sk_reader_load_windows(reader, job->view)) {
+	if (made < segment->windows_read || sk_trace_reader_load_windows(reader, job->view)) {
 		loss_of(job)[SK_LOSS_windows_damaged]++;
 		segment->windows_read = made;
 		return;
@@ -208,10 +210,11 @@ static void take_windows(struct sk_job *job, struct sk_reader *reader,
 }
 
 /* The open window, up to when it is sure to have been the same: when it was looked at before. */
-static void take_open(struct sk_job *job, struct sk_fold_segment *segment,
-		      const struct sk_reader_open *open, uint64_t to)
+static void take_open(struct sk_trace_job *job, struct sk_trace_fold_segment *segment,
+		      const struct sk_trace_reader_open *open, uint64_t to)
 {
-	enum sk_cover cover = open->from_ns ? cover_of(open->mode, open->phase) : SK_COVER_DORMANT;
+	enum sk_trace_cover cover =
+		open->from_ns ? cover_of(open->mode, open->phase) : SK_COVER_DORMANT;
 
 	if (open->mode == SK_MODE_GOVERNED && cover == SK_COVER_TIMED)
 		draw_window(job, segment, open->from_ns, UINT64_MAX);
@@ -219,7 +222,8 @@ static void take_open(struct sk_job *job, struct sk_fold_segment *segment,
 	cover_to(job, segment, to, cover);
 }
 
-static bool same_open(const struct sk_reader_open *before, const struct sk_reader_open *open)
+static bool same_open(const struct sk_trace_reader_open *before,
+		      const struct sk_trace_reader_open *open)
 {
 	return before->seen_ns && before->windows == open->windows &&
 	       before->from_ns == open->from_ns && before->mode == open->mode &&
@@ -228,13 +232,14 @@ static bool same_open(const struct sk_reader_open *before, const struct sk_reade
 
 /* Time that was not seen is taken in by the second while its window is open: each part of it is
  * something to settle and to commit, also of a job that does nothing. */
-static bool is_due(const struct sk_fold_segment *segment, const struct sk_reader_open *open)
+static bool is_due(const struct sk_trace_fold_segment *segment,
+		   const struct sk_trace_reader_open *open)
 {
 	return cover_of(open->mode, open->phase) == SK_COVER_TIMED ||
 	       open->seen_ns >= segment->covered_ns + 1000 * MS;
 }
 
-static void begin(struct sk_job *job, struct sk_fold_segment *segment)
+static void begin(struct sk_trace_job *job, struct sk_trace_fold_segment *segment)
 {
 	uint64_t made = job->view->header.created_ns, origin = state_of(job)->causes.origin_ns;
 
@@ -243,14 +248,15 @@ static void begin(struct sk_job *job, struct sk_fold_segment *segment)
 	segment->covered_ns = made > origin ? made : origin;
 }
 
-uint64_t sk_job_cover(struct sk_job *job, struct sk_reader *reader, struct sk_fold_segment *segment)
+uint64_t sk_trace_job_cover(struct sk_trace_job *job, struct sk_trace_reader *reader,
+			    struct sk_trace_fold_segment *segment)
 {
 	const struct sk_segment_header *header = &job->view->header;
-	struct sk_reader_open open = {.windows = header->windows,
-				      .from_ns = header->window_from_ns,
-				      .mode = header->answer.mode,
-				      .phase = header->answer.phase,
-				      .seen_ns = job->now_ns};
+	struct sk_trace_reader_open open = {.windows = header->windows,
+					    .from_ns = header->window_from_ns,
+					    .mode = header->answer.mode,
+					    .phase = header->answer.phase,
+					    .seen_ns = job->now_ns};
 
 	if (!segment->covered_ns)
 		begin(job, segment);

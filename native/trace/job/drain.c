@@ -8,20 +8,22 @@
 #include <string.h>
 #include <unistd.h>
 
-static void map_names(struct sk_job *job, struct sk_reader *reader, struct sk_fold_segment *segment)
+static void map_names(struct sk_trace_job *job, struct sk_trace_reader *reader,
+		      struct sk_trace_fold_segment *segment)
 {
 	struct sk_segment *view = job->view;
 	uint32_t from = segment->names_read, to = view->header.names;
 
-	if (to <= from || sk_reader_load_names(reader, view, from, to))
+	if (to <= from || sk_trace_reader_load_names(reader, view, from, to))
 		return;
 	for (uint32_t name = from; name < to; name++) {
 		struct sk_segment_name *text = &view->names[name];
 
 		if (!text->length)
 			break; /* still being written */
-		sk_job_clean_text(text->text, sizeof(text->text));
-		segment->names[name] = (uint16_t)(name ? sk_fold_name(&job->fold, text->text) : 0);
+		sk_trace_job_clean_text(text->text, sizeof(text->text));
+		segment->names[name] =
+			(uint16_t)(name ? sk_trace_fold_name(&job->fold, text->text) : 0);
 		segment->names_read = name + 1;
 		job->dirty = true;
 	}
@@ -29,20 +31,20 @@ static void map_names(struct sk_job *job, struct sk_reader *reader, struct sk_fo
 
 enum { TYPE_CPU = 1 << 1 }; /* CL_DEVICE_TYPE_CPU */
 
-static void map_devices(struct sk_job *job, struct sk_fold_segment *segment)
+static void map_devices(struct sk_trace_job *job, struct sk_trace_fold_segment *segment)
 {
 	struct sk_segment *view = job->view;
 
 	for (uint32_t row = 0; row < view->header.devices; row++) {
 		struct sk_segment_device *from = &view->devices[row];
-		struct sk_fold_device *to;
+		struct sk_trace_fold_device *to;
 
 		if (!from->ready)
 			continue;
 		if (!segment->devices[row]) {
-			sk_job_clean_text(from->id, sizeof(from->id));
-			sk_job_clean_text(from->name, sizeof(from->name));
-			unsigned device = sk_fold_device(&job->fold, from->id);
+			sk_trace_job_clean_text(from->id, sizeof(from->id));
+			sk_trace_job_clean_text(from->name, sizeof(from->name));
+			unsigned device = sk_trace_fold_device(&job->fold, from->id);
 
 			if (device == SK_NO_DEVICE)
 				continue;
@@ -52,7 +54,7 @@ static void map_devices(struct sk_job *job, struct sk_fold_segment *segment)
 		}
 		to = &state_of(job)->devices[segment->devices[row] - 1];
 		to->hosted = from->type == TYPE_CPU;
-		sk_job_clean_text(from->clock, sizeof(from->clock));
+		sk_trace_job_clean_text(from->clock, sizeof(from->clock));
 		memcpy(to->clock, from->clock, sizeof(to->clock));
 		to->offset_ns = from->offset_ns;
 		to->drift_ppb = from->drift_ppb;
@@ -62,23 +64,24 @@ static void map_devices(struct sk_job *job, struct sk_fold_segment *segment)
 
 static int by_end(const void *left, const void *right)
 {
-	const struct sk_interval *a = left, *b = right;
+	const struct sk_trace_interval *a = left, *b = right;
 
 	return (a->to_ns > b->to_ns) - (a->to_ns < b->to_ns);
 }
 
-static void sweep_to(struct sk_job *job, uint64_t frontier)
+static void sweep_to(struct sk_trace_job *job, uint64_t frontier)
 {
 	uint64_t to = state_of(job)->window_to_ns;
 
-	sk_causes_sweep(&state_of(job)->causes, to && frontier > to ? to : frontier, &job->input);
+	sk_trace_causes_sweep(&state_of(job)->causes, to && frontier > to ? to : frontier,
+			      &job->input);
 	job->dirty = true;
 }
 
 /* Too much waits to be settled: settle the older part now. What comes late is cut and counted. */
-static void settle_by_force(struct sk_job *job)
+static void settle_by_force(struct sk_trace_job *job)
 {
-	struct sk_causes_input *input = &job->input;
+	struct sk_trace_causes_input *input = &job->input;
 	size_t keep = SK_FOLD_INTERVALS / 2;
 
 	qsort(input->intervals, input->interval_count, sizeof(*input->intervals), by_end);
@@ -88,7 +91,7 @@ static void settle_by_force(struct sk_job *job)
 		input->interval_count = keep;
 }
 
-void sk_job_add_interval(struct sk_job *job, const struct sk_interval *interval)
+void sk_trace_job_add_interval(struct sk_trace_job *job, const struct sk_trace_interval *interval)
 {
 	if (job->input.interval_count == SK_JOB_WAITING_INTERVALS)
 		settle_by_force(job);
@@ -114,7 +117,7 @@ static uint64_t oldest_of(const struct sk_segment *view, uint64_t now_ns)
 }
 
 /* Launches in flight when their process ended: whether the device worked is not known. */
-static void note_unfinished(struct sk_job *job, const struct sk_fold_segment *segment)
+static void note_unfinished(struct sk_trace_job *job, const struct sk_trace_fold_segment *segment)
 {
 	for (uint32_t slot = 0; slot < job->view->header.slots_used; slot++)
 		for (unsigned lane = 0; lane < SK_SEGMENT_LANES; lane++) {
@@ -124,20 +127,20 @@ static void note_unfinished(struct sk_job *job, const struct sk_fold_segment *se
 			if (!from->oldest_ns[lane] || row >= SK_SEGMENT_DEVICES ||
 			    !segment->devices[row])
 				continue;
-			struct sk_interval interval = {.from_ns = from->oldest_ns[lane],
-						       .to_ns = job->now_ns,
-						       .tid = from->tid,
-						       .device =
-							       (uint8_t)(segment->devices[row] - 1),
-						       .busy = SK_BUSY_UNKNOWN,
-						       .flags = SK_INTERVAL_UNENDED,
-						       .process = segment->pid};
+			struct sk_trace_interval interval = {
+				.from_ns = from->oldest_ns[lane],
+				.to_ns = job->now_ns,
+				.tid = from->tid,
+				.device = (uint8_t)(segment->devices[row] - 1),
+				.busy = SK_BUSY_UNKNOWN,
+				.flags = SK_INTERVAL_UNENDED,
+				.process = segment->pid};
 			if (interval.from_ns < interval.to_ns)
-				sk_job_add_interval(job, &interval);
+				sk_trace_job_add_interval(job, &interval);
 		}
 }
 
-static uint64_t unfinished(const struct sk_fold_counters *counters)
+static uint64_t unfinished(const struct sk_trace_fold_counters *counters)
 {
 	const uint64_t *loss = counters->loss;
 	uint64_t done = counters->made - counters->host_records + loss[SK_LOSS_pending_full] +
@@ -146,8 +149,8 @@ static uint64_t unfinished(const struct sk_fold_counters *counters)
 	return counters->timed > done ? counters->timed - done : 0;
 }
 
-static void retire_counts(struct sk_job *job, const struct sk_fold_segment *segment,
-			  const struct sk_reader *reader, double unseen)
+static void retire_counts(struct sk_trace_job *job, const struct sk_trace_fold_segment *segment,
+			  const struct sk_trace_reader *reader, double unseen)
 {
 	for (unsigned from = 0; from < SK_SEGMENT_ROWS; from++) {
 		for (unsigned name = 0; name < SK_SEGMENT_NAMES; name++) {
@@ -155,8 +158,8 @@ static void retire_counts(struct sk_job *job, const struct sk_fold_segment *segm
 
 			if (!count)
 				continue;
-			struct sk_stat *stat =
-				sk_fold_touch(&job->fold, true, segment->names[name]);
+			struct sk_trace_stat *stat =
+				sk_trace_fold_touch(&job->fold, true, segment->names[name]);
 
 			stat->retired += count;
 			stat->retired_unseen += unseen * (double)count;
@@ -166,7 +169,7 @@ static void retire_counts(struct sk_job *job, const struct sk_fold_segment *segm
 
 			if (!copies[0])
 				continue;
-			struct sk_stat *stat = sk_fold_touch(&job->fold, false, kind);
+			struct sk_trace_stat *stat = sk_trace_fold_touch(&job->fold, false, kind);
 
 			stat->retired += copies[0];
 			stat->retired_bytes += copies[1];
@@ -176,47 +179,47 @@ static void retire_counts(struct sk_job *job, const struct sk_fold_segment *segm
 }
 
 /* A segment's own counts go into the fold; its file is removed after the commit. */
-static void retire(struct sk_job *job, unsigned row)
+static void retire(struct sk_trace_job *job, unsigned row)
 {
-	struct sk_fold_state *state = state_of(job);
-	struct sk_fold_segment *segment = &state->segments[row];
-	struct sk_reader *reader = job->readers[row];
-	struct sk_fold_process *process = &state->processes[segment->process];
+	struct sk_trace_fold_state *state = state_of(job);
+	struct sk_trace_fold_segment *segment = &state->segments[row];
+	struct sk_trace_reader *reader = job->readers[row];
+	struct sk_trace_fold_process *process = &state->processes[segment->process];
 	uint64_t calls = reader->counters.launches + reader->counters.copies;
-	double unseen = sk_job_unseen(reader, segment);
+	double unseen = sk_trace_job_unseen(reader, segment);
 
 	reader->counters.host_records = segment->host_records;
 	reader->counters.loss[SK_LOSS_unfinished] = unfinished(&reader->counters);
-	sk_fold_counters_add(&state->retired, &reader->counters);
+	sk_trace_fold_counters_add(&state->retired, &reader->counters);
 	retire_counts(job, segment, reader, unseen);
 	process->launches += reader->counters.launches;
 	process->copies += reader->counters.copies;
 	process->tracer_ns += reader->counters.tracer_ns;
 	process->unseen += (uint64_t)(unseen * (double)calls + 0.5);
-	sk_job_finish_windows(segment, reader, &state->clusters);
+	sk_trace_job_finish_windows(segment, reader, &state->clusters);
 	segment->state = SK_SEGMENT_RETIRED;
-	sk_reader_close(reader);
+	sk_trace_reader_close(reader);
 	free(reader);
 	job->readers[row] = NULL;
 	job->dirty = true;
 }
 
-static void check_alive(struct sk_job *job, struct sk_reader *reader,
-			const struct sk_fold_segment *segment)
+static void check_alive(struct sk_trace_job *job, struct sk_trace_reader *reader,
+			const struct sk_trace_fold_segment *segment)
 {
 	if (job->ended) {
 		reader->dead = true;
 	} else if (reader->holds_back || job->now_ns - reader->checked_ns >= 500 * MS) {
-		reader->dead = !sk_reader_process_runs(segment->pid, segment->starttime);
+		reader->dead = !sk_trace_reader_process_runs(segment->pid, segment->starttime);
 		reader->checked_ns = job->now_ns;
 	}
 }
 
 /* Before it, nothing more of this segment will come that is not in its rings by now. */
-static void hold_back(struct sk_job *job, struct sk_reader *reader, struct sk_fold_segment *segment,
-		      uint64_t *watermark)
+static void hold_back(struct sk_trace_job *job, struct sk_trace_reader *reader,
+		      struct sk_trace_fold_segment *segment, uint64_t *watermark)
 {
-	uint64_t covered = sk_job_cover(job, reader, segment);
+	uint64_t covered = sk_trace_job_cover(job, reader, segment);
 
 	if (reader->dead)
 		return;
@@ -227,30 +230,30 @@ static void hold_back(struct sk_job *job, struct sk_reader *reader, struct sk_fo
 	*watermark = oldest < *watermark ? oldest : *watermark;
 }
 
-static int load(struct sk_job *job, struct sk_reader *reader, struct sk_fold_segment *segment,
-		uint64_t *watermark)
+static int load(struct sk_trace_job *job, struct sk_trace_reader *reader,
+		struct sk_trace_fold_segment *segment, uint64_t *watermark)
 {
-	int error = sk_reader_load(reader, job->view);
+	int error = sk_trace_reader_load(reader, job->view);
 
 	if (error)
 		return error;
 	map_devices(job, segment);
 	hold_back(job, reader, segment, watermark);
 	/* Heads after the oldest launches in flight: what left that list meanwhile is in a ring. */
-	error = sk_reader_load_slots(reader, job->view);
+	error = sk_trace_reader_load_slots(reader, job->view);
 	if (error)
 		return error;
 	if (job->view->header.created_ns < job->now_ns)
-		sk_causes_called(&state_of(job)->causes, job->view->header.created_ns);
+		sk_trace_causes_called(&state_of(job)->causes, job->view->header.created_ns);
 	map_devices(job, segment);
 	map_names(job, reader, segment);
-	error = sk_reader_load_counts(reader, job->view);
-	sk_job_clean_text(reader->answer.holder, sizeof(reader->answer.holder));
+	error = sk_trace_reader_load_counts(reader, job->view);
+	sk_trace_job_clean_text(reader->answer.holder, sizeof(reader->answer.holder));
 	return error;
 }
 
 /* A third of the lease has gone by, or something else is wanted. */
-static void tell_tracer(struct sk_job *job, struct sk_reader *reader)
+static void tell_tracer(struct sk_trace_job *job, struct sk_trace_reader *reader)
 {
 	uint64_t lease = job->now_ns + job->lease_ns;
 
@@ -258,12 +261,12 @@ static void tell_tracer(struct sk_job *job, struct sk_reader *reader)
 	    (reader->wanted == job->wanted && lease < reader->lease_ns + job->lease_ns / 3))
 		return;
 	loss_of(job)[SK_LOSS_segments_damaged] +=
-		sk_reader_control(reader, job->wanted, lease) != 0;
+		sk_trace_reader_control(reader, job->wanted, lease) != 0;
 }
 
 /* The control block is not as it was left: only the job can have written it, to be looked at less.
  * It is written again; what the tracer did not see meanwhile, its windows say. */
-static void check_control(struct sk_job *job, struct sk_reader *reader)
+static void check_control(struct sk_trace_job *job, struct sk_trace_reader *reader)
 {
 	const struct sk_segment_control *control = &job->view->header.control;
 
@@ -276,7 +279,7 @@ static void check_control(struct sk_job *job, struct sk_reader *reader)
 }
 
 /* The lease that the tracer had is over, whoever gave it: it has been dormant since then. */
-static void note_lapse(struct sk_job *job)
+static void note_lapse(struct sk_trace_job *job)
 {
 	const struct sk_segment_control *control = &job->view->header.control;
 
@@ -287,8 +290,8 @@ static void note_lapse(struct sk_job *job)
 	job->dirty = true;
 }
 
-void sk_job_control(struct sk_job *job, uint32_t mode, uint32_t budget_ppm, uint64_t lease_ns,
-		    uint64_t now_ns)
+void sk_trace_job_control(struct sk_trace_job *job, uint32_t mode, uint32_t budget_ppm,
+			  uint64_t lease_ns, uint64_t now_ns)
 {
 	uint32_t said = mode | budget_ppm << 8;
 
@@ -304,35 +307,36 @@ void sk_job_control(struct sk_job *job, uint32_t mode, uint32_t budget_ppm, uint
 }
 
 /* Whether the word that it has is for this share and stays valid for another while. */
-static bool has_word(const struct sk_job *job, const struct sk_reader *reader)
+static bool has_word(const struct sk_trace_job *job, const struct sk_trace_reader *reader)
 {
-	uint64_t later = job->now_ns + SK_HOLD_VALID_NS - SK_HOLD_VALID_NS / 4;
+	uint64_t later = job->now_ns + SK_THROTTLE_VALID_NS - SK_THROTTLE_VALID_NS / 4;
 
-	return sk_hold_share(reader->hold) == job->hold &&
-	       (!job->hold || sk_hold_until(reader->hold) > later);
+	return sk_throttle_share(reader->throttle) == job->throttle &&
+	       (!job->throttle || sk_throttle_until(reader->throttle) > later);
 }
 
-static void hold_launches(struct sk_job *job, struct sk_reader *reader)
+static void hold_launches(struct sk_trace_job *job, struct sk_trace_reader *reader)
 {
 	if (reader->answer.holds && !has_word(job, reader))
 		loss_of(job)[SK_LOSS_segments_damaged] +=
-			sk_reader_hold(reader, sk_hold_word(job->hold,
-							    job->now_ns + SK_HOLD_VALID_NS)) != 0;
+			sk_trace_reader_throttle(
+				reader, sk_throttle_word(job->throttle,
+							 job->now_ns + SK_THROTTLE_VALID_NS)) != 0;
 }
 
-void sk_job_hold(struct sk_job *job, uint32_t share, uint64_t now_ns)
+void sk_trace_job_throttle(struct sk_trace_job *job, uint32_t share, uint64_t now_ns)
 {
 	job->now_ns = now_ns;
-	job->hold = share < SK_HOLD_WHOLE ? share : 0;
+	job->throttle = share < SK_THROTTLE_WHOLE ? share : 0;
 	for (unsigned row = 0; row < SK_FOLD_SEGMENTS; row++)
 		if (job->readers[row])
 			hold_launches(job, job->readers[row]);
 }
 
-static void drain_segment(struct sk_job *job, unsigned row, uint64_t *watermark)
+static void drain_segment(struct sk_trace_job *job, unsigned row, uint64_t *watermark)
 {
-	struct sk_fold_segment *segment = &state_of(job)->segments[row];
-	struct sk_reader *reader = job->readers[row];
+	struct sk_trace_fold_segment *segment = &state_of(job)->segments[row];
+	struct sk_trace_reader *reader = job->readers[row];
 
 	check_alive(job, reader, segment);
 	int error = load(job, reader, segment, watermark);
@@ -343,8 +347,8 @@ static void drain_segment(struct sk_job *job, unsigned row, uint64_t *watermark)
 		return;
 	}
 	for (uint32_t slot = 0; slot < job->view->header.slots_used; slot++)
-		sk_job_drain_ring(job, reader, segment, slot);
-	sk_job_contend(job, reader, segment);
+		sk_trace_job_drain_ring(job, reader, segment, slot);
+	sk_trace_job_contend(job, reader, segment);
 	if (!reader->dead) {
 		check_control(job, reader);
 		note_lapse(job);
@@ -357,15 +361,16 @@ static void drain_segment(struct sk_job *job, unsigned row, uint64_t *watermark)
 }
 
 /* A segment known from before the agent's restart. */
-static void reopen(struct sk_job *job, unsigned row)
+static void reopen(struct sk_trace_job *job, unsigned row)
 {
-	struct sk_fold_segment *segment = &state_of(job)->segments[row];
-	struct sk_reader *reader = calloc(1, sizeof(*reader));
+	struct sk_trace_fold_segment *segment = &state_of(job)->segments[row];
+	struct sk_trace_reader *reader = calloc(1, sizeof(*reader));
 	char name[64];
 
-	sk_reader_name(segment->pid, segment->starttime, segment->number, name);
-	int error = reader ? sk_reader_open(reader, job->folder_fd, name, job->owner, job->view)
-			   : -ENOMEM;
+	sk_trace_reader_name(segment->pid, segment->starttime, segment->number, name);
+	int error =
+		reader ? sk_trace_reader_open(reader, job->folder_fd, name, job->owner, job->view)
+		       : -ENOMEM;
 
 	if (!error) {
 		job->readers[row] = reader;
@@ -379,9 +384,9 @@ static void reopen(struct sk_job *job, unsigned row)
 	job->dirty = true;
 }
 
-static uint64_t drain_segments(struct sk_job *job)
+static uint64_t drain_segments(struct sk_trace_job *job)
 {
-	struct sk_fold_state *state = state_of(job);
+	struct sk_trace_fold_state *state = state_of(job);
 	uint64_t watermark = job->now_ns;
 
 	for (unsigned row = 0; row < state->segments_used; row++) {
@@ -398,10 +403,10 @@ static uint64_t drain_segments(struct sk_job *job)
 }
 
 /* Settle what no record and no span can change any more. */
-static void settle(struct sk_job *job, uint64_t watermark)
+static void settle(struct sk_trace_job *job, uint64_t watermark)
 {
-	struct sk_causes *causes = &state_of(job)->causes;
-	struct sk_causes_input *input = &job->input;
+	struct sk_trace_causes *causes = &state_of(job)->causes;
+	struct sk_trace_causes_input *input = &job->input;
 	uint64_t frontier = watermark;
 
 	if (causes->spans_seen && !job->ended) {
@@ -420,54 +425,55 @@ static void settle(struct sk_job *job, uint64_t watermark)
 		settle_by_force(job);
 }
 
-static void keep_waiting(struct sk_job *job)
+static void keep_waiting(struct sk_trace_job *job)
 {
-	struct sk_fold_state *state = state_of(job);
+	struct sk_trace_fold_state *state = state_of(job);
 	size_t spans = job->input.span_count;
 
 	state->intervals_used = (uint32_t)job->input.interval_count;
 	state->spans_used = (uint32_t)(spans < SK_FOLD_SPANS ? spans : SK_FOLD_SPANS);
 	memcpy(state->intervals, job->input.intervals,
-	       state->intervals_used * sizeof(struct sk_interval));
-	memcpy(state->waiting, job->input.spans, state->spans_used * sizeof(struct sk_thread_span));
+	       state->intervals_used * sizeof(struct sk_trace_interval));
+	memcpy(state->waiting, job->input.spans,
+	       state->spans_used * sizeof(struct sk_trace_thread_span));
 }
 
 /* After the commit: rings may be filled again, and files of the retired are not needed. */
-static void tell_producers(struct sk_job *job)
+static void tell_producers(struct sk_trace_job *job)
 {
-	struct sk_fold_state *state = state_of(job);
+	struct sk_trace_fold_state *state = state_of(job);
 
 	for (unsigned row = 0; row < state->segments_used; row++) {
-		struct sk_fold_segment *segment = &state->segments[row];
-		struct sk_reader *reader = job->readers[row];
+		struct sk_trace_fold_segment *segment = &state->segments[row];
+		struct sk_trace_reader *reader = job->readers[row];
 		char name[64];
 
 		for (unsigned slot = 0; reader && slot < SK_SEGMENT_SLOTS; slot++)
 			if (reader->told[slot] != segment->tails[slot] &&
-			    !sk_reader_consume(reader, slot, segment->tails[slot]))
+			    !sk_trace_reader_consume(reader, slot, segment->tails[slot]))
 				reader->told[slot] = segment->tails[slot];
 		if (segment->state != SK_SEGMENT_RETIRED || job->folder_fd < 0)
 			continue;
-		sk_reader_name(segment->pid, segment->starttime, segment->number, name);
+		sk_trace_reader_name(segment->pid, segment->starttime, segment->number, name);
 		/* The row is used again only when no file of its name can be folded twice. */
 		if (!unlinkat(job->folder_fd, name, 0) || errno == ENOENT)
 			segment->state = SK_SEGMENT_FREE;
 	}
 }
 
-static int commit(struct sk_job *job)
+static int commit(struct sk_trace_job *job)
 {
-	struct sk_fold_state *state = state_of(job);
+	struct sk_trace_fold_state *state = state_of(job);
 
 	if (!state->segments_seen)
 		return 0; /* nothing to keep: no file for a job that never calls a GPU */
 	if (job->dirty) {
 		loss_of(job)[SK_LOSS_timeline_dropped] +=
-			sk_events_flush(&job->events, job->store_fd);
+			sk_trace_events_flush(&job->events, job->store_fd);
 		loss_of(job)[SK_LOSS_timeline_spans_dropped] +=
-			sk_events_flush(&job->spans, job->store_fd);
+			sk_trace_events_flush(&job->spans, job->store_fd);
 		keep_waiting(job);
-		int error = sk_fold_commit(&job->fold, job->store_fd);
+		int error = sk_trace_fold_commit(&job->fold, job->store_fd);
 
 		if (error)
 			return error;
@@ -477,13 +483,14 @@ static int commit(struct sk_job *job)
 	return 0;
 }
 
-static void describe(struct sk_job *job, uint64_t records_before, struct sk_job_drained *ret)
+static void describe(struct sk_trace_job *job, uint64_t records_before,
+		     struct sk_trace_job_drained *ret)
 {
-	struct sk_fold_state *state = state_of(job);
-	struct sk_fold_counters sum;
+	struct sk_trace_fold_state *state = state_of(job);
+	struct sk_trace_fold_counters sum;
 
 	memset(ret, 0, sizeof(*ret));
-	sk_job_counters(job, &sum);
+	sk_trace_job_counters(job, &sum);
 	ret->records = state->records - records_before;
 	ret->lost = sum.loss[SK_LOSS_ring_full] + sum.loss[SK_LOSS_pending_full] +
 		    sum.loss[SK_LOSS_unstamped] + sum.loss[SK_LOSS_unfinished] +
@@ -496,7 +503,7 @@ static void describe(struct sk_job *job, uint64_t records_before, struct sk_job_
 			ret->tids[ret->tids_used++] = state->causes.thread[t].tid;
 }
 
-int sk_job_drain(struct sk_job *job, uint64_t now_ns, struct sk_job_drained *ret)
+int sk_trace_job_drain(struct sk_trace_job *job, uint64_t now_ns, struct sk_trace_job_drained *ret)
 {
 	uint64_t before = state_of(job)->records;
 
@@ -505,7 +512,7 @@ int sk_job_drain(struct sk_job *job, uint64_t now_ns, struct sk_job_drained *ret
 	int error = 0;
 
 	if (!state_of(job)->finished) {
-		sk_job_scan(job);
+		sk_trace_job_scan(job);
 		settle(job, drain_segments(job));
 		error = commit(job);
 	}
@@ -513,20 +520,20 @@ int sk_job_drain(struct sk_job *job, uint64_t now_ns, struct sk_job_drained *ret
 	return error;
 }
 
-int sk_job_finish(struct sk_job *job, uint64_t to_ns, struct sk_job_drained *ret)
+int sk_trace_job_finish(struct sk_trace_job *job, uint64_t to_ns, struct sk_trace_job_drained *ret)
 {
-	struct sk_fold_state *state = state_of(job);
+	struct sk_trace_fold_state *state = state_of(job);
 
 	if (state->finished)
-		return sk_job_drain(job, to_ns, ret);
+		return sk_trace_job_drain(job, to_ns, ret);
 	uint64_t before = state->records;
 
-	sk_job_set_window_to(job, to_ns);
+	sk_trace_job_set_window_to(job, to_ns);
 	job->ended = true;
 	job->folder_quiet = false;
 	job->now_ns = state->window_to_ns;
 	job->fill = 0;
-	sk_job_scan(job);
+	sk_trace_job_scan(job);
 	drain_segments(job);
 	settle(job, state->window_to_ns);
 	job->input.interval_count = job->input.span_count = 0; /* behind the window's end */

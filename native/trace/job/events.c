@@ -7,12 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 
-void sk_events_init(struct sk_events *events, const char *name, size_t entry_bytes)
+void sk_trace_events_init(struct sk_trace_events *events, const char *name, size_t entry_bytes)
 {
-	*events = (struct sk_events){.fd = -1, .name = name, .entry_bytes = entry_bytes};
+	*events = (struct sk_trace_events){.fd = -1, .name = name, .entry_bytes = entry_bytes};
 }
 
-static int ready(struct sk_events *events, int folder_fd, int flags)
+static int ready(struct sk_trace_events *events, int folder_fd, int flags)
 {
 	if (events->fd < 0)
 		events->fd = openat(folder_fd, events->name,
@@ -20,7 +20,7 @@ static int ready(struct sk_events *events, int folder_fd, int flags)
 	return events->fd < 0 ? -errno : 0;
 }
 
-unsigned sk_events_flush(struct sk_events *events, int folder_fd)
+unsigned sk_trace_events_flush(struct sk_trace_events *events, int folder_fd)
 {
 	unsigned count = events->pending;
 	size_t bytes = count * events->entry_bytes;
@@ -34,14 +34,15 @@ unsigned sk_events_flush(struct sk_events *events, int folder_fd)
 	return pwrite(events->fd, events->batch, bytes, offset) == (ssize_t)bytes ? 0 : count;
 }
 
-unsigned sk_events_add(struct sk_events *events, int folder_fd, uint64_t number, const void *entry)
+unsigned sk_trace_events_add(struct sk_trace_events *events, int folder_fd, uint64_t number,
+			     const void *entry)
 {
 	unsigned lost = 0;
 
 	/* A batch lies in one piece: it ends where the file starts over. */
 	if (events->pending == SK_EVENTS_BATCH ||
 	    (events->pending && number % SK_EVENTS_CAPACITY == 0))
-		lost = sk_events_flush(events, folder_fd);
+		lost = sk_trace_events_flush(events, folder_fd);
 	if (!events->pending)
 		events->next = number;
 	memcpy(events->batch + events->pending * events->entry_bytes, entry, events->entry_bytes);
@@ -49,7 +50,7 @@ unsigned sk_events_add(struct sk_events *events, int folder_fd, uint64_t number,
 	return lost;
 }
 
-static int read_piece(struct sk_events *events, uint64_t first, uint64_t count, void *ret)
+static int read_piece(struct sk_trace_events *events, uint64_t first, uint64_t count, void *ret)
 {
 	size_t bytes = count * events->entry_bytes;
 	off_t offset = (off_t)(first % SK_EVENTS_CAPACITY * events->entry_bytes);
@@ -61,8 +62,8 @@ static int read_piece(struct sk_events *events, uint64_t first, uint64_t count, 
 	return 0;
 }
 
-int sk_events_copy(struct sk_events *events, int folder_fd, uint64_t first, uint64_t count,
-		   void *ret)
+int sk_trace_events_copy(struct sk_trace_events *events, int folder_fd, uint64_t first,
+			 uint64_t count, void *ret)
 {
 	uint64_t head = SK_EVENTS_CAPACITY - first % SK_EVENTS_CAPACITY;
 	int error;
@@ -81,14 +82,14 @@ int sk_events_copy(struct sk_events *events, int folder_fd, uint64_t first, uint
 	return error ? error : (int)count;
 }
 
-int sk_events_read(struct sk_events *events, int folder_fd, uint64_t total, void *ret)
+int sk_trace_events_read(struct sk_trace_events *events, int folder_fd, uint64_t total, void *ret)
 {
 	uint64_t count = total < SK_EVENTS_CAPACITY ? total : SK_EVENTS_CAPACITY;
 
-	return sk_events_copy(events, folder_fd, total - count, count, ret);
+	return sk_trace_events_copy(events, folder_fd, total - count, count, ret);
 }
 
-void sk_events_close(struct sk_events *events)
+void sk_trace_events_close(struct sk_trace_events *events)
 {
 	if (events->fd >= 0)
 		close(events->fd);

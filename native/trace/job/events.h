@@ -7,8 +7,8 @@
  * writing a batch again after a crash changes nothing. A full disk costs entries, which are
  * counted. Threads: one. Cost: one pwrite per 1,024 entries.
  */
-#ifndef SK_TRACE_EVENTS_H
-#define SK_TRACE_EVENTS_H
+#ifndef SK_TRACE_JOB_EVENTS_H
+#define SK_TRACE_JOB_EVENTS_H
 
 #include <assert.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@
 enum { SK_EVENTS_CAPACITY = 1 << 16, SK_EVENTS_BATCH = 1 << 10 };
 
 /** A record with the job's indices instead of its process's. */
-struct sk_event {
+struct sk_trace_event {
 	uint64_t queued_ns;
 	uint64_t start_ns;
 	uint64_t end_ns;
@@ -36,9 +36,9 @@ struct sk_event {
 	uint8_t turn; /* of the row `name`: another name may have it by now */
 	uint8_t reserved[3];
 };
-static_assert(sizeof(struct sk_event) == 64, "events keep their stride");
+static_assert(sizeof(struct sk_trace_event) == 64, "events keep their stride");
 
-struct sk_events {
+struct sk_trace_events {
 	int fd; /* -1: not made yet */
 	const char *name;
 	size_t entry_bytes;
@@ -48,23 +48,24 @@ struct sk_events {
 };
 
 /** `name` is the file's, and stays the caller's. */
-void sk_events_init(struct sk_events *events, const char *name, size_t entry_bytes);
+void sk_trace_events_init(struct sk_trace_events *events, const char *name, size_t entry_bytes);
 
 /** Append the entry with this number; numbers grow by one. Returns entries lost, mostly 0. */
-unsigned sk_events_add(struct sk_events *events, int folder_fd, uint64_t number, const void *entry);
+unsigned sk_trace_events_add(struct sk_trace_events *events, int folder_fd, uint64_t number,
+			     const void *entry);
 
 /** Write what is pending. Returns entries lost. */
-unsigned sk_events_flush(struct sk_events *events, int folder_fd);
+unsigned sk_trace_events_flush(struct sk_trace_events *events, int folder_fd);
 
 /** Copy the newest entries of `total` made, oldest first, at most SK_EVENTS_CAPACITY of them into
  * `ret`. Their number, or negative errno. */
-int sk_events_read(struct sk_events *events, int folder_fd, uint64_t total, void *ret);
+int sk_trace_events_read(struct sk_trace_events *events, int folder_fd, uint64_t total, void *ret);
 
 /** Copy `count` entries from number `first` on, all of them among the newest SK_EVENTS_CAPACITY.
  * Their number, 0 where nothing was ever written, or negative errno. */
-int sk_events_copy(struct sk_events *events, int folder_fd, uint64_t first, uint64_t count,
-		   void *ret);
+int sk_trace_events_copy(struct sk_trace_events *events, int folder_fd, uint64_t first,
+			 uint64_t count, void *ret);
 
-void sk_events_close(struct sk_events *events);
+void sk_trace_events_close(struct sk_trace_events *events);
 
 #endif

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-void sk_job_clean_text(char *text, size_t bytes)
+void sk_trace_job_clean_text(char *text, size_t bytes)
 {
 	text[bytes - 1] = 0;
 	for (; *text; text++)
@@ -22,13 +22,13 @@ void sk_job_clean_text(char *text, size_t bytes)
 			*text = '?';
 }
 
-static void remember_bad(struct sk_job *job, ino_t inode)
+static void remember_bad(struct sk_trace_job *job, ino_t inode)
 {
 	loss_of(job)[SK_LOSS_segments_damaged]++;
 	job->bad[job->bad_used++] = inode;
 }
 
-static bool is_bad(const struct sk_job *job, ino_t inode)
+static bool is_bad(const struct sk_trace_job *job, ino_t inode)
 {
 	for (unsigned i = 0; i < job->bad_used; i++)
 		if (job->bad[i] == inode)
@@ -36,20 +36,21 @@ static bool is_bad(const struct sk_job *job, ino_t inode)
 	return false;
 }
 
-static void note_process(struct sk_job *job, struct sk_fold_segment *segment)
+static void note_process(struct sk_trace_job *job, struct sk_trace_fold_segment *segment)
 {
 	char *comm = job->view->header.comm;
 
-	sk_job_clean_text(comm, sizeof(job->view->header.comm));
-	segment->process = sk_fold_process(&job->fold, segment->pid, segment->starttime, comm);
+	sk_trace_job_clean_text(comm, sizeof(job->view->header.comm));
+	segment->process =
+		sk_trace_fold_process(&job->fold, segment->pid, segment->starttime, comm);
 	state_of(job)->processes[segment->process].tracer = job->view->header.tracer;
 }
 
-static struct sk_fold_segment *find_segment(struct sk_fold_state *state, uint32_t pid,
-					    uint64_t starttime, uint32_t number)
+static struct sk_trace_fold_segment *find_segment(struct sk_trace_fold_state *state, uint32_t pid,
+						  uint64_t starttime, uint32_t number)
 {
 	for (unsigned row = 0; row < state->segments_used; row++) {
-		struct sk_fold_segment *segment = &state->segments[row];
+		struct sk_trace_fold_segment *segment = &state->segments[row];
 
 		if (segment->state != SK_SEGMENT_FREE && segment->pid == pid &&
 		    segment->starttime == starttime && segment->number == number)
@@ -58,7 +59,7 @@ static struct sk_fold_segment *find_segment(struct sk_fold_state *state, uint32_
 	return NULL;
 }
 
-static struct sk_fold_segment *free_segment(struct sk_fold_state *state)
+static struct sk_trace_fold_segment *free_segment(struct sk_trace_fold_state *state)
 {
 	for (unsigned row = 0; row < state->segments_used; row++)
 		if (state->segments[row].state == SK_SEGMENT_FREE)
@@ -67,11 +68,12 @@ static struct sk_fold_segment *free_segment(struct sk_fold_state *state)
 						       : NULL;
 }
 
-static int open_new(struct sk_job *job, const struct dirent *entry, struct sk_reader **ret)
+static int open_new(struct sk_trace_job *job, const struct dirent *entry,
+		    struct sk_trace_reader **ret)
 {
-	struct sk_reader *reader = calloc(1, sizeof(*reader));
-	int error = reader ? sk_reader_open(reader, job->folder_fd, entry->d_name, job->owner,
-					    job->view)
+	struct sk_trace_reader *reader = calloc(1, sizeof(*reader));
+	int error = reader ? sk_trace_reader_open(reader, job->folder_fd, entry->d_name, job->owner,
+						  job->view)
 			   : -ENOMEM;
 
 	if (error)
@@ -82,16 +84,16 @@ static int open_new(struct sk_job *job, const struct dirent *entry, struct sk_re
 }
 
 /* The header of the segment is in the view. */
-static void note_found(struct sk_job *job, const struct sk_fold_segment *segment)
+static void note_found(struct sk_trace_job *job, const struct sk_fold_segment *segment)
 {
 	if (job->found_used < SK_FOLD_SEGMENTS)
 		job->found[job->found_used++] =
-			(struct sk_job_found){.pid = segment->pid,
+			(struct sk_trace_job_found){.pid = segment->pid,
 					      .starttime = segment->starttime,
 					      .made_ns = job->view->header.created_ns};
 }
 
-unsigned sk_job_take_found(struct sk_job *job, struct sk_job_found *ret)
+unsigned sk_trace_job_take_found(struct sk_trace_job *job, struct sk_trace_job_found *ret)
 {
 	unsigned count = job->found_used;
 
@@ -101,13 +103,13 @@ unsigned sk_job_take_found(struct sk_job *job, struct sk_job_found *ret)
 }
 
 /* A file that is not known yet. */
-static void admit(struct sk_job *job, const struct dirent *entry,
-		  const struct sk_fold_segment *found)
+static void admit(struct sk_trace_job *job, const struct dirent *entry,
+		  const struct sk_trace_fold_segment *found)
 {
-	struct sk_fold_state *state = state_of(job);
-	struct sk_reader *reader = NULL;
+	struct sk_trace_fold_state *state = state_of(job);
+	struct sk_trace_reader *reader = NULL;
 	int error = job->bad_used < SK_JOB_BAD ? open_new(job, entry, &reader) : -ENOSPC;
-	struct sk_fold_segment *segment = error ? NULL : free_segment(state);
+	struct sk_trace_fold_segment *segment = error ? NULL : free_segment(state);
 
 	if (segment) {
 		*segment = *found;
@@ -120,7 +122,7 @@ static void admit(struct sk_job *job, const struct dirent *entry,
 		return;
 	}
 	if (reader)
-		sk_reader_close(reader);
+		sk_trace_reader_close(reader);
 	free(reader);
 	if (error == -EBADMSG || error == -EACCES)
 		remember_bad(job, entry->d_ino);
@@ -137,7 +139,7 @@ static uint64_t clock_ns(const struct timespec *time)
 
 /* True when the folder cannot have changed since it was last scanned. Its stamp moves with the
  * timer tick, so a stamp that was young at the scan may hide a later change. */
-static bool folder_unchanged(struct sk_job *job)
+static bool folder_unchanged(struct sk_trace_job *job)
 {
 	struct stat status;
 	struct timespec now;
@@ -153,20 +155,21 @@ static bool folder_unchanged(struct sk_job *job)
 	return same;
 }
 
-static void scan_entries(struct sk_job *job, DIR *folder)
+static void scan_entries(struct sk_trace_job *job, DIR *folder)
 {
 	unsigned seen = 0;
 	struct dirent *entry;
 
 	job->refused = 0;
 	while ((entry = readdir(folder))) {
-		struct sk_fold_segment found = {0};
+		struct sk_trace_fold_segment found = {0};
 
 		if (++seen > SK_JOB_FOLDER_ENTRIES) {
 			job->refused++;
 			break;
 		}
-		if (sk_reader_parse(entry->d_name, &found.pid, &found.starttime, &found.number) &&
+		if (sk_trace_reader_parse(entry->d_name, &found.pid, &found.starttime,
+					  &found.number) &&
 		    !find_segment(state_of(job), found.pid, found.starttime, found.number) &&
 		    !is_bad(job, entry->d_ino))
 			admit(job, entry, &found);
@@ -183,7 +186,7 @@ static uint64_t now_of(clockid_t clock)
 	return clock_ns(&now);
 }
 
-static void scan(struct sk_job *job)
+static void scan(struct sk_trace_job *job)
 {
 	int fd = openat(job->folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *folder = fd < 0 ? NULL : fdopendir(fd);
@@ -198,7 +201,7 @@ static void scan(struct sk_job *job)
 		close(fd);
 }
 
-void sk_job_scan(struct sk_job *job)
+void sk_trace_job_scan(struct sk_trace_job *job)
 {
 	if (job->folder_fd < 0 || (now_of(CLOCK_MONOTONIC) < job->scan_at_ns && !job->ended))
 		return;

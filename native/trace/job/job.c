@@ -16,14 +16,14 @@ static int open_folder(const char *path)
 	return fd < 0 ? -errno : fd;
 }
 
-static int allocate(struct sk_job *job)
+static int allocate(struct sk_trace_job *job)
 {
 	/* Large blocks that become resident only as far as they are used. */
 	job->view = aligned_alloc(alignof(struct sk_segment), sizeof(*job->view));
 	job->records = calloc(SK_JOB_BATCH, sizeof(*job->records));
-	job->input.intervals = calloc(SK_JOB_WAITING_INTERVALS, sizeof(struct sk_interval));
-	job->input.spans = calloc(SK_JOB_WAITING_SPANS, sizeof(struct sk_thread_span));
-	job->input.scratch = calloc(SK_JOB_WAITING_INTERVALS, sizeof(struct sk_interval));
+	job->input.intervals = calloc(SK_JOB_WAITING_INTERVALS, sizeof(struct sk_trace_interval));
+	job->input.spans = calloc(SK_JOB_WAITING_SPANS, sizeof(struct sk_trace_thread_span));
+	job->input.scratch = calloc(SK_JOB_WAITING_INTERVALS, sizeof(struct sk_trace_interval));
 	return job->view && job->records && job->input.intervals && job->input.spans &&
 			       job->input.scratch
 		       ? 0
@@ -31,25 +31,26 @@ static int allocate(struct sk_job *job)
 }
 
 /* What waited to be settled when the fold was last committed. */
-static void restore_input(struct sk_job *job)
+static void restore_input(struct sk_trace_job *job)
 {
-	const struct sk_fold_state *state = job->fold.state;
+	const struct sk_trace_fold_state *state = job->fold.state;
 
 	job->input.interval_count = state->intervals_used;
 	job->input.span_count = state->spans_used;
 	memcpy(job->input.intervals, state->intervals,
-	       state->intervals_used * sizeof(struct sk_interval));
-	memcpy(job->input.spans, state->waiting, state->spans_used * sizeof(struct sk_thread_span));
+	       state->intervals_used * sizeof(struct sk_trace_interval));
+	memcpy(job->input.spans, state->waiting,
+	       state->spans_used * sizeof(struct sk_trace_thread_span));
 	job->spans_to_ns = state->causes.frontier_ns;
 }
 
-static int open_parts(struct sk_job *job, const char *folder, const char *store, uint32_t mode,
-		      uint64_t now_ns)
+static int open_parts(struct sk_trace_job *job, const char *folder, const char *store,
+		      uint32_t mode, uint64_t now_ns)
 {
 	job->store_fd = open_folder(store);
 	if (job->store_fd < 0)
 		return job->store_fd;
-	int error = sk_fold_open(&job->fold, job->store_fd, mode, now_ns);
+	int error = sk_trace_fold_open(&job->fold, job->store_fd, mode, now_ns);
 
 	if (error)
 		return error;
@@ -60,21 +61,21 @@ static int open_parts(struct sk_job *job, const char *folder, const char *store,
 	return allocate(job);
 }
 
-int sk_job_open(struct sk_job **ret, const char *folder, const char *store, uint32_t mode,
-		uid_t owner, uint64_t now_ns)
+int sk_trace_job_open(struct sk_trace_job **ret, const char *folder, const char *store,
+		      uint32_t mode, uid_t owner, uint64_t now_ns)
 {
-	struct sk_job *job = calloc(1, sizeof(*job));
+	struct sk_trace_job *job = calloc(1, sizeof(*job));
 
 	if (!job)
 		return -ENOMEM;
 	job->folder_fd = job->store_fd = job->fold.fd = -1;
 	job->owner = owner;
-	sk_events_init(&job->events, "events", sizeof(struct sk_event));
-	sk_events_init(&job->spans, "spans", sizeof(struct sk_thread_span));
+	sk_trace_events_init(&job->events, "events", sizeof(struct sk_trace_event));
+	sk_trace_events_init(&job->spans, "spans", sizeof(struct sk_trace_thread_span));
 	int error = open_parts(job, folder, store, mode, now_ns);
 
 	if (error) {
-		sk_job_close(job);
+		sk_trace_job_close(job);
 		return error;
 	}
 	restore_input(job);
@@ -82,9 +83,9 @@ int sk_job_open(struct sk_job **ret, const char *folder, const char *store, uint
 	return 0;
 }
 
-int sk_job_set_window_from(struct sk_job *job, uint64_t from_ns)
+int sk_trace_job_set_window_from(struct sk_trace_job *job, uint64_t from_ns)
 {
-	struct sk_causes *causes = &job->fold.state->causes;
+	struct sk_trace_causes *causes = &job->fold.state->causes;
 
 	if (causes->origin_ns == from_ns)
 		return 0;
@@ -93,25 +94,25 @@ int sk_job_set_window_from(struct sk_job *job, uint64_t from_ns)
 	uint32_t known[SK_CAUSES_ROWS];
 
 	memcpy(known, causes->device_known, sizeof(known));
-	sk_causes_init(causes, from_ns);
+	sk_trace_causes_init(causes, from_ns);
 	for (unsigned device = 0; device < SK_CAUSES_DEVICES; device++)
 		if (known[device])
-			sk_causes_know(causes, device);
+			sk_trace_causes_know(causes, device);
 	return 0;
 }
 
-void sk_job_set_window_to(struct sk_job *job, uint64_t to_ns)
+void sk_trace_job_set_window_to(struct sk_trace_job *job, uint64_t to_ns)
 {
-	struct sk_fold_state *state = job->fold.state;
+	struct sk_trace_fold_state *state = job->fold.state;
 
 	if (!state->finished)
 		state->window_to_ns =
 			to_ns > state->causes.frontier_ns ? to_ns : state->causes.frontier_ns;
 }
 
-int sk_job_grant(struct sk_job *job, const char *id)
+int sk_trace_job_grant(struct sk_trace_job *job, const char *id)
 {
-	unsigned device = sk_fold_device(&job->fold, id);
+	unsigned device = sk_trace_fold_device(&job->fold, id);
 
 	if (device == SK_NO_DEVICE)
 		return -ENOSPC;
@@ -121,7 +122,7 @@ int sk_job_grant(struct sk_job *job, const char *id)
 
 /* The kernel waits without being woken by signals also where nothing is read or written: for a
  * child that has yet to execute its program, or for a device. */
-static void look_closer(struct sk_thread_span *span)
+static void look_closer(struct sk_trace_thread_span *span)
 {
 	static const long WAITS[] = {
 		SYS_ioctl,
@@ -137,19 +138,19 @@ static void look_closer(struct sk_thread_span *span)
 			span->state = 3;
 }
 
-static void add_span(struct sk_job *job, struct sk_thread_span span)
+static void add_span(struct sk_trace_job *job, struct sk_trace_thread_span span)
 {
-	struct sk_fold_state *state = job->fold.state;
+	struct sk_trace_fold_state *state = job->fold.state;
 	uint64_t *loss = state->retired.loss;
-	struct sk_thread_span rest;
+	struct sk_trace_thread_span rest;
 
 	look_closer(&span);
-	if (!sk_causes_add_span(&state->causes, &span, &rest))
+	if (!sk_trace_causes_add_span(&state->causes, &span, &rest))
 		return;
 	if (span.to_ns > job->spans_to_ns)
 		job->spans_to_ns = span.to_ns;
 	loss[SK_LOSS_timeline_spans_dropped] +=
-		sk_events_add(&job->spans, job->store_fd, state->spans++, &span);
+		sk_trace_events_add(&job->spans, job->store_fd, state->spans++, &span);
 	if (rest.to_ns == rest.from_ns)
 		return;
 	if (job->input.span_count == SK_JOB_WAITING_SPANS)
@@ -158,12 +159,13 @@ static void add_span(struct sk_job *job, struct sk_thread_span span)
 		job->input.spans[job->input.span_count++] = rest;
 }
 
-void sk_job_add_spans(struct sk_job *job, const struct sk_thread_span *spans, size_t count)
+void sk_trace_job_add_spans(struct sk_trace_job *job, const struct sk_trace_thread_span *spans,
+			    size_t count)
 {
 	if (job->fold.state->finished)
 		return;
 	for (size_t i = 0; i < count; i++) {
-		struct sk_thread_span span;
+		struct sk_trace_thread_span span;
 
 		memcpy(&span, &spans[i], sizeof(span)); /* the caller's bytes may lie anywhere */
 		add_span(job, span);
@@ -171,29 +173,30 @@ void sk_job_add_spans(struct sk_job *job, const struct sk_thread_span *spans, si
 	job->dirty = job->dirty || count;
 }
 
-void sk_job_add_open(struct sk_job *job, const struct sk_thread_span *open, size_t count)
+void sk_trace_job_add_open(struct sk_trace_job *job, const struct sk_trace_thread_span *open,
+			   size_t count)
 {
-	struct sk_causes *causes = &job->fold.state->causes;
-	struct sk_thread_span span;
+	struct sk_trace_causes *causes = &job->fold.state->causes;
+	struct sk_trace_thread_span span;
 
 	for (size_t i = 0; i < count; i++) {
 		memcpy(&span, &open[i], sizeof(span));
-		if (!sk_causes_joins(causes, &span))
+		if (!sk_trace_causes_joins(causes, &span))
 			continue;
-		sk_job_add_spans(job, &span, 1);
-		sk_causes_goes_on(causes, &span);
+		sk_trace_job_add_spans(job, &span, 1);
+		sk_trace_causes_goes_on(causes, &span);
 	}
 }
 
-void sk_job_fed(struct sk_job *job, uint64_t ns)
+void sk_trace_job_fed(struct sk_trace_job *job, uint64_t ns)
 {
 	job->fed_ns = ns;
 }
 
 /* What a thread did, as its totals have it, while its spans were lost or left out. */
-static void note_missing(const struct sk_causes *causes, struct sk_fold_host *host)
+static void note_missing(const struct sk_trace_causes *causes, struct sk_trace_fold_host *host)
 {
-	const struct sk_causes_thread *thread = NULL;
+	const struct sk_trace_causes_thread *thread = NULL;
 	uint64_t unseen[4];
 
 	for (unsigned t = 0; t < causes->threads && !thread; t++)
@@ -213,9 +216,9 @@ static void note_missing(const struct sk_causes *causes, struct sk_fold_host *ho
 			unseen[state] > host->base[state] ? unseen[state] - host->base[state] : 0;
 }
 
-int sk_job_set_host_times(struct sk_job *job, uint32_t tid, const uint64_t ns[4])
+int sk_trace_job_set_host_times(struct sk_trace_job *job, uint32_t tid, const uint64_t ns[4])
 {
-	struct sk_fold_state *state = job->fold.state;
+	struct sk_trace_fold_state *state = job->fold.state;
 	unsigned row = 0;
 
 	while (row < state->host_used && state->host[row].tid != tid)
@@ -231,18 +234,18 @@ int sk_job_set_host_times(struct sk_job *job, uint32_t tid, const uint64_t ns[4]
 	return 0;
 }
 
-void sk_job_close(struct sk_job *job)
+void sk_trace_job_close(struct sk_trace_job *job)
 {
 	if (!job)
 		return;
 	for (unsigned row = 0; row < SK_FOLD_SEGMENTS; row++)
 		if (job->readers[row]) {
-			sk_reader_close(job->readers[row]);
+			sk_trace_reader_close(job->readers[row]);
 			free(job->readers[row]);
 		}
-	sk_events_close(&job->events);
-	sk_events_close(&job->spans);
-	sk_fold_close(&job->fold);
+	sk_trace_events_close(&job->events);
+	sk_trace_events_close(&job->spans);
+	sk_trace_fold_close(&job->fold);
 	free(job->view);
 	free(job->records);
 	free(job->input.intervals);

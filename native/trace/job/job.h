@@ -7,8 +7,8 @@
  * record is either still in its ring or in the fold.
  * Threads: one at a time per job. Errors: negative errno.
  */
-#ifndef SK_TRACE_JOB_H
-#define SK_TRACE_JOB_H
+#ifndef SK_TRACE_JOB_JOB_H
+#define SK_TRACE_JOB_JOB_H
 
 #include "trace/job/events.h"
 #include "trace/fold/fold.h"
@@ -26,24 +26,24 @@ enum {
 };
 
 /** A drain has found a segment of this process, made at `made_ns`, as its tracer says. */
-struct sk_job_found {
+struct sk_trace_job_found {
 	uint32_t pid;
 	uint64_t starttime; /* clock ticks since boot */
 	uint64_t made_ns;
 };
 
 /** One traced job. Fields are for the files of trace/ only. */
-struct sk_job {
+struct sk_trace_job {
 	int folder_fd;
 	int store_fd;
 	uid_t owner;
-	struct sk_fold fold;
-	struct sk_events events;
-	struct sk_events spans;
+	struct sk_trace_fold fold;
+	struct sk_trace_events events;
+	struct sk_trace_events spans;
 	struct sk_segment *view;   /* scratch */
 	struct sk_record *records; /* scratch, SK_JOB_BATCH of them */
-	struct sk_reader *readers[SK_FOLD_SEGMENTS];
-	struct sk_causes_input input; /* waits to be settled */
+	struct sk_trace_reader *readers[SK_FOLD_SEGMENTS];
+	struct sk_trace_causes_input input; /* waits to be settled */
 	uint64_t now_ns;
 	uint64_t spans_to_ns;	  /* newest moment a span has told of */
 	uint64_t fed_ns;	  /* spans that ended before it have been added; 0: nobody said */
@@ -55,20 +55,20 @@ struct sk_job {
 	uint64_t wanted;   /* of the tracers: struct sk_segment_control; 0: as they were started */
 	uint64_t lease_ns; /* length */
 	uint32_t control_serial;
-	uint32_t hold;		    /* share of launches held to, of SK_HOLD_WHOLE; 0: not held */
-	bool ended;		    /* no process of the job remains */
-	double fill;		    /* fullest ring seen by this drain */
-	struct sk_history *history; /* NULL: nothing of it yet */
-	bool no_timeline;	    /* for measurements: records are folded and not kept */
+	uint32_t throttle; /* share of launches held to, of SK_THROTTLE_WHOLE; 0: not held */
+	bool ended;	   /* no process of the job remains */
+	double fill;	   /* fullest ring seen by this drain */
+	struct sk_trace_history *history; /* NULL: nothing of it yet */
+	bool no_timeline;		  /* for measurements: records are folded and not kept */
 	bool nameless_any;
 	uint64_t nameless[SK_SEGMENT_NAMES]; /* device time of a segment's names without a row */
 	ino_t bad[SK_JOB_BAD];
 	unsigned bad_used;
-	struct sk_job_found found[SK_FOLD_SEGMENTS]; /* nobody has asked for them yet */
+	struct sk_trace_job_found found[SK_FOLD_SEGMENTS]; /* nobody has asked for them yet */
 	unsigned found_used;
 };
 
-struct sk_job_drained {
+struct sk_trace_job_drained {
 	uint64_t records; /* folded by this drain */
 	uint64_t lost;	  /* records lost so far, all reasons */
 	unsigned segments;
@@ -78,57 +78,59 @@ struct sk_job_drained {
 };
 
 /** Open or continue. -ENOENT: no such folder; -EBADMSG: the fold contradicts itself. */
-int sk_job_open(struct sk_job **ret, const char *folder, const char *store, uint32_t mode,
-		uid_t owner, uint64_t now_ns);
+int sk_trace_job_open(struct sk_trace_job **ret, const char *folder, const char *store,
+		      uint32_t mode, uid_t owner, uint64_t now_ns);
 
 /** The window starts here; only before anything is settled, else -EBUSY unless it is the same. */
-int sk_job_set_window_from(struct sk_job *job, uint64_t from_ns);
+int sk_trace_job_set_window_from(struct sk_trace_job *job, uint64_t from_ns);
 
 /** The window ends here, or where it is settled already, whichever is later. */
-void sk_job_set_window_to(struct sk_job *job, uint64_t to_ns);
+void sk_trace_job_set_window_to(struct sk_trace_job *job, uint64_t to_ns);
 
 /** List `id` among the devices also when it is never used. -ENOSPC beyond the table. */
-int sk_job_grant(struct sk_job *job, const char *id);
+int sk_trace_job_grant(struct sk_trace_job *job, const char *id);
 
 /** Take in `count` spans. */
-void sk_job_add_spans(struct sk_job *job, const struct sk_thread_span *spans, size_t count);
+void sk_trace_job_add_spans(struct sk_trace_job *job, const struct sk_trace_thread_span *spans,
+			    size_t count);
 
 /** Take in states that still go on, each as a span up to a moment at which it did; those that do
  * not join what is known of their thread are left out. */
-void sk_job_add_open(struct sk_job *job, const struct sk_thread_span *open, size_t count);
+void sk_trace_job_add_open(struct sk_trace_job *job, const struct sk_trace_thread_span *open,
+			   size_t count);
 
 /** Every span that ended before `ns` and is known of has been added. Whoever drains may have been
  * kept from it since, so it is from then on, and not from now, that spans are late. */
-void sk_job_fed(struct sk_job *job, uint64_t ns);
+void sk_trace_job_fed(struct sk_trace_job *job, uint64_t ns);
 
 /** Aggregates of one thread, in the order of span states. -ENOSPC beyond the table. */
-int sk_job_set_host_times(struct sk_job *job, uint32_t tid, const uint64_t ns[4]);
+int sk_trace_job_set_host_times(struct sk_trace_job *job, uint32_t tid, const uint64_t ns[4]);
 
 /** Fold what is published. On an error nothing is lost: the rings keep it. */
-int sk_job_drain(struct sk_job *job, uint64_t now_ns, struct sk_job_drained *ret);
+int sk_trace_job_drain(struct sk_trace_job *job, uint64_t now_ns, struct sk_trace_job_drained *ret);
 
 /** Take the segments that drains have found since the last call, those included that are folded and
  * removed by now; `ret` has room for SK_FOLD_SEGMENTS. A caller that asks after every drain misses
  * none, since rows become free at the end of a drain; for any other the latest are left out. */
-unsigned sk_job_take_found(struct sk_job *job, struct sk_job_found *ret);
+unsigned sk_trace_job_take_found(struct sk_trace_job *job, struct sk_trace_job_found *ret);
 
 /** The last drain: every process is gone, the window ends at `to_ns`, segments are removed. */
-int sk_job_finish(struct sk_job *job, uint64_t to_ns, struct sk_job_drained *ret);
+int sk_trace_job_finish(struct sk_trace_job *job, uint64_t to_ns, struct sk_trace_job_drained *ret);
 
 /** What tracers are to do from now on, those of processes to come included, for as long as somebody
  * drains at least every `lease_ns`. */
-void sk_job_control(struct sk_job *job, uint32_t mode, uint32_t budget_ppm, uint64_t lease_ns,
-		    uint64_t now_ns);
+void sk_trace_job_control(struct sk_trace_job *job, uint32_t mode, uint32_t budget_ppm,
+			  uint64_t lease_ns, uint64_t now_ns);
 
-/** Launches of all its processes begin only in `share` of SK_HOLD_WHOLE of the time, for as long as
- * somebody drains; 0 or the whole lets them. */
-void sk_job_hold(struct sk_job *job, uint32_t share, uint64_t now_ns);
+/** Launches of all its processes begin only in `share` of SK_THROTTLE_WHOLE of the time, for as
+ * long as somebody drains; 0 or the whole lets them. */
+void sk_trace_job_throttle(struct sk_trace_job *job, uint32_t share, uint64_t now_ns);
 
 /** Exact sums over the processes that are gone and those that are not. */
-void sk_job_counters(const struct sk_job *job, struct sk_fold_counters *ret);
+void sk_trace_job_counters(const struct sk_trace_job *job, struct sk_trace_fold_counters *ret);
 
 /** Launches by the job's name rows and copies by kind: counted, and estimated in blind windows. */
-struct sk_job_counts {
+struct sk_trace_job_counts {
 	uint64_t kernels[SK_FOLD_NAMES];
 	uint64_t copies[SK_COPY_KINDS];
 	uint64_t bytes[SK_COPY_KINDS];
@@ -137,15 +139,15 @@ struct sk_job_counts {
 };
 
 /** Everything that estimates of a job are made of; of arrays of two, kernels and copies. */
-struct sk_job_sums {
-	struct sk_job_counts counts;
+struct sk_trace_job_sums {
+	struct sk_trace_job_counts counts;
 	double window_error; /* relative, 95 %, of what windows do not show; 0 without windows */
 	uint64_t ns[2];	     /* estimated device time */
 	double error_ns[2];
 };
 
 /** One kernel name or copy kind. `count` is what was counted. */
-struct sk_job_row {
+struct sk_trace_job_row {
 	uint64_t count;
 	uint64_t unseen; /* estimated beside it, in blind windows */
 	uint64_t timed;
@@ -154,7 +156,7 @@ struct sk_job_row {
 	bool estimate;
 };
 
-struct sk_job_process {
+struct sk_trace_job_process {
 	uint64_t launches;
 	uint64_t copies;
 	uint64_t unseen; /* of both, estimated in blind windows */
@@ -163,30 +165,32 @@ struct sk_job_process {
 	bool estimate;
 };
 
-struct sk_job_causes {
+struct sk_trace_job_causes {
 	uint64_t ns[SK_CAUSES];
 	uint64_t error_ns;    /* of the busy time */
 	uint64_t observed_ns; /* time in which the device was watched */
 	bool estimate;
 };
 
-void sk_job_counts(const struct sk_job *job, struct sk_job_counts *ret);
+void sk_trace_job_counts(const struct sk_trace_job *job, struct sk_trace_job_counts *ret);
 
-void sk_job_sums(const struct sk_job *job, struct sk_job_sums *ret);
+void sk_trace_job_sums(const struct sk_trace_job *job, struct sk_trace_job_sums *ret);
 
 /** What is said of one name or kind. */
-void sk_job_row(const struct sk_job_sums *sums, const struct sk_stat *stat, uint64_t count,
-		double unseen, struct sk_job_row *ret);
+void sk_trace_job_row(const struct sk_trace_job_sums *sums, const struct sk_trace_stat *stat,
+		      uint64_t count, double unseen, struct sk_trace_job_row *ret);
 
 /** What is said of the process in a row. */
-void sk_job_process(const struct sk_job *job, unsigned index, struct sk_job_process *ret);
+void sk_trace_job_process(const struct sk_trace_job *job, unsigned index,
+			  struct sk_trace_job_process *ret);
 
 /** Drawn windows of all processes. */
-void sk_job_clusters(const struct sk_job *job, struct sk_clusters *ret);
+void sk_trace_job_clusters(const struct sk_trace_job *job, struct sk_trace_clusters *ret);
 
 /** Causes of a device; they add up to the window. */
-void sk_job_causes(const struct sk_job *job, unsigned device, struct sk_job_causes *ret);
+void sk_trace_job_causes(const struct sk_trace_job *job, unsigned device,
+			 struct sk_trace_job_causes *ret);
 
-void sk_job_close(struct sk_job *job);
+void sk_trace_job_close(struct sk_trace_job *job);
 
 #endif

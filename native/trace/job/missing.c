@@ -6,7 +6,7 @@
 
 enum { NEXT_TO_NOTHING = 200 /* so many parts of the window stay not observed */ };
 
-static bool calls(const struct sk_causes *causes, uint32_t tid)
+static bool calls(const struct sk_trace_causes *causes, uint32_t tid)
 {
 	for (unsigned t = 0; t < causes->threads; t++)
 		if (causes->thread[t].tid == tid)
@@ -16,7 +16,7 @@ static bool calls(const struct sk_causes *causes, uint32_t tid)
 
 /* The time that a thread was without spans beyond the gaps is time in which it waited for the
  * device, which explains no gap. */
-static void weigh(const struct sk_fold_host *host, uint64_t gaps_ns, uint64_t weights[4])
+static void weigh(const struct sk_trace_fold_host *host, uint64_t gaps_ns, uint64_t weights[4])
 {
 	uint64_t all = 0, waited, blocked = host->missing[2];
 
@@ -44,10 +44,11 @@ static void divide(uint64_t ns, const uint64_t weights[4], uint64_t sum, uint64_
 	causes[largest] += left;
 }
 
-bool sk_job_fill_missing(const struct sk_job *job, unsigned device, uint64_t causes[SK_CAUSES])
+bool sk_trace_job_fill_missing(const struct sk_trace_job *job, unsigned device,
+			       uint64_t causes[SK_CAUSES])
 {
-	const struct sk_fold_state *state = job->fold.state;
-	const struct sk_causes_device *seen = &state->causes.device[device];
+	const struct sk_trace_fold_state *state = job->fold.state;
+	const struct sk_trace_causes_device *seen = &state->causes.device[device];
 	uint64_t known = seen->hidden_ns + seen->unended_ns, weights[4] = {0}, sum = 0, gaps_ns;
 
 	if (!state->causes.spans_seen || !seen->used || causes[SK_CAUSE_NOT_OBSERVED] <= known)

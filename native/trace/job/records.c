@@ -4,8 +4,8 @@
 #include "records/throttle.h"
 #include "trace/job/job_parts.h"
 
-static bool record_sensible(const struct sk_record *record, const struct sk_fold_segment *segment,
-			    uint64_t index)
+static bool record_sensible(const struct sk_record *record,
+			    const struct sk_trace_fold_segment *segment, uint64_t index)
 {
 	bool known = record->device < SK_SEGMENT_DEVICES && segment->devices[record->device];
 	bool work = record->kind < SK_KIND_DEVICE_END && known;
@@ -17,10 +17,10 @@ static bool record_sensible(const struct sk_record *record, const struct sk_fold
 	       record->start_ns <= record->end_ns && record->end_ns < UINT64_C(1) << 62;
 }
 
-static void keep_event(struct sk_job *job, const struct sk_fold_segment *segment,
+static void keep_event(struct sk_trace_job *job, const struct sk_trace_fold_segment *segment,
 		       const struct sk_record *record, unsigned device, unsigned name)
 {
-	struct sk_event event = {
+	struct sk_trace_event event = {
 		.queued_ns = record->queued_ns,
 		.start_ns = record->start_ns,
 		.end_ns = record->end_ns,
@@ -40,19 +40,19 @@ static void keep_event(struct sk_job *job, const struct sk_fold_segment *segment
 	};
 
 	loss_of(job)[SK_LOSS_timeline_dropped] +=
-		sk_events_add(&job->events, job->store_fd, state_of(job)->records, &event);
+		sk_trace_events_add(&job->events, job->store_fd, state_of(job)->records, &event);
 }
 
 /* No launch is held for longer than a period: what a record says beyond that, its thread had other
  * reasons to wait. */
-static void add_held(struct sk_job *job, const struct sk_record *record)
+static void add_held(struct sk_trace_job *job, const struct sk_record *record)
 {
-	uint64_t most = record->start_ns + SK_HOLD_PERIOD_NS;
-	struct sk_thread_span held = {.from_ns = record->start_ns,
-				      .to_ns = record->end_ns < most ? record->end_ns : most,
-				      .tid = record->tid};
+	uint64_t most = record->start_ns + SK_THROTTLE_PERIOD_NS;
+	struct sk_trace_thread_span held = {.from_ns = record->start_ns,
+					    .to_ns = record->end_ns < most ? record->end_ns : most,
+					    .tid = record->tid};
 
-	if (!sk_causes_add_held(&state_of(job)->causes, &held))
+	if (!sk_trace_causes_add_held(&state_of(job)->causes, &held))
 		return;
 	if (job->input.span_count == SK_JOB_WAITING_SPANS)
 		loss_of(job)[SK_LOSS_spans_dropped]++;
@@ -61,10 +61,11 @@ static void add_held(struct sk_job *job, const struct sk_record *record)
 }
 
 /* An event of the host: it keeps no device busy, and is shown all the same. */
-static void fold_event(struct sk_job *job, struct sk_fold_segment *segment,
+static void fold_event(struct sk_trace_job *job, struct sk_trace_fold_segment *segment,
 		       const struct sk_record *record)
 {
-	struct sk_fold_event_sum *sum = &state_of(job)->events[record->kind - SK_KIND_BARRIER];
+	struct sk_trace_fold_event_sum *sum =
+		&state_of(job)->events[record->kind - SK_KIND_BARRIER];
 
 	sum->count++;
 	sum->ns += record->end_ns - record->start_ns;
@@ -73,13 +74,13 @@ static void fold_event(struct sk_job *job, struct sk_fold_segment *segment,
 		add_held(job, record);
 }
 
-static void add_to_window(struct sk_fold_segment *segment, const struct sk_record *record,
+static void add_to_window(struct sk_trace_fold_segment *segment, const struct sk_record *record,
 			  uint64_t ns)
 {
 	uint64_t called = record->queued_ns - record->call_before;
 
 	for (uint64_t i = segment->drawn; i-- > 0 && segment->drawn - i <= SK_WINDOWS_KEPT;) {
-		struct sk_window_sums *window = &segment->window[i % SK_WINDOWS_KEPT];
+		struct sk_trace_window_sums *window = &segment->window[i % SK_WINDOWS_KEPT];
 
 		if (called < window->from_ns || called >= window->to_ns)
 			continue;
@@ -95,10 +96,10 @@ struct tally {
 	uint64_t weighted_ns[2];
 };
 
-static void add_tally(struct sk_job *job, struct sk_fold_segment *segment,
+static void add_tally(struct sk_trace_job *job, struct sk_trace_fold_segment *segment,
 		      const struct tally *tally)
 {
-	struct sk_fold_process *process = &state_of(job)->processes[segment->process];
+	struct sk_trace_fold_process *process = &state_of(job)->processes[segment->process];
 
 	segment->weighted += tally->weighted;
 	process->weighted += tally->weighted;
@@ -106,23 +107,23 @@ static void add_tally(struct sk_job *job, struct sk_fold_segment *segment,
 	process->weighted_ns[1] += tally->weighted_ns[1];
 }
 
-static void fold_work(struct sk_job *job, struct sk_fold_segment *segment,
+static void fold_work(struct sk_trace_job *job, struct sk_trace_fold_segment *segment,
 		      const struct sk_record *record, unsigned device, unsigned name,
 		      struct tally *tally)
 {
 	bool copy = record->kind < SK_COPY_KINDS;
-	struct sk_fold_device *row = &state_of(job)->devices[device];
+	struct sk_trace_fold_device *row = &state_of(job)->devices[device];
 	uint64_t ns = record->end_ns - record->start_ns, launches = UINT64_C(1) << record->shift;
-	struct sk_interval interval = {.from_ns = record->start_ns,
-				       .to_ns = record->end_ns,
-				       .tid = record->tid,
-				       .device = (uint8_t)device,
-				       .busy = copy ? SK_BUSY_COPY : SK_BUSY_KERNEL};
+	struct sk_trace_interval interval = {.from_ns = record->start_ns,
+					     .to_ns = record->end_ns,
+					     .tid = record->tid,
+					     .device = (uint8_t)device,
+					     .busy = copy ? SK_BUSY_COPY : SK_BUSY_KERNEL};
 
 	if (row->hosted)
 		interval.called_ns = record->queued_ns - record->call_before;
 
-	sk_stat_add(sk_fold_touch(&job->fold, !copy, name), ns, record->shift);
+	sk_trace_stat_add(sk_trace_fold_touch(&job->fold, !copy, name), ns, record->shift);
 	row->busy_ns[copy] += ns;
 	row->weighted_ns[copy] += ns << record->shift;
 	tally->weighted += launches;
@@ -133,10 +134,10 @@ static void fold_work(struct sk_job *job, struct sk_fold_segment *segment,
 		job->nameless[record->name] += ns << record->shift;
 		job->nameless_any = true;
 	}
-	sk_job_add_interval(job, &interval);
+	sk_trace_job_add_interval(job, &interval);
 }
 
-static void fold_record(struct sk_job *job, struct sk_fold_segment *segment,
+static void fold_record(struct sk_trace_job *job, struct sk_trace_fold_segment *segment,
 			const struct sk_record *record, bool keep, struct tally *tally)
 {
 	unsigned device = record->device < SK_SEGMENT_DEVICES
@@ -157,22 +158,24 @@ static void fold_record(struct sk_job *job, struct sk_fold_segment *segment,
 }
 
 /* Names without a row that took device time just now ask for one. */
-void sk_job_contend(struct sk_job *job, struct sk_reader *reader, struct sk_fold_segment *segment)
+void sk_trace_job_contend(struct sk_trace_job *job, struct sk_trace_reader *reader,
+			  struct sk_trace_fold_segment *segment)
 {
 	for (unsigned name = 1; job->nameless_any && name < SK_SEGMENT_NAMES; name++) {
 		struct sk_segment_name *text = &job->view->names[name];
 		uint64_t ns = job->nameless[name];
 
 		job->nameless[name] = 0;
-		if (!ns || sk_reader_load_names(reader, job->view, name, name + 1) || !text->length)
+		if (!ns || sk_trace_reader_load_names(reader, job->view, name, name + 1) ||
+		    !text->length)
 			continue;
-		sk_job_clean_text(text->text, sizeof(text->text));
-		segment->names[name] = (uint16_t)sk_fold_contend(&job->fold, text->text, ns);
+		sk_trace_job_clean_text(text->text, sizeof(text->text));
+		segment->names[name] = (uint16_t)sk_trace_fold_contend(&job->fold, text->text, ns);
 	}
 	job->nameless_any = false;
 }
 
-static void note_fill(struct sk_job *job, uint64_t waiting, uint32_t capacity)
+static void note_fill(struct sk_trace_job *job, uint64_t waiting, uint32_t capacity)
 {
 	double fill = waiting < capacity ? (double)waiting / capacity : waiting > 0;
 
@@ -180,21 +183,21 @@ static void note_fill(struct sk_job *job, uint64_t waiting, uint32_t capacity)
 }
 
 /* A record that later ones of this drain would push out of the timeline is not written there. */
-static bool kept(const struct sk_job *job, uint64_t behind)
+static bool kept(const struct sk_trace_job *job, uint64_t behind)
 {
 	return behind < SK_EVENTS_CAPACITY && !job->no_timeline;
 }
 
-void sk_job_drain_ring(struct sk_job *job, struct sk_reader *reader,
-		       struct sk_fold_segment *segment, unsigned slot)
+void sk_trace_job_drain_ring(struct sk_trace_job *job, struct sk_trace_reader *reader,
+			     struct sk_trace_fold_segment *segment, unsigned slot)
 {
 	uint64_t head = job->view->slots[slot].head, tail = segment->tails[slot];
 
 	note_fill(job, head - tail, job->view->slots[slot].ring_records);
 	while (tail != head) {
 		struct tally tally = {0};
-		int count = sk_reader_records(reader, job->view, slot, tail, job->records,
-					      SK_JOB_BATCH);
+		int count = sk_trace_reader_records(reader, job->view, slot, tail, job->records,
+						    SK_JOB_BATCH);
 
 		if (count <= 0) {
 			loss_of(job)[SK_LOSS_records_damaged]++;

@@ -10,14 +10,14 @@ static uint64_t beyond(uint64_t made, uint64_t kept)
 	return made > kept ? made - kept : 0;
 }
 
-void sk_job_counters(const struct sk_job *job, struct sk_fold_counters *ret)
+void sk_trace_job_counters(const struct sk_trace_job *job, struct sk_trace_fold_counters *ret)
 {
-	const struct sk_fold_state *state = job->fold.state;
+	const struct sk_trace_fold_state *state = job->fold.state;
 
 	*ret = state->retired;
 	for (unsigned row = 0; row < SK_FOLD_SEGMENTS; row++)
 		if (job->readers[row]) {
-			sk_fold_counters_add(ret, &job->readers[row]->counters);
+			sk_trace_fold_counters_add(ret, &job->readers[row]->counters);
 			ret->host_records += state->segments[row].host_records;
 		}
 	ret->loss[SK_LOSS_late_intervals] = state->causes.late_intervals;
@@ -27,10 +27,10 @@ void sk_job_counters(const struct sk_job *job, struct sk_fold_counters *ret)
 	ret->loss[SK_LOSS_timeline_spans_dropped] += beyond(state->spans, SK_EVENTS_CAPACITY);
 }
 
-static void add_reader(const struct sk_reader *reader, const struct sk_fold_segment *segment,
-		       struct sk_job_counts *ret)
+static void add_reader(const struct sk_trace_reader *reader,
+		       const struct sk_trace_fold_segment *segment, struct sk_trace_job_counts *ret)
 {
-	double unseen = sk_job_unseen(reader, segment);
+	double unseen = sk_trace_job_unseen(reader, segment);
 
 	for (unsigned row = 0; row < SK_SEGMENT_ROWS; row++) {
 		if (!reader->rows_seen[row])
@@ -48,16 +48,17 @@ static void add_reader(const struct sk_reader *reader, const struct sk_fold_segm
 	}
 }
 
-double sk_job_unseen(const struct sk_reader *reader, const struct sk_fold_segment *segment)
+double sk_trace_job_unseen(const struct sk_trace_reader *reader,
+			   const struct sk_trace_fold_segment *segment)
 {
-	return sk_cover_unseen(segment->cover_ns,
-			       reader->counters.launches + reader->counters.copies,
-			       segment->weighted, &reader->costs);
+	return sk_trace_cover_unseen(segment->cover_ns,
+				     reader->counters.launches + reader->counters.copies,
+				     segment->weighted, &reader->costs);
 }
 
-void sk_job_counts(const struct sk_job *job, struct sk_job_counts *ret)
+void sk_trace_job_counts(const struct sk_trace_job *job, struct sk_trace_job_counts *ret)
 {
-	const struct sk_fold_state *state = job->fold.state;
+	const struct sk_trace_fold_state *state = job->fold.state;
 
 	memset(ret, 0, sizeof(*ret));
 	for (unsigned name = 0; name < state->names_used; name++) {
@@ -75,7 +76,7 @@ void sk_job_counts(const struct sk_job *job, struct sk_job_counts *ret)
 }
 
 /* Launches whose time is not in the fold although they ended. */
-static uint64_t untimed(const struct sk_fold_counters *sum)
+static uint64_t untimed(const struct sk_trace_fold_counters *sum)
 {
 	const uint64_t *loss = sum->loss;
 
@@ -84,17 +85,17 @@ static uint64_t untimed(const struct sk_fold_counters *sum)
 	       loss[SK_LOSS_records_damaged] + loss[SK_LOSS_late_intervals];
 }
 
-void sk_job_row(const struct sk_job_sums *sums, const struct sk_stat *stat, uint64_t count,
-		double unseen, struct sk_job_row *ret)
+void sk_trace_job_row(const struct sk_trace_job_sums *sums, const struct sk_trace_stat *stat,
+		      uint64_t count, double unseen, struct sk_trace_job_row *ret)
 {
-	struct sk_stat_total total;
+	struct sk_trace_stat_total total;
 	double error;
 
-	sk_stat_total(stat, count + (uint64_t)(unseen + 0.5), &total);
+	sk_trace_stat_total(stat, count + (uint64_t)(unseen + 0.5), &total);
 	/* Launches of one window are alike, so they tell less than as many chosen one by one. */
 	error = total.estimate ? sums->window_error * (double)total.total_ns : 0;
 	error = error > (double)total.error_ns ? error : (double)total.error_ns;
-	*ret = (struct sk_job_row){
+	*ret = (struct sk_trace_job_row){
 		.count = count,
 		.unseen = (uint64_t)(unseen + 0.5),
 		.timed = total.timed,
@@ -104,24 +105,24 @@ void sk_job_row(const struct sk_job_sums *sums, const struct sk_stat *stat, uint
 	};
 }
 
-static void add_row(struct sk_job_sums *sums, bool copy, const struct sk_stat *stat, uint64_t count,
-		    double unseen, double squares[2])
+static void add_row(struct sk_trace_job_sums *sums, bool copy, const struct sk_trace_stat *stat,
+		    uint64_t count, double unseen, double squares[2])
 {
-	struct sk_job_row row;
+	struct sk_trace_job_row row;
 
-	sk_job_row(sums, stat, count, unseen, &row);
+	sk_trace_job_row(sums, stat, count, unseen, &row);
 	sums->ns[copy] += row.total_ns;
 	squares[copy] += (double)row.error_ns * (double)row.error_ns;
 }
 
 /* How far windows alone leave it open, as a part of all device time. */
-static double window_error(const struct sk_job *job, const struct sk_job_counts *counts)
+static double window_error(const struct sk_trace_job *job, const struct sk_trace_job_counts *counts)
 {
-	const struct sk_fold_state *state = job->fold.state;
+	const struct sk_trace_fold_state *state = job->fold.state;
 	double timed = 0, counted = 0, unseen = 0;
-	struct sk_clusters clusters;
+	struct sk_trace_clusters clusters;
 
-	sk_job_clusters(job, &clusters);
+	sk_trace_job_clusters(job, &clusters);
 	for (unsigned row = 0; row < state->processes_used; row++)
 		timed += (double)state->processes[row].weighted;
 	for (unsigned name = 0; name < state->names_used; name++) {
@@ -132,17 +133,17 @@ static double window_error(const struct sk_job *job, const struct sk_job_counts 
 		counted += (double)counts->copies[kind];
 		unseen += counts->copies_unseen[kind];
 	}
-	return sk_clusters_error(&clusters, timed, counted, counted + unseen);
+	return sk_trace_clusters_error(&clusters, timed, counted, counted + unseen);
 }
 
-void sk_job_sums(const struct sk_job *job, struct sk_job_sums *ret)
+void sk_trace_job_sums(const struct sk_trace_job *job, struct sk_trace_job_sums *ret)
 {
-	const struct sk_fold_state *state = job->fold.state;
-	struct sk_job_counts *counts = &ret->counts;
+	const struct sk_trace_fold_state *state = job->fold.state;
+	struct sk_trace_job_counts *counts = &ret->counts;
 	double squares[2] = {0, 0};
 
 	memset(ret, 0, sizeof(*ret));
-	sk_job_counts(job, counts);
+	sk_trace_job_counts(job, counts);
 	ret->window_error = window_error(job, counts);
 	for (unsigned name = 0; name < state->names_used; name++)
 		add_row(ret, false, &state->kernels[name], counts->kernels[name],
@@ -166,10 +167,11 @@ static uint64_t part_of(uint64_t whole, uint64_t part, uint64_t parts)
 
 /* The job's estimated total of kernels or of copies, divided among devices as the samples are; as
  * time in which the device was busy, which is less where launches overlap. */
-static uint64_t busy_of(const struct sk_job *job, unsigned device, bool copy, uint64_t seen_ns,
-			struct sk_job_causes *ret, const struct sk_job_sums *sums)
+static uint64_t busy_of(const struct sk_trace_job *job, unsigned device, bool copy,
+			uint64_t seen_ns, struct sk_trace_job_causes *ret,
+			const struct sk_trace_job_sums *sums)
 {
-	const struct sk_fold_device *row = &job->fold.state->devices[device];
+	const struct sk_trace_fold_device *row = &job->fold.state->devices[device];
 	uint64_t all = 0, ns;
 
 	for (unsigned each = 0; each < job->fold.state->devices_used; each++)
@@ -185,11 +187,11 @@ static uint64_t busy_of(const struct sk_job *job, unsigned device, bool copy, ui
 }
 
 /* Aggregates of the threads that call devices; of all, where none of those has any. */
-static void estimate_host(const struct sk_fold_state *state, bool callers,
-			  struct sk_causes_estimate *estimate)
+static void estimate_host(const struct sk_trace_fold_state *state, bool callers,
+			  struct sk_trace_causes_estimate *estimate)
 {
 	for (unsigned row = 0; row < state->host_used; row++) {
-		const struct sk_fold_host *host = &state->host[row];
+		const struct sk_trace_fold_host *host = &state->host[row];
 		uint64_t life = 0;
 		bool calls = false;
 
@@ -209,7 +211,8 @@ static void estimate_host(const struct sk_fold_state *state, bool callers,
 }
 
 /* What is known of the host where there are no spans. */
-static void ask_host(const struct sk_fold_state *state, struct sk_causes_estimate *estimate)
+static void ask_host(const struct sk_trace_fold_state *state,
+		     struct sk_trace_causes_estimate *estimate)
 {
 	if (state->causes.spans_seen)
 		return;
@@ -219,17 +222,18 @@ static void ask_host(const struct sk_fold_state *state, struct sk_causes_estimat
 	estimate->held_ns = state->events[SK_KIND_HELD - SK_KIND_BARRIER].ns;
 }
 
-static void estimate_causes(const struct sk_job *job, unsigned device, bool all_timed,
-			    struct sk_causes_estimate *estimate, struct sk_job_causes *ret)
+static void estimate_causes(const struct sk_trace_job *job, unsigned device, bool all_timed,
+			    struct sk_trace_causes_estimate *estimate,
+			    struct sk_trace_job_causes *ret)
 {
-	const struct sk_fold_device *row = &job->fold.state->devices[device];
-	struct sk_job_sums sums;
+	const struct sk_trace_fold_device *row = &job->fold.state->devices[device];
+	struct sk_trace_job_sums sums;
 
 	ret->estimate = true;
 	estimate->kernel_ns = ret->ns[SK_CAUSE_KERNEL];
 	estimate->copy_ns = ret->ns[SK_CAUSE_COPY];
 	if (!all_timed) {
-		sk_job_sums(job, &sums);
+		sk_trace_job_sums(job, &sums);
 		estimate->kernel_ns =
 			busy_of(job, device, false, ret->ns[SK_CAUSE_KERNEL], ret, &sums);
 		estimate->copy_ns = busy_of(job, device, true, ret->ns[SK_CAUSE_COPY], ret, &sums);
@@ -237,26 +241,27 @@ static void estimate_causes(const struct sk_job *job, unsigned device, bool all_
 	estimate->by_window = estimate->unseen_ns > 0;
 	for (int copy = 0; copy < 2; copy++)
 		estimate->missed_ns += row->weighted_ns[copy] - row->busy_ns[copy];
-	sk_causes_estimate(estimate, ret->ns);
+	sk_trace_causes_estimate(estimate, ret->ns);
 }
 
-void sk_job_causes(const struct sk_job *job, unsigned device, struct sk_job_causes *ret)
+void sk_trace_job_causes(const struct sk_trace_job *job, unsigned device,
+			 struct sk_trace_job_causes *ret)
 {
-	const struct sk_fold_state *state = job->fold.state;
-	const struct sk_causes_device *seen = &state->causes.device[device];
+	const struct sk_trace_fold_state *state = job->fold.state;
+	const struct sk_trace_causes_device *seen = &state->causes.device[device];
 	uint64_t window = state->causes.frontier_ns - state->causes.origin_ns;
-	struct sk_causes_estimate estimate = {.unseen_ns = seen->unseen_ns,
-					      .hidden_ns = seen->hidden_ns};
-	struct sk_fold_counters sum;
+	struct sk_trace_causes_estimate estimate = {.unseen_ns = seen->unseen_ns,
+						    .hidden_ns = seen->hidden_ns};
+	struct sk_trace_fold_counters sum;
 
 	memset(ret, 0, sizeof(*ret));
 	if (!state->segments_seen) { /* the job may use the device by other means */
 		ret->ns[SK_CAUSE_NOT_OBSERVED] = window;
 		return;
 	}
-	sk_job_counters(job, &sum);
-	sk_causes_read(&state->causes, device, job->ended || state->finished, ret->ns);
-	ret->estimate = sk_job_fill_missing(job, device, ret->ns);
+	sk_trace_job_counters(job, &sum);
+	sk_trace_causes_read(&state->causes, device, job->ended || state->finished, ret->ns);
+	ret->estimate = sk_trace_job_fill_missing(job, device, ret->ns);
 	ret->observed_ns = window - seen->unseen_ns - seen->hidden_ns;
 	if (seen->used)
 		ask_host(state, &estimate);
@@ -266,16 +271,17 @@ void sk_job_causes(const struct sk_job *job, unsigned device, struct sk_job_caus
 		estimate_causes(job, device, all_timed, &estimate, ret);
 }
 
-void sk_job_process(const struct sk_job *job, unsigned index, struct sk_job_process *ret)
+void sk_trace_job_process(const struct sk_trace_job *job, unsigned index,
+			  struct sk_trace_job_process *ret)
 {
-	const struct sk_fold_state *state = job->fold.state;
-	const struct sk_fold_process *row = &state->processes[index];
+	const struct sk_trace_fold_state *state = job->fold.state;
+	const struct sk_trace_fold_process *row = &state->processes[index];
 	double unseen = (double)row->unseen;
 
-	*ret = (struct sk_job_process){
+	*ret = (struct sk_trace_job_process){
 		.launches = row->launches, .copies = row->copies, .tracer_ns = row->tracer_ns};
 	for (unsigned s = 0; s < state->segments_used; s++) {
-		const struct sk_fold_counters *more;
+		const struct sk_trace_fold_counters *more;
 
 		if (!job->readers[s] || state->segments[s].process != index)
 			continue;
@@ -283,7 +289,7 @@ void sk_job_process(const struct sk_job *job, unsigned index, struct sk_job_proc
 		ret->launches += more->launches;
 		ret->copies += more->copies;
 		ret->tracer_ns += more->tracer_ns;
-		unseen += sk_job_unseen(job->readers[s], &state->segments[s]) *
+		unseen += sk_trace_job_unseen(job->readers[s], &state->segments[s]) *
 			  (double)(more->launches + more->copies);
 	}
 	ret->unseen = (uint64_t)(unseen + 0.5);

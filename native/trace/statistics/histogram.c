@@ -27,7 +27,7 @@ static const uint8_t FIRST[64] = {
 	24, 24, 25, 25, 25, 26, 26, 27, 27, 27, 28, 28, 29, 29, 29, 30, 30, 30, 31, 31,
 };
 
-int sk_histogram_index(uint64_t value)
+int sk_trace_histogram_index(uint64_t value)
 {
 	int octave = 63 - __builtin_clzll(value);
 	uint64_t scaled = value << (63 - octave);
@@ -40,12 +40,12 @@ int sk_histogram_index(uint64_t value)
 	return 32 * octave + step - (scaled == OCTAVE[0]);
 }
 
-uint64_t sk_histogram_lower(int index)
+uint64_t sk_trace_histogram_lower(int index)
 {
 	return OCTAVE[index & 31] >> (63 - index / 32);
 }
 
-void sk_histogram_add(struct sk_histogram *histogram, uint64_t value, uint64_t weight)
+void sk_trace_histogram_add(struct sk_trace_histogram *histogram, uint64_t value, uint64_t weight)
 {
 	if (!histogram->count || value < histogram->min)
 		histogram->min = value;
@@ -57,7 +57,7 @@ void sk_histogram_add(struct sk_histogram *histogram, uint64_t value, uint64_t w
 		histogram->zero += weight;
 		return;
 	}
-	int bucket = sk_histogram_index(value) - SK_HISTOGRAM_INDEX_FIRST;
+	int bucket = sk_trace_histogram_index(value) - SK_HISTOGRAM_INDEX_FIRST;
 
 	if (bucket >= SK_HISTOGRAM_BUCKETS) {
 		bucket = SK_HISTOGRAM_BUCKETS - 1;
@@ -66,7 +66,8 @@ void sk_histogram_add(struct sk_histogram *histogram, uint64_t value, uint64_t w
 	histogram->buckets[bucket] += weight;
 }
 
-void sk_histogram_merge(struct sk_histogram *histogram, const struct sk_histogram *other)
+void sk_trace_histogram_merge(struct sk_trace_histogram *histogram,
+			      const struct sk_trace_histogram *other)
 {
 	if (!other->count)
 		return;
@@ -82,14 +83,15 @@ void sk_histogram_merge(struct sk_histogram *histogram, const struct sk_histogra
 		histogram->buckets[bucket] += other->buckets[bucket];
 }
 
-static uint64_t clamped(const struct sk_histogram *histogram, uint64_t value)
+static uint64_t clamped(const struct sk_trace_histogram *histogram, uint64_t value)
 {
 	if (value < histogram->min)
 		return histogram->min;
 	return value > histogram->max ? histogram->max : value;
 }
 
-int sk_histogram_quantile(const struct sk_histogram *histogram, unsigned permille, uint64_t *ret)
+int sk_trace_histogram_quantile(const struct sk_trace_histogram *histogram, unsigned permille,
+				uint64_t *ret)
 {
 	if (!histogram->count)
 		return -ENODATA;
@@ -106,9 +108,10 @@ int sk_histogram_quantile(const struct sk_histogram *histogram, unsigned permill
 		if (below < rank)
 			continue;
 		int index = bucket + SK_HISTOGRAM_INDEX_FIRST;
-		uint64_t lower = sk_histogram_lower(index);
+		uint64_t lower = sk_trace_histogram_lower(index);
 
-		*ret = clamped(histogram, lower + (sk_histogram_lower(index + 1) - lower + 1) / 2);
+		*ret = clamped(histogram,
+			       lower + (sk_trace_histogram_lower(index + 1) - lower + 1) / 2);
 		return 0;
 	}
 	*ret = histogram->max;

@@ -9,8 +9,8 @@
  * Source of the scale: OpenTelemetry metrics data model, "ExponentialHistogram".
  * Memory: the caller's, all zeros is an empty histogram. Cost: no allocation, about 10 ns to add.
  */
-#ifndef SK_TRACE_HISTOGRAM_H
-#define SK_TRACE_HISTOGRAM_H
+#ifndef SK_TRACE_STATISTICS_HISTOGRAM_H
+#define SK_TRACE_STATISTICS_HISTOGRAM_H
 
 #include <stdint.h>
 
@@ -22,7 +22,7 @@ enum {
 	SK_HISTOGRAM_BUCKETS = SK_HISTOGRAM_INDEX_END - SK_HISTOGRAM_INDEX_FIRST,
 };
 
-struct sk_histogram {
+struct sk_trace_histogram {
 	uint64_t count; /* sum of the weights */
 	uint64_t sum;	/* of value times weight; wraps after 584 years */
 	uint64_t min;	/* exact; meaningless while count is 0 */
@@ -33,18 +33,20 @@ struct sk_histogram {
 };
 
 /** Index of the bucket that holds `value`, which is at least 1. */
-int sk_histogram_index(uint64_t value);
+int sk_trace_histogram_index(uint64_t value);
 
 /** The largest integer not above 2^(index/32): every value in the bucket is larger. */
-uint64_t sk_histogram_lower(int index);
+uint64_t sk_trace_histogram_lower(int index);
 
 /** Count `value` as `weight` occurrences. */
-void sk_histogram_add(struct sk_histogram *histogram, uint64_t value, uint64_t weight);
+void sk_trace_histogram_add(struct sk_trace_histogram *histogram, uint64_t value, uint64_t weight);
 
 /** Add all of `other`; the result is the histogram of both inputs' values. */
-void sk_histogram_merge(struct sk_histogram *histogram, const struct sk_histogram *other);
+void sk_trace_histogram_merge(struct sk_trace_histogram *histogram,
+			      const struct sk_trace_histogram *other);
 
 /** The value at `permille` of the weights, within the bucket error; -ENODATA when empty. */
-int sk_histogram_quantile(const struct sk_histogram *histogram, unsigned permille, uint64_t *ret);
+int sk_trace_histogram_quantile(const struct sk_trace_histogram *histogram, unsigned permille,
+				uint64_t *ret);
 
 #endif

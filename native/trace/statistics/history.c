@@ -7,14 +7,15 @@
 
 enum { LOOK_BACK = 8 };
 
-static struct sk_history *ready(struct sk_history **history)
+static struct sk_trace_history *ready(struct sk_trace_history **history)
 {
 	if (!*history)
 		*history = calloc(1, sizeof(**history));
 	return *history;
 }
 
-static uint32_t find_track(struct sk_history *history, const struct sk_history_track *wanted)
+static uint32_t find_track(struct sk_trace_history *history,
+			   const struct sk_trace_history_track *wanted)
 {
 	uint32_t at = 0;
 
@@ -25,27 +26,29 @@ static uint32_t find_track(struct sk_history *history, const struct sk_history_t
 	return at;
 }
 
-unsigned sk_history_read(struct sk_history **owner, const struct sk_history_track *track,
-			 uint64_t t_ns, double value)
+unsigned sk_trace_history_read(struct sk_trace_history **owner,
+			       const struct sk_trace_history_track *track, uint64_t t_ns,
+			       double value)
 {
-	struct sk_history *history = ready(owner);
+	struct sk_trace_history *history = ready(owner);
 	uint32_t at = history ? find_track(history, track) : SK_HISTORY_TRACKS;
 
 	if (at == SK_HISTORY_TRACKS)
 		return 1;
 	history->reading[history->readings++ % SK_HISTORY_READINGS] =
-		(struct sk_history_reading){.t_ns = t_ns, .value = value, .track = at};
+		(struct sk_trace_history_reading){.t_ns = t_ns, .value = value, .track = at};
 	return history->readings > SK_HISTORY_READINGS;
 }
 
-void sk_history_covered(struct sk_history **owner, const struct sk_history_cover *cover)
+void sk_trace_history_covered(struct sk_trace_history **owner,
+			      const struct sk_trace_history_cover *cover)
 {
-	struct sk_history *history = ready(owner);
+	struct sk_trace_history *history = ready(owner);
 
 	if (!history)
 		return; /* a timeline without this track, and no more */
 	for (uint64_t i = history->covers; i-- > 0 && history->covers - i <= LOOK_BACK;) {
-		struct sk_history_cover *last = &history->cover[i % SK_HISTORY_COVERS];
+		struct sk_trace_history_cover *last = &history->cover[i % SK_HISTORY_COVERS];
 
 		if (last->pid != cover->pid)
 			continue;

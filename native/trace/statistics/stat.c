@@ -4,9 +4,9 @@
 
 #include <math.h>
 
-void sk_stat_add(struct sk_stat *stat, uint64_t ns, unsigned shift)
+void sk_trace_stat_add(struct sk_trace_stat *stat, uint64_t ns, unsigned shift)
 {
-	struct sk_stratum *stratum = &stat->strata[shift];
+	struct sk_trace_stratum *stratum = &stat->strata[shift];
 	unsigned __int128 square = (unsigned __int128)ns * ns;
 
 	square += (unsigned __int128)stratum->square_high << 64 | stratum->square_low;
@@ -14,10 +14,10 @@ void sk_stat_add(struct sk_stat *stat, uint64_t ns, unsigned shift)
 	stratum->square_high = (uint64_t)(square >> 64);
 	stratum->timed++;
 	stratum->sum_ns += ns;
-	sk_histogram_add(&stat->histogram, ns, UINT64_C(1) << shift);
+	sk_trace_histogram_add(&stat->histogram, ns, UINT64_C(1) << shift);
 }
 
-uint64_t sk_stat_weighted_ns(const struct sk_stat *stat)
+uint64_t sk_trace_stat_weighted_ns(const struct sk_trace_stat *stat)
 {
 	uint64_t sum = 0;
 
@@ -26,7 +26,7 @@ uint64_t sk_stat_weighted_ns(const struct sk_stat *stat)
 	return sum;
 }
 
-static void merge_stratum(struct sk_stratum *to, const struct sk_stratum *from)
+static void merge_stratum(struct sk_trace_stratum *to, const struct sk_trace_stratum *from)
 {
 	unsigned __int128 square = (unsigned __int128)to->square_high << 64 | to->square_low;
 
@@ -37,14 +37,14 @@ static void merge_stratum(struct sk_stratum *to, const struct sk_stratum *from)
 	to->sum_ns += from->sum_ns;
 }
 
-void sk_stat_merge(struct sk_stat *stat, const struct sk_stat *other)
+void sk_trace_stat_merge(struct sk_trace_stat *stat, const struct sk_trace_stat *other)
 {
 	stat->retired += other->retired;
 	stat->retired_bytes += other->retired_bytes;
 	stat->retired_unseen += other->retired_unseen;
 	for (int shift = 0; shift < SK_STAT_SHIFTS; shift++)
 		merge_stratum(&stat->strata[shift], &other->strata[shift]);
-	sk_histogram_merge(&stat->histogram, &other->histogram);
+	sk_trace_histogram_merge(&stat->histogram, &other->histogram);
 }
 
 /* Unbiased variance of `timed` values with the given sums. */
@@ -55,13 +55,13 @@ static double variance(double timed, double sum, double square)
 	return value > 0 ? value : 0;
 }
 
-static double square_of(const struct sk_stratum *stratum)
+static double square_of(const struct sk_trace_stratum *stratum)
 {
 	return ldexp((double)stratum->square_high, 64) + (double)stratum->square_low;
 }
 
 /* Variance over all strata together: the stand-in where a stratum has too few samples. */
-static double pooled_variance(const struct sk_stat *stat)
+static double pooled_variance(const struct sk_trace_stat *stat)
 {
 	double timed = 0, sum = 0, square = 0;
 
@@ -75,13 +75,13 @@ static double pooled_variance(const struct sk_stat *stat)
 
 /* Variance of the estimated total: in each stratum one value out of every 2^shift was seen.
  * Treating the choice as one simple sample, not one per block, errs on the wide side. */
-static double total_variance(const struct sk_stat *stat, double untimed, double timed)
+static double total_variance(const struct sk_trace_stat *stat, double untimed, double timed)
 {
 	enum { FEW = 8 };
 	double pooled = pooled_variance(stat), sum = untimed * untimed * pooled / timed;
 
 	for (int shift = 0; shift < SK_STAT_SHIFTS; shift++) {
-		const struct sk_stratum *stratum = &stat->strata[shift];
+		const struct sk_trace_stratum *stratum = &stat->strata[shift];
 		double count = (double)stratum->timed, weight = ldexp(1, shift);
 		double each =
 			count < FEW ? pooled
@@ -93,7 +93,7 @@ static double total_variance(const struct sk_stat *stat, double untimed, double 
 }
 
 /* The normal's, widened for few samples (within 2 % from 4 on). */
-double sk_stat_student(double freedom)
+double sk_trace_stat_student(double freedom)
 {
 	return freedom < 1 ? 12.7 : 1.96 + 2.37 / freedom + 2.82 / (freedom * freedom);
 }
@@ -104,7 +104,8 @@ static uint64_t saturated(double ns)
 	return ns < 0x1p63 ? (uint64_t)ns : UINT64_C(1) << 63;
 }
 
-void sk_stat_total(const struct sk_stat *stat, uint64_t count, struct sk_stat_total *ret)
+void sk_trace_stat_total(const struct sk_trace_stat *stat, uint64_t count,
+			 struct sk_trace_stat_total *ret)
 {
 	uint64_t weighted = 0, timed = 0;
 	unsigned __int128 sum = 0;
@@ -114,7 +115,7 @@ void sk_stat_total(const struct sk_stat *stat, uint64_t count, struct sk_stat_to
 		weighted += stat->strata[shift].timed << shift;
 		sum += (unsigned __int128)stat->strata[shift].sum_ns << shift;
 	}
-	*ret = (struct sk_stat_total){.timed = timed, .estimate = timed != count};
+	*ret = (struct sk_trace_stat_total){.timed = timed, .estimate = timed != count};
 	if (!weighted)
 		return;
 	ret->total_ns = (uint64_t)(ret->estimate ? sum * count / weighted : sum);
@@ -128,5 +129,5 @@ void sk_stat_total(const struct sk_stat *stat, uint64_t count, struct sk_stat_to
 	double untold = count > timed ? (double)count / (double)timed - 1 : 0;
 	double unseen = 3 * (double)stat->histogram.max * untold;
 
-	ret->error_ns = saturated(ceil(sk_stat_student((double)timed - 1) * width + unseen));
+	ret->error_ns = saturated(ceil(sk_trace_stat_student((double)timed - 1) * width + unseen));
 }

@@ -7,8 +7,8 @@
  * Samples of one shift form a stratum, so that the error can be stated. Memory: the caller's, zeros
  * are an empty stat. Threads: one.
  */
-#ifndef SK_TRACE_STAT_H
-#define SK_TRACE_STAT_H
+#ifndef SK_TRACE_STATISTICS_STAT_H
+#define SK_TRACE_STATISTICS_STAT_H
 
 #include "trace/statistics/histogram.h"
 
@@ -16,24 +16,24 @@
 
 enum { SK_STAT_SHIFTS = 16 };
 
-struct sk_stratum {
+struct sk_trace_stratum {
 	uint64_t timed;
 	uint64_t sum_ns;
 	uint64_t square_low; /* 128-bit sum of squares */
 	uint64_t square_high;
 };
 
-struct sk_stat {
+struct sk_trace_stat {
 	uint64_t changed;	/* batch that last touched it; owned by trace/fold/fold.c */
 	uint64_t retired;	/* exact launches of processes that are gone */
 	uint64_t retired_bytes; /* exact bytes of their copies */
 	double retired_unseen;	/* estimated launches of theirs in blind windows */
 	uint64_t missing_ns;	/* at most this device time of the name is in "(other)" */
-	struct sk_stratum strata[SK_STAT_SHIFTS];
-	struct sk_histogram histogram; /* of device time, weighted */
+	struct sk_trace_stratum strata[SK_STAT_SHIFTS];
+	struct sk_trace_histogram histogram; /* of device time, weighted */
 };
 
-struct sk_stat_total {
+struct sk_trace_stat_total {
 	uint64_t timed;	   /* samples */
 	uint64_t total_ns; /* of all launches */
 	uint64_t error_ns; /* half width of the 95 % interval, 0 when exact */
@@ -41,18 +41,19 @@ struct sk_stat_total {
 };
 
 /** Take in one sample of `ns` device time; `shift` below SK_STAT_SHIFTS. */
-void sk_stat_add(struct sk_stat *stat, uint64_t ns, unsigned shift);
+void sk_trace_stat_add(struct sk_trace_stat *stat, uint64_t ns, unsigned shift);
 
 /** 97.5 % point of Student's t with this many degrees of freedom. */
-double sk_stat_student(double freedom);
+double sk_trace_stat_student(double freedom);
 
 /** Weighted device time of the samples. */
-uint64_t sk_stat_weighted_ns(const struct sk_stat *stat);
+uint64_t sk_trace_stat_weighted_ns(const struct sk_trace_stat *stat);
 
 /** Add all samples and counts of `other`. */
-void sk_stat_merge(struct sk_stat *stat, const struct sk_stat *other);
+void sk_trace_stat_merge(struct sk_trace_stat *stat, const struct sk_trace_stat *other);
 
 /** Device time of all `count` launches, from the samples at hand. */
-void sk_stat_total(const struct sk_stat *stat, uint64_t count, struct sk_stat_total *ret);
+void sk_trace_stat_total(const struct sk_trace_stat *stat, uint64_t count,
+			 struct sk_trace_stat_total *ret);
 
 #endif

@@ -17,8 +17,8 @@ static double slowing_part(double timed_each, double counted_each, double timed_
 	return part < 0 ? 0 : part > 1 ? 1 : part;
 }
 
-double sk_cover_unseen(const uint64_t cover_ns[SK_COVERS], uint64_t launches, uint64_t weighted,
-		       const struct sk_launch_costs *costs)
+double sk_trace_cover_unseen(const uint64_t cover_ns[SK_COVERS], uint64_t launches,
+			     uint64_t weighted, const struct sk_trace_launch_costs *costs)
 {
 	double timed = (double)cover_ns[SK_COVER_TIMED],
 	       counted = (double)cover_ns[SK_COVER_COUNTED];
@@ -41,14 +41,14 @@ double sk_cover_unseen(const uint64_t cover_ns[SK_COVERS], uint64_t launches, ui
 	return blind / (seen - slowed > least ? seen - slowed : least);
 }
 
-static void add(struct sk_ratio *ratio, double y, double x)
+static void add(struct sk_trace_ratio *ratio, double y, double x)
 {
 	ratio->items++;
 	ratio->y += y;
 	ratio->x += x;
 }
 
-static void add_pair(struct sk_ratio *ratio, double y, double x)
+static void add_pair(struct sk_trace_ratio *ratio, double y, double x)
 {
 	ratio->pairs++;
 	ratio->yy += y * y;
@@ -56,8 +56,9 @@ static void add_pair(struct sk_ratio *ratio, double y, double x)
 	ratio->xx += x * x;
 }
 
-void sk_clusters_add(struct sk_clusters *clusters, const struct sk_window_sums *before,
-		     const struct sk_window_sums *window)
+void sk_trace_clusters_add(struct sk_trace_clusters *clusters,
+			   const struct sk_trace_window_sums *before,
+			   const struct sk_trace_window_sums *window)
 {
 	double busy = (double)window->busy_ns, launches = (double)window->launches;
 
@@ -67,8 +68,9 @@ void sk_clusters_add(struct sk_clusters *clusters, const struct sk_window_sums *
 			 launches - (double)before->launches);
 }
 
-void sk_clusters_add_stretch(struct sk_clusters *clusters, const struct sk_stretch *before,
-			     const struct sk_stretch *stretch)
+void sk_trace_clusters_add_stretch(struct sk_trace_clusters *clusters,
+				   const struct sk_trace_stretch *before,
+				   const struct sk_trace_stretch *stretch)
 {
 	double launches = (double)stretch->launches, ns = (double)stretch->ns;
 
@@ -78,14 +80,14 @@ void sk_clusters_add_stretch(struct sk_clusters *clusters, const struct sk_stret
 			 ns - (double)before->ns);
 }
 
-void sk_clusters_add_tail(struct sk_clusters *clusters, uint64_t blind_ns)
+void sk_trace_clusters_add_tail(struct sk_trace_clusters *clusters, uint64_t blind_ns)
 {
 	clusters->tails += (double)blind_ns * (double)blind_ns;
 }
 
 /* Relative half width of y / x, 95 %, from differences: n / 2 of the mean squared difference of
  * y - (y / x) x, by the square of y. */
-static double half_width(const struct sk_ratio *ratio)
+static double half_width(const struct sk_trace_ratio *ratio)
 {
 	if (!ratio->pairs || ratio->y <= 0 || ratio->x <= 0)
 		return 1;
@@ -93,13 +95,13 @@ static double half_width(const struct sk_ratio *ratio)
 	double squares = ratio->yy - 2 * part * ratio->yx + part * part * ratio->xx;
 	double variance = (double)ratio->items * fmax(squares, 0) / (2 * pairs);
 
-	return sk_stat_student(pairs) * sqrt(variance) / ratio->y;
+	return sk_trace_stat_student(pairs) * sqrt(variance) / ratio->y;
 }
 
-double sk_clusters_error(const struct sk_clusters *clusters, double timed, double counted,
-			 double all)
+double sk_trace_clusters_error(const struct sk_trace_clusters *clusters, double timed,
+			       double counted, double all)
 {
-	const struct sk_ratio *rate = &clusters->rate;
+	const struct sk_trace_ratio *rate = &clusters->rate;
 	double error = 0;
 
 	/* Launches known by number are estimated by their mean time; the rest by the rate. Those

@@ -11,16 +11,16 @@
  * differences), which is exact for periods alike and errs on the wide side for a trend. Launches
  * that nobody counted are the rate of launches in all time that was seen, times the time that was
  * not: another ratio, of stretches between blind ones. Invariant: every moment from a segment's
- * start to `covered_ns` has exactly one sk_cover. Memory: plain data inside of the fold. Threads:
- * one.
+ * start to `covered_ns` has exactly one sk_trace_cover. Memory: plain data inside of the fold.
+ * Threads: one.
  */
-#ifndef SK_TRACE_WINDOWS_H
-#define SK_TRACE_WINDOWS_H
+#ifndef SK_TRACE_STATISTICS_WINDOWS_H
+#define SK_TRACE_STATISTICS_WINDOWS_H
 
 #include <stdint.h>
 
 /** What was seen of a moment. */
-enum sk_cover {
+enum sk_trace_cover {
 	SK_COVER_TIMED,	  /* every launch timed, or sampled as its shift says */
 	SK_COVER_COUNTED, /* every launch counted */
 	SK_COVER_BLIND,	  /* nothing, by chance: may be estimated from the rest */
@@ -34,7 +34,7 @@ enum {
 };
 
 /** What began in one drawn window; `to_ns` 0: no window, UINT64_MAX: still open. */
-struct sk_window_sums {
+struct sk_trace_window_sums {
 	uint64_t from_ns;
 	uint64_t to_ns;
 	uint64_t busy_ns;  /* device time, weighted */
@@ -43,7 +43,7 @@ struct sk_window_sums {
 
 /** A ratio of sums over items that follow each other, and sums over differences of each item to the
  * one before, which tell its variance. */
-struct sk_ratio {
+struct sk_trace_ratio {
 	uint64_t items;
 	uint64_t pairs;
 	double y, x;
@@ -51,20 +51,20 @@ struct sk_ratio {
 };
 
 /** Time without a gap in which launches of a process were counted. */
-struct sk_stretch {
+struct sk_trace_stretch {
 	uint64_t ns; /* 0: none */
 	uint64_t launches;
 };
 
 /** What the windows of a job say. */
-struct sk_clusters {
-	struct sk_ratio mean; /* device time by launches, of drawn windows */
-	struct sk_ratio rate; /* launches by ns, of stretches in which they were counted */
+struct sk_trace_clusters {
+	struct sk_trace_ratio mean; /* device time by launches, of drawn windows */
+	struct sk_trace_ratio rate; /* launches by ns, of stretches in which they were counted */
 	double tails; /* squares of the times in which nothing more was seen of a process, ns^2 */
 };
 
 /** What looking adds to a launch, as its tracer measured it; 0: not known. */
-struct sk_launch_costs {
+struct sk_trace_launch_costs {
 	uint32_t timed_ns;
 	uint32_t counted_ns;
 };
@@ -72,25 +72,27 @@ struct sk_launch_costs {
 /** Launches in blind windows, as a part of the `launches` that were counted in all others, where
  * folded records stand for `weighted` of them: so many as in as much time that is seen, which is
  * taken to be as long as it would have been had nobody looked. */
-double sk_cover_unseen(const uint64_t cover_ns[SK_COVERS], uint64_t launches, uint64_t weighted,
-		       const struct sk_launch_costs *costs);
+double sk_trace_cover_unseen(const uint64_t cover_ns[SK_COVERS], uint64_t launches,
+			     uint64_t weighted, const struct sk_trace_launch_costs *costs);
 
 /** Take in the next window; `before` is the one before of the same process, or NULL. */
-void sk_clusters_add(struct sk_clusters *clusters, const struct sk_window_sums *before,
-		     const struct sk_window_sums *window);
+void sk_trace_clusters_add(struct sk_trace_clusters *clusters,
+			   const struct sk_trace_window_sums *before,
+			   const struct sk_trace_window_sums *window);
 
 /** The same of the time between two that were blind. */
-void sk_clusters_add_stretch(struct sk_clusters *clusters, const struct sk_stretch *before,
-			     const struct sk_stretch *stretch);
+void sk_trace_clusters_add_stretch(struct sk_trace_clusters *clusters,
+				   const struct sk_trace_stretch *before,
+				   const struct sk_trace_stretch *stretch);
 
 /** Nothing was seen of a process in its last `blind_ns`: it may have stopped at any moment of it.
  */
-void sk_clusters_add_tail(struct sk_clusters *clusters, uint64_t blind_ns);
+void sk_trace_clusters_add_tail(struct sk_trace_clusters *clusters, uint64_t blind_ns);
 
 /** Half width of the 95 % interval of the estimated device time, as a part of it, where `counted`
  * of all launches are known by number and the rest by time alone. 1 where too few windows are
  * known to say, 0 where there is none. */
-double sk_clusters_error(const struct sk_clusters *clusters, double timed, double counted,
-			 double all);
+double sk_trace_clusters_error(const struct sk_trace_clusters *clusters, double timed,
+			       double counted, double all);
 
 #endif

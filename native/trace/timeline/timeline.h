@@ -8,12 +8,12 @@
  * readings of devices; of each process what was seen when, with an instant at every switch; and one
  * track that says what was lost.
  */
-#ifndef SK_TRACE_TIMELINE_H
-#define SK_TRACE_TIMELINE_H
+#ifndef SK_TRACE_TIMELINE_TIMELINE_H
+#define SK_TRACE_TIMELINE_TIMELINE_H
 
 #include "trace/job/job.h"
 
-struct sk_timeline_stats {
+struct sk_trace_timeline_stats {
 	uint64_t records;
 	uint64_t spans;
 	uint64_t bytes;
@@ -22,9 +22,9 @@ struct sk_timeline_stats {
 enum { SK_TIMELINE_RECORDS = 1 << 18 }; /* of a file: 16 MiB while it is written */
 
 /** Which part of the job: what touches [from_ns, to_ns); all of it for 0 and UINT64_MAX. Records
- * come from a file of struct sk_event, at most SK_TIMELINE_RECORDS of them, or for -1 from those
- * that the fold keeps. */
-struct sk_timeline_part {
+ * come from a file of struct sk_trace_event, at most SK_TIMELINE_RECORDS of them, or for -1 from
+ * those that the fold keeps. */
+struct sk_trace_timeline_part {
 	uint64_t from_ns;
 	uint64_t to_ns;
 	int events_fd;
@@ -32,10 +32,11 @@ struct sk_timeline_part {
 
 /** Write the kept records and spans of `part` into `fd`. `realtime_ns` is CLOCK_REALTIME at
  * `now_ns`. */
-int sk_timeline_write(struct sk_job *job, int fd, const char *title, struct sk_timeline_part part,
-		      uint64_t now_ns, uint64_t realtime_ns, struct sk_timeline_stats *ret);
+int sk_trace_timeline_write(struct sk_trace_job *job, int fd, const char *title,
+			    struct sk_trace_timeline_part part, uint64_t now_ns,
+			    uint64_t realtime_ns, struct sk_trace_timeline_stats *ret);
 
 /** Name of a copy kind, as the summary spells it too. */
-const char *sk_timeline_kind_name(unsigned kind);
+const char *sk_trace_timeline_kind_name(unsigned kind);
 
 #endif

@@ -2,8 +2,8 @@
 /** @file
  * What timeline.c and tracks.c share: the open timeline, ids of its tracks and of interned names.
  */
-#ifndef SK_TRACE_TIMELINE_PARTS_H
-#define SK_TRACE_TIMELINE_PARTS_H
+#ifndef SK_TRACE_TIMELINE_TIMELINE_PARTS_H
+#define SK_TRACE_TIMELINE_TIMELINE_PARTS_H
 
 #include "trace/timeline/perfetto.h"
 #include "trace/timeline/timeline.h"
@@ -34,14 +34,14 @@ enum {
 };
 
 struct timeline {
-	struct sk_job *job;
-	struct sk_timeline_part part;
-	struct sk_perfetto out;
-	struct sk_event *events; /* of devices */
+	struct sk_trace_job *job;
+	struct sk_trace_timeline_part part;
+	struct sk_trace_perfetto out;
+	struct sk_trace_event *events; /* of devices */
 	size_t event_count;
-	struct sk_event *host; /* of the host; behind the former */
+	struct sk_trace_event *host; /* of the host; behind the former */
 	size_t host_count;
-	struct sk_thread_span *spans;
+	struct sk_trace_thread_span *spans;
 	size_t span_count;
 };
 
@@ -61,16 +61,16 @@ static inline unsigned free_subtrack(const uint64_t ends[SUBTRACKS], uint64_t st
 	return sub;
 }
 
-void sk_timeline_intern(struct timeline *line, uint64_t id, const char *text);
-void sk_timeline_slice_end(struct timeline *line, uint64_t ns, uint64_t track);
+void sk_trace_timeline_intern(struct timeline *line, uint64_t id, const char *text);
+void sk_trace_timeline_slice_end(struct timeline *line, uint64_t ns, uint64_t track);
 
 /** Waits, barriers and user events, by thread. */
-void sk_timeline_host(struct timeline *line);
+void sk_trace_timeline_host(struct timeline *line);
 
 /** What was seen of each process, and the moments at which that changed. */
-void sk_timeline_covers(struct timeline *line);
+void sk_trace_timeline_covers(struct timeline *line);
 
 /** Readings of devices. */
-void sk_timeline_counters(struct timeline *line);
+void sk_trace_timeline_counters(struct timeline *line);
 
 #endif

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What survives the death of spawners and keepers, and what a journal of the past says."""
+"""What survives the death of spawners and shims, and what a journal of the past says."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from spawned import (
     bytes_of,
     call,
     job_program_built,
-    keeper_of,
-    keepers_of,
     running,
+    shim_of,
+    shims_of,
     until,
 )
 
@@ -68,7 +68,7 @@ async def test_ends_that_no_spawner_saw_are_told_by_the_next(node: Node) -> None
     for launch in launches:
         await node.begun(launch)  # what was taken and did not begin is told as that
     node.end_process(signal.SIGKILL)
-    await until(lambda: not keepers_of(node.journal))
+    await until(lambda: not shims_of(node.journal))
     node.start_process()
     ends = [await node.ended(launch) for launch in launches]
     assert [end.exit_code for end in ends] == list(range(1, 9)), ends
@@ -117,42 +117,42 @@ async def test_requests_wait_for_a_restarted_spawner(node: Node) -> None:
     assert node.out(await node.ended(launch)) == b"patience\n"
 
 
-async def test_a_killed_keeper_takes_its_job_with_it(node: Node) -> None:
+async def test_a_killed_shim_takes_its_job_with_it(node: Node) -> None:
     launch = node.launch("sh", "-c", "setsid sleep 1000 & sleep 1000")
     await node.start(launch)
     started = await node.begun(launch)
-    keeper = keeper_of(started.pid)
-    os.kill(keeper, signal.SIGKILL)
+    shim = shim_of(started.pid)
+    os.kill(shim, signal.SIGKILL)
     ended = await node.ended(launch)
-    assert (ended.cause, ended.reason, ended.usage) == ("lost", "keeper killed", None)
+    assert (ended.cause, ended.reason, ended.usage) == ("lost", "shim killed", None)
     assert not alive(started.pid)
     assert node.cgroups() == []
     assert (await node.run("true")).exit_code == 0
 
 
-async def test_a_keeper_killed_while_no_spawner_lives_is_told_by_the_next(node: Node) -> None:
+async def test_a_shim_killed_while_no_spawner_lives_is_told_by_the_next(node: Node) -> None:
     launch = node.launch("sh", "-c", "setsid sleep 1000 & sleep 1000")
     await node.start(launch)
     started = await node.begun(launch)
-    keeper = keeper_of(started.pid)
+    shim = shim_of(started.pid)
     node.end_process(signal.SIGKILL)
-    os.kill(keeper, signal.SIGKILL)
+    os.kill(shim, signal.SIGKILL)
     node.start_process()
     ended = await node.ended(launch)
-    assert (ended.cause, ended.reason, ended.pid) == ("lost", "keeper killed", started.pid)
+    assert (ended.cause, ended.reason, ended.pid) == ("lost", "shim killed", started.pid)
     assert node.cgroups() == []
 
 
-async def test_idle_keepers_leave_with_their_spawner(node: Node) -> None:
+async def test_idle_shims_leave_with_their_spawner(node: Node) -> None:
     await node.run("true")
     node.end_process(signal.SIGKILL)
-    await until(lambda: not keepers_of(node.journal))
+    await until(lambda: not shims_of(node.journal))
 
 
-async def test_a_keeper_that_ended_is_collected_and_another_takes_its_place(node: Node) -> None:
+async def test_a_shim_that_ended_is_collected_and_another_takes_its_place(node: Node) -> None:
     """What is left uncollected fills the node's process limit after enough jobs."""
     await node.run("true")
-    before = [pid for pid in keepers_of(node.journal) if pid != node.pid]
+    before = [pid for pid in shims_of(node.journal) if pid != node.pid]
     assert before
     for pid in before:
         os.kill(pid, signal.SIGKILL)
@@ -173,7 +173,7 @@ async def test_kill_all_ends_everything_and_the_next_node_tells_it(node: Node) -
     assert node.kill_all().returncode == 0
     assert not alive(started.pid)
     assert not jobs.parent.exists()
-    assert keepers_of(node.journal) == []
+    assert shims_of(node.journal) == []
     node.start_process()
     ended = await node.ended(launch)
     assert (ended.cause, ended.reason) == ("stopped", "the node was taken down")
@@ -182,17 +182,17 @@ async def test_kill_all_ends_everything_and_the_next_node_tells_it(node: Node) -
 async def test_in_any_order_of_deaths_every_job_ends_once_and_as_it_should(
     node: Node, job_program: str
 ) -> None:
-    """Spawners and keepers are killed at random; only a killed keeper's job may be lost."""
+    """Spawners and shims are killed at random; only a killed shim's job may be lost."""
     chance = random.Random(7)
     killed: set[int] = set()
 
     async def kill() -> None:
         while True:
             await asyncio.sleep(chance.random() * 0.1)
-            keepers = [pid for pid in keepers_of(node.journal) if pid != node.pid]
-            if keepers and chance.random() < 0.5:
-                killed.add(chance.choice(keepers))
-                call("kill", "-9", *map(str, killed.intersection(keepers)))
+            shims = [pid for pid in shims_of(node.journal) if pid != node.pid]
+            if shims and chance.random() < 0.5:
+                killed.add(chance.choice(shims))
+                call("kill", "-9", *map(str, killed.intersection(shims)))
             else:
                 node.end_process(signal.SIGKILL)
                 node.start_process()

@@ -16,8 +16,8 @@ from spawned import (
     alive,
     call,
     job_program_built,
-    keeper_of,
     running,
+    shim_of,
     until,
 )
 
@@ -212,7 +212,7 @@ async def test_without_root_jobs_run_as_the_caller_alone() -> None:
         killed = node.launch("sleep", "1000", uid=OTHER)
         await node.start(killed)
         pid = (await node.begun(killed)).pid
-        keeper = keeper_of(pid)
-        os.kill(keeper, signal.SIGKILL)
+        shim = shim_of(pid)
+        os.kill(shim, signal.SIGKILL)
         assert (await node.ended(killed)).cause == "lost"
         assert not alive(pid)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`down` after anything was killed: real spawner, keepers, jobs and cgroups, nothing left."""
+"""`down` after anything was killed: real spawner, shims, jobs and cgroups, nothing left."""
 
 from __future__ import annotations
 

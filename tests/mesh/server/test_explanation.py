@@ -226,7 +226,7 @@ def cancelled(bench: Bench) -> int:
 @scene
 def lost(bench: Bench) -> int:
     job = running(bench)
-    bench.outcome(job, "lost", reason="keeper killed")
+    bench.outcome(job, "lost", reason="shim killed")
     return job
 
 
@@ -246,6 +246,16 @@ def test_no_wire_unit_and_no_word_of_the_core_is_told(bench: Bench, name: str) -
     holders = re.findall(r"stoker cancel (\d+)", text)
     owners = [bench.replica.state.book.get(int(job)).owner for job in holders]
     assert all(owner == ALICE for owner in owners), text
+
+
+def test_a_reason_of_an_earlier_version_reads_as_the_present_one(bench: Bench) -> None:
+    texts = []
+    for reason in ("shim killed", "keeper killed"):
+        job = running(bench)
+        bench.outcome(job, "lost", reason=reason)
+        texts.append(re.sub(rf"\b{job}\b", "N", text_of(bench, job).split("\n", 1)[0]))
+    assert texts[0] == texts[1]
+    assert "was killed" in texts[1]
 
 
 def test_every_golden_text_has_its_scene() -> None:

@@ -113,18 +113,18 @@ static int do_bpf(int count, char **arguments)
 	return 0;
 }
 
-/** Each argument is a process id; the keeper is the parent. */
+/** Each argument is a process id; the shim is the parent. */
 static int do_signal(int count, char **pids)
 {
 	char path[64];
 
-	tell("kill-keeper", kill(getppid(), SIGKILL));
-	tell("stop-keeper", kill(getppid(), SIGSTOP));
-	tell("trace-keeper", ptrace(PTRACE_SEIZE, getppid(), 0, 0));
+	tell("kill-shim", kill(getppid(), SIGKILL));
+	tell("stop-shim", kill(getppid(), SIGSTOP));
+	tell("trace-shim", ptrace(PTRACE_SEIZE, getppid(), 0, 0));
 	snprintf(path, sizeof(path), "/proc/%d/mem", getppid());
-	tell("keeper-memory", open(path, O_RDWR));
+	tell("shim-memory", open(path, O_RDWR));
 	snprintf(path, sizeof(path), "/proc/%d/fd/8", getppid());
-	tell("keeper-pipe", open(path, O_WRONLY));
+	tell("shim-pipe", open(path, O_WRONLY));
 	for (int i = 0; i < count; i++)
 		tell("kill", kill(atoi(pids[i]), SIGKILL));
 	return 0;

@@ -42,11 +42,12 @@ static uint64_t chance(uint64_t below)
 
 static int sizes(void)
 {
-	printf("frame %zu\nlaunch %zu\nevent %zu\nstop %zu\nstdin %zu\n", sizeof(struct sk_frame),
-	       sizeof(struct sk_launch), sizeof(struct sk_event), sizeof(struct sk_stop),
-	       sizeof(struct sk_stdin));
-	printf("acknowledge %zu\nrefusal %zu\ndone %zu\n", sizeof(struct sk_acknowledge),
-	       sizeof(struct sk_refusal), sizeof(struct sk_done));
+	printf("frame %zu\nlaunch %zu\nevent %zu\nstop %zu\nstdin %zu\n",
+	       sizeof(struct sk_runner_frame), sizeof(struct sk_runner_launch),
+	       sizeof(struct sk_runner_event), sizeof(struct sk_runner_stop),
+	       sizeof(struct sk_runner_stdin));
+	printf("acknowledge %zu\nrefusal %zu\ndone %zu\n", sizeof(struct sk_runner_acknowledge),
+	       sizeof(struct sk_runner_refusal), sizeof(struct sk_runner_done));
 	printf("frame_max %d\nlaunch_max %d\narguments_max %d\ngroups_max %d\ndevices_max %d\n",
 	       SK_FRAME_MAX, SK_LAUNCH_MAX, SK_ARGUMENTS_MAX, SK_GROUPS_MAX, SK_DEVICES_MAX);
 	printf("path_max %d\nreason_max %d\nstdin_max %d\n", SK_PATH_MAX, SK_REASON_MAX,
@@ -59,10 +60,10 @@ static int parse(void)
 	static _Alignas(8) char bytes[SK_LAUNCH_MAX + 64];
 	static char *vectors[SK_ARGUMENTS_MAX + 2];
 	size_t size = fread(bytes, 1, sizeof(bytes), stdin);
-	struct sk_launch_view view;
+	struct sk_runner_launch_view view;
 	const char *why = "";
 	char **envp;
-	int error = sk_launch_parse(bytes, size, &view, &why);
+	int error = sk_runner_launch_parse(bytes, size, &view, &why);
 
 	if (error) {
 		printf("%s: %s\n", strerror(-error), why);
@@ -81,7 +82,7 @@ static int parse(void)
 		printf("device %" PRIu32 ":%" PRIu32 "\n", view.devices[i].major,
 		       view.devices[i].minor);
 	printf("cwd %s\nfolder %s\ntrace %s\n", view.cwd, view.folder, view.trace_folder);
-	sk_launch_vectors(&view, vectors, &envp);
+	sk_runner_launch_vectors(&view, vectors, &envp);
 	for (char **at = vectors; *at; at++)
 		printf("argv %s\n", *at);
 	for (char **at = envp; *at; at++)
@@ -93,7 +94,7 @@ static int parse(void)
 static size_t make_launch(char *ret, uint64_t job, uint32_t attempt)
 {
 	static const char *const text[] = {"/", "/tmp/j", "", "/bin/true", "-x", "A=1", "B=2"};
-	struct sk_launch fixed = {
+	struct sk_runner_launch fixed = {
 		.job = job,
 		.attempt = attempt,
 		.uid = 61001,
@@ -123,7 +124,7 @@ static void mutate(char *bytes, size_t size)
 	uint64_t changes = 1 + chance(4);
 
 	for (uint64_t i = 0; i < changes; i++) {
-		size_t at = chance(2) ? chance(sizeof(struct sk_launch)) : chance(size);
+		size_t at = chance(2) ? chance(sizeof(struct sk_runner_launch)) : chance(size);
 
 		bytes[at] = (char)(chance(4) ? chance(256) : chance(2) * 255);
 	}
@@ -140,15 +141,15 @@ static int fuzz(uint64_t seed, uint64_t count)
 		size_t size = make_launch(model, 1 + chance(9), 1);
 		size_t cut = chance(3) ? size : chance(size + 1);
 		char *exact = malloc(cut ? cut : 1); /* so that the sanitizer sees its end */
-		struct sk_launch_view view;
+		struct sk_runner_launch_view view;
 		const char *why;
 		char **envp;
 
 		if (chance(8))
 			mutate(model, size);
 		memcpy(exact, model, cut);
-		if (!sk_launch_parse(exact, cut, &view, &why)) {
-			sk_launch_vectors(&view, vectors, &envp);
+		if (!sk_runner_launch_parse(exact, cut, &view, &why)) {
+			sk_runner_launch_vectors(&view, vectors, &envp);
 			taken++;
 		}
 		free(exact);
@@ -157,99 +158,105 @@ static int fuzz(uint64_t seed, uint64_t count)
 	return taken > 0 && taken < count ? 0 : 1;
 }
 
-static struct sk_launch_view view_of(char *bytes, uint64_t job, uint32_t attempt)
+static struct sk_runner_launch_view view_of(char *bytes, uint64_t job, uint32_t attempt)
 {
-	struct sk_launch_view view;
+	struct sk_runner_launch_view view;
 	const char *why;
 	size_t size = make_launch(bytes, job, attempt);
 
-	assert(sk_launch_parse(bytes, size, &view, &why) == 0);
+	assert(sk_runner_launch_parse(bytes, size, &view, &why) == 0);
 	return view;
 }
 
-static void end_with(struct sk_table *table, uint32_t slot, enum sk_cause cause, const char *text)
+static void end_with(struct sk_runner_table *table, uint32_t slot, enum sk_runner_cause cause,
+		     const char *text)
 {
-	struct sk_ended ended = {.cause = (uint16_t)cause, .code = 3, .bits = SK_EVENT_CODE};
+	struct sk_runner_ended ended = {.cause = (uint16_t)cause, .code = 3, .bits = SK_EVENT_CODE};
 
 	ended.text_bytes = (uint32_t)strlen(text);
 	memcpy(ended.text, text, ended.text_bytes + 1);
-	sk_slot_end(table, slot, &ended);
+	sk_runner_slot_end(table, slot, &ended);
 }
 
-static void check_steps(struct sk_table *table, char *why)
+static void check_steps(struct sk_runner_table *table, char *why)
 {
 	_Alignas(8) char bytes[512];
-	struct sk_launch_view view = view_of(bytes, 7, 2);
-	struct sk_slot *slot = &table->slot[5];
-	struct sk_event event;
+	struct sk_runner_launch_view view = view_of(bytes, 7, 2);
+	struct sk_runner_slot *slot = &table->slot[5];
+	struct sk_runner_event event;
 
-	assert(sk_slot_state(slot) == SK_SLOT_FREE && !sk_slot_check(table, 5, why));
-	sk_slot_take(slot, &view, 100);
-	sk_slot_event(slot, &event);
+	assert(sk_runner_slot_state(slot) == SK_SLOT_FREE && !sk_runner_slot_check(table, 5, why));
+	sk_runner_slot_take(slot, &view, 100);
+	sk_runner_slot_event(slot, &event);
 	assert(event.state == 1 && event.bits == 0 && event.job == 7 && event.attempt == 2);
-	assert(!strcmp(slot->taken.folder, "/tmp/j") && !sk_slot_check(table, 5, why));
-	sk_slot_launch(slot);
-	assert(!sk_slot_check(table, 5, why));
-	sk_slot_start(slot, 99, 1234, 200);
-	sk_slot_event(slot, &event);
+	assert(!strcmp(slot->taken.folder, "/tmp/j") && !sk_runner_slot_check(table, 5, why));
+	sk_runner_slot_launch(slot);
+	assert(!sk_runner_slot_check(table, 5, why));
+	sk_runner_slot_start(slot, 99, 1234, 200);
+	sk_runner_slot_event(slot, &event);
 	assert(event.state == 2 && event.bits == SK_EVENT_STARTED && event.pid == 99);
-	assert(!sk_slot_check(table, 5, why));
+	assert(!sk_runner_slot_check(table, 5, why));
 	end_with(table, 5, SK_CAUSE_EXITED, "why not");
-	sk_slot_event(slot, &event);
+	sk_runner_slot_event(slot, &event);
 	assert(event.state == 3 && event.code == 3 && event.text_bytes == 7);
 	assert(event.bits == (SK_EVENT_STARTED | SK_EVENT_ENDED | SK_EVENT_CODE));
-	assert(!sk_slot_check(table, 5, why) && (table->ended[0] & (1u << 5)));
+	assert(!sk_runner_slot_check(table, 5, why) && (table->ended[0] & (1u << 5)));
 }
 
 /** Every bit of every published part is covered by a checksum. */
-static void check_corruption(struct sk_table *table, char *why)
+static void check_corruption(struct sk_runner_table *table, char *why)
 {
 	unsigned char *taken = (unsigned char *)&table->slot[5].taken;
 	unsigned char *ended = (unsigned char *)&table->slot[5].ended;
-	size_t folder = offsetof(struct sk_taken, folder) + table->slot[5].taken.folder_bytes;
-	size_t text = offsetof(struct sk_ended, text) + table->slot[5].ended.text_bytes;
+	size_t folder =
+		offsetof(struct sk_runner_taken, folder) + table->slot[5].taken.folder_bytes;
+	size_t text = offsetof(struct sk_runner_ended, text) + table->slot[5].ended.text_bytes;
 
 	for (size_t i = 0; i < folder * 8; i++) {
 		taken[i / 8] ^= (unsigned char)(1u << (i % 8));
-		assert(sk_slot_check(table, 5, why) == -EBADMSG && strstr(why, "launch record"));
+		assert(sk_runner_slot_check(table, 5, why) == -EBADMSG &&
+		       strstr(why, "launch record"));
 		taken[i / 8] ^= (unsigned char)(1u << (i % 8));
 	}
 	for (size_t i = 0; i < text * 8; i++) {
 		ended[i / 8] ^= (unsigned char)(1u << (i % 8));
-		assert(sk_slot_check(table, 5, why) == -EBADMSG && strstr(why, "slot 5"));
+		assert(sk_runner_slot_check(table, 5, why) == -EBADMSG && strstr(why, "slot 5"));
 		ended[i / 8] ^= (unsigned char)(1u << (i % 8));
 	}
 	table->slot[5].state = 9;
-	assert(sk_slot_check(table, 5, why) == -EBADMSG);
+	assert(sk_runner_slot_check(table, 5, why) == -EBADMSG);
 	table->slot[5].state = SK_SLOT_ENDED;
-	assert(!sk_slot_check(table, 5, why));
+	assert(!sk_runner_slot_check(table, 5, why));
 }
 
 static int table(const char *path)
 {
 	char why[SK_TEXT_MAX + 1];
-	struct sk_table *first, *second;
+	struct sk_runner_table *first, *second;
 
-	assert(!sk_table_open(path, &first, why) && !sk_table_same_boot(first, "boot-a"));
-	sk_table_stamp(first, "boot-a");
+	assert(!sk_runner_table_open(path, &first, why) &&
+	       !sk_runner_table_same_boot(first, "boot-a"));
+	sk_runner_table_stamp(first, "boot-a");
 	check_steps(first, why);
 	check_corruption(first, why);
 	/* A second mapping, as after a restart, sees all of it. */
-	assert(!sk_table_open(path, &second, why) && sk_table_same_boot(second, "boot-a"));
-	assert(sk_slot_state(&second->slot[5]) == SK_SLOT_ENDED);
-	sk_slot_forget(second, 5);
-	assert(sk_slot_state(&first->slot[5]) == SK_SLOT_FREE && first->forgotten_count == 1);
+	assert(!sk_runner_table_open(path, &second, why) &&
+	       sk_runner_table_same_boot(second, "boot-a"));
+	assert(sk_runner_slot_state(&second->slot[5]) == SK_SLOT_ENDED);
+	sk_runner_slot_forget(second, 5);
+	assert(sk_runner_slot_state(&first->slot[5]) == SK_SLOT_FREE &&
+	       first->forgotten_count == 1);
 	second->version = 2;
-	assert(sk_table_open(path, &first, why) == -EBADMSG && strstr(why, "header"));
+	assert(sk_runner_table_open(path, &first, why) == -EBADMSG && strstr(why, "header"));
 	assert(!truncate(path, 4096));
-	assert(sk_table_open(path, &first, why) == -EBADMSG && strstr(why, "4096 bytes"));
+	assert(sk_runner_table_open(path, &first, why) == -EBADMSG && strstr(why, "4096 bytes"));
 	return 0;
 }
 
 enum { ATTEMPTS = 64 };
 
-static struct sk_table heap_table;
-static struct sk_index heap_index;
+static struct sk_runner_table heap_table;
+static struct sk_runner_index heap_index;
 
 static int index_against_list(uint64_t seed)
 {
@@ -258,41 +265,41 @@ static int index_against_list(uint64_t seed)
 
 	state = seed;
 	memset(slot_of, 0xff, sizeof(slot_of));
-	sk_index_init(&heap_index, &heap_table);
+	sk_runner_index_init(&heap_index, &heap_table);
 	for (int i = 0; i < 100000; i++) {
 		uint64_t job = chance(ATTEMPTS);
 		uint32_t slot = (uint32_t)chance(SK_SLOTS_MAX);
-		struct sk_launch_view view = view_of(bytes, job + 1, 1);
+		struct sk_runner_launch_view view = view_of(bytes, job + 1, 1);
 
 		if (slot_of[job] >= 0) {
 			bool never = chance(2);
 
 			end_with(&heap_table, (uint32_t)slot_of[job],
 				 never ? SK_CAUSE_NEVER_STARTED : SK_CAUSE_EXITED, "");
-			sk_index_forget(&heap_index, (uint32_t)slot_of[job]);
+			sk_runner_index_forget(&heap_index, (uint32_t)slot_of[job]);
 			gone[job] |= !never;
 			slot_of[job] = -1;
-		} else if (sk_slot_state(&heap_table.slot[slot]) == SK_SLOT_FREE) {
-			sk_slot_take(&heap_table.slot[slot], &view, 1);
-			sk_index_add(&heap_index, slot);
+		} else if (sk_runner_slot_state(&heap_table.slot[slot]) == SK_SLOT_FREE) {
+			sk_runner_slot_take(&heap_table.slot[slot], &view, 1);
+			sk_runner_index_add(&heap_index, slot);
 			slot_of[job] = (int)slot;
 		}
 		job = chance(ATTEMPTS);
-		assert(sk_index_find(&heap_index, job + 1, 1) == slot_of[job]);
-		assert(sk_index_find(&heap_index, job + 1, 2) == -1);
+		assert(sk_runner_index_find(&heap_index, job + 1, 1) == slot_of[job]);
+		assert(sk_runner_index_find(&heap_index, job + 1, 2) == -1);
 		/* The ring holds 16384; an attempt of 64 comes again long before it is pushed out.
 		 */
-		assert(sk_index_is_forgotten(&heap_index, job + 1, 1) == (gone[job] != 0));
+		assert(sk_runner_index_is_forgotten(&heap_index, job + 1, 1) == (gone[job] != 0));
 	}
 	/* What a new spawner reads from the table is the same. */
-	sk_index_init(&heap_index, &heap_table);
+	sk_runner_index_init(&heap_index, &heap_table);
 	for (int job = 0; job < ATTEMPTS; job++)
-		assert(sk_index_is_forgotten(&heap_index, (uint64_t)job + 1, 1) ==
+		assert(sk_runner_index_is_forgotten(&heap_index, (uint64_t)job + 1, 1) ==
 		       (gone[job] != 0));
 	return 0;
 }
 
-static void renew(struct sk_lease *lease, uint64_t expiry)
+static void renew(struct sk_runner_lease *lease, uint64_t expiry)
 {
 	lease->expiry_ns = expiry;
 	lease->expiry_check = ~expiry;
@@ -300,31 +307,32 @@ static void renew(struct sk_lease *lease, uint64_t expiry)
 
 static int lease(void)
 {
-	struct sk_lease lease = {.expiry_check = ~(uint64_t)0};
+	struct sk_runner_lease lease = {.expiry_check = ~(uint64_t)0};
 
-	assert(sk_lease_decide(&lease, 50, 0) == SK_LEASE_NOTHING); /* no rule yet */
+	assert(sk_runner_lease_decide(&lease, 50, 0) == SK_LEASE_NOTHING); /* no rule yet */
 	renew(&lease, 100);
-	assert(sk_lease_decide(&lease, 99, 0) == SK_LEASE_NOTHING);
-	assert(sk_lease_decide(&lease, 100, 0) == SK_LEASE_FREEZE);
+	assert(sk_runner_lease_decide(&lease, 99, 0) == SK_LEASE_NOTHING);
+	assert(sk_runner_lease_decide(&lease, 100, 0) == SK_LEASE_FREEZE);
 	lease.expiry_ns = 5; /* half of a store: not believed */
-	assert(sk_lease_decide(&lease, 100, 0) == SK_LEASE_NOTHING);
+	assert(sk_runner_lease_decide(&lease, 100, 0) == SK_LEASE_NOTHING);
 	renew(&lease, 100);
 	lease.freeze_epoch = 1;
 	lease.frozen_since_ns = 100;
-	assert(sk_lease_decide(&lease, 150, 0) == SK_LEASE_NOTHING);
+	assert(sk_runner_lease_decide(&lease, 150, 0) == SK_LEASE_NOTHING);
 	renew(&lease, 1000); /* a new lease alone thaws nothing: the log must be read first */
-	assert(sk_lease_decide(&lease, 150, 0) == SK_LEASE_NOTHING);
+	assert(sk_runner_lease_decide(&lease, 150, 0) == SK_LEASE_NOTHING);
 	lease.thaw_epoch = 1;
-	assert(sk_lease_decide(&lease, 150, 0) == SK_LEASE_THAW);
+	assert(sk_runner_lease_decide(&lease, 150, 0) == SK_LEASE_THAW);
 	renew(&lease, 120); /* read the log, but the lease ran out again meanwhile */
-	assert(sk_lease_decide(&lease, 150, 0) == SK_LEASE_NOTHING);
+	assert(sk_runner_lease_decide(&lease, 150, 0) == SK_LEASE_NOTHING);
 	lease.freeze_epoch = 2; /* a later freeze needs its own thaw */
 	renew(&lease, 1000);
-	assert(sk_lease_decide(&lease, 150, 0) == SK_LEASE_NOTHING);
-	assert(sk_lease_decide(&lease, 159, 60) == SK_LEASE_NOTHING);
-	assert(sk_lease_decide(&lease, 160, 60) == SK_LEASE_KILL);
-	assert(sk_lease_decide(&lease, 99, 60) == SK_LEASE_NOTHING); /* frozen later than now */
-	assert(sk_lease_pause(&lease, 0) <= 100000000u);
+	assert(sk_runner_lease_decide(&lease, 150, 0) == SK_LEASE_NOTHING);
+	assert(sk_runner_lease_decide(&lease, 159, 60) == SK_LEASE_NOTHING);
+	assert(sk_runner_lease_decide(&lease, 160, 60) == SK_LEASE_KILL);
+	assert(sk_runner_lease_decide(&lease, 99, 60) ==
+	       SK_LEASE_NOTHING); /* frozen later than now */
+	assert(sk_runner_lease_pause(&lease, 0) <= 100000000u);
 	return 0;
 }
 
@@ -333,7 +341,7 @@ static const char *said(int dir, const char *name)
 {
 	static char text[64];
 
-	sk_file_read(dir, name, text, sizeof(text));
+	sk_runner_file_read(dir, name, text, sizeof(text));
 	return text;
 }
 
@@ -343,23 +351,23 @@ static void make_file(int dir, const char *name)
 }
 
 /** Limits of a launch that asks for `flags`; whether each is on. */
-static int limits_of(const struct sk_site *site, const struct sk_tree *tree, uint32_t flags,
-		     struct sk_limits *ret)
+static int limits_of(const struct sk_runner_site *site, const struct sk_runner_tree *tree,
+		     uint32_t flags, struct sk_runner_limits *ret)
 {
-	struct sk_launch launch = {.flags = flags, .pids = 7, .memory_bytes = 4096};
+	struct sk_runner_launch launch = {.flags = flags, .pids = 7, .memory_bytes = 4096};
 	char why[SK_TEXT_MAX + 1];
-	int error = sk_limits_set(ret, site, tree, &launch, why);
+	int error = sk_runner_limits_set(ret, site, tree, &launch, why);
 
-	sk_limits_remove(ret);
+	sk_runner_limits_remove(ret);
 	return error;
 }
 
 static int default_limits(const char *folder)
 {
 	const uint32_t unasked = SK_LAUNCH_PIDS_DEFAULT | SK_LAUNCH_MEMORY_DEFAULT;
-	struct sk_tree tree = {.name = "1.1", .dir = open(folder, O_RDONLY | O_DIRECTORY)};
-	static struct sk_site site;
-	struct sk_limits limits;
+	struct sk_runner_tree tree = {.name = "1.1", .dir = open(folder, O_RDONLY | O_DIRECTORY)};
+	static struct sk_runner_site site;
+	struct sk_runner_limits limits;
 
 	assert(tree.dir >= 0);
 	snprintf(site.mount, sizeof(site.mount), "%s", folder);
@@ -391,31 +399,34 @@ static int default_limits(const char *folder)
 /** A watchdog killed at any step: its successor finds what to do in what it left. */
 static int take_up(void)
 {
-	struct sk_lease lease = {.expiry_check = ~(uint64_t)0};
+	struct sk_runner_lease lease = {.expiry_check = ~(uint64_t)0};
 
-	assert(sk_lease_take_up(&lease, 50, false) == SK_LEASE_NOTHING);
-	assert(sk_lease_take_up(&lease, 50, true) == SK_LEASE_RECORD);
+	assert(sk_runner_lease_take_up(&lease, 50, false) == SK_LEASE_NOTHING);
+	assert(sk_runner_lease_take_up(&lease, 50, true) == SK_LEASE_RECORD);
 	renew(&lease, 100);
-	assert(sk_lease_take_up(&lease, 50, true) == SK_LEASE_RECORD); /* renewed meanwhile */
+	assert(sk_runner_lease_take_up(&lease, 50, true) ==
+	       SK_LEASE_RECORD); /* renewed meanwhile */
 	lease.freeze_epoch = 1;
 	lease.frozen_since_ns = 40;
-	assert(sk_lease_take_up(&lease, 50, true) == SK_LEASE_NOTHING);
-	assert(sk_lease_take_up(&lease, 50, false) == SK_LEASE_FREEZE);
+	assert(sk_runner_lease_take_up(&lease, 50, true) == SK_LEASE_NOTHING);
+	assert(sk_runner_lease_take_up(&lease, 50, false) == SK_LEASE_FREEZE);
 	lease.thaw_epoch = 1; /* killed after the thaw, before its record was taken away */
-	assert(sk_lease_take_up(&lease, 50, false) == SK_LEASE_NOTHING);
-	assert(sk_lease_decide(&lease, 50, 0) == SK_LEASE_THAW);
-	assert(sk_lease_take_up(&lease, 150, false) == SK_LEASE_FREEZE);
+	assert(sk_runner_lease_take_up(&lease, 50, false) == SK_LEASE_NOTHING);
+	assert(sk_runner_lease_decide(&lease, 50, 0) == SK_LEASE_THAW);
+	assert(sk_runner_lease_take_up(&lease, 150, false) == SK_LEASE_FREEZE);
 	return 0;
 }
 
 static int instants(void)
 {
-	assert(sk_since(7, 5) == 2 && sk_since(5, 5) == 0 && sk_since(5, 7) == 0);
-	assert(sk_until(5, 7) == 2 && sk_until(7, 5) == 0);
-	assert(sk_since(0, UINT64_MAX) == 0 && sk_since(UINT64_MAX, 0) == UINT64_MAX);
-	assert(sk_after(5, 2) == 7 && sk_after(5, UINT64_MAX) == UINT64_MAX);
-	assert(sk_after(5, UINT64_MAX - 5) == UINT64_MAX);
-	assert(sk_timespec(3 * SK_SECOND + 4).tv_sec == 3 && sk_timespec(4).tv_nsec == 4);
+	assert(sk_runner_since(7, 5) == 2 && sk_runner_since(5, 5) == 0 &&
+	       sk_runner_since(5, 7) == 0);
+	assert(sk_runner_until(5, 7) == 2 && sk_runner_until(7, 5) == 0);
+	assert(sk_runner_since(0, UINT64_MAX) == 0 && sk_runner_since(UINT64_MAX, 0) == UINT64_MAX);
+	assert(sk_runner_after(5, 2) == 7 && sk_runner_after(5, UINT64_MAX) == UINT64_MAX);
+	assert(sk_runner_after(5, UINT64_MAX - 5) == UINT64_MAX);
+	assert(sk_runner_timespec(3 * SK_SECOND + 4).tv_sec == 3 &&
+	       sk_runner_timespec(4).tv_nsec == 4);
 	return 0;
 }
 

@@ -230,23 +230,23 @@ static void spoil(const char *path)
 	close(fd);
 }
 
-static void check_totals(struct sk_job *job)
+static void check_totals(struct sk_trace_job *job)
 {
-	const struct sk_causes *causes = &job->fold.state->causes;
-	static struct sk_job_sums sums;
-	struct sk_job_causes found;
+	const struct sk_trace_causes *causes = &job->fold.state->causes;
+	static struct sk_trace_job_sums sums;
+	struct sk_trace_job_causes found;
 
-	assert(sk_causes_check(causes));
-	sk_job_sums(job, &sums);
+	assert(sk_trace_causes_check(causes));
+	sk_trace_job_sums(job, &sums);
 	for (unsigned row = 0; row < job->fold.state->processes_used; row++) {
-		struct sk_job_process process;
+		struct sk_trace_job_process process;
 
-		sk_job_process(job, row, &process);
+		sk_trace_job_process(job, row, &process);
 	}
 	for (unsigned device = 0; device < job->fold.state->devices_used; device++) {
 		uint64_t sum = 0;
 
-		sk_job_causes(job, device, &found);
+		sk_trace_job_causes(job, device, &found);
 		for (int cause = 0; cause < SK_CAUSES; cause++)
 			sum += found.ns[cause];
 		assert(sum == causes->frontier_ns - causes->origin_ns);
@@ -256,31 +256,31 @@ static void check_totals(struct sk_job *job)
 static void check_fuzz(const char *folder, unsigned seed, int rounds)
 {
 	char path[4096], store[4096];
-	struct sk_job_drained drained;
-	struct sk_job *job;
+	struct sk_trace_job_drained drained;
+	struct sk_trace_job *job;
 	uint64_t now = 1000000000000;
 
 	srandom(seed);
 	snprintf(store, sizeof(store), "%s/store", folder);
 	assert(!mkdir(store, 0700));
-	assert(!sk_job_open(&job, folder, store, SK_MODE_FULL, getuid(), now));
+	assert(!sk_trace_job_open(&job, folder, store, SK_MODE_FULL, getuid(), now));
 	for (int round = 0; round < rounds; round++, now += 100000) {
 		snprintf(path, sizeof(path), "%s/%d-1-%d.seg", folder, 1 << 30, round);
 		write_segment(path, now, (unsigned)random() % 256);
 		if (round % 16 == 0)
-			sk_job_control(job, 1 + (uint32_t)random() % 3, 10000, 1000, now);
-		sk_job_drain(job, now, &drained); /* sees it whole, mostly */
+			sk_trace_job_control(job, 1 + (uint32_t)random() % 3, 10000, 1000, now);
+		sk_trace_job_drain(job, now, &drained); /* sees it whole, mostly */
 		if (!access(path, F_OK))
 			spoil(path);
 		job->folder_quiet = false;
-		sk_job_drain(job, now + 50000, &drained);
+		sk_trace_job_drain(job, now + 50000, &drained);
 		check_totals(job);
 		unlink(path);
 	}
-	assert(!sk_job_finish(job, now, &drained));
+	assert(!sk_trace_job_finish(job, now, &drained));
 	check_totals(job);
 	printf("fuzzed %d, folded %" PRIu64 "\n", rounds, job->fold.state->records);
-	sk_job_close(job);
+	sk_trace_job_close(job);
 }
 
 int main(int argc, char **argv)

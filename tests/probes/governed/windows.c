@@ -203,20 +203,22 @@ static const struct job jobs[] = {
 struct seen {
 	uint64_t cover_ns[SK_COVERS];
 	double launches, weighted, busy, all, all_busy, cost_ns;
-	struct sk_clusters clusters;
-	struct sk_window_sums before, window;
-	struct sk_stretch stretch_before;
+	struct sk_trace_clusters clusters;
+	struct sk_trace_window_sums before, window;
+	struct sk_trace_stretch stretch_before;
 	double stretch_ns, stretch_launches, tail_ns;
 };
 
 static void end_stretch(struct seen *seen)
 {
-	const struct sk_stretch *before = seen->stretch_before.ns ? &seen->stretch_before : NULL;
-	struct sk_stretch stretch = {(uint64_t)seen->stretch_ns, (uint64_t)seen->stretch_launches};
+	const struct sk_trace_stretch *before =
+		seen->stretch_before.ns ? &seen->stretch_before : NULL;
+	struct sk_trace_stretch stretch = {(uint64_t)seen->stretch_ns,
+					   (uint64_t)seen->stretch_launches};
 
 	if (!stretch.ns)
 		return;
-	sk_clusters_add_stretch(&seen->clusters, before, &stretch);
+	sk_trace_clusters_add_stretch(&seen->clusters, before, &stretch);
 	seen->stretch_before = stretch;
 	seen->stretch_ns = seen->stretch_launches = 0;
 }
@@ -256,11 +258,11 @@ static void end_window(struct seen *seen, uint64_t to_ns)
 {
 	if (seen->window.from_ns) {
 		seen->window.to_ns = to_ns;
-		sk_clusters_add(&seen->clusters, seen->before.to_ns ? &seen->before : NULL,
-				&seen->window);
+		sk_trace_clusters_add(&seen->clusters, seen->before.to_ns ? &seen->before : NULL,
+				      &seen->window);
 		seen->before = seen->window;
 	}
-	seen->window = (struct sk_window_sums){0};
+	seen->window = (struct sk_trace_window_sums){0};
 }
 
 /* `own_ns`: the job's time, which goes slower than that of the clock while it is slowed. */
@@ -317,13 +319,15 @@ static void simulate(const struct tracer *tracer, const struct job *job, uint64_
 		}
 	}
 	end_stretch(&seen);
-	sk_clusters_add_tail(&seen.clusters, (uint64_t)seen.tail_ns);
-	struct sk_launch_costs costs = {(uint32_t)tracer->timed_ns, (uint32_t)tracer->counted_ns};
-	double unseen = sk_cover_unseen(seen.cover_ns, (uint64_t)seen.launches,
-					(uint64_t)seen.weighted, &costs);
+	sk_trace_clusters_add_tail(&seen.clusters, (uint64_t)seen.tail_ns);
+	struct sk_trace_launch_costs costs = {(uint32_t)tracer->timed_ns,
+					      (uint32_t)tracer->counted_ns};
+	double unseen = sk_trace_cover_unseen(seen.cover_ns, (uint64_t)seen.launches,
+					      (uint64_t)seen.weighted, &costs);
 	double counted = seen.launches * (1 + unseen);
 	double estimate = seen.busy / seen.weighted * counted;
-	double stated = sk_clusters_error(&seen.clusters, seen.weighted, seen.launches, counted);
+	double stated =
+		sk_trace_clusters_error(&seen.clusters, seen.weighted, seen.launches, counted);
 
 	printf("%.6f %.6f %.6f\n", estimate / seen.all_busy - 1, stated * estimate / seen.all_busy,
 	       seen.cost_ns / (double)(end - SECOND));

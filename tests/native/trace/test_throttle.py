@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The word by which launches are held: what it lets in and when, and that it can do no more.
+"""The launch throttle of a segment: what it lets in and when, and that it can do no more.
 
-All of it in C, in a program that is linked to the tracer: tests/native/trace/hold.c.
+All of it in C, in a program that is linked to the tracer: tests/native/trace/throttle.c.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ROOT = HERE.parents[2]
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("hold") / "hold"
+    made = tmp_path_factory.mktemp("throttle") / "throttle"
     tracer = [*(ROOT / "probes" / "tracer").glob("*.c"), ROOT / "probes" / "governed" / "windows.c"]
     flags = [
         "-std=gnu11",
@@ -31,7 +31,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     folders = [f"-I{ROOT / name}" for name in ("native", "probes")]
     subprocess.run(
-        ["cc", *flags, *folders, "-o", made, HERE / "hold.c", *tracer, "-lm"], check=True
+        ["cc", *flags, *folders, "-o", made, HERE / "throttle.c", *tracer, "-lm"], check=True
     )
     return made
 

@@ -53,36 +53,37 @@ static void begin(bool holds)
 
 static void hold(uint32_t share, uint64_t until_ns)
 {
-	header()->hold = sk_hold_word(share, until_ns);
+	header()->hold = sk_throttle_word(share, until_ns);
 }
 
 /* Of each period exactly the share is open, the rest waits for the next, and nothing for longer. */
 static void words(void)
 {
-	const uint64_t at = 77 * (uint64_t)SK_HOLD_PERIOD_NS;
+	const uint64_t at = 77 * (uint64_t)SK_THROTTLE_PERIOD_NS;
 
-	for (uint32_t share = 1; share < SK_HOLD_WHOLE; share++) {
-		uint64_t word = sk_hold_word(share, at + SECOND / 2);
-		uint64_t open_ns = share * (uint64_t)SK_HOLD_PERIOD_NS / SK_HOLD_WHOLE;
+	for (uint32_t share = 1; share < SK_THROTTLE_WHOLE; share++) {
+		uint64_t word = sk_throttle_word(share, at + SECOND / 2);
+		uint64_t open_ns = share * (uint64_t)SK_THROTTLE_PERIOD_NS / SK_THROTTLE_WHOLE;
 
-		CHECK(sk_hold_share(word) == share);
-		CHECK(!sk_hold_opens(word, at) && !sk_hold_opens(word, at + open_ns - 1));
-		CHECK(sk_hold_opens(word, at + open_ns + 1) == at + SK_HOLD_PERIOD_NS);
-		CHECK(!sk_hold_opens(word, at + SECOND / 2));
+		CHECK(sk_throttle_share(word) == share);
+		CHECK(!sk_throttle_opens(word, at) && !sk_throttle_opens(word, at + open_ns - 1));
+		CHECK(sk_throttle_opens(word, at + open_ns + 1) == at + SK_THROTTLE_PERIOD_NS);
+		CHECK(!sk_throttle_opens(word, at + SECOND / 2));
 	}
-	CHECK(!sk_hold_word(0, at + SECOND) && !sk_hold_word(SK_HOLD_WHOLE, at + SECOND));
-	CHECK(!sk_hold_word(UINT32_MAX, at + SECOND));
+	CHECK(!sk_throttle_word(0, at + SECOND) &&
+	      !sk_throttle_word(SK_THROTTLE_WHOLE, at + SECOND));
+	CHECK(!sk_throttle_word(UINT32_MAX, at + SECOND));
 	srand(5);
 	for (int i = 0; i < 2000000; i++) {
 		uint64_t near = at + (uint64_t)(rand() % 3) * SECOND - SECOND;
 		uint64_t noise = (uint64_t)rand() << 33 ^ (uint64_t)rand() << 11 ^ (uint64_t)rand();
 		uint64_t word = i % 2 ? noise : near + noise % SECOND;
-		uint64_t now = at + (uint64_t)rand() % SK_HOLD_PERIOD_NS;
-		uint64_t opens = sk_hold_opens(word, now);
+		uint64_t now = at + (uint64_t)rand() % SK_THROTTLE_PERIOD_NS;
+		uint64_t opens = sk_throttle_opens(word, now);
 
-		CHECK(!opens || (opens > now && opens - now <= SK_HOLD_PERIOD_NS));
-		CHECK(!opens || (opens <= sk_hold_until(word) &&
-				 sk_hold_until(word) - now <= (uint64_t)SK_HOLD_VALID_NS));
+		CHECK(!opens || (opens > now && opens - now <= SK_THROTTLE_PERIOD_NS));
+		CHECK(!opens || (opens <= sk_throttle_until(word) &&
+				 sk_throttle_until(word) - now <= (uint64_t)SK_THROTTLE_VALID_NS));
 	}
 }
 
@@ -102,7 +103,7 @@ static unsigned launch(unsigned count)
 
 		/* Was it pre-empted in between, then a whole window may have passed. */
 		if (header()->held == before && now - from < 1000000)
-			outside += sk_hold_opens(word, from) && sk_hold_opens(word, now);
+			outside += sk_throttle_opens(word, from) && sk_throttle_opens(word, now);
 	}
 	return outside;
 }
@@ -114,7 +115,7 @@ static void half(void)
 	begin(true);
 	CHECK(!launch(20) && !header()->held);
 	for (int i = 0; i < 20; i++) { /* as the agent renews it */
-		hold(SK_HOLD_WHOLE / 2, sk_tracer_now() + SECOND);
+		hold(SK_THROTTLE_WHOLE / 2, sk_tracer_now() + SECOND);
 		outside += launch(5);
 	}
 	CHECK(!outside);
@@ -173,8 +174,8 @@ static void on_signal(int number)
 /* Words that no agent writes, all the time; signals; errno stays the caller's; a forked child. */
 static void hostile(void)
 {
-	const uint64_t open[] = {UINT64_MAX, SK_HOLD_WHOLE - 1, UINT64_C(1) << 63,
-				 1,	     SK_HOLD_WHOLE,	UINT64_MAX - 1023};
+	const uint64_t open[] = {UINT64_MAX, SK_THROTTLE_WHOLE - 1, UINT64_C(1) << 63,
+				 1,	     SK_THROTTLE_WHOLE,	    UINT64_MAX - 1023};
 	struct itimerval often = {{0, 700}, {0, 700}};
 
 	begin(true);
