@@ -5,7 +5,7 @@ Where the device has a power sensor, the share of the time in which launches beg
 measured; else that share stands for the share of the declared power. Invariants: a limit is read
 back only while every job on the device does as it is told and, where power is measured, the device
 draws no more than that; nothing is left behind, since a share that is no longer renewed ends by
-itself (native/trace/hold.h).
+itself (native/records/throttle.h).
 """
 
 from __future__ import annotations

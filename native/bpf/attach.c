@@ -1,6 +1,8 @@
-// SPDX-License-Identifier: Apache-2.0
-// Loading the object of host probes and attaching all of it that the kernel allows: one program
-// that is refused takes its probe with it and no other. See host.h and table.h.
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Loading the object of host probes and attaching all of it that the kernel allows: one program
+ * that is refused takes its probe with it and no other. See host.h and table.h.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,9 @@
-// SPDX-License-Identifier: Apache-2.0
-//
-// The Python face of the host probes: records to tuples and bytes. Relied on by probes/host.py
-// alone. No logic: what a figure means is known to host.h and to that file. The interpreter's lock
-// is held throughout, which also keeps two threads out of one host; every call is short.
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The Python face of the host probes: records to tuples and bytes. No logic: what a figure means is
+ * known to host.h and to that file. The interpreter's lock is held throughout, which also keeps two
+ * threads out of one host; every call is short.
+ */
 
 #include <cerrno>
 #include <cstring>
@@ -12,7 +13,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
-#define _Static_assert static_assert // the shared records are C
+#define _Static_assert static_assert /* the shared records are C */
 extern "C" {
 #include "bpf/host.h"
 #include "bpf/slots.h"
@@ -23,7 +24,7 @@ namespace nb = nanobind;
 namespace
 {
 
-// By enum sk_producer.
+/* By enum sk_producer. */
 const char *const producers[SK_PRODUCERS] = {
 	"host.span",	   "host.process_event", "host.thread_event", "host.thread",
 	"host.job",	   "host.thread_end",	 "host.tally",	      "host.request",
@@ -79,7 +80,7 @@ nb::str to_text(const char *bytes, size_t room)
 	return nb::steal<nb::str>(text);
 }
 
-// Exit code and signal as wait(2) splits its status; neither for events that are no exit.
+/* Exit code and signal as wait(2) splits its status; neither for events that are no exit. */
 nb::tuple to_tuple(const sk_process_event &event)
 {
 	bool exited =
@@ -364,7 +365,7 @@ class Host
 	int why_no_cost_ = 0;
 };
 
-} // namespace
+} /* namespace */
 
 NB_MODULE(_bpf, m)
 {

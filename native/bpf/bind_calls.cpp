@@ -1,8 +1,8 @@
-// SPDX-License-Identifier: Apache-2.0
-//
-// The Python face of the probes over library calls. Relied on by probes/calls.py and
-// probes/trapcost.py alone. Attaching and detaching wait for the kernel, so they release the
-// interpreter's lock; the caller keeps two threads from doing either at once.
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The Python face of the probes over library calls. Attaching and detaching wait for the kernel, so
+ * they release the interpreter's lock; the caller keeps two threads from doing either at once.
+ */
 
 #include <atomic>
 #include <cerrno>
@@ -19,7 +19,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#define _Static_assert static_assert // the shared records are C
+#define _Static_assert static_assert /* the shared records are C */
 extern "C" {
 #include "bpf/calls.h"
 }
@@ -29,7 +29,7 @@ namespace nb = nanobind;
 namespace
 {
 
-// offset, semaphore, call, entry only
+/* offset, semaphore, call, entry only */
 using Site = std::tuple<uint64_t, uint64_t, uint32_t, bool>;
 
 constexpr size_t CLOSERS = 16;
@@ -152,7 +152,7 @@ class Calls
 		return named;
 	}
 
-	// The kernel takes its time for each link; waits of several threads overlap.
+	/* The kernel takes its time for each link; waits of several threads overlap. */
 	void close()
 	{
 		std::vector<sk_bpf_call_group *> groups;
@@ -163,7 +163,7 @@ class Calls
 		for (auto &each : groups_)
 			groups.push_back(each.second);
 		groups_.clear();
-		calls_ = nullptr; // whoever asks meanwhile is told that it is closed
+		calls_ = nullptr; /* whoever asks meanwhile is told that it is closed */
 		nb::gil_scoped_release unlocked;
 		auto detach = [&] {
 			for (size_t i; (i = next++) < groups.size();)
@@ -173,7 +173,7 @@ class Calls
 			for (size_t i = 1; i < groups.size() && i < CLOSERS; i++)
 				closers.emplace_back(detach);
 		} catch (const std::system_error &) {
-			// No more threads are to be had: those there are do it all.
+			/* No more threads are to be had: those there are do it all. */
 		}
 		detach();
 		for (std::thread &closer : closers)
@@ -219,11 +219,11 @@ nb::tuple trap_costs()
 	return nb::make_tuple(named, std::string());
 }
 
-} // namespace
+} /* namespace */
 
 NB_MODULE(_calls, m)
 {
-	nb::set_leak_warnings(false); // at exit a thread of the agent may still hold one
+	nb::set_leak_warnings(false); /* at exit a thread of the agent may still hold one */
 	m.attr("SITES_MAX") = SK_CALL_SITES_MAX;
 	m.attr("KEYS_MAX") = SK_CALL_KEYS_MAX;
 	m.attr("BUCKETS") = SK_CALL_BUCKETS;

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// Loading, attaching and reading the programs over library calls. See calls.h.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Loading, attaching and reading the programs over library calls. See calls.h. */
 #include "calls.h"
 
 #include <errno.h>

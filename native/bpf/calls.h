@@ -1,10 +1,10 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file
  * Calls of processes into GPU libraries, counted and timed by uprobes.
  *
- * Relied on by bind_calls.cpp and trapcost.c. Whatever the kernel denies is an answer with a
- * reason. A group is sites of one file in one process; it is attached and detached as a whole.
- * One thread attaches and detaches, any one at a time reads.
+ * Whatever the kernel denies is an answer with a reason. A group is sites of one file in one
+ * process; it is attached and detached as a whole. One thread attaches and detaches, any one at a
+ * time reads.
  */
 #ifndef SK_BPF_CALLS_H
 #define SK_BPF_CALLS_H

@@ -1,6 +1,8 @@
-// SPDX-License-Identifier: Apache-2.0
-// What the programs cost, by the kernel's own clock: BPF_ENABLE_STATS for a short window. While it
-// is open every BPF program of the machine pays two clock reads a run. See host.h.
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the programs cost, by the kernel's own clock: BPF_ENABLE_STATS for a short window. While it
+ * is open every BPF program of the machine pays two clock reads a run. See host.h.
+ */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,6 +1,8 @@
-// SPDX-License-Identifier: Apache-2.0
-// Where page faults end: the kernel's software events of faults it has handled, one per CPU and
-// kind; and what a fault takes outside of what the programs see of it. See fault.bpf.c.
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where page faults end: the kernel's software events of faults it has handled, one per CPU and
+ * kind; and what a fault takes outside of what the programs see of it. See fault.bpf.c.
+ */
 #define _GNU_SOURCE /* gettid */
 #include <errno.h>
 #include <stdlib.h>

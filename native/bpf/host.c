@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// Making and freeing a host: all memory it will ever use. See host.h.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Making and freeing a host: all memory it will ever use. See host.h. */
 #include "host.h"
 #include "host_state.h"
 #include "table.h"

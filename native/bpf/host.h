@@ -1,10 +1,10 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file
  * The host probes of one node: BPF programs over the threads and processes of jobs.
  *
- * Relied on by bind.cpp. A host is used by one thread at a time. Readings and drained records stay
- * valid until the next call; nothing here blocks, and whatever the kernel denied is an answer with
- * a reason, not an error.
+ * A host is used by one thread at a time. Readings and drained records stay valid until the next
+ * call; nothing here blocks, and whatever the kernel denied is an answer with a reason, not an
+ * error.
  */
 #ifndef SK_BPF_HOST_H
 #define SK_BPF_HOST_H

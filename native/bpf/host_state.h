@@ -1,9 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file
  * What a host holds; for the files of this folder alone.
  *
- * Relied on by its .c files. All that is drained or read is put into memory allocated when the host
- * is made; a skeleton is NULL where its object could not be loaded.
+ * All that is drained or read is put into memory allocated when the host is made; a skeleton is
+ * NULL where its object could not be loaded.
  */
 #ifndef SK_BPF_HOST_STATE_H
 #define SK_BPF_HOST_STATE_H

@@ -1,6 +1,8 @@
-// SPDX-License-Identifier: Apache-2.0
-// Look-ups in BTF; see kernel_btf.h. A tracepoint x is a typedef btf_trace_x of a pointer to a
-// function whose first argument is private (include/trace/bpf_probe.h).
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Look-ups in BTF; see kernel_btf.h. A tracepoint x is a typedef btf_trace_x of a pointer to a
+ * function whose first argument is private (include/trace/bpf_probe.h).
+ */
 #include "kernel_btf.h"
 
 #include <errno.h>

@@ -1,8 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file
  * Questions to the running kernel's own description of its types (BTF).
  *
- * Relied on by the attaching of host probes, which asks for the feature and never for a version.
  */
 #ifndef SK_BPF_KERNEL_BTF_H
 #define SK_BPF_KERNEL_BTF_H

@@ -1,6 +1,8 @@
-// SPDX-License-Identifier: Apache-2.0
-// From rows to programs: which form of each, what is to be loaded, and attaching. Knows rows and
-// objects, no skeleton. See table.h and host_state.h.
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From rows to programs: which form of each, what is to be loaded, and attaching. Knows rows and
+ * objects, no skeleton. See table.h and host_state.h.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,9 @@
-// SPDX-License-Identifier: Apache-2.0
-// What is attached only while some job asks for it: device calls, stacks of long waits, faults. The
-// object is loaded for the first that asks and unloaded after the last, with all it kept. See
-// host.h.
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is attached only while some job asks for it: device calls, stacks of long waits, faults. The
+ * object is loaded for the first that asks and unloaded after the last, with all it kept. See
+ * host.h.
+ */
 #include <errno.h>
 #include <string.h>
 #include <sys/syscall.h>

@@ -1,7 +1,9 @@
-// SPDX-License-Identifier: Apache-2.0
-// Keeps what libbpf says while programs are loaded; see reason.h. libbpf has one print function
-// per process, so the memory here is one per process as well; hosts attach under one lock (the
-// interpreter's).
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Keeps what libbpf says while programs are loaded; see reason.h. libbpf has one print function per
+ * process, so the memory here is one per process as well; hosts attach under one lock (the
+ * interpreter's).
+ */
 #define _GNU_SOURCE /* vasprintf */
 #include "reason.h"
 

@@ -1,10 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file
  * Why the kernel said no, in one line a person can act on.
  *
- * Relied on by the attaching of host probes. While a listener is on, libbpf's messages do not
- * reach stderr; what they said about a failed load is kept: the verifier's last line that is not
- * its statistics, else libbpf's first warning.
+ * While a listener is on, libbpf's messages do not reach stderr; what they said about a failed load
+ * is kept: the verifier's last line that is not its statistics, else libbpf's first warning.
  */
 #ifndef SK_BPF_REASON_H
 #define SK_BPF_REASON_H

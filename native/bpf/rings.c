@@ -1,6 +1,8 @@
-// SPDX-License-Identifier: Apache-2.0
-// Draining the rings into memory of one ring's size, and the counters of what did not fit
-// into them. See host.h. Programs never wake the reader: it comes by on its own clock.
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Draining the rings into memory of one ring's size, and the counters of what did not fit into
+ * them. See host.h. Programs never wake the reader: it comes by on its own clock.
+ */
 #include <errno.h>
 #include <string.h>
 

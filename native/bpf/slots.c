@@ -1,6 +1,8 @@
-// SPDX-License-Identifier: Apache-2.0
-// Open addressing with linear probing; see slots.h. Job ids are cgroup ids, which count up, so a
-// multiplicative hash (Knuth, TAOCP 3, 6.4) spreads them.
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Open addressing with linear probing; see slots.h. Job ids are cgroup ids, which count up, so a
+ * multiplicative hash (Knuth, TAOCP 3, 6.4) spreads them.
+ */
 #include "slots.h"
 
 #include <string.h>

@@ -1,9 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file
  * A small table from job to position, in memory of the caller's, and grouping by it.
  *
- * Relied on by the reading of tables and the draining of spans. Pure: no clock, no system call.
- * Full is an answer (SK_SLOT_NONE), never growth.
+ * Pure: no clock, no system call. Full is an answer (SK_SLOT_NONE), never growth.
  */
 #ifndef SK_BPF_SLOTS_H
 #define SK_BPF_SLOTS_H

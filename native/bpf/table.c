@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// The rows themselves; see table.h.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The rows themselves; see table.h. */
 #include "table.h"
 
 #include <string.h>

@@ -1,9 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file
  * The table of host probes: one row per probe, with its programs and where they are attached.
  *
- * Relied on by the loader alone, which knows nothing of a probe but its row. Ids and order are
- * those of probes/catalogue.py.
+ * Ids and order are those of probes/catalogue.py.
  */
 #ifndef SK_BPF_TABLE_H
 #define SK_BPF_TABLE_H

@@ -1,11 +1,13 @@
-// SPDX-License-Identifier: Apache-2.0
-// Reading and pruning the tables of threads and jobs. See host.h.
-//
-// The kernel changes an entry while it is copied. All its counters only grow, so two copies that
-// are equal were the entry's value at one moment: each thread is looked at again until that holds.
-// That moment may lie inside of a turn, whose CPU was taken away: then its `turns` is odd.
-// A thread that ends meanwhile moves into its job's sum; the job's `ended` before and `begun` after
-// show it, and the whole reading is taken again. What still moved at the last try is reported.
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading and pruning the tables of threads and jobs. See host.h.
+ *
+ * The kernel changes an entry while it is copied. All its counters only grow, so two copies that
+ * are equal were the entry's value at one moment: each thread is looked at again until that holds.
+ * That moment may lie inside of a turn, whose CPU was taken away: then its `turns` is odd. A thread
+ * that ends meanwhile moves into its job's sum; the job's `ended` before and `begun` after show it,
+ * and the whole reading is taken again. What still moved at the last try is reported.
+ */
 #include <errno.h>
 #include <string.h>
 

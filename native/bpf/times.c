@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// Sums of thread times; see times.h.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sums of thread times; see times.h. */
 #include "times.h"
 
 void sk_bpf_times_add(struct sk_times *total, const struct sk_times *part)

@@ -1,7 +1,6 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Adding up times of threads. Pure. Relied on by the reading of tables: a job's total is the sum
- * of its ended threads, its living ones and what each living one has open at the moment.
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file
+ * Adding up times of threads. Pure.
  */
 #ifndef SK_BPF_TIMES_H
 #define SK_BPF_TIMES_H

@@ -1,6 +1,8 @@
-// SPDX-License-Identifier: Apache-2.0
-// What a probe's hit costs on this machine, by the first instruction of its site: small functions
-// of our own are probed in this very process, by the programs that probe others. See calls.h.
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a probe's hit costs on this machine, by the first instruction of its site: small functions
+ * of our own are probed in this very process, by the programs that probe others. See calls.h.
+ */
 #define _GNU_SOURCE /* dladdr, dl_iterate_phdr */
 #include "calls.h"
 

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// Uprobes by bpf(2) and perf_event_open(2). See uprobe.h.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Uprobes by bpf(2) and perf_event_open(2). See uprobe.h. */
 #include "uprobe.h"
 
 #include <errno.h>

@@ -1,10 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file
  * Uprobes of one process by bare system calls: one link for many sites, or one link for each.
  *
- * Relied on by calls.c. libbpf 1.1 knows nothing of links over many sites, and says on stderr what
- * fails; here every failure is an errno. Attaching and detaching wait for the kernel (tens of
- * milliseconds for a link, whatever the number of its sites), so neither belongs on a hot path.
+ * Attaching and detaching wait for the kernel (tens of milliseconds for a link, whatever the number
+ * of its sites), so neither belongs on a hot path.
  */
 #ifndef SK_BPF_UPROBE_H
 #define SK_BPF_UPROBE_H

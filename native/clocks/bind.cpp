@@ -1,7 +1,8 @@
-// SPDX-License-Identifier: Apache-2.0
-//
-// The Python face of the clock table, for probes/clocks.py alone: rows as tuples, and the line on
-// its own so that it can be tested with clocks that no machine has. No logic.
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The Python face of the clock table, for probes/clocks.py alone: rows as tuples, and the line on
+ * its own so that it can be tested with clocks that no machine has. No logic.
+ */
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
@@ -15,7 +16,7 @@ namespace nb = nanobind;
 namespace
 {
 
-// (offset_ns, drift_ppb, error_ns, refreshed_ns, pairs, steps), or None before the first pair.
+/* (offset_ns, drift_ppb, error_ns, refreshed_ns, pairs, steps), or None before the first pair. */
 nb::object to_row(const sk_clock_fit &fit)
 {
 	sk_clock_row row;
@@ -77,7 +78,7 @@ struct Table {
 	}
 };
 
-} // namespace
+} /* namespace */
 
 NB_MODULE(_clocks, module)
 {

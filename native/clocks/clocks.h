@@ -2,9 +2,9 @@
 /** @file
  * The clocks of the system against CLOCK_MONOTONIC, which every time of a trace is on.
  *
- * Relied on by probes/clocks.py and the tracers. A clock is read between two readings of
- * CLOCK_MONOTONIC, the closest of several; what was read goes into fit.h.
- * Threads: one for a table. Cost: READINGS x 3 clock readings a clock, about a microsecond.
+ * A clock is read between two readings of CLOCK_MONOTONIC, the closest of several; what was read
+ * goes into fit.h. Threads: one for a table. Cost: READINGS x 3 clock readings a clock, about a
+ * microsecond.
  */
 #ifndef SK_CLOCKS_CLOCKS_H
 #define SK_CLOCKS_CLOCKS_H

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A least-squares line through pairs of readings; times are taken relative to the newest pair, so
- * that doubles hold them to a nanosecond over days. */
+/*
+ * A least-squares line through pairs of readings; times are taken relative to the newest pair, so
+ * that doubles hold them to a nanosecond over days.
+ */
 #include "clocks/fit.h"
 
 #include <math.h>

@@ -2,13 +2,11 @@
 /** @file
  * One clock seen from CLOCK_MONOTONIC: pairs of readings in, offset, drift and error out.
  *
- * Relied on by clocks.c (the clocks of the system) and by the tracers whose devices have a clock of
- * their own. Pure: it reads no clock. A pair is a reading of the other clock between two of
- * CLOCK_MONOTONIC, so it is off by at most half of what lies between them.
- * Invariant: `error_ns` of a row is the half width of the newest pair plus the farthest that any
- * pair of the window lies from the line, so a clock that does not run straight is told by it. A
- * clock that was set is not a clock that drifts: the window starts anew and the step is counted.
- * Memory: the caller's. Threads: one.
+ * Pure: it reads no clock. A pair is a reading of the other clock between two of CLOCK_MONOTONIC,
+ * so it is off by at most half of what lies between them. Invariant: `error_ns` of a row is the
+ * half width of the newest pair plus the farthest that any pair of the window lies from the line,
+ * so a clock that does not run straight is told by it. A clock that was set is not a clock that
+ * drifts: the window starts anew and the step is counted. Memory: the caller's. Threads: one.
  */
 #ifndef SK_CLOCKS_FIT_H
 #define SK_CLOCKS_FIT_H

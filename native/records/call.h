@@ -1,9 +1,9 @@
-/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0)
- *
+/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
+/** @file
  * Calls into a library, per process and call: how often and how long.
  *
- * Relied on by calls.bpf.c and by the reader that sums the CPUs. A call is entered once and returns
- * once; what is entered and has not returned is going on, or its thread ended inside of it.
+ * A call is entered once and returns once; what is entered and has not returned is going on, or its
+ * thread ended inside of it.
  */
 #ifndef SK_RECORDS_CALL_H
 #define SK_RECORDS_CALL_H

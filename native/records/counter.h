@@ -1,9 +1,7 @@
-/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0)
- *
+/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
+/** @file
  * The counters of what was made and what was lost, one pair per producer.
  *
- * Relied on by every BPF program that can lose something and by the loader that names the sums.
- * made = delivered + lost + still queued.
  */
 #ifndef SK_RECORDS_COUNTER_H
 #define SK_RECORDS_COUNTER_H

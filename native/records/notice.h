@@ -1,9 +1,8 @@
-/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0)
- *
+/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
+/** @file
  * The notice: one thing that somebody should be told of, as it travels in a ring.
  *
- * Relied on by device.bpf.c, critical.bpf.c and the loader. All but opens of devices go through a
- * ring of their own that nothing frequent can fill.
+ * All but opens of devices go through a ring of their own that nothing frequent can fill.
  */
 #ifndef SK_RECORDS_NOTICE_H
 #define SK_RECORDS_NOTICE_H

@@ -1,9 +1,7 @@
-/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0)
- *
+/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
+/** @file
  * What is seen of a job only while somebody asks for it: waits by stack, device calls, faults.
  *
- * Relied on by ioctl.bpf.c, stack.bpf.c, fault.bpf.c and the loader, which attaches them for the
- * first job that asks and detaches them after the last.
  */
 #ifndef SK_RECORDS_OPT_IN_H
 #define SK_RECORDS_OPT_IN_H

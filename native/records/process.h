@@ -1,9 +1,9 @@
-/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0)
- *
+/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
+/** @file
  * The process event: a program started, a process or thread came or went, inside a job.
  *
- * Relied on by process.bpf.c and the loader. `head.pid` is the process (thread group); a process
- * is identified by it and the start time of its first thread.
+ * `head.pid` is the process (thread group); a process is identified by it and the start time of its
+ * first thread.
  */
 #ifndef SK_RECORDS_PROCESS_H
 #define SK_RECORDS_PROCESS_H

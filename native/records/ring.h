@@ -2,11 +2,9 @@
 /** @file
  * One-producer one-consumer ring of records with free-running 64-bit indices.
  *
- * Relied on by the layer (push) and by tests; the agent consumes through trace/fold/reader.c, which
- * copies cells with pread and never maps them.
- * Invariant: a full ring refuses, nothing published is overwritten, a killed producer leaves
- * either the whole record or nothing.
- * Memory: the caller's. Threads: one producer. Cost: no allocation, lock or system call.
+ * Invariant: a full ring refuses, nothing published is overwritten, a killed producer leaves either
+ * the whole record or nothing. Memory: the caller's. Threads: one producer. Cost: no allocation,
+ * lock or system call.
  */
 #ifndef SK_RECORDS_RING_H
 #define SK_RECORDS_RING_H

@@ -8,8 +8,8 @@
  * of the tracer, for as long as its lease lasts; and `hold`, by which launches wait for their turn.
  * Memory: the file lies in a tmpfs folder of the job; the writer maps it, the reader never does.
  * Threads: a slot is written by the thread that owns it (or by the layer's idle thread while it
- * holds the slot's harvest flag); `tail` alone is written by the reader.
- * Times: CLOCK_MONOTONIC ns unless a name says otherwise.
+ * holds the slot's harvest flag); `tail` alone is written by the reader. Times: CLOCK_MONOTONIC ns
+ * unless a name says otherwise.
  */
 #ifndef SK_RECORDS_SEGMENT_H
 #define SK_RECORDS_SEGMENT_H

@@ -1,10 +1,9 @@
-/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0)
- *
+/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
+/** @file
  * The span: one interval that one thread spent in one state; and the header of every other record.
  *
- * Relied on by sched.bpf.c, by the loader and by the fold that reads the spans' bytes; the layout
- * is the contract between them and is stated in docs/developer/reference.md. Compiles for BPF
- * and for the host. Times are CLOCK_MONOTONIC nanoseconds, little endian.
+ * docs/developer/reference.md states the layout. Compiles for BPF and for the host. Times are
+ * CLOCK_MONOTONIC nanoseconds, little endian.
  */
 #ifndef SK_RECORDS_SPAN_H
 #define SK_RECORDS_SPAN_H

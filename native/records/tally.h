@@ -1,8 +1,7 @@
-/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0)
- *
+/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
+/** @file
  * The tally: how often one thing happened to one job, and how long it took.
  *
- * Relied on by every *.bpf.c that adds up rarer things than switches and faults, and by the loader.
  * Every figure only grows, but `last`.
  */
 #ifndef SK_RECORDS_TALLY_H

@@ -1,9 +1,9 @@
-/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0)
- *
+/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
+/** @file
  * The values of the scheduling tables: one living thread, and one job with its ended threads.
  *
- * Relied on by sched.bpf.c, which writes them, and the loader, which adds them up. A thread's
- * times are written under its run queue's lock, so by one CPU at a time; a job's by atomics.
+ * A thread's times are written under its run queue's lock, so by one CPU at a time; a job's by
+ * atomics.
  */
 #ifndef SK_RECORDS_THREAD_H
 #define SK_RECORDS_THREAD_H

@@ -1,6 +1,8 @@
-// SPDX-License-Identifier: Apache-2.0
-// Python's view of the trace fold: a thin handle per object, errors as negative errno, no logic.
-// Relied on by probes/trace.py. Long calls release the GIL; a Job belongs to one thread at a time.
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Python's view of the trace fold: a thin handle per object, errors as negative errno, no logic.
+ * Long calls release the GIL; a Job belongs to one thread at a time.
+ */
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -136,7 +138,7 @@ struct Causes {
 	}
 };
 
-/// The causes after estimation; `host`: four aggregates and the longest life, or empty.
+/* The causes after estimation; `host`: four aggregates and the longest life, or empty. */
 nb::tuple estimated(std::vector<uint64_t> causes, uint64_t kernel_ns, uint64_t copy_ns,
 		    const std::vector<uint64_t> &host, uint64_t held_ns)
 {
@@ -210,7 +212,7 @@ public:
 
 	void hold(uint32_t share, uint64_t now_ns) { sk_trace_job_throttle(job_, share, now_ns); }
 
-	/// A reading of a device for the timeline.
+	/* A reading of a device for the timeline. */
 	void add_counter(const std::string &device, const std::string &name, uint64_t t_ns,
 			 double value, const std::string &unit)
 	{
@@ -223,7 +225,7 @@ public:
 			sk_trace_history_read(&job_->history, &track, t_ns, value);
 	}
 
-	/// What each tracer that is still heard of says of itself, and what it was told.
+	/* What each tracer that is still heard of says of itself, and what it was told. */
 	nb::list answers() const
 	{
 		const sk_trace_fold_state *state = job_->fold.state;
@@ -296,7 +298,7 @@ public:
 		return all;
 	}
 
-	/// Histogram of a kernel's device times, for exporters; None where the name is not known.
+	/* Histogram of a kernel's device times, for exporters; None where the name is not known. */
 	nb::object histogram(const std::string &name) const
 	{
 		const sk_trace_fold_state *state = job_->fold.state;
@@ -311,8 +313,8 @@ public:
 		return nb::none();
 	}
 
-	/// Kept records from number `first` on, at most `most`: the number of the first of them,
-	/// how many were ever folded, and the records packed.
+	/* Kept records from number `first` on, at most `most`: the number of the first of them, how
+	 * many were ever folded, and the records packed. */
 	nb::object events(uint64_t first, uint64_t most)
 	{
 		uint64_t total = job_->fold.state->records;
@@ -340,7 +342,7 @@ public:
 						bytes));
 	}
 
-	/// Kernel names by row, as records speak of them.
+	/* Kernel names by row, as records speak of them. */
 	nb::list names() const
 	{
 		const sk_trace_fold_state *state = job_->fold.state;
@@ -393,7 +395,7 @@ private:
 				      found.unseen);
 	}
 
-	/// Names come from the job and may hold any bytes.
+	/* Names come from the job and may hold any bytes. */
 	static nb::object text(const char *bytes)
 	{
 		return nb::steal(PyUnicode_DecodeUTF8(bytes, (Py_ssize_t)strlen(bytes), "replace"));
@@ -468,7 +470,7 @@ private:
 		return rows;
 	}
 
-	/// Host events by kind: (name, count, ns).
+	/* Host events by kind: (name, count, ns). */
 	nb::list events_seen() const
 	{
 		nb::list rows;
@@ -532,7 +534,7 @@ nb::dict layout()
 	return at;
 }
 
-} // namespace
+} /* namespace */
 
 NB_MODULE(_trace, module)
 {

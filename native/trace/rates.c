@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How fast records are drained and folded: the program stoker-bench-fold.
+/*
+ * How fast records are drained and folded: the program stoker-bench-fold.
  *
  *     stoker-bench-fold [SECONDS [FOLDER]]
  *
- * Relied on by the bench of the probes, which prints its one line of JSON. Everything measured is
+ * Everything measured is
  * the product's own code: a segment as tracers make it, read through trace/fold/reader.c, folded
  * and committed by trace/job/drain.c; only the records are made up here (64 names, 4 threads,
  * lengths that vary, one copy in 16). Of decode and fold, and of the bare drain, the best of

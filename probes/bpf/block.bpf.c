@@ -1,12 +1,11 @@
-// SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0)
+/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
 /*
  * Requests to block devices: how long each took, charged to the job that caused it.
  *
- * Relied on by the agent's account of waiting for data. The job is that of the thread that made the
- * request; what a kernel thread writes out belongs to the cgroup that dirtied the pages, where the
- * io controller of cgroup v2 says so. From 6.5 on a request is seen from its making to its
- * accounting, before that from its way to the driver to its completion. Nothing is looked up while
- * no job has a request in flight.
+ * The job is that of the thread that made the request; what a kernel thread writes out belongs to
+ * the cgroup that dirtied the pages, where the io controller of cgroup v2 says so. From 6.5 on a
+ * request is seen from its making to its accounting, before that from its way to the driver to its
+ * completion. Nothing is looked up while no job has a request in flight.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>

@@ -1,11 +1,10 @@
-// SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0)
+/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
 /*
  * Calls into GPU libraries: counts and log2 latencies per process and call, always on.
  *
- * Relied on by the agent for what a job asks of a driver. Attached for single processes, so no
- * other one pays; the attach cookie says which call a site stands for, and whether it returns. A
- * thread's open calls are in its task storage, which goes with the thread. Nothing is lost
- * uncounted.
+ * Attached for single processes, so no other one pays; the attach cookie says which call a site
+ * stands for, and whether it returns. A thread's open calls are in its task storage, which goes
+ * with the thread. Nothing is lost uncounted.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>

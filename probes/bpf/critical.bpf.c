@@ -1,10 +1,10 @@
-// SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0)
+/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
 /*
  * What ends jobs and takes GPUs away: out of memory, deadly signals, ends by a signal, Xids.
  *
- * Relied on by whoever decides that a job or a device failed. These events are rare, never sampled
- * and never share a ring with frequent ones. Untyped hooks, here and in other files of rare events,
- * load several times faster: the kernel need not look for the type of each by its name.
+ * These events are rare, never sampled and never share a ring with frequent ones. Untyped hooks,
+ * here and in other files of rare events, load several times faster: the kernel need not look for
+ * the type of each by its name.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>

@@ -1,8 +1,7 @@
-/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0)
- *
+/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
+/** @file
  * How a process ended, at sched_process_exit.
  *
- * Relied on by process.bpf.c and critical.bpf.c, which must agree on it.
  */
 #ifndef SK_BPF_EXIT_BPF_H
 #define SK_BPF_EXIT_BPF_H

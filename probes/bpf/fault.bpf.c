@@ -1,16 +1,15 @@
-// SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0)
+/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
 /*
  * Page faults of jobs as they come: how many by mode, and the time on a CPU that they take.
  *
- * Relied on by whoever wants more than the kernel's own counts, which sched.bpf.c adds up for
- * nothing. Every fault of the machine passes here while this is attached, so it is attached only
- * while some job asks. A fault begins at the tracepoint and ends at the kernel's software event of
- * page faults, which it counts when one was handled: mm_account_fault() of mm/memory.c. One that is
- * not (it becomes a signal, or an error of a system call) has no end and takes no time here. What
- * the CPU takes to get into the kernel and out of it again lies outside of both and is added, as
- * the loader has measured it, and as fast as the CPU is now: a piece of work that is always the
- * same, the gauge, is timed now and then. The clock is the thread's own time on CPU, so waiting is
- * in no fault.
+ * Every fault of the machine passes here while this is attached, so it is attached only while some
+ * job asks. A fault begins at the tracepoint and ends at the kernel's software event of page
+ * faults, which it counts when one was handled: mm_account_fault() of mm/memory.c. One that is not
+ * (it becomes a signal, or an error of a system call) has no end and takes no time here. What the
+ * CPU takes to get into the kernel and out of it again lies outside of both and is added, as the
+ * loader has measured it, and as fast as the CPU is now: a piece of work that is always the same,
+ * the gauge, is timed now and then. The clock is the thread's own time on CPU, so waiting is in no
+ * fault.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>

@@ -1,11 +1,10 @@
-// SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0)
+/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
 /*
  * Waits and queues inside the kernel's own GPU drivers: fences and the DRM scheduler.
  *
- * Relied on by the agent's account of GPUs that no tracer of ours can see into. The DRM scheduler's
- * events have two sets of names, of before and after 6.17, with the same arguments. They are
- * untyped here: drivers are modules, and those may come without BTF. Without their types a job is
- * timed from its queue to the device, but not on it.
+ * The DRM scheduler's events have two sets of names, of before and after 6.17, with the same
+ * arguments. They are untyped here: drivers are modules, and those may come without BTF. Without
+ * their types a job is timed from its queue to the device, but not on it.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>

@@ -1,10 +1,9 @@
-// SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0)
+/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
 /*
  * Calls of jobs into device drivers: ioctl on character devices, by process and device.
  *
- * Relied on by the audit of what a job does with devices that nobody can trace. Every system call
- * of the machine passes here while this is attached, so it is attached only while some job asks.
- * The device is read from the caller's own table of files at the call.
+ * Every system call of the machine passes here while this is attached, so it is attached only while
+ * some job asks. The device is read from the caller's own table of files at the call.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>

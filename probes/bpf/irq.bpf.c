@@ -1,11 +1,11 @@
-// SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0)
+/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
 /*
  * CPU time that interrupts take from a job's running thread.
  *
- * Relied on by the agent's account of a thread's time on CPU, of which this is a part. An interrupt
- * belongs to the thread that runs when it comes; softirqs that ksoftirqd works off belong to
- * nobody. Handlers do not nest here (the kernel runs them with interrupts off), softirqs do not
- * nest in each other, but a handler may interrupt a softirq: that time is the handler's alone.
+ * An interrupt belongs to the thread that runs when it comes; softirqs that ksoftirqd works off
+ * belong to nobody. Handlers do not nest here (the kernel runs them with interrupts off), softirqs
+ * do not nest in each other, but a handler may interrupt a softirq: that time is the handler's
+ * alone.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>

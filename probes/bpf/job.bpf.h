@@ -1,9 +1,9 @@
-/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0)
- *
+/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
+/** @file
  * Which job a task belongs to: the child of the jobs cgroup that it is in or below.
  *
- * Relied on by every *.bpf.c that looks at tasks. Two ways to one answer: by plain loads from a
- * typed pointer, for the hot path, and by probed reads, which serve untyped hooks as well.
+ * Two ways to one answer: by plain loads from a typed pointer, for the hot path, and by probed
+ * reads, which serve untyped hooks as well.
  */
 #ifndef SK_BPF_JOB_BPF_H
 #define SK_BPF_JOB_BPF_H

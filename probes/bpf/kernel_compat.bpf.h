@@ -1,9 +1,9 @@
-/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0)
- *
+/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
+/** @file
  * One accessor per thing that kernels spell differently.
  *
- * Relied on by every *.bpf.c. Each asks the running kernel's BTF for the field, never for a
- * version; the branch that does not apply is removed when the program is loaded.
+ * Each asks the running kernel's BTF for the field, never for a version; the branch that does not
+ * apply is removed when the program is loaded.
  */
 #ifndef SK_BPF_KERNEL_COMPAT_BPF_H
 #define SK_BPF_KERNEL_COMPAT_BPF_H

@@ -1,8 +1,8 @@
-// SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0)
+/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
 /*
  * What a job's threads pay for memory: reclaim, and sleeps because reclaim is stuck.
  *
- * Relied on by the agent's account of why a host kept its GPU waiting. Tallied with its lengths.
+ * Tallied with its lengths.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>

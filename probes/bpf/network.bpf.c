@@ -1,9 +1,9 @@
-// SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0)
+/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
 /*
  * TCP segments of a job's sockets that had to be sent again.
  *
- * Relied on by the agent's account of waiting for a network. A socket belongs to the job that
- * opened it, whoever sends: retransmission timers run in no task of the job's.
+ * A socket belongs to the job that opened it, whoever sends: retransmission timers run in no task
+ * of the job's.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>

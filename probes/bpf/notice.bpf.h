@@ -1,9 +1,8 @@
-/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0)
- *
+/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
+/** @file
  * The rings of notices and how one is begun.
  *
- * Relied on by device.bpf.c and critical.bpf.c. Readers come by on their own clock: hooks run where
- * nothing may be woken.
+ * Readers come by on their own clock: hooks run where nothing may be woken.
  */
 #ifndef SK_BPF_NOTICE_BPF_H
 #define SK_BPF_NOTICE_BPF_H

@@ -1,8 +1,7 @@
-/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0)
- *
+/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
+/** @file
  * Which jobs asked for what.
  *
- * Relied on by ioctl.bpf.c, stack.bpf.c and fault.bpf.c; written by the loader alone.
  */
 #ifndef SK_BPF_OPT_IN_BPF_H
 #define SK_BPF_OPT_IN_BPF_H

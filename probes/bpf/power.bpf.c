@@ -1,9 +1,8 @@
-// SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0)
+/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
 /*
  * The clock of the node's CPUs and its thermal events.
  *
- * Relied on by the agent's account of throttled hosts. These belong to the node, so to job 0; what
- * matters is the last value and how often it changed.
+ * These belong to the node, so to job 0; what matters is the last value and how often it changed.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>

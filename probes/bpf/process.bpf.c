@@ -1,10 +1,10 @@
-// SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0)
+/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
 /*
  * Programs and processes of jobs: exec, fork, thread, exit.
  *
- * Relied on by the agent to know what a job started and how it ended. The ring is small, never
- * sampled and never filled by threads alone: those stop at half of it. Each hook exists in a typed
- * and an untyped form over the same function; the loader takes the typed one where BTF knows it.
+ * The ring is small, never sampled and never filled by threads alone: those stop at half of it.
+ * Each hook exists in a typed and an untyped form over the same function; the loader takes the
+ * typed one where BTF knows it.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>

@@ -1,11 +1,11 @@
-// SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0)
+/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
 /*
  * Where the time of a job's threads goes: on CPU, runnable, blocked, in I/O.
  *
- * Relied on by the agent's fold. Every thread is in exactly one state from the event that first
- * showed it to its last switch; each transition closes one interval and opens the next, so times
- * and spans have neither gap nor overlap. Threads outside the jobs cgroup cost a few plain loads.
- * The hooks run under the run queue's lock: no call here may wake anything.
+ * Every thread is in exactly one state from the event that first showed it to its last switch; each
+ * transition closes one interval and opens the next, so times and spans have neither gap nor
+ * overlap. Threads outside the jobs cgroup cost a few plain loads. The hooks run under the run
+ * queue's lock: no call here may wake anything.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>

@@ -1,11 +1,10 @@
-// SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0)
+/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
 /*
  * Where threads block: the stacks of long waits, kernel and user, with the system call.
  *
- * Relied on by whoever asks why a job's feeding threads do not run. A stack can only be taken when
- * the thread leaves the CPU, before anybody knows how long it will be away; so that this stays
- * cheap, a thread that blocks often has its stack taken at random and each one stands for as many
- * others. Waits shorter than the threshold are forgotten when they end.
+ * A stack can only be taken when the thread leaves the CPU, before anybody knows how long it will
+ * be away; so that this stays cheap, a thread that blocks often has its stack taken at random and
+ * each one stands for as many others. Waits shorter than the threshold are forgotten when they end.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>

@@ -1,9 +1,9 @@
-/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0)
- *
+/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
+/** @file
  * The table of tallies and the one way to add to it.
  *
- * Relied on by every *.bpf.c that tallies. Additions are atomic: threads of one job share an entry.
- * Entries take memory only while they exist; the loader removes those of a job it forgets.
+ * Additions are atomic: threads of one job share an entry. Entries take memory only while they
+ * exist; the loader removes those of a job it forgets.
  */
 #ifndef SK_BPF_TALLY_BPF_H
 #define SK_BPF_TALLY_BPF_H

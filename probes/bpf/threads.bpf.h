@@ -1,9 +1,7 @@
-/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0)
- *
+/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
+/** @file
  * The table of living threads, and the entry of the thread that runs now.
  *
- * Relied on by sched.bpf.c, which makes and ends entries, and by those that add to the entry of the
- * running thread: only its own CPU does that, so plain additions are exact.
  */
 #ifndef SK_BPF_THREADS_BPF_H
 #define SK_BPF_THREADS_BPF_H

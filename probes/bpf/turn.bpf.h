@@ -1,10 +1,8 @@
-/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0)
- *
+/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
+/** @file
  * Closing one interval of a thread and opening the next, and the span that is told of it.
  *
- * Relied on by sched.bpf.c, which turns threads as they leave and take CPUs, and by fault.bpf.c,
- * which parts the running thread's time where its page faults begin. Only the CPU that runs a
- * thread, or holds its run queue, turns it: so plain stores are exact.
+ * Only the CPU that runs a thread, or holds its run queue, turns it: so plain stores are exact.
  */
 #ifndef SK_BPF_TURN_BPF_H
 #define SK_BPF_TURN_BPF_H

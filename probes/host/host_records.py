@@ -2,7 +2,7 @@
 """What the host probes report: times of threads and jobs, and what processes did.
 
 Times are CLOCK_MONOTONIC nanoseconds unless a name says otherwise; states are those of
-`probes/bpf/span.h`. A value that was not measured is None and the record says why.
+`native/records/span.h`. A value that was not measured is None and the record says why.
 """
 
 from __future__ import annotations

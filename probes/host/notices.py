@@ -2,7 +2,7 @@
 """Notices of the host probes: one thing each that somebody should be told of.
 
 Critical ones travel in a ring that nothing frequent can fill; opens of devices in one of their own.
-Layout and kinds are those of probes/bpf/notice.h.
+Layout and kinds are those of native/records/notice.h.
 """
 
 from __future__ import annotations

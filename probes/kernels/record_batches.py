@@ -2,7 +2,7 @@
 """Batches of what is recorded of a job: packed records in one envelope, and how they are read.
 
 The one place that spells the layout of a record outside of C: `struct sk_event` of
-native/trace/events.h, 64 bytes, little endian; a test holds them together. An envelope is a msgpack
+native/trace/job/events.h, 64 bytes, little endian; a test holds them together. An envelope is a msgpack
 map; `data` is the packed rows, everything else describes them.
 """
 

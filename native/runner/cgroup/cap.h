@@ -2,9 +2,6 @@
 /** @file
  * Caps of all jobs together, so that the node survives what its jobs do.
  *
- * Relied on by the spawner at its start and by shims, which tell what a cap did to their job.
- * v2: limits of the jobs cgroup. v1: a group that the spawner enters, and with it every shim and
- * job it forks; so a cap costs nothing per job but two short reads of counters.
  */
 #ifndef SK_RUNNER_CGROUP_CAP_H
 #define SK_RUNNER_CGROUP_CAP_H

@@ -2,10 +2,10 @@
 /** @file
  * CPU, memory and process limits of one job, on cgroup v2 or v1 controllers.
  *
- * Relied on by the shim. A limit that cannot be enforced is refused by name, never ignored.
- * v2 limits are files of the job's own cgroup; v1 limits are groups of their own that the child
- * enters before it becomes its owner. Moving into a v1 group waits for RCU, some milliseconds:
- * jobs without limits do none of this.
+ * A limit that cannot be enforced is refused by name, never ignored. v2 limits are files of the
+ * job's own cgroup; v1 limits are groups of their own that the child enters before it becomes its
+ * owner. Moving into a v1 group waits for RCU, some milliseconds: jobs without limits do none of
+ * this.
  */
 #ifndef SK_RUNNER_CGROUP_LIMIT_H
 #define SK_RUNNER_CGROUP_LIMIT_H

@@ -2,10 +2,10 @@
 /** @file
  * The order in which the kernel ends processes when memory runs out: jobs before the node's own.
  *
- * Relied on by the spawner at its start and by the start of a job. A score that is raised with
- * CAP_SYS_RESOURCE is its own floor (fs/proc/base.c, __set_oom_adj); without, a process goes back
- * to the floor that it inherited. A raised score that greedy jobs alone put down again would have
- * the kernel end everybody else first, so where nobody can go below zero all jobs stay there.
+ * A score that is raised with CAP_SYS_RESOURCE is its own floor (fs/proc/base.c, __set_oom_adj);
+ * without, a process goes back to the floor that it inherited. A raised score that greedy jobs
+ * alone put down again would have the kernel end everybody else first, so where nobody can go below
+ * zero all jobs stay there.
  */
 #ifndef SK_RUNNER_CGROUP_OOM_H
 #define SK_RUNNER_CGROUP_OOM_H

@@ -2,9 +2,9 @@
 /** @file
  * All processes of one job: its cgroup, or, without cgroups, its shim's descendants.
  *
- * Relied on by the shim, and by the spawner for jobs whose shim died. With a cgroup nothing can
- * leave it; without one the walk over /proc is repeated until nobody is left, and a dead shim's
- * job is found by its session alone: a process that made a session of its own then escapes.
+ * With a cgroup nothing can leave it; without one the walk over /proc is repeated until nobody is
+ * left, and a dead shim's job is found by its session alone: a process that made a session of its
+ * own then escapes.
  */
 #ifndef SK_RUNNER_CGROUP_TREE_H
 #define SK_RUNNER_CGROUP_TREE_H

@@ -2,12 +2,11 @@
 /*
  * The device gate: a job opens the device nodes granted to it and the harmless ones, nothing else.
  *
- * Relied on by native/runner, which attaches it once to the cgroup above all jobs and writes one
- * grant per job and device. Attached with BPF_F_ALLOW_MULTI, so a deny here is final whatever else
- * is attached, and without a link, so it lives exactly as long as that cgroup.
- * Hook: BPF_CGROUP_DEVICE (open, mknod of character and block devices). Kernel floor: Linux 6.0,
- * which gave this program type bpf_get_current_ancestor_cgroup_id. Descriptors that are already
- * open are not seen here: whoever takes a grant away must first end the processes that hold it.
+ * Attached with BPF_F_ALLOW_MULTI, so a deny here is final whatever else is attached, and without a
+ * link, so it lives exactly as long as that cgroup. Hook: BPF_CGROUP_DEVICE (open, mknod of
+ * character and block devices). Kernel floor: Linux 6.0, which gave this program type
+ * bpf_get_current_ancestor_cgroup_id. Descriptors that are already open are not seen here: whoever
+ * takes a grant away must first end the processes that hold it.
  */
 #include <linux/bpf.h>
 #include <stdbool.h>

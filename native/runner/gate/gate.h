@@ -2,10 +2,9 @@
 /** @file
  * The device gate seen from user space: find it, load it where it is not, grant and revoke.
  *
- * Relied on by the spawner (find, load, forget a dead shim's job) and shims (grant, revoke).
- * The program is found by its name at the jobs cgroup, so a restarted spawner uses the one that
- * its predecessor attached, with all grants of running jobs in it. Loading is done by the small
- * program `stoker-gate` next to the spawner: libbpf stays out of the processes that hold jobs.
+ * The program is found by its name at the jobs cgroup, so a restarted spawner uses the one that its
+ * predecessor attached, with all grants of running jobs in it. Loading is done by the small program
+ * `stoker-gate` next to the spawner: libbpf stays out of the processes that hold jobs.
  */
 #ifndef SK_RUNNER_GATE_GATE_H
 #define SK_RUNNER_GATE_GATE_H

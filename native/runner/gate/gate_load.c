@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** @file
+/*
  * stoker-gate CGROUP OBJECT: load the device gate and attach it to a cgroup, then exit.
  *
  * Run by the spawner at its start where no gate is attached yet. The attachment belongs to the
- * cgroup (no link, no pin): it outlives this process and the spawner, and goes with the cgroup.
- * On failure one line on standard output says why.
+ * cgroup (no link, no pin): it outlives this process and the spawner, and goes with the cgroup. On
+ * failure one line on standard output says why.
  */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>

@@ -2,8 +2,7 @@
 /** @file
  * Which slot an attempt has, lists of slots, and which attempts were acknowledged lately.
  *
- * Relied on by the shim pool. Plain arrays of fixed size, everything in a few steps, no system
- * call.
+ * Plain arrays of fixed size, everything in a few steps, no system call.
  */
 #ifndef SK_RUNNER_JOURNAL_INDEX_H
 #define SK_RUNNER_JOURNAL_INDEX_H

@@ -3,11 +3,11 @@
  * The journal of the runner: one mapped file of fixed slots, one slot per attempt that is not yet
  * acknowledged.
  *
- * Relied on by the spawner, its shims and the next spawner after a restart. A slot goes through
- * TAKEN -> LAUNCHING -> STARTED -> ENDED -> FREE; each step writes its part, then its CRC, then
- * publishes the state, so a process killed at any instruction leaves either the old step or the new
- * one. Stores reach the page cache at once and survive every process. They need not survive the
- * machine: the boot id in the header tells that it went down, and then nothing of it runs.
+ * A slot goes through TAKEN -> LAUNCHING -> STARTED -> ENDED -> FREE; each step writes its part,
+ * then its CRC, then publishes the state, so a process killed at any instruction leaves either the
+ * old step or the new one. Stores reach the page cache at once and survive every process. They need
+ * not survive the machine: the boot id in the header tells that it went down, and then nothing of
+ * it runs.
  *
  * Why slots and not appended records: nothing grows, nothing is compacted, a full disk cannot stop
  * an exit status from being recorded (blocks are written at creation), and no step is a system

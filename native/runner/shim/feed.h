@@ -2,8 +2,8 @@
 /** @file
  * A job's input: from the spool file `in` of its folder into its pipe.
  *
- * Relied on by the shim. The spawner writes the file and then publishes its length; the shim
- * copies up to that length. A job that closes its input early loses nothing but the rest.
+ * The spawner writes the file and then publishes its length; the shim copies up to that length. A
+ * job that closes its input early loses nothing but the rest.
  */
 #ifndef SK_RUNNER_SHIM_FEED_H
 #define SK_RUNNER_SHIM_FEED_H

@@ -2,9 +2,8 @@
 /** @file
  * One attempt of one job, from its launch to its recorded end, inside a shim.
  *
- * Relied on by shim.c. Phases: RUNNING until the first process ends or somebody wants an end;
- * ENDING after SIGTERM to what is left; KILLING after the grace. It is over when no process is
- * left.
+ * Phases: RUNNING until the first process ends or somebody wants an end; ENDING after SIGTERM to
+ * what is left; KILLING after the grace. It is over when no process is left.
  */
 #ifndef SK_RUNNER_SHIM_JOB_H
 #define SK_RUNNER_SHIM_JOB_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** @file
+/*
  * The beginning of an attempt: its cgroup, limits, devices and streams, then its first process.
  *
- * Relied on by job.c. Owns that a start for which the machine has no process just now is tried
- * again, and that one which never came about is told as never started, not as failed.
+ * Owns that a start for which the machine has no process just now is tried again, and that one
+ * which never came about is told as never started, not as failed.
  */
 #include "runner/shim/job_parts.h"
 

@@ -2,10 +2,8 @@
 /** @file
  * The shim: one small process per running job, which owns its pipes, limits and exit status.
  *
- * Relied on by the spawner, which forks it, hands it one launch after another through a pipe and
- * otherwise speaks to it through the slot in shared memory and SIGUSR1. A shim outlives the
- * spawner: it finishes its job, records the end in its slot, and leaves when the pipe has no
- * writer any more. An end is recorded only when no process of the job is left.
+ * A shim outlives the spawner: it finishes its job, records the end in its slot, and leaves when
+ * the pipe has no writer any more. An end is recorded only when no process of the job is left.
  */
 #ifndef SK_RUNNER_SHIM_SHIM_H
 #define SK_RUNNER_SHIM_SHIM_H

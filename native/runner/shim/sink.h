@@ -2,9 +2,9 @@
 /** @file
  * One output stream of a job: from its pipe into a file of the job's folder.
  *
- * Relied on by the shim. The file is made with the first byte. Bytes are never dropped below the
- * job's maximum while the disk takes them; what is dropped is counted and the job never blocks
- * on it. Memory: one static buffer for all streams of a shim.
+ * The file is made with the first byte. Bytes are never dropped below the job's maximum while the
+ * disk takes them; what is dropped is counted and the job never blocks on it. Memory: one static
+ * buffer for all streams of a shim.
  */
 #ifndef SK_RUNNER_SHIM_SINK_H
 #define SK_RUNNER_SHIM_SINK_H

@@ -2,11 +2,10 @@
 /** @file
  * The start of a job's first process: from the shim to execve, as the owner.
  *
- * Relied on by the shim. The child shares the shim's memory until execve (CLONE_VM), so no page
- * is copied and a failed step is told by a store; the shim sleeps meanwhile (CLONE_VFORK), so
- * that the child's oom_score_adj does not become the shim's. It is born inside its cgroup.
- * Its session keyring is a new one. Empty capability bounding set and no_new_privs are the
- * spawner's own and inherited.
+ * The child shares the shim's memory until execve (CLONE_VM), so no page is copied and a failed
+ * step is told by a store; the shim sleeps meanwhile (CLONE_VFORK), so that the child's
+ * oom_score_adj does not become the shim's. It is born inside its cgroup. Its session keyring is a
+ * new one. Empty capability bounding set and no_new_privs are the spawner's own and inherited.
  */
 #ifndef SK_RUNNER_SHIM_START_H
 #define SK_RUNNER_SHIM_START_H

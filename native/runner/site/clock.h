@@ -2,9 +2,9 @@
 /** @file
  * Clocks in nanoseconds, and the arithmetic of instants that never wraps.
  *
- * Relied on by everything in the runner that compares times. Two readings of one clock are often
- * taken in different places, so the one that is called `now` may be the older: what lies ahead of
- * it has lasted no time. An unsigned difference without this would make it centuries.
+ * Two readings of one clock are often taken in different places, so the one that is called `now`
+ * may be the older: what lies ahead of it has lasted no time. An unsigned difference without this
+ * would make it centuries.
  */
 #ifndef SK_RUNNER_SITE_CLOCK_H
 #define SK_RUNNER_SITE_CLOCK_H

@@ -2,8 +2,6 @@
 /** @file
  * A job's folder, made by whoever first has something to put into it.
  *
- * Relied on by the sinks and the spool of input: most jobs of a burst say nothing, and making a
- * folder costs more than starting them.
  */
 #ifndef SK_RUNNER_SITE_FOLDER_H
 #define SK_RUNNER_SITE_FOLDER_H

@@ -3,9 +3,8 @@
  * Where jobs run on this machine: the cgroups and controllers that were found, with reasons where
  * something is missing, and the file descriptors every shim inherits.
  *
- * Relied on by the spawner, which fills it once, and by shims, which only read it.
- * Layout: `<cgroup2 mount>/<name>/jobs/<job>.<attempt>`; limits of one job on a v1 controller:
- * `<v1 mount>/<name>/<job>.<attempt>`.
+ * Layout: `<cgroup2 mount>/<name>/jobs/<job>.<attempt>`; limits of one job on a v1 controller: `<v1
+ * mount>/<name>/<job>.<attempt>`.
  */
 #ifndef SK_RUNNER_SITE_SITE_H
 #define SK_RUNNER_SITE_SITE_H

@@ -2,9 +2,9 @@
 /** @file
  * One connection of an agent: bytes in, bytes out, and which slots it must still be told of.
  *
- * Relied on by the spawner. Events are not queued: a bit per slot says that there is something to
- * tell, and the frame is made when the socket has room. So a reader that does not read costs
- * nothing, and memory is bounded whatever happens.
+ * Events are not queued: a bit per slot says that there is something to tell, and the frame is made
+ * when the socket has room. So a reader that does not read costs nothing, and memory is bounded
+ * whatever happens.
  */
 #ifndef SK_RUNNER_SPAWNER_CONN_H
 #define SK_RUNNER_SPAWNER_CONN_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** @file
+/*
  * stoker-spawner: starts and keeps the jobs of one node.
  *
  *     stoker-spawner --socket PATH --journal DIR [--cgroup NAME] [--no-gate] [--jobs-max N]

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** @file
+/*
  * A spawner's beginning: what the journal says against what still lives.
  *
  * A slot whose shim holds its lock is adopted as it is. Without a shim nothing is guessed: an

@@ -2,10 +2,9 @@
 /** @file
  * All attempts of this node and their shims, as the spawner sees them.
  *
- * Relied on by the spawner's requests. Owns the slots between FREE and ENDED, the shims' life
- * and what is done for the job of a shim that died. Whether a shim lives is never guessed: it
- * holds a lock (open file description, so it ends with the last process that has it) on its byte of
- * the lock file, taken before it was forked.
+ * Owns the slots between FREE and ENDED, the shims' life and what is done for the job of a shim
+ * that died. Whether a shim lives is never guessed: it holds a lock (open file description, so it
+ * ends with the last process that has it) on its byte of the lock file, taken before it was forked.
  *
  * Invariant: every slot that is not FREE is found by (job, attempt), and has a living shim, or is
  * in `dying`, or has ended.

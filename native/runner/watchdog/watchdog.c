@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** @file
+/*
  * stoker-watchdog: freezes the jobs of a node whose lease has run out, and has the cards' limits
  * restored when the agent's power lease has.
  *

@@ -2,9 +2,8 @@
 /** @file
  * Frames between the agent and the spawner, and the parser of launches.
  *
- * Relied on by the spawner, the shim and agent/launch.py, which packs the same layouts with
- * `struct`; tests/agent/test_launch.py holds them to one another. Little endian, natural alignment.
- * The parser is pure: it checks every length and keeps pointers into the caller's bytes.
+ * Little endian, natural alignment. The parser is pure: it checks every length and keeps pointers
+ * into the caller's bytes.
  */
 #ifndef SK_RUNNER_WIRE_WIRE_H
 #define SK_RUNNER_WIRE_WIRE_H

@@ -2,7 +2,7 @@
 /** @file
  * Where the time of each device went: every nanosecond of the window gets exactly one cause.
  *
- * Relied on by trace/fold/fold.c. One sweep over one timeline: intervals in which a device worked,
+ * One sweep over one timeline: intervals in which a device worked,
  * and spans of what the job's threads did. A moment is, in this order, kernel        a kernel ran,
  *   copy          a copy ran and no kernel,
  *   not observed  a launch was in flight whose end was never seen (the job was killed),

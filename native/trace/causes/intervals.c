@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Putting intervals and spans in order; they come as a few runs that are nearly in order already.
+/*
+ * Putting intervals and spans in order; they come as a few runs that are nearly in order already.
  */
 #include "trace/causes/causes.h"
 

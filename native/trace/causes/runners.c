@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The threads of a driver whose device is the CPU, told by their spans: one that runs a command is
+/*
+ * The threads of a driver whose device is the CPU, told by their spans: one that runs a command is
  * on a CPU when the command ends, or when it begins, having been woken since the call. Where such a
  * thread gets no CPU it is what the device waits for, while the caller sleeps for that very
  * command.

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keeping the fold: open, commit, and the tables in it; see fold.h for why it survives kill -9. */
+/*
+ * Keeping the fold: open, commit, and the tables in it; see fold.h for why it survives kill -9.
+ */
 #include "trace/fold/fold.h"
 
 #include <errno.h>

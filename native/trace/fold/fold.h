@@ -2,13 +2,13 @@
 /** @file
  * The fold of one job, and the file that keeps it: two copies and a word that says which counts.
  *
- * Relied on by trace/job/job.c. What was consumed from the segments and what became of it are in
- * one state, so they are committed together: the changed parts go into the copy that does not
- * count, then one aligned 8-byte write makes it count. Killed before that write, the agent finds
- * the old state and reads the same records again; killed after it, it finds the new one. Nothing is
- * synced to disk: a job does not outlive a reboot either. The file is written with pwrite and never
- * mapped, so a full disk is -ENOSPC and not a signal. Memory: the state is about 5 MB of address
- * space, of which only what is used becomes resident. Threads: one.
+ * What was consumed from the segments and what became of it are in one state, so they are committed
+ * together: the changed parts go into the copy that does not count, then one aligned 8-byte write
+ * makes it count. Killed before that write, the agent finds the old state and reads the same
+ * records again; killed after it, it finds the new one. Nothing is synced to disk: a job does not
+ * outlive a reboot either. The file is written with pwrite and never mapped, so a full disk is
+ * -ENOSPC and not a signal. Memory: the state is about 5 MB of address space, of which only what is
+ * used becomes resident. Threads: one.
  */
 #ifndef SK_TRACE_FOLD_FOLD_H
 #define SK_TRACE_FOLD_FOLD_H

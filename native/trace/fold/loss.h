@@ -2,7 +2,7 @@
 /** @file
  * The named counters of everything a trace can lose; the names are part of the trace summary.
  *
- * Relied on by the fold, which counts, and the binding, which names. One list makes both.
+ * One list makes both.
  */
 #ifndef SK_TRACE_FOLD_LOSS_H
 #define SK_TRACE_FOLD_LOSS_H

@@ -2,10 +2,10 @@
 /** @file
  * Reading one segment file of a job, which may be made or changed by a hostile user at any time.
  *
- * Relied on by trace/job/job.c. The file is opened without following links, must be a regular file
- * of the job's owner with one name, and is copied with pread: cutting it short gives an error here
- * and not a signal. Every index taken from it is checked against the tables before it is used.
- * Memory: the view is the caller's scratch, one for all segments. Threads: one.
+ * The file is opened without following links, must be a regular file of the job's owner with one
+ * name, and is copied with pread: cutting it short gives an error here and not a signal. Every
+ * index taken from it is checked against the tables before it is used. Memory: the view is the
+ * caller's scratch, one for all segments. Threads: one.
  */
 #ifndef SK_TRACE_FOLD_READER_H
 #define SK_TRACE_FOLD_READER_H

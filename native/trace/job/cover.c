@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How much of each process's time was seen: windows of its segment, checked and made one line. */
+/*
+ * How much of each process's time was seen: windows of its segment, checked and made one line.
+ */
 #include "trace/job/job_parts.h"
 
 #include <string.h>

@@ -2,9 +2,8 @@
 /** @file
  * The newest records and spans of a job, kept for the timeline: two files used as rings.
  *
- * Relied on by trace/job/job.c, which appends, and trace/timeline/timeline.c, which reads. The
- * position of an entry is its number modulo the capacity, and the number comes from the fold, so
- * writing a batch again after a crash changes nothing. A full disk costs entries, which are
+ * The position of an entry is its number modulo the capacity, and the number comes from the fold,
+ * so writing a batch again after a crash changes nothing. A full disk costs entries, which are
  * counted. Threads: one. Cost: one pwrite per 1,024 entries.
  */
 #ifndef SK_TRACE_JOB_EVENTS_H

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The folder of segments: new files found, opened and given a row. The folder is the job's, so it
+/*
+ * The folder of segments: new files found, opened and given a row. The folder is the job's, so it
  * may hold anything: each look at it is bounded, and so is the part of the time that is spent on
  * looking; a file that is no segment is refused once, and after many of those no more are opened.
  */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One traced job: made, told things, closed. What it drains is in drain.c, its sums in totals.c. */
+/*
+ * One traced job: made, told things, closed. What it drains is in drain.c, its sums in totals.c.
+ */
 #include "trace/job/job.h"
 
 #include <errno.h>

@@ -2,10 +2,9 @@
 /** @file
  * The trace of one job: its segments drained into its fold, and the fold summed up.
  *
- * Relied on by the binding in trace/bind.cpp. Time comes in as an argument, CLOCK_MONOTONIC ns.
- * A drain commits what it consumed before it tells the producers, so that at every moment each
- * record is either still in its ring or in the fold.
- * Threads: one at a time per job. Errors: negative errno.
+ * Time comes in as an argument, CLOCK_MONOTONIC ns. A drain commits what it consumed before it
+ * tells the producers, so that at every moment each record is either still in its ring or in the
+ * fold. Threads: one at a time per job. Errors: negative errno.
  */
 #ifndef SK_TRACE_JOB_JOB_H
 #define SK_TRACE_JOB_JOB_H

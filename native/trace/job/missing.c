@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gaps in which the spans of the launching thread are missing: the ring was full, or the governor
+/*
+ * Gaps in which the spans of the launching thread are missing: the ring was full, or the governor
  * had left them out. What the thread did meanwhile is known by its totals, so the gaps are divided
- * as those say, and the causes are an estimate. */
+ * as those say, and the causes are an estimate.
+ */
 #include "trace/job/job_parts.h"
 
 enum { NEXT_TO_NOTHING = 200 /* so many parts of the window stay not observed */ };

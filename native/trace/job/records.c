@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records of one ring, checked one by one and folded: into rows, windows, intervals, the timeline.
+/*
+ * Records of one ring, checked one by one and folded: into rows, windows, intervals, the timeline.
  */
 #include "records/throttle.h"
 #include "trace/job/job_parts.h"

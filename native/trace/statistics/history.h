@@ -2,9 +2,8 @@
 /** @file
  * What the timeline shows beside records and spans: readings of devices, and how much was seen.
  *
- * Relied on by trace/job/cover.c and the binding, which add, and trace/timeline/tracks.c, which
- * draws. Only the newest are kept, in memory: after a restart of the agent a timeline has those
- * from then on. Memory: about 500 KB, made by the first that is added. Threads: one.
+ * Only the newest are kept, in memory: after a restart of the agent a timeline has those from then
+ * on. Memory: about 500 KB, made by the first that is added. Threads: one.
  */
 #ifndef SK_TRACE_STATISTICS_HISTORY_H
 #define SK_TRACE_STATISTICS_HISTORY_H

@@ -2,10 +2,9 @@
 /** @file
  * What is known of one kernel name or one copy kind: exact counts, timed samples, an estimate.
  *
- * Relied on by trace/fold/fold.c. The layer picks one launch at random out of each block of
- * 2^shift; a sample therefore stands for 2^shift launches and the weighted sums are unbiased.
- * Samples of one shift form a stratum, so that the error can be stated. Memory: the caller's, zeros
- * are an empty stat. Threads: one.
+ * The layer picks one launch at random out of each block of 2^shift; a sample therefore stands for
+ * 2^shift launches and the weighted sums are unbiased. Samples of one shift form a stratum, so that
+ * the error can be stated. Memory: the caller's, zeros are an empty stat. Threads: one.
  */
 #ifndef SK_TRACE_STATISTICS_STAT_H
 #define SK_TRACE_STATISTICS_STAT_H

@@ -2,17 +2,16 @@
 /** @file
  * How much of a process's time was seen, and what the windows say of the error of an estimate.
  *
- * Relied on by trace/job/drain.c, which feeds it, and trace/job/totals.c, which asks. Under
- * `governed` each period has one timed window at a random place: a stratified sample of one cluster
- * per stratum. What all launches took is then a ratio estimate (device time of the timed windows by
- * launches in them, times all launches; Cochran, Sampling Techniques, 3rd edition, chapter 6), and
- * since a stratum of one tells no variance, that is taken from differences of neighbours (the same,
- * 5A.12, and Wolter, Introduction to Variance Estimation, 2nd edition, chapter 8: successive
- * differences), which is exact for periods alike and errs on the wide side for a trend. Launches
- * that nobody counted are the rate of launches in all time that was seen, times the time that was
- * not: another ratio, of stretches between blind ones. Invariant: every moment from a segment's
- * start to `covered_ns` has exactly one sk_trace_cover. Memory: plain data inside of the fold.
- * Threads: one.
+ * Under `governed` each period has one timed window at a random place: a stratified sample of one
+ * cluster per stratum. What all launches took is then a ratio estimate (device time of the timed
+ * windows by launches in them, times all launches; Cochran, Sampling Techniques, 3rd edition,
+ * chapter 6), and since a stratum of one tells no variance, that is taken from differences of
+ * neighbours (the same, 5A.12, and Wolter, Introduction to Variance Estimation, 2nd edition,
+ * chapter 8: successive differences), which is exact for periods alike and errs on the wide side
+ * for a trend. Launches that nobody counted are the rate of launches in all time that was seen,
+ * times the time that was not: another ratio, of stretches between blind ones. Invariant: every
+ * moment from a segment's start to `covered_ns` has exactly one sk_trace_cover. Memory: plain data
+ * inside of the fold. Threads: one.
  */
 #ifndef SK_TRACE_STATISTICS_WINDOWS_H
 #define SK_TRACE_STATISTICS_WINDOWS_H

@@ -2,12 +2,11 @@
 /** @file
  * Just enough protobuf to write a Perfetto trace: packets into a descriptor, nothing allocated.
  *
- * Relied on by trace/timeline/timeline.c. Field numbers are those of
- * perfetto/protos/perfetto/trace: trace_packet.proto,
+ * Field numbers are those of perfetto/protos/perfetto/trace: trace_packet.proto,
  * track_event/{track_event,track_descriptor,debug_annotation}.proto,
- * interned_data/interned_data.proto, clock_snapshot.proto.
- * A message inside a packet has its length in four bytes, written when it ends, so its size need
- * not be known before; readers of protobuf accept that spelling.
+ * interned_data/interned_data.proto, clock_snapshot.proto. A message inside a packet has its length
+ * in four bytes, written when it ends, so its size need not be known before; readers of protobuf
+ * accept that spelling.
  */
 #ifndef SK_TRACE_TIMELINE_PERFETTO_H
 #define SK_TRACE_TIMELINE_PERFETTO_H

@@ -2,11 +2,11 @@
 /** @file
  * The timeline of one job as a Perfetto trace.
  *
- * Relied on by the binding. Tracks: each thread with its calls, below it the thread's states where
- * spans are known, and its waits for devices where tracers tell of them; each device with its
- * queues, and on these the kernels and copies, joined to the call that launched them by a flow;
- * readings of devices; of each process what was seen when, with an instant at every switch; and one
- * track that says what was lost.
+ * Tracks: each thread with its calls, below it the thread's states where spans are known, and its
+ * waits for devices where tracers tell of them; each device with its queues, and on these the
+ * kernels and copies, joined to the call that launched them by a flow; readings of devices; of each
+ * process what was seen when, with an instant at every switch; and one track that says what was
+ * lost.
  */
 #ifndef SK_TRACE_TIMELINE_TIMELINE_H
 #define SK_TRACE_TIMELINE_TIMELINE_H

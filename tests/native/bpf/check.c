@@ -1,8 +1,9 @@
-// SPDX-License-Identifier: Apache-2.0
-//
-// Checks of the pure parts of native/bpf: the slot table, the grouping of spans, sums of times, the
-// table of probes and the reading of libbpf's messages. Compiled with sanitizers and run by
-// test_check.py; a failed check prints its line and ends the program.
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Checks of the pure parts of native/bpf: the slot table, the grouping of spans, sums of times, the
+ * table of probes and the reading of libbpf's messages. Compiled with sanitizers and run by
+ * test_check.py; a failed check prints its line and ends the program.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** @file
+/*
  * A job that tries what it must not do and says how far it came; static, so it runs anywhere.
  *
  *     hostile VERB [ARGUMENT]...

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** @file
+/*
  * Checks of the runner's pure parts, built with sanitizers by test_runner_c.py.
  *
  *     validate sizes            layouts as "name size", for agent/launch.py

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ring and the reader under sanitizers.
+/*
+ * The ring and the reader under sanitizers.
  *
  *     check ring SECONDS     one producer, one consumer: every record whole, in order, once
  *     check killed SEED      a producer killed anywhere: what is published is whole

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Launches held by the word in a segment: a loop that launches nothing, linked to the tracer. Its
- * argument says which case; exit status 0 when all of it was so. */
+/*
+ * Launches held by the word in a segment: a loop that launches nothing, linked to the tracer. Its
+ * argument says which case; exit status 0 when all of it was so.
+ */
 #include "tracer/tracer.h"
 
 #include <errno.h>
