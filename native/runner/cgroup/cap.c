@@ -10,7 +10,7 @@
 
 #include "runner/cgroup/limit.h"
 
-/** Keep the file of counters at hand: it is read for every job. */
+/** Keep the file of counters open: it is read for every job. */
 static int watch_counter(int dir, enum sk_runner_controller controller, bool v2)
 {
 	const char *name = controller == SK_PIDS ? "pids.events"

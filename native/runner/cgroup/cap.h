@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * Caps of all jobs together, so that the node survives what its jobs do.
+ * Limits for all jobs together, so that the node survives its jobs.
  *
+ * On v2 they are limits of the jobs cgroup. On v1 they are a group that the spawner enters, and
+ * with it every shim and job that it forks. A cap costs a job two short reads of counters.
  */
 #ifndef SK_RUNNER_CGROUP_CAP_H
 #define SK_RUNNER_CGROUP_CAP_H
@@ -11,10 +13,10 @@
 
 #include "runner/site/site.h"
 
-/** Set the caps of `wish`; fills `node_cap`, `node_cap_why` and the enforced values of `site`. */
+/** Set the caps of `wish` and fill `node_cap`, `node_cap_why` and the enforced values of `site`. */
 void sk_runner_cap_set(struct sk_runner_site *site, const struct sk_runner_site_wish *wish);
 
-/** How often each cap was met so far. */
+/** How often each cap was reached so far. */
 struct sk_runner_cap_seen {
 	uint64_t memory;
 	uint64_t pids;
@@ -22,8 +24,8 @@ struct sk_runner_cap_seen {
 
 void sk_runner_cap_look(const struct sk_runner_site *site, struct sk_runner_cap_seen *ret);
 
-/** What the caps did since `before`, as a sentence, "" if nothing; `killed` says that the job's
- *  first process died of SIGKILL that nobody here sent. */
+/** Write into `ret` what the caps did to the job since `before`, as a sentence, or "" if nothing.
+ * `killed`: its first process died of a SIGKILL that the runner did not send. */
 void sk_runner_cap_verdict(const struct sk_runner_site *site,
 			   const struct sk_runner_cap_seen *before, bool killed, char *ret,
 			   int size);

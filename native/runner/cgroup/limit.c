@@ -106,8 +106,8 @@ static int set_one(struct sk_runner_limits *limits, enum sk_runner_controller i,
 	return error;
 }
 
-/** A limit that the job did not ask for. A file of its own cgroup costs its start nothing; moving
- *  into a v1 group waits for RCU, a fifth of the rate of a burst, so there it has none. */
+/** Set a limit that the job did not ask for. A file of its own cgroup costs a start nothing. Moving
+ * into a v1 group waits for RCU and cuts a burst to a fifth, so on v1 no default is set. */
 static void set_default(struct sk_runner_limits *limits, enum sk_runner_controller i)
 {
 	char why[SK_TEXT_MAX + 1];
@@ -142,7 +142,7 @@ int sk_runner_limits_set(struct sk_runner_limits *limits, const struct sk_runner
 	if (launch->flags & SK_LAUNCH_MEMORY_DEFAULT)
 		set_default(limits, SK_MEMORY);
 	for (int i = 0; i < SK_CONTROLLERS; i++) {
-		/* One that is open was set as a default. */
+		/* An open group was set as a default. */
 		int error = limits->on[i] && limits->dir[i] < 0 ? set_one(limits, i, ret_why) : 0;
 
 		if (error)

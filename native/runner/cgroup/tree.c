@@ -15,7 +15,8 @@
 
 enum { PROCESSES_MAX = 32768, NESTING_MAX = 32 };
 
-/* One row of /proc; used by one walk at a time, untouched pages cost nothing. */
+/* One row of /proc. One walk at a time uses the table; pages that it does not touch cost nothing.
+ */
 static struct process {
 	pid_t pid;
 	pid_t parent;
@@ -52,8 +53,8 @@ int sk_runner_tree_make(struct sk_runner_tree *tree, const struct sk_runner_site
 	tree->root = getpid();
 	if (!site->cgroups)
 		return 0;
-	/* One of that name can only be what an attempt left that never started: it must be empty.
-	 */
+	/* A cgroup of this name can only be left from an attempt that never started, so it must be
+	 * empty. */
 	if (mkdirat(SK_FD_JOBS, tree->name, 0755) &&
 	    (errno != EEXIST || unlinkat(SK_FD_JOBS, tree->name, AT_REMOVEDIR) ||
 	     mkdirat(SK_FD_JOBS, tree->name, 0755)))
@@ -70,8 +71,8 @@ void sk_runner_tree_find(struct sk_runner_tree *tree, const struct sk_runner_sit
 		open_tree(tree);
 }
 
-/** Parent and session of `pid`; false if it is gone or a zombie. The name may hold any byte but
- *  ends at the last parenthesis. */
+/** Read parent and session of `pid`; false if it is gone or a zombie. The name may hold any byte
+ * and ends at the last parenthesis. */
 static bool read_process(pid_t pid, struct process *ret)
 {
 	char path[32], text[512], state;
@@ -119,7 +120,7 @@ static bool is_member(const struct sk_runner_tree *tree, const struct process *p
 	return false;
 }
 
-/** Mark members until a pass finds no more; returns how many rows there are. */
+/** Mark members until a pass finds no more; return the number of rows. */
 static int mark_members(const struct sk_runner_tree *tree, int *ret_members)
 {
 	int count = read_processes(), members = 0;
@@ -141,8 +142,7 @@ static int mark_members(const struct sk_runner_tree *tree, int *ret_members)
 static void send_checked(pid_t pid, int signal, bool (*still)(pid_t, const void *),
 			 const void *context)
 {
-	/* The number may have been given to a stranger since it was read: pin it, then look again.
-	 */
+	/* The pid may have been reused since it was read: pin it, then read again. */
 	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
 
 	if (fd < 0)
@@ -161,7 +161,7 @@ static bool same_process(pid_t pid, const void *context)
 	       (now.session == seen->session || now.parent == seen->parent);
 }
 
-/** Whether the process is still to be signalled; notes it if so. */
+/** Return whether the process is still to be signalled, and note it if so. */
 static bool note(struct sk_runner_seen *seen, pid_t pid)
 {
 	if (!seen)
@@ -228,12 +228,12 @@ void sk_runner_tree_kill(const struct sk_runner_tree *tree)
 {
 	if (tree->dir >= 0 && sk_runner_file_write(tree->dir, "cgroup.kill", "1") == 0)
 		return;
-	/* Each pass may meet children forked during it; a fork bomb is outrun, not outwaited. */
+	/* Each pass may meet children forked during it; the loop has to outrun a fork bomb. */
 	for (int pass = 0; pass < 64 && sk_runner_tree_signal(tree, SIGKILL, NULL); pass++)
 		;
 }
 
-/** Remove the cgroups a job with privileges made below its own, deepest first. */
+/** Remove the cgroups that a privileged job made below its own, deepest first. */
 static void remove_nested(int dir, int depth)
 {
 	int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * All processes of one job: its cgroup, or, without cgroups, its shim's descendants.
+ * All processes of one job: its cgroup or, without cgroups, its shim's descendants.
  *
- * With a cgroup nothing can leave it; without one the walk over /proc is repeated until nobody is
- * left, and a dead shim's job is found by its session alone: a process that made a session of its
- * own then escapes.
+ * No process can leave a cgroup. Without one the walk over /proc is repeated until no process is
+ * left, and the job of a dead shim is found by its session alone: a process that made its own
+ * session escapes.
  */
 #ifndef SK_RUNNER_CGROUP_TREE_H
 #define SK_RUNNER_CGROUP_TREE_H
@@ -26,35 +26,36 @@ struct sk_runner_tree {
 	pid_t session; /* without cgroups: members of this session, or 0 */
 };
 
-/** Make the job's cgroup, empty; 0 or negative errno. */
+/** Make the job's empty cgroup; 0 or negative errno. */
 int sk_runner_tree_make(struct sk_runner_tree *tree, const struct sk_runner_site *site,
 			uint64_t job, uint32_t attempt);
 
-/** The tree of an earlier shim's job; its cgroup may already be gone (`dir` is -1 then). */
+/** Find the tree of an earlier shim's job. Its cgroup may already be gone (`dir` is then -1). */
 void sk_runner_tree_find(struct sk_runner_tree *tree, const struct sk_runner_site *site,
 			 uint64_t job, uint32_t attempt, pid_t session);
 
-/** Processes that were signalled before; more than it holds are not signalled again. */
+/** Processes that were already signalled. When it is full, further ones are not signalled again. */
 struct sk_runner_seen {
 	pid_t pid[SK_SEEN_MAX];
 	int count;
 };
 
-/** Send `signal` to every process that is not in `seen`, and add it there; NULL: to all.
- *  Returns how many were signalled. */
+/** Send `signal` to every process that is not in `seen` and add it there; NULL: to all. Return how
+ * many were signalled. */
 int sk_runner_tree_signal(const struct sk_runner_tree *tree, int signal,
 			  struct sk_runner_seen *seen);
 
-/** SIGKILL to every process, including ones being forked. */
+/** Send SIGKILL to every process, including those being forked. */
 void sk_runner_tree_kill(const struct sk_runner_tree *tree);
 
-/** 0 when no process is left, and then the cgroup is gone; -EBUSY else. */
+/** Remove the cgroup: 0 when no process is left, else -EBUSY. */
 int sk_runner_tree_remove(struct sk_runner_tree *tree);
 
-/** CPU time of everything that ever ran in the cgroup, in ns; `fallback` without cgroups. */
+/** Return the CPU time, in ns, of everything that ever ran in the cgroup; `fallback` without
+ * cgroups. */
 uint64_t sk_runner_tree_cpu_ns(const struct sk_runner_tree *tree, uint64_t fallback);
 
-/** Whether a frozen ancestor holds the jobs. */
+/** Return whether a frozen ancestor stops the jobs. */
 bool sk_runner_site_frozen(const struct sk_runner_site *site);
 
 #endif

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
-/*
- * The device gate: a job opens the device nodes granted to it and the harmless ones, nothing else.
+/* The device gate: a job opens the device nodes granted to it and the harmless ones, nothing else.
  *
- * Attached with BPF_F_ALLOW_MULTI, so a deny here is final whatever else is attached, and without a
- * link, so it lives exactly as long as that cgroup. Hook: BPF_CGROUP_DEVICE (open, mknod of
- * character and block devices). Kernel floor: Linux 6.0, which gave this program type
- * bpf_get_current_ancestor_cgroup_id. Descriptors that are already open are not seen here: whoever
- * takes a grant away must first end the processes that hold it.
- */
+ * It is attached with BPF_F_ALLOW_MULTI, so its refusal is final whatever else is attached, and
+ * without a link, so it lives exactly as long as the jobs cgroup. Hook: BPF_CGROUP_DEVICE (open and
+ * mknod of character and block devices). Kernel floor: Linux 6.0, which gave this program type
+ * bpf_get_current_ancestor_cgroup_id. The gate does not see descriptors that are already open: a
+ * caller that revokes a grant must first end the processes that have them. */
 #include <linux/bpf.h>
 #include <stdbool.h>
 #include <bpf/bpf_helpers.h>
@@ -45,7 +43,7 @@ static __always_inline bool is_granted(__u32 major, __u32 minor, __u32 access)
 {
 	struct sk_runner_grant_key key = {.major = major, .minor = minor};
 
-	/* The job's cgroup is some ancestor: its depth depends on where the mount begins. */
+	/* The job's cgroup is an ancestor at a depth that depends on where the mount begins. */
 	for (int level = 1; level < SK_GATE_LEVELS; level++) {
 		__u32 *granted;
 

@@ -40,7 +40,7 @@ static int read_info(int fd, void *info, uint32_t size)
 	return bpf(BPF_OBJ_GET_INFO_BY_FD, &attributes);
 }
 
-/** Programs attached to the jobs cgroup itself; count or negative errno. */
+/** Read the ids of programs attached to the jobs cgroup itself; their number or negative errno. */
 static int query(uint32_t ids[PROGRAMS_MAX])
 {
 	union bpf_attr attributes = {0};
@@ -54,7 +54,8 @@ static int query(uint32_t ids[PROGRAMS_MAX])
 	return error < 0 ? error : (int)attributes.query.prog_cnt;
 }
 
-/** A descriptor of the gate attached to the jobs cgroup and its map ids; -ENOENT if none is. */
+/** Return a descriptor of the gate attached to the jobs cgroup, with its map ids; -ENOENT if none.
+ */
 static int find_program(uint32_t maps[MAPS_MAX], uint32_t *ret_maps)
 {
 	uint32_t ids[PROGRAMS_MAX];
@@ -98,7 +99,7 @@ static bool place_map(uint32_t id)
 	return false;
 }
 
-/** 0 with both maps in place; -ENOENT if no gate is attached; -EPROTO if it is another version. */
+/** Put both maps in place: 0; -ENOENT if no gate is attached; -EPROTO if it is another version. */
 static int find_gate(void)
 {
 	uint32_t maps[MAPS_MAX], count = 0;
@@ -220,7 +221,8 @@ void sk_runner_gate_revoke_all(uint64_t cgroup_id)
 	struct sk_runner_grant_key key, next = {0};
 	int error = map_call(BPF_MAP_GET_NEXT_KEY, SK_FD_GRANTS, NULL, &next);
 
-	/* A key deleted under the walk restarts it: bounded, because every pass may only shrink. */
+	/* Deleting a key during the walk restarts it. That is bounded, because every pass shrinks
+	 * the map. */
 	for (int steps = 0; !error && steps < 2 * SK_GRANTS_MAX; steps++) {
 		key = next;
 		error = map_call(BPF_MAP_GET_NEXT_KEY, SK_FD_GRANTS, &key, &next);

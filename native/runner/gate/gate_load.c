@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * stoker-gate CGROUP OBJECT: load the device gate and attach it to a cgroup, then exit.
+/* stoker-gate CGROUP OBJECT: load the device gate, attach it to a cgroup and exit.
  *
- * Run by the spawner at its start where no gate is attached yet. The attachment belongs to the
- * cgroup (no link, no pin): it outlives this process and the spawner, and goes with the cgroup. On
- * failure one line on standard output says why.
- */
+ * The spawner runs it at its start if no gate is attached yet. The attachment belongs to the cgroup
+ * (no link, no pin): it outlives this process and the spawner, and goes with the cgroup. On failure
+ * one line on standard output says why. */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
@@ -15,7 +13,7 @@
 
 static char last_line[160];
 
-/* Keeps the last warning: it names the step that failed. */
+/* Keep the last warning: it names the step that failed. */
 static int keep_line(enum libbpf_print_level level, const char *format, va_list arguments)
 {
 	if (level == LIBBPF_WARN) {

@@ -55,7 +55,7 @@ int sk_runner_file_lock_any(const char *path)
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 	int fd = open(path, O_RDWR | O_CLOEXEC), slot = -1;
 
-	/* A length of zero asks about every byte; the answer is one that is in the way. */
+	/* A length of zero tests every byte; the answer is one lock that conflicts. */
 	if (fd >= 0 && fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK)
 		slot = (int)lock.l_start;
 	if (fd >= 0)

@@ -70,7 +70,7 @@ int sk_runner_index_find(const struct sk_runner_index *index, uint64_t job, uint
 	return slot;
 }
 
-/** Chain entry `place` of the ring of acknowledged attempts. */
+/** Add entry `place` of the ring of acknowledged attempts to its chain. */
 static void forgotten_add(struct sk_runner_index *index, uint32_t place)
 {
 	const struct sk_runner_forgotten *entry = &index->table->forgotten[place];

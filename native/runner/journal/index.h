@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * Which slot an attempt has, lists of slots, and which attempts were acknowledged lately.
+ * The index of the journal: slot by attempt, lists of slots, recently acknowledged attempts.
  *
- * Plain arrays of fixed size, everything in a few steps, no system call.
+ * It consists of plain arrays of fixed size; every operation takes a few steps and no system call.
  */
 #ifndef SK_RUNNER_JOURNAL_INDEX_H
 #define SK_RUNNER_JOURNAL_INDEX_H
@@ -14,7 +14,7 @@
 
 enum { SK_BUCKETS = 8192 };
 
-/** A list of slots with removal in one step; taken from the end. */
+/** A list of slots, taken from the end, with removal in one step. */
 struct sk_runner_slot_list {
 	uint16_t slot[SK_SLOTS_MAX];
 	uint16_t place[SK_SLOTS_MAX]; /* position + 1, 0 if not in the list */
@@ -33,18 +33,18 @@ struct sk_runner_index {
 	int32_t forgotten_next[SK_FORGOTTEN];
 };
 
-/** Empty but for the acknowledged attempts that the table remembers. */
+/** Make an empty index that knows only the acknowledged attempts of the table. */
 void sk_runner_index_init(struct sk_runner_index *index, struct sk_runner_table *table);
 
 void sk_runner_index_add(struct sk_runner_index *index, uint32_t slot);
 
-/** Take a slot out and free it; unless it never started, its attempt is remembered. */
+/** Remove a slot and free it. Its attempt is remembered unless it never started. */
 void sk_runner_index_forget(struct sk_runner_index *index, uint32_t slot);
 
-/** Slot of an attempt, or -1. */
+/** Return the slot of an attempt, or -1. */
 int sk_runner_index_find(const struct sk_runner_index *index, uint64_t job, uint32_t attempt);
 
-/** Whether the attempt was acknowledged, as far back as SK_FORGOTTEN attempts. */
+/** Return whether the attempt is among the last SK_FORGOTTEN acknowledged ones. */
 bool sk_runner_index_is_forgotten(const struct sk_runner_index *index, uint64_t job,
 				  uint32_t attempt);
 

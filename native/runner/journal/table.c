@@ -36,7 +36,7 @@ static uint32_t header_crc(const struct sk_runner_table *table)
 	return sk_runner_crc32c(table, offsetof(struct sk_runner_table, crc));
 }
 
-/* Texts are covered as far as they are used: the CRC is on the path of every job. */
+/* Texts are covered up to their length, because the CRC is computed for every job. */
 static uint32_t taken_crc(const struct sk_runner_taken *taken)
 {
 	if (taken->folder_bytes > SK_PATH_MAX)
@@ -57,7 +57,7 @@ static uint32_t started_crc(const struct sk_runner_started *started)
 	return sk_runner_crc32c(started, offsetof(struct sk_runner_started, crc));
 }
 
-/** Blocks are written, not only reserved, so that no later store meets a full disk. */
+/** The blocks are written, not only reserved, so that no later store meets a full disk. */
 static int fill(int fd)
 {
 	static const char zeros[65536];
@@ -73,7 +73,7 @@ static int fill(int fd)
 	return 0;
 }
 
-/** A new file appears under its name only when it is whole. */
+/** A new file gets its name only when it is whole. */
 static int create(const char *path)
 {
 	char fresh[4096];
@@ -156,7 +156,7 @@ int sk_runner_table_open(const char *path, struct sk_runner_table **ret, char *r
 		error = -errno;
 		goto out;
 	}
-	/* Magic is zero only in a file whose maker was killed before its first stamp. */
+	/* The magic is zero only if the maker of the file was killed before its first stamp. */
 	if (fresh || table->magic[0] == 0)
 		initialise(table, "none");
 	error = check_header(table, ret_why);
@@ -256,7 +256,8 @@ void sk_runner_slot_end(struct sk_runner_table *table, uint32_t index,
 	slot->ended.text[ended->text_bytes] = 0;
 	slot->ended.crc = ended_crc(&slot->ended);
 	publish(slot, SK_SLOT_ENDED);
-	/* Paired with the exchange in the spawner's scan: a set bit means `state` is visible. */
+	/* Pairs with the exchange in the spawner's scan: a set bit means that `state` is visible.
+	 */
 	atomic_fetch_or_explicit(&table->ended[index / 64], (uint64_t)1 << (index % 64),
 				 memory_order_release);
 }

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * The journal of the runner: one mapped file of fixed slots, one slot per attempt that is not yet
+ * The journal of the runner: one mapped file of fixed slots, one for each attempt that is not yet
  * acknowledged.
  *
- * A slot goes through TAKEN -> LAUNCHING -> STARTED -> ENDED -> FREE; each step writes its part,
+ * A slot goes through TAKEN -> LAUNCHING -> STARTED -> ENDED -> FREE. Each step writes its part,
  * then its CRC, then publishes the state, so a process killed at any instruction leaves either the
  * old step or the new one. Stores reach the page cache at once and survive every process. They need
- * not survive the machine: the boot id in the header tells that it went down, and then nothing of
- * it runs.
+ * not survive the machine: a changed boot id in the header says that it went down and none of its
+ * jobs runs.
  *
- * Why slots and not appended records: nothing grows, nothing is compacted, a full disk cannot stop
- * an exit status from being recorded (blocks are written at creation), and no step is a system
- * call.
+ * Slots are used instead of appended records because nothing grows or is compacted, a full disk
+ * cannot prevent an exit status from being recorded (blocks are written at creation), and no step
+ * is a system call.
  *
- * Threads: TAKEN and FREE are published by the spawner, the rest by the slot's shim, or by the
- * spawner once that shim is known to be dead. `state` is release/acquire.
+ * Threads: the spawner publishes TAKEN and FREE; the slot's shim publishes the rest, or the spawner
+ * once that shim is known to be dead. `state` is release/acquire.
  */
 #ifndef SK_RUNNER_JOURNAL_TABLE_H
 #define SK_RUNNER_JOURNAL_TABLE_H
@@ -36,13 +36,13 @@ enum {
 
 enum sk_runner_slot_state {
 	SK_SLOT_FREE = 0,
-	SK_SLOT_TAKEN = 1,     /* recorded; nothing was begun that could run a statement */
+	SK_SLOT_TAKEN = 1,     /* recorded; no instruction of the job can have run */
 	SK_SLOT_LAUNCHING = 2, /* the process is about to exist, or does */
 	SK_SLOT_STARTED = 3,
 	SK_SLOT_ENDED = 4,
 };
 
-/** What was asked. */
+/** The launch, as the agent requested it. */
 struct sk_runner_taken {
 	uint64_t job;
 	uint32_t attempt;
@@ -55,7 +55,7 @@ struct sk_runner_taken {
 	uint32_t crc;
 };
 
-/** That it runs. */
+/** The start. */
 struct sk_runner_started {
 	uint64_t cgroup_id;
 	uint64_t t_ns;
@@ -63,7 +63,7 @@ struct sk_runner_started {
 	uint32_t crc;
 };
 
-/** How it ended. */
+/** The end. */
 struct sk_runner_ended {
 	uint64_t t_ns;
 	uint64_t cpu_ns;
@@ -81,7 +81,7 @@ struct sk_runner_ended {
 	uint32_t crc;
 };
 
-/** What the spawner wants of a running shim; it is woken by SIGUSR1 after a change. */
+/** Requests of the spawner to a running shim; SIGUSR1 wakes the shim after a change. */
 struct sk_runner_control {
 	_Atomic uint32_t stops; /* grows by one per stop request */
 	_Atomic uint32_t stdin_eof;
@@ -121,8 +121,8 @@ struct sk_runner_table {
 	uint32_t crc;
 	_Atomic uint64_t forgotten_count;
 	char pad[512 - 80];
-	/** Hints: bit i is set after slot i ended. Whoever reads them all looks at `state` anyway.
-	 */
+	/** Hints: bit i is set after slot i ended. A reader that reads them all reads `state` as
+	 * well. */
 	_Atomic uint64_t ended[SK_SLOTS_MAX / 64];
 	char pad2[4096 - 1024];
 	struct sk_runner_forgotten forgotten[SK_FORGOTTEN];
@@ -131,29 +131,28 @@ struct sk_runner_table {
 _Static_assert(offsetof(struct sk_runner_table, forgotten) == 4096, "table");
 _Static_assert(offsetof(struct sk_runner_table, slot) % 4096 == 0, "table");
 
-/**
- * Map `path`, making it where there is none. `ret_why` has room for SK_TEXT_MAX + 1.
- * @return 0; -EBADMSG if what is stored contradicts itself (then *ret_why names it and nothing was
- *         changed); another negative errno of a system call.
- */
+/** Map `path`, and make it if it is missing. `ret_why` has room for SK_TEXT_MAX + 1.
+ *
+ * @return 0; -EBADMSG if the stored data contradict themselves (then *ret_why names the
+ * contradiction and nothing was changed); another negative errno of a system call. */
 int sk_runner_table_open(const char *path, struct sk_runner_table **ret, char *ret_why);
 
-/** Whether the stored slots are of this boot of the machine. */
+/** Return whether the stored slots are of this boot of the machine. */
 bool sk_runner_table_same_boot(const struct sk_runner_table *table, const char *boot_id);
 
-/** From now on they are. */
+/** Record this boot of the machine in the header. */
 void sk_runner_table_stamp(struct sk_runner_table *table, const char *boot_id);
 
-/** -EBADMSG and a sentence if a published part of slot `index` contradicts its CRC. */
+/** Return 0, or -EBADMSG and a sentence if a published part of slot `index` contradicts its CRC. */
 int sk_runner_slot_check(const struct sk_runner_table *table, uint32_t index, char *ret_why);
 
 enum sk_runner_slot_state sk_runner_slot_state(const struct sk_runner_slot *slot);
 
-/** FREE -> TAKEN; also clears what the last attempt left. */
+/** FREE -> TAKEN; also clears the record of the last attempt. */
 void sk_runner_slot_take(struct sk_runner_slot *slot, const struct sk_runner_launch_view *launch,
 			 uint64_t t_ns);
 
-/** TAKEN -> LAUNCHING: from here on a dead shim means `lost`, never `never started`. */
+/** TAKEN -> LAUNCHING: from here on a dead shim means `lost`, not `never started`. */
 void sk_runner_slot_launch(struct sk_runner_slot *slot);
 
 /** LAUNCHING -> STARTED. */
@@ -164,13 +163,13 @@ void sk_runner_slot_start(struct sk_runner_slot *slot, uint32_t pid, uint64_t cg
 void sk_runner_slot_end(struct sk_runner_table *table, uint32_t index,
 			const struct sk_runner_ended *ended);
 
-/** ENDED -> FREE, remembering the attempt unless it never started. */
+/** ENDED -> FREE; the attempt is remembered unless it never started. */
 void sk_runner_slot_forget(struct sk_runner_table *table, uint32_t index);
 
-/** The slot as the agent is told of it; text is `slot->ended.text`. */
+/** Write the slot as an event for the agent; its text is `slot->ended.text`. */
 void sk_runner_slot_event(const struct sk_runner_slot *slot, struct sk_runner_event *ret);
 
-/** CRC-32C of `size` bytes. */
+/** Return the CRC-32C of `size` bytes. */
 uint32_t sk_runner_crc32c(const void *bytes, size_t size);
 
 #endif

@@ -11,7 +11,7 @@ static char chunk[CHUNK];
 
 static uint64_t published(const struct sk_runner_feed *feed)
 {
-	/* Paired with the spawner's release store after its pwrite. */
+	/* Pairs with the spawner's release store after its pwrite. */
 	return atomic_load_explicit(&feed->control->stdin_bytes, memory_order_acquire);
 }
 
@@ -28,7 +28,7 @@ static bool open_file(struct sk_runner_feed *feed)
 	return feed->file >= 0;
 }
 
-/** One chunk; false when the pipe is full, closed or there is nothing to send. */
+/** Copy one chunk; false when the pipe is full or closed or there is nothing to send. */
 static bool pump_chunk(struct sk_runner_feed *feed)
 {
 	uint64_t waiting = published(feed) - feed->sent;
@@ -55,7 +55,7 @@ void sk_runner_feed_pump(struct sk_runner_feed *feed)
 
 	if (feed->pipe < 0)
 		return;
-	/* Read before the length: when it is set, no byte is published any more. */
+	/* Read the flag before the length: once it is set, no further byte is published. */
 	eof = atomic_load_explicit(&feed->control->stdin_eof, memory_order_acquire);
 	while (feed->pipe >= 0 && pump_chunk(feed))
 		;

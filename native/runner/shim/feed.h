@@ -3,7 +3,7 @@
  * A job's input: from the spool file `in` of its folder into its pipe.
  *
  * The spawner writes the file and then publishes its length; the shim copies up to that length. A
- * job that closes its input early loses nothing but the rest.
+ * job that closes its input early loses only the rest.
  */
 #ifndef SK_RUNNER_SHIM_FEED_H
 #define SK_RUNNER_SHIM_FEED_H
@@ -21,10 +21,10 @@ struct sk_runner_feed {
 	uint64_t sent;
 };
 
-/** Copy what is published and fits; closes the pipe at the end of the input. */
+/** Copy the published bytes that fit, and close the pipe at the end of the input. */
 void sk_runner_feed_pump(struct sk_runner_feed *feed);
 
-/** Whether there are published bytes that the pipe had no room for. */
+/** Return whether published bytes are left for which the pipe had no room. */
 bool sk_runner_feed_waits(const struct sk_runner_feed *feed);
 
 void sk_runner_feed_close(struct sk_runner_feed *feed);

@@ -16,7 +16,7 @@
 #include "runner/gate/gate.h"
 
 enum {
-	RECHECK_MS = 1, /* first look whether processes are left, doubled up to */
+	RECHECK_MS = 1, /* first pause between looks for remaining processes, doubled up to */
 	RECHECK_MAX_MS = 50,
 	EXACT_CPU_MS = 50, /* runs longer than this have their CPU time read from the cgroup */
 	LAST_DRAINS = 8,   /* 1 MiB each, more than an unprivileged pipe holds */
@@ -42,7 +42,8 @@ void sk_runner_job_signals(void)
 	sigprocmask(SIG_SETMASK, &all, &while_waiting);
 	sigaction(SIGCHLD, &action, NULL);
 	sigaction(SIGUSR1, &action, NULL);
-	/* Everything else stays blocked for ever: who ends the node must not end a shim first. */
+	/* Every other signal stays blocked for ever, so that ending the node cannot end a shim
+	 * first. */
 	while_waiting = all;
 	sigdelset(&while_waiting, SIGCHLD);
 	sigdelset(&while_waiting, SIGUSR1);
@@ -86,7 +87,7 @@ static void account(struct sk_runner_job *job, const struct rusage *usage)
 		job->memory_peak = peak;
 }
 
-/** Collect ended children: the leader, and orphans of the job that came to us as subreaper. */
+/** Collect ended children: the leader, and orphans of the job that this subreaper inherited. */
 static void reap(struct sk_runner_job *job)
 {
 	struct rusage usage;
@@ -127,7 +128,7 @@ static void begin_ending(struct sk_runner_job *job, uint64_t now, uint64_t grace
 	job->recheck_ns = RECHECK_MS * SK_MS;
 }
 
-/** Who was forked while the first round of signals went out has had none. */
+/** Signal processes that were forked while the first round of signals went out. */
 static void keep_ending(struct sk_runner_job *job)
 {
 	if (job->phase == SK_ENDING)
@@ -144,7 +145,7 @@ static void begin_killing(struct sk_runner_job *job, uint64_t now)
 	job->recheck_ns = RECHECK_MS * SK_MS;
 }
 
-/** A stop request that was not seen yet. */
+/** Carry out a stop request that is new. */
 static void look_at_control(struct sk_runner_job *job, uint64_t now)
 {
 	uint32_t stops = atomic_load_explicit(&job->slot->control.stops, memory_order_acquire);
@@ -205,7 +206,8 @@ static void step(struct sk_runner_job *job)
 	uint64_t now = sk_runner_clock_ns(CLOCK_MONOTONIC);
 
 	wait_for_event(job, now);
-	/* With both streams ended its end is near or here: look without waiting for the signal. */
+	/* Both streams have ended, so the end is near or has come: look without waiting for the
+	 * signal. */
 	if (child_ended || job->phase != SK_RUNNING || (job->out.pipe < 0 && job->err.pipe < 0))
 		reap(job);
 	now = sk_runner_clock_ns(CLOCK_MONOTONIC);
@@ -253,7 +255,7 @@ static void say_outcome(struct sk_runner_job *job)
 	}
 }
 
-/** What the kernel refused or took, in words; costs reads only where limits were set. */
+/** Add what the kernel refused or killed; it reads files only where limits were set. */
 static void say_refusals(struct sk_runner_job *job)
 {
 	bool killed = !job->cause && job->ended.signal == SIGKILL;
@@ -297,14 +299,14 @@ static void measure(struct sk_runner_job *job)
 
 	ended->bits |= SK_EVENT_USAGE;
 	ended->cpu_ns = job->cpu_ns;
-	/* The largest process is the next best thing where no controller counts them together. */
+	/* Where no controller counts all processes together, use the peak of the largest one. */
 	ended->memory_peak = peak ? peak : job->memory_peak;
 	ended->out_bytes = job->out.written;
 	ended->err_bytes = job->err.written;
 	ended->dropped_bytes = job->budget.over + job->budget.refused;
 }
 
-/** Everything the attempt held; the tree is empty. */
+/** Release everything the attempt held; its tree is empty. */
 static void release(struct sk_runner_job *job)
 {
 	sk_runner_feed_close(&job->feed);
@@ -351,7 +353,7 @@ static void run(struct sk_runner_job *job)
 	look_at_control(job, job->begun_ns);
 	while (job->phase != SK_OVER)
 		step(job);
-	/* Writers are gone, or hold an end that was passed out of the job: take what is there now.
+	/* The writers are gone, or an end was passed out of the job: take what is in the pipe now.
 	 */
 	for (int i = 0; i < LAST_DRAINS && sk_runner_sink_drain(&job->out, &job->budget); i++)
 		;
@@ -363,7 +365,7 @@ static void run(struct sk_runner_job *job)
 	measure(job);
 }
 
-/** The empty tree of a job that did not start. */
+/** Remove the empty tree of a job that did not start. */
 static void abandon(struct sk_runner_job *job)
 {
 	const struct timespec pause = {.tv_nsec = 1000000};
@@ -372,7 +374,7 @@ static void abandon(struct sk_runner_job *job)
 		nanosleep(&pause, NULL);
 }
 
-/** Nobody of a job is left, but the last of its kin may still be on its way to us. */
+/** Collect orphans that reach this subreaper after the last process of the job has ended. */
 static void collect_orphans(void)
 {
 	child_ended = 0;

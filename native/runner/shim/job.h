@@ -2,8 +2,8 @@
 /** @file
  * One attempt of one job, from its launch to its recorded end, inside a shim.
  *
- * Phases: RUNNING until the first process ends or somebody wants an end; ENDING after SIGTERM to
- * what is left; KILLING after the grace. It is over when no process is left.
+ * Phases: RUNNING until the first process ends or an end is requested; ENDING after SIGTERM to the
+ * remaining processes; KILLING after the grace. The attempt is over when no process is left.
  */
 #ifndef SK_RUNNER_SHIM_JOB_H
 #define SK_RUNNER_SHIM_JOB_H
@@ -33,7 +33,7 @@ struct sk_runner_job {
 	struct sk_runner_launch_view launch;
 	struct sk_runner_tree tree;
 	struct sk_runner_limits limits;
-	struct sk_runner_cap_seen caps; /* before it ran */
+	struct sk_runner_cap_seen caps; /* counters before it ran */
 	struct sk_runner_start start;
 	struct sk_runner_sink out;
 	struct sk_runner_sink err;
@@ -46,25 +46,25 @@ struct sk_runner_job {
 	bool childless;		     /* no child of the shim is left */
 	int status;		     /* of the leader, as wait(2) tells it */
 	int left_behind;	     /* processes that outlived the leader */
-	struct sk_runner_seen asked; /* processes that had their SIGTERM */
-	uint32_t stops;		     /* stop requests that were seen */
+	struct sk_runner_seen asked; /* processes that were sent SIGTERM */
+	uint32_t stops;		     /* stop requests that were carried out */
 	uint64_t begun_ns;	     /* CLOCK_MONOTONIC */
 	uint64_t time_limit_ns;	     /* CLOCK_MONOTONIC, UINT64_MAX for none */
-	uint64_t deadline_ns;	     /* of the present phase */
-	uint64_t recheck_ns;	     /* interval of looking whether processes are left */
+	uint64_t deadline_ns;	     /* end of the present phase */
+	uint64_t recheck_ns;	     /* pause between looks for remaining processes */
 	uint64_t cpu_ns;
 	uint64_t memory_peak;
 	struct sk_runner_ended ended;
 };
 
-/** Carry out the launch at `bytes`; returns when `ret` says how it ended. */
+/** Run the launch at `bytes` to its end, which is then in `job->ended`. */
 void sk_runner_job_run(struct sk_runner_job *job, const struct sk_runner_site *site,
 		       struct sk_runner_slot *slot, const void *bytes, size_t size);
 
-/** Handlers and mask under which sk_runner_job_run works; once per process. */
+/** Install the handlers and the mask under which sk_runner_job_run works; once per process. */
 void sk_runner_job_signals(void);
 
-/** Wait until `fd` can be read; what the last job's kin leaves to its subreaper is collected. */
+/** Wait until `fd` can be read, and meanwhile collect orphans of the last job. */
 void sk_runner_job_idle(int fd);
 
 #endif

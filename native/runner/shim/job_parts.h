@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * What the two parts of an attempt, its start and its life, ask of one another.
+ * The functions that the two parts of an attempt, its start and its life, share.
  *
- * Private to job.c and job_start.c.
+ * Only job.c and job_start.c include this header.
  */
 #ifndef SK_RUNNER_SHIM_JOB_PARTS_H
 #define SK_RUNNER_SHIM_JOB_PARTS_H
@@ -11,23 +11,23 @@
 
 #include "runner/shim/job.h"
 
-/** Add a clause to what is said of the job. */
+/** Add a clause to the text of the job's end. */
 __attribute__((format(printf, 2, 3))) void sk_runner_job_say(struct sk_runner_job *job,
 							     const char *format, ...);
 
-/** ppoll(2) under the mask of `sk_runner_job_signals`; UINT64_MAX: without end. */
+/** Call ppoll(2) under the mask of `sk_runner_job_signals`; UINT64_MAX: no time limit. */
 int sk_runner_job_wait(struct pollfd *fds, nfds_t count, uint64_t ns);
 
-/** True once somebody wants it stopped, who is then said to be the reason. */
+/** Return whether a stop was requested; the requester's reason then becomes the job's. */
 bool sk_runner_job_stopped_before_start(struct sk_runner_job *job);
 
-/** All that its first process needs; 0, or a negative errno after a clause was said. */
+/** Prepare all that its first process needs; 0, or a negative errno after adding a clause. */
 int sk_runner_job_prepare(struct sk_runner_job *job);
 
-/** Start its first process; true if it runs, else the reason was said. */
+/** Start its first process; true if it runs, else a clause says why. */
 bool sk_runner_job_launch(struct sk_runner_job *job);
 
-/** The child has its ends of the pipes, or never will. */
+/** Close the child's ends of the pipes, which the child has by now or will never take. */
 void sk_runner_job_close_child_ends(struct sk_runner_job *job);
 
 #endif

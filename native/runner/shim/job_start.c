@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The beginning of an attempt: its cgroup, limits, devices and streams, then its first process.
+/* The start of an attempt: its cgroup, limits, devices and streams, then its first process.
  *
- * Owns that a start for which the machine has no process just now is tried again, and that one
- * which never came about is told as never started, not as failed.
- */
+ * Invariant: a start for which the machine has no process at the moment is tried again, and an
+ * attempt that never began is reported as never started, not as failed. */
 #include "runner/shim/job_parts.h"
 
 #include <errno.h>
@@ -39,7 +37,7 @@ static int make_trace_folder(struct sk_runner_job *job)
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0)
 		return -errno;
-	/* One that exists must be of an earlier attempt of the same owner, or ours. */
+	/* An existing folder must be of an earlier attempt of the same owner, or of this user. */
 	if (fstat(fd, &info))
 		error = -errno;
 	else if (info.st_uid != fixed->uid && info.st_uid != geteuid())
@@ -50,8 +48,8 @@ static int make_trace_folder(struct sk_runner_job *job)
 	return error;
 }
 
-/** A pipe of the job: our end does not block, both ends belong to the owner, so that it may open
- *  /dev/stdout again by name. */
+/** Make a pipe of the job. The shim's end does not block; both ends belong to the owner, so that
+ * the job may open /dev/stdout again by name. */
 static int make_pipe(struct sk_runner_job *job, int ours, int *ret_ours, int *ret_theirs)
 {
 	const struct sk_runner_launch *fixed = job->launch.fixed;
@@ -89,7 +87,7 @@ void sk_runner_job_close_child_ends(struct sk_runner_job *job)
 	job->start.output = job->start.error = job->start.input = -1;
 }
 
-/** 0, or an errno after a clause was said. */
+/** Return 0, or an errno after adding a clause. */
 static int check_owner(struct sk_runner_job *job)
 {
 	const struct sk_runner_launch *fixed = job->launch.fixed;
@@ -161,7 +159,7 @@ bool sk_runner_job_stopped_before_start(struct sk_runner_job *job)
 	return true;
 }
 
-/** One try: true if the job runs. */
+/** Try to start once; true if the job runs. */
 static bool start_once(struct sk_runner_job *job)
 {
 	job->leader = sk_runner_start_run(&job->start);
@@ -178,7 +176,7 @@ static void pause_start(uint64_t ms)
 	sk_runner_job_wait(NULL, 0, ms * SK_MS);
 }
 
-/** Try until it runs, fails for good, is stopped, or has been tried for long enough. */
+/** Try until the job runs, fails for good, is stopped, or the time for retries is over. */
 static bool start_patiently(struct sk_runner_job *job)
 {
 	uint64_t begun = sk_runner_clock_ns(CLOCK_MONOTONIC), pause = START_AGAIN_MS;

@@ -34,7 +34,7 @@ static void set_title(void)
 	strncpy(title, "stoker-shim", title_size - 1);
 }
 
-/** Jobs begin with the customary soft limit (select(2) cannot count further) and may raise it. */
+/** Jobs begin with the customary soft limit (select(2) cannot use more) and may raise it. */
 static void lower_descriptors(void)
 {
 	struct rlimit files;
@@ -59,7 +59,7 @@ static void set_up(void)
 		abort();
 }
 
-/** The next launch; 0 when the spawner is gone or wants no more of us. */
+/** Read the next launch; 0 when the spawner is gone or has closed the pipe. */
 static size_t read_launch(void)
 {
 	size_t filled = 0, size = sizeof(uint32_t);
@@ -96,7 +96,7 @@ _Noreturn void sk_runner_shim_main(const struct sk_runner_site *site, struct sk_
 	while ((size = read_launch())) {
 		sk_runner_job_run(&job, site, slot, launch_bytes, size);
 		sk_runner_slot_end(table, index, &job.ended);
-		/* A spawner that is gone hears nothing; the next one reads the slots. */
+		/* Without a spawner nobody reads the eventfd; the next spawner reads the slots. */
 		if (write(SK_FD_BELL, &one, sizeof(one)) < 0)
 			continue;
 	}

@@ -17,14 +17,14 @@ static int open_file(struct sk_runner_sink *sink)
 
 	if (folder < 0)
 		return folder;
-	/* Appending: a later attempt of the same job adds to what the first one said. */
+	/* The file is opened for appending: a later attempt of the same job adds to it. */
 	sink->file = openat(folder, sink->name,
 			    O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
 	close(folder);
 	return sink->file < 0 ? -errno : 0;
 }
 
-/** Write all of it or tell how much the file system took. */
+/** Write all of it, or return how much the file system took. */
 static size_t write_file(struct sk_runner_sink *sink, const char *bytes, size_t size,
 			 int *ret_error)
 {

@@ -2,9 +2,9 @@
 /** @file
  * One output stream of a job: from its pipe into a file of the job's folder.
  *
- * The file is made with the first byte. Bytes are never dropped below the job's maximum while the
- * disk takes them; what is dropped is counted and the job never blocks on it. Memory: one static
- * buffer for all streams of a shim.
+ * The file is made with the first byte. No byte is dropped below the job's maximum while the disk
+ * takes it; dropped bytes are counted, and the job never blocks on them. Memory: one static buffer
+ * for all streams of a shim.
  */
 #ifndef SK_RUNNER_SHIM_SINK_H
 #define SK_RUNNER_SHIM_SINK_H
@@ -28,7 +28,7 @@ struct sk_runner_sink {
 	uint64_t written;
 };
 
-/** Move what the pipe holds, a bounded amount a call; true if more may be waiting. */
+/** Move a bounded amount from the pipe to the file; true if more may be waiting. */
 bool sk_runner_sink_drain(struct sk_runner_sink *sink, struct sk_runner_sink_budget *budget);
 
 /** Close pipe and file. */

@@ -40,10 +40,8 @@ static void set_streams(struct sk_runner_start *start)
 		give_up(start, SK_STAGE_STREAMS, errno);
 }
 
-/**
- * A session keyring of the job's own: who holds the starter's could read what is in it. Made as the
- * starter, so that an owner who has used up his share of keys cannot prevent it. 0 or an errno.
- */
+/** Take a session keyring of its own: whoever has the starter's could read its keys. The keyring is
+ * made as the starter, so that an owner without quota cannot prevent it. 0 or an errno. */
 static int leave_keyring(void)
 {
 	int error;
@@ -51,14 +49,14 @@ static int leave_keyring(void)
 	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) >= 0)
 		return 0;
 	error = errno;
-	/* A kernel without keyrings, or a filter that lets nobody ask for them, the job no more. */
+	/* The kernel has no keyrings, or a filter forbids the call here and so in the job. */
 	if (syscall(SYS_keyctl, KEYCTL_GET_KEYRING_ID, KEY_SPEC_SESSION_KEYRING, 0) < 0 &&
 	    errno == error)
 		return 0;
 	return error;
 }
 
-/* Raw calls: the C library's would run a handshake among threads that do not exist here. */
+/* Raw system calls: the C library's wrappers would synchronise threads that do not exist here. */
 static void become_owner(struct sk_runner_start *start)
 {
 	const struct sk_runner_launch *fixed = start->launch->fixed;
@@ -71,10 +69,8 @@ static void become_owner(struct sk_runner_start *start)
 		give_up(start, SK_STAGE_OWNER, errno);
 }
 
-/**
- * What the owner's processes may be in all, over all of his jobs: the kernel counts them by user.
- * Set once the job is its owner, so that a full count stops his forks and not this start.
- */
+/** Limit the processes of the owner over all of his jobs, as the kernel counts them by user. The
+ * limit is set once the job is its owner, so that it stops his forks and not this start. */
 static void bound_processes(struct sk_runner_start *start)
 {
 	rlim_t most = start->launch->fixed->user_processes;
@@ -87,7 +83,7 @@ static void bound_processes(struct sk_runner_start *start)
 		give_up(start, SK_STAGE_LIMITS, errno);
 }
 
-/** The value of PATH in the job's own environment. */
+/** Return the value of PATH in the job's own environment. */
 static const char *search_path(char **envp)
 {
 	for (; *envp; envp++)
@@ -96,7 +92,7 @@ static const char *search_path(char **envp)
 	return "/usr/local/bin:/usr/bin:/bin";
 }
 
-/** execvpe(3) without its fallback to a shell; returns the errno to tell. */
+/** execvpe(3) without its fallback to a shell; returns the errno to report. */
 static int exec_search(struct sk_runner_start *start)
 {
 	const char *file = start->argv[0], *at = search_path(start->envp);
@@ -142,7 +138,8 @@ static _Noreturn void child_main(void)
 	umask(start->launch->fixed->umask);
 	become_owner(start);
 	bound_processes(start);
-	/* After the change of owner, which clears it: a killed shim takes the job with it. */
+	/* The change of owner clears this, so it comes after: a killed shim takes the job with it.
+	 */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != start->shim)
 		_exit(127);
@@ -158,10 +155,8 @@ static _Noreturn void child_main(void)
 	give_up(start, SK_STAGE_EXEC, errno);
 }
 
-/**
- * clone3 with a stack of its own for the child: it must not return through the caller's frame.
- * Elsewhere than on these two machines the child gets a copy of the memory instead.
- */
+/** Call clone3 with a stack for the child, which must not return through the caller's frame. On
+ * other machines than these two the child gets a copy of the memory instead. */
 static long clone_child(struct clone_args *arguments)
 {
 #if defined(__x86_64__)
@@ -234,7 +229,7 @@ bool sk_runner_start_may_pass(const struct sk_runner_start *start)
 {
 	if (start->stage == SK_STAGE_CLONE)
 		return start->failure == EAGAIN || start->failure == ENOMEM;
-	/* The owner was above the limit on processes that he came with. */
+	/* The owner was above the process limit that he came with. */
 	return start->stage == SK_STAGE_EXEC && start->failure == EAGAIN;
 }
 

@@ -3,9 +3,10 @@
  * The start of a job's first process: from the shim to execve, as the owner.
  *
  * The child shares the shim's memory until execve (CLONE_VM), so no page is copied and a failed
- * step is told by a store; the shim sleeps meanwhile (CLONE_VFORK), so that the child's
- * oom_score_adj does not become the shim's. It is born inside its cgroup. Its session keyring is a
- * new one. Empty capability bounding set and no_new_privs are the spawner's own and inherited.
+ * step is reported by a store. The shim sleeps meanwhile (CLONE_VFORK), so that the child's
+ * oom_score_adj does not become the shim's. The child is born inside its cgroup and has a session
+ * keyring of its own. The empty capability bounding set and no_new_privs are inherited from the
+ * spawner.
  */
 #ifndef SK_RUNNER_SHIM_START_H
 #define SK_RUNNER_SHIM_START_H
@@ -39,19 +40,19 @@ struct sk_runner_start {
 	int output;
 	int error;
 	bool root;  /* may become the owner; else it already is */
-	pid_t shim; /* whose death is the job's */
-	/* Told by the child. */
+	pid_t shim; /* the job is killed when this process dies */
+	/* Written by the child. */
 	volatile enum sk_runner_stage stage;
 	volatile int failure; /* positive errno */
 };
 
-/** Start it; the process id, or negative errno with `stage` set. Returns after execve. */
+/** Start the process and return after its execve: its id, or negative errno with `stage` set. */
 pid_t sk_runner_start_run(struct sk_runner_start *start);
 
-/** Whether the failure was of the moment: nothing was begun, and the same start may work later. */
+/** Return whether the failure may pass: nothing had begun, and the same start may work later. */
 bool sk_runner_start_may_pass(const struct sk_runner_start *start);
 
-/** What went wrong as a sentence. */
+/** Describe the failure as a sentence. */
 void sk_runner_start_text(const struct sk_runner_start *start, char *ret, int size);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * Clocks in nanoseconds, and the arithmetic of instants that never wraps.
+ * Clocks in nanoseconds, and arithmetic of instants that never wraps.
  *
- * Two readings of one clock are often taken in different places, so the one that is called `now`
- * may be the older: what lies ahead of it has lasted no time. An unsigned difference without this
- * would make it centuries.
+ * Two readings of one clock are often taken in different places, so the one called `now` may be the
+ * older. An instant ahead of `now` has lasted no time; a plain unsigned difference would be
+ * centuries.
  */
 #ifndef SK_RUNNER_SITE_CLOCK_H
 #define SK_RUNNER_SITE_CLOCK_H
@@ -23,25 +23,25 @@ static inline uint64_t sk_runner_clock_ns(clockid_t clock)
 	return (uint64_t)now.tv_sec * SK_SECOND + (uint64_t)now.tv_nsec;
 }
 
-/** How long ago `then` was; 0 for an instant that is ahead of `now`. */
+/** Return the time since `then`; 0 if it is ahead of `now`. */
 static inline uint64_t sk_runner_since(uint64_t now, uint64_t then)
 {
 	return now > then ? now - then : 0;
 }
 
-/** How long it is until `then`; 0 for an instant that has passed. */
+/** Return the time until `then`; 0 if it has passed. */
 static inline uint64_t sk_runner_until(uint64_t now, uint64_t then)
 {
 	return sk_runner_since(then, now);
 }
 
-/** The instant `duration` after `from`; UINT64_MAX, which never comes, where it lies past that. */
+/** Return the instant `duration` after `from`; UINT64_MAX, which never comes, on overflow. */
 static inline uint64_t sk_runner_after(uint64_t from, uint64_t duration)
 {
 	return duration < UINT64_MAX - from ? from + duration : UINT64_MAX;
 }
 
-/** A duration as nanosleep(2) and ppoll(2) take it. */
+/** Return a duration as nanosleep(2) and ppoll(2) take it. */
 static inline struct timespec sk_runner_timespec(uint64_t ns)
 {
 	return (struct timespec){

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * A job's folder, made by whoever first has something to put into it.
+ * A job's folder, made when there is something to put into it.
  *
+ * Most jobs of a burst write nothing, and making a folder costs more than starting them.
  */
 #ifndef SK_RUNNER_SITE_FOLDER_H
 #define SK_RUNNER_SITE_FOLDER_H
@@ -10,7 +11,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-/** A descriptor of the folder, made 0700 if it is not there; negative errno. */
+/** Return a descriptor of the folder, made with mode 0700 if it is missing; negative errno. */
 static inline int sk_runner_folder_open(const char *path)
 {
 	int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -18,6 +18,6 @@ int sk_runner_own(const char *journal)
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return -errno;
-	/* Kept open for ever: closing any descriptor of the file would give the lock back. */
+	/* The descriptor stays open: closing any descriptor of the file would release the lock. */
 	return fcntl(fd, F_SETLK, &lock) ? -EBUSY : 0;
 }

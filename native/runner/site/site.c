@@ -69,7 +69,7 @@ uint64_t sk_runner_text_value(const char *text, const char *key, uint64_t fallba
 	return fallback;
 }
 
-/** Whether `word` is among the words of `text`, which `separators` part. */
+/** Return whether `word` is among the words of `text`, which `separators` divide. */
 static bool has_word(const char *text, const char *word, const char *separators)
 {
 	size_t length = strlen(word);
@@ -84,10 +84,8 @@ static bool has_word(const char *text, const char *word, const char *separators)
 	return false;
 }
 
-/**
- * One line of mountinfo: "... mountpoint options - type source superoptions".
- * Proc writes a blank in a path as \040; such mounts are not looked for.
- */
+/** Read one line of mountinfo: "... mountpoint options - type source superoptions". The kernel
+ * writes a space in a path as \040; such mounts are ignored. */
 static void read_mount(struct sk_runner_site *site, const char *name, char *line)
 {
 	char *rest = strstr(line, " - ");
@@ -215,7 +213,7 @@ void sk_runner_site_open(struct sk_runner_site *site, const struct sk_runner_sit
 	say_missing(site);
 }
 
-/** "+memory" to the subtree_control of each directory from the mount down to `jobs`. */
+/** Write "+memory" to the subtree_control of each directory from the mount down to `jobs`. */
 int sk_runner_site_enable(const struct sk_runner_site *site, enum sk_runner_controller controller)
 {
 	char path[SK_SITE_PATH + 32], word[16];

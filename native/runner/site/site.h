@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * Where jobs run on this machine: the cgroups and controllers that were found, with reasons where
- * something is missing, and the file descriptors every shim inherits.
+ * The place where jobs run on this machine: cgroups and controllers, with reasons where one is
+ * missing, and the file descriptors that every shim inherits.
  *
  * Layout: `<cgroup2 mount>/<name>/jobs/<job>.<attempt>`; limits of one job on a v1 controller: `<v1
  * mount>/<name>/<job>.<attempt>`.
+ *
+ * The spawner fills the record once; shims only read it.
  */
 #ifndef SK_RUNNER_SITE_SITE_H
 #define SK_RUNNER_SITE_SITE_H
@@ -60,7 +62,7 @@ struct sk_runner_site {
 	bool root;	 /* may become other users */
 	bool allow_root; /* may start jobs as uid 0 */
 	bool node_cap;
-	bool oom_held;		 /* no job can leave the order in which memory is taken back */
+	bool oom_held;		 /* no job can lower its score below that of the node's processes */
 	int oom_score;		 /* oom_score_adj of jobs */
 	uint64_t memory_max_all; /* enforced caps of all jobs together, 0: none */
 	uint64_t pids_max_all;
@@ -74,7 +76,7 @@ struct sk_runner_site {
 	struct sk_runner_controller_site controller[SK_CONTROLLERS];
 };
 
-/** What the command line asks of the site. */
+/** The options of the command line. */
 struct sk_runner_site_wish {
 	const char *name; /* NULL: no cgroups */
 	bool allow_root;
@@ -85,26 +87,26 @@ struct sk_runner_site_wish {
 
 extern const char *const sk_runner_controller_name[SK_CONTROLLERS];
 
-/** Find mounts and controllers; make the jobs cgroup and open it as SK_FD_JOBS. Never fails:
- *  what does not work is said in the `why` texts. */
+/** Find mounts and controllers, make the jobs cgroup and open it as SK_FD_JOBS. It never fails: the
+ * `why` texts name what does not work. */
 void sk_runner_site_open(struct sk_runner_site *site, const struct sk_runner_site_wish *wish);
 
-/** Have v2 give its children the controller; 0 or negative errno. */
+/** Enable the controller for the children of the v2 jobs cgroup; 0 or negative errno. */
 int sk_runner_site_enable(const struct sk_runner_site *site, enum sk_runner_controller controller);
 
 /** Remove every cgroup of the site; 0, or -EBUSY where processes are left. */
 int sk_runner_site_remove(const struct sk_runner_site *site);
 
-/** Descriptor `fd`, by now under the fixed number `to`, close-on-exec. */
+/** Move descriptor `fd` to the fixed number `to`, close-on-exec. */
 void sk_runner_site_place(int fd, int to);
 
 /** Write `text` to `name` below `dir`; 0 or negative errno. */
 int sk_runner_file_write(int dir, const char *name, const char *text);
 
-/** Read all of `name` below `dir` as text; bytes read or negative errno. */
+/** Read all of `name` below `dir` as text; the number of bytes or negative errno. */
 ssize_t sk_runner_file_read(int dir, const char *name, char *ret, size_t size);
 
-/** The number after `key ` at the start of a line of `text`; `fallback` if there is none. */
+/** Return the number after `key ` at the start of a line of `text`; `fallback` if there is none. */
 uint64_t sk_runner_text_value(const char *text, const char *key, uint64_t fallback);
 
 #endif

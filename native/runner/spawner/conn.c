@@ -49,7 +49,7 @@ const struct sk_runner_frame *sk_runner_conn_next(struct sk_runner_conn *conn, b
 	struct sk_runner_frame *frame;
 	uint32_t have;
 
-	/* Every frame of ours is a multiple of 8 but for stdin's: put the next one on its place. */
+	/* Every frame but stdin's is a multiple of 8 bytes: align the next one. */
 	if (conn->in_used % 8) {
 		memmove(conn->in, conn->in + conn->in_used, conn->in_filled - conn->in_used);
 		conn->in_filled -= conn->in_used;
@@ -95,7 +95,7 @@ static void append_event(struct sk_runner_conn *conn, const struct sk_runner_slo
 	append(conn, slot->ended.text, event->text_bytes);
 }
 
-/** The start of a slot that may already have ended. */
+/** Append the start of a slot that may already have ended. */
 static void append_start(struct sk_runner_conn *conn, const struct sk_runner_slot *slot)
 {
 	struct sk_runner_event event;
@@ -106,7 +106,7 @@ static void append_start(struct sk_runner_conn *conn, const struct sk_runner_slo
 	append_event(conn, slot, &event);
 }
 
-/** Events of one slot, start before end; returns how many. */
+/** Append the events of one slot, start before end; returns how many. */
 static uint32_t tell(struct sk_runner_conn *conn, const struct sk_runner_table *table,
 		     uint32_t index)
 {

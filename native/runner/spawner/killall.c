@@ -27,7 +27,7 @@ static void pause_briefly(void)
 	nanosleep(&pause, NULL);
 }
 
-/** Signal the shim of a slot; the lock is looked at after its process was pinned. */
+/** Signal the shim of a slot; its lock is checked after its process was pinned. */
 static void signal_shim(const struct sk_runner_table *table, const char *lock, uint32_t slot,
 			int signal)
 {
@@ -51,7 +51,7 @@ static void ask_to_stop(struct sk_runner_slot *slot)
 	atomic_fetch_add_explicit(&control->stops, 1, memory_order_release);
 }
 
-/** Let shims end their jobs and record it; those that do not are killed. */
+/** Let shims end their jobs and record it; kill the shims that do not. */
 static void end_shims(struct sk_runner_table *table, const char *lock)
 {
 	for (uint32_t slot = 0; slot < SK_SLOTS_MAX; slot++) {
@@ -74,7 +74,7 @@ static void end_shims(struct sk_runner_table *table, const char *lock)
 	}
 }
 
-/** Record what no shim recorded and end what is left in cgroups; false if that takes too long. */
+/** Record ends that no shim recorded and end the processes left in cgroups; false on timeout. */
 static bool reap_rest(const struct sk_runner_site *site, const char *journal)
 {
 	char why[SK_TEXT_MAX + 1];

@@ -159,7 +159,7 @@ static void forget_inheritance(void)
 	umask(022);
 }
 
-/** Two descriptors per shim are held; shims lower it again for their jobs. */
+/** Two descriptors per shim stay open; shims lower the limit again for their jobs. */
 static void raise_descriptors(void)
 {
 	struct rlimit files;
@@ -170,11 +170,9 @@ static void raise_descriptors(void)
 	}
 }
 
-/**
- * What every job must not have is given up here, once, and inherited: the capability bounding set
- * (what execve could bring back), no_new_privs, core files. The spawner and its shims keep their
- * own capabilities, as they never call execve.
- */
+/** Give up here, once and inherited, everything that no job may have: the capability bounding set
+ * (which execve could bring back), no_new_privs, core files. The spawner and its shims keep their
+ * own capabilities because they never call execve. */
 static void give_up_privileges(void)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -191,7 +189,7 @@ static void give_up_privileges(void)
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	setrlimit(RLIMIT_CORE, &none);
 	raise_descriptors();
-	/* A job's first process shares our memory until execve: its owner must not look into it. */
+	/* A job's first process shares this memory until execve, so its owner must not read it. */
 	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 }
 

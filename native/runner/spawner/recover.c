@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A spawner's beginning: what the journal says against what still lives.
+/* The recovery of a spawner: compares the journal with the processes that still live.
  *
  * A slot whose shim holds its lock is adopted as it is. Without a shim nothing is guessed: an
  * attempt that began is ended and `lost`, one that did not has never started. After a reboot
- * nothing runs, whatever the slots say.
- */
+ * nothing runs, whatever the slots say. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +24,7 @@ static void read_boot_id(char *ret, size_t size)
 	ret[strcspn(ret, "\n")] = 0;
 }
 
-/** The machine went down: nothing of an earlier boot runs, whatever its slots say. */
+/** End every slot of an earlier boot: none of its jobs runs. */
 static void end_all_of_last_boot(struct sk_runner_pool *pool)
 {
 	char why[SK_TEXT_MAX + 1];
@@ -36,7 +34,8 @@ static void end_all_of_last_boot(struct sk_runner_pool *pool)
 		enum sk_runner_slot_state state = sk_runner_slot_state(record);
 
 		if (sk_runner_slot_check(pool->table, slot, why)) {
-			/* Written while power went: whose it was cannot be told, the agent asks. */
+			/* The slot was being written when power failed, so its job is unknown; the
+			 * agent queries for it. */
 			sk_runner_log("warning", "a slot torn by the reboot was dropped", "%s",
 				      why);
 			memset(record, 0, sizeof(*record));
@@ -63,7 +62,7 @@ static void adopt(struct sk_runner_pool *pool, uint32_t slot)
 {
 	const struct timespec pause = {.tv_nsec = 1000000};
 
-	/* Its number is written by itself right after the fork; its lock says that it lives. */
+	/* The shim writes its pid right after the fork; the lock already says that it lives. */
 	for (int i = 0; i < 2000 && sk_runner_file_lock_is_held(pool->lock_path, slot); i++) {
 		uint32_t pid =
 			atomic_load_explicit(&pool->table->slot[slot].shim, memory_order_acquire);
@@ -89,7 +88,7 @@ static void take_up(struct sk_runner_pool *pool, uint32_t slot, uint64_t now)
 	if (state == SK_SLOT_ENDED)
 		return;
 	if (state != SK_SLOT_STARTED) {
-		/* How long it has been starting is not known: it gets all of its time again. */
+		/* Its starting time is not known, so it gets the whole time again. */
 		pool->taken_ns[slot] = now;
 		sk_runner_list_add(&pool->starting, slot);
 	}
@@ -99,7 +98,7 @@ static void take_up(struct sk_runner_pool *pool, uint32_t slot, uint64_t now)
 		sk_runner_list_add(&pool->dying, slot);
 }
 
-/** cgroups below `jobs` that no slot knows: nobody could ever account for what runs there. */
+/** Remove cgroups below `jobs` that no slot knows, as nothing accounts for their processes. */
 static void remove_unknown(struct sk_runner_pool *pool)
 {
 	int copy = pool->site->cgroups ? openat(SK_FD_JOBS, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
@@ -159,7 +158,7 @@ int sk_runner_pool_open(struct sk_runner_pool *pool, const struct sk_runner_site
 		sk_runner_table_stamp(pool->table, boot_id);
 	}
 	sk_runner_index_init(&pool->index, pool->table);
-	/* Backwards, so that low slots are used first: the pages of the journal stay few. */
+	/* Descending, so that low slots are used first and few pages of the journal are touched. */
 	for (uint32_t slot = SK_SLOTS_MAX; slot-- > 0;)
 		take_up(pool, slot, now);
 	remove_unknown(pool);

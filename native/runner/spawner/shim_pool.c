@@ -23,9 +23,10 @@
 enum {
 	START_OVERDUE_S = 60, /* a start that takes longer is ended */
 	PIPE_BYTES = 65536,   /* what a pipe holds by default */
-	STOP_OVERDUE_S = 1,   /* the same once its stop was asked for */
-	BURST_OVER_S = 10,    /* without a start so long, shims beyond the idle ones leave */
-	LEAVE_AT_ONCE = 16,   /* of them on one tick */
+	STOP_OVERDUE_S = 1,   /* the same after a stop was requested */
+	BURST_OVER_S =
+		10, /* without a start for so long, shims beyond the idle ones are dismissed */
+	LEAVE_AT_ONCE = 16, /* shims dismissed on one tick */
 };
 
 /* --- shims --------------------------------------------------------------------------------- */
@@ -87,7 +88,8 @@ void sk_runner_pool_unwatch(struct sk_runner_pool *pool, uint32_t slot)
 	struct sk_runner_shim_handle *shim = &pool->shim[slot];
 
 	if (shim->pidfd >= 0) {
-		/* Ours is collected here, or its number stays taken; an adopted one is not ours. */
+		/* A child is collected here, or its pid stays taken; an adopted shim is no child.
+		 */
 		waitid(P_PIDFD, (id_t)shim->pidfd, NULL, WEXITED | WNOHANG);
 		close(shim->pidfd);
 		pool->adopted -= shim->launch < 0;
@@ -97,12 +99,12 @@ void sk_runner_pool_unwatch(struct sk_runner_pool *pool, uint32_t slot)
 	*shim = (struct sk_runner_shim_handle){-1, -1};
 }
 
-/** Fork a shim for a bare slot; the slot, or negative errno. */
+/** Fork a shim for a bare slot; returns the slot or negative errno. */
 static int acquire_bare(struct sk_runner_pool *pool)
 {
 	int error = -EBUSY;
 
-	/* A lock can still be held by a shim of the last spawner that is about to leave. */
+	/* A shim of the last spawner that is about to exit may still hold the lock. */
 	for (uint32_t i = pool->bare.count; i-- > 0;) {
 		uint32_t slot = pool->bare.slot[i];
 
@@ -117,7 +119,7 @@ static int acquire_bare(struct sk_runner_pool *pool)
 	return error;
 }
 
-/** A free slot with a living shim; negative errno if none can be had. */
+/** Return a free slot with a living shim; negative errno if there is none. */
 static int acquire(struct sk_runner_pool *pool)
 {
 	uint32_t slot;
@@ -157,7 +159,7 @@ void sk_runner_pool_end(struct sk_runner_pool *pool, uint32_t slot, enum sk_runn
 	pool->rung = true;
 }
 
-/** Without its shim: end its processes; true when it is over. */
+/** End the processes of a job whose shim is dead; true when the job is over. */
 static bool reap_lost_job(struct sk_runner_pool *pool, uint32_t slot)
 {
 	struct sk_runner_slot *record = &pool->table->slot[slot];
@@ -165,7 +167,7 @@ static bool reap_lost_job(struct sk_runner_pool *pool, uint32_t slot)
 	bool began = state != SK_SLOT_TAKEN;
 	struct sk_runner_tree tree;
 
-	if (state == SK_SLOT_ENDED) /* its shim was quicker than our look */
+	if (state == SK_SLOT_ENDED) /* the shim recorded the end before this look */
 		return true;
 	sk_runner_tree_find(&tree, pool->site, record->taken.job, record->taken.attempt,
 			    (pid_t)record->started.pid);
@@ -213,7 +215,7 @@ void sk_runner_pool_shim_gone(struct sk_runner_pool *pool, uint32_t slot)
 
 /* --- requests -------------------------------------------------------------------------------- */
 
-/** Close its pipe: it leaves when it has read what is in it and has ended its job. */
+/** Close its pipe: the shim exits when it has read the pipe and has ended its job. */
 static void dismiss(struct sk_runner_shim_handle *shim, uint32_t *adopted)
 {
 	if (shim->launch < 0)
@@ -229,7 +231,7 @@ static int hand_over(struct sk_runner_pool *pool, uint32_t slot,
 	const char *at = (const char *)launch;
 	size_t left = launch->size;
 
-	/* The pipe is empty and has room for all of it: this must never wait for a shim. */
+	/* The empty pipe takes the whole launch, so this write never waits for a shim. */
 	if (left > PIPE_BYTES && fcntl(pool->shim[slot].launch, F_SETPIPE_SZ, SK_LAUNCH_MAX) < 0)
 		return -errno;
 	while (left) {
@@ -267,8 +269,7 @@ int sk_runner_pool_take(struct sk_runner_pool *pool, const struct sk_runner_laun
 	sk_runner_index_add(&pool->index, (uint32_t)slot);
 	sk_runner_list_add(&pool->starting, (uint32_t)slot);
 	pool->taken_ns[slot] = pool->last_start_ns = now;
-	/* A shim that died just now is noticed by its descriptor: the job becomes never started.
-	 */
+	/* If the shim has just died, its pidfd says so and the job becomes never started. */
 	hand_over(pool, (uint32_t)slot, fixed);
 	return 0;
 }
@@ -283,7 +284,7 @@ int sk_runner_pool_stop(struct sk_runner_pool *pool, const struct sk_runner_stop
 	if (slot < 0)
 		return -ENOENT;
 	control = &pool->table->slot[slot].control;
-	/* The first reason stands: the shim may be reading it. */
+	/* The first reason stays: the shim may be reading it. */
 	if (atomic_load_explicit(&control->stops, memory_order_relaxed) == 0) {
 		memcpy(control->reason, reason, size);
 		control->reason[size] = 0;
@@ -321,7 +322,7 @@ static int write_spool(const struct sk_runner_slot *slot, uint64_t offset, const
 	return error;
 }
 
-/** 0 if input may be put there, with what of it is new in `*ret_skip`. */
+/** Return 0 if the job accepts this input, with the number of known bytes in `*ret_skip`. */
 static int check_feed(const struct sk_runner_slot *slot, const struct sk_runner_stdin *head,
 		      uint32_t size, const char **ret_why)
 {
@@ -370,7 +371,7 @@ int sk_runner_pool_feed(struct sk_runner_pool *pool, const struct sk_runner_stdi
 		if (error)
 			return error;
 		have = head->offset + size;
-		/* Paired with the acquire in feed.c: the bytes are in the file. */
+		/* Pairs with the acquire in feed.c: the bytes are in the file. */
 		atomic_store_explicit(&slot->control.stdin_bytes, have, memory_order_release);
 	}
 	if (head->eof && head->offset + size == have)
@@ -380,7 +381,7 @@ int sk_runner_pool_feed(struct sk_runner_pool *pool, const struct sk_runner_stdi
 	return 0;
 }
 
-/** The slot's last use is over: its shim waits for the next, or leaves. */
+/** Free a slot; its shim waits for the next launch or is dismissed. */
 static void free_slot(struct sk_runner_pool *pool, uint32_t slot)
 {
 	struct sk_runner_shim_handle *shim = &pool->shim[slot];
@@ -393,7 +394,7 @@ static void free_slot(struct sk_runner_pool *pool, uint32_t slot)
 		sk_runner_list_add(&pool->idle, slot);
 		return;
 	}
-	/* `shim_gone` then puts the slot among the bare. */
+	/* `shim_gone` then puts the slot into the bare list. */
 	dismiss(shim, &pool->adopted);
 }
 
@@ -453,7 +454,7 @@ void sk_runner_pool_scan(struct sk_runner_pool *pool, sk_runner_pool_report *sta
 	}
 }
 
-/** A start that hangs, say on a dead file system: its shim waits for it and cannot act. */
+/** Handle a start that hangs, say on a dead file system: its shim waits for it and cannot act. */
 static void look_at_start(struct sk_runner_pool *pool, uint32_t slot, uint64_t now)
 {
 	struct sk_runner_slot *record = &pool->table->slot[slot];
@@ -464,7 +465,7 @@ static void look_at_start(struct sk_runner_pool *pool, uint32_t slot, uint64_t n
 	if (sk_runner_slot_state(record) != SK_SLOT_LAUNCHING ||
 	    age < (stop ? STOP_OVERDUE_S : START_OVERDUE_S) * SK_SECOND)
 		return;
-	/* Frozen jobs start when they thaw; one that is to be stopped need not wait for that. */
+	/* Frozen jobs start when they thaw, but a stop need not wait for that. */
 	if (!stop && sk_runner_site_frozen(pool->site))
 		return;
 	atomic_store_explicit(&record->control.overdue, 1, memory_order_release);
@@ -491,7 +492,7 @@ static void end_burst(struct sk_runner_pool *pool, uint64_t now)
 		uint32_t slot = pool->idle.slot[pool->idle.count - 1];
 
 		sk_runner_list_remove(&pool->idle, slot);
-		/* `shim_gone` then puts the slot among the bare. */
+		/* `shim_gone` then puts the slot into the bare list. */
 		dismiss(&pool->shim[slot], &pool->adopted);
 	}
 }
@@ -520,7 +521,7 @@ int sk_runner_pool_timeout(const struct sk_runner_pool *pool, uint64_t now)
 	for (uint32_t i = 0; i < pool->starting.count; i++)
 		if (pool->taken_ns[pool->starting.slot[i]] > youngest)
 			youngest = pool->taken_ns[pool->starting.slot[i]];
-	/* A start is told after at most 2 ms; those that take long are not worth so many looks. */
+	/* A start is reported within 2 ms; a slow one is looked at less often. */
 	if (pool->starting.count && sk_runner_since(now, youngest) < 100 * SK_MS)
 		return 2;
 	if (pool->dying.count)

@@ -27,7 +27,7 @@ enum {
 	REFUSAL_TEXT = 120,
 	LAUNCHES_PER_FRAME = 1024,
 	SCAN_MS = 2,
-	/* What an epoll event is about: shims have their slot's number. */
+	/* Tags of epoll events; a shim's tag is its slot number. */
 	TAG_LISTEN = SK_SLOTS_MAX,
 	TAG_SIGNAL,
 	TAG_BELL,
@@ -47,7 +47,8 @@ static struct {
 	bool leaving;
 } spawner;
 
-/* --- what is to be told --------------------------------------------------------------------- */
+/* --- events ------------------------------------------------------------------------------------
+ */
 
 static void report_started(void *context, uint32_t slot)
 {
@@ -116,7 +117,7 @@ static void greet(struct sk_runner_conn *conn, const struct sk_runner_frame *fra
 				    : "not root: jobs run as this user");
 	at += (uint32_t)snprintf(text + at, sizeof(text) - at, "}}");
 	sk_runner_conn_reply(conn, SK_FEATURES, frame->request, 0, text, at, NULL, 0);
-	/* What the others are still to be told is told first, or it would come here twice. */
+	/* Report to the other connections first, or their events would come here twice. */
 	sk_runner_pool_scan(&spawner.pool, report_started, report_ended, NULL);
 	memset(conn->started, 0, sizeof(conn->started));
 	memset(conn->ended, 0, sizeof(conn->ended));
@@ -124,7 +125,8 @@ static void greet(struct sk_runner_conn *conn, const struct sk_runner_frame *fra
 	mark_all(conn);
 }
 
-/** Take one launch; if it is refused, append why to `refusals`. Bytes consumed, 0 if unreadable. */
+/** Take one launch; if it is refused, append the reason to `refusals`. Bytes read, 0 if unreadable.
+ */
 static uint32_t start_one(const char *at, uint32_t left, uint32_t index, uint64_t now,
 			  char *refusals, uint32_t *filled)
 {
@@ -239,7 +241,7 @@ static bool tell_known(struct sk_runner_conn *conn, const struct sk_runner_frame
 	return true;
 }
 
-/** False if the frame makes no sense: the connection is then closed. */
+/** Handle a frame; false if it is invalid, and the connection is then closed. */
 static bool handle(struct sk_runner_conn *conn, const struct sk_runner_frame *frame)
 {
 	if (!conn->greeted && frame->kind != SK_HELLO)
@@ -272,7 +274,7 @@ static void close_conn(struct sk_runner_conn *conn, const char *why)
 	conn->fd = -1;
 }
 
-/** Handle the whole frames that are there, while answers have room; false if none was. */
+/** Handle whole frames while answers have room; false if there was none. */
 static bool serve(struct sk_runner_conn *conn)
 {
 	const struct sk_runner_frame *frame;
@@ -318,7 +320,7 @@ static void accept_conn(void)
 	close(fd);
 }
 
-/** Wait for what this connection can use now: input while answers have room, room if need be. */
+/** Wait for input while answers have room, and for room in the socket if output is left. */
 static void set_interest(uint32_t index)
 {
 	struct sk_runner_conn *conn = &spawner.conn[index];
@@ -332,7 +334,7 @@ static void set_interest(uint32_t index)
 	epoll_ctl(spawner.epoll, EPOLL_CTL_MOD, conn->fd, &event);
 }
 
-/** Make frames and send; requests that waited for the room are handled then. */
+/** Make frames and send them, then handle requests that waited for the room. */
 static void flush(uint32_t index)
 {
 	struct sk_runner_conn *conn = &spawner.conn[index];
@@ -402,7 +404,7 @@ static void loop(void)
 		for (uint32_t i = 0; i < SK_CONNS_MAX; i++)
 			if (spawner.conn[i].fd >= 0)
 				flush(i);
-		/* What `flush` took is younger than `now`: it has been starting for no time. */
+		/* Starts that `flush` took are younger than `now`: they have lasted no time. */
 		sk_runner_pool_tick(&spawner.pool, now);
 	}
 }
@@ -428,7 +430,7 @@ static int listen_at(const char *path)
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return -errno;
-	unlink(path); /* whoever had it is gone: the journal's lock is ours */
+	unlink(path); /* the earlier owner is gone: this process holds the journal's lock */
 	mask = umask(0177);
 	if (bind(fd, (struct sockaddr *)&address, sizeof(address)) || listen(fd, 16))
 		error = -errno;
@@ -456,7 +458,7 @@ static int open_loop(void)
 	if (spawner.epoll < 0 || watch(spawner.signals, TAG_SIGNAL, 0))
 		return -errno;
 	sk_runner_site_place(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), SK_FD_BELL);
-	/* Edge-triggered: every ring is one event, and nobody needs to read it. */
+	/* Edge-triggered: every write is one event, so nobody needs to read the counter. */
 	return watch(SK_FD_BELL, TAG_BELL, EPOLLET);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * The spawner's loop: one agent (or a few) on a Unix socket, the pool of shims behind it.
+ * The spawner's loop: one agent (or a few) on a Unix socket, the shim pool behind it.
  */
 #ifndef SK_RUNNER_SPAWNER_SPAWNER_H
 #define SK_RUNNER_SPAWNER_SPAWNER_H
@@ -14,7 +14,7 @@ struct sk_runner_spawner_options {
 	struct sk_runner_site_wish wish;
 };
 
-/** Serve until SIGTERM or SIGINT; returns the exit status. Jobs and shims go on. */
+/** Serve until SIGTERM or SIGINT; returns the exit status. Jobs and shims continue. */
 int sk_runner_spawner_run(struct sk_runner_site *site,
 			  const struct sk_runner_spawner_options *options);
 

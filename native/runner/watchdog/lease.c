@@ -5,7 +5,7 @@
 
 enum { LOOK_MS = 100, LOOK_MIN_MS = 5 };
 
-/** The expiry, or 0 where there is no rule or a store is not complete yet. */
+/** Return the expiry, or 0 if there is no rule or a store is not complete yet. */
 static uint64_t read_expiry(const struct sk_runner_lease *lease)
 {
 	uint64_t expiry = atomic_load_explicit(&lease->expiry_ns, memory_order_acquire);

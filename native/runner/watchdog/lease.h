@@ -3,7 +3,7 @@
  * The lease file between the agent and the watchdog; agent/lease.py has the same layout.
  *
  * One writer per field, each 8 bytes and aligned, so that a store is whole. Times are
- * CLOCK_BOOTTIME ns: a suspended machine's lease runs out as well.
+ * CLOCK_BOOTTIME ns, so the lease of a suspended machine expires as well.
  */
 #ifndef SK_RUNNER_WATCHDOG_LEASE_H
 #define SK_RUNNER_WATCHDOG_LEASE_H
@@ -52,27 +52,23 @@ enum sk_runner_lease_action {
 	SK_LEASE_FREEZE,
 	SK_LEASE_THAW,
 	SK_LEASE_KILL,
-	SK_LEASE_RECORD, /* note that the jobs are frozen; only `take_up` asks for it */
+	SK_LEASE_RECORD, /* note that the jobs are frozen; only `take_up` returns it */
 };
 
-/**
- * What is to be done at `now`. Pure. `fence_kill_ns` 0: never kill.
- * Frozen jobs thaw only when the agent has thawed this very freeze and the lease is valid again.
- */
+/** Decide the action at `now`. Pure. `fence_kill_ns` 0: never kill. Frozen jobs thaw only when the
+ * agent has thawed this very freeze and the lease is valid again. */
 enum sk_runner_lease_action sk_runner_lease_decide(const struct sk_runner_lease *lease,
 						   uint64_t now, uint64_t fence_kill_ns);
 
-/**
- * What a new watchdog is to do before its first look, where the last may have been killed at any
- * step. Pure. `frozen` is what the jobs' cgroup says of itself.
- * A freeze without a record, which nobody would ever thaw, is recorded; a record without its freeze
- * is carried out, unless it may be undone by now.
- */
+/** Decide the first action of a new watchdog, whose predecessor may have been killed at any step.
+ * Pure. `frozen` is the state of the jobs' cgroup. A freeze without a record, which nobody would
+ * ever thaw, is recorded; a record without its freeze is carried out, unless it may be undone by
+ * now. */
 enum sk_runner_lease_action sk_runner_lease_take_up(const struct sk_runner_lease *lease,
 						    uint64_t now, bool frozen);
 
-/** Until when the agent is in charge of the cards' limits; 0: it has set none, or a store is not
- * complete yet. */
+/** Return until when the agent is in charge of the cards' limits; 0: it has set none, or a store is
+ * not complete yet. */
 static inline uint64_t sk_runner_lease_power_expiry(const struct sk_runner_lease *lease)
 {
 	uint64_t expiry = atomic_load_explicit(&lease->power_expiry_ns, memory_order_acquire);
@@ -81,7 +77,7 @@ static inline uint64_t sk_runner_lease_power_expiry(const struct sk_runner_lease
 	return expiry == ~check ? expiry : 0;
 }
 
-/** When to look again, in ns from now: soon before an expiry, seldom else. */
+/** Return the time to the next look, in ns: short before an expiry, long else. */
 uint64_t sk_runner_lease_pause(const struct sk_runner_lease *lease, uint64_t now);
 
 #endif

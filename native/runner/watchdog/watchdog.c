@@ -43,7 +43,7 @@ static const struct option LONG[] = {
 
 enum { RESTORE_AGAIN_S = 2, RESTORE_MOST_S = 20 };
 
-/* What restores cards' limits, and the run of it that is under way. */
+/* The program that restores cards' limits, and its run if there is one. */
 struct restorer {
 	const char *program, *record, *lease;
 	pid_t pid;
@@ -82,7 +82,7 @@ static struct sk_runner_lease *open_lease(const char *path)
 	return lease->magic == SK_LEASE_MAGIC && lease->version == SK_LEASE_VERSION ? lease : NULL;
 }
 
-/** Write to a file of the jobs cgroup and say in the flags whether that worked. */
+/** Write to a file of the jobs cgroup and set the flag that says whether it worked. */
 static bool act(struct sk_runner_lease *lease, const char *file, const char *value,
 		const char *event)
 {
@@ -101,11 +101,9 @@ static bool act(struct sk_runner_lease *lease, const char *file, const char *val
 	return error == 0;
 }
 
-/**
- * A freeze is on record before it is made: killed in between, the next watchdog makes it, and none
- * ever lacks the record by which it is undone. The epoch is first of all: a thaw that was written
- * before it can then undo nothing.
- */
+/** A freeze is recorded before it is made: if the watchdog is killed in between, the next one makes
+ * it, and no freeze lacks the record by which it is undone. The epoch is written first, so that an
+ * earlier thaw cannot undo this freeze. */
 static void record(struct sk_runner_lease *lease, uint64_t now)
 {
 	atomic_fetch_add(&lease->freeze_epoch, 1);
@@ -132,14 +130,14 @@ static void look(struct sk_runner_lease *lease, uint64_t now, uint64_t fence_kil
 	case SK_LEASE_NOTHING:
 		break;
 	}
-	/* A freeze that was refused is tried again for as long as it is due. */
+	/* A refused freeze is tried again while it is due. */
 	if (atomic_load(&lease->frozen_since_ns) &&
 	    (atomic_load(&lease->flags) & (SK_LEASE_FREEZE_FAILED | SK_LEASE_NO_CGROUP)) ==
 		    SK_LEASE_FREEZE_FAILED)
 		act(lease, "cgroup.freeze", "1", EXPIRED);
 }
 
-/** Bring record and cgroup together where the last watchdog was killed between the two. */
+/** Reconcile record and cgroup if the last watchdog was killed between the two. */
 static void take_up(struct sk_runner_lease *lease, uint64_t now)
 {
 	char text[8] = "";
@@ -179,7 +177,7 @@ static void restore_begin(struct restorer *restorer, uint64_t now, uint64_t expi
 		      (int)restorer->pid);
 }
 
-/* A driver may hang: the restorer is killed then, and begun anew. */
+/* A driver may hang: kill the restorer then, and start it again. */
 static void restore_follow(struct restorer *restorer, struct sk_runner_lease *lease, uint64_t now)
 {
 	int status = -1;
@@ -218,7 +216,7 @@ static int watch(struct sk_runner_lease *lease, struct restorer *restorer, uint6
 
 	sigaction(SIGTERM, &action, NULL);
 	sigaction(SIGINT, &action, NULL);
-	signal(SIGCHLD, SIG_DFL); /* ignored, a restorer's end could not be told */
+	signal(SIGCHLD, SIG_DFL); /* the end of a restorer could not be read while it is ignored */
 	atomic_store(&lease->pid, (uint64_t)getpid());
 	take_up(lease, sk_runner_clock_ns(CLOCK_BOOTTIME));
 	while (!leaving) {
@@ -265,7 +263,7 @@ int main(int argc, char **argv)
 				"[--restore PROGRAM --power-record PATH]\n");
 		return 2;
 	}
-	/* Keep the number free for the jobs cgroup. */
+	/* Reserve the descriptor numbers of the jobs cgroup. */
 	for (int fd = 3; fd < SK_FD_FIRST; fd++)
 		dup3(STDERR_FILENO, fd, O_CLOEXEC);
 	sk_runner_site_open(&site, &wish);

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/** Take one NUL-terminated string off `*at`; NULL if there is none before `end`. */
+/** Take one NUL-terminated string from `*at`; NULL if there is none before `end`. */
 static const char *take_string(const char **at, const char *end)
 {
 	const char *text = *at;

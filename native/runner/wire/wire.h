@@ -2,8 +2,8 @@
 /** @file
  * Frames between the agent and the spawner, and the parser of launches.
  *
- * Little endian, natural alignment. The parser is pure: it checks every length and keeps pointers
- * into the caller's bytes.
+ * Layouts are little endian with natural alignment. The parser is pure: it checks every length and
+ * keeps pointers into the caller's bytes.
  */
 #ifndef SK_RUNNER_WIRE_WIRE_H
 #define SK_RUNNER_WIRE_WIRE_H
@@ -20,7 +20,7 @@ enum {
 	SK_DEVICES_MAX = 256,
 	SK_PATH_MAX = 255,  /* folder and trace folder */
 	SK_REASON_MAX = 95, /* a stop's reason */
-	SK_TEXT_MAX = 255,  /* what is said of an ended job */
+	SK_TEXT_MAX = 255,  /* the text of an ended job */
 	SK_STDIN_MAX = 256 * 1024,
 };
 
@@ -56,13 +56,13 @@ enum sk_runner_launch_flag {
 	SK_LAUNCH_PIDS = 4,
 	SK_LAUNCH_CPU = 8,
 	SK_LAUNCH_TIME = 16,
-	SK_LAUNCH_PIDS_DEFAULT = 32,   /* `pids` was not asked for: set where that is cheap */
-	SK_LAUNCH_MEMORY_DEFAULT = 64, /* likewise `memory_bytes` */
+	SK_LAUNCH_PIDS_DEFAULT = 32,   /* `pids` was not requested: set only where that is cheap */
+	SK_LAUNCH_MEMORY_DEFAULT = 64, /* the same for `memory_bytes` */
 	SK_LAUNCH_FLAGS = 127,
 };
 
-/** Followed by u32 groups[], struct sk_runner_device devices[], then NUL-terminated strings: cwd,
- * folder, trace folder, argv, env; padded to 8. */
+/** A launch, followed by u32 groups[], struct sk_runner_device devices[], then NUL-terminated
+ * strings: cwd, folder, trace folder, argv, env; padded to 8. */
 struct sk_runner_launch {
 	uint32_t size;
 	uint32_t flags;
@@ -109,7 +109,7 @@ enum sk_runner_event_bit {
 	SK_EVENT_USAGE = 16,
 };
 
-/** Followed by text_bytes of text. */
+/** An event, followed by text_bytes of text. */
 struct sk_runner_event {
 	uint64_t job;
 	uint32_t attempt;
@@ -169,7 +169,7 @@ struct sk_runner_done {
 };
 _Static_assert(sizeof(struct sk_runner_done) == 16, "done");
 
-/** A launch taken apart. Pointers lead into the parsed bytes. */
+/** A parsed launch. Its pointers lead into the parsed bytes. */
 struct sk_runner_launch_view {
 	const struct sk_runner_launch *fixed;
 	const uint32_t *groups;
@@ -181,11 +181,10 @@ struct sk_runner_launch_view {
 	const char *end;
 };
 
-/**
- * Check one launch of at most `size` bytes at an address aligned to 8.
- * @return 0, or -EBADMSG where lengths contradict one another, -E2BIG past a named maximum,
- *         -EINVAL for a value out of range; *ret_why then says what, else it is left alone.
- */
+/** Check one launch of at most `size` bytes at an address aligned to 8.
+ *
+ * @return 0, or -EBADMSG where lengths contradict one another, -E2BIG past a named maximum, -EINVAL
+ * for a value out of range; *ret_why then names the fault, else it is left alone. */
 int sk_runner_launch_parse(const void *bytes, size_t size, struct sk_runner_launch_view *ret,
 			   const char **ret_why);
 
