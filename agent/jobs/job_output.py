@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A job's output as it lies on disk: any piece of it by offset, and waiting for more.
 
-Reads the files the job's keeper writes; waits by inotify on the job's folder, and by being told
+Reads the files the job's shim writes; waits by inotify on the job's folder, and by being told
 that the job's state changed. Readers are bounded: past READERS_MAX a query is refused, not queued.
 """
 

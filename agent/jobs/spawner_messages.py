@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the spawner is asked to start and what it says became of it, with their wire form.
 
-Pure: bytes in, bytes out. The layouts are those of native/runner/wire/wire.h; `test_launch.py` holds
-both sides to one another.
+Pure: bytes in, bytes out. The layouts are those of native/runner/wire/wire.h; `test_launch.py`
+holds both sides to one another.
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ def _jobs_in(tree: Path) -> int:
 
 
 def _call_spawner(state: StateFolder) -> str:
-    """The spawner's own program knows every keeper and job from its journal, root or not, and lets
+    """The spawner's own program knows every shim and job from its journal, root or not, and lets
     it note how they ended; returns why it could not."""
     if not (state.agent / "journal").exists():
         return ""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Batches of what is recorded of a job: packed records in one envelope, and how they are read.
 
-The one place that spells the layout of a record outside of C: `struct sk_event` of
-native/trace/job/events.h, 64 bytes, little endian; a test holds them together. An envelope is a msgpack
-map; `data` is the packed rows, everything else describes them.
+The one place that spells the layout of a record outside of C: `struct sk_trace_event` of
+native/trace/job/events.h, 64 bytes, little endian; a test holds them together. An envelope is a
+msgpack map; `data` is the packed rows, everything else describes them.
 """
 
 from __future__ import annotations
