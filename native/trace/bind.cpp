@@ -249,7 +249,7 @@ public:
 		return all;
 	}
 
-	/// Drains have found these since the last call: (pid, start time, made_ns).
+	/* Segments that drains found since the last call: (pid, start time, made_ns). */
 	nb::list found()
 	{
 		sk_trace_job_found segments[SK_FOLD_SEGMENTS];

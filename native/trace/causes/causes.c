@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sweep that gives every nanosecond of a device its cause; rules in causes.h. */
+/* The sweep that gives every nanosecond of a device its cause, by the rules of causes.h. */
 #include "trace/causes/causes_parts.h"
 
 #include <assert.h>
@@ -15,7 +15,7 @@ static void become_idle(const struct sk_trace_causes *causes, struct sk_trace_ca
 	device->gap_ns = from;
 }
 
-/* Most gaps are over before anybody asks what all threads did in them. */
+/* Clear the open gap; most gaps are over before anybody reads what all threads did in them. */
 static void clear_gap(const struct sk_trace_causes *causes, struct sk_trace_causes_device *device)
 {
 	/* Rows beyond the known threads have never been written. */
@@ -37,19 +37,19 @@ void sk_trace_causes_know(struct sk_trace_causes *causes, unsigned device)
 {
 	if (causes->device_known[device])
 		return;
-	/* The never-used row has kept what every thread did since the origin. */
+	/* The row that is never used has kept what every thread did since the origin. */
 	causes->device[device] = causes->device[SK_CAUSES_DEVICES];
 	causes->device_known[device] = 1;
 }
 
-/* A sleep that kept no device waiting. */
+/* Move time asleep that kept no device waiting to held idle. */
 static void hold_sleep(uint64_t parts[SK_PARTS])
 {
 	parts[SK_PART_HELD] += parts[SK_CAUSE_BLOCKED - SK_CAUSE_ON_CPU];
 	parts[SK_CAUSE_BLOCKED - SK_CAUSE_ON_CPU] = 0;
 }
 
-/* What every thread slept so far in a gap of a device that was never used becomes held idle. */
+/* Move the sleep of every thread in the gap of a device that was never used to held idle. */
 static void set_sleep_apart(struct sk_trace_causes *causes)
 {
 	for (unsigned d = 0; d < SK_CAUSES_ROWS; d++) {
@@ -79,7 +79,7 @@ struct sweep {
 	uint64_t to;
 	bool present[SK_CAUSES_ROWS]; /* devices that have intervals */
 	struct sk_trace_lane lanes[SK_CAUSES_THREADS];
-	unsigned runner; /* of the driver's threads, the one that ran last */
+	unsigned runner; /* the driver's thread that ran last */
 };
 
 static void index_spans(struct sweep *sweep, const struct sk_trace_causes_input *input)
@@ -96,7 +96,7 @@ static void index_spans(struct sweep *sweep, const struct sk_trace_causes_input 
 			lane = t == SK_NO_THREAD ? NULL : &sweep->lanes[t];
 		}
 		before = span;
-		if (!lane) /* its row went to another thread */
+		if (!lane) /* its row belongs to another thread by now */
 			continue;
 		if (span->state == SK_THREAD_HELD)
 			lane->held = lane->helds++ ? lane->held : span;
@@ -105,7 +105,7 @@ static void index_spans(struct sweep *sweep, const struct sk_trace_causes_input 
 	}
 }
 
-/* Of [from, to), in which the thread was blocked, what its launch was held. */
+/* Return for how much of [from, to), in which the thread was blocked, its launch was throttled. */
 static uint64_t held_in(struct sk_trace_lane *lane, uint64_t from, uint64_t to)
 {
 	uint64_t ns = 0;
@@ -156,8 +156,9 @@ static void add_parts(struct sweep *sweep, unsigned t, uint64_t from, uint64_t t
 	parts[SK_PART_OPEN] += to - from;
 }
 
-/* Add what thread `t` did in [from, to), and its makers where it was not there. Whoever makes a
- * thread is on a CPU just then, so a state of it that has not ended is that. */
+/* Add what thread `t` did in [from, to), and what its makers did before it existed and after it
+ * ended. A thread is on a CPU while it makes another, so an open state of a maker counts as that.
+ */
 static void add_path(struct sweep *sweep, unsigned t, uint64_t from, uint64_t to,
 		     uint64_t parts[SK_PARTS], unsigned deep)
 {
@@ -180,7 +181,7 @@ static void add_path(struct sweep *sweep, unsigned t, uint64_t from, uint64_t to
 		parts[SK_PART_HELD] += to - gone;
 }
 
-/* Walks along the spans of this thread and of its makers begin anew. */
+/* Restart the walks along the spans of this thread and of its makers. */
 static void rewind_path(struct sweep *sweep, unsigned t)
 {
 	for (unsigned deep = 0; t != SK_NO_THREAD && deep <= SK_MAKERS_DEEP; deep++) {
@@ -189,7 +190,7 @@ static void rewind_path(struct sweep *sweep, unsigned t)
 	}
 }
 
-/* Put a whole gap down to thread `t`, which saw it as `parts`. */
+/* Charge a whole gap to thread `t`, which saw it as `parts`. */
 static void charge(const struct sk_trace_causes *causes, uint64_t gap, unsigned t,
 		   const uint64_t parts[SK_PARTS], bool ended, uint64_t ns[SK_CAUSES])
 {
@@ -210,8 +211,8 @@ static void charge(const struct sk_trace_causes *causes, uint64_t gap, unsigned 
 	ns[SK_CAUSE_HELD_IDLE] += gap - seen;
 }
 
-/* What was waited for in a gap, or in its part of this sweep: thread `t`, but at its ends the
- * threads of the driver that do the work. */
+/* Add what the device waited for in a gap, or in its part of this sweep: thread `t`, and at the
+ * ends of the gap the driver's threads that do the work. */
 static void add_gap(struct sweep *sweep, unsigned t, uint64_t from, uint64_t to, uint64_t called_ns,
 		    uint64_t parts[SK_PARTS])
 {
@@ -230,7 +231,7 @@ static void add_gap(struct sweep *sweep, unsigned t, uint64_t from, uint64_t to,
 		add_parts(sweep, ends.after, ends.woken_ns, to, parts);
 }
 
-/* The gap that ends at `to` was ended by thread `t`. */
+/* Close the gap that thread `t` ended at `to`. */
 static void close_gap(struct sweep *sweep, struct sk_trace_causes_device *device, unsigned t,
 		      uint64_t to, uint64_t called_ns, bool called)
 {
@@ -251,7 +252,7 @@ static void close_gap(struct sweep *sweep, struct sk_trace_causes_device *device
 	device->idle = device->fresh = 0;
 }
 
-/* How far [from, to) reaches beyond `*end`, which becomes the later of both ends. */
+/* Return how far [from, to) reaches beyond `*end`, which becomes the later of both ends. */
 static uint64_t extend(uint64_t *end, uint64_t from, uint64_t to)
 {
 	uint64_t start = later(from, *end);
@@ -262,7 +263,7 @@ static uint64_t extend(uint64_t *end, uint64_t from, uint64_t to)
 	return to - start;
 }
 
-/* Who called; for time in which nobody was watched, who called last. */
+/* Return the caller's row; for time in which nobody looked, the thread that called last. */
 static unsigned caller_of(const struct sweep *sweep, const struct sk_trace_causes_device *device,
 			  const struct sk_trace_interval *interval)
 {
@@ -273,7 +274,7 @@ static unsigned caller_of(const struct sweep *sweep, const struct sk_trace_cause
 	return sk_trace_causes_find(sweep->causes, interval->tid);
 }
 
-/* Work after all that was before it, as most is: what `overlay` does, the short way. */
+/* Add work that begins after all earlier work, as most does: the fast path of `overlay`. */
 static bool append(struct sk_trace_causes_device *device, const struct sk_trace_interval *interval,
 		   uint64_t from, uint64_t to)
 {
@@ -287,7 +288,7 @@ static bool append(struct sk_trace_causes_device *device, const struct sk_trace_
 	return true;
 }
 
-/* A kernel over what was taken for copy or unknown time takes that time over. */
+/* Add work that overlaps earlier work: a kernel takes over time counted as copy or unknown. */
 static void overlay(struct sk_trace_causes_device *device, const struct sk_trace_interval *interval,
 		    uint64_t from, uint64_t to)
 {
@@ -310,7 +311,7 @@ static void overlay(struct sk_trace_causes_device *device, const struct sk_trace
 		device->unended_ns += known - copy;
 }
 
-/* One interval, in order of starts, cut to the sweep. */
+/* Settle one interval, in order of starts, cut to the sweep. */
 static void settle(struct sweep *sweep, struct sk_trace_causes_device *device,
 		   const struct sk_trace_interval *interval, uint64_t from, uint64_t to)
 {
@@ -332,7 +333,7 @@ static void settle(struct sweep *sweep, struct sk_trace_causes_device *device,
 	device->used = 1;
 }
 
-/* After the last interval: what follows it, up to the frontier, is an open gap. */
+/* Leave the time after the last interval, up to the frontier, as an open gap. */
 static void leave_open(struct sweep *sweep, struct sk_trace_causes_device *device)
 {
 	if (!device->idle && device->end_ns[SK_BUSY_UNSEEN] < sweep->to)
@@ -366,7 +367,7 @@ static void sweep_device(struct sweep *sweep, unsigned d, const struct sk_trace_
 	leave_open(sweep, device);
 }
 
-/* Every thread's states are known up to its newest span, or to the frontier. */
+/* Mark the states of every thread as known up to its newest span, or to the frontier. */
 static void advance_threads(struct sweep *sweep)
 {
 	for (unsigned t = 0; t < sweep->causes->threads; t++) {
@@ -377,7 +378,7 @@ static void advance_threads(struct sweep *sweep)
 	}
 }
 
-/* What has been settled leaves the input. */
+/* Drop settled intervals from the input. */
 static void keep_intervals(struct sk_trace_causes_input *input, uint64_t frontier)
 {
 	size_t kept = 0;
@@ -411,7 +412,7 @@ static void keep_spans(struct sk_trace_causes_input *input, uint64_t frontier)
 	input->span_count = kept;
 }
 
-/* The row of a caller, made when new; mostly a few threads take turns. */
+/* Return the row of a caller, made if it is new; mostly a few threads alternate. */
 static unsigned know_caller(struct sk_trace_causes *causes, uint32_t tid, uint16_t cache[CALLERS])
 {
 	unsigned at = tid % CALLERS, t = cache[at];
@@ -433,15 +434,15 @@ static uint64_t gone_ns(const struct sk_trace_causes *causes, uint32_t tid)
 	return t == SK_NO_THREAD ? 0 : causes->thread[t].gone_ns;
 }
 
-/* Work of a process that has ended went on until nobody was left of those known to have been there:
- * its first thread and who called. It was found to be gone a while later, which is no such work. */
+/* End the work of a process that is gone when the last of its known threads ended: its first thread
+ * or the caller. The process was found to be gone later, and that delay is not work. */
 static void end_with_process(const struct sk_trace_causes *causes,
 			     struct sk_trace_interval *interval)
 {
 	uint64_t first = gone_ns(causes, (uint32_t)interval->process);
 	uint64_t caller = gone_ns(causes, interval->tid);
 
-	/* One that ended before was another thread of this id. */
+	/* A thread that ended before had the same id earlier. */
 	if (first > interval->from_ns && caller > interval->from_ns)
 		interval->to_ns = earlier(interval->to_ns, later(first, caller));
 }
@@ -462,7 +463,7 @@ static void cut_late(struct sk_trace_causes *causes, struct sk_trace_causes_inpu
 		}
 		if (interval->flags & SK_INTERVAL_UNENDED)
 			end_with_process(causes, interval);
-		/* Callers get their rows before the sweep, in which rows must stay. */
+		/* Callers get their rows before the sweep, during which rows must not move. */
 		unsigned t = know_caller(causes, interval->tid, cache);
 
 		interval->flags = (uint16_t)((interval->flags & SK_INTERVAL_FLAGS) |
@@ -518,7 +519,7 @@ void sk_trace_causes_read(const struct sk_trace_causes *causes, unsigned d, bool
 	uint64_t gap = causes->frontier_ns - device->gap_ns, parts[SK_PARTS];
 
 	memcpy(ret, device->ns, sizeof(device->ns));
-	if (!device->used) { /* whatever threads did, they did not keep it waiting */
+	if (!device->used) { /* the device was never used, so no thread kept it waiting */
 		memset(ret, 0, sizeof(device->ns));
 		ret[SK_CAUSE_NOT_OBSERVED] = device->hidden_ns;
 		ret[SK_CAUSE_HELD_IDLE] = causes->frontier_ns - causes->origin_ns -

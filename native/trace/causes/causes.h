@@ -1,31 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * Where the time of each device went: every nanosecond of the window gets exactly one cause.
+ * The causes of device time: every nanosecond of the window of each device gets exactly one cause.
  *
- * One sweep over one timeline: intervals in which a device worked,
- * and spans of what the job's threads did. A moment is, in this order, kernel        a kernel ran,
- *   copy          a copy ran and no kernel,
- *   not observed  a launch was in flight whose end was never seen (the job was killed),
- *   a gap         otherwise. A whole gap is put down to the thread whose call ended it, since that
- *                 is the thread the device waited for, and is split by that thread's states: on a
- *                 CPU, runnable, blocked, in I/O or paging. Before it existed, and after it ended,
- *                 the thread that made it stands for it; where none is known of, that time is held
- *                 idle. What its spans do not cover is not observed.
- *                 A gap that no call has ended goes to the thread that called last; a device that
- *                 was never called is held idle. A thread that sleeps keeps nothing waiting where
- *                 no call is on its way: blocked in a gap that no call has ended, or before the job
- *                 first called any device (sk_trace_causes_called), is held idle. What part of its
- * time on a CPU a thread spent in page faults is told by its spans, and is paging. A thread that is
- * blocked because its launch is held back is throttled, whether a call has ended the gap or not:
- * the call is on its way. A driver whose device is the CPU has threads that do the work: what such
- * a thread does after the end of a command, while the caller is blocked, and from when a call wakes
- * it to the start of the command, is what the device waits for then. Time that a tracer was not
- * looking on purpose is a gap's end as well: the part before it goes to the thread that called
- * last. Such time is in no cause until it is estimated (unseen_ns). Invariant: the causes and the
- * unseen time of a device add up to frontier - origin, always (sk_trace_causes_check). Spans may be
- * late: the open state of a thread counts as not observed until its span comes, and is then moved
- * to where it belongs, exactly, if it joins the thread's previous span. Memory: the caller's fixed
- * block; plain data, so that a copy is a snapshot. Threads: one.
+ * One sweep goes over one timeline of intervals in which a device worked and of spans of the job's
+ * threads. A moment is the first of these that holds:
+ *   kernel        A kernel ran.
+ *   copy          A copy ran and no kernel.
+ *   not observed  A launch was in flight whose end was never seen (the job was killed).
+ *   a gap         Anything else.
+ *
+ * A whole gap is charged to the thread whose call ended it, because the device waited for that
+ * thread, and is divided by that thread's states: on a CPU, runnable, blocked, in I/O or paging.
+ * Before the thread existed and after it ended, the thread that made it stands for it; if none is
+ * known, that time is held idle. Time that its spans do not cover is not observed. The part of its
+ * time on a CPU that a thread spent in page faults is in its spans, and is paging.
+ *
+ * A gap that no call has ended goes to the thread that called last; a device that was never called
+ * is held idle. A sleeping thread keeps nothing waiting if no call is under way: time blocked in a
+ * gap that no call has ended, or before the job first called any device (sk_trace_causes_called),
+ * is held idle. A thread that is blocked because its launch is throttled is throttled, whether a
+ * call has ended the gap or not, because the call is under way.
+ *
+ * A driver whose device is the CPU has threads that do the work. The device waits for such a thread
+ * after the end of a command, while the caller is blocked, and from when a call wakes it to the
+ * start of the command.
+ *
+ * Time in which a tracer did not look on purpose also ends a gap: the part before it goes to the
+ * thread that called last. That time is in no cause until it is estimated (unseen_ns).
+ *
+ * Spans may be late: the open state of a thread counts as not observed until its span comes, and is
+ * then moved to its place, exactly, if it joins the thread's previous span.
+ *
+ * Invariant: the causes and the unseen time of a device add up to frontier - origin, always
+ * (sk_trace_causes_check). Memory: the caller's fixed block; plain data, so that a copy is a
+ * snapshot. Threads: one.
  */
 #ifndef SK_TRACE_CAUSES_CAUSES_H
 #define SK_TRACE_CAUSES_CAUSES_H
@@ -58,7 +66,8 @@ enum {
 	SK_NO_THREAD = 0xffff,
 };
 
-/** Each takes over the time of those behind it. Unseen: left to an estimate by who asks. */
+/** Kinds of device time; each takes over time from those behind it. A caller estimates unseen time.
+ */
 enum sk_trace_busy { SK_BUSY_KERNEL, SK_BUSY_COPY, SK_BUSY_UNKNOWN, SK_BUSY_UNSEEN, SK_BUSY_KINDS };
 
 enum {
@@ -70,7 +79,7 @@ enum {
 	SK_INTERVAL_NOBODY = 0xfff,
 };
 
-/** A device at work. */
+/** An interval in which a device worked. */
 struct sk_trace_interval {
 	uint64_t from_ns;
 	uint64_t to_ns;
@@ -85,7 +94,7 @@ struct sk_trace_interval {
 };
 static_assert(sizeof(struct sk_trace_interval) == 32, "intervals have no padding");
 
-/** Of a span's `state`, beside the four in which a thread can be. */
+/** Values of a span's `state` beside the four states of a thread. */
 enum {
 	SK_THREAD_MADE = 5, /* at `from_ns`, by the thread whose id is in `to_ns` */
 	SK_THREAD_GONE = 6, /* at `from_ns` */
@@ -124,17 +133,18 @@ struct sk_trace_causes_thread {
 	uint64_t open_ns;  /* start of the newest state taken in while it went on */
 	uint64_t gone_ns;  /* when it ended; 0: not known of */
 	uint64_t held_ns;  /* end of the newest time in which its launch was held */
-	uint32_t maker;	   /* who made it, and stands for it while it is not there; 0: nobody */
+	uint32_t maker;	   /* the thread that made it and stands for it while it does not exist; 0:
+			      none */
 	uint16_t maker_row;
-	uint16_t made;	  /* its beginning was told of */
+	uint16_t made;	  /* its beginning is known */
 	uint64_t seen[4]; /* what its spans add up to, by state */
 };
 
 struct sk_trace_causes_device {
-	uint64_t ns[SK_CAUSES];		/* settled */
-	uint64_t hidden_ns;		/* of not observed: unknown for want of a tracer */
-	uint64_t unended_ns;		/* of not observed: launches whose end was never seen */
-	uint64_t unseen_ns;		/* settled, and in no cause */
+	uint64_t ns[SK_CAUSES]; /* settled */
+	uint64_t hidden_ns;	/* part of not observed: no tracer saw it */
+	uint64_t unended_ns;	/* part of not observed: launches whose end was never seen */
+	uint64_t unseen_ns;	/* settled, and in no cause */
 	uint64_t end_ns[SK_BUSY_KINDS]; /* end of kernels; of kernels and copies; ... of all */
 	uint64_t gap_ns;		/* start of the gap that is open at the frontier */
 	uint8_t idle;			/* a gap is open */
@@ -161,7 +171,7 @@ struct sk_trace_causes {
 	struct sk_trace_causes_device device[SK_CAUSES_ROWS];
 };
 
-/** What is to be settled next; both arrays belong to the caller and are reordered. */
+/** The input of a sweep; both arrays belong to the caller and are reordered. */
 struct sk_trace_causes_input {
 	struct sk_trace_interval *intervals;
 	size_t interval_count;
@@ -171,30 +181,29 @@ struct sk_trace_causes_input {
 	struct sk_trace_interval *scratch; /* room for as many intervals, or NULL */
 };
 
-/** Nothing known, all time from `origin_ns` on to be settled. */
+/** Start with nothing known and all time from `origin_ns` on unsettled. */
 void sk_trace_causes_init(struct sk_trace_causes *causes, uint64_t origin_ns);
 
-/** Make `device` known; its gap reaches back to the origin. Knowing it again changes nothing. */
+/** Make `device` known; its gap reaches back to the origin. A second call changes nothing. */
 void sk_trace_causes_know(struct sk_trace_causes *causes, unsigned device);
 
-/** A process of the job called a device for the first time at `at_ns`; only the first call counts.
- * Who was blocked before it kept no device waiting. */
+/** Note that a process of the job called a device for the first time at `at_ns`; only the first
+ * call counts. A thread that was blocked before it kept no device waiting. */
 void sk_trace_causes_called(struct sk_trace_causes *causes, uint64_t at_ns);
 
-/** Take in a span, or what tells of a thread's beginning or end. It is cut to what was not known
- * yet; false when nothing remains. `ret` is the part that lies beyond the frontier, which belongs
- * into the input; empty when its ends meet. */
+/** Take in a span, or a thread's beginning or end. The span is cut to time that was not known yet;
+ * false when nothing remains. `ret` is the part beyond the frontier, which belongs into the input;
+ * it is empty when its ends meet. */
 bool sk_trace_causes_add_span(struct sk_trace_causes *causes, struct sk_trace_thread_span *span,
 			      struct sk_trace_thread_span *ret);
 
-/** A launch of thread `held->tid` was held back from `from_ns` to `to_ns`; what of it the thread
- * was blocked is throttled. It is cut to what is neither settled nor told of before and becomes a
- * span of the input; false when nothing remains. Nothing is lost of one that is late: it is
- * blocked. */
+/** Take in that a launch of thread `held->tid` was throttled from `from_ns` to `to_ns`: the time in
+ * which the thread was blocked becomes throttled. It is cut to what is neither settled nor known
+ * and becomes a span of the input; false when nothing remains. Late time stays blocked. */
 bool sk_trace_causes_add_held(struct sk_trace_causes *causes, struct sk_trace_thread_span *held);
 
-/** Whether a state that goes on joins what is known of its thread, or is the one that went on
- * before. Any other is stale, or spans before it are still on their way: it would bar them. */
+/** Return whether an open state joins what is known of its thread, or is the state that was open
+ * before. Any other is stale, or spans before it are still under way and it would bar them. */
 bool sk_trace_causes_joins(const struct sk_trace_causes *causes,
 			   const struct sk_trace_thread_span *open);
 
@@ -202,44 +211,43 @@ bool sk_trace_causes_joins(const struct sk_trace_causes *causes,
 void sk_trace_causes_goes_on(struct sk_trace_causes *causes,
 			     const struct sk_trace_thread_span *open);
 
-/** Order intervals by their start, those that start together as they were. Cheap where they nearly
- * are in order. `scratch` has room for as many, or is NULL. */
+/** Sort intervals by start, stably. It is cheap if they are nearly in order. `scratch` has room for
+ * as many, or is NULL. */
 void sk_trace_causes_sort(struct sk_trace_interval *intervals, size_t count,
 			  struct sk_trace_interval *scratch);
 
-/** Order spans by thread, and those of one thread by start; those of state SK_THREAD_HELD,
- * likewise, behind all others. */
+/** Sort spans by thread and start; those of state SK_THREAD_HELD come behind all others. */
 void sk_trace_causes_sort_spans(struct sk_trace_thread_span *spans, size_t count);
 
-/** Settle everything up to `frontier_ns`; the input keeps what reaches beyond it. No interval
- * that starts earlier may come later, else it is cut and counted. */
+/** Settle everything up to `frontier_ns`; the input keeps what reaches beyond it. An interval that
+ * starts earlier and comes later is cut and counted. */
 void sk_trace_causes_sweep(struct sk_trace_causes *causes, uint64_t frontier_ns,
 			   struct sk_trace_causes_input *input);
 
-/** The causes of a device up to the frontier, its open gap included. `ended`: no process of the
- * job remains, so a thread with no further span is gone. */
+/** Read the causes of a device up to the frontier, its open gap included. `ended`: no process of
+ * the job remains, so a thread without a further span is gone. */
 void sk_trace_causes_read(const struct sk_trace_causes *causes, unsigned device, bool ended,
 			  uint64_t ret[SK_CAUSES]);
 
-/** True when the settled causes and the open gap of every device add up. */
+/** Return whether the settled causes and the open gap of every device add up. */
 bool sk_trace_causes_check(const struct sk_trace_causes *causes);
 
-/** What an estimate starts from; times in ns. */
+/** The input of an estimate; times in ns. */
 struct sk_trace_causes_estimate {
 	uint64_t kernel_ns; /* estimated device time, before it is cut to the window */
 	uint64_t copy_ns;
 	bool has_host; /* host[] has aggregates of the feeding threads, summed */
 	uint64_t host[4];
 	uint64_t host_longest_ns; /* observed life of the longest-lived of them */
-	uint64_t held_ns;	  /* of their blocked time: launches were held back */
-	uint64_t unseen_ns;	  /* in no cause yet: to be divided as the rest is */
-	uint64_t hidden_ns;	  /* of not observed: stays so */
+	uint64_t held_ns;	  /* part of their blocked time: launches were throttled */
+	uint64_t unseen_ns;	  /* in no cause yet: divided as the rest is */
+	uint64_t hidden_ns;	  /* part of not observed: stays so */
 	bool by_window;		  /* what was not seen is all in `unseen_ns` and `missed_ns` */
 	uint64_t missed_ns;	  /* of busy time, in the time that is in a cause */
 };
 
-/** Replace exact causes by estimated ones where not every launch was timed, or split the gaps by
- * aggregates where there are no spans. The sum becomes what it was and the unseen time. */
+/** Replace exact causes by estimated ones where not every launch was timed, or divide the gaps by
+ * aggregates where there are no spans. The sum grows by the unseen time. */
 void sk_trace_causes_estimate(const struct sk_trace_causes_estimate *estimate,
 			      uint64_t causes[SK_CAUSES]);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * What the files that sweep time share among themselves; everybody else uses causes.h.
+ * The functions and records that the files of the sweep share; other code uses causes.h.
  */
 #ifndef SK_TRACE_CAUSES_CAUSES_PARTS_H
 #define SK_TRACE_CAUSES_CAUSES_PARTS_H
@@ -29,12 +29,12 @@ struct sk_trace_lane {
 	const struct sk_trace_thread_span *spans;
 	size_t count;
 	size_t next;
-	const struct sk_trace_thread_span *held; /* when its launches were held */
+	const struct sk_trace_thread_span *held; /* when its launches were throttled */
 	size_t helds;
 	size_t held_next;
 };
 
-/** A gap, and who stands in for its caller at the ends of it: SK_NO_THREAD where nobody does. */
+/** A gap, and the threads that stand in for its caller at its ends; SK_NO_THREAD for none. */
 struct sk_trace_runners {
 	uint64_t from_ns;
 	uint64_t to_ns;
@@ -45,14 +45,14 @@ struct sk_trace_runners {
 	uint64_t woken_ns;
 };
 
-/** Fill in the rest. `called_ns`: entry of the call that ended the gap; `hint`: who was found last.
- */
+/** Fill in the other fields. `called_ns`: entry of the call that ended the gap; `hint`: the thread
+ * that was found last. */
 void sk_trace_runners_find(const struct sk_trace_lane *lanes, unsigned threads, uint64_t called_ns,
 			   unsigned *hint, struct sk_trace_runners *ret);
 
-enum { SK_MAKERS_DEEP = 8 /* how many makers one behind the other are looked for */ };
+enum { SK_MAKERS_DEEP = 8 /* how many makers, one behind the other, are followed */ };
 
-/** Of `ns` of this span: on a CPU, inside of page faults. */
+/** Return how much of `ns` of this span on a CPU was inside page faults. */
 static inline uint64_t faulted(const struct sk_trace_thread_span *span, uint64_t ns)
 {
 	if (span->state != 1 || span->detail > SK_FAULTED_ALL)
@@ -60,13 +60,13 @@ static inline uint64_t faulted(const struct sk_trace_thread_span *span, uint64_t
 	return (uint64_t)((unsigned __int128)ns * span->detail / SK_FAULTED_ALL);
 }
 
-/** Row of a thread, or SK_NO_THREAD. */
+/** Return the row of a thread, or SK_NO_THREAD. */
 unsigned sk_trace_causes_find(const struct sk_trace_causes *causes, uint32_t tid);
 
-/** The same, made when new; SK_NO_THREAD, counted, where there is no room. */
+/** Return the row of a thread, made if it is new; SK_NO_THREAD, counted, if there is no room. */
 unsigned sk_trace_causes_meet(struct sk_trace_causes *causes, uint32_t tid);
 
-/** Row of the thread that made thread `t`, or SK_NO_THREAD. */
+/** Return the row of the thread that made thread `t`, or SK_NO_THREAD. */
 unsigned sk_trace_causes_maker(const struct sk_trace_causes *causes, unsigned t);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Causes where not everything was timed, or where threads are known by their totals alone. */
+/* The causes where not everything was timed, or where threads are known by their totals alone. */
 #include "trace/causes/causes.h"
 
 #include <assert.h>
@@ -16,8 +16,8 @@ static uint64_t lessened(uint64_t value, uint64_t by)
 	return value > by ? value - by : 0;
 }
 
-/* How the gaps divide, by what is known of the host. A thread that feeds a busy device waits for
- * it, so blocked time is first taken to be that wait and does not explain gaps. */
+/* Divide the gaps by what is known of the host. A thread that feeds a busy device waits for it, so
+ * blocked time is first taken to be that wait and does not explain gaps. */
 static void weigh_gaps(const struct sk_trace_causes_estimate *estimate, uint64_t window,
 		       uint64_t busy, const uint64_t causes[SK_CAUSES], uint64_t weights[GAPS])
 {
@@ -27,7 +27,7 @@ static void weigh_gaps(const struct sk_trace_causes_estimate *estimate, uint64_t
 	for (int gap = 0; gap < GAPS; gap++)
 		weights[gap] = causes[SK_CAUSE_ON_CPU + gap];
 	if (!estimate->has_host) {
-		/* Of windows in which everything was timed, the gaps are as they were. */
+		/* Gaps of windows in which everything was timed are exact and stay. */
 		*blocked = lessened(*blocked, estimate->by_window ? estimate->missed_ns
 								  : lessened(busy, seen_busy));
 		return;
@@ -64,10 +64,10 @@ void sk_trace_causes_estimate(const struct sk_trace_causes_estimate *estimate,
 
 	for (int cause = 0; cause < SK_CAUSES; cause++)
 		window += causes[cause];
-	/* What no tracer could see stays apart from what can be estimated. */
+	/* Time that no tracer could see is kept apart from time that can be estimated. */
 	causes[SK_CAUSE_NOT_OBSERVED] -= estimate->hidden_ns;
 	window += estimate->unseen_ns - estimate->hidden_ns;
-	/* Overlapping work adds up to more than there is time. */
+	/* Overlapping work can add up to more than the window. */
 	if (kernel > window || copy > window - kernel) {
 		unsigned __int128 all = (unsigned __int128)kernel + copy;
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Putting intervals and spans in order; they come as a few runs that are nearly in order already.
- */
+/* Sorting of intervals and spans, which come as a few runs that are nearly in order. */
 #include "trace/causes/causes.h"
 
 #include <stdlib.h>
@@ -33,7 +31,7 @@ static void merge(const struct sk_trace_interval *left, size_t lefts,
 		  const struct sk_trace_interval *right, size_t rights,
 		  struct sk_trace_interval *ret)
 {
-	if (!rights || left[lefts - 1].from_ns <= right[0].from_ns) { /* in order as they are */
+	if (!rights || left[lefts - 1].from_ns <= right[0].from_ns) { /* already in order */
 		memcpy(ret, left, lefts * sizeof(*left));
 		memcpy(ret + lefts, right, rights * sizeof(*right));
 		return;

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The threads of a driver whose device is the CPU, told by their spans: one that runs a command is
- * on a CPU when the command ends, or when it begins, having been woken since the call. Where such a
- * thread gets no CPU it is what the device waits for, while the caller sleeps for that very
- * command.
+/* The threads of a driver whose device is the CPU, recognised by their spans: a thread that runs a
+ * command is on a CPU when the command ends, or when it begins after being woken since the call.
+ * While such a thread gets no CPU, the device waits for it, and the caller sleeps for that command.
  */
 #include "trace/causes/causes_parts.h"
 
 enum { ON_CPU = 1, RUNNABLE = 2, FEW_THREADS = 64, LONG_NS = 100000 };
 
-/* The first span that ends behind `at`, or the lane's count. */
+/* Return the first span that ends after `at`, or the lane's count. */
 static size_t span_at(const struct sk_trace_lane *lane, uint64_t at)
 {
 	size_t low = 0, high = lane->count;
@@ -30,7 +28,8 @@ static bool is_in(const struct sk_trace_lane *lane, size_t i, uint64_t at)
 	return i < lane->count && lane->spans[i].from_ns <= at;
 }
 
-/* When a thread that is on a CPU at `at` was woken for that, if not before `since`; else 0. */
+/* Return when a thread that is on a CPU at `at` was woken for that, if not before `since`; else 0.
+ */
 static uint64_t woken(const struct sk_trace_lane *lane, uint64_t since, uint64_t at)
 {
 	size_t i = span_at(lane, at);
@@ -46,7 +45,7 @@ static uint64_t woken(const struct sk_trace_lane *lane, uint64_t since, uint64_t
 		       : 0;
 }
 
-/* Until when a thread that is on a CPU at `at` goes on without blocking, at most `until`. */
+/* Return until when a thread that is on a CPU at `at` runs without blocking, at most `until`. */
 static uint64_t goes_on(const struct sk_trace_lane *lane, uint64_t at, uint64_t until)
 {
 	size_t i = span_at(lane, at);
@@ -59,7 +58,7 @@ static uint64_t goes_on(const struct sk_trace_lane *lane, uint64_t at, uint64_t 
 	return earlier(end, until);
 }
 
-/* Until when a thread that is blocked at `at` is that. */
+/* Return until when a thread that is blocked at `at` stays blocked. */
 static uint64_t blocked_until(const struct sk_trace_lane *lane, uint64_t at)
 {
 	size_t i = span_at(lane, at);
@@ -92,7 +91,7 @@ static void try_before(const struct sk_trace_lane *lanes, unsigned t, uint64_t u
 	ret->done_ns = end;
 }
 
-/* Of very many threads all are looked at for long gaps alone. */
+/* Return whether to look at all threads: with very many of them only for long gaps. */
 static bool is_worth_it(unsigned threads, const struct sk_trace_runners *ends)
 {
 	return threads <= FEW_THREADS || ends->to_ns - ends->from_ns >= LONG_NS;

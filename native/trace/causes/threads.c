@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The threads of a job, and what is heard of them, early or late; rules in causes.h. */
+/* The threads of a job and their spans, early or late, by the rules of causes.h. */
 #include "trace/causes/causes_parts.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ static void clear_row(struct sk_trace_causes *causes, unsigned t)
 	}
 }
 
-/* Does the gap of a device go to this thread, as long as nobody calls? */
+/* Return whether the gap of a device goes to this thread while nobody calls. */
 static bool called_last(const struct sk_trace_causes *causes, unsigned t)
 {
 	for (unsigned d = 0; d < SK_CAUSES_DEVICES; d++)
@@ -21,7 +21,7 @@ static bool called_last(const struct sk_trace_causes *causes, unsigned t)
 	return false;
 }
 
-/* The thread that ended first, behind the frontier: what it called is settled. */
+/* Return the thread that ended first, behind the frontier: its calls are settled. */
 static unsigned first_gone(const struct sk_trace_causes *causes)
 {
 	unsigned victim = SK_NO_THREAD;
@@ -49,8 +49,8 @@ static unsigned longest_silent(const struct sk_trace_causes *causes)
 	return victim;
 }
 
-/* A row for one more thread: a new one, that of the one longest gone, or of the one longest silent
- * that is no caller. */
+/* Return a row for one more thread: a new one, that of the thread longest gone, or of the one
+ * longest silent that is no caller. */
 static unsigned vacate(struct sk_trace_causes *causes)
 {
 	unsigned victim;
@@ -60,7 +60,7 @@ static unsigned vacate(struct sk_trace_causes *causes)
 	victim = first_gone(causes);
 	if (victim == SK_NO_THREAD) {
 		victim = longest_silent(causes);
-		causes->threads_untracked++; /* this one, or the new one */
+		causes->threads_untracked++; /* the old thread of the row, or the new one */
 	}
 	if (victim != SK_NO_THREAD)
 		clear_row(causes, victim);
@@ -98,13 +98,13 @@ unsigned sk_trace_causes_maker(const struct sk_trace_causes *causes, unsigned t)
 	uint32_t maker = causes->thread[t].maker;
 	unsigned row = causes->thread[t].maker_row;
 
-	/* Its row may be another's by now. */
+	/* The row may belong to another thread by now. */
 	if (!maker || row >= causes->threads || causes->thread[row].tid != maker)
 		return SK_NO_THREAD;
 	return causes->thread[row].heard ? row : SK_NO_THREAD;
 }
 
-/* The thread that stands for thread `t` now: itself, or its nearest maker that is there. */
+/* Return the thread that stands for thread `t` now: itself, or its nearest maker that exists. */
 static unsigned stand_in(const struct sk_trace_causes *causes, unsigned t)
 {
 	for (int deep = 0; deep < SK_MAKERS_DEEP && causes->thread[t].gone_ns; deep++) {
@@ -117,8 +117,8 @@ static unsigned stand_in(const struct sk_trace_causes *causes, unsigned t)
 	return t;
 }
 
-/* Part of what was open in the gap of thread `last`, which called last and is gone, is known now
- * that thread `t` stands for it. */
+/* Place what was open in the gap of thread `last`, which called last and is gone, now that thread
+ * `t` stands for it. */
 static void place_for(struct sk_trace_causes *causes, struct sk_trace_causes_device *device,
 		      unsigned t, uint64_t from, uint64_t to,
 		      const struct sk_trace_thread_span *span)
@@ -136,8 +136,8 @@ static void place_for(struct sk_trace_causes *causes, struct sk_trace_causes_dev
 	gap[SK_CAUSE_PAGING - SK_CAUSE_ON_CPU] += faulted(span, ns);
 }
 
-/* The thread did as `span` says in [from, to), which the sweep has passed as open. In the gap that
- * is still open this is placed exactly. */
+/* Place the state of `span` in [from, to), which the sweep has passed as open. In the gap that is
+ * still open this is exact. */
 static void place_late(struct sk_trace_causes *causes, unsigned t, uint64_t from, uint64_t to,
 		       const struct sk_trace_thread_span *span)
 {
@@ -162,8 +162,8 @@ static void place_late(struct sk_trace_causes *causes, unsigned t, uint64_t from
 	}
 }
 
-/* What closed gaps hold as open was all of this span, or, when it was not all one state, stays
- * lost. */
+/* Place open time of closed gaps: all of it was this span or, if there were several states, it
+ * stays lost. */
 static void place_closed(struct sk_trace_causes *causes, unsigned t, bool whole,
 			 const struct sk_trace_thread_span *span)
 {
@@ -180,7 +180,7 @@ static void place_closed(struct sk_trace_causes *causes, unsigned t, bool whole,
 	}
 }
 
-/* A thread is first heard of: from here on, and not before, its time is open. */
+/* Start the open time of a thread at its first span, and not before. */
 static void become_known(struct sk_trace_causes *causes, unsigned t, uint64_t from)
 {
 	struct sk_trace_causes_thread *thread = &causes->thread[t];
@@ -196,8 +196,8 @@ static void become_known(struct sk_trace_causes *causes, unsigned t, uint64_t fr
 	}
 }
 
-/* What its maker did in open gaps is what stands for a new thread. The maker is on a CPU now, so
- * what is open of it is that. */
+/* Let the maker's time in open gaps stand for a new thread. The maker is on a CPU now, so its open
+ * time is that. */
 static void inherit(struct sk_trace_causes *causes, unsigned t, unsigned maker)
 {
 	causes->thread[t].maker = causes->thread[maker].tid;
@@ -229,7 +229,7 @@ static void make(struct sk_trace_causes *causes, const struct sk_trace_thread_sp
 	become_known(causes, t, at);
 	causes->thread[t].made = 1;
 	maker = sk_trace_causes_find(causes, (uint32_t)span->to_ns);
-	/* Of a maker whose time has been settled already it is not known what it did when. */
+	/* If the maker's time is settled, its states at that time are no longer known. */
 	if (at >= causes->frontier_ns && maker != SK_NO_THREAD && maker != t &&
 	    causes->thread[maker].heard)
 		inherit(causes, t, maker);
@@ -245,7 +245,7 @@ static void end(struct sk_trace_causes *causes, const struct sk_trace_thread_spa
 
 static const struct sk_trace_thread_span LOST = {.state = SK_PART_LOST + 1};
 
-/* The part of a span that lies before the frontier. */
+/* Add the part of a span that lies before the frontier. */
 static void add_late(struct sk_trace_causes *causes, unsigned t,
 		     const struct sk_trace_thread_span *span)
 {
@@ -290,7 +290,8 @@ bool sk_trace_causes_add_span(struct sk_trace_causes *causes, struct sk_trace_th
 	if (span->to_ns <= span->from_ns)
 		return false;
 	causes->spans_seen = 1;
-	if (span->to_ns > thread->gone_ns) /* a thread that executes a program takes another's id */
+	if (span->to_ns >
+	    thread->gone_ns) /* a thread that executes a program takes its leader's id */
 		thread->gone_ns = 0;
 	if (!thread->heard)
 		become_known(causes, t, span->from_ns);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Keeping the fold: open, commit, and the tables in it; see fold.h for why it survives kill -9.
- */
+/* Storage of the fold: open, commit, and its tables; fold.h says why it survives kill -9. */
 #include "trace/fold/fold.h"
 
 #include <errno.h>
@@ -15,7 +13,7 @@
 
 struct file_header {
 	uint64_t magic;
-	uint64_t serial; /* of the copy that counts: copy serial % 2 */
+	uint64_t serial; /* of the current copy, which is serial % 2 */
 	uint32_t version;
 	uint32_t state_bytes;
 };
@@ -81,7 +79,7 @@ static off_t device_offset(unsigned device)
 		       device * sizeof(struct sk_trace_causes_device));
 }
 
-/* One part at a time, so that pages of unused parts are never touched. */
+/* Parts are read one at a time, so that pages of unused parts are never touched. */
 static int read_state(struct sk_trace_fold *fold, off_t base)
 {
 	struct sk_trace_fold_state *state = fold->state;
@@ -277,7 +275,7 @@ unsigned sk_trace_fold_name(struct sk_trace_fold *fold, const char *text)
 	return state->names_used++;
 }
 
-/* The row whose name has had the least device time, what it may be missing included. */
+/* Return the row whose name has had the least device time, including what it may lack. */
 static unsigned least_row(const struct sk_trace_fold_state *state, uint64_t *ret)
 {
 	unsigned least = 0;
@@ -295,7 +293,7 @@ static unsigned least_row(const struct sk_trace_fold_state *state, uint64_t *ret
 	return least;
 }
 
-/* Every name of every process that had `row` now counts as "(other)". */
+/* Let every name of every process that had `row` count as "(other)" from now on. */
 static void forget_row(struct sk_trace_fold_state *state, unsigned row)
 {
 	for (unsigned s = 0; s < state->segments_used; s++)
@@ -305,8 +303,8 @@ static void forget_row(struct sk_trace_fold_state *state, unsigned row)
 }
 
 /* Space-saving (Metwally, Agrawal, El Abbadi, 2005), by device time: the newcomer may have had as
- * much before as the one it replaces. So a name with more than a 255th of all device time has a
- * row, and what a row shows lacks at most `missing_ns`. */
+ * much before as the name it replaces. A name with more than a 255th of all device time thus has a
+ * row, and a row lacks at most `missing_ns`. */
 unsigned sk_trace_fold_contend(struct sk_trace_fold *fold, const char *text, uint64_t ns)
 {
 	struct sk_trace_fold_state *state = fold->state;

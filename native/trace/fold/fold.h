@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * The fold of one job, and the file that keeps it: two copies and a word that says which counts.
+ * The fold of one job, and the file that keeps it: two copies and a word that says which is
+ * current.
  *
- * What was consumed from the segments and what became of it are in one state, so they are committed
- * together: the changed parts go into the copy that does not count, then one aligned 8-byte write
- * makes it count. Killed before that write, the agent finds the old state and reads the same
- * records again; killed after it, it finds the new one. Nothing is synced to disk: a job does not
- * outlive a reboot either. The file is written with pwrite and never mapped, so a full disk is
- * -ENOSPC and not a signal. Memory: the state is about 5 MB of address space, of which only what is
- * used becomes resident. Threads: one.
+ * The positions read in the segments and the sums made of them are one state, so they are committed
+ * together: the changed parts go into the other copy, then one aligned 8-byte write makes it
+ * current. An agent killed before that write finds the old state and reads the same records again;
+ * killed after it, it finds the new one. Nothing is synced to disk, because a job does not survive
+ * a reboot either. The file is written with pwrite and never mapped, so a full disk is -ENOSPC and
+ * not a signal.
+ *
+ * Memory: the state is about 5 MB of address space, of which only used parts become resident.
+ * Threads: one.
  */
 #ifndef SK_TRACE_FOLD_FOLD_H
 #define SK_TRACE_FOLD_FOLD_H
@@ -46,18 +49,18 @@ struct sk_trace_fold_segment {
 	uint32_t process;      /* its row */
 	uint32_t window_mode;  /* mode in which it was made, enum sk_mode */
 	uint64_t windows_read; /* of its window ring */
-	uint64_t covered_ns;   /* how much was seen is known up to here; 0: of no moment yet */
+	uint64_t covered_ns;   /* known up to here how much was seen; 0: nothing known yet */
 	uint64_t weighted;     /* launches and copies that its folded records stand for */
-	uint64_t host_records; /* folded records of neither */
+	uint64_t host_records; /* folded records of host events */
 	uint64_t cover_ns[SK_COVERS];
 	uint64_t counted;	 /* launches and copies of all windows that were read */
-	uint64_t counted_before; /* of those, before the open stretch */
+	uint64_t counted_before; /* those before the open stretch */
 	uint64_t stretch_ns;	 /* seen since it was blind */
 	uint64_t tail_ns;	 /* blind since anything was seen */
 	struct sk_trace_stretch stretch_before;
 	uint64_t drawn;					     /* windows ever in `window` */
 	struct sk_trace_window_sums window[SK_WINDOWS_KEPT]; /* the newest that were drawn */
-	struct sk_trace_window_sums before;		     /* the one before those */
+	struct sk_trace_window_sums before;		     /* the window before those */
 	uint64_t tails[SK_SEGMENT_SLOTS];
 	uint8_t devices[SK_SEGMENT_DEVICES]; /* row in the job + 1; 0 not seen yet */
 	uint16_t names[SK_SEGMENT_NAMES];
@@ -73,10 +76,11 @@ struct sk_trace_fold_device {
 	uint64_t busy_ns[2];	 /* device time of timed kernels and copies */
 	uint64_t weighted_ns[2]; /* and of the launches that they stand for */
 	uint32_t granted;
-	uint32_t hosted; /* threads of the host do its work */
+	uint32_t hosted; /* its work is done by threads of the host */
 };
 
-/** One process of the job, whatever programs it executed; the last row is for all beyond. */
+/** One process of the job, over all programs it executed; the last row collects all further ones.
+ */
 struct sk_trace_fold_process {
 	uint32_t pid;
 	uint32_t tracer; /* enum sk_tracer_kind of its newest segment */
@@ -86,27 +90,27 @@ struct sk_trace_fold_process {
 	uint64_t weighted_ns[2]; /* device time of those kernels and copies */
 	uint64_t launches;	 /* of its segments that are gone */
 	uint64_t copies;
-	uint64_t unseen; /* of those, estimated in blind windows */
+	uint64_t unseen; /* estimated part of those, in blind windows */
 	uint64_t tracer_ns;
 	uint64_t cover_ns[SK_COVERS];
 };
 
-/** Events that keep no device busy. */
+/** Events of the host, which keep no device busy. */
 struct sk_trace_fold_event_sum {
 	uint64_t count;
 	uint64_t ns;
 };
 
-/** What a thread did, in total, in the order of span states. */
+/** Total times of a thread, in the order of span states. */
 struct sk_trace_fold_host {
 	uint32_t tid;
 	uint32_t based;
 	uint64_t ns[4];
-	uint64_t base[4];    /* of it: before its spans were asked for */
-	uint64_t missing[4]; /* of it: in no span, though they were asked for */
+	uint64_t base[4];    /* part of it: before its spans were requested */
+	uint64_t missing[4]; /* part of it: in no span, though spans were requested */
 };
 
-/** Sums over what the segments count themselves. */
+/** Sums over the counters of all segments. */
 struct sk_trace_fold_counters {
 	uint64_t launches;
 	uint64_t copies;
@@ -142,7 +146,8 @@ struct sk_trace_fold_state {
 		retired; /* of processes that are gone; loss: also the agent's */
 	struct sk_trace_fold_event_sum events[SK_FOLD_HOST_KINDS]; /* from SK_KIND_BARRIER on */
 	struct sk_trace_clusters clusters;
-	uint8_t turns[SK_FOLD_NAMES]; /* names a row has had before; kept records are told by it */
+	uint8_t turns[SK_FOLD_NAMES]; /* how many names a row has had before; kept records are told
+					 apart by it */
 	struct sk_trace_fold_host host[SK_FOLD_HOST];
 	struct sk_trace_fold_process processes[SK_FOLD_PROCESSES];
 	struct sk_trace_fold_device devices[SK_CAUSES_DEVICES];
@@ -161,32 +166,32 @@ struct sk_trace_fold {
 	uint64_t written[2][SK_FOLD_NAMES + SK_COPY_KINDS]; /* stat serial in either copy + 1 */
 };
 
-/** Read the fold in `store_fd`, a folder, or start an empty one whose window opens at `now_ns`.
- * The file itself is made by the first commit. -EBADMSG: it contradicts itself. */
+/** Read the fold in the folder `store_fd`, or start an empty one whose window opens at `now_ns`.
+ * The first commit makes the file. -EBADMSG: it contradicts itself. */
 int sk_trace_fold_open(struct sk_trace_fold *fold, int store_fd, uint32_t mode, uint64_t now_ns);
 
-/** Make the state as it is now the one that counts. On an error the old one still counts. */
+/** Make the present state the current one. On an error the old one stays current. */
 int sk_trace_fold_commit(struct sk_trace_fold *fold, int store_fd);
 
 /** Add all counters of `more`. */
 void sk_trace_fold_counters_add(struct sk_trace_fold_counters *sum,
 				const struct sk_trace_fold_counters *more);
 
-/** The stat of a kernel name or copy kind, marked as changed by the batch under way. */
+/** Return the stat of a kernel name or copy kind, marked as changed by this batch. */
 struct sk_trace_stat *sk_trace_fold_touch(struct sk_trace_fold *fold, bool kernel, unsigned row);
 
-/** Row of a kernel name, 0 when the table is full. `text` is taken as it is, ended by a zero. */
+/** Return the row of a kernel name, 0 when the table is full. `text` ends with a zero. */
 unsigned sk_trace_fold_name(struct sk_trace_fold *fold, const char *text);
 
-/** A name without a row has had `ns` of device time: it takes the place of the name that had the
- * least, whose sums go to "(other)". The row, or 0 when it is to have none. */
+/** Give a row to a name without one that has had `ns` of device time: it replaces the name that had
+ * the least, whose sums go to "(other)". Return the row, or 0 if it is to have none. */
 unsigned sk_trace_fold_contend(struct sk_trace_fold *fold, const char *text, uint64_t ns);
 
-/** Row of a process; the last one stands for all that have none. */
+/** Return the row of a process; the last row stands for all that have none. */
 unsigned sk_trace_fold_process(struct sk_trace_fold *fold, uint32_t pid, uint64_t starttime,
 			       const char *comm);
 
-/** Row of a device by id, or SK_NO_DEVICE when the table is full. */
+/** Return the row of a device by id, or SK_NO_DEVICE when the table is full. */
 unsigned sk_trace_fold_device(struct sk_trace_fold *fold, const char *id);
 
 void sk_trace_fold_close(struct sk_trace_fold *fold);

@@ -2,7 +2,7 @@
 /** @file
  * The named counters of everything a trace can lose; the names are part of the trace summary.
  *
- * One list makes both.
+ * One list makes the enum and the names.
  */
 #ifndef SK_TRACE_FOLD_LOSS_H
 #define SK_TRACE_FOLD_LOSS_H
@@ -26,19 +26,21 @@
 
 /* Counted by the agent: */
 #define SK_LOSSES_IN_FOLD(X)                                                                       \
-	X(records_damaged)   /* published records that made no sense */                            \
+	X(records_damaged)   /* published records that were invalid */                             \
 	X(segments_refused)  /* more than 256 processes with a segment at once, or no memory */    \
-	X(segments_damaged)  /* files that are no segments, or changed under the reader */         \
+	X(segments_damaged)  /* files that are not segments, or that changed while they were read  \
+			      */                                                                   \
 	X(job_names_refused) /* names whose row went to one with more device time */               \
-	X(leases_lapsed)     /* times a tracer fell silent because the agent came too late */      \
-	X(control_changed)   /* times a job wrote what is the agent's to write */                  \
-	X(windows_lost)	     /* closed unread: how much was seen meanwhile is not known */         \
-	X(windows_damaged)   /* windows that made no sense */                                      \
-	X(late_intervals)    /* device work that came after its time was settled */                \
-	X(broken_spans)	     /* thread time missing between two spans */                           \
-	X(spans_dropped)     /* more spans waiting than there is room for */                       \
+	X(leases_lapsed)   /* times a tracer went dormant because the agent renewed its lease too  \
+			      late */                                                              \
+	X(control_changed) /* times the job wrote to the agent's part of a segment */              \
+	X(windows_lost)	   /* closed unread: it is not known how much was seen meanwhile */        \
+	X(windows_damaged) /* invalid windows */                                                   \
+	X(late_intervals)  /* device work that came after its time was settled */                  \
+	X(broken_spans)	   /* thread time missing between two spans */                             \
+	X(spans_dropped)   /* more spans waiting than there is room for */                         \
 	X(threads_untracked) /* spans and calls of threads beyond 256 */                           \
-	X(timeline_dropped)  /* records no longer kept for the timeline; folded all the same */    \
+	X(timeline_dropped)  /* records that left the timeline; they were folded all the same */   \
 	X(timeline_spans_dropped)                                                                  \
 	X(timeline_counters_dropped)
 
@@ -51,7 +53,7 @@ enum sk_trace_loss {
 		SK_LOSS_COUNT,
 };
 
-/** Name of a counter as the summary spells it. */
+/** Return the name of a counter as the summary spells it. */
 static inline const char *sk_trace_loss_name(enum sk_trace_loss loss)
 {
 	static const char *const NAMES[] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copying a hostile file's parts, checked; see reader.h. */
+/* Checked copies of the parts of a hostile file; see reader.h. */
 #include "trace/fold/reader.h"
 
 #include <errno.h>
@@ -44,7 +44,7 @@ static int copy_part(struct sk_trace_reader *reader, struct sk_segment *view, si
 	return copy(reader, (char *)view + from, to - from, from);
 }
 
-/* Orders the copies before it against those after it; pairs with the writer's release stores. */
+/* Order the copies before it against those after it; pairs with the writer's release stores. */
 static void fence(void)
 {
 	atomic_thread_fence(memory_order_acquire);
@@ -59,7 +59,7 @@ static bool header_sensible(const struct sk_trace_reader *reader,
 	       header->names <= SK_SEGMENT_NAMES && header->devices <= SK_SEGMENT_DEVICES;
 }
 
-/* Rows [0, count) of a table of the segment. */
+/* Copy rows [0, count) of a table of the segment. */
 static int copy_rows(struct sk_trace_reader *reader, struct sk_segment *view, size_t table,
 		     size_t row, uint32_t count)
 {
@@ -115,7 +115,7 @@ static int put(struct sk_trace_reader *reader, uint64_t value, size_t at)
 
 int sk_trace_reader_control(struct sk_trace_reader *reader, uint64_t wanted, uint64_t lease_ns)
 {
-	/* The lease first: what is wanted is never seen under one that has expired. */
+	/* Write the lease first: a request is never seen under a lease that has expired. */
 	int error = put(reader, lease_ns, offsetof(struct sk_segment_header, control.lease_ns));
 
 	if (!error && wanted != reader->wanted)
@@ -221,7 +221,7 @@ static int load_row(struct sk_trace_reader *reader, struct sk_segment *view, uns
 	return error ? error : copy(reader, reader->copies[row], sizeof(reader->copies[0]), copies);
 }
 
-/* Launches of threads that found no slot. */
+/* Add the launches of threads that found no slot. */
 static void add_shared(struct sk_trace_fold_counters *sum, const struct sk_trace_reader *reader)
 {
 	for (unsigned name = 0; name < SK_SEGMENT_NAMES; name++)
@@ -329,7 +329,7 @@ bool sk_trace_reader_process_runs(uint32_t pid, uint64_t starttime)
 			    "%llu %*d %llu",
 			    &state, &threads, &started) != 3)
 		return false;
-	/* A leader that has ended while its threads go on is a zombie with company. */
+	/* A leader that ended before its threads is a zombie while they run. */
 	return started == starttime && (threads > 1 || (state != 'Z' && state != 'X'));
 }
 

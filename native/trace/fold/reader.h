@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * Reading one segment file of a job, which may be made or changed by a hostile user at any time.
+ * The reader of one segment file of a job, which a hostile user may make or change at any time.
  *
  * The file is opened without following links, must be a regular file of the job's owner with one
- * name, and is copied with pread: cutting it short gives an error here and not a signal. Every
- * index taken from it is checked against the tables before it is used. Memory: the view is the
- * caller's scratch, one for all segments. Threads: one.
+ * name, and is copied with pread, so truncating it gives an error and not a signal. Every index in
+ * it is checked against the tables before it is used.
+ *
+ * Memory: the view is the caller's scratch, one for all segments. Threads: one.
  */
 #ifndef SK_TRACE_FOLD_READER_H
 #define SK_TRACE_FOLD_READER_H
@@ -15,7 +16,7 @@
 
 #include <sys/types.h>
 
-/** The open window of a segment, and when it was looked at. */
+/** The open window of a segment, and when it was read. */
 struct sk_trace_reader_open {
 	uint64_t windows;
 	uint64_t from_ns;
@@ -24,7 +25,7 @@ struct sk_trace_reader_open {
 	uint64_t seen_ns;
 };
 
-/** What a tracer says of itself. */
+/** The answer of a tracer. */
 struct sk_trace_reader_answer {
 	uint64_t applied;
 	uint64_t since_ns;
@@ -35,10 +36,10 @@ struct sk_trace_reader_answer {
 	uint32_t phase;
 	uint32_t tracer;
 	uint32_t stepped_aside;
-	bool holds;	  /* it looks at the word of records/throttle.h */
-	uint64_t hold;	  /* that word as it lies in the file */
+	bool holds;	  /* it obeys the throttle word of records/throttle.h */
+	uint64_t hold;	  /* that word in the file */
 	uint64_t held;	  /* launches that waited for it */
-	uint64_t held_ns; /* how long, over all threads */
+	uint64_t held_ns; /* total wait, over all threads */
 	char holder[60];
 };
 
@@ -49,56 +50,56 @@ struct sk_trace_reader {
 	uint64_t bytes;
 	uint64_t checked_ns; /* when its process was last seen alive */
 	bool dead;
-	bool holds_back; /* a launch in flight keeps the reader from settling */
+	bool holds_back; /* a launch in flight delays settling */
 	struct sk_trace_fold_counters counters;
 	struct sk_trace_reader_open open;
 	struct sk_trace_reader_answer answer;
 	struct sk_trace_launch_costs costs;
-	uint64_t wanted;		     /* as it was last written */
-	uint64_t lease_ns;		     /* the same */
-	uint64_t throttle;		     /* the same */
-	uint64_t told[SK_SEGMENT_SLOTS];     /* tails as the producers know them */
-	uint64_t rows_seen[SK_SEGMENT_ROWS]; /* what `counts` and `copies` were read at */
+	uint64_t wanted;		     /* as last written */
+	uint64_t lease_ns;		     /* as last written */
+	uint64_t throttle;		     /* as last written */
+	uint64_t told[SK_SEGMENT_SLOTS];     /* tails as last written for the producers */
+	uint64_t rows_seen[SK_SEGMENT_ROWS]; /* state of `counts` and `copies` at the last read */
 	uint64_t counts[SK_SEGMENT_ROWS][SK_SEGMENT_NAMES];
 	uint64_t copies[SK_SEGMENT_ROWS][SK_COPY_KINDS][2]; /* count, bytes */
 };
 
-/** Pid, start time and number of a segment's file name; false when it is none. */
+/** Parse a segment's file name into pid, start time and number; false if it is none. */
 bool sk_trace_reader_parse(const char *name, uint32_t *pid, uint64_t *starttime, uint32_t *number);
 
 /** Write that file name into `ret`, at least 64 bytes. */
 void sk_trace_reader_name(uint32_t pid, uint64_t starttime, uint32_t number, char *ret);
 
-/** Open `name` in `folder_fd`. -EBADMSG: no segment, or not of `owner`; -EAGAIN: still being made;
- * else what open says. */
+/** Open `name` in `folder_fd`. -EBADMSG: not a segment, or not of `owner`; -EAGAIN: still being
+ * made; another negative errno of open(2). */
 int sk_trace_reader_open(struct sk_trace_reader *reader, int folder_fd, const char *name,
 			 uid_t owner, struct sk_segment *view);
 
-/** Take the header, the used slots and the devices. -EBADMSG when they are no longer what they
- * were. */
+/** Load the header, the used slots and the devices. -EBADMSG when they have changed their layout.
+ */
 int sk_trace_reader_load(struct sk_trace_reader *reader, struct sk_segment *view);
 
-/** Take the slots once more: heads that are at least as new as anything loaded before. */
+/** Load the slots again: the heads are at least as new as anything loaded before. */
 int sk_trace_reader_load_slots(struct sk_trace_reader *reader, struct sk_segment *view);
 
-/** Take names [from, to). */
+/** Load names [from, to). */
 int sk_trace_reader_load_names(struct sk_trace_reader *reader, struct sk_segment *view,
 			       uint32_t from, uint32_t to);
 
-/** Take the ring of windows. */
+/** Load the ring of windows. */
 int sk_trace_reader_load_windows(struct sk_trace_reader *reader, struct sk_segment *view);
 
-/** Write the control block: what is wanted, believed until `lease_ns`. */
+/** Write the control block, which tracers obey until `lease_ns`. */
 int sk_trace_reader_control(struct sk_trace_reader *reader, uint64_t wanted, uint64_t lease_ns);
 
-/** Write the word by which launches are held. */
+/** Write the throttle word of launches. */
 int sk_trace_reader_throttle(struct sk_trace_reader *reader, uint64_t word);
 
 /** Bring `counters`, `counts` and `copies` up to the loaded slots. */
 int sk_trace_reader_load_counts(struct sk_trace_reader *reader, struct sk_segment *view);
 
-/** Copy up to `max` records from index `tail` on, `head` being the loaded head; stops at the end
- * of the ring. The number copied, or -EBADMSG for a ring that cannot be. */
+/** Copy up to `max` records from index `tail` on, `head` being the loaded head, up to the end of
+ * the ring. The number copied, or -EBADMSG for an impossible ring. */
 int sk_trace_reader_records(struct sk_trace_reader *reader, const struct sk_segment *view,
 			    unsigned slot, uint64_t tail, struct sk_record *ret, unsigned max);
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * How much of each process's time was seen: windows of its segment, checked and made one line.
- */
+/* The account of how much of each process's time was seen: windows of its segment, checked and
+ * joined. */
 #include "trace/job/job_parts.h"
 
 #include <string.h>
@@ -30,8 +29,8 @@ static void hide_device(struct sk_trace_job *job, const struct sk_trace_fold_seg
 	sk_trace_job_add_interval(job, &interval);
 }
 
-/* What the process's devices did from `from_ns` on was not seen. Before it had called any, that
- * is so of every device of the job, those to come included. */
+/* Hide the time of the process's devices from `from_ns` on, which was not seen. Before its first
+ * call that holds for every device of the job, including later ones. */
 static void hide(struct sk_trace_job *job, const struct sk_trace_fold_segment *segment,
 		 uint64_t from, enum sk_trace_cover cover)
 {
@@ -58,7 +57,7 @@ static void finish_stretch(struct sk_trace_clusters *clusters,
 		sk_trace_clusters_add_stretch(clusters, before->ns ? before : NULL, &stretch);
 }
 
-/* Time that was seen goes on by `ns`, or ends here: then all its windows are known. */
+/* Extend the seen stretch by `ns`, or end it: then all its windows are known. */
 static void stretch_by(struct sk_trace_job *job, struct sk_trace_fold_segment *segment, uint64_t ns,
 		       enum sk_trace_cover cover)
 {
@@ -77,7 +76,7 @@ static void stretch_by(struct sk_trace_job *job, struct sk_trace_fold_segment *s
 	segment->counted_before = segment->counted;
 }
 
-/* All that is not known yet, up to `to_ns`, was seen as `cover` says. */
+/* Give all time up to `to_ns` that is not known yet the level `cover`. */
 static void cover_to(struct sk_trace_job *job, struct sk_trace_fold_segment *segment, uint64_t to,
 		     enum sk_trace_cover cover)
 {
@@ -89,7 +88,7 @@ static void cover_to(struct sk_trace_job *job, struct sk_trace_fold_segment *seg
 	segment->cover_ns[cover] += to - from;
 	stretch_by(job, segment, to - from, cover);
 	state_of(job)->processes[segment->process].cover_ns[cover] += to - from;
-	/* That all was seen so far is found out again after a crash: a quiet job writes nothing. */
+	/* A fully seen time is found again after a crash, so a quiet job writes nothing. */
 	job->dirty = job->dirty || cover != SK_COVER_TIMED;
 	sk_trace_history_covered(
 		&job->history,
@@ -99,8 +98,8 @@ static void cover_to(struct sk_trace_job *job, struct sk_trace_fold_segment *seg
 		hide(job, segment, from, cover);
 }
 
-/* No window tells of the time before `to_ns`: of a tracer's start it is known, of a window that was
- * lost it is not. */
+/* Give a level to time before `to_ns` that no window describes: it is known for the tracer's start,
+ * but not for a lost window. */
 static void cover_hole(struct sk_trace_job *job, struct sk_trace_fold_segment *segment, uint64_t to)
 {
 	cover_to(job, segment, to,
@@ -122,7 +121,7 @@ static struct sk_trace_window_sums *newest(struct sk_trace_fold_segment *segment
 	return segment->drawn ? &segment->window[(segment->drawn - 1) % SK_WINDOWS_KEPT] : NULL;
 }
 
-/* A window that was drawn, closed or (`to_ns` UINT64_MAX) open. */
+/* Take in a drawn window, closed or (`to_ns` UINT64_MAX) open. */
 static void draw_window(struct sk_trace_job *job, struct sk_trace_fold_segment *segment,
 			uint64_t from, uint64_t to)
 {
@@ -211,7 +210,7 @@ static void take_windows(struct sk_trace_job *job, struct sk_trace_reader *reade
 	job->dirty = true;
 }
 
-/* The open window, up to when it is sure to have been the same: when it was looked at before. */
+/* Take the open window up to the earlier look, until which it certainly was the same. */
 static void take_open(struct sk_trace_job *job, struct sk_trace_fold_segment *segment,
 		      const struct sk_trace_reader_open *open, uint64_t to)
 {
@@ -232,8 +231,8 @@ static bool same_open(const struct sk_trace_reader_open *before,
 	       before->phase == open->phase;
 }
 
-/* Time that was not seen is taken in by the second while its window is open: each part of it is
- * something to settle and to commit, also of a job that does nothing. */
+/* Return whether unseen time of an open window is to be taken in: once a second, because each part
+ * of it has to be settled and committed, even for an idle job. */
 static bool is_due(const struct sk_trace_fold_segment *segment,
 		   const struct sk_trace_reader_open *open)
 {
@@ -262,7 +261,7 @@ uint64_t sk_trace_job_cover(struct sk_trace_job *job, struct sk_trace_reader *re
 
 	if (!segment->covered_ns)
 		begin(job, segment);
-	if (!open.windows && !open.from_ns) { /* of a tracer that is always as it was started */
+	if (!open.windows && !open.from_ns) { /* a tracer that never changes its mode */
 		cover_to(job, segment, job->now_ns, cover_of(segment->window_mode, SK_PHASE_TIMED));
 		return job->now_ns;
 	}

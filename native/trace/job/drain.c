@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Draining: the records of all segments folded, what is settled settled, all of it committed. */
+/* The drain: folds the records of all segments, settles what is settled, and commits all of it. */
 #include "records/throttle.h"
 #include "trace/job/job_parts.h"
 
@@ -78,7 +78,7 @@ static void sweep_to(struct sk_trace_job *job, uint64_t frontier)
 	job->dirty = true;
 }
 
-/* Too much waits to be settled: settle the older part now. What comes late is cut and counted. */
+/* Settle the older part now, because too much is waiting. Late work is cut and counted. */
 static void settle_by_force(struct sk_trace_job *job)
 {
 	struct sk_trace_causes_input *input = &job->input;
@@ -86,7 +86,7 @@ static void settle_by_force(struct sk_trace_job *job)
 
 	qsort(input->intervals, input->interval_count, sizeof(*input->intervals), by_end);
 	sweep_to(job, input->intervals[input->interval_count - keep].to_ns);
-	/* What lies behind the end of the window would stay for ever. */
+	/* Work behind the end of the window would stay for ever. */
 	if (input->interval_count > keep)
 		input->interval_count = keep;
 }
@@ -103,7 +103,7 @@ static uint64_t earlier_call(uint64_t ns, uint64_t call_ns)
 	return call_ns && call_ns < ns ? call_ns : ns;
 }
 
-/* No record of this segment that is still to come starts before the result. */
+/* Return a time before which no record of this segment can start any more. */
 static uint64_t oldest_of(const struct sk_segment *view, uint64_t now_ns)
 {
 	uint64_t oldest = now_ns;
@@ -116,7 +116,7 @@ static uint64_t oldest_of(const struct sk_segment *view, uint64_t now_ns)
 	return oldest;
 }
 
-/* Launches in flight when their process ended: whether the device worked is not known. */
+/* Count launches in flight when their process ended: it is not known whether the device worked. */
 static void note_unfinished(struct sk_trace_job *job, const struct sk_trace_fold_segment *segment)
 {
 	for (uint32_t slot = 0; slot < job->view->header.slots_used; slot++)
@@ -178,7 +178,7 @@ static void retire_counts(struct sk_trace_job *job, const struct sk_trace_fold_s
 	}
 }
 
-/* A segment's own counts go into the fold; its file is removed after the commit. */
+/* Move a segment's own counts into the fold; its file is removed after the commit. */
 static void retire(struct sk_trace_job *job, unsigned row)
 {
 	struct sk_trace_fold_state *state = state_of(job);
@@ -215,7 +215,7 @@ static void check_alive(struct sk_trace_job *job, struct sk_trace_reader *reader
 	}
 }
 
-/* Before it, nothing more of this segment will come that is not in its rings by now. */
+/* Delay settling to the time before which all records of this segment are in its rings. */
 static void hold_back(struct sk_trace_job *job, struct sk_trace_reader *reader,
 		      struct sk_trace_fold_segment *segment, uint64_t *watermark)
 {
@@ -239,7 +239,8 @@ static int load(struct sk_trace_job *job, struct sk_trace_reader *reader,
 		return error;
 	map_devices(job, segment);
 	hold_back(job, reader, segment, watermark);
-	/* Heads after the oldest launches in flight: what left that list meanwhile is in a ring. */
+	/* Load the heads after the oldest launches in flight: those that left the list are in a
+	 * ring. */
 	error = sk_trace_reader_load_slots(reader, job->view);
 	if (error)
 		return error;
@@ -252,7 +253,7 @@ static int load(struct sk_trace_job *job, struct sk_trace_reader *reader,
 	return error;
 }
 
-/* A third of the lease has gone by, or something else is wanted. */
+/* Renew the lease after a third of it, or at once if the request has changed. */
 static void tell_tracer(struct sk_trace_job *job, struct sk_trace_reader *reader)
 {
 	uint64_t lease = job->now_ns + job->lease_ns;
@@ -264,8 +265,8 @@ static void tell_tracer(struct sk_trace_job *job, struct sk_trace_reader *reader
 		sk_trace_reader_control(reader, job->wanted, lease) != 0;
 }
 
-/* The control block is not as it was left: only the job can have written it, to be looked at less.
- * It is written again; what the tracer did not see meanwhile, its windows say. */
+/* Handle a control block that has changed: only the job can have written it, to be observed less.
+ * It is written again, and the tracer's windows say what was not seen meanwhile. */
 static void check_control(struct sk_trace_job *job, struct sk_trace_reader *reader)
 {
 	const struct sk_segment_control *control = &job->view->header.control;
@@ -278,7 +279,7 @@ static void check_control(struct sk_trace_job *job, struct sk_trace_reader *read
 	job->dirty = true;
 }
 
-/* The lease that the tracer had is over, whoever gave it: it has been dormant since then. */
+/* Note that the tracer's lease has expired: it has been dormant since then. */
 static void note_lapse(struct sk_trace_job *job)
 {
 	const struct sk_segment_control *control = &job->view->header.control;
@@ -297,7 +298,7 @@ void sk_trace_job_control(struct sk_trace_job *job, uint32_t mode, uint32_t budg
 
 	job->now_ns = now_ns;
 	job->lease_ns = lease_ns;
-	if (!job->wanted) /* an earlier agent may have counted as well */
+	if (!job->wanted) /* an earlier agent may have requested counting */
 		job->control_serial = (uint32_t)(now_ns >> 10);
 	if (!job->wanted || (uint32_t)job->wanted != said)
 		job->wanted = said | (uint64_t)++job->control_serial << 32;
@@ -306,7 +307,7 @@ void sk_trace_job_control(struct sk_trace_job *job, uint32_t mode, uint32_t budg
 			tell_tracer(job, job->readers[row]);
 }
 
-/* Whether the word that it has is for this share and stays valid for another while. */
+/* Return whether the present throttle word has this share and stays valid long enough. */
 static bool has_word(const struct sk_trace_job *job, const struct sk_trace_reader *reader)
 {
 	uint64_t later = job->now_ns + SK_THROTTLE_VALID_NS - SK_THROTTLE_VALID_NS / 4;
@@ -343,7 +344,7 @@ static void drain_segment(struct sk_trace_job *job, unsigned row, uint64_t *wate
 
 	if (error) {
 		loss_of(job)[SK_LOSS_segments_damaged]++;
-		retire(job, row); /* with what was last known of it */
+		retire(job, row); /* with the last known counts */
 		return;
 	}
 	for (uint32_t slot = 0; slot < job->view->header.slots_used; slot++)
@@ -360,7 +361,7 @@ static void drain_segment(struct sk_trace_job *job, unsigned row, uint64_t *wate
 	retire(job, row);
 }
 
-/* A segment known from before the agent's restart. */
+/* Open again a segment that an earlier agent knew. */
 static void reopen(struct sk_trace_job *job, unsigned row)
 {
 	struct sk_trace_fold_segment *segment = &state_of(job)->segments[row];
@@ -402,7 +403,7 @@ static uint64_t drain_segments(struct sk_trace_job *job)
 	return watermark;
 }
 
-/* Settle what no record and no span can change any more. */
+/* Settle time that no record and no span can change any more. */
 static void settle(struct sk_trace_job *job, uint64_t watermark)
 {
 	struct sk_trace_causes *causes = &state_of(job)->causes;
@@ -410,7 +411,7 @@ static void settle(struct sk_trace_job *job, uint64_t watermark)
 	uint64_t frontier = watermark;
 
 	if (causes->spans_seen && !job->ended) {
-		/* Spans come a little later than records, but not for ever. */
+		/* Spans come a little later than records, but the wait for them is bounded. */
 		uint64_t fed = job->fed_ns && job->fed_ns < job->now_ns ? job->fed_ns : job->now_ns;
 		uint64_t patience = fed > 2000 * MS ? fed - 2000 * MS : 0;
 		uint64_t told = job->spans_to_ns > patience ? job->spans_to_ns : patience;
@@ -438,7 +439,7 @@ static void keep_waiting(struct sk_trace_job *job)
 	       state->spans_used * sizeof(struct sk_trace_thread_span));
 }
 
-/* After the commit: rings may be filled again, and files of the retired are not needed. */
+/* Release ring space and remove retired files; only after the commit. */
 static void tell_producers(struct sk_trace_job *job)
 {
 	struct sk_trace_fold_state *state = state_of(job);
@@ -455,7 +456,7 @@ static void tell_producers(struct sk_trace_job *job)
 		if (segment->state != SK_SEGMENT_RETIRED || job->folder_fd < 0)
 			continue;
 		sk_trace_reader_name(segment->pid, segment->starttime, segment->number, name);
-		/* The row is used again only when no file of its name can be folded twice. */
+		/* The row is free only when no file of its name can be folded twice. */
 		if (!unlinkat(job->folder_fd, name, 0) || errno == ENOENT)
 			segment->state = SK_SEGMENT_FREE;
 	}
@@ -466,7 +467,7 @@ static int commit(struct sk_trace_job *job)
 	struct sk_trace_fold_state *state = state_of(job);
 
 	if (!state->segments_seen)
-		return 0; /* nothing to keep: no file for a job that never calls a GPU */
+		return 0; /* a job that never calls a GPU needs no file */
 	if (job->dirty) {
 		loss_of(job)[SK_LOSS_timeline_dropped] +=
 			sk_trace_events_flush(&job->events, job->store_fd);

@@ -39,7 +39,7 @@ unsigned sk_trace_events_add(struct sk_trace_events *events, int folder_fd, uint
 {
 	unsigned lost = 0;
 
-	/* A batch lies in one piece: it ends where the file starts over. */
+	/* A batch is contiguous: it ends where the ring file starts over. */
 	if (events->pending == SK_EVENTS_BATCH ||
 	    (events->pending && number % SK_EVENTS_CAPACITY == 0))
 		lost = sk_trace_events_flush(events, folder_fd);
@@ -58,7 +58,8 @@ static int read_piece(struct sk_trace_events *events, uint64_t first, uint64_t c
 
 	if (got < 0)
 		return -errno;
-	memset((char *)ret + got, 0, bytes - (size_t)got); /* never written for want of room */
+	memset((char *)ret + got, 0,
+	       bytes - (size_t)got); /* never written, for lack of disk space */
 	return 0;
 }
 

@@ -3,7 +3,7 @@
  * The newest records and spans of a job, kept for the timeline: two files used as rings.
  *
  * The position of an entry is its number modulo the capacity, and the number comes from the fold,
- * so writing a batch again after a crash changes nothing. A full disk costs entries, which are
+ * so writing a batch again after a crash changes nothing. A full disk loses entries, which are
  * counted. Threads: one. Cost: one pwrite per 1,024 entries.
  */
 #ifndef SK_TRACE_JOB_EVENTS_H
@@ -32,7 +32,7 @@ struct sk_trace_event {
 	uint8_t shift;
 	uint8_t flags;
 	uint32_t correlation;
-	uint8_t turn; /* of the row `name`: another name may have it by now */
+	uint8_t turn; /* generation of the row `name`: another name may have the row by now */
 	uint8_t reserved[3];
 };
 static_assert(sizeof(struct sk_trace_event) == 64, "events keep their stride");
@@ -46,22 +46,22 @@ struct sk_trace_events {
 	unsigned char batch[SK_EVENTS_BATCH * 64];
 };
 
-/** `name` is the file's, and stays the caller's. */
+/** Make an empty ring over the file `name`, a string that stays the caller's. */
 void sk_trace_events_init(struct sk_trace_events *events, const char *name, size_t entry_bytes);
 
-/** Append the entry with this number; numbers grow by one. Returns entries lost, mostly 0. */
+/** Append the entry with this number; numbers grow by one. Return the entries lost, mostly 0. */
 unsigned sk_trace_events_add(struct sk_trace_events *events, int folder_fd, uint64_t number,
 			     const void *entry);
 
-/** Write what is pending. Returns entries lost. */
+/** Write the pending entries. Return the entries lost. */
 unsigned sk_trace_events_flush(struct sk_trace_events *events, int folder_fd);
 
-/** Copy the newest entries of `total` made, oldest first, at most SK_EVENTS_CAPACITY of them into
- * `ret`. Their number, or negative errno. */
+/** Copy the newest entries of `total`, oldest first, at most SK_EVENTS_CAPACITY, into `ret`. Return
+ * their number, or negative errno. */
 int sk_trace_events_read(struct sk_trace_events *events, int folder_fd, uint64_t total, void *ret);
 
-/** Copy `count` entries from number `first` on, all of them among the newest SK_EVENTS_CAPACITY.
- * Their number, 0 where nothing was ever written, or negative errno. */
+/** Copy `count` entries from number `first` on, all among the newest SK_EVENTS_CAPACITY. Return
+ * their number, 0 if nothing was ever written, or negative errno. */
 int sk_trace_events_copy(struct sk_trace_events *events, int folder_fd, uint64_t first,
 			 uint64_t count, void *ret);
 

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The folder of segments: new files found, opened and given a row. The folder is the job's, so it
- * may hold anything: each look at it is bounded, and so is the part of the time that is spent on
- * looking; a file that is no segment is refused once, and after many of those no more are opened.
- */
+/* The folder of segments: finds new files, opens them and gives them rows. The folder is the job's
+ * and may hold anything, so each look is bounded, as is the part of the time spent on looks. A file
+ * that is not a segment is refused once; after many of them no more are opened. */
 #include "trace/job/job_parts.h"
 
 #include <dirent.h>
@@ -84,14 +82,14 @@ static int open_new(struct sk_trace_job *job, const struct dirent *entry,
 	return error;
 }
 
-/* The header of the segment is in the view. */
-static void note_found(struct sk_trace_job *job, const struct sk_fold_segment *segment)
+/* Note a found segment whose header is in the view. */
+static void note_found(struct sk_trace_job *job, const struct sk_trace_fold_segment *segment)
 {
 	if (job->found_used < SK_FOLD_SEGMENTS)
 		job->found[job->found_used++] =
 			(struct sk_trace_job_found){.pid = segment->pid,
-					      .starttime = segment->starttime,
-					      .made_ns = job->view->header.created_ns};
+						    .starttime = segment->starttime,
+						    .made_ns = job->view->header.created_ns};
 }
 
 unsigned sk_trace_job_take_found(struct sk_trace_job *job, struct sk_trace_job_found *ret)
@@ -103,7 +101,7 @@ unsigned sk_trace_job_take_found(struct sk_trace_job *job, struct sk_trace_job_f
 	return count;
 }
 
-/* A file that is not known yet. */
+/* Try to open a file that is not known yet. */
 static void admit(struct sk_trace_job *job, const struct dirent *entry,
 		  const struct sk_trace_fold_segment *found)
 {
@@ -138,8 +136,8 @@ static uint64_t clock_ns(const struct timespec *time)
 	return (uint64_t)time->tv_sec * 1000 * MS + (uint64_t)time->tv_nsec;
 }
 
-/* True when the folder cannot have changed since it was last scanned. Its stamp moves with the
- * timer tick, so a stamp that was young at the scan may hide a later change. */
+/* Return whether the folder cannot have changed since its last scan. Its stamp moves with the timer
+ * tick, so a young stamp at the scan may hide a later change. */
 static bool folder_unchanged(struct sk_trace_job *job)
 {
 	struct stat status;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * One traced job: made, told things, closed. What it drains is in drain.c, its sums in totals.c.
- */
+/* One traced job: opened, fed and closed. drain.c drains it, totals.c sums it up. */
 #include "trace/job/job.h"
 
 #include <errno.h>
@@ -20,7 +18,7 @@ static int open_folder(const char *path)
 
 static int allocate(struct sk_trace_job *job)
 {
-	/* Large blocks that become resident only as far as they are used. */
+	/* Large blocks become resident only as far as they are used. */
 	job->view = aligned_alloc(alignof(struct sk_segment), sizeof(*job->view));
 	job->records = calloc(SK_JOB_BATCH, sizeof(*job->records));
 	job->input.intervals = calloc(SK_JOB_WAITING_INTERVALS, sizeof(struct sk_trace_interval));
@@ -32,7 +30,7 @@ static int allocate(struct sk_trace_job *job)
 		       : -ENOMEM;
 }
 
-/* What waited to be settled when the fold was last committed. */
+/* Restore the unsettled input as of the last commit. */
 static void restore_input(struct sk_trace_job *job)
 {
 	const struct sk_trace_fold_state *state = job->fold.state;
@@ -122,8 +120,8 @@ int sk_trace_job_grant(struct sk_trace_job *job, const char *id)
 	return 0;
 }
 
-/* The kernel waits without being woken by signals also where nothing is read or written: for a
- * child that has yet to execute its program, or for a device. */
+/* Adjust a blocked state: the kernel also waits without being woken by signals where nothing is
+ * read or written, for a child that has yet to execute its program or for a device. */
 static void look_closer(struct sk_trace_thread_span *span)
 {
 	static const long WAITS[] = {
@@ -195,7 +193,7 @@ void sk_trace_job_fed(struct sk_trace_job *job, uint64_t ns)
 	job->fed_ns = ns;
 }
 
-/* What a thread did, as its totals have it, while its spans were lost or left out. */
+/* Note the total times of a thread for which spans were lost or left out. */
 static void note_missing(const struct sk_trace_causes *causes, struct sk_trace_fold_host *host)
 {
 	const struct sk_trace_causes_thread *thread = NULL;

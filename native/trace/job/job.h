@@ -2,9 +2,9 @@
 /** @file
  * The trace of one job: its segments drained into its fold, and the fold summed up.
  *
- * Time comes in as an argument, CLOCK_MONOTONIC ns. A drain commits what it consumed before it
- * tells the producers, so that at every moment each record is either still in its ring or in the
- * fold. Threads: one at a time per job. Errors: negative errno.
+ * Time is an argument, CLOCK_MONOTONIC ns. A drain commits what it consumed before it releases ring
+ * space, so at every moment each record is either still in its ring or in the fold. Threads: one at
+ * a time per job. Errors: negative errno.
  */
 #ifndef SK_TRACE_JOB_JOB_H
 #define SK_TRACE_JOB_JOB_H
@@ -19,19 +19,18 @@ enum {
 	SK_JOB_WAITING_INTERVALS = 1 << 18,
 	SK_JOB_FOLDER_ENTRIES = 4096, /* looked at in one scan */
 	SK_JOB_BATCH = 2048,
-	SK_JOB_BAD = 1024, /* files known to be no segments; more are not looked at */
-	SK_JOB_SCAN_SHARE =
-		20, /* a long scan is followed by so many times its length without one */
+	SK_JOB_BAD = 1024,	/* files known to be no segments; more are not looked at */
+	SK_JOB_SCAN_SHARE = 20, /* a long scan is followed by a pause of so many times its length */
 };
 
-/** A drain has found a segment of this process, made at `made_ns`, as its tracer says. */
+/** A segment of this process that a drain found; its tracer states `made_ns`. */
 struct sk_trace_job_found {
 	uint32_t pid;
 	uint64_t starttime; /* clock ticks since boot */
 	uint64_t made_ns;
 };
 
-/** One traced job. Fields are for the files of trace/ only. */
+/** One traced job. Only files of native/trace use its fields. */
 struct sk_trace_job {
 	int folder_fd;
 	int store_fd;
@@ -44,20 +43,21 @@ struct sk_trace_job {
 	struct sk_trace_reader *readers[SK_FOLD_SEGMENTS];
 	struct sk_trace_causes_input input; /* waits to be settled */
 	uint64_t now_ns;
-	uint64_t spans_to_ns;	  /* newest moment a span has told of */
-	uint64_t fed_ns;	  /* spans that ended before it have been added; 0: nobody said */
+	uint64_t spans_to_ns;	  /* newest moment that a span describes */
+	uint64_t fed_ns;	  /* spans that ended before it have been added; 0: not known */
 	uint64_t folder_stamp_ns; /* CLOCK_REALTIME */
 	bool folder_quiet;	  /* nothing can hide behind that stamp */
 	uint64_t scan_at_ns;	  /* not before */
 	uint64_t refused;	  /* by the latest scan */
 	bool dirty;		  /* the state differs from the file */
-	uint64_t wanted;   /* of the tracers: struct sk_segment_control; 0: as they were started */
+	uint64_t wanted; /* requested of tracers: struct sk_segment_control; 0: as they were started
+			  */
 	uint64_t lease_ns; /* length */
 	uint32_t control_serial;
-	uint32_t throttle; /* share of launches held to, of SK_THROTTLE_WHOLE; 0: not held */
+	uint32_t throttle; /* share of launches let in, of SK_THROTTLE_WHOLE; 0: no throttle */
 	bool ended;	   /* no process of the job remains */
 	double fill;	   /* fullest ring seen by this drain */
-	struct sk_trace_history *history; /* NULL: nothing of it yet */
+	struct sk_trace_history *history; /* NULL: none yet */
 	bool no_timeline;		  /* for measurements: records are folded and not kept */
 	bool nameless_any;
 	uint64_t nameless[SK_SEGMENT_NAMES]; /* device time of a segment's names without a row */
@@ -76,56 +76,59 @@ struct sk_trace_job_drained {
 	uint32_t tids[SK_CAUSES_THREADS]; /* threads that own rings now */
 };
 
-/** Open or continue. -ENOENT: no such folder; -EBADMSG: the fold contradicts itself. */
+/** Open or continue the trace. -ENOENT: no such folder; -EBADMSG: the fold contradicts itself. */
 int sk_trace_job_open(struct sk_trace_job **ret, const char *folder, const char *store,
 		      uint32_t mode, uid_t owner, uint64_t now_ns);
 
-/** The window starts here; only before anything is settled, else -EBUSY unless it is the same. */
+/** Start the window here. -EBUSY once anything is settled, unless it is the same start. */
 int sk_trace_job_set_window_from(struct sk_trace_job *job, uint64_t from_ns);
 
-/** The window ends here, or where it is settled already, whichever is later. */
+/** End the window here, or where it is settled already, whichever is later. */
 void sk_trace_job_set_window_to(struct sk_trace_job *job, uint64_t to_ns);
 
-/** List `id` among the devices also when it is never used. -ENOSPC beyond the table. */
+/** List `id` among the devices even if it is never used. -ENOSPC beyond the table. */
 int sk_trace_job_grant(struct sk_trace_job *job, const char *id);
 
 /** Take in `count` spans. */
 void sk_trace_job_add_spans(struct sk_trace_job *job, const struct sk_trace_thread_span *spans,
 			    size_t count);
 
-/** Take in states that still go on, each as a span up to a moment at which it did; those that do
- * not join what is known of their thread are left out. */
+/** Take in `count` open states, each as a span up to a moment at which it was open. A state that
+ * does not join what is known of its thread is left out. */
 void sk_trace_job_add_open(struct sk_trace_job *job, const struct sk_trace_thread_span *open,
 			   size_t count);
 
-/** Every span that ended before `ns` and is known of has been added. Whoever drains may have been
- * kept from it since, so it is from then on, and not from now, that spans are late. */
+/** Note that every known span that ended before `ns` has been added. Spans are late from that
+ * moment on, and not from the drain, which may have been delayed. */
 void sk_trace_job_fed(struct sk_trace_job *job, uint64_t ns);
 
-/** Aggregates of one thread, in the order of span states. -ENOSPC beyond the table. */
+/** Set the aggregates of one thread, in the order of span states. -ENOSPC beyond the table. */
 int sk_trace_job_set_host_times(struct sk_trace_job *job, uint32_t tid, const uint64_t ns[4]);
 
-/** Fold what is published. On an error nothing is lost: the rings keep it. */
+/** Fold the published records. On an error nothing is lost: the rings keep them. */
 int sk_trace_job_drain(struct sk_trace_job *job, uint64_t now_ns, struct sk_trace_job_drained *ret);
 
 /** Take the segments that drains have found since the last call, those included that are folded and
- * removed by now; `ret` has room for SK_FOLD_SEGMENTS. A caller that asks after every drain misses
- * none, since rows become free at the end of a drain; for any other the latest are left out. */
+ * removed by now; `ret` has room for SK_FOLD_SEGMENTS. A caller that takes them after every drain
+ * misses none, since rows become free at the end of a drain; for any other the latest are left out.
+ */
 unsigned sk_trace_job_take_found(struct sk_trace_job *job, struct sk_trace_job_found *ret);
 
-/** The last drain: every process is gone, the window ends at `to_ns`, segments are removed. */
+/** Drain for the last time: every process is gone, the window ends at `to_ns`, segments are
+ * removed.
+ */
 int sk_trace_job_finish(struct sk_trace_job *job, uint64_t to_ns, struct sk_trace_job_drained *ret);
 
-/** What tracers are to do from now on, those of processes to come included, for as long as somebody
- * drains at least every `lease_ns`. */
+/** Set the request to present and later tracers, valid while a drain comes at least every
+ * `lease_ns`. */
 void sk_trace_job_control(struct sk_trace_job *job, uint32_t mode, uint32_t budget_ppm,
 			  uint64_t lease_ns, uint64_t now_ns);
 
-/** Launches of all its processes begin only in `share` of SK_THROTTLE_WHOLE of the time, for as
- * long as somebody drains; 0 or the whole lets them. */
+/** Let launches of all processes begin only in `share` of SK_THROTTLE_WHOLE of the time, while
+ * drains come; 0 or the whole removes the throttle. */
 void sk_trace_job_throttle(struct sk_trace_job *job, uint32_t share, uint64_t now_ns);
 
-/** Exact sums over the processes that are gone and those that are not. */
+/** Return exact sums over present and past processes. */
 void sk_trace_job_counters(const struct sk_trace_job *job, struct sk_trace_fold_counters *ret);
 
 /** Launches by the job's name rows and copies by kind: counted, and estimated in blind windows. */
@@ -137,20 +140,20 @@ struct sk_trace_job_counts {
 	double copies_unseen[SK_COPY_KINDS];
 };
 
-/** Everything that estimates of a job are made of; of arrays of two, kernels and copies. */
+/** The inputs of a job's estimates; arrays of two are for kernels and copies. */
 struct sk_trace_job_sums {
 	struct sk_trace_job_counts counts;
-	double window_error; /* relative, 95 %, of what windows do not show; 0 without windows */
+	double window_error; /* relative, 95 %, from what windows do not show; 0 without windows */
 	uint64_t ns[2];	     /* estimated device time */
 	double error_ns[2];
 };
 
-/** One kernel name or copy kind. `count` is what was counted. */
+/** One kernel name or copy kind. `count` is exact. */
 struct sk_trace_job_row {
 	uint64_t count;
-	uint64_t unseen; /* estimated beside it, in blind windows */
+	uint64_t unseen; /* estimated further launches, in blind windows */
 	uint64_t timed;
-	uint64_t total_ns; /* of both */
+	uint64_t total_ns; /* of kernels and copies */
 	uint64_t error_ns;
 	bool estimate;
 };
@@ -158,7 +161,7 @@ struct sk_trace_job_row {
 struct sk_trace_job_process {
 	uint64_t launches;
 	uint64_t copies;
-	uint64_t unseen; /* of both, estimated in blind windows */
+	uint64_t unseen; /* of kernels and copies, estimated in blind windows */
 	uint64_t ns[2];
 	uint64_t tracer_ns;
 	bool estimate;
@@ -175,18 +178,18 @@ void sk_trace_job_counts(const struct sk_trace_job *job, struct sk_trace_job_cou
 
 void sk_trace_job_sums(const struct sk_trace_job *job, struct sk_trace_job_sums *ret);
 
-/** What is said of one name or kind. */
+/** Read the totals of one name or kind. */
 void sk_trace_job_row(const struct sk_trace_job_sums *sums, const struct sk_trace_stat *stat,
 		      uint64_t count, double unseen, struct sk_trace_job_row *ret);
 
-/** What is said of the process in a row. */
+/** Read the totals of the process in a row. */
 void sk_trace_job_process(const struct sk_trace_job *job, unsigned index,
 			  struct sk_trace_job_process *ret);
 
-/** Drawn windows of all processes. */
+/** Add up the drawn windows of all processes. */
 void sk_trace_job_clusters(const struct sk_trace_job *job, struct sk_trace_clusters *ret);
 
-/** Causes of a device; they add up to the window. */
+/** Read the causes of a device; they add up to the window. */
 void sk_trace_job_causes(const struct sk_trace_job *job, unsigned device,
 			 struct sk_trace_job_causes *ret);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * What the files that make up a job's trace share among themselves; everybody else uses job.h.
+ * The functions that the files of a job's trace share; other code uses job.h.
  */
 #ifndef SK_TRACE_JOB_JOB_PARTS_H
 #define SK_TRACE_JOB_JOB_PARTS_H
@@ -19,36 +19,37 @@ static inline uint64_t *loss_of(struct sk_trace_job *job)
 	return job->fold.state->retired.loss;
 }
 
-/** End text from the job's file, and free it of what would disturb a terminal. */
+/** Terminate text from the job's file, and replace bytes that would disturb a terminal. */
 void sk_trace_job_clean_text(char *text, size_t bytes);
 
-/** Device work, or time in which it was not seen, that is to be settled. */
+/** Add device work, or unseen time of a device, to be settled. */
 void sk_trace_job_add_interval(struct sk_trace_job *job, const struct sk_trace_interval *interval);
 
-/** Take in the windows of a segment whose header is in the view. Up to the result it is known what
- * was seen; records come after it. */
+/** Take in the windows of a segment whose header is in the view. Return up to when it is known what
+ * was seen; records come after that. */
 uint64_t sk_trace_job_cover(struct sk_trace_job *job, struct sk_trace_reader *reader,
 			    struct sk_trace_fold_segment *segment);
 
-/** Add the drawn windows that a segment still keeps, and what was seen since the last blind one. */
+/** Add the drawn windows that a segment still keeps, and the stretch since the last blind one. */
 void sk_trace_job_finish_windows(const struct sk_trace_fold_segment *segment,
 				 const struct sk_trace_reader *reader,
 				 struct sk_trace_clusters *ret);
 
-/** Divide what is not observed for want of spans by the totals of the threads that call. False
+/** Divide time that is not observed for lack of spans by the totals of the calling threads. False
  * where that is next to nothing, or nothing is known. */
 bool sk_trace_job_fill_missing(const struct sk_trace_job *job, unsigned device,
 			       uint64_t causes[SK_CAUSES]);
 
-/** Launches of a segment in blind windows, as a part of those that were counted. */
+/** Return the launches of a segment in blind windows, as a part of those counted. */
 double sk_trace_job_unseen(const struct sk_trace_reader *reader,
 			   const struct sk_trace_fold_segment *segment);
 
-/** Fold what one ring holds. */
+/** Fold the records of one ring. */
 void sk_trace_job_drain_ring(struct sk_trace_job *job, struct sk_trace_reader *reader,
 			     struct sk_trace_fold_segment *segment, unsigned slot);
 
-/** Names of a segment that have no row, and had device time since the last call, ask for one. */
+/** Let names of a segment without a row that had device time since the last call contend for one.
+ */
 void sk_trace_job_contend(struct sk_trace_job *job, struct sk_trace_reader *reader,
 			  struct sk_trace_fold_segment *segment);
 

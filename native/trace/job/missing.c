@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Gaps in which the spans of the launching thread are missing: the ring was full, or the governor
- * had left them out. What the thread did meanwhile is known by its totals, so the gaps are divided
- * as those say, and the causes are an estimate.
- */
+/* Gaps in which spans of the launching thread are missing, because the ring was full or the
+ * governor left them out. The thread's totals are known, so the gaps are divided by them, and the
+ * causes are an estimate. */
 #include "trace/job/job_parts.h"
 
-enum { NEXT_TO_NOTHING = 200 /* so many parts of the window stay not observed */ };
+enum { NEXT_TO_NOTHING = 200 /* one part in so many of the window stays not observed */ };
 
 static bool calls(const struct sk_trace_causes *causes, uint32_t tid)
 {
@@ -16,8 +14,7 @@ static bool calls(const struct sk_trace_causes *causes, uint32_t tid)
 	return false;
 }
 
-/* The time that a thread was without spans beyond the gaps is time in which it waited for the
- * device, which explains no gap. */
+/* Beyond the gaps a thread without spans waited for the device, which explains no gap. */
 static void weigh(const struct sk_trace_fold_host *host, uint64_t gaps_ns, uint64_t weights[4])
 {
 	uint64_t all = 0, waited, blocked = host->missing[2];
@@ -30,7 +27,7 @@ static void weigh(const struct sk_trace_fold_host *host, uint64_t gaps_ns, uint6
 	weights[2] += blocked > waited ? blocked - waited : 0;
 }
 
-/* The largest takes what remains of the division. */
+/* The largest part takes the remainder of the division. */
 static void divide(uint64_t ns, const uint64_t weights[4], uint64_t sum, uint64_t causes[4])
 {
 	uint64_t left = ns;

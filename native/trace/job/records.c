@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Records of one ring, checked one by one and folded: into rows, windows, intervals, the timeline.
- */
+/* The records of one ring, checked one by one and folded into rows, windows, intervals, the
+ * timeline. */
 #include "records/throttle.h"
 #include "trace/job/job_parts.h"
 
@@ -44,8 +43,8 @@ static void keep_event(struct sk_trace_job *job, const struct sk_trace_fold_segm
 		sk_trace_events_add(&job->events, job->store_fd, state_of(job)->records, &event);
 }
 
-/* No launch is held for longer than a period: what a record says beyond that, its thread had other
- * reasons to wait. */
+/* No launch is throttled for longer than a period: beyond that the thread had other reasons to
+ * wait. */
 static void add_held(struct sk_trace_job *job, const struct sk_record *record)
 {
 	uint64_t most = record->start_ns + SK_THROTTLE_PERIOD_NS;
@@ -61,7 +60,7 @@ static void add_held(struct sk_trace_job *job, const struct sk_record *record)
 		job->input.spans[job->input.span_count++] = held;
 }
 
-/* An event of the host: it keeps no device busy, and is shown all the same. */
+/* Fold an event of the host: it keeps no device busy, but is shown. */
 static void fold_event(struct sk_trace_job *job, struct sk_trace_fold_segment *segment,
 		       const struct sk_record *record)
 {
@@ -131,7 +130,7 @@ static void fold_work(struct sk_trace_job *job, struct sk_trace_fold_segment *se
 	tally->weighted_ns[copy] += ns << record->shift;
 	if (segment->drawn)
 		add_to_window(segment, record, ns);
-	if (!copy && !name && record->name) { /* it has no row, and may come to deserve one */
+	if (!copy && !name && record->name) { /* it has no row, and may earn one */
 		job->nameless[record->name] += ns << record->shift;
 		job->nameless_any = true;
 	}
@@ -158,7 +157,7 @@ static void fold_record(struct sk_trace_job *job, struct sk_trace_fold_segment *
 	state_of(job)->records++;
 }
 
-/* Names without a row that took device time just now ask for one. */
+/* Let names without a row that took device time just now contend for one. */
 void sk_trace_job_contend(struct sk_trace_job *job, struct sk_trace_reader *reader,
 			  struct sk_trace_fold_segment *segment)
 {
@@ -183,7 +182,8 @@ static void note_fill(struct sk_trace_job *job, uint64_t waiting, uint32_t capac
 	job->fill = fill > job->fill ? fill : job->fill;
 }
 
-/* A record that later ones of this drain would push out of the timeline is not written there. */
+/* Return whether a record stays in the timeline: one that later records of this drain would push
+ * out is not written. */
 static bool kept(const struct sk_trace_job *job, uint64_t behind)
 {
 	return behind < SK_EVENTS_CAPACITY && !job->no_timeline;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums over a job: what is in the fold and what its living segments count themselves. */
+/* Sums over a job: the fold and the own counters of living segments. */
 #include "trace/job/job_parts.h"
 
 #include <math.h>
@@ -75,7 +75,7 @@ void sk_trace_job_counts(const struct sk_trace_job *job, struct sk_trace_job_cou
 			add_reader(job->readers[row], &state->segments[row], ret);
 }
 
-/* Launches whose time is not in the fold although they ended. */
+/* Return the launches that ended but whose time is not in the fold. */
 static uint64_t untimed(const struct sk_trace_fold_counters *sum)
 {
 	const uint64_t *loss = sum->loss;
@@ -92,7 +92,7 @@ void sk_trace_job_row(const struct sk_trace_job_sums *sums, const struct sk_trac
 	double error;
 
 	sk_trace_stat_total(stat, count + (uint64_t)(unseen + 0.5), &total);
-	/* Launches of one window are alike, so they tell less than as many chosen one by one. */
+	/* Launches of one window are alike, so they show less than as many chosen one by one. */
 	error = total.estimate ? sums->window_error * (double)total.total_ns : 0;
 	error = error > (double)total.error_ns ? error : (double)total.error_ns;
 	*ret = (struct sk_trace_job_row){
@@ -115,7 +115,7 @@ static void add_row(struct sk_trace_job_sums *sums, bool copy, const struct sk_t
 	squares[copy] += (double)row.error_ns * (double)row.error_ns;
 }
 
-/* How far windows alone leave it open, as a part of all device time. */
+/* Return the uncertainty that windows alone leave, as a part of all device time. */
 static double window_error(const struct sk_trace_job *job, const struct sk_trace_job_counts *counts)
 {
 	const struct sk_trace_fold_state *state = job->fold.state;
@@ -154,7 +154,7 @@ void sk_trace_job_sums(const struct sk_trace_job *job, struct sk_trace_job_sums 
 	for (int copy = 0; copy < 2; copy++) {
 		double error = sqrt(squares[copy]), window = ret->window_error;
 
-		/* Errors of chance partly cancel; those of windows do not. */
+		/* Random errors partly cancel; those of windows do not. */
 		window *= (double)ret->ns[copy];
 		ret->error_ns[copy] = error > window ? error : window;
 	}
@@ -165,8 +165,8 @@ static uint64_t part_of(uint64_t whole, uint64_t part, uint64_t parts)
 	return parts ? (uint64_t)((unsigned __int128)whole * part / parts) : 0;
 }
 
-/* The job's estimated total of kernels or of copies, divided among devices as the samples are; as
- * time in which the device was busy, which is less where launches overlap. */
+/* Divide the job's estimated total of kernels or copies among devices as the samples are; as busy
+ * time, which is less where launches overlap. */
 static uint64_t busy_of(const struct sk_trace_job *job, unsigned device, bool copy,
 			uint64_t seen_ns, struct sk_trace_job_causes *ret,
 			const struct sk_trace_job_sums *sums)
@@ -180,13 +180,13 @@ static uint64_t busy_of(const struct sk_trace_job *job, unsigned device, bool co
 	if (all)
 		ret->error_ns += (uint64_t)(sums->error_ns[copy] * (double)row->weighted_ns[copy] /
 					    (double)all);
-	/* Where each launch of a window was timed, how much they overlap is known. */
+	/* Where each launch of a window was timed, their overlap is known. */
 	if (row->weighted_ns[copy] == row->busy_ns[copy] && seen_ns < row->busy_ns[copy])
 		ns = part_of(ns, seen_ns, row->busy_ns[copy]);
 	return ns;
 }
 
-/* Aggregates of the threads that call devices; of all, where none of those has any. */
+/* Add up the aggregates of threads that call devices; of all threads, if none of those has any. */
 static void estimate_host(const struct sk_trace_fold_state *state, bool callers,
 			  struct sk_trace_causes_estimate *estimate)
 {
@@ -210,7 +210,7 @@ static void estimate_host(const struct sk_trace_fold_state *state, bool callers,
 	}
 }
 
-/* What is known of the host where there are no spans. */
+/* Read the host's totals where there are no spans. */
 static void ask_host(const struct sk_trace_fold_state *state,
 		     struct sk_trace_causes_estimate *estimate)
 {
@@ -255,7 +255,7 @@ void sk_trace_job_causes(const struct sk_trace_job *job, unsigned device,
 	struct sk_trace_fold_counters sum;
 
 	memset(ret, 0, sizeof(*ret));
-	if (!state->segments_seen) { /* the job may use the device by other means */
+	if (!state->segments_seen) { /* the job may use the device without a tracer */
 		ret->ns[SK_CAUSE_NOT_OBSERVED] = window;
 		return;
 	}

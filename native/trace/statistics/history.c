@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rings in memory of what the timeline shows beside records; see history.h. */
+/* Rings in memory of the timeline's further tracks; see history.h. */
 #include "trace/statistics/history.h"
 
 #include <stdlib.h>
@@ -46,7 +46,7 @@ void sk_trace_history_covered(struct sk_trace_history **owner,
 	struct sk_trace_history *history = ready(owner);
 
 	if (!history)
-		return; /* a timeline without this track, and no more */
+		return; /* the timeline only lacks this track */
 	for (uint64_t i = history->covers; i-- > 0 && history->covers - i <= LOOK_BACK;) {
 		struct sk_trace_history_cover *last = &history->cover[i % SK_HISTORY_COVERS];
 

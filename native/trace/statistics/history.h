@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * What the timeline shows beside records and spans: readings of devices, and how much was seen.
+ * The timeline's tracks beside records and spans: readings of devices, and how much was seen.
  *
- * Only the newest are kept, in memory: after a restart of the agent a timeline has those from then
- * on. Memory: about 500 KB, made by the first that is added. Threads: one.
+ * Only the newest entries are kept, in memory, so a timeline has those since the agent's last
+ * start. Memory: about 500 KB, made with the first entry. Threads: one.
  */
 #ifndef SK_TRACE_STATISTICS_HISTORY_H
 #define SK_TRACE_STATISTICS_HISTORY_H
@@ -28,7 +28,7 @@ struct sk_trace_history_reading {
 	uint32_t reserved;
 };
 
-/** What was seen of a process, from when to when. */
+/** A stretch of time and how much of a process was seen in it. */
 struct sk_trace_history_cover {
 	uint64_t from_ns;
 	uint64_t to_ns;
@@ -45,13 +45,13 @@ struct sk_trace_history {
 	struct sk_trace_history_cover cover[SK_HISTORY_COVERS];
 };
 
-/** Add a reading to `*history`, made when it is NULL. Returns readings lost: pushed out, or this
- * one, for want of a track or memory. */
+/** Add a reading to `*history`, which is made if it is NULL. Return the readings lost: pushed out,
+ * or this one, for lack of a track or memory. */
 unsigned sk_trace_history_read(struct sk_trace_history **history,
 			       const struct sk_trace_history_track *track, uint64_t t_ns,
 			       double value);
 
-/** Add what was seen of a process; joined to the one before where nothing changed. */
+/** Add how much was seen of a process; it is joined to the entry before if nothing changed. */
 void sk_trace_history_covered(struct sk_trace_history **history,
 			      const struct sk_trace_history_cover *cover);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Samples to totals; see stat.h. Adding is integer only, the estimate is made when asked for. */
+/* The estimate of totals from samples; see stat.h. Adding uses integers only. */
 #include "trace/statistics/stat.h"
 
 #include <math.h>
@@ -47,7 +47,7 @@ void sk_trace_stat_merge(struct sk_trace_stat *stat, const struct sk_trace_stat 
 	sk_trace_histogram_merge(&stat->histogram, &other->histogram);
 }
 
-/* Unbiased variance of `timed` values with the given sums. */
+/* Return the unbiased variance of `timed` values with the given sums. */
 static double variance(double timed, double sum, double square)
 {
 	double value = timed > 1 ? (square - sum * sum / timed) / (timed - 1) : 0;
@@ -60,7 +60,7 @@ static double square_of(const struct sk_trace_stratum *stratum)
 	return ldexp((double)stratum->square_high, 64) + (double)stratum->square_low;
 }
 
-/* Variance over all strata together: the stand-in where a stratum has too few samples. */
+/* Return the variance over all strata together, for strata with too few samples. */
 static double pooled_variance(const struct sk_trace_stat *stat)
 {
 	double timed = 0, sum = 0, square = 0;
@@ -73,8 +73,8 @@ static double pooled_variance(const struct sk_trace_stat *stat)
 	return variance(timed, sum, square);
 }
 
-/* Variance of the estimated total: in each stratum one value out of every 2^shift was seen.
- * Treating the choice as one simple sample, not one per block, errs on the wide side. */
+/* Return the variance of the estimated total: in each stratum one value out of every 2^shift was
+ * seen. Treating them as one simple sample, not one per block, errs on the wide side. */
 static double total_variance(const struct sk_trace_stat *stat, double untimed, double timed)
 {
 	enum { FEW = 8 };
@@ -92,13 +92,13 @@ static double total_variance(const struct sk_trace_stat *stat, double untimed, d
 	return sum;
 }
 
-/* The normal's, widened for few samples (within 2 % from 4 on). */
+/* The normal distribution's value, widened for few samples (within 2 % from 4 on). */
 double sk_trace_stat_student(double freedom)
 {
 	return freedom < 1 ? 12.7 : 1.96 + 2.37 / freedom + 2.82 / (freedom * freedom);
 }
 
-/* A segment may claim any lengths and counts. */
+/* A hostile segment may claim any lengths and counts. */
 static uint64_t saturated(double ns)
 {
 	return ns < 0x1p63 ? (uint64_t)ns : UINT64_C(1) << 63;
@@ -123,9 +123,9 @@ void sk_trace_stat_total(const struct sk_trace_stat *stat, uint64_t count,
 		return;
 	double untimed = count > weighted ? (double)(count - weighted) : 0;
 	double width = sqrt(total_variance(stat, untimed, (double)timed));
-	/* Rare long launches make the sum skewed, and a sample may have missed some: a kind of
-	 * which none was seen may still be three in the blocks' others (the rule of three, 95 %).
-	 */
+	/* Rare long launches make the sum skewed, and a sample may have missed some: up to three
+	 * launches of an unseen kind may be among the others of the blocks (the rule of three, 95
+	 * %). */
 	double untold = count > timed ? (double)count / (double)timed - 1 : 0;
 	double unseen = 3 * (double)stat->histogram.max * untold;
 

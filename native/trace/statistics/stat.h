@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * What is known of one kernel name or one copy kind: exact counts, timed samples, an estimate.
+ * The statistics of one kernel name or copy kind: exact counts, timed samples, an estimate.
  *
- * The layer picks one launch at random out of each block of 2^shift; a sample therefore stands for
- * 2^shift launches and the weighted sums are unbiased. Samples of one shift form a stratum, so that
- * the error can be stated. Memory: the caller's, zeros are an empty stat. Threads: one.
+ * The layer picks one launch at random out of each block of 2^shift, so a sample stands for 2^shift
+ * launches and the weighted sums are unbiased. Samples of one shift form a stratum, so that the
+ * error can be stated.
+ *
+ * Memory: the caller's, zeros are an empty stat. Threads: one.
  */
 #ifndef SK_TRACE_STATISTICS_STAT_H
 #define SK_TRACE_STATISTICS_STAT_H
@@ -26,8 +28,8 @@ struct sk_trace_stat {
 	uint64_t changed;	/* batch that last touched it; owned by trace/fold/fold.c */
 	uint64_t retired;	/* exact launches of processes that are gone */
 	uint64_t retired_bytes; /* exact bytes of their copies */
-	double retired_unseen;	/* estimated launches of theirs in blind windows */
-	uint64_t missing_ns;	/* at most this device time of the name is in "(other)" */
+	double retired_unseen;	/* their estimated launches in blind windows */
+	uint64_t missing_ns;	/* upper bound of the name's device time in "(other)" */
 	struct sk_trace_stratum strata[SK_STAT_SHIFTS];
 	struct sk_trace_histogram histogram; /* of device time, weighted */
 };
@@ -42,16 +44,16 @@ struct sk_trace_stat_total {
 /** Take in one sample of `ns` device time; `shift` below SK_STAT_SHIFTS. */
 void sk_trace_stat_add(struct sk_trace_stat *stat, uint64_t ns, unsigned shift);
 
-/** 97.5 % point of Student's t with this many degrees of freedom. */
+/** Return the 97.5 % point of Student's t with this many degrees of freedom. */
 double sk_trace_stat_student(double freedom);
 
-/** Weighted device time of the samples. */
+/** Return the weighted device time of the samples. */
 uint64_t sk_trace_stat_weighted_ns(const struct sk_trace_stat *stat);
 
 /** Add all samples and counts of `other`. */
 void sk_trace_stat_merge(struct sk_trace_stat *stat, const struct sk_trace_stat *other);
 
-/** Device time of all `count` launches, from the samples at hand. */
+/** Estimate the device time of all `count` launches from the present samples. */
 void sk_trace_stat_total(const struct sk_trace_stat *stat, uint64_t count,
 			 struct sk_trace_stat_total *ret);
 

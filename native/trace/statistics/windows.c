@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums over windows; see windows.h for where the formulas come from. */
+/* Sums over windows; windows.h names the sources of the formulas. */
 #include "trace/statistics/windows.h"
 
 #include "trace/statistics/stat.h"
 
 #include <math.h>
 
-/* Of what launches cost while they are looked at, the part that makes the job slower: all of it
- * where the host sets the pace, nothing where a device does. Two kinds of windows, in which looking
- * costs more and less, tell by the time from one launch to the next. */
+/* Return which part of the cost of looking makes the job slower: all of it where the host sets the
+ * pace, none where a device does. Two kinds of windows with different costs show it by the time
+ * from one launch to the next. */
 static double slowing_part(double timed_each, double counted_each, double timed_ns,
 			   double counted_ns)
 {
@@ -30,7 +30,7 @@ double sk_trace_cover_unseen(const uint64_t cover_ns[SK_COVERS], uint64_t launch
 		return 0;
 	if (in_counted <= 0 || counted <= 0 || in_timed <= 0 || timed <= 0)
 		return blind / (timed + counted);
-	if (costs->timed_ns <= costs->counted_ns) /* not known: where less is done is better */
+	if (costs->timed_ns <= costs->counted_ns) /* not known: less work counts as cheaper */
 		return counted >= timed ? blind * in_counted / counted / (double)launches
 					: blind / (timed + counted);
 	double part = slowing_part(timed / in_timed, counted / in_counted, costs->timed_ns,
@@ -85,8 +85,8 @@ void sk_trace_clusters_add_tail(struct sk_trace_clusters *clusters, uint64_t bli
 	clusters->tails += (double)blind_ns * (double)blind_ns;
 }
 
-/* Relative half width of y / x, 95 %, from differences: n / 2 of the mean squared difference of
- * y - (y / x) x, by the square of y. */
+/* Return the relative half width of y / x at 95 %, from differences: n / 2 of the mean squared
+ * difference of y - (y / x) x, by the square of y. */
 static double half_width(const struct sk_trace_ratio *ratio)
 {
 	if (!ratio->pairs || ratio->y <= 0 || ratio->x <= 0)
@@ -104,8 +104,8 @@ double sk_trace_clusters_error(const struct sk_trace_clusters *clusters, double 
 	const struct sk_trace_ratio *rate = &clusters->rate;
 	double error = 0;
 
-	/* Launches known by number are estimated by their mean time; the rest by the rate. Those
-	 * after all that was seen go by it as well, and perhaps there are none. */
+	/* Launches known by number are estimated by their mean time, the rest by the rate. Launches
+	 * after the last seen time go by the rate as well, and there may be none. */
 	if (clusters->mean.items && all > timed)
 		error = (all - timed) / all * half_width(&clusters->mean);
 	if (all > counted && rate->x > 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A Perfetto trace, field by field; see perfetto.h for where the numbers come from. */
+/* A Perfetto trace, field by field; perfetto.h names the sources of the field numbers. */
 #include "trace/timeline/perfetto.h"
 
 #include <errno.h>

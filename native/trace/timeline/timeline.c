@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a job's records and spans look like in Perfetto; see timeline.h. */
+/* The timeline of a job's records and spans for Perfetto; see timeline.h. */
 #include "trace/timeline/timeline.h"
 
 #include "trace/timeline/timeline_parts.h"
@@ -93,7 +93,7 @@ static void write_names(struct timeline *line)
 		sk_trace_timeline_intern(line, ID_STATE + i, STATES[i]);
 }
 
-/* Of a thousand parts of the time of all processes, those in which no launch was counted. */
+/* Return the thousandths of the time of all processes in which no launch was counted. */
 static unsigned unseen_milli(const struct sk_trace_fold_state *state)
 {
 	uint64_t unseen = 0, life = 0;
@@ -105,7 +105,7 @@ static unsigned unseen_milli(const struct sk_trace_fold_state *state)
 			life += cover_ns[cover];
 		unseen += cover_ns[SK_COVER_BLIND] + cover_ns[SK_COVER_DORMANT];
 	}
-	/* Rounded up: what is not all is never told as all. */
+	/* Rounded up, so that a part is never shown as all. */
 	return life ? (unsigned)(((unsigned __int128)unseen * 1000 + life - 1) / life) : 0;
 }
 
@@ -170,7 +170,7 @@ static int by_queue(const void *left, const void *right)
 	return (a->start_ns > b->start_ns) - (a->start_ns < b->start_ns);
 }
 
-/* Joins a call to what it launched: tells launches apart and does not depend on the order. */
+/* Return an id that joins a call to its launches and does not depend on the order. */
 static uint64_t flow_of(const struct sk_trace_event *event)
 {
 	return (event->queued_ns << 20) ^ ((uint64_t)event->tid << 4) ^ event->queue ^
@@ -190,7 +190,7 @@ void sk_trace_timeline_slice_end(struct timeline *line, uint64_t ns, uint64_t tr
 	sk_trace_perfetto_event_end(&line->out);
 }
 
-/* One call may launch much: a graph with records of its kernels. */
+/* Return whether both are of one call, such as a graph with records of its kernels. */
 static bool same_call(const struct sk_trace_event *a, const struct sk_trace_event *b)
 {
 	return a->pid == b->pid && a->tid == b->tid && a->correlation == b->correlation &&
@@ -198,7 +198,7 @@ static bool same_call(const struct sk_trace_event *a, const struct sk_trace_even
 	       a->call_ns == b->call_ns;
 }
 
-/* One track per thread, with the time each call took. Calls of one thread do not overlap. */
+/* Write one track per thread, with the time of each call. Calls of one thread do not overlap. */
 static void write_calls(struct timeline *line)
 {
 	const struct sk_trace_fold_state *state = line->job->fold.state;
@@ -345,7 +345,7 @@ static void write_states(struct timeline *line)
 	}
 }
 
-/* Only what touches the part stays; spans are cut to it, so that threads asleep do not stretch it.
+/* Keep only what touches the part; spans are cut to it, so that sleeping threads do not stretch it.
  */
 static void keep_part(struct timeline *line, struct sk_trace_timeline_part part)
 {
@@ -374,7 +374,7 @@ static void keep_part(struct timeline *line, struct sk_trace_timeline_part part)
 	line->part = part;
 }
 
-/* Device work first, host events behind it. */
+/* Put device work first and host events behind it. */
 static void part_host(struct timeline *line)
 {
 	size_t work = 0;
@@ -382,7 +382,7 @@ static void part_host(struct timeline *line)
 	for (size_t i = 0; i < line->event_count; i++) {
 		struct sk_trace_event *event = &line->events[i];
 
-		/* A row that another name has by now. */
+		/* The row belongs to another name by now. */
 		if (event->turn != line->job->fold.state->turns[event->name % SK_FOLD_NAMES])
 			event->name = 0;
 		if (event->kind >= SK_KIND_DEVICE_END)

@@ -2,11 +2,10 @@
 /** @file
  * The timeline of one job as a Perfetto trace.
  *
- * Tracks: each thread with its calls, below it the thread's states where spans are known, and its
- * waits for devices where tracers tell of them; each device with its queues, and on these the
- * kernels and copies, joined to the call that launched them by a flow; readings of devices; of each
- * process what was seen when, with an instant at every switch; and one track that says what was
- * lost.
+ * Tracks: each thread with its calls, below it the thread's states if spans are known, and its
+ * waits for devices if tracers report them; each device with its queues, and on these the kernels
+ * and copies, joined by a flow to the call that launched them; readings of devices; for each
+ * process how much was seen, with an instant at every switch; and one track of losses.
  */
 #ifndef SK_TRACE_TIMELINE_TIMELINE_H
 #define SK_TRACE_TIMELINE_TIMELINE_H
@@ -19,11 +18,11 @@ struct sk_trace_timeline_stats {
 	uint64_t bytes;
 };
 
-enum { SK_TIMELINE_RECORDS = 1 << 18 }; /* of a file: 16 MiB while it is written */
+enum { SK_TIMELINE_RECORDS = 1 << 18 }; /* of one file: 16 MiB while it is written */
 
-/** Which part of the job: what touches [from_ns, to_ns); all of it for 0 and UINT64_MAX. Records
- * come from a file of struct sk_trace_event, at most SK_TIMELINE_RECORDS of them, or for -1 from
- * those that the fold keeps. */
+/** The part of the job to write: all that touches [from_ns, to_ns); everything for 0 and
+ * UINT64_MAX. Records come from a file of struct sk_trace_event, at most SK_TIMELINE_RECORDS, or
+ * for -1 from those that the fold keeps. */
 struct sk_trace_timeline_part {
 	uint64_t from_ns;
 	uint64_t to_ns;
@@ -36,7 +35,7 @@ int sk_trace_timeline_write(struct sk_trace_job *job, int fd, const char *title,
 			    struct sk_trace_timeline_part part, uint64_t now_ns,
 			    uint64_t realtime_ns, struct sk_trace_timeline_stats *ret);
 
-/** Name of a copy kind, as the summary spells it too. */
+/** Return the name of a copy kind, as the summary spells it. */
 const char *sk_trace_timeline_kind_name(unsigned kind);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tracks of the timeline that show no device work: host events, what was seen, readings. */
+/* Tracks of the timeline that show no device work: host events, levels of what was seen, readings.
+ */
 #include "trace/timeline/timeline_parts.h"
 
 #include <inttypes.h>
