@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Loading the object of host probes and attaching all of it that the kernel allows: one program
- * that is refused takes its probe with it and no other. See host.h and table.h.
- */
+/* Loading the object of host probes and attaching everything that the kernel allows: a refused
+ * program takes only its own probe with it. See host.h and table.h. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +14,7 @@
 #include "reason.h"
 #include "table.h"
 
-/* Whoever is not refused yet is refused for the reason that stops the whole object. */
+/* Refuse every probe that is not refused yet, for the reason that stops the whole object. */
 static void refuse_rest(struct sk_bpf_host *host, const char *what, int negative_errno)
 {
 	for (int i = 0; i < SK_PROBES; i++)
@@ -67,7 +65,7 @@ static int load_once(struct sk_bpf_host *host, const struct sk_bpf_btf_tracepoin
 	return 0;
 }
 
-/* Takes the program that would not load out of the plan; false: it was not one program's fault. */
+/* Take the program that would not load out of the plan; false if no single program was at fault. */
 static bool give_up_one(struct sk_bpf_host *host, int error)
 {
 	enum sk_bpf_probe probe = sk_bpf_row_with(sk_bpf_reason_program());
@@ -111,7 +109,7 @@ static int open_tables(struct sk_bpf_host *host)
 	return error ? error : sk_bpf_drain_open(&host->opens, bpf_map__fd(bpf->maps.open_notices));
 }
 
-/* Without the switches no thread has an entry, so nothing that adds to one is attached either. */
+/* Without switches no thread has an entry, so nothing that adds to one is attached either. */
 static void refuse_threads(struct sk_bpf_host *host)
 {
 	char reason[SK_REASON_BYTES + 32];
@@ -128,7 +126,7 @@ static void refuse_threads(struct sk_bpf_host *host)
 	}
 }
 
-/* Processes first, then the switches, then a new thread's wakeup before any other. */
+/* Attach processes first, then switches, then a new thread's wakeup before any other. */
 static void attach_all(struct sk_bpf_host *host)
 {
 	static const enum sk_bpf_probe first[] = {SK_PROBE_EXEC,       SK_PROBE_FORK,

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The Python face of the host probes: records to tuples and bytes. No logic: what a figure means is
- * known to host.h and to that file. The interpreter's lock is held throughout, which also keeps two
- * threads out of one host; every call is short.
- */
+/* The Python binding of the host probes: records to tuples and bytes, without logic; host.h and
+ * probes/host say what a figure means. The interpreter's lock is held throughout, which also keeps
+ * two threads out of one host; every call is short. */
 
 #include <cerrno>
 #include <cstring>
@@ -24,7 +22,7 @@ namespace nb = nanobind;
 namespace
 {
 
-/* By enum sk_producer. */
+/* Names in the order of enum sk_producer. */
 const char *const producers[SK_PRODUCERS] = {
 	"host.span",	   "host.process_event", "host.thread_event", "host.thread",
 	"host.job",	   "host.thread_end",	 "host.tally",	      "host.request",
@@ -80,7 +78,7 @@ nb::str to_text(const char *bytes, size_t room)
 	return nb::steal<nb::str>(text);
 }
 
-/* Exit code and signal as wait(2) splits its status; neither for events that are no exit. */
+/* Exit code and signal as wait(2) splits its status; neither for events that are not an exit. */
 nb::tuple to_tuple(const sk_process_event &event)
 {
 	bool exited =

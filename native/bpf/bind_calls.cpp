@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The Python face of the probes over library calls. Attaching and detaching wait for the kernel, so
- * they release the interpreter's lock; the caller keeps two threads from doing either at once.
+/* The Python binding of the probes over library calls. Attaching and detaching wait for the kernel,
+ * so they release the interpreter's lock; the caller keeps two threads from doing either at once.
  */
 
 #include <atomic>
@@ -152,7 +151,7 @@ class Calls
 		return named;
 	}
 
-	/* The kernel takes its time for each link; waits of several threads overlap. */
+	/* The kernel needs its time for each link; the waits of several threads overlap. */
 	void close()
 	{
 		std::vector<sk_bpf_call_group *> groups;
@@ -163,7 +162,7 @@ class Calls
 		for (auto &each : groups_)
 			groups.push_back(each.second);
 		groups_.clear();
-		calls_ = nullptr; /* whoever asks meanwhile is told that it is closed */
+		calls_ = nullptr; /* a caller meanwhile learns that it is closed */
 		nb::gil_scoped_release unlocked;
 		auto detach = [&] {
 			for (size_t i; (i = next++) < groups.size();)
@@ -173,7 +172,7 @@ class Calls
 			for (size_t i = 1; i < groups.size() && i < CLOSERS; i++)
 				closers.emplace_back(detach);
 		} catch (const std::system_error &) {
-			/* No more threads are to be had: those there are do it all. */
+			/* No more threads can be started: the present ones do all of it. */
 		}
 		detach();
 		for (std::thread &closer : closers)
@@ -223,7 +222,7 @@ nb::tuple trap_costs()
 
 NB_MODULE(_calls, m)
 {
-	nb::set_leak_warnings(false); /* at exit a thread of the agent may still hold one */
+	nb::set_leak_warnings(false); /* at exit a thread of the agent may still own one */
 	m.attr("SITES_MAX") = SK_CALL_SITES_MAX;
 	m.attr("KEYS_MAX") = SK_CALL_KEYS_MAX;
 	m.attr("BUCKETS") = SK_CALL_BUCKETS;

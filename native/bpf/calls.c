@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loading, attaching and reading the programs over library calls. See calls.h. */
+/* The programs over library calls: loaded, attached and read. See calls.h. */
 #include "calls.h"
 
 #include <errno.h>
@@ -92,8 +92,9 @@ static int load(struct sk_bpf_calls *calls, bool grouped)
 	return 0;
 }
 
-/* An empty link is refused with EINVAL by a kernel that knows the kind, and a file that is none
- * with EBADF and the like; older kernels load the program all the same, so this is what tells. */
+/* Return whether the kernel has links over many sites. A kernel that knows the kind refuses an
+ * empty link with EINVAL and a file that is not one with EBADF and the like; an older kernel loads
+ * the program all the same, so only this call shows it. */
 static bool links_many(const struct sk_bpf_calls *calls)
 {
 	const uint64_t nothing = 0;
@@ -190,7 +191,7 @@ static int link_all(const struct sk_bpf_calls *calls, struct sk_bpf_uprobes *upr
 	return error;
 }
 
-/* Returns first: an entry whose return is not seen would look like a call that goes on. */
+/* Attach returns first: an entry without its return would look like a call in progress. */
 static int attach(const struct sk_bpf_calls *calls, struct sk_bpf_uprobes *uprobes,
 		  const struct sk_bpf_call_site *sites, uint32_t count,
 		  struct sk_bpf_call_group *group)
@@ -235,7 +236,7 @@ int sk_bpf_calls_attach(struct sk_bpf_calls *calls, const char *path, uint32_t p
 	return 0;
 }
 
-/* Entries first, for the same reason: they were linked last. */
+/* Entries go first, for the same reason: they were linked last. */
 void sk_bpf_calls_detach(struct sk_bpf_call_group *group)
 {
 	if (!group)
@@ -306,7 +307,7 @@ int sk_bpf_calls_forget(struct sk_bpf_calls *calls, uint32_t pid)
 
 void sk_bpf_calls_losses(struct sk_bpf_calls *calls, uint64_t ret[SK_CALL_LOSSES])
 {
-	uint64_t *each = (uint64_t *)calls->values; /* room for more than one number a CPU */
+	uint64_t *each = (uint64_t *)calls->values; /* room for more than one number per CPU */
 
 	for (uint32_t what = 0; what < SK_CALL_LOSSES; what++) {
 		ret[what] = 0;

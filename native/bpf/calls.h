@@ -2,9 +2,10 @@
 /** @file
  * Calls of processes into GPU libraries, counted and timed by uprobes.
  *
- * Whatever the kernel denies is an answer with a reason. A group is sites of one file in one
- * process; it is attached and detached as a whole. One thread attaches and detaches, any one at a
- * time reads.
+ * Whatever the kernel denies is an answer with a reason. A group is the sites of one file in one
+ * process; it is attached and detached as a whole.
+ *
+ * Threads: one thread attaches and detaches, any one at a time reads.
  */
 #ifndef SK_BPF_CALLS_H
 #define SK_BPF_CALLS_H
@@ -17,7 +18,7 @@
 struct sk_bpf_call_site {
 	uint64_t offset;    /* in the file */
 	uint64_t semaphore; /* in the file, of a USDT probe; 0: none */
-	uint32_t call;	    /* what its hits are counted as */
+	uint32_t call;	    /* the call as which its hits are counted */
 	bool entry_only;    /* counted, not timed */
 };
 
@@ -29,26 +30,27 @@ struct sk_bpf_call_reading {
 struct sk_bpf_calls;
 struct sk_bpf_call_group;
 
-/* `one_by_one`: do not use links over many sites even where the kernel has them. 0 or -ENOMEM. */
+/* Make the calls. `one_by_one`: do not use links over many sites even if the kernel has them. 0 or
+ * -ENOMEM. */
 int sk_bpf_calls_new(bool one_by_one, struct sk_bpf_calls **ret);
-/* Groups must have been detached before. */
+/* Free the calls; groups must have been detached before. */
 void sk_bpf_calls_free(struct sk_bpf_calls *calls);
 
-/* Load the programs; says in `ret` why not. */
+/* Load the programs; `ret` says why they did not load. */
 void sk_bpf_calls_load(struct sk_bpf_calls *calls, struct sk_bpf_probe_state *ret);
 
-/* Whether a group is one link; else detaching takes as long as it has sites. */
+/* Return whether a group is one link; else detaching takes time for each site. */
 bool sk_bpf_calls_grouped(const struct sk_bpf_calls *calls);
 
-/* `path` may be a link in /proc: it is followed at once. 0 or a negative errno: nothing is attached
- * then. -ESRCH: no such process; -ENODEV: programs are not loaded. */
+/* Attach a group. `path` may be a link in /proc: it is followed at once. 0, or a negative errno
+ * with nothing attached: -ESRCH: no such process; -ENODEV: programs are not loaded. */
 int sk_bpf_calls_attach(struct sk_bpf_calls *calls, const char *path, uint32_t pid,
 			const struct sk_bpf_call_site *sites, uint32_t count,
 			struct sk_bpf_call_group **ret);
 void sk_bpf_calls_detach(struct sk_bpf_call_group *group);
 
-/* All CPUs summed, in no order; valid until the next call. 0 or a negative errno. While a call goes
- * on a row may be one call ahead in some of its numbers. */
+/* Read the sums over all CPUs, in no order, valid until the next call. 0 or a negative errno.
+ * During a call a row may be one call ahead in some of its numbers. */
 int sk_bpf_calls_read(struct sk_bpf_calls *calls, const struct sk_bpf_call_reading **ret,
 		      uint32_t *ret_count);
 
@@ -57,8 +59,7 @@ int sk_bpf_calls_forget(struct sk_bpf_calls *calls, uint32_t pid);
 
 void sk_bpf_calls_losses(struct sk_bpf_calls *calls, uint64_t ret[SK_CALL_LOSSES]);
 
-/* What one hit costs at each kind of first instruction, here and now; takes about 40 ms of CPU and
- * as much again of waiting. */
+/* The kinds of first instructions, by which the cost of a hit differs. */
 enum sk_bpf_trap {
 	SK_TRAP_NOP5,
 	SK_TRAP_PUSH,
@@ -75,8 +76,9 @@ struct sk_bpf_trap_cost {
 	uint32_t entry_ns; /* entry alone */
 };
 
-/* `calls` are loaded, and for nothing else. 0, -EOPNOTSUPP on machines other than x86-64, or why
- * nothing could be attached (negative). */
+/* Measure the costs of hits with `calls`, which are loaded and used for nothing else. It takes
+ * about 40 ms of CPU and as long again of waiting. 0, -EOPNOTSUPP on machines other than x86-64, or
+ * the negative errno of attaching. */
 int sk_bpf_trap_costs(struct sk_bpf_calls *calls, struct sk_bpf_trap_cost ret[SK_TRAPS]);
 
 #endif

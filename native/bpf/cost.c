@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What the programs cost, by the kernel's own clock: BPF_ENABLE_STATS for a short window. While it
- * is open every BPF program of the machine pays two clock reads a run. See host.h.
- */
+/* The cost of the programs by the kernel's own clock: BPF_ENABLE_STATS for a short window, in which
+ * every BPF program of the machine pays two clock reads a run. See host.h. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "host_state.h"
 
-/* Adds up the run figures of each probe's programs, in the order of the enum. */
+/* Add up the run figures of each probe's programs, in the order of the enum. */
 static void look(const struct sk_bpf_host *host, struct sk_bpf_program_cost *ret)
 {
 	for (enum sk_bpf_probe probe = 0; probe < SK_PROBES; probe++) {
@@ -28,7 +26,8 @@ static void look(const struct sk_bpf_host *host, struct sk_bpf_program_cost *ret
 	}
 }
 
-/* One that was attached or detached within the window counts from 0, or no more. */
+/* Return the growth; a program attached or detached within the window counts from 0, or not at all.
+ */
 static uint64_t grown(uint64_t now, uint64_t before)
 {
 	return now > before ? now - before : 0;

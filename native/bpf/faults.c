@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Where page faults end: the kernel's software events of faults it has handled, one per CPU and
- * kind; and what a fault takes outside of what the programs see of it. See fault.bpf.c.
- */
+/* The end of page faults: the kernel's software events of handled faults, one per CPU and kind, and
+ * the time of a fault outside the programs' view. See fault.bpf.c. */
 #define _GNU_SOURCE /* gettid */
 #include <errno.h>
 #include <stdlib.h>
@@ -64,8 +62,8 @@ void sk_bpf_fault_events_close(struct sk_bpf_host *host)
 		close(host->fault_events[--host->fault_event_count]);
 }
 
-/* Short rounds: what else comes between spoils few of them. No page is touched twice: finding it in
- * the tables for the first time is a part of what a fault takes. */
+/* Short rounds, so that interruptions spoil few of them. No page is touched twice: finding it in
+ * the tables for the first time is a part of a fault's time. */
 enum { PAGES = 128, ROUNDS = 31, ROUNDS_AGAIN = 9, PAGE = 4096 };
 
 static uint64_t cpu_ns(void)
@@ -92,7 +90,7 @@ static int by_size(const void *left, const void *right)
 	return (*a > *b) - (*a < *b);
 }
 
-/* Of one fault, in a round in which every page faulted once; 0: another kind of round. */
+/* Return the time of one fault in a round in which every page faulted once; 0 for another round. */
 static uint64_t round_ns(const struct sk_bpf_fault_meter *meter, const char *pages)
 {
 	uint64_t inside = *meter->inside_ns, faults = *meter->faults, whole;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Making and freeing a host: all memory it will ever use. See host.h. */
+/* The memory of a host: all that it will ever use is made and freed here. See host.h. */
 #include "host.h"
 #include "host_state.h"
 #include "table.h"
@@ -49,7 +49,7 @@ static bool batch_new(struct sk_bpf_batch *batch, uint32_t entries, size_t key_b
 	return batch->keys && batch->values;
 }
 
-/* 8 bytes before each record are the ring's own. */
+/* The 8 bytes before each record belong to the ring. */
 static bool drain_new(struct sk_bpf_drain *drain, uint32_t ring_bytes, size_t record_bytes)
 {
 	drain->record_bytes = record_bytes;

@@ -2,9 +2,8 @@
 /** @file
  * The host probes of one node: BPF programs over the threads and processes of jobs.
  *
- * A host is used by one thread at a time. Readings and drained records stay valid until the next
- * call; nothing here blocks, and whatever the kernel denied is an answer with a reason, not an
- * error.
+ * Readings and drained records stay valid until the next call. Nothing here blocks, and whatever
+ * the kernel denies is an answer with a reason, not an error. Threads: one at a time per host.
  */
 #ifndef SK_BPF_HOST_H
 #define SK_BPF_HOST_H
@@ -63,8 +62,8 @@ enum sk_bpf_probe {
 enum sk_bpf_answer {
 	SK_ANSWER_ATTACHED = 0,
 	SK_ANSWER_REFUSED = 1, /* the kernel said no */
-	SK_ANSWER_UNKNOWN = 2, /* the kernel could not be asked */
-	SK_ANSWER_OFF = 3,     /* not attached because of what it costs, until somebody asks */
+	SK_ANSWER_UNKNOWN = 2, /* the kernel could not be queried */
+	SK_ANSWER_OFF = 3,     /* not attached, because of its cost, until a job opts in */
 };
 
 struct sk_bpf_probe_state {
@@ -82,9 +81,9 @@ struct sk_bpf_host_options {
 	uint32_t tallies;
 	uint32_t span_ring_bytes;
 	uint32_t event_ring_bytes;
-	uint32_t notice_ring_bytes; /* of each of the two */
-	uint64_t stack_ns;	    /* waits shorter than this are not kept by stack */
-	const char *btf_path;	    /* "": the running kernel's; a file that is not there: none */
+	uint32_t notice_ring_bytes; /* bytes of each of the two */
+	uint64_t stack_ns;	    /* shorter waits are not counted by stack */
+	const char *btf_path;	    /* "": the running kernel's; a missing file: no BTF */
 };
 
 struct sk_bpf_thread_entry {
@@ -102,7 +101,8 @@ struct sk_bpf_job_reading {
 };
 
 struct sk_bpf_reading {
-	uint64_t asked_ns; /* before the first look: what is open since then went on at it */
+	uint64_t asked_ns; /* time of the first look: intervals that are open since then were open
+			      at it */
 	uint64_t now_ns;
 	const struct sk_bpf_job_reading *jobs;
 	uint32_t job_count;
@@ -116,7 +116,7 @@ struct sk_bpf_program_cost {
 	uint64_t runs;
 };
 
-/* Everything tallied, in no order. */
+/* All tallies, in no order. */
 struct sk_bpf_tallies {
 	const struct sk_tally_key *keys;
 	const struct sk_tally *values;
@@ -131,51 +131,49 @@ struct sk_bpf_stack_waits {
 
 struct sk_bpf_host;
 
-/* The stable id of a probe, as in probes/catalogue.py. */
+/* Return the stable id of a probe, as in the catalogue of probes. */
 const char *sk_bpf_probe_id(enum sk_bpf_probe probe);
 
-/* 0, -EINVAL for sizes out of range, -ENOMEM. Attaches nothing yet. */
+/* Make a host; it attaches nothing yet. 0, -EINVAL for sizes out of range, -ENOMEM. */
 int sk_bpf_host_new(const struct sk_bpf_host_options *options, struct sk_bpf_host **ret);
 void sk_bpf_host_free(struct sk_bpf_host *host);
 
 /* Attach what the kernel allows. */
 void sk_bpf_host_attach(struct sk_bpf_host *host);
-/* SK_PROBES states in the order of the enum; asking changes them. */
+/* Return SK_PROBES states in the order of the enum; opt-ins change them. */
 const struct sk_bpf_probe_state *sk_bpf_host_states(const struct sk_bpf_host *host);
 
-/*
- * What of SK_OPT_IN_* is wanted of a job from now on; 0 forgets it. The first to ask attaches, the
- * last detaches. 0, -ENOSPC when too many jobs ask, or what the kernel said (states have more).
- */
+/* Set the SK_OPT_IN_* of a job; 0 forgets them. The first opt-in attaches, the last one detaches.
+ * 0, -ENOSPC when too many jobs opt in, or the kernel's errno (states say more). */
 int sk_bpf_host_opt_in(struct sk_bpf_host *host, uint64_t job, uint32_t what);
 
-/* 0; -ENOSPC when too many jobs are followed. 0 as well when nothing is attached. */
+/* Follow a job. 0, also when nothing is attached; -ENOSPC when too many jobs are followed. */
 int sk_bpf_host_follow(struct sk_bpf_host *host, uint64_t job, bool full);
 int sk_bpf_host_unfollow(struct sk_bpf_host *host, uint64_t job);
 
-/* Times of one job, or of all for job 0. 0 or a negative errno of bpf(2). */
+/* Read the times of one job, or of all for job 0. 0 or a negative errno of bpf(2). */
 int sk_bpf_host_read(struct sk_bpf_host *host, uint64_t job, struct sk_bpf_reading *ret);
 
-/* Records since the last call, at most one ring full of them. Returns their number. */
+/* Drain the records since the last call, at most one ring full of them. Return their number. */
 size_t sk_bpf_host_spans(struct sk_bpf_host *host, const struct sk_job_span **ret);
 size_t sk_bpf_host_events(struct sk_bpf_host *host, const struct sk_process_event **ret);
 size_t sk_bpf_host_critical(struct sk_bpf_host *host, const struct sk_notice **ret);
 size_t sk_bpf_host_opens(struct sk_bpf_host *host, const struct sk_notice **ret);
 
-/* All tallies; 0 or a negative errno of bpf(2). */
+/* Read all tallies; 0 or a negative errno of bpf(2). */
 int sk_bpf_host_tallies(struct sk_bpf_host *host, struct sk_bpf_tallies *ret);
-/* All waits by stack; none while nobody asks for stacks. */
+/* Read all waits by stack; there are none while no job opts in. */
 int sk_bpf_host_stack_waits(struct sk_bpf_host *host, struct sk_bpf_stack_waits *ret);
-/* Addresses of one stack, innermost first; returns how many, 0 when it is not there. */
+/* Read the addresses of one stack, innermost first; return how many, 0 when it is not there. */
 size_t sk_bpf_host_stack(struct sk_bpf_host *host, int32_t id, uint64_t ret[SK_STACK_DEPTH]);
 
-/* Sums over CPUs of both objects, and the jobs that expired. */
+/* Read sums over the CPUs of both objects, and the jobs that expired. */
 void sk_bpf_host_counters(struct sk_bpf_host *host, struct sk_counter ret[SK_PRODUCERS],
 			  uint64_t *ret_expired);
 
-/* A window in which the kernel measures its BPF programs. -EPERM and so on from bpf(2). */
+/* Open a window in which the kernel measures its BPF programs; 0 or a negative errno of bpf(2). */
 int sk_bpf_host_cost_begin(struct sk_bpf_host *host);
-/* Closes it; `ret` has room for SK_PROBES programs. -ENODATA when none was open. */
+/* Close it; `ret` has room for SK_PROBES programs. -ENODATA when none was open. */
 int sk_bpf_host_cost_end(struct sk_bpf_host *host, uint64_t *ret_window_ns,
 			 struct sk_bpf_program_cost *ret, size_t *ret_count);
 

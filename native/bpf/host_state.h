@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * What a host holds; for the files of this folder alone.
+ * The state of a host, for the files of this folder alone.
  *
- * All that is drained or read is put into memory allocated when the host is made; a skeleton is
- * NULL where its object could not be loaded.
+ * Everything that is drained or read goes into memory allocated when the host is made. A skeleton
+ * is NULL if its object could not be loaded.
  */
 #ifndef SK_BPF_HOST_STATE_H
 #define SK_BPF_HOST_STATE_H
@@ -36,7 +36,7 @@ struct sk_bpf_drain {
 	size_t count;
 };
 
-/* What a page fault takes of a CPU before its begin and after its end, probes included, and the
+/* The time of a page fault on a CPU before its begin and after its end, probes included, and the
  * gauge meanwhile; ns. Zeroes: not measured. */
 struct sk_bpf_fault_outside {
 	uint64_t ns;
@@ -47,13 +47,14 @@ struct sk_bpf_host {
 	struct sk_bpf_host_options options;
 	char btf_path[PATH_MAX];
 	struct sk_bpf_probe_state states[SK_PROBES];
-	bool system_calls; /* threads are asked which one they block in */
+	bool system_calls; /* the system call in which a thread blocks is recorded */
 	struct sk_host_bpf *bpf;
 	struct sk_opt_in_bpf *opt_in;
 	const struct bpf_program *programs[SK_PROBES][SK_HOOKS]; /* that are attached */
 	struct bpf_link *links[SK_PROBES][SK_HOOKS];
-	int threads_fd, jobs_fd, modes_fd, spans_fd, tallies_fd, counters_fd; /* of bpf, or -1 */
-	int opt_ins_fd, stack_waits_fd, stacks_fd;			      /* of asked, or -1 */
+	int threads_fd, jobs_fd, modes_fd, spans_fd, tallies_fd,
+		counters_fd;			   /* of the host's object, or -1 */
+	int opt_ins_fd, stack_waits_fd, stacks_fd; /* of the opt-in object, or -1 */
 	int *fault_events; /* descriptors of events of handled page faults */
 	uint32_t fault_event_count, fault_event_room;
 	struct sk_bpf_fault_outside outside;
@@ -80,13 +81,13 @@ struct sk_bpf_host {
 
 uint64_t sk_bpf_now_ns(void);
 
-/* Tells the programs whether any job is followed in full. */
+/* Tell the programs whether any job is followed in full. */
 void sk_bpf_host_publish_full(struct sk_bpf_host *host);
 
-/* Detaches and unloads everything; rings are freed. */
+/* Detach and unload everything and free the rings. */
 void sk_bpf_host_detach(struct sk_bpf_host *host);
 
-/* Loads and attaches what is off until asked for; 0 or what the kernel said. */
+/* Load and attach the opt-in object; 0 or the kernel's errno. */
 int sk_bpf_opt_in_load(struct sk_bpf_host *host);
 void sk_bpf_opt_in_unload(struct sk_bpf_host *host);
 
@@ -104,11 +105,11 @@ void sk_bpf_probe_attach(struct sk_bpf_host *host, struct bpf_object *object,
 			 enum sk_bpf_probe probe);
 void sk_bpf_probe_detach(struct sk_bpf_host *host, enum sk_bpf_probe probe);
 
-/* One event per CPU and kind of handled fault; 0 or what the kernel said. */
+/* Open one event per CPU and kind of handled fault; 0 or the kernel's errno. */
 int sk_bpf_fault_events_open(struct sk_bpf_host *host, const struct bpf_program *program);
 void sk_bpf_fault_events_close(struct sk_bpf_host *host);
 
-/* What the programs say of the faults of one thread. */
+/* The programs' figures of the faults of one thread. */
 struct sk_bpf_fault_meter {
 	volatile __u32 *tid;
 	const volatile __u64 *inside_ns;
@@ -116,23 +117,24 @@ struct sk_bpf_fault_meter {
 	const volatile __u64 *gauge_ns;
 };
 
-/* By faults of the calling thread, while begin and end are attached; fewer `again`. */
+/* Measure by faults of the calling thread, while begin and end are attached; `again` means fewer.
+ */
 struct sk_bpf_fault_outside sk_bpf_fault_measure(const struct sk_bpf_fault_meter *meter,
 						 bool again);
 
-/* Measures anew what faults take while some job asks for it, at most once a second: whatever else
- * is attached to faults by now counts as well. */
+/* Measure again, at most once a second while a job opts in, because other probes attached to faults
+ * meanwhile change their time. */
 void sk_bpf_opt_in_look(struct sk_bpf_host *host);
 
-/* Entries of a map, at most `room` of them; 0 or a negative errno. */
+/* Read the entries of a map, at most `room` of them; 0 or a negative errno. */
 int sk_bpf_batch_read(int map, struct sk_bpf_batch *batch);
 
-/* Forgets the tallies of jobs that are in no table any more. */
+/* Forget the tallies of jobs that are in no table any more. */
 void sk_bpf_host_sweep_tallies(struct sk_bpf_host *host);
 
 int sk_bpf_drain_open(struct sk_bpf_drain *drain, int ring_fd);
 
-/* Forgets ended jobs that nobody follows once the table is three quarters full. */
+/* Forget ended jobs that nobody follows once the table is three quarters full. */
 void sk_bpf_host_expire(struct sk_bpf_host *host);
 
 #endif

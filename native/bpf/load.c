@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * From rows to programs: which form of each, what is to be loaded, and attaching. Knows rows and
- * objects, no skeleton. See table.h and host_state.h.
- */
+/* Programs of rows: chooses the form of each, the set to load, and attaches them. It knows rows and
+ * objects but no skeleton. See table.h and host_state.h. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -70,7 +68,7 @@ void sk_bpf_load_tracepoints(const struct btf *btf, struct sk_bpf_btf_tracepoint
 	sk_bpf_btf_look(btf, ret);
 }
 
-/* The form that this kernel takes; NULL: none. */
+/* Return the form that this kernel takes; NULL: none. */
 static const char *form_of(const struct sk_bpf_btf_tracepoints *known,
 			   const struct sk_bpf_hook *hook)
 {
@@ -94,7 +92,7 @@ static void expect_row(struct sk_bpf_probe_state *state, const struct sk_bpf_row
 		sk_bpf_state_off(state, row->cost);
 }
 
-/* Without its begin a fault's end says nothing. */
+/* Refuse the ends of faults if their begin is refused: they say nothing alone. */
 static void refuse_ends(struct sk_bpf_host *host)
 {
 	const struct sk_bpf_probe_state *begins = &host->states[SK_PROBE_USER_FAULT];
@@ -158,7 +156,7 @@ static int attach_program(struct sk_bpf_host *host, struct bpf_program *program,
 	return *ret ? 0 : -errno;
 }
 
-/* Attaches the form that was loaded; of two untyped ones the first that the kernel has. */
+/* Attach the loaded form; of two untyped ones the first that the kernel has. */
 static int attach_hook(struct sk_bpf_host *host, struct bpf_object *object, enum sk_bpf_probe probe,
 		       int at)
 {
@@ -192,7 +190,7 @@ void sk_bpf_probe_attach(struct sk_bpf_host *host, struct bpf_object *object,
 		if (!row->hooks[i].program)
 			continue;
 		if (!row->hooks[i].tracepoint && host->options.jobs_directory < 0)
-			continue; /* a trial: it was loaded, and is attached to nothing */
+			continue; /* a trial: it was loaded and stays unattached */
 		error = attach_hook(host, object, probe, i);
 		if (error == -ENOENT)
 			no_tracepoint(state, &row->hooks[i]);

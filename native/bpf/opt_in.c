@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What is attached only while some job asks for it: device calls, stacks of long waits, faults. The
- * object is loaded for the first that asks and unloaded after the last, with all it kept. See
- * host.h.
- */
+/* The probes that are attached only while a job opts in: device calls, stacks of long waits,
+ * faults. The object is loaded for the first opt-in and unloaded after the last, with all its
+ * records. See host.h. */
 #include <errno.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -110,7 +108,7 @@ static uint32_t asked_of(const struct sk_bpf_host *host, uint64_t job)
 											  : what;
 }
 
-/* Writes what the job asks for; 0, or -ENOSPC when too many do. */
+/* Store the job's opt-ins; 0, or -ENOSPC when too many jobs opt in. */
 static int write_down(struct sk_bpf_host *host, uint64_t job, uint32_t what)
 {
 	uint32_t before = asked_of(host, job);
@@ -155,7 +153,7 @@ static void forget_waits(struct sk_bpf_host *host, uint64_t job)
 			bpf_map_delete_elem(host->stack_waits_fd, &keys[i]);
 }
 
-/* What could not be measured stays as it was measured before. */
+/* If measuring fails the last measurement stays. */
 static void measure_faults(struct sk_bpf_host *host)
 {
 	struct sk_opt_in_bpf__bss *bss = host->opt_in->bss;

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Keeps what libbpf says while programs are loaded; see reason.h. libbpf has one print function per
- * process, so the memory here is one per process as well; hosts attach under one lock (the
- * interpreter's).
- */
+/* The messages of libbpf while programs are loaded; see reason.h. libbpf has one print function per
+ * process, so the memory here is one per process too; hosts attach under one lock (the
+ * interpreter's). */
 #define _GNU_SOURCE /* vasprintf */
 #include "reason.h"
 
@@ -62,7 +60,7 @@ const char *sk_bpf_reason_program(void)
 	return heard_program;
 }
 
-/* Verifier logs run to megabytes: they are formatted once, on this failure path alone. */
+/* Verifier logs are megabytes long: they are formatted once, on this failure path alone. */
 static void hear(const char *message)
 {
 	const char *log = strstr(message, "BEGIN PROG LOAD LOG --\n");

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Draining the rings into memory of one ring's size, and the counters of what did not fit into
- * them. See host.h. Programs never wake the reader: it comes by on its own clock.
- */
+/* Draining of the rings into memory of one ring's size, and the counters of records that did not
+ * fit. See host.h. Programs never wake the reader: it polls. */
 #include <errno.h>
 #include <string.h>
 

@@ -18,7 +18,7 @@ void sk_bpf_slots_clear(struct sk_bpf_slots *slots)
 	slots->count = 0;
 }
 
-/* The job's slot, or the free one where it belongs: the table is never full. */
+/* Return the job's slot, or the free one where it belongs: the table is never full. */
 static struct sk_bpf_slot *probe(const struct sk_bpf_slots *slots, uint64_t job)
 {
 	uint32_t at = home_of(slots, job);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * A small table from job to position, in memory of the caller's, and grouping by it.
+ * A small table from job to position, in the caller's memory, and grouping by it.
  *
- * Pure: no clock, no system call. Full is an answer (SK_SLOT_NONE), never growth.
+ * Pure: no clock, no system call. A full table is an answer (SK_SLOT_NONE); it never grows.
  */
 #ifndef SK_BPF_SLOTS_H
 #define SK_BPF_SLOTS_H
@@ -21,28 +21,28 @@ struct sk_bpf_slot {
 };
 
 struct sk_bpf_slots {
-	struct sk_bpf_slot *table; /* a power of two of them, twice the most jobs expected */
+	struct sk_bpf_slot *table; /* a power of two of slots, twice the most jobs expected */
 	uint32_t mask;
 	uint32_t count;
 };
 
 void sk_bpf_slots_clear(struct sk_bpf_slots *slots);
-/* Position of a job, in order of first appearance; SK_SLOT_NONE when it is not there. */
+/* Return the position of a job, in order of first appearance; SK_SLOT_NONE if it is not there. */
 uint32_t sk_bpf_slots_find(const struct sk_bpf_slots *slots, uint64_t job);
-/* The same, adding it; SK_SLOT_NONE when the table is half full. */
+/* Return the position of a job, adding it; SK_SLOT_NONE when the table is half full. */
 uint32_t sk_bpf_slots_add(struct sk_bpf_slots *slots, uint64_t job);
 
-/* The spans of one job among drained ones. */
+/* The spans of one job among the drained ones. */
 struct sk_bpf_span_group {
 	uint64_t job;
 	size_t count;
 	struct sk_span *spans; /* where to write them; set by the caller between the two calls */
 };
 
-/* Counts spans by job into `groups` (of slots' size); returns the spans that found no group. */
+/* Count spans by job into `groups` (of slots' size); return the spans that found no group. */
 size_t sk_bpf_spans_count(const struct sk_job_span *spans, size_t count, struct sk_bpf_slots *slots,
 			  struct sk_bpf_span_group *groups);
-/* Writes each span to its group in the order given; `count` of each group starts at 0 again. */
+/* Write each span to its group in the order given; `count` of each group starts at 0 again. */
 void sk_bpf_spans_scatter(const struct sk_job_span *spans, size_t count,
 			  const struct sk_bpf_slots *slots, struct sk_bpf_span_group *groups);
 

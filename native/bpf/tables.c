@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Reading and pruning the tables of threads and jobs. See host.h.
+/* Reading and pruning the tables of threads and jobs. See host.h.
  *
- * The kernel changes an entry while it is copied. All its counters only grow, so two copies that
- * are equal were the entry's value at one moment: each thread is looked at again until that holds.
- * That moment may lie inside of a turn, whose CPU was taken away: then its `turns` is odd. A thread
- * that ends meanwhile moves into its job's sum; the job's `ended` before and `begun` after show it,
- * and the whole reading is taken again. What still moved at the last try is reported.
- */
+ * The kernel changes an entry while it is copied. All its counters only grow, so two equal copies
+ * were the entry's value at one moment: each thread is read again until that holds. That moment may
+ * lie inside a transition whose CPU was preempted: then its `sequence` is odd. A thread that ends
+ * meanwhile moves into its job's sum; the job's `ended` before and `begun` after show it, and the
+ * whole reading is taken again. Entries that still changed at the last try are reported. */
 #include <errno.h>
 #include <string.h>
 
@@ -41,10 +39,10 @@ int sk_bpf_batch_read(int map, struct sk_bpf_batch *batch)
 	return -ENOSPC;
 }
 
-/* Interrupts and faults are counted one by one, each by itself: they may move on meanwhile. */
+/* Interrupts and faults are counted one by one, each by itself: they may grow meanwhile. */
 #define SETTLES offsetof(struct sk_thread_row, times.irq_ns)
 
-/* True when `entry` is what the thread was at one moment; false when it is gone by now. */
+/* Return true when `entry` is the thread's state at one moment; false when the thread is gone. */
 static bool settle(int map, struct sk_bpf_thread_entry *entry, uint64_t *unsettled)
 {
 	struct sk_thread_row again;
@@ -52,7 +50,7 @@ static bool settle(int map, struct sk_bpf_thread_entry *entry, uint64_t *unsettl
 	for (int i = 0; i < TRIES; i++) {
 		if (bpf_map_lookup_elem(map, &entry->key, &again))
 			return false;
-		if (!memcmp(&again, &entry->thread, SETTLES) && again.turns % 2 == 0)
+		if (!memcmp(&again, &entry->thread, SETTLES) && again.sequence % 2 == 0)
 			return entry->thread.state != 0;
 		entry->thread = again;
 	}
@@ -103,7 +101,7 @@ static int start_reading(struct sk_bpf_host *host, uint64_t job)
 	return 0;
 }
 
-/* Copies the threads asked for into `entries`; a thread that cannot be held still counts. */
+/* Copy the requested threads into `entries`; a thread without room still counts. */
 static int read_threads(struct sk_bpf_host *host, uint64_t job, uint32_t *ret)
 {
 	const struct sk_thread_row *values = host->thread_batch.values;
@@ -134,8 +132,8 @@ static int read_threads(struct sk_bpf_host *host, uint64_t job, uint32_t *ret)
 	return 0;
 }
 
-/* Threads that were ending during the reading, by job; they may be missing from it, or be in it
- * twice in part: their job's sum is not made in one step. */
+/* Mark jobs with threads that ended during the reading: they may be missing from it or be in it
+ * twice in part, because their job's sum is not made in one step. */
 static int compare_ended(struct sk_bpf_host *host, uint64_t job, bool *ret_settled)
 {
 	const struct sk_job_row *values = host->job_batch.values;
@@ -156,7 +154,7 @@ static int compare_ended(struct sk_bpf_host *host, uint64_t job, bool *ret_settl
 	return 0;
 }
 
-/* Orders threads by job and adds them, with what each has open, to their job. */
+/* Sort threads by job and add them, with their open intervals, to their job. */
 static void add_up(struct sk_bpf_host *host, uint32_t threads, uint64_t now_ns)
 {
 	uint32_t first = 0;
@@ -190,7 +188,8 @@ int sk_bpf_host_read(struct sk_bpf_host *host, uint64_t job, struct sk_bpf_readi
 		int error = start_reading(host, job);
 
 		error = error ? error : read_threads(host, job, &threads);
-		/* Before the comparison: who ends after it was there until now, as is assumed. */
+		/* Taken before the comparison: a thread that ends after it is assumed to be there
+		 * until now. */
 		ret->now_ns = sk_bpf_now_ns();
 		error = error ? error : compare_ended(host, job, &settled);
 		if (error)

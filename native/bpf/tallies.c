@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading the table of tallies, and forgetting those of jobs that are gone. See host.h. */
+/* The table of tallies: reading it, and forgetting those of jobs that are gone. See host.h. */
 #include <errno.h>
 
 #include "host_state.h"

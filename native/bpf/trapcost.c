@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What a probe's hit costs on this machine, by the first instruction of its site: small functions
- * of our own are probed in this very process, by the programs that probe others. See calls.h.
- */
+/* The cost of a probe's hit on this machine, by the first instruction of its site: small functions
+ * in this very process are probed by the programs that probe others. See calls.h. */
 #define _GNU_SOURCE /* dladdr, dl_iterate_phdr */
 #include "calls.h"
 
@@ -17,7 +15,7 @@
 
 #include "host_state.h"
 
-/* Many short rounds, of which one is likely to have the processor to itself. */
+/* Many short rounds, so that one is likely to have the processor to itself. */
 enum { ROUNDS = 30, CALLS = 50, CALLS_STEPPED = 10 };
 
 /* Two sites of each kind: one probed at entry and return, one at entry alone. */
@@ -57,7 +55,7 @@ static const struct trap_sites traps[SK_TRAPS] = {
 	[SK_TRAP_OTHER] = PAIR(other, CALLS_STEPPED),
 };
 
-/* From an address to the place in its file. */
+/* The place of an address in its file. */
 struct place {
 	uintptr_t at;
 	uint64_t offset;

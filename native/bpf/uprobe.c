@@ -111,6 +111,6 @@ int sk_bpf_uprobe_link_one(int program_fd, const struct sk_bpf_uprobes *uprobes,
 	attr.attach_type = PERF_EVENT;
 	attr.perf_cookie = uprobes->cookies[index];
 	link = create(&attr);
-	close(event); /* the link holds it */
+	close(event); /* the link keeps it open */
 	return link;
 }

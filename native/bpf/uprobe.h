@@ -26,10 +26,10 @@ struct sk_bpf_uprobes {
 	uint32_t count;
 };
 
-/* One link for all of them (Linux 6.6). A descriptor, or a negative errno. */
+/* Make one link for all of them (Linux 6.6). A descriptor, or a negative errno. */
 int sk_bpf_uprobe_link_many(int program_fd, const struct sk_bpf_uprobes *uprobes);
 
-/* A link for the one at `index`; closing it detaches. A descriptor, or a negative errno. */
+/* Make a link for the one at `index`; closing it detaches. A descriptor, or a negative errno. */
 int sk_bpf_uprobe_link_one(int program_fd, const struct sk_bpf_uprobes *uprobes, uint32_t index);
 
 #endif

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The Python face of the clock table, for probes/clocks.py alone: rows as tuples, and the line on
- * its own so that it can be tested with clocks that no machine has. No logic.
- */
+/* The Python binding of the clock table: rows as tuples, and the line on its own, so that it can be
+ * tested with clocks that no machine has. No logic. */
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>

@@ -53,7 +53,7 @@ static uint64_t count_ticks(void)
 {
 	uint32_t low, high;
 
-	/* After the loads before it, before the loads after it. */
+	/* Read after the loads before it and before the loads after it. */
 	__asm__ volatile("lfence; rdtsc; lfence" : "=a"(low), "=d"(high)::"memory");
 	return (uint64_t)high << 32 | low;
 }
@@ -107,7 +107,7 @@ static bool is_invariant(void)
 }
 
 /* Leaf 15H: ratio of counter and crystal, and the crystal's rate; leaf 40000010H: kHz of the
- * counter as VMware and KVM give it. 0 where neither is there. */
+ * counter as VMware and KVM give it. 0 if neither is there. */
 static uint64_t said_hz(void)
 {
 	uint32_t a = 0, b = 0, c = 0, d = 0;
@@ -127,7 +127,7 @@ static const char NAME[] = "TSC";
 #elif defined(__aarch64__)
 static bool is_invariant(void)
 {
-	return true; /* the generic timer is, by the architecture */
+	return true; /* the architecture says so of the generic timer */
 }
 
 static uint64_t said_hz(void)
@@ -153,7 +153,7 @@ static uint64_t said_hz(void)
 static const char NAME[] = "ticks";
 #endif
 
-/* As ticks of one nanosecond each they are raw counts. */
+/* Counted as ticks of one nanosecond each they are raw counts. */
 static uint64_t measured_hz(void)
 {
 	uint64_t one_to_one = 1000000000;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * The clocks of the system against CLOCK_MONOTONIC, which every time of a trace is on.
+ * The clocks of the system against CLOCK_MONOTONIC, to which every time of a trace belongs.
  *
- * A clock is read between two readings of CLOCK_MONOTONIC, the closest of several; what was read
- * goes into fit.h. Threads: one for a table. Cost: READINGS x 3 clock readings a clock, about a
+ * A clock is read between two readings of CLOCK_MONOTONIC, and the closest of several readings goes
+ * into fit.h. Threads: one per table. Cost: READINGS x 3 clock readings a clock, about a
  * microsecond.
  */
 #ifndef SK_CLOCKS_CLOCKS_H
@@ -19,10 +19,10 @@ enum sk_clock_source {
 	SK_CLOCK_SOURCES,
 };
 
-/** How the processor's counter can be used. */
+/** The usable rate of the processor's counter. */
 struct sk_clock_ticks {
-	uint64_t hz;	  /* 0: not usable, `why` says so */
-	bool measured;	  /* else the processor or the hypervisor says it */
+	uint64_t hz;	  /* 0: not usable, for the reason in `why` */
+	bool measured;	  /* else the processor or the hypervisor states it */
 	const char *name; /* "TSC" or "CNTVCT" */
 	const char *why;
 };
@@ -35,18 +35,18 @@ struct sk_clock_table {
 /** CLOCK_MONOTONIC ns. */
 uint64_t sk_clock_monotonic(void);
 
-/** The closest of `tries` bracketed readings. False where the source cannot be read. */
+/** Read a clock: the closest of `tries` bracketed readings. False if the source cannot be read. */
 bool sk_clock_read(enum sk_clock_source source, const struct sk_clock_ticks *ticks, unsigned tries,
 		   struct sk_clock_pair *ret);
 
-/** The same for a reading by `read`, which gives ns of any clock; false where `read` fails. */
+/** Read any clock by `read`, which gives ns, in the same way; false if `read` fails. */
 bool sk_clock_bracket(bool (*read)(void *state, uint64_t *ret), void *state, unsigned tries,
 		      struct sk_clock_pair *ret);
 
-/** What the counter is; measures its rate for 20 ms where nobody says it. */
+/** Find the counter and its rate; the rate is measured for 20 ms if nothing states it. */
 void sk_clock_ticks_find(struct sk_clock_ticks *ret);
 
-/** One pair more for every source. */
+/** Add one pair for every source. */
 void sk_clock_table_refresh(struct sk_clock_table *table);
 
 /** "REALTIME", "MONOTONIC_RAW", "BOOTTIME", "TSC". */

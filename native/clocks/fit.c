@@ -7,8 +7,8 @@
 
 #include <math.h>
 
-/* More than a clock that is being slewed can do: adjtimex allows 500 ppm, and as much again for a
- * crystal. Beyond it, and beyond what the readings leave open, the clock was set. */
+/* The limit of a clock that is being slewed: adjtimex allows 500 ppm, and as much again for a
+ * crystal. Beyond it, and beyond the error of the readings, the clock was set. */
 static const double SLEW_MAX = 1e-3;
 static const double SLACK_NS = 2000;
 
@@ -27,7 +27,7 @@ struct line {
 	double at_zero;
 };
 
-/* Where `x` is the other clock's time since the newest pair, `y` the offset's change since it. */
+/* `x` is the other clock's time since the newest pair, `y` the offset's change since it. */
 static struct line through(const struct sk_clock_fit *fit)
 {
 	const struct sk_clock_pair *last = newest(fit);

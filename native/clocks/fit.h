@@ -3,10 +3,12 @@
  * One clock seen from CLOCK_MONOTONIC: pairs of readings in, offset, drift and error out.
  *
  * Pure: it reads no clock. A pair is a reading of the other clock between two of CLOCK_MONOTONIC,
- * so it is off by at most half of what lies between them. Invariant: `error_ns` of a row is the
- * half width of the newest pair plus the farthest that any pair of the window lies from the line,
- * so a clock that does not run straight is told by it. A clock that was set is not a clock that
- * drifts: the window starts anew and the step is counted. Memory: the caller's. Threads: one.
+ * so its error is at most half of the bracket.
+ *
+ * Invariant: `error_ns` of a row is the half width of the newest pair plus the largest distance of
+ * any pair of the window from the line, so it shows a clock that does not run straight. A clock
+ * that was set does not drift: the window starts anew and the step is counted. Memory: the
+ * caller's. Threads: one.
  */
 #ifndef SK_CLOCKS_FIT_H
 #define SK_CLOCKS_FIT_H
@@ -43,13 +45,13 @@ struct sk_clock_row {
 	bool has_drift; /* the window is long enough to tell one */
 };
 
-/** Take one more pair in; false when it says that the clock was set. */
+/** Add one pair; false when it shows that the clock was set. */
 bool sk_clock_fit_add(struct sk_clock_fit *fit, const struct sk_clock_pair *pair);
 
-/** The line through the window; false while there is no pair. */
+/** Compute the line through the window; false while there is no pair. */
 bool sk_clock_fit_row(const struct sk_clock_fit *fit, struct sk_clock_row *ret);
 
-/** A reading of the other clock on CLOCK_MONOTONIC. */
+/** Return a reading of the other clock on CLOCK_MONOTONIC. */
 static inline uint64_t sk_clock_row_place(const struct sk_clock_row *row, uint64_t clock_ns)
 {
 	int64_t since = (int64_t)(clock_ns - row->reference_ns);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
 /** @file
- * Calls into a library, per process and call: how often and how long.
+ * Calls into a library, per process and call: number and length.
  *
- * A call is entered once and returns once; what is entered and has not returned is going on, or its
- * thread ended inside of it.
+ * A call is entered once and returns once; a call that was entered and has not returned is in
+ * progress, or its thread ended inside it.
  */
 #ifndef SK_RECORDS_CALL_H
 #define SK_RECORDS_CALL_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
 /** @file
- * The notice: one thing that somebody should be told of, as it travels in a ring.
+ * The notice: one event that somebody should know of, as it travels in a ring.
  *
  * All but opens of devices go through a ring of their own that nothing frequent can fill.
  */
@@ -11,8 +11,8 @@
 
 enum sk_notice_kind {
 	SK_NOTICE_DEVICE_OPEN = 0,
-	SK_NOTICE_REFUSED_OPEN = 1, /* another program of the job's cgroup said no */
-	SK_NOTICE_OOM_KILL = 2,	    /* head.pid: the victim; from_pid: who ran out */
+	SK_NOTICE_REFUSED_OPEN = 1, /* another program of the job's cgroup refused it */
+	SK_NOTICE_OOM_KILL = 2,	    /* head.pid: the victim; from_pid: the process that ran out */
 	SK_NOTICE_SIGNAL = 3,	    /* code: signal that ends head.pid; from_pid: who sent it */
 	SK_NOTICE_KILLED_EXIT = 4,  /* code: signal that ended head.pid */
 	SK_NOTICE_XID = 5,	    /* code: Xid; name: PCI address; text: what the driver said */
@@ -28,7 +28,7 @@ struct sk_notice {
 	struct sk_record_head head;
 	__u64 job; /* 0: of no job */
 	__u32 tid;
-	__u32 code; /* signal, Xid, or access asked for: 2 read, 4 write, 1 mknod */
+	__u32 code; /* signal, Xid, or access: 2 read, 4 write, 1 mknod */
 	__u32 from_pid;
 	__u32 flags;
 	__u32 major; /* of the device; 0 with minor 0: none */

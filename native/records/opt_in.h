@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
 /** @file
- * What is seen of a job only while somebody asks for it: waits by stack, device calls, faults.
- *
+ * Records that exist only while a job opts in: waits by stack, device calls, faults.
  */
 #ifndef SK_RECORDS_OPT_IN_H
 #define SK_RECORDS_OPT_IN_H

@@ -31,7 +31,7 @@ static inline void sk_ring_init(struct sk_ring *ring, struct sk_slot *slot, void
 	ring->tail_seen = atomic_load_explicit(&slot->tail, memory_order_acquire);
 }
 
-/** The cell to fill next, or NULL when the ring is full. */
+/** Return the cell to fill next, or NULL when the ring is full. */
 static inline struct sk_record *sk_ring_reserve(struct sk_ring *ring)
 {
 	if (ring->head - ring->tail_seen > ring->mask) {
@@ -49,7 +49,7 @@ static inline void sk_ring_commit(struct sk_ring *ring)
 {
 	ring->cells[ring->head & ring->mask].sequence = (uint32_t)ring->head;
 	ring->head++;
-	/* Pairs with the reader's fence after it read `head`: what it counts is filled. */
+	/* Pairs with the reader's fence after it read `head`: the cells below it are filled. */
 	atomic_store_explicit(&ring->slot->head, ring->head, memory_order_release);
 }
 

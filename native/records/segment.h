@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * The trace segment: what one process of a job shares with the agent, a file of fixed layout.
+ * The trace segment: a file of fixed layout that one process of a job shares with the agent.
  *
- * Written by a tracer inside the job (probes/tracer/ and what is built on it), read by
- * trace/fold/reader.c inside the agent. The agent trusts nothing in it: every index and length is
- * checked before use. Two things go the other way: the control block, which is what the agent wants
- * of the tracer, for as long as its lease lasts; and `hold`, by which launches wait for their turn.
+ * A tracer inside the job writes it (probes/tracer and what is built on it), trace/fold/reader.c
+ * inside the agent reads it. The agent trusts nothing in it: every index and length is checked
+ * before use. Two words go the other way: the control block, which is the agent's request to the
+ * tracer for as long as its lease lasts, and `hold`, the throttle word of launches.
+ *
  * Memory: the file lies in a tmpfs folder of the job; the writer maps it, the reader never does.
  * Threads: a slot is written by the thread that owns it (or by the layer's idle thread while it
- * holds the slot's harvest flag); `tail` alone is written by the reader. Times: CLOCK_MONOTONIC ns
+ * holds the slot's harvest flag); only `tail` is written by the reader. Times: CLOCK_MONOTONIC ns
  * unless a name says otherwise.
  */
 #ifndef SK_RECORDS_SEGMENT_H
@@ -35,12 +36,13 @@ enum {
 	SK_SEGMENT_NAME_BYTES = 192, /* longer names are cut and end in a hash of the whole */
 	SK_SEGMENT_DEVICES = 16,
 	SK_SEGMENT_LANES = 8,		 /* waiting lists of one thread, by queue */
-	SK_SEGMENT_RING_LARGE = 1 << 17, /* records: 100,003 launches fit with no reader at all */
+	SK_SEGMENT_RING_LARGE = 1 << 17, /* records: 100,003 launches fit without a reader */
 	SK_SEGMENT_RING_SMALL = 1 << 14,
 	SK_SEGMENT_RINGS_LARGE = 8, /* slots that have a large ring under `full` */
 	SK_SEGMENT_RING_MAX = 1 << 20,
 	SK_SEGMENT_WINDOWS = 256,
-	SK_LEASE_COUNTED_S = 10, /* after a lease launches are counted, before they are not seen */
+	SK_LEASE_COUNTED_S =
+		10, /* launches are counted for so long after a lease, and not seen later */
 	SK_NO_DEVICE = 0xff,
 };
 
@@ -51,10 +53,10 @@ enum sk_mode {
 	SK_MODE_GOVERNED = 1, /* every launch counted, as many timed as the budget allows */
 	SK_MODE_FULL = 2,     /* every launch timed */
 	SK_MODE_DORMANT =
-		3, /* loaded, and neither counts nor times; also what an expired lease means */
+		3, /* loaded, and neither counts nor times; also the mode after an expired lease */
 };
 
-/** Who writes a segment. */
+/** The tracer that writes a segment. */
 enum sk_tracer_kind {
 	SK_TRACER_OPENCL = 1,
 	SK_TRACER_CUPTI = 2,
@@ -83,8 +85,8 @@ enum sk_kind {
 	SK_KIND_BARRIER = 32, /* a marker or barrier in a queue, from its call to its completion */
 	SK_KIND_SYNC,	      /* a thread of the host waited for a device */
 	SK_KIND_USER_EVENT,   /* a user event, from its making to its completion */
-	SK_KIND_OVERHEAD,     /* time that the vendor's own profiler says it took */
-	SK_KIND_HELD,	      /* a thread waited in a launch because launches are held */
+	SK_KIND_OVERHEAD,     /* time that the vendor's own profiler took, by its own account */
+	SK_KIND_HELD,	      /* a thread waited in a launch because launches are throttled */
 	SK_KINDS,
 };
 
@@ -93,8 +95,9 @@ struct sk_record {
 	uint64_t queued_ns;
 	uint64_t start_ns;
 	uint64_t end_ns;
-	uint64_t bytes;	       /* of a copy; of a kernel of a graph launch: the graph's id */
-	uint32_t submit_after; /* ns from queued_ns to the submission, saturating; 0: not asked */
+	uint64_t bytes; /* of a copy; of a kernel of a graph launch: the graph's id */
+	uint32_t
+		submit_after; /* ns from queued_ns to the submission, saturating; 0: not recorded */
 	uint32_t correlation; /* joins what one call caused: the vendor's id, or a count of calls */
 	uint32_t call_before; /* ns from the call's entry to queued_ns, saturating */
 	uint32_t call_ns;     /* length of the enqueue call, saturating */
@@ -110,11 +113,11 @@ struct sk_record {
 static_assert(sizeof(struct sk_record) == 64, "a record is one cache line");
 static_assert(offsetof(struct sk_record, sequence) == 60, "records have no padding");
 
-/** What one owner at a time counts; plain numbers, published by relaxed stores. */
+/** Counters of one owner at a time; plain numbers, published by relaxed stores. */
 struct sk_slot_counters {
 	SK_SHARED(uint64_t) launches;	  /* kernels that the driver took */
 	SK_SHARED(uint64_t) copies;	  /* copies that the driver took */
-	SK_SHARED(uint64_t) timed;	  /* of both: promised a record */
+	SK_SHARED(uint64_t) timed;	  /* of both: a record will follow */
 	SK_SHARED(uint64_t) ring_full;	  /* ready, but the ring had no room: made = head + this */
 	SK_SHARED(uint64_t) pending_full; /* timed, but the waiting list had no room */
 	SK_SHARED(uint64_t) failed;	  /* timed, and the command ended in an error */
@@ -135,8 +138,8 @@ struct sk_slot {
 	uint32_t ring_records;		      /* a power of two */
 	uint64_t ring_offset;
 	alignas(64) struct sk_slot_counters counters;
-	/* Call time of the oldest launch of a lane that has no record yet; 0: none. No record
-	 * with an earlier call time will appear, which is what lets the reader settle a time. */
+	/* Call time of the oldest launch of a lane without a record yet; 0: none. No record with an
+	 * earlier call time will appear, which lets the reader settle a time. */
 	alignas(64) SK_SHARED(uint64_t) oldest_ns[SK_SEGMENT_LANES];
 	alignas(64) SK_SHARED(uint8_t) oldest_device[SK_SEGMENT_LANES];
 	alignas(8) SK_SHARED(uint64_t) calling_ns; /* entry of a timed call that has not returned */
@@ -144,47 +147,49 @@ struct sk_slot {
 };
 static_assert(sizeof(struct sk_slot) == 512, "slots keep their stride");
 
-/** What the agent wants, written by it alone and believed until the lease ends. */
+/** The agent's request to the tracer, written by the agent alone and valid until the lease ends. */
 struct sk_segment_control {
 	SK_SHARED(uint64_t) wanted; /* enum sk_mode, budget in ppm << 8, serial << 32; 0: never */
-	/* After it a tracer times nothing, counts for SK_LEASE_COUNTED_S more where that is cheap,
-	 * and is dormant then; 0: as it was started. */
+	/* After this time a tracer times nothing, counts for SK_LEASE_COUNTED_S more if that is
+	 * cheap, and is dormant then; 0: as it was started. */
 	SK_SHARED(uint64_t) lease_ns;
 };
 
-/** What the tracer does about it. */
+/** The tracer's answer to the request. */
 struct sk_segment_answer {
 	SK_SHARED(uint64_t) applied; /* the `wanted` that is in force */
 	SK_SHARED(uint32_t)
 	mode; /* enum sk_mode in force; differs from `applied` after the lease */
-	SK_SHARED(uint32_t) phase;	   /* enum sk_phase, under `governed` */
-	SK_SHARED(uint64_t) since_ns;	   /* of the mode */
-	SK_SHARED(uint64_t) switches;	   /* of modes and phases, all queues moved */
-	SK_SHARED(uint64_t) switches_late; /* put off: a call was in a queue; tried again */
+	SK_SHARED(uint32_t) phase;    /* enum sk_phase, under `governed` */
+	SK_SHARED(uint64_t) since_ns; /* of the mode */
+	SK_SHARED(uint64_t) switches; /* of modes and phases, all queues moved */
 	SK_SHARED(uint64_t)
-	pinned; /* queues that cannot be moved, so keep profiling as they were */
+	switches_late; /* postponed because a call was in a queue; tried again */
+	SK_SHARED(uint64_t)
+	pinned; /* queues that cannot be moved, so they keep profiling as they were */
 };
 
-/** How much was seen in a window; the worse of two where they overlap. */
+/** Levels of what a window saw; the worse of two where they overlap. */
 enum sk_phase {
 	SK_PHASE_TIMED = 1,   /* every launch counted, and timed or sampled as its `shift` says */
 	SK_PHASE_COUNTED = 2, /* every launch counted, none timed; no `chosen_ns`: a lease ended */
 	SK_PHASE_BLIND = 3,   /* nothing seen; an estimate covers it where `chosen_ns` is not 0 */
 };
 
-/** Under `governed` and around every change of mode: what the tracer saw from when to when.
- * A launch belongs to the window its call began in. Windows follow each other without a gap. */
+/** A stretch of time under `governed` or around a change of mode, with the level of what the tracer
+ * saw. A launch belongs to the window in which its call began. Windows follow each other without a
+ * gap. */
 struct sk_window {
 	uint64_t from_ns;
 	uint64_t to_ns;	    /* exclusive */
 	uint32_t phase;	    /* enum sk_phase */
 	uint32_t sequence;  /* low half of its index */
 	uint64_t chosen_ns; /* of the governed period it is a part of, in every phase; 0: none */
-	uint64_t launches;  /* and copies, that were counted in it */
+	uint64_t launches;  /* including copies, counted in it */
 };
 static_assert(sizeof(struct sk_window) == 40, "windows have no padding");
 
-/** A device and how its stamps are put on CLOCK_MONOTONIC. `ready` is stored last. */
+/** A device, and the line that puts its stamps on CLOCK_MONOTONIC. `ready` is stored last. */
 struct sk_segment_device {
 	SK_SHARED(uint32_t) ready;
 	uint32_t type; /* cl_device_type, low half */
@@ -222,11 +227,11 @@ struct sk_segment_header {
 	SK_SHARED(uint32_t) devices;
 	char comm[16];
 	SK_SHARED(uint64_t) threads_refused; /* launches counted in the shared row, never timed */
-	SK_SHARED(uint64_t) names_refused;   /* launches counted as "(other)" for want of a row */
+	SK_SHARED(uint64_t) names_refused;   /* launches counted as "(other)" for lack of a row */
 	SK_SHARED(uint64_t) devices_refused; /* queues on devices beyond the table, never timed */
 	SK_SHARED(uint64_t) queues_refused;  /* queues beyond the table, never timed */
 	SK_SHARED(uint64_t)
-	command_buffers; /* asked for cl_khr_command_buffer, which is not seen */
+	command_buffers; /* queries of cl_khr_command_buffer, which is not traced */
 	SK_SHARED(uint64_t) clock_mismatches; /* stamps outside of their call after calibration */
 	SK_SHARED(uint32_t) slots_used;	      /* slots beyond it have never had an owner */
 	uint32_t tracer;		      /* enum sk_tracer_kind */
@@ -238,14 +243,16 @@ struct sk_segment_header {
 	SK_SHARED(uint64_t) vendor_dropped; /* records the vendor's profiler lost */
 	SK_SHARED(uint32_t) stepped_aside;  /* another profiler holds the slot; `holder` names it */
 	char holder[60];
-	SK_SHARED(uint32_t) timed_call_ns;   /* what timing adds to a launch; 0: not known */
-	SK_SHARED(uint32_t) counted_call_ns; /* what counting does */
-	SK_SHARED(uint64_t) hold;    /* of launches, written by the agent; records/throttle.h */
+	SK_SHARED(uint32_t) timed_call_ns;   /* cost that timing adds to a launch; 0: not known */
+	SK_SHARED(uint32_t) counted_call_ns; /* cost that counting adds */
+	SK_SHARED(uint64_t)
+	hold; /* throttle word of launches, written by the agent; records/throttle.h */
 	SK_SHARED(uint64_t) held;    /* launches and copies that have waited for it */
-	SK_SHARED(uint64_t) held_ns; /* how long, added up over threads */
-	uint32_t holds;		     /* whether this tracer looks at `hold` */
+	SK_SHARED(uint64_t) held_ns; /* total wait, over all threads */
+	uint32_t holds;		     /* this tracer obeys `hold` */
 	uint32_t reserved_word;
-	SK_SHARED(uint64_t) unjoined; /* records whose call was not seen, so they are of nobody */
+	SK_SHARED(uint64_t)
+	unjoined; /* records whose call was not seen, so they belong to no thread */
 	uint8_t reserved[4096 - 328];
 };
 static_assert(sizeof(struct sk_segment_header) == 4096, "the header is one page");
@@ -270,7 +277,7 @@ static_assert(sizeof(struct sk_segment) % 4096 == 0, "rings start on a page");
 static_assert(offsetof(struct sk_segment_header, hold) == 288, "words keep their place");
 static_assert(offsetof(struct sk_segment_header, reserved) == 328, "the header has no padding");
 
-/** Records of slot `slot`'s ring; the same rule lays out the file in the writer. */
+/** Return the records of slot `slot`'s ring; the writer lays out the file by this rule too. */
 static inline uint32_t sk_segment_ring_records(uint32_t mode, uint32_t slot)
 {
 	return mode == SK_MODE_FULL && slot < SK_SEGMENT_RINGS_LARGE ? SK_SEGMENT_RING_LARGE

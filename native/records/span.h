@@ -21,8 +21,8 @@ enum sk_span_state {
 
 #define SK_SPAN_STATES 4
 
-/* Not states: what tells of a thread's beginning and end, in the place of a span. */
-enum sk_span_turn {
+/* Records of a thread's beginning and end, which take the place of a span. */
+enum sk_span_life {
 	SK_SPAN_MADE = 5, /* from_ns: when; to_ns: id of the thread that made it */
 	SK_SPAN_GONE = 6, /* both: when */
 };
@@ -35,10 +35,10 @@ struct sk_span {
 	__u64 to_ns;
 	__u32 tid;
 	__u16 state;
-	__u16 detail; /* SK_SPAN_DETAIL_UNKNOWN: not told */
+	__u16 detail; /* SK_SPAN_DETAIL_UNKNOWN: not known */
 };
 
-/* As it travels in the ring: the reader takes the job off and groups by it. */
+/* A span in the ring: the reader removes the job and groups by it. */
 struct sk_job_span {
 	__u64 job;
 	struct sk_span span;

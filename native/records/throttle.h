@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * The word by which the agent holds a process's launches: in which share of the time they begin.
+ * The launch throttle: the word by which the agent limits in which share of the time a process's
+ * launches begin.
  *
- * Written by trace/job/drain.c, believed by probes/tracer/hold.c. Of each period of 20 ms, counted
- * on CLOCK_MONOTONIC so that all processes of a node have the same, the first part is open:
- * launches begin; those that come in the rest wait until the next begins. Invariant: a launch waits
- * for no longer than a period, and none waits SK_THROTTLE_VALID_NS after a word was written,
- * whatever became of who wrote it; a word that could do more is open.
+ * trace/job/drain.c writes it and probes/tracer obeys it. The first part of each period of 20 ms is
+ * open; launches that come in the rest wait until the next period. Periods are counted on
+ * CLOCK_MONOTONIC, so that all processes of a node share them.
+ *
+ * Invariant: a launch waits at most one period, and none waits SK_THROTTLE_VALID_NS after a word
+ * was written, whatever became of its writer; a word that could do more is open.
  */
 #ifndef SK_RECORDS_THROTTLE_H
 #define SK_RECORDS_THROTTLE_H
@@ -19,7 +21,8 @@ enum {
 	SK_THROTTLE_VALID_NS = 1000000000,
 };
 
-/** The word for a share, valid until `until_ns`; 0, open, for a share that holds nothing. */
+/** Return the word for a share, valid until `until_ns`; 0, open, for a share that delays nothing.
+ */
 static inline uint64_t sk_throttle_word(uint32_t share, uint64_t until_ns)
 {
 	if (!share || share >= SK_THROTTLE_WHOLE)
@@ -37,7 +40,7 @@ static inline uint64_t sk_throttle_until(uint64_t word)
 	return word & ~(uint64_t)(SK_THROTTLE_WHOLE - 1);
 }
 
-/** When a launch at `now_ns` may begin; 0: at once. */
+/** Return when a launch at `now_ns` may begin; 0: at once. */
 static inline uint64_t sk_throttle_opens(uint64_t word, uint64_t now_ns)
 {
 	uint64_t share = sk_throttle_share(word), until = sk_throttle_until(word);

@@ -1,7 +1,8 @@
-// SPDX-License-Identifier: Apache-2.0
-//
-// The Python face of simulated nodes, for probes/simdriver and the power loop: structures as
-// dictionaries by the table of fields.h, calls as they are. No logic.
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The Python face of simulated nodes, for probes/simdriver and the power loop: structures as
+ * dictionaries by the table of fields.h, calls as they are. No logic.
+ */
 
 #include <cerrno>
 #include <cstring>
@@ -125,7 +126,7 @@ class Node
 	bool mapped;
 };
 
-// The node's lock for as long as one of these lives; its cards are at the present.
+/* The node's lock for as long as one of these lives; its cards are at the present. */
 struct Inside {
 	explicit Inside(Node &of) : node(of.node)
 	{
@@ -327,7 +328,7 @@ nb::dict truth(Node &of, uint32_t index)
 	return dict;
 }
 
-// None where a driver would not answer: lost, waiting for a reset, or dropped by a fault.
+/* None where a driver would not answer: lost, waiting for a reset, or dropped by a fault. */
 nb::object sensor(Node &of, uint32_t index)
 {
 	sk_sim_card &card = of.card(index);
@@ -509,7 +510,7 @@ void define_node(nb::module_ &module)
 		.def("describe", &describe);
 }
 
-} // namespace
+} /* namespace */
 
 NB_MODULE(_sim, module)
 {

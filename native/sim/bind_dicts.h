@@ -1,7 +1,7 @@
-// SPDX-License-Identifier: Apache-2.0
-//
-// Plain structures of the simulation as Python dictionaries and back, by the table of fields.h.
-// Relied on by bind.cpp alone.
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file
+ * Plain structures of the simulation as Python dictionaries and back, by the table of fields.h.
+ */
 #ifndef SK_SIM_BIND_DICTS_H
 #define SK_SIM_BIND_DICTS_H
 
@@ -92,7 +92,7 @@ inline void value_to(char *at, const sk_sim_field &f, nb::handle value)
 	}
 }
 
-// Members that the dictionary lacks stay as they are; a key that is no member is refused.
+/* Members that the dictionary lacks stay as they are; a key that is no member is refused. */
 inline void from_dict(void *to, const sk_sim_fields &fields, nb::dict dict)
 {
 	size_t taken = 0;
@@ -122,6 +122,6 @@ inline void from_dict(void *to, const sk_sim_fields &fields, nb::dict dict)
 	}
 }
 
-} // namespace
+} /* namespace */
 
 #endif

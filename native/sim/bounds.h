@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * What a card in a mapped file may hold: all else is a card that cannot be.
+ * * The bounds of a card in a mapped file: anything else is an impossible card.
  *
- * Relied on by the plant, before it moves a card, and by node.c, which makes
- * and opens nodes. Invariant: a card that is bound can be moved: nothing is
- * divided by zero, no ring is left and no loop goes on for ever, whatever was
- * written into the file.
+ * Invariant: a card that is bound can be moved: nothing is divided by zero, no ring is left and no
+ * loop goes on for ever, whatever was written into the file.
  */
 #ifndef SK_SIM_BOUNDS_H
 #define SK_SIM_BOUNDS_H
@@ -16,7 +14,7 @@
  * order. */
 int sk_sim_model_check(const struct sk_sim_model *model);
 
-/** Whether it can be moved to `to_ns`. A model that is no card is lost and
+/** Return whether it can be moved to `to_ns`. A model that is no card is lost and
  * cannot; a state that no card has begins anew; one from long ago goes on from
  * now. */
 bool sk_sim_card_bound(struct sk_sim_card *card, uint64_t to_ns);

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * One simulated card: what it is (fixed by its profile), what it is asked to do (load, limits), and
- * what it is doing (its physical state), as plain data.
+ * * One simulated card: its model (fixed by its profile), what it is asked to do (load, limits),
+ * and what it is doing (its physical state), as plain data.
  *
- * Relied on by the plant, which moves it in time, by the sensors, which say what a driver would
- * answer, and by every simulated driver library of this folder.
  * Invariant: everything is fixed-size and free of pointers, so that a card can lie in a file that
  * several processes have mapped; units are in the names (mw, mc: thousandths of a watt, a degree).
  */
@@ -53,7 +51,7 @@ struct sk_sim_sensor {
 	uint64_t temperature_period_ns;
 };
 
-/** What never changes while the card exists; from its profile. */
+/** The model: constant while the card exists, from its profile. */
 struct sk_sim_model {
 	uint32_t vendor; /* enum sk_sim_vendor */
 	uint32_t pci_device, pci_subsystem;
@@ -105,9 +103,9 @@ struct sk_sim_process {
 	char name[64];
 };
 
-/** What the card is asked to do. Work that takes a time c of each second in kernels at the highest
- * clock, and the rest of it elsewhere, takes c * s there and still the rest elsewhere at a lower
- * clock, where s = bound + (1 - bound) * highest / clock. */
+/** The requested load of the card. Work that takes a time c of each second in kernels at the
+ * highest clock, and the rest of it elsewhere, takes c * s there and still the rest elsewhere at a
+ * lower clock, where s = bound + (1 - bound) * highest / clock. */
 struct sk_sim_load {
 	double compute; /* 0 to 1: share of time in which kernels run, at the highest clock */
 	double memory;	/* 0 to 1: share of bandwidth used at the highest clock */
@@ -142,7 +140,7 @@ enum sk_sim_state {
 	SK_SIM_REFUSED,	    /* the caller lacks permission */
 };
 
-/** What it does now. Times in ns on the node's clock. */
+/** Its present state. Times in ns on the node's clock. */
 struct sk_sim_now {
 	uint64_t at_ns; /* state is as of here */
 	double clock_mhz;

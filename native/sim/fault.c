@@ -162,7 +162,7 @@ static void give(struct sk_sim_node *node, uint32_t index, const struct sk_sim_f
 	sk_sim_fault_event(node, index, fault->kind, (uint64_t)fault->value);
 }
 
-/* The same driver, one step newer, is what comes back. */
+/* The driver that comes back is one version newer. */
 static void newer_driver(struct sk_sim_card *card)
 {
 	char *last = strrchr(card->model.driver, '.');

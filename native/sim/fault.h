@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * The script of a simulated node: what each fault does to cards when it begins, while it lasts and
- * when it ends.
+ * * The script of a simulated node: what each fault does to cards when it begins, while it lasts
+ * and when it ends.
  *
- * Relied on by node.c, which moves the cards to `fault_ns` of the node before it lets anything
- * happen. Invariant: a fault begins once and ends once, and what it took away it gives back.
+ * Invariant: a fault begins once and ends once, and what it took away it gives back.
  */
 #ifndef SK_SIM_FAULT_H
 #define SK_SIM_FAULT_H
@@ -17,7 +16,8 @@ void sk_sim_fault_look(struct sk_sim_node *node);
 /** Let happen what is due at the node's present. */
 void sk_sim_fault_happen(struct sk_sim_node *node);
 
-/** Whether a fault of this kind is on for this card and function. `card` may be UINT32_MAX. */
+/** Return whether a fault of this kind is on for this card and function. `card` may be UINT32_MAX.
+ */
 const struct sk_sim_fault *sk_sim_fault_on(const struct sk_sim_node *node, uint32_t kind,
 					   uint32_t card, const char *function);
 

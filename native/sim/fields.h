@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * Names, types and places of everything in the plain structures of a card, so that one loop turns
+ * * Names, types and places of everything in the plain structures of a card, so that one loop turns
  * any of them into a dictionary and back.
  *
- * Relied on by bind.cpp. Invariant: every member of these structures is named here, which a test
- * holds against their sizes.
+ * Invariant: every member of these structures is named here, which a test holds against their
+ * sizes.
  */
 #ifndef SK_SIM_FIELDS_H
 #define SK_SIM_FIELDS_H

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A process that dies while it moves a card leaves it between two moments: a stretch of it may
- * count twice, nothing else, since times are stored last and every value is always a number. */
+/*
+ * A process that dies while it moves a card leaves it between two moments: a stretch of it may
+ * count twice, nothing else, since times are stored last and every value is always a number.
+ */
 #include "sim/node.h"
 
 #include <errno.h>
@@ -139,7 +141,7 @@ int sk_sim_node_create(const char *path, const char *profile, const struct sk_si
 	return failed;
 }
 
-/* Of a node that may not be written: nobody inside its lock can be waited for,
+/* In a node that may not be written nobody inside its lock can be waited for,
  * so a card may be between two moments in the copy, as one whose mover died.
  * Processes that are forked share it. */
 static int copy_fd(int fd, struct sk_sim_node **ret)
@@ -223,7 +225,7 @@ void sk_sim_node_close(struct sk_sim_node *node)
 	munmap(node, sizeof(*node));
 }
 
-/* Of a process that dies with the lock the kernel wakes one waiter alone, and that may be another
+/* When a process dies with the lock the kernel wakes one waiter alone, and that may be another
  * thread of it, which dies as well: so every waiter looks again by itself now and then. */
 static int wait_lock(struct sk_sim_node *node)
 {
@@ -373,7 +375,7 @@ void sk_sim_node_not_supported(struct sk_sim_node *node, const char *function)
 	sk_sim_node_leave(node);
 }
 
-/* How much longer than nothing a call takes. */
+/* The simulated time that a call takes. */
 static uint64_t takes_ns(const struct sk_sim_node *node, const char *function, uint32_t card)
 {
 	const struct sk_sim_fault *slow = sk_sim_fault_on(node, SK_SIM_FAULT_SLOW, card, function);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * A simulated node: cards, their faults and their clock, in one file that every process of the
+ * * A simulated node: cards, their faults and their clock, in one file that every process of the
  * simulation has mapped.
  *
- * Relied on by every simulated driver library, by stoker.native._sim and by `stoker sim driver`.
  * There is no server: whoever calls a driver takes the node's lock, moves the cards to the present
  * and reads or writes them. Invariant: the lock is robust, so a process killed inside of it leaves
  * the cards readable, and a call that hangs, or is slow, holds no lock meanwhile.
@@ -64,7 +63,7 @@ struct sk_sim_fault {
 	uint64_t given; /* events so far */
 };
 
-/** What an event queue of a driver gives; numbered from 1. */
+/** An entry of a driver's event queue; numbered from 1. */
 struct sk_sim_event {
 	uint64_t number;
 	uint64_t at_ns;
@@ -124,11 +123,11 @@ int sk_sim_node_init(struct sk_sim_node *node, const struct sk_sim_model *models
 /** Lock, and move every card to the present, faults of the script included. Returns the time. */
 uint64_t sk_sim_node_enter(struct sk_sim_node *node);
 
-/** The same, but that of the cards only this one is moved; UINT32_MAX: none. */
+/** Lock the node and move only this card to the present; UINT32_MAX: none. */
 uint64_t sk_sim_node_enter_card(struct sk_sim_node *node, uint32_t card);
 void sk_sim_node_leave(struct sk_sim_node *node);
 
-/** The same without the lock, which the caller has, or needs not: a node of one process. */
+/** Move without taking the lock, which the caller has or does not need: a node of one process. */
 void sk_sim_node_move(struct sk_sim_node *node, uint64_t to_ns);
 
 /** Virtual time only: let so much pass. */
@@ -156,14 +155,14 @@ enum sk_sim_answer {
 enum sk_sim_answer sk_sim_node_call(struct sk_sim_node *node, const char *function, uint32_t card,
 				    int64_t *error);
 
-/** The same; the lock is held afterwards if it may go on, and that card is at the present. */
+/** Count a call; the lock is held afterwards if it may go on, and that card is at the present. */
 enum sk_sim_answer sk_sim_node_call_enter(struct sk_sim_node *node, const char *function,
 					  uint32_t card, int64_t *error);
 
 /** A function that is exported and does nothing: counted. */
 void sk_sim_node_not_supported(struct sk_sim_node *node, const char *function);
 
-/** The same inside of the lock, of a function that sk_sim_node_call has counted. */
+/** Decide a call inside the lock, for a function that sk_sim_node_call has counted. */
 void sk_sim_node_note_not_supported(struct sk_sim_node *node, const char *function);
 
 /** The generator that orders of chance come from: uniform in [0, 1). */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * How a card is cut into instances: which sizes there are, where they may lie, and what is free.
+ * * The partition of a card into instances: which sizes there are, where they may lie, and what is
+ * free.
  *
- * Relied on by the simulated NVML and by bind.cpp, under the node's lock. Sizes and places are
- * those of NVIDIA's MIG user guide for A100 and H200 (nvidia-smi mig -lgip and -lgipp). Invariant:
- * no two instances of a card share a slice of its memory.
+ * Sizes and places are those of NVIDIA's MIG user guide for A100 and H200 (nvidia-smi mig -lgip and
+ * -lgipp). Invariant: no two instances of a card share a slice of its memory.
  */
 #ifndef SK_SIM_PARTITION_H
 #define SK_SIM_PARTITION_H
@@ -29,15 +29,15 @@ struct sk_sim_size {
 
 extern const struct sk_sim_size sk_sim_sizes[SK_SIM_SIZES];
 
-/** Of an instance: its index in sk_sim_sizes, by the name of its profile. */
+/** Return an instance's index in sk_sim_sizes, by the name of its profile. */
 uint32_t sk_sim_size_of(const struct sk_sim_partition *partition);
 
-/** What an instance of this size has on this card. */
+/** The resources that an instance of this size has on this card. */
 uint32_t sk_sim_size_units(const struct sk_sim_model *model, uint32_t size);
 uint64_t sk_sim_size_bytes(const struct sk_sim_model *model, uint32_t size);
 uint32_t sk_sim_size_gb(const struct sk_sim_model *model, uint32_t size); /* as its name says */
 
-/** Whether an instance of this size fits there now. */
+/** Return whether an instance of this size fits there now. */
 bool sk_sim_partition_fits(const struct sk_sim_card *card, uint32_t size, uint32_t start);
 
 /** So many instances of this size still fit. */
@@ -49,7 +49,7 @@ int sk_sim_partition_place(const struct sk_sim_card *card, uint32_t size, uint32
 /** Make one there, without a compute instance; returns its slot. -ENOSPC. */
 int sk_sim_partition_make(struct sk_sim_card *card, uint32_t size, uint32_t start);
 
-/** Whether a process runs in it. */
+/** Return whether a process runs in it. */
 bool sk_sim_partition_busy(const struct sk_sim_card *card, const struct sk_sim_partition *at);
 
 #endif

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* While the clock, the load and the cooling stay as they are, power is linear in the temperature of
+/*
+ * While the clock, the load and the cooling stay as they are, power is linear in the temperature of
  * the die, so that temperature, energy and the rest have closed forms. A card is moved from one
  * moment at which something may change to the next: a sensor looks, the fan turns, or, while its
- * clock is on the way to somewhere, SK_SIM_STEP_NS have passed. */
+ * clock is on the way to somewhere, SK_SIM_STEP_NS have passed.
+ */
 #include "sim/plant.h"
 
 #include <errno.h>
@@ -26,7 +28,7 @@
 #define PCIE_BACK_SHARE 0.01 /* and back */
 #define LINK_SHARE 0.3	     /* of a port's bandwidth at full load */
 
-/* What holds while clock, load and cooling stay. */
+/* Values that hold while clock, load and cooling stay. */
 struct stretch {
 	double clock_mhz, fan, compute, memory, bound, ambient_c; /* for which it was made */
 	double power_w, per_c; /* power = power_w + per_c * die */
@@ -75,8 +77,8 @@ static bool same_load(const struct sk_sim_load *a, const struct sk_sim_load *b)
 	return a->compute == b->compute && a->memory == b->memory && a->bound == b->bound;
 }
 
-/* The same as sk_sim_power_at: what depends on the clock is a power that takes its time, and the
- * same few clocks are asked for again and again. */
+/* Return sk_sim_power_at from a cache: what depends on the clock is a power that takes its time,
+ * and the same few clocks are asked for again and again. */
 static double power_at(struct sk_sim_card *card, const struct sk_sim_load *load, double mhz,
 		       double die_c)
 {
@@ -259,7 +261,7 @@ static void lower(struct choice *choice, double mhz, enum sk_sim_why why)
 	choice->why = 1u << why;
 }
 
-/* What the card would do at this temperature. */
+/* Compute the card's state at this temperature. */
 static struct choice choose(struct sk_sim_card *card, double die_c)
 {
 	const struct sk_sim_model *model = &card->model;
@@ -297,8 +299,8 @@ static void decide(struct sk_sim_card *card)
 	now->why = choice.why;
 }
 
-/* Whether nothing would be decided otherwise until the die has this temperature: it gets there
- * without turning back, and every bound is one on the temperature. */
+/* Return whether nothing would be decided otherwise until the die has this temperature: it gets
+ * there without turning back, and every bound is one on the temperature. */
 static bool settled(struct sk_sim_card *card, double die_c)
 {
 	const struct sk_sim_now *now = &card->now;
@@ -319,7 +321,7 @@ static double fan_wanted(const struct sk_sim_card *card, double die_c)
 	return fmin(fmax((die_c - (full - FAN_SPAN_C)) / FAN_SPAN_C, 0), 1);
 }
 
-/* What the card's slow control does: fan, guard against heat, and the end of it. */
+/* Run the card's slow control: fan, guard against heat, and the end of it. */
 static void control(struct sk_sim_card *card)
 {
 	struct sk_sim_now *now = &card->now;
@@ -343,7 +345,7 @@ static bool fan_rests(const struct sk_sim_card *card, double die_c)
 	       fabs(fan_wanted(card, die_c) - card->now.fan) < FAN_RESTS;
 }
 
-/* Whether clock and cooling stay as they are however long it goes on like this. */
+/* Return whether clock and cooling stay as they are however long it goes on like this. */
 static bool rests(struct sk_sim_card *card, const struct stretch *s)
 {
 	const struct sk_sim_now *now = &card->now;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * The physics of a card: how its clock, power, temperature and work move in time.
+ * * The physics of a card: how its clock, power, temperature and work move in time.
  *
- * Relied on by node.c, which calls it under the node's lock. Pure: the same card, time and load
- * give the same result everywhere, in steps of at most SK_SIM_STEP_NS.
+ * Pure: the same card, time and load give the same result everywhere, in steps of at most
+ * SK_SIM_STEP_NS.
  */
 #ifndef SK_SIM_PLANT_H
 #define SK_SIM_PLANT_H

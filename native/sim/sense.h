@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * How a card's sensors look at it while it moves: when next, and what they keep.
+ * * The sampling of a card's sensors while it moves: when next, and the samples they keep.
  *
- * Relied on by plant.c alone; what a driver answers from it is sensor.h.
  * Invariant: a sample stands at a whole multiple of its period on the node's clock, whenever the
  * card was moved.
  */

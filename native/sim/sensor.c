@@ -16,7 +16,7 @@ static uint32_t points(const struct sk_sim_card *card)
 	return card->history_count < SK_SIM_HISTORY ? card->history_count : SK_SIM_HISTORY;
 }
 
-/* How many of the newest samples are too new to be seen. */
+/* Return how many of the newest samples are too new to be seen. */
 static uint32_t hidden(const struct sk_sim_card *card)
 {
 	uint64_t now = card->now.at_ns, delay = card->model.sensor.delay_ns;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * What a driver would answer about a card: its sensors' values, with their delay, averaging and
+ * * A driver's answers about a card: its sensors' values, with their delay, averaging and
  * error, and its counters.
  *
- * Relied on by all simulated driver libraries and by stoker.native._sim, so that a value read
- * through any of them is the same. The card has been moved to the present before.
+ * The card has been moved to the present before.
  */
 #ifndef SK_SIM_SENSOR_H
 #define SK_SIM_SENSOR_H

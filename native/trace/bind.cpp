@@ -225,7 +225,7 @@ public:
 			sk_trace_history_read(&job_->history, &track, t_ns, value);
 	}
 
-	/* What each tracer that is still heard of says of itself, and what it was told. */
+	/* The answer of each tracer whose process lives, and the request to it. */
 	nb::list answers() const
 	{
 		const sk_trace_fold_state *state = job_->fold.state;

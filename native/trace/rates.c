@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How fast records are drained and folded: the program stoker-bench-fold.
+ * stoker-bench-fold: measures how fast records are drained and folded.
  *
  *     stoker-bench-fold [SECONDS [FOLDER]]
  *

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
-/*
- * Requests to block devices: how long each took, charged to the job that caused it.
+/* Requests to block devices: how long each took, charged to the job that caused it.
  *
- * The job is that of the thread that made the request; what a kernel thread writes out belongs to
- * the cgroup that dirtied the pages, where the io controller of cgroup v2 says so. From 6.5 on a
- * request is seen from its making to its accounting, before that from its way to the driver to its
- * completion. Nothing is looked up while no job has a request in flight.
- */
+ * A request belongs to the job of the thread that made it; pages that a kernel thread writes out
+ * belong to the cgroup that dirtied them, if the io controller of cgroup v2 tells. From 6.5 on a
+ * request is timed from its making to its accounting, before that from its way to the driver to its
+ * completion. Nothing is looked up while no job has a request in flight. */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
@@ -33,7 +31,7 @@ struct {
 
 __u64 requests_in_flight = 0;
 
-/* The job whose pages a kernel thread writes. Ids are unique within one hierarchy only. */
+/* Return the job whose pages a kernel thread writes. Ids are unique within one hierarchy only. */
 static __always_inline __u64 job_of_pages(struct request *request, struct task_struct *task)
 {
 	struct cgroup *cgroup = BPF_CORE_READ(request, bio, bi_blkg, blkcg, css.cgroup);
@@ -125,7 +123,7 @@ int on_request_complete(__u64 *ctx)
 	return request_ended(request);
 }
 
-/* A request that became part of another one ends nowhere else. */
+/* A request that was merged into another one ends nowhere else. */
 SEC("raw_tp/block_rq_merge")
 int on_request_merge(__u64 *ctx)
 {

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
-/*
- * Calls into GPU libraries: counts and log2 latencies per process and call, always on.
+/* Calls into GPU libraries: counts and log2 latencies per process and call, always on.
  *
- * Attached for single processes, so no other one pays; the attach cookie says which call a site
- * stands for, and whether it returns. A thread's open calls are in its task storage, which goes
- * with the thread. Nothing is lost uncounted.
- */
+ * The probes are attached for single processes, so no other process pays. The attach cookie says
+ * which call a site stands for, and whether it returns. A thread's open calls are in its task
+ * storage, which goes with the thread. Every loss is counted. */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include "records/call.h"
@@ -31,7 +29,7 @@ struct open_calls {
 
 struct {
 	__uint(type, MAP_PERCPU_HASH);
-	__uint(map_flags, NO_PREALLOC); /* memory for the pairs there are, on every CPU */
+	__uint(map_flags, NO_PREALLOC); /* memory for the existing pairs, on every CPU */
 	__uint(max_entries, SK_CALL_KEYS_MAX);
 	__type(key, struct sk_call_key);
 	__type(value, struct sk_call_times);
@@ -72,7 +70,7 @@ static __always_inline struct sk_call_times *times_of(struct sk_call_key *key)
 	return bpf_map_lookup_elem(&calls, key);
 }
 
-/* Floor of the logarithm, by halving; 0 for 0. */
+/* Return the floor of the logarithm, by halving; 0 for 0. */
 static __always_inline __u32 log2_of(__u64 value)
 {
 	__u32 log = 0;
@@ -105,7 +103,7 @@ static __always_inline int enter(void *context)
 	here = bpf_task_storage_get(&open, bpf_get_current_task_btf(), 0, STORAGE_CREATE);
 	depth = here ? here->depth : SK_CALL_DEPTH;
 	if (!here || depth >= SK_CALL_DEPTH) {
-		if (here) /* frames that were jumped over, else they would fill it for good */
+		if (here) /* frames that were jumped over would fill it for good */
 			here->depth = 0;
 		return lose(SK_CALL_LOST_FRAME);
 	}
@@ -115,7 +113,8 @@ static __always_inline int enter(void *context)
 	return 0;
 }
 
-/* Entry time of the innermost open call of this kind; what is open inside of it was jumped over. */
+/* Return the entry time of the innermost open call of this kind; calls open inside it were jumped
+ * over. */
 static __always_inline __u64 close_frame(struct open_calls *here, __u32 call)
 {
 	__u64 depth = here->depth;
@@ -166,7 +165,7 @@ int on_return(void *context)
 	return leave(context);
 }
 
-/* The same for links of many sites (6.6); the loader sets how they are attached. */
+/* These programs are for links of many sites (6.6); the loader sets how they are attached. */
 SEC("uprobe")
 int on_entry_multi(void *context)
 {

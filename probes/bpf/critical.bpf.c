@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
-/*
- * What ends jobs and takes GPUs away: out of memory, deadly signals, ends by a signal, Xids.
+/* Events that end jobs and take GPUs away: out of memory, deadly signals, ends by a signal, Xids.
  *
- * These events are rare, never sampled and never share a ring with frequent ones. Untyped hooks,
- * here and in other files of rare events, load several times faster: the kernel need not look for
- * the type of each by its name.
- */
+ * They are rare, never sampled, and never share a ring with frequent ones. Untyped hooks, here and
+ * in other files of rare events, load several times faster, because the kernel need not look up
+ * each type by its name. */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
@@ -15,12 +13,13 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-/* Whether mark_victim hands over the task (6.9), not only its id. */
+/* True if mark_victim hands over the task (6.9), not only its id. */
 const volatile bool victim_is_task = false;
 
 #define SIGKILL 9
 #define SENT_BY_KERNEL ((void *)1) /* SEND_SIG_PRIV */
-/* CHLD, CONT, STOP, TSTP, TTIN, TTOU, URG and WINCH end nobody; numbers of all machines of ours. */
+/* CHLD, CONT, STOP, TSTP, TTIN, TTOU, URG and WINCH end no process; the numbers are the same on all
+ * supported machines. */
 #define HARMLESS_SIGNALS                                                                           \
 	(1ULL << 17 | 1ULL << 18 | 1ULL << 19 | 1ULL << 20 | 1ULL << 21 | 1ULL << 22 |             \
 	 1ULL << 23 | 1ULL << 28)
@@ -47,7 +46,7 @@ int on_victim(__u64 *ctx)
 	return 0;
 }
 
-/* Whether this task does with the signal what it does by default. */
+/* Return whether this task treats the signal by default. */
 static __always_inline bool by_default(struct task_struct *task, __u32 signal)
 {
 	struct sighand_struct *hands = BPF_CORE_READ(task, sighand);
@@ -123,7 +122,7 @@ int on_xid(__u64 *ctx)
 	if (!notice)
 		return 0;
 	notice->job = job_of_task((struct task_struct *)bpf_get_current_task());
-	notice->head.pid = notice->tid = 0; /* whoever runs did not cause it */
+	notice->head.pid = notice->tid = 0; /* the running thread did not cause it */
 	notice->code = (__u32)ctx[1];
 	if (bpf_core_type_exists(struct pci_dev))
 		bpf_probe_read_kernel_str(notice->name, sizeof(notice->name),

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
-/*
- * Opens of device files by jobs: who asked for which device, and what was refused.
+/* Opens of device files by jobs: which job opened which device, and which opens were refused.
  *
- * Attached to the jobs cgroup beside the device gate and after it, so that nothing outside of jobs
- * ever comes here, and it always allows: what another program refused stays refused. Kernels from
- * 5.18 on tell it of that refusal. Harmless devices that every program opens are left out unless
- * they were refused.
- */
+ * The program is attached to the jobs cgroup beside the device gate and after it, so that nothing
+ * outside jobs comes here, and it always allows: an open that another program refused stays
+ * refused. Kernels from 5.18 on report that refusal to it. Harmless devices that every program
+ * opens are left out unless they were refused. */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>

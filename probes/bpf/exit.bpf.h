@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
 /** @file
- * How a process ended, at sched_process_exit.
- *
+ * The end of a process, at sched_process_exit.
  */
 #ifndef SK_BPF_EXIT_BPF_H
 #define SK_BPF_EXIT_BPF_H
 
 #include "kernel_compat.bpf.h"
 
-/* Whether sched_process_exit says that the thread is the last one (6.16). */
+/* True if sched_process_exit says that the thread is the last one (6.16). */
 __weak const volatile bool exit_says_last = false;
 
-/* What wait(2) will say of the process; kernel/exit.c wait_task_zombie(). */
+/* Return the status that wait(2) will report; kernel/exit.c wait_task_zombie(). */
 static __always_inline int process_status(struct task_struct *task)
 {
 	if (BPF_CORE_READ(task, signal, flags) & SIGNAL_GROUP_EXIT)

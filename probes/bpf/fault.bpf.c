@@ -1,38 +1,36 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
-/*
- * Page faults of jobs as they come: how many by mode, and the time on a CPU that they take.
+/* Page faults of jobs as they happen: their number by mode, and the time on a CPU that they take.
  *
- * Every fault of the machine passes here while this is attached, so it is attached only while some
- * job asks. A fault begins at the tracepoint and ends at the kernel's software event of page
- * faults, which it counts when one was handled: mm_account_fault() of mm/memory.c. One that is not
- * (it becomes a signal, or an error of a system call) has no end and takes no time here. What the
- * CPU takes to get into the kernel and out of it again lies outside of both and is added, as the
- * loader has measured it, and as fast as the CPU is now: a piece of work that is always the same,
- * the gauge, is timed now and then. The clock is the thread's own time on CPU, so waiting is in no
- * fault.
- */
+ * Every fault of the machine passes here while this is attached, so it is attached only while a job
+ * opts in. A fault begins at the tracepoint and ends at the kernel's software event of page faults,
+ * which counts handled ones: mm_account_fault() of mm/memory.c. A fault that is not handled (it
+ * becomes a signal, or an error of a system call) has no end and takes no time here. The time to
+ * enter the kernel and to leave it lies outside both. It is added as the loader measured it, scaled
+ * to the CPU's present speed: a constant piece of work, the gauge, is timed now and then. The clock
+ * is the thread's own time on CPU, so no fault contains waiting. */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include "opt_in.bpf.h"
-#include "turn.bpf.h"
+#include "interval.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
-/* Of the loader's own thread, while it measures what lies outside. */
+/* The loader's own thread, while it measures the time outside. */
 volatile __u32 measured_tid = 0;
 volatile __u64 measured_since_ns = 0;
 volatile __u64 measured_ns = 0;
 volatile __u64 measured_faults = 0;
 volatile __u64 measured_gauge_ns = 0; /* the mean, after the newest fault */
 
-/* Of each fault: before its begin and after its end, and the gauge meanwhile; by the loader. */
+/* The time of each fault before its begin and after its end, and the gauge meanwhile; written by
+ * the loader. */
 volatile __u64 outside_ns = 0;
 volatile __u64 outside_gauge_ns = 0;
 
 #define GAUGE_EVERY 8
-#define GAUGE_PARTS 16 /* the mean moves by such a part of each reading's distance from it */
-#define GAUGE_MOST 4   /* times what the loader has measured: more is an interrupt */
+#define GAUGE_PARTS 16 /* the mean moves by this part of each reading's distance from it */
+#define GAUGE_MOST 4   /* times the loader's measurement; a longer reading was an interrupt */
 
 struct gauge {
 	__u64 faults;
@@ -47,7 +45,7 @@ struct {
 	__type(value, struct gauge);
 } gauges SEC(".maps");
 
-/* What is looked up in it is not there. */
+/* The map stays empty: looking it up is the gauge's work. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
@@ -65,8 +63,8 @@ static __always_inline __u64 read_gauge(void)
 	return bpf_ktime_get_ns() - from;
 }
 
-/* Of what lies outside, a third takes as long on a CPU that shares its core as on one that does
- * not; the rest goes with the gauge. Found by measuring both on loaded and idle CPUs. */
+/* A third of the time outside is the same on a CPU that shares its core as on one that does not;
+ * the rest scales with the gauge. Both were measured on loaded and idle CPUs. */
 static __always_inline __u64 outside_now(__u64 mean)
 {
 	__u64 base = outside_gauge_ns * GAUGE_PARTS;
@@ -97,7 +95,7 @@ static __always_inline struct gauge *gauge_here(void)
 	return gauge;
 }
 
-/* The running thread's entry if its job, which is not 0, asked. */
+/* Return the running thread's entry if its job, which is not 0, opted in. */
 static __always_inline struct sk_thread_row *asking_thread(__u64 job)
 {
 	__u32 *wanted = bpf_map_lookup_elem(&opt_ins, &job);
@@ -118,7 +116,8 @@ static __always_inline __u64 time_on_cpu(const struct sk_thread_row *thread, __u
 	return thread->times.ns[SK_SPAN_ON_CPU - 1] + open;
 }
 
-/* What the thread did without faults, if it was long, is not mixed with those that begin now. */
+/* A long time without faults is closed here, so that it is not mixed with the faults that begin
+ * now. */
 static __always_inline void begin_fault(struct sk_thread_row *thread, __u64 now)
 {
 	__u64 quiet = thread->handled_to_ns;
@@ -129,13 +128,13 @@ static __always_inline void begin_fault(struct sk_thread_row *thread, __u64 now)
 		quiet = thread->since_ns;
 	if (now > quiet + SK_APART_NS) {
 		part_from_faults(thread, now, true);
-		turn(thread, thread->tid, now, SK_SPAN_ON_CPU, SK_SPAN_DETAIL_UNKNOWN, true);
+		enter_state(thread, thread->tid, now, SK_SPAN_ON_CPU, SK_SPAN_DETAIL_UNKNOWN, true);
 	}
 	thread->fault_since_ns = time_on_cpu(thread, now);
 }
 
-/* The clock is read before anything else: that belongs to the fault. The loader's thread does what
- * a job's would. */
+/* The clock is read first, because the rest belongs to the fault. The loader's thread is treated
+ * like a job's. */
 SEC("tp_btf/page_fault_user")
 int on_user_fault(__u64 *ctx)
 {

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
-/*
- * Waits and queues inside the kernel's own GPU drivers: fences and the DRM scheduler.
+/* Waits and queues inside the kernel's own GPU drivers: fences and the DRM scheduler.
  *
- * The DRM scheduler's events have two sets of names, of before and after 6.17, with the same
- * arguments. They are untyped here: drivers are modules, and those may come without BTF. Without
- * their types a job is timed from its queue to the device, but not on it.
- */
+ * The DRM scheduler's events have two sets of names, before and after 6.17, with the same
+ * arguments. They are untyped here: drivers are modules, which may come without BTF. Without their
+ * types a job is timed from its queue to the device, but not on it. */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
@@ -43,7 +41,7 @@ struct gpu_job {
 	__u64 since_ns;
 };
 
-/* By the scheduler's job while it is queued, by its fence while it runs. */
+/* The key is the scheduler's job while it is queued, and its fence while it runs. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 4096);
@@ -60,7 +58,7 @@ static __always_inline void enter_stage(__u64 key, __u64 job)
 		count_lost(SK_PRODUCER_GPU_JOB);
 }
 
-/* Ends a stage; the job that was in it, or 0. */
+/* End a stage; return the job that was in it, or 0. */
 static __always_inline __u64 leave_stage(__u64 key, __u32 what)
 {
 	struct gpu_job *entry = bpf_map_lookup_elem(&gpu_jobs, &key);

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
-/*
- * Calls of jobs into device drivers: ioctl on character devices, by process and device.
+/* Calls of jobs into device drivers: ioctl on character devices, by process and device.
  *
  * Every system call of the machine passes here while this is attached, so it is attached only while
- * some job asks. The device is read from the caller's own table of files at the call.
- */
+ * a job opts in. The device is read from the caller's own table of files at the call. */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
@@ -34,7 +32,7 @@ struct {
 	__type(value, struct call);
 } calls SEC(".maps");
 
-/* The number of the character device behind a descriptor; false: it is none. */
+/* Read the number of the character device behind a descriptor; false if there is none. */
 static __always_inline bool device_behind(struct task_struct *task, __u32 descriptor, __u32 *ret)
 {
 	struct fdtable *table = BPF_CORE_READ(task, files, fdt);

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
-/*
- * CPU time that interrupts take from a job's running thread.
+/* CPU time that interrupts take from a job's running thread.
  *
- * An interrupt belongs to the thread that runs when it comes; softirqs that ksoftirqd works off
- * belong to nobody. Handlers do not nest here (the kernel runs them with interrupts off), softirqs
- * do not nest in each other, but a handler may interrupt a softirq: that time is the handler's
- * alone.
- */
+ * An interrupt belongs to the thread that runs when it comes; softirqs that ksoftirqd handles
+ * belong to no thread. Handlers do not nest here (the kernel runs them with interrupts off) and
+ * softirqs do not nest in each other, but a handler may interrupt a softirq: that time is the
+ * handler's alone. */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
@@ -34,7 +32,7 @@ static __always_inline struct stolen *this_cpu(void)
 	return bpf_map_lookup_elem(&interrupts, &zero);
 }
 
-/* Before anything is looked up: most interrupts meet a task of no job. */
+/* Checked before anything is looked up: most interrupts meet a task of no job. */
 static __always_inline bool meets_job(void)
 {
 	return job_of_typed_task(bpf_get_current_task_btf()) != 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
 /** @file
- * Which job a task belongs to: the child of the jobs cgroup that it is in or below.
+ * The job of a task: the child of the jobs cgroup that the task is in or below.
  *
- * Two ways to one answer: by plain loads from a typed pointer, for the hot path, and by probed
- * reads, which serve untyped hooks as well.
+ * There are two ways to the same answer: plain loads from a typed pointer, for the hot path, and
+ * probed reads, which serve untyped hooks too.
  */
 #ifndef SK_BPF_JOB_BPF_H
 #define SK_BPF_JOB_BPF_H
@@ -11,7 +11,7 @@
 #include "kernel_compat.bpf.h"
 #include "maps.bpf.h"
 
-/* Id of the job that `cgroup` is or is in; 0: none. */
+/* Return the id of the job that `cgroup` is or is in; 0: none. */
 static __always_inline __u64 job_of_cgroup(struct cgroup *cgroup)
 {
 	if (compat_ancestor_id(cgroup, jobs_level) != jobs_cgroup)
@@ -19,7 +19,7 @@ static __always_inline __u64 job_of_cgroup(struct cgroup *cgroup)
 	return compat_ancestor_id(cgroup, jobs_level + 1);
 }
 
-/* The same for a task of any hook. */
+/* Return the job of a task of any hook. */
 static __always_inline __u64 job_of_task(struct task_struct *task)
 {
 	struct cgroup *cgroup = BPF_CORE_READ(task, cgroups, dfl_cgrp);
@@ -30,10 +30,11 @@ static __always_inline __u64 job_of_task(struct task_struct *task)
 }
 
 /* Deeper groups inside a job are looked up by probed reads. Each typed load costs the kernel that
- * loads the program a look through all its types, about a millisecond. */
+ * loads the program a search through all its types, about a millisecond. */
 #define JOB_DEPTH_MAX 3
 
-/* The same for a task of a typed hook. Most tasks end at the level, most others at one parent. */
+/* Return the job of a task of a typed hook. Most tasks end at the level, most others at one parent.
+ */
 static __always_inline __u64 job_of_typed_task(struct task_struct *task)
 {
 	struct cgroup *cgroup = task->cgroups->dfl_cgrp;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
 /** @file
- * One accessor per thing that kernels spell differently.
+ * One accessor for each thing that kernels spell differently.
  *
- * Each asks the running kernel's BTF for the field, never for a version; the branch that does not
- * apply is removed when the program is loaded.
+ * Each looks the field up in the running kernel's BTF and never checks a version; the branch that
+ * does not apply is removed when the program is loaded.
  */
 #ifndef SK_BPF_KERNEL_COMPAT_BPF_H
 #define SK_BPF_KERNEL_COMPAT_BPF_H
@@ -17,7 +17,8 @@
 #define PF_KTHREAD 0x00200000
 #define SIGNAL_GROUP_EXIT 0x00000004
 
-/* Id of the cgroup that is `cgroup`'s ancestor at `level`, which must not be below it. */
+/* Return the id of the cgroup that is `cgroup`'s ancestor at `level`, which must not be below it.
+ */
 static __always_inline __u64 compat_ancestor_id(struct cgroup *cgroup, __u32 level)
 {
 	struct cgroup *ancestor = NULL;
@@ -36,7 +37,8 @@ static __always_inline __u64 compat_ancestor_id(struct cgroup *cgroup, __u32 lev
 	return id;
 }
 
-/* The state a task leaves the CPU in, where sched_switch does not say. May already be stale. */
+/* Return the state in which a task leaves the CPU, where sched_switch does not say. It may be
+ * stale. */
 static __always_inline __u32 compat_task_state(struct task_struct *task)
 {
 	struct task_struct___long_state *old = (void *)task;
@@ -46,7 +48,8 @@ static __always_inline __u32 compat_task_state(struct task_struct *task)
 	return BPF_CORE_READ(old, state);
 }
 
-/* Whether a task is inside what PSI counts as a stall for memory; false where it is not built. */
+/* Return whether a task is inside a stall for memory as PSI counts it; false where PSI is not
+ * built. */
 static __always_inline bool compat_memory_stall(struct task_struct *task)
 {
 	struct task_struct___psi *psi = (void *)task;
@@ -56,7 +59,7 @@ static __always_inline bool compat_memory_stall(struct task_struct *task)
 	return false;
 }
 
-/* The argument of a system call at its entry; `number` is 1 or 2. */
+/* Return the argument of a system call at its entry; `number` is 1 or 2. */
 static __always_inline __u64 compat_argument(struct pt_regs *regs, int number)
 {
 	struct pt_regs___x86 *x86 = (void *)regs;
@@ -69,7 +72,7 @@ static __always_inline __u64 compat_argument(struct pt_regs *regs, int number)
 	return 0;
 }
 
-/* The system call a task is in, or -1: a fault, an interrupt, or a machine not known here. */
+/* Return the system call a task is in, or -1: a fault, an interrupt, or an unknown machine. */
 static __always_inline long compat_system_call(struct pt_regs *regs)
 {
 	struct pt_regs___x86 *x86 = (void *)regs;

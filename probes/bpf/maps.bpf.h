@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
 /** @file
- * The counter map and the jobs cgroup, which every object of ours has.
+ * The counter map and the jobs cgroup, which every BPF object has.
  *
- * A producer counts `made` before it tries and `lost` when it fails; nothing is dropped without
- * passing here.
+ * A producer counts `made` before it tries and `lost` when it fails, so nothing is dropped
+ * uncounted.
  */
 #ifndef SK_BPF_MAPS_BPF_H
 #define SK_BPF_MAPS_BPF_H

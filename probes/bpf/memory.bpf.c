@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
-/*
- * What a job's threads pay for memory: reclaim, and sleeps because reclaim is stuck.
+/* The time that memory costs a job's threads: reclaim, and sleeps because reclaim is stuck.
  *
- * Tallied with its lengths.
- */
+ * Both are tallied with their lengths. */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
-/*
- * TCP segments of a job's sockets that had to be sent again.
+/* TCP segments of a job's sockets that had to be sent again.
  *
- * A socket belongs to the job that opened it, whoever sends: retransmission timers run in no task
- * of the job's.
- */
+ * A socket belongs to the job that opened it, whichever task sends: retransmission timers run in no
+ * task of the job. */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>

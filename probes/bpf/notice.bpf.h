@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
 /** @file
- * The rings of notices and how one is begun.
+ * The rings of notices, and the start of a notice.
  *
- * Readers come by on their own clock: hooks run where nothing may be woken.
+ * Readers poll: hooks run where no task may be woken.
  */
 #ifndef SK_BPF_NOTICE_BPF_H
 #define SK_BPF_NOTICE_BPF_H
@@ -20,8 +20,7 @@ struct {
 	__uint(max_entries, 1 << 16);
 } open_notices __weak SEC(".maps");
 
-/* Everything but the head, the job and the thread is 0; NULL, and counted, when there is no room.
- */
+/* Begin a notice with its head; everything else is 0. NULL, and counted, when there is no room. */
 static __always_inline struct sk_notice *notice_begin(void *ring, __u32 producer, __u16 kind)
 {
 	struct sk_notice *notice;

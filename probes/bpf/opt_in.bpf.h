@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
 /** @file
- * Which jobs asked for what.
- *
+ * The opt-ins of jobs.
  */
 #ifndef SK_BPF_OPT_IN_BPF_H
 #define SK_BPF_OPT_IN_BPF_H
@@ -16,7 +15,7 @@ struct {
 	__type(value, __u32);
 } opt_ins __weak SEC(".maps");
 
-/* The task's job if it asked for this, else 0. */
+/* Return the task's job if it opted in to this, else 0. */
 static __always_inline __u64 opted_in_job(struct task_struct *task, __u32 what)
 {
 	__u64 job = job_of_typed_task(task);

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
-/*
- * Programs and processes of jobs: exec, fork, thread, exit.
+/* Programs and processes of jobs: exec, fork, thread, exit.
  *
  * The ring is small, never sampled and never filled by threads alone: those stop at half of it.
  * Each hook exists in a typed and an untyped form over the same function; the loader takes the
- * typed one where BTF knows it.
- */
+ * typed one if BTF knows it. */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>

@@ -1,25 +1,23 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
-/*
- * Where the time of a job's threads goes: on CPU, runnable, blocked, in I/O.
+/* The states of a job's threads: on CPU, runnable, blocked, in I/O.
  *
- * Every thread is in exactly one state from the event that first showed it to its last switch; each
+ * Every thread is in exactly one state from the event that first showed it to its last switch. Each
  * transition closes one interval and opens the next, so times and spans have neither gap nor
  * overlap. Threads outside the jobs cgroup cost a few plain loads. The hooks run under the run
- * queue's lock: no call here may wake anything.
- */
+ * queue's lock, so no call here may wake a task. */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include "tally.bpf.h"
-#include "turn.bpf.h"
+#include "interval.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
-/* Whether sched_switch hands the state over (5.18), and whether to look for system calls. */
+/* True if sched_switch hands the state over (5.18), and if system calls are recorded. */
 const volatile bool switch_says_state = false;
 const volatile bool read_system_call = false;
 
-/* Jobs followed in full; kept by the loader. 0 spares every thread the look at its job. */
+/* Jobs followed in full, counted by the loader. 0 spares every thread the look at its job. */
 volatile __u64 full_jobs = 0;
 
 struct {
@@ -33,8 +31,8 @@ struct {
 static const struct sk_thread_row no_thread;
 static const struct sk_job_row no_job;
 
-/* Adds an ended thread to its job. Not static: the verifier then looks at it once, not on every
- * path that leads here. */
+/* Add an ended thread to its job. It is not static, so that the verifier checks it once and not on
+ * every path that leads here. */
 __noinline int fold(struct sk_thread_row *thread)
 {
 	struct sk_job_row *job;
@@ -70,8 +68,8 @@ __noinline int fold(struct sk_thread_row *thread)
 	return 0;
 }
 
-/* Moves an ended thread from the table into its job, so that totals stay exact. Who reads both
- * meanwhile sees that this has begun and not ended. */
+/* Move an ended thread from the table into its job, so that totals stay exact. A reader of both
+ * sees that this has begun and not ended. */
 static __always_inline void move_to_job(struct sk_thread_row *thread, __u64 key)
 {
 	__u64 id = thread->job;
@@ -112,14 +110,14 @@ static __always_inline void leave_job(__u64 id)
 		__sync_fetch_and_add(&job->alive, -1);
 }
 
-/* Makes the entry of a thread seen for the first time, or for the first time in this job. */
+/* Make the entry of a thread seen for the first time, or for the first time in this job. */
 static __noinline struct sk_thread_row *
 enter(struct sk_thread_row *thread, struct task_struct *task, __u64 job, __u64 now, __u16 state)
 {
 	__u64 key = (__u64)task;
 
 	if (thread) {
-		turn(thread, thread->tid, now, thread->state, thread->detail, full_jobs);
+		enter_state(thread, thread->tid, now, thread->state, thread->detail, full_jobs);
 		move_to_job(thread, key);
 	}
 	if (!join_job(job, now))
@@ -143,7 +141,8 @@ enter(struct sk_thread_row *thread, struct task_struct *task, __u64 job, __u64 n
 	return thread;
 }
 
-/* The entry of a job's task, made in `state` if there is none yet; NULL: no room, and counted. */
+/* Return the entry of a job's task, made in `state` if there is none yet; NULL: no room, and
+ * counted. */
 static __always_inline struct sk_thread_row *thread_of(struct task_struct *task, __u64 job,
 						       __u64 now, __u16 state)
 {
@@ -166,7 +165,7 @@ static __always_inline __u16 state_left_in(struct task_struct *task, __u32 state
 	return SK_SPAN_BLOCKED;
 }
 
-/* The system call it blocks in; NO_CALL: a fault or an interrupt; UNKNOWN_CALL: not told. */
+/* The system call in which it blocks; NO_CALL: a fault or an interrupt; UNKNOWN_CALL: not known. */
 #define NO_CALL (-1)
 #define UNKNOWN_CALL (-2)
 
@@ -177,7 +176,7 @@ static __always_inline long call_of(struct task_struct *task, __u16 state)
 	if (task->flags & (PF_IO_WORKER | PF_USER_WORKER | PF_KTHREAD))
 		return UNKNOWN_CALL; /* never entered from user space */
 	if (!full_jobs && state == SK_SPAN_BLOCKED)
-		return UNKNOWN_CALL; /* nobody would see it */
+		return UNKNOWN_CALL; /* no span would show it */
 	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
 		return compat_system_call((struct pt_regs *)bpf_task_pt_regs(task));
 	return UNKNOWN_CALL;
@@ -188,7 +187,7 @@ static __always_inline __u16 detail_of(long call)
 	return call < 0 || call > SK_SPAN_DETAIL_UNKNOWN ? SK_SPAN_DETAIL_UNKNOWN : call;
 }
 
-/* Only what leaves the CPU in I/O or uninterruptibly waits for a page or for memory. */
+/* Only a task that leaves the CPU in I/O or uninterruptibly waits for a page or for memory. */
 static __always_inline __u32 waits_of(struct task_struct *task, __u16 state, long call)
 {
 	__u32 waits = 0;
@@ -200,7 +199,8 @@ static __always_inline __u32 waits_of(struct task_struct *task, __u16 state, lon
 	return waits;
 }
 
-/* The kernel counts every fault; adding them up as the thread leaves costs the fault nothing. */
+/* The kernel counts every fault; adding the counts up as the thread leaves costs the fault nothing.
+ */
 static __always_inline void add_faults(struct sk_thread_row *thread, struct task_struct *task)
 {
 	__u64 minor = task->min_flt, major = task->maj_flt;
@@ -211,8 +211,9 @@ static __always_inline void add_faults(struct sk_thread_row *thread, struct task
 	thread->major_seen = major;
 }
 
-/* A task's last switch. It may have left its job's cgroup, so the table is asked in any case. */
-static __noinline int bury(struct task_struct *task, __u64 job, __u64 now)
+/* Handle a task's last switch. The table is read in any case, as the task may have left its job's
+ * cgroup. */
+static __noinline int end_thread(struct task_struct *task, __u64 job, __u64 now)
 {
 	__u64 key = (__u64)task;
 	struct sk_thread_row *thread = bpf_map_lookup_elem(&threads, &key);
@@ -221,7 +222,7 @@ static __noinline int bury(struct task_struct *task, __u64 job, __u64 now)
 		return 0;
 	if (thread->job == job) {
 		part_from_stolen(thread, task->se.sum_exec_runtime, now, full_jobs);
-		turn(thread, thread->tid, now, thread->state, thread->detail, full_jobs);
+		enter_state(thread, thread->tid, now, thread->state, thread->detail, full_jobs);
 		add_faults(thread, task);
 		if (full_jobs)
 			write_span(thread, thread->since_ns, SK_SPAN_GONE);
@@ -240,8 +241,8 @@ static __always_inline void leave_cpu(struct task_struct *task, __u64 job, __u64
 		return;
 	part_from_faults(thread, now, full_jobs);
 	part_from_stolen(thread, task->se.sum_exec_runtime, now, full_jobs);
-	turn(thread, task->pid, now, state, full_jobs ? detail_of(call) : SK_SPAN_DETAIL_UNKNOWN,
-	     full_jobs);
+	enter_state(thread, task->pid, now, state,
+		    full_jobs ? detail_of(call) : SK_SPAN_DETAIL_UNKNOWN, full_jobs);
 	thread->waits = waits_of(task, state, call);
 	add_faults(thread, task);
 }
@@ -260,7 +261,7 @@ static __always_inline void take_cpu(struct task_struct *task, __u64 job, __u64 
 			thread->times.longest_delay_ns = delay;
 	}
 	thread->times.switches++;
-	turn(thread, task->pid, now, SK_SPAN_ON_CPU, SK_SPAN_DETAIL_UNKNOWN, full_jobs);
+	enter_state(thread, task->pid, now, SK_SPAN_ON_CPU, SK_SPAN_DETAIL_UNKNOWN, full_jobs);
 	thread->ran_ns = task->se.sum_exec_runtime;
 	thread->taken_ns = now;
 }
@@ -278,7 +279,7 @@ int on_switch(__u64 *ctx)
 		return 0;
 	now = bpf_ktime_get_ns();
 	if (dead)
-		bury(prev, from, now);
+		end_thread(prev, from, now);
 	else if (from)
 		leave_cpu(prev, from, now, ctx[0] ? 0 : state); /* ctx[0]: preempted */
 	if (to)
@@ -300,7 +301,8 @@ static __always_inline int seen_wakeup(struct task_struct *task)
 		return 0;
 	thread->times.wakeups++;
 	if (thread->state >= SK_SPAN_BLOCKED)
-		turn(thread, task->pid, now, SK_SPAN_RUNNABLE, SK_SPAN_DETAIL_UNKNOWN, full_jobs);
+		enter_state(thread, task->pid, now, SK_SPAN_RUNNABLE, SK_SPAN_DETAIL_UNKNOWN,
+			    full_jobs);
 	return 0;
 }
 
@@ -310,7 +312,7 @@ int on_wakeup(__u64 *ctx)
 	return seen_wakeup((struct task_struct *)ctx[0]);
 }
 
-/* Runs in the thread that made it. */
+/* This hook runs in the thread that made the new one. */
 SEC("tp_btf/sched_wakeup_new")
 int on_wakeup_new(__u64 *ctx)
 {

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
-/*
- * Where threads block: the stacks of long waits, kernel and user, with the system call.
+/* The places where threads block: stacks of long waits, kernel and user, with the system call.
  *
  * A stack can only be taken when the thread leaves the CPU, before anybody knows how long it will
- * be away; so that this stays cheap, a thread that blocks often has its stack taken at random and
- * each one stands for as many others. Waits shorter than the threshold are forgotten when they end.
- */
+ * be away. To keep this cheap, a thread that blocks often has its stack taken at random, and each
+ * one stands for as many others. Waits shorter than the threshold are forgotten when they end. */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
@@ -18,7 +16,7 @@ const volatile bool switch_says_state = false;
 const volatile __u64 shortest_ns = 1000000;
 
 #define WINDOW_NS 100000000ULL
-#define WINDOW_STACKS 32 /* a few times as many at most are taken in a window */
+#define WINDOW_STACKS 32 /* at most a few times as many are taken in a window */
 #define STACK_TRIES 4
 
 struct sleeper {
@@ -67,7 +65,7 @@ static __always_inline struct sleeper *sleeper_of(__u64 key)
 	return sleeper;
 }
 
-/* How many waits the one that begins now stands for; 0: it is not the one. */
+/* Return how many waits the one that begins now stands for; 0: it is not taken. */
 static __always_inline __u32 drawn(struct sleeper *sleeper, __u64 now)
 {
 	__u32 weight = 1;
@@ -84,8 +82,9 @@ static __always_inline __u32 drawn(struct sleeper *sleeper, __u64 now)
 	return bpf_get_prandom_u32() % weight ? 0 : weight;
 }
 
-/* The map has one place for a stack, by its hash; where another one has it, the stack without its
- * innermost frames may find one. Of the kernel's those are the probe's own and the scheduler's. */
+/* The map has one place for a stack, by its hash. If another stack has it, the stack without its
+ * innermost frames may find a place; in the kernel those are the probe's own and the scheduler's.
+ */
 static __always_inline __s32 take_stack(void *ctx, __u64 flags)
 {
 	long id = -17; /* -EEXIST */
@@ -138,7 +137,7 @@ int on_block(__u64 *ctx)
 	if (ctx[0] || !state || (task->flags & PF_KTHREAD)) /* preempted, or never in user space */
 		return 0;
 	if (state & TASK_DEAD) {
-		bpf_map_delete_elem(&sleepers, &key); /* whatever group it ends in */
+		bpf_map_delete_elem(&sleepers, &key); /* whatever cgroup it ends in */
 		return 0;
 	}
 	job = opted_in_job(task, SK_OPT_IN_STACKS);

@@ -2,8 +2,8 @@
 /** @file
  * The table of tallies and the one way to add to it.
  *
- * Additions are atomic: threads of one job share an entry. Entries take memory only while they
- * exist; the loader removes those of a job it forgets.
+ * Additions are atomic, because threads of one job share an entry. Entries take memory only while
+ * they exist; the loader removes those of a job that it forgets.
  */
 #ifndef SK_BPF_TALLY_BPF_H
 #define SK_BPF_TALLY_BPF_H
@@ -46,7 +46,7 @@ static __always_inline void raise_to(__u64 *highest, __u64 value)
 	}
 }
 
-/* An entry starts from this: it is larger than a program's stack would bear. */
+/* An entry is copied from this, because it is larger than a program's stack allows. */
 static const struct sk_tally no_tally;
 
 static __always_inline struct sk_tally *tally_of(struct sk_tally_key *key)

@@ -16,7 +16,8 @@ struct {
 	__type(value, struct sk_thread_row);
 } threads __weak SEC(".maps");
 
-/* NULL for a task of no job, after a few plain loads, and for one that was never switched in. */
+/* Return the running thread's entry: NULL for a task of no job, after a few plain loads, and for
+ * one that was never switched in. */
 static __always_inline struct sk_thread_row *running_thread(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -25,7 +26,7 @@ static __always_inline struct sk_thread_row *running_thread(void)
 	return job_of_typed_task(task) ? bpf_map_lookup_elem(&threads, &key) : NULL;
 }
 
-/* The same by probed reads, for hooks that come seldom: they load faster and run slower. */
+/* Return the entry by probed reads, for hooks that come seldom: they load faster and run slower. */
 static __always_inline struct sk_thread_row *running_thread_seldom(void)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task();

@@ -16,7 +16,7 @@
 /** Set the caps of `wish` and fill `node_cap`, `node_cap_why` and the enforced values of `site`. */
 void sk_runner_cap_set(struct sk_runner_site *site, const struct sk_runner_site_wish *wish);
 
-/** How often each cap was reached so far. */
+/** The number of times that each cap was reached so far. */
 struct sk_runner_cap_seen {
 	uint64_t memory;
 	uint64_t pids;

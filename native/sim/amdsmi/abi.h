@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * What stands between the amdsmi binding and its library: status codes, kinds and records.
+ * * The interface between the amdsmi binding and its library: status codes, kinds and records.
  *
- * Relied on by every file of this folder. Declared here from the binding's own ctypes classes
- * (amdsmi 7.0.2, amdsmi_wrapper.py); tests/native/sim/test_amdsmi_layout.py holds every record's
- * size and places against them. Names of members are the binding's, so that it can.
+ * Declared here from the binding's own ctypes classes (amdsmi 7.0.2, amdsmi_wrapper.py);
+ * tests/native/sim/test_amdsmi_layout.py holds every record's size and places against them. Names
+ * of members are the binding's, so that it can.
  */
 #ifndef SK_SIM_AMDSMI_ABI_H
 #define SK_SIM_AMDSMI_ABI_H

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Start and end of the simulated libamd_smi.so, its handles, and the gate of every call: counted,
+/*
+ * Start and end of the simulated libamd_smi.so, its handles, and the gate of every call: counted,
  * delayed and failed by the node before a card is looked at. Statuses of faults are those that the
  * real library makes of the kernel's answers: unreadable sysfs files of a dead card are
- * UNEXPECTED_DATA (rocm_smi_lib issue 85), a missing module is DRIVER_NOT_LOADED. */
+ * UNEXPECTED_DATA (rocm_smi_lib issue 85), a missing module is DRIVER_NOT_LOADED.
+ */
 #include "sim/amdsmi/driver.h"
 
 #include <pthread.h>

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * What every function of the simulated libamd_smi.so shares: its beginning and its end.
+ * * The begin and the end of every function of the simulated libamd_smi.so.
  *
- * Relied on by the other files of this folder. Invariant: between a begin that returned success
- * and its end the node is locked, so a card is read at one moment and statics of a file need no
- * lock of their own.
+ * Invariant: between a begin that returned success and its end the node is locked, so a card is
+ * read at one moment and statics of a file need no lock of their own.
  */
 #ifndef SK_SIM_AMDSMI_DRIVER_H
 #define SK_SIM_AMDSMI_DRIVER_H
@@ -20,7 +19,7 @@ enum { SK_AMD_NONE_16 = UINT16_MAX };
 /** Begin a call about one card. `ret` NULL, or `out` NULL: the caller's mistake. */
 uint32_t sk_amd_begin(const char *function, void *handle, const void *out,
 		      struct sk_sim_card **ret);
-/** The same for a call that changes the card: the real library's files are root's,
+/** Begin a call that changes the card: the real library's files are root's,
  * unless the node lets everybody. */
 uint32_t sk_amd_begin_set(const char *function, void *handle, struct sk_sim_card **ret);
 /** Begin a call about no card. */
@@ -28,7 +27,7 @@ uint32_t sk_amd_begin_all(const char *function, const void *out);
 /** End any of them; returns `status`. */
 uint32_t sk_amd_end(uint32_t status);
 
-/** Whether the library is in use; what follows holds then. */
+/** True while the library is in use; the fields below are then valid. */
 bool sk_amd_begun(void);
 struct sk_sim_node *sk_amd_node(void);
 /** Place among the AMD cards, and how many there are. */

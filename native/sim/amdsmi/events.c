@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kernel would tell of a simulated AMD card, and its reset. Faults come as the events that
+/*
+ * The kernel's events of a simulated AMD card, and its reset. Faults come as the events that
  * amdgpu's SMI queue has: an Xid as a fault of virtual memory, a recovery as the reset before it.
  */
 #include "sim/amdsmi/driver.h"
@@ -12,7 +13,7 @@
 
 enum { LOOK_NS = 5000000, NS_PER_MS = 1000000 };
 
-/* Who listens in this process, and up to where each has heard. */
+/* Listeners in this process, with the position of each. */
 static struct {
 	bool on;
 	uint64_t mask; /* bit n: events of kind n + 1 */

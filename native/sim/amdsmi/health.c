@@ -258,7 +258,7 @@ static void violation_shares(const struct sk_sim_card *card, struct sk_amd_viola
 	*last = *ret;
 }
 
-/* What is not simulated keeps the library's "not available", all bits set. */
+/* Fields that are not simulated keep the library's "not available", all bits set. */
 SK_AMD_API amdsmi_get_violation_status(void *handle, struct sk_amd_violation_status *ret)
 {
 	struct sk_sim_card *card;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The metrics table of a simulated AMD card, as the firmware of an MI300X fills it (format 1.8),
- * and the readings that are parts of it. Times are in ms of the card's accumulation counter. */
+/*
+ * The metrics table of a simulated AMD card, as the firmware of an MI300X fills it (format 1.8),
+ * and the readings that are parts of it. Times are in ms of the card's accumulation counter.
+ */
 #include "sim/amdsmi/driver.h"
 
 #include <string.h>
@@ -102,7 +104,7 @@ static void fill_partitions(const struct sk_sim_card *card, struct sk_amd_gpu_me
 		}
 }
 
-/* What the table has no value for stays all ones, which the library means as not available. */
+/* Fields without a value stay all ones, which the library means as not available. */
 SK_AMD_API amdsmi_get_gpu_metrics_info(void *handle, struct sk_amd_gpu_metrics *ret)
 {
 	struct sk_sim_card *card;

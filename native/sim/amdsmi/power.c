@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Power, energy and clocks of a simulated AMD card, and what may be set of them. Units are the
- * library's: power in W, caps in uW, energy in counts of 2^-16 J, clocks in MHz or Hz. */
+/*
+ * Power, energy and clocks of a simulated AMD card, and what may be set of them. Units are the
+ * library's: power in W, caps in uW, energy in counts of 2^-16 J, clocks in MHz or Hz.
+ */
 #include "sim/amdsmi/driver.h"
 #include "sim/plant.h"
 #include "sim/sensor.h"

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who uses a simulated AMD card, and how it is divided. Partition modes are kept and told; the
- * simulation does not turn one card into several for them. */
+/*
+ * The processes and partitions of a simulated AMD card. Partition modes are kept and told; the
+ * simulation does not turn one card into several for them.
+ */
 #include "sim/amdsmi/driver.h"
 
 #include <string.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions that the amdsmi binding names and the simulation does not have: each answers
- * NOT_SUPPORTED and is counted by its name. Most are about CPUs, overclocking and counters. */
+/*
+ * Functions that the amdsmi binding names and the simulation does not have: each answers
+ * NOT_SUPPORTED and is counted by its name. Most are about CPUs, overclocking and counters.
+ */
 #include "sim/amdsmi/driver.h"
 
 static uint32_t unsupported(const char *function)
@@ -18,7 +20,7 @@ static uint32_t unsupported(const char *function)
 		return unsupported(#name);                                                         \
 	}
 
-// clang-format off
+/* clang-format off */
 NOT_SUPPORTED(amdsmi_cpu_apb_disable)
 NOT_SUPPORTED(amdsmi_cpu_apb_enable)
 NOT_SUPPORTED(amdsmi_first_online_core_on_cpu_socket)
@@ -105,7 +107,7 @@ NOT_SUPPORTED(amdsmi_set_gpu_pci_bandwidth)
 NOT_SUPPORTED(amdsmi_set_gpu_power_profile)
 NOT_SUPPORTED(amdsmi_set_soc_pstate)
 NOT_SUPPORTED(amdsmi_set_xgmi_plpd)
-// clang-format on
+/* clang-format on */
 
 /* Frees what functions above would have made. */
 __attribute__((visibility("default"))) void amdsmi_free_name_value_pairs(void *pairs)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A weak definition of every symbol, which says NOT_SUPPORTED and is counted by its name. What is
- * implemented elsewhere in this folder takes its place. */
+/*
+ * A weak definition of every symbol, which says NOT_SUPPORTED and is counted by its name. What is
+ * implemented elsewhere in this folder takes its place.
+ */
 #include "sim/cuda/library.h"
 #include "sim/cuda/names.h"
 

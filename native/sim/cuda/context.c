@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Contexts of the simulated CUDA driver: a stack of them for each thread, one primary context for
- * each device, and the memory that the first context of a device takes. */
+/*
+ * Contexts of the simulated CUDA driver: a stack of them for each thread, one primary context for
+ * each device, and the memory that the first context of a device takes.
+ */
 #include "sim/cuda/library.h"
 
 #include <string.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the devices of the simulated CUDA driver are; figures that a card's profile does not have
- * are those that all data centre cards since 2020 share. */
+/*
+ * The devices of the simulated CUDA driver; figures that a card's profile does not have
+ * are those that all data centre cards since 2020 share.
+ */
 #include "sim/cuda/library.h"
 
 #include <stdio.h>

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Modules, kernels and launches of the simulated CUDA driver. Any image is taken and has every
+/*
+ * Modules, kernels and launches of the simulated CUDA driver. Any image is taken and has every
  * kernel; nothing of it runs. A kernel takes its time in its stream and loads its card meanwhile:
  * the time that its name ends with (`..._250us`), else STOKER_SIM_KERNEL_NS, else 10 us, at the
- * highest clock, and longer at a lower one by as much of its work as follows the clock. */
+ * highest clock, and longer at a lower one by as much of its work as follows the clock.
+ */
 #include "sim/cuda/library.h"
 
 #include <stdio.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Start of the simulated libcuda.so.1, its devices and the gate of every call. A process that has
- * a context is a process of the card, with its memory, until it ends or lets all contexts go. */
+/*
+ * Start of the simulated libcuda.so.1, its devices and the gate of every call. A process that has a
+ * context is a process of the card, with its memory, until it ends or lets all contexts go.
+ */
 #include "sim/cuda/library.h"
 
 #include <errno.h>
@@ -16,7 +18,7 @@
 
 __attribute__((visibility("default"))) const char stoker_sim_driver[] = "SIM cuda";
 
-/* What this driver notes of its processes, in their `reserved`. */
+/* Notes of this driver about its processes, in their `reserved`. */
 enum { OF_CUDA = 1, LOADS = 2 };
 
 static struct {

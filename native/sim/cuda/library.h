@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * What every function of the simulated libcuda.so.1 shares: results, the gate, devices, contexts,
- * streams, and memory that is charged to a card.
+ * * The shared parts of every function of the simulated libcuda.so.1: results, the gate, devices,
+ * contexts, streams, and memory that is charged to a card.
  *
- * Relied on by the other files of this folder. Numbers and records are those of cuda.h (CUDA 13);
- * tests/native/sim/test_cuda_layout.py compares them. Invariant: between a begin that returned 0
- * and its end the node is locked and nobody else of this process is inside, so statics of the
- * files here need no other lock.
+ * Numbers and records are those of cuda.h (CUDA 13); tests/native/sim/test_cuda_layout.py compares
+ * them. Invariant: between a begin that returned 0 and its end the node is locked and nobody else
+ * of this process is inside, so statics of the files here need no other lock.
  */
 #ifndef SK_SIM_CUDA_LIBRARY_H
 #define SK_SIM_CUDA_LIBRARY_H
@@ -117,7 +116,7 @@ void sk_cuda_streams_drop(struct sk_cuda_context *context);
 /** A kernel runs on the device until then: its card is loaded. */
 void sk_cuda_busy(uint32_t device, uint64_t until_ns);
 
-/** Whether all of a range is memory of this process on a device, of which one. */
+/** Return whether all of a range is memory of this process on a device, of which one. */
 bool sk_cuda_is_device(uint64_t address, uint64_t bytes, uint32_t *ret);
 bool sk_cuda_is_mapped(uint64_t address, uint64_t bytes, uint32_t *ret);
 
@@ -147,7 +146,7 @@ uint32_t sk_cuda_new_id(void);
 /** Load the library that the environment names, the first time. */
 void sk_cuda_inject(void);
 
-/** Whether something that a caller gave is an element of an array of this library. */
+/** Return whether something that a caller gave is an element of an array of this library. */
 #define SK_CUDA_IS_OF(array, at)                                                                   \
 	((uintptr_t)(at) - (uintptr_t)(array) < sizeof(array) &&                                   \
 	 ((uintptr_t)(at) - (uintptr_t)(array)) % sizeof((array)[0]) == 0)

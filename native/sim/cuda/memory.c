@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Device memory of the simulated CUDA driver: pages of this process, charged to the card. Copies
- * and fills are carried out when they are asked for, and take their time in their stream. */
+/*
+ * Device memory of the simulated CUDA driver: pages of this process, charged to the card. Copies
+ * and fills are carried out when they are asked for, and take their time in their stream.
+ */
 #include "sim/cuda/library.h"
 
 #include <string.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * Every function of the CUDA driver: its name, the version it came with, the symbol it is then.
+ * * Every function of the CUDA driver: its name, the version it came with, the symbol it is then.
  *
- * Relied on by absent.c, which exports all of them, and by proc.c, which looks them up. Taken from
- * cudaTypedefs.h of CUDA 13.5; tests/native/sim/test_cuda_layout.py holds the list against it.
+ * Taken from cudaTypedefs.h of CUDA 13.5; tests/native/sim/test_cuda_layout.py holds the list
+ * against it.
  */
 #ifndef SK_SIM_CUDA_NAMES_H
 #define SK_SIM_CUDA_NAMES_H
 
-// clang-format off
+/* clang-format off */
 #define SK_CUDA_NAMES(X) \
 	X(cuArray3DCreate, 2000, cuArray3DCreate) X(cuArray3DCreate, 3020, cuArray3DCreate_v2) \
 	X(cuArray3DGetDescriptor, 2000, cuArray3DGetDescriptor) \
@@ -521,6 +521,6 @@
 	X(cuUserObjectRelease, 11030, cuUserObjectRelease) \
 	X(cuUserObjectRetain, 11030, cuUserObjectRetain) \
 	X(cuWaitExternalSemaphoresAsync, 10000, cuWaitExternalSemaphoresAsync)
-// clang-format on
+/* clang-format on */
 
 #endif

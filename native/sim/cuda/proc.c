@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How programs find the functions of the simulated CUDA driver: by name and version, as the
- * runtime and the Python bindings do, and what its numbers of errors mean. */
+/*
+ * Look-up of the functions of the simulated CUDA driver: by name and version, as the runtime
+ * and the Python bindings do, and what its numbers of errors mean.
+ */
 #include <string.h>
 
 #include "sim/cuda/library.h"

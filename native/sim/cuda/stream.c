@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams and events of the simulated CUDA driver. A stream is a moment: when all that is in it
+/*
+ * Streams and events of the simulated CUDA driver. A stream is a moment: when all that is in it
  * will have run, on the node's clock. The default stream waits for all others of its context that
- * do not say otherwise, and they for it. */
+ * do not say otherwise, and they for it.
+ */
 #include "sim/cuda/library.h"
 
 enum { STREAMS = 4096, EVENTS = 65536, NON_BLOCKING = 1, NO_TIMING = 2 };

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the simulated CUDA driver tells a profiler, and how one comes into the process: cuInit loads
- * the library that CUDA_INJECTION64_PATH names and calls it once, as NVIDIA's driver does. Whatever
- * goes wrong with it is no error of the program's. */
+/*
+ * The events that the simulated CUDA driver reports to a profiler, and how one comes into the
+ * process: cuInit loads the library that CUDA_INJECTION64_PATH names and calls it once, as NVIDIA's
+ * driver does. Whatever goes wrong with it is no error of the program's.
+ */
 #include "sim/cuda/told.h"
 
 #include <dlfcn.h>
@@ -15,7 +17,7 @@
 static _Atomic(const struct sk_cuda_listener *) listener;
 static _Atomic uint32_t correlations, ids;
 
-/* Who comes meanwhile waits; the library itself may call cuInit again. */
+/* Other callers wait meanwhile; the library itself may call cuInit again. */
 static pthread_mutex_t injecting = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static bool injected;
 

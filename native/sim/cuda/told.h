@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * What a simulated CUDA driver tells a profiler in its process: calls as they begin and end, work
- * as it is put into a stream, and waits of the host.
+ * * The events that a simulated CUDA driver reports to a profiler in its process: calls as they
+ * begin and end, work as it is put into a stream, and waits of the host.
  *
- * Relied on by the simulated CUPTI (native/sim/cupti), which asks for it, and by this driver, which
- * tells it of launches, copies, fills and waits, of cuDriverGetVersion, and of nothing else.
  * Numbers and the layout of a call are CUPTI's; native/sim/cupti/layouts.h compares them.
  * Invariant: the listener is called in the program's thread, with no lock of the driver held.
  */

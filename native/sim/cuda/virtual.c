@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Virtual memory management of the simulated CUDA driver, with the kernel's own means: a reserved
+/*
+ * Virtual memory management of the simulated CUDA driver, with the kernel's own means: a reserved
  * range is mapped without access, an allocation is a memfd, a mapping lays one over the other, and
- * access is what the kernel protects. An address that may not be touched faults, as it should. */
+ * access is what the kernel protects. An address that may not be touched faults, as it should.
+ */
 #include "sim/cuda/library.h"
 
 #include <fcntl.h>
@@ -349,7 +351,7 @@ SK_CUDA cuMemGetAccess(unsigned long long *ret, const struct sk_cuda_location *l
 	return sk_cuda_end(SK_CUDA_SUCCESS);
 }
 
-/* Whether a copy may read and write the whole range. */
+/* Return whether a copy may read and write the whole range. */
 bool sk_cuda_is_mapped(uint64_t address, uint64_t bytes, uint32_t *ret)
 {
 	uint64_t end = address + bytes;
@@ -395,7 +397,7 @@ SK_CUDA cuMemExportToShareableHandle(int *ret, struct handle *of, int type,
 	return sk_cuda_end(*ret < 0 ? SK_CUDA_UNKNOWN : SK_CUDA_SUCCESS);
 }
 
-/* What another process exported: it is charged there already, so nothing is charged here. */
+/* Memory that another process exported is charged there already, so nothing is charged here. */
 SK_CUDA cuMemImportFromShareableHandle(struct handle **ret, void *shared, int type)
 {
 	int result = sk_cuda_begin(__func__, UINT32_MAX);

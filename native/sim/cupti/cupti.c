@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SIM: libcupti.so.13 over a simulated CUDA driver: callbacks by id, records in the client's
+/*
+ * SIM: libcupti.so.13 over a simulated CUDA driver: callbacks by id, records in the client's
  * buffers, one subscriber, stamps put on the client's clock when a buffer is handed over. Compiled
  * against NVIDIA's own headers, so that what it hands over has NVIDIA's layout.
  *
- * Relied on by stoker's CUPTI tracer on simulated cards, and by the tests of that tracer, on the
- * driver of native/sim/cuda and on another that has graphs (tests/probes/cupti). Nothing is there
- * but what that tracer calls: no metrics, no runtime API, callbacks of what the driver tells.
+ * Nothing is there but what that tracer calls: no metrics, no runtime API, callbacks of what the
+ * driver tells.
  *
  * As in the real one a buffer belongs to a thread, goes back full or on request, and only once all
  * its records are complete; a forced flush returns the others too, with an end of 0. Records of
- * work that was launched come even if its kind is disabled meanwhile.
- * SIM_CUPTI_CALL_NS: what it takes to call back; SIM_CUPTI_RECORD_NS: what a record adds to a call.
- * SIM_CUPTI_WORKER_NS: full buffers are its own thread's alone, which has each for so long before
- * it hands it over; no flush takes one, nor waits for that. SIM_CUPTI_VERSION: what cuptiGetVersion
- * says; SIM_CUPTI_HOLDER: a tool that has the place.
+ * work that was launched come even if its kind is disabled meanwhile. SIM_CUPTI_CALL_NS: what it
+ * takes to call back; SIM_CUPTI_RECORD_NS: what a record adds to a call. SIM_CUPTI_WORKER_NS: full
+ * buffers are its own thread's alone, which has each for so long before it hands it over; no flush
+ * takes one, nor waits for that. SIM_CUPTI_VERSION: what cuptiGetVersion says; SIM_CUPTI_HOLDER: a
+ * tool that has the place.
  */
 #include "sim/cuda/told.h"
 #include "sim/cupti/layouts.h"

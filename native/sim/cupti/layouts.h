@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * What a simulated driver tells (sim/cuda/told.h) is what NVIDIA's CUPTI would tell of it, number
+ * * The events of a simulated driver (sim/cuda/told.h) equal those of NVIDIA's CUPTI, number
  * by number and place by place: compared when cupti.c is compiled, which alone includes this.
  */
 #ifndef SK_SIM_CUPTI_LAYOUTS_H

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * What stands between a caller of Level Zero and the simulated driver: results, kinds, records.
+ * * The interface between a caller of Level Zero and the simulated driver: results, kinds, records.
  *
- * Relied on by every file of this folder. Declared here from the specification (Level Zero 1.4,
- * with the records of later versions that pyzes 0.1.3 has);
- * tests/native/sim/test_levelzero_layout.py holds every record's size and places against pyzes'
- * classes and, where libze-dev is installed, against its headers. Names of members are the
- * specification's, so that it can.
+ * Declared here from the specification (Level Zero 1.4, with the records of later versions that
+ * pyzes 0.1.3 has); tests/native/sim/test_levelzero_layout.py holds every record's size and places
+ * against pyzes' classes and, where libze-dev is installed, against its headers. Names of members
+ * are the specification's, so that it can.
  */
 #ifndef SK_SIM_LEVELZERO_ABI_H
 #define SK_SIM_LEVELZERO_ABI_H

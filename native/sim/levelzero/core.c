@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The core of Level Zero that finds devices: drivers, devices and what they are. Nothing can be
- * run on a simulated card, so contexts and command lists are among what is not supported. */
+/*
+ * The core of Level Zero that finds devices: drivers, devices and what they are. Nothing can be run
+ * on a simulated card, so contexts and command lists are among what is not supported.
+ */
 #include "sim/levelzero/driver.h"
 
 #include <stdio.h>

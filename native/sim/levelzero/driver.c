@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handles and the gate of every call. A handle is the address of a place in a table here, so one
+/*
+ * Handles and the gate of every call. A handle is the address of a place in a table here, so one
  * that is not is told apart. Sysman wants ZES_ENABLE_SYSMAN=1 at zeInit or zesInit, as in drivers.
  */
 #include "sim/levelzero/driver.h"
@@ -119,7 +120,7 @@ static uint32_t pass(const char *function, uint32_t index)
 	return result_of(answer, error);
 }
 
-/* What a card that waits for its reset still does: say who it is, and be reset. */
+/* A card that waits for its reset still gives its identity and can be reset. */
 static uint32_t pass_card(const char *function, uint32_t index)
 {
 	static const char *const answers[] = {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * What every function of the simulated Level Zero shares: handles, and the gate of each call.
+ * * The shared parts of every function of the simulated Level Zero: handles, and the gate of each
+ * call.
  *
- * Relied on by the other files of this folder, which are compiled twice: as a driver for a real
- * loader, and, with SK_ZE_LOADER, as a substitute for the loader itself that exports them by name.
  * Invariant: between a begin that returned success and its end the node is locked.
  */
 #ifndef SK_SIM_LEVELZERO_DRIVER_H
@@ -35,7 +34,7 @@ enum sk_ze_kind {
 
 /** Begin a call about a card; `out` NULL is the caller's mistake. Success: the node is locked. */
 uint32_t sk_ze_begin(const char *function, void *device, const void *out, struct sk_sim_card **ret);
-/** The same about a part of one; its number in `index`. */
+/** Begin a call about a part of a device; its number in `index`. */
 uint32_t sk_ze_begin_part(const char *function, void *part, enum sk_ze_kind kind, const void *out,
 			  uint32_t *index, struct sk_sim_card **ret);
 /** Begin a call about no card. */
@@ -43,14 +42,14 @@ uint32_t sk_ze_begin_all(const char *function, const void *out);
 /** End any of them; returns `result`. */
 uint32_t sk_ze_end(uint32_t result);
 
-/** How many tiles have a power domain of their own; 0: the card has one. */
+/** Return how many tiles have a power domain of their own; 0: the card has one. */
 uint32_t sk_ze_power_tiles(const struct sk_sim_card *card);
 
 /** Handles of the first `have` parts of a kind, as every Enum call gives them. */
 uint32_t sk_ze_enumerate(const char *function, void *device, enum sk_ze_kind kind, uint32_t *count,
 			 void **ret);
 
-/** Whether the caller may change settings; the real files are root's. */
+/** Return whether the caller may change settings; the real files are root's. */
 bool sk_ze_may_set(void);
 uint32_t sk_ze_init(const char *function, bool sysman);
 uint32_t sk_ze_count(void);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events of simulated Intel cards, made from the node's faults: each kind once until it is heard.
+/*
+ * Events of simulated Intel cards, made from the node's faults: each kind once until it is heard.
  */
 #include "sim/levelzero/driver.h"
 
@@ -7,7 +8,7 @@
 
 enum { LOOK_NS = 5000000, NS_PER_MS = 1000000 };
 
-/* What this process listens to, and up to where it has heard. */
+/* Events that this process listens to, with its position. */
 static struct {
 	uint32_t events;
 	uint64_t heard;

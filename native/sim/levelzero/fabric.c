@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Xe Link ports of a simulated Intel card. Every port leads to another card of its link group, in
- * turn; ports of a pair are joined in order, so each end names the other. */
+/*
+ * Xe Link ports of a simulated Intel card. Every port leads to another card of its link group, in
+ * turn; ports of a pair are joined in order, so each end names the other.
+ */
 #include "sim/levelzero/driver.h"
 
 #include <stdio.h>

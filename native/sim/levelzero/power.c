@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Power and frequency domains of a simulated Intel card. Sysman tells power as an energy counter in
- * uJ and limits in mW, frequencies in MHz, times in us and ms. */
+/*
+ * Power and frequency domains of a simulated Intel card. Sysman tells power as an energy counter in
+ * uJ and limits in mW, frequencies in MHz, times in us and ms.
+ */
 #include "sim/levelzero/driver.h"
 
 #include "sim/plant.h"
@@ -22,7 +24,7 @@ uint32_t sk_ze_power_tiles(const struct sk_sim_card *card)
 	return card->model.flags & SK_SIM_HAS_TILE_POWER ? TILES : 0;
 }
 
-/* What a domain has of the card's limit: tiles have the same. */
+/* The part of the card's limit that a domain has: tiles have equal parts. */
 static uint32_t part_of(const struct sk_sim_card *card, uint32_t mw)
 {
 	return sk_ze_power_tiles(card) ? mw / TILES : mw;

@@ -143,7 +143,7 @@ SK_ZE_API zesMemoryGetState(void *memory, struct sk_zes_mem_state *ret)
 	return sk_ze_end(SK_ZE_SUCCESS);
 }
 
-/* What moves is counted half as read and half as written. */
+/* Traffic is counted half as read and half as written. */
 SK_ZE_API zesMemoryGetBandwidth(void *memory, struct sk_zes_mem_bandwidth *ret)
 {
 	struct sk_sim_card *card;

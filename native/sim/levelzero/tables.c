@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a real Level Zero loader asks a driver for: 53 tables of functions, filled here. Every table
- * is an array of addresses, and all of its functions exist. */
+/*
+ * The tables that a real Level Zero loader requests from a driver: 53 tables of functions, filled
+ * here. Every table is an array of addresses, and all of its functions exist.
+ */
 #include <string.h>
 
 #include "sim/levelzero/driver.h"
@@ -19,7 +21,7 @@ static uint32_t fill(uint32_t version, const void *from, size_t bytes, void *ret
 
 typedef void (*function)(void);
 
-// clang-format off
+/* clang-format off */
 #define ADDRESS(name) (function)name,
 #define DECLARE(name) extern uint32_t name();
 #define DECLARE_TABLE(getter, functions) functions
@@ -30,7 +32,7 @@ typedef void (*function)(void);
                                                                                                    \
 		return fill(version, table, sizeof(table), ret);                                   \
 	}
-// clang-format on
+/* clang-format on */
 
 SK_ZE_TABLES(DECLARE_TABLE, DECLARE)
 SK_ZE_TABLES(FILL_TABLE, ADDRESS)

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * Which functions each table of a Level Zero driver holds, in the order that its loader reads them.
+ * * The functions of each table of a Level Zero driver, in the order that its loader reads
+ * them.
  *
- * Relied on by tables.c. Order is Level Zero 1.4's (ze_ddi.h, zes_ddi.h, zet_ddi.h);
+ * Order is Level Zero 1.4's (ze_ddi.h, zes_ddi.h, zet_ddi.h);
  * tests/native/sim/test_levelzero_layout.py holds it against the installed headers.
  */
 #ifndef SK_SIM_LEVELZERO_TABLES_H
 #define SK_SIM_LEVELZERO_TABLES_H
 
-// clang-format off
+/* clang-format off */
 #define SK_ZE_TABLES(TABLE, F) \
 	TABLE(zeGetGlobalProcAddrTable, \
 		F(zeInit)) \
@@ -202,6 +203,6 @@
 		F(zetDebugReadMemory) F(zetDebugWriteMemory) \
 		F(zetDebugGetRegisterSetProperties) F(zetDebugReadRegisters) \
 		F(zetDebugWriteRegisters))
-// clang-format on
+/* clang-format on */
 
 #endif

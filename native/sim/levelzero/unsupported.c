@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions of Level Zero 1.4 that the simulation does not have: each answers UNSUPPORTED_FEATURE
- * and is counted by its name. Nothing runs on a simulated card, so most of the core is here. */
+/*
+ * Functions of Level Zero 1.4 that the simulation does not have: each answers UNSUPPORTED_FEATURE
+ * and is counted by its name. Nothing runs on a simulated card, so most of the core is here.
+ */
 #include "sim/levelzero/driver.h"
 
 static uint32_t unsupported(const char *function)
@@ -18,7 +20,7 @@ static uint32_t unsupported(const char *function)
 		return unsupported(#name);                                                         \
 	}
 
-// clang-format off
+/* clang-format off */
 NOT_SUPPORTED(zeDriverGetIpcProperties)
 NOT_SUPPORTED(zeDriverGetExtensionFunctionAddress)
 NOT_SUPPORTED(zeDeviceGetComputeProperties)
@@ -246,4 +248,4 @@ NOT_SUPPORTED(zetDebugWriteMemory)
 NOT_SUPPORTED(zetDebugGetRegisterSetProperties)
 NOT_SUPPORTED(zetDebugReadRegisters)
 NOT_SUPPORTED(zetDebugWriteRegisters)
-// clang-format on
+/* clang-format on */

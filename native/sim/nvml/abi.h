@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * What NVML's callers and this library agree on: codes and layouts, as nvml.h 13.5 has them.
+ * * The interface of NVML's callers and this library: codes and layouts, as nvml.h 13.5 has them.
  *
- * Relied on by every file of this folder. Invariant: sizes and offsets equal those of pynvml's
- * classes of the same names, which a test compares; names are NVML's own for that reason.
+ * Invariant: sizes and offsets equal those of pynvml's classes of the same names, which a test
+ * compares; names are NVML's own for that reason.
  */
 #ifndef SK_SIM_NVML_ABI_H
 #define SK_SIM_NVML_ABI_H

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A weak definition of every exported name, which says NOT_SUPPORTED and is counted. What is
- * implemented elsewhere in this folder takes its place. */
+/*
+ * A weak definition of every exported name, which says NOT_SUPPORTED and is counted. What is
+ * implemented elsewhere in this folder takes its place.
+ */
 #include "sim/nvml/library.h"
 
 #define SK_NVML_NAME(name)                                                                         \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * What other parts of the simulated NVML ask about clocks.
+ * * The clock functions that other parts of the simulated NVML use.
  *
- * Relied on by field.c. Invariant: a field and the function of the same meaning agree.
+ * Invariant: a field and the function of the same meaning agree.
  */
 #ifndef SK_SIM_NVML_CLOCK_H
 #define SK_SIM_NVML_CLOCK_H

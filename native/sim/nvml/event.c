@@ -14,7 +14,7 @@
 #define SUPPORTED (SBE | DBE | XID | DRAM_RETIREMENT | DRAM_RETIREMENT_FAILURE | RECOVERY_ACTION)
 #define LOOK_NS 2000000 /* a waiting caller looks so often */
 
-/** What a caller waits for, and how far it has read the node's queue. */
+/** The events that a caller waits for, and how far it has read the node's queue. */
 struct sk_nvml_set {
 	uint64_t types[SK_SIM_CARDS];
 	uint64_t seen;

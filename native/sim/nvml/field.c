@@ -242,7 +242,7 @@ static bool pcie(const struct sk_sim_card *card, const nvmlFieldValue_t *asked, 
 	return false;
 }
 
-/* Of one link by its number, of all of them by UINT32_MAX. */
+/* A number selects one link, UINT32_MAX all of them. */
 static double over_links(const struct sk_sim_card *card, const double *bytes, uint32_t link)
 {
 	double sum = 0;

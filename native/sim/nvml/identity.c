@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who a card is, and where it sits: what its profile says, in NVML's words. */
+/* The identity and place of a card: its profile, in NVML's words. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* MIG: its mode, and GPU and compute instances that are made and ended. What nvml.h says of each
+/*
+ * MIG: its mode, and GPU and compute instances that are made and ended. What nvml.h says of each
  * function holds: a mode that cannot be changed at once waits for the next reset, instances are in
- * use while a process or a compute instance is in them, and a handle dies with what it names. */
+ * use while a process or a compute instance is in them, and a handle dies with what it names.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -135,7 +137,7 @@ SK_NVML nvmlReturn_t nvmlDeviceCreateGpuInstanceWithPlacement(nvmlDevice_t devic
 	return at ? create(__func__, device, id, at, ret) : NVML_ERROR_INVALID_ARGUMENT;
 }
 
-/* What every function of a GPU instance begins with; `ret` is NULL where it must not be. */
+/* The begin of every function of a GPU instance; `ret` is NULL where it must not be. */
 static nvmlReturn_t ask(struct sk_nvml_call *call, nvmlDevice_t device, const char *function,
 			const void *ret, struct sk_sim_partition **at)
 {

@@ -95,7 +95,7 @@ static nvmlReturn_t enter(struct sk_nvml_call *call, uint32_t card, const char *
 	return NVML_ERROR_UNINITIALIZED;
 }
 
-/* What a card that waits for its reset still tells: who it is, and what it wants. */
+/* A card that waits for its reset still gives its identity and the action it needs. */
 static bool answers(const char *function)
 {
 	static const char *const parts[] = {"Name",    "UUID",		"Serial",  "PciInfo",

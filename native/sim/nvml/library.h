@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * How every function of the simulated NVML begins and ends: handles, the node's lock, faults.
+ * * The begin and the end of every function of the simulated NVML: handles, the node's lock,
+ * faults.
  *
- * Relied on by every file of this folder. Invariant: between a begin that returned NVML_SUCCESS
- * and its end the node's lock is held and the card is at the present; otherwise it is not held.
+ * Invariant: between a begin that returned NVML_SUCCESS and its end the node's lock is held and the
+ * card is at the present; otherwise it is not held.
  */
 #ifndef SK_SIM_NVML_LIBRARY_H
 #define SK_SIM_NVML_LIBRARY_H
@@ -16,7 +17,7 @@
 #include "sim/plant.h"
 #include "sim/sensor.h"
 
-/** What a handle points to: a card, or a MIG instance of it. */
+/** The target of a handle: a card, or a MIG instance of it. */
 struct sk_nvml_device {
 	uint32_t card;
 	uint32_t instance; /* slot of the card's partitions, from 1; 0: the whole card */
@@ -98,7 +99,7 @@ nvmlReturn_t sk_nvml_absent(const char *function);
 		return sk_nvml_end(&call, NVML_SUCCESS);                                           \
 	}
 
-/** The same where `has` holds, else NOT_SUPPORTED. */
+/** Return the value where `has` holds, else NOT_SUPPORTED. */
 #define SK_NVML_VALUE_IF(name, type, has, value)                                                   \
 	SK_NVML nvmlReturn_t name(nvmlDevice_t device, type *ret)                                  \
 	{                                                                                          \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a card is joined to the machine and to other cards: PCIe, NVLink, the ways between. */
+/* The links of a card to the machine and to other cards: PCIe, NVLink, the ways between. */
 #include "sim/nvml/link.h"
 
 #include <stdio.h>
@@ -56,7 +56,7 @@ SK_NVML nvmlReturn_t nvmlDeviceGetPcieThroughput(nvmlDevice_t device, uint32_t c
 	return sk_nvml_end(&call, NVML_SUCCESS);
 }
 
-/* What every function of one link begins with. */
+/* The begin of every function of one link. */
 static nvmlReturn_t ask(struct sk_nvml_call *call, nvmlDevice_t device, const char *function,
 			uint32_t link, const void *ret)
 {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * What other parts of the simulated NVML ask about PCIe and NVLink.
+ * * The PCIe and NVLink functions that other parts of the simulated NVML use.
  *
- * Relied on by field.c and sample.c. Invariant: a field and the function of the same meaning agree.
+ * Invariant: a field and the function of the same meaning agree.
  */
 #ifndef SK_SIM_NVML_LINK_H
 #define SK_SIM_NVML_LINK_H
 
 #include "sim/nvml/library.h"
 
-/** What goes over the slot now. */
+/** The present traffic of the slot. */
 uint32_t sk_nvml_pcie_kib_s(const struct sk_sim_card *card, bool tx);
 
 /** NVLink's generation. */

@@ -104,7 +104,7 @@ static uint64_t errors(const struct sk_sim_card *card, uint32_t type, uint32_t c
 
 SK_NVML_VALUE_IF(nvmlDeviceGetDefaultEccMode, uint32_t, has_ecc(card), 1)
 
-/* What every question about errors begins with. */
+/* The begin of every query about errors. */
 static nvmlReturn_t ask(struct sk_nvml_call *call, nvmlDevice_t device, const char *function,
 			uint32_t type, uint32_t counter, const void *ret)
 {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* MIG: which instances a card is cut into, and what sizes there are; instance.c makes and ends
- * them. A GPU instance and its one compute instance, which is as large as it, share a handle. */
+/*
+ * MIG: which instances a card is cut into, and what sizes there are; instance.c makes and ends
+ * them. A GPU instance and its one compute instance, which is as large as it, share a handle.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -50,7 +52,7 @@ SK_NVML nvmlReturn_t nvmlDeviceIsMigDeviceHandle(nvmlDevice_t device, uint32_t *
 	return sk_nvml_end(&call, NVML_SUCCESS);
 }
 
-/* What every question about an instance begins with. */
+/* The begin of every query about an instance. */
 static nvmlReturn_t ask(struct sk_nvml_call *call, nvmlDevice_t device, const char *function,
 			const void *ret)
 {
@@ -145,7 +147,7 @@ SK_NVML nvmlReturn_t nvmlDeviceGetAttributes_v2(nvmlDevice_t device, nvmlDeviceA
 	return attributes(__func__, device, ret);
 }
 
-/* What every question about a card's instances begins with. */
+/* The begin of every query about a card's instances. */
 static nvmlReturn_t ask_card(struct sk_nvml_call *call, nvmlDevice_t device, const char *function,
 			     const void *ret)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- * Every function that the simulated NVML exports: what nvml.h 13.5 declares, and what pynvml
+ * * Every function that the simulated NVML exports: what nvml.h 13.5 declares, and what pynvml
  * 13.615.71 names besides.
  *
- * Relied on by absent.c. Invariant: nothing that pynvml names is missing, which a test compares
- * with the installed package. SK_NVML_NAME is the includer's.
+ * Invariant: nothing that pynvml names is missing, which a test compares with the installed
+ * package. SK_NVML_NAME is the includer's.
  */
 SK_NVML_NAME(nvmlComputeInstanceDestroy)
 SK_NVML_NAME(nvmlComputeInstanceGetInfo)

@@ -111,7 +111,7 @@ static uint32_t sample_value(const struct sk_sim_card *card, const struct sk_sim
 	}
 }
 
-/* How many of the newest samples the caller has not seen. */
+/* Return how many of the newest samples the caller has not seen. */
 static uint32_t unseen(const struct sk_nvml_call *call, uint64_t seen_us)
 {
 	uint32_t count = 0;
@@ -161,7 +161,7 @@ SK_NVML nvmlReturn_t nvmlDeviceGetSamples(nvmlDevice_t device, uint32_t type, ui
 	return sk_nvml_end(&call, NVML_SUCCESS);
 }
 
-/** What GPM remembers of a moment. */
+/** A moment's values, as GPM remembers them. */
 struct sk_nvml_gpm {
 	uint64_t at_ns;
 	double busy_s, memory_busy_s, pcie_tx, pcie_rx;

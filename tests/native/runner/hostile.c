@@ -242,7 +242,7 @@ static int do_bytes(int count, char **arguments)
 	return (int)(strtoul(arguments[1], NULL, 10) % 100);
 }
 
-/** What a job finds itself to be. */
+/** The state that a job finds itself in. */
 static int do_self(int count, char **arguments)
 {
 	struct rlimit core, files;

@@ -291,7 +291,7 @@ static int index_against_list(uint64_t seed)
 		 */
 		assert(sk_runner_index_is_forgotten(&heap_index, job + 1, 1) == (gone[job] != 0));
 	}
-	/* What a new spawner reads from the table is the same. */
+	/* A new spawner reads the same from the table. */
 	sk_runner_index_init(&heap_index, &heap_table);
 	for (int job = 0; job < ATTEMPTS; job++)
 		assert(sk_runner_index_is_forgotten(&heap_index, (uint64_t)job + 1, 1) ==
@@ -336,7 +336,7 @@ static int lease(void)
 	return 0;
 }
 
-/** What a file of the folder says; "" if it is not there. */
+/** Return the text of a file of the folder; "" if it is not there. */
 static const char *said(int dir, const char *name)
 {
 	static char text[64];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** @file
- * The simulation's C core under sanitizers, and what only C can do: die with the lock held.
+/*
+ * * The simulation's C core under sanitizers, and what only C can do: die with the lock held.
  *
- * Relied on by test_node.py. Invariant: it prints what it did, and aborts on the first wrong value.
+ * Invariant: it prints what it did, and aborts on the first wrong value.
  */
 #include <assert.h>
 #include <math.h>
@@ -156,7 +156,7 @@ static void fuzz(uint64_t seed, int rounds)
 	printf("fuzzed %d\n", rounds);
 }
 
-/* What drivers ask of a card. */
+/* The queries that drivers make of a card. */
 static void use(const struct sk_sim_card *card)
 {
 	for (uint32_t age = 0; age < 3; age++)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program that knows nothing of a simulation: it asks the real Level Zero loader for devices and
- * prints what it is told, one `name value` a line. Built by test_levelzero_loader.py. */
+/*
+ * A program that knows nothing of a simulation: it asks the real Level Zero loader for devices and
+ * prints what it is told, one `name value` a line. Built by test_levelzero_loader.py.
+ */
 #include <level_zero/ze_api.h>
 #include <level_zero/zes_api.h>
 #include <stdio.h>

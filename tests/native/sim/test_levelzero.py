@@ -163,7 +163,7 @@ def intel_cards(node: _sim.Node) -> list[int]:
 
 
 def part(caller: Caller, function: str, record: str, place: int, index: int = 0) -> Any:
-    """What a getter fills, or its error; the part is named by the function."""
+    """The record that a getter fills, or its error; the part is named by the function."""
     family = re.match(r"(Power|Frequency|Temperature|Engine|Memory|Device)", function)
     assert family
     return caller.ask(f"get(z.zes{function}, z.{record}, p[{place}]['{family[1]}'][{index}])")

@@ -85,7 +85,7 @@ def test_where_instances_may_lie(caller: Caller) -> None:
 
 
 def test_the_profiles_instances_lie_where_they_may(caller: Caller) -> None:
-    """Of `3g 2g 1g 1g` no two share memory, and nothing more fits."""
+    """No two of `3g 2g 1g 1g` share memory, and nothing more fits."""
     told = "nv.nvmlGpuInstanceGetInfo(nv.nvmlDeviceGetMigDeviceHandleByIndex(card, {})).placement"
     at = [caller.ask(f"[{told.format(i)}.start, {told.format(i)}.size]") for i in range(4)]
     assert at == [[4, 4], [2, 2], [1, 1], [0, 1]]

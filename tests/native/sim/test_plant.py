@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a simulated card moves, against closed forms and against an oracle of small dumb steps."""
+"""The movement of a simulated card, against closed forms and against an oracle of small dumb steps."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def random_card(chance: random.Random) -> dict[str, Any]:
 
 
 class Oracle:
-    """The same card in steps of a millisecond, each by Euler's rule, knowing nothing clever."""
+    """A card in steps of a millisecond, each by Euler's rule, knowing nothing clever."""
 
     def __init__(self, model: dict[str, Any], state: dict[str, Any]) -> None:
         self.model, self.physics = model, model["physics"]

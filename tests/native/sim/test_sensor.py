@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a driver answers about a simulated card, against the truth looked at millisecond by
+"""A driver's answers about a simulated card, against the truth looked at millisecond by
 millisecond."""
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ POINTERS = {
 AT_LEAST = {"nvmlGpuInstancePlacement_t": 8, "nvmlComputeInstancePlacement_t": 8}
 """Arrays that have to have room for all there can be: their count is not read."""
 ALL_OF_THEM = ("nvmlDeviceGetGpuInstances", "nvmlGpuInstanceGetComputeInstances")
-"""The same, of handles."""
+"""As above for handles."""
 NO_CARE = ("cuMemcpy", "cuMemcpyAsync")
 """Addresses are taken as they are, as the host's can be."""
 
@@ -152,7 +152,7 @@ COUNTS = {"count", "size", "bytes", "length", "words"}
 def parameter(  # noqa: PLR0911, PLR0912
     library: Library, function: str, told: list[tuple[str, str]], at: int
 ) -> str:
-    """Of one function, as walk.c wants it."""
+    """The line of one function for walk.c."""
     kind, name = told[at]
     const, kind = kind.startswith("const "), kind.removeprefix("const ")
     if kind.endswith("]"):
@@ -225,7 +225,7 @@ def number(
 
 
 def memory(function: str, name: str) -> str:
-    """What a `void *` of CUDA is."""
+    """The meaning of a `void *` of CUDA."""
     if name in ("stream", "handle"):
         return f"{{HANDLE, 0, {POOLS.index('stream')}}}"
     if name == "address":
@@ -265,7 +265,7 @@ def rows(library: Library) -> str:
 
 @pytest.fixture(scope="module")
 def core(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """What all libraries have of the simulation, compiled once."""
+    """The parts of the simulation that all libraries share, compiled once."""
     folder = tmp_path_factory.mktemp("core")
     sources = [str(path) for path in sorted(SIM.glob("*.c"))]
     argv = ["cc", *FLAGS, *SANITIZERS, f"-I{ROOT / 'native'}", "-c", *sources]
@@ -279,7 +279,7 @@ def cards_of(library: Library) -> list[dict[str, Any]]:
 
 
 def texts(library: Library) -> str:
-    """What a program might ask for, by name."""
+    """The functions that a program may look up by name."""
     told = ["k_5us", "cuMemAlloc", "/dev/null"]
     for card in cards_of(library):
         told += [card["uuid"], card["serial"], card["bus_id"]]

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** @file
- * A caller that means ill: every function of one simulated driver library, in any order, with
+/*
+ * * A caller that means ill: every function of one simulated driver library, in any order, with
  * nothing where something belongs, buffers of exactly the size that was told, structures of random
  * bytes and versions, handles that are old, foreign or none.
  *
@@ -98,7 +98,7 @@ static void fill(struct walker *of, uint8_t *at, uint64_t bytes, bool zeros)
 		memcpy(at, &version, sizeof(version));
 }
 
-/* Of no bytes: none, since nothing of it is anybody's. */
+/* No bytes: they belong to nobody. */
 static void *block(struct walker *of, uint64_t bytes, bool zeros)
 {
 	uint8_t *made = bytes ? malloc(bytes) : NULL;
@@ -216,7 +216,7 @@ static uint64_t argument(struct walker *of, const struct parameter *how, uint64_
 	}
 }
 
-/* What came back, before its memory goes. */
+/* Keep the results before their memory goes. */
 static void after(struct walker *of, const struct row *row, const uint64_t *given, bool fine,
 		  uint64_t count)
 {

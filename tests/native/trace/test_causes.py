@@ -17,7 +17,7 @@ ALL = 0xFFFE
 
 KERNEL, COPY, ON, RUNNABLE, BLOCKED, PAGING, PEER, THROTTLED, IDLE, UNSEEN = range(10)
 MADE, GONE = 5, 6
-"""What stands in the place of a span's state; the maker's id in that of its end."""
+"""Values in the place of a span's state; the maker's id in that of its end."""
 
 
 @dataclass
@@ -46,7 +46,7 @@ class World:
         return min(stop, max(gone)) if kind == 3 and min(gone) > start else stop
 
     def stands(self, tid: int, t: int) -> int:
-        """Who stands for a thread then: a maker, where it is not there; 0: nobody."""
+        """The thread that stands for a thread then: a maker, where it is not there; 0: nobody."""
         first = min((span[0] for span in self.spans if span[2] == tid), default=0)
         if t < first or (tid in self.gone and t >= self.gone[tid]):
             maker = self.made.get(tid, (0, 0))[1]

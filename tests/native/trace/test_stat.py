@@ -11,7 +11,7 @@ from stoker.native import _trace
 
 
 def sampled(values: list[int], shifts: list[int], chance: random.Random) -> _trace.Stat:
-    """What the layer does: one launch of each block of 2^shift stands for its block."""
+    """The layer's sampling: one launch of each block of 2^shift stands for its block."""
     stat, at = _trace.Stat(), 0
     for shift in shifts:
         block = values[at : at + (1 << shift)]

@@ -58,7 +58,7 @@ static void hold(uint32_t share, uint64_t until_ns)
 	header()->hold = sk_throttle_word(share, until_ns);
 }
 
-/* Of each period exactly the share is open, the rest waits for the next, and nothing for longer. */
+/* In each period exactly the share is open, the rest waits for the next, and nothing for longer. */
 static void words(void)
 {
 	const uint64_t at = 77 * (uint64_t)SK_THROTTLE_PERIOD_NS;
@@ -130,8 +130,8 @@ static void half(void)
 	CHECK(!told); /* while dormant */
 }
 
-/* Of a thread that is watched the tracer is told of each wait, of which the reader knows meanwhile;
- * also of one inside of another call. */
+/* The tracer reports each wait of a watched thread, and the reader knows of it meanwhile; also a
+ * wait inside another call. */
 static void watched(void)
 {
 	begin(true);

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
 /** @file
- * Closing one interval of a thread and opening the next, and the span that is told of it.
+ * The end of one interval of a thread and the start of the next, and the span that reports it.
  *
- * Only the CPU that runs a thread, or holds its run queue, turns it: so plain stores are exact.
+ * Only the CPU that runs a thread, or holds its run queue, closes its interval, so plain stores are
+ * exact.
  */
-#ifndef SK_BPF_TURN_BPF_H
-#define SK_BPF_TURN_BPF_H
+#ifndef SK_BPF_INTERVAL_BPF_H
+#define SK_BPF_INTERVAL_BPF_H
 
 #include "threads.bpf.h"
 
-/* Time on a CPU without a page fault, from which on it has a span of its own. */
+/* A longer time on a CPU without a page fault gets a span of its own. */
 #define SK_APART_NS 100000
 
-/* Less than this is what switches take, and clocks that were read a moment apart. */
+/* A smaller difference comes from switches, and from clocks that were read a moment apart. */
 #define SK_STOLEN_NS 100000
 
-/* Detail of an open interval on a CPU that ran something else; told as a state, not as this. */
+/* Detail of an open interval on a CPU that ran something else; it is reported as a state, not as
+ * this. */
 #define SK_SPAN_DETAIL_STOLEN 0
 
 /* Written by the loader alone. */
@@ -31,8 +33,8 @@ struct {
 	__uint(max_entries, 16 << 20);
 } spans __weak SEC(".maps");
 
-/* A span of `state`, or what is told in its place. Not static: the verifier then looks at it once,
- * not on every path that leads here. */
+/* Write a span of `state`, or a record in its place. It is not static, so that the verifier checks
+ * it once and not on every path that leads here. */
 __noinline int write_span(struct sk_thread_row *thread, __u64 now, __u32 state)
 {
 	struct sk_job_span *record;
@@ -68,8 +70,8 @@ static __always_inline void close_wait(struct sk_thread_row *thread, __u64 ns)
 	thread->waits = 0;
 }
 
-/* What part of `ns` on a CPU went into page faults. One that was preempted is counted at its end:
- * what is more than there was time belongs to the next time on a CPU. */
+/* Return which part of `ns` on a CPU went into page faults. A fault that was preempted is counted
+ * at its end: time beyond `ns` belongs to the next time on a CPU. */
 static __always_inline __u16 take_faulted(struct sk_thread_row *thread, __u64 ns)
 {
 	__u64 taken = thread->handled_ns < ns ? thread->handled_ns : ns;
@@ -78,7 +80,7 @@ static __always_inline __u16 take_faulted(struct sk_thread_row *thread, __u64 ns
 	return taken * SK_SPAN_FAULTED_ALL / ns;
 }
 
-/* What is told of an interval: a thread whose CPU was taken away under it is runnable. */
+/* Return the reported state of an interval: a thread whose CPU was taken away is runnable. */
 static __always_inline __u16 state_told(const struct sk_thread_row *thread)
 {
 	bool stolen = thread->state == SK_SPAN_ON_CPU && thread->detail == SK_SPAN_DETAIL_STOLEN;
@@ -86,15 +88,15 @@ static __always_inline __u16 state_told(const struct sk_thread_row *thread)
 	return stolen ? SK_SPAN_RUNNABLE : thread->state;
 }
 
-/* Closes the open interval at `now` and opens one in `state`. Clocks of two CPUs may differ. */
-static __always_inline void turn(struct sk_thread_row *thread, __u32 tid, __u64 now, __u16 state,
-				 __u16 detail, bool tell)
+/* Close the open interval at `now` and open one in `state`. Clocks of two CPUs may differ. */
+static __always_inline void enter_state(struct sk_thread_row *thread, __u32 tid, __u64 now,
+					__u16 state, __u16 detail, bool tell)
 {
 	__u16 told = state_told(thread);
 
 	if (now < thread->since_ns)
 		now = thread->since_ns;
-	thread->turns++;
+	thread->sequence++;
 	barrier();
 	thread->times.ns[(thread->state - 1u) % SK_SPAN_STATES] += now - thread->since_ns;
 	if (thread->waits)
@@ -110,21 +112,22 @@ static __always_inline void turn(struct sk_thread_row *thread, __u32 tid, __u64 
 	thread->state = state;
 	thread->since_ns = now;
 	barrier();
-	thread->turns++;
+	thread->sequence++;
 }
 
-/* Faults on one side, what the thread did on a CPU since on the other. */
+/* Split an interval into faults and the thread's other time on a CPU. */
 static __always_inline void part_from_faults(struct sk_thread_row *thread, __u64 now, bool tell)
 {
 	__u64 to = thread->handled_to_ns;
 
 	if (thread->state == SK_SPAN_ON_CPU && to > thread->since_ns && now > to + SK_APART_NS)
-		turn(thread, thread->tid, to, SK_SPAN_ON_CPU, SK_SPAN_DETAIL_UNKNOWN, tell);
+		enter_state(thread, thread->tid, to, SK_SPAN_ON_CPU, SK_SPAN_DETAIL_UNKNOWN, tell);
 }
 
-/* A machine that is a guest loses its CPUs to others, and the kernel does not count that as the
- * thread's, nor interrupts where it times those: `ran` grew less than the time on the CPU. When it
- * was is not known: of a span the last part is told as that. Totals keep it on the CPU as well. */
+/* A guest machine loses its CPUs to others, and the kernel counts that as no thread's time;
+ * likewise interrupts, if it times those. `ran` then grew less than the time on the CPU. The moment
+ * is not known, so the last part of a span is reported as lost. Totals keep it on the CPU as well.
+ */
 static __always_inline void part_from_stolen(struct sk_thread_row *thread, __u64 ran, __u64 now,
 					     bool tell)
 {
@@ -137,7 +140,7 @@ static __always_inline void part_from_stolen(struct sk_thread_row *thread, __u64
 		return;
 	thread->times.stolen_ns += now - at;
 	if (tell)
-		turn(thread, thread->tid, at, SK_SPAN_ON_CPU, SK_SPAN_DETAIL_STOLEN, tell);
+		enter_state(thread, thread->tid, at, SK_SPAN_ON_CPU, SK_SPAN_DETAIL_STOLEN, tell);
 }
 
 #endif
